@@ -1,0 +1,35 @@
+// Options of a compile, the same in C++ and Python (python/vesta/options.py mirrors the names).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "vesta/error.h"
+
+namespace vesta {
+
+struct VESTA_API Options {
+  // false: every size is a constant and a new shape compiles again. true: every size >= 2 is symbolic.
+  // nullopt: sizes are constants until one is seen to change; from then on it is symbolic.
+  std::optional<bool> dynamic;
+  // Rethrow what would otherwise run eager (Unsupported, InternalError).
+  bool strict = false;
+  // Bytes that packed or folded copies of weights may take: 0 is off, -1 without bound.
+  int64_t packed_weights = -1;
+  // "fast" keeps fp32 between fused half-precision operators; "eager" rounds where eager rounds.
+  std::string numerics = "fast";
+  // Compiled variants of one function (shapes, dtypes, ...) before new ones run eager.
+  int64_t variant_limit = 16;
+  // Graph passes to leave out, by name (`vesta.passes()` lists them).
+  std::vector<std::string> skip_passes;
+  // Run only the first n rewrites of all passes together, to bisect a wrong one; -1: all.
+  int64_t rewrite_limit = -1;
+  // Threads that compile kernels; 0: all cores.
+  int compile_threads = 0;
+  // One folder per compile with graphs, plan, LLVM IR and assembly; empty: $VESTA_DUMP, or none.
+  std::string dump_dir;
+};
+
+}  // namespace vesta

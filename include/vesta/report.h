@@ -1,0 +1,60 @@
+// What explain() shows: what a compile did and what its calls did since.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "vesta/error.h"
+
+namespace vesta {
+
+struct StageTime {
+  std::string name;                 // "trace", "pass:cse", "plan", "codegen", ...
+  double ms = 0;
+};
+
+struct ExternReason {
+  std::string op;
+  std::string reason;
+  int64_t count = 0;
+};
+
+struct KernelInfo {
+  std::string name;
+  std::vector<std::string> ops;
+  int64_t bytes = 0;                // estimated bytes moved
+  double estimated_us = 0;
+};
+
+struct CompileReport {
+  int64_t ops_traced = 0;
+  int64_t ops_fused = 0;
+  int64_t ops_extern = 0;
+  std::vector<ExternReason> externs;
+  std::vector<KernelInfo> kernels;
+  int64_t distinct_kernels = 0;     // after equal ones were merged
+  int64_t code_bytes = 0;
+  int64_t arena_bytes = 0;
+  int64_t packed_bytes = 0;         // derived (packed, folded) weights
+  std::vector<StageTime> stages;
+  std::vector<std::string> guards;
+  double total_ms = 0;
+};
+
+struct Fallback {
+  std::string reason;
+  int64_t count = 0;
+};
+
+struct FunctionReport {
+  std::vector<CompileReport> variants;
+  std::vector<Fallback> fallbacks;  // calls that ran eager, by reason
+  int64_t hits = 0;
+  int64_t misses = 0;
+  std::vector<std::string> recompiles;  // which guard failed, old and new value
+};
+
+VESTA_API std::string to_string(const FunctionReport& report);
+
+}  // namespace vesta

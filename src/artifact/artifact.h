@@ -1,0 +1,133 @@
+// The artifact: what runs, as plain data. No graph, no Expr, no torch type; a run needs this, the kernels' code and ATen.
+// Immutable after it is built: any number of threads run one artifact.
+#pragma once
+
+#include <complex>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/expr.h"
+#include "base/type.h"
+
+namespace vesta::artifact {
+
+using Size = ExprProgram;             // evaluated over the call's symbol values
+
+struct TensorDesc {
+  DType dtype = DType::F32;
+  Device device;
+  std::vector<Size> sizes;
+  std::vector<Size> strides;
+};
+
+struct InputDesc {
+  TensorDesc type;
+  bool parameter = false;             // graph::InputKind::Parameter
+  std::string name;
+};
+
+struct SymbolSource {                 // symbol i of the run is read here
+  int input = -1;                     // -1: the dim-th integer argument
+  int dim = 0;
+  bool stride = false;
+};
+
+struct Guard {
+  Size left;
+  int relation = 0;                   // graph::Relation
+  Size right;
+  std::string text;                   // "4*s0 >= 16", with its source line, for messages
+};
+
+enum class Role : uint8_t { Input, Output, Arena, Returned, Derived };
+
+struct Buffer {
+  Role role = Role::Arena;
+  TensorDesc type;
+  int input = -1;
+  int output = -1;
+  int first_step = -1;
+  int last_step = -1;
+  Size bytes;                         // Arena
+};
+
+struct View {
+  int buffer = -1;                    // -1: undefined
+  DType dtype = DType::F32;
+  std::vector<Size> sizes;
+  std::vector<Size> strides;
+  Size offset;                        // elements
+  bool whole = false;                 // the buffer itself: same sizes, strides, offset 0
+};
+
+using KernelFn = void (*)(void* const* buffers, const int64_t* sizes, void* scratch, int64_t begin, int64_t end);
+
+struct Launch {
+  KernelFn fn = nullptr;
+  std::shared_ptr<const void> code;   // keeps fn alive
+  std::string name;
+  std::vector<int> buffers;
+  std::vector<Size> offsets;          // bytes
+  std::vector<Size> sizes;
+  Size items;
+  Size scratch;                       // bytes a thread
+  Size item_cost;                     // nanoseconds
+  bool serial = false;
+};
+
+// Argument data of an extern call, in schema order.
+struct NoneArg {};
+struct ScalarArg {
+  std::variant<bool, Size, double, std::complex<double>> value;
+};
+struct Arg {
+  std::variant<NoneArg, View, std::vector<View>, bool, Size, std::vector<Size>, double, std::vector<double>,
+               std::vector<bool>, std::complex<double>, std::string, DType, Device, MemoryFormat, Layout>
+      value;
+};
+
+struct Extern {
+  std::string op;                     // "aten::mm" with overload
+  std::vector<Arg> args;
+  std::vector<int> results;           // buffer, or -1
+  std::string source;
+};
+
+struct CopyBack {
+  View from;
+  int input = -1;
+};
+
+using Step = std::variant<Launch, Extern, CopyBack>;
+
+enum class OutputKind : uint8_t { Fresh, Input, InputView, OutputView, Integer, None };
+
+struct Output {
+  OutputKind kind = OutputKind::Fresh;
+  View view;                          // Fresh
+  int alias = -1;
+  TensorDesc type;                    // InputView, OutputView
+  Size storage_offset;
+  bool absolute_offset = false;
+  Size integer;
+};
+
+struct Artifact {
+  std::vector<InputDesc> inputs;
+  std::vector<SymbolSource> symbols;
+  std::vector<Guard> guards;
+  std::vector<Buffer> buffers;
+  std::vector<Step> derived;
+  std::vector<int> derived_parameters; // inputs the derived steps read
+  std::vector<Step> steps;
+  std::vector<Output> outputs;
+  bool is_static = false;             // no symbols: every Size is constant
+  int64_t arena_bytes = 0;            // static: exact; otherwise under the hints
+  std::vector<int64_t> offsets;       // static: byte offset per buffer (-1: not in the arena)
+};
+
+std::string print(const Artifact& a);
+
+}  // namespace vesta::artifact

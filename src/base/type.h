@@ -1,0 +1,46 @@
+// Element types, devices and memory formats: PyTorch's, without PyTorch's headers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace vesta {
+
+// `Other` stands for every type Vesta does not compute with (quantised, float8, bits, ...).
+enum class DType : uint8_t { Bool, U8, I8, I16, I32, I64, U16, U32, U64, F16, BF16, F32, F64, C32, C64, C128, Other };
+
+enum class DeviceType : uint8_t { CPU, CUDA, Meta, Other };
+
+struct Device {
+  DeviceType type = DeviceType::CPU;
+  int8_t index = -1;  // -1: the current device
+  bool operator==(const Device&) const = default;
+};
+
+enum class MemoryFormat : uint8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
+enum class Layout : uint8_t { Strided, Other };
+
+// Bytes of one element; 0 for Other.
+int64_t element_size(DType t);
+bool is_float(DType t);       // F16, BF16, F32, F64
+bool is_complex(DType t);     // C32 (complex half), C64, C128
+bool is_integral(DType t);    // integers, not Bool
+bool is_signed(DType t);
+// The type arithmetic happens in: F32 for F16 and BF16, C64 for C32, otherwise `t` (ATen's opmath_t).
+DType opmath(DType t);
+// The real type of a complex one (C64 -> F32); `t` for real types.
+DType real_of(DType t);
+// PyTorch's promotion of two types of equal category rank (`c10::promoteTypes`).
+DType promote(DType a, DType b);
+
+// "f32", "bf16", "i64", "bool", "c64", ... as graph texts print them.
+std::string_view name(DType t);
+// The inverse of name(); throws UserError on an unknown text.
+DType parse_dtype(std::string_view text);
+std::string to_string(Device d);           // "cpu", "cuda:0"
+Device parse_device(std::string_view text);
+std::string_view name(MemoryFormat f);     // "contiguous", "preserve", "channels_last", "channels_last_3d"
+MemoryFormat parse_memory_format(std::string_view text);
+
+}  // namespace vesta

@@ -1,0 +1,155 @@
+// Operators. Each has a schema; those Vesta understands have a row in the op table (src/graph/ops/, a file per family).
+// An operator without a row is an extern call into ATen: it always works, it is only never fused.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/prim.h"
+#include "graph/schema.h"
+
+namespace vesta::graph {
+
+class Graph;
+class Node;
+class Builder;
+struct TensorType;
+
+// ---- What a row's functions see -----------------------------------------------------------------------------------
+
+// A scalar in the body of a fused kernel: its compute type and a handle owned by the ScalarBuilder. Complex scalars
+// exist as pairs (`im` valid iff the dtype is complex).
+struct ScalarRef {
+  uint32_t id = UINT32_MAX;
+  DType dtype = DType::Other;
+};
+
+// Emits primitives. Implemented by src/loops (into a kernel) and by tests (an interpreter over doubles).
+class ScalarBuilder {
+ public:
+  virtual ~ScalarBuilder() = default;
+  virtual ScalarRef constant(DType t, double v) = 0;
+  virtual ScalarRef integer(DType t, int64_t v) = 0;       // integer and Bool types
+  virtual ScalarRef size(DType t, Expr e) = 0;             // a symbolic integer (or loop index) as a scalar of type t
+  virtual ScalarRef emit(Prim p, std::span<const ScalarRef> operands) = 0;
+  virtual ScalarRef cast(DType to, ScalarRef x) = 0;       // C conversion; float to integer as ATen's CPU kernels do; to Bool: x != 0
+  virtual ScalarRef bitcast(DType to, ScalarRef x) = 0;    // same width
+
+  // Conveniences over the above.
+  ScalarRef un(Prim p, ScalarRef a) { return emit(p, {{a}}); }
+  ScalarRef bin(Prim p, ScalarRef a, ScalarRef b) { ScalarRef v[] = {a, b}; return emit(p, v); }
+  ScalarRef select(ScalarRef c, ScalarRef a, ScalarRef b) { ScalarRef v[] = {c, a, b}; return emit(Prim::Select, v); }
+};
+
+// The view of a node that shape rules and bodies get: arguments by schema name or position.
+class NodeArgs {
+ public:
+  NodeArgs(const Schema& schema, std::span<const Arg> args) : schema_(&schema), args_(args) {}
+  const Schema& schema() const { return *schema_; }
+  size_t size() const { return args_.size(); }
+  const Arg& operator[](size_t i) const { return args_[i]; }
+  const Arg& get(std::string_view name) const;             // InternalError if the schema has no such argument
+  bool has(std::string_view name) const;                   // the schema has it and it is not None
+  const TensorType& tensor(size_t i) const;                // InternalError unless a Value
+  const TensorType& tensor(std::string_view name) const;
+  Expr integer(std::string_view name) const;
+  const IntList& integers(std::string_view name) const;
+  double number(std::string_view name) const;              // Float or real Scalar
+  bool boolean(std::string_view name) const;
+  DType dtype(std::string_view name, DType otherwise) const;  // `otherwise` for None
+  const std::string& string(std::string_view name) const;
+
+ private:
+  const Schema* schema_;
+  std::span<const Arg> args_;
+};
+
+// ---- Rows -----------------------------------------------------------------------------------------------------------
+
+enum class Family : uint8_t {
+  Pointwise,   // result[i] = body(args[i] broadcast)
+  View,        // no data moves: result[i] = input[map(i)]
+  Reduction,   // reduces dimensions of one tensor with one ReduceOp
+  Composite,   // replaced by other nodes (decompose) before lowering
+  Indexed,     // result[i] is a body with loads at computed places (gather, embedding, index, cat, pad, pooling, ...)
+  Factory,     // result[i] from i alone (arange, full, eye, tril_indices)
+  Scan,        // cumsum, cumprod, ... along one dimension
+  Scatter,     // writes at computed places
+  Extern,      // an ATen call; the row only gives the shape rule
+};
+
+// Which dtype a pointwise op computes and returns in, from its arguments (PyTorch's type promotion).
+enum class Promote : uint8_t {
+  Default,     // promoted type of the tensors and scalars, result the same
+  Float,       // integers and Bool become the default dtype; result the same
+  Compare,     // computed in the promoted type, result Bool
+  Logical,     // each argument becomes Bool, result Bool
+  First,       // the first tensor's type, result the same
+  Select,      // where: condition Bool, the others promoted
+  Keep,        // no promotion; the body is given the arguments' own types and states its result through `result`
+};
+
+// Computes the results' types. Sizes may be symbolic; a comparison it must decide goes through `Guards`.
+// A shape error of the user's (mismatched sizes) throws UserError; eager is then asked and raises its own message.
+class Guards {
+ public:
+  virtual ~Guards() = default;
+  // The truth of a comparison under the hints, recorded as a guard unless provable. `line` is the asking source.
+  virtual bool equal(Expr a, Expr b) = 0;
+  virtual bool less(Expr a, Expr b) = 0;
+  // The value of e under the hints, recorded as the guard e == value.
+  virtual int64_t specialize(Expr e) = 0;
+};
+using ShapeRule = void (*)(const NodeArgs& args, Guards& guards, std::vector<TensorType>& results);
+
+// Operands arrive already cast to the compute type (opmath of the promoted type; arguments' own types for Keep), in
+// schema order: one ScalarRef per tensor and per Scalar argument that takes part in promotion (rows say which in
+// `operands`); the result is cast to the result type by the caller.
+using PointwiseBody = ScalarRef (*)(ScalarBuilder& b, const NodeArgs& args, std::span<const ScalarRef> x);
+
+// The element of the viewed tensor that element `index` of the result shows.
+using ViewMap = std::vector<Expr> (*)(const NodeArgs& args, const TensorType& result, std::span<const Expr> index);
+// For functionalisation: the nodes that write `value` (shaped like the view) back into `base`; nullptr: not writable.
+using ViewInverse = Value* (*)(Builder& b, const NodeArgs& args, Value* base, Value* value);
+
+// Emits replacement nodes; returns one value for each result, or an empty vector to leave the node as it is.
+using Decompose = std::vector<Value*> (*)(Builder& b, const Node& node);
+
+enum RowFlag : uint32_t {
+  kRandom = 1u << 0,        // draws from a generator: never removed, merged or reordered among its like
+  kSideEffect = 1u << 1,    // never removed
+  kKeepComposite = 1u << 2, // recorded whole although ATen would decompose it (CompositeImplicit): linear, layer_norm, ...
+  kExpensive = 1u << 3,     // never recomputed
+};
+
+struct OpRow {
+  const char* name;              // "aten::add.Tensor"
+  Family family = Family::Extern;
+  Promote promote = Promote::Default;
+  ShapeRule shape = nullptr;     // nullptr: derived from the family (Pointwise: broadcast and TensorIterator strides)
+  PointwiseBody body = nullptr;
+  ViewMap view = nullptr;
+  ViewInverse inverse = nullptr;
+  Decompose decompose = nullptr;
+  ReduceOp reduce = ReduceOp::Sum;
+  uint32_t flags = 0;
+};
+
+struct Op {
+  std::string name;
+  Schema schema;
+  const OpRow* row = nullptr;    // nullptr: extern, shape known only to ATen
+  bool has(RowFlag f) const { return row && (row->flags & f); }
+  Family family() const { return row ? row->family : Family::Extern; }
+};
+
+// Process-wide and thread-safe; an Op lives for ever. ops/schemas.inc holds the schemas of all rows, so that texts parse
+// without torch; the tracer adds the schema of any other operator it meets.
+const Op* find_op(std::string_view name);                       // nullptr if unknown
+const Op& get_op(std::string_view name);                        // InternalError if unknown
+const Op& declare_op(std::string_view schema_text);             // adds it, or returns the one declared before
+std::span<const OpRow* const> op_rows();                        // every row, in table order
+
+}  // namespace vesta::graph

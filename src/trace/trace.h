@@ -1,0 +1,47 @@
+// Tracing: runs a program on traced tensors, which look to all of PyTorch like real ones, and records the graph.
+//
+// Traced tensors carry DispatchKey::Fake under the autograd and autocast keys and above every backend; one boxed
+// fallback records each operator. Autograd keys are excluded while tracing, so that composite operators with a
+// kKeepComposite row arrive whole and all others decompose by ATen's own kernels.
+// A real tensor met on the way (a captured weight, a constant) is lifted: it becomes a graph input of kind Parameter.
+// Mutation and views are functionalised while recording (functionalize.h).
+// Thread-safe: each trace is its own recorder, found through thread-local state; two threads may trace at once.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace vesta::trace {
+
+struct TraceInput {
+  c10::IValue value;                       // a Tensor (strided, on a device Vesta compiles for) or an int
+  graph::InputKind kind = graph::InputKind::Argument;
+  std::string name;
+  // Per dimension (or one entry for an int): make it symbolic. Sizes 0 and 1 stay constants all the same.
+  std::vector<bool> dynamic;
+  // Dimensions with equal non-negative labels share one symbol (torch's own symbols, say); -1: equal hints share one.
+  std::vector<int> symbol_label;
+};
+
+struct Traced {
+  std::unique_ptr<graph::Graph> graph;     // inputs: the tensors among the TraceInputs in order, then `lifted`
+  std::vector<at::Tensor> lifted;
+  int64_t op_count = 0;                    // operators recorded
+};
+
+// Stand-ins in, results out: Tensor, SymInt, int, or None each.
+using Program = std::function<std::vector<c10::IValue>(const std::vector<c10::IValue>&)>;
+
+// Throws NeedsValue, Unsupported (nothing was changed: no input written, no generator advanced), or what `program` throws.
+Traced trace(const std::vector<TraceInput>& inputs, const Program& program);
+
+// True while the calling thread traces.
+bool is_tracing();
+
+}  // namespace vesta::trace
