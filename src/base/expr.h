@@ -10,6 +10,7 @@
 // Not thread-safe while expressions are being built; reading a built expression is.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,9 +27,11 @@ struct ExprNode;
 
 class Expr {
  public:
-  Expr() : Expr(int64_t{0}) {}
+  Expr() : bits_(1) {}
   Expr(int64_t constant);  // NOLINT: implicit on purpose
-  Expr(int constant) : Expr(static_cast<int64_t>(constant)) {}  // NOLINT
+  template <std::integral T>
+    requires(!std::same_as<T, bool> && !std::same_as<T, int64_t>)
+  Expr(T constant) : Expr(static_cast<int64_t>(constant)) {}  // NOLINT
   explicit Expr(const ExprNode* node) : bits_(reinterpret_cast<uintptr_t>(node)) {}
 
   bool is_constant() const { return bits_ & 1; }
@@ -75,6 +78,9 @@ struct ExprNode {
   int64_t hint = 0;          // Size: the value seen while tracing
   int64_t lower = 0;
   std::optional<Expr> upper;
+  // Known constant bounds and the value under the hints, computed once when the node is made.
+  std::optional<int64_t> known_lower, known_upper;
+  int64_t known_hint = 0;
   // Sum: constant + sum of terms (sorted by factor); Product: factors (sorted, repeated for powers)
   int64_t constant = 0;
   std::vector<Term> terms;

@@ -1,0 +1,97 @@
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/expr.h"
+
+namespace vesta {
+
+namespace {
+
+using Code = ExprProgram::Code;
+
+void emit(Expr e, const std::function<int64_t(Expr)>& slot_of, std::vector<ExprProgram::Step>& out) {
+  if (e.is_constant()) {
+    out.push_back({Code::Constant, e.constant()});
+    return;
+  }
+  const ExprNode& n = *e.node();
+  auto operands = [&](Code code) {
+    emit(n.operands[0], slot_of, out);
+    for (size_t i = 1; i < n.operands.size(); ++i) {
+      emit(n.operands[i], slot_of, out);
+      out.push_back({code});
+    }
+  };
+  switch (n.kind) {
+    case ExprKind::Symbol: out.push_back({Code::Symbol, slot_of(e)}); return;
+    case ExprKind::Product: operands(Code::Mul); return;
+    case ExprKind::FloorDiv: operands(Code::FloorDiv); return;
+    case ExprKind::Mod: operands(Code::Mod); return;
+    case ExprKind::Min: operands(Code::Min); return;
+    case ExprKind::Max: operands(Code::Max); return;
+    case ExprKind::Sum: break;
+  }
+  bool first = n.constant == 0;
+  if (!first) out.push_back({Code::Constant, n.constant});
+  for (const Term& t : n.terms) {
+    emit(t.factor, slot_of, out);
+    if (t.coefficient != 1) {
+      out.push_back({Code::Constant, t.coefficient});
+      out.push_back({Code::Mul});
+    }
+    if (!first) out.push_back({Code::Add});
+    first = false;
+  }
+}
+
+int64_t apply(Code code, int64_t a, int64_t b) {
+  int64_t r = 0;
+  switch (code) {
+    case Code::Add:
+      VESTA_USER_CHECK(!__builtin_add_overflow(a, b, &r), "size arithmetic overflows 64 bits: {} + {}", a, b);
+      return r;
+    case Code::Mul:
+      VESTA_USER_CHECK(!__builtin_mul_overflow(a, b, &r), "size arithmetic overflows 64 bits: {} * {}", a, b);
+      return r;
+    case Code::Min: return std::min(a, b);
+    case Code::Max: return std::max(a, b);
+    default: break;
+  }
+  VESTA_USER_CHECK(b != 0, "division of the size {} by zero", a);
+  int64_t q = a / b;
+  if (a % b != 0 && (a < 0) != (b < 0)) --q;
+  return code == Code::FloorDiv ? q : a - q * b;
+}
+
+}  // namespace
+
+int64_t ExprProgram::run(std::span<const int64_t> symbol_values) const {
+  if (is_constant()) return steps[0].value;
+  int64_t small[32];
+  std::vector<int64_t> large;
+  int64_t* stack = small;
+  if (steps.size() > 32) {
+    large.resize(steps.size());
+    stack = large.data();
+  }
+  size_t top = 0;
+  for (const Step& s : steps) {
+    if (s.code == Code::Constant) {
+      stack[top++] = s.value;
+    } else if (s.code == Code::Symbol) {
+      stack[top++] = symbol_values[static_cast<size_t>(s.value)];
+    } else {
+      --top;
+      stack[top - 1] = apply(s.code, stack[top - 1], stack[top]);
+    }
+  }
+  return top == 0 ? 0 : stack[0];
+}
+
+ExprProgram compile(Expr e, const std::function<int64_t(Expr)>& slot_of) {
+  ExprProgram program;
+  emit(e, slot_of, program.steps);
+  return program;
+}
+
+}  // namespace vesta

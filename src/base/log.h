@@ -1,0 +1,28 @@
+// Logs by topic: VESTA_LOG=stages,graph,plan,kernels,fallbacks (or "all"), to stderr or the file $VESTA_LOG_FILE.
+// Warnings are always shown, each text once per process; VESTA_LOG=quiet hides them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+namespace vesta::log {
+
+enum class Topic : uint8_t { Stages, Graph, Plan, Kernels, Fallbacks };
+
+bool enabled(Topic topic);
+// One message, whole, in one write; multi-line texts keep their lines.
+void write(Topic topic, std::string_view message);
+// Shown the first time this text is given.
+void warn_once(const std::string& message);
+
+// Turns topics on as $VESTA_LOG does, from now on. Throws UserError naming an unknown topic.
+void set_topics(std::string_view comma_separated);
+
+template <class... Args>
+void print(Topic topic, fmt::format_string<Args...> format, Args&&... args) {
+  if (enabled(topic)) write(topic, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace vesta::log
