@@ -2,6 +2,16 @@
 # (see cmake/vesta.map), so that it cannot meet another LLVM in the same process.
 find_package(LLVM 19.1 REQUIRED CONFIG)
 llvm_map_components_to_libnames(vesta_llvm_libraries core orcjit native passes)
+
+# What LLVM's archives need from the system is linked statically too; the constraint solver is never reached.
+find_library(VESTA_ZLIB NAMES libz.a REQUIRED)
+find_library(VESTA_ZSTD NAMES libzstd.a REQUIRED)
+get_target_property(vesta_llvm_system LLVMSupport INTERFACE_LINK_LIBRARIES)
+list(TRANSFORM vesta_llvm_system REPLACE "^ZLIB::ZLIB$" "${VESTA_ZLIB}")
+list(TRANSFORM vesta_llvm_system REPLACE "^zstd::libzstd_(shared|static)$" "${VESTA_ZSTD}")
+list(FILTER vesta_llvm_system EXCLUDE REGEX "libz3|Z3|LibXml2|Terminfo|LibEdit")
+set_target_properties(LLVMSupport PROPERTIES INTERFACE_LINK_LIBRARIES "${vesta_llvm_system}")
+
 add_library(vesta_llvm INTERFACE)
 target_include_directories(vesta_llvm SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS})
 separate_arguments(vesta_llvm_definitions NATIVE_COMMAND "${LLVM_DEFINITIONS}")
