@@ -1,15 +1,48 @@
-# libvesta.so (every stage; no Python in it) and the Python extension vesta._C.
-file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp.in" "")
-configure_file("${CMAKE_CURRENT_BINARY_DIR}/empty.cpp.in" "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp" COPYONLY)
+# libvesta.so (every stage; no Python in it), the Python extension vesta._C, and what `cmake --install` lays down.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# The package as Python sees it, in the build folder: `PYTHONPATH=<build>/python` imports this build.
+set(vesta_package "${CMAKE_CURRENT_BINARY_DIR}/python/vesta")
+
+if(SKBUILD)
+  # A wheel: everything inside the package's folder, beside torch's.
+  set(vesta_lib_destination vesta)
+  set(vesta_include_destination vesta/include)
+  set(vesta_cmake_destination vesta/share/cmake/Vesta)
+  set(vesta_install_rpath "$ORIGIN;$ORIGIN/../torch/lib")
+else()
+  set(vesta_lib_destination ${CMAKE_INSTALL_LIBDIR})
+  set(vesta_include_destination ${CMAKE_INSTALL_INCLUDEDIR})
+  set(vesta_cmake_destination ${CMAKE_INSTALL_LIBDIR}/cmake/Vesta)
+  set(vesta_install_rpath "$ORIGIN;${VESTA_TORCH_LIB_DIR}")
+endif()
+
+file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp" CONTENT "")
 add_library(vesta SHARED "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp")
 foreach(stage IN LISTS vesta_stages)
   target_link_libraries(vesta PRIVATE vesta_${stage})
 endforeach()
+target_include_directories(vesta INTERFACE
+  "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${vesta_include_destination}>")
+target_compile_features(vesta INTERFACE cxx_std_20)
+target_link_libraries(vesta INTERFACE vesta::torch)
 target_link_options(vesta PRIVATE
   "LINKER:--exclude-libs,ALL" "LINKER:--gc-sections" "LINKER:--no-undefined"
   "LINKER:--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/vesta.map")
-set_target_properties(vesta PROPERTIES LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/vesta.map"
-  LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/python/vesta")
+set_target_properties(vesta PROPERTIES
+  LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/vesta.map"
+  LIBRARY_OUTPUT_DIRECTORY "${vesta_package}"
+  INSTALL_RPATH "${vesta_install_rpath}")
+
+install(TARGETS vesta EXPORT VestaTargets LIBRARY DESTINATION ${vesta_lib_destination} COMPONENT runtime)
+install(DIRECTORY include/vesta DESTINATION ${vesta_include_destination} COMPONENT development)
+install(EXPORT VestaTargets NAMESPACE Vesta:: DESTINATION ${vesta_cmake_destination} COMPONENT development)
+configure_package_config_file(cmake/VestaConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/VestaConfig.cmake"
+  INSTALL_DESTINATION ${vesta_cmake_destination} NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/VestaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_CURRENT_BINARY_DIR}/VestaConfig.cmake" "${CMAKE_CURRENT_BINARY_DIR}/VestaConfigVersion.cmake"
+  cmake/VestaTorch.cmake DESTINATION ${vesta_cmake_destination} COMPONENT development)
 
 if(VESTA_PYTHON)
   file(GLOB vesta_binding_sources CONFIGURE_DEPENDS python/bindings/*.cpp)
@@ -17,8 +50,12 @@ if(VESTA_PYTHON)
     find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
     Python_add_library(_C MODULE WITH_SOABI ${vesta_binding_sources})
     target_link_libraries(_C PRIVATE vesta_flags vesta vesta::torch_python)
-    target_compile_definitions(_C PRIVATE TORCH_EXTENSION_NAME=_C TORCH_API_INCLUDE_EXTENSION_H)
-    set_target_properties(_C PROPERTIES CXX_VISIBILITY_PRESET hidden
-      LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/python/vesta")
+    target_compile_definitions(_C PRIVATE TORCH_EXTENSION_NAME=_C)
+    set_target_properties(_C PROPERTIES
+      CXX_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY "${vesta_package}" INSTALL_RPATH "${vesta_install_rpath}")
+    if(SKBUILD)
+      install(TARGETS _C LIBRARY DESTINATION vesta COMPONENT python)
+    endif()
   endif()
+  include(VestaPythonPackage)
 endif()

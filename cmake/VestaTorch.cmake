@@ -9,11 +9,16 @@ if(NOT VESTA_TORCH_DIR)
   if(NOT Python_EXECUTABLE)
     find_program(Python_EXECUTABLE NAMES python3 python REQUIRED)
   endif()
-  execute_process(
-    COMMAND "${Python_EXECUTABLE}" -c
-            "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
-    OUTPUT_VARIABLE VESTA_TORCH_DIR OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE vesta_torch_rc)
-  if(vesta_torch_rc OR NOT VESTA_TORCH_DIR)
+  # Once more with -I: pip hides the environment's packages from an isolated build by a PYTHONPATH of its own.
+  foreach(vesta_python_mode "" "-I")
+    if(NOT VESTA_TORCH_DIR)
+      execute_process(
+        COMMAND "${Python_EXECUTABLE}" ${vesta_python_mode} -c
+                "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')"
+        OUTPUT_VARIABLE VESTA_TORCH_DIR OUTPUT_STRIP_TRAILING_WHITESPACE)
+    endif()
+  endforeach()
+  if(NOT VESTA_TORCH_DIR)
     message(FATAL_ERROR "torch is not installed in the Python environment of ${Python_EXECUTABLE}. "
                         "Give another interpreter with -DPython_EXECUTABLE=..., or torch's folder with -DVESTA_TORCH_DIR=...")
   endif()
