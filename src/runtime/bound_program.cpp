@@ -1,0 +1,131 @@
+#include "runtime/bound_program.h"
+
+#include <functional>
+
+#include "base/check.h"
+
+namespace vesta::runtime {
+
+namespace {
+
+using artifact::Role;
+
+void for_each_read(const artifact::Step& step, const std::function<void(int)>& fn) {
+  auto view = [&](const artifact::View& v) {
+    if (v.buffer >= 0) fn(v.buffer);
+  };
+  if (const auto* l = std::get_if<artifact::Launch>(&step)) {
+    for (int b : l->buffers) fn(b);
+  } else if (const auto* e = std::get_if<artifact::Extern>(&step)) {
+    for (const artifact::Arg& a : e->args) {
+      if (const auto* v = std::get_if<artifact::View>(&a.value)) view(*v);
+      if (const auto* list = std::get_if<std::vector<artifact::View>>(&a.value)) {
+        for (const artifact::View& v : *list) view(v);
+      }
+    }
+  } else {
+    view(std::get<artifact::CopyBack>(step).from);
+  }
+}
+
+}  // namespace
+
+BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifact::Step>& steps, bool owned)
+    : owned_(owned) {
+  const size_t count = a.buffers.size();
+  std::vector<int> last_use(count, -1);
+  std::vector<bool> exists(count, false), is_output(count, false);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    auto use = [&](int b) {
+      VESTA_CHECK(b >= 0 && static_cast<size_t>(b) < count, "step {} names buffer {} of {}", i, b, count);
+      last_use[b] = static_cast<int>(i);
+    };
+    for_each_read(steps[i], use);
+    if (const auto* e = std::get_if<artifact::Extern>(&steps[i])) {
+      for (int b : e->results) {
+        if (b >= 0) use(b);
+      }
+    }
+    if (const auto* c = std::get_if<artifact::CopyBack>(&steps[i])) {
+      for (size_t b = 0; b < count; ++b) {
+        if (a.buffers[b].role == Role::Input && a.buffers[b].input == c->input) use(static_cast<int>(b));
+      }
+    }
+  }
+  for (size_t b = 0; b < count; ++b) {
+    const Role role = a.buffers[b].role;
+    if (role == Role::Input || (role == Role::Derived && !owned)) exists[b] = true;
+    if (role == Role::Arena && !owned) {
+      exists[b] = true;
+      arena_buffers_.push_back(static_cast<int>(b));
+    }
+    if (owned ? role == Role::Derived : role == Role::Output) is_output[b] = true;
+  }
+  std::vector<bool> input_kept(a.inputs.size(), false);
+  if (!owned) {
+    for (const artifact::Output& o : a.outputs) {
+      if (o.kind == artifact::OutputKind::Fresh && o.view.buffer >= 0) is_output[o.view.buffer] = true;
+      if (o.kind == artifact::OutputKind::Input || o.kind == artifact::OutputKind::InputView) input_kept[o.alias] = true;
+    }
+  }
+
+  steps_.resize(steps.size());
+  first_copy_ = steps.size();
+  while (first_copy_ > 0 && std::holds_alternative<artifact::CopyBack>(steps[first_copy_ - 1])) --first_copy_;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    BoundStep& s = steps_[i];
+    s.launch = std::get_if<artifact::Launch>(&steps[i]);
+    s.call = std::get_if<artifact::Extern>(&steps[i]);
+    s.copy = std::get_if<artifact::CopyBack>(&steps[i]);
+    if (s.launch) {
+      VESTA_CHECK(s.launch->fn, "kernel {} has no code", s.launch->name);
+      VESTA_CHECK(s.launch->buffers.size() == s.launch->offsets.size(), "kernel {}: {} buffers, {} offsets",
+                  s.launch->name, s.launch->buffers.size(), s.launch->offsets.size());
+      max_launch_args_ = std::max(max_launch_args_, s.launch->buffers.size());
+      for (int b : s.launch->buffers) {
+        if (exists[b]) continue;
+        s.allocate.push_back(b);
+        exists[b] = true;
+      }
+    } else if (s.call) {
+      s.handle = find_operator(s.call->op);
+      int64_t tensors = 0;
+      for (int b : s.call->results) tensors += b >= 0;
+      if (tensors == 1 && s.call->results.size() == 1) {
+        const int b = s.call->results[0];
+        const Role role = a.buffers[b].role;
+        if (role == Role::Arena || role == Role::Output || exists[b]) s.into = find_into(s.call->op);
+        if (s.into && !exists[b]) s.allocate.push_back(b);
+      }
+      for (int b : s.call->results) {
+        if (b >= 0) exists[b] = true;
+      }
+    }
+    VESTA_CHECK(!s.copy || i >= first_copy_, "step {} copies to an input before the last computation", i);
+    for_each_read(steps[i], [&](int b) {
+      VESTA_CHECK(exists[b], "step {} reads buffer {} before it is made", i, b);
+    });
+    for (size_t b = 0; b < count; ++b) {
+      if (last_use[b] != static_cast<int>(i)) continue;
+      const Role role = a.buffers[b].role;
+      if (role == Role::Input) {
+        if (!owned && !input_kept[a.buffers[b].input]) s.release_inputs.push_back(a.buffers[b].input);
+      } else if (!is_output[b] && (owned || role == Role::Returned || role == Role::Output)) {
+        s.release.push_back(static_cast<int>(b));
+      }
+    }
+  }
+  for (size_t b = 0; b < count; ++b) {
+    if (is_output[b] && !exists[b]) never_written_.push_back(static_cast<int>(b));
+  }
+}
+
+std::vector<const c10::FunctionSchema*> BoundProgram::schemas() const {
+  std::vector<const c10::FunctionSchema*> out(steps_.size(), nullptr);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (steps_[i].handle) out[i] = &steps_[i].handle->schema();
+  }
+  return out;
+}
+
+}  // namespace vesta::runtime

@@ -1,0 +1,49 @@
+// Steps of an artifact tied to this process, with what each step must allocate before it and may drop after it.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <optional>
+#include <vector>
+
+#include "artifact/artifact.h"
+#include "runtime/extern_call.h"
+
+namespace vesta::runtime {
+
+struct BoundStep {
+  const artifact::Launch* launch = nullptr;     // one of the three is set
+  const artifact::Extern* call = nullptr;
+  const artifact::CopyBack* copy = nullptr;
+  std::optional<c10::OperatorHandle> handle;
+  IntoFn into = nullptr;                        // set if the one result is allocated before the call
+  std::vector<int> allocate;                    // buffers to make before this step
+  std::vector<int> release;                     // tensors to drop after it
+  std::vector<int> release_inputs;              // artifact inputs not read after it
+};
+
+class BoundProgram {
+ public:
+  // `owned`: every buffer but inputs is a tensor of its own (derived steps); otherwise Arena buffers are in the arena.
+  BoundProgram(const artifact::Artifact& artifact, const std::vector<artifact::Step>& steps, bool owned);
+
+  const std::vector<BoundStep>& steps() const { return steps_; }
+  std::vector<const c10::FunctionSchema*> schemas() const;   // per step; nullptr unless a call
+  bool owned() const { return owned_; }
+  size_t first_copy() const { return first_copy_; }          // steps from here on are copies to inputs
+  size_t max_launch_args() const { return max_launch_args_; }
+  // Results that no step makes but an output shows (an uninitialised or empty one).
+  const std::vector<int>& never_written() const { return never_written_; }
+  // Buffers that live in the arena.
+  const std::vector<int>& arena_buffers() const { return arena_buffers_; }
+
+ private:
+  std::vector<BoundStep> steps_;
+  std::vector<int> never_written_;
+  std::vector<int> arena_buffers_;
+  size_t max_launch_args_ = 0;
+  size_t first_copy_ = 0;
+  bool owned_ = false;
+};
+
+}  // namespace vesta::runtime

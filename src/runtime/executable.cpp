@@ -1,0 +1,169 @@
+#include "runtime/executable.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/as_strided.h>
+
+#include <array>
+#include <atomic>
+#include <mutex>
+
+#include "base/check.h"
+#include "runtime/bound_program.h"
+#include "runtime/derived.h"
+#include "runtime/runner.h"
+
+namespace vesta::runtime {
+
+namespace {
+
+// What was traced already contains what autograd and autocast did.
+struct BelowAutograd {
+  at::AutoDispatchBelowADInplaceOrView autograd;
+  c10::impl::ExcludeDispatchKeyGuard autocast{c10::autocast_dispatch_keyset};
+};
+
+constexpr size_t kResolvedKept = 8;
+using ResolvedList = std::array<std::shared_ptr<const Resolved>, kResolvedKept>;
+
+}  // namespace
+
+struct Executable::Impl {
+  explicit Impl(artifact::Artifact a)
+      : artifact(std::move(a)),
+        check(artifact),
+        derived_program(artifact, artifact.derived, true),
+        program(artifact, artifact.steps, false),
+        derived_schemas(derived_program.schemas()),
+        step_schemas(program.schemas()) {
+    if (artifact.is_static) only = resolve(artifact, derived_schemas, step_schemas, {});
+  }
+
+  artifact::Artifact artifact;
+  InputCheck check;
+  BoundProgram derived_program, program;
+  std::vector<const c10::FunctionSchema*> derived_schemas, step_schemas;
+  std::shared_ptr<const Resolved> only;                              // static artifacts
+  std::atomic<std::shared_ptr<const ResolvedList>> recent{nullptr};  // others, newest first
+  std::atomic<std::shared_ptr<const DerivedSet>> derived{nullptr};
+  std::mutex derived_mutex;
+
+  std::shared_ptr<const Resolved> resolved_for(const SymbolValues& symbols) {
+    const std::shared_ptr<const ResolvedList> list = recent.load();
+    if (list) {
+      for (const auto& r : *list) {
+        if (r && std::equal(symbols.begin(), symbols.end(), r->symbols.begin(), r->symbols.end())) return r;
+      }
+    }
+    auto made = resolve(artifact, derived_schemas, step_schemas, symbols);
+    auto next = std::make_shared<ResolvedList>();
+    (*next)[0] = made;
+    if (list) std::copy(list->begin(), list->end() - 1, next->begin() + 1);
+    recent.store(std::move(next));
+    return made;
+  }
+
+  bool current(const DerivedSet& set, const CallInputs& in) const {
+    for (size_t i = 0; i < set.versions.size(); ++i) {
+      if (!set.versions[i].current(in.tensor(artifact.derived_parameters[i]))) return false;
+    }
+    return true;
+  }
+
+  std::shared_ptr<const DerivedSet> derived_for(const CallInputs& in, const Resolved& resolved) {
+    std::shared_ptr<const DerivedSet> set = derived.load();
+    if (set && current(*set, in)) return set;
+    std::lock_guard lock(derived_mutex);
+    set = derived.load();
+    if (set && current(*set, in)) return set;
+    auto made = std::make_shared<DerivedSet>();
+    // Versions are read first: a parameter written meanwhile makes the set stale, never wrong.
+    for (int i : artifact.derived_parameters) made->versions.emplace_back(in.tensor(i));
+    WorkspaceLease workspace;
+    Runner runner(artifact, resolved, in, *workspace);
+    runner.begin(derived_program, {});
+    runner.run(derived_program, resolved.derived, {});
+    made->tensors.resize(artifact.buffers.size());
+    for (size_t b = 0; b < artifact.buffers.size(); ++b) {
+      if (artifact.buffers[b].role != artifact::Role::Derived) continue;
+      made->tensors[b] = workspace->tensors[b];
+      if (made->tensors[b].use_count() == 2) made->bytes += static_cast<int64_t>(made->tensors[b].storage().nbytes());
+    }
+    derived.store(made);
+    return made;
+  }
+};
+
+Executable::Executable(artifact::Artifact artifact) : impl_(std::make_unique<Impl>(std::move(artifact))) {}
+Executable::~Executable() = default;
+
+bool Executable::accepts(const CallInputs& inputs, std::string* why) const {
+  SymbolValues symbols;
+  if (impl_->check.accepts(inputs, symbols)) return true;
+  if (why) *why = impl_->check.first_difference(inputs);
+  return false;
+}
+
+void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed) const {
+  Impl& impl = *impl_;
+  const artifact::Artifact& a = impl.artifact;
+  std::shared_ptr<const Resolved> hold;
+  const Resolved* resolved = impl.only.get();
+  if (!resolved) {
+    SymbolValues symbols;
+    impl.check.read_symbols(in, symbols);
+    hold = impl.resolved_for(symbols);
+    resolved = hold.get();
+  }
+  const size_t first = outputs.size();
+  outputs.resize(first + a.outputs.size());
+  bool views = false;
+  {
+    BelowAutograd guard;
+    std::shared_ptr<const DerivedSet> derived;
+    if (!a.derived.empty()) derived = impl.derived_for(in, *resolved);
+    WorkspaceLease workspace;
+    Runner runner(a, *resolved, in, *workspace);
+    runner.begin(impl.program, derived ? std::span<const at::Tensor>(derived->tensors) : std::span<const at::Tensor>());
+    runner.run(impl.program, resolved->steps, consumed);
+    for (size_t i = 0; i < a.outputs.size(); ++i) {
+      const artifact::Output& o = a.outputs[i];
+      if (o.kind == artifact::OutputKind::Fresh) {
+        outputs[first + i] = runner.take_output(resolved->outputs[i]);
+      } else {
+        views = true;
+      }
+    }
+    if (impl.program.first_copy() < a.steps.size()) runner.copy_back(impl.program, resolved->steps);
+  }
+  if (!views) return;
+  // Views are made above the guard, so that they share their base's version counter as eager's do.
+  for (size_t i = 0; i < a.outputs.size(); ++i) {
+    const artifact::Output& o = a.outputs[i];
+    const Resolved::Output& r = resolved->outputs[i];
+    c10::IValue& out = outputs[first + i];
+    switch (o.kind) {
+      case artifact::OutputKind::Fresh: break;
+      case artifact::OutputKind::None: out = c10::IValue(); break;
+      case artifact::OutputKind::Integer: out = r.integer; break;
+      case artifact::OutputKind::Input: out = in.tensor(o.alias); break;
+      case artifact::OutputKind::InputView:
+      case artifact::OutputKind::OutputView: {
+        const at::Tensor base =
+            o.kind == artifact::OutputKind::InputView ? in.tensor(o.alias) : outputs[first + o.alias].toTensor();
+        const int64_t offset = o.absolute_offset ? r.storage_offset : base.storage_offset() + r.storage_offset;
+        out = at::as_strided(base, r.type.sizes, r.type.strides, offset);
+        break;
+      }
+    }
+  }
+}
+
+const artifact::Artifact& Executable::artifact() const { return impl_->artifact; }
+
+int64_t Executable::derived_bytes() const {
+  const auto set = impl_->derived.load();
+  return set ? set->bytes : 0;
+}
+
+}  // namespace vesta::runtime

@@ -1,0 +1,182 @@
+#include "runtime/input_check.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstring>
+
+#include "base/check.h"
+#include "runtime/torch_types.h"
+
+namespace vesta::runtime {
+
+namespace {
+
+// Keys that do not change what a run below autograd does: autograd, autocast, version counting.
+uint64_t ignored_keys() {
+  static const uint64_t keys = [] {
+    c10::DispatchKeySet set = c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
+    set = set | c10::DispatchKeySet(c10::DispatchKey::BackendSelect);
+    // Backend bits stay: they tell CPU from CUDA.
+    return set.raw_repr() & ~((uint64_t{1} << c10::num_backends) - 1);
+  }();
+  return keys;
+}
+
+uint64_t plain_keys(c10::Device device) {
+  return c10::DispatchKeySet(c10::computeDispatchKey(c10::ScalarType::Float, c10::kStrided, device)).raw_repr();
+}
+
+bool holds(int relation, int64_t left, int64_t right) {
+  switch (relation) {
+    case 0: return left == right;
+    case 1: return left != right;
+    case 2: return left < right;
+    default: return left >= right;
+  }
+}
+
+}  // namespace
+
+bool is_plain(const at::Tensor& t) {
+  return t.defined() && t.layout() == c10::kStrided && !t.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
+         (t.key_set().raw_repr() & ~ignored_keys()) == plain_keys(t.device());
+}
+
+InputCheck::InputCheck(const artifact::Artifact& artifact) : artifact_(&artifact) {
+  tensors_.reserve(artifact.inputs.size());
+  for (const artifact::InputDesc& input : artifact.inputs) {
+    Tensor t;
+    t.dtype = to_scalar_type(input.type.dtype);
+    t.device = to_device(input.type.device);
+    t.keys = plain_keys(t.device);
+    t.dim = static_cast<int32_t>(input.type.sizes.size());
+    t.first = static_cast<int32_t>(expected_.size());
+    for (const auto* list : {&input.type.sizes, &input.type.strides}) {
+      VESTA_CHECK(list->size() == input.type.sizes.size(), "an input has {} sizes and {} strides",
+                  input.type.sizes.size(), list->size());
+      for (const artifact::Size& s : *list) {
+        if (s.is_constant()) {
+          expected_.push_back(s.steps[0].value);
+          program_.push_back(-1);
+        } else {
+          t.constant = false;
+          expected_.push_back(0);
+          program_.push_back(static_cast<int32_t>(programs_.size()));
+          programs_.push_back(s);
+        }
+      }
+    }
+    tensors_.push_back(t);
+  }
+  for (const artifact::SymbolSource& s : artifact.symbols) {
+    if (s.input < 0) integers_ = std::max(integers_, s.dim + 1);
+  }
+}
+
+bool InputCheck::same_kind(const Tensor& want, const at::Tensor& found) const {
+  if (!found.defined()) return false;
+  const c10::TensorImpl* impl = found.unsafeGetTensorImpl();
+  return (impl->key_set().raw_repr() & ~ignored_keys()) == want.keys && found.scalar_type() == want.dtype &&
+         impl->device() == want.device && !impl->has_symbolic_sizes_strides() && impl->dim() == want.dim;
+}
+
+void InputCheck::read_symbols(const CallInputs& in, SymbolValues& symbols) const {
+  symbols.resize(artifact_->symbols.size());
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    const artifact::SymbolSource& s = artifact_->symbols[i];
+    if (s.input < 0) {
+      symbols[i] = in.integers[s.dim];
+    } else {
+      const at::Tensor& t = in.tensor(s.input);
+      symbols[i] = s.stride ? t.strides()[s.dim] : t.sizes()[s.dim];
+    }
+  }
+}
+
+bool InputCheck::accepts(const CallInputs& in, SymbolValues& symbols) const {
+  const size_t count = tensors_.size();
+  if (in.tensor_count() != count || in.integers.size() < static_cast<size_t>(integers_)) return false;
+  for (size_t i = 0; i < count; ++i) {
+    const Tensor& want = tensors_[i];
+    const at::Tensor& found = in.tensor(i);
+    if (!same_kind(want, found)) return false;
+    if (want.constant) {
+      const c10::TensorImpl* impl = found.unsafeGetTensorImpl();
+      const int64_t* expected = expected_.data() + want.first;
+      const size_t bytes = sizeof(int64_t) * want.dim;
+      if (std::memcmp(impl->sizes().data(), expected, bytes) != 0 ||
+          std::memcmp(impl->strides().data(), expected + want.dim, bytes) != 0) {
+        return false;
+      }
+    }
+  }
+  if (artifact_->is_static) return true;
+  read_symbols(in, symbols);
+  for (size_t i = 0; i < count; ++i) {
+    const Tensor& want = tensors_[i];
+    if (want.constant) continue;
+    const c10::TensorImpl* impl = in.tensor(i).unsafeGetTensorImpl();
+    const int64_t* sizes = impl->sizes().data();
+    const int64_t* strides = impl->strides().data();
+    for (int32_t d = 0; d < 2 * want.dim; ++d) {
+      const int32_t p = program_[want.first + d];
+      const int64_t expected = p < 0 ? expected_[want.first + d] : programs_[p].run(symbols);
+      if ((d < want.dim ? sizes[d] : strides[d - want.dim]) != expected) return false;
+    }
+  }
+  for (const artifact::Guard& g : artifact_->guards) {
+    if (!holds(g.relation, g.left.run(symbols), g.right.run(symbols))) return false;
+  }
+  return true;
+}
+
+std::string InputCheck::first_difference(const CallInputs& in) const {
+  if (in.tensor_count() != tensors_.size()) {
+    return fmt::format("{} tensors instead of {}", in.tensor_count(), tensors_.size());
+  }
+  if (in.integers.size() < static_cast<size_t>(integers_)) {
+    return fmt::format("{} integers instead of {}", in.integers.size(), integers_);
+  }
+  auto label = [&](size_t i) {
+    const std::string& name = artifact_->inputs[i].name;
+    return name.empty() ? fmt::format("input {}", i) : fmt::format("input {} ({})", i, name);
+  };
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const Tensor& want = tensors_[i];
+    const at::Tensor& t = in.tensor(i);
+    if (!t.defined()) return label(i) + " is undefined";
+    if (t.device() != want.device) {
+      return fmt::format("{}: device {} instead of {}", label(i), t.device().str(), want.device.str());
+    }
+    if (t.scalar_type() != want.dtype) {
+      return fmt::format("{}: dtype {} instead of {}", label(i), c10::toString(t.scalar_type()),
+                         c10::toString(want.dtype));
+    }
+    if (!is_plain(t)) return label(i) + " is not a plain strided tensor";
+    if (t.dim() != want.dim) return fmt::format("{}: {} dimensions instead of {}", label(i), t.dim(), want.dim);
+  }
+  SymbolValues symbols;
+  read_symbols(in, symbols);
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const Tensor& want = tensors_[i];
+    const at::Tensor& t = in.tensor(i);
+    for (int32_t d = 0; d < 2 * want.dim; ++d) {
+      const int32_t p = program_[want.first + d];
+      const int64_t expected = p < 0 ? expected_[want.first + d] : programs_[p].run(symbols);
+      const bool is_size = d < want.dim;
+      const int64_t found = is_size ? t.size(d) : t.stride(d - want.dim);
+      if (found != expected) {
+        return fmt::format("{}: {} {} is {} instead of {}", label(i), is_size ? "size" : "stride",
+                           is_size ? d : d - want.dim, found, expected);
+      }
+    }
+  }
+  for (const artifact::Guard& g : artifact_->guards) {
+    const int64_t left = g.left.run(symbols), right = g.right.run(symbols);
+    if (!holds(g.relation, left, right)) return fmt::format("{} does not hold ({} and {})", g.text, left, right);
+  }
+  return {};
+}
+
+}  // namespace vesta::runtime

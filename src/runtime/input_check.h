@@ -1,0 +1,61 @@
+// Whether a call's inputs are what an artifact was made for. No allocation when they are.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "artifact/artifact.h"
+
+namespace vesta::runtime {
+
+using SymbolValues = c10::SmallVector<int64_t, 16>;
+
+// A call's inputs: the caller's tensors, then tensors that the artifact's owner bound once (captured weights), then
+// integers. Tensor input i of the artifact is arguments[i] or bound[i - arguments.size()].
+struct CallInputs {
+  std::span<const at::Tensor> arguments;
+  std::span<const at::Tensor> bound;
+  std::span<const int64_t> integers;
+  const at::Tensor& tensor(size_t i) const {
+    return i < arguments.size() ? arguments[i] : bound[i - arguments.size()];
+  }
+  size_t tensor_count() const { return arguments.size() + bound.size(); }
+};
+
+class InputCheck {
+ public:
+  explicit InputCheck(const artifact::Artifact& artifact);
+
+  // Fills `symbols` when true.
+  bool accepts(const CallInputs& in, SymbolValues& symbols) const;
+  // The first fact that does not hold, with the expected and the found value; empty if all hold.
+  std::string first_difference(const CallInputs& in) const;
+  void read_symbols(const CallInputs& in, SymbolValues& symbols) const;
+
+ private:
+  struct Tensor {
+    uint64_t keys = 0;                 // the dispatch keys that matter
+    c10::ScalarType dtype = c10::ScalarType::Undefined;
+    c10::Device device = c10::kCPU;
+    int32_t dim = 0;
+    int32_t first = 0;                 // into expected_: dim sizes, then dim strides
+    bool constant = true;              // no symbolic size or stride
+  };
+  bool same_kind(const Tensor& want, const at::Tensor& found) const;
+
+  const artifact::Artifact* artifact_;
+  std::vector<Tensor> tensors_;
+  std::vector<int64_t> expected_;      // constants; where program_[i] >= 0 the value of that Size
+  std::vector<int32_t> program_;
+  std::vector<artifact::Size> programs_;
+  int integers_ = 0;                   // integer arguments expected
+};
+
+// True if `t` is a plain tensor: strided, no wrapper, no lazy conjugation or negation.
+bool is_plain(const at::Tensor& t);
+
+}  // namespace vesta::runtime

@@ -1,0 +1,214 @@
+#include "runtime/resolve.h"
+
+#include <ATen/core/List.h>
+#include <ATen/core/jit_type.h>
+
+#include "base/check.h"
+#include "base/memory_plan.h"
+#include "runtime/parallel.h"
+#include "runtime/torch_types.h"
+
+namespace vesta::runtime {
+
+namespace {
+
+using artifact::Size;
+using Symbols = std::span<const int64_t>;
+
+std::vector<int64_t> values(const std::vector<Size>& sizes, Symbols symbols) {
+  std::vector<int64_t> out(sizes.size());
+  for (size_t i = 0; i < out.size(); ++i) out[i] = sizes[i].run(symbols);
+  return out;
+}
+
+ResolvedTensor resolve_type(const artifact::TensorDesc& t, Symbols symbols) {
+  ResolvedTensor r;
+  r.dtype = to_scalar_type(t.dtype);
+  r.device = to_device(t.device);
+  r.sizes = values(t.sizes, symbols);
+  r.strides = values(t.strides, symbols);
+  for (int64_t s : r.sizes) r.empty |= s == 0;
+  return r;
+}
+
+ResolvedView resolve_view(const artifact::View& v, const Resolved& r, Symbols symbols) {
+  ResolvedView out;
+  out.buffer = v.buffer;
+  if (v.buffer < 0) return out;
+  out.whole = v.whole;
+  out.offset = v.whole ? 0 : v.offset.run(symbols);
+  if (v.whole) {
+    out.type = r.buffers[v.buffer];
+  } else {
+    out.type.dtype = to_scalar_type(v.dtype);
+    out.type.device = r.buffers[v.buffer].device;
+    out.type.sizes = values(v.sizes, symbols);
+    out.type.strides = values(v.strides, symbols);
+    for (int64_t s : out.type.sizes) out.type.empty |= s == 0;
+  }
+  return out;
+}
+
+const c10::Type& element_type(const c10::Argument& argument) {
+  const c10::Type* t = argument.real_type().get();
+  if (const auto* o = t->castRaw<c10::OptionalType>()) t = o->getElementType().get();
+  return *t;
+}
+
+bool is_scalar_list(const c10::Type& t) {
+  const auto* list = t.castRaw<c10::ListType>();
+  return list && list->getElementType()->kind() == c10::TypeKind::NumberType;
+}
+
+template <class T>
+c10::IValue scalar_list(const std::vector<T>& from) {
+  c10::impl::GenericList list(c10::NumberType::get());
+  for (const T& x : from) list.push_back(c10::IValue(c10::Scalar(x)));
+  return list;
+}
+
+// Plain data as the schema wants it.
+c10::IValue to_ivalue(const artifact::Arg& arg, const c10::Type& type, Symbols symbols) {
+  return std::visit(
+      [&](const auto& v) -> c10::IValue {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, artifact::NoneArg>) {
+          return {};
+        } else if constexpr (std::is_same_v<T, Size>) {
+          const int64_t i = v.run(symbols);
+          if (type.kind() == c10::TypeKind::FloatType) return static_cast<double>(i);
+          if (type.kind() == c10::TypeKind::ListType) return c10::List<int64_t>({i});
+          return i;
+        } else if constexpr (std::is_same_v<T, std::vector<Size>>) {
+          const std::vector<int64_t> list = values(v, symbols);
+          if (is_scalar_list(type)) return scalar_list(list);
+          return list;
+        } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+          if (is_scalar_list(type)) return scalar_list(v);
+          return v;
+        } else if constexpr (std::is_same_v<T, std::vector<bool>>) {
+          c10::List<bool> list;
+          for (bool b : v) list.push_back(b);
+          return list;
+        } else if constexpr (std::is_same_v<T, std::complex<double>>) {
+          return c10::complex<double>(v);
+        } else if constexpr (std::is_same_v<T, DType>) {
+          return static_cast<int64_t>(to_scalar_type(v));
+        } else if constexpr (std::is_same_v<T, Device>) {
+          return to_device(v);
+        } else if constexpr (std::is_same_v<T, MemoryFormat>) {
+          return static_cast<int64_t>(to_memory_format(v));
+        } else if constexpr (std::is_same_v<T, Layout>) {
+          VESTA_CHECK(v == Layout::Strided, "an extern call with a layout that is not strided");
+          return static_cast<int64_t>(c10::Layout::Strided);
+        } else if constexpr (std::is_same_v<T, artifact::View> || std::is_same_v<T, std::vector<artifact::View>>) {
+          return {};
+        } else {
+          return v;  // bool, double, string
+        }
+      },
+      arg.value);
+}
+
+ResolvedExtern resolve_extern(const artifact::Extern& e, const c10::FunctionSchema& schema, const Resolved& r,
+                              Symbols symbols) {
+  ResolvedExtern out;
+  const auto& formal = schema.arguments();
+  VESTA_CHECK(e.args.size() == formal.size(), "{} takes {} arguments, the artifact has {}", e.op, formal.size(),
+              e.args.size());
+  out.stack.reserve(formal.size());
+  for (size_t i = 0; i < formal.size(); ++i) {
+    const c10::Type& type = element_type(formal[i]);
+    out.stack.push_back(to_ivalue(e.args[i], type, symbols));
+    ResolvedExtern::Slot slot;
+    slot.argument = static_cast<int>(i);
+    if (const auto* view = std::get_if<artifact::View>(&e.args[i].value)) {
+      if (view->buffer < 0) continue;
+      slot.views.push_back(resolve_view(*view, r, symbols));
+    } else if (const auto* list = std::get_if<std::vector<artifact::View>>(&e.args[i].value)) {
+      const auto* list_type = type.castRaw<c10::ListType>();
+      VESTA_CHECK(list_type, "{} got a list for its argument {}", e.op, formal[i].name());
+      slot.kind = list_type->getElementType()->kind() == c10::TypeKind::OptionalType ? ResolvedExtern::Slot::OptionalList
+                                                                                     : ResolvedExtern::Slot::List;
+      for (const artifact::View& v : *list) slot.views.push_back(resolve_view(v, r, symbols));
+    } else {
+      continue;
+    }
+    out.slots.push_back(std::move(slot));
+  }
+  return out;
+}
+
+ResolvedLaunch resolve_launch(const artifact::Launch& l, Symbols symbols) {
+  ResolvedLaunch out;
+  out.offsets = values(l.offsets, symbols);
+  out.sizes = values(l.sizes, symbols);
+  out.items = l.items.run(symbols);
+  out.scratch = l.scratch.run(symbols);
+  out.grain = l.serial ? 0 : parallel_grain(out.items, l.item_cost.run(symbols));
+  return out;
+}
+
+std::vector<Resolved::Step> resolve_steps(const std::vector<artifact::Step>& steps,
+                                          std::span<const c10::FunctionSchema* const> schemas, const Resolved& r,
+                                          Symbols symbols) {
+  std::vector<Resolved::Step> out(steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (const auto* l = std::get_if<artifact::Launch>(&steps[i])) {
+      out[i].launch = resolve_launch(*l, symbols);
+    } else if (const auto* e = std::get_if<artifact::Extern>(&steps[i])) {
+      out[i].call = resolve_extern(*e, *schemas[i], r, symbols);
+    } else {
+      out[i].copy = resolve_view(std::get<artifact::CopyBack>(steps[i]).from, r, symbols);
+    }
+  }
+  return out;
+}
+
+void place_arena(const artifact::Artifact& a, Resolved& r) {
+  if (a.is_static) {
+    r.offsets = a.offsets;
+    r.arena_bytes = a.arena_bytes;
+    return;
+  }
+  r.offsets.assign(a.buffers.size(), -1);
+  std::vector<BufferLifetime> lifetimes;
+  std::vector<size_t> which;
+  for (size_t b = 0; b < a.buffers.size(); ++b) {
+    if (a.buffers[b].role != artifact::Role::Arena) continue;
+    lifetimes.push_back({a.buffers[b].bytes.run(r.symbols), a.buffers[b].first_step, a.buffers[b].last_step});
+    which.push_back(b);
+  }
+  std::vector<int64_t> offsets;
+  r.arena_bytes = assign_offsets(lifetimes, offsets);
+  for (size_t i = 0; i < which.size(); ++i) r.offsets[which[i]] = offsets[i];
+}
+
+}  // namespace
+
+std::shared_ptr<const Resolved> resolve(const artifact::Artifact& a,
+                                        std::span<const c10::FunctionSchema* const> derived_schemas,
+                                        std::span<const c10::FunctionSchema* const> step_schemas,
+                                        std::span<const int64_t> symbols) {
+  auto r = std::make_shared<Resolved>();
+  r->symbols.assign(symbols.begin(), symbols.end());
+  r->buffers.reserve(a.buffers.size());
+  for (const artifact::Buffer& b : a.buffers) r->buffers.push_back(resolve_type(b.type, symbols));
+  place_arena(a, *r);
+  r->derived = resolve_steps(a.derived, derived_schemas, *r, symbols);
+  r->steps = resolve_steps(a.steps, step_schemas, *r, symbols);
+  for (const artifact::Output& o : a.outputs) {
+    Resolved::Output out;
+    using Kind = artifact::OutputKind;
+    if (o.kind == Kind::Fresh) out.view = resolve_view(o.view, *r, symbols);
+    if (o.kind == Kind::InputView || o.kind == Kind::OutputView) {
+      out.type = resolve_type(o.type, symbols);
+      out.storage_offset = o.storage_offset.run(symbols);
+    }
+    if (o.kind == Kind::Integer) out.integer = o.integer.run(symbols);
+    r->outputs.push_back(std::move(out));
+  }
+  return r;
+}
+
+}  // namespace vesta::runtime

@@ -1,0 +1,233 @@
+#include "runtime/runner.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/List.h>
+#include <ATen/ops/empty_strided.h>
+#include <fmt/ranges.h>
+
+#include "base/check.h"
+#include "runtime/parallel.h"
+
+namespace vesta::runtime {
+
+namespace {
+
+at::Tensor window(const c10::Storage& storage, const ResolvedTensor& type, int64_t offset) {
+  at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage),
+      c10::DispatchKeySet(c10::computeDispatchKey(type.dtype, c10::kStrided, type.device)),
+      c10::scalarTypeToTypeMeta(type.dtype));
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(type.sizes, type.strides, offset);
+  return t;
+}
+
+// Equal where it matters: the strides of a dimension of one element, or of an empty tensor, reach nothing.
+bool same_layout(const at::Tensor& t, const ResolvedTensor& type) {
+  if (type.empty) return true;
+  const auto strides = t.strides();
+  for (size_t d = 0; d < type.sizes.size(); ++d) {
+    if (type.sizes[d] != 1 && strides[d] != type.strides[d]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+at::Tensor allocate_tensor(const ResolvedTensor& type) {
+  if (type.device.is_cpu()) return at::Tensor(at::detail::empty_strided_cpu(type.sizes, type.strides, type.dtype));
+  return at::empty_strided(type.sizes, type.strides, at::TensorOptions().dtype(type.dtype).device(type.device));
+}
+
+const at::Tensor& Runner::base(int buffer) const {
+  const artifact::Buffer& b = artifact_.buffers[buffer];
+  return b.role == artifact::Role::Input ? in_.tensor(b.input) : ws_.tensors[buffer];
+}
+
+at::Tensor Runner::view(const ResolvedView& v) const {
+  if (v.buffer < 0) return {};
+  const at::Tensor& from = base(v.buffer);
+  if (from.defined()) {
+    if (v.whole) return from;
+    const int64_t item = static_cast<int64_t>(c10::elementSize(v.type.dtype));
+    const int64_t start = from.storage_offset() * static_cast<int64_t>(from.itemsize());
+    VESTA_CHECK(start % item == 0, "a view of another dtype starts at byte {}", start);
+    return window(from.storage(), v.type, start / item + v.offset);
+  }
+  const int64_t offset = resolved_.offsets[v.buffer];
+  VESTA_CHECK(offset >= 0, "buffer {} has no memory", v.buffer);
+  return window(ws_.storage(), v.type, offset / static_cast<int64_t>(c10::elementSize(v.type.dtype)) + v.offset);
+}
+
+void Runner::allocate(int buffer) {
+  ws_.tensors[buffer] = allocate_tensor(resolved_.buffers[buffer]);
+  ws_.pointers[buffer] = ws_.tensors[buffer].mutable_data_ptr();
+}
+
+void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> derived) {
+  const size_t count = artifact_.buffers.size();
+  owned_ = program.owned();
+  if (ws_.pointers.size() < count) {
+    ws_.pointers.resize(count);
+    ws_.tensors.resize(count);
+  }
+  if (ws_.launch_args.size() < program.max_launch_args()) ws_.launch_args.resize(program.max_launch_args());
+  char* arena = resolved_.arena_bytes && !program.arena_buffers().empty() ? ws_.arena(resolved_.arena_bytes) : nullptr;
+  for (int b : program.arena_buffers()) ws_.pointers[b] = arena + resolved_.offsets[b];
+  for (size_t b = 0; b < count; ++b) {
+    const artifact::Buffer& buffer = artifact_.buffers[b];
+    if (buffer.role == artifact::Role::Input) {
+      // Kernels only read inputs: no copy-on-write storage is made real here.
+      ws_.pointers[b] = const_cast<void*>(in_.tensor(buffer.input).const_data_ptr());
+    } else if (buffer.role == artifact::Role::Derived && !derived.empty()) {
+      ws_.tensors[b] = derived[b];
+      ws_.pointers[b] = const_cast<void*>(derived[b].const_data_ptr());
+    }
+  }
+}
+
+void Runner::launch(const BoundStep& step, const ResolvedLaunch& l) {
+  if (l.items == 0) return;
+  void** args = ws_.launch_args.data();
+  const artifact::Launch& launch = *step.launch;
+  for (size_t i = 0; i < launch.buffers.size(); ++i) {
+    args[i] = static_cast<char*>(ws_.pointers[launch.buffers[i]]) + l.offsets[i];
+  }
+  if (l.grain) {
+    run_parallel(launch.fn, args, l.sizes.data(), l.scratch, l.items, l.grain);
+  } else {
+    launch.fn(args, l.sizes.data(), l.scratch ? thread_scratch(l.scratch) : nullptr, 0, l.items);
+  }
+}
+
+void Runner::store_result(int buffer, at::Tensor result, const artifact::Extern& call) {
+  const ResolvedTensor& type = resolved_.buffers[buffer];
+  VESTA_CHECK(result.defined() && result.layout() == c10::kStrided, "{} did not return a strided tensor", call.op);
+  if (result.is_conj()) result = result.resolve_conj();
+  if (result.is_neg()) result = result.resolve_neg();
+  VESTA_CHECK(result.scalar_type() == type.dtype && result.sizes() == c10::IntArrayRef(type.sizes),
+              "{} returned {}[{}], the graph says {}[{}]", call.op, c10::toString(result.scalar_type()),
+              fmt::join(result.sizes(), ", "), c10::toString(type.dtype), fmt::join(type.sizes, ", "));
+  const bool in_arena = ws_.owns(result.storage().data());
+  if (!owned_ && artifact_.buffers[buffer].role == artifact::Role::Arena) {
+    ResolvedView whole;
+    whole.buffer = buffer;
+    whole.type = type;
+    view(whole).copy_(result);
+    return;
+  }
+  if (ws_.tensors[buffer].defined()) {          // other steps write or wrote here
+    ws_.tensors[buffer].copy_(result);
+    return;
+  }
+  if (in_arena || !same_layout(result, type)) {
+    at::Tensor fresh = allocate_tensor(type);
+    fresh.copy_(result);
+    result = std::move(fresh);
+  }
+  ws_.pointers[buffer] = const_cast<void*>(result.const_data_ptr());
+  ws_.tensors[buffer] = std::move(result);
+}
+
+void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
+  std::vector<c10::IValue> stack = std::move(ws_.stack);   // an operator may run a compiled function itself
+  stack.assign(e.stack.begin(), e.stack.end());
+  for (const ResolvedExtern::Slot& slot : e.slots) {
+    c10::IValue& value = stack[slot.argument];
+    if (slot.kind == ResolvedExtern::Slot::One) {
+      value = view(slot.views[0]);
+    } else if (slot.kind == ResolvedExtern::Slot::List) {
+      c10::List<at::Tensor> list;
+      list.reserve(slot.views.size());
+      for (const ResolvedView& v : slot.views) list.push_back(view(v));
+      value = std::move(list);
+    } else {
+      c10::List<std::optional<at::Tensor>> list;
+      list.reserve(slot.views.size());
+      for (const ResolvedView& v : slot.views) {
+        list.push_back(v.buffer < 0 ? std::optional<at::Tensor>() : std::optional<at::Tensor>(view(v)));
+      }
+      value = std::move(list);
+    }
+  }
+  if (step.into) {
+    const int b = step.call->results[0];
+    ResolvedView whole;
+    whole.buffer = b;
+    whole.whole = true;
+    whole.type = resolved_.buffers[b];
+    at::Tensor out = view(whole);
+    if (step.into(stack, out)) {
+      stack.clear();
+      ws_.stack = std::move(stack);
+      return;
+    }
+  }
+  step.handle->callBoxed(&stack);
+  size_t at = 0;
+  const std::vector<int>& results = step.call->results;
+  auto store = [&](at::Tensor t) {
+    VESTA_CHECK(at < results.size(), "{} returned more than the graph's {} tensors", step.call->op, results.size());
+    const int b = results[at++];
+    if (b >= 0) store_result(b, std::move(t), *step.call);
+  };
+  for (c10::IValue& v : stack) {
+    if (v.isTensorList()) {
+      for (const at::Tensor& t : v.toTensorList()) store(t);
+    } else if (v.isTensor()) {
+      store(std::move(v).toTensor());
+    } else {
+      store(at::Tensor());
+    }
+  }
+  stack.clear();
+  ws_.stack = std::move(stack);
+}
+
+void Runner::copy_back(const BoundProgram& program, std::span<const Resolved::Step> steps) {
+  c10::SmallVector<at::Tensor, 4> from;
+  for (size_t i = program.first_copy(); i < steps.size(); ++i) {
+    from.push_back(view(steps[i].copy));
+    // What a copy reads from an input may be what an earlier one overwrites.
+    if (artifact_.buffers[steps[i].copy.buffer].role == artifact::Role::Input && steps.size() - program.first_copy() > 1) {
+      from.back() = from.back().clone();
+    }
+  }
+  for (size_t i = program.first_copy(); i < steps.size(); ++i) {
+    at::Tensor to = in_.tensor(program.steps()[i].copy->input);
+    to.copy_(from[i - program.first_copy()]);
+    if (!to.is_inference()) to.unsafeGetTensorImpl()->bump_version();
+  }
+}
+
+void Runner::run(const BoundProgram& program, std::span<const Resolved::Step> steps, std::span<at::Tensor> consumed) {
+  for (size_t i = 0; i < program.first_copy(); ++i) {
+    const BoundStep& step = program.steps()[i];
+    for (int b : step.allocate) allocate(b);
+    if (step.launch) {
+      launch(step, steps[i].launch);
+    } else {
+      call(step, steps[i].call);
+    }
+    for (int b : step.release) ws_.tensors[b].reset();
+    if (!consumed.empty()) {
+      for (int input : step.release_inputs) {
+        if (static_cast<size_t>(input) < consumed.size()) consumed[input].reset();
+      }
+    }
+  }
+  for (int b : program.never_written()) allocate(b);
+}
+
+at::Tensor Runner::take_output(const Resolved::Output& output) {
+  const ResolvedView& v = output.view;
+  const artifact::Role role = artifact_.buffers[v.buffer].role;
+  const bool ours = role == artifact::Role::Output || role == artifact::Role::Returned;
+  at::Tensor t = view(v);
+  // Ours alone: one tensor on its storage, held by `t` and the workspace. A second output of the same value is a copy.
+  if (ours && v.whole && t.use_count() == 2 && t.storage().use_count() == 1) return t;
+  at::Tensor copy = allocate_tensor(v.type);
+  copy.copy_(t);
+  return copy;
+}
+
+}  // namespace vesta::runtime

@@ -1,0 +1,44 @@
+// One run of a bound program over resolved sizes.
+#pragma once
+
+#include <span>
+
+#include "runtime/bound_program.h"
+#include "runtime/input_check.h"
+#include "runtime/resolve.h"
+#include "runtime/workspace.h"
+
+namespace vesta::runtime {
+
+class Runner {
+ public:
+  Runner(const artifact::Artifact& artifact, const Resolved& resolved, const CallInputs& in, Workspace& workspace)
+      : artifact_(artifact), resolved_(resolved), in_(in), ws_(workspace) {}
+
+  // Points every buffer that exists before the first step to its memory. `derived`: tensors of Derived buffers.
+  void begin(const BoundProgram& program, std::span<const at::Tensor> derived);
+  // Every step but the copies to inputs.
+  void run(const BoundProgram& program, std::span<const Resolved::Step> steps, std::span<at::Tensor> consumed);
+  // The copies to inputs, which follow every other step.
+  void copy_back(const BoundProgram& program, std::span<const Resolved::Step> steps);
+  // A tensor of its own with the output's exact type. To be called before copy_back.
+  at::Tensor take_output(const Resolved::Output& output);
+  void allocate(int buffer);
+
+ private:
+  void launch(const BoundStep& step, const ResolvedLaunch& launch);
+  void call(const BoundStep& step, const ResolvedExtern& call);
+  void store_result(int buffer, at::Tensor result, const artifact::Extern& call);
+  at::Tensor view(const ResolvedView& v) const;
+  const at::Tensor& base(int buffer) const;     // undefined for arena memory
+
+  const artifact::Artifact& artifact_;
+  const Resolved& resolved_;
+  const CallInputs& in_;
+  Workspace& ws_;
+  bool owned_ = false;
+};
+
+at::Tensor allocate_tensor(const ResolvedTensor& type);
+
+}  // namespace vesta::runtime

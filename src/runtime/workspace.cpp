@@ -1,0 +1,96 @@
+#include "runtime/workspace.h"
+
+#include <c10/core/CPUAllocator.h>
+
+#include <cstdlib>
+#include <new>
+
+namespace vesta::runtime {
+
+namespace {
+
+// An arena this small is never given back: it costs less than the allocations.
+constexpr int64_t kKeepBytes = int64_t{8} << 20;
+constexpr int kSmallRunsBeforeShrink = 64;
+
+struct Pool {
+  std::vector<std::unique_ptr<Workspace>> idle;
+};
+Pool& pool() {
+  static thread_local Pool p;
+  return p;
+}
+
+struct Scratch {
+  void* memory = nullptr;
+  int64_t capacity = 0;
+  ~Scratch() { std::free(memory); }
+};
+
+}  // namespace
+
+void Workspace::allocate(int64_t bytes) {
+  storage_ = c10::Storage();
+  base_ = nullptr;
+  capacity_ = 0;
+  small_runs_ = 0;
+  c10::Allocator* allocator = c10::GetDefaultCPUAllocator();
+  storage_ = c10::Storage(c10::Storage::use_byte_size_t(), static_cast<size_t>(bytes), allocator->allocate(bytes),
+                          allocator, /*resizable=*/false);
+  base_ = static_cast<char*>(storage_.mutable_data());
+  capacity_ = bytes;
+}
+
+char* Workspace::arena(int64_t bytes) {
+  if (bytes > capacity_) {
+    allocate(bytes);
+  } else if (capacity_ > kKeepBytes && bytes < capacity_ / 4) {
+    if (++small_runs_ >= kSmallRunsBeforeShrink) allocate(std::max(bytes, int64_t{64}));
+  } else {
+    small_runs_ = 0;
+  }
+  return base_;
+}
+
+void Workspace::finish() {
+  for (at::Tensor& t : tensors) t.reset();
+  stack.clear();
+  if (capacity_ > 0 && storage_.use_count() > 1) {
+    storage_ = c10::Storage();
+    base_ = nullptr;
+    capacity_ = 0;
+  }
+}
+
+WorkspaceLease::WorkspaceLease() {
+  auto& idle = pool().idle;
+  if (idle.empty()) {
+    workspace_ = std::make_unique<Workspace>();
+  } else {
+    workspace_ = std::move(idle.back());
+    idle.pop_back();
+  }
+}
+
+WorkspaceLease::~WorkspaceLease() {
+  workspace_->finish();
+  pool().idle.push_back(std::move(workspace_));
+}
+
+void* thread_scratch(int64_t bytes) {
+  static thread_local Scratch s;
+  if (bytes > s.capacity) {
+    std::free(s.memory);
+    s.memory = nullptr;
+    s.capacity = 0;
+    const int64_t rounded = (bytes + 4095) / 4096 * 4096;
+    s.memory = std::aligned_alloc(64, rounded);
+    if (!s.memory) throw std::bad_alloc();
+    s.capacity = rounded;
+  }
+  return s.memory;
+}
+
+void release_thread_memory() { pool().idle.clear(); }
+
+}  // namespace vesta::runtime

@@ -1,0 +1,58 @@
+// What one run needs besides its inputs: the arena, pointers to buffers, tensors of extern calls. Kept per thread and
+// reused by every artifact the thread runs, so that a run in steady state allocates nothing but outputs.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <c10/core/Storage.h>
+
+#include <memory>
+#include <vector>
+
+namespace vesta::runtime {
+
+class Workspace {
+ public:
+  // Memory of at least `bytes`, 64-byte aligned; the arena of this run.
+  char* arena(int64_t bytes);
+  // The storage that owns the arena: views of it may be handed to extern operators.
+  const c10::Storage& storage() const { return storage_; }
+  bool owns(const void* p) const {
+    return p >= base_ && p < base_ + capacity_ && capacity_ > 0;
+  }
+  // To be called after a run: forgets tensors; gives the arena up if an operator kept a view of it.
+  void finish();
+
+  std::vector<void*> pointers;        // per buffer
+  std::vector<at::Tensor> tensors;    // per buffer; undefined where there is none
+  std::vector<void*> launch_args;
+  std::vector<c10::IValue> stack;
+
+ private:
+  void allocate(int64_t bytes);
+  c10::Storage storage_;
+  char* base_ = nullptr;
+  int64_t capacity_ = 0;
+  int small_runs_ = 0;                // runs in a row that needed less than a quarter
+};
+
+// Borrows a workspace of the calling thread; runs may nest (an extern operator may call a compiled function).
+class WorkspaceLease {
+ public:
+  WorkspaceLease();
+  ~WorkspaceLease();
+  WorkspaceLease(const WorkspaceLease&) = delete;
+  Workspace* operator->() { return workspace_.get(); }
+  Workspace& operator*() { return *workspace_; }
+
+ private:
+  std::unique_ptr<Workspace> workspace_;
+};
+
+// Scratch of the calling thread for kernels' rows, 64-byte aligned, valid until the next call on this thread.
+void* thread_scratch(int64_t bytes);
+
+// Frees what idle workspaces of the calling thread hold.
+void release_thread_memory();
+
+}  // namespace vesta::runtime
