@@ -13,6 +13,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,6 +50,9 @@ class Node {
   const Op* op = nullptr;
   std::vector<Value*> results;  // an entry may be nullptr (an undefined tensor)
   std::string source;           // where the user's program asked for it, for messages
+  // A constant that a pass made from weights (folded, packed, converted): its tensor inputs are Parameters or results of
+  // other derived nodes, and it is computed once per version of those Parameters.
+  bool derived = false;
   std::span<const Arg> args() const { return args_; }
   NodeArgs named() const { return {op->schema, args_}; }
   Value* input(size_t i) const;                         // the i-th argument, which must be a Value

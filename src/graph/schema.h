@@ -19,6 +19,7 @@ struct SchemaArg {
   std::string name;
   ArgType type = ArgType::Other;
   bool optional = false;     // T?
+  int list_size = 0;         // int[2]: a lone number stands for a list of that many
   bool keyword_only = false;
   bool has_default = false;
   Arg default_value;         // None where the default is None
