@@ -25,7 +25,9 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/expr.h"
@@ -105,6 +107,15 @@ struct Kernel {
 Expr work_items(const Kernel& k);
 // Bytes of scratch one thread needs for the rows.
 Expr scratch_bytes(const Kernel& k);
+
+// Elements of one scratch row, and where the row of a slot begins (bytes; rows are padded so that a whole vector past the
+// last element stays inside).
+Expr row_elements(const Kernel& k);
+Expr row_offset(const Kernel& k, int slot);
+
+// The type an instruction's value has, and the type its primitive computes in (that of its operands).
+DType value_type(const Kernel& k, Ref r);
+DType compute_type(const Kernel& k, const Instr& instr);
 
 std::string print(const Kernel& k);                     // canonical text (symbols renamed by position)
 std::unique_ptr<Kernel> parse_kernel(std::string_view text);

@@ -1,0 +1,55 @@
+#include "loops/kernel.h"
+
+#include "base/check.h"
+
+namespace vesta::loops {
+
+namespace {
+constexpr int64_t kRowPadding = 64;    // elements: the widest vector of the narrowest type
+constexpr int64_t kRowAlignment = 64;  // bytes
+}  // namespace
+
+Expr work_items(const Kernel& k) {
+  Expr items = 1;
+  for (size_t i = 0; i < k.ranges.size(); ++i) {
+    const Range& r = k.ranges[i];
+    if (r.kind != RangeKind::Parallel) continue;
+    bool blocked = static_cast<int>(i) == k.vector && k.block > 0;
+    items = items * (blocked ? ceildiv(r.extent, k.block) : r.extent);
+  }
+  return items;
+}
+
+Expr row_elements(const Kernel& k) {
+  bool columns = k.vector >= 0 && k.ranges[static_cast<size_t>(k.vector)].kind == RangeKind::Parallel;
+  Expr n = columns ? Expr(k.block) : Expr(1);
+  for (const Range& r : k.ranges) {
+    if (r.kind == RangeKind::Inner) n = n * r.extent;
+  }
+  return n;
+}
+
+Expr row_offset(const Kernel& k, int slot) {
+  Expr elements = row_elements(k) + kRowPadding;
+  Expr offset = 0;
+  for (int i = 0; i < slot; ++i) {
+    Expr bytes = elements * element_size(k.row_slots[static_cast<size_t>(i)]);
+    offset = offset + ceildiv(bytes, kRowAlignment) * kRowAlignment;
+  }
+  return offset;
+}
+
+Expr scratch_bytes(const Kernel& k) { return row_offset(k, static_cast<int>(k.row_slots.size())); }
+
+DType value_type(const Kernel& k, Ref r) {
+  const Instr& i = k.instrs.at(r);
+  if (i.kind == InstrKind::Compute && yields_bool(i.prim)) return DType::Bool;
+  if (i.kind == InstrKind::Result && i.imm == 1) return DType::I64;
+  return i.dtype;
+}
+
+DType compute_type(const Kernel& k, const Instr& i) {
+  return value_type(k, i.prim == Prim::Select ? i.in[1] : i.in[0]);
+}
+
+}  // namespace vesta::loops

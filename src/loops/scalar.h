@@ -1,0 +1,35 @@
+// One element of any real type and the meaning of every primitive on it. The interpreter and the constant folders use
+// this; generated code must agree with it.
+#pragma once
+
+#include <cstdint>
+
+#include "base/prim.h"
+#include "base/type.h"
+
+namespace vesta::loops {
+
+// Floats live in `f`, exactly representable in their own type (an F32, F16 or BF16 value is a float). Integers and Bool
+// live in `i`, sign- or zero-extended from their own type; U64 keeps its bits.
+struct Scalar {
+  double f = 0;
+  int64_t i = 0;
+};
+
+Scalar from_double(DType t, double v);   // converts as cast() from F64 does
+Scalar from_integer(DType t, int64_t v);  // wraps to the type
+
+// prim on operands of type T (Select: operand 0 is Bool). The result is Bool for comparisons and tests, else T.
+Scalar compute(Prim prim, DType t, Scalar a, Scalar b, Scalar c);
+// ATen's conversions on this machine: float to integer truncates; out of range and NaN give what the hardware gives.
+Scalar cast(DType from, DType to, Scalar v);
+Scalar bitcast(DType from, DType to, Scalar v);
+
+Scalar load(DType t, const void* element);
+void store(DType t, void* element, Scalar v);
+
+// Special functions that the C library lacks.
+double erfinv(double x);
+double digamma(double x);
+
+}  // namespace vesta::loops
