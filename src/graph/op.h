@@ -50,6 +50,7 @@ class NodeArgs {
   const Schema& schema() const { return *schema_; }
   size_t size() const { return args_.size(); }
   const Arg& operator[](size_t i) const { return args_[i]; }
+  std::span<const Arg> all() const { return args_; }
   const Arg& get(std::string_view name) const;             // InternalError if the schema has no such argument
   bool has(std::string_view name) const;                   // the schema has it and it is not None
   const TensorType& tensor(size_t i) const;                // InternalError unless a Value
@@ -105,8 +106,8 @@ class Guards {
 using ShapeRule = void (*)(const NodeArgs& args, Guards& guards, std::vector<TensorType>& results);
 
 // Operands arrive already cast to the compute type (opmath of the promoted type; arguments' own types for Keep), in
-// schema order: one ScalarRef per tensor and per Scalar argument that takes part in promotion (rows say which in
-// `operands`); the result is cast to the result type by the caller.
+// schema order: one ScalarRef per tensor and per Scalar argument that takes part in promotion (`pointwise_types` of
+// ops/operands.h says which, and through which type each is cast); the result is cast to the result type by the caller.
 using PointwiseBody = ScalarRef (*)(ScalarBuilder& b, const NodeArgs& args, std::span<const ScalarRef> x);
 
 // The element of the viewed tensor that element `index` of the result shows.
@@ -122,7 +123,14 @@ enum RowFlag : uint32_t {
   kSideEffect = 1u << 1,    // never removed
   kKeepComposite = 1u << 2, // recorded whole although ATen would decompose it (CompositeImplicit): linear, layer_norm, ...
   kExpensive = 1u << 3,     // never recomputed
+  kWideScalars = 1u << 4,   // Pointwise: Scalars and 0-d tensors are not rounded to a half type before opmath (add, mul, ...)
+  kIntegerByConstant = 1u << 5,  // Pointwise: has a body for integers only if the last operand is a positive constant (x / 0 raises)
 };
+
+// Categories of compute types for which eager has a kernel; a row's rule throws UserError for others.
+enum TypeCategory : uint8_t { kBoolType = 1, kIntegerType = 2, kFloatType = 4, kComplexType = 8 };
+inline constexpr uint8_t kAnyType = kBoolType | kIntegerType | kFloatType | kComplexType;
+inline constexpr uint8_t kRealNumber = kIntegerType | kFloatType;
 
 struct OpRow {
   const char* name;              // "aten::add.Tensor"
@@ -135,6 +143,7 @@ struct OpRow {
   Decompose decompose = nullptr;
   ReduceOp reduce = ReduceOp::Sum;
   uint32_t flags = 0;
+  uint8_t accepts = kAnyType;
 };
 
 struct Op {

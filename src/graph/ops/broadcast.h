@@ -1,0 +1,34 @@
+// Broadcasting, dimensions and contiguity with symbolic sizes.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace vesta::graph {
+
+using Sizes = std::vector<Expr>;
+
+// The common size of two; UserError if they do not broadcast.
+Sizes broadcast(Guards& g, std::span<const Expr> a, std::span<const Expr> b);
+
+// Python's negative dimensions; a 0-d tensor has dimension 0 and -1. UserError when out of range.
+int64_t wrap_dim(Guards& g, Expr dim, size_t ndim);
+std::vector<int64_t> wrap_dims(Guards& g, const IntList& dims, size_t ndim);
+
+Expr product(std::span<const Expr> sizes);
+
+// at::Tensor::is_contiguous(format) and is_non_overlapping_and_dense() as eager would answer; asks guards where needed.
+bool is_contiguous(Guards& g, const TensorType& t, MemoryFormat format = MemoryFormat::Contiguous);
+bool is_dense(Guards& g, const TensorType& t);
+bool is_empty(Guards& g, std::span<const Expr> sizes);
+// at::Tensor::suggest_memory_format().
+MemoryFormat suggest_memory_format(Guards& g, const TensorType& t);
+
+std::vector<Expr> format_strides(std::span<const Expr> sizes, MemoryFormat format);
+TensorType contiguous_like(const TensorType& t, Sizes sizes);
+TensorType contiguous_like(const TensorType& t, Sizes sizes, DType dtype);
+TensorType in_format(const TensorType& t, Sizes sizes, MemoryFormat format);
+
+}  // namespace vesta::graph

@@ -1,0 +1,39 @@
+// Comparisons and logic.
+#include "graph/ops/body.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+namespace {
+
+constexpr uint8_t kOrdered = kAnyType & ~kComplexType;
+
+constexpr OpRow compare(const char* name, PointwiseBody f, uint8_t accepts = kAnyType) {
+  return {.name = name, .family = Family::Pointwise, .promote = Promote::Compare, .body = f, .accepts = accepts};
+}
+constexpr OpRow logical(const char* name, PointwiseBody f) {
+  return {.name = name, .family = Family::Pointwise, .promote = Promote::Logical, .body = f};
+}
+
+constexpr OpRow kRows[] = {
+    compare("aten::eq.Tensor", primitive<Prim::Eq>),
+    compare("aten::eq.Scalar", primitive<Prim::Eq>),
+    compare("aten::ne.Tensor", primitive<Prim::Ne>),
+    compare("aten::ne.Scalar", primitive<Prim::Ne>),
+    compare("aten::lt.Tensor", primitive<Prim::Lt>, kOrdered),
+    compare("aten::lt.Scalar", primitive<Prim::Lt>, kOrdered),
+    compare("aten::le.Tensor", primitive<Prim::Le>, kOrdered),
+    compare("aten::le.Scalar", primitive<Prim::Le>, kOrdered),
+    compare("aten::gt.Tensor", primitive<Prim::Gt>, kOrdered),
+    compare("aten::gt.Scalar", primitive<Prim::Gt>, kOrdered),
+    compare("aten::ge.Tensor", primitive<Prim::Ge>, kOrdered),
+    compare("aten::ge.Scalar", primitive<Prim::Ge>, kOrdered),
+    logical("aten::logical_and", primitive<Prim::And>),
+    logical("aten::logical_or", primitive<Prim::Or>),
+    logical("aten::logical_xor", primitive<Prim::Xor>),
+};
+
+}  // namespace
+
+std::span<const OpRow> compare_rows() { return kRows; }
+
+}  // namespace vesta::graph

@@ -1,0 +1,133 @@
+#include "graph/ops/operands.h"
+
+#include <array>
+
+#include "base/check.h"
+#include "graph/ops/iterator_strides.h"
+#include "graph/ops/promotion.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+namespace {
+
+bool promotes(const SchemaArg& a) {
+  static constexpr std::array names = {"self", "other", "exponent", "min", "max"};
+  if (a.type != ArgType::Scalar) return false;
+  for (const char* n : names)
+    if (a.name == n) return true;
+  return false;
+}
+
+bool promotes_scalars(Promote p) {
+  return p == Promote::Default || p == Promote::Float || p == Promote::Compare || p == Promote::Logical ||
+         p == Promote::Select;
+}
+
+bool is_tensor(const Arg& a) {
+  const auto* v = std::get_if<Value*>(&a);
+  return v && *v;
+}
+
+}  // namespace
+
+PointwiseTypes pointwise_types(const OpRow& row, const NodeArgs& args) {
+  PointwiseTypes types;
+  ResultType joined;
+  const TensorType* first = nullptr;
+  size_t tensors = 0;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const bool tensor = is_tensor(args[i]);
+    // A number in a tensor's place is PyTorch's wrapped number.
+    const bool number = is_number(args[i]) && (args.schema().args[i].type == ArgType::Tensor ||
+                                               (promotes_scalars(row.promote) && promotes(args.schema().args[i])));
+    if (!tensor && !number) continue;
+    types.operands.push_back({.arg = i});
+    if (!tensor) {
+      joined.add_number(args[i]);
+      continue;
+    }
+    const TensorType& t = args.tensor(i);
+    if (!first) first = &t;
+    if (!(row.promote == Promote::Select && tensors == 0)) joined.add(t);
+    ++tensors;
+  }
+  VESTA_CHECK(!joined.empty(), "{} has no operands", row.name);
+  switch (row.promote) {
+    case Promote::First:
+    case Promote::Keep: types.promoted = first->dtype; break;
+    case Promote::Float:
+      types.promoted = joined.get();
+      if (is_integral(types.promoted) || types.promoted == DType::Bool) types.promoted = default_dtype();
+      break;
+    default:
+      types.promoted = joined.get();
+      // div without a rounding mode is true division.
+      if (args.schema().index_of("rounding_mode") >= 0 && !args.has("rounding_mode") && category(types.promoted) < kFloatType)
+        types.promoted = default_dtype();
+  }
+  types.compute = opmath(types.promoted);
+  types.result = row.promote == Promote::Compare || row.promote == Promote::Logical ? DType::Bool : types.promoted;
+  size_t seen = 0;
+  for (PointwiseOperand& o : types.operands) {
+    const bool tensor = is_tensor(args[o.arg]);
+    const DType own = tensor ? args.tensor(o.arg).dtype : number_type(args[o.arg]);
+    const bool low = !tensor || is_zero_dim(args.tensor(o.arg));
+    if (row.promote == Promote::Keep) {
+      o.to = opmath(own);
+      o.through = o.to;
+    } else if (row.promote == Promote::Logical) {
+      o.through = o.to = DType::Bool;
+    } else if (row.promote == Promote::Select && seen == 0) {
+      o.through = o.to = DType::Bool;
+    } else {
+      o.to = types.compute;
+      o.through = low && (row.flags & kWideScalars) ? types.compute : types.promoted;
+    }
+    seen += tensor;
+  }
+  return types;
+}
+
+bool has_body_for(const OpRow& row, const NodeArgs& args) {
+  if (!row.body) return false;
+  const auto plain = [](DType t) {
+    return !is_complex(t) && t != DType::Other && t != DType::U16 && t != DType::U32 && t != DType::U64;
+  };
+  for (const Arg& a : args.all()) {
+    if (is_tensor(a) && !plain(std::get<Value*>(a)->type.dtype)) return false;
+    if (std::holds_alternative<std::complex<double>>(a)) return false;
+  }
+  const PointwiseTypes types = pointwise_types(row, args);
+  if ((row.flags & kIntegerByConstant) && category(types.compute) < kFloatType) {
+    const auto* divisor = std::get_if<Expr>(&args[types.operands.back().arg]);
+    if (!divisor || !divisor->is_constant() || divisor->constant() <= 0) return false;
+  }
+  return plain(types.compute) && plain(types.result);
+}
+
+void default_shape(const OpRow& row, const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  if (row.family != Family::Pointwise) VESTA_UNSUPPORTED("{} has no shape rule", row.name);
+  const PointwiseTypes types = pointwise_types(row, args);
+  if (row.promote != Promote::Keep && row.promote != Promote::Logical) require_category(row, types.promoted);
+  static const TensorType number;
+  std::vector<const TensorType*> operands;
+  const TensorType* device = nullptr;
+  Sizes sizes;
+  for (const PointwiseOperand& o : types.operands) {
+    if (!is_tensor(args[o.arg])) {
+      // A bound of clamp is read by the kernel; every other number is wrapped into a 0-d operand.
+      const std::string& n = args.schema().args[o.arg].name;
+      if (n != "min" && n != "max" && n != "exponent") operands.push_back(&number);
+      continue;
+    }
+    const TensorType& t = args.tensor(o.arg);
+    if (!device || (device->dim() == 0 && device->device.type == DeviceType::CPU)) device = &t;
+    operands.push_back(&t);
+    sizes = broadcast(g, sizes, t.sizes);
+  }
+  TensorType out{.dtype = types.result, .sizes = sizes, .strides = {}, .device = device->device};
+  out.strides = iterator_strides(g, out.sizes, operands);
+  results.assign(1, out);
+}
+
+}  // namespace vesta::graph

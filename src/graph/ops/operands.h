@@ -1,0 +1,35 @@
+// Which arguments of a pointwise node are operands, and the types they are cast to.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace vesta::graph {
+
+struct PointwiseOperand {
+  size_t arg = 0;          // position among the node's arguments: a Value, or a Scalar (bool, Expr, double)
+  DType through = DType::F32;  // cast to this type first: it differs from `to` only for half types, whose Scalars and 0-d
+                           // tensors ATen rounds to the promoted type before it computes in fp32
+  DType to = DType::F32;   // the type the body sees
+};
+
+struct PointwiseTypes {
+  std::vector<PointwiseOperand> operands;  // in schema order; one for each element of the body's `x`
+  DType promoted = DType::F32;             // PyTorch's promoted type
+  DType compute = DType::F32;              // opmath(promoted); for Promote::Keep that of the first tensor
+  DType result = DType::F32;
+};
+
+// Operands are all tensors given, and for Default, Float, Compare and Logical also the Scalars named self, other, exponent,
+// min and max that are given. Every other Scalar (alpha, value, ...) is a constant that the body reads itself.
+PointwiseTypes pointwise_types(const OpRow& row, const NodeArgs& args);
+
+// Whether the row's body covers these types: false for complex numbers and the types Vesta does not compute in. Such a
+// node is an extern call.
+bool has_body_for(const OpRow& row, const NodeArgs& args);
+
+// True for a 0-d tensor.
+inline bool is_zero_dim(const TensorType& t) { return t.sizes.empty(); }
+
+}  // namespace vesta::graph

@@ -1,0 +1,184 @@
+// Arithmetic on two operands, a tensor or a number each.
+#include <cmath>
+#include <limits>
+
+#include "graph/ops/body.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+namespace {
+
+constexpr uint8_t kNotComplex = kAnyType & ~kComplexType;
+constexpr uint8_t kNotBool = kAnyType & ~kBoolType;
+
+constexpr OpRow arithmetic(const char* name, PointwiseBody f, uint8_t accepts = kAnyType, uint32_t flags = kWideScalars) {
+  return {.name = name, .family = Family::Pointwise, .promote = Promote::Default, .body = f, .flags = flags,
+          .accepts = accepts};
+}
+constexpr OpRow to_float(const char* name, PointwiseBody f, uint8_t accepts = kAnyType, uint32_t flags = 0) {
+  return {.name = name, .family = Family::Pointwise, .promote = Promote::Float, .body = f, .flags = flags,
+          .accepts = accepts};
+}
+
+Scalar scaled(Body x, Scalar v) {
+  const Arg& alpha = x.args().get("alpha");
+  const bool one = (std::holds_alternative<Expr>(alpha) && std::get<Expr>(alpha).is_constant(1)) ||
+                   (std::holds_alternative<double>(alpha) && std::get<double>(alpha) == 1) ||
+                   (std::holds_alternative<bool>(alpha) && std::get<bool>(alpha));
+  return one ? v : v * x.number("alpha");
+}
+
+Scalar add(Body x) {
+  if (x.dtype() != DType::Bool) return x[0] + scaled(x, x[1]);
+  return x[0] | (x[1] & x.number("alpha"));
+}
+Scalar multiply(Body x) { return x.dtype() == DType::Bool ? x[0] & x[1] : x[0] * x[1]; }
+
+// c10::div_floor_floating.
+Scalar floor_quotient(Scalar a, Scalar b) {
+  const Scalar rest = apply(Prim::Rem, a, b);
+  const Scalar wrong_sign = (rest != 0) & apply(Prim::Xor, b < 0, rest < 0);
+  const Scalar exact = (a - rest) / b;
+  const Scalar quotient = select(wrong_sign, exact - 1, exact);
+  const Scalar whole = floor(quotient);
+  const Scalar rounded = select((quotient - whole) > 0.5, whole + 1, whole);
+  const Scalar zero = apply(Prim::CopySign, a.like(0), a / b);
+  return select(b == 0, a / b, select(quotient != 0, rounded, zero));
+}
+Scalar floor_divide(Body x) {
+  return x[0].real() ? floor_quotient(x[0], x[1]) : apply(Prim::FloorDiv, x[0], x[1]);
+}
+Scalar divide_with_mode(Body x) {
+  if (!x.has("rounding_mode")) return x[0] / x[1];
+  if (x.args().string("rounding_mode") == "floor") return floor_divide(x);
+  return x[0].real() ? trunc(x[0] / x[1]) : x[0] / x[1];
+}
+
+// ATen's own special cases of a number as the exponent: they are more exact than pow, and defined for negative bases.
+Scalar power_by_number(Body x) {
+  const Arg& arg = x.args().get("exponent");
+  const Scalar v = x[0];
+  if (const auto* e = std::get_if<Expr>(&arg); e && !e->is_constant()) return pow(v, x[1]);
+  const double n = x.value("exponent");
+  if (v.real()) {
+    if (n == 0) return v.like(1);
+    if (n == 1) return v;
+    if (n == 0.5) return sqrt(v);
+    if (n == 2) return v * v;
+    if (n == 3) return v * v * v;
+    if (n == -0.5) return rsqrt(v);
+    if (n == -1) return 1 / v;
+    if (n == -2) return 1 / (v * v);
+    return pow(v, x[1]);
+  }
+  Scalar result = v.like(1), square = v;
+  for (auto rest = static_cast<uint64_t>(n); rest; rest >>= 1) {
+    if (rest & 1) result = result * square;
+    if (rest > 1) square = square * square;
+  }
+  return result;
+}
+
+Scalar larger(Body x) { return x.dtype() == DType::Bool ? x[0] | x[1] : maximum(x[0], x[1]); }
+Scalar smaller(Body x) { return x.dtype() == DType::Bool ? x[0] & x[1] : minimum(x[0], x[1]); }
+template <Prim Float>
+Scalar ignoring_nan(Body x) {
+  if (x[0].real()) return apply(Float, x[0], x[1]);
+  return Float == Prim::FMax ? larger(x) : smaller(x);
+}
+
+Scalar log_add_exp(Body x) {
+  const Scalar top = maximum(x[0], x[1]);
+  return select(is_inf(x[0]) & (x[0] == x[1]), x[0], top + log1p(exp(-abs(x[0] - x[1]))));
+}
+Scalar log_add_exp2(Body x) {
+  const Scalar top = maximum(x[0], x[1]);
+  const Scalar rest = apply(Prim::Exp2, -abs(x[0] - x[1]));
+  return select(is_inf(x[0]) & (x[0] == x[1]), x[0], top + log1p(rest) * (1 / std::log(2.0)));
+}
+Scalar x_log_y(Body x) {
+  return select(is_nan(x[1]), x[1], select(x[0] == 0, 0, x[0] * log(x[1])));
+}
+Scalar x_log1p_y(Body x) {
+  return select(is_nan(x[1]), x[1], select(x[0] == 0, 0, x[0] * log1p(x[1])));
+}
+Scalar heaviside(Body x) {
+  if (x.dtype() == DType::Bool) return select(x[0], x[0], x[1]);
+  return select(x[0] == 0, x[1], select(x[0] > 0, x[0].like(1), x[0].like(0)));
+}
+
+constexpr PointwiseBody kSubtract = body<[](Body x) { return x[0] - scaled(x, x[1]); }>;
+constexpr PointwiseBody kSubtractFrom = body<[](Body x) { return x[1] - scaled(x, x[0]); }>;
+constexpr PointwiseBody kDivide = body<[](Body x) { return x[0] / x[1]; }>;
+constexpr uint32_t kGuarded = kWideScalars | kIntegerByConstant;
+
+constexpr OpRow kRows[] = {
+    arithmetic("aten::add.Tensor", body<add>),
+    arithmetic("aten::add.Scalar", body<add>),
+    arithmetic("aten::sub.Tensor", kSubtract, kNotBool),
+    arithmetic("aten::sub.Scalar", kSubtract, kNotBool),
+    arithmetic("aten::rsub.Tensor", kSubtractFrom, kNotBool),
+    arithmetic("aten::rsub.Scalar", kSubtractFrom, kNotBool),
+    arithmetic("aten::mul.Tensor", body<multiply>),
+    arithmetic("aten::mul.Scalar", body<multiply>),
+    to_float("aten::div.Tensor", kDivide, kAnyType, kWideScalars),
+    to_float("aten::div.Scalar", kDivide, kAnyType, kWideScalars),
+    arithmetic("aten::div.Tensor_mode", body<divide_with_mode>, kRealNumber | kComplexType, kGuarded),
+    arithmetic("aten::div.Scalar_mode", body<divide_with_mode>, kRealNumber | kComplexType, kGuarded),
+    arithmetic("aten::floor_divide", body<floor_divide>, kRealNumber, kGuarded),
+    arithmetic("aten::floor_divide.Scalar", body<floor_divide>, kRealNumber, kGuarded),
+    arithmetic("aten::remainder.Tensor", primitive<Prim::Mod>, kRealNumber, kIntegerByConstant),
+    arithmetic("aten::remainder.Scalar", primitive<Prim::Mod>, kRealNumber, kIntegerByConstant),
+    arithmetic("aten::remainder.Scalar_Tensor", primitive<Prim::Mod>, kRealNumber, kIntegerByConstant),
+    arithmetic("aten::fmod.Tensor", primitive<Prim::Rem>, kRealNumber, kIntegerByConstant),
+    arithmetic("aten::fmod.Scalar", primitive<Prim::Rem>, kRealNumber, kIntegerByConstant),
+    arithmetic("aten::pow.Tensor_Tensor", primitive<Prim::Pow>, kNotBool, kIntegerByConstant),
+    arithmetic("aten::pow.Tensor_Scalar", body<power_by_number>, kAnyType, kIntegerByConstant),
+    arithmetic("aten::pow.Scalar", primitive<Prim::Pow>, kAnyType, kIntegerByConstant),
+    arithmetic("aten::maximum", body<larger>, kNotComplex, 0),
+    arithmetic("aten::minimum", body<smaller>, kNotComplex, 0),
+    arithmetic("aten::fmax", body<ignoring_nan<Prim::FMax>>, kNotComplex, 0),
+    arithmetic("aten::fmin", body<ignoring_nan<Prim::FMin>>, kNotComplex, 0),
+    arithmetic("aten::hypot", primitive<Prim::Hypot>, kFloatType, 0),
+    arithmetic("aten::nextafter", nullptr, kFloatType, 0),
+    arithmetic("aten::logaddexp", body<log_add_exp>, kFloatType | kComplexType, 0),
+    arithmetic("aten::logaddexp2", body<log_add_exp2>, kFloatType, 0),
+    arithmetic("aten::heaviside", body<heaviside>, kNotComplex, 0),
+    arithmetic("aten::bitwise_and.Tensor", primitive<Prim::And>, kBoolType | kIntegerType),
+    arithmetic("aten::bitwise_and.Scalar", primitive<Prim::And>, kBoolType | kIntegerType),
+    arithmetic("aten::bitwise_and.Scalar_Tensor", primitive<Prim::And>, kBoolType | kIntegerType),
+    arithmetic("aten::bitwise_or.Tensor", primitive<Prim::Or>, kBoolType | kIntegerType),
+    arithmetic("aten::bitwise_or.Scalar", primitive<Prim::Or>, kBoolType | kIntegerType),
+    arithmetic("aten::bitwise_or.Scalar_Tensor", primitive<Prim::Or>, kBoolType | kIntegerType),
+    arithmetic("aten::bitwise_xor.Tensor", primitive<Prim::Xor>, kBoolType | kIntegerType),
+    arithmetic("aten::bitwise_xor.Scalar", primitive<Prim::Xor>, kBoolType | kIntegerType),
+    arithmetic("aten::bitwise_xor.Scalar_Tensor", primitive<Prim::Xor>, kBoolType | kIntegerType),
+    arithmetic("aten::bitwise_left_shift.Tensor", primitive<Prim::Shl>, kIntegerType),
+    arithmetic("aten::bitwise_left_shift.Tensor_Scalar", primitive<Prim::Shl>, kIntegerType),
+    arithmetic("aten::bitwise_left_shift.Scalar_Tensor", primitive<Prim::Shl>, kIntegerType),
+    arithmetic("aten::bitwise_right_shift.Tensor", primitive<Prim::Shr>, kIntegerType),
+    arithmetic("aten::bitwise_right_shift.Tensor_Scalar", primitive<Prim::Shr>, kIntegerType),
+    arithmetic("aten::bitwise_right_shift.Scalar_Tensor", primitive<Prim::Shr>, kIntegerType),
+    arithmetic("aten::gcd", nullptr, kIntegerType),
+    arithmetic("aten::lcm", nullptr, kIntegerType),
+    to_float("aten::atan2", primitive<Prim::Atan2>, kNotComplex),
+    to_float("aten::copysign.Tensor", primitive<Prim::CopySign>, kNotComplex),
+    to_float("aten::copysign.Scalar", primitive<Prim::CopySign>, kNotComplex),
+    to_float("aten::xlogy.Tensor", body<x_log_y>, kNotComplex),
+    to_float("aten::xlogy.Scalar_Self", body<x_log_y>, kNotComplex),
+    to_float("aten::xlogy.Scalar_Other", body<x_log_y>, kNotComplex),
+    to_float("aten::special_xlog1py", body<x_log1p_y>, kNotComplex),
+    to_float("aten::special_xlog1py.self_scalar", body<x_log1p_y>, kNotComplex),
+    to_float("aten::special_xlog1py.other_scalar", body<x_log1p_y>, kNotComplex),
+    to_float("aten::special_zeta", nullptr, kNotComplex),
+    to_float("aten::special_zeta.self_scalar", nullptr, kNotComplex),
+    to_float("aten::special_zeta.other_scalar", nullptr, kNotComplex),
+    to_float("aten::igamma", nullptr, kNotComplex),
+    to_float("aten::igammac", nullptr, kNotComplex),
+};
+
+}  // namespace
+
+std::span<const OpRow> binary_rows() { return kRows; }
+
+}  // namespace vesta::graph

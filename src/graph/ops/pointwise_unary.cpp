@@ -1,0 +1,165 @@
+// Elementwise functions of one tensor.
+#include <limits>
+#include <numbers>
+
+#include "graph/ops/body.h"
+#include "graph/ops/broadcast.h"
+#include "graph/ops/iterator_strides.h"
+#include "graph/ops/promotion.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+// Float result for every input type (`build_borrowing_unary_float_op`).
+constexpr OpRow to_float(const char* name, PointwiseBody f, uint8_t accepts = kAnyType) {
+  return {.name = name, .family = Family::Pointwise, .promote = Promote::Float, .body = f, .accepts = accepts};
+}
+constexpr OpRow same_type(const char* name, PointwiseBody f, uint8_t accepts = kAnyType) {
+  return {.name = name, .family = Family::Pointwise, .promote = Promote::Default, .body = f, .accepts = accepts};
+}
+constexpr OpRow test(const char* name, PointwiseBody f, uint8_t accepts = kAnyType) {
+  return {.name = name, .family = Family::Pointwise, .promote = Promote::Compare, .body = f, .accepts = accepts};
+}
+
+template <Prim P>
+ScalarRef float_only(ScalarBuilder& b, const NodeArgs&, std::span<const ScalarRef> x) {
+  return is_float(x[0].dtype) ? b.un(P, x[0]) : x[0];
+}
+
+Scalar false_like(Scalar x) { return {x.builder(), x.builder().integer(DType::Bool, 0)}; }
+Scalar true_like(Scalar x) { return {x.builder(), x.builder().integer(DType::Bool, 1)}; }
+
+Scalar magnitude(Body x) { return is_signed(x.dtype()) ? abs(x[0]) : x[0]; }
+
+Scalar sign(Body x) {
+  if (x.dtype() == DType::Bool) return x[0];
+  const Scalar one = x[0].like(1), zero = x[0].like(0);
+  return select(x[0] > zero, one, zero) - select(x[0] < zero, one, zero);
+}
+
+Scalar nan_to_num(Body x) {
+  if (!x[0].real()) return x[0];
+  // The bounds are those of the stored type, which for half types is narrower than the compute type.
+  const DType stored = x.args().tensor(0).dtype;
+  const double largest = stored == DType::F16    ? 65504.0
+                         : stored == DType::BF16 ? 3.3895313892515355e38
+                         : stored == DType::F32  ? std::numeric_limits<float>::max()
+                                                 : std::numeric_limits<double>::max();
+  const Scalar nan = x.has("nan") ? x.number("nan") : x[0].like(0);
+  const Scalar high = x.has("posinf") ? x.number("posinf") : x[0].like(largest);
+  const Scalar low = x.has("neginf") ? x.number("neginf") : x[0].like(-largest);
+  return select(is_nan(x[0]), nan, select(x[0] == kInf, high, select(x[0] == -kInf, low, x[0])));
+}
+
+Scalar logit(Body x) {
+  Scalar p = x[0];
+  if (x.has("eps")) {
+    const Scalar low = x.number("eps");
+    const Scalar high = 1 - low;
+    p = select(p < low, low, select(p > high, high, p));
+  }
+  return log(p / (1 - p));
+}
+
+Scalar sinc(Body x) {
+  const Scalar product = x[0] * std::numbers::pi;
+  return select(x[0] == 0, 1, sin(product) / product);
+}
+
+Scalar entr(Body x) {
+  return select(is_nan(x[0]), x[0], select(x[0] > 0, -x[0] * log(x[0]), select(x[0] == 0, 0, x[0].like(-kInf))));
+}
+
+// Complex numbers give their real type.
+void magnitude_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  static constexpr OpRow row = same_type("aten::abs", nullptr, kRealNumber | kComplexType);
+  default_shape(row, args, g, results);
+  results[0].dtype = real_of(results[0].dtype);
+}
+
+// aten::isinf and aten::nan_to_num etc. on a type without such values give a plain answer.
+Scalar finite(Body x) { return x[0].real() ? !(is_nan(x[0]) | is_inf(x[0])) : true_like(x[0]); }
+
+void round_decimals_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  static constexpr OpRow row = same_type("aten::round.decimals", nullptr, kFloatType);
+  default_shape(row, args, g, results);
+}
+
+constexpr OpRow kRows[] = {
+    {.name = "aten::abs", .family = Family::Pointwise, .shape = magnitude_shape, .body = body<magnitude>},
+    same_type("aten::neg", primitive<Prim::Neg>, kRealNumber | kComplexType),
+    same_type("aten::positive", body<[](Body x) { return x[0]; }>, kRealNumber | kComplexType),
+    same_type("aten::sign", body<sign>, kAnyType & ~kComplexType),
+    same_type("aten::sgn", body<sign>),
+    same_type("aten::ceil", float_only<Prim::Ceil>, kRealNumber),
+    same_type("aten::floor", float_only<Prim::Floor>, kRealNumber),
+    same_type("aten::trunc", float_only<Prim::Trunc>, kRealNumber),
+    same_type("aten::round", float_only<Prim::Round>, kRealNumber),
+    {.name = "aten::round.decimals", .shape = round_decimals_shape},
+    same_type("aten::frac", body<[](Body x) { return x[0] - trunc(x[0]); }>, kFloatType),
+    same_type("aten::bitwise_not", primitive<Prim::Not>, kBoolType | kIntegerType),
+    same_type("aten::nan_to_num", body<nan_to_num>),
+    {.name = "aten::logical_not", .family = Family::Pointwise, .promote = Promote::Logical, .body = primitive<Prim::Not>},
+    test("aten::isnan", body<[](Body x) { return x[0].real() ? is_nan(x[0]) : false_like(x[0]); }>),
+    test("aten::isinf", body<[](Body x) { return x[0].real() ? is_inf(x[0]) : false_like(x[0]); }>),
+    test("aten::isfinite", body<finite>),
+    test("aten::isposinf", body<[](Body x) { return x[0].real() ? x[0] == kInf : false_like(x[0]); }>,
+         kAnyType & ~kComplexType),
+    test("aten::isneginf", body<[](Body x) { return x[0].real() ? x[0] == -kInf : false_like(x[0]); }>,
+         kAnyType & ~kComplexType),
+    test("aten::signbit", body<[](Body x) {
+           if (x[0].real()) return apply(Prim::SignBit, x[0]);
+           return is_signed(x.dtype()) ? x[0] < 0 : false_like(x[0]);
+         }>, kAnyType & ~kComplexType),
+    to_float("aten::acos", primitive<Prim::Acos>),
+    to_float("aten::acosh", primitive<Prim::Acosh>),
+    to_float("aten::asin", primitive<Prim::Asin>),
+    to_float("aten::asinh", primitive<Prim::Asinh>),
+    to_float("aten::atan", primitive<Prim::Atan>),
+    to_float("aten::atanh", primitive<Prim::Atanh>),
+    to_float("aten::cos", primitive<Prim::Cos>),
+    to_float("aten::cosh", primitive<Prim::Cosh>),
+    to_float("aten::digamma", primitive<Prim::Digamma>, kAnyType & ~kComplexType),
+    to_float("aten::erf", primitive<Prim::Erf>, kAnyType & ~kComplexType),
+    to_float("aten::erfc", primitive<Prim::Erfc>, kAnyType & ~kComplexType),
+    to_float("aten::erfinv", primitive<Prim::Erfinv>, kAnyType & ~kComplexType),
+    to_float("aten::exp", primitive<Prim::Exp>),
+    to_float("aten::exp2", primitive<Prim::Exp2>),
+    to_float("aten::expm1", primitive<Prim::Expm1>),
+    to_float("aten::lgamma", primitive<Prim::Lgamma>, kAnyType & ~kComplexType),
+    to_float("aten::log", primitive<Prim::Log>),
+    to_float("aten::log10", primitive<Prim::Log10>),
+    to_float("aten::log1p", primitive<Prim::Log1p>),
+    to_float("aten::log2", primitive<Prim::Log2>),
+    to_float("aten::logit", body<logit>, kAnyType & ~kComplexType),
+    to_float("aten::reciprocal", body<[](Body x) { return 1 / x[0]; }>),
+    to_float("aten::rsqrt", primitive<Prim::Rsqrt>),
+    to_float("aten::sigmoid", primitive<Prim::Sigmoid>),
+    to_float("aten::sin", primitive<Prim::Sin>),
+    to_float("aten::sinc", body<sinc>),
+    to_float("aten::sinh", primitive<Prim::Sinh>),
+    to_float("aten::special_entr", body<entr>, kAnyType & ~kComplexType),
+    to_float("aten::sqrt", primitive<Prim::Sqrt>),
+    to_float("aten::tan", primitive<Prim::Tan>),
+    to_float("aten::tanh", primitive<Prim::Tanh>),
+    // Known shapes; the functions themselves are calls into ATen.
+    to_float("aten::i0", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_i0e", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_i1", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_i1e", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_erfcx", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_ndtri", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_log_ndtr", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_bessel_j0", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_bessel_j1", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::polygamma", nullptr, kAnyType & ~kComplexType),
+};
+
+}  // namespace
+
+std::span<const OpRow> unary_rows() { return kRows; }
+
+}  // namespace vesta::graph

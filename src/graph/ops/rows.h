@@ -1,0 +1,57 @@
+// The op table: each file of this folder yields the rows of one family, and registry.cpp concatenates them in this order.
+//
+// A row is one line where it can be: a name, a family, and the functions the family needs. docs/adding-an-op.md walks
+// through one. Shape rules must give eager's exact dtypes, sizes and strides: tests/unit/graph_ops_types.cpp compares them
+// with recorded calls of ATen.
+#pragma once
+
+#include <span>
+
+#include "graph/graph.h"
+
+namespace vesta::graph {
+
+std::span<const OpRow> unary_rows();
+std::span<const OpRow> binary_rows();
+std::span<const OpRow> compare_rows();
+std::span<const OpRow> ternary_rows();
+std::span<const OpRow> activation_rows();
+std::span<const OpRow> activation_backward_rows();
+std::span<const OpRow> view_rows();
+std::span<const OpRow> copy_rows();
+std::span<const OpRow> factory_rows();
+std::span<const OpRow> random_rows();
+std::span<const OpRow> reduction_rows();
+std::span<const OpRow> statistics_rows();
+std::span<const OpRow> softmax_rows();
+std::span<const OpRow> normalization_rows();
+std::span<const OpRow> loss_rows();
+std::span<const OpRow> joining_rows();
+std::span<const OpRow> padding_rows();
+std::span<const OpRow> indexing_rows();
+std::span<const OpRow> scatter_rows();
+std::span<const OpRow> scan_rows();
+std::span<const OpRow> sorting_rows();
+std::span<const OpRow> matmul_rows();
+std::span<const OpRow> convolution_rows();
+std::span<const OpRow> pooling_rows();
+std::span<const OpRow> upsample_rows();
+std::span<const OpRow> attention_rows();
+
+using RowFamily = std::span<const OpRow> (*)();
+inline constexpr RowFamily kRowFamilies[] = {
+    unary_rows,      binary_rows,     compare_rows,       ternary_rows, activation_rows, activation_backward_rows,
+    view_rows,       copy_rows,       factory_rows,       random_rows,  reduction_rows,  statistics_rows,
+    softmax_rows,    normalization_rows, loss_rows,       joining_rows, padding_rows,    indexing_rows,
+    scatter_rows,    scan_rows,       sorting_rows,       matmul_rows,  convolution_rows, pooling_rows,
+    upsample_rows,   attention_rows,
+};
+
+// One schema text for each row, in any order (schemas.inc, written by tools/gen_schemas.py).
+std::span<const char* const> row_schemas();
+
+// The types of a node whose row has no shape rule of its own: Pointwise rows broadcast, promote and take TensorIterator's
+// strides. Throws Unsupported for any other family.
+void default_shape(const OpRow& row, const NodeArgs& args, Guards& guards, std::vector<TensorType>& results);
+
+}  // namespace vesta::graph
