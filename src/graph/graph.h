@@ -156,6 +156,8 @@ class Graph {
   uint32_t value_count() const { return next_value_; }
 
  private:
+  void link(Node* node, Node* before);
+  void unlink(Node* node);
   void add_uses(Node* node, const Arg& arg);
   void drop_uses(Node* node, const Arg& arg);
   std::deque<Node> nodes_;

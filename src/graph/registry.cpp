@@ -1,0 +1,91 @@
+#include <deque>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "base/check.h"
+#include "graph/graph.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+namespace {
+
+class Registry {
+ public:
+  Registry() {
+    std::unordered_map<std::string_view, const OpRow*> row_of;
+    for (RowFamily family : kRowFamilies) {
+      for (const OpRow& row : family()) {
+        VESTA_CHECK(row_of.emplace(row.name, &row).second, "two rows for operator {}", row.name);
+        rows_.push_back(&row);
+      }
+    }
+    for (const char* text : row_schemas()) {
+      Schema schema = parse_schema(text);
+      const auto row = row_of.find(schema.name);
+      insert(std::move(schema), row == row_of.end() ? nullptr : row->second);
+    }
+    for (const OpRow* row : rows_) VESTA_CHECK(ops_.contains(row->name), "the row {} has no schema in ops/schemas.inc", row->name);
+  }
+
+  const Op* find(std::string_view name) const {
+    std::shared_lock lock(mutex_);
+    const auto it = ops_.find(name);
+    return it == ops_.end() ? nullptr : it->second;
+  }
+
+  const Op& declare(std::string_view schema_text) {
+    Schema schema = parse_schema(schema_text);
+    std::unique_lock lock(mutex_);
+    const auto it = ops_.find(schema.name);
+    return it == ops_.end() ? insert(std::move(schema), nullptr) : *it->second;
+  }
+
+  std::span<const OpRow* const> rows() const { return rows_; }
+
+ private:
+  const Op& insert(Schema schema, const OpRow* row) {
+    Op& op = storage_.emplace_back(Op{schema.name, {}, row});
+    op.schema = std::move(schema);
+    ops_.emplace(op.name, &op);
+    return op;
+  }
+
+  mutable std::shared_mutex mutex_;
+  std::deque<Op> storage_;
+  std::unordered_map<std::string_view, const Op*> ops_;  // keys live in storage_
+  std::vector<const OpRow*> rows_;
+};
+
+Registry& registry() {
+  static Registry r;
+  return r;
+}
+
+}  // namespace
+
+const Op* find_op(std::string_view name) { return registry().find(name); }
+
+const Op& get_op(std::string_view name) {
+  const Op* op = find_op(name);
+  VESTA_CHECK(op, "no operator {} is declared", name);
+  return *op;
+}
+
+const Op& declare_op(std::string_view schema_text) { return registry().declare(schema_text); }
+
+std::span<const OpRow* const> op_rows() { return registry().rows(); }
+
+std::vector<TensorType> infer_types(const Op& op, std::span<const Arg> args, Guards& guards) {
+  if (!op.row) VESTA_UNSUPPORTED("{} has no row in the op table: only ATen knows the type of its results", op.name);
+  std::vector<TensorType> types;
+  const NodeArgs named(op.schema, args);
+  if (op.row->shape) {
+    op.row->shape(named, guards, types);
+  } else {
+    default_shape(*op.row, named, guards, types);
+  }
+  return types;
+}
+
+}  // namespace vesta::graph
