@@ -33,6 +33,14 @@ struct Traced {
   std::unique_ptr<graph::Graph> graph;     // inputs: the tensors among the TraceInputs in order, then `lifted`
   std::vector<at::Tensor> lifted;
   int64_t op_count = 0;                    // operators recorded
+
+  // What a later call must repeat for the graph to serve it, beyond types, sizes and the graph's guards. Indices are the
+  // graph's inputs.
+  //   - inputs are one tensor object exactly where these groups say so (each input is in at most one group);
+  //   - an input in graph->mutations shares no memory with another input outside its group;
+  //   - storage_offset() of the named input is the named value: the program addressed its storage absolutely.
+  std::vector<std::vector<int>> same_inputs;
+  std::vector<std::pair<int, int64_t>> storage_offsets;
 };
 
 // Stand-ins in, results out: Tensor, SymInt, int, or None each.

@@ -1,0 +1,64 @@
+#include "trace/alias.h"
+
+#include "base/check.h"
+#include "trace/backing.h"
+#include "trace/recorder.h"
+
+namespace vesta::trace {
+namespace {
+
+graph::Value* replay(Recorder& r, const View* view, graph::Value* base) {
+  if (!view) return base;
+  std::vector<graph::Arg> args = view->args;
+  args[view->source] = replay(r, view->parent.get(), base);
+  return r.add_node(*view->op, std::move(args), {view->type})->results.at(0);
+}
+
+// The contents of the storage after the view shows `value`.
+graph::Value* write_back(Recorder& r, const View* view, graph::Value* base, graph::Value* value) {
+  if (!view) return value;
+  graph::Value* source = replay(r, view->parent.get(), base);
+  const graph::OpRow* row = view->op->row;
+  graph::Value* written = nullptr;
+  if (row && row->inverse) {
+    std::vector<graph::Arg> args = view->args;
+    args[view->source] = source;
+    graph::Builder b(r.graph());
+    b.source = r.source;
+    written = row->inverse(b, graph::NodeArgs(view->op->schema, args), source, value);
+  }
+  if (!written) VESTA_UNSUPPORTED("writing through a view made by {}", view->op->name);
+  return write_back(r, view->parent.get(), base, conform(r, written, source));
+}
+
+}  // namespace
+
+graph::Value* read(Recorder& r, Alias& a) {
+  if (a.storage->backing.defined()) take_backing(r, *a.storage);
+  if (a.version != a.storage->version) {
+    a.value = replay(r, a.view.get(), a.storage->base);
+    a.version = a.storage->version;
+  }
+  return a.value;
+}
+
+void write(Recorder& r, Alias& a, graph::Value* value) {
+  Storage& s = *a.storage;
+  r.refuse_write(s);
+  s.base = conform(r, write_back(r, a.view.get(), s.base, value), s.base);
+  ++s.version;
+  if (s.backing.defined()) forbid_backing(s);
+  a.value = value;
+  a.version = s.version;
+  if (!a.view) a.value = s.base;
+}
+
+graph::Value* conform(Recorder& r, graph::Value* value, graph::Value* into) {
+  const graph::TensorType& want = into->type;
+  if (value->type == want) return value;
+  if (value->type.device != want.device && value->type.dim() != 0)
+    VESTA_UNSUPPORTED("a write that moves data between devices");
+  return r.add_node(graph::get_op("aten::copy"), {into, value, false}, {want})->results.at(0);
+}
+
+}  // namespace vesta::trace

@@ -1,0 +1,222 @@
+#include "trace/fallback.h"
+
+#include <ATen/core/stack.h>
+#include <c10/core/ScalarType.h>
+
+#include "base/check.h"
+#include "graph/ops/broadcast.h"
+#include "graph/ops/promotion.h"
+#include "trace/arguments.h"
+#include "trace/literals.h"
+#include "trace/recorder.h"
+#include "trace/shapes.h"
+#include "trace/torch_types.h"
+
+namespace vesta::trace {
+namespace {
+
+using torch::jit::Stack;
+
+c10::ArrayRef<c10::IValue> arguments(const Operator& op, const Stack& stack) {
+  return c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.arg_count);
+}
+
+// Leaves results typed by the schema: a Tensor each, or a list.
+void push_results(Recorder& r, const Operator& op, const std::vector<graph::Value*>& values, Stack& stack) {
+  const auto& returns = op.handle.schema().returns();
+  const auto wrap = [&](graph::Value* v) { return v ? r.fresh(v) : at::Tensor(); };
+  if (returns.size() == 1 && returns[0].type()->kind() == c10::TypeKind::ListType) {
+    c10::List<at::Tensor> list;
+    for (graph::Value* v : values) list.push_back(wrap(v));
+    stack.emplace_back(std::move(list));
+    return;
+  }
+  VESTA_CHECK(values.size() == returns.size(), "{} gave {} results", op.op->name, values.size());
+  for (graph::Value* v : values) stack.emplace_back(wrap(v));
+}
+
+void require_castable(const at::Tensor& target, const graph::TensorType& result) {
+  const c10::ScalarType from = to_scalar_type(result.dtype);
+  VESTA_USER_CHECK(c10::canCast(from, target.scalar_type()), "result type {} can't be cast to the desired output type {}",
+                   c10::toString(from), c10::toString(target.scalar_type()));
+}
+
+bool same_sizes(Recorder& r, const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i] != b[i] && !r.guards().equal(a[i], b[i])) return false;
+  return true;
+}
+
+// Replaces the contents of an out= tensor, which may be empty and then takes the result's sizes.
+void write_out(Recorder& r, const at::Tensor& target, graph::Value* value) {
+  require_castable(target, value->type);
+  const graph::TensorType type = r.type_of(target);
+  if (!same_sizes(r, type.sizes, value->type.sizes)) {
+    TracedTensorImpl* impl = traced(target);
+    if (!impl || impl->alias().view || impl->alias().storage->input >= 0 || !graph::is_empty(r.guards(), type.sizes))
+      VESTA_UNSUPPORTED("an out= tensor would be resized");
+    graph::TensorType resized = graph::contiguous_like(type, value->type.sizes);
+    resized.strides = value->type.strides;
+    if (resized != value->type)
+      value = r.emit("aten::_to_copy", {value}, {{"dtype", type.dtype}});
+    auto storage = std::make_shared<Storage>();
+    storage->base = value;
+    impl->replace(Alias{.storage = std::move(storage), .value = value}, value->type, 0);
+    return;
+  }
+  write_tensor(r, target, value);
+}
+
+void mutate(Recorder& r, const Operator& op, Stack& stack) {
+  const size_t base = stack.size() - op.arg_count;
+  Stack inner;
+  inner.reserve(op.functional_args.size());
+  for (int i : op.functional_args) inner.push_back(stack[base + i]);
+  const graph::TensorType* otherwise = nullptr;
+  graph::TensorType first;
+  if (!op.out_variant && stack[base + op.mutated[0]].isTensor()) {
+    first = r.type_of(stack[base + op.mutated[0]].toTensor());
+    otherwise = &first;
+  }
+  const Operator& f = *op.functional;
+  // Not call(): an explicit composite of a functional operator is built on the in-place one we come from.
+  if (f.treatment == Treatment::Special) call(r, f, inner);
+  else record(r, f, inner, otherwise);
+
+  std::vector<c10::IValue> results;
+  size_t next = op.return_alias.size() - std::count_if(op.return_alias.begin(), op.return_alias.end(), [](int a) { return a >= 0; });
+  for (int i : op.mutated) {
+    const c10::IValue& target = stack[base + i];
+    const c10::IValue& result = inner.at(next++);
+    if (target.isTensor()) {
+      graph::Value* value = r.value_of(result.toTensor());
+      if (op.out_variant) {
+        write_out(r, target.toTensor(), value);
+      } else {
+        require_castable(target.toTensor(), value->type);
+        const auto type = r.type_of(target.toTensor());
+        VESTA_USER_CHECK(same_sizes(r, type.sizes, value->type.sizes),
+                         "the result of {} does not have the shape of the tensor it is written to", op.handle.schema().name());
+        write_tensor(r, target.toTensor(), value);
+      }
+    } else if (target.isTensorList()) {
+      const auto targets = target.toTensorVector();
+      const auto contents = result.toTensorVector();
+      for (size_t k = 0; k < targets.size(); ++k) write_tensor(r, targets[k], r.value_of(contents.at(k)));
+    } else if (!target.isNone()) {
+      VESTA_UNSUPPORTED("{} writes to an argument that is not a tensor", op.handle.schema().name());
+    }
+  }
+  next = 0;
+  for (int a : op.return_alias) results.push_back(a >= 0 ? stack[base + a] : inner.at(next++));
+  stack.resize(base);
+  for (auto& v : results) stack.push_back(std::move(v));
+}
+
+void decompose(Recorder& r, const Operator& op, Stack& stack) {
+  const bool outermost = r.source.empty();
+  if (outermost) r.source = op.handle.schema().name();
+  struct Restore {
+    Recorder& r;
+    bool clear;
+    ~Restore() {
+      if (clear) r.source.clear();
+    }
+  } restore{r, outermost};
+  op.handle.callBoxedForDispatchKey(op.composite, stack);
+}
+
+}  // namespace
+
+void record(Recorder& r, const Operator& op, Stack& stack, const graph::TensorType* otherwise) {
+  const auto boxed = arguments(op, stack);
+  std::vector<graph::Arg> args = to_args(r, op, boxed);
+  const graph::Op* target = op.op;
+  place_numbers(r, target, args);
+  std::vector<graph::TensorType> types;
+  if (target != op.op) {
+    types = graph::infer_types(*target, args, r.guards());
+  } else if (otherwise && !has_rule(op) && op.return_count == 1) {
+    // An in-place operator's counterpart without a rule of its own keeps the type of what it replaces.
+    try {
+      types = result_types(r, op, args, boxed);
+    } catch (const Unsupported&) {
+      types = {*otherwise};
+    }
+  } else {
+    types = result_types(r, op, args, boxed);
+  }
+  if (op.factory)
+    for (auto& t : types)
+      if (t.device.type == DeviceType::CUDA && t.device.index < 0) t.device.index = 0;
+  std::vector<bool> defined;
+  for (const auto& t : types) defined.push_back(t.dtype != DType::Other);
+  graph::Node* node = r.add_node(*target, std::move(args), std::move(types));
+  for (size_t i = 0; i < defined.size(); ++i)
+    if (!defined[i]) node->results[i] = nullptr;
+  torch::jit::drop(stack, op.arg_count);
+  push_results(r, op, node->results, stack);
+}
+
+void record_view(Recorder& r, const Operator& op, Stack& stack) {
+  const auto boxed = arguments(op, stack);
+  const size_t source = static_cast<size_t>(op.view_source);
+  const at::Tensor viewed = boxed[source].toTensor();
+  std::vector<graph::Arg> args = to_args(r, op, boxed);
+  if (!std::holds_alternative<graph::Value*>(args[source])) VESTA_UNSUPPORTED("a view of a number");
+  // The view is of the tensor as torch sees it.
+  graph::TensorType type = result_types(r, op, args, boxed).at(0);
+  Expr offset = r.offset_of(viewed);
+  const graph::TensorType viewed_type = r.type_of(viewed);
+  if (op.op->row->view && viewed_type.dtype == type.dtype) {
+    const std::vector<Expr> first(type.dim(), Expr(0));
+    const std::vector<Expr> at = op.op->row->view(graph::NodeArgs(op.op->schema, args), type, first);
+    for (size_t d = 0; d < at.size() && d < viewed_type.dim(); ++d) offset = offset + at[d] * viewed_type.strides[d];
+  }
+  Alias& alias = r.alias_of(viewed);
+  graph::Node* node = r.add_node(*op.op, args, {type});
+  auto view = std::make_shared<View>(View{alias.view, op.op, std::move(args), source, std::move(type)});
+  at::Tensor out = r.view_of(viewed, std::move(view), node->results.at(0), offset);
+  if (TracedTensorImpl* impl = traced(viewed)) traced(out)->lazy = impl->lazy;
+  torch::jit::drop(stack, op.arg_count);
+  stack.emplace_back(std::move(out));
+}
+
+void write_tensor(Recorder& r, const at::Tensor& target, graph::Value* value) {
+  TracedTensorImpl* impl = traced(target);
+  if (impl && impl->lazy) VESTA_UNSUPPORTED("a write to a lazily conjugated tensor");
+  if (!impl && target.requires_grad()) VESTA_UNSUPPORTED("a tensor that requires grad is written");
+  Alias& alias = r.alias_of(target);
+  graph::Value* old = read(r, alias);
+  graph::TensorType want = r.type_of(target);
+  if (value->type != want)
+    value = r.add_node(graph::get_op("aten::copy"), {old, value, false}, {want})->results.at(0);
+  write(r, alias, value);
+}
+
+void call(Recorder& r, const Operator& op, Stack& stack) {
+  switch (op.treatment) {
+    case Treatment::Record: return record(r, op, stack);
+    case Treatment::View: return record_view(r, op, stack);
+    case Treatment::Decompose: return decompose(r, op, stack);
+    case Treatment::Mutate: return mutate(r, op, stack);
+    case Treatment::Special: return op.handler(r, op, stack);
+    case Treatment::NeedsValue:
+      throw NeedsValue(fmt::format("{} needs the value of a tensor", op.handle.schema().name()));
+    case Treatment::Refuse: VESTA_UNSUPPORTED("{}", op.reason);
+  }
+}
+
+void fallback(const c10::OperatorHandle& handle, Stack* stack) {
+  Recorder* r = Recorder::current();
+  if (!r) VESTA_UNSUPPORTED("{} is given a traced tensor outside its trace", handle.schema().name());
+  try {
+    call(*r, operator_for(handle), *stack);
+  } catch (const Error&) {
+    if (!r->failure) r->failure = std::current_exception();
+    throw;
+  }
+}
+
+}  // namespace vesta::trace

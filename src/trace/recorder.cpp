@@ -1,0 +1,220 @@
+#include "trace/recorder.h"
+
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "trace/dispatch_key.h"
+#include "trace/torch_types.h"
+
+namespace vesta::trace {
+namespace {
+
+thread_local Recorder* current_recorder = nullptr;
+
+struct Bytes {
+  const char* begin;
+  const char* end;
+};
+Bytes bytes_of(const at::Tensor& t) {
+  const char* p = static_cast<const char*>(t.const_data_ptr());
+  if (t.numel() == 0) return {p, p};
+  int64_t last = 0;
+  for (int64_t d = 0; d < t.dim(); ++d) last += (t.size(d) - 1) * t.stride(d);
+  return {p, p + (last + 1) * static_cast<int64_t>(t.element_size())};
+}
+bool overlap(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.storage().is_alias_of(b.storage())) return false;
+  const Bytes x = bytes_of(a), y = bytes_of(b);
+  return x.begin < y.end && y.begin < x.end;
+}
+
+// Two elements of the tensor may share memory (an expanded tensor).
+bool overlaps_itself(const at::Tensor& t) {
+  for (int64_t d = 0; d < t.dim(); ++d)
+    if (t.size(d) > 1 && t.stride(d) == 0) return true;
+  if (t.is_non_overlapping_and_dense()) return false;
+  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
+  for (int64_t d = 0; d < t.dim(); ++d)
+    if (t.size(d) > 1) dims.emplace_back(t.stride(d), t.size(d));
+  std::sort(dims.begin(), dims.end());
+  int64_t reach = 0;
+  for (const auto& [stride, size] : dims) {
+    if (stride <= reach) return true;
+    reach += stride * (size - 1);
+  }
+  return false;
+}
+
+}  // namespace
+
+graph::TensorType static_type(const at::Tensor& t) {
+  const auto* impl = t.unsafeGetTensorImpl();
+  const auto keys = impl->key_set();
+  if (t.layout() != at::kStrided) VESTA_UNSUPPORTED("a tensor whose layout is not strided");
+  if (t.is_quantized()) VESTA_UNSUPPORTED("a quantised tensor");
+  if (t.is_nested()) VESTA_UNSUPPORTED("a nested tensor");
+  if (keys.has(c10::DispatchKey::Python)) VESTA_UNSUPPORTED("a tensor subclass");
+  if (impl->has_symbolic_sizes_strides()) VESTA_UNSUPPORTED("a tensor with symbolic sizes of another tracer");
+  if (keys.has_any(c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Functionalize,
+                                        c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
+                                        c10::DispatchKey::ZeroTensor, c10::DispatchKey::MkldnnCPU})))
+    VESTA_UNSUPPORTED("a tensor wrapped by another transformation");
+  if (t.is_conj()) VESTA_UNSUPPORTED("a tensor with a pending conjugation");
+  if (t.is_neg()) VESTA_UNSUPPORTED("a tensor with a pending negation");
+  graph::TensorType type;
+  type.dtype = to_dtype(t.scalar_type());
+  if (type.dtype == DType::Other) VESTA_UNSUPPORTED("a tensor of type {}", c10::toString(t.scalar_type()));
+  type.device = to_device(t.device());
+  if (type.device.type != DeviceType::CPU && type.device.type != DeviceType::CUDA)
+    VESTA_UNSUPPORTED("a tensor on device {}", t.device().str());
+  type.sizes.reserve(t.dim());
+  type.strides.reserve(t.dim());
+  for (int64_t d = 0; d < t.dim(); ++d) {
+    type.sizes.emplace_back(t.size(d));
+    type.strides.emplace_back(t.stride(d));
+  }
+  return type;
+}
+
+Recorder::Recorder() : graph_(std::make_unique<graph::Graph>()) {
+  context_ = graph_->context;
+  guards_ = std::make_unique<TraceGuards>(*graph_);
+}
+
+graph::Guards& Recorder::guards() {
+  if (!graph_) VESTA_UNSUPPORTED("a symbolic size was used after its trace had ended");
+  guards_->source = source;
+  return *guards_;
+}
+
+Recorder* Recorder::current() { return current_recorder; }
+
+RecorderScope::RecorderScope(Recorder& r) : previous_(current_recorder) { current_recorder = &r; }
+RecorderScope::~RecorderScope() { current_recorder = previous_; }
+
+bool is_tracing() { return current_recorder != nullptr; }
+
+void Recorder::refuse_gradient(const at::Tensor& t) const {
+  if (t.requires_grad() && c10::GradMode::is_enabled())
+    VESTA_UNSUPPORTED("needs gradients: a tensor requires grad and gradient mode is on");
+}
+
+Alias& Recorder::add_input(const at::Tensor& real, graph::TensorType type, graph::InputKind kind, std::string name) {
+  refuse_gradient(real);
+  const int index = static_cast<int>(graph_->inputs.size());
+  graph::Value* value = graph_->add_input(std::move(type), kind, std::move(name));
+  auto [it, added] = real_.try_emplace(real.unsafeGetTensorImpl());
+  RealTensor& entry = it->second;
+  if (!added) {
+    entry.same.push_back(index);
+    return *entry.alias;
+  }
+  entry.tensor = real;
+  entry.input = index;
+  auto storage = std::make_shared<Storage>();
+  storage->base = storage->initial = value;
+  storage->input = index;
+  entry.alias = std::make_shared<Alias>(Alias{.storage = std::move(storage), .value = value});
+  for (const RealTensor* other : real_order_) {
+    const Storage& s = *other->alias->storage;
+    if (s.base != s.initial && overlap(other->tensor, real))
+      VESTA_UNSUPPORTED("a tensor that shares memory with an input is used after the input was written");
+  }
+  real_order_.push_back(&entry);
+  return *entry.alias;
+}
+
+Alias& Recorder::alias_of(const at::Tensor& t) {
+  if (TracedTensorImpl* impl = traced(t)) {
+    if (&impl->recorder() != this)
+      VESTA_UNSUPPORTED("a traced tensor is used outside its own trace");
+    if (t.requires_grad()) refuse_gradient(t);
+    return impl->alias();
+  }
+  if (const auto it = real_.find(t.unsafeGetTensorImpl()); it != real_.end()) {
+    return *it->second.alias;
+  }
+  return add_input(t, static_type(t), graph::InputKind::Parameter,
+                   "lifted" + std::to_string(graph_->inputs.size()));
+}
+
+graph::TensorType Recorder::type_of(const at::Tensor& t) {
+  if (TracedTensorImpl* impl = traced(t)) return impl->type();
+  return alias_of(t).storage->initial->type;
+}
+
+Expr Recorder::offset_of(const at::Tensor& t) {
+  if (TracedTensorImpl* impl = traced(t)) return impl->offset();
+  return 0;
+}
+
+at::Tensor Recorder::stand_in(const at::Tensor& real) {
+  const RealTensor& entry = real_.at(real.unsafeGetTensorImpl());
+  at::Tensor t = at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), entry.alias,
+                                                           entry.alias->storage->initial->type, Expr(0));
+  stand_ins_.insert(t.unsafeGetTensorImpl());
+  return t;
+}
+
+at::Tensor Recorder::fresh(graph::Value* value) {
+  auto storage = std::make_shared<Storage>();
+  storage->base = value;
+  return at::detail::make_tensor<TracedTensorImpl>(
+      shared_from_this(), std::make_shared<Alias>(Alias{.storage = std::move(storage), .value = value}), value->type,
+      Expr(0));
+}
+
+at::Tensor Recorder::view_of(const at::Tensor& source, std::shared_ptr<const View> view, graph::Value* value,
+                             Expr offset) {
+  Alias& a = alias_of(source);
+  const graph::TensorType& type = value->type;
+  auto out = at::detail::make_tensor<TracedTensorImpl>(
+      shared_from_this(),
+      std::make_shared<Alias>(
+          Alias{.storage = a.storage, .view = std::move(view), .value = value, .version = a.storage->version}),
+      type, offset);
+  return out;
+}
+
+at::Tensor Recorder::same(const at::Tensor& t) {
+  return at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), std::make_shared<Alias>(alias_of(t)), type_of(t),
+                                                   offset_of(t));
+}
+
+graph::Node* Recorder::add_node(const graph::Op& op, std::vector<graph::Arg> args, std::vector<graph::TensorType> types) {
+  graph::Node* node = graph_->add_node(op, std::move(args), std::move(types));
+  node->source = source;
+  ++op_count;
+  return node;
+}
+
+graph::Value* Recorder::emit(std::string_view op, std::vector<graph::Arg> args,
+                             std::vector<std::pair<std::string_view, graph::Arg>> named) {
+  graph::Builder b(*graph_);
+  b.source = source;
+  ++op_count;
+  return b(op, std::move(args), std::move(named));
+}
+
+void Recorder::refuse_write(Storage& s) {
+  if (!s.write_refused.empty()) VESTA_UNSUPPORTED("{}", s.write_refused);
+  if (s.input < 0 || s.base != s.initial) return;
+  const RealTensor* written = real_tensor(s.input);
+  if (overlaps_itself(written->tensor))
+    VESTA_UNSUPPORTED("an input whose elements share memory (an expanded tensor) is written");
+  for (const RealTensor* other : real_order_)
+    if (other != written && overlap(other->tensor, written->tensor))
+      VESTA_UNSUPPORTED("an input is written that shares memory with another input");
+}
+
+const Recorder::RealTensor* Recorder::real_tensor(int input) const {
+  for (const RealTensor* r : real_order_)
+    if (r->input == input) return r;
+  VESTA_CHECK(false, "input {} has no tensor", input);
+}
+
+std::unique_ptr<graph::Graph> Recorder::close() { return std::move(graph_); }
+
+}  // namespace vesta::trace

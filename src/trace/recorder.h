@@ -1,0 +1,109 @@
+// One trace in progress: the graph so far, the tensors lifted into it, and where to note guards.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <exception>
+#include <memory>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "graph/graph.h"
+#include "trace/alias.h"
+#include "trace/sym_node.h"
+#include "trace/trace.h"
+#include "trace/traced_tensor.h"
+
+namespace vesta::trace {
+
+// Guards of the graph, named after the operator that asked.
+class TraceGuards final : public graph::GraphGuards {
+ public:
+  using GraphGuards::GraphGuards;
+};
+
+class Recorder final : public GuardSink, public std::enable_shared_from_this<Recorder> {
+ public:
+  Recorder();
+
+  graph::Graph& graph() { return *graph_; }
+  graph::Guards& guards() override;
+
+  // The recorder of the calling thread's trace, or nullptr.
+  static Recorder* current();
+
+  // ---- tensors
+  // Throws Unsupported for tensors that cannot be inputs (sparse, quantised, requiring a gradient, ...).
+  Alias& add_input(const at::Tensor& real, graph::TensorType type, graph::InputKind kind, std::string name);
+  // The alias of any tensor an operator is given: a traced one's own, or that of a real one, lifted.
+  Alias& alias_of(const at::Tensor& t);
+  graph::Value* value_of(const at::Tensor& t) { return read(*this, alias_of(t)); }
+  // The type torch sees (its strides are the tensor's, whatever the value's).
+  graph::TensorType type_of(const at::Tensor& t);
+  Expr offset_of(const at::Tensor& t);
+
+  // The traced tensor the program gets in place of an input, sharing its alias.
+  at::Tensor stand_in(const at::Tensor& real);
+  bool is_input_stand_in(const TracedTensorImpl* impl) const { return stand_ins_.count(impl) != 0; }
+
+  at::Tensor fresh(graph::Value* value);
+  at::Tensor view_of(const at::Tensor& source, std::shared_ptr<const View> view, graph::Value* value, Expr offset);
+  // Another tensor object showing the same.
+  at::Tensor same(const at::Tensor& t);
+
+  // ---- nodes
+  graph::Node* add_node(const graph::Op& op, std::vector<graph::Arg> args, std::vector<graph::TensorType> types);
+  // By name with the op's own shape rule.
+  graph::Value* emit(std::string_view op, std::vector<graph::Arg> args,
+                     std::vector<std::pair<std::string_view, graph::Arg>> named = {});
+  int64_t op_count = 0;
+  std::string source;  // the outermost operator being traced, for messages
+
+  // Throws unless `t` needs no gradient in this trace.
+  void refuse_gradient(const at::Tensor& t) const;
+  void refuse_write(Storage& s);
+
+  // The first reason why this trace must fail; a program that swallows our exceptions does not escape it.
+  std::exception_ptr failure;
+
+  // ---- the end
+  struct RealTensor {
+    at::Tensor tensor;
+    std::shared_ptr<Alias> alias;
+    int input = -1;
+    std::vector<int> same;      // further inputs that are this very tensor
+  };
+  const RealTensor* real_tensor(int input) const;
+  std::vector<RealTensor*>& reals() { return real_order_; }
+  std::vector<std::pair<int, int64_t>> storage_offsets;
+  // No more recording; symbols and tensors that outlive the trace throw Unsupported.
+  std::unique_ptr<graph::Graph> close();
+  bool is_open() const { return graph_ != nullptr; }
+
+ private:
+  friend class RecorderScope;
+  std::unique_ptr<graph::Graph> graph_;
+  std::shared_ptr<ExprContext> context_;  // outlives the graph: symbolic integers may be printed later
+  std::unique_ptr<TraceGuards> guards_;
+  std::unordered_map<c10::TensorImpl*, RealTensor> real_;
+  std::vector<RealTensor*> real_order_;
+  std::unordered_set<const c10::TensorImpl*> stand_ins_;
+};
+
+// Makes a recorder the calling thread's.
+class RecorderScope {
+ public:
+  explicit RecorderScope(Recorder& r);
+  ~RecorderScope();
+  RecorderScope(const RecorderScope&) = delete;
+  RecorderScope& operator=(const RecorderScope&) = delete;
+
+ private:
+  Recorder* previous_;
+};
+
+// The type of a real tensor, all sizes constant. Throws Unsupported for what Vesta cannot read.
+graph::TensorType static_type(const at::Tensor& real);
+
+}  // namespace vesta::trace

@@ -1,0 +1,303 @@
+// Operators that are neither a plain node, a plain view, nor a functional operator with a write.
+#include <ATen/core/List.h>
+#include <ATen/core/stack.h>
+
+#include <unordered_map>
+
+#include "base/check.h"
+#include "graph/ops/broadcast.h"
+#include "trace/arguments.h"
+#include "trace/backing.h"
+#include "trace/fallback.h"
+#include "trace/recorder.h"
+#include "trace/torch_types.h"
+
+namespace vesta::trace {
+namespace {
+
+using torch::jit::Stack;
+
+c10::IValue argument(const Operator& op, const Stack& stack, size_t i) { return stack[stack.size() - op.arg_count + i]; }
+
+void reply(const Operator& op, Stack& stack, c10::IValue result) {
+  torch::jit::drop(stack, op.arg_count);
+  stack.push_back(std::move(result));
+}
+
+// ---- the same contents under another tensor -----------------------------------------------------------------------
+
+void alias(Recorder& r, const Operator& op, Stack& stack) {
+  reply(op, stack, r.same(argument(op, stack, 0).toTensor()));
+}
+
+// lift, lift_fresh: a constant becomes part of the program; real tensors are lifted when they are used.
+void itself(Recorder&, const Operator& op, Stack& stack) { reply(op, stack, argument(op, stack, 0)); }
+
+void detach_in_place(Recorder&, const Operator& op, Stack& stack) { reply(op, stack, argument(op, stack, 0)); }
+
+void lift_fresh_copy(Recorder& r, const Operator& op, Stack& stack) {
+  reply(op, stack, r.fresh(r.emit("aten::clone", {r.value_of(argument(op, stack, 0).toTensor())})));
+}
+
+// transpose_, squeeze_, ...: the view's, under the old object.
+void inplace_view(Recorder&, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  TracedTensorImpl* impl = traced(self);
+  const bool input = !impl || (!impl->alias().view && impl->alias().storage->input >= 0);
+  if (input) VESTA_UNSUPPORTED("{} changes the metadata of an input", op.handle.schema().name());
+  Stack inner(stack.end() - static_cast<std::ptrdiff_t>(op.arg_count), stack.end());
+  op.functional->handle.callBoxed(inner);
+  TracedTensorImpl* view = traced(inner.at(0).toTensor());
+  VESTA_CHECK(view, "{} gave no traced tensor", op.functional->handle.schema().name());
+  if (view != impl) impl->replace(view->alias(), view->type(), view->offset());
+  reply(op, stack, self);
+}
+
+// ---- views with several results -----------------------------------------------------------------------------------
+
+at::Tensor view_by(Recorder& r, const char* name, const char* overload, Stack args) {
+  record_view(r, *find_operator(name, overload), args);
+  return args.at(0).toTensor();
+}
+
+c10::IValue boxed(Recorder& r, Expr e) {
+  return e.is_constant() ? c10::IValue(e.constant()) : c10::IValue(to_sym_int(r.shared_from_this(), e));
+}
+
+void split_at(Recorder& r, const Operator& op, Stack& stack, const at::Tensor& self, int64_t dim,
+              const std::vector<Expr>& lengths) {
+  c10::List<at::Tensor> out;
+  Expr start = 0;
+  for (Expr n : lengths) {
+    out.push_back(view_by(r, "aten::slice", "Tensor", {self, dim, boxed(r, start), boxed(r, start + n), int64_t{1}}));
+    start = start + n;
+  }
+  reply(op, stack, std::move(out));
+}
+
+void split(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  const auto type = r.type_of(self);
+  const Expr step = to_int(argument(op, stack, 1));
+  VESTA_USER_CHECK(type.dim() > 0, "split expects at least a 1-dimensional tensor");
+  const int64_t dim = graph::wrap_dim(r.guards(), to_int(argument(op, stack, 2)), type.dim());
+  const Expr size = type.sizes[static_cast<size_t>(dim)];
+  // The number of pieces is part of the program; their lengths may stay symbolic.
+  int64_t pieces = 1;
+  if (step.is_constant(0)) {
+    VESTA_USER_CHECK(size.is_constant(0), "split size 0 for a dimension that is not empty");
+  } else {
+    const Expr count = ceildiv(size, step);
+    pieces = std::max<int64_t>(1, count.is_constant() ? count.constant() : r.guards().specialize(count));
+  }
+  std::vector<Expr> lengths(static_cast<size_t>(pieces), step);
+  lengths.back() = size - step * Expr(pieces - 1);
+  split_at(r, op, stack, self, dim, lengths);
+}
+
+void split_with_sizes(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  const auto type = r.type_of(self);
+  const int64_t dim = graph::wrap_dim(r.guards(), to_int(argument(op, stack, 2)), type.dim());
+  const graph::IntList lengths = to_int_list(argument(op, stack, 1));
+  Expr total = 0;
+  for (Expr n : lengths) total = total + n;
+  const Expr size = type.sizes.at(static_cast<size_t>(dim));
+  VESTA_USER_CHECK(total == size || r.guards().equal(total, size), "split_with_sizes: the sizes do not add up");
+  split_at(r, op, stack, self, dim, lengths);
+}
+
+void unbind(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  const auto type = r.type_of(self);
+  VESTA_USER_CHECK(type.dim() > 0, "unbind of a tensor without dimensions");
+  const int64_t dim = graph::wrap_dim(r.guards(), to_int(argument(op, stack, 1)), type.dim());
+  const Expr size = type.sizes[static_cast<size_t>(dim)];
+  const int64_t n = size.is_constant() ? size.constant() : r.guards().specialize(size);
+  c10::List<at::Tensor> out;
+  for (int64_t i = 0; i < n; ++i) out.push_back(view_by(r, "aten::select", "int", {self, dim, i}));
+  reply(op, stack, std::move(out));
+}
+
+// ATen has found the strides of a view; view() finds the same.
+void reshape_alias(Recorder& r, const Operator& op, Stack& stack) {
+  Stack args{argument(op, stack, 0), argument(op, stack, 1)};
+  call(r, *find_operator("aten::view", ""), args);
+  reply(op, stack, args.at(0));
+}
+
+// Addresses the storage, not the tensor: recorded on the storage's base.
+void as_strided(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  graph::TensorType type = r.type_of(self);
+  const Expr own_offset = r.offset_of(self);
+  graph::IntList sizes = to_int_list(argument(op, stack, 1)), strides = to_int_list(argument(op, stack, 2));
+  VESTA_USER_CHECK(sizes.size() == strides.size(), "as_strided: sizes and strides differ in number");
+  const c10::IValue given = argument(op, stack, 3);
+  Expr offset = given.isNone() ? own_offset : to_int(given);
+  Alias& a = r.alias_of(self);
+  Storage& s = *a.storage;
+  read(r, a);
+  if (s.input >= 0 && !given.isNone()) {
+    const int64_t real = r.real_tensor(s.input)->tensor.storage_offset();
+    r.storage_offsets.emplace_back(s.input, real);
+    offset = offset - Expr(real);
+  }
+  if (sizes == type.sizes && strides == type.strides && offset == own_offset) return reply(op, stack, r.same(self));
+  const graph::TensorType& base = s.base->type;
+  if (s.input >= 0 && r.real_tensor(s.input)->tensor.storage_offset() != 0)
+    VESTA_UNSUPPORTED("as_strided on an input that starts inside its storage");
+  if (!graph::is_contiguous(r.guards(), base))
+    VESTA_UNSUPPORTED("as_strided on a tensor that is not contiguous in memory");
+  Expr last = offset;
+  for (size_t d = 0; d < sizes.size(); ++d) last = last + (sizes[d] - Expr(1)) * strides[d];
+  const Expr elements = graph::numel(base);
+  if (!graph::is_empty(r.guards(), sizes) && !(last.is_constant() && elements.is_constant()
+                                                   ? last.constant() < elements.constant()
+                                                   : r.guards().less(last, elements)))
+    VESTA_UNSUPPORTED("as_strided beyond the tensor's own memory");
+  std::vector<graph::Arg> args{s.base, sizes, strides, offset};
+  type.sizes = std::move(sizes);
+  type.strides = std::move(strides);
+  graph::Node* node = r.add_node(*op.op, args, {type});
+  auto view = std::make_shared<View>(View{nullptr, op.op, std::move(args), 0, std::move(type)});
+  reply(op, stack, r.view_of(self, std::move(view), node->results.at(0), offset));
+}
+
+// ---- writes -------------------------------------------------------------------------------------------------------
+
+void copy_in_place(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor(), source = argument(op, stack, 1).toTensor();
+  if (self.device() != source.device() && source.dim() != 0) VESTA_UNSUPPORTED("copy_ between devices");
+  graph::Value* value;
+  if (const auto number = wrapped_number(source)) {
+    value = r.emit("aten::full", {graph::IntList{}, *number}, {{"dtype", to_dtype(source.scalar_type())}});
+  } else {
+    value = r.value_of(source);
+  }
+  const auto want = r.type_of(self);
+  VESTA_USER_CHECK(graph::broadcast(r.guards(), want.sizes, value->type.sizes).size() == want.dim(),
+                   "copy_: the source does not broadcast to the destination");
+  write_tensor(r, self, value);
+  reply(op, stack, self);
+}
+
+void refuse_set(Recorder&, const Operator& op, Stack&) {
+  VESTA_UNSUPPORTED("{} gives a tensor other memory", op.handle.schema().name());
+}
+
+void resize(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  const auto type = r.type_of(self);
+  const graph::IntList sizes = to_int_list(argument(op, stack, 1));
+  if (sizes == type.sizes) return reply(op, stack, self);
+  TracedTensorImpl* impl = traced(self);
+  if (!impl || impl->alias().view || impl->alias().storage->input >= 0 || !graph::is_empty(r.guards(), type.sizes))
+    VESTA_UNSUPPORTED("{} changes a tensor's size", op.handle.schema().name());
+  graph::Value* value = r.emit("aten::empty.memory_format", {sizes}, {{"dtype", type.dtype}, {"device", type.device}});
+  auto storage = std::make_shared<Storage>();
+  storage->base = value;
+  impl->replace(Alias{.storage = std::move(storage), .value = value}, value->type, 0);
+  reply(op, stack, self);
+}
+
+// In training the running statistics are written although the schema does not say so.
+void native_batch_norm(Recorder& r, const Operator& op, Stack& stack) {
+  const bool training = argument(op, stack, 5).toBool();
+  const c10::IValue mean = argument(op, stack, 3), variance = argument(op, stack, 4);
+  const bool tracked = !mean.isNone() && mean.toTensor().defined();
+  if (!training || !tracked) return record(r, op, stack);
+  static const Operator* functional = find_operator("aten::_native_batch_norm_legit_functional", "");
+  if (!functional) VESTA_UNSUPPORTED("batch_norm in training in this version of torch");
+  Stack inner(stack.end() - static_cast<std::ptrdiff_t>(op.arg_count), stack.end());
+  record(r, *functional, inner);
+  write_tensor(r, mean.toTensor(), r.value_of(inner.at(3).toTensor()));
+  write_tensor(r, variance.toTensor(), r.value_of(inner.at(4).toTensor()));
+  torch::jit::drop(stack, op.arg_count);
+  for (size_t i = 0; i < 3; ++i) stack.push_back(inner[i]);
+}
+
+void batch_norm(Recorder& r, const Operator& op, Stack& stack) {
+  const bool training = argument(op, stack, 5).toBool();
+  if (!training && op.op && op.op->row) return record(r, op, stack);
+  op.handle.callBoxedForDispatchKey(op.composite, stack);
+}
+
+// ---- the rest -----------------------------------------------------------------------------------------------------
+
+void empty(Recorder& r, const Operator& op, Stack& stack) {
+  record(r, op, stack);
+  give_backing(*traced(stack.back().toTensor()));
+}
+
+void index(Recorder& r, const Operator& op, Stack& stack) {
+  for (const auto& e : argument(op, stack, 1).toListRef())
+    if (e.isTensor() && e.toTensor().defined() &&
+        (e.toTensor().scalar_type() == at::kBool || e.toTensor().scalar_type() == at::kByte))
+      throw NeedsValue("indexing with a mask needs the mask's values");
+  record(r, op, stack);
+}
+
+// A check of metadata that eager has just passed.
+void no_effect(Recorder&, const Operator& op, Stack& stack) { torch::jit::drop(stack, op.arg_count); }
+
+// Eager marks the result and conjugates or negates when it is read.
+void lazy_view(Recorder& r, const Operator& op, Stack& stack, const char* physical) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  at::Tensor out = r.fresh(r.emit(physical, {r.value_of(self)}));
+  r.alias_of(self).storage->write_refused = "a tensor is written after its conjugate or negative was taken as a view";
+  traced(out)->lazy = true;
+  reply(op, stack, std::move(out));
+}
+void conj(Recorder& r, const Operator& op, Stack& stack) {
+  const auto* impl = traced(argument(op, stack, 0).toTensor());
+  if (impl && impl->lazy) VESTA_UNSUPPORTED("the conjugate of a lazily conjugated tensor");
+  lazy_view(r, op, stack, "aten::conj_physical");
+}
+void neg_view(Recorder& r, const Operator& op, Stack& stack) { lazy_view(r, op, stack, "aten::neg"); }
+void resolve(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  TracedTensorImpl* impl = traced(self);
+  reply(op, stack, impl && impl->lazy ? r.fresh(r.value_of(self)) : self);
+}
+
+}  // namespace
+
+Handler special_handler(const std::string& name) {
+  static const std::unordered_map<std::string, Handler> handlers = {
+      {"inplace_view", inplace_view},
+      {"aten::alias", alias},
+      {"aten::detach", alias},
+      {"aten::detach_", detach_in_place},
+      {"aten::lift", itself},
+      {"aten::lift_fresh", itself},
+      {"aten::lift_fresh_copy", lift_fresh_copy},
+      {"aten::split.Tensor", split},
+      {"aten::unsafe_split.Tensor", split},
+      {"aten::split_with_sizes", split_with_sizes},
+      {"aten::unsafe_split_with_sizes", split_with_sizes},
+      {"aten::unbind.int", unbind},
+      {"aten::_reshape_alias", reshape_alias},
+      {"aten::as_strided", as_strided},
+      {"aten::copy_", copy_in_place},
+      {"aten::set_", refuse_set},
+      {"aten::set_.source_Storage", refuse_set},
+      {"aten::set_.source_Storage_storage_offset", refuse_set},
+      {"aten::set_.source_Tensor", refuse_set},
+      {"aten::set_.source_Tensor_storage_offset", refuse_set},
+      {"aten::resize_", resize},
+      {"aten::native_batch_norm", native_batch_norm},
+      {"aten::batch_norm", batch_norm},
+      {"aten::empty.memory_format", empty},
+      {"aten::index.Tensor", index},
+      {"aten::_assert_tensor_metadata", no_effect},
+      {"aten::_conj", conj},
+      {"aten::_neg_view", neg_view},
+      {"aten::resolve_conj", resolve},
+      {"aten::resolve_neg", resolve},
+  };
+  const auto it = handlers.find(name);
+  return it == handlers.end() ? nullptr : it->second;
+}
+
+}  // namespace vesta::trace

@@ -1,0 +1,19 @@
+// Torch's enumerations to Vesta's and back.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <c10/core/MemoryFormat.h>
+#include <c10/core/ScalarType.h>
+
+#include "base/type.h"
+
+namespace vesta::trace {
+
+DType to_dtype(c10::ScalarType t);            // Other for types Vesta does not compute with
+c10::ScalarType to_scalar_type(DType t);      // requires t != Other
+Device to_device(c10::Device d);              // DeviceType::Other for devices Vesta does not know
+c10::Device to_torch(Device d);
+MemoryFormat to_memory_format(c10::MemoryFormat f);
+c10::MemoryFormat to_torch(MemoryFormat f);
+
+}  // namespace vesta::trace

@@ -1,0 +1,180 @@
+#include "trace/trace.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "base/check.h"
+#include "graph/ops/promotion.h"
+#include "trace/dispatch_key.h"
+#include "trace/fallback.h"
+#include "trace/outputs.h"
+#include "trace/recorder.h"
+#include "trace/torch_types.h"
+
+namespace vesta::trace {
+namespace {
+
+// Autocast keeps casts of weights in a cache that outlives the trace.
+class NoAutocastCache {
+ public:
+  NoAutocastCache() : was_(at::autocast::is_autocast_cache_enabled()) { at::autocast::set_autocast_cache_enabled(false); }
+  ~NoAutocastCache() { at::autocast::set_autocast_cache_enabled(was_); }
+
+ private:
+  bool was_;
+};
+
+class DefaultDtype {
+ public:
+  DefaultDtype() : was_(graph::default_dtype()) {
+    graph::set_default_dtype(to_dtype(c10::typeMetaToScalarType(c10::get_default_dtype())));
+  }
+  ~DefaultDtype() { graph::set_default_dtype(was_); }
+
+ private:
+  DType was_;
+};
+
+// Gives symbols to the dimensions that shall be symbolic.
+class Symbols {
+ public:
+  explicit Symbols(graph::Graph& g) : graph_(g) {}
+
+  Expr size(int64_t hint, int label, int input, int dim) {
+    if (hint < 2) return hint;
+    const auto key = label >= 0 ? std::pair<int64_t, int64_t>{1, label} : std::pair<int64_t, int64_t>{0, hint};
+    if (const auto it = known_.find(key); it != known_.end() && vesta::hint(it->second) == hint) return it->second;
+    return known_[key] = add(hint, {.input = input, .dim = dim, .stride = false});
+  }
+
+  // Strides of a tensor some of whose sizes are symbolic: products of sizes where the tensor is dense in some order, or else
+  // constants.
+  void strides(graph::TensorType& type, const at::Tensor& real) {
+    std::vector<size_t> order;
+    for (size_t d = 0; d < type.dim(); ++d)
+      if (real.size(static_cast<int64_t>(d)) != 1) order.push_back(d);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      const int64_t x = real.stride(static_cast<int64_t>(a)), y = real.stride(static_cast<int64_t>(b));
+      return x != y ? x < y : a > b;
+    });
+    Expr next = 1;
+    for (size_t d : order) {
+      const int64_t stride = real.stride(static_cast<int64_t>(d));
+      if (stride == 0) continue;
+      // A gap (a slice of something larger) stays what it is; what lies outside of it grows with the sizes inside.
+      if (vesta::hint(next) == stride) type.strides[d] = next;
+      next = type.strides[d] * type.sizes[d];
+    }
+    // Dimensions of size 1: torch's contiguous strides are products too.
+    Expr inner = 1;
+    for (size_t d = type.dim(); d-- > 0;) {
+      if (real.size(static_cast<int64_t>(d)) == 1 && vesta::hint(inner) == real.stride(static_cast<int64_t>(d)))
+        type.strides[d] = inner;
+      inner = inner * type.sizes[d];
+    }
+  }
+
+  Expr add(int64_t hint, graph::SymbolSource source) {
+    source.symbol = graph_.context->size_symbol("s" + std::to_string(graph_.symbols.size()), hint);
+    graph_.symbols.push_back(source);
+    return source.symbol;
+  }
+
+ private:
+  graph::Graph& graph_;
+  std::map<std::pair<int64_t, int64_t>, Expr> known_;
+};
+
+std::vector<c10::IValue> stand_ins(Recorder& r, const std::vector<TraceInput>& inputs) {
+  Symbols symbols(r.graph());
+  std::vector<c10::IValue> out;
+  int tensors = 0, integers = 0;
+  std::map<c10::TensorImpl*, at::Tensor> seen;
+  for (const TraceInput& in : inputs) {
+    const auto dynamic = [&](size_t d) { return d < in.dynamic.size() && in.dynamic[d]; };
+    const auto label = [&](size_t d) { return d < in.symbol_label.size() ? in.symbol_label[d] : -1; };
+    if (in.value.isInt()) {
+      const int64_t v = in.value.toInt();
+      Expr e = v;
+      if (dynamic(0)) e = symbols.size(v, label(0), -1, integers);
+      ++integers;
+      if (e.is_constant()) out.emplace_back(v);
+      else out.emplace_back(to_sym_int(r.shared_from_this(), e));
+      continue;
+    }
+    VESTA_CHECK(in.value.isTensor() && in.value.toTensor().defined(), "a trace input that is neither a tensor nor an int");
+    const at::Tensor real = in.value.toTensor();
+    if (traced(real)) VESTA_UNSUPPORTED("a trace inside a trace");
+    graph::TensorType type = static_type(real);
+    bool symbolic = false;
+    for (size_t d = 0; d < type.dim(); ++d)
+      if (dynamic(d)) {
+        type.sizes[d] = symbols.size(real.size(static_cast<int64_t>(d)), label(d), tensors, static_cast<int>(d));
+        symbolic |= !type.sizes[d].is_constant();
+      }
+    if (symbolic) symbols.strides(type, real);
+    const bool first = seen.find(real.unsafeGetTensorImpl()) == seen.end();
+    const std::string name = in.name.empty() ? "arg" + std::to_string(tensors) : in.name;
+    r.add_input(real, type, in.kind, name);
+    if (first) seen[real.unsafeGetTensorImpl()] = r.stand_in(real);
+    out.emplace_back(seen[real.unsafeGetTensorImpl()]);
+    ++tensors;
+  }
+  return out;
+}
+
+}  // namespace
+
+Traced trace(const std::vector<TraceInput>& inputs, const Program& program) {
+  if (is_tracing()) VESTA_UNSUPPORTED("a trace inside a trace");
+  const c10::DispatchKey key = claim_trace_key(&fallback);
+  auto recorder = std::make_shared<Recorder>();
+  Recorder& r = *recorder;
+  // Whatever happens, tensors and symbols that got away must not record into a dead graph.
+  struct Close {
+    Recorder& r;
+    ~Close() { r.close(); }
+  } close{r};
+  const DefaultDtype default_dtype;
+  const std::vector<c10::IValue> arguments = stand_ins(r, inputs);
+  {
+    const NoAutocastCache no_cache;
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const c10::impl::IncludeDispatchKeyGuard include(key);
+    const RecorderScope scope(r);
+    std::vector<c10::IValue> results;
+    try {
+      results = program(arguments);
+    } catch (...) {
+      if (r.failure) std::rethrow_exception(r.failure);
+      throw;
+    }
+    if (r.failure) std::rethrow_exception(r.failure);
+    r.source.clear();
+    finish_outputs(r, results);
+  }
+  Traced out;
+  size_t given = 0;
+  for (const TraceInput& in : inputs) given += in.value.isTensor();
+  for (const auto* real : r.reals()) {
+    if (static_cast<size_t>(real->input) >= given) out.lifted.push_back(real->tensor);
+    if (real->same.empty()) continue;
+    std::vector<int> group{real->input};
+    group.insert(group.end(), real->same.begin(), real->same.end());
+    out.same_inputs.push_back(std::move(group));
+  }
+  out.op_count = r.op_count;
+  std::sort(r.storage_offsets.begin(), r.storage_offsets.end());
+  r.storage_offsets.erase(std::unique(r.storage_offsets.begin(), r.storage_offsets.end()), r.storage_offsets.end());
+  out.storage_offsets = r.storage_offsets;
+  out.graph = r.close();
+  return out;
+}
+
+}  // namespace vesta::trace
