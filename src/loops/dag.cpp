@@ -1,0 +1,266 @@
+#include "loops/dag.h"
+
+#include <bit>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace vesta::loops {
+
+namespace {
+
+size_t mix(size_t h, size_t v) { return (h ^ v) * 0x9E3779B97F4A7C15ull + (h >> 9); }
+
+size_t hash_of(const Instr& i) {
+  size_t h = mix(static_cast<size_t>(i.kind), static_cast<size_t>(i.dtype));
+  h = mix(h, static_cast<size_t>(i.prim));
+  h = mix(h, static_cast<size_t>(i.reduce));
+  for (Ref r : i.in) h = mix(h, r);
+  h = mix(h, static_cast<size_t>(i.imm));
+  h = mix(h, std::bit_cast<uint64_t>(i.fimm));
+  h = mix(h, static_cast<size_t>(i.buffer));
+  return mix(h, i.index.hash());
+}
+
+bool same(const Instr& a, const Instr& b) {
+  return a.kind == b.kind && a.dtype == b.dtype && a.prim == b.prim && a.reduce == b.reduce && a.in == b.in &&
+         a.imm == b.imm && std::bit_cast<uint64_t>(a.fimm) == std::bit_cast<uint64_t>(b.fimm) && a.buffer == b.buffer &&
+         a.index == b.index;
+}
+
+bool holds_integers(DType t) { return is_integral(t) || t == DType::Bool; }
+
+// Wraps as a C conversion to t does.
+int64_t wrap(DType t, int64_t v) {
+  switch (t) {
+    case DType::Bool: return v != 0;
+    case DType::U8: return static_cast<uint8_t>(v);
+    case DType::I8: return static_cast<int8_t>(v);
+    case DType::I16: return static_cast<int16_t>(v);
+    case DType::U16: return static_cast<uint16_t>(v);
+    case DType::I32: return static_cast<int32_t>(v);
+    case DType::U32: return static_cast<uint32_t>(v);
+    default: return v;
+  }
+}
+
+}  // namespace
+
+Dag::ScalarRef Dag::add(Instr instr, DType value_type) {
+  size_t h = hash_of(instr);
+  auto [begin, end] = numbering_.equal_range(h);
+  for (auto it = begin; it != end; ++it) {
+    if (same(instrs_[it->second], instr)) return {it->second, value_type};
+  }
+  Ref r = static_cast<Ref>(instrs_.size());
+  instrs_.push_back(std::move(instr));
+  numbering_.emplace(h, r);
+  return {r, value_type};
+}
+
+Dag::ScalarRef Dag::constant(DType t, double v) {
+  if (holds_integers(t)) return integer(t, static_cast<int64_t>(v));
+  Instr i;
+  i.dtype = t;
+  i.fimm = t == DType::F32 ? static_cast<double>(static_cast<float>(v)) : v;
+  return add(std::move(i), t);
+}
+
+Dag::ScalarRef Dag::integer(DType t, int64_t v) {
+  if (!holds_integers(t)) return constant(t, static_cast<double>(v));
+  Instr i;
+  i.dtype = t;
+  i.imm = wrap(t, v);
+  return add(std::move(i), t);
+}
+
+Dag::ScalarRef Dag::size(DType t, Expr e) {
+  if (e.is_constant()) return integer(t, e.constant());
+  Instr i;
+  i.kind = InstrKind::Index;
+  i.dtype = t;
+  i.index = e;
+  return add(std::move(i), t);
+}
+
+std::optional<Expr> Dag::affine(ScalarRef x) const {
+  const Instr& i = instrs_.at(x.id);
+  if (i.dtype != DType::I64) return std::nullopt;
+  if (i.kind == InstrKind::Index) return i.index;
+  if (i.kind == InstrKind::Constant && i.imm > INT64_MIN / 4 && i.imm < INT64_MAX / 4) return Expr(i.imm);
+  return std::nullopt;
+}
+
+Dag::ScalarRef Dag::emit(Prim p, std::span<const ScalarRef> operands) {
+  VESTA_CHECK(static_cast<int>(operands.size()) == arity(p), "{} takes {} operands, not {}", name(p), arity(p),
+              operands.size());
+  for (const ScalarRef& o : operands) VESTA_CHECK(o.id < instrs_.size(), "an operand of {} is undefined", name(p));
+  DType t = p == Prim::Select ? operands[1].dtype : operands[0].dtype;
+  // Position arithmetic stays an index expression, so that it can address memory.
+  if (t == DType::I64 && (p == Prim::Add || p == Prim::Sub || p == Prim::Mul)) {
+    auto a = affine(operands[0]), b = affine(operands[1]);
+    if (a && b) {
+      Expr e = p == Prim::Add ? *a + *b : p == Prim::Sub ? *a - *b : *a * *b;
+      return size(t, e);
+    }
+  }
+  if (p == Prim::Select) {
+    const Instr& c = instrs_[operands[0].id];
+    if (c.kind == InstrKind::Constant) return c.imm ? operands[1] : operands[2];
+    if (operands[1].id == operands[2].id) return operands[1];
+  }
+  if (t == DType::I64 && yields_bool(p) && arity(p) == 2) {
+    auto a = affine(operands[0]), b = affine(operands[1]);
+    if (a && b) {
+      auto known = [&](bool yes, bool no) -> std::optional<bool> {
+        return yes ? std::optional(true) : no ? std::optional(false) : std::nullopt;
+      };
+      std::optional<bool> v;
+      switch (p) {
+        case Prim::Lt: v = known(provably_less(*a, *b), provably_at_least(*a, *b)); break;
+        case Prim::Le: v = known(provably_at_least(*b, *a), provably_less(*b, *a)); break;
+        case Prim::Gt: v = known(provably_less(*b, *a), provably_at_least(*b, *a)); break;
+        case Prim::Ge: v = known(provably_at_least(*a, *b), provably_less(*a, *b)); break;
+        default: break;
+      }
+      if (v) return integer(DType::Bool, *v);
+    }
+  }
+  Instr i;
+  i.kind = InstrKind::Compute;
+  i.prim = p;
+  i.dtype = yields_bool(p) ? DType::Bool : t;
+  for (size_t k = 0; k < operands.size(); ++k) i.in[k] = operands[k].id;
+  DType result = i.dtype;
+  return add(std::move(i), result);
+}
+
+Dag::ScalarRef Dag::cast(DType to, ScalarRef x) {
+  if (to == x.dtype) return x;
+  VESTA_CHECK(x.id < instrs_.size(), "a cast of an undefined value");
+  const Instr& from = instrs_[x.id];
+  if (from.kind == InstrKind::Constant) {
+    if (holds_integers(x.dtype) && holds_integers(to)) return integer(to, from.imm);
+    if (holds_integers(x.dtype) && (to == DType::F32 || to == DType::F64)) {
+      return constant(to, to == DType::F32 ? static_cast<float>(from.imm) : static_cast<double>(from.imm));
+    }
+    if ((x.dtype == DType::F32 || x.dtype == DType::F64) && (to == DType::F32 || to == DType::F64)) {
+      return constant(to, from.fimm);
+    }
+  }
+  Instr i;
+  i.kind = InstrKind::Cast;
+  i.dtype = to;
+  i.in[0] = x.id;
+  return add(std::move(i), to);
+}
+
+Dag::ScalarRef Dag::bitcast(DType to, ScalarRef x) {
+  if (to == x.dtype) return x;
+  Instr i;
+  i.kind = InstrKind::Bitcast;
+  i.dtype = to;
+  i.in[0] = x.id;
+  return add(std::move(i), to);
+}
+
+Dag::ScalarRef Dag::load(int buffer, DType dtype, Expr offset, ScalarRef mask) {
+  Instr i;
+  i.kind = InstrKind::Load;
+  i.dtype = dtype;
+  i.buffer = buffer;
+  i.index = offset;
+  i.in[0] = mask.id;
+  return add(std::move(i), dtype);
+}
+
+Expr Dag::as_index(ScalarRef x) {
+  if (auto e = affine(x)) return *e;
+  x = cast(DType::I64, x);
+  for (const auto& [symbol, ref] : binders_) {
+    if (instrs_[ref].in[0] == x.id) return symbol;
+  }
+  Expr symbol = context_->indirect_symbol("t");
+  Instr i;
+  i.kind = InstrKind::Indirect;
+  i.dtype = DType::I64;
+  i.in[0] = x.id;
+  i.index = symbol;
+  binders_[symbol] = add(std::move(i), DType::I64).id;
+  return symbol;
+}
+
+Dag::ScalarRef Dag::logical_and(ScalarRef a, ScalarRef b) {
+  auto is_true = [&](ScalarRef r) {
+    return r.id == kNoRef || (instrs_[r.id].kind == InstrKind::Constant && instrs_[r.id].imm == 1);
+  };
+  if (is_true(a)) return is_true(b) ? ScalarRef{} : b;
+  if (is_true(b)) return a;
+  return bin(Prim::And, a, b);
+}
+
+Dag::ScalarRef Dag::reduce(ReduceOp op, ScalarRef x, ScalarRef position, int part) {
+  Instr a;
+  a.kind = InstrKind::Accumulate;
+  a.dtype = x.dtype;
+  a.reduce = op;
+  a.in[0] = x.id;
+  a.in[1] = position.id;
+  Instr r;
+  r.kind = InstrKind::Result;
+  r.in[0] = add(std::move(a), x.dtype).id;
+  r.dtype = part == 1 ? DType::I64 : x.dtype;
+  r.imm = part;
+  DType t = r.dtype;
+  return add(std::move(r), t);
+}
+
+Dag::ScalarRef Dag::scan(ReduceOp op, ScalarRef x) {
+  Instr i;
+  i.kind = InstrKind::Scan;
+  i.dtype = x.dtype;
+  i.reduce = op;
+  i.in[0] = x.id;
+  return add(std::move(i), x.dtype);
+}
+
+void Dag::store(int buffer, DType dtype, Expr offset, ScalarRef x, ScalarRef mask) {
+  Instr i;
+  i.kind = InstrKind::Store;
+  i.dtype = dtype;
+  i.buffer = buffer;
+  i.index = offset;
+  i.in[0] = cast(dtype, x).id;
+  i.in[1] = mask.id;
+  stores_.push_back(static_cast<Ref>(instrs_.size()));
+  instrs_.push_back(std::move(i));
+}
+
+void Dag::rewrite_indices(const std::function<Expr(Expr)>& fn) {
+  for (Instr& i : instrs_) {
+    if (i.kind == InstrKind::Index || i.kind == InstrKind::Load || i.kind == InstrKind::Store) i.index = fn(i.index);
+  }
+  numbering_.clear();
+  for (Ref r = 0; r < instrs_.size(); ++r) {
+    if (instrs_[r].kind != InstrKind::Store) numbering_.emplace(hash_of(instrs_[r]), r);
+  }
+}
+
+Ref Dag::binder(Expr symbol) const {
+  auto it = binders_.find(symbol);
+  VESTA_CHECK(it != binders_.end(), "an indirect symbol has no instruction");
+  return it->second;
+}
+
+void Dag::for_each_operand(Ref r, const std::function<void(Ref)>& fn) const {
+  const Instr& i = instrs_[r];
+  for (Ref o : i.in) {
+    if (o != kNoRef) fn(o);
+  }
+  if (binders_.empty() || i.index.is_constant() || i.kind == InstrKind::Indirect) return;
+  for (Expr s : symbols_of(i.index)) {
+    if (s.node()->symbol_kind == SymbolKind::Indirect) fn(binder(s));
+  }
+}
+
+}  // namespace vesta::loops

@@ -1,0 +1,245 @@
+#include "loops/lower.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "graph/ops/operands.h"
+
+namespace vesta::loops {
+
+using graph::Arg;
+using graph::Family;
+using graph::Node;
+using graph::ScalarRef;
+using graph::TensorType;
+using graph::Value;
+
+size_t Lowering::KeyHash::operator()(const Key& k) const {
+  size_t h = std::hash<const void*>{}(k.value) ^ (k.mask * 0x9E3779B97F4A7C15ull);
+  for (const Expr& e : k.index) h = (h ^ e.hash()) * 0x9E3779B97F4A7C15ull + (h >> 11);
+  return h;
+}
+
+std::vector<Expr> broadcast_index(std::span<const Expr> index, std::span<const Expr> operand_sizes) {
+  VESTA_CHECK(operand_sizes.size() <= index.size(), "an operand has more dimensions than the result");
+  std::vector<Expr> out(operand_sizes.size());
+  size_t lead = index.size() - operand_sizes.size();
+  for (size_t d = 0; d < out.size(); ++d) out[d] = operand_sizes[d].is_constant(1) ? Expr(0) : index[lead + d];
+  return out;
+}
+
+Expr linear_index(std::span<const Expr> index, std::span<const Expr> sizes) {
+  Expr linear = 0;
+  for (size_t d = 0; d < sizes.size(); ++d) linear = linear * sizes[d] + index[d];
+  return linear;
+}
+
+std::vector<Expr> delinearize(Expr linear, std::span<const Expr> sizes) {
+  std::vector<Expr> index(sizes.size());
+  Expr below = 1;
+  bool first = true;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    if (sizes[d].is_constant(1)) {
+      index[d] = 0;
+      continue;
+    }
+    bool outermost = true;
+    for (size_t o = 0; o < d; ++o) outermost &= sizes[o].is_constant(1);
+    Expr q = first ? linear : floordiv(linear, below);
+    index[d] = outermost || sizes[d].is_constant(0) ? q : mod(q, sizes[d]);
+    below = below * sizes[d];
+    first = false;
+    if (below.is_constant(0)) {  // an empty space: its indices are never used
+      for (size_t o = 0; o < d; ++o) index[o] = 0;
+      break;
+    }
+  }
+  return index;
+}
+
+Expr offset_of(const Held& held, std::span<const Expr> index) {
+  Expr offset = held.offset;
+  for (size_t d = 0; d < index.size(); ++d) offset = offset + index[d] * held.strides[d];
+  return offset;
+}
+
+ScalarRef Lowering::less(Expr a, Expr b) {
+  return dag_.bin(Prim::Lt, dag_.size(DType::I64, a), dag_.size(DType::I64, b));
+}
+
+ScalarRef Lowering::at_least(Expr a, Expr b) {
+  return dag_.bin(Prim::Ge, dag_.size(DType::I64, a), dag_.size(DType::I64, b));
+}
+
+bool Lowering::is_false(ScalarRef b) const {
+  const Instr& i = dag_.instrs()[b.id];
+  return i.kind == InstrKind::Constant && i.imm == 0;
+}
+
+bool Lowering::is_true(ScalarRef b) const {
+  const Instr& i = dag_.instrs()[b.id];
+  return i.kind == InstrKind::Constant && i.imm == 1;
+}
+
+ScalarRef Lowering::element(const Value* v, Index index) {
+  Key key{v, mask_.id, {index.begin(), index.end()}};
+  auto it = known_.find(key);
+  if (it != known_.end()) return it->second;
+  ScalarRef r = dag_.cast(opmath(v->type.dtype), compute(v, index));
+  if (v->producer && v->producer->op->family() != Family::View && !places_.held(v)) computed(v->producer);
+  known_.emplace(std::move(key), r);
+  return r;
+}
+
+void Lowering::computed(const Node* node) {
+  if (std::find(nodes_.begin(), nodes_.end(), node) == nodes_.end()) nodes_.push_back(node);
+}
+
+ScalarRef Lowering::compute(const Value* v, Index index) {
+  VESTA_CHECK(index.size() == v->type.dim(), "%{} is read with {} indices instead of {}", v->id, index.size(),
+              v->type.dim());
+  if (const Held* held = places_.held(v)) return dag_.load(held->buffer, held->dtype, offset_of(*held, index), mask_);
+  const Node* node = v->producer;
+  VESTA_CHECK(node, "the graph input %{} is in no buffer", v->id);
+  switch (node->op->family()) {
+    case Family::View: {
+      VESTA_CHECK(node->op->row->view, "the view {} has no index map", node->op->name);
+      std::vector<Expr> inner = node->op->row->view(node->named(), v->type, index);
+      return element(node->input(0), inner);
+    }
+    case Family::Pointwise: return pointwise(*node, v->type, index);
+    case Family::Reduction: return at_home(*node, v, index);
+    case Family::Indexed:
+    case Family::Factory: {
+      const ElementRow* row = find_element_row(*node);
+      VESTA_CHECK(row, "{} has no lowering", node->op->name);
+      return row->element(*this, *node, v, index);
+    }
+    default: VESTA_CHECK(false, "{} is in a kernel but has no lowering", node->op->name);
+  }
+}
+
+ScalarRef Lowering::pointwise(const Node& node, const TensorType& type, Index index) {
+  const graph::OpRow& row = *node.op->row;
+  graph::NodeArgs args = node.named();
+  graph::PointwiseTypes types = graph::pointwise_types(row, args);
+  std::vector<ScalarRef> x;
+  for (const graph::PointwiseOperand& o : types.operands) {
+    const Arg& arg = args[o.arg];
+    ScalarRef s;
+    if (auto* value = std::get_if<Value*>(&arg)) {
+      s = element(*value, broadcast_index(index, (*value)->type.sizes));
+    } else if (auto* b = std::get_if<bool>(&arg)) {
+      s = dag_.integer(DType::Bool, *b);
+    } else if (auto* e = std::get_if<Expr>(&arg)) {
+      s = dag_.size(DType::I64, *e);
+    } else if (auto* f = std::get_if<double>(&arg)) {
+      s = dag_.constant(DType::F64, *f);
+    } else {
+      VESTA_CHECK(false, "argument {} of {} is no operand", o.arg, node.op->name);
+    }
+    if (o.through != o.to && opmath(o.through) == o.to) {
+      const bool is_tensor = std::holds_alternative<Value*>(arg);
+      DType own = is_tensor ? std::get<Value*>(arg)->type.dtype : DType::Other;
+      if (own != o.through) s = dag_.cast(o.through, s);   // a value of that type was rounded by its producer
+    }
+    x.push_back(dag_.cast(o.to, s));
+  }
+  ScalarRef r = row.body(dag_, args, x);
+  // An explicit conversion to a half type rounds.
+  if (row.promote == graph::Promote::Keep && type.dtype != opmath(type.dtype) && !x.empty() && x[0].dtype != type.dtype) {
+    const bool converts = node.input(0)->type.dtype != type.dtype;
+    if (converts) return dag_.cast(type.dtype, r);
+  }
+  return r;
+}
+
+ScalarRef Lowering::at_home(const Node& node, const Value* v, Index index) {
+  const Home* home = places_.home(&node);
+  if (!home) throw CannotFuse("%" + std::to_string(v->id) + " is reduced in another kernel");
+  std::optional<ReductionShape> shape = reduction_shape(node);
+  VESTA_CHECK(shape, "{} is no reduction", node.op->name);
+  std::vector<Expr> kept;
+  for (size_t d = 0, out = 0; d < shape->reduced.size(); ++d) {
+    if (shape->reduced[d]) {
+      out += shape->keep;
+    } else {
+      kept.push_back(index[out++]);
+    }
+  }
+  for (size_t d = 0; d < kept.size(); ++d) {
+    if (!provably_equal(kept[d], home->kept[d])) throw CannotFuse("%" + std::to_string(v->id) + " is read away from home");
+  }
+  const bool arg = shape->op == ReduceOp::ArgMax || shape->op == ReduceOp::ArgMin;
+  int part = arg && (node.results.size() == 1 || v->result == 1) ? 1 : 0;
+  ScalarRef saved = mask_;
+  mask_ = {};  // the reduction runs over all elements, wherever its result is used
+  ScalarRef r = reduction(node, *home, part);
+  mask_ = saved;
+  return r;
+}
+
+ScalarRef Lowering::reduction(const Node& node, const Home& home, int part) {
+  std::optional<ReductionShape> shape = reduction_shape(node);
+  VESTA_CHECK(shape, "{} is no reduction", node.op->name);
+  if (home.partials) {
+    std::vector<Expr> at = {home.chunk};
+    at.insert(at.end(), home.kept.begin(), home.kept.end());
+    ScalarRef x = dag_.load(home.partials->buffer, home.partials->dtype, offset_of(*home.partials, at));
+    return dag_.reduce(shape->op, x, {}, part);
+  }
+  const Value* operand = node.input(0);
+  ScalarRef x = dag_.cast(shape->compute, element(operand, home.operand));
+  ScalarRef position;
+  if (shape->op == ReduceOp::ArgMax || shape->op == ReduceOp::ArgMin) {
+    std::vector<Expr> at, sizes;
+    for (size_t d = 0; d < shape->reduced.size(); ++d) {
+      if (!shape->reduced[d]) continue;
+      at.push_back(home.operand[d]);
+      sizes.push_back(operand->type.sizes[d]);
+    }
+    position = dag_.size(DType::I64, linear_index(at, sizes));
+  }
+  return dag_.reduce(shape->op, x, position, part);
+}
+
+std::string why_not_lowered(const Node& node) {
+  const graph::Op& op = *node.op;
+  if (!op.row) return "no row in the op table";
+  if (op.has(graph::kRandom)) return "draws random numbers";
+  if (op.has(graph::kSideEffect)) return "has a side effect";
+  std::string why;
+  auto check = [&](const TensorType& t) {
+    if (t.device.type != DeviceType::CPU) why = "not on the CPU";
+    if (is_complex(t.dtype)) why = "complex numbers";
+    if (t.dtype == DType::Other) why = "an element type without arithmetic";
+  };
+  for (const Value* v : node.results) {
+    if (v) check(v->type);
+  }
+  node.for_each_input([&](Value* v) { check(v->type); });
+  if (!why.empty()) return why;
+  switch (op.family()) {
+    case Family::Pointwise:
+      if (!op.row->body) return "no body";
+      if (node.results.size() != 1 || !node.results[0]) return "several results";
+      return graph::has_body_for(*op.row, node.named()) ? "" : "no body for these types";
+    case Family::View: return op.row->view ? "" : "a view without an index map";
+    case Family::Reduction:
+      if (!reduction_shape(node, &why)) return why.empty() ? "no lowering" : why;
+      return "";
+    case Family::Indexed:
+    case Family::Factory: {
+      const ElementRow* row = find_element_row(node);
+      if (!row) return "no lowering";
+      return !row->accepts || row->accepts(node) ? "" : "no lowering for these arguments";
+    }
+    case Family::Composite: return "not decomposed";
+    case Family::Scan: return "a scan";
+    case Family::Scatter: return "writes at computed places";
+    case Family::Extern: return "library op";
+  }
+  return "no lowering";
+}
+
+}  // namespace vesta::loops

@@ -1,0 +1,139 @@
+// From graph values to scalars: the element of a value at an index tuple, by recursion through the nodes that compute it.
+//
+// Views rewrite the index, pointwise nodes run their row's body, indexed nodes load at computed places. The recursion ends
+// at values held in buffers (a Load), at reductions and scans computed in this kernel (a Result or Scan at their home
+// index), and at factories. Half-precision values stay in F32 between fused nodes; they are rounded where they are
+// stored and where the program converts explicitly (docs/numerics.md).
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/graph.h"
+#include "loops/dag.h"
+
+namespace vesta::loops {
+
+// A value in memory: element i is at offset + sum(i[d] * strides[d]) of the buffer.
+struct Held {
+  int buffer = -1;
+  DType dtype = DType::F32;
+  std::vector<Expr> strides;
+  Expr offset;
+};
+
+// How a reduction reads its operand.
+struct ReductionShape {
+  ReduceOp op = ReduceOp::Sum;
+  std::vector<bool> reduced;       // per dimension of the operand
+  bool keep = false;               // the result has the reduced dimensions with size 1
+  bool flat_position = false;      // ArgMax over all dimensions: the position counts elements
+  DType compute = DType::F32;
+};
+// nullopt: not a reduction this stage can lower; `why` (if given) gets the reason.
+std::optional<ReductionShape> reduction_shape(const graph::Node& node, std::string* why = nullptr);
+
+// Where a reduction or scan is computed in the kernel being built.
+struct Home {
+  std::vector<Expr> kept;          // the only place its result may be read: index without the reduced dimensions
+  std::vector<Expr> operand;       // the operand's index at the current element of the loops
+  // A reduction in two kernels: the first stores partial results, the second combines them.
+  const Held* partials = nullptr;  // second kernel: where they are; read at (chunk, kept...)
+  Expr chunk;
+};
+
+class Places {
+ public:
+  virtual ~Places() = default;
+  virtual const Held* held(const graph::Value* v) const = 0;        // nullptr: computed in this kernel
+  virtual const Home* home(const graph::Node* node) const = 0;      // nullptr: not computed in this kernel
+};
+
+// The kernel cannot be built this way; the schedule then groups differently.
+class CannotFuse : public std::exception {
+ public:
+  explicit CannotFuse(std::string why) : why_(std::move(why)) {}
+  const char* what() const noexcept override { return why_.c_str(); }
+
+ private:
+  std::string why_;
+};
+
+class Lowering {
+ public:
+  using ScalarRef = graph::ScalarRef;
+  using Index = std::span<const Expr>;
+  Lowering(Dag& dag, const Places& places) : dag_(dag), places_(places) {}
+
+  // The element of v at `index`, in opmath(v's dtype).
+  ScalarRef element(const graph::Value* v, Index index);
+  // Result `part` of a reduction at its home.
+  ScalarRef reduction(const graph::Node& node, const Home& home, int part);
+  Dag& dag() { return dag_; }
+  // The nodes computed so far, views left out, operands first.
+  const std::vector<const graph::Node*>& nodes() const { return nodes_; }
+
+  // While alive, loads happen only where `condition` holds; a value at other places is never used.
+  class Masked {
+   public:
+    Masked(Lowering& l, ScalarRef condition) : l_(l), before_(l.mask_) { l.mask_ = l.dag_.logical_and(before_, condition); }
+    ~Masked() { l_.mask_ = before_; }
+    Masked(const Masked&) = delete;
+    Masked& operator=(const Masked&) = delete;
+
+   private:
+    Lowering& l_;
+    ScalarRef before_;
+  };
+  // Conveniences for rows: comparisons of index expressions (constants where provable).
+  ScalarRef less(Expr a, Expr b);
+  ScalarRef at_least(Expr a, Expr b);
+  bool is_false(ScalarRef b) const;
+  bool is_true(ScalarRef b) const;
+
+ private:
+  struct Key {
+    const graph::Value* value;
+    uint32_t mask;
+    std::vector<Expr> index;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& k) const;
+  };
+  ScalarRef compute(const graph::Value* v, Index index);
+  void computed(const graph::Node* node);
+  ScalarRef pointwise(const graph::Node& node, const graph::TensorType& type, Index index);
+  ScalarRef at_home(const graph::Node& node, const graph::Value* v, Index index);
+
+  Dag& dag_;
+  const Places& places_;
+  ScalarRef mask_{};
+  std::vector<const graph::Node*> nodes_;
+  std::unordered_map<Key, ScalarRef, KeyHash> known_;
+};
+
+// Index of the operand of a broadcast: trailing dimensions aligned, size-1 dimensions at 0.
+std::vector<Expr> broadcast_index(std::span<const Expr> index, std::span<const Expr> operand_sizes);
+Expr linear_index(std::span<const Expr> index, std::span<const Expr> sizes);
+std::vector<Expr> delinearize(Expr linear, std::span<const Expr> sizes);
+Expr offset_of(const Held& held, std::span<const Expr> index);
+
+// Rows of Family::Indexed and Family::Factory (lower_indexed.cpp, lower_factory.cpp): the element of result `v`.
+using ElementFn = graph::ScalarRef (*)(Lowering& l, const graph::Node& node, const graph::Value* v, Lowering::Index index);
+// What may be fused, decided by types and arguments alone.
+struct ElementRow {
+  const char* name;
+  ElementFn element;
+  bool (*accepts)(const graph::Node& node) = nullptr;   // nullptr: always
+  bool once = false;             // reads each element of its operands at most once
+};
+const ElementRow* find_element_row(const graph::Node& node);
+
+// Empty when the node's results can be computed by element(); otherwise the reason it stays an ATen call.
+std::string why_not_lowered(const graph::Node& node);
+
+}  // namespace vesta::loops

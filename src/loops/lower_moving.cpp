@@ -1,0 +1,94 @@
+// Elements that move or are masked by their place: flip, roll, repeat, tril, triu.
+#include "base/check.h"
+#include "loops/lower_rows.h"
+
+namespace vesta::loops {
+
+namespace {
+
+using graph::Node;
+using graph::ScalarRef;
+using graph::Value;
+using Index = Lowering::Index;
+
+bool constant_list(const Node& node, const char* name) {
+  for (Expr e : node.named().integers(name)) {
+    if (!e.is_constant()) return false;
+  }
+  return true;
+}
+
+size_t wrap(int64_t d, size_t n) { return static_cast<size_t>(d < 0 ? d + static_cast<int64_t>(n) : d); }
+
+ScalarRef flip(Lowering& l, const Node& node, const Value* v, Index index) {
+  std::vector<Expr> at(index.begin(), index.end());
+  for (Expr e : node.named().integers("dims")) {
+    if (at.empty()) break;
+    size_t d = wrap(e.constant(), at.size());
+    at[d] = v->type.sizes[d] - 1 - at[d];
+  }
+  return l.element(node.input(0), at);
+}
+bool accepts_flip(const Node& node) { return constant_list(node, "dims"); }
+
+ScalarRef roll(Lowering& l, const Node& node, const Value* v, Index index) {
+  const graph::IntList& shifts = node.named().integers("shifts");
+  const graph::IntList& dims = node.named().integers("dims");
+  const std::vector<Expr>& sizes = v->type.sizes;
+  std::vector<Expr> at(index.begin(), index.end());
+  if (dims.empty()) {
+    Expr n = 1;
+    for (Expr s : sizes) n = n * s;
+    if (!sizes.empty() && !n.is_constant(0)) at = delinearize(mod(linear_index(index, sizes) - shifts[0], n), sizes);
+  }
+  for (size_t k = 0; k < dims.size(); ++k) {
+    size_t d = wrap(dims[k].constant(), at.size());
+    if (!sizes[d].is_constant(0)) at[d] = mod(at[d] - shifts[k], sizes[d]);
+  }
+  return l.element(node.input(0), at);
+}
+bool accepts_roll(const Node& node) {
+  const graph::IntList& dims = node.named().integers("dims");
+  const graph::IntList& shifts = node.named().integers("shifts");
+  return constant_list(node, "dims") && (dims.empty() ? shifts.size() == 1 : shifts.size() == dims.size());
+}
+
+ScalarRef repeat(Lowering& l, const Node& node, const Value*, Index index) {
+  const graph::TensorType& t = node.input(0)->type;
+  size_t lead = index.size() - t.dim();
+  std::vector<Expr> at(t.dim());
+  for (size_t d = 0; d < t.dim(); ++d) {
+    at[d] = t.sizes[d].is_constant(0) || t.sizes[d].is_constant(1) ? Expr(0) : mod(index[lead + d], t.sizes[d]);
+  }
+  return l.element(node.input(0), at);
+}
+
+ScalarRef triangle(Lowering& l, const Node& node, const Value* v, Index index, bool lower) {
+  Dag& d = l.dag();
+  size_t n = index.size();
+  ScalarRef row = d.size(DType::I64, index[n - 2] + node.named().integer("diagonal"));
+  ScalarRef column = d.size(DType::I64, index[n - 1]);
+  ScalarRef keep = d.bin(lower ? Prim::Le : Prim::Ge, column, row);
+  ScalarRef x;
+  {
+    Lowering::Masked masked(l, keep);
+    x = l.element(node.input(0), index);
+  }
+  return d.select(keep, x, d.integer(opmath(v->type.dtype), 0));
+}
+ScalarRef tril(Lowering& l, const Node& node, const Value* v, Index index) { return triangle(l, node, v, index, true); }
+ScalarRef triu(Lowering& l, const Node& node, const Value* v, Index index) { return triangle(l, node, v, index, false); }
+
+constexpr ElementRow kRows[] = {
+    {"aten::flip", flip, accepts_flip, true},
+    {"aten::roll", roll, accepts_roll, true},
+    {"aten::repeat", repeat, nullptr, false},
+    {"aten::tril", tril, nullptr, true},
+    {"aten::triu", triu, nullptr, true},
+};
+
+}  // namespace
+
+std::span<const ElementRow> moving_elements() { return kRows; }
+
+}  // namespace vesta::loops

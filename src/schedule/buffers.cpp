@@ -1,0 +1,219 @@
+// Where values live, for how long, and the windows ATen calls get on them.
+#include <algorithm>
+#include <unordered_set>
+
+#include "base/check.h"
+#include "base/memory_plan.h"
+#include "schedule/planner.h"
+
+namespace vesta::schedule {
+
+using graph::TensorType;
+using graph::Value;
+
+TensorType Planner::storage_type(const Value* v) const {
+  TensorType t = v->type;
+  if (!graph::is_non_overlapping_and_dense(t)) t.strides = graph::contiguous_strides(t.sizes);
+  return t;
+}
+
+int Planner::add_buffer(Buffer b, const Value* v) {
+  int id = static_cast<int>(plan_.buffers.size());
+  held_.push_back({id, b.type.dtype, b.type.strides, 0});
+  aliased_.emplace_back();
+  plan_.buffers.push_back(std::move(b));
+  if (v) buffer_of_[v->id] = id;
+  return id;
+}
+
+void Planner::assign_buffers() {
+  buffer_of_.assign(graph_.value_count(), -1);
+  unit_buffer_.assign(groups_.units.size(), -1);
+  for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+    Buffer b;
+    b.role = BufferRole::Input;
+    b.input = static_cast<int>(i);
+    b.type = graph_.inputs[i].value->type;
+    add_buffer(std::move(b), graph_.inputs[i].value);
+  }
+  // The outputs that are computed straight into the caller's tensors.
+  std::unordered_map<const Value*, int> given;
+  std::unordered_map<int, int> given_copy;
+  for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+    const graph::Output& o = graph_.outputs[i];
+    if (o.kind != graph::OutputKind::Fresh) continue;
+    if (int c = groups_.output_copy[i]; c >= 0) {
+      given_copy[c] = static_cast<int>(i);
+    } else {
+      given.emplace(groups_.base_of(o.value), static_cast<int>(i));
+    }
+  }
+
+  // Values that another group, an ATen call, an output or a mutation reads.
+  std::unordered_set<const Value*> wanted;
+  auto want = [&](const Value* v) {
+    int p = groups_.unit_of(v);
+    if (p >= 0) wanted.insert(v);
+  };
+  for (const Unit& u : groups_.units) {
+    if (u.inlined || u.group < 0) continue;
+    for (const Read& r : u.reads) {
+      if (r.base && r.unit >= 0 && groups_.units[r.unit].group != u.group) want(r.base);
+    }
+  }
+  for (size_t i = 0; i < graph_.mutations.size(); ++i) {
+    if (groups_.mutation_copy[i] < 0) want(groups_.base_of(graph_.mutations[i].value));
+  }
+  for (const auto& [v, i] : given) want(v);
+
+  for (size_t i = 0; i < groups_.units.size(); ++i) {
+    const Unit& u = groups_.units[i];
+    if (u.inlined || u.group < 0) continue;
+    if (u.kind == UnitKind::Partial) {
+      Buffer b;
+      b.role = u.derived ? BufferRole::Derived : BufferRole::Arena;
+      b.type.dtype = u.shape.compute;
+      b.type.sizes = {Expr(u.chunks)};
+      for (size_t d = 0; d < u.operand_sizes.size(); ++d) {
+        if (!u.operand_reduced[d] && d != static_cast<size_t>(u.split_dim)) b.type.sizes.push_back(u.operand_sizes[d]);
+      }
+      b.type.strides = graph::contiguous_strides(b.type.sizes);
+      unit_buffer_[i] = add_buffer(std::move(b), nullptr);
+      continue;
+    }
+    if (u.kind == UnitKind::Copy) {
+      Buffer b;
+      b.type = storage_type(u.value);
+      auto it = given_copy.find(static_cast<int>(i));
+      if (it != given_copy.end()) {
+        b.role = BufferRole::Output;
+        b.output = it->second;
+        b.type = u.value->type;
+      }
+      unit_buffer_[i] = add_buffer(std::move(b), nullptr);
+      continue;
+    }
+    for (const Value* v : u.node->results) {
+      if (!v) continue;
+      auto out = given.find(v);
+      if (u.kind == UnitKind::Extern) {
+        if (!wanted.count(v) && out == given.end() && !graph_.is_used(v)) continue;
+        Buffer b;
+        b.role = u.derived ? BufferRole::Derived : BufferRole::Returned;
+        b.type = v->type;
+        add_buffer(std::move(b), v);
+        continue;
+      }
+      if (!wanted.count(v)) continue;
+      Buffer b;
+      b.type = storage_type(v);
+      if (u.derived) {
+        b.role = BufferRole::Derived;
+      } else if (out != given.end()) {
+        b.role = BufferRole::Output;
+        b.output = out->second;
+        b.type = v->type;
+      }
+      add_buffer(std::move(b), v);
+    }
+  }
+  for (const Unit& u : groups_.units) {
+    if (u.kind != UnitKind::Extern || u.group < 0 || !u.node->op->schema.is_view()) continue;
+    for (const Value* v : u.node->results) {
+      if (!v || buffer_of_[v->id] < 0) continue;
+      u.node->for_each_input([&](Value* x) {
+        int b = buffer_of_[groups_.base_of(x)->id];
+        if (b >= 0) aliased_[buffer_of_[v->id]].push_back(b);
+      });
+    }
+  }
+}
+
+BufferView Planner::window(const Value* v) {
+  BufferView w;
+  const Value* base = groups_.base_of(v);
+  int b = buffer_of_[base->id];
+  VESTA_CHECK(b >= 0, "%{} is in no buffer", base->id);
+  w.buffer = b;
+  w.sizes = v->type.sizes;
+  w.dtype = v->type.dtype;
+  auto offset_at = [&](std::vector<Expr> index) {
+    for (const Value* x = v; x != base; x = x->producer->input(0)) {
+      index = x->producer->op->row->view(x->producer->named(), x->type, index);
+    }
+    return loops::offset_of(held_[b], index);
+  };
+  w.offset = v == base ? Expr(0) : offset_at(std::vector<Expr>(v->type.dim(), Expr(0)));
+  if (plan_.buffers[b].type.strides == base->type.strides) {
+    w.strides = v->type.strides;  // the buffer is laid out as eager's, so are the views on it
+    return w;
+  }
+  if (v == base) {
+    w.strides = plan_.buffers[b].type.strides;
+    return w;
+  }
+  std::vector<Expr> probes;
+  for (size_t d = 0; d < v->type.dim(); ++d) probes.push_back(groups_.run_symbol(96 + d, v->type.sizes[d]));
+  Expr e = offset_at(probes);
+  for (Expr p : probes) {
+    auto c = coefficient_of(e, p);
+    if (!c) VESTA_UNSUPPORTED("a view of %{} is no strided window on its buffer", base->id);
+    w.strides.push_back(*c);
+  }
+  return w;
+}
+
+void Planner::add_lifetimes() {
+  auto touch = [&](int b, int step, auto& self) -> void {
+    if (b < 0) return;
+    Buffer& buffer = plan_.buffers[b];
+    if (buffer.first_step < 0) buffer.first_step = step;
+    buffer.last_step = std::max(buffer.last_step, step);
+    for (int a : aliased_[b]) self(a, step, self);
+  };
+  auto use = [&](int b, int step) { touch(b, step, touch); };
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    int step = static_cast<int>(s);
+    if (auto* k = std::get_if<KernelStep>(&plan_.steps[s])) {
+      for (const KernelArg& a : k->args) use(a.buffer, step);
+    } else if (auto* x = std::get_if<ExternStep>(&plan_.steps[s])) {
+      for (const ExternArg& a : x->args) {
+        if (auto* v = std::get_if<BufferView>(&a)) use(v->buffer, step);
+        if (auto* l = std::get_if<ViewList>(&a)) {
+          for (const BufferView& v : l->views) use(v.buffer, step);
+        }
+      }
+      for (int r : x->results) use(r, step);
+    } else {
+      use(std::get<CopyStep>(plan_.steps[s]).from.buffer, step);
+    }
+  }
+  int end = static_cast<int>(plan_.steps.size()) - 1;
+  for (const PlannedOutput& o : plan_.outputs) {
+    if (o.kind == graph::OutputKind::Fresh) use(o.view.buffer, std::max(0, end));
+  }
+}
+
+void Planner::lay_out() {
+  std::vector<Lifetime> lives;
+  std::vector<int> which;
+  for (size_t b = 0; b < plan_.buffers.size(); ++b) {
+    const Buffer& buffer = plan_.buffers[b];
+    if (buffer.role != BufferRole::Arena || buffer.first_step < 0) continue;
+    lives.push_back({hint_numel(buffer.type.sizes) * element_size(buffer.type.dtype), buffer.first_step, buffer.last_step});
+    which.push_back(static_cast<int>(b));
+  }
+  std::vector<int64_t> offsets;
+  plan_.arena_bytes = plan_memory(lives, offsets);
+  plan_.offsets.assign(plan_.buffers.size(), -1);
+  for (size_t k = 0; k < which.size(); ++k) plan_.offsets[which[k]] = offsets[k];
+}
+
+int64_t plan_memory(std::span<const Lifetime> buffers, std::vector<int64_t>& offsets) {
+  std::vector<BufferLifetime> lives;
+  lives.reserve(buffers.size());
+  for (const Lifetime& l : buffers) lives.push_back({l.bytes, l.first_step, l.last_step});
+  return assign_offsets(lives, offsets);
+}
+
+}  // namespace vesta::schedule

@@ -1,0 +1,338 @@
+#include "schedule/family.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace vesta::schedule {
+
+using loops::Dag;
+using loops::Instr;
+using loops::InstrKind;
+using loops::Range;
+using loops::RangeKind;
+using loops::Ref;
+
+std::string_view name(LoopFamily f) {
+  switch (f) {
+    case LoopFamily::Pointwise: return "pointwise";
+    case LoopFamily::Transposed: return "transposed";
+    case LoopFamily::Row: return "row";
+    case LoopFamily::Column: return "column";
+  }
+  return "?";
+}
+
+namespace {
+
+constexpr int64_t kItemElements = 2048;       // of a pointwise work item
+constexpr int64_t kTransposeTile = 16;        // rows that share the cache lines of a gather
+constexpr double kGather = 8;                 // of a strided element, against 1 of a contiguous one
+constexpr double kBytesPerNs = 12;            // one thread, from memory
+
+struct Access {
+  Ref ref = 0;
+  bool store = false;
+  int64_t bytes = 4;
+  std::vector<std::optional<int64_t>> strides;  // per range; nullopt: not affine
+  double trips = 1;                             // elements touched
+};
+
+int64_t largest_divisor(int64_t n, int64_t most) {
+  for (int64_t c = std::min(n, most); c > 1; --c) {
+    if (n % c == 0) return c;
+  }
+  return 1;
+}
+
+class Chooser {
+ public:
+  Chooser(Dag& dag, std::vector<Range> ranges, const SymbolPool& symbols, const Options& options)
+      : dag_(dag), ranges_(std::move(ranges)), symbols_(symbols), options_(options) {
+    next_symbol_ = 16;
+  }
+
+  LoopChoice run() {
+    drop_ones();
+    ranges_ = split_ranges(dag_, std::move(ranges_), symbols_, next_symbol_);
+    read_accesses();
+    order();
+    ranges_ = merge_ranges(dag_, std::move(ranges_), symbols_, next_symbol_);
+    read_accesses();
+    choose_vector();
+    estimate();
+    return std::move(out_);
+  }
+
+ private:
+  int64_t extent(size_t d) const { return std::max<int64_t>(1, hint(ranges_[d].extent)); }
+  bool inner(size_t d) const { return ranges_[d].kind == RangeKind::Inner; }
+
+  // Ranges of one element: their variable is 0. One Inner range stays where there are reductions.
+  void drop_ones() {
+    bool reduces = false;
+    for (const Instr& i : dag_.instrs()) reduces |= i.kind == InstrKind::Accumulate || i.kind == InstrKind::Scan;
+    std::vector<Range> kept, ones;
+    bool has_inner = false;
+    for (const Range& r : ranges_) {
+      (r.extent.is_constant(1) ? ones : kept).push_back(r);
+      has_inner |= r.kind == RangeKind::Inner && !r.extent.is_constant(1);
+    }
+    if (reduces && !has_inner) {
+      auto it = std::find_if(ones.begin(), ones.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
+      if (it != ones.end()) {
+        kept.push_back(*it);
+        ones.erase(it);
+      } else {
+        kept.push_back({symbols_(next_symbol_++, 1), 1, RangeKind::Inner});
+      }
+    }
+    if (kept.empty()) kept.push_back({symbols_(next_symbol_++, 1), 1, RangeKind::Parallel});
+    if (!ones.empty()) {
+      dag_.rewrite_indices([&](Expr e) {
+        if (e.is_constant()) return e;
+        return substitute(e, [&](Expr s) {
+          for (const Range& r : ones) {
+            if (s == r.var) return Expr(0);
+          }
+          return s;
+        });
+      });
+    }
+    ranges_ = std::move(kept);
+  }
+
+  void read_accesses() {
+    accesses_.clear();
+    for (Ref r = 0; r < dag_.instrs().size(); ++r) {
+      const Instr& i = dag_.instrs()[r];
+      if (i.kind != InstrKind::Load && i.kind != InstrKind::Store) continue;
+      Access a;
+      a.ref = r;
+      a.store = i.kind == InstrKind::Store;
+      a.bytes = std::max<int64_t>(1, element_size(i.dtype));
+      for (size_t d = 0; d < ranges_.size(); ++d) {
+        auto c = coefficient_of(i.index, ranges_[d].var);
+        a.strides.push_back(c ? std::optional(hint(*c)) : std::nullopt);
+        if (!a.strides.back() || *a.strides.back() != 0) a.trips *= static_cast<double>(extent(d));
+      }
+      accesses_.push_back(std::move(a));
+    }
+  }
+
+  // Parallel ranges follow the memory order of the largest store, Inner ones that of the largest access.
+  void order() {
+    const Access* store = nullptr;
+    const Access* any = nullptr;
+    for (const Access& a : accesses_) {
+      if (a.store && (!store || a.trips > store->trips)) store = &a;
+      auto weight = [](const Access& x) { return x.trips * (x.store ? 1.5 : 1.0); };
+      if (!any || weight(a) > weight(*any)) any = &a;
+    }
+    auto stride = [](const Access* a, size_t d) { return a && a->strides[d] ? std::abs(*a->strides[d]) : int64_t{0}; };
+    std::vector<size_t> p, q;
+    for (size_t d = 0; d < ranges_.size(); ++d) (inner(d) ? q : p).push_back(d);
+    std::stable_sort(p.begin(), p.end(), [&](size_t x, size_t y) { return stride(store, x) > stride(store, y); });
+    std::stable_sort(q.begin(), q.end(), [&](size_t x, size_t y) { return stride(any, x) > stride(any, y); });
+    std::vector<Range> sorted;
+    for (size_t d : p) sorted.push_back(ranges_[d]);
+    for (size_t d : q) sorted.push_back(ranges_[d]);
+    ranges_ = std::move(sorted);
+  }
+
+  int64_t lanes() const { return std::max<int64_t>(1, options_.vector_bytes / 4); }
+
+  // Cost of an element when lanes run along range d.
+  double vector_cost(size_t d) const {
+    double total = 0, weight = 0;
+    for (const Access& a : accesses_) {
+      double w = a.trips;
+      double c = kGather;
+      if (a.strides[d]) {
+        int64_t s = std::abs(*a.strides[d]);
+        c = s == 0 ? 0.3 : s == 1 ? 1 : s == 2 ? 4 : kGather;
+      }
+      total += w * c;
+      weight += w;
+    }
+    double e = static_cast<double>(extent(d)), l = static_cast<double>(lanes());
+    double cost = (weight > 0 ? total / weight : 1) * std::ceil(e / l) * l / e;
+    if (inner(d)) {
+      double all = 1;
+      for (size_t k = 0; k < ranges_.size(); ++k) all *= inner(k) ? static_cast<double>(extent(k)) : 1;
+      cost += 16 / all;  // the horizontal combine of a row
+    } else if (std::any_of(ranges_.begin(), ranges_.end(), [](const Range& r) { return r.kind == RangeKind::Inner; })) {
+      cost *= 1.1;
+    }
+    return cost;
+  }
+
+  void move_last(size_t d) {
+    Range r = ranges_[d];
+    ranges_.erase(ranges_.begin() + static_cast<int64_t>(d));
+    size_t at = ranges_.size();
+    if (r.kind == RangeKind::Parallel) {
+      while (at > 0 && inner(at - 1)) --at;
+    }
+    ranges_.insert(ranges_.begin() + static_cast<int64_t>(at), r);
+    vector_ = at;
+    read_accesses();
+  }
+
+  void choose_vector() {
+    size_t best = 0;
+    double least = INFINITY;
+    for (size_t d = 0; d < ranges_.size(); ++d) {
+      double c = vector_cost(d) * (1 - 1e-6 * static_cast<double>(d));  // the fastest among equals
+      if (c < least) {
+        least = c;
+        best = d;
+      }
+    }
+    const bool reduces = std::any_of(ranges_.begin(), ranges_.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
+    const bool row = inner(best);
+    if (!row && !reduces) tile(best);
+    move_last(row || reduces ? best : vector_);
+    int64_t block = 0;
+    if (!row) {
+      int64_t e = extent(vector_), l = lanes();
+      bool loops = false;
+      for (size_t d = 0; d < ranges_.size(); ++d) loops |= inner(d);
+      int64_t most = out_.family == LoopFamily::Transposed ? 64 : loops && reduces ? 4 * l : kItemElements;
+      block = std::min((e + l - 1) / l * l, most);
+      if (!ranges_[vector_].extent.is_constant()) block = std::max(block, std::min<int64_t>(most, 4 * l));
+    }
+    if (row) {
+      out_.family = LoopFamily::Row;
+    } else if (reduces) {
+      out_.family = LoopFamily::Column;
+    }
+    out_.stage.ranges = ranges_;
+    out_.stage.vector = static_cast<int>(vector_);
+    out_.stage.block = block;
+    out_.stage.row_bytes = options_.l2_bytes / 2;
+    Expr items = 1;
+    for (size_t d = 0; d < ranges_.size(); ++d) {
+      if (inner(d)) continue;
+      items = items * (d == vector_ && block > 0 ? ceildiv(ranges_[d].extent, block) : ranges_[d].extent);
+    }
+    out_.items = items;
+  }
+
+  // Gives a pointwise kernel an Inner range: along the unit stride of accesses the vector gathers, or so that a work item
+  // is not too short.
+  void tile(size_t v) {
+    vector_ = v;
+    std::vector<double> lines(ranges_.size(), 0);
+    for (const Access& a : accesses_) {
+      if (!a.strides[v] || std::abs(*a.strides[v]) <= 1) continue;
+      for (size_t d = 0; d < ranges_.size(); ++d) {
+        if (d != v && a.strides[d] && std::abs(*a.strides[d]) == 1) lines[d] += a.trips;
+      }
+    }
+    size_t t = static_cast<size_t>(std::max_element(lines.begin(), lines.end()) - lines.begin());
+    if (lines[t] > 0) {
+      out_.family = LoopFamily::Transposed;
+      make_inner(t, extent(t) <= 4 * kTransposeTile ? extent(t) : 2 * kTransposeTile);
+      return;
+    }
+    int64_t room = kItemElements / std::max<int64_t>(1, extent(v));
+    double total = 1;
+    for (size_t d = 0; d < ranges_.size(); ++d) total *= static_cast<double>(extent(d));
+    for (size_t d = ranges_.size(); d-- > 0 && room >= 2;) {
+      if (ranges_[d].var == ranges_[vector_].var || inner(d)) continue;
+      if (total / static_cast<double>(extent(vector_)) < 4) break;
+      int64_t e = extent(d);
+      if (!make_inner(d, std::min(e, room)) || e > room) break;
+      room /= e;
+    }
+  }
+
+  // Turns range d, or its fastest part of at most `most` elements, into an Inner one. Keeps vector_ pointing at its range.
+  bool make_inner(size_t d, int64_t most) {
+    Range r = ranges_[d];
+    Expr vector_var = ranges_[vector_].var;
+    Range low = r;
+    if (!r.extent.is_constant()) {
+      if (most < hint(r.extent)) return false;
+      ranges_.erase(ranges_.begin() + static_cast<int64_t>(d));
+    } else {
+      int64_t e = r.extent.constant();
+      int64_t c = e <= most ? e : largest_divisor(e, most);
+      if (c < 2) return false;
+      if (c == e) {
+        ranges_.erase(ranges_.begin() + static_cast<int64_t>(d));
+      } else {
+        Range high{symbols_(next_symbol_, e / c), e / c, RangeKind::Parallel};
+        low = {symbols_(next_symbol_ + 1, c), c, RangeKind::Inner};
+        next_symbol_ += 2;
+        Expr image = high.var * Expr(c) + low.var;
+        dag_.rewrite_indices([&](Expr x) {
+          return contains(x, r.var) ? substitute(x, [&](Expr s) { return s == r.var ? image : s; }) : x;
+        });
+        ranges_[d] = high;
+      }
+    }
+    low.kind = RangeKind::Inner;
+    // The Inner ranges keep the order the Parallel ones had.
+    size_t at = 0;
+    while (at < ranges_.size() && !inner(at)) ++at;
+    ranges_.insert(ranges_.begin() + static_cast<int64_t>(at), low);
+    for (size_t k = 0; k < ranges_.size(); ++k) {
+      if (ranges_[k].var == vector_var) vector_ = k;
+    }
+    read_accesses();
+    return true;
+  }
+
+  void estimate() {
+    double per_element = 0;
+    double bytes = 0;
+    for (const Access& a : accesses_) {
+      bytes += a.trips * static_cast<double>(a.bytes);
+      const bool fast = a.strides[vector_] && std::abs(*a.strides[vector_]) <= 1;
+      per_element += fast ? 1 : kGather * 2;
+    }
+    for (const Instr& i : dag_.instrs()) {
+      if (i.kind == InstrKind::Compute) per_element += cost(i.prim);
+    }
+    Expr elements = 1;
+    double all = 1;
+    for (size_t d = 0; d < ranges_.size(); ++d) {
+      all *= static_cast<double>(extent(d));
+      if (inner(d)) {
+        elements = elements * ranges_[d].extent;
+      } else if (d == vector_) {
+        elements = elements * Expr(std::min(out_.stage.block, extent(d)));
+      }
+    }
+    const double l = static_cast<double>(lanes());
+    double compute_ns = per_element / l / 2.5;
+    double memory_ns = all > 0 ? bytes / all / (bytes > static_cast<double>(options_.l2_bytes) ? kBytesPerNs : 40) : 0;
+    double ns = std::max(compute_ns, memory_ns);
+    // Fixed point, in 1/1024 ns, so that it stays an expression of the sizes.
+    int64_t scaled = std::max<int64_t>(1, static_cast<int64_t>(ns * 1024));
+    out_.item_cost = floordiv(elements * Expr(scaled), 1024) + 3;
+    out_.bytes = static_cast<int64_t>(bytes);
+    const double work = all * ns / 1000;
+    out_.us = 0.5 + (work > 20 ? work / std::max(1, options_.threads) + 5 : work);
+  }
+
+  Dag& dag_;
+  std::vector<Range> ranges_;
+  const SymbolPool& symbols_;
+  const Options& options_;
+  size_t next_symbol_ = 0;
+  size_t vector_ = 0;
+  std::vector<Access> accesses_;
+  LoopChoice out_;
+};
+
+}  // namespace
+
+LoopChoice choose_loops(Dag& dag, std::vector<Range> ranges, const SymbolPool& symbols, const Options& options) {
+  return Chooser(dag, std::move(ranges), symbols, options).run();
+}
+
+}  // namespace vesta::schedule

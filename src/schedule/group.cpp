@@ -1,0 +1,529 @@
+#include "schedule/group.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace vesta::schedule {
+
+using graph::Family;
+using graph::Node;
+using graph::Value;
+using loops::RangeKind;
+
+namespace {
+
+constexpr int kFar = 96;            // nodes: a merge over a longer distance would hold its operands or results too long
+constexpr size_t kLargeGroup = 120;
+
+bool has(const std::vector<uint64_t>& bits, int i) {
+  size_t w = static_cast<size_t>(i) / 64;
+  return w < bits.size() && (bits[w] >> (i % 64) & 1);
+}
+
+void set(std::vector<uint64_t>& bits, int i) {
+  size_t w = static_cast<size_t>(i) / 64;
+  if (bits.size() <= w) bits.resize(w + 1);
+  bits[w] |= uint64_t{1} << (i % 64);
+}
+
+void clear(std::vector<uint64_t>& bits, int i) {
+  size_t w = static_cast<size_t>(i) / 64;
+  if (w < bits.size()) bits[w] &= ~(uint64_t{1} << (i % 64));
+}
+
+void merge_into(std::vector<uint64_t>& to, const std::vector<uint64_t>& from) {
+  if (to.size() < from.size()) to.resize(from.size());
+  for (size_t w = 0; w < from.size(); ++w) to[w] |= from[w];
+}
+
+template <class F>
+void each_bit(const std::vector<uint64_t>& bits, F&& fn) {
+  for (size_t w = 0; w < bits.size(); ++w) {
+    for (uint64_t b = bits[w]; b; b &= b - 1) fn(static_cast<int>(w * 64 + static_cast<size_t>(__builtin_ctzll(b))));
+  }
+}
+
+Expr product(std::span<const Expr> sizes) {
+  Expr p = 1;
+  for (Expr e : sizes) p = p * e;
+  return p;
+}
+
+Expr total(const std::vector<Run>& runs, RangeKind kind) {
+  Expr p = 1;
+  for (const Run& r : runs) {
+    if (r.kind == kind) p = p * r.extent;
+  }
+  return p;
+}
+
+bool same_index(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t d = 0; d < a.size(); ++d) {
+    if (!provably_equal(a[d], b[d])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void Grouping::run() {
+  collect_units();
+  mark_needed();
+  decide_inlining();
+  form_groups();
+  if (options_.fuse) merge_siblings();
+}
+
+// ---- Reads ----------------------------------------------------------------------------------------------------------
+
+// Appends what the element of v at `index` reads (nullptr: at indices that are not followed).
+void Grouping::walk(const Value* v, const std::vector<Expr>* index, std::vector<Read>& out) {
+  std::vector<Expr> mapped;
+  while (is_view(v->producer)) {
+    const Node* node = v->producer;
+    if (index) {
+      mapped = node->op->row->view(node->named(), v->type, *index);
+      index = &mapped;
+    }
+    v = node->input(0);
+  }
+  int p = unit_of(v);
+  if (p >= 0 && units[p].inlined) {
+    const Node* node = units[p].node;
+    const bool follow = index && node->op->family() == Family::Pointwise;
+    node->for_each_input([&](Value* x) {
+      if (follow) {
+        std::vector<Expr> at = loops::broadcast_index(*index, x->type.sizes);
+        walk(x, &at, out);
+      } else {
+        walk(x, nullptr, out);
+      }
+    });
+    return;
+  }
+  Read r;
+  r.unit = p;
+  r.base = v;
+  r.opaque = index == nullptr;
+  if (index) {
+    r.index = *index;
+    if (p >= 0 && (units[p].kind == UnitKind::Reduce || units[p].kind == UnitKind::Final)) {
+      const loops::ReductionShape& s = units[p].shape;
+      r.index.clear();
+      for (size_t d = 0, at = 0; d < s.reduced.size(); ++d) {
+        if (s.reduced[d]) {
+          at += s.keep;
+        } else {
+          r.index.push_back((*index)[at++]);
+        }
+      }
+    }
+  }
+  for (const Read& known : out) {
+    if (known.base == r.base && known.opaque == r.opaque && known.index == r.index) return;
+  }
+  out.push_back(std::move(r));
+}
+
+void Grouping::collect_reads(int i) {
+  Unit& u = units[i];
+  std::vector<Read> reads;
+  for (Read& r : u.reads) {
+    if (!r.base) reads.push_back(std::move(r));  // order between nodes with effects
+  }
+  switch (u.kind) {
+    case UnitKind::Extern:
+      u.node->for_each_input([&](Value* v) {
+        Read r;
+        r.base = base_of(v);
+        r.unit = unit_of(r.base);
+        r.opaque = true;
+        reads.push_back(r);
+      });
+      break;
+    case UnitKind::Copy: walk(u.value, &u.home, reads); break;
+    case UnitKind::Reduce: walk(u.node->input(0), &u.operand_home, reads); break;
+    case UnitKind::Partial: {
+      std::vector<Expr> at = u.operand_home;
+      auto d = static_cast<size_t>(u.split_dim);
+      at[d] = at[d] * u.operand_sizes[d + 1] + at[d + 1];
+      at.erase(at.begin() + u.split_dim + 1);
+      walk(u.node->input(0), &at, reads);
+      break;
+    }
+    case UnitKind::Final: {
+      Read r;
+      r.unit = u.partner;
+      r.opaque = true;
+      reads.push_back(r);
+      break;
+    }
+    case UnitKind::Map: {
+      const bool follow = u.node->op->family() == Family::Pointwise;
+      u.node->for_each_input([&](Value* v) {
+        if (follow) {
+          std::vector<Expr> at = loops::broadcast_index(u.home, v->type.sizes);
+          walk(v, &at, reads);
+        } else {
+          walk(v, nullptr, reads);
+        }
+      });
+    }
+  }
+  u.reads = std::move(reads);
+}
+
+// ---- Groups ---------------------------------------------------------------------------------------------------------
+
+void Grouping::place_alone(int i) {
+  Unit& u = units[i];
+  Group& g = groups[u.group];
+  g.runs.clear();
+  g.reduces = u.kind == UnitKind::Reduce || u.kind == UnitKind::Partial || u.kind == UnitKind::Final;
+  if (!g.reduces) {
+    const std::vector<Expr>& sizes = u.value->type.sizes;
+    g.runs.push_back({RangeKind::Parallel, product(sizes)});
+    u.home = loops::delinearize(run_symbol(0, g.runs[0].extent), sizes);
+    return;
+  }
+  // Adjacent dimensions of one kind form a run; size-1 dimensions belong to none.
+  u.operand_home.assign(u.operand_sizes.size(), Expr(0));
+  u.home.clear();
+  for (size_t d = 0; d < u.operand_sizes.size();) {
+    if (u.operand_sizes[d].is_constant(1)) {
+      ++d;
+      continue;
+    }
+    const bool reduced = u.operand_reduced[d];
+    std::vector<Expr> sizes;
+    std::vector<size_t> dims;
+    for (; d < u.operand_sizes.size() && (u.operand_reduced[d] == reduced || u.operand_sizes[d].is_constant(1)); ++d) {
+      if (u.operand_sizes[d].is_constant(1)) continue;
+      sizes.push_back(u.operand_sizes[d]);
+      dims.push_back(d);
+    }
+    Run run{reduced ? RangeKind::Inner : RangeKind::Parallel, product(sizes)};
+    std::vector<Expr> index = loops::delinearize(run_symbol(g.runs.size(), run.extent), sizes);
+    for (size_t k = 0; k < dims.size(); ++k) u.operand_home[dims[k]] = index[k];
+    g.runs.push_back(run);
+  }
+  // A reduction always has an inner loop, be it of one element.
+  if (total(g.runs, RangeKind::Inner).is_constant(1)) g.runs.push_back({RangeKind::Inner, 1});
+  for (size_t d = 0; d < u.operand_sizes.size(); ++d) {
+    if (!u.operand_reduced[d]) u.home.push_back(u.operand_home[d]);
+  }
+}
+
+void Grouping::open_group(int i) {
+  Unit& u = units[i];
+  u.group = static_cast<int>(groups.size());
+  groups.emplace_back();
+  Group& g = groups.back();
+  g.units = {i};
+  g.first = g.last = u.position;
+  g.fusable = u.kind != UnitKind::Extern;
+  g.derived = u.derived;
+  if (g.fusable) place_alone(i);
+  collect_reads(i);
+  for (const Read& r : u.reads) {
+    if (r.unit < 0) continue;
+    int p = units[r.unit].group;
+    if (p == u.group || p < 0) continue;
+    merge_into(groups[u.group].deps, groups[p].deps);
+    set(groups[u.group].deps, p);
+  }
+}
+
+bool Grouping::depends(int later, int earlier) const { return has(groups[later].deps, earlier); }
+
+void Grouping::form_groups() {
+  for (int i = 0; i < static_cast<int>(units.size()); ++i) {
+    if (units[i].inlined) continue;
+    open_group(i);
+    if (units[i].kind == UnitKind::Extern || !options_.fuse) continue;
+    std::vector<int> producers;
+    for (const Read& r : units[i].reads) {
+      if (r.unit < 0 || r.opaque || units[r.unit].kind == UnitKind::Extern) continue;
+      int p = units[r.unit].group;
+      if (std::find(producers.begin(), producers.end(), p) == producers.end()) producers.push_back(p);
+    }
+    // Groups with reductions first: they fix the runs. Then the nearest.
+    std::sort(producers.begin(), producers.end(), [&](int a, int b) {
+      return std::pair(groups[a].reduces, groups[a].last) > std::pair(groups[b].reduces, groups[b].last);
+    });
+    for (int p : producers) {
+      if (groups[p].alive && p != units[i].group) try_merge(p, units[i].group);
+    }
+  }
+}
+
+// Whether a and b may become one: no path from one to the other runs through a third group.
+bool Grouping::legal(int a, int b) const {
+  bool ok = true;
+  each_bit(groups[b].deps, [&](int x) { ok &= x == a || !has(groups[x].deps, a); });
+  if (!ok) return false;
+  each_bit(groups[a].deps, [&](int x) { ok &= x == b || !has(groups[x].deps, b); });
+  return ok;
+}
+
+// Whether a group over the runs `from` can run over `to`; images: what each run symbol of `from` becomes.
+bool Grouping::fits(const std::vector<Run>& from, const std::vector<Run>& to, std::vector<Expr>& images) {
+  images.clear();
+  if (from.size() != 1 || from[0].kind != RangeKind::Parallel) return false;
+  auto linear = [&](bool all) {
+    Expr e = 0;
+    for (size_t k = 0; k < to.size(); ++k) {
+      if (all || to[k].kind == RangeKind::Parallel) e = e * to[k].extent + run_symbol(k, to[k].extent);
+    }
+    return e;
+  };
+  Expr parallel = total(to, RangeKind::Parallel), inner = total(to, RangeKind::Inner);
+  if (provably_equal(from[0].extent, parallel * inner)) {
+    images = {linear(true)};
+    return true;
+  }
+  if (provably_equal(from[0].extent, parallel)) {
+    images = {linear(false)};
+    return true;
+  }
+  return false;
+}
+
+void Grouping::rehome(int g, const std::vector<Run>& runs, const std::vector<Expr>& images) {
+  Group& group = groups[g];
+  if (group.runs == runs) return;
+  Images* cache = nullptr;
+  for (Images& i : images_) {
+    if (i.from == group.runs && i.to == runs) cache = &i;
+  }
+  if (!cache) {
+    images_.push_back({group.runs, runs, {}});
+    cache = &images_.back();
+  }
+  std::vector<Expr> old;
+  for (size_t k = 0; k < group.runs.size(); ++k) old.push_back(run_symbol(k, group.runs[k].extent));
+  auto move = [&](Expr& e) {
+    if (e.is_constant()) return;
+    auto [it, fresh] = cache->known.emplace(e, Expr(0));
+    if (fresh) {
+      it->second = substitute(e, [&](Expr s) {
+        for (size_t k = 0; k < old.size(); ++k) {
+          if (s == old[k]) return images[k];
+        }
+        return s;
+      });
+    }
+    e = it->second;
+  };
+  for (int i : group.units) {
+    for (Expr& e : units[i].home) move(e);
+    for (Expr& e : units[i].operand_home) move(e);
+    for (Read& r : units[i].reads) {
+      for (Expr& e : r.index) move(e);
+    }
+  }
+  group.runs = runs;
+}
+
+// Every read between the two groups is at the producer's home.
+bool Grouping::edges_match(int a, int b) const {
+  auto check = [&](int from, int to) {
+    for (int i : groups[to].units) {
+      for (const Read& r : units[i].reads) {
+        if (r.unit < 0 || units[r.unit].group != from) continue;
+        if (r.opaque || !same_index(r.index, units[r.unit].home)) return false;
+      }
+    }
+    return true;
+  };
+  return check(a, b) && check(b, a);
+}
+
+// A consumer that sees its producer through a permutation of dimensions takes the producer's order.
+bool Grouping::solve_permutation(int c, int producer_group) {
+  Group& g = groups[c];
+  if (g.units.size() != 1 || g.reduces) return false;
+  Unit& u = units[g.units[0]];
+  const std::vector<Expr>& sizes = u.value->type.sizes;
+  if (u.kind == UnitKind::Map && u.node->op->family() != Family::Pointwise) return false;
+  std::vector<Expr> saved = u.home;
+  std::vector<Read> saved_reads = u.reads;
+  constexpr size_t kProbe = 64;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    u.home[d] = sizes[d].is_constant(1) ? Expr(0) : run_symbol(kProbe + d, sizes[d]);
+  }
+  std::vector<Expr> probes = u.home;
+  collect_reads(g.units[0]);
+  std::vector<Expr> solved(sizes.size());
+  bool ok = false;
+  for (const Read& r : u.reads) {
+    if (r.unit < 0 || units[r.unit].group != producer_group || r.opaque || ok) continue;
+    const std::vector<Expr>& home = units[r.unit].home;
+    std::vector<char> set(sizes.size(), 0);
+    bool bijection = r.index.size() == home.size();
+    for (size_t k = 0; bijection && k < home.size(); ++k) {
+      if (r.index[k].is_constant(0)) continue;
+      auto at = std::find(probes.begin(), probes.end(), r.index[k]);
+      if (at == probes.end() || set[static_cast<size_t>(at - probes.begin())]) {
+        bijection = false;
+        break;
+      }
+      solved[static_cast<size_t>(at - probes.begin())] = home[k];
+      set[static_cast<size_t>(at - probes.begin())] = 1;
+    }
+    for (size_t d = 0; bijection && d < sizes.size(); ++d) bijection = set[d] || sizes[d].is_constant(1);
+    ok = bijection;
+  }
+  if (!ok) {
+    u.home = std::move(saved);
+    u.reads = std::move(saved_reads);
+    return false;
+  }
+  u.home = std::move(solved);
+  collect_reads(g.units[0]);
+  return true;
+}
+
+bool Grouping::try_merge(int a, int b) {
+  Group& ga = groups[a];
+  Group& gb = groups[b];
+  if (!ga.fusable || !gb.fusable || ga.derived != gb.derived) return false;
+  if (gb.first - ga.last > kFar || ga.units.size() + gb.units.size() > kLargeGroup) return false;
+  if (!legal(a, b)) return false;
+  std::vector<Expr> images;
+  if (ga.runs == gb.runs) {
+    if (edges_match(a, b)) {
+      join(a, b);
+      return true;
+    }
+    std::vector<Expr> home = units[gb.units[0]].home;
+    std::vector<Read> reads = units[gb.units[0]].reads;
+    if (solve_permutation(b, a) && edges_match(a, b)) {
+      join(a, b);
+      return true;
+    }
+    units[gb.units[0]].home = std::move(home);
+    units[gb.units[0]].reads = std::move(reads);
+    return false;
+  }
+  // One side follows the other's runs; restored if the reads then disagree.
+  int moved = -1;
+  std::vector<Run> target;
+  if (gb.reduces && !ga.reduces && fits(ga.runs, gb.runs, images)) {
+    moved = a;
+    target = gb.runs;
+  } else if (ga.reduces && !gb.reduces && fits(gb.runs, ga.runs, images)) {
+    moved = b;
+    target = ga.runs;
+  } else {
+    return false;
+  }
+  struct Saved {
+    std::vector<Expr> home, operand_home;
+    std::vector<Read> reads;
+  };
+  std::vector<Saved> saved;
+  std::vector<Run> runs = groups[moved].runs;
+  for (int i : groups[moved].units) saved.push_back({units[i].home, units[i].operand_home, units[i].reads});
+  rehome(moved, target, images);
+  bool ok = edges_match(a, b);
+  if (!ok && moved == b) ok = solve_permutation(b, a) && edges_match(a, b);
+  if (ok) {
+    join(a, b);
+    return true;
+  }
+  for (size_t k = 0; k < saved.size(); ++k) {
+    Unit& u = units[groups[moved].units[k]];
+    u.home = std::move(saved[k].home);
+    u.operand_home = std::move(saved[k].operand_home);
+    u.reads = std::move(saved[k].reads);
+  }
+  groups[moved].runs = std::move(runs);
+  return false;
+}
+
+// b takes in a.
+void Grouping::join(int a, int b) {
+  Group& ga = groups[a];
+  Group& gb = groups[b];
+  for (int i : ga.units) units[i].group = b;
+  std::vector<int> all;
+  std::merge(ga.units.begin(), ga.units.end(), gb.units.begin(), gb.units.end(), std::back_inserter(all));
+  gb.units = std::move(all);
+  gb.reduces |= ga.reduces;
+  gb.first = std::min(ga.first, gb.first);
+  gb.last = std::max(ga.last, gb.last);
+  merge_into(gb.deps, ga.deps);
+  clear(gb.deps, a);
+  clear(gb.deps, b);
+  ga.alive = false;
+  ga.units.clear();
+  ga.deps.clear();
+  for (int x = 0; x < static_cast<int>(groups.size()); ++x) {
+    Group& g = groups[x];
+    if (x == b || !g.alive || (!has(g.deps, a) && !has(g.deps, b))) continue;
+    clear(g.deps, a);
+    set(g.deps, b);
+    merge_into(g.deps, gb.deps);
+  }
+}
+
+// Groups over the same runs that read the same large value become one, which reads it once.
+void Grouping::merge_siblings() {
+  std::unordered_map<const Value*, std::vector<int>> readers;
+  std::vector<const Value*> order;
+  for (const Group& g : groups) {
+    if (!g.alive || !g.fusable) continue;
+    for (int i : g.units) {
+      for (const Read& r : units[i].reads) {
+        if (!r.base || r.opaque || hint_numel(r.base->type.sizes) < 4096) continue;
+        auto& list = readers[r.base];
+        if (list.empty()) order.push_back(r.base);
+        if (list.empty() || list.back() != units[i].group) list.push_back(units[i].group);
+      }
+    }
+  }
+  for (const Value* v : order) {
+    std::vector<int>& list = readers[v];
+    for (size_t k = 0; k + 1 < list.size() && k < 16; ++k) {
+      int a = list[k], b = list[k + 1];
+      if (a == b || !groups[a].alive || !groups[b].alive || depends(b, a) || depends(a, b)) continue;
+      bool aligned = false;
+      for (int i : groups[a].units) {
+        for (const Read& r : units[i].reads) {
+          for (int j : groups[b].units) {
+            for (const Read& q : units[j].reads) {
+              aligned |= r.base == v && q.base == v && !r.opaque && !q.opaque && r.index == q.index;
+            }
+          }
+        }
+      }
+      if (aligned && groups[a].runs == groups[b].runs && std::abs(groups[b].first - groups[a].last) < kFar) try_merge(a, b);
+    }
+  }
+}
+
+std::vector<int> Grouping::dissolve(int g) {
+  std::vector<int> members = groups[g].units, made;
+  std::vector<uint64_t> before = groups[g].deps;
+  groups[g].alive = false;
+  groups[g].units.clear();
+  for (int i : members) {
+    units[i].group = -1;
+  }
+  for (int i : members) {
+    open_group(i);
+    made.push_back(units[i].group);
+  }
+  for (Group& other : groups) {
+    if (!other.alive || !has(other.deps, g)) continue;
+    clear(other.deps, g);
+    merge_into(other.deps, before);
+    for (int m : made) set(other.deps, m);
+  }
+  return made;
+}
+
+}  // namespace vesta::schedule

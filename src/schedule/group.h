@@ -1,0 +1,132 @@
+// Which nodes share a kernel.
+//
+// A unit is a node that computes something (views never are: they are index maps). A unit is inlined (computed wherever it is
+// read), or belongs to a group; a group of fusable units becomes one kernel, an ATen call is a group of its own.
+// A group's domain is a list of runs, each a block of adjacent dimensions of one kind; its run symbols u0, u1, ... are the
+// linear positions in each run. The home of a unit is the index tuple its element has at (u0, u1, ...).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/graph.h"
+#include "loops/lower.h"
+#include "schedule/plan.h"
+
+namespace vesta::schedule {
+
+struct Run {
+  loops::RangeKind kind = loops::RangeKind::Parallel;
+  Expr extent;
+  bool operator==(const Run&) const = default;
+};
+
+enum class UnitKind : uint8_t {
+  Map,       // one element from one index
+  Reduce,    // a reduction, computed whole in its kernel
+  Partial,   // the first kernel of a split reduction: results per chunk
+  Final,     // the second: combines the chunks
+  Copy,      // a value written to a buffer of its own
+  Extern,
+};
+
+struct Read {
+  int unit = -1;                       // the unit that computes the value; -1: a graph input
+  const graph::Value* base = nullptr;  // the value itself, behind views and inlined units
+  bool opaque = false;                 // at indices the grouping does not follow
+  std::vector<Expr> index;             // over the run symbols; a reduction's without its reduced dimensions
+};
+
+struct Unit {
+  UnitKind kind = UnitKind::Map;
+  const graph::Node* node = nullptr;
+  const graph::Value* value = nullptr;  // Copy: what is copied; otherwise the node's first result
+  int position = 0;                     // in program order
+  bool inlined = false;
+  bool needed = false;                  // read by an ATen call, an output or a mutation: has a buffer in any case
+  bool derived = false;
+  int group = -1;
+  std::string reason;                   // Extern: why
+  int cost = 0;                         // prims per element, with inlined operands
+  int big_loads = 0;                    // operands as large as the result
+  // Reductions
+  loops::ReductionShape shape;
+  std::vector<Expr> operand_sizes;      // of the operand; Partial: with the split dimension as two
+  std::vector<bool> operand_reduced;
+  int split_dim = -1;
+  int64_t chunks = 0;
+  int partner = -1;                     // Partial and Final: the other one
+  // Home, over the group's run symbols
+  std::vector<Expr> home;               // index of the result; reductions: without the reduced dimensions
+  std::vector<Expr> operand_home;       // reductions: index of the operand (operand_sizes)
+  std::vector<Read> reads;
+};
+
+struct Group {
+  std::vector<int> units;               // in program order
+  std::vector<Run> runs;
+  bool fusable = false;
+  bool reduces = false;
+  bool derived = false;
+  bool alive = true;
+  int first = 0, last = 0;              // positions
+  std::vector<uint64_t> deps;           // groups that must run before, transitively
+};
+
+class Grouping {
+ public:
+  Grouping(const graph::Graph& graph, const Options& options);
+  void run();
+
+  std::vector<Unit> units;
+  std::vector<Group> groups;
+  // The Copy unit that makes graph output or mutation i; -1: the value's own buffer serves.
+  std::vector<int> output_copy, mutation_copy;
+  // The unit that computes v, behind no views: -1 for graph inputs. View results are no unit: -2.
+  int unit_of(const graph::Value* v) const { return unit_of_[v->id]; }
+  // The value in memory behind a chain of views that are index maps.
+  const graph::Value* base_of(const graph::Value* v) const;
+  bool is_view(const graph::Node* node) const;
+  Expr run_symbol(size_t k, Expr extent);
+  // Puts every unit of group g in a group of its own (when it cannot be one kernel); returns the new groups.
+  std::vector<int> dissolve(int g);
+  bool depends(int later, int earlier) const;                     // groups
+
+ private:
+  void collect_units();
+  void add_reduction(const graph::Node* node, int position);
+  void mark_needed();
+  void decide_inlining();
+  void form_groups();
+  void open_group(int u);
+  void place_alone(int u);
+  void collect_reads(int u);
+  void walk(const graph::Value* v, const std::vector<Expr>* index, std::vector<Read>& out);
+  bool try_merge(int producer, int consumer);
+  bool legal(int a, int b) const;
+  bool fits(const std::vector<Run>& from, const std::vector<Run>& to, std::vector<Expr>& images);
+  void rehome(int g, const std::vector<Run>& runs, const std::vector<Expr>& images);
+  bool edges_match(int a, int b) const;
+  bool solve_permutation(int consumer, int producer);
+  void merge_siblings();
+  void join(int a, int b);
+  void set_dep(int g, int on);
+
+  const graph::Graph& graph_;
+  const Options& options_;
+  std::vector<int> unit_of_;
+  std::vector<std::unordered_map<Expr, Expr>> run_symbols_;
+  struct Images {
+    std::vector<Run> from, to;
+    std::unordered_map<Expr, Expr> known;
+  };
+  std::vector<Images> images_;
+};
+
+// Rough cost of one element of a pointwise body, in units of a multiply.
+int body_cost(const graph::Node& node);
+int64_t hint_numel(std::span<const Expr> sizes);
+
+}  // namespace vesta::schedule

@@ -1,0 +1,257 @@
+#include "schedule/planner.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "base/check.h"
+
+namespace vesta::schedule {
+
+using graph::Node;
+using graph::Value;
+using loops::Range;
+
+const loops::Held* Planner::held(const Value* v) const {
+  int p = groups_.unit_of(v);
+  if (p == -2) return nullptr;
+  if (p >= 0 && (groups_.units[p].inlined || groups_.units[p].group == current_)) return nullptr;
+  int b = buffer_of_[v->id];
+  VESTA_CHECK(b >= 0, "%{} is read by a kernel but lies in no buffer", v->id);
+  return &held_[b];
+}
+
+const loops::Home* Planner::home(const Node* node) const {
+  auto it = homes_.find(node);
+  return it == homes_.end() ? nullptr : &it->second;
+}
+
+bool Planner::has_work(int g) const {
+  const Group& group = groups_.groups[g];
+  if (!group.fusable) return true;
+  return std::any_of(group.units.begin(), group.units.end(), [&](int i) {
+    const Unit& u = groups_.units[i];
+    if (unit_buffer_[i] >= 0) return true;
+    if (!u.node) return false;
+    return std::any_of(u.node->results.begin(), u.node->results.end(),
+                       [&](const Value* v) { return v && buffer_of_[v->id] >= 0; });
+  });
+}
+
+KernelStep Planner::build_kernel(int g) {
+  const Group& group = groups_.groups[g];
+  current_ = g;
+  homes_.clear();
+  loops::Dag dag(graph_.context);
+  loops::Lowering lowering(dag, *this);
+  for (int i : group.units) {
+    const Unit& u = groups_.units[i];
+    if (u.kind == UnitKind::Reduce) {
+      homes_[u.node] = {u.home, u.operand_home, nullptr, 0};
+    } else if (u.kind == UnitKind::Final) {
+      homes_[u.node] = {u.home, {}, &held_[unit_buffer_[u.partner]], u.operand_home[0]};
+    }
+  }
+  for (int i : group.units) {
+    const Unit& u = groups_.units[i];
+    if (u.kind == UnitKind::Copy) {
+      const loops::Held& to = held_[unit_buffer_[i]];
+      dag.store(to.buffer, to.dtype, loops::offset_of(to, u.home), lowering.element(u.value, u.home));
+      continue;
+    }
+    if (u.kind == UnitKind::Partial) {
+      loops::Home home;
+      home.operand = u.operand_home;
+      auto d = static_cast<size_t>(u.split_dim);
+      home.operand[d] = home.operand[d] * u.operand_sizes[d + 1] + home.operand[d + 1];
+      home.operand.erase(home.operand.begin() + u.split_dim + 1);
+      std::vector<Expr> at = {u.operand_home[d]};
+      for (size_t k = 0; k < u.operand_sizes.size(); ++k) {
+        if (!u.operand_reduced[k] && k != d) at.push_back(u.operand_home[k]);
+      }
+      const loops::Held& to = held_[unit_buffer_[i]];
+      dag.store(to.buffer, to.dtype, loops::offset_of(to, at), lowering.reduction(*u.node, home, 0));
+      continue;
+    }
+    for (const Value* v : u.node->results) {
+      if (!v || buffer_of_[v->id] < 0) continue;
+      const loops::Held& to = held_[buffer_of_[v->id]];
+      std::vector<Expr> at = u.home;
+      if (u.kind != UnitKind::Map) {  // a reduction's home leaves its reduced dimensions out
+        at.clear();
+        for (size_t d = 0, k = 0; d < u.shape.reduced.size(); ++d) {
+          if (!u.shape.reduced[d]) {
+            at.push_back(u.home[k++]);
+          } else if (u.shape.keep) {
+            at.push_back(0);
+          }
+        }
+      }
+      dag.store(to.buffer, to.dtype, loops::offset_of(to, at), lowering.element(v, at));
+    }
+  }
+  std::vector<Range> ranges;
+  for (size_t k = 0; k < group.runs.size(); ++k) {
+    ranges.push_back({groups_.run_symbol(k, group.runs[k].extent), group.runs[k].extent, group.runs[k].kind});
+  }
+  LoopChoice choice = choose_loops(
+      dag, std::move(ranges), [&](size_t k, Expr extent) { return groups_.run_symbol(k, extent); }, options_);
+  loops::Staged staged = build_stages(dag, choice.stage);
+
+  KernelStep step;
+  step.kernel = staged.kernel;
+  step.text = loops::print(*staged.kernel);
+  for (size_t b = 0; b < staged.buffers.size(); ++b) step.args.push_back({staged.buffers[b], staged.offsets[b]});
+  step.sizes = std::move(staged.sizes);
+  step.items = choice.items;
+  auto value_of = [&](Expr s) {
+    const auto& own = step.kernel->sizes;
+    auto it = std::find(own.begin(), own.end(), s);
+    VESTA_CHECK(it != own.end(), "the scratch of a kernel depends on a loop variable");
+    return step.sizes[static_cast<size_t>(it - own.begin())];
+  };
+  step.scratch = substitute(loops::scratch_bytes(*staged.kernel), value_of);
+  step.item_cost = choice.item_cost;
+  step.estimated_bytes = choice.bytes;
+  step.estimated_us = choice.us;
+  for (const Node* n : lowering.nodes()) step.ops.push_back(n->op->name);
+  current_ = -1;
+  return step;
+}
+
+void Planner::build_kernels() {
+  for (bool again = true; again;) {
+    again = false;
+    plan_.buffers.clear();
+    held_.clear();
+    aliased_.clear();
+    assign_buffers();
+    kernels_.assign(groups_.groups.size(), std::nullopt);
+    for (size_t g = 0; g < groups_.groups.size() && !again; ++g) {
+      const Group& group = groups_.groups[g];
+      if (!group.alive || !group.fusable || !has_work(static_cast<int>(g))) continue;
+      try {
+        kernels_[g] = build_kernel(static_cast<int>(g));
+      } catch (const loops::CannotFuse& e) {
+        VESTA_CHECK(group.units.size() > 1, "a kernel of one node cannot be built: {}", e.what());
+        groups_.dissolve(static_cast<int>(g));
+        again = true;
+      }
+    }
+  }
+}
+
+// Program order, by the last node of each group, as far as dependencies allow.
+std::vector<int> Planner::order() const {
+  size_t n = groups_.groups.size();
+  std::vector<int> missing(n, 0), out;
+  std::vector<std::vector<int>> users(n);
+  for (size_t g = 0; g < n; ++g) {
+    const Group& group = groups_.groups[g];
+    if (!group.alive) continue;
+    std::vector<int> before;
+    for (int i : group.units) {
+      for (const Read& r : groups_.units[i].reads) {
+        if (r.unit < 0) continue;
+        int p = groups_.units[r.unit].group;
+        if (p == static_cast<int>(g) || p < 0) continue;
+        if (std::find(before.begin(), before.end(), p) == before.end()) before.push_back(p);
+      }
+    }
+    missing[g] = static_cast<int>(before.size());
+    for (int p : before) users[p].push_back(static_cast<int>(g));
+  }
+  using Item = std::pair<int, int>;
+  std::priority_queue<Item, std::vector<Item>, std::greater<>> ready;
+  auto push = [&](int g) { ready.push({groups_.groups[g].last, g}); };
+  size_t alive = 0;
+  for (size_t g = 0; g < n; ++g) {
+    if (!groups_.groups[g].alive) continue;
+    ++alive;
+    if (missing[g] == 0) push(static_cast<int>(g));
+  }
+  while (!ready.empty()) {
+    int g = ready.top().second;
+    ready.pop();
+    out.push_back(g);
+    for (int u : users[g]) {
+      if (--missing[u] == 0) push(u);
+    }
+  }
+  VESTA_CHECK(out.size() == alive, "the groups depend on each other in a circle");
+  return out;
+}
+
+ExternStep Planner::extern_step(int i) {
+  const Unit& u = groups_.units[i];
+  ExternStep step;
+  step.op = u.node->op;
+  step.reason = u.reason;
+  step.source = u.node->source;
+  for (const graph::Arg& a : u.node->args()) {
+    if (auto* v = std::get_if<Value*>(&a)) {
+      if (*v) {
+        step.args.emplace_back(window(*v));
+      } else {
+        step.args.emplace_back(graph::Arg{graph::None{}});
+      }
+    } else if (auto* list = std::get_if<graph::ValueList>(&a)) {
+      ViewList views;
+      for (Value* v : *list) views.views.push_back(v ? window(v) : BufferView{});
+      step.args.emplace_back(std::move(views));
+    } else {
+      step.args.emplace_back(a);
+    }
+  }
+  for (const Value* v : u.node->results) step.results.push_back(v ? buffer_of_[v->id] : -1);
+  return step;
+}
+
+BufferView Planner::whole(int buffer) const {
+  const Buffer& b = plan_.buffers[buffer];
+  return {buffer, b.type.sizes, b.type.strides, 0, b.type.dtype};
+}
+
+void Planner::add_outputs() {
+  for (const graph::Output& o : graph_.outputs) {
+    PlannedOutput p;
+    p.kind = o.kind;
+    p.alias = o.alias;
+    p.type = o.type;
+    p.storage_offset = o.storage_offset;
+    p.absolute_offset = o.absolute_offset;
+    p.integer = o.integer;
+    if (o.kind == graph::OutputKind::Fresh) {
+      p.type = o.value->type;
+      int c = groups_.output_copy[plan_.outputs.size()];
+      p.view = c >= 0 ? whole(unit_buffer_[c]) : window(o.value);
+    }
+    plan_.outputs.push_back(std::move(p));
+  }
+}
+
+Plan Planner::run() {
+  groups_.run();
+  build_kernels();
+  for (int g : order()) {
+    const Group& group = groups_.groups[g];
+    std::vector<Step>& steps = group.derived ? plan_.derived : plan_.steps;
+    if (!group.fusable) {
+      steps.emplace_back(extern_step(group.units[0]));
+    } else if (kernels_[g]) {
+      steps.emplace_back(std::move(*kernels_[g]));
+    }
+  }
+  for (size_t i = 0; i < graph_.mutations.size(); ++i) {
+    const graph::Mutation& m = graph_.mutations[i];
+    int c = groups_.mutation_copy[i];
+    plan_.steps.emplace_back(CopyStep{c >= 0 ? whole(unit_buffer_[c]) : window(m.value), m.input});
+  }
+  add_outputs();
+  add_lifetimes();
+  lay_out();
+  return std::move(plan_);
+}
+
+Plan make_plan(const graph::Graph& graph, const Options& options) { return Planner(graph, options).run(); }
+
+}  // namespace vesta::schedule

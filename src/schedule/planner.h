@@ -1,0 +1,53 @@
+// From groups to steps and buffers.
+#pragma once
+
+#include <deque>
+
+#include "schedule/family.h"
+#include "schedule/group.h"
+
+namespace vesta::schedule {
+
+class Planner final : public loops::Places {
+ public:
+  Planner(const graph::Graph& graph, const Options& options)
+      : graph_(graph), options_(options), groups_(graph, options) {}
+  Plan run();
+
+  // loops::Places, for the group being built
+  const loops::Held* held(const graph::Value* v) const override;
+  const loops::Home* home(const graph::Node* node) const override;
+
+ private:
+  // Buffers (buffers.cpp)
+  void assign_buffers();
+  int add_buffer(Buffer b, const graph::Value* v);
+  graph::TensorType storage_type(const graph::Value* v) const;
+  BufferView window(const graph::Value* v);
+  BufferView whole(int buffer) const;
+  void add_lifetimes();
+  void lay_out();
+
+  // Steps (planner.cpp)
+  void build_kernels();
+  KernelStep build_kernel(int g);
+  bool has_work(int g) const;
+  std::vector<int> order() const;
+  ExternStep extern_step(int u);
+  void add_outputs();
+
+  const graph::Graph& graph_;
+  const Options& options_;
+  Grouping groups_;
+  Plan plan_;
+  std::vector<int> buffer_of_;                       // by value id; -1: none
+  std::vector<int> unit_buffer_;                     // Partial and Copy units
+  std::vector<loops::Held> held_;                    // by buffer
+  std::vector<std::vector<int>> aliased_;            // by buffer: buffers a returned view shares memory with
+  std::vector<std::optional<KernelStep>> kernels_;   // by group
+  // of the group being built
+  int current_ = -1;
+  std::unordered_map<const graph::Node*, loops::Home> homes_;
+};
+
+}  // namespace vesta::schedule

@@ -1,0 +1,162 @@
+// The plan as text: one line for each buffer, step and output. Kernels print their own text below their line.
+#include <fmt/format.h>
+
+#include "schedule/plan.h"
+
+namespace vesta::schedule {
+
+namespace {
+
+std::string list(std::span<const Expr> e) {
+  std::string s = "[";
+  for (size_t i = 0; i < e.size(); ++i) s += (i ? ", " : "") + to_string(e[i]);
+  return s + "]";
+}
+
+std::string text(const graph::TensorType& t) {
+  return fmt::format("{}{} strides {}", name(t.dtype), list(t.sizes), list(t.strides));
+}
+
+std::string_view text(BufferRole r) {
+  switch (r) {
+    case BufferRole::Input: return "input";
+    case BufferRole::Output: return "output";
+    case BufferRole::Arena: return "arena";
+    case BufferRole::Returned: return "returned";
+    case BufferRole::Derived: return "derived";
+  }
+  return "?";
+}
+
+std::string text(const BufferView& v) {
+  if (v.buffer < 0) return "none";
+  std::string s = fmt::format("b{}{}", v.buffer, list(v.sizes));
+  s += " strides " + list(v.strides);
+  if (!v.offset.is_constant(0)) s += " offset " + to_string(v.offset);
+  return s;
+}
+
+std::string text(const graph::Arg& a) {
+  struct Printer {
+    std::string operator()(graph::None) const { return "none"; }
+    std::string operator()(graph::Value*) const { return "value"; }
+    std::string operator()(const graph::ValueList&) const { return "values"; }
+    std::string operator()(bool b) const { return b ? "true" : "false"; }
+    std::string operator()(Expr e) const { return to_string(e); }
+    std::string operator()(const graph::IntList& l) const { return list(l); }
+    std::string operator()(double d) const { return fmt::format("{}", d); }
+    std::string operator()(const std::vector<double>& l) const { return fmt::format("[{}]", fmt::join(l, ", ")); }
+    std::string operator()(const std::vector<bool>& l) const {
+      std::string s = "[";
+      for (size_t i = 0; i < l.size(); ++i) s += fmt::format("{}{}", i ? ", " : "", l[i] ? "true" : "false");
+      return s + "]";
+    }
+    std::string operator()(std::complex<double> c) const { return fmt::format("{}+{}j", c.real(), c.imag()); }
+    std::string operator()(const std::string& s) const { return fmt::format("\"{}\"", s); }
+    std::string operator()(DType t) const { return std::string(name(t)); }
+    std::string operator()(const Device& d) const { return to_string(d); }
+    std::string operator()(MemoryFormat f) const { return std::string(name(f)); }
+    std::string operator()(Layout) const { return "layout"; }
+  };
+  return std::visit(Printer{}, a);
+}
+
+std::string text(const ExternArg& a) {
+  if (auto* v = std::get_if<BufferView>(&a)) return text(*v);
+  if (auto* l = std::get_if<ViewList>(&a)) {
+    std::string s = "[";
+    for (size_t i = 0; i < l->views.size(); ++i) s += (i ? ", " : "") + text(l->views[i]);
+    return s + "]";
+  }
+  return text(std::get<graph::Arg>(a));
+}
+
+// The shape of the loops in a line: parallel ranges, inner ranges, vector and block.
+std::string loops_of(const loops::Kernel& k) {
+  std::string p, r;
+  bool reduces = false;
+  for (const loops::Instr& i : k.instrs) reduces |= i.kind == loops::InstrKind::Accumulate;
+  for (size_t i = 0; i < k.ranges.size(); ++i) {
+    std::string& s = k.ranges[i].kind == loops::RangeKind::Parallel ? p : r;
+    if (!s.empty()) s += " x ";
+    s += to_string(k.ranges[i].extent);
+    if (static_cast<int>(i) == k.vector) s += "*";
+  }
+  const bool row = k.vector >= 0 && k.ranges[static_cast<size_t>(k.vector)].kind == loops::RangeKind::Inner;
+  std::string s = row ? "row" : reduces ? "column" : r.empty() ? "pointwise" : "tiled";
+  s += " (" + p + (r.empty() ? "" : " | " + r) + ")";
+  if (k.block) s += fmt::format(" block {}", k.block);
+  if (!k.row_slots.empty()) s += fmt::format(" rows kept {}", k.row_slots.size());
+  return s;
+}
+
+std::string indented(const std::string& s) {
+  std::string out;
+  for (size_t at = 0; at < s.size();) {
+    size_t end = std::min(s.find('\n', at), s.size());
+    out += "    " + s.substr(at, end - at) + "\n";
+    at = end + 1;
+  }
+  return out;
+}
+
+std::string text(const Step& step) {
+  if (auto* k = std::get_if<KernelStep>(&step)) {
+    std::string s = "kernel";
+    for (const std::string& op : k->ops) s += " " + (op.starts_with("aten::") ? op.substr(6) : op);
+    s += fmt::format("\n    {}; items {}; {} bytes, {:.1f} us\n    buffers", loops_of(*k->kernel), to_string(k->items),
+                     k->estimated_bytes, k->estimated_us);
+    for (const KernelArg& a : k->args) {
+      s += fmt::format(" b{}", a.buffer);
+      if (!a.offset.is_constant(0)) s += "+" + to_string(a.offset);
+    }
+    if (!k->sizes.empty()) s += "; sizes " + list(k->sizes);
+    return s + "\n" + indented(k->text);
+  }
+  if (auto* x = std::get_if<ExternStep>(&step)) {
+    std::string s = "extern " + x->op->name + "(";
+    for (size_t i = 0; i < x->args.size(); ++i) s += (i ? ", " : "") + text(x->args[i]);
+    s += ") ->";
+    for (int r : x->results) s += r < 0 ? " _" : fmt::format(" b{}", r);
+    return s + "  # " + x->reason + "\n";
+  }
+  const auto& c = std::get<CopyStep>(step);
+  return fmt::format("copy {} -> input {}\n", text(c.from), c.input);
+}
+
+}  // namespace
+
+std::string print(const Plan& plan) {
+  std::string s;
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    const Buffer& x = plan.buffers[b];
+    s += fmt::format("buffer b{}: {} {}", b, text(x.role), text(x.type));
+    if (x.input >= 0) s += fmt::format(", input {}", x.input);
+    if (x.output >= 0) s += fmt::format(", output {}", x.output);
+    if (x.first_step >= 0 && x.role != BufferRole::Input) s += fmt::format(", steps {}..{}", x.first_step, x.last_step);
+    if (b < plan.offsets.size() && plan.offsets[b] >= 0) s += fmt::format(", at {}", plan.offsets[b]);
+    s += "\n";
+  }
+  s += fmt::format("arena {} bytes\n", plan.arena_bytes);
+  for (size_t i = 0; i < plan.derived.size(); ++i) s += fmt::format("derived {}: {}", i, text(plan.derived[i]));
+  for (size_t i = 0; i < plan.steps.size(); ++i) s += fmt::format("step {}: {}", i, text(plan.steps[i]));
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const PlannedOutput& o = plan.outputs[i];
+    s += fmt::format("output {}: ", i);
+    switch (o.kind) {
+      case graph::OutputKind::Fresh: s += text(o.view); break;
+      case graph::OutputKind::Input: s += fmt::format("input {}", o.alias); break;
+      case graph::OutputKind::InputView:
+      case graph::OutputKind::OutputView:
+        s += fmt::format("view of {} {}: {} offset {}", o.kind == graph::OutputKind::InputView ? "input" : "output",
+                         o.alias, text(o.type), to_string(o.storage_offset));
+        break;
+      case graph::OutputKind::Integer: s += to_string(o.integer); break;
+      case graph::OutputKind::None: s += "none"; break;
+    }
+    s += "\n";
+  }
+  return s;
+}
+
+}  // namespace vesta::schedule

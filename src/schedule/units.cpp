@@ -1,0 +1,324 @@
+// The first half of grouping: what computes, what must be in memory, what is computed where it is read.
+#include <algorithm>
+#include <unordered_set>
+
+#include "base/check.h"
+#include "graph/ops/operands.h"
+#include "schedule/group.h"
+
+namespace vesta::schedule {
+
+using graph::Family;
+using graph::Node;
+using graph::ScalarRef;
+using graph::Value;
+
+namespace {
+
+// Adds up the cost of a body.
+class CostBuilder final : public graph::ScalarBuilder {
+ public:
+  ScalarRef constant(DType t, double) override { return {0, t}; }
+  ScalarRef integer(DType t, int64_t) override { return {0, t}; }
+  ScalarRef size(DType t, Expr) override { return {0, t}; }
+  ScalarRef emit(Prim p, std::span<const ScalarRef> x) override {
+    total += cost(p);
+    return {0, yields_bool(p) ? DType::Bool : p == Prim::Select ? x[1].dtype : x[0].dtype};
+  }
+  ScalarRef cast(DType to, ScalarRef) override { return {0, to}; }
+  ScalarRef bitcast(DType to, ScalarRef) override { return {0, to}; }
+  int total = 0;
+};
+
+constexpr int kCheap = 6;            // may be computed again in every consumer
+constexpr int kInlineLimit = 160;    // an inlined chain ends here, so that no kernel grows without bound
+constexpr int64_t kSplitElements = int64_t{1} << 18;
+constexpr int64_t kChunks = 64;
+
+int64_t largest_divisor(int64_t n, int64_t most) {
+  for (int64_t c = std::min(n, most); c > 1; --c) {
+    if (n % c == 0) return c;
+  }
+  return 1;
+}
+
+bool can_split(ReduceOp op) { return op != ReduceOp::ArgMax && op != ReduceOp::ArgMin; }
+
+}  // namespace
+
+int64_t hint_numel(std::span<const Expr> sizes) {
+  int64_t n = 1;
+  for (Expr e : sizes) n *= hint(e);
+  return n;
+}
+
+int body_cost(const Node& node) {
+  switch (node.op->family()) {
+    case Family::Pointwise: {
+      graph::NodeArgs args = node.named();
+      graph::PointwiseTypes types = graph::pointwise_types(*node.op->row, args);
+      std::vector<ScalarRef> x;
+      for (const auto& o : types.operands) x.push_back({0, o.to});
+      CostBuilder b;
+      node.op->row->body(b, args, x);
+      return b.total;
+    }
+    case Family::Factory: return 1;
+    case Family::Indexed: {
+      int n = 0;
+      node.for_each_input([&](Value*) { ++n; });
+      const loops::ElementRow* row = loops::find_element_row(node);
+      return row && row->once ? 3 * n : 40;
+    }
+    default: return 4;
+  }
+}
+
+Grouping::Grouping(const graph::Graph& graph, const Options& options)
+    : graph_(graph), options_(options), unit_of_(graph.value_count(), -1) {}
+
+bool Grouping::is_view(const Node* node) const {
+  return node && node->op->family() == Family::View && node->op->row->view && node->results.size() == 1;
+}
+
+const Value* Grouping::base_of(const Value* v) const {
+  while (is_view(v->producer)) v = v->producer->input(0);
+  return v;
+}
+
+Expr Grouping::run_symbol(size_t k, Expr extent) {
+  if (run_symbols_.size() <= k) run_symbols_.resize(k + 1);
+  auto [it, fresh] = run_symbols_[k].emplace(extent, Expr(0));
+  if (fresh) it->second = graph_.context->loop_symbol("u" + std::to_string(k), extent);
+  return it->second;
+}
+
+void Grouping::collect_units() {
+  int position = 0, last_ordered = -1;
+  graph_.for_each_node([&](const Node* node) {
+    ++position;
+    if (is_view(node)) {
+      unit_of_[node->results[0]->id] = -2;
+      return;
+    }
+    bool used = node->op->has(graph::kSideEffect) || !node->op->row;
+    for (const Value* v : node->results) used |= v && graph_.is_used(v);
+    if (!used) return;
+    std::string reason = loops::why_not_lowered(*node);
+    if (reason.empty() && node->op->family() == Family::Reduction) {
+      add_reduction(node, position);
+    } else {
+      Unit u;
+      u.kind = reason.empty() ? UnitKind::Map : UnitKind::Extern;
+      u.reason = std::move(reason);
+      u.cost = u.kind == UnitKind::Map ? body_cost(*node) : 0;
+      if (node->op->has(graph::kRandom) || node->op->has(graph::kSideEffect)) {
+        if (last_ordered >= 0) {
+          Read order;
+          order.unit = last_ordered;
+          order.opaque = true;
+          u.reads.push_back(order);
+        }
+        last_ordered = static_cast<int>(units.size());
+      }
+      u.node = node;
+      u.position = position;
+      u.derived = node->derived;
+      for (const Value* v : node->results) {
+        if (!v) continue;
+        if (!u.value) u.value = v;
+        unit_of_[v->id] = static_cast<int>(units.size());
+      }
+      units.push_back(std::move(u));
+    }
+  });
+}
+
+void Grouping::add_reduction(const Node* node, int position) {
+  Unit u;
+  u.kind = UnitKind::Reduce;
+  u.node = node;
+  u.position = position;
+  u.derived = node->derived;
+  u.shape = *loops::reduction_shape(*node);
+  u.operand_sizes = node->input(0)->type.sizes;
+  u.operand_reduced = u.shape.reduced;
+  u.cost = 4;
+  for (const Value* v : node->results) {
+    if (v && !u.value) u.value = v;
+  }
+  auto bind = [&] {
+    for (const Value* v : node->results) {
+      if (v) unit_of_[v->id] = static_cast<int>(units.size());
+    }
+  };
+
+  // Few results from many elements: chunks first, so that all cores and whole vectors have work. The split depends on
+  // sizes alone.
+  int64_t kept = 1, all = 1;
+  int outer = -1;
+  bool constant = true;
+  for (size_t d = 0; d < u.operand_sizes.size(); ++d) {
+    constant &= u.operand_sizes[d].is_constant();
+    all *= hint(u.operand_sizes[d]);
+    if (!u.operand_reduced[d]) {
+      kept *= hint(u.operand_sizes[d]);
+    } else if (outer < 0 || hint(u.operand_sizes[d]) >= 4 * hint(u.operand_sizes[outer])) {
+      outer = static_cast<int>(d);
+    }
+  }
+  const bool last_kept = !u.operand_reduced.empty() && !u.operand_reduced.back();
+  const int64_t items = last_kept ? kept / std::min<int64_t>(64, hint(u.operand_sizes.back())) : kept;
+  int64_t chunks = 1;
+  if (constant && outer >= 0 && all >= kSplitElements && items < 32 && can_split(u.shape.op)) {
+    chunks = largest_divisor(hint(u.operand_sizes[outer]), std::min(kChunks, kSplitElements * 8 / std::max<int64_t>(1, kept)));
+  }
+  if (chunks < 4 || !options_.fuse) {
+    bind();
+    units.push_back(std::move(u));
+    return;
+  }
+  Unit partial = u;
+  partial.kind = UnitKind::Partial;
+  partial.split_dim = outer;
+  partial.chunks = chunks;
+  Expr extent = partial.operand_sizes[outer];
+  partial.operand_sizes[outer] = floordiv(extent, chunks);
+  partial.operand_sizes.insert(partial.operand_sizes.begin() + outer, Expr(chunks));
+  partial.operand_reduced.insert(partial.operand_reduced.begin() + outer, false);
+  partial.partner = static_cast<int>(units.size()) + 1;
+  partial.needed = true;
+  units.push_back(std::move(partial));
+  bind();
+  u.kind = UnitKind::Final;
+  u.chunks = chunks;
+  u.split_dim = outer;
+  u.partner = static_cast<int>(units.size()) - 1;
+  u.operand_sizes.insert(u.operand_sizes.begin(), Expr(chunks));
+  u.operand_reduced.assign(u.operand_sizes.size(), false);
+  u.operand_reduced[0] = true;
+  for (size_t d = 0, at = 1; d < u.shape.reduced.size(); ++d) {
+    if (u.shape.reduced[d]) {
+      u.operand_sizes.erase(u.operand_sizes.begin() + static_cast<int64_t>(at));
+      u.operand_reduced.erase(u.operand_reduced.begin() + static_cast<int64_t>(at));
+    } else {
+      ++at;
+    }
+  }
+  units.push_back(std::move(u));
+}
+
+void Grouping::mark_needed() {
+  int end = units.empty() ? 1 : units.back().position + 1;
+  auto add_copy = [&](const Value* v) {
+    Unit u;
+    u.kind = UnitKind::Copy;
+    u.value = v;
+    u.position = end;
+    u.needed = true;
+    units.push_back(std::move(u));
+    return static_cast<int>(units.size()) - 1;
+  };
+  for (size_t i = 0, n = units.size(); i < n; ++i) {
+    if (units[i].kind != UnitKind::Extern) continue;
+    units[i].node->for_each_input([&](Value* v) {
+      int p = unit_of(base_of(v));
+      if (p >= 0) units[p].needed = true;
+    });
+  }
+  std::unordered_set<const Value*> mutated;
+  for (const graph::Mutation& m : graph_.mutations) mutated.insert(graph_.inputs[m.input].value);
+  for (const graph::Mutation& m : graph_.mutations) {
+    int copy = -1;
+    const Value* base = base_of(m.value);
+    int p = unit_of(base);
+    if (p >= 0) {
+      units[p].needed = true;
+    } else if (mutated.count(base) && base != graph_.inputs[m.input].value) {
+      copy = add_copy(m.value);  // its old content would be overwritten by an earlier copy
+    }
+    mutation_copy.push_back(copy);
+  }
+  std::unordered_set<const Value*> given;
+  for (const graph::Output& o : graph_.outputs) {
+    output_copy.push_back(-1);
+    if (o.kind != graph::OutputKind::Fresh) continue;
+    const Value* base = base_of(o.value);
+    int p = unit_of(base);
+    const bool returned_view = p >= 0 && units[p].kind == UnitKind::Extern && units[p].node->op->schema.is_view();
+    const bool kept = p >= 0 && units[p].derived;
+    if (p < 0 || returned_view || kept || !given.insert(base).second) {
+      if (p >= 0 && units[p].kind == UnitKind::Extern) units[p].needed = true;
+      output_copy.back() = add_copy(o.value);
+    } else {
+      units[p].needed = true;
+    }
+  }
+}
+
+void Grouping::decide_inlining() {
+  struct Use {
+    int64_t volume = 0;
+    bool many = false;
+  };
+  std::vector<std::vector<std::pair<const Value*, int>>> seen(units.size());
+  std::vector<Use> uses(units.size());
+  auto use = [&](int consumer, const Value* v, int64_t volume, bool many) {
+    const Value* base = base_of(v);
+    int p = unit_of(base);
+    if (p < 0) return;
+    auto key = std::pair(v, consumer);
+    if (std::find(seen[p].begin(), seen[p].end(), key) != seen[p].end()) return;
+    seen[p].push_back(key);
+    uses[p].volume += volume;
+    uses[p].many |= many;
+  };
+  for (size_t i = 0; i < units.size(); ++i) {
+    Unit& u = units[i];
+    int me = static_cast<int>(i);
+    switch (u.kind) {
+      case UnitKind::Copy: use(me, u.value, hint_numel(u.value->type.sizes), false); break;
+      case UnitKind::Extern:
+      case UnitKind::Final: break;
+      case UnitKind::Reduce:
+      case UnitKind::Partial: use(me, u.node->input(0), hint_numel(u.operand_sizes), false); break;
+      case UnitKind::Map: {
+        int64_t n = hint_numel(u.value->type.sizes);
+        const bool indexed = u.node->op->family() == Family::Indexed;
+        const loops::ElementRow* row = indexed ? loops::find_element_row(*u.node) : nullptr;
+        u.node->for_each_input([&](Value* v) {
+          if (indexed) {
+            use(me, v, row && row->once ? hint_numel(v->type.sizes) : 4 * hint_numel(v->type.sizes), !(row && row->once));
+          } else {
+            use(me, v, n, false);
+          }
+        });
+      }
+    }
+  }
+  for (size_t i = 0; i < units.size(); ++i) {
+    Unit& u = units[i];
+    if (u.kind != UnitKind::Map) continue;
+    int64_t n = std::max<int64_t>(1, hint_numel(u.value->type.sizes));
+    int64_t small_loads = 0;
+    u.node->for_each_input([&](Value* v) {
+      int p = unit_of(base_of(v));
+      int64_t m = hint_numel(base_of(v)->type.sizes);
+      if (p >= 0 && units[p].inlined) {
+        u.cost += units[p].cost;
+        u.big_loads += units[p].big_loads;
+      } else if (4 * m > n && n > 64) {
+        ++u.big_loads;
+      } else {
+        ++small_loads;
+      }
+    });
+    if (u.needed || !options_.fuse || u.cost > kInlineLimit || u.derived) continue;
+    const bool factory = u.node->op->family() == Family::Factory;
+    const bool once = !uses[i].many && uses[i].volume <= n;
+    const bool cheap = u.cost <= kCheap && u.big_loads <= 1 && (!uses[i].many || u.cost <= 2);
+    u.inlined = factory || once || cheap;
+  }
+}
+
+}  // namespace vesta::schedule
