@@ -1,0 +1,48 @@
+# `make help` lists what there is. Every target sets up what it needs; a second run does nothing that is done.
+SHELL := /bin/bash
+BUILD ?= build/release
+VENV ?= .venv
+PY := $(VENV)/bin/python
+export BUILD VENV
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build test demo bench lint format wheel clean test-matrix test-sanitize
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup:  ## system packages, .venv with the locked packages (nothing is built)
+	@tools/setup.sh --no-build
+
+build:  ## setup, then libvesta.so, vesta._C and the tests in build/release, importable from .venv
+	@tools/setup.sh
+
+test: build  ## every test: unit tests in C++, then the Python tests
+	@tools/run_tests.sh
+
+demo: build  ## a pretrained sentence encoder: eager, Inductor and Vesta side by side
+	@$(PY) examples/python/demo.py
+
+bench: build  ## the benchmark: a table, a JSON file and a plot in build/bench
+	@$(PY) -m bench $(BENCH_ARGS)
+
+lint:  ## clang-format, clang-tidy on changed files, ruff, mypy, include direction, file sizes
+	@tools/setup.sh --lint --no-build
+	@tools/lint.sh
+
+format:  ## formats C++ and Python in place
+	@tools/setup.sh --lint --no-build
+	@tools/format.sh
+
+wheel: setup  ## a wheel in dist/
+	@$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w dist . && ls -l dist
+
+test-sanitize: setup  ## the torch-free tests under ASan + UBSan and under TSan
+	@tools/test_sanitize.sh
+
+test-matrix:  ## builds and tests with other versions of torch and Python
+	@tools/test_matrix.sh
+
+clean:  ## removes build folders and caches (.venv stays)
+	@rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -path ./$(VENV) -prune -o -name __pycache__ -type d -print0 | xargs -0 -r rm -rf

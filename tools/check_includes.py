@@ -1,0 +1,96 @@
+"""Checks that includes never point to a later stage, and that only the stages which may include torch do."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+# Each stage, and the stages whose headers it may include (besides its own and include/vesta).
+ALLOWED: dict[str, set[str]] = {
+    "base": set(),
+    "graph": {"base"},
+    "trace": {"base", "graph"},
+    "loops": {"base", "graph"},
+    "schedule": {"base", "graph", "loops"},
+    "codegen": {"base", "loops"},
+    "artifact": {"base"},
+    "runtime": {"base", "artifact"},
+    "pipeline": {"base", "graph", "trace", "loops", "schedule", "codegen", "artifact", "runtime"},
+}
+ALLOWED["capture"] = {*ALLOWED["pipeline"], "pipeline"}
+ALLOWED["bindings"] = {*ALLOWED["capture"], "capture"}
+
+TORCH_STAGES = {"trace", "runtime", "pipeline", "capture", "bindings"}
+# Front-door headers that show at::Tensor.
+TORCH_PUBLIC = ("vesta/compile.h", "vesta/detail/")
+
+TORCH_HEADER = re.compile(r"^(torch|ATen|c10|caffe2|pybind11)/")
+LLVM_HEADER = re.compile(r"^(llvm|llvm-c)/")
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
+
+
+def stage_of(path: Path, root: Path) -> str | None:
+    parts = path.relative_to(root).parts
+    if parts[0] == "src" and len(parts) > 2:
+        return parts[1]
+    if parts[:2] == ("python", "bindings"):
+        return "bindings"
+    return None
+
+
+def check(path: Path, root: Path) -> list[str]:
+    stage = stage_of(path, root)
+    public = path.relative_to(root).parts[0] == "include"
+    problems = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        target = match.group(1)
+        where = f"{path.relative_to(root)}:{number}"
+        first = target.split("/")[0]
+        if public:
+            own = str(path.relative_to(root / "include"))
+            if TORCH_HEADER.match(target) and not own.startswith(TORCH_PUBLIC):
+                problems.append(f"{where}: {own} must not include torch ({target})")
+            if first in ALLOWED or LLVM_HEADER.match(target):
+                problems.append(f"{where}: a public header must not include {target}")
+            continue
+        if stage is None:
+            continue
+        if stage not in ALLOWED:
+            problems.append(f"{where}: the stage {stage} is not in tools/check_includes.py")
+            return problems
+        if first in ALLOWED and first != stage and first not in ALLOWED[stage]:
+            problems.append(f"{where}: {stage} must not include {target}")
+        if TORCH_HEADER.match(target) and stage not in TORCH_STAGES:
+            problems.append(f"{where}: {stage} must not include torch ({target})")
+        if target.startswith(TORCH_PUBLIC) and stage not in TORCH_STAGES:
+            problems.append(f"{where}: {stage} must not include {target}, which includes torch")
+        if LLVM_HEADER.match(target) and "codegen/llvm" not in str(path):
+            problems.append(f"{where}: only src/codegen/llvm may include LLVM ({target})")
+        if target in ("Python.h", "pybind11/pybind11.h") and stage != "bindings":
+            problems.append(f"{where}: only python/bindings may include {target}")
+    return problems
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent, help="the checkout")
+    root: Path = parser.parse_args().root
+    files = [
+        path
+        for folder in ("src", "include", "python/bindings")
+        for path in sorted((root / folder).rglob("*"))
+        if path.suffix in (".h", ".cpp")
+    ]
+    problems = [problem for path in files for problem in check(path, root)]
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# All linters: see --help.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+case "${1:-}" in
+  -h | --help)
+    cat <<'EOF'
+usage: tools/lint.sh
+
+clang-format (check), clang-tidy on the C++ files changed since the merge base with the main branch (on the main branch:
+since the commit before), ruff, mypy, the direction of includes, the sizes of files. Runs all, fails when one fails.
+
+environment:
+  BUILD         build folder whose flags clang-tidy uses  (default: build/release)
+  VENV          virtual environment                       (default: .venv)
+  TIDY_SECONDS  time for clang-tidy; files past it are named and left out  (default: 300)
+EOF
+    exit 0
+    ;;
+esac
+
+BUILD=${BUILD:-build/release}
+VENV=${VENV:-.venv}
+TIDY_SECONDS=${TIDY_SECONDS:-300}
+bin=$VENV/bin
+failed=()
+
+check() {
+  local name=$1
+  shift
+  if "$@"; then echo "lint: $name: ok"; else echo "lint: $name: FAILED"; failed+=("$name"); fi
+}
+
+format() { git ls-files -z '*.cpp' '*.h' | xargs -0 -r clang-format-19 --dry-run --Werror; }
+
+changed() {
+  local base
+  base=$(git merge-base HEAD origin/main 2>/dev/null) || base=""
+  if [ -z "$base" ] || [ "$base" = "$(git rev-parse HEAD)" ]; then base=$(git rev-parse -q --verify HEAD~) || return 0; fi
+  # Files that include torch take longest: last.
+  git diff --name-only --diff-filter=d "$base" -- 'src/*.cpp' 'tests/unit/*.cpp' 'python/bindings/*.cpp' |
+    awk '{ print /src\/(trace|runtime|pipeline|capture)|bindings/ ? 1 : 0, $0 }' | sort -s -k1,1n | cut -d' ' -f2-
+}
+
+tidy() {
+  local files; mapfile -t files < <(changed)
+  [ ${#files[@]} -gt 0 ] || { echo "clang-tidy: no C++ file changed"; return 0; }
+  if [ ! -e "$BUILD/compile_commands.json" ]; then
+    cmake -G Ninja -S . -B "$BUILD" -DPython_EXECUTABLE="$(realpath -s "$bin/python")" >/dev/null || return 1
+  fi
+  local deadline=$((SECONDS + TIDY_SECONDS)) file left=() bad=0 status
+  for file in "${files[@]}"; do
+    # A file of the other code generator has no compile command here.
+    grep -q "/$file\"" "$BUILD/compile_commands.json" || continue
+    if [ $SECONDS -ge $deadline ]; then left+=("$file"); continue; fi
+    timeout $((deadline - SECONDS + 1)) clang-tidy-19 -p "$BUILD" --quiet "$file" 2>/dev/null
+    status=$?
+    if [ $status = 124 ]; then left+=("$file"); elif [ $status != 0 ]; then bad=1; fi
+  done
+  [ ${#left[@]} = 0 ] || echo "clang-tidy: out of time (${TIDY_SECONDS} s), not checked: ${left[*]}"
+  return $bad
+}
+
+check "clang-format" format
+check "clang-tidy" tidy
+check "ruff" "$bin/ruff" check --quiet .
+check "ruff format" "$bin/ruff" format --quiet --check .
+check "mypy" "$bin/mypy" --no-error-summary
+check "include direction" "$bin/python" tools/check_includes.py
+check "file sizes" "$bin/python" tools/size_report.py --quiet
+
+if [ ${#failed[@]} -gt 0 ]; then
+  echo "lint: FAILED: $(IFS=,; echo "${failed[*]}")"
+  exit 1
+fi
+echo "lint: ok"

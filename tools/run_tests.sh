@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# The tests of one build, C++ first: see --help.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+case "${1:-}" in
+  -h | --help)
+    cat <<'EOF'
+usage: tools/run_tests.sh [pytest arguments]
+
+Runs the unit tests (ctest) of $BUILD and then the Python tests with $VENV. Fails when either fails; both always run.
+
+environment:
+  BUILD  build folder         (default: build/release)
+  VENV   virtual environment  (default: .venv)
+EOF
+    exit 0
+    ;;
+esac
+
+BUILD=${BUILD:-build/release}
+VENV=${VENV:-.venv}
+failed=0
+
+echo "== unit tests"
+ctest --test-dir "$BUILD" --output-on-failure --no-tests=error --timeout 300 || failed=1
+
+echo "== Python tests"
+# The build under test is imported, whatever else the environment may hold.
+PYTHONPATH="$PWD/$BUILD/python:$PWD" VESTA_BUILD="$BUILD" "$VENV/bin/python" -m pytest -q -m "not slow" "$@" || failed=1
+
+if [ "$failed" = 1 ]; then echo "make test: FAILED"; fi
+exit "$failed"

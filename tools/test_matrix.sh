@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Builds and tests Vesta with other versions of torch and Python: see --help.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Python and torch of each row.
+rows=("3.12 2.11.0" "3.13 2.15.*" "3.11 2.13.0")
+
+case "${1:-}" in
+  -h | --help)
+    cat <<EOF
+usage: tools/test_matrix.sh [PYTHON]...
+
+For each row (Python, torch): ${rows[*]/%/;}
+makes .venv-<python>, builds in build/python-<python> and runs the tests. Arguments choose rows by Python version.
+A row whose interpreter is not on this machine is skipped with one line that names it.
+EOF
+    exit 0
+    ;;
+esac
+
+interpreter() {
+  local candidate
+  for candidate in "python$1" "$HOME"/.pyenv/versions/"$1".*/bin/python"$1" /opt/python/*"$1"*/bin/python"$1"; do
+    if command -v "$candidate" >/dev/null && "$candidate" -c 'import ensurepip' 2>/dev/null; then
+      command -v "$candidate"
+      return
+    fi
+  done
+  return 1
+}
+
+results=()
+failed=0
+for row in "${rows[@]}"; do
+  read -r python torch <<<"$row"
+  [ $# -eq 0 ] || [[ " $* " == *" $python "* ]] || continue
+  if ! found=$(interpreter "$python"); then
+    results+=("Python $python, torch $torch: skipped, no python$python on this machine")
+    continue
+  fi
+  echo "== Python $python, torch $torch"
+  export PYTHON=$found VENV=.venv-$python BUILD=build/python-$python TORCH=$torch
+  if [ "$python" = 3.11 ]; then export VENV=.venv BUILD=build/release; unset TORCH; fi
+  if tools/setup.sh && tools/run_tests.sh; then
+    results+=("Python $python, torch $torch: passed")
+  else
+    results+=("Python $python, torch $torch: FAILED")
+    failed=1
+  fi
+done
+printf '%s\n' "== matrix" "${results[@]}"
+exit "$failed"
