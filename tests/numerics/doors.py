@@ -1,0 +1,79 @@
+"""Ways to compile a Python callable on flat tensors, by name, without Dynamo: the sweep's subjects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+Flat = Callable[..., Sequence[Any]]
+
+
+@dataclass
+class Path:
+    """How a call ran."""
+
+    compiled: bool = True
+    reason: str = ""  # why it ran eager
+    kernels: list[list[str]] = field(default_factory=list)  # the operators of each fused kernel
+    externs: dict[str, str] = field(default_factory=dict)  # operator -> why it is an ATen call
+
+
+class EagerDoor:
+    """No compiler: what the harness itself may not complain about."""
+
+    def __init__(self, function: Flat) -> None:
+        self._function = function
+
+    def __call__(self, *tensors: torch.Tensor) -> Sequence[Any]:
+        return self._function(*tensors)
+
+    def path(self) -> Path:
+        return Path(compiled=False, reason="eager")
+
+
+class FxDoor:
+    """PyTorch's own Python tracer and interpreter: a second, independent subject for the harness."""
+
+    def __init__(self, function: Flat) -> None:
+        self._function = function
+
+    def __call__(self, *tensors: torch.Tensor) -> Sequence[Any]:
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        from tests.numerics.compare import copies
+
+        state = torch.get_rng_state()
+        graph = make_fx(self._function, tracing_mode="fake")(*copies(tensors))
+        torch.set_rng_state(state)
+        return graph(*tensors)
+
+    def path(self) -> Path:
+        return Path()
+
+
+class VestaDoor:
+    """Vesta's tracer and compiler, entered as a C++ caller would."""
+
+    def __init__(self, function: Flat) -> None:
+        import vesta
+
+        self._compiled = vesta.trace_and_compile(function)
+
+    def __call__(self, *tensors: torch.Tensor) -> Sequence[Any]:
+        return self._compiled(*tensors)
+
+    def path(self) -> Path:
+        report = self._compiled.report()
+        if not report.variants:
+            return Path(compiled=False, reason="; ".join(f.reason for f in report.fallbacks))
+        path = Path(compiled=not report.fallbacks, reason="; ".join(f.reason for f in report.fallbacks))
+        for variant in report.variants:
+            path.kernels += [list(kernel.ops) for kernel in variant.kernels]
+            path.externs.update({extern.op: extern.reason for extern in variant.externs})
+        return path
+
+
+DOORS: dict[str, Callable[[Flat], Any]] = {"vesta": VestaDoor, "eager": EagerDoor, "fx": FxDoor}

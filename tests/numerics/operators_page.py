@@ -1,0 +1,73 @@
+"""docs/operators.md from the outcomes of a sweep: what becomes of each operator."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from tests.numerics.op_samples import Outcome
+
+_HEAD = """# Operators
+
+Written by `python -m tests.numerics.sweep_op_db --write-page docs/operators.md`; do not edit.
+
+What Vesta does with each operator of PyTorch's `op_db`, over all of its samples in the dtypes swept:
+
+- **fused**: it becomes part of generated kernels,
+- **decomposed**: it is replaced by other operators, all of which are fused,
+- **view**: no data moves and no kernel is needed,
+- **extern**: it, or something it is made of, is a call into ATen,
+- **refused**: the program runs eager, with the reason given.
+
+An operator may be several of these, depending on dtype and arguments; the counts say how often.
+
+"""
+
+
+def _short(op: str) -> str:
+    """aten::add.Tensor -> add"""
+    return op.rsplit("::", 1)[-1].split(".", 1)[0]
+
+
+def classify(outcome: Outcome) -> tuple[str, list[str]]:
+    """(class, reasons)"""
+    if not outcome.compiled:
+        return "refused", [outcome.reason or "no reason given"]
+    if outcome.externs:
+        return "extern", [f"`{_short(op)}`: {why}" if why else f"`{_short(op)}`" for op, why in sorted(outcome.externs.items())]
+    fused = {_short(op) for kernel in outcome.kernels for op in kernel}
+    if not fused:
+        return "view", []
+    own = outcome.op.split(".")
+    names = {outcome.op.split(".")[0], own[-1], outcome.op.replace("nn.functional.", "").split(".")[0]}
+    return ("fused", []) if fused & names else ("decomposed", ["into " + ", ".join(f"`{f}`" for f in sorted(fused))])
+
+
+def text(outcomes: Iterable[Outcome]) -> str:
+    classes: dict[str, Counter[str]] = defaultdict(Counter)
+    reasons: dict[str, Counter[str]] = defaultdict(Counter)
+    wrong: Counter[str] = Counter()
+    for outcome in outcomes:
+        if outcome.variant == "error":
+            continue
+        if outcome.status != "ok":
+            wrong[outcome.op] += 1
+            classes[outcome.op]["wrong"] += 1
+            continue
+        kind, why = classify(outcome)
+        classes[outcome.op][kind] += 1
+        if kind in ("extern", "refused"):
+            reasons[outcome.op].update(why)
+        elif kind == "decomposed" and not reasons[outcome.op]:
+            reasons[outcome.op].update(why)
+    totals: Counter[str] = Counter()
+    lines = []
+    for op in sorted(classes):
+        kinds = classes[op].most_common()
+        totals[kinds[0][0]] += 1
+        shown = ", ".join(f"{kind} {count}" if len(kinds) > 1 else kind for kind, count in kinds)
+        why = "; ".join(reason.replace("|", "\\|").replace("\n", " ")[:200] for reason, _ in reasons[op].most_common(3))
+        lines.append(f"| {op} | {shown} | {why} |")
+    summary = ", ".join(f"{count} {kind}" for kind, count in totals.most_common())
+    table = ["| operator | what happens | which part, and why |", "|---|---|---|", *lines]
+    return _HEAD + f"{len(classes)} operators, by what happens to most of their samples: {summary}.\n\n" + "\n".join(table) + "\n"

@@ -1,0 +1,129 @@
+"""The rule itself: what it lets pass and what it does not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.numerics.compare import check, copies, differences, perturbed_run, reference_run, ulp, widened
+
+
+def rule(ours, eager, function, *inputs):
+    return differences(ours, eager, reference_run(function, *inputs), perturbed_run(function, *inputs))
+
+
+def test_equal_passes_without_a_reference():
+    x = torch.tensor([1.0, float("nan"), float("inf"), -0.0])
+    assert not differences(x, x.clone())
+
+
+def test_without_a_reference_one_ulp_fails():
+    x = torch.tensor([1.0, 2.0])
+    found = differences(x, torch.nextafter(x, torch.tensor(9.0)))
+    assert len(found) == 1 and "2 of 2 elements" in str(found[0])
+
+
+@pytest.mark.parametrize(
+    "ours",
+    [
+        torch.zeros(2, 3, dtype=torch.float64),
+        torch.zeros(3, 2),
+        torch.zeros(3, 2).t(),
+        torch.zeros(2, 3).to_sparse(),
+        [torch.zeros(2, 3)],
+    ],
+    ids=["dtype", "size", "strides", "layout", "structure"],
+)
+def test_facts(ours):
+    assert differences(ours, torch.zeros(2, 3))
+
+
+def test_strides_of_dimensions_of_one_count():
+    assert differences(torch.zeros(4, 1), torch.empty_strided((4, 1), (1, 4)).zero_())
+
+
+def test_a_few_ulp_pass_and_many_fail():
+    x = torch.rand(1000) + 0.5
+    eager = x.exp()
+    near = eager + 3 * ulp(eager.double(), torch.float32).float()
+    far = eager.clone()
+    far[17] += 20 * ulp(eager.double(), torch.float32).float()[17]
+    assert not rule(near, eager, torch.exp, x)
+    found = rule(far, eager, torch.exp, x)
+    assert len(found) == 1 and "1 of 1000 elements" in str(found[0]) and "[17]" in str(found[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_wrong_by_a_thousandth_fails_in_float32_only(dtype):
+    x = (torch.rand(100) + 0.5).to(dtype)
+    eager = x.sin()
+    found = rule((eager.double() * 1.001).to(dtype), eager, torch.sin, x)
+    assert bool(found) == (dtype == torch.float32)
+    assert rule((eager.double() * 1.1).to(dtype), eager, torch.sin, x)
+
+
+def test_fused_half_precision_may_be_better_than_eager():
+    def program(x):
+        return (x * 1.01 + x) * 3 - x * 6
+
+    x = torch.randn(256, generator=torch.Generator().manual_seed(0)).bfloat16()
+    assert not rule(program(x.float()).bfloat16(), program(x), program, x)
+
+
+def test_eager_overflow_may_be_repaired_but_not_made():
+    def program(x):
+        return (x * x).sqrt()
+
+    x = torch.tensor([300.0, 2.0], dtype=torch.float16)
+    assert program(x)[0].isinf()
+    assert not rule(program(x.float()).half(), program(x), program, x)
+    assert rule(torch.tensor([300.0, float("inf")], dtype=torch.float16), program(x), program, x)
+
+
+def test_nan_must_stand_where_eager_has_it():
+    x = torch.tensor([-1.0, 4.0])
+    assert rule(torch.tensor([0.0, 2.0]), x.sqrt(), torch.sqrt, x)
+    assert rule(torch.tensor([float("nan"), float("nan")]), x.sqrt(), torch.sqrt, x)
+    assert not rule(torch.tensor([float("nan"), 2.0]), x.sqrt(), torch.sqrt, x)
+
+
+def test_cancellation_is_judged_by_the_condition():
+    x = torch.tensor([1.0, 1e-3, -1.0], dtype=torch.float32)
+    other_order = ((x[0] + x[2]) + x[1]).reshape(())
+    assert not rule(other_order, x.sum(), torch.sum, x)
+    assert rule(other_order + 1e-5, x.sum(), torch.sum, x)
+
+
+def test_integers_are_exact():
+    x = torch.arange(10)
+    assert rule(x + 1, x, lambda t: t * 1, x)
+    assert rule(x != 3, x != 4, lambda t: t != 4, x)
+
+
+def test_complex():
+    x = torch.randn(50, dtype=torch.complex64, generator=torch.Generator().manual_seed(1))
+    eager = x * x
+    assert not rule(eager * (1 + 1e-7), eager, lambda t: t * t, x)
+    assert rule(eager.conj().resolve_conj(), eager, lambda t: t * t, x)
+
+
+def test_widened_programs_that_name_dtypes():
+    def program(x):
+        y = x.float().pow(2).mean(-1, dtype=torch.float32)
+        return (y + torch.ones(3)).to(torch.bfloat16)
+
+    with widened():
+        assert program(torch.rand(3, 5, dtype=torch.float64)).dtype == torch.float64
+    assert program(torch.rand(3, 5)).dtype == torch.bfloat16
+
+
+def test_copies_keep_aliases_and_strides():
+    base = torch.arange(24.0).reshape(4, 6)
+    a, b = copies([base, base[1:, ::2]])
+    a[1, 2] = -1
+    assert b[0, 1] == -1 and b.stride() == (6, 2) and base[1, 2] == 8
+
+
+def test_check_names_what_and_where():
+    with pytest.raises(AssertionError, match="(?s)softmax float32.*result 0 of 1: 1 of 4 elements"):
+        check(torch.tensor([1.0, 2, 3, 5]), torch.tensor([1.0, 2, 3, 4]), None, "softmax float32")
