@@ -1,0 +1,14 @@
+// Words of the graph's text form that the printer and the parser share (docs/graph-text.md).
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "graph/graph.h"
+
+namespace vesta::graph {
+
+inline constexpr std::array<std::string_view, 4> kRelationTexts = {"==", "!=", "<", ">="};  // by Relation
+inline constexpr std::array<std::string_view, 2> kInputKindTexts = {"argument", "parameter"};  // by InputKind
+
+}  // namespace vesta::graph
