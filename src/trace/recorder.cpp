@@ -47,6 +47,13 @@ bool overlaps_itself(const at::Tensor& t) {
   return false;
 }
 
+// Newer versions of torch have no named tensors.
+template <class T>
+bool has_names(const T& t) {
+  if constexpr (requires { t.has_names(); }) return t.has_names();
+  else return false;
+}
+
 }  // namespace
 
 graph::TensorType static_type(const at::Tensor& t) {
@@ -63,6 +70,7 @@ graph::TensorType static_type(const at::Tensor& t) {
     VESTA_UNSUPPORTED("a tensor wrapped by another transformation");
   if (t.is_conj()) VESTA_UNSUPPORTED("a tensor with a pending conjugation");
   if (t.is_neg()) VESTA_UNSUPPORTED("a tensor with a pending negation");
+  if (has_names(t)) VESTA_UNSUPPORTED("a tensor with named dimensions");
   graph::TensorType type;
   type.dtype = to_dtype(t.scalar_type());
   if (type.dtype == DType::Other) VESTA_UNSUPPORTED("a tensor of type {}", c10::toString(t.scalar_type()));

@@ -1,0 +1,267 @@
+#include "trace_interpreter.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <gtest/gtest.h>
+
+#include <unordered_map>
+
+#include "base/check.h"
+#include "trace/torch_types.h"
+
+namespace vesta::trace::test {
+namespace {
+
+using graph::Arg;
+
+class Interpreter {
+ public:
+  Interpreter(const graph::Graph& g, const std::vector<int64_t>& symbols) : graph_(g) {
+    for (size_t i = 0; i < g.symbols.size(); ++i) values_[g.symbols[i].symbol.node()] = symbols.at(i);
+  }
+
+  int64_t number(Expr e) const {
+    return evaluate(e, [&](Expr s) { return values_.at(s.node()); });
+  }
+  std::vector<int64_t> numbers(const std::vector<Expr>& list) const {
+    std::vector<int64_t> out;
+    for (Expr e : list) out.push_back(number(e));
+    return out;
+  }
+
+  void set(const graph::Value* v, at::Tensor t) { tensors_[v] = std::move(t); }
+  const at::Tensor& get(const graph::Value* v) const { return tensors_.at(v); }
+
+  void run(const graph::Node& n) {
+    const std::string& name = n.op->name;
+    const size_t dot = name.find('.', name.find("::"));
+    const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(
+        name.substr(0, dot).c_str(), dot == std::string::npos ? "" : name.substr(dot + 1).c_str());
+    torch::jit::Stack stack;
+    for (size_t i = 0; i < n.args().size(); ++i)
+      stack.push_back(argument(n.args()[i], op.schema().arguments()[i].type(), op.schema().arguments()[i].real_type()));
+    op.callBoxed(stack);
+    std::vector<at::Tensor> results;
+    for (const auto& v : stack) {
+      if (v.isTensor()) results.push_back(v.toTensor());
+      else if (v.isNone()) results.emplace_back();
+      else
+        for (const auto& e : v.toListRef()) results.push_back(e.toTensor());
+    }
+    ASSERT_EQ(results.size(), n.results.size()) << name;
+    for (size_t i = 0; i < results.size(); ++i) {
+      const graph::Value* v = n.results[i];
+      if (!v) continue;
+      EXPECT_EQ(name + " " + std::string(vesta::name(v->type.dtype)), name + " " + std::string(vesta::name(to_dtype(results[i].scalar_type()))));
+      EXPECT_EQ(numbers(v->type.sizes), results[i].sizes().vec()) << name;
+      if (results[i].numel() > 0 && name != "aten::copy") EXPECT_EQ(effective(numbers(v->type.strides), results[i]), effective(results[i].strides().vec(), results[i])) << name;
+      at::Tensor t = results[i];
+      if (name == "aten::copy" && t.strides() != at::IntArrayRef(numbers(v->type.strides))) {
+        at::Tensor exact = at::empty_strided(t.sizes(), numbers(v->type.strides), t.options());
+        exact.copy_(t);
+        t = exact;
+      }
+      // Values never change: an extern call must not see a later write through a shared memory.
+      tensors_[v] = t;
+    }
+  }
+
+  // Strides of dimensions of size 1 are arbitrary between meta functions and kernels of ATen itself.
+  static std::vector<int64_t> effective(std::vector<int64_t> strides, const at::Tensor& t) {
+    for (int64_t d = 0; d < t.dim(); ++d)
+      if (t.size(d) == 1) strides[static_cast<size_t>(d)] = 0;
+    return strides;
+  }
+
+ private:
+  c10::IValue argument(const Arg& a, const c10::TypePtr& type, const c10::TypePtr& real) const {
+    if (graph::is_none(a)) {
+      return type->kind() == c10::TypeKind::TensorType ? c10::IValue(at::Tensor()) : c10::IValue();
+    }
+    if (const auto* v = std::get_if<graph::Value*>(&a)) return get(*v);
+    if (const auto* list = std::get_if<graph::ValueList>(&a)) {
+      const bool optional = type->str().find("?") != std::string::npos || type->str().find("Optional") != std::string::npos;
+      if (optional) {
+        c10::List<std::optional<at::Tensor>> out;
+        for (const auto* v : *list) out.push_back(v ? std::optional<at::Tensor>(get(v)) : std::nullopt);
+        return out;
+      }
+      c10::List<at::Tensor> out;
+      for (const auto* v : *list) out.push_back(get(v));
+      return out;
+    }
+    if (const auto* b = std::get_if<bool>(&a)) return *b;
+    if (const auto* e = std::get_if<Expr>(&a)) {
+      const auto kind = std::string(real->str());
+      if (kind.find("float") != std::string::npos) return static_cast<double>(number(*e));
+      return number(*e);
+    }
+    if (const auto* l = std::get_if<graph::IntList>(&a)) return numbers(*l);
+    if (const auto* d = std::get_if<double>(&a)) return *d;
+    if (const auto* l = std::get_if<std::vector<double>>(&a)) return *l;
+    if (const auto* l = std::get_if<std::vector<bool>>(&a)) {
+      c10::List<bool> out;
+      for (const bool b : *l) out.push_back(b);
+      return out;
+    }
+    if (const auto* c = std::get_if<std::complex<double>>(&a)) return c10::IValue(c10::complex<double>(c->real(), c->imag()));
+    if (const auto* s = std::get_if<std::string>(&a)) return *s;
+    if (const auto* t = std::get_if<DType>(&a)) return to_scalar_type(*t);
+    if (const auto* d = std::get_if<Device>(&a)) return to_torch(*d);
+    if (const auto* f = std::get_if<MemoryFormat>(&a)) return to_torch(*f);
+    return c10::Layout::Strided;
+  }
+
+  const graph::Graph& graph_;
+  std::unordered_map<const ExprNode*, int64_t> values_;
+  std::unordered_map<const graph::Value*, at::Tensor> tensors_;
+};
+
+at::Tensor copy_of(const at::Tensor& t) {
+  at::Tensor out = at::empty_strided(t.sizes(), t.strides(), t.options());
+  out.copy_(t);
+  return out;
+}
+
+// A copy of each tensor that keeps which of them share a tensor or a storage.
+std::vector<at::Tensor> copies_of(const std::vector<at::Tensor>& ts) {
+  std::vector<at::Tensor> out;
+  for (size_t i = 0; i < ts.size(); ++i) {
+    size_t same = 0;
+    while (same < i && !ts[same].is_same(ts[i])) ++same;
+    if (same < i) {
+      out.push_back(out[same]);
+      continue;
+    }
+    bool expanded = false;
+    for (int64_t d = 0; d < ts[i].dim(); ++d) expanded |= ts[i].stride(d) == 0 && ts[i].size(d) > 1;
+    out.push_back(expanded ? ts[i] : copy_of(ts[i]));
+  }
+  return out;
+}
+
+void expect_same(const at::Tensor& got, const at::Tensor& want, const std::string& what) {
+  ASSERT_EQ(got.defined(), want.defined()) << what;
+  if (!want.defined()) return;
+  EXPECT_EQ(got.scalar_type(), want.scalar_type()) << what;
+  EXPECT_EQ(got.sizes(), want.sizes()) << what;
+  if (want.numel() > 0) {
+    EXPECT_EQ(Interpreter::effective(got.strides().vec(), want), Interpreter::effective(want.strides().vec(), want)) << what;
+  }
+  if (got.sizes() == want.sizes() && got.scalar_type() == want.scalar_type()) {
+    EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-6, true)) << what << "\ngot " << got << "\nwant " << want;
+  }
+}
+
+void run_and_compare(const Traced& traced, const std::vector<at::Tensor>& inputs, const TensorProgram& program, uint64_t seed) {
+  const std::vector<at::Tensor> mine = copies_of(inputs), theirs = copies_of(inputs);
+  at::manual_seed(seed);
+  const auto want = program(theirs);
+  at::manual_seed(seed);
+  const graph::Graph& g = *traced.graph;
+  std::vector<int64_t> symbols;
+  for (const auto& s : g.symbols) {
+    const at::Tensor& t = mine.at(static_cast<size_t>(s.input));
+    symbols.push_back(s.stride ? t.stride(s.dim) : t.size(s.dim));
+  }
+  std::vector<at::Tensor> all = mine;
+  all.insert(all.end(), traced.lifted.begin(), traced.lifted.end());
+  const auto got = interpret(g, all, symbols);
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    expect_same(got[i].isTensor() ? got[i].toTensor() : at::Tensor(), want[i], "result " + std::to_string(i));
+    // Aliasing with inputs and among results must be eager's.
+    if (!want[i].defined()) continue;
+    for (size_t j = 0; j < inputs.size(); ++j) {
+      EXPECT_EQ(got[i].toTensor().is_same(mine[j]), want[i].is_same(theirs[j])) << "result " << i << " input " << j;
+      EXPECT_EQ(got[i].toTensor().is_alias_of(mine[j]), want[i].is_alias_of(theirs[j])) << "result " << i << " input " << j;
+    }
+  }
+  for (size_t i = 0; i < mine.size(); ++i) expect_same(mine[i], theirs[i], "input " + std::to_string(i));
+}
+
+}  // namespace
+
+std::vector<c10::IValue> interpret(const graph::Graph& g, const std::vector<at::Tensor>& inputs,
+                                   const std::vector<int64_t>& symbols) {
+  Interpreter in(g, symbols);
+  EXPECT_EQ(g.inputs.size(), inputs.size());
+  for (size_t i = 0; i < g.inputs.size(); ++i) in.set(g.inputs[i].value, inputs[i]);
+  g.for_each_node([&](graph::Node* n) { in.run(*n); });
+  // All reads come before the first write.
+  std::vector<at::Tensor> fresh(g.outputs.size()), writes;
+  for (size_t i = 0; i < g.outputs.size(); ++i)
+    if (g.outputs[i].kind == graph::OutputKind::Fresh) fresh[i] = copy_of(in.get(g.outputs[i].value));
+  for (const auto& m : g.mutations) writes.push_back(copy_of(in.get(m.value)));
+  for (size_t i = 0; i < writes.size(); ++i) {
+    at::Tensor target = inputs[static_cast<size_t>(g.mutations[i].input)];
+    target.copy_(writes[i]);
+  }
+  std::vector<c10::IValue> out;
+  for (size_t i = 0; i < g.outputs.size(); ++i) {
+    const graph::Output& o = g.outputs[i];
+    const auto view = [&](const at::Tensor& of) {
+      return of.as_strided(in.numbers(o.type.sizes), in.numbers(o.type.strides),
+                           in.number(o.storage_offset) + (o.absolute_offset ? 0 : of.storage_offset()));
+    };
+    switch (o.kind) {
+      case graph::OutputKind::Fresh: out.emplace_back(fresh[i]); break;
+      case graph::OutputKind::Input: out.emplace_back(inputs[static_cast<size_t>(o.alias)]); break;
+      case graph::OutputKind::InputView: out.emplace_back(view(inputs[static_cast<size_t>(o.alias)])); break;
+      case graph::OutputKind::OutputView: out.emplace_back(view(out[static_cast<size_t>(o.alias)].toTensor())); break;
+      case graph::OutputKind::Integer: out.emplace_back(in.number(o.integer)); break;
+      case graph::OutputKind::None: out.emplace_back(at::Tensor()); break;
+    }
+  }
+  return out;
+}
+
+std::vector<TraceInput> trace_inputs(const std::vector<at::Tensor>& inputs, bool dynamic) {
+  std::vector<TraceInput> out;
+  for (const auto& t : inputs) {
+    TraceInput in{.value = t};
+    if (dynamic) in.dynamic.assign(static_cast<size_t>(t.dim()), true);
+    out.push_back(std::move(in));
+  }
+  return out;
+}
+
+Program boxed(const TensorProgram& program) {
+  return [program](const std::vector<c10::IValue>& args) {
+    std::vector<at::Tensor> tensors;
+    for (const auto& a : args) tensors.push_back(a.toTensor());
+    std::vector<c10::IValue> out;
+    for (auto& t : program(tensors)) out.emplace_back(std::move(t));
+    return out;
+  };
+}
+
+std::string text(const Traced& t) { return graph::print(*t.graph); }
+
+bool has_op(const Traced& t, std::string_view name) {
+  bool found = false;
+  t.graph->for_each_node([&](graph::Node* n) { found |= n->op->name == name; });
+  return found;
+}
+
+void check_again(const Traced& traced, const std::vector<at::Tensor>& inputs, const TensorProgram& program) {
+  run_and_compare(traced, inputs, program, 1);
+}
+
+Traced check(const std::vector<at::Tensor>& inputs, const TensorProgram& program, const Options& options) {
+  const std::vector<at::Tensor> before = copies_of(inputs);
+  at::manual_seed(options.seed);
+  const at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+  const at::Tensor state = generator.get_state();
+  Traced traced = trace(trace_inputs(inputs, options.dynamic), boxed(program));
+  EXPECT_TRUE(at::equal(state, generator.get_state())) << "tracing drew random numbers";
+  for (size_t i = 0; i < inputs.size(); ++i)
+    EXPECT_TRUE(at::allclose(inputs[i], before[i], 0, 0, true)) << "tracing wrote input " << i;
+  EXPECT_FALSE(is_tracing());
+  EXPECT_NO_THROW(graph::verify(*traced.graph)) << text(traced);
+  EXPECT_EQ(graph::print(*graph::parse(text(traced))), text(traced));
+  SCOPED_TRACE(text(traced));
+  run_and_compare(traced, inputs, program, options.seed);
+  return traced;
+}
+
+}  // namespace vesta::trace::test
