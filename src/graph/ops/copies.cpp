@@ -1,0 +1,64 @@
+// Copies and conversions: the identity, laid out and typed as asked.
+#include "base/check.h"
+#include "graph/ops/body.h"
+#include "graph/ops/iterator_strides.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+namespace {
+
+using Results = std::vector<TensorType>;
+
+std::vector<Expr> strides_for(Guards& g, const TensorType& x, MemoryFormat format) {
+  return format == MemoryFormat::Preserve ? preserved_strides(g, x) : format_strides(x.sizes, format);
+}
+MemoryFormat format_of(const NodeArgs& args) {
+  const auto* f = std::get_if<MemoryFormat>(&args.get("memory_format"));
+  return f ? *f : MemoryFormat::Preserve;
+}
+Device device_of(const NodeArgs& args, Device otherwise) {
+  const auto* d = std::get_if<Device>(&args.get("device"));
+  return d ? *d : otherwise;
+}
+
+void clone_shape(const NodeArgs& args, Guards& g, Results& results) {
+  TensorType out = args.tensor(0);
+  out.strides = strides_for(g, args.tensor(0), format_of(args));
+  results.assign(1, out);
+}
+void to_copy_shape(const NodeArgs& args, Guards& g, Results& results) {
+  clone_shape(args, g, results);
+  results[0].dtype = args.dtype("dtype", results[0].dtype);
+  results[0].device = device_of(args, results[0].device);
+  if (results[0].dtype == DType::Other) VESTA_UNSUPPORTED("a copy to a type Vesta does not compute with");
+}
+// aten::copy: self's type, filled from src.
+void copy_shape(const NodeArgs& args, Guards& g, Results& results) {
+  const Sizes joined = broadcast(g, args.tensor(0).sizes, args.tensor(1).sizes);
+  VESTA_USER_CHECK(joined == args.tensor(0).sizes, "copy: the source is larger than the destination");
+  results.assign(1, args.tensor(0));
+}
+void fill_shape(const NodeArgs& args, Guards& g, Results& results) {
+  results.assign(1, args.tensor(0));
+  results[0].strides = preserved_strides(g, args.tensor(0));
+}
+
+constexpr PointwiseBody kIdentity = body<[](Body x) { return x[0]; }>;
+
+constexpr OpRow copy(const char* name, ShapeRule shape, PointwiseBody f) {
+  return {.name = name, .family = Family::Pointwise, .promote = Promote::Keep, .shape = shape, .body = f};
+}
+
+constexpr OpRow kRows[] = {
+    copy("aten::clone", clone_shape, kIdentity),
+    copy("aten::_to_copy", to_copy_shape, kIdentity),
+    copy("aten::copy", copy_shape, body<[](Body x) { return x[1]; }>),
+    copy("aten::fill.Scalar", fill_shape, body<[](Body x) { return x.number("value", x.args().tensor(0).dtype == DType::Bool ? DType::Bool : x.dtype()); }>),
+    copy("aten::fill.Tensor", fill_shape, body<[](Body x) { return x[1].to(x.dtype()); }>),
+};
+
+}  // namespace
+
+std::span<const OpRow> copy_rows() { return kRows; }
+
+}  // namespace vesta::graph

@@ -1,0 +1,157 @@
+// Tensors made from sizes and numbers. All constant fills become aten::full.
+#include <cmath>
+
+#include "base/check.h"
+#include "graph/ops/decompose.h"
+#include "graph/ops/factory_types.h"
+#include "graph/ops/iterator_strides.h"
+#include "graph/ops/promotion.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+
+TensorType factory_type(const NodeArgs& args, const IntList& sizes, DType otherwise, Device device) {
+  for (Expr s : sizes) VESTA_USER_CHECK(!s.is_constant() || s.constant() >= 0, "a negative size");
+  TensorType out{.dtype = args.dtype("dtype", otherwise), .sizes = sizes, .strides = {}, .device = device};
+  if (const auto* d = std::get_if<Device>(&args.get("device"))) out.device = *d;
+  if (out.dtype == DType::Other) VESTA_UNSUPPORTED("a tensor of a type Vesta does not compute with");
+  MemoryFormat format = MemoryFormat::Contiguous;
+  if (args.schema().index_of("memory_format") >= 0)
+    if (const auto* f = std::get_if<MemoryFormat>(&args.get("memory_format"))) format = *f;
+  out.strides = format_strides(out.sizes, format);
+  return out;
+}
+
+TensorType like_type(const NodeArgs& args, Guards& g) {
+  const TensorType& x = args.tensor(0);
+  TensorType out = factory_type(args, x.sizes, x.dtype, x.device);
+  const auto* f = std::get_if<MemoryFormat>(&args.get("memory_format"));
+  if (!f || *f == MemoryFormat::Preserve) out.strides = preserved_strides(g, x);
+  return out;
+}
+
+namespace {
+
+using Results = std::vector<TensorType>;
+
+void sized(const NodeArgs& args, Guards&, Results& results) {
+  results.assign(1, factory_type(args, args.integers("size"), default_dtype(), {}));
+}
+void full(const NodeArgs& args, Guards&, Results& results) {
+  results.assign(1, factory_type(args, args.integers("size"), number_type(args.get("fill_value")), {}));
+}
+void scalar_tensor(const NodeArgs& args, Guards&, Results& results) {
+  results.assign(1, factory_type(args, {}, default_dtype(), {}));
+}
+void like(const NodeArgs& args, Guards& g, Results& results) { results.assign(1, like_type(args, g)); }
+void made_new(const NodeArgs& args, Guards&, Results& results) {
+  results.assign(1, factory_type(args, args.integers("size"), args.tensor(0).dtype, args.tensor(0).device));
+}
+void strided(const NodeArgs& args, Guards&, Results& results) {
+  results.assign(1, factory_type(args, args.integers("size"), default_dtype(), {}));
+  results[0].strides = args.integers("stride");
+}
+void new_strided(const NodeArgs& args, Guards& g, Results& results) {
+  made_new(args, g, results);
+  results[0].strides = args.integers("stride");
+}
+void eye(const NodeArgs& args, Guards&, Results& results) {
+  const Expr n = args.integer("n");
+  const Expr m = args.schema().index_of("m") >= 0 ? args.integer("m") : n;
+  results.assign(1, factory_type(args, {n, m}, default_dtype(), {}));
+}
+void linspace(const NodeArgs& args, Guards&, Results& results) {
+  const bool complex = std::holds_alternative<std::complex<double>>(args[0]) ||
+                       std::holds_alternative<std::complex<double>>(args[1]);
+  results.assign(1, factory_type(args, {args.integer("steps")}, complex ? complex_of(default_dtype()) : default_dtype(), {}));
+}
+
+// The count of elements: exact in integers, in double otherwise, as ATen computes it.
+void arange(const NodeArgs& args, Guards& g, Results& results) {
+  const bool has_start = args.schema().index_of("start") >= 0, has_step = args.schema().index_of("step") >= 0;
+  const Arg start = has_start ? args.get("start") : Arg(Expr(0));
+  const Arg step = has_step ? args.get("step") : Arg(Expr(1));
+  const Arg& end = args.get("end");
+  const auto is_double = [](const Arg& a) { return std::holds_alternative<double>(a); };
+  const bool floating = is_double(start) || is_double(end) || is_double(step);
+  const DType t = args.dtype("dtype", floating ? default_dtype() : DType::I64);
+  Expr count;
+  if (!floating || is_integral(t)) {
+    const auto integer = [](const Arg& a) {
+      if (const auto* e = std::get_if<Expr>(&a)) return *e;
+      if (const auto* v = std::get_if<bool>(&a)) return Expr(*v ? 1 : 0);
+      return Expr(static_cast<int64_t>(std::get<double>(a)));
+    };
+    const Expr low = integer(start), high = integer(end), by = integer(step);
+    VESTA_USER_CHECK(by.is_constant() && !by.is_constant(0), "arange needs a constant step that is not 0");
+    const Expr distance = by.constant() > 0 ? high - low : low - high;
+    VESTA_USER_CHECK(!g.less(distance, 0), "arange: the bounds do not fit the step");
+    count = ceildiv(distance, std::abs(by.constant()));
+  } else {
+    const auto real = [](const Arg& a) {
+      if (const auto* e = std::get_if<Expr>(&a)) {
+        if (!e->is_constant()) VESTA_UNSUPPORTED("arange of floats with a symbolic bound");
+        return static_cast<double>(e->constant());
+      }
+      return std::holds_alternative<bool>(a) ? double(std::get<bool>(a)) : std::get<double>(a);
+    };
+    const double low = real(start), high = real(end), by = real(step);
+    VESTA_USER_CHECK(std::isfinite(low) && std::isfinite(high) && by != 0 && (by > 0 ? high >= low : high <= low),
+                     "arange: the bounds do not fit the step");
+    count = static_cast<int64_t>(std::ceil((high - low) / by));
+  }
+  results.assign(1, factory_type(args, {count}, t, {}));
+}
+std::vector<Value*> arange_full_form(Builder& b, const Node& node) {
+  const NodeArgs args = node.named();
+  const bool has_start = args.schema().index_of("start") >= 0;
+  return {b("aten::arange.start_step", {has_start ? args.get("start") : Arg(Expr(0)), args.get("end"), Expr(1)},
+            {{"dtype", node.results[0]->type.dtype}, {"device", node.results[0]->type.device}})};
+}
+
+template <int Constant>
+std::vector<Value*> filled(Builder& b, const Node& node) {
+  const TensorType& t = node.results[0]->type;
+  Arg value = Expr(Constant);
+  for (const char* name : {"fill_value", "s"})
+    if (node.op->schema.index_of(name) >= 0) value = node.named().get(name);
+  // The fill converts the number to the element type, as full does.
+  Value* v = b("aten::full", {IntList(t.sizes), value}, {{"dtype", t.dtype}, {"device", t.device}});
+  v->type.strides = t.strides;
+  return {v};
+}
+
+constexpr OpRow fill(const char* name, ShapeRule shape, Decompose decompose) {
+  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = decompose};
+}
+
+constexpr OpRow kRows[] = {
+    {.name = "aten::full", .family = Family::Factory, .shape = full},
+    fill("aten::zeros", sized, filled<0>),
+    fill("aten::ones", sized, filled<1>),
+    fill("aten::empty.memory_format", sized, filled<0>),
+    fill("aten::empty_strided", strided, filled<0>),
+    fill("aten::scalar_tensor", scalar_tensor, filled<0>),
+    fill("aten::zeros_like", like, filled<0>),
+    fill("aten::ones_like", like, filled<1>),
+    fill("aten::full_like", like, filled<0>),
+    fill("aten::empty_like", like, filled<0>),
+    fill("aten::new_zeros", made_new, filled<0>),
+    fill("aten::new_ones", made_new, filled<1>),
+    fill("aten::new_full", made_new, filled<0>),
+    fill("aten::new_empty", made_new, filled<0>),
+    fill("aten::new_empty_strided", new_strided, filled<0>),
+    {.name = "aten::arange.start_step", .family = Family::Factory, .shape = arange},
+    fill("aten::arange", arange, arange_full_form),
+    fill("aten::arange.start", arange, arange_full_form),
+    {.name = "aten::eye", .family = Family::Factory, .shape = eye},
+    {.name = "aten::eye.m", .family = Family::Factory, .shape = eye},
+    {.name = "aten::linspace", .shape = linspace},
+    {.name = "aten::logspace", .shape = linspace},
+};
+
+}  // namespace
+
+std::span<const OpRow> factory_rows() { return kRows; }
+
+}  // namespace vesta::graph

@@ -1,0 +1,79 @@
+// Reads at computed places: index, gather, embedding, triangles.
+#include <algorithm>
+
+#include "base/check.h"
+#include "graph/ops/index_shape.h"
+#include "graph/ops/iterator_strides.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+namespace {
+
+using Results = std::vector<TensorType>;
+
+void index(const NodeArgs& args, Guards& g, Results& results) {
+  results = {index_result(g, args.tensor(0), std::get<ValueList>(args[1]))};
+}
+
+void index_select(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const TensorType& i = args.tensor("index");
+  const int64_t d = wrap_dim(g, args.integer("dim"), x.dim());
+  VESTA_USER_CHECK(i.dim() <= 1 && (i.dtype == DType::I64 || i.dtype == DType::I32),
+                   "index_select needs a vector of integers");
+  Sizes sizes = x.sizes;
+  if (x.dim() > 0) sizes[d] = i.dim() == 0 ? Expr(1) : i.sizes[0];
+  results = {contiguous_like(x, sizes)};
+}
+
+void gather(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const TensorType& i = args.tensor("index");
+  const int64_t d = wrap_dim(g, args.integer("dim"), x.dim());
+  VESTA_USER_CHECK(i.dtype == DType::I64 || i.dtype == DType::I32, "gather needs integer indices");
+  const bool free = is_empty(g, i.sizes);
+  VESTA_USER_CHECK(free || std::max<size_t>(x.dim(), 1) == std::max<size_t>(i.dim(), 1), "gather: dimensions differ");
+  if (!free)
+    for (size_t k = 0; k < std::min(x.dim(), i.dim()); ++k)
+      VESTA_USER_CHECK(static_cast<int64_t>(k) == d || !g.less(x.sizes[k], i.sizes[k]), "gather: the index is too large");
+  results = {contiguous_like(x, i.sizes)};
+}
+
+void embedding(const NodeArgs& args, Guards&, Results& results) {
+  const TensorType& w = args.tensor(0);
+  const TensorType& i = args.tensor(1);
+  VESTA_USER_CHECK(w.dim() == 2 && (i.dtype == DType::I64 || i.dtype == DType::I32),
+                   "embedding needs a matrix and integer indices");
+  Sizes sizes = i.sizes;
+  sizes.push_back(w.sizes[1]);
+  results = {contiguous_like(w, sizes)};
+}
+
+void take(const NodeArgs& args, Guards&, Results& results) {
+  results = {contiguous_like(args.tensor(0), args.tensor(1).sizes)};
+}
+
+void triangle(const NodeArgs& args, Guards&, Results& results) {
+  const TensorType& x = args.tensor(0);
+  VESTA_USER_CHECK(x.dim() >= 2, "tril and triu need at least two dimensions");
+  results = {contiguous_like(x, x.sizes)};
+}
+
+constexpr OpRow read(const char* name, ShapeRule shape) { return {.name = name, .family = Family::Indexed, .shape = shape}; }
+
+constexpr OpRow kRows[] = {
+    read("aten::index.Tensor", index),
+    read("aten::_unsafe_index.Tensor", index),
+    read("aten::index_select", index_select),
+    read("aten::gather", gather),
+    read("aten::embedding", embedding),
+    read("aten::take", take),
+    read("aten::tril", triangle),
+    read("aten::triu", triangle),
+};
+
+}  // namespace
+
+std::span<const OpRow> indexing_rows() { return kRows; }
+
+}  // namespace vesta::graph

@@ -1,0 +1,161 @@
+// Tensors put together: cat, stack, repeat, roll, flip.
+#include "base/check.h"
+#include "graph/ops/decompose.h"
+#include "graph/ops/iterator_strides.h"
+#include "graph/ops/promotion.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+namespace {
+
+using Results = std::vector<TensorType>;
+
+const ValueList& tensors_of(const NodeArgs& args) { return std::get<ValueList>(args[0]); }
+
+// The historical exception: an empty 1-d tensor joins anything.
+bool ignored(const TensorType& t) { return t.dim() == 1 && t.sizes[0].is_constant(0); }
+
+void cat(const NodeArgs& args, Guards& g, Results& results) {
+  const ValueList& tensors = tensors_of(args);
+  VESTA_USER_CHECK(!tensors.empty(), "cat of no tensors");
+  ResultType type;
+  const TensorType* shape = nullptr;
+  for (const Value* v : tensors) {
+    type.add(v->type);
+    VESTA_USER_CHECK(v->type.dim() > 0, "cat of a 0-d tensor");
+    if (!shape && !ignored(v->type)) shape = &v->type;
+  }
+  TensorType out = shape ? *shape : tensors[0]->type;
+  out.dtype = type.get();
+  const int64_t d = wrap_dim(g, args.integer("dim"), out.dim());
+  Expr total = 0;
+  bool has_format = false;
+  MemoryFormat format = MemoryFormat::Contiguous;
+  for (const Value* v : tensors) {
+    const MemoryFormat own = suggest_memory_format(g, v->type);
+    format = !has_format || format == own ? own : MemoryFormat::Contiguous;
+    has_format = true;
+  }
+  for (const Value* v : tensors) {
+    if (ignored(v->type)) continue;
+    VESTA_USER_CHECK(v->type.dim() == out.dim(), "cat of tensors of different dimensions");
+    for (size_t i = 0; i < out.dim(); ++i)
+      if (static_cast<int64_t>(i) != d)
+        VESTA_USER_CHECK(v->type.sizes[i] == out.sizes[i] || g.equal(v->type.sizes[i], out.sizes[i]),
+                         "cat: sizes differ outside dimension {}", d);
+    total = total + v->type.sizes[d];
+  }
+  if (shape) out.sizes[d] = total;
+  const bool fits = (format != MemoryFormat::ChannelsLast || out.dim() == 4) &&
+                    (format != MemoryFormat::ChannelsLast3d || out.dim() == 5);
+  out.strides = format_strides(out.sizes, fits ? format : MemoryFormat::Contiguous);
+  results = {out};
+}
+
+void stack(const NodeArgs& args, Guards& g, Results& results) {
+  const ValueList& tensors = tensors_of(args);
+  VESTA_USER_CHECK(!tensors.empty(), "stack of no tensors");
+  ResultType type;
+  const TensorType& first = tensors[0]->type;
+  for (const Value* v : tensors) {
+    type.add(v->type);
+    VESTA_USER_CHECK(v->type.dim() == first.dim(), "stack of tensors of different dimensions");
+    for (size_t i = 0; i < first.dim(); ++i)
+      VESTA_USER_CHECK(v->type.sizes[i] == first.sizes[i] || g.equal(v->type.sizes[i], first.sizes[i]),
+                       "stack of tensors of different sizes");
+  }
+  const int64_t d = wrap_dim(g, args.integer("dim"), first.dim() + 1);
+  Sizes sizes = first.sizes;
+  sizes.insert(sizes.begin() + d, static_cast<int64_t>(tensors.size()));
+  results = {contiguous_like(first, sizes, type.get())};
+}
+std::vector<Value*> stack_form(Builder& b, const Node& node) {
+  const NodeArgs args = node.named();
+  const Expr d = wrap_dim(args.integer("dim"), tensors_of(args)[0]->type.dim() + 1);
+  ValueList parts;
+  for (Value* v : tensors_of(args)) parts.push_back(b("aten::unsqueeze", {v, d}));
+  return finish(b, node, {b("aten::cat", {parts, d})});
+}
+
+void repeat(const NodeArgs& args, Guards&, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const IntList& times = args.integers("repeats");
+  VESTA_USER_CHECK(times.size() >= x.dim(), "repeat needs a count for every dimension");
+  Sizes sizes(times.begin(), times.end());
+  const size_t offset = times.size() - x.dim();
+  for (size_t i = 0; i < x.dim(); ++i) sizes[offset + i] = times[offset + i] * x.sizes[i];
+  results = {contiguous_like(x, sizes)};
+}
+// Each repeated dimension becomes two, the outer one broadcast.
+std::vector<Value*> repeat_form(Builder& b, const Node& node) {
+  const NodeArgs args = node.named();
+  const IntList& times = args.integers("repeats");
+  const TensorType& x = node.input(0)->type;
+  const size_t offset = times.size() - x.dim();
+  Sizes spread, wide;
+  for (size_t i = 0; i < times.size(); ++i) {
+    const Expr size = i < offset ? Expr(1) : x.sizes[i - offset];
+    if (!times[i].is_constant(1)) {
+      spread.push_back(1);
+      wide.push_back(times[i]);
+    }
+    spread.push_back(size);
+    wide.push_back(size);
+  }
+  if (numel(node.results[0]->type).is_constant(0)) return {};
+  Value* v = b("aten::expand", {reshaped(b, node.input(0), spread), IntList(wide)});
+  v = b("aten::clone", {v}, {{"memory_format", MemoryFormat::Contiguous}});
+  return finish(b, node, {b("aten::_unsafe_view", {v, IntList(node.results[0]->type.sizes)})});
+}
+
+// ATen rolls by joining two halves.
+void roll(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const IntList& dims = args.integers("dims");
+  wrap_dims(g, dims, x.dim());
+  VESTA_USER_CHECK(dims.size() == args.integers("shifts").size() || (dims.empty() && args.integers("shifts").size() == 1),
+                   "roll needs a shift for each dimension");
+  TensorType out = x;
+  const bool moves = dims.size() == 1 && !is_empty(g, x.sizes);
+  out.strides = !moves ? preserved_strides(g, x) : format_strides(x.sizes, suggest_memory_format(g, x));
+  if (dims.empty()) out.strides = contiguous_strides(x.sizes);
+  if (dims.size() > 1) out.strides = format_strides(x.sizes, suggest_memory_format(g, x));
+  results = {out};
+}
+std::vector<Value*> roll_form(Builder& b, const Node& node) {
+  const NodeArgs args = node.named();
+  const IntList& dims = args.integers("dims");
+  if (dims.empty() || numel(node.input(0)->type).is_constant(0)) return {};
+  Value* v = node.input(0);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const Expr d = wrap_dim(dims[i], v->type.dim());
+    const Expr size = v->type.sizes[d.constant()];
+    const Expr start = mod(size - args.integers("shifts")[i], size);
+    if (start.is_constant(0)) continue;
+    Value* tail = b("aten::slice.Tensor", {v, d, start, size, Expr(1)});
+    Value* head = b("aten::slice.Tensor", {v, d, Expr(0), start, Expr(1)});
+    v = b("aten::cat", {ValueList{tail, head}, d});
+  }
+  if (v == node.input(0)) v = b("aten::clone", {v});
+  return finish(b, node, {v});
+}
+
+void flip(const NodeArgs& args, Guards& g, Results& results) {
+  wrap_dims(g, args.integers("dims"), args.tensor(0).dim());
+  results = {args.tensor(0)};
+  results[0].strides = preserved_strides(g, args.tensor(0));
+}
+
+constexpr OpRow kRows[] = {
+    {.name = "aten::cat", .family = Family::Indexed, .shape = cat},
+    {.name = "aten::stack", .family = Family::Composite, .shape = stack, .decompose = stack_form},
+    {.name = "aten::repeat", .family = Family::Composite, .shape = repeat, .decompose = repeat_form},
+    {.name = "aten::roll", .family = Family::Composite, .shape = roll, .decompose = roll_form},
+    {.name = "aten::flip", .family = Family::Indexed, .shape = flip},
+};
+
+}  // namespace
+
+std::span<const OpRow> joining_rows() { return kRows; }
+
+}  // namespace vesta::graph

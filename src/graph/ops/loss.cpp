@@ -1,0 +1,248 @@
+// Losses and their gradients.
+#include "base/check.h"
+#include "graph/ops/body.h"
+#include "graph/ops/decompose.h"
+#include "graph/ops/iterator_strides.h"
+#include "graph/ops/promotion.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+namespace {
+
+using Results = std::vector<TensorType>;
+enum Reduction { kNone = 0, kMean = 1, kSum = 2 };
+
+int64_t reduction_of(const NodeArgs& args) { return args.integer("reduction").constant(); }
+
+// ---- elementwise losses ----
+
+void pairwise(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& a = args.tensor(0);
+  const TensorType& c = args.tensor(1);
+  const DType t = ResultType().add(a).add(c).get();
+  VESTA_USER_CHECK(is_float(t) || is_complex(t), "the loss needs a floating point type");
+  TensorType out{.dtype = t, .sizes = broadcast(g, a.sizes, c.sizes), .strides = {}, .device = a.device};
+  if (reduction_of(args) != kNone) {
+    out.sizes.clear();
+  } else {
+    const TensorType* operands[] = {&a, &c};
+    out.strides = iterator_strides(g, out.sizes, operands);
+  }
+  results = {out};
+}
+
+std::vector<Value*> reduced(Builder& b, const Node& node, Value* each) {
+  const int64_t reduction = reduction_of(node.named());
+  if (reduction != kNone) {
+    const Expr count = numel(each->type);
+    each = b("aten::sum", {each}, {{"dtype", each->type.dtype}});
+    if (reduction == kMean) each = b("aten::div.Scalar", {each, count});
+  }
+  return finish(b, node, {each});
+}
+struct Pair {
+  Value* a;
+  Value* c;
+};
+bool plain(const Node& node) { return is_float(node.results[0]->type.dtype); }
+Pair operands(Builder& b, const Node& node) {
+  const DType t = opmath(node.results[0]->type.dtype);
+  return {cast(b, node.input(0), t), cast(b, node.input(1), t)};
+}
+std::vector<Value*> mse(Builder& b, const Node& node) {
+  if (!plain(node)) return {};
+  const Pair p = operands(b, node);
+  Value* d = b("aten::sub.Tensor", {p.a, p.c});
+  return reduced(b, node, b("aten::mul.Tensor", {d, d}));
+}
+std::vector<Value*> l1(Builder& b, const Node& node) {
+  if (!plain(node)) return {};
+  const Pair p = operands(b, node);
+  return reduced(b, node, b("aten::abs", {b("aten::sub.Tensor", {p.a, p.c})}));
+}
+std::vector<Value*> smooth_l1(Builder& b, const Node& node) {
+  if (!plain(node)) return {};
+  const double beta = node.named().number("beta");
+  const Pair p = operands(b, node);
+  Value* z = b("aten::abs", {b("aten::sub.Tensor", {p.a, p.c})});
+  if (beta == 0) return reduced(b, node, z);
+  Value* square = b("aten::div.Scalar", {b("aten::mul.Scalar", {b("aten::mul.Tensor", {z, z}), 0.5}), beta});
+  Value* linear = b("aten::sub.Scalar", {z, 0.5 * beta});
+  return reduced(b, node, b("aten::where.self", {b("aten::lt.Scalar", {z, beta}), square, linear}));
+}
+std::vector<Value*> huber(Builder& b, const Node& node) {
+  if (!plain(node)) return {};
+  const double delta = node.named().number("delta");
+  const Pair p = operands(b, node);
+  Value* z = b("aten::abs", {b("aten::sub.Tensor", {p.a, p.c})});
+  Value* square = b("aten::mul.Scalar", {b("aten::mul.Tensor", {z, z}), 0.5});
+  Value* linear = b("aten::mul.Scalar", {b("aten::sub.Scalar", {z, 0.5 * delta}), delta});
+  return reduced(b, node, b("aten::where.self", {b("aten::le.Scalar", {z, delta}), square, linear}));
+}
+
+// grad * 2 * (a - c) [/ n]
+void pairwise_backward(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType* operands[] = {&args.tensor(0), &args.tensor(1), &args.tensor(2)};
+  TensorType out = args.tensor(1);
+  Sizes sizes;
+  for (const TensorType* t : operands) sizes = broadcast(g, sizes, t->sizes);
+  const TensorType in = args.tensor(1);
+  out.sizes = sizes;
+  // ATen starts from zeros_like(input).
+  out.strides = sizes == in.sizes ? preserved_strides(g, in) : contiguous_strides(sizes);
+  results = {out};
+}
+std::vector<Value*> mse_backward(Builder& b, const Node& node) {
+  if (!plain(node)) return {};
+  const DType t = opmath(node.results[0]->type.dtype);
+  Value* x = cast(b, node.input(1), t);
+  Value* d = b("aten::sub.Tensor", {x, cast(b, node.input(2), t)});
+  d = b("aten::mul.Scalar", {d, 2.0});
+  if (reduction_of(node.named()) == kMean) d = b("aten::div.Scalar", {d, numel(x->type)});
+  return finish(b, node, {b("aten::mul.Tensor", {d, cast(b, node.input(0), t)})});
+}
+
+// ---- nll_loss and cross_entropy ----
+
+const TensorType* weight_of(const NodeArgs& args) { return args.has("weight") ? &args.tensor("weight") : nullptr; }
+
+void nll_forward(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const TensorType& target = args.tensor(1);
+  VESTA_USER_CHECK(x.dim() >= 1 && x.dim() <= 2 && target.dim() + 1 == x.dim() + (x.dim() == 1 && target.dim() == 1 ? 1 : 0),
+                   "nll_loss: the input has one or two dimensions, the target one less");
+  VESTA_USER_CHECK(is_float(x.dtype) && is_integral(target.dtype), "nll_loss needs floats and integer targets");
+  if (x.dim() == 2)
+    VESTA_USER_CHECK(x.sizes[0] == target.sizes[0] || g.equal(x.sizes[0], target.sizes[0]), "nll_loss: batch sizes differ");
+  const bool each = reduction_of(args) == kNone && x.dim() == 2;
+  results = {contiguous_like(x, each ? Sizes{x.sizes[0]} : Sizes{}), contiguous_like(x, {})};
+}
+void nll_backward(const NodeArgs& args, Guards&, Results& results) {
+  const TensorType& x = args.tensor("self");
+  results = {contiguous_like(x, x.sizes)};
+}
+
+// -x[target] with the rows of `ignore_index` left out, and the weight of each row.
+struct Picked {
+  Value* loss;    // 0 where ignored
+  Value* weight;  // 0 where ignored
+  Value* index;   // a valid class everywhere, with the class dimension
+  Value* kept;    // Bool, with the class dimension
+};
+Picked pick(Builder& b, const Node& node, Value* x, size_t dim) {
+  const NodeArgs args = node.named();
+  const Expr d = static_cast<int64_t>(dim);
+  Value* target = std::get<Value*>(args.get("target"));
+  if (target->type.dtype != DType::I64) target = cast(b, target, DType::I64);
+  Value* index = b("aten::unsqueeze", {target, d});
+  Value* kept = b("aten::ne.Scalar", {index, args.integer("ignore_index")});
+  Value* dropped = b("aten::logical_not", {kept});
+  index = b("aten::masked_fill.Scalar", {index, dropped, Expr(0)});
+  Value* weight = nullptr;
+  if (args.has("weight")) {
+    Value* w = cast(b, std::get<Value*>(args.get("weight")), x->type.dtype);
+    Sizes shape(x->type.dim(), Expr(1));
+    shape[dim] = w->type.sizes[0];
+    w = b("aten::expand", {reshaped(b, w, shape), IntList(x->type.sizes)});
+    weight = b("aten::masked_fill.Scalar", {b("aten::gather", {w, d, index}), dropped, Expr(0)});
+  } else {
+    weight = cast(b, kept, x->type.dtype);
+  }
+  Value* loss = b("aten::neg", {b("aten::gather", {x, d, index})});
+  loss = b("aten::masked_fill.Scalar", {args.has("weight") ? b("aten::mul.Tensor", {loss, weight}) : loss, dropped, Expr(0)});
+  return {loss, weight, index, kept};
+}
+
+Value* total(Builder& b, Value* v) { return b("aten::sum", {v}, {{"dtype", v->type.dtype}}); }
+
+std::vector<Value*> nll_form(Builder& b, const Node& node) {
+  Value* x = node.input(0);
+  if (x->type.dim() != 2 || node.input(1)->type.dim() != 1) return {};
+  x = opmath(b, x);
+  const Picked p = pick(b, node, x, 1);
+  const int64_t reduction = reduction_of(node.named());
+  Value* weight = total(b, p.weight);
+  if (reduction == kNone) {
+    Value* none = b("aten::full", {IntList{}, Expr(0)}, {{"dtype", x->type.dtype}, {"device", x->type.device}});
+    return finish(b, node, {b("aten::squeeze.dim", {p.loss, Expr(1)}), none});
+  }
+  Value* loss = total(b, p.loss);
+  if (reduction == kMean) loss = b("aten::div.Tensor", {loss, weight});
+  return finish(b, node, {loss, weight});
+}
+
+std::vector<Value*> nll_backward_form(Builder& b, const Node& node) {
+  Value* input = node.input(1);
+  if (input->type.dim() != 2 || node.input(2)->type.dim() != 1) return {};
+  const NodeArgs args = node.named();
+  const DType t = opmath(input->type.dtype);
+  Value* target = b("aten::unsqueeze", {cast(b, node.input(2), DType::I64), Expr(1)});
+  Value* classes = b("aten::arange.start_step", {Expr(0), input->type.sizes[1], Expr(1)},
+                     {{"dtype", DType::I64}, {"device", input->type.device}});
+  Value* kept = b("aten::ne.Scalar", {target, args.integer("ignore_index")});
+  Value* hit = b("aten::logical_and", {b("aten::eq.Tensor", {target, classes}), kept});
+  Value* grad = b("aten::neg", {cast(b, node.input(0), t)});
+  if (reduction_of(args) == kNone) grad = b("aten::unsqueeze", {grad, Expr(1)});
+  if (reduction_of(args) == kMean) grad = b("aten::div.Tensor", {grad, cast(b, std::get<Value*>(args.get("total_weight")), t)});
+  if (args.has("weight")) grad = b("aten::mul.Tensor", {grad, cast(b, std::get<Value*>(args.get("weight")), t)});
+  Value* out = b("aten::mul.Tensor", {grad, cast(b, hit, t)});
+  // A row that is not hit is 0 whatever the gradient is.
+  out = b("aten::masked_fill.Scalar", {out, b("aten::logical_not", {hit}), Expr(0)});
+  return finish(b, node, {out});
+}
+
+bool has_class_indices(const TensorType& x, const TensorType& target) {
+  return is_integral(target.dtype) && !(x.sizes == target.sizes && is_float(target.dtype));
+}
+void cross_entropy(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const TensorType& target = args.tensor(1);
+  VESTA_USER_CHECK(is_float(x.dtype) && x.dim() >= 1, "cross_entropy needs floats with a class dimension");
+  const size_t d = x.dim() == 1 ? 0 : 1;
+  Sizes rest = x.sizes;
+  rest.erase(rest.begin() + static_cast<int64_t>(d));
+  const Sizes wanted = has_class_indices(x, target) ? rest : x.sizes;
+  VESTA_USER_CHECK(target.dim() == wanted.size(), "cross_entropy: the target has the wrong number of dimensions");
+  for (size_t i = 0; i < wanted.size(); ++i)
+    VESTA_USER_CHECK(target.sizes[i] == wanted[i] || g.equal(target.sizes[i], wanted[i]),
+                     "cross_entropy: the target has the wrong size");
+  if (const TensorType* w = weight_of(args))
+    VESTA_USER_CHECK(w->dim() == 1 && g.equal(w->sizes[0], x.sizes[d]), "cross_entropy needs a weight for each class");
+  results = {contiguous_like(x, reduction_of(args) == kNone ? rest : Sizes{})};
+}
+std::vector<Value*> cross_entropy_form(Builder& b, const Node& node) {
+  const NodeArgs args = node.named();
+  Value* input = node.input(0);
+  if (!has_class_indices(input->type, node.input(1)->type) || args.number("label_smoothing") != 0) return {};
+  if (numel(input->type).is_constant(0)) return {};
+  const size_t dim = input->type.dim() == 1 ? 0 : 1;
+  Value* x = opmath(b, input);
+  Value* log_p = b("aten::_log_softmax", {x, Expr(static_cast<int64_t>(dim)), false});
+  const Picked p = pick(b, node, log_p, dim);
+  const int64_t reduction = reduction_of(args);
+  if (reduction == kNone) return finish(b, node, {b("aten::squeeze.dim", {p.loss, Expr(static_cast<int64_t>(dim))})});
+  Value* loss = total(b, p.loss);
+  if (reduction == kMean) loss = b("aten::div.Tensor", {loss, total(b, p.weight)});
+  return finish(b, node, {loss});
+}
+
+constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32_t flags = 0) {
+  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .flags = flags};
+}
+
+constexpr OpRow kRows[] = {
+    composite("aten::mse_loss", pairwise, mse),
+    composite("aten::l1_loss", pairwise, l1, kKeepComposite),
+    composite("aten::smooth_l1_loss", pairwise, smooth_l1),
+    composite("aten::huber_loss", pairwise, huber),
+    composite("aten::mse_loss_backward", pairwise_backward, mse_backward),
+    composite("aten::nll_loss_forward", nll_forward, nll_form),
+    composite("aten::nll_loss_backward", nll_backward, nll_backward_form),
+    composite("aten::cross_entropy_loss", cross_entropy, cross_entropy_form, kKeepComposite),
+};
+
+}  // namespace
+
+std::span<const OpRow> loss_rows() { return kRows; }
+
+}  // namespace vesta::graph

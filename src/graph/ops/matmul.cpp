@@ -1,0 +1,125 @@
+// Matrix products: calls into ATen (or, by a pass, oneDNN). Results are contiguous.
+#include "base/check.h"
+#include "graph/ops/broadcast.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+namespace {
+
+using Results = std::vector<TensorType>;
+
+void agree(Guards& g, Expr a, Expr c, const char* op) {
+  VESTA_USER_CHECK(a == c || g.equal(a, c), "{}: inner sizes {} and {} differ", op, to_string(a), to_string(c));
+}
+void same_type(const TensorType& a, const TensorType& c, const char* op) {
+  VESTA_USER_CHECK(a.dtype == c.dtype, "{}: operands of types {} and {}", op, name(a.dtype), name(c.dtype));
+}
+void dims(const TensorType& a, size_t n, const char* op) {
+  VESTA_USER_CHECK(a.dim() == n, "{}: an operand of {} dimensions where {} are needed", op, a.dim(), n);
+}
+void product(const TensorType& a, const TensorType& c, size_t n, Guards& g, const char* op, Results& results) {
+  dims(a, n, op);
+  dims(c, n, op);
+  same_type(a, c, op);
+  agree(g, a.sizes[n - 1], c.sizes[n - 2], op);
+  if (n == 3) agree(g, a.sizes[0], c.sizes[0], op);
+  Sizes sizes = a.sizes;
+  sizes[n - 1] = c.sizes[n - 1];
+  results = {contiguous_like(a, sizes)};
+}
+void added(const TensorType& self, Guards& g, const char* op, Results& results) {
+  VESTA_USER_CHECK(self.dtype == results[0].dtype, "{}: operands of different types", op);
+  const Sizes joined = broadcast(g, self.sizes, results[0].sizes);
+  VESTA_USER_CHECK(joined.size() == results[0].dim() && joined == results[0].sizes, "{}: the addend does not fit", op);
+}
+
+void mm(const NodeArgs& args, Guards& g, Results& results) { product(args.tensor(0), args.tensor(1), 2, g, "mm", results); }
+void bmm(const NodeArgs& args, Guards& g, Results& results) { product(args.tensor(0), args.tensor(1), 3, g, "bmm", results); }
+void addmm(const NodeArgs& args, Guards& g, Results& results) {
+  product(args.tensor(1), args.tensor(2), 2, g, "addmm", results);
+  added(args.tensor(0), g, "addmm", results);
+}
+void baddbmm(const NodeArgs& args, Guards& g, Results& results) {
+  product(args.tensor(1), args.tensor(2), 3, g, "baddbmm", results);
+  added(args.tensor(0), g, "baddbmm", results);
+}
+void addbmm(const NodeArgs& args, Guards& g, Results& results) {
+  product(args.tensor(1), args.tensor(2), 3, g, "addbmm", results);
+  results = {contiguous_like(results[0], {results[0].sizes[1], results[0].sizes[2]})};
+  added(args.tensor(0), g, "addbmm", results);
+}
+void mv(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& a = args.tensor(0);
+  const TensorType& v = args.tensor(1);
+  dims(a, 2, "mv");
+  dims(v, 1, "mv");
+  same_type(a, v, "mv");
+  agree(g, a.sizes[1], v.sizes[0], "mv");
+  results = {contiguous_like(a, {a.sizes[0]})};
+}
+void addmv(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& a = args.tensor(1);
+  const TensorType& v = args.tensor(2);
+  dims(a, 2, "addmv");
+  dims(v, 1, "addmv");
+  same_type(a, v, "addmv");
+  agree(g, a.sizes[1], v.sizes[0], "addmv");
+  results = {contiguous_like(a, {a.sizes[0]})};
+  added(args.tensor(0), g, "addmv", results);
+}
+void dot(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& a = args.tensor(0);
+  dims(a, 1, "dot");
+  dims(args.tensor(1), 1, "dot");
+  same_type(a, args.tensor(1), "dot");
+  agree(g, a.sizes[0], args.tensor(1).sizes[0], "dot");
+  results = {contiguous_like(a, {})};
+}
+void addr(const NodeArgs& args, Guards& g, Results& results) {
+  dims(args.tensor(1), 1, "addr");
+  dims(args.tensor(2), 1, "addr");
+  same_type(args.tensor(1), args.tensor(2), "addr");
+  results = {contiguous_like(args.tensor(0), {args.tensor(1).sizes[0], args.tensor(2).sizes[0]})};
+  added(args.tensor(0), g, "addr", results);
+}
+
+void linear(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const TensorType& w = args.tensor(1);
+  VESTA_USER_CHECK(x.dim() >= 1 && (w.dim() == 1 || w.dim() == 2), "linear: the operands have too few dimensions");
+  same_type(x, w, "linear");
+  agree(g, x.sizes.back(), w.sizes.back(), "linear");
+  Sizes sizes = x.sizes;
+  sizes.pop_back();
+  if (w.dim() == 2) sizes.push_back(w.sizes[0]);
+  results = {contiguous_like(x, sizes)};
+  if (args.has("bias")) {
+    same_type(x, args.tensor("bias"), "linear");
+    const Sizes joined = broadcast(g, args.tensor("bias").sizes, sizes);
+    VESTA_USER_CHECK(joined == sizes, "linear: the bias does not fit");
+  }
+}
+
+constexpr OpRow product_row(const char* name, ShapeRule shape, uint32_t flags = kExpensive) {
+  return {.name = name, .shape = shape, .flags = flags};
+}
+
+constexpr OpRow kRows[] = {
+    product_row("aten::mm", mm),
+    product_row("aten::bmm", bmm),
+    product_row("aten::addmm", addmm),
+    product_row("aten::baddbmm", baddbmm),
+    product_row("aten::addbmm", addbmm),
+    product_row("aten::mv", mv),
+    product_row("aten::addmv", addmv),
+    product_row("aten::dot", dot),
+    product_row("aten::vdot", dot),
+    product_row("aten::addr", addr),
+    product_row("aten::linear", linear, kExpensive | kKeepComposite),
+};
+
+}  // namespace
+
+std::span<const OpRow> matmul_rows() { return kRows; }
+
+}  // namespace vesta::graph

@@ -1,0 +1,287 @@
+// layer_norm, rms_norm, group_norm and batch_norm. Statistics are taken in the opmath type, in two passes.
+#include <limits>
+
+#include "base/check.h"
+#include "graph/ops/decompose.h"
+#include "graph/ops/iterator_strides.h"
+#include "graph/ops/norm_forms.h"
+#include "graph/ops/promotion.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+namespace {
+
+using Results = std::vector<TensorType>;
+
+const TensorType* maybe(const NodeArgs& args, std::string_view name) {
+  return args.has(name) ? &args.tensor(name) : nullptr;
+}
+Value* maybe_value(const Node& node, std::string_view name) {
+  const NodeArgs args = node.named();
+  return args.has(name) ? std::get<Value*>(args.get(name)) : nullptr;
+}
+
+// Statistics have the type of the parameters where half inputs come with fp32 parameters.
+DType statistics_type(const NodeArgs& args, DType input) {
+  for (const char* name : {"weight", "bias"})
+    if (const TensorType* p = maybe(args, name)) return p->dtype == input ? input : p->dtype;
+  return input;
+}
+
+size_t check_normalized(const NodeArgs& args, Guards& g) {
+  const TensorType& x = args.tensor(0);
+  const IntList& shape = args.integers("normalized_shape");
+  VESTA_USER_CHECK(!shape.empty() && shape.size() <= x.dim(), "normalized_shape does not fit the input");
+  const size_t axis = x.dim() - shape.size();
+  for (size_t i = 0; i < shape.size(); ++i)
+    VESTA_USER_CHECK(shape[i] == x.sizes[axis + i] || g.equal(shape[i], x.sizes[axis + i]),
+                     "normalized_shape does not fit the input");
+  for (const char* name : {"weight", "bias"}) {
+    if (args.schema().index_of(name) < 0) continue;
+    const TensorType* p = maybe(args, name);
+    if (!p) continue;
+    VESTA_USER_CHECK(p->dim() == shape.size(), "{} does not have the normalized shape", name);
+    for (size_t i = 0; i < shape.size(); ++i)
+      VESTA_USER_CHECK(p->sizes[i] == shape[i] || g.equal(p->sizes[i], shape[i]),
+                       "{} does not have the normalized shape", name);
+  }
+  return axis;
+}
+
+void native_layer_norm(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  VESTA_USER_CHECK(is_float(x.dtype), "layer_norm needs a floating point type");
+  const size_t axis = check_normalized(args, g);
+  Sizes outer = x.sizes;
+  for (size_t i = axis; i < outer.size(); ++i) outer[i] = 1;
+  const DType t = statistics_type(args, x.dtype);
+  results = {contiguous_like(x, x.sizes), contiguous_like(x, outer, t), contiguous_like(x, outer, t)};
+}
+void layer_norm(const NodeArgs& args, Guards& g, Results& results) {
+  native_layer_norm(args, g, results);
+  results.resize(1);
+}
+void rms_norm(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  VESTA_USER_CHECK(is_float(x.dtype), "rms_norm needs a floating point type");
+  const size_t axis = check_normalized(args, g);
+  Sizes outer = x.sizes;
+  for (size_t i = axis; i < outer.size(); ++i) outer[i] = 1;
+  const TensorType scale = contiguous_like(x, outer);
+  TensorType out = x;
+  out.strides = preserved_strides(g, x);
+  std::vector<const TensorType*> operands = {&out, &scale};
+  out.strides = iterator_strides(g, x.sizes, operands);
+  if (const TensorType* w = maybe(args, "weight")) {
+    const TensorType before = out;
+    operands = {&before, w};
+    out.strides = iterator_strides(g, x.sizes, operands);
+    if (w->dtype != x.dtype) out.dtype = x.dtype;
+  }
+  results = {out};
+}
+
+IntList trailing(size_t from, size_t to) {
+  IntList dims;
+  for (size_t i = from; i < to; ++i) dims.push_back(static_cast<int64_t>(i));
+  return dims;
+}
+
+std::vector<Value*> layer_norm_form(Builder& b, const Node& node) {
+  if (numel(node.input(0)->type).is_constant(0)) return {};
+  const NodeArgs args = node.named();
+  Value* x = opmath(b, node.input(0));
+  const size_t n = x->type.dim();
+  const IntList dims = trailing(n - args.integers("normalized_shape").size(), n);
+  const Standardized s = standardize(b, x, dims, args.number("eps"));
+  Value* out = scale_and_shift(b, s.normal, maybe_value(node, "weight"), maybe_value(node, "bias"));
+  if (node.results.size() == 1) return finish(b, node, {out});
+  return finish(b, node, {out, s.mean, s.rstd});
+}
+
+std::vector<Value*> rms_norm_form(Builder& b, const Node& node) {
+  if (numel(node.input(0)->type).is_constant(0)) return {};
+  const NodeArgs args = node.named();
+  const DType t = node.input(0)->type.dtype;
+  Value* x = opmath(b, node.input(0));
+  const size_t n = x->type.dim();
+  const IntList dims = trailing(n - args.integers("normalized_shape").size(), n);
+  const double eps = args.has("eps") ? args.number("eps")
+                     : t == DType::F64 ? std::numeric_limits<double>::epsilon()
+                                       : static_cast<double>(std::numeric_limits<float>::epsilon());
+  Value* square = mean_keeping(b, b("aten::mul.Tensor", {x, x}), dims);
+  Value* scale = b("aten::rsqrt", {b("aten::add.Scalar", {square, eps})});
+  Value* out = b("aten::mul.Tensor", {x, scale});
+  return finish(b, node, {scale_and_shift(b, out, maybe_value(node, "weight"), nullptr)});
+}
+
+// ---- group_norm ----
+
+void native_group_norm(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  VESTA_USER_CHECK(is_float(x.dtype), "group_norm needs a floating point type");
+  const DType t = statistics_type(args, x.dtype);
+  const Sizes stats = {args.integer("N"), args.integer("group")};
+  results = {in_format(x, x.sizes, suggest_memory_format(g, x)), contiguous_like(x, stats, t),
+             contiguous_like(x, stats, t)};
+}
+void group_norm(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  VESTA_USER_CHECK(is_float(x.dtype) && x.dim() >= 2, "group_norm needs floats of at least two dimensions");
+  const Expr groups = args.integer("num_groups");
+  VESTA_USER_CHECK(!groups.is_constant(0) && g.equal(mod(x.sizes[1], groups), 0),
+                   "the channels do not divide into the groups");
+  for (const char* name : {"weight", "bias"})
+    if (const TensorType* p = maybe(args, name))
+      VESTA_USER_CHECK(p->dim() == 1 && g.equal(p->sizes[0], x.sizes[1]), "{} needs one element a channel", name);
+  results = {in_format(x, x.sizes, suggest_memory_format(g, x))};
+}
+std::vector<Value*> group_norm_form(Builder& b, const Node& node) {
+  Value* input = node.input(0);
+  if (numel(input->type).is_constant(0)) return {};
+  const NodeArgs args = node.named();
+  const Expr groups = args.integer(node.results.size() == 1 ? "num_groups" : "group");
+  Value* x = opmath(b, input);
+  // N, groups, channels of a group, the rest
+  Sizes split = {x->type.sizes[0], groups, floordiv(x->type.sizes[1], groups)};
+  split.insert(split.end(), x->type.sizes.begin() + 2, x->type.sizes.end());
+  Value* parted = reshaped(b, x, split);
+  const Standardized s = standardize(b, parted, trailing(2, split.size()), args.number("eps"));
+  const auto channels = [&](Value* p) -> Value* {
+    if (!p) return nullptr;
+    Sizes shape(split.size(), Expr(1));
+    shape[1] = split[1];
+    shape[2] = split[2];
+    return reshaped(b, p, shape);
+  };
+  Value* out = scale_and_shift(b, s.normal, channels(maybe_value(node, "weight")), channels(maybe_value(node, "bias")));
+  out = reshaped(b, out, x->type.sizes);
+  if (node.results.size() == 1) return finish(b, node, {out});
+  const Sizes stats = {split[0], split[1]};
+  return finish(b, node, {out, reshaped(b, s.mean, stats), reshaped(b, s.rstd, stats)});
+}
+
+// ---- batch_norm ----
+
+bool trains(const NodeArgs& args) { return args.schema().index_of("training") >= 0 && args.boolean("training"); }
+
+void batch_norm(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  VESTA_USER_CHECK(is_float(x.dtype) && x.dim() >= 2, "batch_norm needs floats of at least two dimensions");
+  const Expr channels = x.sizes[1];
+  for (const char* name : {"weight", "bias", "running_mean", "running_var"}) {
+    if (args.schema().index_of(name) < 0) continue;
+    if (const TensorType* p = maybe(args, name))
+      VESTA_USER_CHECK(p->dim() == 1 && (p->sizes[0] == channels || g.equal(p->sizes[0], channels)),
+                       "{} needs one element a channel", name);
+  }
+  DType t = statistics_type(args, x.dtype);
+  if (const TensorType* p = args.schema().index_of("running_mean") >= 0 ? maybe(args, "running_mean") : nullptr)
+    if (p->dtype != x.dtype) t = p->dtype;
+  const Sizes stats = {trains(args) ? channels : Expr(0)};
+  results = {in_format(x, x.sizes, suggest_memory_format(g, x)), contiguous_like(x, stats, t),
+             contiguous_like(x, stats, t)};
+}
+void batch_norm_functional(const NodeArgs& args, Guards& g, Results& results) {
+  batch_norm(args, g, results);
+  results.push_back(contiguous_like(args.tensor("running_mean"), args.tensor("running_mean").sizes));
+  results.push_back(contiguous_like(args.tensor("running_var"), args.tensor("running_var").sizes));
+}
+
+Value* per_channel(Builder& b, Value* v, size_t ndim) {
+  if (!v) return nullptr;
+  Sizes shape(ndim, Expr(1));
+  shape[1] = v->type.sizes[0];
+  return reshaped(b, v, shape);
+}
+
+// x * (weight * rstd) + (bias - mean * weight * rstd), as ATen's inference kernel computes it.
+std::vector<Value*> batch_norm_inference(Builder& b, const Node& node) {
+  Value* input = node.input(0);
+  Value* mean = maybe_value(node, "running_mean");
+  Value* var = maybe_value(node, "running_var");
+  if (!mean || !var) return {};
+  const DType t = opmath(input->type.dtype);
+  Value* rstd = b("aten::rsqrt", {b("aten::add.Scalar", {cast(b, var, t), node.named().number("eps")})});
+  Value* w = maybe_value(node, "weight");
+  Value* scale = w ? b("aten::mul.Tensor", {rstd, cast(b, w, t)}) : rstd;
+  Value* offset = b("aten::mul.Tensor", {cast(b, mean, t), scale});
+  Value* bias = maybe_value(node, "bias");
+  Value* shift = bias ? b("aten::sub.Tensor", {cast(b, bias, t), offset}) : b("aten::neg", {offset});
+  const size_t n = input->type.dim();
+  Value* out = b("aten::mul.Tensor", {cast(b, input, t), per_channel(b, scale, n)});
+  out = b("aten::add.Tensor", {out, per_channel(b, shift, n)});
+  std::vector<Value*> values = {out};
+  for (size_t i = 1; i < node.results.size(); ++i) {
+    const TensorType& r = node.results[i]->type;
+    if (i < 3) {
+      values.push_back(b("aten::full", {IntList(r.sizes), Expr(0)}, {{"dtype", r.dtype}, {"device", r.device}}));
+    } else {
+      values.push_back(i == 3 ? mean : var);
+    }
+  }
+  return finish(b, node, values);
+}
+
+std::vector<Value*> batch_norm_form(Builder& b, const Node& node) {
+  Value* input = node.input(0);
+  const NodeArgs args = node.named();
+  if (numel(input->type).is_constant(0)) return {};
+  if (!trains(args)) return batch_norm_inference(b, node);
+  // The forms that write the running statistics in place stay calls; the functional one returns them.
+  const bool functional = node.results.size() == 5;
+  if (!functional && (maybe_value(node, "running_mean") || maybe_value(node, "running_var"))) return {};
+  Value* x = opmath(b, input);
+  const size_t n = x->type.dim();
+  IntList dims = trailing(2, n);
+  dims.insert(dims.begin(), 0);
+  const Standardized s = standardize(b, x, dims, args.number("eps"));
+  Value* out = scale_and_shift(b, s.normal, per_channel(b, maybe_value(node, "weight"), n),
+                               per_channel(b, maybe_value(node, "bias"), n));
+  const Sizes channels = {x->type.sizes[1]};
+  Value* mean = reshaped(b, s.mean, channels);
+  Value* rstd = reshaped(b, s.rstd, channels);
+  if (!functional) return finish(b, node, {out, mean, rstd});
+  const double momentum = args.number("momentum");
+  const auto moved = [&](std::string_view name, Value* now) {
+    Value* old = maybe_value(node, name);
+    Value* kept = b("aten::mul.Scalar", {opmath(b, old), 1 - momentum});
+    return b("aten::add.Tensor", {kept, now}, {{"alpha", momentum}});
+  };
+  Expr count = 1;
+  for (Expr d : dims) count = count * x->type.sizes[d.constant()];
+  Value* variance = b("aten::mul.Scalar", {reshaped(b, s.variance, channels), count});
+  variance = b("aten::div.Scalar", {variance, count - 1});
+  return finish(b, node, {out, mean, rstd, moved("running_mean", mean), moved("running_var", variance)});
+}
+
+constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32_t flags = 0) {
+  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .flags = flags};
+}
+
+void weight_norm(const NodeArgs& args, Guards&, Results& results) {
+  results = {contiguous_like(args.tensor(0), args.tensor(0).sizes), contiguous_like(args.tensor(1), args.tensor(1).sizes)};
+}
+
+constexpr OpRow kRows[] = {
+    composite("aten::native_layer_norm", native_layer_norm, layer_norm_form),
+    composite("aten::layer_norm", layer_norm, layer_norm_form, kKeepComposite),
+    composite("aten::rms_norm", rms_norm, rms_norm_form, kKeepComposite),
+    composite("aten::native_group_norm", native_group_norm, group_norm_form),
+    composite("aten::group_norm", group_norm, group_norm_form, kKeepComposite),
+    composite("aten::native_batch_norm", batch_norm, batch_norm_form),
+    composite("aten::_native_batch_norm_legit", batch_norm, batch_norm_form),
+    composite("aten::_native_batch_norm_legit.no_stats", batch_norm, batch_norm_form),
+    composite("aten::_native_batch_norm_legit_no_training", batch_norm, batch_norm_form),
+    composite("aten::_native_batch_norm_legit_functional", batch_norm_functional, batch_norm_form),
+    composite("aten::native_layer_norm_backward", native_layer_norm_backward, layer_norm_backward_form),
+    composite("aten::native_group_norm_backward", native_group_norm_backward, nullptr),
+    composite("aten::native_batch_norm_backward", native_batch_norm_backward, batch_norm_backward_form),
+    {.name = "aten::_weight_norm_interface", .shape = weight_norm},
+};
+
+}  // namespace
+
+std::span<const OpRow> normalization_rows() { return kRows; }
+
+}  // namespace vesta::graph

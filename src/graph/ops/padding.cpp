@@ -1,0 +1,71 @@
+// Padding: by a constant, by reflection, by the edge, around the torus.
+#include <algorithm>
+
+#include "base/check.h"
+#include "graph/ops/iterator_strides.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+namespace {
+
+using Results = std::vector<TensorType>;
+
+Sizes padded(Guards& g, const TensorType& x, const IntList& pad) {
+  VESTA_USER_CHECK(pad.size() % 2 == 0 && pad.size() / 2 <= x.dim(), "pad has the wrong length");
+  Sizes sizes = x.sizes;
+  for (size_t i = 0; i < pad.size() / 2; ++i) {
+    Expr& s = sizes[x.dim() - 1 - i];
+    s = s + pad[2 * i] + pad[2 * i + 1];
+    VESTA_USER_CHECK(!g.less(s, 0), "pad makes a negative size");
+  }
+  return sizes;
+}
+
+void constant(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const IntList& pad = args.integers("pad");
+  const bool grows = std::any_of(pad.begin(), pad.end(), [&](Expr p) { return g.less(0, p); });
+  TensorType out = x;
+  out.sizes = padded(g, x, pad);
+  if (grows) {
+    out.strides = format_strides(out.sizes, suggest_memory_format(g, x));
+  } else {
+    out.strides = preserved_strides(g, out);  // a clone of the narrowed tensor
+  }
+  results = {out};
+}
+
+template <size_t Dims>
+void edge(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const IntList& pad = args.integers("padding");
+  VESTA_USER_CHECK(pad.size() == 2 * Dims && (x.dim() == Dims + 1 || x.dim() == Dims + 2), "pad has the wrong length");
+  const MemoryFormat format = Dims == 1 ? MemoryFormat::Contiguous : suggest_memory_format(g, x);
+  results = {in_format(x, padded(g, x, pad), format)};
+}
+template <size_t Dims>
+void reflection(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const IntList& pad = args.integers("padding");
+  edge<Dims>(args, g, results);
+  for (size_t i = 0; i < pad.size(); ++i)
+    VESTA_USER_CHECK(g.less(pad[i], x.sizes[x.dim() - 1 - i / 2]), "reflection needs padding smaller than the size");
+}
+
+constexpr OpRow pad(const char* name, ShapeRule shape) { return {.name = name, .family = Family::Indexed, .shape = shape}; }
+
+constexpr OpRow kRows[] = {
+    pad("aten::constant_pad_nd", constant),
+    pad("aten::reflection_pad1d", reflection<1>),
+    pad("aten::reflection_pad2d", reflection<2>),
+    pad("aten::reflection_pad3d", reflection<3>),
+    pad("aten::replication_pad1d", edge<1>),
+    pad("aten::replication_pad2d", edge<2>),
+    pad("aten::replication_pad3d", edge<3>),
+};
+
+}  // namespace
+
+std::span<const OpRow> padding_rows() { return kRows; }
+
+}  // namespace vesta::graph

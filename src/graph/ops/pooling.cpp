@@ -1,0 +1,85 @@
+// Pooling. 4-d inputs keep their memory format.
+#include "base/check.h"
+#include "graph/ops/broadcast.h"
+#include "graph/ops/rows.h"
+#include "graph/ops/window.h"
+
+namespace vesta::graph {
+namespace {
+
+using Results = std::vector<TensorType>;
+
+TensorType pooled(Guards& g, const TensorType& x, size_t n, const IntList& counts) {
+  VESTA_USER_CHECK(x.dim() == n + 1 || x.dim() == n + 2, "pooling: wrong number of dimensions");
+  VESTA_USER_CHECK(x.dtype != DType::Bool && !is_complex(x.dtype), "pooling is not implemented for {}", name(x.dtype));
+  Sizes sizes(x.sizes.begin(), x.sizes.end() - static_cast<int64_t>(n));
+  sizes.insert(sizes.end(), counts.begin(), counts.end());
+  const MemoryFormat format = n == 1 || x.dim() != n + 2 ? MemoryFormat::Contiguous : suggest_memory_format(g, x);
+  return in_format(x, sizes, format);
+}
+
+template <size_t N>
+IntList windows(const NodeArgs& args, Guards& g) {
+  const TensorType& x = args.tensor(0);
+  VESTA_USER_CHECK(x.dim() >= N + 1, "pooling: too few dimensions");
+  const IntList kernel = spatial(args, "kernel_size", N), stride = spatial(args, "stride", N, kernel),
+                padding = spatial(args, "padding", N);
+  const IntList dilation =
+      args.schema().index_of("dilation") >= 0 ? spatial(args, "dilation", N) : IntList(N, Expr(1));
+  IntList counts;
+  for (size_t i = 0; i < N; ++i) {
+    VESTA_USER_CHECK(!g.less(kernel[i], padding[i] * 2), "pooling: the padding is more than half the window");
+    counts.push_back(window_count(g, x.sizes[x.dim() - N + i], kernel[i], stride[i], padding[i], dilation[i],
+                                  args.boolean("ceil_mode")));
+  }
+  return counts;
+}
+
+template <size_t N>
+void average(const NodeArgs& args, Guards& g, Results& results) {
+  results = {pooled(g, args.tensor(0), N, windows<N>(args, g))};
+}
+template <size_t N>
+void maximum(const NodeArgs& args, Guards& g, Results& results) {
+  average<N>(args, g, results);
+  results.push_back(results[0]);
+  results[1].dtype = DType::I64;
+}
+template <size_t N>
+void adaptive(const NodeArgs& args, Guards& g, Results& results) {
+  results = {pooled(g, args.tensor(0), N, spatial(args, "output_size", N))};
+}
+template <size_t N>
+void adaptive_maximum(const NodeArgs& args, Guards& g, Results& results) {
+  adaptive<N>(args, g, results);
+  results.push_back(results[0]);
+  results[1].dtype = DType::I64;
+}
+// Gradients have the input's shape.
+void gradient(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor("self");
+  const MemoryFormat format = x.dim() == 4 ? suggest_memory_format(g, x) : MemoryFormat::Contiguous;
+  results = {in_format(x, x.sizes, format)};
+}
+
+constexpr OpRow pool(const char* name, ShapeRule shape) { return {.name = name, .family = Family::Indexed, .shape = shape}; }
+
+constexpr OpRow kRows[] = {
+    pool("aten::avg_pool2d", average<2>),
+    pool("aten::avg_pool3d", average<3>),
+    pool("aten::max_pool2d_with_indices", maximum<2>),
+    pool("aten::max_pool3d_with_indices", maximum<3>),
+    pool("aten::_adaptive_avg_pool2d", adaptive<2>),
+    pool("aten::_adaptive_avg_pool3d", adaptive<3>),
+    pool("aten::adaptive_max_pool2d", adaptive_maximum<2>),
+    {.name = "aten::avg_pool2d_backward", .shape = gradient},
+    {.name = "aten::max_pool2d_with_indices_backward", .shape = gradient},
+    {.name = "aten::_adaptive_avg_pool2d_backward", .shape = gradient},
+    {.name = "aten::adaptive_max_pool2d_backward", .shape = gradient},
+};
+
+}  // namespace
+
+std::span<const OpRow> pooling_rows() { return kRows; }
+
+}  // namespace vesta::graph

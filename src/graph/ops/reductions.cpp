@@ -1,0 +1,127 @@
+// Reductions by one operation: sum, prod, max, min, any, all, argmax, argmin. Results are contiguous.
+// `sum` of the node's `dtype` (or of integers: int64) accumulates in that type.
+#include "base/check.h"
+#include "graph/ops/decompose.h"
+#include "graph/ops/promotion.h"
+#include "graph/ops/reduced_dims.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+namespace {
+
+using Results = std::vector<TensorType>;
+
+DType sum_type(const NodeArgs& args) {
+  const DType t = args.tensor(0).dtype;
+  return args.dtype("dtype", is_integral(t) || t == DType::Bool ? DType::I64 : t);
+}
+
+void give(const NodeArgs& args, Guards& g, DType t, Results& results) {
+  const TensorType& x = args.tensor(0);
+  results.assign(1, contiguous_like(x, reduced_sizes(x, checked_reduced_dims(args, g), keeps_dims(args)), t));
+}
+// max, argmax and their like have no identity: an empty dimension is the caller's mistake.
+void require_elements(const NodeArgs& args, Guards& g) {
+  const TensorType& x = args.tensor(0);
+  VESTA_USER_CHECK(!is_complex(x.dtype), "an ordering of complex numbers");
+  if (x.dim() == 0) return;
+  const std::vector<bool> gone = checked_reduced_dims(args, g);
+  for (size_t i = 0; i < x.dim(); ++i)
+    VESTA_USER_CHECK(!gone[i] || !x.sizes[i].is_constant(0), "a reduction without identity over an empty dimension");
+}
+
+void sum(const NodeArgs& args, Guards& g, Results& results) { give(args, g, sum_type(args), results); }
+void truth(const NodeArgs& args, Guards& g, Results& results) {
+  give(args, g, args.tensor(0).dtype == DType::U8 ? DType::U8 : DType::Bool, results);
+}
+void extreme(const NodeArgs& args, Guards& g, Results& results) {
+  require_elements(args, g);
+  give(args, g, args.tensor(0).dtype, results);
+}
+void position(const NodeArgs& args, Guards& g, Results& results) {
+  require_elements(args, g);
+  VESTA_USER_CHECK(args.tensor(0).dtype != DType::Bool, "argmax of Bool");
+  give(args, g, DType::I64, results);
+}
+void extreme_and_position(const NodeArgs& args, Guards& g, Results& results) {
+  extreme(args, g, results);
+  results.push_back(results[0]);
+  results[1].dtype = DType::I64;
+}
+void aminmax(const NodeArgs& args, Guards& g, Results& results) {
+  extreme(args, g, results);
+  results.push_back(results[0]);
+}
+void mean(const NodeArgs& args, Guards& g, Results& results) {
+  const DType t = args.dtype("dtype", args.tensor(0).dtype);
+  VESTA_USER_CHECK(is_float(t) || is_complex(t), "mean needs a floating point type");
+  give(args, g, t, results);
+}
+
+// A type that the loops reduce: complex sums stay calls.
+bool plain(const Node& node) { return !is_complex(node.input(0)->type.dtype) && !is_complex(node.results[0]->type.dtype); }
+
+std::vector<Value*> mean_form(Builder& b, const Node& node) {
+  if (!plain(node)) return {};
+  const NodeArgs args = node.named();
+  const std::vector<bool> gone = reduced_dims(args);
+  const DType t = opmath(node.results[0]->type.dtype);
+  Value* x = cast(b, node.input(0), t);
+  Value* total = b("aten::sum.dim_IntList", {x, dim_list(gone), keeps_dims(args)}, {{"dtype", t}});
+  return finish(b, node, {b("aten::div.Scalar", {total, reduced_count(x->type, gone)})});
+}
+
+// Values and positions of one dimension.
+std::vector<Value*> extreme_pair(Builder& b, const Node& node, const char* value, const char* place) {
+  if (node.input(0)->type.dtype == DType::Bool) return {};
+  const NodeArgs args = node.named();
+  const Arg& keep = args.get("keepdim");
+  Value* x = node.input(0);
+  return finish(b, node, {b(value, {x, IntList{args.integer("dim")}, keep}), b(place, {x, args.get("dim"), keep})});
+}
+std::vector<Value*> max_dim(Builder& b, const Node& node) { return extreme_pair(b, node, "aten::amax", "aten::argmax"); }
+std::vector<Value*> min_dim(Builder& b, const Node& node) { return extreme_pair(b, node, "aten::amin", "aten::argmin"); }
+
+std::vector<Value*> aminmax_form(Builder& b, const Node& node) {
+  const NodeArgs args = node.named();
+  const IntList dims = dim_list(reduced_dims(args));
+  Value* x = node.input(0);
+  return finish(b, node, {b("aten::amin", {x, dims, keeps_dims(args)}), b("aten::amax", {x, dims, keeps_dims(args)})});
+}
+
+constexpr OpRow reduce(const char* name, ReduceOp op, ShapeRule shape) {
+  return {.name = name, .family = Family::Reduction, .shape = shape, .reduce = op};
+}
+constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f) {
+  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f};
+}
+
+constexpr OpRow kRows[] = {
+    reduce("aten::sum", ReduceOp::Sum, sum),
+    reduce("aten::sum.dim_IntList", ReduceOp::Sum, sum),
+    reduce("aten::prod", ReduceOp::Prod, sum),
+    reduce("aten::prod.dim_int", ReduceOp::Prod, sum),
+    reduce("aten::any", ReduceOp::Any, truth),
+    reduce("aten::any.dim", ReduceOp::Any, truth),
+    reduce("aten::any.dims", ReduceOp::Any, truth),
+    reduce("aten::all", ReduceOp::All, truth),
+    reduce("aten::all.dim", ReduceOp::All, truth),
+    reduce("aten::all.dims", ReduceOp::All, truth),
+    reduce("aten::amax", ReduceOp::Max, extreme),
+    reduce("aten::amin", ReduceOp::Min, extreme),
+    reduce("aten::max", ReduceOp::Max, extreme),
+    reduce("aten::min", ReduceOp::Min, extreme),
+    reduce("aten::argmax", ReduceOp::ArgMax, position),
+    reduce("aten::argmin", ReduceOp::ArgMin, position),
+    composite("aten::max.dim", extreme_and_position, max_dim),
+    composite("aten::min.dim", extreme_and_position, min_dim),
+    composite("aten::aminmax", aminmax, aminmax_form),
+    composite("aten::mean", mean, mean_form),
+    composite("aten::mean.dim", mean, mean_form),
+};
+
+}  // namespace
+
+std::span<const OpRow> reduction_rows() { return kRows; }
+
+}  // namespace vesta::graph

@@ -1,0 +1,45 @@
+// Running combinations along one dimension. Results are contiguous.
+#include "base/check.h"
+#include "graph/ops/broadcast.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+namespace {
+
+using Results = std::vector<TensorType>;
+
+void running(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  wrap_dim(g, args.integer("dim"), x.dim());
+  const DType own = is_integral(x.dtype) || x.dtype == DType::Bool ? DType::I64 : x.dtype;
+  results = {contiguous_like(x, x.sizes, args.dtype("dtype", own))};
+}
+void running_log(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  wrap_dim(g, args.integer("dim"), x.dim());
+  VESTA_USER_CHECK(is_float(x.dtype) || is_complex(x.dtype), "logcumsumexp needs a floating point type");
+  results = {contiguous_like(x, x.sizes)};
+}
+void running_extreme(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  wrap_dim(g, args.integer("dim"), x.dim());
+  results = {contiguous_like(x, x.sizes), contiguous_like(x, x.sizes, DType::I64)};
+}
+
+constexpr OpRow scan(const char* name, ReduceOp op) {
+  return {.name = name, .family = Family::Scan, .shape = running, .reduce = op};
+}
+
+constexpr OpRow kRows[] = {
+    scan("aten::cumsum", ReduceOp::Sum),
+    scan("aten::cumprod", ReduceOp::Prod),
+    {.name = "aten::logcumsumexp", .shape = running_log},
+    {.name = "aten::cummax", .shape = running_extreme},
+    {.name = "aten::cummin", .shape = running_extreme},
+};
+
+}  // namespace
+
+std::span<const OpRow> scan_rows() { return kRows; }
+
+}  // namespace vesta::graph

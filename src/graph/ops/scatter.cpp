@@ -1,0 +1,130 @@
+// Writes at computed places. Each gives a new tensor: the first argument with some elements replaced or added to.
+#include <algorithm>
+
+#include "base/check.h"
+#include "graph/ops/body.h"
+#include "graph/ops/decompose.h"
+#include "graph/ops/index_shape.h"
+#include "graph/ops/iterator_strides.h"
+#include "graph/ops/rows.h"
+#include "graph/ops/slices.h"
+
+namespace vesta::graph {
+namespace {
+
+using Results = std::vector<TensorType>;
+
+void preserved(const NodeArgs& args, Guards& g, Results& results) {
+  results = {args.tensor(0)};
+  results[0].strides = preserved_strides(g, args.tensor(0));
+}
+void contiguous(const NodeArgs& args, Guards&, Results& results) {
+  results = {contiguous_like(args.tensor(0), args.tensor(0).sizes)};
+}
+// at::clone_preserve_strides: even gaps stay, unless elements overlap.
+void kept_strides(const NodeArgs& args, Guards& g, Results& results) {
+  results = {args.tensor(0)};
+  const TensorType& x = args.tensor(0);
+  for (size_t i = 0; i < x.dim(); ++i)
+    if (x.strides[i].is_constant(0) && !x.sizes[i].is_constant(1)) results[0].strides = preserved_strides(g, x);
+}
+void same_sizes(Guards& g, const Sizes& a, const Sizes& c, const char* what) {
+  VESTA_USER_CHECK(a.size() == c.size(), "{}: the source has the wrong shape", what);
+  for (size_t i = 0; i < a.size(); ++i)
+    VESTA_USER_CHECK(a[i] == c[i] || g.equal(a[i], c[i]), "{}: the source has the wrong shape", what);
+}
+
+void slice_scatter(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const int64_t d = wrap_dim(g, args.integer("dim"), x.dim());
+  Sizes part = x.sizes;
+  part[d] = slice_range(g, args, x.sizes[d]).length;
+  same_sizes(g, part, args.tensor(1).sizes, "slice_scatter");
+  kept_strides(args, g, results);
+}
+void select_scatter(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const int64_t d = wrap_dim(g, args.integer("dim"), x.dim());
+  const Expr i = args.integer("index");
+  VESTA_USER_CHECK(!g.less(i, -x.sizes[d]) && g.less(i, x.sizes[d]), "select_scatter: the index is out of range");
+  Sizes part = x.sizes;
+  part.erase(part.begin() + d);
+  same_sizes(g, part, args.tensor(1).sizes, "select_scatter");
+  kept_strides(args, g, results);
+}
+
+void index_put(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const ValueList& indices = std::get<ValueList>(args[1]);
+  const bool masks = std::any_of(indices.begin(), indices.end(), [](const Value* v) {
+    return v && (v->type.dtype == DType::Bool || v->type.dtype == DType::U8);
+  });
+  VESTA_USER_CHECK(args.tensor(2).dtype == x.dtype, "index_put: source and destination types differ");
+  // A mask is read by the call itself: the result's type does not depend on it.
+  if (!masks) broadcast(g, index_result(g, x, indices).sizes, args.tensor(2).sizes);
+  preserved(args, g, results);
+}
+void add_like(const NodeArgs& args, Guards& g, Results& results) {
+  wrap_dim(g, args.integer("dim"), args.tensor(0).dim());
+  contiguous(args, g, results);
+}
+void fill_like(const NodeArgs& args, Guards& g, Results& results) {
+  wrap_dim(g, args.integer("dim"), args.tensor(0).dim());
+  preserved(args, g, results);
+}
+
+// ---- gradients of views ----
+
+void slice_backward(const NodeArgs& args, Guards&, Results& results) {
+  results = {contiguous_like(args.tensor(0), args.integers("input_sizes"))};
+}
+Value* zeros(Builder& b, const TensorType& t) {
+  return b("aten::full", {IntList(t.sizes), Expr(0)}, {{"dtype", t.dtype}, {"device", t.device}});
+}
+std::vector<Value*> slice_backward_form(Builder& b, const Node& node) {
+  const NodeArgs args = node.named();
+  Value* base = zeros(b, node.results[0]->type);
+  return finish(b, node, {b("aten::slice_scatter", {base, node.input(0), args.get("dim"), args.get("start"),
+                                                    args.get("end"), args.get("step")})});
+}
+std::vector<Value*> select_backward_form(Builder& b, const Node& node) {
+  const NodeArgs args = node.named();
+  Value* base = zeros(b, node.results[0]->type);
+  return finish(b, node, {b("aten::select_scatter", {base, node.input(0), args.get("dim"), args.get("index")})});
+}
+
+void embedding_backward(const NodeArgs& args, Guards&, Results& results) {
+  const TensorType& grad = args.tensor(0);
+  results = {contiguous_like(grad, {args.integer("num_weights"), grad.sizes.back()})};
+}
+
+constexpr OpRow write(const char* name, ShapeRule shape) { return {.name = name, .family = Family::Scatter, .shape = shape}; }
+
+constexpr OpRow kRows[] = {
+    {.name = "aten::slice_scatter", .family = Family::Indexed, .shape = slice_scatter},
+    {.name = "aten::select_scatter", .family = Family::Indexed, .shape = select_scatter},
+    {.name = "aten::diagonal_scatter", .family = Family::Indexed, .shape = kept_strides},
+    {.name = "aten::as_strided_scatter", .shape = kept_strides},
+    write("aten::index_put", index_put),
+    write("aten::_unsafe_index_put", index_put),
+    write("aten::scatter.src", contiguous),
+    write("aten::scatter.value", contiguous),
+    write("aten::scatter.reduce", contiguous),
+    write("aten::scatter.value_reduce", contiguous),
+    write("aten::scatter_add", contiguous),
+    write("aten::scatter_reduce.two", contiguous),
+    write("aten::index_add", add_like),
+    write("aten::index_copy", add_like),
+    write("aten::index_fill.int_Scalar", fill_like),
+    write("aten::index_fill.int_Tensor", fill_like),
+    write("aten::masked_scatter", preserved),
+    write("aten::embedding_dense_backward", embedding_backward),
+    {.name = "aten::slice_backward", .family = Family::Composite, .shape = slice_backward, .decompose = slice_backward_form},
+    {.name = "aten::select_backward", .family = Family::Composite, .shape = slice_backward, .decompose = select_backward_form},
+};
+
+}  // namespace
+
+std::span<const OpRow> scatter_rows() { return kRows; }
+
+}  // namespace vesta::graph

@@ -1,0 +1,110 @@
+// Softmax and its gradients. Results are contiguous.
+#include <limits>
+
+#include "base/check.h"
+#include "graph/ops/decompose.h"
+#include "graph/ops/iterator_strides.h"
+#include "graph/ops/promotion.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+namespace {
+
+using Results = std::vector<TensorType>;
+
+void give(const NodeArgs& args, Guards& g, DType t, Results& results) {
+  const TensorType& x = args.tensor(0);
+  wrap_dim(g, args.integer("dim"), x.dim());
+  VESTA_USER_CHECK(is_float(t), "softmax needs a floating point type");
+  results.assign(1, contiguous_like(x, x.sizes, t));
+}
+void inner(const NodeArgs& args, Guards& g, Results& results) {
+  VESTA_USER_CHECK(!args.boolean("half_to_float"), "half_to_float exists on CUDA only");
+  give(args, g, args.tensor(0).dtype, results);
+}
+void outer(const NodeArgs& args, Guards& g, Results& results) {
+  give(args, g, args.dtype("dtype", args.tensor(0).dtype), results);
+}
+void backward(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  wrap_dim(g, args.integer("dim"), x.dim());
+  results.assign(1, contiguous_like(x, x.sizes, args.dtype("input_dtype", x.dtype)));
+}
+
+bool skip(const Node& node) { return numel(node.results[0]->type).is_constant(0); }
+
+// x - max and the sum of exponentials, in the result's opmath.
+struct Shifted {
+  Value* shifted;
+  Value* total;
+  Value* powers;
+};
+Shifted shift(Builder& b, const Node& node, const IntList& dims) {
+  Value* x = cast(b, cast(b, node.input(0), node.results[0]->type.dtype), opmath(node.results[0]->type.dtype));
+  Value* shifted = b("aten::sub.Tensor", {x, amax_keeping(b, x, dims)});
+  Value* powers = b("aten::exp", {shifted});
+  return {shifted, sum_keeping(b, powers, dims), powers};
+}
+
+IntList dims_of(const Node& node) {
+  const size_t n = node.input(0)->type.dim();
+  if (n == 0) return {};
+  return {Expr(wrap_dim(node.named().integer("dim"), n))};
+}
+
+std::vector<Value*> softmax(Builder& b, const Node& node) {
+  if (skip(node) || node.input(0)->type.dim() == 0) return {};
+  const Shifted s = shift(b, node, dims_of(node));
+  return finish(b, node, {b("aten::div.Tensor", {s.powers, s.total})});
+}
+std::vector<Value*> log_softmax(Builder& b, const Node& node) {
+  if (skip(node) || node.input(0)->type.dim() == 0) return {};
+  const Shifted s = shift(b, node, dims_of(node));
+  return finish(b, node, {b("aten::sub.Tensor", {s.shifted, b("aten::log", {s.total})})});
+}
+// A row of nothing but -inf gives zeros.
+std::vector<Value*> safe_softmax(Builder& b, const Node& node) {
+  if (skip(node) || node.input(0)->type.dim() == 0) return {};
+  const IntList dims = dims_of(node);
+  const Shifted s = shift(b, node, dims);
+  Value* x = node.input(0);
+  Value* masked = b("aten::eq.Scalar", {amax_keeping(b, x, dims), -std::numeric_limits<double>::infinity()});
+  Value* plain = b("aten::div.Tensor", {s.powers, s.total});
+  return finish(b, node, {b("aten::masked_fill.Scalar", {plain, masked, Expr(0)})});
+}
+
+std::vector<Value*> softmax_backward(Builder& b, const Node& node) {
+  if (skip(node) || node.input(0)->type.dim() == 0) return {};
+  Value* grad = opmath(b, node.input(0));
+  Value* output = opmath(b, node.input(1));
+  Value* weighted = b("aten::mul.Tensor", {grad, output});
+  Value* total = sum_keeping(b, weighted, dims_of(node));
+  return finish(b, node, {b("aten::mul.Tensor", {output, b("aten::sub.Tensor", {grad, total})})});
+}
+std::vector<Value*> log_softmax_backward(Builder& b, const Node& node) {
+  if (skip(node) || node.input(0)->type.dim() == 0) return {};
+  Value* grad = opmath(b, node.input(0));
+  Value* output = opmath(b, node.input(1));
+  Value* total = sum_keeping(b, grad, dims_of(node));
+  return finish(b, node, {b("aten::sub.Tensor", {grad, b("aten::mul.Tensor", {b("aten::exp", {output}), total})})});
+}
+
+constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32_t flags = 0) {
+  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .flags = flags};
+}
+
+constexpr OpRow kRows[] = {
+    composite("aten::_softmax", inner, softmax),
+    composite("aten::_log_softmax", inner, log_softmax),
+    composite("aten::softmax.int", outer, softmax, kKeepComposite),
+    composite("aten::log_softmax.int", outer, log_softmax, kKeepComposite),
+    composite("aten::_safe_softmax", outer, safe_softmax),
+    composite("aten::_softmax_backward_data", backward, softmax_backward),
+    composite("aten::_log_softmax_backward_data", backward, log_softmax_backward),
+};
+
+}  // namespace
+
+std::span<const OpRow> softmax_rows() { return kRows; }
+
+}  // namespace vesta::graph

@@ -1,0 +1,71 @@
+// Order statistics and counting: calls into ATen with known shapes.
+#include "base/check.h"
+#include "graph/ops/iterator_strides.h"
+#include "graph/ops/reduced_dims.h"
+#include "graph/ops/rows.h"
+
+namespace vesta::graph {
+namespace {
+
+using Results = std::vector<TensorType>;
+
+TensorType as_positions(TensorType t) {
+  t.dtype = DType::I64;
+  return t;
+}
+
+void sort(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  VESTA_USER_CHECK(!is_complex(x.dtype), "an ordering of complex numbers");
+  wrap_dim(g, args.integer("dim"), x.dim());
+  TensorType out = x;
+  out.strides = preserved_strides(g, x);
+  results = {out, as_positions(out)};
+}
+void topk(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  VESTA_USER_CHECK(!is_complex(x.dtype), "an ordering of complex numbers");
+  const int64_t d = wrap_dim(g, args.integer("dim"), x.dim());
+  const Expr k = args.integer("k");
+  VESTA_USER_CHECK(!g.less(k, 0) && !g.less(x.dim() ? x.sizes[d] : Expr(1), k), "topk: k is out of range");
+  Sizes sizes = x.sizes;
+  if (x.dim() > 0) sizes[d] = k;
+  const TensorType out = contiguous_like(x, sizes);
+  results = {out, as_positions(out)};
+}
+void one_along_dim(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const TensorType out = contiguous_like(x, reduced_sizes(x, checked_reduced_dims(args, g), keeps_dims(args)));
+  results = {out, as_positions(out)};
+}
+void scalar(const NodeArgs& args, Guards&, Results& results) { results = {contiguous_like(args.tensor(0), {})}; }
+void histc(const NodeArgs& args, Guards&, Results& results) {
+  results = {contiguous_like(args.tensor(0), {args.integer("bins")})};
+}
+void search(const NodeArgs& args, Guards&, Results& results) {
+  const TensorType& x = args.tensor("self");
+  results = {contiguous_like(x, x.sizes, args.boolean("out_int32")
+                                             ? DType::I32
+                                             : DType::I64)};
+}
+
+constexpr OpRow kRows[] = {
+    {.name = "aten::sort", .shape = sort},
+    {.name = "aten::sort.stable", .shape = sort},
+    {.name = "aten::topk", .shape = topk},
+    {.name = "aten::median.dim", .shape = one_along_dim},
+    {.name = "aten::nanmedian.dim", .shape = one_along_dim},
+    {.name = "aten::mode", .shape = one_along_dim},
+    {.name = "aten::kthvalue", .shape = one_along_dim},
+    {.name = "aten::median", .shape = scalar},
+    {.name = "aten::nanmedian", .shape = scalar},
+    {.name = "aten::histc", .shape = histc},
+    {.name = "aten::bucketize.Tensor", .shape = search},
+    {.name = "aten::searchsorted.Tensor", .shape = search},
+};
+
+}  // namespace
+
+std::span<const OpRow> sorting_rows() { return kRows; }
+
+}  // namespace vesta::graph
