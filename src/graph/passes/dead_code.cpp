@@ -1,0 +1,27 @@
+#include "graph/passes/dead_code.h"
+
+#include "graph/passes/rewriter.h"
+
+namespace vesta::graph {
+
+bool remove_dead_code(Graph& graph, const PassContext& context) {
+  std::vector<bool> kept(graph.value_count());
+  for (const Output& o : graph.outputs)
+    if (o.value) kept[o.value->id] = true;
+  for (const Mutation& m : graph.mutations) kept[m.value->id] = true;
+  bool changed = false;
+  for (Node* n = graph.last(); n;) {
+    Node* previous = n->prev;
+    bool dead = is_pure(*n) || n->derived;
+    for (const Value* v : n->results) dead = dead && (!v || (v->users.empty() && !kept[v->id]));
+    if (dead) {
+      if (!context.may_rewrite()) return changed;
+      graph.erase(n);
+      changed = true;
+    }
+    n = previous;
+  }
+  return changed;
+}
+
+}  // namespace vesta::graph

@@ -1,0 +1,8 @@
+// Removes nodes whose results nobody reads.
+#pragma once
+
+#include "graph/passes/pass.h"
+
+namespace vesta::graph {
+bool remove_dead_code(Graph& graph, const PassContext& context);
+}

@@ -1,0 +1,73 @@
+#include "graph/passes/library.h"
+
+#include <algorithm>
+
+#include "graph/passes/rewriter.h"
+
+namespace vesta::graph {
+
+bool is_library_tensor(const TensorType& t) {
+  return t.device.type == DeviceType::CPU && (t.dtype == DType::F32 || t.dtype == DType::BF16);
+}
+
+std::optional<Activation> library_activation(const Node& n) {
+  const std::string& name = n.op->name;
+  if (name == "aten::gelu") return Activation{"gelu", {}, n.named().string("approximate")};
+  if (name == "aten::silu") return Activation{"swish", {}, ""};
+  if (name == "aten::sigmoid") return Activation{"sigmoid", {}, ""};
+  if (name == "aten::tanh") return Activation{"tanh", {}, ""};
+  if (name == "aten::hardswish") return Activation{"hardswish", {}, ""};
+  if (name == "aten::leaky_relu") {
+    const double slope = n.named().number("negative_slope");
+    if (slope != 0) return Activation{"leaky_relu", {slope}, ""};
+  }
+  return std::nullopt;
+}
+
+Value* addend_of(const Node& add, const Value* v) {
+  if (!is_op(&add, "aten::add.Tensor")) return nullptr;
+  const Expr* alpha = std::get_if<Expr>(&add.named().get("alpha"));
+  Value *a = value_of(add.args()[0]), *b = value_of(add.args()[1]);
+  if (!alpha || !alpha->is_constant(1) || !a || !b || a == b) return nullptr;
+  Value* other = a == v ? b : a;
+  return other->type == v->type && add.results[0]->type == v->type ? other : nullptr;
+}
+
+std::optional<int64_t> bytes_of(const TensorType& t) {
+  const Expr n = numel(t);
+  if (!n.is_constant()) return std::nullopt;
+  return n.constant() * element_size(t.dtype);
+}
+
+int64_t derived_bytes(const Graph& graph) {
+  int64_t total = 0;
+  graph.for_each_node([&](const Node* n) {
+    // A view of a weight keeps no bytes of its own.
+    if (!n->derived || n->op->family() == Family::View) return;
+    for (const Value* v : n->results) {
+      if (!v) continue;
+      if (std::any_of(v->users.begin(), v->users.end(), [](const Node* u) { return !u->derived; })) total += bytes_of(v->type).value_or(0);
+    }
+  });
+  return total;
+}
+
+bool fits_packed_budget(const Graph& graph, const PassContext& context, int64_t more) {
+  const int64_t budget = context.options.packed_weights;
+  return budget < 0 || (budget > 0 && derived_bytes(graph) + more <= budget);
+}
+
+std::vector<bool> parameters_of(const Graph& graph) {
+  std::vector<bool> p(graph.value_count());
+  for (const Input& i : graph.inputs) p[i.value->id] = i.kind == InputKind::Parameter;
+  // A parameter that the graph itself writes changes with every run.
+  for (const Mutation& m : graph.mutations) p[graph.inputs[m.input].value->id] = false;
+  return p;
+}
+
+bool is_constant_weight(const std::vector<bool>& parameters, const Value* v) {
+  if (v->producer) return v->producer->derived;
+  return v->id < parameters.size() && parameters[v->id];
+}
+
+}  // namespace vesta::graph

@@ -1,0 +1,95 @@
+#include "graph/passes/linear.h"
+
+#include <algorithm>
+
+#include "graph/passes/library.h"
+#include "graph/passes/rewriter.h"
+
+namespace vesta::graph {
+namespace {
+
+bool is_swap(const Node* n) {
+  if (is_op(n, "aten::t")) return true;
+  if (!is_op(n, "aten::permute")) return false;
+  const IntList& p = std::get<IntList>(n->args()[1]);
+  return p.size() == 2 && (p[0].is_constant(1) || p[0].is_constant(-1)) && (p[1].is_constant(0) || p[1].is_constant(-2));
+}
+
+// w^T for a 2-D w: what w is a transposition of, or a new view.
+Value* transposed(Graph& g, Node* before, Value* w) {
+  if (is_swap(w->producer)) return w->producer->input(0);
+  static const Op& permute = get_op("aten::permute");
+  TensorType t = w->type;
+  std::swap(t.sizes[0], t.sizes[1]);
+  std::swap(t.strides[0], t.strides[1]);
+  return g.add_node(permute, {w, IntList{1, 0}}, {t}, before)->results[0];
+}
+
+struct Product {
+  Value* x = nullptr;
+  Value* w = nullptr;   // [in, out]
+  Value* bias = nullptr;
+};
+
+bool is_one(const Arg& a) {
+  if (const Expr* e = std::get_if<Expr>(&a)) return e->is_constant(1);
+  const double* d = std::get_if<double>(&a);
+  return d && *d == 1;
+}
+
+bool match(const Node* n, Product& p) {
+  if (is_op(n, "aten::mm") || is_op(n, "aten::matmul")) {
+    p = {n->input(0), n->input(1), nullptr};
+  } else if (is_op(n, "aten::addmm")) {
+    const NodeArgs a = n->named();
+    if (!is_one(a.get("beta")) || !is_one(a.get("alpha"))) return false;
+    p = {n->input(1), n->input(2), n->input(0)};
+    if (p.bias->type.dim() != 1 || p.bias->type.sizes[0] != n->results[0]->type.sizes[1]) return false;
+  } else {
+    return false;
+  }
+  return p.w->type.dim() == 2 && p.x->type.dim() >= 2 && is_library_tensor(p.x->type) && p.x->type.dtype == p.w->type.dtype &&
+         is_contiguous(n->results[0]->type);
+}
+
+// view(linear(view(x), w, b)) -> linear(x, w, b) where the views only flatten and restore x's leading dimensions.
+void unflatten(Rewriter& r, Node* view) {
+  Value* y = view->results[0];
+  Value* flat = view->input(0);
+  if (!is_op(flat, "aten::linear") || !has_one_use(r.graph(), flat) || flat->type.dim() != 2 || y->type.dim() < 2) return;
+  const Node* linear = flat->producer;
+  const Node* in = linear->input(0)->producer;
+  if (!is_op(in, "aten::view") && !is_op(in, "aten::reshape") && !is_op(in, "aten::_unsafe_view")) return;
+  Value* x = in->input(0);
+  const auto &xs = x->type.sizes, &ys = y->type.sizes;
+  if (xs.size() != ys.size() || xs.back() != linear->input(0)->type.sizes[1] || ys.back() != flat->type.sizes[1]) return;
+  if (!std::equal(xs.begin(), xs.end() - 1, ys.begin()) || !is_contiguous(x->type) || !is_contiguous(y->type)) return;
+  if (!r.may()) return;
+  Node* made = r.graph().add_node(*linear->op, {x, linear->args()[1], linear->args()[2]}, {y->type}, view);
+  made->source = linear->source;
+  r.substitute(y, made->results[0]);
+}
+
+}  // namespace
+
+bool recognise_linear(Graph& graph, const PassContext& context) {
+  Rewriter rewriter(graph, context);
+  const Op* linear = find_op("aten::linear");
+  if (!linear || !find_op("aten::permute")) return false;
+  graph.for_each_node([&](Node* n) {
+    Product p;
+    if (match(n, p)) {
+      if (!rewriter.may()) return;
+      Node* made = graph.add_node(*linear, {p.x, transposed(graph, n, p.w), p.bias ? Arg(p.bias) : Arg(None{})},
+                                  {n->results[0]->type}, n);
+      made->source = n->source;
+      rewriter.substitute(n->results[0], made->results[0]);
+      graph.erase(n);
+    } else if (is_op(n, "aten::view") || is_op(n, "aten::reshape") || is_op(n, "aten::_unsafe_view")) {
+      unflatten(rewriter, n);
+    }
+  });
+  return rewriter.changed();
+}
+
+}  // namespace vesta::graph

@@ -1,0 +1,69 @@
+#include "graph/passes/linear_library.h"
+
+#include "graph/passes/library.h"
+#include "graph/passes/rewriter.h"
+
+namespace vesta::graph {
+namespace {
+
+bool pays(const Node& n) {
+  if (n.results.size() != 1 || !n.results[0]) return false;
+  const Value *x = n.input(0), *w = n.input(1), *y = n.results[0];
+  const Value* b = value_of(n.args()[2]);
+  if (!is_library_tensor(x->type) || w->type.dtype != x->type.dtype || (b && b->type.dtype != x->type.dtype)) return false;
+  if (w->type.dim() != 2 || x->type.dim() < 2 || !is_contiguous(y->type) || (b && (b->type.dim() != 1 || !is_contiguous(b->type))))
+    return false;
+  const int64_t in = hint(w->type.sizes[1]);
+  for (Expr s : x->type.sizes)
+    if (s.is_constant(0)) return false;
+  return in > 0 && hint(numel(y->type)) * static_cast<double>(in) >= static_cast<double>(kLibraryProductThreshold);
+}
+
+// The fused call stands where the activation or addition stood: there both operands of the addition are known.
+void fuse(Rewriter& r, Node* n) {
+  static const Op& unary = declare_op(
+      "mkldnn::_linear_pointwise(Tensor X, Tensor W, Tensor? B, str attr, Scalar?[] scalars, str? algorithm) -> Tensor Y");
+  static const Op& binary =
+      declare_op("mkldnn::_linear_pointwise.binary(Tensor X, Tensor other, Tensor W, Tensor? B, str attr) -> Tensor Y");
+  Graph& g = r.graph();
+  Value* y = n->results[0];
+  Activation activation;
+  Node* last = n;
+  Value* addend = nullptr;
+  if (has_one_use(g, y)) {
+    Node* user = y->users[0];
+    if (user->results.size() == 1 && user->results[0] && user->results[0]->type == y->type) {
+      if (const auto found = library_activation(*user); found && value_of(user->args()[0]) == y) {
+        activation = *found;
+        last = user;
+      } else if (Value* other = addend_of(*user, y)) {
+        addend = other;
+        last = user;
+      }
+    }
+  }
+  if (!r.may()) return;
+  Value* out = last->results[0];
+  Node* made = addend ? g.add_node(binary, {n->args()[0], addend, n->args()[1], n->args()[2], std::string("add")}, {out->type}, last)
+                      : g.add_node(unary, {n->args()[0], n->args()[1], n->args()[2], activation.attr, activation.scalars,
+                                           activation.algorithm}, {out->type}, last);
+  made->source = n->source;
+  r.substitute(out, made->results[0]);
+  if (last != n) g.erase(last);
+  g.erase(n);
+}
+
+}  // namespace
+
+bool use_library_linear(Graph& graph, const PassContext& context) {
+  if (!context.inference) return false;
+  Rewriter rewriter(graph, context);
+  std::vector<Node*> linears;
+  graph.for_each_node([&](Node* n) {
+    if (is_op(n, "aten::linear") && !n->derived && pays(*n)) linears.push_back(n);
+  });
+  for (Node* n : linears) fuse(rewriter, n);
+  return rewriter.changed();
+}
+
+}  // namespace vesta::graph

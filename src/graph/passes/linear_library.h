@@ -1,0 +1,9 @@
+// aten::linear, with the activation or the addition that follows, becomes one call of oneDNN's fused linear operator
+// (library.h) on plain weights. Inference on the CPU only.
+#pragma once
+
+#include "graph/passes/pass.h"
+
+namespace vesta::graph {
+bool use_library_linear(Graph& graph, const PassContext& context);
+}

@@ -1,0 +1,53 @@
+#include <algorithm>
+
+#include "graph/passes/common_subexpressions.h"
+#include "graph/passes/constant_folding.h"
+#include "graph/passes/dead_code.h"
+#include "graph/passes/decompose.h"
+#include "graph/passes/identities.h"
+#include "graph/passes/linear.h"
+#include "graph/passes/linear_library.h"
+#include "graph/passes/pass.h"
+#include "graph/passes/views.h"
+
+namespace vesta::graph {
+namespace {
+
+// Cheap clean-up first, then what the library does best as a whole, then decomposition of the rest and clean-up of that.
+constexpr PassRow kPasses[] = {
+    {"dead-code", remove_dead_code},
+    {"constant-folding", fold_constants},
+    {"identities", apply_identities},
+    {"views", canonicalise_views},
+    {"common-subexpressions", merge_common_subexpressions},
+    {"linear", recognise_linear},
+    {"linear-library", use_library_linear},
+    {"decompose", decompose_composites},
+    {"decomposed-constants", fold_constants},
+    {"decomposed-identities", apply_identities},
+    {"decomposed-views", canonicalise_views},
+    {"decomposed-subexpressions", merge_common_subexpressions},
+    {"decomposed-dead-code", remove_dead_code},
+};
+
+}  // namespace
+
+std::span<const PassRow> pass_table() { return kPasses; }
+
+void run_passes(Graph& graph, const PassContext& context, bool verify_each,
+                const std::function<void(const PassRow&, bool before)>& observe) {
+  PassContext counted = context;
+  int64_t left = context.options.rewrite_limit;
+  if (left >= 0) counted.may_rewrite = [&left, &context] { return left > 0 && context.may_rewrite() && left-- > 0; };
+  if (verify_each) verify(graph);
+  for (const PassRow& row : kPasses) {
+    const auto& skipped = context.options.skip_passes;
+    if (std::find(skipped.begin(), skipped.end(), row.name) != skipped.end()) continue;
+    if (observe) observe(row, true);
+    const bool changed = row.run(graph, counted);
+    if (changed && verify_each) verify(graph);
+    if (observe) observe(row, false);
+  }
+}
+
+}  // namespace vesta::graph

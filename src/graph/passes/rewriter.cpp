@@ -1,0 +1,45 @@
+#include "graph/passes/rewriter.h"
+
+namespace vesta::graph {
+
+Rewriter::Rewriter(Graph& graph, const PassContext& context) : graph_(graph), context_(context), output_(graph.value_count()) {
+  for (const Output& o : graph.outputs)
+    if (o.value) output_[o.value->id] = true;
+}
+
+bool Rewriter::can_replace(const Value* from, const Value* to) const {
+  if (from == to || from->type != to->type) return false;
+  if (!is_output(from)) return true;
+  return to->producer && to->producer->op->family() != Family::View && !is_output(to);
+}
+
+bool Rewriter::replace(Value* from, Value* to) {
+  if (!can_replace(from, to) || !may()) return false;
+  substitute(from, to);
+  return true;
+}
+
+void Rewriter::substitute(Value* from, Value* to) {
+  if (is_output(from)) {
+    output_[from->id] = false;
+    if (to->id >= output_.size()) output_.resize(to->id + 1);
+    output_[to->id] = true;
+  }
+  graph_.replace_uses(from, to);
+}
+
+Value* own_copy(Graph& graph, Node* before, Value* v, const TensorType& type) {
+  static const Op& clone = declare_op("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor");
+  return graph.add_node(clone, {v, None{}}, {type}, before)->results[0];
+}
+
+bool has_one_use(const Graph& graph, const Value* v) {
+  if (v->users.size() != 1) return false;
+  for (const Output& o : graph.outputs)
+    if (o.value == v) return false;
+  for (const Mutation& m : graph.mutations)
+    if (m.value == v) return false;
+  return true;
+}
+
+}  // namespace vesta::graph

@@ -1,0 +1,70 @@
+#include "graph/passes/uniform.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace vesta::graph {
+namespace {
+
+constexpr double kExactIntegers = 9007199254740992.0;  // 2^53
+
+double to_bf16(double v) {
+  const float f = static_cast<float>(v);
+  if (std::isnan(f)) return f;
+  uint32_t bits = std::bit_cast<uint32_t>(f);
+  bits += 0x7fff + ((bits >> 16) & 1);
+  return std::bit_cast<float>(bits & 0xffff0000u);
+}
+
+}  // namespace
+
+std::optional<double> rounded_to(DType t, double v) {
+  switch (t) {
+    case DType::F64: return v;
+    case DType::F32: return static_cast<float>(v);
+    case DType::BF16: return to_bf16(v);
+    case DType::Bool: return v != 0 ? 1.0 : 0.0;
+    case DType::F16:
+      // Small integers are exact; others are left to the machine that runs the program.
+      if (v == std::trunc(v) && std::fabs(v) <= 2048) return v;
+      return std::nullopt;
+    default: break;
+  }
+  if (!is_integral(t) || !(v == std::trunc(v)) || std::fabs(v) > kExactIntegers) return std::nullopt;
+  const int64_t bits = element_size(t) * 8;
+  const double low = is_signed(t) ? -std::ldexp(1.0, static_cast<int>(bits) - 1) : 0.0;
+  const double high = std::ldexp(1.0, static_cast<int>(is_signed(t) ? bits - 1 : bits)) - 1;
+  return v >= low && v <= high ? std::optional(v) : std::nullopt;
+}
+
+std::optional<double> Uniform::real() const {
+  double v = 0;
+  if (const bool* b = std::get_if<bool>(&number)) {
+    v = *b ? 1 : 0;
+  } else if (const Expr* e = std::get_if<Expr>(&number)) {
+    if (!e->is_constant() || std::fabs(static_cast<double>(e->constant())) > kExactIntegers) return std::nullopt;
+    v = static_cast<double>(e->constant());
+  } else if (const double* d = std::get_if<double>(&number)) {
+    v = *d;
+  } else {
+    return std::nullopt;
+  }
+  return rounded_to(dtype, v);
+}
+
+std::optional<Uniform> uniform_of(const Value* v) {
+  const Node* n = v->producer;
+  if (!n || n->derived) return std::nullopt;
+  const std::string& name = n->op->name;
+  if (!name.starts_with("aten::")) return std::nullopt;
+  const DType t = v->type.dtype;
+  if (name == "aten::full" || name == "aten::full_like" || name == "aten::new_full")
+    return Uniform{n->named().get("fill_value"), t};
+  if (name == "aten::scalar_tensor") return Uniform{n->named().get("s"), t};
+  if (name == "aten::zeros" || name == "aten::zeros_like" || name == "aten::new_zeros") return Uniform{Expr(0), t};
+  if (name == "aten::ones" || name == "aten::ones_like" || name == "aten::new_ones") return Uniform{Expr(1), t};
+  return std::nullopt;
+}
+
+}  // namespace vesta::graph

@@ -1,0 +1,322 @@
+// Passes, text in and text out.
+#include <gtest/gtest.h>
+
+#include "graph/passes/common_subexpressions.h"
+#include "graph/passes/constant_folding.h"
+#include "graph/passes/dead_code.h"
+#include "graph/passes/identities.h"
+#include "graph/passes/linear.h"
+#include "graph/passes/linear_library.h"
+#include "graph/passes/pass.h"
+#include "graph/passes/views.h"
+#include "pass_text.h"
+
+namespace vesta::graph {
+namespace {
+
+using testing_text::expect_pass;
+using testing_text::expect_unchanged;
+
+TEST(DeadCode, RemovesWhatNobodyReads) {
+  expect_pass(remove_dead_code, R"(
+input %0 : f32[2, 3] = argument "x"
+%1 : f32[2, 3] = aten::neg(%0)
+%2 : f32[2, 3] = aten::exp(%1)
+%3 : f32[2, 3] = aten::exp(%0)
+output %3
+)", R"(
+input %0 : f32[2, 3] = argument "x"
+%1 : f32[2, 3] = aten::exp(%0)
+output %1
+)");
+}
+
+TEST(DeadCode, KeepsRandomNumbersAndUnknownOperators) {
+  declare_op("test::effect(Tensor x) -> Tensor");
+  expect_unchanged(remove_dead_code, R"(
+input %0 : f32[2, 3] = argument "x"
+%1 : f32[2, 3] = aten::bernoulli(%0)
+%2 : f32[2, 3] = test::effect(%0)
+output %0
+)");
+}
+
+TEST(CommonSubexpressions, MergesEqualNodes) {
+  expect_pass(merge_common_subexpressions, R"(
+input %0 : f32[2, 3] = argument "x"
+%1 : f32[2, 3] = aten::exp(%0)
+%2 : f32[2, 3] = aten::exp(%0)
+%3 : f32[2, 3] = aten::mul.Tensor(%1, %2)
+output %3
+)", R"(
+input %0 : f32[2, 3] = argument "x"
+%1 : f32[2, 3] = aten::exp(%0)
+%2 : f32[2, 3] = aten::mul.Tensor(%1, %1)
+output %2
+)");
+}
+
+TEST(CommonSubexpressions, KeepsRandomNodesSignsOfZeroAndOutputsApart) {
+  expect_unchanged(merge_common_subexpressions, R"(
+input %0 : f32[2, 3] = argument "x"
+%1 : f32[2, 3] = aten::bernoulli(%0)
+%2 : f32[2, 3] = aten::bernoulli(%0)
+%3 : f32[2, 3] = aten::add.Tensor(%1, %2)
+output %3
+)");
+  expect_unchanged(merge_common_subexpressions, R"(
+%0 : f32[2] = aten::full([2], 0.0, dtype=dtype.f32)
+%1 : f32[2] = aten::full([2], -0.0, dtype=dtype.f32)
+%2 : f32[2] = aten::div.Tensor(%0, %1)
+output %2
+)");
+  expect_unchanged(merge_common_subexpressions, R"(
+input %0 : f32[2, 3] = argument "x"
+%1 : f32[2, 3] = aten::exp(%0)
+%2 : f32[2, 3] = aten::exp(%0)
+output %1
+output %2
+)");
+}
+
+TEST(Identities, DropsNodesThatChangeNoBit) {
+  expect_pass(apply_identities, R"(
+input %0 : f32[2, 3] = argument "x"
+%1 : f32[2, 3] = aten::mul.Scalar(%0, 1)
+%2 : f32[2, 3] = aten::sub.Scalar(%1, 0.0)
+%3 : f32[2, 3] = aten::neg(%2)
+%4 : f32[2, 3] = aten::neg(%3)
+%5 : f32[2, 3] = aten::div.Scalar(%4, 1.0)
+%6 : f32[2, 3] = aten::clone(%5)
+%7 : f32[2, 3] = aten::exp(%6)
+output %7
+)", R"(
+input %0 : f32[2, 3] = argument "x"
+%1 : f32[2, 3] = aten::exp(%0)
+output %1
+)");
+}
+
+TEST(Identities, KeepsWhatChangesABit) {
+  expect_unchanged(apply_identities, R"(
+input %0 : f32[2, 3] = argument "x"
+%1 : f32[2, 3] = aten::add.Scalar(%0, 0.0)
+%2 : f32[2, 3] = aten::exp(%1)
+output %2
+)");
+  expect_unchanged(apply_identities, R"(
+input %0 : i64[2, 3] = argument "x"
+%1 : f32[2, 3] = aten::mul.Scalar(%0, 1.0)
+%2 : f32[2, 3] = aten::div.Scalar(%0, 1)
+%3 : f32[2, 3] = aten::add.Tensor(%1, %2)
+output %3
+)");
+}
+
+TEST(Identities, LeavesOutputsTensorsOfTheirOwn) {
+  expect_unchanged(apply_identities, R"(
+input %0 : f32[2, 3] = argument "x"
+%1 : f32[2, 3] = aten::mul.Scalar(%0, 1)
+output %1
+)");
+}
+
+TEST(Identities, ShortensExactCasts) {
+  expect_pass(apply_identities, R"(
+input %0 : bf16[4] = argument "x"
+%1 : f32[4] = aten::_to_copy(%0, dtype=dtype.f32)
+%2 : bf16[4] = aten::_to_copy(%1, dtype=dtype.bf16)
+%3 : f64[4] = aten::_to_copy(%1, dtype=dtype.f64)
+%4 : bf16[4] = aten::exp(%2)
+output %3
+output %4
+)", R"(
+input %0 : bf16[4] = argument "x"
+%1 : f64[4] = aten::_to_copy(%0, dtype=dtype.f64)
+%2 : bf16[4] = aten::exp(%0)
+output %1
+output %2
+)");
+  expect_unchanged(apply_identities, R"(
+input %0 : f32[4] = argument "x"
+%1 : bf16[4] = aten::_to_copy(%0, dtype=dtype.bf16)
+%2 : f32[4] = aten::_to_copy(%1, dtype=dtype.f32)
+output %2
+)");
+}
+
+TEST(ConstantFolding, ComputesOnNumbers) {
+  expect_pass(fold_constants, R"(
+input %0 : f32[2, 3] = argument "x"
+%1 : i64[2, 3] = aten::ones([2, 3], dtype=dtype.i64)
+%2 : f32[2, 3] = aten::_to_copy(%1, dtype=dtype.f32)
+%3 : f32[2, 3] = aten::mul.Scalar(%2, 0.5)
+%4 : f32[6] = aten::view(%3, [6])
+%5 : f32[6] = aten::neg(%4)
+output %5
+)", R"(
+input %0 : f32[2, 3] = argument "x"
+%1 : f32[6] = aten::full([6], -0.5, dtype=dtype.f32, device=device.cpu)
+output %1
+)");
+}
+
+TEST(ConstantFolding, RoundsToTheType) {
+  expect_pass(fold_constants, R"(
+%0 : f32[2] = aten::full([2], 1.001, dtype=dtype.f32)
+%1 : bf16[2] = aten::_to_copy(%0, dtype=dtype.bf16)
+output %1
+)", R"(
+%0 : bf16[2] = aten::full([2], 1.0, dtype=dtype.bf16, device=device.cpu)
+output %0
+)");
+  expect_unchanged(fold_constants, R"(
+%0 : f32[2] = aten::full([2], 0.5, dtype=dtype.f32)
+%1 : i64[2] = aten::_to_copy(%0, dtype=dtype.i64)
+output %1
+)");
+}
+
+TEST(Views, ShortensChains) {
+  expect_pass(canonicalise_views, R"(
+input %0 : f32[2, 3, 4] = argument "x"
+%1 : f32[6, 4] = aten::view(%0, [6, 4])
+%2 : f32[6, 1, 4] = aten::unsqueeze(%1, 1)
+%3 : f32[24] = aten::view(%2, [24])
+%4 : f32[24] = aten::exp(%3)
+%5 : f32[4, 3, 2]{1, 4, 12} = aten::transpose.int(%0, 0, 2)
+%6 : f32[3, 4, 2]{4, 1, 12} = aten::permute(%5, [1, 0, 2])
+%7 : f32[3, 4, 2]{4, 1, 12} = aten::exp(%6)
+output %4
+output %7
+)", R"(
+input %0 : f32[2, 3, 4] = argument "x"
+%1 : f32[24] = aten::view(%0, [24])
+%2 : f32[24] = aten::exp(%1)
+%3 : f32[3, 4, 2]{4, 1, 12} = aten::permute(%0, [1, 2, 0])
+%4 : f32[3, 4, 2]{4, 1, 12} = aten::exp(%3)
+output %2
+output %4
+)");
+}
+
+TEST(Views, DropsThoseThatShowTheWhole) {
+  expect_pass(canonicalise_views, R"(
+symbol s0 = 8, at least 2
+source s0 = size 0 of input 0
+input %0 : f32[s0, 4] = argument "x"
+%1 : f32[s0, 4] = aten::slice.Tensor(%0, 0, 0, s0, 1)
+%2 : f32[s0, 4] = aten::expand(%1, [s0, 4])
+%3 : f32[4, s0]{1, 4} = aten::t(%2)
+%4 : f32[s0, 4] = aten::t(%3)
+%5 : f32[s0, 4] = aten::exp(%4)
+output %5
+)", R"(
+symbol s0 = 8, at least 2
+source s0 = size 0 of input 0
+input %0 : f32[s0, 4] = argument "x"
+%1 : f32[s0, 4] = aten::exp(%0)
+output %1
+)");
+}
+
+TEST(Linear, RecognisesProductsWithWeights) {
+  expect_pass(recognise_linear, R"(
+input %0 : f32[2, 5, 16] = argument "x"
+input %1 : f32[16, 8] = parameter "w"
+input %2 : f32[8] = parameter "b"
+%3 : f32[10, 16] = aten::view(%0, [10, 16])
+%4 : f32[10, 8] = aten::addmm(%2, %3, %1)
+%5 : f32[2, 5, 8] = aten::view(%4, [2, 5, 8])
+output %5
+)", R"(
+input %0 : f32[2, 5, 16] = argument "x"
+input %1 : f32[16, 8] = parameter "w"
+input %2 : f32[8] = parameter "b"
+%3 : f32[8, 16]{1, 8} = aten::permute(%1, [1, 0])
+%4 : f32[2, 5, 8] = aten::linear(%0, %3, %2)
+output %4
+)");
+  expect_unchanged(recognise_linear, R"(
+input %0 : f32[10, 16] = argument "x"
+input %1 : f32[16, 8] = parameter "w"
+input %2 : f32[10, 8] = argument "b"
+%3 : f32[10, 8] = aten::addmm(%2, %0, %1)
+%4 : f32[10, 8] = aten::addmm(%2, %0, %1, alpha=2)
+output %3
+output %4
+)");
+}
+
+TEST(LinearLibrary, TakesActivationsAndAdditions) {
+  expect_pass(use_library_linear, R"(
+input %0 : f32[64, 768] = argument "x"
+input %1 : f32[768, 768] = parameter "w"
+input %2 : f32[768] = parameter "b"
+%3 : f32[64, 768] = aten::linear(%0, %1, %2)
+%4 : f32[64, 768] = aten::gelu(%3, approximate="tanh")
+%5 : f32[64, 768] = aten::linear(%4, %1)
+%6 : f32[64, 768] = aten::add.Tensor(%0, %5)
+output %6
+)", R"(
+input %0 : f32[64, 768] = argument "x"
+input %1 : f32[768, 768] = parameter "w"
+input %2 : f32[768] = parameter "b"
+%3 : f32[64, 768] = mkldnn::_linear_pointwise(%0, %1, %2, "gelu", float[], "tanh")
+%4 : f32[64, 768] = mkldnn::_linear_pointwise.binary(%3, %0, %1, none, "add")
+output %4
+)");
+}
+
+// oneDNN's relu turns NaN into 0; a value read twice is kept; tiny and integer products are ATen's.
+TEST(LinearLibrary, LeavesTheRestAlone) {
+  expect_pass(use_library_linear, R"(
+input %0 : f32[64, 768] = argument "x"
+input %1 : f32[768, 768] = parameter "w"
+%2 : f32[64, 768] = aten::linear(%0, %1)
+%3 : f32[64, 768] = aten::relu(%2)
+%4 : f32[64, 768] = aten::linear(%3, %1)
+%5 : f32[64, 768] = aten::silu(%4)
+output %4
+output %5
+)", R"(
+input %0 : f32[64, 768] = argument "x"
+input %1 : f32[768, 768] = parameter "w"
+%2 : f32[64, 768] = mkldnn::_linear_pointwise(%0, %1, none, "none", float[], "")
+%3 : f32[64, 768] = aten::relu(%2)
+%4 : f32[64, 768] = mkldnn::_linear_pointwise(%3, %1, none, "none", float[], "")
+%5 : f32[64, 768] = aten::silu(%4)
+output %4
+output %5
+)");
+  expect_unchanged(use_library_linear, R"(
+input %0 : f32[4, 8] = argument "x"
+input %1 : f32[8, 8] = parameter "w"
+%2 : f32[4, 8] = aten::linear(%0, %1)
+output %2
+)");
+}
+
+TEST(PassTable, SkipsLimitsAndObserves) {
+  const char* text = R"(
+input %0 : f32[2, 3] = argument "x"
+%1 : f32[2, 3] = aten::exp(%0)
+%2 : f32[2, 3] = aten::exp(%0)
+%3 : f32[2, 3] = aten::exp(%0)
+output %0
+)";
+  Options options;
+  options.skip_passes = {"dead-code", "decomposed-dead-code"};
+  options.rewrite_limit = 1;
+  auto g = parse(text);
+  std::vector<std::string> seen;
+  run_passes(*g, {.options = options}, true, [&](const PassRow& row, bool before) {
+    if (before) seen.emplace_back(row.name);
+  });
+  EXPECT_EQ(g->node_count(), 2u);  // one of two possible merges was made
+  EXPECT_EQ(seen.size(), pass_table().size() - 2);
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), "dead-code"), 0);
+}
+
+}  // namespace
+}  // namespace vesta::graph
