@@ -1,0 +1,264 @@
+#include <cmath>
+
+#include "schedule_run.h"
+
+namespace {
+
+using namespace vesta;
+using namespace vesta::testing;
+using graph::Builder;
+using graph::Graph;
+using graph::IntList;
+using graph::TensorType;
+using graph::Value;
+using graph::ValueList;
+
+TensorType tensor(std::vector<Expr> sizes, DType t = DType::F32) {
+  TensorType type;
+  type.dtype = t;
+  type.strides = graph::contiguous_strides(sizes);
+  type.sizes = std::move(sizes);
+  return type;
+}
+
+Value* input(Graph& g, std::vector<Expr> sizes, DType t = DType::F32) {
+  return g.add_input(tensor(std::move(sizes), t), graph::InputKind::Argument, "x");
+}
+
+void output(Graph& g, Value* v) {
+  graph::Output o;
+  o.value = v;
+  g.outputs.push_back(o);
+}
+
+Value* softmax(Builder& b, Value* x, int64_t dim) {
+  Value* e = b("aten::exp", {b("aten::sub.Tensor", {x, b("aten::amax", {x, IntList{dim}, true})})});
+  return b("aten::div.Tensor", {e, b("aten::sum.dim_IntList", {e, IntList{dim}, true})});
+}
+
+Value* layer_norm(Builder& b, Value* x, Value* weight, int64_t n) {
+  Value* inverse = b("aten::div.Tensor", {b("aten::sum.dim_IntList", {x, IntList{-1}, true}), Expr(n)});
+  Value* centred = b("aten::sub.Tensor", {x, inverse});
+  Value* squares = b("aten::sum.dim_IntList", {b("aten::mul.Tensor", {centred, centred}), IntList{-1}, true});
+  Value* scale = b("aten::rsqrt", {b("aten::div.Tensor", {squares, Expr(n)})});
+  return b("aten::mul.Tensor", {b("aten::mul.Tensor", {centred, scale}), weight});
+}
+
+TEST(Plan, PointwiseChainIsOneFlatKernel) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {6, 70});
+  output(g, b("aten::relu", {b("aten::add.Tensor", {b("aten::exp", {x}), x})}));
+  auto plan = check_plan(g);
+  EXPECT_EQ(kernels(plan), 1);
+  const auto& k = *std::get<schedule::KernelStep>(plan.steps[0]).kernel;
+  EXPECT_EQ(k.ranges.size(), 1u);
+  EXPECT_TRUE(k.ranges[0].extent.is_constant(420));
+  EXPECT_EQ(plan.arena_bytes, 0);
+}
+
+TEST(Plan, BroadcastKeepsTwoRanges) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {6, 70});
+  Value* y = input(g, {70});
+  output(g, b("aten::add.Tensor", {x, y}));
+  auto plan = check_plan(g);
+  EXPECT_EQ(kernels(plan), 1);
+}
+
+TEST(Plan, SoftmaxIsOneRowKernel) {
+  Graph g;
+  Builder b(g);
+  output(g, softmax(b, input(g, {5, 37}), -1));
+  auto plan = check_plan(g);
+  EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
+  const auto& k = *std::get<schedule::KernelStep>(plan.steps[0]).kernel;
+  EXPECT_EQ(k.ranges[static_cast<size_t>(k.vector)].kind, loops::RangeKind::Inner);
+  EXPECT_EQ(k.row_slots.size(), 1u) << schedule::print(plan);  // exp is kept, not computed twice
+}
+
+TEST(Plan, SoftmaxOverRowsIsAColumnKernel) {
+  Graph g;
+  Builder b(g);
+  output(g, softmax(b, input(g, {37, 64}), 0));
+  auto plan = check_plan(g);
+  EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
+  const auto& k = *std::get<schedule::KernelStep>(plan.steps[0]).kernel;
+  EXPECT_EQ(k.ranges[static_cast<size_t>(k.vector)].kind, loops::RangeKind::Parallel);
+}
+
+TEST(Plan, GeluLayerNormSoftmaxSigmoidIsOneKernel) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {9, 64});
+  Value* w = input(g, {64});
+  Value* h = layer_norm(b, b("aten::gelu", {x}), w, 64);
+  output(g, b("aten::mul.Tensor", {softmax(b, h, -1), b("aten::sigmoid", {h})}));
+  auto plan = check_plan(g);
+  EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
+}
+
+TEST(Plan, ReductionsOverOuterAndInnerDimensions) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {3, 4, 5, 6});
+  output(g, b("aten::sum.dim_IntList", {x, IntList{0, 2, 3}, false}));
+  output(g, b("aten::amax", {x, IntList{1, 3}, true}));
+  output(g, b("aten::sum", {x}));
+  output(g, b("aten::argmax", {x}));
+  output(g, b("aten::argmax", {x, Expr(2)}));
+  check_plan(g);
+}
+
+TEST(Plan, BatchStatisticsNormaliseInOneKernel) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {3, 4, 5, 6});
+  Value* mean = b("aten::div.Tensor", {b("aten::sum.dim_IntList", {x, IntList{0, 2, 3}, true}), Expr(90)});
+  output(g, b("aten::sub.Tensor", {x, mean}));
+  auto plan = check_plan(g);
+  EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
+}
+
+TEST(Plan, GroupedNormalisationThroughViews) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {2, 6, 4, 5});
+  Value* grouped = b("aten::view", {x, IntList{2, 3, 2, 20}});
+  Value* mean = b("aten::div.Tensor", {b("aten::sum.dim_IntList", {grouped, IntList{2, 3}, true}), Expr(40)});
+  Value* centred = b("aten::view", {b("aten::sub.Tensor", {grouped, mean}), IntList{2, 6, 4, 5}});
+  Value* w = input(g, {6, 1, 1});
+  output(g, b("aten::exp", {b("aten::mul.Tensor", {centred, w})}));
+  auto plan = check_plan(g);
+  EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
+}
+
+TEST(Plan, TransposedReadIsTiled) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {96, 64});
+  Value* y = input(g, {64, 96});
+  output(g, b("aten::add.Tensor", {x, b("aten::permute", {y, IntList{1, 0}})}));
+  auto plan = check_plan(g);
+  const auto& k = *std::get<schedule::KernelStep>(plan.steps[0]).kernel;
+  EXPECT_EQ(k.ranges.back().kind, loops::RangeKind::Inner) << schedule::print(plan);
+}
+
+TEST(Plan, LongSumsAreSplitBySize) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {512, 1024});
+  output(g, b("aten::sum", {b("aten::mul.Tensor", {x, x})}));
+  output(g, b("aten::sum.dim_IntList", {x, IntList{0}, false}));
+  auto plan = check_plan(g, 1e-4);
+  EXPECT_EQ(kernels(plan), 4) << schedule::print(plan);
+}
+
+TEST(Plan, ValueForSeveralReadersIsStoredOnce) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {8, 32});
+  Value* h = b("aten::tanh", {x});
+  output(g, h);
+  output(g, b("aten::sum.dim_IntList", {h, IntList{-1}, false}));
+  output(g, b("aten::exp", {h}));
+  auto plan = check_plan(g);
+  EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
+}
+
+TEST(Plan, ConcatenationIsComputedInPlace) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {4, 10, 8});
+  Value* first = b("aten::slice.Tensor", {x, Expr(2), Expr(0), Expr(4)});
+  Value* second = b("aten::slice.Tensor", {x, Expr(2), Expr(4), Expr(8)});
+  Value* rotated = b("aten::cat", {ValueList{b("aten::neg", {second}), first}, Expr(-1)});
+  output(g, b("aten::add.Tensor", {b("aten::mul.Tensor", {x, x}), rotated}));
+  auto plan = check_plan(g);
+  EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
+}
+
+TEST(Plan, MutationIsACopyAtTheEnd) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {16});
+  Value* y = input(g, {16});
+  g.mutations.push_back({0, b("aten::add.Tensor", {x, y})});
+  g.mutations.push_back({1, x});  // a swap: the old value
+  output(g, b("aten::mul.Tensor", {x, y}));
+  check_plan(g);
+}
+
+TEST(Plan, OutputsThatShareAValueAreSeparate) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {16});
+  Value* y = b("aten::exp", {x});
+  output(g, y);
+  output(g, y);
+  output(g, y);
+  output(g, x);
+  auto plan = check_plan(g);
+  for (size_t i = 0; i < 4; ++i) {
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(plan.outputs[i].view.buffer, plan.outputs[j].view.buffer);
+  }
+}
+
+TEST(Plan, HalfStaysWideBetweenNodes) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {4, 33}, DType::BF16);
+  output(g, softmax(b, b("aten::mul.Tensor", {x, x}), -1));
+  auto plan = check_plan(g, 0.02);
+  EXPECT_EQ(kernels(plan), 1);
+}
+
+TEST(Plan, ZeroSizes) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {0, 7});
+  output(g, b("aten::exp", {x}));
+  output(g, b("aten::sum.dim_IntList", {x, IntList{0}, false}));
+  output(g, b("aten::sum.dim_IntList", {x, IntList{1}, false}));
+  check_plan(g);
+}
+
+TEST(Plan, SymbolicSizes) {
+  Graph g;
+  Expr s = g.context->size_symbol("s0", 6), t = g.context->size_symbol("s1", 20);
+  g.symbols.push_back({s, 0, 0, false});
+  g.symbols.push_back({t, 0, 1, false});
+  Builder b(g);
+  Value* x = input(g, {s, t});
+  Value* w = input(g, {t});
+  Value* h = b("aten::mul.Tensor", {softmax(b, x, -1), w});
+  output(g, b("aten::permute", {b("aten::view", {h, IntList{s, t}}), IntList{1, 0}}));
+  auto plan = check_plan(g);
+  EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
+  // Other sizes than the hints.
+  auto sizes = [&](Expr e) { return e == s ? int64_t{3} : int64_t{77}; };
+  std::vector<Host> a = {random_host(x->type, 1, 5, sizes), random_host(w->type, 2, 5, sizes)};
+  auto got = run_plan(plan, a, sizes);
+  std::vector<double> xs = elements(a[0], x->type.sizes, x->type.strides, 0, DType::F32, sizes);
+  std::vector<double> ws = elements(a[1], w->type.sizes, w->type.strides, 0, DType::F32, sizes);
+  for (int64_t r = 0; r < 3; ++r) {
+    double sum = 0;
+    for (int64_t c = 0; c < 77; ++c) sum += std::exp(xs[static_cast<size_t>(r * 77 + c)]);
+    for (int64_t c = 0; c < 77; ++c) {
+      double want = std::exp(xs[static_cast<size_t>(r * 77 + c)]) / sum * ws[static_cast<size_t>(c)];
+      EXPECT_NEAR(got[0][static_cast<size_t>(c * 3 + r)], want, 1e-5);
+    }
+  }
+}
+
+TEST(Plan, ArenaBuffersShareMemory) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {64, 64});
+  Value* h = x;
+  for (int i = 0; i < 6; ++i) h = b("aten::sum.dim_IntList", {b("aten::mul.Tensor", {b("aten::unsqueeze", {h, Expr(0)}), b("aten::unsqueeze", {b("aten::exp", {h}), Expr(1)})}), IntList{2}, false});
+  (void)h;
+}
+
+}  // namespace

@@ -1,0 +1,208 @@
+// Runs a plan without machine code: kernels through the interpreter, buffers on the heap. For tests of the schedule.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "graph/graph.h"
+#include "schedule/plan.h"
+
+namespace vesta::testing {
+
+struct Host {
+  graph::TensorType type;
+  std::vector<char> bytes;       // the storage, as far as the strides reach
+
+  float* f32() { return reinterpret_cast<float*>(bytes.data()); }
+  int64_t* i64() { return reinterpret_cast<int64_t*>(bytes.data()); }
+};
+
+inline int64_t storage_elements(const graph::TensorType& t, const std::function<int64_t(Expr)>& value) {
+  int64_t last = 1;
+  for (size_t d = 0; d < t.dim(); ++d) {
+    int64_t n = evaluate(t.sizes[d], value);
+    if (n == 0) return 0;
+    last += (n - 1) * evaluate(t.strides[d], value);
+  }
+  return last;
+}
+
+inline int64_t by_hint(Expr s) { return hint(s); }
+
+// Small values without ties; integers below `limit`.
+inline Host random_host(const graph::TensorType& t, uint32_t seed, int64_t limit = 5,
+                        const std::function<int64_t(Expr)>& value = by_hint) {
+  Host h{t, {}};
+  int64_t n = storage_elements(t, value);
+  h.bytes.resize(static_cast<size_t>(n * element_size(t.dtype)));
+  std::mt19937 random(seed);
+  for (int64_t i = 0; i < n; ++i) {
+    double v = (static_cast<double>(random() % 20001) - 10000) / 5000;
+    int64_t k = static_cast<int64_t>(random() % static_cast<uint32_t>(limit));
+    switch (t.dtype) {
+      case DType::F32: h.f32()[i] = static_cast<float>(v); break;
+      case DType::F64: reinterpret_cast<double*>(h.bytes.data())[i] = v; break;
+      case DType::I64: h.i64()[i] = k; break;
+      case DType::I32: reinterpret_cast<int32_t*>(h.bytes.data())[i] = static_cast<int32_t>(k); break;
+      case DType::Bool: h.bytes[static_cast<size_t>(i)] = static_cast<char>(k & 1); break;
+      case DType::BF16: {
+        float f = static_cast<float>(v);
+        uint32_t u;
+        std::memcpy(&u, &f, 4);
+        reinterpret_cast<uint16_t*>(h.bytes.data())[i] = static_cast<uint16_t>(u >> 16);
+        break;
+      }
+      default: ADD_FAILURE() << "no random values of this type";
+    }
+  }
+  return h;
+}
+
+// Every element of a view of `h` in row-major order, as double.
+inline std::vector<double> elements(const Host& h, std::span<const Expr> sizes, std::span<const Expr> strides, Expr offset,
+                                    DType t, const std::function<int64_t(Expr)>& value = by_hint) {
+  int64_t n = 1;
+  for (Expr s : sizes) n *= evaluate(s, value);
+  std::vector<double> out;
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t rest = i, at = evaluate(offset, value);
+    for (size_t d = sizes.size(); d-- > 0;) {
+      int64_t e = evaluate(sizes[d], value);
+      at += rest % e * evaluate(strides[d], value);
+      rest /= e;
+    }
+    const char* p = h.bytes.data() + at * element_size(t);
+    double v = 0;
+    auto read = [&]<class T>(T) {
+      T x;
+      std::memcpy(&x, p, sizeof x);
+      v = static_cast<double>(x);
+    };
+    switch (t) {
+      case DType::F32: read(float{}); break;
+      case DType::F64: read(double{}); break;
+      case DType::I64: read(int64_t{}); break;
+      case DType::I32: read(int32_t{}); break;
+      case DType::Bool: read(char{}); break;
+      case DType::BF16: {
+        uint16_t half;
+        std::memcpy(&half, p, 2);
+        uint32_t u = uint32_t{half} << 16;
+        float f;
+        std::memcpy(&f, &u, 4);
+        v = f;
+        break;
+      }
+      default: ADD_FAILURE() << "cannot read this type";
+    }
+    out.push_back(v);
+  }
+  return out;
+}
+
+// The outputs of one run. Arena buffers really share memory, so that a wrong lifetime shows.
+inline std::vector<std::vector<double>> run_plan(const schedule::Plan& plan, std::vector<Host>& inputs,
+                                                 const std::function<int64_t(Expr)>& value = by_hint) {
+  std::vector<Host> memory(plan.buffers.size());
+  std::vector<schedule::Lifetime> lives;
+  std::vector<size_t> which;
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    const schedule::Buffer& x = plan.buffers[b];
+    memory[b].type = x.type;
+    if (x.role == schedule::BufferRole::Input) {
+      memory[b] = inputs[static_cast<size_t>(x.input)];
+      continue;
+    }
+    int64_t n = storage_elements(x.type, value) * element_size(x.type.dtype);
+    memory[b].bytes.assign(static_cast<size_t>(n), char(0x7f));
+    if (x.role == schedule::BufferRole::Arena && x.first_step >= 0) {
+      lives.push_back({n, x.first_step, x.last_step});
+      which.push_back(b);
+    }
+  }
+  std::vector<int64_t> offsets;
+  std::vector<char> arena(static_cast<size_t>(schedule::plan_memory(lives, offsets)) + 64, char(0x7f));
+  std::vector<char*> base(plan.buffers.size());
+  for (size_t b = 0; b < base.size(); ++b) base[b] = memory[b].bytes.data();
+  for (size_t k = 0; k < which.size(); ++k) base[which[k]] = arena.data() + offsets[k];
+  auto run_steps = [&](const std::vector<schedule::Step>& steps) {
+    for (const schedule::Step& s : steps) {
+      if (auto* k = std::get_if<schedule::KernelStep>(&s)) {
+        loops::verify(*k->kernel);
+        std::vector<void*> pointers;
+        for (const schedule::KernelArg& a : k->args) {
+          int64_t size = element_size(plan.buffers[static_cast<size_t>(a.buffer)].type.dtype);
+          pointers.push_back(base[static_cast<size_t>(a.buffer)] + evaluate(a.offset, value) * size);
+        }
+        std::vector<int64_t> sizes;
+        for (Expr e : k->sizes) sizes.push_back(evaluate(e, value));
+        int64_t items = evaluate(k->items, value);
+        EXPECT_GE(evaluate(k->scratch, value), 0);
+        // In two parts, as two threads would.
+        loops::interpret(*k->kernel, pointers, sizes, items / 2, items);
+        loops::interpret(*k->kernel, pointers, sizes, 0, items / 2);
+      } else if (auto* c = std::get_if<schedule::CopyStep>(&s)) {
+        Host from = memory[static_cast<size_t>(c->from.buffer)];
+        if (plan.buffers[static_cast<size_t>(c->from.buffer)].role == schedule::BufferRole::Arena) {
+          std::memcpy(from.bytes.data(), base[static_cast<size_t>(c->from.buffer)], from.bytes.size());
+        }
+        Host& to = inputs[static_cast<size_t>(c->input)];
+        std::vector<double> v = elements(from, c->from.sizes, c->from.strides, c->from.offset, c->from.dtype, value);
+        EXPECT_EQ(static_cast<size_t>(storage_elements(to.type, value)), v.size());
+        for (size_t i = 0; i < v.size(); ++i) to.f32()[i] = static_cast<float>(v[i]);
+      } else {
+        ADD_FAILURE() << "an extern step cannot run here: " << std::get<schedule::ExternStep>(s).op->name;
+      }
+    }
+  };
+  run_steps(plan.derived);
+  run_steps(plan.steps);
+  std::vector<std::vector<double>> out;
+  for (const schedule::PlannedOutput& o : plan.outputs) {
+    if (o.kind != graph::OutputKind::Fresh) {
+      out.emplace_back();
+      continue;
+    }
+    EXPECT_NE(plan.buffers[static_cast<size_t>(o.view.buffer)].role, schedule::BufferRole::Arena);
+    out.push_back(elements(memory[static_cast<size_t>(o.view.buffer)], o.view.sizes, o.view.strides, o.view.offset,
+                           o.view.dtype, value));
+  }
+  return out;
+}
+
+inline int kernels(const schedule::Plan& plan) {
+  int n = 0;
+  for (const schedule::Step& s : plan.steps) n += std::holds_alternative<schedule::KernelStep>(s);
+  return n;
+}
+
+// Fused and unfused plans must agree; returns the fused plan.
+inline schedule::Plan check_plan(const graph::Graph& g, double tolerance = 1e-5) {
+  schedule::Options options;
+  schedule::Plan fused = schedule::make_plan(g, options);
+  options.fuse = false;
+  schedule::Plan plain = schedule::make_plan(g, options);
+  std::vector<Host> a, b;
+  uint32_t seed = 1;
+  for (const graph::Input& i : g.inputs) a.push_back(random_host(i.value->type, seed++));
+  b = a;
+  auto x = run_plan(fused, a), y = run_plan(plain, b);
+  EXPECT_EQ(x.size(), y.size());
+  for (size_t o = 0; o < x.size(); ++o) {
+    EXPECT_EQ(x[o].size(), y[o].size());
+    for (size_t i = 0; i < x[o].size() && i < y[o].size(); ++i) {
+      bool close = std::abs(x[o][i] - y[o][i]) <= tolerance * (1 + std::abs(y[o][i])) || (std::isnan(x[o][i]) && std::isnan(y[o][i]));
+      if (!close) {
+        ADD_FAILURE() << "output " << o << " element " << i << ": fused " << x[o][i] << ", plain " << y[o][i] << "\n"
+                      << schedule::print(fused);
+        break;
+      }
+    }
+  }
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].bytes, b[i].bytes) << "input " << i << " after the run";
+  return fused;
+}
+
+}  // namespace vesta::testing
