@@ -1,0 +1,213 @@
+// The road from kernel texts to linked code: distinct texts, a pool of threads, a cache for the whole process.
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/Support/SmallVectorMemoryBuffer.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Transforms/Utils/Cloning.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "base/check.h"
+#include "codegen/codegen.h"
+#include "codegen/llvm/jit.h"
+#include "codegen/llvm/module.h"
+#include "codegen/llvm/target.h"
+
+namespace vesta::codegen {
+
+namespace {
+
+std::unique_ptr<llvm::MemoryBuffer> emit_object(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream out(bytes);
+  llvm::legacy::PassManager passes;
+  llvm::MCContext* context = nullptr;
+  bool failed = machine.addPassesToEmitMC(passes, context, out, /*DisableVerify=*/true);
+  VESTA_CHECK(!failed, "LLVM cannot emit code for this machine");
+  passes.run(module);
+  return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(bytes), module.getName(), false);
+}
+
+void dump(const std::string& directory, const std::string& name, const std::string& text, llvm::Module& module,
+          llvm::TargetMachine& machine) {
+  std::filesystem::create_directories(directory);
+  std::string stem = directory + "/" + name;
+  std::ofstream(stem + ".kernel") << text;
+  std::error_code error;
+  llvm::raw_fd_ostream ir(stem + ".ll", error);
+  module.print(ir, nullptr);
+  auto copy = llvm::CloneModule(module);
+  llvm::raw_fd_ostream assembly(stem + ".s", error);
+  llvm::legacy::PassManager passes;
+  if (!machine.addPassesToEmitFile(passes, assembly, nullptr, llvm::CodeGenFileType::AssemblyFile)) passes.run(*copy);
+}
+
+std::atomic<uint64_t> next_symbol{0};
+
+std::shared_ptr<const Code> build(const Request& request, const CompileOptions& options) {
+  llvm::TargetMachine& machine = thread_target_machine();
+  llvm::LLVMContext context;
+  std::string symbol = fmt::format("vesta_kernel_{}", next_symbol++);
+  // The text is parsed into a context of its own: expressions of the request's kernel may be shared between threads.
+  std::unique_ptr<loops::Kernel> kernel = loops::parse_kernel(request.text);
+  std::unique_ptr<llvm::Module> module = build_module(std::move(*kernel), symbol, context, machine);
+  if (!options.dump_dir.empty()) dump(options.dump_dir, request.name, request.text, *module, machine);
+  return link(emit_object(*module, machine), symbol);
+}
+
+// Text -> code. A text being compiled by one thread makes the others that want it wait.
+class Cache {
+ public:
+  struct Slot {
+    std::weak_ptr<const Code> code;
+    bool building = false;
+  };
+
+  std::shared_ptr<const Code> get(const Request& request, const CompileOptions& options) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      Slot& slot = slots_[request.text];
+      if (auto code = slot.code.lock()) return code;
+      if (!slot.building) break;
+      built_.wait(lock);
+    }
+    slots_[request.text].building = true;
+    lock.unlock();
+    std::shared_ptr<const Code> code;
+    std::exception_ptr error;
+    try {
+      code = build(request, options);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    if (error) {
+      slots_.erase(request.text);
+    } else {
+      Slot& slot = slots_[request.text];
+      slot.building = false;
+      slot.code = code;
+      if (slots_.size() > sweep_at_) sweep();
+    }
+    built_.notify_all();
+    if (error) std::rethrow_exception(error);
+    return code;
+  }
+
+ private:
+  void sweep() {
+    std::erase_if(slots_, [](const auto& s) { return !s.second.building && s.second.code.expired(); });
+    sweep_at_ = std::max<size_t>(1024, 2 * slots_.size());
+  }
+
+  std::mutex mutex_;
+  std::condition_variable built_;
+  std::unordered_map<std::string, Slot> slots_;
+  size_t sweep_at_ = 1024;
+};
+
+Cache& cache() {
+  static Cache* c = new Cache;
+  return *c;
+}
+
+// Threads that live as long as the process: a thread keeps its target machine between compiles. The caller of run() works too.
+class Pool {
+ public:
+  // Calls work(i) for i in [0, count), on at most `width` threads; returns when all are done.
+  void run(int width, size_t count, const std::function<void(size_t)>& work) {
+    auto batch = std::make_shared<Batch>();
+    batch->count = count;
+    batch->work = &work;
+    int helpers = std::min<int>(width, static_cast<int>(count)) - 1;
+    if (helpers > 0) {
+      std::lock_guard lock(mutex_);
+      while (static_cast<int>(threads_) < helpers) {
+        std::thread([this] { serve(); }).detach();
+        ++threads_;
+      }
+      for (int i = 0; i < helpers; ++i) queue_.push_back(batch);
+      wake_.notify_all();
+    }
+    batch->drain();
+    std::unique_lock lock(batch->mutex);
+    batch->all_done.wait(lock, [&] { return batch->done == batch->count; });
+  }
+
+ private:
+  struct Batch {
+    std::atomic<size_t> next{0};
+    size_t count = 0;
+    const std::function<void(size_t)>* work = nullptr;
+    std::mutex mutex;
+    std::condition_variable all_done;
+    size_t done = 0;
+
+    void drain() {
+      for (size_t i = next++; i < count; i = next++) {
+        (*work)(i);
+        std::lock_guard lock(mutex);
+        if (++done == count) all_done.notify_all();
+      }
+    }
+  };
+
+  void serve() {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [&] { return !queue_.empty(); });
+      std::shared_ptr<Batch> batch = std::move(queue_.back());
+      queue_.pop_back();
+      lock.unlock();
+      batch->drain();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<std::shared_ptr<Batch>> queue_;
+  size_t threads_ = 0;
+};
+
+Pool& pool() {
+  static Pool* p = new Pool;
+  return *p;
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<const Code>> compile(const std::vector<Request>& requests, const CompileOptions& options) {
+  std::unordered_map<std::string_view, size_t> first;  // text -> index into distinct
+  std::vector<size_t> distinct, which;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    auto [it, fresh] = first.emplace(requests[i].text, distinct.size());
+    if (fresh) distinct.push_back(i);
+    which.push_back(it->second);
+  }
+  std::vector<std::shared_ptr<const Code>> codes(distinct.size());
+  std::vector<std::exception_ptr> errors(distinct.size());
+  int width = options.workers > 0 ? options.workers : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  pool().run(width, distinct.size(), [&](size_t i) {
+    try {
+      codes[i] = cache().get(requests[distinct[i]], options);
+    } catch (...) {
+      errors[i] = std::current_exception();
+    }
+  });
+  for (const std::exception_ptr& e : errors) {
+    if (e) std::rethrow_exception(e);
+  }
+  std::vector<std::shared_ptr<const Code>> result;
+  for (size_t i : which) result.push_back(codes[i]);
+  return result;
+}
+
+}  // namespace vesta::codegen

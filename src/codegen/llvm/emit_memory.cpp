@@ -1,0 +1,307 @@
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
+
+#include "base/check.h"
+#include "codegen/llvm/emitter.h"
+
+namespace vesta::codegen {
+
+using llvm::Align;
+using llvm::Value;
+using loops::Instr;
+using loops::kNoRef;
+using loops::Ref;
+
+namespace {
+Align alignment(DType t) { return Align(static_cast<uint64_t>(element_size(t))); }
+}  // namespace
+
+// The address of element `rest` of a buffer, computed once where `rest` is known.
+Value* Emitter::base_pointer(int buffer, Expr rest) {
+  std::pair<int, uint64_t> key{buffer, rest.hash()};
+  for (size_t i = scopes_.size(); i-- > 0;) {
+    auto it = scopes_[i].pointers.find(key);
+    if (it != scopes_[i].pointers.end()) return it->second;
+  }
+  Value* pointer = buffers_[static_cast<size_t>(buffer)];
+  if (!rest.is_constant(0)) {
+    int level = shape_.level_of(rest);
+    Value* offset = scalar(rest);
+    at(level);
+    llvm::Type* element = p_.memory_type(k_.buffers[static_cast<size_t>(buffer)].dtype, 1);
+    pointer = b_.CreateGEP(element, pointer, offset);
+    scopes_[scope_index(level)].pointers[key] = pointer;
+  }
+  return pointer;
+}
+
+Value* Emitter::combined_mask(Ref mask, int u) {
+  if (mask == kNoRef) return mask_;
+  Value* m = lanes(mask, u);
+  at(shape_.innermost);
+  return mask_ ? b_.CreateAnd(m, mask_) : m;
+}
+
+Value* Emitter::load_vector(llvm::Type* type, Value* pointer, int64_t align, Value* mask) {
+  Align a(static_cast<uint64_t>(align));
+  if (!mask) return b_.CreateAlignedLoad(type, pointer, a);
+  return b_.CreateMaskedLoad(type, pointer, a, mask, llvm::Constant::getNullValue(type));
+}
+
+void Emitter::store_vector(Value* v, Value* pointer, int64_t align, Value* mask) {
+  Align a(static_cast<uint64_t>(align));
+  if (mask) {
+    b_.CreateMaskedStore(v, pointer, a, mask);
+  } else {
+    b_.CreateAlignedStore(v, pointer, a);
+  }
+}
+
+// Addresses of the elements of all lanes.
+Value* Emitter::lane_pointers(const Instr& i, int u) {
+  llvm::Type* element = p_.memory_type(k_.buffers[static_cast<size_t>(i.buffer)].dtype, 1);
+  int level = shape_.level_of(i.index);
+  if (!shape_.is_vector(i.index)) {
+    Value* pointer = base_pointer(i.buffer, i.index);
+    at(level);
+    return b_.CreateVectorSplat(static_cast<unsigned>(lanes_), pointer);
+  }
+  auto c = coefficient_of(i.index, shape_.lane);
+  if (c && !shape_.is_vector(*c)) {
+    Expr rest = i.index - *c * shape_.lane;
+    if (!shape_.is_vector(rest)) {
+      Value* pointer = base_pointer(i.buffer, rest);
+      Value* offset = scalar(*c * (shape_.lane + int64_t{u} * lanes_));
+      Value* stride = scalar(*c);
+      bool narrow = fits_32_bits(*c * lanes_);
+      llvm::Type* integer = narrow ? b_.getInt32Ty() : b_.getInt64Ty();
+      at(shape_.level_of(*c));
+      llvm::SmallVector<llvm::Constant*, 64> iota;
+      for (int l = 0; l < lanes_; ++l) iota.push_back(llvm::ConstantInt::get(integer, static_cast<uint64_t>(l)));
+      Value* splat = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), b_.CreateTrunc(stride, integer));
+      Value* offsets = b_.CreateMul(splat, llvm::ConstantVector::get(iota));
+      at(level);
+      return b_.CreateGEP(element, b_.CreateGEP(element, pointer, offset), offsets);
+    }
+  }
+  Expr own = i.index, rest = 0;
+  if (i.index.node()->kind == ExprKind::Sum) {
+    own = 0;
+    rest = i.index.node()->constant;
+    for (const Term& t : i.index.node()->terms) {
+      Expr part = Expr(t.coefficient) * t.factor;
+      (shape_.is_vector(t.factor) ? own : rest) = (shape_.is_vector(t.factor) ? own : rest) + part;
+    }
+  }
+  Value* pointer = base_pointer(i.buffer, rest);
+  Value* offsets = vector(own, u, fits_32_bits(own) ? b_.getInt32Ty() : b_.getInt64Ty());
+  at(level);
+  return b_.CreateGEP(element, pointer, offsets);
+}
+
+// Every stride-th element from `pointer` on, without touching anything past the last one: the vectors read are moved back
+// so that they end with it.
+Value* Emitter::strided_load(Value* pointer, DType t, int64_t stride) {
+  llvm::Type* element = p_.memory_type(t, 1);
+  llvm::Type* type = p_.memory_type(t, lanes_);
+  int64_t span = stride * (lanes_ - 1) + 1;
+  Value* result = nullptr;
+  int filled = 0;
+  for (int64_t piece = 0; filled < lanes_; ++piece) {
+    int64_t first = std::min<int64_t>(piece * lanes_, span - lanes_);
+    Value* v = b_.CreateAlignedLoad(type, b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(first)), alignment(t));
+    llvm::SmallVector<int, 64> pick(static_cast<size_t>(lanes_), -1);
+    for (int l = 0; l < filled; ++l) pick[static_cast<size_t>(l)] = l;
+    int base = result ? lanes_ : 0;
+    while (filled < lanes_ && filled * stride < first + lanes_) {
+      pick[static_cast<size_t>(filled)] = base + static_cast<int>(filled * stride - first);
+      ++filled;
+    }
+    result = result ? b_.CreateShuffleVector(result, v, pick) : b_.CreateShuffleVector(v, pick);
+  }
+  return result;
+}
+
+Value* Emitter::load(Ref r, int u) {
+  const Instr& i = k_.instrs[r];
+  DType t = i.dtype;
+  int level = shape_.level[r];
+  bool vector_index = lanes_ > 1 && shape_.is_vector(i.index);
+  auto readable = [&](Value* pointer, Value* condition) {
+    if (!zero_) {
+      llvm::AllocaInst* slot = p_.stack(b_.getInt64Ty(), "zero");
+      llvm::IRBuilderBase::InsertPointGuard guard(b_);
+      b_.SetInsertPoint(slot->getNextNode());
+      b_.CreateStore(b_.getInt64(0), slot);
+      zero_ = slot;
+    }
+    Value* nothing = zero_;
+    if (condition->getType()->isVectorTy()) nothing = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), nothing);
+    return b_.CreateSelect(condition, pointer, nothing);
+  };
+  if (!vector_index) {
+    Value* pointer = base_pointer(i.buffer, i.index);
+    Value* mask = i.in[0] == kNoRef ? nullptr : shape_.vector[r] ? combined_mask(i.in[0], u) : get(i.in[0], 0);
+    at(level);
+    Value* any = mask && shape_.vector[r] ? b_.CreateOrReduce(mask) : mask;
+    if (any) pointer = readable(pointer, any);
+    Value* v = p_.from_memory(t, b_.CreateAlignedLoad(p_.memory_type(t, 1), pointer, alignment(t)));
+    if (!shape_.vector[r]) return v;
+    Value* splat = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), v);
+    return b_.CreateSelect(mask, splat, llvm::Constant::getNullValue(splat->getType()));
+  }
+  llvm::Type* type = p_.memory_type(t, lanes_);
+  auto c = coefficient_of(i.index, shape_.lane);
+  Expr rest = c ? i.index - *c * shape_.lane : Expr(0);
+  bool affine = c && c->is_constant() && !shape_.is_vector(rest);
+  Value* mask = combined_mask(i.in[0], u);
+  if (affine && (c->is_constant(1) || (!mask && c->constant() > 1 && c->constant() <= 4))) {
+    Value* pointer = base_pointer(i.buffer, rest);
+    Value* lane = scalar(*c * shape_.lane);
+    at(level);
+    llvm::Type* element = p_.memory_type(t, 1);
+    pointer = b_.CreateGEP(element, pointer, lane);
+    if (u) pointer = b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(int64_t{u} * lanes_ * c->constant()));
+    Value* v = c->is_constant(1) ? load_vector(type, pointer, element_size(t), mask) : strided_load(pointer, t, c->constant());
+    return p_.from_memory(t, v);
+  }
+  Value* pointers = lane_pointers(i, u);
+  at(level);
+  if (element_size(t) >= 4) {
+    llvm::Constant* nothing = llvm::Constant::getNullValue(type);
+    return p_.from_memory(t, b_.CreateMaskedGather(type, pointers, alignment(t), mask, nothing));
+  }
+  // No gather instruction: one load a lane, dead lanes from the zero slot.
+  if (mask) {
+    pointers = readable(pointers, mask);
+  }
+  Value* v = llvm::PoisonValue::get(type);
+  for (int l = 0; l < lanes_; ++l) {
+    Value* pointer = b_.CreateExtractElement(pointers, static_cast<uint64_t>(l));
+    v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(p_.memory_type(t, 1), pointer, alignment(t)), static_cast<uint64_t>(l));
+  }
+  return p_.from_memory(t, v);
+}
+
+void Emitter::store(Ref r, int u) {
+  const Instr& i = k_.instrs[r];
+  int level = shape_.level[r];
+  llvm::Type* element = p_.memory_type(i.dtype, 1);
+  bool one_element = lanes_ == 1 || (shape_.family == Family::Rows && level == shape_.outside);
+  if (one_element) {
+    Value* v = get(i.in[0], 0);
+    Value* pointer = base_pointer(i.buffer, i.index);
+    Value* mask = i.in[1] == kNoRef ? nullptr : get(i.in[1], 0);
+    at(level);
+    if (mask && mask_) mask = b_.CreateAnd(mask, mask_);
+    v = p_.to_memory(i.dtype, v);
+    if (mask) b_.SetInsertPoint(llvm::SplitBlockAndInsertIfThen(mask, scopes_[scope_index(level)].end, false));
+    b_.CreateAlignedStore(v, pointer, alignment(i.dtype));
+    at(level);
+    return;
+  }
+  Value* v = lanes(i.in[0], u);
+  Value* mask = combined_mask(i.in[1], u);
+  auto c = coefficient_of(i.index, shape_.lane);
+  Expr rest = c ? i.index - *c * shape_.lane : Expr(0);
+  if (c && c->is_constant(1) && !shape_.is_vector(rest)) {
+    Value* pointer = base_pointer(i.buffer, rest);
+    Value* lane = scalar(shape_.lane);
+    at(level);
+    pointer = b_.CreateGEP(element, pointer, lane);
+    if (u) pointer = b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(u * lanes_));
+    store_vector(p_.to_memory(i.dtype, v), pointer, element_size(i.dtype), mask);
+    return;
+  }
+  Value* pointers = lane_pointers(i, u);
+  at(level);
+  v = p_.to_memory(i.dtype, v);
+  if (!mask && element_size(i.dtype) < 4) {
+    for (int l = 0; l < lanes_; ++l) {
+      Value* pointer = b_.CreateExtractElement(pointers, static_cast<uint64_t>(l));
+      b_.CreateAlignedStore(b_.CreateExtractElement(v, static_cast<uint64_t>(l)), pointer, alignment(i.dtype));
+    }
+    return;
+  }
+  b_.CreateMaskedScatter(v, pointers, alignment(i.dtype), mask);
+}
+
+// Lanes may hit one element: they are added one after the other, and atomically unless the kernel is serial.
+void Emitter::store_add(Ref r, int u) {
+  const Instr& i = k_.instrs[r];
+  int level = shape_.level[r];
+  DType t = i.dtype;
+  DType sum = opmath(t);
+  bool half = t == DType::F16 || t == DType::BF16;
+  if (half && !k_.serial) VESTA_UNSUPPORTED("a parallel scatter-add into {} elements", name(t));
+  llvm::Type* element = p_.memory_type(t, 1);
+  auto add_one = [&](Value* pointer, Value* v) {
+    if (k_.serial || t == DType::Bool) {
+      Value* old = p_.from_memory(t, b_.CreateAlignedLoad(element, pointer, alignment(t)));
+      Value* now = p_.compute(Prim::Add, sum, old, v);
+      b_.CreateAlignedStore(p_.to_memory(t, now), pointer, alignment(t));
+      return;
+    }
+    b_.CreateAtomicRMW(is_float(t) ? llvm::AtomicRMWInst::FAdd : llvm::AtomicRMWInst::Add, pointer, v, alignment(t),
+                       llvm::AtomicOrdering::Monotonic);
+  };
+  bool one_element = lanes_ == 1 || (shape_.family == Family::Rows && level == shape_.outside);
+  if (one_element) {
+    Value* v = get(i.in[0], 0);
+    Value* pointer = base_pointer(i.buffer, i.index);
+    Value* mask = i.in[1] == kNoRef ? nullptr : get(i.in[1], 0);
+    at(level);
+    if (mask) b_.SetInsertPoint(llvm::SplitBlockAndInsertIfThen(mask, scopes_[scope_index(level)].end, false));
+    add_one(pointer, v);
+    at(level);
+    return;
+  }
+  Value* v = lanes(i.in[0], u);
+  Value* mask = combined_mask(i.in[1], u);
+  Value* pointers = lane_pointers(i, u);
+  at(level);
+  if (t == DType::Bool) v = b_.CreateZExt(v, p_.memory_type(t, lanes_));
+  llvm::AllocaInst* values = p_.stack(v->getType(), "values");
+  llvm::AllocaInst* addresses = p_.stack(pointers->getType(), "addresses");
+  b_.CreateStore(v, values);
+  b_.CreateStore(pointers, addresses);
+  llvm::AllocaInst* live = nullptr;
+  if (mask) {
+    llvm::Type* bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), static_cast<unsigned>(lanes_));
+    live = p_.stack(bytes, "live");
+    b_.CreateStore(b_.CreateZExt(mask, bytes), live);
+  }
+  loop(b_.getInt64(0), b_.getInt64(static_cast<uint64_t>(lanes_)), 1, level + 1, level + 1, true, 0, [&](Value* l) {
+    llvm::Type* value_type = v->getType()->getScalarType();
+    Value* pointer = b_.CreateLoad(b_.getPtrTy(), b_.CreateGEP(b_.getPtrTy(), addresses, l));
+    Value* one = b_.CreateLoad(value_type, b_.CreateGEP(value_type, values, l));
+    if (t == DType::Bool) one = b_.CreateTrunc(one, b_.getInt1Ty());
+    if (live) {
+      Value* on = b_.CreateICmpNE(b_.CreateLoad(b_.getInt8Ty(), b_.CreateGEP(b_.getInt8Ty(), live, l)), b_.getInt8(0));
+      b_.SetInsertPoint(llvm::SplitBlockAndInsertIfThen(on, scopes_.back().end, false));
+    }
+    add_one(pointer, one);
+  });
+  at(level);
+}
+
+Value* Emitter::row_pointer(int slot, int u) {
+  Expr position = 0;
+  for (const Loop& l : shape_.loops) position = position * l.extent + l.var;
+  bool columns = shape_.family == Family::Columns;
+  if (columns) position = position * k_.block;
+  Expr rest = shape_.family == Family::Rows ? position - shape_.lane : position;
+  Value* offset = scalar(row_offset(k_, slot));
+  at(0);
+  Value* pointer = b_.CreateGEP(b_.getInt8Ty(), f_.getArg(2), offset);
+  llvm::Type* element = p_.memory_type(k_.row_slots[static_cast<size_t>(slot)], 1);
+  Value* base = scalar(rest);
+  at(shape_.level_of(rest));
+  pointer = b_.CreateGEP(element, pointer, base);
+  if (shape_.family == Family::Scalar) return pointer;
+  Value* lane = scalar(shape_.lane);
+  at(shape_.innermost);
+  pointer = b_.CreateGEP(element, pointer, lane);
+  return u ? b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(u * lanes_)) : pointer;
+}
+
+}  // namespace vesta::codegen

@@ -1,0 +1,398 @@
+#include "codegen/llvm/emitter.h"
+
+#include <llvm/IR/Intrinsics.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace vesta::codegen {
+
+using llvm::BasicBlock;
+using llvm::Value;
+using loops::Instr;
+using loops::InstrKind;
+using loops::kNoRef;
+
+Emitter::Scope::Scope()
+    : vectors([](const std::pair<Expr, int>& a, const std::pair<Expr, int>& b) {
+        return a.first == b.first ? a.second < b.second : a.first.before(b.first);
+      }) {}
+
+Emitter::Emitter(Shape shape, llvm::Module& module, llvm::Function& function, bool cheap_masks)
+    : shape_(std::move(shape)),
+      k_(shape_.kernel),
+      m_(module),
+      f_(function),
+      b_(module.getContext()),
+      p_(b_, module),
+      cheap_masks_(cheap_masks),
+      lanes_(shape_.lanes) {}
+
+// ---- Scopes ---------------------------------------------------------------------------------------------------------
+
+size_t Emitter::scope_index(int level) const {
+  for (size_t i = scopes_.size(); i-- > 0;) {
+    if (scopes_[i].level <= level) return i;
+  }
+  return 0;
+}
+
+void Emitter::at(int level) { b_.SetInsertPoint(scopes_[scope_index(level)].end); }
+
+void Emitter::loop(Value* start, Value* limit, int64_t step, int before_level, int body_level, bool surely_runs, Expr var,
+                   const std::function<void(Value*)>& body) {
+  llvm::Instruction* end = scopes_.back().end;
+  BasicBlock* here = end->getParent();
+  BasicBlock* exit = here->splitBasicBlock(end);
+  here->getTerminator()->eraseFromParent();
+  llvm::LLVMContext& context = m_.getContext();
+  BasicBlock* before = BasicBlock::Create(context, "before", &f_, exit);
+  BasicBlock* head = BasicBlock::Create(context, "body", &f_, exit);
+  BasicBlock* latch = BasicBlock::Create(context, "latch", &f_, exit);
+  b_.SetInsertPoint(here);
+  if (surely_runs) {
+    b_.CreateBr(before);
+  } else {
+    b_.CreateCondBr(b_.CreateICmpSLT(start, limit), before, exit);
+  }
+  b_.SetInsertPoint(before);
+  llvm::Instruction* before_end = b_.CreateBr(head);
+  b_.SetInsertPoint(head);
+  llvm::PHINode* i = b_.CreatePHI(b_.getInt64Ty(), 2);
+  llvm::Instruction* body_end = b_.CreateBr(latch);
+  b_.SetInsertPoint(latch);
+  Value* next = b_.CreateAdd(i, b_.getInt64(static_cast<uint64_t>(step)), "", true, true);
+  b_.CreateCondBr(b_.CreateICmpSLT(next, limit), head, exit);
+
+  scopes_.emplace_back();
+  scopes_.back().level = before_level;
+  scopes_.back().end = before_end;
+  scopes_.emplace_back();
+  scopes_.back().level = body_level;
+  scopes_.back().end = body_end;
+  if (!var.is_constant()) scopes_.back().scalars[var] = i;
+  b_.SetInsertPoint(body_end);
+  body(i);
+  scopes_.pop_back();
+  scopes_.pop_back();
+  i->addIncoming(start, before_end->getParent());
+  i->addIncoming(next, latch);
+  b_.SetInsertPoint(scopes_.back().end);
+}
+
+// ---- Values ---------------------------------------------------------------------------------------------------------
+
+Value* Emitter::get(Ref r, int u) {
+  if (!shape_.vector[r]) u = 0;
+  for (size_t i = scopes_.size(); i-- > 0;) {
+    auto it = scopes_[i].values.find({r, u});
+    if (it != scopes_[i].values.end()) return it->second;
+  }
+  Value* v = emit_value(r, u);
+  scopes_[scope_index(shape_.level[r])].values[{r, u}] = v;
+  return v;
+}
+
+Value* Emitter::lanes(Ref r, int u) {
+  Value* v = get(r, u);
+  if (lanes_ == 1 || shape_.vector[r]) return v;
+  for (size_t i = scopes_.size(); i-- > 0;) {
+    auto it = scopes_[i].splats.find({r, 0});
+    if (it != scopes_[i].splats.end()) return it->second;
+  }
+  at(shape_.level[r]);
+  Value* splat = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), v);
+  scopes_[scope_index(shape_.level[r])].splats[{r, 0}] = splat;
+  return splat;
+}
+
+Value* Emitter::emit_value(Ref r, int u) {
+  const Instr& i = k_.instrs[r];
+  int level = shape_.level[r];
+  auto operand = [&](size_t n) { return shape_.vector[r] ? lanes(i.in[n], u) : get(i.in[n], 0); };
+  switch (i.kind) {
+    case InstrKind::Constant: return p_.constant(i.dtype, i.fimm, i.imm);
+    case InstrKind::Index: return index_value(i.index, u, i.dtype);
+    case InstrKind::Load: return load(r, u);
+    case InstrKind::Compute: {
+      std::array<Value*, 3> in{};
+      for (int n = 0; n < arity(i.prim); ++n) in[static_cast<size_t>(n)] = operand(static_cast<size_t>(n));
+      at(level);
+      return p_.compute(i.prim, compute_type(k_, i), in[0], in[1], in[2]);
+    }
+    case InstrKind::Cast: {
+      Value* in = operand(0);
+      at(level);
+      return p_.cast(value_type(k_, i.in[0]), i.dtype, in);
+    }
+    case InstrKind::Bitcast: {
+      Value* in = operand(0);
+      at(level);
+      return p_.bitcast(value_type(k_, i.in[0]), i.dtype, in);
+    }
+    case InstrKind::Result: return (i.imm == 1 ? positions_ : results_).at(i.in[0]).at(static_cast<size_t>(u));
+    case InstrKind::Scan: return scan(r, u);
+    case InstrKind::RowLoad: {
+      Value* pointer = row_pointer(i.slot, u);
+      at(level);
+      Value* v = load_vector(p_.memory_type(i.dtype, lanes_), pointer, element_size(i.dtype), nullptr);
+      return p_.from_memory(i.dtype, v);
+    }
+    default: VESTA_CHECK(false, "instruction {} has no value", r);
+  }
+}
+
+// ---- Loops ----------------------------------------------------------------------------------------------------------
+
+void Emitter::run() {
+  BasicBlock* entry = BasicBlock::Create(m_.getContext(), "entry", &f_);
+  b_.SetInsertPoint(entry);
+  llvm::Instruction* end = b_.CreateRetVoid();
+  scopes_.emplace_back();
+  scopes_.back().end = end;
+  b_.SetInsertPoint(end);
+  for (size_t i = 0; i < k_.buffers.size(); ++i) {
+    Value* p = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), f_.getArg(0), i);
+    buffers_.push_back(b_.CreateLoad(b_.getPtrTy(), p, fmt::format("b{}", i)));
+  }
+  for (size_t i = 0; i < k_.sizes.size(); ++i) {
+    Value* p = b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), f_.getArg(1), i);
+    scopes_.back().scalars[k_.sizes[i]] = b_.CreateLoad(b_.getInt64Ty(), p, fmt::format("s{}", i));
+  }
+  items();
+}
+
+void Emitter::items() {
+  loop(f_.getArg(3), f_.getArg(4), 1, 0, 2, false, 0, [&](Value* item) {
+    // Counts are taken outside the loop; only the divisions are inside.
+    std::vector<std::pair<Expr, Expr>> order;  // variable, count
+    for (size_t i = 0; i < k_.ranges.size(); ++i) {
+      const loops::Range& r = k_.ranges[i];
+      if (r.kind != loops::RangeKind::Parallel) continue;
+      bool blocked = shape_.family == Family::Columns && static_cast<int>(i) == k_.vector;
+      order.emplace_back(blocked ? shape_.block_index : r.var, blocked ? ceildiv(r.extent, k_.block) : r.extent);
+    }
+    Value* rest = item;
+    for (size_t i = order.size(); i-- > 0;) {
+      Value* value = rest;
+      if (i > 0) {
+        Value* count = scalar(order[i].second);
+        at(2);
+        Value* quotient = b_.CreateUDiv(rest, count);
+        value = b_.CreateSub(rest, b_.CreateMul(quotient, count));
+        rest = quotient;
+      }
+      scopes_.back().scalars[order[i].first] = value;
+    }
+    at(2);
+    if (shape_.family == Family::Columns) {
+      column_span();
+    } else {
+      stages();
+    }
+  });
+}
+
+Value* Emitter::tail_mask(Value* at, Value* limit) {
+  Value* left = b_.CreateSub(limit, at);
+  Value* most = b_.getInt64(static_cast<uint64_t>(lanes_));
+  left = b_.CreateSelect(b_.CreateICmpSLT(left, most), left, most);
+  Value* narrow = b_.CreateTrunc(left, b_.getInt32Ty());
+  llvm::SmallVector<uint32_t, 64> iota;
+  for (int i = 0; i < lanes_; ++i) iota.push_back(static_cast<uint32_t>(i));
+  Value* numbers = llvm::ConstantDataVector::get(m_.getContext(), iota);
+  return b_.CreateICmpULT(numbers, b_.CreateVectorSplat(static_cast<unsigned>(lanes_), narrow), "mask");
+}
+
+bool Emitter::single_masked_loop(int weight) const { return cheap_masks_ && weight > 24; }
+
+int Emitter::column_unroll() const {
+  int weight = 0, accumulators = 1;
+  bool loops = false;
+  for (const loops::Stage& s : k_.stages) {
+    weight = std::max(weight, shape_.weight(s));
+    loops = loops || s.loop;
+    for (Ref r : s.body) {
+      const Instr& i = k_.instrs[r];
+      if (i.kind == InstrKind::Accumulate) accumulators += i.reduce == ReduceOp::ArgMax || i.reduce == ReduceOp::ArgMin ? 4 : 1;
+    }
+  }
+  int u = !loops ? (weight <= 8 ? 2 : 1) : weight <= 8 ? 8 : weight <= 16 ? 4 : weight <= 40 ? 2 : 1;
+  while (u > 1 && u * accumulators > 20) u /= 2;
+  int64_t pieces = k_.block / lanes_;
+  while (u > 1 && pieces % u != 0) u /= 2;
+  return u;
+}
+
+// The columns of one work item, in groups of `u` vectors; what is left goes one vector at a time under a mask.
+void Emitter::column_span() {
+  const loops::Range& range = k_.ranges[static_cast<size_t>(k_.vector)];
+  Expr block = k_.block;
+  bool whole = provably_divisible(range.extent, block);
+  bool full = lanes_ == 1 || provably_divisible(range.extent, lanes_);
+  int u = column_unroll();
+  int weight = 0;
+  for (const loops::Stage& s : k_.stages) weight += shape_.weight(s);
+  Value* limit;
+  if (whole) {
+    limit = b_.getInt64(static_cast<uint64_t>(k_.block));
+  } else {
+    Value* left = scalar(range.extent - shape_.block_index * block);
+    at(2);
+    Value* most = b_.getInt64(static_cast<uint64_t>(k_.block));
+    limit = b_.CreateSelect(b_.CreateICmpSLT(left, most), left, most);
+  }
+  Value* done = b_.getInt64(0);
+  bool one_masked = !whole && !full && u == 1 && single_masked_loop(weight);
+  if (!one_masked) {
+    Value* main = limit;
+    if (!whole && (u > 1 || !full)) main = b_.CreateAnd(limit, b_.getInt64(static_cast<uint64_t>(-int64_t{u} * lanes_)));
+    loop(done, main, int64_t{u} * lanes_, 2, 4, whole || (u == 1 && full), shape_.lane, [&](Value*) {
+      count_ = u;
+      stages();
+    });
+    done = main;
+    if (whole || (u == 1 && full)) return;
+  }
+  loop(done, limit, lanes_, 2, 4, one_masked, shape_.lane, [&](Value* at) {
+    count_ = 1;
+    mask_ = full ? nullptr : tail_mask(at, limit);
+    stages();
+    mask_ = nullptr;
+  });
+}
+
+void Emitter::stages() {
+  for (const loops::Stage& s : k_.stages) {
+    if (s.loop && !shape_.loops.empty()) {
+      loop_stage(s);
+    } else {
+      body(s);
+    }
+  }
+}
+
+void Emitter::body(const loops::Stage& s) {
+  for (int u = 0; u < count_; ++u) {
+    for (Ref r : s.body) effect(r, u);
+  }
+}
+
+void Emitter::effect(Ref r, int u) {
+  const Instr& i = k_.instrs[r];
+  switch (i.kind) {
+    case InstrKind::Store: store(r, u); break;
+    case InstrKind::StoreAdd: store_add(r, u); break;
+    case InstrKind::Accumulate: accumulate(r, u); break;
+    case InstrKind::RowStore: {
+      // In a row program of one loop the padding of the row takes what a partial vector writes too much.
+      bool needs_mask = shape_.family == Family::Rows && shape_.loops.size() > 1;
+      Value* v = lanes(i.in[0], u);
+      Value* pointer = row_pointer(i.slot, u);
+      at(shape_.level[r]);
+      store_vector(p_.to_memory(i.dtype, v), pointer, element_size(i.dtype), needs_mask ? mask_ : nullptr);
+      break;
+    }
+    default:
+      if (shape_.ordered[r]) get(r, u);
+      break;
+  }
+}
+
+void Emitter::loop_stage(const loops::Stage& s) {
+  int count = count_;
+  if (shape_.family == Family::Rows) count = row_unroll(s, shape_.loops.back().extent);
+  begin_reductions(s, count);
+  nest(s, 0);
+  end_reductions();
+}
+
+void Emitter::nest(const loops::Stage& s, size_t depth) {
+  const Loop& l = shape_.loops[depth];
+  int level = shape_.outside + 2 * static_cast<int>(depth + 1);
+  if (l.lanes) {
+    row_span(s, l);
+    return;
+  }
+  Value* limit = scalar(l.extent);
+  at(level - 2);
+  bool surely = lower_bound(l.extent).value_or(0) > 0;
+  if (depth + 1 < shape_.loops.size()) {
+    loop(b_.getInt64(0), limit, 1, level - 2, level, surely, l.var, [&](Value*) { nest(s, depth + 1); });
+  } else {
+    int64_t trips = l.extent.is_constant() ? l.extent.constant() : -1;
+    innermost(b_.getInt64(0), limit, 1, trips, surely, l.var, [&] { body(s); });
+  }
+}
+
+// A loop whose sums are cut into pieces so that no partial sum runs over more than some dozens of additions.
+void Emitter::innermost(Value* start, Value* limit, int64_t step, int64_t trips, bool surely_runs, Expr var,
+                        const std::function<void()>& body) {
+  int level = shape_.innermost;
+  int64_t piece = shape_.family == Family::Rows ? 64 : 32;
+  if (!cascade_ || (trips >= 0 && trips <= piece)) {
+    loop(start, limit, step, level - 2, level, surely_runs, var, [&](Value*) { body(); });
+    if (cascade_) flush();
+    return;
+  }
+  loop(start, limit, piece * step, level - 2, level - 1, surely_runs, 0, [&](Value* begin) {
+    Value* last = b_.CreateAdd(begin, b_.getInt64(static_cast<uint64_t>(piece * step)));
+    Value* end = b_.CreateSelect(b_.CreateICmpSLT(last, limit), last, limit);
+    loop(begin, end, step, level - 1, level, true, var, [&](Value*) { body(); });
+    flush();
+  });
+}
+
+int Emitter::row_unroll(const loops::Stage& s, Expr extent) const {
+  if (lanes_ == 1) return 1;
+  for (Ref r : s.body) {
+    if (k_.instrs[r].kind == InstrKind::Scan || k_.instrs[r].kind == InstrKind::StoreAdd) return 1;
+  }
+  int weight = shape_.weight(s);
+  int u = weight <= 6 ? 4 : weight <= 20 ? 2 : 1;
+  if (extent.is_constant()) {
+    int64_t pieces = extent.constant() / lanes_;
+    while (u > 1 && (extent.constant() % lanes_ == 0 ? pieces % u != 0 : pieces < 2 * u)) u /= 2;
+  }
+  return u;
+}
+
+void Emitter::row_span(const loops::Stage& s, const Loop& l) {
+  int u = row_unroll(s, l.extent);
+  int weight = shape_.weight(s);
+  bool known = l.extent.is_constant();
+  int64_t n = known ? l.extent.constant() : 0;
+  bool full = lanes_ == 1 || provably_divisible(l.extent, lanes_);
+  int level = shape_.innermost;
+  Value* limit = scalar(l.extent);
+  at(level - 2);
+  Value* done = b_.getInt64(0);
+  int64_t step = int64_t{u} * lanes_;
+  bool all_in_main = provably_divisible(l.extent, step);
+  bool one_masked = !full && u == 1 && (single_masked_loop(weight) || (known && n < lanes_));
+  if (!one_masked) {
+    Value* main = all_in_main ? limit : b_.CreateAnd(limit, b_.getInt64(static_cast<uint64_t>(-step)));
+    bool surely = lower_bound(l.extent).value_or(0) >= step;
+    if (!known || n >= step) {
+      innermost(done, main, step, known ? n / step : -1, surely, l.var, [&] {
+        count_ = u;
+        body(s);
+      });
+    }
+    count_ = 1;
+    if (all_in_main) return;
+    done = main;
+  }
+  bool surely = known ? n % step != 0 : one_masked && lower_bound(l.extent).value_or(0) > 0;
+  int64_t trips = one_masked ? (known ? (n + lanes_ - 1) / lanes_ : -1) : u;
+  innermost(done, limit, lanes_, trips, surely, l.var, [&] {
+    count_ = 1;
+    at(level);
+    mask_ = full ? nullptr : tail_mask(scalar(l.var), limit);
+    body(s);
+    mask_ = nullptr;
+  });
+}
+
+}  // namespace vesta::codegen

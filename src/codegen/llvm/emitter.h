@@ -1,0 +1,127 @@
+// One kernel to LLVM instructions.
+//
+// Code is placed by level (shape.h): every open loop contributes two scopes, the block before it and its body, and a value
+// is emitted into the latest scope whose level is not above its own. So what is invariant leaves its loop by itself, once.
+// A vector value is `lanes` elements; a body that is unrolled handles several such pieces (`u`), one after the other.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include <array>
+#include <functional>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "codegen/llvm/primitives.h"
+#include "codegen/llvm/shape.h"
+
+namespace vesta::codegen {
+
+inline constexpr int kMaxUnroll = 8;
+
+class Emitter {
+ public:
+  Emitter(Shape shape, llvm::Module& module, llvm::Function& function, bool cheap_masks);
+  void run();
+
+ private:
+  using Ref = loops::Ref;
+
+  struct Scope {
+    int level = 0;
+    llvm::Instruction* end = nullptr;  // code of this scope goes before it
+    std::map<std::pair<Ref, int>, llvm::Value*> values;
+    std::map<std::pair<Ref, int>, llvm::Value*> splats;
+    std::unordered_map<Expr, llvm::Value*> scalars;                    // index expressions, 64-bit
+    std::map<std::pair<Expr, int>, llvm::Value*, bool (*)(const std::pair<Expr, int>&, const std::pair<Expr, int>&)> vectors;
+    std::map<std::pair<int, uint64_t>, llvm::Value*> pointers;         // buffer, constant part of the index -> address
+    Scope();
+  };
+
+  // One Accumulate while its stage runs.
+  struct Accumulator {
+    Ref ref = 0;
+    std::array<llvm::AllocaInst*, kMaxUnroll> value{}, position{};
+    // Sums of floats: pieces of a long reduction are combined in a tree of three levels.
+    std::array<llvm::AllocaInst*, kMaxUnroll> second{}, third{};
+  };
+
+  // emitter.cpp: scopes, loops, values
+  size_t scope_index(int level) const;
+  void at(int level);
+  void loop(llvm::Value* start, llvm::Value* limit, int64_t step, int before_level, int body_level, bool surely_runs,
+            Expr var, const std::function<void(llvm::Value*)>& body);
+  llvm::Value* get(Ref r, int u);
+  llvm::Value* lanes(Ref r, int u);  // a vector whatever r is
+  llvm::Value* emit_value(Ref r, int u);
+  void items();
+  void column_span();
+  void stages();
+  void loop_stage(const loops::Stage& s);
+  void nest(const loops::Stage& s, size_t depth);
+  void innermost(llvm::Value* start, llvm::Value* limit, int64_t step, int64_t trips, bool surely_runs, Expr var,
+                 const std::function<void()>& body);
+  void row_span(const loops::Stage& s, const Loop& l);
+  void body(const loops::Stage& s);
+  void effect(Ref r, int u);
+  int row_unroll(const loops::Stage& s, Expr extent) const;
+  int column_unroll() const;
+  bool single_masked_loop(int weight) const;
+  llvm::Value* tail_mask(llvm::Value* at, llvm::Value* limit);
+
+  // emit_index.cpp
+  llvm::Value* scalar(Expr e);
+  llvm::Value* scalar_parts(Expr e);
+  llvm::Value* vector(Expr e, int u, llvm::Type* element);
+  llvm::Value* divide(ExprKind kind, llvm::Value* a, llvm::Value* b, bool plain);
+  static bool fits_32_bits(Expr e);
+  llvm::Value* index_value(Expr e, int u, DType t);
+
+  // emit_memory.cpp
+  llvm::Value* base_pointer(int buffer, Expr rest);
+  llvm::Value* load(Ref r, int u);
+  void store(Ref r, int u);
+  void store_add(Ref r, int u);
+  llvm::Value* lane_pointers(const loops::Instr& i, int u);
+  llvm::Value* combined_mask(Ref mask, int u);
+  llvm::Value* row_pointer(int slot, int u);
+  llvm::Value* load_vector(llvm::Type* type, llvm::Value* pointer, int64_t align, llvm::Value* mask);
+  void store_vector(llvm::Value* v, llvm::Value* pointer, int64_t align, llvm::Value* mask);
+  llvm::Value* strided_load(llvm::Value* pointer, DType t, int64_t stride);
+
+  // emit_reduce.cpp
+  llvm::Constant* identity(ReduceOp op, DType t, int lanes);
+  llvm::Value* combine(ReduceOp op, DType t, llvm::Value* a, llvm::Value* b);
+  std::pair<llvm::Value*, llvm::Value*> better(ReduceOp op, DType t, std::pair<llvm::Value*, llvm::Value*> a,
+                                               std::pair<llvm::Value*, llvm::Value*> b);
+  void begin_reductions(const loops::Stage& s, int count);
+  void end_reductions();
+  void accumulate(Ref r, int u);
+  llvm::Value* scan(Ref r, int u);
+  void flush();
+
+  Shape shape_;
+  const loops::Kernel& k_;
+  llvm::Module& m_;
+  llvm::Function& f_;
+  llvm::IRBuilder<> b_;
+  Primitives p_;
+  bool cheap_masks_;
+  int lanes_;
+
+  std::vector<Scope> scopes_;
+  std::vector<llvm::Value*> buffers_;
+  llvm::Value* zero_ = nullptr;            // eight zero bytes to read where a masked scalar load reads nothing
+  int count_ = 1;                          // pieces the current body handles
+  llvm::Value* mask_ = nullptr;            // of the only piece, when it is not full
+  std::vector<Accumulator> accumulators_;
+  std::map<Ref, std::array<llvm::AllocaInst*, kMaxUnroll>> carries_;  // of scans
+  std::map<Ref, std::vector<llvm::Value*>> results_, positions_;
+  llvm::AllocaInst* pieces_ = nullptr;     // counts flushes
+  int64_t flush_every_ = 1;
+  bool cascade_ = false;
+};
+
+}  // namespace vesta::codegen

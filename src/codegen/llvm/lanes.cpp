@@ -1,0 +1,229 @@
+#include "codegen/llvm/lanes.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <unordered_set>
+#include <vector>
+
+#include "base/check.h"
+#include "loops/scalar.h"
+
+namespace vesta::codegen {
+
+namespace {
+
+double lgamma_of(double x) {
+  int sign;
+  return ::lgamma_r(x, &sign);
+}
+
+// F32 goes through double: these are the rare functions, and the result is then correctly rounded but for ties.
+template <class T, double (*f)(double)>
+void unary(const T* a, const T*, T* out, int32_t n) {
+  for (int32_t i = 0; i < n; ++i) out[i] = static_cast<T>(f(static_cast<double>(a[i])));
+}
+
+template <class T, T (*f)(T, T)>
+void binary(const T* a, const T* b, T* out, int32_t n) {
+  for (int32_t i = 0; i < n; ++i) out[i] = f(a[i], b[i]);
+}
+
+template <class T>
+T float_mod(T a, T b) {
+  T m = std::fmod(a, b);
+  return m != 0 && (b < 0) != (m < 0) ? m + b : m;
+}
+
+double rsqrt_of(double x) { return 1 / std::sqrt(x); }
+double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
+
+template <class T, DType t>
+void integer_power(const T* a, const T* b, T* out, int32_t n) {
+  for (int32_t i = 0; i < n; ++i) {
+    loops::Scalar x, y;
+    x.i = static_cast<int64_t>(a[i]);
+    y.i = static_cast<int64_t>(b[i]);
+    out[i] = static_cast<T>(loops::compute(Prim::Pow, t, x, y, {}).i);
+  }
+}
+
+float pow_f32(float a, float b) { return static_cast<float>(std::pow(static_cast<double>(a), static_cast<double>(b))); }
+float atan2_f32(float a, float b) { return static_cast<float>(std::atan2(static_cast<double>(a), static_cast<double>(b))); }
+float hypot_f32(float a, float b) { return static_cast<float>(std::hypot(static_cast<double>(a), static_cast<double>(b))); }
+
+struct LaneRow {
+  Prim prim;
+  DType dtype;
+  void* address;
+};
+
+template <class F>
+void* address_of(F* f) {
+  return reinterpret_cast<void*>(f);
+}
+
+const std::vector<LaneRow>& lane_rows() {
+  static const std::vector<LaneRow>* rows = [] {
+    auto* r = new std::vector<LaneRow>;
+#define VESTA_UNARY(P, F)                                                 \
+  r->push_back({Prim::P, DType::F32, address_of(&unary<float, F>)});      \
+  r->push_back({Prim::P, DType::F64, address_of(&unary<double, F>)});
+    VESTA_UNARY(Rsqrt, rsqrt_of)
+    VESTA_UNARY(Exp, std::exp)
+    VESTA_UNARY(Exp2, std::exp2)
+    VESTA_UNARY(Expm1, std::expm1)
+    VESTA_UNARY(Log, std::log)
+    VESTA_UNARY(Log2, std::log2)
+    VESTA_UNARY(Log10, std::log10)
+    VESTA_UNARY(Log1p, std::log1p)
+    VESTA_UNARY(Sin, std::sin)
+    VESTA_UNARY(Cos, std::cos)
+    VESTA_UNARY(Tan, std::tan)
+    VESTA_UNARY(Asin, std::asin)
+    VESTA_UNARY(Acos, std::acos)
+    VESTA_UNARY(Atan, std::atan)
+    VESTA_UNARY(Sinh, std::sinh)
+    VESTA_UNARY(Cosh, std::cosh)
+    VESTA_UNARY(Tanh, std::tanh)
+    VESTA_UNARY(Asinh, std::asinh)
+    VESTA_UNARY(Acosh, std::acosh)
+    VESTA_UNARY(Atanh, std::atanh)
+    VESTA_UNARY(Erf, std::erf)
+    VESTA_UNARY(Erfc, std::erfc)
+    VESTA_UNARY(Erfinv, loops::erfinv)
+    VESTA_UNARY(Lgamma, lgamma_of)
+    VESTA_UNARY(Digamma, loops::digamma)
+    VESTA_UNARY(Sigmoid, sigmoid_of)
+#undef VESTA_UNARY
+    r->push_back({Prim::Pow, DType::F32, address_of(&binary<float, pow_f32>)});
+    r->push_back({Prim::Pow, DType::F64, address_of(&binary<double, std::pow>)});
+    r->push_back({Prim::Atan2, DType::F32, address_of(&binary<float, atan2_f32>)});
+    r->push_back({Prim::Atan2, DType::F64, address_of(&binary<double, std::atan2>)});
+    r->push_back({Prim::Hypot, DType::F32, address_of(&binary<float, hypot_f32>)});
+    r->push_back({Prim::Hypot, DType::F64, address_of(&binary<double, std::hypot>)});
+    r->push_back({Prim::NextAfter, DType::F32, address_of(&binary<float, std::nextafter>)});
+    r->push_back({Prim::NextAfter, DType::F64, address_of(&binary<double, std::nextafter>)});
+    r->push_back({Prim::Rem, DType::F32, address_of(&binary<float, std::fmod>)});
+    r->push_back({Prim::Rem, DType::F64, address_of(&binary<double, std::fmod>)});
+    r->push_back({Prim::Mod, DType::F32, address_of(&binary<float, float_mod<float>>)});
+    r->push_back({Prim::Mod, DType::F64, address_of(&binary<double, float_mod<double>>)});
+    r->push_back({Prim::Pow, DType::U8, address_of(&integer_power<uint8_t, DType::U8>)});
+    r->push_back({Prim::Pow, DType::I8, address_of(&integer_power<int8_t, DType::I8>)});
+    r->push_back({Prim::Pow, DType::I16, address_of(&integer_power<int16_t, DType::I16>)});
+    r->push_back({Prim::Pow, DType::I32, address_of(&integer_power<int32_t, DType::I32>)});
+    r->push_back({Prim::Pow, DType::I64, address_of(&integer_power<int64_t, DType::I64>)});
+    r->push_back({Prim::Pow, DType::U16, address_of(&integer_power<uint16_t, DType::U16>)});
+    r->push_back({Prim::Pow, DType::U32, address_of(&integer_power<uint32_t, DType::U32>)});
+    r->push_back({Prim::Pow, DType::U64, address_of(&integer_power<uint64_t, DType::U64>)});
+    return r;
+  }();
+  return *rows;
+}
+
+// The names glibc's vector library uses; a function it lacks on this machine is simply not found.
+const char* c_name(Prim p) {
+  switch (p) {
+    case Prim::Exp: return "exp";
+    case Prim::Exp2: return "exp2";
+    case Prim::Expm1: return "expm1";
+    case Prim::Log: return "log";
+    case Prim::Log2: return "log2";
+    case Prim::Log10: return "log10";
+    case Prim::Log1p: return "log1p";
+    case Prim::Sin: return "sin";
+    case Prim::Cos: return "cos";
+    case Prim::Tan: return "tan";
+    case Prim::Asin: return "asin";
+    case Prim::Acos: return "acos";
+    case Prim::Atan: return "atan";
+    case Prim::Sinh: return "sinh";
+    case Prim::Cosh: return "cosh";
+    case Prim::Tanh: return "tanh";
+    case Prim::Asinh: return "asinh";
+    case Prim::Acosh: return "acosh";
+    case Prim::Atanh: return "atanh";
+    case Prim::Erf: return "erf";
+    case Prim::Erfc: return "erfc";
+    case Prim::Pow: return "pow";
+    case Prim::Atan2: return "atan2";
+    case Prim::Hypot: return "hypot";
+    default: return nullptr;
+  }
+}
+
+std::string mangled(Prim p, DType t, int lanes) {
+  const char* base = c_name(p);
+  int64_t bytes = lanes * element_size(t);
+#if defined(__x86_64__)
+  const char* isa = bytes == 64 ? "e" : bytes == 32 ? "d" : bytes == 16 ? "b" : nullptr;
+#elif defined(__aarch64__)
+  const char* isa = bytes == 16 ? "n" : nullptr;
+#else
+  const char* isa = nullptr;
+#endif
+  if (!base || !isa || (t != DType::F32 && t != DType::F64)) return {};
+  return fmt::format("_ZGV{}N{}{}_{}{}", isa, lanes, arity(p) == 2 ? "vv" : "v", base, t == DType::F32 ? "f" : "");
+}
+
+struct Runtime {
+  std::vector<RuntimeSymbol> symbols;
+  std::unordered_set<std::string> vector_functions;
+
+  Runtime() {
+    for (const LaneRow& row : lane_rows()) symbols.push_back({lane_function(row.prim, row.dtype), row.address});
+    // What a code generator may call behind our back.
+    symbols.push_back({"memset", address_of(&std::memset)});
+    symbols.push_back({"memcpy", address_of(&std::memcpy)});
+    symbols.push_back({"memmove", address_of(&std::memmove)});
+    symbols.push_back({"fma", address_of(static_cast<double (*)(double, double, double)>(&std::fma))});
+    symbols.push_back({"fmaf", address_of(static_cast<float (*)(float, float, float)>(&std::fma))});
+    symbols.push_back({"floor", address_of(static_cast<double (*)(double)>(&std::floor))});
+    symbols.push_back({"floorf", address_of(static_cast<float (*)(float)>(&std::floor))});
+    symbols.push_back({"ceil", address_of(static_cast<double (*)(double)>(&std::ceil))});
+    symbols.push_back({"ceilf", address_of(static_cast<float (*)(float)>(&std::ceil))});
+    symbols.push_back({"trunc", address_of(static_cast<double (*)(double)>(&std::trunc))});
+    symbols.push_back({"truncf", address_of(static_cast<float (*)(float)>(&std::trunc))});
+    symbols.push_back({"rint", address_of(static_cast<double (*)(double)>(&std::rint))});
+    symbols.push_back({"rintf", address_of(static_cast<float (*)(float)>(&std::rint))});
+    // Never closed: generated code keeps pointers into it.
+    void* library = dlopen("libmvec.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return;
+    for (int p = 0; p < kPrimCount; ++p) {
+      for (DType t : {DType::F32, DType::F64}) {
+        for (int lanes : {2, 4, 8, 16}) {
+          std::string name = mangled(static_cast<Prim>(p), t, lanes);
+          void* address = name.empty() ? nullptr : dlsym(library, name.c_str());
+          if (!address) continue;
+          vector_functions.insert(name);
+          symbols.push_back({name, address});
+        }
+      }
+    }
+  }
+};
+
+const Runtime& runtime() {
+  static const Runtime* r = new Runtime;
+  return *r;
+}
+
+}  // namespace
+
+std::span<const RuntimeSymbol> runtime_symbols() { return runtime().symbols; }
+
+std::string vector_function(Prim p, DType t, int lanes) {
+  std::string name = mangled(p, t, lanes);
+  return runtime().vector_functions.contains(name) ? name : std::string();
+}
+
+std::string lane_function(Prim p, DType t) {
+  for (const LaneRow& row : lane_rows()) {
+    if (row.prim == p && row.dtype == t) return fmt::format("vesta_{}_{}", name(p), name(t));
+  }
+  return {};
+}
+
+}  // namespace vesta::codegen

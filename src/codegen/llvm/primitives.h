@@ -1,0 +1,52 @@
+// The scalar primitives as LLVM instructions on scalars or vectors of any length. A value of type F16 or BF16 is held as
+// float; Bool is i1.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+
+#include "base/prim.h"
+#include "base/type.h"
+
+namespace vesta::codegen {
+
+class Primitives {
+ public:
+  Primitives(llvm::IRBuilder<>& builder, llvm::Module& module) : b_(builder), m_(module) {}
+
+  // The type of a value in registers and in memory; lanes 1 is a scalar.
+  llvm::Type* register_type(DType t, int lanes) const;
+  llvm::Type* memory_type(DType t, int lanes) const;
+  static int lanes_of(llvm::Value* v);
+
+  llvm::Value* number(llvm::Type* type, double v) const;      // floats
+  llvm::Value* integer(llvm::Type* type, int64_t v) const;    // integers, i1
+  llvm::Value* constant(DType t, double f, int64_t i) const;  // a scalar of that type, converted as IR constants are
+
+  llvm::Value* compute(Prim p, DType t, llvm::Value* a, llvm::Value* b = nullptr, llvm::Value* c = nullptr);
+  llvm::Value* cast(DType from, DType to, llvm::Value* v);
+  llvm::Value* bitcast(DType from, DType to, llvm::Value* v);
+  llvm::Value* from_memory(DType t, llvm::Value* v);  // what a load gave -> register
+  llvm::Value* to_memory(DType t, llvm::Value* v);
+
+  llvm::Value* fma(llvm::Value* a, llvm::Value* b, llvm::Value* c);
+  // Calls the vector or lane function for p.
+  llvm::Value* call_function(Prim p, DType t, llvm::Value* a, llvm::Value* b);
+  llvm::Value* sub_vector(llvm::Value* v, int first, int count);
+  llvm::Value* concat(llvm::Value* low, llvm::Value* high);
+  // An alloca at the head of the function.
+  llvm::AllocaInst* stack(llvm::Type* type, const char* name);
+
+ private:
+  llvm::Value* float_compute(Prim p, DType t, llvm::Value* a, llvm::Value* b, llvm::Value* c);
+  llvm::Value* integer_compute(Prim p, DType t, llvm::Value* a, llvm::Value* b, llvm::Value* c);
+  llvm::Value* divide(Prim p, DType t, llvm::Value* a, llvm::Value* b);
+  llvm::Type* like(llvm::Type* scalar, llvm::Value* v) const;
+  llvm::Value* round_to_half_bits(DType t, llvm::Value* v);
+  llvm::Value* widen_half(DType t, llvm::Value* bits);
+
+  llvm::IRBuilder<>& b_;
+  llvm::Module& m_;
+};
+
+}  // namespace vesta::codegen

@@ -1,0 +1,181 @@
+#include "codegen/llvm/shape.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace vesta::codegen {
+
+using loops::Instr;
+using loops::InstrKind;
+using loops::Kernel;
+using loops::kNoRef;
+using loops::RangeKind;
+using loops::Ref;
+
+namespace {
+
+// Elements of the types that most of the work is done in fill one vector; a wider type then takes several registers.
+int choose_lanes(const Kernel& k, int64_t vector_bytes, Expr extent) {
+  int wide = 0, word = 0, narrow = 0, bytes = 0;
+  for (const Instr& i : k.instrs) {
+    bool counts = i.kind == InstrKind::Load || i.kind == InstrKind::Store || i.kind == InstrKind::Compute ||
+                  i.kind == InstrKind::Cast || i.kind == InstrKind::Accumulate || i.kind == InstrKind::Scan;
+    if (!counts || i.dtype == DType::Bool) continue;
+    int64_t size = element_size(opmath(i.dtype));
+    ++(size == 8 ? wide : size == 4 ? word : size == 2 ? narrow : bytes);
+  }
+  int64_t width = wide > word + narrow + bytes ? 8 : wide + word > 0 ? 4 : narrow > 0 ? 2 : 4;
+  int64_t lanes = vector_bytes / width;
+  // A row shorter than a vector takes a shorter vector.
+  if (extent.is_constant()) {
+    while (lanes > 1 && lanes / 2 >= extent.constant()) lanes /= 2;
+  }
+  return static_cast<int>(lanes);
+}
+
+}  // namespace
+
+Ref Shape::binder(Expr indirect) const {
+  for (Ref r = 0; r < kernel.instrs.size(); ++r) {
+    if (kernel.instrs[r].kind == InstrKind::Indirect && kernel.instrs[r].index == indirect) return r;
+  }
+  VESTA_CHECK(false, "indirect symbol {} is not bound", to_string(indirect));
+}
+
+int Shape::level_of(Expr e) const {
+  int result = 0;
+  for (Expr s : symbols_of(e)) {
+    int l = 0;
+    if (s.node()->symbol_kind == SymbolKind::Indirect) {
+      l = level[binder(s)];
+    } else if (s.node()->symbol_kind == SymbolKind::Loop) {
+      l = 2;
+      if (family == Family::Columns && s == lane) l = 4;
+      for (size_t i = 0; i < loops.size(); ++i) {
+        if (loops[i].var == s) l = outside + 2 * (static_cast<int>(i) + 1);
+      }
+    }
+    result = std::max(result, l);
+  }
+  return result;
+}
+
+bool Shape::is_vector(Expr e) const {
+  for (Expr s : symbols_of(e)) {
+    if (family != Family::Scalar && s == lane) return true;
+    if (s.node()->symbol_kind == SymbolKind::Indirect && vector[binder(s)]) return true;
+  }
+  return false;
+}
+
+int Shape::weight(const loops::Stage& s) const {
+  int own = s.loop ? innermost : outside;
+  int w = 0;
+  for (Ref r : s.body) {
+    const Instr& i = kernel.instrs[r];
+    if (level[r] < own && i.kind != InstrKind::Store && i.kind != InstrKind::Accumulate) continue;
+    switch (i.kind) {
+      case InstrKind::Compute: w += cost(i.prim); break;
+      case InstrKind::Load:
+      case InstrKind::Store: w += i.dtype == DType::BF16 ? 3 : 1; break;
+      case InstrKind::StoreAdd: w += 10; break;
+      case InstrKind::Accumulate: w += i.reduce == ReduceOp::ArgMax || i.reduce == ReduceOp::ArgMin ? 10 : 1; break;
+      case InstrKind::Scan: w += 10; break;
+      default: w += 1; break;
+    }
+  }
+  return w;
+}
+
+Shape analyse(Kernel kernel, int64_t vector_bytes) {
+  Shape s;
+  if (kernel.vector >= 0) {
+    const loops::Range& range = kernel.ranges[static_cast<size_t>(kernel.vector)];
+    s.family = range.kind == RangeKind::Parallel ? Family::Columns : Family::Rows;
+    s.lanes = choose_lanes(kernel, vector_bytes, range.extent);
+    s.lane = range.var;
+    if (s.family == Family::Columns) {
+      while (s.lanes > 1 && kernel.block % s.lanes != 0) s.lanes /= 2;
+      Expr block = kernel.block;
+      s.block_index = kernel.context->loop_symbol("block", ceildiv(range.extent, block));
+      s.lane = kernel.context->loop_symbol("lane", block);
+      Expr column = s.block_index * block + s.lane;
+      for (Instr& i : kernel.instrs) {
+        if (i.kind == InstrKind::Indirect) continue;
+        i.index = substitute(i.index, [&](Expr symbol) { return symbol == range.var ? column : symbol; });
+      }
+    }
+  }
+  for (size_t i = 0; i < kernel.ranges.size(); ++i) {
+    const loops::Range& r = kernel.ranges[i];
+    if (r.kind == RangeKind::Inner && static_cast<int>(i) != kernel.vector) s.loops.push_back({r.var, r.extent, false});
+  }
+  if (s.family == Family::Rows) {
+    s.loops.push_back({s.lane, kernel.ranges[static_cast<size_t>(kernel.vector)].extent, true});
+  }
+  s.outside = s.family == Family::Columns ? 4 : 2;
+  s.innermost = s.outside + 2 * static_cast<int>(s.loops.size());
+  // A load may leave only loops that surely run, or it would read what the program never touches.
+  int lowest_load = s.innermost;
+  while (lowest_load > s.outside) {
+    const Loop& loop = s.loops[static_cast<size_t>((lowest_load - s.outside) / 2 - 1)];
+    if (lower_bound(loop.extent).value_or(0) < 1) break;
+    lowest_load -= 2;
+  }
+  if (lowest_load == s.outside) lowest_load = 0;
+
+  size_t n = kernel.instrs.size();
+  s.level.assign(n, 0);
+  s.vector.assign(n, false);
+  s.ordered.assign(n, false);
+  s.kernel = std::move(kernel);
+  for (const loops::Stage& stage : s.kernel.stages) {
+    int own = stage.loop ? s.innermost : s.outside;
+    for (Ref r : stage.body) {
+      const Instr& i = s.kernel.instrs[r];
+      int level = 0;
+      bool vector = false;
+      for (Ref in : i.in) {
+        if (in == kNoRef || i.kind == InstrKind::Result) continue;
+        level = std::max(level, s.level[in]);
+        vector = vector || s.vector[in];
+      }
+      switch (i.kind) {
+        case InstrKind::Index:
+          level = s.level_of(i.index);
+          vector = s.is_vector(i.index);
+          break;
+        case InstrKind::Load: {
+          level = std::max(level, s.level_of(i.index));
+          vector = vector || s.is_vector(i.index);
+          const loops::KernelBuffer& b = s.kernel.buffers[static_cast<size_t>(i.buffer)];
+          s.ordered[r] = b.written || !b.noalias;
+          if (s.ordered[r]) level = own;
+          if (stage.loop) level = std::max(level, lowest_load);
+          break;
+        }
+        case InstrKind::Result:
+          level = s.outside;
+          vector = s.family == Family::Columns;
+          break;
+        case InstrKind::RowLoad:
+        case InstrKind::Scan:
+          s.ordered[r] = true;
+          level = own;
+          vector = s.family != Family::Scalar;
+          break;
+        case InstrKind::Store:
+        case InstrKind::StoreAdd:
+        case InstrKind::RowStore:
+        case InstrKind::Accumulate: level = own; break;
+        default: break;
+      }
+      s.level[r] = level;
+      s.vector[r] = vector && s.lanes > 1;
+    }
+  }
+  return s;
+}
+
+}  // namespace vesta::codegen

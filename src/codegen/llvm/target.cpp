@@ -1,0 +1,77 @@
+#include "codegen/llvm/target.h"
+
+#include <llvm/ADT/StringMap.h>
+#include <llvm/Config/llvm-config.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/TargetParser/Host.h>
+#include <llvm/TargetParser/SubtargetFeature.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace vesta::codegen {
+
+namespace {
+
+struct Host {
+  std::string triple, cpu, features;
+  HostFeatures known;
+  Target target;
+
+  Host() {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    triple = llvm::sys::getProcessTriple();
+    cpu = llvm::sys::getHostCPUName().str();
+    llvm::StringMap<bool> have;
+#if LLVM_VERSION_MAJOR >= 19
+    have = llvm::sys::getHostCPUFeatures();
+#else
+    llvm::sys::getHostCPUFeatures(have);
+#endif
+    // Sorted, so that the fingerprint does not depend on a hash table.
+    std::vector<std::string> sorted;
+    for (const auto& f : have) sorted.push_back((f.getValue() ? "+" : "-") + f.getKey().str());
+    std::sort(sorted.begin(), sorted.end());
+    features = fmt::format("{}", fmt::join(sorted, ","));
+
+    auto on = [&](const char* name) { return have.lookup(name); };
+    llvm::Triple parsed(triple);
+    known.avx512 = on("avx512f") && on("avx512bw") && on("avx512vl") && on("avx512dq");
+    known.half_convert = on("f16c") || on("avx512f") || parsed.isAArch64();
+    known.fma = on("fma") || on("avx512f") || parsed.isAArch64();
+    target.name = cpu;
+    target.vector_bytes = known.avx512 ? 64 : on("avx2") ? 32 : 16;
+    target.fingerprint = fmt::format("llvm {}; {}; {}; {}", LLVM_VERSION_STRING, triple, cpu, features);
+  }
+};
+
+const Host& host() {
+  static const Host* h = new Host;
+  return *h;
+}
+
+}  // namespace
+
+const Target& host_target() { return host().target; }
+const HostFeatures& host_features() { return host().known; }
+bool available() { return true; }
+
+llvm::TargetMachine& thread_target_machine() {
+  thread_local std::unique_ptr<llvm::TargetMachine> machine = [] {
+    const Host& h = host();
+    std::string error;
+    const llvm::Target* t = llvm::TargetRegistry::lookupTarget(h.triple, error);
+    VESTA_CHECK(t != nullptr, "LLVM does not know this machine: {}", error);
+    llvm::TargetOptions options;
+    options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
+    return std::unique_ptr<llvm::TargetMachine>(t->createTargetMachine(
+        h.triple, h.cpu, h.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default,
+        /*JIT=*/true));
+  }();
+  return *machine;
+}
+
+}  // namespace vesta::codegen

@@ -1,0 +1,263 @@
+#include "codegen/llvm/vector_math.h"
+
+#include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/Transforms/Utils/BasicBlockUtils.h>
+
+namespace vesta::codegen {
+
+using llvm::Value;
+namespace Intrinsic = llvm::Intrinsic;
+
+Value* VectorMath::compute(Prim p, Value* x) {
+  switch (p) {
+    case Prim::Exp: return exp(x);
+    case Prim::Exp2: return exp2(x);
+    case Prim::Expm1: return expm1(x);
+    case Prim::Log:
+    case Prim::Log2:
+    case Prim::Log10: return log(p, x);
+    case Prim::Log1p: return log1p(x);
+    case Prim::Sin: return sine(x, false);
+    case Prim::Cos: return sine(x, true);
+    case Prim::Tanh: return tanh(x);
+    case Prim::Erf: return erf(x);
+    case Prim::Sigmoid: {
+      Value* one = number(x, 1);
+      return b_.CreateFDiv(one, b_.CreateFAdd(one, exp(b_.CreateFNeg(x))));
+    }
+    default: return nullptr;
+  }
+}
+
+llvm::Type* VectorMath::integers(Value* x) {
+  return p_.register_type(DType::I32, Primitives::lanes_of(x));
+}
+
+Value* VectorMath::polynomial(Value* x, std::initializer_list<double> c) {
+  auto it = c.begin();
+  Value* r = number(x, *it++);
+  for (; it != c.end(); ++it) r = p_.fma(r, x, number(x, *it));
+  return r;
+}
+
+// NaN stays NaN.
+Value* VectorMath::clamp(Value* x, double low, double high) {
+  Value* l = number(x, low);
+  Value* h = number(x, high);
+  x = b_.CreateSelect(b_.CreateFCmpOGT(l, x), l, x);
+  return b_.CreateSelect(b_.CreateFCmpOLT(h, x), h, x);
+}
+
+Value* VectorMath::with_sign_of(Value* x, Value* sign) { return b_.CreateBinaryIntrinsic(Intrinsic::copysign, x, sign); }
+
+Value* VectorMath::power_of_two(Value* n) {
+  Value* biased = b_.CreateShl(b_.CreateAdd(n, p_.integer(n->getType(), 127)), uint64_t{23});
+  return b_.CreateBitCast(biased, p_.register_type(DType::F32, Primitives::lanes_of(n)));
+}
+
+Value* VectorMath::scale(Value* x, Value* n) {
+  Value* half = b_.CreateAShr(n, uint64_t{1});
+  Value* rest = b_.CreateSub(n, half);
+  return b_.CreateFMul(b_.CreateFMul(x, power_of_two(half)), power_of_two(rest));
+}
+
+// Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
+VectorMath::ExpParts VectorMath::exp_parts(Value* x) {
+  Value* magic = number(x, 0x1.8p23);
+  Value* shifted = p_.fma(x, number(x, 1.44269504088896341), magic);
+  Value* n = b_.CreateFSub(shifted, magic);
+  Value* r = p_.fma(n, number(x, -0.693359375), x);
+  r = p_.fma(n, number(x, 2.12194440e-4), r);
+  Value* q = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
+  ExpParts parts;
+  parts.n = b_.CreateSub(b_.CreateBitCast(shifted, integers(x)), p_.integer(integers(x), 0x4b400000));
+  parts.r = r;
+  parts.tail = b_.CreateFMul(b_.CreateFMul(r, r), q);
+  return parts;
+}
+
+Value* VectorMath::exp(Value* x) {
+  ExpParts e = exp_parts(clamp(x, -104, 89));
+  return scale(b_.CreateFAdd(b_.CreateFAdd(e.tail, e.r), number(x, 1)), e.n);
+}
+
+Value* VectorMath::exp_in_range(Value* x) {
+  ExpParts e = exp_parts(x);
+  Value* p = b_.CreateFAdd(b_.CreateFAdd(e.tail, e.r), number(x, 1));
+  Value* bits = b_.CreateAdd(b_.CreateBitCast(p, integers(x)), b_.CreateShl(e.n, uint64_t{23}));
+  return b_.CreateBitCast(bits, x->getType());
+}
+
+Value* VectorMath::exp2(Value* x) {
+  Value* c = clamp(x, -151, 129);
+  Value* magic = number(x, 0x1.8p23);
+  Value* shifted = b_.CreateFAdd(c, magic);
+  Value* r = b_.CreateFSub(c, b_.CreateFSub(shifted, magic));
+  Value* p = polynomial(r, {1.535336188319500e-4, 1.339887440266574e-3, 9.618437357674640e-3, 5.550332471162809e-2,
+                            2.402264791363012e-1, 6.931472028550421e-1});
+  p = p_.fma(p, r, number(x, 1));
+  Value* n = b_.CreateSub(b_.CreateBitCast(shifted, integers(x)), p_.integer(integers(x), 0x4b400000));
+  return scale(p, n);
+}
+
+// 2 * (h * (exp(r) - 1) + (h - 1/2)) with h = 2^(n-1): exact where it matters, and no overflow before the last step.
+Value* VectorMath::expm1(Value* x) {
+  ExpParts e = exp_parts(clamp(x, -30, 89));
+  Value* h = power_of_two(b_.CreateSub(e.n, p_.integer(e.n->getType(), 1)));
+  Value* inner = b_.CreateFAdd(e.r, e.tail);
+  Value* half = p_.fma(h, inner, b_.CreateFSub(h, number(x, 0.5)));
+  return with_sign_of(b_.CreateFAdd(half, half), x);
+}
+
+namespace {
+constexpr std::initializer_list<double> kLog = {7.0376836292e-2,  -1.1514610310e-1, 1.1676998740e-1,
+                                                -1.2420140846e-1, 1.4249322787e-1,  -1.6668057665e-1,
+                                                2.0000714765e-1,  -2.4999993993e-1, 3.3333331174e-1};
+constexpr int64_t kRootHalfBits = 0x3f3504f3;  // sqrt(1/2)
+}  // namespace
+
+// x = 2^k * m with m in [sqrt(1/2), sqrt(2)); log(m) by a polynomial in m - 1.
+Value* VectorMath::log(Prim p, Value* x) {
+  llvm::Type* i32 = integers(x);
+  Value* tiny = b_.CreateFCmpOLT(x, number(x, 0x1p-126));
+  Value* normal = b_.CreateSelect(tiny, b_.CreateFMul(x, number(x, 0x1p23)), x);
+  Value* bits = b_.CreateBitCast(normal, i32);
+  Value* k = b_.CreateAShr(b_.CreateSub(bits, p_.integer(i32, kRootHalfBits)), uint64_t{23});
+  Value* m = b_.CreateBitCast(b_.CreateSub(bits, b_.CreateShl(k, uint64_t{23})), x->getType());
+  k = b_.CreateSub(k, b_.CreateSelect(tiny, p_.integer(i32, 23), p_.integer(i32, 0)));
+  Value* n = b_.CreateSIToFP(k, x->getType());
+  Value* f = b_.CreateFSub(m, number(x, 1));
+  Value* f2 = b_.CreateFMul(f, f);
+  Value* tail = b_.CreateFMul(b_.CreateFMul(f2, f), polynomial(f, kLog));
+  Value* r;
+  if (p == Prim::Log) {
+    tail = p_.fma(n, number(x, -2.12194440e-4), tail);
+    tail = p_.fma(f2, number(x, -0.5), tail);
+    r = b_.CreateFAdd(f, tail);
+    r = p_.fma(n, number(x, 0.693359375), r);
+  } else {
+    bool two = p == Prim::Log2;
+    // log2(e) and log10(e) in two parts; the high part of n * log10(2) is exact.
+    double high = two ? 1.442695021629333496 : 0.43429449200630188;
+    double low = two ? 1.925963033500e-8 : -1.0103050e-8;
+    tail = p_.fma(f2, number(x, -0.5), tail);
+    Value* small = p_.fma(f, number(x, low), b_.CreateFMul(tail, number(x, high)));
+    if (two) {
+      r = b_.CreateFAdd(n, p_.fma(f, number(x, high), small));
+    } else {
+      small = p_.fma(n, number(x, 4.6050390665e-6), small);
+      r = p_.fma(n, number(x, 0.301025390625), p_.fma(f, number(x, high), small));
+    }
+  }
+  Value* infinity = llvm::ConstantFP::getInfinity(x->getType());
+  r = b_.CreateSelect(b_.CreateFCmpOEQ(x, infinity), x, r);
+  r = b_.CreateSelect(b_.CreateFCmpOEQ(x, number(x, 0)), llvm::ConstantFP::getInfinity(x->getType(), true), r);
+  return b_.CreateSelect(b_.CreateFCmpULT(x, number(x, 0)), llvm::ConstantFP::getNaN(x->getType()), r);
+}
+
+// As log(1 + x), with what the addition rounds away added to m - 1.
+Value* VectorMath::log1p(Value* x) {
+  llvm::Type* i32 = integers(x);
+  Value* one = number(x, 1);
+  Value* sum = b_.CreateFAdd(one, x);
+  Value* t = b_.CreateFSub(sum, one);
+  Value* lost = b_.CreateFAdd(b_.CreateFSub(one, b_.CreateFSub(sum, t)), b_.CreateFSub(x, t));
+  Value* bits = b_.CreateBitCast(sum, i32);
+  Value* k = b_.CreateAShr(b_.CreateSub(bits, p_.integer(i32, kRootHalfBits)), uint64_t{23});
+  Value* exponent = b_.CreateShl(k, uint64_t{23});
+  Value* m = b_.CreateBitCast(b_.CreateSub(bits, exponent), x->getType());
+  Value* n = b_.CreateSIToFP(k, x->getType());
+  // lost * 2^-k; beyond 2^60 it is nothing.
+  Value* shrink = b_.CreateBitCast(b_.CreateSub(p_.integer(i32, 0x3f800000), exponent), x->getType());
+  Value* correction = b_.CreateSelect(b_.CreateFCmpOLT(x, number(x, 0x1p60)), b_.CreateFMul(lost, shrink), number(x, 0));
+  Value* f = b_.CreateFAdd(b_.CreateFSub(m, one), correction);
+  Value* f2 = b_.CreateFMul(f, f);
+  Value* tail = b_.CreateFMul(b_.CreateFMul(f2, f), polynomial(f, kLog));
+  tail = p_.fma(n, number(x, -2.12194440e-4), tail);
+  tail = p_.fma(f2, number(x, -0.5), tail);
+  Value* r = p_.fma(n, number(x, 0.693359375), b_.CreateFAdd(f, tail));
+  r = with_sign_of(r, x);
+  Value* infinity = llvm::ConstantFP::getInfinity(x->getType());
+  r = b_.CreateSelect(b_.CreateFCmpOEQ(x, infinity), x, r);
+  r = b_.CreateSelect(b_.CreateFCmpOEQ(x, number(x, -1)), llvm::ConstantFP::getInfinity(x->getType(), true), r);
+  return b_.CreateSelect(b_.CreateFCmpULT(x, number(x, -1)), llvm::ConstantFP::getNaN(x->getType()), r);
+}
+
+// The reduction by pi/2 is done in double, which is exact enough up to 2^28; beyond, and for infinities, the whole vector
+// goes through the C library.
+Value* VectorMath::sine(Value* x, bool cosine) {
+  int lanes = Primitives::lanes_of(x);
+  llvm::Type* f32 = x->getType();
+  llvm::Type* i32 = integers(x);
+  llvm::Type* f64 = p_.register_type(DType::F64, lanes);
+  Value* magnitude = b_.CreateUnaryIntrinsic(Intrinsic::fabs, x);
+  Value* too_large = b_.CreateFCmpOGE(magnitude, number(x, 0x1p28));
+  Value* wide = b_.CreateFPExt(magnitude, f64);
+  Value* magic = p_.number(f64, 0x1.8p52);
+  Value* shifted = b_.CreateFAdd(b_.CreateFMul(wide, p_.number(f64, 0.63661977236758134308)), magic);
+  Value* n = b_.CreateFSub(shifted, magic);
+  Value* reduced = p_.fma(n, p_.number(f64, -1.57079632679489655800), wide);
+  reduced = p_.fma(n, p_.number(f64, -6.12323399573676603587e-17), reduced);
+  Value* r = b_.CreateFPTrunc(reduced, f32);
+  llvm::Type* i64 = p_.register_type(DType::I64, lanes);
+  Value* quadrant = b_.CreateTrunc(b_.CreateBitCast(shifted, i64), i32);
+
+  Value* z = b_.CreateFMul(r, r);
+  Value* s = polynomial(z, {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1});
+  s = p_.fma(b_.CreateFMul(r, z), s, r);
+  Value* c = polynomial(z, {2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2});
+  c = p_.fma(b_.CreateFMul(z, z), c, p_.fma(z, number(x, -0.5), number(x, 1)));
+
+  if (cosine) quadrant = b_.CreateAdd(quadrant, p_.integer(i32, 1));
+  Value* odd = b_.CreateICmpNE(b_.CreateAnd(quadrant, p_.integer(i32, 1)), p_.integer(i32, 0));
+  Value* picked = b_.CreateSelect(odd, c, s);
+  Value* sign = b_.CreateShl(b_.CreateAnd(quadrant, p_.integer(i32, 2)), uint64_t{30});
+  if (!cosine) sign = b_.CreateXor(sign, b_.CreateAnd(b_.CreateBitCast(x, i32), p_.integer(i32, INT32_MIN)));
+  Value* result = b_.CreateBitCast(b_.CreateXor(b_.CreateBitCast(picked, i32), sign), f32);
+
+  llvm::AllocaInst* slot = p_.stack(f32, "sine");
+  b_.CreateStore(result, slot);
+  llvm::Instruction* next = &*b_.GetInsertPoint();
+  Value* any = lanes == 1 ? too_large : b_.CreateOrReduce(too_large);
+  llvm::MDNode* rarely = llvm::MDBuilder(b_.getContext()).createBranchWeights(1, 100000);
+  b_.SetInsertPoint(llvm::SplitBlockAndInsertIfThen(any, next, false, rarely));
+  b_.CreateStore(p_.call_function(cosine ? Prim::Cos : Prim::Sin, DType::F32, x, nullptr), slot);
+  b_.SetInsertPoint(next);
+  return b_.CreateLoad(f32, slot);
+}
+
+Value* VectorMath::tanh(Value* x) {
+  Value* magnitude = b_.CreateUnaryIntrinsic(Intrinsic::fabs, x);
+  Value* z = b_.CreateFMul(x, x);
+  Value* small = polynomial(z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
+  small = p_.fma(b_.CreateFMul(small, z), magnitude, magnitude);
+  Value* limit = number(x, 10);
+  Value* bounded = b_.CreateSelect(b_.CreateFCmpOLT(limit, magnitude), limit, magnitude);
+  Value* e = exp_in_range(b_.CreateFAdd(bounded, bounded));
+  Value* large = b_.CreateFSub(number(x, 1), b_.CreateFDiv(number(x, 2), b_.CreateFAdd(e, number(x, 1))));
+  Value* r = b_.CreateSelect(b_.CreateFCmpOLT(magnitude, number(x, 0.625)), small, large);
+  return with_sign_of(r, x);
+}
+
+// Near zero an odd polynomial; further out 1 - exp(-q(|x|)).
+Value* VectorMath::erf(Value* x) {
+  Value* t = b_.CreateUnaryIntrinsic(Intrinsic::fabs, x);
+  Value* s = b_.CreateFMul(x, x);
+  Value* small = polynomial(s, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1});
+  small = p_.fma(small, x, x);
+  Value* limit = number(x, 4);  // erf is 1 from 3.92 on
+  Value* a = b_.CreateSelect(b_.CreateFCmpOLT(limit, t), limit, t);
+  Value* a2 = b_.CreateFMul(a, a);
+  Value* r = p_.fma(number(x, -1.72853470e-5), a, number(x, 3.83197126e-4));
+  Value* u = p_.fma(number(x, -3.88396438e-3), a, number(x, 2.42546219e-2));
+  r = p_.fma(r, a2, u);
+  r = p_.fma(r, a, number(x, -1.06777877e-1));
+  r = p_.fma(r, a, number(x, -6.34846687e-1));
+  r = p_.fma(r, a, number(x, -1.28717512e-1));
+  r = p_.fma(r, a, b_.CreateFNeg(a));
+  Value* large = with_sign_of(b_.CreateFSub(number(x, 1), exp_in_range(r)), x);
+  return b_.CreateSelect(b_.CreateFCmpOGT(t, number(x, 0.927734375)), large, small);
+}
+
+}  // namespace vesta::codegen

@@ -1,0 +1,46 @@
+// Elementary functions on float, as instructions: polynomials and range reductions that hold to one or two ulp, with the
+// special values of the C library (tests/unit/codegen_math.cpp measures them).
+#pragma once
+
+#include "codegen/llvm/primitives.h"
+
+namespace vesta::codegen {
+
+class VectorMath {
+ public:
+  VectorMath(llvm::IRBuilder<>& builder, Primitives& primitives) : b_(builder), p_(primitives) {}
+  // p(x), or null when there is no polynomial for p.
+  llvm::Value* compute(Prim p, llvm::Value* x);
+
+ private:
+  llvm::Value* exp(llvm::Value* x);
+  llvm::Value* exp2(llvm::Value* x);
+  llvm::Value* expm1(llvm::Value* x);
+  llvm::Value* log(Prim p, llvm::Value* x);
+  llvm::Value* log1p(llvm::Value* x);
+  llvm::Value* sine(llvm::Value* x, bool cosine);
+  llvm::Value* tanh(llvm::Value* x);
+  llvm::Value* erf(llvm::Value* x);
+
+  // exp(x) = (1 + tail) * 2^n for |x| < 2^22: the parts.
+  struct ExpParts {
+    llvm::Value* n;      // integer
+    llvm::Value* r;      // the reduced argument
+    llvm::Value* tail;   // exp(r) - 1 - r
+  };
+  ExpParts exp_parts(llvm::Value* x);
+  llvm::Value* power_of_two(llvm::Value* n);           // n in [-126, 127]
+  llvm::Value* scale(llvm::Value* x, llvm::Value* n);  // x * 2^n for any n in [-252, 254], rounded once where normal
+  llvm::Value* exp_in_range(llvm::Value* x);           // no overflow, no denormals
+
+  llvm::Value* number(llvm::Value* like, double v) { return p_.number(like->getType(), v); }
+  llvm::Value* polynomial(llvm::Value* x, std::initializer_list<double> highest_first);
+  llvm::Value* clamp(llvm::Value* x, double low, double high);
+  llvm::Type* integers(llvm::Value* x);
+  llvm::Value* with_sign_of(llvm::Value* x, llvm::Value* sign);
+
+  llvm::IRBuilder<>& b_;
+  Primitives& p_;
+};
+
+}  // namespace vesta::codegen

@@ -1,0 +1,416 @@
+// Generated code against the interpreter: every kind of instruction, over sizes around the vector length.
+#include "codegen_run.h"
+
+#include <thread>
+
+namespace vesta::codegen::testing {
+namespace {
+
+const int64_t kSizes[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 257, 1000};
+
+std::string text(std::string pattern, std::initializer_list<std::pair<const char*, std::string>> values) {
+  for (const auto& [key, value] : values) {
+    for (size_t at; (at = pattern.find(key)) != std::string::npos;) pattern.replace(at, std::string_view(key).size(), value);
+  }
+  return pattern;
+}
+
+const char* kAdd = R"(kernel
+SIZE
+range p0 parallel EXTENT
+vector p0
+block BLOCK
+buffer b0 f32 read
+buffer b1 f32 read
+buffer b2 f32 write
+stage
+  %0 = load f32 b0[p0]
+  %1 = load f32 b1[p0]
+  %2 = mul f32 %0 %1
+  %3 = add f32 %2 %0
+  store f32 b2[p0] %3
+)";
+
+TEST(CodegenPointwise, StaticAndSymbolicSizes) {
+  for (int64_t n : kSizes) {
+    for (const char* block : {"16", "64", "256"}) {
+      std::vector<Array> arrays = {random_array(DType::F32, n, 1, true), random_array(DType::F32, n, 2, true), make_array(DType::F32, n)};
+      expect_same(text(kAdd, {{"SIZE", ""}, {"EXTENT", std::to_string(n)}, {"BLOCK", block}}), arrays, {});
+      expect_same(text(kAdd, {{"SIZE", "size s0 >= 0"}, {"EXTENT", "s0"}, {"BLOCK", block}}), arrays, {n});
+    }
+  }
+}
+
+TEST(CodegenPointwise, EmptySizes) {
+  std::vector<Array> arrays = {make_array(DType::F32, 0), make_array(DType::F32, 0), make_array(DType::F32, 0)};
+  expect_same(text(kAdd, {{"SIZE", "size s0 >= 0"}, {"EXTENT", "s0"}, {"BLOCK", "64"}}), arrays, {0});
+}
+
+TEST(CodegenPointwise, BroadcastTransposeAndStrides) {
+  const char* kernel = R"(kernel
+size s0
+size s1
+range p0 parallel s0
+range p1 parallel s1
+vector p1
+block 32
+buffer b0 f32 read
+buffer b1 f32 read
+buffer b2 f32 read
+buffer b3 f32 read
+buffer b4 f32 write
+buffer b5 TYPE write
+stage
+  %0 = load f32 b0[p0]
+  %1 = load f32 b1[p1]
+  %2 = load f32 b2[p0 + s0*p1]
+  %3 = load f32 b3[s1*p0*STRIDE + STRIDE*p1]
+  %4 = add f32 %0 %1
+  %5 = add f32 %2 %3
+  %6 = mul f32 %4 %5
+  store f32 b4[s1*p0 + p1] %6
+  %7 = cast TYPE %6
+  store TYPE b5[s0*p1 + p0] %7
+)";
+  for (const char* type : {"f32", "bf16", "f64", "i8"}) {
+    for (int stride : {1, 2, 3, 5}) {
+      for (auto [rows, columns] : {std::pair<int64_t, int64_t>{3, 5}, {5, 64}, {2, 97}}) {
+        std::vector<Array> arrays = {random_array(DType::F32, rows, 1), random_array(DType::F32, columns, 2),
+                                     random_array(DType::F32, rows * columns, 3), random_array(DType::F32, rows * columns * stride, 4),
+                                     make_array(DType::F32, rows * columns), make_array(parse_dtype(type), rows * columns)};
+        expect_same(text(kernel, {{"STRIDE", std::to_string(stride)}, {"TYPE", type}}), arrays, {rows, columns});
+      }
+    }
+  }
+}
+
+TEST(CodegenPointwise, MaskedGatherScatterAndScalar) {
+  const char* kernel = R"(kernel
+size s0
+range p0 parallel s0
+VECTOR
+buffer b0 i64 read
+buffer b1 TYPE read
+buffer b2 TYPE write
+buffer b3 bool read
+buffer b4 TYPE write
+stage
+  %0 = load i64 b0[p0]
+  x0 = indirect %0
+  %1 = load bool b3[p0]
+  %2 = load TYPE b1[x0] if %1
+  store TYPE b2[p0] %2
+  store TYPE b4[2*x0 + 1] %2 if %1
+)";
+  for (const char* type : {"f32", "f64", "bf16", "f16", "i8", "bool", "i64"}) {
+    for (const char* vector : {"", "vector p0\nblock 64"}) {
+      for (int64_t n : kSizes) {
+        DType t = parse_dtype(type);
+        Array index = make_array(DType::I64, n);
+        for (int64_t i = 0; i < n; ++i) index.set(i, {0, (i * 7 + 3) % n});
+        if (n % 7 == 0) continue;  // the permutation above needs 7 and n coprime
+        std::vector<Array> arrays = {index, random_array(t, n, 5), make_array(t, n), random_array(DType::Bool, n, 6),
+                                     make_array(t, 2 * n)};
+        if (n < 2) continue;
+        expect_same(text(kernel, {{"TYPE", type}, {"VECTOR", vector}}), arrays, {n});
+      }
+    }
+  }
+}
+
+TEST(CodegenPointwise, DivModAndIndexValues) {
+  const char* kernel = R"(kernel
+size s0
+range p0 parallel 6*s0
+vector p0
+block 64
+buffer b0 f32 read
+buffer b1 i64 write
+buffer b2 f32 write
+stage
+  %0 = load f32 b0[(p0 // 6) + s0*(p0 % 6)]
+  %1 = index i64 [(p0 // s0) - 3*(p0 % 5)]
+  %2 = index f32 [p0]
+  %3 = add f32 %0 %2
+  store i64 b1[p0] %1
+  store f32 b2[6*s0 - p0 - 1] %3
+)";
+  for (int64_t n : {2, 5, 16, 33}) {
+    expect_same(kernel, {random_array(DType::F32, 6 * n, 1), make_array(DType::I64, 6 * n), make_array(DType::F32, 6 * n)}, {n});
+  }
+}
+
+const char* kRowSoftmax = R"(kernel
+SIZE
+range p0 parallel 3
+range i0 inner EXTENT
+vector i0
+buffer b0 TYPE read
+buffer b1 TYPE write
+row r0 f32
+stage loop
+  %0 = load TYPE b0[p0*EXTENT + i0]
+  %1 = cast f32 %0
+  %2 = accumulate f32 max %1
+stage loop
+  %3 = load TYPE b0[p0*EXTENT + i0]
+  %4 = cast f32 %3
+  %5 = result f32 %2
+  %6 = sub f32 %4 %5
+  %7 = exp f32 %6
+  %8 = accumulate f32 sum %7
+  rowstore f32 r0 %7
+stage loop
+  %9 = rowload f32 r0
+  %10 = result f32 %8
+  %11 = div f32 %9 %10
+  %12 = cast TYPE %11
+  store TYPE b1[p0*EXTENT + i0] %12
+)";
+
+TEST(CodegenRows, Softmax) {
+  for (const char* type : {"f32", "bf16", "f16"}) {
+    for (int64_t n : kSizes) {
+      DType t = parse_dtype(type);
+      std::vector<Array> arrays = {random_array(t, 3 * n, 1), make_array(t, 3 * n)};
+      double ulps = t == DType::F32 ? 8 : 1;
+      expect_same(text(kRowSoftmax, {{"SIZE", ""}, {"TYPE", type}, {"EXTENT", std::to_string(n)}}), arrays, {}, ulps);
+      expect_same(text(kRowSoftmax, {{"SIZE", "size s0 >= 0"}, {"TYPE", type}, {"EXTENT", "s0"}}), arrays, {n}, ulps);
+    }
+  }
+}
+
+TEST(CodegenReduce, EveryOpAndTypeAlongRowsAndColumns) {
+  const char* kernel = R"(kernel
+SIZE
+range p0 parallel COLUMNS
+range i0 inner ROWS
+range i1 inner 3
+vector VECTOR
+BLOCK
+buffer b0 TYPE read
+buffer b1 TYPE write
+stage loop
+  %0 = load TYPE b0[p0 + COLUMNS*(ROWS*i1 + i0)]
+  %1 = accumulate TYPE OP %0
+stage
+  %2 = result TYPE %1
+  store TYPE b1[p0] %2
+)";
+  for (const char* op : {"sum", "prod", "max", "min", "any", "all"}) {
+    for (const char* type : {"f32", "f64", "i32", "i64", "i8", "u8", "bool"}) {
+      bool logical = op[0] == 'a';
+      if (logical != (std::string(type) == "bool")) continue;
+      for (bool columns : {false, true}) {
+        for (int64_t rows : {1, 5, 16, 40, 300}) {
+          DType t = parse_dtype(type);
+          int64_t c = 19;
+          std::vector<Array> arrays = {random_array(t, c * rows * 3, 3), make_array(t, c)};
+          for (bool symbolic : {false, true}) {
+            std::string r = symbolic ? "s0" : std::to_string(rows);
+            std::string program =
+                text(kernel, {{"SIZE", symbolic ? "size s0 >= 1" : ""}, {"COLUMNS", "19"}, {"ROWS", r}, {"OP", op}, {"TYPE", type},
+                              {"VECTOR", columns ? "p0" : "i0"}, {"BLOCK", columns ? "block 64" : ""}});
+            std::vector<int64_t> sizes;
+            if (symbolic) sizes = {rows};
+            bool product = std::string(op) == "prod";
+            expect_same(program, arrays, sizes, product ? 200 : 8, product ? 0 : t == DType::F64 ? 1e-12 : 1e-4);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CodegenReduce, LongSumsAreExact) {
+  const char* kernel = R"(kernel
+range p0 parallel 2
+range i0 inner EXTENT
+vector i0
+buffer b0 f32 read
+buffer b1 f32 write
+stage loop
+  %0 = load f32 b0[EXTENT*p0 + i0]
+  %1 = accumulate f32 sum %0
+stage
+  %2 = result f32 %1
+  store f32 b1[p0] %2
+)";
+  for (int64_t n : {10000, 1000003}) {
+    Array in = make_array(DType::F32, 2 * n);
+    for (int64_t i = 0; i < 2 * n; ++i) in.set(i, loops::from_double(DType::F32, 0.1 + 1e-3 * static_cast<double>(i % 17)));
+    expect_same(text(kernel, {{"EXTENT", std::to_string(n)}}), {in, make_array(DType::F32, 2)}, {}, 2);
+  }
+}
+
+TEST(CodegenReduce, NanWinsMaxAndFirstIndexWinsArgmax) {
+  const char* kernel = R"(kernel
+size s0 >= 1
+range p0 parallel 4
+range i0 inner s0
+vector VECTOR
+BLOCK
+buffer b0 f32 read
+buffer b1 f32 write
+buffer b2 i64 write
+buffer b3 i64 write
+stage loop
+  %0 = load f32 b0[p0*s0 + i0]
+  %1 = index i64 [i0]
+  %2 = accumulate f32 max %0
+  %3 = accumulate f32 argmax %0 %1
+  %4 = accumulate f32 argmin %0 %1
+stage
+  %5 = result f32 %2
+  %6 = position i64 %3
+  %7 = position i64 %4
+  store f32 b1[p0] %5
+  store i64 b2[p0] %6
+  store i64 b3[p0] %7
+)";
+  for (int64_t n : {1, 5, 16, 50, 333}) {
+    Array in = make_array(DType::F32, 4 * n);
+    for (int64_t i = 0; i < 4 * n; ++i) in.set(i, loops::from_double(DType::F32, static_cast<double>((i * 37) % 11)));
+    for (int64_t i = 0; i < n; ++i) in.set(2 * n + i, loops::from_double(DType::F32, -INFINITY));
+    in.set(n + n / 2, loops::from_double(DType::F32, NAN));
+    in.set(2 * n - 1, loops::from_double(DType::F32, NAN));
+    for (bool columns : {false, true}) {
+      expect_same(text(kernel, {{"VECTOR", columns ? "p0" : "i0"}, {"BLOCK", columns ? "block 16" : ""}}),
+                  {in, make_array(DType::F32, 4), make_array(DType::I64, 4), make_array(DType::I64, 4)}, {n});
+    }
+  }
+}
+
+TEST(CodegenScan, RowsColumnsAndScalar) {
+  const char* kernel = R"(kernel
+size s0 >= 1
+range p0 parallel 5
+range i0 inner s0
+VECTOR
+buffer b0 TYPE read
+buffer b1 TYPE write
+stage loop
+  %0 = load TYPE b0[p0*s0 + i0]
+  %1 = scan TYPE OP %0
+  store TYPE b1[p0*s0 + i0] %1
+)";
+  for (const char* op : {"sum", "max", "min", "prod"}) {
+    for (const char* type : {"f64", "i32"}) {
+      for (const char* vector : {"", "vector i0", "vector p0\nblock 16"}) {
+        for (int64_t n : {1, 15, 16, 17, 100, 257}) {
+          DType t = parse_dtype(type);
+          bool product = std::string(op) == "prod";
+          expect_same(text(kernel, {{"TYPE", type}, {"OP", op}, {"VECTOR", vector}}), {random_array(t, 5 * n, 2), make_array(t, 5 * n)},
+                      {n}, product ? 1000 : 8, product ? 1e-300 : 1e-11);
+        }
+      }
+    }
+  }
+}
+
+TEST(CodegenScatter, StoreAddCollides) {
+  const char* kernel = R"(kernel
+size s0 >= 1
+range p0 parallel s0
+VECTOR
+SERIAL
+buffer b0 i64 read
+buffer b1 TYPE read
+buffer b2 TYPE write
+stage
+  %0 = load i64 b0[p0]
+  x0 = indirect %0
+  %1 = load TYPE b1[p0]
+  storeadd TYPE b2[x0] %1
+)";
+  for (const char* type : {"f32", "f64", "i32", "i64", "bf16"}) {
+    for (const char* serial : {"", "serial"}) {
+      for (const char* vector : {"", "vector p0\nblock 64"}) {
+        if (std::string(type) == "bf16" && !*serial) continue;
+        for (int64_t n : {1, 16, 45, 300}) {
+          DType t = parse_dtype(type);
+          Array index = make_array(DType::I64, n);
+          for (int64_t i = 0; i < n; ++i) index.set(i, {0, (i * i) % 7});
+          Array values = make_array(t, n);
+          for (int64_t i = 0; i < n; ++i) values.set(i, loops::from_integer(t, i % 3));
+          expect_same(text(kernel, {{"TYPE", type}, {"SERIAL", serial}, {"VECTOR", vector}}), {index, values, make_array(t, 7)}, {n});
+        }
+      }
+    }
+  }
+}
+
+TEST(CodegenRows, ScratchOverTwoInnerRangesAndInPlace) {
+  const char* kernel = R"(kernel
+range p0 parallel 3
+range i0 inner 4
+range i1 inner 21
+vector i1
+buffer b0 f32 write
+row r0 bf16
+stage loop
+  %0 = load f32 b0[84*p0 + 21*i0 + i1]
+  %1 = accumulate f32 sum %0
+  rowstore bf16 r0 %0
+stage
+  %2 = result f32 %1
+  %3 = const f32 84
+  %4 = div f32 %2 %3
+stage loop
+  %5 = rowload bf16 r0
+  %6 = cast f32 %5
+  %7 = sub f32 %6 %4
+  store f32 b0[84*p0 + 21*i0 + i1] %7
+)";
+  expect_same(kernel, {random_array(DType::F32, 252, 9)}, {}, 4, 1e-6);
+}
+
+TEST(CodegenColumns, NormaliseOverRows) {
+  const char* kernel = R"(kernel
+size s0 >= 1
+range p0 parallel 50
+range i0 inner s0
+vector p0
+block 32
+buffer b0 f32 read
+buffer b1 f32 read
+buffer b2 f32 write
+row r0 f32
+stage loop
+  %0 = load f32 b0[50*i0 + p0]
+  %1 = accumulate f32 sum %0
+  rowstore f32 r0 %0
+stage
+  %2 = result f32 %1
+  %3 = index f32 [s0]
+  %4 = div f32 %2 %3
+stage loop
+  %5 = rowload f32 r0
+  %6 = load f32 b1[p0]
+  %7 = sub f32 %5 %4
+  %8 = mul f32 %7 %6
+  store f32 b2[50*i0 + p0] %8
+)";
+  for (int64_t n : {1, 2, 40, 200}) {
+    expect_same(kernel, {random_array(DType::F32, 50 * n, 1), random_array(DType::F32, 50, 2), make_array(DType::F32, 50 * n)}, {n}, 4,
+                2e-6);
+  }
+}
+
+TEST(CodegenCache, EqualTextIsCompiledOnceAlsoFromTwoThreads) {
+  auto k = loops::parse_kernel(text(kAdd, {{"SIZE", ""}, {"EXTENT", "12345"}, {"BLOCK", "64"}}));
+  std::vector<Request> requests = {{k.get(), loops::print(*k), "a"}, {k.get(), loops::print(*k), "b"}};
+  std::vector<std::shared_ptr<const Code>> first, second;
+  std::thread a([&] { first = compile(requests, {}); });
+  std::thread b([&] { second = compile(requests, {}); });
+  a.join();
+  b.join();
+  EXPECT_EQ(first[0], first[1]);
+  if (available()) {
+    EXPECT_EQ(first[0], second[0]);
+  }
+  EXPECT_GT(host_target().vector_bytes, 0);
+}
+
+}  // namespace
+}  // namespace vesta::codegen::testing
