@@ -1,7 +1,10 @@
 #include <algorithm>
 
+#include "graph/passes/channels_last.h"
 #include "graph/passes/common_subexpressions.h"
 #include "graph/passes/constant_folding.h"
+#include "graph/passes/conv_batch_norm.h"
+#include "graph/passes/conv_library.h"
 #include "graph/passes/dead_code.h"
 #include "graph/passes/decompose.h"
 #include "graph/passes/identities.h"
@@ -22,6 +25,9 @@ constexpr PassRow kPasses[] = {
     {"common-subexpressions", merge_common_subexpressions},
     {"linear", recognise_linear},
     {"linear-library", use_library_linear},
+    {"conv-batch-norm", fold_batch_norm},
+    {"channels-last", use_channels_last},
+    {"conv-library", use_library_convolution},
     {"decompose", decompose_composites},
     {"decomposed-constants", fold_constants},
     {"decomposed-identities", apply_identities},

@@ -1,0 +1,155 @@
+#include "graph/passes/channels_last.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graph/passes/convolution.h"
+#include "graph/passes/library.h"
+#include "graph/passes/rewriter.h"
+
+namespace vesta::graph {
+namespace {
+
+constexpr int kLeastConvolutions = 3;
+
+// Operators on [N, C, H, W] that, given channels-last, compute the same and give channels-last: in ATen and in our kernels.
+bool keeps_layout(const Node& n) {
+  static const std::unordered_set<std::string_view> names = {
+      "aten::max_pool2d_with_indices", "aten::max_pool2d", "aten::avg_pool2d", "aten::native_batch_norm", "aten::batch_norm",
+      "aten::_native_batch_norm_legit_no_training"};
+  return n.op->family() == Family::Pointwise || names.contains(n.op->name);
+}
+
+// Operators whose result does not depend on the order of memory they read.
+bool reads_any_layout(const Node& n) {
+  static const std::unordered_set<std::string_view> names = {"aten::mean.dim", "aten::mean", "aten::var.correction"};
+  return n.op->family() == Family::Reduction || names.contains(n.op->name);
+}
+
+class Layout2d {
+ public:
+  explicit Layout2d(Graph& g) : g_(g) {}
+
+  void run() {
+    g_.for_each_node([&](Node* n) {
+      if (n->derived) return;
+      if (const auto c = as_convolution(*n)) {
+        convolution(n, *c);
+      } else if (any_converted(*n)) {
+        if (follows(*n)) {
+          for (Value* v : n->results)
+            if (v && v->type.dim() == 4) convert_type(v);
+        } else if (!reads_any_layout(*n)) {
+          restore_inputs(n);
+        }
+      }
+    });
+    restore_outputs();
+  }
+
+ private:
+  // With one row and column (or one channel) both orders are the same memory.
+  static bool is_trivial(const TensorType& t) {
+    return t.sizes[1].is_constant(1) || (t.sizes[2].is_constant(1) && t.sizes[3].is_constant(1));
+  }
+  static bool is_channels_last(const TensorType& t) { return t.strides == channels_last_strides(t.sizes); }
+  bool any_converted(const Node& n) const {
+    bool any = false;
+    n.for_each_input([&](Value* v) { any = any || eager_.contains(v); });
+    return any;
+  }
+
+  void convert_type(Value* v) {
+    if (is_channels_last(v->type) || is_trivial(v->type)) return;
+    eager_.emplace(v, v->type);
+    v->type.strides = channels_last_strides(v->type.sizes);
+  }
+
+  // A follower's 4-D inputs of the result's size are all in channels-last already, or broadcast.
+  bool follows(const Node& n) const {
+    if (!keeps_layout(n) || !n.results[0] || n.results[0]->type.dim() != 4) return false;
+    bool follows = true;
+    n.for_each_input([&](Value* v) {
+      const bool broadcast = v->type.dim() < 4 || is_trivial(v->type);
+      follows = follows && (broadcast || is_channels_last(v->type));
+    });
+    return follows;
+  }
+
+  Value* converted(Value* x, Node* before) {
+    if (is_channels_last(x->type) || is_trivial(x->type)) return x;
+    Value*& copy = copies_[x];
+    if (!copy) {
+      TensorType t = x->type;
+      t.strides = channels_last_strides(t.sizes);
+      copy = g_.add_node(clone_, {x, MemoryFormat::ChannelsLast}, {t}, before)->results[0];
+    }
+    return copy;
+  }
+
+  void convolution(Node* n, const Convolution& c) {
+    Value* x = converted(c.x, n);
+    g_.set_arg(n, 0, x);
+    if (is_channels_last(x->type)) convert_type(n->results[0]);
+  }
+
+  // A value in eager's strides again.
+  Value* restored(Value* v, Node* before) {
+    Value*& back = restored_[v];
+    if (!back) {
+      const TensorType& t = eager_.at(v);
+      Node* at = v->producer->next;
+      back = g_.add_node(clone_, {v, is_contiguous(t) ? Arg(MemoryFormat::Contiguous) : Arg(None{})}, {t}, at ? at : before)->results[0];
+    }
+    return back;
+  }
+
+  void restore_inputs(Node* n) {
+    for (size_t i = 0; i < n->args().size(); ++i) {
+      Arg a = n->args()[i];
+      bool changed = false;
+      auto fix = [&](Value*& v) {
+        if (!v || !eager_.contains(v)) return;
+        v = restored(v, n);
+        changed = true;
+      };
+      if (auto* v = std::get_if<Value*>(&a)) fix(*v);
+      if (auto* list = std::get_if<ValueList>(&a))
+        for (Value*& v : *list) fix(v);
+      if (changed) g_.set_arg(n, i, std::move(a));
+    }
+  }
+
+  void restore_outputs() {
+    auto fix = [&](Value*& v) {
+      if (v && eager_.contains(v)) v = restored(v, nullptr);
+    };
+    for (Output& o : g_.outputs) fix(o.value);
+    for (Mutation& m : g_.mutations) fix(m.value);
+  }
+
+  Graph& g_;
+  const Op& clone_ = get_op("aten::clone");
+  std::unordered_map<Value*, TensorType> eager_;     // values whose strides were changed, and what they were
+  std::unordered_map<Value*, Value*> copies_, restored_;
+};
+
+}  // namespace
+
+bool use_channels_last(Graph& graph, const PassContext& context) {
+  if (!context.inference || !find_op("aten::clone")) return false;
+  const std::vector<bool> parameters = parameters_of(graph);
+  int gaining = 0;
+  graph.for_each_node([&](const Node* n) {
+    const auto c = as_convolution(*n);
+    gaining += c && is_constant_weight(parameters, c->w) && is_contiguous(c->x->type);
+  });
+  if (gaining < kLeastConvolutions) return false;
+  Rewriter rewriter(graph, context);
+  if (!rewriter.may()) return false;
+  Layout2d(graph).run();
+  return true;
+}
+
+}  // namespace vesta::graph

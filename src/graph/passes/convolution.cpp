@@ -1,0 +1,40 @@
+#include "graph/passes/convolution.h"
+
+#include "graph/passes/library.h"
+#include "graph/passes/rewriter.h"
+
+namespace vesta::graph {
+
+std::optional<Convolution> as_convolution(const Node& n) {
+  if (!is_op(&n, "aten::convolution") || n.derived) return std::nullopt;
+  const NodeArgs a = n.named();
+  if (a.boolean("transposed")) return std::nullopt;
+  Convolution c;
+  c.x = n.input(0);
+  c.w = n.input(1);
+  c.bias = value_of(a.get("bias"));
+  if (c.x->type.dim() != 4 || !is_library_tensor(c.x->type) || c.w->type.dtype != c.x->type.dtype) return std::nullopt;
+  if (c.bias && c.bias->type.dtype != c.x->type.dtype) return std::nullopt;
+  for (const Value* v : {c.x, c.w, n.results[0]})
+    for (Expr s : v->type.sizes)
+      if (s.is_constant(0)) return std::nullopt;
+  c.stride = a.integers("stride");
+  c.padding = a.integers("padding");
+  c.dilation = a.integers("dilation");
+  for (const IntList* l : {&c.stride, &c.padding, &c.dilation}) {
+    if (l->size() != 2) return std::nullopt;
+    for (Expr e : *l)
+      if (!e.is_constant()) return std::nullopt;
+  }
+  const Expr groups = a.integer("groups");
+  if (!groups.is_constant()) return std::nullopt;
+  c.groups = groups.constant();
+  return c;
+}
+
+std::vector<Expr> channels_last_strides(const std::vector<Expr>& sizes) {
+  const Expr c = sizes[1], h = sizes[2], w = sizes[3];
+  return {c * h * w, 1, c * w, c};
+}
+
+}  // namespace vesta::graph

@@ -1,0 +1,147 @@
+// Passes over convolutions, text in and text out.
+#include <gtest/gtest.h>
+
+#include "graph/passes/channels_last.h"
+#include "graph/passes/conv_batch_norm.h"
+#include "graph/passes/conv_library.h"
+#include "pass_text.h"
+
+namespace vesta::graph {
+namespace {
+
+using testing_text::expect_pass;
+using testing_text::expect_unchanged;
+
+const char* const kConvAndNorm = R"(
+input %0 : f32[1, 3, 8, 8] = argument "x"
+input %1 : f32[4, 3, 3, 3] = parameter "w"
+input %2 : f32[4] = parameter "gamma"
+input %3 : f32[4] = parameter "beta"
+input %4 : f32[4] = parameter "mean"
+input %5 : f32[4] = parameter "var"
+%6 : f32[1, 4, 8, 8] = aten::convolution(%0, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%7 : f32[1, 4, 8, 8], %8 : f32[0], %9 : f32[0] = aten::native_batch_norm(%6, %2, %3, %4, %5, false, 0.1, 1e-05)
+output %7
+)";
+
+TEST(ConvBatchNorm, FoldsIntoDerivedWeights) {
+  expect_pass(fold_batch_norm, kConvAndNorm, R"(
+input %0 : f32[1, 3, 8, 8] = argument "x"
+input %1 : f32[4, 3, 3, 3] = parameter "w"
+input %2 : f32[4] = parameter "gamma"
+input %3 : f32[4] = parameter "beta"
+input %4 : f32[4] = parameter "mean"
+input %5 : f32[4] = parameter "var"
+derived %6 : f64[4] = aten::_to_copy(%5, dtype=dtype.f64)
+derived %7 : f64[4] = aten::add.Scalar(%6, 1e-05)
+derived %8 : f64[4] = aten::rsqrt(%7)
+derived %9 : f64[4] = aten::_to_copy(%2, dtype=dtype.f64)
+derived %10 : f64[4] = aten::mul.Tensor(%8, %9)
+derived %11 : f64[4] = aten::_to_copy(%4, dtype=dtype.f64)
+derived %12 : f64[4] = aten::neg(%11)
+derived %13 : f64[4] = aten::mul.Tensor(%12, %10)
+derived %14 : f64[4] = aten::_to_copy(%3, dtype=dtype.f64)
+derived %15 : f64[4] = aten::add.Tensor(%13, %14)
+derived %16 : f64[4, 1, 1, 1] = aten::view(%10, [4, 1, 1, 1])
+derived %17 : f64[4, 3, 3, 3] = aten::_to_copy(%1, dtype=dtype.f64)
+derived %18 : f64[4, 3, 3, 3] = aten::mul.Tensor(%17, %16)
+derived %19 : f32[4, 3, 3, 3] = aten::_to_copy(%18, dtype=dtype.f32)
+derived %20 : f32[4] = aten::_to_copy(%15, dtype=dtype.f32)
+%21 : f32[1, 4, 8, 8] = aten::convolution(%0, %19, %20, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+output %21
+)");
+}
+
+// 4*3*3*3 weights and 4 biases in float32 are 448 bytes.
+TEST(ConvBatchNorm, KeepsTheByteBudget) {
+  Options options;
+  options.packed_weights = 0;
+  expect_unchanged(fold_batch_norm, kConvAndNorm, options);
+  options.packed_weights = 447;
+  expect_unchanged(fold_batch_norm, kConvAndNorm, options);
+  options.packed_weights = 448;
+  const auto g = parse(kConvAndNorm);
+  EXPECT_TRUE(fold_batch_norm(*g, {.options = options}));
+}
+
+TEST(ConvBatchNorm, LeavesTrainingAndChangingWeightsAlone) {
+  std::string text = kConvAndNorm;
+  std::string training = text;
+  training.replace(training.find("false, 0.1"), 5, "true");
+  expect_unchanged(fold_batch_norm, training);
+  std::string changing = text;
+  changing.replace(changing.find("parameter \"gamma\""), 9, "argument");
+  expect_unchanged(fold_batch_norm, changing);
+  const auto g = parse(text);
+  const Options options;
+  EXPECT_FALSE(fold_batch_norm(*g, {.options = options, .inference = false}));
+}
+
+TEST(ConvLibrary, TakesActivationsAndAdditions) {
+  expect_pass(use_library_convolution, R"(
+input %0 : f32[1, 4, 8, 8] = argument "x"
+input %1 : f32[4, 4, 3, 3] = parameter "w"
+input %2 : f32[4] = parameter "b"
+%3 : f32[1, 4, 8, 8] = aten::convolution(%0, %1, %2, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%4 : f32[1, 4, 8, 8] = aten::hardswish(%3)
+%5 : f32[1, 4, 8, 8] = aten::convolution(%4, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%6 : f32[1, 4, 8, 8] = aten::add.Tensor(%5, %0)
+%7 : f32[1, 4, 8, 8] = aten::convolution(%6, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%8 : f32[1, 4, 8, 8] = aten::relu(%7)
+output %8
+)", R"(
+input %0 : f32[1, 4, 8, 8] = argument "x"
+input %1 : f32[4, 4, 3, 3] = parameter "w"
+input %2 : f32[4] = parameter "b"
+%3 : f32[1, 4, 8, 8] = mkldnn::_convolution_pointwise(%0, %1, %2, [1, 1], [1, 1], [1, 1], 1, "hardswish", float[], "")
+%4 : f32[1, 4, 8, 8] = mkldnn::_convolution_pointwise.binary(%3, %0, %1, none, [1, 1], [1, 1], [1, 1], 1, "add", 1.0, none, float[])
+%5 : f32[1, 4, 8, 8] = aten::convolution(%4, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%6 : f32[1, 4, 8, 8] = aten::relu(%5)
+output %6
+)");
+}
+
+TEST(ChannelsLast, ConvertsAtTheEdges) {
+  expect_pass(use_channels_last, R"(
+input %0 : f32[1, 4, 8, 8] = argument "x"
+input %1 : f32[4, 4, 3, 3] = parameter "w"
+%2 : f32[1, 4, 8, 8] = aten::convolution(%0, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%3 : f32[1, 4, 8, 8] = aten::relu(%2)
+%4 : f32[1, 4, 8, 8] = aten::convolution(%3, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%5 : f32[1, 4, 8, 8] = aten::add.Tensor(%4, %2)
+%6 : f32[1, 4, 8, 8] = aten::convolution(%5, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%7 : f32[1, 256] = aten::view(%6, [1, 256])
+%8 : f32[1, 4] = aten::mean.dim(%6, [2, 3])
+output %7
+output %8
+output %6
+)", R"(
+input %0 : f32[1, 4, 8, 8] = argument "x"
+input %1 : f32[4, 4, 3, 3] = parameter "w"
+%2 : f32[1, 4, 8, 8]{256, 1, 32, 4} = aten::clone(%0, memory_format=format.channels_last)
+%3 : f32[1, 4, 8, 8]{256, 1, 32, 4} = aten::convolution(%2, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%4 : f32[1, 4, 8, 8]{256, 1, 32, 4} = aten::relu(%3)
+%5 : f32[1, 4, 8, 8]{256, 1, 32, 4} = aten::convolution(%4, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%6 : f32[1, 4, 8, 8]{256, 1, 32, 4} = aten::add.Tensor(%5, %3)
+%7 : f32[1, 4, 8, 8]{256, 1, 32, 4} = aten::convolution(%6, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%8 : f32[1, 4, 8, 8] = aten::clone(%7, memory_format=format.contiguous)
+%9 : f32[1, 256] = aten::view(%8, [1, 256])
+%10 : f32[1, 4] = aten::mean.dim(%7, [2, 3])
+output %9
+output %10
+output %8
+)");
+}
+
+TEST(ChannelsLast, LeavesShortChainsAlone) {
+  expect_unchanged(use_channels_last, R"(
+input %0 : f32[1, 4, 8, 8] = argument "x"
+input %1 : f32[4, 4, 3, 3] = parameter "w"
+%2 : f32[1, 4, 8, 8] = aten::convolution(%0, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%3 : f32[1, 4, 8, 8] = aten::convolution(%2, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+output %3
+)");
+}
+
+}  // namespace
+}  // namespace vesta::graph
