@@ -85,8 +85,7 @@ Value* VectorMath::exp(Value* x) {
 Value* VectorMath::exp_in_range(Value* x) {
   ExpParts e = exp_parts(x);
   Value* p = b_.CreateFAdd(b_.CreateFAdd(e.tail, e.r), number(x, 1));
-  Value* bits = b_.CreateAdd(b_.CreateBitCast(p, integers(x)), b_.CreateShl(e.n, uint64_t{23}));
-  return b_.CreateBitCast(bits, x->getType());
+  return b_.CreateFMul(p, power_of_two(e.n));
 }
 
 Value* VectorMath::exp2(Value* x) {
