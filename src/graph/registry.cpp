@@ -8,36 +8,6 @@
 #include "graph/ops/rows.h"
 
 namespace vesta::graph {
-// WEAK-BEGIN: families that are not linked contribute no rows.
-__attribute__((weak)) std::span<const OpRow> unary_rows();
-__attribute__((weak)) std::span<const OpRow> binary_rows();
-__attribute__((weak)) std::span<const OpRow> compare_rows();
-__attribute__((weak)) std::span<const OpRow> ternary_rows();
-__attribute__((weak)) std::span<const OpRow> activation_rows();
-__attribute__((weak)) std::span<const OpRow> activation_backward_rows();
-__attribute__((weak)) std::span<const OpRow> view_rows();
-__attribute__((weak)) std::span<const OpRow> copy_rows();
-__attribute__((weak)) std::span<const OpRow> factory_rows();
-__attribute__((weak)) std::span<const OpRow> random_rows();
-__attribute__((weak)) std::span<const OpRow> reduction_rows();
-__attribute__((weak)) std::span<const OpRow> statistics_rows();
-__attribute__((weak)) std::span<const OpRow> softmax_rows();
-__attribute__((weak)) std::span<const OpRow> normalization_rows();
-__attribute__((weak)) std::span<const OpRow> loss_rows();
-__attribute__((weak)) std::span<const OpRow> joining_rows();
-__attribute__((weak)) std::span<const OpRow> padding_rows();
-__attribute__((weak)) std::span<const OpRow> indexing_rows();
-__attribute__((weak)) std::span<const OpRow> scatter_rows();
-__attribute__((weak)) std::span<const OpRow> scan_rows();
-__attribute__((weak)) std::span<const OpRow> sorting_rows();
-__attribute__((weak)) std::span<const OpRow> matmul_rows();
-__attribute__((weak)) std::span<const OpRow> convolution_rows();
-__attribute__((weak)) std::span<const OpRow> pooling_rows();
-__attribute__((weak)) std::span<const OpRow> upsample_rows();
-__attribute__((weak)) std::span<const OpRow> attention_rows();
-__attribute__((weak)) std::span<const char* const> row_schemas();
-// WEAK-END
-
 namespace {
 
 class Registry {
@@ -45,19 +15,18 @@ class Registry {
   Registry() {
     std::unordered_map<std::string_view, const OpRow*> row_of;
     for (RowFamily family : kRowFamilies) {
-      if (!family) continue;  // WEAK
       for (const OpRow& row : family()) {
         VESTA_CHECK(row_of.emplace(row.name, &row).second, "two rows for operator {}", row.name);
         rows_.push_back(&row);
       }
     }
-    const bool schemas = row_schemas != nullptr;  // WEAK
-    for (const char* text : schemas ? row_schemas() : std::span<const char* const>{}) {
+    for (const char* text : row_schemas()) {
       Schema schema = parse_schema(text);
       const auto row = row_of.find(schema.name);
       insert(std::move(schema), row == row_of.end() ? nullptr : row->second);
     }
-    for (const OpRow* row : rows_) if (schemas) VESTA_CHECK(ops_.contains(row->name), "the row {} has no schema in ops/schemas.inc", row->name);
+    for (const OpRow* row : rows_)
+      VESTA_CHECK(ops_.contains(row->name), "the row {} has no schema in ops/schemas.inc", row->name);
   }
 
   const Op* find(std::string_view name) const {
