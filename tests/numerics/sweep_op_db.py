@@ -107,7 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
                 text = item.key() + ": " + item.status
                 if not options.list_failures:
                     text += "\n    " + item.detail.replace("\n", "\n    ")
-                progress.console.print(text, markup=False, highlight=False)
+                progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     failed = [o for o in outcomes if o.status != "ok"]
     ops_failed = {o.op for o in failed}

@@ -1,0 +1,29 @@
+"""A few hundred random programs; thousands by `python -m tests.programs.random_programs`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.programs.generate import generate
+from tests.programs.random_programs import batches, run, shrink
+
+
+def test_a_seed_is_a_program():
+    assert generate(11) == generate(11)
+    assert len({generate(seed).text() for seed in range(20)}) == 20
+
+
+@pytest.mark.parametrize(
+    ("backend", "first", "count"), [("none", 1, 40), ("direct", 1, 300), ("vesta", 100001, 30)], ids=["harness", "direct", "dynamo"]
+)
+def test_random_programs(backend: str, first: int, count: int):
+    failures = []
+    done = 0
+    for result in run(batches(first, count, backend), jobs=2, limit_s=60):
+        done += 1
+        if result:
+            failures.append(result)
+    # Shrinking takes seconds each: the first few tell most.
+    shown = [shrink(f, backend, 60, budget=80) for f in failures[:2]] + failures[2:5]
+    assert not failures, f"{len(failures)} of {done} programs fail\n" + "\n".join(map(str, shown))
+    assert done == count
