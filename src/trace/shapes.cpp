@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "trace/dispatch_key.h"
-#include "trace/meta_functions.h"
 #include "trace/operator_table.h"
 #include "trace/recorder.h"
 #include "trace/torch_types.h"
@@ -15,20 +14,77 @@ namespace {
 
 int64_t specialize(Recorder& r, Expr e) { return e.is_constant() ? e.constant() : r.guards().specialize(e); }
 
-at::Tensor meta_like(Recorder& r, const at::Tensor& t) {
-  if (!t.defined()) return t;
-  if (t.unsafeGetTensorImpl()->is_wrapped_number() && !traced(t) && t.device().is_cpu()) return t;
-  const graph::TensorType type = r.type_of(t);
+struct Shape {
   c10::SmallVector<int64_t, 8> sizes, strides;
-  for (Expr e : type.sizes) sizes.push_back(specialize(r, e));
-  for (Expr e : type.strides) strides.push_back(specialize(r, e));
-  at::Tensor out = at::detail::empty_strided_meta(sizes, strides, to_scalar_type(type.dtype));
-  if (t.unsafeGetTensorImpl()->is_wrapped_number()) out.unsafeGetTensorImpl()->set_wrapped_number(true);
+};
+Shape plain_shape(Recorder& r, const graph::TensorType& type) {
+  Shape s;
+  for (Expr e : type.sizes) s.sizes.push_back(specialize(r, e));
+  for (Expr e : type.strides) s.strides.push_back(specialize(r, e));
+  return s;
+}
+
+using MakeTensor = at::Tensor (*)(Recorder& r, const graph::TensorType& type);
+
+at::Tensor make_meta(Recorder& r, const graph::TensorType& type) {
+  const Shape s = plain_shape(r, type);
+  return at::detail::empty_strided_meta(s.sizes, s.strides, to_scalar_type(type.dtype));
+}
+
+// Zeros for integers (any tensor may be indexed by them), ones for the rest.
+at::Tensor make_sample(Recorder& r, const graph::TensorType& type) {
+  constexpr int64_t kLargest = 1 << 24;
+  const Shape s = plain_shape(r, type);
+  int64_t elements = 1;
+  for (size_t d = 0; d < s.sizes.size(); ++d) elements += std::max<int64_t>(s.sizes[d] - 1, 0) * s.strides[d];
+  if (type.device.type != DeviceType::CPU || elements > kLargest)
+    VESTA_UNSUPPORTED("an operator without a shape rule on large tensors or off the CPU");
+  const at::Tensor memory = at::detail::empty_cpu({elements}, to_scalar_type(type.dtype), {}, {}, {}, {});
+  const bool ones = is_float(type.dtype) || is_complex(type.dtype);
+  memory.fill_(ones ? 1 : 0);
+  return memory.as_strided(s.sizes, s.strides);
+}
+
+at::Tensor like(Recorder& r, const at::Tensor& t, MakeTensor make) {
+  if (!t.defined()) return t;
+  const bool number = t.unsafeGetTensorImpl()->is_wrapped_number();
+  if (number && !traced(t) && t.device().is_cpu()) return t;
+  at::Tensor out = make(r, r.type_of(t));
+  if (number) out.unsafeGetTensorImpl()->set_wrapped_number(true);
   return out;
 }
 
+// The arguments with tensors made by `make` and plain integers.
+torch::jit::Stack plain_arguments(Recorder& r, c10::ArrayRef<c10::IValue> boxed, MakeTensor make) {
+  torch::jit::Stack stack;
+  stack.reserve(boxed.size());
+  for (const c10::IValue& v : boxed) {
+    if (v.isTensor()) {
+      stack.emplace_back(like(r, v.toTensor(), make));
+    } else if (v.isTensorList()) {
+      std::vector<at::Tensor> list = v.toTensorVector();
+      for (auto& t : list) t = like(r, t, make);
+      stack.emplace_back(c10::List<at::Tensor>(list));
+    } else if (v.isOptionalTensorList()) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const auto& t : v.toOptionalTensorVector())
+        list.push_back(t && t->defined() ? std::optional<at::Tensor>(like(r, *t, make)) : std::nullopt);
+      stack.emplace_back(std::move(list));
+    } else if (v.isSymInt()) {
+      stack.emplace_back(specialize(r, to_expr(v.toSymInt())));
+    } else if (v.isSymIntList()) {
+      c10::List<int64_t> list;
+      for (const auto& s : v.toSymIntVector()) list.push_back(specialize(r, to_expr(s)));
+      stack.emplace_back(std::move(list));
+    } else {
+      stack.push_back(v);
+    }
+  }
+  return stack;
+}
+
 // The device results live on, as ATen's kernels choose it: that of the tensors, 0-d CPU tensors yielding to others.
-c10::Device result_device(const Operator& op, c10::ArrayRef<c10::IValue> boxed) {
+c10::Device result_device(c10::ArrayRef<c10::IValue> boxed) {
   std::optional<c10::Device> device;
   const auto see = [&](const at::Tensor& t) {
     if (!t.defined()) return;
@@ -41,7 +97,6 @@ c10::Device result_device(const Operator& op, c10::ArrayRef<c10::IValue> boxed) 
       for (const auto& e : boxed[i].toListRef())
         if (e.isTensor()) see(e.toTensor());
   }
-  (void)op;
   return device.value_or(c10::Device(c10::DeviceType::CPU));
 }
 
@@ -58,52 +113,44 @@ void append(const at::Tensor& t, c10::Device device, std::vector<graph::TensorTy
   types.push_back(std::move(type));
 }
 
-std::vector<graph::TensorType> by_meta(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> boxed) {
-  torch::jit::Stack stack;
-  stack.reserve(boxed.size());
-  for (const c10::IValue& v : boxed) {
-    if (v.isTensor()) {
-      stack.emplace_back(meta_like(r, v.toTensor()));
-    } else if (v.isTensorList()) {
-      std::vector<at::Tensor> list = v.toTensorVector();
-      for (auto& t : list) t = meta_like(r, t);
-      stack.emplace_back(c10::List<at::Tensor>(list));
-    } else if (v.isOptionalTensorList()) {
-      c10::List<std::optional<at::Tensor>> list;
-      for (const auto& t : v.toOptionalTensorVector())
-        list.push_back(t && t->defined() ? std::optional<at::Tensor>(meta_like(r, *t)) : std::nullopt);
-      stack.emplace_back(std::move(list));
-    } else if (v.isSymInt()) {
-      stack.emplace_back(specialize(r, to_expr(v.toSymInt())));
-    } else if (v.isSymIntList()) {
-      c10::List<int64_t> list;
-      for (const auto& s : v.toSymIntVector()) list.push_back(specialize(r, to_expr(s)));
-      stack.emplace_back(std::move(list));
-    } else if (v.isDevice()) {
-      stack.emplace_back(c10::Device(c10::DeviceType::Meta));
-    } else {
-      stack.push_back(v);
-    }
-  }
-  if (op.factory)
-    for (size_t i = 0; i < stack.size(); ++i)
-      if (op.handle.schema().arguments()[i].name() == "device") stack[i] = c10::Device(c10::DeviceType::Meta);
-
-  const c10::impl::ExcludeDispatchKeyGuard not_ours(trace_key());
-  try {
-    if (!call_meta_function(op.handle, stack)) op.handle.callBoxed(stack);
-  } catch (const c10::NotImplementedError&) {
-    VESTA_UNSUPPORTED("{} has no shape rule", op.op->name);
-  }
-  const c10::Device device = result_device(op, boxed);
+std::vector<graph::TensorType> types_of(const torch::jit::Stack& results, c10::Device device) {
   std::vector<graph::TensorType> types;
-  for (const c10::IValue& v : stack) {
+  for (const c10::IValue& v : results) {
     if (v.isTensor()) append(v.toTensor(), device, types);
     else if (v.isNone()) append(at::Tensor(), device, types);
     else
       for (const auto& e : v.toListRef()) append(e.toTensor(), device, types);
   }
   return types;
+}
+
+// Runs ATen's kernel on made-up contents. Shapes do not depend on contents: such operators carry a tag and never get here;
+// ATen keeps that promise, other libraries may not.
+std::vector<graph::TensorType> by_execution(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> boxed) {
+  if (op.op->name.rfind("aten::", 0) != 0) VESTA_UNSUPPORTED("{} has no shape rule", op.op->name);
+  const c10::impl::ExcludeDispatchKeyGuard not_ours(trace_key());
+  torch::jit::Stack stack = plain_arguments(r, boxed, make_sample);
+  try {
+    op.handle.callBoxed(stack);
+  } catch (const c10::Error&) {
+    VESTA_UNSUPPORTED("{} has no shape rule", op.op->name);
+  }
+  return types_of(stack, result_device(boxed));
+}
+
+std::vector<graph::TensorType> by_meta(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> boxed) {
+  torch::jit::Stack stack = plain_arguments(r, boxed, make_meta);
+  const auto& arguments = op.handle.schema().arguments();
+  for (size_t i = 0; i < stack.size(); ++i)
+    if (stack[i].isDevice() || (op.factory && arguments[i].name() == "device"))
+      stack[i] = c10::Device(c10::DeviceType::Meta);
+  const c10::impl::ExcludeDispatchKeyGuard not_ours(trace_key());
+  try {
+    op.handle.callBoxed(stack);
+  } catch (const c10::NotImplementedError&) {
+    return by_execution(r, op, boxed);
+  }
+  return types_of(stack, result_device(boxed));
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ class Strides : public testing::TestWithParam<int> {
     switch (layout) {
       case 0: return x;
       case 1: return x.contiguous(at::MemoryFormat::ChannelsLast);
-      case 2: return x.transpose(1, 3);
+      case 2: return at::randn({2, 5, 4, 3}).transpose(1, 3);
       case 3: return at::randn({2, 3, 4, 10}).slice(3, 0, 10, 2);
       case 4: return at::randn({1, 3, 1, 5}).expand({2, 3, 4, 5});
       default: return at::randn({3, 2, 5, 4}).permute({1, 0, 3, 2});
@@ -144,9 +144,9 @@ TEST(TraceOps, ManyOperatorsKeepEagersTypes) {
   check({at::randn({4, 6}), at::randn({6, 5}), at::tensor({1, 3, 0})}, [](const Tensors& x) {
     return Tensors{at::mm(x[0], x[1]), at::addmm(x[0].mm(x[1]), x[0], x[1]), at::embedding(x[0], x[2]), at::index_select(x[0], 0, x[2]), x[0].index({x[2]}),
                    at::gather(x[0], 1, x[2].view({3, 1})), std::get<0>(at::topk(x[0], 2)), std::get<1>(at::sort(x[0])), at::argsort(x[0]),
-                   at::one_hot(x[2], 5), at::cdist(x[0], x[0]), at::einsum("ij,jk->ik", {x[0], x[1]}), at::outer(x[1][0], x[1][1]), at::linalg_vector_norm(x[0]),
+                   at::cdist(x[0], x[0]), at::einsum("ij,jk->ik", {x[0], x[1]}), at::outer(x[1][0], x[1][1]), at::linalg_vector_norm(x[0]),
                    at::bmm(x[0].unsqueeze(0), x[1].unsqueeze(0)), at::cross_entropy_loss(x[0], at::tensor({1, 2, 3, 0})), at::mse_loss(x[0], x[0] * 2), at::tril(x[0]),
-                   at::linspace(0, 1, 5), at::bucketize(x[0], at::arange(3).to(at::kFloat)), at::isnan(x[0]), at::std(x[0], 1), at::linalg_inv(x[0].slice(1, 0, 4)), at::trace(x[0]),
+                   at::linspace(0, 1, 5), at::bucketize(x[0], at::arange(3).to(at::kFloat)), at::isnan(x[0]), at::std(x[0], 1), std::get<0>(at::linalg_inv_ex(x[0].slice(1, 0, 4))), at::trace(x[0]),
                    at::kron(x[0], x[1]), at::diag(x[0]), at::tensordot(x[0], x[1], {1}, {0}), at::logcumsumexp(x[0], 1), at::glu(x[0]), at::elu(x[0])};
   });
   check({at::randn({3, 4}, at::kComplexFloat)}, [](const Tensors& x) {

@@ -1,6 +1,7 @@
 // Attention: calls into ATen's flash kernel.
 #include "base/check.h"
 #include "graph/ops/broadcast.h"
+#include "graph/ops/iterator_strides.h"
 #include "graph/ops/rows.h"
 
 namespace vesta::graph {
@@ -8,7 +9,7 @@ namespace {
 
 using Results = std::vector<TensorType>;
 
-// The kernel writes [batch, sequence, heads, size] and returns it transposed.
+// The backward kernel writes [batch, sequence, heads, size] and returns it transposed.
 TensorType transposed(const TensorType& like, Sizes sizes) {
   TensorType out = contiguous_like(like, {sizes[0], sizes[2], sizes[1], sizes[3]});
   std::swap(out.sizes[1], out.sizes[2]);
@@ -26,7 +27,9 @@ void flash(const NodeArgs& args, Guards& g, Results& results) {
   TensorType sums = contiguous_like(q, {q.sizes[0], q.sizes[2], q.sizes[1]}, opmath(q.dtype));
   std::swap(sums.sizes[1], sums.sizes[2]);
   std::swap(sums.strides[1], sums.strides[2]);
-  results = {transposed(q, q.sizes), sums};
+  TensorType out = q;
+  out.strides = preserved_strides(g, q);
+  results = {out, sums};
 }
 void flash_backward(const NodeArgs& args, Guards&, Results& results) {
   results.clear();

@@ -66,8 +66,17 @@ void stack(const NodeArgs& args, Guards& g, Results& results) {
   }
   const int64_t d = wrap_dim(g, args.integer("dim"), first.dim() + 1);
   Sizes sizes = first.sizes;
-  sizes.insert(sizes.begin() + d, static_cast<int64_t>(tensors.size()));
-  results = {contiguous_like(first, sizes, type.get())};
+  const Expr count = static_cast<int64_t>(tensors.size());
+  sizes.insert(sizes.begin() + d, count);
+  TensorType out = contiguous_like(first, sizes, type.get());
+  // Before the last dimension ATen concatenates along the dimension and splits it: the tensors' memory format stays.
+  if (d < static_cast<int64_t>(first.dim())) {
+    cat(args, g, results);
+    const TensorType joined = results.at(0);
+    out.strides = joined.strides;
+    out.strides.insert(out.strides.begin() + d, joined.strides[d] * first.sizes[d]);
+  }
+  results = {out};
 }
 std::vector<Value*> stack_form(Builder& b, const Node& node) {
   const NodeArgs args = node.named();
