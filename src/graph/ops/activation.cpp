@@ -28,6 +28,12 @@ Scalar gelu(Body x) {
 
 Scalar hardtanh(Body x) { return minimum(maximum(x[0], x.number("min_val")), x.number("max_val")); }
 
+void hardtanh_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  VESTA_USER_CHECK(category(args.tensor(0).dtype) & kRealNumber, "hardtanh is not implemented for this type");
+  results = {args.tensor(0)};
+  results[0].strides = preserved_strides(g, args.tensor(0));
+}
+
 Scalar softshrink(Body x) {
   const Scalar l = x.number("lambd");
   return select(x[0] > l, x[0] - l, select(x[0] < -l, x[0] + l, x[0] * 0));
@@ -70,10 +76,10 @@ std::vector<Value*> glu(Builder& b, const Node& node) {
 }
 
 // output, and the buffer exp(-|x|) that the backward formula reads.
-void log_sigmoid_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+void log_sigmoid_shape(const NodeArgs& args, Guards&, std::vector<TensorType>& results) {
   const TensorType& x = args.tensor(0);
   TensorType out = x;
-  out.strides = preserved_strides(g, x);
+  out.strides = contiguous_strides(x.sizes);
   results.assign(2, out);
 }
 std::vector<Value*> log_sigmoid(Builder& b, const Node& node) {
@@ -89,7 +95,8 @@ constexpr OpRow kRows[] = {
     activation("aten::gelu", body<gelu>),
     activation("aten::silu", body<[](Body x) { return x[0] / (1 + exp(-x[0])); }>, kFloatType | kComplexType),
     activation("aten::mish", body<[](Body x) { return x[0] * tanh(log1p(exp(x[0]))); }>),
-    activation("aten::hardtanh", body<hardtanh>, kRealNumber),
+    {.name = "aten::hardtanh", .family = Family::Pointwise, .promote = Promote::First, .shape = hardtanh_shape,
+     .body = body<hardtanh>, .accepts = kRealNumber},
     activation("aten::hardswish", body<[](Body x) { return x[0] * minimum(maximum(x[0] + 3, 0.0), 6.0) / 6; }>),
     activation("aten::hardsigmoid", body<[](Body x) { return minimum(maximum(x[0] + 3, 0.0), 6.0) / 6; }>),
     activation("aten::hardshrink", body<hardshrink>),

@@ -71,6 +71,14 @@ Scalar log_sigmoid_backward(Body x) {
   return x[0] * (bound - sign * (x[2] / (1 + x[2])));
 }
 
+// ATen's iterator is built over (self, grad).
+void self_first(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  static constexpr OpRow row = backward("aten::leaky_relu_backward", nullptr);
+  std::vector<Arg> swapped(args.all().begin(), args.all().end());
+  std::swap(swapped[0], swapped[1]);
+  default_shape(row, NodeArgs(args.schema(), swapped), g, results);
+}
+
 constexpr OpRow kRows[] = {
     backward("aten::threshold_backward",
              body<[](Body x) { return select(x[1] <= x.number("threshold"), 0, x[0]); }>, kRealNumber),
@@ -85,8 +93,9 @@ constexpr OpRow kRows[] = {
     backward("aten::hardtanh_backward", body<[](Body x) {
                return select((x[1] <= x.number("min_val")) | (x[1] >= x.number("max_val")), 0, x[0]);
              }>),
-    backward("aten::leaky_relu_backward",
-             body<[](Body x) { return select(x[1] > 0, x[0], x[0] * x.number("negative_slope")); }>),
+    {.name = "aten::leaky_relu_backward", .family = Family::Pointwise, .shape = self_first,
+     .body = body<[](Body x) { return select(x[1] > 0, x[0], x[0] * x.number("negative_slope")); }>,
+     .accepts = kFloatType},
     backward("aten::elu_backward", body<elu_backward>),
     backward("aten::softplus_backward", body<softplus_backward>),
     backward("aten::hardshrink_backward", body<shrink_backward>),

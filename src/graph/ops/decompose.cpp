@@ -28,7 +28,9 @@ std::vector<Value*> finish(Builder& b, const Node& node, std::vector<Value*> val
     if (v->type.strides == want.strides) continue;
     // A computed value may be laid out as eager's; one that shows or was given other memory is copied.
     const Family family = v->producer ? v->producer->op->family() : Family::View;
-    if (family == Family::View || family == Family::Extern) v = b("aten::clone", {v});
+    bool borrowed = family == Family::View || family == Family::Extern;
+    node.for_each_input([&](Value* input) { borrowed |= input == v; });
+    if (borrowed) v = b("aten::clone", {v});
     v->type.strides = want.strides;
   }
   return values;

@@ -30,8 +30,8 @@ void gather(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const TensorType& i = args.tensor("index");
   const int64_t d = wrap_dim(g, args.integer("dim"), x.dim());
-  VESTA_USER_CHECK(i.dtype == DType::I64 || i.dtype == DType::I32, "gather needs integer indices");
   const bool free = is_empty(g, i.sizes);
+  VESTA_USER_CHECK(free || i.dtype == DType::I64 || i.dtype == DType::I32, "gather needs integer indices");
   VESTA_USER_CHECK(free || std::max<size_t>(x.dim(), 1) == std::max<size_t>(i.dim(), 1), "gather: dimensions differ");
   if (!free)
     for (size_t k = 0; k < std::min(x.dim(), i.dim()); ++k)

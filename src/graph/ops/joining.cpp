@@ -70,7 +70,7 @@ void stack(const NodeArgs& args, Guards& g, Results& results) {
   sizes.insert(sizes.begin() + d, count);
   TensorType out = contiguous_like(first, sizes, type.get());
   // Before the last dimension ATen concatenates along the dimension and splits it: the tensors' memory format stays.
-  if (d < static_cast<int64_t>(first.dim())) {
+  if (d < static_cast<int64_t>(first.dim()) && !is_empty(g, sizes)) {
     cat(args, g, results);
     const TensorType joined = results.at(0);
     out.strides = joined.strides;

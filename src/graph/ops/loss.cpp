@@ -31,6 +31,11 @@ void pairwise(const NodeArgs& args, Guards& g, Results& results) {
   results = {out};
 }
 
+void same_types(const NodeArgs& args, Guards& g, Results& results) {
+  if (args.tensor(0).dtype != args.tensor(1).dtype) VESTA_UNSUPPORTED("huber_loss of mixed types");
+  pairwise(args, g, results);
+}
+
 std::vector<Value*> reduced(Builder& b, const Node& node, Value* each) {
   const int64_t reduction = reduction_of(node.named());
   if (reduction != kNone) {
@@ -234,7 +239,7 @@ constexpr OpRow kRows[] = {
     composite("aten::mse_loss", pairwise, mse),
     composite("aten::l1_loss", pairwise, l1, kKeepComposite),
     composite("aten::smooth_l1_loss", pairwise, smooth_l1),
-    composite("aten::huber_loss", pairwise, huber),
+    composite("aten::huber_loss", same_types, huber),
     composite("aten::mse_loss_backward", pairwise_backward, mse_backward),
     composite("aten::nll_loss_forward", nll_forward, nll_form),
     composite("aten::nll_loss_backward", nll_backward, nll_backward_form),

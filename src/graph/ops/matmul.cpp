@@ -1,6 +1,6 @@
 // Matrix products: calls into ATen (or, by a pass, oneDNN). Results are contiguous.
 #include "base/check.h"
-#include "graph/ops/broadcast.h"
+#include "graph/ops/iterator_strides.h"
 #include "graph/ops/rows.h"
 
 namespace vesta::graph {
@@ -12,7 +12,8 @@ void agree(Guards& g, Expr a, Expr c, const char* op) {
   VESTA_USER_CHECK(a == c || g.equal(a, c), "{}: inner sizes {} and {} differ", op, to_string(a), to_string(c));
 }
 void same_type(const TensorType& a, const TensorType& c, const char* op) {
-  VESTA_USER_CHECK(a.dtype == c.dtype, "{}: operands of types {} and {}", op, name(a.dtype), name(c.dtype));
+  // Eager refuses most mixed products, but not all empty ones: let it decide.
+  if (a.dtype != c.dtype) VESTA_UNSUPPORTED("{}: operands of types {} and {}", op, name(a.dtype), name(c.dtype));
 }
 void dims(const TensorType& a, size_t n, const char* op) {
   VESTA_USER_CHECK(a.dim() == n, "{}: an operand of {} dimensions where {} are needed", op, a.dim(), n);
@@ -79,8 +80,18 @@ void addr(const NodeArgs& args, Guards& g, Results& results) {
   dims(args.tensor(1), 1, "addr");
   dims(args.tensor(2), 1, "addr");
   same_type(args.tensor(1), args.tensor(2), "addr");
-  results = {contiguous_like(args.tensor(0), {args.tensor(1).sizes[0], args.tensor(2).sizes[0]})};
-  added(args.tensor(0), g, "addr", results);
+  const TensorType& self = args.tensor(0);
+  const TensorType& column = args.tensor(1);
+  const TensorType& row = args.tensor(2);
+  TensorType out = contiguous_like(self, {column.sizes[0], row.sizes[0]});
+  if (self.dtype != column.dtype) VESTA_UNSUPPORTED("addr of mixed types");
+  results = {out};
+  added(self, g, "addr", results);
+  TensorType upright = column;
+  upright.sizes.push_back(1);
+  upright.strides.push_back(1);
+  const TensorType* operands[] = {&self, &upright, &row};
+  results[0].strides = iterator_strides(g, out.sizes, operands);
 }
 
 void linear(const NodeArgs& args, Guards& g, Results& results) {

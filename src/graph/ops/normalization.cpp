@@ -64,21 +64,8 @@ void layer_norm(const NodeArgs& args, Guards& g, Results& results) {
 void rms_norm(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   VESTA_USER_CHECK(is_float(x.dtype), "rms_norm needs a floating point type");
-  const size_t axis = check_normalized(args, g);
-  Sizes outer = x.sizes;
-  for (size_t i = axis; i < outer.size(); ++i) outer[i] = 1;
-  const TensorType scale = contiguous_like(x, outer);
-  TensorType out = x;
-  out.strides = preserved_strides(g, x);
-  std::vector<const TensorType*> operands = {&out, &scale};
-  out.strides = iterator_strides(g, x.sizes, operands);
-  if (const TensorType* w = maybe(args, "weight")) {
-    const TensorType before = out;
-    operands = {&before, w};
-    out.strides = iterator_strides(g, x.sizes, operands);
-    if (w->dtype != x.dtype) out.dtype = x.dtype;
-  }
-  results = {out};
+  check_normalized(args, g);
+  results = {in_format(x, x.sizes, suggest_memory_format(g, x))};
 }
 
 IntList trailing(size_t from, size_t to) {

@@ -1,6 +1,7 @@
 #include "graph/ops/operands.h"
 
 #include <array>
+#include <deque>
 
 #include "base/check.h"
 #include "graph/ops/iterator_strides.h"
@@ -111,6 +112,9 @@ void default_shape(const OpRow& row, const NodeArgs& args, Guards& g, std::vecto
   if (row.promote != Promote::Keep && row.promote != Promote::Logical) require_category(row, types.promoted);
   static const TensorType number;
   std::vector<const TensorType*> operands;
+  std::deque<TensorType> casts;
+  // TensorIterator casts operands of another type before it looks at their strides.
+  const bool casts_operands = row.promote != Promote::Keep && row.promote != Promote::Logical && row.promote != Promote::First;
   const TensorType* device = nullptr;
   Sizes sizes;
   for (const PointwiseOperand& o : types.operands) {
@@ -122,7 +126,14 @@ void default_shape(const OpRow& row, const NodeArgs& args, Guards& g, std::vecto
     }
     const TensorType& t = args.tensor(o.arg);
     if (!device || (device->dim() == 0 && device->device.type == DeviceType::CPU)) device = &t;
-    operands.push_back(&t);
+    const bool condition = row.promote == Promote::Select && &o == types.operands.data();
+    if (casts_operands && !condition && t.dtype != types.promoted) {
+      casts.push_back(t);
+      casts.back().strides = preserved_strides(g, t);
+      operands.push_back(&casts.back());
+    } else {
+      operands.push_back(&t);
+    }
     sizes = broadcast(g, sizes, t.sizes);
   }
   TensorType out{.dtype = types.result, .sizes = sizes, .strides = {}, .device = device->device};

@@ -107,6 +107,14 @@ Scalar heaviside(Body x) {
   return select(x[0] == 0, x[1], select(x[0] > 0, x[0].like(1), x[0].like(0)));
 }
 
+// ATen computes rsub(a, b) as sub(b, a): the second operand decides first about strides.
+void reversed_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  static constexpr OpRow row = arithmetic("aten::sub.Tensor", nullptr, kNotBool);
+  std::vector<Arg> swapped(args.all().begin(), args.all().end());
+  std::swap(swapped[0], swapped[1]);
+  default_shape(row, NodeArgs(args.schema(), swapped), g, results);
+}
+
 constexpr PointwiseBody kSubtract = body<[](Body x) { return x[0] - scaled(x, x[1]); }>;
 constexpr PointwiseBody kSubtractFrom = body<[](Body x) { return x[1] - scaled(x, x[0]); }>;
 constexpr PointwiseBody kDivide = body<[](Body x) { return x[0] / x[1]; }>;
@@ -117,7 +125,8 @@ constexpr OpRow kRows[] = {
     arithmetic("aten::add.Scalar", body<add>),
     arithmetic("aten::sub.Tensor", kSubtract, kNotBool),
     arithmetic("aten::sub.Scalar", kSubtract, kNotBool),
-    arithmetic("aten::rsub.Tensor", kSubtractFrom, kNotBool),
+    {.name = "aten::rsub.Tensor", .family = Family::Pointwise, .shape = reversed_shape, .body = kSubtractFrom,
+     .flags = kWideScalars, .accepts = kNotBool},
     arithmetic("aten::rsub.Scalar", kSubtractFrom, kNotBool),
     arithmetic("aten::mul.Tensor", body<multiply>),
     arithmetic("aten::mul.Scalar", body<multiply>),

@@ -14,12 +14,15 @@ constexpr OpRow pointwise(const char* name, PointwiseBody f, uint8_t accepts = k
           .accepts = accepts};
 }
 
+Scalar larger(Scalar a, Scalar c) { return a.dtype() == DType::Bool ? a | c : maximum(a, c); }
+Scalar smaller(Scalar a, Scalar c) { return a.dtype() == DType::Bool ? a & c : minimum(a, c); }
+
 // A NaN bound makes every element NaN, as ATen does.
 Scalar clamp(Body x) {
   Scalar v = x[0];
   size_t next = 1;
-  if (x.has("min")) v = maximum(v, x[next++]);
-  if (x.has("max")) v = minimum(v, x[next]);
+  if (x.has("min")) v = larger(v, x[next++]);
+  if (x.has("max")) v = smaller(v, x[next]);
   return v;
 }
 
@@ -75,11 +78,11 @@ constexpr OpRow kRows[] = {
     pointwise("aten::where.ScalarSelf", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType, Promote::Select),
     pointwise("aten::where.ScalarOther", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType, Promote::Select),
     pointwise("aten::clamp", body<clamp>, kOrdered),
-    pointwise("aten::clamp.Tensor", body<clamp>, kOrdered),
-    pointwise("aten::clamp_min", body<[](Body x) { return maximum(x[0], x[1]); }>, kOrdered),
-    pointwise("aten::clamp_min.Tensor", body<[](Body x) { return maximum(x[0], x[1]); }>, kOrdered),
-    pointwise("aten::clamp_max", body<[](Body x) { return minimum(x[0], x[1]); }>, kOrdered),
-    pointwise("aten::clamp_max.Tensor", body<[](Body x) { return minimum(x[0], x[1]); }>, kOrdered),
+    pointwise("aten::clamp.Tensor", body<clamp>, kRealNumber | kBoolType),
+    pointwise("aten::clamp_min", body<[](Body x) { return larger(x[0], x[1]); }>, kOrdered),
+    pointwise("aten::clamp_min.Tensor", body<[](Body x) { return larger(x[0], x[1]); }>, kRealNumber | kBoolType),
+    pointwise("aten::clamp_max", body<[](Body x) { return smaller(x[0], x[1]); }>, kOrdered),
+    pointwise("aten::clamp_max.Tensor", body<[](Body x) { return smaller(x[0], x[1]); }>, kRealNumber | kBoolType),
     pointwise("aten::lerp.Scalar", body<[](Body x) { return lerp_formula(x[0], x[1], x.number("weight")); }>, kAnyType,
               Promote::Default, lerp_number_shape),
     pointwise("aten::lerp.Tensor", body<[](Body x) { return lerp_formula(x[0], x[1], x[2]); }>, kAnyType,

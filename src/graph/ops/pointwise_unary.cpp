@@ -83,6 +83,11 @@ void magnitude_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& r
 // aten::isinf and aten::nan_to_num etc. on a type without such values give a plain answer.
 Scalar finite(Body x) { return x[0].real() ? !(is_nan(x[0]) | is_inf(x[0])) : true_like(x[0]); }
 
+void same_layout(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  results = {args.tensor(0)};
+  results[0].strides = preserved_strides(g, args.tensor(0));
+}
+
 void round_decimals_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   static constexpr OpRow row = same_type("aten::round.decimals", nullptr, kFloatType);
   default_shape(row, args, g, results);
@@ -101,7 +106,7 @@ constexpr OpRow kRows[] = {
     {.name = "aten::round.decimals", .shape = round_decimals_shape},
     same_type("aten::frac", body<[](Body x) { return x[0] - trunc(x[0]); }>, kFloatType),
     same_type("aten::bitwise_not", primitive<Prim::Not>, kBoolType | kIntegerType),
-    same_type("aten::nan_to_num", body<nan_to_num>),
+    {.name = "aten::nan_to_num", .family = Family::Pointwise, .shape = same_layout, .body = body<nan_to_num>},
     {.name = "aten::logical_not", .family = Family::Pointwise, .promote = Promote::Logical, .body = primitive<Prim::Not>},
     test("aten::isnan", body<[](Body x) { return x[0].real() ? is_nan(x[0]) : false_like(x[0]); }>),
     test("aten::isinf", body<[](Body x) { return x[0].real() ? is_inf(x[0]) : false_like(x[0]); }>),

@@ -11,7 +11,7 @@ using Results = std::vector<TensorType>;
 
 TensorType pooled(Guards& g, const TensorType& x, size_t n, const IntList& counts) {
   VESTA_USER_CHECK(x.dim() == n + 1 || x.dim() == n + 2, "pooling: wrong number of dimensions");
-  VESTA_USER_CHECK(x.dtype != DType::Bool && !is_complex(x.dtype), "pooling is not implemented for {}", name(x.dtype));
+  VESTA_USER_CHECK(x.dtype != DType::Bool, "pooling is not implemented for {}", name(x.dtype));
   Sizes sizes(x.sizes.begin(), x.sizes.end() - static_cast<int64_t>(n));
   sizes.insert(sizes.end(), counts.begin(), counts.end());
   const MemoryFormat format = n == 1 || x.dim() != n + 2 ? MemoryFormat::Contiguous : suggest_memory_format(g, x);
@@ -42,6 +42,16 @@ void average(const NodeArgs& args, Guards& g, Results& results) {
 template <size_t N>
 void maximum(const NodeArgs& args, Guards& g, Results& results) {
   average<N>(args, g, results);
+  // The 3-d kernel adds a batch dimension and keeps the format it then finds.
+  if (const TensorType& x = args.tensor(0); N == 3 && x.dim() == 4) {
+    TensorType batch = x;
+    batch.sizes.insert(batch.sizes.begin(), 1);
+    batch.strides.insert(batch.strides.begin(), x.sizes[0] * x.strides[0]);
+    Sizes sizes = results[0].sizes;
+    sizes.insert(sizes.begin(), 1);
+    const TensorType out = in_format(x, sizes, suggest_memory_format(g, batch));
+    results[0].strides.assign(out.strides.begin() + 1, out.strides.end());
+  }
   results.push_back(results[0]);
   results[1].dtype = DType::I64;
 }

@@ -64,6 +64,9 @@ void index_put(const NodeArgs& args, Guards& g, Results& results) {
   if (!masks) broadcast(g, index_result(g, x, indices).sizes, args.tensor(2).sizes);
   preserved(args, g, results);
 }
+void masked(const NodeArgs& args, Guards& g, Results& results) {
+  results = {contiguous_like(args.tensor(0), broadcast(g, args.tensor(0).sizes, args.tensor(1).sizes))};
+}
 void add_like(const NodeArgs& args, Guards& g, Results& results) {
   wrap_dim(g, args.integer("dim"), args.tensor(0).dim());
   contiguous(args, g, results);
@@ -117,7 +120,7 @@ constexpr OpRow kRows[] = {
     write("aten::index_copy", add_like),
     write("aten::index_fill.int_Scalar", fill_like),
     write("aten::index_fill.int_Tensor", fill_like),
-    write("aten::masked_scatter", preserved),
+    write("aten::masked_scatter", masked),
     write("aten::embedding_dense_backward", embedding_backward),
     {.name = "aten::slice_backward", .family = Family::Composite, .shape = slice_backward, .decompose = slice_backward_form},
     {.name = "aten::select_backward", .family = Family::Composite, .shape = slice_backward, .decompose = select_backward_form},
