@@ -12,6 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "artifact/artifact.h"
+
 namespace vesta::runtime {
 
 class ParameterVersion {
@@ -31,8 +33,11 @@ class ParameterVersion {
 
 struct DerivedSet {
   std::vector<ParameterVersion> versions;   // parallel to Artifact::derived_parameters
-  std::vector<at::Tensor> tensors;          // per buffer; defined for the Derived ones
+  std::vector<at::Tensor> tensors;          // per buffer; defined for the Derived ones that runs read
   int64_t bytes = 0;
 };
+
+// By buffer: whether a step of a run or an output reads it. Derived buffers that only derived steps read are dropped.
+std::vector<bool> read_by_runs(const artifact::Artifact& a);
 
 }  // namespace vesta::runtime

@@ -84,10 +84,14 @@ struct Executable::Impl {
     runner.begin(derived_program, {});
     runner.run(derived_program, resolved.derived, {});
     made->tensors.resize(artifact.buffers.size());
+    const std::vector<bool> kept = read_by_runs(artifact);
     for (size_t b = 0; b < artifact.buffers.size(); ++b) {
-      if (artifact.buffers[b].role != artifact::Role::Derived) continue;
+      if (artifact.buffers[b].role != artifact::Role::Derived || !kept[b]) continue;
       made->tensors[b] = workspace->tensors[b];
-      if (made->tensors[b].use_count() == 2) made->bytes += static_cast<int64_t>(made->tensors[b].storage().nbytes());
+      const at::Tensor& t = made->tensors[b];
+      if (t.use_count() != 2) continue;
+      // A packed weight has no storage of PyTorch's; its bytes are at least its elements'.
+      made->bytes += t.has_storage() ? static_cast<int64_t>(t.storage().nbytes()) : t.numel() * static_cast<int64_t>(t.itemsize());
     }
     derived.store(made);
     return made;

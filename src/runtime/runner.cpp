@@ -80,7 +80,7 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> deri
       ws_.pointers[b] = const_cast<void*>(in_.tensor(buffer.input).const_data_ptr());
     } else if (buffer.role == artifact::Role::Derived && !derived.empty()) {
       ws_.tensors[b] = derived[b];
-      ws_.pointers[b] = const_cast<void*>(derived[b].const_data_ptr());
+      ws_.pointers[b] = derived[b].has_storage() ? const_cast<void*>(derived[b].const_data_ptr()) : nullptr;
     }
   }
 }
@@ -101,6 +101,11 @@ void Runner::launch(const BoundStep& step, const ResolvedLaunch& l) {
 
 void Runner::store_result(int buffer, at::Tensor result, const artifact::Extern& call) {
   const ResolvedTensor& type = resolved_.buffers[buffer];
+  if (owned_ && result.defined() && result.layout() == c10::kMkldnn) {  // a packed weight: only oneDNN's operators read it
+    ws_.pointers[buffer] = nullptr;
+    ws_.tensors[buffer] = std::move(result);
+    return;
+  }
   VESTA_CHECK(result.defined() && result.layout() == c10::kStrided, "{} did not return a strided tensor", call.op);
   if (result.is_conj()) result = result.resolve_conj();
   if (result.is_neg()) result = result.resolve_neg();

@@ -4,6 +4,7 @@
 #include "graph/passes/channels_last.h"
 #include "graph/passes/conv_batch_norm.h"
 #include "graph/passes/conv_library.h"
+#include "graph/passes/pack_weights.h"
 #include "pass_text.h"
 
 namespace vesta::graph {
@@ -141,6 +142,38 @@ input %1 : f32[4, 4, 3, 3] = parameter "w"
 %3 : f32[1, 4, 8, 8] = aten::convolution(%2, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
 output %3
 )");
+}
+
+const char* const kChannelsLastConvs = R"(
+input %0 : f32[1, 4, 8, 8]{256, 1, 32, 4} = argument "x"
+input %1 : f32[4, 4, 3, 3] = parameter "w"
+%2 : f32[1, 4, 8, 8]{256, 1, 32, 4} = aten::convolution(%0, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%3 : f32[1, 4, 8, 8]{256, 1, 32, 4} = mkldnn::_convolution_pointwise(%2, %1, none, [1, 1], [1, 1], [1, 1], 1, "swish", float[], "")
+%4 : f32[1, 4, 8, 8] = aten::convolution(%3, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+output %4
+)";
+
+// The first two share one packed weight; the third's result is not in channels-last.
+TEST(PackWeights, PacksOncePerUse) {
+  expect_pass(pack_weights, kChannelsLastConvs, R"(
+input %0 : f32[1, 4, 8, 8]{256, 1, 32, 4} = argument "x"
+input %1 : f32[4, 4, 3, 3] = parameter "w"
+derived %2 : f32[4, 4, 3, 3] = mkldnn::_reorder_convolution_weight(%1, [1, 1], [1, 1], [1, 1], 1, [1, 4, 8, 8])
+%3 : f32[1, 4, 8, 8]{256, 1, 32, 4} = mkldnn::_convolution_pointwise(%0, %2, none, [1, 1], [1, 1], [1, 1], 1, "none", float[], "")
+%4 : f32[1, 4, 8, 8]{256, 1, 32, 4} = mkldnn::_convolution_pointwise(%3, %2, none, [1, 1], [1, 1], [1, 1], 1, "swish", float[], "")
+%5 : f32[1, 4, 8, 8] = aten::convolution(%4, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+output %5
+)");
+}
+
+// 4 channels are padded to 16: 16*16*3*3*4 bytes.
+TEST(PackWeights, KeepsTheByteBudget) {
+  Options options;
+  options.packed_weights = 9215;
+  expect_unchanged(pack_weights, kChannelsLastConvs, options);
+  options.packed_weights = 9216;
+  const auto g = parse(kChannelsLastConvs);
+  EXPECT_TRUE(pack_weights(*g, {.options = options}));
 }
 
 }  // namespace

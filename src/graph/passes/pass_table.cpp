@@ -10,6 +10,7 @@
 #include "graph/passes/identities.h"
 #include "graph/passes/linear.h"
 #include "graph/passes/linear_library.h"
+#include "graph/passes/pack_weights.h"
 #include "graph/passes/pass.h"
 #include "graph/passes/views.h"
 
@@ -28,6 +29,7 @@ constexpr PassRow kPasses[] = {
     {"conv-batch-norm", fold_batch_norm},
     {"channels-last", use_channels_last},
     {"conv-library", use_library_convolution},
+    {"pack-weights", pack_weights},
     {"decompose", decompose_composites},
     {"decomposed-constants", fold_constants},
     {"decomposed-identities", apply_identities},

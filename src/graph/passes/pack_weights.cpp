@@ -1,0 +1,108 @@
+#include "graph/passes/pack_weights.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "graph/passes/convolution.h"
+#include "graph/passes/library.h"
+#include "graph/passes/rewriter.h"
+
+namespace vesta::graph {
+namespace {
+
+// oneDNN pads channels to its vector width.
+constexpr int64_t kChannelBlock = 16;
+
+int64_t padded(int64_t channels) { return (channels + kChannelBlock - 1) / kChannelBlock * kChannelBlock; }
+
+// An upper bound of the packed weight's bytes.
+std::optional<int64_t> packed_bytes(const Value* w, int64_t groups) {
+  for (Expr s : w->type.sizes)
+    if (!s.is_constant()) return std::nullopt;
+  const auto& s = w->type.sizes;
+  const bool depthwise = groups > 1;
+  const int64_t out = padded(s[0].constant());
+  const int64_t in = depthwise ? s[1].constant() : padded(s[1].constant());
+  return out * in * s[2].constant() * s[3].constant() * element_size(w->type.dtype);
+}
+
+struct Library {
+  const Op& convolution = declare_op(
+      "mkldnn::_convolution_pointwise(Tensor X, Tensor W, Tensor? B, int[] padding, int[] stride, int[] dilation, int groups, "
+      "str attr, Scalar?[] scalars, str? algorithm) -> Tensor Y");
+  const Op& binary = declare_op(
+      "mkldnn::_convolution_pointwise.binary(Tensor X, Tensor other, Tensor W, Tensor? B, int[] padding, int[] stride, "
+      "int[] dilation, int groups, str binary_attr, Scalar? alpha, str? unary_attr, Scalar?[] unary_scalars, "
+      "str? unary_algorithm) -> Tensor Y");
+  const Op& reorder = declare_op(
+      "mkldnn::_reorder_convolution_weight(Tensor self, int[2] padding=0, int[2] stride=1, int[2] dilation=1, int groups=1, "
+      "int[]? input_size=None) -> Tensor Y");
+};
+
+bool is_constant(const IntList& list) {
+  return std::all_of(list.begin(), list.end(), [](Expr e) { return e.is_constant(); });
+}
+
+}  // namespace
+
+bool pack_weights(Graph& graph, const PassContext& context) {
+  if (!context.inference || context.options.packed_weights == 0) return false;
+  static const Library library;
+  Rewriter rewriter(graph, context);
+  const std::vector<bool> parameters = parameters_of(graph);
+  std::map<std::pair<Value*, std::string>, Value*> packed;
+  int64_t spent = derived_bytes(graph);
+  graph.for_each_node([&](Node* n) {
+    const bool plain = as_convolution(*n).has_value();
+    if (!plain && n->op != &library.convolution && n->op != &library.binary) return;
+    const NodeArgs a = n->named();
+    const size_t w_index = static_cast<size_t>(a.schema().index_of(plain ? "weight" : "W"));
+    Value *x = n->input(0), *w = n->input(w_index);
+    if (!is_constant_weight(parameters, w) || (w->producer && w->producer->op == &library.reorder)) return;
+    // The packed order makes the result channels-last; its recorded strides must say so.
+    if (n->results[0]->type.strides != channels_last_strides(n->results[0]->type.sizes) || !is_constant(x->type.sizes)) return;
+    const Expr groups = a.integer("groups");
+    const std::optional<int64_t> bytes = packed_bytes(w, groups.constant());
+    if (!bytes) return;
+    const std::vector<Arg> key_args = {a.get("padding"), a.get("stride"), a.get("dilation"), groups, x->type.sizes};
+    std::string key;
+    for (size_t i = 0; i < key_args.size(); ++i) {
+      if (const IntList* l = std::get_if<IntList>(&key_args[i]))
+        for (Expr e : *l) key += to_string(e) + ",";
+      key += ';';
+    }
+    Value*& p = packed[{w, key}];
+    if (!p) {
+      // A folded weight that nothing else reads is dropped once it is packed.
+      const bool frees = w->producer && std::all_of(w->users.begin(), w->users.end(), [&](Node* u) { return u == n || u->derived; });
+      const int64_t more = *bytes - (frees ? bytes_of(w->type).value_or(0) : 0);
+      const int64_t budget = context.options.packed_weights;
+      if ((budget >= 0 && spent + more > budget) || !rewriter.may()) return;
+      spent += more;
+      std::vector<Arg> args = {w};
+      args.insert(args.end(), key_args.begin(), key_args.end());
+      TensorType t = w->type;
+      t.strides = contiguous_strides(t.sizes);
+      Node* made = graph.add_node(library.reorder, std::move(args), {std::move(t)}, n);
+      made->derived = true;
+      p = made->results[0];
+    } else if (!rewriter.may()) {
+      return;
+    }
+    if (!plain) {
+      graph.set_arg(n, w_index, p);
+      return;
+    }
+    Node* made = graph.add_node(library.convolution,
+                                {x, p, a.get("bias"), a.get("padding"), a.get("stride"), a.get("dilation"), groups, std::string("none"),
+                                 std::vector<double>{}, std::string()},
+                                {n->results[0]->type}, n);
+    made->source = n->source;
+    rewriter.substitute(n->results[0], made->results[0]);
+    graph.erase(n);
+  });
+  return rewriter.changed();
+}
+
+}  // namespace vesta::graph
