@@ -244,7 +244,9 @@ void no_effect(Recorder&, const Operator& op, Stack& stack) { torch::jit::drop(s
 // Eager marks the result and conjugates or negates when it is read.
 void lazy_view(Recorder& r, const Operator& op, Stack& stack, const char* physical) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
-  at::Tensor out = r.fresh(r.emit(physical, {r.value_of(self)}));
+  Stack inner{self};
+  record(r, *find_operator(physical, ""), inner);
+  at::Tensor out = inner.at(0).toTensor();
   r.alias_of(self).storage->write_refused = "a tensor is written after its conjugate or negative was taken as a view";
   traced(out)->lazy = true;
   reply(op, stack, std::move(out));

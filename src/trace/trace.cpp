@@ -102,7 +102,9 @@ std::vector<c10::IValue> stand_ins(Recorder& r, const std::vector<TraceInput>& i
     if (in.value.isInt()) {
       const int64_t v = in.value.toInt();
       Expr e = v;
-      if (dynamic(0)) e = symbols.size(v, label(0), -1, integers);
+      // Without a label it shares no symbol with a size: no one would check that they stay equal.
+      if (dynamic(0) && v >= 2)
+        e = label(0) >= 0 ? symbols.size(v, label(0), -1, integers) : symbols.add(v, {.input = -1, .dim = integers});
       ++integers;
       if (e.is_constant()) out.emplace_back(v);
       else out.emplace_back(to_sym_int(r.shared_from_this(), e));

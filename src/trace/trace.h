@@ -23,7 +23,8 @@ struct TraceInput {
   c10::IValue value;                       // a Tensor (strided, on a device Vesta compiles for) or an int
   graph::InputKind kind = graph::InputKind::Argument;
   std::string name;
-  // Per dimension (or one entry for an int): make it symbolic. Sizes 0 and 1 stay constants all the same.
+  // Per dimension (or one entry for an int): make it symbolic. Sizes 0 and 1 and integers below 2 stay constants all the
+  // same; whoever reuses the graph checks that constant integers are the same and symbolic ones at least 2.
   std::vector<bool> dynamic;
   // Dimensions with equal non-negative labels share one symbol (torch's own symbols, say); -1: equal hints share one.
   std::vector<int> symbol_label;
@@ -46,7 +47,8 @@ struct Traced {
 // Stand-ins in, results out: Tensor, SymInt, int, or None each.
 using Program = std::function<std::vector<c10::IValue>(const std::vector<c10::IValue>&)>;
 
-// Throws NeedsValue, Unsupported (nothing was changed: no input written, no generator advanced), or what `program` throws.
+// Throws NeedsValue, Unsupported, UserError (arguments that eager refuses too, in eager's own words) or what `program` throws;
+// nothing was changed then: no input written, no generator advanced.
 Traced trace(const std::vector<TraceInput>& inputs, const Program& program);
 
 // True while the calling thread traces.

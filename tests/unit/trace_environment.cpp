@@ -141,16 +141,16 @@ TEST_P(Strides, ConvolutionAndPooling) {
 INSTANTIATE_TEST_SUITE_P(Layouts, Strides, testing::Range(0, 6));
 
 TEST(TraceOps, ManyOperatorsKeepEagersTypes) {
-  check({at::randn({4, 6}), at::randn({6, 5}), at::tensor({1, 3, 0})}, [](const Tensors& x) {
+  check({at::randn({4, 6}), at::randn({6, 5}), at::tensor({1, 3, 0}, at::kLong)}, [](const Tensors& x) {
     return Tensors{at::mm(x[0], x[1]), at::addmm(x[0].mm(x[1]), x[0], x[1]), at::embedding(x[0], x[2]), at::index_select(x[0], 0, x[2]), x[0].index({x[2]}),
                    at::gather(x[0], 1, x[2].view({3, 1})), std::get<0>(at::topk(x[0], 2)), std::get<1>(at::sort(x[0])), at::argsort(x[0]),
                    at::cdist(x[0], x[0]), at::einsum("ij,jk->ik", {x[0], x[1]}), at::outer(x[1][0], x[1][1]), at::linalg_vector_norm(x[0]),
-                   at::bmm(x[0].unsqueeze(0), x[1].unsqueeze(0)), at::cross_entropy_loss(x[0], at::tensor({1, 2, 3, 0})), at::mse_loss(x[0], x[0] * 2), at::tril(x[0]),
+                   at::bmm(x[0].unsqueeze(0), x[1].unsqueeze(0)), at::cross_entropy_loss(x[0], at::tensor({1, 2, 3, 0}, at::kLong)), at::mse_loss(x[0], x[0] * 2), at::tril(x[0]),
                    at::linspace(0, 1, 5), at::bucketize(x[0], at::arange(3).to(at::kFloat)), at::isnan(x[0]), at::std(x[0], 1), std::get<0>(at::linalg_inv_ex(x[0].slice(1, 0, 4))), at::trace(x[0]),
                    at::kron(x[0], x[1]), at::diag(x[0]), at::tensordot(x[0], x[1], {1}, {0}), at::logcumsumexp(x[0], 1), at::glu(x[0]), at::elu(x[0])};
   });
   check({at::randn({3, 4}, at::kComplexFloat)}, [](const Tensors& x) {
-    return Tensors{x[0] * 2, at::real(x[0]), at::view_as_real(x[0]) + 1, (x[0].conj() * x[0]).abs(), at::angle(x[0]), at::conj_physical(x[0])};
+    return Tensors{x[0] * 2, at::real(x[0]) * 1, at::view_as_real(x[0]) + 1, (x[0].conj() * x[0]).abs(), at::angle(x[0]), at::conj_physical(x[0])};
   });
 }
 

@@ -76,6 +76,20 @@ TEST(TraceSymbolic, IntegerArgumentsAndResults) {
   EXPECT_NO_THROW(graph::verify(*t.graph)) << text(t);
 }
 
+TEST(TraceSymbolic, AnIntegerThatEqualsASizeByChance) {
+  std::vector<TraceInput> inputs = trace_inputs({at::randn({8, 5})}, true);
+  inputs.push_back({.value = int64_t{8}, .dynamic = {true}});
+  const auto add = [](const std::vector<c10::IValue>& x) -> std::vector<c10::IValue> {
+    return {x[1].toSymInt() + x[0].toTensor().sym_size(0)};
+  };
+  const auto apart = trace(inputs, add);
+  EXPECT_EQ(apart.graph->symbols.size(), 3u);
+  // Labels say that they are one symbol.
+  inputs[0].symbol_label = {4, -1};
+  inputs[1].symbol_label = {4};
+  EXPECT_EQ(trace(inputs, add).graph->symbols.size(), 2u);
+}
+
 TEST(TraceSymbolic, Arithmetic) {
   auto inputs = trace_inputs({at::randn({6, 5})}, true);
   const auto t = trace(inputs, [](const std::vector<c10::IValue>& x) -> std::vector<c10::IValue> {
