@@ -21,7 +21,7 @@ test: build  ## every test: unit tests in C++, then the Python tests
 	@tools/run_tests.sh
 
 demo: build  ## a pretrained sentence encoder: eager, Inductor and Vesta side by side
-	@$(PY) examples/python/demo.py
+	@$(PY) examples/python/sentence_encoder.py
 
 bench: build  ## the benchmark: a table, a JSON file and a plot in build/bench
 	@$(PY) -m bench $(BENCH_ARGS)

@@ -1,8 +1,9 @@
 """Runs tasks in child processes, so that a crash or a hang is one failed step and not the end of the run.
 
 A task is worked by `work(task, emit)` in a child forked from a clean server that has imported what is `preload`ed. The
-child calls `emit(("begin", step))` before every step that could kill it, and any other message for results. When it dies or is
-silent for too long, `resume(task, step, reason)` is told which step it was and returns the task to go on with, or None.
+child calls `emit(("begin", step))` before every step that could kill it, and any other message for results. When it
+dies or is silent for too long, `resume(task, step, reason)` is told which step it was and returns the task to go on
+with, or None.
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ def run(
                     count += 1
                     task, stderr = queue.popleft(), Path(folder) / str(count)
                     ours, theirs = context.Pipe()
-                    process = context.Process(target=_enter, args=(work, task, theirs, str(stderr), threads), daemon=True)
+                    process = context.Process(
+                        target=_enter, args=(work, task, theirs, str(stderr), threads), daemon=True
+                    )
                     process.start()
                     theirs.close()
                     children.append(_Child(task, process, ours, stderr))

@@ -1,7 +1,7 @@
 """The rule by which every result of a compiled program is judged (docs/numerics.md).
 
-A result must have eager's structure, dtype, sizes, strides and device. Numbers that equal eager's are right. Otherwise the
-program is run once more in float64 (`widened`), and for each tensor
+A result must have eager's structure, dtype, sizes, strides and device. Numbers that equal eager's are right. Otherwise
+the program is run once more in float64 (`widened`), and for each tensor
 
     |ours - f64| <= 2 * max|eager - f64| + K ulp(f64) + c
 
@@ -170,7 +170,7 @@ def shaking(dtype: torch.dtype) -> TorchFunctionMode:
 
 
 def perturbed_run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Reference:
-    """As reference_run, with each floating-point input and each operator's result moved by one ulp, up or down at random."""
+    """As reference_run, with each floating-point input and operator's result moved by one ulp, up or down at random."""
     args, kwargs = copies((args, kwargs))
 
     def run() -> Any:
@@ -393,5 +393,6 @@ def _violation(a: torch.Tensor, e: torch.Tensor, r: torch.Tensor, p: torch.Tenso
     return (
         f"{int(bad.sum())} of {bad.numel()} elements break the rule; worst at {list(at)}: {_show(a, at)}, eager's "
         f"{_show(e, at)}, float64's {_show(r, at)}; error {error[at]:.3g}, allowed {allowed[at]:.3g} = 2 * eager's "
-        f"largest {worst_eager:.3g} + {k:g} ulp{' + condition' if p is not None else ''} ({e.dtype}, size {tuple(e.shape)})"
+        f"largest {worst_eager:.3g} + {k:g} ulp{' + condition' if p is not None else ''} "
+        f"({e.dtype}, size {tuple(e.shape)})"
     )

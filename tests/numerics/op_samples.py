@@ -1,4 +1,4 @@
-"""One operator's samples from PyTorch's op_db, each compiled and compared with eager. Runs in a child of tests.isolation."""
+"""One operator's samples from op_db, each compiled and compared with eager. Runs in a child of tests.isolation."""
 
 from __future__ import annotations
 
@@ -179,7 +179,9 @@ class _Call:
 
     def flat(self, *tensors: Any) -> list[Any]:
         """The tensors (and None) of the result; what else it holds is constant and kept aside."""
-        leaves, self.result_spec = pytree.tree_flatten(self.whole(*tensors), is_leaf=lambda x: isinstance(x, torch.Size))
+        leaves, self.result_spec = pytree.tree_flatten(
+            self.whole(*tensors), is_leaf=lambda x: isinstance(x, torch.Size)
+        )
         self.constants = {i: leaf for i, leaf in enumerate(leaves) if not isinstance(leaf, torch.Tensor)}
         return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 

@@ -34,7 +34,9 @@ def classify(outcome: Outcome) -> tuple[str, list[str]]:
     if not outcome.compiled:
         return "refused", [outcome.reason or "no reason given"]
     if outcome.externs:
-        return "extern", [f"`{_short(op)}`: {why}" if why else f"`{_short(op)}`" for op, why in sorted(outcome.externs.items())]
+        return "extern", [
+            f"`{_short(op)}`: {why}" if why else f"`{_short(op)}`" for op, why in sorted(outcome.externs.items())
+        ]
     fused = {_short(op) for kernel in outcome.kernels for op in kernel}
     if not fused:
         return "view", []
@@ -56,9 +58,7 @@ def text(outcomes: Iterable[Outcome]) -> str:
             continue
         kind, why = classify(outcome)
         classes[outcome.op][kind] += 1
-        if kind in ("extern", "refused"):
-            reasons[outcome.op].update(why)
-        elif kind == "decomposed" and not reasons[outcome.op]:
+        if kind in ("extern", "refused") or (kind == "decomposed" and not reasons[outcome.op]):
             reasons[outcome.op].update(why)
     totals: Counter[str] = Counter()
     lines = []
@@ -70,4 +70,9 @@ def text(outcomes: Iterable[Outcome]) -> str:
         lines.append(f"| {op} | {shown} | {why} |")
     summary = ", ".join(f"{count} {kind}" for kind, count in totals.most_common())
     table = ["| operator | what happens | which part, and why |", "|---|---|---|", *lines]
-    return _HEAD + f"{len(classes)} operators, by what happens to most of their samples: {summary}.\n\n" + "\n".join(table) + "\n"
+    return (
+        _HEAD
+        + f"{len(classes)} operators, by what happens to most of their samples: {summary}.\n\n"
+        + "\n".join(table)
+        + "\n"
+    )

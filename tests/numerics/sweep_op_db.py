@@ -42,7 +42,11 @@ def sweep(todo: list[Task], jobs: int, limit_s: float) -> Iterator[Outcome | Tas
         return after(task, step, reason)
 
     finished: set[str] = set()
-    preload = ("tests.numerics.op_samples", "rich.progress", *(("vesta",) if todo and todo[0].backend == "vesta" else ()))
+    preload = (
+        "tests.numerics.op_samples",
+        "rich.progress",
+        *(("vesta",) if todo and todo[0].backend == "vesta" else ()),
+    )
     for task, message in isolation.run(todo, work, resume, jobs=jobs, limit_s=limit_s, preload=preload):
         while lost:
             yield lost.pop()
@@ -60,7 +64,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--dtypes", nargs="*", default=list(DTYPES), choices=list(DTYPES))
     parser.add_argument("--variants", nargs="*", default=list(VARIANTS), choices=list(VARIANTS))
     parser.add_argument("--samples", nargs="*", type=int, default=[], metavar="I", help="these samples only, by number")
-    parser.add_argument("--sample", type=int, default=0, metavar="N", help="draw at most N samples of each op and dtype")
+    parser.add_argument(
+        "--sample", type=int, default=0, metavar="N", help="draw at most N samples of each op and dtype"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--limit", type=float, default=60.0, metavar="S", help="seconds one sample may take")

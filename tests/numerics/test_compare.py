@@ -125,5 +125,5 @@ def test_copies_keep_aliases_and_strides():
 
 
 def test_check_names_what_and_where():
-    with pytest.raises(AssertionError, match="(?s)softmax float32.*result 0 of 1: 1 of 4 elements"):
+    with pytest.raises(AssertionError, match=r"(?s)softmax float32.*result 0 of 1: 1 of 4 elements"):
         check(torch.tensor([1.0, 2, 3, 5]), torch.tensor([1.0, 2, 3, 4]), None, "softmax float32")

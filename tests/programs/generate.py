@@ -1,12 +1,14 @@
 """Random small tensor programs: straight-line code over views, mutation, broadcasting, reductions and indexing.
 
-A program is made while it runs eagerly, so each step is valid when it is added. Operators whose result jumps (comparison, rounding,
-argmax, conversion to integers) are applied to exact values only: values which no rounding has touched, so that a
-correct compiler cannot land on the other side of the jump.
+A program is made while it runs eagerly, so each step is valid when it is added. Operators whose result jumps
+(comparison, rounding, argmax, conversion to integers) are applied to exact values only: values which no rounding has
+touched, so that a correct compiler cannot land on the other side of the jump.
 """
 
 from __future__ import annotations
 
+import contextlib
+import linecache
 import random
 import re
 import warnings
@@ -17,6 +19,10 @@ from typing import Any
 import torch
 
 FLOATS = ("float32", "float32", "float32", "bfloat16", "float16", "float64")
+# Operators that round nothing.
+_EXACT = re.compile(
+    r".*\.(neg|abs|clone|contiguous|flip|repeat|roll|index_select|gather)\(.*\)|torch\.(cat|stack|where|relu).*"
+)
 INTEGERS = ("int64", "int32", "uint8")
 
 
@@ -75,8 +81,6 @@ class Program:
         )
 
     def load(self) -> tuple[Callable[[int], list[torch.Tensor]], Callable[..., list[Any]]]:
-        import linecache
-
         name = f"<program {self.seed}>"
         source = self.text()
         linecache.cache[name] = (len(source), None, source.splitlines(True), name)
@@ -129,7 +133,7 @@ class Generator:
         self.data = torch.Generator().manual_seed(seed)
         self.space: dict[str, Any] = {"torch": torch, "F": torch.nn.functional}
 
-    # ---- what steps are made of ------------------------------------------------------------------------------------
+    # ---- what steps are made of --------------------------------------------------------------------------------------
 
     def pick(self, fits: Callable[[torch.Tensor], bool] = lambda t: True, exact: bool = False) -> str:
         """The name of a value, later ones being likelier. Raises LookupError if none fits."""
@@ -146,7 +150,16 @@ class Generator:
         return self.values[name]
 
     def new_input(self, dtype: str, size: tuple[int, ...], kind: str | None = None, alias: str = "") -> str:
-        kinds = ("contiguous", "contiguous", "contiguous", "transposed", "stepped", "offset", "expanded", "channels_last")
+        kinds = (
+            "contiguous",
+            "contiguous",
+            "contiguous",
+            "transposed",
+            "stepped",
+            "offset",
+            "expanded",
+            "channels_last",
+        )
         name = f"a{len(self.inputs)}"
         made = Input(name, dtype, size, kind or self.rng.choice(kinds), alias)
         if alias:
@@ -154,8 +167,6 @@ class Generator:
         else:
             self.values[name] = make(self.data, getattr(torch, dtype), list(size), made.kind)
         self.inputs.append(made)
-        # Arguments are made before the first step runs: an alias sees the argument as it is before any mutation, which is why
-        # aliases are only made at the start.
         return name
 
     def like(self, name: str) -> str:
@@ -212,7 +223,7 @@ class Generator:
         self.steps.append(Step(name, code))
         self.values[name] = result
         owned = result.untyped_storage()._cdata not in {t.untyped_storage()._cdata for t in used}
-        keeps = re.fullmatch(r".*\.(neg|abs|clone|contiguous|flip|repeat|roll|index_select|gather)\(.*\)|torch\.(cat|stack|where|relu).*", code)
+        keeps = _EXACT.fullmatch(code)
         if owned and result.is_floating_point() and (not keeps or any(self.is_rough(t) for t in used)):
             self.rough.add(result.untyped_storage()._cdata)
         return True
@@ -232,11 +243,11 @@ class Generator:
             self.new_input(main if rng.random() < 0.6 else rng.choice((*FLOATS, *INTEGERS, "bool")), tuple(size))
         if rng.random() < 0.15:
             name = self.pick()
-            alias = rng.choice((name, f"{name}.detach()", f"{name}[1:]", f"{name}.view(-1)", f"{name}.transpose(0, -1)"))
-            try:
+            alias = rng.choice(
+                (name, f"{name}.detach()", f"{name}[1:]", f"{name}.view(-1)", f"{name}.transpose(0, -1)")
+            )
+            with contextlib.suppress(RuntimeError, IndexError):
                 self.new_input(str(self.tensor(name).dtype)[6:], (), "contiguous", alias)
-            except (RuntimeError, IndexError):
-                pass
         makers, weights = zip(*STEPS, strict=True)
         for _ in range(length * 20):
             if len(self.steps) >= length:

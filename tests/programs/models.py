@@ -126,7 +126,9 @@ def judge(case: Case) -> str:
             return f"call {call + 1}: results {list(result)}, eager's {names}"
         found = differences(result, eager, reference, perturbed)
         if found:
-            shown = [f"{names[int(d.where.split()[1])]}: {d.text}" if d.where[7:8].isdigit() else str(d) for d in found[:6]]
+            shown = [
+                f"{names[int(d.where.split()[1])]}: {d.text}" if d.where[7:8].isdigit() else str(d) for d in found[:6]
+            ]
             return f"call {call + 1}, {len(found)} of {len(names)} tensors differ\n" + "\n".join(shown)
         if step is train:  # statistics of batch normalisation go on from the same numbers
             shaken.load_state_dict(wide.state_dict())
@@ -164,7 +166,9 @@ def run(cases: list[Case], jobs: int = 1, limit_s: float = 300.0, threads: int =
         lost.append(Verdict(case, reason))
 
     preload = ("tests.programs.zoo", "tests.numerics.compare", "rich.console", "transformers")
-    for case, message in isolation.run(cases, work, resume, jobs=jobs, limit_s=limit_s, threads=threads, preload=preload):
+    for case, message in isolation.run(
+        cases, work, resume, jobs=jobs, limit_s=limit_s, threads=threads, preload=preload
+    ):
         while lost:
             yield lost.pop()
         yield Verdict(case, message[1], message[2])
@@ -200,11 +204,15 @@ def main(arguments: list[str] | None = None) -> int:
         count += 1
         failed += bool(verdict.failure)
         word = "[red]FAILS[/red]" if verdict.failure else "[green]right[/green]"
-        console.print(f"{verdict.case.model:14s} {verdict.case.mode:10s} {word} {verdict.seconds:6.1f} s", highlight=False)
+        console.print(
+            f"{verdict.case.model:14s} {verdict.case.mode:10s} {word} {verdict.seconds:6.1f} s", highlight=False
+        )
         if verdict.failure:
             text = "    " + verdict.failure.replace("\n", "\n    ")
             console.print(text, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"{count} runs on {options.backend}, {failed} fail, {time.perf_counter() - start:.0f} s", highlight=False)
+    console.print(
+        f"{count} runs on {options.backend}, {failed} fail, {time.perf_counter() - start:.0f} s", highlight=False
+    )
     return 1 if failed else 0
 
 

@@ -4,8 +4,8 @@
     python -m tests.programs.random_programs --show 17          print the program of seed 17
     python -m tests.programs.random_programs --seed 17 --count 1
 
-Results, mutated arguments, strides and which result shares memory with which argument must be eager's, on two calls with different
-numbers. A program that fails is shrunk and printed as Python. Programs run in processes of their own.
+Results, mutated arguments, strides and which result shares memory with which argument must be eager's, on two calls
+with different numbers. A program that fails is shrunk and printed as Python. Programs run in processes of their own.
 """
 
 from __future__ import annotations
@@ -136,7 +136,13 @@ def run(batches: list[Batch], jobs: int, limit_s: float) -> Iterator[Failure | N
         lost.append(Failure(batch.program(step), kind, reason))
         return replace(batch, start=step + 1) if step + 1 < len(batch.programs) else None
 
-    preload = ("tests.programs.generate", "tests.programs.steps", "tests.numerics.compare", "rich.progress", "vesta" if batches and batches[0].backend == "direct" else "torch")
+    preload = (
+        "tests.programs.generate",
+        "tests.programs.steps",
+        "tests.numerics.compare",
+        "rich.progress",
+        "vesta" if batches and batches[0].backend == "direct" else "torch",
+    )
     for batch, message in isolation.run(batches, work, resume, jobs=jobs, limit_s=limit_s, preload=preload):
         while lost:
             yield lost.pop()
@@ -144,7 +150,7 @@ def run(batches: list[Batch], jobs: int, limit_s: float) -> Iterator[Failure | N
     yield from lost
 
 
-# ---- shrinking ---------------------------------------------------------------------------------------------------------
+# ---- shrinking -------------------------------------------------------------------------------------------------------
 
 
 def smaller(program: Program) -> Iterator[Program]:

@@ -24,16 +24,27 @@ def has_dims(t: torch.Tensor) -> bool:
 
 # ---- pointwise -------------------------------------------------------------------------------------------------------
 
-_SMOOTH = """x.exp().clamp(max=50.0)|x.sigmoid()|x.tanh()|x.sin()|x.cos()|F.gelu(x)|F.gelu(x, approximate='tanh')|F.silu(x)
-x.abs().sqrt()|(x.abs() + 1).rsqrt()|x.abs().log1p()|x.erf()|x * x|x.expm1().clamp(max=50.0)|F.softplus(x)|F.elu(x)
-(x * x + 1).reciprocal()|x.pow(2)|x.pow(3).clamp(-50.0, 50.0)|F.hardswish(x)|F.mish(x)|F.logsigmoid(x)|x.atan()|x.sinh().clamp(-9.0, 9.0)
-F.leaky_relu(x, 0.1)|x.rad2deg()|x.square()|x.exp2().clamp(max=99.0)|torch.special.expit(x)|x.nan_to_num(0.5)|x.softmax(-1)""".replace(
-    "\n", "|"
-).split("|")
-_SAFE = "-x|x.abs()|x.relu()|x.clamp(-0.5, 1.25)|x.clamp(min=0.0)|x.clone()|F.hardtanh(x)|x + 0.0|x.positive()".split("|")
-_JUMPS = "x.floor()|x.ceil()|x.round()|x.trunc()|x.sign()|x > 0.25|x <= x|x != 0|x.isnan()|x.isfinite()|x.signbit()".split("|")
-_INTEGER = """x + 3|x * 2|-x|x.abs()|x // 2|x % 3|x & 3|x | 1|x ^ 5|~x|x << 1|x >> 1|x > 2|x == 3|x.clamp(1, 4)|x.sign()
-x / 2|x.float()|x * 0.5|x.bool()|x.sqrt()|x.exp().clamp(max=9.0)|x.square()|x.pow(2)""".replace("\n", "|").split("|")
+_SMOOTH = [
+    *("x.exp().clamp(max=50.0)", "x.sigmoid()", "x.tanh()", "x.sin()", "x.cos()", "F.gelu(x)", "F.silu(x)"),
+    *("F.gelu(x, approximate='tanh')", "x.abs().sqrt()", "(x.abs() + 1).rsqrt()", "x.abs().log1p()", "x.erf()"),
+    *("x * x", "x.expm1().clamp(max=50.0)", "F.softplus(x)", "F.elu(x)", "(x * x + 1).reciprocal()", "x.pow(2)"),
+    *("x.pow(3).clamp(-50.0, 50.0)", "F.hardswish(x)", "F.mish(x)", "F.logsigmoid(x)", "x.atan()", "x.rad2deg()"),
+    *("x.sinh().clamp(-9.0, 9.0)", "F.leaky_relu(x, 0.1)", "x.square()", "x.exp2().clamp(max=99.0)"),
+    *("torch.special.expit(x)", "x.nan_to_num(0.5)", "x.softmax(-1)"),
+]
+_SAFE = [
+    *("-x", "x.abs()", "x.relu()", "x.clamp(-0.5, 1.25)", "x.clamp(min=0.0)", "x.clone()", "F.hardtanh(x)"),
+    *("x + 0.0", "x.positive()"),
+]
+_JUMPS = [
+    *("x.floor()", "x.ceil()", "x.round()", "x.trunc()", "x.sign()", "x > 0.25", "x <= x", "x != 0", "x.isnan()"),
+    *("x.isfinite()", "x.signbit()"),
+]
+_INTEGER = [
+    *("x + 3", "x * 2", "-x", "x.abs()", "x // 2", "x % 3", "x & 3", "x | 1", "x ^ 5", "~x", "x << 1", "x >> 1"),
+    *("x > 2", "x == 3", "x.clamp(1, 4)", "x.sign()", "x / 2", "x.float()", "x * 0.5", "x.bool()", "x.sqrt()"),
+    *("x.exp().clamp(max=9.0)", "x.square()", "x.pow(2)"),
+]
 
 
 def unary_float(g: Generator) -> None:
@@ -50,7 +61,11 @@ def unary_integer(g: Generator) -> None:
 
 def unary_bool(g: Generator) -> None:
     x = g.pick(lambda t: t.dtype == torch.bool)
-    g.add(_with(g, ["~x", "x.int()", "x.float()", "x.logical_not()", "x * 2", "x + 1.5", "x.sum()", "x.any()", "x.all()"], x))
+    g.add(
+        _with(
+            g, ["~x", "x.int()", "x.float()", "x.logical_not()", "x * 2", "x + 1.5", "x.sum()", "x.any()", "x.all()"], x
+        )
+    )
 
 
 def _with(g: Generator, templates: list[str], x: str) -> str:
@@ -68,7 +83,12 @@ def binary(g: Generator) -> None:
         return
     codes = [f"{a} + {b}", f"{a} * {b}", f"torch.maximum({a}, {b})", f"torch.minimum({a}, {b})"]
     if ta.dtype != torch.bool and tb.dtype != torch.bool:
-        codes += [f"{a} - {b}", f"torch.add({a}, {b}, alpha=2)", f"{a} / ({b} * {b} + 1)", f"torch.sub({a}, {b}, alpha=3)"]
+        codes += [
+            f"{a} - {b}",
+            f"torch.add({a}, {b}, alpha=2)",
+            f"{a} / ({b} * {b} + 1)",
+            f"torch.sub({a}, {b}, alpha=3)",
+        ]
         codes += [f"torch.lerp({a}, {b}, 0.25)", f"torch.hypot({a}, {b})", f"torch.atan2({a}, {b} * {b} + 1)"]
         codes += [f"torch.addcmul({a}, {a}, {b}, value=0.5)", f"{a}.copysign({b})"]
     g.add(g.rng.choice(codes))
@@ -196,14 +216,16 @@ def cat(g: Generator) -> None:
 
     def fits(o: torch.Tensor) -> bool:
         other = list(o.shape)
-        return len(other) == len(size) and all(x == y for i, (x, y) in enumerate(zip(size, other, strict=True)) if i != d % len(size))
+        return len(other) == len(size) and all(
+            x == y for i, (x, y) in enumerate(zip(size, other, strict=True)) if i != d % len(size)
+        )
 
     names = ", ".join([a, *(g.pick(fits) for _ in range(g.rng.randint(0, 2)))])
     same = ", ".join([a, *(g.pick(lambda o: o.shape == t.shape) for _ in range(g.rng.randint(0, 2)))])
     g.add(g.rng.choice([f"torch.cat([{names}], {d})", f"torch.cat([{names}], {d})", f"torch.stack([{same}], {d})"]))
 
 
-# ---- reductions and scans ----------------------------------------------------------------------------------------------
+# ---- reductions and scans --------------------------------------------------------------------------------------------
 
 
 def reduce(g: Generator) -> None:
@@ -241,14 +263,20 @@ def reduce_exact(g: Generator) -> None:
     x = g.pick(has_dims, exact=True)
     t = g.tensor(x)
     d = g.dim(t)
-    codes = [f"{x}.argmax({d})", f"{x}.argmin({d}, keepdim=True)", f"{x}.argmax()", f"{x}.sort({d}, stable=True).indices", f"{x}.any({d})"]
+    codes = [
+        f"{x}.argmax({d})",
+        f"{x}.argmin({d}, keepdim=True)",
+        f"{x}.argmax()",
+        f"{x}.sort({d}, stable=True).indices",
+        f"{x}.any({d})",
+    ]
     codes += [f"{x}.max({d}).indices", f"{x}.all()", f"{x}.topk(1, {d}).values", f"{x}.sort({d}).values"]
     if is_integer(t):
         codes += [f"{x}.sum({d})", f"{x}.cumsum({d})", f"{x}.sum()", f"{x}.amax({d})", f"{x}.prod({d})"]
     g.add(g.rng.choice(codes))
 
 
-# ---- indexing ------------------------------------------------------------------------------------------------------------
+# ---- indexing --------------------------------------------------------------------------------------------------------
 
 
 def index(g: Generator) -> None:
@@ -278,7 +306,7 @@ def index(g: Generator) -> None:
     g.add(g.rng.choice(codes))
 
 
-# ---- mutation --------------------------------------------------------------------------------------------------------------
+# ---- mutation --------------------------------------------------------------------------------------------------------
 
 
 def mutate(g: Generator) -> None:
@@ -314,7 +342,7 @@ def mutate_integer(g: Generator) -> None:
     g.add(g.rng.choice([f"{x}.add_(1)", f"{x}[0] = 2", f"{x}.bitwise_and_(3)", f"{x}.zero_()"]), statement=True)
 
 
-# ---- products and pooling ------------------------------------------------------------------------------------------------
+# ---- products and pooling --------------------------------------------------------------------------------------------
 
 
 def product(g: Generator) -> None:
@@ -344,7 +372,9 @@ def pool(g: Generator) -> None:
     codes += [f"F.interpolate({x}, scale_factor=2.0, mode='nearest')", f"F.avg_pool{k}({x}, 2, 2, 1)"]
     c = t.shape[1]
     size = (3, c, 2, 2) if two else (3, c, 2)
-    codes.append(f"F.conv{k}({x}, {g.new_input(str(t.dtype)[6:], size, 'contiguous')})" if g.rng.random() < 0.3 else codes[0])
+    codes.append(
+        f"F.conv{k}({x}, {g.new_input(str(t.dtype)[6:], size, 'contiguous')})" if g.rng.random() < 0.3 else codes[0]
+    )
     g.add(g.rng.choice(codes))
 
 

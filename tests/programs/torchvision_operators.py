@@ -11,7 +11,7 @@ import torch
 
 @functools.cache
 def declare_torchvision_operators() -> torch.library.Library | None:
-    """Before the first import of torchvision: where its C++ operators cannot be loaded, declares the two it asks for."""
+    """Before torchvision is imported: where its C++ operators cannot be loaded, declares the two it asks for."""
     found = importlib.util.find_spec("torchvision")
     if found is None or found.origin is None:
         return None

@@ -117,7 +117,14 @@ text("mamba", "MambaForCausalLM", "MambaConfig", state_size=8)
 entry(
     "distilbert",
     functools.partial(
-        transformer, "DistilBertModel", "DistilBertConfig", vocab_size=199, dim=64, hidden_dim=128, n_layers=2, n_heads=4
+        transformer,
+        "DistilBertModel",
+        "DistilBertConfig",
+        vocab_size=199,
+        dim=64,
+        hidden_dim=128,
+        n_layers=2,
+        n_heads=4,
     ),
     masked_tokens,
     (16, 23),
@@ -205,7 +212,9 @@ entry(
     _whisper_inputs,
     short=True,
 )
-_VISION: dict[str, Any] = {k: _SIZES[k] for k in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")}
+_VISION: dict[str, Any] = {
+    k: _SIZES[k] for k in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+}
 entry(
     "vit",
     functools.partial(transformer, "ViTModel", "ViTConfig", **_VISION, image_size=32, patch_size=8),
@@ -230,7 +239,11 @@ entry(
 
 
 def _clip_inputs(seed: int, length: int) -> dict[str, torch.Tensor]:
-    return {**tokens(seed, length), **image(32)(seed, length), "attention_mask": torch.ones(2, length, dtype=torch.int64)}
+    return {
+        **tokens(seed, length),
+        **image(32)(seed, length),
+        "attention_mask": torch.ones(2, length, dtype=torch.int64),
+    }
 
 
 entry(
@@ -263,7 +276,7 @@ entry(
     lambda seed, length: {"input_values": torch.randn(2, 400, generator=generator(seed))},
 )
 
-# ---- timm --------------------------------------------------------------------------------------------------------------
+# ---- timm ------------------------------------------------------------------------------------------------------------
 
 
 def vision(name: str, model: str, size: int = 64, short: bool = False, **options: Any) -> None:

@@ -1,0 +1,128 @@
+"""One workload under one compiler in a process of its own; obeys lines on stdin, answers in JSON lines on stdout.
+
+first            builds, calls once; answers seconds, compile times, memory
+round SECONDS    calls for so long; answers the median of a call in seconds
+finish           compares with eager; answers the largest error and peak memory
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from bench.workloads import DTYPES, KERNELS, MODELS
+
+
+def memory_mib(field: str) -> float:
+    """VmHWM (the peak) or VmRSS of this process."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def build(workload: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    kind, _, rest = workload.partition(":")
+    if kind == "model":
+        return MODELS[rest].build()
+    name, _, dtype = rest.partition(":")
+    kernel = KERNELS[name]
+    return kernel.function, kernel.inputs(DTYPES[dtype])
+
+
+def largest_error(ours: Any, eager: Any) -> float:
+    from torch.utils import _pytree as pytree
+
+    worst = 0.0
+    for a, e in zip(pytree.tree_leaves(ours), pytree.tree_leaves(eager), strict=True):
+        if isinstance(e, torch.Tensor) and e.numel():
+            worst = max(worst, (a.double() - e.double()).abs().max().item())
+    return worst
+
+
+def compile_ms(compiler: str) -> float:
+    """The compiler's own part of the first call, from receiving the graph: without Dynamo and AOTAutograd."""
+    if compiler == "inductor":
+        from torch._dynamo.utils import compilation_time_metrics
+
+        for name in ("compile_fx_inner", "inductor_compile", "backend_compile"):
+            if compilation_time_metrics.get(name):
+                return 1e3 * sum(compilation_time_metrics[name])
+    if compiler == "vesta":
+        import vesta
+
+        return float(sum(variant.total_ms for variant in vesta.explain().variants))
+    return 0.0
+
+
+def details(compiler: str) -> dict[str, Any]:
+    if compiler != "vesta":
+        return {}
+    import vesta
+
+    report = vesta.explain()
+    return {
+        "packed_bytes": sum(v.packed_bytes for v in report.variants),
+        "arena_bytes": sum(v.arena_bytes for v in report.variants),
+        "kernels": sum(len(v.kernels) for v in report.variants),
+        "fallbacks": [f.reason for f in report.fallbacks],
+        "stages": {s.name: s.ms for v in report.variants for s in v.stages},
+    }
+
+
+def main() -> None:
+    workload, compiler = sys.argv[1], sys.argv[2]
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no answer
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(int(os.environ.get("VESTA_BENCH_THREADS", os.cpu_count() or 1)))
+    if workload.startswith("model:"):
+        from tests.programs.torchvision_operators import declare_torchvision_operators
+
+        declare_torchvision_operators()
+    function, arguments = build(workload)
+    run: Callable[..., Any] = function
+    result: Any = None
+
+    def answer(**values: Any) -> None:
+        print(json.dumps(values), file=answers, flush=True)
+
+    answer(ready=True, rss_mib=memory_mib("VmRSS"))
+    with torch.no_grad():
+        for line in sys.stdin:
+            command, *rest = line.split()
+            if command == "first":
+                start = time.perf_counter()
+                if compiler != "eager":
+                    run = torch.compile(function, backend=compiler)
+                result = run(*arguments)
+                seconds = time.perf_counter() - start
+                answer(first_s=seconds, compile_ms=compile_ms(compiler))
+            elif command == "round":
+                times = []
+                end = time.perf_counter() + float(rest[0])
+                while len(times) < 3 or time.perf_counter() < end:
+                    start = time.perf_counter()
+                    result = run(*arguments)
+                    times.append(time.perf_counter() - start)
+                answer(median_s=statistics.median(times), best_s=min(times), calls=len(times))
+            elif command == "finish":
+                peak = memory_mib("VmHWM")
+                error = largest_error(result, function(*arguments)) if compiler != "eager" else 0.0
+                answer(peak_mib=peak, error=error, **details(compiler))
+                break
+    answers.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
