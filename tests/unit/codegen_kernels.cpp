@@ -140,6 +140,36 @@ stage
   }
 }
 
+// Sizes that are multiples of the vector go through turned squares; the split after the first item makes ragged ends.
+TEST(CodegenPointwise, TransposedLoadsInSquares) {
+  const char* kernel = R"(kernel
+range p0 parallel 3
+range p1 parallel ROWS
+range p2 parallel COLUMNS
+vector p2
+block BLOCK
+buffer b0 TYPE read
+buffer b1 TYPE read
+buffer b2 TYPE write
+stage
+  %0 = load TYPE b0[ROWS*COLUMNS*p0 + COLUMNS*p1 + p2]
+  %1 = load TYPE b1[ROWS*COLUMNS*p0 + ROWS*p2 + p1]
+  %2 = bitcast TYPE %1
+  store TYPE b2[ROWS*COLUMNS*p0 + COLUMNS*p1 + p2] %2
+  %3 = cast f32 %0
+)";
+  for (const char* type : {"f32", "bf16", "f64", "i8", "bool"}) {
+    for (auto [rows, columns] : {std::pair<int64_t, int64_t>{64, 64}, {16, 192}, {32, 48}, {128, 16}, {60, 64}, {64, 72}}) {
+      for (const char* block : {"64", "192"}) {
+        DType t = parse_dtype(type);
+        int64_t n = 3 * rows * columns;
+        expect_same(text(kernel, {{"ROWS", std::to_string(rows)}, {"COLUMNS", std::to_string(columns)}, {"BLOCK", block}, {"TYPE", type}}),
+                    {random_array(t, n, 1), random_array(t, n, 2), make_array(t, n)}, {});
+      }
+    }
+  }
+}
+
 const char* kRowSoftmax = R"(kernel
 SIZE
 range p0 parallel 3

@@ -121,7 +121,29 @@ Value* Emitter::strided_load(Value* pointer, DType t, int64_t stride) {
   return result;
 }
 
+// A conversion to a half type that only feeds the store is done by the store: one rounding, not two. A half value that is
+// stored as it is keeps its bits.
+Value* Emitter::stored(const Instr& i, int u, bool vector) {
+  auto value = [&](Ref r) { return vector ? lanes(r, u) : get(r, 0); };
+  const Instr& from = k_.instrs[i.in[0]];
+  int level = shape_.innermost;
+  bool half = i.dtype == DType::F16 || i.dtype == DType::BF16;
+  if (half && from.kind == loops::InstrKind::Cast && from.dtype == i.dtype && value_type(k_, from.in[0]) == DType::F32) {
+    Value* v = value(from.in[0]);
+    at(level);
+    return p_.to_memory(i.dtype, v);
+  }
+  Value* v = value(i.in[0]);
+  at(level);
+  if (i.dtype == DType::BF16 && value_type(k_, i.in[0]) == DType::BF16) {
+    Value* bits = b_.CreateBitCast(v, p_.register_type(DType::I32, Primitives::lanes_of(v)));
+    return b_.CreateTrunc(b_.CreateLShr(bits, uint64_t{16}), p_.memory_type(DType::BF16, Primitives::lanes_of(v)));
+  }
+  return p_.to_memory(i.dtype, v);
+}
+
 Value* Emitter::load(Ref r, int u) {
+  if (tiles_.contains(r)) return load_from_tile(r, u);
   const Instr& i = k_.instrs[r];
   DType t = i.dtype;
   int level = shape_.level[r];
@@ -188,18 +210,16 @@ void Emitter::store(Ref r, int u) {
   llvm::Type* element = p_.memory_type(i.dtype, 1);
   bool one_element = lanes_ == 1 || (shape_.family == Family::Rows && level == shape_.outside);
   if (one_element) {
-    Value* v = get(i.in[0], 0);
+    Value* v = stored(i, 0, false);
     Value* pointer = base_pointer(i.buffer, i.index);
     Value* mask = i.in[1] == kNoRef ? nullptr : get(i.in[1], 0);
     at(level);
-    if (mask && mask_) mask = b_.CreateAnd(mask, mask_);
-    v = p_.to_memory(i.dtype, v);
     if (mask) b_.SetInsertPoint(llvm::SplitBlockAndInsertIfThen(mask, scopes_[scope_index(level)].end, false));
     b_.CreateAlignedStore(v, pointer, alignment(i.dtype));
     at(level);
     return;
   }
-  Value* v = lanes(i.in[0], u);
+  Value* v = stored(i, u, true);
   Value* mask = combined_mask(i.in[1], u);
   auto c = coefficient_of(i.index, shape_.lane);
   Expr rest = c ? i.index - *c * shape_.lane : Expr(0);
@@ -209,12 +229,11 @@ void Emitter::store(Ref r, int u) {
     at(level);
     pointer = b_.CreateGEP(element, pointer, lane);
     if (u) pointer = b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(u * lanes_));
-    store_vector(p_.to_memory(i.dtype, v), pointer, element_size(i.dtype), mask);
+    store_vector(v, pointer, element_size(i.dtype), mask);
     return;
   }
   Value* pointers = lane_pointers(i, u);
   at(level);
-  v = p_.to_memory(i.dtype, v);
   if (!mask && element_size(i.dtype) < 4) {
     for (int l = 0; l < lanes_; ++l) {
       Value* pointer = b_.CreateExtractElement(pointers, static_cast<uint64_t>(l));

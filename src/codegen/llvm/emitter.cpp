@@ -163,34 +163,47 @@ void Emitter::run() {
   items();
 }
 
+// The parallel variables of a work item, into the current scope. Counts are taken outside the loop; only the divisions are
+// inside.
+void Emitter::decode(Value* item) {
+  std::vector<std::pair<Expr, Expr>> order;  // variable, count
+  for (size_t i = 0; i < k_.ranges.size(); ++i) {
+    const loops::Range& r = k_.ranges[i];
+    if (r.kind != loops::RangeKind::Parallel) continue;
+    bool blocked = shape_.family == Family::Columns && static_cast<int>(i) == k_.vector;
+    order.emplace_back(blocked ? shape_.block_index : r.var, blocked ? ceildiv(r.extent, k_.block) : r.extent);
+  }
+  Value* rest = item;
+  for (size_t i = order.size(); i-- > 0;) {
+    Value* value = rest;
+    if (i > 0) {
+      Value* count = scalar(order[i].second);
+      b_.SetInsertPoint(scopes_.back().end);
+      Value* quotient = b_.CreateUDiv(rest, count);
+      value = b_.CreateSub(rest, b_.CreateMul(quotient, count));
+      rest = quotient;
+    }
+    scopes_.back().scalars[order[i].first] = value;
+  }
+}
+
+void Emitter::one_item() {
+  at(2);
+  if (shape_.family == Family::Columns) {
+    column_span();
+  } else {
+    stages();
+  }
+}
+
 void Emitter::items() {
+  if (shape_.tile.rows > 0) {
+    tiled_items(f_.getArg(3), f_.getArg(4));
+    return;
+  }
   loop(f_.getArg(3), f_.getArg(4), 1, 0, 2, false, 0, [&](Value* item) {
-    // Counts are taken outside the loop; only the divisions are inside.
-    std::vector<std::pair<Expr, Expr>> order;  // variable, count
-    for (size_t i = 0; i < k_.ranges.size(); ++i) {
-      const loops::Range& r = k_.ranges[i];
-      if (r.kind != loops::RangeKind::Parallel) continue;
-      bool blocked = shape_.family == Family::Columns && static_cast<int>(i) == k_.vector;
-      order.emplace_back(blocked ? shape_.block_index : r.var, blocked ? ceildiv(r.extent, k_.block) : r.extent);
-    }
-    Value* rest = item;
-    for (size_t i = order.size(); i-- > 0;) {
-      Value* value = rest;
-      if (i > 0) {
-        Value* count = scalar(order[i].second);
-        at(2);
-        Value* quotient = b_.CreateUDiv(rest, count);
-        value = b_.CreateSub(rest, b_.CreateMul(quotient, count));
-        rest = quotient;
-      }
-      scopes_.back().scalars[order[i].first] = value;
-    }
-    at(2);
-    if (shape_.family == Family::Columns) {
-      column_span();
-    } else {
-      stages();
-    }
+    decode(item);
+    one_item();
   });
 }
 
@@ -288,10 +301,10 @@ void Emitter::effect(Ref r, int u) {
     case InstrKind::RowStore: {
       // In a row program of one loop the padding of the row takes what a partial vector writes too much.
       bool needs_mask = shape_.family == Family::Rows && shape_.loops.size() > 1;
-      Value* v = lanes(i.in[0], u);
+      Value* v = stored(i, u, true);
       Value* pointer = row_pointer(i.slot, u);
       at(shape_.level[r]);
-      store_vector(p_.to_memory(i.dtype, v), pointer, element_size(i.dtype), needs_mask ? mask_ : nullptr);
+      store_vector(v, pointer, element_size(i.dtype), needs_mask ? mask_ : nullptr);
       break;
     }
     default:
@@ -350,7 +363,7 @@ int Emitter::row_unroll(const loops::Stage& s, Expr extent) const {
     if (k_.instrs[r].kind == InstrKind::Scan || k_.instrs[r].kind == InstrKind::StoreAdd) return 1;
   }
   int weight = shape_.weight(s);
-  int u = weight <= 6 ? 4 : weight <= 20 ? 2 : 1;
+  int u = weight <= 3 ? 4 : weight <= 16 ? 2 : 1;
   if (extent.is_constant()) {
     int64_t pieces = extent.constant() / lanes_;
     while (u > 1 && (extent.constant() % lanes_ == 0 ? pieces % u != 0 : pieces < 2 * u)) u /= 2;

@@ -57,6 +57,8 @@ class Emitter {
   llvm::Value* lanes(Ref r, int u);  // a vector whatever r is
   llvm::Value* emit_value(Ref r, int u);
   void items();
+  void decode(llvm::Value* item);
+  void one_item();
   void column_span();
   void stages();
   void loop_stage(const loops::Stage& s);
@@ -91,6 +93,11 @@ class Emitter {
   void store_vector(llvm::Value* v, llvm::Value* pointer, int64_t align, llvm::Value* mask);
   llvm::Value* strided_load(llvm::Value* pointer, DType t, int64_t stride);
 
+  // emit_tile.cpp
+  void tiled_items(llvm::Value* begin, llvm::Value* end);
+  void fill_tile(Ref r);
+  llvm::Value* load_from_tile(Ref r, int u);
+
   // emit_reduce.cpp
   llvm::Constant* identity(ReduceOp op, DType t, int lanes);
   llvm::Value* combine(ReduceOp op, DType t, llvm::Value* a, llvm::Value* b);
@@ -122,6 +129,11 @@ class Emitter {
   llvm::AllocaInst* pieces_ = nullptr;     // counts flushes
   int64_t flush_every_ = 1;
   bool cascade_ = false;
+  std::map<Ref, llvm::AllocaInst*> tiles_;  // while a square is at hand
+  llvm::Value* tile_row_ = nullptr;         // its first row and column
+  llvm::Value* tile_column_ = nullptr;
+  // The value of a store or a row store as memory holds it.
+  llvm::Value* stored(const loops::Instr& i, int u, bool vector);
 };
 
 }  // namespace vesta::codegen

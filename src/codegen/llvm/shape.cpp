@@ -34,6 +34,37 @@ int choose_lanes(const Kernel& k, int64_t vector_bytes, Expr extent) {
   return static_cast<int>(lanes);
 }
 
+int64_t tile_side(Expr extent, int64_t lanes) {
+  if (!extent.is_constant()) return 0;
+  for (int64_t side = 64; side >= lanes; side /= 2) {
+    if (extent.constant() % side == 0) return side;
+  }
+  return 0;
+}
+
+// The variable must be the one next to the lanes, so that neighbouring work items are neighbours along it.
+void find_tile(Shape& s) {
+  const Kernel& k = s.kernel;
+  if (s.family != Family::Columns || !s.loops.empty() || k.serial || k.vector < 1 || s.lanes < 4 || s.lanes > 16) return;
+  const loops::Range& columns = k.ranges[static_cast<size_t>(k.vector)];
+  const loops::Range& rows = k.ranges[static_cast<size_t>(k.vector) - 1];
+  if (!provably_at_least(k.block, columns.extent)) return;
+  Tile t;
+  t.row = rows.var;
+  t.rows = tile_side(rows.extent, s.lanes);
+  t.columns = tile_side(columns.extent, s.lanes);
+  if (t.rows == 0 || t.columns == 0) return;
+  for (Ref r = 0; r < k.instrs.size(); ++r) {
+    const Instr& i = k.instrs[r];
+    if (i.kind != InstrKind::Load || i.in[0] != kNoRef || s.ordered[r] || !s.vector[r]) continue;
+    auto along_lanes = coefficient_of(i.index, s.lane), along_rows = coefficient_of(i.index, t.row);
+    if (!along_lanes || !along_rows || along_lanes->is_constant(1) || !along_rows->is_constant(1)) continue;
+    if (s.is_vector(*along_lanes) || s.is_vector(i.index - *along_lanes * s.lane)) continue;
+    t.loads.push_back(r);
+  }
+  if (!t.loads.empty()) s.tile = std::move(t);
+}
+
 }  // namespace
 
 Ref Shape::binder(Expr indirect) const {
@@ -175,6 +206,7 @@ Shape analyse(Kernel kernel, int64_t vector_bytes) {
       s.vector[r] = vector && s.lanes > 1;
     }
   }
+  find_tile(s);
   return s;
 }
 

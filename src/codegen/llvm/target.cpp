@@ -3,6 +3,7 @@
 #include <llvm/ADT/StringMap.h>
 #include <llvm/Config/llvm-config.h>
 #include <llvm/MC/TargetRegistry.h>
+#include <llvm/Support/CommandLine.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/SubtargetFeature.h>
@@ -23,6 +24,11 @@ struct Host {
   Host() {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
+    // Loops arrive with their addresses already in shape; looking for better ones takes a millisecond a kernel.
+    auto& options = llvm::cl::getRegisteredOptions();
+    if (auto it = options.find("disable-lsr"); it != options.end()) {
+      static_cast<llvm::cl::opt<bool>*>(it->second)->setValue(true);
+    }
     triple = llvm::sys::getProcessTriple();
     cpu = llvm::sys::getHostCPUName().str();
     llvm::StringMap<bool> have;
@@ -68,7 +74,7 @@ llvm::TargetMachine& thread_target_machine() {
     llvm::TargetOptions options;
     options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
     return std::unique_ptr<llvm::TargetMachine>(t->createTargetMachine(
-        h.triple, h.cpu, h.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default,
+        h.triple, h.cpu, h.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Less,
         /*JIT=*/true));
   }();
   return *machine;

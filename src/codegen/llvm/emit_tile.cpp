@@ -1,0 +1,121 @@
+// Work items in groups of rows: what runs along the rows is read in squares and turned in registers, so that every cache line
+// is used whole.
+#include "base/check.h"
+#include "codegen/llvm/emitter.h"
+
+namespace vesta::codegen {
+
+using llvm::Value;
+using loops::Instr;
+using loops::Ref;
+
+// [begin, end) holds whole groups, aligned to the tile, and a few single items on either side.
+void Emitter::tiled_items(Value* begin, Value* end) {
+  const Tile& tile = shape_.tile;
+  Value* rows = b_.getInt64(static_cast<uint64_t>(tile.rows));
+  Value* columns = b_.getInt64(static_cast<uint64_t>(tile.columns));
+  Value* low = b_.getInt64(static_cast<uint64_t>(-tile.rows));
+  Value* first = b_.CreateAnd(b_.CreateAdd(begin, b_.getInt64(static_cast<uint64_t>(tile.rows - 1))), low);
+  first = b_.CreateSelect(b_.CreateICmpSLT(first, end), first, end);
+  Value* last = b_.CreateAnd(end, low);
+  last = b_.CreateSelect(b_.CreateICmpSGT(last, first), last, first);
+
+  int64_t width = k_.ranges[static_cast<size_t>(k_.vector)].extent.constant();
+  loop(first, last, tile.rows, 0, 1, false, 0, [&](Value* item) {
+    decode(item);
+    tile_row_ = scalar(tile.row);
+    Value* row_end = b_.CreateAdd(tile_row_, rows);
+    loop(b_.getInt64(0), b_.getInt64(static_cast<uint64_t>(width)), tile.columns, 1, 1, true, 0, [&](Value* column) {
+      tile_column_ = column;
+      Value* column_end = b_.CreateAdd(column, columns);
+      for (Ref r : tile.loads) {
+        llvm::Type* element = p_.memory_type(k_.instrs[r].dtype, 1);
+        llvm::AllocaInst* slot = p_.stack(llvm::ArrayType::get(element, static_cast<uint64_t>(tile.rows * tile.columns)), "tile");
+        slot->setAlignment(llvm::Align(64));
+        loop(column, column_end, lanes_, 1, 1, true, shape_.lane, [&](Value*) {
+          loop(tile_row_, row_end, lanes_, 1, 1, true, tile.row, [&](Value*) {
+            tiles_[r] = slot;
+            fill_tile(r);
+            tiles_.erase(r);
+          });
+        });
+        tiles_[r] = slot;
+      }
+      loop(tile_row_, row_end, 1, 1, 2, true, tile.row, [&](Value*) {
+        loop(column, column_end, lanes_, 2, 4, true, shape_.lane, [&](Value*) {
+          count_ = 1;
+          stages();
+        });
+      });
+      tiles_.clear();
+    });
+  });
+
+  loop(b_.getInt64(0), b_.getInt64(2), 1, 0, 1, true, 0, [&](Value* side) {
+    Value* after = b_.CreateICmpEQ(side, b_.getInt64(1));
+    Value* from = b_.CreateSelect(after, last, begin);
+    Value* to = b_.CreateSelect(after, end, first);
+    loop(from, to, 1, 1, 2, false, 0, [&](Value* item) {
+      decode(item);
+      one_item();
+    });
+  });
+}
+
+// A lanes x lanes square: vectors along the rows, then log2(lanes) rounds that swap ever smaller blocks across the diagonal.
+void Emitter::fill_tile(Ref r) {
+  const Instr& i = k_.instrs[r];
+  Expr stride = *coefficient_of(i.index, shape_.lane);
+  Value* offset = scalar(i.index);
+  Value* step = scalar(stride);
+  Value* row = scalar(shape_.tile.row);
+  Value* lane = scalar(shape_.lane);
+  b_.SetInsertPoint(scopes_.back().end);
+  llvm::Type* element = p_.memory_type(i.dtype, 1);
+  llvm::Type* type = p_.memory_type(i.dtype, lanes_);
+  llvm::Align align(static_cast<uint64_t>(element_size(i.dtype)));
+  Value* pointer = b_.CreateGEP(element, buffers_[static_cast<size_t>(i.buffer)], offset);
+  std::vector<Value*> v;
+  for (int l = 0; l < lanes_; ++l) {
+    v.push_back(b_.CreateAlignedLoad(type, pointer, align));
+    pointer = b_.CreateGEP(element, pointer, step);
+  }
+  for (int block = lanes_ / 2; block >= 1; block /= 2) {
+    llvm::SmallVector<int, 16> low, high;
+    for (int l = 0; l < lanes_; ++l) {
+      bool upper = l & block;
+      low.push_back(upper ? lanes_ + l - block : l);
+      high.push_back(upper ? lanes_ + l : l + block);
+    }
+    for (int l = 0; l < lanes_; ++l) {
+      if (l & block) continue;
+      Value* a = v[static_cast<size_t>(l)];
+      Value* b = v[static_cast<size_t>(l + block)];
+      v[static_cast<size_t>(l)] = b_.CreateShuffleVector(a, b, low);
+      v[static_cast<size_t>(l + block)] = b_.CreateShuffleVector(a, b, high);
+    }
+  }
+  Value* columns = b_.getInt64(static_cast<uint64_t>(shape_.tile.columns));
+  Value* at_row = b_.CreateMul(b_.CreateSub(row, tile_row_), columns);
+  Value* place = b_.CreateAdd(at_row, b_.CreateSub(lane, tile_column_));
+  Value* out = b_.CreateGEP(element, tiles_.at(r), place);
+  for (int l = 0; l < lanes_; ++l) {
+    b_.CreateAlignedStore(v[static_cast<size_t>(l)], out, align);
+    out = b_.CreateGEP(element, out, columns);
+  }
+}
+
+Value* Emitter::load_from_tile(Ref r, int u) {
+  VESTA_CHECK(u == 0, "a tile is read one vector at a time");
+  const Instr& i = k_.instrs[r];
+  Value* row = scalar(shape_.tile.row);
+  Value* lane = scalar(shape_.lane);
+  at(shape_.innermost);
+  Value* columns = b_.getInt64(static_cast<uint64_t>(shape_.tile.columns));
+  Value* place = b_.CreateAdd(b_.CreateMul(b_.CreateSub(row, tile_row_), columns), b_.CreateSub(lane, tile_column_));
+  Value* pointer = b_.CreateGEP(p_.memory_type(i.dtype, 1), tiles_.at(r), place);
+  llvm::Align align(static_cast<uint64_t>(element_size(i.dtype)));
+  return p_.from_memory(i.dtype, b_.CreateAlignedLoad(p_.memory_type(i.dtype, lanes_), pointer, align));
+}
+
+}  // namespace vesta::codegen
