@@ -37,7 +37,8 @@ Node* Builder::node(std::string_view name, std::vector<Arg> args, std::vector<st
     } else if (schema[i].has_default) {
       args[i] = schema[i].default_value;
     } else {
-      VESTA_CHECK(schema[i].optional || schema[i].type == ArgType::OptionalTensor, "{} needs its argument {}", name, schema[i].name);
+      VESTA_CHECK(schema[i].optional || schema[i].type == ArgType::OptionalTensor, "{} needs its argument {}", name,
+                  schema[i].name);
     }
   }
   GraphGuards guards(*graph_);

@@ -122,7 +122,8 @@ bool Graph::is_used(const Value* v) const {
 }
 
 void Graph::erase(Node* node) {
-  for (const Value* v : node->results) VESTA_CHECK(!v || !is_used(v), "{} is erased while %{} is in use", node->op->name, v->id);
+  for (const Value* v : node->results)
+    VESTA_CHECK(!v || !is_used(v), "{} is erased while %{} is in use", node->op->name, v->id);
   for (const Arg& a : node->args_) drop_uses(node, a);
   unlink(node);
   --count_;

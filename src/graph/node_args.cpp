@@ -40,7 +40,9 @@ Expr NodeArgs::integer(std::string_view name) const {
   return as<Expr>(*this, name, "an integer");
 }
 
-const IntList& NodeArgs::integers(std::string_view name) const { return as<IntList>(*this, name, "a list of integers"); }
+const IntList& NodeArgs::integers(std::string_view name) const {
+  return as<IntList>(*this, name, "a list of integers");
+}
 
 double NodeArgs::number(std::string_view name) const {
   const Arg& a = get(name);

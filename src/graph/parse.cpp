@@ -105,7 +105,8 @@ class Parser {
         c = text_[pos_++];
         if (c == 'x') {
           int code = 0;
-          if (pos_ + 2 > text_.size() || std::from_chars(text_.data() + pos_, text_.data() + pos_ + 2, code, 16).ec != std::errc())
+          if (pos_ + 2 > text_.size() ||
+              std::from_chars(text_.data() + pos_, text_.data() + pos_ + 2, code, 16).ec != std::errc())
             fail("expected two hexadecimal digits");
           pos_ += 2;
           c = static_cast<char>(code);
@@ -127,7 +128,8 @@ class Parser {
     while (pos_ < text_.size()) {
       const char c = text_[pos_];
       if (c == '\n' || c == '@' || c == '"' || c == '#') break;
-      if (depth == 0 && (c == ',' || c == ')' || c == ']' || c == '}' || stops.find(c) != std::string_view::npos)) break;
+      if (depth == 0 && (c == ',' || c == ')' || c == ']' || c == '}' || stops.find(c) != std::string_view::npos))
+        break;
       depth += c == '(' ? 1 : c == ')' ? -1 : 0;
       ++pos_;
     }
@@ -292,7 +294,8 @@ class Parser {
       const size_t as = text_.substr(pos_, line_end - pos_).find(" as %");
       const size_t end = as == std::string_view::npos ? line_end : pos_ + as;
       std::string_view offset = text_.substr(pos_, end - pos_);
-      if (const size_t comment = offset.find('#'); comment != std::string_view::npos) offset = offset.substr(0, comment);
+      if (const size_t comment = offset.find('#'); comment != std::string_view::npos)
+        offset = offset.substr(0, comment);
       o.storage_offset = expression_of(trimmed(offset));
       pos_ = end;
       if (accept_word("as")) o.value = value();
@@ -362,7 +365,8 @@ class Parser {
         } else {
           ++position;
         }
-        if (i >= schema.size() || (position == i + 1 && schema[i].keyword_only)) fail(fmt::format("too many arguments for {}", op.name));
+        if (i >= schema.size() || (position == i + 1 && schema[i].keyword_only))
+          fail(fmt::format("too many arguments for {}", op.name));
         if (given[i]) fail(fmt::format("argument '{}' is given twice", schema[i].name));
         args[i] = arg();
         given[i] = true;

@@ -26,7 +26,8 @@ class Printer {
       }
     }
     for (const Input& i : graph_.inputs)
-      line("input %{} : {} = {} {}", i.value->id, type(i.value->type), kInputKindTexts[static_cast<int>(i.kind)], quoted(i.name));
+      line("input %{} : {} = {} {}", i.value->id, type(i.value->type), kInputKindTexts[static_cast<int>(i.kind)],
+           quoted(i.name));
     for (const Guard& g : graph_.guards) {
       line("guard {} {} {}{}", to_string(g.left), kRelationTexts[static_cast<int>(g.relation)], to_string(g.right),
            g.source.empty() ? "" : " @ " + quoted(g.source));
@@ -94,7 +95,9 @@ class Printer {
     std::string operator()(const ValueList& l) const { return items("value", l, value); }
     std::string operator()(bool b) const { return b ? "true" : "false"; }
     std::string operator()(Expr e) const { return to_string(e); }
-    std::string operator()(const IntList& l) const { return items("int", l, [](Expr e) { return to_string(e); }); }
+    std::string operator()(const IntList& l) const {
+      return items("int", l, [](Expr e) { return to_string(e); });
+    }
     std::string operator()(double d) const { return number(d); }
     std::string operator()(const std::vector<double>& l) const { return items("float", l, number); }
     std::string operator()(const std::vector<bool>& l) const {
@@ -152,8 +155,9 @@ class Printer {
       case OutputKind::Input: line("output input {}{}", o.alias, o.value ? " as " + value(o.value) : ""); return;
       case OutputKind::InputView:
       case OutputKind::OutputView:
-        line("output view of {} {} : {} {} {}{}", o.kind == OutputKind::InputView ? "input" : "output", o.alias, type(o.type),
-             o.absolute_offset ? "at" : "offset", to_string(o.storage_offset), o.value ? " as " + value(o.value) : "");
+        line("output view of {} {} : {} {} {}{}", o.kind == OutputKind::InputView ? "input" : "output", o.alias,
+             type(o.type), o.absolute_offset ? "at" : "offset", to_string(o.storage_offset),
+             o.value ? " as " + value(o.value) : "");
         return;
       case OutputKind::Integer: line("output integer {}", to_string(o.integer)); return;
       case OutputKind::None: line("output none"); return;

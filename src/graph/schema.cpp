@@ -17,14 +17,22 @@ struct BaseType {
 
 // Types whose list form is Other have none in ATen.
 constexpr BaseType kBaseTypes[] = {
-    {"Tensor", ArgType::Tensor, ArgType::TensorList}, {"int", ArgType::Int, ArgType::IntList},
-    {"SymInt", ArgType::Int, ArgType::IntList},       {"float", ArgType::Float, ArgType::FloatList},
-    {"SymFloat", ArgType::Float, ArgType::FloatList}, {"bool", ArgType::Bool, ArgType::BoolList},
-    {"SymBool", ArgType::Bool, ArgType::BoolList},    {"Scalar", ArgType::Scalar, ArgType::ScalarList},
-    {"number", ArgType::Scalar, ArgType::ScalarList}, {"complex", ArgType::Scalar, ArgType::ScalarList},
-    {"str", ArgType::String, ArgType::Other},         {"ScalarType", ArgType::DType, ArgType::Other},
-    {"Layout", ArgType::Layout, ArgType::Other},      {"Device", ArgType::Device, ArgType::Other},
-    {"MemoryFormat", ArgType::MemoryFormat, ArgType::Other}, {"Generator", ArgType::Generator, ArgType::Other},
+    {"Tensor", ArgType::Tensor, ArgType::TensorList},
+    {"int", ArgType::Int, ArgType::IntList},
+    {"SymInt", ArgType::Int, ArgType::IntList},
+    {"float", ArgType::Float, ArgType::FloatList},
+    {"SymFloat", ArgType::Float, ArgType::FloatList},
+    {"bool", ArgType::Bool, ArgType::BoolList},
+    {"SymBool", ArgType::Bool, ArgType::BoolList},
+    {"Scalar", ArgType::Scalar, ArgType::ScalarList},
+    {"number", ArgType::Scalar, ArgType::ScalarList},
+    {"complex", ArgType::Scalar, ArgType::ScalarList},
+    {"str", ArgType::String, ArgType::Other},
+    {"ScalarType", ArgType::DType, ArgType::Other},
+    {"Layout", ArgType::Layout, ArgType::Other},
+    {"Device", ArgType::Device, ArgType::Other},
+    {"MemoryFormat", ArgType::MemoryFormat, ArgType::Other},
+    {"Generator", ArgType::Generator, ArgType::Other},
     {"Storage", ArgType::Storage, ArgType::Other},
 };
 
@@ -46,7 +54,7 @@ struct ParsedType {
 
 // c10::ScalarType and c10::MemoryFormat by number, as defaults in registered schemas hold them.
 DType dtype_of_number(int64_t n) {
-  constexpr DType kTypes[] = {DType::U8,  DType::I8,  DType::I16, DType::I32,  DType::I64,   DType::F16,
+  constexpr DType kTypes[] = {DType::U8,  DType::I8,  DType::I16, DType::I32, DType::I64,  DType::F16,
                               DType::F32, DType::F64, DType::C32, DType::C64, DType::C128, DType::Bool};
   if (n >= 0 && n < static_cast<int64_t>(std::size(kTypes))) return kTypes[n];
   return n == 15 ? DType::BF16 : DType::Other;

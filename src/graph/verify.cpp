@@ -8,7 +8,8 @@ namespace vesta::graph {
 namespace {
 
 bool fits(const SchemaArg& s, const Arg& a) {
-  if (is_none(a)) return s.optional || s.type == ArgType::OptionalTensor || s.type == ArgType::Generator || s.has_default;
+  if (is_none(a))
+    return s.optional || s.type == ArgType::OptionalTensor || s.type == ArgType::Generator || s.has_default;
   auto holds = [&]<class... T>(std::type_identity<T>...) { return (std::holds_alternative<T>(a) || ...); };
   using std::type_identity;
   switch (s.type) {
@@ -23,7 +24,8 @@ bool fits(const SchemaArg& s, const Arg& a) {
     case ArgType::Bool: return holds(type_identity<bool>{});
     case ArgType::BoolList: return holds(type_identity<std::vector<bool>>{});
     case ArgType::Scalar:
-      return holds(type_identity<bool>{}, type_identity<Expr>{}, type_identity<double>{}, type_identity<std::complex<double>>{});
+      return holds(type_identity<bool>{}, type_identity<Expr>{}, type_identity<double>{},
+                   type_identity<std::complex<double>>{});
     case ArgType::ScalarList:
       return holds(type_identity<IntList>{}, type_identity<std::vector<double>>{}, type_identity<std::vector<bool>>{});
     case ArgType::String: return holds(type_identity<std::string>{});
@@ -40,7 +42,8 @@ bool fits(const SchemaArg& s, const Arg& a) {
 
 class Verifier {
  public:
-  explicit Verifier(const Graph& g) : g_(g), defined_(g.value_count()), derived_(g.value_count()), users_(g.value_count()) {}
+  explicit Verifier(const Graph& g)
+      : g_(g), defined_(g.value_count()), derived_(g.value_count()), users_(g.value_count()) {}
 
   void run() {
     symbols();
@@ -113,11 +116,14 @@ class Verifier {
 
   void symbols() {
     for (const SymbolSource& s : g_.symbols) {
-      require(s.symbol.is_symbol() && s.symbol.node()->context == g_.context.get(), "a source of what is no symbol of this graph");
-      require(s.dim >= 0 && s.input < static_cast<int>(g_.inputs.size()), "the source of {} is out of range", to_string(s.symbol));
+      require(s.symbol.is_symbol() && s.symbol.node()->context == g_.context.get(),
+              "a source of what is no symbol of this graph");
+      require(s.dim >= 0 && s.input < static_cast<int>(g_.inputs.size()), "the source of {} is out of range",
+              to_string(s.symbol));
       if (s.input >= 0) {
         const TensorType& t = g_.inputs[s.input].value->type;
-        require(static_cast<size_t>(s.dim) < t.dim(), "the source of {} names dimension {} of a tensor of {}", to_string(s.symbol), s.dim, t.dim());
+        require(static_cast<size_t>(s.dim) < t.dim(), "the source of {} names dimension {} of a tensor of {}",
+                to_string(s.symbol), s.dim, t.dim());
       }
       sourced_.insert(s.symbol);
     }
@@ -126,7 +132,8 @@ class Verifier {
   void node(const Node& n) {
     require(n.op, "it has no operator");
     const Schema& schema = n.op->schema;
-    require(n.args().size() == schema.args.size(), "it has {} arguments, its schema {}", n.args().size(), schema.args.size());
+    require(n.args().size() == schema.args.size(), "it has {} arguments, its schema {}", n.args().size(),
+            schema.args.size());
     require(!schema.mutates() || n.op->has(kSideEffect) || !n.op->row, "its operator writes to an argument");
     for (size_t i = 0; i < n.args().size(); ++i) {
       require(fits(schema.args[i], n.args()[i]), "argument '{}' has a value of a wrong kind", schema.args[i].name);
@@ -136,11 +143,13 @@ class Verifier {
     }
     n.for_each_input([&](const Value* v) {
       require(is_defined(v), "it uses %{} before it is defined, or after its producer is gone", v ? v->id : UINT32_MAX);
-      require(!n.derived || derived_[v->id], "it is a derived constant, but %{} is no Parameter and not derived", v->id);
+      require(!n.derived || derived_[v->id], "it is a derived constant, but %{} is no Parameter and not derived",
+              v->id);
       users_[v->id].push_back(&n);
     });
     const bool list = schema.returns.size() == 1 && schema.returns[0].type == ArgType::TensorList;
-    require(list || n.results.size() == schema.returns.size(), "it has {} results, its schema {}", n.results.size(), schema.returns.size());
+    require(list || n.results.size() == schema.returns.size(), "it has {} results, its schema {}", n.results.size(),
+            schema.returns.size());
     for (size_t i = 0; i < n.results.size(); ++i) {
       const Value* v = n.results[i];
       if (!v) continue;
@@ -193,7 +202,8 @@ class Verifier {
       require(m.input >= 0 && m.input < static_cast<int>(g_.inputs.size()), "a mutation of no input");
       require(is_defined(m.value), "input {} is mutated to a value of no node", m.input);
       const TensorType& t = g_.inputs[m.input].value->type;
-      require(m.value->type.dtype == t.dtype && m.value->type.sizes == t.sizes, "input {} is mutated to a value of another type", m.input);
+      require(m.value->type.dtype == t.dtype && m.value->type.sizes == t.sizes,
+              "input {} is mutated to a value of another type", m.input);
     }
   }
 

@@ -113,18 +113,28 @@ void expect_broken(const char* text, const char* rule) {
 }
 
 TEST(Verify, NamesNodeAndRule) {
-  expect_broken("input %0 : f32[2] = argument \"x\"\nderived %1 : f32[2] = aten::exp(%0)\noutput %1\n", "%1 aten::exp: it is a derived constant");
-  expect_broken("input %0 : f32[2] = argument \"x\"\n%1 : f32[2] = aten::exp(3)\noutput %1\n", "argument 'self' has a value of a wrong kind");
-  expect_broken("input %0 : f32[2] = argument \"x\"\n%1 : f32[2]{1, 2} = aten::exp(%0)\noutput %1\n", "1 sizes and 2 strides");
-  expect_broken("input %0 : f32[2] = argument \"x\"\noutput view of output 0 : f32[2] offset 0\n", "views no earlier output");
-  expect_broken("input %0 : f32[2] = argument \"x\"\ninput %1 : f32[3] = argument \"y\"\nmutate input 0 = %1\n", "of another type");
+  expect_broken("input %0 : f32[2] = argument \"x\"\nderived %1 : f32[2] = aten::exp(%0)\noutput %1\n",
+                "%1 aten::exp: it is a derived constant");
+  expect_broken("input %0 : f32[2] = argument \"x\"\n%1 : f32[2] = aten::exp(3)\noutput %1\n",
+                "argument 'self' has a value of a wrong kind");
+  expect_broken("input %0 : f32[2] = argument \"x\"\n%1 : f32[2]{1, 2} = aten::exp(%0)\noutput %1\n",
+                "1 sizes and 2 strides");
+  expect_broken("input %0 : f32[2] = argument \"x\"\noutput view of output 0 : f32[2] offset 0\n",
+                "views no earlier output");
+  expect_broken("input %0 : f32[2] = argument \"x\"\ninput %1 : f32[3] = argument \"y\"\nmutate input 0 = %1\n",
+                "of another type");
   expect_broken("symbol s0 = 4, at least 2\ninput %0 : f32[s0] = argument \"x\"\noutput %0\n", "s0 has no source");
-  expect_broken("symbol s0 = 4, at least 2\nsource s0 = size 0 of input 0\ninput %0 : f32[s0] = argument \"x\"\nguard s0 == 5\noutput %0\n", "does not hold");
-  expect_broken("input %0 : f32[2] = argument \"x\"\n%1 : f32[2], %2 : f32[2] = aten::exp(%0)\noutput %1\n", "it has 2 results");
+  expect_broken(
+      "symbol s0 = 4, at least 2\nsource s0 = size 0 of input 0\ninput %0 : f32[s0] = argument \"x\"\nguard s0 == "
+      "5\noutput %0\n",
+      "does not hold");
+  expect_broken("input %0 : f32[2] = argument \"x\"\n%1 : f32[2], %2 : f32[2] = aten::exp(%0)\noutput %1\n",
+                "it has 2 results");
 }
 
 TEST(Verify, FindsUsesBeforeTheirDefinition) {
-  const auto g = parse("input %0 : f32[2] = argument \"x\"\n%1 : f32[2] = aten::exp(%0)\n%2 : f32[2] = aten::neg(%1)\noutput %2\n");
+  const auto g = parse(
+      "input %0 : f32[2] = argument \"x\"\n%1 : f32[2] = aten::exp(%0)\n%2 : f32[2] = aten::neg(%1)\noutput %2\n");
   g->move_before(g->last(), g->first());
   EXPECT_THROW(verify(*g), InternalError);
 }

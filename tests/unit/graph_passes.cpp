@@ -24,7 +24,8 @@ input %0 : f32[2, 3] = argument "x"
 %2 : f32[2, 3] = aten::exp(%1)
 %3 : f32[2, 3] = aten::exp(%0)
 output %3
-)", R"(
+)",
+              R"(
 input %0 : f32[2, 3] = argument "x"
 %1 : f32[2, 3] = aten::exp(%0)
 output %1
@@ -48,7 +49,8 @@ input %0 : f32[2, 3] = argument "x"
 %2 : f32[2, 3] = aten::exp(%0)
 %3 : f32[2, 3] = aten::mul.Tensor(%1, %2)
 output %3
-)", R"(
+)",
+              R"(
 input %0 : f32[2, 3] = argument "x"
 %1 : f32[2, 3] = aten::exp(%0)
 %2 : f32[2, 3] = aten::mul.Tensor(%1, %1)
@@ -90,7 +92,8 @@ input %0 : f32[2, 3] = argument "x"
 %6 : f32[2, 3] = aten::clone(%5)
 %7 : f32[2, 3] = aten::exp(%6)
 output %7
-)", R"(
+)",
+              R"(
 input %0 : f32[2, 3] = argument "x"
 %1 : f32[2, 3] = aten::exp(%0)
 output %1
@@ -130,7 +133,8 @@ input %0 : bf16[4] = argument "x"
 %4 : bf16[4] = aten::exp(%2)
 output %3
 output %4
-)", R"(
+)",
+              R"(
 input %0 : bf16[4] = argument "x"
 %1 : f64[4] = aten::_to_copy(%0, dtype=dtype.f64)
 %2 : bf16[4] = aten::exp(%0)
@@ -154,7 +158,8 @@ input %0 : f32[2, 3] = argument "x"
 %4 : f32[6] = aten::view(%3, [6])
 %5 : f32[6] = aten::neg(%4)
 output %5
-)", R"(
+)",
+              R"(
 input %0 : f32[2, 3] = argument "x"
 %1 : f32[6] = aten::full([6], -0.5, dtype=dtype.f32, device=device.cpu)
 output %1
@@ -166,7 +171,8 @@ TEST(ConstantFolding, RoundsToTheType) {
 %0 : f32[2] = aten::full([2], 1.001, dtype=dtype.f32)
 %1 : bf16[2] = aten::_to_copy(%0, dtype=dtype.bf16)
 output %1
-)", R"(
+)",
+              R"(
 %0 : bf16[2] = aten::full([2], 1.0, dtype=dtype.bf16, device=device.cpu)
 output %0
 )");
@@ -189,7 +195,8 @@ input %0 : f32[2, 3, 4] = argument "x"
 %7 : f32[3, 4, 2]{4, 1, 12} = aten::exp(%6)
 output %4
 output %7
-)", R"(
+)",
+              R"(
 input %0 : f32[2, 3, 4] = argument "x"
 %1 : f32[24] = aten::view(%0, [24])
 %2 : f32[24] = aten::exp(%1)
@@ -211,7 +218,8 @@ input %0 : f32[s0, 4] = argument "x"
 %4 : f32[s0, 4] = aten::t(%3)
 %5 : f32[s0, 4] = aten::exp(%4)
 output %5
-)", R"(
+)",
+              R"(
 symbol s0 = 8, at least 2
 source s0 = size 0 of input 0
 input %0 : f32[s0, 4] = argument "x"
@@ -229,7 +237,8 @@ input %2 : f32[8] = parameter "b"
 %4 : f32[10, 8] = aten::addmm(%2, %3, %1)
 %5 : f32[2, 5, 8] = aten::view(%4, [2, 5, 8])
 output %5
-)", R"(
+)",
+              R"(
 input %0 : f32[2, 5, 16] = argument "x"
 input %1 : f32[16, 8] = parameter "w"
 input %2 : f32[8] = parameter "b"
@@ -258,7 +267,8 @@ input %2 : f32[768] = parameter "b"
 %5 : f32[64, 768] = aten::linear(%4, %1)
 %6 : f32[64, 768] = aten::add.Tensor(%0, %5)
 output %6
-)", R"(
+)",
+              R"(
 input %0 : f32[64, 768] = argument "x"
 input %1 : f32[768, 768] = parameter "w"
 input %2 : f32[768] = parameter "b"
@@ -279,7 +289,8 @@ input %1 : f32[768, 768] = parameter "w"
 %5 : f32[64, 768] = aten::silu(%4)
 output %4
 output %5
-)", R"(
+)",
+              R"(
 input %0 : f32[64, 768] = argument "x"
 input %1 : f32[768, 768] = parameter "w"
 %2 : f32[64, 768] = mkldnn::_linear_pointwise(%0, %1, none, "none", float[], "")

@@ -90,7 +90,8 @@ input %2 : f32[4] = parameter "b"
 %7 : f32[1, 4, 8, 8] = aten::convolution(%6, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
 %8 : f32[1, 4, 8, 8] = aten::relu(%7)
 output %8
-)", R"(
+)",
+              R"(
 input %0 : f32[1, 4, 8, 8] = argument "x"
 input %1 : f32[4, 4, 3, 3] = parameter "w"
 input %2 : f32[4] = parameter "b"
@@ -116,7 +117,8 @@ input %1 : f32[4, 4, 3, 3] = parameter "w"
 output %7
 output %8
 output %6
-)", R"(
+)",
+              R"(
 input %0 : f32[1, 4, 8, 8] = argument "x"
 input %1 : f32[4, 4, 3, 3] = parameter "w"
 %2 : f32[1, 4, 8, 8]{256, 1, 32, 4} = aten::clone(%0, memory_format=format.channels_last)

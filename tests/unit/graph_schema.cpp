@@ -24,14 +24,16 @@ TEST(Schema, ReadsNamesKindsAndDefaults) {
 }
 
 TEST(Schema, ReadsAliasSets) {
-  const Schema view = parse_schema("aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]");
+  const Schema view =
+      parse_schema("aten::split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]");
   EXPECT_TRUE(view.args[0].aliased);
   EXPECT_EQ(view.args[0].alias_set, "a");
   EXPECT_EQ(view.returns[0].type, ArgType::TensorList);
   EXPECT_TRUE(view.is_view());
   EXPECT_FALSE(view.mutates());
 
-  const Schema in_place = parse_schema("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)");
+  const Schema in_place =
+      parse_schema("aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)");
   EXPECT_TRUE(in_place.args[0].mutated);
   EXPECT_TRUE(in_place.returns[0].mutated);
   EXPECT_TRUE(in_place.mutates());
@@ -45,8 +47,10 @@ TEST(Schema, ReadsAliasSets) {
 
 TEST(Schema, ReadsListsAndOptionals) {
   const Schema s = parse_schema(
-      "x::y(int[2] stride=1, SymInt[2] padding=[0, 3], Tensor?[] indices, float[]? scales=None, Scalar?[] scalars, bool[3] mask, "
-      "str? algorithm, Tensor? bias=None, Generator? generator=None, int[1]? dim=None) -> (Tensor values, Tensor indices)");
+      "x::y(int[2] stride=1, SymInt[2] padding=[0, 3], Tensor?[] indices, float[]? scales=None, Scalar?[] scalars, "
+      "bool[3] mask, "
+      "str? algorithm, Tensor? bias=None, Generator? generator=None, int[1]? dim=None) -> (Tensor values, Tensor "
+      "indices)");
   EXPECT_EQ(s.args[0].list_size, 2);
   EXPECT_EQ(s.args[0].default_value, Arg(IntList{1, 1}));
   EXPECT_EQ(s.args[1].default_value, Arg(IntList{0, 3}));
@@ -67,7 +71,8 @@ TEST(Schema, ReadsListsAndOptionals) {
 TEST(Schema, ReadsDefaultsOfEveryType) {
   const Schema s = parse_schema(
       "x::y(float eps=1, float p=0.5, bool b=True, str mode=\"mean\", ScalarType? dtype=None, ScalarType d=6, "
-      "MemoryFormat f=contiguous_format, float big=-inf, int n=-100, Scalar beta=1.5, int[] dims=[], float small=1e-05) -> Tensor Y");
+      "MemoryFormat f=contiguous_format, float big=-inf, int n=-100, Scalar beta=1.5, int[] dims=[], float "
+      "small=1e-05) -> Tensor Y");
   EXPECT_EQ(s.args[0].default_value, Arg(1.0));
   EXPECT_EQ(s.args[1].default_value, Arg(0.5));
   EXPECT_EQ(s.args[2].default_value, Arg(true));
@@ -83,7 +88,8 @@ TEST(Schema, ReadsDefaultsOfEveryType) {
 }
 
 TEST(Schema, ReadsTypesItDoesNotModel) {
-  const Schema s = parse_schema("x::y(Dict(str, Tensor) d, (int, float) pair, t[] list, __torch__.classes.a.B c, ...) -> ...");
+  const Schema s =
+      parse_schema("x::y(Dict(str, Tensor) d, (int, float) pair, t[] list, __torch__.classes.a.B c, ...) -> ...");
   ASSERT_EQ(s.args.size(), 4u);
   for (const SchemaArg& a : s.args) EXPECT_EQ(a.type, ArgType::Other) << a.name;
 }

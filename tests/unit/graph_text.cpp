@@ -10,7 +10,8 @@ void declare_test_ops() {
   for (const char* schema : {
            "test::one(Tensor x) -> Tensor",
            "test::two(Tensor x) -> (Tensor a, Tensor b)",
-           "test::all(Tensor x, Tensor? y, Tensor[] list, Tensor?[] maybe, int i, int[] ints, float f, float[] floats, bool b, "
+           "test::all(Tensor x, Tensor? y, Tensor[] list, Tensor?[] maybe, int i, int[] ints, float f, float[] floats, "
+           "bool b, "
            "bool[2] bools, Scalar s, Scalar?[] scalars, str t, *, ScalarType? dtype=None, Device? device=None, "
            "MemoryFormat? format=None, Layout? layout=None, int n=3) -> Tensor",
            "test::none(Tensor x) -> ()",
@@ -60,7 +61,8 @@ output none
 
 TEST(GraphText, SkipsCommentsAndBlankLines) {
   declare_test_ops();
-  const auto g = parse("# a graph\n\ninput %7 : f32[2] = argument \"x\"  # the input\n  %9 : f32[2] = test::one(%7)\noutput %9\n");
+  const auto g =
+      parse("# a graph\n\ninput %7 : f32[2] = argument \"x\"  # the input\n  %9 : f32[2] = test::one(%7)\noutput %9\n");
   EXPECT_EQ(print(*g), "input %0 : f32[2] = argument \"x\"\n%1 : f32[2] = test::one(%0)\noutput %1\n");
 }
 

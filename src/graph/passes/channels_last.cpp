@@ -13,11 +13,12 @@ namespace {
 
 constexpr int kLeastConvolutions = 3;
 
-// Operators on [N, C, H, W] that, given channels-last, compute the same and give channels-last: in ATen and in our kernels.
+// Operators on [N, C, H, W] that, given channels-last, compute the same and give channels-last: in ATen and in our
+// kernels.
 bool keeps_layout(const Node& n) {
   static const std::unordered_set<std::string_view> names = {
-      "aten::max_pool2d_with_indices", "aten::max_pool2d", "aten::avg_pool2d", "aten::native_batch_norm", "aten::batch_norm",
-      "aten::_native_batch_norm_legit_no_training"};
+      "aten::max_pool2d_with_indices", "aten::max_pool2d", "aten::avg_pool2d",
+      "aten::native_batch_norm",       "aten::batch_norm", "aten::_native_batch_norm_legit_no_training"};
   return n.op->family() == Family::Pointwise || names.contains(n.op->name);
 }
 
@@ -100,7 +101,9 @@ class Layout2d {
     if (!back) {
       const TensorType& t = eager_.at(v);
       Node* at = v->producer->next;
-      back = g_.add_node(clone_, {v, is_contiguous(t) ? Arg(MemoryFormat::Contiguous) : Arg(None{})}, {t}, at ? at : before)->results[0];
+      back = g_.add_node(clone_, {v, is_contiguous(t) ? Arg(MemoryFormat::Contiguous) : Arg(None{})}, {t},
+                         at ? at : before)
+                 ->results[0];
     }
     return back;
   }
@@ -131,7 +134,7 @@ class Layout2d {
 
   Graph& g_;
   const Op& clone_ = get_op("aten::clone");
-  std::unordered_map<Value*, TensorType> eager_;     // values whose strides were changed, and what they were
+  std::unordered_map<Value*, TensorType> eager_;  // values whose strides were changed, and what they were
   std::unordered_map<Value*, Value*> copies_, restored_;
 };
 

@@ -31,14 +31,13 @@ std::optional<BatchNorm> as_batch_norm(const Node& n) {
 class Folder {
  public:
   Folder(Graph& g, Node* before) : builder_(g, before) {}
-  Value* operator()(std::string_view op, std::vector<Arg> args, std::vector<std::pair<std::string_view, Arg>> named = {}) {
+  Value* operator()(std::string_view op, std::vector<Arg> args,
+                    std::vector<std::pair<std::string_view, Arg>> named = {}) {
     Node* n = builder_.node(op, std::move(args), std::move(named));
     n->derived = true;
     return n->results[0];
   }
-  Value* cast(Value* v, DType t) {
-    return v->type.dtype == t ? v : (*this)("aten::_to_copy", {v}, {{"dtype", t}});
-  }
+  Value* cast(Value* v, DType t) { return v->type.dtype == t ? v : (*this)("aten::_to_copy", {v}, {{"dtype", t}}); }
 
  private:
   Builder builder_;
@@ -87,7 +86,9 @@ bool fold_batch_norm(Graph& graph, const PassContext& context) {
     const std::optional<int64_t> bytes = bytes_of(c->w->type);
     const Expr channels = c->w->type.sizes[0];
     if (!bytes || !channels.is_constant()) return;
-    if (!fits_packed_budget(graph, context, *bytes + channels.constant() * element_size(c->w->type.dtype)) || !rewriter.may()) return;
+    if (!fits_packed_budget(graph, context, *bytes + channels.constant() * element_size(c->w->type.dtype)) ||
+        !rewriter.may())
+      return;
     fold(rewriter, n, y->producer, *c, *bn);
   });
   return rewriter.changed();

@@ -10,7 +10,8 @@ namespace {
 // A plain call is worth it in channels-last, where ATen's own path asks oneDNN the same; the gain is in what is fused.
 void fuse(Rewriter& r, Node* n, const Convolution& c) {
   static const Op& unary = declare_op(
-      "mkldnn::_convolution_pointwise(Tensor X, Tensor W, Tensor? B, int[] padding, int[] stride, int[] dilation, int groups, "
+      "mkldnn::_convolution_pointwise(Tensor X, Tensor W, Tensor? B, int[] padding, int[] stride, int[] dilation, int "
+      "groups, "
       "str attr, Scalar?[] scalars, str? algorithm) -> Tensor Y");
   static const Op& binary = declare_op(
       "mkldnn::_convolution_pointwise.binary(Tensor X, Tensor other, Tensor W, Tensor? B, int[] padding, int[] stride, "
@@ -25,12 +26,15 @@ void fuse(Rewriter& r, Node* n, const Convolution& c) {
   Node* made = nullptr;
   if (const auto a = library_activation(*user); a && value_of(user->args()[0]) == y) {
     if (!r.may()) return;
-    made = g.add_node(unary, {c.x, c.w, bias, c.padding, c.stride, c.dilation, Expr(c.groups), a->attr, a->scalars, a->algorithm},
-                      {y->type}, user);
+    made = g.add_node(
+        unary, {c.x, c.w, bias, c.padding, c.stride, c.dilation, Expr(c.groups), a->attr, a->scalars, a->algorithm},
+        {y->type}, user);
   } else if (Value* other = addend_of(*user, y)) {
     if (!r.may()) return;
-    made = g.add_node(binary, {c.x, other, c.w, bias, c.padding, c.stride, c.dilation, Expr(c.groups), std::string("add"), 1.0,
-                               None{}, std::vector<double>{}, None{}}, {y->type}, user);
+    made = g.add_node(binary,
+                      {c.x, other, c.w, bias, c.padding, c.stride, c.dilation, Expr(c.groups), std::string("add"), 1.0,
+                       None{}, std::vector<double>{}, None{}},
+                      {y->type}, user);
   } else {
     return;
   }

@@ -10,7 +10,7 @@ namespace vesta::graph {
 struct Convolution {
   Value* x = nullptr;
   Value* w = nullptr;
-  Value* bias = nullptr;   // may be absent
+  Value* bias = nullptr;  // may be absent
   IntList stride, padding, dilation;
   int64_t groups = 1;
 };

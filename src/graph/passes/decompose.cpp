@@ -22,7 +22,8 @@ bool decompose_composites(Graph& graph, const PassContext& context) {
       n = next;
       continue;
     }
-    VESTA_CHECK(values.size() == n->results.size(), "the decomposition of {} has {} results", n->op->name, values.size());
+    VESTA_CHECK(values.size() == n->results.size(), "the decomposition of {} has {} results", n->op->name,
+                values.size());
     rewriter.may_have_changed();
     for (size_t i = 0; i < values.size(); ++i) {
       Value* old = n->results[i];

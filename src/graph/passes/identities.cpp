@@ -19,7 +19,9 @@ std::optional<double> number(const Arg& a) {
   return Uniform{a, DType::F64}.real();
 }
 
-bool is_one(const NodeArgs& n, std::string_view arg) { return n.schema().index_of(arg) < 0 || number(n.get(arg)) == 1.0; }
+bool is_one(const NodeArgs& n, std::string_view arg) {
+  return n.schema().index_of(arg) < 0 || number(n.get(arg)) == 1.0;
+}
 
 Value* times(Node* n) {
   const NodeArgs a = n->named();
@@ -67,11 +69,14 @@ Value* chosen(Node* n) {
 bool holds_all(DType from, DType to) {
   if (from == to) return true;
   switch (to) {
-    case DType::F64: return from == DType::F32 || from == DType::F16 || from == DType::BF16 || from == DType::I32 ||
-                            from == DType::I16 || from == DType::I8 || from == DType::U8 || from == DType::Bool;
-    case DType::F32: return from == DType::F16 || from == DType::BF16 || from == DType::I16 || from == DType::I8 ||
-                            from == DType::U8 || from == DType::Bool;
-    case DType::I64: return from == DType::I32 || from == DType::I16 || from == DType::I8 || from == DType::U8 || from == DType::Bool;
+    case DType::F64:
+      return from == DType::F32 || from == DType::F16 || from == DType::BF16 || from == DType::I32 ||
+             from == DType::I16 || from == DType::I8 || from == DType::U8 || from == DType::Bool;
+    case DType::F32:
+      return from == DType::F16 || from == DType::BF16 || from == DType::I16 || from == DType::I8 ||
+             from == DType::U8 || from == DType::Bool;
+    case DType::I64:
+      return from == DType::I32 || from == DType::I16 || from == DType::I8 || from == DType::U8 || from == DType::Bool;
     case DType::I32: return from == DType::I16 || from == DType::I8 || from == DType::U8 || from == DType::Bool;
     default: return false;
   }
@@ -82,7 +87,8 @@ bool shorten_cast(Rewriter& r, Node* n) {
   Value* middle = n->input(0);
   if (!is_op(middle, n->op->name)) return false;
   Value* x = middle->producer->input(0);
-  if (!holds_all(x->type.dtype, middle->type.dtype) || x->type.strides != middle->type.strides || x->type.device != middle->type.device)
+  if (!holds_all(x->type.dtype, middle->type.dtype) || x->type.strides != middle->type.strides ||
+      x->type.device != middle->type.device)
     return false;
   if (x->type == n->results[0]->type) return r.replace(n->results[0], x);
   if (!r.may()) return false;
@@ -93,11 +99,13 @@ bool shorten_cast(Rewriter& r, Node* n) {
 using Identity = Value* (*)(Node*);
 const std::unordered_map<std::string_view, Identity>& identities() {
   static const std::unordered_map<std::string_view, Identity> table = {
-      {"aten::mul.Tensor", times},   {"aten::mul.Scalar", times},     {"aten::div.Tensor", divided}, {"aten::div.Scalar", divided},
-      {"aten::add.Tensor", plus},    {"aten::add.Scalar", plus},      {"aten::sub.Tensor", minus},   {"aten::sub.Scalar", minus},
-      {"aten::neg", negated},        {"aten::bitwise_not", negated},  {"aten::where.self", chosen},  {"aten::clone", copied},
-      {"aten::_to_copy", copied},    {"aten::alias", copied},         {"aten::detach", copied},      {"aten::lift_fresh_copy", copied},
-      {"aten::contiguous", copied},  {"aten::positive", copied},      {"aten::to.dtype", copied},
+      {"aten::mul.Tensor", times},       {"aten::mul.Scalar", times},  {"aten::div.Tensor", divided},
+      {"aten::div.Scalar", divided},     {"aten::add.Tensor", plus},   {"aten::add.Scalar", plus},
+      {"aten::sub.Tensor", minus},       {"aten::sub.Scalar", minus},  {"aten::neg", negated},
+      {"aten::bitwise_not", negated},    {"aten::where.self", chosen}, {"aten::clone", copied},
+      {"aten::_to_copy", copied},        {"aten::alias", copied},      {"aten::detach", copied},
+      {"aten::lift_fresh_copy", copied}, {"aten::contiguous", copied}, {"aten::positive", copied},
+      {"aten::to.dtype", copied},
   };
   return table;
 }

@@ -46,7 +46,8 @@ int64_t derived_bytes(const Graph& graph) {
     if (!n->derived || n->op->family() == Family::View) return;
     for (const Value* v : n->results) {
       if (!v) continue;
-      if (std::any_of(v->users.begin(), v->users.end(), [](const Node* u) { return !u->derived; })) total += bytes_of(v->type).value_or(0);
+      if (std::any_of(v->users.begin(), v->users.end(), [](const Node* u) { return !u->derived; }))
+        total += bytes_of(v->type).value_or(0);
     }
   });
   return total;

@@ -1,11 +1,13 @@
-// oneDNN's fused operators, which every CPU build of PyTorch carries: what they accept, and which activations they may take.
+// oneDNN's fused operators, which every CPU build of PyTorch carries: what they accept, and which activations they may
+// take.
 //
 // Measured on torch 2.13 with AVX-512:
 //   - float32 and bfloat16 always work, float16 only on processors with AVX512-FP16: not used.
 //   - Weights may be strided in any way (a transposed [in, out] weight is as fast as a plain one).
-//   - gelu (both forms), swish, sigmoid, tanh, hardswish and leaky_relu keep NaN and infinities as eager does, and their error
-//     is that of the product. relu, hardtanh and hardsigmoid turn NaN into a number: eager does not, so they stay kernels
-//     of ours.
+//   - gelu (both forms), swish, sigmoid, tanh, hardswish and leaky_relu keep NaN and infinities as eager does, and
+//   their error
+//     is that of the product. relu, hardtanh and hardsigmoid turn NaN into a number: eager does not, so they stay
+//     kernels of ours.
 //   - An empty reduction (in = 0) fails.
 //   - A call costs about 12 us more than MKL's, and the product runs at 200 GFLOP/s instead of 150: worth it from about
 //     two million multiply-adds.

@@ -12,7 +12,8 @@ bool is_swap(const Node* n) {
   if (is_op(n, "aten::t")) return true;
   if (!is_op(n, "aten::permute")) return false;
   const IntList& p = std::get<IntList>(n->args()[1]);
-  return p.size() == 2 && (p[0].is_constant(1) || p[0].is_constant(-1)) && (p[1].is_constant(0) || p[1].is_constant(-2));
+  return p.size() == 2 && (p[0].is_constant(1) || p[0].is_constant(-1)) &&
+         (p[1].is_constant(0) || p[1].is_constant(-2));
 }
 
 // w^T for a 2-D w: what w is a transposition of, or a new view.
@@ -27,7 +28,7 @@ Value* transposed(Graph& g, Node* before, Value* w) {
 
 struct Product {
   Value* x = nullptr;
-  Value* w = nullptr;   // [in, out]
+  Value* w = nullptr;  // [in, out]
   Value* bias = nullptr;
 };
 
@@ -48,21 +49,23 @@ bool match(const Node* n, Product& p) {
   } else {
     return false;
   }
-  return p.w->type.dim() == 2 && p.x->type.dim() >= 2 && is_library_tensor(p.x->type) && p.x->type.dtype == p.w->type.dtype &&
-         is_contiguous(n->results[0]->type);
+  return p.w->type.dim() == 2 && p.x->type.dim() >= 2 && is_library_tensor(p.x->type) &&
+         p.x->type.dtype == p.w->type.dtype && is_contiguous(n->results[0]->type);
 }
 
 // view(linear(view(x), w, b)) -> linear(x, w, b) where the views only flatten and restore x's leading dimensions.
 void unflatten(Rewriter& r, Node* view) {
   Value* y = view->results[0];
   Value* flat = view->input(0);
-  if (!is_op(flat, "aten::linear") || !has_one_use(r.graph(), flat) || flat->type.dim() != 2 || y->type.dim() < 2) return;
+  if (!is_op(flat, "aten::linear") || !has_one_use(r.graph(), flat) || flat->type.dim() != 2 || y->type.dim() < 2)
+    return;
   const Node* linear = flat->producer;
   const Node* in = linear->input(0)->producer;
   if (!is_op(in, "aten::view") && !is_op(in, "aten::reshape") && !is_op(in, "aten::_unsafe_view")) return;
   Value* x = in->input(0);
   const auto &xs = x->type.sizes, &ys = y->type.sizes;
-  if (xs.size() != ys.size() || xs.back() != linear->input(0)->type.sizes[1] || ys.back() != flat->type.sizes[1]) return;
+  if (xs.size() != ys.size() || xs.back() != linear->input(0)->type.sizes[1] || ys.back() != flat->type.sizes[1])
+    return;
   if (!std::equal(xs.begin(), xs.end() - 1, ys.begin()) || !is_contiguous(x->type) || !is_contiguous(y->type)) return;
   if (!r.may()) return;
   Node* made = r.graph().add_node(*linear->op, {x, linear->args()[1], linear->args()[2]}, {y->type}, view);

@@ -10,8 +10,10 @@ bool pays(const Node& n) {
   if (n.results.size() != 1 || !n.results[0]) return false;
   const Value *x = n.input(0), *w = n.input(1), *y = n.results[0];
   const Value* b = value_of(n.args()[2]);
-  if (!is_library_tensor(x->type) || w->type.dtype != x->type.dtype || (b && b->type.dtype != x->type.dtype)) return false;
-  if (w->type.dim() != 2 || x->type.dim() < 2 || !is_contiguous(y->type) || (b && (b->type.dim() != 1 || !is_contiguous(b->type))))
+  if (!is_library_tensor(x->type) || w->type.dtype != x->type.dtype || (b && b->type.dtype != x->type.dtype))
+    return false;
+  if (w->type.dim() != 2 || x->type.dim() < 2 || !is_contiguous(y->type) ||
+      (b && (b->type.dim() != 1 || !is_contiguous(b->type))))
     return false;
   const int64_t in = hint(w->type.sizes[1]);
   for (Expr s : x->type.sizes)
@@ -22,7 +24,8 @@ bool pays(const Node& n) {
 // The fused call stands where the activation or addition stood: there both operands of the addition are known.
 void fuse(Rewriter& r, Node* n) {
   static const Op& unary = declare_op(
-      "mkldnn::_linear_pointwise(Tensor X, Tensor W, Tensor? B, str attr, Scalar?[] scalars, str? algorithm) -> Tensor Y");
+      "mkldnn::_linear_pointwise(Tensor X, Tensor W, Tensor? B, str attr, Scalar?[] scalars, str? algorithm) -> Tensor "
+      "Y");
   static const Op& binary =
       declare_op("mkldnn::_linear_pointwise.binary(Tensor X, Tensor other, Tensor W, Tensor? B, str attr) -> Tensor Y");
   Graph& g = r.graph();
@@ -44,9 +47,12 @@ void fuse(Rewriter& r, Node* n) {
   }
   if (!r.may()) return;
   Value* out = last->results[0];
-  Node* made = addend ? g.add_node(binary, {n->args()[0], addend, n->args()[1], n->args()[2], std::string("add")}, {out->type}, last)
-                      : g.add_node(unary, {n->args()[0], n->args()[1], n->args()[2], activation.attr, activation.scalars,
-                                           activation.algorithm}, {out->type}, last);
+  Node* made = addend ? g.add_node(binary, {n->args()[0], addend, n->args()[1], n->args()[2], std::string("add")},
+                                   {out->type}, last)
+                      : g.add_node(unary,
+                                   {n->args()[0], n->args()[1], n->args()[2], activation.attr, activation.scalars,
+                                    activation.algorithm},
+                                   {out->type}, last);
   made->source = n->source;
   r.substitute(out, made->results[0]);
   if (last != n) g.erase(last);

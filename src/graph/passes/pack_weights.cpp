@@ -29,14 +29,16 @@ std::optional<int64_t> packed_bytes(const Value* w, int64_t groups) {
 
 struct Library {
   const Op& convolution = declare_op(
-      "mkldnn::_convolution_pointwise(Tensor X, Tensor W, Tensor? B, int[] padding, int[] stride, int[] dilation, int groups, "
+      "mkldnn::_convolution_pointwise(Tensor X, Tensor W, Tensor? B, int[] padding, int[] stride, int[] dilation, int "
+      "groups, "
       "str attr, Scalar?[] scalars, str? algorithm) -> Tensor Y");
   const Op& binary = declare_op(
       "mkldnn::_convolution_pointwise.binary(Tensor X, Tensor other, Tensor W, Tensor? B, int[] padding, int[] stride, "
       "int[] dilation, int groups, str binary_attr, Scalar? alpha, str? unary_attr, Scalar?[] unary_scalars, "
       "str? unary_algorithm) -> Tensor Y");
   const Op& reorder = declare_op(
-      "mkldnn::_reorder_convolution_weight(Tensor self, int[2] padding=0, int[2] stride=1, int[2] dilation=1, int groups=1, "
+      "mkldnn::_reorder_convolution_weight(Tensor self, int[2] padding=0, int[2] stride=1, int[2] dilation=1, int "
+      "groups=1, "
       "int[]? input_size=None) -> Tensor Y");
 };
 
@@ -61,7 +63,8 @@ bool pack_weights(Graph& graph, const PassContext& context) {
     Value *x = n->input(0), *w = n->input(w_index);
     if (!is_constant_weight(parameters, w) || (w->producer && w->producer->op == &library.reorder)) return;
     // The packed order makes the result channels-last; its recorded strides must say so.
-    if (n->results[0]->type.strides != channels_last_strides(n->results[0]->type.sizes) || !is_constant(x->type.sizes)) return;
+    if (n->results[0]->type.strides != channels_last_strides(n->results[0]->type.sizes) || !is_constant(x->type.sizes))
+      return;
     const Expr groups = a.integer("groups");
     const std::optional<int64_t> bytes = packed_bytes(w, groups.constant());
     if (!bytes) return;
@@ -75,7 +78,8 @@ bool pack_weights(Graph& graph, const PassContext& context) {
     Value*& p = packed[{w, key}];
     if (!p) {
       // A folded weight that nothing else reads is dropped once it is packed.
-      const bool frees = w->producer && std::all_of(w->users.begin(), w->users.end(), [&](Node* u) { return u == n || u->derived; });
+      const bool frees =
+          w->producer && std::all_of(w->users.begin(), w->users.end(), [&](Node* u) { return u == n || u->derived; });
       const int64_t more = *bytes - (frees ? bytes_of(w->type).value_or(0) : 0);
       const int64_t budget = context.options.packed_weights;
       if ((budget >= 0 && spent + more > budget) || !rewriter.may()) return;
@@ -95,8 +99,8 @@ bool pack_weights(Graph& graph, const PassContext& context) {
       return;
     }
     Node* made = graph.add_node(library.convolution,
-                                {x, p, a.get("bias"), a.get("padding"), a.get("stride"), a.get("dilation"), groups, std::string("none"),
-                                 std::vector<double>{}, std::string()},
+                                {x, p, a.get("bias"), a.get("padding"), a.get("stride"), a.get("dilation"), groups,
+                                 std::string("none"), std::vector<double>{}, std::string()},
                                 {n->results[0]->type}, n);
     made->source = n->source;
     rewriter.substitute(n->results[0], made->results[0]);

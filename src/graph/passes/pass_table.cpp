@@ -17,7 +17,8 @@
 namespace vesta::graph {
 namespace {
 
-// Cheap clean-up first, then what the library does best as a whole, then decomposition of the rest and clean-up of that.
+// Cheap clean-up first, then what the library does best as a whole, then decomposition of the rest and clean-up of
+// that.
 constexpr PassRow kPasses[] = {
     {"dead-code", remove_dead_code},
     {"constant-folding", fold_constants},

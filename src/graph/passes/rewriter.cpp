@@ -2,7 +2,8 @@
 
 namespace vesta::graph {
 
-Rewriter::Rewriter(Graph& graph, const PassContext& context) : graph_(graph), context_(context), output_(graph.value_count()) {
+Rewriter::Rewriter(Graph& graph, const PassContext& context)
+    : graph_(graph), context_(context), output_(graph.value_count()) {
   for (const Output& o : graph.outputs)
     if (o.value) output_[o.value->id] = true;
 }

@@ -15,8 +15,8 @@ class Rewriter {
   bool changed() const { return changed_; }
 
   bool is_output(const Value* v) const { return v->id < output_.size() && output_[v->id]; }
-  // Whether `to` may stand for `from` everywhere. Types must be equal. A graph output is a tensor of its own, so its value is
-  // only replaced by one that a node computes anew and that is no output already.
+  // Whether `to` may stand for `from` everywhere. Types must be equal. A graph output is a tensor of its own, so its
+  // value is only replaced by one that a node computes anew and that is no output already.
   bool can_replace(const Value* from, const Value* to) const;
   // Replaces if allowed and within the rewrite limit; the producer of `from` stays for dead-code.
   bool replace(Value* from, Value* to);

@@ -8,8 +8,8 @@
 namespace vesta::graph {
 
 struct Uniform {
-  Arg number;                 // bool, Expr, double or complex
-  DType dtype = DType::F32;   // of the tensor: the number is converted to it
+  Arg number;                // bool, Expr, double or complex
+  DType dtype = DType::F32;  // of the tensor: the number is converted to it
   // The element's value when it is real, constant and exact as a double.
   std::optional<double> real() const;
 };

@@ -13,10 +13,9 @@ using Dims = std::vector<int64_t>;
 
 // Views that keep the row-major order of elements.
 bool is_reshape(const Node* n) {
-  static const std::unordered_set<std::string_view> names = {"aten::view",    "aten::reshape",     "aten::_unsafe_view",
-                                                             "aten::_reshape_alias", "aten::unsqueeze", "aten::squeeze.dim",
-                                                             "aten::squeeze",  "aten::squeeze.dims", "aten::flatten.using_ints",
-                                                             "aten::unflatten.int"};
+  static const std::unordered_set<std::string_view> names = {
+      "aten::view",        "aten::reshape", "aten::_unsafe_view", "aten::_reshape_alias",     "aten::unsqueeze",
+      "aten::squeeze.dim", "aten::squeeze", "aten::squeeze.dims", "aten::flatten.using_ints", "aten::unflatten.int"};
   return n && names.contains(n->op->name);
 }
 
@@ -29,7 +28,8 @@ int64_t wrapped(Expr d, size_t dims) {
 std::optional<Dims> permutation(const Node* n) {
   if (!n) return std::nullopt;
   const std::string& name = n->op->name;
-  if (name != "aten::permute" && name != "aten::t" && name != "aten::transpose.int" && name != "aten::numpy_T") return std::nullopt;
+  if (name != "aten::permute" && name != "aten::t" && name != "aten::transpose.int" && name != "aten::numpy_T")
+    return std::nullopt;
   const size_t dims = n->input(0)->type.dim();
   Dims p(dims);
   for (size_t i = 0; i < dims; ++i) p[i] = static_cast<int64_t>(i);
@@ -38,7 +38,8 @@ std::optional<Dims> permutation(const Node* n) {
     if (list.size() != dims) return std::nullopt;
     for (size_t i = 0; i < dims; ++i) p[i] = wrapped(list[i], dims);
   } else if (name == "aten::transpose.int") {
-    if (dims > 0) std::swap(p[wrapped(std::get<Expr>(n->args()[1]), dims)], p[wrapped(std::get<Expr>(n->args()[2]), dims)]);
+    if (dims > 0)
+      std::swap(p[wrapped(std::get<Expr>(n->args()[1]), dims)], p[wrapped(std::get<Expr>(n->args()[2]), dims)]);
   } else if (name == "aten::t") {
     if (dims == 2) std::swap(p[0], p[1]);
   } else {
@@ -48,8 +49,8 @@ std::optional<Dims> permutation(const Node* n) {
 }
 
 bool is_plain_view(const Node* n) {
-  static const std::unordered_set<std::string_view> names = {"aten::slice.Tensor", "aten::expand", "aten::narrow", "aten::view_as",
-                                                             "aten::expand_as", "aten::alias"};
+  static const std::unordered_set<std::string_view> names = {"aten::slice.Tensor", "aten::expand",    "aten::narrow",
+                                                             "aten::view_as",      "aten::expand_as", "aten::alias"};
   return is_reshape(n) || permutation(n) || names.contains(n->op->name);
 }
 
