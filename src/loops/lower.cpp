@@ -111,6 +111,7 @@ ScalarRef Lowering::compute(const Value* v, Index index) {
     case Family::Reduction: return at_home(*node, v, index);
     case Family::Indexed:
     case Family::Factory: {
+      if (is_pick(*node)) return at_home(*node, v, index);
       const ElementRow* row = find_element_row(*node);
       VESTA_CHECK(row, "{} has no lowering", node->op->name);
       return row->element(*this, *node, v, index);
@@ -147,8 +148,9 @@ ScalarRef Lowering::pointwise(const Node& node, const TensorType& type, Index in
   }
   ScalarRef r = row.body(dag_, args, x);
   // An explicit conversion to a half type rounds.
-  if (row.promote == graph::Promote::Keep && type.dtype != opmath(type.dtype) && !x.empty() && x[0].dtype != type.dtype) {
-    const bool converts = node.input(0)->type.dtype != type.dtype;
+  if (row.promote == graph::Promote::Keep && type.dtype != opmath(type.dtype)) {
+    bool converts = false;
+    node.for_each_input([&](Value* v) { converts |= v->type.dtype != type.dtype; });
     if (converts) return dag_.cast(type.dtype, r);
   }
   return r;
@@ -190,6 +192,14 @@ ScalarRef Lowering::reduction(const Node& node, const Home& home, int part) {
   }
   const Value* operand = node.input(0);
   ScalarRef x = dag_.cast(shape->compute, element(operand, home.operand));
+  if (is_pick(node)) {
+    size_t d = static_cast<size_t>(std::find(shape->reduced.begin(), shape->reduced.end(), true) - shape->reduced.begin());
+    std::vector<Expr> at = home.operand;
+    at[d] = 0;
+    ScalarRef wanted = dag_.cast(DType::I64, element(node.input(2), at));
+    ScalarRef here = dag_.bin(Prim::Eq, wanted, dag_.size(DType::I64, home.operand[d]));
+    x = dag_.select(here, x, dag_.constant(shape->compute, 0));
+  }
   ScalarRef position;
   if (shape->op == ReduceOp::ArgMax || shape->op == ReduceOp::ArgMin) {
     std::vector<Expr> at, sizes;
@@ -230,6 +240,7 @@ std::string why_not_lowered(const Node& node) {
       return "";
     case Family::Indexed:
     case Family::Factory: {
+      if (is_pick(node)) return "";
       const ElementRow* row = find_element_row(node);
       if (!row) return "no lowering";
       return !row->accepts || row->accepts(node) ? "" : "no lowering for these arguments";

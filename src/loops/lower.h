@@ -45,6 +45,11 @@ struct Home {
   Expr chunk;
 };
 
+// aten::gather of one element along its dimension. It is lowered as a sum over that dimension in which only the wanted
+// element counts: so it fuses with the reductions of the same rows (cross-entropy). Indices out of range must be found by a
+// check of their own.
+bool is_pick(const graph::Node& node);
+
 class Places {
  public:
   virtual ~Places() = default;

@@ -5,6 +5,22 @@ namespace vesta::loops {
 
 using graph::Node;
 
+bool is_pick(const Node& node) {
+  if (node.op->name != "aten::gather" || node.results.size() != 1) return false;
+  graph::NodeArgs args = node.named();
+  const graph::TensorType& x = args.tensor("self");
+  const graph::TensorType& index = args.tensor("index");
+  if (!is_float(x.dtype) || !is_integral(index.dtype) || x.dim() == 0 || x.dim() != index.dim()) return false;
+  Expr dim = args.integer("dim");
+  if (!dim.is_constant()) return false;
+  int64_t n = static_cast<int64_t>(x.dim()), d = dim.constant() < 0 ? dim.constant() + n : dim.constant();
+  for (int64_t k = 0; k < n; ++k) {
+    auto at = static_cast<size_t>(k);
+    if (k == d ? !index.sizes[at].is_constant(1) : !provably_equal(index.sizes[at], x.sizes[at])) return false;
+  }
+  return true;
+}
+
 std::optional<ReductionShape> reduction_shape(const Node& node, std::string* why) {
   auto refuse = [&](const char* reason) -> std::optional<ReductionShape> {
     if (why) *why = reason;
@@ -22,6 +38,8 @@ std::optional<ReductionShape> reduction_shape(const Node& node, std::string* why
   ReductionShape s;
   s.op = node.op->row->reduce;
   s.reduced.assign(operand.dim(), false);
+  const bool pick = is_pick(node);
+  if (pick) s.op = ReduceOp::Sum;
   const bool arg = s.op == ReduceOp::ArgMax || s.op == ReduceOp::ArgMin;
   auto mark = [&](Expr e) {
     if (!e.is_constant()) return false;
@@ -52,6 +70,7 @@ std::optional<ReductionShape> reduction_shape(const Node& node, std::string* why
   } else {
     mark_all();
   }
+  if (pick) s.keep = true;
   if (int i = schema.index_of("keepdim"); i >= 0) {
     if (auto* keep = std::get_if<bool>(&args[static_cast<size_t>(i)])) s.keep = *keep;
   }

@@ -81,6 +81,13 @@ void Planner::assign_buffers() {
       unit_buffer_[i] = add_buffer(std::move(b), nullptr);
       continue;
     }
+    if (u.kind == UnitKind::Assert) continue;
+    if (u.kind == UnitKind::Check) {
+      Buffer b;
+      b.type.dtype = DType::Bool;
+      unit_buffer_[i] = add_buffer(std::move(b), nullptr);
+      continue;
+    }
     if (u.kind == UnitKind::Copy) {
       Buffer b;
       b.type = storage_type(u.value);

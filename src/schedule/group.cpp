@@ -127,6 +127,15 @@ void Grouping::walk(const Value* v, const std::vector<Expr>* index, std::vector<
   out.push_back(std::move(r));
 }
 
+// The index a pick reads beside its operand.
+void Grouping::read_wanted(const Unit& u, std::vector<Expr> operand_index, std::vector<Read>& out) {
+  if (!loops::is_pick(*u.node)) return;
+  for (size_t d = 0; d < operand_index.size(); ++d) {
+    if (u.shape.reduced[d]) operand_index[d] = 0;
+  }
+  walk(u.node->input(2), &operand_index, out);
+}
+
 void Grouping::collect_reads(int i) {
   Unit& u = units[i];
   std::vector<Read> reads;
@@ -144,13 +153,25 @@ void Grouping::collect_reads(int i) {
       });
       break;
     case UnitKind::Copy: walk(u.value, &u.home, reads); break;
-    case UnitKind::Reduce: walk(u.node->input(0), &u.operand_home, reads); break;
+    case UnitKind::Check: walk(u.node->input(2), &u.operand_home, reads); break;
+    case UnitKind::Assert: {
+      Read r;
+      r.unit = u.partner;
+      r.opaque = true;
+      reads.push_back(r);
+      break;
+    }
+    case UnitKind::Reduce:
+      walk(u.node->input(0), &u.operand_home, reads);
+      read_wanted(u, u.operand_home, reads);
+      break;
     case UnitKind::Partial: {
       std::vector<Expr> at = u.operand_home;
       auto d = static_cast<size_t>(u.split_dim);
       at[d] = at[d] * u.operand_sizes[d + 1] + at[d + 1];
       at.erase(at.begin() + u.split_dim + 1);
       walk(u.node->input(0), &at, reads);
+      read_wanted(u, at, reads);
       break;
     }
     case UnitKind::Final: {
@@ -181,7 +202,7 @@ void Grouping::place_alone(int i) {
   Unit& u = units[i];
   Group& g = groups[u.group];
   g.runs.clear();
-  g.reduces = u.kind == UnitKind::Reduce || u.kind == UnitKind::Partial || u.kind == UnitKind::Final;
+  g.reduces = u.kind == UnitKind::Reduce || u.kind == UnitKind::Partial || u.kind == UnitKind::Final || u.kind == UnitKind::Check;
   if (!g.reduces) {
     const std::vector<Expr>& sizes = u.value->type.sizes;
     g.runs.push_back({RangeKind::Parallel, product(sizes)});
@@ -223,7 +244,7 @@ void Grouping::open_group(int i) {
   Group& g = groups.back();
   g.units = {i};
   g.first = g.last = u.position;
-  g.fusable = u.kind != UnitKind::Extern;
+  g.fusable = u.kind != UnitKind::Extern && u.kind != UnitKind::Assert;
   g.derived = u.derived;
   if (g.fusable) place_alone(i);
   collect_reads(i);
@@ -242,7 +263,7 @@ void Grouping::form_groups() {
   for (int i = 0; i < static_cast<int>(units.size()); ++i) {
     if (units[i].inlined) continue;
     open_group(i);
-    if (units[i].kind == UnitKind::Extern || !options_.fuse) continue;
+    if (!groups[units[i].group].fusable || !options_.fuse) continue;
     std::vector<int> producers;
     for (const Read& r : units[i].reads) {
       if (r.unit < 0 || r.opaque || units[r.unit].kind == UnitKind::Extern) continue;

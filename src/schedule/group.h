@@ -29,6 +29,8 @@ enum class UnitKind : uint8_t {
   Partial,   // the first kernel of a split reduction: results per chunk
   Final,     // the second: combines the chunks
   Copy,      // a value written to a buffer of its own
+  Check,     // whether all indices of a pick (loops::is_pick) are in range
+  Assert,    // an ATen call that raises when a Check failed
   Extern,
 };
 
@@ -57,7 +59,7 @@ struct Unit {
   std::vector<bool> operand_reduced;
   int split_dim = -1;
   int64_t chunks = 0;
-  int partner = -1;                     // Partial and Final: the other one
+  int partner = -1;                     // Partial and Final: the other one; Assert: its Check
   // Home, over the group's run symbols
   std::vector<Expr> home;               // index of the result; reductions: without the reduced dimensions
   std::vector<Expr> operand_home;       // reductions: index of the operand (operand_sizes)
@@ -75,9 +77,12 @@ struct Group {
   std::vector<uint64_t> deps;           // groups that must run before, transitively
 };
 
+using Refused = std::unordered_map<const graph::Node*, std::string>;
+
 class Grouping {
  public:
-  Grouping(const graph::Graph& graph, const Options& options);
+  // `refused`: nodes that stay ATen calls, with the reason.
+  Grouping(const graph::Graph& graph, const Options& options, const Refused& refused);
   void run();
 
   std::vector<Unit> units;
@@ -97,12 +102,14 @@ class Grouping {
  private:
   void collect_units();
   void add_reduction(const graph::Node* node, int position);
+  void add_check(const graph::Node* node, int position);
   void mark_needed();
   void decide_inlining();
   void form_groups();
   void open_group(int u);
   void place_alone(int u);
   void collect_reads(int u);
+  void read_wanted(const Unit& u, std::vector<Expr> operand_index, std::vector<Read>& out);
   void walk(const graph::Value* v, const std::vector<Expr>* index, std::vector<Read>& out);
   bool try_merge(int producer, int consumer);
   bool legal(int a, int b) const;
@@ -116,6 +123,7 @@ class Grouping {
 
   const graph::Graph& graph_;
   const Options& options_;
+  const Refused& refused_;
   std::vector<int> unit_of_;
   std::vector<std::unordered_map<Expr, Expr>> run_symbols_;
   struct Images {

@@ -31,7 +31,7 @@ bool Planner::has_work(int g) const {
   return std::any_of(group.units.begin(), group.units.end(), [&](int i) {
     const Unit& u = groups_.units[i];
     if (unit_buffer_[i] >= 0) return true;
-    if (!u.node) return false;
+    if (!u.node || u.kind == UnitKind::Check) return false;
     return std::any_of(u.node->results.begin(), u.node->results.end(),
                        [&](const Value* v) { return v && buffer_of_[v->id] >= 0; });
   });
@@ -56,6 +56,16 @@ KernelStep Planner::build_kernel(int g) {
     if (u.kind == UnitKind::Copy) {
       const loops::Held& to = held_[unit_buffer_[i]];
       dag.store(to.buffer, to.dtype, loops::offset_of(to, u.home), lowering.element(u.value, u.home));
+      continue;
+    }
+    if (u.kind == UnitKind::Check) {
+      const loops::Held& to = held_[unit_buffer_[i]];
+      const loops::ReductionShape shape = *loops::reduction_shape(*u.node);
+      size_t d = static_cast<size_t>(std::find(shape.reduced.begin(), shape.reduced.end(), true) - shape.reduced.begin());
+      auto index = dag.cast(DType::I64, lowering.element(u.node->input(2), u.operand_home));
+      auto low = dag.bin(Prim::Ge, index, dag.integer(DType::I64, 0));
+      auto high = dag.bin(Prim::Lt, index, dag.size(DType::I64, u.node->input(0)->type.sizes[d]));
+      dag.store(to.buffer, to.dtype, 0, dag.reduce(ReduceOp::All, dag.bin(Prim::And, low, high), {}, 0));
       continue;
     }
     if (u.kind == UnitKind::Partial) {
@@ -129,13 +139,20 @@ void Planner::build_kernels() {
     for (size_t g = 0; g < groups_.groups.size() && !again; ++g) {
       const Group& group = groups_.groups[g];
       if (!group.alive || !group.fusable || !has_work(static_cast<int>(g))) continue;
+      std::string why;
       try {
         kernels_[g] = build_kernel(static_cast<int>(g));
+        continue;
       } catch (const loops::CannotFuse& e) {
-        VESTA_CHECK(group.units.size() > 1, "a kernel of one node cannot be built: {}", e.what());
-        groups_.dissolve(static_cast<int>(g));
-        again = true;
+        why = e.what();
+      } catch (const Error& e) {
+        why = e.what();
       }
+      const Node* node = groups_.units[group.units[0]].node;
+      VESTA_CHECK(group.units.size() > 1 || node, "a copy cannot be a kernel: {}", why);
+      if (group.units.size() == 1) throw Unbuildable{node, why};
+      groups_.dissolve(static_cast<int>(g));
+      again = true;
     }
   }
 }
@@ -184,6 +201,13 @@ std::vector<int> Planner::order() const {
 ExternStep Planner::extern_step(int i) {
   const Unit& u = groups_.units[i];
   ExternStep step;
+  if (u.kind == UnitKind::Assert) {
+    step.op = &graph::declare_op("aten::_assert_async.msg(Tensor self, str assert_msg) -> ()");
+    step.args = {whole(unit_buffer_[u.partner]), graph::Arg{std::string("index out of range in " + u.node->op->name)}};
+    step.reason = u.reason;
+    step.source = u.node->source;
+    return step;
+  }
   step.op = u.node->op;
   step.reason = u.reason;
   step.source = u.node->source;
@@ -252,6 +276,16 @@ Plan Planner::run() {
   return std::move(plan_);
 }
 
-Plan make_plan(const graph::Graph& graph, const Options& options) { return Planner(graph, options).run(); }
+Plan make_plan(const graph::Graph& graph, const Options& options) {
+  Refused refused;
+  for (;;) {
+    try {
+      return Planner(graph, options, refused).run();
+    } catch (const Planner::Unbuildable& e) {
+      const bool fresh = refused.emplace(e.node, "no kernel: " + e.why).second;
+      VESTA_CHECK(fresh, "{} is refused twice: {}", e.node->op->name, e.why);
+    }
+  }
+}
 
 }  // namespace vesta::schedule

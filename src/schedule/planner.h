@@ -10,9 +10,15 @@ namespace vesta::schedule {
 
 class Planner final : public loops::Places {
  public:
-  Planner(const graph::Graph& graph, const Options& options)
-      : graph_(graph), options_(options), groups_(graph, options) {}
+  Planner(const graph::Graph& graph, const Options& options, const Refused& refused)
+      : graph_(graph), options_(options), groups_(graph, options, refused) {}
   Plan run();
+
+  // Thrown by run(): the kernel of this node alone cannot be built.
+  struct Unbuildable {
+    const graph::Node* node;
+    std::string why;
+  };
 
   // loops::Places, for the group being built
   const loops::Held* held(const graph::Value* v) const override;

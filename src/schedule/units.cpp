@@ -74,8 +74,8 @@ int body_cost(const Node& node) {
   }
 }
 
-Grouping::Grouping(const graph::Graph& graph, const Options& options)
-    : graph_(graph), options_(options), unit_of_(graph.value_count(), -1) {}
+Grouping::Grouping(const graph::Graph& graph, const Options& options, const Refused& refused)
+    : graph_(graph), options_(options), refused_(refused), unit_of_(graph.value_count(), -1) {}
 
 bool Grouping::is_view(const Node* node) const {
   return node && node->op->family() == Family::View && node->op->row->view && node->results.size() == 1;
@@ -104,8 +104,17 @@ void Grouping::collect_units() {
     bool used = node->op->has(graph::kSideEffect) || !node->op->row;
     for (const Value* v : node->results) used |= v && graph_.is_used(v);
     if (!used) return;
-    std::string reason = loops::why_not_lowered(*node);
-    if (reason.empty() && node->op->family() == Family::Reduction) {
+    auto refused = refused_.find(node);
+    std::string reason = refused == refused_.end() ? loops::why_not_lowered(*node) : refused->second;
+    const bool pick = reason.empty() && loops::is_pick(*node);
+    if (pick) {
+      // Worth it where it saves writing the operand.
+      int p = unit_of(base_of(node->input(0)));
+      const bool computed = p >= 0 && units[p].kind != UnitKind::Extern && !units[p].derived;
+      if (!computed || node->derived || !options_.fuse) reason = "reads few elements";
+    }
+    if (reason.empty() && (pick || node->op->family() == Family::Reduction)) {
+      if (pick) add_check(node, position);
       add_reduction(node, position);
     } else {
       Unit u;
@@ -132,6 +141,24 @@ void Grouping::collect_units() {
       units.push_back(std::move(u));
     }
   });
+}
+
+void Grouping::add_check(const Node* node, int position) {
+  Unit u;
+  u.kind = UnitKind::Check;
+  u.node = node;
+  u.position = position;
+  u.needed = true;
+  u.operand_sizes = node->input(2)->type.sizes;
+  u.operand_reduced.assign(u.operand_sizes.size(), true);
+  Unit raise;
+  raise.kind = UnitKind::Assert;
+  raise.node = node;
+  raise.position = position;
+  raise.reason = "raises for an index out of range";
+  raise.partner = static_cast<int>(units.size());
+  units.push_back(std::move(u));
+  units.push_back(std::move(raise));
 }
 
 void Grouping::add_reduction(const Node* node, int position) {
@@ -279,9 +306,14 @@ void Grouping::decide_inlining() {
     switch (u.kind) {
       case UnitKind::Copy: use(me, u.value, hint_numel(u.value->type.sizes), false); break;
       case UnitKind::Extern:
+      case UnitKind::Assert:
       case UnitKind::Final: break;
+      case UnitKind::Check: use(me, u.node->input(2), hint_numel(u.operand_sizes), false); break;
       case UnitKind::Reduce:
-      case UnitKind::Partial: use(me, u.node->input(0), hint_numel(u.operand_sizes), false); break;
+      case UnitKind::Partial:
+        use(me, u.node->input(0), hint_numel(u.operand_sizes), false);
+        if (loops::is_pick(*u.node)) use(me, u.node->input(2), hint_numel(u.node->input(2)->type.sizes), false);
+        break;
       case UnitKind::Map: {
         int64_t n = hint_numel(u.value->type.sizes);
         const bool indexed = u.node->op->family() == Family::Indexed;

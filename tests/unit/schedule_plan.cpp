@@ -252,13 +252,79 @@ TEST(Plan, SymbolicSizes) {
   }
 }
 
-TEST(Plan, ArenaBuffersShareMemory) {
+TEST(Plan, CrossEntropyReadsItsRowsOnce) {
   Graph g;
   Builder b(g);
-  Value* x = input(g, {64, 64});
-  Value* h = x;
-  for (int i = 0; i < 6; ++i) h = b("aten::sum.dim_IntList", {b("aten::mul.Tensor", {b("aten::unsqueeze", {h, Expr(0)}), b("aten::unsqueeze", {b("aten::exp", {h}), Expr(1)})}), IntList{2}, false});
-  (void)h;
+  Value* x = input(g, {12, 40});
+  Value* target = input(g, {12, 1}, DType::I64);
+  Value* shifted = b("aten::sub.Tensor", {x, b("aten::amax", {x, IntList{1}, true})});
+  Value* total = b("aten::log", {b("aten::sum.dim_IntList", {b("aten::exp", {shifted}), IntList{1}, true})});
+  Value* logs = b("aten::sub.Tensor", {shifted, total});
+  output(g, b("aten::neg", {b("aten::gather", {logs, Expr(1), target})}));
+  schedule::Plan plan = schedule::make_plan(g, {});
+  EXPECT_EQ(kernels(plan), 2) << schedule::print(plan);  // the check of the indices and everything else
+  std::vector<Host> a = {random_host(x->type, 1), random_host(target->type, 2, 40)};
+  auto got = run_plan(plan, a);
+  for (size_t r = 0; r < 12; ++r) {
+    double sum = 0;
+    for (size_t c = 0; c < 40; ++c) sum += std::exp(a[0].f32()[r * 40 + c]);
+    EXPECT_NEAR(got[0][r], std::log(sum) - a[0].f32()[r * 40 + static_cast<size_t>(a[1].i64()[r])], 1e-5);
+  }
+  a[1].i64()[3] = 40;
+  EXPECT_THROW(run_plan(plan, a), UserError);
+  a[1].i64()[3] = -1;
+  EXPECT_THROW(run_plan(plan, a), UserError);
+}
+
+TEST(Plan, EqualLayersAreEqualText) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {9, 64});
+  Value* big = input(g, {64, 192});
+  for (int i = 0; i < 3; ++i) {
+    Value* product = b("aten::mm", {x, big});
+    Value* part = b("aten::slice.Tensor", {product, Expr(1), Expr(64 * i), Expr(64 * i + 64)});
+    x = layer_norm(b, b("aten::add.Tensor", {part, x}), input(g, {64}), 64);
+  }
+  output(g, x);
+  auto plan = schedule::make_plan(g, {});
+  std::vector<std::string> texts;
+  for (const schedule::Step& s : plan.steps) {
+    if (auto* k = std::get_if<schedule::KernelStep>(&s)) texts.push_back(k->text);
+  }
+  ASSERT_EQ(texts.size(), 3u) << schedule::print(plan);
+  EXPECT_EQ(texts[0], texts[1]);
+  EXPECT_EQ(texts[0], texts[2]);
+}
+
+TEST(Plan, ExternCallsGetWindows) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {8, 16});
+  Value* h = b("aten::tanh", {x});
+  Value* turned = b("aten::permute", {b("aten::slice.Tensor", {h, Expr(1), Expr(4), Expr(12)}), IntList{1, 0}});
+  output(g, b("aten::mm", {turned, h}));
+  auto plan = schedule::make_plan(g, {});
+  ASSERT_EQ(plan.steps.size(), 2u);
+  const auto& call = std::get<schedule::ExternStep>(plan.steps[1]);
+  const auto& view = std::get<schedule::BufferView>(call.args[0]);
+  EXPECT_EQ(view.strides, (std::vector<Expr>{1, 16}));
+  EXPECT_TRUE(view.offset.is_constant(4));
+  EXPECT_EQ(plan.buffers[static_cast<size_t>(call.results[0])].role, schedule::BufferRole::Returned);
+  EXPECT_EQ(plan.arena_bytes, 8 * 16 * 4);
+}
+
+TEST(Plan, CyclesThroughCallsAreNotFused) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {16, 16});
+  Value* h = b("aten::tanh", {x});
+  Value* product = b("aten::mm", {h, h});
+  output(g, b("aten::add.Tensor", {h, product}));
+  auto plan = schedule::make_plan(g, {});
+  EXPECT_EQ(kernels(plan), 2);
+  ASSERT_EQ(plan.steps.size(), 3u);
+  EXPECT_TRUE(std::holds_alternative<schedule::ExternStep>(plan.steps[1]));
 }
 
 }  // namespace
