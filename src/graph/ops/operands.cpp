@@ -127,6 +127,7 @@ void default_shape(const OpRow& row, const NodeArgs& args, Guards& g, std::vecto
     const TensorType& t = args.tensor(o.arg);
     if (!device || (device->dim() == 0 && device->device.type == DeviceType::CPU)) device = &t;
     const bool condition = row.promote == Promote::Select && &o == types.operands.data();
+    VESTA_USER_CHECK(!condition || t.dtype == DType::Bool || t.dtype == DType::U8, "{} needs a boolean condition", row.name);
     if (casts_operands && !condition && t.dtype != types.promoted) {
       casts.push_back(t);
       casts.back().strides = preserved_strides(g, t);

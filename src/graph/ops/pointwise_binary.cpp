@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/check.h"
 #include "graph/ops/body.h"
 #include "graph/ops/rows.h"
 
@@ -107,12 +108,26 @@ Scalar heaviside(Body x) {
   return select(x[0] == 0, x[1], select(x[0] > 0, x[0].like(1), x[0].like(0)));
 }
 
+// Subtraction refuses Bool in either place, whatever it promotes to.
+void difference_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  static constexpr OpRow row = arithmetic("aten::sub.Tensor", nullptr, kNotBool);
+  for (size_t i = 0; i < 2; ++i) {
+    const auto* v = std::get_if<Value*>(&args[i]);
+    VESTA_USER_CHECK(!std::holds_alternative<bool>(args[i]) && !(v && (*v)->type.dtype == DType::Bool),
+                     "subtraction of a boolean");
+  }
+  default_shape(row, args, g, results);
+}
+
 // ATen computes rsub(a, b) as sub(b, a): the second operand decides first about strides.
 void reversed_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  static constexpr OpRow row = arithmetic("aten::sub.Tensor", nullptr, kNotBool);
   std::vector<Arg> swapped(args.all().begin(), args.all().end());
   std::swap(swapped[0], swapped[1]);
-  default_shape(row, NodeArgs(args.schema(), swapped), g, results);
+  difference_shape(NodeArgs(args.schema(), swapped), g, results);
+}
+
+constexpr OpRow difference(const char* name, PointwiseBody f, ShapeRule shape) {
+  return {.name = name, .family = Family::Pointwise, .shape = shape, .body = f, .flags = kWideScalars, .accepts = kNotBool};
 }
 
 constexpr PointwiseBody kSubtract = body<[](Body x) { return x[0] - scaled(x, x[1]); }>;
@@ -123,11 +138,10 @@ constexpr uint32_t kGuarded = kWideScalars | kIntegerByConstant;
 constexpr OpRow kRows[] = {
     arithmetic("aten::add.Tensor", body<add>),
     arithmetic("aten::add.Scalar", body<add>),
-    arithmetic("aten::sub.Tensor", kSubtract, kNotBool),
-    arithmetic("aten::sub.Scalar", kSubtract, kNotBool),
-    {.name = "aten::rsub.Tensor", .family = Family::Pointwise, .shape = reversed_shape, .body = kSubtractFrom,
-     .flags = kWideScalars, .accepts = kNotBool},
-    arithmetic("aten::rsub.Scalar", kSubtractFrom, kNotBool),
+    difference("aten::sub.Tensor", kSubtract, difference_shape),
+    difference("aten::sub.Scalar", kSubtract, difference_shape),
+    difference("aten::rsub.Tensor", kSubtractFrom, reversed_shape),
+    difference("aten::rsub.Scalar", kSubtractFrom, difference_shape),
     arithmetic("aten::mul.Tensor", body<multiply>),
     arithmetic("aten::mul.Scalar", body<multiply>),
     to_float("aten::div.Tensor", kDivide, kAnyType, kWideScalars),

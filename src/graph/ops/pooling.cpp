@@ -49,7 +49,8 @@ void maximum(const NodeArgs& args, Guards& g, Results& results) {
     batch.strides.insert(batch.strides.begin(), x.sizes[0] * x.strides[0]);
     Sizes sizes = results[0].sizes;
     sizes.insert(sizes.begin(), 1);
-    const TensorType out = in_format(x, sizes, suggest_memory_format(g, batch));
+    const bool last = is_contiguous(g, batch, MemoryFormat::ChannelsLast3d);
+    const TensorType out = in_format(x, sizes, last ? MemoryFormat::ChannelsLast3d : MemoryFormat::Contiguous);
     results[0].strides.assign(out.strides.begin() + 1, out.strides.end());
   }
   results.push_back(results[0]);

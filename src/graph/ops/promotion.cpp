@@ -60,7 +60,7 @@ DType combine(bool has_higher, DType higher, bool has_lower, DType lower) {
   if (!has_higher) return lower;
   if (!has_lower) return higher;
   if (is_complex(higher)) return higher;
-  if (is_float(higher)) return is_complex(lower) ? promote(higher, lower) : higher;
+  if (is_float(higher)) return is_complex(lower) ? complex_of(higher) : higher;
   if (higher == DType::Bool || is_float(lower) || is_complex(lower)) return promote(higher, lower);
   return higher;
 }
