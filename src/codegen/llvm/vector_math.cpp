@@ -1,8 +1,11 @@
 #include "codegen/llvm/vector_math.h"
 
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
+
+#include "codegen/llvm/target.h"
 
 namespace vesta::codegen {
 
@@ -56,7 +59,12 @@ Value* VectorMath::power_of_two(Value* n) {
   return b_.CreateBitCast(biased, p_.register_type(DType::F32, Primitives::lanes_of(n)));
 }
 
-Value* VectorMath::scale(Value* x, Value* n) {
+Value* VectorMath::scale(Value* x, Value* n, Value* whole) {
+  if (host_features().avx512 && Primitives::lanes_of(x) == 16) {
+    // One instruction where there is one; seven fewer.
+    return b_.CreateIntrinsic(Intrinsic::x86_avx512_mask_scalef_ps_512, {},
+                              {x, whole, llvm::Constant::getNullValue(x->getType()), b_.getInt16(0xffff), b_.getInt32(4)});
+  }
   Value* half = b_.CreateAShr(n, uint64_t{1});
   Value* rest = b_.CreateSub(n, half);
   return b_.CreateFMul(b_.CreateFMul(x, power_of_two(half)), power_of_two(rest));
@@ -72,6 +80,7 @@ VectorMath::ExpParts VectorMath::exp_parts(Value* x) {
   Value* q = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
   ExpParts parts;
   parts.n = b_.CreateSub(b_.CreateBitCast(shifted, integers(x)), p_.integer(integers(x), 0x4b400000));
+  parts.whole = n;
   parts.r = r;
   parts.tail = b_.CreateFMul(b_.CreateFMul(r, r), q);
   return parts;
@@ -79,7 +88,7 @@ VectorMath::ExpParts VectorMath::exp_parts(Value* x) {
 
 Value* VectorMath::exp(Value* x) {
   ExpParts e = exp_parts(clamp(x, -104, 89));
-  return scale(b_.CreateFAdd(b_.CreateFAdd(e.tail, e.r), number(x, 1)), e.n);
+  return scale(b_.CreateFAdd(b_.CreateFAdd(e.tail, e.r), number(x, 1)), e.n, e.whole);
 }
 
 Value* VectorMath::exp_in_range(Value* x) {
@@ -92,12 +101,13 @@ Value* VectorMath::exp2(Value* x) {
   Value* c = clamp(x, -151, 129);
   Value* magic = number(x, 0x1.8p23);
   Value* shifted = b_.CreateFAdd(c, magic);
-  Value* r = b_.CreateFSub(c, b_.CreateFSub(shifted, magic));
+  Value* whole = b_.CreateFSub(shifted, magic);
+  Value* r = b_.CreateFSub(c, whole);
   Value* p = polynomial(r, {1.535336188319500e-4, 1.339887440266574e-3, 9.618437357674640e-3, 5.550332471162809e-2,
                             2.402264791363012e-1, 6.931472028550421e-1});
   p = p_.fma(p, r, number(x, 1));
   Value* n = b_.CreateSub(b_.CreateBitCast(shifted, integers(x)), p_.integer(integers(x), 0x4b400000));
-  return scale(p, n);
+  return scale(p, n, whole);
 }
 
 // 2 * (h * (exp(r) - 1) + (h - 1/2)) with h = 2^(n-1): exact where it matters, and no overflow before the last step.

@@ -25,12 +25,13 @@ class VectorMath {
   // exp(x) = (1 + tail) * 2^n for |x| < 2^22: the parts.
   struct ExpParts {
     llvm::Value* n;      // integer
+    llvm::Value* whole;  // the same as a float
     llvm::Value* r;      // the reduced argument
     llvm::Value* tail;   // exp(r) - 1 - r
   };
   ExpParts exp_parts(llvm::Value* x);
   llvm::Value* power_of_two(llvm::Value* n);           // n in [-126, 127]
-  llvm::Value* scale(llvm::Value* x, llvm::Value* n);  // x * 2^n for any n in [-252, 254], rounded once where normal
+  llvm::Value* scale(llvm::Value* x, llvm::Value* n, llvm::Value* whole);  // x * 2^n for any n in [-252, 254]
   llvm::Value* exp_in_range(llvm::Value* x);           // no overflow, no denormals
 
   llvm::Value* number(llvm::Value* like, double v) { return p_.number(like->getType(), v); }
