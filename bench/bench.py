@@ -285,7 +285,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.json or options.out / "results.json"
-    as_data = {
+    as_data: dict[str, Any] = {
         "machine": {**what, "cores": os.cpu_count(), "torch": torch.__version__, "threads": torch.get_num_threads()},
         "models": {n: {c: asdict(r) for c, r in runs.items()} for n, runs in models.items()},
         "kernels": {n: {c: asdict(r) for c, r in runs.items()} for n, runs in kernels.items()},

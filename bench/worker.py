@@ -108,7 +108,7 @@ def main() -> None:
                 seconds = time.perf_counter() - start
                 answer(first_s=seconds, compile_ms=compile_ms(compiler))
             elif command == "round":
-                times = []
+                times: list[float] = []
                 end = time.perf_counter() + float(rest[0])
                 while len(times) < 3 or time.perf_counter() < end:
                     start = time.perf_counter()

@@ -102,7 +102,7 @@ def encode(way: str, seconds: float) -> dict[str, Any]:
         start = time.perf_counter()
         result = run(*arguments)
         first = time.perf_counter() - start
-        times = []
+        times: list[float] = []
         end = time.perf_counter() + seconds
         while len(times) < 5 or time.perf_counter() < end:
             start = time.perf_counter()

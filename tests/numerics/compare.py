@@ -64,7 +64,7 @@ def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
         storage = tensor.untyped_storage().clone()
         copy = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
-        copy.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())  # type: ignore[call-overload]
+        copy.set_(storage, tensor.storage_offset(), tensor.size(), tensor.stride())
         if tensor.is_conj():
             copy = torch._conj(copy)
         if tensor.is_neg():
@@ -89,7 +89,7 @@ def copies(value: Any) -> Any:
             storage = storages.setdefault(source._cdata, source.clone())
             with torch.no_grad():
                 made = torch.empty(0, dtype=leaf.dtype, device=leaf.device)
-                made.set_(storage, leaf.storage_offset(), leaf.size(), leaf.stride())  # type: ignore[call-overload]
+                made.set_(storage, leaf.storage_offset(), leaf.size(), leaf.stride())
                 made = torch._conj(made) if leaf.is_conj() else made
                 made = torch._neg_view(made) if leaf.is_neg() else made
         if leaf.requires_grad:

@@ -66,8 +66,10 @@ def text(outcomes: Iterable[Outcome]) -> str:
         kinds = classes[op].most_common()
         totals[kinds[0][0]] += 1
         shown = ", ".join(f"{kind} {count}" if len(kinds) > 1 else kind for kind, count in kinds)
-        why = "; ".join(reason.replace("|", "\\|").replace("\n", " ")[:200] for reason, _ in reasons[op].most_common(3))
-        lines.append(f"| {op} | {shown} | {why} |")
+        because = "; ".join(
+            reason.replace("|", "\\|").replace("\n", " ")[:200] for reason, _ in reasons[op].most_common(3)
+        )
+        lines.append(f"| {op} | {shown} | {because} |")
     summary = ", ".join(f"{count} {kind}" for kind, count in totals.most_common())
     table = ["| operator | what happens | which part, and why |", "|---|---|---|", *lines]
     return (

@@ -53,7 +53,7 @@ def compiler(backend: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     if backend == "direct":
         import vesta
 
-        return vesta.trace_and_compile  # type: ignore[no-any-return]
+        return vesta.trace_and_compile
     if backend == "none":
         return lambda function: function
 
@@ -66,7 +66,7 @@ def compiler(backend: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
 def memory(results: list[Any], inputs: list[torch.Tensor]) -> list[tuple[int, int]]:
     """For each result, which argument or earlier result it shares storage with, and at which offset."""
-    places = {}
+    places: dict[int, int] = {}
     for i, t in enumerate(inputs):
         places.setdefault(t.untyped_storage()._cdata, i)
     found = []
@@ -221,7 +221,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--backend",
         default="direct",
-        help="direct (Vesta without Dynamo), none (the harness alone), or a backend of torch.compile: vesta, aot_eager, ...",
+        help="direct (Vesta without Dynamo), none (the harness alone), or a backend of torch.compile: vesta, ...",
     )
     parser.add_argument("--limit", type=float, default=60.0, metavar="S", help="seconds one program may take")
     parser.add_argument("--failures", type=int, default=10, help="stop after so many")
