@@ -1,5 +1,5 @@
-// A fused computation before it has stages: hash-consed scalar instructions, one per distinct value, in dependency order.
-// The lowering (lower.h) fills it, the schedule may rewrite its indices (split and merge loop variables), and
+// A fused computation before it has stages: hash-consed scalar instructions, one per distinct value, in dependency
+// order. The lowering (lower.h) fills it, the schedule may rewrite its indices (split and merge loop variables), and
 // stage.h orders it into a Kernel. A reduction here is one Accumulate with one Result; stages come later.
 #pragma once
 
@@ -30,7 +30,7 @@ class Dag final : public graph::ScalarBuilder {
   Expr as_index(ScalarRef x);
   // The expression of x when it is computed from loop variables and sizes alone.
   std::optional<Expr> affine(ScalarRef x) const;
-  ScalarRef logical_and(ScalarRef a, ScalarRef b);            // either may be absent
+  ScalarRef logical_and(ScalarRef a, ScalarRef b);  // either may be absent
   // Reduces x over all Inner ranges. `part` 1 gives the position of ArgMax/ArgMin.
   ScalarRef reduce(ReduceOp op, ScalarRef x, ScalarRef position, int part);
   ScalarRef scan(ReduceOp op, ScalarRef x);

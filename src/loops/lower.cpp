@@ -142,7 +142,7 @@ ScalarRef Lowering::pointwise(const Node& node, const TensorType& type, Index in
     if (o.through != o.to && opmath(o.through) == o.to) {
       const bool is_tensor = std::holds_alternative<Value*>(arg);
       DType own = is_tensor ? std::get<Value*>(arg)->type.dtype : DType::Other;
-      if (own != o.through) s = dag_.cast(o.through, s);   // a value of that type was rounded by its producer
+      if (own != o.through) s = dag_.cast(o.through, s);  // a value of that type was rounded by its producer
     }
     x.push_back(dag_.cast(o.to, s));
   }
@@ -170,7 +170,8 @@ ScalarRef Lowering::at_home(const Node& node, const Value* v, Index index) {
     }
   }
   for (size_t d = 0; d < kept.size(); ++d) {
-    if (!provably_equal(kept[d], home->kept[d])) throw CannotFuse("%" + std::to_string(v->id) + " is read away from home");
+    if (!provably_equal(kept[d], home->kept[d]))
+      throw CannotFuse("%" + std::to_string(v->id) + " is read away from home");
   }
   const bool arg = shape->op == ReduceOp::ArgMax || shape->op == ReduceOp::ArgMin;
   int part = arg && (node.results.size() == 1 || v->result == 1) ? 1 : 0;
@@ -193,7 +194,8 @@ ScalarRef Lowering::reduction(const Node& node, const Home& home, int part) {
   const Value* operand = node.input(0);
   ScalarRef x = dag_.cast(shape->compute, element(operand, home.operand));
   if (is_pick(node)) {
-    size_t d = static_cast<size_t>(std::find(shape->reduced.begin(), shape->reduced.end(), true) - shape->reduced.begin());
+    size_t d =
+        static_cast<size_t>(std::find(shape->reduced.begin(), shape->reduced.end(), true) - shape->reduced.begin());
     std::vector<Expr> at = home.operand;
     at[d] = 0;
     ScalarRef wanted = dag_.cast(DType::I64, element(node.input(2), at));

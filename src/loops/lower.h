@@ -1,8 +1,9 @@
-// From graph values to scalars: the element of a value at an index tuple, by recursion through the nodes that compute it.
+// From graph values to scalars: the element of a value at an index tuple, by recursion through the nodes that compute
+// it.
 //
-// Views rewrite the index, pointwise nodes run their row's body, indexed nodes load at computed places. The recursion ends
-// at values held in buffers (a Load), at reductions and scans computed in this kernel (a Result or Scan at their home
-// index), and at factories. Half-precision values stay in F32 between fused nodes; they are rounded where they are
+// Views rewrite the index, pointwise nodes run their row's body, indexed nodes load at computed places. The recursion
+// ends at values held in buffers (a Load), at reductions and scans computed in this kernel (a Result or Scan at their
+// home index), and at factories. Half-precision values stay in F32 between fused nodes; they are rounded where they are
 // stored and where the program converts explicitly (docs/numerics.md).
 #pragma once
 
@@ -28,9 +29,9 @@ struct Held {
 // How a reduction reads its operand.
 struct ReductionShape {
   ReduceOp op = ReduceOp::Sum;
-  std::vector<bool> reduced;       // per dimension of the operand
-  bool keep = false;               // the result has the reduced dimensions with size 1
-  bool flat_position = false;      // ArgMax over all dimensions: the position counts elements
+  std::vector<bool> reduced;   // per dimension of the operand
+  bool keep = false;           // the result has the reduced dimensions with size 1
+  bool flat_position = false;  // ArgMax over all dimensions: the position counts elements
   DType compute = DType::F32;
 };
 // nullopt: not a reduction this stage can lower; `why` (if given) gets the reason.
@@ -38,23 +39,23 @@ std::optional<ReductionShape> reduction_shape(const graph::Node& node, std::stri
 
 // Where a reduction or scan is computed in the kernel being built.
 struct Home {
-  std::vector<Expr> kept;          // the only place its result may be read: index without the reduced dimensions
-  std::vector<Expr> operand;       // the operand's index at the current element of the loops
+  std::vector<Expr> kept;     // the only place its result may be read: index without the reduced dimensions
+  std::vector<Expr> operand;  // the operand's index at the current element of the loops
   // A reduction in two kernels: the first stores partial results, the second combines them.
   const Held* partials = nullptr;  // second kernel: where they are; read at (chunk, kept...)
   Expr chunk;
 };
 
 // aten::gather of one element along its dimension. It is lowered as a sum over that dimension in which only the wanted
-// element counts: so it fuses with the reductions of the same rows (cross-entropy). Indices out of range must be found by a
-// check of their own.
+// element counts: so it fuses with the reductions of the same rows (cross-entropy). Indices out of range must be found
+// by a check of their own.
 bool is_pick(const graph::Node& node);
 
 class Places {
  public:
   virtual ~Places() = default;
-  virtual const Held* held(const graph::Value* v) const = 0;        // nullptr: computed in this kernel
-  virtual const Home* home(const graph::Node* node) const = 0;      // nullptr: not computed in this kernel
+  virtual const Held* held(const graph::Value* v) const = 0;    // nullptr: computed in this kernel
+  virtual const Home* home(const graph::Node* node) const = 0;  // nullptr: not computed in this kernel
 };
 
 // The kernel cannot be built this way; the schedule then groups differently.
@@ -84,7 +85,9 @@ class Lowering {
   // While alive, loads happen only where `condition` holds; a value at other places is never used.
   class Masked {
    public:
-    Masked(Lowering& l, ScalarRef condition) : l_(l), before_(l.mask_) { l.mask_ = l.dag_.logical_and(before_, condition); }
+    Masked(Lowering& l, ScalarRef condition) : l_(l), before_(l.mask_) {
+      l.mask_ = l.dag_.logical_and(before_, condition);
+    }
     ~Masked() { l_.mask_ = before_; }
     Masked(const Masked&) = delete;
     Masked& operator=(const Masked&) = delete;
@@ -128,13 +131,14 @@ std::vector<Expr> delinearize(Expr linear, std::span<const Expr> sizes);
 Expr offset_of(const Held& held, std::span<const Expr> index);
 
 // Rows of Family::Indexed and Family::Factory (lower_indexed.cpp, lower_factory.cpp): the element of result `v`.
-using ElementFn = graph::ScalarRef (*)(Lowering& l, const graph::Node& node, const graph::Value* v, Lowering::Index index);
+using ElementFn = graph::ScalarRef (*)(Lowering& l, const graph::Node& node, const graph::Value* v,
+                                       Lowering::Index index);
 // What may be fused, decided by types and arguments alone.
 struct ElementRow {
   const char* name;
   ElementFn element;
-  bool (*accepts)(const graph::Node& node) = nullptr;   // nullptr: always
-  bool once = false;             // reads each element of its operands at most once
+  bool (*accepts)(const graph::Node& node) = nullptr;  // nullptr: always
+  bool once = false;                                   // reads each element of its operands at most once
 };
 const ElementRow* find_element_row(const graph::Node& node);
 

@@ -127,8 +127,10 @@ bool accepts_pad(const Node& node) { return !std::holds_alternative<std::complex
 std::optional<Expr> bound(const graph::Arg& a, Expr size, Expr otherwise) {
   if (graph::is_none(a)) return otherwise;
   Expr e = std::get<Expr>(a);
-  if (provably_less(e, 0)) e = e + size;
-  else if (!provably_at_least(e, 0)) return std::nullopt;
+  if (provably_less(e, 0))
+    e = e + size;
+  else if (!provably_at_least(e, 0))
+    return std::nullopt;
   if (provably_at_least(e, size)) return size;
   if (provably_less(e, 0)) return Expr(0);
   if (!provably_at_least(e, 0) || !provably_at_least(size, e)) return std::nullopt;
@@ -148,7 +150,8 @@ std::optional<SliceOf> slice_of(const Node& node) {
   SliceOf s;
   s.dim = wrapped(node, "dim", t.dim());
   s.step = args.integer("step").constant();
-  auto start = bound(args.get("start"), t.sizes[s.dim], 0), end = bound(args.get("end"), t.sizes[s.dim], t.sizes[s.dim]);
+  auto start = bound(args.get("start"), t.sizes[s.dim], 0),
+       end = bound(args.get("end"), t.sizes[s.dim], t.sizes[s.dim]);
   if (!start || !end || s.step < 1) return std::nullopt;
   s.start = *start;
   s.end = *end;
@@ -160,7 +163,8 @@ ScalarRef slice_scatter(Lowering& l, const Node& node, const Value* v, Index ind
   Expr i = index[s.dim];
   ScalarRef here = in_range(l, i, s.start, s.end);
   if (s.step != 1) {
-    ScalarRef on = l.dag().bin(Prim::Eq, l.dag().size(DType::I64, mod(i - s.start, s.step)), l.dag().integer(DType::I64, 0));
+    ScalarRef on =
+        l.dag().bin(Prim::Eq, l.dag().size(DType::I64, mod(i - s.start, s.step)), l.dag().integer(DType::I64, 0));
     here = l.is_true(here) ? on : l.dag().bin(Prim::And, here, on);
   }
   DType t = opmath(v->type.dtype);

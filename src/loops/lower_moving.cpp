@@ -77,13 +77,13 @@ ScalarRef triangle(Lowering& l, const Node& node, const Value* v, Index index, b
   return d.select(keep, x, d.integer(opmath(v->type.dtype), 0));
 }
 ScalarRef tril(Lowering& l, const Node& node, const Value* v, Index index) { return triangle(l, node, v, index, true); }
-ScalarRef triu(Lowering& l, const Node& node, const Value* v, Index index) { return triangle(l, node, v, index, false); }
+ScalarRef triu(Lowering& l, const Node& node, const Value* v, Index index) {
+  return triangle(l, node, v, index, false);
+}
 
 constexpr ElementRow kRows[] = {
-    {"aten::flip", flip, accepts_flip, true},
-    {"aten::roll", roll, accepts_roll, true},
-    {"aten::repeat", repeat, nullptr, false},
-    {"aten::tril", tril, nullptr, true},
+    {"aten::flip", flip, accepts_flip, true}, {"aten::roll", roll, accepts_roll, true},
+    {"aten::repeat", repeat, nullptr, false}, {"aten::tril", tril, nullptr, true},
     {"aten::triu", triu, nullptr, true},
 };
 

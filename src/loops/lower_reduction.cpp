@@ -82,7 +82,8 @@ std::optional<ReductionShape> reduction_shape(const Node& node, std::string* why
     default: s.compute = opmath(operand.dtype); break;
   }
   // An empty maximum has no value: eager raises.
-  const bool has_identity = s.op == ReduceOp::Sum || s.op == ReduceOp::Prod || s.op == ReduceOp::Any || s.op == ReduceOp::All;
+  const bool has_identity =
+      s.op == ReduceOp::Sum || s.op == ReduceOp::Prod || s.op == ReduceOp::Any || s.op == ReduceOp::All;
   if (!has_identity) {
     for (size_t d = 0; d < s.reduced.size(); ++d) {
       if (s.reduced[d] && operand.sizes[d].is_constant(0)) return refuse("an empty reduction without identity");

@@ -5,9 +5,9 @@
 
 namespace vesta::loops {
 
-std::span<const ElementRow> factory_elements();   // lower_factory.cpp
-std::span<const ElementRow> joining_elements();   // lower_joining.cpp: cat, stack, pad, slice_scatter, ...
-std::span<const ElementRow> moving_elements();    // lower_moving.cpp: flip, roll, repeat, tril, ...
-std::span<const ElementRow> window_elements();    // lower_window.cpp: pooling, upsampling
+std::span<const ElementRow> factory_elements();  // lower_factory.cpp
+std::span<const ElementRow> joining_elements();  // lower_joining.cpp: cat, stack, pad, slice_scatter, ...
+std::span<const ElementRow> moving_elements();   // lower_moving.cpp: flip, roll, repeat, tril, ...
+std::span<const ElementRow> window_elements();   // lower_window.cpp: pooling, upsampling
 
 }  // namespace vesta::loops

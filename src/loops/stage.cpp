@@ -38,8 +38,8 @@ class Stager {
 
   static bool has_index(InstrKind k) { return k == InstrKind::Index || k == InstrKind::Load || k == InstrKind::Store; }
 
-  // The part of a buffer's offsets that is the same everywhere moves into the launch, so that layers which differ only in
-  // where their data lies give equal kernels.
+  // The part of a buffer's offsets that is the same everywhere moves into the launch, so that layers which differ only
+  // in where their data lies give equal kernels.
   void take_out_offsets() {
     std::unordered_map<int, Expr> base;
     std::unordered_map<int, bool> equal;

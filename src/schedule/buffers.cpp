@@ -207,7 +207,8 @@ void Planner::lay_out() {
   for (size_t b = 0; b < plan_.buffers.size(); ++b) {
     const Buffer& buffer = plan_.buffers[b];
     if (buffer.role != BufferRole::Arena || buffer.first_step < 0) continue;
-    lives.push_back({hint_numel(buffer.type.sizes) * element_size(buffer.type.dtype), buffer.first_step, buffer.last_step});
+    lives.push_back(
+        {hint_numel(buffer.type.sizes) * element_size(buffer.type.dtype), buffer.first_step, buffer.last_step});
     which.push_back(static_cast<int>(b));
   }
   std::vector<int64_t> offsets;

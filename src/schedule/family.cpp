@@ -26,10 +26,10 @@ std::string_view name(LoopFamily f) {
 
 namespace {
 
-constexpr int64_t kItemElements = 2048;       // of a pointwise work item
-constexpr int64_t kTransposeTile = 16;        // rows that share the cache lines of a gather
-constexpr double kGather = 8;                 // of a strided element, against 1 of a contiguous one
-constexpr double kBytesPerNs = 12;            // one thread, from memory
+constexpr int64_t kItemElements = 2048;  // of a pointwise work item
+constexpr int64_t kTransposeTile = 16;   // rows that share the cache lines of a gather
+constexpr double kGather = 8;            // of a strided element, against 1 of a contiguous one
+constexpr double kBytesPerNs = 12;       // one thread, from memory
 
 struct Access {
   Ref ref = 0;
@@ -190,7 +190,8 @@ class Chooser {
         best = d;
       }
     }
-    const bool reduces = std::any_of(ranges_.begin(), ranges_.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
+    const bool reduces =
+        std::any_of(ranges_.begin(), ranges_.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
     const bool row = inner(best);
     if (!row && !reduces) tile(best);
     move_last(row || reduces ? best : vector_);
@@ -220,8 +221,8 @@ class Chooser {
     out_.items = items;
   }
 
-  // Gives a pointwise kernel an Inner range: along the unit stride of accesses the vector gathers, or so that a work item
-  // is not too short.
+  // Gives a pointwise kernel an Inner range: along the unit stride of accesses the vector gathers, or so that a work
+  // item is not too short.
   void tile(size_t v) {
     vector_ = v;
     std::vector<double> lines(ranges_.size(), 0);
@@ -249,7 +250,8 @@ class Chooser {
     }
   }
 
-  // Turns range d, or its fastest part of at most `most` elements, into an Inner one. Keeps vector_ pointing at its range.
+  // Turns range d, or its fastest part of at most `most` elements, into an Inner one. Keeps vector_ pointing at its
+  // range.
   bool make_inner(size_t d, int64_t most) {
     Range r = ranges_[d];
     Expr vector_var = ranges_[vector_].var;

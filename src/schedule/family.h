@@ -1,8 +1,8 @@
 // The loops of one kernel: which ranges, in which order, which of them is the vector, how large a work item is.
 //
 // Families: row programs (the vector runs along an Inner range), column programs (along the last Parallel range, the
-// loops step over the Inner ones), pointwise (no reduction; short or transposed accesses get an Inner range so that cache
-// lines and work items are used whole).
+// loops step over the Inner ones), pointwise (no reduction; short or transposed accesses get an Inner range so that
+// cache lines and work items are used whole).
 #pragma once
 
 #include <functional>
@@ -20,9 +20,9 @@ std::string_view name(LoopFamily f);
 struct LoopChoice {
   LoopFamily family = LoopFamily::Pointwise;
   loops::StageOptions stage;
-  Expr items;                // over the graph's symbols
-  Expr item_cost;            // nanoseconds
-  int64_t bytes = 0;         // moved, under the hints
+  Expr items;         // over the graph's symbols
+  Expr item_cost;     // nanoseconds
+  int64_t bytes = 0;  // moved, under the hints
   double us = 0;
 };
 

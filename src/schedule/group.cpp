@@ -13,7 +13,7 @@ using loops::RangeKind;
 
 namespace {
 
-constexpr int kFar = 96;            // nodes: a merge over a longer distance would hold its operands or results too long
+constexpr int kFar = 96;  // nodes: a merge over a longer distance would hold its operands or results too long
 constexpr size_t kLargeGroup = 120;
 
 bool has(const std::vector<uint64_t>& bits, int i) {
@@ -202,7 +202,8 @@ void Grouping::place_alone(int i) {
   Unit& u = units[i];
   Group& g = groups[u.group];
   g.runs.clear();
-  g.reduces = u.kind == UnitKind::Reduce || u.kind == UnitKind::Partial || u.kind == UnitKind::Final || u.kind == UnitKind::Check;
+  g.reduces = u.kind == UnitKind::Reduce || u.kind == UnitKind::Partial || u.kind == UnitKind::Final ||
+              u.kind == UnitKind::Check;
   if (!g.reduces) {
     const std::vector<Expr>& sizes = u.value->type.sizes;
     g.runs.push_back({RangeKind::Parallel, product(sizes)});
@@ -521,7 +522,8 @@ void Grouping::merge_siblings() {
           }
         }
       }
-      if (aligned && groups[a].runs == groups[b].runs && std::abs(groups[b].first - groups[a].last) < kFar) try_merge(a, b);
+      if (aligned && groups[a].runs == groups[b].runs && std::abs(groups[b].first - groups[a].last) < kFar)
+        try_merge(a, b);
     }
   }
 }

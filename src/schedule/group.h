@@ -1,9 +1,9 @@
 // Which nodes share a kernel.
 //
-// A unit is a node that computes something (views never are: they are index maps). A unit is inlined (computed wherever it is
-// read), or belongs to a group; a group of fusable units becomes one kernel, an ATen call is a group of its own.
-// A group's domain is a list of runs, each a block of adjacent dimensions of one kind; its run symbols u0, u1, ... are the
-// linear positions in each run. The home of a unit is the index tuple its element has at (u0, u1, ...).
+// A unit is a node that computes something (views never are: they are index maps). A unit is inlined (computed wherever
+// it is read), or belongs to a group; a group of fusable units becomes one kernel, an ATen call is a group of its own.
+// A group's domain is a list of runs, each a block of adjacent dimensions of one kind; its run symbols u0, u1, ... are
+// the linear positions in each run. The home of a unit is the index tuple its element has at (u0, u1, ...).
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ struct Run {
 };
 
 enum class UnitKind : uint8_t {
-  Map,       // one element from one index
-  Reduce,    // a reduction, computed whole in its kernel
-  Partial,   // the first kernel of a split reduction: results per chunk
-  Final,     // the second: combines the chunks
-  Copy,      // a value written to a buffer of its own
-  Check,     // whether all indices of a pick (loops::is_pick) are in range
-  Assert,    // an ATen call that raises when a Check failed
+  Map,      // one element from one index
+  Reduce,   // a reduction, computed whole in its kernel
+  Partial,  // the first kernel of a split reduction: results per chunk
+  Final,    // the second: combines the chunks
+  Copy,     // a value written to a buffer of its own
+  Check,    // whether all indices of a pick (loops::is_pick) are in range
+  Assert,   // an ATen call that raises when a Check failed
   Extern,
 };
 
@@ -47,34 +47,34 @@ struct Unit {
   const graph::Value* value = nullptr;  // Copy: what is copied; otherwise the node's first result
   int position = 0;                     // in program order
   bool inlined = false;
-  bool needed = false;                  // read by an ATen call, an output or a mutation: has a buffer in any case
+  bool needed = false;  // read by an ATen call, an output or a mutation: has a buffer in any case
   bool derived = false;
   int group = -1;
-  std::string reason;                   // Extern: why
-  int cost = 0;                         // prims per element, with inlined operands
-  int big_loads = 0;                    // operands as large as the result
+  std::string reason;  // Extern: why
+  int cost = 0;        // prims per element, with inlined operands
+  int big_loads = 0;   // operands as large as the result
   // Reductions
   loops::ReductionShape shape;
-  std::vector<Expr> operand_sizes;      // of the operand; Partial: with the split dimension as two
+  std::vector<Expr> operand_sizes;  // of the operand; Partial: with the split dimension as two
   std::vector<bool> operand_reduced;
   int split_dim = -1;
   int64_t chunks = 0;
-  int partner = -1;                     // Partial and Final: the other one; Assert: its Check
+  int partner = -1;  // Partial and Final: the other one; Assert: its Check
   // Home, over the group's run symbols
-  std::vector<Expr> home;               // index of the result; reductions: without the reduced dimensions
-  std::vector<Expr> operand_home;       // reductions: index of the operand (operand_sizes)
+  std::vector<Expr> home;          // index of the result; reductions: without the reduced dimensions
+  std::vector<Expr> operand_home;  // reductions: index of the operand (operand_sizes)
   std::vector<Read> reads;
 };
 
 struct Group {
-  std::vector<int> units;               // in program order
+  std::vector<int> units;  // in program order
   std::vector<Run> runs;
   bool fusable = false;
   bool reduces = false;
   bool derived = false;
   bool alive = true;
-  int first = 0, last = 0;              // positions
-  std::vector<uint64_t> deps;           // groups that must run before, transitively
+  int first = 0, last = 0;     // positions
+  std::vector<uint64_t> deps;  // groups that must run before, transitively
 };
 
 using Refused = std::unordered_map<const graph::Node*, std::string>;
@@ -97,7 +97,7 @@ class Grouping {
   Expr run_symbol(size_t k, Expr extent);
   // Puts every unit of group g in a group of its own (when it cannot be one kernel); returns the new groups.
   std::vector<int> dissolve(int g);
-  bool depends(int later, int earlier) const;                     // groups
+  bool depends(int later, int earlier) const;  // groups
 
  private:
   void collect_units();

@@ -61,7 +61,8 @@ KernelStep Planner::build_kernel(int g) {
     if (u.kind == UnitKind::Check) {
       const loops::Held& to = held_[unit_buffer_[i]];
       const loops::ReductionShape shape = *loops::reduction_shape(*u.node);
-      size_t d = static_cast<size_t>(std::find(shape.reduced.begin(), shape.reduced.end(), true) - shape.reduced.begin());
+      size_t d =
+          static_cast<size_t>(std::find(shape.reduced.begin(), shape.reduced.end(), true) - shape.reduced.begin());
       auto index = dag.cast(DType::I64, lowering.element(u.node->input(2), u.operand_home));
       auto low = dag.bin(Prim::Ge, index, dag.integer(DType::I64, 0));
       auto high = dag.bin(Prim::Lt, index, dag.size(DType::I64, u.node->input(0)->type.sizes[d]));

@@ -46,11 +46,11 @@ class Planner final : public loops::Places {
   const Options& options_;
   Grouping groups_;
   Plan plan_;
-  std::vector<int> buffer_of_;                       // by value id; -1: none
-  std::vector<int> unit_buffer_;                     // Partial and Copy units
-  std::vector<loops::Held> held_;                    // by buffer
-  std::vector<std::vector<int>> aliased_;            // by buffer: buffers a returned view shares memory with
-  std::vector<std::optional<KernelStep>> kernels_;   // by group
+  std::vector<int> buffer_of_;                      // by value id; -1: none
+  std::vector<int> unit_buffer_;                    // Partial and Copy units
+  std::vector<loops::Held> held_;                   // by buffer
+  std::vector<std::vector<int>> aliased_;           // by buffer: buffers a returned view shares memory with
+  std::vector<std::optional<KernelStep>> kernels_;  // by group
   // of the group being built
   int current_ = -1;
   std::unordered_map<const graph::Node*, loops::Home> homes_;

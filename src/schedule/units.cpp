@@ -30,8 +30,8 @@ class CostBuilder final : public graph::ScalarBuilder {
   int total = 0;
 };
 
-constexpr int kCheap = 6;            // may be computed again in every consumer
-constexpr int kInlineLimit = 160;    // an inlined chain ends here, so that no kernel grows without bound
+constexpr int kCheap = 6;          // may be computed again in every consumer
+constexpr int kInlineLimit = 160;  // an inlined chain ends here, so that no kernel grows without bound
 constexpr int64_t kSplitElements = int64_t{1} << 18;
 constexpr int64_t kChunks = 64;
 
@@ -198,7 +198,8 @@ void Grouping::add_reduction(const Node* node, int position) {
   const int64_t items = last_kept ? kept / std::min<int64_t>(64, hint(u.operand_sizes.back())) : kept;
   int64_t chunks = 1;
   if (constant && outer >= 0 && all >= kSplitElements && items < 32 && can_split(u.shape.op)) {
-    chunks = largest_divisor(hint(u.operand_sizes[outer]), std::min(kChunks, kSplitElements * 8 / std::max<int64_t>(1, kept)));
+    chunks = largest_divisor(hint(u.operand_sizes[outer]),
+                             std::min(kChunks, kSplitElements * 8 / std::max<int64_t>(1, kept)));
   }
   if (chunks < 4 || !options_.fuse) {
     bind();
@@ -320,7 +321,8 @@ void Grouping::decide_inlining() {
         const loops::ElementRow* row = indexed ? loops::find_element_row(*u.node) : nullptr;
         u.node->for_each_input([&](Value* v) {
           if (indexed) {
-            use(me, v, row && row->once ? hint_numel(v->type.sizes) : 4 * hint_numel(v->type.sizes), !(row && row->once));
+            use(me, v, row && row->once ? hint_numel(v->type.sizes) : 4 * hint_numel(v->type.sizes),
+                !(row && row->once));
           } else {
             use(me, v, n, false);
           }

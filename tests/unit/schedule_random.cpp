@@ -39,7 +39,9 @@ class Generator {
     }
     for (int i = 0; i < nodes; ++i) step();
     int outputs = 1 + pick(3);
-    for (int i = 0; i < outputs; ++i) give(values_[values_.size() - 1 - static_cast<size_t>(pick(static_cast<int>(std::min<size_t>(values_.size(), 5))))]);
+    for (int i = 0; i < outputs; ++i)
+      give(values_[values_.size() - 1 -
+                   static_cast<size_t>(pick(static_cast<int>(std::min<size_t>(values_.size(), 5))))]);
     if (pick(3) == 0) {
       for (Value* v : values_) {
         if (v->producer && v->type.sizes == g_.inputs[0].value->type.sizes) {
@@ -117,7 +119,8 @@ class Generator {
         return keep(b_("aten::permute", {x, dims}));
       }
       case 8: {
-        if (!graph::is_contiguous(x->type)) return keep(b_("aten::clone", {x}, {{"memory_format", MemoryFormat::Contiguous}}));
+        if (!graph::is_contiguous(x->type))
+          return keep(b_("aten::clone", {x}, {{"memory_format", MemoryFormat::Contiguous}}));
         int64_t numel = 1;
         for (Expr e : s) numel *= e.constant();
         IntList shape;

@@ -14,7 +14,7 @@ namespace vesta::testing {
 
 struct Host {
   graph::TensorType type;
-  std::vector<char> bytes;       // the storage, as far as the strides reach
+  std::vector<char> bytes;  // the storage, as far as the strides reach
 
   float* f32() { return reinterpret_cast<float*>(bytes.data()); }
   int64_t* i64() { return reinterpret_cast<int64_t*>(bytes.data()); }
@@ -62,8 +62,8 @@ inline Host random_host(const graph::TensorType& t, uint32_t seed, int64_t limit
 }
 
 // Every element of a view of `h` in row-major order, as double.
-inline std::vector<double> elements(const Host& h, std::span<const Expr> sizes, std::span<const Expr> strides, Expr offset,
-                                    DType t, const std::function<int64_t(Expr)>& value = by_hint) {
+inline std::vector<double> elements(const Host& h, std::span<const Expr> sizes, std::span<const Expr> strides,
+                                    Expr offset, DType t, const std::function<int64_t(Expr)>& value = by_hint) {
   int64_t n = 1;
   for (Expr s : sizes) n *= evaluate(s, value);
   std::vector<double> out;
@@ -197,7 +197,8 @@ inline schedule::Plan check_plan(const graph::Graph& g, double tolerance = 1e-5)
   for (size_t o = 0; o < x.size(); ++o) {
     EXPECT_EQ(x[o].size(), y[o].size());
     for (size_t i = 0; i < x[o].size() && i < y[o].size(); ++i) {
-      bool close = std::abs(x[o][i] - y[o][i]) <= tolerance * (1 + std::abs(y[o][i])) || (std::isnan(x[o][i]) && std::isnan(y[o][i]));
+      bool close = std::abs(x[o][i] - y[o][i]) <= tolerance * (1 + std::abs(y[o][i])) ||
+                   (std::isnan(x[o][i]) && std::isnan(y[o][i]));
       if (!close) {
         ADD_FAILURE() << "output " << o << " element " << i << ": fused " << x[o][i] << ", plain " << y[o][i] << "\n"
                       << schedule::print(fused);
