@@ -7,41 +7,156 @@
 // equal eager's; what Vesta cannot compile runs eager (counted in report(), logged once; Options::strict throws).
 // A callable may take and return at::Tensor, std::optional<at::Tensor>, std::vector, std::array, std::tuple, std::pair,
 // std::map<std::string, ...> of these, integers, floating-point numbers, bools and strings. Numbers and strings are constants
-// of a variant: another value compiles another variant (integers become symbolic with Options::dynamic).
+// of a variant: another value compiles another variant. An integer that may change without that is a c10::SymInt.
+//
+// What the callable captures is part of the program: tensors are captured by identity, so that writing to them in place is
+// seen by the next call; assigning another tensor to a captured variable, and changing captured numbers, needs reset().
+// A module (std::shared_ptr<M>, a ModuleHolder) compiles its forward(); train() and eval() on it are seen.
+// While gradients are recorded for an input or a captured tensor the call runs eager.
 // Calls are thread-safe if the callable is.
 #pragma once
-
-#include <ATen/core/Tensor.h>
-#include <ATen/core/ivalue.h>
 
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
+#include <type_traits>
+#include <utility>
 
 #include "vesta/detail/flatten.h"
+#include "vesta/detail/function.h"
 #include "vesta/options.h"
 #include "vesta/report.h"
 
 namespace vesta {
 
 namespace detail {
-// The type-erased function: flat tensors and numbers in, flat results out.
-class VESTA_API CompiledFunction {
- public:
-  using Program = std::function<std::vector<c10::IValue>(const std::vector<c10::IValue>&)>;
-  CompiledFunction(Program program, Options options);
-  // `key`: structure and constants of the arguments (equal keys may share a variant).
-  void call(std::vector<c10::IValue>& arguments, const std::string& key, std::vector<c10::IValue>& results);
-  FunctionReport report() const;
-  void reset();                     // forgets all variants
 
- private:
-  struct Impl;
-  std::shared_ptr<Impl> impl_;
+template <class P>
+concept ModulePointer = requires(P p) {
+  p->parameters();
+  p->named_buffers();
+  p->is_training();
 };
+
+// forward() of a module as a callable.
+template <class P>
+struct ModuleCall {
+  P module;
+  template <class... A>
+  decltype(auto) operator()(A&&... args) {
+    return module->forward(std::forward<A>(args)...);
+  }
+};
+
+template <class F>
+void add_state(const F&, Call&) {}
+template <class P>
+void add_state(const ModuleCall<P>& f, Call& call) {
+  call.tag(f.module->is_training() ? 'T' : 'E');
+}
+
+template <class A>
+using Bare = std::remove_cv_t<std::remove_reference_t<A>>;
+template <class A>
+inline constexpr bool is_rebindable = std::is_same_v<A, at::Tensor&>;
+
 }  // namespace detail
 
-// See include/vesta/detail/function.h for the wrapper's implementation.
+// A compiled callable. Copies share their variants.
+template <class F>
+class Compiled {
+ public:
+  Compiled(F f, Options options, std::string name)
+      : f_(std::make_shared<F>(std::move(f))),
+        function_(std::make_shared<detail::Function>(std::move(name), std::move(options))) {}
+
+  template <class... A>
+  auto operator()(A&&... args) const {
+    using R = detail::Bare<std::invoke_result_t<F&, A...>>;
+    detail::Call call;
+    detail::add_state(*f_, call);
+    (detail::Flat<detail::Bare<A>>::flatten(args, call), ...);
+    const auto trace = [&](const std::vector<c10::IValue>& leaves, detail::Results& results,
+                           std::vector<c10::IValue>& constants) {
+      trace_once<R, A...>(leaves, call.tensors.size(), results, constants, args...);
+    };
+    detail::Results results{detail::borrow_values(), nullptr};
+    if (!function_->run(call, std::cref(trace), results)) {
+      detail::return_values(std::move(results.values));
+      return static_cast<R>(std::invoke(*f_, std::forward<A>(args)...));
+    }
+    if constexpr (std::is_void_v<R>) {
+      detail::return_values(std::move(results.values));
+    } else {
+      detail::ResultReader reader{results.values, results.constants.get()};
+      R out = detail::Flat<R>::read(reader);
+      detail::return_values(std::move(results.values));
+      return out;
+    }
+  }
+
+  // What was compiled, what it contains, and why calls ran eager.
+  FunctionReport report() const { return function_->report(); }
+  std::string explain() const { return to_string(report()); }
+  // Forgets all variants: the next call traces again.
+  void reset() { function_->reset(); }
+
+ private:
+  template <class R, class... A>
+  void trace_once(const std::vector<c10::IValue>& leaves, size_t tensor_count, detail::Results& results,
+                  std::vector<c10::IValue>& constants, std::add_lvalue_reference_t<A>... args) const {
+    detail::LeafReader reader{leaves, 0, tensor_count};
+    // Braces: arguments are rebuilt in order.
+    std::tuple<typename detail::Flat<detail::Bare<A>>::Stored...> stored{
+        detail::Flat<detail::Bare<A>>::rebuild(args, reader)...};
+    const auto before = stored;
+    auto invoke = [&]<size_t... I>(std::index_sequence<I...>) -> decltype(auto) {
+      return std::invoke(*f_, forward_stored<A>(std::get<I>(stored))...);
+    };
+    if constexpr (std::is_void_v<R>) {
+      invoke(std::index_sequence_for<A...>{});
+    } else {
+      const R out = invoke(std::index_sequence_for<A...>{});
+      detail::ResultWriter writer{results.values, constants};
+      detail::Flat<R>::write(out, writer);
+    }
+    [&]<size_t... I>(std::index_sequence<I...>) {
+      (check_not_rebound<A>(std::get<I>(before), std::get<I>(stored)), ...);
+    }(std::index_sequence_for<A...>{});
+  }
+
+  // A rebuilt argument with the value category the caller used.
+  template <class A, class S>
+  static decltype(auto) forward_stored(S& stored) {
+    if constexpr (std::is_lvalue_reference_v<A>) {
+      return static_cast<S&>(stored);
+    } else {
+      return static_cast<S&&>(stored);
+    }
+  }
+
+  template <class A, class S>
+  static void check_not_rebound(const S& before, const S& after) {
+    if constexpr (detail::is_rebindable<A>) {
+      if (!before.is_same(after)) {
+        throw Unsupported("the callable assigns another tensor to one of its arguments; return it instead");
+      }
+    }
+  }
+
+  std::shared_ptr<F> f_;
+  std::shared_ptr<detail::Function> function_;
+};
+
+template <class F>
+auto compile(F&& f, Options options = {}) {
+  using Callable = detail::Bare<F>;
+  if constexpr (detail::ModulePointer<Callable>) {
+    std::string name = f->name();
+    return Compiled<detail::ModuleCall<Callable>>({std::forward<F>(f)}, std::move(options), std::move(name));
+  } else {
+    return Compiled<std::decay_t<F>>(std::forward<F>(f), std::move(options), {});
+  }
+}
 
 }  // namespace vesta

@@ -48,6 +48,7 @@ struct Fallback {
 };
 
 struct FunctionReport {
+  std::string name;
   std::vector<CompileReport> variants;
   std::vector<Fallback> fallbacks;  // calls that ran eager, by reason
   int64_t hits = 0;
@@ -56,5 +57,8 @@ struct FunctionReport {
 };
 
 VESTA_API std::string to_string(const FunctionReport& report);
+
+// Every compiled function of the process that still exists, in the order of creation.
+VESTA_API std::vector<FunctionReport> reports();
 
 }  // namespace vesta

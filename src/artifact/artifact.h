@@ -114,10 +114,18 @@ struct Output {
   Size integer;
 };
 
+// Facts about the identity of inputs that the program depends on.
+struct InputFacts {
+  std::vector<std::vector<int>> same;                 // each group is one tensor object
+  std::vector<std::pair<int, int64_t>> offsets;       // storage_offset() of an input
+};
+
 struct Artifact {
   std::vector<InputDesc> inputs;
   std::vector<SymbolSource> symbols;
   std::vector<Guard> guards;
+  InputFacts facts;
+  std::vector<int> mutated;           // inputs written; each shares no memory with an input outside its group
   std::vector<Buffer> buffers;
   std::vector<Step> derived;
   std::vector<int> derived_parameters; // inputs the derived steps read

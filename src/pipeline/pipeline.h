@@ -15,7 +15,15 @@ struct Result {
   CompileReport report;
 };
 
+// What a front end knows besides the graph.
+struct Traced {
+  artifact::InputFacts facts;
+  int64_t op_count = 0;
+  double trace_ms = 0;              // spent before this; the report's first stage
+  bool inference = true;            // no input requires a gradient
+};
+
 // Consumes the graph. Throws Unsupported or InternalError.
-Result compile(std::unique_ptr<graph::Graph> graph, const Options& options);
+Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced = {});
 
 }  // namespace vesta::pipeline

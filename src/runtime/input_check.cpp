@@ -36,6 +36,23 @@ bool holds(int relation, int64_t left, int64_t right) {
   }
 }
 
+// The bytes a tensor can reach.
+std::pair<const char*, const char*> reach(const at::Tensor& t) {
+  const char* first = static_cast<const char*>(t.const_data_ptr());
+  int64_t last = 0;
+  for (int64_t d = 0; d < t.dim(); ++d) {
+    if (t.size(d) == 0) return {first, first};
+    last += (t.size(d) - 1) * t.stride(d);
+  }
+  return {first, first + (last + 1) * static_cast<int64_t>(t.itemsize())};
+}
+
+bool overlap(const at::Tensor& a, const at::Tensor& b) {
+  const auto [a_first, a_end] = reach(a);
+  const auto [b_first, b_end] = reach(b);
+  return a_first < b_end && b_first < a_end;
+}
+
 }  // namespace
 
 bool is_plain(const at::Tensor& t) {
@@ -69,6 +86,11 @@ InputCheck::InputCheck(const artifact::Artifact& artifact) : artifact_(&artifact
     }
     tensors_.push_back(t);
   }
+  group_.assign(artifact.inputs.size(), -1);
+  for (size_t g = 0; g < artifact.facts.same.size(); ++g) {
+    for (int i : artifact.facts.same[g]) group_[i] = static_cast<int>(g);
+  }
+  has_facts_ = !artifact.facts.same.empty() || !artifact.facts.offsets.empty() || !artifact.mutated.empty();
   for (const artifact::SymbolSource& s : artifact.symbols) {
     if (s.input < 0) integers_ = std::max(integers_, s.dim + 1);
   }
@@ -79,6 +101,24 @@ bool InputCheck::same_kind(const Tensor& want, const at::Tensor& found) const {
   const c10::TensorImpl* impl = found.unsafeGetTensorImpl();
   return (impl->key_set().raw_repr() & ~ignored_keys()) == want.keys && found.scalar_type() == want.dtype &&
          impl->device() == want.device && !impl->has_symbolic_sizes_strides() && impl->dim() == want.dim;
+}
+
+bool InputCheck::facts_hold(const CallInputs& in) const {
+  for (const std::vector<int>& group : artifact_->facts.same) {
+    for (int i : group) {
+      if (!in.tensor(i).is_same(in.tensor(group[0]))) return false;
+    }
+  }
+  for (const auto& [input, offset] : artifact_->facts.offsets) {
+    if (in.tensor(input).storage_offset() != offset) return false;
+  }
+  for (int m : artifact_->mutated) {
+    for (size_t i = 0; i < tensors_.size(); ++i) {
+      if (static_cast<int>(i) == m || (group_[m] >= 0 && group_[i] == group_[m])) continue;
+      if (overlap(in.tensor(m), in.tensor(i))) return false;
+    }
+  }
+  return true;
 }
 
 void InputCheck::read_symbols(const CallInputs& in, SymbolValues& symbols) const {
@@ -111,6 +151,7 @@ bool InputCheck::accepts(const CallInputs& in, SymbolValues& symbols) const {
       }
     }
   }
+  if (has_facts_ && !facts_hold(in)) return false;
   if (artifact_->is_static) return true;
   read_symbols(in, symbols);
   for (size_t i = 0; i < count; ++i) {
@@ -176,6 +217,7 @@ std::string InputCheck::first_difference(const CallInputs& in) const {
     const int64_t left = g.left.run(symbols), right = g.right.run(symbols);
     if (!holds(g.relation, left, right)) return fmt::format("{} does not hold ({} and {})", g.text, left, right);
   }
+  if (has_facts_ && !facts_hold(in)) return "inputs are the same tensor, share memory or start elsewhere in their storage";
   return {};
 }
 

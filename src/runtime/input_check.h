@@ -46,12 +46,15 @@ class InputCheck {
     bool constant = true;              // no symbolic size or stride
   };
   bool same_kind(const Tensor& want, const at::Tensor& found) const;
+  bool facts_hold(const CallInputs& in) const;
 
   const artifact::Artifact* artifact_;
   std::vector<Tensor> tensors_;
   std::vector<int64_t> expected_;      // constants; where program_[i] >= 0 the value of that Size
   std::vector<int32_t> program_;
   std::vector<artifact::Size> programs_;
+  std::vector<int> group_;             // per input, the group of one tensor object it is in, or -1
+  bool has_facts_ = false;
   int integers_ = 0;                   // integer arguments expected
 };
 

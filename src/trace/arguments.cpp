@@ -78,14 +78,14 @@ std::optional<Arg> wrapped_number(const at::Tensor& t) {
   return read_number(t);
 }
 
-Expr to_int(const c10::IValue& v) { return v.isSymInt() ? to_expr(v.toSymInt()) : Expr(v.toInt()); }
+Expr to_int(const c10::IValue& v) { return to_expr(v.isSymInt() ? v.toSymInt() : c10::SymInt(v.toInt())); }
 
 graph::IntList to_int_list(const c10::IValue& v) {
   graph::IntList out;
   if (v.isIntList()) {
     const auto list = v.toIntList();
     out.reserve(list.size());
-    for (const int64_t i : list) out.emplace_back(i);
+    for (const int64_t i : list) out.push_back(to_expr(i));
   } else if (v.isInt() || v.isSymInt()) {
     out.push_back(to_int(v));
   } else {

@@ -1,5 +1,6 @@
 #include "trace/sym_node.h"
 
+#include <algorithm>
 #include <c10/util/Exception.h>
 
 #include <cmath>
@@ -32,7 +33,11 @@ std::optional<bool> decide(const Comparison& c) {
 }
 
 Expr to_expr(const c10::SymInt& v) {
-  if (const auto i = v.maybe_as_int()) return Expr(*i);
+  if (const auto i = v.maybe_as_int()) {
+    // Slices to the end come as INT64_MAX; sizes and positions are never near what an Expr cannot hold.
+    constexpr int64_t kFar = int64_t{1} << 61;
+    return Expr(std::clamp(*i, -kFar, kFar));
+  }
   auto* node = dynamic_cast<SymNode*>(v.toSymNodeImplUnowned());
   if (!node || !node->expr()) VESTA_UNSUPPORTED("a symbolic integer made by another tracer");
   return *node->expr();

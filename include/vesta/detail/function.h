@@ -1,0 +1,83 @@
+// The type-erased compiled function behind vesta::compile and the Python front door. Not a public interface.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <c10/util/SmallVector.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "vesta/options.h"
+#include "vesta/report.h"
+
+namespace vesta::detail {
+
+// One call, flat: its tensors and (possibly symbolic) integers in order, and a key that holds everything else: the
+// structure of the arguments and the value of every constant.
+struct Call {
+  c10::SmallVector<at::Tensor, 8> tensors;
+  c10::SmallVector<int64_t, 4> integers;
+  c10::SmallVector<char, 64> key;
+
+  void tag(char c) { key.push_back(c); }
+  void bytes(const void* p, size_t n) {
+    const char* c = static_cast<const char*>(p);
+    key.append(c, c + n);
+  }
+};
+
+// What a call gives back: values that change from call to call (Tensor, int, None), and constants of the variant.
+struct Results {
+  std::vector<c10::IValue> values;
+  std::shared_ptr<const std::vector<c10::IValue>> constants;
+};
+
+// Facts about input tensors that only some front ends know.
+struct InputInfo {
+  std::string name;
+  bool parameter = false;              // the same tensor from call to call
+  std::vector<bool> dynamic;           // per dimension; one entry for an integer. Used when `dynamic_given`
+  std::vector<int> symbol_label;
+  bool dynamic_given = false;
+};
+
+// Thrown through a trace to stop it and the call: what() is never shown, `cause` is rethrown as it is.
+struct Interrupted {
+  std::exception_ptr cause;
+};
+
+class VESTA_API Function {
+ public:
+  // Runs the callable on `leaves` (tensors, then integers as SymInt) and flattens what it returns.
+  using Program = std::function<void(const std::vector<c10::IValue>& leaves, Results& values,
+                                     std::vector<c10::IValue>& constants)>;
+
+  // `tensors`, `integers`: what is known of the inputs, or empty.
+  Function(std::string name, Options options, std::vector<InputInfo> tensors = {}, std::vector<InputInfo> integers = {});
+  ~Function();
+  Function(const Function&) = delete;
+  Function& operator=(const Function&) = delete;
+
+  // True: results are filled. False: the caller runs its own callable (the reason is counted).
+  // `give_away`: the tensors of `call` are dropped as soon as they have been read.
+  bool run(Call& call, const Program& program, Results& results, bool give_away = false);
+
+  FunctionReport report() const;
+  void reset();  // forgets all variants and counts
+
+  struct Impl;
+  static FunctionReport report_of(const Impl& impl);
+
+ private:
+  std::shared_ptr<Impl> impl_;
+};
+
+// Result vectors that keep their memory between the calls of a thread.
+VESTA_API std::vector<c10::IValue> borrow_values();
+VESTA_API void return_values(std::vector<c10::IValue>&& values);
+
+}  // namespace vesta::detail

@@ -1,0 +1,69 @@
+// vesta._C: the nouns of the front door as Python objects.
+#include <pybind11/stl.h>
+
+#include "compiled.h"
+
+namespace py = pybind11;
+
+namespace vesta::python {
+
+PYBIND11_MODULE(_C, m) {
+  m.doc() = "Vesta's compiler. Use the package `vesta`.";
+
+  py::class_<Options>(m, "Options")
+      .def(py::init<>())
+      .def_readwrite("dynamic", &Options::dynamic)
+      .def_readwrite("strict", &Options::strict)
+      .def_readwrite("packed_weights", &Options::packed_weights)
+      .def_readwrite("numerics", &Options::numerics)
+      .def_readwrite("variant_limit", &Options::variant_limit)
+      .def_readwrite("skip_passes", &Options::skip_passes)
+      .def_readwrite("rewrite_limit", &Options::rewrite_limit)
+      .def_readwrite("compile_threads", &Options::compile_threads)
+      .def_readwrite("dump_dir", &Options::dump_dir);
+
+  py::class_<ArgumentInfo>(m, "ArgumentInfo")
+      .def(py::init([](std::string name, bool parameter, std::vector<bool> dynamic, std::vector<int> label) {
+             return ArgumentInfo{std::move(name), parameter, std::move(dynamic), std::move(label)};
+           }),
+           py::arg("name"), py::arg("parameter") = false, py::arg("dynamic") = std::vector<bool>(),
+           py::arg("label") = std::vector<int>());
+
+  py::class_<StageTime>(m, "StageTime").def_readonly("name", &StageTime::name).def_readonly("ms", &StageTime::ms);
+  py::class_<ExternReason>(m, "ExternReason")
+      .def_readonly("op", &ExternReason::op)
+      .def_readonly("reason", &ExternReason::reason)
+      .def_readonly("count", &ExternReason::count);
+  py::class_<KernelInfo>(m, "KernelInfo")
+      .def_readonly("name", &KernelInfo::name)
+      .def_readonly("ops", &KernelInfo::ops)
+      .def_readonly("bytes", &KernelInfo::bytes)
+      .def_readonly("estimated_us", &KernelInfo::estimated_us);
+  py::class_<CompileReport>(m, "CompileReport")
+      .def_readonly("ops_traced", &CompileReport::ops_traced)
+      .def_readonly("ops_fused", &CompileReport::ops_fused)
+      .def_readonly("ops_extern", &CompileReport::ops_extern)
+      .def_readonly("externs", &CompileReport::externs)
+      .def_readonly("kernels", &CompileReport::kernels)
+      .def_readonly("distinct_kernels", &CompileReport::distinct_kernels)
+      .def_readonly("code_bytes", &CompileReport::code_bytes)
+      .def_readonly("arena_bytes", &CompileReport::arena_bytes)
+      .def_readonly("packed_bytes", &CompileReport::packed_bytes)
+      .def_readonly("stages", &CompileReport::stages)
+      .def_readonly("guards", &CompileReport::guards)
+      .def_readonly("total_ms", &CompileReport::total_ms);
+  py::class_<Fallback>(m, "Fallback").def_readonly("reason", &Fallback::reason).def_readonly("count", &Fallback::count);
+  py::class_<FunctionReport>(m, "FunctionReport")
+      .def_readonly("name", &FunctionReport::name)
+      .def_readonly("variants", &FunctionReport::variants)
+      .def_readonly("fallbacks", &FunctionReport::fallbacks)
+      .def_readonly("hits", &FunctionReport::hits)
+      .def_readonly("misses", &FunctionReport::misses)
+      .def_readonly("recompiles", &FunctionReport::recompiles)
+      .def("__str__", [](const FunctionReport& r) { return to_string(r); });
+  m.def("reports", &reports, "One FunctionReport for each compiled function that still exists.");
+
+  add_compiled_function(m);
+}
+
+}  // namespace vesta::python

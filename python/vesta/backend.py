@@ -1,0 +1,111 @@
+"""The backend of ``torch.compile(model, backend="vesta")``; torch finds it by the entry point ``torch_dynamo_backends``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from vesta import _C
+from vesta.function import compile_flat
+from vesta.options import make_options
+
+__all__ = ["vesta"]
+
+
+def vesta(gm: GraphModule, example_inputs: Sequence[Any], *, options: dict[str, Any] | None = None, **kwargs: Any) -> Any:
+    """Compiles one graph of Dynamo's.
+
+    Where gradients are recorded, PyTorch's AOTAutograd splits the graph and both halves are compiled; otherwise the graph
+    is traced as it is. ``options``: see :mod:`vesta.options`. ``mode`` is accepted and means "default".
+    """
+    parsed = make_options(options)
+    kwargs.pop("mode", None)
+    if kwargs:
+        raise make_unknown(kwargs)
+    if needs_gradients(gm, example_inputs):
+        return compile_training(gm, example_inputs, parsed)
+    return compile_graph(gm, example_inputs, parsed, weights_are_fixed=True)
+
+
+def make_unknown(kwargs: dict[str, Any]) -> Exception:
+    from vesta.errors import UserError
+
+    return UserError(f'backend "vesta" takes no {", ".join(sorted(kwargs))}; pass options={{...}} to torch.compile')
+
+
+def needs_gradients(gm: GraphModule, example_inputs: Sequence[Any]) -> bool:
+    if not torch.is_grad_enabled():
+        return False
+    tensors = [x for x in example_inputs if isinstance(x, torch.Tensor)]
+    tensors += list(gm.parameters())
+    return any(t.requires_grad for t in tensors)
+
+
+def compile_training(gm: GraphModule, example_inputs: Sequence[Any], options: _C.Options) -> Any:
+    from functorch.compile import make_boxed_func
+    from torch._dynamo.backends.common import aot_autograd
+
+    def compiler(graph: GraphModule, inputs: Sequence[Any], *, fixed: bool) -> Callable[..., Any]:
+        return make_boxed_func(compile_graph(graph, inputs, options, weights_are_fixed=fixed))
+
+    halves = aot_autograd(
+        fw_compiler=functools.partial(compiler, fixed=False),
+        bw_compiler=functools.partial(compiler, fixed=False),
+        inference_compiler=functools.partial(compiler, fixed=True),
+    )
+    return halves(gm, list(example_inputs))
+
+
+def compile_graph(
+    gm: GraphModule, example_inputs: Sequence[Any], options: _C.Options, *, weights_are_fixed: bool
+) -> Callable[..., Any]:
+    """The graph as a callable on the same positional arguments. It is traced and compiled at the first call."""
+    labels: dict[str, int] = {}
+    tensors: list[_C.ArgumentInfo] = []
+    integers: list[_C.ArgumentInfo] = []
+    placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    for node, example in zip(placeholders, example_inputs, strict=True):
+        known = node.meta.get("example_value", node.meta.get("val", example))
+        if isinstance(known, torch.Tensor):
+            sizes = list(known.shape)
+            tensors.append(
+                _C.ArgumentInfo(
+                    name=node.name,
+                    parameter=weights_are_fixed and is_weight(node, example),
+                    dynamic=[isinstance(s, torch.SymInt) for s in sizes] or [False],
+                    label=[label_of(s, labels) for s in sizes] or [-1],
+                )
+            )
+        elif isinstance(known, int | torch.SymInt) and not isinstance(known, bool):
+            integers.append(_C.ArgumentInfo(name=node.name, dynamic=[True], label=[label_of(known, labels)]))
+
+    @functools.wraps(gm.forward)
+    def program(*args: Any) -> Any:
+        return gm(*args)
+
+    return compile_flat(program, options, name=name_of(gm), tensors=tensors, integers=integers)
+
+
+def label_of(size: Any, labels: dict[str, int]) -> int:
+    """Equal for sizes that torch holds to be one symbol; a size that is an expression has a label of its own."""
+    if not isinstance(size, torch.SymInt):
+        return -1
+    return labels.setdefault(str(size), len(labels))
+
+
+def is_weight(node: Node, example: Any) -> bool:
+    """Whether the same tensor comes in every call: a parameter or a buffer of a module."""
+    if isinstance(example, torch.nn.Parameter):
+        return True
+    described = node.meta.get("tensor_dict") or {}
+    return "_dynamo_static_input_type" in described or "_buffers_" in node.name
+
+
+def name_of(gm: GraphModule) -> str:
+    compile_id = gm.meta.get("dynamo_compile_id") if hasattr(gm, "meta") else None
+    kind = type(gm).__name__
+    return f"{kind} {compile_id}" if compile_id is not None else kind

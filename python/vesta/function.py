@@ -1,0 +1,46 @@
+"""The direct door: a callable on flat arguments, traced and compiled without Dynamo."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from vesta import _C
+from vesta.options import make_options
+
+__all__ = ["compile_flat", "reset", "trace_and_compile"]
+
+_functions: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def compile_flat(
+    program: Callable[..., Any],
+    options: _C.Options,
+    *,
+    name: str = "",
+    tensors: Sequence[_C.ArgumentInfo] = (),
+    integers: Sequence[_C.ArgumentInfo] = (),
+) -> _C.CompiledFunction:
+    """Wraps ``program``; ``tensors`` and ``integers`` say what is known of its tensor and int arguments, in order."""
+    compiled = _C.compile(program, name, options, list(tensors), list(integers))
+    _functions.add(compiled)
+    return compiled
+
+
+def trace_and_compile(function: Callable[..., Any], **options: Any) -> _C.CompiledFunction:
+    """Compiles ``function`` by running it on traced tensors.
+
+    ``function`` takes tensors, ints, floats, bools, strings and None by position and returns a tensor, number or None, or a
+    flat tuple or list of these. It must be a pure function of its arguments in everything but tensors: Python side effects
+    happen while it is traced only. ``torch.compile(..., backend="vesta")`` has no such restriction.
+
+    Returns a callable with the methods ``report()`` and ``reset()``. Keyword arguments are :mod:`vesta.options`.
+    """
+    return compile_flat(function, make_options(options), name=getattr(function, "__name__", ""))
+
+
+def reset() -> None:
+    """Forgets every compiled variant of the process; the next calls compile again."""
+    for function in list(_functions):
+        function.reset()

@@ -1,0 +1,69 @@
+"""Options of a compile, as ``torch.compile(model, backend="vesta", options={...})`` takes them.
+
+Names and meaning are those of ``include/vesta/options.h``:
+
+``dynamic`` (bool or None)
+    True: every size is symbolic. False: never. None: a size that is seen to change becomes symbolic.
+``strict`` (bool)
+    Raise what would otherwise run eager.
+``packed_weights`` (bool or int)
+    Bytes that packed or folded copies of weights may take: False is none, True is no bound.
+``numerics`` ("fast" or "eager")
+    "eager" rounds half-precision values wherever eager does.
+``variant_limit`` (int)
+    Compiled variants of one function before new shapes run eager.
+``skip_passes`` (list of str)
+    Graph passes to leave out.
+``rewrite_limit`` (int)
+    Run only the first n rewrites of all passes together (-1: all), to bisect a wrong one.
+``compile_threads`` (int)
+    Threads that compile kernels (0: all cores).
+``dump_dir`` (str)
+    A folder for graphs, plans and code of each compile (also ``$VESTA_DUMP``).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from vesta import _C
+from vesta.errors import UserError
+
+__all__ = ["OPTION_NAMES", "make_options"]
+
+OPTION_NAMES: dict[str, tuple[type, ...]] = {
+    "dynamic": (bool, type(None)),
+    "strict": (bool,),
+    "packed_weights": (bool, int),
+    "numerics": (str,),
+    "variant_limit": (int,),
+    "skip_passes": (list, tuple),
+    "rewrite_limit": (int,),
+    "compile_threads": (int,),
+    "dump_dir": (str,),
+}
+
+
+def make_options(options: Mapping[str, Any] | None = None) -> _C.Options:
+    """The options as the compiler takes them.
+
+    Raises :class:`vesta.errors.UserError` for an unknown name (with the nearest known one) or a value of a wrong type.
+    """
+    out = _C.Options()
+    for name, value in (options or {}).items():
+        if name not in OPTION_NAMES:
+            near = difflib.get_close_matches(name, OPTION_NAMES, n=1)
+            hint = f'; did you mean "{near[0]}"?' if near else f"; known options: {', '.join(OPTION_NAMES)}"
+            raise UserError(f'unknown option "{name}"{hint}')
+        types = OPTION_NAMES[name]
+        if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+            wanted = " or ".join("None" if t is type(None) else t.__name__ for t in types)
+            raise UserError(f'option "{name}" takes {wanted}, not {value!r}')
+        if name == "packed_weights" and isinstance(value, bool):
+            value = -1 if value else 0
+        if name == "numerics" and value not in ("fast", "eager"):
+            raise UserError(f'option "numerics" is "fast" or "eager", not {value!r}')
+        setattr(out, name, list(value) if name == "skip_passes" else value)
+    return out

@@ -1,0 +1,172 @@
+#include <fmt/format.h>
+
+#include "artifact/artifact.h"
+
+namespace vesta::artifact {
+
+namespace {
+
+std::string text(const Size& s) {
+  using Code = ExprProgram::Code;
+  std::vector<std::string> stack;
+  for (const auto& step : s.steps) {
+    if (step.code == Code::Constant) {
+      stack.push_back(std::to_string(step.value));
+      continue;
+    }
+    if (step.code == Code::Symbol) {
+      stack.push_back(fmt::format("s{}", step.value));
+      continue;
+    }
+    const std::string b = std::move(stack.back());
+    stack.pop_back();
+    std::string& a = stack.back();
+    switch (step.code) {
+      case Code::Add: a = fmt::format("({} + {})", a, b); break;
+      case Code::Mul: a = fmt::format("{}*{}", a, b); break;
+      case Code::FloorDiv: a = fmt::format("({} // {})", a, b); break;
+      case Code::Mod: a = fmt::format("({} % {})", a, b); break;
+      case Code::Min: a = fmt::format("min({}, {})", a, b); break;
+      case Code::Max: a = fmt::format("max({}, {})", a, b); break;
+      default: break;
+    }
+  }
+  return stack.empty() ? "?" : stack.back();
+}
+
+std::string text(const std::vector<Size>& sizes) {
+  std::string out = "[";
+  for (size_t i = 0; i < sizes.size(); ++i) out += (i ? ", " : "") + text(sizes[i]);
+  return out + "]";
+}
+
+std::string text(const TensorDesc& t) {
+  return fmt::format("{}{} strides {} on {}", name(t.dtype), text(t.sizes), text(t.strides), to_string(t.device));
+}
+
+std::string text(const View& v) {
+  if (v.buffer < 0) return "none";
+  if (v.whole) return fmt::format("b{}", v.buffer);
+  return fmt::format("b{}:{}{}x{}+{}", v.buffer, name(v.dtype), text(v.sizes), text(v.strides), text(v.offset));
+}
+
+std::string text(const Arg& arg) {
+  return std::visit(
+      [](const auto& v) -> std::string {
+        using T = std::decay_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, NoneArg>) {
+          return "none";
+        } else if constexpr (std::is_same_v<T, View> || std::is_same_v<T, Size> ||
+                             std::is_same_v<T, std::vector<Size>>) {
+          return text(v);
+        } else if constexpr (std::is_same_v<T, std::vector<View>>) {
+          std::string out = "[";
+          for (size_t i = 0; i < v.size(); ++i) out += (i ? ", " : "") + text(v[i]);
+          return out + "]";
+        } else if constexpr (std::is_same_v<T, bool>) {
+          return v ? "true" : "false";
+        } else if constexpr (std::is_same_v<T, double>) {
+          return fmt::format("{}f", v);
+        } else if constexpr (std::is_same_v<T, std::vector<double>> || std::is_same_v<T, std::vector<bool>>) {
+          std::string out = "[";
+          for (size_t i = 0; i < v.size(); ++i) out += (i ? ", " : "") + fmt::format("{}", static_cast<double>(v[i]));
+          return out + "]";
+        } else if constexpr (std::is_same_v<T, std::complex<double>>) {
+          return fmt::format("({}+{}j)", v.real(), v.imag());
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          return '"' + v + '"';
+        } else if constexpr (std::is_same_v<T, DType> || std::is_same_v<T, MemoryFormat>) {
+          return std::string(name(v));
+        } else if constexpr (std::is_same_v<T, Device>) {
+          return to_string(v);
+        } else {
+          return v == Layout::Strided ? "strided" : "other layout";
+        }
+      },
+      arg.value);
+}
+
+std::string text(const Step& step) {
+  if (const auto* l = std::get_if<Launch>(&step)) {
+    std::string args;
+    for (size_t i = 0; i < l->buffers.size(); ++i) {
+      args += fmt::format("{}b{}+{}", i ? ", " : "", l->buffers[i], text(l->offsets[i]));
+    }
+    return fmt::format("launch {}({}) sizes {} items {} scratch {} item_cost {}{}", l->name, args, text(l->sizes),
+                       text(l->items), text(l->scratch), text(l->item_cost), l->serial ? " serial" : "");
+  }
+  if (const auto* e = std::get_if<Extern>(&step)) {
+    std::string args, results;
+    for (size_t i = 0; i < e->args.size(); ++i) args += (i ? ", " : "") + text(e->args[i]);
+    for (size_t i = 0; i < e->results.size(); ++i) {
+      results += fmt::format("{}{}", i ? ", " : "", e->results[i] < 0 ? "_" : fmt::format("b{}", e->results[i]));
+    }
+    return fmt::format("{} = {}({})", results, e->op, args);
+  }
+  const auto& c = std::get<CopyBack>(step);
+  return fmt::format("input {} <- {}", c.input, text(c.from));
+}
+
+std::string_view name(Role r) {
+  constexpr std::string_view names[] = {"input", "output", "arena", "returned", "derived"};
+  return names[static_cast<int>(r)];
+}
+
+}  // namespace
+
+std::string print(const Artifact& a) {
+  std::string out;
+  auto line = [&]<class... A>(fmt::format_string<A...> f, A&&... args) {
+    out += fmt::format(f, std::forward<A>(args)...) + "\n";
+  };
+  for (size_t i = 0; i < a.inputs.size(); ++i) {
+    line("input {} {}: {}{}", i, a.inputs[i].name, text(a.inputs[i].type), a.inputs[i].parameter ? " parameter" : "");
+  }
+  for (size_t i = 0; i < a.symbols.size(); ++i) {
+    const SymbolSource& s = a.symbols[i];
+    if (s.input < 0) {
+      line("symbol s{} = integer {}", i, s.dim);
+    } else {
+      line("symbol s{} = input {} {} {}", i, s.input, s.stride ? "stride" : "size", s.dim);
+    }
+  }
+  constexpr std::string_view relations[] = {"==", "!=", "<", ">="};
+  for (const Guard& g : a.guards) line("guard {} {} {}  # {}", text(g.left), relations[g.relation], text(g.right), g.text);
+  for (const auto& group : a.facts.same) {
+    std::string members;
+    for (int i : group) members += fmt::format(" {}", i);
+    line("one tensor:{}", members);
+  }
+  for (const auto& [input, offset] : a.facts.offsets) line("storage_offset of input {} is {}", input, offset);
+  for (size_t b = 0; b < a.buffers.size(); ++b) {
+    const Buffer& buffer = a.buffers[b];
+    std::string where;
+    if (buffer.role == Role::Arena) {
+      where = a.is_static ? fmt::format(" at {}", a.offsets[b]) : fmt::format(" {} bytes", text(buffer.bytes));
+    }
+    if (buffer.role == Role::Input) where = fmt::format(" {}", buffer.input);
+    if (buffer.role == Role::Output) where = fmt::format(" {}", buffer.output);
+    line("buffer b{} {}{}: {} live {}..{}", b, name(buffer.role), where, text(buffer.type), buffer.first_step,
+         buffer.last_step);
+  }
+  line("arena {} bytes{}", a.arena_bytes, a.is_static ? "" : " under the hints");
+  for (const Step& s : a.derived) line("derived {}", text(s));
+  for (size_t i = 0; i < a.steps.size(); ++i) line("{}: {}", i, text(a.steps[i]));
+  for (size_t i = 0; i < a.outputs.size(); ++i) {
+    const Output& o = a.outputs[i];
+    switch (o.kind) {
+      case OutputKind::Fresh: line("output {} = {}", i, text(o.view)); break;
+      case OutputKind::Input: line("output {} = input {}", i, o.alias); break;
+      case OutputKind::InputView:
+      case OutputKind::OutputView:
+        line("output {} = {} {} as {} from {}{}", i, o.kind == OutputKind::InputView ? "input" : "output", o.alias,
+             text(o.type), text(o.storage_offset), o.absolute_offset ? " of the storage" : "");
+        break;
+      case OutputKind::Integer: line("output {} = {}", i, text(o.integer)); break;
+      case OutputKind::None: line("output {} = none", i); break;
+    }
+  }
+  return out;
+}
+
+}  // namespace vesta::artifact

@@ -1,0 +1,474 @@
+#include "vesta/detail/function.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "capture/cpp/context_key.h"
+#include "capture/cpp/variant.h"
+#include "pipeline/pipeline.h"
+#include "runtime/torch_types.h"
+#include "trace/trace.h"
+
+namespace vesta::detail {
+
+using capture::Variant;
+using capture::VariantList;
+
+namespace {
+
+constexpr size_t kEagerVariantLimit = 64;
+// A thread waits this long for another that compiles the same call, then runs eager.
+constexpr std::chrono::seconds kCompileWait{20};
+
+bool has_gradient(const at::Tensor& t) {
+  const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
+  return impl->requires_grad();
+}
+
+// A tensor with a forward-mode tangent: only autograd's own kernels carry it along.
+bool has_tangent(const at::Tensor& t) {
+  return t.unsafeGetTensorImpl()->autograd_meta() && t._fw_grad(/*level=*/0).defined();
+}
+
+std::string describe(const at::Tensor& t) {
+  if (!t.defined()) return "an undefined tensor";
+  if (t.layout() != c10::kStrided) return "a tensor of layout " + c10::str(t.layout());
+  if (t.is_quantized()) return "a quantised tensor";
+  if (t.is_conj() || t.is_neg()) return "a lazily conjugated or negated tensor";
+  return "a tensor of a kind Vesta does not know (" + c10::toString(t.key_set()) + ")";
+}
+
+struct Registry {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Function::Impl>> functions;
+  int64_t created = 0;
+};
+Registry& registry() {
+  static Registry* r = new Registry();   // outlives functions in static storage
+  return *r;
+}
+
+}  // namespace
+
+struct Function::Impl {
+  std::string name;
+  Options options;
+  std::vector<InputInfo> tensor_info, integer_info;
+
+  std::atomic<std::shared_ptr<const VariantList>> variants{std::make_shared<const VariantList>()};
+  std::atomic<int64_t> hits{0}, misses{0};
+
+  mutable std::mutex mutex;              // guards what follows, and the order of publications
+  std::condition_variable compiled;
+  std::set<std::pair<std::string, uint64_t>> compiling;
+  std::map<std::string, int64_t> fallbacks;
+  std::vector<std::string> recompiles;
+  size_t eager_variants = 0;
+  uint64_t generation = 0;               // of reset()
+
+  // Counts and logs an eager call; where `strict` says so, throws instead: `error`, or Unsupported if it is null.
+  void fall_back(const std::string& reason, std::exception_ptr error = nullptr) {
+    if (options.strict) {
+      if (error) std::rethrow_exception(error);
+      throw Unsupported(fmt::format("{}: {}", name, reason));
+    }
+    count_eager(reason);
+  }
+
+  void count_eager(const std::string& reason) {
+    bool first = false;
+    {
+      std::lock_guard lock(mutex);
+      first = fallbacks[reason]++ == 0;
+    }
+    if (first) log::print(log::Topic::Fallbacks, "{} runs eager: {}", name, reason);
+  }
+
+  // Empty if the call may be compiled.
+  std::string cannot_compile(const Call& call) const {
+    for (size_t i = 0; i < call.tensors.size(); ++i) {
+      const at::Tensor& t = call.tensors[i];
+      if (t.defined() && !t.device().is_cpu()) {
+        return fmt::format("input {} is on device {}, for which Vesta has no backend", i, t.device().str());
+      }
+      if (!runtime::is_plain(t)) return fmt::format("input {} is {}", i, describe(t));
+      if (runtime::from_scalar_type(t.scalar_type()) == DType::Other) {
+        return fmt::format("input {} is of dtype {}", i, c10::toString(t.scalar_type()));
+      }
+    }
+    return {};
+  }
+
+  std::shared_ptr<const Variant> find(uint64_t context, const Call& call) const {
+    const std::shared_ptr<const VariantList> list = variants.load(std::memory_order_acquire);
+    for (const auto& v : *list) {
+      if (v->matches(context, call)) return v;
+    }
+    return nullptr;
+  }
+
+  void publish(std::shared_ptr<const Variant> v, uint64_t seen_generation, std::string why) {
+    std::lock_guard lock(mutex);
+    if (generation != seen_generation) return;
+    const auto list = variants.load();
+    auto next = std::make_shared<VariantList>(*list);
+    if (!v->eager_reason.empty()) ++eager_variants;
+    if (!list->empty()) recompiles.push_back(std::move(why));
+    next->push_back(std::move(v));
+    variants.store(std::move(next));
+  }
+
+  std::shared_ptr<Variant> empty_variant(const Call& call, const std::string& key, uint64_t context) const {
+    auto v = std::make_shared<Variant>();
+    v->key = key;
+    v->context = context;
+    v->shapes = capture::shapes_of({call.tensors.data(), call.tensors.size()});
+    v->integers.assign(call.integers.begin(), call.integers.end());
+    for (const auto& s : v->shapes) v->dynamic.emplace_back(s.sizes.size(), false);
+    for (size_t i = 0; i < v->integers.size(); ++i) v->dynamic.emplace_back(1, false);
+    return v;
+  }
+
+  std::shared_ptr<const Variant> eager_variant(const Call& call, const std::string& key, uint64_t context,
+                                               std::string reason, std::exception_ptr error) const {
+    auto v = empty_variant(call, key, context);
+    v->error = std::move(error);
+    v->eager_reason = std::move(reason);
+    artifact::Artifact a;
+    a.is_static = true;
+    auto constants = [](const std::vector<int64_t>& list) {
+      std::vector<artifact::Size> out;
+      for (int64_t x : list) out.push_back({{{artifact::Size::Code::Constant, x}}});
+      return out;
+    };
+    for (const auto& s : v->shapes) {
+      artifact::InputDesc input;
+      input.type.dtype = runtime::from_scalar_type(s.dtype);
+      input.type.sizes = constants(s.sizes);
+      input.type.strides = constants(s.strides);
+      a.inputs.push_back(std::move(input));
+    }
+    v->executable = std::make_shared<const runtime::Executable>(std::move(a));
+    return v;
+  }
+
+  std::vector<trace::TraceInput> trace_inputs(const Call& call, const std::vector<std::vector<bool>>& dynamic) const {
+    std::vector<trace::TraceInput> inputs;
+    for (size_t i = 0; i < call.tensors.size(); ++i) {
+      trace::TraceInput in;
+      in.value = call.tensors[i];
+      in.name = fmt::format("arg{}", i);
+      in.dynamic = dynamic[i];
+      if (i < tensor_info.size()) {
+        const InputInfo& info = tensor_info[i];
+        if (!info.name.empty()) in.name = info.name;
+        // An inference tensor has no version counter, so nothing derived from it could be kept.
+        if (info.parameter && !call.tensors[i].is_inference()) in.kind = graph::InputKind::Parameter;
+        if (info.dynamic_given) in.symbol_label = info.symbol_label;
+      }
+      inputs.push_back(std::move(in));
+    }
+    for (size_t i = 0; i < call.integers.size(); ++i) {
+      trace::TraceInput in;
+      in.value = call.integers[i];
+      in.name = fmt::format("int{}", i);
+      in.dynamic = dynamic[call.tensors.size() + i];
+      if (i < integer_info.size() && integer_info[i].dynamic_given) in.symbol_label = integer_info[i].symbol_label;
+      inputs.push_back(std::move(in));
+    }
+    return inputs;
+  }
+
+  std::shared_ptr<const Variant> trace_and_compile(const Call& call, const std::string& key, uint64_t context,
+                                                   const std::vector<std::vector<bool>>& dynamic,
+                                                   const Program& program) const {
+    const auto start = std::chrono::steady_clock::now();
+    auto v = empty_variant(call, key, context);
+    v->dynamic = dynamic;
+    auto constants = std::make_shared<std::vector<c10::IValue>>();
+    trace::Traced traced = trace::trace(
+        trace_inputs(call, dynamic), [&](const std::vector<c10::IValue>& leaves) -> std::vector<c10::IValue> {
+          Results results;
+          constants->clear();
+          program(leaves, results, *constants);
+          return std::move(results.values);
+        });
+    v->constants = std::move(constants);
+    v->lifted = std::move(traced.lifted);
+    if (c10::GradMode::is_enabled()) {
+      for (const at::Tensor& t : v->lifted) {
+        if (has_gradient(t)) VESTA_UNSUPPORTED("gradients are recorded for a captured tensor (use a torch::NoGradGuard)");
+      }
+    }
+    pipeline::Traced facts;
+    facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets)};
+    facts.op_count = traced.op_count;
+    facts.trace_ms =
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    pipeline::Result compiled = pipeline::compile(std::move(traced.graph), options, std::move(facts));
+    v->executable = std::move(compiled.executable);
+    v->report = std::move(compiled.report);
+    return v;
+  }
+
+  std::vector<std::vector<bool>> dynamic_for(const Call& call, const std::string& key, uint64_t context,
+                                             const VariantList& list) const {
+    std::vector<std::vector<bool>> dynamic;
+    if (options.dynamic == false) {
+      dynamic = empty_variant(call, key, context)->dynamic;
+    } else {
+      dynamic = capture::choose_dynamic(call, key, context, list, options.dynamic == true);
+    }
+    auto given = [&](const std::vector<InputInfo>& info, size_t first) {
+      for (size_t i = 0; i < info.size() && first + i < dynamic.size(); ++i) {
+        if (!info[i].dynamic_given) continue;
+        for (size_t d = 0; d < dynamic[first + i].size() && d < info[i].dynamic.size(); ++d) {
+          if (info[i].dynamic[d]) dynamic[first + i][d] = true;
+        }
+      }
+    };
+    given(tensor_info, 0);
+    given(integer_info, call.tensors.size());
+    return dynamic;
+  }
+
+  // A variant for the call: compiled, or one that says why not. Never returns nullptr.
+  std::shared_ptr<const Variant> make(const Call& call, const std::string& key, uint64_t context,
+                                      const Program& program) const {
+    const auto list = variants.load();
+    auto dynamic = dynamic_for(call, key, context, *list);
+    const bool symbolic = std::any_of(dynamic.begin(), dynamic.end(), [](const std::vector<bool>& d) {
+      return std::find(d.begin(), d.end(), true) != d.end();
+    });
+    std::string reason;
+    std::exception_ptr error;            // of ours; null for the program's own
+    for (const bool with_symbols : {true, false}) {
+      if (with_symbols && !symbolic) continue;
+      if (!with_symbols) dynamic = empty_variant(call, key, context)->dynamic;
+      try {
+        return trace_and_compile(call, key, context, dynamic, program);
+      } catch (const Interrupted& interrupted) {
+        std::rethrow_exception(interrupted.cause);
+      } catch (const NeedsValue& e) {
+        reason = fmt::format("needs a value: {}", e.what());
+        error = std::current_exception();
+        break;                           // constants do not help
+      } catch (const Unsupported& e) {
+        reason = e.what();
+        error = std::current_exception();
+      } catch (const InternalError& e) {
+        reason = e.what();
+        error = std::current_exception();
+        log::warn_once(fmt::format("vesta: {}", e.what()));
+      } catch (const std::exception& e) {
+        // Possibly the program's own error: the eager call raises it as it is.
+        const std::string text = e.what();
+        reason = "while tracing: " + text.substr(0, text.find('\n'));
+        error = nullptr;
+      }
+    }
+    return eager_variant(call, key, context, reason, error);
+  }
+};
+
+namespace {
+
+struct Compiling {
+  Function::Impl& impl;
+  std::pair<std::string, uint64_t> id;
+  ~Compiling() {
+    {
+      std::lock_guard lock(impl.mutex);
+      impl.compiling.erase(id);
+    }
+    impl.compiled.notify_all();
+  }
+};
+
+std::string default_name(std::string name) {
+  const int64_t n = ++registry().created;
+  return name.empty() ? fmt::format("function {}", n) : name;
+}
+
+}  // namespace
+
+Function::Function(std::string name, Options options, std::vector<InputInfo> tensors, std::vector<InputInfo> integers)
+    : impl_(std::make_shared<Impl>()) {
+  std::lock_guard lock(registry().mutex);
+  impl_->name = default_name(std::move(name));
+  impl_->options = std::move(options);
+  impl_->tensor_info = std::move(tensors);
+  impl_->integer_info = std::move(integers);
+  auto& list = registry().functions;
+  std::erase_if(list, [](const std::weak_ptr<Impl>& w) { return w.expired(); });
+  list.push_back(impl_);
+}
+
+Function::~Function() = default;
+
+bool Function::run(Call& call, const Program& program, Results& results, bool give_away) {
+  Impl& impl = *impl_;
+  if (trace::is_tracing()) return false;     // part of another trace: the callable runs in it
+  const uint64_t context = capture::context_key();
+  for (const at::Tensor& t : call.tensors) {
+    if (has_tangent(t)) {
+      impl.fall_back("an input carries a forward-mode tangent");
+      return false;
+    }
+    if (c10::GradMode::is_enabled() && has_gradient(t)) {
+      impl.fall_back("gradients are recorded for an input");
+      return false;
+    }
+  }
+  if (capture::foreign_mode_active()) {
+    impl.fall_back("a dispatch mode or a functional transform is active");
+    return false;
+  }
+
+  std::shared_ptr<const Variant> variant = impl.find(context, call);
+  if (variant) {
+    impl.hits.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    impl.misses.fetch_add(1, std::memory_order_relaxed);
+    if (std::string reason = impl.cannot_compile(call); !reason.empty()) {
+      impl.fall_back(reason);
+      return false;
+    }
+    const std::string key(call.key.begin(), call.key.end());
+    uint64_t generation = 0;
+    {
+      std::unique_lock lock(impl.mutex);
+      const auto free = [&] { return !impl.compiling.contains({key, context}); };
+      if (!free()) {
+        const bool done = impl.compiled.wait_for(lock, kCompileWait, free);
+        if (!done) {
+          lock.unlock();
+          impl.fall_back("another thread is still compiling this call");
+          return false;
+        }
+      }
+      variant = impl.find(context, call);
+      if (!variant) impl.compiling.insert({key, context});
+      generation = impl.generation;
+    }
+    if (!variant) {
+      Compiling busy{impl, {key, context}};
+      const auto list = impl.variants.load();
+      size_t eager = 0;
+      {
+        std::lock_guard lock(impl.mutex);
+        eager = impl.eager_variants;
+      }
+      if (static_cast<int64_t>(list->size() - eager) >= impl.options.variant_limit || eager >= kEagerVariantLimit) {
+        impl.fall_back(fmt::format("the limit of {} variants is reached ({})", impl.options.variant_limit,
+                                   capture::why_not(*list, key, context, call)));
+        return false;
+      }
+      std::string why = capture::why_not(*list, key, context, call);
+      variant = impl.make(call, key, context, program);
+      impl.publish(variant, generation, std::move(why));
+    }
+  }
+  if (!variant->eager_reason.empty()) {
+    if (variant->error) {
+      impl.fall_back(variant->eager_reason, variant->error);
+    } else {
+      impl.count_eager(variant->eager_reason);
+    }
+    return false;
+  }
+  const runtime::CallInputs in{{call.tensors.data(), call.tensors.size()},
+                               variant->lifted,
+                               {call.integers.data(), call.integers.size()}};
+  results.constants = variant->constants;
+  if (give_away) {
+    variant->executable->run(in, results.values, {call.tensors.data(), call.tensors.size()});
+    return true;
+  }
+  try {
+    variant->executable->run(in, results.values);
+    return true;
+  } catch (const Error& e) {
+    results.values.clear();
+    impl.fall_back(std::string("while running: ") + e.what(), std::current_exception());
+    return false;
+  } catch (const std::exception& e) {
+    // Nothing was written yet. If the program itself is at fault, the eager call says so in its own words.
+    const std::string text = e.what();
+    results.values.clear();
+    impl.count_eager("while running: " + text.substr(0, text.find('\n')));
+    return false;
+  }
+}
+
+FunctionReport Function::report() const { return report_of(*impl_); }
+
+FunctionReport Function::report_of(const Impl& impl) {
+  FunctionReport r;
+  const auto list = impl.variants.load();
+  for (const auto& v : *list) {
+    if (!v->eager_reason.empty()) continue;
+    r.variants.push_back(v->report);
+    if (const int64_t held = v->executable->derived_bytes()) r.variants.back().packed_bytes = held;
+  }
+  std::lock_guard lock(impl.mutex);
+  r.name = impl.name;
+  for (const auto& [reason, count] : impl.fallbacks) r.fallbacks.push_back({reason, count});
+  r.hits = impl.hits.load();
+  r.misses = impl.misses.load();
+  r.recompiles = impl.recompiles;
+  return r;
+}
+
+void Function::reset() {
+  std::lock_guard lock(impl_->mutex);
+  ++impl_->generation;
+  impl_->variants.store(std::make_shared<const VariantList>());
+  impl_->fallbacks.clear();
+  impl_->recompiles.clear();
+  impl_->eager_variants = 0;
+  impl_->hits = 0;
+  impl_->misses = 0;
+}
+
+namespace {
+std::vector<c10::IValue>& spare_values() {
+  static thread_local std::vector<c10::IValue> spare;
+  return spare;
+}
+}  // namespace
+
+std::vector<c10::IValue> borrow_values() { return std::move(spare_values()); }
+
+void return_values(std::vector<c10::IValue>&& values) {
+  values.clear();
+  if (values.capacity() > spare_values().capacity()) spare_values() = std::move(values);
+}
+
+}  // namespace vesta::detail
+
+namespace vesta {
+
+std::vector<FunctionReport> reports() {
+  std::vector<std::weak_ptr<detail::Function::Impl>> functions;
+  {
+    std::lock_guard lock(detail::registry().mutex);
+    functions = detail::registry().functions;
+  }
+  std::vector<FunctionReport> out;
+  for (const auto& weak : functions) {
+    if (auto impl = weak.lock()) out.push_back(detail::Function::report_of(*impl));
+  }
+  return out;
+}
+
+}  // namespace vesta

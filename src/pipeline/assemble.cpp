@@ -1,0 +1,249 @@
+#include "pipeline/assemble.h"
+
+#include <set>
+#include <unordered_map>
+
+#include "base/check.h"
+
+namespace vesta::pipeline {
+
+namespace {
+
+using artifact::Size;
+
+class Assembler {
+ public:
+  Assembler(const graph::Graph& graph, const schedule::Plan& plan, const CodeByText& code)
+      : graph_(graph), plan_(plan), code_(code) {
+    for (size_t i = 0; i < graph.symbols.size(); ++i) slots_[graph.symbols[i].symbol] = static_cast<int64_t>(i);
+  }
+
+  artifact::Artifact run() {
+    add_inputs();
+    add_guards();
+    add_buffers();
+    for (const schedule::Step& s : plan_.derived) out_.derived.push_back(step(s));
+    find_derived_parameters();
+    for (const schedule::Step& s : plan_.steps) out_.steps.push_back(step(s));
+    for (const schedule::PlannedOutput& o : plan_.outputs) out_.outputs.push_back(output(o));
+    for (const graph::Mutation& m : graph_.mutations) out_.mutated.push_back(m.input);
+    out_.is_static = graph_.symbols.empty();
+    out_.arena_bytes = plan_.arena_bytes;
+    out_.offsets = plan_.offsets;
+    out_.offsets.resize(out_.buffers.size(), -1);
+    return std::move(out_);
+  }
+
+ private:
+  Size size(Expr e) const {
+    return compile(e, [&](Expr symbol) -> int64_t {
+      auto it = slots_.find(symbol);
+      VESTA_CHECK(it != slots_.end(), "{} is read nowhere in the inputs", to_string(symbol));
+      return it->second;
+    });
+  }
+
+  std::vector<Size> sizes(const std::vector<Expr>& list) const {
+    std::vector<Size> out;
+    out.reserve(list.size());
+    for (Expr e : list) out.push_back(size(e));
+    return out;
+  }
+
+  artifact::TensorDesc type(const graph::TensorType& t) const {
+    return {t.dtype, t.device, sizes(t.sizes), sizes(t.strides)};
+  }
+
+  void add_inputs() {
+    for (const graph::Input& i : graph_.inputs) {
+      out_.inputs.push_back({type(i.value->type), i.kind == graph::InputKind::Parameter, i.name});
+    }
+    for (const graph::SymbolSource& s : graph_.symbols) out_.symbols.push_back({s.input, s.dim, s.stride});
+  }
+
+  void add_guards() {
+    constexpr std::string_view relations[] = {"==", "!=", "<", ">="};
+    auto add = [&](Expr left, graph::Relation relation, Expr right, const std::string& source) {
+      std::string text =
+          fmt::format("{} {} {}", to_string(left), relations[static_cast<int>(relation)], to_string(right));
+      if (!source.empty()) text += fmt::format(" ({})", source);
+      out_.guards.push_back({size(left), static_cast<int>(relation), size(right), std::move(text)});
+    };
+    // What the passes and the planner took for granted about every symbol.
+    for (const graph::SymbolSource& s : graph_.symbols) {
+      const ExprNode& n = *s.symbol.node();
+      add(s.symbol, graph::Relation::AtLeast, n.lower, "sizes 0 and 1 are compiled apart");
+      if (n.upper) add(*n.upper, graph::Relation::AtLeast, s.symbol, "");
+    }
+    for (const graph::Guard& g : graph_.guards) add(g.left, g.relation, g.right, g.source);
+  }
+
+  void add_buffers() {
+    for (const schedule::Buffer& b : plan_.buffers) {
+      artifact::Buffer buffer;
+      switch (b.role) {
+        case schedule::BufferRole::Input: buffer.role = artifact::Role::Input; break;
+        case schedule::BufferRole::Output: buffer.role = artifact::Role::Output; break;
+        case schedule::BufferRole::Arena: buffer.role = artifact::Role::Arena; break;
+        case schedule::BufferRole::Returned: buffer.role = artifact::Role::Returned; break;
+        case schedule::BufferRole::Derived: buffer.role = artifact::Role::Derived; break;
+      }
+      buffer.type = type(b.type);
+      buffer.input = b.input;
+      buffer.output = b.output;
+      buffer.first_step = b.first_step;
+      buffer.last_step = b.last_step;
+      buffer.bytes = size(graph::numel(b.type) * Expr(element_size(b.type.dtype)));
+      out_.buffers.push_back(std::move(buffer));
+    }
+  }
+
+  artifact::View view(const schedule::BufferView& v) const {
+    artifact::View out;
+    out.buffer = v.buffer;
+    if (v.buffer < 0) return out;
+    const graph::TensorType& whole = plan_.buffers[v.buffer].type;
+    out.dtype = v.dtype;
+    out.sizes = sizes(v.sizes);
+    out.strides = sizes(v.strides);
+    out.offset = size(v.offset);
+    out.whole = v.dtype == whole.dtype && v.sizes == whole.sizes && v.strides == whole.strides && v.offset.is_constant(0);
+    return out;
+  }
+
+  artifact::Step step(const schedule::Step& s) {
+    if (const auto* k = std::get_if<schedule::KernelStep>(&s)) return launch(*k);
+    if (const auto* e = std::get_if<schedule::ExternStep>(&s)) return call(*e);
+    const auto& c = std::get<schedule::CopyStep>(s);
+    return artifact::CopyBack{view(c.from), c.input};
+  }
+
+  artifact::Launch launch(const schedule::KernelStep& k) const {
+    artifact::Launch out;
+    auto it = code_.find(k.text);
+    VESTA_CHECK(it != code_.end(), "a kernel of the plan was not compiled");
+    out.fn = it->second->entry();
+    out.code = it->second;
+    out.name = kernel_name(k);
+    for (size_t i = 0; i < k.args.size(); ++i) {
+      out.buffers.push_back(k.args[i].buffer);
+      const DType t = plan_.buffers[k.args[i].buffer].type.dtype;
+      out.offsets.push_back(size(k.args[i].offset * Expr(element_size(t))));
+    }
+    out.sizes = sizes(k.sizes);
+    out.items = size(k.items);
+    out.scratch = size(k.scratch);
+    out.item_cost = size(k.item_cost);
+    out.serial = k.kernel->serial;
+    return out;
+  }
+
+  static std::string kernel_name(const schedule::KernelStep& k) {
+    std::string name;
+    for (const std::string& op : k.ops) {
+      const size_t start = op.rfind(':') + 1;
+      name += (name.empty() ? "" : "_") + op.substr(start, op.find('.', start) - start);
+      if (name.size() > 60) break;
+    }
+    return name;
+  }
+
+  artifact::Extern call(const schedule::ExternStep& e) const {
+    artifact::Extern out;
+    out.op = e.op->name;
+    out.source = e.source;
+    out.results = e.results;
+    for (const schedule::ExternArg& a : e.args) {
+      if (const auto* v = std::get_if<schedule::BufferView>(&a)) {
+        out.args.push_back({view(*v)});
+      } else if (const auto* list = std::get_if<schedule::ViewList>(&a)) {
+        std::vector<artifact::View> views;
+        for (const schedule::BufferView& v : list->views) views.push_back(view(v));
+        out.args.push_back({std::move(views)});
+      } else {
+        out.args.push_back(plain(std::get<graph::Arg>(a), e.op->name));
+      }
+    }
+    return out;
+  }
+
+  artifact::Arg plain(const graph::Arg& arg, const std::string& op) const {
+    return std::visit(
+        [&](const auto& v) -> artifact::Arg {
+          using T = std::decay_t<decltype(v)>;
+          if constexpr (std::is_same_v<T, graph::None>) {
+            return {artifact::NoneArg{}};
+          } else if constexpr (std::is_same_v<T, graph::Value*> || std::is_same_v<T, graph::ValueList>) {
+            VESTA_CHECK(false, "{}: a value of the graph among the plain arguments of the plan", op);
+          } else if constexpr (std::is_same_v<T, Expr>) {
+            return {size(v)};
+          } else if constexpr (std::is_same_v<T, graph::IntList>) {
+            return {sizes(v)};
+          } else {
+            return {v};
+          }
+        },
+        arg);
+  }
+
+  artifact::Output output(const schedule::PlannedOutput& o) const {
+    artifact::Output out;
+    using From = graph::OutputKind;
+    using To = artifact::OutputKind;
+    switch (o.kind) {
+      case From::Fresh: out.kind = To::Fresh; out.view = view(o.view); break;
+      case From::Input: out.kind = To::Input; break;
+      case From::InputView: out.kind = To::InputView; break;
+      case From::OutputView: out.kind = To::OutputView; break;
+      case From::Integer: out.kind = To::Integer; out.integer = size(o.integer); break;
+      case From::None: out.kind = To::None; break;
+    }
+    out.alias = o.alias;
+    if (o.kind == From::InputView || o.kind == From::OutputView) {
+      out.type = type(o.type);
+      out.storage_offset = size(o.storage_offset);
+      out.absolute_offset = o.absolute_offset;
+    }
+    return out;
+  }
+
+  void find_derived_parameters() {
+    std::set<int> inputs;
+    auto note = [&](int buffer) {
+      if (buffer >= 0 && plan_.buffers[buffer].role == schedule::BufferRole::Input) {
+        inputs.insert(plan_.buffers[buffer].input);
+      }
+    };
+    for (const schedule::Step& s : plan_.derived) {
+      if (const auto* k = std::get_if<schedule::KernelStep>(&s)) {
+        for (const schedule::KernelArg& a : k->args) note(a.buffer);
+      } else if (const auto* e = std::get_if<schedule::ExternStep>(&s)) {
+        for (const schedule::ExternArg& a : e->args) {
+          if (const auto* v = std::get_if<schedule::BufferView>(&a)) note(v->buffer);
+          if (const auto* list = std::get_if<schedule::ViewList>(&a)) {
+            for (const schedule::BufferView& v : list->views) note(v.buffer);
+          }
+        }
+      }
+    }
+    out_.derived_parameters.assign(inputs.begin(), inputs.end());
+    for (size_t b = 0; b < plan_.buffers.size(); ++b) {
+      if (plan_.buffers[b].role != schedule::BufferRole::Derived) continue;
+      VESTA_CHECK(out_.buffers[b].bytes.is_constant(), "a derived weight (buffer {}) has a symbolic size", b);
+    }
+  }
+
+  const graph::Graph& graph_;
+  const schedule::Plan& plan_;
+  const CodeByText& code_;
+  std::unordered_map<Expr, int64_t> slots_;
+  artifact::Artifact out_;
+};
+
+}  // namespace
+
+artifact::Artifact assemble(const graph::Graph& graph, const schedule::Plan& plan, const CodeByText& code) {
+  return Assembler(graph, plan, code).run();
+}
+
+}  // namespace vesta::pipeline

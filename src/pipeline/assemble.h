@@ -1,0 +1,19 @@
+// A plan and its kernels' code into plain data.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "artifact/artifact.h"
+#include "codegen/codegen.h"
+#include "graph/graph.h"
+#include "schedule/plan.h"
+
+namespace vesta::pipeline {
+
+using CodeByText = std::map<std::string, std::shared_ptr<const codegen::Code>, std::less<>>;
+
+artifact::Artifact assemble(const graph::Graph& graph, const schedule::Plan& plan, const CodeByText& code);
+
+}  // namespace vesta::pipeline

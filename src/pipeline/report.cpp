@@ -1,0 +1,70 @@
+#include "vesta/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace vesta {
+
+namespace {
+
+std::string bytes(int64_t n) {
+  if (n < 10 << 10) return fmt::format("{} B", n);
+  if (n < int64_t{10} << 20) return fmt::format("{:.1f} KiB", n / 1024.0);
+  return fmt::format("{:.1f} MiB", n / 1024.0 / 1024.0);
+}
+
+std::string variant_text(const CompileReport& r, size_t index) {
+  std::string out = fmt::format(
+      "  variant {}: {} ops traced -> {} fused into {} kernels ({} distinct, {} of code), {} extern calls; arena {}, "
+      "packed weights {}; {:.1f} ms\n",
+      index, r.ops_traced, r.ops_fused, r.kernels.size(), r.distinct_kernels, bytes(r.code_bytes), r.ops_extern,
+      bytes(r.arena_bytes), bytes(r.packed_bytes), r.total_ms);
+  out += "    stages:";
+  double passes = 0;
+  for (const StageTime& s : r.stages) {
+    if (s.name.starts_with("pass:")) passes += s.ms;
+  }
+  bool passes_shown = false;
+  for (const StageTime& s : r.stages) {
+    if (s.name.starts_with("pass:")) {
+      if (!passes_shown) out += fmt::format(" passes {:.2f} ms", passes);
+      passes_shown = true;
+    } else {
+      out += fmt::format(" {} {:.2f} ms", s.name, s.ms);
+    }
+  }
+  out += "\n";
+  std::map<std::string, std::pair<int64_t, const KernelInfo*>> kernels;
+  for (const KernelInfo& k : r.kernels) {
+    auto& entry = kernels[fmt::format("{} {}", k.name, k.bytes)];
+    ++entry.first;
+    entry.second = &k;
+  }
+  std::vector<std::pair<int64_t, const KernelInfo*>> order;
+  for (const auto& [name, entry] : kernels) order.push_back(entry);
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    return a.first * a.second->bytes > b.first * b.second->bytes;
+  });
+  for (const auto& [count, k] : order) {
+    out += fmt::format("    kernel x{} {}: {} ops, {}, about {:.1f} us\n", count, k->name, k->ops.size(),
+                       bytes(k->bytes), k->estimated_us);
+  }
+  for (const ExternReason& e : r.externs) out += fmt::format("    extern x{} {}: {}\n", e.count, e.op, e.reason);
+  for (const std::string& g : r.guards) out += fmt::format("    guard {}\n", g);
+  return out;
+}
+
+}  // namespace
+
+std::string to_string(const FunctionReport& r) {
+  std::string out = fmt::format("{}: {} variants, {} hits, {} misses\n", r.name.empty() ? "function" : r.name,
+                                r.variants.size(), r.hits, r.misses);
+  for (size_t i = 0; i < r.variants.size(); ++i) out += variant_text(r.variants[i], i);
+  for (const std::string& why : r.recompiles) out += fmt::format("  compiled again: {}\n", why);
+  for (const Fallback& f : r.fallbacks) out += fmt::format("  ran eager x{}: {}\n", f.count, f.reason);
+  return out;
+}
+
+}  // namespace vesta

@@ -1,0 +1,331 @@
+// Hand-made artifacts whose kernels are C functions.
+#include "runtime/executable.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "vesta/error.h"
+
+namespace {
+
+using namespace vesta;
+using artifact::Artifact;
+using artifact::Role;
+using artifact::Size;
+
+Size constant(int64_t v) { return {{{Size::Code::Constant, v}}}; }
+Size symbol(int64_t i) { return {{{Size::Code::Symbol, i}}}; }
+Size times(Size a, int64_t c) {
+  a.steps.push_back({Size::Code::Constant, c});
+  a.steps.push_back({Size::Code::Mul});
+  return a;
+}
+
+artifact::TensorDesc matrix(Size rows, Size columns) {
+  artifact::TensorDesc t;
+  t.sizes = {rows, columns};
+  t.strides = {columns, constant(1)};
+  return t;
+}
+
+artifact::View whole(int buffer) {
+  artifact::View v;
+  v.buffer = buffer;
+  v.whole = true;
+  return v;
+}
+
+int add_buffer(Artifact& a, Role role, artifact::TensorDesc type, int index = -1) {
+  artifact::Buffer b;
+  b.role = role;
+  b.bytes = times(type.sizes[0], 4);
+  b.bytes.steps.insert(b.bytes.steps.end(), type.sizes[1].steps.begin(), type.sizes[1].steps.end());
+  b.bytes.steps.push_back({Size::Code::Mul});
+  b.type = std::move(type);
+  b.input = role == Role::Input ? index : -1;
+  b.output = role == Role::Output ? index : -1;
+  b.first_step = 0;
+  b.last_step = 100;
+  a.buffers.push_back(std::move(b));
+  a.offsets.push_back(-1);
+  return static_cast<int>(a.buffers.size()) - 1;
+}
+
+// out[i] = 2 * in[i] + 1 over all elements; sizes[0] is the count of one item.
+void twice_plus_one(void* const* buffers, const int64_t* sizes, void*, int64_t begin, int64_t end) {
+  const float* in = static_cast<const float*>(buffers[0]);
+  float* out = static_cast<float*>(buffers[1]);
+  for (int64_t i = begin * sizes[0]; i < end * sizes[0]; ++i) out[i] = 2 * in[i] + 1;
+}
+
+artifact::Launch launch(int from, int to, Size items, Size columns) {
+  artifact::Launch l;
+  l.fn = twice_plus_one;
+  l.name = "twice_plus_one";
+  l.buffers = {from, to};
+  l.offsets = {constant(0), constant(0)};
+  l.items = std::move(items);
+  l.sizes = {std::move(columns)};
+  l.scratch = constant(0);
+  l.item_cost = constant(10);
+  return l;
+}
+
+artifact::Output fresh(int buffer) {
+  artifact::Output o;
+  o.view = whole(buffer);
+  return o;
+}
+
+Artifact pointwise(bool dynamic) {
+  Artifact a;
+  Size rows = dynamic ? symbol(0) : constant(4);
+  a.is_static = !dynamic;
+  if (dynamic) {
+    a.symbols = {{0, 0, false}};
+    a.guards = {{symbol(0), 3, constant(2), "s0 >= 2"}};
+  }
+  a.inputs = {{matrix(rows, constant(8)), false, "x"}};
+  const int x = add_buffer(a, Role::Input, matrix(rows, constant(8)), 0);
+  const int t = add_buffer(a, Role::Arena, matrix(rows, constant(8)));
+  const int y = add_buffer(a, Role::Output, matrix(rows, constant(8)), 0);
+  a.offsets[t] = 0;
+  a.arena_bytes = 4 * 8 * 4;
+  a.steps = {launch(x, t, rows, constant(8)), launch(t, y, rows, constant(8))};
+  a.outputs = {fresh(y)};
+  return a;
+}
+
+at::Tensor run_one(const runtime::Executable& e, std::vector<at::Tensor> inputs) {
+  std::vector<c10::IValue> out;
+  e.run(inputs, {}, out);
+  return out.at(0).toTensor();
+}
+
+TEST(Executable, RunsKernelsThroughTheArena) {
+  runtime::Executable e(pointwise(false));
+  const at::Tensor x = at::randn({4, 8});
+  std::vector<at::Tensor> in = {x};
+  ASSERT_TRUE(e.accepts(in, {}));
+  const at::Tensor y = run_one(e, in);
+  EXPECT_TRUE(at::equal(y, 2 * (2 * x + 1) + 1));
+  const at::Tensor kept = y.clone();
+  const at::Tensor z = run_one(e, {y});
+  EXPECT_TRUE(at::equal(y, kept));
+  EXPECT_TRUE(at::equal(z, 2 * (2 * y + 1) + 1));
+}
+
+TEST(Executable, SaysWhatDoesNotFit) {
+  runtime::Executable e(pointwise(false));
+  auto why = [&](const at::Tensor& x) {
+    std::string text;
+    std::vector<at::Tensor> in = {x};
+    EXPECT_FALSE(e.accepts(in, {}, &text));
+    return text;
+  };
+  EXPECT_EQ(why(at::randn({5, 8})), "input 0 (x): size 0 is 5 instead of 4");
+  EXPECT_EQ(why(at::randn({8, 4}).t()), "input 0 (x): stride 0 is 1 instead of 8");
+  EXPECT_EQ(why(at::randn({4, 8}, at::kDouble)), "input 0 (x): dtype Double instead of Float");
+  EXPECT_EQ(why(at::randn({4})), "input 0 (x): 1 dimensions instead of 2");
+  EXPECT_EQ(why(at::Tensor()), "input 0 (x) is undefined");
+  EXPECT_NE(why(at::randn({4, 8}).to_sparse()), "");
+  EXPECT_NE(why(at::empty({4, 8}, at::kMeta)), "");
+}
+
+TEST(Executable, SymbolicSizes) {
+  runtime::Executable e(pointwise(true));
+  for (int64_t rows : {3, 4, 17, 3, 9, 1000, 11, 12, 13, 14, 15, 3}) {
+    const at::Tensor x = at::randn({rows, 8});
+    std::vector<at::Tensor> in = {x};
+    ASSERT_TRUE(e.accepts(in, {}));
+    EXPECT_TRUE(at::equal(run_one(e, in), 2 * (2 * x + 1) + 1)) << rows;
+  }
+  std::vector<at::Tensor> one_row = {at::randn({1, 8})};
+  std::string why;
+  EXPECT_FALSE(e.accepts(one_row, {}, &why));
+  EXPECT_EQ(why, "s0 >= 2 does not hold (1 and 2)");
+}
+
+TEST(Executable, ManyThreadsRunOneArtifact) {
+  runtime::Executable e(pointwise(true));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 200; ++i) {
+        const at::Tensor x = at::full({2 + (t * 7 + i) % 20, 8}, t * 1000 + i);
+        EXPECT_TRUE(at::equal(run_one(e, {x}), 4 * x + 3));
+      }
+    });
+  }
+  for (auto& t : threads) t.join();
+}
+
+artifact::Extern extern_call(std::string op, std::vector<artifact::Arg> args, std::vector<int> results) {
+  artifact::Extern e;
+  e.op = std::move(op);
+  e.args = std::move(args);
+  e.results = std::move(results);
+  return e;
+}
+
+// relu(x @ w): mm into the arena, or returned.
+Artifact product(Role role) {
+  Artifact a;
+  a.is_static = true;
+  const auto t = matrix(constant(4), constant(4));
+  a.inputs = {{t, false, "x"}, {t, true, "w"}};
+  const int x = add_buffer(a, Role::Input, t, 0);
+  const int w = add_buffer(a, Role::Input, t, 1);
+  const int p = add_buffer(a, role, t);
+  const int y = add_buffer(a, Role::Output, t, 0);
+  if (role == Role::Arena) a.offsets[p] = 0;
+  a.arena_bytes = 64;
+  a.steps = {extern_call("aten::mm", {{whole(x)}, {whole(w)}}, {p}), extern_call("aten::relu", {{whole(p)}}, {y})};
+  a.outputs = {fresh(y)};
+  return a;
+}
+
+TEST(Executable, ExternCalls) {
+  for (Role role : {Role::Arena, Role::Returned}) {
+    runtime::Executable e(product(role));
+    const at::Tensor x = at::randn({4, 4}), w = at::randn({4, 4});
+    EXPECT_TRUE(at::equal(run_one(e, {x, w}), at::relu(at::mm(x, w))));
+  }
+}
+
+TEST(Executable, AnUnknownOperatorIsRefusedAtOnce) {
+  Artifact a = product(Role::Returned);
+  std::get<artifact::Extern>(a.steps[0]).op = "aten::no_such_operator";
+  EXPECT_THROW(runtime::Executable{std::move(a)}, Unsupported);
+}
+
+// A result that aliases an argument must not be handed out, nor live in the arena's memory.
+TEST(Executable, AliasesAreCopied) {
+  Artifact a;
+  a.is_static = true;
+  const auto t = matrix(constant(4), constant(8));
+  a.inputs = {{t, false, "x"}};
+  const int x = add_buffer(a, Role::Input, t, 0);
+  const int m = add_buffer(a, Role::Arena, t);
+  const int r = add_buffer(a, Role::Returned, t);
+  const int same = add_buffer(a, Role::Returned, t);
+  a.offsets[m] = 0;
+  a.arena_bytes = 128;
+  a.steps = {launch(x, m, constant(4), constant(8)),
+             extern_call("aten::contiguous", {{whole(m)}, {MemoryFormat::Contiguous}}, {r}),
+             extern_call("aten::contiguous", {{whole(x)}, {MemoryFormat::Contiguous}}, {same})};
+  a.outputs = {fresh(r), fresh(same), fresh(r)};
+  runtime::Executable e(std::move(a));
+  std::vector<at::Tensor> in = {at::randn({4, 8})};
+  std::vector<c10::IValue> out;
+  e.run(in, {}, out);
+  EXPECT_TRUE(at::equal(out[0].toTensor(), 2 * in[0] + 1));
+  EXPECT_TRUE(at::equal(out[1].toTensor(), in[0]));
+  EXPECT_FALSE(out[1].toTensor().is_alias_of(in[0]));
+  EXPECT_FALSE(out[2].toTensor().is_alias_of(out[0].toTensor()));
+  EXPECT_TRUE(at::equal(out[2].toTensor(), out[0].toTensor()));
+}
+
+// swap(x, y), and the old x as an output.
+TEST(Executable, CopiesToInputsComeLastAndSeeOldValues) {
+  Artifact a;
+  a.is_static = true;
+  const auto t = matrix(constant(4), constant(8));
+  a.inputs = {{t, false, "x"}, {t, false, "y"}};
+  a.mutated = {0, 1};
+  const int x = add_buffer(a, Role::Input, t, 0);
+  const int y = add_buffer(a, Role::Input, t, 1);
+  a.steps = {artifact::CopyBack{whole(y), 0}, artifact::CopyBack{whole(x), 1}};
+  artifact::Output self;
+  self.kind = artifact::OutputKind::Input;
+  self.alias = 0;
+  a.outputs = {fresh(x), self};
+  runtime::Executable e(std::move(a));
+  std::vector<at::Tensor> in = {at::randn({4, 8}), at::randn({4, 8})};
+  const at::Tensor old_x = in[0].clone(), old_y = in[1].clone();
+  const auto version = in[0]._version();
+  std::vector<c10::IValue> out;
+  e.run(in, {}, out);
+  EXPECT_TRUE(at::equal(in[0], old_y));
+  EXPECT_TRUE(at::equal(in[1], old_x));
+  EXPECT_TRUE(at::equal(out[0].toTensor(), old_x));
+  EXPECT_TRUE(out[1].toTensor().is_same(in[0]));
+  EXPECT_GT(in[0]._version(), version);
+  std::vector<at::Tensor> overlapping = {in[0], in[0]};
+  EXPECT_FALSE(e.accepts(overlapping, {}));
+}
+
+// y = x @ (2 w + 1), with 2 w + 1 kept.
+TEST(Executable, DerivedWeightsFollowTheirParameters) {
+  Artifact a;
+  a.is_static = true;
+  const auto t = matrix(constant(4), constant(4));
+  a.inputs = {{t, false, "x"}, {t, true, "w"}};
+  const int x = add_buffer(a, Role::Input, t, 0);
+  const int w = add_buffer(a, Role::Input, t, 1);
+  const int d = add_buffer(a, Role::Derived, t);
+  const int y = add_buffer(a, Role::Output, t, 0);
+  a.derived = {launch(w, d, constant(4), constant(4))};
+  a.derived_parameters = {1};
+  a.steps = {extern_call("aten::mm", {{whole(x)}, {whole(d)}}, {y})};
+  a.outputs = {fresh(y)};
+  runtime::Executable e(std::move(a));
+  const at::Tensor in = at::randn({4, 4});
+  at::Tensor weight = at::randn({4, 4});
+  auto check = [&] { EXPECT_TRUE(at::equal(run_one(e, {in, weight}), at::mm(in, 2 * weight + 1))); };
+  check();
+  EXPECT_EQ(e.derived_bytes(), 64);
+  weight.add_(1);
+  check();
+  weight = at::randn({4, 4});
+  check();
+  for (int i = 0; i < 20; ++i) {       // freed and allocated again at the same address
+    weight = at::Tensor();
+    weight = at::full({4, 4}, i);
+    check();
+  }
+  weight.set_data(at::randn({4, 4}));
+  check();
+  {
+    c10::InferenceMode inference;
+    at::Tensor frozen = at::randn({4, 4});
+    EXPECT_TRUE(at::equal(run_one(e, {in, frozen}), at::mm(in, 2 * frozen + 1)));
+    frozen.add_(1);
+    EXPECT_TRUE(at::equal(run_one(e, {in, frozen}), at::mm(in, 2 * frozen + 1)));
+  }
+}
+
+TEST(Executable, ExternErrorsLeaveInputsAlone) {
+  Artifact a;
+  a.is_static = true;
+  const auto t = matrix(constant(4), constant(8));
+  a.inputs = {{t, false, "x"}};
+  a.mutated = {0};
+  const int x = add_buffer(a, Role::Input, t, 0);
+  const int m = add_buffer(a, Role::Arena, t);
+  const int r = add_buffer(a, Role::Returned, t);
+  a.offsets[m] = 0;
+  a.arena_bytes = 128;
+  a.steps = {launch(x, m, constant(4), constant(8)), extern_call("aten::mm", {{whole(x)}, {whole(x)}}, {r}),
+             artifact::CopyBack{whole(m), 0}};
+  runtime::Executable e(std::move(a));
+  std::vector<at::Tensor> in = {at::randn({4, 8})};
+  const at::Tensor before = in[0].clone();
+  std::vector<c10::IValue> out;
+  EXPECT_THROW(e.run(in, {}, out), c10::Error);
+  EXPECT_TRUE(at::equal(in[0], before));
+}
+
+TEST(Executable, GivenAwayInputsAreDropped) {
+  runtime::Executable e(product(Role::Returned));
+  std::vector<at::Tensor> in = {at::randn({4, 4}), at::randn({4, 4})};
+  const at::Tensor expected = at::relu(at::mm(in[0], in[1]));
+  std::vector<c10::IValue> out;
+  e.run(runtime::CallInputs{in, {}, {}}, out, in);
+  EXPECT_FALSE(in[0].defined());
+  EXPECT_TRUE(at::equal(out[0].toTensor(), expected));
+}
+
+}  // namespace
