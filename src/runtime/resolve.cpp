@@ -55,14 +55,18 @@ const c10::Type& element_type(const c10::Argument& argument) {
   return *t;
 }
 
+// Scalar[] or Scalar?[]
 bool is_scalar_list(const c10::Type& t) {
   const auto* list = t.castRaw<c10::ListType>();
-  return list && list->getElementType()->kind() == c10::TypeKind::NumberType;
+  if (!list) return false;
+  const c10::Type* element = list->getElementType().get();
+  if (const auto* o = element->castRaw<c10::OptionalType>()) element = o->getElementType().get();
+  return element->kind() == c10::TypeKind::NumberType;
 }
 
 template <class T>
-c10::IValue scalar_list(const std::vector<T>& from) {
-  c10::impl::GenericList list(c10::NumberType::get());
+c10::IValue scalar_list(const std::vector<T>& from, const c10::Type& type) {
+  c10::impl::GenericList list(type.castRaw<c10::ListType>()->getElementType());
   for (const T& x : from) list.push_back(c10::IValue(c10::Scalar(x)));
   return list;
 }
@@ -81,10 +85,10 @@ c10::IValue to_ivalue(const artifact::Arg& arg, const c10::Type& type, Symbols s
           return i;
         } else if constexpr (std::is_same_v<T, std::vector<Size>>) {
           const std::vector<int64_t> list = values(v, symbols);
-          if (is_scalar_list(type)) return scalar_list(list);
+          if (is_scalar_list(type)) return scalar_list(list, type);
           return list;
         } else if constexpr (std::is_same_v<T, std::vector<double>>) {
-          if (is_scalar_list(type)) return scalar_list(v);
+          if (is_scalar_list(type)) return scalar_list(v, type);
           return v;
         } else if constexpr (std::is_same_v<T, std::vector<bool>>) {
           c10::List<bool> list;
