@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "base/check.h"
+#include "runtime/derived.h"
 
 namespace vesta::runtime {
 
@@ -52,6 +53,8 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
       }
     }
   }
+  // What derived steps need only among themselves (unpacked or wider forms of weights) goes after its last use.
+  const std::vector<bool> kept = owned ? read_by_runs(a) : std::vector<bool>(count, true);
   for (size_t b = 0; b < count; ++b) {
     const Role role = a.buffers[b].role;
     if (role == Role::Input || (role == Role::Derived && !owned)) exists[b] = true;
@@ -59,7 +62,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
       exists[b] = true;
       arena_buffers_.push_back(static_cast<int>(b));
     }
-    if (owned ? role == Role::Derived : role == Role::Output) is_output[b] = true;
+    if (owned ? role == Role::Derived && kept[b] : role == Role::Output) is_output[b] = true;
   }
   std::vector<bool> input_kept(a.inputs.size(), false);
   if (!owned) {

@@ -106,6 +106,7 @@ void Grouping::collect_units() {
     if (!used) return;
     auto refused = refused_.find(node);
     std::string reason = refused == refused_.end() ? loops::why_not_lowered(*node) : refused->second;
+    if (node->derived && reason.empty()) reason = "computed once for each version of its weights: no kernel pays";
     const bool pick = reason.empty() && loops::is_pick(*node);
     if (pick) {
       // Worth it where it saves writing the operand.
