@@ -71,7 +71,8 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> deri
     ws_.tensors.resize(count);
   }
   if (ws_.launch_args.size() < program.max_launch_args()) ws_.launch_args.resize(program.max_launch_args());
-  char* arena = resolved_.arena_bytes && !program.arena_buffers().empty() ? ws_.arena(resolved_.arena_bytes) : nullptr;
+  // Views of empty buffers need a storage too.
+  char* arena = program.arena_buffers().empty() ? nullptr : ws_.arena(std::max<int64_t>(resolved_.arena_bytes, 64));
   for (int b : program.arena_buffers()) ws_.pointers[b] = arena + resolved_.offsets[b];
   for (size_t b = 0; b < count; ++b) {
     const artifact::Buffer& buffer = artifact_.buffers[b];
