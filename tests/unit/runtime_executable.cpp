@@ -154,7 +154,7 @@ TEST(Executable, ManyThreadsRunOneArtifact) {
   for (int t = 0; t < 6; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 200; ++i) {
-        const at::Tensor x = at::full({2 + (t * 7 + i) % 20, 8}, t * 1000 + i);
+        const at::Tensor x = at::full({2 + (t * 7 + i) % 20, 8}, t * 1000 + i, at::kFloat);
         EXPECT_TRUE(at::equal(run_one(e, {x}), 4 * x + 3));
       }
     });
@@ -283,7 +283,7 @@ TEST(Executable, DerivedWeightsFollowTheirParameters) {
   check();
   for (int i = 0; i < 20; ++i) {       // freed and allocated again at the same address
     weight = at::Tensor();
-    weight = at::full({4, 4}, i);
+    weight = at::full({4, 4}, i, at::kFloat);
     check();
   }
   weight.set_data(at::randn({4, 4}));
