@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "base/check.h"
+#include "runtime/output_pool.h"
 #include "runtime/parallel.h"
 
 namespace vesta::runtime {
@@ -34,7 +35,10 @@ bool same_layout(const at::Tensor& t, const ResolvedTensor& type) {
 }  // namespace
 
 at::Tensor allocate_tensor(const ResolvedTensor& type) {
-  if (type.device.is_cpu()) return at::Tensor(at::detail::empty_strided_cpu(type.sizes, type.strides, type.dtype));
+  if (type.device.is_cpu()) {
+    return at::Tensor(at::detail::empty_strided_generic(type.sizes, type.strides, &output_allocator(),
+                                                        c10::DispatchKeySet(c10::DispatchKey::CPU), type.dtype));
+  }
   return at::empty_strided(type.sizes, type.strides, at::TensorOptions().dtype(type.dtype).device(type.device));
 }
 

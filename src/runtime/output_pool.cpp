@@ -1,0 +1,114 @@
+#include "runtime/output_pool.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <list>
+#include <mutex>
+#include <new>
+
+namespace vesta::runtime {
+
+namespace {
+
+constexpr size_t kLargeBytes = size_t{256} << 10;
+constexpr size_t kKeptBytes = size_t{256} << 20;
+constexpr size_t kRounding = size_t{64} << 10;
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kHeader = 64;           // in front of the data, which keeps PyTorch's alignment
+
+struct Header {
+  size_t bytes;                          // of the data
+};
+
+Header* header_of(void* data) { return reinterpret_cast<Header*>(static_cast<char*>(data) - kHeader); }
+
+class OutputPool final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t n) override {
+    if (n < kLargeBytes) return c10::GetCPUAllocator()->allocate(n);
+    void* data = take(n);
+    if (!data) data = fresh((n + kRounding - 1) / kRounding * kRounding);
+    return {data, data, &OutputPool::give_back, c10::Device(c10::DeviceType::CPU)};
+  }
+
+  void copy_data(void* to, const void* from, size_t n) const override { default_copy_data(to, from, n); }
+
+  int64_t release() {
+    std::list<void*> blocks;
+    size_t bytes = 0;
+    {
+      std::lock_guard lock(mutex_);
+      blocks.swap(free_);
+      std::swap(bytes, free_bytes_);
+    }
+    for (void* b : blocks) std::free(header_of(b));
+    return static_cast<int64_t>(bytes);
+  }
+
+  static OutputPool& instance() {
+    static OutputPool* pool = new OutputPool;   // outlives tensors in static storage
+    return *pool;
+  }
+
+ private:
+  // The most recently freed block that fits and wastes at most a quarter.
+  void* take(size_t n) {
+    std::lock_guard lock(mutex_);
+    for (auto it = free_.begin(); it != free_.end(); ++it) {
+      const size_t bytes = header_of(*it)->bytes;
+      if (bytes < n || bytes - n > n / 4 + kRounding) continue;
+      void* data = *it;
+      free_.erase(it);
+      free_bytes_ -= bytes;
+      return data;
+    }
+    return nullptr;
+  }
+
+  void* fresh(size_t bytes) {
+    const bool huge = bytes >= 2 * kHugePage;
+    const size_t alignment = huge ? kHugePage : kHeader;
+    const size_t total = (bytes + kHeader + alignment - 1) / alignment * alignment;
+    void* base = std::aligned_alloc(alignment, total);
+    if (!base) {
+      release();
+      base = std::aligned_alloc(alignment, total);
+      if (!base) {
+        c10::GetCPUAllocator()->allocate(bytes);   // fails with PyTorch's own message
+        throw std::bad_alloc();
+      }
+    }
+    if (huge) madvise(base, total, MADV_HUGEPAGE);
+    static_cast<Header*>(base)->bytes = bytes;
+    return static_cast<char*>(base) + kHeader;
+  }
+
+  static void give_back(void* data) {
+    OutputPool& pool = instance();
+    std::list<void*> evicted;
+    {
+      std::lock_guard lock(pool.mutex_);
+      pool.free_.push_front(data);
+      pool.free_bytes_ += header_of(data)->bytes;
+      while (pool.free_bytes_ > kKeptBytes) {
+        pool.free_bytes_ -= header_of(pool.free_.back())->bytes;
+        evicted.splice(evicted.end(), pool.free_, std::prev(pool.free_.end()));
+      }
+    }
+    for (void* b : evicted) std::free(header_of(b));
+  }
+
+  std::mutex mutex_;
+  std::list<void*> free_;                // most recently freed first
+  size_t free_bytes_ = 0;
+};
+
+}  // namespace
+
+c10::Allocator& output_allocator() { return OutputPool::instance(); }
+
+int64_t release_output_memory() { return OutputPool::instance().release(); }
+
+}  // namespace vesta::runtime
