@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
-"""Records calls of ATen operators with the types of their arguments and results, for tests/unit/graph_ops_types.cpp.
+"""Records calls of ATen operators, with argument and result types, for tests/unit/graph_ops_types.cpp.
 
-Sources are the samples of torch's operator database, run under a dispatch mode, each in several memory layouts, and direct
-calls of the composite operators that the op table keeps whole. One JSON object a line:
+Sources are the samples of torch's operator database, run under a dispatch mode, each in several memory layouts, and
+direct calls of the composite operators that the op table keeps whole. One JSON object a line:
 {"op": name, "args": [...], "out": [types], "error": bool}. A tensor is {"t": dtype, "s": sizes, "d": strides}.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import random
 import re
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +80,7 @@ def written(a: Any) -> Any:
 
 class Recorder(TorchDispatchMode):
     def __init__(self, names: set[str]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.names = names
         self.cases: dict[str, dict[str, Any]] = {}
 
@@ -99,10 +101,8 @@ class Recorder(TorchDispatchMode):
             raise
         if given is not None:
             flat = list(out) if isinstance(out, (list, tuple)) else [out]
-            try:
+            with contextlib.suppress(Unwritable):
                 self.keep(name, given, [None if t is None else type_of(t) for t in flat])
-            except Unwritable:
-                pass
         return out
 
     @staticmethod
@@ -159,7 +159,9 @@ def run_samples(recorder: Recorder, rng: random.Random, per_op: int) -> None:
                 # Mixed types: the other tensor arguments of another dtype.
                 try:
                     other = rng.choice([torch.int32, torch.float16, torch.float64, torch.bool, torch.float32])
-                    mixed = tree_map(lambda t: t.to(other) if isinstance(t, torch.Tensor) else t, (sample.args, sample.kwargs))
+                    mixed = tree_map(
+                        lambda t: t.to(other) if isinstance(t, torch.Tensor) else t, (sample.args, sample.kwargs)
+                    )
                     with torch.no_grad(), recorder:
                         op.op(sample.input, *mixed[0], **mixed[1])
                 except Exception:
@@ -204,39 +206,38 @@ def run_pointwise(recorder: Recorder, rng: random.Random, count: int) -> None:
         return t
 
     dtypes = [torch.float32, torch.bfloat16, torch.int64, torch.int32, torch.bool, torch.float64, torch.uint8]
-    ops = [torch.add, torch.mul, torch.div, torch.eq, torch.maximum, torch.atan2, torch.pow]
+    ops: list[Callable[..., Any]] = [torch.add, torch.mul, torch.div, torch.eq, torch.maximum, torch.atan2, torch.pow]
     for _ in range(count):
         shape = [rng.choice([0, 1, 2, 3, 3, 4, 5]) if rng.random() < 0.9 else 2 for _ in range(rng.randrange(5))]
         a, b = tensor(shape, rng.choice(dtypes)), tensor(shape, rng.choice(dtypes))
-        number = rng.choice([2, 2.5, True, 1j])
+        number: Any = rng.choice([2, 2.5, True, 1j])
+        calls: tuple[Callable[[], Any], ...] = (
+            lambda: rng.choice(ops)(a, b),
+            lambda: torch.where(b.bool(), a, b),
+            lambda: torch.clamp(a, min=rng.choice([1, 0.5])),
+            lambda: torch.addcmul(a, b, a),
+            lambda: torch.sqrt(a),
+            lambda: a.clone(),
+            lambda: a.to(rng.choice(dtypes)),
+            lambda: torch.ops.aten.add.Scalar(a, number),
+            lambda: torch.ops.aten.mul.Scalar(a, number),
+            lambda: torch.ops.aten.gt.Scalar(a, 1.5),
+            lambda: torch.ops.aten.pow.Tensor_Scalar(a, number),
+            lambda: torch.ops.aten.div.Scalar(a, number),
+            lambda: torch.ops.aten.rsub.Scalar(a, number),
+            lambda: torch.ops.aten.sub.Scalar(a, number),
+            lambda: a.masked_fill(b.bool(), 1),
+            lambda: torch.cumsum(a, 0),
+            lambda: torch.sum(a, -1),
+        )
         with torch.no_grad(), recorder:
-            for call in (
-                lambda: rng.choice(ops)(a, b),
-                lambda: torch.where(b.bool(), a, b),
-                lambda: torch.clamp(a, min=rng.choice([1, 0.5])),
-                lambda: torch.addcmul(a, b, a),
-                lambda: torch.sqrt(a),
-                lambda: a.clone(),
-                lambda: a.to(rng.choice(dtypes)),
-                lambda: torch.ops.aten.add.Scalar(a, number),
-                lambda: torch.ops.aten.mul.Scalar(a, number),
-                lambda: torch.ops.aten.gt.Scalar(a, 1.5),
-                lambda: torch.ops.aten.pow.Tensor_Scalar(a, number),
-                lambda: torch.ops.aten.div.Scalar(a, number),
-                lambda: torch.ops.aten.rsub.Scalar(a, number),
-                lambda: torch.ops.aten.sub.Scalar(a, number),
-                lambda: a.masked_fill(b.bool(), 1),
-                lambda: torch.cumsum(a, 0),
-                lambda: torch.sum(a, -1),
-            ):
-                try:
+            for call in calls:
+                with contextlib.suppress(Exception):
                     call()
-                except Exception:
-                    pass
 
 
 def run_composites(recorder: Recorder, rng: random.Random) -> None:
-    """Operators kept whole are composite: the dispatch mode sees only their parts, so they are called and noted here."""
+    """Operators kept whole are composite: the dispatch mode sees their parts only, so they are noted here."""
     aten = torch.ops.aten
 
     def note(func: Any, *args: Any, **kwargs: Any) -> None:
@@ -264,7 +265,9 @@ def run_composites(recorder: Recorder, rng: random.Random) -> None:
                     c = torch.randn(shape[1]).to(dtype)
                     note(aten.group_norm.default, x, 1, c, c)
                     note(aten.group_norm.default, x, 3)
-                note(aten.linear.default, x, layouts(torch.randn(7, shape[-1]).to(dtype), rng), torch.randn(7).to(dtype))
+                note(
+                    aten.linear.default, x, layouts(torch.randn(7, shape[-1]).to(dtype), rng), torch.randn(7).to(dtype)
+                )
                 note(aten.linear.default, x, torch.randn(7, shape[-1]).to(dtype))
                 note(aten.linear.default, x, torch.randn(shape[-1]).to(dtype))
                 note(aten.l1_loss.default, x, layouts(torch.randn(shape).to(dtype), rng), rng.randrange(3))

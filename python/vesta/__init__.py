@@ -9,8 +9,9 @@ and ask what happened with :func:`explain`.
 
 from __future__ import annotations
 
-import torch as _torch  # noqa: F401  (its libraries must be loaded before ours)
+import torch  # noqa: F401  (its libraries must be loaded before ours)
 
+import vesta.torch_version  # noqa: F401  (before vesta._C, which another torch cannot load)
 from vesta import errors
 from vesta._build import VERSION as __version__
 from vesta.explain import Explanation, explain

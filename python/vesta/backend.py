@@ -1,4 +1,7 @@
-"""The backend of ``torch.compile(model, backend="vesta")``; torch finds it by the entry point ``torch_dynamo_backends``."""
+"""The backend of ``torch.compile(model, backend="vesta")``.
+
+torch finds it by the entry point ``torch_dynamo_backends``.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,13 @@ from vesta.options import make_options
 __all__ = ["vesta"]
 
 
-def vesta(gm: GraphModule, example_inputs: Sequence[Any], *, options: dict[str, Any] | None = None, **kwargs: Any) -> Any:
+def vesta(
+    gm: GraphModule, example_inputs: Sequence[Any], *, options: dict[str, Any] | None = None, **kwargs: Any
+) -> Any:
     """Compiles one graph of Dynamo's.
 
-    Where gradients are recorded, PyTorch's AOTAutograd splits the graph and both halves are compiled; otherwise the graph
-    is traced as it is. ``options``: see :mod:`vesta.options`. ``mode`` is accepted and means "default".
+    Where gradients are recorded, PyTorch's AOTAutograd splits the graph and both halves are compiled; otherwise the
+    graph is traced as it is. ``options``: see :mod:`vesta.options`. ``mode`` is accepted and means "default".
     """
     parsed = make_options(options)
     kwargs.pop("mode", None)
@@ -50,7 +55,8 @@ def compile_training(gm: GraphModule, example_inputs: Sequence[Any], options: _C
     from torch._dynamo.backends.common import aot_autograd
 
     def compiler(graph: GraphModule, inputs: Sequence[Any], *, fixed: bool) -> Callable[..., Any]:
-        return make_boxed_func(compile_graph(graph, inputs, options, weights_are_fixed=fixed))
+        boxed: Callable[..., Any] = make_boxed_func(compile_graph(graph, inputs, options, weights_are_fixed=fixed))
+        return boxed
 
     halves = aot_autograd(
         fw_compiler=functools.partial(compiler, fixed=False),
@@ -62,7 +68,7 @@ def compile_training(gm: GraphModule, example_inputs: Sequence[Any], options: _C
 
 def compile_graph(
     gm: GraphModule, example_inputs: Sequence[Any], options: _C.Options, *, weights_are_fixed: bool
-) -> Callable[..., Any]:
+) -> _C.CompiledFunction:
     """The graph as a callable on the same positional arguments. It is traced and compiled at the first call."""
     labels: dict[str, int] = {}
     tensors: list[_C.ArgumentInfo] = []

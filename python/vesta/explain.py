@@ -37,8 +37,8 @@ class Explanation:
 def explain(function: Any = None) -> Explanation:
     """Explains one compiled function, or (without an argument) all that the process has compiled.
 
-    ``function`` is what :func:`vesta.trace_and_compile` returned. Functions compiled through ``torch.compile`` appear in
-    ``vesta.explain()``, one for each graph that Dynamo captured.
+    ``function`` is what :func:`vesta.trace_and_compile` returned. Functions compiled through ``torch.compile`` appear
+    in ``vesta.explain()``, one for each graph that Dynamo captured.
     """
     if function is None:
         return Explanation(list(_C.reports()))

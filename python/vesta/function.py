@@ -31,9 +31,9 @@ def compile_flat(
 def trace_and_compile(function: Callable[..., Any], **options: Any) -> _C.CompiledFunction:
     """Compiles ``function`` by running it on traced tensors.
 
-    ``function`` takes tensors, ints, floats, bools, strings and None by position and returns a tensor, number or None, or a
-    flat tuple or list of these. It must be a pure function of its arguments in everything but tensors: Python side effects
-    happen while it is traced only. ``torch.compile(..., backend="vesta")`` has no such restriction.
+    ``function`` takes tensors, ints, floats, bools, strings and None by position and returns a tensor, number or None,
+    or a flat tuple or list of these. It must be a pure function of its arguments in everything but tensors: Python side
+    effects happen while it is traced only. ``torch.compile(..., backend="vesta")`` has no such restriction.
 
     Returns a callable with the methods ``report()`` and ``reset()``. Keyword arguments are :mod:`vesta.options`.
     """
