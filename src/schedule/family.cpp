@@ -200,7 +200,7 @@ class Chooser {
       int64_t e = extent(vector_), l = lanes();
       bool loops = false;
       for (size_t d = 0; d < ranges_.size(); ++d) loops |= inner(d);
-      int64_t most = out_.family == LoopFamily::Transposed ? 64 : loops && reduces ? 8 * l : kItemElements;
+      int64_t most = squares_ ? e : out_.family == LoopFamily::Transposed ? 64 : loops && reduces ? 8 * l : kItemElements;
       block = std::min((e + l - 1) / l * l, most);
       if (!ranges_[vector_].extent.is_constant()) block = std::max(block, std::min<int64_t>(most, 4 * l));
     }
@@ -235,6 +235,13 @@ class Chooser {
     size_t t = static_cast<size_t>(std::max_element(lines.begin(), lines.end()) - lines.begin());
     if (lines[t] > 0) {
       out_.family = LoopFamily::Transposed;
+      if (cuts_into_squares(t) && cuts_into_squares(v)) {
+        // The code generator reads squares along t and turns them in registers; t must be the slower neighbour of v.
+        squares_ = true;
+        move_last(t);
+        vector_ = v < t ? v : v - 1;
+        return;
+      }
       make_inner(t, extent(t) <= 4 * kTransposeTile ? extent(t) : 2 * kTransposeTile);
       return;
     }
@@ -248,6 +255,11 @@ class Chooser {
       if (!make_inner(d, std::min(e, room)) || e > room) break;
       room /= e;
     }
+  }
+
+  bool cuts_into_squares(size_t d) const {
+    const Expr e = ranges_[d].extent;
+    return !inner(d) && e.is_constant() && e.constant() % lanes() == 0;
   }
 
   // Turns range d, or its fastest part of at most `most` elements, into an Inner one. Keeps vector_ pointing at its
@@ -327,6 +339,7 @@ class Chooser {
   const Options& options_;
   size_t next_symbol_ = 0;
   size_t vector_ = 0;
+  bool squares_ = false;
   std::vector<Access> accesses_;
   LoopChoice out_;
 };
