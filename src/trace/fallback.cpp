@@ -8,6 +8,7 @@
 #include "graph/ops/promotion.h"
 #include "trace/arguments.h"
 #include "trace/literals.h"
+#include "trace/overlap.h"
 #include "trace/recorder.h"
 #include "trace/shapes.h"
 #include "trace/torch_types.h"
@@ -70,6 +71,7 @@ void write_out(Recorder& r, const at::Tensor& target, graph::Value* value) {
 
 void mutate(Recorder& r, const Operator& op, Stack& stack) {
   const size_t base = stack.size() - op.arg_count;
+  refuse_overlaps(r, op, stack);
   Stack inner;
   inner.reserve(op.functional_args.size());
   for (int i : op.functional_args) inner.push_back(stack[base + i]);
@@ -92,10 +94,17 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
     if (target.isTensor()) {
       graph::Value* value = r.value_of(result.toTensor());
       if (op.out_variant) {
+        // Iterators convert on the way out; other kernels refuse another dtype, or compute in it.
+        const bool converts = f.op->family() == graph::Family::Pointwise && f.op->row->promote != graph::Promote::Keep;
+        if (!converts && r.type_of(target.toTensor()).dtype != value->type.dtype)
+          VESTA_UNSUPPORTED("an out= tensor of another dtype than the result's");
         write_out(r, target.toTensor(), value);
       } else {
         require_castable(target.toTensor(), value->type);
         const auto type = r.type_of(target.toTensor());
+        // Comparisons write 0 and 1; what maps complex to real numbers (abs_) is not allowed in place.
+        if (is_complex(type.dtype) && is_float(value->type.dtype))
+          VESTA_UNSUPPORTED("{} of complex numbers gives real ones", op.handle.schema().name());
         VESTA_USER_CHECK(same_sizes(r, type.sizes, value->type.sizes),
                          "the result of {} does not have the shape of the tensor it is written to", op.handle.schema().name());
         write_tensor(r, target.toTensor(), value);
@@ -133,6 +142,7 @@ void record(Recorder& r, const Operator& op, Stack& stack, const graph::TensorTy
   const auto boxed = arguments(op, stack);
   std::vector<graph::Arg> args = to_args(r, op, boxed);
   const graph::Op* target = op.op;
+  if (op.random) r.check_generator();
   place_numbers(r, target, args);
   std::vector<graph::TensorType> types;
   if (target != op.op) {

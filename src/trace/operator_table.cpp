@@ -126,6 +126,7 @@ void classify(Operator& info) {
 
   info.op = graph::find_op(name);
   const bool known = info.op && info.op->row;
+  info.random = info.handle.hasTag(at::Tag::nondeterministic_seeded);
   if (known && !schema_fits(info.op->schema, schema))
     return refuse(fmt::format("{} has another signature in this version of torch", name));
 
@@ -169,7 +170,8 @@ void classify(Operator& info) {
       std::string base = schema.name();
       base.pop_back();
       for (const auto& candidate : overloads(base))
-        if (const auto map = match(schema, candidate.schema(), false); !map.empty()) {
+        if (const auto map = match(schema, candidate.schema(), false);
+            !map.empty() && aliases(candidate.schema().returns().at(0))) {
           info.functional = &operator_for(candidate);
           return;
         }
@@ -211,7 +213,7 @@ void classify(Operator& info) {
     info.treatment = Treatment::Decompose;
     return;
   }
-  if (!known && info.handle.hasTag(at::Tag::nondeterministic_seeded))
+  if (!known && info.random)
     return refuse(fmt::format("{} draws random numbers in a way Vesta does not know", name));
   for (const auto& a : info.op->schema.args)
     if (a.type == graph::ArgType::Storage || a.type == graph::ArgType::ScalarList || a.type == graph::ArgType::Other)

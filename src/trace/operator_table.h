@@ -40,6 +40,7 @@ struct Operator {
   size_t return_count = 0;
   bool returns_tensors_only = false;
   bool factory = false;            // takes no tensor, makes one
+  bool random = false;             // draws from a generator
 
   // Mutate: functional argument i is own argument functional_args[i]; the functional's results are first this operator's fresh
   // results, then the new contents of the arguments in `mutated`.

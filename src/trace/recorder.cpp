@@ -11,6 +11,9 @@
 namespace vesta::trace {
 namespace {
 
+// Many of ATen's kernels refuse tensors of more.
+constexpr int64_t kMostDims = 64;
+
 thread_local Recorder* current_recorder = nullptr;
 
 struct Bytes {
@@ -71,6 +74,7 @@ graph::TensorType static_type(const at::Tensor& t) {
   if (t.is_conj()) VESTA_UNSUPPORTED("a tensor with a pending conjugation");
   if (t.is_neg()) VESTA_UNSUPPORTED("a tensor with a pending negation");
   if (has_names(t)) VESTA_UNSUPPORTED("a tensor with named dimensions");
+  if (t.dim() > kMostDims) VESTA_UNSUPPORTED("a tensor of more than {} dimensions", kMostDims);
   graph::TensorType type;
   type.dtype = to_dtype(t.scalar_type());
   if (type.dtype == DType::Other) VESTA_UNSUPPORTED("a tensor of type {}", c10::toString(t.scalar_type()));

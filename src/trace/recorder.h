@@ -11,6 +11,7 @@
 
 #include "graph/graph.h"
 #include "trace/alias.h"
+#include "trace/generator.h"
 #include "trace/sym_node.h"
 #include "trace/trace.h"
 #include "trace/traced_tensor.h"
@@ -57,6 +58,8 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   // By name with the op's own shape rule.
   graph::Value* emit(std::string_view op, std::vector<graph::Arg> args,
                      std::vector<std::pair<std::string_view, graph::Arg>> named = {});
+  // To be called before a node that draws random numbers, and at the end.
+  void check_generator() const { generator_.require_unchanged(); }
   int64_t op_count = 0;
   std::string source;  // the outermost operator being traced, for messages
 
@@ -89,6 +92,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   std::unordered_map<c10::TensorImpl*, RealTensor> real_;
   std::vector<RealTensor*> real_order_;
   std::unordered_set<const c10::TensorImpl*> stand_ins_;
+  GeneratorState generator_;
 };
 
 // Makes a recorder the calling thread's.

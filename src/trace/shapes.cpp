@@ -3,6 +3,8 @@
 #include <ATen/EmptyTensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <unordered_set>
+
 #include "base/check.h"
 #include "trace/dispatch_key.h"
 #include "trace/operator_table.h"
@@ -104,6 +106,7 @@ void append(const at::Tensor& t, c10::Device device, std::vector<graph::TensorTy
   graph::TensorType type;
   type.dtype = DType::Other;
   if (t.defined()) {
+    if (t.layout() != at::kStrided) VESTA_UNSUPPORTED("a result whose layout is not strided");
     type.dtype = to_dtype(t.scalar_type());
     if (type.dtype == DType::Other) VESTA_UNSUPPORTED("a result of type {}", c10::toString(t.scalar_type()));
     type.device = to_device(device);
@@ -153,6 +156,15 @@ std::vector<graph::TensorType> by_meta(Recorder& r, const Operator& op, c10::Arr
   return types_of(stack, result_device(boxed));
 }
 
+// ATen's meta functions of these give other strides than its CPU kernels.
+bool meta_differs(const std::string& name) {
+  static const std::unordered_set<std::string> names = {
+      "aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c", "aten::_linalg_svd", "aten::linalg_eig",
+      "aten::max_unpool2d", "aten::nonzero_static",
+  };
+  return names.contains(name);
+}
+
 }  // namespace
 
 bool has_rule(const Operator& op) {
@@ -162,6 +174,7 @@ bool has_rule(const Operator& op) {
 std::vector<graph::TensorType> result_types(Recorder& r, const Operator& op, const std::vector<graph::Arg>& args,
                                             c10::ArrayRef<c10::IValue> boxed) {
   if (has_rule(op)) return graph::infer_types(*op.op, args, r.guards());
+  if (meta_differs(op.op->name) && result_device(boxed).is_cpu()) return by_execution(r, op, boxed);
   return by_meta(r, op, boxed);
 }
 

@@ -9,6 +9,7 @@
 #include "trace/arguments.h"
 #include "trace/backing.h"
 #include "trace/fallback.h"
+#include "trace/overlap.h"
 #include "trace/recorder.h"
 #include "trace/torch_types.h"
 
@@ -126,6 +127,9 @@ void reshape_alias(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, args.at(0));
 }
 
+// Its schema hides that the result shares the argument's memory: kron.out writes through it.
+void unsafe_view(Recorder& r, const Operator& op, Stack& stack) { reshape_alias(r, op, stack); }
+
 // Addresses the storage, not the tensor: recorded on the storage's base.
 void as_strided(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
@@ -175,6 +179,7 @@ void copy_in_place(Recorder& r, const Operator& op, Stack& stack) {
   } else {
     value = r.value_of(source);
   }
+  refuse_overlap(r, self, source, true);
   const auto want = r.type_of(self);
   VESTA_USER_CHECK(graph::broadcast(r.guards(), want.sizes, value->type.sizes).size() == want.dim(),
                    "copy_: the source does not broadcast to the destination");
@@ -198,6 +203,17 @@ void resize(Recorder& r, const Operator& op, Stack& stack) {
   auto storage = std::make_shared<Storage>();
   storage->base = value;
   impl->replace(Alias{.storage = std::move(storage), .value = value}, value->type, 0);
+  reply(op, stack, self);
+}
+
+void resize_as(Recorder& r, const Operator& op, Stack& stack) {
+  if (!argument(op, stack, 2).isNone()) VESTA_UNSUPPORTED("resize_as_ into a memory format");
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  static const Operator* by_size = find_operator("aten::resize_", "");
+  Stack inner{self};
+  inner.emplace_back(argument(op, stack, 1).toTensor().sym_sizes());
+  inner.emplace_back();
+  resize(r, *by_size, inner);
   reply(op, stack, self);
 }
 
@@ -280,6 +296,7 @@ Handler special_handler(const std::string& name) {
       {"aten::unsafe_split_with_sizes", split_with_sizes},
       {"aten::unbind.int", unbind},
       {"aten::_reshape_alias", reshape_alias},
+      {"aten::_unsafe_view", unsafe_view},
       {"aten::as_strided", as_strided},
       {"aten::copy_", copy_in_place},
       {"aten::set_", refuse_set},
@@ -288,6 +305,7 @@ Handler special_handler(const std::string& name) {
       {"aten::set_.source_Tensor", refuse_set},
       {"aten::set_.source_Tensor_storage_offset", refuse_set},
       {"aten::resize_", resize},
+      {"aten::resize_as_", resize_as},
       {"aten::native_batch_norm", native_batch_norm},
       {"aten::batch_norm", batch_norm},
       {"aten::empty.memory_format", empty},

@@ -159,6 +159,7 @@ Traced trace(const std::vector<TraceInput>& inputs, const Program& program) {
     }
     if (r.failure) std::rethrow_exception(r.failure);
     r.source.clear();
+    r.check_generator();
     finish_outputs(r, results);
   }
   Traced out;
