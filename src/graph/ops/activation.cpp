@@ -28,10 +28,22 @@ Scalar gelu(Body x) {
 
 Scalar hardtanh(Body x) { return minimum(maximum(x[0], x.number("min_val")), x.number("max_val")); }
 
-void hardtanh_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  VESTA_USER_CHECK(category(args.tensor(0).dtype) & kRealNumber, "hardtanh is not implemented for this type");
+void like_first(const NodeArgs& args, Guards& g, std::vector<TensorType>& results, uint8_t accepts) {
+  VESTA_USER_CHECK(category(args.tensor(0).dtype) & accepts, "{} is not implemented for this type", args.schema().name);
   results = {args.tensor(0)};
   results[0].strides = preserved_strides(g, args.tensor(0));
+}
+void hardtanh_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  like_first(args, g, results, kRealNumber);
+}
+void gelu_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  const std::string& approximate = args.string("approximate");
+  VESTA_USER_CHECK(approximate == "none" || approximate == "tanh", "gelu: approximate is none or tanh");
+  like_first(args, g, results, kFloatType);
+}
+void softshrink_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  VESTA_USER_CHECK(args.number("lambd") >= 0, "softshrink: lambd is negative");
+  like_first(args, g, results, kFloatType);
 }
 
 Scalar softshrink(Body x) {
@@ -92,7 +104,8 @@ std::vector<Value*> log_sigmoid(Builder& b, const Node& node) {
 constexpr OpRow kRows[] = {
     activation("aten::relu", body<[](Body x) { return maximum(x[0], 0.0); }>, kRealNumber),
     activation("aten::relu6", body<[](Body x) { return minimum(maximum(x[0], 0.0), 6.0); }>, kRealNumber),
-    activation("aten::gelu", body<gelu>),
+    {.name = "aten::gelu", .family = Family::Pointwise, .promote = Promote::First, .shape = gelu_shape,
+     .body = body<gelu>, .accepts = kFloatType},
     activation("aten::silu", body<[](Body x) { return x[0] / (1 + exp(-x[0])); }>, kFloatType | kComplexType),
     activation("aten::mish", body<[](Body x) { return x[0] * tanh(log1p(exp(x[0]))); }>),
     {.name = "aten::hardtanh", .family = Family::Pointwise, .promote = Promote::First, .shape = hardtanh_shape,
@@ -100,7 +113,8 @@ constexpr OpRow kRows[] = {
     activation("aten::hardswish", body<[](Body x) { return x[0] * minimum(maximum(x[0] + 3, 0.0), 6.0) / 6; }>),
     activation("aten::hardsigmoid", body<[](Body x) { return minimum(maximum(x[0] + 3, 0.0), 6.0) / 6; }>),
     activation("aten::hardshrink", body<hardshrink>),
-    activation("aten::softshrink", body<softshrink>),
+    {.name = "aten::softshrink", .family = Family::Pointwise, .promote = Promote::First, .shape = softshrink_shape,
+     .body = body<softshrink>, .accepts = kFloatType},
     activation("aten::elu", body<elu>),
     activation("aten::leaky_relu", body<[](Body x) { return select(x[0] > 0, x[0], x[0] * x.number("negative_slope")); }>),
     activation("aten::_prelu_kernel", body<[](Body x) { return select(x[0] > 0, x[0], x[1] * x[0]); }>),

@@ -31,7 +31,13 @@ void pairwise(const NodeArgs& args, Guards& g, Results& results) {
   results = {out};
 }
 
-void same_types(const NodeArgs& args, Guards& g, Results& results) {
+// The distance between complex numbers is real.
+void l1_shape(const NodeArgs& args, Guards& g, Results& results) {
+  pairwise(args, g, results);
+  results[0].dtype = real_of(results[0].dtype);
+}
+void huber_shape(const NodeArgs& args, Guards& g, Results& results) {
+  VESTA_USER_CHECK(args.number("delta") > 0, "huber_loss: delta is not positive");
   if (args.tensor(0).dtype != args.tensor(1).dtype) VESTA_UNSUPPORTED("huber_loss of mixed types");
   pairwise(args, g, results);
 }
@@ -61,7 +67,7 @@ std::vector<Value*> mse(Builder& b, const Node& node) {
   return reduced(b, node, b("aten::mul.Tensor", {d, d}));
 }
 std::vector<Value*> l1(Builder& b, const Node& node) {
-  if (!plain(node)) return {};
+  if (is_complex(node.input(0)->type.dtype) || is_complex(node.input(1)->type.dtype)) return {};
   const Pair p = operands(b, node);
   return reduced(b, node, b("aten::abs", {b("aten::sub.Tensor", {p.a, p.c})}));
 }
@@ -237,9 +243,9 @@ constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32
 
 constexpr OpRow kRows[] = {
     composite("aten::mse_loss", pairwise, mse),
-    composite("aten::l1_loss", pairwise, l1, kKeepComposite),
+    composite("aten::l1_loss", l1_shape, l1, kKeepComposite),
     composite("aten::smooth_l1_loss", pairwise, smooth_l1),
-    composite("aten::huber_loss", same_types, huber),
+    composite("aten::huber_loss", huber_shape, huber),
     composite("aten::mse_loss_backward", pairwise_backward, mse_backward),
     composite("aten::nll_loss_forward", nll_forward, nll_form),
     composite("aten::nll_loss_backward", nll_backward, nll_backward_form),

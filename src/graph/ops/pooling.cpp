@@ -37,6 +37,8 @@ IntList windows(const NodeArgs& args, Guards& g) {
 
 template <size_t N>
 void average(const NodeArgs& args, Guards& g, Results& results) {
+  VESTA_USER_CHECK(!args.has("divisor_override") || !args.integer("divisor_override").is_constant(0),
+                   "pooling: the divisor is zero");
   results = {pooled(g, args.tensor(0), N, windows<N>(args, g))};
 }
 template <size_t N>
