@@ -196,7 +196,7 @@ void Grouping::add_reduction(const Node* node, int position) {
     }
   }
   const bool last_kept = !u.operand_reduced.empty() && !u.operand_reduced.back();
-  const int64_t items = last_kept ? kept / std::min<int64_t>(64, hint(u.operand_sizes.back())) : kept;
+  const int64_t items = last_kept ? kept / std::clamp<int64_t>(hint(u.operand_sizes.back()), 1, 64) : kept;
   int64_t chunks = 1;
   if (constant && outer >= 0 && all >= kSplitElements && items < 32 && can_split(u.shape.op)) {
     chunks = largest_divisor(hint(u.operand_sizes[outer]),
