@@ -254,6 +254,25 @@ void index(Recorder& r, const Operator& op, Stack& stack) {
   record(r, op, stack);
 }
 
+// ATen's kernel reads memory below the dispatcher; the differentiable form does not, and gives the same numbers.
+void max_pool1d(Recorder& r, const Operator& op, Stack& stack) {
+  if (graph::is_empty(r.guards(), r.type_of(argument(op, stack, 0).toTensor()).sizes))
+    VESTA_UNSUPPORTED("max_pool1d of an empty tensor");
+  static const Operator* with_indices = find_operator("aten::max_pool1d_with_indices", "");
+  Stack inner(stack.end() - static_cast<std::ptrdiff_t>(op.arg_count), stack.end());
+  inner[0] = inner[0].toTensor().contiguous();
+  with_indices->handle.callBoxed(inner);
+  reply(op, stack, inner.at(0));
+}
+
+// A check of contents: a call without results, which raises what eager raises.
+void check_contents(Recorder& r, const Operator& op, Stack& stack) {
+  const c10::ArrayRef<c10::IValue> boxed = c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.arg_count);
+  std::vector<graph::Arg> args = to_args(r, op, boxed);
+  r.add_node(*op.op, std::move(args), {});
+  torch::jit::drop(stack, op.arg_count);
+}
+
 // A check of metadata that eager has just passed.
 void no_effect(Recorder&, const Operator& op, Stack& stack) { torch::jit::drop(stack, op.arg_count); }
 
@@ -310,7 +329,9 @@ Handler special_handler(const std::string& name) {
       {"aten::batch_norm", batch_norm},
       {"aten::empty.memory_format", empty},
       {"aten::index.Tensor", index},
+      {"aten::max_pool1d", max_pool1d},
       {"aten::_assert_tensor_metadata", no_effect},
+      {"aten::_linalg_check_errors", check_contents},
       {"aten::_conj", conj},
       {"aten::_neg_view", neg_view},
       {"aten::resolve_conj", resolve},
