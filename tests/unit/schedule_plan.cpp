@@ -44,6 +44,14 @@ Value* layer_norm(Builder& b, Value* x, Value* weight, int64_t n) {
   return b("aten::mul.Tensor", {b("aten::mul.Tensor", {centred, scale}), weight});
 }
 
+TEST(Plan, ReductionBesideAnEmptyDimension) {
+  Graph g;
+  Builder b(g);
+  Value* x = input(g, {5, 0});
+  output(g, b("aten::sum.dim_IntList", {b("aten::mul.Tensor", {x, x}), IntList{0}}));
+  check_plan(g);
+}
+
 TEST(Plan, PointwiseChainIsOneFlatKernel) {
   Graph g;
   Builder b(g);
