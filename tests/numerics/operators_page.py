@@ -11,7 +11,7 @@ _HEAD = """# Operators
 
 Written by `python -m tests.numerics.sweep_op_db --write-page docs/operators.md`; do not edit.
 
-What Vesta does with each operator of PyTorch's `op_db`, over all of its samples in the dtypes swept:
+What Vesta does with each operator of PyTorch's `op_db`, over {samples} in {dtypes}:
 
 - **fused**: it becomes part of generated kernels,
 - **decomposed**: it is replaced by other operators, all of which are fused,
@@ -45,13 +45,18 @@ def classify(outcome: Outcome) -> tuple[str, list[str]]:
     return ("fused", []) if fused & names else ("decomposed", ["into " + ", ".join(f"`{f}`" for f in sorted(fused))])
 
 
-def text(outcomes: Iterable[Outcome]) -> str:
+def text(outcomes: Iterable[Outcome], per_dtype: int) -> str:
+    """`per_dtype`: how many samples of each operator and dtype were drawn at most; 0: all."""
     classes: dict[str, Counter[str]] = defaultdict(Counter)
     reasons: dict[str, Counter[str]] = defaultdict(Counter)
     wrong: Counter[str] = Counter()
+    dtypes: dict[str, None] = {}
+    calls = 0
     for outcome in outcomes:
+        dtypes[outcome.dtype] = None
         if outcome.variant == "error":
             continue
+        calls += 1
         if outcome.status != "ok":
             wrong[outcome.op] += 1
             classes[outcome.op]["wrong"] += 1
@@ -73,8 +78,12 @@ def text(outcomes: Iterable[Outcome]) -> str:
     summary = ", ".join(f"{count} {kind}" for kind, count in totals.most_common())
     table = ["| operator | what happens | which part, and why |", "|---|---|---|", *lines]
     return (
-        _HEAD
-        + f"{len(classes)} operators, by what happens to most of their samples: {summary}.\n\n"
+        _HEAD.format(
+            samples=f"{per_dtype} random samples of each dtype" if per_dtype else "all of its samples",
+            dtypes=", ".join(sorted(dtypes)),
+        )
+        + f"{calls} calls of {len(classes)} operators, {sum(wrong.values())} of them not as eager's. "
+        + f"By what happens to most of an operator's samples: {summary}.\n\n"
         + "\n".join(table)
         + "\n"
     )

@@ -128,7 +128,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.json:
         options.json.write_text(json.dumps([o.as_dict() for o in outcomes], indent=1))
     if options.write_page:
-        options.write_page.write_text(operators_page.text(outcomes))
+        options.write_page.write_text(operators_page.text(outcomes, options.sample))
     return 1 if failed else 0
 
 

@@ -63,8 +63,10 @@ void layer_norm(const NodeArgs& args, Guards& g, Results& results) {
 }
 void rms_norm(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
+  if (is_complex(x.dtype)) VESTA_UNSUPPORTED("rms_norm of complex numbers");
   VESTA_USER_CHECK(is_float(x.dtype), "rms_norm needs a floating point type");
   check_normalized(args, g);
+  if (args.has("weight") && is_empty(g, x.sizes)) VESTA_UNSUPPORTED("rms_norm of an empty tensor");
   results = {in_format(x, x.sizes, suggest_memory_format(g, x))};
 }
 
