@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "graph/ops/broadcast.h"
 #include "trace/arguments.h"
 #include "trace/recorder.h"
 
@@ -21,22 +22,25 @@ struct Shown {
   int output = -1;
 };
 
+// The first element and the one behind the last, counted from the storage's begin; nullopt if a size is symbolic.
+std::optional<std::pair<int64_t, int64_t>> range(const Shown& s) {
+  if (!s.offset.is_constant()) return std::nullopt;
+  int64_t last = s.offset.constant();
+  for (size_t d = 0; d < s.type.dim(); ++d) {
+    if (!s.type.sizes[d].is_constant() || !s.type.strides[d].is_constant()) return std::nullopt;
+    if (s.type.sizes[d].constant() == 0) return std::pair<int64_t, int64_t>{0, 0};
+    last += (s.type.sizes[d].constant() - 1) * s.type.strides[d].constant();
+  }
+  return std::pair<int64_t, int64_t>{s.offset.constant(), last + 1};
+}
+
 bool same_strides(const Shown& a, const Shown& b) { return a.type.strides == b.type.strides; }
 
 // Whether two views with the same constant strides show no common element: the difference of their offsets is written in
 // the mixed radix of the strides; a digit beyond a view's size means that they are apart.
 bool apart(const Shown& a, const Shown& b) {
   if (a.type.dtype != b.type.dtype) return false;
-  if (!a.offset.is_constant() || !b.offset.is_constant()) return false;
-  const auto range = [](const Shown& s) -> std::optional<std::pair<int64_t, int64_t>> {
-    int64_t last = s.offset.constant();
-    for (size_t d = 0; d < s.type.dim(); ++d) {
-      if (!s.type.sizes[d].is_constant() || !s.type.strides[d].is_constant()) return std::nullopt;
-      if (s.type.sizes[d].constant() == 0) return std::pair<int64_t, int64_t>{0, 0};
-      last += (s.type.sizes[d].constant() - 1) * s.type.strides[d].constant();
-    }
-    return std::pair<int64_t, int64_t>{s.offset.constant(), last + 1};
-  };
+  if (a.offset == b.offset && a.type == b.type) return false;  // one tensor twice, be it empty
   const auto ra = range(a), rb = range(b);
   if (!ra || !rb) return false;
   if (ra->second <= rb->first || rb->second <= ra->first) return true;
@@ -58,6 +62,22 @@ bool apart(const Shown& a, const Shown& b) {
     if (digit >= low.type.sizes[d].constant()) return true;
   }
   return rest != 0;
+}
+
+// Memory laid out as `a` holds every element of `b` at its own distance from a's first: a fresh copy of `a` can show `b`.
+bool covers(Recorder& r, const Shown& a, const Shown& b) {
+  if (a.type.dtype != b.type.dtype) return false;
+  if (a.whole) return true;
+  const auto ra = range(a), rb = range(b);
+  if (ra && rb) {
+    const Expr elements = graph::numel(a.type);
+    return ra->first <= rb->first && rb->second <= ra->second && elements.is_constant(ra->second - ra->first) &&
+           graph::is_non_overlapping_and_dense(a.type);
+  }
+  // A reshaped view of all of the storage.
+  const graph::TensorType& base = a.storage->base->type;
+  return a.offset.is_constant(0) && graph::numel(a.type) == graph::numel(base) &&
+         graph::is_contiguous(r.guards(), a.type) && graph::is_contiguous(r.guards(), base);
 }
 
 Output tensor_output(Recorder& r, const at::Tensor& t, std::vector<Shown>& shown, int index) {
@@ -87,7 +107,7 @@ Output tensor_output(Recorder& r, const at::Tensor& t, std::vector<Shown>& shown
   Shown mine{type, impl->offset(), storage, !alias.view, index};
   for (const Shown& s : shown) {
     if (s.storage != storage || apart(s, mine)) continue;
-    if (!s.whole || s.type.dtype != type.dtype) VESTA_UNSUPPORTED("results that overlap in memory");
+    if (!covers(r, s, mine)) VESTA_UNSUPPORTED("results that overlap in memory");
     out.kind = OutputKind::OutputView;
     out.alias = s.output;
     out.value = value;

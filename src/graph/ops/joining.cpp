@@ -15,8 +15,7 @@ const ValueList& tensors_of(const NodeArgs& args) { return std::get<ValueList>(a
 // The historical exception: an empty 1-d tensor joins anything.
 bool ignored(const TensorType& t) { return t.dim() == 1 && t.sizes[0].is_constant(0); }
 
-void cat(const NodeArgs& args, Guards& g, Results& results) {
-  const ValueList& tensors = tensors_of(args);
+TensorType joined(const ValueList& tensors, Expr dim, Guards& g) {
   VESTA_USER_CHECK(!tensors.empty(), "cat of no tensors");
   ResultType type;
   const TensorType* shape = nullptr;
@@ -27,7 +26,7 @@ void cat(const NodeArgs& args, Guards& g, Results& results) {
   }
   TensorType out = shape ? *shape : tensors[0]->type;
   out.dtype = type.get();
-  const int64_t d = wrap_dim(g, args.integer("dim"), out.dim());
+  const int64_t d = wrap_dim(g, dim, out.dim());
   Expr total = 0;
   bool has_format = false;
   MemoryFormat format = MemoryFormat::Contiguous;
@@ -49,7 +48,10 @@ void cat(const NodeArgs& args, Guards& g, Results& results) {
   const bool fits = (format != MemoryFormat::ChannelsLast || out.dim() == 4) &&
                     (format != MemoryFormat::ChannelsLast3d || out.dim() == 5);
   out.strides = format_strides(out.sizes, fits ? format : MemoryFormat::Contiguous);
-  results = {out};
+  return out;
+}
+void cat(const NodeArgs& args, Guards& g, Results& results) {
+  results = {joined(tensors_of(args), args.integer("dim"), g)};
 }
 
 void stack(const NodeArgs& args, Guards& g, Results& results) {
@@ -71,10 +73,9 @@ void stack(const NodeArgs& args, Guards& g, Results& results) {
   TensorType out = contiguous_like(first, sizes, type.get());
   // Before the last dimension ATen concatenates along the dimension and splits it: the tensors' memory format stays.
   if (d < static_cast<int64_t>(first.dim()) && !is_empty(g, sizes)) {
-    cat(args, g, results);
-    const TensorType joined = results.at(0);
-    out.strides = joined.strides;
-    out.strides.insert(out.strides.begin() + d, joined.strides[d] * first.sizes[d]);
+    const TensorType whole = joined(tensors, d, g);
+    out.strides = whole.strides;
+    out.strides.insert(out.strides.begin() + d, whole.strides[d] * first.sizes[d]);
   }
   results = {out};
 }

@@ -161,7 +161,8 @@ Index slice_map(const NodeArgs& args, const TensorType& result, std::span<const 
   const TensorType& x = args.tensor(0);
   const int64_t d = wrap_dim(args.integer("dim"), x.dim());
   Index out(index.begin(), index.end());
-  if (result.sizes[d].is_constant(0)) return out;
+  // An empty slice still starts somewhere; nothing is read there, so where sizes are symbolic the start need not be known.
+  if (result.sizes[d].is_constant(0) && !x.sizes[d].is_constant()) return out;
   KnownGuards g;
   const SliceRange r = slice_range(g, args, x.sizes[d]);
   out[d] = r.start + index[d] * r.step;
