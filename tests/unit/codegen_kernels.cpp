@@ -427,6 +427,29 @@ stage loop
   }
 }
 
+// The guarded loads of the first stage are asked for inside the second one's loop, and belong outside of it.
+TEST(CodegenColumns, GuardedLoadsBeforeALoop) {
+  const char* kernel = R"(kernel
+range p0 parallel 3
+range i0 inner 9
+vector p0
+block 16
+buffer b0 f32 read
+buffer b1 f32 read
+buffer b2 f32 write
+stage
+  %0 = index i64 [p0]
+  %1 = const i64 1
+  %2 = ge i64 %0 %1
+  %3 = load f32 b0[1] if %2
+stage loop
+  %4 = load f32 b1[3*i0 + p0] if %2
+  %5 = mul f32 %3 %4
+  store f32 b2[3*i0 + p0] %5
+)";
+  expect_same(kernel, {random_array(DType::F32, 2, 1), random_array(DType::F32, 27, 2), make_array(DType::F32, 27)}, {});
+}
+
 TEST(CodegenCache, EqualTextIsCompiledOnceAlsoFromTwoThreads) {
   auto k = loops::parse_kernel(text(kAdd, {{"SIZE", ""}, {"EXTENT", "12345"}, {"BLOCK", "64"}}));
   std::vector<Request> requests = {{k.get(), loops::print(*k), "a"}, {k.get(), loops::print(*k), "b"}};

@@ -34,10 +34,11 @@ Value* Emitter::base_pointer(int buffer, Expr rest) {
   return pointer;
 }
 
-Value* Emitter::combined_mask(Ref mask, int u) {
+// For an instruction of this level: one that leaves the innermost loop takes its mask along.
+Value* Emitter::combined_mask(Ref mask, int u, int level) {
   if (mask == kNoRef) return mask_;
   Value* m = lanes(mask, u);
-  at(shape_.innermost);
+  at(level);
   return mask_ ? b_.CreateAnd(m, mask_) : m;
 }
 
@@ -162,7 +163,7 @@ Value* Emitter::load(Ref r, int u) {
   };
   if (!vector_index) {
     Value* pointer = base_pointer(i.buffer, i.index);
-    Value* mask = i.in[0] == kNoRef ? nullptr : shape_.vector[r] ? combined_mask(i.in[0], u) : get(i.in[0], 0);
+    Value* mask = i.in[0] == kNoRef ? nullptr : shape_.vector[r] ? combined_mask(i.in[0], u, level) : get(i.in[0], 0);
     at(level);
     Value* any = mask && shape_.vector[r] ? b_.CreateOrReduce(mask) : mask;
     if (any) pointer = readable(pointer, any);
@@ -175,7 +176,7 @@ Value* Emitter::load(Ref r, int u) {
   auto c = coefficient_of(i.index, shape_.lane);
   Expr rest = c ? i.index - *c * shape_.lane : Expr(0);
   bool affine = c && c->is_constant() && !shape_.is_vector(rest);
-  Value* mask = combined_mask(i.in[0], u);
+  Value* mask = combined_mask(i.in[0], u, level);
   if (affine && (c->is_constant(1) || (!mask && c->constant() > 1 && c->constant() <= 4))) {
     Value* pointer = base_pointer(i.buffer, rest);
     Value* lane = scalar(*c * shape_.lane);
@@ -220,7 +221,7 @@ void Emitter::store(Ref r, int u) {
     return;
   }
   Value* v = stored(i, u, true);
-  Value* mask = combined_mask(i.in[1], u);
+  Value* mask = combined_mask(i.in[1], u, level);
   auto c = coefficient_of(i.index, shape_.lane);
   Expr rest = c ? i.index - *c * shape_.lane : Expr(0);
   if (c && c->is_constant(1) && !shape_.is_vector(rest)) {
@@ -275,7 +276,7 @@ void Emitter::store_add(Ref r, int u) {
     return;
   }
   Value* v = lanes(i.in[0], u);
-  Value* mask = combined_mask(i.in[1], u);
+  Value* mask = combined_mask(i.in[1], u, level);
   Value* pointers = lane_pointers(i, u);
   at(level);
   if (t == DType::Bool) v = b_.CreateZExt(v, p_.memory_type(t, lanes_));

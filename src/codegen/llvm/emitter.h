@@ -87,7 +87,7 @@ class Emitter {
   void store(Ref r, int u);
   void store_add(Ref r, int u);
   llvm::Value* lane_pointers(const loops::Instr& i, int u);
-  llvm::Value* combined_mask(Ref mask, int u);
+  llvm::Value* combined_mask(Ref mask, int u, int level);
   llvm::Value* row_pointer(int slot, int u);
   llvm::Value* load_vector(llvm::Type* type, llvm::Value* pointer, int64_t align, llvm::Value* mask);
   void store_vector(llvm::Value* v, llvm::Value* pointer, int64_t align, llvm::Value* mask);
