@@ -132,7 +132,7 @@ build_tree() {
     cmake -G Ninja -S . -B "$BUILD" -DPython_EXECUTABLE="$python" ${CMAKE_ARGS:-} >"$log" 2>&1 || { cat "$log" >&2; rm -f "$log"; die "cmake failed"; }
     rm -f "$log"
   fi
-  ninja -C "$BUILD" -j "${JOBS:-$(jobs)}" --quiet || die "the build failed"
+  NINJA_STATUS="build: [%f/%t] %es " ninja -C "$BUILD" -j "${JOBS:-$(jobs)}" || die "the build failed"
 
   # .venv imports the build folder's package, entry points included; a rebuild needs no installation.
   local site; site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
+
+import pytest
 
 import vesta
 from vesta.torch_version import mismatch
@@ -37,6 +40,21 @@ assert len(function.variants) == 1 and function.variants[0].ops_fused > 0
 """
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_environment_imports_the_build() -> None:
+    link = Path(sysconfig.get_path("purelib")) / "vesta-build.pth"
+    if not link.exists():
+        pytest.skip(f"{sys.prefix} is not linked to a build folder (tools/setup.sh does it)")
+    program = """
+import importlib.metadata, importlib.util
+(entry,) = importlib.metadata.entry_points(group="torch_dynamo_backends", name="vesta")
+print(importlib.util.find_spec(entry.module.partition(".")[0]).origin)
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).is_relative_to(link.read_text().strip())
 
 
 def test_importing_torch_does_not_import_vesta() -> None:
