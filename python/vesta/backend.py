@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 
 from vesta import _C
 from vesta.function import compile_flat
@@ -55,7 +56,9 @@ def compile_training(gm: GraphModule, example_inputs: Sequence[Any], options: _C
     from torch._dynamo.backends.common import aot_autograd
 
     def compiler(graph: GraphModule, inputs: Sequence[Any], *, fixed: bool) -> Callable[..., Any]:
-        boxed: Callable[..., Any] = make_boxed_func(compile_graph(graph, inputs, options, weights_are_fixed=fixed))
+        boxed: Callable[..., Any] = make_boxed_func(
+            outside_analysis(compile_graph(graph, inputs, options, weights_are_fixed=fixed))
+        )
         return boxed
 
     halves = aot_autograd(
@@ -64,6 +67,19 @@ def compile_training(gm: GraphModule, example_inputs: Sequence[Any], options: _C
         inference_compiler=functools.partial(compiler, fixed=True),
     )
     return halves(gm, list(example_inputs))
+
+
+def outside_analysis(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """``compiled``, outside dispatch modes that ask compilers to ignore them: AOTAutograd's first call has one."""
+    modes_active = torch._C._len_torch_dispatch_stack
+
+    def run(*args: Any) -> Any:
+        if modes_active() and all(m.ignore_compile_internals() for m in _get_current_dispatch_mode_stack()):
+            with _disable_current_modes():
+                return compiled(*args)
+        return compiled(*args)
+
+    return run
 
 
 def compile_graph(

@@ -92,6 +92,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
       }
     } else if (s.call) {
       s.handle = find_operator(s.call->op);
+      s.storage_offset = s.handle->schema().argumentIndexWithName("storage_offset").value_or(-1);
       int64_t tensors = 0;
       for (int b : s.call->results) tensors += b >= 0;
       if (tensors == 1 && s.call->results.size() == 1) {

@@ -16,6 +16,7 @@ struct BoundStep {
   const artifact::Extern* call = nullptr;
   const artifact::CopyBack* copy = nullptr;
   std::optional<c10::OperatorHandle> handle;
+  int storage_offset = -1;                      // the argument that counts from the begin of args[0]'s storage, if any
   IntoFn into = nullptr;                        // set if the one result is allocated before the call
   std::vector<int> allocate;                    // buffers to make before this step
   std::vector<int> release;                     // tensors to drop after it

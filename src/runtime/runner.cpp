@@ -161,6 +161,11 @@ void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
       value = std::move(list);
     }
   }
+  // In the graph an offset counts from the value's own begin, in ATen from its storage's.
+  if (step.storage_offset >= 0) {
+    c10::IValue& offset = stack[step.storage_offset];
+    if (offset.isInt()) offset = offset.toInt() + stack[0].toTensor().storage_offset();
+  }
   if (step.into) {
     const int b = step.call->results[0];
     ResolvedView whole;

@@ -208,8 +208,10 @@ void classify(Operator& info) {
 
   if (!info.returns_tensors_only) return refuse(fmt::format("{} does not return tensors", name));
   if (!info.op) info.op = &graph::declare_op(toString(schema));
-  // ATen's composite kernels know no device and call only operators: they give more to fuse than one extern call.
-  if (!known && info.composite != DispatchKey::Undefined) {
+  // ATen's composite kernels know no device and call only operators: they give more to fuse than one extern call. That of a
+  // user's operator with a meta function is opaque: it may read values.
+  const bool opaque = !implicit && name.rfind("aten::", 0) != 0 && info.handle.hasKernelForDispatchKey(DispatchKey::Meta);
+  if (!known && !opaque && info.composite != DispatchKey::Undefined) {
     info.treatment = Treatment::Decompose;
     return;
   }

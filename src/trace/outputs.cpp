@@ -105,8 +105,11 @@ Output tensor_output(Recorder& r, const at::Tensor& t, std::vector<Shown>& shown
     return out;
   }
   Shown mine{type, impl->offset(), storage, !alias.view, index};
+  const bool empty = std::any_of(type.sizes.begin(), type.sizes.end(), [](Expr e) { return e.is_constant(0); });
   for (const Shown& s : shown) {
-    if (s.storage != storage || apart(s, mine)) continue;
+    if (s.storage != storage) continue;
+    // An empty view shows no element, but of the storage it is.
+    if (!(empty && s.whole && s.type.dtype == type.dtype) && apart(s, mine)) continue;
     if (!covers(r, s, mine)) VESTA_UNSUPPORTED("results that overlap in memory");
     out.kind = OutputKind::OutputView;
     out.alias = s.output;

@@ -228,6 +228,30 @@ TEST(Executable, AliasesAreCopied) {
   EXPECT_TRUE(at::equal(out[2].toTensor(), out[0].toTensor()));
 }
 
+// as_strided counts from the begin of the storage in ATen, from that of the value in an artifact.
+TEST(Executable, StridedViewsOfTheArena) {
+  Artifact a;
+  a.is_static = true;
+  const auto t = matrix(constant(4), constant(8));
+  a.inputs = {{t, false, "x"}};
+  const int x = add_buffer(a, Role::Input, t, 0);
+  const int m = add_buffer(a, Role::Arena, t);
+  const int r = add_buffer(a, Role::Returned, matrix(constant(3), constant(8)));
+  a.offsets[m] = 256;
+  a.arena_bytes = 384;
+  auto numbers = [](std::vector<int64_t> list) {
+    std::vector<artifact::Size> out;
+    for (int64_t n : list) out.push_back(constant(n));
+    return out;
+  };
+  a.steps = {launch(x, m, constant(4), constant(8)),
+             extern_call("aten::as_strided", {{whole(m)}, {numbers({3, 8})}, {numbers({8, 1})}, {constant(8)}}, {r})};
+  a.outputs = {fresh(r)};
+  runtime::Executable e(std::move(a));
+  const at::Tensor in = at::randn({4, 8});
+  EXPECT_TRUE(at::equal(run_one(e, {in}), (2 * in + 1).slice(0, 1)));
+}
+
 // swap(x, y), and the old x as an output.
 TEST(Executable, CopiesToInputsComeLastAndSeeOldValues) {
   Artifact a;

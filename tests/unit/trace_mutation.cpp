@@ -148,6 +148,21 @@ TEST(TraceMutation, OverlappingMemory) {
   EXPECT_NO_THROW(trace(trace_inputs({a.slice(0, 0, 3), a.slice(0, 3, 6)}), boxed([](const Tensors& x) { return Tensors{x[0].add_(x[1])}; })));
 }
 
+// A result that is a view holds its storage's memory if it is dense; a later result is then a view of it.
+TEST(TraceMutation, ResultsThatShareMemory) {
+  const auto t = check({at::randn({4, 6})}, [](const Tensors& x) {
+    const at::Tensor y = x[0] * 2;
+    return Tensors{y.t(), y, y.view({2, 12}).select(1, 3)};
+  });
+  EXPECT_EQ(t.graph->outputs[0].kind, graph::OutputKind::Fresh);
+  EXPECT_EQ(t.graph->outputs[1].kind, graph::OutputKind::OutputView);
+  EXPECT_EQ(t.graph->outputs[2].kind, graph::OutputKind::OutputView);
+  refused({at::randn({4, 6})}, [](const Tensors& x) {
+    const at::Tensor y = x[0] * 2;
+    return Tensors{y.slice(1, 0, 3), y};
+  });
+}
+
 TEST(TraceMutation, CapturedTensorsAreWrittenToo) {
   at::Tensor counter = at::zeros({2});
   const auto t = trace(trace_inputs({at::randn({2})}), boxed([&](const Tensors& x) {
