@@ -1,6 +1,7 @@
 #include "vesta/detail/function.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <atomic>
@@ -389,6 +390,13 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
   const runtime::CallInputs in{{call.tensors.data(), call.tensors.size()},
                                variant->lifted,
                                {call.integers.data(), call.integers.size()}};
+  if (!c10::InferenceMode::is_enabled()) {
+    for (const int m : variant->executable->artifact().mutated) {
+      if (!in.tensor(m).is_inference()) continue;
+      impl.count_eager("an inference tensor is written outside of inference mode, which eager refuses");
+      return false;
+    }
+  }
   results.constants = variant->constants;
   if (give_away) {
     variant->executable->run(in, results.values, {call.tensors.data(), call.tensors.size()});

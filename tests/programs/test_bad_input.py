@@ -1,0 +1,749 @@
+"""Arguments that a compiler does not expect: eager's result or eager's error, nothing lost and no crash."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils import _pytree as pytree
+
+import vesta
+from tests.numerics.compare import check, copies, perturbed_run, reference_run
+
+Function = Callable[..., Any]
+
+
+def outcome(function: Function, args: list[Any]) -> tuple[Any, Exception | None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return function(*args), None
+        except Exception as error:
+            return None, error
+
+
+def expect_eager(function: Function, *args: Any, calls: int = 2, compiled: Any = None) -> Any:
+    """Results, arguments after the call, and errors with their text are eager's at each call. Returns the compiled function."""
+    compiled = compiled or vesta.trace_and_compile(function)
+    for call in range(calls):
+        ours_in, eager_in = list(copies(list(args))), list(copies(list(args)))
+        eager, eager_error = outcome(function, eager_in)
+        ours, our_error = outcome(compiled, ours_in)
+        if eager_error or our_error:
+            assert type(our_error) is type(eager_error), f"call {call}: {our_error!r} instead of {eager_error!r}"
+            assert str(our_error) == str(eager_error)
+        else:
+            compare(ours, eager, values=not numbers(eager))
+            if numbers(eager):
+                runs = reference_run(function, *args), perturbed_run(function, *args)
+                check(detached(ours), detached(eager), runs[0], perturbed=runs[1])
+        for ours_after, eager_after in zip(ours_in, eager_in, strict=True):
+            compare(ours_after, eager_after)
+    return compiled
+
+
+def detached(value: Any) -> Any:
+    return pytree.tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, value)
+
+
+def numbers(value: Any) -> bool:
+    """Whether the number rule reads every tensor in it."""
+    tensors = [x for x in pytree.tree_leaves(value) if isinstance(x, torch.Tensor)]
+    return all(t.layout == torch.strided and not t.is_quantized and t.device.type == "cpu" for t in tensors)
+
+
+def compare(ours: Any, eager: Any, values: bool = True) -> None:
+    if isinstance(eager, (tuple, list)):
+        assert type(ours) is type(eager) and len(ours) == len(eager)
+        for o, e in zip(ours, eager, strict=True):
+            compare(o, e, values)
+        return
+    if not isinstance(eager, torch.Tensor):
+        assert type(ours) is type(eager) and (ours == eager or ours != ours)
+        return
+    assert ours.layout == eager.layout and ours.device == eager.device and ours.dtype == eager.dtype
+    assert ours.shape == eager.shape and ours.requires_grad == eager.requires_grad
+    if eager.device.type == "meta":
+        assert ours.stride() == eager.stride()
+    elif eager.is_quantized:
+        assert ours.qscheme() == eager.qscheme() and torch.equal(ours.int_repr(), eager.int_repr())
+    elif eager.layout != torch.strided:
+        assert torch.equal(ours.to_dense(), eager.to_dense())
+    elif eager.is_floating_point() or eager.is_complex():
+        assert ours.stride() == eager.stride() or not eager.numel()
+        if values:
+            torch.testing.assert_close(ours.detach(), eager.detach(), equal_nan=True)
+    elif values:
+        assert torch.equal(ours, eager)
+
+
+def chain(x: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x + 1) * 2
+
+
+def row_norm(x: torch.Tensor) -> torch.Tensor:
+    return (x - x.mean(-1, keepdim=True)).softmax(-1)
+
+
+# ---- kinds of arguments ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "argument", [None, "text", 1.5, 3, True, 2**70, object(), b"bytes", [1, 2], {"a": 1}, 1j, (), ...]
+)
+def test_arguments_that_are_no_tensors(argument: Any):
+    expect_eager(lambda x: torch.relu(x), argument)
+    expect_eager(lambda x, y: x + y, torch.ones(3), argument)
+    expect_eager(lambda x, y: (x * 2, y), torch.ones(3), argument)
+
+
+def test_wrong_number_of_arguments():
+    compiled = vesta.trace_and_compile(chain)
+    expect_eager(chain, compiled=compiled)
+    expect_eager(chain, torch.ones(2), torch.ones(2), compiled=compiled)
+    expect_eager(chain, torch.ones(2), compiled=compiled)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda a, b: a @ b,
+        lambda a, b: torch.cat([a, b]),
+        lambda a, b: a.view(7, 7),
+        lambda a, b: F.linear(a, b, torch.ones(99)),
+        lambda a, b: F.embedding(a, b),
+        lambda a, b: a.index_select(5, b),
+        lambda a, b: a.bitwise_and(b),
+        lambda a, b: a.no_such_method(),
+        lambda a, b: a.squeeze(9).sum(17),
+        lambda a, b: 1 // 0,
+        lambda a, b: torch.where(a, b, b),
+        lambda a, b: F.conv2d(a, b),
+        lambda a, b: a.add_(torch.ones(5, 5, 5)),
+        lambda a, b: F.cross_entropy(a, b),
+    ],
+)
+def test_errors_of_the_program(program: Function):
+    expect_eager(program, torch.randn(3, 4), torch.randn(3, 5))
+
+
+def test_indices_out_of_range():
+    table, bad = torch.randn(10, 4), torch.tensor([1, 10])
+    expect_eager(lambda t, i: t[i], table, bad)
+    expect_eager(lambda t, i: F.embedding(i, t), table, bad)
+    expect_eager(lambda t, i: t.index_select(0, i), table, bad)
+    expect_eager(lambda t, i: t.gather(0, i[:, None]), table, bad)
+    expect_eager(lambda t, i: t[i], table, torch.tensor([-11]))
+    good = expect_eager(lambda t, i: F.embedding(i, t) * 2, table, torch.tensor([1, 9]))
+    expect_eager(lambda t, i: F.embedding(i, t) * 2, table, bad, compiled=good)
+    expect_eager(lambda t, i: F.cross_entropy(t, i), table, torch.full((10,), 7))
+
+
+def test_nothing_is_written_before_an_error():
+    def program(x, table, index):
+        x.add_(1)
+        return table[index]
+
+    # Eager has added by the time it fails; whatever a compiled function does must equal that.
+    expect_eager(program, torch.zeros(3), torch.randn(4, 2), torch.tensor([7]))
+
+
+# ---- devices, layouts, dtypes ----------------------------------------------------------------------------------------
+
+
+def test_meta_tensors():
+    expect_eager(chain, torch.empty(3, 4, device="meta"))
+    expect_eager(lambda x, y: x + y, torch.empty(3, device="meta"), torch.ones(3))
+    compiled = expect_eager(chain, torch.ones(3, 4))
+    expect_eager(chain, torch.empty(3, 4, device="meta"), compiled=compiled)
+    weight = torch.empty(4, device="meta")
+    expect_eager(lambda x: x + weight, torch.ones(4))
+    expect_eager(lambda x: x.to("meta") * 2, torch.ones(4))
+
+
+def test_a_device_that_is_not_there():
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device")
+    expect_eager(lambda x: x.to("cuda") + 1, torch.ones(3))
+    expect_eager(lambda x: x + torch.ones(3, device="cuda"), torch.ones(3))
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc", "mkldnn"])
+def test_sparse_and_opaque_tensors(layout: str):
+    dense = torch.eye(4)
+    odd = {
+        "coo": dense.to_sparse,
+        "csr": dense.to_sparse_csr,
+        "csc": dense.to_sparse_csc,
+        "mkldnn": dense.to_mkldnn,
+    }[layout]()
+    compiled = expect_eager(lambda x: torch.relu(x), dense)
+    for program in (lambda x: torch.relu(x), lambda x: x * 2, lambda x: x.to_dense() + 1):
+        ours, our_error = outcome(vesta.trace_and_compile(program), [odd])
+        eager, eager_error = outcome(program, [odd])
+        assert (type(our_error), str(our_error)) == (type(eager_error), str(eager_error))
+        if not eager_error:
+            compare(ours, eager)
+    compare(compiled(odd), torch.relu(odd))
+    captured, eager = outcome(vesta.trace_and_compile(lambda x: x @ odd), [dense]), outcome(lambda x: x @ odd, [dense])
+    assert str(captured[1]) == str(eager[1])
+    if not eager[1]:
+        compare(captured[0], eager[0])
+
+
+def test_a_sparse_tensor_made_inside():
+    expect_eager(lambda x: (x.to_sparse() * 2).to_dense(), torch.eye(3))
+
+
+def test_quantised_tensors():
+    q = torch.quantize_per_tensor(torch.randn(4, 4), 0.1, 3, torch.qint8)
+    for program in (lambda x: torch.relu(x), lambda x: x.dequantize() + 1):
+        compare(vesta.trace_and_compile(program)(q), program(q))
+    expect_eager(lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8).dequantize(), torch.randn(5))
+    channel = torch.quantize_per_channel(torch.randn(4, 4), torch.ones(4), torch.zeros(4), 0, torch.qint8)
+    assert torch.equal(vesta.trace_and_compile(lambda x: x.dequantize())(channel), channel.dequantize())
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.uint16,
+        torch.uint32,
+        torch.uint64,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+        torch.complex32,
+        torch.complex128,
+    ],
+)
+def test_rare_dtypes(dtype: torch.dtype):
+    x = torch.arange(6).to(dtype)
+    expect_eager(lambda x: x + x, x)
+    expect_eager(lambda x: x.view(2, 3).t(), x)
+    expect_eager(lambda x: x.to(torch.float32) * 2, x)
+    expect_eager(lambda x: x.clone(), x)
+
+
+def test_subclasses_and_nested_tensors():
+    class Mine(torch.Tensor):
+        pass
+
+    mine = torch.ones(3).as_subclass(Mine)
+    compiled = vesta.trace_and_compile(chain)
+    assert torch.equal(compiled(mine).as_subclass(torch.Tensor), chain(torch.ones(3)))
+    parameter = torch.nn.Parameter(torch.ones(3), requires_grad=False)
+    expect_eager(chain, parameter)
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    ours = vesta.trace_and_compile(torch.relu)(nested)
+    assert ours.is_nested and torch.equal(ours.to_padded_tensor(0), torch.relu(nested).to_padded_tensor(0))
+
+
+def test_lazily_conjugated_and_negated():
+    z = torch.randn(3, 4, dtype=torch.complex64)
+    expect_eager(lambda z: z * 2, z.conj())
+    expect_eager(lambda z: z.conj() @ z.mT, z)
+    expect_eager(lambda x: x + 1, z.conj().imag)
+    expect_eager(lambda z: z.conj(), z)
+
+
+# ---- sizes and strides -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (0, 0), (2, 0, 3)])
+def test_zero_sizes(shape: tuple[int, ...]):
+    x = torch.empty(shape)
+    for program in (
+        chain,
+        row_norm,
+        lambda x: x.sum(),
+        lambda x: x.mean(),
+        lambda x: x.sum(-1),
+        lambda x: x.prod(0),
+        lambda x: x.amax(-1),
+        lambda x: x.max(),
+        lambda x: x.argmax(),
+        lambda x: x.logsumexp(-1),
+        lambda x: x.cumsum(0),
+        lambda x: torch.cat([x, x, x.new_ones(x.shape)]),
+        lambda x: x.flatten() @ x.flatten(),
+        lambda x: x.mT @ x if x.dim() > 1 else x,
+        lambda x: F.layer_norm(x, x.shape[-1:]),
+        lambda x: x.var(),
+        lambda x: x.reshape(-1, 5),
+        lambda x: x.add_(1),
+        lambda x: x.any(),
+        lambda x: x.sort(-1)[0],
+    ):
+        expect_eager(program, x)
+
+
+def test_a_zero_size_after_others():
+    program = lambda x: row_norm(x * 2).sum(0)  # noqa: E731
+    compiled = vesta.trace_and_compile(program)
+    for rows in (4, 7, 0, 1, 5, 0, 9, 1):
+        expect_eager(program, torch.randn(rows, 3), compiled=compiled)
+    symbolic = vesta.trace_and_compile(program, dynamic=True)
+    for rows in (4, 0, 1, 9):
+        for columns in (3, 1, 0, 8):
+            expect_eager(program, torch.randn(rows, columns), compiled=symbolic)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+def test_zero_dimensions(dtype: torch.dtype):
+    x = torch.tensor(1).to(dtype)
+    for program in (
+        lambda x: x + 1,
+        lambda x: x.sum(),
+        lambda x: x.sum(0),
+        lambda x: x.softmax(0),
+        lambda x: x.amax(-1),
+        lambda x: x.argmax(0),
+        lambda x: x.cumsum(0),
+        lambda x: x.expand(3, 4) * 2,
+        lambda x: x.view(1, 1),
+        lambda x: x[None],
+        lambda x: x.t(),
+        lambda x: x @ x,
+        lambda x: x.any(),
+        lambda x: x.mean(),
+        lambda x: torch.stack([x, x]),
+        lambda x: torch.cat([x, x]),
+        lambda x: x[0],
+        lambda x: x.fill_(0),
+        lambda x: x.sort(),
+    ):
+        expect_eager(program, x)
+
+
+STRIDED = {
+    "transposed": lambda: torch.randn(5, 6).t(),
+    "stepped": lambda: torch.randn(12, 10)[::2, 1::2],
+    "expanded": lambda: torch.randn(1, 5).expand(6, 5),
+    "expanded scalar": lambda: torch.randn(()).expand(6, 5),
+    "windows": lambda: torch.randn(40).as_strided((6, 5), (3, 1)),
+    "diagonal": lambda: torch.randn(40).as_strided((6, 5), (1, 1)),
+    "offset": lambda: torch.randn(100)[7:37].view(6, 5),
+    "unaligned": lambda: torch.randn(31)[1:].view(6, 5),
+    "flipped": lambda: torch.randn(6, 5).flip(0),
+    "channels last": lambda: torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+    "odd strides of one": lambda: torch.randn(100).as_strided((1, 5), (77, 3)),
+}
+
+
+@pytest.mark.parametrize("kind", STRIDED)
+def test_strides_and_overlap(kind: str):
+    x = STRIDED[kind]()
+    for program in (
+        chain,
+        row_norm,
+        lambda x: x.sum(0),
+        lambda x: x.contiguous(),
+        lambda x: x.clone(),
+        lambda x: x.flatten() * 2,
+        lambda x: x + x.flip(0),
+        lambda x: x.mT @ x,
+        lambda x: x.view(-1) + 1,
+        lambda x: torch.cat([x, x], -1),
+        lambda x: F.layer_norm(x, x.shape[-1:]),
+        lambda x: (x * 2).to(torch.bfloat16),
+        lambda x: x.cumsum(-1),
+        lambda x: x.detach(),
+        lambda x: x[..., 1:],
+    ):
+        expect_eager(program, x)
+
+
+@pytest.mark.parametrize("kind", STRIDED)
+def test_mutation_of_strided_inputs(kind: str):
+    # Eager refuses to write through some overlaps and writes through others in an order of its own.
+    x = STRIDED[kind]()
+    expect_eager(lambda x: x.add_(1), x)
+    expect_eager(lambda x: x.mul_(2).relu_().sum(), x)
+    expect_eager(lambda x: x.copy_(torch.ones_like(x)), x)
+    expect_eager(lambda x: x[0].zero_(), x)
+
+
+# ---- aliases ---------------------------------------------------------------------------------------------------------
+
+
+def views_of_one(kind: str) -> list[torch.Tensor]:
+    base = torch.arange(24.0)
+    return {
+        "same": [base, base],
+        "alias": [base, base.view(24)],
+        "shifted": [base[:16], base[8:]],
+        "apart": [base[:8], base[8:16]],
+        "rows and columns": [base.view(4, 6)[1], base.view(4, 6)[:, 2][:1].expand(6)],
+        "transposed": [base[:16].view(4, 4), base[:16].view(4, 4).t()],
+        "other type": [base, base.view(torch.int32)],
+        "empty": [base, base[:0]],
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    "kind", ["same", "alias", "shifted", "apart", "rows and columns", "transposed", "other type", "empty"]
+)
+def test_aliased_inputs(kind: str):
+    def first_then_second(a, b):
+        a.add_(1)
+        return b * 2
+
+    def both(a, b):
+        a.mul_(2)
+        b.add_(1)
+        return a.sum(), b.sum()
+
+    def second_from_first(a, b):
+        b.copy_(a.reshape(-1)[: b.numel()].reshape(b.shape)) if b.numel() else None
+        return a + 1
+
+    def returned(a, b):
+        a.neg_()
+        return a, b, a[:2]
+
+    for program in (first_then_second, both, second_from_first, returned):
+        expect_eager(program, *views_of_one(kind))
+        # Made for separate memory first, then called with shared memory, and the other way round.
+        compiled = expect_eager(program, *[t.clone() for t in views_of_one(kind)])
+        expect_eager(program, *views_of_one(kind), compiled=compiled)
+        expect_eager(program, *[t.clone() for t in views_of_one(kind)], compiled=compiled)
+
+
+def test_outputs_that_are_inputs():
+    compiled = vesta.trace_and_compile(lambda x, y: (x, x, y.view(-1), y[1:], x + y))
+    x, y = torch.randn(4, 3), torch.randn(4, 3)
+    for _ in range(2):
+        out = compiled(x, y)
+        assert out[0] is x and out[1] is x
+        assert out[2].data_ptr() == y.data_ptr() and out[3].data_ptr() == y[1:].data_ptr()
+        out[3].zero_()
+        assert not y[1:].any()
+        y.normal_()
+
+
+def test_results_stay_the_callers():
+    compiled = vesta.trace_and_compile(chain)
+    x = torch.randn(64, 64)
+    kept = [compiled(x * i) for i in range(6)]
+    for i, y in enumerate(kept):
+        assert torch.equal(y, chain(x * i))
+    assert torch.equal(compiled(compiled(x)), chain(chain(x)))
+
+
+def test_a_changed_weight_is_seen():
+    weight, bias = torch.randn(8, 8), torch.zeros(8)
+    compiled = vesta.trace_and_compile(lambda x: F.linear(x, weight, bias))
+    x = torch.randn(4, 8)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x), F.linear(x, weight, bias))
+        with torch.no_grad():
+            weight.mul_(2)
+            bias.add_(1)
+
+
+# ---- values ----------------------------------------------------------------------------------------------------------
+
+SPECIAL = [
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    0.0,
+    -0.0,
+    1e-45,
+    -1e-45,
+    1e38,
+    -1e38,
+    3.4e38,
+    1.0,
+    -1.0,
+    88.8,
+    700.0,
+]
+
+
+def expect_elements(function: Function, *args: torch.Tensor) -> None:
+    """At each element eager's result, or what eager gives for the element alone: its vector and scalar code differ."""
+    ours, eager = vesta.trace_and_compile(function)(*args), function(*args)
+    assert ours.dtype == eager.dtype and ours.shape == eager.shape
+    bad = ~torch.isclose(ours.double(), eager.double(), rtol=4 * eps(eager.dtype), atol=1e-44, equal_nan=True)
+    for i in bad.nonzero().flatten().tolist():
+        alone = function(*[a[i : i + 1].clone() for a in args])
+        torch.testing.assert_close(ours[i : i + 1], alone, equal_nan=True)
+
+
+def eps(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).eps if dtype.is_floating_point else 0.0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_nan_and_infinities(dtype: torch.dtype):
+    x = torch.tensor(SPECIAL + SPECIAL[::-1] + SPECIAL[::2]).to(dtype)
+    rows = x.repeat(6, 1)
+    rows[0, :] = float("-inf")
+    rows[1, 3] = float("inf")
+    rows[2] = rows[2].nan_to_num(0)
+    rows[3] = float("nan")
+    unary = [
+        "abs",
+        "neg",
+        "exp",
+        "log",
+        "sqrt",
+        "rsqrt",
+        "sin",
+        "cos",
+        "tanh",
+        "sigmoid",
+        "relu",
+        "erf",
+        "reciprocal",
+        "floor",
+        "ceil",
+        "round",
+        "trunc",
+        "sign",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "expm1",
+        "log1p",
+        "square",
+        "nan_to_num",
+        "logical_not",
+        "signbit",
+        "frac",
+    ]
+    for name in unary:
+        expect_elements(getattr(torch, name), x)
+    for name in ["gelu", "silu", "softplus", "elu", "hardswish", "leaky_relu", "mish", "logsigmoid"]:
+        expect_elements(getattr(F, name), x)
+    n = len(x)
+    for name in ["maximum", "minimum", "fmax", "fmin", "atan2", "fmod", "remainder", "eq", "lt", "copysign"]:
+        function = getattr(torch, name)
+        expect_elements(lambda a, b, f=function: f(a, b), x.repeat_interleave(n), x.repeat(n))
+    for program in (
+        lambda x: x.softmax(-1),
+        lambda x: x.log_softmax(-1),
+        lambda x: x.logsumexp(-1),
+        lambda x: x.amax(-1),
+        lambda x: x.amin(0),
+        lambda x: x.max(-1),
+        lambda x: x.argmax(-1),
+        lambda x: x.argmin(0),
+        lambda x: x.clamp(-1, 1),
+        lambda x: x.cummax(-1),
+        lambda x: torch.where(x > 0, x, 0),
+        lambda x: (x > 0).sum(-1),
+        lambda x: x.nanmean(-1) if x.is_floating_point() else x,
+    ):
+        expect_eager(program, rows)
+
+
+def test_integers_at_their_ends():
+    for dtype in (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64):
+        i = torch.iinfo(dtype)
+        x = torch.tensor([i.min, i.max, 0, 1, i.max - 1, i.min + 1], dtype=dtype)
+        expect_eager(lambda x: (x + x, x * x, -x, x - 1, x.abs()), x)
+        expect_eager(lambda x: (x.sum(), x.amax(), x.prod(), x.cumsum(0)), x)
+        expect_eager(lambda x: (x // 3, x % 5, x.clamp(-2, 2)), x)
+        expect_eager(lambda x: x // torch.zeros_like(x), x)
+        expect_eager(lambda x: (x << 3, x >> 1, ~x), x)
+        expect_eager(lambda x: x.to(torch.float32) / 2, x)
+
+
+# ---- gradients and modes ---------------------------------------------------------------------------------------------
+
+
+def test_inputs_that_require_gradients():
+    compiled = vesta.trace_and_compile(chain)
+    x = torch.randn(5, requires_grad=True)
+    y = compiled(x)
+    assert y.requires_grad
+    y.sum().backward()
+    expected = x.detach().requires_grad_()
+    chain(expected).sum().backward()
+    assert torch.equal(x.grad, expected.grad)
+    with torch.no_grad():
+        assert not compiled(x).requires_grad
+    with torch.inference_mode():
+        assert compiled(x).is_inference()
+    assert compiled(x).requires_grad
+    assert compiled.report().hits + compiled.report().misses >= 2
+
+
+def test_captured_tensors_that_require_gradients():
+    weight = torch.randn(5, requires_grad=True)
+    compiled = vesta.trace_and_compile(lambda x: x * weight)
+    for _ in range(2):
+        y = compiled(torch.ones(5))
+        assert y.requires_grad
+    y.sum().backward()
+    assert torch.equal(weight.grad, torch.ones(5))
+
+
+def test_in_place_on_a_leaf_that_requires_gradients():
+    compiled = vesta.trace_and_compile(lambda x: x.add_(1))
+    with pytest.raises(RuntimeError, match="leaf Variable"):
+        compiled(torch.ones(3, requires_grad=True))
+    x = torch.ones(3, requires_grad=True)
+    with torch.no_grad():
+        compiled(x)
+    assert torch.equal(x.detach(), torch.full((3,), 2.0))
+
+
+def test_inference_tensors():
+    with torch.inference_mode():
+        x = torch.ones(3)
+    expect_result = vesta.trace_and_compile(chain)(x)
+    assert torch.equal(expect_result, chain(x))
+    compiled = vesta.trace_and_compile(lambda x: x.add_(1))
+    with torch.inference_mode():
+        expected = x.clone()
+        compiled(x)
+        compiled(x)
+        expected.add_(2)
+    assert torch.equal(x, expected)
+    for t, function in ((x, compiled), (expected, lambda x: x.add_(1))):  # eager writes before it refuses
+        with pytest.raises(RuntimeError, match="[Ii]nference"):
+            function(t)
+    assert torch.equal(x, expected)
+
+
+def test_the_version_counter_sees_a_compiled_mutation():
+    x = torch.randn(4)
+    before = x._version
+    compiled = vesta.trace_and_compile(lambda x: x.mul_(2))
+    compiled(x)
+    compiled(x)
+    assert x._version > before + 1
+    w = torch.randn(4, requires_grad=True)
+    y = w * x
+    compiled(x)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_values_read_by_the_program():
+    def branch(x):
+        return x + 1 if x.sum() > 0 else x - 1
+
+    for program in (
+        branch,
+        lambda x: x * x.max().item(),
+        lambda x: x.nonzero(),
+        lambda x: x[x > 0],
+        lambda x: torch.tensor(x.tolist()),
+        lambda x: torch.from_numpy(x.numpy() * 2),
+        lambda x: x.unique(),
+        lambda x: x.new_tensor([float(v) for v in x]),
+    ):
+        compiled = expect_eager(program, torch.randn(6))
+        expect_eager(program, -torch.ones(6), compiled=compiled)
+
+
+def test_programs_that_change_modes_and_fail():
+    def program(x):
+        with torch.no_grad():
+            y = x * 2
+        raise ValueError(f"mine {y.shape}")
+
+    for _ in range(3):
+        expect_eager(program, torch.ones(3))
+    assert torch.is_grad_enabled()
+    expect_eager(chain, torch.ones(3))
+
+
+def test_a_compiled_function_inside_another_and_inside_itself():
+    inner = vesta.trace_and_compile(chain)
+    expect_eager(lambda x: inner(x) + inner(x * 2), torch.randn(4))
+    outer: list[Any] = []
+    outer.append(vesta.trace_and_compile(lambda x: outer[0](x[1:]) + 1 if len(x) > 1 else x))
+    assert torch.equal(outer[0](torch.zeros(4)), torch.full((1,), 3.0))
+
+
+def test_a_tensor_that_outlives_its_trace():
+    kept = []
+
+    def program(x):
+        y = x * 2
+        kept.append(y)
+        return y + 1
+
+    compiled = vesta.trace_and_compile(program)
+    x = torch.ones(3)
+    for _ in range(2):
+        assert torch.equal(compiled(x), x * 2 + 1)
+    for t in kept:  # a traced tensor has no data: using it is an error, not a crash
+        outcome(lambda t: t + 1, [t])
+        outcome(lambda t: t.tolist(), [t])
+        outcome(repr, [t])
+        outcome(lambda t: compiled(t), [t])
+    kept.clear()
+    gc.collect()
+
+
+# ---- threads ---------------------------------------------------------------------------------------------------------
+
+
+def test_threads_that_compile_and_call():
+    shared = vesta.trace_and_compile(row_norm)
+    failures: list[str] = []
+
+    def work(n: int) -> None:
+        try:
+            own = vesta.trace_and_compile(chain)
+            for i in range(12):
+                x = torch.randn(2 + (n + i) % 5, 3 + i % 4)
+                torch.testing.assert_close(shared(x), row_norm(x))
+                torch.testing.assert_close(own(x), chain(x))
+                if i % 5 == 4:
+                    own.reset()
+                if n == 0 and i % 6 == 5:
+                    shared.reset()
+                shared.report()
+                vesta.reports() if hasattr(vesta, "reports") else None
+                gc.collect() if n == 1 else None
+        except Exception as error:
+            failures.append(f"thread {n}: {error!r}")
+
+    threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(timeout=120)
+    assert not any(t.is_alive() for t in threads), "a thread hangs"
+    assert not failures, "\n".join(failures)
+
+
+# ---- beyond 2^31 elements --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_more_elements_than_32_bits_count():
+    n = 2**31 + 10
+    x = torch.zeros(n, dtype=torch.int8)
+    x[-7:] = 3
+    x[0] = 1
+    y = vesta.trace_and_compile(lambda x: (x + 2) * 2)(x)
+    assert y.dtype == torch.int8 and y.numel() == n
+    assert y[-8:].tolist() == [4] + [10] * 7 and y[0] == 6 and y[2**31 - 1] == 4
+    del y
+    assert vesta.trace_and_compile(lambda x: (x + 1).sum())(x) == n + 21 + 1
+    assert vesta.trace_and_compile(lambda x: x.view(2, -1).amax(-1))(x).tolist() == [1, 3]
+    assert vesta.trace_and_compile(lambda x: x[-9:] * 2)(x).tolist() == [0, 0] + [6] * 7
+    assert vesta.trace_and_compile(lambda x: (x > 2).any())(x)
+    far = torch.tensor([n - 1, 2**31, 1])
+    assert vesta.trace_and_compile(lambda x, i: x[i] + 1)(x, far).tolist() == [4, 1, 2]
+
+
+def test_views_far_into_a_large_expansion():
+    x = torch.ones(1).expand(2**33)
+    assert torch.equal(vesta.trace_and_compile(lambda x: x[2**32 : 2**32 + 5] + 1)(x), torch.full((5,), 2.0))
+    wide = torch.arange(3.0).as_strided((2**31 + 3, 3), (0, 1))
+    assert vesta.trace_and_compile(lambda x: x[2**31 + 1].sum() * 2)(wide) == 6
