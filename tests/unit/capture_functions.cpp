@@ -1,0 +1,189 @@
+// The C++ front door on functions: argument and result kinds, recompiles, mutation, fallback, threads.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "vesta/compile.h"
+
+namespace {
+
+using at::Tensor;
+
+bool close(const Tensor& a, const Tensor& b) {
+  return a.sizes() == b.sizes() && a.strides() == b.strides() && a.dtype() == b.dtype() &&
+         at::allclose(a, b, 1e-5, 1e-6, /*equal_nan=*/true);
+}
+
+TEST(CaptureFunctions, OneResult) {
+  auto f = vesta::compile([](const Tensor& x, const Tensor& w) { return at::silu(at::mm(x, w)); });
+  const Tensor x = at::randn({4, 8}), w = at::randn({8, 5});
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(close(f(x, w), at::silu(at::mm(x, w))));
+  const auto report = f.report();
+  EXPECT_EQ(report.variants.size(), 1u);
+  EXPECT_EQ(report.hits, 1);
+  EXPECT_EQ(report.misses, 1);
+  EXPECT_TRUE(report.fallbacks.empty());
+  EXPECT_NE(f.explain().find("silu"), std::string::npos);
+}
+
+TEST(CaptureFunctions, Containers) {
+  using Parts = std::map<std::string, Tensor>;
+  auto program = [](const std::vector<Tensor>& list, const Parts& named, std::optional<Tensor> extra, double scale,
+                    std::pair<Tensor, int64_t> shift) {
+    Tensor sum = named.at("a") * scale + named.at("b");
+    for (const Tensor& t : list) sum = sum + t;
+    if (extra) sum = sum * *extra;
+    sum = sum + shift.first * shift.second;
+    return std::tuple<Tensor, std::vector<Tensor>, std::map<std::string, Tensor>, int64_t, std::optional<Tensor>>{
+        sum, {sum.neg(), sum.abs()}, {{"mean", sum.mean()}}, 7, std::nullopt};
+  };
+  auto f = vesta::compile(program);
+  const std::vector<Tensor> list{at::randn({3, 4}), at::randn({3, 1}), at::randn({4})};
+  const Parts named{{"a", at::randn({3, 4})}, {"b", at::randn({3, 4})}};
+  const std::pair<Tensor, int64_t> shift{at::randn({4}), 3};
+  for (const std::optional<Tensor>& extra : {std::optional<Tensor>(), std::optional<Tensor>(at::randn({3, 4}))}) {
+    for (int i = 0; i < 2; ++i) {
+      auto [sum, more, found, seven, none] = f(list, named, extra, 0.5, shift);
+      auto [e_sum, e_more, e_found, e_seven, e_none] = program(list, named, extra, 0.5, shift);
+      EXPECT_TRUE(close(sum, e_sum) && close(more.at(0), e_more[0]) && close(more.at(1), e_more[1]));
+      EXPECT_TRUE(close(found.at("mean"), e_found["mean"]));
+      EXPECT_EQ(seven, 7);
+      EXPECT_FALSE(none.has_value());
+    }
+  }
+  EXPECT_EQ(f.report().variants.size(), 2u);
+  EXPECT_TRUE(f.report().fallbacks.empty());
+}
+
+TEST(CaptureFunctions, NewShapesAndDtypesRecompile) {
+  auto program = [](const Tensor& x) { return at::softmax(x * 2, -1); };
+  auto f = vesta::compile(program);
+  for (int64_t n : {4, 5, 6, 1, 0, 9}) {
+    const Tensor x = at::randn({n, 3});
+    EXPECT_TRUE(close(f(x), program(x)));
+  }
+  for (const auto dtype : {at::kDouble, at::kFloat})
+    EXPECT_TRUE(close(f(at::ones({4, 3}, dtype)), program(at::ones({4, 3}, dtype))));
+  const Tensor turned = at::randn({3, 4}).t();
+  EXPECT_TRUE(close(f(turned), program(turned)));
+  EXPECT_TRUE(f.report().fallbacks.empty());
+  EXPECT_LE(f.report().variants.size(), 8u);
+  EXPECT_FALSE(f.report().recompiles.empty());
+}
+
+TEST(CaptureFunctions, DynamicNeedsOneVariant) {
+  vesta::Options options;
+  options.dynamic = true;
+  auto f = vesta::compile([](const Tensor& x) { return at::relu(x) + x.sum(0, true); }, options);
+  for (int64_t n = 2; n < 12; ++n) {
+    const Tensor x = at::randn({n, n + 3});
+    EXPECT_TRUE(close(f(x), at::relu(x) + x.sum(0, true)));
+  }
+  EXPECT_EQ(f.report().variants.size(), 1u);
+}
+
+TEST(CaptureFunctions, MutationAndViews) {
+  auto program = [](Tensor& x, const Tensor& y) {
+    x.add_(y);
+    x.select(0, 1).mul_(2);
+    return std::make_pair(x.view({-1}), y.t());
+  };
+  auto f = vesta::compile(program);
+  Tensor x = at::randn({3, 4}), y = at::randn({3, 4});
+  for (int i = 0; i < 3; ++i) {
+    Tensor other = x.clone();
+    const auto [a, b] = f(x, y);
+    const auto [c, d] = program(other, y);
+    EXPECT_TRUE(close(x, other) && close(a, c) && close(b, d));
+    EXPECT_EQ(a.const_data_ptr(), x.const_data_ptr());
+    EXPECT_EQ(b.const_data_ptr(), y.const_data_ptr());
+  }
+  EXPECT_TRUE(f.report().fallbacks.empty());
+}
+
+TEST(CaptureFunctions, GradientsRunEagerUnlessOff) {
+  auto f = vesta::compile([](const Tensor& x) { return at::relu(x) * 2; });
+  const Tensor x = at::randn({5}).set_requires_grad(true);
+  EXPECT_TRUE(f(x).requires_grad());
+  ASSERT_EQ(f.report().fallbacks.size(), 1u);
+  {
+    at::NoGradGuard guard;
+    EXPECT_FALSE(f(x).requires_grad());
+  }
+  EXPECT_EQ(f.report().variants.size(), 1u);
+}
+
+TEST(CaptureFunctions, GuardInsideTheProgram) {
+  auto f = vesta::compile([](const Tensor& x) {
+    at::NoGradGuard guard;
+    return at::tanh(x) + 1;
+  });
+  const Tensor x = at::randn({7});
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(close(f(x), at::tanh(x) + 1));
+  EXPECT_TRUE(at::GradMode::is_enabled());
+}
+
+TEST(CaptureFunctions, StrictThrowsWhatElseRunsEager) {
+  auto program = [](const Tensor& x) { return x * x.max().item<float>(); };
+  auto lenient = vesta::compile(program);
+  const Tensor x = at::randn({4});
+  EXPECT_TRUE(close(lenient(x), program(x)));
+  ASSERT_EQ(lenient.report().fallbacks.size(), 1u);
+  vesta::Options options;
+  options.strict = true;
+  auto strict = vesta::compile(program, options);
+  EXPECT_THROW(strict(x), vesta::Unsupported);
+  EXPECT_THROW(strict(x), vesta::Unsupported);
+}
+
+struct Mine : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+TEST(CaptureFunctions, ExceptionsPassThrough) {
+  auto f = vesta::compile([](const Tensor& x) -> Tensor {
+    if (x.size(0) == 3) throw Mine("three");
+    return x + 1;
+  });
+  for (int i = 0; i < 2; ++i) EXPECT_THROW(f(at::ones({3})), Mine);
+  EXPECT_TRUE(close(f(at::ones({4})), at::full({4}, 2.0)));
+  auto g = vesta::compile([](const Tensor& a, const Tensor& b) { return at::mm(a, b); });
+  std::string eager, ours;
+  try {
+    at::mm(at::ones({2, 3}), at::ones({2, 3}));
+  } catch (const std::exception& e) {
+    eager = e.what();
+  }
+  try {
+    g(at::ones({2, 3}), at::ones({2, 3}));
+  } catch (const std::exception& e) {
+    ours = e.what();
+  }
+  EXPECT_EQ(ours.substr(0, ours.find('\n')), eager.substr(0, eager.find('\n')));
+}
+
+TEST(CaptureFunctions, ThreadsCompileAndCall) {
+  auto program = [](const Tensor& x) { return at::softmax(at::gelu(x), -1); };
+  auto shared = vesta::compile(program);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int n = 0; n < 8; ++n) {
+    threads.emplace_back([&, n] {
+      auto own = vesta::compile([n](const Tensor& x) { return at::relu(x + n); });
+      for (int i = 0; i < 10; ++i) {
+        const Tensor x = at::randn({2 + (n + i) % 4, 5});
+        wrong += !close(shared(x), program(x));
+        wrong += !close(own(x), at::relu(x + n));
+        if (n == 0 && i == 5) shared.reset();
+        (void)shared.report();
+        (void)vesta::reports();
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
