@@ -142,15 +142,29 @@ TEST(Plan, GroupedNormalisationThroughViews) {
   EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
 }
 
-TEST(Plan, TransposedReadIsTiled) {
+schedule::Plan transposed_add(int64_t rows, int64_t columns) {
   Graph g;
   Builder b(g);
-  Value* x = input(g, {96, 64});
-  Value* y = input(g, {64, 96});
+  Value* x = input(g, {rows, columns});
+  Value* y = input(g, {columns, rows});
   output(g, b("aten::add.Tensor", {x, b("aten::permute", {y, IntList{1, 0}})}));
-  auto plan = check_plan(g);
+  return check_plan(g);
+}
+
+TEST(Plan, TransposedReadIsTiled) {
+  const auto plan = transposed_add(96, 65);
   const auto& k = *std::get<schedule::KernelStep>(plan.steps[0]).kernel;
   EXPECT_EQ(k.ranges.back().kind, loops::RangeKind::Inner) << schedule::print(plan);
+}
+
+// Where both sizes hold whole vectors the code generator turns squares: both ranges stay parallel, the row is one block.
+TEST(Plan, TransposedReadInWholeSquares) {
+  const auto plan = transposed_add(96, 64);
+  const auto& k = *std::get<schedule::KernelStep>(plan.steps[0]).kernel;
+  ASSERT_EQ(k.ranges.size(), 2u) << schedule::print(plan);
+  EXPECT_EQ(k.ranges[0].kind, loops::RangeKind::Parallel);
+  EXPECT_EQ(k.ranges[1].kind, loops::RangeKind::Parallel);
+  EXPECT_EQ(k.block, 64) << schedule::print(plan);
 }
 
 TEST(Plan, LongSumsAreSplitBySize) {
