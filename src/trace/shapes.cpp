@@ -160,7 +160,7 @@ std::vector<graph::TensorType> by_meta(Recorder& r, const Operator& op, c10::Arr
 bool meta_differs(const std::string& name) {
   static const std::unordered_set<std::string> names = {
       "aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c", "aten::_linalg_svd", "aten::linalg_eig",
-      "aten::max_unpool2d", "aten::nonzero_static",
+      "aten::max_unpool2d", "aten::nonzero_static", "aten::_batch_norm_with_update_functional",
   };
   return names.contains(name);
 }
