@@ -20,6 +20,13 @@ TEST(TraceSpecial, MaxPool1dOfAnyStrides) {
         [](const Tensors& x) { return Tensors{at::max_pool1d(x[0], {3}, {2}, {1})}; });
 }
 
+TEST(TraceSpecial, RollOfChannelsLast) {
+  const at::Tensor x = at::randn({3, 4, 5, 2}).contiguous(at::MemoryFormat::ChannelsLast);
+  check({x}, [](const Tensors& t) {
+    return Tensors{at::roll(t[0], 1, 1), at::roll(t[0], 3, 0), at::roll(t[0], {3, -2}, {0, 1}), at::roll(t[0], {1, 2}, {0, 2})};
+  });
+}
+
 TEST(TraceSpecial, ResizeAs) {
   check({at::randn({2, 3})}, [](const Tensors& x) {
     at::Tensor y = at::empty({0});

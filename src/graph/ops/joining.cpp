@@ -131,6 +131,12 @@ void roll(const NodeArgs& args, Guards& g, Results& results) {
   out.strides = !moves ? preserved_strides(g, x) : format_strides(x.sizes, suggest_memory_format(g, x));
   if (dims.empty()) out.strides = contiguous_strides(x.sizes);
   if (dims.size() > 1) out.strides = format_strides(x.sizes, suggest_memory_format(g, x));
+  // Joined with an empty half, which has no channels-last strides.
+  if (!dims.empty() && !is_empty(g, x.sizes) && suggest_memory_format(g, x) != MemoryFormat::Contiguous)
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const Expr size = x.sizes[wrap_dim(g, dims[i], x.dim())];
+      if (g.equal(mod(args.integers("shifts")[i], size), 0)) out.strides = contiguous_strides(x.sizes);
+    }
   results = {out};
 }
 std::vector<Value*> roll_form(Builder& b, const Node& node) {
