@@ -32,6 +32,16 @@ bool same_layout(const at::Tensor& t, const ResolvedTensor& type) {
   return true;
 }
 
+// copy_, also where elements of `to` share memory (an expanded value): each place is written once.
+void copy_values(at::Tensor to, at::Tensor from) {
+  for (int64_t d = 0; d < to.dim(); ++d) {
+    if (to.size(d) < 2 || to.stride(d) != 0) continue;
+    to = to.narrow(d, 0, 1);
+    from = from.narrow(d, 0, 1);
+  }
+  to.copy_(from);
+}
+
 }  // namespace
 
 at::Tensor allocate_tensor(const ResolvedTensor& type) {
@@ -122,16 +132,16 @@ void Runner::store_result(int buffer, at::Tensor result, const artifact::Extern&
     ResolvedView whole;
     whole.buffer = buffer;
     whole.type = type;
-    view(whole).copy_(result);
+    copy_values(view(whole), result);
     return;
   }
   if (ws_.tensors[buffer].defined()) {          // other steps write or wrote here
-    ws_.tensors[buffer].copy_(result);
+    copy_values(ws_.tensors[buffer], result);
     return;
   }
   if (in_arena || !same_layout(result, type)) {
     at::Tensor fresh = allocate_tensor(type);
-    fresh.copy_(result);
+    copy_values(fresh, result);
     result = std::move(fresh);
   } else if (result.strides() != c10::IntArrayRef(type.strides)) {  // callers see those that reach nothing too
     result = result.as_strided(type.sizes, type.strides);
@@ -243,7 +253,7 @@ at::Tensor Runner::take_output(const Resolved::Output& output) {
   // Ours alone: one tensor on its storage, held by `t` and the workspace. A second output of the same value is a copy.
   if (ours && v.whole && t.use_count() == 2 && t.storage().use_count() == 1) return t;
   at::Tensor copy = allocate_tensor(v.type);
-  copy.copy_(t);
+  copy_values(copy, t);
   return copy;
 }
 

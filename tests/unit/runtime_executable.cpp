@@ -252,6 +252,29 @@ TEST(Executable, StridedViewsOfTheArena) {
   EXPECT_TRUE(at::equal(run_one(e, {in}), (2 * in + 1).slice(0, 1)));
 }
 
+TEST(Executable, ResultsWhoseElementsShareMemory) {
+  Artifact a;
+  a.is_static = true;
+  auto t = matrix(constant(4), constant(8));
+  a.inputs = {{matrix(constant(1), constant(8)), false, "x"}};
+  const int x = add_buffer(a, Role::Input, a.inputs[0].type, 0);
+  t.strides = {constant(0), constant(1)};
+  const int y = add_buffer(a, Role::Output, t, 0);
+  const int z = add_buffer(a, Role::Returned, t);
+  const std::vector<artifact::Size> size{constant(4), constant(8)};
+  for (int b : {y, z}) a.steps.push_back(extern_call("aten::expand", {{whole(x)}, {size}, {false}}, {b}));
+  a.outputs = {fresh(y), fresh(z)};
+  runtime::Executable e(std::move(a));
+  const at::Tensor in = at::randn({1, 8});
+  std::vector<c10::IValue> out;
+  e.run(std::vector<at::Tensor>{in}, {}, out);
+  for (const auto& v : out) {
+    EXPECT_TRUE(at::equal(v.toTensor(), in.expand({4, 8})));
+    EXPECT_EQ(v.toTensor().strides().vec(), (std::vector<int64_t>{0, 1}));
+    EXPECT_FALSE(v.toTensor().is_alias_of(in));
+  }
+}
+
 // swap(x, y), and the old x as an output.
 TEST(Executable, CopiesToInputsComeLastAndSeeOldValues) {
   Artifact a;
