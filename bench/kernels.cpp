@@ -38,42 +38,69 @@ std::string replaced(std::string s, const std::string& from, const std::string& 
 }
 
 std::vector<Named> built_in() {
-  std::string rows = "kernel\nrange p0 parallel ROWS\nrange i0 inner COLS\nvector i0\nbuffer b0 TYPE read\nbuffer b1 TYPE write\n";
+  std::string rows =
+      "kernel\nrange p0 parallel ROWS\nrange i0 inner COLS\nvector i0\nbuffer b0 TYPE read\nbuffer b1 TYPE write\n";
   std::string load = "load TYPE b0[COLS*p0 + i0]\n";
-  std::string softmax = rows + "row r0 f32\nstage loop\n  %0 = " + load + "  %1 = cast f32 %0\n  %2 = accumulate f32 max %1\n  rowstore f32 r0 %1\n"
-      "stage loop\n  %4 = rowload f32 r0\n  %5 = result f32 %2\n  %6 = sub f32 %4 %5\n  %7 = exp f32 %6\n  %8 = accumulate f32 sum %7\n"
+  std::string softmax =
+      rows + "row r0 f32\nstage loop\n  %0 = " + load +
+      "  %1 = cast f32 %0\n  %2 = accumulate f32 max %1\n  rowstore f32 r0 %1\n"
+      "stage loop\n  %4 = rowload f32 r0\n  %5 = result f32 %2\n  %6 = sub f32 %4 %5\n  %7 = exp f32 %6\n  %8 = "
+      "accumulate f32 sum %7\n"
       "  rowstore f32 r0 %7\nstage\n  %9 = result f32 %8\n  %10 = const f32 1\n  %11 = div f32 %10 %9\n"
-      "stage loop\n  %12 = rowload f32 r0\n  %13 = mul f32 %12 %11\n  %14 = cast TYPE %13\n  store TYPE b1[COLS*p0 + i0] %14\n";
+      "stage loop\n  %12 = rowload f32 r0\n  %13 = mul f32 %12 %11\n  %14 = cast TYPE %13\n  store TYPE b1[COLS*p0 + "
+      "i0] %14\n";
   std::string layer_norm = rows + "buffer b2 TYPE read\nbuffer b3 TYPE read\nrow r0 f32\nstage loop\n  %0 = " + load +
-      "  %1 = cast f32 %0\n  %2 = accumulate f32 sum %1\n  rowstore f32 r0 %1\nstage\n  %3 = result f32 %2\n  %4 = const f32 COLS\n"
-      "  %5 = div f32 %3 %4\nstage loop\n  %6 = rowload f32 r0\n  %7 = sub f32 %6 %5\n  %8 = mul f32 %7 %7\n  %9 = accumulate f32 sum %8\n"
-      "stage\n  %10 = result f32 %9\n  %11 = div f32 %10 %4\n  %12 = const f32 1e-5\n  %13 = add f32 %11 %12\n  %14 = rsqrt f32 %13\n"
-      "stage loop\n  %15 = rowload f32 r0\n  %16 = sub f32 %15 %5\n  %17 = mul f32 %16 %14\n  %18 = load TYPE b2[i0]\n  %19 = cast f32 %18\n"
-      "  %20 = mul f32 %17 %19\n  %21 = load TYPE b3[i0]\n  %22 = cast f32 %21\n  %23 = add f32 %20 %22\n  %24 = cast TYPE %23\n"
-      "  store TYPE b1[COLS*p0 + i0] %24\n";
-  std::string row_sum = rows + "stage loop\n  %0 = " + load + "  %1 = cast f32 %0\n  %2 = accumulate f32 sum %1\nstage\n  %3 = result f32 %2\n"
+                           "  %1 = cast f32 %0\n  %2 = accumulate f32 sum %1\n  rowstore f32 r0 %1\nstage\n  %3 = "
+                           "result f32 %2\n  %4 = const f32 COLS\n"
+                           "  %5 = div f32 %3 %4\nstage loop\n  %6 = rowload f32 r0\n  %7 = sub f32 %6 %5\n  %8 = mul "
+                           "f32 %7 %7\n  %9 = accumulate f32 sum %8\n"
+                           "stage\n  %10 = result f32 %9\n  %11 = div f32 %10 %4\n  %12 = const f32 1e-5\n  %13 = add "
+                           "f32 %11 %12\n  %14 = rsqrt f32 %13\n"
+                           "stage loop\n  %15 = rowload f32 r0\n  %16 = sub f32 %15 %5\n  %17 = mul f32 %16 %14\n  %18 "
+                           "= load TYPE b2[i0]\n  %19 = cast f32 %18\n"
+                           "  %20 = mul f32 %17 %19\n  %21 = load TYPE b3[i0]\n  %22 = cast f32 %21\n  %23 = add f32 "
+                           "%20 %22\n  %24 = cast TYPE %23\n"
+                           "  store TYPE b1[COLS*p0 + i0] %24\n";
+  std::string row_sum = rows + "stage loop\n  %0 = " + load +
+                        "  %1 = cast f32 %0\n  %2 = accumulate f32 sum %1\nstage\n  %3 = result f32 %2\n"
+                        "  %4 = cast TYPE %3\n  store TYPE b1[p0] %4\n";
+  std::string column_sum =
+      "kernel\nrange p0 parallel COLS\nrange i0 inner ROWS\nvector p0\nblock 128\nbuffer b0 TYPE read\nbuffer b1 TYPE "
+      "write\n"
+      "stage loop\n  %0 = load TYPE b0[COLS*i0 + p0]\n  %1 = cast f32 %0\n  %2 = accumulate f32 sum %1\nstage\n  %3 = "
+      "result f32 %2\n"
       "  %4 = cast TYPE %3\n  store TYPE b1[p0] %4\n";
-  std::string column_sum = "kernel\nrange p0 parallel COLS\nrange i0 inner ROWS\nvector p0\nblock 128\nbuffer b0 TYPE read\nbuffer b1 TYPE write\n"
-      "stage loop\n  %0 = load TYPE b0[COLS*i0 + p0]\n  %1 = cast f32 %0\n  %2 = accumulate f32 sum %1\nstage\n  %3 = result f32 %2\n"
-      "  %4 = cast TYPE %3\n  store TYPE b1[p0] %4\n";
-  std::string flat = "kernel\nrange p0 parallel TOTAL\nvector p0\nblock 1024\nbuffer b0 TYPE read\nbuffer b1 TYPE read\nbuffer b2 TYPE read\n"
+  std::string flat =
+      "kernel\nrange p0 parallel TOTAL\nvector p0\nblock 1024\nbuffer b0 TYPE read\nbuffer b1 TYPE read\nbuffer b2 "
+      "TYPE read\n"
       "buffer b3 TYPE write\nstage\n";
-  std::string add = flat + "  %0 = load TYPE b0[p0]\n  %1 = cast f32 %0\n  %2 = load TYPE b1[p0]\n  %3 = cast f32 %2\n  %4 = add f32 %1 %3\n"
+  std::string add =
+      flat +
+      "  %0 = load TYPE b0[p0]\n  %1 = cast f32 %0\n  %2 = load TYPE b1[p0]\n  %3 = cast f32 %2\n  %4 = add f32 %1 %3\n"
       "  %5 = cast TYPE %4\n  store TYPE b3[p0] %5\n";
-  std::string gelu = flat + "  %0 = load TYPE b0[p0]\n  %1 = cast f32 %0\n  %2 = const f32 0.7071067811865476\n  %3 = mul f32 %1 %2\n"
-      "  %4 = erf f32 %3\n  %5 = const f32 1\n  %6 = add f32 %4 %5\n  %7 = const f32 0.5\n  %8 = mul f32 %1 %7\n  %9 = mul f32 %8 %6\n"
-      "  %10 = load TYPE b1[p0]\n  %11 = cast f32 %10\n  %12 = mul f32 %9 %11\n  %13 = load TYPE b2[p0]\n  %14 = cast f32 %13\n"
+  std::string gelu =
+      flat +
+      "  %0 = load TYPE b0[p0]\n  %1 = cast f32 %0\n  %2 = const f32 0.7071067811865476\n  %3 = mul f32 %1 %2\n"
+      "  %4 = erf f32 %3\n  %5 = const f32 1\n  %6 = add f32 %4 %5\n  %7 = const f32 0.5\n  %8 = mul f32 %1 %7\n  %9 = "
+      "mul f32 %8 %6\n"
+      "  %10 = load TYPE b1[p0]\n  %11 = cast f32 %10\n  %12 = mul f32 %9 %11\n  %13 = load TYPE b2[p0]\n  %14 = cast "
+      "f32 %13\n"
       "  %15 = add f32 %12 %14\n  %16 = cast TYPE %15\n  store TYPE b3[p0] %16\n";
   auto unary = [&](const std::string& f) {
-    return flat + "  %0 = load TYPE b0[p0]\n  %1 = cast f32 %0\n  %2 = " + f + " f32 %1\n  %3 = cast TYPE %2\n  store TYPE b3[p0] %3\n";
+    return flat + "  %0 = load TYPE b0[p0]\n  %1 = cast f32 %0\n  %2 = " + f +
+           " f32 %1\n  %3 = cast TYPE %2\n  store TYPE b3[p0] %3\n";
   };
-  std::string transpose_add = "kernel\nrange p0 parallel ROWS\nrange p1 parallel COLS\nvector p1\nblock COLS\nbuffer b0 TYPE read\n"
-      "buffer b1 TYPE read\nbuffer b2 TYPE write\nstage\n  %0 = load TYPE b0[COLS*p0 + p1]\n  %1 = load TYPE b1[ROWS*p1 + p0]\n"
-      "  %2 = cast f32 %0\n  %3 = cast f32 %1\n  %4 = add f32 %2 %3\n  %5 = cast TYPE %4\n  store TYPE b2[COLS*p0 + p1] %5\n";
+  std::string transpose_add =
+      "kernel\nrange p0 parallel ROWS\nrange p1 parallel COLS\nvector p1\nblock COLS\nbuffer b0 TYPE read\n"
+      "buffer b1 TYPE read\nbuffer b2 TYPE write\nstage\n  %0 = load TYPE b0[COLS*p0 + p1]\n  %1 = load TYPE "
+      "b1[ROWS*p1 + p0]\n"
+      "  %2 = cast f32 %0\n  %3 = cast f32 %1\n  %4 = add f32 %2 %3\n  %5 = cast TYPE %4\n  store TYPE b2[COLS*p0 + "
+      "p1] %5\n";
   std::vector<Named> all;
   for (const char* type : {"f32", "bf16"}) {
     auto make = [&](const std::string& name, std::string text) {
-      text = replaced(replaced(replaced(replaced(text, "TOTAL", "4194304"), "ROWS", "4096"), "COLS", "1024"), "TYPE", type);
+      text = replaced(replaced(replaced(replaced(text, "TOTAL", "4194304"), "ROWS", "4096"), "COLS", "1024"), "TYPE",
+                      type);
       all.push_back({name + "_" + type, text});
     };
     make("add", add);
@@ -153,7 +180,8 @@ void run(const Named& named, const std::string& dump, int compiles) {
     bytes += static_cast<double>(n);
   }
   int64_t items = evaluate(loops::work_items(*kernel), [](Expr) { return int64_t{0}; });
-  std::vector<char> scratch(static_cast<size_t>(evaluate(loops::scratch_bytes(*kernel), [](Expr) { return int64_t{0}; })) + 64);
+  std::vector<char> scratch(
+      static_cast<size_t>(evaluate(loops::scratch_bytes(*kernel), [](Expr) { return int64_t{0}; })) + 64);
   void* row = reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) & ~uintptr_t{63});
   double best = 1e9;
   for (int i = 0; i < 12; ++i) {
@@ -162,8 +190,9 @@ void run(const Named& named, const std::string& dump, int compiles) {
     best = std::min(best, seconds_since(start));
   }
   double rate = bytes / best;
-  fmt::print("{:22} compile {:6.2f} ms  code {:6} B  run {:8.3f} ms  {:6.1f} GB/s  {:4.2f}x the time to copy its bytes\n", named.name,
-             compile_ms, code->bytes(), 1e3 * best, rate / 1e9, copy_bandwidth() / rate);
+  fmt::print(
+      "{:22} compile {:6.2f} ms  code {:6} B  run {:8.3f} ms  {:6.1f} GB/s  {:4.2f}x the time to copy its bytes\n",
+      named.name, compile_ms, code->bytes(), 1e3 * best, rate / 1e9, copy_bandwidth() / rate);
 }
 
 }  // namespace

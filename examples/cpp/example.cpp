@@ -50,7 +50,8 @@ int main() {
   ok &= report("mean", close(ours_m, eager_m, exact_m));
 
   // A module.
-  torch::nn::Sequential model(torch::nn::Linear(16, 32), torch::nn::GELU(), torch::nn::LayerNorm(torch::nn::LayerNormOptions({32})));
+  torch::nn::Sequential model(torch::nn::Linear(16, 32), torch::nn::GELU(),
+                              torch::nn::LayerNorm(torch::nn::LayerNormOptions({32})));
   model->eval();
   const auto forward = vesta::compile([model](const at::Tensor& x) mutable { return model->forward(x); });
   const at::Tensor x = at::randn({6, 16});

@@ -3,15 +3,16 @@
 //   auto f = vesta::compile([](const at::Tensor& x, const at::Tensor& w) { return at::silu(at::mm(x, w)); });
 //   at::Tensor y = f(x, w);
 //
-// The first call with new shapes, strides, dtypes or devices traces and compiles; later ones run the compiled code. Results
-// equal eager's; what Vesta cannot compile runs eager (counted in report(), logged once; Options::strict throws).
-// A callable may take and return at::Tensor, std::optional<at::Tensor>, std::vector, std::array, std::tuple, std::pair,
-// std::map<std::string, ...> of these, integers, floating-point numbers, bools and strings. Numbers and strings are constants
-// of a variant: another value compiles another variant. An integer that may change without that is a c10::SymInt.
+// The first call with new shapes, strides, dtypes or devices traces and compiles; later ones run the compiled code.
+// Results equal eager's; what Vesta cannot compile runs eager (counted in report(), logged once; Options::strict
+// throws). A callable may take and return at::Tensor, std::optional<at::Tensor>, std::vector, std::array, std::tuple,
+// std::pair, std::map<std::string, ...> of these, integers, floating-point numbers, bools and strings. Numbers and
+// strings are constants of a variant: another value compiles another variant. An integer that may change without that
+// is a c10::SymInt.
 //
-// What the callable captures is part of the program: tensors are captured by identity, so that writing to them in place is
-// seen by the next call; assigning another tensor to a captured variable, and changing captured numbers, needs reset().
-// A module (std::shared_ptr<M>, a ModuleHolder) compiles its forward(); train() and eval() on it are seen.
+// What the callable captures is part of the program: tensors are captured by identity, so that writing to them in place
+// is seen by the next call; assigning another tensor to a captured variable, and changing captured numbers, needs
+// reset(). A module (std::shared_ptr<M>, a ModuleHolder) compiles its forward(); train() and eval() on it are seen.
 // While gradients are recorded for an input or a captured tensor the call runs eager.
 // Calls are thread-safe if the callable is.
 #pragma once

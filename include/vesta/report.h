@@ -10,7 +10,7 @@
 namespace vesta {
 
 struct StageTime {
-  std::string name;                 // "trace", "pass:cse", "plan", "codegen", ...
+  std::string name;  // "trace", "pass:cse", "plan", "codegen", ...
   double ms = 0;
 };
 
@@ -23,7 +23,7 @@ struct ExternReason {
 struct KernelInfo {
   std::string name;
   std::vector<std::string> ops;
-  int64_t bytes = 0;                // estimated bytes moved
+  int64_t bytes = 0;  // estimated bytes moved
   double estimated_us = 0;
 };
 
@@ -33,10 +33,10 @@ struct CompileReport {
   int64_t ops_extern = 0;
   std::vector<ExternReason> externs;
   std::vector<KernelInfo> kernels;
-  int64_t distinct_kernels = 0;     // after equal ones were merged
+  int64_t distinct_kernels = 0;  // after equal ones were merged
   int64_t code_bytes = 0;
   int64_t arena_bytes = 0;
-  int64_t packed_bytes = 0;         // derived (packed, folded) weights
+  int64_t packed_bytes = 0;  // derived (packed, folded) weights
   std::vector<StageTime> stages;
   std::vector<std::string> guards;
   double total_ms = 0;

@@ -20,9 +20,8 @@ using detail::Results;
 enum class Kind : char { Tensor = 't', Integer = 's', Constant = 'c' };
 
 struct CompiledObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
-  PyObject* program;                   // called with traced tensors while tracing, and to run eager
+  PyObject_HEAD vectorcallfunc vectorcall;
+  PyObject* program;  // called with traced tensors while tracing, and to run eager
   PyObject* weakrefs;
   Function* function;
 };
@@ -75,8 +74,8 @@ bool flatten(PyObject* const* args, Py_ssize_t n, Call& call) {
   return true;
 }
 
-// Results of the program: a first code for the container, then one for each element. Elements that change from call to call
-// are values; the others are constants of the variant.
+// Results of the program: a first code for the container, then one for each element. Elements that change from call to
+// call are values; the others are constants of the variant.
 enum Code : int64_t { kSingle, kTuple, kList, kValue, kConstant };
 
 void write_element(py::handle x, std::vector<c10::IValue>& values, std::vector<c10::IValue>& constants) {
@@ -121,7 +120,8 @@ PyObject* to_python(const c10::IValue& v) {
   if (v.isBool()) return PyBool_FromLong(v.toBool());
   if (v.isInt()) return PyLong_FromLongLong(v.toInt());
   if (v.isDouble()) return PyFloat_FromDouble(v.toDouble());
-  if (v.isString()) return PyUnicode_FromStringAndSize(v.toStringRef().data(), static_cast<Py_ssize_t>(v.toStringRef().size()));
+  if (v.isString())
+    return PyUnicode_FromStringAndSize(v.toStringRef().data(), static_cast<Py_ssize_t>(v.toStringRef().size()));
   Py_RETURN_NONE;
 }
 
@@ -161,12 +161,12 @@ PyObject* raise() {
     e.restore();
   } catch (const std::exception& e) {
     // The module registered vesta's own types (see errors.cpp); everything else is torch's RuntimeError.
-    py::set_error(py::module_::import("vesta.errors").attr("_python_type")(
-                      dynamic_cast<const UserError*>(&e)       ? "UserError"
-                      : dynamic_cast<const NeedsValue*>(&e)    ? "NeedsValue"
-                      : dynamic_cast<const Unsupported*>(&e)   ? "Unsupported"
-                      : dynamic_cast<const InternalError*>(&e) ? "InternalError"
-                                                               : "RuntimeError"),
+    py::set_error(py::module_::import("vesta.errors")
+                      .attr("_python_type")(dynamic_cast<const UserError*>(&e)       ? "UserError"
+                                            : dynamic_cast<const NeedsValue*>(&e)    ? "NeedsValue"
+                                            : dynamic_cast<const Unsupported*>(&e)   ? "Unsupported"
+                                            : dynamic_cast<const InternalError*>(&e) ? "InternalError"
+                                                                                     : "RuntimeError"),
                   e.what());
   }
   return nullptr;
@@ -282,8 +282,8 @@ void ready_type() {
   if (PyType_Ready(&type) < 0) throw py::error_already_set();
 }
 
-py::object compile(py::object program, const std::string& name, Options options, const std::vector<ArgumentInfo>& tensors,
-                   const std::vector<ArgumentInfo>& integers) {
+py::object compile(py::object program, const std::string& name, Options options,
+                   const std::vector<ArgumentInfo>& tensors, const std::vector<ArgumentInfo>& integers) {
   std::vector<InputInfo> tensor_info, integer_info;
   for (const ArgumentInfo& a : tensors) tensor_info.push_back(to_input(a));
   for (const ArgumentInfo& a : integers) integer_info.push_back(to_input(a));

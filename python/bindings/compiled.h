@@ -11,9 +11,9 @@ namespace vesta::python {
 // What the front door knows of one positional argument beforehand.
 struct ArgumentInfo {
   std::string name;
-  bool parameter = false;              // a weight or a buffer: the same tensor from call to call
-  std::vector<bool> dynamic;           // per dimension, or one entry for an int; empty: decide from the calls
-  std::vector<int> label;              // dimensions with equal labels have equal sizes; -1: none
+  bool parameter = false;     // a weight or a buffer: the same tensor from call to call
+  std::vector<bool> dynamic;  // per dimension, or one entry for an int; empty: decide from the calls
+  std::vector<int> label;     // dimensions with equal labels have equal sizes; -1: none
 };
 
 // Adds the type to the module.

@@ -1,5 +1,5 @@
-// The artifact: what runs, as plain data. No graph, no Expr, no torch type; a run needs this, the kernels' code and ATen.
-// Immutable after it is built: any number of threads run one artifact.
+// The artifact: what runs, as plain data. No graph, no Expr, no torch type; a run needs this, the kernels' code and
+// ATen. Immutable after it is built: any number of threads run one artifact.
 #pragma once
 
 #include <complex>
@@ -13,7 +13,7 @@
 
 namespace vesta::artifact {
 
-using Size = ExprProgram;             // evaluated over the call's symbol values
+using Size = ExprProgram;  // evaluated over the call's symbol values
 
 struct TensorDesc {
   DType dtype = DType::F32;
@@ -24,21 +24,21 @@ struct TensorDesc {
 
 struct InputDesc {
   TensorDesc type;
-  bool parameter = false;             // graph::InputKind::Parameter
+  bool parameter = false;  // graph::InputKind::Parameter
   std::string name;
 };
 
-struct SymbolSource {                 // symbol i of the run is read here
-  int input = -1;                     // -1: the dim-th integer argument
+struct SymbolSource {  // symbol i of the run is read here
+  int input = -1;      // -1: the dim-th integer argument
   int dim = 0;
   bool stride = false;
 };
 
 struct Guard {
   Size left;
-  int relation = 0;                   // graph::Relation
+  int relation = 0;  // graph::Relation
   Size right;
-  std::string text;                   // "4*s0 >= 16", with its source line, for messages
+  std::string text;  // "4*s0 >= 16", with its source line, for messages
 };
 
 enum class Role : uint8_t { Input, Output, Arena, Returned, Derived };
@@ -50,30 +50,30 @@ struct Buffer {
   int output = -1;
   int first_step = -1;
   int last_step = -1;
-  Size bytes;                         // Arena
+  Size bytes;  // Arena
 };
 
 struct View {
-  int buffer = -1;                    // -1: undefined
+  int buffer = -1;  // -1: undefined
   DType dtype = DType::F32;
   std::vector<Size> sizes;
   std::vector<Size> strides;
-  Size offset;                        // elements
-  bool whole = false;                 // the buffer itself: same sizes, strides, offset 0
+  Size offset;         // elements
+  bool whole = false;  // the buffer itself: same sizes, strides, offset 0
 };
 
 using KernelFn = void (*)(void* const* buffers, const int64_t* sizes, void* scratch, int64_t begin, int64_t end);
 
 struct Launch {
   KernelFn fn = nullptr;
-  std::shared_ptr<const void> code;   // keeps fn alive
+  std::shared_ptr<const void> code;  // keeps fn alive
   std::string name;
   std::vector<int> buffers;
-  std::vector<Size> offsets;          // bytes
+  std::vector<Size> offsets;  // bytes
   std::vector<Size> sizes;
   Size items;
-  Size scratch;                       // bytes a thread
-  Size item_cost;                     // nanoseconds
+  Size scratch;    // bytes a thread
+  Size item_cost;  // nanoseconds
   bool serial = false;
 };
 
@@ -89,9 +89,9 @@ struct Arg {
 };
 
 struct Extern {
-  std::string op;                     // "aten::mm" with overload
+  std::string op;  // "aten::mm" with overload
   std::vector<Arg> args;
-  std::vector<int> results;           // buffer, or -1
+  std::vector<int> results;  // buffer, or -1
   std::string source;
 };
 
@@ -106,9 +106,9 @@ enum class OutputKind : uint8_t { Fresh, Input, InputView, OutputView, Integer, 
 
 struct Output {
   OutputKind kind = OutputKind::Fresh;
-  View view;                          // Fresh
+  View view;  // Fresh
   int alias = -1;
-  TensorDesc type;                    // InputView, OutputView
+  TensorDesc type;  // InputView, OutputView
   Size storage_offset;
   bool absolute_offset = false;
   Size integer;
@@ -116,8 +116,8 @@ struct Output {
 
 // Facts about the identity of inputs that the program depends on.
 struct InputFacts {
-  std::vector<std::vector<int>> same;                 // each group is one tensor object
-  std::vector<std::pair<int, int64_t>> offsets;       // storage_offset() of an input
+  std::vector<std::vector<int>> same;            // each group is one tensor object
+  std::vector<std::pair<int, int64_t>> offsets;  // storage_offset() of an input
 };
 
 struct Artifact {
@@ -125,15 +125,15 @@ struct Artifact {
   std::vector<SymbolSource> symbols;
   std::vector<Guard> guards;
   InputFacts facts;
-  std::vector<int> mutated;           // inputs written; each shares no memory with an input outside its group
+  std::vector<int> mutated;  // inputs written; each shares no memory with an input outside its group
   std::vector<Buffer> buffers;
   std::vector<Step> derived;
-  std::vector<int> derived_parameters; // inputs the derived steps read
+  std::vector<int> derived_parameters;  // inputs the derived steps read
   std::vector<Step> steps;
   std::vector<Output> outputs;
-  bool is_static = false;             // no symbols: every Size is constant
-  int64_t arena_bytes = 0;            // static: exact; otherwise under the hints
-  std::vector<int64_t> offsets;       // static: byte offset per buffer (-1: not in the arena)
+  bool is_static = false;        // no symbols: every Size is constant
+  int64_t arena_bytes = 0;       // static: exact; otherwise under the hints
+  std::vector<int64_t> offsets;  // static: byte offset per buffer (-1: not in the arena)
 };
 
 std::string print(const Artifact& a);

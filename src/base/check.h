@@ -17,19 +17,18 @@ template <class E>
 }  // namespace vesta::detail
 
 // A broken invariant of ours.
-#define VESTA_CHECK(cond, ...)                                                             \
-  do {                                                                                     \
-    if (!(cond)) [[unlikely]]                                                              \
+#define VESTA_CHECK(cond, ...)                                                                     \
+  do {                                                                                             \
+    if (!(cond)) [[unlikely]]                                                                      \
       ::vesta::detail::fail<::vesta::InternalError>(__FILE__, __LINE__, fmt::format(__VA_ARGS__)); \
   } while (0)
 
 // A mistake of the caller's.
-#define VESTA_USER_CHECK(cond, ...)                                                        \
-  do {                                                                                     \
-    if (!(cond)) [[unlikely]]                                                              \
+#define VESTA_USER_CHECK(cond, ...)                                                            \
+  do {                                                                                         \
+    if (!(cond)) [[unlikely]]                                                                  \
       ::vesta::detail::fail<::vesta::UserError>(__FILE__, __LINE__, fmt::format(__VA_ARGS__)); \
   } while (0)
 
 // A correct program that is outside what Vesta compiles: the call runs eager.
-#define VESTA_UNSUPPORTED(...) \
-  ::vesta::detail::fail<::vesta::Unsupported>(__FILE__, __LINE__, fmt::format(__VA_ARGS__))
+#define VESTA_UNSUPPORTED(...) ::vesta::detail::fail<::vesta::Unsupported>(__FILE__, __LINE__, fmt::format(__VA_ARGS__))

@@ -135,7 +135,8 @@ bool before(Expr a, Expr b) { return a.before(b); }
 
 std::optional<Expr> divide(const Monomial& a, const Monomial& b, ExprContext* context) {
   if (b.coefficient == 0 || a.coefficient % b.coefficient != 0) return std::nullopt;
-  if (!std::includes(a.factors.begin(), a.factors.end(), b.factors.begin(), b.factors.end(), before)) return std::nullopt;
+  if (!std::includes(a.factors.begin(), a.factors.end(), b.factors.begin(), b.factors.end(), before))
+    return std::nullopt;
   std::vector<Expr> rest;
   std::set_difference(a.factors.begin(), a.factors.end(), b.factors.begin(), b.factors.end(), std::back_inserter(rest),
                       before);
@@ -250,9 +251,7 @@ Expr intern_pair(ExprKind kind, Expr a, Expr b) {
   return context->intern(std::move(node));
 }
 
-const ExprNode* as(Expr e, ExprKind kind) {
-  return !e.is_constant() && e.node()->kind == kind ? e.node() : nullptr;
-}
+const ExprNode* as(Expr e, ExprKind kind) { return !e.is_constant() && e.node()->kind == kind ? e.node() : nullptr; }
 
 // c*m*(x // m) + c*(x % m) == c*x and c*k*((x // k) % m) + c*(x % k) == c*(x % (k*m)). Rewrites one pair in place and
 // returns a non-zero Expr if it found one.

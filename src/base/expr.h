@@ -36,8 +36,8 @@ class Expr {
 
   bool is_constant() const { return bits_ & 1; }
   bool is_constant(int64_t v) const { return is_constant() && constant() == v; }
-  int64_t constant() const;                 // requires is_constant()
-  const ExprNode* node() const;             // requires !is_constant()
+  int64_t constant() const;      // requires is_constant()
+  const ExprNode* node() const;  // requires !is_constant()
   bool is_symbol() const;
   bool operator==(const Expr& o) const { return bits_ == o.bits_; }
   size_t hash() const { return std::hash<uintptr_t>{}(bits_); }
@@ -69,13 +69,13 @@ struct Term {
 
 struct ExprNode {
   ExprKind kind;
-  uint32_t id;               // creation order within the context
+  uint32_t id;  // creation order within the context
   ExprContext* context;
   // Symbol
   SymbolKind symbol_kind = SymbolKind::Size;
-  uint32_t symbol = 0;       // dense index among the context's symbols
+  uint32_t symbol = 0;  // dense index among the context's symbols
   std::string name;
-  int64_t hint = 0;          // Size: the value seen while tracing
+  int64_t hint = 0;  // Size: the value seen while tracing
   int64_t lower = 0;
   std::optional<Expr> upper;
   // Known constant bounds and the value under the hints, computed once when the node is made.
@@ -111,11 +111,11 @@ class ExprContext {
 };
 
 // All of the following accept constants.
-int64_t hint(Expr e);                                    // value under the symbols' hints
+int64_t hint(Expr e);  // value under the symbols' hints
 int64_t evaluate(Expr e, const std::function<int64_t(Expr symbol)>& value_of);
 Expr substitute(Expr e, const std::function<Expr(Expr symbol)>& value_of);
 bool contains(Expr e, Expr symbol);
-std::vector<Expr> symbols_of(Expr e);                    // distinct, in node order
+std::vector<Expr> symbols_of(Expr e);  // distinct, in node order
 // Coefficient of `symbol` if e is affine in it (e = c * symbol + rest, rest free of it); nullopt otherwise.
 std::optional<Expr> coefficient_of(Expr e, Expr symbol);
 // Greatest known lower and least known upper bound; nullopt when unbounded or not a constant.
@@ -127,7 +127,7 @@ bool provably_less(Expr a, Expr b);       // a < b
 bool provably_at_least(Expr a, Expr b);   // a >= b
 bool provably_divisible(Expr a, Expr b);  // a mod b == 0
 
-std::string to_string(Expr e);            // "4*s0 + (s1 // 2) + 3"
+std::string to_string(Expr e);  // "4*s0 + (s1 // 2) + 3"
 // The inverse of to_string; symbols are looked up by name in `context`. Throws UserError.
 Expr parse_expr(ExprContext& context, std::string_view text);
 

@@ -16,14 +16,14 @@ int64_t assign_offsets(std::span<const BufferLifetime> buffers, std::vector<int6
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return buffers[a].bytes > buffers[b].bytes; });
 
   int64_t total = 0;
-  std::vector<int> placed;                              // by offset
+  std::vector<int> placed;  // by offset
   for (int b : order) {
     const int64_t bytes = aligned(buffers[b].bytes);
     if (bytes == 0) continue;
     int64_t at = 0;
     for (int p : placed) {
       if (buffers[p].last_step < buffers[b].first_step || buffers[p].first_step > buffers[b].last_step) continue;
-      if (offsets[p] >= at + bytes) break;              // the gap before p is wide enough
+      if (offsets[p] >= at + bytes) break;  // the gap before p is wide enough
       at = std::max(at, offsets[p] + aligned(buffers[p].bytes));
     }
     offsets[b] = at;

@@ -16,8 +16,8 @@ struct BufferLifetime {
 inline constexpr int64_t kArenaAlignment = 64;
 
 // Gives every buffer an offset so that no two that live at the same step overlap, and returns the arena's size.
-// Offsets and size are multiples of kArenaAlignment. Deterministic. Largest buffers are placed first, each at the lowest
-// offset that fits.
+// Offsets and size are multiples of kArenaAlignment. Deterministic. Largest buffers are placed first, each at the
+// lowest offset that fits.
 int64_t assign_offsets(std::span<const BufferLifetime> buffers, std::vector<int64_t>& offsets);
 
 }  // namespace vesta

@@ -14,39 +14,83 @@ namespace vesta {
 
 enum class Prim : uint8_t {
   // unary, T -> T
-  Neg, Abs,                  // integers wrap: abs(min) = min; float: sign bit only, NaN stays NaN
-  Not,                       // Bool: logical; integers: bitwise
-  Sqrt, Rsqrt,               // IEEE sqrt; rsqrt = 1 / sqrt(x)
-  Exp, Exp2, Expm1, Log, Log2, Log10, Log1p,
-  Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Tanh, Asinh, Acosh, Atanh,
-  Erf, Erfc, Erfinv, Lgamma, Digamma,
-  Sigmoid,                   // 1 / (1 + exp(-x)), no overflow
-  Floor, Ceil, Trunc, Round, // Round: half to even
+  Neg,
+  Abs,  // integers wrap: abs(min) = min; float: sign bit only, NaN stays NaN
+  Not,  // Bool: logical; integers: bitwise
+  Sqrt,
+  Rsqrt,  // IEEE sqrt; rsqrt = 1 / sqrt(x)
+  Exp,
+  Exp2,
+  Expm1,
+  Log,
+  Log2,
+  Log10,
+  Log1p,
+  Sin,
+  Cos,
+  Tan,
+  Asin,
+  Acos,
+  Atan,
+  Sinh,
+  Cosh,
+  Tanh,
+  Asinh,
+  Acosh,
+  Atanh,
+  Erf,
+  Erfc,
+  Erfinv,
+  Lgamma,
+  Digamma,
+  Sigmoid,  // 1 / (1 + exp(-x)), no overflow
+  Floor,
+  Ceil,
+  Trunc,
+  Round,  // Round: half to even
   // unary, T -> Bool
-  IsNan, IsInf, SignBit,
+  IsNan,
+  IsInf,
+  SignBit,
   // binary, T x T -> T
-  Add, Sub, Mul,
-  Div,                       // float: IEEE; integers: towards zero, x/0 is never executed in a live lane (ops guard it)
-  FloorDiv,                  // integers only: towards minus infinity
-  Rem,                       // C fmod / %: sign of the dividend
-  Mod,                       // sign of the divisor (Python, torch.remainder)
-  Pow, Atan2, Hypot, CopySign, NextAfter,
-  Max, Min,                  // NaN if either is NaN (torch.maximum)
-  FMax, FMin,                // the other operand if one is NaN (torch.fmax)
-  And, Or, Xor,              // Bool: logical; integers: bitwise
-  Shl, Shr,                  // Shr is arithmetic for signed types; shift counts out of range as ATen defines
+  Add,
+  Sub,
+  Mul,
+  Div,       // float: IEEE; integers: towards zero, x/0 is never executed in a live lane (ops guard it)
+  FloorDiv,  // integers only: towards minus infinity
+  Rem,       // C fmod / %: sign of the dividend
+  Mod,       // sign of the divisor (Python, torch.remainder)
+  Pow,
+  Atan2,
+  Hypot,
+  CopySign,
+  NextAfter,
+  Max,
+  Min,  // NaN if either is NaN (torch.maximum)
+  FMax,
+  FMin,  // the other operand if one is NaN (torch.fmax)
+  And,
+  Or,
+  Xor,  // Bool: logical; integers: bitwise
+  Shl,
+  Shr,  // Shr is arithmetic for signed types; shift counts out of range as ATen defines
   // binary, T x T -> Bool; NaN compares unequal, unordered comparisons are false
-  Eq, Ne, Lt, Le, Gt, Ge,
+  Eq,
+  Ne,
+  Lt,
+  Le,
+  Gt,
+  Ge,
   // ternary
-  Select,                    // Bool, T, T -> T
-  Fma,                       // a * b + c, one rounding
+  Select,  // Bool, T, T -> T
+  Fma,     // a * b + c, one rounding
 };
 
 inline constexpr int kPrimCount = static_cast<int>(Prim::Fma) + 1;
 
-std::string_view name(Prim p);          // "add", "select", ...
-Prim parse_prim(std::string_view text); // throws UserError
-int arity(Prim p);                      // 1, 2 or 3
+std::string_view name(Prim p);           // "add", "select", ...
+Prim parse_prim(std::string_view text);  // throws UserError
+int arity(Prim p);                       // 1, 2 or 3
 bool yields_bool(Prim p);
 // Rough cost of one lane in units of a multiply (1): Exp 8, Erf 12, Div 4, Pow 25, ...; read by the fusion costs.
 int cost(Prim p);

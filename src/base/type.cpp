@@ -12,9 +12,23 @@ struct Row {
   std::string_view name;
   int64_t bytes;
 };
-constexpr std::array<Row, 17> kTypes = {{{"bool", 1}, {"u8", 1}, {"i8", 1}, {"i16", 2}, {"i32", 4}, {"i64", 8},
-                                         {"u16", 2}, {"u32", 4}, {"u64", 8}, {"f16", 2}, {"bf16", 2}, {"f32", 4},
-                                         {"f64", 8}, {"c32", 4}, {"c64", 8}, {"c128", 16}, {"other", 0}}};
+constexpr std::array<Row, 17> kTypes = {{{"bool", 1},
+                                         {"u8", 1},
+                                         {"i8", 1},
+                                         {"i16", 2},
+                                         {"i32", 4},
+                                         {"i64", 8},
+                                         {"u16", 2},
+                                         {"u32", 4},
+                                         {"u64", 8},
+                                         {"f16", 2},
+                                         {"bf16", 2},
+                                         {"f32", 4},
+                                         {"f64", 8},
+                                         {"c32", 4},
+                                         {"c64", 8},
+                                         {"c128", 16},
+                                         {"other", 0}}};
 
 const Row& row(DType t) { return kTypes[static_cast<size_t>(t)]; }
 
@@ -87,8 +101,10 @@ DType parse_dtype(std::string_view text) {
   for (size_t i = 0; i < kTypes.size(); ++i) {
     if (kTypes[i].name == text) return static_cast<DType>(i);
   }
-  throw UserError(fmt::format("unknown dtype \"{}\"; known: bool u8 i8 i16 i32 i64 u16 u32 u64 f16 bf16 f32 f64 c32 c64 "
-                              "c128 other", text));
+  throw UserError(
+      fmt::format("unknown dtype \"{}\"; known: bool u8 i8 i16 i32 i64 u16 u32 u64 f16 bf16 f32 f64 c32 c64 "
+                  "c128 other",
+                  text));
 }
 
 std::string to_string(Device d) {

@@ -23,9 +23,9 @@ enum class Layout : uint8_t { Strided, Other };
 
 // Bytes of one element; 0 for Other.
 int64_t element_size(DType t);
-bool is_float(DType t);       // F16, BF16, F32, F64
-bool is_complex(DType t);     // C32 (complex half), C64, C128
-bool is_integral(DType t);    // integers, not Bool
+bool is_float(DType t);     // F16, BF16, F32, F64
+bool is_complex(DType t);   // C32 (complex half), C64, C128
+bool is_integral(DType t);  // integers, not Bool
 bool is_signed(DType t);
 // The type arithmetic happens in: F32 for F16 and BF16, C64 for C32, otherwise `t` (ATen's opmath_t).
 DType opmath(DType t);
@@ -38,9 +38,9 @@ DType promote(DType a, DType b);
 std::string_view name(DType t);
 // The inverse of name(); throws UserError on an unknown text.
 DType parse_dtype(std::string_view text);
-std::string to_string(Device d);           // "cpu", "cuda:0"
+std::string to_string(Device d);  // "cpu", "cuda:0"
 Device parse_device(std::string_view text);
-std::string_view name(MemoryFormat f);     // "contiguous", "preserve", "channels_last", "channels_last_3d"
+std::string_view name(MemoryFormat f);  // "contiguous", "preserve", "channels_last", "channels_last_3d"
 MemoryFormat parse_memory_format(std::string_view text);
 
 }  // namespace vesta

@@ -6,7 +6,8 @@
 //   - Order is a topological order; among kRandom nodes it is the program's order.
 //   - Every tensor value carries its exact eager type: dtype, device, sizes and strides. Passes may change how a value
 //     is computed and the strides of *inner* values; the types of graph outputs and of mutations are binding.
-//   - Sizes, strides and integer arguments are Expr over the symbols of `context`. A size symbol stands for a value >= 2.
+//   - Sizes, strides and integer arguments are Expr over the symbols of `context`. A size symbol stands for a value
+//   >= 2.
 //   - View operators (Family::View) move no data; their result has strides as eager's, relative to the viewed storage.
 //   - `guards` hold for every run of the graph: the front doors check them (after dtype, dim count, device and
 //     sizes of every input), and build another graph when one fails.
@@ -33,16 +34,16 @@ struct TensorType {
 
 Expr numel(const TensorType& t);
 std::vector<Expr> contiguous_strides(std::span<const Expr> sizes);
-bool is_contiguous(const TensorType& t);             // provably, in the sense of at::Tensor::is_contiguous()
+bool is_contiguous(const TensorType& t);  // provably, in the sense of at::Tensor::is_contiguous()
 bool is_non_overlapping_and_dense(const TensorType& t);
 
 class Value {
  public:
-  uint32_t id = 0;              // unique in the graph; printed as %id
-  Node* producer = nullptr;     // nullptr: a graph input
-  uint32_t result = 0;          // which result of the producer
+  uint32_t id = 0;           // unique in the graph; printed as %id
+  Node* producer = nullptr;  // nullptr: a graph input
+  uint32_t result = 0;       // which result of the producer
   TensorType type;
-  std::vector<Node*> users;     // one entry per use by a node, maintained by Graph; outputs and mutations are not here
+  std::vector<Node*> users;  // one entry per use by a node, maintained by Graph; outputs and mutations are not here
 };
 
 class Node {
@@ -50,12 +51,12 @@ class Node {
   const Op* op = nullptr;
   std::vector<Value*> results;  // an entry may be nullptr (an undefined tensor)
   std::string source;           // where the user's program asked for it, for messages
-  // A constant that a pass made from weights (folded, packed, converted): its tensor inputs are Parameters or results of
-  // other derived nodes, and it is computed once per version of those Parameters.
+  // A constant that a pass made from weights (folded, packed, converted): its tensor inputs are Parameters or results
+  // of other derived nodes, and it is computed once per version of those Parameters.
   bool derived = false;
   std::span<const Arg> args() const { return args_; }
   NodeArgs named() const { return {op->schema, args_}; }
-  Value* input(size_t i) const;                         // the i-th argument, which must be a Value
+  Value* input(size_t i) const;  // the i-th argument, which must be a Value
   void for_each_input(const std::function<void(Value*)>& fn) const;
   Node* prev = nullptr;
   Node* next = nullptr;
@@ -66,40 +67,41 @@ class Node {
 };
 
 enum class InputKind : uint8_t {
-  Argument,    // a different tensor on each call
-  Parameter,   // the same tensor from call to call, unless its owner rebinds it: weights, buffers, captured tensors
+  Argument,   // a different tensor on each call
+  Parameter,  // the same tensor from call to call, unless its owner rebinds it: weights, buffers, captured tensors
 };
 
 struct Input {
   Value* value = nullptr;
   InputKind kind = InputKind::Argument;
-  std::string name;             // for texts and messages
+  std::string name;  // for texts and messages
 };
 
 // Where a size symbol is read from at run time.
 struct SymbolSource {
   Expr symbol;
-  int input = -1;               // input tensor's index; -1: the `dim`-th integer argument of the call
+  int input = -1;  // input tensor's index; -1: the `dim`-th integer argument of the call
   int dim = 0;
-  bool stride = false;          // the stride of that dimension instead of its size
+  bool stride = false;  // the stride of that dimension instead of its size
 };
 
 enum class OutputKind : uint8_t {
-  Fresh,        // a new tensor with value's type, owned by the caller
-  Input,        // the input itself, the same tensor object (perhaps after its mutation)
-  InputView,    // as_strided(input[alias], type.sizes, type.strides, offset) of that input's storage
-  OutputView,   // the same over output[alias] (alias < own index)
-  Integer,      // a size: `integer`
-  None,         // an undefined tensor
+  Fresh,       // a new tensor with value's type, owned by the caller
+  Input,       // the input itself, the same tensor object (perhaps after its mutation)
+  InputView,   // as_strided(input[alias], type.sizes, type.strides, offset) of that input's storage
+  OutputView,  // the same over output[alias] (alias < own index)
+  Integer,     // a size: `integer`
+  None,        // an undefined tensor
 };
 
 struct Output {
   OutputKind kind = OutputKind::Fresh;
-  Value* value = nullptr;       // Fresh: what it is; views: a value of equal type, for readers (may be nullptr)
+  Value* value = nullptr;  // Fresh: what it is; views: a value of equal type, for readers (may be nullptr)
   int alias = -1;
-  TensorType type;              // views
-  Expr storage_offset;          // views: in elements, from the start of the storage
-  bool absolute_offset = false; // true: storage_offset counts from the storage's start; false: from alias's first element
+  TensorType type;      // views
+  Expr storage_offset;  // views: in elements, from the start of the storage
+  bool absolute_offset =
+      false;  // true: storage_offset counts from the storage's start; false: from alias's first element
   Expr integer;
 };
 
@@ -114,7 +116,7 @@ struct Guard {
   Expr left;
   Relation relation = Relation::Equal;
   Expr right;
-  std::string source;           // the user's line, or the rule that asked
+  std::string source;  // the user's line, or the rule that asked
 };
 
 class Graph {
@@ -139,7 +141,7 @@ class Graph {
   // Requires that no result is used.
   void erase(Node* node);
   void move_before(Node* node, Node* before);
-  bool is_used(const Value* v) const;                    // by a node, an output or a mutation
+  bool is_used(const Value* v) const;  // by a node, an output or a mutation
 
   Node* first() const { return first_; }
   Node* last() const { return last_; }
@@ -201,7 +203,8 @@ class GraphGuards : public Guards {
   Graph* graph_;
 };
 
-// Text form; parse(print(g)) is g up to value numbers. Grammar in docs/graph-text.md. parse throws UserError with line and column.
+// Text form; parse(print(g)) is g up to value numbers. Grammar in docs/graph-text.md. parse throws UserError with line
+// and column.
 std::string print(const Graph& graph);
 std::unique_ptr<Graph> parse(std::string_view text);
 // Throws InternalError naming the first broken rule of the contract and the node that breaks it.

@@ -31,16 +31,23 @@ class ScalarBuilder {
  public:
   virtual ~ScalarBuilder() = default;
   virtual ScalarRef constant(DType t, double v) = 0;
-  virtual ScalarRef integer(DType t, int64_t v) = 0;       // integer and Bool types
-  virtual ScalarRef size(DType t, Expr e) = 0;             // a symbolic integer (or loop index) as a scalar of type t
+  virtual ScalarRef integer(DType t, int64_t v) = 0;  // integer and Bool types
+  virtual ScalarRef size(DType t, Expr e) = 0;        // a symbolic integer (or loop index) as a scalar of type t
   virtual ScalarRef emit(Prim p, std::span<const ScalarRef> operands) = 0;
-  virtual ScalarRef cast(DType to, ScalarRef x) = 0;       // C conversion; float to integer as ATen's CPU kernels do; to Bool: x != 0
-  virtual ScalarRef bitcast(DType to, ScalarRef x) = 0;    // same width
+  virtual ScalarRef cast(DType to,
+                         ScalarRef x) = 0;  // C conversion; float to integer as ATen's CPU kernels do; to Bool: x != 0
+  virtual ScalarRef bitcast(DType to, ScalarRef x) = 0;  // same width
 
   // Conveniences over the above.
   ScalarRef un(Prim p, ScalarRef a) { return emit(p, {{a}}); }
-  ScalarRef bin(Prim p, ScalarRef a, ScalarRef b) { ScalarRef v[] = {a, b}; return emit(p, v); }
-  ScalarRef select(ScalarRef c, ScalarRef a, ScalarRef b) { ScalarRef v[] = {c, a, b}; return emit(Prim::Select, v); }
+  ScalarRef bin(Prim p, ScalarRef a, ScalarRef b) {
+    ScalarRef v[] = {a, b};
+    return emit(p, v);
+  }
+  ScalarRef select(ScalarRef c, ScalarRef a, ScalarRef b) {
+    ScalarRef v[] = {c, a, b};
+    return emit(Prim::Select, v);
+  }
 };
 
 // The view of a node that shape rules and bodies get: arguments by schema name or position.
@@ -51,13 +58,13 @@ class NodeArgs {
   size_t size() const { return args_.size(); }
   const Arg& operator[](size_t i) const { return args_[i]; }
   std::span<const Arg> all() const { return args_; }
-  const Arg& get(std::string_view name) const;             // InternalError if the schema has no such argument
-  bool has(std::string_view name) const;                   // the schema has it and it is not None
-  const TensorType& tensor(size_t i) const;                // InternalError unless a Value
+  const Arg& get(std::string_view name) const;  // InternalError if the schema has no such argument
+  bool has(std::string_view name) const;        // the schema has it and it is not None
+  const TensorType& tensor(size_t i) const;     // InternalError unless a Value
   const TensorType& tensor(std::string_view name) const;
   Expr integer(std::string_view name) const;
   const IntList& integers(std::string_view name) const;
-  double number(std::string_view name) const;              // Float or real Scalar
+  double number(std::string_view name) const;  // Float or real Scalar
   bool boolean(std::string_view name) const;
   DType dtype(std::string_view name, DType otherwise) const;  // `otherwise` for None
   const std::string& string(std::string_view name) const;
@@ -70,26 +77,26 @@ class NodeArgs {
 // ---- Rows -----------------------------------------------------------------------------------------------------------
 
 enum class Family : uint8_t {
-  Pointwise,   // result[i] = body(args[i] broadcast)
-  View,        // no data moves: result[i] = input[map(i)]
-  Reduction,   // reduces dimensions of one tensor with one ReduceOp
-  Composite,   // replaced by other nodes (decompose) before lowering
-  Indexed,     // result[i] is a body with loads at computed places (gather, embedding, index, cat, pad, pooling, ...)
-  Factory,     // result[i] from i alone (arange, full, eye, tril_indices)
-  Scan,        // cumsum, cumprod, ... along one dimension
-  Scatter,     // writes at computed places
-  Extern,      // an ATen call; the row only gives the shape rule
+  Pointwise,  // result[i] = body(args[i] broadcast)
+  View,       // no data moves: result[i] = input[map(i)]
+  Reduction,  // reduces dimensions of one tensor with one ReduceOp
+  Composite,  // replaced by other nodes (decompose) before lowering
+  Indexed,    // result[i] is a body with loads at computed places (gather, embedding, index, cat, pad, pooling, ...)
+  Factory,    // result[i] from i alone (arange, full, eye, tril_indices)
+  Scan,       // cumsum, cumprod, ... along one dimension
+  Scatter,    // writes at computed places
+  Extern,     // an ATen call; the row only gives the shape rule
 };
 
 // Which dtype a pointwise op computes and returns in, from its arguments (PyTorch's type promotion).
 enum class Promote : uint8_t {
-  Default,     // promoted type of the tensors and scalars, result the same
-  Float,       // integers and Bool become the default dtype; result the same
-  Compare,     // computed in the promoted type, result Bool
-  Logical,     // each argument becomes Bool, result Bool
-  First,       // the first tensor's type, result the same
-  Select,      // where: condition Bool, the others promoted
-  Keep,        // no promotion; the body is given the arguments' own types and states its result through `result`
+  Default,  // promoted type of the tensors and scalars, result the same
+  Float,    // integers and Bool become the default dtype; result the same
+  Compare,  // computed in the promoted type, result Bool
+  Logical,  // each argument becomes Bool, result Bool
+  First,    // the first tensor's type, result the same
+  Select,   // where: condition Bool, the others promoted
+  Keep,     // no promotion; the body is given the arguments' own types and states its result through `result`
 };
 
 // Computes the results' types. Sizes may be symbolic; a comparison it must decide goes through `Guards`.
@@ -119,12 +126,15 @@ using ViewInverse = Value* (*)(Builder& b, const NodeArgs& args, Value* base, Va
 using Decompose = std::vector<Value*> (*)(Builder& b, const Node& node);
 
 enum RowFlag : uint32_t {
-  kRandom = 1u << 0,        // draws from a generator: never removed, merged or reordered among its like
-  kSideEffect = 1u << 1,    // never removed
-  kKeepComposite = 1u << 2, // recorded whole although ATen would decompose it (CompositeImplicit): linear, layer_norm, ...
-  kExpensive = 1u << 3,     // never recomputed
-  kWideScalars = 1u << 4,   // Pointwise: Scalars and 0-d tensors are not rounded to a half type before opmath (add, mul, ...)
-  kIntegerByConstant = 1u << 5,  // Pointwise: has a body for integers only if the last operand is a positive constant (x / 0 raises)
+  kRandom = 1u << 0,      // draws from a generator: never removed, merged or reordered among its like
+  kSideEffect = 1u << 1,  // never removed
+  kKeepComposite =
+      1u << 2,           // recorded whole although ATen would decompose it (CompositeImplicit): linear, layer_norm, ...
+  kExpensive = 1u << 3,  // never recomputed
+  kWideScalars =
+      1u << 4,  // Pointwise: Scalars and 0-d tensors are not rounded to a half type before opmath (add, mul, ...)
+  kIntegerByConstant =
+      1u << 5,  // Pointwise: has a body for integers only if the last operand is a positive constant (x / 0 raises)
 };
 
 // Categories of compute types for which eager has a kernel; a row's rule throws UserError for others.
@@ -133,10 +143,10 @@ inline constexpr uint8_t kAnyType = kBoolType | kIntegerType | kFloatType | kCom
 inline constexpr uint8_t kRealNumber = kIntegerType | kFloatType;
 
 struct OpRow {
-  const char* name;              // "aten::add.Tensor"
+  const char* name;  // "aten::add.Tensor"
   Family family = Family::Extern;
   Promote promote = Promote::Default;
-  ShapeRule shape = nullptr;     // nullptr: derived from the family (Pointwise: broadcast and TensorIterator strides)
+  ShapeRule shape = nullptr;  // nullptr: derived from the family (Pointwise: broadcast and TensorIterator strides)
   PointwiseBody body = nullptr;
   ViewMap view = nullptr;
   ViewInverse inverse = nullptr;
@@ -149,16 +159,16 @@ struct OpRow {
 struct Op {
   std::string name;
   Schema schema;
-  const OpRow* row = nullptr;    // nullptr: extern, shape known only to ATen
+  const OpRow* row = nullptr;  // nullptr: extern, shape known only to ATen
   bool has(RowFlag f) const { return row && (row->flags & f); }
   Family family() const { return row ? row->family : Family::Extern; }
 };
 
-// Process-wide and thread-safe; an Op lives for ever. ops/schemas.inc holds the schemas of all rows, so that texts parse
-// without torch; the tracer adds the schema of any other operator it meets.
-const Op* find_op(std::string_view name);                       // nullptr if unknown
-const Op& get_op(std::string_view name);                        // InternalError if unknown
-const Op& declare_op(std::string_view schema_text);             // adds it, or returns the one declared before
-std::span<const OpRow* const> op_rows();                        // every row, in table order
+// Process-wide and thread-safe; an Op lives for ever. ops/schemas.inc holds the schemas of all rows, so that texts
+// parse without torch; the tracer adds the schema of any other operator it meets.
+const Op* find_op(std::string_view name);            // nullptr if unknown
+const Op& get_op(std::string_view name);             // InternalError if unknown
+const Op& declare_op(std::string_view schema_text);  // adds it, or returns the one declared before
+std::span<const OpRow* const> op_rows();             // every row, in table order
 
 }  // namespace vesta::graph

@@ -10,38 +10,55 @@
 namespace vesta::graph {
 
 enum class ArgType : uint8_t {
-  Tensor, OptionalTensor, TensorList, OptionalTensorList,
-  Int, IntList, Float, FloatList, Bool, BoolList, Scalar, ScalarList, String,
-  DType, Layout, Device, MemoryFormat, Generator, Storage, Other,
+  Tensor,
+  OptionalTensor,
+  TensorList,
+  OptionalTensorList,
+  Int,
+  IntList,
+  Float,
+  FloatList,
+  Bool,
+  BoolList,
+  Scalar,
+  ScalarList,
+  String,
+  DType,
+  Layout,
+  Device,
+  MemoryFormat,
+  Generator,
+  Storage,
+  Other,
 };
 
 struct SchemaArg {
   std::string name;
   ArgType type = ArgType::Other;
-  bool optional = false;     // T?
-  int list_size = 0;         // int[2]: a lone number stands for a list of that many
+  bool optional = false;  // T?
+  int list_size = 0;      // int[2]: a lone number stands for a list of that many
   bool keyword_only = false;
   bool has_default = false;
-  Arg default_value;         // None where the default is None
-  bool aliased = false;      // (a): a view of, or written together with (a!): mutated
+  Arg default_value;     // None where the default is None
+  bool aliased = false;  // (a): a view of, or written together with (a!): mutated
   bool mutated = false;
-  std::string alias_set;     // "a" in Tensor(a!)
+  std::string alias_set;  // "a" in Tensor(a!)
 };
 
 struct SchemaReturn {
   std::string name;
   ArgType type = ArgType::Tensor;
-  std::string alias_set;     // empty: a fresh tensor
+  std::string alias_set;  // empty: a fresh tensor
   bool mutated = false;
 };
 
 struct Schema {
-  std::string name;          // "aten::add.Tensor": namespace, operator, overload (no dot without one)
+  std::string name;  // "aten::add.Tensor": namespace, operator, overload (no dot without one)
   std::vector<SchemaArg> args;
   std::vector<SchemaReturn> returns;
   int index_of(std::string_view arg_name) const;  // -1 if absent
   bool mutates() const;
-  bool is_view() const;      // a return aliases an argument that is not mutated
+  bool is_view() const;  // a return aliases an argument that is not mutated
 };
 
 // Throws UserError with the position on a text it cannot read.

@@ -8,7 +8,7 @@
 
 namespace vesta::graph {
 
-inline constexpr std::array<std::string_view, 4> kRelationTexts = {"==", "!=", "<", ">="};  // by Relation
+inline constexpr std::array<std::string_view, 4> kRelationTexts = {"==", "!=", "<", ">="};     // by Relation
 inline constexpr std::array<std::string_view, 2> kInputKindTexts = {"argument", "parameter"};  // by InputKind
 
 }  // namespace vesta::graph

@@ -52,7 +52,8 @@ class Interpreter {
  public:
   Interpreter(const Kernel& k, std::span<void* const> buffers, std::span<const int64_t> sizes)
       : k_(k), buffers_(buffers), values_(k.instrs.size()), accumulators_(k.instrs.size()), rows_(k.row_slots.size()) {
-    VESTA_CHECK(sizes.size() == k.sizes.size() && buffers.size() == k.buffers.size(), "kernel called with wrong arguments");
+    VESTA_CHECK(sizes.size() == k.sizes.size() && buffers.size() == k.buffers.size(),
+                "kernel called with wrong arguments");
     for (size_t i = 0; i < sizes.size(); ++i) symbols_[k.sizes[i]] = sizes[i];
     for (const Range& r : k.ranges) extents_.push_back(eval(r.extent));
     inner_elements_ = 1;
@@ -63,7 +64,8 @@ class Interpreter {
   }
 
   void run(int64_t begin, int64_t end) {
-    bool columns = k_.vector >= 0 && k_.block > 0 && k_.ranges[static_cast<size_t>(k_.vector)].kind == RangeKind::Parallel;
+    bool columns =
+        k_.vector >= 0 && k_.block > 0 && k_.ranges[static_cast<size_t>(k_.vector)].kind == RangeKind::Parallel;
     for (int64_t item = begin; item < end; ++item) {
       int64_t rest = item, first = 0, last = 1;
       for (size_t i = k_.ranges.size(); i-- > 0;) {
@@ -161,11 +163,12 @@ class Interpreter {
       case InstrKind::Scan: {
         Accumulator& a = accumulators_[r];
         accumulate(i, a, in(0), 0);
-        out = i.reduce == ReduceOp::Sum && is_float(i.dtype) ? from_double(i.dtype, static_cast<double>(a.sum)) : a.value;
+        out =
+            i.reduce == ReduceOp::Sum && is_float(i.dtype) ? from_double(i.dtype, static_cast<double>(a.sum)) : a.value;
         break;
       }
-      case InstrKind::RowStore: rows_[static_cast<size_t>(i.slot)][static_cast<size_t>(at)] =
-          cast(value_type(k_, i.in[0]), i.dtype, in(0));
+      case InstrKind::RowStore:
+        rows_[static_cast<size_t>(i.slot)][static_cast<size_t>(at)] = cast(value_type(k_, i.in[0]), i.dtype, in(0));
         break;
       case InstrKind::RowLoad: out = rows_[static_cast<size_t>(i.slot)][static_cast<size_t>(at)]; break;
     }
@@ -175,7 +178,8 @@ class Interpreter {
     bool first = a.empty;
     a.empty = false;
     if (i.reduce == ReduceOp::ArgMax || i.reduce == ReduceOp::ArgMin) {
-      bool x_nan = is_float(i.dtype) && std::isnan(x.f), best_nan = !first && is_float(i.dtype) && std::isnan(a.value.f);
+      bool x_nan = is_float(i.dtype) && std::isnan(x.f),
+           best_nan = !first && is_float(i.dtype) && std::isnan(a.value.f);
       bool beats = compute(i.reduce == ReduceOp::ArgMax ? Prim::Gt : Prim::Lt, i.dtype, x, a.value, {}).i != 0;
       if (first || (x_nan && !best_nan) || (!best_nan && beats)) {
         a.value = x;
@@ -199,7 +203,8 @@ class Interpreter {
 
 }  // namespace
 
-void interpret(const Kernel& k, std::span<void* const> buffers, std::span<const int64_t> sizes, int64_t begin, int64_t end) {
+void interpret(const Kernel& k, std::span<void* const> buffers, std::span<const int64_t> sizes, int64_t begin,
+               int64_t end) {
   Interpreter(k, buffers, sizes).run(begin, end);
 }
 

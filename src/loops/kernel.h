@@ -1,19 +1,23 @@
-// The kernel: one fused loop nest, free of the graph and of any device. What src/schedule builds and src/codegen prints.
+// The kernel: one fused loop nest, free of the graph and of any device. What src/schedule builds and src/codegen
+// prints.
 //
 // Shape of the computation (all loops are over `ranges`):
 //
-//   for item in [begin, end):                     // the work items: all Parallel ranges, flattened, the last one fastest;
+//   for item in [begin, end):                     // the work items: all Parallel ranges, flattened, the last one
+//   fastest;
 //     decode item into the Parallel variables     // if `block` > 0 the vector range is cut into blocks of that many
 //     for stage in stages:
 //       stage.loop ?  for (Inner ranges, in order, last fastest) run stage.body      // over the whole inner space
 //                  :  run stage.body once
 //
-// - `vector` names the one range whose variable advances by a vector of lanes. If it is an Inner range, lanes run along the
-//   row and reductions over it end in a horizontal combine. If it is a Parallel range (it must then have `block` > 0 and
-//   be the last Parallel one), each work item is one block of columns and the stages' loops step through the Inner ranges
-//   with whole vectors of columns ("column program"); values of non-loop stages are then vectors too.
-//   With no Inner ranges a kernel is purely pointwise: one non-loop stage, the vector range Parallel and blocked.
-// - An instruction's value may be used later in its own stage. Across stages only Result, RowLoad and values of non-loop
+// - `vector` names the one range whose variable advances by a vector of lanes. If it is an Inner range, lanes run along
+// the
+//   row and reductions over it end in a horizontal combine. If it is a Parallel range (it must then have `block` > 0
+//   and be the last Parallel one), each work item is one block of columns and the stages' loops step through the Inner
+//   ranges with whole vectors of columns ("column program"); values of non-loop stages are then vectors too. With no
+//   Inner ranges a kernel is purely pointwise: one non-loop stage, the vector range Parallel and blocked.
+// - An instruction's value may be used later in its own stage. Across stages only Result, RowLoad and values of
+// non-loop
 //   stages may be used. Values that depend on no Inner variable may be computed once (the generator hoists).
 // - Accumulate adds the current element to an accumulator over *all* Inner ranges; Result reads it in a later stage.
 //   Sums accumulate in blocks and combine pairwise (docs/numerics.md); the order depends on sizes alone.
@@ -39,17 +43,17 @@ namespace vesta::loops {
 enum class RangeKind : uint8_t { Parallel, Inner };
 
 struct Range {
-  Expr var;      // a loop symbol of the kernel's context
-  Expr extent;   // constant, or over the kernel's size symbols
+  Expr var;     // a loop symbol of the kernel's context
+  Expr extent;  // constant, or over the kernel's size symbols
   RangeKind kind = RangeKind::Parallel;
 };
 
 enum class InstrKind : uint8_t {
-  Constant,    // imm (integers, Bool) or fimm (floats)
-  Index,       // the value of `index` as a scalar of type dtype (I64, or any integer/float type)
-  Load,        // buffer[index]; where operand 0 (a Bool mask) is given, lanes with false are not read and yield 0
-  Compute,     // prim(in...)
-  Cast,        // from in[0]'s dtype to dtype
+  Constant,  // imm (integers, Bool) or fimm (floats)
+  Index,     // the value of `index` as a scalar of type dtype (I64, or any integer/float type)
+  Load,      // buffer[index]; where operand 0 (a Bool mask) is given, lanes with false are not read and yield 0
+  Compute,   // prim(in...)
+  Cast,      // from in[0]'s dtype to dtype
   Bitcast,
   Indirect,    // binds the symbol `index` (an indirect symbol) to the integer in[0], for use in later index expressions
   Store,       // buffer[index] = in[0]; mask in[1] if given
@@ -61,25 +65,25 @@ enum class InstrKind : uint8_t {
   RowLoad,     // its value
 };
 
-using Ref = uint32_t;                    // index into Kernel::instrs
+using Ref = uint32_t;  // index into Kernel::instrs
 inline constexpr Ref kNoRef = UINT32_MAX;
 
 struct Instr {
   InstrKind kind = InstrKind::Constant;
-  DType dtype = DType::F32;              // of the value; for Store, of the buffer's element
+  DType dtype = DType::F32;  // of the value; for Store, of the buffer's element
   Prim prim = Prim::Add;
   ReduceOp reduce = ReduceOp::Sum;
   std::array<Ref, 3> in = {kNoRef, kNoRef, kNoRef};
   int64_t imm = 0;
   double fimm = 0;
-  int buffer = -1;                       // Load, Store, StoreAdd: index into Kernel::buffers
-  int slot = -1;                         // RowStore, RowLoad
-  Expr index;                            // Load, Store: offset in elements from the buffer's pointer; Index: the value
+  int buffer = -1;  // Load, Store, StoreAdd: index into Kernel::buffers
+  int slot = -1;    // RowStore, RowLoad
+  Expr index;       // Load, Store: offset in elements from the buffer's pointer; Index: the value
 };
 
 struct Stage {
   bool loop = false;
-  std::vector<Ref> body;                 // in order
+  std::vector<Ref> body;  // in order
 };
 
 struct KernelBuffer {
@@ -91,16 +95,16 @@ struct KernelBuffer {
 
 struct Kernel {
   std::shared_ptr<ExprContext> context;
-  std::vector<Expr> sizes;               // the size symbols the kernel reads, in argument order
-  std::vector<Range> ranges;             // Parallel ranges first
-  int vector = -1;                       // index into ranges; -1: scalar code
-  int64_t block = 0;                     // see above; a constant
-  std::vector<KernelBuffer> buffers;     // in order of first use
+  std::vector<Expr> sizes;            // the size symbols the kernel reads, in argument order
+  std::vector<Range> ranges;          // Parallel ranges first
+  int vector = -1;                    // index into ranges; -1: scalar code
+  int64_t block = 0;                  // see above; a constant
+  std::vector<KernelBuffer> buffers;  // in order of first use
   std::vector<Instr> instrs;
   std::vector<Stage> stages;
-  std::vector<DType> row_slots;          // element type of each scratch row; a row holds the product of the Inner extents
-                                         // (times `block` in a column program)
-  bool serial = false;                   // must run on one thread, items in order
+  std::vector<DType> row_slots;  // element type of each scratch row; a row holds the product of the Inner extents
+                                 // (times `block` in a column program)
+  bool serial = false;           // must run on one thread, items in order
 };
 
 // Number of work items: the `end` of a whole run.
@@ -108,8 +112,8 @@ Expr work_items(const Kernel& k);
 // Bytes of scratch one thread needs for the rows.
 Expr scratch_bytes(const Kernel& k);
 
-// Elements of one scratch row, and where the row of a slot begins (bytes; rows are padded so that a whole vector past the
-// last element stays inside).
+// Elements of one scratch row, and where the row of a slot begins (bytes; rows are padded so that a whole vector past
+// the last element stays inside).
 Expr row_elements(const Kernel& k);
 Expr row_offset(const Kernel& k, int slot);
 
@@ -117,12 +121,13 @@ Expr row_offset(const Kernel& k, int slot);
 DType value_type(const Kernel& k, Ref r);
 DType compute_type(const Kernel& k, const Instr& instr);
 
-std::string print(const Kernel& k);                     // canonical text (symbols renamed by position)
+std::string print(const Kernel& k);  // canonical text (symbols renamed by position)
 std::unique_ptr<Kernel> parse_kernel(std::string_view text);
-void verify(const Kernel& k);                           // InternalError naming the broken rule
+void verify(const Kernel& k);  // InternalError naming the broken rule
 
 // Runs a kernel slowly in plain C++: the meaning of the IR as code, for tests and for builds without LLVM.
 // `buffers`: one pointer each; `sizes`: values of k.sizes.
-void interpret(const Kernel& k, std::span<void* const> buffers, std::span<const int64_t> sizes, int64_t begin, int64_t end);
+void interpret(const Kernel& k, std::span<void* const> buffers, std::span<const int64_t> sizes, int64_t begin,
+               int64_t end);
 
 }  // namespace vesta::loops

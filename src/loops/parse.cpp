@@ -46,7 +46,8 @@ class Parser {
   }
 
   void skip() {
-    while (!line_.empty() && (line_.front() == ' ' || line_.front() == '\t' || line_.front() == '\r')) line_.remove_prefix(1);
+    while (!line_.empty() && (line_.front() == ' ' || line_.front() == '\t' || line_.front() == '\r'))
+      line_.remove_prefix(1);
     while (!line_.empty() && (line_.back() == ' ' || line_.back() == '\r')) line_.remove_suffix(1);
   }
 
@@ -124,8 +125,8 @@ class Parser {
       std::string_view kind = word();
       if (kind != "parallel" && kind != "inner") fail("expected parallel or inner");
       Expr extent = rest_expr();
-      k.ranges.push_back({k.context->loop_symbol(name, extent), extent,
-                          kind == "parallel" ? RangeKind::Parallel : RangeKind::Inner});
+      k.ranges.push_back(
+          {k.context->loop_symbol(name, extent), extent, kind == "parallel" ? RangeKind::Parallel : RangeKind::Inner});
     } else if (head == "vector") {
       std::string_view name = word();
       for (size_t i = 0; i < k.ranges.size(); ++i) {

@@ -298,7 +298,8 @@ Scalar cast(DType from, DType to, Scalar v) {
   }
   if (!is_float(to)) return from_integer(to, v.i);
   bool unsigned_wide = from == DType::U64;
-  if (to == DType::F64) return put(unsigned_wide ? static_cast<double>(static_cast<uint64_t>(v.i)) : static_cast<double>(v.i));
+  if (to == DType::F64)
+    return put(unsigned_wide ? static_cast<double>(static_cast<uint64_t>(v.i)) : static_cast<double>(v.i));
   float single = unsigned_wide ? static_cast<float>(static_cast<uint64_t>(v.i)) : static_cast<float>(v.i);
   return cast(DType::F32, to, put(single));
 }
@@ -328,8 +329,14 @@ void store(DType t, void* element, Scalar v) {
   uint16_t half;
   switch (t) {
     case DType::Bool: *static_cast<uint8_t*>(element) = v.i != 0; return;
-    case DType::F16: half = f32_to_f16(static_cast<float>(v.f)); std::memcpy(element, &half, 2); return;
-    case DType::BF16: half = f32_to_bf16(static_cast<float>(v.f)); std::memcpy(element, &half, 2); return;
+    case DType::F16:
+      half = f32_to_f16(static_cast<float>(v.f));
+      std::memcpy(element, &half, 2);
+      return;
+    case DType::BF16:
+      half = f32_to_bf16(static_cast<float>(v.f));
+      std::memcpy(element, &half, 2);
+      return;
     default: break;
   }
   with_type(t, [&](auto zero) {

@@ -16,7 +16,7 @@ struct Scalar {
   int64_t i = 0;
 };
 
-Scalar from_double(DType t, double v);   // converts as cast() from F64 does
+Scalar from_double(DType t, double v);    // converts as cast() from F64 does
 Scalar from_integer(DType t, int64_t v);  // wraps to the type
 
 // prim on operands of type T (Select: operand 0 is Bool). The result is Bool for comparisons and tests, else T.

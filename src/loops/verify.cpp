@@ -56,7 +56,8 @@ class Verifier {
     for (Expr s : symbols_of(e)) {
       switch (s.node()->symbol_kind) {
         case SymbolKind::Size:
-          require(std::find(k_.sizes.begin(), k_.sizes.end(), s) != k_.sizes.end(), "size {} is no argument", to_string(s));
+          require(std::find(k_.sizes.begin(), k_.sizes.end(), s) != k_.sizes.end(), "size {} is no argument",
+                  to_string(s));
           break;
         case SymbolKind::Loop: {
           auto it = std::find_if(k_.ranges.begin(), k_.ranges.end(), [&](const Range& r) { return r.var == s; });
@@ -82,15 +83,16 @@ class Verifier {
     if (r >= k_.instrs.size() || stage_of_[r] < 0) return false;
     if (stage_of_[r] == stage_) return true;
     InstrKind kind = k_.instrs[r].kind;
-    return kind == InstrKind::Result || kind == InstrKind::Constant || !k_.stages[static_cast<size_t>(stage_of_[r])].loop;
+    return kind == InstrKind::Result || kind == InstrKind::Constant ||
+           !k_.stages[static_cast<size_t>(stage_of_[r])].loop;
   }
 
   DType operand(const Instr& i, size_t n) {
     require(i.in[n] != kNoRef, "instruction {} lacks operand {}", ref_, n);
     require(visible(i.in[n]), "instruction {} reads {} out of its scope", ref_, i.in[n]);
     const Instr& from = k_.instrs[i.in[n]];
-    bool has_value = from.kind != InstrKind::Store && from.kind != InstrKind::StoreAdd && from.kind != InstrKind::RowStore &&
-                     from.kind != InstrKind::Accumulate;
+    bool has_value = from.kind != InstrKind::Store && from.kind != InstrKind::StoreAdd &&
+                     from.kind != InstrKind::RowStore && from.kind != InstrKind::Accumulate;
     require(has_value, "instruction {} reads {}, which has no value", ref_, i.in[n]);
     return value_type(k_, i.in[n]);
   }
@@ -135,7 +137,8 @@ class Verifier {
       }
       case InstrKind::Store:
       case InstrKind::StoreAdd:
-        require(same_or_widened(operand(i, 0), i.dtype), "store {} of a {} value as {}", ref_, name(operand(i, 0)), name(i.dtype));
+        require(same_or_widened(operand(i, 0), i.dtype), "store {} of a {} value as {}", ref_, name(operand(i, 0)),
+                name(i.dtype));
         mask(i, 1);
         memory(i, true);
         break;
@@ -151,12 +154,14 @@ class Verifier {
         bool earlier = i.in[0] < k_.instrs.size() && stage_of_[i.in[0]] >= 0 && stage_of_[i.in[0]] < stage_ &&
                        k_.instrs[i.in[0]].kind == InstrKind::Accumulate;
         require(earlier, "result {} does not name an accumulation of an earlier stage", ref_);
-        require(i.imm == 1 || i.dtype == k_.instrs[i.in[0]].dtype, "result {} has another type than its accumulation", ref_);
+        require(i.imm == 1 || i.dtype == k_.instrs[i.in[0]].dtype, "result {} has another type than its accumulation",
+                ref_);
         break;
       }
       case InstrKind::Scan: {
         require(loop(), "scan {} outside a loop stage", ref_);
-        auto inner = std::count_if(k_.ranges.begin(), k_.ranges.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
+        auto inner = std::count_if(k_.ranges.begin(), k_.ranges.end(),
+                                   [](const Range& r) { return r.kind == RangeKind::Inner; });
         require(inner == 1, "scan {} needs exactly one inner range", ref_);
         require(operand(i, 0) == i.dtype, "scan {} of a {} value", ref_, name(operand(i, 0)));
         require(i.reduce != ReduceOp::ArgMax && i.reduce != ReduceOp::ArgMin, "scan {} of positions", ref_);
@@ -166,8 +171,10 @@ class Verifier {
       case InstrKind::RowLoad:
         require(loop(), "row access {} outside a loop stage", ref_);
         require(i.slot >= 0 && i.slot < static_cast<int>(k_.row_slots.size()), "instruction {} has no row", ref_);
-        require(k_.row_slots[static_cast<size_t>(i.slot)] == i.dtype, "instruction {} has another type than its row", ref_);
-        if (i.kind == InstrKind::RowStore) require(same_or_widened(operand(i, 0), i.dtype), "rowstore {} changes the type", ref_);
+        require(k_.row_slots[static_cast<size_t>(i.slot)] == i.dtype, "instruction {} has another type than its row",
+                ref_);
+        if (i.kind == InstrKind::RowStore)
+          require(same_or_widened(operand(i, 0), i.dtype), "rowstore {} changes the type", ref_);
         break;
     }
   }
@@ -179,8 +186,8 @@ class Verifier {
     require(t != DType::F16 && t != DType::BF16, "{} (instruction {}) computes in a half type", name(i.prim), ref_);
     for (int a = 0; a < n; ++a) {
       DType want = i.prim == Prim::Select && a == 0 ? DType::Bool : t;
-      require(operand(i, static_cast<size_t>(a)) == want, "operand {} of {} (instruction {}) is {}, not {}", a, name(i.prim),
-              ref_, name(operand(i, static_cast<size_t>(a))), name(want));
+      require(operand(i, static_cast<size_t>(a)) == want, "operand {} of {} (instruction {}) is {}, not {}", a,
+              name(i.prim), ref_, name(operand(i, static_cast<size_t>(a))), name(want));
     }
     require(i.dtype == t || (yields_bool(i.prim) && i.dtype == DType::Bool), "{} (instruction {}) of {} yields {}",
             name(i.prim), ref_, name(t), name(i.dtype));

@@ -107,7 +107,8 @@ class Assembler {
     out.sizes = sizes(v.sizes);
     out.strides = sizes(v.strides);
     out.offset = size(v.offset);
-    out.whole = v.dtype == whole.dtype && v.sizes == whole.sizes && v.strides == whole.strides && v.offset.is_constant(0);
+    out.whole =
+        v.dtype == whole.dtype && v.sizes == whole.sizes && v.strides == whole.strides && v.offset.is_constant(0);
     return out;
   }
 
@@ -191,11 +192,17 @@ class Assembler {
     using From = graph::OutputKind;
     using To = artifact::OutputKind;
     switch (o.kind) {
-      case From::Fresh: out.kind = To::Fresh; out.view = view(o.view); break;
+      case From::Fresh:
+        out.kind = To::Fresh;
+        out.view = view(o.view);
+        break;
       case From::Input: out.kind = To::Input; break;
       case From::InputView: out.kind = To::InputView; break;
       case From::OutputView: out.kind = To::OutputView; break;
-      case From::Integer: out.kind = To::Integer; out.integer = size(o.integer); break;
+      case From::Integer:
+        out.kind = To::Integer;
+        out.integer = size(o.integer);
+        break;
       case From::None: out.kind = To::None; break;
     }
     out.alias = o.alias;

@@ -150,7 +150,8 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   CodeByText code;
   stage("codegen", [&] { code = compile_kernels(plan, options, dump); });
   if (log::enabled(log::Topic::Kernels)) {
-    for (const auto& [text, c] : code) log::write(log::Topic::Kernels, fmt::format("{} bytes of code\n{}", c->bytes(), text));
+    for (const auto& [text, c] : code)
+      log::write(log::Topic::Kernels, fmt::format("{} bytes of code\n{}", c->bytes(), text));
   }
 
   stage("assemble", [&] {

@@ -10,7 +10,8 @@ namespace vesta::pipeline {
 
 class Dump {
  public:
-  // The folder is named by Options::dump_dir or $VESTA_DUMP; no folder, no dump. A folder that cannot be made is warned of once.
+  // The folder is named by Options::dump_dir or $VESTA_DUMP; no folder, no dump. A folder that cannot be made is warned
+  // of once.
   explicit Dump(const Options& options);
   bool active() const { return !folder_.empty(); }
   const std::string& folder() const { return folder_; }

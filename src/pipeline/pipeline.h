@@ -1,4 +1,5 @@
-// The only place that knows the order of the stages: graph -> passes -> plan -> kernels' code -> artifact -> executable.
+// The only place that knows the order of the stages: graph -> passes -> plan -> kernels' code -> artifact ->
+// executable.
 #pragma once
 
 #include <memory>
@@ -19,8 +20,8 @@ struct Result {
 struct Traced {
   artifact::InputFacts facts;
   int64_t op_count = 0;
-  double trace_ms = 0;              // spent before this; the report's first stage
-  bool inference = true;            // no input requires a gradient
+  double trace_ms = 0;    // spent before this; the report's first stage
+  bool inference = true;  // no input requires a gradient
 };
 
 // Consumes the graph. Throws Unsupported or InternalError.

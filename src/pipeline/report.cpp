@@ -44,9 +44,8 @@ std::string variant_text(const CompileReport& r, size_t index) {
   }
   std::vector<std::pair<int64_t, const KernelInfo*>> order;
   for (const auto& [name, entry] : kernels) order.push_back(entry);
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-    return a.first * a.second->bytes > b.first * b.second->bytes;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.first * a.second->bytes > b.first * b.second->bytes; });
   for (const auto& [count, k] : order) {
     out += fmt::format("    kernel x{} {}: {} ops, {}, about {:.1f} us\n", count, k->name, k->ops.size(),
                        bytes(k->bytes), k->estimated_us);

@@ -68,7 +68,8 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
   if (!owned) {
     for (const artifact::Output& o : a.outputs) {
       if (o.kind == artifact::OutputKind::Fresh && o.view.buffer >= 0) is_output[o.view.buffer] = true;
-      if (o.kind == artifact::OutputKind::Input || o.kind == artifact::OutputKind::InputView) input_kept[o.alias] = true;
+      if (o.kind == artifact::OutputKind::Input || o.kind == artifact::OutputKind::InputView)
+        input_kept[o.alias] = true;
     }
   }
 
@@ -106,9 +107,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
       }
     }
     VESTA_CHECK(!s.copy || i >= first_copy_, "step {} copies to an input before the last computation", i);
-    for_each_read(steps[i], [&](int b) {
-      VESTA_CHECK(exists[b], "step {} reads buffer {} before it is made", i, b);
-    });
+    for_each_read(steps[i], [&](int b) { VESTA_CHECK(exists[b], "step {} reads buffer {} before it is made", i, b); });
     for (size_t b = 0; b < count; ++b) {
       if (last_use[b] != static_cast<int>(i)) continue;
       const Role role = a.buffers[b].role;

@@ -12,15 +12,15 @@
 namespace vesta::runtime {
 
 struct BoundStep {
-  const artifact::Launch* launch = nullptr;     // one of the three is set
+  const artifact::Launch* launch = nullptr;  // one of the three is set
   const artifact::Extern* call = nullptr;
   const artifact::CopyBack* copy = nullptr;
   std::optional<c10::OperatorHandle> handle;
-  int storage_offset = -1;                      // the argument that counts from the begin of args[0]'s storage, if any
-  IntoFn into = nullptr;                        // set if the one result is allocated before the call
-  std::vector<int> allocate;                    // buffers to make before this step
-  std::vector<int> release;                     // tensors to drop after it
-  std::vector<int> release_inputs;              // artifact inputs not read after it
+  int storage_offset = -1;          // the argument that counts from the begin of args[0]'s storage, if any
+  IntoFn into = nullptr;            // set if the one result is allocated before the call
+  std::vector<int> allocate;        // buffers to make before this step
+  std::vector<int> release;         // tensors to drop after it
+  std::vector<int> release_inputs;  // artifact inputs not read after it
 };
 
 class BoundProgram {
@@ -29,9 +29,9 @@ class BoundProgram {
   BoundProgram(const artifact::Artifact& artifact, const std::vector<artifact::Step>& steps, bool owned);
 
   const std::vector<BoundStep>& steps() const { return steps_; }
-  std::vector<const c10::FunctionSchema*> schemas() const;   // per step; nullptr unless a call
+  std::vector<const c10::FunctionSchema*> schemas() const;  // per step; nullptr unless a call
   bool owned() const { return owned_; }
-  size_t first_copy() const { return first_copy_; }          // steps from here on are copies to inputs
+  size_t first_copy() const { return first_copy_; }  // steps from here on are copies to inputs
   size_t max_launch_args() const { return max_launch_args_; }
   // Results that no step makes but an output shows (an uninitialised or empty one).
   const std::vector<int>& never_written() const { return never_written_; }

@@ -28,12 +28,12 @@ class ParameterVersion {
   const c10::TensorImpl* tensor_address_;
   const c10::StorageImpl* storage_address_;
   const void* data_;
-  int64_t version_;                    // -1: has no counter
+  int64_t version_;  // -1: has no counter
 };
 
 struct DerivedSet {
-  std::vector<ParameterVersion> versions;   // parallel to Artifact::derived_parameters
-  std::vector<at::Tensor> tensors;          // per buffer; defined for the Derived ones that runs read
+  std::vector<ParameterVersion> versions;  // parallel to Artifact::derived_parameters
+  std::vector<at::Tensor> tensors;         // per buffer; defined for the Derived ones that runs read
   int64_t bytes = 0;
 };
 

@@ -1,7 +1,7 @@
 #include "runtime/executable.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/as_strided.h>
 
 #include <array>
@@ -91,7 +91,8 @@ struct Executable::Impl {
       const at::Tensor& t = made->tensors[b];
       if (t.use_count() != 2) continue;
       // A packed weight has no storage of PyTorch's; its bytes are at least its elements'.
-      made->bytes += t.has_storage() ? static_cast<int64_t>(t.storage().nbytes()) : t.numel() * static_cast<int64_t>(t.itemsize());
+      made->bytes +=
+          t.has_storage() ? static_cast<int64_t>(t.storage().nbytes()) : t.numel() * static_cast<int64_t>(t.itemsize());
     }
     derived.store(made);
     return made;

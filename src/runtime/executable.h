@@ -31,7 +31,8 @@ class Executable {
   // Requires accepts(). Runs below autograd. Outputs in graph order: Tensor, int or None; appended to `outputs`.
   // Exceptions of extern operators pass through; the copies to inputs run after every other step, so that an exception
   // leaves the inputs as they were.
-  // `consumed`: the same tensors as inputs.arguments, if the caller gives them away; each is dropped after its last use.
+  // `consumed`: the same tensors as inputs.arguments, if the caller gives them away; each is dropped after its last
+  // use.
   void run(const CallInputs& inputs, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed = {}) const;
   void run(std::span<const at::Tensor> tensors, std::span<const int64_t> integers,
            std::vector<c10::IValue>& outputs) const {
@@ -39,7 +40,7 @@ class Executable {
   }
 
   const artifact::Artifact& artifact() const;
-  int64_t derived_bytes() const;    // packed and folded weights now held
+  int64_t derived_bytes() const;  // packed and folded weights now held
 
  private:
   struct Impl;

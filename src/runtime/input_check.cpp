@@ -217,7 +217,8 @@ std::string InputCheck::first_difference(const CallInputs& in) const {
     const int64_t left = g.left.run(symbols), right = g.right.run(symbols);
     if (!holds(g.relation, left, right)) return fmt::format("{} does not hold ({} and {})", g.text, left, right);
   }
-  if (has_facts_ && !facts_hold(in)) return "inputs are the same tensor, share memory or start elsewhere in their storage";
+  if (has_facts_ && !facts_hold(in))
+    return "inputs are the same tensor, share memory or start elsewhere in their storage";
   return {};
 }
 

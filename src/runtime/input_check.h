@@ -20,9 +20,7 @@ struct CallInputs {
   std::span<const at::Tensor> arguments;
   std::span<const at::Tensor> bound;
   std::span<const int64_t> integers;
-  const at::Tensor& tensor(size_t i) const {
-    return i < arguments.size() ? arguments[i] : bound[i - arguments.size()];
-  }
+  const at::Tensor& tensor(size_t i) const { return i < arguments.size() ? arguments[i] : bound[i - arguments.size()]; }
   size_t tensor_count() const { return arguments.size() + bound.size(); }
 };
 
@@ -38,24 +36,24 @@ class InputCheck {
 
  private:
   struct Tensor {
-    uint64_t keys = 0;                 // the dispatch keys that matter
+    uint64_t keys = 0;  // the dispatch keys that matter
     c10::ScalarType dtype = c10::ScalarType::Undefined;
     c10::Device device = c10::kCPU;
     int32_t dim = 0;
-    int32_t first = 0;                 // into expected_: dim sizes, then dim strides
-    bool constant = true;              // no symbolic size or stride
+    int32_t first = 0;     // into expected_: dim sizes, then dim strides
+    bool constant = true;  // no symbolic size or stride
   };
   bool same_kind(const Tensor& want, const at::Tensor& found) const;
   bool facts_hold(const CallInputs& in) const;
 
   const artifact::Artifact* artifact_;
   std::vector<Tensor> tensors_;
-  std::vector<int64_t> expected_;      // constants; where program_[i] >= 0 the value of that Size
+  std::vector<int64_t> expected_;  // constants; where program_[i] >= 0 the value of that Size
   std::vector<int32_t> program_;
   std::vector<artifact::Size> programs_;
-  std::vector<int> group_;             // per input, the group of one tensor object it is in, or -1
+  std::vector<int> group_;  // per input, the group of one tensor object it is in, or -1
   bool has_facts_ = false;
-  int integers_ = 0;                   // integer arguments expected
+  int integers_ = 0;  // integer arguments expected
 };
 
 // True if `t` is a plain tensor: strided, no wrapper, no lazy conjugation or negation.

@@ -16,10 +16,10 @@ constexpr size_t kLargeBytes = size_t{256} << 10;
 constexpr size_t kKeptBytes = size_t{256} << 20;
 constexpr size_t kRounding = size_t{64} << 10;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kHeader = 64;           // in front of the data, which keeps PyTorch's alignment
+constexpr size_t kHeader = 64;  // in front of the data, which keeps PyTorch's alignment
 
 struct Header {
-  size_t bytes;                          // of the data
+  size_t bytes;  // of the data
 };
 
 Header* header_of(void* data) { return reinterpret_cast<Header*>(static_cast<char*>(data) - kHeader); }
@@ -48,7 +48,7 @@ class OutputPool final : public c10::Allocator {
   }
 
   static OutputPool& instance() {
-    static OutputPool* pool = new OutputPool;   // outlives tensors in static storage
+    static OutputPool* pool = new OutputPool;  // outlives tensors in static storage
     return *pool;
   }
 
@@ -76,7 +76,7 @@ class OutputPool final : public c10::Allocator {
       release();
       base = std::aligned_alloc(alignment, total);
       if (!base) {
-        c10::GetCPUAllocator()->allocate(bytes);   // fails with PyTorch's own message
+        c10::GetCPUAllocator()->allocate(bytes);  // fails with PyTorch's own message
         throw std::bad_alloc();
       }
     }
@@ -101,7 +101,7 @@ class OutputPool final : public c10::Allocator {
   }
 
   std::mutex mutex_;
-  std::list<void*> free_;                // most recently freed first
+  std::list<void*> free_;  // most recently freed first
   size_t free_bytes_ = 0;
 };
 

@@ -132,8 +132,9 @@ ResolvedExtern resolve_extern(const artifact::Extern& e, const c10::FunctionSche
     } else if (const auto* list = std::get_if<std::vector<artifact::View>>(&e.args[i].value)) {
       const auto* list_type = type.castRaw<c10::ListType>();
       VESTA_CHECK(list_type, "{} got a list for its argument {}", e.op, formal[i].name());
-      slot.kind = list_type->getElementType()->kind() == c10::TypeKind::OptionalType ? ResolvedExtern::Slot::OptionalList
-                                                                                     : ResolvedExtern::Slot::List;
+      slot.kind = list_type->getElementType()->kind() == c10::TypeKind::OptionalType
+                      ? ResolvedExtern::Slot::OptionalList
+                      : ResolvedExtern::Slot::List;
       for (const artifact::View& v : *list) slot.views.push_back(resolve_view(v, r, symbols));
     } else {
       continue;

@@ -2,8 +2,8 @@
 // others keep the last few.
 #pragma once
 
-#include <ATen/core/ivalue.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
 
 #include <memory>
 #include <vector>
@@ -18,26 +18,26 @@ struct ResolvedTensor {
   c10::Device device = c10::kCPU;
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
-  bool empty = false;                  // some size is 0
+  bool empty = false;  // some size is 0
 };
 
 struct ResolvedView {
   int buffer = -1;
   bool whole = false;
-  int64_t offset = 0;                  // elements
+  int64_t offset = 0;  // elements
   ResolvedTensor type;
 };
 
 struct ResolvedLaunch {
-  std::vector<int64_t> offsets;        // bytes
+  std::vector<int64_t> offsets;  // bytes
   std::vector<int64_t> sizes;
   int64_t items = 0;
   int64_t scratch = 0;
-  int64_t grain = 0;                   // 0: on the calling thread
+  int64_t grain = 0;  // 0: on the calling thread
 };
 
 struct ResolvedExtern {
-  std::vector<c10::IValue> stack;      // every argument; tensors are filled in at run time
+  std::vector<c10::IValue> stack;  // every argument; tensors are filled in at run time
   struct Slot {
     int argument = 0;
     enum Kind : uint8_t { One, List, OptionalList } kind = One;
@@ -49,7 +49,7 @@ struct ResolvedExtern {
 struct Resolved {
   std::vector<int64_t> symbols;
   std::vector<ResolvedTensor> buffers;
-  std::vector<int64_t> offsets;        // bytes into the arena; -1 for others
+  std::vector<int64_t> offsets;  // bytes into the arena; -1 for others
   int64_t arena_bytes = 0;
   // Parallel to Artifact::derived and Artifact::steps; one of the two is set.
   struct Step {

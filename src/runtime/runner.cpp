@@ -15,8 +15,7 @@ namespace {
 
 at::Tensor window(const c10::Storage& storage, const ResolvedTensor& type, int64_t offset) {
   at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage),
-      c10::DispatchKeySet(c10::computeDispatchKey(type.dtype, c10::kStrided, type.device)),
+      c10::Storage(storage), c10::DispatchKeySet(c10::computeDispatchKey(type.dtype, c10::kStrided, type.device)),
       c10::scalarTypeToTypeMeta(type.dtype));
   t.unsafeGetTensorImpl()->set_sizes_and_strides(type.sizes, type.strides, offset);
   return t;
@@ -116,7 +115,8 @@ void Runner::launch(const BoundStep& step, const ResolvedLaunch& l) {
 
 void Runner::store_result(int buffer, at::Tensor result, const artifact::Extern& call) {
   const ResolvedTensor& type = resolved_.buffers[buffer];
-  if (owned_ && result.defined() && result.layout() == c10::kMkldnn) {  // a packed weight: only oneDNN's operators read it
+  if (owned_ && result.defined() &&
+      result.layout() == c10::kMkldnn) {  // a packed weight: only oneDNN's operators read it
     ws_.pointers[buffer] = nullptr;
     ws_.tensors[buffer] = std::move(result);
     return;
@@ -135,7 +135,7 @@ void Runner::store_result(int buffer, at::Tensor result, const artifact::Extern&
     copy_values(view(whole), result);
     return;
   }
-  if (ws_.tensors[buffer].defined()) {          // other steps write or wrote here
+  if (ws_.tensors[buffer].defined()) {  // other steps write or wrote here
     copy_values(ws_.tensors[buffer], result);
     return;
   }
@@ -151,7 +151,7 @@ void Runner::store_result(int buffer, at::Tensor result, const artifact::Extern&
 }
 
 void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
-  std::vector<c10::IValue> stack = std::move(ws_.stack);   // an operator may run a compiled function itself
+  std::vector<c10::IValue> stack = std::move(ws_.stack);  // an operator may run a compiled function itself
   stack.assign(e.stack.begin(), e.stack.end());
   for (const ResolvedExtern::Slot& slot : e.slots) {
     c10::IValue& value = stack[slot.argument];
@@ -215,7 +215,8 @@ void Runner::copy_back(const BoundProgram& program, std::span<const Resolved::St
   for (size_t i = program.first_copy(); i < steps.size(); ++i) {
     from.push_back(view(steps[i].copy));
     // What a copy reads from an input may be what an earlier one overwrites.
-    if (artifact_.buffers[steps[i].copy.buffer].role == artifact::Role::Input && steps.size() - program.first_copy() > 1) {
+    if (artifact_.buffers[steps[i].copy.buffer].role == artifact::Role::Input &&
+        steps.size() - program.first_copy() > 1) {
       from.back() = from.back().clone();
     }
   }

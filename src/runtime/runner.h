@@ -30,7 +30,7 @@ class Runner {
   void call(const BoundStep& step, const ResolvedExtern& call);
   void store_result(int buffer, at::Tensor result, const artifact::Extern& call);
   at::Tensor view(const ResolvedView& v) const;
-  const at::Tensor& base(int buffer) const;     // undefined for arena memory
+  const at::Tensor& base(int buffer) const;  // undefined for arena memory
 
   const artifact::Artifact& artifact_;
   const Resolved& resolved_;

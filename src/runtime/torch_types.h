@@ -11,7 +11,7 @@ namespace vesta::runtime {
 
 c10::ScalarType to_scalar_type(DType t);  // InternalError for Other
 DType from_scalar_type(c10::ScalarType t);
-c10::Device to_device(Device d);          // InternalError for Other
+c10::Device to_device(Device d);  // InternalError for Other
 Device from_device(c10::Device d);
 c10::MemoryFormat to_memory_format(MemoryFormat f);
 

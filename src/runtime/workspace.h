@@ -17,14 +17,12 @@ class Workspace {
   char* arena(int64_t bytes);
   // The storage that owns the arena: views of it may be handed to extern operators.
   const c10::Storage& storage() const { return storage_; }
-  bool owns(const void* p) const {
-    return p >= base_ && p < base_ + capacity_ && capacity_ > 0;
-  }
+  bool owns(const void* p) const { return p >= base_ && p < base_ + capacity_ && capacity_ > 0; }
   // To be called after a run: forgets tensors; gives the arena up if an operator kept a view of it.
   void finish();
 
-  std::vector<void*> pointers;        // per buffer
-  std::vector<at::Tensor> tensors;    // per buffer; undefined where there is none
+  std::vector<void*> pointers;      // per buffer
+  std::vector<at::Tensor> tensors;  // per buffer; undefined where there is none
   std::vector<void*> launch_args;
   std::vector<c10::IValue> stack;
 
@@ -33,7 +31,7 @@ class Workspace {
   c10::Storage storage_;
   char* base_ = nullptr;
   int64_t capacity_ = 0;
-  int small_runs_ = 0;                // runs in a row that needed less than a quarter
+  int small_runs_ = 0;  // runs in a row that needed less than a quarter
 };
 
 // Borrows a workspace of the calling thread; runs may nest (an extern operator may call a compiled function).

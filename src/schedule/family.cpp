@@ -200,7 +200,10 @@ class Chooser {
       int64_t e = extent(vector_), l = lanes();
       bool loops = false;
       for (size_t d = 0; d < ranges_.size(); ++d) loops |= inner(d);
-      int64_t most = squares_ ? e : out_.family == LoopFamily::Transposed ? 64 : loops && reduces ? 8 * l : kItemElements;
+      int64_t most = squares_                                ? e
+                     : out_.family == LoopFamily::Transposed ? 64
+                     : loops && reduces                      ? 8 * l
+                                                             : kItemElements;
       block = std::min((e + l - 1) / l * l, most);
       if (!ranges_[vector_].extent.is_constant()) block = std::max(block, std::min<int64_t>(most, 4 * l));
     }

@@ -22,17 +22,17 @@ enum class BufferRole : uint8_t {
 
 struct Buffer {
   BufferRole role = BufferRole::Arena;
-  graph::TensorType type;         // dense strides for Arena; eager's for the others
+  graph::TensorType type;  // dense strides for Arena; eager's for the others
   int input = -1;
   int output = -1;
-  int first_step = -1;            // lifetime, as indices into Plan::steps
+  int first_step = -1;  // lifetime, as indices into Plan::steps
   int last_step = -1;
   // Arena: offset is assigned by plan_memory() from the sizes' hints; at run time again when sizes differ.
 };
 
 // A strided window on a buffer; `offset` in elements from the buffer's first element.
 struct BufferView {
-  int buffer = -1;                // -1: an undefined tensor
+  int buffer = -1;  // -1: an undefined tensor
   std::vector<Expr> sizes;
   std::vector<Expr> strides;
   Expr offset;
@@ -41,20 +41,20 @@ struct BufferView {
 
 struct KernelArg {
   int buffer = -1;
-  Expr offset;                    // elements of the buffer's dtype added to its pointer
+  Expr offset;  // elements of the buffer's dtype added to its pointer
 };
 
 struct KernelStep {
   std::shared_ptr<const loops::Kernel> kernel;
-  std::string text;               // print(*kernel): identity
-  std::vector<KernelArg> args;    // one per kernel buffer
-  std::vector<Expr> sizes;        // one per kernel size symbol, over the graph's symbols
-  Expr items;                     // over the graph's symbols
-  Expr scratch;                   // bytes a thread
-  Expr item_cost;                 // estimated nanoseconds of one work item, for splitting over threads
-  int64_t estimated_bytes = 0;    // under the hints
+  std::string text;             // print(*kernel): identity
+  std::vector<KernelArg> args;  // one per kernel buffer
+  std::vector<Expr> sizes;      // one per kernel size symbol, over the graph's symbols
+  Expr items;                   // over the graph's symbols
+  Expr scratch;                 // bytes a thread
+  Expr item_cost;               // estimated nanoseconds of one work item, for splitting over threads
+  int64_t estimated_bytes = 0;  // under the hints
   double estimated_us = 0;
-  std::vector<std::string> ops;   // the ATen ops fused here, in order
+  std::vector<std::string> ops;  // the ATen ops fused here, in order
 };
 
 // An argument of an extern call: data, or windows on buffers.
@@ -65,9 +65,10 @@ using ExternArg = std::variant<graph::Arg, BufferView, ViewList>;
 
 struct ExternStep {
   const graph::Op* op = nullptr;
-  std::vector<ExternArg> args;    // graph::Arg never holds a Value here
-  std::vector<int> results;       // buffer per result; -1: ignored or undefined. Role Returned, Derived or Output (moved there)
-  std::string reason;             // why it is not fused: "no lowering", "library op", ...
+  std::vector<ExternArg> args;  // graph::Arg never holds a Value here
+  std::vector<int>
+      results;         // buffer per result; -1: ignored or undefined. Role Returned, Derived or Output (moved there)
+  std::string reason;  // why it is not fused: "no lowering", "library op", ...
   std::string source;
 };
 
@@ -81,8 +82,8 @@ using Step = std::variant<KernelStep, ExternStep, CopyStep>;
 
 struct PlannedOutput {
   graph::OutputKind kind = graph::OutputKind::Fresh;
-  BufferView view;                // Fresh: buffer of role Output (whole), or Returned/Arena/... a tensor with exactly this type
-  int alias = -1;                 // as graph::Output
+  BufferView view;  // Fresh: buffer of role Output (whole), or Returned/Arena/... a tensor with exactly this type
+  int alias = -1;   // as graph::Output
   Expr storage_offset;
   bool absolute_offset = false;
   Expr integer;
@@ -91,20 +92,20 @@ struct PlannedOutput {
 
 struct Plan {
   std::vector<Buffer> buffers;
-  std::vector<Step> derived;      // steps that compute Derived buffers, run when a Parameter they read changes
+  std::vector<Step> derived;  // steps that compute Derived buffers, run when a Parameter they read changes
   std::vector<Step> steps;
   std::vector<PlannedOutput> outputs;
-  int64_t arena_bytes = 0;        // under the hints
-  std::vector<int64_t> offsets;   // per buffer, bytes into the arena; -1 for other roles
+  int64_t arena_bytes = 0;       // under the hints
+  std::vector<int64_t> offsets;  // per buffer, bytes into the arena; -1 for other roles
 };
 
 struct Options {
   int threads = 1;
   int64_t l1_bytes = 48 << 10;
   int64_t l2_bytes = 1 << 20;
-  int64_t vector_bytes = 64;      // of the target
-  bool fuse = true;               // false: one kernel per node
-  bool kernels = true;            // false: every node is an extern call (a build without a code generator)
+  int64_t vector_bytes = 64;  // of the target
+  bool fuse = true;           // false: one kernel per node
+  bool kernels = true;        // false: every node is an extern call (a build without a code generator)
 };
 
 // Groups, orders, tiles and lays out. The graph must outlive the plan.

@@ -1,8 +1,9 @@
 // Functionalisation: which values share memory, and what a write to one means for the others.
 //
-// Each traced tensor is a pair of a Storage and a chain of views on it. The storage knows its present contents (`base`, an
-// SSA value) and counts writes. Reading a tensor whose storage was written since replays the chain on the new contents;
-// writing to it goes back through the chain by the views' inverses and yields new contents. The graph sees neither.
+// Each traced tensor is a pair of a Storage and a chain of views on it. The storage knows its present contents (`base`,
+// an SSA value) and counts writes. Reading a tensor whose storage was written since replays the chain on the new
+// contents; writing to it goes back through the chain by the views' inverses and yields new contents. The graph sees
+// neither.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,8 +18,8 @@ namespace vesta::trace {
 struct Storage {
   graph::Value* base = nullptr;
   uint32_t version = 0;
-  int input = -1;              // the graph input whose memory this is
-  graph::Value* initial = nullptr;   // the input's value
+  int input = -1;                   // the graph input whose memory this is
+  graph::Value* initial = nullptr;  // the input's value
   // Empty, or why no one may write here: overlapping memory, a lazily conjugated copy, ...
   std::string write_refused;
   // The memory behind a small at::empty, which code may fill through its pointer (torch::tensor does): see backing.h.
@@ -47,8 +48,8 @@ class Recorder;
 graph::Value* read(Recorder& r, Alias& a);
 // Makes `value`, which has exactly the tensor's type, the tensor's contents.
 void write(Recorder& r, Alias& a, graph::Value* value);
-// `value` in the given dtype, sizes (by broadcasting) and strides: itself, or a copy into the type's layout. `into` is a value of
-// that type.
+// `value` in the given dtype, sizes (by broadcasting) and strides: itself, or a copy into the type's layout. `into` is
+// a value of that type.
 graph::Value* conform(Recorder& r, graph::Value* value, graph::Value* into);
 
 }  // namespace vesta::trace

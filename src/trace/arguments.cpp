@@ -59,8 +59,7 @@ Arg generator_arg(const c10::IValue& v) {
 
 Arg device_arg(const c10::IValue& v) {
   const Device d = to_device(v.toDevice());
-  if (d.type != DeviceType::CPU && d.type != DeviceType::CUDA)
-    VESTA_UNSUPPORTED("device {}", v.toDevice().str());
+  if (d.type != DeviceType::CPU && d.type != DeviceType::CUDA) VESTA_UNSUPPORTED("device {}", v.toDevice().str());
   return d;
 }
 
@@ -138,7 +137,8 @@ std::vector<Arg> to_args(Recorder& r, const Operator& op, c10::ArrayRef<c10::IVa
         break;
       }
       case ArgType::Layout:
-        if (v.toLayout() != c10::Layout::Strided) VESTA_UNSUPPORTED("{} with a layout that is not strided", op.op->name);
+        if (v.toLayout() != c10::Layout::Strided)
+          VESTA_UNSUPPORTED("{} with a layout that is not strided", op.op->name);
         out.emplace_back(Layout::Strided);
         break;
       case ArgType::Device: out.push_back(device_arg(v)); break;
@@ -146,7 +146,8 @@ std::vector<Arg> to_args(Recorder& r, const Operator& op, c10::ArrayRef<c10::IVa
       case ArgType::Generator: out.push_back(generator_arg(v)); break;
       case ArgType::ScalarList:
       case ArgType::Storage:
-      case ArgType::Other: VESTA_UNSUPPORTED("{}: argument {} has a type that a graph cannot hold", op.op->name, schema.args[i].name);
+      case ArgType::Other:
+        VESTA_UNSUPPORTED("{}: argument {} has a type that a graph cannot hold", op.op->name, schema.args[i].name);
     }
   }
   return out;

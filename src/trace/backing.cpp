@@ -12,8 +12,8 @@
 namespace vesta::trace {
 namespace {
 
-constexpr size_t kLargest = 1 << 16;     // bytes
-constexpr size_t kRecognisable = 16;     // a shorter pattern could be a value
+constexpr size_t kLargest = 1 << 16;  // bytes
+constexpr size_t kRecognisable = 16;  // a shorter pattern could be a value
 
 unsigned char pattern(size_t i) { return static_cast<unsigned char>((i * 167 + 89) ^ (i >> 8)); }
 
@@ -37,8 +37,7 @@ void take_backing(Recorder& r, Storage& s) {
   bool painted = bytes >= kRecognisable;
   for (size_t i = 0; painted && i < bytes; ++i) painted = p[i] == pattern(i);
   if (painted) return;
-  at::Tensor constant =
-      at::detail::empty_strided_cpu(s.backing.sizes(), s.backing.strides(), s.backing.scalar_type());
+  at::Tensor constant = at::detail::empty_strided_cpu(s.backing.sizes(), s.backing.strides(), s.backing.scalar_type());
   std::memcpy(constant.mutable_data_ptr(), p, bytes);
   s.base = r.add_input(constant, static_type(constant), graph::InputKind::Parameter, "constant").value;
   ++s.version;

@@ -32,7 +32,8 @@ c10::DispatchKey claim_trace_key(Kernel kernel) {
     if (dispatcher.hasBackendFallbackForDispatchKey(candidate)) continue;
     // Lives as long as the process: a traced tensor may outlive every trace.
     static auto* registration = new c10::RegistrationHandleRAII(dispatcher.registerFallback(
-        candidate, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<FallbackFunctor>(kernel)), "vesta trace"));
+        candidate, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<FallbackFunctor>(kernel)),
+        "vesta trace"));
     (void)registration;
     key.store(candidate, std::memory_order_release);
     return candidate;

@@ -38,8 +38,9 @@ void push_results(Recorder& r, const Operator& op, const std::vector<graph::Valu
 
 void require_castable(const at::Tensor& target, const graph::TensorType& result) {
   const c10::ScalarType from = to_scalar_type(result.dtype);
-  VESTA_USER_CHECK(c10::canCast(from, target.scalar_type()), "result type {} can't be cast to the desired output type {}",
-                   c10::toString(from), c10::toString(target.scalar_type()));
+  VESTA_USER_CHECK(c10::canCast(from, target.scalar_type()),
+                   "result type {} can't be cast to the desired output type {}", c10::toString(from),
+                   c10::toString(target.scalar_type()));
 }
 
 bool same_sizes(Recorder& r, const std::vector<Expr>& a, const std::vector<Expr>& b) {
@@ -59,8 +60,7 @@ void write_out(Recorder& r, const at::Tensor& target, graph::Value* value) {
       VESTA_UNSUPPORTED("an out= tensor would be resized");
     graph::TensorType resized = graph::contiguous_like(type, value->type.sizes);
     resized.strides = value->type.strides;
-    if (resized != value->type)
-      value = r.emit("aten::_to_copy", {value}, {{"dtype", type.dtype}});
+    if (resized != value->type) value = r.emit("aten::_to_copy", {value}, {{"dtype", type.dtype}});
     auto storage = std::make_shared<Storage>();
     storage->base = value;
     impl->replace(Alias{.storage = std::move(storage), .value = value}, value->type, 0);
@@ -83,11 +83,14 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
   }
   const Operator& f = *op.functional;
   // Not call(): an explicit composite of a functional operator is built on the in-place one we come from.
-  if (f.treatment == Treatment::Special) call(r, f, inner);
-  else record(r, f, inner, otherwise);
+  if (f.treatment == Treatment::Special)
+    call(r, f, inner);
+  else
+    record(r, f, inner, otherwise);
 
   std::vector<c10::IValue> results;
-  size_t next = op.return_alias.size() - std::count_if(op.return_alias.begin(), op.return_alias.end(), [](int a) { return a >= 0; });
+  size_t next = op.return_alias.size() -
+                std::count_if(op.return_alias.begin(), op.return_alias.end(), [](int a) { return a >= 0; });
   for (int i : op.mutated) {
     const c10::IValue& target = stack[base + i];
     const c10::IValue& result = inner.at(next++);
@@ -106,7 +109,8 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
         if (is_complex(type.dtype) && is_float(value->type.dtype))
           VESTA_UNSUPPORTED("{} of complex numbers gives real ones", op.handle.schema().name());
         VESTA_USER_CHECK(same_sizes(r, type.sizes, value->type.sizes),
-                         "the result of {} does not have the shape of the tensor it is written to", op.handle.schema().name());
+                         "the result of {} does not have the shape of the tensor it is written to",
+                         op.handle.schema().name());
         write_tensor(r, target.toTensor(), value);
       }
     } else if (target.isTensorList()) {
@@ -200,8 +204,7 @@ void write_tensor(Recorder& r, const at::Tensor& target, graph::Value* value) {
   Alias& alias = r.alias_of(target);
   graph::Value* old = read(r, alias);
   graph::TensorType want = r.type_of(target);
-  if (value->type != want)
-    value = r.add_node(graph::get_op("aten::copy"), {old, value, false}, {want})->results.at(0);
+  if (value->type != want) value = r.add_node(graph::get_op("aten::copy"), {old, value, false}, {want})->results.at(0);
   write(r, alias, value);
 }
 

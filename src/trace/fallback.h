@@ -10,7 +10,7 @@ namespace vesta::trace {
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 // The steps of the fallback, for the handlers of special operators.
-void call(Recorder& r, const Operator& op, torch::jit::Stack& stack);    // by the operator's treatment
+void call(Recorder& r, const Operator& op, torch::jit::Stack& stack);  // by the operator's treatment
 void record(Recorder& r, const Operator& op, torch::jit::Stack& stack, const graph::TensorType* otherwise = nullptr);
 void record_view(Recorder& r, const Operator& op, torch::jit::Stack& stack);
 // Writes `value` (any dtype and layout that eager's copy_ accepts) into `target`.

@@ -1,5 +1,5 @@
-// A graph draws from the default generator when it runs, in the state it then finds. A program that seeds the generator, or
-// puts an old state back, means something else.
+// A graph draws from the default generator when it runs, in the state it then finds. A program that seeds the
+// generator, or puts an old state back, means something else.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -88,8 +88,10 @@ void place_numbers(Recorder& r, const graph::Op*& op, std::vector<Arg>& args) {
       const auto kind = schema.args[i].type;
       if (kind != graph::ArgType::Tensor && kind != graph::ArgType::OptionalTensor) continue;
       if (op->row->promote == graph::Promote::Select && i == 0) continue;
-      if (const auto* v = std::get_if<graph::Value*>(&args[i])) type.add((*v)->type);
-      else if (graph::is_number(args[i])) type.add_number(args[i]);
+      if (const auto* v = std::get_if<graph::Value*>(&args[i]))
+        type.add((*v)->type);
+      else if (graph::is_number(args[i]))
+        type.add_number(args[i]);
     }
     promoted = type.get();
   }

@@ -9,8 +9,8 @@ namespace vesta::trace {
 
 class Recorder;
 
-// Replaces numbers in Tensor positions of `args`: by the operator's overload for numbers (`op` becomes that overload), or by
-// a 0-d aten::full of the type that keeps the result type of the promotion.
+// Replaces numbers in Tensor positions of `args`: by the operator's overload for numbers (`op` becomes that overload),
+// or by a 0-d aten::full of the type that keeps the result type of the promotion.
 void place_numbers(Recorder& r, const graph::Op*& op, std::vector<graph::Arg>& args);
 
 }  // namespace vesta::trace

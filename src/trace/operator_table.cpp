@@ -208,15 +208,15 @@ void classify(Operator& info) {
 
   if (!info.returns_tensors_only) return refuse(fmt::format("{} does not return tensors", name));
   if (!info.op) info.op = &graph::declare_op(toString(schema));
-  // ATen's composite kernels know no device and call only operators: they give more to fuse than one extern call. That of a
-  // user's operator with a meta function is opaque: it may read values.
-  const bool opaque = !implicit && name.rfind("aten::", 0) != 0 && info.handle.hasKernelForDispatchKey(DispatchKey::Meta);
+  // ATen's composite kernels know no device and call only operators: they give more to fuse than one extern call. That
+  // of a user's operator with a meta function is opaque: it may read values.
+  const bool opaque =
+      !implicit && name.rfind("aten::", 0) != 0 && info.handle.hasKernelForDispatchKey(DispatchKey::Meta);
   if (!known && !opaque && info.composite != DispatchKey::Undefined) {
     info.treatment = Treatment::Decompose;
     return;
   }
-  if (!known && info.random)
-    return refuse(fmt::format("{} draws random numbers in a way Vesta does not know", name));
+  if (!known && info.random) return refuse(fmt::format("{} draws random numbers in a way Vesta does not know", name));
   for (const auto& a : info.op->schema.args)
     if (a.type == graph::ArgType::Storage || a.type == graph::ArgType::ScalarList || a.type == graph::ArgType::Other)
       return refuse(fmt::format("{} has an argument ({}) that a graph cannot hold", name, a.name));

@@ -1,4 +1,5 @@
-// What tracing does with each of torch's operators: decided once per operator from its schema, kernels, tags and op row.
+// What tracing does with each of torch's operators: decided once per operator from its schema, kernels, tags and op
+// row.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -39,17 +40,17 @@ struct Operator {
   size_t arg_count = 0;
   size_t return_count = 0;
   bool returns_tensors_only = false;
-  bool factory = false;            // takes no tensor, makes one
-  bool random = false;             // draws from a generator
+  bool factory = false;  // takes no tensor, makes one
+  bool random = false;   // draws from a generator
 
-  // Mutate: functional argument i is own argument functional_args[i]; the functional's results are first this operator's fresh
-  // results, then the new contents of the arguments in `mutated`.
+  // Mutate: functional argument i is own argument functional_args[i]; the functional's results are first this
+  // operator's fresh results, then the new contents of the arguments in `mutated`.
   const Operator* functional = nullptr;
   std::vector<int> functional_args;
   std::vector<int> mutated;
-  bool out_variant = false;        // mutated arguments are results only: they may be resized
-  std::vector<int> return_alias;   // per return: the own argument returned, or -1 for a fresh result
-  int view_source = -1;            // View: the argument viewed
+  bool out_variant = false;       // mutated arguments are results only: they may be resized
+  std::vector<int> return_alias;  // per return: the own argument returned, or -1 for a fresh result
+  int view_source = -1;           // View: the argument viewed
 };
 
 const Operator& operator_for(const c10::OperatorHandle& handle);

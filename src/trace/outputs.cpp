@@ -36,8 +36,8 @@ std::optional<std::pair<int64_t, int64_t>> range(const Shown& s) {
 
 bool same_strides(const Shown& a, const Shown& b) { return a.type.strides == b.type.strides; }
 
-// Whether two views with the same constant strides show no common element: the difference of their offsets is written in
-// the mixed radix of the strides; a digit beyond a view's size means that they are apart.
+// Whether two views with the same constant strides show no common element: the difference of their offsets is written
+// in the mixed radix of the strides; a digit beyond a view's size means that they are apart.
 bool apart(const Shown& a, const Shown& b) {
   if (a.type.dtype != b.type.dtype) return false;
   if (a.offset == b.offset && a.type == b.type) return false;  // one tensor twice, be it empty
@@ -64,7 +64,8 @@ bool apart(const Shown& a, const Shown& b) {
   return rest != 0;
 }
 
-// Memory laid out as `a` holds every element of `b` at its own distance from a's first: a fresh copy of `a` can show `b`.
+// Memory laid out as `a` holds every element of `b` at its own distance from a's first: a fresh copy of `a` can show
+// `b`.
 bool covers(Recorder& r, const Shown& a, const Shown& b) {
   if (a.type.dtype != b.type.dtype) return false;
   if (a.whole) return true;

@@ -53,8 +53,10 @@ bool overlaps_itself(const at::Tensor& t) {
 // Newer versions of torch have no named tensors.
 template <class T>
 bool has_names(const T& t) {
-  if constexpr (requires { t.has_names(); }) return t.has_names();
-  else return false;
+  if constexpr (requires { t.has_names(); })
+    return t.has_names();
+  else
+    return false;
 }
 
 }  // namespace
@@ -140,16 +142,14 @@ Alias& Recorder::add_input(const at::Tensor& real, graph::TensorType type, graph
 
 Alias& Recorder::alias_of(const at::Tensor& t) {
   if (TracedTensorImpl* impl = traced(t)) {
-    if (&impl->recorder() != this)
-      VESTA_UNSUPPORTED("a traced tensor is used outside its own trace");
+    if (&impl->recorder() != this) VESTA_UNSUPPORTED("a traced tensor is used outside its own trace");
     if (t.requires_grad()) refuse_gradient(t);
     return impl->alias();
   }
   if (const auto it = real_.find(t.unsafeGetTensorImpl()); it != real_.end()) {
     return *it->second.alias;
   }
-  return add_input(t, static_type(t), graph::InputKind::Parameter,
-                   "lifted" + std::to_string(graph_->inputs.size()));
+  return add_input(t, static_type(t), graph::InputKind::Parameter, "lifted" + std::to_string(graph_->inputs.size()));
 }
 
 graph::TensorType Recorder::type_of(const at::Tensor& t) {
@@ -195,7 +195,8 @@ at::Tensor Recorder::same(const at::Tensor& t) {
                                                    offset_of(t));
 }
 
-graph::Node* Recorder::add_node(const graph::Op& op, std::vector<graph::Arg> args, std::vector<graph::TensorType> types) {
+graph::Node* Recorder::add_node(const graph::Op& op, std::vector<graph::Arg> args,
+                                std::vector<graph::TensorType> types) {
   graph::Node* node = graph_->add_node(op, std::move(args), std::move(types));
   node->source = source;
   ++op_count;

@@ -75,7 +75,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
     at::Tensor tensor;
     std::shared_ptr<Alias> alias;
     int input = -1;
-    std::vector<int> same;      // further inputs that are this very tensor
+    std::vector<int> same;  // further inputs that are this very tensor
   };
   const RealTensor* real_tensor(int input) const;
   std::vector<RealTensor*>& reals() { return real_order_; }

@@ -119,16 +119,18 @@ void append(const at::Tensor& t, c10::Device device, std::vector<graph::TensorTy
 std::vector<graph::TensorType> types_of(const torch::jit::Stack& results, c10::Device device) {
   std::vector<graph::TensorType> types;
   for (const c10::IValue& v : results) {
-    if (v.isTensor()) append(v.toTensor(), device, types);
-    else if (v.isNone()) append(at::Tensor(), device, types);
+    if (v.isTensor())
+      append(v.toTensor(), device, types);
+    else if (v.isNone())
+      append(at::Tensor(), device, types);
     else
       for (const auto& e : v.toListRef()) append(e.toTensor(), device, types);
   }
   return types;
 }
 
-// Runs ATen's kernel on made-up contents. Shapes do not depend on contents: such operators carry a tag and never get here;
-// ATen keeps that promise, other libraries may not.
+// Runs ATen's kernel on made-up contents. Shapes do not depend on contents: such operators carry a tag and never get
+// here; ATen keeps that promise, other libraries may not.
 std::vector<graph::TensorType> by_execution(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> boxed) {
   if (op.op->name.rfind("aten::", 0) != 0) VESTA_UNSUPPORTED("{} has no shape rule", op.op->name);
   const c10::impl::ExcludeDispatchKeyGuard not_ours(trace_key());
@@ -159,8 +161,8 @@ std::vector<graph::TensorType> by_meta(Recorder& r, const Operator& op, c10::Arr
 // ATen's meta functions of these give other strides than its CPU kernels.
 bool meta_differs(const std::string& name) {
   static const std::unordered_set<std::string> names = {
-      "aten::_fft_c2c", "aten::_fft_c2r", "aten::_fft_r2c", "aten::_linalg_svd", "aten::linalg_eig",
-      "aten::max_unpool2d", "aten::nonzero_static", "aten::_batch_norm_with_update_functional",
+      "aten::_fft_c2c",   "aten::_fft_c2r",     "aten::_fft_r2c",       "aten::_linalg_svd",
+      "aten::linalg_eig", "aten::max_unpool2d", "aten::nonzero_static", "aten::_batch_norm_with_update_functional",
   };
   return names.contains(name);
 }

@@ -18,7 +18,9 @@ namespace {
 
 using torch::jit::Stack;
 
-c10::IValue argument(const Operator& op, const Stack& stack, size_t i) { return stack[stack.size() - op.arg_count + i]; }
+c10::IValue argument(const Operator& op, const Stack& stack, size_t i) {
+  return stack[stack.size() - op.arg_count + i];
+}
 
 void reply(const Operator& op, Stack& stack, c10::IValue result) {
   torch::jit::drop(stack, op.arg_count);
@@ -156,9 +158,9 @@ void as_strided(Recorder& r, const Operator& op, Stack& stack) {
   Expr last = offset;
   for (size_t d = 0; d < sizes.size(); ++d) last = last + (sizes[d] - Expr(1)) * strides[d];
   const Expr elements = graph::numel(base);
-  if (!graph::is_empty(r.guards(), sizes) && !(last.is_constant() && elements.is_constant()
-                                                   ? last.constant() < elements.constant()
-                                                   : r.guards().less(last, elements)))
+  if (!graph::is_empty(r.guards(), sizes) &&
+      !(last.is_constant() && elements.is_constant() ? last.constant() < elements.constant()
+                                                     : r.guards().less(last, elements)))
     VESTA_UNSUPPORTED("as_strided beyond the tensor's own memory");
   std::vector<graph::Arg> args{s.base, sizes, strides, offset};
   type.sizes = std::move(sizes);

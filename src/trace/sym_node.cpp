@@ -1,7 +1,7 @@
 #include "trace/sym_node.h"
 
-#include <algorithm>
 #include <c10/util/Exception.h>
+#include <algorithm>
 
 #include <cmath>
 
@@ -74,32 +74,31 @@ c10::SymNode SymNode::compare(Expr a, Relation r, Expr b) const {
   return make(c);
 }
 
-#define VESTA_ARITHMETIC(method, on_integers, on_floats)                     \
-  c10::SymNode SymNode::method(const c10::SymNode& o) {                      \
-    if (is_float() || o->is_float()) {                                       \
-      const double a = number(clone()), b = number(o);                       \
-      return make(Payload(on_floats));                                       \
-    }                                                                        \
-    const Expr a = integer(), b = integer(o);                                \
-    return make(Payload(on_integers));                                       \
+#define VESTA_ARITHMETIC(method, on_integers, on_floats) \
+  c10::SymNode SymNode::method(const c10::SymNode& o) {  \
+    if (is_float() || o->is_float()) {                   \
+      const double a = number(clone()), b = number(o);   \
+      return make(Payload(on_floats));                   \
+    }                                                    \
+    const Expr a = integer(), b = integer(o);            \
+    return make(Payload(on_integers));                   \
   }
 VESTA_ARITHMETIC(add, a + b, a + b)
 VESTA_ARITHMETIC(sub, a - b, a - b)
-VESTA_ARITHMETIC(mul, a * b, a * b)
+VESTA_ARITHMETIC(mul, a* b, a* b)
 VESTA_ARITHMETIC(sym_min, min(a, b), std::min(a, b))
 VESTA_ARITHMETIC(sym_max, max(a, b), std::max(a, b))
 #undef VESTA_ARITHMETIC
 
-#define VESTA_COMPARISON(method, on_integers, on_floats)                     \
-  c10::SymNode SymNode::method(const c10::SymNode& o) {                      \
-    if (is_float() || o->is_float()) {                                       \
-      const double a = number(clone()), b = number(o);                       \
-      return make(Payload(on_floats));                                       \
-    }                                                                        \
-    if (is_bool() || o->is_bool())                                           \
-      VESTA_UNSUPPORTED("comparing symbolic booleans");                      \
-    const Expr a = integer(), b = integer(o);                                \
-    return on_integers;                                                      \
+#define VESTA_COMPARISON(method, on_integers, on_floats)                             \
+  c10::SymNode SymNode::method(const c10::SymNode& o) {                              \
+    if (is_float() || o->is_float()) {                                               \
+      const double a = number(clone()), b = number(o);                               \
+      return make(Payload(on_floats));                                               \
+    }                                                                                \
+    if (is_bool() || o->is_bool()) VESTA_UNSUPPORTED("comparing symbolic booleans"); \
+    const Expr a = integer(), b = integer(o);                                        \
+    return on_integers;                                                              \
   }
 VESTA_COMPARISON(eq, compare(a, Relation::Equal, b), a == b)
 VESTA_COMPARISON(ne, compare(a, Relation::NotEqual, b), a != b)
@@ -143,7 +142,9 @@ c10::SymNode SymNode::mod(const c10::SymNode& o) {
   return make(vesta::mod(integer(), b));
 }
 
-c10::SymNode SymNode::ceil() { return is_float() ? make(Expr(static_cast<int64_t>(std::ceil(number(clone()))))) : clone(); }
+c10::SymNode SymNode::ceil() {
+  return is_float() ? make(Expr(static_cast<int64_t>(std::ceil(number(clone()))))) : clone();
+}
 c10::SymNode SymNode::floor() {
   return is_float() ? make(Expr(static_cast<int64_t>(std::floor(number(clone()))))) : clone();
 }

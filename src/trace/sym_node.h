@@ -34,7 +34,9 @@ class SymNode final : public c10::SymNodeImpl {
   const Expr* expr() const { return std::get_if<Expr>(&payload_); }
 
   bool is_int() override { return std::holds_alternative<Expr>(payload_); }
-  bool is_bool() override { return std::holds_alternative<bool>(payload_) || std::holds_alternative<Comparison>(payload_); }
+  bool is_bool() override {
+    return std::holds_alternative<bool>(payload_) || std::holds_alternative<Comparison>(payload_);
+  }
   bool is_float() override { return std::holds_alternative<double>(payload_); }
 
   c10::SymNode add(const c10::SymNode& o) override;
@@ -98,9 +100,9 @@ class SymNode final : public c10::SymNodeImpl {
  private:
   c10::SymNode make(Payload p) const;
   c10::SymNode compare(Expr a, graph::Relation r, Expr b) const;
-  Expr integer() const;                          // Unsupported unless an integer
-  Expr integer(const c10::SymNode& o) const;     // of ours, or a constant of torch's
-  double number(const c10::SymNode& o) const;    // specialises
+  Expr integer() const;                        // Unsupported unless an integer
+  Expr integer(const c10::SymNode& o) const;   // of ours, or a constant of torch's
+  double number(const c10::SymNode& o) const;  // specialises
   bool is_float(const c10::SymNode& o) const { return o->is_float(); }
   graph::TensorType shape(c10::ArrayRef<c10::SymNode> sizes, c10::ArrayRef<c10::SymNode> strides) const;
 

@@ -9,9 +9,9 @@
 
 namespace vesta::trace {
 
-DType to_dtype(c10::ScalarType t);            // Other for types Vesta does not compute with
-c10::ScalarType to_scalar_type(DType t);      // requires t != Other
-Device to_device(c10::Device d);              // DeviceType::Other for devices Vesta does not know
+DType to_dtype(c10::ScalarType t);        // Other for types Vesta does not compute with
+c10::ScalarType to_scalar_type(DType t);  // requires t != Other
+Device to_device(c10::Device d);          // DeviceType::Other for devices Vesta does not know
 c10::Device to_torch(Device d);
 MemoryFormat to_memory_format(c10::MemoryFormat f);
 c10::MemoryFormat to_torch(MemoryFormat f);

@@ -23,7 +23,9 @@ namespace {
 // Autocast keeps casts of weights in a cache that outlives the trace.
 class NoAutocastCache {
  public:
-  NoAutocastCache() : was_(at::autocast::is_autocast_cache_enabled()) { at::autocast::set_autocast_cache_enabled(false); }
+  NoAutocastCache() : was_(at::autocast::is_autocast_cache_enabled()) {
+    at::autocast::set_autocast_cache_enabled(false);
+  }
   ~NoAutocastCache() { at::autocast::set_autocast_cache_enabled(was_); }
 
  private:
@@ -53,8 +55,8 @@ class Symbols {
     return known_[key] = add(hint, {.input = input, .dim = dim, .stride = false});
   }
 
-  // Strides of a tensor some of whose sizes are symbolic: products of sizes where the tensor is dense in some order, or else
-  // constants.
+  // Strides of a tensor some of whose sizes are symbolic: products of sizes where the tensor is dense in some order, or
+  // else constants.
   void strides(graph::TensorType& type, const at::Tensor& real) {
     std::vector<size_t> order;
     for (size_t d = 0; d < type.dim(); ++d)
@@ -106,11 +108,14 @@ std::vector<c10::IValue> stand_ins(Recorder& r, const std::vector<TraceInput>& i
       if (dynamic(0) && v >= 2)
         e = label(0) >= 0 ? symbols.size(v, label(0), -1, integers) : symbols.add(v, {.input = -1, .dim = integers});
       ++integers;
-      if (e.is_constant()) out.emplace_back(v);
-      else out.emplace_back(to_sym_int(r.shared_from_this(), e));
+      if (e.is_constant())
+        out.emplace_back(v);
+      else
+        out.emplace_back(to_sym_int(r.shared_from_this(), e));
       continue;
     }
-    VESTA_CHECK(in.value.isTensor() && in.value.toTensor().defined(), "a trace input that is neither a tensor nor an int");
+    VESTA_CHECK(in.value.isTensor() && in.value.toTensor().defined(),
+                "a trace input that is neither a tensor nor an int");
     const at::Tensor real = in.value.toTensor();
     if (traced(real)) VESTA_UNSUPPORTED("a trace inside a trace");
     graph::TensorType type = static_type(real);

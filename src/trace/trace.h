@@ -8,8 +8,8 @@
 // Thread-safe: each trace is its own recorder, found through thread-local state; two threads may trace at once.
 #pragma once
 
-#include <ATen/core/ivalue.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
 
 #include <functional>
 #include <memory>
@@ -20,23 +20,23 @@
 namespace vesta::trace {
 
 struct TraceInput {
-  c10::IValue value;                       // a Tensor (strided, on a device Vesta compiles for) or an int
+  c10::IValue value;  // a Tensor (strided, on a device Vesta compiles for) or an int
   graph::InputKind kind = graph::InputKind::Argument;
   std::string name;
-  // Per dimension (or one entry for an int): make it symbolic. Sizes 0 and 1 and integers below 2 stay constants all the
-  // same; whoever reuses the graph checks that constant integers are the same and symbolic ones at least 2.
+  // Per dimension (or one entry for an int): make it symbolic. Sizes 0 and 1 and integers below 2 stay constants all
+  // the same; whoever reuses the graph checks that constant integers are the same and symbolic ones at least 2.
   std::vector<bool> dynamic;
   // Dimensions with equal non-negative labels share one symbol (torch's own symbols, say); -1: equal hints share one.
   std::vector<int> symbol_label;
 };
 
 struct Traced {
-  std::unique_ptr<graph::Graph> graph;     // inputs: the tensors among the TraceInputs in order, then `lifted`
+  std::unique_ptr<graph::Graph> graph;  // inputs: the tensors among the TraceInputs in order, then `lifted`
   std::vector<at::Tensor> lifted;
-  int64_t op_count = 0;                    // operators recorded
+  int64_t op_count = 0;  // operators recorded
 
-  // What a later call must repeat for the graph to serve it, beyond types, sizes and the graph's guards. Indices are the
-  // graph's inputs.
+  // What a later call must repeat for the graph to serve it, beyond types, sizes and the graph's guards. Indices are
+  // the graph's inputs.
   //   - inputs are one tensor object exactly where these groups say so (each input is in at most one group);
   //   - an input in graph->mutations shares no memory with another input outside its group;
   //   - storage_offset() of the named input is the named value: the program addressed its storage absolutely.
@@ -47,8 +47,8 @@ struct Traced {
 // Stand-ins in, results out: Tensor, SymInt, int, or None each.
 using Program = std::function<std::vector<c10::IValue>(const std::vector<c10::IValue>&)>;
 
-// Throws NeedsValue, Unsupported, UserError (arguments that eager refuses too, in eager's own words) or what `program` throws;
-// nothing was changed then: no input written, no generator advanced.
+// Throws NeedsValue, Unsupported, UserError (arguments that eager refuses too, in eager's own words) or what `program`
+// throws; nothing was changed then: no input written, no generator advanced.
 Traced trace(const std::vector<TraceInput>& inputs, const Program& program);
 
 // True while the calling thread traces.

@@ -104,7 +104,8 @@ void TracedTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& i
 c10::IntArrayRef TracedTensorImpl::sizes_custom() const {
   if (!has_symbolic_sizes_strides_) return sizes_and_strides_.sizes_arrayref();
   if (plain_sizes_.empty())
-    for (Expr e : type_.sizes) plain_sizes_.push_back(e.is_constant() ? e.constant() : recorder_->guards().specialize(e));
+    for (Expr e : type_.sizes)
+      plain_sizes_.push_back(e.is_constant() ? e.constant() : recorder_->guards().specialize(e));
   return plain_sizes_;
 }
 

@@ -1,4 +1,5 @@
-// A tensor without data that records what is done to it. To torch it is a tensor of the real device, dtype, sizes and strides.
+// A tensor without data that records what is done to it. To torch it is a tensor of the real device, dtype, sizes and
+// strides.
 #pragma once
 
 #include <c10/core/TensorImpl.h>
@@ -9,7 +10,8 @@ namespace vesta::trace {
 
 class TracedTensorImpl final : public c10::TensorImpl {
  public:
-  TracedTensorImpl(std::shared_ptr<Recorder> recorder, std::shared_ptr<Alias> alias, const graph::TensorType& type, Expr offset);
+  TracedTensorImpl(std::shared_ptr<Recorder> recorder, std::shared_ptr<Alias> alias, const graph::TensorType& type,
+                   Expr offset);
 
   Recorder& recorder() const { return *recorder_; }
   const std::shared_ptr<Recorder>& shared_recorder() const { return recorder_; }

@@ -143,8 +143,12 @@ TEST_F(ExprTest, SimplificationKeepsValues) {
       });
       ASSERT_EQ(got, expected) << to_string(e) << " with s0=" << v[0] << " s1=" << v[1] << " i=" << v[2]
                                << " j=" << v[3] << " r=" << v[4] << " q=" << v[5];
-      if (auto lo = lower_bound(e)) { ASSERT_GE(got, *lo) << to_string(e); }
-      if (auto hi = upper_bound(e)) { ASSERT_LE(got, *hi) << to_string(e); }
+      if (auto lo = lower_bound(e)) {
+        ASSERT_GE(got, *lo) << to_string(e);
+      }
+      if (auto hi = upper_bound(e)) {
+        ASSERT_LE(got, *hi) << to_string(e);
+      }
     }
   }
 }

@@ -39,8 +39,7 @@ TEST(MemoryPlan, NoLiveBuffersOverlap) {
       for (size_t j = 0; j < i; ++j) {
         const bool together =
             buffers[i].first_step <= buffers[j].last_step && buffers[j].first_step <= buffers[i].last_step;
-        const bool apart =
-            offsets[i] + buffers[i].bytes <= offsets[j] || offsets[j] + buffers[j].bytes <= offsets[i];
+        const bool apart = offsets[i] + buffers[i].bytes <= offsets[j] || offsets[j] + buffers[j].bytes <= offsets[i];
         EXPECT_TRUE(!together || apart || buffers[i].bytes == 0 || buffers[j].bytes == 0) << round;
       }
     }

@@ -10,7 +10,8 @@ const int64_t kSizes[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100
 
 std::string text(std::string pattern, std::initializer_list<std::pair<const char*, std::string>> values) {
   for (const auto& [key, value] : values) {
-    for (size_t at; (at = pattern.find(key)) != std::string::npos;) pattern.replace(at, std::string_view(key).size(), value);
+    for (size_t at; (at = pattern.find(key)) != std::string::npos;)
+      pattern.replace(at, std::string_view(key).size(), value);
   }
   return pattern;
 }
@@ -34,7 +35,8 @@ stage
 TEST(CodegenPointwise, StaticAndSymbolicSizes) {
   for (int64_t n : kSizes) {
     for (const char* block : {"16", "64", "256"}) {
-      std::vector<Array> arrays = {random_array(DType::F32, n, 1, true), random_array(DType::F32, n, 2, true), make_array(DType::F32, n)};
+      std::vector<Array> arrays = {random_array(DType::F32, n, 1, true), random_array(DType::F32, n, 2, true),
+                                   make_array(DType::F32, n)};
       expect_same(text(kAdd, {{"SIZE", ""}, {"EXTENT", std::to_string(n)}, {"BLOCK", block}}), arrays, {});
       expect_same(text(kAdd, {{"SIZE", "size s0 >= 0"}, {"EXTENT", "s0"}, {"BLOCK", block}}), arrays, {n});
     }
@@ -75,9 +77,10 @@ stage
   for (const char* type : {"f32", "bf16", "f64", "i8"}) {
     for (int stride : {1, 2, 3, 5}) {
       for (auto [rows, columns] : {std::pair<int64_t, int64_t>{3, 5}, {5, 64}, {2, 97}}) {
-        std::vector<Array> arrays = {random_array(DType::F32, rows, 1), random_array(DType::F32, columns, 2),
-                                     random_array(DType::F32, rows * columns, 3), random_array(DType::F32, rows * columns * stride, 4),
-                                     make_array(DType::F32, rows * columns), make_array(parse_dtype(type), rows * columns)};
+        std::vector<Array> arrays = {
+            random_array(DType::F32, rows, 1),           random_array(DType::F32, columns, 2),
+            random_array(DType::F32, rows * columns, 3), random_array(DType::F32, rows * columns * stride, 4),
+            make_array(DType::F32, rows * columns),      make_array(parse_dtype(type), rows * columns)};
         expect_same(text(kernel, {{"STRIDE", std::to_string(stride)}, {"TYPE", type}}), arrays, {rows, columns});
       }
     }
@@ -136,7 +139,9 @@ stage
   store f32 b2[6*s0 - p0 - 1] %3
 )";
   for (int64_t n : {2, 5, 16, 33}) {
-    expect_same(kernel, {random_array(DType::F32, 6 * n, 1), make_array(DType::I64, 6 * n), make_array(DType::F32, 6 * n)}, {n});
+    expect_same(kernel,
+                {random_array(DType::F32, 6 * n, 1), make_array(DType::I64, 6 * n), make_array(DType::F32, 6 * n)},
+                {n});
   }
 }
 
@@ -159,11 +164,15 @@ stage
   %3 = cast f32 %0
 )";
   for (const char* type : {"f32", "bf16", "f64", "i8", "bool"}) {
-    for (auto [rows, columns] : {std::pair<int64_t, int64_t>{64, 64}, {16, 192}, {32, 48}, {128, 16}, {60, 64}, {64, 72}}) {
+    for (auto [rows, columns] :
+         {std::pair<int64_t, int64_t>{64, 64}, {16, 192}, {32, 48}, {128, 16}, {60, 64}, {64, 72}}) {
       for (const char* block : {"64", "192"}) {
         DType t = parse_dtype(type);
         int64_t n = 3 * rows * columns;
-        expect_same(text(kernel, {{"ROWS", std::to_string(rows)}, {"COLUMNS", std::to_string(columns)}, {"BLOCK", block}, {"TYPE", type}}),
+        expect_same(text(kernel, {{"ROWS", std::to_string(rows)},
+                                  {"COLUMNS", std::to_string(columns)},
+                                  {"BLOCK", block},
+                                  {"TYPE", type}}),
                     {random_array(t, n, 1), random_array(t, n, 2), make_array(t, n)}, {});
       }
     }
@@ -238,9 +247,13 @@ stage
           std::vector<Array> arrays = {random_array(t, c * rows * 3, 3), make_array(t, c)};
           for (bool symbolic : {false, true}) {
             std::string r = symbolic ? "s0" : std::to_string(rows);
-            std::string program =
-                text(kernel, {{"SIZE", symbolic ? "size s0 >= 1" : ""}, {"COLUMNS", "19"}, {"ROWS", r}, {"OP", op}, {"TYPE", type},
-                              {"VECTOR", columns ? "p0" : "i0"}, {"BLOCK", columns ? "block 64" : ""}});
+            std::string program = text(kernel, {{"SIZE", symbolic ? "size s0 >= 1" : ""},
+                                                {"COLUMNS", "19"},
+                                                {"ROWS", r},
+                                                {"OP", op},
+                                                {"TYPE", type},
+                                                {"VECTOR", columns ? "p0" : "i0"},
+                                                {"BLOCK", columns ? "block 64" : ""}});
             std::vector<int64_t> sizes;
             if (symbolic) sizes = {rows};
             bool product = std::string(op) == "prod";
@@ -268,7 +281,8 @@ stage
 )";
   for (int64_t n : {10000, 1000003}) {
     Array in = make_array(DType::F32, 2 * n);
-    for (int64_t i = 0; i < 2 * n; ++i) in.set(i, loops::from_double(DType::F32, 0.1 + 1e-3 * static_cast<double>(i % 17)));
+    for (int64_t i = 0; i < 2 * n; ++i)
+      in.set(i, loops::from_double(DType::F32, 0.1 + 1e-3 * static_cast<double>(i % 17)));
     expect_same(text(kernel, {{"EXTENT", std::to_string(n)}}), {in, make_array(DType::F32, 2)}, {}, 2);
   }
 }
@@ -330,8 +344,9 @@ stage loop
         for (int64_t n : {1, 15, 16, 17, 100, 257}) {
           DType t = parse_dtype(type);
           bool product = std::string(op) == "prod";
-          expect_same(text(kernel, {{"TYPE", type}, {"OP", op}, {"VECTOR", vector}}), {random_array(t, 5 * n, 2), make_array(t, 5 * n)},
-                      {n}, product ? 1000 : 8, product ? 1e-300 : 1e-11);
+          expect_same(text(kernel, {{"TYPE", type}, {"OP", op}, {"VECTOR", vector}}),
+                      {random_array(t, 5 * n, 2), make_array(t, 5 * n)}, {n}, product ? 1000 : 8,
+                      product ? 1e-300 : 1e-11);
         }
       }
     }
@@ -363,7 +378,8 @@ stage
           for (int64_t i = 0; i < n; ++i) index.set(i, {0, (i * i) % 7});
           Array values = make_array(t, n);
           for (int64_t i = 0; i < n; ++i) values.set(i, loops::from_integer(t, i % 3));
-          expect_same(text(kernel, {{"TYPE", type}, {"SERIAL", serial}, {"VECTOR", vector}}), {index, values, make_array(t, 7)}, {n});
+          expect_same(text(kernel, {{"TYPE", type}, {"SERIAL", serial}, {"VECTOR", vector}}),
+                      {index, values, make_array(t, 7)}, {n});
         }
       }
     }
@@ -422,8 +438,9 @@ stage loop
   store f32 b2[50*i0 + p0] %8
 )";
   for (int64_t n : {1, 2, 40, 200}) {
-    expect_same(kernel, {random_array(DType::F32, 50 * n, 1), random_array(DType::F32, 50, 2), make_array(DType::F32, 50 * n)}, {n}, 4,
-                2e-6);
+    expect_same(kernel,
+                {random_array(DType::F32, 50 * n, 1), random_array(DType::F32, 50, 2), make_array(DType::F32, 50 * n)},
+                {n}, 4, 2e-6);
   }
 }
 
@@ -447,7 +464,8 @@ stage loop
   %5 = mul f32 %3 %4
   store f32 b2[3*i0 + p0] %5
 )";
-  expect_same(kernel, {random_array(DType::F32, 2, 1), random_array(DType::F32, 27, 2), make_array(DType::F32, 27)}, {});
+  expect_same(kernel, {random_array(DType::F32, 2, 1), random_array(DType::F32, 27, 2), make_array(DType::F32, 27)},
+              {});
 }
 
 TEST(CodegenCache, EqualTextIsCompiledOnceAlsoFromTwoThreads) {

@@ -1,4 +1,5 @@
-// The float functions against double, in ulp, over a dense sample of all bit patterns; with VESTA_EXHAUSTIVE=1 over all.
+// The float functions against double, in ulp, over a dense sample of all bit patterns; with VESTA_EXHAUSTIVE=1 over
+// all.
 #include "codegen_run.h"
 
 #include <cstdlib>
@@ -59,8 +60,9 @@ TEST_P(Math, HoldsItsBound) {
       std::memcpy(&in[static_cast<size_t>(i)], &bits, 4);
     }
     if (base == 0) {
-      const float special[] = {0.f, -0.f, INFINITY, -INFINITY, NAN, 1, -1, 0.5f, -0.5f, 88.7228f, 88.7229f, -103.97f, -87.4f,
-                               1e-45f, -1e-45f, 1e-38f, 3.1415927f, 1.5707964f, 1e30f, -1e30f, 0.625f, 0.9277344f, 2, 1e8f};
+      const float special[] = {0.f,        -0.f,       INFINITY, -INFINITY, NAN,    1,          -1,      0.5f,
+                               -0.5f,      88.7228f,   88.7229f, -103.97f,  -87.4f, 1e-45f,     -1e-45f, 1e-38f,
+                               3.1415927f, 1.5707964f, 1e30f,    -1e30f,    0.625f, 0.9277344f, 2,       1e8f};
       std::copy(std::begin(special), std::end(special), in.begin());
     }
     void* buffers[] = {in.data(), out.data()};
@@ -80,14 +82,15 @@ TEST_P(Math, HoldsItsBound) {
 
 INSTANTIATE_TEST_SUITE_P(
     Codegen, Math,
-    ::testing::Values(Case{Prim::Exp, std::exp, 1.5}, Case{Prim::Exp2, std::exp2, 1.5}, Case{Prim::Expm1, std::expm1, 2},
-                      Case{Prim::Log, std::log, 1.5}, Case{Prim::Log2, std::log2, 2}, Case{Prim::Log10, std::log10, 2},
-                      Case{Prim::Log1p, std::log1p, 2}, Case{Prim::Sin, std::sin, 2}, Case{Prim::Cos, std::cos, 2},
-                      Case{Prim::Tanh, std::tanh, 2}, Case{Prim::Sigmoid, sigmoid_of, 3}, Case{Prim::Erf, std::erf, 1.5},
-                      Case{Prim::Rsqrt, rsqrt_of, 1.5}, Case{Prim::Tan, std::tan, 4}, Case{Prim::Asin, std::asin, 4},
-                      Case{Prim::Acos, std::acos, 4}, Case{Prim::Atan, std::atan, 4}, Case{Prim::Sinh, std::sinh, 4},
-                      Case{Prim::Cosh, std::cosh, 4}, Case{Prim::Asinh, std::asinh, 4}, Case{Prim::Acosh, std::acosh, 4},
-                      Case{Prim::Atanh, std::atanh, 4}, Case{Prim::Erfc, std::erfc, 4}, Case{Prim::Lgamma, lgamma_of, 1},
+    ::testing::Values(Case{Prim::Exp, std::exp, 1.5}, Case{Prim::Exp2, std::exp2, 1.5},
+                      Case{Prim::Expm1, std::expm1, 2}, Case{Prim::Log, std::log, 1.5}, Case{Prim::Log2, std::log2, 2},
+                      Case{Prim::Log10, std::log10, 2}, Case{Prim::Log1p, std::log1p, 2}, Case{Prim::Sin, std::sin, 2},
+                      Case{Prim::Cos, std::cos, 2}, Case{Prim::Tanh, std::tanh, 2}, Case{Prim::Sigmoid, sigmoid_of, 3},
+                      Case{Prim::Erf, std::erf, 1.5}, Case{Prim::Rsqrt, rsqrt_of, 1.5}, Case{Prim::Tan, std::tan, 4},
+                      Case{Prim::Asin, std::asin, 4}, Case{Prim::Acos, std::acos, 4}, Case{Prim::Atan, std::atan, 4},
+                      Case{Prim::Sinh, std::sinh, 4}, Case{Prim::Cosh, std::cosh, 4}, Case{Prim::Asinh, std::asinh, 4},
+                      Case{Prim::Acosh, std::acosh, 4}, Case{Prim::Atanh, std::atanh, 4},
+                      Case{Prim::Erfc, std::erfc, 4}, Case{Prim::Lgamma, lgamma_of, 1},
                       Case{Prim::Erfinv, loops::erfinv, 1}, Case{Prim::Digamma, loops::digamma, 1}),
     [](const auto& info) { return std::string(name(info.param.prim)); });
 

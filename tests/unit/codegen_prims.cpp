@@ -6,20 +6,23 @@
 namespace vesta::codegen::testing {
 namespace {
 
-const DType kTypes[] = {DType::Bool, DType::U8, DType::I8, DType::I16, DType::I32, DType::I64,
-                        DType::U16, DType::U32, DType::U64, DType::F32, DType::F64};
+const DType kTypes[] = {DType::Bool, DType::U8,  DType::I8,  DType::I16, DType::I32, DType::I64,
+                        DType::U16,  DType::U32, DType::U64, DType::F32, DType::F64};
 
 bool float_only(Prim p) {
-  return (p >= Prim::Sqrt && p <= Prim::Sigmoid) || p == Prim::Atan2 || p == Prim::Hypot || p == Prim::CopySign || p == Prim::NextAfter;
+  return (p >= Prim::Sqrt && p <= Prim::Sigmoid) || p == Prim::Atan2 || p == Prim::Hypot || p == Prim::CopySign ||
+         p == Prim::NextAfter;
 }
 bool integer_only(Prim p) {
-  return p == Prim::Not || p == Prim::FloorDiv || p == Prim::And || p == Prim::Or || p == Prim::Xor || p == Prim::Shl || p == Prim::Shr;
+  return p == Prim::Not || p == Prim::FloorDiv || p == Prim::And || p == Prim::Or || p == Prim::Xor || p == Prim::Shl ||
+         p == Prim::Shr;
 }
 bool defined(Prim p, DType t) {
   if (is_float(t)) return !integer_only(p);
   if (float_only(p)) return false;
-  static const std::set<Prim> on_bool = {Prim::Not, Prim::And, Prim::Or, Prim::Xor, Prim::Eq, Prim::Ne, Prim::Lt, Prim::Le,
-                                         Prim::Gt, Prim::Ge, Prim::Max, Prim::Min, Prim::Select, Prim::Add, Prim::Mul};
+  static const std::set<Prim> on_bool = {Prim::Not, Prim::And, Prim::Or,     Prim::Xor, Prim::Eq,
+                                         Prim::Ne,  Prim::Lt,  Prim::Le,     Prim::Gt,  Prim::Ge,
+                                         Prim::Max, Prim::Min, Prim::Select, Prim::Add, Prim::Mul};
   return t != DType::Bool || on_bool.contains(p);
 }
 
@@ -70,7 +73,8 @@ TEST(CodegenPrims, EveryPrimitiveInEveryType) {
       }
       arrays.push_back(make_array(yields_bool(p) ? DType::Bool : t, n));
       double ulps = float_only(p) || p == Prim::Pow || p == Prim::Mod ? 4 : 0;
-      if (p == Prim::Sqrt || (p >= Prim::Floor && p <= Prim::Round) || p == Prim::CopySign || p == Prim::NextAfter) ulps = 0;
+      if (p == Prim::Sqrt || (p >= Prim::Floor && p <= Prim::Round) || p == Prim::CopySign || p == Prim::NextAfter)
+        ulps = 0;
       SCOPED_TRACE(fmt::format("{} {}", name(p), name(t)));
       expect_same(kernel_for(p, t, true, false), arrays, {n}, ulps);
       expect_same(kernel_for(p, t, false, false), arrays, {n}, ulps);
@@ -91,7 +95,8 @@ TEST(CodegenPrims, EveryConversion) {
         bool exact = to == DType::I32 || to == DType::I64 || to == DType::Bool;
         for (int64_t i = 0; i < n; ++i) {
           double v = in.at(i).f;
-          if (!exact && !(v > (is_signed(to) ? -100 : 0) && v < 100)) in.set(i, loops::from_double(from, static_cast<double>(i % 50) + 0.5));
+          if (!exact && !(v > (is_signed(to) ? -100 : 0) && v < 100))
+            in.set(i, loops::from_double(from, static_cast<double>(i % 50) + 0.5));
         }
       }
       for (bool vector : {true, false}) {
@@ -113,19 +118,23 @@ TEST(CodegenPrims, HalfTypesRoundTripAllValues) {
       std::memcpy(in.bytes.data() + 2 * i, &bits, 2);
     }
     std::string kernel = fmt::format(
-        "kernel\nrange p0 parallel 65536\nvector p0\nblock 4096\nbuffer b0 {0} read\nbuffer b1 f32 write\nbuffer b2 {0} write\n"
+        "kernel\nrange p0 parallel 65536\nvector p0\nblock 4096\nbuffer b0 {0} read\nbuffer b1 f32 write\nbuffer b2 "
+        "{0} write\n"
         "buffer b3 i16 write\nstage\n  %0 = load {0} b0[p0]\n  %1 = cast f32 %0\n  store f32 b1[p0] %1\n"
-        "  %2 = const f32 1.00390625\n  %3 = mul f32 %1 %2\n  store {0} b2[p0] %3\n  %4 = bitcast i16 %0\n  store i16 b3[p0] %4\n",
+        "  %2 = const f32 1.00390625\n  %3 = mul f32 %1 %2\n  store {0} b2[p0] %3\n  %4 = bitcast i16 %0\n  store i16 "
+        "b3[p0] %4\n",
         name(t));
     // The payload of a NaN need not survive.
-    std::vector<Array> arrays = {in, make_array(DType::F32, 65536), make_array(t, 65536), make_array(DType::I16, 65536)};
+    std::vector<Array> arrays = {in, make_array(DType::F32, 65536), make_array(t, 65536),
+                                 make_array(DType::I16, 65536)};
     auto k = loops::parse_kernel(kernel);
     std::vector<Array> expected = arrays;
     run_jit(*k, arrays, {});
     run_interpreter(*k, expected, {});
     for (int64_t i = 0; i < 65536; ++i) {
       if (std::isnan(in.at(i).f)) continue;
-      for (size_t b = 1; b < 4; ++b) ASSERT_TRUE(close(arrays[b].dtype, arrays[b].at(i), expected[b].at(i), 0)) << name(t) << " " << i;
+      for (size_t b = 1; b < 4; ++b)
+        ASSERT_TRUE(close(arrays[b].dtype, arrays[b].at(i), expected[b].at(i), 0)) << name(t) << " " << i;
     }
   }
 }

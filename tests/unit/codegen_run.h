@@ -33,7 +33,8 @@ inline Array random_array(DType t, int64_t n, unsigned seed, bool special = fals
   Array a = make_array(t, n);
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> real(-4, 4);
-  const double specials[] = {0.0, -0.0, 1, -1, INFINITY, -INFINITY, NAN, 1e-40, -1e-40, 3e38, -3e38, 0.5, -0.5, 88.7, -103.5, 1e10};
+  const double specials[] = {0.0,    -0.0, 1,     -1,  INFINITY, -INFINITY, NAN,    1e-40,
+                             -1e-40, 3e38, -3e38, 0.5, -0.5,     88.7,      -103.5, 1e10};
   for (int64_t i = 0; i < n; ++i) {
     if (is_float(t)) {
       double v = special && random() % 3 == 0 ? specials[random() % 16] : real(random);
@@ -66,7 +67,8 @@ inline bool close(DType t, loops::Scalar a, loops::Scalar b, double ulps, double
   return error <= absolute || error <= ulps * ulp_of(t, b.f);
 }
 
-inline void run_jit(const loops::Kernel& k, std::vector<Array>& arrays, const std::vector<int64_t>& sizes, int64_t split = 0) {
+inline void run_jit(const loops::Kernel& k, std::vector<Array>& arrays, const std::vector<int64_t>& sizes,
+                    int64_t split = 0) {
   std::vector<Request> requests = {{&k, loops::print(k), "test"}};
   CompileOptions options;
   if (const char* dir = std::getenv("VESTA_TEST_DUMP")) options.dump_dir = dir;
@@ -101,8 +103,8 @@ inline void run_interpreter(const loops::Kernel& k, std::vector<Array>& arrays, 
 }
 
 // Guard elements behind every array catch stores past the end.
-inline void expect_same(const std::string& text, std::vector<Array> arrays, const std::vector<int64_t>& sizes, double ulps = 0,
-                        double absolute = 0) {
+inline void expect_same(const std::string& text, std::vector<Array> arrays, const std::vector<int64_t>& sizes,
+                        double ulps = 0, double absolute = 0) {
   auto k = loops::parse_kernel(text);
   loops::verify(*k);
   std::vector<Array> expected = arrays;
@@ -116,7 +118,8 @@ inline void expect_same(const std::string& text, std::vector<Array> arrays, cons
       if (close(t, arrays[b].at(i), expected[b].at(i), ulps, absolute)) continue;
       if (++wrong <= 3) {
         ADD_FAILURE() << "buffer " << b << "[" << i << "] is " << show(t, arrays[b].at(i)) << ", not "
-                      << show(t, expected[b].at(i)) << "\n" << text;
+                      << show(t, expected[b].at(i)) << "\n"
+                      << text;
       }
     }
     for (size_t i = expected[b].bytes.size(); i < arrays[b].bytes.size(); ++i) {

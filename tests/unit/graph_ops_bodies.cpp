@@ -1,8 +1,8 @@
 // Pointwise bodies, run over doubles: the corner cases that ATen's kernels define.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <limits>
 
@@ -83,7 +83,8 @@ class DoubleBuilder : public ScalarBuilder {
 };
 
 // Runs the body of `op`: each tensor argument has one element of type t.
-double run(std::string_view op, DType t, std::vector<double> x, std::vector<std::pair<std::string_view, Arg>> named = {}) {
+double run(std::string_view op, DType t, std::vector<double> x,
+           std::vector<std::pair<std::string_view, Arg>> named = {}) {
   const Op& o = get_op(op);
   std::deque<Value> values;
   std::vector<Arg> args;
@@ -178,7 +179,8 @@ TEST(OpBodies, GradientsMatchDifferences) {
   for (const Pair& p : pairs) {
     for (double v : {-2.5, -0.7, 0.3, 1.9}) {
       const double h = 1e-6;
-      const double slope = (run(p.forward, DType::F64, {v + h}, p.args) - run(p.forward, DType::F64, {v - h}, p.args)) / (2 * h);
+      const double slope =
+          (run(p.forward, DType::F64, {v + h}, p.args) - run(p.forward, DType::F64, {v - h}, p.args)) / (2 * h);
       EXPECT_NEAR(run(p.backward, DType::F64, {1, v}, p.args), slope, 1e-7) << p.backward << " at " << v;
     }
   }

@@ -80,7 +80,8 @@ class Cases {
       case ArgType::FloatList: {
         std::vector<double> out;
         for (const Json& e : j)
-          out.push_back(e.contains("f") ? std::strtod(e["f"].get<std::string>().c_str(), nullptr) : e["i"].get<double>());
+          out.push_back(e.contains("f") ? std::strtod(e["f"].get<std::string>().c_str(), nullptr)
+                                        : e["i"].get<double>());
         return out;
       }
       default: {
@@ -109,7 +110,8 @@ std::string text(const TensorType& t) {
   return out + "]";
 }
 
-// Strides of a tensor without elements, or of a dimension of one element, show nothing of memory; they are compared too.
+// Strides of a tensor without elements, or of a dimension of one element, show nothing of memory; they are compared
+// too.
 std::string compare(const Json& c) {
   const Op* op = find_op(c.at("op").get<std::string>());
   if (!op || !op->row) return "no row";

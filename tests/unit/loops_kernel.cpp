@@ -99,12 +99,14 @@ void expect_rejected(const std::string& text, const std::string& reason) {
 }
 
 TEST(LoopsVerify, NamesTheBrokenRule) {
-  std::string head = "kernel\nrange p0 parallel 8\nrange i0 inner 4\nvector i0\nbuffer b0 f32 read\nbuffer b1 f32 write\n";
+  std::string head =
+      "kernel\nrange p0 parallel 8\nrange i0 inner 4\nvector i0\nbuffer b0 f32 read\nbuffer b1 f32 write\n";
   expect_rejected(head + "stage loop\n %0 = load f32 b0[i0]\nstage\n store f32 b1[p0] %0\n", "out of its scope");
   expect_rejected(head + "stage\n %0 = load f32 b0[i0]\n", "i0 is not in scope");
   expect_rejected(head + "stage loop\n %0 = load f32 b0[i0]\n store f32 b0[i0] %0\n", "only read");
   expect_rejected(head + "stage loop\n %0 = load f64 b0[i0]\n", "as f64");
-  expect_rejected(head + "stage loop\n %0 = load f32 b0[i0]\n %1 = const f64 1\n %2 = add f32 %0 %1\n", "is f64, not f32");
+  expect_rejected(head + "stage loop\n %0 = load f32 b0[i0]\n %1 = const f64 1\n %2 = add f32 %0 %1\n",
+                  "is f64, not f32");
   expect_rejected(head + "stage\n %0 = load f32 b0[p0]\n %1 = accumulate f32 sum %0\n", "outside a loop stage");
   expect_rejected("kernel\nrange p0 parallel 8\nvector p0\nstage\n", "needs a block");
 }

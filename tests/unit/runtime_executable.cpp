@@ -328,7 +328,7 @@ TEST(Executable, DerivedWeightsFollowTheirParameters) {
   check();
   weight = at::randn({4, 4});
   check();
-  for (int i = 0; i < 20; ++i) {       // freed and allocated again at the same address
+  for (int i = 0; i < 20; ++i) {  // freed and allocated again at the same address
     weight = at::Tensor();
     weight = at::full({4, 4}, i, at::kFloat);
     check();

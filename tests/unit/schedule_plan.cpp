@@ -157,7 +157,8 @@ TEST(Plan, TransposedReadIsTiled) {
   EXPECT_EQ(k.ranges.back().kind, loops::RangeKind::Inner) << schedule::print(plan);
 }
 
-// Where both sizes hold whole vectors the code generator turns squares: both ranges stay parallel, the row is one block.
+// Where both sizes hold whole vectors the code generator turns squares: both ranges stay parallel, the row is one
+// block.
 TEST(Plan, TransposedReadInWholeSquares) {
   const auto plan = transposed_add(96, 64);
   const auto& k = *std::get<schedule::KernelStep>(plan.steps[0]).kernel;

@@ -64,13 +64,16 @@ TEST(TraceAliasing, ConstantsFilledThroughAPointer) {
 }
 
 TEST(TraceAliasing, LazyConjugates) {
-  check({at::randn({3}, at::kComplexFloat)}, [](const Tensors& x) { return Tensors{x[0].conj() * 2, at::mm(x[0].view({1, 3}), x[0].conj().view({3, 1}))}; });
-  EXPECT_THROW(trace(trace_inputs({at::randn({3}, at::kComplexFloat)}), boxed([](const Tensors& x) { return Tensors{x[0].conj()}; })), Unsupported);
+  check({at::randn({3}, at::kComplexFloat)},
+        [](const Tensors& x) { return Tensors{x[0].conj() * 2, at::mm(x[0].view({1, 3}), x[0].conj().view({3, 1}))}; });
+  EXPECT_THROW(trace(trace_inputs({at::randn({3}, at::kComplexFloat)}),
+                     boxed([](const Tensors& x) { return Tensors{x[0].conj()}; })),
+               Unsupported);
   EXPECT_THROW(trace(trace_inputs({at::randn({3}, at::kComplexFloat)}), boxed([](const Tensors& x) {
-                 const at::Tensor c = x[0].conj();
-                 x[0].add_(1);
-                 return Tensors{c * 2};
-               })),
+                       const at::Tensor c = x[0].conj();
+                       x[0].add_(1);
+                       return Tensors{c * 2};
+                     })),
                Unsupported);
 }
 

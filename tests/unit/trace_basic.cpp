@@ -14,20 +14,24 @@ class Trace : public testing::Test {
 };
 
 TEST_F(Trace, PointwiseChain) {
-  const auto t = check({at::randn({3, 4}), at::randn({4})}, [](const Tensors& x) { return Tensors{at::silu(x[0] * x[1] + 2.5)}; });
+  const auto t =
+      check({at::randn({3, 4}), at::randn({4})}, [](const Tensors& x) { return Tensors{at::silu(x[0] * x[1] + 2.5)}; });
   EXPECT_TRUE(has_op(t, "aten::silu")) << text(t);
   EXPECT_TRUE(has_op(t, "aten::add.Scalar")) << text(t);
   EXPECT_EQ(t.op_count, 3);
 }
 
 TEST_F(Trace, ModuleParametersAreLiftedOnce) {
-  torch::nn::Sequential mlp(torch::nn::Linear(8, 16), torch::nn::GELU(), torch::nn::Linear(16, 8), torch::nn::LayerNorm(torch::nn::LayerNormOptions({8})));
-  const auto t = check({at::randn({5, 8})}, [&](const Tensors& x) { return Tensors{mlp->forward(mlp->forward(x[0]))}; });
+  torch::nn::Sequential mlp(torch::nn::Linear(8, 16), torch::nn::GELU(), torch::nn::Linear(16, 8),
+                            torch::nn::LayerNorm(torch::nn::LayerNormOptions({8})));
+  const auto t =
+      check({at::randn({5, 8})}, [&](const Tensors& x) { return Tensors{mlp->forward(mlp->forward(x[0]))}; });
   EXPECT_EQ(t.lifted.size(), 6u);
   EXPECT_EQ(t.graph->inputs.size(), 7u);
   EXPECT_EQ(t.graph->inputs[1].kind, graph::InputKind::Parameter);
   EXPECT_TRUE(has_op(t, "aten::addmm")) << text(t);
-  const auto whole = check({at::randn({2, 5, 8}), at::randn({4, 8})}, [&](const Tensors& x) { return Tensors{at::linear(x[0], x[1])}; });
+  const auto whole = check({at::randn({2, 5, 8}), at::randn({4, 8})},
+                           [&](const Tensors& x) { return Tensors{at::linear(x[0], x[1])}; });
   EXPECT_TRUE(has_op(whole, "aten::linear")) << text(whole);
 }
 
@@ -59,26 +63,35 @@ TEST_F(Trace, TransformerBlock) {
 }
 
 TEST_F(Trace, ScaledDotProductAttention) {
-  check({at::randn({2, 3, 5, 8}), at::randn({2, 3, 5, 8}), at::randn({2, 3, 5, 8})}, [](const Tensors& x) {
-    return Tensors{at::scaled_dot_product_attention(x[0], x[1], x[2], {}, 0.0, true)};
-  });
+  check({at::randn({2, 3, 5, 8}), at::randn({2, 3, 5, 8}), at::randn({2, 3, 5, 8})},
+        [](const Tensors& x) { return Tensors{at::scaled_dot_product_attention(x[0], x[1], x[2], {}, 0.0, true)}; });
 }
 
 TEST_F(Trace, ConvolutionAndBatchNorm) {
-  torch::nn::Sequential net(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 8, 3).padding(1)), torch::nn::BatchNorm2d(8), torch::nn::ReLU(),
-                            torch::nn::MaxPool2d(2), torch::nn::AdaptiveAvgPool2d(1), torch::nn::Flatten());
+  torch::nn::Sequential net(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 8, 3).padding(1)), torch::nn::BatchNorm2d(8),
+                            torch::nn::ReLU(), torch::nn::MaxPool2d(2), torch::nn::AdaptiveAvgPool2d(1),
+                            torch::nn::Flatten());
   net->eval();
   check({at::randn({2, 3, 8, 8})}, [&](const Tensors& x) { return Tensors{net->forward(x[0])}; });
-  check({at::randn({2, 3, 8, 8}).contiguous(at::MemoryFormat::ChannelsLast)}, [&](const Tensors& x) { return Tensors{net->forward(x[0])}; });
+  check({at::randn({2, 3, 8, 8}).contiguous(at::MemoryFormat::ChannelsLast)},
+        [&](const Tensors& x) { return Tensors{net->forward(x[0])}; });
 }
 
 TEST_F(Trace, ReadingAValueIsTyped) {
   const auto program = [](const Tensors& x) { return Tensors{x[0].sum().item<float>() > 0 ? x[0] : -x[0]}; };
   EXPECT_THROW(trace(trace_inputs({at::randn({3})}), boxed(program)), NeedsValue);
-  EXPECT_THROW(trace(trace_inputs({at::randn({3})}), boxed([](const Tensors& x) { return Tensors{at::nonzero(x[0])}; })), NeedsValue);
-  EXPECT_THROW(trace(trace_inputs({at::randn({3})}), boxed([](const Tensors& x) { return Tensors{x[0].index({x[0] > 0})}; })), NeedsValue);
-  EXPECT_THROW(trace(trace_inputs({at::randn({3})}), boxed([](const Tensors& x) { return Tensors{at::masked_select(x[0], x[0] > 0)}; })), NeedsValue);
-  EXPECT_THROW(trace(trace_inputs({at::randn({3})}), boxed([](const Tensors& x) { return at::equal(x[0], x[0]) ? x : Tensors{}; })), NeedsValue);
+  EXPECT_THROW(
+      trace(trace_inputs({at::randn({3})}), boxed([](const Tensors& x) { return Tensors{at::nonzero(x[0])}; })),
+      NeedsValue);
+  EXPECT_THROW(
+      trace(trace_inputs({at::randn({3})}), boxed([](const Tensors& x) { return Tensors{x[0].index({x[0] > 0})}; })),
+      NeedsValue);
+  EXPECT_THROW(trace(trace_inputs({at::randn({3})}),
+                     boxed([](const Tensors& x) { return Tensors{at::masked_select(x[0], x[0] > 0)}; })),
+               NeedsValue);
+  EXPECT_THROW(trace(trace_inputs({at::randn({3})}),
+                     boxed([](const Tensors& x) { return at::equal(x[0], x[0]) ? x : Tensors{}; })),
+               NeedsValue);
   EXPECT_FALSE(is_tracing());
 }
 
@@ -95,7 +108,9 @@ TEST_F(Trace, AProgramCannotSwallowTheReason) {
 
 TEST_F(Trace, ThreadStateIsRestoredAfterAnException) {
   const auto before = c10::impl::tls_local_dispatch_key_set();
-  EXPECT_THROW(trace(trace_inputs({at::randn({3})}), boxed([](const Tensors&) -> Tensors { throw std::runtime_error("mine"); })), std::runtime_error);
+  EXPECT_THROW(
+      trace(trace_inputs({at::randn({3})}), boxed([](const Tensors&) -> Tensors { throw std::runtime_error("mine"); })),
+      std::runtime_error);
   const auto after = c10::impl::tls_local_dispatch_key_set();
   EXPECT_EQ(before.included_.raw_repr(), after.included_.raw_repr());
   EXPECT_EQ(before.excluded_.raw_repr(), after.excluded_.raw_repr());
@@ -105,7 +120,8 @@ TEST_F(Trace, ThreadStateIsRestoredAfterAnException) {
 TEST_F(Trace, GradientsAreRefused) {
   torch::AutoGradMode on(true);
   at::Tensor w = at::randn({3}).requires_grad_();
-  EXPECT_THROW(trace(trace_inputs({at::randn({3})}), boxed([&](const Tensors& x) { return Tensors{x[0] * w}; })), Unsupported);
+  EXPECT_THROW(trace(trace_inputs({at::randn({3})}), boxed([&](const Tensors& x) { return Tensors{x[0] * w}; })),
+               Unsupported);
   EXPECT_THROW(trace(trace_inputs({w}), boxed([&](const Tensors& x) { return Tensors{x[0] * 2}; })), Unsupported);
   torch::NoGradGuard off;
   EXPECT_NO_THROW(trace(trace_inputs({w}), boxed([&](const Tensors& x) { return Tensors{x[0] * 2}; })));
@@ -132,14 +148,18 @@ TEST_F(Trace, FactoriesAndConstants) {
   check({at::randn({3})}, [](const Tensors& x) {
     return Tensors{x[0] + at::ones({3}) * at::arange(3) + at::full({}, 2.5) + at::zeros_like(x[0]) + at::eye(3)[1]};
   });
-  check({at::randn({3})}, [](const Tensors& x) { return Tensors{x[0] * torch::tensor({1.f, 2.f, 3.f}) + torch::tensor(4)}; });
+  check({at::randn({3})},
+        [](const Tensors& x) { return Tensors{x[0] * torch::tensor({1.f, 2.f, 3.f}) + torch::tensor(4)}; });
   check({at::randn({3})}, [](const Tensors& x) { return Tensors{x[0] * at::scalar_tensor(2.0)}; });
 }
 
 TEST_F(Trace, PromotionOfNumbers) {
   for (const auto dtype : {at::kFloat, at::kHalf, at::kLong, at::kInt, at::kBool, at::kDouble})
     check({at::ones({3}).to(dtype), at::ones({}).to(dtype)}, [](const Tensors& x) {
-      return Tensors{x[0] * 2, x[0] * 2.5, x[0] + x[1], x[0] / 3, x[0] > 1, at::maximum(x[0], x[1]), x[1] * 2.5, 1 - x[0].to(at::kFloat)};
+      return Tensors{x[0] * 2,    x[0] * 2.5,
+                     x[0] + x[1], x[0] / 3,
+                     x[0] > 1,    at::maximum(x[0], x[1]),
+                     x[1] * 2.5,  1 - x[0].to(at::kFloat)};
     });
 }
 
@@ -154,7 +174,8 @@ TEST_F(Trace, ResultsOfEveryKind) {
 
 TEST_F(Trace, RandomNumbersAreEagers) {
   check({at::randn({40, 6})}, [](const Tensors& x) {
-    return Tensors{at::dropout(x[0], 0.5, true) + at::rand_like(x[0]), at::randn({3, 20}), at::bernoulli(at::sigmoid(x[0]))};
+    return Tensors{at::dropout(x[0], 0.5, true) + at::rand_like(x[0]), at::randn({3, 20}),
+                   at::bernoulli(at::sigmoid(x[0]))};
   });
   check({at::zeros({40})}, [](const Tensors& x) {
     x[0].normal_(1, 2);

@@ -18,10 +18,10 @@ TEST(TraceEnvironment, TwoThreadsTraceAtOnce) {
   const auto work = [](int seed) {
     for (int i = 0; i < 20; ++i) {
       const auto t = trace(trace_inputs({at::ones({3, seed + 1})}), boxed([&](const Tensors& x) {
-        at::Tensor y = x[0];
-        for (int k = 0; k < seed + 2; ++k) y = at::relu(y * 2).add_(1);
-        return Tensors{y};
-      }));
+                             at::Tensor y = x[0];
+                             for (int k = 0; k < seed + 2; ++k) y = at::relu(y * 2).add_(1);
+                             return Tensors{y};
+                           }));
       EXPECT_EQ(t.graph->node_count(), static_cast<size_t>(3 * (seed + 2)));
     }
   };
@@ -32,17 +32,17 @@ TEST(TraceEnvironment, TwoThreadsTraceAtOnce) {
 
 TEST(TraceEnvironment, ATracedTensorOnAnotherThreadIsRefused) {
   EXPECT_THROW(trace(trace_inputs({at::ones({3})}), boxed([](const Tensors& x) {
-                 std::exception_ptr error;
-                 std::thread([&] {
-                   try {
-                     (void)(x[0] + 1);
-                   } catch (...) {
-                     error = std::current_exception();
-                   }
-                 }).join();
-                 if (error) std::rethrow_exception(error);
-                 return x;
-               })),
+                       std::exception_ptr error;
+                       std::thread([&] {
+                         try {
+                           (void)(x[0] + 1);
+                         } catch (...) {
+                           error = std::current_exception();
+                         }
+                       }).join();
+                       if (error) std::rethrow_exception(error);
+                       return x;
+                     })),
                Unsupported);
 }
 
@@ -84,7 +84,8 @@ TEST(TraceEnvironment, AutocastCacheKeepsNoTracedTensor) {
 TEST(TraceEnvironment, DefaultDtype) {
   const auto was = c10::get_default_dtype();
   c10::set_default_dtype(caffe2::TypeMeta::Make<double>());
-  check({at::ones({3}, at::kLong)}, [](const Tensors& x) { return Tensors{x[0] / 2, x[0] * 2.5, at::ones({2}), at::exp(x[0])}; });
+  check({at::ones({3}, at::kLong)},
+        [](const Tensors& x) { return Tensors{x[0] / 2, x[0] * 2.5, at::ones({2}), at::exp(x[0])}; });
   c10::set_default_dtype(was);
 }
 
@@ -115,42 +116,87 @@ class Strides : public testing::TestWithParam<int> {
 TEST_P(Strides, Pointwise) {
   const at::Tensor other = at::randn({3, 1, 1});
   check({input(GetParam())}, [&](const Tensors& x) {
-    return Tensors{x[0] + other, x[0] * x[0].transpose(2, 3).contiguous().transpose(2, 3), at::where(x[0] > 0, x[0], other),
-                   x[0].to(at::kDouble), at::clamp(x[0], -1, 1), x[0].clone(), at::empty_like(x[0]).fill_(2),
-                   at::zeros_like(x[0], {}, at::MemoryFormat::Contiguous), at::gelu(x[0]), at::lerp(x[0], other, 0.5)};
+    return Tensors{x[0] + other,
+                   x[0] * x[0].transpose(2, 3).contiguous().transpose(2, 3),
+                   at::where(x[0] > 0, x[0], other),
+                   x[0].to(at::kDouble),
+                   at::clamp(x[0], -1, 1),
+                   x[0].clone(),
+                   at::empty_like(x[0]).fill_(2),
+                   at::zeros_like(x[0], {}, at::MemoryFormat::Contiguous),
+                   at::gelu(x[0]),
+                   at::lerp(x[0], other, 0.5)};
   });
 }
 TEST_P(Strides, ReductionsAndSoftmax) {
   check({input(GetParam())}, [&](const Tensors& x) {
-    return Tensors{x[0].sum(1), x[0].mean({2, 3}, true), x[0].amax(0), at::softmax(x[0], 1), at::log_softmax(x[0], -1), x[0].sum(),
-                   x[0].argmax(1), x[0].any(2), at::cumsum(x[0], 1), std::get<0>(x[0].max(1)), x[0].var(1), at::logsumexp(x[0], {1})};
+    return Tensors{x[0].sum(1), x[0].mean({2, 3}, true), x[0].amax(0), at::softmax(x[0], 1), at::log_softmax(x[0], -1),
+                   x[0].sum(),  x[0].argmax(1),          x[0].any(2),  at::cumsum(x[0], 1),  std::get<0>(x[0].max(1)),
+                   x[0].var(1), at::logsumexp(x[0], {1})};
   });
 }
 TEST_P(Strides, ViewsAndJoins) {
   check({input(GetParam())}, [&](const Tensors& x) {
-    return Tensors{x[0].permute({2, 0, 1, 3}) * 1, x[0].reshape({6, 20}) * 1, x[0].flatten(1) + 0, at::cat({x[0], x[0]}, 1), at::stack({x[0], x[0]}, 0),
-                   x[0].unsqueeze(0) * 1, x[0].select(1, 0) * 1, x[0].expand({2, 3, 4, 5}) * 1, at::flip(x[0], {1}), x[0].repeat({1, 2, 1, 1}),
-                   at::constant_pad_nd(x[0], {1, 1}), x[0].movedim(1, 3) * 1, x[0].contiguous(), at::roll(x[0], 1, 1), x[0].tril()};
+    return Tensors{x[0].permute({2, 0, 1, 3}) * 1,
+                   x[0].reshape({6, 20}) * 1,
+                   x[0].flatten(1) + 0,
+                   at::cat({x[0], x[0]}, 1),
+                   at::stack({x[0], x[0]}, 0),
+                   x[0].unsqueeze(0) * 1,
+                   x[0].select(1, 0) * 1,
+                   x[0].expand({2, 3, 4, 5}) * 1,
+                   at::flip(x[0], {1}),
+                   x[0].repeat({1, 2, 1, 1}),
+                   at::constant_pad_nd(x[0], {1, 1}),
+                   x[0].movedim(1, 3) * 1,
+                   x[0].contiguous(),
+                   at::roll(x[0], 1, 1),
+                   x[0].tril()};
   });
 }
 TEST_P(Strides, ConvolutionAndPooling) {
   check({input(GetParam()), at::randn({6, 3, 3, 3}), at::randn({6})}, [&](const Tensors& x) {
-    return Tensors{at::conv2d(x[0], x[1], x[2], 1, 1), at::max_pool2d(x[0], 2), at::avg_pool2d(x[0], 2), at::adaptive_avg_pool2d(x[0], {1, 1})};
+    return Tensors{at::conv2d(x[0], x[1], x[2], 1, 1), at::max_pool2d(x[0], 2), at::avg_pool2d(x[0], 2),
+                   at::adaptive_avg_pool2d(x[0], {1, 1})};
   });
 }
 INSTANTIATE_TEST_SUITE_P(Layouts, Strides, testing::Range(0, 6));
 
 TEST(TraceOps, ManyOperatorsKeepEagersTypes) {
   check({at::randn({4, 6}), at::randn({6, 5}), at::tensor({1, 3, 0}, at::kLong)}, [](const Tensors& x) {
-    return Tensors{at::mm(x[0], x[1]), at::addmm(x[0].mm(x[1]), x[0], x[1]), at::embedding(x[0], x[2]), at::index_select(x[0], 0, x[2]), x[0].index({x[2]}),
-                   at::gather(x[0], 1, x[2].view({3, 1})), std::get<0>(at::topk(x[0], 2)), std::get<1>(at::sort(x[0])), at::argsort(x[0]),
-                   at::cdist(x[0], x[0]), at::einsum("ij,jk->ik", {x[0], x[1]}), at::outer(x[1][0], x[1][1]), at::linalg_vector_norm(x[0]),
-                   at::bmm(x[0].unsqueeze(0), x[1].unsqueeze(0)), at::cross_entropy_loss(x[0], at::tensor({1, 2, 3, 0}, at::kLong)), at::mse_loss(x[0], x[0] * 2), at::tril(x[0]),
-                   at::linspace(0, 1, 5), at::bucketize(x[0], at::arange(3).to(at::kFloat)), at::isnan(x[0]), at::std(x[0], 1), std::get<0>(at::linalg_inv_ex(x[0].slice(1, 0, 4))), at::trace(x[0]),
-                   at::kron(x[0], x[1]), at::diag(x[0]), at::tensordot(x[0], x[1], {1}, {0}), at::logcumsumexp(x[0], 1), at::glu(x[0]), at::elu(x[0])};
+    return Tensors{at::mm(x[0], x[1]),
+                   at::addmm(x[0].mm(x[1]), x[0], x[1]),
+                   at::embedding(x[0], x[2]),
+                   at::index_select(x[0], 0, x[2]),
+                   x[0].index({x[2]}),
+                   at::gather(x[0], 1, x[2].view({3, 1})),
+                   std::get<0>(at::topk(x[0], 2)),
+                   std::get<1>(at::sort(x[0])),
+                   at::argsort(x[0]),
+                   at::cdist(x[0], x[0]),
+                   at::einsum("ij,jk->ik", {x[0], x[1]}),
+                   at::outer(x[1][0], x[1][1]),
+                   at::linalg_vector_norm(x[0]),
+                   at::bmm(x[0].unsqueeze(0), x[1].unsqueeze(0)),
+                   at::cross_entropy_loss(x[0], at::tensor({1, 2, 3, 0}, at::kLong)),
+                   at::mse_loss(x[0], x[0] * 2),
+                   at::tril(x[0]),
+                   at::linspace(0, 1, 5),
+                   at::bucketize(x[0], at::arange(3).to(at::kFloat)),
+                   at::isnan(x[0]),
+                   at::std(x[0], 1),
+                   std::get<0>(at::linalg_inv_ex(x[0].slice(1, 0, 4))),
+                   at::trace(x[0]),
+                   at::kron(x[0], x[1]),
+                   at::diag(x[0]),
+                   at::tensordot(x[0], x[1], {1}, {0}),
+                   at::logcumsumexp(x[0], 1),
+                   at::glu(x[0]),
+                   at::elu(x[0])};
   });
   check({at::randn({3, 4}, at::kComplexFloat)}, [](const Tensors& x) {
-    return Tensors{x[0] * 2, at::real(x[0]) * 1, at::view_as_real(x[0]) + 1, (x[0].conj() * x[0]).abs(), at::angle(x[0]), at::conj_physical(x[0])};
+    return Tensors{x[0] * 2,        at::real(x[0]) * 1,     at::view_as_real(x[0]) + 1, (x[0].conj() * x[0]).abs(),
+                   at::angle(x[0]), at::conj_physical(x[0])};
   });
 }
 

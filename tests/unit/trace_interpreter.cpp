@@ -42,8 +42,10 @@ class Interpreter {
     op.callBoxed(stack);
     std::vector<at::Tensor> results;
     for (const auto& v : stack) {
-      if (v.isTensor()) results.push_back(v.toTensor());
-      else if (v.isNone()) results.emplace_back();
+      if (v.isTensor())
+        results.push_back(v.toTensor());
+      else if (v.isNone())
+        results.emplace_back();
       else
         for (const auto& e : v.toListRef()) results.push_back(e.toTensor());
     }
@@ -51,10 +53,12 @@ class Interpreter {
     for (size_t i = 0; i < results.size(); ++i) {
       const graph::Value* v = n.results[i];
       if (!v) continue;
-      EXPECT_EQ(name + " " + std::string(vesta::name(v->type.dtype)), name + " " + std::string(vesta::name(to_dtype(results[i].scalar_type()))));
+      EXPECT_EQ(name + " " + std::string(vesta::name(v->type.dtype)),
+                name + " " + std::string(vesta::name(to_dtype(results[i].scalar_type()))));
       EXPECT_EQ(numbers(v->type.sizes), results[i].sizes().vec()) << name;
       if (results[i].numel() > 0 && name != "aten::copy") {
-        EXPECT_EQ(effective(numbers(v->type.strides), results[i]), effective(results[i].strides().vec(), results[i])) << name;
+        EXPECT_EQ(effective(numbers(v->type.strides), results[i]), effective(results[i].strides().vec(), results[i]))
+            << name;
       }
       at::Tensor t = results[i];
       if (name == "aten::copy" && t.strides() != at::IntArrayRef(numbers(v->type.strides))) {
@@ -81,7 +85,8 @@ class Interpreter {
     }
     if (const auto* v = std::get_if<graph::Value*>(&a)) return get(*v);
     if (const auto* list = std::get_if<graph::ValueList>(&a)) {
-      const bool optional = type->str().find("?") != std::string::npos || type->str().find("Optional") != std::string::npos;
+      const bool optional =
+          type->str().find("?") != std::string::npos || type->str().find("Optional") != std::string::npos;
       if (optional) {
         c10::List<std::optional<at::Tensor>> out;
         for (const auto* v : *list) out.push_back(v ? std::optional<at::Tensor>(get(v)) : std::nullopt);
@@ -105,7 +110,8 @@ class Interpreter {
       for (const bool b : *l) out.push_back(b);
       return out;
     }
-    if (const auto* c = std::get_if<std::complex<double>>(&a)) return c10::IValue(c10::complex<double>(c->real(), c->imag()));
+    if (const auto* c = std::get_if<std::complex<double>>(&a))
+      return c10::IValue(c10::complex<double>(c->real(), c->imag()));
     if (const auto* s = std::get_if<std::string>(&a)) return *s;
     if (const auto* t = std::get_if<DType>(&a)) return to_scalar_type(*t);
     if (const auto* d = std::get_if<Device>(&a)) return to_torch(*d);
@@ -147,14 +153,16 @@ void expect_same(const at::Tensor& got, const at::Tensor& want, const std::strin
   EXPECT_EQ(got.scalar_type(), want.scalar_type()) << what;
   EXPECT_EQ(got.sizes(), want.sizes()) << what;
   if (want.numel() > 0) {
-    EXPECT_EQ(Interpreter::effective(got.strides().vec(), want), Interpreter::effective(want.strides().vec(), want)) << what;
+    EXPECT_EQ(Interpreter::effective(got.strides().vec(), want), Interpreter::effective(want.strides().vec(), want))
+        << what;
   }
   if (got.sizes() == want.sizes() && got.scalar_type() == want.scalar_type()) {
     EXPECT_TRUE(at::allclose(got, want, 1e-5, 1e-6, true)) << what << "\ngot " << got << "\nwant " << want;
   }
 }
 
-void run_and_compare(const Traced& traced, const std::vector<at::Tensor>& inputs, const TensorProgram& program, uint64_t seed) {
+void run_and_compare(const Traced& traced, const std::vector<at::Tensor>& inputs, const TensorProgram& program,
+                     uint64_t seed) {
   const std::vector<at::Tensor> mine = copies_of(inputs), theirs = copies_of(inputs);
   at::manual_seed(seed);
   const auto want = program(theirs);
@@ -175,7 +183,8 @@ void run_and_compare(const Traced& traced, const std::vector<at::Tensor>& inputs
     if (!want[i].defined()) continue;
     for (size_t j = 0; j < inputs.size(); ++j) {
       EXPECT_EQ(got[i].toTensor().is_same(mine[j]), want[i].is_same(theirs[j])) << "result " << i << " input " << j;
-      EXPECT_EQ(got[i].toTensor().is_alias_of(mine[j]), want[i].is_alias_of(theirs[j])) << "result " << i << " input " << j;
+      EXPECT_EQ(got[i].toTensor().is_alias_of(mine[j]), want[i].is_alias_of(theirs[j]))
+          << "result " << i << " input " << j;
     }
   }
   for (size_t i = 0; i < mine.size(); ++i) expect_same(mine[i], theirs[i], "input " + std::to_string(i));

@@ -10,20 +10,21 @@
 
 namespace vesta::trace::test {
 
-// The results as a front door would hand them out; inputs are graph inputs (the program's tensors, then the lifted ones), and
-// are written where the graph says so. Fails the running test when a node's result is not of the type the graph gives.
+// The results as a front door would hand them out; inputs are graph inputs (the program's tensors, then the lifted
+// ones), and are written where the graph says so. Fails the running test when a node's result is not of the type the
+// graph gives.
 std::vector<c10::IValue> interpret(const graph::Graph& g, const std::vector<at::Tensor>& inputs,
                                    const std::vector<int64_t>& symbols);
 
 using TensorProgram = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
 
 struct Options {
-  bool dynamic = false;       // every dimension symbolic
+  bool dynamic = false;  // every dimension symbolic
   uint64_t seed = 1;
 };
 
-// Traces, verifies, prints and parses the graph, runs it on clones of the inputs and expects eager's results, dtypes, strides,
-// and the same final inputs. Returns the trace.
+// Traces, verifies, prints and parses the graph, runs it on clones of the inputs and expects eager's results, dtypes,
+// strides, and the same final inputs. Returns the trace.
 Traced check(const std::vector<at::Tensor>& inputs, const TensorProgram& program, const Options& options = {});
 // The same graph served on other inputs.
 void check_again(const Traced& traced, const std::vector<at::Tensor>& inputs, const TensorProgram& program);

@@ -90,8 +90,10 @@ TEST(TraceMutation, DtypeStaysThatOfTheTensor) {
     return Tensors{x[0], x[1]};
   });
   // Eager refuses: the door asks it and passes its error on.
-  EXPECT_ANY_THROW(trace(trace_inputs({at::ones({3}, at::kLong)}), boxed([](const Tensors& x) { return Tensors{x[0].add_(0.5)}; })));
-  EXPECT_ANY_THROW(trace(trace_inputs({at::ones({3}), at::ones({2, 3})}), boxed([](const Tensors& x) { return Tensors{x[0].add_(x[1])}; })));
+  EXPECT_ANY_THROW(
+      trace(trace_inputs({at::ones({3}, at::kLong)}), boxed([](const Tensors& x) { return Tensors{x[0].add_(0.5)}; })));
+  EXPECT_ANY_THROW(trace(trace_inputs({at::ones({3}), at::ones({2, 3})}),
+                         boxed([](const Tensors& x) { return Tensors{x[0].add_(x[1])}; })));
 }
 
 TEST(TraceMutation, StridesOfTheTensorStay) {
@@ -145,7 +147,8 @@ TEST(TraceMutation, OverlappingMemory) {
   refused(overlapping, [](const Tensors& x) { return Tensors{x[0].add_(1) * x[1].sum()}; });
   refused({at::randn({1, 3}).expand({4, 3})}, [](const Tensors& x) { return Tensors{x[0].add_(1)}; });
   // Halves of one storage do not touch.
-  EXPECT_NO_THROW(trace(trace_inputs({a.slice(0, 0, 3), a.slice(0, 3, 6)}), boxed([](const Tensors& x) { return Tensors{x[0].add_(x[1])}; })));
+  EXPECT_NO_THROW(trace(trace_inputs({a.slice(0, 0, 3), a.slice(0, 3, 6)}),
+                        boxed([](const Tensors& x) { return Tensors{x[0].add_(x[1])}; })));
 }
 
 // A result that is a view holds its storage's memory if it is dense; a later result is then a view of it.
@@ -166,9 +169,9 @@ TEST(TraceMutation, ResultsThatShareMemory) {
 TEST(TraceMutation, CapturedTensorsAreWrittenToo) {
   at::Tensor counter = at::zeros({2});
   const auto t = trace(trace_inputs({at::randn({2})}), boxed([&](const Tensors& x) {
-    counter.add_(x[0]);
-    return Tensors{counter * 2, counter};
-  }));
+                         counter.add_(x[0]);
+                         return Tensors{counter * 2, counter};
+                       }));
   EXPECT_EQ(counter.sum().item<float>(), 0);
   ASSERT_EQ(t.graph->mutations.size(), 1u);
   EXPECT_EQ(t.graph->mutations[0].input, 1);
@@ -193,9 +196,8 @@ TEST(TraceMutation, ResultsThatOverlap) {
 
 TEST(TraceMutation, BatchNormInTraining) {
   const Tensors inputs{at::randn({4, 3, 5}), at::ones({3}), at::zeros({3}), at::zeros({3}), at::ones({3})};
-  check(inputs, [](const Tensors& x) {
-    return Tensors{at::batch_norm(x[0], x[1], x[2], x[3], x[4], true, 0.1, 1e-5, false)};
-  });
+  check(inputs,
+        [](const Tensors& x) { return Tensors{at::batch_norm(x[0], x[1], x[2], x[3], x[4], true, 0.1, 1e-5, false)}; });
 }
 
 TEST(TraceMutation, AsStrided) {

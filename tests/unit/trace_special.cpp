@@ -23,7 +23,8 @@ TEST(TraceSpecial, MaxPool1dOfAnyStrides) {
 TEST(TraceSpecial, RollOfChannelsLast) {
   const at::Tensor x = at::randn({3, 4, 5, 2}).contiguous(at::MemoryFormat::ChannelsLast);
   check({x}, [](const Tensors& t) {
-    return Tensors{at::roll(t[0], 1, 1), at::roll(t[0], 3, 0), at::roll(t[0], {3, -2}, {0, 1}), at::roll(t[0], {1, 2}, {0, 2})};
+    return Tensors{at::roll(t[0], 1, 1), at::roll(t[0], 3, 0), at::roll(t[0], {3, -2}, {0, 1}),
+                   at::roll(t[0], {1, 2}, {0, 2})};
   });
 }
 

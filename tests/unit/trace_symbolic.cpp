@@ -29,8 +29,8 @@ TEST(TraceSymbolic, EqualHintsShareASymbolUnlessLabelled) {
 }
 
 TEST(TraceSymbolic, SizesZeroAndOneAreConstants) {
-  const auto t = check({at::randn({1, 5}), at::randn({0, 5})}, [](const Tensors& x) { return Tensors{x[0] + x[1], x[0] * 2}; },
-                       {.dynamic = true});
+  const auto t = check({at::randn({1, 5}), at::randn({0, 5})},
+                       [](const Tensors& x) { return Tensors{x[0] + x[1], x[0] * 2}; }, {.dynamic = true});
   EXPECT_EQ(t.graph->symbols.size(), 1u);
 }
 
@@ -45,16 +45,16 @@ TEST(TraceSymbolic, ViewsWithComputedSizes) {
 }
 
 TEST(TraceSymbolic, ComparingSizesIsAGuard) {
-  const TensorProgram program = [](const Tensors& x) {
-    return Tensors{x[0].sym_size(0) > 4 ? x[0] * 2 : x[0] * 3};
-  };
+  const TensorProgram program = [](const Tensors& x) { return Tensors{x[0].sym_size(0) > 4 ? x[0] * 2 : x[0] * 3}; };
   const auto t = check({at::randn({6, 5})}, program, {.dynamic = true});
   ASSERT_EQ(t.graph->guards.size(), 1u) << text(t);
   EXPECT_TRUE(has_op(t, "aten::mul.Scalar"));
 }
 
 TEST(TraceSymbolic, PlainSizesSpecialise) {
-  const auto t = check({at::randn({6, 5})}, [](const Tensors& x) { return Tensors{x[0] * static_cast<double>(x[0].size(0))}; }, {.dynamic = true});
+  const auto t =
+      check({at::randn({6, 5})}, [](const Tensors& x) { return Tensors{x[0] * static_cast<double>(x[0].size(0))}; },
+            {.dynamic = true});
   ASSERT_FALSE(t.graph->guards.empty());
   EXPECT_EQ(t.graph->guards[0].relation, graph::Relation::Equal);
 }
@@ -108,9 +108,9 @@ TEST(TraceSymbolic, Arithmetic) {
 TEST(TraceSymbolic, ASymbolThatOutlivesItsTrace) {
   c10::SymInt leaked;
   trace(trace_inputs({at::randn({6, 5})}, true), boxed([&](const Tensors& x) {
-    leaked = x[0].sym_size(0);
-    return Tensors{x[0] + 1};
-  }));
+          leaked = x[0].sym_size(0);
+          return Tensors{x[0] + 1};
+        }));
   EXPECT_THROW(leaked.guard_int("", 0), Unsupported);
   EXPECT_FALSE(leaked.toSymNode()->str().empty());
 }
@@ -118,7 +118,8 @@ TEST(TraceSymbolic, ASymbolThatOutlivesItsTrace) {
 TEST(TraceSymbolic, MatmulSoftmaxNorm) {
   const TensorProgram program = [](const Tensors& x) {
     const at::Tensor y = at::linear(x[0], x[1]);
-    return Tensors{at::softmax(y, -1), at::layer_norm(x[0], {8}), at::matmul(x[0], x[0].transpose(1, 2)), y.sum({0, 1}), y.mean(-1, true)};
+    return Tensors{at::softmax(y, -1), at::layer_norm(x[0], {8}), at::matmul(x[0], x[0].transpose(1, 2)), y.sum({0, 1}),
+                   y.mean(-1, true)};
   };
   auto inputs = trace_inputs({at::randn({3, 5, 8}), at::randn({4, 8})});
   inputs[0].dynamic = {true, true, false};
@@ -130,7 +131,9 @@ TEST(TraceSymbolic, MatmulSoftmaxNorm) {
 
 TEST(TraceSymbolic, MemoryFormats) {
   const TensorProgram program = [](const Tensors& x) {
-    return Tensors{x[0] * 2, x[0].contiguous(), x[0].is_contiguous(at::MemoryFormat::ChannelsLast) ? x[0] + 1 : x[0] + 2, at::empty_like(x[0]).zero_()};
+    return Tensors{x[0] * 2, x[0].contiguous(),
+                   x[0].is_contiguous(at::MemoryFormat::ChannelsLast) ? x[0] + 1 : x[0] + 2,
+                   at::empty_like(x[0]).zero_()};
   };
   check({at::randn({2, 3, 4, 5})}, program, {.dynamic = true});
   check({at::randn({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast)}, program, {.dynamic = true});

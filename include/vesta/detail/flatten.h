@@ -24,7 +24,7 @@ namespace vesta::detail {
 struct LeafReader {
   const std::vector<c10::IValue>& leaves;
   size_t next_tensor = 0;
-  size_t next_integer = 0;             // starts behind the tensors
+  size_t next_integer = 0;  // starts behind the tensors
   at::Tensor tensor() { return leaves[next_tensor++].toTensor(); }
   c10::SymInt integer() { return leaves[next_integer++].toSymInt(); }
 };

@@ -39,8 +39,8 @@ struct Results {
 // Facts about input tensors that only some front ends know.
 struct InputInfo {
   std::string name;
-  bool parameter = false;              // the same tensor from call to call
-  std::vector<bool> dynamic;           // per dimension; one entry for an integer. Used when `dynamic_given`
+  bool parameter = false;     // the same tensor from call to call
+  std::vector<bool> dynamic;  // per dimension; one entry for an integer. Used when `dynamic_given`
   std::vector<int> symbol_label;
   bool dynamic_given = false;
 };
@@ -53,11 +53,12 @@ struct Interrupted {
 class VESTA_API Function {
  public:
   // Runs the callable on `leaves` (tensors, then integers as SymInt) and flattens what it returns.
-  using Program = std::function<void(const std::vector<c10::IValue>& leaves, Results& values,
-                                     std::vector<c10::IValue>& constants)>;
+  using Program =
+      std::function<void(const std::vector<c10::IValue>& leaves, Results& values, std::vector<c10::IValue>& constants)>;
 
   // `tensors`, `integers`: what is known of the inputs, or empty.
-  Function(std::string name, Options options, std::vector<InputInfo> tensors = {}, std::vector<InputInfo> integers = {});
+  Function(std::string name, Options options, std::vector<InputInfo> tensors = {},
+           std::vector<InputInfo> integers = {});
   ~Function();
   Function(const Function&) = delete;
   Function& operator=(const Function&) = delete;

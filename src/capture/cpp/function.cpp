@@ -54,7 +54,7 @@ struct Registry {
   int64_t created = 0;
 };
 Registry& registry() {
-  static Registry* r = new Registry();   // outlives functions in static storage
+  static Registry* r = new Registry();  // outlives functions in static storage
   return *r;
 }
 
@@ -68,13 +68,13 @@ struct Function::Impl {
   std::atomic<std::shared_ptr<const VariantList>> variants{std::make_shared<const VariantList>()};
   std::atomic<int64_t> hits{0}, misses{0};
 
-  mutable std::mutex mutex;              // guards what follows, and the order of publications
+  mutable std::mutex mutex;  // guards what follows, and the order of publications
   std::condition_variable compiled;
   std::set<std::pair<std::string, uint64_t>> compiling;
   std::map<std::string, int64_t> fallbacks;
   std::vector<std::string> recompiles;
   size_t eager_variants = 0;
-  uint64_t generation = 0;               // of reset()
+  uint64_t generation = 0;  // of reset()
 
   // Counts and logs an eager call; where `strict` says so, throws instead: `error`, or Unsupported if it is null.
   void fall_back(const std::string& reason, std::exception_ptr error = nullptr) {
@@ -196,25 +196,25 @@ struct Function::Impl {
     auto v = empty_variant(call, key, context);
     v->dynamic = dynamic;
     auto constants = std::make_shared<std::vector<c10::IValue>>();
-    trace::Traced traced = trace::trace(
-        trace_inputs(call, dynamic), [&](const std::vector<c10::IValue>& leaves) -> std::vector<c10::IValue> {
-          Results results;
-          constants->clear();
-          program(leaves, results, *constants);
-          return std::move(results.values);
-        });
+    trace::Traced traced = trace::trace(trace_inputs(call, dynamic),
+                                        [&](const std::vector<c10::IValue>& leaves) -> std::vector<c10::IValue> {
+                                          Results results;
+                                          constants->clear();
+                                          program(leaves, results, *constants);
+                                          return std::move(results.values);
+                                        });
     v->constants = std::move(constants);
     v->lifted = std::move(traced.lifted);
     if (c10::GradMode::is_enabled()) {
       for (const at::Tensor& t : v->lifted) {
-        if (has_gradient(t)) VESTA_UNSUPPORTED("gradients are recorded for a captured tensor (use a torch::NoGradGuard)");
+        if (has_gradient(t))
+          VESTA_UNSUPPORTED("gradients are recorded for a captured tensor (use a torch::NoGradGuard)");
       }
     }
     pipeline::Traced facts;
     facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets)};
     facts.op_count = traced.op_count;
-    facts.trace_ms =
-        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    facts.trace_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     pipeline::Result compiled = pipeline::compile(std::move(traced.graph), options, std::move(facts));
     v->executable = std::move(compiled.executable);
     v->report = std::move(compiled.report);
@@ -251,7 +251,7 @@ struct Function::Impl {
       return std::find(d.begin(), d.end(), true) != d.end();
     });
     std::string reason;
-    std::exception_ptr error;            // of ours; null for the program's own
+    std::exception_ptr error;  // of ours; null for the program's own
     for (const bool with_symbols : {true, false}) {
       if (with_symbols && !symbolic) continue;
       if (!with_symbols) dynamic = empty_variant(call, key, context)->dynamic;
@@ -262,7 +262,7 @@ struct Function::Impl {
       } catch (const NeedsValue& e) {
         reason = fmt::format("needs a value: {}", e.what());
         error = std::current_exception();
-        break;                           // constants do not help
+        break;  // constants do not help
       } catch (const Unsupported& e) {
         reason = e.what();
         error = std::current_exception();
@@ -318,7 +318,7 @@ Function::~Function() = default;
 
 bool Function::run(Call& call, const Program& program, Results& results, bool give_away) {
   Impl& impl = *impl_;
-  if (trace::is_tracing()) return false;     // part of another trace: the callable runs in it
+  if (trace::is_tracing()) return false;  // part of another trace: the callable runs in it
   const uint64_t context = capture::context_key();
   for (const at::Tensor& t : call.tensors) {
     if (has_tangent(t)) {
@@ -387,9 +387,8 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
     }
     return false;
   }
-  const runtime::CallInputs in{{call.tensors.data(), call.tensors.size()},
-                               variant->lifted,
-                               {call.integers.data(), call.integers.size()}};
+  const runtime::CallInputs in{
+      {call.tensors.data(), call.tensors.size()}, variant->lifted, {call.integers.data(), call.integers.size()}};
   if (!c10::InferenceMode::is_enabled()) {
     for (const int m : variant->executable->artifact().mutated) {
       if (!in.tensor(m).is_inference()) continue;

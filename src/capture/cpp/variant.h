@@ -21,12 +21,12 @@ struct Shape {
 };
 
 struct Variant {
-  std::string key;                       // of the call's structure and constants
+  std::string key;  // of the call's structure and constants
   uint64_t context = 0;
-  std::shared_ptr<const runtime::Executable> executable;   // of an eager variant: checks inputs, runs nothing
-  std::string eager_reason;              // not empty: these inputs run eager
-  std::exception_ptr error;              // what strict rethrows then; null where the program itself raised
-  std::vector<at::Tensor> lifted;        // tensors the program captured, the executable's last inputs
+  std::shared_ptr<const runtime::Executable> executable;  // of an eager variant: checks inputs, runs nothing
+  std::string eager_reason;                               // not empty: these inputs run eager
+  std::exception_ptr error;        // what strict rethrows then; null where the program itself raised
+  std::vector<at::Tensor> lifted;  // tensors the program captured, the executable's last inputs
   std::shared_ptr<const std::vector<c10::IValue>> constants;
   CompileReport report;
   // What it was compiled from, and which of it is symbolic: tensors, then integers.

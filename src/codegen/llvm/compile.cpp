@@ -119,7 +119,8 @@ Cache& cache() {
   return *c;
 }
 
-// Threads that live as long as the process: a thread keeps its target machine between compiles. The caller of run() works too.
+// Threads that live as long as the process: a thread keeps its target machine between compiles. The caller of run()
+// works too.
 class Pool {
  public:
   // Calls work(i) for i in [0, count), on at most `width` threads; returns when all are done.
@@ -194,7 +195,8 @@ std::vector<std::shared_ptr<const Code>> compile(const std::vector<Request>& req
   }
   std::vector<std::shared_ptr<const Code>> codes(distinct.size());
   std::vector<std::exception_ptr> errors(distinct.size());
-  int width = options.workers > 0 ? options.workers : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  int width =
+      options.workers > 0 ? options.workers : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   pool().run(width, distinct.size(), [&](size_t i) {
     try {
       codes[i] = cache().get(requests[distinct[i]], options);

@@ -113,7 +113,8 @@ Value* Emitter::vector(Expr e, int u, llvm::Type* element) {
         Value* first = scalar(e);
         at(level);
         llvm::SmallVector<llvm::Constant*, 64> iota;
-        for (int i = 0; i < lanes_; ++i) iota.push_back(llvm::ConstantInt::get(element, static_cast<uint64_t>(u * lanes_ + i)));
+        for (int i = 0; i < lanes_; ++i)
+          iota.push_back(llvm::ConstantInt::get(element, static_cast<uint64_t>(u * lanes_ + i)));
         v = b_.CreateAdd(splat(first), llvm::ConstantVector::get(iota));
       } else {
         const loops::Instr& binder = k_.instrs[shape_.binder(e)];

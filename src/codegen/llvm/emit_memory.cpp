@@ -99,8 +99,8 @@ Value* Emitter::lane_pointers(const Instr& i, int u) {
   return b_.CreateGEP(element, pointer, offsets);
 }
 
-// Every stride-th element from `pointer` on, without touching anything past the last one: the vectors read are moved back
-// so that they end with it.
+// Every stride-th element from `pointer` on, without touching anything past the last one: the vectors read are moved
+// back so that they end with it.
 Value* Emitter::strided_load(Value* pointer, DType t, int64_t stride) {
   llvm::Type* element = p_.memory_type(t, 1);
   llvm::Type* type = p_.memory_type(t, lanes_);
@@ -109,7 +109,8 @@ Value* Emitter::strided_load(Value* pointer, DType t, int64_t stride) {
   int filled = 0;
   for (int64_t piece = 0; filled < lanes_; ++piece) {
     int64_t first = std::min<int64_t>(piece * lanes_, span - lanes_);
-    Value* v = b_.CreateAlignedLoad(type, b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(first)), alignment(t));
+    Value* v =
+        b_.CreateAlignedLoad(type, b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(first)), alignment(t));
     llvm::SmallVector<int, 64> pick(static_cast<size_t>(lanes_), -1);
     for (int l = 0; l < filled; ++l) pick[static_cast<size_t>(l)] = l;
     int base = result ? lanes_ : 0;
@@ -122,14 +123,15 @@ Value* Emitter::strided_load(Value* pointer, DType t, int64_t stride) {
   return result;
 }
 
-// A conversion to a half type that only feeds the store is done by the store: one rounding, not two. A half value that is
-// stored as it is keeps its bits.
+// A conversion to a half type that only feeds the store is done by the store: one rounding, not two. A half value that
+// is stored as it is keeps its bits.
 Value* Emitter::stored(const Instr& i, int u, bool vector) {
   auto value = [&](Ref r) { return vector ? lanes(r, u) : get(r, 0); };
   const Instr& from = k_.instrs[i.in[0]];
   int level = shape_.innermost;
   bool half = i.dtype == DType::F16 || i.dtype == DType::BF16;
-  if (half && from.kind == loops::InstrKind::Cast && from.dtype == i.dtype && value_type(k_, from.in[0]) == DType::F32) {
+  if (half && from.kind == loops::InstrKind::Cast && from.dtype == i.dtype &&
+      value_type(k_, from.in[0]) == DType::F32) {
     Value* v = value(from.in[0]);
     at(level);
     return p_.to_memory(i.dtype, v);
@@ -183,8 +185,10 @@ Value* Emitter::load(Ref r, int u) {
     at(level);
     llvm::Type* element = p_.memory_type(t, 1);
     pointer = b_.CreateGEP(element, pointer, lane);
-    if (u) pointer = b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(int64_t{u} * lanes_ * c->constant()));
-    Value* v = c->is_constant(1) ? load_vector(type, pointer, element_size(t), mask) : strided_load(pointer, t, c->constant());
+    if (u)
+      pointer = b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(int64_t{u} * lanes_ * c->constant()));
+    Value* v =
+        c->is_constant(1) ? load_vector(type, pointer, element_size(t), mask) : strided_load(pointer, t, c->constant());
     return p_.from_memory(t, v);
   }
   Value* pointers = lane_pointers(i, u);
@@ -200,7 +204,8 @@ Value* Emitter::load(Ref r, int u) {
   Value* v = llvm::PoisonValue::get(type);
   for (int l = 0; l < lanes_; ++l) {
     Value* pointer = b_.CreateExtractElement(pointers, static_cast<uint64_t>(l));
-    v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(p_.memory_type(t, 1), pointer, alignment(t)), static_cast<uint64_t>(l));
+    v = b_.CreateInsertElement(v, b_.CreateAlignedLoad(p_.memory_type(t, 1), pointer, alignment(t)),
+                               static_cast<uint64_t>(l));
   }
   return p_.from_memory(t, v);
 }

@@ -1,5 +1,5 @@
-// Reductions: an accumulator for each vector piece of a body, combined when the loops end; sums of floats over long ranges
-// in a tree; running combinations by shuffles.
+// Reductions: an accumulator for each vector piece of a body, combined when the loops end; sums of floats over long
+// ranges in a tree; running combinations by shuffles.
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 #include <limits>
@@ -203,7 +203,8 @@ void Emitter::end_reductions() {
         return better(i.reduce, i.dtype, x, y);
       };
       std::vector<Pair> pairs;
-      for (size_t u = 0; u < values.size(); ++u) pairs.emplace_back(values[u], positions.empty() ? nullptr : positions[u]);
+      for (size_t u = 0; u < values.size(); ++u)
+        pairs.emplace_back(values[u], positions.empty() ? nullptr : positions[u]);
       while (pairs.size() > 1) {
         for (size_t n = 0; n < pairs.size() / 2; ++n) pairs[n] = join(pairs[2 * n], pairs[2 * n + 1]);
         pairs.resize(pairs.size() / 2);

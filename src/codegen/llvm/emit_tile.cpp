@@ -1,5 +1,5 @@
-// Work items in groups of rows: what runs along the rows is read in squares and turned in registers, so that every cache line
-// is used whole.
+// Work items in groups of rows: what runs along the rows is read in squares and turned in registers, so that every
+// cache line is used whole.
 #include "base/check.h"
 #include "codegen/llvm/emitter.h"
 
@@ -30,7 +30,8 @@ void Emitter::tiled_items(Value* begin, Value* end) {
       Value* column_end = b_.CreateAdd(column, columns);
       for (Ref r : tile.loads) {
         llvm::Type* element = p_.memory_type(k_.instrs[r].dtype, 1);
-        llvm::AllocaInst* slot = p_.stack(llvm::ArrayType::get(element, static_cast<uint64_t>(tile.rows * tile.columns)), "tile");
+        llvm::AllocaInst* slot =
+            p_.stack(llvm::ArrayType::get(element, static_cast<uint64_t>(tile.rows * tile.columns)), "tile");
         slot->setAlignment(llvm::Align(64));
         loop(column, column_end, lanes_, 1, 1, true, shape_.lane, [&](Value*) {
           loop(tile_row_, row_end, lanes_, 1, 1, true, tile.row, [&](Value*) {
@@ -62,7 +63,8 @@ void Emitter::tiled_items(Value* begin, Value* end) {
   });
 }
 
-// A lanes x lanes square: vectors along the rows, then log2(lanes) rounds that swap ever smaller blocks across the diagonal.
+// A lanes x lanes square: vectors along the rows, then log2(lanes) rounds that swap ever smaller blocks across the
+// diagonal.
 void Emitter::fill_tile(Ref r) {
   const Instr& i = k_.instrs[r];
   Expr stride = *coefficient_of(i.index, shape_.lane);

@@ -40,8 +40,8 @@ size_t Emitter::scope_index(int level) const {
 
 void Emitter::at(int level) { b_.SetInsertPoint(scopes_[scope_index(level)].end); }
 
-void Emitter::loop(Value* start, Value* limit, int64_t step, int before_level, int body_level, bool surely_runs, Expr var,
-                   const std::function<void(Value*)>& body) {
+void Emitter::loop(Value* start, Value* limit, int64_t step, int before_level, int body_level, bool surely_runs,
+                   Expr var, const std::function<void(Value*)>& body) {
   llvm::Instruction* end = scopes_.back().end;
   BasicBlock* here = end->getParent();
   BasicBlock* exit = here->splitBasicBlock(end);
@@ -163,8 +163,8 @@ void Emitter::run() {
   items();
 }
 
-// The parallel variables of a work item, into the current scope. Counts are taken outside the loop; only the divisions are
-// inside.
+// The parallel variables of a work item, into the current scope. Counts are taken outside the loop; only the divisions
+// are inside.
 void Emitter::decode(Value* item) {
   std::vector<std::pair<Expr, Expr>> order;  // variable, count
   for (size_t i = 0; i < k_.ranges.size(); ++i) {
@@ -228,7 +228,8 @@ int Emitter::column_unroll() const {
     loops = loops || s.loop;
     for (Ref r : s.body) {
       const Instr& i = k_.instrs[r];
-      if (i.kind == InstrKind::Accumulate) accumulators += i.reduce == ReduceOp::ArgMax || i.reduce == ReduceOp::ArgMin ? 4 : 1;
+      if (i.kind == InstrKind::Accumulate)
+        accumulators += i.reduce == ReduceOp::ArgMax || i.reduce == ReduceOp::ArgMin ? 4 : 1;
     }
   }
   int u = !loops ? (weight <= 8 ? 2 : 1) : weight <= 8 ? 8 : weight <= 16 ? 4 : weight <= 40 ? 2 : 1;
@@ -260,7 +261,8 @@ void Emitter::column_span() {
   bool one_masked = !whole && !full && u == 1 && single_masked_loop(weight);
   if (!one_masked) {
     Value* main = limit;
-    if (!whole && (u > 1 || !full)) main = b_.CreateAnd(limit, b_.getInt64(static_cast<uint64_t>(-int64_t{u} * lanes_)));
+    if (!whole && (u > 1 || !full))
+      main = b_.CreateAnd(limit, b_.getInt64(static_cast<uint64_t>(-int64_t{u} * lanes_)));
     loop(done, main, int64_t{u} * lanes_, 2, 4, whole || (u == 1 && full), shape_.lane, [&](Value*) {
       count_ = u;
       stages();

@@ -1,8 +1,9 @@
 // One kernel to LLVM instructions.
 //
-// Code is placed by level (shape.h): every open loop contributes two scopes, the block before it and its body, and a value
-// is emitted into the latest scope whose level is not above its own. So what is invariant leaves its loop by itself, once.
-// A vector value is `lanes` elements; a body that is unrolled handles several such pieces (`u`), one after the other.
+// Code is placed by level (shape.h): every open loop contributes two scopes, the block before it and its body, and a
+// value is emitted into the latest scope whose level is not above its own. So what is invariant leaves its loop by
+// itself, once. A vector value is `lanes` elements; a body that is unrolled handles several such pieces (`u`), one
+// after the other.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -34,9 +35,10 @@ class Emitter {
     llvm::Instruction* end = nullptr;  // code of this scope goes before it
     std::map<std::pair<Ref, int>, llvm::Value*> values;
     std::map<std::pair<Ref, int>, llvm::Value*> splats;
-    std::unordered_map<Expr, llvm::Value*> scalars;                    // index expressions, 64-bit
-    std::map<std::pair<Expr, int>, llvm::Value*, bool (*)(const std::pair<Expr, int>&, const std::pair<Expr, int>&)> vectors;
-    std::map<std::pair<int, uint64_t>, llvm::Value*> pointers;         // buffer, constant part of the index -> address
+    std::unordered_map<Expr, llvm::Value*> scalars;  // index expressions, 64-bit
+    std::map<std::pair<Expr, int>, llvm::Value*, bool (*)(const std::pair<Expr, int>&, const std::pair<Expr, int>&)>
+        vectors;
+    std::map<std::pair<int, uint64_t>, llvm::Value*> pointers;  // buffer, constant part of the index -> address
     Scope();
   };
 
@@ -120,13 +122,13 @@ class Emitter {
 
   std::vector<Scope> scopes_;
   std::vector<llvm::Value*> buffers_;
-  llvm::Value* zero_ = nullptr;            // eight zero bytes to read where a masked scalar load reads nothing
-  int count_ = 1;                          // pieces the current body handles
-  llvm::Value* mask_ = nullptr;            // of the only piece, when it is not full
+  llvm::Value* zero_ = nullptr;  // eight zero bytes to read where a masked scalar load reads nothing
+  int count_ = 1;                // pieces the current body handles
+  llvm::Value* mask_ = nullptr;  // of the only piece, when it is not full
   std::vector<Accumulator> accumulators_;
   std::map<Ref, std::array<llvm::AllocaInst*, kMaxUnroll>> carries_;  // of scans
   std::map<Ref, std::vector<llvm::Value*>> results_, positions_;
-  llvm::AllocaInst* pieces_ = nullptr;     // counts flushes
+  llvm::AllocaInst* pieces_ = nullptr;  // counts flushes
   int64_t flush_every_ = 1;
   bool cascade_ = false;
   std::map<Ref, llvm::AllocaInst*> tiles_;  // while a square is at hand

@@ -51,8 +51,12 @@ void integer_power(const T* a, const T* b, T* out, int32_t n) {
 }
 
 float pow_f32(float a, float b) { return static_cast<float>(std::pow(static_cast<double>(a), static_cast<double>(b))); }
-float atan2_f32(float a, float b) { return static_cast<float>(std::atan2(static_cast<double>(a), static_cast<double>(b))); }
-float hypot_f32(float a, float b) { return static_cast<float>(std::hypot(static_cast<double>(a), static_cast<double>(b))); }
+float atan2_f32(float a, float b) {
+  return static_cast<float>(std::atan2(static_cast<double>(a), static_cast<double>(b)));
+}
+float hypot_f32(float a, float b) {
+  return static_cast<float>(std::hypot(static_cast<double>(a), static_cast<double>(b)));
+}
 
 struct LaneRow {
   Prim prim;
@@ -68,8 +72,8 @@ void* address_of(F* f) {
 const std::vector<LaneRow>& lane_rows() {
   static const std::vector<LaneRow>* rows = [] {
     auto* r = new std::vector<LaneRow>;
-#define VESTA_UNARY(P, F)                                                 \
-  r->push_back({Prim::P, DType::F32, address_of(&unary<float, F>)});      \
+#define VESTA_UNARY(P, F)                                            \
+  r->push_back({Prim::P, DType::F32, address_of(&unary<float, F>)}); \
   r->push_back({Prim::P, DType::F64, address_of(&unary<double, F>)});
     VESTA_UNARY(Rsqrt, rsqrt_of)
     VESTA_UNARY(Exp, std::exp)

@@ -18,7 +18,8 @@ std::span<const RuntimeSymbol> runtime_symbols();
 
 // The C library's vector function for `p` on `lanes` elements of F32 or F64 ("_ZGVeN16v_tanf"), empty if there is none.
 std::string vector_function(Prim p, DType t, int lanes);
-// "vesta_tan_f32": void(const T* a, const T* b, T* out, int32_t lanes); b is null for one operand. Empty if there is none.
+// "vesta_tan_f32": void(const T* a, const T* b, T* out, int32_t lanes); b is null for one operand. Empty if there is
+// none.
 std::string lane_function(Prim p, DType t);
 
 }  // namespace vesta::codegen

@@ -46,7 +46,8 @@ std::unique_ptr<llvm::Module> build_module(loops::Kernel kernel, const std::stri
   module->setTargetTriple(machine.getTargetTriple().str());
   llvm::Type* pointer = llvm::PointerType::getUnqual(context);
   llvm::Type* integer = llvm::Type::getInt64Ty(context);
-  auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), {pointer, pointer, pointer, integer, integer}, false);
+  auto* type =
+      llvm::FunctionType::get(llvm::Type::getVoidTy(context), {pointer, pointer, pointer, integer, integer}, false);
   llvm::Function* f = llvm::Function::Create(type, llvm::Function::ExternalLinkage, symbol, *module);
   f->setDoesNotThrow();
   f->addFnAttr("target-cpu", machine.getTargetCPU());

@@ -10,13 +10,15 @@
 
 namespace vesta::codegen {
 
-using llvm::Intrinsic::ID;
 using llvm::Type;
 using llvm::Value;
+using llvm::Intrinsic::ID;
 namespace Intrinsic = llvm::Intrinsic;
 
 namespace {
-Type* vector_of(Type* scalar, int lanes) { return lanes == 1 ? scalar : llvm::FixedVectorType::get(scalar, static_cast<unsigned>(lanes)); }
+Type* vector_of(Type* scalar, int lanes) {
+  return lanes == 1 ? scalar : llvm::FixedVectorType::get(scalar, static_cast<unsigned>(lanes));
+}
 }  // namespace
 
 int Primitives::lanes_of(Value* v) {
@@ -47,7 +49,9 @@ Type* Primitives::memory_type(DType t, int lanes) const {
 }
 
 Value* Primitives::number(Type* type, double v) const { return llvm::ConstantFP::get(type, v); }
-Value* Primitives::integer(Type* type, int64_t v) const { return llvm::ConstantInt::get(type, static_cast<uint64_t>(v), true); }
+Value* Primitives::integer(Type* type, int64_t v) const {
+  return llvm::ConstantInt::get(type, static_cast<uint64_t>(v), true);
+}
 
 Value* Primitives::constant(DType t, double f, int64_t i) const {
   Type* type = register_type(t, 1);
@@ -96,7 +100,8 @@ Value* Primitives::widen_half(DType t, Value* bits) {
   if (host_features().half_convert) {
     return b_.CreateFPExt(b_.CreateBitCast(bits, like(b_.getHalfTy(), bits)), like(b_.getFloatTy(), bits));
   }
-  // Shift exponent and fraction into place and rescale by 2^112: exact for denormals too; the top exponent means infinity.
+  // Shift exponent and fraction into place and rescale by 2^112: exact for denormals too; the top exponent means
+  // infinity.
   Type* i32 = like(b_.getInt32Ty(), bits);
   Type* f32 = like(b_.getFloatTy(), bits);
   Value* wide = b_.CreateZExt(bits, i32);
@@ -126,8 +131,9 @@ Value* Primitives::round_to_half_bits(DType t, Value* v) {
   Type* f32 = v->getType();
   Value* sign = b_.CreateAnd(b_.CreateLShr(u, uint64_t{16}), integer(i32, 0x8000));
   Value* magnitude = b_.CreateAnd(u, integer(i32, 0x7fffffff));
-  Value* denormal = b_.CreateSub(b_.CreateBitCast(b_.CreateFAdd(b_.CreateBitCast(magnitude, f32), number(f32, 0.5)), i32),
-                                 integer(i32, 0x3f000000));
+  Value* denormal =
+      b_.CreateSub(b_.CreateBitCast(b_.CreateFAdd(b_.CreateBitCast(magnitude, f32), number(f32, 0.5)), i32),
+                   integer(i32, 0x3f000000));
   Value* odd = b_.CreateAnd(b_.CreateLShr(magnitude, uint64_t{13}), integer(i32, 1));
   Value* normal = b_.CreateAdd(b_.CreateAdd(magnitude, integer(i32, 0xfff - 0x38000000)), odd);
   Value* r = b_.CreateSelect(b_.CreateICmpULT(magnitude, integer(i32, 0x38800000)), denormal,
@@ -166,7 +172,8 @@ Value* Primitives::cast(DType from, DType to, Value* v) {
   }
   if (is_float(from)) {
     if (to == DType::Bool) return b_.CreateFCmpUNE(v, number(v->getType(), 0));
-    if (is_float(to)) return v->getType() == type ? v : to == DType::F64 ? b_.CreateFPExt(v, type) : b_.CreateFPTrunc(v, type);
+    if (is_float(to))
+      return v->getType() == type ? v : to == DType::F64 ? b_.CreateFPExt(v, type) : b_.CreateFPTrunc(v, type);
     // Out of range the hardware's answer is wanted: the freeze keeps the optimiser from assuming that it never happens.
     Type* i32 = like(b_.getInt32Ty(), v);
     Type* i64 = like(b_.getInt64Ty(), v);
@@ -249,8 +256,7 @@ Value* Primitives::float_compute(Prim p, DType t, Value* a, Value* b, Value* c) 
     case Prim::Trunc: return unary(Intrinsic::trunc);
     case Prim::Round: return unary(Intrinsic::rint);
     case Prim::IsNan: return b_.CreateFCmpUNO(a, a);
-    case Prim::IsInf:
-      return b_.CreateFCmpOEQ(unary(Intrinsic::fabs), llvm::ConstantFP::getInfinity(type));
+    case Prim::IsInf: return b_.CreateFCmpOEQ(unary(Intrinsic::fabs), llvm::ConstantFP::getInfinity(type));
     case Prim::SignBit: {
       Type* bits = like(b_.getIntNTy(type->getScalarSizeInBits()), a);
       return b_.CreateICmpSLT(b_.CreateBitCast(a, bits), integer(bits, 0));
@@ -329,8 +335,7 @@ Value* Primitives::integer_compute(Prim p, DType t, Value* a, Value* b, Value* c
   auto no = [&] { return integer(like(b_.getInt1Ty(), a), 0); };
   switch (p) {
     case Prim::Neg: return b_.CreateNeg(a);
-    case Prim::Abs:
-      return with_sign ? b_.CreateSelect(b_.CreateICmpSLT(a, integer(type, 0)), b_.CreateNeg(a), a) : a;
+    case Prim::Abs: return with_sign ? b_.CreateSelect(b_.CreateICmpSLT(a, integer(type, 0)), b_.CreateNeg(a), a) : a;
     case Prim::Not: return b_.CreateNot(a);
     case Prim::Floor:
     case Prim::Ceil:

@@ -1,5 +1,5 @@
-// The scalar primitives as LLVM instructions on scalars or vectors of any length. A value of type F16 or BF16 is held as
-// float; Bool is i1.
+// The scalar primitives as LLVM instructions on scalars or vectors of any length. A value of type F16 or BF16 is held
+// as float; Bool is i1.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>

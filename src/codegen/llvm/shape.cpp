@@ -45,7 +45,8 @@ int64_t tile_side(Expr extent, int64_t lanes) {
 // The variable must be the one next to the lanes, so that neighbouring work items are neighbours along it.
 void find_tile(Shape& s) {
   const Kernel& k = s.kernel;
-  if (s.family != Family::Columns || !s.loops.empty() || k.serial || k.vector < 1 || s.lanes < 4 || s.lanes > 16) return;
+  if (s.family != Family::Columns || !s.loops.empty() || k.serial || k.vector < 1 || s.lanes < 4 || s.lanes > 16)
+    return;
   const loops::Range& columns = k.ranges[static_cast<size_t>(k.vector)];
   const loops::Range& rows = k.ranges[static_cast<size_t>(k.vector) - 1];
   if (!provably_at_least(k.block, columns.extent)) return;

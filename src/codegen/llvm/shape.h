@@ -20,29 +20,29 @@ struct Loop {
   bool lanes = false;
 };
 
-// Levels are even: 0 the function, 2 a work item, 4 a group of columns (Columns only), then one for each inner loop. Odd
-// numbers are left for loops that only cut another into pieces, where nothing is hoisted to.
-// Loads of a pointwise program that run along another parallel variable `row` than the lanes: a square of `rows` x `columns`
-// elements is read along `row`, turned, and kept while its elements are used (emit_tile.cpp).
+// Levels are even: 0 the function, 2 a work item, 4 a group of columns (Columns only), then one for each inner loop.
+// Odd numbers are left for loops that only cut another into pieces, where nothing is hoisted to. Loads of a pointwise
+// program that run along another parallel variable `row` than the lanes: a square of `rows` x `columns` elements is
+// read along `row`, turned, and kept while its elements are used (emit_tile.cpp).
 struct Tile {
   Expr row;
-  int64_t rows = 0;       // 0: no tile
+  int64_t rows = 0;  // 0: no tile
   int64_t columns = 0;
   std::vector<loops::Ref> loads;
 };
 
 struct Shape {
-  loops::Kernel kernel;        // indices of a column program are rewritten to block_index * block + lane
+  loops::Kernel kernel;  // indices of a column program are rewritten to block_index * block + lane
   Family family = Family::Scalar;
   int lanes = 1;
-  Expr lane;                   // the variable along the lanes; constant 0 for Scalar
-  Expr block_index;            // Columns
-  std::vector<Loop> loops;     // inner loops, outermost first; the lane loop last
-  int innermost = 2;           // level of the body of a loop stage
-  int outside = 2;             // level of a stage that is no loop
-  std::vector<int> level;      // per instruction
-  std::vector<bool> vector;    // per instruction
-  std::vector<bool> ordered;   // per instruction: must stay in place (it touches memory that the kernel writes)
+  Expr lane;                  // the variable along the lanes; constant 0 for Scalar
+  Expr block_index;           // Columns
+  std::vector<Loop> loops;    // inner loops, outermost first; the lane loop last
+  int innermost = 2;          // level of the body of a loop stage
+  int outside = 2;            // level of a stage that is no loop
+  std::vector<int> level;     // per instruction
+  std::vector<bool> vector;   // per instruction
+  std::vector<bool> ordered;  // per instruction: must stay in place (it touches memory that the kernel writes)
 
   Tile tile;
 

@@ -13,7 +13,7 @@ namespace vesta::codegen {
 llvm::TargetMachine& thread_target_machine();
 
 struct HostFeatures {
-  bool avx512 = false;     // with BW, VL, DQ: masks are cheap
+  bool avx512 = false;        // with BW, VL, DQ: masks are cheap
   bool half_convert = false;  // float <-> half in vectors
   bool fma = false;
 };

@@ -33,9 +33,7 @@ Value* VectorMath::compute(Prim p, Value* x) {
   }
 }
 
-llvm::Type* VectorMath::integers(Value* x) {
-  return p_.register_type(DType::I32, Primitives::lanes_of(x));
-}
+llvm::Type* VectorMath::integers(Value* x) { return p_.register_type(DType::I32, Primitives::lanes_of(x)); }
 
 Value* VectorMath::polynomial(Value* x, std::initializer_list<double> c) {
   auto it = c.begin();
@@ -52,7 +50,9 @@ Value* VectorMath::clamp(Value* x, double low, double high) {
   return b_.CreateSelect(b_.CreateFCmpOLT(h, x), h, x);
 }
 
-Value* VectorMath::with_sign_of(Value* x, Value* sign) { return b_.CreateBinaryIntrinsic(Intrinsic::copysign, x, sign); }
+Value* VectorMath::with_sign_of(Value* x, Value* sign) {
+  return b_.CreateBinaryIntrinsic(Intrinsic::copysign, x, sign);
+}
 
 Value* VectorMath::power_of_two(Value* n) {
   Value* biased = b_.CreateShl(b_.CreateAdd(n, p_.integer(n->getType(), 127)), uint64_t{23});
@@ -62,8 +62,9 @@ Value* VectorMath::power_of_two(Value* n) {
 Value* VectorMath::scale(Value* x, Value* n, Value* whole) {
   if (host_features().avx512 && Primitives::lanes_of(x) == 16) {
     // One instruction where there is one; seven fewer.
-    return b_.CreateIntrinsic(Intrinsic::x86_avx512_mask_scalef_ps_512, {},
-                              {x, whole, llvm::Constant::getNullValue(x->getType()), b_.getInt16(0xffff), b_.getInt32(4)});
+    return b_.CreateIntrinsic(
+        Intrinsic::x86_avx512_mask_scalef_ps_512, {},
+        {x, whole, llvm::Constant::getNullValue(x->getType()), b_.getInt16(0xffff), b_.getInt32(4)});
   }
   Value* half = b_.CreateAShr(n, uint64_t{1});
   Value* rest = b_.CreateSub(n, half);
@@ -77,7 +78,8 @@ VectorMath::ExpParts VectorMath::exp_parts(Value* x) {
   Value* n = b_.CreateFSub(shifted, magic);
   Value* r = p_.fma(n, number(x, -0.693359375), x);
   r = p_.fma(n, number(x, 2.12194440e-4), r);
-  Value* q = polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
+  Value* q = polynomial(
+      r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1});
   ExpParts parts;
   parts.n = b_.CreateSub(b_.CreateBitCast(shifted, integers(x)), p_.integer(integers(x), 0x4b400000));
   parts.whole = n;
@@ -179,7 +181,8 @@ Value* VectorMath::log1p(Value* x) {
   Value* n = b_.CreateSIToFP(k, x->getType());
   // lost * 2^-k; beyond 2^60 it is nothing.
   Value* shrink = b_.CreateBitCast(b_.CreateSub(p_.integer(i32, 0x3f800000), exponent), x->getType());
-  Value* correction = b_.CreateSelect(b_.CreateFCmpOLT(x, number(x, 0x1p60)), b_.CreateFMul(lost, shrink), number(x, 0));
+  Value* correction =
+      b_.CreateSelect(b_.CreateFCmpOLT(x, number(x, 0x1p60)), b_.CreateFMul(lost, shrink), number(x, 0));
   Value* f = b_.CreateFAdd(b_.CreateFSub(m, one), correction);
   Value* f2 = b_.CreateFMul(f, f);
   Value* tail = b_.CreateFMul(b_.CreateFMul(f2, f), polynomial(f, kLog));
@@ -193,8 +196,8 @@ Value* VectorMath::log1p(Value* x) {
   return b_.CreateSelect(b_.CreateFCmpULT(x, number(x, -1)), llvm::ConstantFP::getNaN(x->getType()), r);
 }
 
-// The reduction by pi/2 is done in double, which is exact enough up to 2^28; beyond, and for infinities, the whole vector
-// goes through the C library.
+// The reduction by pi/2 is done in double, which is exact enough up to 2^28; beyond, and for infinities, the whole
+// vector goes through the C library.
 Value* VectorMath::sine(Value* x, bool cosine) {
   int lanes = Primitives::lanes_of(x);
   llvm::Type* f32 = x->getType();
@@ -239,7 +242,8 @@ Value* VectorMath::sine(Value* x, bool cosine) {
 Value* VectorMath::tanh(Value* x) {
   Value* magnitude = b_.CreateUnaryIntrinsic(Intrinsic::fabs, x);
   Value* z = b_.CreateFMul(x, x);
-  Value* small = polynomial(z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
+  Value* small =
+      polynomial(z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
   small = p_.fma(b_.CreateFMul(small, z), magnitude, magnitude);
   Value* limit = number(x, 10);
   Value* bounded = b_.CreateSelect(b_.CreateFCmpOLT(limit, magnitude), limit, magnitude);
@@ -253,7 +257,8 @@ Value* VectorMath::tanh(Value* x) {
 Value* VectorMath::erf(Value* x) {
   Value* t = b_.CreateUnaryIntrinsic(Intrinsic::fabs, x);
   Value* s = b_.CreateFMul(x, x);
-  Value* small = polynomial(s, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1});
+  Value* small =
+      polynomial(s, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1});
   small = p_.fma(small, x, x);
   Value* limit = number(x, 4);  // erf is 1 from 3.92 on
   Value* a = b_.CreateSelect(b_.CreateFCmpOLT(limit, t), limit, t);

@@ -1,5 +1,5 @@
-// Elementary functions on float, as instructions: polynomials and range reductions that hold to one or two ulp, with the
-// special values of the C library (tests/unit/codegen_math.cpp measures them).
+// Elementary functions on float, as instructions: polynomials and range reductions that hold to one or two ulp, with
+// the special values of the C library (tests/unit/codegen_math.cpp measures them).
 #pragma once
 
 #include "codegen/llvm/primitives.h"
@@ -30,9 +30,9 @@ class VectorMath {
     llvm::Value* tail;   // exp(r) - 1 - r
   };
   ExpParts exp_parts(llvm::Value* x);
-  llvm::Value* power_of_two(llvm::Value* n);           // n in [-126, 127]
+  llvm::Value* power_of_two(llvm::Value* n);                               // n in [-126, 127]
   llvm::Value* scale(llvm::Value* x, llvm::Value* n, llvm::Value* whole);  // x * 2^n for any n in [-252, 254]
-  llvm::Value* exp_in_range(llvm::Value* x);           // no overflow, no denormals
+  llvm::Value* exp_in_range(llvm::Value* x);                               // no overflow, no denormals
 
   llvm::Value* number(llvm::Value* like, double v) { return p_.number(like->getType(), v); }
   llvm::Value* polynomial(llvm::Value* x, std::initializer_list<double> highest_first);

@@ -1,13 +1,13 @@
 // Activation functions, by the formulas of ATen's CPU kernels.
 #include <numbers>
 
+#include "base/check.h"
 #include "graph/ops/body.h"
 #include "graph/ops/broadcast.h"
 #include "graph/ops/decompose.h"
 #include "graph/ops/iterator_strides.h"
 #include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
-#include "base/check.h"
 
 namespace vesta::graph {
 namespace {
@@ -104,25 +104,42 @@ std::vector<Value*> log_sigmoid(Builder& b, const Node& node) {
 constexpr OpRow kRows[] = {
     activation("aten::relu", body<[](Body x) { return maximum(x[0], 0.0); }>, kRealNumber),
     activation("aten::relu6", body<[](Body x) { return minimum(maximum(x[0], 0.0), 6.0); }>, kRealNumber),
-    {.name = "aten::gelu", .family = Family::Pointwise, .promote = Promote::First, .shape = gelu_shape,
-     .body = body<gelu>, .accepts = kFloatType},
+    {.name = "aten::gelu",
+     .family = Family::Pointwise,
+     .promote = Promote::First,
+     .shape = gelu_shape,
+     .body = body<gelu>,
+     .accepts = kFloatType},
     activation("aten::silu", body<[](Body x) { return x[0] / (1 + exp(-x[0])); }>, kFloatType | kComplexType),
     activation("aten::mish", body<[](Body x) { return x[0] * tanh(log1p(exp(x[0]))); }>),
-    {.name = "aten::hardtanh", .family = Family::Pointwise, .promote = Promote::First, .shape = hardtanh_shape,
-     .body = body<hardtanh>, .accepts = kRealNumber},
+    {.name = "aten::hardtanh",
+     .family = Family::Pointwise,
+     .promote = Promote::First,
+     .shape = hardtanh_shape,
+     .body = body<hardtanh>,
+     .accepts = kRealNumber},
     activation("aten::hardswish", body<[](Body x) { return x[0] * minimum(maximum(x[0] + 3, 0.0), 6.0) / 6; }>),
     activation("aten::hardsigmoid", body<[](Body x) { return minimum(maximum(x[0] + 3, 0.0), 6.0) / 6; }>),
     activation("aten::hardshrink", body<hardshrink>),
-    {.name = "aten::softshrink", .family = Family::Pointwise, .promote = Promote::First, .shape = softshrink_shape,
-     .body = body<softshrink>, .accepts = kFloatType},
+    {.name = "aten::softshrink",
+     .family = Family::Pointwise,
+     .promote = Promote::First,
+     .shape = softshrink_shape,
+     .body = body<softshrink>,
+     .accepts = kFloatType},
     activation("aten::elu", body<elu>),
-    activation("aten::leaky_relu", body<[](Body x) { return select(x[0] > 0, x[0], x[0] * x.number("negative_slope")); }>),
+    activation("aten::leaky_relu",
+               body<[](Body x) { return select(x[0] > 0, x[0], x[0] * x.number("negative_slope")); }>),
     activation("aten::_prelu_kernel", body<[](Body x) { return select(x[0] > 0, x[0], x[1] * x[0]); }>),
     activation("aten::softplus", body<softplus>),
     activation("aten::threshold",
-               body<[](Body x) { return select(x[0] <= x.number("threshold"), x.number("value"), x[0]); }>, kRealNumber),
-    {.name = "aten::log_sigmoid_forward", .family = Family::Composite, .shape = log_sigmoid_shape,
-     .decompose = log_sigmoid, .accepts = kFloatType},
+               body<[](Body x) { return select(x[0] <= x.number("threshold"), x.number("value"), x[0]); }>,
+               kRealNumber),
+    {.name = "aten::log_sigmoid_forward",
+     .family = Family::Composite,
+     .shape = log_sigmoid_shape,
+     .decompose = log_sigmoid,
+     .accepts = kFloatType},
     {.name = "aten::glu", .family = Family::Composite, .shape = glu_shape, .decompose = glu, .accepts = kFloatType},
 };
 

@@ -43,9 +43,8 @@ Scalar hardswish_backward(Body x) {
 Scalar elu_backward(Body x) {
   const double alpha = x.value("alpha"), scale = x.value("scale"), input = x.value("input_scale");
   const double coefficient = alpha * scale;
-  const Scalar negative = x.args().boolean("is_result")
-                              ? x[0] * input * (x[1] + coefficient)
-                              : x[0] * (input * coefficient) * exp(x[1] * input);
+  const Scalar negative = x.args().boolean("is_result") ? x[0] * input * (x[1] + coefficient)
+                                                        : x[0] * (input * coefficient) * exp(x[1] * input);
   return select(x[1] <= 0, negative, x[0] * scale);
 }
 Scalar softplus_backward(Body x) {
@@ -80,20 +79,22 @@ void self_first(const NodeArgs& args, Guards& g, std::vector<TensorType>& result
 }
 
 constexpr OpRow kRows[] = {
-    backward("aten::threshold_backward",
-             body<[](Body x) { return select(x[1] <= x.number("threshold"), 0, x[0]); }>, kRealNumber),
-    backward("aten::sigmoid_backward", body<[](Body x) { return x[0] * (1 - x[1]) * x[1]; }>, kFloatType | kComplexType),
+    backward("aten::threshold_backward", body<[](Body x) { return select(x[1] <= x.number("threshold"), 0, x[0]); }>,
+             kRealNumber),
+    backward("aten::sigmoid_backward", body<[](Body x) { return x[0] * (1 - x[1]) * x[1]; }>,
+             kFloatType | kComplexType),
     backward("aten::tanh_backward", body<[](Body x) { return x[0] * (1 - x[1] * x[1]); }>, kFloatType | kComplexType),
     backward("aten::gelu_backward", body<gelu_backward>),
     backward("aten::silu_backward", body<silu_backward>, kFloatType | kComplexType),
     backward("aten::mish_backward", body<mish_backward>),
     backward("aten::hardswish_backward", body<hardswish_backward>),
-    backward("aten::hardsigmoid_backward",
-             body<[](Body x) { return select((x[1] > -3) & (x[1] < 3), x[0] / 6, 0); }>),
-    backward("aten::hardtanh_backward", body<[](Body x) {
-               return select((x[1] <= x.number("min_val")) | (x[1] >= x.number("max_val")), 0, x[0]);
-             }>),
-    {.name = "aten::leaky_relu_backward", .family = Family::Pointwise, .shape = self_first,
+    backward("aten::hardsigmoid_backward", body<[](Body x) { return select((x[1] > -3) & (x[1] < 3), x[0] / 6, 0); }>),
+    backward(
+        "aten::hardtanh_backward",
+        body<[](Body x) { return select((x[1] <= x.number("min_val")) | (x[1] >= x.number("max_val")), 0, x[0]); }>),
+    {.name = "aten::leaky_relu_backward",
+     .family = Family::Pointwise,
+     .shape = self_first,
      .body = body<[](Body x) { return select(x[1] > 0, x[0], x[0] * x.number("negative_slope")); }>,
      .accepts = kFloatType},
     backward("aten::elu_backward", body<elu_backward>),

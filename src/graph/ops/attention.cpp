@@ -33,12 +33,15 @@ void flash(const NodeArgs& args, Guards& g, Results& results) {
 }
 void flash_backward(const NodeArgs& args, Guards&, Results& results) {
   results.clear();
-  for (const char* name : {"query", "key", "value"}) results.push_back(transposed(args.tensor(name), args.tensor(name).sizes));
+  for (const char* name : {"query", "key", "value"})
+    results.push_back(transposed(args.tensor(name), args.tensor(name).sizes));
 }
 
 constexpr OpRow kRows[] = {
     {.name = "aten::_scaled_dot_product_flash_attention_for_cpu", .shape = flash, .flags = kExpensive},
-    {.name = "aten::_scaled_dot_product_flash_attention_for_cpu_backward", .shape = flash_backward, .flags = kExpensive},
+    {.name = "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
+     .shape = flash_backward,
+     .flags = kExpensive},
 };
 
 }  // namespace

@@ -23,7 +23,8 @@ Scalar Body::number(std::string_view arg, DType t) const {
   const auto* e = std::get_if<Expr>(&a);
   VESTA_CHECK(e, "argument {} is not a real number", arg);
   if (!e->is_constant()) return {*b_, b_->size(t, *e)};
-  return {*b_, is_float(t) ? b_->constant(t, static_cast<double>(e->constant())) : b_->integer(t, t == DType::Bool ? !e->is_constant(0) : e->constant())};
+  return {*b_, is_float(t) ? b_->constant(t, static_cast<double>(e->constant()))
+                           : b_->integer(t, t == DType::Bool ? !e->is_constant(0) : e->constant())};
 }
 
 }  // namespace vesta::graph

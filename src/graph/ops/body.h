@@ -16,7 +16,7 @@ class Scalar {
   DType dtype() const { return ref_.dtype; }
   ScalarRef ref() const { return ref_; }
   ScalarBuilder& builder() const { return *b_; }
-  Scalar like(double v) const;                       // a constant of this type
+  Scalar like(double v) const;  // a constant of this type
   Scalar to(DType t) const { return t == dtype() ? *this : Scalar(*b_, b_->cast(t, ref_)); }
   bool real() const { return is_float(dtype()); }
 
@@ -28,8 +28,8 @@ class Scalar {
 inline Scalar apply(Prim p, Scalar a) { return {a.builder(), a.builder().un(p, a.ref())}; }
 inline Scalar apply(Prim p, Scalar a, Scalar c) { return {a.builder(), a.builder().bin(p, a.ref(), c.ref())}; }
 
-#define VESTA_SCALAR_OPERATOR(op, prim)                                            \
-  inline Scalar operator op(Scalar a, Scalar c) { return apply(Prim::prim, a, c); } \
+#define VESTA_SCALAR_OPERATOR(op, prim)                                                     \
+  inline Scalar operator op(Scalar a, Scalar c) { return apply(Prim::prim, a, c); }         \
   inline Scalar operator op(Scalar a, double c) { return apply(Prim::prim, a, a.like(c)); } \
   inline Scalar operator op(double a, Scalar c) { return apply(Prim::prim, c.like(a), c); }
 VESTA_SCALAR_OPERATOR(+, Add)

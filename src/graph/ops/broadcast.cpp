@@ -48,7 +48,8 @@ Expr product(std::span<const Expr> sizes) {
 }
 
 bool is_empty(Guards& g, std::span<const Expr> sizes) {
-  return std::any_of(sizes.begin(), sizes.end(), [&](Expr s) { return s.is_constant() ? s.is_constant(0) : g.equal(s, 0); });
+  return std::any_of(sizes.begin(), sizes.end(),
+                     [&](Expr s) { return s.is_constant() ? s.is_constant(0) : g.equal(s, 0); });
 }
 
 namespace {
@@ -91,7 +92,8 @@ bool is_dense(Guards& g, const TensorType& t) {
 }
 
 MemoryFormat suggest_memory_format(Guards& g, const TensorType& t) {
-  // c10::is_channels_last_strides_2d: strides of the permuted order must not fall, and N111 and NCHW-like cases are out.
+  // c10::is_channels_last_strides_2d: strides of the permuted order must not fall, and N111 and NCHW-like cases are
+  // out.
   const auto matches = [&](std::span<const int> order) {
     Expr least = 0;
     if (t.strides[1].is_constant(0)) return false;

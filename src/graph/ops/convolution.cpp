@@ -56,8 +56,9 @@ void convolution(const NodeArgs& args, Guards& g, Results& results) {
   }
   if (args.has("bias")) {
     const TensorType& bias = args.tensor("bias");
-    VESTA_USER_CHECK(bias.dim() == 1 && (bias.sizes[0] == sizes[1] || g.equal(bias.sizes[0], sizes[1])) && bias.dtype == x.dtype,
-                     "convolution: the bias does not fit");
+    VESTA_USER_CHECK(
+        bias.dim() == 1 && (bias.sizes[0] == sizes[1] || g.equal(bias.sizes[0], sizes[1])) && bias.dtype == x.dtype,
+        "convolution: the bias does not fit");
   }
   results = {laid_out(x, sizes, format_of(g, x, w))};
 }

@@ -53,7 +53,9 @@ constexpr OpRow kRows[] = {
     copy("aten::clone", clone_shape, kIdentity),
     copy("aten::_to_copy", to_copy_shape, kIdentity),
     copy("aten::copy", copy_shape, body<[](Body x) { return x[1]; }>),
-    copy("aten::fill.Scalar", fill_shape, body<[](Body x) { return x.number("value", x.args().tensor(0).dtype == DType::Bool ? DType::Bool : x.dtype()); }>),
+    copy("aten::fill.Scalar", fill_shape, body<[](Body x) {
+           return x.number("value", x.args().tensor(0).dtype == DType::Bool ? DType::Bool : x.dtype());
+         }>),
     copy("aten::fill.Tensor", fill_shape, body<[](Body x) { return x[1].to(x.dtype()); }>),
 };
 

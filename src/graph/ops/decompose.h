@@ -1,7 +1,7 @@
 // Building blocks of decompositions.
 //
-// Inside a decomposition half types are widened to their opmath first and rounded once at the end, as ATen's fused kernels
-// do. `finish` gives each result the type of the node it replaces.
+// Inside a decomposition half types are widened to their opmath first and rounded once at the end, as ATen's fused
+// kernels do. `finish` gives each result the type of the node it replaces.
 #pragma once
 
 #include <initializer_list>

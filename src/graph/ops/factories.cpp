@@ -61,9 +61,10 @@ void eye(const NodeArgs& args, Guards&, Results& results) {
   results.assign(1, factory_type(args, {n, m}, default_dtype(), {}));
 }
 void linspace(const NodeArgs& args, Guards&, Results& results) {
-  const bool complex = std::holds_alternative<std::complex<double>>(args[0]) ||
-                       std::holds_alternative<std::complex<double>>(args[1]);
-  results.assign(1, factory_type(args, {args.integer("steps")}, complex ? complex_of(default_dtype()) : default_dtype(), {}));
+  const bool complex =
+      std::holds_alternative<std::complex<double>>(args[0]) || std::holds_alternative<std::complex<double>>(args[1]);
+  results.assign(
+      1, factory_type(args, {args.integer("steps")}, complex ? complex_of(default_dtype()) : default_dtype(), {}));
 }
 
 // The count of elements: exact in integers, in double otherwise, as ATen computes it.

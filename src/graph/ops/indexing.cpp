@@ -35,7 +35,8 @@ void gather(const NodeArgs& args, Guards& g, Results& results) {
   VESTA_USER_CHECK(free || std::max<size_t>(x.dim(), 1) == std::max<size_t>(i.dim(), 1), "gather: dimensions differ");
   if (!free)
     for (size_t k = 0; k < std::min(x.dim(), i.dim()); ++k)
-      VESTA_USER_CHECK(static_cast<int64_t>(k) == d || !g.less(x.sizes[k], i.sizes[k]), "gather: the index is too large");
+      VESTA_USER_CHECK(static_cast<int64_t>(k) == d || !g.less(x.sizes[k], i.sizes[k]),
+                       "gather: the index is too large");
   results = {contiguous_like(x, i.sizes)};
 }
 
@@ -59,7 +60,9 @@ void triangle(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(x, x.sizes)};
 }
 
-constexpr OpRow read(const char* name, ShapeRule shape) { return {.name = name, .family = Family::Indexed, .shape = shape}; }
+constexpr OpRow read(const char* name, ShapeRule shape) {
+  return {.name = name, .family = Family::Indexed, .shape = shape};
+}
 
 constexpr OpRow kRows[] = {
     read("aten::index.Tensor", index),

@@ -64,7 +64,8 @@ std::vector<Expr> sorted_strides(Guards& g, std::span<const Expr> sizes, std::sp
 
 }  // namespace
 
-std::vector<Expr> iterator_strides(Guards& g, std::span<const Expr> sizes, std::span<const TensorType* const> operands) {
+std::vector<Expr> iterator_strides(Guards& g, std::span<const Expr> sizes,
+                                   std::span<const TensorType* const> operands) {
   if (sizes.empty()) return {};
   const bool same_shape = std::all_of(operands.begin(), operands.end(), [&](const TensorType* t) {
     return std::equal(t->sizes.begin(), t->sizes.end(), sizes.begin(), sizes.end());

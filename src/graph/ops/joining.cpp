@@ -124,8 +124,9 @@ void roll(const NodeArgs& args, Guards& g, Results& results) {
   const IntList& dims = args.integers("dims");
   wrap_dims(g, dims, x.dim());
   VESTA_USER_CHECK(dims.empty() || x.dim() > 0, "roll along a dimension of a 0-d tensor");
-  VESTA_USER_CHECK(dims.size() == args.integers("shifts").size() || (dims.empty() && args.integers("shifts").size() == 1),
-                   "roll needs a shift for each dimension");
+  VESTA_USER_CHECK(
+      dims.size() == args.integers("shifts").size() || (dims.empty() && args.integers("shifts").size() == 1),
+      "roll needs a shift for each dimension");
   TensorType out = x;
   const bool moves = dims.size() == 1 && !is_empty(g, x.sizes);
   out.strides = !moves ? preserved_strides(g, x) : format_strides(x.sizes, suggest_memory_format(g, x));

@@ -120,11 +120,13 @@ const TensorType* weight_of(const NodeArgs& args) { return args.has("weight") ? 
 void nll_forward(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const TensorType& target = args.tensor(1);
-  VESTA_USER_CHECK(x.dim() >= 1 && x.dim() <= 2 && target.dim() + 1 == x.dim() + (x.dim() == 1 && target.dim() == 1 ? 1 : 0),
-                   "nll_loss: the input has one or two dimensions, the target one less");
+  VESTA_USER_CHECK(
+      x.dim() >= 1 && x.dim() <= 2 && target.dim() + 1 == x.dim() + (x.dim() == 1 && target.dim() == 1 ? 1 : 0),
+      "nll_loss: the input has one or two dimensions, the target one less");
   VESTA_USER_CHECK(is_float(x.dtype) && is_integral(target.dtype), "nll_loss needs floats and integer targets");
   if (x.dim() == 2)
-    VESTA_USER_CHECK(x.sizes[0] == target.sizes[0] || g.equal(x.sizes[0], target.sizes[0]), "nll_loss: batch sizes differ");
+    VESTA_USER_CHECK(x.sizes[0] == target.sizes[0] || g.equal(x.sizes[0], target.sizes[0]),
+                     "nll_loss: batch sizes differ");
   const bool each = reduction_of(args) == kNone && x.dim() == 2;
   results = {contiguous_like(x, each ? Sizes{x.sizes[0]} : Sizes{}), contiguous_like(x, {})};
 }
@@ -160,7 +162,8 @@ Picked pick(Builder& b, const Node& node, Value* x, size_t dim) {
     weight = cast(b, kept, x->type.dtype);
   }
   Value* loss = b("aten::neg", {b("aten::gather", {x, d, index})});
-  loss = b("aten::masked_fill.Scalar", {args.has("weight") ? b("aten::mul.Tensor", {loss, weight}) : loss, dropped, Expr(0)});
+  loss = b("aten::masked_fill.Scalar",
+           {args.has("weight") ? b("aten::mul.Tensor", {loss, weight}) : loss, dropped, Expr(0)});
   return {loss, weight, index, kept};
 }
 
@@ -194,7 +197,8 @@ std::vector<Value*> nll_backward_form(Builder& b, const Node& node) {
   Value* hit = b("aten::logical_and", {b("aten::eq.Tensor", {target, classes}), kept});
   Value* grad = b("aten::neg", {cast(b, node.input(0), t)});
   if (reduction_of(args) == kNone) grad = b("aten::unsqueeze", {grad, Expr(1)});
-  if (reduction_of(args) == kMean) grad = b("aten::div.Tensor", {grad, cast(b, std::get<Value*>(args.get("total_weight")), t)});
+  if (reduction_of(args) == kMean)
+    grad = b("aten::div.Tensor", {grad, cast(b, std::get<Value*>(args.get("total_weight")), t)});
   if (args.has("weight")) grad = b("aten::mul.Tensor", {grad, cast(b, std::get<Value*>(args.get("weight")), t)});
   Value* out = b("aten::mul.Tensor", {grad, cast(b, hit, t)});
   // A row that is not hit is 0 whatever the gradient is.

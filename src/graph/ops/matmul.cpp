@@ -34,8 +34,12 @@ void added(const TensorType& self, Guards& g, const char* op, Results& results) 
   VESTA_USER_CHECK(joined.size() == results[0].dim() && joined == results[0].sizes, "{}: the addend does not fit", op);
 }
 
-void mm(const NodeArgs& args, Guards& g, Results& results) { product(args.tensor(0), args.tensor(1), 2, g, "mm", results); }
-void bmm(const NodeArgs& args, Guards& g, Results& results) { product(args.tensor(0), args.tensor(1), 3, g, "bmm", results); }
+void mm(const NodeArgs& args, Guards& g, Results& results) {
+  product(args.tensor(0), args.tensor(1), 2, g, "mm", results);
+}
+void bmm(const NodeArgs& args, Guards& g, Results& results) {
+  product(args.tensor(0), args.tensor(1), 3, g, "bmm", results);
+}
 void addmm(const NodeArgs& args, Guards& g, Results& results) {
   product(args.tensor(1), args.tensor(2), 2, g, "addmm", results);
   added(args.tensor(0), g, "addmm", results);

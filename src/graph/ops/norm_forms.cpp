@@ -24,9 +24,7 @@ namespace {
 
 using Results = std::vector<TensorType>;
 
-const std::vector<bool>& mask_of(const NodeArgs& args) {
-  return std::get<std::vector<bool>>(args.get("output_mask"));
-}
+const std::vector<bool>& mask_of(const NodeArgs& args) { return std::get<std::vector<bool>>(args.get("output_mask")); }
 void mask(const NodeArgs& args, Results& results) {
   for (size_t i = 0; i < results.size(); ++i)
     if (!mask_of(args)[i]) results[i] = undefined();

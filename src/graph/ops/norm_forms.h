@@ -6,8 +6,8 @@
 namespace vesta::graph {
 
 struct Standardized {
-  Value* normal;    // (x - mean) * rstd
-  Value* mean;      // reduced dimensions kept
+  Value* normal;  // (x - mean) * rstd
+  Value* mean;    // reduced dimensions kept
   Value* rstd;
   Value* variance;  // biased
 };

@@ -95,7 +95,7 @@ std::vector<Value*> rms_norm_form(Builder& b, const Node& node) {
   Value* x = opmath(b, node.input(0));
   const size_t n = x->type.dim();
   const IntList dims = trailing(n - args.integers("normalized_shape").size(), n);
-  const double eps = args.has("eps") ? args.number("eps")
+  const double eps = args.has("eps")   ? args.number("eps")
                      : t == DType::F64 ? std::numeric_limits<double>::epsilon()
                                        : static_cast<double>(std::numeric_limits<float>::epsilon());
   Value* square = mean_keeping(b, b("aten::mul.Tensor", {x, x}), dims);
@@ -249,7 +249,8 @@ constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32
 }
 
 void weight_norm(const NodeArgs& args, Guards&, Results& results) {
-  results = {contiguous_like(args.tensor(0), args.tensor(0).sizes), contiguous_like(args.tensor(1), args.tensor(1).sizes)};
+  results = {contiguous_like(args.tensor(0), args.tensor(0).sizes),
+             contiguous_like(args.tensor(1), args.tensor(1).sizes)};
 }
 
 constexpr OpRow kRows[] = {

@@ -63,7 +63,8 @@ PointwiseTypes pointwise_types(const OpRow& row, const NodeArgs& args) {
     default:
       types.promoted = joined.get();
       // div without a rounding mode is true division.
-      if (args.schema().index_of("rounding_mode") >= 0 && !args.has("rounding_mode") && category(types.promoted) < kFloatType)
+      if (args.schema().index_of("rounding_mode") >= 0 && !args.has("rounding_mode") &&
+          category(types.promoted) < kFloatType)
         types.promoted = default_dtype();
   }
   types.compute = opmath(types.promoted);
@@ -114,7 +115,8 @@ void default_shape(const OpRow& row, const NodeArgs& args, Guards& g, std::vecto
   std::vector<const TensorType*> operands;
   std::deque<TensorType> casts;
   // TensorIterator casts operands of another type before it looks at their strides.
-  const bool casts_operands = row.promote != Promote::Keep && row.promote != Promote::Logical && row.promote != Promote::First;
+  const bool casts_operands =
+      row.promote != Promote::Keep && row.promote != Promote::Logical && row.promote != Promote::First;
   const TensorType* device = nullptr;
   Sizes sizes;
   for (const PointwiseOperand& o : types.operands) {
@@ -127,7 +129,8 @@ void default_shape(const OpRow& row, const NodeArgs& args, Guards& g, std::vecto
     const TensorType& t = args.tensor(o.arg);
     if (!device || (device->dim() == 0 && device->device.type == DeviceType::CPU)) device = &t;
     const bool condition = row.promote == Promote::Select && &o == types.operands.data();
-    VESTA_USER_CHECK(!condition || t.dtype == DType::Bool || t.dtype == DType::U8, "{} needs a boolean condition", row.name);
+    VESTA_USER_CHECK(!condition || t.dtype == DType::Bool || t.dtype == DType::U8, "{} needs a boolean condition",
+                     row.name);
     if (casts_operands && !condition && t.dtype != types.promoted) {
       casts.push_back(t);
       casts.back().strides = preserved_strides(g, t);

@@ -8,10 +8,10 @@
 namespace vesta::graph {
 
 struct PointwiseOperand {
-  size_t arg = 0;          // position among the node's arguments: a Value, or a Scalar (bool, Expr, double)
-  DType through = DType::F32;  // cast to this type first: it differs from `to` only for half types, whose Scalars and 0-d
-                           // tensors ATen rounds to the promoted type before it computes in fp32
-  DType to = DType::F32;   // the type the body sees
+  size_t arg = 0;              // position among the node's arguments: a Value, or a Scalar (bool, Expr, double)
+  DType through = DType::F32;  // cast to this type first: it differs from `to` only for half types, whose Scalars and
+                               // 0-d tensors ATen rounds to the promoted type before it computes in fp32
+  DType to = DType::F32;  // the type the body sees
 };
 
 struct PointwiseTypes {
@@ -21,8 +21,9 @@ struct PointwiseTypes {
   DType result = DType::F32;
 };
 
-// Operands are all tensors given, and for Default, Float, Compare and Logical also the Scalars named self, other, exponent,
-// min and max that are given. Every other Scalar (alpha, value, ...) is a constant that the body reads itself.
+// Operands are all tensors given, and for Default, Float, Compare and Logical also the Scalars named self, other,
+// exponent, min and max that are given. Every other Scalar (alpha, value, ...) is a constant that the body reads
+// itself.
 PointwiseTypes pointwise_types(const OpRow& row, const NodeArgs& args);
 
 // Whether the row's body covers these types: false for complex numbers and the types Vesta does not compute in. Such a

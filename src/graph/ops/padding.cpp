@@ -52,15 +52,14 @@ void reflection(const NodeArgs& args, Guards& g, Results& results) {
     VESTA_USER_CHECK(g.less(pad[i], x.sizes[x.dim() - 1 - i / 2]), "reflection needs padding smaller than the size");
 }
 
-constexpr OpRow pad(const char* name, ShapeRule shape) { return {.name = name, .family = Family::Indexed, .shape = shape}; }
+constexpr OpRow pad(const char* name, ShapeRule shape) {
+  return {.name = name, .family = Family::Indexed, .shape = shape};
+}
 
 constexpr OpRow kRows[] = {
-    pad("aten::constant_pad_nd", constant),
-    pad("aten::reflection_pad1d", reflection<1>),
-    pad("aten::reflection_pad2d", reflection<2>),
-    pad("aten::reflection_pad3d", reflection<3>),
-    pad("aten::replication_pad1d", edge<1>),
-    pad("aten::replication_pad2d", edge<2>),
+    pad("aten::constant_pad_nd", constant),       pad("aten::reflection_pad1d", reflection<1>),
+    pad("aten::reflection_pad2d", reflection<2>), pad("aten::reflection_pad3d", reflection<3>),
+    pad("aten::replication_pad1d", edge<1>),      pad("aten::replication_pad2d", edge<2>),
     pad("aten::replication_pad3d", edge<3>),
 };
 

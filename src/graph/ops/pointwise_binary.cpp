@@ -12,12 +12,21 @@ namespace {
 constexpr uint8_t kNotComplex = kAnyType & ~kComplexType;
 constexpr uint8_t kNotBool = kAnyType & ~kBoolType;
 
-constexpr OpRow arithmetic(const char* name, PointwiseBody f, uint8_t accepts = kAnyType, uint32_t flags = kWideScalars) {
-  return {.name = name, .family = Family::Pointwise, .promote = Promote::Default, .body = f, .flags = flags,
+constexpr OpRow arithmetic(const char* name, PointwiseBody f, uint8_t accepts = kAnyType,
+                           uint32_t flags = kWideScalars) {
+  return {.name = name,
+          .family = Family::Pointwise,
+          .promote = Promote::Default,
+          .body = f,
+          .flags = flags,
           .accepts = accepts};
 }
 constexpr OpRow to_float(const char* name, PointwiseBody f, uint8_t accepts = kAnyType, uint32_t flags = 0) {
-  return {.name = name, .family = Family::Pointwise, .promote = Promote::Float, .body = f, .flags = flags,
+  return {.name = name,
+          .family = Family::Pointwise,
+          .promote = Promote::Float,
+          .body = f,
+          .flags = flags,
           .accepts = accepts};
 }
 
@@ -46,9 +55,7 @@ Scalar floor_quotient(Scalar a, Scalar b) {
   const Scalar zero = apply(Prim::CopySign, a.like(0), a / b);
   return select(b == 0, a / b, select(quotient != 0, rounded, zero));
 }
-Scalar floor_divide(Body x) {
-  return x[0].real() ? floor_quotient(x[0], x[1]) : apply(Prim::FloorDiv, x[0], x[1]);
-}
+Scalar floor_divide(Body x) { return x[0].real() ? floor_quotient(x[0], x[1]) : apply(Prim::FloorDiv, x[0], x[1]); }
 Scalar divide_with_mode(Body x) {
   if (!x.has("rounding_mode")) return x[0] / x[1];
   if (x.args().string("rounding_mode") == "floor") return floor_divide(x);
@@ -97,12 +104,8 @@ Scalar log_add_exp2(Body x) {
   const Scalar rest = apply(Prim::Exp2, -abs(x[0] - x[1]));
   return select(is_inf(x[0]) & (x[0] == x[1]), x[0], top + log1p(rest) * (1 / std::log(2.0)));
 }
-Scalar x_log_y(Body x) {
-  return select(is_nan(x[1]), x[1], select(x[0] == 0, 0, x[0] * log(x[1])));
-}
-Scalar x_log1p_y(Body x) {
-  return select(is_nan(x[1]), x[1], select(x[0] == 0, 0, x[0] * log1p(x[1])));
-}
+Scalar x_log_y(Body x) { return select(is_nan(x[1]), x[1], select(x[0] == 0, 0, x[0] * log(x[1]))); }
+Scalar x_log1p_y(Body x) { return select(is_nan(x[1]), x[1], select(x[0] == 0, 0, x[0] * log1p(x[1]))); }
 Scalar heaviside(Body x) {
   if (x.dtype() == DType::Bool) return select(x[0], x[0], x[1]);
   return select(x[0] == 0, x[1], select(x[0] > 0, x[0].like(1), x[0].like(0)));
@@ -127,7 +130,8 @@ void reversed_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& re
 }
 
 constexpr OpRow difference(const char* name, PointwiseBody f, ShapeRule shape) {
-  return {.name = name, .family = Family::Pointwise, .shape = shape, .body = f, .flags = kWideScalars, .accepts = kNotBool};
+  return {
+      .name = name, .family = Family::Pointwise, .shape = shape, .body = f, .flags = kWideScalars, .accepts = kNotBool};
 }
 
 constexpr PointwiseBody kSubtract = body<[](Body x) { return x[0] - scaled(x, x[1]); }>;

@@ -10,7 +10,12 @@ namespace {
 
 constexpr OpRow pointwise(const char* name, PointwiseBody f, uint8_t accepts = kAnyType, Promote p = Promote::Default,
                           ShapeRule shape = nullptr, uint32_t flags = 0) {
-  return {.name = name, .family = Family::Pointwise, .promote = p, .shape = shape, .body = f, .flags = flags,
+  return {.name = name,
+          .family = Family::Pointwise,
+          .promote = p,
+          .shape = shape,
+          .body = f,
+          .flags = flags,
           .accepts = accepts};
 }
 
@@ -75,8 +80,10 @@ constexpr uint8_t kOrdered = kRealNumber;
 
 constexpr OpRow kRows[] = {
     pointwise("aten::where.self", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType, Promote::Select),
-    pointwise("aten::where.ScalarSelf", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType, Promote::Select),
-    pointwise("aten::where.ScalarOther", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType, Promote::Select),
+    pointwise("aten::where.ScalarSelf", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType,
+              Promote::Select),
+    pointwise("aten::where.ScalarOther", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType,
+              Promote::Select),
     pointwise("aten::clamp", body<clamp>, kOrdered),
     pointwise("aten::clamp.Tensor", body<clamp>, kRealNumber | kBoolType),
     pointwise("aten::clamp_min", body<[](Body x) { return larger(x[0], x[1]); }>, kOrdered),

@@ -107,7 +107,10 @@ constexpr OpRow kRows[] = {
     same_type("aten::frac", body<[](Body x) { return x[0] - trunc(x[0]); }>, kFloatType),
     same_type("aten::bitwise_not", primitive<Prim::Not>, kBoolType | kIntegerType),
     {.name = "aten::nan_to_num", .family = Family::Pointwise, .shape = same_layout, .body = body<nan_to_num>},
-    {.name = "aten::logical_not", .family = Family::Pointwise, .promote = Promote::Logical, .body = primitive<Prim::Not>},
+    {.name = "aten::logical_not",
+     .family = Family::Pointwise,
+     .promote = Promote::Logical,
+     .body = primitive<Prim::Not>},
     test("aten::isnan", body<[](Body x) { return x[0].real() ? is_nan(x[0]) : false_like(x[0]); }>),
     test("aten::isinf", body<[](Body x) { return x[0].real() ? is_inf(x[0]) : false_like(x[0]); }>),
     test("aten::isfinite", body<finite>),
@@ -118,7 +121,8 @@ constexpr OpRow kRows[] = {
     test("aten::signbit", body<[](Body x) {
            if (x[0].real()) return apply(Prim::SignBit, x[0]);
            return is_signed(x.dtype()) ? x[0] < 0 : false_like(x[0]);
-         }>, kAnyType & ~kComplexType),
+         }>,
+         kAnyType & ~kComplexType),
     to_float("aten::acos", primitive<Prim::Acos>),
     to_float("aten::acosh", primitive<Prim::Acosh>),
     to_float("aten::asin", primitive<Prim::Asin>),

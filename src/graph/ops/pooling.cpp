@@ -24,8 +24,7 @@ IntList windows(const NodeArgs& args, Guards& g) {
   VESTA_USER_CHECK(x.dim() >= N + 1, "pooling: too few dimensions");
   const IntList kernel = spatial(args, "kernel_size", N), stride = spatial(args, "stride", N, kernel),
                 padding = spatial(args, "padding", N);
-  const IntList dilation =
-      args.schema().index_of("dilation") >= 0 ? spatial(args, "dilation", N) : IntList(N, Expr(1));
+  const IntList dilation = args.schema().index_of("dilation") >= 0 ? spatial(args, "dilation", N) : IntList(N, Expr(1));
   IntList counts;
   for (size_t i = 0; i < N; ++i) {
     VESTA_USER_CHECK(!g.less(kernel[i], padding[i] * 2), "pooling: the padding is more than half the window");
@@ -75,7 +74,9 @@ void gradient(const NodeArgs& args, Guards& g, Results& results) {
   results = {in_format(x, x.sizes, format)};
 }
 
-constexpr OpRow pool(const char* name, ShapeRule shape) { return {.name = name, .family = Family::Indexed, .shape = shape}; }
+constexpr OpRow pool(const char* name, ShapeRule shape) {
+  return {.name = name, .family = Family::Indexed, .shape = shape};
+}
 
 constexpr OpRow kRows[] = {
     pool("aten::avg_pool2d", average<2>),

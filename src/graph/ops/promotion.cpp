@@ -21,7 +21,9 @@ DType complex_of(DType t) {
   switch (t) {
     case DType::F16: return DType::C32;
     case DType::F64: return DType::C128;
-    case DType::C32: case DType::C64: case DType::C128: return t;
+    case DType::C32:
+    case DType::C64:
+    case DType::C128: return t;
     default: return DType::C64;
   }
 }

@@ -1,5 +1,5 @@
-// PyTorch's type promotion (`at::result_type`): tensors with dimensions outrank 0-d tensors, which outrank numbers; a lower
-// rank matters only when its category (bool < integer < float < complex) is higher.
+// PyTorch's type promotion (`at::result_type`): tensors with dimensions outrank 0-d tensors, which outrank numbers; a
+// lower rank matters only when its category (bool < integer < float < complex) is higher.
 #pragma once
 
 #include "graph/graph.h"

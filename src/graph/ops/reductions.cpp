@@ -59,7 +59,9 @@ void mean(const NodeArgs& args, Guards& g, Results& results) {
 }
 
 // A type that the loops reduce: complex sums stay calls.
-bool plain(const Node& node) { return !is_complex(node.input(0)->type.dtype) && !is_complex(node.results[0]->type.dtype); }
+bool plain(const Node& node) {
+  return !is_complex(node.input(0)->type.dtype) && !is_complex(node.results[0]->type.dtype);
+}
 
 std::vector<Value*> mean_form(Builder& b, const Node& node) {
   if (!plain(node)) return {};
@@ -79,8 +81,12 @@ std::vector<Value*> extreme_pair(Builder& b, const Node& node, const char* value
   Value* x = node.input(0);
   return finish(b, node, {b(value, {x, IntList{args.integer("dim")}, keep}), b(place, {x, args.get("dim"), keep})});
 }
-std::vector<Value*> max_dim(Builder& b, const Node& node) { return extreme_pair(b, node, "aten::amax", "aten::argmax"); }
-std::vector<Value*> min_dim(Builder& b, const Node& node) { return extreme_pair(b, node, "aten::amin", "aten::argmin"); }
+std::vector<Value*> max_dim(Builder& b, const Node& node) {
+  return extreme_pair(b, node, "aten::amax", "aten::argmax");
+}
+std::vector<Value*> min_dim(Builder& b, const Node& node) {
+  return extreme_pair(b, node, "aten::amin", "aten::argmin");
+}
 
 std::vector<Value*> aminmax_form(Builder& b, const Node& node) {
   const NodeArgs args = node.named();

@@ -1,8 +1,9 @@
-// The op table: each file of this folder yields the rows of one family, and registry.cpp concatenates them in this order.
+// The op table: each file of this folder yields the rows of one family, and registry.cpp concatenates them in this
+// order.
 //
 // A row is one line where it can be: a name, a family, and the functions the family needs. docs/adding-an-op.md walks
-// through one. Shape rules must give eager's exact dtypes, sizes and strides: tests/unit/graph_ops_types.cpp compares them
-// with recorded calls of ATen.
+// through one. Shape rules must give eager's exact dtypes, sizes and strides: tests/unit/graph_ops_types.cpp compares
+// them with recorded calls of ATen.
 #pragma once
 
 #include <span>
@@ -40,18 +41,18 @@ std::span<const OpRow> attention_rows();
 
 using RowFamily = std::span<const OpRow> (*)();
 inline constexpr RowFamily kRowFamilies[] = {
-    unary_rows,      binary_rows,     compare_rows,       ternary_rows, activation_rows, activation_backward_rows,
-    view_rows,       copy_rows,       factory_rows,       random_rows,  reduction_rows,  statistics_rows,
-    softmax_rows,    normalization_rows, loss_rows,       joining_rows, padding_rows,    indexing_rows,
-    scatter_rows,    scan_rows,       sorting_rows,       matmul_rows,  convolution_rows, pooling_rows,
-    upsample_rows,   attention_rows,
+    unary_rows,    binary_rows,        compare_rows, ternary_rows, activation_rows,  activation_backward_rows,
+    view_rows,     copy_rows,          factory_rows, random_rows,  reduction_rows,   statistics_rows,
+    softmax_rows,  normalization_rows, loss_rows,    joining_rows, padding_rows,     indexing_rows,
+    scatter_rows,  scan_rows,          sorting_rows, matmul_rows,  convolution_rows, pooling_rows,
+    upsample_rows, attention_rows,
 };
 
 // One schema text for each row, in any order (schemas.inc, written by tools/gen_schemas.py).
 std::span<const char* const> row_schemas();
 
-// The types of a node whose row has no shape rule of its own: Pointwise rows broadcast, promote and take TensorIterator's
-// strides. Throws Unsupported for any other family.
+// The types of a node whose row has no shape rule of its own: Pointwise rows broadcast, promote and take
+// TensorIterator's strides. Throws Unsupported for any other family.
 void default_shape(const OpRow& row, const NodeArgs& args, Guards& guards, std::vector<TensorType>& results);
 
 }  // namespace vesta::graph

@@ -87,8 +87,9 @@ Value* zeros(Builder& b, const TensorType& t) {
 std::vector<Value*> slice_backward_form(Builder& b, const Node& node) {
   const NodeArgs args = node.named();
   Value* base = zeros(b, node.results[0]->type);
-  return finish(b, node, {b("aten::slice_scatter", {base, node.input(0), args.get("dim"), args.get("start"),
-                                                    args.get("end"), args.get("step")})});
+  return finish(b, node,
+                {b("aten::slice_scatter",
+                   {base, node.input(0), args.get("dim"), args.get("start"), args.get("end"), args.get("step")})});
 }
 std::vector<Value*> select_backward_form(Builder& b, const Node& node) {
   const NodeArgs args = node.named();
@@ -101,7 +102,9 @@ void embedding_backward(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(grad, {args.integer("num_weights"), grad.sizes.back()})};
 }
 
-constexpr OpRow write(const char* name, ShapeRule shape) { return {.name = name, .family = Family::Scatter, .shape = shape}; }
+constexpr OpRow write(const char* name, ShapeRule shape) {
+  return {.name = name, .family = Family::Scatter, .shape = shape};
+}
 
 constexpr OpRow kRows[] = {
     {.name = "aten::slice_scatter", .family = Family::Indexed, .shape = slice_scatter},
@@ -122,8 +125,14 @@ constexpr OpRow kRows[] = {
     write("aten::index_fill.int_Tensor", fill_like),
     write("aten::masked_scatter", masked),
     write("aten::embedding_dense_backward", embedding_backward),
-    {.name = "aten::slice_backward", .family = Family::Composite, .shape = slice_backward, .decompose = slice_backward_form},
-    {.name = "aten::select_backward", .family = Family::Composite, .shape = slice_backward, .decompose = select_backward_form},
+    {.name = "aten::slice_backward",
+     .family = Family::Composite,
+     .shape = slice_backward,
+     .decompose = slice_backward_form},
+    {.name = "aten::select_backward",
+     .family = Family::Composite,
+     .shape = slice_backward,
+     .decompose = select_backward_form},
 };
 
 }  // namespace

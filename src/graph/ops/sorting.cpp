@@ -44,9 +44,7 @@ void histc(const NodeArgs& args, Guards&, Results& results) {
 }
 void search(const NodeArgs& args, Guards&, Results& results) {
   const TensorType& x = args.tensor("self");
-  results = {contiguous_like(x, x.sizes, args.boolean("out_int32")
-                                             ? DType::I32
-                                             : DType::I64)};
+  results = {contiguous_like(x, x.sizes, args.boolean("out_int32") ? DType::I32 : DType::I64)};
 }
 
 constexpr OpRow kRows[] = {

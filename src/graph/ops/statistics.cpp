@@ -37,7 +37,7 @@ Value* drop_dims(Builder& b, Value* kept, const std::vector<bool>& gone, bool ke
 }
 
 struct Moments {
-  Value* mean;      // reduced dimensions kept
+  Value* mean;  // reduced dimensions kept
   Value* variance;
 };
 Moments moments(Builder& b, const Node& node) {

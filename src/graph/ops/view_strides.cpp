@@ -38,8 +38,7 @@ std::optional<std::vector<Expr>> view_strides(Guards& g, const TensorType& t, st
   const auto same = [&](Expr a, Expr b) { return a == b || g.equal(a, b); };
   for (auto d = static_cast<int64_t>(t.dim()) - 1; d >= 0; --d) {
     old_count = old_count * t.sizes[d];
-    const bool chunk_ends =
-        d == 0 || (!same(t.sizes[d - 1], 1) && !same(t.strides[d - 1], old_count * base));
+    const bool chunk_ends = d == 0 || (!same(t.sizes[d - 1], 1) && !same(t.strides[d - 1], old_count * base));
     if (!chunk_ends) continue;
     while (v >= 0 && (sizes[v].is_constant(1) || (new_count != old_count && g.less(new_count, old_count)))) {
       out[v] = new_count * base;

@@ -161,7 +161,8 @@ Index slice_map(const NodeArgs& args, const TensorType& result, std::span<const 
   const TensorType& x = args.tensor(0);
   const int64_t d = wrap_dim(args.integer("dim"), x.dim());
   Index out(index.begin(), index.end());
-  // An empty slice still starts somewhere; nothing is read there, so where sizes are symbolic the start need not be known.
+  // An empty slice still starts somewhere; nothing is read there, so where sizes are symbolic the start need not be
+  // known.
   if (result.sizes[d].is_constant(0) && !x.sizes[d].is_constant()) return out;
   KnownGuards g;
   const SliceRange r = slice_range(g, args, x.sizes[d]);
@@ -257,7 +258,9 @@ Index unfold_map(const NodeArgs& args, const TensorType& result, std::span<const
 // ---- the same elements ----
 
 void alias_shape(const NodeArgs& args, Guards&, Results& results) { results.assign(1, args.tensor(0)); }
-Index alias_map(const NodeArgs&, const TensorType&, std::span<const Expr> index) { return {index.begin(), index.end()}; }
+Index alias_map(const NodeArgs&, const TensorType&, std::span<const Expr> index) {
+  return {index.begin(), index.end()};
+}
 
 void as_strided_shape(const NodeArgs& args, Guards&, Results& results) {
   give(results, args.tensor(0), args.integers("size"), args.integers("stride"));
@@ -337,7 +340,9 @@ constexpr OpRow kRows[] = {
     view("aten::view_as_complex", view_as_complex_shape, nullptr, view_as_complex_back),
     view("aten::view.dtype", view_dtype_shape, nullptr, view_dtype_back),
     {.name = "aten::split.Tensor", .family = Family::Composite, .shape = split_shape, .decompose = split},
-    {.name = "aten::split_with_sizes", .family = Family::Composite, .shape = split_with_sizes_shape,
+    {.name = "aten::split_with_sizes",
+     .family = Family::Composite,
+     .shape = split_with_sizes_shape,
      .decompose = split_with_sizes},
     {.name = "aten::unbind.int", .family = Family::Composite, .shape = unbind_shape, .decompose = unbind},
 };

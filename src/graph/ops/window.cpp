@@ -13,7 +13,8 @@ IntList spatial(const NodeArgs& args, std::string_view name, size_t dims, const 
 }
 
 Expr window_count(Guards& g, Expr size, Expr kernel, Expr stride, Expr padding, Expr dilation, bool ceil_mode) {
-  VESTA_USER_CHECK(g.less(0, stride) && g.less(0, dilation) && !g.less(padding, 0), "a window's stride, dilation or padding is wrong");
+  VESTA_USER_CHECK(g.less(0, stride) && g.less(0, dilation) && !g.less(padding, 0),
+                   "a window's stride, dilation or padding is wrong");
   const Expr span = dilation * (kernel - 1) + 1;
   Expr count = floordiv(size + padding * 2 - span + (ceil_mode ? stride - 1 : Expr(0)), stride) + 1;
   if (ceil_mode && !g.less((count - 1) * stride, size + padding)) count = count - 1;

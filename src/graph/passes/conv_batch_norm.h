@@ -1,5 +1,6 @@
-// batch_norm(convolution(x, w, b)) in inference becomes one convolution with a folded weight and bias: derived constants,
-// computed in float64 so that folding adds one rounding. Needs all of the weights and statistics to be Parameters.
+// batch_norm(convolution(x, w, b)) in inference becomes one convolution with a folded weight and bias: derived
+// constants, computed in float64 so that folding adds one rounding. Needs all of the weights and statistics to be
+// Parameters.
 #pragma once
 
 #include "graph/passes/pass.h"

@@ -1,5 +1,5 @@
-// Graph passes are rows: a name, a function, and where in the order. Timing, dumping, skipping and bisecting by name come
-// with the row (pass_table.cpp); each pass is one pair of files.
+// Graph passes are rows: a name, a function, and where in the order. Timing, dumping, skipping and bisecting by name
+// come with the row (pass_table.cpp); each pass is one pair of files.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace vesta::graph {
 
 struct PassContext {
   const Options& options;
-  bool inference = true;            // no graph input requires a gradient
+  bool inference = true;  // no graph input requires a gradient
   // Asks to make one more rewrite; false once Options::rewrite_limit is reached. Every rewrite of a pass asks first.
   std::function<bool()> may_rewrite = [] { return true; };
 };
@@ -22,11 +22,11 @@ struct PassContext {
 using PassFn = bool (*)(Graph& graph, const PassContext& context);
 
 struct PassRow {
-  std::string_view name;            // "dead-code"
+  std::string_view name;  // "dead-code"
   PassFn run;
 };
 
-std::span<const PassRow> pass_table();   // in order
+std::span<const PassRow> pass_table();  // in order
 
 // Runs all rows; `observe(row, before)` is called around each (for timing and dumps). Verifies after each pass when
 // `verify_each` is set (always in tests and debug builds).
