@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "compiled.h"
+#include "vesta/passes.h"
 
 namespace py = pybind11;
 
@@ -62,6 +63,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("recompiles", &FunctionReport::recompiles)
       .def("__str__", [](const FunctionReport& r) { return to_string(r); });
   m.def("reports", &reports, "One FunctionReport for each compiled function that still exists.");
+  m.def("passes", &passes, "Names of the graph passes, in the order in which they run.");
 
   add_compiled_function(m);
 }

@@ -13,6 +13,7 @@ import torch  # noqa: F401  (its libraries must be loaded before ours)
 
 import vesta.torch_version  # noqa: F401  (before vesta._C, which another torch cannot load)
 from vesta import errors
+from vesta._C import passes
 from vesta._build import VERSION as __version__
 from vesta.explain import Explanation, explain
 from vesta.function import reset, trace_and_compile
@@ -25,6 +26,7 @@ __all__ = [
     "errors",
     "explain",
     "make_options",
+    "passes",
     "reset",
     "trace_and_compile",
 ]

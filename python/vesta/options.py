@@ -13,7 +13,7 @@ Names and meaning are those of ``include/vesta/options.h``:
 ``variant_limit`` (int)
     Compiled variants of one function before new shapes run eager.
 ``skip_passes`` (list of str)
-    Graph passes to leave out.
+    Graph passes to leave out, by name (:func:`vesta.passes` lists them).
 ``rewrite_limit`` (int)
     Run only the first n rewrites of all passes together (-1: all), to bisect a wrong one.
 ``compile_threads`` (int)
@@ -65,5 +65,11 @@ def make_options(options: Mapping[str, Any] | None = None) -> _C.Options:
             value = -1 if value else 0
         if name == "numerics" and value not in ("fast", "eager"):
             raise UserError(f'option "numerics" is "fast" or "eager", not {value!r}')
+        if name == "skip_passes":
+            for skipped in value:
+                if skipped not in _C.passes():
+                    near = difflib.get_close_matches(str(skipped), _C.passes(), n=1)
+                    hint = f'; did you mean "{near[0]}"?' if near else "; vesta.passes() lists them"
+                    raise UserError(f"unknown pass {skipped!r}{hint}")
         setattr(out, name, list(value) if name == "skip_passes" else value)
     return out

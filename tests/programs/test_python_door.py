@@ -1,0 +1,201 @@
+"""The Python front door: torch.compile(backend="vesta"), trace_and_compile, options, explain."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+import torch
+import vesta
+
+
+def mlp() -> torch.nn.Sequential:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 4)
+    ).eval()
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    vesta.reset()
+
+
+def compile_strictly(f: Callable[..., object], **options: object):
+    return torch.compile(f, backend="vesta", options={"strict": True, **options})
+
+
+def test_inference_follows_weights_and_shapes():
+    model = mlp()
+    compiled = compile_strictly(model)
+    with torch.no_grad():
+        for rows in (5, 5, 7, 9, 1):
+            x = torch.randn(rows, 16)
+            torch.testing.assert_close(compiled(x), model(x))
+        model[0].weight.mul_(2)
+        x = torch.randn(5, 16)
+        torch.testing.assert_close(compiled(x), model(x))
+        model[3].weight = torch.nn.Parameter(torch.randn(4, 32))
+        torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_dynamic_shapes_share_one_variant():
+    model = mlp()
+    compiled = torch.compile(model, backend="vesta", dynamic=True, options={"strict": True})
+    with torch.no_grad():
+        before = len(vesta.explain().variants)
+        for rows in range(2, 12):
+            x = torch.randn(rows, 16)
+            torch.testing.assert_close(compiled(x), model(x))
+        assert len(vesta.explain().variants) - before == 1
+
+
+def test_training_step_has_eager_gradients():
+    model, twin = mlp(), mlp()
+    compiled = compile_strictly(model)
+    x = torch.randn(6, 16, requires_grad=True)
+    x_twin = x.detach().clone().requires_grad_()
+    compiled(x).square().sum().backward()
+    twin(x_twin).square().sum().backward()
+    torch.testing.assert_close(x.grad, x_twin.grad)
+    for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(p.grad, q.grad)
+
+
+def test_outputs_stay_the_callers():
+    compiled = compile_strictly(lambda x: torch.tanh(x) * 2 + 1)
+    x = torch.randn(64, 64)
+    kept = []
+    for _ in range(5):
+        x = compiled(x)
+        kept.append((x, x.clone()))
+    for result, copy in kept:
+        assert torch.equal(result, copy)
+
+
+def test_mutation_and_aliasing():
+    def f(x: torch.Tensor, y: torch.Tensor):
+        x.add_(y)
+        return x, x.t(), y * 2
+
+    compiled = compile_strictly(f)
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    x_eager = x.clone()
+    version = x._version
+    a, b, c = compiled(x, y)
+    f(x_eager, y)
+    torch.testing.assert_close(x, x_eager)
+    assert a is x
+    assert b.data_ptr() == x.data_ptr() and b.shape == (4, 3)
+    assert x._version > version
+    torch.testing.assert_close(c, y * 2)
+
+
+def test_a_value_read_breaks_the_graph_and_stays_right():
+    def f(x: torch.Tensor):
+        y = x.sin()
+        return y * 2 if bool(y.sum() > 0) else y - 1
+
+    compiled = torch.compile(f, backend="vesta")
+    for sign in (1, -1, 1):
+        x = sign * torch.rand(8)
+        torch.testing.assert_close(compiled(x), f(x))
+
+
+def test_direct_door_falls_back_with_a_reason_or_raises():
+    def f(x: torch.Tensor):
+        return x[x > 0].sum() if x.sum().item() > 0 else x
+
+    compiled = vesta.trace_and_compile(f)
+    x = torch.ones(4)
+    for _ in range(3):
+        assert torch.equal(compiled(x), f(x))
+    fallbacks = vesta.explain(compiled).fallbacks
+    assert [b.count for b in fallbacks] == [3]
+    assert "value" in fallbacks[0].reason
+    with pytest.raises(vesta.errors.Unsupported):
+        vesta.trace_and_compile(f, strict=True)(x)
+
+
+def test_exceptions_are_eagers():
+    compiled = vesta.trace_and_compile(lambda x, y: x @ y)
+    for _ in range(2):
+        with pytest.raises(RuntimeError) as ours:
+            compiled(torch.ones(2, 3), torch.ones(2, 3))
+        with pytest.raises(RuntimeError) as eager:
+            torch.ones(2, 3) @ torch.ones(2, 3)
+        assert str(ours.value) == str(eager.value)
+
+    class Own(Exception):
+        pass
+
+    def raises(x: torch.Tensor):
+        raise Own("mine")
+
+    with pytest.raises(Own, match="mine"):
+        vesta.trace_and_compile(raises)(torch.ones(2))
+
+
+def test_explain_counts_and_prints():
+    def chain(x: torch.Tensor, w: torch.Tensor):
+        return torch.softmax(torch.mm(x, w).sigmoid() * 2, -1)
+
+    compiled = vesta.trace_and_compile(chain)
+    x, w = torch.randn(8, 8), torch.randn(8, 8)
+    for _ in range(4):
+        torch.testing.assert_close(compiled(x, w), chain(x, w))
+    explanation = vesta.explain(compiled)
+    (function,) = explanation.functions
+    (variant,) = explanation.variants
+    assert (function.hits, function.misses) == (3, 1)
+    assert not explanation.fallbacks
+    assert variant.ops_extern >= 1 and all(e.reason for e in variant.externs)
+    assert {"trace", "plan", "codegen"} <= {s.name for s in variant.stages}
+    assert "chain" in str(explanation) and "extern" in str(explanation)
+    compiled(torch.randn(9, 8), w)
+    assert "size 0 is 9 instead of 8" in vesta.explain(compiled).functions[0].recompiles[0]
+    with pytest.raises(TypeError, match="trace_and_compile"):
+        vesta.explain(chain)
+
+
+def test_options_are_checked():
+    for options, message in (
+        ({"stric": True}, 'did you mean "strict"'),
+        ({"strict": 1}, "takes bool"),
+        ({"numerics": "exact"}, '"fast" or "eager"'),
+        ({"skip_passes": ["dead-cod"]}, 'did you mean "dead-code"'),
+    ):
+        with pytest.raises(vesta.errors.UserError, match=message):
+            vesta.make_options(options)
+    assert "dead-code" in vesta.passes()
+
+
+def test_every_pass_can_be_skipped():
+    model = mlp()
+    x = torch.randn(5, 16)
+    compiled = compile_strictly(model, skip_passes=vesta.passes())
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), model(x))
+
+
+def test_threads_share_a_compiled_function():
+    compiled = vesta.trace_and_compile(lambda x, y: torch.relu(x) * y + 1, strict=True)
+    errors: list[BaseException] = []
+
+    def work(seed: int):
+        try:
+            g = torch.Generator().manual_seed(seed)
+            for i in range(50):
+                x, y = torch.randn(2 + i % 3, 8, generator=g), torch.randn(8, generator=g)
+                torch.testing.assert_close(compiled(x, y), torch.relu(x) * y + 1)
+        except BaseException as e:
+            errors.append(e)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors, errors[0]

@@ -1,0 +1,123 @@
+// Graph texts in, results and reports out.
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "pipeline/pipeline.h"
+#include "vesta/error.h"
+#include "vesta/passes.h"
+
+namespace {
+
+using namespace vesta;
+
+constexpr std::string_view kProgram = R"(
+symbol s0 = 5, at least 2
+source s0 = size 0 of input 0
+input %0 : f32[s0, 8] = argument "x"
+input %1 : f32[8, 3] = parameter "w"
+%2 : f32[s0, 3] = aten::mm(%0, %1)
+%3 : f32[s0, 3] = aten::silu(%2)
+%4 : f32[s0, 3] = aten::exp(%3)
+output %4
+output integer 2*s0
+)";
+
+pipeline::Result compile(std::string_view text, const Options& options = {}) {
+  return pipeline::compile(graph::parse(text), options);
+}
+
+void expect_right(const runtime::Executable& e, int64_t rows) {
+  std::vector<at::Tensor> in = {at::randn({rows, 8}), at::randn({8, 3})};
+  ASSERT_TRUE(e.accepts(in, {}));
+  std::vector<c10::IValue> out;
+  e.run(in, {}, out);
+  ASSERT_EQ(out.size(), 2u);
+  EXPECT_TRUE(at::allclose(out[0].toTensor(), at::exp(at::silu(at::mm(in[0], in[1])))));
+  EXPECT_EQ(out[1].toInt(), 2 * rows);
+}
+
+TEST(Pipeline, GraphToResult) {
+  const pipeline::Result r = compile(kProgram);
+  for (int64_t rows : {5, 2, 33}) expect_right(*r.executable, rows);
+  std::vector<at::Tensor> one_row = {at::randn({1, 8}), at::randn({8, 3})};
+  std::string why;
+  EXPECT_FALSE(r.executable->accepts(one_row, {}, &why));
+  EXPECT_NE(why.find("s0 >= 2"), std::string::npos) << why;
+}
+
+TEST(Pipeline, TheReportAccountsForEveryStageAndOperator) {
+  const CompileReport r = compile(kProgram).report;
+  EXPECT_EQ(r.ops_traced, 3);
+  EXPECT_GE(r.ops_extern, 1);
+  for (const ExternReason& e : r.externs) EXPECT_FALSE(e.reason.empty()) << e.op;
+  double sum = 0;
+  std::vector<std::string> names;
+  for (const StageTime& s : r.stages) {
+    names.push_back(s.name);
+    sum += s.ms;
+  }
+  EXPECT_LE(sum, r.total_ms);
+  for (const char* stage : {"trace", "plan", "codegen", "assemble"}) {
+    EXPECT_EQ(std::count(names.begin(), names.end(), stage), 1) << stage;
+  }
+  for (const std::string& pass : passes()) EXPECT_GE(std::count(names.begin(), names.end(), "pass:" + pass), 1) << pass;
+}
+
+TEST(Pipeline, EqualKernelsAreCompiledOnce) {
+  std::string text = "input %0 : f32[64, 64] = argument \"x\"\n";
+  for (int layer = 0; layer < 4; ++layer) {
+    text += fmt::format("%{} : f32[64, 64] = aten::mm(%{}, %{})\n", 2 * layer + 1, 2 * layer, 2 * layer);
+    text += fmt::format("%{} : f32[64, 64] = aten::tanh(%{})\n", 2 * layer + 2, 2 * layer + 1);
+  }
+  const CompileReport r = compile(text + "output %8\n").report;
+  if (r.kernels.empty()) GTEST_SKIP() << "no code generator in this build";
+  EXPECT_EQ(r.kernels.size(), 4u);
+  EXPECT_EQ(r.distinct_kernels, 1);
+}
+
+TEST(Pipeline, PassesCanBeLeftOutAndBisected) {
+  Options none;
+  none.skip_passes = passes();
+  expect_right(*compile(kProgram, none).executable, 7);
+  for (int64_t limit : {0, 1, 2}) {
+    Options some;
+    some.rewrite_limit = limit;
+    expect_right(*compile(kProgram, some).executable, 7);
+  }
+}
+
+TEST(Pipeline, OneDumpFolderForEachCompile) {
+  const auto base = std::filesystem::temp_directory_path() / fmt::format("vesta_dump_{}", std::random_device{}());
+  Options options;
+  options.dump_dir = base.string();
+  compile(kProgram, options);
+  compile(kProgram, options);
+  int folders = 0;
+  for (const auto& folder : std::filesystem::directory_iterator(base)) {
+    ++folders;
+    std::string names;
+    for (const auto& file : std::filesystem::directory_iterator(folder)) names += file.path().filename().string() + " ";
+    for (const char* part : {"graph_traced", "plan", "artifact"}) {
+      EXPECT_NE(names.find(part), std::string::npos) << part << " is not among " << names;
+    }
+    std::ifstream traced(folder.path() / "00_graph_traced.txt");
+    const std::string text((std::istreambuf_iterator<char>(traced)), {});
+    EXPECT_EQ(graph::print(*graph::parse(text)), text);
+  }
+  EXPECT_EQ(folders, 2);
+  std::filesystem::remove_all(base);
+}
+
+TEST(Pipeline, ASizeThatNoInputShowsIsOurBug) {
+  auto graph = graph::parse(kProgram);
+  graph->symbols.clear();
+  EXPECT_THROW(pipeline::compile(std::move(graph), {}), InternalError);
+}
+
+}  // namespace
