@@ -11,7 +11,7 @@ struct PointwiseOperand {
   size_t arg = 0;              // position among the node's arguments: a Value, or a Scalar (bool, Expr, double)
   DType through = DType::F32;  // cast to this type first: it differs from `to` only for half types, whose Scalars and
                                // 0-d tensors ATen rounds to the promoted type before it computes in fp32
-  DType to = DType::F32;  // the type the body sees
+  DType to = DType::F32;       // the type the body sees
 };
 
 struct PointwiseTypes {
