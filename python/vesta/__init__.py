@@ -13,8 +13,8 @@ import torch  # noqa: F401  (its libraries must be loaded before ours)
 
 import vesta.torch_version  # noqa: F401  (before vesta._C, which another torch cannot load)
 from vesta import errors
-from vesta._C import passes
 from vesta._build import VERSION as __version__
+from vesta._C import passes
 from vesta.explain import Explanation, explain
 from vesta.function import reset, trace_and_compile
 from vesta.options import OPTION_NAMES, make_options

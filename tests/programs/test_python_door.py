@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+
 import vesta
 
 
