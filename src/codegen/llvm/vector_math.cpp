@@ -204,13 +204,14 @@ Value* VectorMath::sine(Value* x, bool cosine) {
   llvm::Type* i32 = integers(x);
   llvm::Type* f64 = p_.register_type(DType::F64, lanes);
   Value* magnitude = b_.CreateUnaryIntrinsic(Intrinsic::fabs, x);
-  Value* too_large = b_.CreateFCmpOGE(magnitude, number(x, 0x1p28));
+  Value* too_large = b_.CreateFCmpOGE(magnitude, number(x, host_features().fma ? 0x1p28 : 0x1p20));
   Value* wide = b_.CreateFPExt(magnitude, f64);
   Value* magic = p_.number(f64, 0x1.8p52);
   Value* shifted = b_.CreateFAdd(b_.CreateFMul(wide, p_.number(f64, 0.63661977236758134308)), magic);
   Value* n = b_.CreateFSub(shifted, magic);
-  Value* reduced = p_.fma(n, p_.number(f64, -1.57079632679489655800), wide);
-  reduced = p_.fma(n, p_.number(f64, -6.12323399573676603587e-17), reduced);
+  bool fused = host_features().fma;
+  Value* reduced = p_.fma(n, p_.number(f64, fused ? -1.57079632679489655800 : -0x1.921fb544p0), wide);
+  reduced = p_.fma(n, p_.number(f64, fused ? -6.12323399573676603587e-17 : -0x1.0b4611a626331p-34), reduced);
   Value* r = b_.CreateFPTrunc(reduced, f32);
   llvm::Type* i64 = p_.register_type(DType::I64, lanes);
   Value* quadrant = b_.CreateTrunc(b_.CreateBitCast(shifted, i64), i32);
