@@ -13,7 +13,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._python_dispatch import _disable_current_modes, _get_current_dispatch_mode_stack
 
-from vesta import _C
+from vesta import _C, float_inputs
 from vesta.function import compile_flat
 from vesta.options import make_options
 
@@ -32,9 +32,41 @@ def vesta(
     kwargs.pop("mode", None)
     if kwargs:
         raise make_unknown(kwargs)
-    if needs_gradients(gm, example_inputs):
+    training = needs_gradients(gm, example_inputs)
+    floats = float_inputs.positions_of(gm)
+    if floats:
+        return compile_with_floats(gm, example_inputs, floats, parsed, training=training)
+    if training:
         return compile_training(gm, example_inputs, parsed)
     return compile_graph(gm, example_inputs, parsed, weights_are_fixed=True)
+
+
+def compile_with_floats(
+    gm: GraphModule, example_inputs: Sequence[Any], floats: list[int], options: _C.Options, *, training: bool
+) -> Callable[..., Any]:
+    """A graph that takes Python floats. AOTAutograd would forget their values, so training binds those it saw first."""
+    examples = float_inputs.with_floats(example_inputs, floats)
+    on_floats = float_inputs.copy_of(gm)
+    float_inputs.as_floats(on_floats, floats)
+    general = compile_graph(on_floats, examples, options, weights_are_fixed=not training, name=name_of(gm))
+
+    def run(*args: Any) -> Any:
+        return general(*float_inputs.with_floats(args, floats))
+
+    if not training:
+        return run
+    seen = [examples[i].hex() for i in floats]
+    on_constants = float_inputs.copy_of(on_floats)
+    float_inputs.bind(on_constants, {i: examples[i] for i in floats})
+    bound = compile_training(on_constants, float_inputs.without(examples, floats), options)
+
+    def run_bound(*args: Any) -> Any:
+        plain = float_inputs.with_floats(args, floats)
+        if [plain[i].hex() for i in floats] != seen:
+            return general(*plain)  # with gradients: eager, and counted as such
+        return bound(*float_inputs.without(plain, floats))
+
+    return run_bound
 
 
 def make_unknown(kwargs: dict[str, Any]) -> Exception:
@@ -83,7 +115,7 @@ def outside_analysis(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compile_graph(
-    gm: GraphModule, example_inputs: Sequence[Any], options: _C.Options, *, weights_are_fixed: bool
+    gm: GraphModule, example_inputs: Sequence[Any], options: _C.Options, *, weights_are_fixed: bool, name: str = ""
 ) -> _C.CompiledFunction:
     """The graph as a callable on the same positional arguments. It is traced and compiled at the first call."""
     labels: dict[str, int] = {}
@@ -109,7 +141,7 @@ def compile_graph(
     def program(*args: Any) -> Any:
         return gm(*args)
 
-    return compile_flat(program, options, name=name_of(gm), tensors=tensors, integers=integers)
+    return compile_flat(program, options, name=name or name_of(gm), tensors=tensors, integers=integers)
 
 
 def label_of(size: Any, labels: dict[str, int]) -> int:

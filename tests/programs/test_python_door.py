@@ -53,6 +53,27 @@ def test_dynamic_shapes_share_one_variant():
         assert len(vesta.explain().variants) - before == 1
 
 
+def test_floats_that_dynamo_passes_as_tensors():
+    model = mlp()
+
+    def f(x: torch.Tensor, k: float):
+        return model(x) * k + (k * 2 - 1)
+
+    for dynamic in (True, None):
+        compiled = torch.compile(f, backend="vesta", dynamic=dynamic, options={"strict": True})
+        with torch.no_grad():
+            for k in (0.5, 0.7, 0.5, -0.0, 0.0, 3.25):
+                x = torch.randn(5, 16)
+                torch.testing.assert_close(compiled(x, k), f(x, k))
+    compiled = torch.compile(f, backend="vesta", dynamic=True)
+    for k in (0.5, 0.5, 0.7):
+        x = torch.randn(6, 16, requires_grad=True)
+        x_twin = x.detach().clone().requires_grad_()
+        compiled(x, k).sum().backward()
+        f(x_twin, k).sum().backward()
+        torch.testing.assert_close(x.grad, x_twin.grad)
+
+
 def test_training_step_has_eager_gradients():
     model, twin = mlp(), mlp()
     compiled = compile_strictly(model)

@@ -1,0 +1,78 @@
+"""Python floats that Dynamo passes as 0-d tensors (with ``dynamic=True``, or once their value was seen to change).
+
+A graph reads such an input by ``.item()``, for ``layer_norm``'s eps say. Here it becomes a float again: a constant of
+the compiled variant, so that another value compiles another variant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
+
+__all__ = ["as_floats", "bind", "copy_of", "positions_of", "with_floats", "without"]
+
+
+def placeholders(gm: GraphModule) -> list[Node]:
+    return [n for n in gm.graph.nodes if n.op == "placeholder"]
+
+
+def positions_of(gm: GraphModule) -> list[int]:
+    """Which arguments of the graph are floats in the guise of tensors."""
+    return [
+        i
+        for i, node in enumerate(placeholders(gm))
+        if getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False)
+        and all(user.op == "call_method" and user.target == "item" for user in node.users)
+    ]
+
+
+def as_floats(gm: GraphModule, positions: Sequence[int]) -> None:
+    """Changes the graph so that it takes plain floats there."""
+    nodes = placeholders(gm)
+    for i in positions:
+        for item in list(nodes[i].users):
+            item.replace_all_uses_with(nodes[i])
+            gm.graph.erase_node(item)
+        nodes[i].meta = {}
+        nodes[i].type = float
+    gm.recompile()
+
+
+def bind(gm: GraphModule, values: dict[int, float]) -> None:
+    """Changes the graph so that it does without these arguments."""
+    nodes = placeholders(gm)
+
+    def value_or_node(value: float, bound: Node) -> Callable[[Node], Any]:
+        return lambda n: value if n is bound else n
+
+    for i, value in values.items():
+        for user in list(nodes[i].users):
+            user.args = map_arg(user.args, value_or_node(value, nodes[i]))
+            user.kwargs = map_arg(user.kwargs, value_or_node(value, nodes[i]))
+        gm.graph.erase_node(nodes[i])
+    gm.recompile()
+
+
+def copy_of(gm: GraphModule) -> GraphModule:
+    """The same graph again, over the same weights; Dynamo still reads the inputs of its own."""
+    graph = Graph()
+    result = graph.graph_copy(gm.graph, {})
+    graph.output(result)
+    return GraphModule(gm, graph)
+
+
+def with_floats(args: Sequence[Any], positions: Sequence[int]) -> list[Any]:
+    """The arguments with floats for the tensors there."""
+    out = list(args)
+    for i in positions:
+        if isinstance(out[i], torch.Tensor):
+            out[i] = out[i].item()
+    return out
+
+
+def without(args: Sequence[Any], positions: Sequence[int]) -> list[Any]:
+    return [x for i, x in enumerate(args) if i not in positions]
