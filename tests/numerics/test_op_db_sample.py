@@ -10,7 +10,7 @@ from tests.numerics.sweep_op_db import sweep
 DRAWN = 1  # samples of each operator and dtype
 
 
-@pytest.mark.parametrize("backend", ["eager", "vesta"])
+@pytest.mark.parametrize("backend", ["eager", pytest.param("vesta", marks=pytest.mark.slow)])
 def test_op_db_sample(backend: str):
     # The harness has nothing to say about eager itself; a tenth of the operators shows that it still runs.
     part = tasks(backend, seed=4, per_dtype=DRAWN)[:: 10 if backend == "eager" else 1]
