@@ -32,12 +32,16 @@ std::optional<bool> decide(const Comparison& c) {
   return std::nullopt;
 }
 
+namespace {
+// Slices to the end come as INT64_MAX; sizes and positions are never near what an Expr cannot hold.
+Expr constant(int64_t v) {
+  constexpr int64_t kFar = int64_t{1} << 61;
+  return Expr(std::clamp(v, -kFar, kFar));
+}
+}  // namespace
+
 Expr to_expr(const c10::SymInt& v) {
-  if (const auto i = v.maybe_as_int()) {
-    // Slices to the end come as INT64_MAX; sizes and positions are never near what an Expr cannot hold.
-    constexpr int64_t kFar = int64_t{1} << 61;
-    return Expr(std::clamp(*i, -kFar, kFar));
-  }
+  if (const auto i = v.maybe_as_int()) return constant(*i);
   auto* node = dynamic_cast<SymNode*>(v.toSymNodeImplUnowned());
   if (!node || !node->expr()) VESTA_UNSUPPORTED("a symbolic integer made by another tracer");
   return *node->expr();
@@ -59,7 +63,7 @@ Expr SymNode::integer() const {
 Expr SymNode::integer(const c10::SymNode& o) const {
   if (auto* node = dynamic_cast<SymNode*>(o.get())) return node->integer();
   if (o->is_int())
-    if (const auto v = o->maybe_as_int()) return Expr(*v);
+    if (const auto v = o->maybe_as_int()) return constant(*v);
   VESTA_UNSUPPORTED("a symbolic integer made by another tracer");
 }
 
@@ -151,7 +155,7 @@ c10::SymNode SymNode::floor() {
 c10::SymNode SymNode::neg() { return is_float() ? make(-std::get<double>(payload_)) : make(-integer()); }
 c10::SymNode SymNode::clone() { return make(payload_); }
 c10::SymNode SymNode::sym_float() { return is_float() ? clone() : make(static_cast<double>(guard_int("", 0))); }
-c10::SymNode SymNode::wrap_int(int64_t v) { return make(Expr(v)); }
+c10::SymNode SymNode::wrap_int(int64_t v) { return make(constant(v)); }
 c10::SymNode SymNode::wrap_float(double v) { return make(v); }
 c10::SymNode SymNode::wrap_bool(bool v) { return make(v); }
 

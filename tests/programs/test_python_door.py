@@ -74,6 +74,17 @@ def test_floats_that_dynamo_passes_as_tensors():
         torch.testing.assert_close(x.grad, x_twin.grad)
 
 
+def test_slices_to_the_end_of_symbolic_sizes():
+    def f(x: torch.Tensor):
+        return torch.diff(x[:, 1:], prepend=x[:, :1]) + x[:, ..., -1:].sin()
+
+    compiled = torch.compile(f, backend="vesta", dynamic=True, options={"strict": True})
+    for n in (4, 5, 9):
+        x = torch.randn(n, n + 2)
+        torch.testing.assert_close(compiled(x), f(x))
+    assert len(vesta.explain().variants) == 1
+
+
 def test_training_step_has_eager_gradients():
     model, twin = mlp(), mlp()
     compiled = compile_strictly(model)
