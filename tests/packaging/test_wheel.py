@@ -14,6 +14,8 @@ import torch
 
 ROOT = Path(__file__).resolve().parents[2]
 
+pytestmark = pytest.mark.slow  # it builds everything once more
+
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -57,8 +59,6 @@ x = torch.randn(7, 33)
 with torch.no_grad():
     torch.testing.assert_close(f(x), torch.nn.functional.gelu(x) * 2 + 1)
 import vesta
-
-pytestmark = pytest.mark.slow  # it builds everything once more
 assert vesta.__file__.startswith(sys.prefix), vesta.__file__
 print("fine")
 """
