@@ -112,6 +112,7 @@ struct Output {
   Size storage_offset;
   bool absolute_offset = false;
   Size integer;
+  bool hidden = false;  // Fresh, for views of it among the others; not returned. Comes last.
 };
 
 // Facts about the identity of inputs that the program depends on.

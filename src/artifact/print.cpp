@@ -156,7 +156,7 @@ std::string print(const Artifact& a) {
   for (size_t i = 0; i < a.outputs.size(); ++i) {
     const Output& o = a.outputs[i];
     switch (o.kind) {
-      case OutputKind::Fresh: line("output {} = {}", i, text(o.view)); break;
+      case OutputKind::Fresh: line("output {} = {}{}", i, o.hidden ? "hidden " : "", text(o.view)); break;
       case OutputKind::Input: line("output {} = input {}", i, o.alias); break;
       case OutputKind::InputView:
       case OutputKind::OutputView:

@@ -89,7 +89,7 @@ enum class OutputKind : uint8_t {
   Fresh,       // a new tensor with value's type, owned by the caller
   Input,       // the input itself, the same tensor object (perhaps after its mutation)
   InputView,   // as_strided(input[alias], type.sizes, type.strides, offset) of that input's storage
-  OutputView,  // the same over output[alias] (alias < own index)
+  OutputView,  // the same over output[alias], which is Fresh
   Integer,     // a size: `integer`
   None,        // an undefined tensor
 };
@@ -103,6 +103,7 @@ struct Output {
   bool absolute_offset =
       false;  // true: storage_offset counts from the storage's start; false: from alias's first element
   Expr integer;
+  bool hidden = false;  // Fresh, not returned itself: other outputs are views of it. Comes after those returned.
 };
 
 // After the run: inputs[input].copy_(value). The value has the input's sizes and dtype.

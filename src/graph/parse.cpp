@@ -300,6 +300,7 @@ class Parser {
       pos_ = end;
       if (accept_word("as")) o.value = value();
     } else {
+      o.hidden = accept_word("hidden");
       o.value = value();
     }
     graph_->outputs.push_back(std::move(o));

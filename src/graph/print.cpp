@@ -151,7 +151,7 @@ class Printer {
 
   void output(const Output& o) {
     switch (o.kind) {
-      case OutputKind::Fresh: line("output {}", value(o.value)); return;
+      case OutputKind::Fresh: line("output {}{}", o.hidden ? "hidden " : "", value(o.value)); return;
       case OutputKind::Input: line("output input {}{}", o.alias, o.value ? " as " + value(o.value) : ""); return;
       case OutputKind::InputView:
       case OutputKind::OutputView:

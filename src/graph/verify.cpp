@@ -177,13 +177,18 @@ class Verifier {
       const Output& o = g_.outputs[i];
       require(!o.value || is_defined(o.value), "output {} is a value of no node", i);
       switch (o.kind) {
-        case OutputKind::Fresh: require(o.value, "output {} has no value", i); break;
+        case OutputKind::Fresh:
+          require(o.value, "output {} has no value", i);
+          require(o.hidden || i == 0 || !g_.outputs[i - 1].hidden, "output {} follows a hidden one", i);
+          break;
         case OutputKind::Input:
         case OutputKind::InputView:
           require(o.alias >= 0 && o.alias < static_cast<int>(g_.inputs.size()), "output {} is of no input", i);
           break;
         case OutputKind::OutputView:
-          require(o.alias >= 0 && o.alias < static_cast<int>(i), "output {} views no earlier output", i);
+          require(o.alias >= 0 && o.alias < static_cast<int>(g_.outputs.size()) &&
+                      g_.outputs[o.alias].kind == OutputKind::Fresh,
+                  "output {} views no fresh output", i);
           break;
         case OutputKind::Integer: expression(o.integer); break;
         case OutputKind::None: break;

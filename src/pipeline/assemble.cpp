@@ -206,6 +206,7 @@ class Assembler {
       case From::None: out.kind = To::None; break;
     }
     out.alias = o.alias;
+    out.hidden = o.hidden;
     if (o.kind == From::InputView || o.kind == From::OutputView) {
       out.type = type(o.type);
       out.storage_offset = size(o.storage_offset);

@@ -23,6 +23,14 @@ struct BelowAutograd {
   c10::impl::ExcludeDispatchKeyGuard autocast{c10::autocast_dispatch_keyset};
 };
 
+// The elements of `base`'s storage as a row of another type, a view of `base`.
+at::Tensor elements_as(const at::Tensor& base, c10::ScalarType dtype) {
+  const auto bytes = static_cast<int64_t>(base.storage().nbytes());
+  const int64_t unit = std::max(static_cast<int64_t>(base.itemsize()), static_cast<int64_t>(c10::elementSize(dtype)));
+  const int64_t whole = bytes / unit * unit;
+  return at::as_strided(base, {whole / static_cast<int64_t>(base.itemsize())}, {1}, 0).view(dtype);
+}
+
 constexpr size_t kResolvedKept = 8;
 using ResolvedList = std::array<std::shared_ptr<const Resolved>, kResolvedKept>;
 
@@ -156,12 +164,17 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
       case artifact::OutputKind::OutputView: {
         const at::Tensor base =
             o.kind == artifact::OutputKind::InputView ? in.tensor(o.alias) : outputs[first + o.alias].toTensor();
-        const int64_t offset = o.absolute_offset ? r.storage_offset : base.storage_offset() + r.storage_offset;
-        out = at::as_strided(base, r.type.sizes, r.type.strides, offset);
+        const int64_t start = base.storage_offset() * static_cast<int64_t>(base.itemsize());
+        const int64_t own = start / static_cast<int64_t>(c10::elementSize(r.type.dtype));
+        const int64_t offset = o.absolute_offset ? r.storage_offset : own + r.storage_offset;
+        out = at::as_strided(base.scalar_type() == r.type.dtype ? base : elements_as(base, r.type.dtype), r.type.sizes,
+                             r.type.strides, offset);
         break;
       }
     }
   }
+  while (!a.outputs.empty() && outputs.size() > first && a.outputs[outputs.size() - first - 1].hidden)
+    outputs.pop_back();
 }
 
 const artifact::Artifact& Executable::artifact() const { return impl_->artifact; }

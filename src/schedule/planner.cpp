@@ -245,6 +245,7 @@ void Planner::add_outputs() {
     p.storage_offset = o.storage_offset;
     p.absolute_offset = o.absolute_offset;
     p.integer = o.integer;
+    p.hidden = o.hidden;
     if (o.kind == graph::OutputKind::Fresh) {
       p.type = o.value->type;
       int c = groups_.output_copy[plan_.outputs.size()];

@@ -142,7 +142,7 @@ std::string print(const Plan& plan) {
   for (size_t i = 0; i < plan.steps.size(); ++i) s += fmt::format("step {}: {}", i, text(plan.steps[i]));
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const PlannedOutput& o = plan.outputs[i];
-    s += fmt::format("output {}: ", i);
+    s += fmt::format("output {}{}: ", i, o.hidden ? " hidden" : "");
     switch (o.kind) {
       case graph::OutputKind::Fresh: s += text(o.view); break;
       case graph::OutputKind::Input: s += fmt::format("input {}", o.alias); break;

@@ -53,6 +53,14 @@ void write(Recorder& r, Alias& a, graph::Value* value) {
   if (!a.view) a.value = s.base;
 }
 
+Expr convert_offset(Expr offset, DType from, DType to) {
+  if (element_size(from) == element_size(to)) return offset;
+  const Expr bytes = offset * Expr(element_size(from)), unit = Expr(element_size(to));
+  const Expr out = floordiv(bytes, unit);
+  if (out * unit != bytes) VESTA_UNSUPPORTED("a view as another type that may start inside an element");
+  return out;
+}
+
 graph::Value* conform(Recorder& r, graph::Value* value, graph::Value* into) {
   const graph::TensorType& want = into->type;
   if (value->type == want) return value;

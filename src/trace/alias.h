@@ -51,5 +51,7 @@ void write(Recorder& r, Alias& a, graph::Value* value);
 // `value` in the given dtype, sizes (by broadcasting) and strides: itself, or a copy into the type's layout. `into` is
 // a value of that type.
 graph::Value* conform(Recorder& r, graph::Value* value, graph::Value* into);
+// An offset in elements of type `from` in elements of type `to`.
+Expr convert_offset(Expr offset, DType from, DType to);
 
 }  // namespace vesta::trace

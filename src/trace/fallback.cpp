@@ -181,8 +181,8 @@ void record_view(Recorder& r, const Operator& op, Stack& stack) {
   if (!std::holds_alternative<graph::Value*>(args[source])) VESTA_UNSUPPORTED("a view of a number");
   // The view is of the tensor as torch sees it.
   graph::TensorType type = result_types(r, op, args, boxed).at(0);
-  Expr offset = r.offset_of(viewed);
   const graph::TensorType viewed_type = r.type_of(viewed);
+  Expr offset = convert_offset(r.offset_of(viewed), viewed_type.dtype, type.dtype);
   if (op.op->row->view && viewed_type.dtype == type.dtype) {
     const std::vector<Expr> first(type.dim(), Expr(0));
     const std::vector<Expr> at = op.op->row->view(graph::NodeArgs(op.op->schema, args), type, first);

@@ -151,6 +151,7 @@ void as_strided(Recorder& r, const Operator& op, Stack& stack) {
   }
   if (sizes == type.sizes && strides == type.strides && offset == own_offset) return reply(op, stack, r.same(self));
   const graph::TensorType& base = s.base->type;
+  if (base.dtype != type.dtype) VESTA_UNSUPPORTED("as_strided on a view as another type");
   if (s.input >= 0 && r.real_tensor(s.input)->tensor.storage_offset() != 0)
     VESTA_UNSUPPORTED("as_strided on an input that starts inside its storage");
   if (!graph::is_contiguous(r.guards(), base))

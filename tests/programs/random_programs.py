@@ -65,15 +65,14 @@ def compiler(backend: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def memory(results: list[Any], inputs: list[torch.Tensor]) -> list[tuple[int, int]]:
-    """For each result, which argument or earlier result it shares storage with, and at which offset."""
-    places: dict[int, int] = {}
-    for i, t in enumerate(inputs):
-        places.setdefault(t.untyped_storage()._cdata, i)
+    """For each result, the argument or result it shares storage with, and how many bytes behind that one it begins."""
+    places: dict[int, tuple[int, int]] = {}
     found = []
-    for i, t in enumerate(results):
-        owner = places.setdefault(t.untyped_storage()._cdata, len(inputs) + i)
-        found.append((owner, t.storage_offset() if owner != len(inputs) + i else -1))
-    return found
+    for i, t in enumerate([*inputs, *results]):
+        start = t.storage_offset() * t.element_size()
+        owner, first = places.setdefault(t.untyped_storage()._cdata, (i, start))
+        found.append((owner, start - first))
+    return found[len(inputs) :]
 
 
 def trial(program: Program, backend: str) -> str:
@@ -111,7 +110,7 @@ def trial(program: Program, backend: str) -> str:
         if memory(ours, our_inputs) != memory(eager, eager_inputs):
             return (
                 f"call {call + 1}: results share memory as {memory(ours, our_inputs)}, eager's as "
-                f"{memory(eager, eager_inputs)} (argument or result, offset)"
+                f"{memory(eager, eager_inputs)} (argument or result, bytes)"
             )
     return ""
 

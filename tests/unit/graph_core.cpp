@@ -120,7 +120,7 @@ TEST(Verify, NamesNodeAndRule) {
   expect_broken("input %0 : f32[2] = argument \"x\"\n%1 : f32[2]{1, 2} = aten::exp(%0)\noutput %1\n",
                 "1 sizes and 2 strides");
   expect_broken("input %0 : f32[2] = argument \"x\"\noutput view of output 0 : f32[2] offset 0\n",
-                "views no earlier output");
+                "views no fresh output");
   expect_broken("input %0 : f32[2] = argument \"x\"\ninput %1 : f32[3] = argument \"y\"\nmutate input 0 = %1\n",
                 "of another type");
   expect_broken("symbol s0 = 4, at least 2\ninput %0 : f32[s0] = argument \"x\"\noutput %0\n", "s0 has no source");

@@ -56,6 +56,7 @@ output view of input 0 : f32[3] offset 3
 output view of output 0 : f32[2, 3] at 2 as %4
 output integer 7
 output none
+output hidden %2
 )");
 }
 

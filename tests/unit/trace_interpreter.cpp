@@ -208,9 +208,15 @@ std::vector<c10::IValue> interpret(const graph::Graph& g, const std::vector<at::
     target.copy_(writes[i]);
   }
   std::vector<c10::IValue> out;
-  for (size_t i = 0; i < g.outputs.size(); ++i) {
+  for (size_t i = 0; i < g.outputs.size() && !g.outputs[i].hidden; ++i) {
     const graph::Output& o = g.outputs[i];
-    const auto view = [&](const at::Tensor& of) {
+    const auto view = [&](at::Tensor of) {
+      const c10::ScalarType dtype = to_scalar_type(o.type.dtype);
+      if (of.scalar_type() != dtype) {  // all of its storage, as the other type
+        const int64_t start = of.storage_offset() * of.itemsize();
+        of = of.as_strided({static_cast<int64_t>(of.storage().nbytes()) / of.itemsize()}, {1}, 0).view(dtype);
+        of = of.slice(0, start / of.itemsize());
+      }
       return of.as_strided(in.numbers(o.type.sizes), in.numbers(o.type.strides),
                            in.number(o.storage_offset) + (o.absolute_offset ? 0 : of.storage_offset()));
     };
@@ -218,7 +224,7 @@ std::vector<c10::IValue> interpret(const graph::Graph& g, const std::vector<at::
       case graph::OutputKind::Fresh: out.emplace_back(fresh[i]); break;
       case graph::OutputKind::Input: out.emplace_back(inputs[static_cast<size_t>(o.alias)]); break;
       case graph::OutputKind::InputView: out.emplace_back(view(inputs[static_cast<size_t>(o.alias)])); break;
-      case graph::OutputKind::OutputView: out.emplace_back(view(out[static_cast<size_t>(o.alias)].toTensor())); break;
+      case graph::OutputKind::OutputView: out.emplace_back(view(fresh[static_cast<size_t>(o.alias)])); break;
       case graph::OutputKind::Integer: out.emplace_back(in.number(o.integer)); break;
       case graph::OutputKind::None: out.emplace_back(at::Tensor()); break;
     }

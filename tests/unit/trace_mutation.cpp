@@ -160,10 +160,19 @@ TEST(TraceMutation, ResultsThatShareMemory) {
   EXPECT_EQ(t.graph->outputs[0].kind, graph::OutputKind::Fresh);
   EXPECT_EQ(t.graph->outputs[1].kind, graph::OutputKind::OutputView);
   EXPECT_EQ(t.graph->outputs[2].kind, graph::OutputKind::OutputView);
-  refused({at::randn({4, 6})}, [](const Tensors& x) {
+  const auto later = check({at::randn({4, 6})}, [](const Tensors& x) {
     const at::Tensor y = x[0] * 2;
-    return Tensors{y.slice(1, 0, 3), y};
+    return Tensors{y.slice(0, 4), y.slice(1, 0, 3), y};
   });
+  EXPECT_EQ(later.graph->outputs[2].kind, graph::OutputKind::Fresh);
+  EXPECT_EQ(later.graph->outputs[0].alias, 2);
+  // None shows all: the storage itself is a hidden result.
+  const auto parts = check({at::randn({4, 6})}, [](const Tensors& x) {
+    const at::Tensor y = x[0] * 2;
+    return Tensors{y.slice(1, 0, 4), y.slice(1, 3, 6), x[0] + 1};
+  });
+  ASSERT_EQ(parts.graph->outputs.size(), 4u);
+  EXPECT_TRUE(parts.graph->outputs[3].hidden);
 }
 
 TEST(TraceMutation, CapturedTensorsAreWrittenToo) {
@@ -188,9 +197,21 @@ TEST(TraceMutation, ResultsThatOverlap) {
     const at::Tensor y = x[0] + 1;
     return Tensors{x[0].view({6, 4}), x[0].detach(), x[0].slice(0, 1, 3)};
   });
-  refused({at::randn({4, 6})}, [](const Tensors& x) {
+  check({at::randn({4, 6})}, [](const Tensors& x) {
     const at::Tensor y = x[0] + 1;
-    return Tensors{y[1], y};
+    return Tensors{y[1], y.slice(0, 9), y, y.slice(1, 2, 4)};
+  });
+}
+
+// Views as another type are views of the same memory.
+TEST(TraceMutation, ResultsOfAnotherType) {
+  check({at::randn({4, 6})}, [](const Tensors& x) {
+    const at::Tensor y = x[0] + 1;
+    return Tensors{y.view(at::kInt)[1], y, x[0][2].view(at::kDouble)};
+  });
+  check({at::randn({4, 6, 2})}, [](const Tensors& x) {
+    const at::Tensor z = at::view_as_complex(x[0].slice(0, 1)) * 2;
+    return Tensors{at::view_as_real(z).select(2, 1), at::view_as_complex(x[0])[1], z.t()};
   });
 }
 

@@ -1,4 +1,6 @@
 // Activation functions, by the formulas of ATen's CPU kernels.
+#include <array>
+
 #include <numbers>
 
 #include "base/check.h"
@@ -30,8 +32,9 @@ Scalar hardtanh(Body x) { return minimum(maximum(x[0], x.number("min_val")), x.n
 
 void like_first(const NodeArgs& args, Guards& g, std::vector<TensorType>& results, uint8_t accepts) {
   VESTA_USER_CHECK(category(args.tensor(0).dtype) & accepts, "{} is not implemented for this type", args.schema().name);
-  results = {args.tensor(0)};
-  results[0].strides = preserved_strides(g, args.tensor(0));
+  const TensorType& x = args.tensor(0);
+  results = {x};
+  results[0].strides = iterator_strides(g, x.sizes, std::array{&x});
 }
 void hardtanh_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   like_first(args, g, results, kRealNumber);
