@@ -109,9 +109,10 @@ ScalarRef Lowering::compute(const Value* v, Index index) {
     }
     case Family::Pointwise: return pointwise(*node, v->type, index);
     case Family::Reduction: return at_home(*node, v, index);
+    case Family::Scan: return scan_at_home(*node, v, index);
     case Family::Indexed:
     case Family::Factory: {
-      if (is_pick(*node)) return at_home(*node, v, index);
+      if (is_pick(*node) && places_.home(node)) return at_home(*node, v, index);
       const ElementRow* row = find_element_row(*node);
       VESTA_CHECK(row, "{} has no lowering", node->op->name);
       return row->element(*this, *node, v, index);
@@ -182,6 +183,20 @@ ScalarRef Lowering::at_home(const Node& node, const Value* v, Index index) {
   return r;
 }
 
+ScalarRef Lowering::scan_at_home(const Node& node, const Value* v, Index index) {
+  const Home* home = places_.home(&node);
+  if (!home) throw CannotFuse("%" + std::to_string(v->id) + " is computed in another kernel");
+  for (size_t d = 0; d < index.size(); ++d) {
+    if (!provably_equal(index[d], home->operand[d]))
+      throw CannotFuse("%" + std::to_string(v->id) + " is read away from home");
+  }
+  ScalarRef saved = mask_;
+  mask_ = {};
+  ScalarRef r = scan(node, *home, v->result);
+  mask_ = saved;
+  return r;
+}
+
 ScalarRef Lowering::reduction(const Node& node, const Home& home, int part) {
   std::optional<ReductionShape> shape = reduction_shape(node);
   VESTA_CHECK(shape, "{} is no reduction", node.op->name);
@@ -242,13 +257,12 @@ std::string why_not_lowered(const Node& node) {
       return "";
     case Family::Indexed:
     case Family::Factory: {
-      if (is_pick(node)) return "";
       const ElementRow* row = find_element_row(node);
       if (!row) return "no lowering";
       return !row->accepts || row->accepts(node) ? "" : "no lowering for these arguments";
     }
     case Family::Composite: return "not decomposed";
-    case Family::Scan: return "a scan";
+    case Family::Scan: return scan_shape(node, &why) ? "" : why;
     case Family::Scatter: return "writes at computed places";
     case Family::Extern: return "library op";
   }

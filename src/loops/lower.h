@@ -37,9 +37,17 @@ struct ReductionShape {
 // nullopt: not a reduction this stage can lower; `why` (if given) gets the reason.
 std::optional<ReductionShape> reduction_shape(const graph::Node& node, std::string* why = nullptr);
 
+// A running combination along one dimension.
+struct ScanShape {
+  ReduceOp op = ReduceOp::Sum;
+  size_t dim = 0;
+  DType compute = DType::F32;
+};
+std::optional<ScanShape> scan_shape(const graph::Node& node, std::string* why = nullptr);
+
 // Where a reduction or scan is computed in the kernel being built.
 struct Home {
-  std::vector<Expr> kept;     // the only place its result may be read: index without the reduced dimensions
+  std::vector<Expr> kept;     // reductions: the only place the result may be read, without the reduced dimensions
   std::vector<Expr> operand;  // the operand's index at the current element of the loops
   // A reduction in two kernels: the first stores partial results, the second combines them.
   const Held* partials = nullptr;  // second kernel: where they are; read at (chunk, kept...)
@@ -47,9 +55,22 @@ struct Home {
 };
 
 // aten::gather of one element along its dimension. It is lowered as a sum over that dimension in which only the wanted
-// element counts: so it fuses with the reductions of the same rows (cross-entropy). Indices out of range must be found
-// by a check of their own.
+// element counts: so it fuses with the reductions of the same rows (cross-entropy). Where the kernel has no home for
+// it, it is a gather like any other.
 bool is_pick(const graph::Node& node);
+
+// Places must be checked before a kernel that reads or writes there runs: every element i of `index` must be
+// in [0, size), or in [-size, size) where negative ones count from the end (`wraps`).
+struct IndexCheck {
+  const graph::Value* index = nullptr;
+  Expr size;
+  bool wraps = false;
+  bool operator==(const IndexCheck&) const = default;
+};
+// What the lowering of this node relies on.
+std::vector<IndexCheck> index_checks(const graph::Node& node);
+// Whether sizes alone prove it (positions made by arange).
+bool surely_holds(const IndexCheck& check, const std::shared_ptr<ExprContext>& context);
 
 class Places {
  public:
@@ -76,8 +97,9 @@ class Lowering {
 
   // The element of v at `index`, in opmath(v's dtype).
   ScalarRef element(const graph::Value* v, Index index);
-  // Result `part` of a reduction at its home.
+  // Result `part` of a reduction or a scan at its home.
   ScalarRef reduction(const graph::Node& node, const Home& home, int part);
+  ScalarRef scan(const graph::Node& node, const Home& home, int part);
   Dag& dag() { return dag_; }
   // The nodes computed so far, views left out, operands first.
   const std::vector<const graph::Node*>& nodes() const { return nodes_; }
@@ -116,6 +138,7 @@ class Lowering {
   void computed(const graph::Node* node);
   ScalarRef pointwise(const graph::Node& node, const graph::TensorType& type, Index index);
   ScalarRef at_home(const graph::Node& node, const graph::Value* v, Index index);
+  ScalarRef scan_at_home(const graph::Node& node, const graph::Value* v, Index index);
 
   Dag& dag_;
   const Places& places_;
@@ -139,6 +162,7 @@ struct ElementRow {
   ElementFn element;
   bool (*accepts)(const graph::Node& node) = nullptr;  // nullptr: always
   bool once = false;                                   // reads each element of its operands at most once
+  bool gathers = false;  // reads the first operand where the others say, element by element
 };
 const ElementRow* find_element_row(const graph::Node& node);
 

@@ -123,6 +123,31 @@ ScalarRef pad(Lowering& l, const Node& node, const Value* v, Index index) {
 
 bool accepts_pad(const Node& node) { return !std::holds_alternative<std::complex<double>>(node.named().get("value")); }
 
+// The last dimensions padded by what they hold: `map` gives the place for position i, which may lie outside [0, n).
+template <Expr (*kMap)(Expr i, Expr n)>
+ScalarRef pad_from_itself(Lowering& l, const Node& node, const Value*, Index index) {
+  const Value* x = node.input(0);
+  const graph::IntList& widths = node.named().integers("padding");
+  std::vector<Expr> at(index.begin(), index.end());
+  for (size_t k = 0; 2 * k + 1 < widths.size(); ++k) {
+    size_t d = at.size() - 1 - k;
+    at[d] = kMap(at[d] - widths[2 * k], x->type.sizes[d]);
+  }
+  return l.element(x, at);
+}
+Expr reflect(Expr i, Expr n) {
+  Expr last = n - 1, from_start = max(i, -i);
+  return last - max(last - from_start, from_start - last);
+}
+Expr replicate(Expr i, Expr n) { return min(max(i, 0), n - 1); }
+// Rows whose neighbours lie side by side ATen copies whole; read element by element they are slower.
+bool accepts_pad_from_itself(const Node& node) {
+  const graph::TensorType& x = node.input(0)->type;
+  const graph::IntList& widths = node.named().integers("padding");
+  const bool changes_rows = !widths[0].is_constant(0) || !widths[1].is_constant(0);
+  return !(changes_rows && x.strides.back().is_constant(1));
+}
+
 // A bound of a slice as Python reads it; nullopt when it cannot be decided for all sizes.
 std::optional<Expr> bound(const graph::Arg& a, Expr size, Expr otherwise) {
   if (graph::is_none(a)) return otherwise;
@@ -212,6 +237,12 @@ constexpr ElementRow kRows[] = {
     {"aten::cat", cat, accepts_cat, true},
     {"aten::stack", stack, accepts_stack, true},
     {"aten::constant_pad_nd", pad, accepts_pad, true},
+    {"aten::reflection_pad1d", pad_from_itself<reflect>, accepts_pad_from_itself},
+    {"aten::reflection_pad2d", pad_from_itself<reflect>, accepts_pad_from_itself},
+    {"aten::reflection_pad3d", pad_from_itself<reflect>, accepts_pad_from_itself},
+    {"aten::replication_pad1d", pad_from_itself<replicate>, accepts_pad_from_itself},
+    {"aten::replication_pad2d", pad_from_itself<replicate>, accepts_pad_from_itself},
+    {"aten::replication_pad3d", pad_from_itself<replicate>, accepts_pad_from_itself},
     {"aten::slice_scatter", slice_scatter, accepts_slice_scatter, true},
     {"aten::select_scatter", select_scatter, accepts_select_scatter, true},
 };

@@ -1,4 +1,4 @@
-// Elements that move or are masked by their place: flip, roll, repeat, tril, triu.
+// Elements that move or are masked by their place: flip, roll, repeat, tril, triu, shuffles of pixels and channels.
 #include "base/check.h"
 #include "loops/lower_rows.h"
 
@@ -81,10 +81,44 @@ ScalarRef triu(Lowering& l, const Node& node, const Value* v, Index index) {
   return triangle(l, node, v, index, false);
 }
 
+// Channels to blocks of factor x factor pixels, and back.
+ScalarRef pixel_shuffle(Lowering& l, const Node& node, const Value*, Index index) {
+  std::vector<Expr> at(index.begin(), index.end());
+  const size_t c = at.size() - 3;
+  Expr r = node.named().integer("upscale_factor");
+  at[c] = (index[c] * r + mod(index[c + 1], r)) * r + mod(index[c + 2], r);
+  at[c + 1] = floordiv(index[c + 1], r);
+  at[c + 2] = floordiv(index[c + 2], r);
+  return l.element(node.input(0), at);
+}
+ScalarRef pixel_unshuffle(Lowering& l, const Node& node, const Value*, Index index) {
+  std::vector<Expr> at(index.begin(), index.end());
+  const size_t c = at.size() - 3;
+  Expr r = node.named().integer("downscale_factor");
+  at[c] = floordiv(index[c], r * r);
+  at[c + 1] = index[c + 1] * r + mod(floordiv(index[c], r), r);
+  at[c + 2] = index[c + 2] * r + mod(index[c], r);
+  return l.element(node.input(0), at);
+}
+ScalarRef channel_shuffle(Lowering& l, const Node& node, const Value* v, Index index) {
+  std::vector<Expr> at(index.begin(), index.end());
+  Expr groups = node.named().integer("groups");
+  at[1] = mod(index[1], groups) * floordiv(v->type.sizes[1], groups) + floordiv(index[1], groups);
+  return l.element(node.input(0), at);
+}
+
+// Channels that lie side by side are too few at a time to be read as vectors.
+bool accepts_channel_shuffle(const Node& node) { return !node.input(0)->type.strides[1].is_constant(1); }
+
 constexpr ElementRow kRows[] = {
-    {"aten::flip", flip, accepts_flip, true}, {"aten::roll", roll, accepts_roll, true},
-    {"aten::repeat", repeat, nullptr, false}, {"aten::tril", tril, nullptr, true},
+    {"aten::flip", flip, accepts_flip, true},
+    {"aten::roll", roll, accepts_roll, true},
+    {"aten::repeat", repeat, nullptr, false},
+    {"aten::tril", tril, nullptr, true},
     {"aten::triu", triu, nullptr, true},
+    {"aten::pixel_shuffle", pixel_shuffle, nullptr, true},
+    {"aten::pixel_unshuffle", pixel_unshuffle, nullptr, true},
+    {"aten::channel_shuffle", channel_shuffle, accepts_channel_shuffle, true},
 };
 
 }  // namespace

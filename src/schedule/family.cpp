@@ -112,13 +112,43 @@ class Chooser {
       a.ref = r;
       a.store = i.kind == InstrKind::Store;
       a.bytes = std::max<int64_t>(1, element_size(i.dtype));
+      const std::vector<Expr> hidden = named_by(i.index);
       for (size_t d = 0; d < ranges_.size(); ++d) {
         auto c = coefficient_of(i.index, ranges_[d].var);
+        if (std::find(hidden.begin(), hidden.end(), ranges_[d].var) != hidden.end()) c.reset();
         a.strides.push_back(c ? std::optional(hint(*c)) : std::nullopt);
         if (!a.strides.back() || *a.strides.back() != 0) a.trips *= static_cast<double>(extent(d));
       }
       accesses_.push_back(std::move(a));
     }
+  }
+
+  // The loop variables behind the gathered places in an index.
+  std::vector<Expr> named_by(Expr index) const {
+    std::vector<Expr> vars;
+    std::vector<Ref> work;
+    auto look_into = [&](Expr e) {
+      if (e.is_constant()) return;
+      for (Expr s : symbols_of(e)) {
+        if (s.node()->symbol_kind == SymbolKind::Indirect) work.push_back(dag_.binder(s));
+      }
+    };
+    look_into(index);
+    std::vector<Ref> seen;
+    while (!work.empty()) {
+      Ref r = work.back();
+      work.pop_back();
+      if (std::find(seen.begin(), seen.end(), r) != seen.end()) continue;
+      seen.push_back(r);
+      const Instr& i = dag_.instrs()[r];
+      if (!i.index.is_constant() && i.kind != InstrKind::Indirect) {
+        for (Expr s : symbols_of(i.index)) {
+          if (s.node()->symbol_kind == SymbolKind::Loop) vars.push_back(s);
+        }
+      }
+      dag_.for_each_operand(r, [&](Ref o) { work.push_back(o); });
+    }
+    return vars;
   }
 
   // Parallel ranges follow the memory order of the largest store, Inner ones that of the largest access.

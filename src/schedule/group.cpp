@@ -58,6 +58,13 @@ Expr total(const std::vector<Run>& runs, RangeKind kind) {
   return p;
 }
 
+void add_read(Read r, std::vector<Read>& out) {
+  for (const Read& known : out) {
+    if (known.unit == r.unit && known.base == r.base && known.opaque == r.opaque && known.index == r.index) return;
+  }
+  out.push_back(std::move(r));
+}
+
 bool same_index(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   if (a.size() != b.size()) return false;
   for (size_t d = 0; d < a.size(); ++d) {
@@ -92,6 +99,9 @@ void Grouping::walk(const Value* v, const std::vector<Expr>* index, std::vector<
   int p = unit_of(v);
   if (p >= 0 && units[p].inlined) {
     const Node* node = units[p].node;
+    for (const Read& r : units[p].reads) {
+      if (!r.base) add_read(r, out);
+    }
     const bool follow = index && node->op->family() == Family::Pointwise;
     node->for_each_input([&](Value* x) {
       if (follow) {
@@ -121,10 +131,7 @@ void Grouping::walk(const Value* v, const std::vector<Expr>* index, std::vector<
       }
     }
   }
-  for (const Read& known : out) {
-    if (known.base == r.base && known.opaque == r.opaque && known.index == r.index) return;
-  }
-  out.push_back(std::move(r));
+  add_read(std::move(r), out);
 }
 
 // The index a pick reads beside its operand.
@@ -140,7 +147,7 @@ void Grouping::collect_reads(int i) {
   Unit& u = units[i];
   std::vector<Read> reads;
   for (Read& r : u.reads) {
-    if (!r.base) reads.push_back(std::move(r));  // order between nodes with effects
+    if (!r.base) reads.push_back(std::move(r));  // order alone: effects, checks of places
   }
   switch (u.kind) {
     case UnitKind::Extern:
@@ -153,7 +160,7 @@ void Grouping::collect_reads(int i) {
       });
       break;
     case UnitKind::Copy: walk(u.value, &u.home, reads); break;
-    case UnitKind::Check: walk(u.node->input(2), &u.operand_home, reads); break;
+    case UnitKind::Check: walk(u.check.index, &u.operand_home, reads); break;
     case UnitKind::Assert: {
       Read r;
       r.unit = u.partner;
@@ -161,6 +168,7 @@ void Grouping::collect_reads(int i) {
       reads.push_back(r);
       break;
     }
+    case UnitKind::Scan: walk(u.node->input(0), &u.operand_home, reads); break;
     case UnitKind::Reduce:
       walk(u.node->input(0), &u.operand_home, reads);
       read_wanted(u, u.operand_home, reads);
@@ -203,7 +211,7 @@ void Grouping::place_alone(int i) {
   Group& g = groups[u.group];
   g.runs.clear();
   g.reduces = u.kind == UnitKind::Reduce || u.kind == UnitKind::Partial || u.kind == UnitKind::Final ||
-              u.kind == UnitKind::Check;
+              u.kind == UnitKind::Check || u.kind == UnitKind::Scan;
   if (!g.reduces) {
     const std::vector<Expr>& sizes = u.value->type.sizes;
     g.runs.push_back({RangeKind::Parallel, product(sizes)});
@@ -234,7 +242,7 @@ void Grouping::place_alone(int i) {
   // A reduction always has an inner loop, be it of one element.
   if (total(g.runs, RangeKind::Inner).is_constant(1)) g.runs.push_back({RangeKind::Inner, 1});
   for (size_t d = 0; d < u.operand_sizes.size(); ++d) {
-    if (!u.operand_reduced[d]) u.home.push_back(u.operand_home[d]);
+    if (!u.operand_reduced[d] || u.kind == UnitKind::Scan) u.home.push_back(u.operand_home[d]);
   }
 }
 

@@ -26,10 +26,11 @@ struct Run {
 enum class UnitKind : uint8_t {
   Map,      // one element from one index
   Reduce,   // a reduction, computed whole in its kernel
+  Scan,     // a running combination along one dimension, which is its group's inner run
   Partial,  // the first kernel of a split reduction: results per chunk
   Final,    // the second: combines the chunks
   Copy,     // a value written to a buffer of its own
-  Check,    // whether all indices of a pick (loops::is_pick) are in range
+  Check,    // whether all elements of an index tensor are in range
   Assert,   // an ATen call that raises when a Check failed
   Extern,
 };
@@ -59,10 +60,11 @@ struct Unit {
   std::vector<bool> operand_reduced;
   int split_dim = -1;
   int64_t chunks = 0;
-  int partner = -1;  // Partial and Final: the other one; Assert: its Check
+  int partner = -1;         // Partial and Final: the other one; Assert: its Check
+  loops::IndexCheck check;  // Check
   // Home, over the group's run symbols
   std::vector<Expr> home;          // index of the result; reductions: without the reduced dimensions
-  std::vector<Expr> operand_home;  // reductions: index of the operand (operand_sizes)
+  std::vector<Expr> operand_home;  // reductions, scans: index of the operand (operand_sizes)
   std::vector<Read> reads;
 };
 
@@ -102,7 +104,8 @@ class Grouping {
  private:
   void collect_units();
   void add_reduction(const graph::Node* node, int position);
-  void add_check(const graph::Node* node, int position);
+  void add_scan(const graph::Node* node, int position);
+  void add_checks(const graph::Node& node, int position, Unit& user);
   void mark_needed();
   void decide_inlining();
   void form_groups();
@@ -131,6 +134,7 @@ class Grouping {
     std::unordered_map<Expr, Expr> known;
   };
   std::vector<Images> images_;
+  std::vector<std::pair<loops::IndexCheck, int>> asserted_;  // the Assert unit of each check
 };
 
 // Rough cost of one element of a pointwise body, in units of a multiply.

@@ -45,7 +45,7 @@ KernelStep Planner::build_kernel(int g) {
   loops::Lowering lowering(dag, *this);
   for (int i : group.units) {
     const Unit& u = groups_.units[i];
-    if (u.kind == UnitKind::Reduce) {
+    if (u.kind == UnitKind::Reduce || u.kind == UnitKind::Scan) {
       homes_[u.node] = {u.home, u.operand_home, nullptr, 0};
     } else if (u.kind == UnitKind::Final) {
       homes_[u.node] = {u.home, {}, &held_[unit_buffer_[u.partner]], u.operand_home[0]};
@@ -60,12 +60,9 @@ KernelStep Planner::build_kernel(int g) {
     }
     if (u.kind == UnitKind::Check) {
       const loops::Held& to = held_[unit_buffer_[i]];
-      const loops::ReductionShape shape = *loops::reduction_shape(*u.node);
-      size_t d =
-          static_cast<size_t>(std::find(shape.reduced.begin(), shape.reduced.end(), true) - shape.reduced.begin());
-      auto index = dag.cast(DType::I64, lowering.element(u.node->input(2), u.operand_home));
-      auto low = dag.bin(Prim::Ge, index, dag.integer(DType::I64, 0));
-      auto high = dag.bin(Prim::Lt, index, dag.size(DType::I64, u.node->input(0)->type.sizes[d]));
+      auto index = dag.cast(DType::I64, lowering.element(u.check.index, u.operand_home));
+      auto low = dag.bin(Prim::Ge, index, dag.size(DType::I64, u.check.wraps ? -u.check.size : Expr(0)));
+      auto high = dag.bin(Prim::Lt, index, dag.size(DType::I64, u.check.size));
       dag.store(to.buffer, to.dtype, 0, dag.reduce(ReduceOp::All, dag.bin(Prim::And, low, high), {}, 0));
       continue;
     }
@@ -87,7 +84,8 @@ KernelStep Planner::build_kernel(int g) {
       if (!v || buffer_of_[v->id] < 0) continue;
       const loops::Held& to = held_[buffer_of_[v->id]];
       std::vector<Expr> at = u.home;
-      if (u.kind != UnitKind::Map) {  // a reduction's home leaves its reduced dimensions out
+      if (u.kind != UnitKind::Map &&
+          u.kind != UnitKind::Scan) {  // a reduction's home leaves its reduced dimensions out
         at.clear();
         for (size_t d = 0, k = 0; d < u.shape.reduced.size(); ++d) {
           if (!u.shape.reduced[d]) {
@@ -125,6 +123,7 @@ KernelStep Planner::build_kernel(int g) {
   step.estimated_bytes = choice.bytes;
   step.estimated_us = choice.us;
   for (const Node* n : lowering.nodes()) step.ops.push_back(n->op->name);
+  if (groups_.units[group.units[0]].kind == UnitKind::Check) step.ops.emplace_back("index_check");
   current_ = -1;
   return step;
 }

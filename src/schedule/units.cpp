@@ -68,6 +68,7 @@ int body_cost(const Node& node) {
       int n = 0;
       node.for_each_input([&](Value*) { ++n; });
       const loops::ElementRow* row = loops::find_element_row(node);
+      if (row && row->gathers) return node.op->name == "aten::embedding" ? 4 : 12;  // whole rows cost as a load does
       return row && row->once ? 3 * n : 40;
     }
     default: return 4;
@@ -107,18 +108,20 @@ void Grouping::collect_units() {
     auto refused = refused_.find(node);
     std::string reason = refused == refused_.end() ? loops::why_not_lowered(*node) : refused->second;
     if (node->derived && reason.empty()) reason = "computed once for each version of its weights: no kernel pays";
-    const bool pick = reason.empty() && loops::is_pick(*node);
+    bool pick = reason.empty() && loops::is_pick(*node);
     if (pick) {
       // Worth it where it saves writing the operand.
       int p = unit_of(base_of(node->input(0)));
       const bool computed = p >= 0 && units[p].kind != UnitKind::Extern && !units[p].derived;
-      if (!computed || node->derived || !options_.fuse) reason = "reads few elements";
+      pick = computed && options_.fuse;
     }
+    Unit u;
+    if (reason.empty()) add_checks(*node, position, u);
     if (reason.empty() && (pick || node->op->family() == Family::Reduction)) {
-      if (pick) add_check(node, position);
       add_reduction(node, position);
+    } else if (reason.empty() && node->op->family() == Family::Scan) {
+      add_scan(node, position);
     } else {
-      Unit u;
       u.kind = reason.empty() ? UnitKind::Map : UnitKind::Extern;
       u.reason = std::move(reason);
       u.cost = u.kind == UnitKind::Map ? body_cost(*node) : 0;
@@ -144,22 +147,53 @@ void Grouping::collect_units() {
   });
 }
 
-void Grouping::add_check(const Node* node, int position) {
+// The units that check the places `user` reads or writes at, each place once; `user` runs after them.
+void Grouping::add_checks(const Node& node, int position, Unit& user) {
+  for (const loops::IndexCheck& check : loops::index_checks(node)) {
+    auto known = std::find_if(asserted_.begin(), asserted_.end(), [&](const auto& a) { return a.first == check; });
+    if (known == asserted_.end()) {
+      if (loops::surely_holds(check, graph_.context)) continue;
+      Unit u;
+      u.kind = UnitKind::Check;
+      u.node = &node;
+      u.position = position;
+      u.needed = true;
+      u.check = check;
+      u.operand_sizes = check.index->type.sizes;
+      u.operand_reduced.assign(u.operand_sizes.size(), true);
+      Unit raise;
+      raise.kind = UnitKind::Assert;
+      raise.node = &node;
+      raise.position = position;
+      raise.reason = "raises for an index out of range";
+      raise.partner = static_cast<int>(units.size());
+      units.push_back(std::move(u));
+      known = asserted_.emplace(asserted_.end(), check, static_cast<int>(units.size()));
+      units.push_back(std::move(raise));
+    }
+    Read order;
+    order.unit = known->second;
+    order.opaque = true;
+    user.reads.push_back(std::move(order));
+  }
+}
+
+void Grouping::add_scan(const Node* node, int position) {
   Unit u;
-  u.kind = UnitKind::Check;
+  u.kind = UnitKind::Scan;
   u.node = node;
   u.position = position;
-  u.needed = true;
-  u.operand_sizes = node->input(2)->type.sizes;
-  u.operand_reduced.assign(u.operand_sizes.size(), true);
-  Unit raise;
-  raise.kind = UnitKind::Assert;
-  raise.node = node;
-  raise.position = position;
-  raise.reason = "raises for an index out of range";
-  raise.partner = static_cast<int>(units.size());
+  u.derived = node->derived;
+  u.operand_sizes = node->input(0)->type.sizes;
+  u.operand_reduced.assign(u.operand_sizes.size(), false);
+  u.operand_reduced[loops::scan_shape(*node)->dim] = true;
+  u.cost = 10;
+  for (const Value* v : node->results) {
+    if (!v) continue;
+    if (!u.value) u.value = v;
+    unit_of_[v->id] = static_cast<int>(units.size());
+  }
   units.push_back(std::move(u));
-  units.push_back(std::move(raise));
 }
 
 void Grouping::add_reduction(const Node* node, int position) {
@@ -310,7 +344,8 @@ void Grouping::decide_inlining() {
       case UnitKind::Extern:
       case UnitKind::Assert:
       case UnitKind::Final: break;
-      case UnitKind::Check: use(me, u.node->input(2), hint_numel(u.operand_sizes), false); break;
+      case UnitKind::Check: use(me, u.check.index, hint_numel(u.operand_sizes), false); break;
+      case UnitKind::Scan: use(me, u.node->input(0), hint_numel(u.operand_sizes), false); break;
       case UnitKind::Reduce:
       case UnitKind::Partial:
         use(me, u.node->input(0), hint_numel(u.operand_sizes), false);
@@ -321,7 +356,7 @@ void Grouping::decide_inlining() {
         const bool indexed = u.node->op->family() == Family::Indexed;
         const loops::ElementRow* row = indexed ? loops::find_element_row(*u.node) : nullptr;
         u.node->for_each_input([&](Value* v) {
-          if (indexed) {
+          if (indexed && !(row && row->gathers && v != u.node->input(0))) {
             use(me, v, row && row->once ? hint_numel(v->type.sizes) : 4 * hint_numel(v->type.sizes),
                 !(row && row->once));
           } else {

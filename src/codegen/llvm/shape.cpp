@@ -61,6 +61,11 @@ void find_tile(Shape& s) {
     auto along_lanes = coefficient_of(i.index, s.lane), along_rows = coefficient_of(i.index, t.row);
     if (!along_lanes || !along_rows || along_lanes->is_constant(1) || !along_rows->is_constant(1)) continue;
     if (s.is_vector(*along_lanes) || s.is_vector(i.index - *along_lanes * s.lane)) continue;
+    const std::vector<Expr> symbols = symbols_of(i.index);
+    const bool gathers = std::any_of(symbols.begin(), symbols.end(), [](Expr e) {
+      return e.node()->symbol_kind == SymbolKind::Indirect;  // its place may depend on the row
+    });
+    if (gathers) continue;
     t.loads.push_back(r);
   }
   if (!t.loads.empty()) s.tile = std::move(t);

@@ -164,12 +164,50 @@ void flip(const NodeArgs& args, Guards& g, Results& results) {
   results[0].strides = preserved_strides(g, args.tensor(0));
 }
 
+// The last three dimensions are channels, rows and columns; blocks of rows and columns are channels of the other form.
+void pixel_shuffle(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const Expr r = args.integer("upscale_factor");
+  VESTA_USER_CHECK(x.dim() >= 3 && r.is_constant() && r.constant() > 0, "pixel_shuffle needs an image and a factor");
+  const size_t c = x.dim() - 3;
+  VESTA_USER_CHECK(g.equal(mod(x.sizes[c], r * r), 0),
+                   "pixel_shuffle: the channels are no multiple of the factor's square");
+  Sizes sizes = x.sizes;
+  sizes[c] = floordiv(x.sizes[c], r * r);
+  sizes[c + 1] = x.sizes[c + 1] * r;
+  sizes[c + 2] = x.sizes[c + 2] * r;
+  results = {in_format(x, sizes, suggest_memory_format(g, x))};
+}
+void pixel_unshuffle(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const Expr r = args.integer("downscale_factor");
+  VESTA_USER_CHECK(x.dim() >= 3 && r.is_constant() && r.constant() > 0, "pixel_unshuffle needs an image and a factor");
+  const size_t c = x.dim() - 3;
+  Sizes sizes = x.sizes;
+  sizes[c] = x.sizes[c] * r * r;
+  for (size_t i = c + 1; i < x.dim(); ++i) {
+    VESTA_USER_CHECK(g.equal(mod(x.sizes[i], r), 0), "pixel_unshuffle: a size is no multiple of the factor");
+    sizes[i] = floordiv(x.sizes[i], r);
+  }
+  results = {in_format(x, sizes, suggest_memory_format(g, x))};
+}
+void channel_shuffle(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const Expr groups = args.integer("groups");
+  VESTA_USER_CHECK(x.dim() > 2 && groups.is_constant() && groups.constant() > 0 && g.equal(mod(x.sizes[1], groups), 0),
+                   "channel_shuffle: the channels are no multiple of the groups");
+  results = {in_format(x, x.sizes, suggest_memory_format(g, x))};
+}
+
 constexpr OpRow kRows[] = {
     {.name = "aten::cat", .family = Family::Indexed, .shape = cat},
     {.name = "aten::stack", .family = Family::Composite, .shape = stack, .decompose = stack_form},
     {.name = "aten::repeat", .family = Family::Composite, .shape = repeat, .decompose = repeat_form},
     {.name = "aten::roll", .family = Family::Composite, .shape = roll, .decompose = roll_form},
     {.name = "aten::flip", .family = Family::Indexed, .shape = flip},
+    {.name = "aten::pixel_shuffle", .family = Family::Indexed, .shape = pixel_shuffle},
+    {.name = "aten::pixel_unshuffle", .family = Family::Indexed, .shape = pixel_unshuffle},
+    {.name = "aten::channel_shuffle", .family = Family::Indexed, .shape = channel_shuffle},
 };
 
 }  // namespace

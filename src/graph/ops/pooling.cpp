@@ -12,6 +12,9 @@ using Results = std::vector<TensorType>;
 TensorType pooled(Guards& g, const TensorType& x, size_t n, const IntList& counts) {
   VESTA_USER_CHECK(x.dim() == n + 1 || x.dim() == n + 2, "pooling: wrong number of dimensions");
   VESTA_USER_CHECK(x.dtype != DType::Bool, "pooling is not implemented for {}", name(x.dtype));
+  for (size_t i = x.dim() - n - 1; n == 3 && i < x.dim(); ++i) {
+    VESTA_USER_CHECK(!g.equal(x.sizes[i], 0), "pooling: an empty dimension");
+  }
   Sizes sizes(x.sizes.begin(), x.sizes.end() - static_cast<int64_t>(n));
   sizes.insert(sizes.end(), counts.begin(), counts.end());
   const MemoryFormat format = n == 1 || x.dim() != n + 2 ? MemoryFormat::Contiguous : suggest_memory_format(g, x);
@@ -86,6 +89,7 @@ constexpr OpRow kRows[] = {
     pool("aten::_adaptive_avg_pool2d", adaptive<2>),
     pool("aten::_adaptive_avg_pool3d", adaptive<3>),
     pool("aten::adaptive_max_pool2d", adaptive_maximum<2>),
+    pool("aten::adaptive_max_pool3d", adaptive_maximum<3>),
     {.name = "aten::avg_pool2d_backward", .shape = gradient},
     {.name = "aten::max_pool2d_with_indices_backward", .shape = gradient},
     {.name = "aten::_adaptive_avg_pool2d_backward", .shape = gradient},

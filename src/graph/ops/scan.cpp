@@ -33,9 +33,9 @@ constexpr OpRow scan(const char* name, ReduceOp op) {
 constexpr OpRow kRows[] = {
     scan("aten::cumsum", ReduceOp::Sum),
     scan("aten::cumprod", ReduceOp::Prod),
-    {.name = "aten::logcumsumexp", .shape = running_log},
-    {.name = "aten::cummax", .shape = running_extreme},
-    {.name = "aten::cummin", .shape = running_extreme},
+    {.name = "aten::logcumsumexp", .family = Family::Scan, .shape = running_log},
+    {.name = "aten::cummax", .family = Family::Scan, .shape = running_extreme, .reduce = ReduceOp::Max},
+    {.name = "aten::cummin", .family = Family::Scan, .shape = running_extreme, .reduce = ReduceOp::Min},
 };
 
 }  // namespace

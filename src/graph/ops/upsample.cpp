@@ -26,9 +26,9 @@ constexpr OpRow kRows[] = {
     image("aten::upsample_nearest1d", upsample<1>),        image("aten::upsample_nearest2d", upsample<2>),
     image("aten::upsample_nearest3d", upsample<3>),        image("aten::_upsample_nearest_exact1d", upsample<1>),
     image("aten::_upsample_nearest_exact2d", upsample<2>), image("aten::upsample_linear1d", upsample<1>),
+    image("aten::_upsample_nearest_exact3d", upsample<3>), image("aten::upsample_trilinear3d", upsample<3>),
     image("aten::upsample_bilinear2d", upsample<2>),       call("aten::upsample_bicubic2d", upsample<2>),
-    call("aten::upsample_trilinear3d", upsample<3>),       call("aten::_upsample_bilinear2d_aa", upsample<2>),
-    call("aten::_upsample_bicubic2d_aa", upsample<2>),
+    call("aten::_upsample_bilinear2d_aa", upsample<2>),    call("aten::_upsample_bicubic2d_aa", upsample<2>),
 };
 
 }  // namespace

@@ -1,0 +1,145 @@
+// Plans of operators that read at computed places, and of running combinations: the fused plan against the unfused
+// one, and what shares a kernel.
+#include "schedule_run.h"
+
+namespace {
+
+using namespace vesta;
+using namespace vesta::testing;
+
+schedule::Plan check(const std::string& text) { return check_plan(*graph::parse(text)); }
+
+int calls(const schedule::Plan& plan, const std::string& op) {
+  int n = 0;
+  for (const schedule::Step& s : plan.steps) {
+    if (auto* x = std::get_if<schedule::ExternStep>(&s)) n += x->op->name == op;
+  }
+  return n;
+}
+
+constexpr const char* kCheck = "aten::_assert_async.msg";
+
+TEST(IndexedPlan, EmbeddingFusesWithItsReader) {
+  auto plan = check(R"(input %0 : f32[7, 8] = parameter "w"
+input %1 : i64[3] = argument "i"
+input %2 : f32[3, 8] = argument "x"
+%3 : f32[3, 8] = aten::embedding(%0, %1)
+%4 : f32[3, 8] = aten::add.Tensor(%3, %2)
+%5 : f32[3] = aten::sum.dim_IntList(%4, [1])
+output %4
+output %5
+)");
+  EXPECT_EQ(kernels(plan), 2) << schedule::print(plan);  // the check, and everything else
+  EXPECT_EQ(calls(plan, kCheck), 1);
+}
+
+TEST(IndexedPlan, OneCheckForEqualIndices) {
+  auto plan = check(R"(input %0 : f32[7, 8] = parameter "w"
+input %1 : f32[7, 8] = parameter "v"
+input %2 : i64[3] = argument "i"
+%3 : f32[3, 8] = aten::embedding(%0, %2)
+%4 : f32[3, 8] = aten::embedding(%1, %2)
+%5 : f32[3, 8] = aten::add.Tensor(%3, %4)
+output %5
+)");
+  EXPECT_EQ(kernels(plan), 2) << schedule::print(plan);
+  EXPECT_EQ(calls(plan, kCheck), 1);
+}
+
+TEST(IndexedPlan, PlacesAreCheckedBeforeTheyAreRead) {
+  const auto g = graph::parse(R"(input %0 : f32[3, 8] = argument "x"
+input %1 : i64[64] = argument "i"
+%2 : f32[64, 8] = aten::index_select(%0, 0, %1)
+%3 : f32[64, 8] = aten::neg(%2)
+output %3
+)");
+  schedule::Plan plan = schedule::make_plan(*g, {});
+  std::vector<Host> inputs = {random_host(g->inputs[0].value->type, 1), random_host(g->inputs[1].value->type, 2, 3)};
+  run_plan(plan, inputs);
+  inputs[1].i64()[63] = int64_t{1} << 40;
+  EXPECT_THROW(run_plan(plan, inputs), UserError);
+  inputs[1].i64()[63] = -1;
+  EXPECT_THROW(run_plan(plan, inputs), UserError);
+}
+
+TEST(IndexedPlan, IndicesComputedInTheProgramAreMadeBeforeTheirCheck) {
+  auto plan = check(R"(input %0 : f32[8, 4] = argument "x"
+input %1 : i64[6] = argument "i"
+%2 : i64[6] = aten::mul.Tensor(%1, %1)
+%3 : i64[6] = aten::clamp(%2, 0, 7)
+%4 : f32[6, 4] = aten::index.Tensor(%0, [%3])
+output %3
+output %4
+)");
+  EXPECT_EQ(calls(plan, kCheck), 1);
+}
+
+TEST(IndexedPlan, SeveralIndicesBroadcastTogether) {
+  check(R"(input %0 : f32[5, 6, 7] = argument "x"
+input %1 : i64[3] = argument "i"
+input %2 : i64[2, 1] = argument "j"
+%3 : f32[2, 3, 6] = aten::index.Tensor(%0, [%1, none, %2])
+%4 : f32[2, 3, 7] = aten::index.Tensor(%0, [%1, %2])
+%5 : f32[5, 2, 3] = aten::index.Tensor(%0, [none, %1, %2])
+output %3
+output %4
+output %5
+)");
+}
+
+TEST(IndexedPlan, RunningSumFusesWithBothSides) {
+  auto plan = check(R"(input %0 : f32[4, 40] = argument "x"
+%1 : f32[4, 40] = aten::exp(%0)
+%2 : f32[4, 40] = aten::cumsum(%1, 1)
+%3 : f32[4, 40] = aten::mul.Tensor(%2, %0)
+%4 : f32[4, 1] = aten::sum.dim_IntList(%3, [1], true)
+%5 : f32[4, 40] = aten::div.Tensor(%3, %4)
+output %5
+)");
+  EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
+}
+
+TEST(IndexedPlan, RunningSumsAlongEveryDimension) {
+  for (const char* dim : {"0", "1", "2"}) {
+    check(std::string(R"(input %0 : f32[4, 5, 40] = argument "x"
+%1 : f32[4, 5, 40] = aten::cumsum(%0, )") +
+          dim + R"()
+%2 : f32[4, 5, 40], %3 : i64[4, 5, 40] = aten::cummin(%0, )" +
+          dim + R"()
+output %1
+output %2
+output %3
+)");
+  }
+}
+
+TEST(IndexedPlan, RunningMaximumTakesTheLastOfEquals) {
+  const auto g = graph::parse(R"(input %0 : f32[6] = argument "x"
+%1 : f32[6], %2 : i64[6] = aten::cummax(%0, 0)
+output %1
+output %2
+)");
+  schedule::Plan plan = schedule::make_plan(*g, {});
+  std::vector<Host> inputs = {random_host(g->inputs[0].value->type, 1)};
+  const float x[] = {1, 1, 0, 2, 2, -1};
+  std::copy(std::begin(x), std::end(x), inputs[0].f32());
+  auto out = run_plan(plan, inputs);
+  EXPECT_EQ(out[0], (std::vector<double>{1, 1, 1, 2, 2, 2}));
+  EXPECT_EQ(out[1], (std::vector<double>{0, 1, 1, 3, 4, 4}));
+}
+
+TEST(IndexedPlan, SymbolicGather) {
+  const auto g = graph::parse(R"(symbol s0 = 5, at least 2
+symbol s1 = 9, at least 2
+source s0 = size 0 of input 0
+source s1 = size 0 of input 1
+input %0 : f32[s0, 8] = argument "x"
+input %1 : i64[s1] = argument "i"
+%2 : f32[s1, 8] = aten::index.Tensor(%0, [%1])
+%3 : f32[s1, 8] = aten::relu(%2)
+output %3
+)");
+  check_plan(*g);
+}
+
+}  // namespace
