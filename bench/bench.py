@@ -44,6 +44,7 @@ class Run:
     ratios: list[float] = field(default_factory=list)
     peak_mib: float = 0.0
     start_mib: float = 0.0
+    tensor_bytes: int = 0
     error: float = 0.0
     failure: str = ""
     details: dict[str, Any] = field(default_factory=dict)
@@ -51,6 +52,12 @@ class Run:
     @property
     def median_ms(self) -> float:
         return 1e3 * statistics.median(self.rounds_s) if self.rounds_s else float("nan")
+
+    @property
+    def tensor_mib(self) -> float:
+        """What a call needs beside inputs and weights: the peak of its tensors, and the arena kept for it."""
+        arena: int = self.details.get("arena_bytes", 0)
+        return (self.tensor_bytes + arena) / 2**20
 
     @property
     def ratio(self) -> float:
@@ -132,10 +139,11 @@ def measure(workload: str, compilers: list[str], rounds: int, seconds: float, li
                 if t:
                     workers[compiler].run.rounds_s.append(t)
                     if times.get("eager"):
-                        workers[compiler].run.ratios.append(times["eager"] / t)  # type: ignore[operator]
+                        workers[compiler].run.ratios.append(times["eager"] / t)
         for worker in workers.values():
             got = worker.ask("finish")
             worker.run.peak_mib, worker.run.error = got.pop("peak_mib", 0.0), got.pop("error", 0.0)
+            worker.run.tensor_bytes = got.pop("tensor_bytes", 0)
             worker.run.details = got
         return {compiler: worker.run for compiler, worker in workers.items()}
 
@@ -162,10 +170,16 @@ def model_table(results: dict[str, dict[str, Run]]) -> Table:
         "Vesta",
         "aim",
         "peak MiB",
+        "tensors MiB",
+        "packed MiB",
         "error",
     ):
         table.add_column(name, justify="left" if name == "model" else "right")
-    table.caption = "first call, steady and peak: eager / Inductor / Vesta; own compile: Inductor / Vesta"
+    table.caption = (
+        "first call, steady and peaks: eager / Inductor / Vesta; own compile: Inductor / Vesta. "
+        "peak: the process, with compilers and Python; tensors: what a call holds beside inputs and weights, "
+        "Vesta's arena included"
+    )
 
     def each(runs: dict[str, Run], show: Any, which: tuple[str, ...] = COMPILERS) -> str:
         return " / ".join("-" if c not in runs else "fails" if runs[c].failure else show(runs[c]) for c in which)
@@ -182,6 +196,8 @@ def model_table(results: dict[str, dict[str, Run]]) -> Table:
             ratio_text(vesta, aim),
             f"{aim:g}",
             each(runs, lambda r: f"{r.peak_mib:.0f}"),
+            each(runs, lambda r: f"{r.tensor_mib:.3g}"),
+            "-" if vesta is None or vesta.failure else f"{vesta.details['packed_bytes'] / 2**20:.3g}",
             "-" if vesta is None or vesta.failure else f"{vesta.error:.1e}",
         )
     return table

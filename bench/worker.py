@@ -2,7 +2,7 @@
 
 first            builds, calls once; answers seconds, compile times, memory
 round SECONDS    calls for so long; answers the median of a call in seconds
-finish           compares with eager; answers the largest error and peak memory
+finish           compares with eager; answers the largest error, and the peak of the process and of a call's tensors
 """
 
 from __future__ import annotations
@@ -49,6 +49,19 @@ def largest_error(ours: Any, eager: Any) -> float:
     return worst
 
 
+def peak_tensor_bytes(call: Callable[..., Any], arguments: tuple[Any, ...]) -> int:
+    """The most bytes that tensors made by one call hold at once."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        result = call(*arguments)
+    events = profile.profiler.kineto_results.events()
+    del result
+    live = peak = 0
+    for _, change in sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]"):
+        live += change
+        peak = max(peak, live)
+    return peak
+
+
 def compile_ms(compiler: str) -> float:
     """The compiler's own part of the first call, from receiving the graph: without Dynamo and AOTAutograd."""
     if compiler == "inductor":
@@ -72,7 +85,8 @@ def details(compiler: str) -> dict[str, Any]:
     report = vesta.explain()
     return {
         "packed_bytes": sum(v.packed_bytes for v in report.variants),
-        "arena_bytes": sum(v.arena_bytes for v in report.variants),
+        # Of a thread, shared by what runs on it, and kept between calls.
+        "arena_bytes": max((v.arena_bytes for v in report.variants), default=0),
         "kernels": sum(len(v.kernels) for v in report.variants),
         "fallbacks": [f.reason for f in report.fallbacks],
         "stages": {s.name: s.ms for v in report.variants for s in v.stages},
@@ -117,8 +131,9 @@ def main() -> None:
                 answer(median_s=statistics.median(times), best_s=min(times), calls=len(times))
             elif command == "finish":
                 peak = memory_mib("VmHWM")
+                tensors = peak_tensor_bytes(run, arguments)
                 error = largest_error(result, function(*arguments)) if compiler != "eager" else 0.0
-                answer(peak_mib=peak, error=error, **details(compiler))
+                answer(peak_mib=peak, tensor_bytes=tensors, error=error, **details(compiler))
                 break
     answers.flush()
     os._exit(0)

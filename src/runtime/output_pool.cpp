@@ -30,6 +30,8 @@ class OutputPool final : public c10::Allocator {
     if (n < kLargeBytes) return c10::GetCPUAllocator()->allocate(n);
     void* data = take(n);
     if (!data) data = fresh((n + kRounding - 1) / kRounding * kRounding);
+    // As PyTorch's CPU allocator does, so that its memory profiler sees what callers hold.
+    c10::profiledCPUMemoryReporter().New(data, header_of(data)->bytes);
     return {data, data, &OutputPool::give_back, c10::Device(c10::DeviceType::CPU)};
   }
 
@@ -86,6 +88,7 @@ class OutputPool final : public c10::Allocator {
   }
 
   static void give_back(void* data) {
+    c10::profiledCPUMemoryReporter().Delete(data);
     OutputPool& pool = instance();
     std::list<void*> evicted;
     {
