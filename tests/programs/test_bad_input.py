@@ -174,6 +174,29 @@ def test_a_device_that_is_not_there():
     expect_eager(lambda x: x + torch.ones(3, device="cuda"), torch.ones(3))
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+def test_cuda_tensors_run_eager():
+    x = torch.ones(3, 4, device="cuda")
+    expect_eager(chain, x)
+    expect_eager(lambda x, y: x + y, x, torch.ones(3, 4))
+    expect_eager(lambda x, y: x + y, x, torch.tensor(2.0))
+    compiled = expect_eager(chain, torch.ones(3, 4))
+    expect_eager(chain, x, compiled=compiled)
+    weight = torch.ones(4, device="cuda")
+    expect_eager(lambda x: x + weight, torch.ones(4))
+    expect_eager(lambda x: x.to("cuda") + 1, torch.ones(3))
+    expect_eager(lambda x: (x * 2).cpu() + 1, x)
+    torch.compiler.reset()
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GELU()).cuda()
+    by_dynamo = torch.compile(model, backend="vesta")
+    assert torch.equal(by_dynamo(x), model(x))
+    by_dynamo(x).sum().backward()
+    grads = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    model(x).sum().backward()
+    assert all(torch.equal(g, p.grad) for g, p in zip(grads, model.parameters(), strict=True))
+
+
 @pytest.mark.parametrize("layout", ["coo", "csr", "csc", "mkldnn"])
 def test_sparse_and_opaque_tensors(layout: str):
     dense = torch.eye(4)
