@@ -35,12 +35,20 @@ class Dag final : public graph::ScalarBuilder {
   ScalarRef reduce(ReduceOp op, ScalarRef x, ScalarRef position, int part);
   ScalarRef scan(ReduceOp op, ScalarRef x);
   void store(int buffer, DType dtype, Expr offset, ScalarRef x, ScalarRef mask = {});
+  // Elements are read and written again along the inner ranges: those go one after the other.
+  void run_in_order() { in_order_ = true; }
+  bool in_order() const { return in_order_; }
 
   const std::shared_ptr<ExprContext>& context() const { return context_; }
   const std::vector<Instr>& instrs() const { return instrs_; }
   const std::vector<Ref>& stores() const { return stores_; }
   // Replaces every index expression e by fn(e).
   void rewrite_indices(const std::function<Expr(Expr)>& fn);
+  // Whether values depend on what `var` is, not only places, and every store is at a place of its own for each: worth
+  // unrolling where the loop is short. False for what unroll() cannot do (reductions, scans).
+  bool chooses_by(Expr var) const;
+  // Writes the loop over var in [0, extent) out.
+  void unroll(Expr var, int64_t extent);
   // Calls fn for every index expression; `ref` is its instruction.
   template <class F>
   void for_each_index(F&& fn) const {
@@ -61,6 +69,7 @@ class Dag final : public graph::ScalarBuilder {
   std::vector<Ref> stores_;
   std::unordered_multimap<size_t, Ref> numbering_;
   std::unordered_map<Expr, Ref> binders_;
+  bool in_order_ = false;
 };
 
 }  // namespace vesta::loops

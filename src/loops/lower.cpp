@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "graph/ops/complex.h"
 #include "graph/ops/operands.h"
 
 namespace vesta::loops {
@@ -81,11 +82,14 @@ bool Lowering::is_true(ScalarRef b) const {
   return i.kind == InstrKind::Constant && i.imm == 1;
 }
 
+DType scalar_type(DType t) { return opmath(real_of(t)); }
+
 ScalarRef Lowering::element(const Value* v, Index index) {
   Key key{v, mask_.id, {index.begin(), index.end()}};
+  if (is_complex(v->type.dtype)) key.index.push_back(part_);
   auto it = known_.find(key);
   if (it != known_.end()) return it->second;
-  ScalarRef r = dag_.cast(opmath(v->type.dtype), compute(v, index));
+  ScalarRef r = dag_.cast(scalar_type(v->type.dtype), compute(v, index));
   if (v->producer && v->producer->op->family() != Family::View && !places_.held(v)) computed(v->producer);
   known_.emplace(std::move(key), r);
   return r;
@@ -98,16 +102,28 @@ void Lowering::computed(const Node* node) {
 ScalarRef Lowering::compute(const Value* v, Index index) {
   VESTA_CHECK(index.size() == v->type.dim(), "%{} is read with {} indices instead of {}", v->id, index.size(),
               v->type.dim());
-  if (const Held* held = places_.held(v)) return dag_.load(held->buffer, held->dtype, offset_of(*held, index), mask_);
+  const bool complex = is_complex(v->type.dtype);
+  if (const Held* held = places_.held(v)) {
+    const Expr offset = offset_of(*held, index) + (complex ? part_ : Expr(0));
+    return dag_.load(held->buffer, held->dtype, offset, mask_);
+  }
   const Node* node = v->producer;
   VESTA_CHECK(node, "the graph input %{} is in no buffer", v->id);
   switch (node->op->family()) {
     case Family::View: {
       VESTA_CHECK(node->op->row->view, "the view {} has no index map", node->op->name);
       std::vector<Expr> inner = node->op->row->view(node->named(), v->type, index);
+      const bool of_complex = is_complex(node->input(0)->type.dtype);
+      if (complex && !of_complex) inner.back() = part_;  // view_as_complex
+      if (of_complex && !complex) {                      // view_as_real
+        Part part(*this, index.back());
+        return element(node->input(0), inner);
+      }
       return element(node->input(0), inner);
     }
-    case Family::Pointwise: return pointwise(*node, v->type, index);
+    case Family::Pointwise:
+      return graph::is_complex_node(*node) ? complex_pointwise(*node, v->type, index)
+                                           : pointwise(*node, v->type, index);
     case Family::Reduction: return at_home(*node, v, index);
     case Family::Scan: return scan_at_home(*node, v, index);
     case Family::Indexed:
@@ -121,6 +137,47 @@ ScalarRef Lowering::compute(const Value* v, Index index) {
   }
 }
 
+// An operand's element at an index of the result, not yet cast; of a complex one the part in force.
+ScalarRef Lowering::operand(const Arg& arg, Index index) {
+  if (auto* value = std::get_if<Value*>(&arg)) return element(*value, broadcast_index(index, (*value)->type.sizes));
+  if (auto* b = std::get_if<bool>(&arg)) return dag_.integer(DType::Bool, *b);
+  if (auto* e = std::get_if<Expr>(&arg)) return dag_.size(DType::I64, *e);
+  if (auto* f = std::get_if<double>(&arg)) return dag_.constant(DType::F64, *f);
+  const auto* z = std::get_if<std::complex<double>>(&arg);
+  VESTA_CHECK(z, "an argument is no operand");
+  return dag_.constant(DType::F64, part_.is_constant(0) ? z->real() : z->imag());
+}
+
+ScalarRef Lowering::complex_pointwise(const Node& node, const TensorType& type, Index index) {
+  graph::NodeArgs args = node.named();
+  const Expr wanted = part_;
+  std::vector<graph::ScalarPair> x;
+  for (const graph::PointwiseOperand& o : graph::pointwise_types(*node.op->row, args).operands) {
+    const Arg& arg = args[o.arg];
+    const DType t = real_of(o.to);
+    const auto* value = std::get_if<Value*>(&arg);
+    const bool complex = value ? is_complex((*value)->type.dtype) : std::holds_alternative<std::complex<double>>(arg);
+    graph::ScalarPair p;
+    {
+      Part part(*this, 0);
+      p.re = dag_.cast(t, operand(arg, index));
+    }
+    if (complex) {
+      Part part(*this, 1);
+      p.im = dag_.cast(t, operand(arg, index));
+    } else if (is_complex(o.to)) {
+      p.im = dag_.constant(t, 0);
+    }
+    x.push_back(p);
+  }
+  const graph::ComplexBody body = graph::find_complex_body(node);
+  VESTA_CHECK(body, "{} of complex numbers has no formula", node.op->name);
+  const graph::ScalarPair r = body(dag_, args, x);
+  if (!is_complex(type.dtype)) return r.re;
+  VESTA_CHECK(r.complex(), "{} gives no complex number", node.op->name);
+  return dag_.select(less(wanted, 1), r.re, r.im);
+}
+
 ScalarRef Lowering::pointwise(const Node& node, const TensorType& type, Index index) {
   const graph::OpRow& row = *node.op->row;
   graph::NodeArgs args = node.named();
@@ -128,18 +185,7 @@ ScalarRef Lowering::pointwise(const Node& node, const TensorType& type, Index in
   std::vector<ScalarRef> x;
   for (const graph::PointwiseOperand& o : types.operands) {
     const Arg& arg = args[o.arg];
-    ScalarRef s;
-    if (auto* value = std::get_if<Value*>(&arg)) {
-      s = element(*value, broadcast_index(index, (*value)->type.sizes));
-    } else if (auto* b = std::get_if<bool>(&arg)) {
-      s = dag_.integer(DType::Bool, *b);
-    } else if (auto* e = std::get_if<Expr>(&arg)) {
-      s = dag_.size(DType::I64, *e);
-    } else if (auto* f = std::get_if<double>(&arg)) {
-      s = dag_.constant(DType::F64, *f);
-    } else {
-      VESTA_CHECK(false, "argument {} of {} is no operand", o.arg, node.op->name);
-    }
+    ScalarRef s = operand(arg, index);
     if (o.through != o.to && opmath(o.through) == o.to) {
       const bool is_tensor = std::holds_alternative<Value*>(arg);
       DType own = is_tensor ? std::get<Value*>(arg)->type.dtype : DType::Other;
@@ -236,9 +282,10 @@ std::string why_not_lowered(const Node& node) {
   if (op.has(graph::kRandom)) return "draws random numbers";
   if (op.has(graph::kSideEffect)) return "has a side effect";
   std::string why;
+  bool complex = false;
   auto check = [&](const TensorType& t) {
     if (t.device.type != DeviceType::CPU) why = "not on the CPU";
-    if (is_complex(t.dtype)) why = "complex numbers";
+    if (is_complex(t.dtype)) complex = true;
     if (t.dtype == DType::Other) why = "an element type without arithmetic";
   };
   for (const Value* v : node.results) {
@@ -246,6 +293,17 @@ std::string why_not_lowered(const Node& node) {
   }
   node.for_each_input([&](Value* v) { check(v->type); });
   if (!why.empty()) return why;
+  if (complex || graph::is_complex_node(node)) {
+    const ElementRow* row = find_element_row(node);
+    bool known = op.family() == Family::View || (row && row->moves);
+    if (op.family() == Family::Pointwise) known = graph::find_complex_body(node) != nullptr;
+    if (row && row->moves) {
+      node.for_each_input(
+          [&](Value* v) { known &= is_complex(v->type.dtype) || (row->gathers && v != node.input(0)); });
+    }
+    if (!known) return "complex numbers";
+    if (op.family() == Family::Pointwise) return "";
+  }
   switch (op.family()) {
     case Family::Pointwise:
       if (!op.row->body) return "no body";

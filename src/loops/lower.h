@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -18,7 +19,11 @@
 
 namespace vesta::loops {
 
-// A value in memory: element i is at offset + sum(i[d] * strides[d]) of the buffer.
+// What scalars of a dtype are computed in; for complex numbers, each of their parts.
+DType scalar_type(DType t);
+
+// A value in memory: element i is at offset + sum(i[d] * strides[d]) of the buffer. A complex number is two elements of
+// its real type, and so are its strides counted.
 struct Held {
   int buffer = -1;
   DType dtype = DType::F32;
@@ -95,7 +100,7 @@ class Lowering {
   using Index = std::span<const Expr>;
   Lowering(Dag& dag, const Places& places) : dag_(dag), places_(places) {}
 
-  // The element of v at `index`, in opmath(v's dtype).
+  // The element of v at `index`, in scalar_type(v's dtype); of a complex number the part that the Part in force names.
   ScalarRef element(const graph::Value* v, Index index);
   // Result `part` of a reduction or a scan at its home.
   ScalarRef reduction(const graph::Node& node, const Home& home, int part);
@@ -103,6 +108,19 @@ class Lowering {
   Dag& dag() { return dag_; }
   // The nodes computed so far, views left out, operands first.
   const std::vector<const graph::Node*>& nodes() const { return nodes_; }
+
+  // While alive, the elements of complex values are their real (0) or imaginary (1) parts. At first the real ones.
+  class Part {
+   public:
+    Part(Lowering& l, Expr part) : l_(l), before_(std::exchange(l.part_, part)) {}
+    ~Part() { l_.part_ = before_; }
+    Part(const Part&) = delete;
+    Part& operator=(const Part&) = delete;
+
+   private:
+    Lowering& l_;
+    Expr before_;
+  };
 
   // While alive, loads happen only where `condition` holds; a value at other places is never used.
   class Masked {
@@ -137,12 +155,15 @@ class Lowering {
   ScalarRef compute(const graph::Value* v, Index index);
   void computed(const graph::Node* node);
   ScalarRef pointwise(const graph::Node& node, const graph::TensorType& type, Index index);
+  ScalarRef complex_pointwise(const graph::Node& node, const graph::TensorType& type, Index index);
+  ScalarRef operand(const graph::Arg& arg, Index index);
   ScalarRef at_home(const graph::Node& node, const graph::Value* v, Index index);
   ScalarRef scan_at_home(const graph::Node& node, const graph::Value* v, Index index);
 
   Dag& dag_;
   const Places& places_;
   ScalarRef mask_{};
+  Expr part_ = 0;
   std::vector<const graph::Node*> nodes_;
   std::unordered_map<Key, ScalarRef, KeyHash> known_;
 };
@@ -163,6 +184,7 @@ struct ElementRow {
   bool (*accepts)(const graph::Node& node) = nullptr;  // nullptr: always
   bool once = false;                                   // reads each element of its operands at most once
   bool gathers = false;  // reads the first operand where the others say, element by element
+  bool moves = false;    // gives elements of its operands, or 0: complex numbers part by part
 };
 const ElementRow* find_element_row(const graph::Node& node);
 

@@ -124,12 +124,12 @@ bool accepts_index(const Node& node) {
 }
 
 constexpr ElementRow kRows[] = {
-    {"aten::embedding", embedding, accepts_embedding, false, true},
-    {"aten::index_select", index_select, accepts_index_select, false, true},
-    {"aten::gather", gather, accepts_gather, false, true},
-    {"aten::take", take, accepts_take, false, true},
-    {"aten::index.Tensor", index_tensor, accepts_index, false, true},
-    {"aten::_unsafe_index.Tensor", index_tensor, accepts_index, false, true},
+    {"aten::embedding", embedding, accepts_embedding, false, true, true},
+    {"aten::index_select", index_select, accepts_index_select, false, true, true},
+    {"aten::gather", gather, accepts_gather, false, true, true},
+    {"aten::take", take, accepts_take, false, true, true},
+    {"aten::index.Tensor", index_tensor, accepts_index, false, true, true},
+    {"aten::_unsafe_index.Tensor", index_tensor, accepts_index, false, true, true},
 };
 
 }  // namespace

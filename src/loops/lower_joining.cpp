@@ -38,7 +38,7 @@ ScalarRef cat(Lowering& l, const Node& node, const Value* v, Index index) {
     parts.emplace_back(begin, p);
     begin = begin + p->type.sizes[d];
   }
-  DType t = opmath(v->type.dtype);
+  DType t = scalar_type(v->type.dtype);
   for (size_t k = parts.size(); k-- > 0;) {
     auto [from, p] = parts[k];
     Expr end = from + p->type.sizes[d];
@@ -66,7 +66,7 @@ bool accepts_cat(const Node& node) {
 
 ScalarRef stack(Lowering& l, const Node& node, const Value* v, Index index) {
   size_t d = wrapped(node, "dim", v->type.dim());
-  DType t = opmath(v->type.dtype);
+  DType t = scalar_type(v->type.dtype);
   std::vector<Expr> at(index.begin(), index.end());
   at.erase(at.begin() + static_cast<int64_t>(d));
   ScalarRef result;
@@ -101,7 +101,7 @@ ScalarRef pad(Lowering& l, const Node& node, const Value* v, Index index) {
     inside = l.is_true(inside) ? here : l.is_true(here) ? inside : l.dag().bin(Prim::And, inside, here);
   }
   ScalarRef value;
-  DType t = opmath(v->type.dtype);
+  DType t = scalar_type(v->type.dtype);
   const graph::Arg& fill = node.named().get("value");
   if (auto* f = std::get_if<double>(&fill)) {
     value = is_integral(v->type.dtype) ? l.dag().integer(t, static_cast<int64_t>(*f))
@@ -192,7 +192,7 @@ ScalarRef slice_scatter(Lowering& l, const Node& node, const Value* v, Index ind
         l.dag().bin(Prim::Eq, l.dag().size(DType::I64, mod(i - s.start, s.step)), l.dag().integer(DType::I64, 0));
     here = l.is_true(here) ? on : l.dag().bin(Prim::And, here, on);
   }
-  DType t = opmath(v->type.dtype);
+  DType t = scalar_type(v->type.dtype);
   std::vector<Expr> at(index.begin(), index.end());
   at[s.dim] = floordiv(i - s.start, s.step);
   if (l.is_false(here)) return l.element(node.input(0), index);
@@ -223,7 +223,7 @@ ScalarRef select_scatter(Lowering& l, const Node& node, const Value* v, Index in
   ScalarRef source;
   {
     Lowering::Masked masked(l, here);
-    source = l.dag().cast(opmath(v->type.dtype), l.element(node.input(1), at));
+    source = l.dag().cast(scalar_type(v->type.dtype), l.element(node.input(1), at));
   }
   if (l.is_true(here)) return source;
   return l.dag().select(here, source, l.element(node.input(0), index));
@@ -234,8 +234,8 @@ bool accepts_select_scatter(const Node& node) {
 }
 
 constexpr ElementRow kRows[] = {
-    {"aten::cat", cat, accepts_cat, true},
-    {"aten::stack", stack, accepts_stack, true},
+    {"aten::cat", cat, accepts_cat, true, false, true},
+    {"aten::stack", stack, accepts_stack, true, false, true},
     {"aten::constant_pad_nd", pad, accepts_pad, true},
     {"aten::reflection_pad1d", pad_from_itself<reflect>, accepts_pad_from_itself},
     {"aten::reflection_pad2d", pad_from_itself<reflect>, accepts_pad_from_itself},
@@ -243,8 +243,8 @@ constexpr ElementRow kRows[] = {
     {"aten::replication_pad1d", pad_from_itself<replicate>, accepts_pad_from_itself},
     {"aten::replication_pad2d", pad_from_itself<replicate>, accepts_pad_from_itself},
     {"aten::replication_pad3d", pad_from_itself<replicate>, accepts_pad_from_itself},
-    {"aten::slice_scatter", slice_scatter, accepts_slice_scatter, true},
-    {"aten::select_scatter", select_scatter, accepts_select_scatter, true},
+    {"aten::slice_scatter", slice_scatter, accepts_slice_scatter, true, false, true},
+    {"aten::select_scatter", select_scatter, accepts_select_scatter, true, false, true},
 };
 
 }  // namespace

@@ -74,7 +74,7 @@ ScalarRef triangle(Lowering& l, const Node& node, const Value* v, Index index, b
     Lowering::Masked masked(l, keep);
     x = l.element(node.input(0), index);
   }
-  return d.select(keep, x, d.integer(opmath(v->type.dtype), 0));
+  return d.select(keep, x, d.integer(scalar_type(v->type.dtype), 0));
 }
 ScalarRef tril(Lowering& l, const Node& node, const Value* v, Index index) { return triangle(l, node, v, index, true); }
 ScalarRef triu(Lowering& l, const Node& node, const Value* v, Index index) {
@@ -111,11 +111,11 @@ ScalarRef channel_shuffle(Lowering& l, const Node& node, const Value* v, Index i
 bool accepts_channel_shuffle(const Node& node) { return !node.input(0)->type.strides[1].is_constant(1); }
 
 constexpr ElementRow kRows[] = {
-    {"aten::flip", flip, accepts_flip, true},
-    {"aten::roll", roll, accepts_roll, true},
-    {"aten::repeat", repeat, nullptr, false},
-    {"aten::tril", tril, nullptr, true},
-    {"aten::triu", triu, nullptr, true},
+    {"aten::flip", flip, accepts_flip, true, false, true},
+    {"aten::roll", roll, accepts_roll, true, false, true},
+    {"aten::repeat", repeat, nullptr, false, false, true},
+    {"aten::tril", tril, nullptr, true, false, true},
+    {"aten::triu", triu, nullptr, true, false, true},
     {"aten::pixel_shuffle", pixel_shuffle, nullptr, true},
     {"aten::pixel_unshuffle", pixel_unshuffle, nullptr, true},
     {"aten::channel_shuffle", channel_shuffle, accepts_channel_shuffle, true},

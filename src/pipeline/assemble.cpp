@@ -128,7 +128,7 @@ class Assembler {
     out.name = kernel_name(k);
     for (size_t i = 0; i < k.args.size(); ++i) {
       out.buffers.push_back(k.args[i].buffer);
-      const DType t = plan_.buffers[k.args[i].buffer].type.dtype;
+      const DType t = real_of(plan_.buffers[k.args[i].buffer].type.dtype);  // kernels see the parts of complex numbers
       out.offsets.push_back(size(k.args[i].offset * Expr(element_size(t))));
     }
     out.sizes = sizes(k.sizes);

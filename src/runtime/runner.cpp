@@ -251,8 +251,10 @@ at::Tensor Runner::take_output(const Resolved::Output& output) {
   const artifact::Role role = artifact_.buffers[v.buffer].role;
   const bool ours = role == artifact::Role::Output || role == artifact::Role::Returned;
   at::Tensor t = view(v);
-  // Ours alone: one tensor on its storage, held by `t` and the workspace. A second output of the same value is a copy.
+  // Ours alone: one tensor on its storage, held by `t` and the workspace, or a view of that one as eager's results are.
+  // A second output of the same value is a copy.
   if (ours && v.whole && t.use_count() == 2 && t.storage().use_count() == 1) return t;
+  if (ours && !v.whole && base(v.buffer).use_count() == 1 && t.storage().use_count() == 2) return t;
   at::Tensor copy = allocate_tensor(v.type);
   copy_values(copy, t);
   return copy;

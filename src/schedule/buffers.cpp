@@ -19,7 +19,11 @@ TensorType Planner::storage_type(const Value* v) const {
 
 int Planner::add_buffer(Buffer b, const Value* v) {
   int id = static_cast<int>(plan_.buffers.size());
-  held_.push_back({id, b.type.dtype, b.type.strides, 0});
+  loops::Held held{id, real_of(b.type.dtype), b.type.strides, 0};
+  if (is_complex(b.type.dtype)) {
+    for (Expr& s : held.strides) s = s * 2;
+  }
+  held_.push_back(std::move(held));
   aliased_.emplace_back();
   plan_.buffers.push_back(std::move(b));
   if (v) buffer_of_[v->id] = id;
@@ -144,11 +148,16 @@ BufferView Planner::window(const Value* v) {
   w.buffer = b;
   w.sizes = v->type.sizes;
   w.dtype = v->type.dtype;
+  const bool complex = is_complex(v->type.dtype);
+  // In elements of v's dtype; `part` of a complex number counts from a view of the parts on.
   auto offset_at = [&](std::vector<Expr> index) {
+    Expr part = 0;
     for (const Value* x = v; x != base; x = x->producer->input(0)) {
+      if (is_complex(x->producer->input(0)->type.dtype) && !is_complex(x->type.dtype)) part = index.back();
       index = x->producer->op->row->view(x->producer->named(), x->type, index);
     }
-    return loops::offset_of(held_[b], index);
+    const Expr offset = loops::offset_of(held_[b], index) + part;
+    return complex ? floordiv(offset, 2) : offset;
   };
   w.offset = v == base ? Expr(0) : offset_at(std::vector<Expr>(v->type.dim(), Expr(0)));
   if (plan_.buffers[b].type.strides == base->type.strides) {

@@ -28,6 +28,7 @@ namespace {
 
 constexpr int64_t kItemElements = 2048;  // of a pointwise work item
 constexpr int64_t kTransposeTile = 16;   // rows that share the cache lines of a gather
+constexpr int64_t kUnrolled = 4;         // passes of a short loop
 constexpr double kGather = 8;            // of a strided element, against 1 of a contiguous one
 constexpr double kBytesPerNs = 12;       // one thread, from memory
 
@@ -56,6 +57,7 @@ class Chooser {
   LoopChoice run() {
     drop_ones();
     ranges_ = split_ranges(dag_, std::move(ranges_), symbols_, next_symbol_);
+    unroll();
     read_accesses();
     order();
     ranges_ = merge_ranges(dag_, std::move(ranges_), symbols_, next_symbol_);
@@ -101,6 +103,17 @@ class Chooser {
       });
     }
     ranges_ = std::move(kept);
+  }
+
+  // Short ranges whose position decides which piece an element comes from.
+  void unroll() {
+    for (size_t d = ranges_.size(); d-- > 0;) {
+      const Range r = ranges_[d];
+      if (ranges_.size() < 2 || inner(d) || !r.extent.is_constant() || r.extent.constant() > kUnrolled) continue;
+      if (!dag_.chooses_by(r.var)) continue;
+      dag_.unroll(r.var, r.extent.constant());
+      ranges_.erase(ranges_.begin() + static_cast<int64_t>(d));
+    }
   }
 
   void read_accesses() {

@@ -11,6 +11,19 @@ using graph::Node;
 using graph::Value;
 using loops::Range;
 
+namespace {
+
+// The element of v at `index` to its place; of a complex number both parts.
+void store(loops::Lowering& lowering, const loops::Held& to, const Value* v, std::span<const Expr> index) {
+  const Expr offset = loops::offset_of(to, index);
+  for (int part = 0; part < (is_complex(v->type.dtype) ? 2 : 1); ++part) {
+    loops::Lowering::Part in_force(lowering, part);
+    lowering.dag().store(to.buffer, to.dtype, offset + Expr(part), lowering.element(v, index));
+  }
+}
+
+}  // namespace
+
 const loops::Held* Planner::held(const Value* v) const {
   int p = groups_.unit_of(v);
   if (p == -2) return nullptr;
@@ -55,7 +68,7 @@ KernelStep Planner::build_kernel(int g) {
     const Unit& u = groups_.units[i];
     if (u.kind == UnitKind::Copy) {
       const loops::Held& to = held_[unit_buffer_[i]];
-      dag.store(to.buffer, to.dtype, loops::offset_of(to, u.home), lowering.element(u.value, u.home));
+      store(lowering, to, u.value, u.home);
       continue;
     }
     if (u.kind == UnitKind::Check) {
@@ -95,7 +108,7 @@ KernelStep Planner::build_kernel(int g) {
           }
         }
       }
-      dag.store(to.buffer, to.dtype, loops::offset_of(to, at), lowering.element(v, at));
+      store(lowering, to, v, at);
     }
   }
   std::vector<Range> ranges;

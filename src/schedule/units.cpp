@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "base/check.h"
+#include "graph/ops/complex.h"
 #include "graph/ops/operands.h"
 #include "schedule/group.h"
 
@@ -60,7 +61,13 @@ int body_cost(const Node& node) {
       std::vector<ScalarRef> x;
       for (const auto& o : types.operands) x.push_back({0, o.to});
       CostBuilder b;
-      node.op->row->body(b, args, x);
+      if (graph::is_complex_node(node)) {
+        std::vector<graph::ScalarPair> pairs;
+        for (ScalarRef r : x) pairs.push_back({{0, real_of(r.dtype)}, {0, real_of(r.dtype)}});
+        graph::find_complex_body(node)(b, args, pairs);
+      } else {
+        node.op->row->body(b, args, x);
+      }
       return b.total;
     }
     case Family::Factory: return 1;

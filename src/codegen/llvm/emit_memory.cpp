@@ -210,6 +210,43 @@ Value* Emitter::load(Ref r, int u) {
   return p_.from_memory(t, v);
 }
 
+// The store of the same stage that fills the gaps of this one, which takes every second element; kNoRef: none.
+Ref Emitter::other_half(Ref r) const {
+  const Instr& i = k_.instrs[r];
+  auto c = coefficient_of(i.index, shape_.lane);
+  if (!c || !c->is_constant(2) || i.in[1] != kNoRef || shape_.is_vector(i.index - *c * shape_.lane)) return kNoRef;
+  for (const loops::Stage& s : k_.stages) {
+    if (std::find(s.body.begin(), s.body.end(), r) == s.body.end()) continue;
+    for (Ref o : s.body) {
+      const Instr& other = k_.instrs[o];
+      if (other.kind != loops::InstrKind::Store || other.buffer != i.buffer || other.in[1] != kNoRef) continue;
+      const Expr distance = other.index - i.index;
+      if (distance.is_constant(1) || distance.is_constant(-1)) return o;
+    }
+  }
+  return kNoRef;
+}
+
+// Both halves at once: two vectors of neighbours instead of single elements.
+void Emitter::store_interleaved(Ref even, Ref odd, int u) {
+  const Instr& i = k_.instrs[even];
+  int level = shape_.level[even];
+  Value* a = stored(i, u, true);
+  Value* c = stored(k_.instrs[odd], u, true);
+  Value* pointer = base_pointer(i.buffer, i.index - Expr(2) * shape_.lane);
+  Value* lane = scalar(Expr(2) * shape_.lane);
+  at(level);
+  llvm::Type* element = p_.memory_type(i.dtype, 1);
+  pointer = b_.CreateGEP(element, pointer, lane);
+  for (int half = 0; half < 2; ++half) {
+    llvm::SmallVector<int, 64> pick;
+    for (int l = 0; l < lanes_; ++l) pick.push_back((half * lanes_ + l) / 2 + (l % 2) * lanes_);
+    store_vector(b_.CreateShuffleVector(a, c, pick),
+                 b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>((2 * u + half) * lanes_)),
+                 element_size(i.dtype), nullptr);
+  }
+}
+
 void Emitter::store(Ref r, int u) {
   const Instr& i = k_.instrs[r];
   int level = shape_.level[r];
@@ -224,6 +261,16 @@ void Emitter::store(Ref r, int u) {
     b_.CreateAlignedStore(v, pointer, alignment(i.dtype));
     at(level);
     return;
+  }
+  if (!mask_ && lanes_ % 2 == 0) {
+    if (const Ref other = other_half(r); other != kNoRef) {  // the later of the two does both
+      const std::vector<Ref>& body = std::find_if(k_.stages.begin(), k_.stages.end(), [&](const loops::Stage& s) {
+                                       return std::find(s.body.begin(), s.body.end(), r) != s.body.end();
+                                     })->body;
+      if (std::find(body.begin(), body.end(), other) > std::find(body.begin(), body.end(), r)) return;
+      const bool even = (k_.instrs[other].index - i.index).is_constant(1);
+      return store_interleaved(even ? r : other, even ? other : r, u);
+    }
   }
   Value* v = stored(i, u, true);
   Value* mask = combined_mask(i.in[1], u, level);

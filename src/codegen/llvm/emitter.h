@@ -87,6 +87,8 @@ class Emitter {
   llvm::Value* base_pointer(int buffer, Expr rest);
   llvm::Value* load(Ref r, int u);
   void store(Ref r, int u);
+  Ref other_half(Ref r) const;
+  void store_interleaved(Ref even, Ref odd, int u);
   void store_add(Ref r, int u);
   llvm::Value* lane_pointers(const loops::Instr& i, int u);
   llvm::Value* combined_mask(Ref mask, int u, int level);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "graph/ops/body.h"
+#include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
 
 namespace vesta::graph {
@@ -129,6 +130,15 @@ void reversed_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& re
   difference_shape(NodeArgs(args.schema(), swapped), g, results);
 }
 
+// Two real numbers make a complex one.
+void complex_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  static constexpr OpRow row = arithmetic("aten::complex", nullptr, kFloatType);
+  VESTA_USER_CHECK(args.tensor(0).dtype == args.tensor(1).dtype && args.tensor(0).dtype != DType::BF16,
+                   "{} needs two tensors of one floating point type", args.schema().name);
+  default_shape(row, args, g, results);
+  results[0].dtype = complex_of(results[0].dtype);
+}
+
 constexpr OpRow difference(const char* name, PointwiseBody f, ShapeRule shape) {
   return {
       .name = name, .family = Family::Pointwise, .shape = shape, .body = f, .flags = kWideScalars, .accepts = kNotBool};
@@ -190,6 +200,8 @@ constexpr OpRow kRows[] = {
     arithmetic("aten::__lshift__.Scalar", primitive<Prim::Shl>, kIntegerType),
     arithmetic("aten::__rshift__.Tensor", primitive<Prim::Shr>, kIntegerType),
     arithmetic("aten::__rshift__.Scalar", primitive<Prim::Shr>, kIntegerType),
+    {.name = "aten::complex", .family = Family::Pointwise, .shape = complex_shape},
+    {.name = "aten::polar", .family = Family::Pointwise, .shape = complex_shape},
     arithmetic("aten::gcd", nullptr, kIntegerType),
     arithmetic("aten::lcm", nullptr, kIntegerType),
     to_float("aten::atan2", primitive<Prim::Atan2>, kNotComplex),

@@ -93,7 +93,23 @@ void round_decimals_shape(const NodeArgs& args, Guards& g, std::vector<TensorTyp
   default_shape(row, args, g, results);
 }
 
+void angle_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  static constexpr OpRow row = to_float("aten::angle", nullptr);
+  default_shape(row, args, g, results);
+  if (!is_complex(results[0].dtype)) return;
+  results.assign(1, contiguous_like(results[0], results[0].sizes, real_of(results[0].dtype)));
+}
+Scalar identity(Body x) { return x[0]; }
+Scalar angle(Body x) { return select(is_nan(x[0]), x[0], select(x[0] < 0, x[0].like(std::numbers::pi), 0)); }
+
 constexpr OpRow kRows[] = {
+    {.name = "aten::angle",
+     .family = Family::Pointwise,
+     .promote = Promote::Float,
+     .shape = angle_shape,
+     .body = body<angle>},
+    {.name = "aten::conj_physical", .family = Family::Pointwise, .shape = same_layout, .body = body<identity>},
+    {.name = "aten::_conj_physical", .family = Family::Pointwise, .shape = same_layout, .body = body<identity>},
     {.name = "aten::abs", .family = Family::Pointwise, .shape = magnitude_shape, .body = body<magnitude>},
     same_type("aten::neg", primitive<Prim::Neg>, kRealNumber | kComplexType),
     same_type("aten::positive", body<[](Body x) { return x[0]; }>, kRealNumber | kComplexType),

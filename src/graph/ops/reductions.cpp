@@ -58,13 +58,17 @@ void mean(const NodeArgs& args, Guards& g, Results& results) {
   give(args, g, t, results);
 }
 
-// A type that the loops reduce: complex sums stay calls.
-bool plain(const Node& node) {
-  return !is_complex(node.input(0)->type.dtype) && !is_complex(node.results[0]->type.dtype);
+// Complex numbers part by part; empty for real ones.
+std::vector<Value*> sum_form(Builder& b, const Node& node) {
+  Value* z = node.input(0);
+  if (!is_complex(z->type.dtype) || node.results[0]->type.dtype != z->type.dtype) return {};
+  const IntList dims = dim_list(reduced_dims(node.named()));
+  if (dims.empty()) return finish(b, node, {b("aten::clone", {z})});
+  Value* parts = b("aten::sum.dim_IntList", {b("aten::view_as_real", {z}), dims, keeps_dims(node.named())});
+  return finish(b, node, {b("aten::view_as_complex", {parts})});
 }
 
 std::vector<Value*> mean_form(Builder& b, const Node& node) {
-  if (!plain(node)) return {};
   const NodeArgs args = node.named();
   const std::vector<bool> gone = reduced_dims(args);
   const DType t = opmath(node.results[0]->type.dtype);
@@ -95,16 +99,16 @@ std::vector<Value*> aminmax_form(Builder& b, const Node& node) {
   return finish(b, node, {b("aten::amin", {x, dims, keeps_dims(args)}), b("aten::amax", {x, dims, keeps_dims(args)})});
 }
 
-constexpr OpRow reduce(const char* name, ReduceOp op, ShapeRule shape) {
-  return {.name = name, .family = Family::Reduction, .shape = shape, .reduce = op};
+constexpr OpRow reduce(const char* name, ReduceOp op, ShapeRule shape, Decompose f = nullptr) {
+  return {.name = name, .family = Family::Reduction, .shape = shape, .decompose = f, .reduce = op};
 }
 constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f) {
   return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f};
 }
 
 constexpr OpRow kRows[] = {
-    reduce("aten::sum", ReduceOp::Sum, sum),
-    reduce("aten::sum.dim_IntList", ReduceOp::Sum, sum),
+    reduce("aten::sum", ReduceOp::Sum, sum, sum_form),
+    reduce("aten::sum.dim_IntList", ReduceOp::Sum, sum, sum_form),
     reduce("aten::prod", ReduceOp::Prod, sum),
     reduce("aten::prod.dim_int", ReduceOp::Prod, sum),
     reduce("aten::any", ReduceOp::Any, truth),

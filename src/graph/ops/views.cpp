@@ -266,7 +266,7 @@ void as_strided_shape(const NodeArgs& args, Guards&, Results& results) {
   give(results, args.tensor(0), args.integers("size"), args.integers("stride"));
 }
 
-// ---- complex numbers as pairs; no index map: the element type changes ----
+// ---- complex numbers as pairs: the index of the part is the real view's last; who reads says which part ----
 
 void view_as_real_shape(const NodeArgs& args, Guards&, Results& results) {
   TensorType out = args.tensor(0);
@@ -276,6 +276,14 @@ void view_as_real_shape(const NodeArgs& args, Guards&, Results& results) {
   out.sizes.push_back(2);
   out.strides.push_back(1);
   results.assign(1, out);
+}
+Index view_as_real_map(const NodeArgs&, const TensorType&, std::span<const Expr> index) {
+  return {index.begin(), index.end() - 1};
+}
+Index view_as_complex_map(const NodeArgs&, const TensorType&, std::span<const Expr> index) {
+  Index out(index.begin(), index.end());
+  out.push_back(0);
+  return out;
 }
 void view_as_complex_shape(const NodeArgs& args, Guards& g, Results& results) {
   TensorType out = args.tensor(0);
@@ -336,8 +344,8 @@ constexpr OpRow kRows[] = {
     view("aten::_conj", alias_shape, nullptr, nullptr),
     view("aten::_neg_view", alias_shape, nullptr, nullptr),
     view("aten::as_strided", as_strided_shape, nullptr, as_strided_back),
-    view("aten::view_as_real", view_as_real_shape, nullptr, view_as_real_back),
-    view("aten::view_as_complex", view_as_complex_shape, nullptr, view_as_complex_back),
+    view("aten::view_as_real", view_as_real_shape, view_as_real_map, view_as_real_back),
+    view("aten::view_as_complex", view_as_complex_shape, view_as_complex_map, view_as_complex_back),
     view("aten::view.dtype", view_dtype_shape, nullptr, view_dtype_back),
     {.name = "aten::split.Tensor", .family = Family::Composite, .shape = split_shape, .decompose = split},
     {.name = "aten::split_with_sizes",
