@@ -321,7 +321,7 @@ std::string why_not_lowered(const Node& node) {
     }
     case Family::Composite: return "not decomposed";
     case Family::Scan: return scan_shape(node, &why) ? "" : why;
-    case Family::Scatter: return "writes at computed places";
+    case Family::Scatter: return update_of(node, &why) ? "" : why;
     case Family::Extern: return "library op";
   }
   return "no lowering";

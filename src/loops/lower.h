@@ -50,6 +50,17 @@ struct ScanShape {
 };
 std::optional<ScanShape> scan_shape(const graph::Node& node, std::string* why = nullptr);
 
+// Some elements of a buffer are written, which holds the first operand.
+struct Update {
+  std::vector<Expr> sizes;      // of what is written, element by element
+  std::vector<bool> ordered;    // dimensions along which a place may come again: done in order, in one work item
+  std::optional<Prim> combine;  // with the element there; nullopt: it is replaced
+};
+std::optional<Update> update_of(const graph::Node& node, std::string* why = nullptr);
+// The values read for the element `at` of what is written; the last one is what is written, where that is a tensor.
+std::vector<std::pair<const graph::Value*, std::vector<Expr>>> update_reads(const graph::Node& node,
+                                                                            std::span<const Expr> at);
+
 // Where a reduction or scan is computed in the kernel being built.
 struct Home {
   std::vector<Expr> kept;     // reductions: the only place the result may be read, without the reduced dimensions
@@ -105,6 +116,13 @@ class Lowering {
   // Result `part` of a reduction or a scan at its home.
   ScalarRef reduction(const graph::Node& node, const Home& home, int part);
   ScalarRef scan(const graph::Node& node, const Home& home, int part);
+  // Stores element `at` of what an Update writes into the buffer.
+  void update(const graph::Node& node, Index at, const Held& to);
+  // The place that element `at` of an index tensor names in a dimension of `size`; `wraps`: negative ones count from
+  // its end.
+  Expr place(const graph::Value* index, Index at, Expr size, bool wraps);
+  // A Scalar argument converted to t as ATen converts it.
+  ScalarRef number(const graph::Arg& a, DType t);
   Dag& dag() { return dag_; }
   // The nodes computed so far, views left out, operands first.
   const std::vector<const graph::Node*>& nodes() const { return nodes_; }

@@ -4,6 +4,15 @@
 
 namespace vesta::loops {
 
+graph::ScalarRef Lowering::number(const graph::Arg& a, DType t) {
+  if (auto* b = std::get_if<bool>(&a)) return dag_.cast(t, dag_.integer(DType::Bool, *b));
+  if (auto* e = std::get_if<Expr>(&a)) return dag_.cast(t, dag_.size(DType::I64, *e));
+  double v = std::get<double>(a);
+  if (t == DType::Bool) return dag_.integer(t, v != 0);
+  if (is_integral(t)) return dag_.integer(t, static_cast<int64_t>(v));
+  return dag_.cast(t, dag_.constant(DType::F64, v));
+}
+
 namespace {
 
 using graph::Arg;
@@ -16,26 +25,15 @@ bool is_real_number(const Arg& a) {
   return std::holds_alternative<bool>(a) || std::holds_alternative<Expr>(a) || std::holds_alternative<double>(a);
 }
 
-// A Scalar argument converted to t as ATen converts it.
-ScalarRef number(Lowering& l, DType t, const Arg& a) {
-  Dag& d = l.dag();
-  if (auto* b = std::get_if<bool>(&a)) return d.cast(t, d.integer(DType::Bool, *b));
-  if (auto* e = std::get_if<Expr>(&a)) return d.cast(t, d.size(DType::I64, *e));
-  double v = std::get<double>(a);
-  if (t == DType::Bool) return d.integer(t, v != 0);
-  if (is_integral(t)) return d.integer(t, static_cast<int64_t>(v));
-  return d.cast(t, d.constant(DType::F64, v));
-}
-
 const Arg& named(const Node& node, const char* name) { return node.named().get(name); }
 
 ScalarRef fill(Lowering& l, const Node& node, const Value* v, Index) {
-  return number(l, v->type.dtype, named(node, "fill_value"));
+  return l.number(named(node, "fill_value"), v->type.dtype);
 }
 bool accepts_fill(const Node& node) { return is_real_number(named(node, "fill_value")); }
 
 ScalarRef scalar(Lowering& l, const Node& node, const Value* v, Index) {
-  return number(l, v->type.dtype, named(node, "s"));
+  return l.number(named(node, "s"), v->type.dtype);
 }
 bool accepts_scalar(const Node& node) { return is_real_number(named(node, "s")); }
 
@@ -57,7 +55,7 @@ ScalarRef arange(Lowering& l, const Node& node, const Value* v, Index index) {
   }
   DType wide = is_float(t) && t != DType::F32 && t != DType::F64 ? DType::F32 : is_float(t) ? DType::F64 : DType::I64;
   ScalarRef i = d.cast(wide, d.size(DType::I64, index[0]));
-  ScalarRef r = d.bin(Prim::Add, number(l, wide, start), d.bin(Prim::Mul, number(l, wide, step), i));
+  ScalarRef r = d.bin(Prim::Add, l.number(start, wide), d.bin(Prim::Mul, l.number(step, wide), i));
   return d.cast(t, r);
 }
 bool accepts_arange(const Node& node) {

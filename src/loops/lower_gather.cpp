@@ -4,8 +4,38 @@
 
 #include "base/check.h"
 #include "loops/lower_rows.h"
+#include "loops/places.h"
 
 namespace vesta::loops {
+
+std::optional<size_t> constant_dim(const graph::Node& node) {
+  Expr e = node.named().integer("dim");
+  auto n = static_cast<int64_t>(node.input(0)->type.dim());
+  if (!e.is_constant() || e.constant() < -n || e.constant() >= n) return std::nullopt;
+  return static_cast<size_t>(e.constant() < 0 ? e.constant() + n : e.constant());
+}
+
+Indexing indexing(const graph::Node& node) {
+  Indexing x;
+  const auto& given = std::get<graph::ValueList>(node.args()[1]);
+  x.by_dim.assign(node.input(0)->type.dim(), nullptr);
+  std::copy(given.begin(), given.end(), x.by_dim.begin());
+  auto is_index = [](const graph::Value* v) { return v != nullptr; };
+  auto first = std::find_if(x.by_dim.begin(), x.by_dim.end(), is_index);
+  auto last = std::find_if(x.by_dim.rbegin(), x.by_dim.rend(), is_index).base();
+  if (std::all_of(first, last, is_index)) x.before = static_cast<size_t>(first - x.by_dim.begin());
+  for (const graph::Value* v : x.by_dim) x.dims = std::max(x.dims, v ? v->type.dim() : 0);
+  return x;
+}
+
+Expr Lowering::place(const graph::Value* index, Index at, Expr size, bool wraps) {
+  ScalarRef i = dag_.cast(DType::I64, element(index, at));
+  if (wraps) {
+    ScalarRef negative = dag_.bin(Prim::Lt, i, dag_.integer(DType::I64, 0));
+    if (!is_false(negative)) i = dag_.select(negative, dag_.bin(Prim::Add, i, dag_.size(DType::I64, size)), i);
+  }
+  return dag_.as_index(i);
+}
 
 namespace {
 
@@ -15,31 +45,10 @@ using graph::TensorType;
 using graph::Value;
 using Index = Lowering::Index;
 
-bool is_place(const TensorType& t) { return t.dtype == DType::I64 || t.dtype == DType::I32; }
-
-std::optional<size_t> constant_dim(const Node& node) {
-  Expr e = node.named().integer("dim");
-  auto n = static_cast<int64_t>(node.input(0)->type.dim());
-  if (!e.is_constant() || e.constant() < -n || e.constant() >= n) return std::nullopt;
-  return static_cast<size_t>(e.constant() < 0 ? e.constant() + n : e.constant());
-}
-
-// The place that element `at` of an index tensor names in a dimension of `size`; `wraps`: negative ones count from its
-// end.
-Expr place(Lowering& l, const Value* index, Index at, Expr size, bool wraps) {
-  Dag& d = l.dag();
-  ScalarRef i = d.cast(DType::I64, l.element(index, at));
-  if (wraps) {
-    ScalarRef negative = d.bin(Prim::Lt, i, d.integer(DType::I64, 0));
-    if (!l.is_false(negative)) i = d.select(negative, d.bin(Prim::Add, i, d.size(DType::I64, size)), i);
-  }
-  return d.as_index(i);
-}
-
 ScalarRef embedding(Lowering& l, const Node& node, const Value*, Index index) {
   const Value* weight = node.input(0);
   Index at = index.first(index.size() - 1);
-  std::vector<Expr> from = {place(l, node.input(1), at, weight->type.sizes[0], false), index.back()};
+  std::vector<Expr> from = {l.place(node.input(1), at, weight->type.sizes[0], false), index.back()};
   return l.element(weight, from);
 }
 bool accepts_embedding(const Node& node) { return is_place(node.input(1)->type); }
@@ -50,7 +59,7 @@ ScalarRef index_select(Lowering& l, const Node& node, const Value*, Index index)
   const Value* i = node.input(2);
   std::vector<Expr> at, from(index.begin(), index.end());
   if (i->type.dim() == 1) at.push_back(index[d]);
-  from[d] = place(l, i, at, x->type.sizes[d], false);
+  from[d] = l.place(i, at, x->type.sizes[d], false);
   return l.element(x, from);
 }
 bool accepts_index_select(const Node& node) {
@@ -61,7 +70,7 @@ ScalarRef gather(Lowering& l, const Node& node, const Value*, Index index) {
   size_t d = *constant_dim(node);
   const Value* x = node.input(0);
   std::vector<Expr> from(index.begin(), index.end());
-  from[d] = place(l, node.input(2), index, x->type.sizes[d], false);
+  from[d] = l.place(node.input(2), index, x->type.sizes[d], false);
   return l.element(x, from);
 }
 bool accepts_gather(const Node& node) {
@@ -76,29 +85,9 @@ Expr count(const Value* x) {
 
 ScalarRef take(Lowering& l, const Node& node, const Value*, Index index) {
   const Value* x = node.input(0);
-  return l.element(x, delinearize(place(l, node.input(1), index, count(x), true), x->type.sizes));
+  return l.element(x, delinearize(l.place(node.input(1), index, count(x), true), x->type.sizes));
 }
 bool accepts_take(const Node& node) { return is_place(node.input(1)->type); }
-
-// index.Tensor: the indices' common dimensions stand where the indexed ones were, or first if those are not neighbours.
-struct Indexing {
-  std::vector<const Value*> by_dim;  // nullptr: the whole dimension
-  size_t before = 0;                 // dimensions of the result before the indices'
-  size_t dims = 0;                   // of the indices, broadcast
-};
-
-Indexing indexing(const Node& node) {
-  Indexing x;
-  const auto& given = std::get<graph::ValueList>(node.args()[1]);
-  x.by_dim.assign(node.input(0)->type.dim(), nullptr);
-  std::copy(given.begin(), given.end(), x.by_dim.begin());
-  auto is_index = [](const Value* v) { return v != nullptr; };
-  auto first = std::find_if(x.by_dim.begin(), x.by_dim.end(), is_index);
-  auto last = std::find_if(x.by_dim.rbegin(), x.by_dim.rend(), is_index).base();
-  if (std::all_of(first, last, is_index)) x.before = static_cast<size_t>(first - x.by_dim.begin());
-  for (const Value* v : x.by_dim) x.dims = std::max(x.dims, v ? v->type.dim() : 0);
-  return x;
-}
 
 ScalarRef index_tensor(Lowering& l, const Node& node, const Value*, Index index) {
   Indexing x = indexing(node);
@@ -108,7 +97,7 @@ ScalarRef index_tensor(Lowering& l, const Node& node, const Value*, Index index)
   for (size_t d = 0; d < x.by_dim.size(); ++d) {
     if (const Value* i = x.by_dim[d]) {
       std::vector<Expr> own = broadcast_index(named, i->type.sizes);
-      from.push_back(place(l, i, own, node.input(0)->type.sizes[d], true));
+      from.push_back(l.place(i, own, node.input(0)->type.sizes[d], true));
       continue;
     }
     if (at == x.before) at += x.dims;
@@ -174,8 +163,12 @@ std::vector<IndexCheck> index_checks(const Node& node) {
     return {{node.input(2), node.input(0)->type.sizes[*constant_dim(node)], false}};
   }
   if (op == "aten::take") return {{node.input(1), count(node.input(0)), true}};
+  if (op == "aten::index_copy" || op == "aten::index_add" || op.starts_with("aten::scatter")) {
+    return {{node.input(2), node.input(0)->type.sizes[*constant_dim(node)], false}};
+  }
   std::vector<IndexCheck> checks;
-  if (op == "aten::index.Tensor" || op == "aten::_unsafe_index.Tensor") {
+  if (op == "aten::index_put" || op == "aten::_unsafe_index_put" || op == "aten::index.Tensor" ||
+      op == "aten::_unsafe_index.Tensor") {
     Indexing x = indexing(node);
     for (size_t d = 0; d < x.by_dim.size(); ++d) {
       if (x.by_dim[d]) checks.push_back({x.by_dim[d], node.input(0)->type.sizes[d], true});

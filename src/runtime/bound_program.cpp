@@ -1,5 +1,6 @@
 #include "runtime/bound_program.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "base/check.h"
@@ -74,6 +75,13 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
   }
 
   steps_.resize(steps.size());
+  for (const artifact::Step& s : steps) {
+    const auto* c = std::get_if<artifact::CopyBack>(&s);
+    if (c && c->from.buffer >= 0 && a.buffers[c->from.buffer].role == Role::Input &&
+        a.buffers[c->from.buffer].input == c->input) {
+      written_inputs_.push_back(c->input);
+    }
+  }
   first_copy_ = steps.size();
   while (first_copy_ > 0 && std::holds_alternative<artifact::CopyBack>(steps[first_copy_ - 1])) --first_copy_;
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -121,6 +129,10 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
   for (size_t b = 0; b < count; ++b) {
     if (is_output[b] && !exists[b]) never_written_.push_back(static_cast<int>(b));
   }
+}
+
+bool BoundProgram::written_in_place(const artifact::CopyBack& copy) const {
+  return std::find(written_inputs_.begin(), written_inputs_.end(), copy.input) != written_inputs_.end();
 }
 
 std::vector<const c10::FunctionSchema*> BoundProgram::schemas() const {

@@ -35,6 +35,9 @@ class BoundProgram {
   size_t max_launch_args() const { return max_launch_args_; }
   // Results that no step makes but an output shows (an uninitialised or empty one).
   const std::vector<int>& never_written() const { return never_written_; }
+  // Inputs that a kernel has written when the copies run: nothing is left to copy.
+  bool written_in_place(const artifact::CopyBack& copy) const;
+  const std::vector<int>& written_inputs() const { return written_inputs_; }
   // Buffers that live in the arena.
   const std::vector<int>& arena_buffers() const { return arena_buffers_; }
 
@@ -42,6 +45,7 @@ class BoundProgram {
   std::vector<BoundStep> steps_;
   std::vector<int> never_written_;
   std::vector<int> arena_buffers_;
+  std::vector<int> written_inputs_;
   size_t max_launch_args_ = 0;
   size_t first_copy_ = 0;
   bool owned_ = false;

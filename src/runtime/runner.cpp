@@ -87,10 +87,12 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> deri
   // Views of empty buffers need a storage too.
   char* arena = program.arena_buffers().empty() ? nullptr : ws_.arena(std::max<int64_t>(resolved_.arena_bytes, 64));
   for (int b : program.arena_buffers()) ws_.pointers[b] = arena + resolved_.offsets[b];
+  // Before any other pointer to it: copy-on-write storage is made real here.
+  for (int input : program.written_inputs()) in_.tensor(input).mutable_data_ptr();
   for (size_t b = 0; b < count; ++b) {
     const artifact::Buffer& buffer = artifact_.buffers[b];
     if (buffer.role == artifact::Role::Input) {
-      // Kernels only read inputs: no copy-on-write storage is made real here.
+      // What kernels only read stays shared with what it is a lazy copy of.
       ws_.pointers[b] = const_cast<void*>(in_.tensor(buffer.input).const_data_ptr());
     } else if (buffer.role == artifact::Role::Derived && !derived.empty()) {
       ws_.tensors[b] = derived[b];
@@ -213,7 +215,9 @@ void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
 void Runner::copy_back(const BoundProgram& program, std::span<const Resolved::Step> steps) {
   c10::SmallVector<at::Tensor, 4> from;
   for (size_t i = program.first_copy(); i < steps.size(); ++i) {
-    from.push_back(view(steps[i].copy));
+    from.emplace_back();
+    if (program.written_in_place(*program.steps()[i].copy)) continue;
+    from.back() = view(steps[i].copy);
     // What a copy reads from an input may be what an earlier one overwrites.
     if (artifact_.buffers[steps[i].copy.buffer].role == artifact::Role::Input &&
         steps.size() - program.first_copy() > 1) {
@@ -222,7 +226,8 @@ void Runner::copy_back(const BoundProgram& program, std::span<const Resolved::St
   }
   for (size_t i = program.first_copy(); i < steps.size(); ++i) {
     at::Tensor to = in_.tensor(program.steps()[i].copy->input);
-    to.copy_(from[i - program.first_copy()]);
+    const at::Tensor& value = from[i - program.first_copy()];
+    if (value.defined()) to.copy_(value);
     if (!to.is_inference()) to.unsafeGetTensorImpl()->bump_version();
   }
 }

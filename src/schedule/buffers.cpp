@@ -92,6 +92,7 @@ void Planner::assign_buffers() {
       unit_buffer_[i] = add_buffer(std::move(b), nullptr);
       continue;
     }
+    if (u.kind == UnitKind::Copy && u.into) continue;
     if (u.kind == UnitKind::Copy) {
       Buffer b;
       b.type = storage_type(u.value);
@@ -113,6 +114,10 @@ void Planner::assign_buffers() {
         b.role = u.derived ? BufferRole::Derived : BufferRole::Returned;
         b.type = v->type;
         add_buffer(std::move(b), v);
+        continue;
+      }
+      if (int m = groups_.mutation_in_place(v); m >= 0) {
+        buffer_of_[v->id] = graph_.mutations[m].input;
         continue;
       }
       if (!wanted.count(v)) continue;

@@ -211,6 +211,17 @@ class Chooser {
     return cost;
   }
 
+  // Whether neighbours along an Inner range are neighbours in memory, those along Parallel ranges are not.
+  bool runs_along_rows() const {
+    double along = 0, across = 0;
+    for (const Access& a : accesses_) {
+      for (size_t d = 0; d < ranges_.size(); ++d) {
+        if (a.strides[d] && std::abs(*a.strides[d]) == 1) (inner(d) ? along : across) += a.trips;
+      }
+    }
+    return along > across;
+  }
+
   void move_last(size_t d) {
     Range r = ranges_[d];
     ranges_.erase(ranges_.begin() + static_cast<int64_t>(d));
@@ -227,6 +238,7 @@ class Chooser {
     size_t best = 0;
     double least = INFINITY;
     for (size_t d = 0; d < ranges_.size(); ++d) {
+      if (dag_.in_order() && inner(d)) continue;
       double c = vector_cost(d) * (1 - 1e-6 * static_cast<double>(d));  // the fastest among equals
       if (c < least) {
         least = c;
@@ -235,6 +247,15 @@ class Chooser {
     }
     const bool reduces =
         std::any_of(ranges_.begin(), ranges_.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
+    if (dag_.in_order() && (least >= kGather || runs_along_rows())) {  // scalar code
+      out_.family = LoopFamily::Row;
+      out_.stage.ranges = ranges_;
+      out_.items = 1;
+      for (const Range& r : ranges_) {
+        if (r.kind == RangeKind::Parallel) out_.items = out_.items * r.extent;
+      }
+      return;
+    }
     const bool row = inner(best);
     if (!row && !reduces) tile(best);
     move_last(row || reduces ? best : vector_);
@@ -363,7 +384,7 @@ class Chooser {
       all *= static_cast<double>(extent(d));
       if (inner(d)) {
         elements = elements * ranges_[d].extent;
-      } else if (d == vector_) {
+      } else if (d == vector_ && out_.stage.vector >= 0) {
         elements = elements * Expr(std::min(out_.stage.block, extent(d)));
       }
     }

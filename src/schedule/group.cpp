@@ -81,6 +81,7 @@ void Grouping::run() {
   decide_inlining();
   form_groups();
   if (options_.fuse) merge_siblings();
+  choose_in_place();
 }
 
 // ---- Reads ----------------------------------------------------------------------------------------------------------
@@ -116,7 +117,8 @@ void Grouping::walk(const Value* v, const std::vector<Expr>* index, std::vector<
   Read r;
   r.unit = p;
   r.base = v;
-  r.opaque = index == nullptr;
+  // Elements that an Update does not write are known in its buffer alone.
+  r.opaque = index == nullptr || (p >= 0 && units[p].kind == UnitKind::Update);
   if (index) {
     r.index = *index;
     if (p >= 0 && (units[p].kind == UnitKind::Reduce || units[p].kind == UnitKind::Final)) {
@@ -169,6 +171,9 @@ void Grouping::collect_reads(int i) {
       break;
     }
     case UnitKind::Scan: walk(u.node->input(0), &u.operand_home, reads); break;
+    case UnitKind::Update:
+      for (const auto& [v, at] : loops::update_reads(*u.node, u.operand_home)) walk(v, &at, reads);
+      break;
     case UnitKind::Reduce:
       walk(u.node->input(0), &u.operand_home, reads);
       read_wanted(u, u.operand_home, reads);
@@ -211,7 +216,7 @@ void Grouping::place_alone(int i) {
   Group& g = groups[u.group];
   g.runs.clear();
   g.reduces = u.kind == UnitKind::Reduce || u.kind == UnitKind::Partial || u.kind == UnitKind::Final ||
-              u.kind == UnitKind::Check || u.kind == UnitKind::Scan;
+              u.kind == UnitKind::Check || u.kind == UnitKind::Scan || u.kind == UnitKind::Update;
   if (!g.reduces) {
     const std::vector<Expr>& sizes = u.value->type.sizes;
     g.runs.push_back({RangeKind::Parallel, product(sizes)});
@@ -240,7 +245,8 @@ void Grouping::place_alone(int i) {
     g.runs.push_back(run);
   }
   // A reduction always has an inner loop, be it of one element.
-  if (total(g.runs, RangeKind::Inner).is_constant(1)) g.runs.push_back({RangeKind::Inner, 1});
+  if (u.kind != UnitKind::Update && total(g.runs, RangeKind::Inner).is_constant(1))
+    g.runs.push_back({RangeKind::Inner, 1});
   for (size_t d = 0; d < u.operand_sizes.size(); ++d) {
     if (!u.operand_reduced[d] || u.kind == UnitKind::Scan) u.home.push_back(u.operand_home[d]);
   }
@@ -263,6 +269,15 @@ void Grouping::open_group(int i) {
     if (p == u.group || p < 0) continue;
     merge_into(groups[u.group].deps, groups[p].deps);
     set(groups[u.group].deps, p);
+  }
+}
+
+void Grouping::add_dependency(int g, int on) {
+  std::vector<uint64_t> before = groups[on].deps;
+  set(before, on);
+  merge_into(groups[g].deps, before);
+  for (Group& x : groups) {
+    if (x.alive && has(x.deps, g)) merge_into(x.deps, before);
   }
 }
 

@@ -29,7 +29,8 @@ enum class UnitKind : uint8_t {
   Scan,     // a running combination along one dimension, which is its group's inner run
   Partial,  // the first kernel of a split reduction: results per chunk
   Final,    // the second: combines the chunks
-  Copy,     // a value written to a buffer of its own
+  Update,   // a kernel that writes some elements of a buffer which holds the others
+  Copy,     // a value written to a buffer of its own, or to that of the Update which follows
   Check,    // whether all elements of an index tensor are in range
   Assert,   // an ATen call that raises when a Check failed
   Extern,
@@ -46,6 +47,8 @@ struct Unit {
   UnitKind kind = UnitKind::Map;
   const graph::Node* node = nullptr;
   const graph::Value* value = nullptr;  // Copy: what is copied; otherwise the node's first result
+  const graph::Value* into = nullptr;   // Copy: the result of the Update whose buffer gets it
+  bool on_input = false;                // Update: its buffer is that of the input it mutates
   int position = 0;                     // in program order
   bool inlined = false;
   bool needed = false;  // read by an ATen call, an output or a mutation: has a buffer in any case
@@ -63,8 +66,9 @@ struct Unit {
   int partner = -1;         // Partial and Final: the other one; Assert: its Check
   loops::IndexCheck check;  // Check
   // Home, over the group's run symbols
-  std::vector<Expr> home;          // index of the result; reductions: without the reduced dimensions
-  std::vector<Expr> operand_home;  // reductions, scans: index of the operand (operand_sizes)
+  std::vector<Expr> home;  // index of the result; reductions: without the reduced dimensions
+  std::vector<Expr>
+      operand_home;  // reductions, scans: index of the operand (operand_sizes); Updates: of what is written
   std::vector<Read> reads;
 };
 
@@ -75,8 +79,9 @@ struct Group {
   bool reduces = false;
   bool derived = false;
   bool alive = true;
-  int first = 0, last = 0;     // positions
-  std::vector<uint64_t> deps;  // groups that must run before, transitively
+  bool replaces_input = false;  // by what it computes from it: runs after all that does not need the result
+  int first = 0, last = 0;      // positions
+  std::vector<uint64_t> deps;   // groups that must run before, transitively
 };
 
 using Refused = std::unordered_map<const graph::Node*, std::string>;
@@ -91,6 +96,9 @@ class Grouping {
   std::vector<Group> groups;
   // The Copy unit that makes graph output or mutation i; -1: the value's own buffer serves.
   std::vector<int> output_copy, mutation_copy;
+  std::vector<char> in_place;                          // mutations that their kernel does itself
+  int mutation_in_place(const graph::Value* v) const;  // -1: v is not what such a kernel writes
+  bool copy_back(int g);                               // gives up what group g does in place, if anything; Updates stay
   // The unit that computes v, behind no views: -1 for graph inputs. View results are no unit: -2.
   int unit_of(const graph::Value* v) const { return unit_of_[v->id]; }
   // The value in memory behind a chain of views that are index maps.
@@ -122,7 +130,13 @@ class Grouping {
   bool solve_permutation(int consumer, int producer);
   void merge_siblings();
   void join(int a, int b);
-  void set_dep(int g, int on);
+  void add_dependency(int g, int on);
+  void choose_in_place();
+  bool may_replace(size_t mutation) const;
+  int mutation_of_update(const graph::Node& node) const;
+  bool is_read(const graph::Value* v, const graph::Node* except) const;
+  bool is_update(const graph::Node& node) const;
+  void add_update(const graph::Node* node, int position, Unit u);
 
   const graph::Graph& graph_;
   const Options& options_;

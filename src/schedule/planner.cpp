@@ -1,6 +1,7 @@
 #include "schedule/planner.h"
 
 #include <algorithm>
+#include <climits>
 #include <queue>
 
 #include "base/check.h"
@@ -43,7 +44,7 @@ bool Planner::has_work(int g) const {
   if (!group.fusable) return true;
   return std::any_of(group.units.begin(), group.units.end(), [&](int i) {
     const Unit& u = groups_.units[i];
-    if (unit_buffer_[i] >= 0) return true;
+    if (unit_buffer_[i] >= 0 || u.into) return true;
     if (!u.node || u.kind == UnitKind::Check) return false;
     return std::any_of(u.node->results.begin(), u.node->results.end(),
                        [&](const Value* v) { return v && buffer_of_[v->id] >= 0; });
@@ -67,7 +68,7 @@ KernelStep Planner::build_kernel(int g) {
   for (int i : group.units) {
     const Unit& u = groups_.units[i];
     if (u.kind == UnitKind::Copy) {
-      const loops::Held& to = held_[unit_buffer_[i]];
+      const loops::Held& to = held_[u.into ? buffer_of_[u.into->id] : unit_buffer_[i]];
       store(lowering, to, u.value, u.home);
       continue;
     }
@@ -77,6 +78,10 @@ KernelStep Planner::build_kernel(int g) {
       auto low = dag.bin(Prim::Ge, index, dag.size(DType::I64, u.check.wraps ? -u.check.size : Expr(0)));
       auto high = dag.bin(Prim::Lt, index, dag.size(DType::I64, u.check.size));
       dag.store(to.buffer, to.dtype, 0, dag.reduce(ReduceOp::All, dag.bin(Prim::And, low, high), {}, 0));
+      continue;
+    }
+    if (u.kind == UnitKind::Update) {
+      lowering.update(*u.node, u.operand_home, held_[buffer_of_[u.value->id]]);
       continue;
     }
     if (u.kind == UnitKind::Partial) {
@@ -118,6 +123,7 @@ KernelStep Planner::build_kernel(int g) {
   LoopChoice choice = choose_loops(
       dag, std::move(ranges), [&](size_t k, Expr extent) { return groups_.run_symbol(k, extent); }, options_);
   loops::Staged staged = build_stages(dag, choice.stage);
+  check_in_place(group, staged);
 
   KernelStep step;
   step.kernel = staged.kernel;
@@ -141,6 +147,31 @@ KernelStep Planner::build_kernel(int g) {
   return step;
 }
 
+void Planner::check_in_place(const Group& group, const loops::Staged& staged) const {
+  const loops::Kernel& k = *staged.kernel;
+  for (int i : group.units) {
+    const Unit& u = groups_.units[i];
+    const int m = u.kind == UnitKind::Update || !u.value ? -1 : groups_.mutation_in_place(u.value);
+    if (m < 0) continue;
+    const int input = graph_.mutations[m].input;
+    std::vector<Expr> written, read;
+    bool stored = false, late = false;
+    for (const loops::Stage& stage : k.stages) {
+      for (loops::Ref r : stage.body) {
+        const loops::Instr& x = k.instrs[r];
+        if (x.buffer < 0 || staged.buffers[static_cast<size_t>(x.buffer)] != input) continue;
+        const bool store = x.kind == loops::InstrKind::Store;
+        (store ? written : read).push_back(x.index);
+        late = late || (stored && !store);
+        stored = stored || store;
+      }
+    }
+    const bool same_places = written.size() == 1 && std::all_of(read.begin(), read.end(),
+                                                                [&](Expr e) { return provably_equal(e, written[0]); });
+    if (late || !same_places) throw ReadsWhatItWrote{};
+  }
+}
+
 void Planner::build_kernels() {
   for (bool again = true; again;) {
     again = false;
@@ -156,6 +187,10 @@ void Planner::build_kernels() {
       try {
         kernels_[g] = build_kernel(static_cast<int>(g));
         continue;
+      } catch (const ReadsWhatItWrote&) {
+        groups_.copy_back(static_cast<int>(g));
+        again = true;
+        continue;
       } catch (const loops::CannotFuse& e) {
         why = e.what();
       } catch (const Error& e) {
@@ -164,6 +199,7 @@ void Planner::build_kernels() {
       const Node* node = groups_.units[group.units[0]].node;
       VESTA_CHECK(group.units.size() > 1 || node, "a copy cannot be a kernel: {}", why);
       if (group.units.size() == 1) throw Unbuildable{node, why};
+      groups_.copy_back(static_cast<int>(g));
       groups_.dissolve(static_cast<int>(g));
       again = true;
     }
@@ -192,7 +228,7 @@ std::vector<int> Planner::order() const {
   }
   using Item = std::pair<int, int>;
   std::priority_queue<Item, std::vector<Item>, std::greater<>> ready;
-  auto push = [&](int g) { ready.push({groups_.groups[g].last, g}); };
+  auto push = [&](int g) { ready.push({groups_.groups[g].replaces_input ? INT_MAX : groups_.groups[g].last, g}); };
   size_t alive = 0;
   for (size_t g = 0; g < n; ++g) {
     if (!groups_.groups[g].alive) continue;

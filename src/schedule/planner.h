@@ -37,6 +37,9 @@ class Planner final : public loops::Places {
   // Steps (planner.cpp)
   void build_kernels();
   KernelStep build_kernel(int g);
+  // Thrown where a kernel reads an input elsewhere, or later, than it replaces it.
+  struct ReadsWhatItWrote {};
+  void check_in_place(const Group& group, const loops::Staged& staged) const;
   bool has_work(int g) const;
   std::vector<int> order() const;
   ExternStep extern_step(int u);

@@ -126,6 +126,8 @@ void Grouping::collect_units() {
     if (reason.empty()) add_checks(*node, position, u);
     if (reason.empty() && (pick || node->op->family() == Family::Reduction)) {
       add_reduction(node, position);
+    } else if (reason.empty() && is_update(*node)) {
+      add_update(node, position, std::move(u));
     } else if (reason.empty() && node->op->family() == Family::Scan) {
       add_scan(node, position);
     } else {
@@ -183,6 +185,39 @@ void Grouping::add_checks(const Node& node, int position, Unit& user) {
     order.opaque = true;
     user.reads.push_back(std::move(order));
   }
+}
+
+// A scatter is an Update; elements of a slice are one where the input itself can be written, otherwise a Map.
+bool Grouping::is_update(const Node& node) const {
+  if (node.op->family() == Family::Scatter) return true;
+  return options_.fuse && loops::update_of(node) && mutation_of_update(node) >= 0;
+}
+
+void Grouping::add_update(const Node* node, int position, Unit u) {
+  const loops::Update update = *loops::update_of(*node);
+  u.kind = UnitKind::Update;
+  u.node = node;
+  u.value = node->results[0];
+  u.position = position;
+  u.operand_sizes = update.sizes;
+  u.operand_reduced = update.ordered;
+  u.cost = 10;
+  u.on_input = mutation_of_update(*node) >= 0;
+  if (!u.on_input) {
+    Unit base;
+    base.kind = UnitKind::Copy;
+    base.value = node->input(0);
+    base.into = u.value;
+    base.position = position;
+    base.needed = true;
+    Read order;
+    order.unit = static_cast<int>(units.size());
+    order.opaque = true;
+    units.push_back(std::move(base));
+    u.reads.push_back(std::move(order));
+  }
+  unit_of_[u.value->id] = static_cast<int>(units.size());
+  units.push_back(std::move(u));
 }
 
 void Grouping::add_scan(const Node* node, int position) {
@@ -353,6 +388,11 @@ void Grouping::decide_inlining() {
       case UnitKind::Final: break;
       case UnitKind::Check: use(me, u.check.index, hint_numel(u.operand_sizes), false); break;
       case UnitKind::Scan: use(me, u.node->input(0), hint_numel(u.operand_sizes), false); break;
+      case UnitKind::Update:
+        for (const auto& [v, at] : loops::update_reads(*u.node, u.operand_sizes)) {
+          use(me, v, hint_numel(u.operand_sizes), false);
+        }
+        break;
       case UnitKind::Reduce:
       case UnitKind::Partial:
         use(me, u.node->input(0), hint_numel(u.operand_sizes), false);

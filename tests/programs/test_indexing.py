@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-import vesta
 from torch.nn import functional as F
+
+import vesta
 
 Program = Callable[..., Any]
 

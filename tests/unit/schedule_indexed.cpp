@@ -142,4 +142,131 @@ output %3
   check_plan(*g);
 }
 
+bool writes_input(const schedule::Plan& plan, int input) {
+  for (const schedule::Step& s : plan.steps) {
+    auto* k = std::get_if<schedule::KernelStep>(&s);
+    for (size_t b = 0; k && b < k->args.size(); ++b) {
+      if (k->kernel->buffers[b].written && plan.buffers[static_cast<size_t>(k->args[b].buffer)].input == input)
+        return true;
+    }
+  }
+  return false;
+}
+
+TEST(InPlacePlan, AnUpdateOfAnInputIsOneKernel) {
+  auto plan = check(R"(input %0 : f32[6, 8] = argument "x"
+input %1 : f32[6, 8] = argument "y"
+%2 : f32[6, 8] = aten::add.Tensor(%0, %1)
+mutate input 0 = %2
+)");
+  EXPECT_EQ(kernels(plan), 1);
+  EXPECT_TRUE(writes_input(plan, 0)) << schedule::print(plan);
+}
+
+TEST(InPlacePlan, ReadersOfTheOldContentRunFirst) {
+  auto plan = check(R"(input %0 : f32[6, 8] = argument "x"
+%1 : f32[6] = aten::sum.dim_IntList(%0, [1])
+%2 : f32[6, 8] = aten::mul.Scalar(%0, 2)
+%3 : f32[8] = aten::sum.dim_IntList(%0, [0])
+mutate input 0 = %2
+output %1
+output %3
+)");
+  EXPECT_TRUE(writes_input(plan, 0)) << schedule::print(plan);
+}
+
+TEST(InPlacePlan, WhatIsReadElsewhereIsCopiedBack) {
+  EXPECT_FALSE(writes_input(check(R"(input %0 : f32[6, 8] = argument "x"
+%1 : f32[6, 8] = aten::flip(%0, [1])
+mutate input 0 = %1
+)"),
+                            0));
+  // The sum is needed before the first element may change, and each element after it: that is fine in one kernel.
+  EXPECT_TRUE(writes_input(check(R"(input %0 : f32[6, 80] = argument "x"
+%1 : f32[6, 1] = aten::sum.dim_IntList(%0, [1], true)
+%2 : f32[6, 80] = aten::sub.Tensor(%0, %1)
+mutate input 0 = %2
+)"),
+                           0));
+}
+
+TEST(InPlacePlan, InputsThatExchangeTheirContent) {
+  auto plan = check(R"(input %0 : f32[6] = argument "x"
+input %1 : f32[6] = argument "y"
+%2 : f32[6] = aten::neg(%1)
+%3 : f32[6] = aten::exp(%0)
+mutate input 0 = %2
+mutate input 1 = %3
+)");
+  EXPECT_EQ(kernels(plan), 2) << schedule::print(plan);
+}
+
+TEST(InPlacePlan, ACallAfterTheUpdateWouldSeeItTwiceIfItFailed) {
+  const auto g = graph::parse(R"(input %0 : f32[6, 6] = argument "x"
+%1 : f32[6, 6] = aten::add.Tensor(%0, %0)
+%2 : f32[6, 6] = aten::mm(%1, %1)
+mutate input 0 = %1
+output %2
+)");
+  EXPECT_FALSE(writes_input(schedule::make_plan(*g, {}), 0));
+}
+
+TEST(UpdatePlan, PartOfAnInputIsWrittenInPlace) {
+  auto plan = check(R"(input %0 : f32[4, 32, 8] = argument "cache"
+input %1 : f32[4, 2, 8] = argument "x"
+%2 : f32[4, 2, 8] = aten::mul.Scalar(%1, 2)
+%3 : f32[4, 32, 8] = aten::slice_scatter(%0, %2, 1, 5, 7)
+%4 : f32[4, 32] = aten::sum.dim_IntList(%3, [2])
+mutate input 0 = %3
+output %4
+)");
+  ASSERT_EQ(kernels(plan), 2) << schedule::print(plan);
+  EXPECT_TRUE(writes_input(plan, 0));
+  EXPECT_LT(std::get<schedule::KernelStep>(plan.steps[0]).estimated_bytes, 4 * 32 * 8 * 4);
+}
+
+TEST(UpdatePlan, PlacesOfAnInputNamedByATensor) {
+  auto plan = check(R"(input %0 : f32[4, 5, 8] = argument "cache"
+input %1 : i64[2] = argument "at"
+input %2 : f32[4, 2, 8] = argument "x"
+%3 : f32[4, 5, 8] = aten::index_copy(%0, 1, %1, %2)
+mutate input 0 = %3
+)");
+  EXPECT_EQ(kernels(plan), 2) << schedule::print(plan);
+  EXPECT_TRUE(writes_input(plan, 0));
+}
+
+TEST(UpdatePlan, RepeatedPlacesAddUpInOrder) {
+  const auto g = graph::parse(R"(input %0 : f32[2, 3] = argument "x"
+input %1 : i64[2, 4] = argument "i"
+input %2 : f32[2, 4] = argument "v"
+%3 : f32[2, 3] = aten::scatter_add(%0, 1, %1, %2)
+%4 : f32[2, 3] = aten::scatter_reduce.two(%0, 1, %1, %2, "amax")
+output %3
+output %4
+)");
+  std::vector<Host> inputs;
+  for (const graph::Input& i : g->inputs) inputs.push_back(random_host(i.value->type, 1));
+  const float x[] = {0, 10, 20, 30, 40, 50}, v[] = {1, 2, 4, 8, -1, 99, 4, 8};
+  const int64_t i[] = {0, 0, 2, 0, 1, 1, 1, 2};
+  std::copy(std::begin(x), std::end(x), inputs[0].f32());
+  std::copy(std::begin(i), std::end(i), inputs[1].i64());
+  std::copy(std::begin(v), std::end(v), inputs[2].f32());
+  auto out = run_plan(schedule::make_plan(*g, {}), inputs);
+  EXPECT_EQ(out[0], (std::vector<double>{11, 10, 24, 30, 142, 58}));
+  EXPECT_EQ(out[1], (std::vector<double>{8, 10, 20, 30, 99, 50}));
+}
+
+TEST(UpdatePlan, ScattersFuseWithWhatTheyWrite) {
+  auto plan = check(R"(input %0 : f32[5, 6, 7] = argument "x"
+input %1 : i64[3] = argument "i"
+input %2 : i64[2, 1] = argument "j"
+input %3 : f32[2, 3, 6] = argument "v"
+%4 : f32[2, 3, 6] = aten::exp(%3)
+%5 : f32[5, 6, 7] = aten::index_put(%0, [%1, none, %2], %4, true)
+output %5
+)");
+  EXPECT_EQ(kernels(plan), 4) << schedule::print(plan);  // two checks, the other elements, and these
+}
+
 }  // namespace

@@ -44,6 +44,10 @@ void scalar_tensor(const NodeArgs& args, Guards&, Results& results) {
   results.assign(1, factory_type(args, {}, default_dtype(), {}));
 }
 void like(const NodeArgs& args, Guards& g, Results& results) { results.assign(1, like_type(args, g)); }
+void zeroed(const NodeArgs& args, Guards& g, Results& results) {
+  results = {args.tensor(0)};
+  results[0].strides = preserved_strides(g, args.tensor(0));
+}
 void made_new(const NodeArgs& args, Guards&, Results& results) {
   results.assign(1, factory_type(args, args.integers("size"), args.tensor(0).dtype, args.tensor(0).device));
 }
@@ -135,6 +139,7 @@ constexpr OpRow kRows[] = {
     fill("aten::scalar_tensor", scalar_tensor, filled<0>),
     fill("aten::zeros_like", like, filled<0>),
     fill("aten::ones_like", like, filled<1>),
+    fill("aten::zero", zeroed, filled<0>),
     fill("aten::full_like", like, filled<0>),
     fill("aten::empty_like", like, filled<0>),
     fill("aten::new_zeros", made_new, filled<0>),

@@ -102,6 +102,25 @@ void embedding_backward(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(grad, {args.integer("num_weights"), grad.sizes.back()})};
 }
 
+// Rows of the gradient added up at the index of each; the padding's row stays zero.
+std::vector<Value*> embedding_backward_form(Builder& b, const Node& node) {
+  const NodeArgs args = node.named();
+  const TensorType& grad = node.input(0)->type;
+  if (args.boolean("scale_grad_by_freq") || !is_float(grad.dtype)) return {};
+  Value* index = node.input(1);
+  Value* rows = node.input(0);
+  if (!args.integer("padding_idx").is_constant()) return {};
+  if (args.integer("padding_idx").constant() >= 0) {
+    Value* padding = b("aten::unsqueeze", {b("aten::eq.Scalar", {index, args.integer("padding_idx")}), Expr(-1)});
+    rows = b("aten::masked_fill.Scalar", {rows, padding, Expr(0)});
+  }
+  const Expr n = numel(index->type);
+  if (n.is_constant(0)) return {};
+  index = reshaped(b, index, {n});
+  rows = reshaped(b, rows, {n, grad.sizes.back()});
+  return finish(b, node, {b("aten::index_add", {zeros(b, node.results[0]->type), Expr(0), index, rows})});
+}
+
 constexpr OpRow write(const char* name, ShapeRule shape) {
   return {.name = name, .family = Family::Scatter, .shape = shape};
 }
@@ -124,7 +143,10 @@ constexpr OpRow kRows[] = {
     write("aten::index_fill.int_Scalar", fill_like),
     write("aten::index_fill.int_Tensor", fill_like),
     write("aten::masked_scatter", masked),
-    write("aten::embedding_dense_backward", embedding_backward),
+    {.name = "aten::embedding_dense_backward",
+     .family = Family::Composite,
+     .shape = embedding_backward,
+     .decompose = embedding_backward_form},
     {.name = "aten::slice_backward",
      .family = Family::Composite,
      .shape = slice_backward,

@@ -1,0 +1,112 @@
+// Which mutated inputs their kernels write themselves, so that nothing is copied back.
+//
+// A run that ends in an exception must leave its inputs as they were, or so that the same call made again by eager
+// gives the same: a kernel that replaces an input it reads comes after every ATen call; one that overwrites elements
+// whatever they were may come earlier.
+#include <algorithm>
+
+#include "base/check.h"
+#include "schedule/group.h"
+
+namespace vesta::schedule {
+
+using graph::Value;
+
+int Grouping::mutation_in_place(const Value* v) const {
+  for (size_t i = 0; i < in_place.size(); ++i) {
+    if (in_place[i] && graph_.mutations[i].value == v) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+// Nothing but this mutation, and readers of the value inside the graph, knows the input or the value.
+bool Grouping::may_replace(size_t mutation) const {
+  const graph::Mutation& m = graph_.mutations[mutation];
+  const Value* input = graph_.inputs[m.input].value;
+  if (m.value->type.dtype != input->type.dtype || !graph::is_non_overlapping_and_dense(input->type)) return false;
+  for (size_t i = 0; i < graph_.mutations.size(); ++i) {
+    const graph::Mutation& other = graph_.mutations[i];
+    const Value* base = base_of(other.value);
+    if (i != mutation && (base == m.value || base == input || other.input == m.input)) return false;
+  }
+  return std::none_of(graph_.outputs.begin(), graph_.outputs.end(), [&](const graph::Output& o) {
+    return o.kind == graph::OutputKind::Fresh && base_of(o.value) == m.value;
+  });
+}
+
+// Whether some node but `except` needs elements of v: the destination of a copy gives its shape alone.
+bool Grouping::is_read(const Value* v, const graph::Node* except) const {
+  return std::any_of(v->users.begin(), v->users.end(), [&](const graph::Node* user) {
+    if (user == except) return false;
+    if (is_view(user)) return is_read(user->results[0], except);
+    return user->op->name != "aten::copy" || user->input(1) == v;
+  });
+}
+
+// The mutation that an update of some elements of its first operand may do in the input itself; -1: none.
+int Grouping::mutation_of_update(const graph::Node& node) const {
+  const Value* v = node.results[0];
+  for (size_t i = 0; i < graph_.mutations.size(); ++i) {
+    const graph::Mutation& m = graph_.mutations[i];
+    const Value* input = graph_.inputs[m.input].value;
+    if (m.value != v || node.input(0) != input || !may_replace(i)) continue;
+    const bool shown = std::any_of(graph_.outputs.begin(), graph_.outputs.end(), [&](const graph::Output& o) {
+      return o.kind == graph::OutputKind::Fresh && base_of(o.value) == input;
+    });
+    if (!shown && !is_read(input, &node) && !loops::update_of(node)->combine) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+void Grouping::choose_in_place() {
+  in_place.assign(graph_.mutations.size(), false);
+  for (size_t i = 0; i < graph_.mutations.size(); ++i) {
+    const Value* input = graph_.inputs[graph_.mutations[i].input].value;
+    const int writer = unit_of(graph_.mutations[i].value);
+    if (writer < 0 || mutation_copy[i] >= 0 || !may_replace(i)) continue;
+    Unit& w = units[writer];
+    if (w.kind == UnitKind::Update) {
+      in_place[i] = w.on_input;
+      continue;
+    }
+    if ((w.kind != UnitKind::Map && w.kind != UnitKind::Scan) || w.derived) continue;
+    // Readers of the old content come before, and so does every ATen call.
+    std::vector<int> readers;
+    bool possible = options_.fuse;
+    for (size_t k = 0; k < units.size(); ++k) {
+      if (units[k].inlined || units[k].group < 0 || units[k].group == w.group) continue;
+      for (const Read& r : units[k].reads) {
+        if (r.base == input) readers.push_back(static_cast<int>(k));
+      }
+    }
+    for (int k : readers) possible = possible && !depends(units[k].group, w.group);
+    for (size_t x = 0; x < groups.size(); ++x) {
+      possible = possible && !(groups[x].alive && !groups[x].fusable && depends(static_cast<int>(x), w.group));
+    }
+    if (!possible) continue;
+    in_place[i] = true;
+    groups[w.group].replaces_input = true;
+    for (int k : readers) {
+      Read order;
+      order.unit = k;
+      order.opaque = true;
+      w.reads.push_back(order);
+      add_dependency(w.group, units[k].group);
+    }
+  }
+}
+
+// The mutations that group g does in place by reading and replacing become copies.
+bool Grouping::copy_back(int g) {
+  bool any = false;
+  for (size_t i = 0; i < in_place.size(); ++i) {
+    const int writer = in_place[i] ? unit_of(graph_.mutations[i].value) : -1;
+    if (writer < 0 || units[writer].group != g || units[writer].kind == UnitKind::Update) continue;
+    in_place[i] = false;
+    any = true;
+  }
+  groups[g].replaces_input = false;
+  return any;
+}
+
+}  // namespace vesta::schedule
