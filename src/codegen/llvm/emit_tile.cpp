@@ -31,9 +31,10 @@ void Emitter::tiled_items(Value* begin, Value* end) {
       for (Ref r : tile.loads) {
         llvm::Type* element = p_.memory_type(k_.instrs[r].dtype, 1);
         llvm::AllocaInst* slot =
-            p_.stack(llvm::ArrayType::get(element, static_cast<uint64_t>(tile.rows * tile.columns)), "tile");
+            p_.stack(llvm::ArrayType::get(element, static_cast<uint64_t>(tile.rows * tile.pitch)), "tile");
         slot->setAlignment(llvm::Align(64));
         loop(column, column_end, lanes_, 1, 1, true, shape_.lane, [&](Value*) {
+          prefetch_squares(r);
           loop(tile_row_, row_end, lanes_, 1, 1, true, tile.row, [&](Value*) {
             tiles_[r] = slot;
             fill_tile(r);
@@ -61,6 +62,28 @@ void Emitter::tiled_items(Value* begin, Value* end) {
       one_item();
     });
   });
+}
+
+// The lines of the squares after these ones: the stride defeats the hardware's own prefetching. Past the buffer's end a
+// prefetch does nothing.
+void Emitter::prefetch_squares(Ref r) {
+  constexpr int64_t kLine = 64;
+  const Instr& i = k_.instrs[r];
+  Expr stride = *coefficient_of(i.index, shape_.lane);
+  Value* offset = scalar(substitute(i.index, [&](Expr s) { return s == shape_.tile.row ? Expr(0) : s; }) +
+                         stride * Expr(int64_t{lanes_}));
+  Value* step = scalar(stride);
+  b_.SetInsertPoint(scopes_.back().end);
+  llvm::Type* element = p_.memory_type(i.dtype, 1);
+  Value* pointer = b_.CreateGEP(element, buffers_[static_cast<size_t>(i.buffer)], b_.CreateAdd(offset, tile_row_));
+  for (int l = 0; l < lanes_; ++l) {
+    for (int64_t byte = 0; byte < shape_.tile.rows * element_size(i.dtype); byte += kLine) {
+      Value* line = b_.CreateConstGEP1_64(b_.getInt8Ty(), pointer, static_cast<uint64_t>(byte));
+      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {line->getType()},
+                         {line, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+    }
+    pointer = b_.CreateGEP(element, pointer, step);
+  }
 }
 
 // A lanes x lanes square: vectors along the rows, then log2(lanes) rounds that swap ever smaller blocks across the
@@ -97,7 +120,7 @@ void Emitter::fill_tile(Ref r) {
       v[static_cast<size_t>(l + block)] = b_.CreateShuffleVector(a, b, high);
     }
   }
-  Value* columns = b_.getInt64(static_cast<uint64_t>(shape_.tile.columns));
+  Value* columns = b_.getInt64(static_cast<uint64_t>(shape_.tile.pitch));
   Value* at_row = b_.CreateMul(b_.CreateSub(row, tile_row_), columns);
   Value* place = b_.CreateAdd(at_row, b_.CreateSub(lane, tile_column_));
   Value* out = b_.CreateGEP(element, tiles_.at(r), place);
@@ -113,7 +136,7 @@ Value* Emitter::load_from_tile(Ref r, int u) {
   Value* row = scalar(shape_.tile.row);
   Value* lane = scalar(shape_.lane);
   at(shape_.innermost);
-  Value* columns = b_.getInt64(static_cast<uint64_t>(shape_.tile.columns));
+  Value* columns = b_.getInt64(static_cast<uint64_t>(shape_.tile.pitch));
   Value* place = b_.CreateAdd(b_.CreateMul(b_.CreateSub(row, tile_row_), columns), b_.CreateSub(lane, tile_column_));
   Value* pointer = b_.CreateGEP(p_.memory_type(i.dtype, 1), tiles_.at(r), place);
   llvm::Align align(static_cast<uint64_t>(element_size(i.dtype)));

@@ -99,6 +99,7 @@ class Emitter {
 
   // emit_tile.cpp
   void tiled_items(llvm::Value* begin, llvm::Value* end);
+  void prefetch_squares(Ref r);
   void fill_tile(Ref r);
   llvm::Value* load_from_tile(Ref r, int u);
 

@@ -1,6 +1,7 @@
 #include "codegen/llvm/shape.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 
@@ -34,9 +35,9 @@ int choose_lanes(const Kernel& k, int64_t vector_bytes, Expr extent) {
   return static_cast<int>(lanes);
 }
 
-int64_t tile_side(Expr extent, int64_t lanes) {
+int64_t tile_side(Expr extent, int64_t lanes, int64_t most) {
   if (!extent.is_constant()) return 0;
-  for (int64_t side = 64; side >= lanes; side /= 2) {
+  for (int64_t side = most; side >= lanes; side /= 2) {
     if (extent.constant() % side == 0) return side;
   }
   return 0;
@@ -52,9 +53,7 @@ void find_tile(Shape& s) {
   if (!provably_at_least(k.block, columns.extent)) return;
   Tile t;
   t.row = rows.var;
-  t.rows = tile_side(rows.extent, s.lanes);
-  t.columns = tile_side(columns.extent, s.lanes);
-  if (t.rows == 0 || t.columns == 0) return;
+  int64_t bytes = 1;
   for (Ref r = 0; r < k.instrs.size(); ++r) {
     const Instr& i = k.instrs[r];
     if (i.kind != InstrKind::Load || i.in[0] != kNoRef || s.ordered[r] || !s.vector[r]) continue;
@@ -67,8 +66,16 @@ void find_tile(Shape& s) {
     });
     if (gathers) continue;
     t.loads.push_back(r);
+    bytes = std::max(bytes, element_size(i.dtype));
   }
-  if (!t.loads.empty()) s.tile = std::move(t);
+  if (t.loads.empty()) return;
+  // A few cache lines along the rows at a time; along the lanes what fits well into the second cache, so that
+  // everything else is read and written in long runs.
+  t.rows = tile_side(rows.extent, s.lanes, 256 / bytes);
+  t.columns = tile_side(columns.extent, s.lanes, 256 / static_cast<int64_t>(std::bit_ceil(t.loads.size())));
+  if (t.rows == 0 || t.columns == 0) return;
+  t.pitch = t.columns + 64 / bytes;
+  s.tile = std::move(t);
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ struct Tile {
   Expr row;
   int64_t rows = 0;  // 0: no tile
   int64_t columns = 0;
+  int64_t pitch = 0;  // elements from one row of the square to the next: no power of two, or all rows share a cache set
   std::vector<loops::Ref> loads;
 };
 
