@@ -36,6 +36,16 @@ class Stager {
     return std::any_of(inner_vars_.begin(), inner_vars_.end(), [&](Expr v) { return contains(e, v); });
   }
 
+  // Read and written again by every pass of the inner loops, be it at one place.
+  bool repeats(const Instr& i) const {
+    if (!dag_.in_order() || inner_vars_.empty() || i.buffer < 0) return false;
+    const auto& in = dag_.instrs();
+    auto touches = [&](InstrKind k) {
+      return std::any_of(in.begin(), in.end(), [&](const Instr& x) { return x.kind == k && x.buffer == i.buffer; });
+    };
+    return touches(InstrKind::Load) && touches(InstrKind::Store);
+  }
+
   static bool has_index(InstrKind k) { return k == InstrKind::Index || k == InstrKind::Load || k == InstrKind::Store; }
 
   // The part of a buffer's offsets that is the same everywhere moves into the launch, so that layers which differ only
@@ -88,7 +98,7 @@ class Stager {
       if (!live_[r]) continue;
       InstrKind k = in[r].kind;
       bool inner = k == InstrKind::Accumulate || k == InstrKind::Scan;
-      if (has_index(k)) inner |= varies(in[r].index);
+      if (has_index(k)) inner |= varies(in[r].index) || repeats(in[r]);
       int level = 0;
       dag_.for_each_operand(r, [&](Ref o) {
         inner |= inner_[o];

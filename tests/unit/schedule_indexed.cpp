@@ -257,6 +257,30 @@ output %4
   EXPECT_EQ(out[1], (std::vector<double>{8, 10, 20, 30, 99, 50}));
 }
 
+TEST(UpdatePlan, OnePlaceIsAddedToByEveryElement) {
+  const auto g = graph::parse(R"(input %0 : f32[3] = argument "x"
+%1 : i64[4] = aten::full([4], 1, dtype=dtype.i64)
+%2 : f32[4] = aten::full([4], 2, dtype=dtype.f32)
+%3 : f32[3] = aten::scatter_add(%0, 0, %1, %2)
+output %3
+)");
+  std::vector<Host> inputs = {random_host(g->inputs[0].value->type, 1)};
+  const float x[] = {0, 10, 20};
+  std::copy(std::begin(x), std::end(x), inputs[0].f32());
+  EXPECT_EQ(run_plan(schedule::make_plan(*g, {}), inputs)[0], (std::vector<double>{0, 18, 20}));
+}
+
+TEST(UpdatePlan, OneElementWithoutALoop) {
+  const auto g = graph::parse(R"(input %0 : f32[1] = argument "x"
+%1 : i64[1] = aten::full([1], 0, dtype=dtype.i64)
+%2 : f32[1] = aten::index_add(%0, 0, %1, %0)
+output %2
+)");
+  std::vector<Host> inputs = {random_host(g->inputs[0].value->type, 1)};
+  inputs[0].f32()[0] = 3;
+  EXPECT_EQ(run_plan(schedule::make_plan(*g, {}), inputs)[0], (std::vector<double>{6}));
+}
+
 TEST(UpdatePlan, ScattersFuseWithWhatTheyWrite) {
   auto plan = check(R"(input %0 : f32[5, 6, 7] = argument "x"
 input %1 : i64[3] = argument "i"
