@@ -10,10 +10,14 @@ from tests.numerics.sweep_op_db import sweep
 DRAWN = 1  # samples of each operator and dtype
 
 
-@pytest.mark.parametrize("backend", ["eager", pytest.param("vesta", marks=pytest.mark.slow)])
-def test_op_db_sample(backend: str):
-    # The harness has nothing to say about eager itself; a tenth of the operators shows that it still runs.
-    part = tasks(backend, seed=4, per_dtype=DRAWN)[:: 10 if backend == "eager" else 1]
+# The harness has nothing to say about eager itself; a tenth of the operators shows that it still runs.
+@pytest.mark.parametrize(
+    ("backend", "every"),
+    [("eager", 10), ("vesta", 2), pytest.param("vesta", 1, marks=pytest.mark.slow)],
+    ids=["eager", "half", "all"],
+)
+def test_op_db_sample(backend: str, every: int):
+    part = tasks(backend, seed=4, per_dtype=DRAWN)[::every]
     outcomes = [item for item in sweep(part, jobs=2, limit_s=60) if isinstance(item, Outcome)]
     failed = [o for o in outcomes if o.status != "ok"]
     assert len(outcomes) > len(part)

@@ -45,6 +45,7 @@ WRONG: dict[str, tuple[Program, list[torch.Tensor]]] = {
     "gather": (RIGHT["gather"][0], [table(), torch.full((5, 1, 1), 7)]),
     "take": (RIGHT["take"][0], [table(), torch.tensor([315])]),
     "cross-entropy": (lambda x, t: F.cross_entropy(x, t), [torch.randn(4, 6), torch.tensor([0, 1, 2, 6])]),
+    "pooling, no channels": (lambda x: F.max_pool3d(x, 1), [torch.randn(0, 1, 2, 10)]),
 }
 
 

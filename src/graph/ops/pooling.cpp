@@ -28,6 +28,8 @@ IntList windows(const NodeArgs& args, Guards& g) {
   const IntList kernel = spatial(args, "kernel_size", N), stride = spatial(args, "stride", N, kernel),
                 padding = spatial(args, "padding", N);
   const IntList dilation = args.schema().index_of("dilation") >= 0 ? spatial(args, "dilation", N) : IntList(N, Expr(1));
+  const bool batched = x.dim() == N + 2;
+  VESTA_USER_CHECK(!is_empty(g, std::span(x.sizes).subspan(batched ? 1 : 0)), "pooling: only the batch may be empty");
   IntList counts;
   for (size_t i = 0; i < N; ++i) {
     VESTA_USER_CHECK(!g.less(kernel[i], padding[i] * 2), "pooling: the padding is more than half the window");
