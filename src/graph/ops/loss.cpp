@@ -225,18 +225,72 @@ void cross_entropy(const NodeArgs& args, Guards& g, Results& results) {
     VESTA_USER_CHECK(w->dim() == 1 && g.equal(w->sizes[0], x.sizes[d]), "cross_entropy needs a weight for each class");
   results = {contiguous_like(x, reduction_of(args) == kNone ? rest : Sizes{})};
 }
+// The classes' weights in the shape of x, or nullptr.
+Value* class_weights(Builder& b, const NodeArgs& args, Value* x, size_t dim) {
+  if (!args.has("weight")) return nullptr;
+  Value* w = cast(b, std::get<Value*>(args.get("weight")), x->type.dtype);
+  Sizes shape(x->type.dim(), Expr(1));
+  shape[dim] = w->type.sizes[0];
+  return reshaped(b, w, shape);
+}
+
+// -sum over classes of log_p * target: the target is a probability for each class.
+std::vector<Value*> cross_entropy_of_probabilities(Builder& b, const Node& node, Value* log_p, size_t dim) {
+  const NodeArgs args = node.named();
+  const Expr d = static_cast<int64_t>(dim), classes = log_p->type.sizes[dim];
+  if (!classes.is_constant()) return {};
+  Value* target = cast(b, node.input(1), log_p->type.dtype);
+  if (const double s = args.number("label_smoothing"); s != 0) {
+    target =
+        b("aten::add.Scalar", {b("aten::mul.Scalar", {target, 1 - s}), s / static_cast<double>(classes.constant())});
+  }
+  Value* product = b("aten::mul.Tensor", {log_p, target});
+  if (Value* w = class_weights(b, args, log_p, dim)) product = b("aten::mul.Tensor", {product, w});
+  const int64_t reduction = reduction_of(args);
+  if (reduction == kNone) {
+    return finish(b, node, {b("aten::neg", {b("aten::sum.dim_IntList", {product, IntList{d}, false})})});
+  }
+  Value* loss = b("aten::neg", {total(b, product)});
+  if (reduction == kMean) {
+    Expr rows = 1;
+    for (size_t i = 0; i < log_p->type.dim(); ++i) rows = i == dim ? rows : rows * log_p->type.sizes[i];
+    loss = b("aten::div.Scalar", {loss, rows});
+  }
+  return finish(b, node, {loss});
+}
+
+// The mean of -log_p over the classes, which label smoothing mixes in; 0 for ignored rows.
+Value* smooth_loss(Builder& b, const Node& node, Value* log_p, size_t dim, Value* kept) {
+  const Expr d = static_cast<int64_t>(dim);
+  Value* x = log_p;
+  if (Value* w = class_weights(b, node.named(), log_p, dim)) x = b("aten::mul.Tensor", {x, w});
+  Value* sum = b("aten::neg", {b("aten::sum.dim_IntList", {x, IntList{d}, true})});
+  return b("aten::masked_fill.Scalar", {sum, b("aten::logical_not", {kept}), Expr(0)});
+}
+
 std::vector<Value*> cross_entropy_form(Builder& b, const Node& node) {
   const NodeArgs args = node.named();
   Value* input = node.input(0);
-  if (!has_class_indices(input->type, node.input(1)->type) || args.number("label_smoothing") != 0) return {};
   if (numel(input->type).is_constant(0)) return {};
   const size_t dim = input->type.dim() == 1 ? 0 : 1;
   Value* x = opmath(b, input);
   Value* log_p = b("aten::_log_softmax", {x, Expr(static_cast<int64_t>(dim)), false});
+  if (!has_class_indices(input->type, node.input(1)->type)) {
+    return is_float(node.input(1)->type.dtype) ? cross_entropy_of_probabilities(b, node, log_p, dim)
+                                               : std::vector<Value*>{};
+  }
   const Picked p = pick(b, node, log_p, dim);
+  Value* each = p.loss;
+  if (const double s = args.number("label_smoothing"); s != 0) {
+    const Expr classes = input->type.sizes[dim];
+    if (!classes.is_constant()) return {};
+    Value* smooth = smooth_loss(b, node, log_p, dim, p.kept);
+    each = b("aten::add.Tensor", {b("aten::mul.Scalar", {each, 1 - s}),
+                                  b("aten::mul.Scalar", {smooth, s / static_cast<double>(classes.constant())})});
+  }
   const int64_t reduction = reduction_of(args);
-  if (reduction == kNone) return finish(b, node, {b("aten::squeeze.dim", {p.loss, Expr(static_cast<int64_t>(dim))})});
-  Value* loss = total(b, p.loss);
+  if (reduction == kNone) return finish(b, node, {b("aten::squeeze.dim", {each, Expr(static_cast<int64_t>(dim))})});
+  Value* loss = total(b, each);
   if (reduction == kMean) loss = b("aten::div.Tensor", {loss, total(b, p.weight)});
   return finish(b, node, {loss});
 }

@@ -102,6 +102,48 @@ std::vector<Value*> layer_norm_backward_form(Builder& b, const Node& node) {
   return finish_masked(b, node, values);
 }
 
+std::vector<Value*> group_norm_backward_form(Builder& b, const Node& node) {
+  const TensorType& type = node.input(1)->type;
+  if (numel(type).is_constant(0)) return {};
+  const DType t = opmath(type.dtype);
+  // N, groups, channels of a group, the rest
+  const Expr groups = node.named().integer("group");
+  Sizes split = {type.sizes[0], groups, floordiv(type.sizes[1], groups)};
+  split.insert(split.end(), type.sizes.begin() + 2, type.sizes.end());
+  const size_t n = split.size();
+  const auto parted = [&](Value* v) { return reshaped(b, cast(b, v, t), split); };
+  const auto statistic = [&](const char* name) {
+    Sizes shape(n, Expr(1));
+    shape[0] = split[0];
+    shape[1] = split[1];
+    return reshaped(b, cast(b, given(node, name), t), shape);
+  };
+  Value* grad = parted(node.input(0));
+  Value* rstd = statistic("rstd");
+  Value* normal = b("aten::mul.Tensor", {b("aten::sub.Tensor", {parted(node.input(1)), statistic("mean")}), rstd});
+  const IntList inner = range(2, n);
+  std::vector<Value*> values(3, nullptr);
+  if (node.results[0]) {
+    Value* scaled = grad;
+    if (Value* weight = given(node, "weight")) {
+      Sizes shape(n, Expr(1));
+      shape[1] = split[1];
+      shape[2] = split[2];
+      scaled = b("aten::mul.Tensor", {grad, reshaped(b, cast(b, weight, t), shape)});
+    }
+    Value* mean = mean_keeping(b, scaled, inner);
+    Value* along = b("aten::mul.Tensor", {normal, mean_keeping(b, b("aten::mul.Tensor", {scaled, normal}), inner)});
+    Value* rest = b("aten::sub.Tensor", {b("aten::sub.Tensor", {scaled, mean}), along});
+    values[0] = reshaped(b, b("aten::mul.Tensor", {rest, rstd}), type.sizes);
+  }
+  IntList outer = range(3, n);
+  outer.insert(outer.begin(), 0);
+  const auto of_channels = [&](Value* v) { return reshaped(b, sum_dropping(b, v, outer), {type.sizes[1]}); };
+  if (node.results[1]) values[1] = of_channels(b("aten::mul.Tensor", {grad, normal}));
+  if (node.results[2]) values[2] = of_channels(grad);
+  return finish_masked(b, node, values);
+}
+
 std::vector<Value*> batch_norm_backward_form(Builder& b, const Node& node) {
   const NodeArgs args = node.named();
   if (numel(node.input(1)->type).is_constant(0)) return {};

@@ -20,6 +20,7 @@ void native_layer_norm_backward(const NodeArgs& args, Guards& g, std::vector<Ten
 void native_group_norm_backward(const NodeArgs& args, Guards& g, std::vector<TensorType>& results);
 void native_batch_norm_backward(const NodeArgs& args, Guards& g, std::vector<TensorType>& results);
 std::vector<Value*> layer_norm_backward_form(Builder& b, const Node& node);
+std::vector<Value*> group_norm_backward_form(Builder& b, const Node& node);
 std::vector<Value*> batch_norm_backward_form(Builder& b, const Node& node);
 
 // A result that ATen leaves undefined.

@@ -265,7 +265,7 @@ constexpr OpRow kRows[] = {
     composite("aten::_native_batch_norm_legit_no_training", batch_norm, batch_norm_form),
     composite("aten::_native_batch_norm_legit_functional", batch_norm_functional, batch_norm_form),
     composite("aten::native_layer_norm_backward", native_layer_norm_backward, layer_norm_backward_form),
-    composite("aten::native_group_norm_backward", native_group_norm_backward, nullptr),
+    composite("aten::native_group_norm_backward", native_group_norm_backward, group_norm_backward_form),
     composite("aten::native_batch_norm_backward", native_batch_norm_backward, batch_norm_backward_form),
     {.name = "aten::_weight_norm_interface", .shape = weight_norm},
 };
