@@ -119,3 +119,15 @@ def test_a_complex_argument_is_written():
     ours, eager = (torch.randn(4, 6, dtype=torch.complex64, generator=torch.Generator().manual_seed(1)) for _ in "ab")
     assert_same(vesta.trace_and_compile(scale, strict=True)(ours), scale(eager))
     assert_same(ours, eager)
+
+
+def test_out_of_another_type_is_refused():
+    def program(re: torch.Tensor, im: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        return torch.complex(re, im, out=out)
+
+    args = (torch.randn(3), torch.randn(3), torch.zeros(3, dtype=torch.complex128))
+    with pytest.raises(RuntimeError) as eager:
+        program(*args)
+    with pytest.raises(RuntimeError) as ours:
+        vesta.trace_and_compile(program)(*args)
+    assert str(ours.value) == str(eager.value)
