@@ -56,10 +56,12 @@ struct Update {
   std::vector<bool> ordered;    // dimensions along which a place may come again: done in order, in one work item
   std::optional<Prim> combine;  // with the element there; nullopt: it is replaced
 };
-std::optional<Update> update_of(const graph::Node& node, std::string* why = nullptr);
+std::optional<Update> update_of(const graph::Node& node, std::string* why = nullptr, size_t piece = 0);
 // The values read for the element `at` of what is written; the last one is what is written, where that is a tensor.
 std::vector<std::pair<const graph::Value*, std::vector<Expr>>> update_reads(const graph::Node& node,
-                                                                            std::span<const Expr> at);
+                                                                            std::span<const Expr> at, size_t piece = 0);
+// A concatenation is an Update for each of its pieces: a value, and where it begins along the dimension.
+std::vector<std::pair<const graph::Value*, Expr>> pieces_of(const graph::Node& cat);
 
 // Where a reduction or scan is computed in the kernel being built.
 struct Home {
@@ -117,7 +119,7 @@ class Lowering {
   ScalarRef reduction(const graph::Node& node, const Home& home, int part);
   ScalarRef scan(const graph::Node& node, const Home& home, int part);
   // Stores element `at` of what an Update writes into the buffer.
-  void update(const graph::Node& node, Index at, const Held& to);
+  void update(const graph::Node& node, Index at, const Held& to, size_t piece = 0);
   // The place that element `at` of an index tensor names in a dimension of `size`; `wraps`: negative ones count from
   // its end.
   Expr place(const graph::Value* index, Index at, Expr size, bool wraps);

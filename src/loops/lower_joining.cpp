@@ -28,19 +28,29 @@ ScalarRef in_range(Lowering& l, Expr i, Expr begin, Expr end) {
 // at::cat leaves one-dimensional empty tensors out whatever the others' shape.
 bool is_skipped(const Value* v) { return v->type.dim() == 1 && v->type.sizes[0].is_constant(0); }
 
+}  // namespace
+
+std::vector<std::pair<const Value*, Expr>> pieces_of(const Node& cat) {
+  const size_t d = wrapped(cat, "dim", cat.results[0]->type.dim());
+  std::vector<std::pair<const Value*, Expr>> out;
+  Expr begin = 0;
+  for (const Value* p : pieces(cat)) {
+    if (is_skipped(p)) continue;
+    out.emplace_back(p, begin);
+    begin = begin + p->type.sizes[d];
+  }
+  return out;
+}
+
+namespace {
+
 ScalarRef cat(Lowering& l, const Node& node, const Value* v, Index index) {
   size_t d = wrapped(node, "dim", v->type.dim());
   ScalarRef result;
-  Expr begin = 0;
-  std::vector<std::pair<Expr, const Value*>> parts;
-  for (const Value* p : pieces(node)) {
-    if (is_skipped(p)) continue;
-    parts.emplace_back(begin, p);
-    begin = begin + p->type.sizes[d];
-  }
+  const auto parts = pieces_of(node);
   DType t = scalar_type(v->type.dtype);
   for (size_t k = parts.size(); k-- > 0;) {
-    auto [from, p] = parts[k];
+    auto [p, from] = parts[k];
     Expr end = from + p->type.sizes[d];
     ScalarRef here = in_range(l, index[d], from, end);
     if (l.is_false(here)) continue;

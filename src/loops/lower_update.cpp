@@ -15,7 +15,7 @@ using graph::ScalarRef;
 using graph::Value;
 using Reads = std::vector<std::pair<const Value*, std::vector<Expr>>>;
 
-enum class Kind : uint8_t { Slice, Select, IndexPut, IndexCopy, IndexAdd, Scatter };
+enum class Kind : uint8_t { Piece, Slice, Select, IndexPut, IndexCopy, IndexAdd, Scatter };
 
 struct Row {
   const char* name;
@@ -24,11 +24,17 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"aten::slice_scatter", Kind::Slice, std::nullopt},  {"aten::select_scatter", Kind::Select, std::nullopt},
-    {"aten::index_put", Kind::IndexPut, std::nullopt},   {"aten::_unsafe_index_put", Kind::IndexPut, std::nullopt},
-    {"aten::index_copy", Kind::IndexCopy, std::nullopt}, {"aten::index_add", Kind::IndexAdd, Prim::Add},
-    {"aten::scatter.src", Kind::Scatter, std::nullopt},  {"aten::scatter.value", Kind::Scatter, std::nullopt},
-    {"aten::scatter_add", Kind::Scatter, Prim::Add},     {"aten::scatter_reduce.two", Kind::Scatter, std::nullopt},
+    {"aten::cat", Kind::Piece, std::nullopt},
+    {"aten::slice_scatter", Kind::Slice, std::nullopt},
+    {"aten::select_scatter", Kind::Select, std::nullopt},
+    {"aten::index_put", Kind::IndexPut, std::nullopt},
+    {"aten::_unsafe_index_put", Kind::IndexPut, std::nullopt},
+    {"aten::index_copy", Kind::IndexCopy, std::nullopt},
+    {"aten::index_add", Kind::IndexAdd, Prim::Add},
+    {"aten::scatter.src", Kind::Scatter, std::nullopt},
+    {"aten::scatter.value", Kind::Scatter, std::nullopt},
+    {"aten::scatter_add", Kind::Scatter, Prim::Add},
+    {"aten::scatter_reduce.two", Kind::Scatter, std::nullopt},
 };
 
 const Row* find(const Node& node) {
@@ -63,7 +69,7 @@ bool constant_start(const Node& node, const char* name) {
 
 }  // namespace
 
-std::optional<Update> update_of(const Node& node, std::string* why) {
+std::optional<Update> update_of(const Node& node, std::string* why, size_t piece) {
   auto refuse = [&](const char* reason) -> std::optional<Update> {
     if (why) *why = reason;
     return std::nullopt;
@@ -71,6 +77,12 @@ std::optional<Update> update_of(const Node& node, std::string* why) {
   const Row* row = find(node);
   if (!row) return refuse("writes at computed places");
   if (node.results.size() != 1 || !node.results[0]) return refuse("several results");
+  if (row->kind == Kind::Piece) {
+    Update u;
+    u.sizes = pieces_of(node).at(piece).first->type.sizes;
+    u.ordered.assign(u.sizes.size(), false);
+    return u;
+  }
   const graph::TensorType& x = node.input(0)->type;
   if (is_complex(x.dtype)) return refuse("complex numbers");
   const Value* source = source_of(node, row->kind);
@@ -142,8 +154,9 @@ std::optional<Update> update_of(const Node& node, std::string* why) {
   return u;
 }
 
-Reads update_reads(const Node& node, std::span<const Expr> at) {
+Reads update_reads(const Node& node, std::span<const Expr> at, size_t piece) {
   const Row* row = find(node);
+  if (row->kind == Kind::Piece) return {{pieces_of(node).at(piece).first, {at.begin(), at.end()}}};
   const Value* source = source_of(node, row->kind);
   Reads reads;
   if (row->kind == Kind::IndexPut) {
@@ -165,8 +178,19 @@ Reads update_reads(const Node& node, std::span<const Expr> at) {
   return reads;
 }
 
-void Lowering::update(const Node& node, Index at, const Held& to) {
+void Lowering::update(const Node& node, Index at, const Held& to, size_t piece) {
   const Row* row = find(node);
+  if (row->kind == Kind::Piece) {
+    auto [x, begin] = pieces_of(node).at(piece);
+    std::vector<Expr> place(at.begin(), at.end());
+    const Expr dim = node.named().integer("dim");
+    const auto n = static_cast<int64_t>(at.size());
+    Expr& along = place[static_cast<size_t>(dim.constant() < 0 ? dim.constant() + n : dim.constant())];
+    along = along + begin;
+    dag_.store(to.buffer, to.dtype, offset_of(to, place), element(x, at));
+    computed(&node);
+    return;
+  }
   const Update u = *update_of(node);
   const Value* x = node.input(0);
   std::vector<Expr> place(at.begin(), at.end());

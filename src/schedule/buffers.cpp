@@ -106,7 +106,7 @@ void Planner::assign_buffers() {
       continue;
     }
     for (const Value* v : u.node->results) {
-      if (!v) continue;
+      if (!v || groups_.unit_of(v) != static_cast<int>(i)) continue;
       auto out = given.find(v);
       if (u.kind == UnitKind::Extern) {
         if (!wanted.count(v) && out == given.end() && !graph_.is_used(v)) continue;

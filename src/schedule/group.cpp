@@ -172,7 +172,7 @@ void Grouping::collect_reads(int i) {
     }
     case UnitKind::Scan: walk(u.node->input(0), &u.operand_home, reads); break;
     case UnitKind::Update:
-      for (const auto& [v, at] : loops::update_reads(*u.node, u.operand_home)) walk(v, &at, reads);
+      for (const auto& [v, at] : loops::update_reads(*u.node, u.operand_home, u.piece)) walk(v, &at, reads);
       break;
     case UnitKind::Reduce:
       walk(u.node->input(0), &u.operand_home, reads);

@@ -49,6 +49,7 @@ struct Unit {
   const graph::Value* value = nullptr;  // Copy: what is copied; otherwise the node's first result
   const graph::Value* into = nullptr;   // Copy: the result of the Update whose buffer gets it
   bool on_input = false;                // Update: its buffer is that of the input it mutates
+  size_t piece = 0;                     // Update: of a concatenation
   int position = 0;                     // in program order
   bool inlined = false;
   bool needed = false;  // read by an ATen call, an output or a mutation: has a buffer in any case
@@ -136,6 +137,8 @@ class Grouping {
   int mutation_of_update(const graph::Node& node) const;
   bool is_read(const graph::Value* v, const graph::Node* except) const;
   bool is_update(const graph::Node& node) const;
+  bool joins_pieces(const graph::Node& node) const;
+  void add_pieces(const graph::Node* node, int position);
   void add_update(const graph::Node* node, int position, Unit u);
 
   const graph::Graph& graph_;

@@ -81,7 +81,7 @@ KernelStep Planner::build_kernel(int g) {
       continue;
     }
     if (u.kind == UnitKind::Update) {
-      lowering.update(*u.node, u.operand_home, held_[buffer_of_[u.value->id]]);
+      lowering.update(*u.node, u.operand_home, held_[buffer_of_[u.value->id]], u.piece);
       continue;
     }
     if (u.kind == UnitKind::Partial) {

@@ -35,6 +35,7 @@ constexpr int kCheap = 6;          // may be computed again in every consumer
 constexpr int kInlineLimit = 160;  // an inlined chain ends here, so that no kernel grows without bound
 constexpr int64_t kSplitElements = int64_t{1} << 18;
 constexpr int64_t kChunks = 64;
+constexpr size_t kMostPieces = 32;  // of a concatenation, a kernel each
 
 int64_t largest_divisor(int64_t n, int64_t most) {
   for (int64_t c = std::min(n, most); c > 1; --c) {
@@ -115,6 +116,10 @@ void Grouping::collect_units() {
     auto refused = refused_.find(node);
     std::string reason = refused == refused_.end() ? loops::why_not_lowered(*node) : refused->second;
     if (node->derived && reason.empty()) reason = "computed once for each version of its weights: no kernel pays";
+    if (!reason.empty() && joins_pieces(*node)) {
+      add_pieces(node, position);
+      return;
+    }
     bool pick = reason.empty() && loops::is_pick(*node);
     if (pick) {
       // Worth it where it saves writing the operand.
@@ -190,7 +195,49 @@ void Grouping::add_checks(const Node& node, int position, Unit& user) {
 // A scatter is an Update; elements of a slice are one where the input itself can be written, otherwise a Map.
 bool Grouping::is_update(const Node& node) const {
   if (node.op->family() == Family::Scatter) return true;
+  if (node.op->name == "aten::cat") return false;  // of few pieces
   return options_.fuse && loops::update_of(node) && mutation_of_update(node) >= 0;
+}
+
+// A concatenation of more pieces than one element can choose from: each is stored where it belongs, by the kernel that
+// computes it. Where nothing is computed ATen's copies are as good.
+bool Grouping::joins_pieces(const Node& node) const {
+  if (node.op->name != "aten::cat" || node.derived || !options_.fuse || refused_.count(&node)) return false;
+  if (!node.named().integer("dim").is_constant() || is_complex(node.results[0]->type.dtype)) return false;
+  bool computed = false, plain = true;
+  const auto pieces = loops::pieces_of(node);
+  for (const auto& [v, begin] : pieces) {
+    const int p = unit_of(base_of(v));
+    computed |= p >= 0 && units[p].kind == UnitKind::Map && !units[p].derived;
+    plain &= v->type.dim() == node.results[0]->type.dim() && v->type.device.type == DeviceType::CPU;
+    plain &= v->type.dtype != DType::Other && !is_complex(v->type.dtype);
+  }
+  return computed && plain && pieces.size() <= kMostPieces;
+}
+
+// The last piece's unit stands for the whole.
+void Grouping::add_pieces(const Node* node, int position) {
+  std::vector<Read> before;
+  const size_t n = loops::pieces_of(*node).size();
+  for (size_t k = 0; k < n; ++k) {
+    Unit u;
+    u.kind = UnitKind::Update;
+    u.node = node;
+    u.value = node->results[0];
+    u.position = position;
+    u.piece = k;
+    u.cost = 1;
+    const loops::Update update = *loops::update_of(*node, nullptr, k);
+    u.operand_sizes = update.sizes;
+    u.operand_reduced = update.ordered;
+    if (k + 1 == n) u.reads = before;
+    Read order;
+    order.unit = static_cast<int>(units.size());
+    order.opaque = true;
+    before.push_back(std::move(order));
+    units.push_back(std::move(u));
+  }
+  unit_of_[node->results[0]->id] = static_cast<int>(units.size()) - 1;
 }
 
 void Grouping::add_update(const Node* node, int position, Unit u) {
@@ -389,7 +436,7 @@ void Grouping::decide_inlining() {
       case UnitKind::Check: use(me, u.check.index, hint_numel(u.operand_sizes), false); break;
       case UnitKind::Scan: use(me, u.node->input(0), hint_numel(u.operand_sizes), false); break;
       case UnitKind::Update:
-        for (const auto& [v, at] : loops::update_reads(*u.node, u.operand_sizes)) {
+        for (const auto& [v, at] : loops::update_reads(*u.node, u.operand_sizes, u.piece)) {
           use(me, v, hint_numel(u.operand_sizes), false);
         }
         break;

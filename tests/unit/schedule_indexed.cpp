@@ -1,5 +1,7 @@
 // Plans of operators that read at computed places, and of running combinations: the fused plan against the unfused
 // one, and what shares a kernel.
+#include <cmath>
+
 #include "schedule_run.h"
 
 namespace {
@@ -279,6 +281,39 @@ output %2
   std::vector<Host> inputs = {random_host(g->inputs[0].value->type, 1)};
   inputs[0].f32()[0] = 3;
   EXPECT_EQ(run_plan(schedule::make_plan(*g, {}), inputs)[0], (std::vector<double>{6}));
+}
+
+TEST(UpdatePlan, ManyPiecesAreStoredByWhatComputesThem) {
+  const auto g = graph::parse(R"(input %0 : f32[3, 4] = argument "x"
+input %1 : f32[3, 2] = argument "y"
+%2 : f32[3, 4] = aten::exp(%0)
+%3 : f32[3, 2] = aten::neg(%1)
+%4 : f32[3, 2] = aten::mul.Tensor(%3, %1)
+%5 : f32[3, 18] = aten::cat([%2, %0, %3, %1, %4, %0], -1)
+%6 : f32[3] = aten::sum.dim_IntList(%5, [1])
+output %5
+output %6
+)");
+  schedule::Plan plan = schedule::make_plan(*g, {});
+  EXPECT_EQ(calls(plan, "aten::cat"), 0) << schedule::print(plan);
+  std::vector<Host> inputs = {random_host(g->inputs[0].value->type, 1), random_host(g->inputs[1].value->type, 2)};
+  auto out = run_plan(plan, inputs);
+  for (size_t r = 0; r < 3; ++r) {
+    std::vector<double> row;
+    const float *x = inputs[0].f32() + 4 * r, *y = inputs[1].f32() + 2 * r;
+    for (int i = 0; i < 4; ++i) row.push_back(std::exp(x[i]));
+    row.insert(row.end(), x, x + 4);
+    for (int i = 0; i < 2; ++i) row.push_back(-y[i]);
+    row.insert(row.end(), y, y + 2);
+    for (int i = 0; i < 2; ++i) row.push_back(-y[i] * y[i]);
+    row.insert(row.end(), x, x + 4);
+    double sum = 0;
+    for (size_t i = 0; i < 18; ++i) {
+      EXPECT_NEAR(out[0][18 * r + i], row[i], 1e-5);
+      sum += row[i];
+    }
+    EXPECT_NEAR(out[1][r], sum, 1e-4);
+  }
 }
 
 TEST(UpdatePlan, ScattersFuseWithWhatTheyWrite) {
