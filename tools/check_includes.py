@@ -11,18 +11,19 @@ from pathlib import Path
 ALLOWED: dict[str, set[str]] = {
     "base": set(),
     "graph": {"base"},
-    "trace": {"base", "graph"},
+    "interop": {"base"},
+    "trace": {"base", "graph", "interop"},
     "loops": {"base", "graph"},
     "schedule": {"base", "graph", "loops"},
     "codegen": {"base", "loops"},
     "artifact": {"base"},
-    "runtime": {"base", "artifact"},
-    "pipeline": {"base", "graph", "trace", "loops", "schedule", "codegen", "artifact", "runtime"},
+    "runtime": {"base", "artifact", "interop"},
+    "pipeline": {"base", "graph", "interop", "trace", "loops", "schedule", "codegen", "artifact", "runtime"},
 }
 ALLOWED["capture"] = {*ALLOWED["pipeline"], "pipeline"}
 ALLOWED["bindings"] = {*ALLOWED["capture"], "capture"}
 
-TORCH_STAGES = {"trace", "runtime", "pipeline", "capture", "bindings"}
+TORCH_STAGES = {"interop", "trace", "runtime", "pipeline", "capture", "bindings"}
 # Front-door headers that show at::Tensor.
 TORCH_PUBLIC = ("vesta/compile.h", "vesta/detail/")
 

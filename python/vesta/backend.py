@@ -121,8 +121,7 @@ def compile_graph(
     labels: dict[str, int] = {}
     tensors: list[_C.ArgumentInfo] = []
     integers: list[_C.ArgumentInfo] = []
-    placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
-    for node, example in zip(placeholders, example_inputs, strict=True):
+    for node, example in zip(float_inputs.placeholders(gm), example_inputs, strict=True):
         known = node.meta.get("example_value", node.meta.get("val", example))
         if isinstance(known, torch.Tensor):
             sizes = list(known.shape)

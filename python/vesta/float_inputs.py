@@ -13,10 +13,11 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
-__all__ = ["as_floats", "bind", "copy_of", "positions_of", "with_floats", "without"]
+__all__ = ["as_floats", "bind", "copy_of", "placeholders", "positions_of", "with_floats", "without"]
 
 
 def placeholders(gm: GraphModule) -> list[Node]:
+    """The nodes of a graph's arguments, in their order."""
     return [n for n in gm.graph.nodes if n.op == "placeholder"]
 
 

@@ -79,9 +79,6 @@ struct Launch {
 
 // Argument data of an extern call, in schema order.
 struct NoneArg {};
-struct ScalarArg {
-  std::variant<bool, Size, double, std::complex<double>> value;
-};
 struct Arg {
   std::variant<NoneArg, View, std::vector<View>, bool, Size, std::vector<Size>, double, std::vector<double>,
                std::vector<bool>, std::complex<double>, std::string, DType, Device, MemoryFormat, Layout>

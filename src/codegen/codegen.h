@@ -39,8 +39,7 @@ struct CompileOptions {
 // Compiles distinct kernels (by text) in parallel, each once per process: equal text gives the same Code again while
 // any owner lives. Throws InternalError.
 struct Request {
-  const loops::Kernel* kernel;
-  std::string text;  // print(*kernel)
+  std::string text;  // of a loops::Kernel, as print gives it
   std::string name;  // for dumps and profilers: "k3_add_gelu"
 };
 std::vector<std::shared_ptr<const Code>> compile(const std::vector<Request>& requests, const CompileOptions& options);

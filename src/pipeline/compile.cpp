@@ -83,7 +83,7 @@ CodeByText compile_kernels(const schedule::Plan& plan, const Options& options, c
         const size_t start = op.rfind(':') + 1;
         name += "_" + op.substr(start, op.find('.', start) - start);
       }
-      requests.push_back({k->kernel.get(), k->text, std::move(name)});
+      requests.push_back({k->text, std::move(name)});
     }
   }
   codegen::CompileOptions o;

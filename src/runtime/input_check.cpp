@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "runtime/torch_types.h"
+#include "interop/torch_types.h"
 
 namespace vesta::runtime {
 
@@ -65,7 +65,7 @@ InputCheck::InputCheck(const artifact::Artifact& artifact) : artifact_(&artifact
   for (const artifact::InputDesc& input : artifact.inputs) {
     Tensor t;
     t.dtype = to_scalar_type(input.type.dtype);
-    t.device = to_device(input.type.device);
+    t.device = to_torch(input.type.device);
     t.keys = plain_keys(t.device);
     t.dim = static_cast<int32_t>(input.type.sizes.size());
     t.first = static_cast<int32_t>(expected_.size());

@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "base/memory_plan.h"
+#include "interop/torch_types.h"
 #include "runtime/parallel.h"
-#include "runtime/torch_types.h"
 
 namespace vesta::runtime {
 
@@ -24,7 +24,7 @@ std::vector<int64_t> values(const std::vector<Size>& sizes, Symbols symbols) {
 ResolvedTensor resolve_type(const artifact::TensorDesc& t, Symbols symbols) {
   ResolvedTensor r;
   r.dtype = to_scalar_type(t.dtype);
-  r.device = to_device(t.device);
+  r.device = to_torch(t.device);
   r.sizes = values(t.sizes, symbols);
   r.strides = values(t.strides, symbols);
   for (int64_t s : r.sizes) r.empty |= s == 0;
@@ -99,9 +99,9 @@ c10::IValue to_ivalue(const artifact::Arg& arg, const c10::Type& type, Symbols s
         } else if constexpr (std::is_same_v<T, DType>) {
           return static_cast<int64_t>(to_scalar_type(v));
         } else if constexpr (std::is_same_v<T, Device>) {
-          return to_device(v);
+          return to_torch(v);
         } else if constexpr (std::is_same_v<T, MemoryFormat>) {
-          return static_cast<int64_t>(to_memory_format(v));
+          return static_cast<int64_t>(to_torch(v));
         } else if constexpr (std::is_same_v<T, Layout>) {
           VESTA_CHECK(v == Layout::Strided, "an extern call with a layout that is not strided");
           return static_cast<int64_t>(c10::Layout::Strided);

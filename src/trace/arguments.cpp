@@ -6,10 +6,10 @@
 
 #include "base/check.h"
 #include "graph/ops/promotion.h"
+#include "interop/torch_types.h"
 #include "trace/dispatch_key.h"
 #include "trace/operator_table.h"
 #include "trace/recorder.h"
-#include "trace/torch_types.h"
 
 namespace vesta::trace {
 

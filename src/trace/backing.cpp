@@ -5,9 +5,9 @@
 
 #include <cstring>
 
+#include "interop/torch_types.h"
 #include "trace/dispatch_key.h"
 #include "trace/recorder.h"
-#include "trace/torch_types.h"
 
 namespace vesta::trace {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "interop/torch_types.h"
 #include "trace/dispatch_key.h"
-#include "trace/torch_types.h"
 
 namespace vesta::trace {
 namespace {

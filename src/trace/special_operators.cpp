@@ -6,12 +6,12 @@
 
 #include "base/check.h"
 #include "graph/ops/broadcast.h"
+#include "interop/torch_types.h"
 #include "trace/arguments.h"
 #include "trace/backing.h"
 #include "trace/fallback.h"
 #include "trace/overlap.h"
 #include "trace/recorder.h"
-#include "trace/torch_types.h"
 
 namespace vesta::trace {
 namespace {

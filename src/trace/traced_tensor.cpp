@@ -3,10 +3,10 @@
 #include <c10/core/TensorOptions.h>
 
 #include "base/check.h"
+#include "interop/torch_types.h"
 #include "trace/dispatch_key.h"
 #include "trace/recorder.h"
 #include "trace/sym_node.h"
-#include "trace/torch_types.h"
 
 namespace vesta::trace {
 namespace {

@@ -69,7 +69,7 @@ inline bool close(DType t, loops::Scalar a, loops::Scalar b, double ulps, double
 
 inline void run_jit(const loops::Kernel& k, std::vector<Array>& arrays, const std::vector<int64_t>& sizes,
                     int64_t split = 0) {
-  std::vector<Request> requests = {{&k, loops::print(k), "test"}};
+  std::vector<Request> requests = {{loops::print(k), "test"}};
   CompileOptions options;
   if (const char* dir = std::getenv("VESTA_TEST_DUMP")) options.dump_dir = dir;
   auto code = compile(requests, options)[0];

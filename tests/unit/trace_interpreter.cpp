@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
-#include "trace/torch_types.h"
+#include "interop/torch_types.h"
 
 namespace vesta::trace::test {
 namespace {

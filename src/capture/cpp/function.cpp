@@ -15,8 +15,8 @@
 #include "base/log.h"
 #include "capture/cpp/context_key.h"
 #include "capture/cpp/variant.h"
+#include "interop/torch_types.h"
 #include "pipeline/pipeline.h"
-#include "runtime/torch_types.h"
 #include "trace/trace.h"
 
 namespace vesta::detail {
@@ -102,7 +102,7 @@ struct Function::Impl {
         return fmt::format("input {} is on device {}, for which Vesta has no backend", i, t.device().str());
       }
       if (!runtime::is_plain(t)) return fmt::format("input {} is {}", i, describe(t));
-      if (runtime::from_scalar_type(t.scalar_type()) == DType::Other) {
+      if (to_dtype(t.scalar_type()) == DType::Other) {
         return fmt::format("input {} is of dtype {}", i, c10::toString(t.scalar_type()));
       }
     }
@@ -153,7 +153,7 @@ struct Function::Impl {
     };
     for (const auto& s : v->shapes) {
       artifact::InputDesc input;
-      input.type.dtype = runtime::from_scalar_type(s.dtype);
+      input.type.dtype = to_dtype(s.dtype);
       input.type.sizes = constants(s.sizes);
       input.type.strides = constants(s.strides);
       a.inputs.push_back(std::move(input));

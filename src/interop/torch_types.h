@@ -1,4 +1,4 @@
-// Torch's enumerations to Vesta's and back.
+// torch's enumerations to Vesta's and back.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -7,13 +7,13 @@
 
 #include "base/type.h"
 
-namespace vesta::trace {
+namespace vesta {
 
 DType to_dtype(c10::ScalarType t);        // Other for types Vesta does not compute with
-c10::ScalarType to_scalar_type(DType t);  // requires t != Other
+c10::ScalarType to_scalar_type(DType t);  // InternalError for Other
 Device to_device(c10::Device d);          // DeviceType::Other for devices Vesta does not know
-c10::Device to_torch(Device d);
+c10::Device to_torch(Device d);           // Unsupported for Other
 MemoryFormat to_memory_format(c10::MemoryFormat f);
 c10::MemoryFormat to_torch(MemoryFormat f);
 
-}  // namespace vesta::trace
+}  // namespace vesta

@@ -1,8 +1,8 @@
-#include "trace/torch_types.h"
+#include "interop/torch_types.h"
 
 #include "base/check.h"
 
-namespace vesta::trace {
+namespace vesta {
 
 DType to_dtype(c10::ScalarType t) {
   switch (t) {
@@ -88,4 +88,4 @@ c10::MemoryFormat to_torch(MemoryFormat f) {
   VESTA_CHECK(false, "unknown memory format");
 }
 
-}  // namespace vesta::trace
+}  // namespace vesta
