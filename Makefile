@@ -34,13 +34,15 @@ format:  ## formats C++ and Python in place
 	@tools/setup.sh --lint --no-build
 	@tools/format.sh
 
+# The compilers by the names cmake finds them by: the objects of `make build` are then in ccache.
 wheel: setup  ## a wheel in dist/
-	@$(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w dist . && ls -l dist
+	@CC=$${CC:-cc} CXX=$${CXX:-c++} $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w dist . && ls -l dist
 
-test-sanitize: setup  ## the torch-free tests under ASan + UBSan and under TSan
+test-sanitize: build  ## the torch-free tests under ASan + UBSan and under TSan, compiled programs under valgrind
+	@tools/setup.sh --valgrind --no-build
 	@tools/test_sanitize.sh
 
-test-matrix:  ## builds and tests with other versions of torch and Python
+test-matrix:  ## builds and tests with other versions of torch and Python, and without LLVM
 	@tools/test_matrix.sh
 
 clean:  ## removes build folders and caches (.venv stays)

@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'EOF'
-usage: tools/setup.sh [--lint] [--no-build] [--no-system]
+usage: tools/setup.sh [--lint] [--valgrind] [--no-build] [--no-link] [--no-system]
 
 Does what is still missing, in this order, and nothing twice:
   system   Debian packages (apt-get as root or by sudo)
@@ -13,7 +13,9 @@ Does what is still missing, in this order, and nothing twice:
   build    cmake and ninja in build/release, and .venv made to import that build
 
   --lint       also clang-format and clang-tidy
+  --valgrind   also valgrind
   --no-build   stop before configuring
+  --no-link    build, but leave what .venv imports as it is
   --no-system  leave system packages alone
 
 environment:
@@ -26,10 +28,12 @@ environment:
 EOF
 }
 
-lint=0 build=1 system=1
+lint=0 valgrind=0 build=1 link=1 system=1
 while [ $# -gt 0 ]; do
   case "$1" in
     --lint) lint=1 ;;
+    --valgrind) valgrind=1 ;;
+    --no-link) link=0 ;;
     --no-build) build=0 ;;
     --no-system) system=0 ;;
     -h | --help) usage; exit 0 ;;
@@ -57,6 +61,7 @@ system_packages() {
   local packages=(g++ cmake ninja-build ccache git llvm-19-dev libzstd-dev zlib1g-dev libfmt-dev libxxhash-dev
     nlohmann-json3-dev libgtest-dev)
   if [ "$lint" = 1 ]; then packages+=(clang-format-19 clang-tidy-19); fi
+  if [ "$valgrind" = 1 ]; then packages+=(valgrind); fi
   if [ "$PYTHON" = python3.11 ] && ! have_python "$PYTHON"; then packages+=(python3.11 python3.11-dev python3.11-venv); fi
   command -v dpkg-query >/dev/null || { say "not a Debian system: these are taken to be there: ${packages[*]}"; return; }
 
@@ -134,6 +139,7 @@ build_tree() {
   fi
   NINJA_STATUS="build: [%f/%t] %es " ninja -C "$BUILD" -j "${JOBS:-$(jobs)}" || die "the build failed"
 
+  [ "$link" = 1 ] || return 0
   # .venv imports the build folder's package, entry points included; a rebuild needs no installation.
   local site; site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
   if [ "$(cat "$site/vesta-build.pth" 2>/dev/null)" != "$(realpath "$BUILD")/python" ]; then

@@ -3,16 +3,17 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Python and torch of each row.
-rows=("3.12 2.11.0" "3.13 2.15.*" "3.11 2.13.0")
+# Python and torch of each row, and what cmake is told besides.
+rows=("3.12 2.11.0" "3.13 2.15.0" "3.11 2.13.0" "3.11 2.13.0 -DVESTA_LLVM=OFF")
 
 case "${1:-}" in
   -h | --help)
     cat <<EOF
-usage: tools/test_matrix.sh [PYTHON]...
+usage: tools/test_matrix.sh [PYTHON | no-llvm]...
 
 For each row (Python, torch): ${rows[*]/%/;}
-makes .venv-<python>, builds in build/python-<python> and runs the tests. Arguments choose rows by Python version.
+makes .venv-<python>, builds in build/python-<python> and runs the tests; Python 3.11 uses .venv and build/release, and
+the build without LLVM build/no-llvm. Arguments choose rows by Python version, "no-llvm" the one without LLVM.
 A row whose interpreter is not on this machine is skipped with one line that names it.
 EOF
     exit 0
@@ -33,19 +34,24 @@ interpreter() {
 results=()
 failed=0
 for row in "${rows[@]}"; do
-  read -r python torch <<<"$row"
-  [ $# -eq 0 ] || [[ " $* " == *" $python "* ]] || continue
+  read -r python torch arguments <<<"$row"
+  name=$python
+  [ -z "$arguments" ] || name=no-llvm
+  [ $# -eq 0 ] || [[ " $* " == *" $name "* ]] || continue
+  title="Python $python, torch $torch${arguments:+, $arguments}"
   if ! found=$(interpreter "$python"); then
-    results+=("Python $python, torch $torch: skipped, no python$python on this machine")
+    results+=("$title: skipped, no python$python on this machine")
     continue
   fi
-  echo "== Python $python, torch $torch"
-  export PYTHON=$found VENV=.venv-$python BUILD=build/python-$python TORCH=$torch
+  echo "== $title"
+  setup=()
+  export PYTHON=$found VENV=.venv-$python BUILD=build/python-$python TORCH=$torch CMAKE_ARGS=$arguments
   if [ "$python" = 3.11 ]; then export VENV=.venv BUILD=build/release; unset TORCH; fi
-  if tools/setup.sh && tools/run_tests.sh; then
-    results+=("Python $python, torch $torch: passed")
+  if [ "$name" = no-llvm ]; then export BUILD=build/no-llvm; setup=(--no-link); fi
+  if tools/setup.sh "${setup[@]}" && tools/run_tests.sh; then
+    results+=("$title: passed")
   else
-    results+=("Python $python, torch $torch: FAILED")
+    results+=("$title: FAILED")
     failed=1
   fi
 done

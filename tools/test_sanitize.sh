@@ -1,27 +1,49 @@
 #!/usr/bin/env bash
-# The torch-free unit tests under sanitizers: see --help.
+# Tests under sanitizers and under valgrind: see --help.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 case "${1:-}" in
   -h | --help)
     cat <<'EOF'
-usage: tools/test_sanitize.sh [address,undefined | thread]...
+usage: tools/test_sanitize.sh [address,undefined | thread | compiled]...
 
-Builds the torch-free tests with each sanitizer (default: both) in build/sanitize-* and runs them.
+address,undefined, thread  builds the torch-free tests with these sanitizers in build/sanitize-* and runs them
+compiled                   programs and modules compiled by Vesta, run by the C++ tests of $BUILD under valgrind:
+                           no bad access by Vesta or by the code that it generates
+Without arguments: all three.
+
+environment:
+  BUILD   build folder whose tests run under valgrind  (default: build/release)
+  FILTER  which of these tests, as GoogleTest takes it (default: all)
 EOF
     exit 0
     ;;
 esac
 
-[ $# -gt 0 ] || set -- address,undefined thread
-failed=0
-for sanitizer in "$@"; do
-  folder=build/sanitize-${sanitizer%%,*}
-  echo "== $sanitizer"
-  cmake -G Ninja -S . -B "$folder" -DVESTA_TORCH=OFF -DVESTA_SANITIZE="$sanitizer" >/dev/null &&
-    ninja -C "$folder" --quiet || { failed=1; continue; }
+BUILD=${BUILD:-build/release}
+
+sanitized() {
+  local folder=build/sanitize-${1%%,*}
+  cmake -G Ninja -S . -B "$folder" -DVESTA_TORCH=OFF -DVESTA_SANITIZE="$1" >/dev/null && ninja -C "$folder" --quiet || return 1
   ASAN_OPTIONS=detect_leaks=1:detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-    TSAN_OPTIONS=halt_on_error=1 ctest --test-dir "$folder" --output-on-failure --no-tests=error --timeout 600 || failed=1
+    TSAN_OPTIONS=halt_on_error=1 ctest --test-dir "$folder" --output-on-failure --no-tests=error --timeout 1200
+}
+
+compiled() {
+  command -v valgrind >/dev/null || { echo "no valgrind on this machine (Debian: apt-get install valgrind)"; return 1; }
+  ninja -C "$BUILD" --quiet test_capture || return 1
+  # Threads of at::parallel_for wait in a loop, which valgrind's one core makes slow: one thread. Leaks are the address
+  # sanitizer's.
+  OMP_NUM_THREADS=1 valgrind --quiet --error-exitcode=9 --leak-check=no --fair-sched=yes --num-callers=25 \
+    --suppressions=tools/valgrind.supp "$BUILD/tests/unit/test_capture" --gtest_brief=1 --gtest_filter="${FILTER:-*}"
+}
+
+[ $# -gt 0 ] || set -- address,undefined thread compiled
+failed=()
+for row in "$@"; do
+  echo "== $row"
+  if [ "$row" = compiled ]; then compiled; else sanitized "$row"; fi || failed+=("$row")
 done
-exit "$failed"
+[ ${#failed[@]} = 0 ] || echo "test-sanitize: FAILED: ${failed[*]}"
+exit ${#failed[@]}

@@ -29,6 +29,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         capture_output=True,
         text=True,
         timeout=1500,
+        env={"CC": "cc", "CXX": "c++"} | os.environ,  # as cmake finds them, so that ccache has their objects
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return next(folder.glob("vesta-*.whl"))
