@@ -217,6 +217,18 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
   }
 }
 
+// What python_arg_parser leaves on a tensor that it makes of a symbolic number.
+std::optional<c10::Scalar> number_of(const at::Tensor& t) {
+  py::gil_scoped_acquire gil;
+  const auto tensor = py::reinterpret_steal<py::object>(THPVariable_Wrap(t));
+  if (!py::hasattr(tensor, "_wrapped_number")) return std::nullopt;
+  const py::object number = tensor.attr("_wrapped_number");
+  if (torch::is_symint(number)) return c10::Scalar(number.cast<c10::SymInt>());
+  if (torch::is_symfloat(number)) return c10::Scalar(number.cast<c10::SymFloat>());
+  if (torch::is_symbool(number)) return c10::Scalar(number.cast<c10::SymBool>());
+  return std::nullopt;
+}
+
 InputInfo to_input(const ArgumentInfo& a) {
   InputInfo i;
   i.name = a.name;
@@ -301,6 +313,7 @@ py::object compile(py::object program, const std::string& name, Options options,
 
 void add_compiled_function(py::module_& m) {
   ready_type();
+  detail::set_number_reader(number_of);
   m.attr("CompiledFunction") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(&type));
   m.def("compile", &compile, py::arg("program"), py::arg("name"), py::arg("options"), py::arg("tensors"),
         py::arg("integers"), "Wraps `program`, a callable on flat arguments, into a CompiledFunction.");

@@ -27,7 +27,12 @@ Arg to_arg(const c10::Scalar& s) {
 
 namespace {
 
+NumberReader number_reader = nullptr;
+
 Arg read_number(const at::Tensor& t) {
+  if (number_reader) {
+    if (const auto known = number_reader(t)) return to_arg(*known);
+  }
   const void* p = t.const_data_ptr();
   switch (t.scalar_type()) {
     case at::kBool: return *static_cast<const bool*>(p);
@@ -76,6 +81,8 @@ std::optional<Arg> wrapped_number(const at::Tensor& t) {
   if (!t.device().is_cpu()) return std::nullopt;
   return read_number(t);
 }
+
+void set_number_reader(NumberReader reader) { number_reader = reader; }
 
 Expr to_int(const c10::IValue& v) { return to_expr(v.isSymInt() ? v.toSymInt() : c10::SymInt(v.toInt())); }
 

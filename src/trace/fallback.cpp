@@ -1,6 +1,7 @@
 #include "trace/fallback.h"
 
 #include <ATen/core/stack.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/ScalarType.h>
 
 #include "base/check.h"
@@ -8,6 +9,7 @@
 #include "graph/ops/promotion.h"
 #include "interop/torch_types.h"
 #include "trace/arguments.h"
+#include "trace/known_value.h"
 #include "trace/literals.h"
 #include "trace/overlap.h"
 #include "trace/recorder.h"
@@ -169,6 +171,7 @@ void record(Recorder& r, const Operator& op, Stack& stack, const graph::TensorTy
   graph::Node* node = r.add_node(*target, std::move(args), std::move(types));
   for (size_t i = 0; i < defined.size(); ++i)
     if (!defined[i]) node->results[i] = nullptr;
+  if (node->results.size() == 1) note_known(r, op, boxed, node->results[0]);
   torch::jit::drop(stack, op.arg_count);
   push_results(r, op, node->results, stack);
 }
@@ -200,7 +203,8 @@ void record_view(Recorder& r, const Operator& op, Stack& stack) {
 void write_tensor(Recorder& r, const at::Tensor& target, graph::Value* value) {
   TracedTensorImpl* impl = traced(target);
   if (impl && impl->lazy) VESTA_UNSUPPORTED("a write to a lazily conjugated tensor");
-  if (!impl && target.requires_grad()) VESTA_UNSUPPORTED("a tensor that requires grad is written");
+  if (!impl && target.requires_grad() && c10::GradMode::is_enabled())
+    VESTA_UNSUPPORTED("a tensor that requires grad is written");
   Alias& alias = r.alias_of(target);
   graph::Value* old = read(r, alias);
   graph::TensorType want = r.type_of(target);

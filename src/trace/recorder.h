@@ -67,6 +67,8 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   void refuse_gradient(const at::Tensor& t) const;
   void refuse_write(Storage& s);
 
+  std::unordered_map<const graph::Value*, at::Tensor> known;  // contents, where they follow from numbers alone
+
   // The first reason why this trace must fail; a program that swallows our exceptions does not escape it.
   std::exception_ptr failure;
 

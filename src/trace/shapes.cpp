@@ -158,11 +158,12 @@ std::vector<graph::TensorType> by_meta(Recorder& r, const Operator& op, c10::Arr
   return types_of(stack, result_device(boxed));
 }
 
-// ATen's meta functions of these give other strides than its CPU kernels.
+// ATen's meta functions of these give other sizes or strides than its CPU kernels.
 bool meta_differs(const std::string& name) {
   static const std::unordered_set<std::string> names = {
-      "aten::_fft_c2c",   "aten::_fft_c2r",     "aten::_fft_r2c",       "aten::_linalg_svd",
-      "aten::linalg_eig", "aten::max_unpool2d", "aten::nonzero_static", "aten::_batch_norm_with_update_functional",
+      "aten::_fft_c2c",       "aten::_fft_c2r",     "aten::_fft_r2c",       "aten::_linalg_svd",
+      "aten::linalg_eig",     "aten::max_unpool2d", "aten::nonzero_static", "aten::_batch_norm_with_update_functional",
+      "aten::_embedding_bag",
   };
   return names.contains(name);
 }

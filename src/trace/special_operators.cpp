@@ -1,6 +1,8 @@
 // Operators that are neither a plain node, a plain view, nor a functional operator with a write.
 #include <ATen/core/List.h>
 #include <ATen/core/stack.h>
+#include <ATen/ops/_assert_async.h>
+#include <ATen/ops/arange.h>
 
 #include <unordered_map>
 
@@ -10,6 +12,7 @@
 #include "trace/arguments.h"
 #include "trace/backing.h"
 #include "trace/fallback.h"
+#include "trace/known_value.h"
 #include "trace/overlap.h"
 #include "trace/recorder.h"
 
@@ -194,15 +197,40 @@ void refuse_set(Recorder&, const Operator& op, Stack&) {
   VESTA_UNSUPPORTED("{} gives a tensor other memory", op.handle.schema().name());
 }
 
+// Dynamo writes `module.weight = module.weight.to(dtype)` this way, where nothing changes.
+void set_source(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  if (!argument(op, stack, 1).toTensor().is_same(self)) return refuse_set(r, op, stack);
+  reply(op, stack, self);
+}
+
+// The first elements of memory that nothing else shows.
+graph::Value* shrunk(Recorder& r, const Alias& alias, const graph::IntList& sizes) {
+  const graph::TensorType& old = alias.storage->base->type;
+  Expr count = 1;
+  for (const Expr& n : sizes) count = count * n;
+  const Expr had = graph::numel(old);
+  if (alias.storage.use_count() != 1 || !graph::is_contiguous(r.guards(), old) || !count.is_constant() ||
+      !had.is_constant() || count.constant() > had.constant())
+    return nullptr;
+  graph::Value* flat = r.emit("aten::view", {alias.storage->base, graph::IntList{had}});
+  flat = r.emit("aten::slice.Tensor", {flat, Expr(0), Expr(0), count, Expr(1)});
+  return r.emit("aten::clone", {r.emit("aten::view", {flat, sizes})});
+}
+
 void resize(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
   const auto type = r.type_of(self);
   const graph::IntList sizes = to_int_list(argument(op, stack, 1));
   if (sizes == type.sizes) return reply(op, stack, self);
   TracedTensorImpl* impl = traced(self);
-  if (!impl || impl->alias().view || impl->alias().storage->input >= 0 || !graph::is_empty(r.guards(), type.sizes))
-    VESTA_UNSUPPORTED("{} changes a tensor's size", op.handle.schema().name());
-  graph::Value* value = r.emit("aten::empty.memory_format", {sizes}, {{"dtype", type.dtype}, {"device", type.device}});
+  graph::Value* value = nullptr;
+  if (impl && !impl->alias().view && impl->alias().storage->input < 0) {
+    value = graph::is_empty(r.guards(), type.sizes)
+                ? r.emit("aten::empty.memory_format", {sizes}, {{"dtype", type.dtype}, {"device", type.device}})
+                : shrunk(r, impl->alias(), sizes);
+  }
+  if (!value) VESTA_UNSUPPORTED("{} changes a tensor's size", op.handle.schema().name());
   auto storage = std::make_shared<Storage>();
   storage->base = value;
   impl->replace(Alias{.storage = std::move(storage), .value = value}, value->type, 0);
@@ -255,6 +283,23 @@ void index(Recorder& r, const Operator& op, Stack& stack) {
         (e.toTensor().scalar_type() == at::kBool || e.toTensor().scalar_type() == at::kByte))
       throw NeedsValue("indexing with a mask needs the mask's values");
   record(r, op, stack);
+}
+
+void item(Recorder& r, const Operator& op, Stack& stack) {
+  const auto number = known_number(r, argument(op, stack, 0).toTensor());
+  if (!number) throw NeedsValue(fmt::format("{} needs the value of a tensor", op.handle.schema().name()));
+  reply(op, stack, *number);
+}
+
+// ATen's kernel reads its argument to check it; this one checks when it runs, with the same words.
+void one_hot(Recorder&, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  const int64_t classes = argument(op, stack, 1).toInt();
+  if (classes <= 0) throw NeedsValue("one_hot without a number of classes needs the largest");
+  if (self.scalar_type() != at::kLong) VESTA_UNSUPPORTED("one_hot of {}", c10::toString(self.scalar_type()));
+  at::_assert_async(self.ge(0).all(), "Class values must be non-negative.");
+  at::_assert_async(self.lt(classes).all(), "Class values must be smaller than num_classes.");
+  reply(op, stack, self.unsqueeze(-1).eq(at::arange(classes, self.options())).to(at::kLong));
 }
 
 // ATen's kernel reads memory below the dispatcher; the differentiable form does not, and gives the same numbers.
@@ -324,7 +369,7 @@ Handler special_handler(const std::string& name) {
       {"aten::set_", refuse_set},
       {"aten::set_.source_Storage", refuse_set},
       {"aten::set_.source_Storage_storage_offset", refuse_set},
-      {"aten::set_.source_Tensor", refuse_set},
+      {"aten::set_.source_Tensor", set_source},
       {"aten::set_.source_Tensor_storage_offset", refuse_set},
       {"aten::resize_", resize},
       {"aten::resize_as_", resize_as},
@@ -335,6 +380,10 @@ Handler special_handler(const std::string& name) {
       {"aten::max_pool1d", max_pool1d},
       {"aten::_assert_tensor_metadata", no_effect},
       {"aten::_linalg_check_errors", check_contents},
+      {"aten::_assert_async.msg", check_contents},
+      {"aten::item", item},
+      {"aten::_local_scalar_dense", item},
+      {"aten::one_hot", one_hot},
       {"aten::_conj", conj},
       {"aten::_neg_view", neg_view},
       {"aten::resolve_conj", resolve},

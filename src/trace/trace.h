@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "graph/graph.h"
@@ -50,6 +51,10 @@ using Program = std::function<std::vector<c10::IValue>(const std::vector<c10::IV
 // Throws NeedsValue, Unsupported, UserError (arguments that eager refuses too, in eager's own words) or what `program`
 // throws; nothing was changed then: no input written, no generator advanced.
 Traced trace(const std::vector<TraceInput>& inputs, const Program& program);
+
+// How to ask a 0-d tensor for the number it stands for where its value is not that number: vesta/detail/function.h.
+using NumberReader = std::optional<c10::Scalar> (*)(const at::Tensor&);
+void set_number_reader(NumberReader reader);
 
 // True while the calling thread traces.
 bool is_tracing();

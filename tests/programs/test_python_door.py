@@ -213,6 +213,81 @@ def test_every_pass_can_be_skipped():
         torch.testing.assert_close(compiled(x), model(x))
 
 
+def test_integers_of_another_value_are_another_call():
+    compiled = vesta.trace_and_compile(lambda x, k: x * k, strict=True)
+    x = torch.ones(2)
+    for k in (1, 3, 4, 0, 5, -2, 1, 7):
+        assert torch.equal(compiled(x, k), x * k)
+
+    def step(x: torch.Tensor, log: torch.Tensor, t: int):
+        log[t] = x.mean(0)
+        return x * t
+
+    for dynamic in (None, True):
+        compiled = torch.compile(step, backend="vesta", dynamic=dynamic, options={"strict": True})
+        log, twin = torch.zeros(5, 4), torch.zeros(5, 4)
+        for t in range(5):
+            x = torch.randn(3, 4)
+            torch.testing.assert_close(compiled(x, log, t), step(x, twin, t))
+            torch.testing.assert_close(log, twin)
+
+
+def test_symbolic_numbers_meet_tensors():
+    def f(x: torch.Tensor):
+        return x.sum() / x.shape[0] + x * (x.shape[1] - 1) - x.shape[0] // 2, x > x.shape[1]
+
+    compiled = torch.compile(f, backend="vesta", dynamic=True, options={"strict": True})
+    for sizes in ((4, 8), (5, 8), (6, 3)):
+        x = torch.randn(sizes) * 4
+        torch.testing.assert_close(compiled(x), f(x))
+    assert len(vesta.explain().variants) == 1
+
+
+def test_values_that_follow_from_numbers_are_known():
+    def f(x: torch.Tensor):
+        chunks = torch.div(torch.full((), 8), 2, rounding_mode="trunc") - 1
+        return x.new_ones(int(chunks), 2) * x.sum()
+
+    compiled = vesta.trace_and_compile(f, strict=True)
+    x = torch.randn(3)
+    torch.testing.assert_close(compiled(x), f(x))
+    with pytest.raises(vesta.errors.Unsupported):
+        vesta.trace_and_compile(lambda x: x.new_ones(int(x.sum())), strict=True)(torch.ones(2))
+
+
+def test_operators_that_check_or_resize_by_reading():
+    functional = torch.nn.functional
+    labels = torch.tensor([[0, 3], [2, 1]])
+    compiled = vesta.trace_and_compile(lambda i: functional.one_hot(i, 4), strict=True)
+    assert torch.equal(compiled(labels), functional.one_hot(labels, 4))
+    with pytest.raises(RuntimeError, match="smaller than num_classes"):
+        compiled(labels + 1)
+    with pytest.raises(RuntimeError, match="non-negative"):
+        compiled(labels - 1)
+
+    x, sign = torch.randn(6), torch.randn(6).sign()
+    loss = vesta.trace_and_compile(functional.soft_margin_loss, strict=True)
+    torch.testing.assert_close(loss(x, sign), functional.soft_margin_loss(x, sign))
+
+    def rewrapped(x: torch.Tensor, w: torch.Tensor):
+        w.set_(w.to(x.dtype))
+        return x @ w
+
+    w = torch.randn(6, 2)
+    torch.testing.assert_close(vesta.trace_and_compile(rewrapped, strict=True)(x, w), x @ w)
+
+    bags = [torch.nn.EmbeddingBag(9, 4, mode=mode) for mode in ("sum", "mean", "max")]
+
+    def pooled(i: torch.Tensor, offsets: torch.Tensor):
+        return [bag(i, offsets) for bag in bags]
+
+    compiled = torch.compile(pooled, backend="vesta", options={"strict": True})
+    i, offsets = torch.randint(0, 9, (12,)), torch.tensor([0, 3, 3, 8])
+    torch.testing.assert_close(compiled(i, offsets), pooled(i, offsets))
+    sum(y.sum() for y in compiled(i, offsets)).backward()
+    assert all(bag.weight.grad is not None for bag in bags)
+
+
 def test_threads_share_a_compiled_function():
     compiled = vesta.trace_and_compile(lambda x, y: torch.relu(x) * y + 1, strict=True)
     errors: list[BaseException] = []

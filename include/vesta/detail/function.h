@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,5 +81,10 @@ class VESTA_API Function {
 // Result vectors that keep their memory between the calls of a thread.
 VESTA_API std::vector<c10::IValue> borrow_values();
 VESTA_API void return_values(std::vector<c10::IValue>&& values);
+
+// Python passes a symbolic number to an operator on tensors as a 0-d tensor with some other value, which knows what it
+// stands for. The Python door sets once how to ask it; nullopt for a tensor that is what it seems.
+using NumberReader = std::optional<c10::Scalar> (*)(const at::Tensor&);
+VESTA_API void set_number_reader(NumberReader reader);
 
 }  // namespace vesta::detail

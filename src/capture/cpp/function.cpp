@@ -316,6 +316,8 @@ Function::Function(std::string name, Options options, std::vector<InputInfo> ten
 
 Function::~Function() = default;
 
+void set_number_reader(NumberReader reader) { trace::set_number_reader(reader); }
+
 bool Function::run(Call& call, const Program& program, Results& results, bool give_away) {
   Impl& impl = *impl_;
   if (trace::is_tracing()) return false;  // part of another trace: the callable runs in it

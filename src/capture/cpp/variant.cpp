@@ -1,5 +1,9 @@
 #include "capture/cpp/variant.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace vesta::capture {
 
 namespace {
@@ -20,7 +24,18 @@ bool comparable(const Variant& v, const std::vector<Shape>& shapes, const detail
 
 bool Variant::matches(uint64_t call_context, const detail::Call& call) const {
   return context == call_context && key.size() == call.key.size() &&
-         std::equal(key.begin(), key.end(), call.key.begin()) && executable->accepts(inputs_of(call, lifted));
+         std::equal(key.begin(), key.end(), call.key.begin()) && other_integer(call) < 0 &&
+         executable->accepts(inputs_of(call, lifted));
+}
+
+// A trace keeps integers below 2 as constants even where they are to be symbolic.
+int Variant::other_integer(const detail::Call& call) const {
+  if (call.integers.size() != integers.size()) return static_cast<int>(std::min(call.integers.size(), integers.size()));
+  for (size_t i = 0; i < integers.size(); ++i) {
+    const bool symbolic = dynamic[shapes.size() + i][0] && integers[i] >= 2;
+    if (symbolic ? call.integers[i] < 2 : call.integers[i] != integers[i]) return static_cast<int>(i);
+  }
+  return -1;
 }
 
 std::vector<Shape> shapes_of(std::span<const at::Tensor> tensors) {
@@ -57,6 +72,10 @@ std::string why_not(const VariantList& list, std::string_view key, uint64_t cont
     if (v.key != key) continue;
     if (v.context != context) {
       why = "autocast, grad mode, inference mode, deterministic mode or the default dtype changed";
+      continue;
+    }
+    if (const int i = v.other_integer(call); i >= 0) {
+      why = fmt::format("integer argument {} is another constant than {}", i, v.integers.at(static_cast<size_t>(i)));
       continue;
     }
     std::string found;

@@ -35,6 +35,8 @@ struct Variant {
   std::vector<std::vector<bool>> dynamic;
 
   bool matches(uint64_t call_context, const detail::Call& call) const;
+  // The first integer argument that this variant was not compiled for; negative: none.
+  int other_integer(const detail::Call& call) const;
 };
 
 using VariantList = std::vector<std::shared_ptr<const Variant>>;
