@@ -41,7 +41,6 @@ namespace {
 
 using graph::Node;
 using graph::ScalarRef;
-using graph::TensorType;
 using graph::Value;
 using Index = Lowering::Index;
 
@@ -151,6 +150,7 @@ bool surely_holds(const IndexCheck& check, const std::shared_ptr<ExprContext>& c
   Nowhere nowhere;
   Lowering lowering(dag, nowhere);
   std::vector<Expr> at;
+  at.reserve(check.index->type.dim());
   for (Expr size : check.index->type.sizes) at.push_back(context->loop_symbol("at", size));
   std::optional<Expr> i = dag.affine(dag.cast(DType::I64, lowering.element(check.index, at)));
   return i && provably_at_least(*i, check.wraps ? -check.size : Expr(0)) && provably_less(*i, check.size);

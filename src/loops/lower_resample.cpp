@@ -140,6 +140,7 @@ ScalarRef linear(Lowering& l, const Node& node, const Value* v, Index index) {
   const Value* x = node.input(0);
   DType t = opmath(x->type.dtype);
   std::vector<Neighbours> sides;
+  sides.reserve(N);
   for (size_t k = 0; k < N; ++k) {
     sides.push_back(neighbours<N>(l, node, t, k, index[2 + k], x->type.sizes[2 + k], v->type.sizes[2 + k]));
   }

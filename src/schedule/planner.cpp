@@ -117,6 +117,7 @@ KernelStep Planner::build_kernel(int g) {
     }
   }
   std::vector<Range> ranges;
+  ranges.reserve(group.runs.size());
   for (size_t k = 0; k < group.runs.size(); ++k) {
     ranges.push_back({groups_.run_symbol(k, group.runs[k].extent), group.runs[k].extent, group.runs[k].kind});
   }
