@@ -33,10 +33,24 @@ _WIDE = {
     torch.complex32: torch.complex128,
     torch.complex64: torch.complex128,
 }
-_NARROW_METHODS = {
+
+
+def _grouped_mm(
+    a: torch.Tensor, b: torch.Tensor, *, offs: torch.Tensor, bias: Any = None, out_dtype: Any = None
+) -> Any:
+    """Rows of `a` by groups that end at `offs`, each with its own matrix of `b`."""
+    assert a.dim() == 2 and b.dim() == 3 and bias is None
+    ends = offs.tolist()
+    parts = [a[first:last] @ w for first, last, w in zip([0, *ends], ends, b, strict=False)]
+    return torch.cat([*parts, a.new_zeros(a.shape[0] - ends[-1], b.shape[2])])
+
+
+# What has no float64 form of its own, or would give a narrow result.
+_WIDE_FORMS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.float: torch.Tensor.double,
     torch.Tensor.half: torch.Tensor.double,
     torch.Tensor.bfloat16: torch.Tensor.double,
+    torch._grouped_mm: _grouped_mm,
 }
 
 Reference = Callable[[], Any]
@@ -102,7 +116,7 @@ def copies(value: Any) -> Any:
 
 class _Widening(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        func = _NARROW_METHODS.get(func, func)
+        func = _WIDE_FORMS.get(func, func)
 
         def one(leaf: Any) -> Any:
             return _WIDE.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf

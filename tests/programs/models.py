@@ -1,4 +1,4 @@
-"""Models through torch.compile, compared with eager: outputs, and gradients and buffers of a training step.
+"""Models through torch.compile, compared with eager: outputs, gradients, buffers, parameters after steps.
 
     python -m tests.programs.models --all --jobs 2
     python -m tests.programs.models llama resnet50 --modes training
@@ -28,7 +28,9 @@ from tests import isolation
 from tests.numerics.compare import copies, differences, shaking, widen, widened
 from tests.programs.zoo import ZOO
 
-MODES = ("inference", "dynamic", "training")
+MODES = ("inference", "dynamic", "training", "steps", "autocast", "bfloat16", "float16", "float64")
+TRAINING = ("training", "steps", "autocast")
+DTYPES = {name: getattr(torch, name) for name in ("bfloat16", "float16", "float64")}
 
 
 @dataclass(frozen=True)
@@ -82,32 +84,69 @@ def train(call: Callable[..., Any], module: nn.Module, inputs: dict[str, Any]) -
     return found
 
 
+def train_in_autocast(call: Callable[..., Any], module: nn.Module, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
+    def cast(**inputs: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return call(**inputs)
+
+    return train(cast, module, inputs)
+
+
+def take_steps(call: Callable[..., Any], module: nn.Module, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
+    """Five optimizer steps, each on the sum of two gradients."""
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01, momentum=0.9)
+    found = {}
+    for step in range(5):
+        optimizer.zero_grad(set_to_none=True)
+        for _ in range(2):
+            loss = loss_of(plain(call(**inputs)))
+            loss.backward()
+        torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+        optimizer.step()
+        found[f"loss of step {step + 1}"] = loss.detach()
+    found.update({f"parameter {n}": p.detach() for n, p in module.named_parameters()})
+    found.update({f"buffer {n}": b.detach() for n, b in module.named_buffers()})
+    return found
+
+
+STEPS: dict[str, Callable[..., dict[str, torch.Tensor]]] = {
+    "training": train,
+    "steps": take_steps,
+    "autocast": train_in_autocast,
+}
+
+
 def wide_copy(module: nn.Module) -> nn.Module:
     return copy.deepcopy(module).double()
 
 
-def shaken_copy(module: nn.Module) -> nn.Module:
+def shaken_copy(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     wide = wide_copy(module)
     g = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for p in wide.parameters():
             step = torch.randint(0, 2, p.shape, generator=g, dtype=torch.float64) * 2 - 1
-            p.mul_(1 + step * torch.finfo(torch.float32).eps)
+            p.mul_(1 + step * torch.finfo(dtype).eps)
     return wide
+
+
+def cast(inputs: dict[str, Any], dtype: torch.dtype | None) -> dict[str, Any]:
+    return {k: v.to(dtype) if dtype and v.is_floating_point() else v for k, v in inputs.items()}
 
 
 def judge(case: Case) -> str:
     """'' or what is wrong."""
     entry = ZOO[case.model]
-    module = entry.build()
-    step = train if case.mode == "training" else infer
-    if case.mode == "training":
-        module.train()
-    ours, wide, shaken = copy.deepcopy(module), wide_copy(module), shaken_copy(module)
+    dtype = DTYPES.get(case.mode)
+    computed = torch.bfloat16 if case.mode == "autocast" else dtype or torch.float32
+    module = entry.build().to(dtype)
+    step = STEPS.get(case.mode, infer)
+    module.train(case.mode in TRAINING)
+    ours, wide, shaken = copy.deepcopy(module), wide_copy(module), shaken_copy(module, computed)
     compiled = torch.compile(ours, backend=case.backend, dynamic=case.mode == "dynamic" or None)
     lengths = entry.lengths if case.mode == "dynamic" else entry.lengths[:1] * 2
     for call, length in enumerate(lengths):
-        inputs = entry.inputs(call, length)
+        inputs = cast(entry.inputs(call, length), dtype)
         for m in (module, ours, wide, shaken):
             m.zero_grad(set_to_none=True)
         eager = step(module, module, copies(inputs))
@@ -118,7 +157,7 @@ def judge(case: Case) -> str:
                 return step(wide, wide, widen(inputs))
 
         def perturbed(inputs: Any = inputs) -> Any:
-            with widened(shaking(torch.float32)):
+            with widened(shaking(computed)):
                 return step(shaken, shaken, widen(inputs))
 
         names = list(eager)
@@ -130,33 +169,41 @@ def judge(case: Case) -> str:
                 f"{names[int(d.where.split()[1])]}: {d.text}" if d.where[7:8].isdigit() else str(d) for d in found[:6]
             ]
             return f"call {call + 1}, {len(found)} of {len(names)} tensors differ\n" + "\n".join(shown)
-        if step is train:  # statistics of batch normalisation go on from the same numbers
-            shaken.load_state_dict(wide.state_dict())
+        if case.mode in TRAINING:  # weights and statistics of batch normalisation go on from the same numbers
+            for m in (wide, shaken):
+                m.load_state_dict(module.state_dict())
+            ours.load_state_dict(module.state_dict())
     return ""
 
 
-def compiled_at_all(case: Case) -> str:
-    """With Vesta, a call that ran eager is a failure of its own here."""
+def compiled_at_all(case: Case) -> tuple[str, str]:
+    """With Vesta, a call that ran eager is a failure of its own here; and what was compiled."""
     if case.backend != "vesta":
-        return ""
+        return "", ""
     import vesta
 
     report = vesta.explain()
+    fused, extern = (sum(getattr(v, name) for v in report.variants) for name in ("ops_fused", "ops_extern"))
+    note = f"{len(report.functions)} graphs, {len(report.variants)} variants, {fused} ops fused, {extern} extern"
     reasons = [f.reason for f in report.fallbacks]
     if reasons:
-        return "ran eager: " + "; ".join(reasons[:3])
-    return "" if report.variants else "Vesta compiled nothing"
+        return f"{len(reasons)} reasons to run eager: " + "; ".join(reasons[:3]), note
+    return "" if report.variants else "Vesta compiled nothing", note
 
 
 def work(case: Case, emit: Callable[[Any], None]) -> None:
     warnings.simplefilter("ignore")
+    torch._dynamo.config.allow_rnn = True  # without it Dynamo gives no LSTM or GRU to any compiler
     emit(("begin", case))
     start = time.perf_counter()
+    note = ""
     try:
-        failure = judge(case) or compiled_at_all(case)
+        failure = judge(case)
+        eager, note = compiled_at_all(case)
+        failure = failure or eager
     except Exception:
         failure = "raises\n" + traceback.format_exc(limit=-6)
-    emit(("verdict", failure, time.perf_counter() - start))
+    emit(("verdict", failure, time.perf_counter() - start, note))
 
 
 def run(cases: list[Case], jobs: int = 1, limit_s: float = 300.0, threads: int = 2) -> Iterator[Verdict]:
@@ -171,7 +218,7 @@ def run(cases: list[Case], jobs: int = 1, limit_s: float = 300.0, threads: int =
     ):
         while lost:
             yield lost.pop()
-        yield Verdict(case, message[1], message[2])
+        yield Verdict(case, *message[1:])
     yield from lost
 
 
@@ -179,7 +226,7 @@ def cases_of(names: list[str], modes: tuple[str, ...], backend: str) -> list[Cas
     found = []
     for name in names:
         for mode in modes:
-            if mode != "dynamic" or len(ZOO[name].lengths) > 1:
+            if (mode != "dynamic" or len(ZOO[name].lengths) > 1) and (mode not in TRAINING or ZOO[name].trains):
                 found.append(Case(name, mode, backend))
     return found
 
@@ -187,8 +234,9 @@ def cases_of(names: list[str], modes: tuple[str, ...], backend: str) -> list[Cas
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(ZOO)}")
-    parser.add_argument("--all", action="store_true", help="every model; without names, the short list")
-    parser.add_argument("--modes", nargs="*", default=list(MODES), choices=MODES)
+    parser.add_argument("--all", action="store_true", help="every model; without names, the tested ones")
+    parser.add_argument("--modes", nargs="*", default=list(MODES[:3]), choices=MODES)
+    parser.add_argument("--after", default="", metavar="MODEL", help="only models that come later in the list")
     parser.add_argument("--backend", default="vesta")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--limit", type=float, default=300.0, metavar="S", help="seconds one model may take")
@@ -196,7 +244,9 @@ def main(arguments: list[str] | None = None) -> int:
     unknown = [m for m in options.models if m not in ZOO]
     if unknown:
         parser.error(f"no model {', '.join(unknown)}; there are {', '.join(ZOO)}")
-    names = options.models or [n for n, e in ZOO.items() if options.all or e.short]
+    names = options.models or [n for n, e in ZOO.items() if options.all or e.tests]
+    if options.after:
+        names = names[names.index(options.after) + 1 :]
     console = Console()
     failed = count = 0
     start = time.perf_counter()
@@ -205,7 +255,9 @@ def main(arguments: list[str] | None = None) -> int:
         failed += bool(verdict.failure)
         word = "[red]FAILS[/red]" if verdict.failure else "[green]right[/green]"
         console.print(
-            f"{verdict.case.model:14s} {verdict.case.mode:10s} {word} {verdict.seconds:6.1f} s", highlight=False
+            f"{verdict.case.model:18s} {verdict.case.mode:10s} {word} {verdict.seconds:6.1f} s  {verdict.note}",
+            highlight=False,
+            soft_wrap=True,
         )
         if verdict.failure:
             text = "    " + verdict.failure.replace("\n", "\n    ")

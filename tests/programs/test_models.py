@@ -1,19 +1,16 @@
-"""The short list of models; all of them by `python -m tests.programs.models --all`."""
+"""The models and modes that are cheap; all of them by `python -m tests.programs.models --all`."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.programs.models import MODES, cases_of, run
+from tests.programs.models import Case, run
 from tests.programs.zoo import ZOO
 
-SHORT = [name for name, entry in ZOO.items() if entry.short]
+CASES = [Case(name, mode, "vesta") for name, entry in ZOO.items() for mode in entry.tests]
 
 
-# Training and dynamic sizes go through more of PyTorch than `make test` has time for: `pytest -m slow` runs them.
-@pytest.mark.parametrize("mode", [m if m == "inference" else pytest.param(m, marks=pytest.mark.slow) for m in MODES])
-@pytest.mark.parametrize("name", SHORT)
-def test_model(name: str, mode: str):
-    cases = cases_of([name], (mode,), "vesta")
-    for verdict in run(cases):
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.model}-{case.mode}")
+def test_model(case: Case):
+    for verdict in run([case]):
         assert not verdict.failure, verdict.failure
