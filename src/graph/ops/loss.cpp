@@ -97,7 +97,7 @@ void pairwise_backward(const NodeArgs& args, Guards& g, Results& results) {
   TensorType out = args.tensor(1);
   Sizes sizes;
   for (const TensorType* t : operands) sizes = broadcast(g, sizes, t->sizes);
-  const TensorType in = args.tensor(1);
+  const TensorType& in = args.tensor(1);
   out.sizes = sizes;
   // ATen starts from zeros_like(input).
   out.strides = sizes == in.sizes ? preserved_strides(g, in) : contiguous_strides(sizes);

@@ -57,7 +57,7 @@ std::vector<Value*> finish_masked(Builder& b, const Node& node, std::vector<Valu
 
 void native_layer_norm_backward(const NodeArgs& args, Guards&, Results& results) {
   const TensorType& x = args.tensor("input");
-  const Sizes shape = args.integers("normalized_shape");
+  const Sizes& shape = args.integers("normalized_shape");
   const TensorType& parameter = args.has("weight") ? args.tensor("weight") : x;
   results = {contiguous_like(x, x.sizes), contiguous_like(parameter, shape), contiguous_like(parameter, shape)};
   mask(args, results);
