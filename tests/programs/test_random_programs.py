@@ -15,7 +15,7 @@ def test_a_seed_is_a_program():
 
 @pytest.mark.parametrize(
     ("backend", "first", "count"),
-    [("none", 1, 40), ("direct", 1, 300), pytest.param("vesta", 100001, 30, marks=pytest.mark.slow)],
+    [("none", 1, 40), ("direct", 1, 300), ("vesta", 100001, 30)],
     ids=["harness", "direct", "dynamo"],
 )
 def test_random_programs(backend: str, first: int, count: int):

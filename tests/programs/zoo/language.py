@@ -79,7 +79,7 @@ def text(name: str, model: str, config: str, inputs: Inputs = tokens, **sizes: A
 ALL = ("inference", "dynamic", "training")
 
 # ---- decoders --------------------------------------------------------------------------------------------------------
-text("llama", "LlamaForCausalLM", "LlamaConfig", tests=ALL, num_key_value_heads=2)
+text("llama", "LlamaForCausalLM", "LlamaConfig", tests=(*ALL, "autocast", "bfloat16"), num_key_value_heads=2)
 text("mistral", "MistralForCausalLM", "MistralConfig", num_key_value_heads=2, sliding_window=8)
 text("qwen2", "Qwen2ForCausalLM", "Qwen2Config", num_key_value_heads=2)
 text("qwen3", "Qwen3ForCausalLM", "Qwen3Config", num_key_value_heads=2, head_dim=16)

@@ -256,7 +256,7 @@ def _noisy(seed: int, length: int) -> dict[str, Tensor]:
     return {"x": normal(seed, 2, 3, length, length), "t": integers(seed, 1000, 2)}
 
 
-module("denoiser", Denoiser, _noisy, (16, 24), ("inference", "dynamic", "training"))
+module("denoiser", Denoiser, _noisy, (16, 24), ("inference", "dynamic", "training", "steps", "autocast", "bfloat16"))
 
 
 class VAE(nn.Module):
