@@ -44,6 +44,14 @@ if(NOT TARGET vesta::torch)
   target_compile_definitions(vesta::torch INTERFACE _GLIBCXX_USE_CXX11_ABI=1)
   target_link_libraries(vesta::torch INTERFACE
     "${VESTA_TORCH_LIB_DIR}/libtorch.so" "${VESTA_TORCH_LIB_DIR}/libtorch_cpu.so" "${VESTA_TORCH_LIB_DIR}/libc10.so")
+  # at::parallel_for is a template: its parallel region is compiled into us, and must run on the threads of torch's own
+  # OpenMP library.
+  file(GLOB vesta_torch_openmp "${VESTA_TORCH_LIB_DIR}/libgomp*.so*")
+  if(NOT vesta_torch_openmp)
+    find_package(OpenMP REQUIRED COMPONENTS CXX)
+    set(vesta_torch_openmp ${OpenMP_CXX_LIBRARIES})
+  endif()
+  target_link_libraries(vesta::torch INTERFACE ${vesta_torch_openmp})
   # A CUDA build of libtorch.so names CUDA libraries that live in other wheels; they are found when the program runs.
   target_link_options(vesta::torch INTERFACE "LINKER:--allow-shlib-undefined" "LINKER:-rpath-link,${VESTA_TORCH_LIB_DIR}")
 

@@ -6,6 +6,10 @@
 
 #include "runtime/workspace.h"
 
+#if AT_PARALLEL_OPENMP && !defined(_OPENMP)
+#error "without -fopenmp at::parallel_for runs everything on the calling thread"
+#endif
+
 namespace vesta::runtime {
 
 namespace {

@@ -1,0 +1,56 @@
+// Kernels run on PyTorch's threads: as many as torch.set_num_threads says, every item once.
+#include "runtime/parallel.h"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace vesta::runtime {
+namespace {
+
+struct Seen {
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+};
+
+void count(void* const* buffers, const int64_t*, void*, int64_t begin, int64_t end) {
+  auto* seen = static_cast<Seen*>(buffers[0]);
+  auto* items = static_cast<std::vector<int>*>(buffers[1]);
+  for (int64_t i = begin; i < end; ++i) ++(*items)[static_cast<size_t>(i)];
+  std::lock_guard lock(seen->mutex);
+  seen->threads.insert(std::this_thread::get_id());
+}
+
+class Parallel : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { at::set_num_threads(GetParam()); }
+  void TearDown() override { at::set_num_threads(before_); }
+
+ private:
+  int before_ = at::get_num_threads();
+};
+
+TEST_P(Parallel, UsesAsManyThreadsAsTorch) {
+  constexpr int64_t kItems = 1000;
+  Seen seen;
+  std::vector<int> items(kItems, 0);
+  void* buffers[] = {&seen, &items};
+  run_parallel(count, buffers, nullptr, 0, kItems, 1);
+  EXPECT_EQ(seen.threads.size(), static_cast<size_t>(GetParam()));
+  EXPECT_EQ(items, std::vector<int>(kItems, 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, Parallel, testing::Values(1, 2, 3));
+
+TEST(ParallelGrain, SmallWorkStaysOnTheCallingThread) {
+  EXPECT_EQ(parallel_grain(10, 100), 0);
+  EXPECT_EQ(parallel_grain(1, 1'000'000), 0);
+  EXPECT_EQ(parallel_grain(1000, 1000), 8);
+}
+
+}  // namespace
+}  // namespace vesta::runtime
