@@ -6,7 +6,7 @@
 
 #include "runtime/workspace.h"
 
-#if AT_PARALLEL_OPENMP && !defined(_OPENMP)
+#if AT_PARALLEL_OPENMP && !defined(_OPENMP) && !defined(__clang_analyzer__)
 #error "without -fopenmp at::parallel_for runs everything on the calling thread"
 #endif
 
