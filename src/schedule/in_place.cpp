@@ -50,6 +50,10 @@ int Grouping::mutation_of_update(const graph::Node& node) const {
     const graph::Mutation& m = graph_.mutations[i];
     const Value* input = graph_.inputs[m.input].value;
     if (m.value != v || node.input(0) != input || !may_replace(i)) continue;
+    // Elements or places that the update takes from the input itself would be read after some are written.
+    int uses = 0;
+    node.for_each_input([&](Value* operand) { uses += base_of(operand) == input; });
+    if (uses > 1) continue;
     const bool shown = std::any_of(graph_.outputs.begin(), graph_.outputs.end(), [&](const graph::Output& o) {
       return o.kind == graph::OutputKind::Fresh && base_of(o.value) == input;
     });

@@ -1,5 +1,7 @@
 // Plans of operators that read at computed places, and of running combinations: the fused plan against the unfused
 // one, and what shares a kernel.
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "schedule_run.h"
@@ -190,6 +192,24 @@ mutate input 0 = %1
 mutate input 0 = %2
 )"),
                            0));
+}
+
+// What such an update takes from the input would be read after some of it is written.
+TEST(InPlacePlan, AnUpdateFromTheInputItselfIsCopiedBack) {
+  for (const char* update : {"aten::index_put(%0, [%1], %0)", "aten::scatter.src(%0, 0, %2, %0)",
+                             "aten::slice_scatter(%0, %3, 0, 1)", "aten::index_copy(%0, 0, %1, %0)"}) {
+    SCOPED_TRACE(update);
+    EXPECT_FALSE(writes_input(check(fmt::format(R"(input %0 : f32[64, 8] = argument "x"
+input %1 : i64[64] = argument "i"
+%4 : i64[64, 1] = aten::unsqueeze(%1, 1)
+%2 : i64[64, 8] = aten::expand(%4, [64, 8])
+%3 : f32[63, 8] = aten::slice.Tensor(%0, 0, 0, 63)
+%5 : f32[64, 8] = {}
+mutate input 0 = %5
+)",
+                                                update)),
+                              0));
+  }
 }
 
 TEST(InPlacePlan, InputsThatExchangeTheirContent) {

@@ -1,6 +1,7 @@
 #include "graph/passes/identities.h"
 
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 
@@ -10,13 +11,16 @@
 namespace vesta::graph {
 namespace {
 
-// The number an argument stands for: a Scalar, or a tensor that is one number throughout.
-std::optional<double> number(const Arg& a) {
+// The number an argument stands for: a Scalar, or a tensor that is one number throughout. NaN, which equals no number,
+// where there is none.
+double number(const Arg& a) {
+  std::optional<double> x;
   if (const Value* v = value_of(a)) {
-    const std::optional<Uniform> u = uniform_of(v);
-    return u ? u->real() : std::nullopt;
+    if (const std::optional<Uniform> u = uniform_of(v)) x = u->real();
+  } else {
+    x = Uniform{a, DType::F64}.real();
   }
-  return Uniform{a, DType::F64}.real();
+  return x.value_or(std::numeric_limits<double>::quiet_NaN());
 }
 
 bool is_one(const NodeArgs& n, std::string_view arg) {
@@ -36,9 +40,9 @@ Value* divided(Node* n) {
 }
 
 // x + z leaves every x as it is: integers with 0, floats with -0.0.
-bool is_neutral(std::optional<double> z, DType t, bool negated) {
-  if (!z || *z != 0) return false;
-  return is_integral(t) || (is_float(t) && std::signbit(*z) != negated);
+bool is_neutral(double z, DType t, bool negated) {
+  if (z != 0) return false;
+  return is_integral(t) || (is_float(t) && std::signbit(z) != negated);
 }
 
 Value* plus(Node* n) {
