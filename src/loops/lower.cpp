@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "graph/ops/broadcast.h"
 #include "graph/ops/complex.h"
 #include "graph/ops/operands.h"
 
@@ -62,6 +63,18 @@ Expr offset_of(const Held& held, std::span<const Expr> index) {
   Expr offset = held.offset;
   for (size_t d = 0; d < index.size(); ++d) offset = offset + index[d] * held.strides[d];
   return offset;
+}
+
+std::optional<size_t> constant_dim(Expr dim, size_t dims) {
+  const auto n = static_cast<int64_t>(dims);
+  if (!dim.is_constant() || dim.constant() < -n || dim.constant() >= n) return std::nullopt;
+  return static_cast<size_t>(graph::wrap_dim(dim, dims));
+}
+
+std::optional<size_t> constant_dim(const Node& node) {
+  const auto result = std::find_if(node.results.begin(), node.results.end(), [](const Value* v) { return v; });
+  VESTA_CHECK(result != node.results.end(), "{} has no result", node.op->name);
+  return constant_dim(node.named().integer("dim"), (*result)->type.dim());
 }
 
 ScalarRef Lowering::less(Expr a, Expr b) {

@@ -31,6 +31,11 @@ struct Held {
   Expr offset;
 };
 
+// One of `dims` dimensions, counted from the end where negative; nullopt if it is not constant or not one of them.
+std::optional<size_t> constant_dim(Expr dim, size_t dims);
+// The `dim` argument, one of the result's dimensions.
+std::optional<size_t> constant_dim(const graph::Node& node);
+
 // How a reduction reads its operand.
 struct ReductionShape {
   ReduceOp op = ReduceOp::Sum;

@@ -1,5 +1,4 @@
 // Tensors made from nothing: the element is a function of the index.
-#include "base/check.h"
 #include "loops/lower_rows.h"
 
 namespace vesta::loops {

@@ -2,18 +2,10 @@
 // the kernel runs (index_checks); here they only address memory.
 #include <algorithm>
 
-#include "base/check.h"
 #include "loops/lower_rows.h"
 #include "loops/places.h"
 
 namespace vesta::loops {
-
-std::optional<size_t> constant_dim(const graph::Node& node) {
-  Expr e = node.named().integer("dim");
-  auto n = static_cast<int64_t>(node.input(0)->type.dim());
-  if (!e.is_constant() || e.constant() < -n || e.constant() >= n) return std::nullopt;
-  return static_cast<size_t>(e.constant() < 0 ? e.constant() + n : e.constant());
-}
 
 Indexing indexing(const graph::Node& node) {
   Indexing x;
@@ -76,15 +68,9 @@ bool accepts_gather(const Node& node) {
   return constant_dim(node) && node.input(0)->type.dim() == node.input(2)->type.dim() && is_place(node.input(2)->type);
 }
 
-Expr count(const Value* x) {
-  Expr n = 1;
-  for (Expr s : x->type.sizes) n = n * s;
-  return n;
-}
-
 ScalarRef take(Lowering& l, const Node& node, const Value*, Index index) {
   const Value* x = node.input(0);
-  return l.element(x, delinearize(l.place(node.input(1), index, count(x), true), x->type.sizes));
+  return l.element(x, delinearize(l.place(node.input(1), index, numel(x->type), true), x->type.sizes));
 }
 bool accepts_take(const Node& node) { return is_place(node.input(1)->type); }
 
@@ -162,7 +148,7 @@ std::vector<IndexCheck> index_checks(const Node& node) {
   if (op == "aten::index_select" || op == "aten::gather") {
     return {{node.input(2), node.input(0)->type.sizes[*constant_dim(node)], false}};
   }
-  if (op == "aten::take") return {{node.input(1), count(node.input(0)), true}};
+  if (op == "aten::take") return {{node.input(1), numel(node.input(0)->type), true}};
   if (op == "aten::index_copy" || op == "aten::index_add" || op.starts_with("aten::scatter")) {
     return {{node.input(2), node.input(0)->type.sizes[*constant_dim(node)], false}};
   }

@@ -1,5 +1,4 @@
 // Several tensors, or a tensor and a border, seen as one: each element comes from one of them, the others are not read.
-#include "base/check.h"
 #include "loops/lower_rows.h"
 
 namespace vesta::loops {
@@ -15,11 +14,6 @@ constexpr size_t kMostPieces = 4;  // each element tests every piece; ATen's cop
 
 const graph::ValueList& pieces(const Node& node) { return std::get<graph::ValueList>(node.args()[0]); }
 
-size_t wrapped(const Node& node, const char* name, size_t ndim) {
-  int64_t d = node.named().integer(name).constant();
-  return static_cast<size_t>(d < 0 ? d + static_cast<int64_t>(ndim) : d);
-}
-
 ScalarRef in_range(Lowering& l, Expr i, Expr begin, Expr end) {
   ScalarRef c = l.dag().logical_and(l.at_least(i, begin), l.less(i, end));
   return c.id == kNoRef ? l.dag().integer(DType::Bool, 1) : c;
@@ -31,7 +25,7 @@ bool is_skipped(const Value* v) { return v->type.dim() == 1 && v->type.sizes[0].
 }  // namespace
 
 std::vector<std::pair<const Value*, Expr>> pieces_of(const Node& cat) {
-  const size_t d = wrapped(cat, "dim", cat.results[0]->type.dim());
+  const size_t d = *constant_dim(cat);
   std::vector<std::pair<const Value*, Expr>> out;
   Expr begin = 0;
   for (const Value* p : pieces(cat)) {
@@ -45,7 +39,7 @@ std::vector<std::pair<const Value*, Expr>> pieces_of(const Node& cat) {
 namespace {
 
 ScalarRef cat(Lowering& l, const Node& node, const Value* v, Index index) {
-  size_t d = wrapped(node, "dim", v->type.dim());
+  size_t d = *constant_dim(node);
   ScalarRef result;
   const auto parts = pieces_of(node);
   DType t = scalar_type(v->type.dtype);
@@ -67,7 +61,7 @@ ScalarRef cat(Lowering& l, const Node& node, const Value* v, Index index) {
 }
 
 bool accepts_cat(const Node& node) {
-  if (pieces(node).size() > kMostPieces || !node.named().integer("dim").is_constant()) return false;
+  if (pieces(node).size() > kMostPieces || !constant_dim(node)) return false;
   for (const Value* p : pieces(node)) {
     if (!p || (!is_skipped(p) && p->type.dim() != node.results[0]->type.dim())) return false;
   }
@@ -75,7 +69,7 @@ bool accepts_cat(const Node& node) {
 }
 
 ScalarRef stack(Lowering& l, const Node& node, const Value* v, Index index) {
-  size_t d = wrapped(node, "dim", v->type.dim());
+  size_t d = *constant_dim(node);
   DType t = scalar_type(v->type.dtype);
   std::vector<Expr> at(index.begin(), index.end());
   at.erase(at.begin() + static_cast<int64_t>(d));
@@ -95,7 +89,7 @@ ScalarRef stack(Lowering& l, const Node& node, const Value* v, Index index) {
 }
 
 bool accepts_stack(const Node& node) {
-  return pieces(node).size() <= kMostPieces && !pieces(node).empty() && node.named().integer("dim").is_constant();
+  return pieces(node).size() <= kMostPieces && !pieces(node).empty() && constant_dim(node);
 }
 
 ScalarRef pad(Lowering& l, const Node& node, const Value* v, Index index) {
@@ -181,9 +175,10 @@ struct SliceOf {
 std::optional<SliceOf> slice_of(const Node& node) {
   graph::NodeArgs args = node.named();
   const graph::TensorType& t = node.input(0)->type;
-  if (!args.integer("dim").is_constant() || !args.integer("step").is_constant()) return std::nullopt;
+  const std::optional<size_t> dim = constant_dim(node);
+  if (!dim || !args.integer("step").is_constant()) return std::nullopt;
   SliceOf s;
-  s.dim = wrapped(node, "dim", t.dim());
+  s.dim = *dim;
   s.step = args.integer("step").constant();
   auto start = bound(args.get("start"), t.sizes[s.dim], 0),
        end = bound(args.get("end"), t.sizes[s.dim], t.sizes[s.dim]);
@@ -224,7 +219,7 @@ bool accepts_slice_scatter(const Node& node) {
 }
 
 ScalarRef select_scatter(Lowering& l, const Node& node, const Value* v, Index index) {
-  size_t d = wrapped(node, "dim", v->type.dim());
+  size_t d = *constant_dim(node);
   Expr place = node.named().integer("index");
   if (provably_less(place, 0)) place = place + v->type.sizes[d];
   ScalarRef here = in_range(l, index[d], place, place + 1);
@@ -240,7 +235,7 @@ ScalarRef select_scatter(Lowering& l, const Node& node, const Value* v, Index in
 }
 bool accepts_select_scatter(const Node& node) {
   Expr i = node.named().integer("index");
-  return node.named().integer("dim").is_constant() && (provably_less(i, 0) || provably_at_least(i, 0));
+  return constant_dim(node) && (provably_less(i, 0) || provably_at_least(i, 0));
 }
 
 constexpr ElementRow kRows[] = {

@@ -1,5 +1,5 @@
 // Elements that move or are masked by their place: flip, roll, repeat, tril, triu, shuffles of pixels and channels.
-#include "base/check.h"
+#include "graph/ops/broadcast.h"
 #include "loops/lower_rows.h"
 
 namespace vesta::loops {
@@ -18,13 +18,11 @@ bool constant_list(const Node& node, const char* name) {
   return true;
 }
 
-size_t wrap(int64_t d, size_t n) { return static_cast<size_t>(d < 0 ? d + static_cast<int64_t>(n) : d); }
-
 ScalarRef flip(Lowering& l, const Node& node, const Value* v, Index index) {
   std::vector<Expr> at(index.begin(), index.end());
   for (Expr e : node.named().integers("dims")) {
     if (at.empty()) break;
-    size_t d = wrap(e.constant(), at.size());
+    const auto d = static_cast<size_t>(graph::wrap_dim(e, at.size()));
     at[d] = v->type.sizes[d] - 1 - at[d];
   }
   return l.element(node.input(0), at);
@@ -37,12 +35,11 @@ ScalarRef roll(Lowering& l, const Node& node, const Value* v, Index index) {
   const std::vector<Expr>& sizes = v->type.sizes;
   std::vector<Expr> at(index.begin(), index.end());
   if (dims.empty()) {
-    Expr n = 1;
-    for (Expr s : sizes) n = n * s;
+    const Expr n = numel(v->type);
     if (!sizes.empty() && !n.is_constant(0)) at = delinearize(mod(linear_index(index, sizes) - shifts[0], n), sizes);
   }
   for (size_t k = 0; k < dims.size(); ++k) {
-    size_t d = wrap(dims[k].constant(), at.size());
+    const auto d = static_cast<size_t>(graph::wrap_dim(dims[k], at.size()));
     if (!sizes[d].is_constant(0)) at[d] = mod(at[d] - shifts[k], sizes[d]);
   }
   return l.element(node.input(0), at);

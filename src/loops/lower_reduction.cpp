@@ -11,12 +11,10 @@ bool is_pick(const Node& node) {
   const graph::TensorType& x = args.tensor("self");
   const graph::TensorType& index = args.tensor("index");
   if (!is_float(x.dtype) || !is_integral(index.dtype) || x.dim() == 0 || x.dim() != index.dim()) return false;
-  Expr dim = args.integer("dim");
-  if (!dim.is_constant()) return false;
-  int64_t n = static_cast<int64_t>(x.dim()), d = dim.constant() < 0 ? dim.constant() + n : dim.constant();
-  for (int64_t k = 0; k < n; ++k) {
-    auto at = static_cast<size_t>(k);
-    if (k == d ? !index.sizes[at].is_constant(1) : !provably_equal(index.sizes[at], x.sizes[at])) return false;
+  const std::optional<size_t> dim = constant_dim(args.integer("dim"), x.dim());
+  if (!dim) return false;
+  for (size_t d = 0; d < x.dim(); ++d) {
+    if (d == *dim ? !index.sizes[d].is_constant(1) : !provably_equal(index.sizes[d], x.sizes[d])) return false;
   }
   return true;
 }
@@ -42,12 +40,10 @@ std::optional<ReductionShape> reduction_shape(const Node& node, std::string* why
   if (pick) s.op = ReduceOp::Sum;
   const bool arg = s.op == ReduceOp::ArgMax || s.op == ReduceOp::ArgMin;
   auto mark = [&](Expr e) {
-    if (!e.is_constant()) return false;
-    int64_t d = e.constant(), n = static_cast<int64_t>(operand.dim());
-    if (n == 0) return d == 0 || d == -1;
-    if (d < -n || d >= n) return false;
-    s.reduced[static_cast<size_t>(d < 0 ? d + n : d)] = true;
-    return true;
+    if (operand.dim() == 0) return e.is_constant(0) || e.is_constant(-1);
+    const std::optional<size_t> d = constant_dim(e, operand.dim());
+    if (d) s.reduced[*d] = true;
+    return d.has_value();
   };
   auto mark_all = [&] {
     s.reduced.assign(operand.dim(), true);

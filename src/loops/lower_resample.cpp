@@ -2,7 +2,6 @@
 // elements, and with which weights, is computed as ATen computes it, in the operand's compute type.
 #include <cmath>
 
-#include "base/check.h"
 #include "loops/lower_rows.h"
 
 namespace vesta::loops {

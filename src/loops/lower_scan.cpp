@@ -1,5 +1,4 @@
 // Running combinations along one dimension, read from the schema's `dim` argument.
-#include "base/check.h"
 #include "loops/lower.h"
 
 namespace vesta::loops {
@@ -26,13 +25,12 @@ std::optional<ScanShape> scan_shape(const Node& node, std::string* why) {
     return std::nullopt;
   };
   const graph::TensorType& x = node.input(0)->type;
-  Expr dim = node.named().integer("dim");
-  const auto n = static_cast<int64_t>(x.dim());
-  if (!dim.is_constant() || dim.constant() < -n || dim.constant() >= n) return refuse("a running value of one element");
+  const std::optional<size_t> dim = constant_dim(node);
+  if (!dim) return refuse("a running value of one element");
   if (node.op->name == "aten::logcumsumexp") return refuse("no primitive adds logarithms");
   ScanShape s;
   s.op = node.op->row->reduce;
-  s.dim = static_cast<size_t>(dim.constant() < 0 ? dim.constant() + n : dim.constant());
+  s.dim = *dim;
   const Value* first = node.results[0] ? node.results[0] : node.results[1];
   s.compute = keeps_places(node) ? opmath(x.dtype) : running_type(first->type.dtype);
   return s;

@@ -1,7 +1,6 @@
 // Small windows, unrolled: average and maximum pooling, of windows of one size or adaptive.
 #include <cmath>
 
-#include "base/check.h"
 #include "loops/lower_rows.h"
 
 namespace vesta::loops {

@@ -1,7 +1,6 @@
 // Places that integer tensors name: what gathers and scatters share.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "graph/graph.h"
@@ -9,9 +8,6 @@
 namespace vesta::loops {
 
 inline bool is_place(const graph::TensorType& t) { return t.dtype == DType::I64 || t.dtype == DType::I32; }
-
-// The `dim` argument, of the first operand; nullopt if it is not known or there is none.
-std::optional<size_t> constant_dim(const graph::Node& node);
 
 // The indices of index.Tensor and index_put: their common dimensions stand where the indexed ones were, or first if
 // those are not neighbours.

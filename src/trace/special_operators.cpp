@@ -207,8 +207,7 @@ void set_source(Recorder& r, const Operator& op, Stack& stack) {
 // The first elements of memory that nothing else shows.
 graph::Value* shrunk(Recorder& r, const Alias& alias, const graph::IntList& sizes) {
   const graph::TensorType& old = alias.storage->base->type;
-  Expr count = 1;
-  for (const Expr& n : sizes) count = count * n;
+  const Expr count = graph::product(sizes);
   const Expr had = graph::numel(old);
   if (alias.storage.use_count() != 1 || !graph::is_contiguous(r.guards(), old) || !count.is_constant() ||
       !had.is_constant() || count.constant() > had.constant())

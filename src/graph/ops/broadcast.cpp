@@ -41,6 +41,12 @@ std::vector<int64_t> wrap_dims(Guards& g, const IntList& dims, size_t ndim) {
   return out;
 }
 
+int64_t wrap_dim(Expr dim, size_t ndim) {
+  VESTA_CHECK(dim.is_constant(), "a symbolic dimension number");
+  const int64_t d = dim.constant();
+  return d < 0 ? d + static_cast<int64_t>(ndim == 0 ? 1 : ndim) : d;
+}
+
 Expr product(std::span<const Expr> sizes) {
   Expr n = 1;
   for (Expr s : sizes) n = n * s;

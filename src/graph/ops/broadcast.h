@@ -16,6 +16,8 @@ Sizes broadcast(Guards& g, std::span<const Expr> a, std::span<const Expr> b);
 // Python's negative dimensions; a 0-d tensor has dimension 0 and -1. UserError when out of range.
 int64_t wrap_dim(Guards& g, Expr dim, size_t ndim);
 std::vector<int64_t> wrap_dims(Guards& g, const IntList& dims, size_t ndim);
+// Of a node that exists: its dimensions are constant and in range.
+int64_t wrap_dim(Expr dim, size_t ndim);
 
 Expr product(std::span<const Expr> sizes);
 

@@ -5,12 +5,6 @@
 
 namespace vesta::graph {
 
-int64_t wrap_dim(Expr dim, size_t ndim) {
-  VESTA_CHECK(dim.is_constant(), "a symbolic dimension number");
-  const int64_t d = dim.constant();
-  return d < 0 ? d + static_cast<int64_t>(ndim == 0 ? 1 : ndim) : d;
-}
-
 Value* cast(Builder& b, Value* v, DType t) { return v->type.dtype == t ? v : b("aten::_to_copy", {v}, {{"dtype", t}}); }
 Value* opmath(Builder& b, Value* v) { return cast(b, v, vesta::opmath(v->type.dtype)); }
 

@@ -11,9 +11,6 @@
 
 namespace vesta::graph {
 
-// Dimensions of an existing node are already known to be valid.
-int64_t wrap_dim(Expr dim, size_t ndim);
-
 Value* cast(Builder& b, Value* v, DType t);
 Value* opmath(Builder& b, Value* v);
 // v as the type its result is rounded to, where that is not v's own (None: v's own).

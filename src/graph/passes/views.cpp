@@ -4,6 +4,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "graph/ops/broadcast.h"
 #include "graph/passes/rewriter.h"
 
 namespace vesta::graph {
@@ -19,11 +20,6 @@ bool is_reshape(const Node* n) {
   return n && names.contains(n->op->name);
 }
 
-int64_t wrapped(Expr d, size_t dims) {
-  const int64_t i = d.constant();
-  return i < 0 ? i + static_cast<int64_t>(dims) : i;
-}
-
 // The permutation a node makes, if it is one.
 std::optional<Dims> permutation(const Node* n) {
   if (!n) return std::nullopt;
@@ -36,10 +32,10 @@ std::optional<Dims> permutation(const Node* n) {
   if (name == "aten::permute") {
     const IntList& list = std::get<IntList>(n->args()[1]);
     if (list.size() != dims) return std::nullopt;
-    for (size_t i = 0; i < dims; ++i) p[i] = wrapped(list[i], dims);
+    for (size_t i = 0; i < dims; ++i) p[i] = wrap_dim(list[i], dims);
   } else if (name == "aten::transpose.int") {
     if (dims > 0)
-      std::swap(p[wrapped(std::get<Expr>(n->args()[1]), dims)], p[wrapped(std::get<Expr>(n->args()[2]), dims)]);
+      std::swap(p[wrap_dim(std::get<Expr>(n->args()[1]), dims)], p[wrap_dim(std::get<Expr>(n->args()[2]), dims)]);
   } else if (name == "aten::t") {
     if (dims == 2) std::swap(p[0], p[1]);
   } else {
