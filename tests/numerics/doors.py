@@ -43,7 +43,7 @@ class FxDoor:
     def __call__(self, *tensors: torch.Tensor) -> Sequence[Any]:
         from torch.fx.experimental.proxy_tensor import make_fx
 
-        from tests.numerics.compare import copies
+        from tests.numerics.wide_runs import copies
 
         state = torch.get_rng_state()
         graph = make_fx(self._function, tracing_mode="fake")(*copies(tensors))

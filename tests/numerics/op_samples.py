@@ -15,8 +15,9 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo import core as opinfo_core
 from torch.utils import _pytree as pytree
 
-from tests.numerics.compare import copies, differences, perturbed_run, reference_run
+from tests.numerics.compare import differences
 from tests.numerics.doors import DOORS
+from tests.numerics.wide_runs import copies, perturbed_runs, reference_run
 
 DTYPES = {
     "float32": torch.float32,
@@ -252,10 +253,10 @@ def _one(op: Any, sample: Any, variant: str, task: Task, outcome: Outcome) -> No
         def reference() -> Any:
             return eager, list(eager_inputs)
 
-        perturbed = None
+        perturbed = []
     else:
         reference = reference_run(both, *call.tensors)
-        perturbed = perturbed_run(both, *call.tensors)
+        perturbed = perturbed_runs(both, *call.tensors)
     values = op.name not in UNINITIALISED
     # A place that cannot hold float64 is no place for a float64 run: the plain variant has compared the numbers.
     found = differences((call.rebuild(flat), our_inputs), (eager, eager_inputs), reference, perturbed, values=values)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.numerics.compare import check, copies, differences, perturbed_run, reference_run, ulp, widened
+from tests.numerics.compare import check, differences, ulp
+from tests.numerics.wide_runs import copies, perturbed_runs, reference_run, widened
 
 
 def rule(ours, eager, function, *inputs):
-    return differences(ours, eager, reference_run(function, *inputs), perturbed_run(function, *inputs))
+    return differences(ours, eager, reference_run(function, *inputs), perturbed_runs(function, *inputs))
 
 
 def test_equal_passes_without_a_reference():
@@ -127,3 +128,76 @@ def test_copies_keep_aliases_and_strides():
 def test_check_names_what_and_where():
     with pytest.raises(AssertionError, match=r"(?s)softmax float32.*result 0 of 1: 1 of 4 elements"):
         check(torch.tensor([1.0, 2, 3, 5]), torch.tensor([1.0, 2, 3, 4]), None, "softmax float32")
+
+
+def test_floats_seen_as_bits_have_a_reference():
+    def program(x):
+        bits = x.view(torch.int32)
+        y = bits * 0.5 + x.sin()
+        x[1] = 2.5  # the bits follow
+        bits[2] = 0x3F800000  # and the number follows the bits
+        return y, bits * 1.0, x * 3
+
+    x = torch.rand(6, generator=torch.Generator().manual_seed(4)) + 0.5
+    eager = program(x.clone())
+    wide = reference_run(program, x)()
+    assert all(torch.allclose(w, e.double(), rtol=1e-6, atol=0) for w, e in zip(wide, eager, strict=True))
+    assert wide[2][2] == 3 and wide[1][1] == eager[1][1]
+    near = [e + 2 * ulp(e.double(), torch.float32).float() for e in eager]
+    far = [e + 40 * ulp(e.double(), torch.float32).float() for e in eager]
+    assert not differences(near, list(eager), reference_run(program, x), perturbed_runs(program, x))
+    found = differences(far, list(eager), reference_run(program, x), perturbed_runs(program, x))
+    assert len(found) == 3
+
+
+def test_a_conversion_that_copies_copies_in_the_reference_too():
+    def program(x):
+        y = x.to(torch.float32)
+        y.view(-1)[:2].fill_(3)
+        return x.sum(), y
+
+    x = torch.randn(3, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(5))[:, 1::2]
+    wide = reference_run(program, x)()
+    assert wide[0] == x.sum() and bool((wide[1].reshape(-1)[:2] == 3).all())
+
+
+def test_arguments_that_share_memory_share_it_in_the_reference():
+    def program(x, y):
+        x.mul_(2)
+        return y + 1
+
+    x = torch.rand(8)
+    assert torch.allclose(reference_run(program, x, x[2:])(), 2 * x[2:].double() + 1, rtol=1e-7)
+
+
+def test_the_condition_counts_each_result_in_its_own_dtype():
+    def program(x):
+        return (x.half() + 1).float() * 2 - 2.25
+
+    x = torch.tensor([0.12503, 0.3])
+    eager, wide = program(x), reference_run(program, x)()
+    half = torch.finfo(torch.float16).eps
+    assert not rule((wide + half).float(), eager, program, x)
+    assert rule((wide + 40 * half).float(), eager, program, x)
+
+
+def test_what_is_written_in_place_moves_too():
+    def program(x):
+        y = x - 1
+        y.add_(1e4)
+        return y - 1e4
+
+    x = torch.rand(20) + 1
+    moved = [(p() - (x - 1).double()).abs().max() for p in perturbed_runs(program, x)]
+    assert max(moved) > 5e-4
+
+
+def test_decisions_do_not_move():
+    def program(x):
+        return torch.where(x > 1, x, -x), x.floor() * 1000, x.argmax()
+
+    x = torch.tensor([1.0, 2.0, 2.0, 0.5])
+    wide = reference_run(program, x)()
+    for run in perturbed_runs(program, x):
+        for moved, still in zip(run(), wide, strict=True):
+            assert torch.allclose(moved.double(), still.double(), rtol=1e-6)

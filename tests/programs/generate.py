@@ -19,9 +19,10 @@ from typing import Any
 import torch
 
 FLOATS = ("float32", "float32", "float32", "bfloat16", "float16", "float64")
-# Operators that round nothing.
+# Operators and statements that round nothing.
 _EXACT = re.compile(
     r".*\.(neg|abs|clone|contiguous|flip|repeat|roll|index_select|gather)\(.*\)|torch\.(cat|stack|where|relu).*"
+    r"|[^ ]*\.(relu_|zero_|fill_|neg_|clamp_|copy_|t_|unsqueeze_)\(.*\)|[^=]*\] = .*"
 )
 INTEGERS = ("int64", "int32", "uint8")
 
@@ -120,6 +121,10 @@ def make(g: torch.Generator, dtype: torch.dtype, size: list[int], kind: str = "c
     return torch.randn(size, generator=g, dtype=torch.float32).to(dtype)
 
 
+def storage(t: torch.Tensor) -> int:
+    return t.untyped_storage()._cdata
+
+
 class Generator:
     """Grows one program."""
 
@@ -144,7 +149,17 @@ class Generator:
         return names[int(place * len(names))]
 
     def is_rough(self, t: torch.Tensor) -> bool:
-        return t.untyped_storage()._cdata in self.rough
+        return storage(t) in self.rough
+
+    def rounds(self, code: str, used: list[torch.Tensor], result: torch.Tensor | None = None) -> bool:
+        """Whether the floating-point numbers that the step makes (in `result` or in place) may be rounded ones."""
+        floats = [t for t in used if t.is_floating_point()]
+        dtypes = {t.dtype for t in (floats if result is None else [*floats, result])}
+        joined = code.startswith("torch.") and any(t.dtype not in dtypes | {torch.bool} for t in used)
+        return not _EXACT.fullmatch(code) or len(dtypes) > 1 or joined or any(map(self.is_rough, floats))
+
+    def seen_as_bits(self, t: torch.Tensor) -> bool:
+        return any(storage(v) == storage(t) and not v.is_floating_point() for v in self.values.values())
 
     def tensor(self, name: str) -> torch.Tensor:
         return self.values[name]
@@ -198,6 +213,9 @@ class Generator:
     def add(self, code: str, statement: bool = False, jumps: bool = False) -> bool:
         """Runs the step and keeps it if eager does."""
         used = [self.values[n] for n in dict.fromkeys(re.findall(r"\b[av]\d+\b", code))]
+        writes_rough = statement and any(t.is_floating_point() for t in used) and self.rounds(code, used)
+        if writes_rough and self.seen_as_bits(used[0]):
+            return False  # nobody promises the bits of a rounded number
         before = {n: t.clone() for n, t in self.values.items()} if statement else {}
         try:
             with torch.no_grad(), warnings.catch_warnings():
@@ -213,8 +231,8 @@ class Generator:
                     self.values[n].copy_(t)
             return False
         if statement:
-            if any(t.is_floating_point() for t in used):
-                self.rough.update(t.untyped_storage()._cdata for t in used[:1])
+            if writes_rough:
+                self.rough.add(storage(used[0]))
             self.steps.append(Step("", code))
             return True
         if not isinstance(result, torch.Tensor) or result.numel() > 20000 or result.dim() > 5:
@@ -222,10 +240,9 @@ class Generator:
         name = f"v{sum(1 for s in self.steps if s.target)}"
         self.steps.append(Step(name, code))
         self.values[name] = result
-        owned = result.untyped_storage()._cdata not in {t.untyped_storage()._cdata for t in used}
-        keeps = _EXACT.fullmatch(code)
-        if owned and result.is_floating_point() and (not keeps or any(self.is_rough(t) for t in used)):
-            self.rough.add(result.untyped_storage()._cdata)
+        owned = storage(result) not in {storage(t) for t in used}
+        if owned and result.is_floating_point() and self.rounds(code, used, result):
+            self.rough.add(storage(result))
         return True
 
     def grow(self, length: int) -> Program:

@@ -24,7 +24,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from tests import isolation
-from tests.numerics.compare import copies, differences, perturbed_run, reference_run
+from tests.numerics.compare import differences
+from tests.numerics.wide_runs import copies, perturbed_runs, reference_run
 from tests.programs.generate import Program, generate, renamed
 
 
@@ -103,7 +104,7 @@ def trial(program: Program, backend: str) -> str:
             return function(*tensors), list(tensors)
 
         found = differences(
-            (ours, our_inputs), (eager, eager_inputs), reference_run(both, *given), perturbed_run(both, *given)
+            (ours, our_inputs), (eager, eager_inputs), reference_run(both, *given), perturbed_runs(both, *given)
         )
         if found:
             return f"call {call + 1}:\n" + "\n".join(map(str, found))

@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch.utils import _pytree as pytree
 
 import vesta
-from tests.numerics.compare import check, copies, perturbed_run, reference_run
+from tests.numerics.compare import check
+from tests.numerics.wide_runs import copies, perturbed_runs, reference_run
 
 Function = Callable[..., Any]
 
@@ -41,7 +42,7 @@ def expect_eager(function: Function, *args: Any, calls: int = 2, compiled: Any =
         else:
             compare(ours, eager, values=not numbers(eager))
             if numbers(eager):
-                runs = reference_run(function, *args), perturbed_run(function, *args)
+                runs = reference_run(function, *args), perturbed_runs(function, *args)
                 check(detached(ours), detached(eager), runs[0], perturbed=runs[1])
         for ours_after, eager_after in zip(ours_in, eager_in, strict=True):
             compare(ours_after, eager_after)

@@ -1,0 +1,376 @@
+"""Runs of a program in float64, which the rule (compare.py) judges results by.
+
+A wide run makes the calls that the program makes with its own dtypes. Those calls are recorded first, so that the wide
+run knows what each result would have been: its dtype, and whether it was memory of its own.
+- A conversion that copies in the program copies in the wide run too, where it converts nothing.
+- A float seen as bits (`x.view(torch.int32)`) shows the bits of the number rounded to its own dtype, and goes on
+  sharing memory with it: what changes one changes the other.
+- In a perturbed run every result moves by one ulp of its own dtype. What decides rather than computes (comparisons,
+  indices, rounding to whole numbers) is taken from the program's own run, for no distance is small to it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+
+WIDE = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex32: torch.complex128,
+    torch.complex64: torch.complex128,
+}
+
+SHAKES = 8  # perturbed runs, each with its own random directions
+
+
+def _grouped_mm(
+    a: torch.Tensor, b: torch.Tensor, *, offs: torch.Tensor, bias: Any = None, out_dtype: Any = None
+) -> Any:
+    """Rows of `a` by groups that end at `offs`, each with its own matrix of `b`."""
+    assert a.dim() == 2 and b.dim() == 3 and bias is None
+    ends = offs.tolist()
+    parts = [a[first:last] @ w for first, last, w in zip([0, *ends], ends, b, strict=False)]
+    return torch.cat([*parts, a.new_zeros(a.shape[0] - ends[-1], b.shape[2])])
+
+
+# What has no float64 form of its own, or would give a narrow result.
+_WIDE_FORMS: dict[Any, Callable[..., Any]] = {
+    torch.Tensor.float: torch.Tensor.double,
+    torch.Tensor.half: torch.Tensor.double,
+    torch.Tensor.bfloat16: torch.Tensor.double,
+    torch._grouped_mm: _grouped_mm,
+}
+
+Reference = Callable[[], Any]
+
+
+def is_plain(leaf: Any) -> bool:
+    """Whether it is a tensor of numbers in a storage."""
+    return (
+        isinstance(leaf, torch.Tensor)
+        and leaf.layout == torch.strided
+        and not leaf.is_quantized
+        and leaf.device.type != "meta"
+    )
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def over(storage: torch.UntypedStorage, like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A tensor that lies in `storage` as `like` lies in its own, counted in elements."""
+    with torch.no_grad():
+        made: torch.Tensor = torch.empty(0, dtype=dtype, device=like.device)
+        made.set_(storage, like.storage_offset(), like.size(), like.stride())
+        made = torch._conj(made) if like.is_conj() else made
+        made = torch._neg_view(made) if like.is_neg() else made
+    return made
+
+
+def copy_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy with the same strides (overlapping ones included) and storage offset, in a storage of its own."""
+    return copies([tensor])[0]
+
+
+def copies(value: Any) -> Any:
+    """Copies every tensor of a container; tensors that share a storage go on sharing one."""
+    storages: dict[int, torch.UntypedStorage] = {}
+    seen: dict[int, torch.Tensor] = {}
+
+    def one(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        if id(leaf) in seen:
+            return seen[id(leaf)]
+        if is_plain(leaf):
+            source = leaf.untyped_storage()
+            made = over(storages.setdefault(source._cdata, source.clone()), leaf, leaf.dtype)
+        else:
+            made = leaf.detach().clone()
+        if leaf.requires_grad:
+            made.requires_grad_(True)
+        seen[id(leaf)] = made
+        return made
+
+    return pytree.tree_map(one, value)
+
+
+def widen(value: Any, moved: Callable[[torch.Tensor, torch.dtype], torch.Tensor] | None = None) -> Any:
+    """Copies of tensors in float64 / complex128, and dtypes so, in any container; not to be called in `widened`.
+
+    Tensors that share a storage go on sharing one. `moved` gives other numbers for those of a storage, whose dtype was
+    its second argument.
+    """
+    storages: dict[tuple[int, torch.dtype], torch.UntypedStorage] = {}
+    seen: dict[int, torch.Tensor] = {}
+
+    def numbers(leaf: torch.Tensor) -> torch.UntypedStorage:
+        source = leaf.untyped_storage()
+        flat = torch.empty(0, dtype=leaf.dtype, device=leaf.device)
+        flat.set_(source, 0, (source.nbytes() // leaf.element_size(),), (1,))
+        flat = flat.to(WIDE.get(leaf.dtype, leaf.dtype), copy=True)
+        return (moved(flat, leaf.dtype) if moved else flat).untyped_storage()
+
+    def one(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return WIDE.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
+        if id(leaf) not in seen:
+            wide = WIDE.get(leaf.dtype, leaf.dtype)
+            repeats = is_plain(leaf) and any(
+                stride == 0 and size > 1 for stride, size in zip(leaf.stride(), leaf.shape, strict=True)
+            )
+            if moved and repeats:  # each element that operators see moves by itself
+                seen[id(leaf)] = moved(leaf.detach().to(wide, copy=True), leaf.dtype)
+            elif is_plain(leaf):
+                key = (storage_of(leaf), leaf.dtype)
+                if key not in storages:
+                    storages[key] = numbers(leaf)
+                seen[id(leaf)] = over(storages[key], leaf, wide)
+            else:
+                seen[id(leaf)] = leaf.detach().to(wide, copy=True)
+        return seen[id(leaf)]
+
+    with torch.no_grad():
+        return pytree.tree_map(one, value)
+
+
+# ---- the calls of a program ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a call gave at one place of its result."""
+
+    dtype: torch.dtype | None  # None: no tensor of numbers in a storage
+    owned: bool = False  # lies in a storage that none of the arguments lies in
+    value: torch.Tensor | None = None  # what decides rather than computes
+
+
+@dataclass(frozen=True)
+class Call:
+    name: str
+    given: tuple[torch.dtype | None, ...]
+    made: tuple[Made, ...]
+
+
+# Floating-point results that jump.
+_JUMPS = {f"{name}{end}" for name in ("floor", "ceil", "round", "trunc", "sign", "fix") for end in ("", "_")}
+
+
+def _storages(value: Any) -> set[int]:
+    return {storage_of(t) for t in pytree.tree_leaves(value) if is_plain(t)}
+
+
+def _name(func: Any) -> str:
+    return getattr(func, "__name__", str(func))
+
+
+class _Recording(TorchFunctionMode):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Call] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        given = tuple(t.dtype if is_plain(t) else None for t in pytree.tree_leaves((args, kwargs)))
+        result = func(*args, **kwargs)
+        storages = _storages((args, kwargs))
+
+        def one(leaf: Any) -> Made:
+            if not is_plain(leaf):
+                return Made(None)
+            owned = storage_of(leaf) not in storages
+            decides = owned and (not (leaf.is_floating_point() or leaf.is_complex()) or _name(func) in _JUMPS)
+            return Made(leaf.dtype, owned, copy_tensor(leaf) if decides else None)
+
+        self.calls.append(Call(_name(func), given, tuple(map(one, pytree.tree_leaves(result)))))
+        return result
+
+
+@dataclass
+class _Bits:
+    """Floats seen as integers of the same size: `bits` is what `wide`, rounded to `dtype`, holds."""
+
+    wide: torch.Tensor
+    dtype: torch.dtype
+    bits: torch.Tensor
+    versions: tuple[int, int]
+
+    def sync(self) -> bool:
+        """Carries a change of one to the other. False if there was none."""
+        wide, bits = self.wide._version, self.bits._version
+        if (wide, bits) == self.versions:
+            return False
+        if bits != self.versions[1]:
+            self.wide.copy_(self.bits.view(self.dtype))
+        else:
+            self.bits.copy_(self.wide.to(self.dtype).view(self.bits.dtype))
+        self.versions = (self.wide._version, self.bits._version)
+        return True
+
+
+class _Widening(TorchFunctionMode):
+    def __init__(self, calls: list[Call] | None = None) -> None:
+        super().__init__()
+        self._calls = calls or []
+        self._next = 0
+        self._bits: list[_Bits] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        call = self._calls[self._next] if self._next < len(self._calls) else None
+        if call and call.name != _name(func):  # the program took another way
+            self._calls, call = [], None
+        self._next += 1
+        kwargs = kwargs or {}
+        before = self.before(call, args, kwargs)
+        seen_as_bits = self._seen_as_bits(call, func, args)
+        if seen_as_bits is not None:
+            return seen_as_bits
+
+        def one(leaf: Any) -> Any:
+            return WIDE.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
+
+        wide_args, wide_kwargs = pytree.tree_map(one, (args, kwargs))
+        result = _WIDE_FORMS.get(func, func)(*wide_args, **wide_kwargs)
+        given = _storages((args, kwargs))
+        leaves, spec = pytree.tree_flatten(result)
+        known = call.made if call and len(call.made) == len(leaves) else (Made(None),) * len(leaves)
+        made = [self.settle(leaf, m, given) if is_plain(leaf) else leaf for leaf, m in zip(leaves, known, strict=True)]
+        self.after(before)
+        while any([b.sync() for b in self._bits]):
+            pass
+        unchanged = all(a is b for a, b in zip(leaves, made, strict=True))
+        return result if unchanged else pytree.tree_unflatten(made, spec)
+
+    def settle(self, leaf: torch.Tensor, known: Made, given: set[int]) -> torch.Tensor:
+        """The result itself, or what the program would have: memory of its own."""
+        return leaf.clone() if known.owned and storage_of(leaf) in given else leaf
+
+    def before(self, call: Call | None, args: Any, kwargs: Any) -> Any:
+        return None
+
+    def after(self, before: Any) -> None:
+        pass
+
+    def _seen_as_bits(self, call: Call | None, func: Any, args: Any) -> torch.Tensor | None:
+        if not call or func is not torch.Tensor.view or len(args) != 2 or not isinstance(args[1], torch.dtype):
+            return None
+        wide, dtype, narrow = args[0], args[1], call.given[0]
+        if narrow not in WIDE or dtype in WIDE or dtype.itemsize != narrow.itemsize or wide.dtype != WIDE[narrow]:
+            return None
+        bits: torch.Tensor = wide.to(narrow).view(dtype)
+        self._bits.append(_Bits(wide, narrow, bits, (wide._version, bits._version)))
+        return bits
+
+
+@contextlib.contextmanager
+def widened(mode: TorchFunctionMode | None = None) -> Iterator[None]:
+    """Inside, a program given float64 inputs computes in float64 even where it names a narrower dtype itself."""
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        with mode or _Widening():
+            yield
+    finally:
+        torch.set_default_dtype(default)
+
+
+class _Shaking(_Widening):
+    """Widening, and every result of an operator moves by an ulp of its own dtype (of `dtype` if no calls are known)."""
+
+    def __init__(self, dtype: torch.dtype, generator: torch.Generator, calls: list[Call] | None = None) -> None:
+        super().__init__(calls)
+        self._dtype, self._generator = dtype, generator
+
+    def moved(self, t: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
+        eps = torch.finfo(dtype if dtype and (dtype.is_floating_point or dtype.is_complex) else self._dtype).eps
+        step = torch.randint(0, 2, t.shape, generator=self._generator, dtype=torch.float64) * 2 - 1
+        return t * (1 + step * eps)
+
+    def settle(self, leaf: torch.Tensor, known: Made, given: set[int]) -> torch.Tensor:
+        if known.value is not None and known.value.shape == leaf.shape:
+            return known.value.to(WIDE.get(known.value.dtype, known.value.dtype), copy=True)
+        if storage_of(leaf) not in given or known.owned:
+            return self.moved(leaf, known.dtype) if leaf.dtype in WIDE.values() else super().settle(leaf, known, given)
+        return leaf
+
+    def before(self, call: Call | None, args: Any, kwargs: Any) -> Any:
+        """What a call may write to: the tensor, its dtype in the program, its version and numbers."""
+        leaves = pytree.tree_leaves((args, kwargs))
+        dtypes = call.given if call and len(call.given) == len(leaves) else (None,) * len(leaves)
+        return [
+            (t, dtype, t._version, t.clone())
+            for t, dtype in zip(leaves, dtypes, strict=True)
+            if is_plain(t) and t.dtype in WIDE.values()
+        ]
+
+    def after(self, before: Any) -> None:
+        for t, dtype, version, old in before:
+            if t._version != version and t.shape == old.shape:
+                same = (t == old) | (t.isnan() & old.isnan())
+                with contextlib.suppress(RuntimeError):  # elements that share memory are not written one by one
+                    t.copy_(torch.where(same, t, self.moved(t, dtype)))
+
+
+def shaking(dtype: torch.dtype) -> TorchFunctionMode:
+    """For `widened`: each result of an operator moves by one ulp of `dtype`, up or down at random."""
+    return _Shaking(dtype, torch.Generator().manual_seed(21))
+
+
+def recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> list[Call]:
+    """The calls that the program makes on copies of these arguments."""
+    state, mode = torch.get_rng_state(), _Recording()
+    args, kwargs = copies((args, kwargs))
+    try:
+        with torch.no_grad(), mode:
+            function(*args, **kwargs)
+    finally:
+        torch.set_rng_state(state)
+    return mode.calls
+
+
+def reference_run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Reference:
+    """A float64 run of function on these arguments, run when first asked for; it gives None where it is impossible."""
+    args, kwargs = copies((args, kwargs))
+
+    def run() -> Any:
+        try:
+            mode = _Widening(recorded(function, args, kwargs))
+            wide_args, wide_kwargs = widen((args, kwargs))
+            with torch.no_grad(), widened(mode):
+                return function(*wide_args, **wide_kwargs)
+        except Exception:  # an operator without a float64 kernel: there is no reference
+            return None
+
+    return run
+
+
+def perturbed_runs(function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Reference]:
+    """As reference_run, with each floating-point input and operator's result moved by one ulp of its dtype, up or down
+    at random: several runs, each with directions of its own."""
+    args, kwargs = copies((args, kwargs))
+    dtypes = {t.dtype for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)} & set(WIDE)
+    finest = min(dtypes, key=lambda t: torch.finfo(t).eps, default=torch.float32)
+
+    def run(seed: int) -> Any:
+        try:
+            mode = _Shaking(finest, torch.Generator().manual_seed(seed), recorded(function, args, kwargs))
+            wide_args, wide_kwargs = widen(
+                (args, kwargs), lambda t, dtype: mode.moved(t, dtype) if dtype in WIDE else t
+            )
+            with torch.no_grad(), widened(mode):
+                return function(*wide_args, **wide_kwargs)
+        except Exception:
+            return None
+
+    return [partial(run, 20 + i) for i in range(SHAKES)]
