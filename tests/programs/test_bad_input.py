@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +15,7 @@ from torch.utils import _pytree as pytree
 import vesta
 from tests.numerics.compare import check
 from tests.numerics.wide_runs import copies, perturbed_runs, reference_run
+from tests.programs.threads import in_threads
 
 Function = Callable[..., Any]
 
@@ -717,32 +717,23 @@ def test_a_tensor_that_outlives_its_trace():
 
 def test_threads_that_compile_and_call():
     shared = vesta.trace_and_compile(row_norm)
-    failures: list[str] = []
 
     def work(n: int) -> None:
-        try:
-            own = vesta.trace_and_compile(chain)
-            for i in range(12):
-                x = torch.randn(2 + (n + i) % 5, 3 + i % 4)
-                torch.testing.assert_close(shared(x), row_norm(x))
-                torch.testing.assert_close(own(x), chain(x))
-                if i % 5 == 4:
-                    own.reset()
-                if n == 0 and i % 6 == 5:
-                    shared.reset()
-                shared.report()
-                vesta.reports() if hasattr(vesta, "reports") else None
-                gc.collect() if n == 1 else None
-        except Exception as error:
-            failures.append(f"thread {n}: {error!r}")
+        own = vesta.trace_and_compile(chain)
+        for i in range(12):
+            x = torch.randn(2 + (n + i) % 5, 3 + i % 4)
+            torch.testing.assert_close(shared(x), row_norm(x))
+            torch.testing.assert_close(own(x), chain(x))
+            if i % 5 == 4:
+                own.reset()
+            if n == 0 and i % 6 == 5:
+                shared.reset()
+            shared.report()
+            vesta.explain()
+            if n == 1:
+                gc.collect()
 
-    threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join(timeout=120)
-    assert not any(t.is_alive() for t in threads), "a thread hangs"
-    assert not failures, "\n".join(failures)
+    in_threads(8, work)
 
 
 # ---- beyond 2^31 elements --------------------------------------------------------------------------------------------

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 import pytest
 import torch
 
 import vesta
+from tests.programs.threads import in_threads
 
 
 def mlp() -> torch.nn.Sequential:
@@ -290,20 +290,11 @@ def test_operators_that_check_or_resize_by_reading():
 
 def test_threads_share_a_compiled_function():
     compiled = vesta.trace_and_compile(lambda x, y: torch.relu(x) * y + 1, strict=True)
-    errors: list[BaseException] = []
 
     def work(seed: int):
-        try:
-            g = torch.Generator().manual_seed(seed)
-            for i in range(50):
-                x, y = torch.randn(2 + i % 3, 8, generator=g), torch.randn(8, generator=g)
-                torch.testing.assert_close(compiled(x, y), torch.relu(x) * y + 1)
-        except BaseException as e:
-            errors.append(e)
+        g = torch.Generator().manual_seed(seed)
+        for i in range(50):
+            x, y = torch.randn(2 + i % 3, 8, generator=g), torch.randn(8, generator=g)
+            torch.testing.assert_close(compiled(x, y), torch.relu(x) * y + 1)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not errors, errors[0]
+    in_threads(4, work)

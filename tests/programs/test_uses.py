@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 import vesta
 from tests.numerics.compare import check
+from tests.programs.threads import in_threads
 from tests.programs.zoo import ZOO
 
 
@@ -168,24 +168,15 @@ def test_module_compiled_in_place():
 def test_two_threads_call_one_model():
     model = block().eval()
     compiled = compiled_in(model, dynamic=True)
-    errors: list[BaseException] = []
 
     def work(seed: int) -> None:
-        try:
-            g = torch.Generator().manual_seed(seed)
-            for i in range(20):
-                x = torch.randn(2 + (i + seed) % 5, 16, generator=g)
-                with torch.no_grad():
-                    close(compiled(x), model(x))
-        except BaseException as e:
-            errors.append(e)
+        g = torch.Generator().manual_seed(seed)
+        for i in range(20):
+            x = torch.randn(2 + (i + seed) % 5, 16, generator=g)
+            with torch.no_grad():
+                close(compiled(x), model(x))
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not errors, errors[0]
+    in_threads(2, work)
 
 
 def test_transforms_of_functions():
