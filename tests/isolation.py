@@ -27,6 +27,8 @@ from typing import Any
 Work = Callable[[Any, Callable[[Any], None]], None]
 Resume = Callable[[Any, Any, str], Any]
 
+_START_S = 120.0  # more silence than a step's, until the first step begins: the server may still import
+
 
 @dataclass
 class _Child:
@@ -123,7 +125,7 @@ def run(
                         child.process.join(10)
                         if not child.done:
                             reason = _end(child.process.exitcode)
-                    elif time.monotonic() - child.heard > limit_s:
+                    elif time.monotonic() - child.heard > limit_s + (_START_S if child.step is None else 0):
                         reason = f"hang: no answer within {limit_s:g} s"
                     if not ended and not reason:
                         continue
