@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -16,26 +17,33 @@ namespace {
 constexpr std::array<std::string_view, 5> kTopics = {"stages", "graph", "plan", "kernels", "fallbacks"};
 constexpr uint32_t kQuiet = 1u << 31;
 
-uint32_t parse_topics(std::string_view text) {
+struct Topics {
   uint32_t mask = 0;
+  std::string unknown;  // the first word that names no topic; the others count all the same
+};
+
+Topics parse_topics(std::string_view text) {
+  Topics out;
   while (!text.empty()) {
     size_t comma = text.find(',');
     std::string_view word = text.substr(0, comma);
     text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
     if (word.empty()) continue;
     if (word == "all") {
-      mask |= (1u << kTopics.size()) - 1;
+      out.mask |= (1u << kTopics.size()) - 1;
     } else if (word == "quiet") {
-      mask |= kQuiet;
-    } else {
-      size_t i = 0;
-      while (i < kTopics.size() && kTopics[i] != word) ++i;
-      VESTA_USER_CHECK(i < kTopics.size(),
-                       "unknown log topic \"{}\"; known: stages graph plan kernels fallbacks all quiet", word);
-      mask |= 1u << i;
+      out.mask |= kQuiet;
+    } else if (auto it = std::find(kTopics.begin(), kTopics.end(), word); it != kTopics.end()) {
+      out.mask |= 1u << (it - kTopics.begin());
+    } else if (out.unknown.empty()) {
+      out.unknown = word;
     }
   }
-  return mask;
+  return out;
+}
+
+std::string says_unknown(std::string_view word) {
+  return fmt::format("unknown log topic \"{}\"; known: stages graph plan kernels fallbacks all quiet", word);
 }
 
 struct State {
@@ -48,13 +56,11 @@ struct State {
     if (const char* path = std::getenv("VESTA_LOG_FILE"); path && *path) {
       if (std::FILE* f = std::fopen(path, "a")) out = f;
     }
-    const char* topics = std::getenv("VESTA_LOG");
-    try {
-      mask = parse_topics(topics ? topics : "");
-    } catch (const UserError& e) {
-      // A bad environment variable must not end the process.
-      std::fprintf(stderr, "vesta: VESTA_LOG: %s\n", e.what());
-    }
+    const char* text = std::getenv("VESTA_LOG");
+    const Topics topics = parse_topics(text ? text : "");
+    mask = topics.mask;
+    // A bad environment variable must not end the process.
+    if (!topics.unknown.empty()) fmt::print(stderr, "vesta: VESTA_LOG: {}\n", says_unknown(topics.unknown));
   }
 };
 
@@ -85,6 +91,10 @@ void warn_once(const std::string& message) {
   emit("warning", message);
 }
 
-void set_topics(std::string_view comma_separated) { state().mask = parse_topics(comma_separated); }
+void set_topics(std::string_view comma_separated) {
+  const Topics topics = parse_topics(comma_separated);
+  VESTA_USER_CHECK(topics.unknown.empty(), "{}", says_unknown(topics.unknown));
+  state().mask = topics.mask;
+}
 
 }  // namespace vesta::log
