@@ -45,13 +45,6 @@ void require_castable(const at::Tensor& target, const graph::TensorType& result)
                    c10::toString(target.scalar_type()));
 }
 
-bool same_sizes(Recorder& r, const std::vector<Expr>& a, const std::vector<Expr>& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t i = 0; i < a.size(); ++i)
-    if (a[i] != b[i] && !r.guards().equal(a[i], b[i])) return false;
-  return true;
-}
-
 // Replaces the contents of an out= tensor, which may be empty and then takes the result's sizes.
 void write_out(Recorder& r, const at::Tensor& target, graph::Value* value) {
   require_castable(target, value->type);
@@ -71,12 +64,22 @@ void write_out(Recorder& r, const at::Tensor& target, graph::Value* value) {
   write_tensor(r, target, value);
 }
 
+c10::IValue said_by_out(const Operator& op, size_t functional_arg, const at::Tensor& out) {
+  const std::string& name = op.functional->handle.schema().arguments()[functional_arg].name();
+  if (name == "dtype") return out.scalar_type();
+  if (name == "device") return out.device();
+  return {};
+}
+
 void mutate(Recorder& r, const Operator& op, Stack& stack) {
   const size_t base = stack.size() - op.arg_count;
   refuse_overlaps(r, op, stack);
   Stack inner;
   inner.reserve(op.functional_args.size());
-  for (int i : op.functional_args) inner.push_back(stack[base + i]);
+  for (size_t i = 0; i < op.functional_args.size(); ++i) {
+    const int own = op.functional_args[i];
+    inner.push_back(own >= 0 ? stack[base + own] : said_by_out(op, i, stack[base + op.mutated[0]].toTensor()));
+  }
   const graph::TensorType* otherwise = nullptr;
   graph::TensorType first;
   if (!op.out_variant && stack[base + op.mutated[0]].isTensor()) {
@@ -144,11 +147,21 @@ void decompose(Recorder& r, const Operator& op, Stack& stack) {
 
 }  // namespace
 
+bool same_sizes(Recorder& r, const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i] != b[i] && !r.guards().equal(a[i], b[i])) return false;
+  return true;
+}
+
 void record(Recorder& r, const Operator& op, Stack& stack, const graph::TensorType* otherwise) {
   const auto boxed = arguments(op, stack);
   std::vector<graph::Arg> args = to_args(r, op, boxed);
   const graph::Op* target = op.op;
-  if (op.random) r.check_generator();
+  if (op.random) {
+    r.check_generator();
+    r.drew_random_numbers = true;
+  }
   place_numbers(r, target, args);
   std::vector<graph::TensorType> types;
   if (target != op.op) {

@@ -60,6 +60,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
                      std::vector<std::pair<std::string_view, graph::Arg>> named = {});
   // To be called before a node that draws random numbers, and at the end.
   void check_generator() const { generator_.require_unchanged(); }
+  bool drew_random_numbers = false;
   int64_t op_count = 0;
   std::string source;  // the outermost operator being traced, for messages
 

@@ -290,6 +290,25 @@ void item(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, *number);
 }
 
+// A tensor equals itself unless it holds a NaN: that is checked when the program runs, and the one call that fails runs
+// eager. Of two different tensors sizes alone can tell.
+void equal(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor a = argument(op, stack, 0).toTensor(), b = argument(op, stack, 1).toTensor();
+  const graph::TensorType ta = r.type_of(a), tb = r.type_of(b);
+  const auto needs_value = [&](const char* why) {
+    throw NeedsValue(fmt::format("{} {}", op.handle.schema().name(), why));
+  };
+  if (ta.device != tb.device || ta.dtype != tb.dtype) needs_value("compares tensors of two kinds");
+  if (!same_sizes(r, ta.sizes, tb.sizes)) return reply(op, stack, false);
+  if (!a.is_same(b) && r.value_of(a) != r.value_of(b)) needs_value("needs the values of two tensors");
+  if (!is_integral(ta.dtype) && ta.dtype != DType::Bool) {
+    if (r.drew_random_numbers)
+      needs_value("looks for NaNs after random numbers were drawn, which eager would draw again");
+    at::_assert_async(a.eq(a).all(), "a tensor that is compared with itself holds a NaN");
+  }
+  reply(op, stack, true);
+}
+
 // ATen's kernel reads its argument to check it; this one checks when it runs, with the same words.
 void one_hot(Recorder&, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
@@ -382,6 +401,7 @@ Handler special_handler(const std::string& name) {
       {"aten::_assert_async.msg", check_contents},
       {"aten::item", item},
       {"aten::_local_scalar_dense", item},
+      {"aten::equal", equal},
       {"aten::one_hot", one_hot},
       {"aten::_conj", conj},
       {"aten::_neg_view", neg_view},

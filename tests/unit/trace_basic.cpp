@@ -89,10 +89,24 @@ TEST_F(Trace, ReadingAValueIsTyped) {
   EXPECT_THROW(trace(trace_inputs({at::randn({3})}),
                      boxed([](const Tensors& x) { return Tensors{at::masked_select(x[0], x[0] > 0)}; })),
                NeedsValue);
-  EXPECT_THROW(trace(trace_inputs({at::randn({3})}),
-                     boxed([](const Tensors& x) { return at::equal(x[0], x[0]) ? x : Tensors{}; })),
+  EXPECT_THROW(trace(trace_inputs({at::randn({3}), at::randn({3})}),
+                     boxed([](const Tensors& x) { return at::equal(x[0], x[1]) ? x : Tensors{}; })),
                NeedsValue);
   EXPECT_FALSE(is_tracing());
+}
+
+TEST_F(Trace, EqualTensorsThatAreOneOrHaveOtherSizes) {
+  const auto program = [](const Tensors& x) {
+    return Tensors{at::equal(x[0], x[0]) && !at::equal(x[0], x[1]) ? x[0] + 1 : x[0] - 1};
+  };
+  check({at::randn({3}), at::randn({4})}, program);
+  check({at::arange(3), at::arange(4)}, program);
+  // The check for NaNs may send the call to eager, which would draw again.
+  const auto draws = [](const Tensors& x) {
+    const at::Tensor y = at::dropout(x[0], 0.5, true);
+    return Tensors{at::equal(y, y) ? y : -y};
+  };
+  EXPECT_THROW(trace(trace_inputs({at::randn({3})}), boxed(draws)), NeedsValue);
 }
 
 TEST_F(Trace, AProgramCannotSwallowTheReason) {
