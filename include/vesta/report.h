@@ -10,7 +10,7 @@
 namespace vesta {
 
 struct StageTime {
-  std::string name;  // "trace", "pass:cse", "plan", "codegen", ...
+  std::string name;  // "trace", "pass:views", "plan", "codegen", ...
   double ms = 0;
 };
 

@@ -19,8 +19,8 @@ struct TensorType;
 
 // ---- What a row's functions see -----------------------------------------------------------------------------------
 
-// A scalar in the body of a fused kernel: its compute type and a handle owned by the ScalarBuilder. Complex scalars
-// exist as pairs (`im` valid iff the dtype is complex).
+// A real scalar in the body of a fused kernel: its compute type and a handle owned by the ScalarBuilder. A complex one
+// is a pair of them (ops/complex.h).
 struct ScalarRef {
   uint32_t id = UINT32_MAX;
   DType dtype = DType::Other;
@@ -34,8 +34,7 @@ class ScalarBuilder {
   virtual ScalarRef integer(DType t, int64_t v) = 0;  // integer and Bool types
   virtual ScalarRef size(DType t, Expr e) = 0;        // a symbolic integer (or loop index) as a scalar of type t
   virtual ScalarRef emit(Prim p, std::span<const ScalarRef> operands) = 0;
-  virtual ScalarRef cast(DType to,
-                         ScalarRef x) = 0;  // C conversion; float to integer as ATen's CPU kernels do; to Bool: x != 0
+  virtual ScalarRef cast(DType to, ScalarRef x) = 0;  // C's; float to integer as ATen's CPU kernels do; to Bool: x != 0
   virtual ScalarRef bitcast(DType to, ScalarRef x) = 0;  // same width
 
   // Conveniences over the above.

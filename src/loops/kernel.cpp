@@ -1,6 +1,5 @@
 #include "loops/kernel.h"
 
-#include "base/check.h"
 
 namespace vesta::loops {
 

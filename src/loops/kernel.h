@@ -3,22 +3,19 @@
 //
 // Shape of the computation (all loops are over `ranges`):
 //
-//   for item in [begin, end):                     // the work items: all Parallel ranges, flattened, the last one
-//   fastest;
-//     decode item into the Parallel variables     // if `block` > 0 the vector range is cut into blocks of that many
+//   for item in [begin, end):                  // the work items: all Parallel ranges, flattened, the last one fastest
+//     decode item into the Parallel variables  // if `block` > 0 the vector range is cut into blocks of that many
 //     for stage in stages:
-//       stage.loop ?  for (Inner ranges, in order, last fastest) run stage.body      // over the whole inner space
+//       stage.loop ?  for (Inner ranges, in order, last fastest) run stage.body  // over the whole inner space
 //                  :  run stage.body once
 //
 // - `vector` names the one range whose variable advances by a vector of lanes. If it is an Inner range, lanes run along
-// the
-//   row and reductions over it end in a horizontal combine. If it is a Parallel range (it must then have `block` > 0
-//   and be the last Parallel one), each work item is one block of columns and the stages' loops step through the Inner
-//   ranges with whole vectors of columns ("column program"); values of non-loop stages are then vectors too. With no
-//   Inner ranges a kernel is purely pointwise: one non-loop stage, the vector range Parallel and blocked.
+//   the row and reductions over it end in a horizontal combine. If it is a Parallel range (it must then have `block` >
+//   0 and be the last Parallel one), each work item is one block of columns and the stages' loops step through the
+//   Inner ranges with whole vectors of columns ("column program"); values of non-loop stages are then vectors too. With
+//   no Inner ranges a kernel is purely pointwise: one non-loop stage, the vector range Parallel and blocked.
 // - An instruction's value may be used later in its own stage. Across stages only Result, RowLoad and values of
-// non-loop
-//   stages may be used. Values that depend on no Inner variable may be computed once (the generator hoists).
+//   non-loop stages may be used. Values that depend on no Inner variable may be computed once (the generator hoists).
 // - Accumulate adds the current element to an accumulator over *all* Inner ranges; Result reads it in a later stage.
 //   Sums accumulate in blocks and combine pairwise (docs/numerics.md); the order depends on sizes alone.
 // - RowStore / RowLoad keep a value of each inner element from one stage to a later one in a scratch row of the thread.

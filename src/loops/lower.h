@@ -199,7 +199,7 @@ Expr linear_index(std::span<const Expr> index, std::span<const Expr> sizes);
 std::vector<Expr> delinearize(Expr linear, std::span<const Expr> sizes);
 Expr offset_of(const Held& held, std::span<const Expr> index);
 
-// Rows of Family::Indexed and Family::Factory (lower_indexed.cpp, lower_factory.cpp): the element of result `v`.
+// Rows of Family::Indexed and Family::Factory (lower_rows.h): the element of result `v`.
 using ElementFn = graph::ScalarRef (*)(Lowering& l, const graph::Node& node, const graph::Value* v,
                                        Lowering::Index index);
 // What may be fused, decided by types and arguments alone.

@@ -1,7 +1,7 @@
 // Passes, text in and text out.
 #include <gtest/gtest.h>
 
-#include "graph/passes/common_subexpressions.h"
+#include "graph/passes/subexpressions.h"
 #include "graph/passes/constant_folding.h"
 #include "graph/passes/dead_code.h"
 #include "graph/passes/identities.h"
@@ -43,7 +43,7 @@ output %0
 }
 
 TEST(CommonSubexpressions, MergesEqualNodes) {
-  expect_pass(merge_common_subexpressions, R"(
+  expect_pass(merge_subexpressions, R"(
 input %0 : f32[2, 3] = argument "x"
 %1 : f32[2, 3] = aten::exp(%0)
 %2 : f32[2, 3] = aten::exp(%0)
@@ -59,20 +59,20 @@ output %2
 }
 
 TEST(CommonSubexpressions, KeepsRandomNodesSignsOfZeroAndOutputsApart) {
-  expect_unchanged(merge_common_subexpressions, R"(
+  expect_unchanged(merge_subexpressions, R"(
 input %0 : f32[2, 3] = argument "x"
 %1 : f32[2, 3] = aten::bernoulli(%0)
 %2 : f32[2, 3] = aten::bernoulli(%0)
 %3 : f32[2, 3] = aten::add.Tensor(%1, %2)
 output %3
 )");
-  expect_unchanged(merge_common_subexpressions, R"(
+  expect_unchanged(merge_subexpressions, R"(
 %0 : f32[2] = aten::full([2], 0.0, dtype=dtype.f32)
 %1 : f32[2] = aten::full([2], -0.0, dtype=dtype.f32)
 %2 : f32[2] = aten::div.Tensor(%0, %1)
 output %2
 )");
-  expect_unchanged(merge_common_subexpressions, R"(
+  expect_unchanged(merge_subexpressions, R"(
 input %0 : f32[2, 3] = argument "x"
 %1 : f32[2, 3] = aten::exp(%0)
 %2 : f32[2, 3] = aten::exp(%0)

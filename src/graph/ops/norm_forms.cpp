@@ -1,6 +1,5 @@
 #include "graph/ops/norm_forms.h"
 
-#include "base/check.h"
 #include "graph/ops/decompose.h"
 #include "graph/ops/promotion.h"
 

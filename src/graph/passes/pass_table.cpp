@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "graph/passes/channels_last.h"
-#include "graph/passes/common_subexpressions.h"
 #include "graph/passes/constant_folding.h"
 #include "graph/passes/conv_batch_norm.h"
 #include "graph/passes/conv_library.h"
@@ -12,6 +11,7 @@
 #include "graph/passes/linear_library.h"
 #include "graph/passes/pack_weights.h"
 #include "graph/passes/pass.h"
+#include "graph/passes/subexpressions.h"
 #include "graph/passes/views.h"
 
 namespace vesta::graph {
@@ -24,7 +24,7 @@ constexpr PassRow kPasses[] = {
     {"constant-folding", fold_constants},
     {"identities", apply_identities},
     {"views", canonicalise_views},
-    {"common-subexpressions", merge_common_subexpressions},
+    {"subexpressions", merge_subexpressions},
     {"linear", recognise_linear},
     {"linear-library", use_library_linear},
     {"conv-batch-norm", fold_batch_norm},
@@ -35,7 +35,7 @@ constexpr PassRow kPasses[] = {
     {"decomposed-constants", fold_constants},
     {"decomposed-identities", apply_identities},
     {"decomposed-views", canonicalise_views},
-    {"decomposed-subexpressions", merge_common_subexpressions},
+    {"decomposed-subexpressions", merge_subexpressions},
     {"decomposed-dead-code", remove_dead_code},
 };
 

@@ -4,5 +4,5 @@
 #include "graph/passes/pass.h"
 
 namespace vesta::graph {
-bool merge_common_subexpressions(Graph& graph, const PassContext& context);
+bool merge_subexpressions(Graph& graph, const PassContext& context);
 }

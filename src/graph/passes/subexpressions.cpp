@@ -1,4 +1,4 @@
-#include "graph/passes/common_subexpressions.h"
+#include "graph/passes/subexpressions.h"
 
 #include <algorithm>
 #include <bit>
@@ -68,7 +68,7 @@ bool same(const Node& a, const Node& b) {
 
 }  // namespace
 
-bool merge_common_subexpressions(Graph& graph, const PassContext& context) {
+bool merge_subexpressions(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   std::unordered_multimap<size_t, Node*> seen;
   seen.reserve(graph.node_count());
