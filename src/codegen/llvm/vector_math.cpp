@@ -5,6 +5,9 @@
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
+#include <array>
+#include <cmath>
+
 #include "codegen/llvm/target.h"
 
 namespace vesta::codegen {
@@ -60,7 +63,7 @@ Value* VectorMath::power_of_two(Value* n) {
 }
 
 Value* VectorMath::scale(Value* x, Value* n, Value* whole) {
-  if (host_features().avx512 && Primitives::lanes_of(x) == 16) {
+  if (has_tables(x)) {
     // One instruction where there is one; seven fewer.
     return b_.CreateIntrinsic(
         Intrinsic::x86_avx512_mask_scalef_ps_512, {},
@@ -86,6 +89,14 @@ VectorMath::ExpParts VectorMath::exp_parts(Value* x) {
   parts.r = r;
   parts.tail = b_.CreateFMul(b_.CreateFMul(r, r), q);
   return parts;
+}
+
+bool VectorMath::has_tables(Value* x) const { return host_features().avx512 && Primitives::lanes_of(x) == 16; }
+
+Value* VectorMath::look_up(std::span<const float> table, Value* index) {
+  llvm::SmallVector<float, 16> entries(table.begin(), table.end());
+  return b_.CreateIntrinsic(Intrinsic::x86_avx512_permvar_sf_512, {},
+                            {llvm::ConstantDataVector::get(b_.getContext(), entries), index});
 }
 
 Value* VectorMath::exp(Value* x) {
@@ -254,8 +265,62 @@ Value* VectorMath::tanh(Value* x) {
   return with_sign_of(r, x);
 }
 
+namespace {
+
+// erf is base + d: the base is |x| below kErfSplit and 1 above, and d, which is small in either case, a polynomial of
+// degree 5 in t = |x| - centre around 16 centres kErfStep apart, by interpolation at the Chebyshev nodes of
+// |t| <= kErfStep / 2 (of d / t around 0, where d must vanish).
+constexpr double kErfStep = 17.0 / 64;
+constexpr double kErfSplit = 2.5 * kErfStep;
+constexpr size_t kErfTerms = 6;
+using ErfTable = std::array<std::array<float, 16>, kErfTerms>;  // lowest power first
+
+ErfTable erf_table() {
+  ErfTable table{};
+  for (size_t entry = 0; entry < 16; ++entry) {
+    const size_t first = entry == 0 ? 1 : 0;
+    const size_t n = kErfTerms - first;
+    const double centre = static_cast<double>(entry) * kErfStep;
+    std::array<double, kErfTerms> at{}, c{};
+    for (size_t i = 0; i < n; ++i) {
+      at[i] = kErfStep / 2 * std::cos(std::acos(-1.0) * (static_cast<double>(i) + 0.5) / static_cast<double>(n));
+      const double x = centre + at[i];
+      const double d = std::erf(x) - (centre < kErfSplit ? x : 1);
+      c[i] = first ? d / at[i] : d;
+    }
+    // Newton's divided differences, then multiplied out.
+    for (size_t order = 1; order < n; ++order) {
+      for (size_t i = n - 1; i >= order; --i) c[i] = (c[i] - c[i - 1]) / (at[i] - at[i - order]);
+    }
+    for (size_t k = n - 1; k-- > 0;) {
+      for (size_t i = k; i + 1 < n; ++i) c[i] -= at[k] * c[i + 1];
+    }
+    for (size_t i = 0; i < n; ++i) table[i + first][entry] = static_cast<float>(c[i]);
+  }
+  return table;
+}
+
+}  // namespace
+
+Value* VectorMath::erf_by_table(Value* x) {
+  static const ErfTable table = erf_table();
+  Value* magnitude = b_.CreateUnaryIntrinsic(Intrinsic::fabs, x);
+  Value* limit = number(x, 4);  // erf is 1 from 3.92 on
+  Value* a = b_.CreateSelect(b_.CreateFCmpOLT(limit, magnitude), limit, magnitude);
+  Value* magic = number(x, 0x1.8p23);
+  Value* shifted = p_.fma(a, number(x, 1 / kErfStep), magic);
+  Value* n = b_.CreateFSub(shifted, magic);
+  Value* t = p_.fma(n, number(x, -kErfStep), a);
+  Value* index = b_.CreateBitCast(shifted, integers(x));
+  Value* d = look_up(table[kErfTerms - 1], index);
+  for (size_t i = kErfTerms - 1; i-- > 0;) d = p_.fma(d, t, look_up(table[i], index));
+  Value* base = b_.CreateSelect(b_.CreateFCmpOLT(n, number(x, 3)), a, number(x, 1));
+  return with_sign_of(b_.CreateFAdd(base, d), x);
+}
+
 // Near zero an odd polynomial; further out 1 - exp(-q(|x|)).
 Value* VectorMath::erf(Value* x) {
+  if (has_tables(x)) return erf_by_table(x);
   Value* t = b_.CreateUnaryIntrinsic(Intrinsic::fabs, x);
   Value* s = b_.CreateFMul(x, x);
   Value* small =

@@ -2,6 +2,8 @@
 // the special values of the C library (tests/unit/codegen_math.cpp measures them).
 #pragma once
 
+#include <span>
+
 #include "codegen/llvm/primitives.h"
 
 namespace vesta::codegen {
@@ -21,6 +23,11 @@ class VectorMath {
   llvm::Value* sine(llvm::Value* x, bool cosine);
   llvm::Value* tanh(llvm::Value* x);
   llvm::Value* erf(llvm::Value* x);
+  llvm::Value* erf_by_table(llvm::Value* x);
+
+  // A table of 16 floats in one register, looked up by the low four bits of each lane: AVX-512 has an instruction.
+  bool has_tables(llvm::Value* x) const;
+  llvm::Value* look_up(std::span<const float> table, llvm::Value* index);
 
   // exp(x) = (1 + tail) * 2^n for |x| < 2^22: the parts.
   struct ExpParts {
