@@ -88,6 +88,9 @@ struct KernelBuffer {
   bool written = false;
   // True when no other written buffer of this kernel may share memory with it: the generator may reorder accesses.
   bool noalias = true;
+  // Written only, begins at a multiple of 64 bytes, and is out of the caches before anybody reads it: whole vectors may
+  // be stored past them.
+  bool stream = false;
 };
 
 struct Kernel {

@@ -145,6 +145,7 @@ class Parser {
       if (use != "read" && use != "write") fail("expected read or write");
       b.written = use == "write";
       b.noalias = !take("shared");
+      b.stream = take("stream");
       k.buffers.push_back(b);
     } else if (head == "row") {
       if (numbered('r') != static_cast<int>(k.row_slots.size())) fail("rows must be numbered in order");

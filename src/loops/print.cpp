@@ -35,8 +35,8 @@ class Printer {
     if (k_.serial) out_ += "serial\n";
     for (size_t i = 0; i < k_.buffers.size(); ++i) {
       const KernelBuffer& b = k_.buffers[i];
-      out_ += fmt::format("buffer b{} {} {}{}\n", i, name(b.dtype), b.written ? "write" : "read",
-                          b.noalias ? "" : " shared");
+      out_ += fmt::format("buffer b{} {} {}{}{}\n", i, name(b.dtype), b.written ? "write" : "read",
+                          b.noalias ? "" : " shared", b.stream ? " stream" : "");
     }
     for (size_t i = 0; i < k_.row_slots.size(); ++i) out_ += fmt::format("row r{} {}\n", i, name(k_.row_slots[i]));
     for (const Stage& s : k_.stages) {

@@ -106,6 +106,8 @@ class Verifier {
     const KernelBuffer& b = k_.buffers[static_cast<size_t>(i.buffer)];
     require(b.dtype == i.dtype, "instruction {} accesses a buffer of {} as {}", ref_, name(b.dtype), name(i.dtype));
     require(!write || b.written, "instruction {} stores to a buffer that is only read", ref_);
+    require(!b.stream || i.kind == InstrKind::Store, "instruction {} reads a buffer that is stored past the caches",
+            ref_);
     symbols(i.index, true, loop());
   }
 

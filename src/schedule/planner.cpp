@@ -125,6 +125,7 @@ KernelStep Planner::build_kernel(int g) {
       dag, std::move(ranges), [&](size_t k, Expr extent) { return groups_.run_symbol(k, extent); }, options_);
   loops::Staged staged = build_stages(dag, choice.stage);
   check_in_place(group, staged);
+  if (choice.bytes > options_.l3_bytes) stream_results(staged);
 
   KernelStep step;
   step.kernel = staged.kernel;
@@ -146,6 +147,18 @@ KernelStep Planner::build_kernel(int g) {
   if (groups_.units[group.units[0]].kind == UnitKind::Check) step.ops.emplace_back("index_check");
   current_ = -1;
   return step;
+}
+
+void Planner::stream_results(const loops::Staged& staged) const {
+  loops::Kernel& k = *staged.kernel;
+  for (size_t b = 0; b < k.buffers.size(); ++b) {
+    const BufferRole role = plan_.buffers[staged.buffers[b]].role;
+    const bool read = std::any_of(k.instrs.begin(), k.instrs.end(), [&](const loops::Instr& i) {
+      return i.buffer == static_cast<int>(b) && i.kind != loops::InstrKind::Store;
+    });
+    k.buffers[b].stream = k.buffers[b].written && !read && (role == BufferRole::Output || role == BufferRole::Arena) &&
+                          provably_divisible(staged.offsets[b] * element_size(k.buffers[b].dtype), 64);
+  }
 }
 
 void Planner::check_in_place(const Group& group, const loops::Staged& staged) const {

@@ -40,6 +40,8 @@ class Planner final : public loops::Places {
   // Thrown where a kernel reads an input elsewhere, or later, than it replaces it.
   struct ReadsWhatItWrote {};
   void check_in_place(const Group& group, const loops::Staged& staged) const;
+  // For a kernel whose bytes pass through all caches.
+  void stream_results(const loops::Staged& staged) const;
   bool has_work(int g) const;
   std::vector<int> order() const;
   ExternStep extern_step(int u);

@@ -16,17 +16,26 @@
 
 namespace vesta::codegen::testing {
 
+// As PyTorch and the arena align: vectors that are stored past the caches must lie on their own size.
+template <class T>
+struct Aligned {
+  using value_type = T;
+  static constexpr std::align_val_t kAlignment{64};
+  T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), kAlignment)); }
+  void deallocate(T* p, size_t) { ::operator delete(p, kAlignment); }
+  bool operator==(const Aligned&) const = default;
+};
+using Bytes = std::vector<unsigned char, Aligned<unsigned char>>;
+
 struct Array {
   DType dtype = DType::F32;
-  std::vector<unsigned char> bytes;
+  Bytes bytes;
   int64_t size() const { return static_cast<int64_t>(bytes.size()) / element_size(dtype); }
   loops::Scalar at(int64_t i) const { return loops::load(dtype, bytes.data() + i * element_size(dtype)); }
   void set(int64_t i, loops::Scalar v) { loops::store(dtype, bytes.data() + i * element_size(dtype), v); }
 };
 
-inline Array make_array(DType t, int64_t n) {
-  return {t, std::vector<unsigned char>(static_cast<size_t>(n * element_size(t)))};
-}
+inline Array make_array(DType t, int64_t n) { return {t, Bytes(static_cast<size_t>(n * element_size(t)))}; }
 
 // Values that matter: special ones in between random ones.
 inline Array random_array(DType t, int64_t n, unsigned seed, bool special = false) {

@@ -41,6 +41,9 @@ TEST(LoopsText, RoundTrip) {
   verify(*k);
   EXPECT_EQ(print(*k), print(*parse_kernel(print(*k))));
   EXPECT_NE(print(*k).find("load f32 b0[i0 + 5*p0]"), std::string::npos);
+  k->buffers[1].stream = true;
+  EXPECT_NE(print(*k).find("buffer b1 f32 write stream"), std::string::npos);
+  EXPECT_TRUE(parse_kernel(print(*k))->buffers[1].stream);
 }
 
 // How an expression came to be must not show in the text.
@@ -109,6 +112,8 @@ TEST(LoopsVerify, NamesTheBrokenRule) {
                   "is f64, not f32");
   expect_rejected(head + "stage\n %0 = load f32 b0[p0]\n %1 = accumulate f32 sum %0\n", "outside a loop stage");
   expect_rejected("kernel\nrange p0 parallel 8\nvector p0\nstage\n", "needs a block");
+  expect_rejected("kernel\nrange p0 parallel 8\nbuffer b0 f32 write stream\nstage\n %0 = load f32 b0[p0]\n",
+                  "reads a buffer that is stored past the caches");
 }
 
 TEST(LoopsInterpret, Softmax) {

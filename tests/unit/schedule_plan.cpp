@@ -168,6 +168,31 @@ TEST(Plan, TransposedReadInWholeSquares) {
   EXPECT_EQ(k.block, 64) << schedule::print(plan);
 }
 
+// Results are stored past the caches by kernels that move more than the caches hold; not into a caller's tensor, which
+// may begin anywhere.
+TEST(Plan, ResultsOfLargeKernelsAreStreamed) {
+  auto streamed = [](int64_t l3_bytes, bool mutates) {
+    Graph g;
+    Builder b(g);
+    Value* x = input(g, {32, 33});
+    Value* y = b("aten::relu", {input(g, {32, 33})});
+    if (mutates) {
+      g.mutations.push_back({0, y});
+    } else {
+      output(g, b("aten::add.Tensor", {x, y}));
+    }
+    schedule::Options options;
+    options.l3_bytes = l3_bytes;
+    const schedule::Plan plan = schedule::make_plan(g, options);
+    EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
+    const auto& k = *std::get<schedule::KernelStep>(plan.steps[0]).kernel;
+    return std::any_of(k.buffers.begin(), k.buffers.end(), [](const loops::KernelBuffer& x) { return x.stream; });
+  };
+  EXPECT_FALSE(streamed(32 << 20, false));
+  EXPECT_TRUE(streamed(1 << 10, false));
+  EXPECT_FALSE(streamed(1 << 10, true));
+}
+
 TEST(Plan, LongSumsAreSplitBySize) {
   Graph g;
   Builder b(g);

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "codegen/llvm/emitter.h"
+#include "codegen/llvm/target.h"
 
 namespace vesta::codegen {
 
@@ -57,6 +58,15 @@ void Emitter::store_vector(Value* v, Value* pointer, int64_t align, Value* mask)
   }
 }
 
+// Whether whole vectors of this store lie on their own size, in a buffer that may be written past the caches. Other
+// machines than x86 have no such store that a plain fence orders.
+bool Emitter::streams(const Instr& i) const {
+  if (!k_.buffers[static_cast<size_t>(i.buffer)].stream || !host_features().streaming_stores || lanes_ == 1)
+    return false;
+  const Expr start = substitute(i.index, [&](Expr symbol) { return symbol == shape_.lane ? Expr(0) : symbol; });
+  return provably_divisible(start, lanes_) && lanes_ * element_size(i.dtype) >= 16;
+}
+
 // Addresses of the elements of all lanes.
 Value* Emitter::lane_pointers(const Instr& i, int u) {
   llvm::Type* element = p_.memory_type(k_.buffers[static_cast<size_t>(i.buffer)].dtype, 1);
@@ -97,6 +107,29 @@ Value* Emitter::lane_pointers(const Instr& i, int u) {
   Value* offsets = vector(own, u, fits_32_bits(own) ? b_.getInt32Ty() : b_.getInt64Ty());
   at(level);
   return b_.CreateGEP(element, pointer, offsets);
+}
+
+// To be read soon. Where there is no such memory nothing happens.
+void Emitter::prefetch(Value* pointer) {
+  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
+                     {pointer, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+}
+
+// The lines that a later row reads where this one has `count` vectors.
+void Emitter::prefetch_ahead(int count) {
+  constexpr int64_t kLine = 64;
+  const Expr row = shape_.ahead.row;
+  for (Ref r : shape_.ahead.loads) {
+    const Instr& i = k_.instrs[r];
+    Value* pointer = base_pointer(i.buffer, substitute(i.index - shape_.lane, [&](Expr symbol) {
+                                    return symbol == row ? row + shape_.ahead.rows : symbol;
+                                  }));
+    Value* lane = scalar(shape_.lane);
+    at(shape_.innermost);
+    pointer = b_.CreateGEP(p_.memory_type(i.dtype, 1), pointer, lane);
+    for (int64_t byte = 0; byte < int64_t{count} * lanes_ * element_size(i.dtype); byte += kLine)
+      prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), pointer, static_cast<uint64_t>(byte)));
+  }
 }
 
 // Every stride-th element from `pointer` on, without touching anything past the last one: the vectors read are moved
@@ -282,6 +315,14 @@ void Emitter::store(Ref r, int u) {
     at(level);
     pointer = b_.CreateGEP(element, pointer, lane);
     if (u) pointer = b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(u * lanes_));
+    if (!mask && streams(i)) {
+      llvm::StoreInst* s =
+          b_.CreateAlignedStore(v, pointer, Align(static_cast<uint64_t>(lanes_ * element_size(i.dtype))));
+      s->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                     llvm::MDNode::get(m_.getContext(), llvm::ConstantAsMetadata::get(b_.getInt32(1))));
+      streamed_ = true;
+      return;
+    }
     store_vector(v, pointer, element_size(i.dtype), mask);
     return;
   }

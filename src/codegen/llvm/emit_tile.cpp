@@ -9,64 +9,69 @@ using llvm::Value;
 using loops::Instr;
 using loops::Ref;
 
-// [begin, end) holds whole groups, aligned to the tile, and a few single items on either side.
-void Emitter::tiled_items(Value* begin, Value* end) {
-  const Tile& tile = shape_.tile;
-  Value* rows = b_.getInt64(static_cast<uint64_t>(tile.rows));
-  Value* columns = b_.getInt64(static_cast<uint64_t>(tile.columns));
-  Value* low = b_.getInt64(static_cast<uint64_t>(-tile.rows));
-  Value* first = b_.CreateAnd(b_.CreateAdd(begin, b_.getInt64(static_cast<uint64_t>(tile.rows - 1))), low);
-  first = b_.CreateSelect(b_.CreateICmpSLT(first, end), first, end);
-  Value* last = b_.CreateAnd(end, low);
-  last = b_.CreateSelect(b_.CreateICmpSGT(last, first), last, first);
-
-  int64_t width = k_.ranges[static_cast<size_t>(k_.vector)].extent.constant();
-  loop(first, last, tile.rows, 0, 1, false, 0, [&](Value* item) {
-    decode(item);
-    tile_row_ = scalar(tile.row);
-    Value* row_end = b_.CreateAdd(tile_row_, rows);
-    loop(b_.getInt64(0), b_.getInt64(static_cast<uint64_t>(width)), tile.columns, 1, 1, true, 0, [&](Value* column) {
-      tile_column_ = column;
-      Value* column_end = b_.CreateAdd(column, columns);
-      for (Ref r : tile.loads) {
-        llvm::Type* element = p_.memory_type(k_.instrs[r].dtype, 1);
-        llvm::AllocaInst* slot =
-            p_.stack(llvm::ArrayType::get(element, static_cast<uint64_t>(tile.rows * tile.pitch)), "tile");
-        slot->setAlignment(llvm::Align(64));
-        loop(column, column_end, lanes_, 1, 1, true, shape_.lane, [&](Value*) {
-          prefetch_squares(r);
-          loop(tile_row_, row_end, lanes_, 1, 1, true, tile.row, [&](Value*) {
-            tiles_[r] = slot;
-            fill_tile(r);
-            tiles_.erase(r);
-          });
-        });
-        tiles_[r] = slot;
-      }
-      loop(tile_row_, row_end, 1, 1, 2, true, tile.row, [&](Value*) {
-        loop(column, column_end, lanes_, 2, 4, true, shape_.lane, [&](Value*) {
-          count_ = 1;
-          stages();
-        });
-      });
-      tiles_.clear();
-    });
-  });
-
-  loop(b_.getInt64(0), b_.getInt64(2), 1, 0, 1, true, 0, [&](Value* side) {
-    Value* after = b_.CreateICmpEQ(side, b_.getInt64(1));
-    Value* from = b_.CreateSelect(after, last, begin);
-    Value* to = b_.CreateSelect(after, end, first);
-    loop(from, to, 1, 1, 2, false, 0, [&](Value* item) {
+// [begin, end) holds whole groups of `rows`, aligned to them, and what is left on either side: narrower groups, then
+// single items.
+void Emitter::tiled_items(Value* begin, Value* end, int64_t rows) {
+  const bool outermost = rows == shape_.tile.rows;
+  if (rows == 1) {
+    loop(begin, end, 1, 1, 2, false, 0, [&](Value* item) {
       decode(item);
       one_item();
     });
+    return;
+  }
+  Value* low = b_.getInt64(static_cast<uint64_t>(-rows));
+  Value* first = b_.CreateAnd(b_.CreateAdd(begin, b_.getInt64(static_cast<uint64_t>(rows - 1))), low);
+  first = b_.CreateSelect(b_.CreateICmpSLT(first, end), first, end);
+  Value* last = b_.CreateAnd(end, low);
+  last = b_.CreateSelect(b_.CreateICmpSGT(last, first), last, first);
+  loop(first, last, rows, outermost ? 0 : 1, 1, false, 0, [&](Value* item) { tile_group(item, rows); });
+  loop(b_.getInt64(0), b_.getInt64(2), 1, outermost ? 0 : 1, 1, true, 0, [&](Value* side) {
+    Value* after = b_.CreateICmpEQ(side, b_.getInt64(1));
+    Value* from = b_.CreateSelect(after, last, begin);
+    Value* to = b_.CreateSelect(after, end, first);
+    tiled_items(from, to, rows > lanes_ ? lanes_ : 1);
   });
 }
 
-// The lines of the squares after these ones: the stride defeats the hardware's own prefetching. Past the buffer's end a
-// prefetch does nothing.
-void Emitter::prefetch_squares(Ref r) {
+// `rows` work items from `item` on.
+void Emitter::tile_group(Value* item, int64_t rows) {
+  const Tile& tile = shape_.tile;
+  const int64_t width = k_.ranges[static_cast<size_t>(k_.vector)].extent.constant();
+  decode(item);
+  tile_row_ = scalar(tile.row);
+  Value* row_end = b_.CreateAdd(tile_row_, b_.getInt64(static_cast<uint64_t>(rows)));
+  loop(b_.getInt64(0), b_.getInt64(static_cast<uint64_t>(width)), tile.columns, 1, 1, true, 0, [&](Value* column) {
+    tile_column_ = column;
+    Value* column_end = b_.CreateAdd(column, b_.getInt64(static_cast<uint64_t>(tile.columns)));
+    for (Ref r : tile.loads) {
+      llvm::Type* element = p_.memory_type(k_.instrs[r].dtype, 1);
+      llvm::AllocaInst* slot =
+          p_.stack(llvm::ArrayType::get(element, static_cast<uint64_t>(rows * tile.pitch)), "tile");
+      slot->setAlignment(llvm::Align(64));
+      loop(column, column_end, lanes_, 1, 1, true, shape_.lane, [&](Value*) {
+        prefetch_squares(r, rows);
+        loop(tile_row_, row_end, lanes_, 1, 1, true, tile.row, [&](Value*) {
+          tiles_[r] = slot;
+          fill_tile(r);
+          tiles_.erase(r);
+        });
+      });
+      tiles_[r] = slot;
+    }
+    loop(tile_row_, row_end, 1, 1, 2, true, tile.row, [&](Value*) {
+      loop(column, column_end, lanes_, 2, 4, true, shape_.lane, [&](Value*) {
+        count_ = 1;
+        stages();
+        prefetch_ahead(1);
+      });
+    });
+    tiles_.clear();
+  });
+}
+
+// The lines of the squares after these ones: the stride defeats the hardware's own prefetching.
+void Emitter::prefetch_squares(Ref r, int64_t rows) {
   constexpr int64_t kLine = 64;
   const Instr& i = k_.instrs[r];
   Expr stride = *coefficient_of(i.index, shape_.lane);
@@ -77,10 +82,8 @@ void Emitter::prefetch_squares(Ref r) {
   llvm::Type* element = p_.memory_type(i.dtype, 1);
   Value* pointer = b_.CreateGEP(element, buffers_[static_cast<size_t>(i.buffer)], b_.CreateAdd(offset, tile_row_));
   for (int l = 0; l < lanes_; ++l) {
-    for (int64_t byte = 0; byte < shape_.tile.rows * element_size(i.dtype); byte += kLine) {
-      Value* line = b_.CreateConstGEP1_64(b_.getInt8Ty(), pointer, static_cast<uint64_t>(byte));
-      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {line->getType()},
-                         {line, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+    for (int64_t byte = 0; byte < rows * element_size(i.dtype); byte += kLine) {
+      prefetch(b_.CreateConstGEP1_64(b_.getInt8Ty(), pointer, static_cast<uint64_t>(byte)));
     }
     pointer = b_.CreateGEP(element, pointer, step);
   }

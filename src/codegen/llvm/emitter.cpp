@@ -1,6 +1,7 @@
 #include "codegen/llvm/emitter.h"
 
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
 
@@ -161,6 +162,10 @@ void Emitter::run() {
     scopes_.back().scalars[k_.sizes[i]] = b_.CreateLoad(b_.getInt64Ty(), p, fmt::format("s{}", i));
   }
   items();
+  if (streamed_) {  // before the threads' barrier
+    b_.SetInsertPoint(scopes_.back().end);
+    b_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+  }
 }
 
 // The parallel variables of a work item, into the current scope. Counts are taken outside the loop; only the divisions
@@ -198,7 +203,7 @@ void Emitter::one_item() {
 
 void Emitter::items() {
   if (shape_.tile.rows > 0) {
-    tiled_items(f_.getArg(3), f_.getArg(4));
+    tiled_items(f_.getArg(3), f_.getArg(4), shape_.tile.rows);
     return;
   }
   loop(f_.getArg(3), f_.getArg(4), 1, 0, 2, false, 0, [&](Value* item) {
@@ -386,6 +391,8 @@ void Emitter::row_span(const loops::Stage& s, const Loop& l) {
   int64_t step = int64_t{u} * lanes_;
   bool all_in_main = provably_divisible(l.extent, step);
   bool one_masked = !full && u == 1 && (single_masked_loop(weight) || (known && n < lanes_));
+  const bool fetches =
+      std::none_of((&s) + 1, k_.stages.data() + k_.stages.size(), [](const loops::Stage& later) { return later.loop; });
   if (!one_masked) {
     Value* main = all_in_main ? limit : b_.CreateAnd(limit, b_.getInt64(static_cast<uint64_t>(-step)));
     bool surely = lower_bound(l.extent).value_or(0) >= step;
@@ -393,6 +400,7 @@ void Emitter::row_span(const loops::Stage& s, const Loop& l) {
       innermost(done, main, step, known ? n / step : -1, surely, l.var, [&] {
         count_ = u;
         body(s);
+        if (fetches) prefetch_ahead(u);
       });
     }
     count_ = 1;

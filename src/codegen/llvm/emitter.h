@@ -95,11 +95,15 @@ class Emitter {
   llvm::Value* row_pointer(int slot, int u);
   llvm::Value* load_vector(llvm::Type* type, llvm::Value* pointer, int64_t align, llvm::Value* mask);
   void store_vector(llvm::Value* v, llvm::Value* pointer, int64_t align, llvm::Value* mask);
+  bool streams(const loops::Instr& i) const;
+  void prefetch(llvm::Value* pointer);
+  void prefetch_ahead(int count);
   llvm::Value* strided_load(llvm::Value* pointer, DType t, int64_t stride);
 
   // emit_tile.cpp
-  void tiled_items(llvm::Value* begin, llvm::Value* end);
-  void prefetch_squares(Ref r);
+  void tiled_items(llvm::Value* begin, llvm::Value* end, int64_t rows);
+  void tile_group(llvm::Value* item, int64_t rows);
+  void prefetch_squares(Ref r, int64_t rows);
   void fill_tile(Ref r);
   llvm::Value* load_from_tile(Ref r, int u);
 
@@ -134,6 +138,7 @@ class Emitter {
   llvm::AllocaInst* pieces_ = nullptr;  // counts flushes
   int64_t flush_every_ = 1;
   bool cascade_ = false;
+  bool streamed_ = false;                   // a store went past the caches
   std::map<Ref, llvm::AllocaInst*> tiles_;  // while a square is at hand
   llvm::Value* tile_row_ = nullptr;         // its first row and column
   llvm::Value* tile_column_ = nullptr;

@@ -43,6 +43,22 @@ int64_t tile_side(Expr extent, int64_t lanes, int64_t most) {
   return 0;
 }
 
+// Whether a place is read from memory itself: it may depend on any range.
+bool gathers(Expr index) {
+  const std::vector<Expr> symbols = symbols_of(index);
+  return std::any_of(symbols.begin(), symbols.end(),
+                     [](Expr e) { return e.node()->symbol_kind == SymbolKind::Indirect; });
+}
+
+// Whether the load takes neighbours, of another row for another `row`, at places that can be computed ahead.
+bool takes_neighbours(const Shape& s, Ref r, Expr row) {
+  const Instr& i = s.kernel.instrs[r];
+  if (i.kind != InstrKind::Load || i.in[0] != kNoRef || !s.vector[r]) return false;
+  const auto along_lanes = coefficient_of(i.index, s.lane), along_rows = coefficient_of(i.index, row);
+  return !gathers(i.index) && along_lanes && along_lanes->is_constant(1) && along_rows && !along_rows->is_constant(0) &&
+         !s.is_vector(i.index - s.lane);
+}
+
 // The variable must be the one next to the lanes, so that neighbouring work items are neighbours along it.
 void find_tile(Shape& s) {
   const Kernel& k = s.kernel;
@@ -60,22 +76,47 @@ void find_tile(Shape& s) {
     auto along_lanes = coefficient_of(i.index, s.lane), along_rows = coefficient_of(i.index, t.row);
     if (!along_lanes || !along_rows || along_lanes->is_constant(1) || !along_rows->is_constant(1)) continue;
     if (s.is_vector(*along_lanes) || s.is_vector(i.index - *along_lanes * s.lane)) continue;
-    const std::vector<Expr> symbols = symbols_of(i.index);
-    const bool gathers = std::any_of(symbols.begin(), symbols.end(), [](Expr e) {
-      return e.node()->symbol_kind == SymbolKind::Indirect;  // its place may depend on the row
-    });
-    if (gathers) continue;
+    if (gathers(i.index)) continue;
     t.loads.push_back(r);
     bytes = std::max(bytes, element_size(i.dtype));
   }
   if (t.loads.empty()) return;
   // A few cache lines along the rows at a time; along the lanes what fits well into the second cache, so that
   // everything else is read and written in long runs.
-  t.rows = tile_side(rows.extent, s.lanes, 256 / bytes);
+  t.rows = tile_side(rows.extent, s.lanes, 512 / bytes);
   t.columns = tile_side(columns.extent, s.lanes, 256 / static_cast<int64_t>(std::bit_ceil(t.loads.size())));
   if (t.rows == 0 || t.columns == 0) return;
   t.pitch = t.columns + 64 / bytes;
   s.tile = std::move(t);
+  s.ahead.row = rows.var;
+  s.ahead.rows = 4;
+  for (Ref r = 0; r < k.instrs.size(); ++r) {
+    if (takes_neighbours(s, r, rows.var)) s.ahead.loads.push_back(r);
+  }
+}
+
+// Rows that a next one fits beside in the first cache, and that are too long for the hardware to have fetched ahead.
+constexpr int64_t kNextRowAtLeast = 1 << 10, kNextRowAtMost = 16 << 10;  // bytes
+
+void find_next_row(Shape& s) {
+  const Kernel& k = s.kernel;
+  if (s.family != Family::Rows || s.loops.size() != 1 || k.vector < 1) return;
+  s.ahead.row = k.ranges[static_cast<size_t>(k.vector) - 1].var;
+  s.ahead.rows = 1;
+  const int64_t elements = upper_bound(s.loops[0].extent).value_or(0);
+  const auto last = std::find_if(k.stages.rbegin(), k.stages.rend(), [](const loops::Stage& g) { return g.loop; });
+  if (last == k.stages.rend()) return;
+  for (auto stage = k.stages.begin(); stage + 1 != last.base(); ++stage) {
+    for (Ref r : stage->body) {
+      if (!stage->loop || !takes_neighbours(s, r, s.ahead.row)) continue;
+      const Instr& i = k.instrs[r];
+      const int64_t bytes = elements * element_size(i.dtype);
+      const bool known = std::any_of(s.ahead.loads.begin(), s.ahead.loads.end(), [&](Ref o) {
+        return k.instrs[o].buffer == i.buffer && k.instrs[o].index == i.index;
+      });
+      if (!known && bytes >= kNextRowAtLeast && bytes <= kNextRowAtMost) s.ahead.loads.push_back(r);
+    }
+  }
 }
 
 }  // namespace
@@ -220,6 +261,7 @@ Shape analyse(Kernel kernel, int64_t vector_bytes) {
     }
   }
   find_tile(s);
+  find_next_row(s);
   return s;
 }
 

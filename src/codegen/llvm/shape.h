@@ -47,6 +47,14 @@ struct Shape {
 
   Tile tile;
 
+  // Rows fetched ahead. In a row program: of the loads of earlier stages, by the last loop, which finds them in the
+  // cache and leaves the memory idle. In squares: of what runs along the lanes, in pieces too short for the hardware.
+  struct Ahead {
+    std::vector<loops::Ref> loads;
+    Expr row;          // a parallel variable
+    int64_t rows = 0;  // how far ahead
+  } ahead;
+
   int level_of(Expr e) const;
   bool is_vector(Expr e) const;
   loops::Ref binder(Expr indirect) const;

@@ -48,6 +48,7 @@ struct Host {
     known.avx512 = on("avx512f") && on("avx512bw") && on("avx512vl") && on("avx512dq");
     known.half_convert = on("f16c") || on("avx512f") || parsed.isAArch64();
     known.fma = on("fma") || on("avx512f") || parsed.isAArch64();
+    known.streaming_stores = parsed.isX86();
     target.name = cpu;
     target.vector_bytes = known.avx512 ? 64 : on("avx2") ? 32 : 16;
     target.fingerprint = fmt::format("llvm {}; {}; {}; {}", LLVM_VERSION_STRING, triple, cpu, features);

@@ -16,6 +16,7 @@ struct HostFeatures {
   bool avx512 = false;        // with BW, VL, DQ: masks are cheap
   bool half_convert = false;  // float <-> half in vectors
   bool fma = false;
+  bool streaming_stores = false;  // stores past the caches, and a fence for them
 };
 const HostFeatures& host_features();
 
