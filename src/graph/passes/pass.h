@@ -28,8 +28,9 @@ struct PassRow {
 
 std::span<const PassRow> pass_table();  // in order
 
-// Runs all rows; `observe(row, before)` is called around each (for timing and dumps). Verifies after each pass when
-// `verify_each` is set (always in tests and debug builds).
+// Runs all rows, and after each that changed something removes what is dead (unless "dead-code" is skipped);
+// `observe(row, before)` is called around each (for timing and dumps). Verifies after each pass when `verify_each` is
+// set (always in tests and debug builds).
 void run_passes(Graph& graph, const PassContext& context, bool verify_each,
                 const std::function<void(const PassRow&, bool before)>& observe = {});
 

@@ -18,7 +18,8 @@ namespace vesta::graph {
 namespace {
 
 // Cheap clean-up first, then what the library does best as a whole, then decomposition of the rest and clean-up of
-// that.
+// that. What a pass leaves without a reader goes before the next one: a dead product must not become a library call,
+// which no later pass could remove.
 constexpr PassRow kPasses[] = {
     {"dead-code", remove_dead_code},
     {"constant-folding", fold_constants},
@@ -36,7 +37,6 @@ constexpr PassRow kPasses[] = {
     {"decomposed-identities", apply_identities},
     {"decomposed-views", canonicalise_views},
     {"decomposed-subexpressions", merge_subexpressions},
-    {"decomposed-dead-code", remove_dead_code},
 };
 
 }  // namespace
@@ -49,11 +49,17 @@ void run_passes(Graph& graph, const PassContext& context, bool verify_each,
   int64_t left = context.options.rewrite_limit;
   if (left >= 0) counted.may_rewrite = [&left, &context] { return left > 0 && context.may_rewrite() && left-- > 0; };
   if (verify_each) verify(graph);
+  auto skipped = [&](std::string_view name) {
+    const auto& names = context.options.skip_passes;
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const bool sweep = !skipped(kPasses[0].name);
   for (const PassRow& row : kPasses) {
-    const auto& skipped = context.options.skip_passes;
-    if (std::find(skipped.begin(), skipped.end(), row.name) != skipped.end()) continue;
+    if (skipped(row.name)) continue;
     if (observe) observe(row, true);
     const bool changed = row.run(graph, counted);
+    // Removing is no rewrite: it neither counts nor can be wrong.
+    if (changed && sweep) remove_dead_code(graph, {.options = context.options});
     if (changed && verify_each) verify(graph);
     if (observe) observe(row, false);
   }
