@@ -98,6 +98,23 @@ Artifact pointwise(bool dynamic) {
   return a;
 }
 
+// One 4x8 input; 2 * x + 1 at `offset` of the arena.
+struct InArena {
+  Artifact a;
+  artifact::TensorDesc type = matrix(constant(4), constant(8));
+  int x = -1, twice = -1;
+
+  explicit InArena(int64_t offset = 0) {
+    a.is_static = true;
+    a.inputs = {{type, false, "x"}};
+    x = add_buffer(a, Role::Input, type, 0);
+    twice = add_buffer(a, Role::Arena, type);
+    a.offsets[twice] = offset;
+    a.arena_bytes = offset + 128;
+    a.steps = {launch(x, twice, constant(4), constant(8))};
+  }
+};
+
 at::Tensor run_one(const runtime::Executable& e, std::vector<at::Tensor> inputs) {
   std::vector<c10::IValue> out;
   e.run(inputs, {}, out);
@@ -203,19 +220,11 @@ TEST(Executable, AnUnknownOperatorIsRefusedAtOnce) {
 
 // A result that aliases an argument must not be handed out, nor live in the arena's memory.
 TEST(Executable, AliasesAreCopied) {
-  Artifact a;
-  a.is_static = true;
-  const auto t = matrix(constant(4), constant(8));
-  a.inputs = {{t, false, "x"}};
-  const int x = add_buffer(a, Role::Input, t, 0);
-  const int m = add_buffer(a, Role::Arena, t);
-  const int r = add_buffer(a, Role::Returned, t);
-  const int same = add_buffer(a, Role::Returned, t);
-  a.offsets[m] = 0;
-  a.arena_bytes = 128;
-  a.steps = {launch(x, m, constant(4), constant(8)),
-             extern_call("aten::contiguous", {{whole(m)}, {MemoryFormat::Contiguous}}, {r}),
-             extern_call("aten::contiguous", {{whole(x)}, {MemoryFormat::Contiguous}}, {same})};
+  auto [a, type, x, twice] = InArena();
+  const int r = add_buffer(a, Role::Returned, type);
+  const int same = add_buffer(a, Role::Returned, type);
+  a.steps.push_back(extern_call("aten::contiguous", {{whole(twice)}, {MemoryFormat::Contiguous}}, {r}));
+  a.steps.push_back(extern_call("aten::contiguous", {{whole(x)}, {MemoryFormat::Contiguous}}, {same}));
   a.outputs = {fresh(r), fresh(same), fresh(r)};
   runtime::Executable e(std::move(a));
   std::vector<at::Tensor> in = {at::randn({4, 8})};
@@ -230,22 +239,15 @@ TEST(Executable, AliasesAreCopied) {
 
 // as_strided counts from the begin of the storage in ATen, from that of the value in an artifact.
 TEST(Executable, StridedViewsOfTheArena) {
-  Artifact a;
-  a.is_static = true;
-  const auto t = matrix(constant(4), constant(8));
-  a.inputs = {{t, false, "x"}};
-  const int x = add_buffer(a, Role::Input, t, 0);
-  const int m = add_buffer(a, Role::Arena, t);
+  auto [a, type, x, twice] = InArena(256);
   const int r = add_buffer(a, Role::Returned, matrix(constant(3), constant(8)));
-  a.offsets[m] = 256;
-  a.arena_bytes = 384;
   auto numbers = [](std::vector<int64_t> list) {
     std::vector<artifact::Size> out;
     for (int64_t n : list) out.push_back(constant(n));
     return out;
   };
-  a.steps = {launch(x, m, constant(4), constant(8)),
-             extern_call("aten::as_strided", {{whole(m)}, {numbers({3, 8})}, {numbers({8, 1})}, {constant(8)}}, {r})};
+  a.steps.push_back(
+      extern_call("aten::as_strided", {{whole(twice)}, {numbers({3, 8})}, {numbers({8, 1})}, {constant(8)}}, {r}));
   a.outputs = {fresh(r)};
   runtime::Executable e(std::move(a));
   const at::Tensor in = at::randn({4, 8});
@@ -345,18 +347,11 @@ TEST(Executable, DerivedWeightsFollowTheirParameters) {
 }
 
 TEST(Executable, ExternErrorsLeaveInputsAlone) {
-  Artifact a;
-  a.is_static = true;
-  const auto t = matrix(constant(4), constant(8));
-  a.inputs = {{t, false, "x"}};
+  auto [a, type, x, twice] = InArena();
+  const int r = add_buffer(a, Role::Returned, type);
   a.mutated = {0};
-  const int x = add_buffer(a, Role::Input, t, 0);
-  const int m = add_buffer(a, Role::Arena, t);
-  const int r = add_buffer(a, Role::Returned, t);
-  a.offsets[m] = 0;
-  a.arena_bytes = 128;
-  a.steps = {launch(x, m, constant(4), constant(8)), extern_call("aten::mm", {{whole(x)}, {whole(x)}}, {r}),
-             artifact::CopyBack{whole(m), 0}};
+  a.steps.push_back(extern_call("aten::mm", {{whole(x)}, {whole(x)}}, {r}));
+  a.steps.push_back(artifact::CopyBack{whole(twice), 0});
   runtime::Executable e(std::move(a));
   std::vector<at::Tensor> in = {at::randn({4, 8})};
   const at::Tensor before = in[0].clone();
