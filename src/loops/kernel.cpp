@@ -1,6 +1,5 @@
 #include "loops/kernel.h"
 
-
 namespace vesta::loops {
 
 namespace {

@@ -1,13 +1,13 @@
 // Passes, text in and text out.
 #include <gtest/gtest.h>
 
-#include "graph/passes/subexpressions.h"
 #include "graph/passes/constant_folding.h"
 #include "graph/passes/dead_code.h"
 #include "graph/passes/identities.h"
 #include "graph/passes/linear.h"
 #include "graph/passes/linear_library.h"
 #include "graph/passes/pass.h"
+#include "graph/passes/subexpressions.h"
 #include "graph/passes/views.h"
 #include "pass_text.h"
 

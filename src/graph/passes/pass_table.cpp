@@ -20,6 +20,7 @@ namespace {
 // Cheap clean-up first, then what the library does best as a whole, then decomposition of the rest and clean-up of
 // that. What a pass leaves without a reader goes before the next one: a dead product must not become a library call,
 // which no later pass could remove.
+// clang-format off: one row a line, in their order
 constexpr PassRow kPasses[] = {
     {"dead-code", remove_dead_code},
     {"constant-folding", fold_constants},
@@ -38,6 +39,7 @@ constexpr PassRow kPasses[] = {
     {"decomposed-views", canonicalise_views},
     {"decomposed-subexpressions", merge_subexpressions},
 };
+// clang-format on
 
 }  // namespace
 
