@@ -84,7 +84,7 @@ void find_tile(Shape& s) {
   // A few cache lines along the rows at a time; along the lanes what fits well into the second cache, so that
   // everything else is read and written in long runs.
   t.rows = tile_side(rows.extent, s.lanes, 512 / bytes);
-  t.columns = tile_side(columns.extent, s.lanes, 256 / static_cast<int64_t>(std::bit_ceil(t.loads.size())));
+  t.columns = tile_side(columns.extent, s.lanes, 1024 / bytes / static_cast<int64_t>(std::bit_ceil(t.loads.size())));
   if (t.rows == 0 || t.columns == 0) return;
   t.pitch = t.columns + 64 / bytes;
   s.tile = std::move(t);
