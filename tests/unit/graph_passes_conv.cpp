@@ -168,6 +168,23 @@ output %5
 )");
 }
 
+// A window over everything: of one row and column both orders are the same memory.
+TEST(PackWeights, OneRowAndColumn) {
+  expect_pass(pack_weights, R"(
+input %0 : f32[2, 4, 7, 7]{196, 1, 28, 4} = argument "x"
+input %1 : f32[8, 4, 7, 7] = parameter "w"
+%2 : f32[2, 8, 1, 1] = aten::convolution(%0, %1, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1)
+output %2
+)",
+              R"(
+input %0 : f32[2, 4, 7, 7]{196, 1, 28, 4} = argument "x"
+input %1 : f32[8, 4, 7, 7] = parameter "w"
+derived %2 : f32[8, 4, 7, 7] = mkldnn::_reorder_convolution_weight(%1, [0, 0], [1, 1], [1, 1], 1, [2, 4, 7, 7])
+%3 : f32[2, 8, 1, 1] = mkldnn::_convolution_pointwise(%0, %2, none, [0, 0], [1, 1], [1, 1], 1, "none", float[], "")
+output %3
+)");
+}
+
 // 4 channels are padded to 16: 16*16*3*3*4 bytes.
 TEST(PackWeights, KeepsTheByteBudget) {
   Options options;

@@ -27,6 +27,14 @@ std::optional<int64_t> packed_bytes(const Value* w, int64_t groups) {
   return out * in * s[2].constant() * s[3].constant() * element_size(w->type.dtype);
 }
 
+// Strides along one element reach nothing and do not count.
+bool lies_channels_last(const TensorType& t) {
+  const std::vector<Expr> strides = channels_last_strides(t.sizes);
+  for (size_t d = 0; d < t.sizes.size(); ++d)
+    if (!t.sizes[d].is_constant(1) && t.strides[d] != strides[d]) return false;
+  return true;
+}
+
 struct Library {
   const Op& convolution = declare_op(
       "mkldnn::_convolution_pointwise(Tensor X, Tensor W, Tensor? B, int[] padding, int[] stride, int[] dilation, int "
@@ -63,8 +71,7 @@ bool pack_weights(Graph& graph, const PassContext& context) {
     Value *x = n->input(0), *w = n->input(w_index);
     if (!is_constant_weight(parameters, w) || (w->producer && w->producer->op == &library.reorder)) return;
     // The packed order makes the result channels-last; its recorded strides must say so.
-    if (n->results[0]->type.strides != channels_last_strides(n->results[0]->type.sizes) || !is_constant(x->type.sizes))
-      return;
+    if (!lies_channels_last(n->results[0]->type) || !is_constant(x->type.sizes)) return;
     const Expr groups = a.integer("groups");
     const std::optional<int64_t> bytes = packed_bytes(w, groups.constant());
     if (!bytes) return;
