@@ -96,6 +96,7 @@ bool Dag::chooses_by(Expr var) const {
 
 void Dag::unroll(Expr var, int64_t extent) {
   Dag out(context_);
+  out.in_order_ = in_order_;
   for (int64_t k = 0; k < extent; ++k) {
     Pass pass(*this, out, var, k);
     for (Ref r : stores_) pass.store(r);

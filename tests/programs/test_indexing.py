@@ -84,3 +84,13 @@ def test_a_failing_read_leaves_inputs_as_they_were() -> None:
     assert torch.equal(x, table())
     compiled(x, torch.tensor([1]))
     assert torch.equal(x, table() + 1)
+
+
+def test_an_element_that_a_loop_writes_again_and_again_is_read_anew():
+    # A short loop around it is written out.
+    def program(x: torch.Tensor) -> torch.Tensor:
+        y = x.triu(1)
+        return y.scatter_add(-1, torch.zeros_like(y, dtype=torch.int64), y)
+
+    x = torch.arange(1.0, 13.0).reshape(3, 4)
+    assert torch.equal(vesta.trace_and_compile(program)(x), program(x))

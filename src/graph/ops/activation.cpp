@@ -36,8 +36,14 @@ void like_first(const NodeArgs& args, Guards& g, std::vector<TensorType>& result
   results = {x};
   results[0].strides = iterator_strides(g, x.sizes, std::array{&x});
 }
+// ATen makes these results with empty_like, not with an iterator.
 void hardtanh_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   like_first(args, g, results, kRealNumber);
+  results[0].strides = preserved_strides(g, args.tensor(0));
+}
+void prelu_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  like_first(args, g, results, kFloatType);
+  results[0].strides = preserved_strides(g, args.tensor(0));
 }
 void gelu_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   const std::string& approximate = args.string("approximate");
@@ -106,7 +112,12 @@ std::vector<Value*> log_sigmoid(Builder& b, const Node& node) {
 
 constexpr OpRow kRows[] = {
     activation("aten::relu", body<[](Body x) { return maximum(x[0], 0.0); }>, kRealNumber),
-    activation("aten::relu6", body<[](Body x) { return minimum(maximum(x[0], 0.0), 6.0); }>, kRealNumber),
+    {.name = "aten::relu6",
+     .family = Family::Pointwise,
+     .promote = Promote::First,
+     .shape = hardtanh_shape,
+     .body = body<[](Body x) { return minimum(maximum(x[0], 0.0), 6.0); }>,
+     .accepts = kRealNumber},
     {.name = "aten::gelu",
      .family = Family::Pointwise,
      .promote = Promote::First,
@@ -133,7 +144,12 @@ constexpr OpRow kRows[] = {
     activation("aten::elu", body<elu>),
     activation("aten::leaky_relu",
                body<[](Body x) { return select(x[0] > 0, x[0], x[0] * x.number("negative_slope")); }>),
-    activation("aten::_prelu_kernel", body<[](Body x) { return select(x[0] > 0, x[0], x[1] * x[0]); }>),
+    {.name = "aten::_prelu_kernel",
+     .family = Family::Pointwise,
+     .promote = Promote::First,
+     .shape = prelu_shape,
+     .body = body<[](Body x) { return select(x[0] > 0, x[0], x[1] * x[0]); }>,
+     .accepts = kFloatType},
     activation("aten::softplus", body<softplus>),
     activation("aten::threshold",
                body<[](Body x) { return select(x[0] <= x.number("threshold"), x.number("value"), x[0]); }>,

@@ -18,7 +18,11 @@ TensorType with_height(const TensorType& t) {
 }
 MemoryFormat format_of(Guards& g, const TensorType& x, const TensorType& w) {
   const bool line = x.dim() == 3;
-  const MemoryFormat a = suggest_memory_format(g, line ? with_height(x) : x);
+  // ATen makes the input of conv1d contiguous first.
+  const bool permuted = line && !is_contiguous(g, x);
+  const MemoryFormat a = suggest_memory_format(g, permuted ? with_height(contiguous_like(x, x.sizes))
+                                                  : line   ? with_height(x)
+                                                           : x);
   const MemoryFormat c = suggest_memory_format(g, line ? with_height(w) : w);
   return a != MemoryFormat::Contiguous ? a : c;
 }
