@@ -64,12 +64,15 @@ struct View {
 
 using KernelFn = void (*)(void* const* buffers, const int64_t* sizes, void* scratch, int64_t begin, int64_t end);
 
+constexpr uint8_t kReads = 1, kWrites = 2;
+
 struct Launch {
   KernelFn fn = nullptr;
   std::shared_ptr<const void> code;  // keeps fn alive
   std::string name;
   std::vector<int> buffers;
-  std::vector<Size> offsets;  // bytes
+  std::vector<uint8_t> access;  // of each buffer: kReads, kWrites; empty: every buffer is read and written
+  std::vector<Size> offsets;    // bytes
   std::vector<Size> sizes;
   Size items;
   Size scratch;    // bytes a thread

@@ -90,7 +90,9 @@ std::string text(const Step& step) {
   if (const auto* l = std::get_if<Launch>(&step)) {
     std::string args;
     for (size_t i = 0; i < l->buffers.size(); ++i) {
-      args += fmt::format("{}b{}+{}", i ? ", " : "", l->buffers[i], text(l->offsets[i]));
+      static constexpr const char* kAccess[] = {"", "read ", "write ", "read write "};
+      args += fmt::format("{}{}b{}+{}", i ? ", " : "", kAccess[l->access.empty() ? 0 : l->access[i]], l->buffers[i],
+                          text(l->offsets[i]));
     }
     return fmt::format("launch {}({}) sizes {} items {} scratch {} item_cost {}{}", l->name, args, text(l->sizes),
                        text(l->items), text(l->scratch), text(l->item_cost), l->serial ? " serial" : "");

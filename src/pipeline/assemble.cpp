@@ -126,6 +126,11 @@ class Assembler {
     out.fn = it->second->entry();
     out.code = it->second;
     out.name = kernel_name(k);
+    out.access.resize(k.args.size());
+    for (size_t i = 0; i < k.args.size(); ++i) out.access[i] = k.kernel->buffers[i].written ? artifact::kWrites : 0;
+    for (const loops::Instr& i : k.kernel->instrs) {
+      if (i.kind == loops::InstrKind::Load) out.access[i.buffer] |= artifact::kReads;
+    }
     for (size_t i = 0; i < k.args.size(); ++i) {
       out.buffers.push_back(k.args[i].buffer);
       const DType t = real_of(plan_.buffers[k.args[i].buffer].type.dtype);  // kernels see the parts of complex numbers

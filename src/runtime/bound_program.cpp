@@ -12,21 +12,26 @@ namespace {
 
 using artifact::Role;
 
+void use_of_view(const artifact::View& view, const std::function<void(int)>& fn) {
+  if (view.buffer >= 0) fn(view.buffer);
+}
+
+void for_each_read(const artifact::Extern& call, const std::function<void(int)>& fn) {
+  for (const artifact::Arg& a : call.args) {
+    if (const auto* v = std::get_if<artifact::View>(&a.value)) use_of_view(*v, fn);
+    if (const auto* list = std::get_if<std::vector<artifact::View>>(&a.value)) {
+      for (const artifact::View& v : *list) use_of_view(v, fn);
+    }
+  }
+}
+
 void for_each_read(const artifact::Step& step, const std::function<void(int)>& fn) {
-  auto view = [&](const artifact::View& v) {
-    if (v.buffer >= 0) fn(v.buffer);
-  };
   if (const auto* l = std::get_if<artifact::Launch>(&step)) {
     for (int b : l->buffers) fn(b);
   } else if (const auto* e = std::get_if<artifact::Extern>(&step)) {
-    for (const artifact::Arg& a : e->args) {
-      if (const auto* v = std::get_if<artifact::View>(&a.value)) view(*v);
-      if (const auto* list = std::get_if<std::vector<artifact::View>>(&a.value)) {
-        for (const artifact::View& v : *list) view(v);
-      }
-    }
+    for_each_read(*e, fn);
   } else {
-    view(std::get<artifact::CopyBack>(step).from);
+    use_of_view(std::get<artifact::CopyBack>(step).from, fn);
   }
 }
 
@@ -129,6 +134,38 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
   for (size_t b = 0; b < count; ++b) {
     if (is_output[b] && !exists[b]) never_written_.push_back(static_cast<int>(b));
   }
+  find_first_mutation(a);
+}
+
+void BoundProgram::find_first_mutation(const artifact::Artifact& a) {
+  std::vector<bool> read(a.buffers.size(), false);
+  const auto replaced = [&](const artifact::Launch& l, size_t k) {
+    const int b = l.buffers[k];
+    return (l.access.empty() || l.access[k] & artifact::kWrites) && read[b] && a.buffers[b].role == Role::Input &&
+           std::find(written_inputs_.begin(), written_inputs_.end(), a.buffers[b].input) != written_inputs_.end();
+  };
+  for (first_mutation_ = 0; first_mutation_ < first_copy_; ++first_mutation_) {
+    const BoundStep& s = steps_[first_mutation_];
+    bool found = false;
+    if (s.launch) {
+      const artifact::Launch& l = *s.launch;
+      for (size_t k = 0; k < l.buffers.size(); ++k) {
+        if (l.access.empty() || l.access[k] & artifact::kReads) read[l.buffers[k]] = true;
+      }
+      for (size_t k = 0; k < l.buffers.size(); ++k) found |= replaced(l, k);
+    } else {
+      for_each_read(*s.call, [&](int b) { read[b] = true; });
+    }
+    if (found) break;
+  }
+  if (first_mutation_ == first_copy_) return;
+  std::vector<int>& before = steps_[first_mutation_].allocate;
+  for (size_t i = first_mutation_ + 1; i < first_copy_; ++i) {
+    before.insert(before.end(), steps_[i].allocate.begin(), steps_[i].allocate.end());
+    steps_[i].allocate.clear();
+  }
+  before.insert(before.end(), never_written_.begin(), never_written_.end());
+  never_written_.clear();
 }
 
 bool BoundProgram::written_in_place(const artifact::CopyBack& copy) const {

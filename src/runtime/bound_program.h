@@ -32,6 +32,9 @@ class BoundProgram {
   std::vector<const c10::FunctionSchema*> schemas() const;  // per step; nullptr unless a call
   bool owned() const { return owned_; }
   size_t first_copy() const { return first_copy_; }  // steps from here on are copies to inputs
+  // The first step that writes over an input whose elements a step before it, or it itself, reads: from here on a
+  // program begun anew would not give the same. No step after it allocates. first_copy() if there is none.
+  size_t first_mutation() const { return first_mutation_; }
   size_t max_launch_args() const { return max_launch_args_; }
   // Results that no step makes but an output shows (an uninitialised or empty one).
   const std::vector<int>& never_written() const { return never_written_; }
@@ -42,12 +45,14 @@ class BoundProgram {
   const std::vector<int>& arena_buffers() const { return arena_buffers_; }
 
  private:
+  void find_first_mutation(const artifact::Artifact& artifact);
   std::vector<BoundStep> steps_;
   std::vector<int> never_written_;
   std::vector<int> arena_buffers_;
   std::vector<int> written_inputs_;
   size_t max_launch_args_ = 0;
   size_t first_copy_ = 0;
+  size_t first_mutation_ = 0;
   bool owned_ = false;
 };
 

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <mutex>
 
-#include "base/check.h"
 #include "runtime/bound_program.h"
 #include "runtime/derived.h"
 #include "runtime/runner.h"
@@ -88,7 +87,8 @@ struct Executable::Impl {
     // Versions are read first: a parameter written meanwhile makes the set stale, never wrong.
     for (int i : artifact.derived_parameters) made->versions.emplace_back(in.tensor(i));
     WorkspaceLease workspace;
-    Runner runner(artifact, resolved, in, *workspace);
+    bool wrote = false;
+    Runner runner(artifact, resolved, in, *workspace, wrote);
     runner.begin(derived_program, {});
     runner.run(derived_program, resolved.derived, {});
     made->tensors.resize(artifact.buffers.size());
@@ -118,6 +118,17 @@ bool Executable::accepts(const CallInputs& inputs, std::string* why) const {
 }
 
 void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed) const {
+  bool wrote = false;
+  try {
+    run(in, outputs, consumed, wrote);
+  } catch (...) {
+    if (wrote) throw FailedAfterWriting(std::current_exception());
+    throw;
+  }
+}
+
+void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed,
+                     bool& wrote) const {
   Impl& impl = *impl_;
   const artifact::Artifact& a = impl.artifact;
   std::shared_ptr<const Resolved> hold;
@@ -136,7 +147,7 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
     std::shared_ptr<const DerivedSet> derived;
     if (!a.derived.empty()) derived = impl.derived_for(in, *resolved);
     WorkspaceLease workspace;
-    Runner runner(a, *resolved, in, *workspace);
+    Runner runner(a, *resolved, in, *workspace, wrote);
     runner.begin(impl.program, derived ? std::span<const at::Tensor>(derived->tensors) : std::span<const at::Tensor>());
     runner.run(impl.program, resolved->steps, consumed);
     for (size_t i = 0; i < a.outputs.size(); ++i) {

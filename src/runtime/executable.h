@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include <exception>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,6 +14,15 @@
 #include "runtime/input_check.h"
 
 namespace vesta::runtime {
+
+// A run failed after it had begun to write its inputs: the same call made again would apply the update twice. `cause`
+// is what failed.
+class FailedAfterWriting : public std::exception {
+ public:
+  explicit FailedAfterWriting(std::exception_ptr cause) : cause(std::move(cause)) {}
+  const char* what() const noexcept override { return "a run failed after it had begun to write its inputs"; }
+  const std::exception_ptr cause;
+};
 
 class Executable {
  public:
@@ -29,8 +39,9 @@ class Executable {
   }
 
   // Requires accepts(). Runs below autograd. Outputs in graph order: Tensor, int or None; appended to `outputs`.
-  // Exceptions of extern operators pass through; the copies to inputs run after every other step, so that an exception
-  // leaves the inputs as they were.
+  // Exceptions of extern operators pass through, and that memory is short: an input that the program reads is written
+  // when all that is left are kernels and copies whose memory is there, so that such an exception leaves the inputs as
+  // they were, or so that the same call made again gives the same. What fails later yet is FailedAfterWriting.
   // `consumed`: the same tensors as inputs.arguments, if the caller gives them away; each is dropped after its last
   // use.
   void run(const CallInputs& inputs, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed = {}) const;
@@ -43,6 +54,8 @@ class Executable {
   int64_t derived_bytes() const;  // packed and folded weights now held
 
  private:
+  void run(const CallInputs& in, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed, bool& wrote) const;
+
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -227,6 +227,7 @@ void Runner::copy_back(const BoundProgram& program, std::span<const Resolved::St
   for (size_t i = program.first_copy(); i < steps.size(); ++i) {
     at::Tensor to = in_.tensor(program.steps()[i].copy->input);
     const at::Tensor& value = from[i - program.first_copy()];
+    wrote_ = true;
     if (value.defined()) to.copy_(value);
     if (!to.is_inference()) to.unsafeGetTensorImpl()->bump_version();
   }
@@ -236,6 +237,7 @@ void Runner::run(const BoundProgram& program, std::span<const Resolved::Step> st
   for (size_t i = 0; i < program.first_copy(); ++i) {
     const BoundStep& step = program.steps()[i];
     for (int b : step.allocate) allocate(b);
+    if (i == program.first_mutation()) wrote_ = true;
     if (step.launch) {
       launch(step, steps[i].launch);
     } else {

@@ -12,8 +12,10 @@ namespace vesta::runtime {
 
 class Runner {
  public:
-  Runner(const artifact::Artifact& artifact, const Resolved& resolved, const CallInputs& in, Workspace& workspace)
-      : artifact_(artifact), resolved_(resolved), in_(in), ws_(workspace) {}
+  // `wrote` becomes true when the run begins to write what cannot be computed again.
+  Runner(const artifact::Artifact& artifact, const Resolved& resolved, const CallInputs& in, Workspace& workspace,
+         bool& wrote)
+      : artifact_(artifact), resolved_(resolved), in_(in), ws_(workspace), wrote_(wrote) {}
 
   // Points every buffer that exists before the first step to its memory. `derived`: tensors of Derived buffers.
   void begin(const BoundProgram& program, std::span<const at::Tensor> derived);
@@ -36,6 +38,7 @@ class Runner {
   const Resolved& resolved_;
   const CallInputs& in_;
   Workspace& ws_;
+  bool& wrote_;
   bool owned_ = false;
 };
 

@@ -114,3 +114,31 @@ def test_a_lazy_copy_keeps_its_content() -> None:
     vesta.trace_and_compile(lambda t: t.add_(1).sum())(x)
     assert torch.equal(lazy, torch.arange(4.0))
     assert torch.equal(x, torch.arange(4.0) + 1)
+
+
+def grow(x: torch.Tensor, far: torch.Tensor) -> torch.Tensor:
+    """The result takes more memory than there is, after x has changed."""
+    x.add_(x.softmax(-1)).mul_(2)
+    return x.cumsum(-1)[..., None] * far
+
+
+def grow_twice(x: torch.Tensor, y: torch.Tensor, far: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    x.mul_(y).add_(1)
+    y.copy_(x.sin())
+    return (x + y).sum(0), torch.cumsum(x, 0)[..., None] + far
+
+
+@pytest.mark.parametrize(("program", "changed"), [(grow, 1), (grow_twice, 2)])
+def test_what_lacks_memory_changes_its_inputs_once(program: Program, changed: int):
+    far = torch.ones(()).expand(2**45)
+    small = [torch.randn(64, 64) for _ in range(changed)]
+    ours, eager = [x.clone() for x in small], [x.clone() for x in small]
+    compiled = vesta.trace_and_compile(program)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="memory"):
+            program(*eager, far)
+        with pytest.raises(RuntimeError, match="memory"):
+            compiled(*ours, far)
+        for a, b in zip(ours, eager, strict=True):
+            torch.testing.assert_close(a, b)
+    assert compiled.report().variants

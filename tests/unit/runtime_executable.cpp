@@ -360,6 +360,64 @@ TEST(Executable, ExternErrorsLeaveInputsAlone) {
   EXPECT_TRUE(at::equal(in[0], before));
 }
 
+// 2 * x + 1 replaces x; then 2 * x + 1 again, as a result that no memory holds.
+TEST(Executable, InputsAreWrittenWhenAllMemoryIsThere) {
+  auto [a, type, x, twice] = InArena();
+  const artifact::TensorDesc huge = matrix(constant(int64_t{1} << 30), constant(int64_t{1} << 30));
+  const int y = add_buffer(a, Role::Output, huge, 0);
+  a.mutated = {0};
+  a.steps = {launch(x, x, constant(4), constant(8)), launch(x, y, constant(4), constant(8)),
+             artifact::CopyBack{whole(x), 0}};
+  a.outputs = {fresh(y)};
+  runtime::Executable e(std::move(a));
+  std::vector<at::Tensor> in = {at::randn({4, 8})};
+  const at::Tensor before = in[0].clone();
+  std::vector<c10::IValue> out;
+  EXPECT_THROW(e.run(in, {}, out), c10::Error);
+  EXPECT_TRUE(at::equal(in[0], before));
+}
+
+void fails(void* const*, const int64_t*, void*, int64_t, int64_t) { throw std::bad_alloc(); }
+
+TEST(Executable, AFailureAfterInputsAreWrittenIsNoReasonToBeginAnew) {
+  auto [a, type, x, twice] = InArena();
+  const int y = add_buffer(a, Role::Output, type, 0);
+  a.mutated = {0};
+  artifact::Launch last = launch(x, y, constant(4), constant(8));
+  last.fn = fails;
+  a.steps = {launch(x, x, constant(4), constant(8)), last, artifact::CopyBack{whole(x), 0}};
+  a.outputs = {fresh(y)};
+  runtime::Executable e(std::move(a));
+  std::vector<at::Tensor> in = {at::randn({4, 8})};
+  const at::Tensor before = in[0].clone();
+  std::vector<c10::IValue> out;
+  try {
+    e.run(in, {}, out);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const runtime::FailedAfterWriting& error) {
+    EXPECT_THROW(std::rethrow_exception(error.cause), std::bad_alloc);
+  }
+  EXPECT_TRUE(at::equal(in[0], 2 * before + 1));
+}
+
+// Elements that nothing has read may be written twice: the failure is one to go on from.
+TEST(Executable, AFailureAfterInputsAreOverwrittenIsAnyFailure) {
+  auto [a, type, x, twice] = InArena();
+  a.inputs.push_back({type, false, "y"});
+  const int y = add_buffer(a, Role::Input, type, 1), z = add_buffer(a, Role::Output, type, 0);
+  a.mutated = {0};
+  artifact::Launch first = launch(y, x, constant(4), constant(8)), last = launch(x, z, constant(4), constant(8));
+  first.access = {artifact::kReads, artifact::kWrites};
+  last.access = {artifact::kReads, artifact::kWrites};
+  last.fn = fails;
+  a.steps = {first, last, artifact::CopyBack{whole(x), 0}};
+  a.outputs = {fresh(z)};
+  runtime::Executable e(std::move(a));
+  std::vector<at::Tensor> in = {at::randn({4, 8}), at::randn({4, 8})};
+  std::vector<c10::IValue> out;
+  EXPECT_THROW(e.run(in, {}, out), std::bad_alloc);
+}
+
 TEST(Executable, GivenAwayInputsAreDropped) {
   runtime::Executable e(product(Role::Returned));
   std::vector<at::Tensor> in = {at::randn({4, 4}), at::randn({4, 4})};

@@ -399,19 +399,22 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
     }
   }
   results.constants = variant->constants;
-  if (give_away) {
-    variant->executable->run(in, results.values, {call.tensors.data(), call.tensors.size()});
-    return true;
-  }
+  std::span<at::Tensor> given;
+  if (give_away) given = {call.tensors.data(), call.tensors.size()};
   try {
-    variant->executable->run(in, results.values);
+    variant->executable->run(in, results.values, given);
     return true;
+  } catch (const runtime::FailedAfterWriting& e) {  // to go on as eager would be to write twice
+    std::rethrow_exception(e.cause);
   } catch (const Error& e) {
+    if (give_away) throw;
     results.values.clear();
     impl.fall_back(std::string("while running: ") + e.what(), std::current_exception());
     return false;
   } catch (const std::exception& e) {
-    // Nothing was written yet. If the program itself is at fault, the eager call says so in its own words.
+    if (give_away) throw;
+    // Nothing was written yet that eager would read. If the program itself is at fault, the eager call says so in its
+    // own words.
     const std::string text = e.what();
     results.values.clear();
     impl.count_eager("while running: " + text.substr(0, text.find('\n')));
