@@ -4,6 +4,8 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/ScalarType.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "graph/ops/broadcast.h"
 #include "graph/ops/promotion.h"
@@ -34,8 +36,21 @@ void push_results(Recorder& r, const Operator& op, const std::vector<graph::Valu
     stack.emplace_back(std::move(list));
     return;
   }
-  VESTA_CHECK(values.size() == returns.size(), "{} gave {} results", op.op->name, values.size());
-  for (graph::Value* v : values) stack.emplace_back(wrap(v));
+  const auto is_list = [](const c10::Argument& a) { return a.type()->kind() == c10::TypeKind::ListType; };
+  const auto lists = std::count_if(returns.begin(), returns.end(), is_list);
+  if (lists > 1) VESTA_UNSUPPORTED("{} gives several lists of tensors", op.op->name);
+  VESTA_CHECK(lists ? values.size() + 1 >= returns.size() : values.size() == returns.size(), "{} gave {} results",
+              op.op->name, values.size());
+  auto next = values.begin();
+  for (const c10::Argument& a : returns) {
+    if (!is_list(a)) {
+      stack.emplace_back(wrap(*next++));
+      continue;
+    }
+    c10::List<at::Tensor> list;
+    for (size_t n = values.size() + 1 - returns.size(); n > 0; --n) list.push_back(wrap(*next++));
+    stack.emplace_back(std::move(list));
+  }
 }
 
 void require_castable(const at::Tensor& target, const graph::TensorType& result) {

@@ -5,11 +5,13 @@
 
 #include <deque>
 #include <mutex>
+#include <numeric>
 #include <shared_mutex>
 #include <sstream>
 #include <unordered_map>
 
 #include "base/check.h"
+#include "trace/functional_form.h"
 
 namespace vesta::trace {
 namespace {
@@ -47,7 +49,14 @@ std::vector<OperatorHandle> overloads(const std::string& name) {
   return out;
 }
 
-// Functional argument -> own argument, or empty if `functional` is not the counterpart of `schema`.
+// What a factory is told of its result; an out= tensor says it itself.
+bool describes_result(const c10::Argument& a) {
+  return a.kwarg_only() &&
+         (a.name() == "dtype" || a.name() == "layout" || a.name() == "device" || a.name() == "pin_memory");
+}
+
+// Functional argument -> own argument (-1: what the out= tensor says), or empty if `functional` is not the counterpart
+// of `schema`.
 std::vector<int> match(const c10::FunctionSchema& schema, const c10::FunctionSchema& functional, bool out_variant) {
   std::vector<int> map;
   const auto& own = schema.arguments();
@@ -61,6 +70,7 @@ std::vector<int> match(const c10::FunctionSchema& schema, const c10::FunctionSch
     map.push_back(static_cast<int>(i));
     ++j;
   }
+  for (; out_variant && j < theirs.size() && describes_result(theirs[j]); ++j) map.push_back(-1);
   if (j != theirs.size()) return {};
   return map;
 }
@@ -89,6 +99,9 @@ bool find_functional(Operator& info, const c10::FunctionSchema& schema) {
       if (map.empty() || candidate.schema().returns().size() != fresh + info.mutated.size()) continue;
       const bool pure = std::none_of(candidate.schema().returns().begin(), candidate.schema().returns().end(), aliases);
       if (!pure) continue;
+      // Numbers are drawn in the order of the tensor that they are drawn into.
+      const bool described = std::find(map.begin(), map.end(), -1) != map.end();
+      if (described && (info.composite != DispatchKey::Undefined || info.random)) continue;
       info.functional_args = map;
       info.functional = &operator_for(candidate);
       return true;
@@ -139,7 +152,9 @@ void classify(Operator& info) {
     info.treatment = Treatment::NeedsValue;
     return;
   }
-  if (!info.returns_tensors_only && info.composite != DispatchKey::Undefined) {
+  // What a user's operator does is opaque: it may read values.
+  const bool writes_unseen = schema.is_mutable() && !implicit && name.rfind("aten::", 0) != 0;
+  if (!info.returns_tensors_only && info.composite != DispatchKey::Undefined && !writes_unseen) {
     info.treatment = Treatment::Decompose;
     return;
   }
@@ -181,6 +196,17 @@ void classify(Operator& info) {
     if (found && info.functional->op && info.functional->op->row) {
       info.treatment = Treatment::Mutate;
       return;
+    }
+    if (!found && writes_unseen) {
+      if (const auto form = functional_form(info.handle)) {
+        info.functional = &operator_for(*form);
+        info.copies_arguments = true;
+        if (info.functional->treatment != Treatment::Record) return refuse(info.functional->reason);
+        info.functional_args.resize(info.arg_count);
+        std::iota(info.functional_args.begin(), info.functional_args.end(), 0);
+        info.treatment = Treatment::Mutate;
+        return;
+      }
     }
     if (info.composite != DispatchKey::Undefined) {
       info.treatment = Treatment::Decompose;

@@ -43,11 +43,12 @@ struct Operator {
   bool factory = false;  // takes no tensor, makes one
   bool random = false;   // draws from a generator
 
-  // Mutate: functional argument i is own argument functional_args[i]; the functional's results are first this
-  // operator's fresh results, then the new contents of the arguments in `mutated`.
+  // Mutate: functional argument i is own argument functional_args[i] (-1: what the out= tensor says by its name); the
+  // functional's results are first this operator's fresh results, then the new contents of the arguments in `mutated`.
   const Operator* functional = nullptr;
   std::vector<int> functional_args;
   std::vector<int> mutated;
+  bool copies_arguments = false;  // the functional is a functional_form()
   bool out_variant = false;       // mutated arguments are results only: they may be resized
   std::vector<int> return_alias;  // per return: the own argument returned, or -1 for a fresh result
   int view_source = -1;           // View: the argument viewed

@@ -33,7 +33,31 @@ void refuse_overlap(Recorder& r, const at::Tensor& target, const at::Tensor& sou
     VESTA_UNSUPPORTED("a tensor is written that shares memory with another argument");
 }
 
+// Every argument of an operator that will see copies of those it writes has a storage of its own.
+void refuse_shared(Recorder& r, const Operator& op, const torch::jit::Stack& stack) {
+  const size_t base = stack.size() - op.arg_count;
+  std::vector<std::pair<const Storage*, bool>> seen;  // and whether it is written
+  const auto see = [&](const at::Tensor& t, bool is_written) {
+    if (!t.defined() || !traced(t)) return;
+    const Storage* own = r.alias_of(t).storage.get();
+    for (const auto& [other, was_written] : seen) {
+      if (other == own && (is_written || was_written))
+        VESTA_UNSUPPORTED("{} writes a tensor that shares memory with another argument", op.handle.schema().name());
+    }
+    seen.emplace_back(own, is_written);
+  };
+  for (size_t i = 0; i < op.arg_count; ++i) {
+    const bool is_written = std::find(op.mutated.begin(), op.mutated.end(), static_cast<int>(i)) != op.mutated.end();
+    const c10::IValue& v = stack[base + i];
+    if (v.isTensor()) see(v.toTensor(), is_written);
+    if (!v.isList()) continue;
+    for (const c10::IValue& e : v.toListRef())
+      if (e.isTensor()) see(e.toTensor(), is_written);
+  }
+}
+
 void refuse_overlaps(Recorder& r, const Operator& op, const torch::jit::Stack& stack) {
+  if (op.copies_arguments) return refuse_shared(r, op, stack);
   const size_t base = stack.size() - op.arg_count;
   const bool same_allowed = pointwise(op);
   for (const int m : op.mutated) {
