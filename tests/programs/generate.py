@@ -128,9 +128,11 @@ def storage(t: torch.Tensor) -> int:
 class Generator:
     """Grows one program."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, scale: int = 1) -> None:
         self.rng = random.Random(seed)
         self.seed = seed
+        self.scale = scale
+        self.most = 20000 * scale  # elements of any value
         self.inputs: list[Input] = []
         self.steps: list[Step] = []
         self.values: dict[str, torch.Tensor] = {}
@@ -193,7 +195,7 @@ class Generator:
                 size = torch.broadcast_shapes(t.shape, other.shape)
             except RuntimeError:
                 return False
-            return size.numel() <= 20000
+            return size.numel() <= self.most
 
         if self.rng.random() < 0.85:
             return self.pick(fits)
@@ -235,7 +237,7 @@ class Generator:
                 self.rough.add(storage(used[0]))
             self.steps.append(Step("", code))
             return True
-        if not isinstance(result, torch.Tensor) or result.numel() > 20000 or result.dim() > 5:
+        if not isinstance(result, torch.Tensor) or result.numel() > self.most or result.dim() > 5:
             return False
         name = f"v{sum(1 for s in self.steps if s.target)}"
         self.steps.append(Step(name, code))
@@ -251,7 +253,11 @@ class Generator:
         rng = self.rng
         rank = rng.choice((0, 1, 2, 2, 2, 3, 3, 4))
         sizes = [rng.choice((0,) if rng.random() < 0.02 else (1, 2, 3, 4, 5, 7, 8, 16, 17, 33)) for _ in range(rank)]
-        while torch.Size(sizes).numel() > 5000:
+        if self.scale > 1 and rank:  # any dimension may be the long one
+            sizes = [max(s, 1) for s in sizes]
+            while torch.Size(sizes).numel() < 1000 * self.scale:
+                sizes[rng.randrange(rank)] *= rng.choice((2, 3, 5, 17))
+        while torch.Size(sizes).numel() > 5000 * self.scale:
             sizes[sizes.index(max(sizes))] //= 2
         main = rng.choice(FLOATS)
         self.new_input(main, tuple(sizes))
@@ -287,9 +293,9 @@ class Generator:
         return Program(tuple(self.inputs), tuple(self.steps), tuple(outputs), self.seed).pruned()
 
 
-def generate(seed: int, length: int = 0) -> Program:
-    """The program of this seed, always the same."""
-    generator = Generator(seed)
+def generate(seed: int, length: int = 0, scale: int = 1) -> Program:
+    """The program of this seed, always the same. Its values have up to `scale` times as many elements as by default."""
+    generator = Generator(seed, scale)
     return generator.grow(length or generator.rng.randint(1, 14))
 
 

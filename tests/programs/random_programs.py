@@ -3,9 +3,11 @@
     python -m tests.programs.random_programs --count 5000 --seed 1 --jobs 2
     python -m tests.programs.random_programs --show 17          print the program of seed 17
     python -m tests.programs.random_programs --seed 17 --count 1
+    python -m tests.programs.random_programs --threads 2 --scale 40        kernels that are split over threads
 
 Results, mutated arguments, strides and which result shares memory with which argument must be eager's, on two calls
 with different numbers. A program that fails is shrunk and printed as Python. Programs run in processes of their own.
+With several threads, programs of kernels alone must give the same bits again on one.
 """
 
 from __future__ import annotations
@@ -40,14 +42,22 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Setting:
+    backend: str = "direct"
+    limit_s: float = 60.0
+    threads: int = 1
+    scale: int = 1  # of the number of elements
+
+
+@dataclass(frozen=True)
 class Batch:
     programs: tuple[Program | int, ...]  # an int is a seed: the child generates it
-    backend: str
+    setting: Setting
     start: int = 0
 
     def program(self, i: int) -> Program:
         item = self.programs[i]
-        return item if isinstance(item, Program) else generate(item)
+        return item if isinstance(item, Program) else generate(item, scale=self.setting.scale)
 
 
 def compiler(backend: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -113,7 +123,28 @@ def trial(program: Program, backend: str) -> str:
                 f"call {call + 1}: results share memory as {memory(ours, our_inputs)}, eager's as "
                 f"{memory(eager, eager_inputs)} (argument or result, bytes)"
             )
+        if torch.get_num_threads() > 1 and only_kernels(compiled):
+            text = differences_on_one_thread(compiled, given, (ours, our_inputs))
+            if text:
+                return f"call {call + 1}, on one thread against {torch.get_num_threads()}:\n{text}"
     return ""
+
+
+def only_kernels(compiled: Any) -> bool:
+    """Whether Vesta computes everything itself: libraries may sum in another order when there are more threads."""
+    report = compiled.report() if hasattr(compiled, "report") else None
+    return bool(report and report.variants and not any(v.externs for v in report.variants))
+
+
+def differences_on_one_thread(compiled: Callable[..., Any], given: list[torch.Tensor], before: Any) -> str:
+    threads = torch.get_num_threads()
+    inputs = copies(given)
+    torch.set_num_threads(1)
+    try:
+        results = list(compiled(*inputs))
+    finally:
+        torch.set_num_threads(threads)
+    return "\n".join(map(str, differences((results, inputs), before)))
 
 
 def work(batch: Batch, emit: Callable[[Any], None]) -> None:
@@ -121,13 +152,14 @@ def work(batch: Batch, emit: Callable[[Any], None]) -> None:
     for i in range(batch.start, len(batch.programs)):
         emit(("begin", i))
         with torch.no_grad():
-            text = trial(batch.program(i), batch.backend)
+            text = trial(batch.program(i), batch.setting.backend)
         emit(("result", i, text))
 
 
-def run(batches: list[Batch], jobs: int, limit_s: float) -> Iterator[Failure | None]:
-    """A Failure or None for each program."""
+def run(batches: list[Batch], jobs: int) -> Iterator[Failure | None]:
+    """A Failure or None for each program. The batches have one setting."""
     lost: list[Failure] = []
+    setting = batches[0].setting if batches else Setting()
 
     def resume(batch: Batch, step: int | None, reason: str) -> Batch | None:
         if step is None:
@@ -141,9 +173,11 @@ def run(batches: list[Batch], jobs: int, limit_s: float) -> Iterator[Failure | N
         "tests.programs.steps",
         "tests.numerics.compare",
         "rich.progress",
-        "vesta" if batches and batches[0].backend == "direct" else "torch",
+        "vesta" if setting.backend == "direct" else "torch",
     )
-    for batch, message in isolation.run(batches, work, resume, jobs=jobs, limit_s=limit_s, preload=preload):
+    for batch, message in isolation.run(
+        batches, work, resume, jobs=jobs, limit_s=setting.limit_s, threads=setting.threads, preload=preload
+    ):
         while lost:
             yield lost.pop()
         yield Failure(batch.program(message[1]), "wrong", message[2]) if message[2] else None
@@ -191,7 +225,7 @@ def _runs(program: Program) -> bool:
         return False
 
 
-def shrink(failure: Failure, backend: str, limit_s: float, budget: int = 300) -> Failure:
+def shrink(failure: Failure, setting: Setting, budget: int = 300) -> Failure:
     """The simplest program found that fails in the same way."""
     best, changed = failure, True
     while changed and budget > 0:
@@ -201,16 +235,16 @@ def shrink(failure: Failure, backend: str, limit_s: float, budget: int = 300) ->
             if budget <= 0 or not _runs(candidate):
                 continue
             budget -= 1
-            again = next((f for f in run([Batch((candidate,), backend)], 1, limit_s) if f), None)
+            again = next((f for f in run([Batch((candidate,), setting)], 1) if f), None)
             if again and again.kind == failure.kind:
                 best, changed = again, True
                 break
     return best
 
 
-def batches(first: int, count: int, backend: str, size: int = 25) -> list[Batch]:
+def batches(first: int, count: int, setting: Setting, size: int = 25) -> list[Batch]:
     seeds = range(first, first + count)
-    return [Batch(tuple(seeds[i : i + size]), backend) for i in range(0, count, size)]
+    return [Batch(tuple(seeds[i : i + size]), setting) for i in range(0, count, size)]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -224,25 +258,28 @@ def main(arguments: list[str] | None = None) -> int:
         help="direct (Vesta without Dynamo), none (the harness alone), or a backend of torch.compile: vesta, ...",
     )
     parser.add_argument("--limit", type=float, default=60.0, metavar="S", help="seconds one program may take")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--scale", type=int, default=1, help="how many times as many elements")
     parser.add_argument("--failures", type=int, default=10, help="stop after so many")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--show", type=int, metavar="SEED", help="print a program and end")
     options = parser.parse_args(arguments)
     console = Console()
     if options.show is not None:
-        print(generate(options.show).text())
+        print(generate(options.show, scale=options.scale).text())
         return 0
+    setting = Setting(options.backend, options.limit, options.threads, options.scale)
     failures: list[Failure] = []
     done = 0
     with Progress(console=console, transient=True) as progress:
         bar = progress.add_task("programs", total=options.count)
-        for result in run(batches(options.seed, options.count, options.backend), options.jobs, options.limit):
+        for result in run(batches(options.seed, options.count, setting), options.jobs):
             done += 1
             progress.update(bar, advance=1)
             if result is None:
                 continue
             if not options.no_shrink:
-                result = shrink(result, options.backend, options.limit)
+                result = shrink(result, setting)
             failures.append(result)
             progress.console.print(f"{'-' * 80}\n{result}", markup=False, highlight=False, soft_wrap=True)
             if len(failures) >= options.failures:

@@ -111,14 +111,14 @@ def with_number(g: Generator) -> None:
 def where(g: Generator) -> None:
     c = g.pick(lambda t: t.dtype == torch.bool)
     size = g.tensor(c).shape
-    a = g.pick(lambda t: _meets(t.shape, size))
+    a = g.pick(lambda t: _meets(g, t.shape, size))
     b = g.like(a)
     g.add(g.rng.choice([f"torch.where({c}, {a}, {b})", f"{a}.masked_fill({c}, 0.5)", f"torch.where({c}, {a}, 0.25)"]))
 
 
-def _meets(a: torch.Size, b: torch.Size) -> bool:
+def _meets(g: Generator, a: torch.Size, b: torch.Size) -> bool:
     try:
-        return torch.broadcast_shapes(a, b).numel() <= 20000
+        return torch.broadcast_shapes(a, b).numel() <= g.most
     except RuntimeError:
         return False
 
@@ -357,7 +357,7 @@ def product(g: Generator) -> None:
             code = f"F.linear({x}, {w}, {g.new_input(dtype, (n,))})"
         g.add(code)
         return
-    if g.rng.random() < 0.3 and t.dim() >= 2:
+    if g.rng.random() < 0.3 and t.dim() >= 2 and t.numel() * t.shape[-2] <= g.most * max(k, 1):
         g.add(g.rng.choice([f"{x} @ {x}.mT", f"torch.einsum('...ij,...kj->...ik', {x}, {x})"]))
         return
     g.add(f"{x} @ {g.new_input(dtype, (k, n))}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.programs.generate import generate
-from tests.programs.random_programs import batches, run, shrink
+from tests.programs.random_programs import Setting, batches, run, shrink
 
 
 def test_a_seed_is_a_program():
@@ -14,18 +14,23 @@ def test_a_seed_is_a_program():
 
 
 @pytest.mark.parametrize(
-    ("backend", "first", "count"),
-    [("none", 1, 40), ("direct", 1, 300), ("vesta", 100001, 30)],
-    ids=["harness", "direct", "dynamo"],
+    ("setting", "first", "count"),
+    [
+        (Setting("none"), 1, 40),
+        (Setting("direct"), 1, 300),
+        (Setting("vesta"), 100001, 30),
+        (Setting("direct", threads=2, scale=40), 500001, 30),
+    ],
+    ids=["harness", "direct", "dynamo", "threads"],
 )
-def test_random_programs(backend: str, first: int, count: int):
+def test_random_programs(setting: Setting, first: int, count: int):
     failures = []
     done = 0
-    for result in run(batches(first, count, backend), jobs=2, limit_s=60):
+    for result in run(batches(first, count, setting), jobs=2):
         done += 1
         if result:
             failures.append(result)
     # Shrinking takes seconds each: the first few tell most.
-    shown = [shrink(f, backend, 60, budget=80) for f in failures[:2]] + failures[2:5]
+    shown = [shrink(f, setting, budget=80) for f in failures[:2]] + failures[2:5]
     assert not failures, f"{len(failures)} of {done} programs fail\n" + "\n".join(map(str, shown))
     assert done == count
