@@ -2,6 +2,7 @@
 // extern calls.
 #include <array>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -15,6 +16,8 @@ constexpr size_t kSlots = 256;
 
 struct Slot {
   std::unique_ptr<loops::Kernel> kernel;
+  std::string text;
+  std::weak_ptr<const Code> code;
 };
 std::array<Slot, kSlots> slots;
 std::mutex slots_mutex;
@@ -49,10 +52,15 @@ class InterpretedCode final : public Code {
 std::shared_ptr<const Code> compile_one(const Request& request) {
   auto kernel = loops::parse_kernel(request.text);
   std::lock_guard lock(slots_mutex);
+  for (const Slot& s : slots) {
+    if (s.text != request.text) continue;
+    if (auto code = s.code.lock()) return code;
+  }
   for (size_t i = 0; i < kSlots; ++i) {
     if (slots[i].kernel) continue;
-    slots[i].kernel = std::move(kernel);
-    return std::make_shared<InterpretedCode>(i);
+    auto code = std::make_shared<InterpretedCode>(i);
+    slots[i] = {std::move(kernel), request.text, code};
+    return code;
   }
   VESTA_UNSUPPORTED("a build without LLVM interprets at most {} kernels at once", kSlots);
 }
