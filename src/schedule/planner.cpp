@@ -152,12 +152,16 @@ KernelStep Planner::build_kernel(int g) {
 void Planner::stream_results(const loops::Staged& staged) const {
   loops::Kernel& k = *staged.kernel;
   for (size_t b = 0; b < k.buffers.size(); ++b) {
-    const BufferRole role = plan_.buffers[staged.buffers[b]].role;
+    const Buffer& to = plan_.buffers[staged.buffers[b]];
     const bool read = std::any_of(k.instrs.begin(), k.instrs.end(), [&](const loops::Instr& i) {
       return i.buffer == static_cast<int>(b) && i.kind != loops::InstrKind::Store;
     });
-    k.buffers[b].stream = k.buffers[b].written && !read && (role == BufferRole::Output || role == BufferRole::Arena) &&
-                          provably_divisible(staged.offsets[b] * element_size(k.buffers[b].dtype), 64);
+    // Large memory of ours is aligned whatever allocator PyTorch was given for the rest.
+    const Expr bytes = graph::numel(to.type) * element_size(to.type.dtype);
+    const bool large = bytes.is_constant() && bytes.constant() >= options_.l2_bytes;
+    k.buffers[b].stream = k.buffers[b].written && !read && large &&
+                          (to.role == BufferRole::Output || to.role == BufferRole::Arena) &&
+                          provably_divisible(staged.offsets[b] * element_size(to.type.dtype), 64);
   }
 }
 

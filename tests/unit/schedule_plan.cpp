@@ -168,29 +168,35 @@ TEST(Plan, TransposedReadInWholeSquares) {
   EXPECT_EQ(k.block, 64) << schedule::print(plan);
 }
 
-// Results are stored past the caches by kernels that move more than the caches hold; not into a caller's tensor, which
-// may begin anywhere.
+// Large results are stored past the caches by kernels that move more than the caches hold; not a row's sum beside them,
+// nor into a caller's tensor, which may begin anywhere, nor where the size may turn out small.
 TEST(Plan, ResultsOfLargeKernelsAreStreamed) {
-  auto streamed = [](int64_t l3_bytes, bool mutates) {
+  auto streamed = [](int64_t l3_bytes, bool mutates, bool symbolic) {
     Graph g;
     Builder b(g);
-    Value* x = input(g, {32, 33});
-    Value* y = b("aten::relu", {input(g, {32, 33})});
+    const Expr rows = symbolic ? g.context->size_symbol("s0", 32) : Expr(32);
+    Value* x = input(g, {rows, 33});
+    Value* y = b("aten::relu", {input(g, {rows, 33})});
+    if (symbolic) g.symbols.push_back({rows, 0, 0, false});
     if (mutates) {
       g.mutations.push_back({0, y});
     } else {
-      output(g, b("aten::add.Tensor", {x, y}));
+      Value* sum = b("aten::add.Tensor", {x, y});
+      output(g, sum);
+      output(g, b("aten::amax", {sum, IntList{1}, false}));
     }
     schedule::Options options;
+    options.l2_bytes = 1 << 10;
     options.l3_bytes = l3_bytes;
     const schedule::Plan plan = schedule::make_plan(g, options);
     EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
     const auto& k = *std::get<schedule::KernelStep>(plan.steps[0]).kernel;
-    return std::any_of(k.buffers.begin(), k.buffers.end(), [](const loops::KernelBuffer& x) { return x.stream; });
+    return std::count_if(k.buffers.begin(), k.buffers.end(), [](const loops::KernelBuffer& x) { return x.stream; });
   };
-  EXPECT_FALSE(streamed(32 << 20, false));
-  EXPECT_TRUE(streamed(1 << 10, false));
-  EXPECT_FALSE(streamed(1 << 10, true));
+  EXPECT_EQ(streamed(32 << 20, false, false), 0);
+  EXPECT_EQ(streamed(2 << 10, false, false), 1);
+  EXPECT_EQ(streamed(2 << 10, true, false), 0);
+  EXPECT_EQ(streamed(2 << 10, false, true), 0);
 }
 
 TEST(Plan, LongSumsAreSplitBySize) {
