@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tests.numerics.compare import check, differences, ulp
 from tests.numerics.wide_runs import copies, perturbed_runs, reference_run, widened
@@ -201,3 +204,13 @@ def test_decisions_do_not_move():
     for run in perturbed_runs(program, x):
         for moved, still in zip(run(), wide, strict=True):
             assert torch.allclose(moved.double(), still.double(), rtol=1e-6)
+
+
+def test_norms_of_float64_have_a_reference_better_than_eagers():
+    x = torch.randn(200000, dtype=torch.float64, generator=torch.Generator().manual_seed(6))
+    true = math.sqrt(math.fsum((x * x).tolist()))
+    for program in (lambda x: x.norm(2, 0), lambda x: x[0] / F.normalize(x, dim=0)[0]):
+        assert abs(reference_run(program, x)().item() - true) < 8e-16 * true
+        ours = torch.tensor(true, dtype=torch.float64)
+        assert not rule(ours, program(x), program, x)
+        assert rule(ours * (1 + 1e-12), program(x), program, x)

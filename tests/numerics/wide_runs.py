@@ -42,12 +42,30 @@ def _grouped_mm(
     return torch.cat([*parts, a.new_zeros(a.shape[0] - ends[-1], b.shape[2])])
 
 
-# What has no float64 form of its own, or would give a narrow result.
+_norm_of, _normalize_of = torch.Tensor.norm, torch.nn.functional.normalize
+
+
+def _norm(x: torch.Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False, **options: Any) -> torch.Tensor:
+    """ATen's sums squares one after the other: in float64 too its error would stand for nothing."""
+    if p != 2 or options or x.is_complex():
+        return _norm_of(x, p, dim, keepdim, **options)
+    return (x * x).sum(dim, keepdim).sqrt()
+
+
+def _normalize(x: torch.Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Any = None) -> torch.Tensor:
+    if out is not None:
+        return _normalize_of(x, p, dim, eps, out)
+    return x / _norm(x, p, dim, True).clamp_min(eps).expand_as(x)
+
+
+# What has no float64 form of its own, would give a narrow result, or one that is hardly better than float32's.
 _WIDE_FORMS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.float: torch.Tensor.double,
     torch.Tensor.half: torch.Tensor.double,
     torch.Tensor.bfloat16: torch.Tensor.double,
     torch._grouped_mm: _grouped_mm,
+    torch.Tensor.norm: _norm,
+    torch.nn.functional.normalize: _normalize,
 }
 
 Reference = Callable[[], Any]
