@@ -89,6 +89,10 @@ void Planner::assign_buffers() {
     if (u.kind == UnitKind::Check) {
       Buffer b;
       b.type.dtype = DType::Bool;
+      if (u.split_dim >= 0) {
+        b.type.sizes = {Expr(u.chunks)};
+        b.type.strides = {Expr(1)};
+      }
       unit_buffer_[i] = add_buffer(std::move(b), nullptr);
       continue;
     }

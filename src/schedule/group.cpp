@@ -162,8 +162,15 @@ void Grouping::collect_reads(int i) {
       });
       break;
     case UnitKind::Copy: walk(u.value, &u.home, reads); break;
-    case UnitKind::Check: walk(u.check.index, &u.operand_home, reads); break;
-    case UnitKind::Assert: {
+    case UnitKind::Check:
+      if (u.partner < 0) {
+        const std::vector<Expr> at = u.operand_index();
+        walk(u.check.index, &at, reads);
+        break;
+      }
+      [[fallthrough]];
+    case UnitKind::Assert:
+    case UnitKind::Final: {
       Read r;
       r.unit = u.partner;
       r.opaque = true;
@@ -179,19 +186,9 @@ void Grouping::collect_reads(int i) {
       read_wanted(u, u.operand_home, reads);
       break;
     case UnitKind::Partial: {
-      std::vector<Expr> at = u.operand_home;
-      auto d = static_cast<size_t>(u.split_dim);
-      at[d] = at[d] * u.operand_sizes[d + 1] + at[d + 1];
-      at.erase(at.begin() + u.split_dim + 1);
+      const std::vector<Expr> at = u.operand_index();
       walk(u.node->input(0), &at, reads);
       read_wanted(u, at, reads);
-      break;
-    }
-    case UnitKind::Final: {
-      Read r;
-      r.unit = u.partner;
-      r.opaque = true;
-      reads.push_back(r);
       break;
     }
     case UnitKind::Map: {

@@ -31,7 +31,7 @@ enum class UnitKind : uint8_t {
   Final,    // the second: combines the chunks
   Update,   // a kernel that writes some elements of a buffer which holds the others
   Copy,     // a value written to a buffer of its own, or to that of the Update which follows
-  Check,    // whether all elements of an index tensor are in range
+  Check,    // whether all elements of an index tensor are in range; with a partner: whether all its chunks are
   Assert,   // an ATen call that raises when a Check failed
   Extern,
 };
@@ -64,13 +64,18 @@ struct Unit {
   std::vector<bool> operand_reduced;
   int split_dim = -1;
   int64_t chunks = 0;
-  int partner = -1;         // Partial and Final: the other one; Assert: its Check
+  int partner = -1;         // Partial and Final: the other one; Assert: its Check; Check: the one that checked chunks
   loops::IndexCheck check;  // Check
   // Home, over the group's run symbols
   std::vector<Expr> home;  // index of the result; reductions: without the reduced dimensions
   std::vector<Expr>
       operand_home;  // reductions, scans: index of the operand (operand_sizes); Updates: of what is written
   std::vector<Read> reads;
+
+  // Makes dimension d of the operand two, the outer one of `into` chunks, which is not reduced.
+  void split(size_t d, int64_t into);
+  // operand_home as an index of the operand itself, its split dimension one again.
+  std::vector<Expr> operand_index() const;
 };
 
 struct Group {
@@ -115,6 +120,7 @@ class Grouping {
   void add_reduction(const graph::Node* node, int position);
   void add_scan(const graph::Node* node, int position);
   void add_checks(const graph::Node& node, int position, Unit& user);
+  void split_check(Unit& u);
   void mark_needed();
   void decide_inlining();
   void form_groups();

@@ -74,10 +74,17 @@ KernelStep Planner::build_kernel(int g) {
     }
     if (u.kind == UnitKind::Check) {
       const loops::Held& to = held_[unit_buffer_[i]];
-      auto index = dag.cast(DType::I64, lowering.element(u.check.index, u.operand_home));
+      if (u.partner >= 0) {
+        const loops::Held& chunks = held_[unit_buffer_[u.partner]];
+        auto in_range = dag.load(chunks.buffer, chunks.dtype, loops::offset_of(chunks, u.operand_home));
+        dag.store(to.buffer, to.dtype, 0, dag.reduce(ReduceOp::All, in_range, {}, 0));
+        continue;
+      }
+      auto index = dag.cast(DType::I64, lowering.element(u.check.index, u.operand_index()));
       auto low = dag.bin(Prim::Ge, index, dag.size(DType::I64, u.check.wraps ? -u.check.size : Expr(0)));
       auto high = dag.bin(Prim::Lt, index, dag.size(DType::I64, u.check.size));
-      dag.store(to.buffer, to.dtype, 0, dag.reduce(ReduceOp::All, dag.bin(Prim::And, low, high), {}, 0));
+      const Expr chunk = u.split_dim < 0 ? Expr(0) : u.operand_home[static_cast<size_t>(u.split_dim)];
+      dag.store(to.buffer, to.dtype, chunk, dag.reduce(ReduceOp::All, dag.bin(Prim::And, low, high), {}, 0));
       continue;
     }
     if (u.kind == UnitKind::Update) {
@@ -86,10 +93,8 @@ KernelStep Planner::build_kernel(int g) {
     }
     if (u.kind == UnitKind::Partial) {
       loops::Home home;
-      home.operand = u.operand_home;
-      auto d = static_cast<size_t>(u.split_dim);
-      home.operand[d] = home.operand[d] * u.operand_sizes[d + 1] + home.operand[d + 1];
-      home.operand.erase(home.operand.begin() + u.split_dim + 1);
+      home.operand = u.operand_index();
+      const auto d = static_cast<size_t>(u.split_dim);
       std::vector<Expr> at = {u.operand_home[d]};
       for (size_t k = 0; k < u.operand_sizes.size(); ++k) {
         if (!u.operand_reduced[k] && k != d) at.push_back(u.operand_home[k]);

@@ -161,6 +161,23 @@ void Grouping::collect_units() {
   });
 }
 
+std::vector<Expr> Unit::operand_index() const {
+  std::vector<Expr> at = operand_home;
+  if (split_dim < 0 || kind == UnitKind::Final) return at;
+  const auto d = static_cast<size_t>(split_dim);
+  at[d] = at[d] * operand_sizes[d + 1] + at[d + 1];
+  at.erase(at.begin() + split_dim + 1);
+  return at;
+}
+
+void Unit::split(size_t d, int64_t into) {
+  split_dim = static_cast<int>(d);
+  chunks = into;
+  operand_sizes[d] = floordiv(operand_sizes[d], into);
+  operand_sizes.insert(operand_sizes.begin() + split_dim, Expr(into));
+  operand_reduced.insert(operand_reduced.begin() + split_dim, false);
+}
+
 // The units that check the places `user` reads or writes at, each place once; `user` runs after them.
 void Grouping::add_checks(const Node& node, int position, Unit& user) {
   for (const loops::IndexCheck& check : loops::index_checks(node)) {
@@ -175,6 +192,7 @@ void Grouping::add_checks(const Node& node, int position, Unit& user) {
       u.check = check;
       u.operand_sizes = check.index->type.sizes;
       u.operand_reduced.assign(u.operand_sizes.size(), true);
+      split_check(u);
       Unit raise;
       raise.kind = UnitKind::Assert;
       raise.node = &node;
@@ -190,6 +208,23 @@ void Grouping::add_checks(const Node& node, int position, Unit& user) {
     order.opaque = true;
     user.reads.push_back(std::move(order));
   }
+}
+
+// Many places are checked in chunks first, so that all cores take part. `u` is then the unit that joins them.
+void Grouping::split_check(Unit& u) {
+  const auto constant = [](Expr e) { return e.is_constant(); };
+  if (!options_.fuse || !std::all_of(u.operand_sizes.begin(), u.operand_sizes.end(), constant)) return;
+  const auto longest = std::max_element(u.operand_sizes.begin(), u.operand_sizes.end(),
+                                        [](Expr a, Expr b) { return a.constant() < b.constant(); });
+  if (hint_numel(u.operand_sizes) < kSplitElements) return;
+  const int64_t chunks = largest_divisor(longest->constant(), kChunks);
+  if (chunks < 4) return;
+  Unit parts = u;
+  parts.split(static_cast<size_t>(longest - u.operand_sizes.begin()), chunks);
+  u.partner = static_cast<int>(units.size());
+  u.operand_sizes = {Expr(chunks)};
+  u.operand_reduced = {true};
+  units.push_back(std::move(parts));
 }
 
 // A scatter is an Update; elements of a slice are one where the input itself can be written, otherwise a Map.
@@ -332,12 +367,7 @@ void Grouping::add_reduction(const Node* node, int position) {
   }
   Unit partial = u;
   partial.kind = UnitKind::Partial;
-  partial.split_dim = outer;
-  partial.chunks = chunks;
-  Expr extent = partial.operand_sizes[outer];
-  partial.operand_sizes[outer] = floordiv(extent, chunks);
-  partial.operand_sizes.insert(partial.operand_sizes.begin() + outer, Expr(chunks));
-  partial.operand_reduced.insert(partial.operand_reduced.begin() + outer, false);
+  partial.split(static_cast<size_t>(outer), chunks);
   partial.partner = static_cast<int>(units.size()) + 1;
   partial.needed = true;
   units.push_back(std::move(partial));
@@ -433,7 +463,9 @@ void Grouping::decide_inlining() {
       case UnitKind::Extern:
       case UnitKind::Assert:
       case UnitKind::Final: break;
-      case UnitKind::Check: use(me, u.check.index, hint_numel(u.operand_sizes), false); break;
+      case UnitKind::Check:
+        if (u.partner < 0) use(me, u.check.index, hint_numel(u.operand_sizes), false);
+        break;
       case UnitKind::Scan: use(me, u.node->input(0), hint_numel(u.operand_sizes), false); break;
       case UnitKind::Update:
         for (const auto& [v, at] : loops::update_reads(*u.node, u.operand_sizes, u.piece)) {

@@ -50,6 +50,29 @@ output %5
   EXPECT_EQ(calls(plan, kCheck), 1);
 }
 
+// All cores check many places: in chunks, which are then joined.
+TEST(IndexedPlan, ManyPlacesAreCheckedInChunks) {
+  const std::string text = R"(input %0 : f32[7, 2] = argument "x"
+input %1 : i64[512, 512] = argument "i"
+%2 : f32[512, 512, 2] = aten::embedding(%0, %1)
+output %2
+)";
+  auto plan = check(text);
+  EXPECT_EQ(kernels(plan), 3) << schedule::print(plan);  // the chunks, their conjunction, the embedding
+  EXPECT_EQ(calls(plan, kCheck), 1);
+  const auto& chunks = std::get<schedule::KernelStep>(plan.steps[0]);
+  EXPECT_EQ(hint(chunks.items), 64) << schedule::print(plan);
+  // One place out of range is found wherever it lies.
+  for (int64_t at : {0, 512 * 7 + 3, 512 * 512 - 1}) {
+    const auto g = graph::parse(text);
+    std::vector<Host> inputs = {random_host(g->inputs[0].value->type, 1), random_host(g->inputs[1].value->type, 2)};
+    inputs[1].i64()[at] = 7;
+    EXPECT_THROW(run_plan(plan, inputs), UserError) << at;
+    inputs[1].i64()[at] = -1;
+    EXPECT_THROW(run_plan(plan, inputs), UserError) << at;
+  }
+}
+
 TEST(IndexedPlan, PlacesAreCheckedBeforeTheyAreRead) {
   const auto g = graph::parse(R"(input %0 : f32[3, 8] = argument "x"
 input %1 : i64[64] = argument "i"
