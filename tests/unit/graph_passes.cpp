@@ -306,6 +306,12 @@ input %1 : f32[8, 8] = parameter "w"
 %2 : f32[4, 8] = aten::linear(%0, %1)
 output %2
 )");
+  expect_unchanged(use_library_linear, R"(
+input %0 : f32[1, 2048] = argument "x"
+input %1 : f32[2048, 2048]{1, 2048} = parameter "w"
+%2 : f32[1, 2048] = aten::linear(%0, %1)
+output %2
+)");
 }
 
 TEST(PassTable, SkipsLimitsAndObserves) {

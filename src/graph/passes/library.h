@@ -3,7 +3,7 @@
 //
 // Measured on torch 2.13 with AVX-512:
 //   - float32 and bfloat16 always work, float16 only on processors with AVX512-FP16: not used.
-//   - Weights may be strided in any way (a transposed [in, out] weight is as fast as a plain one).
+//   - Weights may be strided in any way (a transposed [in, out] weight is as fast as a plain one, from two rows on).
 //   - gelu (both forms), swish, sigmoid, tanh, hardswish and leaky_relu keep NaN and infinities as eager does, and
 //     their error is that of the product. relu, hardtanh and hardsigmoid turn NaN into a number: eager does not, so
 //     they stay kernels of ours.

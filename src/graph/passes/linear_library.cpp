@@ -18,6 +18,9 @@ bool pays(const Node& n) {
   const int64_t in = hint(w->type.sizes[1]);
   for (Expr s : x->type.sizes)
     if (s.is_constant(0)) return false;
+  // One row by a weight that is stored [in, out]: MKL is 1.3 to 1.8 times as fast.
+  const bool turned = !is_contiguous(w->type);
+  if (turned && hint(numel(y->type)) == hint(w->type.sizes[0])) return false;
   return in > 0 && hint(numel(y->type)) * static_cast<double>(in) >= static_cast<double>(kLibraryProductThreshold);
 }
 
