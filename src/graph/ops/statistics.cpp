@@ -40,7 +40,7 @@ struct Moments {
   Value* mean;  // reduced dimensions kept
   Value* variance;
 };
-Moments moments(Builder& b, const Node& node) {
+Moments moments(Builder& b, const Node& node, bool mean_is_shown) {
   const NodeArgs args = node.named();
   Value* x = opmath(b, node.input(0));
   const std::vector<bool> gone = reduced_dims(args);
@@ -49,6 +49,10 @@ Moments moments(Builder& b, const Node& node) {
   Value* centered = b("aten::sub.Tensor", {x, mean});
   Value* squares = sum_keeping(b, b("aten::mul.Tensor", {centered, centered}), dims);
   const Expr count = reduced_count(x->type, gone);
+  if (mean_is_shown) {  // as exact as ATen's running mean, which is not off at all where all elements are equal
+    Value* rest = mean_keeping(b, centered, dims);
+    mean = b("aten::where.self", {b("aten::isfinite", {rest}), b("aten::add.Tensor", {mean, rest}), mean});
+  }
   const double correction = correction_of(args);
   if (count.is_constant()) {
     const double divisor = std::max(0.0, static_cast<double>(count.constant()) - correction);
@@ -68,7 +72,7 @@ std::vector<Value*> variance_form(Builder& b, const Node& node) {
   if (!supported(node)) return {};
   const std::vector<bool> gone = reduced_dims(node.named());
   const bool keep = keeps_dims(node.named());
-  const Moments m = moments(b, node);
+  const Moments m = moments(b, node, Mean);
   Value* v = drop_dims(b, m.variance, gone, keep);
   if (Root) v = b("aten::sqrt", {v});
   if (!Mean) return finish(b, node, {v});
