@@ -250,6 +250,10 @@ Written written(const Node& node, size_t piece) {
   if (auto* u = std::get_if<Update>(&w)) {
     if (row->combine) u->combine = row->combine;
     if (u->combine && x.dtype == DType::Bool) return "sums of bool";
+    // ATen sums these in float32, where each index stands for a whole row; here each step would be rounded.
+    const bool rounds = u->combine == Prim::Add || u->combine == Prim::Mul;
+    const bool half = x.dtype == DType::F16 || x.dtype == DType::BF16;
+    if (rounds && half && (&row->form == &kScatter || &row->form == &kScatterReduce)) return "sums in half precision";
   }
   return w;
 }

@@ -94,3 +94,16 @@ def test_an_element_that_a_loop_writes_again_and_again_is_read_anew():
 
     x = torch.arange(1.0, 13.0).reshape(3, 4)
     assert torch.equal(vesta.trace_and_compile(program)(x), program(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_long_sums_of_half_precision_are_as_exact_as_eagers(dtype: torch.dtype):
+    x = torch.rand(400, 6, generator=torch.Generator().manual_seed(8)).to(dtype)
+    index = torch.zeros(400, 1, dtype=torch.int64).expand(400, 6)
+
+    def program(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return torch.zeros_like(x[:3]).scatter_add(0, index, x * 1)
+
+    ours, eager = vesta.trace_and_compile(program)(x, index), program(x, index)
+    exact = program(x.double(), index)
+    assert (ours.double() - exact).abs().max() <= 2 * (eager.double() - exact).abs().max()
