@@ -135,6 +135,14 @@ void reshape_alias(Recorder& r, const Operator& op, Stack& stack) {
 // Its schema hides that the result shares the argument's memory: kron.out writes through it.
 void unsafe_view(Recorder& r, const Operator& op, Stack& stack) { reshape_alias(r, op, stack); }
 
+// The elements fill the memory in the order that the strides say, in the compiled program as in eager's.
+bool is_laid_out(Recorder& r, const Storage& s) {
+  const graph::TensorType& base = s.base->type;
+  const bool given = s.input >= 0 && s.base == s.initial;  // the caller's own memory
+  return graph::is_contiguous(r.guards(), base) || graph::is_non_overlapping_and_dense(base) ||
+         (given && graph::is_dense(r.guards(), base));
+}
+
 // Addresses the storage, not the tensor: recorded on the storage's base.
 void as_strided(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
@@ -157,8 +165,7 @@ void as_strided(Recorder& r, const Operator& op, Stack& stack) {
   if (base.dtype != type.dtype) VESTA_UNSUPPORTED("as_strided on a view as another type");
   if (s.input >= 0 && r.real_tensor(s.input)->tensor.storage_offset() != 0)
     VESTA_UNSUPPORTED("as_strided on an input that starts inside its storage");
-  if (!graph::is_contiguous(r.guards(), base))
-    VESTA_UNSUPPORTED("as_strided on a tensor that is not contiguous in memory");
+  if (!is_laid_out(r, s)) VESTA_UNSUPPORTED("as_strided on a tensor with gaps, or whose elements share memory");
   Expr last = offset;
   for (size_t d = 0; d < sizes.size(); ++d) last = last + (sizes[d] - Expr(1)) * strides[d];
   const Expr elements = graph::numel(base);

@@ -298,3 +298,23 @@ def test_threads_share_a_compiled_function():
             torch.testing.assert_close(compiled(x, y), torch.relu(x) * y + 1)
 
     in_threads(4, work)
+
+
+def windows(x: torch.Tensor):
+    return x.as_strided((5, 6), (4, 1)) * 2, (x + 1).as_strided((5, 6), (4, 1), 2).sum(0)
+
+
+def write_every_fifth(x: torch.Tensor):
+    x.as_strided((4,), (5,)).mul_(3)
+    return x + x.as_strided((6,), (1,), 12).sum()
+
+
+@pytest.mark.parametrize("program", [windows, write_every_fifth])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_windows_on_memory_in_another_order(program: Callable[..., object], dynamic: bool):
+    compiled = vesta.trace_and_compile(program, strict=True, dynamic=dynamic)
+    for base in (torch.randn(6, 4).t(), torch.randn(2, 3, 4).permute(2, 0, 1), torch.randn(4, 6)):
+        mine, eagers = base.clone(), base.clone()
+        assert mine.stride() == base.stride()
+        torch.testing.assert_close(compiled(mine), program(eagers))
+        assert torch.equal(mine, eagers)

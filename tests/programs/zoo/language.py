@@ -25,10 +25,10 @@ SIZES: dict[str, Any] = {
 
 
 def quiet(config: Any) -> Any:
-    """Every drop probability 0: a training step must be the same number twice."""
+    """No dropout, no noise: a training step must be the same number twice."""
     for part in [config, *(v for v in vars(config).values() if hasattr(v, "to_dict"))]:
         for key, value in list(vars(part).items()):
-            if isinstance(value, float) and ("drop" in key or key.startswith("mask_")):
+            if isinstance(value, float) and ("drop" in key or "jitter" in key or key.startswith("mask_")):
                 setattr(part, key, 0.0)
     return config
 
