@@ -214,3 +214,18 @@ def test_norms_of_float64_have_a_reference_better_than_eagers():
         ours = torch.tensor(true, dtype=torch.float64)
         assert not rule(ours, program(x), program, x)
         assert rule(ours * (1 + 1e-12), program(x), program, x)
+
+
+def test_the_variance_of_equal_numbers_is_judged_by_the_condition():
+    def program(x):
+        y = x.expand(3, 4)
+        x.mul_(1.5)  # the view shows it
+        return y.std(0), y.sum(0)
+
+    x = torch.tensor([1.1, -2.3, 0.7, 5.9])
+    eager = program(x.clone())
+    assert not eager[0].any()
+    given = reference_run(program, x), perturbed_runs(program, x)
+    assert not differences((eager[0] + 2e-7, eager[1]), eager, *given)
+    assert differences((eager[0] + 1e-5, eager[1]), eager, *given)
+    assert differences((eager[0], eager[1] + 1e-4), eager, *given)

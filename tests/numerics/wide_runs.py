@@ -81,6 +81,11 @@ def is_plain(leaf: Any) -> bool:
     )
 
 
+def repeats(tensor: torch.Tensor) -> bool:
+    """Whether it shows an element at several places."""
+    return any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape, strict=True))
+
+
 def storage_of(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
@@ -144,10 +149,7 @@ def widen(value: Any, moved: Callable[[torch.Tensor, torch.dtype], torch.Tensor]
             return WIDE.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
         if id(leaf) not in seen:
             wide = WIDE.get(leaf.dtype, leaf.dtype)
-            repeats = is_plain(leaf) and any(
-                stride == 0 and size > 1 for stride, size in zip(leaf.stride(), leaf.shape, strict=True)
-            )
-            if moved and repeats:  # each element that operators see moves by itself
+            if moved and is_plain(leaf) and repeats(leaf):  # each element that operators see moves by itself
                 seen[id(leaf)] = moved(leaf.detach().to(wide, copy=True), leaf.dtype)
             elif is_plain(leaf):
                 key = (storage_of(leaf), leaf.dtype)
@@ -258,7 +260,7 @@ class _Widening(TorchFunctionMode):
         def one(leaf: Any) -> Any:
             return WIDE.get(leaf, leaf) if isinstance(leaf, torch.dtype) else leaf
 
-        wide_args, wide_kwargs = pytree.tree_map(one, (args, kwargs))
+        wide_args, wide_kwargs = pytree.tree_map(one, self.seen_by(call, args, kwargs))
         result = _WIDE_FORMS.get(func, func)(*wide_args, **wide_kwargs)
         given = _storages((args, kwargs))
         leaves, spec = pytree.tree_flatten(result)
@@ -273,6 +275,10 @@ class _Widening(TorchFunctionMode):
     def settle(self, leaf: torch.Tensor, known: Made, given: set[int]) -> torch.Tensor:
         """The result itself, or what the program would have: memory of its own."""
         return leaf.clone() if known.owned and storage_of(leaf) in given else leaf
+
+    def seen_by(self, call: Call | None, args: Any, kwargs: Any) -> Any:
+        """The arguments as the call sees them."""
+        return args, kwargs
 
     def before(self, call: Call | None, args: Any, kwargs: Any) -> Any:
         return None
@@ -321,6 +327,17 @@ class _Shaking(_Widening):
         if storage_of(leaf) not in given or known.owned:
             return self.moved(leaf, known.dtype) if leaf.dtype in WIDE.values() else super().settle(leaf, known, given)
         return leaf
+
+    def seen_by(self, call: Call | None, args: Any, kwargs: Any) -> Any:
+        """Where a call computes, elements that share memory (an expanded view) move each by itself."""
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        if not call or len(call.given) != len(leaves) or not all(m.owned for m in call.made):
+            return args, kwargs
+        moved = [
+            self.moved(t.contiguous(), dtype) if dtype in WIDE and is_plain(t) and repeats(t) else t
+            for t, dtype in zip(leaves, call.given, strict=True)
+        ]
+        return pytree.tree_unflatten(moved, spec)
 
     def before(self, call: Call | None, args: Any, kwargs: Any) -> Any:
         """What a call may write to: the tensor, its dtype in the program, its version and numbers."""
