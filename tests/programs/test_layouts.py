@@ -22,6 +22,14 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], list[torch.Tensor]]]]
     "hardtanh expanded": (F.hardtanh, lambda: [torch.randn(1, 5).expand(4, 5)]),
     "relu6 of one element": (F.relu6, lambda: [torch.randn(3)[1::2]]),
     "prelu of one element": (lambda x: F.prelu(x, torch.full((1,), 0.5)), lambda: [torch.randn(3)[1::2]]),
+    "stack of one image": (
+        lambda x: torch.stack([x, x * 2], -3),
+        lambda: [torch.randn(1, 5, 4, 3).contiguous(memory_format=torch.channels_last)],
+    ),
+    "stack of images": (
+        lambda x: torch.stack([x, x * 2], 1),
+        lambda: [torch.randn(2, 5, 4, 3).contiguous(memory_format=torch.channels_last)],
+    ),
     "conv1d": (F.conv1d, lambda: [line((30, 6, 1)), torch.randn(3, 5, 2)]),
     "conv1d of a permuted line": (F.conv1d, lambda: [line((30, 1, 5)), torch.randn(3, 5, 2)]),
     "conv1d of a permuted computed line": (

@@ -4,6 +4,7 @@
 #include "graph/ops/iterator_strides.h"
 #include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
+#include "graph/ops/view_strides.h"
 
 namespace vesta::graph {
 namespace {
@@ -73,9 +74,9 @@ void stack(const NodeArgs& args, Guards& g, Results& results) {
   TensorType out = contiguous_like(first, sizes, type.get());
   // Before the last dimension ATen concatenates along the dimension and splits it: the tensors' memory format stays.
   if (d < static_cast<int64_t>(first.dim()) && !is_empty(g, sizes)) {
-    const TensorType whole = joined(tensors, d, g);
-    out.strides = whole.strides;
-    out.strides.insert(out.strides.begin() + d, whole.strides[d] * first.sizes[d]);
+    auto strides = view_strides(g, joined(tensors, d, g), sizes);
+    VESTA_CHECK(strides, "a dimension is not split");
+    out.strides = std::move(*strides);
   }
   results = {out};
 }
