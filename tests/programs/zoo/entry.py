@@ -17,7 +17,7 @@ class Entry:
     """`build` gives the module in eval mode; `inputs` its arguments; `lengths` sizes to call it with.
 
     `tests` are the modes in which `make test` runs it. `trains` is False where a training step of eager's is no
-    function of its inputs alone, or has no gradients.
+    function of its inputs alone, has no gradients, or cannot run through PyTorch's own AOTAutograd.
     """
 
     name: str
