@@ -353,8 +353,9 @@ class _Shaking(_Widening):
         for t, dtype, version, old in before:
             if t._version != version and t.shape == old.shape:
                 same = (t == old) | (t.isnan() & old.isnan())
-                with contextlib.suppress(RuntimeError):  # elements that share memory are not written one by one
-                    t.copy_(torch.where(same, t, self.moved(t, dtype)))
+                with torch.no_grad(), contextlib.suppress(RuntimeError):  # elements may share memory
+                    # As part of the call: to autograd, which may have kept t, it changed once.
+                    t.data.copy_(torch.where(same, t, self.moved(t, dtype)))
 
 
 def shaking(dtype: torch.dtype) -> TorchFunctionMode:
