@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "base/check.h"
 #include "schedule/family.h"
 
 namespace vesta::schedule {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/check.h"
-
 namespace vesta::schedule {
 
 using loops::Dag;

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
-#include "base/check.h"
+#include "graph/ops/broadcast.h"
 
 namespace vesta::schedule {
 
 using graph::Family;
 using graph::Node;
+using graph::product;
 using graph::Value;
 using loops::RangeKind;
 
@@ -42,12 +43,6 @@ void each_bit(const std::vector<uint64_t>& bits, F&& fn) {
   for (size_t w = 0; w < bits.size(); ++w) {
     for (uint64_t b = bits[w]; b; b &= b - 1) fn(static_cast<int>(w * 64 + static_cast<size_t>(__builtin_ctzll(b))));
   }
-}
-
-Expr product(std::span<const Expr> sizes) {
-  Expr p = 1;
-  for (Expr e : sizes) p = p * e;
-  return p;
 }
 
 Expr total(const std::vector<Run>& runs, RangeKind kind) {

@@ -68,8 +68,8 @@ struct Unit {
   loops::IndexCheck check;  // Check
   // Home, over the group's run symbols
   std::vector<Expr> home;  // index of the result; reductions: without the reduced dimensions
-  std::vector<Expr>
-      operand_home;  // reductions, scans: index of the operand (operand_sizes); Updates: of what is written
+  // Reductions, scans: index of the operand (operand_sizes); Updates: of what is written.
+  std::vector<Expr> operand_home;
   std::vector<Read> reads;
 
   // Makes dimension d of the operand two, the outer one of `into` chunks, which is not reduced.

@@ -5,7 +5,6 @@
 // whatever they were may come earlier.
 #include <algorithm>
 
-#include "base/check.h"
 #include "schedule/group.h"
 
 namespace vesta::schedule {

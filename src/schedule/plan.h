@@ -66,8 +66,8 @@ using ExternArg = std::variant<graph::Arg, BufferView, ViewList>;
 struct ExternStep {
   const graph::Op* op = nullptr;
   std::vector<ExternArg> args;  // graph::Arg never holds a Value here
-  std::vector<int>
-      results;         // buffer per result; -1: ignored or undefined. Role Returned, Derived or Output (moved there)
+  // Buffer per result; -1: ignored or undefined. Of role Returned, Derived or Output (the result is moved there).
+  std::vector<int> results;
   std::string reason;  // why it is not fused: "no lowering", "library op", ...
   std::string source;
 };

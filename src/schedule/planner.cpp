@@ -174,7 +174,8 @@ void Planner::check_in_place(const Group& group, const loops::Staged& staged) co
   const loops::Kernel& k = *staged.kernel;
   for (int i : group.units) {
     const Unit& u = groups_.units[i];
-    const int m = u.kind == UnitKind::Update || !u.value ? -1 : groups_.mutation_in_place(u.value);
+    if (u.kind == UnitKind::Update || !u.value || groups_.unit_of(u.value) != i) continue;  // no writer of this kind
+    const int m = groups_.mutation_in_place(u.value);
     if (m < 0) continue;
     const int input = graph_.mutations[m].input;
     std::vector<Expr> written, read;
@@ -211,7 +212,8 @@ void Planner::build_kernels() {
         kernels_[g] = build_kernel(static_cast<int>(g));
         continue;
       } catch (const ReadsWhatItWrote&) {
-        groups_.copy_back(static_cast<int>(g));
+        const bool copied = groups_.copy_back(static_cast<int>(g));
+        VESTA_CHECK(copied, "a kernel reads what it wrote, and nothing can be copied back");
         again = true;
         continue;
       } catch (const loops::CannotFuse& e) {

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "base/check.h"
 #include "graph/ops/complex.h"
 #include "graph/ops/operands.h"
 #include "schedule/group.h"
@@ -238,7 +237,7 @@ bool Grouping::is_update(const Node& node) const {
 // computes it. Where nothing is computed ATen's copies are as good.
 bool Grouping::joins_pieces(const Node& node) const {
   if (node.op->name != "aten::cat" || node.derived || !options_.fuse || refused_.count(&node)) return false;
-  if (!node.named().integer("dim").is_constant() || is_complex(node.results[0]->type.dtype)) return false;
+  if (!loops::constant_dim(node) || is_complex(node.results[0]->type.dtype)) return false;
   bool computed = false, plain = true;
   const auto pieces = loops::pieces_of(node);
   for (const auto& [v, begin] : pieces) {

@@ -235,6 +235,22 @@ mutate input 0 = %5
   }
 }
 
+// The value that an update begins with is what another update wrote into the input itself.
+TEST(InPlacePlan, AnUpdateOfWhatWasUpdatedInPlace) {
+  check(R"(input %0 : f32[3, 7] = argument "x"
+input %1 : f32[3, 7] = argument "y"
+input %2 : i64[2] = argument "i"
+%3 : f32[7] = aten::select.int(%0, 0, 0)
+%4 : f32[3, 7] = aten::select_scatter(%1, %3, 0, 0)
+%5 : f32[3, 7] = aten::mul.Tensor(%4, %0)
+%6 : f32[3, 2] = aten::index_select(%4, 1, %2)
+%7 : f32[3, 7] = aten::index_add(%4, 1, %2, %6)
+%8 : f32[3, 7] = aten::minimum(%7, %5)
+mutate input 1 = %4
+output %8
+)");
+}
+
 TEST(InPlacePlan, InputsThatExchangeTheirContent) {
   auto plan = check(R"(input %0 : f32[6] = argument "x"
 input %1 : f32[6] = argument "y"
