@@ -233,7 +233,7 @@ def kernel_table(results: dict[str, dict[str, Run]], what: dict[str, float]) -> 
 
 
 def door(path: Path | None) -> dict[str, Any]:
-    """What the C++ benchmark of the front door prints: {"hit_ns": ..., "kernel_ns": ...}."""
+    """What the C++ benchmark of the front door prints: {"hit_ns": ..., "kernel_ns": ..., "eager_ns": ...}."""
     path = path or next(iter(sorted(ROOT.glob("build/*/bench/vesta_bench_door"))), None)
     if path is None or not path.exists():
         return {}
@@ -288,7 +288,7 @@ def main(arguments: list[str] | None = None) -> int:
     if kernels:
         console.print(kernel_table(kernels, what))
     if door_times:
-        console.print(f"C++ door, 8x8: {door_times}", highlight=False)
+        console.print(f"C++ door, relu(x * y + 1) on 8x8, ns a call: {door_times}", highlight=False)
     failures = [
         f"{name} with {compiler}: {run.failure}"
         for group in (models, kernels)
