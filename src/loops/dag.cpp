@@ -139,6 +139,11 @@ Dag::ScalarRef Dag::cast(DType to, ScalarRef x) {
   if (to == x.dtype) return x;
   VESTA_CHECK(x.id < instrs_.size(), "a cast of an undefined value");
   const Instr& from = instrs_[x.id];
+  // Rounding twice to one half type is rounding once. What was not rounded here stays: its NaN may have other bits.
+  if (from.kind == InstrKind::Cast && (to == DType::F16 || to == DType::BF16) && x.dtype == DType::F32) {
+    const Instr& narrow = instrs_[from.in[0]];
+    if (narrow.kind == InstrKind::Cast && narrow.dtype == to) return {from.in[0], to};
+  }
   if (from.kind == InstrKind::Constant) {
     if (holds_integers(x.dtype) && holds_integers(to)) return integer(to, from.imm);
     if (holds_integers(x.dtype) && (to == DType::F32 || to == DType::F64)) {

@@ -113,8 +113,10 @@ Value* Emitter::vector(Expr e, int u, llvm::Type* element) {
         Value* first = scalar(e);
         at(level);
         llvm::SmallVector<llvm::Constant*, 64> iota;
-        for (int i = 0; i < lanes_; ++i)
-          iota.push_back(llvm::ConstantInt::get(element, static_cast<uint64_t>(u * lanes_ + i)));
+        for (int i = 0; i < lanes_; ++i) {
+          const int place = pairs_ ? (u & ~1) * lanes_ + 2 * i + u % 2 : u * lanes_ + i;
+          iota.push_back(llvm::ConstantInt::get(element, static_cast<uint64_t>(place)));
+        }
         v = b_.CreateAdd(splat(first), llvm::ConstantVector::get(iota));
       } else {
         const loops::Instr& binder = k_.instrs[shape_.binder(e)];

@@ -60,11 +60,11 @@ void Emitter::store_vector(Value* v, Value* pointer, int64_t align, Value* mask)
 
 // Whether whole vectors of this store lie on their own size, in a buffer that may be written past the caches. Other
 // machines than x86 have no such store that a plain fence orders.
-bool Emitter::streams(const Instr& i) const {
+bool Emitter::streams(const Instr& i, int64_t elements) const {
   if (!k_.buffers[static_cast<size_t>(i.buffer)].stream || !host_features().streaming_stores || lanes_ == 1)
     return false;
   const Expr start = substitute(i.index, [&](Expr symbol) { return symbol == shape_.lane ? Expr(0) : symbol; });
-  return provably_divisible(start, lanes_) && lanes_ * element_size(i.dtype) >= 16;
+  return provably_divisible(start, elements) && elements * element_size(i.dtype) >= 16;
 }
 
 // Addresses of the elements of all lanes.
@@ -158,24 +158,33 @@ Value* Emitter::strided_load(Value* pointer, DType t, int64_t stride) {
 
 // A conversion to a half type that only feeds the store is done by the store: one rounding, not two. A half value that
 // is stored as it is keeps its bits.
-Value* Emitter::stored(const Instr& i, int u, bool vector) {
-  auto value = [&](Ref r) { return vector ? lanes(r, u) : get(r, 0); };
+Emitter::Stored Emitter::source(const Instr& i) const {
   const Instr& from = k_.instrs[i.in[0]];
-  int level = shape_.innermost;
   bool half = i.dtype == DType::F16 || i.dtype == DType::BF16;
-  if (half && from.kind == loops::InstrKind::Cast && from.dtype == i.dtype &&
-      value_type(k_, from.in[0]) == DType::F32) {
-    Value* v = value(from.in[0]);
-    at(level);
-    return p_.to_memory(i.dtype, v);
-  }
-  Value* v = value(i.in[0]);
-  at(level);
-  if (i.dtype == DType::BF16 && value_type(k_, i.in[0]) == DType::BF16) {
+  if (half && from.kind == loops::InstrKind::Cast && from.dtype == i.dtype && value_type(k_, from.in[0]) == DType::F32)
+    return {from.in[0], false};
+  return {i.in[0], half && value_type(k_, i.in[0]) == i.dtype};
+}
+
+Value* Emitter::stored(const Instr& i, int u, bool vector) {
+  const Stored from = source(i);
+  Value* v = vector ? lanes(from.value, u) : get(from.value, 0);
+  at(shape_.innermost);
+  if (i.dtype == DType::BF16 && from.exact) {
     Value* bits = b_.CreateBitCast(v, p_.register_type(DType::I32, Primitives::lanes_of(v)));
     return b_.CreateTrunc(b_.CreateLShr(bits, uint64_t{16}), p_.memory_type(DType::BF16, Primitives::lanes_of(v)));
   }
   return p_.to_memory(i.dtype, v);
+}
+
+// The address of piece u of elements that are a run.
+Value* Emitter::run_pointer(const Instr& i, int level, int u) {
+  Value* pointer = base_pointer(i.buffer, i.index - shape_.lane);
+  Value* lane = scalar(shape_.lane);
+  at(level);
+  llvm::Type* element = p_.memory_type(i.dtype, 1);
+  pointer = b_.CreateGEP(element, pointer, lane);
+  return u ? b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(u * lanes_)) : pointer;
 }
 
 Value* Emitter::load(Ref r, int u) {
@@ -183,6 +192,7 @@ Value* Emitter::load(Ref r, int u) {
   const Instr& i = k_.instrs[r];
   DType t = i.dtype;
   int level = shape_.level[r];
+  if (pairs_ && shape_.vector[r]) return load_pair(t, run_pointer(i, level, u & ~1), r, u);
   bool vector_index = lanes_ > 1 && shape_.is_vector(i.index);
   auto readable = [&](Value* pointer, Value* condition) {
     if (!zero_) {
@@ -208,11 +218,14 @@ Value* Emitter::load(Ref r, int u) {
     return b_.CreateSelect(mask, splat, llvm::Constant::getNullValue(splat->getType()));
   }
   llvm::Type* type = p_.memory_type(t, lanes_);
+  Value* mask = combined_mask(i.in[0], u, level);
+  if (shape_.is_run(i.index)) {
+    Value* pointer = run_pointer(i, level, u);
+    return p_.from_memory(t, load_vector(type, pointer, element_size(t), mask));
+  }
   auto c = coefficient_of(i.index, shape_.lane);
   Expr rest = c ? i.index - *c * shape_.lane : Expr(0);
-  bool affine = c && c->is_constant() && !shape_.is_vector(rest);
-  Value* mask = combined_mask(i.in[0], u, level);
-  if (affine && (c->is_constant(1) || (!mask && c->constant() > 1 && c->constant() <= 4))) {
+  if (!mask && c && c->is_constant() && c->constant() > 1 && c->constant() <= 4 && !shape_.is_vector(rest)) {
     Value* pointer = base_pointer(i.buffer, rest);
     Value* lane = scalar(*c * shape_.lane);
     at(level);
@@ -220,9 +233,7 @@ Value* Emitter::load(Ref r, int u) {
     pointer = b_.CreateGEP(element, pointer, lane);
     if (u)
       pointer = b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(int64_t{u} * lanes_ * c->constant()));
-    Value* v =
-        c->is_constant(1) ? load_vector(type, pointer, element_size(t), mask) : strided_load(pointer, t, c->constant());
-    return p_.from_memory(t, v);
+    return p_.from_memory(t, strided_load(pointer, t, c->constant()));
   }
   Value* pointers = lane_pointers(i, u);
   at(level);
@@ -280,10 +291,20 @@ void Emitter::store_interleaved(Ref even, Ref odd, int u) {
   }
 }
 
+// Neighbours to memory, past the caches where that is wanted.
+void Emitter::store_run(Value* v, Value* pointer, const Instr& i, Value* mask) {
+  const int64_t elements = Primitives::lanes_of(v);
+  if (mask || !streams(i, elements)) return store_vector(v, pointer, element_size(i.dtype), mask);
+  llvm::StoreInst* s =
+      b_.CreateAlignedStore(v, pointer, Align(static_cast<uint64_t>(elements * element_size(i.dtype))));
+  s->setMetadata(llvm::LLVMContext::MD_nontemporal,
+                 llvm::MDNode::get(m_.getContext(), llvm::ConstantAsMetadata::get(b_.getInt32(1))));
+  streamed_ = true;
+}
+
 void Emitter::store(Ref r, int u) {
   const Instr& i = k_.instrs[r];
   int level = shape_.level[r];
-  llvm::Type* element = p_.memory_type(i.dtype, 1);
   bool one_element = lanes_ == 1 || (shape_.family == Family::Rows && level == shape_.outside);
   if (one_element) {
     Value* v = stored(i, 0, false);
@@ -293,6 +314,12 @@ void Emitter::store(Ref r, int u) {
     if (mask) b_.SetInsertPoint(llvm::SplitBlockAndInsertIfThen(mask, scopes_[scope_index(level)].end, false));
     b_.CreateAlignedStore(v, pointer, alignment(i.dtype));
     at(level);
+    return;
+  }
+  if (pairs_) {
+    if (u % 2 == 0) return;  // its partner stores both
+    Value* run = stored_pair(i, u);
+    store_run(run, run_pointer(i, level, u - 1), i, nullptr);
     return;
   }
   if (!mask_ && lanes_ % 2 == 0) {
@@ -307,23 +334,8 @@ void Emitter::store(Ref r, int u) {
   }
   Value* v = stored(i, u, true);
   Value* mask = combined_mask(i.in[1], u, level);
-  auto c = coefficient_of(i.index, shape_.lane);
-  Expr rest = c ? i.index - *c * shape_.lane : Expr(0);
-  if (c && c->is_constant(1) && !shape_.is_vector(rest)) {
-    Value* pointer = base_pointer(i.buffer, rest);
-    Value* lane = scalar(shape_.lane);
-    at(level);
-    pointer = b_.CreateGEP(element, pointer, lane);
-    if (u) pointer = b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(u * lanes_));
-    if (!mask && streams(i)) {
-      llvm::StoreInst* s =
-          b_.CreateAlignedStore(v, pointer, Align(static_cast<uint64_t>(lanes_ * element_size(i.dtype))));
-      s->setMetadata(llvm::LLVMContext::MD_nontemporal,
-                     llvm::MDNode::get(m_.getContext(), llvm::ConstantAsMetadata::get(b_.getInt32(1))));
-      streamed_ = true;
-      return;
-    }
-    store_vector(v, pointer, element_size(i.dtype), mask);
+  if (shape_.is_run(i.index)) {
+    store_run(v, run_pointer(i, level, u), i, mask);
     return;
   }
   Value* pointers = lane_pointers(i, u);

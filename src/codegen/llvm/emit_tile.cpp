@@ -60,10 +60,13 @@ void Emitter::tile_group(Value* item, int64_t rows) {
       tiles_[r] = slot;
     }
     loop(tile_row_, row_end, 1, 1, 2, true, tile.row, [&](Value*) {
-      loop(column, column_end, lanes_, 2, 4, true, shape_.lane, [&](Value*) {
-        count_ = 1;
+      const int count = shape_.pairs[0] && tile.columns % (2 * lanes_) == 0 ? 2 : 1;
+      loop(column, column_end, int64_t{count} * lanes_, 2, 4, true, shape_.lane, [&](Value*) {
+        count_ = count;
+        pairs_ = count == 2;
         stages();
-        prefetch_ahead(1);
+        prefetch_ahead(count);
+        pairs_ = false;
       });
     });
     tiles_.clear();
@@ -134,7 +137,7 @@ void Emitter::fill_tile(Ref r) {
 }
 
 Value* Emitter::load_from_tile(Ref r, int u) {
-  VESTA_CHECK(u == 0, "a tile is read one vector at a time");
+  VESTA_CHECK(u == 0 || pairs_, "a tile is read one vector or one pair at a time");
   const Instr& i = k_.instrs[r];
   Value* row = scalar(shape_.tile.row);
   Value* lane = scalar(shape_.lane);
@@ -142,6 +145,7 @@ Value* Emitter::load_from_tile(Ref r, int u) {
   Value* columns = b_.getInt64(static_cast<uint64_t>(shape_.tile.pitch));
   Value* place = b_.CreateAdd(b_.CreateMul(b_.CreateSub(row, tile_row_), columns), b_.CreateSub(lane, tile_column_));
   Value* pointer = b_.CreateGEP(p_.memory_type(i.dtype, 1), tiles_.at(r), place);
+  if (pairs_) return load_pair(i.dtype, pointer, r, u);
   llvm::Align align(static_cast<uint64_t>(element_size(i.dtype)));
   return p_.from_memory(i.dtype, b_.CreateAlignedLoad(p_.memory_type(i.dtype, lanes_), pointer, align));
 }

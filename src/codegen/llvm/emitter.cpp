@@ -135,8 +135,9 @@ Value* Emitter::emit_value(Ref r, int u) {
     case InstrKind::Result: return (i.imm == 1 ? positions_ : results_).at(i.in[0]).at(static_cast<size_t>(u));
     case InstrKind::Scan: return scan(r, u);
     case InstrKind::RowLoad: {
-      Value* pointer = row_pointer(i.slot, u);
+      Value* pointer = row_pointer(i.slot, pairs_ ? u & ~1 : u);
       at(level);
+      if (pairs_) return load_pair(i.dtype, pointer, r, u);
       Value* v = load_vector(p_.memory_type(i.dtype, lanes_), pointer, element_size(i.dtype), nullptr);
       return p_.from_memory(i.dtype, v);
     }
@@ -225,6 +226,9 @@ Value* Emitter::tail_mask(Value* at, Value* limit) {
 
 bool Emitter::single_masked_loop(int weight) const { return cheap_masks_ && weight > 24; }
 
+// Squares are read in pairs by themselves; the columns beside them are read singly.
+bool Emitter::takes_pairs() const { return shape_.family == Family::Columns && shape_.pairs[0] && !shape_.tile.rows; }
+
 int Emitter::column_unroll() const {
   int weight = 0, accumulators = 1;
   bool loops = false;
@@ -239,6 +243,7 @@ int Emitter::column_unroll() const {
   }
   int u = !loops ? (weight <= 8 ? 2 : 1) : weight <= 8 ? 8 : weight <= 16 ? 4 : weight <= 40 ? 2 : 1;
   while (u > 1 && u * accumulators > 20) u /= 2;
+  if (takes_pairs()) u = std::max(u, 2);
   int64_t pieces = k_.block / lanes_;
   while (u > 1 && pieces % u != 0) u /= 2;
   return u;
@@ -270,7 +275,9 @@ void Emitter::column_span() {
       main = b_.CreateAnd(limit, b_.getInt64(static_cast<uint64_t>(-int64_t{u} * lanes_)));
     loop(done, main, int64_t{u} * lanes_, 2, 4, whole || (u == 1 && full), shape_.lane, [&](Value*) {
       count_ = u;
+      pairs_ = u > 1 && takes_pairs();
       stages();
+      pairs_ = false;
     });
     done = main;
     if (whole || (u == 1 && full)) return;
@@ -308,8 +315,9 @@ void Emitter::effect(Ref r, int u) {
     case InstrKind::RowStore: {
       // In a row program of one loop the padding of the row takes what a partial vector writes too much.
       bool needs_mask = shape_.family == Family::Rows && shape_.loops.size() > 1;
-      Value* v = stored(i, u, true);
-      Value* pointer = row_pointer(i.slot, u);
+      if (pairs_ && u % 2 == 0) break;  // its partner stores both
+      Value* v = pairs_ ? stored_pair(i, u) : stored(i, u, true);
+      Value* pointer = row_pointer(i.slot, pairs_ ? u - 1 : u);
       at(shape_.level[r]);
       store_vector(v, pointer, element_size(i.dtype), needs_mask ? mask_ : nullptr);
       break;
@@ -364,13 +372,15 @@ void Emitter::innermost(Value* start, Value* limit, int64_t step, int64_t trips,
   });
 }
 
+size_t Emitter::index_of(const loops::Stage& s) const { return static_cast<size_t>(&s - k_.stages.data()); }
+
 int Emitter::row_unroll(const loops::Stage& s, Expr extent) const {
   if (lanes_ == 1) return 1;
   for (Ref r : s.body) {
     if (k_.instrs[r].kind == InstrKind::Scan || k_.instrs[r].kind == InstrKind::StoreAdd) return 1;
   }
   int weight = shape_.weight(s);
-  int u = weight <= 3 ? 4 : weight <= 16 ? 2 : 1;
+  int u = weight <= 3 ? 4 : weight <= 16 || shape_.pairs[index_of(s)] ? 2 : 1;
   if (extent.is_constant()) {
     int64_t pieces = extent.constant() / lanes_;
     while (u > 1 && (extent.constant() % lanes_ == 0 ? pieces % u != 0 : pieces < 2 * u)) u /= 2;
@@ -399,8 +409,10 @@ void Emitter::row_span(const loops::Stage& s, const Loop& l) {
     if (!known || n >= step) {
       innermost(done, main, step, known ? n / step : -1, surely, l.var, [&] {
         count_ = u;
+        pairs_ = u > 1 && shape_.pairs[index_of(s)];
         body(s);
         if (fetches) prefetch_ahead(u);
+        pairs_ = false;
       });
     }
     count_ = 1;

@@ -72,6 +72,8 @@ class Emitter {
   void effect(Ref r, int u);
   int row_unroll(const loops::Stage& s, Expr extent) const;
   int column_unroll() const;
+  bool takes_pairs() const;
+  size_t index_of(const loops::Stage& s) const;
   bool single_masked_loop(int weight) const;
   llvm::Value* tail_mask(llvm::Value* at, llvm::Value* limit);
 
@@ -89,13 +91,17 @@ class Emitter {
   void store(Ref r, int u);
   Ref other_half(Ref r) const;
   void store_interleaved(Ref even, Ref odd, int u);
+  void store_run(llvm::Value* v, llvm::Value* pointer, const loops::Instr& i, llvm::Value* mask);
   void store_add(Ref r, int u);
   llvm::Value* lane_pointers(const loops::Instr& i, int u);
   llvm::Value* combined_mask(Ref mask, int u, int level);
   llvm::Value* row_pointer(int slot, int u);
+  llvm::Value* load_pair(DType t, llvm::Value* pointer, Ref r, int u);
+  llvm::Value* stored_pair(const loops::Instr& i, int u);
+  llvm::Value* run_pointer(const loops::Instr& i, int level, int u);
   llvm::Value* load_vector(llvm::Type* type, llvm::Value* pointer, int64_t align, llvm::Value* mask);
   void store_vector(llvm::Value* v, llvm::Value* pointer, int64_t align, llvm::Value* mask);
-  bool streams(const loops::Instr& i) const;
+  bool streams(const loops::Instr& i, int64_t elements) const;
   void prefetch(llvm::Value* pointer);
   void prefetch_ahead(int count);
   llvm::Value* strided_load(llvm::Value* pointer, DType t, int64_t stride);
@@ -131,6 +137,7 @@ class Emitter {
   std::vector<llvm::Value*> buffers_;
   llvm::Value* zero_ = nullptr;  // eight zero bytes to read where a masked scalar load reads nothing
   int count_ = 1;                // pieces the current body handles
+  bool pairs_ = false;           // of which 2p and 2p + 1 are the even and the odd elements of a run (Shape::pairs)
   llvm::Value* mask_ = nullptr;  // of the only piece, when it is not full
   std::vector<Accumulator> accumulators_;
   std::map<Ref, std::array<llvm::AllocaInst*, kMaxUnroll>> carries_;  // of scans
@@ -142,7 +149,12 @@ class Emitter {
   std::map<Ref, llvm::AllocaInst*> tiles_;  // while a square is at hand
   llvm::Value* tile_row_ = nullptr;         // its first row and column
   llvm::Value* tile_column_ = nullptr;
-  // The value of a store or a row store as memory holds it.
+  // The value of a store or a row store: what it is made of, and as memory holds it.
+  struct Stored {
+    Ref value = 0;
+    bool exact = false;  // a half value that keeps its bits
+  };
+  Stored source(const loops::Instr& i) const;
   llvm::Value* stored(const loops::Instr& i, int u, bool vector);
 };
 

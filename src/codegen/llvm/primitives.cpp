@@ -114,20 +114,23 @@ Value* Primitives::widen_half(DType t, Value* bits) {
   return b_.CreateBitCast(b_.CreateOr(r, sign), f32);
 }
 
+// The processor's own conversion flushes denormals, which ATen keeps.
+Value* Primitives::round_bf16(Value* v) {
+  Type* i32 = like(b_.getInt32Ty(), v);
+  Value* u = b_.CreateBitCast(v, i32);
+  Value* odd = b_.CreateAnd(b_.CreateLShr(u, uint64_t{16}), integer(i32, 1));
+  Value* rounded = b_.CreateAdd(b_.CreateAdd(u, integer(i32, 0x7fff)), odd);
+  return b_.CreateSelect(b_.CreateFCmpUNO(v, v), integer(i32, 0x7fc00000), rounded);
+}
+
 Value* Primitives::round_to_half_bits(DType t, Value* v) {
   Type* i32 = like(b_.getInt32Ty(), v);
   Type* i16 = like(b_.getInt16Ty(), v);
   if (t == DType::F16 && host_features().half_convert) {
     return b_.CreateBitCast(b_.CreateFPTrunc(v, like(b_.getHalfTy(), v)), i16);
   }
+  if (t == DType::BF16) return b_.CreateTrunc(b_.CreateLShr(round_bf16(v), uint64_t{16}), i16);
   Value* u = b_.CreateBitCast(v, i32);
-  if (t == DType::BF16) {
-    // The processor's own conversion flushes denormals, which ATen keeps.
-    Value* odd = b_.CreateAnd(b_.CreateLShr(u, uint64_t{16}), integer(i32, 1));
-    Value* rounded = b_.CreateLShr(b_.CreateAdd(b_.CreateAdd(u, integer(i32, 0x7fff)), odd), uint64_t{16});
-    Value* nan = b_.CreateFCmpUNO(v, v);
-    return b_.CreateTrunc(b_.CreateSelect(nan, integer(i32, 0x7fc0), rounded), i16);
-  }
   Type* f32 = v->getType();
   Value* sign = b_.CreateAnd(b_.CreateLShr(u, uint64_t{16}), integer(i32, 0x8000));
   Value* magnitude = b_.CreateAnd(u, integer(i32, 0x7fffffff));
@@ -168,7 +171,9 @@ Value* Primitives::cast(DType from, DType to, Value* v) {
   bool half = to == DType::F16 || to == DType::BF16;
   if (half) {
     if (from != DType::F32 && from != DType::F16 && from != DType::BF16) v = cast(from, DType::F32, v);
-    return widen_half(to, round_to_half_bits(to, v));
+    if (to == DType::F16) return widen_half(to, round_to_half_bits(to, v));
+    Type* i32 = like(b_.getInt32Ty(), v);
+    return b_.CreateBitCast(b_.CreateAnd(round_bf16(v), integer(i32, -0x10000)), like(b_.getFloatTy(), v));
   }
   if (is_float(from)) {
     if (to == DType::Bool) return b_.CreateFCmpUNE(v, number(v->getType(), 0));

@@ -28,6 +28,8 @@ class Primitives {
   llvm::Value* bitcast(DType from, DType to, llvm::Value* v);
   llvm::Value* from_memory(DType t, llvm::Value* v);  // what a load gave -> register
   llvm::Value* to_memory(DType t, llvm::Value* v);
+  // Floats rounded to BF16: words that hold the element in their upper half; the lower half is undefined.
+  llvm::Value* round_bf16(llvm::Value* v);
 
   llvm::Value* fma(llvm::Value* a, llvm::Value* b, llvm::Value* c);
   // Calls the vector or lane function for p.

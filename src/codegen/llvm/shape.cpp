@@ -54,9 +54,8 @@ bool gathers(Expr index) {
 bool takes_neighbours(const Shape& s, Ref r, Expr row) {
   const Instr& i = s.kernel.instrs[r];
   if (i.kind != InstrKind::Load || i.in[0] != kNoRef || !s.vector[r]) return false;
-  const auto along_lanes = coefficient_of(i.index, s.lane), along_rows = coefficient_of(i.index, row);
-  return !gathers(i.index) && along_lanes && along_lanes->is_constant(1) && along_rows && !along_rows->is_constant(0) &&
-         !s.is_vector(i.index - s.lane);
+  const auto along_rows = coefficient_of(i.index, row);
+  return !gathers(i.index) && s.is_run(i.index) && along_rows && !along_rows->is_constant(0);
 }
 
 // The variable must be the one next to the lanes, so that neighbouring work items are neighbours along it.
@@ -119,7 +118,63 @@ void find_next_row(Shape& s) {
   }
 }
 
+// Instructions that a stage saves on two vectors when they are the even and the odd elements of a run; nullopt: there
+// is something in it that needs its elements in sequence.
+std::optional<int> saved_by_pairs(const Shape& s, const loops::Stage& stage) {
+  int saved = 0;
+  auto moves = [&](DType t, bool loads) {
+    saved += t == DType::BF16 ? (loads ? 2 : 4) : element_size(t) <= 4 ? -2 : -4;
+  };
+  for (Ref r : stage.body) {
+    const Instr& i = s.kernel.instrs[r];
+    const bool turned = std::find(s.tile.loads.begin(), s.tile.loads.end(), r) != s.tile.loads.end();
+    switch (i.kind) {
+      case InstrKind::Load:
+        if (!s.vector[r]) break;
+        if (s.ordered[r] || i.in[0] != kNoRef || !(turned || s.is_run(i.index))) return std::nullopt;
+        moves(i.dtype, true);
+        break;
+      case InstrKind::Store:
+        if (i.in[1] != kNoRef || !s.is_run(i.index)) return std::nullopt;
+        moves(i.dtype, false);
+        break;
+      case InstrKind::RowLoad: moves(i.dtype, true); break;
+      case InstrKind::RowStore: moves(i.dtype, false); break;
+      case InstrKind::StoreAdd:
+      case InstrKind::Scan:
+      case InstrKind::Indirect: return std::nullopt;
+      default: break;
+    }
+  }
+  return saved;
+}
+
+// A column program's values cross its stages, so that all of them take one order.
+void find_pairs(Shape& s) {
+  s.pairs.assign(s.kernel.stages.size(), false);
+  if (s.family == Family::Scalar || s.lanes < 2) return;
+  int all = 0;
+  for (size_t n = 0; n < s.kernel.stages.size(); ++n) {
+    const loops::Stage& stage = s.kernel.stages[n];
+    if (s.family == Family::Rows && !stage.loop) continue;
+    const std::optional<int> saved = saved_by_pairs(s, stage);
+    if (s.family == Family::Rows) {
+      s.pairs[n] = saved.value_or(0) > 0;
+    } else if (!saved) {
+      return;
+    } else {
+      all += *saved;
+    }
+  }
+  if (s.family == Family::Columns) s.pairs.assign(s.pairs.size(), all > 0);
+}
+
 }  // namespace
+
+bool Shape::is_run(Expr index) const {
+  const auto along_lanes = coefficient_of(index, lane);
+  return along_lanes && along_lanes->is_constant(1) && !is_vector(index - lane);
+}
 
 Ref Shape::binder(Expr indirect) const {
   for (Ref r = 0; r < kernel.instrs.size(); ++r) {
@@ -262,6 +317,7 @@ Shape analyse(Kernel kernel, int64_t vector_bytes) {
   }
   find_tile(s);
   find_next_row(s);
+  find_pairs(s);
   return s;
 }
 

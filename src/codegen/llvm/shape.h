@@ -47,6 +47,11 @@ struct Shape {
 
   Tile tile;
 
+  // Per stage: whether unrolled bodies take runs of two vectors apart into one of the even elements and one of the odd
+  // ones. A BF16 is the upper half of a float, so each half of a word is widened by one shift or mask and two rounded
+  // vectors are put together by one blend; elements in sequence need moves across the register for that.
+  std::vector<bool> pairs;
+
   // Rows fetched ahead. In a row program: of the loads of earlier stages, by the last loop, which finds them in the
   // cache and leaves the memory idle. In squares: of what runs along the lanes, in pieces too short for the hardware.
   struct Ahead {
@@ -57,6 +62,7 @@ struct Shape {
 
   int level_of(Expr e) const;
   bool is_vector(Expr e) const;
+  bool is_run(Expr index) const;  // neighbours along the lanes
   loops::Ref binder(Expr indirect) const;
   // Rough cost of one element of a stage; what is hoisted out of it counts nothing.
   int weight(const loops::Stage& s) const;
