@@ -229,3 +229,57 @@ def test_the_variance_of_equal_numbers_is_judged_by_the_condition():
     assert not differences((eager[0] + 2e-7, eager[1]), eager, *given)
     assert differences((eager[0] + 1e-5, eager[1]), eager, *given)
     assert differences((eager[0], eager[1] + 1e-4), eager, *given)
+
+
+def in_order(terms):
+    """Their sum, one after the other in their own type."""
+    total = torch.zeros_like(terms[0])
+    for term in terms:
+        total = total + term
+    return total
+
+
+def test_a_sum_is_as_sure_as_the_sizes_of_its_terms():
+    def program(x, y):
+        return (x * y).sum(0)
+
+    g = torch.Generator().manual_seed(7)
+    x, y = torch.randn(2, 4096, 50, generator=g)
+    exact = (x.double() * y).sum(0).float()
+    assert not rule(in_order(x * y), exact, program, x, y)  # as if eager were right by chance
+    assert rule(in_order(x * y) + (x * y).abs().sum(0) * 1e-6, exact, program, x, y)
+    # Half precision is added up in single.
+    x, y = x.bfloat16(), y.bfloat16()
+    exact = (x * y).float().sum(0).bfloat16()
+    assert rule(in_order(x * y), exact, program, x, y)
+    # One after the other errs with the number of terms where none cancel.
+    x, y = torch.rand(2, 50000, 4, generator=g)
+    assert rule(in_order(x * y), (x.double() * y).sum(0).float(), program, x, y)
+
+
+def running_mean(x, w):
+    mean, variance = torch.zeros(32), torch.ones(32)
+    F.batch_norm((x * w).t(), mean, variance, training=True, momentum=1.0)
+    return mean
+
+
+@pytest.mark.parametrize(
+    ("program", "sizes"),
+    [
+        (lambda x, w: F.linear(x, w)[:, :1], 1500),
+        (lambda x, w: F.conv2d(x.view(32, -1, 1, 1), w[:, :, None, None]).flatten(1)[:, :1], 1500),
+        (lambda x, w: torch.var_mean(x * w, 1)[1], 1.5),
+        (running_mean, 1.5),
+        (lambda x, w: (F.layer_norm(x, (1024,)) * w[0]).sum(1), 800),
+        (lambda x, w: F.scaled_dot_product_attention(x[None], w[None], x[None])[0, :, 0], 5),
+    ],
+    ids=["linear", "convolution", "var_mean", "batch_norm", "layer_norm", "attention"],
+)
+def test_sums_in_operators_move_with_their_terms(program, sizes):
+    """Numbers of both signs: by what each moves alone the sums hardly move."""
+    g = torch.Generator().manual_seed(8)
+    x, w = torch.rand(32, 1024, generator=g) + 1, torch.ones(32, 1024)
+    w[:, ::2] = -1
+    wide = reference_run(program, x, w)()
+    moved = max((run() - wide).abs().max() for run in perturbed_runs(program, x, w))
+    assert 0.8 * sizes < moved / torch.finfo(torch.float32).eps < 4 * sizes

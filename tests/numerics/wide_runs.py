@@ -5,8 +5,10 @@ run knows what each result would have been: its dtype, and whether it was memory
 - A conversion that copies in the program copies in the wide run too, where it converts nothing.
 - A float seen as bits (`x.view(torch.int32)`) shows the bits of the number rounded to its own dtype, and goes on
   sharing memory with it: what changes one changes the other.
-- In a perturbed run every result moves by one ulp of its own dtype. What decides rather than computes (comparisons,
-  indices, rounding to whole numbers) is taken from the program's own run, for no distance is small to it.
+- In a perturbed run every result moves by one ulp of its own dtype, and a sum (a product of matrices, a convolution) by
+  one ulp of what its terms' sizes sum to: it is no surer than that, in whatever order it is added up. What decides
+  rather than computes (comparisons, indices, rounding to whole numbers) is taken from the program's own run, for no
+  distance is small to it.
 """
 
 from __future__ import annotations
@@ -18,8 +20,13 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch._decomp import get_decompositions
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+aten = torch.ops.aten
 
 WIDE = {
     torch.float16: torch.float64,
@@ -67,6 +74,23 @@ _WIDE_FORMS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.norm: _norm,
     torch.nn.functional.normalize: _normalize,
 }
+
+# Results are sums of terms, which are products of elements of the arguments.
+_SUMS = {
+    *(aten.sum, aten.mean, aten.nansum, aten.cumsum, aten.var_mean),
+    *(aten.dot, aten.vdot, aten.mv, aten.mm, aten.bmm, aten.addmv, aten.addmm, aten.baddbmm),
+    *(aten.convolution, aten.convolution_backward, aten.avg_pool2d, aten.avg_pool3d),
+    *(aten.index_add, aten.scatter_add, aten.index_put, aten.embedding_dense_backward, aten._embedding_bag),
+}
+
+# Sums are among the steps of these.
+_TAKEN_APART = get_decompositions(
+    [
+        *(aten.native_layer_norm, aten.native_layer_norm_backward),
+        *(aten.native_group_norm, aten.native_group_norm_backward),
+        *(aten.native_batch_norm, aten.native_batch_norm_backward),
+    ]
+)
 
 Reference = Callable[[], Any]
 
@@ -309,15 +333,67 @@ def widened(mode: TorchFunctionMode | None = None) -> Iterator[None]:
         torch.set_default_dtype(default)
 
 
+def _is_float(dtype: torch.dtype | None) -> bool:
+    return dtype is not None and (dtype.is_floating_point or dtype.is_complex)
+
+
+class _ShakingSums(TorchDispatchMode):
+    """Sums move by an ulp, of the type that the call in hand adds up in, of what their terms' sizes sum to."""
+
+    def __init__(self, dtype: torch.dtype, generator: torch.Generator) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._default, self._generator = dtype, generator
+        self.begin(None)
+
+    def begin(self, call: Call | None) -> None:
+        dtypes = [t for t in (*call.given, *(m.dtype for m in call.made)) if t and _is_float(t)] if call else []
+        finest = min(torch.finfo(t).eps for t in dtypes or [self._default])
+        self._eps = min(finest, torch.finfo(torch.float32).eps)  # half precision is added up in single
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in _TAKEN_APART:
+            with self:
+                return _TAKEN_APART[func](*args, **kwargs)
+        result = func(*args, **kwargs)
+        if func.overloadpacket not in _SUMS:
+            return result
+
+        def size(leaf: Any) -> Any:
+            return leaf.abs() if isinstance(leaf, torch.Tensor) and _is_float(leaf.dtype) else leaf
+
+        numbers = {name: abs(value) if name in ("alpha", "beta") else value for name, value in kwargs.items()}
+        sizes = func(*pytree.tree_map(size, args), **pytree.tree_map(size, numbers))
+
+        def moved(leaf: Any, of: Any) -> Any:
+            if not isinstance(leaf, torch.Tensor) or not _is_float(leaf.dtype):
+                return leaf
+            step = torch.randint(0, 2, leaf.shape, generator=self._generator, dtype=torch.float64) * 2 - 1
+            return leaf + step * self._eps * of
+
+        return pytree.tree_map(moved, result, sizes)
+
+
 class _Shaking(_Widening):
     """Widening, and every result of an operator moves by an ulp of its own dtype (of `dtype` if no calls are known)."""
 
     def __init__(self, dtype: torch.dtype, generator: torch.Generator, calls: list[Call] | None = None) -> None:
         super().__init__(calls)
         self._dtype, self._generator = dtype, generator
+        self._sums = _ShakingSums(dtype, generator)
+
+    def __enter__(self) -> Any:
+        self._inside = contextlib.ExitStack()
+        self._inside.enter_context(sdpa_kernel(SDPBackend.MATH))  # of operators that are seen
+        self._inside.enter_context(self._sums)
+        return super().__enter__()  # type: ignore[no-untyped-call]
+
+    def __exit__(self, *raised: Any) -> None:
+        super().__exit__(*raised)  # type: ignore[no-untyped-call]
+        self._inside.close()
 
     def moved(self, t: torch.Tensor, dtype: torch.dtype | None) -> torch.Tensor:
-        eps = torch.finfo(dtype if dtype and (dtype.is_floating_point or dtype.is_complex) else self._dtype).eps
+        eps = torch.finfo(dtype if dtype and _is_float(dtype) else self._dtype).eps
         step = torch.randint(0, 2, t.shape, generator=self._generator, dtype=torch.float64) * 2 - 1
         return t * (1 + step * eps)
 
@@ -341,6 +417,7 @@ class _Shaking(_Widening):
 
     def before(self, call: Call | None, args: Any, kwargs: Any) -> Any:
         """What a call may write to: the tensor, its dtype in the program, its version and numbers."""
+        self._sums.begin(call)
         leaves = pytree.tree_leaves((args, kwargs))
         dtypes = call.given if call and len(call.given) == len(leaves) else (None,) * len(leaves)
         return [
