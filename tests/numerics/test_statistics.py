@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -18,8 +20,17 @@ def test_the_mean_of_equal_numbers_is_that_number(dim: int | tuple[int, ...]):
     assert (mean - expected).abs().max() <= 1.2e-7 * expected.abs().max()
 
 
+@pytest.mark.parametrize("spread", [torch.var, torch.std])
+def test_equal_numbers_do_not_vary(spread: Callable[..., torch.Tensor]):
+    x = torch.randn(1, 200).expand(33, 200)
+    for dim, given in ((0, x), (1, x.t().contiguous())):
+        assert not vesta.trace_and_compile(lambda x, dim=dim: spread(x, dim), strict=True)(given).any()
+
+
 def test_infinities_and_nans():
     x = torch.tensor([[1.0, float("inf"), 2], [float("nan"), 1, 2], [1, 2, 3]])
     variance, mean = vesta.trace_and_compile(lambda x: torch.var_mean(x, 1))(x)
     assert not mean[:2].isfinite().any() and mean[1].isnan() and mean[2] == 2
     assert variance[:2].isnan().all() and variance[2] == 1
+    x = torch.tensor([[3e38, 1e38, -2e38], [1.0, 2.0, 4.0]])
+    torch.testing.assert_close(vesta.trace_and_compile(lambda x: x.var(1))(x), x.var(1))

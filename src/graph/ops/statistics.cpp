@@ -49,10 +49,15 @@ Moments moments(Builder& b, const Node& node, bool mean_is_shown) {
   Value* centered = b("aten::sub.Tensor", {x, mean});
   Value* squares = sum_keeping(b, b("aten::mul.Tensor", {centered, centered}), dims);
   const Expr count = reduced_count(x->type, gone);
-  if (mean_is_shown) {  // as exact as ATen's running mean, which is not off at all where all elements are equal
-    Value* rest = mean_keeping(b, centered, dims);
-    mean = b("aten::where.self", {b("aten::isfinite", {rest}), b("aten::add.Tensor", {mean, rest}), mean});
-  }
+  // What the mean is off by, for results as exact as those of ATen's running mean, which is not off at all where all
+  // elements are equal.
+  Value* rest = mean_keeping(b, centered, dims);
+  const auto where_finite = [&](Value* better, Value* otherwise) {
+    return b("aten::where.self", {b("aten::isfinite", {better}), better, otherwise});
+  };
+  Value* excess = b("aten::mul.Scalar", {b("aten::mul.Tensor", {rest, rest}), count});
+  squares = where_finite(b("aten::clamp_min", {b("aten::sub.Tensor", {squares, excess}), Expr(0)}), squares);
+  if (mean_is_shown) mean = where_finite(b("aten::add.Tensor", {mean, rest}), mean);
   const double correction = correction_of(args);
   if (count.is_constant()) {
     const double divisor = std::max(0.0, static_cast<double>(count.constant()) - correction);
