@@ -111,6 +111,7 @@ struct Output {
   TensorDesc type;  // InputView, OutputView
   Size storage_offset;
   bool absolute_offset = false;
+  Pending pending;  // InputView, OutputView
   Size integer;
   bool hidden = false;  // Fresh, for views of it among the others; not returned. Comes last.
 };
@@ -119,6 +120,7 @@ struct Output {
 struct InputFacts {
   std::vector<std::vector<int>> same;            // each group is one tensor object
   std::vector<std::pair<int, int64_t>> offsets;  // storage_offset() of an input
+  std::vector<std::pair<int, Pending>> pending;  // on these inputs, and on no other; steps see their memory as it is
 };
 
 struct Artifact {

@@ -141,6 +141,9 @@ std::string print(const Artifact& a) {
     line("one tensor:{}", members);
   }
   for (const auto& [input, offset] : a.facts.offsets) line("storage_offset of input {} is {}", input, offset);
+  for (const auto& [input, pending] : a.facts.pending) {
+    line("input {} is pending{}{}", input, pending.conj ? " conj" : "", pending.neg ? " neg" : "");
+  }
   for (size_t b = 0; b < a.buffers.size(); ++b) {
     const Buffer& buffer = a.buffers[b];
     std::string where;
@@ -162,8 +165,9 @@ std::string print(const Artifact& a) {
       case OutputKind::Input: line("output {} = input {}", i, o.alias); break;
       case OutputKind::InputView:
       case OutputKind::OutputView:
-        line("output {} = {} {} as {} from {}{}", i, o.kind == OutputKind::InputView ? "input" : "output", o.alias,
-             text(o.type), text(o.storage_offset), o.absolute_offset ? " of the storage" : "");
+        line("output {} = {} {} as {}{}{} from {}{}", i, o.kind == OutputKind::InputView ? "input" : "output", o.alias,
+             text(o.type), o.pending.conj ? " conj" : "", o.pending.neg ? " neg" : "", text(o.storage_offset),
+             o.absolute_offset ? " of the storage" : "");
         break;
       case OutputKind::Integer: line("output {} = {}", i, text(o.integer)); break;
       case OutputKind::None: line("output {} = none", i); break;

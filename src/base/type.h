@@ -21,6 +21,14 @@ struct Device {
 enum class MemoryFormat : uint8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
 enum class Layout : uint8_t { Strided, Other };
 
+// What is still to be done to a tensor's memory for what the tensor shows: torch's is_conj() and is_neg().
+struct Pending {
+  bool conj = false;
+  bool neg = false;
+  bool any() const { return conj || neg; }
+  bool operator==(const Pending&) const = default;
+};
+
 // Bytes of one element; 0 for Other.
 int64_t element_size(DType t);
 bool is_float(DType t);     // F16, BF16, F32, F64

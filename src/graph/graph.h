@@ -86,9 +86,9 @@ struct SymbolSource {
 };
 
 enum class OutputKind : uint8_t {
-  Fresh,       // a new tensor with value's type, owned by the caller
-  Input,       // the input itself, the same tensor object (perhaps after its mutation)
-  InputView,   // as_strided(input[alias], type.sizes, type.strides, offset) of that input's storage
+  Fresh,      // a new tensor with value's type, owned by the caller
+  Input,      // the input itself, the same tensor object (perhaps after its mutation)
+  InputView,  // as_strided(input[alias], type.sizes, type.strides, offset) of that input's storage, marked as `pending`
   OutputView,  // the same over output[alias], which is Fresh
   Integer,     // a size: `integer`
   None,        // an undefined tensor
@@ -103,6 +103,7 @@ struct Output {
   bool absolute_offset =
       false;  // true: storage_offset counts from the storage's start; false: from alias's first element
   Expr integer;
+  Pending pending;      // views: of the memory; `value` is what the memory holds
   bool hidden = false;  // Fresh, not returned itself: other outputs are views of it. Comes after those returned.
 };
 

@@ -288,6 +288,8 @@ class Parser {
       o.alias = static_cast<int>(integer());
       expect(":");
       o.type = type();
+      o.pending.conj = accept_word("conj");
+      o.pending.neg = accept_word("neg");
       o.absolute_offset = accept_word("at");
       if (!o.absolute_offset) expect_word("offset");
       const size_t line_end = std::min(text_.find('\n', pos_), text_.size());

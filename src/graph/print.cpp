@@ -155,9 +155,9 @@ class Printer {
       case OutputKind::Input: line("output input {}{}", o.alias, o.value ? " as " + value(o.value) : ""); return;
       case OutputKind::InputView:
       case OutputKind::OutputView:
-        line("output view of {} {} : {} {} {}{}", o.kind == OutputKind::InputView ? "input" : "output", o.alias,
-             type(o.type), o.absolute_offset ? "at" : "offset", to_string(o.storage_offset),
-             o.value ? " as " + value(o.value) : "");
+        line("output view of {} {} : {}{}{} {} {}{}", o.kind == OutputKind::InputView ? "input" : "output", o.alias,
+             type(o.type), o.pending.conj ? " conj" : "", o.pending.neg ? " neg" : "",
+             o.absolute_offset ? "at" : "offset", to_string(o.storage_offset), o.value ? " as " + value(o.value) : "");
         return;
       case OutputKind::Integer: line("output integer {}", to_string(o.integer)); return;
       case OutputKind::None: line("output none"); return;

@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/MemoryFormat.h>
 #include <c10/core/ScalarType.h>
+#include <c10/core/TensorImpl.h>
 
 #include "base/type.h"
 
@@ -15,5 +16,6 @@ Device to_device(c10::Device d);          // DeviceType::Other for devices Vesta
 c10::Device to_torch(Device d);           // Unsupported for Other
 MemoryFormat to_memory_format(c10::MemoryFormat f);
 c10::MemoryFormat to_torch(MemoryFormat f);
+Pending pending_of(const c10::TensorImpl& t);
 
 }  // namespace vesta

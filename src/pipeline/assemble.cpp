@@ -216,6 +216,7 @@ class Assembler {
       out.type = type(o.type);
       out.storage_offset = size(o.storage_offset);
       out.absolute_offset = o.absolute_offset;
+      out.pending = o.pending;
     }
     return out;
   }

@@ -2,6 +2,8 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_conj.h>
+#include <ATen/ops/_neg_view.h>
 #include <ATen/ops/as_strided.h>
 
 #include <array>
@@ -173,13 +175,16 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
       case artifact::OutputKind::Input: out = in.tensor(o.alias); break;
       case artifact::OutputKind::InputView:
       case artifact::OutputKind::OutputView: {
-        const at::Tensor base =
-            o.kind == artifact::OutputKind::InputView ? in.tensor(o.alias) : outputs[first + o.alias].toTensor();
+        const at::Tensor base = memory_of(
+            o.kind == artifact::OutputKind::InputView ? in.tensor(o.alias) : outputs[first + o.alias].toTensor());
         const int64_t start = base.storage_offset() * static_cast<int64_t>(base.itemsize());
         const int64_t own = start / static_cast<int64_t>(c10::elementSize(r.type.dtype));
         const int64_t offset = o.absolute_offset ? r.storage_offset : own + r.storage_offset;
-        out = at::as_strided(base.scalar_type() == r.type.dtype ? base : elements_as(base, r.type.dtype), r.type.sizes,
-                             r.type.strides, offset);
+        at::Tensor view = at::as_strided(base.scalar_type() == r.type.dtype ? base : elements_as(base, r.type.dtype),
+                                         r.type.sizes, r.type.strides, offset);
+        if (o.pending.conj) view = at::_conj(view);
+        if (o.pending.neg) view = at::_neg_view(view);
+        out = std::move(view);
         break;
       }
     }

@@ -23,6 +23,13 @@ uint64_t ignored_keys() {
   return keys;
 }
 
+uint64_t pending_keys(Pending pending) {
+  c10::DispatchKeySet set;
+  if (pending.conj) set = set.add(c10::DispatchKey::Conjugate);
+  if (pending.neg) set = set.add(c10::DispatchKey::Negative);
+  return set.raw_repr();
+}
+
 uint64_t plain_keys(c10::Device device) {
   return c10::DispatchKeySet(c10::computeDispatchKey(c10::ScalarType::Float, c10::kStrided, device)).raw_repr();
 }
@@ -57,7 +64,7 @@ bool overlap(const at::Tensor& a, const at::Tensor& b) {
 
 bool is_plain(const at::Tensor& t) {
   return t.defined() && t.layout() == c10::kStrided && !t.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
-         (t.key_set().raw_repr() & ~ignored_keys()) == plain_keys(t.device());
+         (t.key_set().raw_repr() & ~ignored_keys() & ~pending_keys({true, true})) == plain_keys(t.device());
 }
 
 InputCheck::InputCheck(const artifact::Artifact& artifact) : artifact_(&artifact) {
@@ -86,6 +93,7 @@ InputCheck::InputCheck(const artifact::Artifact& artifact) : artifact_(&artifact
     }
     tensors_.push_back(t);
   }
+  for (const auto& [input, pending] : artifact.facts.pending) tensors_[input].keys |= pending_keys(pending);
   group_.assign(artifact.inputs.size(), -1);
   for (size_t g = 0; g < artifact.facts.same.size(); ++g) {
     for (int i : artifact.facts.same[g]) group_[i] = static_cast<int>(g);
@@ -195,6 +203,9 @@ std::string InputCheck::first_difference(const CallInputs& in) const {
                          c10::toString(want.dtype));
     }
     if (!is_plain(t)) return label(i) + " is not a plain strided tensor";
+    if (pending_keys(pending_of(*t.unsafeGetTensorImpl())) != (want.keys & pending_keys({true, true}))) {
+      return fmt::format("{}: is_conj() is {} and is_neg() is {}", label(i), t.is_conj(), t.is_neg());
+    }
     if (t.dim() != want.dim) return fmt::format("{}: {} dimensions instead of {}", label(i), t.dim(), want.dim);
   }
   SymbolValues symbols;

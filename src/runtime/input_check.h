@@ -56,7 +56,7 @@ class InputCheck {
   int integers_ = 0;  // integer arguments expected
 };
 
-// True if `t` is a plain tensor: strided, no wrapper, no lazy conjugation or negation.
+// True if `t` is a plain tensor: strided, no wrapper; a conjugation or negation may be pending.
 bool is_plain(const at::Tensor& t);
 
 }  // namespace vesta::runtime

@@ -2,6 +2,8 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/List.h>
+#include <ATen/ops/_conj.h>
+#include <ATen/ops/_neg_view.h>
 #include <ATen/ops/empty_strided.h>
 #include <fmt/ranges.h>
 
@@ -56,11 +58,16 @@ const at::Tensor& Runner::base(int buffer) const {
   return b.role == artifact::Role::Input ? in_.tensor(b.input) : ws_.tensors[buffer];
 }
 
+at::Tensor memory_of(const at::Tensor& t) {
+  at::Tensor memory = t.is_conj() ? at::_conj(t) : t;
+  return memory.is_neg() ? at::_neg_view(memory) : memory;
+}
+
 at::Tensor Runner::view(const ResolvedView& v) const {
   if (v.buffer < 0) return {};
   const at::Tensor& from = base(v.buffer);
   if (from.defined()) {
-    if (v.whole) return from;
+    if (v.whole) return memory_of(from);
     const int64_t item = static_cast<int64_t>(c10::elementSize(v.type.dtype));
     const int64_t start = from.storage_offset() * static_cast<int64_t>(from.itemsize());
     VESTA_CHECK(start % item == 0, "a view of another dtype starts at byte {}", start);
@@ -228,7 +235,7 @@ void Runner::copy_back(const BoundProgram& program, std::span<const Resolved::St
     at::Tensor to = in_.tensor(program.steps()[i].copy->input);
     const at::Tensor& value = from[i - program.first_copy()];
     wrote_ = true;
-    if (value.defined()) to.copy_(value);
+    if (value.defined()) memory_of(to).copy_(value);
     if (!to.is_inference()) to.unsafeGetTensorImpl()->bump_version();
   }
 }

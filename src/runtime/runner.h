@@ -43,5 +43,7 @@ class Runner {
 };
 
 at::Tensor allocate_tensor(const ResolvedTensor& type);
+// A view of the same with nothing pending.
+at::Tensor memory_of(const at::Tensor& t);
 
 }  // namespace vesta::runtime

@@ -88,6 +88,7 @@ struct PlannedOutput {
   bool absolute_offset = false;
   Expr integer;
   graph::TensorType type;
+  Pending pending;
   bool hidden = false;
 };
 

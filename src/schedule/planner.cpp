@@ -318,6 +318,7 @@ void Planner::add_outputs() {
     p.storage_offset = o.storage_offset;
     p.absolute_offset = o.absolute_offset;
     p.integer = o.integer;
+    p.pending = o.pending;
     p.hidden = o.hidden;
     if (o.kind == graph::OutputKind::Fresh) {
       p.type = o.value->type;

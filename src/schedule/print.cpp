@@ -148,8 +148,9 @@ std::string print(const Plan& plan) {
       case graph::OutputKind::Input: s += fmt::format("input {}", o.alias); break;
       case graph::OutputKind::InputView:
       case graph::OutputKind::OutputView:
-        s += fmt::format("view of {} {}: {} offset {}", o.kind == graph::OutputKind::InputView ? "input" : "output",
-                         o.alias, text(o.type), to_string(o.storage_offset));
+        s += fmt::format("view of {} {}: {}{}{} offset {}", o.kind == graph::OutputKind::InputView ? "input" : "output",
+                         o.alias, text(o.type), o.pending.conj ? " conj" : "", o.pending.neg ? " neg" : "",
+                         to_string(o.storage_offset));
         break;
       case graph::OutputKind::Integer: s += to_string(o.integer); break;
       case graph::OutputKind::None: s += "none"; break;

@@ -14,6 +14,14 @@ graph::Value* replay(Recorder& r, const View* view, graph::Value* base) {
   return r.add_node(*view->op, std::move(args), {view->type})->results.at(0);
 }
 
+// Conjugation and negation undo themselves: what a tensor shows of its memory, or what its memory holds to show
+// `value`.
+graph::Value* done(Recorder& r, graph::Value* value, Pending pending) {
+  if (pending.conj) value = r.emit("aten::conj_physical", {value});
+  if (pending.neg) value = r.emit("aten::neg", {value});
+  return value;
+}
+
 // The contents of the storage after the view shows `value`.
 graph::Value* write_back(Recorder& r, const View* view, graph::Value* base, graph::Value* value) {
   if (!view) return value;
@@ -33,24 +41,37 @@ graph::Value* write_back(Recorder& r, const View* view, graph::Value* base, grap
 
 }  // namespace
 
-graph::Value* read(Recorder& r, Alias& a) {
+graph::Value* read_memory(Recorder& r, Alias& a) {
   if (a.storage->backing.defined()) take_backing(r, *a.storage);
   if (a.version != a.storage->version) {
     a.value = replay(r, a.view.get(), a.storage->base);
     a.version = a.storage->version;
+    a.shown = nullptr;
   }
   return a.value;
+}
+
+graph::Value* read(Recorder& r, Alias& a) {
+  graph::Value* memory = read_memory(r, a);
+  if (!a.pending.any()) return memory;
+  if (!a.shown) a.shown = done(r, memory, a.pending);
+  return a.shown;
 }
 
 void write(Recorder& r, Alias& a, graph::Value* value) {
   Storage& s = *a.storage;
   r.refuse_write(s);
-  s.base = conform(r, write_back(r, a.view.get(), s.base, value), s.base);
+  graph::Value* memory = value;
+  if (a.pending.any()) {
+    graph::Value* old = read_memory(r, a);
+    memory = conform(r, done(r, value, a.pending), old);
+  }
+  s.base = conform(r, write_back(r, a.view.get(), s.base, memory), s.base);
   ++s.version;
   if (s.backing.defined()) forbid_backing(s);
-  a.value = value;
+  a.value = a.view ? memory : s.base;
+  a.shown = value;
   a.version = s.version;
-  if (!a.view) a.value = s.base;
 }
 
 Expr convert_offset(Expr offset, DType from, DType to) {

@@ -20,8 +20,6 @@ struct Storage {
   uint32_t version = 0;
   int input = -1;                   // the graph input whose memory this is
   graph::Value* initial = nullptr;  // the input's value
-  // Empty, or why no one may write here: overlapping memory, a lazily conjugated copy, ...
-  std::string write_refused;
   // The memory behind a small at::empty, which code may fill through its pointer (torch::tensor does): see backing.h.
   at::Tensor backing;
 };
@@ -38,14 +36,18 @@ struct View {
 struct Alias {
   std::shared_ptr<Storage> storage;
   std::shared_ptr<const View> view;
-  graph::Value* value = nullptr;  // what the tensor showed at `version`
+  graph::Value* value = nullptr;  // what its memory held at `version`
   uint32_t version = 0;
+  Pending pending;
+  graph::Value* shown = nullptr;  // `value` with what is pending done, if anyone has asked
 };
 
 class Recorder;
 
 // The tensor's present value.
 graph::Value* read(Recorder& r, Alias& a);
+// What its memory holds: the same where nothing is pending.
+graph::Value* read_memory(Recorder& r, Alias& a);
 // Makes `value`, which has exactly the tensor's type, the tensor's contents.
 void write(Recorder& r, Alias& a, graph::Value* value);
 // `value` in the given dtype, sizes (by broadcasting) and strides: itself, or a copy into the type's layout. `into` is

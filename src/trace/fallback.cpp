@@ -66,7 +66,8 @@ void write_out(Recorder& r, const at::Tensor& target, graph::Value* value) {
   const graph::TensorType type = r.type_of(target);
   if (!same_sizes(r, type.sizes, value->type.sizes)) {
     TracedTensorImpl* impl = traced(target);
-    if (!impl || impl->alias().view || impl->alias().storage->input >= 0 || !graph::is_empty(r.guards(), type.sizes))
+    if (!impl || impl->alias().view || impl->alias().storage->input >= 0 || impl->alias().pending.any() ||
+        !graph::is_empty(r.guards(), type.sizes))
       VESTA_UNSUPPORTED("an out= tensor would be resized");
     graph::TensorType resized = graph::contiguous_like(type, value->type.sizes);
     resized.strides = value->type.strides;
@@ -117,6 +118,7 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
     if (target.isTensor()) {
       graph::Value* value = r.value_of(result.toTensor());
       if (op.out_variant) {
+        if (result.toTensor().is_conj()) VESTA_UNSUPPORTED("{} marks its out= tensor", op.handle.schema().name());
         // Iterators convert on the way out; other kernels refuse another dtype, or compute in it.
         const bool converts = f.op->family() == graph::Family::Pointwise && f.op->row->promote != graph::Promote::Keep;
         if (!converts && r.type_of(target.toTensor()).dtype != value->type.dtype)
@@ -210,6 +212,8 @@ void record_view(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor viewed = boxed[source].toTensor();
   std::vector<graph::Arg> args = to_args(r, op, boxed);
   if (!std::holds_alternative<graph::Value*>(args[source])) VESTA_UNSUPPORTED("a view of a number");
+  Alias& alias = r.alias_of(viewed);
+  args[source] = read_memory(r, alias);
   // The view is of the tensor as torch sees it.
   graph::TensorType type = result_types(r, op, args, boxed).at(0);
   const graph::TensorType viewed_type = r.type_of(viewed);
@@ -219,19 +223,17 @@ void record_view(Recorder& r, const Operator& op, Stack& stack) {
     const std::vector<Expr> at = op.op->row->view(graph::NodeArgs(op.op->schema, args), type, first);
     for (size_t d = 0; d < at.size() && d < viewed_type.dim(); ++d) offset = offset + at[d] * viewed_type.strides[d];
   }
-  Alias& alias = r.alias_of(viewed);
+  if (alias.pending.any() && viewed_type.dtype != type.dtype)
+    VESTA_UNSUPPORTED("a view as another type of a tensor with a pending conjugation or negation");
   graph::Node* node = r.add_node(*op.op, args, {type});
   auto view = std::make_shared<View>(View{alias.view, op.op, std::move(args), source, std::move(type)});
   at::Tensor out = r.view_of(viewed, std::move(view), node->results.at(0), offset);
-  if (TracedTensorImpl* impl = traced(viewed)) traced(out)->lazy = impl->lazy;
   torch::jit::drop(stack, op.arg_count);
   stack.emplace_back(std::move(out));
 }
 
 void write_tensor(Recorder& r, const at::Tensor& target, graph::Value* value) {
-  TracedTensorImpl* impl = traced(target);
-  if (impl && impl->lazy) VESTA_UNSUPPORTED("a write to a lazily conjugated tensor");
-  if (!impl && target.requires_grad() && c10::GradMode::is_enabled())
+  if (!traced(target) && target.requires_grad() && c10::GradMode::is_enabled())
     VESTA_UNSUPPORTED("a tensor that requires grad is written");
   Alias& alias = r.alias_of(target);
   graph::Value* old = read(r, alias);

@@ -19,6 +19,7 @@ struct Shown {
   graph::TensorType type;
   Expr offset;  // in elements of the type, from the storage's first
   Storage* storage = nullptr;
+  Pending pending;
   bool whole = false;
   size_t output = 0;
 };
@@ -60,12 +61,12 @@ Output tensor_output(Recorder& r, const at::Tensor& t, std::vector<Shown>& shown
   TracedTensorImpl* impl = traced(t);
   if (t.requires_grad()) VESTA_UNSUPPORTED("needs gradients: a result requires grad");
   Alias& alias = r.alias_of(t);  // lifts a real tensor
-  if (impl && impl->lazy) VESTA_UNSUPPORTED("a result with a pending conjugation or negation");
-  out.value = read(r, alias);
+  out.value = read_memory(r, alias);
+  out.pending = alias.pending;
   Storage* storage = alias.storage.get();
   const graph::TensorType type = r.type_of(t);
   if (storage->input < 0) {
-    shown.push_back({type, impl->offset(), storage, !alias.view, index});
+    shown.push_back({type, impl->offset(), storage, alias.pending, !alias.view, index});
     return out;
   }
   out.alias = storage->input;
@@ -93,9 +94,10 @@ void place(Recorder& r, std::span<const Shown> shown, std::vector<Output>& outpu
       placed[k] = true;
     }
     const auto anchor = std::find_if(group.begin(), group.end(), [&](const Shown* a) {
+      if (a->pending.any()) return false;
       return std::all_of(group.begin(), group.end(), [&](const Shown* b) { return a == b || covers(r, *a, *b); });
     });
-    Shown base{storage->base->type, 0, storage, true, outputs.size()};
+    Shown base{storage->base->type, 0, storage, {}, true, outputs.size()};
     if (anchor != group.end()) {
       base = **anchor;
     } else {

@@ -73,8 +73,6 @@ graph::TensorType static_type(const at::Tensor& t) {
                                         c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
                                         c10::DispatchKey::ZeroTensor, c10::DispatchKey::MkldnnCPU})))
     VESTA_UNSUPPORTED("a tensor wrapped by another transformation");
-  if (t.is_conj()) VESTA_UNSUPPORTED("a tensor with a pending conjugation");
-  if (t.is_neg()) VESTA_UNSUPPORTED("a tensor with a pending negation");
   if (has_names(t)) VESTA_UNSUPPORTED("a tensor with named dimensions");
   if (t.dim() > kMostDims) VESTA_UNSUPPORTED("a tensor of more than {} dimensions", kMostDims);
   graph::TensorType type;
@@ -130,7 +128,8 @@ Alias& Recorder::add_input(const at::Tensor& real, graph::TensorType type, graph
   auto storage = std::make_shared<Storage>();
   storage->base = storage->initial = value;
   storage->input = index;
-  entry.alias = std::make_shared<Alias>(Alias{.storage = std::move(storage), .value = value});
+  entry.alias = std::make_shared<Alias>(
+      Alias{.storage = std::move(storage), .value = value, .pending = pending_of(*real.unsafeGetTensorImpl())});
   for (const RealTensor* other : real_order_) {
     const Storage& s = *other->alias->storage;
     if (s.base != s.initial && overlap(other->tensor, real))
@@ -182,17 +181,23 @@ at::Tensor Recorder::view_of(const at::Tensor& source, std::shared_ptr<const Vie
                              Expr offset) {
   Alias& a = alias_of(source);
   const graph::TensorType& type = value->type;
-  auto out = at::detail::make_tensor<TracedTensorImpl>(
-      shared_from_this(),
-      std::make_shared<Alias>(
-          Alias{.storage = a.storage, .view = std::move(view), .value = value, .version = a.storage->version}),
-      type, offset);
+  auto out = at::detail::make_tensor<TracedTensorImpl>(shared_from_this(),
+                                                       std::make_shared<Alias>(Alias{.storage = a.storage,
+                                                                                     .view = std::move(view),
+                                                                                     .value = value,
+                                                                                     .version = a.storage->version,
+                                                                                     .pending = a.pending}),
+                                                       type, offset);
   return out;
 }
 
-at::Tensor Recorder::same(const at::Tensor& t) {
-  return at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), std::make_shared<Alias>(alias_of(t)), type_of(t),
-                                                   offset_of(t));
+at::Tensor Recorder::same(const at::Tensor& t) { return same(t, alias_of(t).pending); }
+
+at::Tensor Recorder::same(const at::Tensor& t, Pending pending) {
+  auto alias = std::make_shared<Alias>(alias_of(t));
+  if (alias->pending != pending) alias->shown = nullptr;
+  alias->pending = pending;
+  return at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), std::move(alias), type_of(t), offset_of(t));
 }
 
 graph::Node* Recorder::add_node(const graph::Op& op, std::vector<graph::Arg> args,
@@ -212,7 +217,6 @@ graph::Value* Recorder::emit(std::string_view op, std::vector<graph::Arg> args,
 }
 
 void Recorder::refuse_write(Storage& s) {
-  if (!s.write_refused.empty()) VESTA_UNSUPPORTED("{}", s.write_refused);
   if (s.input < 0 || s.base != s.initial) return;
   const RealTensor* written = real_tensor(s.input);
   if (overlaps_itself(written->tensor))

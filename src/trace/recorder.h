@@ -50,8 +50,9 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
 
   at::Tensor fresh(graph::Value* value);
   at::Tensor view_of(const at::Tensor& source, std::shared_ptr<const View> view, graph::Value* value, Expr offset);
-  // Another tensor object showing the same.
+  // Another tensor object showing the same, or the same memory with something else pending.
   at::Tensor same(const at::Tensor& t);
+  at::Tensor same(const at::Tensor& t, Pending pending);
 
   // ---- nodes
   graph::Node* add_node(const graph::Op& op, std::vector<graph::Arg> args, std::vector<graph::TensorType> types);

@@ -3,6 +3,8 @@
 #include <ATen/core/stack.h>
 #include <ATen/ops/_assert_async.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/dot.h>
+#include <ATen/ops/vdot.h>
 
 #include <unordered_map>
 
@@ -154,7 +156,7 @@ void as_strided(Recorder& r, const Operator& op, Stack& stack) {
   Expr offset = given.isNone() ? own_offset : to_int(given);
   Alias& a = r.alias_of(self);
   Storage& s = *a.storage;
-  read(r, a);
+  read_memory(r, a);
   if (s.input >= 0 && !given.isNone()) {
     const int64_t real = r.real_tensor(s.input)->tensor.storage_offset();
     r.storage_offsets.emplace_back(s.input, real);
@@ -231,7 +233,7 @@ void resize(Recorder& r, const Operator& op, Stack& stack) {
   if (sizes == type.sizes) return reply(op, stack, self);
   TracedTensorImpl* impl = traced(self);
   graph::Value* value = nullptr;
-  if (impl && !impl->alias().view && impl->alias().storage->input < 0) {
+  if (impl && !impl->alias().view && impl->alias().storage->input < 0 && !impl->alias().pending.any()) {
     value = graph::is_empty(r.guards(), type.sizes)
                 ? r.emit("aten::empty.memory_format", {sizes}, {{"dtype", type.dtype}, {"device", type.device}})
                 : shrunk(r, impl->alias(), sizes);
@@ -349,26 +351,45 @@ void check_contents(Recorder& r, const Operator& op, Stack& stack) {
 // A check of metadata that eager has just passed.
 void no_effect(Recorder&, const Operator& op, Stack& stack) { torch::jit::drop(stack, op.arg_count); }
 
-// Eager marks the result and conjugates or negates when it is read.
-void lazy_view(Recorder& r, const Operator& op, Stack& stack, const char* physical) {
-  const at::Tensor self = argument(op, stack, 0).toTensor();
-  Stack inner{self};
-  record(r, *find_operator(physical, ""), inner);
-  at::Tensor out = inner.at(0).toTensor();
-  r.alias_of(self).storage->write_refused = "a tensor is written after its conjugate or negative was taken as a view";
-  traced(out)->lazy = true;
-  reply(op, stack, std::move(out));
-}
+// The result is the same memory, marked.
 void conj(Recorder& r, const Operator& op, Stack& stack) {
-  const auto* impl = traced(argument(op, stack, 0).toTensor());
-  if (impl && impl->lazy) VESTA_UNSUPPORTED("the conjugate of a lazily conjugated tensor");
-  lazy_view(r, op, stack, "aten::conj_physical");
-}
-void neg_view(Recorder& r, const Operator& op, Stack& stack) { lazy_view(r, op, stack, "aten::neg"); }
-void resolve(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
-  TracedTensorImpl* impl = traced(self);
-  reply(op, stack, impl && impl->lazy ? r.fresh(r.value_of(self)) : self);
+  Pending pending = r.alias_of(self).pending;
+  pending.conj = !pending.conj;
+  reply(op, stack, r.same(self, pending));
+}
+void neg_view(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  Pending pending = r.alias_of(self).pending;
+  pending.neg = !pending.neg;
+  reply(op, stack, r.same(self, pending));
+}
+
+// ATen's products of conjugates, which leave the conjugation of some pending.
+void dot(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor a = argument(op, stack, 0).toTensor(), b = argument(op, stack, 1).toTensor();
+  if (!a.is_conj() && !b.is_conj()) return record(r, op, stack);
+  reply(op, stack,
+        a.is_conj() && b.is_conj() ? at::dot(a.conj(), b.conj()).conj()
+        : a.is_conj()              ? at::vdot(a.conj(), b)
+                                   : at::vdot(b.conj(), a));
+}
+void vdot(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor a = argument(op, stack, 0).toTensor(), b = argument(op, stack, 1).toTensor();
+  if (!a.is_conj() && !b.is_conj()) return record(r, op, stack);
+  reply(op, stack,
+        a.is_conj() && b.is_conj() ? at::vdot(b.conj(), a.conj())
+        : a.is_conj()              ? at::dot(a.conj(), b)
+                                   : at::dot(a, b.conj()).conj());
+}
+
+// ATen solves X A = B as A^H X^H = B^H and leaves the conjugation of a complex result pending.
+void lu_solve(Recorder& r, const Operator& op, Stack& stack) {
+  const bool left = argument(op, stack, 3).toBool();
+  record(r, op, stack);
+  const at::Tensor result = stack.back().toTensor();
+  if (left || !result.is_complex() || graph::is_empty(r.guards(), r.type_of(result).sizes)) return;
+  stack.back() = r.same(r.fresh(r.emit("aten::conj_physical", {r.value_of(result)})), {.conj = true});
 }
 
 }  // namespace
@@ -411,9 +432,10 @@ Handler special_handler(const std::string& name) {
       {"aten::equal", equal},
       {"aten::one_hot", one_hot},
       {"aten::_conj", conj},
+      {"aten::dot", dot},
+      {"aten::linalg_lu_solve", lu_solve},
+      {"aten::vdot", vdot},
       {"aten::_neg_view", neg_view},
-      {"aten::resolve_conj", resolve},
-      {"aten::resolve_neg", resolve},
   };
   const auto it = handlers.find(name);
   return it == handlers.end() ? nullptr : it->second;

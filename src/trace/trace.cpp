@@ -154,6 +154,9 @@ Traced trace(const std::vector<TraceInput>& inputs, const Program& program) {
     const NoAutocastCache no_cache;
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     const c10::impl::IncludeDispatchKeyGuard include(key);
+    // Traced tensors carry eager's marks; what is pending is done where a value is read.
+    const c10::impl::ExcludeDispatchKeyGuard marks(
+        c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}));
     const RecorderScope scope(r);
     std::vector<c10::IValue> results;
     try {
@@ -172,6 +175,10 @@ Traced trace(const std::vector<TraceInput>& inputs, const Program& program) {
   for (const TraceInput& in : inputs) given += in.value.isTensor();
   for (const auto* real : r.reals()) {
     if (static_cast<size_t>(real->input) >= given) out.lifted.push_back(real->tensor);
+    if (const Pending pending = pending_of(*real->tensor.unsafeGetTensorImpl()); pending.any()) {
+      out.pending.emplace_back(real->input, pending);
+      for (const int same : real->same) out.pending.emplace_back(same, pending);
+    }
     if (real->same.empty()) continue;
     std::vector<int> group{real->input};
     group.insert(group.end(), real->same.begin(), real->same.end());

@@ -39,6 +39,8 @@ TracedTensorImpl::TracedTensorImpl(std::shared_ptr<Recorder> recorder, std::shar
 void TracedTensorImpl::set_type(const graph::TensorType& type, Expr offset) {
   type_ = type;
   offset_ = offset;
+  _set_conj(alias_->pending.conj);
+  _set_neg(alias_->pending.neg);
   const size_t n = type.dim();
   if (is_static(type) && offset.is_constant()) {
     c10::SmallVector<int64_t, 8> sizes(n), strides(n);
@@ -74,7 +76,6 @@ void TracedTensorImpl::set_backing(const at::Tensor& real) {
 template <class Version>
 c10::intrusive_ptr<c10::TensorImpl> TracedTensorImpl::copy(Version&& version, bool allow_metadata_change) const {
   auto out = c10::make_intrusive<TracedTensorImpl>(recorder_, alias_, type_, offset_);
-  out->lazy = lazy;
   if (alias_->storage->backing.defined()) out->set_backing(alias_->storage->backing);
   if (!out->is_inference()) out->set_version_counter(std::forward<Version>(version));
   out->set_allow_tensor_metadata_change(allow_metadata_change);

@@ -19,9 +19,6 @@ class TracedTensorImpl final : public c10::TensorImpl {
   const std::shared_ptr<Alias>& shared_alias() const { return alias_; }
   const graph::TensorType& type() const { return type_; }
   Expr offset() const { return offset_; }  // in elements, from the first element of the storage's base value
-  // The conjugate or negation of another tensor that eager would only mark: it may be read, nothing else.
-  bool lazy = false;
-
   // resize_ and the like: other contents, another type.
   void replace(Alias alias, const graph::TensorType& type, Expr offset);
   void set_backing(const at::Tensor& real);

@@ -119,6 +119,8 @@ def _facts(a: torch.Tensor, e: torch.Tensor, strides: bool) -> str:
         ("layout", a.layout, e.layout),
         ("device", a.device, e.device),
         ("size", tuple(a.shape), tuple(e.shape)),
+        ("is_conj()", a.is_conj(), e.is_conj()),
+        ("is_neg()", a.is_neg(), e.is_neg()),
     ):
         if x != y:
             return f"{name} {x}, eager's {y}"

@@ -270,10 +270,27 @@ def test_subclasses_and_nested_tensors():
 
 def test_lazily_conjugated_and_negated():
     z = torch.randn(3, 4, dtype=torch.complex64)
-    expect_eager(lambda z: z * 2, z.conj())
-    expect_eager(lambda z: z.conj() @ z.mT, z)
-    expect_eager(lambda x: x + 1, z.conj().imag)
-    expect_eager(lambda z: z.conj(), z)
+    for program, x in (
+        (lambda z: z * 2, z.conj()),
+        (lambda z: z.conj() @ z.mT, z),
+        (lambda x: x + 1, z.conj().imag),
+        (lambda z: z.conj(), z),
+        (lambda z: (z.mH, (z * 2).conj().imag, z.conj()[1:, ::2] * 2, z.is_conj(), z.conj().is_conj()), z),
+        (lambda z: (z, z.imag, z.view(-1), z.resolve_conj(), z.mT.clone()), z.conj()),
+        (lambda x: (x, x.neg(), x[1], x.resolve_neg(), x.is_neg()), z.conj().imag),
+        (lambda z: (z.conj().mul_(2 + 1j), z.mT.add_(1).conj()), z.conj()),
+        (torch.view_as_real, z),
+    ):
+        expect_eager(program, x, compiled=vesta.trace_and_compile(program, strict=True))
+    expect_eager(lambda z: torch.view_as_real(z.conj()), z)  # an error
+
+
+def test_a_call_whose_argument_is_conjugated_is_another():
+    compiled = vesta.trace_and_compile(lambda z: (z * 2).imag, strict=True)
+    z = torch.randn(3, 4, dtype=torch.complex64)
+    for x in (z, z.conj(), z * 2, (z * 2).conj()):
+        torch.testing.assert_close(compiled(x), (x * 2).imag)
+    assert compiled.report().hits == 2
 
 
 # ---- sizes and strides -----------------------------------------------------------------------------------------------

@@ -103,6 +103,32 @@ TEST(CaptureFunctions, MutationAndViews) {
   EXPECT_TRUE(f.report().fallbacks.empty());
 }
 
+TEST(CaptureFunctions, ConjugatesArePendingWhereEagersAre) {
+  auto program = [](Tensor& x) {
+    const Tensor y = x * 2;
+    x.select(0, 1).mul_(3);
+    return std::vector<Tensor>{x.conj(), y.mT().conj(), at::imag(y.conj()), x.conj() * 2, x.conj().resolve_conj()};
+  };
+  auto f = vesta::compile(program);
+  const Tensor z = at::randn({3, 4}, at::kComplexFloat);
+  for (const bool conjugate : {false, true, false}) {
+    Tensor x = conjugate ? z.clone().conj() : z.clone(), other = conjugate ? z.clone().conj() : z.clone();
+    const auto ours = f(x);
+    const auto eagers = program(other);
+    EXPECT_TRUE(close(x, other));
+    for (size_t i = 0; i < ours.size(); ++i) {
+      EXPECT_TRUE(close(ours[i], eagers[i])) << i;
+      EXPECT_EQ(ours[i].is_conj(), eagers[i].is_conj()) << i;
+      EXPECT_EQ(ours[i].is_neg(), eagers[i].is_neg()) << i;
+      EXPECT_EQ(ours[i].is_alias_of(x), eagers[i].is_alias_of(other)) << i;
+      EXPECT_EQ(ours[i].is_alias_of(ours[1]), eagers[i].is_alias_of(eagers[1])) << i;
+    }
+  }
+  EXPECT_EQ(f.report().variants.size(), 2u);
+  EXPECT_EQ(f.report().hits, 1);
+  EXPECT_TRUE(f.report().fallbacks.empty());
+}
+
 TEST(CaptureFunctions, GradientsRunEagerUnlessOff) {
   auto f = vesta::compile([](const Tensor& x) { return at::relu(x) * 2; });
   const Tensor x = at::randn({5}).set_requires_grad(true);

@@ -145,7 +145,6 @@ TEST_F(Trace, StrangeInputsAreRefusedWithAReason) {
   const auto same = boxed([](const Tensors& x) { return Tensors{x[0] + 1}; });
   EXPECT_THROW(trace(trace_inputs({at::ones({2, 2}).to_sparse()}), same), Unsupported);
   EXPECT_THROW(trace(trace_inputs({at::empty({2}, at::kMeta)}), same), Unsupported);
-  EXPECT_THROW(trace(trace_inputs({at::ones({2}, at::kComplexFloat).conj()}), same), Unsupported);
   EXPECT_THROW(trace(trace_inputs({at::quantize_per_tensor(at::ones({2}), 1, 0, at::kQInt8)}), same), Unsupported);
 }
 

@@ -126,8 +126,15 @@ class Interpreter {
 
 at::Tensor copy_of(const at::Tensor& t) {
   at::Tensor out = at::empty_strided(t.sizes(), t.strides(), t.options());
+  if (t.is_conj()) out = at::_conj(out);
+  if (t.is_neg()) out = at::_neg_view(out);
   out.copy_(t);
   return out;
+}
+
+at::Tensor memory_of(at::Tensor t) {
+  if (t.is_conj()) t = at::_conj(t);
+  return t.is_neg() ? at::_neg_view(t) : t;
 }
 
 // A copy of each tensor that keeps which of them share a tensor or a storage.
@@ -151,6 +158,8 @@ void expect_same(const at::Tensor& got, const at::Tensor& want, const std::strin
   ASSERT_EQ(got.defined(), want.defined()) << what;
   if (!want.defined()) return;
   EXPECT_EQ(got.scalar_type(), want.scalar_type()) << what;
+  EXPECT_EQ(got.is_conj(), want.is_conj()) << what;
+  EXPECT_EQ(got.is_neg(), want.is_neg()) << what;
   EXPECT_EQ(got.sizes(), want.sizes()) << what;
   if (want.numel() > 0) {
     EXPECT_EQ(Interpreter::effective(got.strides().vec(), want), Interpreter::effective(want.strides().vec(), want))
@@ -196,7 +205,7 @@ std::vector<c10::IValue> interpret(const graph::Graph& g, const std::vector<at::
                                    const std::vector<int64_t>& symbols) {
   Interpreter in(g, symbols);
   EXPECT_EQ(g.inputs.size(), inputs.size());
-  for (size_t i = 0; i < g.inputs.size(); ++i) in.set(g.inputs[i].value, inputs[i]);
+  for (size_t i = 0; i < g.inputs.size(); ++i) in.set(g.inputs[i].value, memory_of(inputs[i]));
   g.for_each_node([&](graph::Node* n) { in.run(*n); });
   // All reads come before the first write.
   std::vector<at::Tensor> fresh(g.outputs.size()), writes;
@@ -204,21 +213,24 @@ std::vector<c10::IValue> interpret(const graph::Graph& g, const std::vector<at::
     if (g.outputs[i].kind == graph::OutputKind::Fresh) fresh[i] = copy_of(in.get(g.outputs[i].value));
   for (const auto& m : g.mutations) writes.push_back(copy_of(in.get(m.value)));
   for (size_t i = 0; i < writes.size(); ++i) {
-    at::Tensor target = inputs[static_cast<size_t>(g.mutations[i].input)];
+    at::Tensor target = memory_of(inputs[static_cast<size_t>(g.mutations[i].input)]);
     target.copy_(writes[i]);
   }
   std::vector<c10::IValue> out;
   for (size_t i = 0; i < g.outputs.size() && !g.outputs[i].hidden; ++i) {
     const graph::Output& o = g.outputs[i];
     const auto view = [&](at::Tensor of) {
+      of = memory_of(of);
       const c10::ScalarType dtype = to_scalar_type(o.type.dtype);
       if (of.scalar_type() != dtype) {  // all of its storage, as the other type
         const int64_t start = of.storage_offset() * of.itemsize();
         of = of.as_strided({static_cast<int64_t>(of.storage().nbytes()) / of.itemsize()}, {1}, 0).view(dtype);
         of = of.slice(0, start / of.itemsize());
       }
-      return of.as_strided(in.numbers(o.type.sizes), in.numbers(o.type.strides),
-                           in.number(o.storage_offset) + (o.absolute_offset ? 0 : of.storage_offset()));
+      of = of.as_strided(in.numbers(o.type.sizes), in.numbers(o.type.strides),
+                         in.number(o.storage_offset) + (o.absolute_offset ? 0 : of.storage_offset()));
+      if (o.pending.conj) of = at::_conj(of);
+      return o.pending.neg ? at::_neg_view(of) : of;
     };
     switch (o.kind) {
       case graph::OutputKind::Fresh: out.emplace_back(fresh[i]); break;

@@ -44,7 +44,6 @@ std::string describe(const at::Tensor& t) {
   if (!t.defined()) return "an undefined tensor";
   if (t.layout() != c10::kStrided) return "a tensor of layout " + c10::str(t.layout());
   if (t.is_quantized()) return "a quantised tensor";
-  if (t.is_conj() || t.is_neg()) return "a lazily conjugated or negated tensor";
   return "a tensor of a kind Vesta does not know (" + c10::toString(t.key_set()) + ")";
 }
 
@@ -158,6 +157,10 @@ struct Function::Impl {
       input.type.strides = constants(s.strides);
       a.inputs.push_back(std::move(input));
     }
+    for (size_t i = 0; i < call.tensors.size(); ++i) {
+      const Pending pending = pending_of(*call.tensors[i].unsafeGetTensorImpl());
+      if (pending.any()) a.facts.pending.emplace_back(static_cast<int>(i), pending);
+    }
     v->executable = std::make_shared<const runtime::Executable>(std::move(a));
     return v;
   }
@@ -212,7 +215,7 @@ struct Function::Impl {
       }
     }
     pipeline::Traced facts;
-    facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets)};
+    facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.pending)};
     facts.op_count = traced.op_count;
     facts.trace_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     pipeline::Result compiled = pipeline::compile(std::move(traced.graph), options, std::move(facts));
