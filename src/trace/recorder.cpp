@@ -232,6 +232,12 @@ const Recorder::RealTensor* Recorder::real_tensor(int input) const {
   VESTA_CHECK(false, "input {} has no tensor", input);
 }
 
+int64_t Recorder::begin_in_storage(int input) {
+  const int64_t begin = real_tensor(input)->tensor.storage_offset();
+  storage_offsets.emplace_back(input, begin);
+  return begin;
+}
+
 std::unique_ptr<graph::Graph> Recorder::close() { return std::move(graph_); }
 
 }  // namespace vesta::trace

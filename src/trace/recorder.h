@@ -82,6 +82,8 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
     std::vector<int> same;  // further inputs that are this very tensor
   };
   const RealTensor* real_tensor(int input) const;
+  // The input's storage_offset(), which the graph then depends on.
+  int64_t begin_in_storage(int input);
   std::vector<RealTensor*>& reals() { return real_order_; }
   std::vector<std::pair<int, int64_t>> storage_offsets;
   // No more recording; symbols and tensors that outlive the trace throw Unsupported.

@@ -157,23 +157,18 @@ void as_strided(Recorder& r, const Operator& op, Stack& stack) {
   Alias& a = r.alias_of(self);
   Storage& s = *a.storage;
   read_memory(r, a);
-  if (s.input >= 0 && !given.isNone()) {
-    const int64_t real = r.real_tensor(s.input)->tensor.storage_offset();
-    r.storage_offsets.emplace_back(s.input, real);
-    offset = offset - Expr(real);
-  }
+  if (s.input >= 0 && !given.isNone()) offset = offset - Expr(r.begin_in_storage(s.input));
   if (sizes == type.sizes && strides == type.strides && offset == own_offset) return reply(op, stack, r.same(self));
   const graph::TensorType& base = s.base->type;
   if (base.dtype != type.dtype) VESTA_UNSUPPORTED("as_strided on a view as another type");
-  if (s.input >= 0 && r.real_tensor(s.input)->tensor.storage_offset() != 0)
-    VESTA_UNSUPPORTED("as_strided on an input that starts inside its storage");
   if (!is_laid_out(r, s)) VESTA_UNSUPPORTED("as_strided on a tensor with gaps, or whose elements share memory");
   Expr last = offset;
   for (size_t d = 0; d < sizes.size(); ++d) last = last + (sizes[d] - Expr(1)) * strides[d];
   const Expr elements = graph::numel(base);
-  if (!graph::is_empty(r.guards(), sizes) &&
-      !(last.is_constant() && elements.is_constant() ? last.constant() < elements.constant()
-                                                     : r.guards().less(last, elements)))
+  const auto less = [&](Expr a, Expr b) {
+    return a.is_constant() && b.is_constant() ? a.constant() < b.constant() : r.guards().less(a, b);
+  };
+  if (!graph::is_empty(r.guards(), sizes) && (less(offset, 0) || !less(last, elements)))
     VESTA_UNSUPPORTED("as_strided beyond the tensor's own memory");
   std::vector<graph::Arg> args{s.base, sizes, strides, offset};
   type.sizes = std::move(sizes);

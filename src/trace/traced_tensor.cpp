@@ -41,6 +41,7 @@ void TracedTensorImpl::set_type(const graph::TensorType& type, Expr offset) {
   offset_ = offset;
   _set_conj(alias_->pending.conj);
   _set_neg(alias_->pending.neg);
+  set_custom_sizes_strides(alias_->storage->input >= 0 ? SizesStridesPolicy::CustomSizes : SizesStridesPolicy::Default);
   const size_t n = type.dim();
   if (is_static(type) && offset.is_constant()) {
     c10::SmallVector<int64_t, 8> sizes(n), strides(n);
@@ -123,9 +124,19 @@ int64_t TracedTensorImpl::numel_custom() const {
   return n.is_constant() ? n.constant() : recorder_->guards().specialize(n);
 }
 
-int64_t TracedTensorImpl::storage_offset_custom() const {
-  return offset_.is_constant() ? offset_.constant() : recorder_->guards().specialize(offset_);
+Expr TracedTensorImpl::offset_in_storage() const {
+  const int input = alias_->storage->input;
+  if (input < 0) return offset_;
+  const DType stored = alias_->storage->initial->type.dtype;
+  return convert_offset(recorder_->begin_in_storage(input), stored, type_.dtype) + offset_;
 }
+
+int64_t TracedTensorImpl::storage_offset_custom() const {
+  const Expr offset = offset_in_storage();
+  return offset.is_constant() ? offset.constant() : recorder_->guards().specialize(offset);
+}
+
+c10::SymInt TracedTensorImpl::sym_storage_offset_custom() const { return to_sym_int(recorder_, offset_in_storage()); }
 
 TracedTensorImpl* traced(const at::TensorBase& t) {
   if (!t.defined() || !t.unsafeGetTensorImpl()->key_set().has(trace_key())) return nullptr;

@@ -304,6 +304,27 @@ def windows(x: torch.Tensor):
     return x.as_strided((5, 6), (4, 1)) * 2, (x + 1).as_strided((5, 6), (4, 1), 2).sum(0)
 
 
+def beginnings(x: torch.Tensor):
+    begin = x.storage_offset()
+    by_offset = x.as_strided((2,), (1,), begin + 1), x.as_strided((3, 4), (2, 1), 6) * begin
+    return *by_offset, x[1:].as_strided((2, 2), (1, 2)) + 1, x[1:].storage_offset(), (x * 2)[1:].storage_offset()
+
+
+def test_where_inputs_begin_in_their_storage():
+    compiled = vesta.trace_and_compile(beginnings, strict=True)
+    base = torch.arange(40.0)
+    for x in (base[5:25], base[2:22], base[5:25] * 2, base[3:23]):
+        if x.storage_offset() == 0:
+            x = torch.cat([x[:5], x])[5:]
+        ours, eagers = compiled(x), beginnings(x)
+        torch.testing.assert_close(ours, eagers)
+        for mine, eager in zip(ours[:3], eagers[:3], strict=True):
+            assert mine.storage_offset() == eager.storage_offset()
+    # What lies outside of the input's own memory is not the program's to read.
+    outside = vesta.trace_and_compile(lambda x: x.as_strided((2, 2), (1, 2), 0) * 2)
+    assert torch.equal(outside(base[5:25]), base.as_strided((2, 2), (1, 2)) * 2)
+
+
 def write_every_fifth(x: torch.Tensor):
     x.as_strided((4,), (5,)).mul_(3)
     return x + x.as_strided((6,), (1,), 12).sum()
