@@ -353,6 +353,10 @@ void conj(Recorder& r, const Operator& op, Stack& stack) {
   pending.conj = !pending.conj;
   reply(op, stack, r.same(self, pending));
 }
+void conj_physical(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  return self.is_complex() ? record(r, op, stack) : reply(op, stack, self);
+}
 void neg_view(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
   Pending pending = r.alias_of(self).pending;
@@ -431,6 +435,7 @@ Handler special_handler(const std::string& name) {
       {"aten::linalg_lu_solve", lu_solve},
       {"aten::vdot", vdot},
       {"aten::_neg_view", neg_view},
+      {"aten::conj_physical", conj_physical},
   };
   const auto it = handlers.find(name);
   return it == handlers.end() ? nullptr : it->second;

@@ -87,6 +87,14 @@ TEST(TraceAliasing, LazyConjugates) {
   });
 }
 
+TEST(TraceAliasing, ARealNumberIsItsConjugate) {
+  check({at::randn({3}), complex({3})}, [](const Tensors& x) {
+    const at::Tensor y = x[0] * 2, same = at::conj_physical(y);
+    y.add_(1);
+    return Tensors{at::conj_physical(x[0]), at::conj_physical(x[1]), same, y};
+  });
+}
+
 TEST(TraceAliasing, ProductsOfConjugates) {
   check({complex({5}), complex({5})}, [](const Tensors& x) {
     const at::Tensor a = x[0].conj(), b = x[1].conj();
