@@ -283,3 +283,18 @@ def test_sums_in_operators_move_with_their_terms(program, sizes):
     wide = reference_run(program, x, w)()
     moved = max((run() - wide).abs().max() for run in perturbed_runs(program, x, w))
     assert 0.8 * sizes < moved / torch.finfo(torch.float32).eps < 4 * sizes
+
+
+def test_gradients_move():
+    """What softmax gives back sums to nothing but what its steps were rounded by."""
+
+    def program(x, g):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            loss = (F.softmax(x, -1) * g).sum()
+        return torch.autograd.grad(loss, x)[0].sum(-1)
+
+    x, g = torch.randn(2, 64, 64, generator=torch.Generator().manual_seed(9))
+    exact = torch.zeros(64)
+    assert not rule(program(x, g), exact, program, x, g)
+    assert rule(program(x, g) + 1e-5, exact, program, x, g)

@@ -89,6 +89,7 @@ _TAKEN_APART = get_decompositions(
         *(aten.native_layer_norm, aten.native_layer_norm_backward),
         *(aten.native_group_norm, aten.native_group_norm_backward),
         *(aten.native_batch_norm, aten.native_batch_norm_backward),
+        *(aten._softmax_backward_data, aten._log_softmax_backward_data),
     ]
 )
 
@@ -337,12 +338,14 @@ def _is_float(dtype: torch.dtype | None) -> bool:
     return dtype is not None and (dtype.is_floating_point or dtype.is_complex)
 
 
-class _ShakingSums(TorchDispatchMode):
-    """Sums move by an ulp, of the type that the call in hand adds up in, of what their terms' sizes sum to."""
+class _ShakingInside(TorchDispatchMode):
+    """Inside a call sums move by an ulp, of the type it adds up in, of what their terms' sizes sum to; and while
+    gradients are computed every operator's result moves, by an ulp of `dtype`."""
 
     def __init__(self, dtype: torch.dtype, generator: torch.Generator) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._default, self._generator = dtype, generator
+        self._apart = 0  # how many operators that are taken apart we are in
         self.begin(None)
 
     def begin(self, call: Call | None) -> None:
@@ -353,25 +356,32 @@ class _ShakingSums(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if func in _TAKEN_APART:
+            self._apart += 1
             with self:
-                return _TAKEN_APART[func](*args, **kwargs)
-        result = func(*args, **kwargs)
-        if func.overloadpacket not in _SUMS:
-            return result
+                result = _TAKEN_APART[func](*args, **kwargs)
+            self._apart -= 1
+        else:
+            result = func(*args, **kwargs)
+        if func.overloadpacket in _SUMS:
+            result = self._sums(result, func, args, kwargs)
+        fresh = not any(r.alias_info for r in func._schema.returns)
+        if fresh and not self._apart and torch._C._current_graph_task_id() >= 0:  # autograd is at work
+            result = pytree.tree_map(lambda leaf: self._moved(leaf, torch.finfo(self._default).eps, leaf), result)
+        return result
 
+    def _moved(self, leaf: Any, eps: float, of: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or not _is_float(leaf.dtype):
+            return leaf
+        step = torch.randint(0, 2, leaf.shape, generator=self._generator, dtype=torch.float64) * 2 - 1
+        return leaf + step * eps * of
+
+    def _sums(self, result: Any, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         def size(leaf: Any) -> Any:
             return leaf.abs() if isinstance(leaf, torch.Tensor) and _is_float(leaf.dtype) else leaf
 
         numbers = {name: abs(value) if name in ("alpha", "beta") else value for name, value in kwargs.items()}
         sizes = func(*pytree.tree_map(size, args), **pytree.tree_map(size, numbers))
-
-        def moved(leaf: Any, of: Any) -> Any:
-            if not isinstance(leaf, torch.Tensor) or not _is_float(leaf.dtype):
-                return leaf
-            step = torch.randint(0, 2, leaf.shape, generator=self._generator, dtype=torch.float64) * 2 - 1
-            return leaf + step * self._eps * of
-
-        return pytree.tree_map(moved, result, sizes)
+        return pytree.tree_map(lambda leaf, of: self._moved(leaf, self._eps, of), result, sizes)
 
 
 class _Shaking(_Widening):
@@ -380,12 +390,12 @@ class _Shaking(_Widening):
     def __init__(self, dtype: torch.dtype, generator: torch.Generator, calls: list[Call] | None = None) -> None:
         super().__init__(calls)
         self._dtype, self._generator = dtype, generator
-        self._sums = _ShakingSums(dtype, generator)
+        self._calls_inside = _ShakingInside(dtype, generator)
 
     def __enter__(self) -> Any:
         self._inside = contextlib.ExitStack()
         self._inside.enter_context(sdpa_kernel(SDPBackend.MATH))  # of operators that are seen
-        self._inside.enter_context(self._sums)
+        self._inside.enter_context(self._calls_inside)
         return super().__enter__()  # type: ignore[no-untyped-call]
 
     def __exit__(self, *raised: Any) -> None:
@@ -417,7 +427,7 @@ class _Shaking(_Widening):
 
     def before(self, call: Call | None, args: Any, kwargs: Any) -> Any:
         """What a call may write to: the tensor, its dtype in the program, its version and numbers."""
-        self._sums.begin(call)
+        self._calls_inside.begin(call)
         leaves = pytree.tree_leaves((args, kwargs))
         dtypes = call.given if call and len(call.given) == len(leaves) else (None,) * len(leaves)
         return [
