@@ -49,6 +49,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("distinct_kernels", &CompileReport::distinct_kernels)
       .def_readonly("code_bytes", &CompileReport::code_bytes)
       .def_readonly("arena_bytes", &CompileReport::arena_bytes)
+      .def_readonly("early_arena_bytes", &CompileReport::early_arena_bytes)
       .def_readonly("packed_bytes", &CompileReport::packed_bytes)
       .def_readonly("stages", &CompileReport::stages)
       .def_readonly("guards", &CompileReport::guards)

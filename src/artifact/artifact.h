@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/expr.h"
+#include "base/memory_plan.h"
 #include "base/type.h"
 
 namespace vesta::artifact {
@@ -134,9 +135,8 @@ struct Artifact {
   std::vector<int> derived_parameters;  // inputs the derived steps read
   std::vector<Step> steps;
   std::vector<Output> outputs;
-  bool is_static = false;        // no symbols: every Size is constant
-  int64_t arena_bytes = 0;       // static: exact; otherwise under the hints
-  std::vector<int64_t> offsets;  // static: byte offset per buffer (-1: not in the arena)
+  bool is_static = false;  // no symbols: every Size is constant
+  ArenaLayout arena;       // static: exact; otherwise under the hints
 };
 
 std::string print(const Artifact& a);

@@ -148,14 +148,18 @@ std::string print(const Artifact& a) {
     const Buffer& buffer = a.buffers[b];
     std::string where;
     if (buffer.role == Role::Arena) {
-      where = a.is_static ? fmt::format(" at {}", a.offsets[b]) : fmt::format(" {} bytes", text(buffer.bytes));
+      const char* block = a.arena.is_early(buffer.last_step) ? "early " : "";
+      where = a.is_static ? fmt::format(" at {}{}", block, a.arena.offsets[b])
+                          : fmt::format(" {} bytes", text(buffer.bytes));
     }
     if (buffer.role == Role::Input) where = fmt::format(" {}", buffer.input);
     if (buffer.role == Role::Output) where = fmt::format(" {}", buffer.output);
     line("buffer b{} {}{}: {} live {}..{}", b, name(buffer.role), where, text(buffer.type), buffer.first_step,
          buffer.last_step);
   }
-  line("arena {} bytes{}", a.arena_bytes, a.is_static ? "" : " under the hints");
+  const std::string early =
+      a.arena.early_end > 0 ? fmt::format(" and {} until step {}", a.arena.early_bytes, a.arena.early_end) : "";
+  line("arena {} bytes{}{}", a.arena.kept_bytes, early, a.is_static ? "" : " under the hints");
   for (const Step& s : a.derived) line("derived {}", text(s));
   for (size_t i = 0; i < a.steps.size(); ++i) line("{}: {}", i, text(a.steps[i]));
   for (size_t i = 0; i < a.outputs.size(); ++i) {

@@ -7,6 +7,25 @@ namespace vesta {
 
 namespace {
 int64_t aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
+
+// An early block costs every call an allocation.
+constexpr int64_t kWorthAnEarlyBlock = int64_t{256} << 10;
+
+// Offsets of the buffers that `wanted` picks, the others' stay; returns the block's size.
+template <class Wanted>
+int64_t fill_block(std::span<const BufferLifetime> buffers, std::vector<int64_t>& offsets, Wanted wanted) {
+  std::vector<BufferLifetime> chosen;
+  std::vector<size_t> which;
+  for (size_t b = 0; b < buffers.size(); ++b) {
+    if (!buffers[b].in_arena || !wanted(buffers[b])) continue;
+    chosen.push_back(buffers[b]);
+    which.push_back(b);
+  }
+  std::vector<int64_t> at;
+  const int64_t bytes = assign_offsets(chosen, at);
+  for (size_t i = 0; i < which.size(); ++i) offsets[which[i]] = at[i];
+  return bytes;
+}
 }  // namespace
 
 int64_t assign_offsets(std::span<const BufferLifetime> buffers, std::vector<int64_t>& offsets) {
@@ -32,6 +51,37 @@ int64_t assign_offsets(std::span<const BufferLifetime> buffers, std::vector<int6
                   b);
   }
   return total;
+}
+
+ArenaLayout lay_out_arena(std::span<const BufferLifetime> buffers) {
+  ArenaLayout one;
+  one.offsets.assign(buffers.size(), -1);
+  one.kept_bytes = fill_block(buffers, one.offsets, [](const BufferLifetime&) { return true; });
+  if (one.kept_bytes < kWorthAnEarlyBlock) return one;
+
+  // Bytes held beside the arena, by step.
+  int steps = 0;
+  for (const BufferLifetime& b : buffers) steps = std::max(steps, b.last_step + 1);
+  std::vector<int64_t> beside(static_cast<size_t>(steps) + 1, 0);
+  for (const BufferLifetime& b : buffers) {
+    if (b.in_arena || b.first_step < 0) continue;
+    beside[static_cast<size_t>(b.first_step)] += b.bytes;
+    beside[static_cast<size_t>(b.last_step) + 1] -= b.bytes;
+  }
+  std::partial_sum(beside.begin(), beside.end(), beside.begin());
+  const auto peak = std::max_element(beside.begin(), beside.end());
+
+  ArenaLayout two;
+  two.offsets.assign(buffers.size(), -1);
+  two.early_end = static_cast<int>(peak - beside.begin());
+  if (two.early_end == 0) return one;
+  two.early_bytes =
+      fill_block(buffers, two.offsets, [&](const BufferLifetime& b) { return two.is_early(b.last_step); });
+  two.kept_bytes =
+      fill_block(buffers, two.offsets, [&](const BufferLifetime& b) { return !two.is_early(b.last_step); });
+  const int64_t before = two.early_bytes + *std::max_element(beside.begin(), peak);
+  const int64_t with_two = two.kept_bytes + std::max(before, *peak);
+  return one.kept_bytes + *peak - with_two >= kWorthAnEarlyBlock ? two : one;
 }
 
 }  // namespace vesta

@@ -28,9 +28,8 @@ class Assembler {
     for (const schedule::PlannedOutput& o : plan_.outputs) out_.outputs.push_back(output(o));
     for (const graph::Mutation& m : graph_.mutations) out_.mutated.push_back(m.input);
     out_.is_static = graph_.symbols.empty();
-    out_.arena_bytes = plan_.arena_bytes;
-    out_.offsets = plan_.offsets;
-    out_.offsets.resize(out_.buffers.size(), -1);
+    out_.arena = plan_.arena;
+    out_.arena.offsets.resize(out_.buffers.size(), -1);
     return std::move(out_);
   }
 

@@ -61,7 +61,8 @@ void describe(const schedule::Plan& plan, const CodeByText& code, CompileReport&
   for (const auto& [key, count] : externs) report.externs.push_back({key.first, key.second, count});
   report.distinct_kernels = static_cast<int64_t>(code.size());
   for (const auto& [text, c] : code) report.code_bytes += static_cast<int64_t>(c->bytes());
-  report.arena_bytes = plan.arena_bytes;
+  report.arena_bytes = plan.arena.kept_bytes;
+  report.early_arena_bytes = plan.arena.early_bytes;
   for (const schedule::Buffer& b : plan.buffers) {
     if (b.role == schedule::BufferRole::Derived) {
       report.packed_bytes += hint(graph::numel(b.type)) * element_size(b.type.dtype);

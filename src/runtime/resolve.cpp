@@ -172,21 +172,17 @@ std::vector<Resolved::Step> resolve_steps(const std::vector<artifact::Step>& ste
 
 void place_arena(const artifact::Artifact& a, Resolved& r) {
   if (a.is_static) {
-    r.offsets = a.offsets;
-    r.arena_bytes = a.arena_bytes;
+    r.arena = a.arena;
     return;
   }
-  r.offsets.assign(a.buffers.size(), -1);
   std::vector<BufferLifetime> lifetimes;
-  std::vector<size_t> which;
-  for (size_t b = 0; b < a.buffers.size(); ++b) {
-    if (a.buffers[b].role != artifact::Role::Arena) continue;
-    lifetimes.push_back({a.buffers[b].bytes.run(r.symbols), a.buffers[b].first_step, a.buffers[b].last_step});
-    which.push_back(b);
+  for (const artifact::Buffer& b : a.buffers) {
+    const bool ours =
+        b.role == artifact::Role::Arena || b.role == artifact::Role::Output || b.role == artifact::Role::Returned;
+    lifetimes.push_back(
+        {ours ? b.bytes.run(r.symbols) : 0, b.first_step, b.last_step, b.role == artifact::Role::Arena});
   }
-  std::vector<int64_t> offsets;
-  r.arena_bytes = assign_offsets(lifetimes, offsets);
-  for (size_t i = 0; i < which.size(); ++i) r.offsets[which[i]] = offsets[i];
+  r.arena = lay_out_arena(lifetimes);
 }
 
 }  // namespace

@@ -49,8 +49,7 @@ struct ResolvedExtern {
 struct Resolved {
   std::vector<int64_t> symbols;
   std::vector<ResolvedTensor> buffers;
-  std::vector<int64_t> offsets;  // bytes into the arena; -1 for others
-  int64_t arena_bytes = 0;
+  ArenaLayout arena;
   // Parallel to Artifact::derived and Artifact::steps; one of the two is set.
   struct Step {
     ResolvedLaunch launch;

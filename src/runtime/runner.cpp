@@ -73,9 +73,11 @@ at::Tensor Runner::view(const ResolvedView& v) const {
     VESTA_CHECK(start % item == 0, "a view of another dtype starts at byte {}", start);
     return window(from.storage(), v.type, start / item + v.offset);
   }
-  const int64_t offset = resolved_.offsets[v.buffer];
+  const int64_t offset = resolved_.arena.offsets[v.buffer];
   VESTA_CHECK(offset >= 0, "buffer {} has no memory", v.buffer);
-  return window(ws_.storage(), v.type, offset / static_cast<int64_t>(c10::elementSize(v.type.dtype)) + v.offset);
+  const bool early = resolved_.arena.is_early(artifact_.buffers[v.buffer].last_step);
+  return window(early ? ws_.early_storage() : ws_.storage(), v.type,
+                offset / static_cast<int64_t>(c10::elementSize(v.type.dtype)) + v.offset);
 }
 
 void Runner::allocate(int buffer) {
@@ -92,8 +94,13 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> deri
   }
   if (ws_.launch_args.size() < program.max_launch_args()) ws_.launch_args.resize(program.max_launch_args());
   // Views of empty buffers need a storage too.
-  char* arena = program.arena_buffers().empty() ? nullptr : ws_.arena(std::max<int64_t>(resolved_.arena_bytes, 64));
-  for (int b : program.arena_buffers()) ws_.pointers[b] = arena + resolved_.offsets[b];
+  if (!program.arena_buffers().empty()) {
+    const ArenaLayout& layout = resolved_.arena;
+    char* kept = ws_.arena(std::max(layout.kept_bytes, kArenaAlignment));
+    char* early = layout.early_end > 0 ? ws_.early_arena(std::max(layout.early_bytes, kArenaAlignment)) : nullptr;
+    for (int b : program.arena_buffers())
+      ws_.pointers[b] = (layout.is_early(artifact_.buffers[b].last_step) ? early : kept) + layout.offsets[b];
+  }
   // Before any other pointer to it: copy-on-write storage is made real here.
   for (int input : program.written_inputs()) in_.tensor(input).mutable_data_ptr();
   for (size_t b = 0; b < count; ++b) {
@@ -243,6 +250,7 @@ void Runner::copy_back(const BoundProgram& program, std::span<const Resolved::St
 void Runner::run(const BoundProgram& program, std::span<const Resolved::Step> steps, std::span<at::Tensor> consumed) {
   for (size_t i = 0; i < program.first_copy(); ++i) {
     const BoundStep& step = program.steps()[i];
+    if (static_cast<int>(i) == resolved_.arena.early_end) ws_.release_early();
     for (int b : step.allocate) allocate(b);
     if (i == program.first_mutation()) wrote_ = true;
     if (step.launch) {

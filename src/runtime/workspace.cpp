@@ -27,6 +27,12 @@ struct Scratch {
   ~Scratch() { std::free(memory); }
 };
 
+c10::Storage block_of(int64_t bytes) {
+  c10::Allocator* allocator = c10::GetDefaultCPUAllocator();
+  return {c10::Storage::use_byte_size_t(), static_cast<size_t>(bytes), allocator->allocate(bytes), allocator,
+          /*resizable=*/false};
+}
+
 }  // namespace
 
 void Workspace::allocate(int64_t bytes) {
@@ -34,9 +40,7 @@ void Workspace::allocate(int64_t bytes) {
   base_ = nullptr;
   capacity_ = 0;
   small_runs_ = 0;
-  c10::Allocator* allocator = c10::GetDefaultCPUAllocator();
-  storage_ = c10::Storage(c10::Storage::use_byte_size_t(), static_cast<size_t>(bytes), allocator->allocate(bytes),
-                          allocator, /*resizable=*/false);
+  storage_ = block_of(bytes);
   base_ = static_cast<char*>(storage_.mutable_data());
   capacity_ = bytes;
 }
@@ -52,7 +56,19 @@ char* Workspace::arena(int64_t bytes) {
   return base_;
 }
 
+char* Workspace::early_arena(int64_t bytes) {
+  early_ = block_of(bytes);
+  return static_cast<char*>(early_.mutable_data());
+}
+
+bool Workspace::holds(const c10::Storage& block, const void* p) {
+  if (!block) return false;
+  const auto* begin = static_cast<const char*>(block.data());
+  return p >= begin && p < begin + block.nbytes();
+}
+
 void Workspace::finish() {
+  release_early();
   for (at::Tensor& t : tensors) t.reset();
   stack.clear();
   if (capacity_ > 0 && storage_.use_count() > 1) {

@@ -15,9 +15,13 @@ class Workspace {
  public:
   // Memory of at least `bytes`, 64-byte aligned; the arena of this run.
   char* arena(int64_t bytes);
-  // The storage that owns the arena: views of it may be handed to extern operators.
+  // The same for the first steps of this run alone, until release_early().
+  char* early_arena(int64_t bytes);
+  void release_early() { early_ = c10::Storage(); }
+  // The storages that own the arena's blocks: views of them may be handed to extern operators.
   const c10::Storage& storage() const { return storage_; }
-  bool owns(const void* p) const { return p >= base_ && p < base_ + capacity_ && capacity_ > 0; }
+  const c10::Storage& early_storage() const { return early_; }
+  bool owns(const void* p) const { return holds(storage_, p) || holds(early_, p); }
   // To be called after a run: forgets tensors; gives the arena up if an operator kept a view of it.
   void finish();
 
@@ -28,7 +32,8 @@ class Workspace {
 
  private:
   void allocate(int64_t bytes);
-  c10::Storage storage_;
+  static bool holds(const c10::Storage& block, const void* p);
+  c10::Storage storage_, early_;
   char* base_ = nullptr;
   int64_t capacity_ = 0;
   int small_runs_ = 0;  // runs in a row that needed less than a quarter

@@ -220,26 +220,15 @@ void Planner::add_lifetimes() {
 }
 
 void Planner::lay_out() {
-  std::vector<Lifetime> lives;
-  std::vector<int> which;
-  for (size_t b = 0; b < plan_.buffers.size(); ++b) {
-    const Buffer& buffer = plan_.buffers[b];
-    if (buffer.role != BufferRole::Arena || buffer.first_step < 0) continue;
-    lives.push_back(
-        {hint_numel(buffer.type.sizes) * element_size(buffer.type.dtype), buffer.first_step, buffer.last_step});
-    which.push_back(static_cast<int>(b));
-  }
-  std::vector<int64_t> offsets;
-  plan_.arena_bytes = plan_memory(lives, offsets);
-  plan_.offsets.assign(plan_.buffers.size(), -1);
-  for (size_t k = 0; k < which.size(); ++k) plan_.offsets[which[k]] = offsets[k];
-}
-
-int64_t plan_memory(std::span<const Lifetime> buffers, std::vector<int64_t>& offsets) {
   std::vector<BufferLifetime> lives;
-  lives.reserve(buffers.size());
-  for (const Lifetime& l : buffers) lives.push_back({l.bytes, l.first_step, l.last_step});
-  return assign_offsets(lives, offsets);
+  for (const Buffer& buffer : plan_.buffers) {
+    const bool ours =
+        buffer.role == BufferRole::Arena || buffer.role == BufferRole::Output || buffer.role == BufferRole::Returned;
+    const int64_t bytes =
+        ours && buffer.first_step >= 0 ? hint_numel(buffer.type.sizes) * element_size(buffer.type.dtype) : 0;
+    lives.push_back({bytes, buffer.first_step, buffer.last_step, buffer.role == BufferRole::Arena});
+  }
+  plan_.arena = lay_out_arena(lives);
 }
 
 }  // namespace vesta::schedule

@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/memory_plan.h"
 #include "graph/graph.h"
 #include "loops/kernel.h"
 
@@ -27,7 +28,7 @@ struct Buffer {
   int output = -1;
   int first_step = -1;  // lifetime, as indices into Plan::steps
   int last_step = -1;
-  // Arena: offset is assigned by plan_memory() from the sizes' hints; at run time again when sizes differ.
+  // Arena: lay_out_arena() gives the offset from the sizes' hints, and the runtime again for other sizes.
 };
 
 // A strided window on a buffer; `offset` in elements from the buffer's first element.
@@ -97,8 +98,7 @@ struct Plan {
   std::vector<Step> derived;  // steps that compute Derived buffers, run when a Parameter they read changes
   std::vector<Step> steps;
   std::vector<PlannedOutput> outputs;
-  int64_t arena_bytes = 0;       // under the hints
-  std::vector<int64_t> offsets;  // per buffer, bytes into the arena; -1 for other roles
+  ArenaLayout arena;  // under the hints
 };
 
 struct Options {
@@ -113,14 +113,6 @@ struct Options {
 
 // Groups, orders, tiles and lays out. The graph must outlive the plan.
 Plan make_plan(const graph::Graph& graph, const Options& options);
-// Offsets for the Arena buffers given each buffer's bytes: returns the arena's size. 64-byte aligned, no two live at
-// once overlap. Also what the runtime calls when sizes change.
-struct Lifetime {
-  int64_t bytes = 0;
-  int first_step = 0;
-  int last_step = 0;
-};
-int64_t plan_memory(std::span<const Lifetime> buffers, std::vector<int64_t>& offsets);
 
 std::string print(const Plan& plan);
 

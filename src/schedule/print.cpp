@@ -134,10 +134,13 @@ std::string print(const Plan& plan) {
     if (x.input >= 0) s += fmt::format(", input {}", x.input);
     if (x.output >= 0) s += fmt::format(", output {}", x.output);
     if (x.first_step >= 0 && x.role != BufferRole::Input) s += fmt::format(", steps {}..{}", x.first_step, x.last_step);
-    if (b < plan.offsets.size() && plan.offsets[b] >= 0) s += fmt::format(", at {}", plan.offsets[b]);
+    if (b < plan.arena.offsets.size() && plan.arena.offsets[b] >= 0)
+      s += fmt::format(", at {}{}", plan.arena.is_early(x.last_step) ? "early " : "", plan.arena.offsets[b]);
     s += "\n";
   }
-  s += fmt::format("arena {} bytes\n", plan.arena_bytes);
+  s += fmt::format("arena {} bytes", plan.arena.kept_bytes);
+  if (plan.arena.early_end > 0) s += fmt::format(" and {} until step {}", plan.arena.early_bytes, plan.arena.early_end);
+  s += "\n";
   for (size_t i = 0; i < plan.derived.size(); ++i) s += fmt::format("derived {}: {}", i, text(plan.derived[i]));
   for (size_t i = 0; i < plan.steps.size(); ++i) s += fmt::format("step {}: {}", i, text(plan.steps[i]));
   for (size_t i = 0; i < plan.outputs.size(); ++i) {

@@ -13,6 +13,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import vesta
+from bench.worker import peak_tensor_bytes
 from tests.numerics.compare import check
 from tests.programs.threads import in_threads
 from tests.programs.zoo import ZOO
@@ -335,3 +336,22 @@ def test_loop_of_calls_on_own_results():
                 state = f(torch.randn(3, 8), state, log, t)
         results.append((state, log))
     close(results[1], results[0])
+
+
+def test_memory_of_the_first_steps_is_gone_when_a_large_result_is_made():
+    """What tensors of a call hold at most, with the arena that stays for the next call, is eager's."""
+
+    def program(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        s = nn.functional.gelu(x) @ w
+        return s[:, :1] * s.reshape(-1)[:4096]
+
+    arguments = (torch.randn(1024, 1024), torch.randn(1024, 8))
+    vesta.reset()
+    compiled = torch.compile(program, backend="vesta")
+    with torch.no_grad():
+        eager = peak_tensor_bytes(program, arguments)
+        check(compiled(*arguments), program(*arguments), lambda: program(*(a.double() for a in arguments)))
+        held = peak_tensor_bytes(compiled, arguments)
+    (variant,) = vesta.explain().variants
+    assert variant.early_arena_bytes >= 4 << 20
+    assert held + variant.arena_bytes <= eager + (64 << 10)

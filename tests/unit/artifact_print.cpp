@@ -25,8 +25,8 @@ TEST(ArtifactPrint, EveryPart) {
   a.buffers.resize(2);
   a.buffers[0] = {artifact::Role::Input, a.inputs[0].type, 0, -1, 0, 1, constant(0)};
   a.buffers[1] = {artifact::Role::Arena, {DType::F32, {}, {padded}, {constant(1)}}, -1, -1, 0, 1, padded};
-  a.arena_bytes = 128;
-  a.offsets = {-1, 0};
+  a.arena.kept_bytes = 128;
+  a.arena.offsets = {-1, 0};
   artifact::Launch launch;
   launch.name = "add";
   launch.buffers = {0, 1};

@@ -6,8 +6,10 @@
 
 namespace {
 
+using vesta::ArenaLayout;
 using vesta::assign_offsets;
 using vesta::BufferLifetime;
+using vesta::lay_out_arena;
 
 TEST(MemoryPlan, DisjointLifetimesShare) {
   std::vector<BufferLifetime> buffers = {{100, 0, 1}, {100, 2, 3}, {60, 1, 2}};
@@ -44,6 +46,31 @@ TEST(MemoryPlan, NoLiveBuffersOverlap) {
       }
     }
   }
+}
+
+// What ends before a large result is made is given back first.
+TEST(MemoryPlan, EarlyBlock) {
+  const int64_t mib = int64_t{1} << 20;
+  std::vector<BufferLifetime> buffers = {
+      {mib, 0, 2}, {mib, 1, 3}, {mib / 16, 3, 4}, {mib / 2, 1, 2, false}, {8 * mib, 4, 4, false}};
+  const ArenaLayout layout = lay_out_arena(buffers);
+  EXPECT_EQ(layout.early_end, 4);
+  EXPECT_EQ(layout.early_bytes, 2 * mib);
+  EXPECT_EQ(layout.kept_bytes, mib / 16);
+  EXPECT_EQ(layout.offsets, (std::vector<int64_t>{0, mib, 0, -1, -1}));
+  EXPECT_TRUE(layout.is_early(3));
+  EXPECT_FALSE(layout.is_early(4));
+
+  // Not where the peak is before it, nor for a result that hardly counts, nor for one that is there from the start.
+  auto one_block = [](std::vector<BufferLifetime> b) { return lay_out_arena(b).early_end == 0; };
+  buffers[3].bytes = 9 * mib;
+  EXPECT_TRUE(one_block(buffers));
+  buffers[3].bytes = mib / 2;
+  buffers[4].bytes = mib / 2 + 1000;
+  EXPECT_TRUE(one_block(buffers));
+  buffers[4] = {8 * mib, 0, 4, false};
+  EXPECT_TRUE(one_block(buffers));
+  EXPECT_TRUE(one_block({}));
 }
 
 }  // namespace

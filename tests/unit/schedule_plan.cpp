@@ -62,7 +62,7 @@ TEST(Plan, PointwiseChainIsOneFlatKernel) {
   const auto& k = *std::get<schedule::KernelStep>(plan.steps[0]).kernel;
   EXPECT_EQ(k.ranges.size(), 1u);
   EXPECT_TRUE(k.ranges[0].extent.is_constant(420));
-  EXPECT_EQ(plan.arena_bytes, 0);
+  EXPECT_EQ(plan.arena.kept_bytes, 0);
 }
 
 TEST(Plan, BroadcastKeepsTwoRanges) {
@@ -365,7 +365,7 @@ TEST(Plan, ExternCallsGetWindows) {
   EXPECT_EQ(view.strides, (std::vector<Expr>{1, 16}));
   EXPECT_TRUE(view.offset.is_constant(4));
   EXPECT_EQ(plan.buffers[static_cast<size_t>(call.results[0])].role, schedule::BufferRole::Returned);
-  EXPECT_EQ(plan.arena_bytes, 8 * 16 * 4);
+  EXPECT_EQ(plan.arena.kept_bytes, 8 * 16 * 4);
 }
 
 TEST(Plan, CyclesThroughCallsAreNotFused) {

@@ -107,29 +107,32 @@ inline std::vector<double> elements(const Host& h, std::span<const Expr> sizes, 
 inline std::vector<std::vector<double>> run_plan(const schedule::Plan& plan, std::vector<Host>& inputs,
                                                  const std::function<int64_t(Expr)>& value = by_hint) {
   std::vector<Host> memory(plan.buffers.size());
-  std::vector<schedule::Lifetime> lives;
-  std::vector<size_t> which;
+  std::vector<BufferLifetime> lives(plan.buffers.size());
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
     const schedule::Buffer& x = plan.buffers[b];
     memory[b].type = x.type;
+    lives[b].in_arena = false;
     if (x.role == schedule::BufferRole::Input) {
       memory[b] = inputs[static_cast<size_t>(x.input)];
       continue;
     }
     int64_t n = storage_elements(x.type, value) * element_size(x.type.dtype);
     memory[b].bytes.assign(static_cast<size_t>(n), char(0x7f));
-    if (x.role == schedule::BufferRole::Arena && x.first_step >= 0) {
-      lives.push_back({n, x.first_step, x.last_step});
-      which.push_back(b);
-    }
+    lives[b] = {n, x.first_step, x.last_step, x.role == schedule::BufferRole::Arena};
   }
-  std::vector<int64_t> offsets;
-  std::vector<char> arena(static_cast<size_t>(schedule::plan_memory(lives, offsets)) + 64, char(0x7f));
+  const ArenaLayout layout = lay_out_arena(lives);
+  std::vector<char> arena(static_cast<size_t>(layout.kept_bytes) + 64, char(0x7f));
+  std::vector<char> early(static_cast<size_t>(layout.early_bytes) + 64, char(0x7f));
   std::vector<char*> base(plan.buffers.size());
   for (size_t b = 0; b < base.size(); ++b) base[b] = memory[b].bytes.data();
-  for (size_t k = 0; k < which.size(); ++k) base[which[k]] = arena.data() + offsets[k];
+  for (size_t b = 0; b < base.size(); ++b) {
+    if (!lives[b].in_arena || lives[b].first_step < 0) continue;
+    base[b] = (layout.is_early(lives[b].last_step) ? early : arena).data() + layout.offsets[b];
+  }
   auto run_steps = [&](const std::vector<schedule::Step>& steps) {
     for (const schedule::Step& s : steps) {
+      if (&steps == &plan.steps && &s - steps.data() == layout.early_end)
+        std::fill(early.begin(), early.end(), char(0x7f));
       if (auto* k = std::get_if<schedule::KernelStep>(&s)) {
         loops::verify(*k->kernel);
         std::vector<void*> pointers;
