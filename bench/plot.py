@@ -41,9 +41,11 @@ def draw(models: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
     first.invert_yaxis()
     steady.axvline(1.0, color=COLOURS["eager"], linewidth=1)
     steady.set_xlabel("steady state: times faster than eager")
-    first.legend(loc="lower right", fontsize=8, frameon=False)
+    # Below the rows, where no bar and no label is.
+    handles, labels = first.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="lower center", ncols=len(labels), fontsize=8, frameon=False)
     for axis in (first, steady):
         axis.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout()
+    figure.tight_layout(rect=(0, 0.05, 1, 1))
     figure.savefig(path, dpi=150)
     plt.close(figure)

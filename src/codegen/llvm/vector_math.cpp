@@ -63,7 +63,7 @@ Value* VectorMath::power_of_two(Value* n) {
 }
 
 Value* VectorMath::scale(Value* x, Value* n, Value* whole) {
-  if (has_tables(x)) {
+  if (is_avx512(x)) {
     // One instruction where there is one; seven fewer.
     return b_.CreateIntrinsic(
         Intrinsic::x86_avx512_mask_scalef_ps_512, {},
@@ -91,7 +91,7 @@ VectorMath::ExpParts VectorMath::exp_parts(Value* x) {
   return parts;
 }
 
-bool VectorMath::has_tables(Value* x) const { return host_features().avx512 && Primitives::lanes_of(x) == 16; }
+bool VectorMath::is_avx512(Value* x) const { return host_features().avx512 && Primitives::lanes_of(x) == 16; }
 
 Value* VectorMath::look_up(std::span<const float> table, Value* index) {
   llvm::SmallVector<float, 16> entries(table.begin(), table.end());
@@ -267,11 +267,11 @@ Value* VectorMath::tanh(Value* x) {
 
 namespace {
 
-// erf is base + d: the base is |x| below kErfSplit and 1 above, and d, which is small in either case, a polynomial of
-// degree 5 in t = |x| - centre around 16 centres kErfStep apart, by interpolation at the Chebyshev nodes of
-// |t| <= kErfStep / 2 (of d / t around 0, where d must vanish).
+// erf is base + d: the base is |x| around the first kErfNear of 16 centres kErfStep apart and 1 around the others, and
+// d, which is small in either case, a polynomial of degree 5 in t = |x| - centre, by interpolation at the Chebyshev
+// nodes of |t| <= kErfStep / 2 (of d / t around 0, where d must vanish).
 constexpr double kErfStep = 17.0 / 64;
-constexpr double kErfSplit = 2.5 * kErfStep;
+constexpr size_t kErfNear = 3;
 constexpr size_t kErfTerms = 6;
 using ErfTable = std::array<std::array<float, 16>, kErfTerms>;  // lowest power first
 
@@ -285,7 +285,7 @@ ErfTable erf_table() {
     for (size_t i = 0; i < n; ++i) {
       at[i] = kErfStep / 2 * std::cos(std::acos(-1.0) * (static_cast<double>(i) + 0.5) / static_cast<double>(n));
       const double x = centre + at[i];
-      const double d = std::erf(x) - (centre < kErfSplit ? x : 1);
+      const double d = std::erf(x) - (entry < kErfNear ? x : 1);
       c[i] = first ? d / at[i] : d;
     }
     // Newton's divided differences, then multiplied out.
@@ -314,13 +314,13 @@ Value* VectorMath::erf_by_table(Value* x) {
   Value* index = b_.CreateBitCast(shifted, integers(x));
   Value* d = look_up(table[kErfTerms - 1], index);
   for (size_t i = kErfTerms - 1; i-- > 0;) d = p_.fma(d, t, look_up(table[i], index));
-  Value* base = b_.CreateSelect(b_.CreateFCmpOLT(n, number(x, 3)), a, number(x, 1));
+  Value* base = b_.CreateSelect(b_.CreateFCmpOLT(n, number(x, kErfNear)), a, number(x, 1));
   return with_sign_of(b_.CreateFAdd(base, d), x);
 }
 
 // Near zero an odd polynomial; further out 1 - exp(-q(|x|)).
 Value* VectorMath::erf(Value* x) {
-  if (has_tables(x)) return erf_by_table(x);
+  if (is_avx512(x)) return erf_by_table(x);
   Value* t = b_.CreateUnaryIntrinsic(Intrinsic::fabs, x);
   Value* s = b_.CreateFMul(x, x);
   Value* small =

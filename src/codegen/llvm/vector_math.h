@@ -25,8 +25,9 @@ class VectorMath {
   llvm::Value* erf(llvm::Value* x);
   llvm::Value* erf_by_table(llvm::Value* x);
 
-  // A table of 16 floats in one register, looked up by the low four bits of each lane: AVX-512 has an instruction.
-  bool has_tables(llvm::Value* x) const;
+  // Whether x fills a register of AVX-512, which has instructions that others lack.
+  bool is_avx512(llvm::Value* x) const;
+  // In a table of 16 floats in one such register, by the low four bits of each lane.
   llvm::Value* look_up(std::span<const float> table, llvm::Value* index);
 
   // exp(x) = (1 + tail) * 2^n for |x| < 2^22: the parts.

@@ -21,8 +21,9 @@ namespace {
 // that. What a pass leaves without a reader goes before the next one: a dead product must not become a library call,
 // which no later pass could remove.
 // clang-format off: one row a line, in their order
+constexpr PassRow kSweep = {"dead-code", remove_dead_code};
 constexpr PassRow kPasses[] = {
-    {"dead-code", remove_dead_code},
+    kSweep,
     {"constant-folding", fold_constants},
     {"identities", apply_identities},
     {"views", canonicalise_views},
@@ -55,7 +56,7 @@ void run_passes(Graph& graph, const PassContext& context, bool verify_each,
     const auto& names = context.options.skip_passes;
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  const bool sweep = !skipped(kPasses[0].name);
+  const bool sweep = !skipped(kSweep.name);
   for (const PassRow& row : kPasses) {
     if (skipped(row.name)) continue;
     if (observe) observe(row, true);
