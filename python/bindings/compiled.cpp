@@ -21,7 +21,8 @@ enum class Kind : char { Tensor = 't', Integer = 's', Constant = 'c' };
 
 struct CompiledObject {
   PyObject_HEAD vectorcallfunc vectorcall;
-  PyObject* program;  // called with traced tensors while tracing, and to run eager
+  PyObject* program;  // to run eager
+  PyObject* traced;   // the same, called with traced tensors
   PyObject* weakrefs;
   Function* function;
 };
@@ -197,7 +198,7 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
       }
       std::vector<PyObject*> raw;
       for (const py::object& o : traced) raw.push_back(o.ptr());
-      PyObject* out = PyObject_Vectorcall(object->program, raw.data(), raw.size(), nullptr);
+      PyObject* out = PyObject_Vectorcall(object->traced, raw.data(), raw.size(), nullptr);
       if (!out) throw py::error_already_set();
       write_results(py::reinterpret_steal<py::object>(out), results.values, constants);
     };
@@ -239,22 +240,24 @@ InputInfo to_input(const ArgumentInfo& a) {
   return i;
 }
 
+int clear(PyObject* self) {
+  Py_CLEAR(reinterpret_cast<CompiledObject*>(self)->program);
+  Py_CLEAR(reinterpret_cast<CompiledObject*>(self)->traced);
+  return 0;
+}
+
 void dealloc(PyObject* self) {
   auto* object = reinterpret_cast<CompiledObject*>(self);
   PyObject_GC_UnTrack(self);
   if (object->weakrefs) PyObject_ClearWeakRefs(self);
-  Py_CLEAR(object->program);
+  clear(self);
   delete object->function;
   Py_TYPE(self)->tp_free(self);
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(reinterpret_cast<CompiledObject*>(self)->program);
-  return 0;
-}
-
-int clear(PyObject* self) {
-  Py_CLEAR(reinterpret_cast<CompiledObject*>(self)->program);
+  Py_VISIT(reinterpret_cast<CompiledObject*>(self)->traced);
   return 0;
 }
 
@@ -295,13 +298,15 @@ void ready_type() {
 }
 
 py::object compile(py::object program, const std::string& name, Options options,
-                   const std::vector<ArgumentInfo>& tensors, const std::vector<ArgumentInfo>& integers) {
+                   const std::vector<ArgumentInfo>& tensors, const std::vector<ArgumentInfo>& integers,
+                   py::object traced) {
   std::vector<InputInfo> tensor_info, integer_info;
   for (const ArgumentInfo& a : tensors) tensor_info.push_back(to_input(a));
   for (const ArgumentInfo& a : integers) integer_info.push_back(to_input(a));
   auto* object = PyObject_GC_New(CompiledObject, &type);
   if (!object) throw py::error_already_set();
   object->vectorcall = call_compiled;
+  object->traced = (traced.is_none() ? program : std::move(traced)).release().ptr();
   object->program = program.release().ptr();
   object->weakrefs = nullptr;
   object->function = new Function(name, std::move(options), std::move(tensor_info), std::move(integer_info));
@@ -316,7 +321,9 @@ void add_compiled_function(py::module_& m) {
   detail::set_number_reader(number_of);
   m.attr("CompiledFunction") = py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(&type));
   m.def("compile", &compile, py::arg("program"), py::arg("name"), py::arg("options"), py::arg("tensors"),
-        py::arg("integers"), "Wraps `program`, a callable on flat arguments, into a CompiledFunction.");
+        py::arg("integers"), py::arg("traced") = py::none(),
+        "Wraps `program`, a callable on flat arguments, into a CompiledFunction. `traced`: the same function of its "
+        "arguments, for tracing.");
 }
 
 }  // namespace vesta::python

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes, _get_current_di
 
 from vesta import _C, float_inputs
 from vesta.function import compile_flat
+from vesta.graph_walk import walker
 from vesta.options import make_options
 
 __all__ = ["vesta"]
@@ -136,11 +137,7 @@ def compile_graph(
         elif isinstance(known, int | torch.SymInt) and not isinstance(known, bool):
             integers.append(_C.ArgumentInfo(name=node.name, dynamic=[True], label=[label_of(known, labels)]))
 
-    @functools.wraps(gm.forward)
-    def program(*args: Any) -> Any:
-        return gm(*args)
-
-    return compile_flat(program, options, name=name or name_of(gm), tensors=tensors, integers=integers)
+    return compile_flat(gm, options, name=name or name_of(gm), tensors=tensors, integers=integers, traced=walker(gm))
 
 
 def label_of(size: Any, labels: dict[str, int]) -> int:

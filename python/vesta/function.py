@@ -21,9 +21,13 @@ def compile_flat(
     name: str = "",
     tensors: Sequence[_C.ArgumentInfo] = (),
     integers: Sequence[_C.ArgumentInfo] = (),
+    traced: Callable[..., Any] | None = None,
 ) -> _C.CompiledFunction:
-    """Wraps ``program``; ``tensors`` and ``integers`` say what is known of its tensor and int arguments, in order."""
-    compiled = _C.compile(program, name, options, list(tensors), list(integers))
+    """Wraps ``program``; ``tensors`` and ``integers`` say what is known of its tensor and int arguments, in order.
+
+    ``traced``: the same function of its arguments, for tracing.
+    """
+    compiled = _C.compile(program, name, options, list(tensors), list(integers), traced)
     _functions.add(compiled)
     return compiled
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 
 import pytest
 import torch
+from torch import nn
 
 import vesta
+from tests.numerics.compare import check
 from tests.programs.threads import in_threads
+from vesta.graph_walk import walker
 
 
 def mlp() -> torch.nn.Sequential:
@@ -339,3 +343,26 @@ def test_windows_on_memory_in_another_order(program: Callable[..., object], dyna
         assert mine.stride() == base.stride()
         torch.testing.assert_close(compiled(mine), program(eagers))
         assert torch.equal(mine, eagers)
+
+
+def test_a_graph_is_walked_without_being_written_as_source():
+    """What torch.fx's source would do: containers, slices, methods, modules, attributes, keywords."""
+    graph = torch.fx.Graph()
+    x, n = graph.placeholder("x"), graph.placeholder("n")
+    rows = graph.call_method("size", (x, 0))
+    shifted = graph.call_function(torch.add, (x, graph.get_attr("inner.offset")), {"alpha": 2})
+    part = graph.call_function(operator.getitem, (shifted, (slice(0, n, None), None)))
+    joined = graph.call_function(torch.cat, ([part, part],), {"dim": 1})
+    out = graph.call_module("inner", (joined,))
+    graph.output((out, rows, [joined]))
+    root = nn.Module()
+    root.inner = nn.ReLU()
+    root.inner.register_buffer("offset", torch.ones(4))
+    gm = torch.fx.GraphModule(root, graph)
+    walk = walker(gm)
+    assert walk is not gm
+    got, expected = walk(torch.randn(5, 4), 3), gm(torch.randn(5, 4), 3)
+    assert type(got) is type(expected) and type(got[2]) is type(expected[2]) and got[1] == 5
+    for x in (torch.randn(5, 4), torch.randn(7, 4)):
+        got, expected = walk(x, 3), gm(x, 3)
+        check((got[0], got[2][0]), (expected[0], expected[2][0]))
