@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from tests.programs.generate import generate
@@ -34,3 +38,22 @@ def test_random_programs(setting: Setting, first: int, count: int):
     shown = [shrink(f, setting, budget=80) for f in failures[:2]] + failures[2:5]
     assert not failures, f"{len(failures)} of {done} programs fail\n" + "\n".join(map(str, shown))
     assert done == count
+
+
+@pytest.mark.parametrize("capability", ["default", "avx2"])
+def test_older_instruction_sets(capability: str):
+    command = [
+        sys.executable,
+        "-m",
+        "tests.programs.random_programs",
+        "--count",
+        "60",
+        "--seed",
+        "600001",
+        "--jobs",
+        "2",
+    ]
+    environment = {**os.environ, "ATEN_CPU_CAPABILITY": capability}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "60 programs" in done.stdout

@@ -9,6 +9,7 @@
 #include <llvm/TargetParser/SubtargetFeature.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/check.h"
 
@@ -30,6 +31,7 @@ struct Host {
       static_cast<llvm::cl::opt<bool>*>(it->second)->setValue(true);
     }
     triple = llvm::sys::getProcessTriple();
+    llvm::Triple parsed(triple);
     cpu = llvm::sys::getHostCPUName().str();
     llvm::StringMap<bool> have;
 #if LLVM_VERSION_MAJOR >= 19
@@ -37,14 +39,24 @@ struct Host {
 #else
     llvm::sys::getHostCPUFeatures(have);
 #endif
+    auto on = [&](const char* name) { return have.lookup(name); };
+    // What ATen's kernels are held to holds for ours.
+    const char* wanted = std::getenv("ATEN_CPU_CAPABILITY");
+    const std::string_view capability = wanted && parsed.isX86() ? wanted : "";
+    if (capability == "avx2" && on("avx2") && on("fma") && on("f16c")) {
+      cpu = "x86-64-v3";
+      have.clear();
+      for (const char* f : {"avx2", "fma", "f16c"}) have[f] = true;
+    } else if (capability == "default" && on("sse4.2")) {
+      cpu = "x86-64-v2";
+      have.clear();
+    }
     // Sorted, so that the fingerprint does not depend on a hash table.
     std::vector<std::string> sorted;
     for (const auto& f : have) sorted.push_back((f.getValue() ? "+" : "-") + f.getKey().str());
     std::sort(sorted.begin(), sorted.end());
     features = fmt::format("{}", fmt::join(sorted, ","));
 
-    auto on = [&](const char* name) { return have.lookup(name); };
-    llvm::Triple parsed(triple);
     known.avx512 = on("avx512f") && on("avx512bw") && on("avx512vl") && on("avx512dq");
     known.half_convert = on("f16c") || on("avx512f") || parsed.isAArch64();
     known.fma = on("fma") || on("avx512f") || parsed.isAArch64();
