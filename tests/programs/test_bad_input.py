@@ -293,6 +293,19 @@ def test_a_call_whose_argument_is_conjugated_is_another():
     assert compiled.report().hits == 2
 
 
+@pytest.mark.parametrize("shape", [(17, 3, 0, 33), (2, 0, 4, 5), (2, 3, 4, 0), (2, 3, 0, 4, 5), (2, 0, 2, 2, 2)])
+def test_channels_last_without_elements(shape: tuple[int, ...]):
+    last = torch.channels_last if len(shape) == 4 else torch.channels_last_3d
+    x = torch.empty(shape)
+    for program in (
+        lambda x: x.contiguous(memory_format=last),
+        lambda x: x.to(torch.float64, memory_format=last).clone(),
+        lambda x: x.to(memory_format=last) + 1,
+        lambda x: torch.empty(x.shape, memory_format=last).relu(),
+    ):
+        expect_eager(program, x, compiled=vesta.trace_and_compile(program, strict=True))
+
+
 # ---- sizes and strides -----------------------------------------------------------------------------------------------
 
 

@@ -127,7 +127,7 @@ std::vector<Expr> format_strides(std::span<const Expr> sizes, MemoryFormat forma
   Expr next = 1;
   for (int d : order) {
     strides[d] = next;
-    next = next * (sizes[d].is_constant(0) ? Expr(1) : sizes[d]);
+    next = next * sizes[d];  // 0 where ATen's contiguous strides take an empty dimension for one of 1
   }
   return strides;
 }
