@@ -223,9 +223,10 @@ std::vector<c10::IValue> interpret(const graph::Graph& g, const std::vector<at::
       of = memory_of(of);
       const c10::ScalarType dtype = to_scalar_type(o.type.dtype);
       if (of.scalar_type() != dtype) {  // all of its storage, as the other type
-        const int64_t start = of.storage_offset() * of.itemsize();
-        of = of.as_strided({static_cast<int64_t>(of.storage().nbytes()) / of.itemsize()}, {1}, 0).view(dtype);
-        of = of.slice(0, start / of.itemsize());
+        const auto item = static_cast<int64_t>(of.itemsize());
+        const int64_t start = of.storage_offset() * item;
+        of = of.as_strided({static_cast<int64_t>(of.storage().nbytes()) / item}, {1}, 0).view(dtype);
+        of = of.slice(0, start / static_cast<int64_t>(of.itemsize()));
       }
       of = of.as_strided(in.numbers(o.type.sizes), in.numbers(o.type.strides),
                          in.number(o.storage_offset) + (o.absolute_offset ? 0 : of.storage_offset()));
