@@ -599,6 +599,17 @@ def test_nan_and_infinities(dtype: torch.dtype):
         expect_eager(program, rows)
 
 
+# By the version of torch such a bound wraps, saturates or raises.
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32, torch.float16], ids=str)
+def test_bounds_that_the_type_does_not_hold(dtype: torch.dtype):
+    x = torch.tensor([0, 1, 5, 100, 127], dtype=dtype)
+    for low, high in ((-2, 2), (0, 300), (-(2**40), 2**40), (None, -1)):
+        expect_eager(lambda x, low=low, high=high: x.clamp(low, high) + 1, x)
+    expect_eager(lambda x: x.clamp_min(-2) + 1, x)
+    expect_eager(lambda x: x.clamp_max(2**40) + 1, x)
+    expect_eager(lambda x: F.hardtanh(x, -300, 300) + 1, x)
+
+
 def test_integers_at_their_ends():
     for dtype in (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64):
         i = torch.iinfo(dtype)

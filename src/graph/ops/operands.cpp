@@ -1,7 +1,9 @@
 #include "graph/ops/operands.h"
 
 #include <array>
+#include <cmath>
 #include <deque>
+#include <limits>
 
 #include "base/check.h"
 #include "graph/ops/iterator_strides.h"
@@ -27,6 +29,45 @@ bool promotes_scalars(Promote p) {
 bool is_tensor(const Arg& a) {
   const auto* v = std::get_if<Value*>(&a);
   return v && *v;
+}
+
+// The largest finite number of a type, and for integers the smallest.
+struct Range {
+  double low, high;
+};
+Range range_of(DType t) {
+  const auto of = [](auto limits) {
+    return Range{static_cast<double>(limits.lowest()), static_cast<double>(limits.max())};
+  };
+  switch (t) {
+    case DType::U8: return of(std::numeric_limits<uint8_t>());
+    case DType::I8: return of(std::numeric_limits<int8_t>());
+    case DType::I16: return of(std::numeric_limits<int16_t>());
+    case DType::I32: return of(std::numeric_limits<int32_t>());
+    case DType::I64: return {-0x1p63, 0x1.fffffffffffffp62};
+    case DType::F16: return {-65504.0, 65504.0};
+    case DType::BF16: return {-0x1.fep127, 0x1.fep127};
+    case DType::F32: return of(std::numeric_limits<float>());
+    default: return of(std::numeric_limits<double>());
+  }
+}
+
+// Whether the type holds a bound of clamp or hardtanh. One that it does not hold wraps, saturates or raises by the
+// version of ATen.
+bool holds_bound(DType t, const Arg& bound) {
+  const Range range = range_of(t);
+  if (const auto* v = std::get_if<double>(&bound))
+    return (is_float(t) && !std::isfinite(*v)) || (*v >= range.low && *v <= range.high);
+  const auto* e = std::get_if<Expr>(&bound);
+  if (!e || t == DType::I64) return true;
+  if (!e->is_constant()) return is_float(t);
+  const auto v = static_cast<double>(e->constant());
+  return v >= range.low && v <= range.high;
+}
+
+bool is_bound(const SchemaArg& a) {
+  return a.type == ArgType::Scalar &&
+         (a.name == "min" || a.name == "max" || a.name == "min_val" || a.name == "max_val");
 }
 
 }  // namespace
@@ -104,6 +145,8 @@ bool has_body_for(const OpRow& row, const NodeArgs& args) {
     const auto* divisor = std::get_if<Expr>(&args[types.operands.back().arg]);
     if (!divisor || !divisor->is_constant() || divisor->constant() <= 0) return false;
   }
+  for (size_t i = 0; i < args.size(); ++i)
+    if (is_bound(args.schema().args[i]) && !holds_bound(types.promoted, args[i])) return false;
   return plain(types.compute) && plain(types.result);
 }
 
