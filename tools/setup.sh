@@ -95,23 +95,21 @@ python_packages() {
     "$PYTHON" -m venv "$VENV"
   fi
   local key stamp
-  key=$({ cat requirements.lock requirements-nodeps.lock; echo "torch ${TORCH:-}"; } | sha256sum | cut -c1-16)
+  key=$({ cat requirements.lock requirements-nodeps.lock; echo "torch ${TORCH:+==$TORCH}"; } | sha256sum | cut -c1-16)
   stamp="$VENV/.vesta-packages-$key"
   [ ! -e "$stamp" ] || return 0
   say "installing Python packages into $VENV"
-  local lock nodeps=requirements-nodeps.lock
+  local lock
   lock=$(mktemp --suffix=.txt)
   # Another torch brings its own dependencies; of the locked ones only those that no torch pins stay exact.
   if [ -n "${TORCH:-}" ]; then
     sed "s/^torch==.*/torch==$TORCH/; /^\(sympy\|networkx\|fsspec\|filelock\|Jinja2\|setuptools\)==/d" requirements.lock >"$lock"
-    nodeps=$(mktemp --suffix=.txt)
-    grep -v '^torchvision' requirements-nodeps.lock >"$nodeps"
   else
     cp requirements.lock "$lock"
   fi
   "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -r "$lock" ||
     die "cannot install the Python packages of requirements.lock${TORCH:+ with torch $TORCH} (the lines above name the one)"
-  "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$nodeps" ||
+  "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-nodeps.lock ||
     die "cannot install the Python packages of requirements-nodeps.lock (the lines above name the one)"
   rm -f "$lock" "$VENV"/.vesta-packages-*
   touch "$stamp"
