@@ -445,9 +445,9 @@ class _Shaking(_Widening):
                     t.data.copy_(torch.where(same, t, self.moved(t, dtype)))
 
 
-def shaking(dtype: torch.dtype) -> TorchFunctionMode:
+def shaking(dtype: torch.dtype, seed: int) -> TorchFunctionMode:
     """For `widened`: each result of an operator moves by one ulp of `dtype`, up or down at random."""
-    return _Shaking(dtype, torch.Generator().manual_seed(21))
+    return _Shaking(dtype, torch.Generator().manual_seed(seed))
 
 
 def recorded(function: Callable[..., Any], args: Any, kwargs: Any) -> list[Call]:

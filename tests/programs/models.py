@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import functools
 import sys
 import time
 import traceback
@@ -26,7 +27,7 @@ from torch.utils import _pytree as pytree
 
 from tests import isolation
 from tests.numerics.compare import differences
-from tests.numerics.wide_runs import copies, shaking, widen, widened
+from tests.numerics.wide_runs import SHAKES, copies, shaking, widen, widened
 from tests.programs.zoo import ZOO
 
 MODES = ("inference", "dynamic", "training", "steps", "autocast", "bfloat16", "float16", "float64")
@@ -121,9 +122,9 @@ def wide_copy(module: nn.Module) -> nn.Module:
     return copy.deepcopy(module).double()
 
 
-def shaken_copy(module: nn.Module, dtype: torch.dtype) -> nn.Module:
+def shaken_copy(module: nn.Module, dtype: torch.dtype, seed: int) -> nn.Module:
     wide = wide_copy(module)
-    g = torch.Generator().manual_seed(3)
+    g = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in wide.parameters():
             step = torch.randint(0, 2, p.shape, generator=g, dtype=torch.float64) * 2 - 1
@@ -143,13 +144,14 @@ def judge(case: Case) -> str:
     module = entry.build().to(dtype)
     step = STEPS.get(case.mode, infer)
     module.train(case.mode in TRAINING)
-    ours, wide, shaken = copy.deepcopy(module), wide_copy(module), shaken_copy(module, computed)
+    ours, wide = copy.deepcopy(module), wide_copy(module)
     compiled = torch.compile(ours, backend=case.backend, dynamic=case.mode == "dynamic" or None)
     lengths = entry.lengths if case.mode == "dynamic" else entry.lengths[:1] * 2
     for call, length in enumerate(lengths):
         inputs = cast(entry.inputs(call, length), dtype)
-        for m in (module, ours, wide, shaken):
+        for m in (module, ours, wide):
             m.zero_grad(set_to_none=True)
+        before = copy.deepcopy(module)
         eager = step(module, module, copies(inputs))
         result = step(compiled, ours, copies(inputs))
 
@@ -158,24 +160,23 @@ def judge(case: Case) -> str:
             with widened():
                 return step(wide, wide, numbers)
 
-        def perturbed(inputs: Any = inputs) -> Any:
-            numbers = widen(inputs)
-            with widened(shaking(computed)):
+        def perturbed(seed: int, inputs: Any = inputs, before: nn.Module = before) -> Any:
+            numbers, shaken = widen(inputs), shaken_copy(before, computed, seed)
+            with widened(shaking(computed, seed)):
                 return step(shaken, shaken, numbers)
 
         names = list(eager)
         if names != list(result):
             return f"call {call + 1}: results {list(result)}, eager's {names}"
-        found = differences(result, eager, reference, [perturbed])
+        found = differences(result, eager, reference, [functools.partial(perturbed, seed) for seed in range(SHAKES)])
         if found:
             shown = [
                 f"{names[int(d.where.split()[1])]}: {d.text}" if d.where[7:8].isdigit() else str(d) for d in found[:6]
             ]
             return f"call {call + 1}, {len(found)} of {len(names)} tensors differ\n" + "\n".join(shown)
         if case.mode in TRAINING:  # weights and statistics of batch normalisation go on from the same numbers
-            for m in (wide, shaken):
+            for m in (wide, ours):
                 m.load_state_dict(module.state_dict())
-            ours.load_state_dict(module.state_dict())
     return ""
 
 
