@@ -184,7 +184,7 @@ Value* Emitter::run_pointer(const Instr& i, int level, int u) {
   at(level);
   llvm::Type* element = p_.memory_type(i.dtype, 1);
   pointer = b_.CreateGEP(element, pointer, lane);
-  return u ? b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(u * lanes_)) : pointer;
+  return u ? b_.CreateConstGEP1_64(element, pointer, u * lanes_) : pointer;
 }
 
 Value* Emitter::load(Ref r, int u) {
@@ -285,8 +285,7 @@ void Emitter::store_interleaved(Ref even, Ref odd, int u) {
   for (int half = 0; half < 2; ++half) {
     llvm::SmallVector<int, 64> pick;
     for (int l = 0; l < lanes_; ++l) pick.push_back((half * lanes_ + l) / 2 + (l % 2) * lanes_);
-    store_vector(b_.CreateShuffleVector(a, c, pick),
-                 b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>((2 * u + half) * lanes_)),
+    store_vector(b_.CreateShuffleVector(a, c, pick), b_.CreateConstGEP1_64(element, pointer, (2 * u + half) * lanes_),
                  element_size(i.dtype), nullptr);
   }
 }
@@ -426,7 +425,7 @@ Value* Emitter::row_pointer(int slot, int u) {
   Value* lane = scalar(shape_.lane);
   at(shape_.innermost);
   pointer = b_.CreateGEP(element, pointer, lane);
-  return u ? b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(u * lanes_)) : pointer;
+  return u ? b_.CreateConstGEP1_64(element, pointer, u * lanes_) : pointer;
 }
 
 }  // namespace vesta::codegen

@@ -121,9 +121,9 @@ void Emitter::fill_tile(Ref r) {
     for (int l = 0; l < lanes_; ++l) {
       if (l & block) continue;
       Value* a = v[static_cast<size_t>(l)];
-      Value* b = v[static_cast<size_t>(l + block)];
+      Value* b = v[l + block];
       v[static_cast<size_t>(l)] = b_.CreateShuffleVector(a, b, low);
-      v[static_cast<size_t>(l + block)] = b_.CreateShuffleVector(a, b, high);
+      v[l + block] = b_.CreateShuffleVector(a, b, high);
     }
   }
   Value* columns = b_.getInt64(static_cast<uint64_t>(shape_.tile.pitch));

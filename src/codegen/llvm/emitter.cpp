@@ -13,7 +13,6 @@ using llvm::BasicBlock;
 using llvm::Value;
 using loops::Instr;
 using loops::InstrKind;
-using loops::kNoRef;
 
 Emitter::Scope::Scope()
     : vectors([](const std::pair<Expr, int>& a, const std::pair<Expr, int>& b) {
