@@ -64,10 +64,12 @@ void refuse_overlaps(Recorder& r, const Operator& op, const torch::jit::Stack& s
     const c10::IValue& target = stack[base + static_cast<size_t>(m)];
     if (!target.isTensor()) continue;
     for (size_t i = 0; i < op.arg_count; ++i) {
-      if (std::find(op.mutated.begin(), op.mutated.end(), static_cast<int>(i)) != op.mutated.end()) continue;
+      const bool also_written =
+          std::find(op.mutated.begin(), op.mutated.end(), static_cast<int>(i)) != op.mutated.end();
+      if (also_written && static_cast<int>(i) <= m) continue;  // itself, or a pair seen before
       const c10::IValue& source = stack[base + i];
       if (source.isTensor()) {
-        refuse_overlap(r, target.toTensor(), source.toTensor(), same_allowed);
+        refuse_overlap(r, target.toTensor(), source.toTensor(), same_allowed && !also_written);
       } else if (source.isList()) {
         for (const c10::IValue& e : source.toListRef())
           if (e.isTensor()) refuse_overlap(r, target.toTensor(), e.toTensor(), same_allowed);

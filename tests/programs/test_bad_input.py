@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import warnings
 from collections.abc import Callable
@@ -421,6 +422,19 @@ def test_mutation_of_strided_inputs(kind: str):
     expect_eager(lambda x: x.mul_(2).relu_().sum(), x)
     expect_eager(lambda x: x.copy_(torch.ones_like(x)), x)
     expect_eager(lambda x: x[0].zero_(), x)
+
+
+def test_two_results_into_shared_memory():
+    """Later versions of torch refuse this; in the others it is chance which result an element keeps."""
+
+    def program(x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        torch.aminmax(x, dim=0, out=(t[:20], t[10:30]))
+        return t + 1
+
+    compiled = vesta.trace_and_compile(program)
+    with contextlib.suppress(ValueError):
+        compiled(torch.randn(20, 20), torch.zeros(30))
+    assert "shares memory" in compiled.report().fallbacks[0].reason
 
 
 # ---- aliases ---------------------------------------------------------------------------------------------------------
