@@ -34,3 +34,9 @@ def test_infinities_and_nans():
     assert variance[:2].isnan().all() and variance[2] == 1
     x = torch.tensor([[3e38, 1e38, -2e38], [1.0, 2.0, 4.0]])
     torch.testing.assert_close(vesta.trace_and_compile(lambda x: x.var(1))(x), x.var(1))
+
+
+@pytest.mark.parametrize("spread", [torch.var, torch.std])
+def test_squares_need_not_fit_a_float(spread: Callable[..., torch.Tensor]):
+    x = torch.randn(4, 1000) * torch.tensor([[1e19], [3e19], [1e-22], [1.0]])
+    torch.testing.assert_close(vesta.trace_and_compile(lambda x: spread(x, 1))(x), spread(x, 1), rtol=1e-6, atol=0)

@@ -40,24 +40,16 @@ struct Moments {
   Value* mean;  // reduced dimensions kept
   Value* variance;
 };
-Moments moments(Builder& b, const Node& node, bool mean_is_shown) {
+// In double, as ATen's: the squares of a float need not fit a float, and the mean of equal numbers is that number.
+Moments moments(Builder& b, const Node& node) {
   const NodeArgs args = node.named();
-  Value* x = opmath(b, node.input(0));
+  Value* x = cast(b, node.input(0), DType::F64);
   const std::vector<bool> gone = reduced_dims(args);
   const IntList dims = dim_list(gone);
   Value* mean = mean_keeping(b, x, dims);
   Value* centered = b("aten::sub.Tensor", {x, mean});
   Value* squares = sum_keeping(b, b("aten::mul.Tensor", {centered, centered}), dims);
   const Expr count = reduced_count(x->type, gone);
-  // What the mean is off by, for results as exact as those of ATen's running mean, which is not off at all where all
-  // elements are equal.
-  Value* rest = mean_keeping(b, centered, dims);
-  const auto where_finite = [&](Value* better, Value* otherwise) {
-    return b("aten::where.self", {b("aten::isfinite", {better}), better, otherwise});
-  };
-  Value* excess = b("aten::mul.Scalar", {b("aten::mul.Tensor", {rest, rest}), count});
-  squares = where_finite(b("aten::clamp_min", {b("aten::sub.Tensor", {squares, excess}), Expr(0)}), squares);
-  if (mean_is_shown) mean = where_finite(b("aten::add.Tensor", {mean, rest}), mean);
   const double correction = correction_of(args);
   if (count.is_constant()) {
     const double divisor = std::max(0.0, static_cast<double>(count.constant()) - correction);
@@ -77,7 +69,7 @@ std::vector<Value*> variance_form(Builder& b, const Node& node) {
   if (!supported(node)) return {};
   const std::vector<bool> gone = reduced_dims(node.named());
   const bool keep = keeps_dims(node.named());
-  const Moments m = moments(b, node, Mean);
+  const Moments m = moments(b, node);
   Value* v = drop_dims(b, m.variance, gone, keep);
   if (Root) v = b("aten::sqrt", {v});
   if (!Mean) return finish(b, node, {v});
