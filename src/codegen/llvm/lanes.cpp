@@ -43,10 +43,7 @@ double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
 template <class T, DType t>
 void integer_power(const T* a, const T* b, T* out, int32_t n) {
   for (int32_t i = 0; i < n; ++i) {
-    loops::Scalar x, y;
-    x.i = static_cast<int64_t>(a[i]);
-    y.i = static_cast<int64_t>(b[i]);
-    out[i] = static_cast<T>(loops::compute(Prim::Pow, t, x, y, {}).i);
+    loops::store(t, out + i, loops::compute(Prim::Pow, t, loops::load(t, a + i), loops::load(t, b + i), {}));
   }
 }
 
