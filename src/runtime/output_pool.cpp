@@ -55,12 +55,12 @@ class OutputPool final : public c10::Allocator {
   }
 
  private:
-  // The most recently freed block that fits and wastes at most a quarter.
+  // The most recently freed block that fits and wastes at most a sixteenth.
   void* take(size_t n) {
     std::lock_guard lock(mutex_);
     for (auto it = free_.begin(); it != free_.end(); ++it) {
       const size_t bytes = header_of(*it)->bytes;
-      if (bytes < n || bytes - n > n / 4 + kRounding) continue;
+      if (bytes < n || bytes - n > n / 16 + kRounding) continue;
       void* data = *it;
       free_.erase(it);
       free_bytes_ -= bytes;

@@ -4,15 +4,26 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "vesta/error.h"
+
 namespace vesta::trace {
+
+// The state changed meanwhile, by the program or by another thread.
+struct GeneratorChanged : Unsupported {
+  using Unsupported::Unsupported;
+};
 
 class GeneratorState {
  public:
-  GeneratorState();
-  // Throws Unsupported if the program has changed the state since construction.
+  GeneratorState();  // the present one
+  // That of the generator after it has drawn once more.
+  GeneratorState next() const;
+  void put_back() const;
+  // Throws GeneratorChanged if this is no longer the state.
   void require_unchanged() const;
 
  private:
+  explicit GeneratorState(at::Tensor state) : state_(std::move(state)) {}
   at::Tensor state_;
 };
 

@@ -14,6 +14,7 @@
 #include "interop/torch_types.h"
 #include "trace/dispatch_key.h"
 #include "trace/fallback.h"
+#include "trace/generator.h"
 #include "trace/outputs.h"
 #include "trace/recorder.h"
 
@@ -136,9 +137,7 @@ std::vector<c10::IValue> stand_ins(Recorder& r, const std::vector<TraceInput>& i
   return out;
 }
 
-}  // namespace
-
-Traced trace(const std::vector<TraceInput>& inputs, const Program& program) {
+Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program) {
   if (is_tracing()) VESTA_UNSUPPORTED("a trace inside a trace");
   const c10::DispatchKey key = claim_trace_key(&fallback);
   auto recorder = std::make_shared<Recorder>();
@@ -190,6 +189,27 @@ Traced trace(const std::vector<TraceInput>& inputs, const Program& program) {
   out.storage_offsets = r.storage_offsets;
   out.graph = r.close();
   return out;
+}
+
+}  // namespace
+
+Traced trace(const std::vector<TraceInput>& inputs, const Program& program) {
+  const GeneratorState before;
+  try {
+    return trace_once(inputs, program);
+  } catch (const GeneratorChanged&) {
+    // By another thread, maybe. A program that sets the state does so again, whatever state it finds.
+    const GeneratorState after;
+    after.next().put_back();
+    try {
+      Traced traced = trace_once(inputs, program);
+      after.put_back();
+      return traced;
+    } catch (...) {
+      before.put_back();
+      throw;
+    }
+  }
 }
 
 }  // namespace vesta::trace

@@ -4,85 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import warnings
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.utils import _pytree as pytree
 
 import vesta
-from tests.numerics.compare import check
-from tests.numerics.wide_runs import copies, perturbed_runs, reference_run
+from tests.programs.expect import Function, compare, expect_eager, outcome
 from tests.programs.threads import in_threads
-
-Function = Callable[..., Any]
-
-
-def outcome(function: Function, args: list[Any]) -> tuple[Any, Exception | None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return function(*args), None
-        except Exception as error:
-            return None, error
-
-
-def expect_eager(function: Function, *args: Any, calls: int = 2, compiled: Any = None) -> Any:
-    """Results, arguments after the call, and errors with their text are eager's. Returns the compiled function."""
-    compiled = compiled or vesta.trace_and_compile(function)
-    for call in range(calls):
-        ours_in, eager_in = list(copies(list(args))), list(copies(list(args)))
-        eager, eager_error = outcome(function, eager_in)
-        ours, our_error = outcome(compiled, ours_in)
-        if eager_error or our_error:
-            assert type(our_error) is type(eager_error), f"call {call}: {our_error!r} instead of {eager_error!r}"
-            assert str(our_error) == str(eager_error)
-        else:
-            compare(ours, eager, values=not numbers(eager))
-            if numbers(eager):
-                runs = reference_run(function, *args), perturbed_runs(function, *args)
-                check(detached(ours), detached(eager), runs[0], perturbed=runs[1])
-        for ours_after, eager_after in zip(ours_in, eager_in, strict=True):
-            compare(ours_after, eager_after)
-    return compiled
-
-
-def detached(value: Any) -> Any:
-    return pytree.tree_map(lambda x: x.detach() if isinstance(x, torch.Tensor) else x, value)
-
-
-def numbers(value: Any) -> bool:
-    """Whether the number rule reads every tensor in it."""
-    tensors = [x for x in pytree.tree_leaves(value) if isinstance(x, torch.Tensor)]
-    return all(t.layout == torch.strided and not t.is_quantized and t.device.type == "cpu" for t in tensors)
-
-
-def compare(ours: Any, eager: Any, values: bool = True) -> None:
-    if isinstance(eager, (tuple, list)):
-        assert type(ours) is type(eager) and len(ours) == len(eager)
-        for o, e in zip(ours, eager, strict=True):
-            compare(o, e, values)
-        return
-    if not isinstance(eager, torch.Tensor):
-        assert type(ours) is type(eager) and (ours == eager or ours != ours)
-        return
-    assert ours.layout == eager.layout and ours.device == eager.device and ours.dtype == eager.dtype
-    assert ours.shape == eager.shape and ours.requires_grad == eager.requires_grad
-    if eager.device.type == "meta":
-        assert ours.stride() == eager.stride()
-    elif eager.is_quantized:
-        assert ours.qscheme() == eager.qscheme() and torch.equal(ours.int_repr(), eager.int_repr())
-    elif eager.layout != torch.strided:
-        assert torch.equal(ours.to_dense(), eager.to_dense())
-    elif eager.is_floating_point() or eager.is_complex():
-        assert ours.stride() == eager.stride() or not eager.numel()
-        if values:
-            torch.testing.assert_close(ours.detach(), eager.detach(), equal_nan=True)
-    elif values:
-        assert torch.equal(ours, eager)
 
 
 def chain(x: torch.Tensor) -> torch.Tensor:
@@ -435,84 +365,6 @@ def test_two_results_into_shared_memory():
     with contextlib.suppress(ValueError):
         compiled(torch.randn(20, 20), torch.zeros(30))
     assert "shares memory" in compiled.report().fallbacks[0].reason
-
-
-# ---- aliases ---------------------------------------------------------------------------------------------------------
-
-
-def views_of_one(kind: str) -> list[torch.Tensor]:
-    base = torch.arange(24.0)
-    return {
-        "same": [base, base],
-        "alias": [base, base.view(24)],
-        "shifted": [base[:16], base[8:]],
-        "apart": [base[:8], base[8:16]],
-        "rows and columns": [base.view(4, 6)[1], base.view(4, 6)[:, 2][:1].expand(6)],
-        "transposed": [base[:16].view(4, 4), base[:16].view(4, 4).t()],
-        "other type": [base, base.view(torch.int32)],
-        "empty": [base, base[:0]],
-    }[kind]
-
-
-@pytest.mark.parametrize(
-    "kind", ["same", "alias", "shifted", "apart", "rows and columns", "transposed", "other type", "empty"]
-)
-def test_aliased_inputs(kind: str):
-    def first_then_second(a, b):
-        a.add_(1)
-        return b * 2
-
-    def both(a, b):
-        a.mul_(2)
-        b.add_(1)
-        return a.sum(), b.sum()
-
-    def second_from_first(a, b):
-        b.copy_(a.reshape(-1)[: b.numel()].reshape(b.shape)) if b.numel() else None
-        return a + 1
-
-    def returned(a, b):
-        a.neg_()
-        return a, b, a[:2]
-
-    for program in (first_then_second, both, second_from_first, returned):
-        expect_eager(program, *views_of_one(kind))
-        # Made for separate memory first, then called with shared memory, and the other way round.
-        compiled = expect_eager(program, *[t.clone() for t in views_of_one(kind)])
-        expect_eager(program, *views_of_one(kind), compiled=compiled)
-        expect_eager(program, *[t.clone() for t in views_of_one(kind)], compiled=compiled)
-
-
-def test_outputs_that_are_inputs():
-    compiled = vesta.trace_and_compile(lambda x, y: (x, x, y.view(-1), y[1:], x + y))
-    x, y = torch.randn(4, 3), torch.randn(4, 3)
-    for _ in range(2):
-        out = compiled(x, y)
-        assert out[0] is x and out[1] is x
-        assert out[2].data_ptr() == y.data_ptr() and out[3].data_ptr() == y[1:].data_ptr()
-        out[3].zero_()
-        assert not y[1:].any()
-        y.normal_()
-
-
-def test_results_stay_the_callers():
-    compiled = vesta.trace_and_compile(chain)
-    x = torch.randn(64, 64)
-    kept = [compiled(x * i) for i in range(6)]
-    for i, y in enumerate(kept):
-        assert torch.equal(y, chain(x * i))
-    assert torch.equal(compiled(compiled(x)), chain(chain(x)))
-
-
-def test_a_changed_weight_is_seen():
-    weight, bias = torch.randn(8, 8), torch.zeros(8)
-    compiled = vesta.trace_and_compile(lambda x: F.linear(x, weight, bias))
-    x = torch.randn(4, 8)
-    for _ in range(3):
-        torch.testing.assert_close(compiled(x), F.linear(x, weight, bias))
-        with torch.no_grad():
-            weight.mul_(2)
-            bias.add_(1)
 
 
 # ---- values ----------------------------------------------------------------------------------------------------------

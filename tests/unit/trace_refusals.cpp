@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "trace_interpreter.h"
 #include "vesta/error.h"
 
@@ -59,6 +61,29 @@ TEST(TraceRefusals, ProgramsThatSeedTheGenerator) {
     return Tensors{x[0] + 1};
   });
   check({at::randn({3})}, [](const Tensors& x) { return Tensors{x[0] + at::rand({3})}; });
+}
+
+TEST(TraceRefusals, NotForWhatAnotherThreadDraws) {
+  bool drawn = false;
+  const auto program = [&](const Tensors& x) {
+    if (!drawn) std::thread([] { at::rand({2}); }).join();
+    drawn = true;
+    return Tensors{x[0] + 1};
+  };
+  EXPECT_NO_THROW(trace(trace_inputs({at::randn({3})}), boxed(program)));
+  EXPECT_TRUE(drawn);
+}
+
+// Refused, the program runs again: from the state that it would have found.
+TEST(TraceRefusals, TheGeneratorIsAsBefore) {
+  at::manual_seed(3);
+  const at::Tensor expected = at::rand({2});
+  at::manual_seed(3);
+  refused({at::randn({0})}, [](const Tensors& x) {
+    at::manual_seed(7);
+    return Tensors{x[0] + 1};
+  });
+  EXPECT_TRUE(at::equal(at::rand({2}), expected));
 }
 
 TEST(TraceRefusals, TensorsOfVeryManyDimensions) {

@@ -118,8 +118,8 @@ TEST(TraceSymbolic, ASymbolThatOutlivesItsTrace) {
 TEST(TraceSymbolic, MatmulSoftmaxNorm) {
   const TensorProgram program = [](const Tensors& x) {
     const at::Tensor y = at::linear(x[0], x[1]);
-    return Tensors{at::softmax(y, -1), at::layer_norm(x[0], {8}), at::matmul(x[0], x[0].transpose(1, 2)), y.sum({0, 1}),
-                   y.mean(-1, true)};
+    return Tensors{at::softmax(y, -1), at::layer_norm(x[0], {8}), at::matmul(x[0], x[0].transpose(1, 2)),
+                   y.sum(at::IntArrayRef({0, 1})), y.mean(-1, true)};
   };
   auto inputs = trace_inputs({at::randn({3, 5, 8}), at::randn({4, 8})});
   inputs[0].dynamic = {true, true, false};
