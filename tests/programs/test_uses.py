@@ -264,7 +264,7 @@ def test_gradient_of_a_gradient_is_right_or_torchs_error():
     try:
         (h,) = torch.autograd.grad(g.sum(), x)
     except RuntimeError as e:
-        assert "double backward" in str(e)
+        assert "double backward" in str(e) or "create_graph=False" in str(e)  # by the version of torch
     else:
         close(h, 2 * (2 * x).cos())
 
