@@ -353,5 +353,5 @@ def test_memory_of_the_first_steps_is_gone_when_a_large_result_is_made():
         check(compiled(*arguments), program(*arguments), lambda: program(*(a.double() for a in arguments)))
         held = peak_tensor_bytes(compiled, arguments)
     (variant,) = vesta.explain().variants
-    assert variant.early_arena_bytes >= 4 << 20
+    assert variant.early_arena_bytes >= 4 << 20 or not variant.kernels  # none in a build without LLVM
     assert held + variant.arena_bytes <= eager * 17 // 16 + (64 << 10)  # a block used again may be so much larger
