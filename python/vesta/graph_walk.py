@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import GraphModule, Node
 from torch.fx.graph import CodeGen
 
 __all__ = ["walker"]
@@ -21,10 +21,10 @@ def walker(gm: GraphModule) -> Callable[..., Any]:
     """What ``gm`` computes, on the same positional arguments; ``gm`` itself where its calling convention is special."""
     if type(gm.graph._codegen) is not CodeGen:
         return gm
-    return functools.partial(_walk, gm, gm.graph)
+    return functools.partial(_walk, gm)
 
 
-def _walk(gm: GraphModule, graph: Graph, *args: Any) -> Any:
+def _walk(gm: GraphModule, *args: Any) -> Any:
     values: dict[Node, Any] = {}
 
     def of(a: Any) -> Any:
@@ -43,7 +43,7 @@ def _walk(gm: GraphModule, graph: Graph, *args: Any) -> Any:
         return a
 
     inputs = iter(args)
-    for node in graph.nodes:
+    for node in gm.graph.nodes:
         if node.op == "placeholder":
             values[node] = next(inputs) if not node.args else next(inputs, node.args[0])
             continue

@@ -26,6 +26,15 @@ int64_t fill_block(std::span<const BufferLifetime> buffers, std::vector<int64_t>
   for (size_t i = 0; i < which.size(); ++i) offsets[which[i]] = at[i];
   return bytes;
 }
+
+ArenaLayout with_early_end(std::span<const BufferLifetime> buffers, int step) {
+  ArenaLayout a;
+  a.offsets.assign(buffers.size(), -1);
+  a.early_end = step;
+  a.early_bytes = fill_block(buffers, a.offsets, [&](const BufferLifetime& b) { return a.is_early(b.last_step); });
+  a.kept_bytes = fill_block(buffers, a.offsets, [&](const BufferLifetime& b) { return !a.is_early(b.last_step); });
+  return a;
+}
 }  // namespace
 
 int64_t assign_offsets(std::span<const BufferLifetime> buffers, std::vector<int64_t>& offsets) {
@@ -54,9 +63,7 @@ int64_t assign_offsets(std::span<const BufferLifetime> buffers, std::vector<int6
 }
 
 ArenaLayout lay_out_arena(std::span<const BufferLifetime> buffers) {
-  ArenaLayout one;
-  one.offsets.assign(buffers.size(), -1);
-  one.kept_bytes = fill_block(buffers, one.offsets, [](const BufferLifetime&) { return true; });
+  ArenaLayout one = with_early_end(buffers, 0);
   if (one.kept_bytes < kWorthAnEarlyBlock) return one;
 
   // Bytes held beside the arena, by step.
@@ -70,15 +77,9 @@ ArenaLayout lay_out_arena(std::span<const BufferLifetime> buffers) {
   }
   std::partial_sum(beside.begin(), beside.end(), beside.begin());
   const auto peak = std::max_element(beside.begin(), beside.end());
+  if (peak == beside.begin()) return one;
 
-  ArenaLayout two;
-  two.offsets.assign(buffers.size(), -1);
-  two.early_end = static_cast<int>(peak - beside.begin());
-  if (two.early_end == 0) return one;
-  two.early_bytes =
-      fill_block(buffers, two.offsets, [&](const BufferLifetime& b) { return two.is_early(b.last_step); });
-  two.kept_bytes =
-      fill_block(buffers, two.offsets, [&](const BufferLifetime& b) { return !two.is_early(b.last_step); });
+  ArenaLayout two = with_early_end(buffers, static_cast<int>(peak - beside.begin()));
   const int64_t before = two.early_bytes + *std::max_element(beside.begin(), peak);
   const int64_t with_two = two.kept_bytes + std::max(before, *peak);
   return one.kept_bytes + *peak - with_two >= kWorthAnEarlyBlock ? two : one;

@@ -42,8 +42,8 @@ struct Traced {
   //   - an input in graph->mutations shares no memory with another input outside its group;
   //   - storage_offset() of the named input is the named value: the program addressed its storage absolutely.
   std::vector<std::vector<int>> same_inputs;
-  //   - something is pending on these inputs, and on no other. The graph's values of them are what their memory holds.
   std::vector<std::pair<int, int64_t>> storage_offsets;
+  //   - something is pending on these inputs, and on no other. The graph's values of them are what their memory holds.
   std::vector<std::pair<int, Pending>> pending;
 };
 

@@ -8,14 +8,6 @@ namespace {
 
 const int64_t kSizes[] = {1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 257, 1000};
 
-std::string text(std::string pattern, std::initializer_list<std::pair<const char*, std::string>> values) {
-  for (const auto& [key, value] : values) {
-    for (size_t at; (at = pattern.find(key)) != std::string::npos;)
-      pattern.replace(at, std::string_view(key).size(), value);
-  }
-  return pattern;
-}
-
 const char* kAdd = R"(kernel
 SIZE
 range p0 parallel EXTENT

@@ -8,11 +8,6 @@ namespace {
 
 const int64_t kSizes[] = {1, 15, 16, 31, 32, 33, 64, 96, 100, 257, 1000};
 
-std::string with(std::string pattern, const std::string& key, const std::string& value) {
-  for (size_t at; (at = pattern.find(key)) != std::string::npos;) pattern.replace(at, key.size(), value);
-  return pattern;
-}
-
 std::vector<bool> pairs_of(const std::string& text) { return analyse(*loops::parse_kernel(text), 64).pairs; }
 
 // Two halves, a byte, an index and a float read; a half and a float written.
@@ -45,8 +40,8 @@ stage
 
 TEST(CodegenPairs, Pointwise) {
   for (int64_t n : kSizes) {
-    const std::string kernel = with(kPointwise, "EXTENT", std::to_string(n));
-    for (const std::string& k : {kernel, with(kernel, "b4 bf16 write\n", "b4 bf16 write stream\n")}) {
+    const std::string kernel = text(kPointwise, {{"EXTENT", std::to_string(n)}});
+    for (const std::string& k : {kernel, text(kernel, {{"b4 bf16 write\n", "b4 bf16 write stream\n"}})}) {
       expect_same(k,
                   {random_array(DType::BF16, n, 1, true), random_array(DType::BF16, n, 2, true),
                    random_array(DType::F32, n, 3, true), random_array(DType::Bool, n, 4), make_array(DType::BF16, n),
@@ -119,18 +114,18 @@ stage loop
 
 TEST(CodegenPairs, RowsWithScratchAndPositions) {
   for (const char* slot : {"f32", "bf16"}) {
-    std::string kernel = with(kRows, "SLOT", slot);
+    std::string kernel = text(kRows, {{"SLOT", slot}});
     if (slot == std::string("f32")) {  // there is nothing to cast
-      kernel = with(kernel, "  %8 = cast f32 %4\n", "");
-      kernel = with(kernel, "rowstore f32 r0 %8", "rowstore f32 r0 %4");
-      kernel = with(kernel, "  %11 = cast f32 %10\n", "");
-      kernel = with(kernel, "sub f32 %11", "sub f32 %10");
+      kernel = text(kernel, {{"  %8 = cast f32 %4\n", ""},
+                             {"rowstore f32 r0 %8", "rowstore f32 r0 %4"},
+                             {"  %11 = cast f32 %10\n", ""},
+                             {"sub f32 %11", "sub f32 %10"}});
     }
     for (int64_t n : kSizes) {
       std::vector<Array> arrays = {random_array(DType::BF16, 3 * n, 1), random_array(DType::BF16, n, 2),
                                    make_array(DType::BF16, 3 * n), make_array(DType::I64, 3)};
-      expect_same(with(with(kernel, "SIZE\n", ""), "EXTENT", std::to_string(n)), arrays, {});
-      expect_same(with(with(kernel, "SIZE", "size s0 >= 1"), "EXTENT", "s0"), arrays, {n});
+      expect_same(text(kernel, {{"SIZE\n", ""}, {"EXTENT", std::to_string(n)}}), arrays, {});
+      expect_same(text(kernel, {{"SIZE", "size s0 >= 1"}, {"EXTENT", "s0"}}), arrays, {n});
     }
   }
 }
@@ -161,12 +156,12 @@ stage
 }
 
 TEST(CodegenPairs, OnlyWhereTheyPay) {
-  const std::string bf16 = with(kPointwise, "EXTENT", "1024");
+  const std::string bf16 = text(kPointwise, {{"EXTENT", "1024"}});
   EXPECT_EQ(pairs_of(bf16), std::vector<bool>{true});
-  EXPECT_EQ(pairs_of(with(bf16, "bf16", "f16")), std::vector<bool>{false});
+  EXPECT_EQ(pairs_of(text(bf16, {{"bf16", "f16"}})), std::vector<bool>{false});
   // Elements in sequence: a gap between them, a mask, a place that a value names.
-  EXPECT_EQ(pairs_of(with(bf16, "load bf16 b1[p0]", "load bf16 b1[2*p0]")), std::vector<bool>{false});
-  const std::string uniform = with(with(bf16, "load bf16 b1[p0]", "load bf16 b1[5]"), "  store f32 b5[p0] %10\n", "");
+  EXPECT_EQ(pairs_of(text(bf16, {{"load bf16 b1[p0]", "load bf16 b1[2*p0]"}})), std::vector<bool>{false});
+  const std::string uniform = text(bf16, {{"load bf16 b1[p0]", "load bf16 b1[5]"}, {"  store f32 b5[p0] %10\n", ""}});
   EXPECT_EQ(pairs_of(uniform), std::vector<bool>{true});
   const std::string masked = R"(kernel
 range p0 parallel 1024
@@ -182,7 +177,7 @@ stage
 )";
   EXPECT_EQ(pairs_of(masked), std::vector<bool>{false});
   // Each loop of a row program decides for itself.
-  const std::string rows = with(with(with(kRows, "SIZE\n", ""), "EXTENT", "64"), "SLOT", "bf16");
+  const std::string rows = text(kRows, {{"SIZE\n", ""}, {"EXTENT", "64"}, {"SLOT", "bf16"}});
   EXPECT_EQ(pairs_of(rows), (std::vector<bool>{true, false, true}));
 }
 

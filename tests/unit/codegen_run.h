@@ -35,6 +35,15 @@ struct Array {
   void set(int64_t i, loops::Scalar v) { loops::store(dtype, bytes.data() + i * element_size(dtype), v); }
 };
 
+// `pattern` with every key replaced by its value.
+inline std::string text(std::string pattern, std::initializer_list<std::pair<const char*, std::string>> values) {
+  for (const auto& [key, value] : values) {
+    for (size_t at; (at = pattern.find(key)) != std::string::npos;)
+      pattern.replace(at, std::string_view(key).size(), value);
+  }
+  return pattern;
+}
+
 inline Array make_array(DType t, int64_t n) { return {t, Bytes(static_cast<size_t>(n * element_size(t)))}; }
 
 // Values that matter: special ones in between random ones.

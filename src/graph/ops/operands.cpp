@@ -3,7 +3,6 @@
 #include <array>
 #include <cmath>
 #include <deque>
-#include <limits>
 
 #include "base/check.h"
 #include "graph/ops/iterator_strides.h"
@@ -31,31 +30,10 @@ bool is_tensor(const Arg& a) {
   return v && *v;
 }
 
-// The largest finite number of a type, and for integers the smallest.
-struct Range {
-  double low, high;
-};
-Range range_of(DType t) {
-  const auto of = [](auto limits) {
-    return Range{static_cast<double>(limits.lowest()), static_cast<double>(limits.max())};
-  };
-  switch (t) {
-    case DType::U8: return of(std::numeric_limits<uint8_t>());
-    case DType::I8: return of(std::numeric_limits<int8_t>());
-    case DType::I16: return of(std::numeric_limits<int16_t>());
-    case DType::I32: return of(std::numeric_limits<int32_t>());
-    case DType::I64: return {-0x1p63, 0x1.fffffffffffffp62};
-    case DType::F16: return {-65504.0, 65504.0};
-    case DType::BF16: return {-0x1.fep127, 0x1.fep127};
-    case DType::F32: return of(std::numeric_limits<float>());
-    default: return of(std::numeric_limits<double>());
-  }
-}
-
 // Whether the type holds a bound of clamp or hardtanh. One that it does not hold wraps, saturates or raises by the
 // version of ATen.
 bool holds_bound(DType t, const Arg& bound) {
-  const Range range = range_of(t);
+  const FiniteRange range = finite_range(t);
   if (const auto* v = std::get_if<double>(&bound))
     return (is_float(t) && !std::isfinite(*v)) || (*v >= range.low && *v <= range.high);
   const auto* e = std::get_if<Expr>(&bound);

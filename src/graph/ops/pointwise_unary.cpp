@@ -43,11 +43,7 @@ Scalar sign(Body x) {
 Scalar nan_to_num(Body x) {
   if (!x[0].real()) return x[0];
   // The bounds are those of the stored type, which for half types is narrower than the compute type.
-  const DType stored = x.args().tensor(0).dtype;
-  const double largest = stored == DType::F16    ? 65504.0
-                         : stored == DType::BF16 ? 3.3895313892515355e38
-                         : stored == DType::F32  ? std::numeric_limits<float>::max()
-                                                 : std::numeric_limits<double>::max();
+  const double largest = finite_range(x.args().tensor(0).dtype).high;
   const Scalar nan = x.has("nan") ? x.number("nan") : x[0].like(0);
   const Scalar high = x.has("posinf") ? x.number("posinf") : x[0].like(largest);
   const Scalar low = x.has("neginf") ? x.number("neginf") : x[0].like(-largest);

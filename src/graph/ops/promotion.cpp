@@ -1,5 +1,7 @@
 #include "graph/ops/promotion.h"
 
+#include <limits>
+
 #include "base/check.h"
 
 namespace vesta::graph {
@@ -76,6 +78,23 @@ DType ResultType::get() const {
 
 void require_category(const OpRow& row, DType t) {
   VESTA_USER_CHECK(row.accepts & category(t), "{} is not implemented for {}", row.name, name(t));
+}
+
+FiniteRange finite_range(DType t) {
+  const auto of = [](auto limits) {
+    return FiniteRange{static_cast<double>(limits.lowest()), static_cast<double>(limits.max())};
+  };
+  switch (t) {
+    case DType::U8: return of(std::numeric_limits<uint8_t>());
+    case DType::I8: return of(std::numeric_limits<int8_t>());
+    case DType::I16: return of(std::numeric_limits<int16_t>());
+    case DType::I32: return of(std::numeric_limits<int32_t>());
+    case DType::I64: return {-0x1p63, 0x1.fffffffffffffp62};
+    case DType::F16: return {-65504.0, 65504.0};
+    case DType::BF16: return {-0x1.fep127, 0x1.fep127};
+    case DType::F32: return of(std::numeric_limits<float>());
+    default: return of(std::numeric_limits<double>());
+  }
 }
 
 }  // namespace vesta::graph

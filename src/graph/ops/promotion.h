@@ -33,4 +33,10 @@ TypeCategory category(DType t);
 void require_category(const OpRow& row, DType t);
 DType complex_of(DType t);
 
+// The largest finite number of a real type; for integers also the smallest, for floats its negative.
+struct FiniteRange {
+  double low, high;
+};
+FiniteRange finite_range(DType t);
+
 }  // namespace vesta::graph
