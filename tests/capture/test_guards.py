@@ -1,0 +1,45 @@
+"""What a compiled function has read may change between calls: every change is seen, none compiles for nothing."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+import torch
+
+import vesta
+from tests.capture import guard_rows
+
+pytestmark = pytest.mark.skipif(not hasattr(vesta._C, "capture"), reason="this build has no capture")
+
+for _topic in pkgutil.iter_modules(guard_rows.__path__):
+    importlib.import_module(f"{guard_rows.__name__}.{_topic.name}")
+
+
+@pytest.mark.parametrize("name", sorted(guard_rows.ROWS))
+def test_change_is_seen(name: str) -> None:
+    guard_rows.check(guard_rows.ROWS[name], vesta.compile)
+
+
+@pytest.mark.parametrize("name", sorted(guard_rows.ROWS))
+def test_rows_tell_the_calls_apart(name: str) -> None:
+    """A row whose calls all give the same would not notice a change that is missed."""
+    seen = guard_rows.run(guard_rows.ROWS[name], None).seen
+    assert any(guard_rows.difference(seen[0], other) is not None for other in seen[1:])
+
+
+def test_a_missed_change_is_found() -> None:
+    def first_result_for_ever(function):
+        results = []
+        return lambda *arguments: (results or results.append(function(*arguments)) or results)[0]
+
+    def program(door: guard_rows.Door) -> None:
+        scale = [1.0]
+        f = door.compile(lambda x: x * scale[0])
+        door.call(f, torch.ones(2))
+        scale[0] = 2.0
+        door.call(f, torch.ones(2))
+
+    with pytest.raises(AssertionError, match="call 2"):
+        guard_rows.check(program, first_result_for_ever)
