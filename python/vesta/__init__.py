@@ -1,7 +1,8 @@
 """Vesta: torch.compile rebuilt as native C++.
 
-Use it through PyTorch's own door::
+Compile a function, method or module with :func:`compile`, or through PyTorch's own door::
 
+    model = vesta.compile(model)
     model = torch.compile(model, backend="vesta")
 
 and ask what happened with :func:`explain`.
@@ -15,16 +16,22 @@ import vesta.torch_version  # noqa: F401  (before vesta._C, which another torch 
 from vesta import errors
 from vesta._build import VERSION as __version__
 from vesta._C import passes
-from vesta.explain import Explanation, explain
+from vesta.compile import compile
+from vesta.eager import disable, is_compiling
+from vesta.explain import Explainer, Explanation, explain
 from vesta.function import reset, trace_and_compile
 from vesta.options import OPTION_NAMES, make_options
 
 __all__ = [
     "OPTION_NAMES",
+    "Explainer",
     "Explanation",
     "__version__",
+    "compile",
+    "disable",
     "errors",
     "explain",
+    "is_compiling",
     "make_options",
     "passes",
     "reset",

@@ -3,12 +3,18 @@
 - :class:`UserError`: the caller asked for something impossible; the message says what to do next.
 - :class:`Unsupported`: a correct program that Vesta does not compile. It runs eager unless ``strict`` is set.
 - :class:`NeedsValue`: an Unsupported program that reads a tensor's value (``item``, ``nonzero``, ``bool(tensor)``).
+- :class:`GraphBreak`: an Unsupported program that ``fullgraph=True`` refuses; it has line, reason and a way out.
+- :class:`RecompileError`: a call that would compile again under ``torch.compiler.set_stance("fail_on_recompile")``.
 - :class:`InternalError`: a bug in Vesta. The call runs eager unless ``strict`` is set.
 """
 
 from __future__ import annotations
 
-__all__ = ["Error", "InternalError", "NeedsValue", "Unsupported", "UserError"]
+import difflib
+import linecache
+from collections.abc import Iterable, Sequence
+
+__all__ = ["Error", "GraphBreak", "InternalError", "NeedsValue", "RecompileError", "Unsupported", "UserError"]
 
 
 class Error(RuntimeError):
@@ -29,6 +35,97 @@ class NeedsValue(Unsupported):
 
 class InternalError(Error):
     """A bug in Vesta."""
+
+
+class GraphBreak(Unsupported):
+    """What ``fullgraph=True`` refuses: the first instruction that cannot be part of the graph.
+
+    ``file``, ``line`` and ``function`` are its place, ``stack`` the places from the compiled function down to the call
+    of ``function``, as (file, line, function). ``reason`` says what cannot be captured, ``hint`` what to do about it.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        hint: str = "",
+        file: str = "",
+        line: int = 0,
+        function: str = "",
+        stack: Sequence[tuple[str, int, str]] = (),
+    ) -> None:
+        super().__init__(reason, hint, file, line, function, tuple(stack))
+        self.reason, self.hint = reason, hint
+        self.file, self.line, self.function = file, line, function
+        self.stack = tuple(stack)
+
+    def __str__(self) -> str:
+        places = [*self.stack, (self.file, self.line, self.function)] if self.file else [*self.stack]
+        hint = self.hint or "compile without fullgraph=True: the code before and after this line is compiled then"
+        return "\n".join(
+            ["fullgraph=True, but the graph would break here:"]
+            + [_as_in_traceback(*place) for place in places]
+            + [f"reason: {self.reason}", f"way out: {hint}"]
+        )
+
+
+class RecompileError(Error):
+    """A call that no compiled variant serves, under ``torch.compiler.set_stance("fail_on_recompile")``.
+
+    ``guard`` is what failed (empty: nothing was compiled yet), ``was`` and ``now`` its values; ``file`` and ``line``
+    are where the program asked for it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        guard: str = "",
+        was: str = "",
+        now: str = "",
+        file: str = "",
+        line: int = 0,
+        function: str = "",
+    ) -> None:
+        super().__init__(name, guard, was, now, file, line, function)
+        self.name, self.guard, self.was, self.now = name, guard, was, now
+        self.file, self.line, self.function = file, line, function
+
+    def __str__(self) -> str:
+        start = f'{self.name} would compile under the stance "fail_on_recompile"'
+        if not self.guard:
+            return f"{start}: nothing was compiled for it yet"
+        change = f" ({self.was} became {self.now})" if self.was or self.now else ""
+        place = [_as_in_traceback(self.file, self.line, self.function)] if self.file else []
+        return "\n".join([f"{start}: guard {self.guard} failed{change}", *place])
+
+
+def did_you_mean(name: str, known: Iterable[str], *, everything: str = "") -> str:
+    """The end of a message about an unknown ``name``: the nearest known one, else what ``everything`` says."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f'; did you mean "{near[0]}"?' if near else f"; {everything}" if everything else ""
+
+
+def _as_in_traceback(file: str, line: int, function: str) -> str:
+    text = linecache.getline(file, line).strip()
+    return f'  File "{file}", line {line}, in {function}' + (f"\n    {text}" if text else "")
+
+
+def _graph_break(
+    reason: str,
+    hint: str = "",
+    file: str = "",
+    line: int = 0,
+    function: str = "",
+    stack: Sequence[tuple[str, int, str]] = (),
+) -> GraphBreak:
+    """The exception of a break under ``fullgraph=True``; called by the bindings."""
+    return GraphBreak(reason, hint, file, line, function, stack)
+
+
+def _recompile(
+    name: str, guard: str = "", was: str = "", now: str = "", file: str = "", line: int = 0, function: str = ""
+) -> RecompileError:
+    """The exception of a miss under the stance "fail_on_recompile"; called by the bindings."""
+    return RecompileError(name, guard, was, now, file, line, function)
 
 
 def _python_type(name: str) -> type[BaseException]:

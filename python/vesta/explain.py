@@ -2,49 +2,123 @@
 
 from __future__ import annotations
 
+import types
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 from vesta import _C
+from vesta.compile import compile
+from vesta.compiled_function import Compiled
+from vesta.compiled_module import is_twin
+from vesta.errors import UserError
+from vesta.explain_capture import Break, Captured, Graph, Guard, Recompile, read
+from vesta.function import alive
 
-__all__ = ["Explanation", "explain"]
+__all__ = ["Explainer", "Explanation", "explain"]
 
 
 @dataclass
 class Explanation:
-    """Reports of compiled functions; ``print`` it."""
+    """Reports of compiled functions; ``print`` it.
+
+    ``captures`` are of what :func:`vesta.compile` made, ``functions`` of graphs that came by another way: from
+    ``torch.compile`` and from :func:`vesta.trace_and_compile`.
+    """
 
     functions: list[_C.FunctionReport] = field(default_factory=list)
+    captures: list[Captured] = field(default_factory=list)
 
     @property
     def variants(self) -> list[_C.CompileReport]:
         """Every compiled variant of every function."""
-        return [v for f in self.functions for v in f.variants]
+        return [v for f in self.functions for v in f.variants] + [g.compiled for g in self.graphs if g.compiled]
 
     @property
     def fallbacks(self) -> list[_C.Fallback]:
         """Calls that ran eager, by reason."""
-        return [x for f in self.functions for x in f.fallbacks]
+        return [x for c in self.captures for x in c.fallbacks] + [x for f in self.functions for x in f.fallbacks]
+
+    @property
+    def graphs(self) -> list[Graph]:
+        return [g for c in self.captures for g in c.graphs]
+
+    @property
+    def breaks(self) -> list[Break]:
+        return [b for c in self.captures for b in c.breaks]
+
+    @property
+    def guards(self) -> list[Guard]:
+        return [g for c in self.captures for g in c.guards]
+
+    @property
+    def recompiles(self) -> list[Recompile]:
+        return [r for c in self.captures for r in c.recompiles]
 
     def __str__(self) -> str:
-        if not self.functions:
+        if not self.functions and not self.captures:
             return "Vesta has compiled nothing in this process yet."
-        return "\n".join(str(f) for f in self.functions)
+        return "\n\n".join([str(c) for c in self.captures] + ["\n".join(str(f) for f in self.functions)]).strip("\n")
 
     __repr__ = __str__
 
 
-def explain(function: Any = None) -> Explanation:
-    """Explains one compiled function, or (without an argument) all that the process has compiled.
+class Explainer:
+    """Calls a compiled function and explains it: ``explainer(*args)``. ``print`` it for the calls so far.
 
-    ``function`` is what :func:`vesta.trace_and_compile` returned. Functions compiled through ``torch.compile`` appear
-    in ``vesta.explain()``, one for each graph that Dynamo captured.
+    ``compiled`` is the compiled function, ``result`` what it returned last.
+    """
+
+    def __init__(self, compiled: Callable[..., Any], captured: _C.CapturedFunction) -> None:
+        self.compiled, self.result = compiled, None
+        self._captured = captured
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Explanation:
+        self.result = self.compiled(*args, **kwargs)
+        return self.explanation
+
+    @property
+    def explanation(self) -> Explanation:
+        return Explanation(captures=[read(self._captured.report())])
+
+    def __str__(self) -> str:
+        return str(self.explanation)
+
+    __repr__ = __str__
+
+
+@overload
+def explain(function: _C.CompiledFunction | None = None) -> Explanation: ...  # type: ignore[overload-overlap]
+@overload
+def explain(function: Callable[..., Any]) -> Explainer: ...
+def explain(function: Any = None) -> Explanation | Explainer:
+    """Explains one function, or (without an argument) all that the process has compiled.
+
+    ``vesta.explain(f)(*args)`` calls ``f`` and returns what is then known of it: graphs, operators, breaks with line
+    and reason, guards, recompiles with what changed, milliseconds. ``f`` is what :func:`vesta.compile` returned, or
+    anything that it takes, which is then compiled for the purpose. Call the explainer again to see what other arguments
+    change. Of what :func:`vesta.trace_and_compile` returned it shows the calls so far.
+
+    Functions compiled through ``torch.compile`` appear in ``vesta.explain()``, one for each graph of Dynamo's.
     """
     if function is None:
-        return Explanation(list(_C.reports()))
-    if not isinstance(function, _C.CompiledFunction):
-        raise TypeError(
-            f"explain() takes what vesta.trace_and_compile returned, not {type(function).__name__}; "
-            "call explain() without an argument for everything torch.compile sent to Vesta"
-        )
-    return Explanation([function.report()])
+        captures = [read(f.report()) for f in alive() if not isinstance(f, _C.CompiledFunction)]
+        return Explanation(list(_C.reports()), captures)
+    if isinstance(function, _C.CompiledFunction):
+        return Explanation([function.report()])
+    if not callable(function) or isinstance(function, type):
+        raise UserError(f"vesta.explain takes a function, method or module, not {function!r}")
+    compiled = function if captured_of(function) else compile(function)
+    captured = captured_of(compiled)
+    if captured is None:
+        raise UserError(f"there is no Python code to explain in {function!r}")
+    return Explainer(compiled, captured)
+
+
+def captured_of(function: Any) -> _C.CapturedFunction | None:
+    """The compiler's object behind what :func:`vesta.compile` returned; None for anything else."""
+    inner = function.__func__ if isinstance(function, types.MethodType) else function
+    if not isinstance(inner, Compiled) and not is_twin(inner):
+        return None
+    captured: Any = object.__getattribute__(inner, "__call__")
+    return None if isinstance(captured, types.FunctionType) else captured  # a function: of a disabled module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,9 +10,20 @@ from typing import Any
 from vesta import _C
 from vesta.options import make_options
 
-__all__ = ["compile_flat", "reset", "trace_and_compile"]
+__all__ = ["alive", "compile_flat", "remember", "reset", "trace_and_compile"]
 
-_functions: weakref.WeakSet[Any] = weakref.WeakSet()
+_functions: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_order = itertools.count()
+
+
+def remember(function: Any) -> None:
+    """Makes ``function``, an object of the compiler's with ``reset()`` and ``report()``, known to the process."""
+    _functions[next(_order)] = function
+
+
+def alive() -> list[Any]:
+    """What was remembered and still exists, oldest first."""
+    return [function for ref in _functions.valuerefs() if (function := ref()) is not None]
 
 
 def compile_flat(
@@ -28,7 +40,7 @@ def compile_flat(
     ``traced``: the same function of its arguments, for tracing.
     """
     compiled = _C.compile(program, name, options, list(tensors), list(integers), traced)
-    _functions.add(compiled)
+    remember(compiled)
     return compiled
 
 
@@ -46,5 +58,5 @@ def trace_and_compile(function: Callable[..., Any], **options: Any) -> _C.Compil
 
 def reset() -> None:
     """Forgets every compiled variant of the process; the next calls compile again."""
-    for function in list(_functions):
+    for function in alive():
         function.reset()

@@ -1,4 +1,5 @@
-"""Options of a compile, as ``torch.compile(model, backend="vesta", options={...})`` takes them.
+"""Options of a compile, as ``vesta.compile(model, options={...})`` and ``torch.compile(model, backend="vesta",
+options={...})`` take them.
 
 Names and meaning are those of ``include/vesta/options.h``:
 
@@ -24,12 +25,11 @@ Names and meaning are those of ``include/vesta/options.h``:
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
 
 from vesta import _C
-from vesta.errors import UserError
+from vesta.errors import UserError, did_you_mean
 
 __all__ = ["OPTION_NAMES", "make_options"]
 
@@ -54,8 +54,7 @@ def make_options(options: Mapping[str, Any] | None = None) -> _C.Options:
     out = _C.Options()
     for name, value in (options or {}).items():
         if name not in OPTION_NAMES:
-            near = difflib.get_close_matches(name, OPTION_NAMES, n=1)
-            hint = f'; did you mean "{near[0]}"?' if near else f"; known options: {', '.join(OPTION_NAMES)}"
+            hint = did_you_mean(str(name), OPTION_NAMES, everything=f"known options: {', '.join(OPTION_NAMES)}")
             raise UserError(f'unknown option "{name}"{hint}')
         types = OPTION_NAMES[name]
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
@@ -68,8 +67,7 @@ def make_options(options: Mapping[str, Any] | None = None) -> _C.Options:
         if name == "skip_passes":
             for skipped in value:
                 if skipped not in _C.passes():
-                    near = difflib.get_close_matches(str(skipped), _C.passes(), n=1)
-                    hint = f'; did you mean "{near[0]}"?' if near else "; vesta.passes() lists them"
+                    hint = did_you_mean(str(skipped), _C.passes(), everything="vesta.passes() lists them")
                     raise UserError(f"unknown pass {skipped!r}{hint}")
         setattr(out, name, list(value) if name == "skip_passes" else value)
     return out

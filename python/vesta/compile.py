@@ -1,0 +1,188 @@
+"""The door: ``vesta.compile``, with the signature and the meaning of ``torch.compile``."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import types
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, overload
+
+import torch
+
+from vesta.compiled_function import Compiled, Settings, capture, compile_class
+from vesta.compiled_module import is_twin, make_twin
+from vesta.eager import innermost
+from vesta.errors import UserError, did_you_mean
+from vesta.options import OPTION_NAMES, make_options
+
+__all__ = ["MODES", "compile"]
+
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+BACKENDS = ("vesta", "eager")
+NO_PYTHON = (
+    types.BuiltinFunctionType,
+    types.ClassMethodDescriptorType,
+    types.MethodDescriptorType,
+    types.MethodWrapperType,
+    types.WrapperDescriptorType,
+)
+
+M = TypeVar("M", bound=Callable[..., Any])
+
+
+@overload
+def compile(
+    model: M,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str = "vesta",
+    mode: str | None = "default",
+    options: Mapping[str, Any] | None = None,
+    disable: bool = False,
+) -> M: ...
+@overload
+def compile(
+    model: None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str = "vesta",
+    mode: str | None = "default",
+    options: Mapping[str, Any] | None = None,
+    disable: bool = False,
+) -> Callable[[M], M]: ...
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str = "vesta",
+    mode: str | None = "default",
+    options: Mapping[str, Any] | None = None,
+    disable: bool = False,
+    **unknown: Any,
+) -> Any:
+    """Compiles a function, method, module or any other callable: equal results, faster.
+
+    The first call captures and compiles; later ones check guards and run the compiled code. What cannot be captured is
+    executed by Python between compiled parts, and what cannot be compiled runs eager, each with a reason and its line
+    in ``vesta.explain(compiled)(*args)``. Also a decorator, with and without arguments.
+
+    Args:
+        model: What to compile. A module comes back as another object of its class over the same parameters, hooks and
+            attributes, a class as itself with its ``__call__`` compiled, and what has no Python code as it is.
+        fullgraph: Raise :class:`vesta.errors.GraphBreak` at the first line that is no part of one graph.
+        dynamic: True: sizes are symbolic from the start. False: each new size compiles again. None: a size that is
+            seen to change becomes symbolic.
+        backend: "vesta", or "eager" for ``model`` as it is.
+        mode: One of torch.compile's modes. They differ on GPUs only; not together with ``options``.
+        options: See :mod:`vesta.options`.
+        disable: Return ``model`` as it is. ``TORCH_COMPILE_DISABLE=1`` in the environment does so everywhere.
+
+    Raises:
+        vesta.errors.UserError: An argument is not one of these; the message names the nearest that is.
+
+    Example::
+
+        @vesta.compile
+        def f(x, y):
+            return torch.sin(x) + torch.cos(y)
+    """
+    settings = check(fullgraph, dynamic, backend, mode, options, disable, unknown)
+    if model is None:
+        return functools.partial(compile_with, settings)
+    return compile_with(settings, model)
+
+
+def compile_with(settings: Settings | None, model: Any) -> Any:
+    """``model`` compiled; without settings, or without Python code in it, ``model`` itself."""
+    if isinstance(model, staticmethod | classmethod):
+        return type(model)(compile_with(settings, model.__func__))
+    if not callable(model):
+        hint = "; compile its getter, below @property" if isinstance(model, property) else ""
+        raise UserError(f"vesta.compile takes a function, method, module or class, not {type(model).__name__}{hint}")
+    if settings is None or isinstance(model, NO_PYTHON):
+        return model
+    if settings_of(model) == settings:
+        return model
+    original = innermost(model)
+    if isinstance(original, torch.jit.ScriptModule | torch.jit.ScriptFunction):
+        return scripted(original, settings)
+    if isinstance(original, torch.nn.Module):
+        return make_twin(original, capture(original, settings), settings)
+    if isinstance(original, type):
+        return compile_class(original, settings)
+    return original if isinstance(original, NO_PYTHON) else Compiled(original, settings)
+
+
+def settings_of(model: Any) -> Any:
+    if isinstance(model, types.MethodType):
+        model = model.__func__
+    return model._vesta_settings if isinstance(model, Compiled) or is_twin(model) else None
+
+
+def scripted(model: Any, settings: Settings) -> Any:
+    what = f"{type(model).__name__} is TorchScript, which Vesta does not compile"
+    if settings.fullgraph:
+        raise UserError(f"{what}; compile the module or function that was scripted")
+    warnings.warn(f"{what}; it runs as it is. Compile what was scripted instead.", stacklevel=4)
+    return model
+
+
+def check(
+    fullgraph: Any, dynamic: Any, backend: Any, mode: Any, options: Any, disable: Any, unknown: Mapping[str, Any]
+) -> Settings | None:
+    """The arguments of :func:`compile` as settings; None if they say that nothing is to be compiled."""
+    for name in unknown:
+        raise UserError(f'vesta.compile has no argument "{name}"{instead_of(name)}')
+    for name, value in (("fullgraph", fullgraph), ("disable", disable)):
+        if not isinstance(value, bool):
+            raise UserError(f"{name} takes True or False, not {value!r}")
+    if not isinstance(dynamic, bool | None):
+        raise UserError(f"dynamic takes True, False or None, not {dynamic!r}")
+    check_backend(backend)
+    if mode is not None and mode not in MODES:
+        hint = did_you_mean(str(mode), MODES)
+        raise UserError(f"unknown mode {mode!r}{hint}; modes are {', '.join(MODES)}")
+    if not isinstance(options, Mapping | None):
+        raise UserError(f"options takes a dict, not {options!r}")
+    if options and mode not in (None, "default"):
+        raise UserError(f'either mode or options can be given, not both (mode is "{mode}")')
+    options = dict(options or {})
+    if dynamic is not None and options.setdefault("dynamic", dynamic) is not dynamic:
+        raise UserError(f"dynamic is {dynamic}, but options say {options['dynamic']!r}")
+    made = make_options(options)
+    if disable or backend == "eager" or os.environ.get("TORCH_COMPILE_DISABLE") == "1":
+        return None
+    return Settings(fullgraph, repr((fullgraph, sorted(options.items()))), made)
+
+
+def check_backend(backend: Any) -> None:
+    if not isinstance(backend, str):
+        raise UserError(f"backend takes a name, not {backend!r}; use torch.compile(model, backend=...) for it")
+    if backend not in BACKENDS:
+        hint = did_you_mean(backend, BACKENDS)
+        raise UserError(
+            f'vesta.compile has the backends "vesta" and "eager", not "{backend}"{hint}; '
+            f'for others use torch.compile(model, backend="{backend}")'
+        )
+
+
+def instead_of(name: str) -> str:
+    """What to write for an argument that vesta.compile does not have."""
+    if name in ("recompile_limit", "cache_size_limit"):
+        return '; use options={"variant_limit": ...}'
+    if name in OPTION_NAMES:
+        return f'; use options={{"{name}": ...}}'
+    known = [n for n in inspect.signature(compile).parameters if n != "model"]
+    return did_you_mean(name, known, everything=f"it has {', '.join(known)}")
+
+
+# For people and editors: **unknown is there for the message.
+compile.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [p for p in inspect.signature(compile).parameters.values() if p.kind is not p.VAR_KEYWORD]
+)

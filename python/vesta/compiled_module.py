@@ -1,0 +1,168 @@
+"""A compiled module: a second object over the same attributes, whose calls are compiled.
+
+``vesta.compile(model)`` returns a *twin* of the model. Its class is made from the model's, and its ``__dict__`` *is*
+the model's: parameters, buffers, submodules, hooks and plain attributes are the same whichever of the two is asked or
+changed, and all that the class defines works on the twin as it does on the model. Only calls differ: they go to the
+compiler, which runs the model itself, so that ``self`` is the model inside of ``forward`` and of hooks. It is
+``twin._orig_mod`` too, the name under which ``torch.compile`` keeps it.
+
+Pickling and copying a twin pickle and copy the model: what comes out is not compiled.
+"""
+
+from __future__ import annotations
+
+import abc
+import copy
+import inspect
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+
+__all__ = ["is_twin", "make_twin", "original_of"]
+
+_class_of = object.__dict__["__class__"]
+_twin_classes: weakref.WeakValueDictionary[type, type] = weakref.WeakValueDictionary()
+
+
+def is_twin(module: Any) -> bool:
+    return issubclass(type(module), _TwinMethods)
+
+
+def original_of(twin: Any) -> torch.nn.Module:
+    """The model of a twin."""
+    return cast(torch.nn.Module, object.__getattribute__(twin, "_vesta_original"))
+
+
+def make_twin(model: torch.nn.Module, call: Callable[..., Any], settings: Any = None) -> Any:
+    """A twin of ``model`` that is called by ``call``; ``settings`` are those it was compiled with."""
+    twin: Any = object.__new__(_twin_class(type(model)))
+    object.__setattr__(twin, "__dict__", model.__dict__)
+    object.__setattr__(twin, "_vesta_original", model)
+    object.__setattr__(twin, "_vesta_settings", settings)
+    object.__setattr__(twin, "__call__", call)
+    return twin
+
+
+class _Signature:
+    """``forward``'s, for ``inspect.signature`` of a twin; its class has its own."""
+
+    def __get__(self, twin: Any, owner: type | None = None) -> inspect.Signature:
+        if twin is None:
+            raise AttributeError("__signature__")
+        try:
+            return inspect.signature(original_of(twin).forward)
+        except (TypeError, ValueError):
+            raise AttributeError("__signature__") from None
+
+
+class _SlotOfModel:
+    """A value that the model's class keeps in ``__slots__``, not in ``__dict__``."""
+
+    def __init__(self, slot: types.MemberDescriptorType) -> None:
+        self.slot = slot
+
+    def __get__(self, twin: Any, owner: type | None = None) -> Any:
+        return self if twin is None else self.slot.__get__(original_of(twin))
+
+    def __set__(self, twin: Any, value: Any) -> None:
+        self.slot.__set__(original_of(twin), value)
+
+    def __delete__(self, twin: Any) -> None:
+        self.slot.__delete__(original_of(twin))
+
+
+class _ClassOfModel:
+    """A twin says that it is of the model's class; assigning another one changes the model and the twin."""
+
+    __slots__ = ()
+
+    def _get(self) -> type:
+        return type(original_of(self))
+
+    def _set(self, cls: type) -> None:
+        original_of(self).__class__ = cls
+        _follow(self)
+
+    __class__ = property(_get, _set)
+    del _get, _set
+
+
+class _TwinMethods(_ClassOfModel):
+    """What a twin does in its own way, whatever the model's class says."""
+
+    __slots__ = ()
+    __signature__ = _Signature()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Ends here: the model's class does not hear of a subclass that its author did not write."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)  # type: ignore[misc]
+        except AttributeError:
+            if _follow(self):
+                return getattr(self, name)
+            raise
+
+    @property
+    def _orig_mod(self) -> torch.nn.Module:
+        return original_of(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return original_of(self).__reduce_ex__(protocol)
+
+    def __getstate__(self) -> Any:
+        return original_of(self).__getstate__()
+
+    def __copy__(self) -> torch.nn.Module:
+        return copy.copy(original_of(self))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> torch.nn.Module:
+        return copy.deepcopy(original_of(self), memo)
+
+
+# What the interpreter calls is the value of the slot __call__: no Python frame lies between a caller and the model.
+_SLOTS = ("__call__", "_vesta_original", "_vesta_settings")
+
+
+class _Twin(_TwinMethods, torch.nn.Module):
+    """Holds the slots, so that the classes of all twins have one layout and one may become another."""
+
+    __slots__ = _SLOTS
+
+
+def _twin_class(cls: type) -> type:
+    made = _twin_classes.get(cls)
+    if made is not None:
+        return made
+    body: dict[str, Any] = {n: vars(cls)[n] for n in ("__module__", "__qualname__", "__doc__") if n in vars(cls)}
+    try:
+        made = _new_class(cls, (_Twin, cls), {**body, "__slots__": ()})
+    except TypeError:  # cls has slots of its own: no other class with slots combines with it
+        slots = {
+            name: _SlotOfModel(value)
+            for base in reversed(cls.__mro__)
+            for name, value in vars(base).items()
+            if isinstance(value, types.MemberDescriptorType)
+        }
+        made = _new_class(cls, (_TwinMethods, cls), {**body, **slots, "__slots__": _SLOTS})
+    return _twin_classes.setdefault(cls, made)
+
+
+def _new_class(cls: type, bases: tuple[type, ...], body: dict[str, Any]) -> type:
+    """A class of the metaclass of ``cls``, whose own code (that of a registry, say) does not run."""
+    metaclass = type(cls)
+    create = abc.ABCMeta.__new__ if issubclass(metaclass, abc.ABCMeta) else type.__new__
+    return create(metaclass, cls.__name__, bases, body)
+
+
+def _follow(twin: Any) -> bool:
+    """Gives a twin the class that goes with the model's, which parametrizations change; whether it had another."""
+    wanted = _twin_class(type(original_of(twin)))
+    if type(twin) is wanted:
+        return False
+    _class_of.__set__(twin, wanted)
+    return True

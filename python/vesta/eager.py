@@ -1,0 +1,88 @@
+"""Ways to stay out of compiled code, and to ask whether one is in it."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+import torch
+
+from vesta.compiled_function import Compiled
+from vesta.compiled_module import is_twin, make_twin, original_of
+from vesta.errors import UserError
+
+__all__ = ["disable", "innermost", "is_compiling"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def disable(function: F, recursive: bool = True, *, reason: str | None = None) -> F: ...
+@overload
+def disable(function: None = None, recursive: bool = True, *, reason: str | None = None) -> Callable[[F], F]: ...
+def disable(function: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+    """Keeps a function, module or class out of compiled code: a call of it is a graph break, and runs as it is.
+
+    Also a decorator, with and without arguments. What ``function`` calls is left alone as well, except for what was
+    compiled by name; with ``recursive=False`` the compiler is free to capture it. ``reason`` is shown by
+    :func:`vesta.explain`. ``torch.compiler.disable`` means the same to Vesta, and this the same to ``torch.compile``.
+    """
+    if function is None:
+        return functools.partial(disable, recursive=recursive, reason=reason)
+    original = innermost(function)
+    if isinstance(original, type):
+        for name in ("__init__", "__call__"):
+            method: Any = getattr(original, name, None)
+            if isinstance(method, types.FunctionType | Compiled):
+                setattr(original, name, disable(method, recursive, reason=reason))
+        return original
+    if not callable(original):
+        raise UserError(f"vesta.disable takes a function, module or class, not {type(original).__name__}")
+
+    def disabled(*args: Any, **kwargs: Any) -> Any:
+        return original(*args, **kwargs)
+
+    module = isinstance(original, torch.nn.Module)
+    if not module:
+        own = isinstance(original, types.FunctionType)
+        functools.update_wrapper(disabled, original, updated=("__dict__",) if own else ())
+    # The marks that torch.compiler.disable leaves.
+    vars(disabled).update(
+        _torchdynamo_disable=True,
+        _torchdynamo_disable_recursive=bool(recursive),
+        _torchdynamo_disable_msg=reason,
+        _torchdynamo_orig_callable=original,
+        _torchdynamo_wrapper_id=id(disabled),
+    )
+    return make_twin(original, disabled) if module else disabled
+
+
+def innermost(function: Any) -> Any:
+    """What was compiled or disabled, by Vesta or by torch, to become ``function``; most often ``function`` itself."""
+    while True:
+        if isinstance(function, Compiled):
+            function = function.__wrapped__
+        elif is_twin(function):
+            function = original_of(function)
+        elif isinstance(function, types.MethodType) and isinstance(function.__func__, Compiled):
+            function = types.MethodType(function.__func__.__wrapped__, function.__self__)
+        elif isinstance(function, types.FunctionType) and vars(function).get("_torchdynamo_wrapper_id") == id(function):
+            function = vars(function)["_torchdynamo_orig_callable"]
+        elif is_torchs(function):
+            function = function._orig_mod
+        else:
+            return function
+
+
+def is_torchs(module: Any) -> bool:
+    """Whether ``module`` is what torch.compile made of one."""
+    dynamo = sys.modules.get("torch._dynamo.eval_frame")
+    return dynamo is not None and isinstance(module, dynamo.OptimizedModule)
+
+
+def is_compiling() -> bool:
+    """Whether the code that asks is being captured, by Vesta or by ``torch.compile``."""
+    return torch.compiler.is_compiling()

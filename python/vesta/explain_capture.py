@@ -1,0 +1,257 @@
+"""What the capture of a Python function made of it: graphs, breaks, guards, recompiles; for programs and for people."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from vesta import _C
+
+__all__ = ["Break", "Captured", "Graph", "Guard", "Line", "Recompile", "Skipped", "read"]
+
+SHOWN_GUARDS = 24  # of a graph; all are in Graph.guards
+SHOWN_OPERATORS = 6
+
+
+@dataclass(frozen=True)
+class Line:
+    """A place in the user's program. ``text`` is what stands there, if the file can be read."""
+
+    file: str = ""
+    line: int = 0
+    function: str = ""
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line}" if self.file else "?"
+
+    def __bool__(self) -> bool:
+        return bool(self.file)
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A fact that a graph relies on. ``failed``: how often it was the one that did not hold."""
+
+    text: str
+    kind: str = ""
+    where: Line = Line()
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class Break:
+    """An instruction that Python executes between two graphs. ``stack``: the calls that lead to it."""
+
+    where: Line
+    reason: str
+    hint: str = ""
+    instruction: str = ""
+    count: int = 0
+    stack: tuple[Line, ...] = ()
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One compiled trace, from ``where`` to a return or to ``stop``.
+
+    ``ops``: operators by name. ``effects``: what is written after the graph to objects that existed before it.
+    ``compiled``: kernels and calls into ATen. ``ms``: milliseconds by stage, of which ``total_ms`` is the sum and what
+    lies between.
+    """
+
+    where: Line
+    ops: dict[str, int]
+    guards: tuple[Guard, ...] = ()
+    effects: tuple[str, ...] = ()
+    end: str = "return"
+    stop: Break | None = None
+    ms: dict[str, float] = field(default_factory=dict)
+    total_ms: float = 0.0
+    hits: int = 0
+    compiled: _C.CompileReport | None = None
+
+    @property
+    def op_count(self) -> int:
+        return sum(self.ops.values())
+
+
+@dataclass(frozen=True)
+class Recompile:
+    """A call for which ``guard`` did not hold: its value ``was``, and is ``now``. ``ms`` is 0 if it ran eager."""
+
+    guard: str
+    was: str
+    now: str
+    where: Line
+    segment: Line
+    ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Code that is left to Python."""
+
+    where: Line
+    reason: str
+
+
+@dataclass(frozen=True)
+class Captured:
+    """All that is known of one compiled function; ``print`` it."""
+
+    name: str
+    where: Line = Line()
+    graphs: tuple[Graph, ...] = ()
+    breaks: tuple[Break, ...] = ()
+    recompiles: tuple[Recompile, ...] = ()
+    fallbacks: tuple[_C.Fallback, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    calls: int = 0
+    hits: int = 0
+    misses: int = 0
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        return tuple(guard for graph in self.graphs for guard in graph.guards)
+
+    @property
+    def op_count(self) -> int:
+        return sum(graph.op_count for graph in self.graphs)
+
+    @property
+    def total_ms(self) -> float:
+        return sum(graph.total_ms for graph in self.graphs)
+
+    def __str__(self) -> str:
+        return "\n".join(lines_of(self))
+
+
+def read(report: _C.CaptureReport) -> Captured:
+    """The compiler's report, with the texts of the lines it names."""
+    graphs = tuple(graph_of(s, v) for s in report.segments for v in s.variants)
+    return Captured(
+        name=report.name,
+        where=line_of(report.where),
+        graphs=graphs,
+        breaks=together([g.stop for g in graphs if g.stop is not None]),
+        recompiles=tuple(
+            Recompile(r.guard, r.was, r.now, line_of(r.where), line_of(r.segment), r.ms) for r in report.recompiles
+        ),
+        fallbacks=tuple(report.fallbacks),
+        skipped=tuple(Skipped(line_of(s.where), s.skipped) for s in report.segments if s.skipped),
+        calls=report.calls,
+        hits=report.hits,
+        misses=report.misses,
+    )
+
+
+def graph_of(segment: _C.CaptureSegment, variant: _C.CaptureVariant) -> Graph:
+    stages = list(variant.stages) + (list(variant.compiled.stages) if variant.compiled else [])
+    return Graph(
+        where=line_of(segment.where),
+        ops={o.op: o.count for o in variant.ops},
+        guards=tuple(Guard(g.text, g.kind, line_of(g.where), g.failed) for g in variant.guards),
+        effects=tuple(variant.effects),
+        end=variant.end,
+        stop=break_of(variant.stop) if variant.stop else None,
+        ms={s.name: s.ms for s in stages},
+        total_ms=variant.total_ms,
+        hits=variant.hits,
+        compiled=variant.compiled,
+    )
+
+
+def break_of(stop: _C.CaptureBreak) -> Break:
+    stack = tuple(line_of(x) for x in stop.stack)
+    return Break(line_of(stop.where), stop.reason, stop.hint, stop.instruction, stop.count, stack)
+
+
+def line_of(place: _C.UserLine) -> Line:
+    text = linecache.getline(place.file, place.line).strip() if place.file else ""
+    return Line(place.file, place.line, place.function, text)
+
+
+def together(breaks: Sequence[Break]) -> tuple[Break, ...]:
+    """Breaks at one place for one reason are one break."""
+    counts: dict[Break, int] = {}
+    for b in breaks:
+        alike = Break(b.where, b.reason, b.hint, b.instruction, 0, b.stack)
+        counts[alike] = counts.get(alike, 0) + b.count
+    return tuple(Break(b.where, b.reason, b.hint, b.instruction, n, b.stack) for b, n in counts.items())
+
+
+def lines_of(c: Captured) -> Iterator[str]:
+    title = f"{c.name} ({c.where})" if c.where else c.name
+    yield title
+    yield "=" * len(title)
+    yield (
+        f"{several(c.calls, 'call')}; {several(len(c.graphs), 'graph')}, {several(c.op_count, 'operator')}, "
+        f"{several(len(c.breaks), 'break')}, {several(len(c.guards), 'guard')}, "
+        f"{several(len(c.recompiles), 'recompile')}; {c.total_ms:.1f} ms to compile"
+    )
+    for i, graph in enumerate(c.graphs, 1):
+        yield ""
+        yield from graph_lines(i, graph)
+    yield from section("Breaks: executed by Python between graphs", [break_lines(b) for b in c.breaks])
+    yield from section("Recompiles", [recompile_lines(r) for r in c.recompiles])
+    yield from section("Left to Python", [[f"{s.where}  {s.reason}"] for s in c.skipped])
+    yield from section("Ran eager", [[f"{several(f.count, 'time')}: {f.reason}"] for f in c.fallbacks])
+
+
+def section(heading: str, entries: Sequence[Iterable[str]]) -> Iterator[str]:
+    if entries:
+        yield ""
+        yield heading
+        for lines in entries:
+            yield from (f"  {line}" for line in lines)
+
+
+def graph_lines(number: int, g: Graph) -> Iterator[str]:
+    yield f"Graph {number}: from {at(g.where)} to {at(g.stop.where) if g.stop else g.end}, {several(g.hits, 'hit')}"
+    by_count = sorted(g.ops.items(), key=lambda x: -x[1])
+    ops = ", ".join(f"{op} {n}" if n > 1 else op for op, n in by_count[:SHOWN_OPERATORS])
+    more = ", ..." if len(by_count) > SHOWN_OPERATORS else ""
+    yield f"  {several(g.op_count, 'operator')}" + (f": {ops}{more}" if ops else ": nothing to compute")
+    if g.compiled:
+        yield f"  {several(len(g.compiled.kernels), 'kernel')}, {several(g.compiled.ops_extern, 'call')} into ATen"
+    if g.ms:
+        yield f"  {g.total_ms:.1f} ms: " + ", ".join(f"{stage} {ms:.1f}" for stage, ms in g.ms.items())
+    if g.effects:
+        yield f"  written afterwards: {', '.join(g.effects)}"
+    if g.guards:
+        yield "  guards"
+        shown = g.guards[:SHOWN_GUARDS]
+        width = min(max(len(guard.text) for guard in shown), 60)
+        for guard in shown:
+            failed = f", failed {several(guard.failed, 'time')}" if guard.failed else ""
+            yield f"    {guard.text:{width}}  {at(guard.where)}{failed}".rstrip()
+        if len(g.guards) > len(shown):
+            yield f"    and {len(g.guards) - len(shown)} more"
+
+
+def break_lines(b: Break) -> Iterator[str]:
+    for i, place in enumerate([*b.stack, b.where]):
+        yield "  " * i + at(place)
+    yield f"  {several(b.count, 'time')}: {b.reason}"
+    if b.hint:
+        yield f"  way out: {b.hint}"
+
+
+def recompile_lines(r: Recompile) -> Iterator[str]:
+    took = f"{r.ms:.1f} ms" if r.ms else "no variant was made, it ran eager"
+    yield f"{r.guard} failed: {r.was} became {r.now} ({took})"
+    if r.where:
+        yield f"  asked by {at(r.where)}"
+
+
+def at(place: Line) -> str:
+    if not place:
+        return ""
+    return f"{place}  {place.text}" if place.text else f"{place} in {place.function}" if place.function else str(place)
+
+
+def several(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
