@@ -219,7 +219,7 @@ def _fresh(world: World, rng: random.Random) -> Any:
 @change("method replaced")
 def _method(world: World, node: Any, rng: random.Random) -> None:
     by = rng.randrange(5)
-    world.cls.method = lambda self, x: x * self.rank + by  # type: ignore[attr-defined]
+    world.cls.method = lambda self, x, by=by: x * self.rank + by  # type: ignore[attr-defined]
 
 
 @change("method of the node replaced")
