@@ -57,6 +57,11 @@ class Layer(nn.Module):
         return self.act(x * self.weight) * self.scale + self.shift * (2 if self.training else 1)
 
 
+class Quiet(Layer):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(x - self.shift) * self.weight.abs().mean() * self.scale
+
+
 def make_world(seed: int) -> World:
     rng = random.Random(seed)
 
@@ -263,15 +268,7 @@ _of_layer(
         m.register_forward_hook(lambda module, args, out: out * 2) if r.random() < 0.5 else m._forward_hooks.clear()
     ),
 )
-_simple(
-    "layer replaced", lambda w, o, r: setattr(o, "layer", r.choice([None, Layer(2.0), nn.Linear(3, 3).apply(_filled)]))
-)
-
-
-def _filled(module: nn.Module) -> nn.Module:
-    for parameter in module.parameters():
-        nn.init.constant_(parameter, 0.25)
-    return module
+_simple("layer replaced", lambda w, o, r: setattr(o, "layer", r.choice([None, Layer(2.0), Quiet(3.0)])))
 
 
 def _called(world: World, function: Callable[..., Any]) -> Any:
