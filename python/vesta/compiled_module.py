@@ -139,6 +139,8 @@ def _twin_class(cls: type) -> type:
     if made is not None:
         return made
     body: dict[str, Any] = {n: vars(cls)[n] for n in ("__module__", "__qualname__", "__doc__") if n in vars(cls)}
+    if issubclass(cls, torch.fx.GraphModule):
+        body["recompile"] = lambda twin: original_of(twin).recompile()  # it writes to the class of whom it is called on
     try:
         made = _new_class(cls, (_Twin, cls), {**body, "__slots__": ()})
     except TypeError:  # cls has slots of its own: no other class with slots combines with it

@@ -582,6 +582,18 @@ def test_parametrized_before_and_after(either, x):
         assert type(net) is nn.Linear and compiled.__class__ is nn.Linear
 
 
+def test_graph_modules(either, x):
+    net = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 3), nn.ReLU()))
+    compiled = vesta.compile(net)
+    torch.testing.assert_close(compiled(x), net(x))
+    (relu,) = (n for n in compiled.graph.nodes if n.target == "1")
+    relu.replace_all_uses_with(relu.args[0])
+    compiled.graph.erase_node(relu)
+    compiled.recompile()
+    torch.testing.assert_close(compiled(x), net._modules["0"](x))
+    assert (net(x) < 0).any() and not hasattr(copy.deepcopy(compiled), "_orig_mod")
+
+
 def test_lazy_modules(either, x):
     compiled = vesta.compile(nn.LazyLinear(3))
     assert compiled(x).shape == (5, 3)

@@ -193,8 +193,8 @@ def test_explain_counts_and_prints():
     assert "chain" in str(explanation) and "extern" in str(explanation)
     compiled(torch.randn(9, 8), w)
     assert "size 0 is 9 instead of 8" in vesta.explain(compiled).functions[0].recompiles[0]
-    with pytest.raises(TypeError, match="trace_and_compile"):
-        vesta.explain(chain)
+    with pytest.raises(vesta.errors.UserError, match="takes a function, method or module"):
+        vesta.explain(x)
 
 
 def test_options_are_checked():
