@@ -210,11 +210,13 @@ def section(heading: str, entries: Sequence[Iterable[str]]) -> Iterator[str]:
 
 
 def graph_lines(number: int, g: Graph) -> Iterator[str]:
-    yield f"Graph {number}: from {at(g.where)} to {at(g.stop.where) if g.stop else g.end}, {several(g.hits, 'hit')}"
+    yield f"Graph {number}, {several(g.hits, 'hit')}"
+    yield f"  from  {at(g.where)}".rstrip()
+    yield f"  to    {at(g.stop.where) if g.stop else g.end}"
     by_count = sorted(g.ops.items(), key=lambda x: -x[1])
     ops = ", ".join(f"{op} {n}" if n > 1 else op for op, n in by_count[:SHOWN_OPERATORS])
     more = ", ..." if len(by_count) > SHOWN_OPERATORS else ""
-    yield f"  {several(g.op_count, 'operator')}" + (f": {ops}{more}" if ops else ": nothing to compute")
+    yield f"  {several(g.op_count, 'operator')}" + (f": {ops}{more}" if ops else "")
     if g.compiled:
         yield f"  {several(len(g.compiled.kernels), 'kernel')}, {several(g.compiled.ops_extern, 'call')} into ATen"
     if g.ms:

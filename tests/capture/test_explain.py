@@ -1,0 +1,189 @@
+"""vesta.explain(f)(*args): what the compiler reports of a captured function, as fields and as text."""
+
+from __future__ import annotations
+
+import inspect
+from types import SimpleNamespace as Record
+
+import pytest
+import torch
+
+import vesta
+from vesta import _C, explain_capture
+
+
+def program(x, log):
+    y = x.sin() * 2
+    print(y.shape)
+    if y.shape[0] * 2 < 16:
+        y = y + 1
+    return y
+
+
+def place(offset):
+    code, start = inspect.getsourcelines(program)
+    return Record(file=__file__, line=start + offset, function="program")
+
+
+NOWHERE = Record(file="", line=0, function="")
+
+
+def report(guards=2):
+    """As python/bindings gives it."""
+    compiled = Record(
+        kernels=[1, 2], ops_extern=3, stages=[Record(name="plan", ms=0.5), Record(name="codegen", ms=3.0)]
+    )
+    stop = Record(where=place(2), stack=[], instruction="CALL print", reason="print writes", hint="move it", count=4)
+    first = Record(
+        ops=[Record(op="aten.sin", count=1), Record(op="aten.mul", count=2)],
+        compiled=compiled,
+        guards=[Record(kind="tensor", text="x is float32", where=place(0), failed=0)] * guards,
+        effects=["list.append on log"],
+        end="break",
+        stop=stop,
+        stages=[Record(name="trace", ms=1.25)],
+        total_ms=5.0,
+        hits=3,
+    )
+    guard = Record(kind="shape", text="2*x.size(0) >= 16", where=place(3), failed=1)
+    second = Record(
+        ops=[], compiled=None, guards=[guard], effects=[], end="return", stop=None, stages=[], total_ms=0.25, hits=2
+    )
+    return Record(
+        name="program",
+        where=place(0),
+        segments=[
+            Record(where=place(1), offset=0, variants=[first, first], skipped=""),
+            Record(where=place(3), offset=20, variants=[second], skipped="32 variants"),
+        ],
+        recompiles=[
+            Record(segment=place(3), guard="x.size(0) == 8", was="8", now="9", where=place(3), ms=2.0),
+            Record(segment=place(1), guard="x is float32", was="float32", now="float64", where=NOWHERE, ms=0),
+        ],
+        fallbacks=[Record(reason="gradients", count=2)],
+        calls=9,
+        hits=7,
+        misses=2,
+    )
+
+
+def test_fields():
+    captured = explain_capture.read(report())
+    assert captured.name == "program" and captured.where.text == "def program(x, log):"
+    assert len(captured.graphs) == 3 and captured.op_count == 6 and len(captured.guards) == 5
+    assert captured.total_ms == 10.25 and (captured.calls, captured.hits, captured.misses) == (9, 7, 2)
+    graph = captured.graphs[0]
+    assert graph.ops == {"aten.sin": 1, "aten.mul": 2} and graph.effects == ("list.append on log",)
+    assert graph.ms == {"trace": 1.25, "plan": 0.5, "codegen": 3.0} and graph.stop.where.text == "print(y.shape)"
+    (stop,) = captured.breaks  # of two variants
+    assert (stop.reason, stop.hint, stop.count, stop.instruction) == ("print writes", "move it", 8, "CALL print")
+    assert stop.where.line == place(2).line and stop.where.file == __file__
+    assert captured.recompiles[0].was == "8" and captured.recompiles[0].where.text == "if y.shape[0] * 2 < 16:"
+    assert not captured.recompiles[1].where
+    (skipped,) = captured.skipped
+    assert skipped.reason == "32 variants"
+    assert captured.fallbacks[0].reason == "gradients"
+
+
+def test_text():
+    line = place(0).line
+    assert str(explain_capture.read(report())) == "\n".join(
+        [
+            f"program (test_explain.py:{line})",
+            "=" * len(f"program (test_explain.py:{line})"),
+            "9 calls; 3 graphs, 6 operators, 1 break, 5 guards, 2 recompiles; 10.2 ms to compile",
+            *(
+                text
+                for number in (1, 2)
+                for text in (
+                    "",
+                    f"Graph {number}, 3 hits",
+                    f"  from  test_explain.py:{line + 1}  y = x.sin() * 2",
+                    f"  to    test_explain.py:{line + 2}  print(y.shape)",
+                    "  3 operators: aten.mul 2, aten.sin",
+                    "  2 kernels, 3 calls into ATen",
+                    "  5.0 ms: trace 1.2, plan 0.5, codegen 3.0",
+                    "  written afterwards: list.append on log",
+                    "  guards",
+                    f"    x is float32  test_explain.py:{line}  def program(x, log):",
+                    f"    x is float32  test_explain.py:{line}  def program(x, log):",
+                )
+            ),
+            "",
+            "Graph 3, 2 hits",
+            f"  from  test_explain.py:{line + 3}  if y.shape[0] * 2 < 16:",
+            "  to    return",
+            "  0 operators",
+            "  guards",
+            f"    2*x.size(0) >= 16  test_explain.py:{line + 3}  if y.shape[0] * 2 < 16:, failed 1 time",
+            "",
+            "Breaks: executed by Python between graphs",
+            f"  test_explain.py:{line + 2}  print(y.shape)",
+            "    8 times: print writes",
+            "    way out: move it",
+            "",
+            "Recompiles",
+            "  x.size(0) == 8 failed: 8 became 9 (2.0 ms)",
+            f"    asked by test_explain.py:{line + 3}  if y.shape[0] * 2 < 16:",
+            "  x is float32 failed: float32 became float64 (no variant was made, it ran eager)",
+            "",
+            "Left to Python",
+            f"  test_explain.py:{line + 3}  32 variants",
+            "",
+            "Ran eager",
+            "  2 times: gradients",
+        ]
+    )
+
+
+def test_many_guards_are_counted():
+    text = str(explain_capture.read(report(guards=300)))
+    assert "    and 276 more" in text and text.count("x is float32") < 60
+
+
+@pytest.fixture
+def reported(monkeypatch):
+    class Captured:
+        def __init__(self, wrapped, options, name, fullgraph):
+            self.wrapped = wrapped
+
+        def __call__(self, *args, **kwargs):
+            return self.wrapped(*args, **kwargs)
+
+        def report(self):
+            return report()
+
+        def reset(self):
+            pass
+
+    monkeypatch.setattr(_C, "capture", Captured, raising=False)
+
+
+def test_the_explainer_calls_and_explains(reported):
+    def f(x):
+        return x + 1
+
+    for function in (f, vesta.compile(f), vesta.compile(torch.nn.Tanh()), torch.nn.Tanh()):
+        explain = vesta.explain(function)
+        explanation = explain(torch.zeros(2))
+        assert isinstance(explanation, vesta.Explanation) and explain.result.shape == (2,)
+        assert len(explanation.graphs) == 3 and len(explanation.breaks) == 1 and len(explanation.guards) == 5
+        assert len(explanation.recompiles) == 2 and explanation.fallbacks[0].count == 2
+        assert "Graph 3" in str(explanation) and str(explain) == str(explanation)
+
+    class Thing:
+        @vesta.compile
+        def method(self, x):
+            return x
+
+    assert vesta.explain(Thing().method)(1).captures[0].name == "program"
+    compiled = vesta.compile(f)
+    assert compiled(1) == 2 and "program" in [c.name for c in vesta.explain().captures]
+
+
+def test_what_cannot_be_explained(reported):
+    for thing in (3, torch.nn.Tanh, "f"):
+        with pytest.raises(vesta.errors.UserError, match="takes a function, method or module"):
+            vesta.explain(thing)
+    with pytest.raises(vesta.errors.UserError, match="no Python code"):
+        vesta.explain(torch.sin)
