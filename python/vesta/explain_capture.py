@@ -228,8 +228,8 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
         shown = g.guards[:SHOWN_GUARDS]
         width = min(max(len(guard.text) for guard in shown), 60)
         for guard in shown:
-            failed = f", failed {several(guard.failed, 'time')}" if guard.failed else ""
-            yield f"    {guard.text:{width}}  {at(guard.where)}{failed}".rstrip()
+            failed = f"failed {several(guard.failed, 'time')}  " if guard.failed else ""
+            yield f"    {guard.text:{width}}  {failed}{at(guard.where)}".rstrip()
         if len(g.guards) > len(shown):
             yield f"    and {len(g.guards) - len(shown)} more"
 
