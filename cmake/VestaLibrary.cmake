@@ -47,9 +47,9 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/VestaConfig.cmake" "${CMAKE_CURRENT_B
 if(VESTA_PYTHON)
   file(GLOB vesta_binding_sources CONFIGURE_DEPENDS python/bindings/*.cpp)
   if(vesta_binding_sources)
-    find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+    include(VestaCapture)
     Python_add_library(_C MODULE WITH_SOABI ${vesta_binding_sources})
-    target_link_libraries(_C PRIVATE vesta_flags vesta vesta::torch_python)
+    target_link_libraries(_C PRIVATE vesta_flags vesta ${vesta_capture_libraries} vesta::torch_python)
     target_compile_definitions(_C PRIVATE TORCH_EXTENSION_NAME=_C)
     set_target_properties(_C PROPERTIES
       CXX_VISIBILITY_PRESET hidden LIBRARY_OUTPUT_DIRECTORY "${vesta_package}" INSTALL_RPATH "${vesta_install_rpath}")

@@ -28,6 +28,11 @@ TORCH_STAGES = {"interop", "trace", "runtime", "pipeline", "capture", "bindings"
 TORCH_PUBLIC = ("vesta/compile.h", "vesta/detail/")
 
 TORCH_HEADER = re.compile(r"^(torch|ATen|c10|caffe2|pybind11)/")
+# In src/capture/python: the folders without torch, and the only one that sees CPython's internals.
+TORCH_FREE = ("src/capture/python/frame/", "src/capture/python/interpreter/")
+PYTHON_INTERNALS = "src/capture/python/frame/"
+
+PYTHON_INTERNAL_HEADER = re.compile(r"^(internal/)?pycore_")
 LLVM_HEADER = re.compile(r"^(llvm|llvm-c)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 
@@ -72,8 +77,14 @@ def check(path: Path, root: Path) -> list[str]:
             problems.append(f"{where}: {stage} must not include {target}, which includes torch")
         if LLVM_HEADER.match(target) and "codegen/llvm" not in str(path):
             problems.append(f"{where}: only src/codegen/llvm may include LLVM ({target})")
-        if target in ("Python.h", "pybind11/pybind11.h") and stage != "bindings":
-            problems.append(f"{where}: only python/bindings may include {target}")
+        own = str(path.relative_to(root))
+        python = stage == "bindings" or own.startswith("src/capture/python/")
+        if target in ("Python.h", "pybind11/pybind11.h") and not python:
+            problems.append(f"{where}: only python/bindings and src/capture/python may include {target}")
+        if TORCH_HEADER.match(target) and own.startswith(TORCH_FREE):
+            problems.append(f"{where}: must not include torch ({target})")
+        if PYTHON_INTERNAL_HEADER.match(target) and not own.startswith(PYTHON_INTERNALS):
+            problems.append(f"{where}: only {PYTHON_INTERNALS} may include CPython's internal headers ({target})")
     return problems
 
 

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "compiled.h"
+#include "evaluator.h"
 #include "vesta/passes.h"
 
 namespace py = pybind11;
@@ -67,6 +68,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("passes", &passes, "Names of the graph passes, in the order in which they run.");
 
   add_compiled_function(m);
+  if (add_evaluator(m.ptr()) < 0) throw py::error_already_set();
 }
 
 }  // namespace vesta::python

@@ -1,0 +1,54 @@
+#include "capture/python/interpreter/handlers.h"
+
+namespace vesta::capture {
+namespace {
+
+// A callable (stolen) in place of n operands, as CALL takes one that has no separate `self`.
+Step replace_by_callable(Evaluation& e, int n, PyObject* callable) {
+  if (callable == nullptr) return Step::Error;
+  drop(e, n);
+  if (python_minor < 13) push(e.frame, nullptr);
+  push(e.frame, callable);
+  if (python_minor >= 13) push(e.frame, nullptr);
+  return Step::Next;
+}
+
+Step load_attr(Evaluation& e, int oparg) {
+  bool method = python_minor >= 12 && (oparg & 1) != 0;
+  PyObject* x = e.operations.get_attr(peek(e.frame, 1), name_at(e, python_minor >= 12 ? oparg >> 1 : oparg));
+  return method ? replace_by_callable(e, 1, x) : replace(e, 1, x);
+}
+
+Step load_method(Evaluation& e, int oparg) {
+  return replace_by_callable(e, 1, e.operations.get_attr(peek(e.frame, 1), name_at(e, oparg)));
+}
+
+Step store_attr(Evaluation& e, int oparg) {
+  return done(e, 2, e.operations.set_attr(peek(e.frame, 1), name_at(e, oparg), peek(e.frame, 2)));
+}
+
+Step delete_attr(Evaluation& e, int oparg) {
+  return done(e, 1, e.operations.set_attr(peek(e.frame, 1), name_at(e, oparg), nullptr));
+}
+
+Step load_super_attr(Evaluation& e, int oparg) {  // super, the class, self; the bits of oparg: two arguments, a method
+  size_t count = (oparg & 2) != 0 ? 2 : 0;
+  Owned super(e.operations.call(peek(e.frame, 3), &peek(e.frame, 2), count | offset_flag(e), nullptr));
+  if (!super) return Step::Error;
+  PyObject* x = e.operations.get_attr(super.get(), name_at(e, oparg >> 2));
+  return (oparg & 1) != 0 ? replace_by_callable(e, 3, x) : replace(e, 3, x);
+}
+
+constexpr Row rows[] = {
+    {"LOAD_ATTR", 11, 13, load_attr},
+    {"LOAD_METHOD", 11, 11, load_method},
+    {"STORE_ATTR", 11, 13, store_attr},
+    {"DELETE_ATTR", 11, 13, delete_attr},
+    {"LOAD_SUPER_ATTR", 12, 13, load_super_attr},
+};
+
+}  // namespace
+
+std::span<const Row> attribute_rows() { return rows; }
+
+}  // namespace vesta::capture

@@ -1,0 +1,129 @@
+// Displays, comprehensions and unpacking.
+#include <vector>
+
+#include "capture/python/interpreter/handlers.h"
+
+namespace vesta::capture {
+namespace {
+
+// The first of n operands.
+PyObject** operands(Evaluation& e, int n) { return n > 0 ? &peek(e.frame, n) : nullptr; }
+
+Step build_tuple(Evaluation& e, int oparg) {
+  PyObject* tuple = PyTuple_New(oparg);
+  if (tuple == nullptr) return Step::Error;
+  for (int i = oparg; i-- > 0;) PyTuple_SET_ITEM(tuple, i, pop(e.frame));
+  push(e.frame, tuple);
+  return Step::Next;
+}
+
+Step build_list(Evaluation& e, int oparg) {
+  PyObject* list = PyList_New(oparg);
+  if (list == nullptr) return Step::Error;
+  for (int i = oparg; i-- > 0;) PyList_SET_ITEM(list, i, pop(e.frame));
+  push(e.frame, list);
+  return Step::Next;
+}
+
+Step build_set(Evaluation& e, int oparg) {
+  Owned set(PySet_New(nullptr));
+  if (!set) return Step::Error;
+  for (int i = oparg; i > 0; --i)
+    if (PySet_Add(set.get(), peek(e.frame, i)) < 0) return Step::Error;
+  return replace(e, oparg, set.release());
+}
+
+Step build_map(Evaluation& e, int oparg) {
+  Owned dict(PyDict_New());
+  if (!dict) return Step::Error;
+  for (int i = 2 * oparg; i > 0; i -= 2)
+    if (PyDict_SetItem(dict.get(), peek(e.frame, i), peek(e.frame, i - 1)) < 0) return Step::Error;
+  return replace(e, 2 * oparg, dict.release());
+}
+
+Step build_const_key_map(Evaluation& e, int oparg) {
+  PyObject* keys = peek(e.frame, 1);
+  if (!PyTuple_CheckExact(keys) || PyTuple_GET_SIZE(keys) != oparg) {
+    PyErr_SetString(PyExc_SystemError, "bad BUILD_CONST_KEY_MAP keys argument");
+    return Step::Error;
+  }
+  Owned dict(PyDict_New());
+  if (!dict) return Step::Error;
+  for (int i = 0; i < oparg; ++i)
+    if (PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(keys, i), peek(e.frame, oparg + 1 - i)) < 0) return Step::Error;
+  return replace(e, oparg + 1, dict.release());
+}
+
+Step list_append(Evaluation& e, int oparg) {
+  return done(e, 1, PyList_Append(peek(e.frame, oparg + 1), peek(e.frame, 1)));
+}
+
+Step set_add(Evaluation& e, int oparg) { return done(e, 1, PySet_Add(peek(e.frame, oparg + 1), peek(e.frame, 1))); }
+
+Step map_add(Evaluation& e, int oparg) {
+  return done(e, 2, PyDict_SetItem(peek(e.frame, oparg + 2), peek(e.frame, 2), peek(e.frame, 1)));
+}
+
+Step list_extend(Evaluation& e, int oparg) {
+  return done(e, 1, e.operations.extend_list(peek(e.frame, oparg + 1), peek(e.frame, 1)));
+}
+
+Step set_update(Evaluation& e, int oparg) {
+  return done(e, 1, e.operations.update_set(peek(e.frame, oparg + 1), peek(e.frame, 1)));
+}
+
+Step dict_update(Evaluation& e, int oparg) {
+  return done(e, 1, e.operations.update_dict(peek(e.frame, oparg + 1), peek(e.frame, 1)));
+}
+
+Step dict_merge(Evaluation& e, int oparg) {  // below the dict: the positional arguments, then the callable
+  PyObject* callable = peek(e.frame, oparg + (python_minor >= 13 ? 4 : 3));
+  return done(e, 1, e.operations.merge_keywords(callable, peek(e.frame, oparg + 1), peek(e.frame, 1)));
+}
+
+Step list_to_tuple(Evaluation& e, int) { return replace(e, 1, e.operations.list_to_tuple(peek(e.frame, 1))); }
+
+Step unpack(Evaluation& e, int before, int after) {
+  std::vector<PyObject*> items(before + (after < 0 ? 0 : 1 + after));
+  if (e.operations.unpack(peek(e.frame, 1), before, after, items.data()) < 0) return Step::Error;
+  drop(e, 1);
+  for (size_t i = items.size(); i-- > 0;) push(e.frame, items[i]);
+  return Step::Next;
+}
+
+Step unpack_sequence(Evaluation& e, int oparg) { return unpack(e, oparg, -1); }
+Step unpack_ex(Evaluation& e, int oparg) { return unpack(e, oparg & 0xff, oparg >> 8); }
+
+Step build_string(Evaluation& e, int oparg) {
+  Owned empty(PyUnicode_FromStringAndSize(nullptr, 0));
+  Owned pieces(PyTuple_New(oparg));
+  if (!empty || !pieces) return Step::Error;
+  PyObject** first = operands(e, oparg);
+  for (int i = 0; i < oparg; ++i) PyTuple_SET_ITEM(pieces.get(), i, Py_NewRef(first[i]));
+  return replace(e, oparg, PyUnicode_Join(empty.get(), pieces.get()));
+}
+
+constexpr Row rows[] = {
+    {"BUILD_TUPLE", 11, 13, build_tuple},
+    {"BUILD_LIST", 11, 13, build_list},
+    {"BUILD_SET", 11, 13, build_set},
+    {"BUILD_MAP", 11, 13, build_map},
+    {"BUILD_CONST_KEY_MAP", 11, 13, build_const_key_map},
+    {"BUILD_STRING", 11, 13, build_string},
+    {"LIST_APPEND", 11, 13, list_append},
+    {"SET_ADD", 11, 13, set_add},
+    {"MAP_ADD", 11, 13, map_add},
+    {"LIST_EXTEND", 11, 13, list_extend},
+    {"SET_UPDATE", 11, 13, set_update},
+    {"DICT_UPDATE", 11, 13, dict_update},
+    {"DICT_MERGE", 11, 13, dict_merge},
+    {"LIST_TO_TUPLE", 11, 11, list_to_tuple},
+    {"UNPACK_SEQUENCE", 11, 13, unpack_sequence},
+    {"UNPACK_EX", 11, 13, unpack_ex},
+};
+
+}  // namespace
+
+std::span<const Row> container_rows() { return rows; }
+
+}  // namespace vesta::capture

@@ -1,0 +1,49 @@
+// The bodies of generators. Making a generator is CPython's: see evaluate().
+#include "capture/python/interpreter/handlers.h"
+
+namespace vesta::capture {
+namespace {
+
+Step yield_value(Evaluation& e, int) {
+  e.result = pop(e.frame);
+  return Step::Yield;
+}
+
+Step get_yield_from_iter(Evaluation& e, int) {
+  PyObject* x = peek(e.frame, 1);
+  if (PyCoro_CheckExact(x)) {
+    if ((code_of(e.frame)->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE)) != 0) return Step::Next;
+    PyErr_SetString(PyExc_TypeError, "cannot 'yield from' a coroutine object in a non-coroutine generator");
+    return Step::Error;
+  }
+  return PyGen_CheckExact(x) ? Step::Next : replace(e, 1, e.operations.get_iter(x));
+}
+
+Step send(Evaluation& e, int oparg) {  // the receiver, the value: the receiver (3.11: gone at the end), what came
+  PyObject* x = nullptr;
+  switch (PyIter_Send(peek(e.frame, 2), peek(e.frame, 1), &x)) {
+    case PYGEN_ERROR: return Step::Error;
+    case PYGEN_NEXT: return replace(e, 1, x);
+    case PYGEN_RETURN: break;
+  }
+  e.position += oparg;
+  return replace(e, python_minor == 11 ? 2 : 1, x);
+}
+
+Step end_send(Evaluation& e, int) {
+  PyObject* value = pop(e.frame);
+  return replace(e, 1, value);
+}
+
+constexpr Row rows[] = {
+    {"YIELD_VALUE", 11, 13, yield_value},
+    {"GET_YIELD_FROM_ITER", 11, 13, get_yield_from_iter},
+    {"SEND", 11, 13, send},
+    {"END_SEND", 12, 13, end_send},
+};
+
+}  // namespace
+
+std::span<const Row> generator_rows() { return rows; }
+
+}  // namespace vesta::capture

@@ -1,0 +1,116 @@
+#include "capture/python/interpreter/imports.h"
+
+#include "capture/python/interpreter/handlers.h"
+
+namespace vesta::capture {
+namespace {
+
+Step import_name(Evaluation& e, int oparg) {
+  return replace(e, 2, e.operations.import_name(e.frame, name_at(e, oparg), peek(e.frame, 1), peek(e.frame, 2)));
+}
+
+Step import_from(Evaluation& e, int oparg) {
+  return replace(e, 0, e.operations.import_from(peek(e.frame, 1), name_at(e, oparg)));
+}
+
+Step import_star(Evaluation& e, int) {  // of a module or a class body only: its namespace is f_locals
+  PyObject* space = locals_of(e.frame);
+  if (space == nullptr) {
+    PyErr_SetString(PyExc_SystemError, "no locals found during 'import *'");
+    return Step::Error;
+  }
+  return done(e, 1, import_all(space, peek(e.frame, 1)));
+}
+
+constexpr Row rows[] = {
+    {"IMPORT_NAME", 11, 13, import_name},
+    {"IMPORT_FROM", 11, 13, import_from},
+    {"IMPORT_STAR", 11, 11, import_star},
+};
+
+}  // namespace
+
+std::span<const Row> import_rows() { return rows; }
+
+int import_all(PyObject* space, PyObject* module) {
+  static PyObject* const all_name = PyUnicode_InternFromString("__all__");
+  static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
+  Owned all;
+  int listed = find_attr(module, all_name, all.out());
+  if (listed < 0) return -1;
+  if (listed == 0) {
+    Owned dict;
+    if (find_attr(module, dict_name, dict.out()) < 0) return -1;
+    if (!dict) {
+      PyErr_SetString(PyExc_ImportError, "from-import-* object has no __dict__ and no __all__");
+      return -1;
+    }
+    all = Owned(PyMapping_Keys(dict.get()));
+    if (!all) return -1;
+  }
+  for (Py_ssize_t i = 0;; ++i) {
+    Owned name(PySequence_GetItem(all.get(), i));
+    if (!name) {
+      if (!PyErr_ExceptionMatches(PyExc_IndexError)) return -1;
+      PyErr_Clear();
+      return 0;
+    }
+    if (!PyUnicode_Check(name.get())) {
+      Owned module_name(PyObject_GetAttrString(module, "__name__"));
+      if (!module_name) return -1;
+      if (!PyUnicode_Check(module_name.get())) {
+        PyErr_Format(PyExc_TypeError, "module __name__ must be a string, not %.100s",
+                     Py_TYPE(module_name.get())->tp_name);
+      } else {
+        PyErr_Format(PyExc_TypeError, "%s in %U.%s must be str, not %.100s", listed == 0 ? "Key" : "Item",
+                     module_name.get(), listed == 0 ? "__dict__" : "__all__", Py_TYPE(name.get())->tp_name);
+      }
+      return -1;
+    }
+    if (listed == 0 && PyUnicode_GET_LENGTH(name.get()) > 0 && PyUnicode_READ_CHAR(name.get(), 0) == '_') continue;
+    Owned value(PyObject_GetAttr(module, name.get()));
+    if (!value) return -1;
+    int status = PyDict_CheckExact(space) ? PyDict_SetItem(space, name.get(), value.get())
+                                          : PyObject_SetItem(space, name.get(), value.get());
+    if (status < 0) return -1;
+  }
+}
+
+void raise_cannot_import(PyObject* module, PyObject* name) {
+  Owned module_name(PyObject_GetAttrString(module, "__name__"));
+  PyErr_Clear();
+  bool named = module_name && PyUnicode_Check(module_name.get());
+  Owned shown = named ? Owned::share(module_name.get()) : Owned(PyUnicode_FromString("<unknown module name>"));
+  Owned path(PyModule_Check(module) ? PyModule_GetFilenameObject(module) : nullptr);
+  PyErr_Clear();
+  if (!shown) return;
+  Owned message;
+  if (!path || !PyUnicode_Check(path.get())) {
+    message = Owned(PyUnicode_FromFormat("cannot import name %R from %R (unknown location)", name, shown.get()));
+    path = Owned();
+  } else {
+    Owned spec(PyObject_GetAttrString(module, "__spec__"));
+    PyErr_Clear();
+    Owned initializing(spec ? PyObject_GetAttrString(spec.get(), "_initializing") : nullptr);
+    PyErr_Clear();
+    bool partial = initializing && PyObject_IsTrue(initializing.get()) > 0;
+    message = Owned(PyUnicode_FromFormat(partial ? "cannot import name %R from partially initialized module %R "
+                                                   "(most likely due to a circular import) (%S)"
+                                                 : "cannot import name %R from %R (%S)",
+                                         name, shown.get(), path.get()));
+  }
+  if (!message) return;
+#if PY_VERSION_HEX >= 0x030c0000
+  Owned no_args(PyTuple_Pack(1, message.get())), keywords(PyDict_New());
+  if (!no_args || !keywords) return;
+  PyDict_SetItemString(keywords.get(), "name", named ? module_name.get() : Py_None);
+  PyDict_SetItemString(keywords.get(), "path", path ? path.get() : Py_None);
+  PyDict_SetItemString(keywords.get(), "name_from", name);
+  Owned error(PyObject_Call(PyExc_ImportError, no_args.get(), keywords.get()));
+  if (error) PyErr_SetObject(PyExc_ImportError, error.get());
+#else
+  PyErr_SetImportError(message.get(), named ? module_name.get() : nullptr, path.get());
+#endif
+}
+
+}  // namespace vesta::capture

@@ -1,0 +1,66 @@
+// What instructions do to objects. This class does it as CPython's evaluator does; a tracer overrides what it wants to
+// know of. Arguments are borrowed, results are new references; nullptr or -1 with an error set is a failure.
+#pragma once
+
+#include "capture/python/frame/frame.h"
+
+namespace vesta::capture {
+
+class Operations {
+ public:
+  virtual ~Operations() = default;
+
+  // Before every instruction. False: the evaluation stops here, with the frame as it is (see evaluate()).
+  virtual bool before(Frame*, int position) {
+    (void)position;
+    return true;
+  }
+  // No handler may run any more: frames are left with the error that is set.
+  virtual bool aborted() const { return false; }
+
+  // ---- variables. nullptr without an error: unbound.
+  virtual PyObject* load_fast(Frame* f, int slot);
+  virtual PyObject* load_cell(Frame* f, int slot);                      // the contents of the cell in a slot
+  virtual int store_cell(Frame* f, int slot, PyObject* value);          // value may be nullptr: del
+  virtual PyObject* load_global(Frame* f, PyObject* name);              // globals, then builtins; sets NameError
+  virtual int store_global(Frame* f, PyObject* name, PyObject* value);  // value may be nullptr: del
+
+  // ---- objects
+  virtual PyObject* get_attr(PyObject* owner, PyObject* name);
+  virtual int set_attr(PyObject* owner, PyObject* name, PyObject* value);  // value may be nullptr: del
+  virtual PyObject* get_item(PyObject* container, PyObject* key);
+  virtual int set_item(PyObject* container, PyObject* key, PyObject* value);  // value may be nullptr: del
+  virtual PyObject* binary(int op, PyObject* left, PyObject* right);          // op: NB_ADD ... NB_INPLACE_XOR
+  enum class Unary { Positive, Negative, Not, Invert };
+  virtual PyObject* unary(Unary op, PyObject* x);
+  virtual PyObject* compare(int op, PyObject* left, PyObject* right);  // op: Py_LT ...
+  virtual int contains(PyObject* container, PyObject* x);
+  virtual int is_true(PyObject* x);
+  virtual Py_ssize_t length(PyObject* x);
+  virtual PyObject* get_iter(PyObject* x);
+  virtual PyObject* next(PyObject* iterator);  // nullptr without an error: exhausted
+  // Items of `x` into out[0 .. before + (after < 0 ? 0 : 1 + after)), the middle one a list, as
+  // UNPACK_SEQUENCE/UNPACK_EX.
+  virtual int unpack(PyObject* x, int before, int after, PyObject** out);
+  // obj's method of the special name, looked up on its type and bound (nullptr without an error: none).
+  virtual PyObject* lookup_special(PyObject* obj, PyObject* name);
+  virtual PyObject* format(PyObject* x, PyObject* spec);  // spec may be nullptr
+  enum class Conversion { None, Str, Repr, Ascii };
+  virtual PyObject* convert(PyObject* x, Conversion kind);
+  virtual int extend_list(PyObject* list, PyObject* iterable);
+  virtual int update_set(PyObject* set, PyObject* iterable);
+  virtual int update_dict(PyObject* dict, PyObject* mapping);                         // {**mapping}
+  virtual int merge_keywords(PyObject* callable, PyObject* dict, PyObject* mapping);  // f(**mapping)
+  virtual PyObject* list_to_tuple(PyObject* list);
+
+  // ---- calls. `flags` may contain PY_VECTORCALL_ARGUMENTS_OFFSET.
+  virtual PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject* keyword_names);
+  virtual PyObject* call_unpacked(PyObject* callable, PyObject* args_tuple,
+                                  PyObject* keywords);  // keywords may be nullptr
+
+  // ---- imports
+  virtual PyObject* import_name(Frame* f, PyObject* name, PyObject* fromlist, PyObject* level);
+  virtual PyObject* import_from(PyObject* module, PyObject* name);
+};
+
+}  // namespace vesta::capture
