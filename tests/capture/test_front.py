@@ -324,6 +324,7 @@ def test_generators_and_coroutines_stay_what_they_are(either):
     async def answers():
         return 42
 
+    assert inspect.isgeneratorfunction(counts) and inspect.iscoroutinefunction(answers)
     assert list(counts(3)) == [0, 1, 2]
     with pytest.raises(StopIteration) as stop:
         answers().send(None)
@@ -620,6 +621,63 @@ def test_nothing_outlives_its_owner(either, x):
     del compiled
     gc.collect()
     assert function() is None
+
+
+def test_reference_counts_suffice(plain, x):
+    gc.disable()
+    try:
+        net = Net().eval()
+        compiled = vesta.compile(net)
+        compiled(x)
+        model = weakref.ref(net)
+        plain.clear()
+        del net, compiled
+        assert model() is None
+    finally:
+        gc.enable()
+
+
+def test_a_module_that_keeps_its_own_method_compiled(either, x):
+    class Steps(Net):
+        def __init__(self):
+            super().__init__()
+            self.step = vesta.compile(self.plain_step)
+
+        def plain_step(self, x):
+            return self.linear(x)
+
+        def forward(self, x):
+            return self.step(x)
+
+    net = Steps()
+    torch.testing.assert_close(net(x), net.linear(x))
+    other = copy.deepcopy(net)
+    assert other.step.__self__ is other
+    model = weakref.ref(net)
+    del net
+    gc.collect()
+    assert model() is None
+
+
+def test_a_wrapper_that_passes_attributes_on_is_not_taken_for_compiled(either, x):
+    class Wrapper(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def __getattr__(self, name):
+            try:
+                return super().__getattr__(name)
+            except AttributeError:
+                return getattr(super().__getattr__("inner"), name)
+
+        def forward(self, x):
+            return self.inner(x) + 1
+
+    wrapper = Wrapper(vesta.compile(Net().eval()))
+    compiled = vesta.compile(wrapper)
+    assert compiled._orig_mod is wrapper
+    torch.testing.assert_close(compiled(x), wrapper(x))
 
 
 def test_a_twin_keeps_the_model_alive(either, x):
