@@ -140,7 +140,8 @@ def _twin_class(cls: type) -> type:
         return made
     body: dict[str, Any] = {n: vars(cls)[n] for n in ("__module__", "__qualname__", "__doc__") if n in vars(cls)}
     if issubclass(cls, torch.fx.GraphModule):
-        body["recompile"] = lambda twin: original_of(twin).recompile()  # it writes to the class of whom it is called on
+        # It writes to the class of the object that it is called on.
+        body["recompile"] = lambda twin: cast(Any, original_of(twin)).recompile()
     try:
         made = _new_class(cls, (_Twin, cls), {**body, "__slots__": ()})
     except TypeError:  # cls has slots of its own: no other class with slots combines with it
