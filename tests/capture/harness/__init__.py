@@ -1,0 +1,1 @@
+"""What the harness is tried on."""
