@@ -1,0 +1,258 @@
+"""What steers the compiler from outside, over the compiler itself: stances, marks, disable, fullgraph, reset."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+
+import pytest
+import torch
+from torch import nn
+
+import vesta
+from vesta import _C
+from vesta.errors import GraphBreak, RecompileError
+
+pytestmark = pytest.mark.skipif(not hasattr(_C, "capture"), reason="this build has no capture of Python functions")
+
+
+@pytest.fixture
+def x():
+    return torch.randn(5, 4)
+
+
+def captured(compiled):
+    return vesta.explain(compiled).explanation.captures[0]
+
+
+def variants(compiled):
+    return len(captured(compiled).graphs)
+
+
+def fallbacks(compiled):
+    return sum(f.count for f in captured(compiled).fallbacks)
+
+
+def plus(x):
+    return x.sin() + 1
+
+
+def line_in(function, text):
+    lines, first = inspect.getsourcelines(function)
+    return first + next(i for i, line in enumerate(lines) if text in line)
+
+
+def test_one_graph_then_hits(x):
+    compiled = vesta.compile(plus)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x), plus(x))
+    c = captured(compiled)
+    assert (len(c.graphs), c.calls, len(c.breaks), len(c.recompiles)) == (1, 3, 0, 0)
+    assert c.op_count == 2 and c.graphs[0].end == "return" and not c.fallbacks
+    assert c.graphs[0].compiled.ops_fused == 2 and c.total_ms > 0 and "trace" in c.graphs[0].ms
+    assert c.where.file == __file__ and c.where.line == line_in(plus, "def plus")
+
+
+def test_force_eager(x):
+    compiled = vesta.compile(plus)
+    with torch.compiler.set_stance("force_eager"):
+        torch.testing.assert_close(compiled(x), plus(x))
+    assert variants(compiled) == 0
+    torch.testing.assert_close(compiled(x), plus(x))
+    assert variants(compiled) == 1
+
+
+def test_eager_on_recompile(x):
+    compiled = vesta.compile(plus)
+    compiled(x)
+    with torch.compiler.set_stance("eager_on_recompile"):
+        compiled(x)
+        assert fallbacks(compiled) == 0
+        torch.testing.assert_close(compiled(x.double()), plus(x.double()))
+    assert variants(compiled) == 1 and fallbacks(compiled) == 1
+    compiled(x.double())
+    assert variants(compiled) == 2
+
+
+def test_fail_on_recompile(x):
+    compiled = vesta.compile(plus)
+    with torch.compiler.set_stance("fail_on_recompile"), pytest.raises(RecompileError, match="nothing was compiled"):
+        compiled(x)
+    compiled(x)
+    with torch.compiler.set_stance("fail_on_recompile"):
+        torch.testing.assert_close(compiled(x), plus(x))
+        with pytest.raises(RecompileError, match="guard") as error:
+            compiled(x.double())
+    assert error.value.name == "plus" and error.value.guard
+    torch.testing.assert_close(compiled(x.double()), plus(x.double()))
+
+
+def test_eager_then_compile(x):
+    compiled = vesta.compile(plus)
+    with torch.compiler.set_stance("eager_then_compile"):
+        compiled(x)
+        assert variants(compiled) == 0
+        compiled(x)
+        assert variants(compiled) == 1
+
+
+def test_marked_sizes(x):
+    compiled = vesta.compile(plus)
+    torch._dynamo.mark_dynamic(x, 0)
+    for rows in (5, 6, 7):
+        y = torch.randn(rows, 4) if rows > 5 else x
+        torch.testing.assert_close(compiled(y), plus(y))
+    assert variants(compiled) == 1
+
+    compiled = vesta.compile(plus, dynamic=True)
+    for rows in (5, 6):
+        y = torch.randn(rows, 4)
+        torch._dynamo.mark_static(y, 0)
+        compiled(y)
+    assert variants(compiled) == 2
+
+
+def test_sizes_that_change(x):
+    for dynamic, expected in ((None, 2), (True, 1), (False, 4)):
+        compiled = vesta.compile(plus, dynamic=dynamic)
+        for rows in (5, 6, 7, 8):
+            y = torch.randn(rows, 4)
+            torch.testing.assert_close(compiled(y), plus(y))
+        assert variants(compiled) == expected, dynamic
+
+
+def test_a_size_that_is_compared_has_its_line():
+    def compared(a):
+        if a.shape[0] * 2 < 16:
+            return a + 1
+        return a * 2
+
+    compiled = vesta.compile(compared, dynamic=True)
+    for rows in (9, 10):
+        a = torch.randn(rows)
+        torch.testing.assert_close(compiled(a), compared(a))
+    (guard,) = (g for g in captured(compiled).guards if "2*" in g.text)
+    assert guard.text == "2*a.size(0) >= 16" and guard.where.line == line_in(compared, "< 16")
+    a = torch.randn(4)
+    torch.testing.assert_close(compiled(a), compared(a))
+    assert variants(compiled) == 2
+    (recompile,) = captured(compiled).recompiles
+    assert recompile.where.line == line_in(compared, "< 16")
+
+
+def test_is_compiling_in_captured_code(x):
+    def asks(x):
+        if vesta.is_compiling() and torch.compiler.is_compiling():
+            return x + 1
+        return x + 2
+
+    torch.testing.assert_close(vesta.compile(asks)(x), x + 1)
+    assert not vesta.is_compiling()
+
+
+def test_disabled_functions_are_breaks(x):
+    def body(x):
+        return x * 2 if vesta.is_compiling() else x * 3
+
+    for disabled in (vesta.disable(body, reason="it counts"), torch.compiler.disable(body, reason="it counts")):
+
+        def calls(x, disabled=disabled):
+            y = x.sin()
+            z = disabled(y)
+            return z.cos()
+
+        compiled = vesta.compile(calls)
+        torch.testing.assert_close(compiled(x), calls(x))
+        (stop,) = captured(compiled).breaks
+        assert "it counts" in stop.reason and stop.where.line == line_in(calls, "disabled(y)")
+        with pytest.raises(GraphBreak, match="it counts"):
+            vesta.compile(calls, fullgraph=True)(x)
+
+
+def test_fullgraph_names_the_line_and_leaves_no_trace(x, capsys):
+    log = []
+
+    def prints(x):
+        log.append(1)
+        y = x + 1
+        print("y")
+        return y * 2
+
+    compiled = vesta.compile(prints, fullgraph=True)
+    for _ in range(2):
+        with pytest.raises(GraphBreak) as error:
+            compiled(x)
+        assert error.value.line == line_in(prints, "print(") and error.value.file == __file__
+        assert error.value.function.endswith("prints") and error.value.reason
+        assert 'print("y")' in str(error.value)
+    assert log == [] and capsys.readouterr().out == ""
+    vesta.compile(prints)(x)
+    assert log == [1] and capsys.readouterr().out == "y\n"
+
+
+def test_compiled_code_calls_compiled_code(x):
+    inner = vesta.compile(plus)
+    layer = vesta.compile(nn.Linear(4, 4).eval())
+
+    class Thing:
+        @vesta.compile
+        def method(self, x):
+            return x * 2
+
+    thing = Thing()
+
+    def outer(x):
+        return thing.method(layer(inner(x)))
+
+    compiled = vesta.compile(outer, fullgraph=True)
+    with torch.no_grad():
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x), outer(x))
+    assert variants(compiled) == 1
+
+
+def test_reset(x):
+    compiled = vesta.compile(plus)
+    compiled(x)
+    assert variants(compiled) == 1
+    vesta.reset()
+    assert variants(compiled) == 0
+    torch.testing.assert_close(compiled(x), plus(x))
+    assert variants(compiled) == 1
+
+
+def test_no_frame_of_ours_in_tracebacks(x):
+    def fails(x):
+        y = x + 1
+        raise ValueError(y.shape)
+
+    class Failing(nn.Module):
+        def forward(self, x):
+            return fails(x)
+
+    for compiled, plain in ((vesta.compile(fails), fails), (vesta.compile(Failing()), Failing())):
+        for _ in range(2):
+            frames = []
+            for call in (compiled, plain):
+                with pytest.raises(ValueError, match="5, 4") as error:
+                    call(x)
+                frames.append([(f.name, f.lineno) for f in traceback.extract_tb(error.value.__traceback__)][1:])
+            assert frames[0] == frames[1]
+
+
+def test_explain_tells_the_story(x):
+    def story(x, log):
+        y = x.sin() * 2
+        print("between")
+        log.append(len(log))
+        return y + 1
+
+    explain = vesta.explain(story)
+    log = []
+    explanation = explain(x, log)
+    torch.testing.assert_close(explain.result, x.sin() * 2 + 1)
+    assert log == [0] and len(explanation.graphs) == 2
+    (stop,) = explanation.breaks
+    assert stop.where.text == 'print("between")' and stop.count == 1 and "print" in stop.reason
+    text = str(explain(x.double(), log))
+    assert "Recompiles" in text and "float64" in text and 'print("between")' in text
