@@ -1,8 +1,10 @@
 // vesta._C: the nouns of the front door as Python objects.
 #include <pybind11/stl.h>
 
+#include "capture.h"
 #include "compiled.h"
 #include "evaluator.h"
+#include "tape.h"
 #include "vesta/passes.h"
 
 namespace py = pybind11;
@@ -68,7 +70,9 @@ PYBIND11_MODULE(_C, m) {
   m.def("passes", &passes, "Names of the graph passes, in the order in which they run.");
 
   add_compiled_function(m);
+  add_capture(m);
   if (add_evaluator(m.ptr()) < 0) throw py::error_already_set();
+  add_tape(m);
 }
 
 }  // namespace vesta::python

@@ -22,6 +22,7 @@ struct Storage {
   graph::Value* initial = nullptr;  // the input's value
   // The memory behind a small at::empty, which code may fill through its pointer (torch::tensor does): see backing.h.
   at::Tensor backing;
+  int tape_index = -1;  // of the tensor that was given it
 };
 
 // One view operator applied to the tensor that `parent` shows (nullptr: the whole storage).

@@ -7,6 +7,7 @@
 
 #include "interop/torch_types.h"
 #include "trace/dispatch_key.h"
+#include "trace/gradients.h"
 #include "trace/recorder.h"
 
 namespace vesta::trace {
@@ -40,6 +41,7 @@ void take_backing(Recorder& r, Storage& s) {
   at::Tensor constant = at::detail::empty_strided_cpu(s.backing.sizes(), s.backing.strides(), s.backing.scalar_type());
   std::memcpy(constant.mutable_data_ptr(), p, bytes);
   s.base = r.add_input(constant, static_type(constant), graph::InputKind::Parameter, "constant").value;
+  if (r.gradients) r.gradients->note_contents(s.tape_index, constant);
   ++s.version;
   forbid_backing(s);
 }

@@ -149,6 +149,8 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
   for (auto& v : results) stack.push_back(std::move(v));
 }
 
+}  // namespace
+
 void decompose(Recorder& r, const Operator& op, Stack& stack) {
   const bool outermost = r.source.empty();
   if (outermost) r.source = op.handle.schema().name();
@@ -161,8 +163,6 @@ void decompose(Recorder& r, const Operator& op, Stack& stack) {
   } restore{r, outermost};
   op.handle.callBoxedForDispatchKey(op.composite, stack);
 }
-
-}  // namespace
 
 bool same_sizes(Recorder& r, const std::vector<Expr>& a, const std::vector<Expr>& b) {
   if (a.size() != b.size()) return false;
@@ -233,7 +233,7 @@ void record_view(Recorder& r, const Operator& op, Stack& stack) {
 }
 
 void write_tensor(Recorder& r, const at::Tensor& target, graph::Value* value) {
-  if (!traced(target) && target.requires_grad() && c10::GradMode::is_enabled())
+  if (!r.gradients && !traced(target) && target.requires_grad() && c10::GradMode::is_enabled())
     VESTA_UNSUPPORTED("a tensor that requires grad is written");
   Alias& alias = r.alias_of(target);
   graph::Value* old = read(r, alias);
@@ -259,7 +259,11 @@ void fallback(const c10::OperatorHandle& handle, Stack* stack) {
   Recorder* r = Recorder::current();
   if (!r) VESTA_UNSUPPORTED("{} is given a traced tensor outside its trace", handle.schema().name());
   try {
-    call(*r, operator_for(handle), *stack);
+    const Operator& op = operator_for(handle);
+    if (r->gradients)
+      r->gradients->call(op, *stack);
+    else
+      call(*r, op, *stack);
   } catch (const Error&) {
     if (!r->failure) r->failure = std::current_exception();
     throw;

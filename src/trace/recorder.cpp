@@ -109,7 +109,7 @@ RecorderScope::~RecorderScope() { current_recorder = previous_; }
 bool is_tracing() { return current_recorder != nullptr; }
 
 void Recorder::refuse_gradient(const at::Tensor& t) const {
-  if (t.requires_grad() && c10::GradMode::is_enabled())
+  if (!gradients && t.requires_grad() && c10::GradMode::is_enabled())
     VESTA_UNSUPPORTED("needs gradients: a tensor requires grad and gradient mode is on");
 }
 
@@ -121,6 +121,7 @@ Alias& Recorder::add_input(const at::Tensor& real, graph::TensorType type, graph
   RealTensor& entry = it->second;
   if (!added) {
     entry.same.push_back(index);
+    if (gradients) gradients->add_input(real, entry.stand_in, /*is_new=*/false);
     return *entry.alias;
   }
   entry.tensor = real;
@@ -136,6 +137,10 @@ Alias& Recorder::add_input(const at::Tensor& real, graph::TensorType type, graph
       VESTA_UNSUPPORTED("a tensor that shares memory with an input is used after the input was written");
   }
   real_order_.push_back(&entry);
+  if (gradients) {
+    entry.stand_in = make_stand_in(entry);
+    gradients->add_input(real, entry.stand_in, /*is_new=*/true);
+  }
   return *entry.alias;
 }
 
@@ -163,6 +168,10 @@ Expr Recorder::offset_of(const at::Tensor& t) {
 
 at::Tensor Recorder::stand_in(const at::Tensor& real) {
   const RealTensor& entry = real_.at(real.unsafeGetTensorImpl());
+  return entry.stand_in.defined() ? entry.stand_in : make_stand_in(entry);
+}
+
+at::Tensor Recorder::make_stand_in(const RealTensor& entry) {
   at::Tensor t = at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), entry.alias,
                                                            entry.alias->storage->initial->type, Expr(0));
   stand_ins_.insert(t.unsafeGetTensorImpl());
@@ -238,6 +247,11 @@ int64_t Recorder::begin_in_storage(int input) {
   return begin;
 }
 
-std::unique_ptr<graph::Graph> Recorder::close() { return std::move(graph_); }
+std::unique_ptr<graph::Graph> Recorder::close() {
+  // Stand-ins hold the recorder.
+  gradients.reset();
+  for (RealTensor* real : real_order_) real->stand_in.reset();
+  return std::move(graph_);
+}
 
 }  // namespace vesta::trace

@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "trace/alias.h"
 #include "trace/generator.h"
+#include "trace/gradients.h"
 #include "trace/sym_node.h"
 #include "trace/trace.h"
 #include "trace/traced_tensor.h"
@@ -44,7 +45,8 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   graph::TensorType type_of(const at::Tensor& t);
   Expr offset_of(const at::Tensor& t);
 
-  // The traced tensor the program gets in place of an input, sharing its alias.
+  // The traced tensor the program gets in place of an input, sharing its alias; in a trace with gradients, always the
+  // same.
   at::Tensor stand_in(const at::Tensor& real);
   bool is_input_stand_in(const TracedTensorImpl* impl) const { return stand_ins_.count(impl) != 0; }
 
@@ -65,7 +67,9 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   int64_t op_count = 0;
   std::string source;  // the outermost operator being traced, for messages
 
-  // Throws unless `t` needs no gradient in this trace.
+  // Where the trace is one with gradients.
+  std::unique_ptr<Gradients> gradients;
+  // Throws unless `t` needs no gradient in this trace, or the trace is one with gradients.
   void refuse_gradient(const at::Tensor& t) const;
   void refuse_write(Storage& s);
 
@@ -77,6 +81,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   // ---- the end
   struct RealTensor {
     at::Tensor tensor;
+    at::Tensor stand_in;  // where there is but one: in a trace with gradients
     std::shared_ptr<Alias> alias;
     int input = -1;
     std::vector<int> same;  // further inputs that are this very tensor
@@ -92,6 +97,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
 
  private:
   friend class RecorderScope;
+  at::Tensor make_stand_in(const RealTensor& entry);
   std::unique_ptr<graph::Graph> graph_;
   std::shared_ptr<ExprContext> context_;  // outlives the graph: symbolic integers may be printed later
   std::unique_ptr<TraceGuards> guards_;

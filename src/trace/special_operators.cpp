@@ -38,13 +38,23 @@ void alias(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, r.same(argument(op, stack, 0).toTensor()));
 }
 
-// lift, lift_fresh: a constant becomes part of the program; real tensors are lifted when they are used.
+// lift: a real tensor is lifted when it is used.
 void itself(Recorder&, const Operator& op, Stack& stack) { reply(op, stack, argument(op, stack, 0)); }
 
 void detach_in_place(Recorder&, const Operator& op, Stack& stack) { reply(op, stack, argument(op, stack, 0)); }
 
+// A constant of the program's, which may write to it: each run has its own.
 void lift_fresh_copy(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, r.fresh(r.emit("aten::clone", {r.value_of(argument(op, stack, 0).toTensor())})));
+}
+
+// The same, where nobody else has it already.
+void lift_fresh(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor t = argument(op, stack, 0).toTensor();
+  const TracedTensorImpl* impl = traced(t);
+  const bool own = impl && !r.is_input_stand_in(impl);
+  if (own || wrapped_number(t)) return itself(r, op, stack);
+  lift_fresh_copy(r, op, stack);
 }
 
 // transpose_, squeeze_, ...: the view's, under the old object.
@@ -401,7 +411,7 @@ Handler special_handler(const std::string& name) {
       {"aten::detach", alias},
       {"aten::detach_", detach_in_place},
       {"aten::lift", itself},
-      {"aten::lift_fresh", itself},
+      {"aten::lift_fresh", lift_fresh},
       {"aten::lift_fresh_copy", lift_fresh_copy},
       {"aten::split.Tensor", split},
       {"aten::unsafe_split.Tensor", split},

@@ -94,12 +94,16 @@ class Symbols {
   std::map<std::pair<int64_t, int64_t>, Expr> known_;
 };
 
-std::vector<c10::IValue> stand_ins(Recorder& r, const std::vector<TraceInput>& inputs) {
-  Symbols symbols(r.graph());
-  std::vector<c10::IValue> out;
-  int tensors = 0, integers = 0;
-  std::map<c10::TensorImpl*, at::Tensor> seen;
-  for (const TraceInput& in : inputs) {
+// The inputs of one trace, as they come.
+class Inputs {
+ public:
+  explicit Inputs(Recorder& r) : recorder_(r), symbols_(r.graph()), previous_(current) { current = this; }
+  ~Inputs() { current = previous_; }
+  Inputs(const Inputs&) = delete;
+  Inputs& operator=(const Inputs&) = delete;
+
+  // What the program gets in its place.
+  c10::IValue add(const TraceInput& in) {
     const auto dynamic = [&](size_t d) { return d < in.dynamic.size() && in.dynamic[d]; };
     const auto label = [&](size_t d) { return d < in.symbol_label.size() ? in.symbol_label[d] : -1; };
     if (in.value.isInt()) {
@@ -107,37 +111,44 @@ std::vector<c10::IValue> stand_ins(Recorder& r, const std::vector<TraceInput>& i
       Expr e = v;
       // Without a label it shares no symbol with a size: no one would check that they stay equal.
       if (dynamic(0) && v >= 2)
-        e = label(0) >= 0 ? symbols.size(v, label(0), -1, integers) : symbols.add(v, {.input = -1, .dim = integers});
-      ++integers;
-      if (e.is_constant())
-        out.emplace_back(v);
-      else
-        out.emplace_back(to_sym_int(r.shared_from_this(), e));
-      continue;
+        e = label(0) >= 0 ? symbols_.size(v, label(0), -1, integers_)
+                          : symbols_.add(v, {.input = -1, .dim = integers_});
+      ++integers_;
+      if (e.is_constant()) return v;
+      return to_sym_int(recorder_.shared_from_this(), e);
     }
     VESTA_CHECK(in.value.isTensor() && in.value.toTensor().defined(),
                 "a trace input that is neither a tensor nor an int");
     const at::Tensor real = in.value.toTensor();
     if (traced(real)) VESTA_UNSUPPORTED("a trace inside a trace");
+    const int index = static_cast<int>(recorder_.graph().inputs.size());
     graph::TensorType type = static_type(real);
     bool symbolic = false;
     for (size_t d = 0; d < type.dim(); ++d)
       if (dynamic(d)) {
-        type.sizes[d] = symbols.size(real.size(static_cast<int64_t>(d)), label(d), tensors, static_cast<int>(d));
+        type.sizes[d] = symbols_.size(real.size(static_cast<int64_t>(d)), label(d), index, static_cast<int>(d));
         symbolic |= !type.sizes[d].is_constant();
       }
-    if (symbolic) symbols.strides(type, real);
-    const bool first = seen.find(real.unsafeGetTensorImpl()) == seen.end();
-    const std::string name = in.name.empty() ? "arg" + std::to_string(tensors) : in.name;
-    r.add_input(real, type, in.kind, name);
-    if (first) seen[real.unsafeGetTensorImpl()] = r.stand_in(real);
-    out.emplace_back(seen[real.unsafeGetTensorImpl()]);
-    ++tensors;
+    if (symbolic) symbols_.strides(type, real);
+    const std::string name = in.name.empty() ? "arg" + std::to_string(index) : in.name;
+    recorder_.add_input(real, type, in.kind, name);
+    auto [it, first] = seen_.try_emplace(real.unsafeGetTensorImpl());
+    if (first) it->second = recorder_.stand_in(real);
+    return it->second;
   }
-  return out;
-}
 
-Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program) {
+  static thread_local Inputs* current;
+
+ private:
+  Recorder& recorder_;
+  Symbols symbols_;
+  int integers_ = 0;
+  std::map<c10::TensorImpl*, at::Tensor> seen_;
+  Inputs* previous_;
+};
+thread_local Inputs* Inputs::current = nullptr;
+
+Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program, const TraceOptions& options) {
   if (is_tracing()) VESTA_UNSUPPORTED("a trace inside a trace");
   const c10::DispatchKey key = claim_trace_key(&fallback);
   auto recorder = std::make_shared<Recorder>();
@@ -148,7 +159,11 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program)
     ~Close() { r.close(); }
   } close{r};
   const DefaultDtype default_dtype;
-  const std::vector<c10::IValue> arguments = stand_ins(r, inputs);
+  if (options.gradients) r.gradients = std::make_unique<Gradients>(r);
+  Traced out;
+  Inputs adder(r);
+  std::vector<c10::IValue> arguments;
+  for (const TraceInput& in : inputs) arguments.push_back(adder.add(in));
   {
     const NoAutocastCache no_cache;
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -168,12 +183,18 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program)
     r.source.clear();
     r.check_generator();
     finish_outputs(r, results);
+    if (r.gradients) out.tape = std::make_unique<Tape>(r.gradients->finish(results));
   }
-  Traced out;
   size_t given = 0;
   for (const TraceInput& in : inputs) given += in.value.isTensor();
   for (const auto* real : r.reals()) {
     if (static_cast<size_t>(real->input) >= given) out.lifted.push_back(real->tensor);
+    out.inputs.resize(std::max(out.inputs.size(), static_cast<size_t>(real->input) + 1));
+    out.inputs[static_cast<size_t>(real->input)] = real->tensor;
+    for (const int same : real->same) {
+      out.inputs.resize(std::max(out.inputs.size(), static_cast<size_t>(same) + 1));
+      out.inputs[static_cast<size_t>(same)] = real->tensor;
+    }
     if (const Pending pending = pending_of(*real->tensor.unsafeGetTensorImpl()); pending.any()) {
       out.pending.emplace_back(real->input, pending);
       for (const int same : real->same) out.pending.emplace_back(same, pending);
@@ -193,16 +214,21 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program)
 
 }  // namespace
 
-Traced trace(const std::vector<TraceInput>& inputs, const Program& program) {
+c10::IValue add_input(const TraceInput& input) {
+  VESTA_CHECK(Inputs::current, "an input is added outside a trace");
+  return Inputs::current->add(input);
+}
+
+Traced trace(const std::vector<TraceInput>& inputs, const Program& program, const TraceOptions& options) {
   const GeneratorState before;
   try {
-    return trace_once(inputs, program);
+    return trace_once(inputs, program, options);
   } catch (const GeneratorChanged&) {
     // By another thread, maybe. A program that sets the state does so again, whatever state it finds.
     const GeneratorState after;
     after.next().put_back();
     try {
-      Traced traced = trace_once(inputs, program);
+      Traced traced = trace_once(inputs, program, options);
       after.put_back();
       return traced;
     } catch (...) {

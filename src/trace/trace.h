@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "trace/tape.h"
 
 namespace vesta::trace {
 
@@ -31,10 +32,18 @@ struct TraceInput {
   std::vector<int> symbol_label;
 };
 
+struct TraceOptions {
+  // Tensors may require gradients while gradient mode is on. The graph says what is computed, not what is
+  // differentiated: that is on the tape. Otherwise such a program is refused.
+  bool gradients = false;
+};
+
 struct Traced {
   std::unique_ptr<graph::Graph> graph;  // inputs: the tensors among the TraceInputs in order, then `lifted`
   std::vector<at::Tensor> lifted;
-  int64_t op_count = 0;  // operators recorded
+  std::vector<at::Tensor> inputs;  // the real tensor of every input of the graph
+  int64_t op_count = 0;            // operators recorded
+  std::unique_ptr<Tape> tape;      // in a trace with gradients
 
   // What a later call must repeat for the graph to serve it, beyond types, sizes and the graph's guards. Indices are
   // the graph's inputs.
@@ -52,7 +61,11 @@ using Program = std::function<std::vector<c10::IValue>(const std::vector<c10::IV
 
 // Throws NeedsValue, Unsupported, UserError (arguments that eager refuses too, in eager's own words) or what `program`
 // throws; nothing was changed then: no input written, no generator advanced.
-Traced trace(const std::vector<TraceInput>& inputs, const Program& program);
+Traced trace(const std::vector<TraceInput>& inputs, const Program& program, const TraceOptions& options = {});
+
+// For a program that finds its inputs while it runs: one more input of the calling thread's trace, and what stands for
+// it there. Integers count in the order in which they were given.
+c10::IValue add_input(const TraceInput& input);
 
 // How to ask a 0-d tensor for the number it stands for where its value is not that number: vesta/detail/function.h.
 using NumberReader = std::optional<c10::Scalar> (*)(const at::Tensor&);

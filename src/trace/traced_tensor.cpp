@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "interop/torch_types.h"
 #include "trace/dispatch_key.h"
+#include "trace/gradients.h"
 #include "trace/recorder.h"
 #include "trace/sym_node.h"
 
@@ -80,7 +81,8 @@ c10::intrusive_ptr<c10::TensorImpl> TracedTensorImpl::copy(Version&& version, bo
   if (alias_->storage->backing.defined()) out->set_backing(alias_->storage->backing);
   if (!out->is_inference()) out->set_version_counter(std::forward<Version>(version));
   out->set_allow_tensor_metadata_change(allow_metadata_change);
-  out->set_wrapped_number(is_wrapped_number());
+  if (is_wrapped_number()) out->set_wrapped_number(true);
+  if (recorder_->gradients) recorder_->gradients->note_copy(*this, *out);
   return out;
 }
 

@@ -22,6 +22,7 @@ class TracedTensorImpl final : public c10::TensorImpl {
   // resize_ and the like: other contents, another type.
   void replace(Alias alias, const graph::TensorType& type, Expr offset);
   void set_backing(const at::Tensor& real);
+  int tape_index = -1;  // where a tape is kept (gradients.h)
 
   c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version,
                                                          bool allow_metadata_change) const override;

@@ -28,6 +28,7 @@ from torch.utils import _pytree as pytree
 from tests import isolation
 from tests.numerics.compare import differences
 from tests.numerics.wide_runs import SHAKES, copies, shaking, widen, widened
+from tests.programs.tapes import FromTape
 from tests.programs.zoo import ZOO
 
 MODES = ("inference", "dynamic", "training", "steps", "autocast", "bfloat16", "float16", "float64")
@@ -145,7 +146,11 @@ def judge(case: Case) -> str:
     step = STEPS.get(case.mode, infer)
     module.train(case.mode in TRAINING)
     ours, wide = copy.deepcopy(module), wide_copy(module)
-    compiled = torch.compile(ours, backend=case.backend, dynamic=case.mode == "dynamic" or None)
+    compiled = (
+        FromTape(ours)
+        if case.backend == "tape"
+        else torch.compile(ours, backend=case.backend, dynamic=case.mode == "dynamic" or None)
+    )
     lengths = entry.lengths if case.mode == "dynamic" else entry.lengths[:1] * 2
     for call, length in enumerate(lengths):
         inputs = cast(entry.inputs(call, length), dtype)
@@ -182,7 +187,7 @@ def judge(case: Case) -> str:
 
 def compiled_at_all(case: Case) -> tuple[str, str]:
     """With Vesta, a call that ran eager is a failure of its own here; and what was compiled."""
-    if case.backend != "vesta":
+    if case.backend not in ("vesta", "tape"):
         return "", ""
     import vesta
 
