@@ -165,8 +165,9 @@ def graph_of(segment: _C.CaptureSegment, variant: _C.CaptureVariant) -> Graph:
 
 
 def break_of(stop: _C.CaptureBreak) -> Break:
-    stack = tuple(line_of(x) for x in stop.stack)
-    return Break(line_of(stop.where), stop.reason, stop.hint, stop.instruction, stop.count, stack)
+    where = line_of(stop.where)
+    stack = tuple(place for place in map(line_of, stop.stack) if place != where)
+    return Break(where, stop.reason, stop.hint, stop.instruction, stop.count, stack)
 
 
 def line_of(place: _C.UserLine) -> Line:
@@ -244,7 +245,8 @@ def break_lines(b: Break) -> Iterator[str]:
 
 def recompile_lines(r: Recompile) -> Iterator[str]:
     took = f"{r.ms:.1f} ms" if r.ms else "no variant was made, it ran eager"
-    yield f"{r.guard} failed: {r.was} became {r.now} ({took})"
+    change = f": {r.was} became {r.now}" if r.was or r.now else ""
+    yield f"{r.guard} failed{change} ({took})"
     if r.where:
         yield f"  asked by {at(r.where)}"
 
