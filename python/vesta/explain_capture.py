@@ -77,6 +77,15 @@ class Graph:
     def op_count(self) -> int:
         return sum(self.ops.values())
 
+    @property
+    def stages(self) -> dict[str, float]:
+        """``ms`` with the passes taken together."""
+        stages: dict[str, float] = {}
+        for name, ms in self.ms.items():
+            stage = "passes" if name.startswith("pass:") else name
+            stages[stage] = stages.get(stage, 0.0) + ms
+        return stages
+
 
 @dataclass(frozen=True)
 class Recompile:
@@ -221,7 +230,7 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
     if g.compiled:
         yield f"  {several(len(g.compiled.kernels), 'kernel')}, {several(g.compiled.ops_extern, 'call')} into ATen"
     if g.ms:
-        yield f"  {g.total_ms:.1f} ms: " + ", ".join(f"{stage} {ms:.1f}" for stage, ms in g.ms.items())
+        yield f"  {g.total_ms:.1f} ms: " + ", ".join(f"{stage} {ms:.1f}" for stage, ms in g.stages.items())
     if g.effects:
         yield f"  written afterwards: {', '.join(g.effects)}"
     if g.guards:
