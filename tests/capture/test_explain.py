@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import vesta
+from tests.capture import capture_page
 from vesta import _C, explain_capture
 
 
@@ -29,7 +30,13 @@ NOWHERE = Record(file="", line=0, function="")
 def report(guards=2):
     """As python/bindings gives it."""
     compiled = Record(
-        kernels=[1, 2], ops_extern=3, stages=[Record(name="plan", ms=0.5), Record(name="codegen", ms=3.0)]
+        kernels=[1, 2],
+        ops_extern=3,
+        stages=[
+            Record(name="pass:views", ms=0.25),
+            Record(name="pass:linear", ms=0.25),
+            Record(name="codegen", ms=3.0),
+        ],
     )
     stop = Record(where=place(2), stack=[], instruction="CALL print", reason="print writes", hint="move it", count=4)
     first = Record(
@@ -72,7 +79,9 @@ def test_fields():
     assert captured.total_ms == 10.25 and (captured.calls, captured.hits, captured.misses) == (9, 7, 2)
     graph = captured.graphs[0]
     assert graph.ops == {"aten.sin": 1, "aten.mul": 2} and graph.effects == ("list.append on log",)
-    assert graph.ms == {"trace": 1.25, "plan": 0.5, "codegen": 3.0} and graph.stop.where.text == "print(y.shape)"
+    assert graph.ms == {"trace": 1.25, "pass:views": 0.25, "pass:linear": 0.25, "codegen": 3.0}
+    assert graph.stages == {"trace": 1.25, "passes": 0.5, "codegen": 3.0}
+    assert graph.stop.where.text == "print(y.shape)"
     (stop,) = captured.breaks  # of two variants
     assert (stop.reason, stop.hint, stop.count, stop.instruction) == ("print writes", "move it", 8, "CALL print")
     assert stop.where.line == place(2).line and stop.where.file == __file__
@@ -100,7 +109,7 @@ def test_text():
                     f"  to    test_explain.py:{line + 2}  print(y.shape)",
                     "  3 operators: aten.mul 2, aten.sin",
                     "  2 kernels, 3 calls into ATen",
-                    "  5.0 ms: trace 1.2, plan 0.5, codegen 3.0",
+                    "  5.0 ms: trace 1.2, passes 0.5, codegen 3.0",
                     "  written afterwards: list.append on log",
                     "  guards",
                     f"    x is float32  test_explain.py:{line}  def program(x, log):",
@@ -185,3 +194,8 @@ def test_what_cannot_be_explained(reported):
             vesta.explain(thing)
     with pytest.raises(vesta.errors.UserError, match="no Python code"):
         vesta.explain(torch.sin)
+
+
+@pytest.mark.skipif(not hasattr(_C, "capture"), reason="this build has no capture of Python functions")
+def test_the_page_shows_what_is_printed():
+    assert capture_page.untimed(capture_page.written()) == capture_page.untimed(capture_page.example())
