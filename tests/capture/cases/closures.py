@@ -274,3 +274,23 @@ def class_body_scopes(x, n):
             return x * n
 
     return Scope().get() + Scope.b
+
+
+@case(lambda: (t(3), 2), lambda: (t(3), 3))
+def class_body_statements(x, n):
+    space = {}
+    exec("from math import *\nroot = sqrt(16)", space)
+
+    class Body:
+        kept = n + 1
+        gone = 2
+        del gone
+        for kept_too in range(3):
+            pass
+        print("in class body", kept)
+        try:
+            gone
+        except NameError as error:
+            message = str(error)
+
+    return x * Body.kept + space["root"], Body.message, Body.kept_too, hasattr(Body, "gone")
