@@ -9,6 +9,7 @@ Step make_cell(Evaluation& e, int oparg) {
   PyObject* cell = PyCell_New(initial);
   if (cell == nullptr) return Step::Error;
   slot(e.frame, oparg) = cell;
+  e.operations.made(cell);
   Py_XDECREF(initial);
   return Step::Next;
 }

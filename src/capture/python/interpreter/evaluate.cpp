@@ -4,16 +4,10 @@
 #include <string_view>
 
 #include "capture/python/interpreter/handlers.h"
-#include "vesta_opcodes.h"
+#include "capture/python/interpreter/opcodes.h"
 
 namespace vesta::capture {
 namespace {
-
-constexpr int opcode_of(std::string_view name) {
-  for (int i = 0; i < 256; ++i)
-    if (opcode_table[i].name != nullptr && opcode_table[i].name == name) return i;
-  return -1;
-}
 
 constexpr int extended_arg = opcode_of("EXTENDED_ARG");
 constexpr int kw_names = opcode_of("KW_NAMES");
@@ -30,7 +24,6 @@ constexpr Absent absent_rows[] = {
     {"ASYNC_GEN_WRAP", "never: async generators go to CPython"},
     {"BEFORE_ASYNC_WITH", "never: coroutines go to CPython"},
     {"END_ASYNC_FOR", "never: coroutines go to CPython"},
-    {"GET_AITER", "never: coroutines go to CPython"},
     {"GET_ANEXT", "never: coroutines go to CPython"},
     {"GET_AWAITABLE", "never: coroutines go to CPython"},
     {"INTERPRETER_EXIT", "never: of the evaluator's own entry frame"},

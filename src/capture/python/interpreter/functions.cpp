@@ -24,6 +24,7 @@ Step make_function(Evaluation& e, int oparg) {
   for (Part part : {Closure, Annotations, KeywordDefaults, Defaults})
     if ((oparg & part) != 0) set_part(reinterpret_cast<PyFunctionObject*>(function), part, pop(e.frame));
   push(e.frame, function);
+  e.operations.made(function);
   return Step::Next;
 }
 

@@ -35,10 +35,30 @@ Step end_send(Evaluation& e, int) {
   return replace(e, 1, value);
 }
 
+// The outermost iterable of an asynchronous generator expression, which any function may contain.
+Step get_aiter(Evaluation& e, int) {
+  PyObject* x = peek(e.frame, 1);
+  PyAsyncMethods* methods = Py_TYPE(x)->tp_as_async;
+  if (methods == nullptr || methods->am_aiter == nullptr) {
+    PyErr_Format(PyExc_TypeError, "'async for' requires an object with __aiter__ method, got %.100s",
+                 Py_TYPE(x)->tp_name);
+    return Step::Error;
+  }
+  Owned iterator(methods->am_aiter(x));
+  if (!iterator) return Step::Error;
+  methods = Py_TYPE(iterator.get())->tp_as_async;
+  if (methods == nullptr || methods->am_anext == nullptr) {
+    PyErr_Format(PyExc_TypeError,
+                 "'async for' received an object from __aiter__ that does not implement __anext__: %.100s",
+                 Py_TYPE(iterator.get())->tp_name);
+    return Step::Error;
+  }
+  return replace(e, 1, iterator.release());
+}
+
 constexpr Row rows[] = {
-    {"YIELD_VALUE", 11, 13, yield_value},
-    {"GET_YIELD_FROM_ITER", 11, 13, get_yield_from_iter},
-    {"SEND", 11, 13, send},
+    {"YIELD_VALUE", 11, 13, yield_value}, {"GET_YIELD_FROM_ITER", 11, 13, get_yield_from_iter},
+    {"GET_AITER", 11, 13, get_aiter},     {"SEND", 11, 13, send},
     {"END_SEND", 12, 13, end_send},
 };
 

@@ -1,7 +1,11 @@
 // What has no instruction of its own from 3.12 on, or is met by the interactive prompt alone.
+#include <map>
+#include <string>
+
 #include "capture/python/interpreter/exception_groups.h"
 #include "capture/python/interpreter/handlers.h"
 #include "capture/python/interpreter/imports.h"
+#include "capture/python/interpreter/opcodes.h"
 
 namespace vesta::capture {
 namespace {
@@ -19,6 +23,8 @@ Step print_expr(Evaluation& e, int) {
   Owned nothing(display(peek(e.frame, 1)));
   return done(e, 1, nothing ? 0 : -1);
 }
+
+#if PY_VERSION_HEX >= 0x030c0000
 
 // A StopIteration that would leave a generator.
 PyObject* convert_stop_iteration(Evaluation& e, PyObject* x) {
@@ -39,25 +45,46 @@ PyObject* convert_stop_iteration(Evaluation& e, PyObject* x) {
   return error;
 }
 
-// A function of `count` arguments that does one intrinsic of CPython's, by CPython: +x and x if y are turned into it.
-PyObject* by_cpython(int count, int intrinsic, PyObject* const* args) {
-#if PY_VERSION_HEX >= 0x030c0000
-  static PyObject* const functions = PyDict_New();
-  Owned key(Py_BuildValue("(ii)", count, intrinsic));
-  if (!key) return nullptr;
-  PyObject* function = PyDict_GetItemWithError(functions, key.get());
-  if (function == nullptr) {
-    if (PyErr_Occurred() != nullptr) return nullptr;
-    Owned module(PyImport_ImportModule("vesta._intrinsics"));
-    Owned made(module ? PyObject_CallMethod(module.get(), "make", "ii", count, intrinsic) : nullptr);
-    if (!made || PyDict_SetItem(functions, key.get(), made.get()) < 0) return nullptr;
-    function = made.get();
+// A function that does one intrinsic of CPython's (of type parameters, most) in CPython's evaluator: the instruction of
+// an operator, with its cache, is replaced by that of the intrinsic.
+PyObject* make_intrinsic(int count, int intrinsic) {
+  Owned globals(PyDict_New());
+  Owned like(globals ? PyRun_String(count == 1 ? "lambda x: ~x" : "lambda x, y: x ** y", Py_eval_input, globals.get(),
+                                    globals.get())
+                     : nullptr);
+  if (!like) return nullptr;
+  PyObject* code = PyFunction_GET_CODE(like.get());
+  Owned bytes(PyCode_GetCode(reinterpret_cast<PyCodeObject*>(code)));
+  if (!bytes) return nullptr;
+  constexpr int unary = opcode_of("UNARY_INVERT"), binary = opcode_of("BINARY_OP"), nop = opcode_of("NOP");
+  constexpr int one = opcode_of("CALL_INTRINSIC_1"), two = opcode_of("CALL_INTRINSIC_2");
+  std::string text(PyBytes_AS_STRING(bytes.get()), PyBytes_GET_SIZE(bytes.get()));
+  for (size_t i = 0; i < text.size(); i += 2) {
+    int opcode = static_cast<unsigned char>(text[i]);
+    if (opcode != (count == 1 ? unary : binary)) continue;
+    for (int cache = 1; cache <= opcode_table[opcode].caches; ++cache) text[i + 2 * cache] = static_cast<char>(nop);
+    text[i] = static_cast<char>(count == 1 ? one : two);
+    text[i + 1] = static_cast<char>(intrinsic);
+    break;
   }
-  return PyObject_Vectorcall(function, args, static_cast<size_t>(count), nullptr);
-#else
-  (void)count, (void)intrinsic, (void)args;
-  return nullptr;
-#endif
+  Owned replace(PyObject_GetAttrString(code, "replace")), none(PyTuple_New(0));
+  Owned changed(PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+  Owned changes(changed ? Py_BuildValue("{sO}", "co_code", changed.get()) : nullptr);
+  if (!replace || !none || !changes) return nullptr;
+  Owned replaced(PyObject_Call(replace.get(), none.get(), changes.get()));
+  return replaced ? PyFunction_New(replaced.get(), globals.get()) : nullptr;
+}
+
+PyObject* by_cpython(int count, int intrinsic, PyObject* const* args) {
+  static std::map<std::pair<int, int>, PyObject*> functions;
+  PyObject*& function = functions[{count, intrinsic}];
+  if (function == nullptr) function = make_intrinsic(count, intrinsic);
+  if (function == nullptr) return nullptr;
+  EvalHook hook = get_eval_hook();
+  set_eval_hook(nullptr);
+  PyObject* x = PyObject_Vectorcall(function, args, static_cast<size_t>(count), nullptr);
+  set_eval_hook(hook);
+  return x;
 }
 
 enum One { Print = 1, ImportStar, StopIterationError, AsyncGenWrap, UnaryPositive, ListToTuple };
@@ -85,10 +112,14 @@ Step call_intrinsic_2(Evaluation& e, int oparg) {
   return replace(e, 2, by_cpython(2, oparg, &peek(e.frame, 2)));
 }
 
+#endif
+
 constexpr Row rows[] = {
     {"PRINT_EXPR", 11, 11, print_expr},
+#if PY_VERSION_HEX >= 0x030c0000
     {"CALL_INTRINSIC_1", 12, 13, call_intrinsic_1},
     {"CALL_INTRINSIC_2", 12, 13, call_intrinsic_2},
+#endif
 };
 
 }  // namespace

@@ -18,6 +18,9 @@ class Operations {
   // No handler may run any more: frames are left with the error that is set.
   virtual bool aborted() const { return false; }
 
+  // A cell or function that an instruction has made.
+  virtual void made(PyObject* x) { (void)x; }
+
   // ---- variables. nullptr without an error: unbound.
   virtual PyObject* load_fast(Frame* f, int slot);
   virtual PyObject* load_cell(Frame* f, int slot);                      // the contents of the cell in a slot

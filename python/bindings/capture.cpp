@@ -1,0 +1,79 @@
+// The native capture of Python code, and what it reports.
+#include "capture.h"
+
+#include <pybind11/stl.h>
+
+#include "capture/python/segments/captured_object.h"
+
+namespace py = pybind11;
+
+namespace vesta::python {
+
+void add_capture(py::module_& m) {
+  py::class_<UserLine>(m, "UserLine")
+      .def_readonly("file", &UserLine::file)
+      .def_readonly("line", &UserLine::line)
+      .def_readonly("function", &UserLine::function);
+  py::class_<CaptureGuard>(m, "CaptureGuard")
+      .def_readonly("kind", &CaptureGuard::kind)
+      .def_readonly("text", &CaptureGuard::text)
+      .def_readonly("where", &CaptureGuard::where)
+      .def_readonly("failed", &CaptureGuard::failed);
+  py::class_<CaptureBreak>(m, "CaptureBreak")
+      .def_readonly("where", &CaptureBreak::where)
+      .def_readonly("stack", &CaptureBreak::stack)
+      .def_readonly("instruction", &CaptureBreak::instruction)
+      .def_readonly("reason", &CaptureBreak::reason)
+      .def_readonly("hint", &CaptureBreak::hint)
+      .def_readonly("count", &CaptureBreak::count);
+  py::class_<OpCount>(m, "OpCount").def_readonly("op", &OpCount::op).def_readonly("count", &OpCount::count);
+  py::class_<CaptureVariant>(m, "CaptureVariant")
+      .def_readonly("ops", &CaptureVariant::ops)
+      .def_readonly("compiled", &CaptureVariant::compiled)
+      .def_readonly("guards", &CaptureVariant::guards)
+      .def_readonly("effects", &CaptureVariant::effects)
+      .def_readonly("end", &CaptureVariant::end)
+      .def_readonly("stop", &CaptureVariant::stop)
+      .def_readonly("stages", &CaptureVariant::stages)
+      .def_readonly("total_ms", &CaptureVariant::total_ms)
+      .def_readonly("hits", &CaptureVariant::hits);
+  py::class_<CaptureSegment>(m, "CaptureSegment")
+      .def_readonly("where", &CaptureSegment::where)
+      .def_readonly("offset", &CaptureSegment::offset)
+      .def_readonly("variants", &CaptureSegment::variants)
+      .def_readonly("skipped", &CaptureSegment::skipped);
+  py::class_<CaptureRecompile>(m, "CaptureRecompile")
+      .def_readonly("segment", &CaptureRecompile::segment)
+      .def_readonly("guard", &CaptureRecompile::guard)
+      .def_readonly("was", &CaptureRecompile::was)
+      .def_readonly("now", &CaptureRecompile::now)
+      .def_readonly("where", &CaptureRecompile::where)
+      .def_readonly("ms", &CaptureRecompile::ms);
+  py::class_<CaptureReport>(m, "CaptureReport")
+      .def_readonly("name", &CaptureReport::name)
+      .def_readonly("where", &CaptureReport::where)
+      .def_readonly("segments", &CaptureReport::segments)
+      .def_readonly("recompiles", &CaptureReport::recompiles)
+      .def_readonly("fallbacks", &CaptureReport::fallbacks)
+      .def_readonly("calls", &CaptureReport::calls)
+      .def_readonly("hits", &CaptureReport::hits)
+      .def_readonly("misses", &CaptureReport::misses);
+  if (capture::add_captured_object(m.ptr()) < 0) throw py::error_already_set();
+  m.def(
+      "capture",
+      [](const py::object& callable, Options options, std::string name, bool fullgraph) {
+        PyObject* out = capture::make_captured(callable.ptr(), std::move(options), std::move(name), fullgraph);
+        if (!out) throw py::error_already_set();
+        return py::reinterpret_steal<py::object>(out);
+      },
+      py::arg("callable"), py::arg("options"), py::arg("name"), py::arg("fullgraph"),
+      "A CapturedFunction: called like `callable`, it captures and compiles what it can.");
+  // Into the class's own dict: a C class takes no attributes.
+  auto* type = reinterpret_cast<PyTypeObject*>(m.attr("CapturedFunction").ptr());
+  const py::object report(py::cpp_function([](const py::object& self) { return capture::report_of(self.ptr()); },
+                                           py::name("report"), py::is_method(m.attr("CapturedFunction"))));
+  if (PyDict_SetItemString(type->tp_dict, "report", report.ptr()) < 0) throw py::error_already_set();
+  PyType_Modified(type);
+}
+
+}  // namespace vesta::python

@@ -1,0 +1,408 @@
+#include "capture/python/exits/builder.h"
+
+#include <Python.h>
+
+#include <structmember.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace vesta::capture {
+namespace {
+
+constexpr int kMostDepth = 200;
+constexpr Py_ssize_t kMostItems = 1 << 16;
+
+bool is_method_wrapper(PyObject* x) { return std::strcmp(Py_TYPE(x)->tp_name, "method-wrapper") == 0; }
+
+PyTypeObject* c_base(PyTypeObject* type) {
+  while (type && is_python_class(type)) type = type->tp_base;
+  return type;
+}
+
+}  // namespace
+
+int ExitBuilder::add(Recipe r) {
+  exit.recipes.push_back(std::move(r));
+  return static_cast<int>(exit.recipes.size()) - 1;
+}
+
+int ExitBuilder::constant(PyObject* x) { return add({Make::Constant, 0, keep(x), {}}); }
+
+int ExitBuilder::source(int id) {
+  if (tracer_.sources[id].kind == SourceKind::Constant) return constant(tracer_.sources[id].key);
+  exit.needed.push_back(id);
+  return add({Make::Source, id, nullptr, {}});
+}
+
+int ExitBuilder::fail(PyObject* x, std::string why) {
+  if (!blocked) {
+    blocked = x;
+    reason = std::move(why);
+  }
+  return -1;
+}
+
+int ExitBuilder::container(PyObject* x) {
+  // The recipe has its number before its parts: a list may contain itself.
+  const Make make = PyList_Check(x) ? Make::List : PyTuple_Check(x) ? Make::Tuple : PySet_Check(x) ? Make::Set : Make::FrozenSet;
+  const int id = add({make, 0, nullptr, {}});
+  known_[x] = id;
+  const Object items = Object::take(items_of(x));
+  if (!items) return PyErr_Clear(), fail(x, "its items cannot be read");
+  const Py_ssize_t n = PyTuple_GET_SIZE(items.get());
+  if (n > kMostItems) return fail(x, "it has very many items");
+  std::vector<int> parts;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    const int part = value(PyTuple_GET_ITEM(items.get(), i));
+    if (part < 0) return -1;
+    parts.push_back(part);
+  }
+  exit.recipes[static_cast<size_t>(id)].parts = std::move(parts);
+  return id;
+}
+
+int ExitBuilder::dict(PyObject* x, Make make) {
+  const int id = add({make, 0, nullptr, {}});
+  known_[x] = id;
+  const Object keys = Object::take(keys_of(x));
+  if (!keys) return PyErr_Clear(), fail(x, "its keys cannot be read");
+  std::vector<int> parts;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
+    PyObject* key = PyTuple_GET_ITEM(keys.get(), i);
+    PyObject* item = PyDict_GetItemWithError(x, key);
+    if (!item) return PyErr_Clear(), fail(x, "its items cannot be read");
+    const int k = value(key), v = k < 0 ? -1 : value(item);
+    if (v < 0) return -1;
+    parts.push_back(k);
+    parts.push_back(v);
+  }
+  exit.recipes[static_cast<size_t>(id)].parts = std::move(parts);
+  return id;
+}
+
+int ExitBuilder::instance(PyObject* x) {
+  PyTypeObject* type = Py_TYPE(x);
+  PyTypeObject* base = c_base(type);
+  if (base != &PyBaseObject_Type && base != &PyDict_Type && base != &PyODict_Type && base != &PyList_Type &&
+      base != &PyTuple_Type && base != &PySet_Type && base != &PyFrozenSet_Type && base != &PyLong_Type &&
+      base != &PyFloat_Type && base != &PyUnicode_Type)
+    return fail(x, std::string("an object of class ") + type->tp_name + " cannot be rebuilt");
+  const int id = add({Make::Instance, 0, keep(reinterpret_cast<PyObject*>(type)), {}});
+  known_[x] = id;
+  Recipe r = exit.recipes[static_cast<size_t>(id)];
+  int payload = -1;
+  if (base == &PyBaseObject_Type) {
+    payload = add({Make::Null, 0, nullptr, {}});
+  } else if (base == &PyDict_Type || base == &PyODict_Type) {
+    payload = dict(x, Make::Dict);
+  } else if (base == &PyLong_Type || base == &PyFloat_Type || base == &PyUnicode_Type) {
+    const Object plain = Object::take(base == &PyLong_Type    ? PyNumber_Long(x)
+                                      : base == &PyFloat_Type ? PyFloat_FromDouble(PyFloat_AS_DOUBLE(x))
+                                                              : PyUnicode_FromObject(x));
+    if (!plain) return PyErr_Clear(), fail(x, "its value cannot be read");
+    payload = constant(plain.get());
+  } else {
+    payload = container(x);
+  }
+  known_[x] = id;  // not the payload's
+  if (payload < 0) return -1;
+  r.parts.push_back(payload);
+  if (PyObject* attributes = instance_dict(x)) {
+    PyObject *key = nullptr, *item = nullptr;
+    Py_ssize_t at = 0;
+    std::vector<std::pair<PyObject*, PyObject*>> items;
+    while (PyDict_Next(attributes, &at, &key, &item)) items.emplace_back(key, item);
+    for (const auto& [k, v] : items) {
+      const int a = value(k), b = a < 0 ? -1 : value(v);
+      if (b < 0) return -1;
+      r.parts.push_back(a);
+      r.parts.push_back(b);
+      ++r.index;
+    }
+  }
+  for (PyTypeObject* t = type; t && is_python_class(t); t = t->tp_base) {
+    const Object members = Object::take(PyDict_Values(t->tp_dict));
+    for (Py_ssize_t i = 0; members && i < PyList_GET_SIZE(members.get()); ++i) {
+      PyObject* m = PyList_GET_ITEM(members.get(), i);
+      if (Py_TYPE(m) != &PyMemberDescr_Type) continue;
+      const PyMemberDef* def = reinterpret_cast<PyMemberDescrObject*>(m)->d_member;
+      if (def->type != T_OBJECT_EX) continue;
+      const int v = value(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(x) + def->offset));
+      if (v < 0) return -1;
+      r.parts.push_back(static_cast<int>(def->offset));
+      r.parts.push_back(v);
+    }
+  }
+  exit.recipes[static_cast<size_t>(id)] = std::move(r);
+  return id;
+}
+
+int ExitBuilder::function(PyObject* x) {
+  auto* f = reinterpret_cast<PyFunctionObject*>(x);
+  const int id = add({Make::Function, 0, keep(f->func_code), {}});
+  known_[x] = id;
+  std::vector<int> parts;
+  const Object annotations = Object::take(PyObject_GetAttrString(x, "__annotations__"));
+  if (!annotations) PyErr_Clear();
+  for (PyObject* part : {f->func_globals, f->func_qualname, f->func_defaults, f->func_kwdefaults, f->func_closure,
+                         f->func_dict, annotations.get()}) {
+    // The globals of a function made here are those of a frame.
+    const int p = part == f->func_globals ? constant(part) : value(part);
+    if (p < 0) return -1;
+    parts.push_back(p);
+  }
+  exit.recipes[static_cast<size_t>(id)].parts = std::move(parts);
+  return id;
+}
+
+int ExitBuilder::reduced(PyObject* x) {
+  const Object r = Object::take(PyObject_CallMethod(x, "__reduce__", nullptr));
+  if (!r || !PyTuple_Check(r.get()) || PyTuple_GET_SIZE(r.get()) < 2) {
+    PyErr_Clear();
+    return fail(x, std::string("an object of class ") + Py_TYPE(x)->tp_name + " cannot be rebuilt");
+  }
+  keep(r.get());
+  std::vector<int> parts;
+  const Py_ssize_t n = std::min<Py_ssize_t>(PyTuple_GET_SIZE(r.get()), 3);
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* part = PyTuple_GET_ITEM(r.get(), i);
+    const int p = value(i == 2 && part == Py_None ? nullptr : part);
+    if (p < 0) return -1;
+    parts.push_back(p);
+  }
+  return known_[x] = add({Make::CallState, 0, nullptr, std::move(parts)});
+}
+
+int ExitBuilder::value(PyObject* x) {
+  if (!x) return add({Make::Null, 0, nullptr, {}});
+  if (const auto it = known_.find(x); it != known_.end()) return it->second;
+  if (is_scalar(x)) return known_[x] = constant(x);
+  if (PyObject* real = tracer_.real_of(x)) return known_[x] = source(tracer_.source_of(real));
+  if (const int s = tracer_.source_of(x); s >= 0) return known_[x] = source(s);
+  if (const int s = tracer_.symbol_source(x); s >= 0) return known_[x] = source(s);
+  if (is_traced(x) || is_symbolic_int(x)) {
+    if (is_tensor(x) && !is_base_tensor(x)) return fail(x, "a tensor of a subclass was made");
+    outputs.push_back(x);
+    alive.push_back(Object::share(x));
+    return known_[x] = add({Make::Output, static_cast<int>(outputs.size()) - 1, nullptr, {}});
+  }
+  if (is_symbolic_bool(x)) {
+    const int truth = PyObject_IsTrue(x);
+    if (truth < 0) return PyErr_Clear(), fail(x, "a symbolic condition has no value");
+    return known_[x] = constant(truth ? Py_True : Py_False);
+  }
+  if (is_tensor(x)) return fail(x, "a tensor of unknown origin");
+  if (is_symbolic(x)) return fail(x, "a symbolic floating-point number");
+  if (++depth_ > kMostDepth) return --depth_, fail(x, "objects are nested too deeply");
+  struct Leave {
+    int& depth;
+    ~Leave() { --depth; }
+  } leave{depth_};
+  PyTypeObject* type = Py_TYPE(x);
+  if (PyType_Check(x)) {
+    if (tracer_.is_made(x)) return fail(x, "a class that was made");
+    return known_[x] = constant(x);
+  }
+  if (PyModule_Check(x) || PyCode_Check(x) || PyRange_Check(x)) return known_[x] = constant(x);
+  if (PyList_CheckExact(x) || PyTuple_CheckExact(x) || PySet_CheckExact(x) || PyFrozenSet_CheckExact(x))
+    return container(x);
+  if (PyDict_CheckExact(x)) return dict(x, Make::Dict);
+  if (PyODict_CheckExact(x)) return dict(x, Make::OrderedDict);
+  if (PySlice_Check(x)) {
+    auto* s = reinterpret_cast<PySliceObject*>(x);
+    std::vector<int> parts;
+    for (PyObject* part : {s->start, s->stop, s->step}) {
+      const int p = value(part);
+      if (p < 0) return -1;
+      parts.push_back(p);
+    }
+    return known_[x] = add({Make::Slice, 0, nullptr, std::move(parts)});
+  }
+  if (PyCell_Check(x)) {
+    const int id = add({Make::Cell, 0, nullptr, {}});
+    known_[x] = id;
+    const int contents = value(PyCell_GET(x));
+    if (contents < 0) return -1;
+    exit.recipes[static_cast<size_t>(id)].parts = {contents};
+    return id;
+  }
+  if (PyMethod_Check(x)) {
+    const int f = value(PyMethod_GET_FUNCTION(x)), self = f < 0 ? -1 : value(PyMethod_GET_SELF(x));
+    if (self < 0) return -1;
+    return known_[x] = add({Make::Method, 0, nullptr, {f, self}});
+  }
+  if (PyFunction_Check(x)) return tracer_.is_made(x) ? function(x) : (known_[x] = constant(x));
+  if (PyCFunction_Check(x)) {
+    PyObject* self = reinterpret_cast<PyCFunctionObject*>(x)->m_self;
+    if (!self || PyModule_Check(self) || PyType_Check(self)) return known_[x] = constant(x);
+    const int owner = value(self);
+    if (owner < 0) return -1;
+    const Object name = Object::take(PyUnicode_FromString(reinterpret_cast<PyCFunctionObject*>(x)->m_ml->ml_name));
+    return known_[x] = add({Make::Attribute, 0, keep(name.get()), {owner}});
+  }
+  if (is_method_wrapper(x)) {
+    const Object self = Object::take(PyObject_GetAttrString(x, "__self__"));
+    const Object name = Object::take(PyObject_GetAttrString(x, "__name__"));
+    if (!self || !name) return PyErr_Clear(), fail(x, "a bound slot cannot be rebuilt");
+    const int owner = value(self.get());
+    if (owner < 0) return -1;
+    return known_[x] = add({Make::Attribute, 0, keep(name.get()), {owner}});
+  }
+  if (type == &PySuper_Type) {
+    const Object cls = Object::take(PyObject_GetAttrString(x, "__thisclass__"));
+    const Object self = Object::take(PyObject_GetAttrString(x, "__self__"));
+    if (!cls || !self) return PyErr_Clear(), fail(x, "a super object cannot be rebuilt");
+    const int a = value(cls.get()), b = a < 0 ? -1 : value(self.get());
+    if (b < 0) return -1;
+    return known_[x] = add({Make::Call, 0, nullptr, {constant(reinterpret_cast<PyObject*>(type)), a, b}});
+  }
+  if (PyGen_CheckExact(x) || PyCoro_CheckExact(x) || PyAsyncGen_CheckExact(x))
+    return fail(x, "a suspended generator cannot be rebuilt");
+  if (PyExceptionInstance_Check(x)) return fail(x, "an exception cannot be rebuilt");
+  const std::string_view name = type->tp_name;
+  if (name == "torch.device" || name == "torch.dtype" || name == "torch.layout" || name == "torch.memory_format")
+    return known_[x] = constant(x);
+  if (name == "dict_keys" || name == "dict_values" || name == "dict_items") {
+    // Views of a dict, by the view's method of making itself.
+    const Object list = Object::take(PyObject_GetAttrString(x, "mapping"));
+    return fail(list ? x : x, "a view of a dict cannot be rebuilt");
+  }
+  if (name == "torch.Size") {
+    const Object items = Object::take(PyTuple_New(PyTuple_GET_SIZE(x)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); ++i) PyTuple_SET_ITEM(items.get(), i, Py_NewRef(PyTuple_GET_ITEM(x, i)));
+    keep(items.get());
+    const int tuple = value(items.get());
+    if (tuple < 0) return -1;
+    return known_[x] = add({Make::Call, 0, nullptr, {constant(reinterpret_cast<PyObject*>(type)), tuple}});
+  }
+  if (is_python_class(type)) return instance(x);
+  if (is_known_class(type)) return reduced(x);
+  return fail(x, std::string("an object of class ") + type->tp_name + " cannot be rebuilt");
+}
+
+bool ExitBuilder::dict_effect(int target, PyObject* before, PyObject* now) {
+  const Object was = Object::take(keys_of(before)), is = Object::take(keys_of(now));
+  if (!was || !is) return PyErr_Clear(), fail(now, "its keys cannot be read") >= 0;
+  const Py_ssize_t n = PyTuple_GET_SIZE(is.get());
+  // The order is kept if the keys that stayed come first, as they were.
+  bool anew = false;
+  Py_ssize_t i = 0;
+  std::vector<PyObject*> gone;
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(was.get()); ++k) {
+    PyObject* key = PyTuple_GET_ITEM(was.get(), k);
+    if (!PyDict_GetItemWithError(now, key)) {
+      gone.push_back(key);
+    } else if (i < n && PyTuple_GET_ITEM(is.get(), i) == key) {
+      ++i;
+    } else {
+      anew = true;
+    }
+  }
+  PyErr_Clear();
+  SideEffect e{Write::DictAssign, target};
+  for (Py_ssize_t k = 0; k < n; ++k) {
+    PyObject* key = PyTuple_GET_ITEM(is.get(), k);
+    PyObject* item = PyDict_GetItemWithError(now, key);
+    PyObject* old = PyDict_GetItemWithError(before, key);
+    if (!anew && old == item) continue;
+    const int a = value(key), b = a < 0 ? -1 : value(item);
+    if (b < 0) return false;
+    if (anew) {
+      e.parts.push_back(a);
+      e.parts.push_back(b);
+    } else {
+      exit.effects.push_back({Write::DictSet, target, a, b});
+    }
+  }
+  if (anew) {
+    exit.effects.push_back(std::move(e));
+    return true;
+  }
+  for (PyObject* key : gone) {
+    const int a = value(key);
+    if (a < 0) return false;
+    exit.effects.push_back({Write::DictDelete, target, a});
+  }
+  return true;
+}
+
+bool ExitBuilder::effect_on(const UndoLog::Entry& e) {
+  PyObject* t = e.target.get();
+  const int s = tracer_.source_of(t);
+  if (s < 0) return true;  // new in the trace: its recipe, if it has one, says it all
+  const int target = value(t);
+  if (target < 0) return false;
+  if (e.offset >= 0) {
+    PyObject* now = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(t) + e.offset);
+    if (now == e.before.get()) return true;
+    const int v = value(now);
+    exit.effects.push_back({Write::Member, target, -1, v, e.offset});
+    return v >= 0;
+  }
+  if (PyCell_Check(t)) {
+    if (PyCell_GET(t) == e.before.get()) return true;
+    const int v = value(PyCell_GET(t));
+    exit.effects.push_back({Write::Cell, target, -1, v});
+    return v >= 0;
+  }
+  if (PyDict_Check(t)) return dict_effect(target, e.before.get(), t);
+  const Object now = Object::take(items_of(t));
+  if (!now) return PyErr_Clear(), false;
+  const Py_ssize_t n = PyTuple_GET_SIZE(now.get()), old = PyTuple_GET_SIZE(e.before.get());
+  Py_ssize_t same = 0;
+  while (same < n && same < old && PyTuple_GET_ITEM(now.get(), same) == PyTuple_GET_ITEM(e.before.get(), same)) ++same;
+  if (same == n && same == old) return true;
+  const bool append = PyList_Check(t) && same == old && e.only_appended;
+  SideEffect effect{append              ? Write::ListAppend
+                    : PyList_Check(t)   ? Write::ListAssign
+                    : PyAnySet_Check(t) ? Write::SetAssign
+                                        : Write::DequeAssign,
+                    target};
+  for (Py_ssize_t i = append ? old : 0; i < n; ++i) {
+    const int v = value(PyTuple_GET_ITEM(now.get(), i));
+    if (v < 0) return false;
+    effect.parts.push_back(v);
+  }
+  exit.effects.push_back(std::move(effect));
+  return true;
+}
+
+bool ExitBuilder::effects() {
+  for (const UndoLog::Entry* e : tracer_.log.entries())
+    if (!effect_on(*e)) return false;
+  return true;
+}
+
+bool ExitBuilder::leave_by_return(PyObject* result, int position) {
+  exit.kind = Exit::Kind::Return;
+  exit.position = position;
+  exit.result = value(result);
+  return exit.result >= 0 && effects();
+}
+
+bool ExitBuilder::leave_by_break(int position) {
+  exit.kind = Exit::Kind::Break;
+  exit.position = position;
+  PyCodeObject* code = code_of(root_);
+  const int locals = code->co_nlocalsplus, closure = locals - code->co_nfreevars;
+  for (int i = 0; i < locals; ++i) {
+    if (tracer_.is_entry_value(i)) continue;
+    PyObject* x = slot(root_, i);
+    if (x && i >= closure && tracer_.source_of(x) < 0 && !tracer_.is_made(x)) {
+      const int function = tracer_.sources.find(function_of(root_));
+      tracer_.sources.know(x, tracer_.sources.add(SourceKind::ClosureCell, function, i - closure));
+    }
+    const int v = value(x);
+    if (v < 0) return false;
+    exit.locals.emplace_back(i, v);
+  }
+  for (int i = 0; i < depth_of(root_); ++i) {
+    const int v = value(slot(root_, locals + i));
+    if (v < 0) return false;
+    exit.stack.push_back(v);
+  }
+  return effects();
+}
+
+}  // namespace vesta::capture

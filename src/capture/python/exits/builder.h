@@ -1,0 +1,50 @@
+// From the state at the end of a trace, before it is rolled back, to an Exit.
+#pragma once
+
+#include <unordered_map>
+
+#include "capture/python/exits/recipe.h"
+#include "capture/python/tracer/tracer.h"
+
+namespace vesta::capture {
+
+class ExitBuilder {
+ public:
+  ExitBuilder(Tracer& tracer, Frame* root) : tracer_(tracer), root_(root) {}
+
+  // False: `blocked` is an object that cannot be rebuilt, `reason` says why.
+  bool leave_by_return(PyObject* result, int position);
+  bool leave_by_break(int position);
+
+  Exit exit;
+  std::vector<PyObject*> outputs;  // of the graph
+  std::vector<Object> alive;       // these, until the graph has been closed
+  PyObject* blocked = nullptr;
+  std::string reason;
+
+ private:
+  int value(PyObject* x);
+  int add(Recipe r);
+  int constant(PyObject* x);
+  int source(int id);
+  int fail(PyObject* x, std::string why);
+  int container(PyObject* x);
+  int dict(PyObject* x, Make make);
+  int instance(PyObject* x);
+  int function(PyObject* x);
+  int reduced(PyObject* x);
+  bool effects();
+  bool effect_on(const UndoLog::Entry& e);
+  bool dict_effect(int target, PyObject* before, PyObject* now);
+  PyObject* keep(PyObject* x) {
+    exit.kept.push_back(Object::share(x));
+    return x;
+  }
+
+  Tracer& tracer_;
+  Frame* root_;
+  std::unordered_map<PyObject*, int> known_;
+  int depth_ = 0;
+};
+
+}  // namespace vesta::capture

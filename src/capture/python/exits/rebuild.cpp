@@ -1,0 +1,263 @@
+#include "capture/python/exits/recipe.h"
+#include "capture/python/guards/guard.h"
+
+namespace vesta::capture {
+
+Rebuilder::Rebuilder(const Exit& exit, const std::vector<PyObject*>& registers, const std::vector<PyObject*>& outputs)
+    : exit_(exit), registers_(registers), outputs_(outputs), made_(exit.recipes.size(), nullptr) {}
+
+Rebuilder::~Rebuilder() {
+  for (PyObject* x : made_) Py_XDECREF(x);
+}
+
+PyObject* Rebuilder::make(int recipe) {
+  PyObject*& x = made_[static_cast<size_t>(recipe)];
+  if (!x) x = build(exit_.recipes[static_cast<size_t>(recipe)], recipe);
+  return x;
+}
+
+bool Rebuilder::fill_instance(PyObject* x, const Recipe& r) {
+  if (r.index > 0) {
+    PyObject* dict = instance_dict(x);
+    if (!dict) return PyErr_SetString(PyExc_SystemError, "a rebuilt object has no __dict__"), false;
+    for (int i = 0; i < r.index; ++i) {
+      PyObject* key = make(r.parts[static_cast<size_t>(1 + 2 * i)]);
+      PyObject* value = make(r.parts[static_cast<size_t>(2 + 2 * i)]);
+      if (!key || !value || PyDict_SetItem(dict, key, value) < 0) return false;
+    }
+  }
+  for (size_t i = 1 + 2 * static_cast<size_t>(r.index); i + 1 < r.parts.size(); i += 2) {
+    PyObject* value = make(r.parts[i + 1]);
+    if (!value && PyErr_Occurred()) return false;
+    PyObject*& place = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(x) + r.parts[i]);
+    PyObject* old = place;
+    place = Py_XNewRef(value);
+    Py_XDECREF(old);
+  }
+  return true;
+}
+
+PyObject* Rebuilder::build(const Recipe& r, int id) {
+  PyObject*& self = made_[static_cast<size_t>(id)];
+  auto part = [&](size_t i) { return make(r.parts[i]); };
+  switch (r.make) {
+    case Make::Null: return nullptr;
+    case Make::Constant: return Py_NewRef(r.object);
+    case Make::Source: return Py_XNewRef(registers_[static_cast<size_t>(r.index)]);
+    case Make::Output: return Py_NewRef(outputs_[static_cast<size_t>(r.index)]);
+    case Make::Tuple: {
+      PyObject* t = PyTuple_New(static_cast<Py_ssize_t>(r.parts.size()));
+      for (size_t i = 0; t && i < r.parts.size(); ++i) {
+        PyObject* x = part(i);
+        if (!x) {
+          Py_DECREF(t);
+          return nullptr;
+        }
+        PyTuple_SET_ITEM(t, static_cast<Py_ssize_t>(i), Py_NewRef(x));
+      }
+      return t;
+    }
+    case Make::List: {
+      self = PyList_New(0);
+      for (size_t i = 0; self && i < r.parts.size(); ++i) {
+        PyObject* x = part(i);
+        if (!x || PyList_Append(self, x) < 0) return nullptr;
+      }
+      return self;
+    }
+    case Make::Set:
+    case Make::FrozenSet: {
+      PyObject* s = r.make == Make::Set ? PySet_New(nullptr) : PyFrozenSet_New(nullptr);
+      for (size_t i = 0; s && i < r.parts.size(); ++i) {
+        PyObject* x = part(i);
+        if (!x || PySet_Add(s, x) < 0) {
+          Py_DECREF(s);
+          return nullptr;
+        }
+      }
+      return s;
+    }
+    case Make::Dict:
+    case Make::OrderedDict: {
+      self = r.make == Make::Dict ? PyDict_New() : PyODict_New();
+      for (size_t i = 0; self && i < r.parts.size(); i += 2) {
+        PyObject *key = part(i), *value = part(i + 1);
+        if (!key || !value) return nullptr;
+        const int status = r.make == Make::Dict ? PyDict_SetItem(self, key, value) : PyODict_SetItem(self, key, value);
+        if (status < 0) return nullptr;
+      }
+      return self;
+    }
+    case Make::Slice: return PySlice_New(part(0), part(1), part(2));
+    case Make::Cell: {
+      self = PyCell_New(nullptr);
+      if (!self) return nullptr;
+      PyObject* contents = part(0);
+      if (!contents && PyErr_Occurred()) return nullptr;
+      if (contents) PyCell_Set(self, contents);
+      return self;
+    }
+    case Make::Function: {
+      PyObject* globals = part(0);
+      PyObject* name = part(1);
+      if (!globals || !name) return nullptr;
+      self = PyFunction_NewWithQualName(r.object, globals, name);
+      if (!self) return nullptr;
+      PyObject* defaults = part(2);
+      PyObject* kwdefaults = part(3);
+      PyObject* closure = part(4);
+      PyObject* dict = part(5);
+      PyObject* annotations = part(6);
+      if (PyErr_Occurred()) return nullptr;
+      if (defaults && PyFunction_SetDefaults(self, defaults) < 0) return nullptr;
+      if (kwdefaults && PyFunction_SetKwDefaults(self, kwdefaults) < 0) return nullptr;
+      if (closure && PyFunction_SetClosure(self, closure) < 0) return nullptr;
+      if (dict && PyObject_SetAttrString(self, "__dict__", dict) < 0) return nullptr;
+      if (annotations && PyDict_Check(annotations) && PyDict_GET_SIZE(annotations) > 0 &&
+          PyFunction_SetAnnotations(self, annotations) < 0)
+        return nullptr;
+      return self;
+    }
+    case Make::Method: {
+      PyObject *f = part(0), *owner = part(1);
+      return f && owner ? PyMethod_New(f, owner) : nullptr;
+    }
+    case Make::Attribute: {
+      PyObject* owner = part(0);
+      return owner ? PyObject_GetAttr(owner, r.object) : nullptr;
+    }
+    case Make::Instance:
+    case Make::Slots: {
+      auto* type = reinterpret_cast<PyTypeObject*>(r.object);
+      PyTypeObject* base = type;
+      while ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) && base->tp_base && base != &PyODict_Type) base = base->tp_base;
+      PyObject* empty = PyTuple_New(0);
+      if (!empty) return nullptr;
+      if (base == &PyBaseObject_Type || base == &PyDict_Type || base == &PyODict_Type || base == &PyList_Type ||
+          base == &PySet_Type) {
+        // What may contain itself: the object first, what is in it then.
+        self = base->tp_new(type, empty, nullptr);
+        Py_DECREF(empty);
+        if (!self) return nullptr;
+        const Recipe& payload = exit_.recipes[static_cast<size_t>(r.parts[0])];
+        for (size_t i = 0; i < payload.parts.size(); ++i) {
+          PyObject* x = make(payload.parts[i]);
+          if (!x) return nullptr;
+          int status = 0;
+          if (base == &PyList_Type) {
+            status = PyList_Append(self, x);
+          } else if (base == &PySet_Type) {
+            status = PySet_Add(self, x);
+          } else {
+            PyObject* value = make(payload.parts[++i]);
+            if (!value) return nullptr;
+            status = base == &PyDict_Type ? PyDict_SetItem(self, x, value) : PyODict_SetItem(self, x, value);
+          }
+          if (status < 0) return nullptr;
+        }
+      } else {
+        Py_DECREF(empty);
+        PyObject* payload = part(0);
+        PyObject* arguments = payload ? PyTuple_Pack(1, payload) : nullptr;
+        if (!arguments) return nullptr;
+        self = base->tp_new(type, arguments, nullptr);
+        Py_DECREF(arguments);
+        if (!self) return nullptr;
+      }
+      return fill_instance(self, r) ? self : nullptr;
+    }
+    case Make::Call: {
+      std::vector<PyObject*> args;
+      for (size_t i = 0; i < r.parts.size(); ++i) {
+        args.push_back(part(i));
+        if (!args.back()) return nullptr;
+      }
+      return PyObject_Vectorcall(args[0], args.data() + 1, args.size() - 1, nullptr);
+    }
+    case Make::CallState: {
+      PyObject *f = part(0), *args = part(1);
+      if (!f || !args) return nullptr;
+      PyObject* x = PyObject_CallObject(f, args);
+      if (!x || r.parts.size() < 3) return x;
+      PyObject* state = part(2);
+      if (!state) return x;
+      PyObject* done = PyObject_CallMethod(x, "__setstate__", "O", state);
+      if (!done) {
+        Py_DECREF(x);
+        return nullptr;
+      }
+      Py_DECREF(done);
+      return x;
+    }
+  }
+  return nullptr;
+}
+
+bool Rebuilder::write(const SideEffect& e) {
+  PyObject* target = make(e.target);
+  if (!target) return PyErr_Occurred() == nullptr;
+  PyObject* key = e.key >= 0 ? make(e.key) : nullptr;
+  PyObject* value = e.value >= 0 ? make(e.value) : nullptr;
+  if (PyErr_Occurred()) return false;
+  auto items = [&]() -> PyObject* {
+    PyObject* list = PyList_New(0);
+    for (const int part : e.parts) {
+      PyObject* x = make(part);
+      if (!x || PyList_Append(list, x) < 0) {
+        Py_DECREF(list);
+        return nullptr;
+      }
+    }
+    return list;
+  };
+  auto set = [&](PyObject* k, PyObject* v) {
+    return (PyODict_Check(target) ? PyODict_SetItem(target, k, v) : PyDict_SetItem(target, k, v)) == 0;
+  };
+  auto call = [&](const char* method, PyObject* argument) {
+    PyObject* r = argument ? PyObject_CallMethod(target, method, "O", argument) : PyObject_CallMethod(target, method, nullptr);
+    Py_XDECREF(r);
+    return r != nullptr;
+  };
+  switch (e.write) {
+    case Write::DictSet: return set(key, value);
+    case Write::DictDelete:
+      return (PyODict_Check(target) ? PyODict_DelItem(target, key) : PyDict_DelItem(target, key)) == 0;
+    case Write::DictAssign: {
+      std::vector<PyObject*> parts;
+      for (const int part : e.parts) {
+        parts.push_back(make(part));
+        if (!parts.back()) return false;
+      }
+      PyDict_Clear(target);
+      for (size_t i = 0; i < parts.size(); i += 2)
+        if (!set(parts[i], parts[i + 1])) return false;
+      return true;
+    }
+    case Write::ListAppend:
+      for (const int part : e.parts) {
+        PyObject* x = make(part);
+        if (!x || PyList_Append(target, x) < 0) return false;
+      }
+      return true;
+    case Write::ListAssign: {
+      const Object list = Object::take(items());
+      return list && PyList_SetSlice(target, 0, PyList_GET_SIZE(target), list.get()) == 0;
+    }
+    case Write::SetAssign:
+    case Write::DequeAssign: {
+      const Object list = Object::take(items());
+      return list && call("clear", nullptr) && call(e.write == Write::SetAssign ? "update" : "extend", list.get());
+    }
+    case Write::Cell: return PyCell_Set(target, value) == 0;
+    case Write::Member: {
+      PyObject*& place = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(target) + e.offset);
+      PyObject* old = place;
+      place = Py_XNewRef(value);
+      Py_XDECREF(old);
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace vesta::capture

@@ -1,0 +1,94 @@
+// How a segment leaves its frame: what is rebuilt, from what, and what is written to objects that were there before.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "capture/python/frame/frame.h"
+#include "capture/python/object.h"
+
+namespace vesta::capture {
+
+enum class Make : uint8_t {
+  Null,
+  Constant,    // object
+  Source,      // register `index`
+  Output,      // of the graph: number `index`
+  Tuple,       // parts
+  List,
+  Set,
+  FrozenSet,
+  Dict,        // parts: key, value, key, value ...
+  OrderedDict,
+  Slice,       // parts: start, stop, step
+  Cell,        // parts: contents (Null: empty)
+  Function,    // object: code; parts: globals, name, defaults, kwdefaults, closure, dict, annotations
+  Method,      // parts: function, self
+  Attribute,   // object: name; parts: owner
+  Instance,    // object: class; parts: the payload of its C base (or Null), its __dict__ items key, value ...
+  Slots,       // object: class; like Instance, but `index` pairs of (member offset as a constant, value)
+  Call,        // parts: callable, arguments
+  CallState,   // parts: callable, argument tuple, state: as __reduce__ gives them
+};
+
+struct Recipe {
+  Make make;
+  int index = 0;
+  PyObject* object = nullptr;  // kept by the exit
+  std::vector<int> parts;
+};
+
+enum class Write : uint8_t {
+  DictSet,     // target[key] = value, in the dict's own storage
+  DictDelete,
+  DictAssign,  // all of it: parts are keys and values
+  ListAppend,  // parts
+  ListAssign,
+  SetAssign,
+  DequeAssign,
+  Cell,    // value may be Null
+  Member,  // `offset` bytes into the target
+};
+
+struct SideEffect {
+  Write write;
+  int target;
+  int key = -1;
+  int value = -1;
+  int offset = 0;
+  std::vector<int> parts;
+};
+
+struct Exit {
+  enum class Kind : uint8_t { Return, Break } kind = Kind::Return;
+  std::vector<Recipe> recipes;
+  int result = -1;                             // Return
+  int position = 0;                            // the RETURN instruction, or the one that breaks
+  std::vector<std::pair<int, int>> locals;     // Break: slot, recipe; other slots stay as they are
+  std::vector<int> stack;                      // Break: the whole value stack
+  std::vector<SideEffect> effects;
+  std::vector<int> needed;  // sources whose registers are read
+  std::vector<Object> kept;
+};
+
+// Makes objects by an exit's recipes. Each recipe is made once: aliasing is kept.
+class Rebuilder {
+ public:
+  Rebuilder(const Exit& exit, const std::vector<PyObject*>& registers, const std::vector<PyObject*>& outputs);
+  ~Rebuilder();
+  // Borrowed; nullptr with an error set, or for Null without.
+  PyObject* make(int recipe);
+  // False with an error set.
+  bool write(const SideEffect& effect);
+
+ private:
+  PyObject* build(const Recipe& r, int id);
+  bool fill_instance(PyObject* x, const Recipe& r);
+  const Exit& exit_;
+  const std::vector<PyObject*>& registers_;
+  const std::vector<PyObject*>& outputs_;
+  std::vector<PyObject*> made_;
+};
+
+}  // namespace vesta::capture

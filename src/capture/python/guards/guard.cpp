@@ -1,0 +1,321 @@
+#include "capture/python/guards/guard.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace vesta::capture {
+
+bool is_scalar(PyObject* x) {
+  return x == Py_None || x == Py_Ellipsis || x == Py_NotImplemented || PyBool_Check(x) || PyLong_CheckExact(x) ||
+         PyFloat_CheckExact(x) || PyUnicode_CheckExact(x) || PyBytes_CheckExact(x) || PyComplex_CheckExact(x);
+}
+
+bool same_scalar(PyObject* a, PyObject* b) {
+  if (a == b) return true;
+  if (Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (PyFloat_CheckExact(a)) {
+    const double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
+    return std::memcmp(&x, &y, sizeof(x)) == 0;
+  }
+  if (PyComplex_CheckExact(a)) {
+    const Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
+    return std::memcmp(&x, &y, sizeof(x)) == 0;
+  }
+  if (PyUnicode_CheckExact(a)) return PyUnicode_GET_LENGTH(a) == PyUnicode_GET_LENGTH(b) && PyUnicode_Compare(a, b) == 0;
+  if (PyLong_CheckExact(a) || PyBytes_CheckExact(a)) return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
+  return false;
+}
+
+PyObject* keys_of(PyObject* dict) {
+  // The plain order of insertion, but for an OrderedDict, which keeps its own.
+  if (PyDict_CheckExact(dict) || !PyODict_Check(dict)) {
+    PyObject* list = PyDict_Keys(dict);
+    if (!list) return nullptr;
+    PyObject* out = PyList_AsTuple(list);
+    Py_DECREF(list);
+    return out;
+  }
+  PyObject* keys = PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "keys", "O", dict);
+  if (!keys) return nullptr;
+  PyObject* out = PySequence_Tuple(keys);
+  Py_DECREF(keys);
+  return out;
+}
+
+PyObject* instance_dict(PyObject* object) {
+  if (PyObject** p = _PyObject_GetDictPtr(object); p && *p) return *p;
+  if (!Py_TYPE(object)->tp_dictoffset && !(Py_TYPE(object)->tp_flags & (1UL << 4))) return nullptr;
+  PyObject* dict = PyObject_GenericGetDict(object, nullptr);
+  if (!dict) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  Py_DECREF(dict);  // the object owns it
+  return dict;
+}
+
+unsigned version_of(PyTypeObject* type) {
+  if (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) return type->tp_version_tag;
+  // A lookup assigns one.
+  static PyObject* name = PyUnicode_InternFromString("__vesta_version__");
+  _PyType_Lookup(type, name);
+  return type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG ? type->tp_version_tag : 0;
+}
+
+GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::vector<Lookup> lookups,
+                           std::vector<int> needed, std::vector<int> written, std::vector<int> objects)
+    : sources_(std::move(sources)),
+      guards_(std::move(guards)),
+      lookups_(std::move(lookups)),
+      written_(std::move(written)),
+      objects_(std::move(objects)),
+      versions_(guards_.size(), 0) {
+  for (const Guard& g : guards_) {
+    if (g.expected) kept_.push_back(Object::share(g.expected));
+    if (g.asked_in) kept_.push_back(Object::share(reinterpret_cast<PyObject*>(g.asked_in)));
+  }
+  for (const Lookup& l : lookups_) {
+    kept_.push_back(Object::share(reinterpret_cast<PyObject*>(l.type)));
+    kept_.push_back(Object::share(l.name));
+    kept_.push_back(Object::share(l.found));
+  }
+  std::vector<bool> loaded(static_cast<size_t>(sources_.size()), false);
+  auto load_step = [&](auto&& self, int source) -> void {
+    if (source < 0 || loaded[static_cast<size_t>(source)]) return;
+    self(self, sources_[source].parent);
+    loaded[static_cast<size_t>(source)] = true;
+    steps_.push_back({source, -1});
+  };
+  for (size_t i = 0; i < guards_.size(); ++i) {
+    load_step(load_step, guards_[i].source);
+    if (guards_[i].check == Check::Same) load_step(load_step, static_cast<int>(guards_[i].number));
+    steps_.push_back({-1, static_cast<int>(i)});
+    if (guards_[i].check == Check::Class)
+      versions_[i] = version_of(reinterpret_cast<PyTypeObject*>(guards_[i].expected));
+  }
+  for (const int source : needed) load_step(load_step, source);
+  if (!written_.empty())
+    for (const int source : objects_) load_step(load_step, source);
+}
+
+int GuardProgram::traverse(visitproc visit, void* arg) const {
+  for (const Object& o : kept_) Py_VISIT(o.get());
+  int status = 0;
+  sources_.each_key([&](PyObject* key) {
+    if (status == 0) status = visit(key, arg);
+  });
+  return status;
+}
+
+PyObject* GuardProgram::load(const Source& s, Frame* f, const Registers& r) const {
+  PyObject* parent = s.parent >= 0 ? r[static_cast<size_t>(s.parent)] : nullptr;
+  if (s.parent >= 0 && !parent) return nullptr;
+  switch (s.kind) {
+    case SourceKind::Local: return slot(f, s.index);
+    case SourceKind::Function: return function_of(f);
+    case SourceKind::Globals: return globals_of(f);
+    case SourceKind::Builtins: return builtins_of(f);
+    case SourceKind::Constant: return s.key;
+    case SourceKind::InstanceDict: return instance_dict(parent);
+    case SourceKind::DictValue: {
+      if (!PyDict_Check(parent)) return nullptr;
+      PyObject* found = PyDict_GetItemWithError(parent, s.key);
+      if (!found) PyErr_Clear();
+      return found;
+    }
+    case SourceKind::DictKey: {
+      if (!PyDict_Check(parent)) return nullptr;
+      Py_ssize_t at = 0;
+      PyObject* key = nullptr;
+      for (int i = 0; i <= s.index; ++i)
+        if (!PyDict_Next(parent, &at, &key, nullptr)) return nullptr;
+      return key;
+    }
+    case SourceKind::SequenceItem:
+      if (PyList_Check(parent)) return s.index < PyList_GET_SIZE(parent) ? PyList_GET_ITEM(parent, s.index) : nullptr;
+      if (PyTuple_Check(parent)) return s.index < PyTuple_GET_SIZE(parent) ? PyTuple_GET_ITEM(parent, s.index) : nullptr;
+      return nullptr;
+    case SourceKind::CellContents: return PyCell_Check(parent) ? PyCell_GET(parent) : nullptr;
+    case SourceKind::ClosureCell: {
+      if (!PyFunction_Check(parent)) return nullptr;
+      PyObject* closure = PyFunction_GET_CLOSURE(parent);
+      return closure && s.index < PyTuple_GET_SIZE(closure) ? PyTuple_GET_ITEM(closure, s.index) : nullptr;
+    }
+    case SourceKind::Defaults: return PyFunction_Check(parent) ? PyFunction_GET_DEFAULTS(parent) : nullptr;
+    case SourceKind::KwDefaults: return PyFunction_Check(parent) ? PyFunction_GET_KW_DEFAULTS(parent) : nullptr;
+    case SourceKind::Member: return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(parent) + s.index);
+    case SourceKind::MethodSelf: return PyMethod_Check(parent) ? PyMethod_GET_SELF(parent) : nullptr;
+    case SourceKind::MethodFunction: return PyMethod_Check(parent) ? PyMethod_GET_FUNCTION(parent) : nullptr;
+    case SourceKind::PartialFunction:
+    case SourceKind::PartialArguments:
+    case SourceKind::PartialKeywords: {
+      // Their layout is private; the members are plain C getters of objects the partial owns.
+      const char* name = s.kind == SourceKind::PartialFunction ? "func"
+                         : s.kind == SourceKind::PartialArguments ? "args"
+                                                                  : "keywords";
+      PyObject* x = PyObject_GetAttrString(parent, name);
+      if (!x) {
+        PyErr_Clear();
+        return nullptr;
+      }
+      Py_DECREF(x);
+      return x;
+    }
+    case SourceKind::Type: return reinterpret_cast<PyObject*>(Py_TYPE(parent));
+  }
+  return nullptr;
+}
+
+bool GuardProgram::class_is_as_it_was(const Guard& g) const {
+  auto* type = reinterpret_cast<PyTypeObject*>(g.expected);
+  for (const Lookup& l : lookups_)
+    if (l.type == type && _PyType_Lookup(type, l.name) != l.found) return false;
+  return true;
+}
+
+bool GuardProgram::holds(const Guard& g, PyObject* x) const {
+  if (g.check == Check::Absent) return x == nullptr;
+  if (g.check == Check::Class) {
+    unsigned& seen = versions_[static_cast<size_t>(&g - guards_.data())];
+    auto* type = reinterpret_cast<PyTypeObject*>(g.expected);
+    if (seen && (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) && type->tp_version_tag == seen) return true;
+    if (!class_is_as_it_was(g)) return false;
+    seen = version_of(type);
+    return true;
+  }
+  if (!x) return false;
+  switch (g.check) {
+    case Check::Type: return reinterpret_cast<PyObject*>(Py_TYPE(x)) == g.expected;
+    case Check::Is: return x == g.expected;
+    case Check::Equals: return same_scalar(x, g.expected);
+    case Check::Present: return true;
+    case Check::Length:
+      if (PyList_Check(x)) return PyList_GET_SIZE(x) == g.number;
+      if (PyTuple_Check(x)) return PyTuple_GET_SIZE(x) == g.number;
+      if (PyDict_Check(x)) return PyDict_GET_SIZE(x) == g.number;
+      return PyAnySet_Check(x) && PySet_GET_SIZE(x) == g.number;
+    case Check::Keys: {
+      if (!PyDict_Check(x) || PyDict_GET_SIZE(x) != PyTuple_GET_SIZE(g.expected)) return false;
+      auto same = [](PyObject* a, PyObject* b) { return a == b || (is_scalar(a) && same_scalar(a, b)); };
+      if (PyODict_Check(x)) {
+        PyObject* keys = keys_of(x);
+        if (!keys) {
+          PyErr_Clear();
+          return false;
+        }
+        bool all = true;
+        for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(keys); ++i)
+          all = same(PyTuple_GET_ITEM(keys, i), PyTuple_GET_ITEM(g.expected, i));
+        Py_DECREF(keys);
+        return all;
+      }
+      Py_ssize_t at = 0, i = 0;
+      PyObject* key = nullptr;
+      while (PyDict_Next(x, &at, &key, nullptr))
+        if (!same(key, PyTuple_GET_ITEM(g.expected, i++))) return false;
+      return true;
+    }
+    case Check::Members: {
+      if (!PyAnySet_Check(x) || PySet_GET_SIZE(x) != PySet_GET_SIZE(g.expected)) return false;
+      Py_ssize_t at = 0;
+      PyObject* item = nullptr;
+      Py_hash_t hash = 0;
+      while (_PySet_NextEntry(x, &at, &item, &hash)) {
+        const int found = is_scalar(item) ? PySet_Contains(g.expected, item) : 0;
+        if (found != 1) {
+          PyErr_Clear();
+          return false;
+        }
+      }
+      return true;
+    }
+    case Check::Code: return PyFunction_Check(x) && PyFunction_GET_CODE(x) == g.expected;
+    case Check::Same:
+    case Check::Absent:
+    case Check::Class: break;
+  }
+  return false;
+}
+
+int GuardProgram::check(Frame* f, Registers& r) const {
+  r.assign(static_cast<size_t>(sources_.size()), nullptr);
+  for (const Step& s : steps_) {
+    if (s.source >= 0) {
+      r[static_cast<size_t>(s.source)] = load(sources_[s.source], f, r);
+    } else {
+      const Guard& g = guards_[static_cast<size_t>(s.guard)];
+      PyObject* x = g.source >= 0 ? r[static_cast<size_t>(g.source)] : nullptr;
+      const bool ok = g.check == Check::Same ? x && x == r[static_cast<size_t>(g.number)] : holds(g, x);
+      if (!ok) return s.guard;
+    }
+  }
+  for (const int w : written_)
+    for (const int o : objects_)
+      if (o != w && r[static_cast<size_t>(o)] && r[static_cast<size_t>(o)] == r[static_cast<size_t>(w)]) return kAliased;
+  return kHolds;
+}
+
+namespace {
+// Without running the user's code.
+std::string show(PyObject* x) {
+  if (!x) return "nothing";
+  if (is_scalar(x)) {
+    PyObject* s = PyObject_Repr(x);
+    const char* p = s ? PyUnicode_AsUTF8(s) : nullptr;
+    std::string out = p ? p : "?";
+    Py_XDECREF(s);
+    PyErr_Clear();
+    return out.size() > 80 ? out.substr(0, 77) + "..." : out;
+  }
+  if (PyType_Check(x)) return std::string("class ") + reinterpret_cast<PyTypeObject*>(x)->tp_name;
+  return fmt::format("{} at {}", Py_TYPE(x)->tp_name, static_cast<void*>(x));
+}
+std::string length(PyObject* x) {
+  const Py_ssize_t n = x && (PyList_Check(x) || PyTuple_Check(x) || PyDict_Check(x) || PyAnySet_Check(x))
+                           ? PyObject_Size(x)
+                           : -1;
+  PyErr_Clear();
+  return std::to_string(n);
+}
+}  // namespace
+
+std::string GuardProgram::text(const Guard& g) const {
+  const std::string what = g.source >= 0 ? sources_.text(g.source, reinterpret_cast<PyObject*>(code)) : "";
+  switch (g.check) {
+    case Check::Type: return fmt::format("type({}) is {}", what, reinterpret_cast<PyTypeObject*>(g.expected)->tp_name);
+    case Check::Same:
+      return fmt::format("{} is {}", what,
+                         sources_.text(static_cast<int>(g.number), reinterpret_cast<PyObject*>(code)));
+    case Check::Is: return fmt::format("{} is {}", what, show(g.expected));
+    case Check::Equals: return fmt::format("{} == {}", what, show(g.expected));
+    case Check::Present: return fmt::format("{} exists", what);
+    case Check::Absent: return fmt::format("{} does not exist", what);
+    case Check::Length: return fmt::format("len({}) == {}", what, g.number);
+    case Check::Keys: return fmt::format("the keys of {} and their order", what);
+    case Check::Members: return fmt::format("the items of {}", what);
+    case Check::Class:
+      return fmt::format("class {} is unchanged", reinterpret_cast<PyTypeObject*>(g.expected)->tp_name);
+    case Check::Code: return fmt::format("the code of {}", what);
+  }
+  return "";
+}
+
+std::string GuardProgram::difference(int guard, Frame*, const Registers& r) const {
+  if (guard == kAliased) return "two names that were different objects are one object, which is written";
+  const Guard& g = guards_[static_cast<size_t>(guard)];
+  PyObject* x = g.source >= 0 ? r[static_cast<size_t>(g.source)] : nullptr;
+  std::string found;
+  switch (g.check) {
+    case Check::Type: found = x ? fmt::format("it is {}", Py_TYPE(x)->tp_name) : "it is gone"; break;
+    case Check::Length: found = "it is " + length(x); break;
+    case Check::Class:
+    case Check::Keys:
+    case Check::Members:
+    case Check::Code: found = "it changed"; break;
+    default: found = "it is " + show(x);
+  }
+  return fmt::format("{}: {}", text(g), found);
+}
+
+}  // namespace vesta::capture

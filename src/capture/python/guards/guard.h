@@ -1,0 +1,93 @@
+// Facts that a segment's trace read, and the flat program that checks them at every call. A check runs no Python code.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "capture/python/frame/frame.h"
+#include "capture/python/sources/source.h"
+
+namespace vesta::capture {
+
+enum class Check : uint8_t {
+  Type,     // type(x) is `expected`
+  Is,       // x is `expected`
+  Same,     // x is the object of source `number`
+  Equals,   // x is of expected's type and equal: int, float (bit for bit), complex, str, bytes
+  Present,  // the source finds something
+  Absent,   // the source finds nothing: a dict lacks the key, a cell or slot is empty
+  Length,   // a list, tuple, dict or set has `number` items
+  Keys,     // a dict's keys, in order, are the items of `expected`, a tuple
+  Members,  // a set equals `expected`, a frozenset of scalars
+  Class,    // the class `expected` is as it was (no source): its version, or else every name that was looked up on it
+  Code,     // a function's __code__ is `expected`
+};
+
+struct Guard {
+  Check check;
+  int source = -1;
+  PyObject* expected = nullptr;  // kept by the program's table
+  int64_t number = 0;
+  PyCodeObject* asked_in = nullptr;  // the code that asked; kept as well
+  int position = 0;  // of the instruction that asked
+};
+
+// Objects by source id, borrowed; nullptr: not loaded, or absent.
+using Registers = std::vector<PyObject*>;
+
+class GuardProgram {
+ public:
+  // `lookups`: (class, name, what the class had under it or nullptr), for Check::Class.
+  struct Lookup {
+    PyTypeObject* type;
+    PyObject* name;
+    PyObject* found;
+  };
+  // `needed`: sources whose objects the caller reads from the registers when the check has passed.
+  // `written`: sources of objects that the segment writes; none of `objects` may be one of them under another source.
+  GuardProgram(SourceTable sources, std::vector<Guard> guards, std::vector<Lookup> lookups, std::vector<int> needed,
+               std::vector<int> written, std::vector<int> objects);
+
+  // kHolds if all hold; else the index of the guard that does not, or kAliased. `registers` keeps its memory.
+  static constexpr int kHolds = -1, kAliased = -2;
+  int check(Frame* f, Registers& registers) const;
+  // "what the guard wants, what it finds", of the guard that check() returned for the same frame.
+  std::string difference(int guard, Frame* f, const Registers& registers) const;
+  std::string text(const Guard& g) const;
+  const std::vector<Guard>& guards() const { return guards_; }
+  const SourceTable& sources() const { return sources_; }
+  // The frame's code, for names in texts.
+  PyCodeObject* code = nullptr;
+  int traverse(visitproc visit, void* arg) const;
+
+ private:
+  struct Step {
+    int source;  // to load, or -1
+    int guard;   // to check, or -1
+  };
+  PyObject* load(const Source& s, Frame* f, const Registers& registers) const;
+  bool holds(const Guard& g, PyObject* x) const;
+  bool class_is_as_it_was(const Guard& g) const;
+
+  SourceTable sources_;
+  std::vector<Object> kept_;
+  std::vector<Guard> guards_;
+  std::vector<Lookup> lookups_;
+  std::vector<Step> steps_;
+  std::vector<int> written_, objects_;
+  mutable std::vector<unsigned> versions_;  // per guard: of Check::Class, the version last seen to be right
+};
+
+// The keys of a dict in its order, as a new tuple.
+PyObject* keys_of(PyObject* dict);
+// __dict__ of an instance, made if need be; borrowed, nullptr without an error if it has none.
+PyObject* instance_dict(PyObject* object);
+// An int, float, bool, complex, str, bytes, None, Ellipsis or NotImplemented (exactly these types).
+bool is_scalar(PyObject* x);
+bool same_scalar(PyObject* a, PyObject* b);
+unsigned version_of(PyTypeObject* type);  // 0: it has none
+
+}  // namespace vesta::capture

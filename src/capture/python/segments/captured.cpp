@@ -1,0 +1,427 @@
+#include "capture/python/segments/captured.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/log.h"
+#include "capture/python/tensors/run.h"
+#include "vesta/error.h"
+
+namespace vesta::capture {
+namespace {
+
+constexpr int kMostTraces = 24;        // of one segment for one call: each break moves the end
+constexpr int kMostIdleSegments = 64;  // in a row without a graph, before CPython goes on
+
+std::string text(PyObject* s) {
+  const char* p = s && PyUnicode_Check(s) ? PyUnicode_AsUTF8(s) : nullptr;
+  return p ? p : "";
+}
+
+UserLine line_at(PyCodeObject* code, int position) {
+  const int line = line_of(code, position);
+  return {text(code->co_filename), line > 0 ? line : code->co_firstlineno, text(code->co_qualname)};
+}
+
+// At a break: Python code that the instruction calls is captured on its own.
+class BreakOperations final : public Operations {
+ public:
+  explicit BreakOperations(Captured& captured) : captured_(captured) {}
+
+  PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject* names) override {
+    PyCodeObject* code = entered(callable, 0);
+    if (!code) return Operations::call(callable, args, flags, names);
+    const Arrival arrival(captured_, code);
+    return Operations::call(callable, args, flags, names);
+  }
+  PyObject* call_unpacked(PyObject* callable, PyObject* args, PyObject* keywords) override {
+    PyCodeObject* code = entered(callable, 0);
+    if (!code) return Operations::call_unpacked(callable, args, keywords);
+    const Arrival arrival(captured_, code);
+    return Operations::call_unpacked(callable, args, keywords);
+  }
+
+ private:
+  // The Python code that a call of it begins with, if capturing it may help.
+  static PyCodeObject* entered(PyObject* f, int depth) {
+    if (depth > 4) return nullptr;
+    if (PyFunction_Check(f)) {
+      PyObject* dict = reinterpret_cast<PyFunctionObject*>(f)->func_dict;
+      for (const char* flag : {"_torchdynamo_disable", "_vesta_disable"})
+        if (dict && PyDict_GetItemString(dict, flag) == Py_True) return nullptr;
+      auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f));
+      return is_library(code) ? nullptr : code;
+    }
+    if (PyMethod_Check(f)) return entered(PyMethod_GET_FUNCTION(f), depth + 1);
+    if (!PyType_Check(f) && is_python_class(Py_TYPE(f))) {
+      static PyObject* name = PyUnicode_InternFromString("__call__");
+      PyObject* method = _PyType_Lookup(Py_TYPE(f), name);
+      if (method && PyFunction_Check(method)) return entered(method, depth + 1);
+    }
+    return nullptr;
+  }
+
+  // The standard library computes nothing on tensors.
+  static bool is_library(PyCodeObject* code) {
+    static const std::string folder = [] {
+      PyObject* os = PyImport_ImportModule("os");
+      PyObject* file = os ? PyObject_GetAttrString(os, "__file__") : nullptr;
+      std::string path = text(file);
+      Py_XDECREF(file);
+      Py_XDECREF(os);
+      PyErr_Clear();
+      return path.substr(0, path.rfind('/') + 1);
+    }();
+    const std::string file = text(code->co_filename);
+    return !folder.empty() && file.starts_with(folder) && file.find("site-packages") == std::string::npos;
+  }
+
+  Captured& captured_;
+};
+
+class DepthGuard {
+ public:
+  DepthGuard() : ok_(Py_EnterRecursiveCall(" in a compiled function") == 0) {}
+  ~DepthGuard() {
+    if (ok_) Py_LeaveRecursiveCall();
+  }
+  bool ok() const { return ok_; }
+
+ private:
+  bool ok_;
+};
+
+}  // namespace
+
+Captured::Captured(Object wrapped, Options options, std::string name, bool fullgraph)
+    : wrapped_(std::move(wrapped)), options_(std::move(options)), name_(std::move(name)), fullgraph_(fullgraph) {}
+
+void Captured::fall_back(const std::string& reason) {
+  if (fallbacks_[reason]++ == 0) log::print(log::Topic::Fallbacks, "{} runs eager: {}", name_, reason);
+}
+
+std::shared_ptr<Segment> Captured::segment(PyCodeObject* code, int position) {
+  std::shared_ptr<Segment>& s = segments_[{code, position}];
+  if (!s) {
+    s = std::make_shared<Segment>();
+    s->code = Object::share(reinterpret_cast<PyObject*>(code));
+    s->position = position;
+  }
+  return s;
+}
+
+PyObject* Captured::enter(PyThreadState* t, Frame* f) {
+  PyCodeObject* code = code_of(f);
+  constexpr int kNotOurs = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+  const char* reason = nullptr;
+  if (code->co_flags & kNotOurs) reason = "it is a generator or coroutine";
+  else if (!(code->co_flags & CO_OPTIMIZED)) reason = "it is no function";
+  else if (is_observed(t, code)) reason = "a debugger, profiler or coverage tool looks at it";
+  else if (is_foreign_mode_active()) reason = "a dispatch mode or a functional transform is active";
+  if (reason) {
+    fall_back(reason);
+    return evaluate_by_cpython(t, f, 0);
+  }
+  const DepthGuard depth;
+  if (!depth.ok()) return throw_at(t, f, 0);
+  return drive(t, f);
+}
+
+bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, std::string* why) {
+  if (const int failed = v.guards.check(f, ready.registers); failed != GuardProgram::kHolds) {
+    if (why) *why = v.guards.difference(failed, f, ready.registers);
+    return false;
+  }
+  auto reg = [&](int source) { return ready.registers[static_cast<size_t>(source)]; };
+  std::vector<PyObject*> tensors;
+  std::vector<int64_t> integers;
+  for (const Variant::Input& in : v.inputs) tensors.push_back(in.source >= 0 ? reg(in.source) : in.constant.get());
+  for (const int source : v.integers) {
+    int overflow = 0;
+    integers.push_back(PyLong_AsLongLongAndOverflow(reg(source), &overflow));
+    if (overflow) {
+      if (why) *why = "an integer is very large";
+      return false;
+    }
+  }
+  // The program may drop what it read; the exit reads it again.
+  ready.held.clear();
+  for (const int source : v.exit.needed) ready.held.push_back(Object::share(reg(source)));
+  if (!v.graph.executable) return true;
+  switch (run_graph(*v.graph.executable, tensors, integers, ready.outputs, why)) {
+    case GraphRun::Ran: return true;
+    case GraphRun::Rejected: return false;
+    case GraphRun::Raised: return false;
+    case GraphRun::Failed:
+      fall_back(why ? *why : "a compiled graph failed");
+      return false;
+  }
+  return false;
+}
+
+bool Captured::find(Segment& s, Frame* f, Ready& ready, CaptureRecompile* why) {
+  const TorchState state = torch_state();
+  // A copy: a finished call of another thread may have changed the list when the graph has run.
+  for (size_t i = 0; i < s.variants.size(); ++i) {
+    const std::shared_ptr<Variant> v = s.variants[i];
+    std::string difference_text;
+    if (!(v->entry == state)) {
+      if (why && why->guard.empty()) why->guard = difference(v->entry, state);
+      continue;
+    }
+    if (try_variant(*v, f, ready, &difference_text)) {
+      ++v->report.hits;
+      ready.variant = v;
+      if (i > 0) std::rotate(s.variants.begin(), s.variants.begin() + static_cast<long>(i),
+                             s.variants.begin() + static_cast<long>(i) + 1);
+      return true;
+    }
+    if (PyErr_Occurred()) return false;
+    if (why && why->guard.empty()) why->guard = difference_text;
+  }
+  return false;
+}
+
+std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int position, Segment& s) {
+  const auto start = std::chrono::steady_clock::now();
+  Tracer::Settings settings;
+  settings.dynamic = options_.dynamic;
+  settings.seen = &s.seen;
+  BreakSite site;
+  for (int attempt = 0; attempt < kMostTraces; ++attempt) {
+    TraceResult r = trace_segment(t, f, position, settings);
+    if (!r.variant) {
+      site = r.site;
+      if (r.restart_at < 0 || (settings.stop_at >= 0 && r.restart_at >= settings.stop_at)) {
+        if (settings.dynamic != std::optional<bool>(false) && r.restart_at < 0) {
+          settings.dynamic = false;  // constants may do where symbols do not
+          continue;
+        }
+        break;
+      }
+      settings.stop_at = r.restart_at;
+      continue;
+    }
+    Variant& v = *r.variant;
+    v.report.end = v.exit.kind == Exit::Kind::Return ? "return" : "break";
+    if (v.exit.kind == Exit::Kind::Break) {
+      CaptureBreak b;
+      b.where = {site.file, site.line, site.function};
+      if (b.where.line <= 0) b.where = line_at(code_of(f), v.exit.position);
+      b.stack = {line_at(code_of(f), v.exit.position)};
+      b.reason = site.reason;
+      v.report.stop = std::move(b);
+    }
+    v.report.stages.push_back({"trace", r.trace_ms});
+    if (!r.graph.empty) {
+      try {
+        v.graph = compile_graph(std::move(r.graph), options_, r.trace_ms);
+        v.report.compiled = v.graph.report;
+      } catch (const std::exception& e) {
+        s.skipped = e.what();
+        return nullptr;
+      }
+    }
+    v.report.total_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    return r.variant;
+  }
+  s.skipped = site.reason.empty() ? "it breaks too often" : site.reason;
+  return nullptr;
+}
+
+bool Captured::leave(PyThreadState* t, Frame* f, Ready& ready, PyObject** result) {
+  const Variant& v = *ready.variant;
+  const Exit& x = v.exit;
+  Rebuilder rebuild(x, ready.registers, ready.outputs);
+  // Everything is made before anything is written.
+  auto make = [&](int recipe) {
+    PyObject* o = rebuild.make(recipe);
+    return o || !PyErr_Occurred();
+  };
+  for (const SideEffect& e : x.effects) {
+    for (const int part : {e.target, e.key, e.value})
+      if (part >= 0 && !make(part)) return false;
+    for (const int part : e.parts)
+      if (!make(part)) return false;
+  }
+  if (x.kind == Exit::Kind::Return) {
+    if (!make(x.result)) return false;
+  } else {
+    for (const auto& [slot, recipe] : x.locals)
+      if (!make(recipe)) return false;
+    for (const int recipe : x.stack)
+      if (!make(recipe)) return false;
+  }
+  if (!(v.entry == v.leave)) set_torch_state(v.entry, v.leave);
+  for (const SideEffect& e : x.effects)
+    if (!rebuild.write(e)) return false;
+  if (x.kind == Exit::Kind::Return) {
+    *result = Py_NewRef(rebuild.make(x.result));
+    return true;
+  }
+  std::vector<PyObject*> old;
+  for (const auto& [i, recipe] : x.locals) {
+    old.push_back(slot(f, i));
+    slot(f, i) = Py_XNewRef(rebuild.make(recipe));
+  }
+  while (depth_of(f) > 0) old.push_back(pop(f));
+  for (const int recipe : x.stack) push(f, Py_XNewRef(rebuild.make(recipe)));
+  (void)t;
+  for (PyObject* o : old) Py_XDECREF(o);
+  return true;
+}
+
+PyObject* Captured::go_on_plainly(PyThreadState* t, Frame* f, int position, bool fresh) {
+  return fresh ? evaluate_by_cpython(t, f, 0) : resume(t, f, position);
+}
+
+PyObject* Captured::drive(PyThreadState* t, Frame* f) {
+  const Object code = Object::share(reinterpret_cast<PyObject*>(code_of(f)));
+  int position = 0, idle = 0;
+  bool fresh = true;
+  for (;;) {
+    const std::shared_ptr<Segment> held = segment(code_of(f), position);  // reset() may come while we compile
+    Segment& s = *held;
+    if (!s.skipped.empty()) {
+      fall_back(s.skipped);
+      return go_on_plainly(t, f, position, fresh);
+    }
+    Ready ready;
+    CaptureRecompile why;
+    if (!find(s, f, ready, &why)) {
+      if (PyErr_Occurred()) return throw_at(t, f, position);
+      ++misses_;
+      if (static_cast<int64_t>(s.variants.size()) >= options_.variant_limit) {
+        fall_back(fmt::format("the limit of {} variants is reached ({})", options_.variant_limit, why.guard));
+        return go_on_plainly(t, f, position, fresh);
+      }
+      const bool again = !s.variants.empty();
+      std::shared_ptr<Variant> v = capture(t, f, position, s);
+      if (!v) {
+        fall_back(s.skipped);
+        return go_on_plainly(t, f, position, fresh);
+      }
+      if (fullgraph_ && v->exit.kind == Exit::Kind::Break) {
+        const UserLine& where = v->report.stop->where;
+        const Object errors = Object::take(PyImport_ImportModule("vesta.errors"));
+        const Object error = Object::take(PyObject_CallMethod(errors.get(), "_graph_break", "sssis[]",
+                                                              v->report.stop->reason.c_str(), "", where.file.c_str(),
+                                                              where.line, where.function.c_str()));
+        if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+        return throw_at(t, f, position);
+      }
+      if (again) {
+        why.segment = line_at(code_of(f), position);
+        why.ms = v->report.total_ms;
+        recompiles_.push_back(why);
+      }
+      s.variants.insert(s.variants.begin(), v);
+      Ready first;
+      if (!find(s, f, first, nullptr)) {
+        if (PyErr_Occurred()) return throw_at(t, f, position);
+        std::string reason;
+        Ready probe;
+        try_variant(*v, f, probe, &reason);
+        for (PyObject* o : probe.outputs) Py_DECREF(o);
+        fall_back("a trace does not serve the call it was made for: " + reason);
+        return go_on_plainly(t, f, position, fresh);
+      }
+      ready = std::move(first);
+    } else {
+      ++hits_;
+    }
+    struct Drop {
+      std::vector<PyObject*>& list;
+      ~Drop() {
+        for (PyObject* o : list) Py_DECREF(o);
+      }
+    } drop{ready.outputs};
+    PyObject* result = nullptr;
+    const Exit& x = ready.variant->exit;
+    if (!leave(t, f, ready, &result)) return throw_at(t, f, position);
+    if (x.kind == Exit::Kind::Return) return finish(t, f, result, x.position);
+    idle = ready.variant->graph.executable ? 0 : idle + 1;
+    fresh = false;
+    position = x.position;
+    if (ready.variant->report.stop) ++ready.variant->report.stop->count;
+    if (idle > kMostIdleSegments) {
+      s.skipped = "it breaks too often to be worth it";
+      return resume(t, f, position);
+    }
+    // The instruction that breaks, for real.
+    BreakOperations operations(*this);
+    link(t, f);
+    Evaluation e{t, f, operations, position};
+    const Step step_result = step(e);
+    unlink(t, f);
+    if (step_result == Step::Error) return throw_at(t, f, position);
+    if (step_result == Step::Return) return finish(t, f, e.result, position);
+    position = e.position;
+    if (is_observed(t, code_of(f))) return resume(t, f, position);
+  }
+}
+
+CaptureReport Captured::report() const {
+  CaptureReport r;
+  r.name = name_;
+  for (const auto& [key, held] : segments_) {
+    const Segment& s = *held;
+    CaptureSegment out;
+    out.where = line_at(key.first, key.second);
+    out.offset = key.second;
+    out.skipped = s.skipped;
+    for (const auto& v : s.variants) {
+      CaptureVariant c = v->report;
+      for (const Guard& g : v->guards.guards()) {
+        CaptureGuard guard;
+        guard.text = v->guards.text(g);
+        if (g.asked_in) guard.where = line_at(g.asked_in, g.position);
+        c.guards.push_back(std::move(guard));
+      }
+      out.variants.push_back(std::move(c));
+    }
+    r.segments.push_back(std::move(out));
+  }
+  r.recompiles = recompiles_;
+  for (const auto& [reason, count] : fallbacks_) r.fallbacks.push_back({reason, count});
+  r.calls = calls;
+  r.hits = hits_;
+  r.misses = misses_;
+  return r;
+}
+
+void Captured::reset() {
+  // Running calls hold what they use.
+  auto old = std::move(segments_);
+  segments_.clear();
+  fallbacks_.clear();
+  recompiles_.clear();
+  calls = hits_ = misses_ = 0;
+}
+
+int Captured::traverse(visitproc visit, void* arg) const {
+  Py_VISIT(wrapped_.get());
+  for (const auto& [key, held] : segments_) {
+    if (held.use_count() > 1) continue;
+    const Segment& s = *held;
+    Py_VISIT(s.code.get());
+    for (const auto& v : s.variants) {
+      if (v.use_count() > 1) continue;  // a call is at work with it
+      if (const int status = v->guards.traverse(visit, arg)) return status;
+      for (const Object& o : v->exit.kept) Py_VISIT(o.get());
+      for (const Variant::Input& in : v->inputs) Py_VISIT(in.constant.get());
+    }
+  }
+  return 0;
+}
+
+void Captured::clear() {
+  auto old = std::move(segments_);
+  segments_.clear();
+  wrapped_ = Object();
+}
+
+}  // namespace vesta::capture

@@ -1,0 +1,137 @@
+// A captured callable: its segments by place in the code, and the way a frame takes through them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "capture/python/exits/recipe.h"
+#include "capture/python/guards/guard.h"
+#include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/tracer.h"
+#include "vesta/capture_report.h"
+#include "vesta/options.h"
+
+namespace vesta::capture {
+
+// One trace of a segment, compiled.
+struct Variant {
+  Variant(GuardProgram g, Exit e) : guards(std::move(g)), exit(std::move(e)) {}
+  GuardProgram guards;
+  Exit exit;
+  TorchState entry, leave;             // torch's state at both ends
+  int exception = -1;                  // recipe of the exception being handled when the segment ends; -1: as it was
+  CompiledGraph graph;                 // no executable: nothing to run
+  struct Input {
+    int source = -1;  // register, or
+    Object constant;
+  };
+  std::vector<Input> inputs;
+  std::vector<int> integers;  // registers
+  CaptureVariant report;
+};
+
+struct Segment {
+  Object code;  // keeps the key's pointer
+  int position = 0;
+  std::vector<std::shared_ptr<Variant>> variants;  // the last hit first
+  SeenPlaces seen;
+  std::string skipped;  // CPython runs what follows, for this reason
+};
+
+class Captured {
+ public:
+  Captured(Object wrapped, Options options, std::string name, bool fullgraph);
+
+  // What the evaluation hook does with the first frame of a call, and with frames that a break's instruction calls.
+  PyObject* enter(PyThreadState* t, Frame* f);
+
+  CaptureReport report() const;
+  void reset();
+  void fall_back(const std::string& reason);
+  PyObject* wrapped() const { return wrapped_.get(); }
+  int64_t calls = 0;
+
+  int traverse(visitproc visit, void* arg) const;
+  void clear();
+
+ private:
+  struct Ready {
+    std::shared_ptr<Variant> variant;
+    std::vector<PyObject*> outputs;  // owned
+    Registers registers;
+    std::vector<Object> held;
+  };
+  PyObject* drive(PyThreadState* t, Frame* f);
+  std::shared_ptr<Segment> segment(PyCodeObject* code, int position);
+  // A variant that serves this frame, its graph run; none: `why` is the difference to the last hit.
+  bool find(Segment& s, Frame* f, Ready& ready, CaptureRecompile* why);
+  bool try_variant(Variant& v, Frame* f, Ready& ready, std::string* why);
+  std::shared_ptr<Variant> capture(PyThreadState* t, Frame* f, int position, Segment& s);
+  // False with an error set.
+  bool leave(PyThreadState* t, Frame* f, Ready& ready, PyObject** result);
+  PyObject* go_on_plainly(PyThreadState* t, Frame* f, int position, bool fresh);
+
+  Object wrapped_;
+  Options options_;
+  std::string name_;
+  bool fullgraph_;
+  std::map<std::pair<PyCodeObject*, int>, std::shared_ptr<Segment>> segments_;
+  std::map<std::string, int64_t> fallbacks_;
+  std::vector<CaptureRecompile> recompiles_;
+  int64_t hits_ = 0, misses_ = 0;
+};
+
+// One trace of the segment that begins in this frame, taken back again.
+struct TraceResult {
+  std::shared_ptr<Variant> variant;  // without its compiled graph
+  TracedGraph graph;
+  double trace_ms = 0;
+  // If there is none: trace again and stop before this instruction of the root frame, or not at all (-1).
+  int restart_at = -1;
+  BreakSite site;
+};
+TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer::Settings& settings);
+
+// ---- the evaluation hook
+// Captures the first frame of the calling thread that arrives while this lives.
+class Arrival {
+ public:
+  // `code`: only a frame of this code; nullptr: any.
+  Arrival(Captured& captured, PyCodeObject* code);
+  ~Arrival();
+  Arrival(const Arrival&) = delete;
+  Arrival& operator=(const Arrival&) = delete;
+
+ private:
+  friend PyObject* evaluation_hook(PyThreadState*, Frame*, int);
+  Captured* captured_;
+  PyCodeObject* code_;
+  Arrival* outer_;
+};
+// Every frame of the thread goes to the tracer.
+class TracerScope {
+ public:
+  explicit TracerScope(Tracer& tracer);
+  ~TracerScope();
+  TracerScope(const TracerScope&) = delete;
+  TracerScope& operator=(const TracerScope&) = delete;
+
+ private:
+  Tracer* outer_;
+};
+// No frame of the thread is ours.
+class HookOff {
+ public:
+  HookOff();
+  ~HookOff();
+  HookOff(const HookOff&) = delete;
+  HookOff& operator=(const HookOff&) = delete;
+};
+bool is_tracing_thread();
+
+// The callable inside of a CapturedFunction (or of an object whose class's __call__ yields one); nullptr: it is none.
+PyObject* wrapped_by_capture(PyObject* x);
+
+}  // namespace vesta::capture

@@ -1,0 +1,219 @@
+// One trace of a segment: the frame is run by the tracer, what it did is written down, and all of it is taken back.
+#include <chrono>
+#include <optional>
+
+#include "capture/python/exits/builder.h"
+#include "capture/python/segments/captured.h"
+#include "vesta/error.h"
+
+namespace vesta::capture {
+namespace {
+
+struct GivenUp : std::exception {
+  const char* what() const noexcept override { return "a trace was given up"; }
+};
+
+// The frame, the handled exception, the collector and torch's state as they were.
+class Restore {
+ public:
+  Restore(PyThreadState* t, Frame* f) : thread_(t), frame_(f), locals_(code_of(f)->co_nlocalsplus) {
+    for (int i = 0; i < locals_ + depth_of(f); ++i) slots_.push_back(Object::share(slot(f, i)));
+    exception_ = Object::share(t->exc_info->exc_value);
+    position_ = executing(f);
+    collecting_ = PyGC_Disable();
+    state_ = torch_state();
+  }
+  ~Restore() {
+    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+    PyErr_Fetch(&type, &value, &trace);
+    set_torch_state(torch_state(), state_);
+    while (depth_of(frame_) > 0) Py_XDECREF(pop(frame_));
+    for (int i = 0; i < locals_; ++i) {
+      PyObject* now = slot(frame_, i);
+      slot(frame_, i) = slots_[static_cast<size_t>(i)].release();
+      Py_XDECREF(now);
+    }
+    for (size_t i = static_cast<size_t>(locals_); i < slots_.size(); ++i) push(frame_, slots_[i].release());
+    PyObject* now = thread_->exc_info->exc_value;
+    thread_->exc_info->exc_value = exception_.release();
+    Py_XDECREF(now);
+    set_executing(frame_, position_);
+    if (collecting_) PyGC_Enable();
+    PyErr_Restore(type, value, trace);
+  }
+  Restore(const Restore&) = delete;
+  Restore& operator=(const Restore&) = delete;
+  const TorchState& state() const { return state_; }
+  PyObject* exception() const { return exception_.get(); }
+
+ private:
+  PyThreadState* thread_;
+  Frame* frame_;
+  int locals_, position_ = 0, collecting_ = 0;
+  std::vector<Object> slots_;
+  Object exception_;
+  TorchState state_;
+};
+
+class Linked {
+ public:
+  Linked(PyThreadState* t, Frame* f) : thread_(t), frame_(f) { link(t, f); }
+  ~Linked() { unlink(thread_, frame_); }
+  Linked(const Linked&) = delete;
+  Linked& operator=(const Linked&) = delete;
+
+ private:
+  PyThreadState* thread_;
+  Frame* frame_;
+};
+
+class Trace {
+ public:
+  Trace(PyThreadState* t, Frame* f, int position, const Tracer::Settings& settings, TraceResult& result)
+      : thread_(t), frame_(f), position_(position), settings_(settings), result_(result), entry_(torch_state()) {}
+
+  std::vector<PyObject*> run() {
+    outputs_.clear();
+    alive_.clear();
+    result_.variant.reset();
+    tracer_.emplace(frame_, settings_);
+    const Restore restore(thread_, frame_);
+    struct RollBack {
+      Tracer& t;
+      ~RollBack() { t.log.roll_back(); }
+    } roll_back{*tracer_};
+    {
+      const TracerScope scope(*tracer_);
+      const Linked linked(thread_, frame_);
+      if (!run_frame(restore)) throw GivenUp();
+    }
+    return outputs_;
+  }
+
+  Tracer& tracer() { return *tracer_; }
+
+ private:
+  bool run_frame(const Restore& restore) {
+    Tracer& tr = *tracer_;
+    Evaluation e{thread_, frame_, tr, position_};
+    const Step last = tr.begin() ? vesta::capture::run(e) : Step::Error;
+    const Object value = Object::take(last == Step::Return ? e.result : nullptr);
+    result_.site = tr.break_site();
+    if (last == Step::Error || last == Step::Yield || tr.aborted()) {
+      if (!tr.aborted()) {
+        PyObject* type = PyErr_Occurred();
+        result_.site.reason = std::string("raises ") +
+                              (type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "an exception");
+      }
+      PyErr_Clear();
+      // An exception that a handler was at work on is raised again where it came from.
+      result_.restart_at = tr.raised_at() >= 0 && tr.raised_at() < tr.root_count() ? tr.raised_at() : tr.root_count() - 1;
+      return false;
+    }
+    ExitBuilder builder(tr, frame_);
+    bool ok = false;
+    {
+      const HookOff off;  // what is read here is no part of the program
+      ok = last == Step::Return ? builder.leave_by_return(value.get(), executing(frame_))
+                                : builder.leave_by_break(e.position);
+    }
+    PyErr_Clear();
+    if (ok && thread_->exc_info->exc_value != restore.exception()) {
+      ok = last == Step::Return;
+      if (!ok) builder.reason = "an exception is being handled";
+    }
+    const TorchState now = torch_state();
+    TorchState reachable = restore.state();
+    reachable.grad = now.grad;
+    reachable.cpu = now.cpu;
+    reachable.cuda = now.cuda;
+    reachable.autocast_cache = now.autocast_cache;
+    reachable.autocast_nesting = now.autocast_nesting;
+    reachable.default_dtype = now.default_dtype;
+    if (ok && !(reachable == now)) {
+      ok = false;
+      builder.reason = "torch's modes are changed";
+    }
+    if (!ok) {
+      int at = builder.blocked ? tr.born(builder.blocked) : -1;
+      if (at < 0) at = tr.raised_at();
+      if (at < 0) at = tr.root_count() - 2;
+      result_.restart_at = at;
+      result_.site.reason = builder.reason;
+      result_.site.line = 0;
+      return false;
+    }
+    outputs_ = builder.outputs;
+    alive_ = std::move(builder.alive);
+    TorchState leave = entry_;
+    // What a trace itself switches off is no change of the program's.
+    if (now.grad != restore.state().grad) leave.grad = now.grad;
+    if (now.cpu != restore.state().cpu) leave.cpu = now.cpu;
+    if (now.cuda != restore.state().cuda) leave.cuda = now.cuda;
+    if (now.autocast_cache != restore.state().autocast_cache) leave.autocast_cache = now.autocast_cache;
+    leave.autocast_nesting += now.autocast_nesting - restore.state().autocast_nesting;
+    if (now.default_dtype != restore.state().default_dtype) leave.default_dtype = now.default_dtype;
+    finish(builder, entry_, leave);
+    return true;
+  }
+
+  void finish(ExitBuilder& builder, const TorchState& entry, const TorchState& leave) {
+    Tracer& tr = *tracer_;
+    std::vector<int> needed = builder.exit.needed, written, objects;
+    for (const UndoLog::Entry* e : tr.log.entries())
+      if (const int s = tr.source_of(e->target.get()); s >= 0 && tr.sources[s].kind != SourceKind::Constant)
+        written.push_back(s);
+    for (const auto& [object, s] : tr.sources.known()) {
+      if (tr.sources[s].kind == SourceKind::Constant) continue;
+      objects.push_back(s);
+      if (is_tensor(object)) needed.push_back(s);
+    }
+    for (const IntegerRead& r : tr.integers) needed.push_back(r.source);
+    auto v = std::make_shared<Variant>(
+        GuardProgram(tr.sources.places(), tr.guards, tr.lookups, std::move(needed), std::move(written), std::move(objects)),
+        std::move(builder.exit));
+    v->guards.code = code_of(frame_);
+    v->entry = entry;
+    v->leave = leave;
+    for (const IntegerRead& r : tr.integers) v->integers.push_back(r.source);
+    result_.variant = std::move(v);
+  }
+
+  PyThreadState* thread_;
+  Frame* frame_;
+  int position_;
+  const Tracer::Settings& settings_;
+  TraceResult& result_;
+  const TorchState entry_;  // before the trace
+  std::optional<Tracer> tracer_;
+  std::vector<PyObject*> outputs_;
+  std::vector<Object> alive_;
+};
+
+}  // namespace
+
+TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer::Settings& settings) {
+  const auto start = std::chrono::steady_clock::now();
+  TraceResult result;
+  Trace trace(t, f, position, settings, result);
+  try {
+    result.graph = trace_graph([&] { return trace.run(); });
+    Tracer& tr = trace.tracer();
+    for (const GraphInput& input : result.graph.inputs) {
+      const int source = tr.source_of(input.tensor.get());
+      const bool constant = source < 0 || tr.sources[source].kind == SourceKind::Constant;
+      result.variant->inputs.push_back({constant ? -1 : source, constant ? input.tensor : Object()});
+    }
+  } catch (const GivenUp&) {
+    result.variant.reset();
+  } catch (const std::exception& e) {
+    result.variant.reset();
+    result.restart_at = -1;
+    result.site.reason = e.what();
+  }
+  PyErr_Clear();
+  result.trace_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace vesta::capture

@@ -1,0 +1,92 @@
+#include "capture/python/sources/source.h"
+
+namespace vesta::capture {
+namespace {
+
+std::string text_of(PyObject* x, bool repr) {
+  PyObject* s = repr ? PyObject_Repr(x) : PyObject_Str(x);
+  const char* p = s ? PyUnicode_AsUTF8(s) : nullptr;
+  std::string out = p ? p : "?";
+  Py_XDECREF(s);
+  PyErr_Clear();
+  return out.size() > 60 ? out.substr(0, 57) + "..." : out;
+}
+
+std::string name_of(PyObject* x) {
+  PyObject* name = PyModule_Check(x) ? PyModule_GetNameObject(x) : PyObject_GetAttrString(x, "__qualname__");
+  std::string out = name ? text_of(name, false) : std::string("a ") + Py_TYPE(x)->tp_name;
+  Py_XDECREF(name);
+  PyErr_Clear();
+  return out;
+}
+
+}  // namespace
+
+int SourceTable::add(SourceKind kind, int parent, int index, PyObject* key) {
+  // Keys are compared by identity but for strings and small integers, which are one object mostly; a second source
+  // for an equal key costs a check, no more.
+  const auto [it, added] = ids_.try_emplace({kind, parent, index, key}, size());
+  if (added) sources_.push_back({kind, parent, index, key ? keep(key) : nullptr});
+  return it->second;
+}
+
+int SourceTable::find(PyObject* object) const {
+  const auto it = known_.find(object);
+  return it == known_.end() ? -1 : it->second;
+}
+
+void SourceTable::know(PyObject* object, int source) {
+  if (known_.try_emplace(object, source).second) keep(object);
+}
+
+SourceTable SourceTable::places() const {
+  SourceTable out;
+  out.sources_ = sources_;
+  for (const Source& s : sources_)
+    if (s.key) out.keep(s.key);
+  return out;
+}
+
+PyObject* SourceTable::keep(PyObject* object) {
+  kept_.push_back(Object::share(object));
+  return object;
+}
+
+std::string SourceTable::text(int id, PyObject* code) const {
+  const Source& s = (*this)[id];
+  auto parent = [&] { return text(s.parent, code); };
+  switch (s.kind) {
+    case SourceKind::Local: {
+      auto* co = reinterpret_cast<PyCodeObject*>(code);
+      if (co && s.index < co->co_nlocalsplus) return text_of(PyTuple_GET_ITEM(co->co_localsplusnames, s.index), false);
+      return "<stack " + std::to_string(co ? s.index - co->co_nlocalsplus : s.index) + ">";
+    }
+    case SourceKind::Function: return "<function>";
+    case SourceKind::Globals: return "globals()";
+    case SourceKind::Builtins: return "builtins";
+    case SourceKind::Constant: return name_of(s.key);
+    case SourceKind::InstanceDict: return parent();
+    case SourceKind::DictValue: {
+      const Source& dict = (*this)[s.parent];
+      if (dict.kind == SourceKind::Globals || dict.kind == SourceKind::Builtins) return text_of(s.key, false);
+      if (dict.kind == SourceKind::InstanceDict) return parent() + "." + text_of(s.key, false);
+      return parent() + "[" + text_of(s.key, true) + "]";
+    }
+    case SourceKind::DictKey: return "list(" + parent() + ")[" + std::to_string(s.index) + "]";
+    case SourceKind::SequenceItem: return parent() + "[" + std::to_string(s.index) + "]";
+    case SourceKind::CellContents: return parent();
+    case SourceKind::ClosureCell: return parent() + ".__closure__[" + std::to_string(s.index) + "]";
+    case SourceKind::Defaults: return parent() + ".__defaults__";
+    case SourceKind::KwDefaults: return parent() + ".__kwdefaults__";
+    case SourceKind::Member: return parent() + "." + text_of(s.key, false);
+    case SourceKind::MethodSelf: return parent() + ".__self__";
+    case SourceKind::MethodFunction: return parent() + ".__func__";
+    case SourceKind::PartialFunction: return parent() + ".func";
+    case SourceKind::PartialArguments: return parent() + ".args";
+    case SourceKind::PartialKeywords: return parent() + ".keywords";
+    case SourceKind::Type: return "type(" + parent() + ")";
+  }
+  return "?";
+}
+
+}  // namespace vesta::capture

@@ -1,0 +1,60 @@
+#include "capture/python/tensors/run.h"
+
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "runtime/executable.h"
+#include "vesta/detail/function.h"
+
+namespace py = pybind11;
+
+namespace vesta::capture {
+
+GraphRun run_graph(const runtime::Executable& graph, std::span<PyObject* const> tensors,
+                   std::span<const int64_t> integers, std::vector<PyObject*>& outputs, std::string* why) {
+  c10::SmallVector<at::Tensor, 16> arguments;
+  arguments.reserve(tensors.size());
+  const bool grad = c10::GradMode::is_enabled();
+  for (PyObject* x : tensors) {
+    if (!x || !THPVariable_Check(x)) {
+      if (why) *why = "an input is no tensor";
+      return GraphRun::Rejected;
+    }
+    const at::Tensor& t = THPVariable_Unpack(x);
+    if (grad && t.unsafeGetTensorImpl()->requires_grad()) {
+      if (why) *why = "gradients are recorded for an input";
+      return GraphRun::Rejected;
+    }
+    arguments.push_back(t);
+  }
+  const runtime::CallInputs in{{arguments.data(), arguments.size()}, {}, integers};
+  if (!graph.accepts(in, why)) return GraphRun::Rejected;
+  std::vector<c10::IValue> values = detail::borrow_values();
+  try {
+    const py::gil_scoped_release release;
+    graph.run(in, values);
+  } catch (const runtime::FailedAfterWriting& e) {
+    try {
+      std::rethrow_exception(e.cause);
+    } catch (const std::exception& cause) {
+      PyErr_SetString(PyExc_RuntimeError, cause.what());
+    }
+    return GraphRun::Raised;
+  } catch (const std::exception& e) {
+    if (why) *why = e.what();
+    return GraphRun::Failed;
+  }
+  for (const c10::IValue& v : values) {
+    PyObject* x = v.isTensor() ? THPVariable_Wrap(v.toTensor())
+                  : v.isInt()  ? PyLong_FromLongLong(v.toInt())
+                               : Py_NewRef(Py_None);
+    if (!x) return GraphRun::Raised;
+    outputs.push_back(x);
+  }
+  detail::return_values(std::move(values));
+  return GraphRun::Ran;
+}
+
+}  // namespace vesta::capture

@@ -1,0 +1,27 @@
+// A compiled graph on Python's tensors.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vesta::runtime {
+class Executable;
+}
+
+namespace vesta::capture {
+
+enum class GraphRun {
+  Ran,
+  Rejected,  // made for other inputs: `why`
+  Failed,    // inputs are as they were: the same may be run eagerly; `why`
+  Raised,    // a Python error is set
+};
+// Outputs are new references, appended. Releases the GIL.
+GraphRun run_graph(const runtime::Executable& graph, std::span<PyObject* const> tensors,
+                   std::span<const int64_t> integers, std::vector<PyObject*>& outputs, std::string* why);
+
+}  // namespace vesta::capture

@@ -1,0 +1,200 @@
+#include "capture/python/tensors/tensors.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/utils/python_symnode.h>
+
+#include "capture/cpp/context_key.h"
+#include "pipeline/pipeline.h"
+#include "trace/recorder.h"
+#include "trace/trace.h"
+#include "vesta/error.h"
+
+namespace py = pybind11;
+
+namespace vesta::capture {
+
+bool is_tensor(PyObject* x) { return THPVariable_Check(x); }
+bool is_base_tensor(PyObject* x) {
+  return reinterpret_cast<PyObject*>(Py_TYPE(x)) == THPVariableClass;
+}
+bool is_traced(PyObject* x) { return THPVariable_Check(x) && trace::traced(THPVariable_Unpack(x)) != nullptr; }
+bool is_symbolic(PyObject* x) {
+  return torch::is_symint(py::handle(x)) || torch::is_symfloat(py::handle(x)) || torch::is_symbool(py::handle(x));
+}
+bool is_symbolic_int(PyObject* x) { return torch::is_symint(py::handle(x)); }
+bool is_symbolic_bool(PyObject* x) { return torch::is_symbool(py::handle(x)); }
+bool requires_grad(PyObject* t) { return THPVariable_Unpack(t).requires_grad(); }
+std::vector<int64_t> sizes_of(PyObject* t) { return THPVariable_Unpack(t).sizes().vec(); }
+bool are_strided(PyObject* x) {
+  const at::Tensor& t = THPVariable_Unpack(x);
+  return t.layout() == c10::kStrided && !t.is_nested() && !t.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
+namespace {
+
+// A C++ failure inside a C API call of ours becomes a Python error; the trace remembers the reason.
+template <class F>
+PyObject* guarded(F&& f) {
+  try {
+    return f();
+  } catch (py::error_already_set& e) {
+    e.restore();
+  } catch (const std::exception& e) {
+    trace::Recorder* r = trace::Recorder::current();
+    if (r && !r->failure) r->failure = std::current_exception();
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+PyObject* add_tensor_input(PyObject* real, const std::string& name, bool parameter, const std::vector<bool>& dynamic) {
+  return guarded([&] {
+    trace::TraceInput in;
+    in.value = THPVariable_Unpack(real);
+    in.name = name;
+    in.dynamic = dynamic;
+    if (parameter && !THPVariable_Unpack(real).is_inference()) in.kind = graph::InputKind::Parameter;
+    return THPVariable_Wrap(trace::add_input(in).toTensor());
+  });
+}
+
+PyObject* add_integer_input(int64_t value, const std::string& name) {
+  return guarded([&] {
+    trace::TraceInput in;
+    in.value = value;
+    in.name = name;
+    in.dynamic = {true};
+    const c10::IValue v = trace::add_input(in);
+    return v.isInt() ? PyLong_FromLongLong(v.toInt()) : py::cast(v.toSymInt()).release().ptr();
+  });
+}
+
+std::string trace_failure() {
+  trace::Recorder* r = trace::Recorder::current();
+  if (!r || !r->failure) return {};
+  try {
+    std::rethrow_exception(r->failure);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+TorchState torch_state() {
+  TorchState s;
+  s.grad = c10::GradMode::is_enabled();
+  s.inference = c10::InferenceMode::is_enabled();
+  s.deterministic = at::globalContext().deterministicAlgorithms();
+  s.deterministic_warn = at::globalContext().deterministicAlgorithmsWarnOnly();
+  s.threads = at::get_num_threads();
+  s.default_dtype = static_cast<int>(c10::typeMetaToScalarType(c10::get_default_dtype()));
+  s.cpu = {at::autocast::is_autocast_enabled(c10::kCPU), static_cast<int>(at::autocast::get_autocast_dtype(c10::kCPU))};
+  s.cuda = {at::autocast::is_autocast_enabled(c10::kCUDA),
+            static_cast<int>(at::autocast::get_autocast_dtype(c10::kCUDA))};
+  s.autocast_cache = at::autocast::is_autocast_cache_enabled();
+  s.autocast_nesting = at::autocast::increment_nesting() - 1;
+  at::autocast::decrement_nesting();
+  s.function_modes = static_cast<int>(at::impl::PythonTorchFunctionTLS::stack_len());
+  s.function_enabled = at::impl::PythonTorchFunctionTLS::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED;
+  return s;
+}
+
+bool set_torch_state(const TorchState& from, const TorchState& to) {
+  TorchState reached = from;
+  reached.grad = to.grad;
+  reached.cpu = to.cpu;
+  reached.cuda = to.cuda;
+  reached.autocast_cache = to.autocast_cache;
+  reached.autocast_nesting = to.autocast_nesting;
+  reached.default_dtype = to.default_dtype;
+  if (!(reached == to)) return false;
+  c10::GradMode::set_enabled(to.grad);
+  auto autocast = [](c10::DeviceType device, const TorchState::Autocast& was, const TorchState::Autocast& is) {
+    if (was == is) return;
+    at::autocast::set_autocast_enabled(device, is.enabled);
+    at::autocast::set_autocast_dtype(device, static_cast<c10::ScalarType>(is.dtype));
+  };
+  autocast(c10::kCPU, from.cpu, to.cpu);
+  autocast(c10::kCUDA, from.cuda, to.cuda);
+  at::autocast::set_autocast_cache_enabled(to.autocast_cache);
+  for (int n = from.autocast_nesting; n < to.autocast_nesting; ++n) at::autocast::increment_nesting();
+  for (int n = from.autocast_nesting; n > to.autocast_nesting; --n)
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+  if (from.default_dtype != to.default_dtype)
+    c10::set_default_dtype(c10::scalarTypeToTypeMeta(static_cast<c10::ScalarType>(to.default_dtype)));
+  return true;
+}
+
+std::string difference(const TorchState& was, const TorchState& is) {
+  auto changed = [](const char* what, auto a, auto b) {
+    return std::string(what) + " was " + std::to_string(a) + ", is " + std::to_string(b);
+  };
+  if (was.grad != is.grad) return changed("grad mode", was.grad, is.grad);
+  if (was.inference != is.inference) return changed("inference mode", was.inference, is.inference);
+  if (was.deterministic != is.deterministic || was.deterministic_warn != is.deterministic_warn)
+    return changed("torch.use_deterministic_algorithms", was.deterministic, is.deterministic);
+  if (was.threads != is.threads) return changed("torch.get_num_threads()", was.threads, is.threads);
+  if (was.default_dtype != is.default_dtype) return "torch.get_default_dtype() changed";
+  if (was.cpu != is.cpu || was.cuda != is.cuda) return "autocast changed";
+  if (was.autocast_cache != is.autocast_cache || was.autocast_nesting != is.autocast_nesting)
+    return "autocast's cache or nesting changed";
+  if (was.function_modes != is.function_modes)
+    return changed("the number of active torch function modes", was.function_modes, is.function_modes);
+  if (was.function_enabled != is.function_enabled) return "__torch_function__ was switched on or off";
+  return {};
+}
+
+bool is_foreign_mode_active() { return foreign_mode_active(); }
+
+struct TracedGraph::Impl {
+  trace::Traced traced;
+};
+TracedGraph::TracedGraph() = default;
+TracedGraph::~TracedGraph() = default;
+TracedGraph::TracedGraph(TracedGraph&&) noexcept = default;
+TracedGraph& TracedGraph::operator=(TracedGraph&&) noexcept = default;
+
+TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body) {
+  TracedGraph out;
+  out.impl = std::make_unique<TracedGraph::Impl>();
+  out.impl->traced = trace::trace({}, [&](const std::vector<c10::IValue>&) {
+    std::vector<c10::IValue> results;
+    for (PyObject* x : body()) {
+      if (THPVariable_Check(x))
+        results.emplace_back(THPVariable_Unpack(x));
+      else
+        results.emplace_back(py::cast<c10::SymInt>(py::handle(x)));
+    }
+    return results;
+  });
+  const trace::Traced& traced = out.impl->traced;
+  for (const at::Tensor& t : traced.inputs) out.inputs.push_back({Object::take(THPVariable_Wrap(t))});
+  out.ops = traced.op_count;
+  out.empty = traced.graph->outputs.empty() && traced.graph->mutations.empty();
+  return out;
+}
+
+CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms) {
+  trace::Traced& traced = graph.impl->traced;
+  pipeline::Traced facts;
+  facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.pending)};
+  facts.op_count = traced.op_count;
+  facts.trace_ms = trace_ms;
+  pipeline::Result result;
+  {
+    const py::gil_scoped_release release;
+    result = pipeline::compile(std::move(traced.graph), options, std::move(facts));
+  }
+  return {std::move(result.executable), std::move(result.report)};
+}
+
+}  // namespace vesta::capture

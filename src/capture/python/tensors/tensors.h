@@ -1,0 +1,90 @@
+// Tensors of a trace as Python objects. The implementation is all of capture that includes torch, with segments/call.cpp.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "capture/python/object.h"
+#include "vesta/options.h"
+#include "vesta/report.h"
+
+namespace vesta::runtime {
+class Executable;
+}
+
+namespace vesta::capture {
+
+bool is_tensor(PyObject* x);           // torch.Tensor or a subclass
+bool is_base_tensor(PyObject* x);      // exactly torch.Tensor
+bool is_traced(PyObject* x);           // made in a trace
+bool is_symbolic(PyObject* x);         // a torch.SymInt, SymFloat or SymBool
+bool is_symbolic_int(PyObject* x);
+bool is_symbolic_bool(PyObject* x);
+bool requires_grad(PyObject* tensor);
+std::vector<int64_t> sizes_of(PyObject* tensor);
+bool are_strided(PyObject* tensor);  // its sizes and strides are plain numbers in memory
+
+// ---- while a graph is traced
+// What stands for a real tensor; a new reference, nullptr with an error set. `dynamic`: per dimension.
+PyObject* add_tensor_input(PyObject* real, const std::string& name, bool parameter, const std::vector<bool>& dynamic);
+// A symbolic integer (or the int itself where it must be a constant), the trace's next integer input.
+PyObject* add_integer_input(int64_t value, const std::string& name);
+// Something was asked of the trace that it cannot give; "" if not. It stays so until the trace ends.
+std::string trace_failure();
+
+// The global state of torch that a trace depends on, and may change.
+struct TorchState {
+  bool grad = false, inference = false, deterministic = false, deterministic_warn = false, autocast_cache = false;
+  int threads = 0;
+  int default_dtype = 0;
+  struct Autocast {
+    bool enabled = false;
+    int dtype = 0;
+    bool operator==(const Autocast&) const = default;
+  } cpu, cuda;
+  int autocast_nesting = 0;
+  int function_modes = 0;
+  bool function_enabled = true;
+  bool operator==(const TorchState&) const = default;
+};
+TorchState torch_state();
+// From one state to another of the same thread. False: that cannot be done.
+bool set_torch_state(const TorchState& from, const TorchState& to);
+std::string difference(const TorchState& was, const TorchState& is);
+// Calls must go through the dispatcher op by op: a dispatch mode or a functional transform is active.
+bool is_foreign_mode_active();
+
+struct GraphInput {
+  Object tensor;  // the real one
+};
+
+struct TracedGraph {
+  TracedGraph();
+  ~TracedGraph();
+  TracedGraph(TracedGraph&&) noexcept;
+  TracedGraph& operator=(TracedGraph&&) noexcept;
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+  std::vector<GraphInput> inputs;  // of the graph, in order
+  int64_t ops = 0;
+  bool empty = false;  // no operator, no mutation: nothing to run
+};
+
+// Runs `body` in a trace; its result are the traced tensors and symbolic integers that the graph returns (borrowed,
+// alive until trace_graph returns). It may be run twice. Throws vesta::Unsupported or what the trace throws; a body that
+// gives up throws itself.
+TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body);
+
+// Releases the GIL. Throws Unsupported or InternalError.
+struct CompiledGraph {
+  std::shared_ptr<const runtime::Executable> executable;
+  CompileReport report;
+};
+CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms);
+
+}  // namespace vesta::capture

@@ -1,0 +1,289 @@
+// Attributes: what is looked up on the class is a fact about the class; what is in the instance is a place.
+#include <Python.h>
+
+#include <structmember.h>
+
+#include <cstring>
+
+#include "capture/python/tracer/tracer.h"
+
+namespace vesta::capture {
+namespace {
+
+bool named(PyObject* name, const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; }
+
+bool has_plain_getattr(PyTypeObject* type) { return type->tp_getattro == PyObject_GenericGetAttr; }
+
+}  // namespace
+
+// The source of an instance's __dict__, or -1 for a new instance.
+int Tracer::dict_source(PyObject* owner) {
+  const int source = sources.find(owner);
+  if (source < 0) return -1;
+  PyObject* dict = instance_dict(owner);
+  if (!dict) return -1;
+  const int s = sources.add(SourceKind::InstanceDict, source);
+  sources.know(dict, s);
+  return sources.find(dict);
+}
+
+PyObject* Tracer::bind(PyObject* attribute, PyObject* owner, PyTypeObject* type) {
+  const descrgetfunc get = Py_TYPE(attribute)->tp_descr_get;
+  if (!get) return touch_constant(attribute);
+  if (sources.find(attribute) < 0 && (PyFunction_Check(attribute) || is_python_class(Py_TYPE(attribute))))
+    Py_XDECREF(touch_constant(attribute));
+  return finish_call(get(attribute, owner, reinterpret_cast<PyObject*>(type)));
+}
+
+PyObject* Tracer::instance_attr(PyObject* owner, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(owner);
+  guard_class(type, name);
+  if (named(name, "__dict__")) {
+    PyObject* dict = instance_dict(owner);
+    if (!dict) return PyObject_GenericGetAttr(owner, name);
+    dict_source(owner);
+    return Py_NewRef(dict);
+  }
+  if (named(name, "__class__") && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return PyObject_GenericGetAttr(owner, name);
+  const Object attribute = Object::share(_PyType_Lookup(type, name));
+  if (attribute) {
+    PyTypeObject* kind = Py_TYPE(attribute.get());
+    if (kind->tp_descr_get && kind->tp_descr_set) {
+      if (kind == &PyMemberDescr_Type) {
+        const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(attribute.get())->d_member;
+        const int source = sources.find(owner);
+        if (source >= 0 && (member->type == T_OBJECT_EX || member->type == T_OBJECT)) {
+          const int offset = static_cast<int>(member->offset);
+          PyObject* now = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner) + offset);
+          const UndoLog::Entry* e = log.find(owner, offset);
+          if (e && e->before.get() != now) return PyObject_GenericGetAttr(owner, name);
+          const int place = sources.add(SourceKind::Member, source, offset, name);
+          if (now) return touch(now, place);
+          guard(Check::Absent, place);
+        }
+        return PyObject_GenericGetAttr(owner, name);
+      }
+      if (kind == &PyGetSetDescr_Type && !is_known_class(type) && !is_python_class(type))
+        return give_up(std::string("reads an attribute of class ") + type->tp_name);
+      return bind(attribute.get(), owner, type);
+    }
+  }
+  if (PyObject* dict = instance_dict(owner)) {
+    bool found = false;
+    PyObject* x = read_dict(dict, dict_source(owner), name, &found);
+    if (found || PyErr_Occurred()) return x;
+  }
+  if (attribute) return bind(attribute.get(), owner, type);
+  // AttributeError, or the class's __getattr__.
+  return finish_call(PyObject_GetAttr(owner, name));
+}
+
+PyObject* Tracer::module_attr(PyObject* owner, PyObject* name) {
+  PyObject* dict = PyModule_GetDict(owner);
+  int source = sources.find(dict);
+  if (source < 0) {
+    source = sources.add(SourceKind::Constant, -1, 0, dict);
+    sources.know(dict, source);
+  }
+  if (named(name, "__dict__")) return Py_NewRef(dict);
+  bool found = false;
+  PyObject* x = read_dict(dict, source, name, &found);
+  if (found || PyErr_Occurred()) return x;
+  return finish_call(PyObject_GetAttr(owner, name));
+}
+
+PyObject* Tracer::class_attr(PyObject* owner, PyObject* name) {
+  auto* type = reinterpret_cast<PyTypeObject*>(owner);
+  guard_class(type, name);
+  guard_class(Py_TYPE(owner), name);
+  // What binding gives is new or a fact of the class.
+  PyObject* x = finish_call(PyObject_GetAttr(owner, name));
+  if (!x) return nullptr;
+  if (is_scalar(x) || is_tensor(x) || PyMethod_Check(x) || PyCFunction_Check(x)) {
+    if (!is_tensor(x)) return x;
+  }
+  PyObject* plain = _PyType_Lookup(type, name);
+  if (x == plain || PyFunction_Check(x) || PyType_Check(x)) {
+    PyObject* known = sources.find(x) >= 0 && !is_tensor(x) ? Py_NewRef(x) : touch_constant(x);
+    Py_DECREF(x);
+    return known;
+  }
+  return x;
+}
+
+PyObject* Tracer::tensor_attr(PyObject* owner, PyObject* name) {
+  PyTypeObject* type = Py_TYPE(owner);
+  const Object attribute = Object::share(_PyType_Lookup(type, name));
+  if (attribute) {
+    const Callable known = known_callable(attribute.get());
+    if (known.effect == Effect::Refused) return give_up("Tensor." + std::string(PyUnicode_AsUTF8(name)) + " " + known.reason);
+    if (PyFunction_Check(attribute.get())) Py_XDECREF(touch_constant(attribute.get()));
+  } else if (PyObject* real = real_of(owner)) {
+    // Attributes that a program gave to a tensor are the real one's.
+    if (PyObject* dict = instance_dict(real)) {
+      const int s = sources.add(SourceKind::InstanceDict, sources.find(real));
+      sources.know(dict, s);
+      bool found = false;
+      PyObject* x = read_dict(dict, s, name, &found);
+      if (found || PyErr_Occurred()) return x;
+    }
+  }
+  for (const char* refused : {"grad", "grad_fn", "is_leaf", "output_nr", "_version", "data_ptr"})
+    if (named(name, refused)) {
+      PyObject* real = real_of(owner) ? real_of(owner) : owner;
+      if (is_traced(real) || requires_grad(real) || named(name, "_version"))
+        return give_up(std::string("reads Tensor.") + refused);
+    }
+  return finish_call(PyObject_GetAttr(owner, name));
+}
+
+PyObject* Tracer::super_attr(PyObject* owner, PyObject* name) {
+  // Every class of the order after the given one is asked.
+  const Object type = Object::take(PyObject_GetAttrString(owner, "__self_class__"));
+  if (type && PyType_Check(type.get())) {
+    PyObject* mro = reinterpret_cast<PyTypeObject*>(type.get())->tp_mro;
+    for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE(mro); ++i)
+      guard_class(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)), name);
+  }
+  PyErr_Clear();
+  return finish_call(PyObject_GetAttr(owner, name));
+}
+
+PyObject* Tracer::function_attr(PyObject* owner, PyObject* name) {
+  const int source = sources.find(owner);
+  if (source >= 0) {
+    const std::pair<const char*, SourceKind> parts[] = {{"__defaults__", SourceKind::Defaults},
+                                                        {"__kwdefaults__", SourceKind::KwDefaults}};
+    for (const auto& [part, kind] : parts) {
+      if (!named(name, part)) continue;
+      PyObject* x = kind == SourceKind::Defaults ? PyFunction_GET_DEFAULTS(owner) : PyFunction_GET_KW_DEFAULTS(owner);
+      if (x) return touch(x, sources.add(kind, source));
+      guard(Check::Absent, sources.add(kind, source));
+      Py_RETURN_NONE;
+    }
+    if (named(name, "__closure__") || named(name, "__globals__") || named(name, "__annotations__")) {
+      PyObject* x = PyObject_GetAttr(owner, name);
+      if (!x || x == Py_None) return x;
+      if (named(name, "__closure__")) return Py_DECREF(x), give_up("reads a function's __closure__");
+      guard(Check::Is, source, owner);
+      PyObject* known = touch_constant(x);
+      Py_DECREF(x);
+      return known;
+    }
+  }
+  return instance_attr(owner, name);
+}
+
+PyObject* Tracer::get_attr(PyObject* owner, PyObject* name) {
+  if (aborted_) return nullptr;
+  PyTypeObject* type = Py_TYPE(owner);
+  if (is_tensor(owner)) return tensor_attr(owner, name);
+  if (PyModule_CheckExact(owner)) return module_attr(owner, name);
+  if (PyType_Check(owner)) return class_attr(owner, name);
+  if (PyFunction_Check(owner)) return function_attr(owner, name);
+  if (type == &PySuper_Type) return super_attr(owner, name);
+  if (is_scalar(owner) || is_symbolic(owner)) return finish_call(PyObject_GetAttr(owner, name));
+  if (has_plain_getattr(type)) return instance_attr(owner, name);
+  if (is_python_class(type)) {
+    // A class with __getattr__ looks as others do first; one with __getattribute__ is asked as it is.
+    static PyObject* getattribute = PyUnicode_InternFromString("__getattribute__");
+    PyObject* f = _PyType_Lookup(type, getattribute);
+    guard_class(type, getattribute);
+    if (f == _PyType_Lookup(&PyBaseObject_Type, getattribute)) return instance_attr(owner, name);
+    return finish_call(PyObject_GetAttr(owner, name));
+  }
+  if (is_known_class(type)) return finish_call(PyObject_GetAttr(owner, name));
+  return give_up(std::string("reads an attribute of an object of class ") + type->tp_name);
+}
+
+int Tracer::instance_set_attr(PyObject* owner, PyObject* name, PyObject* value) {
+  PyTypeObject* type = Py_TYPE(owner);
+  guard_class(type, name);
+  if (PyObject* attribute = _PyType_Lookup(type, name); attribute && Py_TYPE(attribute)->tp_descr_set) {
+    if (Py_TYPE(attribute) == &PyMemberDescr_Type) {
+      const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(attribute)->d_member;
+      if (member->type != T_OBJECT_EX && member->type != T_OBJECT) return fail("sets a member that is no object");
+      if (log.member(owner, static_cast<int>(member->offset)) < 0) return -1;
+    } else if (Py_TYPE(attribute) == &PyGetSetDescr_Type) {
+      return fail(std::string("sets ") + PyUnicode_AsUTF8(name) + " of an object of class " + type->tp_name);
+    } else if (PyFunction_Check(attribute) == 0 && sources.find(attribute) < 0) {
+      Py_XDECREF(touch_constant(attribute));
+    }
+    return PyObject_GenericSetAttr(owner, name, value);
+  }
+  PyObject* dict = instance_dict(owner);
+  if (dict) {
+    dict_source(owner);
+    if (log.dict(dict) < 0) return -1;
+  }
+  return PyObject_GenericSetAttr(owner, name, value);
+}
+
+int Tracer::set_attr(PyObject* owner, PyObject* name, PyObject* value) {
+  if (aborted_) return -1;
+  PyTypeObject* type = Py_TYPE(owner);
+  if (is_tensor(owner)) return fail("sets an attribute of a tensor");
+  if (PyType_Check(owner)) return fail("sets an attribute of a class");
+  if (PyModule_CheckExact(owner)) {
+    PyObject* dict = PyModule_GetDict(owner);
+    if (sources.find(dict) < 0) sources.know(dict, sources.add(SourceKind::Constant, -1, 0, dict));
+    if (log.dict(dict) < 0) return -1;
+    return PyObject_SetAttr(owner, name, value);
+  }
+  if (PyFunction_Check(owner)) {
+    if (sources.find(owner) >= 0) return fail("sets an attribute of a function");
+    return PyObject_SetAttr(owner, name, value);
+  }
+  if (type->tp_setattro == PyObject_GenericSetAttr) {
+    if (!is_python_class(type) && !is_known_class(type))
+      return fail(std::string("sets an attribute of an object of class ") + type->tp_name);
+    return instance_set_attr(owner, name, value);
+  }
+  if (!is_python_class(type)) return fail(std::string("sets an attribute of an object of class ") + type->tp_name);
+  // The class's own __setattr__, or one it inherits.
+  static PyObject* setattr = PyUnicode_InternFromString("__setattr__");
+  guard_class(type, setattr);
+  const int status = PyObject_SetAttr(owner, name, value);
+  if (status < 0 || aborted_) return finish_call(nullptr) ? 0 : -1;
+  return status;
+}
+
+PyObject* Tracer::lookup_special(PyObject* obj, PyObject* name) {
+  if (aborted_ || !operand(obj)) return nullptr;
+  guard_class(Py_TYPE(obj), name);
+  PyObject* x = Operations::lookup_special(obj, name);
+  return x ? finish_call(x) : nullptr;
+}
+
+PyObject* Tracer::import_name(Frame*, PyObject* name, PyObject* fromlist, PyObject* level) {
+  // An import of what is imported is a read of sys.modules; a relative name is of the frame's package.
+  PyObject* modules = PyImport_GetModuleDict();
+  const long up = PyLong_Check(level) ? PyLong_AsLong(level) : 0;
+  PyObject* module = up == 0 ? PyDict_GetItemWithError(modules, name) : nullptr;
+  if (!module || !PyModule_Check(module)) {
+    PyErr_Clear();
+    give_up("imports a module");
+    return nullptr;
+  }
+  if (sources.find(modules) < 0) sources.know(modules, sources.add(SourceKind::Constant, -1, 0, modules));
+  guard(Check::Is, sources.add(SourceKind::DictValue, sources.find(modules), 0, name), module);
+  if (fromlist == Py_None || (PyTuple_Check(fromlist) && PyTuple_GET_SIZE(fromlist) == 0)) {
+    const char* text = PyUnicode_AsUTF8(name);
+    const char* dot = text ? std::strchr(text, '.') : nullptr;
+    if (dot) {
+      const Object top = Object::take(PyUnicode_FromStringAndSize(text, dot - text));
+      module = PyDict_GetItemWithError(modules, top.get());
+      if (!module) return give_up("imports a module");
+    }
+  }
+  return touch_constant(module);
+}
+
+PyObject* Tracer::import_from(PyObject* module, PyObject* name) {
+  PyObject* x = get_attr(module, name);
+  if (x || aborted_ || !PyErr_ExceptionMatches(PyExc_AttributeError)) return x;
+  PyErr_Clear();
+  return finish_call(Operations::import_from(module, name));
+}
+
+}  // namespace vesta::capture

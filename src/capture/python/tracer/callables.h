@@ -1,0 +1,44 @@
+// What is known of functions written in C: what calling one reads and writes. Everything else is a graph break.
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+
+namespace vesta::capture {
+
+enum class Effect : unsigned char {
+  Unknown,       // a break
+  Reads,         // reads its arguments (what containers hold as well), gives a new object or one of theirs
+  ReadsState,    // reads the instance's attributes too
+  Tensors,       // an operator on tensors
+  WritesSelf,    // writes its first argument, a container
+  Appends,       // adds to the end of its first argument, a list
+  Special,       // the tracer has its own form: see `special`
+  Refused,       // a break for a reason of its own: see `reason`
+  Torch,         // reads or sets state that TorchState holds
+};
+
+enum class Special : unsigned char {
+  None, GetAttr, HasAttr, SetAttr, DelAttr, ObjectGetAttr, ObjectSetAttr, ObjectDelAttr, IsInstance, Iter, Next, Len,
+  ConstantTrue, CachedCall, DictGet, Vars, TypeOf, Print, SetState,
+};
+
+struct Callable {
+  Effect effect = Effect::Unknown;
+  Special special = Special::None;
+  const char* reason = nullptr;
+};
+
+// The table is read from builtins and torch once. False with a Python error set.
+bool load_callables();
+// `callable`: a builtin function or method, a method or slot descriptor, a class.
+Callable known_callable(PyObject* callable);
+// Objects of this class (exactly) behave as their C code says, which reads nothing but the object itself.
+bool is_known_class(PyTypeObject* type);
+// A class made by a class statement.
+bool is_python_class(PyTypeObject* type);
+// "math.sqrt", "list.append", ...
+std::string name_of_callable(PyObject* callable);
+
+}  // namespace vesta::capture

@@ -1,0 +1,343 @@
+// Calls. Python code comes back to us by the hook, whoever calls it; C code is let through if it is known.
+#include <cstring>
+
+#include "capture/python/segments/captured.h"
+#include "capture/python/tracer/tracer.h"
+
+namespace vesta::capture {
+namespace {
+
+bool is_partial(PyObject* x) { return std::strcmp(Py_TYPE(x)->tp_name, "functools.partial") == 0; }
+bool is_cached_function(PyObject* x) { return std::strcmp(Py_TYPE(x)->tp_name, "functools._lru_cache_wrapper") == 0; }
+
+bool has_flag(PyObject* function, const char* name) {
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  PyObject* flag = dict ? PyDict_GetItemString(dict, name) : nullptr;
+  return flag == Py_True;
+}
+
+// Functions that say whether they are being compiled, by code: those of torch that are loaded.
+bool says_is_compiling(PyObject* function) {
+  static const std::pair<const char*, const char*> kNames[] = {{"torch.compiler", "is_compiling"},
+                                                               {"torch._dynamo.external_utils", "is_compiling"},
+                                                               {"vesta", "is_compiling"}};
+  for (const auto& [module, name] : kNames) {
+    PyObject* m = PyDict_GetItemString(PyImport_GetModuleDict(), module);
+    PyObject* f = m && PyModule_Check(m) ? PyDict_GetItemString(PyModule_GetDict(m), name) : nullptr;
+    if (f && PyFunction_Check(f) && PyFunction_GET_CODE(f) == PyFunction_GET_CODE(function)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool Tracer::argument(PyObject* x) {
+  if (is_tensor(x) || is_scalar(x)) return true;
+  if (PyCFunction_Check(x) || Py_TYPE(x) == &PyMethodDescr_Type || Py_TYPE(x) == &PyWrapperDescr_Type) {
+    const Effect e = known_callable(x).effect;
+    if (e == Effect::Unknown || e == Effect::Refused || e == Effect::WritesSelf || e == Effect::Appends ||
+        e == Effect::Special) {
+      give_up("passes " + name_of_callable(x) + " on, a function written in C that Vesta does not know");
+      return false;
+    }
+  }
+  if (is_partial(x)) {
+    const Object f = Object::take(PyObject_GetAttrString(x, "func"));
+    return f && argument(f.get());
+  }
+  if (is_cached_function(x)) return give_up("passes a cached function on"), false;
+  return true;
+}
+
+PyObject* Tracer::call_plainly(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  return finish_call(PyObject_Vectorcall(f, args, static_cast<size_t>(n), names));
+}
+
+PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n,
+                               PyObject* names, bool* done) {
+  *done = true;
+  const bool plain = !names || PyTuple_GET_SIZE(names) == 0;
+  switch (special) {
+    case Special::GetAttr:
+      if ((n == 2 || n == 3) && plain && PyUnicode_Check(args[1])) {
+        PyObject* x = get_attr(args[0], args[1]);
+        if (x || aborted_ || n == 2 || !PyErr_ExceptionMatches(PyExc_AttributeError)) return x;
+        PyErr_Clear();
+        return Py_NewRef(args[2]);
+      }
+      break;
+    case Special::HasAttr:
+      if (n == 2 && plain && PyUnicode_Check(args[1])) {
+        PyObject* x = get_attr(args[0], args[1]);
+        if (aborted_ || (!x && !PyErr_ExceptionMatches(PyExc_AttributeError))) return nullptr;
+        PyErr_Clear();
+        Py_XDECREF(x);
+        return PyBool_FromLong(x != nullptr);
+      }
+      break;
+    case Special::SetAttr:
+      if (n == 3 && plain && PyUnicode_Check(args[1])) {
+        if (set_attr(args[0], args[1], args[2]) < 0) return nullptr;
+        Py_RETURN_NONE;
+      }
+      break;
+    case Special::DelAttr:
+      if (n == 2 && plain && PyUnicode_Check(args[1])) {
+        if (set_attr(args[0], args[1], nullptr) < 0) return nullptr;
+        Py_RETURN_NONE;
+      }
+      break;
+    case Special::ObjectGetAttr:
+    case Special::ObjectSetAttr:
+    case Special::ObjectDelAttr: {
+      PyObject* const* rest = self ? args : args + 1;
+      const Py_ssize_t count = self ? n : n - 1;
+      PyObject* owner = self ? self : n > 0 ? args[0] : nullptr;
+      if (!owner || !plain || count < 1 || !PyUnicode_Check(rest[0])) break;
+      if (is_tensor(owner) || PyType_Check(owner) || PyModule_CheckExact(owner)) {
+        if (special == Special::ObjectGetAttr) return get_attr(owner, rest[0]);
+        return give_up("sets an attribute of a class or tensor");
+      }
+      if (special == Special::ObjectGetAttr && count == 1) {
+        // Only the plain lookup: a class's __getattr__ is not this function's business.
+        PyTypeObject* type = Py_TYPE(owner);
+        guard_class(type, rest[0]);
+        if (!_PyType_Lookup(type, rest[0])) {
+          if (PyObject* dict = instance_dict(owner)) {
+            bool found = false;
+            PyObject* x = read_dict(dict, dict_source(owner), rest[0], &found);
+            if (found || PyErr_Occurred()) return x;
+          }
+          return PyObject_GenericGetAttr(owner, rest[0]);
+        }
+        return instance_attr(owner, rest[0]);
+      }
+      if (special == Special::ObjectSetAttr && count == 2) {
+        if (instance_set_attr(owner, rest[0], rest[1]) < 0) return nullptr;
+        Py_RETURN_NONE;
+      }
+      if (special == Special::ObjectDelAttr && count == 1) {
+        if (instance_set_attr(owner, rest[0], nullptr) < 0) return nullptr;
+        Py_RETURN_NONE;
+      }
+      break;
+    }
+    case Special::IsInstance:
+      if (n == 2 && plain) {
+        guard_class(Py_TYPE(args[0]));
+        if (PyTuple_Check(args[1]) && !touch_contents(args[1], 4)) return nullptr;
+        return call_plainly(f, args, n, names);
+      }
+      break;
+    case Special::Iter:
+      if (plain && n == (self ? 0 : 1)) return get_iter(self ? self : args[0]);
+      if (plain && !self && n == 2 && !argument(args[0])) return nullptr;
+      if (plain && !self && n == 2) return call_plainly(f, args, n, names);
+      break;
+    case Special::Next:
+      if (plain && n >= (self ? 0 : 1)) {
+        PyObject* iterator = self ? self : args[0];
+        if (!PyIter_Check(iterator)) break;
+        PyObject* x = next(iterator);
+        if (x || aborted_ || PyErr_Occurred()) {
+          if (!x && !aborted_ && !self && n == 2 && PyErr_ExceptionMatches(PyExc_StopIteration)) {
+            PyErr_Clear();
+            return Py_NewRef(args[1]);
+          }
+          return x;
+        }
+        if (!self && n == 2) return Py_NewRef(args[1]);
+        PyErr_SetNone(PyExc_StopIteration);
+        return nullptr;
+      }
+      break;
+    case Special::Len:
+      if (plain && n == (self ? 0 : 1)) {
+        PyObject* x = self ? self : args[0];
+        if (is_tensor(x)) return call_plainly(f, args, n, names);
+        const Py_ssize_t size = length(x);
+        return size < 0 ? nullptr : PyLong_FromSsize_t(size);
+      }
+      break;
+    case Special::DictGet: {
+      PyObject* const* rest = self ? args : args + 1;
+      const Py_ssize_t count = self ? n : n - 1;
+      PyObject* dict = self ? self : n > 0 ? args[0] : nullptr;
+      if (!dict || !plain || count < 1 || count > 2 || !PyDict_Check(dict)) break;
+      if (!is_scalar(rest[0]) && sources.find(rest[0]) < 0) break;
+      bool found = false;
+      PyObject* x = read_dict(dict, sources.find(dict), rest[0], &found);
+      if (found || PyErr_Occurred()) return x;
+      return Py_NewRef(count == 2 ? rest[1] : Py_None);
+    }
+    case Special::Vars:
+      if (plain && n == 1 && !is_tensor(args[0]) && !PyType_Check(args[0])) {
+        if (!touch_state(args[0])) return nullptr;
+        return call_plainly(f, args, n, names);
+      }
+      return give_up("calls " + name_of_callable(f));
+    default: break;
+  }
+  *done = false;
+  return nullptr;
+}
+
+PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+  // The object a bound function works on.
+  PyObject* self = nullptr;
+  if (PyCFunction_Check(f)) {
+    self = reinterpret_cast<PyCFunctionObject*>(f)->m_self;
+    if (self && (PyModule_Check(self) || PyType_Check(self))) self = nullptr;
+  } else if (std::strcmp(Py_TYPE(f)->tp_name, "method-wrapper") == 0) {
+    const Object bound = Object::take(PyObject_GetAttrString(f, "__self__"));
+    self = bound.get();
+  }
+  switch (known.effect) {
+    case Effect::Unknown: return give_up("calls " + name_of_callable(f) + ", a function written in C that Vesta does not know");
+    case Effect::Refused: return give_up(name_of_callable(f) + " " + known.reason);
+    case Effect::Special: {
+      bool done = false;
+      PyObject* x = call_special(known.special, f, self, args, n, names, &done);
+      if (done) return x;
+      break;
+    }
+    case Effect::Tensors:
+      for (Py_ssize_t i = 0; i < all; ++i)
+        if (!operand(args[i])) return nullptr;
+      return call_plainly(f, args, n, names);
+    case Effect::Torch: return call_plainly(f, args, n, names);
+    case Effect::ReadsState: {
+      PyObject* x = self ? self : n > 0 ? args[0] : nullptr;
+      if (x && !touch_state(x)) return nullptr;
+      break;
+    }
+    case Effect::WritesSelf:
+    case Effect::Appends: {
+      PyObject* x = self ? self : n > 0 ? args[0] : nullptr;
+      if (x && !is_scalar(x) && !is_tensor(x) &&
+          !writes(x, known.effect == Effect::Appends ? UndoLog::Writes::Append : UndoLog::Writes::Any))
+        return nullptr;
+      for (Py_ssize_t i = self || x == nullptr ? 0 : 1; i < all; ++i) {
+        if (known.effect == Effect::Appends && (is_tensor(args[i]) || sources.find(args[i]) >= 0) &&
+            !PyIter_Check(args[i]))
+          continue;  // kept, not read; what extend reads is read below
+        if (!operand(args[i]) || !argument(args[i])) return nullptr;
+      }
+      if (known.effect == Effect::Appends) {
+        const char* name = PyCFunction_Check(f) ? reinterpret_cast<PyCFunctionObject*>(f)->m_ml->ml_name
+                                                : reinterpret_cast<PyMethodDescrObject*>(f)->d_method->ml_name;
+        if (std::strcmp(name, "extend") == 0)
+          for (Py_ssize_t i = self ? 0 : 1; i < all; ++i)
+            if (!operand(args[i])) return nullptr;
+      }
+      return call_plainly(f, args, n, names);
+    }
+    case Effect::Reads: break;
+  }
+  if (self && !operand(self)) return nullptr;
+  for (Py_ssize_t i = 0; i < all; ++i)
+    if (!operand(args[i]) || !argument(args[i])) return nullptr;
+  return call_plainly(f, args, n, names);
+}
+
+PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObject* names) {
+  if (aborted_) return nullptr;
+  const Py_ssize_t n = PyVectorcall_NARGS(flags);
+  const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+  if (PyFunction_Check(f)) {
+    if (says_is_compiling(f)) Py_RETURN_TRUE;
+    if (has_flag(f, "_torchdynamo_disable") || has_flag(f, "_vesta_disable"))
+      return give_up("calls " + name_of_callable(f) + ", for which compiling is disabled");
+    return call_plainly(f, args, n, names);
+  }
+  if (PyMethod_Check(f)) {
+    PyObject* function = PyMethod_GET_FUNCTION(f);
+    if (PyFunction_Check(function) && !has_flag(function, "_torchdynamo_disable") &&
+        !has_flag(function, "_vesta_disable"))
+      return call_plainly(f, args, n, names);
+    std::vector<PyObject*> with_self{PyMethod_GET_SELF(f)};
+    with_self.insert(with_self.end(), args, args + all);
+    return call(function, with_self.data(), static_cast<size_t>(n + 1), names);
+  }
+  if (PyType_Check(f)) {
+    auto* type = reinterpret_cast<PyTypeObject*>(f);
+    if (type == &PyType_Type && all == 1) return Py_NewRef(Py_TYPE(args[0]));
+    static PyObject* parts[] = {PyUnicode_InternFromString("__new__"), PyUnicode_InternFromString("__init__"),
+                                PyUnicode_InternFromString("__call__")};
+    for (PyObject* part : parts) guard_class(part == parts[2] ? Py_TYPE(type) : type, part);
+    if (known_callable(f).effect == Effect::Unknown)
+      return give_up("makes an object of class " + name_of_callable(f));
+    if (!is_python_class(type) || type->tp_base != &PyBaseObject_Type)
+      for (Py_ssize_t i = 0; i < all; ++i)
+        if (!operand(args[i]) || !argument(args[i])) return nullptr;
+    return call_plainly(f, args, n, names);
+  }
+  if (is_partial(f) && !is_python_class(Py_TYPE(f))) {
+    const Object function = Object::take(PyObject_GetAttrString(f, "func"));
+    const Object bound = Object::take(PyObject_GetAttrString(f, "args"));
+    const Object keywords = Object::take(PyObject_GetAttrString(f, "keywords"));
+    if (!function || !bound || !keywords) return nullptr;
+    if (!touch_contents(bound.get(), 2) || !touch_contents(keywords.get(), 2)) return nullptr;
+    const Object more = Object::take(PyTuple_New(n));
+    const Object named = Object::take(PyDict_Copy(keywords.get()));
+    if (!more || !named) return nullptr;
+    for (Py_ssize_t i = 0; i < n; ++i) PyTuple_SET_ITEM(more.get(), i, Py_NewRef(args[i]));
+    for (Py_ssize_t i = n; i < all; ++i)
+      if (PyDict_SetItem(named.get(), PyTuple_GET_ITEM(names, i - n), args[i]) < 0) return nullptr;
+    const Object joined = Object::take(PySequence_Concat(bound.get(), more.get()));
+    return joined ? call_unpacked(function.get(), joined.get(), named.get()) : nullptr;
+  }
+  if (is_cached_function(f)) {
+    // Declared to give the same for the same arguments. Those must be constants.
+    for (Py_ssize_t i = 0; i < all; ++i)
+      if (!is_scalar(args[i]) && !PyType_Check(args[i])) return give_up("calls a cached function with objects");
+    const HookOff off;
+    PyObject* x = PyObject_Vectorcall(f, args, static_cast<size_t>(n), names);
+    if (!x) return nullptr;
+    PyObject* known = touch_constant(x);
+    Py_DECREF(x);
+    return known;
+  }
+  if (PyObject* inner = wrapped_by_capture(f)) return call(inner, args, flags, names);
+  if (is_python_class(Py_TYPE(f))) {
+    static PyObject* dunder = PyUnicode_InternFromString("__call__");
+    guard_class(Py_TYPE(f), dunder);
+    PyObject* method = _PyType_Lookup(Py_TYPE(f), dunder);
+    if (method && PyFunction_Check(method)) {
+      if (sources.find(method) < 0) Py_XDECREF(touch_constant(method));
+      return call_plainly(f, args, n, names);
+    }
+  }
+  return call_known(known_callable(f), f, args, n, names);
+}
+
+PyObject* Tracer::call_unpacked(PyObject* f, PyObject* args, PyObject* keywords) {
+  if (aborted_) return nullptr;
+  if (!operand(args) || (keywords && !operand(keywords))) return nullptr;
+  const Object tuple = Object::take(PyTuple_Check(args) ? Py_NewRef(args) : PySequence_Tuple(args));
+  if (!tuple) return Operations::call_unpacked(f, args, keywords);
+  std::vector<PyObject*> flat;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
+    PyObject* x = PyTuple_GET_ITEM(tuple.get(), i);
+    const auto it = stand_in_of_.find(x);
+    flat.push_back(it == stand_in_of_.end() ? x : it->second);
+  }
+  const size_t n = flat.size();
+  Object names;
+  if (keywords && PyDict_GET_SIZE(keywords) > 0) {
+    names = Object::take(PyTuple_New(PyDict_GET_SIZE(keywords)));
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t at = 0, i = 0;
+    while (PyDict_Next(keywords, &at, &key, &value)) {
+      if (!PyUnicode_Check(key)) return Operations::call_unpacked(f, args, keywords);
+      PyTuple_SET_ITEM(names.get(), i++, Py_NewRef(key));
+      const auto it = stand_in_of_.find(value);
+      flat.push_back(it == stand_in_of_.end() ? value : it->second);
+    }
+  }
+  flat.push_back(nullptr);
+  return call(f, flat.data(), n, names.get());
+}
+
+}  // namespace vesta::capture

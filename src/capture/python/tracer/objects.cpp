@@ -1,0 +1,250 @@
+// Operators, items, truth, iteration, text.
+#include "capture/python/tracer/tracer.h"
+
+namespace vesta::capture {
+namespace {
+
+bool has_own_subscript(PyTypeObject* type, PyTypeObject* base) {
+  return type->tp_as_mapping && base->tp_as_mapping &&
+         type->tp_as_mapping->mp_subscript != base->tp_as_mapping->mp_subscript;
+}
+bool is_in_place(int op) { return op >= 13; }  // NB_INPLACE_ADD
+
+}  // namespace
+
+PyObject* Tracer::finish_call(PyObject* result) {
+  if (aborted_) {
+    Py_XDECREF(result);
+    PyErr_SetString(PyExc_RuntimeError, "a trace of Vesta's was given up");
+    return nullptr;
+  }
+  if (std::string failure = trace_failure(); !failure.empty()) {
+    Py_XDECREF(result);
+    return give_up(std::move(failure));
+  }
+  if (!result) return nullptr;
+  result = adopt(result);
+  if (where_ == root_ && !is_scalar(result)) born_.try_emplace(result, root_count_ - 1);
+  return result;
+}
+
+PyObject* Tracer::binary(int op, PyObject* a, PyObject* b) {
+  if (!operand(a) || !operand(b)) return nullptr;
+  if (is_in_place(op) && (PyList_Check(a) || PyAnySet_Check(a) || PyDict_Check(a)) && !writes(a, UndoLog::Writes::Any))
+    return nullptr;
+  return finish_call(Operations::binary(op, a, b));
+}
+
+PyObject* Tracer::unary(Unary op, PyObject* x) {
+  if (op == Unary::Not) {
+    const int truth = is_true(x);
+    return truth < 0 ? nullptr : PyBool_FromLong(!truth);
+  }
+  if (!operand(x)) return nullptr;
+  return finish_call(Operations::unary(op, x));
+}
+
+PyObject* Tracer::compare(int op, PyObject* a, PyObject* b) {
+  if (!operand(a) || !operand(b)) return nullptr;
+  return finish_call(Operations::compare(op, a, b));
+}
+
+int Tracer::contains(PyObject* container, PyObject* x) {
+  if (PyDict_Check(container) && !is_python_class(Py_TYPE(container)) && (is_scalar(x) || sources.find(x) >= 0)) {
+    const int source = sources.find(container);
+    if (source >= 0) {
+      const int found = PyDict_Contains(container, x);
+      if (found < 0) return -1;
+      if ((log.before(container, x) != nullptr) == (found == 1))
+        guard(found ? Check::Present : Check::Absent, sources.add(SourceKind::DictValue, source, 0, x));
+      return found;
+    }
+  }
+  if (!operand(container) || !operand(x)) return -1;
+  const int found = Operations::contains(container, x);
+  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
+  return found;
+}
+
+int Tracer::is_true(PyObject* x) {
+  if (aborted_) return -1;
+  if (PyBool_Check(x) || is_scalar(x)) return PyObject_IsTrue(x);
+  if (PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x)) {
+    if (!touch_length(x)) return -1;
+  }
+  if (is_python_class(Py_TYPE(x))) {
+    static PyObject* names[] = {PyUnicode_InternFromString("__bool__"), PyUnicode_InternFromString("__len__")};
+    for (PyObject* name : names) guard_class(Py_TYPE(x), name);
+  } else if (!is_tensor(x) && !is_symbolic(x) && !is_known_class(Py_TYPE(x)) && !PyType_Check(x)) {
+    PyTypeObject* t = Py_TYPE(x);
+    if ((t->tp_as_number && t->tp_as_number->nb_bool) || (t->tp_as_mapping && t->tp_as_mapping->mp_length) ||
+        (t->tp_as_sequence && t->tp_as_sequence->sq_length))
+      return fail(std::string("the truth of an object of class ") + t->tp_name + " is asked");
+  }
+  const int truth = PyObject_IsTrue(x);
+  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
+  return truth;
+}
+
+Py_ssize_t Tracer::length(PyObject* x) {
+  if (aborted_) return -1;
+  if (!PyTuple_Check(x) && !PyList_Check(x) && !PyDict_Check(x) && !PyAnySet_Check(x)) {
+    if (!operand(x)) return -1;
+  } else if (!touch_length(x)) {
+    return -1;
+  }
+  if (is_python_class(Py_TYPE(x))) guard_class(Py_TYPE(x));
+  const Py_ssize_t n = Operations::length(x);
+  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
+  return n;
+}
+
+PyObject* Tracer::get_item(PyObject* container, PyObject* key) {
+  if (aborted_) return nullptr;
+  PyTypeObject* type = Py_TYPE(container);
+  const int source = sources.find(container);
+  const bool written = log.find(container) != nullptr;
+  if (source >= 0 && !written && PyLong_CheckExact(key) &&
+      ((PyTuple_Check(container) && !has_own_subscript(type, &PyTuple_Type)) ||
+       (PyList_Check(container) && !has_own_subscript(type, &PyList_Type)))) {
+    if (!touch_length(container)) return nullptr;
+    const Py_ssize_t n = PyList_Check(container) ? PyList_GET_SIZE(container) : PyTuple_GET_SIZE(container);
+    Py_ssize_t i = PyLong_AsSsize_t(key);
+    if (i == -1 && PyErr_Occurred()) PyErr_Clear();
+    if (i < 0) i += n;
+    if (i >= 0 && i < n)
+      return touch(PyList_Check(container) ? PyList_GET_ITEM(container, i) : PyTuple_GET_ITEM(container, i),
+                   sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
+    return PyObject_GetItem(container, key);
+  }
+  if (PyDict_Check(container) && !has_own_subscript(type, &PyDict_Type) && (is_scalar(key) || sources.find(key) >= 0)) {
+    guard_class(type);
+    bool found = false;
+    PyObject* x = read_dict(container, source, key, &found);
+    if (found || PyErr_Occurred()) return x;
+    if (type != &PyDict_Type && !writes(container, UndoLog::Writes::Any)) return nullptr;  // __missing__ may add it
+    return finish_call(PyObject_GetItem(container, key));
+  }
+  if (PyType_Check(container)) {
+    if (!operand(key)) return nullptr;
+    return finish_call(PyObject_GetItem(container, key));
+  }
+  if (!operand(container) || !operand(key)) return nullptr;
+  return finish_call(PyObject_GetItem(container, key));
+}
+
+bool Tracer::writes(PyObject* x, UndoLog::Writes kind) {
+  const int source = sources.find(x);
+  int status = 0;
+  if (PyDict_Check(x)) {
+    if (PyODict_Check(x) && source >= 0 && !log.find(x) && !touch_contents(x, 1)) return false;
+    status = log.dict(x);
+  } else if (PyList_Check(x)) {
+    const UndoLog::Entry* e = log.find(x);
+    if (kind == UndoLog::Writes::Any && source >= 0 && (!e || e->only_appended) && !touch_contents(x, 1)) return false;
+    status = log.list(x, kind);
+  } else if (PyAnySet_Check(x)) {
+    if (source >= 0 && !log.find(x) && !touch_contents(x, 1)) return false;
+    status = log.set(x);
+  } else if (std::string_view(Py_TYPE(x)->tp_name) == "collections.deque" || is_python_class(Py_TYPE(x))) {
+    if (source >= 0) return fail(std::string("an object of class ") + Py_TYPE(x)->tp_name + " is changed"), false;
+  } else if (source >= 0) {
+    return fail(std::string("an object of class ") + Py_TYPE(x)->tp_name + " is changed"), false;
+  }
+  return status == 0;
+}
+
+int Tracer::set_item(PyObject* container, PyObject* key, PyObject* value) {
+  if (aborted_) return -1;
+  if (PyDict_Check(container) && !is_python_class(Py_TYPE(container)) && (is_scalar(key) || sources.find(key) >= 0)) {
+    if (log.dict(container) < 0) return -1;
+    if (!value && sources.find(container) >= 0) {
+      bool found = false;
+      PyObject* x = read_dict(container, sources.find(container), key, &found);
+      Py_XDECREF(x);
+      if (!x && PyErr_Occurred()) return -1;
+    }
+    return Operations::set_item(container, key, value);
+  }
+  if (!is_tensor(container)) {
+    if (!operand(container)) return -1;
+    if (!is_python_class(Py_TYPE(container)) || PyDict_Check(container) || PyList_Check(container)) {
+      if (!writes(container, UndoLog::Writes::Any)) return -1;
+    }
+  }
+  if (!operand(key) || (value && is_tensor(container) && !operand(value))) return -1;
+  const int status = Operations::set_item(container, key, value);
+  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
+  return status;
+}
+
+PyObject* Tracer::get_iter(PyObject* x) {
+  if (!operand(x)) return nullptr;
+  static PyObject* iter = PyUnicode_InternFromString("__iter__");
+  guard_class(Py_TYPE(x), iter);
+  if (PyIter_Check(x) && sources.find(x) >= 0) return Operations::get_iter(x);
+  return finish_call(Operations::get_iter(x));
+}
+
+PyObject* Tracer::next(PyObject* iterator) {
+  if (aborted_) return nullptr;
+  if (sources.find(iterator) >= 0 && !is_python_class(Py_TYPE(iterator)))
+    return give_up("an iterator that was there before goes on");
+  if (!operand(iterator)) return nullptr;
+  PyObject* x = Operations::next(iterator);
+  if (!x && !aborted_ && trace_failure().empty()) return nullptr;
+  return finish_call(x);
+}
+
+int Tracer::unpack(PyObject* x, int before, int after, PyObject** out) {
+  if (!operand(x)) return -1;
+  if (PyIter_Check(x) && sources.find(x) >= 0 && !is_python_class(Py_TYPE(x)))
+    return fail("an iterator that was there before goes on");
+  if (Operations::unpack(x, before, after, out) < 0 || aborted_ || !trace_failure().empty())
+    return finish_call(nullptr), -1;
+  const int n = before + (after < 0 ? 0 : 1 + after);
+  for (int i = 0; i < n; ++i) out[i] = adopt(out[i]);
+  return 0;
+}
+
+PyObject* Tracer::format(PyObject* x, PyObject* spec) {
+  if (is_tensor(x)) return give_up("a tensor is made a string");
+  if (!operand(x)) return nullptr;
+  return finish_call(Operations::format(x, spec));
+}
+
+PyObject* Tracer::convert(PyObject* x, Conversion kind) {
+  if (is_tensor(x)) return give_up("a tensor is made a string");
+  if (!operand(x)) return nullptr;
+  return finish_call(Operations::convert(x, kind));
+}
+
+int Tracer::extend_list(PyObject* list, PyObject* iterable) {
+  if (!operand(iterable)) return -1;
+  const int status = Operations::extend_list(list, iterable);
+  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
+  return status;
+}
+
+int Tracer::update_set(PyObject* set, PyObject* iterable) {
+  if (!operand(iterable)) return -1;
+  const int status = Operations::update_set(set, iterable);
+  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
+  return status;
+}
+
+int Tracer::update_dict(PyObject* dict, PyObject* mapping) {
+  if (!operand(mapping)) return -1;
+  const int status = Operations::update_dict(dict, mapping);
+  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
+  return status;
+}
+
+int Tracer::merge_keywords(PyObject* callable, PyObject* dict, PyObject* mapping) {
+  if (!operand(mapping)) return -1;
+  const int status = Operations::merge_keywords(callable, dict, mapping);
+  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
+  return status;
+}
+
+}  // namespace vesta::capture

@@ -1,0 +1,300 @@
+// Reading places: what becomes a guard, what gets a source, what stands for a tensor.
+#include "capture/python/tracer/tracer.h"
+
+namespace vesta::capture {
+namespace {
+
+constexpr Py_ssize_t kMostItems = 1 << 14;
+
+// One object for one meaning: its identity says all.
+bool is_singleton(PyObject* x) {
+  if (PyType_Check(x) || PyModule_Check(x) || PyCFunction_Check(x) || PyCode_Check(x)) return true;
+  PyTypeObject* type = Py_TYPE(x);
+  if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
+      type == &PyMemberDescr_Type || type == &PyClassMethodDescr_Type || type == &PyProperty_Type)
+    return true;
+  // Members of an enumeration, torch's dtypes and the like.
+  const char* meta = Py_TYPE(type)->tp_name;
+  if (std::string_view(meta) == "EnumType" || std::string_view(meta) == "EnumMeta") return true;
+  const std::string_view name = type->tp_name;
+  return name == "torch.dtype" || name == "torch.layout" || name == "torch.memory_format" || name == "torch.qscheme" ||
+         name == "typing.TypeVar" || name == "re.Pattern";
+}
+
+// Immutable, and compared by value without running Python code.
+bool is_value(PyObject* x) {
+  const std::string_view name = Py_TYPE(x)->tp_name;
+  return PyRange_Check(x) || name == "torch.device";
+}
+
+}  // namespace
+
+PyObject* Tracer::adopt(PyObject* x) {
+  if (!x) return nullptr;
+  if (const auto it = stand_in_of_.find(x); it != stand_in_of_.end()) {
+    Py_INCREF(it->second);
+    Py_DECREF(x);
+    return it->second;
+  }
+  return x;
+}
+
+PyObject* Tracer::touch_constant(PyObject* x) {
+  if (is_scalar(x)) return Py_NewRef(x);
+  const int source = sources.add(SourceKind::Constant, -1, 0, x);
+  if (is_tensor(x)) return touch_tensor(x, source);
+  sources.know(x, source);
+  return Py_NewRef(x);
+}
+
+PyObject* Tracer::touch_int(PyObject* x, int source) {
+  if (const auto it = symbolic_.find(source); it != symbolic_.end()) return Py_NewRef(it->second.get());
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(x, &overflow);
+  const std::string name = place(source);
+  bool dynamic = false;
+  if (!overflow && settings_.seen) {
+    auto [it, first] = settings_.seen->try_emplace(name, Seen{{value}, {false}});
+    if (!first && (it->second.values.size() != 1 || it->second.values[0] != value)) it->second = {{value}, {true}};
+    dynamic = it->second.changed[0] && settings_.dynamic.value_or(true);
+  }
+  if (dynamic && value >= 2) {
+    PyObject* symbol = add_integer_input(value, name);
+    if (!symbol) return give_up(trace_failure());
+    guard(Check::Type, source, reinterpret_cast<PyObject*>(&PyLong_Type));
+    integers.push_back({source});
+    symbolic_[source] = Object::share(symbol);
+    return symbol;
+  }
+  guard(Check::Equals, source, x);
+  return Py_NewRef(x);
+}
+
+PyObject* Tracer::touch_tensor(PyObject* real, int source) {
+  guard(Check::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(real)));
+  sources.know(real, source);
+  if (!is_base_tensor(real) || is_traced(real)) return Py_NewRef(real);
+  if (const auto it = stand_in_of_.find(real); it != stand_in_of_.end()) return Py_NewRef(it->second);
+  const std::string name = place(source);
+  std::vector<bool> dynamic;
+  const SourceKind kind = sources[source].kind;
+  if (settings_.seen && are_strided(real) && kind != SourceKind::Constant) {
+    const std::vector<int64_t> sizes = sizes_of(real);
+    auto [it, first] = settings_.seen->try_emplace(name, Seen{sizes, std::vector<bool>(sizes.size(), false)});
+    Seen& seen = it->second;
+    if (!first) {
+      if (seen.values.size() != sizes.size()) {
+        seen = {sizes, std::vector<bool>(sizes.size(), false)};
+      } else {
+        for (size_t d = 0; d < sizes.size(); ++d)
+          if (seen.values[d] != sizes[d]) seen.changed[d] = true;
+        seen.values = sizes;
+      }
+    }
+    dynamic = seen.changed;
+    if (settings_.dynamic) dynamic.assign(sizes.size(), *settings_.dynamic);
+  }
+  PyObject* stand_in = add_tensor_input(real, name, kind != SourceKind::Local, dynamic);
+  if (!stand_in) return give_up(trace_failure());
+  sources.keep(stand_in);
+  stand_in_of_[real] = stand_in;
+  real_of_[stand_in] = real;
+  return stand_in;
+}
+
+PyObject* Tracer::touch(PyObject* x, int source) {
+  if (PyLong_CheckExact(x)) return touch_int(x, source);
+  if (is_scalar(x)) {
+    guard(x == Py_None || PyBool_Check(x) || x == Py_Ellipsis || x == Py_NotImplemented ? Check::Is : Check::Equals,
+          source, x);
+    return Py_NewRef(x);
+  }
+  if (const int known = sources.find(x); known >= 0 && known != source) {
+    if (sources[known].kind == SourceKind::Constant)
+      guard(Check::Is, source, x);
+    else
+      guard(Check::Same, source, nullptr, known);
+    return adopt(Py_NewRef(x));
+  }
+  if (is_tensor(x)) return touch_tensor(x, source);
+  if (is_singleton(x)) {
+    guard(Check::Is, source, x);
+    sources.know(x, sources.add(SourceKind::Constant, -1, 0, x));
+    return Py_NewRef(x);
+  }
+  if (is_value(x)) {
+    guard(Check::Equals, source, x);
+    return Py_NewRef(x);
+  }
+  if (PyFunction_Check(x)) {
+    guard(Check::Code, source, PyFunction_GET_CODE(x));
+    sources.know(x, source);
+    for (const auto& [kind, part] : {std::pair{SourceKind::Defaults, PyFunction_GET_DEFAULTS(x)},
+                                     std::pair{SourceKind::KwDefaults, PyFunction_GET_KW_DEFAULTS(x)}}) {
+      const int s = sources.add(kind, source);
+      if (!part) {
+        guard(Check::Absent, s);
+      } else {
+        PyObject* touched = touch(part, s);
+        if (!touched || !touch_contents(part, 1)) return nullptr;
+        Py_DECREF(touched);
+      }
+    }
+    return Py_NewRef(x);
+  }
+  if (is_symbolic(x)) return give_up("a symbolic number of another trace");
+  guard(Check::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(x)));
+  sources.know(x, source);
+  if (PyTuple_Check(x)) guard(Check::Length, source, nullptr, PyTuple_GET_SIZE(x));
+  if (PyMethod_Check(x)) {
+    PyObject* self = touch(PyMethod_GET_SELF(x), sources.add(SourceKind::MethodSelf, source));
+    if (!self) return nullptr;
+    Py_DECREF(self);
+    PyObject* function = touch(PyMethod_GET_FUNCTION(x), sources.add(SourceKind::MethodFunction, source));
+    if (!function) return nullptr;
+    Py_DECREF(function);
+  }
+  if (std::string_view(Py_TYPE(x)->tp_name) == "functools.partial") {
+    for (const auto& [kind, name] : {std::pair{SourceKind::PartialFunction, "func"},
+                                     std::pair{SourceKind::PartialArguments, "args"},
+                                     std::pair{SourceKind::PartialKeywords, "keywords"}}) {
+      const Object part = Object::take(PyObject_GetAttrString(x, name));
+      if (!part) return nullptr;
+      PyObject* touched = touch(part.get(), sources.add(kind, source));
+      if (!touched) return nullptr;
+      Py_DECREF(touched);
+      if (kind != SourceKind::PartialFunction && !touch_contents(part.get(), 2)) return nullptr;
+    }
+  }
+  return Py_NewRef(x);
+}
+
+// ---- containers
+
+Object Tracer::original(PyObject* container) {
+  const UndoLog::Entry* e = log.find(container);
+  return e ? e->before : Object::share(container);
+}
+
+bool Tracer::touch_length(PyObject* x) {
+  const int source = sources.find(x);
+  if (source < 0) return true;
+  const Object was = original(x);
+  const Py_ssize_t n = PyObject_Size(was.get());
+  if (n < 0) return false;
+  guard(Check::Length, source, nullptr, n);
+  return true;
+}
+
+bool Tracer::touch_contents(PyObject* x, int depth) {
+  if (depth <= 0) return true;
+  const int source = sources.find(x);
+  const Object was = source >= 0 ? original(x) : Object::share(x);
+  PyObject* c = was.get();
+  if (PyTuple_Check(c) || PyList_Check(c)) {
+    if (source >= 0 && PyAnySet_Check(x)) {
+      // A set's items before the trace's writes, as a tuple.
+    }
+    const Py_ssize_t n = PyTuple_Check(c) ? PyTuple_GET_SIZE(c) : PyList_GET_SIZE(c);
+    if (n > kMostItems) return give_up("a container of very many items is read"), false;
+    if (source >= 0 && (PyList_Check(x) || PyTuple_Check(x))) {
+      guard(Check::Length, source, nullptr, n);
+      for (Py_ssize_t i = 0; i < n; ++i) {
+        PyObject* item = PyTuple_Check(c) ? PyTuple_GET_ITEM(c, i) : PyList_GET_ITEM(c, i);
+        PyObject* touched = touch(item, sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
+        if (!touched) return false;
+        Py_DECREF(touched);
+      }
+    }
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      PyObject* item = PyTuple_Check(c) ? PyTuple_GET_ITEM(c, i) : PyList_GET_ITEM(c, i);
+      if (!touch_contents(item, depth - 1)) return false;
+    }
+    return true;
+  }
+  if (PyDict_Check(c)) {
+    if (PyDict_GET_SIZE(c) > kMostItems) return give_up("a dict of very many items is read"), false;
+    if (source >= 0) {
+      const Object keys = Object::take(keys_of(c));
+      if (!keys) return false;
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
+        PyObject* key = PyTuple_GET_ITEM(keys.get(), i);
+        if (!is_scalar(key) && sources.find(key) < 0) {
+          if (PyTuple_Check(key) || is_singleton(key)) {
+            sources.know(key, sources.add(SourceKind::Constant, -1, 0, key));
+          } else {
+            PyObject* touched = touch(key, sources.add(SourceKind::DictKey, source, static_cast<int>(i)));
+            if (!touched) return false;
+            Py_DECREF(touched);
+          }
+        }
+      }
+      guard(Check::Keys, source, keys.get());
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
+        PyObject* key = PyTuple_GET_ITEM(keys.get(), i);
+        PyObject* value = PyDict_GetItemWithError(c, key);
+        if (!value) return PyErr_Occurred() ? false : true;
+        PyObject* touched = touch(value, sources.add(SourceKind::DictValue, source, 0, key));
+        if (!touched) return false;
+        Py_DECREF(touched);
+      }
+    }
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t at = 0;
+    std::vector<PyObject*> values;
+    while (PyDict_Next(c, &at, &key, &value)) values.push_back(value);
+    for (PyObject* v : values)
+      if (!touch_contents(v, depth - 1)) return false;
+    return true;
+  }
+  if (PyAnySet_Check(c)) {
+    if (source < 0) return true;
+    Py_ssize_t at = 0;
+    PyObject* item = nullptr;
+    Py_hash_t hash = 0;
+    while (_PySet_NextEntry(c, &at, &item, &hash))
+      if (!is_scalar(item)) return give_up("a set of objects that are not numbers or strings is read"), false;
+    const Object expected = Object::take(PyFrozenSet_New(c));
+    if (!expected) return false;
+    guard(Check::Members, source, expected.get());
+    return true;
+  }
+  if (source >= 0 && std::string_view(Py_TYPE(x)->tp_name) == "collections.deque")
+    return give_up("a deque that was there before is read"), false;
+  return true;
+}
+
+bool Tracer::touch_state(PyObject* x) {
+  PyTypeObject* type = Py_TYPE(x);
+  guard_class(type);
+  const int source = sources.find(x);
+  PyObject* dict = instance_dict(x);
+  if (source >= 0 && dict) {
+    const int s = sources.add(SourceKind::InstanceDict, source);
+    sources.know(dict, s);
+    if (!touch_contents(dict, 2)) return false;
+  }
+  return touch_contents(x, 2);
+}
+
+bool Tracer::operand(PyObject* x) {
+  if (aborted_) return false;
+  if (is_scalar(x) || is_tensor(x) || is_symbolic(x)) return true;
+  PyTypeObject* type = Py_TYPE(x);
+  if (PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x)) {
+    if (!touch_contents(x, 8)) return false;
+  }
+  if (is_python_class(type)) {
+    guard_class(type);
+    return true;
+  }
+  if (is_known_class(type) || PyType_Check(x)) {
+    if (sources.find(x) >= 0 && sources[sources.find(x)].kind != SourceKind::Constant && type->tp_iternext)
+      return give_up("an iterator that was there before is used"), false;
+    return true;
+  }
+  give_up(std::string("an object of class ") + type->tp_name + " is used, which Vesta does not know");
+  return false;
+}
+
+}  // namespace vesta::capture

@@ -1,0 +1,250 @@
+#include "capture/python/tracer/tracer.h"
+
+#include <opcode.h>
+
+namespace vesta::capture {
+
+Tracer::Tracer(Frame* root, const Settings& settings) : root_(root), settings_(settings) {
+  sources.keep(reinterpret_cast<PyObject*>(code_of(root)));
+}
+
+Tracer::~Tracer() = default;
+
+bool Tracer::begin() {
+  const int locals = code_of(root_)->co_nlocalsplus, all = locals + depth_of(root_);
+  entry_.resize(static_cast<size_t>(all));
+  touched_.assign(static_cast<size_t>(all), false);
+  for (int i = 0; i < all; ++i) {
+    entry_[static_cast<size_t>(i)] = slot(root_, i);
+    if (slot(root_, i)) sources.keep(slot(root_, i));
+  }
+  sources.know(function_of(root_), sources.add(SourceKind::Function, -1));
+  // Instructions take values from the stack without asking.
+  for (int i = locals; i < all; ++i) {
+    if (!slot(root_, i)) continue;
+    PyObject* x = touch(slot(root_, i), sources.add(SourceKind::Local, -1, i));
+    if (!x) return false;
+    Py_SETREF(slot(root_, i), x);
+    touched_[static_cast<size_t>(i)] = true;
+  }
+  return true;
+}
+
+bool Tracer::is_entry_value(int i) const {
+  if (i >= static_cast<int>(entry_.size())) return false;
+  PyObject* x = slots(root_)[i];
+  if (x == entry_[static_cast<size_t>(i)]) return true;
+  return x && touched_[static_cast<size_t>(i)] && real_of(x) == entry_[static_cast<size_t>(i)];
+}
+
+PyObject* Tracer::give_up(std::string reason) {
+  if (!aborted_) {
+    aborted_ = true;
+    site_.reason = std::move(reason);
+    if (where_) {
+      PyCodeObject* code = code_of(where_);
+      site_.line = line_of(code, where_position_);
+      auto text = [](PyObject* s) {
+        const char* p = s && PyUnicode_Check(s) ? PyUnicode_AsUTF8(s) : nullptr;
+        return std::string(p ? p : "");
+      };
+      site_.file = text(code->co_filename);
+      site_.function = text(code->co_qualname);
+    }
+  }
+  PyErr_SetString(PyExc_RuntimeError, "a trace of Vesta's was given up");
+  return nullptr;
+}
+
+bool Tracer::before(Frame* f, int position) {
+  where_ = f;
+  where_position_ = position;
+  if (f == root_) {
+    if (root_count_ == settings_.stop_at) return false;
+    int units = 0;
+    const unsigned char* code = pristine_code(code_of(f), &units);
+    if (code[2 * position] == PUSH_EXC_INFO && raised_at_ < 0) raised_at_ = root_count_ - 1;
+    if (code[2 * position] == POP_EXCEPT) raised_at_ = -1;
+    ++root_count_;
+    last_root_position_ = position;
+  }
+  if (++instructions_ > settings_.most_instructions && !aborted_) {
+    give_up("the trace is too long (a loop over very many items?)");
+    aborted_ = true;
+  }
+  return true;
+}
+
+void Tracer::enter(Frame* f) {
+  PyObject* function = function_of(f);
+  if (!function || !PyFunction_Check(function)) return;
+  // A method that C code found by a class's slot: the name it stands for is a fact about the class.
+  PyCodeObject* code = code_of(f);
+  const Py_ssize_t n = PyUnicode_GET_LENGTH(code->co_name);
+  if (code->co_argcount > 0 && n > 4 && PyUnicode_READ_CHAR(code->co_name, 0) == '_' &&
+      PyUnicode_READ_CHAR(code->co_name, 1) == '_') {
+    PyObject* self = slot(f, 0);
+    if (self && !is_tensor(self)) guard_class(Py_TYPE(self), code->co_name);
+  }
+}
+
+int Tracer::born(PyObject* x) const {
+  const auto it = born_.find(x);
+  return it == born_.end() ? -1 : it->second;
+}
+
+PyObject* Tracer::real_of(PyObject* x) const {
+  const auto it = real_of_.find(x);
+  return it == real_of_.end() ? nullptr : it->second;
+}
+
+// ---- guards
+
+void Tracer::guard(Check check, int source, PyObject* expected, int64_t number) {
+  if (!guarded_.try_emplace({check, source, expected, number}, true).second) return;
+  Guard g{check, source, expected ? sources.keep(expected) : nullptr, number};
+  if (where_) {
+    g.asked_in = code_of(where_);
+    sources.keep(reinterpret_cast<PyObject*>(g.asked_in));
+    g.position = where_position_;
+  }
+  guards.push_back(g);
+}
+
+void Tracer::guard_class(PyTypeObject* type, PyObject* name) {
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return;
+  if (!looked_up_.try_emplace({type, name}, true).second) return;
+  if (name) {
+    PyObject* found = _PyType_Lookup(type, name);
+    sources.keep(name);
+    if (found) sources.keep(found);
+    lookups.push_back({type, name, found});
+  }
+  guard(Check::Class, -1, reinterpret_cast<PyObject*>(type));
+}
+
+std::string Tracer::place(int source) const {
+  return sources.text(source, reinterpret_cast<PyObject*>(code_of(root_)));
+}
+
+int Tracer::symbol_source(PyObject* x) const {
+  for (const auto& [source, symbol] : symbolic_)
+    if (symbol.get() == x) return source;
+  return -1;
+}
+
+void Tracer::made(PyObject* x) {
+  made_.try_emplace(x, Object::share(x));
+  if (where_ != root_ || !PyCell_Check(x) || !PyCell_GET(x)) return;
+  // An argument that inner functions share moves into its cell.
+  for (int i = 0; i < code_of(root_)->co_nlocalsplus; ++i) {
+    if (slot(root_, i) != x || PyCell_GET(x) != entry_[static_cast<size_t>(i)]) continue;
+    PyObject* touched = touch(PyCell_GET(x), sources.add(SourceKind::Local, -1, i));
+    if (!touched) return;
+    PyCell_Set(x, touched);
+    Py_DECREF(touched);
+  }
+}
+
+// ---- variables
+
+PyObject* Tracer::load_fast(Frame* f, int i) {
+  PyObject* x = slot(f, i);
+  if (!x) return nullptr;
+  if (f == root_ && i < static_cast<int>(entry_.size()) && !touched_[static_cast<size_t>(i)] &&
+      x == entry_[static_cast<size_t>(i)]) {
+    PyObject* touched = touch(x, sources.add(SourceKind::Local, -1, i));
+    if (!touched) return nullptr;
+    touched_[static_cast<size_t>(i)] = true;
+    if (touched != x) {
+      Py_SETREF(slot(f, i), Py_NewRef(touched));
+    }
+    return touched;
+  }
+  return Py_NewRef(x);
+}
+
+PyObject* Tracer::load_cell(Frame* f, int i) {
+  PyObject* cell = slot(f, i);
+  if (!cell) return nullptr;
+  int source = sources.find(cell);
+  if (source < 0) {
+    PyCodeObject* code = code_of(f);
+    const int free = i - (code->co_nlocalsplus - code->co_nfreevars);
+    if (f == root_ && i < static_cast<int>(entry_.size()) && cell == entry_[static_cast<size_t>(i)]) {
+      source = sources.add(SourceKind::Local, -1, i);
+    } else if (free >= 0 && born(cell) < 0) {
+      // A cell of a function that was there before has its place in that function's closure.
+      const int function = sources.find(function_of(f));
+      if (function >= 0) source = sources.add(SourceKind::ClosureCell, function, free);
+    }
+    if (source < 0) return Py_XNewRef(PyCell_GET(cell));
+    guard(Check::Type, source, reinterpret_cast<PyObject*>(&PyCell_Type));
+    sources.know(cell, source);
+  }
+  PyObject* now = PyCell_GET(cell);
+  const UndoLog::Entry* e = log.find(cell);
+  if (e && e->before.get() != now) return Py_XNewRef(now);
+  const int contents = sources.add(SourceKind::CellContents, source);
+  if (!now) {
+    guard(Check::Absent, contents);
+    return nullptr;
+  }
+  return touch(now, contents);
+}
+
+int Tracer::store_cell(Frame* f, int i, PyObject* value) {
+  PyObject* cell = slot(f, i);
+  // Makes the cell known, so that the write is seen as one to an object that was there.
+  if (sources.find(cell) < 0) {
+    PyCodeObject* code = code_of(f);
+    const int free = i - (code->co_nlocalsplus - code->co_nfreevars);
+    const int function = sources.find(function_of(f));
+    if (f == root_ && i < static_cast<int>(entry_.size()) && cell == entry_[static_cast<size_t>(i)]) {
+      sources.know(cell, sources.add(SourceKind::Local, -1, i));
+    } else if (free >= 0 && function >= 0) {
+      sources.know(cell, sources.add(SourceKind::ClosureCell, function, free));
+    }
+  }
+  if (log.cell(cell) < 0) return -1;
+  return PyCell_Set(cell, value);
+}
+
+PyObject* Tracer::read_dict(PyObject* dict, int source, PyObject* key, bool* found) {
+  PyObject* now = PyDict_GetItemWithError(dict, key);
+  if (!now && PyErr_Occurred()) return nullptr;
+  *found = now != nullptr;
+  if (source < 0) return now ? adopt(Py_NewRef(now)) : nullptr;
+  if (PyObject* was = log.before(dict, key); was != now) return now ? adopt(Py_NewRef(now)) : nullptr;
+  const int value = sources.add(SourceKind::DictValue, source, 0, key);
+  if (now) return touch(now, value);
+  guard(Check::Absent, value);
+  return nullptr;
+}
+
+PyObject* Tracer::load_global(Frame* f, PyObject* name) {
+  for (PyObject* dict : {globals_of(f), builtins_of(f)}) {
+    if (!PyDict_Check(dict)) continue;
+    int source = sources.find(dict);
+    if (source < 0) {
+      source = f == root_ ? sources.add(dict == globals_of(f) ? SourceKind::Globals : SourceKind::Builtins, -1)
+                          : sources.add(SourceKind::Constant, -1, 0, dict);
+      sources.know(dict, source);
+    }
+    bool found = false;
+    PyObject* x = read_dict(dict, source, name, &found);
+    if (found || PyErr_Occurred()) return x;
+  }
+  return Operations::load_global(f, name);
+}
+
+int Tracer::store_global(Frame* f, PyObject* name, PyObject* value) {
+  PyObject* dict = globals_of(f);
+  if (sources.find(dict) < 0)
+    sources.know(dict, f == root_ ? sources.add(SourceKind::Globals, -1)
+                                  : sources.add(SourceKind::Constant, -1, 0, dict));
+  if (log.dict(dict) < 0) return -1;
+  return Operations::store_global(f, name, value);
+}
+
+}  // namespace vesta::capture

@@ -1,0 +1,191 @@
+// Runs a frame's bytecode to see what it does: reads of objects that were there before become guards, writes to them are
+// logged and taken back, tensors are stand-ins whose operators are recorded. Python functions that are called, by
+// whomever, are run by the same evaluator.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "capture/python/guards/guard.h"
+#include "capture/python/interpreter/evaluate.h"
+#include "capture/python/sources/source.h"
+#include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/callables.h"
+#include "capture/python/tracer/undo_log.h"
+
+namespace vesta::capture {
+
+// What earlier calls of a segment had in a place: sizes of a tensor, or one integer. `changed`: which of them differed.
+struct Seen {
+  std::vector<int64_t> values;
+  std::vector<bool> changed;
+};
+using SeenPlaces = std::map<std::string, Seen>;
+
+struct BreakSite {
+  std::string reason;
+  std::string file, function;  // the innermost Python line
+  int line = 0;
+};
+
+struct TensorRead {
+  Object real;
+  int source;
+};
+struct IntegerRead {
+  int source;
+};
+
+class Tracer final : public Operations {
+ public:
+  struct Settings {
+    SeenPlaces* seen = nullptr;
+    std::optional<bool> dynamic;
+    int stop_at = -1;  // the count of instructions of the root frame before which to stop; -1: none
+    int64_t most_instructions = 20'000'000;
+  };
+  Tracer(Frame* root, const Settings& settings);
+  ~Tracer() override;
+
+  // The root frame's slots as the program sees them. To be called once before the evaluation.
+  bool begin();
+
+  // ---- what the trace found
+  SourceTable sources;
+  std::vector<Guard> guards;
+  std::vector<GuardProgram::Lookup> lookups;
+  UndoLog log;
+  std::vector<IntegerRead> integers;
+  bool aborted() const override { return aborted_; }
+  const BreakSite& break_site() const { return site_; }
+  int root_count() const { return root_count_; }  // instructions of the root frame begun
+  // The count at which an object of the root frame was made, or -1.
+  int born(PyObject* x) const;
+  // The count of the instruction whose exception a handler of the root frame is at work on, or -1.
+  int raised_at() const { return raised_at_; }
+  // The real tensor that a stand-in stands for; nullptr for others. Borrowed.
+  PyObject* real_of(PyObject* stand_in) const;
+  // Guards for an object that only an exit reads.
+  int source_of(PyObject* x) const { return sources.find(x); }
+  bool is_entry_value(int slot) const;
+  // The source of the int that a symbolic one stands for, or -1.
+  int symbol_source(PyObject* x) const;
+  // A function, cell or class that the trace made.
+  bool is_made(PyObject* x) const { return made_.contains(x); }
+  void made(PyObject* x) override;
+
+  // Ends the trace: nullptr with an error set.
+  PyObject* give_up(std::string reason);
+
+  // ---- Operations
+  bool before(Frame* f, int position) override;
+  PyObject* load_fast(Frame* f, int slot) override;
+  PyObject* load_cell(Frame* f, int slot) override;
+  int store_cell(Frame* f, int slot, PyObject* value) override;
+  PyObject* load_global(Frame* f, PyObject* name) override;
+  int store_global(Frame* f, PyObject* name, PyObject* value) override;
+  PyObject* get_attr(PyObject* owner, PyObject* name) override;
+  int set_attr(PyObject* owner, PyObject* name, PyObject* value) override;
+  PyObject* get_item(PyObject* container, PyObject* key) override;
+  int set_item(PyObject* container, PyObject* key, PyObject* value) override;
+  PyObject* binary(int op, PyObject* left, PyObject* right) override;
+  PyObject* unary(Unary op, PyObject* x) override;
+  PyObject* compare(int op, PyObject* left, PyObject* right) override;
+  int contains(PyObject* container, PyObject* x) override;
+  int is_true(PyObject* x) override;
+  Py_ssize_t length(PyObject* x) override;
+  PyObject* get_iter(PyObject* x) override;
+  PyObject* next(PyObject* iterator) override;
+  int unpack(PyObject* x, int before, int after, PyObject** out) override;
+  PyObject* lookup_special(PyObject* obj, PyObject* name) override;
+  PyObject* format(PyObject* x, PyObject* spec) override;
+  PyObject* convert(PyObject* x, Conversion kind) override;
+  int extend_list(PyObject* list, PyObject* iterable) override;
+  int update_set(PyObject* set, PyObject* iterable) override;
+  int update_dict(PyObject* dict, PyObject* mapping) override;
+  int merge_keywords(PyObject* callable, PyObject* dict, PyObject* mapping) override;
+  PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject* keyword_names) override;
+  PyObject* call_unpacked(PyObject* callable, PyObject* args, PyObject* keywords) override;
+  PyObject* import_name(Frame* f, PyObject* name, PyObject* fromlist, PyObject* level) override;
+  PyObject* import_from(PyObject* module, PyObject* name) override;
+
+  // A Python function is entered by C code or by a call of ours.
+  void enter(Frame* f);
+
+ private:
+  // ---- guards
+  void guard(Check check, int source, PyObject* expected = nullptr, int64_t number = 0);
+  void guard_class(PyTypeObject* type, PyObject* name = nullptr);
+  // The value of a place: what the program gets for it; a new reference, nullptr with an error set.
+  PyObject* touch(PyObject* x, int source);
+  PyObject* touch_tensor(PyObject* real, int source);
+  PyObject* touch_int(PyObject* x, int source);
+  // An object whose identity is fixed by guards there are: a class's attribute, a constant of the code.
+  PyObject* touch_constant(PyObject* x);
+  // An object that C code gives: a stand-in for a tensor that has one. Steals and returns.
+  PyObject* adopt(PyObject* x);
+  std::string place(int source) const;
+
+  // ---- contents of containers
+  bool touch_length(PyObject* container);
+  // All items become known; `depth`: containers in containers too.
+  bool touch_contents(PyObject* container, int depth);
+  bool touch_state(PyObject* instance);
+  // False (given up) if C code cannot be let at it.
+  bool operand(PyObject* x);
+  // The container as it was before the trace wrote to it; a new reference.
+  Object original(PyObject* container);
+  // Containers of tensors that C code reads: real tensors are lifted as they are.
+
+  // ---- attributes
+  PyObject* instance_attr(PyObject* owner, PyObject* name);
+  PyObject* module_attr(PyObject* owner, PyObject* name);
+  PyObject* class_attr(PyObject* owner, PyObject* name);
+  PyObject* tensor_attr(PyObject* owner, PyObject* name);
+  PyObject* super_attr(PyObject* owner, PyObject* name);
+  PyObject* function_attr(PyObject* owner, PyObject* name);
+  PyObject* bind(PyObject* attribute, PyObject* owner, PyTypeObject* type);
+  PyObject* read_dict(PyObject* dict, int source, PyObject* key, bool* found);  // new; guards what it reads
+  int instance_set_attr(PyObject* owner, PyObject* name, PyObject* value);
+  int dict_source(PyObject* owner);
+
+  // ---- calls
+  PyObject* call_known(const Callable& known, PyObject* callable, PyObject* const* args, Py_ssize_t n,
+                       PyObject* keyword_names);
+  PyObject* call_special(Special special, PyObject* callable, PyObject* self, PyObject* const* args, Py_ssize_t n,
+                         PyObject* keyword_names, bool* done);
+  PyObject* call_plainly(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
+  bool writes(PyObject* container, UndoLog::Writes kind);
+  // An argument that is itself a C function (a key, a callback) must be known too.
+  bool argument(PyObject* x);
+  PyObject* finish_call(PyObject* result);
+
+  int fail(std::string reason) {
+    give_up(std::move(reason));
+    return -1;
+  }
+
+  Frame* const root_;
+  const Settings settings_;
+  std::vector<PyObject*> entry_;  // the root's slots and stack at its begin, kept by `sources`
+  std::vector<bool> touched_;
+  std::unordered_map<PyObject*, PyObject*> stand_in_of_, real_of_;  // kept by `sources`
+  std::unordered_map<PyObject*, int> born_;
+  std::map<std::tuple<Check, int, PyObject*, int64_t>, bool> guarded_;
+  std::map<std::pair<PyTypeObject*, PyObject*>, bool> looked_up_;
+  std::unordered_map<int, Object> symbolic_;  // source: its SymInt
+  std::unordered_map<PyObject*, Object> made_;
+  Frame* where_ = nullptr;
+  int where_position_ = 0;
+  int64_t instructions_ = 0;
+  int root_count_ = 0;
+  int raised_at_ = -1;
+  int last_root_position_ = -1;
+  bool aborted_ = false;
+  BreakSite site_;
+};
+
+}  // namespace vesta::capture

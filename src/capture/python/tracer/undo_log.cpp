@@ -1,0 +1,175 @@
+#include "capture/python/tracer/undo_log.h"
+
+namespace vesta::capture {
+
+PyObject* items_of(PyObject* container) {
+  if (PyList_Check(container)) return PyList_AsTuple(container);
+  if (PyTuple_Check(container)) return Py_NewRef(container);
+  PyObject* list = PySequence_List(container);
+  if (!list) return nullptr;
+  PyObject* out = PyList_AsTuple(list);
+  Py_DECREF(list);
+  return out;
+}
+
+UndoLog::~UndoLog() {
+  for (Entry* e : order_) delete e;
+}
+
+UndoLog::Entry* UndoLog::add(PyObject* target, Object before, int offset) {
+  auto* e = new Entry{Object::share(target), std::move(before), offset};
+  entries_[{target, offset}] = e;
+  order_.push_back(e);
+  return e;
+}
+
+const UndoLog::Entry* UndoLog::find(PyObject* target, int offset) const {
+  const auto it = entries_.find({target, offset});
+  return it == entries_.end() ? nullptr : it->second;
+}
+
+int UndoLog::dict(PyObject* dict) {
+  if (find(dict)) return 0;
+  // PyDict_Copy would make an OrderedDict's order the dict's own; the items keep it.
+  PyObject* copy = PyDict_New();
+  if (!copy) return -1;
+  Object owned = Object::take(copy);
+  if (PyODict_Check(dict)) {
+    PyObject* items = PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "items", "O", dict);
+    const int status = items ? PyDict_MergeFromSeq2(copy, items, 1) : -1;
+    Py_XDECREF(items);
+    if (status < 0) return -1;
+  } else {
+    Py_ssize_t at = 0;
+    PyObject *key = nullptr, *value = nullptr;
+    while (PyDict_Next(dict, &at, &key, &value))
+      if (PyDict_SetItem(copy, key, value) < 0) return -1;
+  }
+  add(dict, std::move(owned), -1);
+  return 0;
+}
+
+int UndoLog::list(PyObject* list, Writes kind) {
+  if (const Entry* e = find(list)) {
+    if (kind == Writes::Any) const_cast<Entry*>(e)->only_appended = false;
+    return 0;
+  }
+  PyObject* items = PyList_AsTuple(list);
+  if (!items) return -1;
+  add(list, Object::take(items), -1)->only_appended = kind == Writes::Append;
+  return 0;
+}
+
+int UndoLog::set(PyObject* set) {
+  if (find(set)) return 0;
+  PyObject* items = items_of(set);
+  if (!items) return -1;
+  add(set, Object::take(items), -1);
+  return 0;
+}
+
+int UndoLog::deque(PyObject* deque) { return set(deque); }
+
+int UndoLog::cell(PyObject* cell) {
+  if (!find(cell)) add(cell, Object::share(PyCell_GET(cell)), -1);
+  return 0;
+}
+
+int UndoLog::member(PyObject* object, int offset) {
+  if (!find(object, offset))
+    add(object, Object::share(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset)), offset);
+  return 0;
+}
+
+PyObject* UndoLog::before(PyObject* dict, PyObject* key) const {
+  const Entry* e = find(dict);
+  PyObject* found = PyDict_GetItemWithError(e ? e->before.get() : dict, key);
+  if (!found) PyErr_Clear();
+  return found;
+}
+
+namespace {
+
+void set_dict_item(PyObject* dict, PyObject* key, PyObject* value) {
+  const int status = PyODict_Check(dict) ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value);
+  if (status < 0) PyErr_Clear();
+}
+
+void restore_dict(PyObject* dict, PyObject* before) {
+  // Keys that were there all the time keep their places; so only a dict that lost one is made anew.
+  bool anew = false;
+  Py_ssize_t at = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  PyObject* was = nullptr;
+  while (!anew && PyDict_Next(before, &at, &key, &was)) {
+    value = PyDict_GetItemWithError(dict, key);
+    anew = !value;
+  }
+  PyErr_Clear();
+  Object keys = Object::take(PyDict_Keys(dict));
+  if (!anew) {
+    // Same relative order? A key taken out and put back is at the end.
+    Py_ssize_t i = 0;
+    at = 0;
+    while (!anew && PyDict_Next(before, &at, &key, &was)) {
+      while (i < PyList_GET_SIZE(keys.get()) && PyList_GET_ITEM(keys.get(), i) != key) ++i;
+      anew = i++ >= PyList_GET_SIZE(keys.get());
+    }
+  }
+  if (anew) {
+    PyDict_Clear(dict);
+    at = 0;
+    while (PyDict_Next(before, &at, &key, &was)) set_dict_item(dict, key, was);
+    return;
+  }
+  for (Py_ssize_t i = PyList_GET_SIZE(keys.get()); i-- > 0;) {
+    key = PyList_GET_ITEM(keys.get(), i);
+    was = PyDict_GetItemWithError(before, key);
+    if (was) {
+      if (PyDict_GetItemWithError(dict, key) != was) set_dict_item(dict, key, was);
+    } else {
+      const int status = PyODict_Check(dict) ? PyODict_DelItem(dict, key) : PyDict_DelItem(dict, key);
+      if (status < 0) PyErr_Clear();
+    }
+  }
+}
+
+void call(PyObject* object, const char* method, PyObject* argument) {
+  PyObject* r = argument ? PyObject_CallMethod(object, method, "O", argument) : PyObject_CallMethod(object, method, nullptr);
+  if (!r) PyErr_Clear();
+  Py_XDECREF(r);
+}
+
+}  // namespace
+
+void UndoLog::restore(const Entry& e) {
+  PyObject* t = e.target.get();
+  if (e.offset >= 0) {
+    PyObject*& place = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(t) + e.offset);
+    PyObject* now = place;
+    place = Py_XNewRef(e.before.get());
+    Py_XDECREF(now);
+  } else if (PyCell_Check(t)) {
+    PyCell_Set(t, e.before.get());
+  } else if (PyDict_Check(t)) {
+    restore_dict(t, e.before.get());
+  } else if (PyList_Check(t)) {
+    if (PyList_SetSlice(t, 0, PyList_GET_SIZE(t), e.before.get()) < 0) PyErr_Clear();
+  } else if (PySet_Check(t)) {
+    PySet_Clear(t);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(e.before.get()); ++i)
+      if (PySet_Add(t, PyTuple_GET_ITEM(e.before.get(), i)) < 0) PyErr_Clear();
+  } else {
+    call(t, "clear", nullptr);
+    call(t, "extend", e.before.get());
+  }
+}
+
+void UndoLog::roll_back() {
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  for (size_t i = order_.size(); i-- > 0;) restore(*order_[i]);
+  PyErr_Restore(type, value, trace);
+}
+
+}  // namespace vesta::capture
