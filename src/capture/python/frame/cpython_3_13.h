@@ -37,22 +37,16 @@ inline bool observed(PyThreadState* t, PyCodeObject* code) {
   return t->tracing != 0;
 }
 
-// One unit of either limit. (The evaluator takes two of C's, which would end plain recursion before Python's limit
-// does.)
+// Python's limit alone: C's is a guess at the stack, which enter_recursion looks at itself.
 inline bool enter_recursion(PyThreadState* t) {
-  if (_Py_EnterRecursiveCallTstate(t, "")) return false;
   if (t->py_recursion_remaining-- > 0 || t->recursion_headroom != 0) return true;
   t->recursion_headroom++;
   PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded");
   t->recursion_headroom--;
   t->py_recursion_remaining++;
-  t->c_recursion_remaining++;
   return false;
 }
-inline void leave_recursion(PyThreadState* t) {
-  t->py_recursion_remaining++;
-  t->c_recursion_remaining++;
-}
+inline void leave_recursion(PyThreadState* t) { t->py_recursion_remaining++; }
 
 inline PyObject* finish(PyThreadState* t, _PyInterpreterFrame* f, PyObject* value, int position) {
   set_executing(f, position);

@@ -11,6 +11,9 @@
 #include "capture/python/frame/cpython_3_11.h"
 #endif
 
+#include <pthread.h>
+
+#include <algorithm>
 #include <string_view>
 
 #include "vesta_opcodes.h"
@@ -44,7 +47,30 @@ void unlink(PyThreadState* t, Frame* f) { layout::current(t) = f->previous; }
 Frame* current_frame(PyThreadState* t) { return layout::current(t); }
 Frame* caller_of(const Frame* f) { return f->previous; }
 
-bool enter_recursion(PyThreadState* t) { return layout::enter_recursion(t); }
+namespace {
+
+// Where this thread's stack has to end for us: CPython keeps Python frames off it, an evaluator in hooks does not.
+const char* stack_limit() {
+  constexpr size_t reserve = 512 * 1024;
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0) return nullptr;
+  void* lowest = nullptr;
+  size_t size = 0;
+  pthread_attr_getstack(&attributes, &lowest, &size);
+  pthread_attr_destroy(&attributes);
+  return static_cast<const char*>(lowest) + std::min(reserve, size / 2);
+}
+
+}  // namespace
+
+bool enter_recursion(PyThreadState* t) {
+  static thread_local const char* const limit = stack_limit();
+  if (static_cast<const char*>(__builtin_frame_address(0)) < limit) {
+    PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded");
+    return false;
+  }
+  return layout::enter_recursion(t);
+}
 void leave_recursion(PyThreadState* t) { layout::leave_recursion(t); }
 int handle_pending(PyThreadState* t) { return layout::handle_pending(t); }
 
@@ -63,14 +89,16 @@ void drop_stack(Frame* f) {
   }
 }
 
-const OpcodeRow& instruction_at(PyCodeObject* code, int position) {
+[[maybe_unused]] const OpcodeRow& instruction_at(PyCodeObject* code, int position) {
   int units = 0;
   const unsigned char* bytes = pristine_code(code, &units);
   static constexpr OpcodeRow none = {nullptr, 0};
   return bytes != nullptr && position < units ? opcode_table[bytes[2 * position]] : none;
 }
 
-bool is(const OpcodeRow& row, const char* name) { return row.name != nullptr && std::string_view(row.name) == name; }
+[[maybe_unused]] bool is(const OpcodeRow& row, const char* name) {
+  return row.name != nullptr && std::string_view(row.name) == name;
+}
 
 }  // namespace
 

@@ -136,9 +136,12 @@ bool enter_handler(Evaluation& e) {
   return true;
 }
 
-Step run(Evaluation& e) {
+namespace {
+
+Step run_frame(Evaluation& e, bool step_aside) {
   for (;;) {
     set_executing(e.frame, e.position);
+    if (step_aside && is_observed(e.thread, code_of(e.frame))) return Step::Stopped;
     if (!e.operations.before(e.frame, e.position)) return Step::Stopped;
     Step result = step(e);
     if (result == Step::Next) continue;
@@ -152,6 +155,10 @@ Step run(Evaluation& e) {
   }
 }
 
+}  // namespace
+
+Step run(Evaluation& e) { return run_frame(e, false); }
+
 PyObject* evaluate(PyThreadState* t, Frame* f, int throwflag, Operations& operations) {
   PyCodeObject* code = code_of(f);
   bool generator = is_generator(f);
@@ -163,10 +170,10 @@ PyObject* evaluate(PyThreadState* t, Frame* f, int throwflag, Operations& operat
   Evaluation e{t, f, operations, next_position(f)};
   Step result = Step::Error;
   if (throwflag == 0) {
-    result = run(e);
+    result = run_frame(e, true);
   } else {  // the error comes out of the yield that it stopped at
     e.position -= 1;
-    if (enter_handler(e)) result = run(e);
+    if (enter_handler(e)) result = run_frame(e, true);
   }
   switch (result) {
     case Step::Yield: {
@@ -178,6 +185,10 @@ PyObject* evaluate(PyThreadState* t, Frame* f, int throwflag, Operations& operat
       unlink(t, f);
       leave_recursion(t);
       return finish(t, f, e.result, e.position);
+    case Step::Stopped:  // a tool looks at the code now
+      unlink(t, f);
+      leave_recursion(t);
+      return resume(t, f, e.position);
     default:
       unlink(t, f);
       leave_recursion(t);
