@@ -45,7 +45,10 @@ int ExitBuilder::fail(PyObject* x, std::string why) {
 
 int ExitBuilder::container(PyObject* x) {
   // The recipe has its number before its parts: a list may contain itself.
-  const Make make = PyList_Check(x) ? Make::List : PyTuple_Check(x) ? Make::Tuple : PySet_Check(x) ? Make::Set : Make::FrozenSet;
+  const Make make = PyList_Check(x)    ? Make::List
+                    : PyTuple_Check(x) ? Make::Tuple
+                    : PySet_Check(x)   ? Make::Set
+                                       : Make::FrozenSet;
   const int id = add({make, 0, nullptr, {}});
   known_[x] = id;
   const Object items = Object::take(items_of(x));
@@ -270,7 +273,8 @@ int ExitBuilder::value(PyObject* x) {
   }
   if (name == "torch.Size") {
     const Object items = Object::take(PyTuple_New(PyTuple_GET_SIZE(x)));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); ++i) PyTuple_SET_ITEM(items.get(), i, Py_NewRef(PyTuple_GET_ITEM(x, i)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); ++i)
+      PyTuple_SET_ITEM(items.get(), i, Py_NewRef(PyTuple_GET_ITEM(x, i)));
     keep(items.get());
     const int tuple = value(items.get());
     if (tuple < 0) return -1;

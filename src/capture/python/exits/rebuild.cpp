@@ -214,7 +214,8 @@ bool Rebuilder::write(const SideEffect& e) {
     return (PyODict_Check(target) ? PyODict_SetItem(target, k, v) : PyDict_SetItem(target, k, v)) == 0;
   };
   auto call = [&](const char* method, PyObject* argument) {
-    PyObject* r = argument ? PyObject_CallMethod(target, method, "O", argument) : PyObject_CallMethod(target, method, nullptr);
+    PyObject* r =
+        argument ? PyObject_CallMethod(target, method, "O", argument) : PyObject_CallMethod(target, method, nullptr);
     Py_XDECREF(r);
     return r != nullptr;
   };

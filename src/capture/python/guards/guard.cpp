@@ -22,7 +22,8 @@ bool same_scalar(PyObject* a, PyObject* b) {
     const Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
     return std::memcmp(&x, &y, sizeof(x)) == 0;
   }
-  if (PyUnicode_CheckExact(a)) return PyUnicode_GET_LENGTH(a) == PyUnicode_GET_LENGTH(b) && PyUnicode_Compare(a, b) == 0;
+  if (PyUnicode_CheckExact(a))
+    return PyUnicode_GET_LENGTH(a) == PyUnicode_GET_LENGTH(b) && PyUnicode_Compare(a, b) == 0;
   if (PyLong_CheckExact(a) || PyBytes_CheckExact(a)) return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
   return false;
 }
@@ -134,7 +135,8 @@ PyObject* GuardProgram::load(const Source& s, Frame* f, const Registers& r) cons
     }
     case SourceKind::SequenceItem:
       if (PyList_Check(parent)) return s.index < PyList_GET_SIZE(parent) ? PyList_GET_ITEM(parent, s.index) : nullptr;
-      if (PyTuple_Check(parent)) return s.index < PyTuple_GET_SIZE(parent) ? PyTuple_GET_ITEM(parent, s.index) : nullptr;
+      if (PyTuple_Check(parent))
+        return s.index < PyTuple_GET_SIZE(parent) ? PyTuple_GET_ITEM(parent, s.index) : nullptr;
       return nullptr;
     case SourceKind::CellContents: return PyCell_Check(parent) ? PyCell_GET(parent) : nullptr;
     case SourceKind::ClosureCell: {
@@ -151,7 +153,7 @@ PyObject* GuardProgram::load(const Source& s, Frame* f, const Registers& r) cons
     case SourceKind::PartialArguments:
     case SourceKind::PartialKeywords: {
       // Their layout is private; the members are plain C getters of objects the partial owns.
-      const char* name = s.kind == SourceKind::PartialFunction ? "func"
+      const char* name = s.kind == SourceKind::PartialFunction    ? "func"
                          : s.kind == SourceKind::PartialArguments ? "args"
                                                                   : "keywords";
       PyObject* x = PyObject_GetAttrString(parent, name);
@@ -252,7 +254,8 @@ int GuardProgram::check(Frame* f, Registers& r) const {
   }
   for (const int w : written_)
     for (const int o : objects_)
-      if (o != w && r[static_cast<size_t>(o)] && r[static_cast<size_t>(o)] == r[static_cast<size_t>(w)]) return kAliased;
+      if (o != w && r[static_cast<size_t>(o)] && r[static_cast<size_t>(o)] == r[static_cast<size_t>(w)])
+        return kAliased;
   return kHolds;
 }
 
@@ -272,9 +275,8 @@ std::string show(PyObject* x) {
   return fmt::format("{} at {}", Py_TYPE(x)->tp_name, static_cast<void*>(x));
 }
 std::string length(PyObject* x) {
-  const Py_ssize_t n = x && (PyList_Check(x) || PyTuple_Check(x) || PyDict_Check(x) || PyAnySet_Check(x))
-                           ? PyObject_Size(x)
-                           : -1;
+  const Py_ssize_t n =
+      x && (PyList_Check(x) || PyTuple_Check(x) || PyDict_Check(x) || PyAnySet_Check(x)) ? PyObject_Size(x) : -1;
   PyErr_Clear();
   return std::to_string(n);
 }

@@ -21,11 +21,6 @@ std::string text(PyObject* s) {
   return p ? p : "";
 }
 
-UserLine line_at(PyCodeObject* code, int position) {
-  const int line = line_of(code, position);
-  return {text(code->co_filename), line > 0 ? line : code->co_firstlineno, text(code->co_qualname)};
-}
-
 // At a break: Python code that the instruction calls is captured on its own.
 class BreakOperations final : public Operations {
  public:
@@ -117,10 +112,14 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f) {
   PyCodeObject* code = code_of(f);
   constexpr int kNotOurs = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
   const char* reason = nullptr;
-  if (code->co_flags & kNotOurs) reason = "it is a generator or coroutine";
-  else if (!(code->co_flags & CO_OPTIMIZED)) reason = "it is no function";
-  else if (is_observed(t, code)) reason = "a debugger, profiler or coverage tool looks at it";
-  else if (is_foreign_mode_active()) reason = "a dispatch mode or a functional transform is active";
+  if (code->co_flags & kNotOurs)
+    reason = "it is a generator or coroutine";
+  else if (!(code->co_flags & CO_OPTIMIZED))
+    reason = "it is no function";
+  else if (is_observed(t, code))
+    reason = "a debugger, profiler or coverage tool looks at it";
+  else if (is_foreign_mode_active())
+    reason = "a dispatch mode or a functional transform is active";
   if (reason) {
     fall_back(reason);
     return evaluate_by_cpython(t, f, 0);
@@ -155,9 +154,7 @@ bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, std::string* why)
     case GraphRun::Ran: return true;
     case GraphRun::Rejected: return false;
     case GraphRun::Raised: return false;
-    case GraphRun::Failed:
-      fall_back(why ? *why : "a compiled graph failed");
-      return false;
+    case GraphRun::Failed: fall_back(why ? *why : "a compiled graph failed"); return false;
   }
   return false;
 }
@@ -175,8 +172,9 @@ bool Captured::find(Segment& s, Frame* f, Ready& ready, CaptureRecompile* why) {
     if (try_variant(*v, f, ready, &difference_text)) {
       ++v->report.hits;
       ready.variant = v;
-      if (i > 0) std::rotate(s.variants.begin(), s.variants.begin() + static_cast<long>(i),
-                             s.variants.begin() + static_cast<long>(i) + 1);
+      if (i > 0)
+        std::rotate(s.variants.begin(), s.variants.begin() + static_cast<long>(i),
+                    s.variants.begin() + static_cast<long>(i) + 1);
       return true;
     }
     if (PyErr_Occurred()) return false;
@@ -209,9 +207,8 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
     v.report.end = v.exit.kind == Exit::Kind::Return ? "return" : "break";
     if (v.exit.kind == Exit::Kind::Break) {
       CaptureBreak b;
-      b.where = {site.file, site.line, site.function};
-      if (b.where.line <= 0) b.where = line_at(code_of(f), v.exit.position);
-      b.stack = {line_at(code_of(f), v.exit.position)};
+      b.where = site.where.line > 0 ? site.where : user_line(code_of(f), v.exit.position);
+      b.stack = site.stack;
       b.reason = site.reason;
       v.report.stop = std::move(b);
     }
@@ -307,14 +304,14 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
       if (fullgraph_ && v->exit.kind == Exit::Kind::Break) {
         const UserLine& where = v->report.stop->where;
         const Object errors = Object::take(PyImport_ImportModule("vesta.errors"));
-        const Object error = Object::take(PyObject_CallMethod(errors.get(), "_graph_break", "sssis[]",
-                                                              v->report.stop->reason.c_str(), "", where.file.c_str(),
-                                                              where.line, where.function.c_str()));
+        const Object error =
+            Object::take(PyObject_CallMethod(errors.get(), "_graph_break", "sssis[]", v->report.stop->reason.c_str(),
+                                             "", where.file.c_str(), where.line, where.function.c_str()));
         if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
         return throw_at(t, f, position);
       }
       if (again) {
-        why.segment = line_at(code_of(f), position);
+        why.segment = user_line(code_of(f), position);
         why.ms = v->report.total_ms;
         recompiles_.push_back(why);
       }
@@ -370,7 +367,7 @@ CaptureReport Captured::report() const {
   for (const auto& [key, held] : segments_) {
     const Segment& s = *held;
     CaptureSegment out;
-    out.where = line_at(key.first, key.second);
+    out.where = user_line(key.first, key.second);
     out.offset = key.second;
     out.skipped = s.skipped;
     for (const auto& v : s.variants) {
@@ -378,7 +375,7 @@ CaptureReport Captured::report() const {
       for (const Guard& g : v->guards.guards()) {
         CaptureGuard guard;
         guard.text = v->guards.text(g);
-        if (g.asked_in) guard.where = line_at(g.asked_in, g.position);
+        if (g.asked_in) guard.where = user_line(g.asked_in, g.position);
         c.guards.push_back(std::move(guard));
       }
       out.variants.push_back(std::move(c));

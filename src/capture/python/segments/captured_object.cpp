@@ -82,7 +82,8 @@ int clear(PyObject* self) {
   return 0;
 }
 
-PyMethodDef methods[] = {{"reset", reset, METH_NOARGS, "Forgets every compiled variant."}, {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {{"reset", reset, METH_NOARGS, "Forgets every compiled variant."},
+                         {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef getters[] = {{"wrapped", get_wrapped, nullptr, "The callable as it is without Vesta.", nullptr},
                          {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};

@@ -21,7 +21,10 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
         tr->give_up("runs a coroutine");
         return abandon(t, f);
       }
-      if (!throwflag && is_fresh(f)) tr->enter(f);
+      if (!throwflag && is_fresh(f) && !tr->enter(f)) {
+        const HookOff plainly;
+        return evaluate_by_cpython(t, f, 0);
+      }
       return evaluate(t, f, throwflag, *tr);
     }
     if (Arrival* a = arrival; a && !throwflag && (!a->code_ || a->code_ == code_of(f))) {

@@ -102,12 +102,13 @@ class Trace {
     if (last == Step::Error || last == Step::Yield || tr.aborted()) {
       if (!tr.aborted()) {
         PyObject* type = PyErr_Occurred();
-        result_.site.reason = std::string("raises ") +
-                              (type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "an exception");
+        result_.site.reason =
+            std::string("raises ") + (type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "an exception");
       }
       PyErr_Clear();
       // An exception that a handler was at work on is raised again where it came from.
-      result_.restart_at = tr.raised_at() >= 0 && tr.raised_at() < tr.root_count() ? tr.raised_at() : tr.root_count() - 1;
+      result_.restart_at =
+          tr.raised_at() >= 0 && tr.raised_at() < tr.root_count() ? tr.raised_at() : tr.root_count() - 1;
       return false;
     }
     ExitBuilder builder(tr, frame_);
@@ -140,7 +141,7 @@ class Trace {
       if (at < 0) at = tr.root_count() - 2;
       result_.restart_at = at;
       result_.site.reason = builder.reason;
-      result_.site.line = 0;
+      result_.site.where = {};
       return false;
     }
     outputs_ = builder.outputs;
@@ -169,9 +170,9 @@ class Trace {
       if (is_tensor(object)) needed.push_back(s);
     }
     for (const IntegerRead& r : tr.integers) needed.push_back(r.source);
-    auto v = std::make_shared<Variant>(
-        GuardProgram(tr.sources.places(), tr.guards, tr.lookups, std::move(needed), std::move(written), std::move(objects)),
-        std::move(builder.exit));
+    auto v = std::make_shared<Variant>(GuardProgram(tr.sources.places(), tr.guards, tr.lookups, std::move(needed),
+                                                    std::move(written), std::move(objects)),
+                                       std::move(builder.exit));
     v->guards.code = code_of(frame_);
     v->entry = entry;
     v->leave = leave;

@@ -22,9 +22,7 @@ namespace py = pybind11;
 namespace vesta::capture {
 
 bool is_tensor(PyObject* x) { return THPVariable_Check(x); }
-bool is_base_tensor(PyObject* x) {
-  return reinterpret_cast<PyObject*>(Py_TYPE(x)) == THPVariableClass;
-}
+bool is_base_tensor(PyObject* x) { return reinterpret_cast<PyObject*>(Py_TYPE(x)) == THPVariableClass; }
 bool is_traced(PyObject* x) { return THPVariable_Check(x) && trace::traced(THPVariable_Unpack(x)) != nullptr; }
 bool is_symbolic(PyObject* x) {
   return torch::is_symint(py::handle(x)) || torch::is_symfloat(py::handle(x)) || torch::is_symbool(py::handle(x));
@@ -104,7 +102,8 @@ TorchState torch_state() {
   s.autocast_nesting = at::autocast::increment_nesting() - 1;
   at::autocast::decrement_nesting();
   s.function_modes = static_cast<int>(at::impl::PythonTorchFunctionTLS::stack_len());
-  s.function_enabled = at::impl::PythonTorchFunctionTLS::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED;
+  s.function_enabled =
+      at::impl::PythonTorchFunctionTLS::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED;
   return s;
 }
 

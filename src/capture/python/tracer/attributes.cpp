@@ -116,7 +116,8 @@ PyObject* Tracer::tensor_attr(PyObject* owner, PyObject* name) {
   const Object attribute = Object::share(_PyType_Lookup(type, name));
   if (attribute) {
     const Callable known = known_callable(attribute.get());
-    if (known.effect == Effect::Refused) return give_up("Tensor." + std::string(PyUnicode_AsUTF8(name)) + " " + known.reason);
+    if (known.effect == Effect::Refused)
+      return give_up("Tensor." + std::string(PyUnicode_AsUTF8(name)) + " " + known.reason);
     if (PyFunction_Check(attribute.get())) Py_XDECREF(touch_constant(attribute.get()));
   } else if (PyObject* real = real_of(owner)) {
     // Attributes that a program gave to a tensor are the real one's.

@@ -20,8 +20,10 @@ struct Row {
 };
 
 constexpr Row kFunctions[] = {
-    {"builtins", "abs all any ascii bin callable chr divmod format hash hex issubclass max min oct ord pow repr round "
-                 "sorted sum __build_class__", Effect::Reads},
+    {"builtins",
+     "abs all any ascii bin callable chr divmod format hash hex issubclass max min oct ord pow repr round "
+     "sorted sum __build_class__",
+     Effect::Reads},
     {"builtins", "getattr", Effect::Special, Special::GetAttr},
     {"builtins", "hasattr", Effect::Special, Special::HasAttr},
     {"builtins", "setattr", Effect::Special, Special::SetAttr},
@@ -33,11 +35,14 @@ constexpr Row kFunctions[] = {
     {"builtins", "vars dir", Effect::Special, Special::Vars},
     {"math", "*", Effect::Reads},
     {"cmath", "*", Effect::Reads},
-    {"_operator", "abs add and_ concat contains countOf eq floordiv ge getitem gt index indexOf inv invert is_ is_not le "
-                  "length_hint lshift lt matmul mod mul ne neg not_ or_ pos pow rshift sub truediv truth xor call",
+    {"_operator",
+     "abs add and_ concat contains countOf eq floordiv ge getitem gt index indexOf inv invert is_ is_not le "
+     "length_hint lshift lt matmul mod mul ne neg not_ or_ pos pow rshift sub truediv truth xor call",
      Effect::Reads},
-    {"_operator", "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor setitem "
-                  "delitem", Effect::WritesSelf},
+    {"_operator",
+     "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor setitem "
+     "delitem",
+     Effect::WritesSelf},
     {"_functools", "reduce cmp_to_key", Effect::Reads},
     {"itertools", "tee", Effect::Reads},
     {"_abc", "_abc_init _abc_register _abc_instancecheck _abc_subclasscheck _get_dump get_cache_token", Effect::Reads},
@@ -69,14 +74,17 @@ constexpr Row kFunctions[] = {
      "_get_cudnn_allow_tf32 _get_cublas_allow_tf32 _get_flash_sdp_enabled _get_mem_efficient_sdp_enabled "
      "_get_math_sdp_enabled _get_cudnn_sdp_enabled _get_overrideable_sdp_enabled _get_float32_matmul_precision "
      "_get_nnpack_enabled _are_functorch_transforms_active _len_torch_dispatch_stack _is_alias_of _overlaps "
-     "_cuda_getDeviceCount _cuda_isInBadFork _get_privateuse1_backend_name _get_accelerator _accelerator_getAccelerator "
+     "_cuda_getDeviceCount _cuda_isInBadFork _get_privateuse1_backend_name _get_accelerator "
+     "_accelerator_getAccelerator "
      "_jit_get_profiling_executor _is_cached_tensor _has_storage _dispatch_has_kernel_for_dispatch_key "
      "_get_max_operator_version _infer_size _sdp_utils _select_conv_backend",
      Effect::Torch},
     {"torch._C._functorch",
-     "_vmap_increment_nesting _vmap_decrement_nesting _add_batch_dim _remove_batch_dim is_batchedtensor maybe_get_level "
+     "_vmap_increment_nesting _vmap_decrement_nesting _add_batch_dim _remove_batch_dim is_batchedtensor "
+     "maybe_get_level "
      "maybe_get_bdim get_unwrapped is_functorch_wrapped_tensor peek_interpreter_stack _unwrap_batched unwrap_if_dead "
-     "get_dynamic_layer_stack_depth maybe_current_level", Effect::Torch},
+     "get_dynamic_layer_stack_depth maybe_current_level",
+     Effect::Torch},
 };
 
 // Classes whose methods and getters are known: what writes, and what has a form of its own; the rest reads.
@@ -87,23 +95,27 @@ struct ClassRow {
 };
 constexpr char kInPlace[] = " __setitem__ __delitem__ __iadd__ __imul__ __ior__ __iand__ __isub__ __ixor__ __init__ ";
 constexpr ClassRow kClasses[] = {
-    {"builtins", "object int float bool complex str bytes tuple frozenset range slice enumerate zip map filter reversed "
-                 "property staticmethod classmethod super type memoryview"},
+    {"builtins",
+     "object int float bool complex str bytes tuple frozenset range slice enumerate zip map filter reversed "
+     "property staticmethod classmethod super type memoryview"},
     {"builtins", "list", "append extend insert pop remove clear sort reverse"},
     {"builtins", "dict", "clear pop popitem setdefault update"},
-    {"builtins", "set", "add clear difference_update discard intersection_update pop remove symmetric_difference_update "
-                        "update"},
+    {"builtins", "set",
+     "add clear difference_update discard intersection_update pop remove symmetric_difference_update "
+     "update"},
     {"builtins", "bytearray", "append extend insert pop remove clear reverse"},
     {"collections", "deque", "append appendleft clear extend extendleft insert pop popleft remove reverse rotate"},
     {"collections", "OrderedDict", "clear pop popitem setdefault update move_to_end"},
     {"collections", "defaultdict", "clear pop popitem setdefault update __missing__"},
-    {"types", "NoneType EllipsisType NotImplementedType FunctionType MethodType BuiltinFunctionType "
-              "BuiltinMethodType WrapperDescriptorType MethodWrapperType MethodDescriptorType ClassMethodDescriptorType "
-              "GetSetDescriptorType MemberDescriptorType ModuleType CellType CodeType GeneratorType MappingProxyType "
-              "SimpleNamespace GenericAlias UnionType TracebackType"},
-    {"itertools", "accumulate chain combinations combinations_with_replacement compress count cycle dropwhile "
-                  "filterfalse groupby islice pairwise permutations product repeat starmap takewhile zip_longest _tee "
-                  "_grouper batched"},
+    {"types",
+     "NoneType EllipsisType NotImplementedType FunctionType MethodType BuiltinFunctionType "
+     "BuiltinMethodType WrapperDescriptorType MethodWrapperType MethodDescriptorType ClassMethodDescriptorType "
+     "GetSetDescriptorType MemberDescriptorType ModuleType CellType CodeType GeneratorType MappingProxyType "
+     "SimpleNamespace GenericAlias UnionType TracebackType"},
+    {"itertools",
+     "accumulate chain combinations combinations_with_replacement compress count cycle dropwhile "
+     "filterfalse groupby islice pairwise permutations product repeat starmap takewhile zip_longest _tee "
+     "_grouper batched"},
     {"functools", "partial"},
     {"operator", "itemgetter attrgetter methodcaller"},
     {"re", "Pattern Match"},
@@ -119,7 +131,8 @@ constexpr char kRefusedTensorMethods[] =
     "_make_wrapper_subclass _make_dtensor as_subclass __dlpack__ _backward_hooks _post_accumulate_grad_hooks "
     "is_shared _set_version_counter_ _clear_non_serializable_cached_data _view_func _view_func_unsafe "
     "_rev_view_func_unsafe resize_as_sparse_ ";
-constexpr char kRefusedFunctions[] = " from_numpy frombuffer from_file asarray _from_functional_tensor "
+constexpr char kRefusedFunctions[] =
+    " from_numpy frombuffer from_file asarray _from_functional_tensor "
     "_to_functional_tensor _sync _enable_functionalization _disable_functionalization ";
 
 bool in_list(std::string_view list, std::string_view name) {
@@ -148,8 +161,8 @@ struct WrapperObject {  // method-wrapper: a slot descriptor bound to an object
 };
 
 struct Table {
-  std::unordered_map<const void*, Callable> functions;                        // PyMethodDef*
-  std::map<std::pair<const void*, PyTypeObject*>, Callable> slots;            // wrapperbase*, class
+  std::unordered_map<const void*, Callable> functions;              // PyMethodDef*
+  std::map<std::pair<const void*, PyTypeObject*>, Callable> slots;  // wrapperbase*, class
   std::unordered_set<PyTypeObject*> classes;
   destructor python_class_dealloc = nullptr;
   const PyMethodDef* new_method = nullptr;
@@ -260,7 +273,8 @@ void add_tensor_operators(Table& t) {
       if (!f) PyErr_Clear();
       if (!f || !PyCFunction_Check(f.get())) continue;
       Callable k = with(Effect::Tensors);
-      if (in_list(kRefusedFunctions, PyUnicode_AsUTF8(name))) k = {Effect::Refused, Special::None, "reads or shares memory"};
+      if (in_list(kRefusedFunctions, PyUnicode_AsUTF8(name)))
+        k = {Effect::Refused, Special::None, "reads or shares memory"};
       t.functions[reinterpret_cast<PyCFunctionObject*>(f.get())->m_ml] = k;
     }
   }
@@ -285,16 +299,35 @@ void add_tensor_operators(Table& t) {
 
 void add_iterators(Table& t) {
   // By what makes them: their classes have no names of their own.
-  static const char* const kMakers[] = {
-      "iter([])",          "iter(())",           "iter({})",          "iter({}.values())", "iter({}.items())",
-      "iter(set())",       "iter(range(0))",     "iter('')",          "iter('\u00e9')",   "iter(b'')",
-      "reversed([])",      "reversed({})",       "reversed(range(0))", "{}.keys()",         "{}.values()",
-      "{}.items()",        "iter(int, 1)",       "iter(range(2**70))", "__import__('collections').OrderedDict().keys()",
-      "__import__('collections').OrderedDict().values()", "__import__('collections').OrderedDict().items()",
-      "iter(__import__('collections').OrderedDict())", "iter(__import__('collections').deque())",
-      "reversed({}.values())", "reversed({}.items())", "reversed(__import__('collections').deque())",
-      "iter(type('S', (), {'__getitem__': lambda s, i: 0})())", "next(__import__('itertools').groupby('a'))[1]",
-      "__import__('re').finditer('a', 'a')"};
+  static const char* const kMakers[] = {"iter([])",
+                                        "iter(())",
+                                        "iter({})",
+                                        "iter({}.values())",
+                                        "iter({}.items())",
+                                        "iter(set())",
+                                        "iter(range(0))",
+                                        "iter('')",
+                                        "iter('\u00e9')",
+                                        "iter(b'')",
+                                        "reversed([])",
+                                        "reversed({})",
+                                        "reversed(range(0))",
+                                        "{}.keys()",
+                                        "{}.values()",
+                                        "{}.items()",
+                                        "iter(int, 1)",
+                                        "iter(range(2**70))",
+                                        "__import__('collections').OrderedDict().keys()",
+                                        "__import__('collections').OrderedDict().values()",
+                                        "__import__('collections').OrderedDict().items()",
+                                        "iter(__import__('collections').OrderedDict())",
+                                        "iter(__import__('collections').deque())",
+                                        "reversed({}.values())",
+                                        "reversed({}.items())",
+                                        "reversed(__import__('collections').deque())",
+                                        "iter(type('S', (), {'__getitem__': lambda s, i: 0})())",
+                                        "next(__import__('itertools').groupby('a'))[1]",
+                                        "__import__('re').finditer('a', 'a')"};
   const Object globals = Object::take(PyDict_New());
   PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
   for (const char* maker : kMakers) {

@@ -18,9 +18,8 @@ bool has_flag(PyObject* function, const char* name) {
 
 // Functions that say whether they are being compiled, by code: those of torch that are loaded.
 bool says_is_compiling(PyObject* function) {
-  static const std::pair<const char*, const char*> kNames[] = {{"torch.compiler", "is_compiling"},
-                                                               {"torch._dynamo.external_utils", "is_compiling"},
-                                                               {"vesta", "is_compiling"}};
+  static const std::pair<const char*, const char*> kNames[] = {
+      {"torch.compiler", "is_compiling"}, {"torch._dynamo.external_utils", "is_compiling"}, {"vesta", "is_compiling"}};
   for (const auto& [module, name] : kNames) {
     PyObject* m = PyDict_GetItemString(PyImport_GetModuleDict(), module);
     PyObject* f = m && PyModule_Check(m) ? PyDict_GetItemString(PyModule_GetDict(m), name) : nullptr;
@@ -194,7 +193,8 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
     self = bound.get();
   }
   switch (known.effect) {
-    case Effect::Unknown: return give_up("calls " + name_of_callable(f) + ", a function written in C that Vesta does not know");
+    case Effect::Unknown:
+      return give_up("calls " + name_of_callable(f) + ", a function written in C that Vesta does not know");
     case Effect::Refused: return give_up(name_of_callable(f) + " " + known.reason);
     case Effect::Special: {
       bool done = false;
@@ -266,8 +266,7 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     static PyObject* parts[] = {PyUnicode_InternFromString("__new__"), PyUnicode_InternFromString("__init__"),
                                 PyUnicode_InternFromString("__call__")};
     for (PyObject* part : parts) guard_class(part == parts[2] ? Py_TYPE(type) : type, part);
-    if (known_callable(f).effect == Effect::Unknown)
-      return give_up("makes an object of class " + name_of_callable(f));
+    if (known_callable(f).effect == Effect::Unknown) return give_up("makes an object of class " + name_of_callable(f));
     if (!is_python_class(type) || type->tp_base != &PyBaseObject_Type)
       for (Py_ssize_t i = 0; i < all; ++i)
         if (!operand(args[i]) || !argument(args[i])) return nullptr;

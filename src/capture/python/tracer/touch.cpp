@@ -155,9 +155,9 @@ PyObject* Tracer::touch(PyObject* x, int source) {
     Py_DECREF(function);
   }
   if (std::string_view(Py_TYPE(x)->tp_name) == "functools.partial") {
-    for (const auto& [kind, name] : {std::pair{SourceKind::PartialFunction, "func"},
-                                     std::pair{SourceKind::PartialArguments, "args"},
-                                     std::pair{SourceKind::PartialKeywords, "keywords"}}) {
+    for (const auto& [kind, name] :
+         {std::pair{SourceKind::PartialFunction, "func"}, std::pair{SourceKind::PartialArguments, "args"},
+          std::pair{SourceKind::PartialKeywords, "keywords"}}) {
       const Object part = Object::take(PyObject_GetAttrString(x, name));
       if (!part) return nullptr;
       PyObject* touched = touch(part.get(), sources.add(kind, source));

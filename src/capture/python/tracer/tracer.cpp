@@ -4,6 +4,15 @@
 
 namespace vesta::capture {
 
+UserLine user_line(PyCodeObject* code, int position) {
+  auto text = [](PyObject* s) {
+    const char* p = s && PyUnicode_Check(s) ? PyUnicode_AsUTF8(s) : nullptr;
+    return std::string(p ? p : "");
+  };
+  const int line = line_of(code, position);
+  return {text(code->co_filename), line > 0 ? line : code->co_firstlineno, text(code->co_qualname)};
+}
+
 Tracer::Tracer(Frame* root, const Settings& settings) : root_(root), settings_(settings) {
   sources.keep(reinterpret_cast<PyObject*>(code_of(root)));
 }
@@ -42,14 +51,11 @@ PyObject* Tracer::give_up(std::string reason) {
     aborted_ = true;
     site_.reason = std::move(reason);
     if (where_) {
-      PyCodeObject* code = code_of(where_);
-      site_.line = line_of(code, where_position_);
-      auto text = [](PyObject* s) {
-        const char* p = s && PyUnicode_Check(s) ? PyUnicode_AsUTF8(s) : nullptr;
-        return std::string(p ? p : "");
-      };
-      site_.file = text(code->co_filename);
-      site_.function = text(code->co_qualname);
+      site_.where = user_line(code_of(where_), where_position_);
+      for (Frame* f = where_; f && f != root_;) {
+        f = caller_of(f);
+        if (f) site_.stack.insert(site_.stack.begin(), user_line(code_of(f), executing(f)));
+      }
     }
   }
   PyErr_SetString(PyExc_RuntimeError, "a trace of Vesta's was given up");
@@ -75,9 +81,9 @@ bool Tracer::before(Frame* f, int position) {
   return true;
 }
 
-void Tracer::enter(Frame* f) {
+bool Tracer::enter(Frame* f) {
   PyObject* function = function_of(f);
-  if (!function || !PyFunction_Check(function)) return;
+  if (!function || !PyFunction_Check(function)) return true;
   // A method that C code found by a class's slot: the name it stands for is a fact about the class.
   PyCodeObject* code = code_of(f);
   const Py_ssize_t n = PyUnicode_GET_LENGTH(code->co_name);
@@ -86,6 +92,11 @@ void Tracer::enter(Frame* f) {
     PyObject* self = slot(f, 0);
     if (self && !is_tensor(self)) guard_class(Py_TYPE(self), code->co_name);
   }
+  if (code->co_argcount > 0 && slot(f, 0) && is_symbolic(slot(f, 0))) {
+    const UserLine line = user_line(code, 0);
+    return !line.file.ends_with("sym_node.py") && !line.function.starts_with("Sym");
+  }
+  return true;
 }
 
 int Tracer::born(PyObject* x) const {
@@ -241,8 +252,8 @@ PyObject* Tracer::load_global(Frame* f, PyObject* name) {
 int Tracer::store_global(Frame* f, PyObject* name, PyObject* value) {
   PyObject* dict = globals_of(f);
   if (sources.find(dict) < 0)
-    sources.know(dict, f == root_ ? sources.add(SourceKind::Globals, -1)
-                                  : sources.add(SourceKind::Constant, -1, 0, dict));
+    sources.know(dict,
+                 f == root_ ? sources.add(SourceKind::Globals, -1) : sources.add(SourceKind::Constant, -1, 0, dict));
   if (log.dict(dict) < 0) return -1;
   return Operations::store_global(f, name, value);
 }

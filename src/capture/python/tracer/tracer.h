@@ -15,6 +15,7 @@
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/callables.h"
 #include "capture/python/tracer/undo_log.h"
+#include "vesta/capture_report.h"
 
 namespace vesta::capture {
 
@@ -27,8 +28,8 @@ using SeenPlaces = std::map<std::string, Seen>;
 
 struct BreakSite {
   std::string reason;
-  std::string file, function;  // the innermost Python line
-  int line = 0;
+  UserLine where;               // the innermost Python line
+  std::vector<UserLine> stack;  // from the root frame's line to where's caller
 };
 
 struct TensorRead {
@@ -38,6 +39,9 @@ struct TensorRead {
 struct IntegerRead {
   int source;
 };
+
+// The line of an instruction, or the first of the function where it has none.
+UserLine user_line(PyCodeObject* code, int position);
 
 class Tracer final : public Operations {
  public:
@@ -112,8 +116,9 @@ class Tracer final : public Operations {
   PyObject* import_name(Frame* f, PyObject* name, PyObject* fromlist, PyObject* level) override;
   PyObject* import_from(PyObject* module, PyObject* name) override;
 
-  // A Python function is entered by C code or by a call of ours.
-  void enter(Frame* f);
+  // A Python function is entered by C code or by a call of ours. False: it is one of torch's symbolic numbers' own,
+  // which nobody needs to look into.
+  bool enter(Frame* f);
 
  private:
   // ---- guards

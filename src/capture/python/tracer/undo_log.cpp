@@ -135,7 +135,8 @@ void restore_dict(PyObject* dict, PyObject* before) {
 }
 
 void call(PyObject* object, const char* method, PyObject* argument) {
-  PyObject* r = argument ? PyObject_CallMethod(object, method, "O", argument) : PyObject_CallMethod(object, method, nullptr);
+  PyObject* r =
+      argument ? PyObject_CallMethod(object, method, "O", argument) : PyObject_CallMethod(object, method, nullptr);
   if (!r) PyErr_Clear();
   Py_XDECREF(r);
 }
