@@ -93,7 +93,7 @@ def run(batches: list[Batch], *, jobs: int = 1, limit_s: float = 30.0) -> Iterat
         return None if ended else replace(batch, start=at + 1)
 
     modules = {batch.compile.partition(":")[0] for batch in batches} - {"plain"}
-    preload = ("tests.capture.random_functions", *sorted(modules))
+    preload = ("tests.capture.semantics", "tests.capture.random_statements", *sorted(modules))
     for batch, message in isolation.run(batches, work, resume, jobs=jobs, limit_s=limit_s, preload=preload):
         while lost:
             yield lost.pop(0)
