@@ -6,6 +6,8 @@
     python -m tests.capture.run --plain                       the harness against itself: no case may differ
     python -m tests.capture.run --list                        files and their cases
     python -m tests.capture.run --here --case for_else        in this process, for a debugger
+    python -m tests.capture.run --made                        what was compiled of each case, and why not more
+    python -m tests.capture.run --reasons                     reasons of breaks and of what ran eager, by count
 
 Each file runs in a process of its own; a crash or a hang costs one case.
 """
@@ -13,6 +15,7 @@ Each file runs in a process of its own; a crash or a hang costs one case.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import fnmatch
 import json
 import sys
@@ -26,7 +29,7 @@ from rich.text import Text
 
 from tests.capture.case import case_files, case_names
 from tests.capture.running import run
-from tests.capture.semantics import Outcome, Task, check_case, resolve
+from tests.capture.semantics import Outcome, Task, outcome_of, resolve
 
 
 def kind(outcome: Outcome) -> str:
@@ -51,6 +54,30 @@ def table(failures: list[Outcome], verbose: bool) -> Table:
     return made
 
 
+def reasons(outcomes: list[Outcome]) -> Table:
+    """Why graphs ended and calls ran eager: reasons without places, the most frequent first."""
+    counts: Counter[tuple[str, str]] = Counter()
+    example: dict[tuple[str, str], str] = {}
+    for o in outcomes:
+        for sort in ("breaks", "skipped", "fallbacks"):
+            for text in getattr(o.made, sort, ()):
+                reason = text if sort == "fallbacks" else text.partition(" ")[2]
+                counts[sort, reason] += 1
+                example.setdefault((sort, reason), f"{o.file}.{o.case}")
+    made = Table("what", "times", "reason", "for example", title="reasons")
+    for (sort, reason), n in counts.most_common():
+        made.add_row(sort, str(n), Text(reason), example[sort, reason])
+    return made
+
+
+def told(outcomes: list[Outcome]) -> str:
+    """How much of the cases was compiled at all."""
+    known = [o.made for o in outcomes if o.made is not None]
+    graphs, hits = sum(1 for m in known if m.operators), sum(1 for m in known if m.hits)
+    whole = sum(1 for m in known if m.operators and not (m.breaks or m.skipped or m.fallbacks))
+    return f"compiled: operators in {graphs} of {len(known)} cases, hits in {hits}, without a break {whole}"
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.capture.run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -64,6 +91,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--verbose", action="store_true", help="every difference, in full")
     parser.add_argument("--list", action="store_true", help="lists the cases and runs none")
     parser.add_argument("--here", action="store_true", help="runs the cases in this process")
+    parser.add_argument("--made", action="store_true", help="tells of each case what was compiled")
+    parser.add_argument("--reasons", action="store_true", help="counts the reasons of breaks and of what ran eager")
     parser.add_argument("--json", type=Path, metavar="FILE", help="writes the outcomes there")
     options = parser.parse_args(argv)
     console = Console()
@@ -91,7 +120,7 @@ def main(argv: list[str] | None = None) -> int:
     if options.here:
         compile = resolve(spec)
         for path, names in chosen:
-            outcomes += [Outcome(path.stem, name, tuple(check_case(path, name, compile))) for name in names]
+            outcomes += [outcome_of(path, name, compile) for name in names]
     else:
         tasks = [Task(str(path), spec, only=names) for path, names in chosen]
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
@@ -106,8 +135,15 @@ def main(argv: list[str] | None = None) -> int:
         console.print(table(failures, options.verbose))
         kinds = Counter(kind(o) for o in failures)
         console.print(", ".join(f"{name} {kinds[name]}" for name in _ORDER if kinds[name]))
+    if options.made:
+        for o in outcomes:
+            console.print(f"[bold]{o.file}.{o.case}[/] ", Text(str(o.made)), highlight=False)
+    if options.reasons:
+        console.print(reasons(outcomes))
+    if any(o.made for o in outcomes):
+        console.print(told(outcomes))
     if options.json:
-        rows = [{"file": o.file, "case": o.case, "differences": o.differences} for o in outcomes]
+        rows = [dataclasses.asdict(o) for o in outcomes]
         options.json.write_text(json.dumps(rows, indent=1) + "\n")
     console.print(f"{total} cases, {len(outcomes) - len(failures)} as plain Python, {len(failures)} different")
     return 1 if failures or len(outcomes) != total else 0

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch.utils.hooks import RemovableHandle
 
+from tests.capture.captured import Made, made_of
 from tests.capture.case import Case, Given, case_names, cases_of, world
 from tests.capture.differences import portrait_differences
 from tests.capture.portrait import Portrait
@@ -218,6 +219,21 @@ class Outcome:
     file: str
     case: str
     differences: tuple[str, ...]
+    made: Made | None = None
+
+
+def outcome_of(path: Path, name: str, compile: Compile) -> Outcome:
+    compiled: list[Any] = []
+
+    def keeping(f: Any) -> Any:
+        compiled.append(compile(f))
+        return compiled[-1]
+
+    try:
+        found = check_case(path, name, keeping)
+    except BaseException as error:
+        found = [f"the harness: {type(error).__name__}: {error}"]
+    return Outcome(path.stem, name, tuple(found), made_of(compiled))
 
 
 def work(task: Task, emit: Callable[[Any], None]) -> None:
@@ -229,11 +245,7 @@ def work(task: Task, emit: Callable[[Any], None]) -> None:
         if number < task.begin:
             continue
         emit(("begin", (number, name)))
-        try:
-            found = check_case(path, name, compile)
-        except BaseException as error:
-            found = [f"the harness: {type(error).__name__}: {error}"]
-        emit(("outcome", Outcome(path.stem, name, tuple(found))))
+        emit(("outcome", outcome_of(path, name, compile)))
         gc.collect(1)
 
 
