@@ -27,6 +27,10 @@ class Made:
         return ", ".join(parts)
 
 
+def _work(graph: Any) -> int:
+    return len(graph.compiled.kernels) + graph.compiled.ops_extern if graph.compiled else 0
+
+
 def made_of(compiled: Iterable[Any]) -> Made | None:
     """The sum over what a compile function returned, or None if none of it reports."""
     found = []
@@ -40,7 +44,7 @@ def made_of(compiled: Iterable[Any]) -> Made | None:
         return None
     return Made(
         sum(len(c.graphs) for c in found),
-        sum(c.op_count for c in found),
+        sum(c.op_count or sum(_work(g) for g in c.graphs) for c in found),
         sum(c.calls for c in found),
         sum(c.hits for c in found),
         tuple(f"{b.where.function}:{b.where.line} {b.reason}" for c in found for b in c.breaks),

@@ -66,7 +66,7 @@ class _Walk:
             self.found.append(f"{where}: {', '.join(labels[:6])}: {who}")
 
     def _facts(self, where: str, a: dict[str, Any], b: dict[str, Any]) -> None:
-        for name in a.keys() | b.keys():
+        for name in sorted(a.keys() & b.keys()):
             x, y = a.get(name), b.get(name)
             if name == "storage" and x != y:
                 self.found.append(f"{where}: shares memory with another tensor than plain")

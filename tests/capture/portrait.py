@@ -201,7 +201,10 @@ class Portrait:
 
     def _tensor(self, x: torch.Tensor) -> tuple[Any, list[tuple[str, Any]]]:
         with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
-            facts = _tensor_facts(x)
+            try:
+                facts = _tensor_facts(x)
+            except Exception as error:
+                return {"data": f"cannot be read: {error}"}, []
             parts = []
             if x.layout == torch.strided:
                 storage = x.untyped_storage()

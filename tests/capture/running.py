@@ -15,7 +15,8 @@ def run(tasks: list[Task], *, jobs: int = 1, limit_s: float = 30.0) -> Iterator[
 
     def resume(task: Task, step: Any, reason: str) -> Task | None:
         outcome, rest = after(task, step, reason)
-        lost.append(outcome)
+        if outcome is not None:
+            lost.append(outcome)
         return rest
 
     modules = {task.compile.partition(":")[0] for task in tasks} - {"plain"}

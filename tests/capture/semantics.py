@@ -11,6 +11,7 @@ import contextlib
 import gc
 import importlib
 import io
+import os
 import random
 import sys
 import warnings
@@ -28,6 +29,7 @@ from tests.capture.differences import portrait_differences
 from tests.capture.portrait import Portrait
 
 Compile = Callable[[Any], Any]
+_FRESH = 86  # the exit code that asks for another process
 
 
 @dataclass
@@ -46,7 +48,7 @@ def _state() -> dict[str, Any]:
         "autocast": (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")),
         "autocast cache": torch.is_autocast_cache_enabled(),
         "default dtype": torch.get_default_dtype(),
-        "default device": torch.get_default_device(),
+        "default device": _default_device(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
         "anomaly mode": torch.is_anomaly_enabled(),
         "torch function": torch._C._is_torch_function_enabled(),
@@ -63,6 +65,13 @@ def _state() -> dict[str, Any]:
         "warning filters": len(warnings.filters),
         "depth": _depth(),
     }
+
+
+def _default_device() -> str:
+    try:
+        return str(torch.get_default_device())
+    except Exception as error:
+        return f"cannot be asked: {error}"
 
 
 def _depth() -> int:
@@ -245,14 +254,18 @@ def work(task: Task, emit: Callable[[Any], None]) -> None:
         if number < task.begin:
             continue
         emit(("begin", (number, name)))
-        emit(("outcome", outcome_of(path, name, compile)))
+        outcome = outcome_of(path, name, compile)
+        emit(("outcome", outcome))
+        if outcome.differences:  # what went wrong here must not be blamed on the cases after it
+            os._exit(_FRESH)
         gc.collect(1)
 
 
-def after(task: Task, step: Any, reason: str) -> tuple[Outcome, Task | None]:
-    """What a death at `step` means, and the task that goes on behind it."""
+def after(task: Task, step: Any, reason: str) -> tuple[Outcome | None, Task | None]:
+    """What a death at `step` means, None if the outcome is known, and the task that goes on behind it."""
     number, name = step if step is not None else (task.begin, "loading")
-    lost = Outcome(Path(task.path).stem, name, (reason,))
+    known = reason.startswith(f"exit with code {_FRESH}")
+    lost = None if known else Outcome(Path(task.path).stem, name, (reason,))
     if name == "loading" or number + 1 >= len(task.names()):
         return lost, None
     return lost, Task(task.path, task.compile, number + 1, task.only)
