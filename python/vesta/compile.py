@@ -12,7 +12,7 @@ from typing import Any, TypeVar, overload
 
 import torch
 
-from vesta.compiled_function import Compiled, Settings, capture, compile_class
+from vesta.compiled_function import Compiled, Settings, capture, compile_callable, compile_class
 from vesta.compiled_module import is_twin, make_twin
 from vesta.eager import innermost
 from vesta.errors import UserError, did_you_mean
@@ -116,7 +116,7 @@ def compile_with(settings: Settings | None, model: Any) -> Any:
         return make_twin(original, capture(original, settings), settings)
     if isinstance(original, type):
         return compile_class(original, settings)
-    return original if isinstance(original, NO_PYTHON) else Compiled(original, settings)
+    return original if isinstance(original, NO_PYTHON) else compile_callable(original, settings)
 
 
 def settings_of(model: Any) -> Any:

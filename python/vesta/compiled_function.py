@@ -15,7 +15,7 @@ from vesta import _C
 from vesta.errors import UserError
 from vesta.function import remember
 
-__all__ = ["Compiled", "Settings", "capture", "compile_class"]
+__all__ = ["Compiled", "CompiledFunction", "Settings", "capture", "compile_callable", "compile_class"]
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,6 @@ class Compiled:
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        original = self.__wrapped__
-        binds = hasattr(type(original), "__get__") and not isinstance(original, types.MethodType)
-        return types.MethodType(self, instance) if binds and instance is not None else self
-
     def __getattr__(self, name: str) -> Any:
         if name == "__wrapped__":  # of an object that __init__ has not made
             raise AttributeError(name)
@@ -108,6 +103,20 @@ class Compiled:
         return self if isinstance(self.__wrapped__, types.FunctionType) else copy.deepcopy(self.__wrapped__, memo)
 
 
+class CompiledFunction(Compiled):
+    """Of what becomes a method in a class body."""
+
+    __slots__ = ()
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+
+def compile_callable(original: Callable[..., Any], settings: Settings) -> Compiled:
+    binds = hasattr(type(original), "__get__") and not isinstance(original, types.MethodType)
+    return (CompiledFunction if binds else Compiled)(original, settings)
+
+
 def compile_class(cls: type, settings: Settings) -> type:
     """``cls`` itself, whose instances from now on are called compiled."""
     call = next((vars(base)["__call__"] for base in cls.__mro__ if "__call__" in vars(base)), None)
@@ -116,5 +125,5 @@ def compile_class(cls: type, settings: Settings) -> type:
     if isinstance(call, Compiled):
         call = call.__wrapped__
     if isinstance(call, types.FunctionType):
-        cls.__call__ = Compiled(call, settings)  # type: ignore[method-assign]
+        cls.__call__ = CompiledFunction(call, settings)  # type: ignore[method-assign]
     return cls
