@@ -12,7 +12,7 @@ from vesta.compile import compile
 from vesta.compiled_function import Compiled
 from vesta.compiled_module import is_twin
 from vesta.errors import UserError
-from vesta.explain_capture import Break, Captured, Graph, Guard, Recompile, read
+from vesta.explain_capture import Break, Captured, Graph, Guard, Recompile, explain_captured
 from vesta.function import alive
 
 __all__ = ["Explainer", "Explanation", "explain"]
@@ -79,7 +79,7 @@ class Explainer:
 
     @property
     def explanation(self) -> Explanation:
-        return Explanation(captures=[read(self._captured.report())])
+        return Explanation(captures=[explain_captured(self._captured)])
 
     def __str__(self) -> str:
         return str(self.explanation)
@@ -102,7 +102,7 @@ def explain(function: Any = None) -> Explanation | Explainer:
     Functions compiled through ``torch.compile`` appear in ``vesta.explain()``, one for each graph of Dynamo's.
     """
     if function is None:
-        captures = [read(f.report()) for f in alive() if not isinstance(f, _C.CompiledFunction)]
+        captures = [explain_captured(f) for f in alive() if not isinstance(f, _C.CompiledFunction)]
         return Explanation(list(_C.reports()), captures)
     if isinstance(function, _C.CompiledFunction):
         return Explanation([function.report()])

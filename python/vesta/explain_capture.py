@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import linecache
 import os
+import types
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import torch
 
 from vesta import _C
 
-__all__ = ["Break", "Captured", "Graph", "Guard", "Line", "Recompile", "Skipped", "read"]
+__all__ = ["Break", "Captured", "Graph", "Guard", "Line", "Recompile", "Skipped", "explain_captured", "read"]
 
 SHOWN_GUARDS = 24  # of a graph; all are in Graph.guards
 SHOWN_OPERATORS = 6
@@ -138,12 +144,17 @@ class Captured:
         return "\n".join(lines_of(self))
 
 
-def read(report: _C.CaptureReport) -> Captured:
-    """The compiler's report, with the texts of the lines it names."""
+def explain_captured(captured: _C.CapturedFunction) -> Captured:
+    """What is known of a captured function by now."""
+    return read(captured.report(), captured.wrapped)
+
+
+def read(report: _C.CaptureReport, wrapped: Any = None) -> Captured:
+    """The compiler's report on ``wrapped``, with the texts of the lines it names."""
     graphs = tuple(graph_of(s, v) for s in report.segments for v in s.variants)
     return Captured(
         name=report.name,
-        where=line_of(report.where),
+        where=line_of(report.where) or definition_of(wrapped),
         graphs=graphs,
         breaks=together([g.stop for g in graphs if g.stop is not None]),
         recompiles=tuple(
@@ -182,6 +193,21 @@ def break_of(stop: _C.CaptureBreak) -> Break:
 def line_of(place: _C.UserLine) -> Line:
     text = linecache.getline(place.file, place.line).strip() if place.file else ""
     return Line(place.file, place.line, place.function, text)
+
+
+def definition_of(wrapped: Any) -> Line:
+    """The first line of what runs when ``wrapped`` is called."""
+    if isinstance(wrapped, torch.nn.Module):
+        wrapped = wrapped.forward
+    elif isinstance(wrapped, functools.partial):
+        wrapped = wrapped.func
+    elif not isinstance(wrapped, types.FunctionType | types.MethodType):
+        wrapped = inspect.getattr_static(wrapped, "__call__", None)
+    code = getattr(wrapped, "__code__", None)
+    if not isinstance(code, types.CodeType):
+        return Line()
+    text = linecache.getline(code.co_filename, code.co_firstlineno).strip()
+    return Line(code.co_filename, code.co_firstlineno, code.co_qualname, text)
 
 
 def together(breaks: Sequence[Break]) -> tuple[Break, ...]:
