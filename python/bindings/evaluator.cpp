@@ -1,33 +1,102 @@
 // The evaluator alone, for tests: a function and all that it calls, run by it with CPython's own operations.
 #include "evaluator.h"
 
+#include <utility>
+
 #include "capture/python/interpreter/evaluate.h"
 
 namespace vesta::python {
 namespace {
 
-thread_local int evaluating = 0;
+// How a thread's frames are run. Whole: by evaluate(). A positive number: so, and each time as many instructions were
+// executed the frame that is at it goes on in CPython. ThrowByCpython: where an instruction fails the frame goes on
+// there.
+enum How { Off = -2, ThrowByCpython = -1, Whole = 0 };
+thread_local int how = Off;
+
+class Plain : public capture::Operations {
+ public:
+  bool before(capture::Frame*, int) override { return how <= 0 || ++executed_ % how != 0; }
+
+ private:
+  int executed_ = 0;
+};
+
+PyObject* evaluate_throwing(PyThreadState* t, capture::Frame* f, capture::Operations& operations) {
+  if (!capture::enter_recursion(t)) return capture::abandon(t, f);
+  capture::link(t, f);
+  capture::Evaluation e{t, f, operations, capture::next_position(f)};
+  capture::Step result = capture::Step::Next;
+  while (result == capture::Step::Next) {
+    result = capture::step(e);
+    if (result == capture::Step::Error && e.reraised && capture::enter_handler(e)) result = capture::Step::Next;
+  }
+  capture::unlink(t, f);
+  capture::leave_recursion(t);
+  if (result == capture::Step::Return) return capture::finish(t, f, e.result, e.position);
+  return capture::depth_of(f) > 0 || !e.reraised ? capture::throw_at(t, f, e.position) : capture::abandon(t, f);
+}
 
 PyObject* hook(PyThreadState* t, capture::Frame* f, int throwflag) {
-  static capture::Operations operations;
-  return evaluating > 0 ? capture::evaluate(t, f, throwflag, operations)
-                        : capture::evaluate_by_cpython(t, f, throwflag);
+  static thread_local Plain operations;
+  if (how == Off) return capture::evaluate_by_cpython(t, f, throwflag);
+  constexpr int generators = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
+  PyCodeObject* code = capture::code_of(f);
+  bool may_throw = (code->co_flags & generators) == 0 && !capture::is_observed(t, code);
+  if (how == ThrowByCpython && may_throw) return evaluate_throwing(t, f, operations);
+  return capture::evaluate(t, f, throwflag, operations);
+}
+
+// Returns what it was. The hook is there while any thread needs it.
+int set_how(int wanted) {
+  static int threads = 0;
+  static capture::EvalHook before = nullptr;
+  int old = std::exchange(how, wanted);
+  if (old == Off && wanted != Off && threads++ == 0) {
+    before = capture::get_eval_hook();
+    capture::set_eval_hook(hook);
+  }
+  if (old != Off && wanted == Off && --threads == 0) capture::set_eval_hook(before);
+  return old;
 }
 
 PyObject* evaluate(PyObject*, PyObject* args) {
   PyObject *function, *positional, *keywords = nullptr;
-  if (!PyArg_ParseTuple(args, "OO!|O!", &function, &PyTuple_Type, &positional, &PyDict_Type, &keywords)) return nullptr;
-  static int calls = 0;
-  static capture::EvalHook before = nullptr;
-  if (calls++ == 0) {
-    before = capture::get_eval_hook();
-    capture::set_eval_hook(hook);
-  }
-  ++evaluating;
+  int wanted = Whole;
+  if (!PyArg_ParseTuple(args, "OO!|O!i", &function, &PyTuple_Type, &positional, &PyDict_Type, &keywords, &wanted))
+    return nullptr;
+  int old = set_how(wanted);
   PyObject* result = PyObject_Call(function, positional, keywords);
-  --evaluating;
-  if (--calls == 0) capture::set_eval_hook(before);
+  set_how(old);
   return result;
+}
+
+PyObject* call_evaluated(PyObject* self, PyObject* args, PyObject* keywords) {
+  int old = set_how(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(self, 1))));
+  PyObject* result = PyObject_Call(PyTuple_GET_ITEM(self, 0), args, keywords);
+  set_how(old);
+  return result;
+}
+
+PyObject* evaluated(PyObject*, PyObject* args) {
+  static PyMethodDef call = {"evaluated", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call_evaluated)),
+                             METH_VARARGS | METH_KEYWORDS, nullptr};
+  PyObject* function;
+  int wanted = Whole;
+  if (!PyArg_ParseTuple(args, "O|i", &function, &wanted)) return nullptr;
+  PyObject* self = Py_BuildValue("(Oi)", function, wanted);
+  PyObject* callable = self != nullptr ? PyCFunction_New(&call, self) : nullptr;
+  PyObject* method = callable != nullptr ? PyInstanceMethod_New(callable) : nullptr;  // binds as a function does
+  Py_XDECREF(self);
+  Py_XDECREF(callable);
+  return method;
+}
+
+PyObject* evaluate_all(PyObject*, PyObject* args) {
+  int wanted = Whole;
+  if (!PyArg_ParseTuple(args, "|i", &wanted)) return nullptr;
+  set_how(wanted);
+  Py_RETURN_NONE;
 }
 
 PyObject* how_handled(PyObject*, PyObject* opcode) {
@@ -38,7 +107,11 @@ PyObject* how_handled(PyObject*, PyObject* opcode) {
 
 PyMethodDef methods[] = {
     {"evaluate", evaluate, METH_VARARGS,
-     "evaluate(function, args, kwargs={}): the call, with every Python frame of it run by Vesta's evaluator."},
+     "evaluate(function, args, kwargs={}, how=0): the call, with its Python frames run by Vesta's evaluator.\n\n"
+     "how = n > 0: every n instructions the frame that is running goes on in CPython; -1: where an instruction fails."},
+    {"evaluated", evaluated, METH_VARARGS,
+     "evaluated(function, how=0): a callable whose calls are those of evaluate()."},
+    {"evaluate_all", evaluate_all, METH_VARARGS, "evaluate_all(how=0): all new frames of this thread are run so."},
     {"how_handled", how_handled, METH_O, "How the evaluator handles an opcode; '' if it forgot it."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -4,7 +4,7 @@
 
 namespace vesta::python {
 
-// evaluate() and how_handled(). -1: an error is set.
+// evaluate(), evaluated(), evaluate_all() and how_handled(). -1: an error is set.
 int add_evaluator(PyObject* module);
 
 }  // namespace vesta::python
