@@ -167,10 +167,15 @@ int ExitBuilder::reduced(PyObject* x) {
   }
   keep(r.get());
   std::vector<int> parts;
-  const Py_ssize_t n = std::min<Py_ssize_t>(PyTuple_GET_SIZE(r.get()), 3);
-  for (Py_ssize_t i = 0; i < n; ++i) {
+  for (Py_ssize_t i = 0; i < std::min<Py_ssize_t>(PyTuple_GET_SIZE(r.get()), 5); ++i) {
     PyObject* part = PyTuple_GET_ITEM(r.get(), i);
-    const int p = value(i == 2 && part == Py_None ? nullptr : part);
+    Object items;
+    if (i >= 3 && part != Py_None) {  // iterators of what to append, and of keys and values
+      items = Object::take(PySequence_List(part));
+      if (!items) return PyErr_Clear(), fail(x, "its items cannot be read");
+      part = keep(items.get());
+    }
+    const int p = value(i >= 2 && part == Py_None ? nullptr : part);
     if (p < 0) return -1;
     parts.push_back(p);
   }
@@ -180,7 +185,7 @@ int ExitBuilder::reduced(PyObject* x) {
 int ExitBuilder::value(PyObject* x) {
   if (!x) return add({Make::Null, 0, nullptr, {}});
   if (const auto it = known_.find(x); it != known_.end()) return it->second;
-  if (is_scalar(x)) return known_[x] = constant(x);
+  if (is_scalar(x) || tracer_.is_code_constant(x)) return known_[x] = constant(x);
   if (PyObject* real = tracer_.real_of(x)) return known_[x] = source(tracer_.source_of(real));
   if (const int s = tracer_.source_of(x); s >= 0) return known_[x] = source(s);
   if (const int s = tracer_.symbol_source(x); s >= 0) return known_[x] = source(s);

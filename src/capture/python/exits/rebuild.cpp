@@ -177,17 +177,27 @@ PyObject* Rebuilder::build(const Recipe& r, int id) {
     case Make::CallState: {
       PyObject *f = part(0), *args = part(1);
       if (!f || !args) return nullptr;
-      PyObject* x = PyObject_CallObject(f, args);
-      if (!x || r.parts.size() < 3) return x;
-      PyObject* state = part(2);
-      if (!state) return x;
-      PyObject* done = PyObject_CallMethod(x, "__setstate__", "O", state);
-      if (!done) {
-        Py_DECREF(x);
-        return nullptr;
+      Object x = Object::take(PyObject_CallObject(f, args));
+      if (!x) return nullptr;
+      if (PyObject* state = r.parts.size() > 2 ? part(2) : nullptr) {
+        PyObject* dict =
+            PyDict_Check(state) && !PyObject_HasAttrString(x.get(), "__setstate__") ? instance_dict(x.get()) : nullptr;
+        const Object done =
+            Object::take(dict ? Py_NewRef(Py_None) : PyObject_CallMethod(x.get(), "__setstate__", "O", state));
+        if (!done || (dict && PyDict_Update(dict, state) < 0)) return nullptr;
       }
-      Py_DECREF(done);
-      return x;
+      PyObject* items = r.parts.size() > 3 ? part(3) : nullptr;
+      PyObject* pairs = r.parts.size() > 4 ? part(4) : nullptr;
+      if (PyErr_Occurred()) return nullptr;
+      if (items) {
+        const Object done = Object::take(PyObject_CallMethod(x.get(), "extend", "O", items));
+        if (!done) return nullptr;
+      }
+      for (Py_ssize_t i = 0; pairs && i < PyList_GET_SIZE(pairs); ++i) {
+        PyObject* pair = PyList_GET_ITEM(pairs, i);
+        if (PyObject_SetItem(x.get(), PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1)) < 0) return nullptr;
+      }
+      return x.release();
     }
   }
   return nullptr;

@@ -12,24 +12,24 @@ namespace vesta::capture {
 
 enum class Make : uint8_t {
   Null,
-  Constant,    // object
-  Source,      // register `index`
-  Output,      // of the graph: number `index`
-  Tuple,       // parts
+  Constant,  // object
+  Source,    // register `index`
+  Output,    // of the graph: number `index`
+  Tuple,     // parts
   List,
   Set,
   FrozenSet,
-  Dict,        // parts: key, value, key, value ...
+  Dict,  // parts: key, value, key, value ...
   OrderedDict,
-  Slice,       // parts: start, stop, step
-  Cell,        // parts: contents (Null: empty)
-  Function,    // object: code; parts: globals, name, defaults, kwdefaults, closure, dict, annotations
-  Method,      // parts: function, self
-  Attribute,   // object: name; parts: owner
-  Instance,    // object: class; parts: the payload of its C base (or Null), its __dict__ items key, value ...
-  Slots,       // object: class; like Instance, but `index` pairs of (member offset as a constant, value)
-  Call,        // parts: callable, arguments
-  CallState,   // parts: callable, argument tuple, state: as __reduce__ gives them
+  Slice,      // parts: start, stop, step
+  Cell,       // parts: contents (Null: empty)
+  Function,   // object: code; parts: globals, name, defaults, kwdefaults, closure, dict, annotations
+  Method,     // parts: function, self
+  Attribute,  // object: name; parts: owner
+  Instance,   // object: class; parts: the payload of its C base (or Null), its __dict__ items key, value ...
+  Slots,      // object: class; like Instance, but `index` pairs of (member offset as a constant, value)
+  Call,       // parts: callable, arguments
+  CallState,  // parts: callable, arguments, state, items to append, pairs to set: as __reduce__ gives them
 };
 
 struct Recipe {
@@ -40,7 +40,7 @@ struct Recipe {
 };
 
 enum class Write : uint8_t {
-  DictSet,     // target[key] = value, in the dict's own storage
+  DictSet,  // target[key] = value, in the dict's own storage
   DictDelete,
   DictAssign,  // all of it: parts are keys and values
   ListAppend,  // parts
@@ -63,10 +63,10 @@ struct SideEffect {
 struct Exit {
   enum class Kind : uint8_t { Return, Break } kind = Kind::Return;
   std::vector<Recipe> recipes;
-  int result = -1;                             // Return
-  int position = 0;                            // the RETURN instruction, or the one that breaks
-  std::vector<std::pair<int, int>> locals;     // Break: slot, recipe; other slots stay as they are
-  std::vector<int> stack;                      // Break: the whole value stack
+  int result = -1;                          // Return
+  int position = 0;                         // the RETURN instruction, or the one that breaks
+  std::vector<std::pair<int, int>> locals;  // Break: slot, recipe; other slots stay as they are
+  std::vector<int> stack;                   // Break: the whole value stack
   std::vector<SideEffect> effects;
   std::vector<int> needed;  // sources whose registers are read
   std::vector<Object> kept;

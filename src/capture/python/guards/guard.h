@@ -32,7 +32,7 @@ struct Guard {
   PyObject* expected = nullptr;  // kept by the program's table
   int64_t number = 0;
   PyCodeObject* asked_in = nullptr;  // the code that asked; kept as well
-  int position = 0;  // of the instruction that asked
+  int position = 0;                  // of the instruction that asked
 };
 
 // Objects by source id, borrowed; nullptr: not loaded, or absent.

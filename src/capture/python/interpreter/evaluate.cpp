@@ -143,7 +143,7 @@ Step run_frame(Evaluation& e, bool step_aside) {
     set_executing(e.frame, e.position);
     if (step_aside && is_observed(e.thread, code_of(e.frame))) return Step::Stopped;
     if (!e.operations.before(e.frame, e.position)) return Step::Stopped;
-    Step result = step(e);
+    Step result = e.operations.aborted() ? Step::Error : step(e);
     if (result == Step::Next) continue;
     if (result != Step::Error) return result;
     if (e.operations.aborted()) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "capture/python/segments/stance.h"
 #include "capture/python/tensors/run.h"
 #include "vesta/error.h"
 
@@ -76,6 +77,17 @@ class BreakOperations final : public Operations {
 
   Captured& captured_;
 };
+
+// RecompileError, of vesta.errors.
+void raise_recompile(const std::string& name, const CaptureRecompile& why) {
+  const Object errors = Object::take(PyImport_ImportModule("vesta.errors"));
+  const Object error =
+      Object::take(!errors ? nullptr
+                           : PyObject_CallMethod(errors.get(), "_recompile", "sssssis", name.c_str(), why.guard.c_str(),
+                                                 why.was.c_str(), why.now.c_str(), why.where.file.c_str(),
+                                                 static_cast<int>(why.where.line), why.where.function.c_str()));
+  if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+}
 
 class DepthGuard {
  public:
@@ -291,6 +303,15 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
     if (!find(s, f, ready, &why)) {
       if (PyErr_Occurred()) return throw_at(t, f, position);
       ++misses_;
+      const Stance set = stance();
+      if (set == Stance::FailOnMiss) {
+        raise_recompile(name_, why);
+        return throw_at(t, f, position);
+      }
+      if (set == Stance::EagerOnMiss) {
+        fall_back("torch.compiler.set_stance asks for it");
+        return go_on_plainly(t, f, position, fresh);
+      }
       if (static_cast<int64_t>(s.variants.size()) >= options_.variant_limit) {
         fall_back(fmt::format("the limit of {} variants is reached ({})", options_.variant_limit, why.guard));
         return go_on_plainly(t, f, position, fresh);
@@ -348,7 +369,9 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
       s.skipped = "it breaks too often to be worth it";
       return resume(t, f, position);
     }
-    // The instruction that breaks, for real.
+    // The instruction that breaks, for real: with no reference of ours to what it works on.
+    for (PyObject* o : ready.outputs) Py_DECREF(o);
+    ready = Ready();
     BreakOperations operations(*this);
     link(t, f);
     Evaluation e{t, f, operations, position};

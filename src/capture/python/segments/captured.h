@@ -20,9 +20,9 @@ struct Variant {
   Variant(GuardProgram g, Exit e) : guards(std::move(g)), exit(std::move(e)) {}
   GuardProgram guards;
   Exit exit;
-  TorchState entry, leave;             // torch's state at both ends
-  int exception = -1;                  // recipe of the exception being handled when the segment ends; -1: as it was
-  CompiledGraph graph;                 // no executable: nothing to run
+  TorchState entry, leave;  // torch's state at both ends
+  int exception = -1;       // recipe of the exception being handled when the segment ends; -1: as it was
+  CompiledGraph graph;      // no executable: nothing to run
   struct Input {
     int source = -1;  // register, or
     Object constant;

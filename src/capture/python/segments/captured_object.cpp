@@ -5,6 +5,7 @@
 #include <structmember.h>
 
 #include "capture/python/segments/captured.h"
+#include "capture/python/segments/stance.h"
 
 namespace vesta::capture {
 namespace {
@@ -17,40 +18,14 @@ struct CapturedObject {
 
 Captured& of(PyObject* x) { return *reinterpret_cast<CapturedObject*>(x)->captured; }
 
-// torch.compiler.set_stance keeps one immutable object in a global of a module that may never be imported.
-enum class Stance { Default, ForceEager };
-Stance stance() {
-  static PyObject* dict = nullptr;
-  static PyObject* last = nullptr;
-  static Stance decoded = Stance::Default;
-  static PyObject* module_name = PyUnicode_InternFromString("torch._dynamo.eval_frame");
-  static PyObject* name = PyUnicode_InternFromString("_stance");
-  if (!dict) {
-    PyObject* m = PyDict_GetItemWithError(PyImport_GetModuleDict(), module_name);
-    if (!m || !PyModule_Check(m)) return Stance::Default;
-    dict = Py_NewRef(PyModule_GetDict(m));
-  }
-  PyObject* now = PyDict_GetItemWithError(dict, name);
-  if (now == last || !now) return decoded;
-  const Object text = Object::take(PyObject_GetAttrString(now, "stance"));
-  const Object backend = Object::take(PyObject_GetAttrString(now, "backend"));
-  PyErr_Clear();
-  auto is = [](const Object& o, const char* s) {
-    return o && PyUnicode_Check(o.get()) && PyUnicode_CompareWithASCIIString(o.get(), s) == 0;
-  };
-  decoded = is(text, "force_eager") || is(backend, "eager") ? Stance::ForceEager : Stance::Default;
-  Py_XSETREF(last, Py_NewRef(now));
-  return decoded;
-}
-
 PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
   Captured& c = of(self);
   const Object held = Object::share(self);
   const Object wrapped = Object::share(c.wrapped());
   if (is_tracing_thread()) return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   ++c.calls;
-  if (stance() == Stance::ForceEager) {
-    c.fall_back("stance force_eager");
+  if (const Stance s = stance(); s == Stance::ForceEager || (s == Stance::EagerFirst && c.calls == 1)) {
+    c.fall_back("torch.compiler.set_stance asks for it");
     return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
   const Arrival arrival(c, nullptr);

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "capture/python/tensors/tensors.h"
 #include "runtime/executable.h"
 #include "vesta/detail/function.h"
 
@@ -18,7 +19,7 @@ GraphRun run_graph(const runtime::Executable& graph, std::span<PyObject* const> 
   arguments.reserve(tensors.size());
   const bool grad = c10::GradMode::is_enabled();
   for (PyObject* x : tensors) {
-    if (!x || !THPVariable_Check(x)) {
+    if (!x || !is_tensor(x)) {
       if (why) *why = "an input is no tensor";
       return GraphRun::Rejected;
     }

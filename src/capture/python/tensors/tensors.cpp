@@ -21,14 +21,19 @@ namespace py = pybind11;
 
 namespace vesta::capture {
 
-bool is_tensor(PyObject* x) { return THPVariable_Check(x); }
-bool is_base_tensor(PyObject* x) { return reinterpret_cast<PyObject*>(Py_TYPE(x)) == THPVariableClass; }
-bool is_traced(PyObject* x) { return THPVariable_Check(x) && trace::traced(THPVariable_Unpack(x)) != nullptr; }
-bool is_symbolic(PyObject* x) {
-  return torch::is_symint(py::handle(x)) || torch::is_symfloat(py::handle(x)) || torch::is_symbool(py::handle(x));
+// By the type alone: isinstance() would read `__class__`, which may be a property of the program's.
+static bool is_a(PyObject* x, PyObject* type) {
+  return PyType_IsSubtype(Py_TYPE(x), reinterpret_cast<PyTypeObject*>(type)) != 0;
 }
-bool is_symbolic_int(PyObject* x) { return torch::is_symint(py::handle(x)); }
-bool is_symbolic_bool(PyObject* x) { return torch::is_symbool(py::handle(x)); }
+
+bool is_tensor(PyObject* x) { return is_a(x, THPVariableClass); }
+bool is_base_tensor(PyObject* x) { return reinterpret_cast<PyObject*>(Py_TYPE(x)) == THPVariableClass; }
+bool is_traced(PyObject* x) { return is_tensor(x) && trace::traced(THPVariable_Unpack(x)) != nullptr; }
+bool is_symbolic(PyObject* x) {
+  return is_symbolic_int(x) || is_symbolic_bool(x) || is_a(x, torch::get_symfloat_class().ptr());
+}
+bool is_symbolic_int(PyObject* x) { return is_a(x, torch::get_symint_class().ptr()); }
+bool is_symbolic_bool(PyObject* x) { return is_a(x, torch::get_symbool_class().ptr()); }
 bool requires_grad(PyObject* t) { return THPVariable_Unpack(t).requires_grad(); }
 std::vector<int64_t> sizes_of(PyObject* t) { return THPVariable_Unpack(t).sizes().vec(); }
 bool are_strided(PyObject* x) {
@@ -168,7 +173,7 @@ TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body) {
   out.impl->traced = trace::trace({}, [&](const std::vector<c10::IValue>&) {
     std::vector<c10::IValue> results;
     for (PyObject* x : body()) {
-      if (THPVariable_Check(x))
+      if (is_tensor(x))
         results.emplace_back(THPVariable_Unpack(x));
       else
         results.emplace_back(py::cast<c10::SymInt>(py::handle(x)));

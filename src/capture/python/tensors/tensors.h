@@ -1,4 +1,5 @@
-// Tensors of a trace as Python objects. The implementation is all of capture that includes torch, with segments/call.cpp.
+// Tensors of a trace as Python objects. The implementation is all of capture that includes torch, with
+// segments/call.cpp.
 #pragma once
 
 #include <Python.h>
@@ -19,10 +20,10 @@ class Executable;
 
 namespace vesta::capture {
 
-bool is_tensor(PyObject* x);           // torch.Tensor or a subclass
-bool is_base_tensor(PyObject* x);      // exactly torch.Tensor
-bool is_traced(PyObject* x);           // made in a trace
-bool is_symbolic(PyObject* x);         // a torch.SymInt, SymFloat or SymBool
+bool is_tensor(PyObject* x);       // torch.Tensor or a subclass
+bool is_base_tensor(PyObject* x);  // exactly torch.Tensor
+bool is_traced(PyObject* x);       // made in a trace
+bool is_symbolic(PyObject* x);     // a torch.SymInt, SymFloat or SymBool
 bool is_symbolic_int(PyObject* x);
 bool is_symbolic_bool(PyObject* x);
 bool requires_grad(PyObject* tensor);
@@ -76,8 +77,8 @@ struct TracedGraph {
 };
 
 // Runs `body` in a trace; its result are the traced tensors and symbolic integers that the graph returns (borrowed,
-// alive until trace_graph returns). It may be run twice. Throws vesta::Unsupported or what the trace throws; a body that
-// gives up throws itself.
+// alive until trace_graph returns). It may be run twice. Throws vesta::Unsupported or what the trace throws; a body
+// that gives up throws itself.
 TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body);
 
 // Releases the GIL. Throws Unsupported or InternalError.

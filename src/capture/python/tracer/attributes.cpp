@@ -183,6 +183,10 @@ PyObject* Tracer::get_attr(PyObject* owner, PyObject* name) {
   if (PyType_Check(owner)) return class_attr(owner, name);
   if (PyFunction_Check(owner)) return function_attr(owner, name);
   if (type == &PySuper_Type) return super_attr(owner, name);
+  if (is_symbolic_int(owner)) {
+    const Object number = Object::take(plain(owner));
+    return number ? finish_call(PyObject_GetAttr(number.get(), name)) : nullptr;
+  }
   if (is_scalar(owner) || is_symbolic(owner)) return finish_call(PyObject_GetAttr(owner, name));
   if (has_plain_getattr(type)) return instance_attr(owner, name);
   if (is_python_class(type)) {

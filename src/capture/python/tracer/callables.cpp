@@ -20,10 +20,9 @@ struct Row {
 };
 
 constexpr Row kFunctions[] = {
-    {"builtins",
-     "abs all any ascii bin callable chr divmod format hash hex issubclass max min oct ord pow repr round "
-     "sorted sum __build_class__",
+    {"builtins", "all any ascii bin callable chr format hash hex issubclass oct ord repr round sorted __build_class__",
      Effect::Reads},
+    {"builtins", "abs divmod max min pow sum", Effect::Reads, Special::Number},
     {"builtins", "getattr", Effect::Special, Special::GetAttr},
     {"builtins", "hasattr", Effect::Special, Special::HasAttr},
     {"builtins", "setattr", Effect::Special, Special::SetAttr},
@@ -38,7 +37,7 @@ constexpr Row kFunctions[] = {
     {"_operator",
      "abs add and_ concat contains countOf eq floordiv ge getitem gt index indexOf inv invert is_ is_not le "
      "length_hint lshift lt matmul mod mul ne neg not_ or_ pos pow rshift sub truediv truth xor call",
-     Effect::Reads},
+     Effect::Reads, Special::Number},
     {"_operator",
      "iadd iand iconcat ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor setitem "
      "delitem",
@@ -64,7 +63,6 @@ constexpr Row kFunctions[] = {
      "set_autocast_dtype set_autocast_gpu_dtype set_autocast_cpu_dtype is_autocast_cache_enabled "
      "set_autocast_cache_enabled autocast_increment_nesting autocast_decrement_nesting clear_autocast_cache "
      "is_any_autocast_enabled _is_any_autocast_enabled _is_autocast_available get_default_dtype _get_default_device "
-     "_set_default_dtype "
      "_get_tracing_state _is_torch_function_enabled _is_torch_function_all_disabled _is_torch_function_mode_enabled "
      "_len_torch_function_stack _get_function_stack_at _push_on_torch_function_stack _pop_torch_function_stack "
      "_has_torch_function _has_torch_function_unary _has_torch_function_variadic _disabled_torch_function_impl "
@@ -121,7 +119,7 @@ constexpr ClassRow kClasses[] = {
     {"re", "Pattern Match"},
     {"typing", "TypeVar ParamSpec TypeVarTuple Generic"},
     {"torch", "Size dtype device layout memory_format finfo iinfo"},
-    {"torch._C", "DisableTorchFunctionSubclass DisableTorchFunction _DisableFuncTorch _InferenceMode"},
+    {"torch._C", "DisableTorchFunctionSubclass DisableTorchFunction _DisableFuncTorch"},
 };
 
 // Tensors' methods that read memory, or change more than values.

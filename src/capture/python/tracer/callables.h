@@ -8,20 +8,33 @@
 namespace vesta::capture {
 
 enum class Effect : unsigned char {
-  Unknown,       // a break
-  Reads,         // reads its arguments (what containers hold as well), gives a new object or one of theirs
-  ReadsState,    // reads the instance's attributes too
-  Tensors,       // an operator on tensors
-  WritesSelf,    // writes its first argument, a container
-  Appends,       // adds to the end of its first argument, a list
-  Special,       // the tracer has its own form: see `special`
-  Refused,       // a break for a reason of its own: see `reason`
-  Torch,         // reads or sets state that TorchState holds
+  Unknown,     // a break
+  Reads,       // reads its arguments (what containers hold as well), gives a new object or one of theirs
+  ReadsState,  // reads the instance's attributes too
+  Tensors,     // an operator on tensors
+  WritesSelf,  // writes its first argument, a container
+  Appends,     // adds to the end of its first argument, a list
+  Special,     // the tracer has its own form: see `special`
+  Refused,     // a break for a reason of its own: see `reason`
+  Torch,       // reads or sets state that TorchState holds
 };
 
 enum class Special : unsigned char {
-  None, GetAttr, HasAttr, SetAttr, DelAttr, ObjectGetAttr, ObjectSetAttr, ObjectDelAttr, IsInstance, Iter, Next, Len,
-  ConstantTrue, CachedCall, DictGet, Vars, TypeOf, Print, SetState,
+  None,
+  GetAttr,
+  HasAttr,
+  SetAttr,
+  DelAttr,
+  ObjectGetAttr,
+  ObjectSetAttr,
+  ObjectDelAttr,
+  IsInstance,
+  Iter,
+  Next,
+  Len,
+  DictGet,
+  Vars,
+  Number,  // reads, and takes symbolic numbers as they are
 };
 
 struct Callable {

@@ -16,6 +16,14 @@ bool has_flag(PyObject* function, const char* name) {
   return flag == Py_True;
 }
 
+// ": why", as it was given to disable().
+std::string reason_of_disabling(PyObject* function) {
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  PyObject* why = dict ? PyDict_GetItemString(dict, "_torchdynamo_disable_msg") : nullptr;
+  const char* text = why && PyUnicode_Check(why) ? PyUnicode_AsUTF8(why) : nullptr;
+  return text ? std::string(": ") + text : std::string();
+}
+
 // Functions that say whether they are being compiled, by code: those of torch that are loaded.
 bool says_is_compiling(PyObject* function) {
   static const std::pair<const char*, const char*> kNames[] = {
@@ -124,6 +132,12 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
     case Special::IsInstance:
       if (n == 2 && plain) {
         guard_class(Py_TYPE(args[0]));
+        if (is_symbolic_int(args[0]) || real_of(args[0])) {
+          // What the program holds is an int, or the tensor that was given.
+          const Object number = Object::take(is_symbolic_int(args[0]) ? PyLong_FromLong(2) : nullptr);
+          PyObject* asked[] = {number ? number.get() : real_of(args[0]), args[1]};
+          return call_plainly(f, asked, n, names);
+        }
         if (PyTuple_Check(args[1]) && !touch_contents(args[1], 4)) return nullptr;
         return call_plainly(f, args, n, names);
       }
@@ -238,7 +252,21 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
   if (self && !operand(self)) return nullptr;
   for (Py_ssize_t i = 0; i < all; ++i)
     if (!operand(args[i]) || !argument(args[i])) return nullptr;
-  return call_plainly(f, args, n, names);
+  if (known.special == Special::Number) return call_plainly(f, args, n, names);
+  return call_with_numbers(f, args, n, names);
+}
+
+PyObject* Tracer::call_with_numbers(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+  std::vector<Object> numbers;
+  std::vector<PyObject*> flat;
+  for (Py_ssize_t i = 0; i < all; ++i) {
+    numbers.push_back(Object::take(plain(args[i])));
+    if (!numbers.back()) return nullptr;
+    flat.push_back(numbers.back().get());
+  }
+  flat.push_back(nullptr);
+  return call_plainly(f, flat.data(), n, names);
 }
 
 PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObject* names) {
@@ -248,7 +276,7 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
   if (PyFunction_Check(f)) {
     if (says_is_compiling(f)) Py_RETURN_TRUE;
     if (has_flag(f, "_torchdynamo_disable") || has_flag(f, "_vesta_disable"))
-      return give_up("calls " + name_of_callable(f) + ", for which compiling is disabled");
+      return give_up("calls " + name_of_callable(f) + ", for which compiling is disabled" + reason_of_disabling(f));
     return call_plainly(f, args, n, names);
   }
   if (PyMethod_Check(f)) {
@@ -262,7 +290,13 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
   }
   if (PyType_Check(f)) {
     auto* type = reinterpret_cast<PyTypeObject*>(f);
-    if (type == &PyType_Type && all == 1) return Py_NewRef(Py_TYPE(args[0]));
+    if (type == &PyType_Type && all == 1)
+      return Py_NewRef(is_symbolic_int(args[0]) ? reinterpret_cast<PyObject*>(&PyLong_Type)
+                                                : reinterpret_cast<PyObject*>(Py_TYPE(args[0])));
+    if (type == &PyLong_Type && all == 1 && is_symbolic_int(args[0])) return Py_NewRef(args[0]);
+    static PyObject* del = PyUnicode_InternFromString("__del__");
+    if (is_python_class(type) && _PyType_Lookup(type, del))
+      return give_up("makes an object of class " + name_of_callable(f) + ", which has a __del__");
     static PyObject* parts[] = {PyUnicode_InternFromString("__new__"), PyUnicode_InternFromString("__init__"),
                                 PyUnicode_InternFromString("__call__")};
     for (PyObject* part : parts) guard_class(part == parts[2] ? Py_TYPE(type) : type, part);
@@ -270,6 +304,9 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     if (!is_python_class(type) || type->tp_base != &PyBaseObject_Type)
       for (Py_ssize_t i = 0; i < all; ++i)
         if (!operand(args[i]) || !argument(args[i])) return nullptr;
+    if (type == &PyUnicode_Type || type == &PyFloat_Type || type == &PySet_Type || type == &PyFrozenSet_Type ||
+        type == &PyDict_Type || type == &PyComplex_Type || type == &PyBytes_Type)
+      return call_with_numbers(f, args, n, names);
     return call_plainly(f, args, n, names);
   }
   if (is_partial(f) && !is_python_class(Py_TYPE(f))) {
@@ -298,7 +335,16 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     Py_DECREF(x);
     return known;
   }
-  if (PyObject* inner = wrapped_by_capture(f)) return call(inner, args, flags, names);
+  if (PyObject* inner = wrapped_by_capture(f)) {
+    // What it wraps is fixed, so that its own identity is all to guard.
+    if (const int source = sources.find(f); source >= 0) guard(Check::Is, source, f);
+    if (sources.find(inner) < 0) {
+      PyObject* touched = touch(inner, sources.add(SourceKind::Constant, -1, 0, inner));
+      if (!touched) return nullptr;
+      Py_DECREF(touched);
+    }
+    return call(inner, args, flags, names);
+  }
   if (is_python_class(Py_TYPE(f))) {
     static PyObject* dunder = PyUnicode_InternFromString("__call__");
     guard_class(Py_TYPE(f), dunder);

@@ -1,4 +1,7 @@
 // Operators, items, truth, iteration, text.
+#include <cstring>
+
+#include "capture/python/segments/captured.h"
 #include "capture/python/tracer/tracer.h"
 
 namespace vesta::capture {
@@ -28,8 +31,60 @@ PyObject* Tracer::finish_call(PyObject* result) {
   return result;
 }
 
+PyObject* Tracer::plain(PyObject* x, int depth) {
+  if (is_symbolic_int(x)) {
+    const HookOff off;
+    return finish_call(PyNumber_Index(x));
+  }
+  if (depth == 0) return Py_NewRef(x);
+  const bool size = std::strcmp(Py_TYPE(x)->tp_name, "torch.Size") == 0;
+  if (PyTuple_CheckExact(x) || PyList_CheckExact(x) || size) {
+    const bool tuple = !PyList_CheckExact(x);
+    const Py_ssize_t n = tuple ? PyTuple_GET_SIZE(x) : PyList_GET_SIZE(x);
+    std::vector<Object> items;
+    bool same = true;
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      PyObject* item = tuple ? PyTuple_GET_ITEM(x, i) : PyList_GET_ITEM(x, i);
+      items.push_back(Object::take(plain(item, depth - 1)));
+      if (!items.back()) return nullptr;
+      same &= items.back().get() == item;
+    }
+    if (same) return Py_NewRef(x);
+    PyObject* out = tuple ? PyTuple_New(n) : PyList_New(n);
+    for (Py_ssize_t i = 0; out && i < n; ++i) {
+      if (tuple)
+        PyTuple_SET_ITEM(out, i, items[static_cast<size_t>(i)].release());
+      else
+        PyList_SET_ITEM(out, i, items[static_cast<size_t>(i)].release());
+    }
+    if (!size || !out) return out;
+    PyObject* sized = PyObject_CallOneArg(reinterpret_cast<PyObject*>(Py_TYPE(x)), out);
+    Py_DECREF(out);
+    return sized;
+  }
+  if (PyDict_CheckExact(x)) {
+    const Object out = Object::take(PyDict_New());
+    bool same = true;
+    PyObject *key = nullptr, *value = nullptr;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(x, &at, &key, &value)) {
+      const Object item = Object::take(plain(value, depth - 1));
+      if (!item || PyDict_SetItem(out.get(), key, item.get()) < 0) return nullptr;
+      same &= item.get() == value;
+    }
+    return Py_NewRef(same ? x : out.get());
+  }
+  return Py_NewRef(x);
+}
+
 PyObject* Tracer::binary(int op, PyObject* a, PyObject* b) {
   if (!operand(a) || !operand(b)) return nullptr;
+  if (PyUnicode_Check(a) && !PyUnicode_Check(b)) {  // "%d" % n
+    const Object tuple = Object::take(PyTuple_Check(b) && !PyTuple_CheckExact(b) ? PySequence_List(b) : nullptr);
+    const Object exact = Object::take(tuple ? PyList_AsTuple(tuple.get()) : Py_NewRef(b));
+    const Object text = Object::take(plain(exact.get()));
+    return text ? finish_call(Operations::binary(op, a, text.get() == exact.get() ? b : text.get())) : nullptr;
+  }
   if (is_in_place(op) && (PyList_Check(a) || PyAnySet_Check(a) || PyDict_Check(a)) && !writes(a, UndoLog::Writes::Any))
     return nullptr;
   return finish_call(Operations::binary(op, a, b));
@@ -101,6 +156,12 @@ Py_ssize_t Tracer::length(PyObject* x) {
 
 PyObject* Tracer::get_item(PyObject* container, PyObject* key) {
   if (aborted_) return nullptr;
+  Object number;
+  if (PyDict_Check(container) && !is_scalar(key)) {
+    number = Object::take(plain(key));
+    if (!number) return nullptr;
+    key = number.get();
+  }
   PyTypeObject* type = Py_TYPE(container);
   const int source = sources.find(container);
   const bool written = log.find(container) != nullptr;
@@ -156,6 +217,12 @@ bool Tracer::writes(PyObject* x, UndoLog::Writes kind) {
 
 int Tracer::set_item(PyObject* container, PyObject* key, PyObject* value) {
   if (aborted_) return -1;
+  Object number;
+  if (PyDict_Check(container) && !is_scalar(key)) {
+    number = Object::take(plain(key));
+    if (!number) return -1;
+    key = number.get();
+  }
   if (PyDict_Check(container) && !is_python_class(Py_TYPE(container)) && (is_scalar(key) || sources.find(key) >= 0)) {
     if (log.dict(container) < 0) return -1;
     if (!value && sources.find(container) >= 0) {
@@ -210,13 +277,15 @@ int Tracer::unpack(PyObject* x, int before, int after, PyObject** out) {
 PyObject* Tracer::format(PyObject* x, PyObject* spec) {
   if (is_tensor(x)) return give_up("a tensor is made a string");
   if (!operand(x)) return nullptr;
-  return finish_call(Operations::format(x, spec));
+  const Object number = Object::take(plain(x));
+  return number ? finish_call(Operations::format(number.get(), spec)) : nullptr;
 }
 
 PyObject* Tracer::convert(PyObject* x, Conversion kind) {
   if (is_tensor(x)) return give_up("a tensor is made a string");
   if (!operand(x)) return nullptr;
-  return finish_call(Operations::convert(x, kind));
+  const Object number = Object::take(plain(x));
+  return number ? finish_call(Operations::convert(number.get(), kind)) : nullptr;
 }
 
 int Tracer::extend_list(PyObject* list, PyObject* iterable) {

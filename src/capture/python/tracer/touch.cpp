@@ -1,4 +1,5 @@
 // Reading places: what becomes a guard, what gets a source, what stands for a tensor.
+#include "capture/python/tracer/marks.h"
 #include "capture/python/tracer/tracer.h"
 
 namespace vesta::capture {
@@ -93,6 +94,7 @@ PyObject* Tracer::touch_tensor(PyObject* real, int source) {
     }
     dynamic = seen.changed;
     if (settings_.dynamic) dynamic.assign(sizes.size(), *settings_.dynamic);
+    apply_marks(real, dynamic);
   }
   PyObject* stand_in = add_tensor_input(real, name, kind != SourceKind::Local, dynamic);
   if (!stand_in) return give_up(trace_failure());

@@ -28,6 +28,7 @@ bool Tracer::begin() {
     if (slot(root_, i)) sources.keep(slot(root_, i));
   }
   sources.know(function_of(root_), sources.add(SourceKind::Function, -1));
+  note_code(code_of(root_));
   // Instructions take values from the stack without asking.
   for (int i = locals; i < all; ++i) {
     if (!slot(root_, i)) continue;
@@ -74,6 +75,17 @@ bool Tracer::before(Frame* f, int position) {
     ++root_count_;
     last_root_position_ = position;
   }
+  {
+    int units = 0;
+    const unsigned char* code = pristine_code(code_of(f), &units);
+    const int oparg = code[2 * position + 1];
+    if (code[2 * position] == RAISE_VARARGS && oparg > 0) {
+      PyObject* x = peek(f, oparg);
+      // Raising it would write its traceback.
+      if (x && PyExceptionInstance_Check(x) && sources.find(x) >= 0)
+        give_up("raises an exception that was there before");
+    }
+  }
   if (++instructions_ > settings_.most_instructions && !aborted_) {
     give_up("the trace is too long (a loop over very many items?)");
     aborted_ = true;
@@ -81,7 +93,17 @@ bool Tracer::before(Frame* f, int position) {
   return true;
 }
 
+void Tracer::note_code(PyCodeObject* code) {
+  if (!noted_.insert(code).second) return;
+  sources.keep(reinterpret_cast<PyObject*>(code));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i) {
+    PyObject* x = PyTuple_GET_ITEM(code->co_consts, i);
+    if (PyTuple_CheckExact(x) || PyFrozenSet_CheckExact(x)) code_constants_.insert(x);
+  }
+}
+
 bool Tracer::enter(Frame* f) {
+  note_code(code_of(f));
   PyObject* function = function_of(f);
   if (!function || !PyFunction_Check(function)) return true;
   // A method that C code found by a class's slot: the name it stands for is a fact about the class.

@@ -1,5 +1,5 @@
-// Runs a frame's bytecode to see what it does: reads of objects that were there before become guards, writes to them are
-// logged and taken back, tensors are stand-ins whose operators are recorded. Python functions that are called, by
+// Runs a frame's bytecode to see what it does: reads of objects that were there before become guards, writes to them
+// are logged and taken back, tensors are stand-ins whose operators are recorded. Python functions that are called, by
 // whomever, are run by the same evaluator.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "capture/python/guards/guard.h"
@@ -80,6 +81,8 @@ class Tracer final : public Operations {
   // A function, cell or class that the trace made.
   bool is_made(PyObject* x) const { return made_.contains(x); }
   void made(PyObject* x) override;
+  // A tuple or frozenset among the constants of code that ran: always the same object.
+  bool is_code_constant(PyObject* x) const { return code_constants_.contains(x); }
 
   // Ends the trace: nullptr with an error set.
   PyObject* give_up(std::string reason);
@@ -163,10 +166,15 @@ class Tracer final : public Operations {
   PyObject* call_special(Special special, PyObject* callable, PyObject* self, PyObject* const* args, Py_ssize_t n,
                          PyObject* keyword_names, bool* done);
   PyObject* call_plainly(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
+  PyObject* call_with_numbers(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   bool writes(PyObject* container, UndoLog::Writes kind);
   // An argument that is itself a C function (a key, a callback) must be known too.
   bool argument(PyObject* x);
   PyObject* finish_call(PyObject* result);
+
+  void note_code(PyCodeObject* code);
+  // Ints in place of symbolic ones, in tuples, lists and dicts too (those are copied); a new reference.
+  PyObject* plain(PyObject* x, int depth = 4);
 
   int fail(std::string reason) {
     give_up(std::move(reason));
@@ -183,6 +191,8 @@ class Tracer final : public Operations {
   std::map<std::pair<PyTypeObject*, PyObject*>, bool> looked_up_;
   std::unordered_map<int, Object> symbolic_;  // source: its SymInt
   std::unordered_map<PyObject*, Object> made_;
+  std::unordered_set<PyObject*> code_constants_;
+  std::unordered_set<PyCodeObject*> noted_;
   Frame* where_ = nullptr;
   int where_position_ = 0;
   int64_t instructions_ = 0;
