@@ -13,6 +13,7 @@ import enum
 import functools
 import io
 import itertools
+import logging
 import os
 import re
 import types
@@ -145,6 +146,8 @@ class Portrait:
             return Atom("code", (x.co_name, x.co_firstlineno))
         if isinstance(x, types.FrameType):
             return Atom("frame", (x.f_code.co_name, x.f_lineno))
+        if isinstance(x, logging.Logger):  # it leads to all loggers of the process
+            return Atom("logger", x.name)
         if isinstance(x, types.TracebackType):
             return Atom("traceback", tuple(traceback_lines(x)))
         return None
