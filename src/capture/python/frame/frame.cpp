@@ -89,16 +89,14 @@ void drop_stack(Frame* f) {
   }
 }
 
-[[maybe_unused]] const OpcodeRow& instruction_at(PyCodeObject* code, int position) {
+const OpcodeRow& instruction_at(PyCodeObject* code, int position) {
   int units = 0;
   const unsigned char* bytes = pristine_code(code, &units);
   static constexpr OpcodeRow none = {nullptr, 0};
   return bytes != nullptr && position < units ? opcode_table[bytes[2 * position]] : none;
 }
 
-[[maybe_unused]] bool is(const OpcodeRow& row, const char* name) {
-  return row.name != nullptr && std::string_view(row.name) == name;
-}
+bool is(const OpcodeRow& row, const char* name) { return row.name != nullptr && std::string_view(row.name) == name; }
 
 }  // namespace
 
@@ -139,7 +137,17 @@ PyObject* throw_at(PyThreadState* t, Frame* f, int position) {
 
 #else
 
-PyObject* throw_at(PyThreadState* t, Frame* f, int position) { return layout::throw_at(t, f, position); }
+// Tracebacks know a call with keywords by its CALL.
+PyObject* throw_at(PyThreadState* t, Frame* f, int position) {
+  PyCodeObject* code = layout::code(f);
+  int call = position;
+  while (is(instruction_at(code, call), "EXTENDED_ARG")) ++call;
+  if (is(instruction_at(code, call), "KW_NAMES")) {
+    for (++call; !is(instruction_at(code, call), "CALL");) call += 1 + instruction_at(code, call).caches;
+    position = call;
+  }
+  return layout::throw_at(t, f, position);
+}
 
 #endif
 
