@@ -155,8 +155,7 @@ void add_tape(py::module_& m) {
       .def_property_readonly("op", [](const CallObject& c) { return full_name(c.call().op.operator_name()); })
       .def_property_readonly("args", [](const CallObject& c) { return values(*c.tape, c.call().args); })
       .def_property_readonly("results", [](const CallObject& c) { return values(*c.tape, c.call().results); })
-      .def_property_readonly("grad_mode", [](const CallObject& c) { return c.call().grad_mode; })
-      .def_property_readonly("source", [](const CallObject& c) { return c.call().source; });
+      .def_property_readonly("grad_mode", [](const CallObject& c) { return c.call().grad_mode; });
   py::class_<TapeObject>(m, "Tape")
       .def_property_readonly("calls",
                              [](const TapeObject& t) {
@@ -168,6 +167,16 @@ void add_tape(py::module_& m) {
                              [](const TapeObject& t) {
                                py::list out;
                                for (const TapeTensor& x : t.tape->inputs) out.append(x.index);
+                               return out;
+                             })
+      .def_property_readonly("input_sizes",
+                             [](const TapeObject& t) {
+                               py::list out;
+                               for (const auto& sizes : t.tape->input_sizes) {
+                                 py::list one;
+                                 for (Expr e : sizes) one.append(integer(*t.tape, e));
+                                 out.append(one);
+                               }
                                return out;
                              })
       .def_property_readonly("outputs", [](const TapeObject& t) { return values(*t.tape, t.tape->outputs); })

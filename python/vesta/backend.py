@@ -85,8 +85,14 @@ def needs_gradients(gm: GraphModule, example_inputs: Sequence[Any]) -> bool:
 
 
 def compile_training(gm: GraphModule, example_inputs: Sequence[Any], options: _C.Options) -> Any:
-    from functorch.compile import make_boxed_func
     from torch._dynamo.backends.common import aot_autograd
+
+    return aot_autograd(**halves(options))(gm, list(example_inputs))
+
+
+def halves(options: _C.Options) -> dict[str, Any]:
+    """What AOTAutograd needs to know of us."""
+    from functorch.compile import make_boxed_func
 
     def compiler(graph: GraphModule, inputs: Sequence[Any], *, fixed: bool) -> Callable[..., Any]:
         boxed: Callable[..., Any] = make_boxed_func(
@@ -94,12 +100,22 @@ def compile_training(gm: GraphModule, example_inputs: Sequence[Any], options: _C
         )
         return boxed
 
-    halves = aot_autograd(
-        fw_compiler=functools.partial(compiler, fixed=False),
-        bw_compiler=functools.partial(compiler, fixed=False),
-        inference_compiler=functools.partial(compiler, fixed=True),
-    )
-    return halves(gm, list(example_inputs))
+    return {
+        "fw_compiler": functools.partial(compiler, fixed=False),
+        "bw_compiler": functools.partial(compiler, fixed=False),
+        "inference_compiler": functools.partial(compiler, fixed=True),
+        "partition_fn": partition,
+    }
+
+
+def partition(*args: Any, **kwargs: Any) -> tuple[GraphModule, GraphModule]:
+    """PyTorch's, without the forward's random numbers in the backward graph: nobody would use them."""
+    from torch._functorch.partitioners import default_partition
+
+    forward, backward = default_partition(*args, **kwargs)
+    backward.graph.eliminate_dead_code(lambda node: node.is_impure(impure_random=False))
+    backward.recompile()
+    return forward, backward
 
 
 def outside_analysis(compiled: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ was. It becomes a torch.fx graph, which AOTAutograd splits into a forward and a 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import operator
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from vesta import _C
-from vesta.backend import compile_training
+from vesta.backend import halves
 from vesta.errors import Unsupported
 
 __all__ = ["compile_graph_with_gradients", "graph_of_tape"]
@@ -42,35 +43,120 @@ def compile_graph_with_gradients(
     and those captured alike), then the ints the program was given, in order. One tensor object may come several times,
     where it did in the trace. The callable returns the program's outputs in a list: tensors, ints, None. Its tensors
     require gradients where eager's do, are inputs or views of inputs where eager's are, and inputs that eager writes
-    are written. It may be called under another gradient mode, but is meant for the one of the trace.
+    are written. The gradient mode of a call is that of the trace.
 
-    The caller checks what a traced graph asks for (types, sizes, guards, aliasing of inputs). The first call traces
-    and compiles the halves. Raises Unsupported where AOTAutograd does not take the program; nothing was run then.
+    The caller checks what a traced graph asks for (types, sizes, guards, which inputs are one). Compiles for the
+    examples' sizes at once, and later for those that PyTorch's AOTAutograd did not foresee. Both, the first call
+    included, raise Unsupported where AOTAutograd does not take the program; nothing was run then.
     """
-    places = [i for i, t in enumerate(tape.inputs) if t not in tape.inputs[:i]]
-    integers = len(example_inputs) - len(tape.inputs)
-    places += range(len(tape.inputs), len(tape.inputs) + integers)
-    gm = graph_of_tape(tape, integers)
-    distinct = [example_inputs[i] for i in places]
-    try:
-        compiled = compile_training(gm, distinct, options)
-    except Exception as error:
-        raise Unsupported(f"with gradients: {type(error).__name__}: {str(error).splitlines()[0]}") from error
-    if len(places) == len(example_inputs):
-        return functools.partial(_as_list, compiled)
-
-    def run(*args: Any) -> list[Any]:
-        return list(compiled(*[args[i] for i in places]))
-
-    return run
+    return _Program(tape, example_inputs, options)
 
 
-def _as_list(compiled: Callable[..., Any], *args: Any) -> list[Any]:
-    return list(compiled(*args))
+class _Program:
+    def __init__(self, tape: _C.Tape, example_inputs: Sequence[Any], options: _C.Options) -> None:
+        self.options = options
+        given = len(tape.inputs)
+        self.places = [i for i, t in enumerate(tape.inputs) if t not in tape.inputs[:i]]
+        self.symbolic = [[isinstance(s, _C.SymbolicInt) for s in tape.input_sizes[i]] for i in self.places]
+        self.places += range(given, len(example_inputs))
+        outputs, self.sources = _distinct_outputs(tape)
+        self.graph = graph_of_tape(tape, len(example_inputs) - given, outputs)
+        self.variants: list[tuple[_Guard | None, Callable[..., Any]]] = []
+        self.compile([example_inputs[i] for i in self.places])
+
+    def __call__(self, *args: Any) -> list[Any]:
+        inputs = [args[i] for i in self.places]
+        for guard, known in self.variants:
+            if guard is None or guard.holds(inputs):
+                compiled = known
+                break
+        else:
+            compiled = self.compile(inputs)
+        with _as_cast_already():
+            found = compiled(*inputs)
+        return [(args if from_input else found)[i] for from_input, i in self.sources]
+
+    def compile(self, inputs: list[Any]) -> Callable[..., Any]:
+        from torch._functorch.aot_autograd import aot_module_simplified
+
+        if len(self.variants) >= self.options.variant_limit:
+            raise Unsupported(f"with gradients: the limit of {self.options.variant_limit} variants is reached")
+        guard = None
+        examples = inputs
+        symbols = any(map(any, self.symbolic)) or len(inputs) > len(self.symbolic)
+        try:
+            if symbols:
+                guard = _Guard(inputs, self.symbolic)
+                examples = guard.examples
+            with _as_cast_already():
+                compiled: Callable[..., Any] = aot_module_simplified(self.graph, examples, **halves(self.options))
+        except Exception as error:
+            raise Unsupported(f"with gradients: {type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
+        self.variants.append((guard, compiled))
+        return compiled
 
 
-def graph_of_tape(tape: _C.Tape, integers: int) -> GraphModule:
-    """The tape as a graph on its distinct input tensors and then ``integers`` ints."""
+def _as_cast_already() -> contextlib.AbstractContextManager[Any]:
+    """The tape holds autocast's conversions: there shall be no others."""
+    if torch._C._is_any_autocast_enabled():
+        disabled: contextlib.AbstractContextManager[Any] = torch._C._DisableAutocast()
+        return disabled
+    return contextlib.nullcontext()
+
+
+class _Guard:
+    """Examples with symbolic sizes, and what AOTAutograd then found that it needs to know of them."""
+
+    def __init__(self, inputs: list[Any], symbolic: list[list[bool]]) -> None:
+        from torch._dynamo.source import ConstantSource
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
+
+        self.shapes = ShapeEnv()
+        mode = FakeTensorMode(shape_env=self.shapes)
+        self.examples: list[Any] = []
+        self.known: set[tuple[int, ...]] = set()
+        for i, x in enumerate(inputs):
+            source = ConstantSource(f"input{i}")
+            if isinstance(x, torch.Tensor):
+                dims = [DimDynamic.DUCK if s else DimDynamic.STATIC for s in symbolic[i]]
+                context: Any = StatelessSymbolicContext(dynamic_sizes=dims)
+                self.examples.append(mode.from_tensor(x, symbolic_context=context, source=source))
+            else:
+                symbol = self.shapes.create_symbol(x, source=source, dynamic_dim=DimDynamic.DYNAMIC)
+                self.examples.append(self.shapes.create_symintnode(symbol, hint=x, source=source))
+
+    def holds(self, inputs: list[Any]) -> bool:
+        sizes = tuple(n for x in inputs for n in ((*x.shape, *x.stride()) if isinstance(x, torch.Tensor) else (x,)))
+        if sizes in self.known:
+            return True
+        if not self.shapes.evaluate_guards_for_args(self.examples, inputs):
+            return False
+        self.known.add(sizes)
+        return True
+
+
+def _distinct_outputs(tape: _C.Tape) -> tuple[list[Any], list[tuple[bool, int]]]:
+    """What the graph shall return; and for each output whether it is an input, and which input or which of these."""
+    outputs: list[Any] = []
+    sources = []
+    seen: dict[int, int] = {}
+    for output in tape.outputs:
+        if isinstance(output, _C.TapeTensor):
+            if output.index in tape.inputs:
+                sources.append((True, tape.inputs.index(output.index)))
+                continue
+            if output.index in seen:
+                sources.append((False, seen[output.index]))
+                continue
+            seen[output.index] = len(outputs)
+        sources.append((False, len(outputs)))
+        outputs.append(output)
+    return outputs, sources
+
+
+def graph_of_tape(tape: _C.Tape, integers: int, outputs: Sequence[Any]) -> GraphModule:
+    """The tape as a graph on its distinct input tensors and then ``integers`` ints, which returns ``outputs``."""
     graph = Graph()
     tensors: dict[int, Node] = {}
     for i, t in enumerate(tape.inputs):
@@ -99,7 +185,7 @@ def graph_of_tape(tape: _C.Tape, integers: int) -> GraphModule:
         _name_results(graph, result, call.results, tensors)
     if not grad_mode:
         graph.call_function(torch._C._set_grad_enabled, (True,))
-    graph.output(tuple(node_of(a) for a in tape.outputs))
+    graph.output(tuple(node_of(a) for a in outputs))
     return GraphModule(torch.nn.Module(), graph)
 
 

@@ -234,7 +234,7 @@ void record_view(Recorder& r, const Operator& op, Stack& stack) {
 
 void write_tensor(Recorder& r, const at::Tensor& target, graph::Value* value) {
   if (!r.gradients && !traced(target) && target.requires_grad() && c10::GradMode::is_enabled())
-    VESTA_UNSUPPORTED("a tensor that requires grad is written");
+    throw NeedsGradients("needs gradients: a tensor that requires grad is written");
   Alias& alias = r.alias_of(target);
   graph::Value* old = read(r, alias);
   graph::TensorType want = r.type_of(target);

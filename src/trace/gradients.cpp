@@ -110,6 +110,10 @@ bool is_custom_function(const torch::autograd::Node& node) {
   return type.find("6PyNode") != std::string_view::npos || type.find("7CppNode") != std::string_view::npos;
 }
 
+bool is_input_gradient(const torch::autograd::Node& node) {
+  return dynamic_cast<const InputGradient*>(&node) != nullptr;
+}
+
 bool has_hooks(torch::autograd::Node& node) {
   return !node.pre_hooks().empty() || !node.post_hooks().empty() || !node.tensor_pre_hooks().empty() ||
          !node.retains_grad_hooks().empty();
@@ -195,7 +199,7 @@ TapeArg Gradients::to_result(const c10::IValue& v) {
 
 void Gradients::add_input(const at::Tensor& real, const at::Tensor& stand_in, bool is_new) {
   if (is_new) {
-    stand_ins_.push_back(stand_in);
+    inputs_.emplace_back(real, stand_in);
     if (real.requires_grad() && real.is_leaf()) {
       stand_in.set_requires_grad(true);
     } else if (real.requires_grad()) {
@@ -205,6 +209,7 @@ void Gradients::add_input(const at::Tensor& real, const at::Tensor& stand_in, bo
     }
   }
   tape_.inputs.push_back(name(stand_in));
+  tape_.input_sizes.push_back(recorder_.type_of(stand_in).sizes);
 }
 
 void Gradients::note_copy(const TracedTensorImpl& original, TracedTensorImpl& copy) {
@@ -214,8 +219,7 @@ void Gradients::note_copy(const TracedTensorImpl& original, TracedTensorImpl& co
   tape_.calls.push_back({.op = detach,
                          .args = {{TapeTensor{original.tape_index}}},
                          .results = {{TapeTensor{copy.tape_index}}},
-                         .grad_mode = c10::GradMode::is_enabled(),
-                         .source = {}});
+                         .grad_mode = c10::GradMode::is_enabled()});
 }
 
 void Gradients::note_contents(int tensor, const at::Tensor& contents) {
@@ -224,8 +228,7 @@ void Gradients::note_contents(int tensor, const at::Tensor& contents) {
   tape_.calls.push_back({.op = copy,
                          .args = {{TapeTensor{tensor}}, {tensor_of(contents)}, {false}},
                          .results = {{TapeTensor{tensor}}},
-                         .grad_mode = false,
-                         .source = {}});
+                         .grad_mode = false});
 }
 
 // Under autocast the parts of a composite operator are cast, not the operator.
@@ -260,7 +263,7 @@ void Gradients::call(const Operator& op, Stack& stack) {
       return t;
     });
   }
-  TapeCall noted{.op = op.handle, .args = {}, .results = {}, .grad_mode = c10::GradMode::is_enabled(), .source = {}};
+  TapeCall noted{.op = op.handle, .args = {}, .results = {}, .grad_mode = c10::GradMode::is_enabled()};
   for (size_t i = 0; i < op.arg_count; ++i)
     noted.args.push_back(to_arg(stack[base + i], *schema.arguments()[i].real_type()));
   const int known = tape_.tensor_count;
@@ -323,7 +326,7 @@ void Gradients::check_history(const std::vector<c10::IValue>& results) const {
     if (node && seen.insert(node.get()).second) open.push_back(node);
   };
   const auto is_stand_in = [&](const at::Tensor& t) {
-    return std::any_of(stand_ins_.begin(), stand_ins_.end(), [&](const at::Tensor& s) { return s.is_same(t); });
+    return std::any_of(inputs_.begin(), inputs_.end(), [&](const auto& input) { return input.second.is_same(t); });
   };
   const auto start = [&](const at::Tensor& t) {
     if (!t.requires_grad()) return;
@@ -332,7 +335,15 @@ void Gradients::check_history(const std::vector<c10::IValue>& results) const {
     if (!t.is_leaf()) return follow(t.grad_fn());
     if (traced(t) && !is_stand_in(t)) VESTA_UNSUPPORTED("a tensor begins to require a gradient inside the program");
   };
-  for (const at::Tensor& t : stand_ins_) start(t);
+  for (const auto& [real, stand_in] : inputs_) {
+    if (stand_in.is_leaf() && stand_in.requires_grad() != real.requires_grad())
+      VESTA_UNSUPPORTED("requires_grad of an input changes");
+    // What the caller hung on it would follow it into history that the compiled program does not have.
+    const bool written = real.requires_grad() && !real.is_leaf() && !is_input_gradient(*stand_in.grad_fn());
+    if (written && (real.retains_grad() || !torch::autograd::impl::hooks(real).empty()))
+      VESTA_UNSUPPORTED("an input with a hook or a retained gradient is written");
+    start(stand_in);
+  }
   for (const c10::IValue& v : results)
     if (v.isTensor() && v.toTensor().defined()) start(v.toTensor());
   while (!open.empty()) {

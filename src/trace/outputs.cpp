@@ -59,7 +59,7 @@ bool covers(Recorder& r, const Shown& a, const Shown& b) {
 Output tensor_output(Recorder& r, const at::Tensor& t, std::vector<Shown>& shown, size_t index) {
   Output out;
   TracedTensorImpl* impl = traced(t);
-  if (!r.gradients && t.requires_grad()) VESTA_UNSUPPORTED("needs gradients: a result requires grad");
+  if (!r.gradients && t.requires_grad()) throw NeedsGradients("needs gradients: a result requires grad");
   Alias& alias = r.alias_of(t);  // lifts a real tensor
   out.value = read_memory(r, alias);
   out.pending = alias.pending;

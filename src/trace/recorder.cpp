@@ -110,7 +110,7 @@ bool is_tracing() { return current_recorder != nullptr; }
 
 void Recorder::refuse_gradient(const at::Tensor& t) const {
   if (!gradients && t.requires_grad() && c10::GradMode::is_enabled())
-    VESTA_UNSUPPORTED("needs gradients: a tensor requires grad and gradient mode is on");
+    throw NeedsGradients("needs gradients: a tensor requires grad and gradient mode is on");
 }
 
 Alias& Recorder::add_input(const at::Tensor& real, graph::TensorType type, graph::InputKind kind, std::string name) {

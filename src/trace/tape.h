@@ -34,13 +34,13 @@ struct TapeCall {
   std::vector<TapeArg> args;     // one for each argument of the schema
   std::vector<TapeArg> results;  // one for each return: a tensor, a list of them, or None
   bool grad_mode = true;
-  std::string source;  // the user's line, if someone said so
 };
 
 struct Tape {
   std::vector<TapeCall> calls;
   // One for each of the graph's inputs. Inputs that are one tensor object are one tensor here.
   std::vector<TapeTensor> inputs;
+  std::vector<std::vector<Expr>> input_sizes;
   // What the program returned: tensors, integers, None; and which of them require a gradient.
   std::vector<TapeArg> outputs;
   std::vector<bool> outputs_require_grad;

@@ -18,6 +18,7 @@
 
 #include "graph/graph.h"
 #include "trace/tape.h"
+#include "vesta/error.h"
 
 namespace vesta::trace {
 
@@ -34,8 +35,12 @@ struct TraceInput {
 
 struct TraceOptions {
   // Tensors may require gradients while gradient mode is on. The graph says what is computed, not what is
-  // differentiated: that is on the tape. Otherwise such a program is refused.
+  // differentiated: that is on the tape. Without it such a program is refused, by NeedsGradients.
   bool gradients = false;
+};
+
+struct NeedsGradients : Unsupported {
+  using Unsupported::Unsupported;
 };
 
 struct Traced {
