@@ -32,7 +32,7 @@ int ExitBuilder::constant(PyObject* x) { return add({Make::Constant, 0, keep(x),
 int ExitBuilder::source(int id) {
   if (tracer_.sources[id].kind == SourceKind::Constant) return constant(tracer_.sources[id].key);
   exit.needed.push_back(id);
-  return add({Make::Source, id, nullptr, {}});
+  return add({Make::Source, static_cast<int>(exit.needed.size()) - 1, nullptr, {}});
 }
 
 int ExitBuilder::fail(PyObject* x, std::string why) {

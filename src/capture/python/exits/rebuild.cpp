@@ -3,8 +3,8 @@
 
 namespace vesta::capture {
 
-Rebuilder::Rebuilder(const Exit& exit, const std::vector<PyObject*>& registers, const std::vector<PyObject*>& outputs)
-    : exit_(exit), registers_(registers), outputs_(outputs), made_(exit.recipes.size(), nullptr) {}
+Rebuilder::Rebuilder(const Exit& exit, const std::vector<Object>& found, const std::vector<PyObject*>& outputs)
+    : exit_(exit), found_(found), outputs_(outputs), made_(exit.recipes.size(), nullptr) {}
 
 Rebuilder::~Rebuilder() {
   for (PyObject* x : made_) Py_XDECREF(x);
@@ -43,7 +43,7 @@ PyObject* Rebuilder::build(const Recipe& r, int id) {
   switch (r.make) {
     case Make::Null: return nullptr;
     case Make::Constant: return Py_NewRef(r.object);
-    case Make::Source: return Py_XNewRef(registers_[static_cast<size_t>(r.index)]);
+    case Make::Source: return Py_XNewRef(found_[static_cast<size_t>(r.index)].get());
     case Make::Output: return Py_NewRef(outputs_[static_cast<size_t>(r.index)]);
     case Make::Tuple: {
       PyObject* t = PyTuple_New(static_cast<Py_ssize_t>(r.parts.size()));
@@ -239,7 +239,13 @@ bool Rebuilder::write(const SideEffect& e) {
         parts.push_back(make(part));
         if (!parts.back()) return false;
       }
-      PyDict_Clear(target);
+      if (PyODict_Check(target)) {
+        const Object cleared =
+            Object::take(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "clear", "O", target));
+        if (!cleared) return false;
+      } else {
+        PyDict_Clear(target);
+      }
       for (size_t i = 0; i < parts.size(); i += 2)
         if (!set(parts[i], parts[i + 1])) return false;
       return true;

@@ -13,7 +13,7 @@ namespace vesta::capture {
 enum class Make : uint8_t {
   Null,
   Constant,  // object
-  Source,    // register `index`
+  Source,    // number `index` of `needed`
   Output,    // of the graph: number `index`
   Tuple,     // parts
   List,
@@ -68,14 +68,15 @@ struct Exit {
   std::vector<std::pair<int, int>> locals;  // Break: slot, recipe; other slots stay as they are
   std::vector<int> stack;                   // Break: the whole value stack
   std::vector<SideEffect> effects;
-  std::vector<int> needed;  // sources whose registers are read
+  std::vector<int> needed;  // sources that are read when the guards have held
   std::vector<Object> kept;
 };
 
 // Makes objects by an exit's recipes. Each recipe is made once: aliasing is kept.
 class Rebuilder {
  public:
-  Rebuilder(const Exit& exit, const std::vector<PyObject*>& registers, const std::vector<PyObject*>& outputs);
+  // `found`: the objects of exit.needed.
+  Rebuilder(const Exit& exit, const std::vector<Object>& found, const std::vector<PyObject*>& outputs);
   ~Rebuilder();
   // Borrowed; nullptr with an error set, or for Null without.
   PyObject* make(int recipe);
@@ -86,7 +87,7 @@ class Rebuilder {
   PyObject* build(const Recipe& r, int id);
   bool fill_instance(PyObject* x, const Recipe& r);
   const Exit& exit_;
-  const std::vector<PyObject*>& registers_;
+  const std::vector<Object>& found_;
   const std::vector<PyObject*>& outputs_;
   std::vector<PyObject*> made_;
 };

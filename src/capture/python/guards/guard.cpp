@@ -1,5 +1,7 @@
 #include "capture/python/guards/guard.h"
 
+#include "capture/python/guards/memo.h"
+
 #include <fmt/format.h>
 
 #include <cstring>
@@ -24,7 +26,9 @@ bool same_scalar(PyObject* a, PyObject* b) {
   }
   if (PyUnicode_CheckExact(a))
     return PyUnicode_GET_LENGTH(a) == PyUnicode_GET_LENGTH(b) && PyUnicode_Compare(a, b) == 0;
-  if (PyLong_CheckExact(a) || PyBytes_CheckExact(a)) return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
+  if (PyLong_CheckExact(a) || PyBytes_CheckExact(a) || PyRange_Check(a) ||
+      std::strcmp(Py_TYPE(a)->tp_name, "torch.device") == 0)
+    return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
   return false;
 }
 
@@ -64,6 +68,14 @@ unsigned version_of(PyTypeObject* type) {
   return type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG ? type->tp_version_tag : 0;
 }
 
+struct GuardProgram::Remembered {
+  Remembered(const std::vector<Source>& sources, const std::vector<Guard>& guards, const std::vector<int>& written)
+      : memo(sources, guards, written) {}
+  Memo memo;
+  Registers registers;  // of the present check
+  bool fresh = true;    // they are not yet the memo's
+};
+
 GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::vector<Lookup> lookups,
                            std::vector<int> needed, std::vector<int> written, std::vector<int> objects)
     : sources_(std::move(sources)),
@@ -90,11 +102,13 @@ GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::
   };
   for (size_t i = 0; i < guards_.size(); ++i) {
     load_step(load_step, guards_[i].source);
-    if (guards_[i].check == Check::Same) load_step(load_step, static_cast<int>(guards_[i].number));
+    if (guards_[i].check == Check::Same || guards_[i].check == Check::Different)
+      load_step(load_step, static_cast<int>(guards_[i].number));
     steps_.push_back({-1, static_cast<int>(i)});
     if (guards_[i].check == Check::Class)
       versions_[i] = version_of(reinterpret_cast<PyTypeObject*>(guards_[i].expected));
   }
+  remembered_ = std::make_shared<Remembered>(sources_.all(), guards_, written_);
   for (const int source : needed) load_step(load_step, source);
   if (!written_.empty())
     for (const int source : objects_) load_step(load_step, source);
@@ -176,7 +190,7 @@ bool GuardProgram::class_is_as_it_was(const Guard& g) const {
   return true;
 }
 
-bool GuardProgram::holds(const Guard& g, PyObject* x) const {
+bool GuardProgram::holds(const Guard& g, PyObject* x, const Registers& r) const {
   if (g.check == Check::Absent) return x == nullptr;
   if (g.check == Check::Class) {
     unsigned& seen = versions_[static_cast<size_t>(&g - guards_.data())];
@@ -233,7 +247,8 @@ bool GuardProgram::holds(const Guard& g, PyObject* x) const {
       return true;
     }
     case Check::Code: return PyFunction_Check(x) && PyFunction_GET_CODE(x) == g.expected;
-    case Check::Same:
+    case Check::Same: return x == r[static_cast<size_t>(g.number)];
+    case Check::Different: return x != r[static_cast<size_t>(g.number)];
     case Check::Absent:
     case Check::Class: break;
   }
@@ -248,15 +263,45 @@ int GuardProgram::check(Frame* f, Registers& r) const {
     } else {
       const Guard& g = guards_[static_cast<size_t>(s.guard)];
       PyObject* x = g.source >= 0 ? r[static_cast<size_t>(g.source)] : nullptr;
-      const bool ok = g.check == Check::Same ? x && x == r[static_cast<size_t>(g.number)] : holds(g, x);
+      const bool ok = holds(g, x, r);
       if (!ok) return s.guard;
     }
   }
+  return is_aliased(r, objects_) ? kAliased : kHolds;
+}
+
+bool GuardProgram::is_aliased(const Registers& r, const std::vector<int>& objects) const {
   for (const int w : written_)
-    for (const int o : objects_)
-      if (o != w && r[static_cast<size_t>(o)] && r[static_cast<size_t>(o)] == r[static_cast<size_t>(w)])
-        return kAliased;
-  return kHolds;
+    for (const int o : objects)
+      if (o != w && r[static_cast<size_t>(o)] && r[static_cast<size_t>(o)] == r[static_cast<size_t>(w)]) return true;
+  return false;
+}
+
+int GuardProgram::check(Frame* f, const Registers** registers) const {
+  Remembered& past = *remembered_;
+  *registers = &past.registers;
+  Registers& r = past.registers;
+  if (past.memo.repeats(f)) {
+    if (past.fresh) r = past.memo.registers();
+    past.fresh = false;
+    for (const int source : past.memo.changing_sources())
+      r[static_cast<size_t>(source)] = load(sources_[source], f, r);
+    bool holds_all = true;
+    for (const int index : past.memo.changing_guards()) {
+      const Guard& g = guards_[static_cast<size_t>(index)];
+      PyObject* x = g.source >= 0 ? r[static_cast<size_t>(g.source)] : nullptr;
+      const bool ok = holds(g, x, r);
+      if (!ok) {
+        holds_all = false;
+        break;
+      }
+    }
+    if (holds_all && (written_.empty() || !is_aliased(r, objects_))) return kHolds;
+  }
+  const int failed = check(f, r);
+  past.fresh = true;
+  if (failed == kHolds && past.memo.useful()) past.memo.remember(sources_.all(), guards_, r);
+  return failed;
 }
 
 namespace {
@@ -287,7 +332,8 @@ std::string GuardProgram::text(const Guard& g) const {
   switch (g.check) {
     case Check::Type: return fmt::format("type({}) is {}", what, reinterpret_cast<PyTypeObject*>(g.expected)->tp_name);
     case Check::Same:
-      return fmt::format("{} is {}", what,
+    case Check::Different:
+      return fmt::format("{} {} {}", what, g.check == Check::Same ? "is" : "is not",
                          sources_.text(static_cast<int>(g.number), reinterpret_cast<PyObject*>(code)));
     case Check::Is: return fmt::format("{} is {}", what, show(g.expected));
     case Check::Equals: return fmt::format("{} == {}", what, show(g.expected));

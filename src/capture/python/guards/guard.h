@@ -16,6 +16,7 @@ enum class Check : uint8_t {
   Type,     // type(x) is `expected`
   Is,       // x is `expected`
   Same,     // x is the object of source `number`
+  Different,  // x is another object than that of source `number`
   Equals,   // x is of expected's type and equal: int, float (bit for bit), complex, str, bytes
   Present,  // the source finds something
   Absent,   // the source finds nothing: a dict lacks the key, a cell or slot is empty
@@ -54,6 +55,9 @@ class GuardProgram {
   // kHolds if all hold; else the index of the guard that does not, or kAliased. `registers` keeps its memory.
   static constexpr int kHolds = -1, kAliased = -2;
   int check(Frame* f, Registers& registers) const;
+  // The same, by what the last check that held remembers if that suffices; the registers are valid until the next call,
+  // and those of sources that are not `needed` may be missing.
+  int check(Frame* f, const Registers** registers) const;
   // "what the guard wants, what it finds", of the guard that check() returned for the same frame.
   std::string difference(int guard, Frame* f, const Registers& registers) const;
   std::string text(const Guard& g) const;
@@ -69,8 +73,9 @@ class GuardProgram {
     int guard;   // to check, or -1
   };
   PyObject* load(const Source& s, Frame* f, const Registers& registers) const;
-  bool holds(const Guard& g, PyObject* x) const;
+  bool holds(const Guard& g, PyObject* x, const Registers& registers) const;
   bool class_is_as_it_was(const Guard& g) const;
+  bool is_aliased(const Registers& r, const std::vector<int>& objects) const;
 
   SourceTable sources_;
   std::vector<Object> kept_;
@@ -78,6 +83,8 @@ class GuardProgram {
   std::vector<Lookup> lookups_;
   std::vector<Step> steps_;
   std::vector<int> written_, objects_;
+  struct Remembered;
+  std::shared_ptr<Remembered> remembered_;
   mutable std::vector<unsigned> versions_;  // per guard: of Check::Class, the version last seen to be right
 };
 
@@ -87,7 +94,7 @@ PyObject* keys_of(PyObject* dict);
 PyObject* instance_dict(PyObject* object);
 // An int, float, bool, complex, str, bytes, None, Ellipsis or NotImplemented (exactly these types).
 bool is_scalar(PyObject* x);
-bool same_scalar(PyObject* a, PyObject* b);
+bool same_scalar(PyObject* a, PyObject* b);  // ranges and devices, too
 unsigned version_of(PyTypeObject* type);  // 0: it has none
 
 }  // namespace vesta::capture

@@ -54,29 +54,44 @@ Step build_const_key_map(Evaluation& e, int oparg) {
   return replace(e, oparg + 1, dict.release());
 }
 
-Step list_append(Evaluation& e, int oparg) {
-  return done(e, 1, PyList_Append(peek(e.frame, oparg + 1), peek(e.frame, 1)));
+// What is n below the top, to be changed; nullptr with an error set.
+PyObject* target(Evaluation& e, int n) {
+  PyObject* x = peek(e.frame, n);
+  return e.operations.changes(x) < 0 ? nullptr : x;
 }
 
-Step set_add(Evaluation& e, int oparg) { return done(e, 1, PySet_Add(peek(e.frame, oparg + 1), peek(e.frame, 1))); }
+Step list_append(Evaluation& e, int oparg) {
+  PyObject* list = target(e, oparg + 1);
+  return done(e, 1, list != nullptr ? PyList_Append(list, peek(e.frame, 1)) : -1);
+}
+
+Step set_add(Evaluation& e, int oparg) {
+  PyObject* set = target(e, oparg + 1);
+  return done(e, 1, set != nullptr ? PySet_Add(set, peek(e.frame, 1)) : -1);
+}
 
 Step map_add(Evaluation& e, int oparg) {
-  return done(e, 2, PyDict_SetItem(peek(e.frame, oparg + 2), peek(e.frame, 2), peek(e.frame, 1)));
+  PyObject* dict = target(e, oparg + 2);
+  return done(e, 2, dict != nullptr ? PyDict_SetItem(dict, peek(e.frame, 2), peek(e.frame, 1)) : -1);
 }
 
 Step list_extend(Evaluation& e, int oparg) {
+  if (target(e, oparg + 1) == nullptr) return Step::Error;
   return done(e, 1, e.operations.extend_list(peek(e.frame, oparg + 1), peek(e.frame, 1)));
 }
 
 Step set_update(Evaluation& e, int oparg) {
+  if (target(e, oparg + 1) == nullptr) return Step::Error;
   return done(e, 1, e.operations.update_set(peek(e.frame, oparg + 1), peek(e.frame, 1)));
 }
 
 Step dict_update(Evaluation& e, int oparg) {
+  if (target(e, oparg + 1) == nullptr) return Step::Error;
   return done(e, 1, e.operations.update_dict(peek(e.frame, oparg + 1), peek(e.frame, 1)));
 }
 
 Step dict_merge(Evaluation& e, int oparg) {  // below the dict: the positional arguments, then the callable
+  if (target(e, oparg + 1) == nullptr) return Step::Error;
   PyObject* callable = peek(e.frame, oparg + (python_minor >= 13 ? 4 : 3));
   return done(e, 1, e.operations.merge_keywords(callable, peek(e.frame, oparg + 1), peek(e.frame, 1)));
 }

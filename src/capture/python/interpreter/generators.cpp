@@ -21,6 +21,7 @@ Step get_yield_from_iter(Evaluation& e, int) {
 
 Step send(Evaluation& e, int oparg) {  // the receiver, the value: the receiver (3.11: gone at the end), what came
   PyObject* x = nullptr;
+  if (e.operations.changes(peek(e.frame, 2)) < 0) return Step::Error;
   switch (PyIter_Send(peek(e.frame, 2), peek(e.frame, 1), &x)) {
     case PYGEN_ERROR: return Step::Error;
     case PYGEN_NEXT: return replace(e, 1, x);

@@ -112,7 +112,7 @@ PyObject* match_class_attributes(Evaluation& e, PyObject* subject, PyObject* typ
     PyErr_SetString(PyExc_TypeError, "called match pattern must be a type");
     return nullptr;
   }
-  int instance = PyObject_IsInstance(subject, type);
+  int instance = e.operations.is_instance(subject, type);
   if (instance < 0) return nullptr;
   if (instance == 0) return Py_NewRef(Py_None);
   Owned seen(PySet_New(nullptr)), attributes(PyList_New(0));

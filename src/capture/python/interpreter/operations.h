@@ -20,6 +20,12 @@ class Operations {
 
   // A cell or function that an instruction has made.
   virtual void made(PyObject* x) { (void)x; }
+  // An instruction is about to change x: a list, set or dict under construction on the stack, or an iterator that it
+  // advances by itself.
+  virtual int changes(PyObject* x) {
+    (void)x;
+    return 0;
+  }
 
   // ---- variables. nullptr without an error: unbound.
   virtual PyObject* load_fast(Frame* f, int slot);
@@ -37,6 +43,8 @@ class Operations {
   enum class Unary { Positive, Negative, Not, Invert };
   virtual PyObject* unary(Unary op, PyObject* x);
   virtual PyObject* compare(int op, PyObject* left, PyObject* right);  // op: Py_LT ...
+  virtual int is_same(PyObject* left, PyObject* right) { return left == right; }
+  virtual int is_instance(PyObject* x, PyObject* type) { return PyObject_IsInstance(x, type); }
   virtual int contains(PyObject* container, PyObject* x);
   virtual int is_true(PyObject* x);
   virtual Py_ssize_t length(PyObject* x);

@@ -30,8 +30,8 @@ Step compare_op(Evaluation& e, int oparg) {
 }
 
 Step is_op(Evaluation& e, int oparg) {
-  bool same = peek(e.frame, 2) == peek(e.frame, 1);
-  return replace(e, 2, boolean(same != (oparg != 0)));
+  int same = e.operations.is_same(peek(e.frame, 2), peek(e.frame, 1));
+  return same < 0 ? Step::Error : replace(e, 2, boolean((same > 0) != (oparg != 0)));
 }
 
 Step contains_op(Evaluation& e, int oparg) {

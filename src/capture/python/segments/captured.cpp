@@ -142,11 +142,12 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f) {
 }
 
 bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, std::string* why) {
-  if (const int failed = v.guards.check(f, ready.registers); failed != GuardProgram::kHolds) {
-    if (why) *why = v.guards.difference(failed, f, ready.registers);
+  const Registers* registers = nullptr;
+  if (const int failed = v.guards.check(f, &registers); failed != GuardProgram::kHolds) {
+    if (why) *why = v.guards.difference(failed, f, *registers);
     return false;
   }
-  auto reg = [&](int source) { return ready.registers[static_cast<size_t>(source)]; };
+  auto reg = [&](int source) { return (*registers)[static_cast<size_t>(source)]; };
   std::vector<PyObject*> tensors;
   std::vector<int64_t> integers;
   for (const Variant::Input& in : v.inputs) tensors.push_back(in.source >= 0 ? reg(in.source) : in.constant.get());
@@ -244,7 +245,7 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
 bool Captured::leave(PyThreadState* t, Frame* f, Ready& ready, PyObject** result) {
   const Variant& v = *ready.variant;
   const Exit& x = v.exit;
-  Rebuilder rebuild(x, ready.registers, ready.outputs);
+  Rebuilder rebuild(x, ready.held, ready.outputs);
   // Everything is made before anything is written.
   auto make = [&](int recipe) {
     PyObject* o = rebuild.make(recipe);
@@ -361,7 +362,7 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
     const Exit& x = ready.variant->exit;
     if (!leave(t, f, ready, &result)) return throw_at(t, f, position);
     if (x.kind == Exit::Kind::Return) return finish(t, f, result, x.position);
-    idle = ready.variant->graph.executable ? 0 : idle + 1;
+    idle = ready.variant->graph.executable && ready.variant->graph.report.ops_traced > 0 ? 0 : idle + 1;
     fresh = false;
     position = x.position;
     if (ready.variant->report.stop) ++ready.variant->report.stop->count;

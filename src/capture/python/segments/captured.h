@@ -60,7 +60,6 @@ class Captured {
   struct Ready {
     std::shared_ptr<Variant> variant;
     std::vector<PyObject*> outputs;  // owned
-    Registers registers;
     std::vector<Object> held;
   };
   PyObject* drive(PyThreadState* t, Frame* f);

@@ -58,6 +58,7 @@ class SourceTable {
   // As a user would write it; `locals`: names of the frame's slots.
   std::string text(int id, PyObject* code) const;
 
+  const std::vector<Source>& all() const { return sources_; }
   // Alive as long as the table.
   PyObject* keep(PyObject* object);
   // Every object that is known, with its source.

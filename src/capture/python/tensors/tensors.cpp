@@ -183,7 +183,9 @@ TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body) {
   const trace::Traced& traced = out.impl->traced;
   for (const at::Tensor& t : traced.inputs) out.inputs.push_back({Object::take(THPVariable_Wrap(t))});
   out.ops = traced.op_count;
-  out.empty = traced.graph->outputs.empty() && traced.graph->mutations.empty();
+  const graph::Graph& g = *traced.graph;
+  out.empty =
+      g.outputs.empty() && g.mutations.empty() && g.inputs.empty() && g.symbols.empty() && traced.op_count == 0;
   return out;
 }
 

@@ -73,7 +73,7 @@ struct TracedGraph {
   std::unique_ptr<Impl> impl;
   std::vector<GraphInput> inputs;  // of the graph, in order
   int64_t ops = 0;
-  bool empty = false;  // no operator, no mutation: nothing to run
+  bool empty = false;  // nothing to run, and no input to check
 };
 
 // Runs `body` in a trace; its result are the traced tensors and symbolic integers that the graph returns (borrowed,

@@ -30,6 +30,21 @@ int Tracer::dict_source(PyObject* owner) {
 PyObject* Tracer::bind(PyObject* attribute, PyObject* owner, PyTypeObject* type) {
   const descrgetfunc get = Py_TYPE(attribute)->tp_descr_get;
   if (!get) return touch_constant(attribute);
+  PyTypeObject* kind = Py_TYPE(attribute);
+  if (std::strcmp(kind->tp_name, "collections._tuplegetter") == 0) {  // a field of a namedtuple
+    const HookOff off;
+    const Object parts = Object::take(PyObject_CallMethod(attribute, "__reduce__", nullptr));
+    PyObject* arguments = parts && PyTuple_Check(parts.get()) ? PyTuple_GET_ITEM(parts.get(), 1) : nullptr;
+    PyObject* index = arguments && PyTuple_Check(arguments) ? PyTuple_GET_ITEM(arguments, 0) : nullptr;
+    const Py_ssize_t i = index && PyLong_Check(index) ? PyLong_AsSsize_t(index) : -1;
+    const int source = sources.find(owner);
+    if (source >= 0 && PyTuple_Check(owner) && i >= 0 && i < PyTuple_GET_SIZE(owner))
+      return touch(PyTuple_GET_ITEM(owner, i),
+                   sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
+  } else if (!PyFunction_Check(attribute) && !is_python_class(kind) && !is_known_class(kind) &&
+             std::strcmp(kind->tp_name, "functools._lru_cache_wrapper") != 0 && !PyCFunction_Check(attribute)) {
+    return give_up(std::string("reads an attribute by an object of class ") + kind->tp_name);
+  }
   if (sources.find(attribute) < 0 && (PyFunction_Check(attribute) || is_python_class(Py_TYPE(attribute))))
     Py_XDECREF(touch_constant(attribute));
   return finish_call(get(attribute, owner, reinterpret_cast<PyObject*>(type)));
@@ -52,6 +67,7 @@ PyObject* Tracer::instance_attr(PyObject* owner, PyObject* name) {
       if (kind == &PyMemberDescr_Type) {
         const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(attribute.get())->d_member;
         const int source = sources.find(owner);
+        if (!operand(owner)) return nullptr;
         if (source >= 0 && (member->type == T_OBJECT_EX || member->type == T_OBJECT)) {
           const int offset = static_cast<int>(member->offset);
           PyObject* now = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner) + offset);
@@ -65,6 +81,7 @@ PyObject* Tracer::instance_attr(PyObject* owner, PyObject* name) {
       }
       if (kind == &PyGetSetDescr_Type && !is_known_class(type) && !is_python_class(type))
         return give_up(std::string("reads an attribute of class ") + type->tp_name);
+      if (kind == &PyGetSetDescr_Type && !operand(owner)) return nullptr;
       return bind(attribute.get(), owner, type);
     }
   }

@@ -20,7 +20,7 @@ struct Row {
 };
 
 constexpr Row kFunctions[] = {
-    {"builtins", "all any ascii bin callable chr format hash hex issubclass oct ord repr round sorted __build_class__",
+    {"builtins", "all any ascii bin callable chr format hash hex issubclass oct ord repr round sorted",
      Effect::Reads},
     {"builtins", "abs divmod max min pow sum", Effect::Reads, Special::Number},
     {"builtins", "getattr", Effect::Special, Special::GetAttr},
@@ -44,7 +44,7 @@ constexpr Row kFunctions[] = {
      Effect::WritesSelf},
     {"_functools", "reduce cmp_to_key", Effect::Reads},
     {"itertools", "tee", Effect::Reads},
-    {"_abc", "_abc_init _abc_register _abc_instancecheck _abc_subclasscheck _get_dump get_cache_token", Effect::Reads},
+    {"_abc", "_abc_instancecheck _abc_subclasscheck _get_dump get_cache_token", Effect::Reads},
     {"_collections", "_count_elements", Effect::WritesSelf},
     {"_bisect", "bisect_left bisect_right", Effect::Reads},
     {"_heapq", "heappush heappop heapify heapreplace heappushpop", Effect::WritesSelf},
@@ -95,7 +95,8 @@ constexpr char kInPlace[] = " __setitem__ __delitem__ __iadd__ __imul__ __ior__ 
 constexpr ClassRow kClasses[] = {
     {"builtins",
      "object int float bool complex str bytes tuple frozenset range slice enumerate zip map filter reversed "
-     "property staticmethod classmethod super type memoryview"},
+     "property staticmethod classmethod super type"},
+    {"builtins", "memoryview", "release"},
     {"builtins", "list", "append extend insert pop remove clear sort reverse"},
     {"builtins", "dict", "clear pop popitem setdefault update"},
     {"builtins", "set",
@@ -341,7 +342,7 @@ void add_exceptions(Table& t) {
   PyObject *key = nullptr, *value = nullptr;
   Py_ssize_t at = 0;
   while (PyDict_Next(PyEval_GetBuiltins(), &at, &key, &value))
-    if (PyExceptionClass_Check(value)) add_class(t, reinterpret_cast<PyTypeObject*>(value), "");
+    if (PyExceptionClass_Check(value)) add_class(t, reinterpret_cast<PyTypeObject*>(value), "add_note with_traceback");
 }
 
 }  // namespace
@@ -405,6 +406,7 @@ Callable known_callable(PyObject* f) {
     const auto* c = reinterpret_cast<PyCFunctionObject*>(f);
     if (c->m_ml == table->new_method) {
       auto* type = c->m_self && PyType_Check(c->m_self) ? reinterpret_cast<PyTypeObject*>(c->m_self) : nullptr;
+      if (type && PyType_IsSubtype(type, &PyType_Type)) return {Effect::Refused, Special::None, "makes a class"};
       return type && is_known_class(type) ? with(Effect::Reads) : Callable{};
     }
     return find_function(c->m_ml);

@@ -293,6 +293,7 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     if (type == &PyType_Type && all == 1)
       return Py_NewRef(is_symbolic_int(args[0]) ? reinterpret_cast<PyObject*>(&PyLong_Type)
                                                 : reinterpret_cast<PyObject*>(Py_TYPE(args[0])));
+    if (PyType_IsSubtype(type, &PyType_Type)) return give_up("makes a class");
     if (type == &PyLong_Type && all == 1 && is_symbolic_int(args[0])) return Py_NewRef(args[0]);
     static PyObject* del = PyUnicode_InternFromString("__del__");
     if (is_python_class(type) && _PyType_Lookup(type, del))
@@ -325,15 +326,8 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     return joined ? call_unpacked(function.get(), joined.get(), named.get()) : nullptr;
   }
   if (is_cached_function(f)) {
-    // Declared to give the same for the same arguments. Those must be constants.
-    for (Py_ssize_t i = 0; i < all; ++i)
-      if (!is_scalar(args[i]) && !PyType_Check(args[i])) return give_up("calls a cached function with objects");
-    const HookOff off;
-    PyObject* x = PyObject_Vectorcall(f, args, static_cast<size_t>(n), names);
-    if (!x) return nullptr;
-    PyObject* known = touch_constant(x);
-    Py_DECREF(x);
-    return known;
+    // A call in the trace could not be taken back: what it stores, and what cache_info() tells.
+    return give_up("calls " + name_of_callable(f) + ", a function that keeps its results");
   }
   if (PyObject* inner = wrapped_by_capture(f)) {
     // What it wraps is fixed, so that its own identity is all to guard.

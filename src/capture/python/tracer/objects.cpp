@@ -13,6 +13,15 @@ bool has_own_subscript(PyTypeObject* type, PyTypeObject* base) {
 }
 bool is_in_place(int op) { return op >= 13; }  // NB_INPLACE_ADD
 
+// Sums with symbolic numbers are made of machine integers.
+bool is_large(PyObject* x) {
+  if (!PyLong_CheckExact(x)) return false;
+  int overflow = 0;
+  const long long value = PyLong_AsLongLongAndOverflow(x, &overflow);
+  constexpr long long kMost = 1LL << 40;
+  return overflow != 0 || value > kMost || value < -kMost;
+}
+
 }  // namespace
 
 PyObject* Tracer::finish_call(PyObject* result) {
@@ -79,6 +88,10 @@ PyObject* Tracer::plain(PyObject* x, int depth) {
 
 PyObject* Tracer::binary(int op, PyObject* a, PyObject* b) {
   if (!operand(a) || !operand(b)) return nullptr;
+  if ((is_symbolic_int(a) && is_large(b)) || (is_symbolic_int(b) && is_large(a))) {
+    const Object left = Object::take(plain(a, 0)), right = Object::take(plain(b, 0));
+    return left && right ? finish_call(Operations::binary(op, left.get(), right.get())) : nullptr;
+  }
   if (PyUnicode_Check(a) && !PyUnicode_Check(b)) {  // "%d" % n
     const Object tuple = Object::take(PyTuple_Check(b) && !PyTuple_CheckExact(b) ? PySequence_List(b) : nullptr);
     const Object exact = Object::take(tuple ? PyList_AsTuple(tuple.get()) : Py_NewRef(b));
@@ -101,7 +114,43 @@ PyObject* Tracer::unary(Unary op, PyObject* x) {
 
 PyObject* Tracer::compare(int op, PyObject* a, PyObject* b) {
   if (!operand(a) || !operand(b)) return nullptr;
+  if ((is_symbolic_int(a) && is_large(b)) || (is_symbolic_int(b) && is_large(a))) {
+    const Object left = Object::take(plain(a, 0)), right = Object::take(plain(b, 0));
+    return left && right ? finish_call(Operations::compare(op, left.get(), right.get())) : nullptr;
+  }
   return finish_call(Operations::compare(op, a, b));
+}
+
+int Tracer::is_same(PyObject* a, PyObject* b) {
+  if (aborted_) return -1;
+  if (a == b) return 1;
+  auto number = [](PyObject* x) { return is_symbolic(x) || PyLong_CheckExact(x); };
+  if ((is_scalar(a) && is_scalar(b) && same_scalar(a, b)) ||
+      (number(a) && number(b) && (is_symbolic(a) || is_symbolic(b))))
+    return fail("compares equal numbers or strings by identity");
+  auto source = [&](PyObject* x) { return sources.find(real_of(x) ? real_of(x) : x); };
+  const int left = source(a), right = source(b);
+  if (left >= 0 && right >= 0 &&
+      (sources[left].kind != SourceKind::Constant || sources[right].kind != SourceKind::Constant))
+    guard(Check::Different, left, nullptr, right);
+  return 0;
+}
+
+int Tracer::is_instance(PyObject* x, PyObject* type) {
+  if (aborted_) return -1;
+  guard_class(Py_TYPE(x));
+  // What the program holds is an int, or the tensor that was given.
+  const Object number = Object::take(is_symbolic_int(x) ? PyLong_FromLong(2) : nullptr);
+  const int found = PyObject_IsInstance(number ? number.get() : real_of(x) ? real_of(x) : x, type);
+  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
+  return found;
+}
+
+int Tracer::changes(PyObject* x) {
+  if (aborted_) return -1;
+  if (sources.find(x) < 0) return 0;
+  if (PyIter_Check(x)) return is_python_class(Py_TYPE(x)) ? 0 : fail("an iterator that was there before goes on");
+  return writes(x, UndoLog::Writes::Append) ? 0 : -1;
 }
 
 int Tracer::contains(PyObject* container, PyObject* x) {
@@ -264,9 +313,22 @@ PyObject* Tracer::next(PyObject* iterator) {
 }
 
 int Tracer::unpack(PyObject* x, int before, int after, PyObject** out) {
-  if (!operand(x)) return -1;
+  if (aborted_) return -1;
   if (PyIter_Check(x) && sources.find(x) >= 0 && !is_python_class(Py_TYPE(x)))
     return fail("an iterator that was there before goes on");
+  const int source = sources.find(x);
+  if (source >= 0 && after < 0 && !log.find(x) && (PyTuple_CheckExact(x) || PyList_CheckExact(x)) &&
+      PySequence_Fast_GET_SIZE(x) == before) {
+    if (!touch_length(x)) return -1;
+    for (int i = 0; i < before; ++i) {
+      out[i] = touch(PySequence_Fast_GET_ITEM(x, i), sources.add(SourceKind::SequenceItem, source, i));
+      if (out[i]) continue;
+      while (i-- > 0) Py_DECREF(out[i]);
+      return -1;
+    }
+    return 0;
+  }
+  if (!operand(x)) return -1;
   if (Operations::unpack(x, before, after, out) < 0 || aborted_ || !trace_failure().empty())
     return finish_call(nullptr), -1;
   const int n = before + (after < 0 ? 0 : 1 + after);

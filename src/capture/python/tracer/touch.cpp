@@ -12,14 +12,33 @@ bool is_singleton(PyObject* x) {
   if (PyType_Check(x) || PyModule_Check(x) || PyCFunction_Check(x) || PyCode_Check(x)) return true;
   PyTypeObject* type = Py_TYPE(x);
   if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
-      type == &PyMemberDescr_Type || type == &PyClassMethodDescr_Type || type == &PyProperty_Type)
+      type == &PyMemberDescr_Type || type == &PyClassMethodDescr_Type || type == &PyProperty_Type ||
+      type == &PyStaticMethod_Type || type == &PyClassMethod_Type || type == &_PyMethodWrapper_Type)
     return true;
   // Members of an enumeration, torch's dtypes and the like.
   const char* meta = Py_TYPE(type)->tp_name;
   if (std::string_view(meta) == "EnumType" || std::string_view(meta) == "EnumMeta") return true;
   const std::string_view name = type->tp_name;
   return name == "torch.dtype" || name == "torch.layout" || name == "torch.memory_format" || name == "torch.qscheme" ||
-         name == "typing.TypeVar" || name == "re.Pattern";
+         name == "typing.TypeVar" || name == "re.Pattern" || name == "re.Match" || name == "operator.itemgetter" ||
+         name == "operator.attrgetter" || name == "operator.methodcaller" || name == "types.GenericAlias" ||
+         name == "types.UnionType";
+}
+
+// What an object of the class holds is seen by its C code alone: no guard can speak of it.
+bool is_closed(PyTypeObject* type) {
+  while (type && is_python_class(type)) type = type->tp_base;
+  if (!type) return false;
+  if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) return true;
+  const std::string_view name = type->tp_name;
+  return name == "bytearray" || name == "memoryview" || name == "collections.deque" || name == "mappingproxy" ||
+         name == "types.SimpleNamespace" || name == "traceback" || name.starts_with("dict_") ||
+         name.starts_with("odict_");
+}
+
+// A number or text whose class is a subclass: its value is what it is for good.
+bool is_derived_scalar(PyObject* x) {
+  return PyLong_Check(x) || PyFloat_Check(x) || PyUnicode_Check(x) || PyBytes_Check(x) || PyComplex_Check(x);
 }
 
 // Immutable, and compared by value without running Python code.
@@ -45,10 +64,39 @@ PyObject* Tracer::touch_constant(PyObject* x) {
   const int source = sources.add(SourceKind::Constant, -1, 0, x);
   if (is_tensor(x)) return touch_tensor(x, source);
   sources.know(x, source);
-  return Py_NewRef(x);
+  return touch_self(x) ? Py_NewRef(x) : nullptr;
+}
+
+bool Tracer::touch_self(PyObject* f) {
+  Object self;
+  if (PyCFunction_Check(f))
+    self = Object::share(reinterpret_cast<PyCFunctionObject*>(f)->m_self);
+  else if (Py_TYPE(f) == &_PyMethodWrapper_Type)
+    self = Object::take(PyObject_GetAttrString(f, "__self__"));
+  if (!self || is_scalar(self.get()) || sources.find(self.get()) >= 0) return true;
+  const Object touched = Object::take(touch_constant(self.get()));
+  return static_cast<bool>(touched);
+}
+
+bool Tracer::touch_slice(PyObject* x, int source) {
+  static PyObject* const names[] = {PyUnicode_InternFromString("start"), PyUnicode_InternFromString("stop"),
+                                    PyUnicode_InternFromString("step")};
+  auto* s = reinterpret_cast<PySliceObject*>(x);
+  PyObject** const places[] = {&s->start, &s->stop, &s->step};
+  for (int i = 0; i < 3; ++i) {
+    PyObject* part = *places[i];
+    if (!is_scalar(part)) return give_up("a slice of objects is read"), false;
+    const auto offset = reinterpret_cast<char*>(places[i]) - reinterpret_cast<char*>(x);
+    guard(Check::Equals, sources.add(SourceKind::Member, source, static_cast<int>(offset), names[i]), part);
+  }
+  return true;
 }
 
 PyObject* Tracer::touch_int(PyObject* x, int source) {
+  if (exact_) {
+    guard(Check::Equals, source, x);
+    return Py_NewRef(x);
+  }
   if (const auto it = symbolic_.find(source); it != symbolic_.end()) return Py_NewRef(it->second.get());
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(x, &overflow);
@@ -121,8 +169,7 @@ PyObject* Tracer::touch(PyObject* x, int source) {
   if (is_tensor(x)) return touch_tensor(x, source);
   if (is_singleton(x)) {
     guard(Check::Is, source, x);
-    sources.know(x, sources.add(SourceKind::Constant, -1, 0, x));
-    return Py_NewRef(x);
+    return touch_constant(x);
   }
   if (is_value(x)) {
     guard(Check::Equals, source, x);
@@ -145,8 +192,12 @@ PyObject* Tracer::touch(PyObject* x, int source) {
     return Py_NewRef(x);
   }
   if (is_symbolic(x)) return give_up("a symbolic number of another trace");
+  if (exact_ && PyIter_Check(x) && !is_python_class(Py_TYPE(x)))
+    return give_up("an iterator that was there before is used");
   guard(Check::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(x)));
   sources.know(x, source);
+  if (is_derived_scalar(x)) guard(Check::Is, source, x);
+  if (PySlice_Check(x) && !touch_slice(x, source)) return nullptr;
   if (PyTuple_Check(x)) guard(Check::Length, source, nullptr, PyTuple_GET_SIZE(x));
   if (PyMethod_Check(x)) {
     PyObject* self = touch(PyMethod_GET_SELF(x), sources.add(SourceKind::MethodSelf, source));
@@ -190,13 +241,16 @@ bool Tracer::touch_length(PyObject* x) {
 
 bool Tracer::touch_contents(PyObject* x, int depth) {
   if (depth <= 0) return true;
+  struct Exact {
+    bool& flag;
+    const bool before;
+    explicit Exact(bool& f) : flag(f), before(f) { f = true; }
+    ~Exact() { flag = before; }
+  } const exact(exact_);
   const int source = sources.find(x);
   const Object was = source >= 0 ? original(x) : Object::share(x);
   PyObject* c = was.get();
   if (PyTuple_Check(c) || PyList_Check(c)) {
-    if (source >= 0 && PyAnySet_Check(x)) {
-      // A set's items before the trace's writes, as a tuple.
-    }
     const Py_ssize_t n = PyTuple_Check(c) ? PyTuple_GET_SIZE(c) : PyList_GET_SIZE(c);
     if (n > kMostItems) return give_up("a container of very many items is read"), false;
     if (source >= 0 && (PyList_Check(x) || PyTuple_Check(x))) {
@@ -286,6 +340,8 @@ bool Tracer::operand(PyObject* x) {
   if (PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x)) {
     if (!touch_contents(x, 8)) return false;
   }
+  if (sources.find(x) >= 0 && is_closed(type))
+    return give_up(std::string("an object of class ") + type->tp_name + " that was there before is used"), false;
   if (is_python_class(type)) {
     guard_class(type);
     return true;

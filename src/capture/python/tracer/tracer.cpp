@@ -28,6 +28,7 @@ bool Tracer::begin() {
     if (slot(root_, i)) sources.keep(slot(root_, i));
   }
   sources.know(function_of(root_), sources.add(SourceKind::Function, -1));
+  know_closure(function_of(root_));
   note_code(code_of(root_));
   // Instructions take values from the stack without asking.
   for (int i = locals; i < all; ++i) {
@@ -97,15 +98,21 @@ void Tracer::note_code(PyCodeObject* code) {
   if (!noted_.insert(code).second) return;
   sources.keep(reinterpret_cast<PyObject*>(code));
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i) {
-    PyObject* x = PyTuple_GET_ITEM(code->co_consts, i);
-    if (PyTuple_CheckExact(x) || PyFrozenSet_CheckExact(x)) code_constants_.insert(x);
+    note_constant(PyTuple_GET_ITEM(code->co_consts, i));
   }
+}
+
+void Tracer::note_constant(PyObject* x) {
+  if (!PyTuple_CheckExact(x) && !PyFrozenSet_CheckExact(x)) return;
+  code_constants_.insert(x);
+  for (Py_ssize_t i = 0; PyTuple_CheckExact(x) && i < PyTuple_GET_SIZE(x); ++i) note_constant(PyTuple_GET_ITEM(x, i));
 }
 
 bool Tracer::enter(Frame* f) {
   note_code(code_of(f));
   PyObject* function = function_of(f);
   if (!function || !PyFunction_Check(function)) return true;
+  know_closure(function);
   // A method that C code found by a class's slot: the name it stands for is a fact about the class.
   PyCodeObject* code = code_of(f);
   const Py_ssize_t n = PyUnicode_GET_LENGTH(code->co_name);
@@ -119,6 +126,16 @@ bool Tracer::enter(Frame* f) {
     return !line.file.ends_with("sym_node.py") && !line.function.starts_with("Sym");
   }
   return true;
+}
+
+void Tracer::know_closure(PyObject* function) {
+  const int source = sources.find(function);
+  PyObject* closure = PyFunction_Check(function) ? PyFunction_GET_CLOSURE(function) : nullptr;
+  if (source < 0 || !closure) return;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(closure); ++i)
+    if (sources.find(PyTuple_GET_ITEM(closure, i)) < 0)
+      sources.know(PyTuple_GET_ITEM(closure, i),
+                   sources.add(SourceKind::ClosureCell, source, static_cast<int>(i)));
 }
 
 int Tracer::born(PyObject* x) const {

@@ -81,6 +81,7 @@ class Tracer final : public Operations {
   // A function, cell or class that the trace made.
   bool is_made(PyObject* x) const { return made_.contains(x); }
   void made(PyObject* x) override;
+  int changes(PyObject* x) override;
   // A tuple or frozenset among the constants of code that ran: always the same object.
   bool is_code_constant(PyObject* x) const { return code_constants_.contains(x); }
 
@@ -101,6 +102,8 @@ class Tracer final : public Operations {
   PyObject* binary(int op, PyObject* left, PyObject* right) override;
   PyObject* unary(Unary op, PyObject* x) override;
   PyObject* compare(int op, PyObject* left, PyObject* right) override;
+  int is_same(PyObject* left, PyObject* right) override;
+  int is_instance(PyObject* x, PyObject* type) override;
   int contains(PyObject* container, PyObject* x) override;
   int is_true(PyObject* x) override;
   Py_ssize_t length(PyObject* x) override;
@@ -131,15 +134,20 @@ class Tracer final : public Operations {
   PyObject* touch(PyObject* x, int source);
   PyObject* touch_tensor(PyObject* real, int source);
   PyObject* touch_int(PyObject* x, int source);
+  bool touch_slice(PyObject* slice, int source);
+  // The object that a C function is bound to, the function itself being fixed.
+  bool touch_self(PyObject* callable);
   // An object whose identity is fixed by guards there are: a class's attribute, a constant of the code.
   PyObject* touch_constant(PyObject* x);
   // An object that C code gives: a stand-in for a tensor that has one. Steals and returns.
   PyObject* adopt(PyObject* x);
   std::string place(int source) const;
+  // Cells of a function that was there before have their places in its closure.
+  void know_closure(PyObject* function);
 
   // ---- contents of containers
   bool touch_length(PyObject* container);
-  // All items become known; `depth`: containers in containers too.
+  // All items become known, for C code that reads them as they are; `depth`: containers in containers too.
   bool touch_contents(PyObject* container, int depth);
   bool touch_state(PyObject* instance);
   // False (given up) if C code cannot be let at it.
@@ -173,6 +181,7 @@ class Tracer final : public Operations {
   PyObject* finish_call(PyObject* result);
 
   void note_code(PyCodeObject* code);
+  void note_constant(PyObject* x);
   // Ints in place of symbolic ones, in tuples, lists and dicts too (those are copied); a new reference.
   PyObject* plain(PyObject* x, int depth = 4);
 
@@ -200,6 +209,7 @@ class Tracer final : public Operations {
   int raised_at_ = -1;
   int last_root_position_ = -1;
   bool aborted_ = false;
+  bool exact_ = false;  // what is touched is read by C code: no symbols, no iterators
   BreakSite site_;
 };
 

@@ -1,5 +1,7 @@
 #include "capture/python/tracer/undo_log.h"
 
+#include "capture/python/guards/guard.h"
+
 namespace vesta::capture {
 
 PyObject* items_of(PyObject* container) {
@@ -95,6 +97,13 @@ void set_dict_item(PyObject* dict, PyObject* key, PyObject* value) {
   if (status < 0) PyErr_Clear();
 }
 
+void clear_dict(PyObject* dict) {
+  if (!PyODict_Check(dict)) return PyDict_Clear(dict);
+  PyObject* r = PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "clear", "O", dict);
+  if (!r) PyErr_Clear();
+  Py_XDECREF(r);
+}
+
 void restore_dict(PyObject* dict, PyObject* before) {
   // Keys that were there all the time keep their places; so only a dict that lost one is made anew.
   bool anew = false;
@@ -106,7 +115,8 @@ void restore_dict(PyObject* dict, PyObject* before) {
     anew = !value;
   }
   PyErr_Clear();
-  Object keys = Object::take(PyDict_Keys(dict));
+  const Object order = Object::take(keys_of(dict));
+  const Object keys = Object::take(order ? PySequence_List(order.get()) : PyDict_Keys(dict));
   if (!anew) {
     // Same relative order? A key taken out and put back is at the end.
     Py_ssize_t i = 0;
@@ -117,7 +127,7 @@ void restore_dict(PyObject* dict, PyObject* before) {
     }
   }
   if (anew) {
-    PyDict_Clear(dict);
+    clear_dict(dict);
     at = 0;
     while (PyDict_Next(before, &at, &key, &was)) set_dict_item(dict, key, was);
     return;
