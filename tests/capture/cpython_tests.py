@@ -19,6 +19,7 @@ import fnmatch
 import functools
 import importlib
 import importlib.util
+import json
 import os
 import sys
 import tempfile
@@ -26,7 +27,8 @@ import types
 import unittest
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -266,6 +268,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time (%(default)s)")
     parser.add_argument("--limit", type=float, default=60.0, metavar="S", help="seconds for one test (%(default)s)")
     parser.add_argument("--verbose", action="store_true", help="failures with their tracebacks")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="writes the failures there")
     parser.add_argument("--list", action="store_true", help="lists the files and runs none")
     options = parser.parse_args(argv)
     console = Console()
@@ -293,6 +296,8 @@ def main(argv: list[str] | None = None) -> int:
             )
             table.add_row(outcome.test, outcome.kind, Text(shown))
         console.print(table)
+    if options.json:
+        options.json.write_text(json.dumps([asdict(outcome) for outcome in found], indent=1) + "\n")
     console.print(f"{passed} tests of {len(files)} files pass plain; {len(found)} of them not compiled")
     return 1 if found else 0
 

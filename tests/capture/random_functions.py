@@ -55,7 +55,7 @@ class Batch:
 
 
 def kind_of(text: str) -> str:
-    for word in ("crash", "hang", "exit with code"):
+    for word in ("crash", "hang", "exit with code", "the harness"):
         if text.startswith(word):
             return word
     return "outcome" if ": outcome:" in text else "wrong"
