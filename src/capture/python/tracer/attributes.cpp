@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "capture/python/segments/captured.h"
 #include "capture/python/tracer/tracer.h"
 
 namespace vesta::capture {
