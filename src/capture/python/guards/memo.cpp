@@ -111,7 +111,8 @@ void Memo::remember(const std::vector<Source>& sources, const std::vector<Guard>
     if (!stays_[i]) continue;
     PyObject* x = r[i];
     const Source& s = sources[i];
-    if (is_root(s.kind)) {
+    // What no guard asked for was not read.
+    if (is_root(s.kind) && (x || s.kind == SourceKind::Local)) {
       const Fact::Kind kind = s.kind == SourceKind::Local      ? Fact::Local
                               : s.kind == SourceKind::Function ? Fact::Function
                               : s.kind == SourceKind::Globals  ? Fact::Globals
