@@ -11,12 +11,13 @@ namespace {
 // How a thread's frames are run. Whole: by evaluate(). A positive number: so, and each time as many instructions were
 // executed the frame that is at it goes on in CPython. ThrowByCpython: where an instruction fails the frame goes on
 // there.
-enum How { Off = -2, ThrowByCpython = -1, Whole = 0 };
+enum How { Off = -3, Abort = -2, ThrowByCpython = -1, Whole = 0 };
 thread_local int how = Off;
 
 class Plain : public capture::Operations {
  public:
   bool before(capture::Frame*, int) override { return how <= 0 || ++executed_ % how != 0; }
+  bool aborted() const override { return how == Abort && PyErr_Occurred() != nullptr; }
 
  private:
   int executed_ = 0;
@@ -108,7 +109,8 @@ PyObject* how_handled(PyObject*, PyObject* opcode) {
 PyMethodDef methods[] = {
     {"evaluate", evaluate, METH_VARARGS,
      "evaluate(function, args, kwargs={}, how=0): the call, with its Python frames run by Vesta's evaluator.\n\n"
-     "how = n > 0: every n instructions the frame that is running goes on in CPython; -1: where an instruction fails."},
+     "how = n > 0: every n instructions the frame that is running goes on in CPython; -1: where an instruction fails; "
+     "-2: an error leaves every frame, no handler runs."},
     {"evaluated", evaluated, METH_VARARGS,
      "evaluated(function, how=0): a callable whose calls are those of evaluate()."},
     {"evaluate_all", evaluate_all, METH_VARARGS, "evaluate_all(how=0): all new frames of this thread are run so."},

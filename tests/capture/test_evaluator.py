@@ -128,16 +128,17 @@ def _failed(x: Any) -> Any:
     return errors
 
 
+class _Point:
+    __match_args__ = ("x", "y")
+
+    def __init__(self, x: Any, y: Any) -> None:
+        self.x, self.y = x, y
+
+
 def _built(x: Any) -> Any:
-    class Point:
-        __match_args__ = ("x", "y")
-
-        def __init__(self, x: Any, y: Any) -> None:
-            self.x, self.y = x, y
-
     first, *rest = [x for _ in range(4)]
-    match Point(first, {"rest": rest, "x": x}):
-        case Point(a, {"rest": [b, *_], **others}):
+    match _Point(first, {"rest": rest, "x": x}):
+        case _Point(a, {"rest": [b, *_], **others}):
             return f"{len(others)!r:>4}", {**others}, (a, b), [lambda: x][0]()
     return None
 
@@ -157,6 +158,38 @@ def test_references_are_balanced(function: Callable[[Any], Any], how: int) -> No
     references, blocks = sys.getrefcount(x), sys.getallocatedblocks()
     many(1000)
     gc.collect()
+    assert sys.getrefcount(x) == references
+    assert sys.getallocatedblocks() - blocks < 500
+
+
+def test_an_aborted_evaluation_runs_no_handler() -> None:
+    x, handled = object(), []
+
+    def inner() -> Iterator[Any]:
+        try:
+            yield x
+            raise ValueError(x)
+        finally:
+            handled.append(x)
+
+    def f(x: Any) -> Any:
+        with _Manager():
+            try:
+                return [y for y in inner()]
+            except ValueError:
+                handled.append(x)
+
+    def many(count: int) -> None:
+        for _ in range(count):
+            with pytest.raises(ValueError):
+                vesta._C.evaluate(f, (x,), {}, -2)
+
+    many(50)
+    gc.collect()
+    references, blocks = sys.getrefcount(x), sys.getallocatedblocks()
+    many(500)
+    gc.collect()
+    assert not handled
     assert sys.getrefcount(x) == references
     assert sys.getallocatedblocks() - blocks < 500
 
