@@ -174,6 +174,7 @@ PyObject* finish(PyThreadState* t, Frame* f, PyObject* value, int position) {
 }
 
 PyObject* abandon(PyThreadState* t, Frame* f) {
+  if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_SystemError, "a frame was left with no error set");
   drop_stack(f);
 #if PY_VERSION_HEX >= 0x030c0000 && PY_VERSION_HEX < 0x030d0000
   Handler handler;

@@ -19,7 +19,7 @@ Step call_with(Evaluation& e, int count, PyObject* keyword_names, int extra) {
   if (keyword_names != nullptr) positional -= PyTuple_GET_SIZE(keyword_names);
   PyObject* result = e.operations.call(callable, args, static_cast<size_t>(positional) | offset_flag(e), keyword_names);
   if (replace(e, base, result) == Step::Error) return Step::Error;
-  return handle_pending(e.thread) < 0 ? Step::Error : Step::Next;
+  return e.operations.pending(e.thread) < 0 ? Step::Error : Step::Next;
 }
 
 Step kw_names(Evaluation& e, int oparg) {
@@ -64,7 +64,7 @@ Step call_function_ex(Evaluation& e, int oparg) {
   }
   PyObject* result = e.operations.call_unpacked(callable, callargs, keywords);
   if (replace(e, with_keywords ? 4 : 3, result) == Step::Error) return Step::Error;
-  return handle_pending(e.thread) < 0 ? Step::Error : Step::Next;
+  return e.operations.pending(e.thread) < 0 ? Step::Error : Step::Next;
 }
 
 constexpr Row rows[] = {

@@ -10,7 +10,7 @@ Step forward(Evaluation& e, int oparg) {
 
 Step backward(Evaluation& e, int oparg) {
   e.position -= oparg;
-  return handle_pending(e.thread) < 0 ? Step::Error : Step::Next;
+  return e.operations.pending(e.thread) < 0 ? Step::Error : Step::Next;
 }
 
 Step backward_no_interrupt(Evaluation& e, int oparg) {

@@ -17,6 +17,9 @@ class Operations {
   }
   // No handler may run any more: frames are left with the error that is set.
   virtual bool aborted() const { return false; }
+  // At function starts, backward jumps and after calls: signals, pending calls, other threads, from 3.12 on the garbage
+  // collector; any of them may run Python code.
+  virtual int pending(PyThreadState* t) { return handle_pending(t); }
 
   // A cell or function that an instruction has made.
   virtual void made(PyObject* x) { (void)x; }

@@ -7,7 +7,7 @@ namespace {
 Step nothing(Evaluation&, int) { return Step::Next; }
 
 Step resume_(Evaluation& e, int oparg) {  // 2 and 3: after a yield from or an await, whose own frames look
-  if ((oparg & 3) < 2 && handle_pending(e.thread) < 0) return Step::Error;
+  if ((oparg & 3) < 2 && e.operations.pending(e.thread) < 0) return Step::Error;
   return Step::Next;
 }
 
