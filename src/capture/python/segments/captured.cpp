@@ -163,7 +163,8 @@ bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, std::string* why)
   ready.held.clear();
   for (const int source : v.exit.needed) ready.held.push_back(Object::share(reg(source)));
   if (!v.graph.executable) return true;
-  switch (run_graph(*v.graph.executable, tensors, integers, ready.outputs, why)) {
+  switch (run_graph(*v.graph.executable, v.graph.differentiable.get(), v.require_grad, tensors, integers, ready.outputs,
+                    why)) {
     case GraphRun::Ran: return true;
     case GraphRun::Rejected: return false;
     case GraphRun::Raised: return false;
@@ -185,9 +186,9 @@ bool Captured::find(Segment& s, Frame* f, Ready& ready, CaptureRecompile* why) {
     if (try_variant(*v, f, ready, &difference_text)) {
       ++v->report.hits;
       ready.variant = v;
-      if (i > 0)
-        std::rotate(s.variants.begin(), s.variants.begin() + static_cast<long>(i),
-                    s.variants.begin() + static_cast<long>(i) + 1);
+      // The run let other threads in, which may have moved it.
+      const auto at = std::find(s.variants.begin(), s.variants.end(), v);
+      if (at != s.variants.begin() && at != s.variants.end()) std::rotate(s.variants.begin(), at, at + 1);
       return true;
     }
     if (PyErr_Occurred()) return false;
@@ -204,6 +205,10 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
   BreakSite site;
   for (int attempt = 0; attempt < kMostTraces; ++attempt) {
     TraceResult r = trace_segment(t, f, position, settings);
+    if (!r.variant && r.needs_gradients && !settings.gradients) {
+      settings.gradients = true;
+      continue;
+    }
     if (!r.variant) {
       site = r.site;
       if (r.restart_at < 0 || (settings.stop_at >= 0 && r.restart_at >= settings.stop_at)) {
@@ -228,7 +233,7 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
     v.report.stages.push_back({"trace", r.trace_ms});
     if (!r.graph.empty) {
       try {
-        v.graph = compile_graph(std::move(r.graph), options_, r.trace_ms);
+        v.graph = compile_graph(std::move(r.graph), options_, r.trace_ms, r.integers);
         v.report.compiled = v.graph.report;
       } catch (const std::exception& e) {
         s.skipped = e.what();
@@ -434,6 +439,7 @@ int Captured::traverse(visitproc visit, void* arg) const {
       if (const int status = v->guards.traverse(visit, arg)) return status;
       for (const Object& o : v->exit.kept) Py_VISIT(o.get());
       for (const Variant::Input& in : v->inputs) Py_VISIT(in.constant.get());
+      Py_VISIT(v->graph.differentiable.get());
     }
   }
   return 0;

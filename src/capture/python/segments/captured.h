@@ -28,7 +28,8 @@ struct Variant {
     Object constant;
   };
   std::vector<Input> inputs;
-  std::vector<int> integers;  // registers
+  std::vector<bool> require_grad;  // of the inputs, where gradients are recorded
+  std::vector<int> integers;       // registers
   CaptureVariant report;
 };
 
@@ -87,6 +88,8 @@ struct TraceResult {
   std::shared_ptr<Variant> variant;  // without its compiled graph
   TracedGraph graph;
   double trace_ms = 0;
+  std::vector<int64_t> integers;  // what the symbolic ones were
+  bool needs_gradients = false;   // trace again, with them
   // If there is none: trace again and stop before this instruction of the root frame, or not at all (-1).
   int restart_at = -1;
   BreakSite site;

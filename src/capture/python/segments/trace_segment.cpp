@@ -198,17 +198,21 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer
   TraceResult result;
   Trace trace(t, f, position, settings, result);
   try {
-    result.graph = trace_graph([&] { return trace.run(); });
+    result.graph = trace_graph([&] { return trace.run(); }, settings.gradients);
     Tracer& tr = trace.tracer();
     for (const GraphInput& input : result.graph.inputs) {
       const int source = tr.source_of(input.tensor.get());
       const bool constant = source < 0 || tr.sources[source].kind == SourceKind::Constant;
       result.variant->inputs.push_back({constant ? -1 : source, constant ? input.tensor : Object()});
+      result.variant->require_grad.push_back(requires_grad(input.tensor.get()));
     }
+    for (const IntegerRead& read : tr.integers) result.integers.push_back(read.value);
   } catch (const GivenUp&) {
     result.variant.reset();
+    result.needs_gradients = result.site.needs_gradients;
   } catch (const std::exception& e) {
     result.variant.reset();
+    result.needs_gradients = is_gradient_error(e);
     result.restart_at = -1;
     result.site.reason = e.what();
   }

@@ -13,25 +13,54 @@ namespace py = pybind11;
 
 namespace vesta::capture {
 
-GraphRun run_graph(const runtime::Executable& graph, std::span<PyObject* const> tensors,
-                   std::span<const int64_t> integers, std::vector<PyObject*>& outputs, std::string* why) {
+namespace {
+
+GraphRun run_differentiable(PyObject* program, std::span<PyObject* const> tensors, std::span<const int64_t> integers,
+                            std::vector<PyObject*>& outputs, std::string* why) {
+  std::vector<py::object> numbers;
+  std::vector<PyObject*> arguments(tensors.begin(), tensors.end());
+  for (const int64_t v : integers) {
+    numbers.emplace_back(py::int_(v));
+    arguments.push_back(numbers.back().ptr());
+  }
+  const auto found =
+      py::reinterpret_steal<py::object>(PyObject_Vectorcall(program, arguments.data(), arguments.size(), nullptr));
+  if (!found) {
+    // Unsupported: nothing was run.
+    const py::object unsupported = py::module_::import("vesta.errors").attr("Unsupported");
+    if (!PyErr_ExceptionMatches(unsupported.ptr())) return GraphRun::Raised;
+    const py::error_already_set error;
+    if (why) *why = py::str(error.value());
+    return GraphRun::Failed;
+  }
+  for (py::handle x : found) outputs.push_back(x.inc_ref().ptr());
+  return GraphRun::Ran;
+}
+
+}  // namespace
+
+GraphRun run_graph(const runtime::Executable& graph, PyObject* differentiable, const std::vector<bool>& require_grad,
+                   std::span<PyObject* const> tensors, std::span<const int64_t> integers,
+                   std::vector<PyObject*>& outputs, std::string* why) {
   c10::SmallVector<at::Tensor, 16> arguments;
   arguments.reserve(tensors.size());
   const bool grad = c10::GradMode::is_enabled();
-  for (PyObject* x : tensors) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    PyObject* x = tensors[i];
     if (!x || !is_tensor(x)) {
       if (why) *why = "an input is no tensor";
       return GraphRun::Rejected;
     }
     const at::Tensor& t = THPVariable_Unpack(x);
-    if (grad && t.unsafeGetTensorImpl()->requires_grad()) {
-      if (why) *why = "gradients are recorded for an input";
+    if (grad && t.unsafeGetTensorImpl()->requires_grad() != (differentiable && require_grad[i])) {
+      if (why) *why = "whether gradients are recorded for an input changed";
       return GraphRun::Rejected;
     }
     arguments.push_back(t);
   }
   const runtime::CallInputs in{{arguments.data(), arguments.size()}, {}, integers};
   if (!graph.accepts(in, why)) return GraphRun::Rejected;
+  if (differentiable) return run_differentiable(differentiable, tensors, integers, outputs, why);
   std::vector<c10::IValue> values = detail::borrow_values();
   try {
     const py::gil_scoped_release release;

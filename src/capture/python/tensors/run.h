@@ -21,7 +21,9 @@ enum class GraphRun {
   Raised,    // a Python error is set
 };
 // Outputs are new references, appended. Releases the GIL.
-GraphRun run_graph(const runtime::Executable& graph, std::span<PyObject* const> tensors,
-                   std::span<const int64_t> integers, std::vector<PyObject*>& outputs, std::string* why);
+// `differentiable`: nullptr, or what runs in place of the graph, where the inputs that `require_grad` says do.
+GraphRun run_graph(const runtime::Executable& graph, PyObject* differentiable, const std::vector<bool>& require_grad,
+                   std::span<PyObject* const> tensors, std::span<const int64_t> integers,
+                   std::vector<PyObject*>& outputs, std::string* why);
 
 }  // namespace vesta::capture

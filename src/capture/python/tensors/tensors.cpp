@@ -82,6 +82,20 @@ PyObject* add_integer_input(int64_t value, const std::string& name) {
   });
 }
 
+bool is_gradient_error(const std::exception& e) { return dynamic_cast<const trace::NeedsGradients*>(&e) != nullptr; }
+
+bool trace_needs_gradients() {
+  trace::Recorder* r = trace::Recorder::current();
+  if (!r || !r->failure) return false;
+  try {
+    std::rethrow_exception(r->failure);
+  } catch (const trace::NeedsGradients&) {
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 std::string trace_failure() {
   trace::Recorder* r = trace::Recorder::current();
   if (!r || !r->failure) return {};
@@ -167,7 +181,7 @@ TracedGraph::~TracedGraph() = default;
 TracedGraph::TracedGraph(TracedGraph&&) noexcept = default;
 TracedGraph& TracedGraph::operator=(TracedGraph&&) noexcept = default;
 
-TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body) {
+TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, bool gradients) {
   TracedGraph out;
   out.impl = std::make_unique<TracedGraph::Impl>();
   out.impl->traced = trace::trace({}, [&](const std::vector<c10::IValue>&) {
@@ -179,7 +193,7 @@ TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body) {
         results.emplace_back(py::cast<c10::SymInt>(py::handle(x)));
     }
     return results;
-  });
+  }, {.gradients = gradients});
   const trace::Traced& traced = out.impl->traced;
   for (const at::Tensor& t : traced.inputs) out.inputs.push_back({Object::take(THPVariable_Wrap(t))});
   out.ops = traced.op_count;
@@ -189,7 +203,14 @@ TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body) {
   return out;
 }
 
-CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms) {
+namespace {
+TapeMaker make_tape = nullptr;
+}  // namespace
+
+void set_tape_maker(TapeMaker maker) { make_tape = maker; }
+
+CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms,
+                            const std::vector<int64_t>& integers) {
   trace::Traced& traced = graph.impl->traced;
   pipeline::Traced facts;
   facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.pending)};
@@ -200,7 +221,22 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
     const py::gil_scoped_release release;
     result = pipeline::compile(std::move(traced.graph), options, std::move(facts));
   }
-  return {std::move(result.executable), std::move(result.report)};
+  CompiledGraph out{std::move(result.executable), {}, std::move(result.report)};
+  if (traced.tape) {
+    py::list examples;
+    for (const GraphInput& in : graph.inputs) examples.append(py::reinterpret_borrow<py::object>(in.tensor.get()));
+    for (const int64_t v : integers) examples.append(v);
+    try {
+      const auto tape = py::reinterpret_steal<py::object>(make_tape(std::move(traced.tape)));
+      out.differentiable = Object::take(py::module_::import("vesta.training")
+                                            .attr("compile_graph_with_gradients")(tape, examples, options)
+                                            .release()
+                                            .ptr());
+    } catch (py::error_already_set& e) {
+      throw Unsupported(e.what());
+    }
+  }
+  return out;
 }
 
 }  // namespace vesta::capture

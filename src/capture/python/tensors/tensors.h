@@ -17,6 +17,9 @@
 namespace vesta::runtime {
 class Executable;
 }
+namespace vesta::trace {
+struct Tape;
+}
 
 namespace vesta::capture {
 
@@ -37,6 +40,9 @@ PyObject* add_tensor_input(PyObject* real, const std::string& name, bool paramet
 PyObject* add_integer_input(int64_t value, const std::string& name);
 // Something was asked of the trace that it cannot give; "" if not. It stays so until the trace ends.
 std::string trace_failure();
+// That is a gradient: the trace is to be made again with TraceKind::Gradients.
+bool trace_needs_gradients();
+bool is_gradient_error(const std::exception& e);  // thrown by trace_graph: the same
 
 // The global state of torch that a trace depends on, and may change.
 struct TorchState {
@@ -79,13 +85,21 @@ struct TracedGraph {
 // Runs `body` in a trace; its result are the traced tensors and symbolic integers that the graph returns (borrowed,
 // alive until trace_graph returns). It may be run twice. Throws vesta::Unsupported or what the trace throws; a body
 // that gives up throws itself.
-TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body);
+TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, bool gradients);
 
-// Releases the GIL. Throws Unsupported or InternalError.
 struct CompiledGraph {
   std::shared_ptr<const runtime::Executable> executable;
+  // With gradients: a callable on the inputs' tensors and the integers (python/vesta/training.py); the executable then
+  // only checks them.
+  Object differentiable;
   CompileReport report;
 };
-CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms);
+// `integers`: the values that the symbolic ones had. Releases the GIL. Throws Unsupported or InternalError.
+CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms,
+                            const std::vector<int64_t>& integers);
+
+// How a tape becomes a Python object: the bindings know.
+using TapeMaker = PyObject* (*)(std::shared_ptr<const trace::Tape>);
+void set_tape_maker(TapeMaker maker);
 
 }  // namespace vesta::capture

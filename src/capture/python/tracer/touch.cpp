@@ -111,7 +111,7 @@ PyObject* Tracer::touch_int(PyObject* x, int source) {
     PyObject* symbol = add_integer_input(value, name);
     if (!symbol) return give_up(trace_failure());
     guard(Check::Type, source, reinterpret_cast<PyObject*>(&PyLong_Type));
-    integers.push_back({source});
+    integers.push_back({source, value});
     symbolic_[source] = Object::share(symbol);
     return symbol;
   }

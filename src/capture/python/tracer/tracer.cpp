@@ -52,6 +52,7 @@ PyObject* Tracer::give_up(std::string reason) {
   if (!aborted_) {
     aborted_ = true;
     site_.reason = std::move(reason);
+    site_.needs_gradients = trace_needs_gradients();
     if (where_) {
       site_.where = user_line(code_of(where_), where_position_);
       for (Frame* f = where_; f && f != root_;) {

@@ -31,6 +31,7 @@ struct BreakSite {
   std::string reason;
   UserLine where;               // the innermost Python line
   std::vector<UserLine> stack;  // from the root frame's line to where's caller
+  bool needs_gradients = false;
 };
 
 struct TensorRead {
@@ -39,6 +40,7 @@ struct TensorRead {
 };
 struct IntegerRead {
   int source;
+  int64_t value;
 };
 
 // The line of an instruction, or the first of the function where it has none.
@@ -49,6 +51,7 @@ class Tracer final : public Operations {
   struct Settings {
     SeenPlaces* seen = nullptr;
     std::optional<bool> dynamic;
+    bool gradients = false;  // trace what autograd would record
     int stop_at = -1;  // the count of instructions of the root frame before which to stop; -1: none
     int64_t most_instructions = 20'000'000;
   };
