@@ -6,6 +6,7 @@ import functools
 import inspect
 import linecache
 import os
+import re
 import types
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -81,6 +82,8 @@ class Graph:
 
     @property
     def op_count(self) -> int:
+        if not self.ops and self.compiled:
+            return self.compiled.ops_traced
         return sum(self.ops.values())
 
     @property
@@ -157,9 +160,7 @@ def read(report: _C.CaptureReport, wrapped: Any = None) -> Captured:
         where=line_of(report.where) or definition_of(wrapped),
         graphs=graphs,
         breaks=together([g.stop for g in graphs if g.stop is not None]),
-        recompiles=tuple(
-            Recompile(r.guard, r.was, r.now, line_of(r.where), line_of(r.segment), r.ms) for r in report.recompiles
-        ),
+        recompiles=tuple(recompile_of(r) for r in report.recompiles),
         fallbacks=tuple(report.fallbacks),
         skipped=tuple(Skipped(line_of(s.where), s.skipped) for s in report.segments if s.skipped),
         calls=report.calls,
@@ -170,10 +171,14 @@ def read(report: _C.CaptureReport, wrapped: Any = None) -> Captured:
 
 def graph_of(segment: _C.CaptureSegment, variant: _C.CaptureVariant) -> Graph:
     stages = list(variant.stages) + (list(variant.compiled.stages) if variant.compiled else [])
+    sizes = variant.compiled.guards if variant.compiled else []
     return Graph(
         where=line_of(segment.where),
         ops={o.op: o.count for o in variant.ops},
-        guards=tuple(Guard(g.text, g.kind, line_of(g.where), g.failed) for g in variant.guards),
+        guards=tuple(
+            [Guard(g.text, g.kind, line_of(g.where), g.failed) for g in variant.guards]
+            + [Guard(text, "size", where) for text, where in map(apart, sizes)]
+        ),
         effects=tuple(variant.effects),
         end=variant.end,
         stop=break_of(variant.stop) if variant.stop else None,
@@ -191,8 +196,35 @@ def break_of(stop: _C.CaptureBreak) -> Break:
 
 
 def line_of(place: _C.UserLine) -> Line:
-    text = linecache.getline(place.file, place.line).strip() if place.file else ""
-    return Line(place.file, place.line, place.function, text)
+    return line_at(place.file, place.line, place.function)
+
+
+def line_at(file: str, line: int, function: str = "") -> Line:
+    return Line(file, line, function, linecache.getline(file, line).strip() if file else "")
+
+
+def apart(text: str) -> tuple[str, Line]:
+    """A guard on sizes and the place that its text ends with, if there is one."""
+    found = re.fullmatch(r"(.*) \((.+):(\d+)\)", text)
+    return (found[1], line_at(found[2], int(found[3]))) if found else (text, Line())
+
+
+# How the compiler says what a guard wants and what it finds, where it does so in one text.
+CHANGES = (
+    re.compile(r"(?P<guard>.*) was (?P<was>.*), is (?P<now>.*)"),
+    re.compile(r"(?P<guard>.*?) (?P<now>[^ ]+) instead of (?P<was>[^ ]+)"),
+    re.compile(r"(?P<guard>.*): it is (?P<now>.*)"),
+    re.compile(r"(?P<guard>.*) does not hold \((?P<now>.*)\)"),
+)
+
+
+def recompile_of(r: _C.CaptureRecompile) -> Recompile:
+    guard, was, now = r.guard, r.was, r.now
+    found = None if was or now else next((m for c in CHANGES if (m := c.fullmatch(guard))), None)
+    if found:
+        guard, was, now = found["guard"], found.groupdict().get("was", ""), found["now"]
+    guard, asked = apart(guard)
+    return Recompile(guard, was, now, line_of(r.where) or asked, line_of(r.segment), r.ms)
 
 
 def definition_of(wrapped: Any) -> Line:
@@ -206,8 +238,7 @@ def definition_of(wrapped: Any) -> Line:
     code = getattr(wrapped, "__code__", None)
     if not isinstance(code, types.CodeType):
         return Line()
-    text = linecache.getline(code.co_filename, code.co_firstlineno).strip()
-    return Line(code.co_filename, code.co_firstlineno, code.co_qualname, text)
+    return line_at(code.co_filename, code.co_firstlineno, code.co_qualname)
 
 
 def together(breaks: Sequence[Break]) -> tuple[Break, ...]:
@@ -280,7 +311,7 @@ def break_lines(b: Break) -> Iterator[str]:
 
 def recompile_lines(r: Recompile) -> Iterator[str]:
     took = f"{r.ms:.1f} ms" if r.ms else "no variant was made, it ran eager"
-    change = f": {r.was} became {r.now}" if r.was or r.now else ""
+    change = f": {r.was} became {r.now}" if r.was else f": it is {r.now}" if r.now else ""
     yield f"{r.guard} failed{change} ({took})"
     if r.where:
         yield f"  asked by {at(r.where)}"

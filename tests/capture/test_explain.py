@@ -32,6 +32,7 @@ def report(guards=2):
     compiled = Record(
         kernels=[1, 2],
         ops_extern=3,
+        guards=[f"x.size(0) >= 2 ({__file__}:{place(3).line})"],
         stages=[
             Record(name="pass:views", ms=0.25),
             Record(name="pass:linear", ms=0.25),
@@ -75,7 +76,7 @@ def report(guards=2):
 def test_fields():
     captured = explain_capture.read(report())
     assert captured.name == "program" and captured.where.text == "def program(x, log):"
-    assert len(captured.graphs) == 3 and captured.op_count == 6 and len(captured.guards) == 5
+    assert len(captured.graphs) == 3 and captured.op_count == 6 and len(captured.guards) == 7
     assert captured.total_ms == 10.25 and (captured.calls, captured.hits, captured.misses) == (9, 7, 2)
     graph = captured.graphs[0]
     assert graph.ops == {"aten.sin": 1, "aten.mul": 2} and graph.effects == ("list.append on log",)
@@ -98,7 +99,7 @@ def test_text():
         [
             f"program (test_explain.py:{line})",
             "=" * len(f"program (test_explain.py:{line})"),
-            "9 calls; 3 graphs, 6 operators, 1 break, 5 guards, 2 recompiles; 10.2 ms to compile",
+            "9 calls; 3 graphs, 6 operators, 1 break, 7 guards, 2 recompiles; 10.2 ms to compile",
             *(
                 text
                 for number in (1, 2)
@@ -112,8 +113,9 @@ def test_text():
                     "  5.0 ms: trace 1.2, passes 0.5, codegen 3.0",
                     "  written afterwards: list.append on log",
                     "  guards",
-                    f"    x is float32  test_explain.py:{line}  def program(x, log):",
-                    f"    x is float32  test_explain.py:{line}  def program(x, log):",
+                    f"    x is float32    test_explain.py:{line}  def program(x, log):",
+                    f"    x is float32    test_explain.py:{line}  def program(x, log):",
+                    f"    x.size(0) >= 2  test_explain.py:{line + 3}  if y.shape[0] * 2 < 16:",
                 )
             ),
             "",
@@ -143,9 +145,27 @@ def test_text():
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "guard", "was", "now"),
+    [
+        ("grad mode was 1, is 0", "grad mode", "1", "0"),
+        ("input 0 (x): dtype Double instead of Float", "input 0 (x): dtype", "Float", "Double"),
+        ("len(log) == 0: it is 1", "len(log) == 0", "", "1"),
+        (f"2*a.size(0) >= 16 ({__file__}:2) does not hold (8 and 16)", "2*a.size(0) >= 16", "", "8 and 16"),
+        ("autocast changed", "autocast changed", "", ""),
+    ],
+)
+def test_what_changed_is_told_apart(text, guard, was, now):
+    recompile = explain_capture.recompile_of(
+        Record(segment=place(0), guard=text, was="", now="", where=NOWHERE, ms=1.0)
+    )
+    assert (recompile.guard, recompile.was, recompile.now) == (guard, was, now)
+    assert recompile.where.line == (2 if __file__ in text else 0)
+
+
 def test_many_guards_are_counted():
     text = str(explain_capture.read(report(guards=300)))
-    assert "    and 276 more" in text and text.count("x is float32") < 60
+    assert "    and 277 more" in text and text.count("x is float32") < 60
 
 
 @pytest.fixture
@@ -174,7 +194,7 @@ def test_the_explainer_calls_and_explains(reported):
         explain = vesta.explain(function)
         explanation = explain(torch.zeros(2))
         assert isinstance(explanation, vesta.Explanation) and explain.result.shape == (2,)
-        assert len(explanation.graphs) == 3 and len(explanation.breaks) == 1 and len(explanation.guards) == 5
+        assert len(explanation.graphs) == 3 and len(explanation.breaks) == 1 and len(explanation.guards) == 7
         assert len(explanation.recompiles) == 2 and explanation.fallbacks[0].count == 2
         assert "Graph 3" in str(explanation) and str(explain) == str(explanation)
 

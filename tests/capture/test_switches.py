@@ -255,4 +255,4 @@ def test_explain_tells_the_story(x):
     (stop,) = explanation.breaks
     assert stop.where.text == 'print("between")' and stop.count == 1 and "print" in stop.reason
     text = str(explain(x.double(), log))
-    assert "Recompiles" in text and "float64" in text and 'print("between")' in text
+    assert "Recompiles" in text and "Float became Double" in text and 'print("between")' in text
