@@ -55,6 +55,8 @@ void lift_fresh(Recorder& r, const Operator& op, Stack& stack) {
   const bool own = impl && !r.is_input_stand_in(impl);
   if (own || wrapped_number(t)) return itself(r, op, stack);
   lift_fresh_copy(r, op, stack);
+  // Nobody else can change it: a number of the program's in a tensor stays a number.
+  if (!impl && t.dim() == 0 && t.device().is_cpu()) r.known.emplace(r.value_of(stack.back().toTensor()), t);
 }
 
 // transpose_, squeeze_, ...: the view's, under the old object.

@@ -271,6 +271,7 @@ int ExitBuilder::value(PyObject* x) {
   const std::string_view name = type->tp_name;
   if (name == "torch.device" || name == "torch.dtype" || name == "torch.layout" || name == "torch.memory_format")
     return known_[x] = constant(x);
+  if (is_numpy_scalar(x)) return known_[x] = constant(x);
   if (name == "dict_keys" || name == "dict_values" || name == "dict_items") {
     // Views of a dict, by the view's method of making itself.
     const Object list = Object::take(PyObject_GetAttrString(x, "mapping"));

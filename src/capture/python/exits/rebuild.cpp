@@ -182,8 +182,10 @@ PyObject* Rebuilder::build(const Recipe& r, int id) {
       if (PyObject* state = r.parts.size() > 2 ? part(2) : nullptr) {
         PyObject* dict =
             PyDict_Check(state) && !PyObject_HasAttrString(x.get(), "__setstate__") ? instance_dict(x.get()) : nullptr;
+        // A state that is a tuple is one argument.
+        static PyObject* const setstate = PyUnicode_InternFromString("__setstate__");
         const Object done =
-            Object::take(dict ? Py_NewRef(Py_None) : PyObject_CallMethod(x.get(), "__setstate__", "O", state));
+            Object::take(dict ? Py_NewRef(Py_None) : PyObject_CallMethodOneArg(x.get(), setstate, state));
         if (!done || (dict && PyDict_Update(dict, state) < 0)) return nullptr;
       }
       PyObject* items = r.parts.size() > 3 ? part(3) : nullptr;

@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include "capture/python/tracer/callables.h"
+
 namespace vesta::capture {
 
 bool is_scalar(PyObject* x) {
@@ -29,6 +31,15 @@ bool same_scalar(PyObject* a, PyObject* b) {
   if (PyLong_CheckExact(a) || PyBytes_CheckExact(a) || PyRange_Check(a) ||
       std::strcmp(Py_TYPE(a)->tp_name, "torch.device") == 0)
     return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
+  if (PyFloat_Check(a) && is_numpy_scalar(a)) {
+    const double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
+    return std::memcmp(&x, &y, sizeof(x)) == 0;
+  }
+  if (is_numpy_scalar(a)) {
+    const int same = PyObject_RichCompareBool(a, b, Py_EQ);
+    if (same < 0) PyErr_Clear();
+    return same == 1;
+  }
   return false;
 }
 

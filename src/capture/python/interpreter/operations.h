@@ -23,6 +23,8 @@ class Operations {
 
   // A cell or function that an instruction has made.
   virtual void made(PyObject* x) { (void)x; }
+  // A slot's cell is about to be handed to an inner function.
+  virtual void share_cell(Frame* f, int slot) { (void)f, (void)slot; }
   // An instruction is about to change x: a list, set or dict under construction on the stack, or an iterator that it
   // advances by itself.
   virtual int changes(PyObject* x) {

@@ -37,6 +37,7 @@ Step load_const(Evaluation& e, int oparg) {
 }
 
 Step load_slot(Evaluation& e, int slot) {
+  e.operations.share_cell(e.frame, slot);
   PyObject* x = Py_XNewRef(capture::slot(e.frame, slot));
   if (x == nullptr) {
     raise_unbound(e, slot);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "capture/python/segments/stance.h"
 #include "capture/python/tensors/run.h"
+#include "capture/python/tracer/library.h"
 #include "vesta/error.h"
 
 namespace vesta::capture {
@@ -16,11 +17,6 @@ namespace {
 
 constexpr int kMostTraces = 24;        // of one segment for one call: each break moves the end
 constexpr int kMostIdleSegments = 64;  // in a row without a graph, before CPython goes on
-
-std::string text(PyObject* s) {
-  const char* p = s && PyUnicode_Check(s) ? PyUnicode_AsUTF8(s) : nullptr;
-  return p ? p : "";
-}
 
 // At a break: Python code that the instruction calls is captured on its own.
 class BreakOperations final : public Operations {
@@ -49,7 +45,7 @@ class BreakOperations final : public Operations {
       for (const char* flag : {"_torchdynamo_disable", "_vesta_disable"})
         if (dict && PyDict_GetItemString(dict, flag) == Py_True) return nullptr;
       auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f));
-      return is_library(code) ? nullptr : code;
+      return is_standard_library(code) ? nullptr : code;  // it computes nothing on tensors
     }
     if (PyMethod_Check(f)) return entered(PyMethod_GET_FUNCTION(f), depth + 1);
     if (!PyType_Check(f) && is_python_class(Py_TYPE(f))) {
@@ -58,21 +54,6 @@ class BreakOperations final : public Operations {
       if (method && PyFunction_Check(method)) return entered(method, depth + 1);
     }
     return nullptr;
-  }
-
-  // The standard library computes nothing on tensors.
-  static bool is_library(PyCodeObject* code) {
-    static const std::string folder = [] {
-      PyObject* os = PyImport_ImportModule("os");
-      PyObject* file = os ? PyObject_GetAttrString(os, "__file__") : nullptr;
-      std::string path = text(file);
-      Py_XDECREF(file);
-      Py_XDECREF(os);
-      PyErr_Clear();
-      return path.substr(0, path.rfind('/') + 1);
-    }();
-    const std::string file = text(code->co_filename);
-    return !folder.empty() && file.starts_with(folder) && file.find("site-packages") == std::string::npos;
   }
 
   Captured& captured_;
@@ -207,6 +188,10 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
     TraceResult r = trace_segment(t, f, position, settings);
     if (!r.variant && r.needs_gradients && !settings.gradients) {
       settings.gradients = true;
+      continue;
+    }
+    if (!r.variant && r.misled) {
+      settings.says_compiling = false;
       continue;
     }
     if (!r.variant) {

@@ -75,6 +75,7 @@ class Trace {
   std::vector<PyObject*> run() {
     outputs_.clear();
     alive_.clear();
+    gave_up_ = false;
     result_.variant.reset();
     tracer_.emplace(frame_, settings_);
     const Restore restore(thread_, frame_);
@@ -85,12 +86,15 @@ class Trace {
     {
       const TracerScope scope(*tracer_);
       const Linked linked(thread_, frame_);
-      if (!run_frame(restore)) throw GivenUp();
+      gave_up_ = !run_frame(restore);
+      if (gave_up_) throw GivenUp();
     }
     return outputs_;
   }
 
   Tracer& tracer() { return *tracer_; }
+  // The frame was given up, whatever exception arrives: a failed operator's takes the place of ours.
+  bool gave_up() const { return gave_up_; }
 
  private:
   bool run_frame(const Restore& restore) {
@@ -104,6 +108,7 @@ class Trace {
         PyObject* type = PyErr_Occurred();
         result_.site.reason =
             std::string("raises ") + (type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "an exception");
+        result_.misled = tr.asked_compiling() && settings_.says_compiling;
       }
       PyErr_Clear();
       // An exception that a handler was at work on is raised again where it came from.
@@ -187,6 +192,7 @@ class Trace {
   TraceResult& result_;
   const TorchState entry_;  // before the trace
   std::optional<Tracer> tracer_;
+  bool gave_up_ = false;
   std::vector<PyObject*> outputs_;
   std::vector<Object> alive_;
 };
@@ -212,9 +218,11 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer
     result.needs_gradients = result.site.needs_gradients;
   } catch (const std::exception& e) {
     result.variant.reset();
-    result.needs_gradients = is_gradient_error(e);
-    result.restart_at = -1;
-    result.site.reason = e.what();
+    result.needs_gradients = is_gradient_error(e) || result.site.needs_gradients;
+    if (!trace.gave_up()) {
+      result.restart_at = -1;
+      result.site.reason = e.what();
+    }
   }
   PyErr_Clear();
   result.trace_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();

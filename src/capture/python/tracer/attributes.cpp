@@ -227,7 +227,7 @@ int Tracer::instance_set_attr(PyObject* owner, PyObject* name, PyObject* value) 
       const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(attribute)->d_member;
       if (member->type != T_OBJECT_EX && member->type != T_OBJECT) return fail("sets a member that is no object");
       if (log.member(owner, static_cast<int>(member->offset)) < 0) return -1;
-    } else if (Py_TYPE(attribute) == &PyGetSetDescr_Type) {
+    } else if (Py_TYPE(attribute) == &PyGetSetDescr_Type && sources.find(owner) >= 0) {
       return fail(std::string("sets ") + PyUnicode_AsUTF8(name) + " of an object of class " + type->tp_name);
     } else if (PyFunction_Check(attribute) == 0 && sources.find(attribute) < 0) {
       Py_XDECREF(touch_constant(attribute));

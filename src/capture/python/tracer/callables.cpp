@@ -32,6 +32,7 @@ constexpr Row kFunctions[] = {
     {"builtins", "next", Effect::Special, Special::Next},
     {"builtins", "len", Effect::Special, Special::Len},
     {"builtins", "vars dir", Effect::Special, Special::Vars},
+    {"builtins", "id", Effect::Special, Special::Id},
     {"math", "*", Effect::Reads},
     {"cmath", "*", Effect::Reads},
     {"_operator",
@@ -338,6 +339,27 @@ void add_iterators(Table& t) {
   }
 }
 
+// What operators with several results return: tuples with names.
+void add_result_tuples(Table& t) {
+  const Object module = import("torch.return_types");
+  if (!module) return;
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t at = 0;
+  while (PyDict_Next(PyModule_GetDict(module.get()), &at, &key, &value))
+    if (PyType_Check(value) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(value), &PyTuple_Type))
+      add_class(t, reinterpret_cast<PyTypeObject*>(value), "");
+}
+
+void add_autograd_function(Table& t) {
+  const Object module = import("torch._C");
+  const Object base = Object::take(module ? PyObject_GetAttrString(module.get(), "_FunctionBase") : nullptr);
+  const Object apply = Object::take(base ? PyObject_GetAttrString(base.get(), "apply") : nullptr);
+  PyErr_Clear();
+  if (apply && PyCFunction_Check(apply.get()))
+    t.functions[reinterpret_cast<PyCFunctionObject*>(apply.get())->m_ml] =
+        with(Effect::Special, Special::AutogradFunction);
+}
+
 void add_exceptions(Table& t) {
   PyObject *key = nullptr, *value = nullptr;
   Py_ssize_t at = 0;
@@ -361,6 +383,8 @@ bool load_callables() {
   }
   add_iterators(*t);
   add_exceptions(*t);
+  add_result_tuples(*t);
+  add_autograd_function(*t);
   for (const Row& row : kFunctions) add_functions(*t, row);
   add_tensor_operators(*t);
   const Object globals = Object::take(PyDict_New());
@@ -382,6 +406,22 @@ bool load_callables() {
 
 bool is_python_class(PyTypeObject* type) {
   return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_dealloc == table->python_class_dealloc;
+}
+
+bool is_numpy_scalar(PyObject* x) {
+  PyTypeObject* type = Py_TYPE(x);
+  // numpy's own scalar types, by their common base: numpy may come later than the table, or never.
+  while (type->tp_base && std::strcmp(type->tp_name, "numpy.generic") != 0) type = type->tp_base;
+  return std::strcmp(type->tp_name, "numpy.generic") == 0 && !is_python_class(Py_TYPE(x)) &&
+         std::strncmp(Py_TYPE(x)->tp_name, "numpy.", 6) == 0 && std::strcmp(Py_TYPE(x)->tp_name, "numpy.object_") != 0 &&
+         std::strcmp(Py_TYPE(x)->tp_name, "numpy.void") != 0;
+}
+
+bool is_torch_operator(PyObject* f) {
+  if (!PyCFunction_Check(f)) return false;
+  PyObject* module = reinterpret_cast<PyCFunctionObject*>(f)->m_module;
+  const char* name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
+  return name && std::strncmp(name, "torch._ops.", 11) == 0;
 }
 
 bool is_known_class(PyTypeObject* type) { return table->classes.contains(type); }
@@ -409,9 +449,12 @@ Callable known_callable(PyObject* f) {
       if (type && PyType_IsSubtype(type, &PyType_Type)) return {Effect::Refused, Special::None, "makes a class"};
       return type && is_known_class(type) ? with(Effect::Reads) : Callable{};
     }
+    if (is_torch_operator(f)) return with(Effect::Tensors);
     return find_function(c->m_ml);
   }
   PyTypeObject* type = Py_TYPE(f);
+  if (std::strcmp(type->tp_name, "numpy.ufunc") == 0 || std::strcmp(type->tp_name, "numpy._ArrayFunctionDispatcher") == 0)
+    return with(Effect::Special, Special::NumPy);
   if (type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type)
     return find_function(reinterpret_cast<PyMethodDescrObject*>(f)->d_method);
   if (type == &PyGetSetDescr_Type) return find_function(reinterpret_cast<PyGetSetDescrObject*>(f)->d_getset);

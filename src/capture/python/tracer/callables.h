@@ -34,6 +34,9 @@ enum class Special : unsigned char {
   Len,
   DictGet,
   Vars,
+  Id,
+  AutogradFunction,  // torch.autograd.Function.apply
+  NumPy,             // of plain numbers, a number
   Number,  // reads, and takes symbolic numbers as they are
 };
 
@@ -51,6 +54,10 @@ Callable known_callable(PyObject* callable);
 bool is_known_class(PyTypeObject* type);
 // A class made by a class statement.
 bool is_python_class(PyTypeObject* type);
+// A numpy scalar: immutable, and no Python code of anyone's is in it.
+bool is_numpy_scalar(PyObject* x);
+// An operator as torch.ops has it: what an OpOverload or its packet calls.
+bool is_torch_operator(PyObject* callable);
 // "math.sqrt", "list.append", ...
 std::string name_of_callable(PyObject* callable);
 

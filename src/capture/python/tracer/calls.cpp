@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "capture/python/segments/captured.h"
+#include "capture/python/tracer/library.h"
 #include "capture/python/tracer/tracer.h"
 
 namespace vesta::capture {
@@ -22,6 +23,27 @@ std::string reason_of_disabling(PyObject* function) {
   PyObject* why = dict ? PyDict_GetItemString(dict, "_torchdynamo_disable_msg") : nullptr;
   const char* text = why && PyUnicode_Check(why) ? PyUnicode_AsUTF8(why) : nullptr;
   return text ? std::string(": ") + text : std::string();
+}
+
+// The function that torch hides from Dynamo, and from Dynamo alone, behind a wrapper of torch._compile; borrowed.
+PyObject* hidden_from_dynamo(PyObject* function) {
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  if (PyUnicode_CompareWithASCIIString(code->co_qualname, "_disable_dynamo.<locals>.inner") != 0) return nullptr;
+  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch._compile");
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  if (!module || !PyModule_Check(module) || PyFunction_GET_GLOBALS(function) != PyModule_GetDict(module) || !dict)
+    return nullptr;
+  PyObject* inner = PyDict_GetItemString(dict, "__wrapped__");
+  return inner && PyFunction_Check(inner) ? inner : nullptr;
+}
+
+// What functools.lru_cache wraps is of a package or of Python itself, not of the program.
+bool is_library_function(PyObject* cached) {
+  const Object f = Object::take(PyObject_GetAttrString(cached, "__wrapped__"));
+  PyErr_Clear();
+  if (!f || !PyFunction_Check(f.get())) return false;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f.get()));
+  return is_installed_package(code) || is_standard_library(code);
 }
 
 // Functions that say whether they are being compiled, by code: those of torch that are loaded.
@@ -57,6 +79,14 @@ bool Tracer::argument(PyObject* x) {
 }
 
 PyObject* Tracer::call_plainly(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  if (is_torch_operator(f)) {
+    bool subclass = false;
+    for (Py_ssize_t i = 0; i < n; ++i) subclass |= is_tensor(args[i]) && !is_base_tensor(args[i]);
+    if (!subclass) {
+      const HookOff off;  // what says the shapes of a custom operator's results is no part of the program
+      return finish_call(PyObject_Vectorcall(f, args, static_cast<size_t>(n), names));
+    }
+  }
   return finish_call(PyObject_Vectorcall(f, args, static_cast<size_t>(n), names));
 }
 
@@ -183,6 +213,38 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       if (found || PyErr_Occurred()) return x;
       return Py_NewRef(count == 2 ? rest[1] : Py_None);
     }
+    case Special::Id:
+      if (plain && n == 1) {
+        // Where an object is, is a fact of that object. What the trace made will be somewhere else.
+        const int source = sources.find(args[0]);
+        if (source >= 0 && sources[source].kind != SourceKind::Constant)
+          guard(Check::Is, source, args[0]);
+        else if (source < 0 && args[0] != Py_None && !PyBool_Check(args[0]) && !PyType_Check(args[0]))
+          return give_up("asks for the id of a new object");
+        return call_plainly(f, args, n, names);
+      }
+      break;
+    case Special::AutogradFunction: {
+      if (torch_state().grad) return give_up("a torch.autograd.Function with gradients enabled");
+      const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+      for (Py_ssize_t i = 0; i < all; ++i)
+        if (!operand(args[i])) return nullptr;
+      return call_plainly(f, args, n, names);
+    }
+    case Special::NumPy: {
+      const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+      for (Py_ssize_t i = 0; i < all; ++i) {
+        const bool sequence = PyTuple_CheckExact(args[i]) || PyList_CheckExact(args[i]);
+        if (is_tensor(args[i]) || (!sequence && !is_symbolic(args[i]) && !is_scalar(args[i]) && !is_numpy_scalar(args[i])))
+          return give_up("calls numpy with more than numbers");
+        if (!operand(args[i])) return nullptr;
+      }
+      const HookOff off;  // numpy's own Python code
+      PyObject* x = call_with_numbers(f, args, n, names);
+      if (!x || is_scalar(x) || is_numpy_scalar(x)) return x;
+      Py_DECREF(x);
+      return give_up("calls numpy, which makes an array");
+    }
     case Special::Vars:
       if (plain && n == 1 && !is_tensor(args[0]) && !PyType_Check(args[0])) {
         if (!touch_state(args[0])) return nullptr;
@@ -274,7 +336,16 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
   const Py_ssize_t n = PyVectorcall_NARGS(flags);
   const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
   if (PyFunction_Check(f)) {
-    if (says_is_compiling(f)) Py_RETURN_TRUE;
+    if (says_is_compiling(f)) {
+      asked_compiling_ = true;
+      return PyBool_FromLong(settings_.says_compiling);
+    }
+    if (PyObject* inner = hidden_from_dynamo(f)) {
+      if (const int source = sources.find(f); source >= 0 && sources[source].kind != SourceKind::Constant)
+        guard(Check::Is, source, f);
+      if (sources.find(inner) < 0) Py_XDECREF(touch_constant(inner));
+      return call(inner, args, flags, names);
+    }
     if (has_flag(f, "_torchdynamo_disable") || has_flag(f, "_vesta_disable"))
       return give_up("calls " + name_of_callable(f) + ", for which compiling is disabled" + reason_of_disabling(f));
     return call_plainly(f, args, n, names);
@@ -326,8 +397,27 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     return joined ? call_unpacked(function.get(), joined.get(), named.get()) : nullptr;
   }
   if (is_cached_function(f)) {
-    // A call in the trace could not be taken back: what it stores, and what cache_info() tells.
-    return give_up("calls " + name_of_callable(f) + ", a function that keeps its results");
+    // A call in the trace could not be taken back: what it stores, and what cache_info() tells. Of a library's function
+    // nobody asks; it gives the same for the same constants.
+    if (!is_library_function(f)) return give_up("calls " + name_of_callable(f) + ", a function that keeps its results");
+    for (Py_ssize_t i = 0; i < all; ++i) {
+      const int source = sources.find(args[i]);
+      if (is_scalar(args[i]) || PyType_Check(args[i]) || (source >= 0 && sources[source].kind == SourceKind::Constant))
+        continue;
+      if (source < 0 || !PyFunction_Check(args[i])) return give_up("calls a cached function with objects");
+      guard(Check::Is, source, args[i]);
+    }
+    if (const int source = sources.find(f); source >= 0 && sources[source].kind != SourceKind::Constant)
+      guard(Check::Is, source, f);
+    PyObject* x = nullptr;
+    {
+      const HookOff off;
+      x = PyObject_Vectorcall(f, args, static_cast<size_t>(n), names);
+    }
+    if (!x) return finish_call(nullptr);
+    PyObject* known = touch_constant(x);
+    Py_DECREF(x);
+    return known;
   }
   if (PyObject* inner = wrapped_by_capture(f)) {
     // What it wraps is fixed, so that its own identity is all to guard.

@@ -44,7 +44,7 @@ bool is_derived_scalar(PyObject* x) {
 // Immutable, and compared by value without running Python code.
 bool is_value(PyObject* x) {
   const std::string_view name = Py_TYPE(x)->tp_name;
-  return PyRange_Check(x) || name == "torch.device";
+  return PyRange_Check(x) || name == "torch.device" || is_numpy_scalar(x);
 }
 
 }  // namespace
@@ -335,7 +335,7 @@ bool Tracer::touch_state(PyObject* x) {
 
 bool Tracer::operand(PyObject* x) {
   if (aborted_) return false;
-  if (is_scalar(x) || is_tensor(x) || is_symbolic(x)) return true;
+  if (is_scalar(x) || is_tensor(x) || is_symbolic(x) || is_numpy_scalar(x)) return true;
   PyTypeObject* type = Py_TYPE(x);
   if (PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x)) {
     if (!touch_contents(x, 8)) return false;

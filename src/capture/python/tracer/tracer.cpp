@@ -215,24 +215,31 @@ PyObject* Tracer::load_fast(Frame* f, int i) {
   return Py_NewRef(x);
 }
 
+int Tracer::cell_source(Frame* f, int i) {
+  PyObject* cell = slot(f, i);
+  if (!cell || !PyCell_Check(cell)) return -1;
+  int source = sources.find(cell);
+  if (source >= 0) return source;
+  PyCodeObject* code = code_of(f);
+  const int free = i - (code->co_nlocalsplus - code->co_nfreevars);
+  if (f == root_ && i < static_cast<int>(entry_.size()) && cell == entry_[static_cast<size_t>(i)]) {
+    source = sources.add(SourceKind::Local, -1, i);
+  } else if (free >= 0 && born(cell) < 0 && !is_made(cell)) {
+    // A cell of a function that was there before has its place in that function's closure.
+    const int function = sources.find(function_of(f));
+    if (function >= 0) source = sources.add(SourceKind::ClosureCell, function, free);
+  }
+  if (source < 0) return -1;
+  guard(Check::Type, source, reinterpret_cast<PyObject*>(&PyCell_Type));
+  sources.know(cell, source);
+  return source;
+}
+
 PyObject* Tracer::load_cell(Frame* f, int i) {
   PyObject* cell = slot(f, i);
   if (!cell) return nullptr;
-  int source = sources.find(cell);
-  if (source < 0) {
-    PyCodeObject* code = code_of(f);
-    const int free = i - (code->co_nlocalsplus - code->co_nfreevars);
-    if (f == root_ && i < static_cast<int>(entry_.size()) && cell == entry_[static_cast<size_t>(i)]) {
-      source = sources.add(SourceKind::Local, -1, i);
-    } else if (free >= 0 && born(cell) < 0) {
-      // A cell of a function that was there before has its place in that function's closure.
-      const int function = sources.find(function_of(f));
-      if (function >= 0) source = sources.add(SourceKind::ClosureCell, function, free);
-    }
-    if (source < 0) return Py_XNewRef(PyCell_GET(cell));
-    guard(Check::Type, source, reinterpret_cast<PyObject*>(&PyCell_Type));
-    sources.know(cell, source);
-  }
+  const int source = cell_source(f, i);
+  if (source < 0) return Py_XNewRef(PyCell_GET(cell));
   PyObject* now = PyCell_GET(cell);
   const UndoLog::Entry* e = log.find(cell);
   if (e && e->before.get() != now) return Py_XNewRef(now);
@@ -246,17 +253,7 @@ PyObject* Tracer::load_cell(Frame* f, int i) {
 
 int Tracer::store_cell(Frame* f, int i, PyObject* value) {
   PyObject* cell = slot(f, i);
-  // Makes the cell known, so that the write is seen as one to an object that was there.
-  if (sources.find(cell) < 0) {
-    PyCodeObject* code = code_of(f);
-    const int free = i - (code->co_nlocalsplus - code->co_nfreevars);
-    const int function = sources.find(function_of(f));
-    if (f == root_ && i < static_cast<int>(entry_.size()) && cell == entry_[static_cast<size_t>(i)]) {
-      sources.know(cell, sources.add(SourceKind::Local, -1, i));
-    } else if (free >= 0 && function >= 0) {
-      sources.know(cell, sources.add(SourceKind::ClosureCell, function, free));
-    }
-  }
+  cell_source(f, i);  // makes it known, so that the write is seen as one to an object that was there
   if (log.cell(cell) < 0) return -1;
   return PyCell_Set(cell, value);
 }

@@ -52,6 +52,7 @@ class Tracer final : public Operations {
     SeenPlaces* seen = nullptr;
     std::optional<bool> dynamic;
     bool gradients = false;  // trace what autograd would record
+    bool says_compiling = true;  // torch.compiler.is_compiling(), as the program is told
     int stop_at = -1;  // the count of instructions of the root frame before which to stop; -1: none
     int64_t most_instructions = 20'000'000;
   };
@@ -79,6 +80,8 @@ class Tracer final : public Operations {
   // Guards for an object that only an exit reads.
   int source_of(PyObject* x) const { return sources.find(x); }
   bool is_entry_value(int slot) const;
+  // The program asked whether it is being compiled.
+  bool asked_compiling() const { return asked_compiling_; }
   // The source of the int that a symbolic one stands for, or -1.
   int symbol_source(PyObject* x) const;
   // A function, cell or class that the trace made.
@@ -96,6 +99,7 @@ class Tracer final : public Operations {
   PyObject* load_fast(Frame* f, int slot) override;
   PyObject* load_cell(Frame* f, int slot) override;
   int store_cell(Frame* f, int slot, PyObject* value) override;
+  void share_cell(Frame* f, int slot) override { cell_source(f, slot); }
   PyObject* load_global(Frame* f, PyObject* name) override;
   int store_global(Frame* f, PyObject* name, PyObject* value) override;
   PyObject* get_attr(PyObject* owner, PyObject* name) override;
@@ -145,6 +149,8 @@ class Tracer final : public Operations {
   // An object that C code gives: a stand-in for a tensor that has one. Steals and returns.
   PyObject* adopt(PyObject* x);
   std::string place(int source) const;
+  // The source of the cell in a slot, or -1 for one that the trace made.
+  int cell_source(Frame* f, int slot);
   // Cells of a function that was there before have their places in its closure.
   void know_closure(PyObject* function);
 
@@ -211,6 +217,7 @@ class Tracer final : public Operations {
   int root_count_ = 0;
   int raised_at_ = -1;
   int last_root_position_ = -1;
+  bool asked_compiling_ = false;
   bool aborted_ = false;
   bool exact_ = false;  // what is touched is read by C code: no symbols, no iterators
   BreakSite site_;
