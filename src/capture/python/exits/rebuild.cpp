@@ -1,5 +1,6 @@
 #include "capture/python/exits/recipe.h"
 #include "capture/python/guards/guard.h"
+#include "capture/python/tracer/undo_log.h"
 
 namespace vesta::capture {
 
@@ -262,10 +263,13 @@ bool Rebuilder::write(const SideEffect& e) {
       const Object list = Object::take(items());
       return list && PyList_SetSlice(target, 0, PyList_GET_SIZE(target), list.get()) == 0;
     }
-    case Write::SetAssign:
+    case Write::SetAssign: {
+      const Object list = Object::take(items());
+      return list && assign_set(target, list.get());
+    }
     case Write::DequeAssign: {
       const Object list = Object::take(items());
-      return list && call("clear", nullptr) && call(e.write == Write::SetAssign ? "update" : "extend", list.get());
+      return list && call("clear", nullptr) && call("extend", list.get());
     }
     case Write::Cell: return PyCell_Set(target, value) == 0;
     case Write::Member: {

@@ -1,6 +1,7 @@
 #include "capture/python/guards/guard.h"
 
 #include "capture/python/guards/memo.h"
+#include "capture/python/tensors/tensors.h"
 
 #include <fmt/format.h>
 
@@ -197,7 +198,7 @@ PyObject* GuardProgram::load(const Source& s, Frame* f, const Registers& r) cons
 bool GuardProgram::class_is_as_it_was(const Guard& g) const {
   auto* type = reinterpret_cast<PyTypeObject*>(g.expected);
   for (const Lookup& l : lookups_)
-    if (l.type == type && _PyType_Lookup(type, l.name) != l.found) return false;
+    if (l.type == type && (!l.name || _PyType_Lookup(type, l.name) != l.found)) return false;
   return true;
 }
 
@@ -258,6 +259,7 @@ bool GuardProgram::holds(const Guard& g, PyObject* x, const Registers& r) const 
       return true;
     }
     case Check::Code: return PyFunction_Check(x) && PyFunction_GET_CODE(x) == g.expected;
+    case Check::Tensor: return is_tensor(x) && tensor_flags(x) == g.number;
     case Check::Same: return x == r[static_cast<size_t>(g.number)];
     case Check::Different: return x != r[static_cast<size_t>(g.number)];
     case Check::Absent:
@@ -356,6 +358,7 @@ std::string GuardProgram::text(const Guard& g) const {
     case Check::Class:
       return fmt::format("class {} is unchanged", reinterpret_cast<PyTypeObject*>(g.expected)->tp_name);
     case Check::Code: return fmt::format("the code of {}", what);
+    case Check::Tensor: return fmt::format("requires_grad, is_leaf and inference mode of {}", what);
   }
   return "";
 }
@@ -371,6 +374,7 @@ std::string GuardProgram::difference(int guard, Frame*, const Registers& r) cons
     case Check::Class:
     case Check::Keys:
     case Check::Members:
+    case Check::Tensor:
     case Check::Code: found = "it changed"; break;
     default: found = "it is " + show(x);
   }

@@ -25,6 +25,7 @@ enum class Check : uint8_t {
   Members,  // a set equals `expected`, a frozenset of scalars
   Class,    // the class `expected` is as it was (no source): its version, or else every name that was looked up on it
   Code,     // a function's __code__ is `expected`
+  Tensor,   // tensor_flags() of x, a tensor, are `number`
 };
 
 struct Guard {
@@ -41,7 +42,8 @@ using Registers = std::vector<PyObject*>;
 
 class GuardProgram {
  public:
-  // `lookups`: (class, name, what the class had under it or nullptr), for Check::Class.
+  // `lookups`: (class, name, what the class had under it or nullptr), for Check::Class; without a name: any change of
+  // the class counts.
   struct Lookup {
     PyTypeObject* type;
     PyObject* name;

@@ -68,6 +68,7 @@ Memo::Memo(const std::vector<Source>& sources, const std::vector<Guard>& guards,
         break;
       case Check::Members:
       case Check::Class:
+      case Check::Tensor:
       case Check::Code: stays = false; break;
     }
     if (!stays) changing_guards_.push_back(static_cast<int>(i));

@@ -135,7 +135,8 @@ bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, std::string* why)
   for (const int source : v.integers) {
     int overflow = 0;
     integers.push_back(PyLong_AsLongLongAndOverflow(reg(source), &overflow));
-    if (overflow) {
+    constexpr int64_t kMost = int64_t{1} << 40;  // what is computed from it should not overflow
+    if (overflow || integers.back() > kMost || integers.back() < -kMost) {
       if (why) *why = "an integer is very large";
       return false;
     }
@@ -285,6 +286,10 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
   for (;;) {
     const std::shared_ptr<Segment> held = segment(code_of(f), position);  // reset() may come while we compile
     Segment& s = *held;
+    if (torch_state().function_modes > 0) {
+      fall_back("a torch function mode is active");
+      return go_on_plainly(t, f, position, fresh);
+    }
     if (!s.skipped.empty()) {
       fall_back(s.skipped);
       return go_on_plainly(t, f, position, fresh);

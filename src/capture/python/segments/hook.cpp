@@ -1,15 +1,49 @@
+#include <set>
+
 #include "capture/python/segments/captured.h"
 
 namespace vesta::capture {
 namespace {
 
+struct ByPointer {
+  bool operator()(const Object& a, const Object& b) const { return a.get() < b.get(); }
+};
+
 thread_local Tracer* tracer = nullptr;
 thread_local Arrival* arrival = nullptr;
 thread_local int off = 0;
+// Weak references to the generators that frames of the present trace belong to.
+thread_local std::set<Object, ByPointer> generators;
 
 // How many scopes of all threads want the hook; the GIL guards both.
 int wanted = 0;
 EvalHook before = nullptr;
+
+// A generator without callbacks has one weak reference: the set does not grow as it goes on.
+void remember_generator(PyObject* generator) {
+  PyObject* reference = PyWeakref_NewRef(generator, nullptr);
+  if (reference)
+    generators.insert(Object::take(reference));
+  else
+    PyErr_Clear();
+}
+
+// What a trace leaves suspended has never been for the program: no `finally` of its may run, now or later.
+void abandon_generators(Tracer& t) {
+  const std::set<Object, ByPointer> left = std::exchange(generators, {});
+  if (left.empty()) return;
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  t.give_up("the trace is over");
+  PyErr_Clear();
+  for (const Object& reference : left) {
+    const Object generator = Object::share(PyWeakref_GetObject(reference.get()));
+    const Object closed =
+        Object::take(PyGen_CheckExact(generator.get()) ? PyObject_CallMethod(generator.get(), "close", nullptr) : nullptr);
+    PyErr_Clear();
+  }
+  PyErr_Restore(type, value, trace);
+}
 
 }  // namespace
 
@@ -25,7 +59,11 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
         const HookOff plainly;
         return evaluate_by_cpython(t, f, 0);
       }
-      return evaluate(t, f, throwflag, *tr);
+      if (is_generator(f)) remember_generator(generator_of(f));
+      const Tracer::Place caller = tr->place();
+      PyObject* result = evaluate(t, f, throwflag, *tr);
+      tr->set_place(caller);
+      return result;
     }
     if (Arrival* a = arrival; a && !throwflag && (!a->code_ || a->code_ == code_of(f))) {
       Captured* captured = a->captured_;
@@ -65,6 +103,7 @@ TracerScope::TracerScope(Tracer& t) : outer_(tracer) {
   want();
 }
 TracerScope::~TracerScope() {
+  abandon_generators(*tracer);
   tracer = outer_;
   unwant();
 }

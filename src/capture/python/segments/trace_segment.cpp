@@ -21,12 +21,10 @@ class Restore {
     exception_ = Object::share(t->exc_info->exc_value);
     position_ = executing(f);
     collecting_ = PyGC_Disable();
-    state_ = torch_state();
   }
   ~Restore() {
     PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
     PyErr_Fetch(&type, &value, &trace);
-    set_torch_state(torch_state(), state_);
     while (depth_of(frame_) > 0) Py_XDECREF(pop(frame_));
     for (int i = 0; i < locals_; ++i) {
       PyObject* now = slot(frame_, i);
@@ -43,7 +41,7 @@ class Restore {
   }
   Restore(const Restore&) = delete;
   Restore& operator=(const Restore&) = delete;
-  const TorchState& state() const { return state_; }
+  const TorchState& state() const { return state_.state(); }
   PyObject* exception() const { return exception_.get(); }
 
  private:
@@ -52,7 +50,7 @@ class Restore {
   int locals_, position_ = 0, collecting_ = 0;
   std::vector<Object> slots_;
   Object exception_;
-  TorchState state_;
+  const KeptTorchState state_;
 };
 
 class Linked {

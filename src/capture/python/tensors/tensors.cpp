@@ -41,6 +41,12 @@ bool are_strided(PyObject* x) {
   return t.layout() == c10::kStrided && !t.is_nested() && !t.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
 }
 
+int64_t tensor_flags(PyObject* x) {
+  const at::Tensor& t = THPVariable_Unpack(x);
+  const bool grad = t.requires_grad();
+  return int64_t{grad} | int64_t{grad && t.is_leaf()} << 1 | int64_t{t.is_inference()} << 2;
+}
+
 namespace {
 
 // A C++ failure inside a C API call of ours becomes a Python error; the trace remembers the reason.
@@ -71,6 +77,15 @@ PyObject* add_tensor_input(PyObject* real, const std::string& name, bool paramet
   });
 }
 
+bool lift_tensor(PyObject* real) {
+  PyObject* done = guarded([&] {
+    trace::Recorder::current()->alias_of(THPVariable_Unpack(real));
+    return Py_NewRef(Py_None);
+  });
+  Py_XDECREF(done);
+  return done != nullptr;
+}
+
 PyObject* add_integer_input(int64_t value, const std::string& name) {
   return guarded([&] {
     trace::TraceInput in;
@@ -94,6 +109,16 @@ bool trace_needs_gradients() {
   } catch (const std::exception&) {
     return false;
   }
+}
+
+size_t size_guard_count() {
+  trace::Recorder* r = trace::Recorder::current();
+  return r ? r->graph().guards.size() : 0;
+}
+
+void say_who_asked(size_t from, const std::string& who) {
+  std::vector<graph::Guard>& guards = trace::Recorder::current()->graph().guards;
+  for (size_t i = from; i < guards.size(); ++i) guards[i].source = who;
 }
 
 std::string trace_failure() {
@@ -124,6 +149,23 @@ TorchState torch_state() {
   s.function_enabled =
       at::impl::PythonTorchFunctionTLS::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED;
   return s;
+}
+
+struct KeptTorchState::Functions {
+  at::impl::PythonTorchFunctionTLS state = at::impl::PythonTorchFunctionTLS::get_state();
+};
+
+KeptTorchState::KeptTorchState() : state_(torch_state()), functions_(std::make_unique<Functions>()) {}
+
+KeptTorchState::~KeptTorchState() {
+  at::impl::PythonTorchFunctionTLS::set_state(functions_->state);
+  TorchState now = torch_state(), was = state_;
+  // What no trace changes.
+  was.inference = now.inference;
+  was.deterministic = now.deterministic;
+  was.deterministic_warn = now.deterministic_warn;
+  was.threads = now.threads;
+  set_torch_state(now, was);
 }
 
 bool set_torch_state(const TorchState& from, const TorchState& to) {

@@ -32,12 +32,19 @@ bool is_symbolic_bool(PyObject* x);
 bool requires_grad(PyObject* tensor);
 std::vector<int64_t> sizes_of(PyObject* tensor);
 bool are_strided(PyObject* tensor);  // its sizes and strides are plain numbers in memory
+// What torch keeps on the side of a tensor's layout and values: requires_grad, whether it is a leaf, inference mode.
+int64_t tensor_flags(PyObject* tensor);
 
 // ---- while a graph is traced
 // What stands for a real tensor; a new reference, nullptr with an error set. `dynamic`: per dimension.
 PyObject* add_tensor_input(PyObject* real, const std::string& name, bool parameter, const std::vector<bool>& dynamic);
+// A real tensor is an input of the graph from here on. False with an error set.
+bool lift_tensor(PyObject* real);
 // A symbolic integer (or the int itself where it must be a constant), the trace's next integer input.
 PyObject* add_integer_input(int64_t value, const std::string& name);
+// Guards on sizes that the trace has noted so far; who asked for those from `from` on, as "file:line".
+size_t size_guard_count();
+void say_who_asked(size_t from, const std::string& who);
 // Something was asked of the trace that it cannot give; "" if not. It stays so until the trace ends.
 std::string trace_failure();
 // That is a gradient: the trace is to be made again with TraceKind::Gradients.
@@ -62,6 +69,20 @@ struct TorchState {
 TorchState torch_state();
 // From one state to another of the same thread. False: that cannot be done.
 bool set_torch_state(const TorchState& from, const TorchState& to);
+// All of it as it was when this was made, whatever has come in between.
+class KeptTorchState {
+ public:
+  KeptTorchState();
+  ~KeptTorchState();
+  KeptTorchState(const KeptTorchState&) = delete;
+  KeptTorchState& operator=(const KeptTorchState&) = delete;
+  const TorchState& state() const { return state_; }
+
+ private:
+  TorchState state_;
+  struct Functions;  // torch function modes
+  std::unique_ptr<Functions> functions_;
+};
 std::string difference(const TorchState& was, const TorchState& is);
 // Calls must go through the dispatcher op by op: a dispatch mode or a functional transform is active.
 bool is_foreign_mode_active();

@@ -114,6 +114,8 @@ PyObject* Tracer::class_attr(PyObject* owner, PyObject* name) {
   auto* type = reinterpret_cast<PyTypeObject*>(owner);
   guard_class(type, name);
   guard_class(Py_TYPE(owner), name);
+  if (named(name, "__dict__") && looked_up_.try_emplace({type, type->tp_dict ? type->tp_dict : owner}, true).second)
+    lookups.push_back({type, nullptr, nullptr});  // all of it may be read
   // What binding gives is new or a fact of the class.
   PyObject* x = finish_call(PyObject_GetAttr(owner, name));
   if (!x) return nullptr;
@@ -129,6 +131,13 @@ PyObject* Tracer::class_attr(PyObject* owner, PyObject* name) {
   return x;
 }
 
+bool Tracer::lift(PyObject* tensor) {
+  if (is_traced(tensor) || sources.find(tensor) < 0) return true;
+  if (lift_tensor(tensor)) return true;
+  give_up(trace_failure());
+  return false;
+}
+
 PyObject* Tracer::tensor_attr(PyObject* owner, PyObject* name) {
   PyTypeObject* type = Py_TYPE(owner);
   const Object attribute = Object::share(_PyType_Lookup(type, name));
@@ -137,7 +146,7 @@ PyObject* Tracer::tensor_attr(PyObject* owner, PyObject* name) {
     if (known.effect == Effect::Refused)
       return give_up("Tensor." + std::string(PyUnicode_AsUTF8(name)) + " " + known.reason);
     if (PyFunction_Check(attribute.get())) Py_XDECREF(touch_constant(attribute.get()));
-  } else if (PyObject* real = real_of(owner)) {
+  } else if (PyObject* real = real_of(owner) ? real_of(owner) : sources.find(owner) >= 0 ? owner : nullptr) {
     // Attributes that a program gave to a tensor are the real one's.
     if (PyObject* dict = instance_dict(real)) {
       const int s = sources.add(SourceKind::InstanceDict, sources.find(real));
@@ -147,12 +156,16 @@ PyObject* Tracer::tensor_attr(PyObject* owner, PyObject* name) {
       if (found || PyErr_Occurred()) return x;
     }
   }
-  for (const char* refused : {"grad", "grad_fn", "is_leaf", "output_nr", "_version", "data_ptr"})
-    if (named(name, refused)) {
-      PyObject* real = real_of(owner) ? real_of(owner) : owner;
-      if (is_traced(real) || requires_grad(real) || named(name, "_version"))
-        return give_up(std::string("reads Tensor.") + refused);
-    }
+  if (!lift(owner)) return nullptr;
+  PyObject* real = real_of(owner) ? real_of(owner) : owner;
+  const bool flag = named(name, "requires_grad"), history = named(name, "grad_fn") || named(name, "is_leaf");
+  if ((flag || history) && !is_traced(real)) {
+    if (const int source = sources.find(real); source >= 0) guard(Check::Tensor, source, nullptr, tensor_flags(real));
+    // Outside of gradient mode a stand-in requires none.
+    if (flag && requires_grad(real)) Py_RETURN_TRUE;
+  }
+  if (history && (is_traced(real) || requires_grad(real)))
+    return give_up(std::string("reads Tensor.") + PyUnicode_AsUTF8(name));
   return finish_call(PyObject_GetAttr(owner, name));
 }
 

@@ -69,10 +69,7 @@ constexpr Row kFunctions[] = {
      "_has_torch_function _has_torch_function_unary _has_torch_function_variadic _disabled_torch_function_impl "
      "_log_api_usage_once _log_api_usage_metadata _is_tracing _get_deterministic_algorithms "
      "_get_deterministic_algorithms_warn_only _get_deterministic_fill_uninitialized_memory get_num_threads "
-     "get_num_interop_threads _get_mkldnn_enabled _get_cudnn_enabled _get_cudnn_benchmark _get_cudnn_deterministic "
-     "_get_cudnn_allow_tf32 _get_cublas_allow_tf32 _get_flash_sdp_enabled _get_mem_efficient_sdp_enabled "
-     "_get_math_sdp_enabled _get_cudnn_sdp_enabled _get_overrideable_sdp_enabled _get_float32_matmul_precision "
-     "_get_nnpack_enabled _are_functorch_transforms_active _len_torch_dispatch_stack _is_alias_of _overlaps "
+     "_are_functorch_transforms_active _len_torch_dispatch_stack _is_alias_of _overlaps "
      "_cuda_getDeviceCount _cuda_isInBadFork _get_privateuse1_backend_name _get_accelerator "
      "_accelerator_getAccelerator "
      "_jit_get_profiling_executor _is_cached_tensor _has_storage _dispatch_has_kernel_for_dispatch_key "
@@ -131,8 +128,11 @@ constexpr char kRefusedTensorMethods[] =
     "_make_wrapper_subclass _make_dtensor as_subclass __dlpack__ _backward_hooks _post_accumulate_grad_hooks "
     "is_shared _set_version_counter_ _clear_non_serializable_cached_data _view_func _view_func_unsafe "
     "_rev_view_func_unsafe resize_as_sparse_ ";
+// What eager's result of the same kind would say, a trace does not know.
+constexpr char kHiddenTensorMethods[] =
+    " is_inference _is_view _base retains_grad output_nr is_pinned _version grad ";
 constexpr char kRefusedFunctions[] =
-    " from_numpy frombuffer from_file asarray _from_functional_tensor "
+    " is_inference from_numpy frombuffer from_file asarray _from_functional_tensor "
     "_to_functional_tensor _sync _enable_functionalization _disable_functionalization ";
 
 bool in_list(std::string_view list, std::string_view name) {
@@ -287,9 +287,11 @@ void add_tensor_operators(Table& t) {
   t.tensor_base = Py_NewRef(base.get());
   auto* type = reinterpret_cast<PyTypeObject*>(base.get());
   each_attribute(type, [&](std::string_view name, PyObject* value) {
-    const Callable k = in_list(kRefusedTensorMethods, name)
-                           ? Callable{Effect::Refused, Special::None, "reads a tensor's memory or changes what it is"}
-                           : with(Effect::Tensors);
+    Callable k = with(Effect::Tensors);
+    if (in_list(kRefusedTensorMethods, name))
+      k = {Effect::Refused, Special::None, "reads a tensor's memory or changes what it is"};
+    if (in_list(kHiddenTensorMethods, name))
+      k = {Effect::Refused, Special::None, "says of a tensor what a trace does not know"};
     if (Py_TYPE(value) == &PyMethodDescr_Type) t.functions[reinterpret_cast<PyMethodDescrObject*>(value)->d_method] = k;
     if (Py_TYPE(value) == &PyWrapperDescr_Type)
       t.slots[{reinterpret_cast<PyWrapperDescrObject*>(value)->d_base, type}] = k;

@@ -268,6 +268,8 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
     const Object bound = Object::take(PyObject_GetAttrString(f, "__self__"));
     self = bound.get();
   }
+  // A bound function that was there before works on an object that was.
+  if (self && sources.find(f) >= 0 && sources.find(self) < 0 && !is_scalar(self)) Py_XDECREF(touch_constant(self));
   switch (known.effect) {
     case Effect::Unknown:
       return give_up("calls " + name_of_callable(f) + ", a function written in C that Vesta does not know");
@@ -280,7 +282,7 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
     }
     case Effect::Tensors:
       for (Py_ssize_t i = 0; i < all; ++i)
-        if (!operand(args[i])) return nullptr;
+        if (!operand(args[i]) || (is_tensor(args[i]) && !lift(args[i]))) return nullptr;
       return call_plainly(f, args, n, names);
     case Effect::Torch: return call_plainly(f, args, n, names);
     case Effect::ReadsState: {

@@ -107,7 +107,7 @@ PyObject* Tracer::touch_int(PyObject* x, int source) {
     if (!first && (it->second.values.size() != 1 || it->second.values[0] != value)) it->second = {{value}, {true}};
     dynamic = it->second.changed[0] && settings_.dynamic.value_or(true);
   }
-  if (dynamic && value >= 2) {
+  if (dynamic && value >= 2 && value < (1LL << 40)) {
     PyObject* symbol = add_integer_input(value, name);
     if (!symbol) return give_up(trace_failure());
     guard(Check::Type, source, reinterpret_cast<PyObject*>(&PyLong_Type));
@@ -178,17 +178,7 @@ PyObject* Tracer::touch(PyObject* x, int source) {
   if (PyFunction_Check(x)) {
     guard(Check::Code, source, PyFunction_GET_CODE(x));
     sources.know(x, source);
-    for (const auto& [kind, part] : {std::pair{SourceKind::Defaults, PyFunction_GET_DEFAULTS(x)},
-                                     std::pair{SourceKind::KwDefaults, PyFunction_GET_KW_DEFAULTS(x)}}) {
-      const int s = sources.add(kind, source);
-      if (!part) {
-        guard(Check::Absent, s);
-      } else {
-        PyObject* touched = touch(part, s);
-        if (!touched || !touch_contents(part, 1)) return nullptr;
-        Py_DECREF(touched);
-      }
-    }
+    guard_function(x);
     return Py_NewRef(x);
   }
   if (is_symbolic(x)) return give_up("a symbolic number of another trace");

@@ -3,6 +3,32 @@
 #include <opcode.h>
 
 namespace vesta::capture {
+namespace {
+
+// Somebody is told when it goes away, which the trace, that keeps it, would put off.
+bool is_missed(PyObject* x) {
+  PyTypeObject* type = Py_TYPE(x);
+  if (is_tensor(x)) return false;
+  if (PyGen_CheckExact(x)) return true;  // its `finally` blocks
+  static PyObject* const del = PyUnicode_InternFromString("__del__");
+  if (is_python_class(type) && _PyType_Lookup(type, del)) return true;
+  return PyType_SUPPORTS_WEAKREFS(type) && !PyType_Check(x) && !PyFunction_Check(x) &&
+         *PyObject_GET_WEAKREFS_LISTPTR(x) != nullptr;
+}
+
+// What an instruction of a frame takes away from a variable or the stack; nullptr: nothing.
+PyObject* dropped(Frame* f, int opcode, int oparg) {
+  switch (opcode) {
+    case POP_TOP: return depth_of(f) > 0 ? peek(f, 1) : nullptr;
+    case STORE_FAST:
+    case DELETE_FAST: return slot(f, oparg);
+    case STORE_DEREF:
+    case DELETE_DEREF: return slot(f, oparg) && PyCell_Check(slot(f, oparg)) ? PyCell_GET(slot(f, oparg)) : nullptr;
+    default: return nullptr;
+  }
+}
+
+}  // namespace
 
 UserLine user_line(PyCodeObject* code, int position) {
   auto text = [](PyObject* s) {
@@ -66,6 +92,14 @@ PyObject* Tracer::give_up(std::string reason) {
 }
 
 bool Tracer::before(Frame* f, int position) {
+  if (const size_t n = size_guard_count(); n != size_guards_) {
+    if (asking_ && n > size_guards_) {
+      const UserLine line = user_line(asking_, where_position_);
+      say_who_asked(size_guards_, line.file + ":" + std::to_string(line.line));
+    }
+    size_guards_ = n;
+  }
+  asking_ = code_of(f);
   where_ = f;
   where_position_ = position;
   if (f == root_) {
@@ -81,6 +115,9 @@ bool Tracer::before(Frame* f, int position) {
     int units = 0;
     const unsigned char* code = pristine_code(code_of(f), &units);
     const int oparg = code[2 * position + 1];
+    if (PyObject* x = dropped(f, code[2 * position], oparg); x && sources.find(x) >= 0 &&
+        sources[sources.find(x)].kind == SourceKind::Local && is_missed(x))
+      give_up(std::string("lets go of an object of class ") + Py_TYPE(x)->tp_name + ", of which others are told");
     if (code[2 * position] == RAISE_VARARGS && oparg > 0) {
       PyObject* x = peek(f, oparg);
       // Raising it would write its traceback.
@@ -109,11 +146,32 @@ void Tracer::note_constant(PyObject* x) {
   for (Py_ssize_t i = 0; PyTuple_CheckExact(x) && i < PyTuple_GET_SIZE(x); ++i) note_constant(PyTuple_GET_ITEM(x, i));
 }
 
+void Tracer::guard_function(PyObject* f) {
+  const int source = sources.find(f);
+  if (source < 0 || !guarded_functions_.insert(f).second) return;
+  guard(Check::Code, source, PyFunction_GET_CODE(f));
+  for (const auto& [kind, part] : {std::pair{SourceKind::Defaults, PyFunction_GET_DEFAULTS(f)},
+                                   std::pair{SourceKind::KwDefaults, PyFunction_GET_KW_DEFAULTS(f)}}) {
+    const int s = sources.add(kind, source);
+    if (!part) {
+      guard(Check::Absent, s);
+      continue;
+    }
+    Py_XDECREF(touch(part, s));
+    touch_contents(part, 1);
+  }
+}
+
 bool Tracer::enter(Frame* f) {
   note_code(code_of(f));
   PyObject* function = function_of(f);
   if (!function || !PyFunction_Check(function)) return true;
   know_closure(function);
+  if (!is_made(function)) {
+    // Found by C code in a class, or known since: what it is made of is a fact of its own.
+    if (sources.find(function) < 0) Py_XDECREF(touch_constant(function));
+    guard_function(function);
+  }
   // A method that C code found by a class's slot: the name it stands for is a fact about the class.
   PyCodeObject* code = code_of(f);
   const Py_ssize_t n = PyUnicode_GET_LENGTH(code->co_name);

@@ -132,6 +132,16 @@ class Tracer final : public Operations {
   // A Python function is entered by C code or by a call of ours. False: it is one of torch's symbolic numbers' own,
   // which nobody needs to look into.
   bool enter(Frame* f);
+  // The instruction that is being run: to be put back when a function that it entered has been left.
+  struct Place {
+    Frame* frame;
+    int position;
+  };
+  Place place() const { return {where_, where_position_}; }
+  void set_place(Place p) {
+    where_ = p.frame;
+    where_position_ = p.position;
+  }
 
  private:
   // ---- guards
@@ -190,6 +200,10 @@ class Tracer final : public Operations {
   PyObject* finish_call(PyObject* result);
 
   void note_code(PyCodeObject* code);
+  // Its code and defaults, once.
+  void guard_function(PyObject* function);
+  // A real tensor whose properties are read becomes an input of the graph, which checks them at every call.
+  bool lift(PyObject* tensor);
   void note_constant(PyObject* x);
   // Ints in place of symbolic ones, in tuples, lists and dicts too (those are copied); a new reference.
   PyObject* plain(PyObject* x, int depth = 4);
@@ -211,8 +225,11 @@ class Tracer final : public Operations {
   std::unordered_map<PyObject*, Object> made_;
   std::unordered_set<PyObject*> code_constants_;
   std::unordered_set<PyCodeObject*> noted_;
+  std::unordered_set<PyObject*> guarded_functions_;
   Frame* where_ = nullptr;
   int where_position_ = 0;
+  PyCodeObject* asking_ = nullptr;  // of the instruction that is being executed
+  size_t size_guards_ = 0;          // of the trace, when it began
   int64_t instructions_ = 0;
   int root_count_ = 0;
   int raised_at_ = -1;

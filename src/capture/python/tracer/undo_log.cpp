@@ -14,6 +14,19 @@ PyObject* items_of(PyObject* container) {
   return out;
 }
 
+bool assign_set(PyObject* set, PyObject* items) {
+  const Object wanted = Object::take(PySet_New(items)), now = Object::take(PySequence_List(set));
+  if (!wanted || !now) return false;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(now.get()); ++i) {
+    PyObject* item = PyList_GET_ITEM(now.get(), i);
+    const int stays = PySet_Contains(wanted.get(), item);
+    if (stays < 0 || (stays == 0 && PySet_Discard(set, item) < 0)) return false;
+  }
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items); ++i)
+    if (PySet_Add(set, PySequence_Fast_GET_ITEM(items, i)) < 0) return false;
+  return true;
+}
+
 UndoLog::~UndoLog() {
   for (Entry* e : order_) delete e;
 }
@@ -167,9 +180,7 @@ void UndoLog::restore(const Entry& e) {
   } else if (PyList_Check(t)) {
     if (PyList_SetSlice(t, 0, PyList_GET_SIZE(t), e.before.get()) < 0) PyErr_Clear();
   } else if (PySet_Check(t)) {
-    PySet_Clear(t);
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(e.before.get()); ++i)
-      if (PySet_Add(t, PyTuple_GET_ITEM(e.before.get(), i)) < 0) PyErr_Clear();
+    if (!assign_set(t, e.before.get())) PyErr_Clear();
   } else {
     call(t, "clear", nullptr);
     call(t, "extend", e.before.get());

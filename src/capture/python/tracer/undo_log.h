@@ -52,6 +52,8 @@ class UndoLog {
   std::vector<Entry*> order_;
 };
 
+// The set has these items then, of a list or tuple; those that were there keep their places in its order.
+bool assign_set(PyObject* set, PyObject* items);
 // A tuple of the items of a list, set or deque.
 PyObject* items_of(PyObject* container);
 
