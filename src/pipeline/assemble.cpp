@@ -1,5 +1,7 @@
 #include "pipeline/assemble.h"
 
+#include <algorithm>
+#include <cctype>
 #include <set>
 #include <unordered_map>
 
@@ -60,11 +62,31 @@ class Assembler {
     for (const graph::SymbolSource& s : graph_.symbols) out_.symbols.push_back({s.input, s.dim, s.stride});
   }
 
+  // With "x.size(0)" for the symbol that is read there.
+  std::string text_of(Expr e) const {
+    const std::string text = to_string(e);
+    std::string out;
+    for (size_t i = 0; i < text.size();) {
+      size_t end = i;
+      while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) || text[end] == '_')) ++end;
+      if (end == i) ++end;
+      const std::string word = text.substr(i, end - i);
+      const auto symbol = std::find_if(graph_.symbols.begin(), graph_.symbols.end(), [&](const graph::SymbolSource& s) {
+        return s.input >= 0 && to_string(s.symbol) == word;
+      });
+      out += symbol == graph_.symbols.end()
+                 ? word
+                 : fmt::format("{}.{}({})", graph_.inputs[static_cast<size_t>(symbol->input)].name,
+                               symbol->stride ? "stride" : "size", symbol->dim);
+      i = end;
+    }
+    return out;
+  }
+
   void add_guards() {
     constexpr std::string_view relations[] = {"==", "!=", "<", ">="};
     auto add = [&](Expr left, graph::Relation relation, Expr right, const std::string& source) {
-      std::string text =
-          fmt::format("{} {} {}", to_string(left), relations[static_cast<int>(relation)], to_string(right));
+      std::string text = fmt::format("{} {} {}", text_of(left), relations[static_cast<int>(relation)], text_of(right));
       if (!source.empty()) text += fmt::format(" ({})", source);
       out_.guards.push_back({size(left), static_cast<int>(relation), size(right), std::move(text)});
     };

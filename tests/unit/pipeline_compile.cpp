@@ -48,7 +48,7 @@ TEST(Pipeline, GraphToResult) {
   std::vector<at::Tensor> one_row = {at::randn({1, 8}), at::randn({8, 3})};
   std::string why;
   EXPECT_FALSE(r.executable->accepts(one_row, {}, &why));
-  EXPECT_NE(why.find("s0 >= 2"), std::string::npos) << why;
+  EXPECT_NE(why.find(".size(0) >= 2"), std::string::npos) << why;
 }
 
 TEST(Pipeline, TheReportAccountsForEveryStageAndOperator) {
