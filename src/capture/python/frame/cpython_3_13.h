@@ -30,6 +30,8 @@ inline bool observed(PyThreadState* t, PyCodeObject* code) {
   uintptr_t version = t->eval_breaker & ~static_cast<uintptr_t>(_PY_EVAL_EVENTS_MASK);
   if (version == 0) return false;                                 // no tool was ever registered
   if (version != code->_co_instrumentation_version) return true;  // RESUME has to instrument it first
+  for (unsigned char tools : t->interp->monitors.tools)           // exceptions have no instructions of their own
+    if (tools != 0) return true;
   const _PyCoMonitoringData* data = code->_co_monitoring;
   if (data == nullptr) return false;
   for (unsigned char tools : data->active_monitors.tools)
