@@ -12,7 +12,7 @@ def step(x: torch.Tensor, w: torch.Tensor, log: list[str]) -> torch.Tensor:
     log.append("relu")
     if x.shape[0] * 2 < 16:
         y = y + 1
-    print("rows:", len(x))
+    print("log:", log)
     return y.softmax(-1)
 
 

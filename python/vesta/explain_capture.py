@@ -20,6 +20,7 @@ __all__ = ["Break", "Captured", "Graph", "Guard", "Line", "Recompile", "Skipped"
 
 SHOWN_GUARDS = 24  # of a graph; all are in Graph.guards
 SHOWN_OPERATORS = 6
+TORCH = os.path.dirname(torch.__file__) + os.sep
 
 
 @dataclass(frozen=True)
@@ -212,9 +213,9 @@ def apart(text: str) -> tuple[str, Line]:
 # How the compiler says what a guard wants and what it finds, where it does so in one text.
 CHANGES = (
     re.compile(r"(?P<guard>.*) was (?P<was>.*), is (?P<now>.*)"),
-    re.compile(r"(?P<guard>.*?) (?P<now>[^ ]+) instead of (?P<was>[^ ]+)"),
+    re.compile(r"(?P<guard>.*?)(?: is)? (?P<now>[^ ]+) instead of (?P<was>[^ ]+)"),
     re.compile(r"(?P<guard>.*): it is (?P<now>.*)"),
-    re.compile(r"(?P<guard>.*) does not hold \((?P<now>.*)\)"),
+    re.compile(r"(?P<guard>.*) does not hold \((?P<now>.*) and .*\)"),
 )
 
 
@@ -292,13 +293,21 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
         yield f"  written afterwards: {', '.join(g.effects)}"
     if g.guards:
         yield "  guards"
-        shown = g.guards[:SHOWN_GUARDS]
-        width = min(max(len(guard.text) for guard in shown), 60)
-        for guard in shown:
-            failed = f"failed {several(guard.failed, 'time')}  " if guard.failed else ""
-            yield f"    {guard.text:{width}}  {failed}{at(guard.where)}".rstrip()
+        shown = shown_guards(g.guards)
+        width = min(max((len(text) for text, _ in shown), default=0), 60)
+        yield from (f"    {text:{width}}  {place}".rstrip() for text, place in shown)
         if len(g.guards) > len(shown):
-            yield f"    and {len(g.guards) - len(shown)} more"
+            yield f"    and {len(g.guards) - len(shown)} more" if shown else f"    {len(g.guards)}, on torch's own code"
+
+
+def shown_guards(guards: Sequence[Guard]) -> list[tuple[str, str]]:
+    """Text and place of the guards that tell readers something: on sizes, and what the program itself asked."""
+    lines: dict[tuple[str, str], None] = {}
+    for guard in sorted(guards, key=lambda guard: guard.kind != "size"):
+        if guard.kind == "size" or not (guard.where.file.startswith(TORCH) or guard.text.endswith(" does not exist")):
+            failed = f"failed {several(guard.failed, 'time')}  " if guard.failed else ""
+            lines[re.sub(r" at 0x[0-9a-f]+", "", guard.text), failed + at(guard.where)] = None
+    return list(lines)[:SHOWN_GUARDS]
 
 
 def break_lines(b: Break) -> Iterator[str]:

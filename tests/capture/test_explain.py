@@ -113,9 +113,9 @@ def test_text():
                     "  5.0 ms: trace 1.2, passes 0.5, codegen 3.0",
                     "  written afterwards: list.append on log",
                     "  guards",
-                    f"    x is float32    test_explain.py:{line}  def program(x, log):",
-                    f"    x is float32    test_explain.py:{line}  def program(x, log):",
                     f"    x.size(0) >= 2  test_explain.py:{line + 3}  if y.shape[0] * 2 < 16:",
+                    f"    x is float32    test_explain.py:{line}  def program(x, log):",
+                    "    and 1 more",
                 )
             ),
             "",
@@ -150,8 +150,9 @@ def test_text():
     [
         ("grad mode was 1, is 0", "grad mode", "1", "0"),
         ("input 0 (x): dtype Double instead of Float", "input 0 (x): dtype", "Float", "Double"),
+        ("input 1 (w): size 0 is 48 instead of 32", "input 1 (w): size 0", "32", "48"),
         ("len(log) == 0: it is 1", "len(log) == 0", "", "1"),
-        (f"2*a.size(0) >= 16 ({__file__}:2) does not hold (8 and 16)", "2*a.size(0) >= 16", "", "8 and 16"),
+        (f"2*a.size(0) >= 16 ({__file__}:2) does not hold (8 and 16)", "2*a.size(0) >= 16", "", "8"),
         ("autocast changed", "autocast changed", "", ""),
     ],
 )
@@ -165,7 +166,7 @@ def test_what_changed_is_told_apart(text, guard, was, now):
 
 def test_many_guards_are_counted():
     text = str(explain_capture.read(report(guards=300)))
-    assert "    and 277 more" in text and text.count("x is float32") < 60
+    assert "    and 299 more" in text and text.count("x is float32") == 3
 
 
 @pytest.fixture
