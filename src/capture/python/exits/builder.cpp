@@ -13,8 +13,6 @@ namespace {
 constexpr int kMostDepth = 200;
 constexpr Py_ssize_t kMostItems = 1 << 16;
 
-bool is_method_wrapper(PyObject* x) { return std::strcmp(Py_TYPE(x)->tp_name, "method-wrapper") == 0; }
-
 PyTypeObject* c_base(PyTypeObject* type) {
   while (type && is_python_class(type)) type = type->tp_base;
   return type;

@@ -16,6 +16,17 @@ bool is_scalar(PyObject* x) {
          PyFloat_CheckExact(x) || PyUnicode_CheckExact(x) || PyBytes_CheckExact(x) || PyComplex_CheckExact(x);
 }
 
+bool holds_scalars(PyObject* set) {
+  const Object items = Object::take(PyObject_GetIter(set));
+  while (items) {
+    const Object item = Object::take(PyIter_Next(items.get()));
+    if (!item) break;
+    if (!is_scalar(item.get())) return false;
+  }
+  PyErr_Clear();
+  return true;
+}
+
 bool same_scalar(PyObject* a, PyObject* b) {
   if (a == b) return true;
   if (Py_TYPE(a) != Py_TYPE(b)) return false;
@@ -246,17 +257,11 @@ bool GuardProgram::holds(const Guard& g, PyObject* x, const Registers& r) const 
     }
     case Check::Members: {
       if (!PyAnySet_Check(x) || PySet_GET_SIZE(x) != PySet_GET_SIZE(g.expected)) return false;
-      Py_ssize_t at = 0;
-      PyObject* item = nullptr;
-      Py_hash_t hash = 0;
-      while (_PySet_NextEntry(x, &at, &item, &hash)) {
-        const int found = is_scalar(item) ? PySet_Contains(g.expected, item) : 0;
-        if (found != 1) {
-          PyErr_Clear();
-          return false;
-        }
-      }
-      return true;
+      // Scalars compare without running Python code.
+      if (!holds_scalars(x)) return false;
+      const int equal = PyObject_RichCompareBool(x, g.expected, Py_EQ);
+      if (equal < 0) PyErr_Clear();
+      return equal == 1;
     }
     case Check::Code: return PyFunction_Check(x) && PyFunction_GET_CODE(x) == g.expected;
     case Check::Tensor: return is_tensor(x) && tensor_flags(x) == g.number;

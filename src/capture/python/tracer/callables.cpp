@@ -426,6 +426,8 @@ bool is_torch_operator(PyObject* f) {
   return name && std::strncmp(name, "torch._ops.", 11) == 0;
 }
 
+bool is_method_wrapper(PyObject* x) { return Py_TYPE(x) == table->method_wrapper; }
+
 bool is_known_class(PyTypeObject* type) { return table->classes.contains(type); }
 
 namespace {

@@ -58,6 +58,8 @@ bool is_python_class(PyTypeObject* type);
 bool is_numpy_scalar(PyObject* x);
 // An operator as torch.ops has it: what an OpOverload or its packet calls.
 bool is_torch_operator(PyObject* callable);
+// A slot's function bound to an object.
+bool is_method_wrapper(PyObject* x);
 // "math.sqrt", "list.append", ...
 std::string name_of_callable(PyObject* callable);
 

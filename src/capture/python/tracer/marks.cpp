@@ -6,9 +6,7 @@ namespace vesta::capture {
 namespace {
 
 void apply(PyObject* tensor, PyObject* name, bool value, std::vector<bool>& dynamic) {
-  PyObject* found = nullptr;
-  _PyObject_LookupAttr(tensor, name, &found);
-  const Object set = Object::take(found);
+  const Object set = Object::take(PyObject_GetAttr(tensor, name));
   if (set && PyAnySet_Check(set.get())) {
     for (size_t d = 0; d < dynamic.size(); ++d) {
       const Object number = Object::take(PyLong_FromSize_t(d));

@@ -13,7 +13,7 @@ bool is_singleton(PyObject* x) {
   PyTypeObject* type = Py_TYPE(x);
   if (type == &PyMethodDescr_Type || type == &PyWrapperDescr_Type || type == &PyGetSetDescr_Type ||
       type == &PyMemberDescr_Type || type == &PyClassMethodDescr_Type || type == &PyProperty_Type ||
-      type == &PyStaticMethod_Type || type == &PyClassMethod_Type || type == &_PyMethodWrapper_Type)
+      type == &PyStaticMethod_Type || type == &PyClassMethod_Type || is_method_wrapper(x))
     return true;
   // Members of an enumeration, torch's dtypes and the like.
   const char* meta = Py_TYPE(type)->tp_name;
@@ -71,7 +71,7 @@ bool Tracer::touch_self(PyObject* f) {
   Object self;
   if (PyCFunction_Check(f))
     self = Object::share(reinterpret_cast<PyCFunctionObject*>(f)->m_self);
-  else if (Py_TYPE(f) == &_PyMethodWrapper_Type)
+  else if (is_method_wrapper(f))
     self = Object::take(PyObject_GetAttrString(f, "__self__"));
   if (!self || is_scalar(self.get()) || sources.find(self.get()) >= 0) return true;
   const Object touched = Object::take(touch_constant(self.get()));
@@ -295,11 +295,7 @@ bool Tracer::touch_contents(PyObject* x, int depth) {
   }
   if (PyAnySet_Check(c)) {
     if (source < 0) return true;
-    Py_ssize_t at = 0;
-    PyObject* item = nullptr;
-    Py_hash_t hash = 0;
-    while (_PySet_NextEntry(c, &at, &item, &hash))
-      if (!is_scalar(item)) return give_up("a set of objects that are not numbers or strings is read"), false;
+    if (!holds_scalars(c)) return give_up("a set of objects that are not numbers or strings is read"), false;
     const Object expected = Object::take(PyFrozenSet_New(c));
     if (!expected) return false;
     guard(Check::Members, source, expected.get());
