@@ -201,6 +201,12 @@ PyObject* GuardProgram::load(const Source& s, Frame* f, const Registers& r) cons
       Py_DECREF(x);
       return x;
     }
+    case SourceKind::ContextValue: {
+      PyObject* x = nullptr;
+      if (!PyContextVar_CheckExact(parent) || PyContextVar_Get(parent, nullptr, &x) < 0) PyErr_Clear();
+      Py_XDECREF(x);  // the context, or the variable whose default it is, owns it
+      return x;
+    }
     case SourceKind::Type: return reinterpret_cast<PyObject*>(Py_TYPE(parent));
   }
   return nullptr;

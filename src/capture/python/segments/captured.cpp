@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 
 #include "base/log.h"
 #include "capture/python/segments/stance.h"
@@ -185,16 +186,27 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
   settings.dynamic = options_.dynamic;
   settings.seen = &s.seen;
   BreakSite site;
+  std::optional<TraceResult> told;  // the trace that said so, while the other is tried
+  bool tried_eager = false;
   for (int attempt = 0; attempt < kMostTraces; ++attempt) {
     TraceResult r = trace_segment(t, f, position, settings);
     if (!r.variant && r.needs_gradients && !settings.gradients) {
       settings.gradients = true;
       continue;
     }
-    if (!r.variant && r.misled) {
+    // Told that it is being compiled, a program may raise where eager does not, or go ways that end here. What it does
+    // in eager is right too.
+    if (!r.variant && r.asked_compiling && settings.says_compiling && !tried_eager) {
+      tried_eager = true;
+      told = std::move(r);
       settings.says_compiling = false;
       continue;
     }
+    if (!r.variant && told && !told->raised) {
+      r = std::move(*told);
+      settings.says_compiling = true;
+    }
+    told.reset();
     if (!r.variant) {
       site = r.site;
       if (r.restart_at < 0 || (settings.stop_at >= 0 && r.restart_at >= settings.stop_at)) {

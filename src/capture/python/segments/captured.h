@@ -92,7 +92,8 @@ struct TraceResult {
   bool needs_gradients = false;   // trace again, with them
   // If there is none: trace again and stop before this instruction of the root frame, or not at all (-1).
   int restart_at = -1;
-  bool misled = false;  // the program raised after it was told that it is being compiled: eager it may not
+  bool asked_compiling = false;  // the program asked whether it is being compiled
+  bool raised = false;           // it raised, and did not handle it
   BreakSite site;
 };
 TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer::Settings& settings);

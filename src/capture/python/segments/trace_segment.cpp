@@ -79,7 +79,10 @@ class Trace {
     const Restore restore(thread_, frame_);
     struct RollBack {
       Tracer& t;
-      ~RollBack() { t.log.roll_back(); }
+      ~RollBack() {
+        t.log.roll_back();
+        t.restore_contexts();
+      }
     } roll_back{*tracer_};
     {
       const TracerScope scope(*tracer_);
@@ -101,12 +104,13 @@ class Trace {
     const Step last = tr.begin() ? vesta::capture::run(e) : Step::Error;
     const Object value = Object::take(last == Step::Return ? e.result : nullptr);
     result_.site = tr.break_site();
+    result_.asked_compiling = tr.asked_compiling();
     if (last == Step::Error || last == Step::Yield || tr.aborted()) {
       if (!tr.aborted()) {
         PyObject* type = PyErr_Occurred();
         result_.site.reason =
             std::string("raises ") + (type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "an exception");
-        result_.misled = tr.asked_compiling() && settings_.says_compiling;
+        result_.raised = true;
       }
       PyErr_Clear();
       // An exception that a handler was at work on is raised again where it came from.
@@ -137,6 +141,12 @@ class Trace {
     if (ok && !(reachable == now)) {
       ok = false;
       builder.reason = "torch's modes are changed";
+    }
+    if (const int set = tr.changed_context(); ok && set >= 0) {
+      result_.restart_at = set;
+      result_.site.reason = "a context variable is set";
+      result_.site.where = {};
+      return false;
     }
     if (!ok) {
       int at = builder.blocked ? tr.born(builder.blocked) : -1;

@@ -33,7 +33,8 @@ enum class SourceKind : uint8_t {
   PartialFunction,  // func, args and keywords of a functools.partial
   PartialArguments,
   PartialKeywords,
-  Type,  // type(parent)
+  Type,          // type(parent)
+  ContextValue,  // of the parent, a contextvars.ContextVar, in the thread's context
 };
 
 struct Source {

@@ -213,6 +213,8 @@ std::string difference(const TorchState& was, const TorchState& is) {
   return {};
 }
 
+bool are_function_modes_active() { return at::impl::PythonTorchFunctionTLS::stack_len() > 0; }
+
 bool is_foreign_mode_active() { return foreign_mode_active(); }
 
 struct TracedGraph::Impl {

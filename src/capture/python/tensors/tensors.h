@@ -86,6 +86,7 @@ class KeptTorchState {
 std::string difference(const TorchState& was, const TorchState& is);
 // Calls must go through the dispatcher op by op: a dispatch mode or a functional transform is active.
 bool is_foreign_mode_active();
+bool are_function_modes_active();  // a TorchFunctionMode sees every operator, a default device too
 
 struct GraphInput {
   Object tensor;  // the real one

@@ -117,6 +117,7 @@ constexpr ClassRow kClasses[] = {
     {"operator", "itemgetter attrgetter methodcaller"},
     {"re", "Pattern Match"},
     {"typing", "TypeVar ParamSpec TypeVarTuple Generic"},
+    {"contextvars", "Token"},
     {"torch", "Size dtype device layout memory_format finfo iinfo"},
     {"torch._C", "DisableTorchFunctionSubclass DisableTorchFunction _DisableFuncTorch"},
 };
@@ -362,6 +363,16 @@ void add_autograd_function(Table& t) {
         with(Effect::Special, Special::AutogradFunction);
 }
 
+void add_context_variables(Table& t) {
+  for (const auto& [name, special] : {std::pair{"get", Special::ContextGet}, std::pair{"set", Special::ContextSet},
+                                      std::pair{"reset", Special::ContextReset}}) {
+    const Object method = Object::take(PyObject_GetAttrString(reinterpret_cast<PyObject*>(&PyContextVar_Type), name));
+    PyErr_Clear();
+    if (method && Py_TYPE(method.get()) == &PyMethodDescr_Type)
+      t.functions[reinterpret_cast<PyMethodDescrObject*>(method.get())->d_method] = with(Effect::Special, special);
+  }
+}
+
 void add_exceptions(Table& t) {
   PyObject *key = nullptr, *value = nullptr;
   Py_ssize_t at = 0;
@@ -387,6 +398,7 @@ bool load_callables() {
   add_exceptions(*t);
   add_result_tuples(*t);
   add_autograd_function(*t);
+  add_context_variables(*t);
   for (const Row& row : kFunctions) add_functions(*t, row);
   add_tensor_operators(*t);
   const Object globals = Object::take(PyDict_New());
@@ -410,14 +422,16 @@ bool is_python_class(PyTypeObject* type) {
   return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_dealloc == table->python_class_dealloc;
 }
 
-bool is_numpy_scalar(PyObject* x) {
-  PyTypeObject* type = Py_TYPE(x);
-  // numpy's own scalar types, by their common base: numpy may come later than the table, or never.
-  while (type->tp_base && std::strcmp(type->tp_name, "numpy.generic") != 0) type = type->tp_base;
-  return std::strcmp(type->tp_name, "numpy.generic") == 0 && !is_python_class(Py_TYPE(x)) &&
-         std::strncmp(Py_TYPE(x)->tp_name, "numpy.", 6) == 0 && std::strcmp(Py_TYPE(x)->tp_name, "numpy.object_") != 0 &&
-         std::strcmp(Py_TYPE(x)->tp_name, "numpy.void") != 0;
+bool is_numpy_scalar_type(PyTypeObject* type) {
+  const std::string_view name = type->tp_name;
+  if (!name.starts_with("numpy.") || name == "numpy.object_" || name == "numpy.void" || is_python_class(type))
+    return false;
+  // By their common base: numpy may come later than the table, or never.
+  while (type && std::strcmp(type->tp_name, "numpy.generic") != 0) type = type->tp_base;
+  return type != nullptr;
 }
+
+bool is_numpy_scalar(PyObject* x) { return is_numpy_scalar_type(Py_TYPE(x)); }
 
 bool is_torch_operator(PyObject* f) {
   if (!PyCFunction_Check(f)) return false;

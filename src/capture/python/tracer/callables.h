@@ -37,6 +37,9 @@ enum class Special : unsigned char {
   Id,
   AutogradFunction,  // torch.autograd.Function.apply
   NumPy,             // of plain numbers, a number
+  ContextGet,        // contextvars.ContextVar's methods
+  ContextSet,
+  ContextReset,
   Number,  // reads, and takes symbolic numbers as they are
 };
 
@@ -56,6 +59,7 @@ bool is_known_class(PyTypeObject* type);
 bool is_python_class(PyTypeObject* type);
 // A numpy scalar: immutable, and no Python code of anyone's is in it.
 bool is_numpy_scalar(PyObject* x);
+bool is_numpy_scalar_type(PyTypeObject* type);
 // An operator as torch.ops has it: what an OpOverload or its packet calls.
 bool is_torch_operator(PyObject* callable);
 // A slot's function bound to an object.

@@ -1,5 +1,6 @@
 // Calls. Python code comes back to us by the hook, whoever calls it; C code is let through if it is known.
 #include <cstring>
+#include <optional>
 
 #include "capture/python/segments/captured.h"
 #include "capture/python/tracer/library.h"
@@ -37,6 +38,11 @@ PyObject* hidden_from_dynamo(PyObject* function) {
   return inner && PyFunction_Check(inner) ? inner : nullptr;
 }
 
+// An object that is a key by its identity.
+bool has_plain_hash(PyObject* x) {
+  return Py_TYPE(x)->tp_hash == PyBaseObject_Type.tp_hash || PyFunction_Check(x);
+}
+
 // What functools.lru_cache wraps is of a package or of Python itself, not of the program.
 bool is_library_function(PyObject* cached) {
   const Object f = Object::take(PyObject_GetAttrString(cached, "__wrapped__"));
@@ -44,6 +50,33 @@ bool is_library_function(PyObject* cached) {
   if (!f || !PyFunction_Check(f.get())) return false;
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f.get()));
   return is_installed_package(code) || is_standard_library(code);
+}
+
+// Numbers, texts, plain tensors, and short tuples and lists of those: no Python code of anyone's is behind them.
+bool is_data(PyObject* x, int depth) {
+  if (is_scalar(x) || is_base_tensor(x) || is_symbolic(x)) return true;
+  if (PyList_CheckExact(x) || (PyTuple_Check(x) && !is_python_class(Py_TYPE(x)))) {
+    const Py_ssize_t size = PySequence_Fast_GET_SIZE(x);
+    if (depth == 0 || size > 16) return false;
+    for (Py_ssize_t i = 0; i < size; ++i)
+      if (!is_data(PySequence_Fast_GET_ITEM(x, i), depth - 1)) return false;
+    return true;
+  }
+  const char* name = Py_TYPE(x)->tp_name;
+  return PySlice_Check(x) || std::strcmp(name, "torch.dtype") == 0 || std::strcmp(name, "torch.device") == 0 ||
+         std::strcmp(name, "torch.layout") == 0 || std::strcmp(name, "torch.memory_format") == 0;
+}
+
+bool gets_only_data(PyObject* f, PyObject* const* args, Py_ssize_t all) {
+  if (PyCFunction_Check(f)) {
+    PyObject* self = reinterpret_cast<PyCFunctionObject*>(f)->m_self;
+    if (self && !PyModule_Check(self) && !is_torch_operator(f) && !is_data(self, 2)) return false;
+  } else if (Py_TYPE(f) != &PyMethodDescr_Type && Py_TYPE(f) != &PyWrapperDescr_Type) {
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < all; ++i)
+    if (!is_data(args[i], 2)) return false;
+  return true;
 }
 
 // Functions that say whether they are being compiled, by code: those of torch that are loaded.
@@ -79,14 +112,10 @@ bool Tracer::argument(PyObject* x) {
 }
 
 PyObject* Tracer::call_plainly(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
-  if (is_torch_operator(f)) {
-    bool subclass = false;
-    for (Py_ssize_t i = 0; i < n; ++i) subclass |= is_tensor(args[i]) && !is_base_tensor(args[i]);
-    if (!subclass) {
-      const HookOff off;  // what says the shapes of a custom operator's results is no part of the program
-      return finish_call(PyObject_Vectorcall(f, args, static_cast<size_t>(n), names));
-    }
-  }
+  // Python code that torch runs for an operator of plain tensors (what says the shapes of its results, a decomposition)
+  // is no part of the program.
+  std::optional<HookOff> off;
+  if (gets_only_data(f, args, n + (names ? PyTuple_GET_SIZE(names) : 0)) && !are_function_modes_active()) off.emplace();
   return finish_call(PyObject_Vectorcall(f, args, static_cast<size_t>(n), names));
 }
 
@@ -224,6 +253,17 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
         return call_plainly(f, args, n, names);
       }
       break;
+    case Special::ContextGet:
+    case Special::ContextSet:
+    case Special::ContextReset: {
+      PyObject* variable = self ? self : n > 0 ? args[0] : nullptr;
+      PyObject* const* rest = self ? args : args + 1;
+      const Py_ssize_t count = self ? n : n - 1;
+      if (!variable || !plain || !PyContextVar_CheckExact(variable) || count > 1) break;
+      if (special == Special::ContextGet) return context_value(variable, count == 1 ? rest[0] : nullptr);
+      if (count == 1) return set_context(f, args, n, variable, special == Special::ContextSet);
+      break;
+    }
     case Special::AutogradFunction: {
       if (torch_state().grad) return give_up("a torch.autograd.Function with gradients enabled");
       const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
@@ -234,7 +274,7 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
     case Special::NumPy: {
       const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
       for (Py_ssize_t i = 0; i < all; ++i) {
-        const bool sequence = PyTuple_CheckExact(args[i]) || PyList_CheckExact(args[i]);
+        const bool sequence = PyList_CheckExact(args[i]) || (PyTuple_Check(args[i]) && !is_python_class(Py_TYPE(args[i])));
         if (is_tensor(args[i]) || (!sequence && !is_symbolic(args[i]) && !is_scalar(args[i]) && !is_numpy_scalar(args[i])))
           return give_up("calls numpy with more than numbers");
         if (!operand(args[i])) return nullptr;
@@ -374,6 +414,12 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     static PyObject* parts[] = {PyUnicode_InternFromString("__new__"), PyUnicode_InternFromString("__init__"),
                                 PyUnicode_InternFromString("__call__")};
     for (PyObject* part : parts) guard_class(part == parts[2] ? Py_TYPE(type) : type, part);
+    if (is_numpy_scalar_type(type)) {
+      for (Py_ssize_t i = 0; i < all; ++i)
+        if (!is_scalar(args[i]) && !is_symbolic_int(args[i]) && !is_numpy_scalar(args[i]))
+          return give_up("calls numpy with more than numbers");
+      return call_with_numbers(f, args, n, names);
+    }
     if (known_callable(f).effect == Effect::Unknown) return give_up("makes an object of class " + name_of_callable(f));
     if (!is_python_class(type) || type->tp_base != &PyBaseObject_Type)
       for (Py_ssize_t i = 0; i < all; ++i)
@@ -406,7 +452,7 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
       const int source = sources.find(args[i]);
       if (is_scalar(args[i]) || PyType_Check(args[i]) || (source >= 0 && sources[source].kind == SourceKind::Constant))
         continue;
-      if (source < 0 || !PyFunction_Check(args[i])) return give_up("calls a cached function with objects");
+      if (source < 0 || !has_plain_hash(args[i])) return give_up("calls a cached function with objects");
       guard(Check::Is, source, args[i]);
     }
     if (const int source = sources.find(f); source >= 0 && sources[source].kind != SourceKind::Constant)

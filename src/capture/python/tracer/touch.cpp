@@ -326,6 +326,14 @@ bool Tracer::operand(PyObject* x) {
   if (PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x)) {
     if (!touch_contents(x, 8)) return false;
   }
+  if (type == &PyDictProxy_Type && sources.find(x) >= 0) {
+    // Its one member is the mapping it shows.
+    constexpr int kMapping = sizeof(PyObject);
+    PyObject* mapping = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(x) + kMapping);
+    static PyObject* const name = PyUnicode_InternFromString("mapping");
+    const Object shown = Object::take(touch(mapping, sources.add(SourceKind::Member, sources.find(x), kMapping, name)));
+    return shown && operand(shown.get());
+  }
   if (sources.find(x) >= 0 && is_closed(type))
     return give_up(std::string("an object of class ") + type->tp_name + " that was there before is used"), false;
   if (is_python_class(type)) {

@@ -91,6 +91,11 @@ class Tracer final : public Operations {
   // A tuple or frozenset among the constants of code that ran: always the same object.
   bool is_code_constant(PyObject* x) const { return code_constants_.contains(x); }
 
+  // A context variable that is not what it was before the trace, by the count of the instruction that set it; or -1.
+  int changed_context() const;
+  // Context variables are what they were.
+  void restore_contexts();
+
   // Ends the trace: nullptr with an error set.
   PyObject* give_up(std::string reason);
 
@@ -195,6 +200,8 @@ class Tracer final : public Operations {
   PyObject* call_plainly(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   PyObject* call_with_numbers(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   bool writes(PyObject* container, UndoLog::Writes kind);
+  PyObject* context_value(PyObject* variable, PyObject* otherwise);
+  PyObject* set_context(PyObject* method, PyObject* const* args, Py_ssize_t n, PyObject* variable, bool sets);
   // An argument that is itself a C function (a key, a callback) must be known too.
   bool argument(PyObject* x);
   PyObject* finish_call(PyObject* result);
@@ -224,6 +231,11 @@ class Tracer final : public Operations {
   std::unordered_map<int, Object> symbolic_;  // source: its SymInt
   std::unordered_map<PyObject*, Object> made_;
   std::unordered_set<PyObject*> code_constants_;
+  struct ContextWrite {
+    Object variable, before, token;  // of its first write
+    int count;
+  };
+  std::vector<ContextWrite> contexts_;
   std::unordered_set<PyCodeObject*> noted_;
   std::unordered_set<PyObject*> guarded_functions_;
   Frame* where_ = nullptr;

@@ -1,0 +1,62 @@
+// Context variables: read as places, set for real, and set back when the trace ends.
+#include "capture/python/tracer/tracer.h"
+
+namespace vesta::capture {
+namespace {
+
+Object value_of(PyObject* variable) {
+  PyObject* x = nullptr;
+  if (PyContextVar_Get(variable, nullptr, &x) < 0) PyErr_Clear();
+  return Object::take(x);
+}
+
+}  // namespace
+
+PyObject* Tracer::context_value(PyObject* variable, PyObject* otherwise) {
+  const Object value = value_of(variable);
+  bool written = false;
+  for (const ContextWrite& w : contexts_) written |= w.variable.get() == variable;
+  if (!written) {
+    if (sources.find(variable) < 0) return give_up("reads a new context variable");
+    const int source = sources.add(SourceKind::ContextValue, sources.find(variable));
+    if (value) return touch(value.get(), source);
+    guard(Check::Absent, source);
+  } else if (value) {
+    return adopt(Py_NewRef(value.get()));
+  }
+  if (otherwise) return Py_NewRef(otherwise);
+  PyErr_SetObject(PyExc_LookupError, variable);
+  return nullptr;
+}
+
+PyObject* Tracer::set_context(PyObject* method, PyObject* const* args, Py_ssize_t n, PyObject* variable, bool sets) {
+  if (sources.find(variable) < 0) return give_up("sets a new context variable");
+  bool written = false;
+  for (const ContextWrite& w : contexts_) written |= w.variable.get() == variable;
+  if (!sets && !written) return give_up("resets a context variable that was set before");
+  const Object before = value_of(variable);
+  PyObject* result = finish_call(PyObject_Vectorcall(method, args, static_cast<size_t>(n), nullptr));
+  if (result && sets && !written)
+    contexts_.push_back({Object::share(variable), before, Object::share(result), root_count_ - 1});
+  return result;
+}
+
+int Tracer::changed_context() const {
+  for (const ContextWrite& w : contexts_)
+    if (value_of(w.variable.get()).get() != w.before.get()) return w.count;
+  return -1;
+}
+
+void Tracer::restore_contexts() {
+  for (const ContextWrite& w : contexts_) {
+    if (value_of(w.variable.get()).get() == w.before.get()) continue;
+    // A token serves once; the program may have used this one.
+    if (PyContextVar_Reset(w.variable.get(), w.token.get()) == 0) continue;
+    PyErr_Clear();
+    const Object token = Object::take(w.before ? PyContextVar_Set(w.variable.get(), w.before.get()) : nullptr);
+    PyErr_Clear();
+  }
+  contexts_.clear();
+}
+
+}  // namespace vesta::capture
