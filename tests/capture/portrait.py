@@ -57,7 +57,7 @@ def _tensor_facts(x: torch.Tensor) -> dict[str, Any]:
         "device": str(x.device),
         "size": tuple(x.shape),
         "strides": x.stride() if x.layout == torch.strided else None,
-        "storage offset": x.storage_offset() if x.layout == torch.strided else None,
+        "storage offset": x.storage_offset() * x.element_size() if x.layout == torch.strided else None,
         "requires_grad": x.requires_grad,
         "has grad_fn": x.grad_fn is not None,
         "is inference": x.is_inference(),
@@ -99,7 +99,19 @@ class Portrait:
         self._storages: dict[int, int] = {}
         self._alive: list[Any] = [a for a, _ in replace]  # an id is an identity only while the object lives
         self.roots = [(name, self._draw(value)) for name, value in roots.items()]
+        self._count_offsets_from_the_first()
         del self._alive, self._seen, self._replace, self._module
+
+    def _count_offsets_from_the_first(self) -> None:
+        """Where a storage begins is nobody's business; where its tensors lie in relation to each other is."""
+        groups: dict[int | None, list[dict[str, Any]]] = {}
+        for node in self.nodes:
+            if isinstance(node.value, dict) and node.value.get("storage offset") is not None:
+                groups.setdefault(node.value.get("storage"), []).append(node.value)
+        for storage, group in groups.items():
+            first = min(facts["storage offset"] for facts in group)
+            for facts in group:
+                facts["storage offset"] = 0 if storage is None else facts["storage offset"] - first
 
     def _draw(self, x: Any) -> Any:
         x = self._replace.get(id(x), x)
@@ -216,7 +228,9 @@ class Portrait:
                     facts["storage"] = self._storages.setdefault(storage._cdata, len(self._storages))
             if x.is_leaf and x.grad is not None:
                 parts.append(("grad", x.grad))
-            parts += [(f"attribute {k}", v) for k, v in x.__dict__.items()]
+            # AOTAutograd leaves a note for Dynamo on tensors of symbolic sizes.
+            noted = {k: v for k, v in x.__dict__.items() if k != "_dynamo_propagated_dynamic_indices"}
+            parts += [(f"attribute {k}", v) for k, v in noted.items()]
         return facts, parts
 
     def _exception(self, x: BaseException) -> tuple[Any, list[tuple[str, Any]]]:
