@@ -1,6 +1,7 @@
 #include "trace/recorder.h"
 
 #include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 
@@ -228,6 +229,8 @@ graph::Value* Recorder::emit(std::string_view op, std::vector<graph::Arg> args,
 void Recorder::refuse_write(Storage& s) {
   if (s.input < 0 || s.base != s.initial) return;
   const RealTensor* written = real_tensor(s.input);
+  if (written->tensor.is_inference() && !c10::InferenceMode::is_enabled())
+    VESTA_UNSUPPORTED("an inference tensor is written outside of inference mode");
   if (overlaps_itself(written->tensor))
     VESTA_UNSUPPORTED("an input whose elements share memory (an expanded tensor) is written");
   for (const RealTensor* other : real_order_)

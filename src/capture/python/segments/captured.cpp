@@ -298,8 +298,11 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
   for (;;) {
     const std::shared_ptr<Segment> held = segment(code_of(f), position);  // reset() may come while we compile
     Segment& s = *held;
-    if (torch_state().function_modes > 0) {
-      fall_back("a torch function mode is active");
+    // A break may have entered one.
+    if (const char* reason = torch_state().function_modes > 0 ? "a torch function mode is active"
+                             : is_foreign_mode_active()       ? "a dispatch mode or a functional transform is active"
+                                                              : nullptr) {
+      fall_back(reason);
       return go_on_plainly(t, f, position, fresh);
     }
     if (!s.skipped.empty()) {

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/functorch/DynamicLayer.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
@@ -145,6 +146,7 @@ TorchState torch_state() {
   s.autocast_cache = at::autocast::is_autocast_cache_enabled();
   s.autocast_nesting = at::autocast::increment_nesting() - 1;
   at::autocast::decrement_nesting();
+  s.transforms = static_cast<int>(at::functorch::getDynamicLayerStack().size());
   s.function_modes = static_cast<int>(at::impl::PythonTorchFunctionTLS::stack_len());
   s.function_enabled =
       at::impl::PythonTorchFunctionTLS::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED;
@@ -159,6 +161,9 @@ KeptTorchState::KeptTorchState() : state_(torch_state()), functions_(std::make_u
 
 KeptTorchState::~KeptTorchState() {
   at::impl::PythonTorchFunctionTLS::set_state(functions_->state);
+  // Whoever was to leave these levels was not run.
+  while (static_cast<int>(at::functorch::getDynamicLayerStack().size()) > state_.transforms)
+    at::functorch::popDynamicLayerAndDeleteMetadata();
   TorchState now = torch_state(), was = state_;
   // What no trace changes.
   was.inference = now.inference;
@@ -209,6 +214,8 @@ std::string difference(const TorchState& was, const TorchState& is) {
     return "autocast's cache or nesting changed";
   if (was.function_modes != is.function_modes)
     return changed("the number of active torch function modes", was.function_modes, is.function_modes);
+  if (was.transforms != is.transforms)
+    return changed("the number of functional transforms", was.transforms, is.transforms);
   if (was.function_enabled != is.function_enabled) return "__torch_function__ was switched on or off";
   return {};
 }
@@ -228,22 +235,23 @@ TracedGraph& TracedGraph::operator=(TracedGraph&&) noexcept = default;
 TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, bool gradients) {
   TracedGraph out;
   out.impl = std::make_unique<TracedGraph::Impl>();
-  out.impl->traced = trace::trace({}, [&](const std::vector<c10::IValue>&) {
-    std::vector<c10::IValue> results;
-    for (PyObject* x : body()) {
-      if (is_tensor(x))
-        results.emplace_back(THPVariable_Unpack(x));
-      else
-        results.emplace_back(py::cast<c10::SymInt>(py::handle(x)));
-    }
-    return results;
-  }, {.gradients = gradients});
+  out.impl->traced = trace::trace({},
+                                  [&](const std::vector<c10::IValue>&) {
+                                    std::vector<c10::IValue> results;
+                                    for (PyObject* x : body()) {
+                                      if (is_tensor(x))
+                                        results.emplace_back(THPVariable_Unpack(x));
+                                      else
+                                        results.emplace_back(py::cast<c10::SymInt>(py::handle(x)));
+                                    }
+                                    return results;
+                                  },
+                                  {.gradients = gradients});
   const trace::Traced& traced = out.impl->traced;
   for (const at::Tensor& t : traced.inputs) out.inputs.push_back({Object::take(THPVariable_Wrap(t))});
   out.ops = traced.op_count;
   const graph::Graph& g = *traced.graph;
-  out.empty =
-      g.outputs.empty() && g.mutations.empty() && g.inputs.empty() && g.symbols.empty() && traced.op_count == 0;
+  out.empty = g.outputs.empty() && g.mutations.empty() && g.inputs.empty() && g.symbols.empty() && traced.op_count == 0;
   return out;
 }
 

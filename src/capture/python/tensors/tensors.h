@@ -63,6 +63,7 @@ struct TorchState {
   } cpu, cuda;
   int autocast_nesting = 0;
   int function_modes = 0;
+  int transforms = 0;  // levels of vmap, grad and the like
   bool function_enabled = true;
   bool operator==(const TorchState&) const = default;
 };

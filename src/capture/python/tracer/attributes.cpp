@@ -156,6 +156,7 @@ PyObject* Tracer::tensor_attr(PyObject* owner, PyObject* name) {
       if (found || PyErr_Occurred()) return x;
     }
   }
+  if (named(name, "__dict__")) return give_up("reads the __dict__ of a tensor");
   if (!lift(owner)) return nullptr;
   PyObject* real = real_of(owner) ? real_of(owner) : owner;
   const bool flag = named(name, "requires_grad"), history = named(name, "grad_fn") || named(name, "is_leaf");
