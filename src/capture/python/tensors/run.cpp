@@ -5,7 +5,9 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <algorithm>
 #include "capture/python/tensors/tensors.h"
+
 #include "runtime/executable.h"
 #include "vesta/detail/function.h"
 
@@ -39,26 +41,53 @@ GraphRun run_differentiable(PyObject* program, std::span<PyObject* const> tensor
 
 }  // namespace
 
+namespace {
+
+// The tensors in Python's objects, which are held meanwhile. Counting references of the tensors themselves would ask
+// for the GIL at each (torch's tensors count their Python object with the second one).
+class Borrowed {
+ public:
+  explicit Borrowed(std::span<PyObject* const> objects) : objects_(objects) {
+    tensors_.reserve(objects.size());
+    for (PyObject* x : objects) {
+      Py_INCREF(x);
+      tensors_.push_back(Traits::createBorrow(THPVariable_Unpack(x)));
+    }
+  }
+  ~Borrowed() {
+    for (at::Tensor& t : tensors_) Traits::destroyBorrow(t);
+    for (PyObject* x : objects_) Py_DECREF(x);
+  }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  const at::Tensor& operator[](size_t i) const { return tensors_[i]; }
+  std::span<const at::Tensor> all() const { return {tensors_.data(), tensors_.size()}; }
+
+ private:
+  using Traits = c10::MaybeOwnedTraits<at::Tensor>;
+  std::span<PyObject* const> objects_;
+  c10::SmallVector<at::Tensor, 16> tensors_;
+};
+
+}  // namespace
+
 GraphRun run_graph(const runtime::Executable& graph, PyObject* differentiable, const std::vector<bool>& require_grad,
                    std::span<PyObject* const> tensors, std::span<const int64_t> integers,
                    std::vector<PyObject*>& outputs, std::string* why) {
-  c10::SmallVector<at::Tensor, 16> arguments;
-  arguments.reserve(tensors.size());
+  if (std::find(tensors.begin(), tensors.end(), nullptr) != tensors.end()) {
+    if (why) *why = "an input is missing";
+    return GraphRun::Rejected;
+  }
+  const Borrowed arguments(tensors);
   const bool grad = c10::GradMode::is_enabled();
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    PyObject* x = tensors[i];
-    if (!x || !is_tensor(x)) {
-      if (why) *why = "an input is no tensor";
-      return GraphRun::Rejected;
-    }
-    const at::Tensor& t = THPVariable_Unpack(x);
-    if (grad && t.unsafeGetTensorImpl()->requires_grad() != (differentiable && require_grad[i])) {
+  if (grad) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (arguments[i].unsafeGetTensorImpl()->requires_grad() == (differentiable && require_grad[i])) continue;
       if (why) *why = "whether gradients are recorded for an input changed";
       return GraphRun::Rejected;
     }
-    arguments.push_back(t);
   }
-  const runtime::CallInputs in{{arguments.data(), arguments.size()}, {}, integers};
+  const runtime::CallInputs in{arguments.all(), {}, integers};
   if (!graph.accepts(in, why)) return GraphRun::Rejected;
   if (differentiable) return run_differentiable(differentiable, tensors, integers, outputs, why);
   std::vector<c10::IValue> values = detail::borrow_values();
