@@ -16,12 +16,18 @@ bool is_scalar(PyObject* x) {
          PyFloat_CheckExact(x) || PyUnicode_CheckExact(x) || PyBytes_CheckExact(x) || PyComplex_CheckExact(x);
 }
 
-bool holds_scalars(PyObject* set) {
+bool is_plain_key(PyObject* x) {
+  if (PyFunction_Check(x) || PyCFunction_Check(x)) return true;
+  return PyType_Check(x) && Py_TYPE(x)->tp_hash == PyType_Type.tp_hash &&
+         Py_TYPE(x)->tp_richcompare == PyType_Type.tp_richcompare;
+}
+
+bool holds_plain_keys(PyObject* set) {
   const Object items = Object::take(PyObject_GetIter(set));
   while (items) {
     const Object item = Object::take(PyIter_Next(items.get()));
     if (!item) break;
-    if (!is_scalar(item.get())) return false;
+    if (!is_scalar(item.get()) && !is_plain_key(item.get())) return false;
   }
   PyErr_Clear();
   return true;
@@ -263,8 +269,8 @@ bool GuardProgram::holds(const Guard& g, PyObject* x, const Registers& r) const 
     }
     case Check::Members: {
       if (!PyAnySet_Check(x) || PySet_GET_SIZE(x) != PySet_GET_SIZE(g.expected)) return false;
-      // Scalars compare without running Python code.
-      if (!holds_scalars(x)) return false;
+      // Those compare without running Python code.
+      if (!holds_plain_keys(x)) return false;
       const int equal = PyObject_RichCompareBool(x, g.expected, Py_EQ);
       if (equal < 0) PyErr_Clear();
       return equal == 1;

@@ -295,7 +295,7 @@ bool Tracer::touch_contents(PyObject* x, int depth) {
   }
   if (PyAnySet_Check(c)) {
     if (source < 0) return true;
-    if (!holds_scalars(c)) return give_up("a set of objects that are not numbers or strings is read"), false;
+    if (!holds_plain_keys(c)) return give_up("a set of objects that are not numbers or strings is read"), false;
     const Object expected = Object::take(PyFrozenSet_New(c));
     if (!expected) return false;
     guard(Check::Members, source, expected.get());
