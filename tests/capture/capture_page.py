@@ -39,9 +39,10 @@ def written() -> str:
     return page[page.index(BEGIN) : page.index(END) + len(END)]
 
 
-def untimed(text: str) -> str:
-    """Without what differs from run to run and from machine to machine."""
-    return re.sub(r"\d+\.\d+(?= ms)|(?<= )\d+\.\d+(?=,|$)", "-", text, flags=re.MULTILINE)
+def story(text: str) -> str:
+    """Without times, and without the guards, of which there are others in other versions of Python and torch."""
+    text = re.sub(r"  guards\n(    .*\n)+", "", text)
+    return re.sub(r"\d+ guards?|\d+\.\d+(?= ms)|(?<= )\d+\.\d+(?=,|$)", "-", text, flags=re.MULTILINE)
 
 
 if __name__ == "__main__":

@@ -211,6 +211,21 @@ def test_compiled_code_calls_compiled_code(x):
     assert variants(compiled) == 1
 
 
+def test_compiled_code_that_is_replaced_is_seen(x):
+    parts = {"function": vesta.compile(plus), "layer": vesta.compile(nn.Linear(4, 4).eval())}
+
+    def outer(x):
+        return parts["layer"](parts["function"](x))
+
+    compiled = vesta.compile(outer)
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(x), outer(x))
+        parts["function"] = vesta.compile(lambda x: x * 5)
+        torch.testing.assert_close(compiled(x), outer(x))
+        parts["layer"] = vesta.compile(nn.Linear(4, 4).eval())
+        torch.testing.assert_close(compiled(x), outer(x))
+
+
 def test_reset(x):
     compiled = vesta.compile(plus)
     compiled(x)
