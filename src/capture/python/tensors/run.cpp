@@ -28,12 +28,14 @@ GraphRun run_differentiable(PyObject* program, std::span<PyObject* const> tensor
   const auto found =
       py::reinterpret_steal<py::object>(PyObject_Vectorcall(program, arguments.data(), arguments.size(), nullptr));
   if (!found) {
+    py::error_already_set error;
     // Unsupported: nothing was run.
-    const py::object unsupported = py::module_::import("vesta.errors").attr("Unsupported");
-    if (!PyErr_ExceptionMatches(unsupported.ptr())) return GraphRun::Raised;
-    const py::error_already_set error;
-    if (why) *why = py::str(error.value());
-    return GraphRun::Failed;
+    if (error.matches(py::module_::import("vesta.errors").attr("Unsupported"))) {
+      if (why) *why = py::str(error.value());
+      return GraphRun::Failed;
+    }
+    error.restore();
+    return GraphRun::Raised;
   }
   for (py::handle x : found) outputs.push_back(x.inc_ref().ptr());
   return GraphRun::Ran;
