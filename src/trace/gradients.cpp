@@ -114,6 +114,11 @@ bool is_input_gradient(const torch::autograd::Node& node) {
   return dynamic_cast<const InputGradient*>(&node) != nullptr;
 }
 
+// Its sequence number, which no other node has: an address may be used again.
+const void* number_of(const torch::autograd::Node& node) {
+  return reinterpret_cast<const void*>(static_cast<uintptr_t>(node.sequence_nr()));
+}
+
 bool has_hooks(torch::autograd::Node& node) {
   return !node.pre_hooks().empty() || !node.post_hooks().empty() || !node.tensor_pre_hooks().empty() ||
          !node.retains_grad_hooks().empty();
@@ -309,7 +314,7 @@ void Gradients::run_differentiably(const Operator& op, Stack& stack) {
   const bool custom = op.handle.schema().name().rfind("aten::", 0) != 0;
   for (size_t i = base; i < stack.size(); ++i) {
     replace_tensors(stack[i], [&](const at::Tensor& t) {
-      if (custom && t.requires_grad()) known_functions_.insert(t.grad_fn().get());
+      if (custom && t.requires_grad()) known_functions_.insert(number_of(*t.grad_fn()));
       for (const auto& [real, stand_in] : replaced)
         if (stand_in.is_same(t)) return real;
       return t;
@@ -350,7 +355,7 @@ void Gradients::check_history(const std::vector<c10::IValue>& results) const {
     const auto node = std::move(open.back());
     open.pop_back();
     if (has_hooks(*node)) VESTA_UNSUPPORTED("a hook on a tensor of a program with gradients");
-    if (is_custom_function(*node) && !known_functions_.contains(node.get()))
+    if (is_custom_function(*node) && !known_functions_.contains(number_of(*node)))
       VESTA_UNSUPPORTED("a custom autograd.Function ({})", node->name());
     if (const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node.get())) start(leaf->variable);
     for (const torch::autograd::Edge& edge : node->next_edges()) follow(edge.function);

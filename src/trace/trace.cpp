@@ -1,5 +1,6 @@
 #include "trace/trace.h"
 
+#include <ATen/SavedTensorHooks.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/DefaultDtype.h>
@@ -28,6 +29,18 @@ class NoAutocastCache {
     at::autocast::set_autocast_cache_enabled(false);
   }
   ~NoAutocastCache() { at::autocast::set_autocast_cache_enabled(was_); }
+
+ private:
+  bool was_;
+};
+
+// What autograd saves while it traces is never used: the caller's hooks wait for what the compiled program saves.
+class NoSavedTensorHooks {
+ public:
+  NoSavedTensorHooks() : was_(at::SavedTensorDefaultHooks::set_tracing(true)) {}
+  ~NoSavedTensorHooks() { at::SavedTensorDefaultHooks::set_tracing(was_); }
+  NoSavedTensorHooks(const NoSavedTensorHooks&) = delete;
+  NoSavedTensorHooks& operator=(const NoSavedTensorHooks&) = delete;
 
  private:
   bool was_;
@@ -159,7 +172,11 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
     ~Close() { r.close(); }
   } close{r};
   const DefaultDtype default_dtype;
-  if (options.gradients) r.gradients = std::make_unique<Gradients>(r);
+  std::optional<NoSavedTensorHooks> no_hooks;
+  if (options.gradients) {
+    no_hooks.emplace();
+    r.gradients = std::make_unique<Gradients>(r);
+  }
   Traced out;
   Inputs adder(r);
   std::vector<c10::IValue> arguments;

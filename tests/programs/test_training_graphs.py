@@ -680,3 +680,23 @@ def test_model(name: str):
 def test_a_models_modes(mode: str):
     for verdict in run([Case("denoiser", mode, "tape")]):
         assert not verdict.failure, verdict.failure
+
+
+def test_hooks_on_what_is_saved_get_the_compiled_programs():
+    seen: list[torch.Size] = []
+
+    def pack(t: torch.Tensor) -> torch.Tensor:
+        seen.append(t.shape)
+        return t * 1
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return (x.sin() * x.cos()).exp()
+
+    compiled = FromTape(f)
+    x, twin = numbers(3, 4)(), numbers(3, 4)()
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        y = compiled(x)
+    assert seen and all(type(shape) is torch.Size for shape in seen)
+    y.sum().backward()
+    f(twin).sum().backward()
+    torch.testing.assert_close(x.grad, twin.grad)
