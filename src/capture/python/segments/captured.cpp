@@ -151,7 +151,9 @@ bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, std::string* why)
     case GraphRun::Ran: return true;
     case GraphRun::Rejected: return false;
     case GraphRun::Raised: return false;
-    case GraphRun::Failed: fall_back(why ? *why : "a compiled graph failed"); return false;
+    case GraphRun::Failed:
+      ready.failed = why && !why->empty() ? *why : "a compiled graph failed";
+      return false;
   }
   return false;
 }
@@ -174,7 +176,7 @@ bool Captured::find(Segment& s, Frame* f, Ready& ready, CaptureRecompile* why) {
       if (at != s.variants.begin() && at != s.variants.end()) std::rotate(s.variants.begin(), at, at + 1);
       return true;
     }
-    if (PyErr_Occurred()) return false;
+    if (PyErr_Occurred() || !ready.failed.empty()) return false;
     if (why && why->guard.empty()) why->guard = difference_text;
   }
   return false;
@@ -313,6 +315,10 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
     CaptureRecompile why;
     if (!find(s, f, ready, &why)) {
       if (PyErr_Occurred()) return throw_at(t, f, position);
+      if (!ready.failed.empty()) {
+        fall_back(ready.failed);
+        return go_on_plainly(t, f, position, fresh);
+      }
       ++misses_;
       const Stance set = stance();
       if (set == Stance::FailOnMiss) {
@@ -351,6 +357,11 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
       Ready first;
       if (!find(s, f, first, nullptr)) {
         if (PyErr_Occurred()) return throw_at(t, f, position);
+        if (!first.failed.empty()) {
+          s.skipped = first.failed;
+          fall_back(s.skipped);
+          return go_on_plainly(t, f, position, fresh);
+        }
         std::string reason;
         Ready probe;
         try_variant(*v, f, probe, &reason);

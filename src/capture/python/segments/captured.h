@@ -61,6 +61,7 @@ class Captured {
   struct Ready {
     std::shared_ptr<Variant> variant;
     std::vector<PyObject*> outputs;  // owned
+    std::string failed;              // the graph could not be run; nothing was written
     std::vector<Object> held;
   };
   PyObject* drive(PyThreadState* t, Frame* f);
