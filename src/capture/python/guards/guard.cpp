@@ -207,6 +207,15 @@ PyObject* GuardProgram::load(const Source& s, Frame* f, const Registers& r) cons
       Py_DECREF(x);
       return x;
     }
+    case SourceKind::Flag: {
+      PyObject* x = PyObject_CallNoArgs(parent);
+      if (!x) PyErr_Clear();
+      const bool truth = x == Py_True;
+      if (x && !PyBool_Check(x)) Py_SETREF(x, nullptr);
+      if (!x) return nullptr;
+      Py_DECREF(x);
+      return truth ? Py_True : Py_False;
+    }
     case SourceKind::ContextValue: {
       PyObject* x = nullptr;
       if (!PyContextVar_CheckExact(parent) || PyContextVar_Get(parent, nullptr, &x) < 0) PyErr_Clear();

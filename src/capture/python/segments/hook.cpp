@@ -59,7 +59,8 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
         const HookOff plainly;
         return evaluate_by_cpython(t, f, 0);
       }
-      if (is_generator(f)) remember_generator(generator_of(f));
+      // With an exception thrown in it may be closed by its own end, past which no weak reference is cleared.
+      if (!throwflag && is_generator(f)) remember_generator(generator_of(f));
       const Tracer::Place caller = tr->place();
       PyObject* result = evaluate(t, f, throwflag, *tr);
       tr->set_place(caller);

@@ -34,6 +34,7 @@ enum class SourceKind : uint8_t {
   PartialArguments,
   PartialKeywords,
   Type,          // type(parent)
+  Flag,          // what the parent, a C function of no arguments, says: True or False
   ContextValue,  // of the parent, a contextvars.ContextVar, in the thread's context
 };
 

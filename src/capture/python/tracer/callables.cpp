@@ -75,6 +75,12 @@ constexpr Row kFunctions[] = {
      "_jit_get_profiling_executor _is_cached_tensor _has_storage _dispatch_has_kernel_for_dispatch_key "
      "_get_max_operator_version _infer_size _sdp_utils _select_conv_backend",
      Effect::Torch},
+    {"torch._C",
+     "_get_mkldnn_enabled _get_cudnn_enabled _get_cudnn_benchmark _get_cudnn_deterministic _get_cudnn_allow_tf32 "
+     "_get_cublas_allow_tf32 _get_flash_sdp_enabled _get_mem_efficient_sdp_enabled _get_math_sdp_enabled "
+     "_get_cudnn_sdp_enabled _get_overrideable_sdp_enabled _get_nnpack_enabled _get_onednn_allow_tf32 "
+     "_get_math_sdp_allow_fp16_bf16_reduction _has_mkldnn _has_cuda is_deterministic_algorithms",
+     Effect::Special, Special::Flag},
     {"torch._C._functorch",
      "_vmap_increment_nesting _vmap_decrement_nesting _add_batch_dim _remove_batch_dim is_batchedtensor "
      "maybe_get_level "

@@ -37,6 +37,7 @@ enum class Special : unsigned char {
   Id,
   AutogradFunction,  // torch.autograd.Function.apply
   NumPy,             // of plain numbers, a number
+  Flag,              // a setting of torch's: True or False
   ContextGet,        // contextvars.ContextVar's methods
   ContextSet,
   ContextReset,

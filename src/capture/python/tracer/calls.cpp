@@ -253,6 +253,13 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
         return call_plainly(f, args, n, names);
       }
       break;
+    case Special::Flag: {
+      if (n != 0 || !plain) break;
+      PyObject* x = call_plainly(f, args, n, names);
+      if (!x || !PyBool_Check(x)) return x ? (Py_DECREF(x), give_up("calls " + name_of_callable(f))) : nullptr;
+      guard(Check::Is, sources.add(SourceKind::Flag, sources.add(SourceKind::Constant, -1, 0, f)), x);
+      return x;
+    }
     case Special::ContextGet:
     case Special::ContextSet:
     case Special::ContextReset: {
