@@ -109,7 +109,7 @@ void Grouping::collect_units() {
       unit_of_[node->results[0]->id] = -2;
       return;
     }
-    bool used = node->op->has(graph::kSideEffect) || !node->op->row;
+    bool used = node->op->has(graph::kSideEffect) || node->op->has(graph::kRandom) || !node->op->row;
     for (const Value* v : node->results) used |= v && graph_.is_used(v);
     if (!used) return;
     auto refused = refused_.find(node);

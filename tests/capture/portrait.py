@@ -57,7 +57,7 @@ def _tensor_facts(x: torch.Tensor) -> dict[str, Any]:
         "device": str(x.device),
         "size": tuple(x.shape),
         "strides": x.stride() if x.layout == torch.strided else None,
-        "storage offset": x.storage_offset() * x.element_size() if x.layout == torch.strided else None,
+        "storage offset": x.storage_offset() * x.element_size() if x.layout == torch.strided and x.numel() else None,
         "requires_grad": x.requires_grad,
         "has grad_fn": x.grad_fn is not None,
         "is inference": x.is_inference(),

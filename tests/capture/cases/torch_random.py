@@ -25,6 +25,15 @@ def stream(x):
 
 
 @case(lambda: (t(3),))
+def numbers_that_nobody_reads(x):
+    torch.rand(2)
+    y = x.clone()
+    y.uniform_(0, 1)
+    y.zero_()
+    return y, torch.rand(2)
+
+
+@case(lambda: (t(3),))
 def seeded_inside(x):
     torch.manual_seed(3)
     return x + torch.rand(3), torch.initial_seed()

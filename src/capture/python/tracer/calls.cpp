@@ -386,6 +386,9 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
   const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
   if (PyFunction_Check(f)) {
     if (says_is_compiling(f)) {
+      // Modules ask so that they can leave out what Dynamo cannot trace: hooks that are called for an exception too.
+      if (where_ && PyUnicode_CompareWithASCIIString(code_of(where_)->co_qualname, "Module._call_impl") == 0)
+        Py_RETURN_FALSE;
       asked_compiling_ = true;
       return PyBool_FromLong(settings_.says_compiling);
     }
