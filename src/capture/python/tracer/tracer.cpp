@@ -55,6 +55,12 @@ bool Tracer::begin() {
   }
   sources.know(function_of(root_), sources.add(SourceKind::Function, -1));
   know_closure(function_of(root_));
+  // Inner functions reach the frame's cells by closures of their own.
+  constexpr int cell_or_free = 0x40 | 0x80;
+  const char* kinds = PyBytes_AS_STRING(code_of(root_)->co_localspluskinds);
+  for (int i = 0; i < locals; ++i)
+    if (PyObject* x = slot(root_, i); x && (kinds[i] & cell_or_free) != 0 && PyCell_Check(x) && sources.find(x) < 0)
+      sources.know(x, sources.add(SourceKind::Local, -1, i));
   note_code(code_of(root_));
   // Instructions take values from the stack without asking.
   for (int i = locals; i < all; ++i) {
