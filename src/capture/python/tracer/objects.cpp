@@ -13,6 +13,17 @@ bool has_own_subscript(PyTypeObject* type, PyTypeObject* base) {
 }
 bool is_in_place(int op) { return op >= 13; }  // NB_INPLACE_ADD
 
+constexpr const char* kOperators[] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
+                                      "or",  "pow", "rshift",   "sub",    "truediv", "xor"};  // as NB_ADD ... NB_XOR
+constexpr const char* kComparisons[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};  // Py_LT ... Py_GE
+constexpr int kReflected[] = {4, 5, 2, 3, 0, 1};
+
+// What it lacks, its factory makes.
+bool has_factory(PyTypeObject* type) {
+  while (type && std::strcmp(type->tp_name, "collections.defaultdict") != 0) type = type->tp_base;
+  return type != nullptr;
+}
+
 // Sums with symbolic numbers are made of machine integers.
 bool is_large(PyObject* x) {
   if (!PyLong_CheckExact(x)) return false;
@@ -86,8 +97,17 @@ PyObject* Tracer::plain(PyObject* x, int depth) {
   return Py_NewRef(x);
 }
 
+void Tracer::guard_methods(PyObject* x, std::initializer_list<std::string> names) {
+  if (is_tensor(x) || !is_python_class(Py_TYPE(x))) return;
+  for (const std::string& text : names)
+    if (const Object name = Object::take(PyUnicode_InternFromString(text.c_str()))) guard_class(Py_TYPE(x), name.get());
+}
+
 PyObject* Tracer::binary(int op, PyObject* a, PyObject* b) {
   if (!operand(a) || !operand(b)) return nullptr;
+  const std::string name = kOperators[op % 13];
+  guard_methods(a, {"__" + name + "__", is_in_place(op) ? "__i" + name + "__" : "__r" + name + "__"});
+  guard_methods(b, {"__r" + name + "__"});
   if ((is_symbolic_int(a) && is_large(b)) || (is_symbolic_int(b) && is_large(a))) {
     const Object left = Object::take(plain(a, 0)), right = Object::take(plain(b, 0));
     return left && right ? finish_call(Operations::binary(op, left.get(), right.get())) : nullptr;
@@ -114,6 +134,7 @@ PyObject* Tracer::unary(Unary op, PyObject* x) {
 
 PyObject* Tracer::compare(int op, PyObject* a, PyObject* b) {
   if (!operand(a) || !operand(b)) return nullptr;
+  for (PyObject* x : {a, b}) guard_methods(x, {kComparisons[op], kComparisons[kReflected[op]], "__eq__"});
   if ((is_symbolic_int(a) && is_large(b)) || (is_symbolic_int(b) && is_large(a))) {
     const Object left = Object::take(plain(a, 0)), right = Object::take(plain(b, 0));
     return left && right ? finish_call(Operations::compare(op, left.get(), right.get())) : nullptr;
@@ -232,6 +253,7 @@ PyObject* Tracer::get_item(PyObject* container, PyObject* key) {
     bool found = false;
     PyObject* x = read_dict(container, source, key, &found);
     if (found || PyErr_Occurred()) return x;
+    if (source >= 0 && has_factory(type)) return give_up("a defaultdict that was there before makes an item");
     if (type != &PyDict_Type && !writes(container, UndoLog::Writes::Any)) return nullptr;  // __missing__ may add it
     return finish_call(PyObject_GetItem(container, key));
   }

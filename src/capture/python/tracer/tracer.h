@@ -3,6 +3,7 @@
 // whomever, are run by the same evaluator.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -152,6 +153,8 @@ class Tracer final : public Operations {
   // ---- guards
   void guard(Check check, int source, PyObject* expected = nullptr, int64_t number = 0);
   void guard_class(PyTypeObject* type, PyObject* name = nullptr);
+  // The methods by which C code asks an object of a Python class: those it has, and those it lacks.
+  void guard_methods(PyObject* x, std::initializer_list<std::string> names);
   // The value of a place: what the program gets for it; a new reference, nullptr with an error set.
   PyObject* touch(PyObject* x, int source);
   PyObject* touch_tensor(PyObject* real, int source);
