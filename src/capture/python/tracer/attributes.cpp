@@ -40,8 +40,7 @@ PyObject* Tracer::bind(PyObject* attribute, PyObject* owner, PyTypeObject* type)
     const Py_ssize_t i = index && PyLong_Check(index) ? PyLong_AsSsize_t(index) : -1;
     const int source = sources.find(owner);
     if (source >= 0 && PyTuple_Check(owner) && i >= 0 && i < PyTuple_GET_SIZE(owner))
-      return touch(PyTuple_GET_ITEM(owner, i),
-                   sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
+      return touch(PyTuple_GET_ITEM(owner, i), sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
   } else if (!PyFunction_Check(attribute) && !is_python_class(kind) && !is_known_class(kind) &&
              std::strcmp(kind->tp_name, "functools._lru_cache_wrapper") != 0 && !PyCFunction_Check(attribute)) {
     return give_up(std::string("reads an attribute by an object of class ") + kind->tp_name);
@@ -119,6 +118,16 @@ PyObject* Tracer::class_attr(PyObject* owner, PyObject* name) {
   // What binding gives is new or a fact of the class.
   PyObject* x = finish_call(PyObject_GetAttr(owner, name));
   if (!x) return nullptr;
+  // A class that gets another name has the same version.
+  const std::pair<const char*, size_t> names[] = {{"__name__", offsetof(PyHeapTypeObject, ht_name)},
+                                                  {"__qualname__", offsetof(PyHeapTypeObject, ht_qualname)}};
+  for (const auto& [part, offset] : names)
+    if (named(name, part) && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
+        x == *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(type) + offset))
+      guard(Check::Equals,
+            sources.add(SourceKind::Member, sources.add(SourceKind::Constant, -1, 0, owner), static_cast<int>(offset),
+                        name),
+            x);
   if (is_scalar(x) || is_tensor(x) || PyMethod_Check(x) || PyCFunction_Check(x)) {
     if (!is_tensor(x)) return x;
   }
