@@ -84,6 +84,8 @@ def traceback_lines(tb: types.TracebackType | None) -> list[tuple[Any, ...]]:
         if not is_own_frame(code):
             positions = next(itertools.islice(code.co_positions(), tb.tb_lasti // 2, None), None)
             lines.append((_source(code.co_filename), code.co_name, tb.tb_lineno, positions))
+        if code.co_name == "_engine_run_backward":
+            break  # what the engine calls is the backward program's own
         tb = tb.tb_next
     return lines
 
@@ -136,6 +138,10 @@ class Portrait:
         kind = type(x)
         if kind in _ATOMS or isinstance(x, _TORCH_ATOMS):
             return Atom(kind.__name__, x)
+        if isinstance(x, np.generic):
+            return Atom(_type_name(kind), x.item())
+        if isinstance(x, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+            return Atom("operator", str(x))
         if isinstance(x, enum.Enum):
             return Atom(_type_name(kind), repr(x))
         if isinstance(x, types.ModuleType):
@@ -204,8 +210,6 @@ class Portrait:
             return None, [("referent", x())]
         if isinstance(x, np.ndarray):
             return (str(x.dtype), x.shape, x.strides, x.tolist()), []
-        if isinstance(x, np.generic):
-            return (str(x.dtype), x.item()), []
         if isinstance(x, io.StringIO):
             return x.getvalue(), []
         if isinstance(x, torch.Generator):

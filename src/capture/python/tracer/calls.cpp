@@ -245,12 +245,13 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
     case Special::Id:
       if (plain && n == 1) {
         // Where an object is, is a fact of that object. What the trace made will be somewhere else.
-        const int source = sources.find(args[0]);
+        PyObject* x = real_of(args[0]) ? real_of(args[0]) : args[0];
+        const int source = sources.find(x);
         if (source >= 0 && sources[source].kind != SourceKind::Constant)
-          guard(Check::Is, source, args[0]);
-        else if (source < 0 && args[0] != Py_None && !PyBool_Check(args[0]) && !PyType_Check(args[0]))
+          guard(Check::Is, source, x);
+        else if (source < 0 && x != Py_None && !PyBool_Check(x) && !PyType_Check(x))
           return give_up("asks for the id of a new object");
-        return call_plainly(f, args, n, names);
+        return call_plainly(f, &x, n, names);
       }
       break;
     case Special::Flag: {

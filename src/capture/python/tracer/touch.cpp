@@ -120,9 +120,10 @@ PyObject* Tracer::touch_int(PyObject* x, int source) {
 }
 
 PyObject* Tracer::touch_tensor(PyObject* real, int source) {
+  if (is_traced(real)) return Py_NewRef(real);  // what the trace has put there
   guard(Check::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(real)));
   sources.know(real, source);
-  if (!is_base_tensor(real) || is_traced(real)) return Py_NewRef(real);
+  if (!is_base_tensor(real)) return Py_NewRef(real);
   if (const auto it = stand_in_of_.find(real); it != stand_in_of_.end()) return Py_NewRef(it->second);
   const std::string name = place(source);
   std::vector<bool> dynamic;
