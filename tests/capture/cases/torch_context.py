@@ -89,6 +89,39 @@ def inference_mode(x):
     return y.is_inference(), inside, y + 1
 
 
+@case(lambda: (t(3),))
+def inference_tensor_written_outside(x):
+    with torch.inference_mode():
+        y = x * 2
+    try:
+        y.add_(1)
+    except RuntimeError as error:
+        return type(error).__name__, y
+    return y
+
+
+@case(lambda: (t(3),), lambda: (t(3, grad=True),), lambda: (t(3),))
+@torch.no_grad()
+def flags_without_gradients(x):
+    y = x * 2
+    return x.requires_grad, x.is_leaf, y.requires_grad, y
+
+
+class _Hundred(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        return out + 100 if function is torch.sin else out
+
+
+@case(lambda: (t(3),))
+def function_mode_over_a_break(x):
+    with _Hundred():
+        y = torch.sin(x)
+        total = y.sum().item()
+        z = torch.sin(y)
+    return z, total, torch.sin(x)
+
+
 @case(lambda: (t(3, 3),))
 def autocast(x):
     with torch.autocast("cpu", dtype=torch.bfloat16):

@@ -51,6 +51,17 @@ def size_in_strings(x):
     return f"{x.shape[0]:>4}", str(x.shape), repr(x.dtype), f"{x.device}", "%d" % x.shape[0], f"{x.shape}"
 
 
+@case(lambda: (t(3),), lambda: (t(5),), lambda: (t(3, 2).T,), lambda: (t(3).long(),))
+def properties_without_an_operator(x):
+    return x.shape[0], x.numel(), x.stride(), x.dtype, x.is_contiguous(), len(x)
+
+
+@case(lambda: (t(3),))
+def dict_of_a_tensor(x):
+    x.note = 5
+    return x.__dict__, (x * 2).__dict__, hasattr(x, "note")
+
+
 @case(lambda: (t(2, 3),), lambda: (t(4, 5),))
 def created(x):
     n = x.shape[0]
