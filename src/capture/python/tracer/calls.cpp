@@ -226,6 +226,12 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
     case Special::Len:
       if (plain && n == (self ? 0 : 1)) {
         PyObject* x = self ? self : args[0];
+        // As an int it would be a constant; as a size it may be a symbol.
+        if (is_traced(x)) {
+          const Object rank = Object::take(PyObject_GetAttrString(x, "ndim"));
+          if (!rank) return finish_call(nullptr);
+          if (PyObject_IsTrue(rank.get()) == 1) return finish_call(PyObject_CallMethod(x, "size", "i", 0));
+        }
         if (is_tensor(x)) return call_plainly(f, args, n, names);
         const Py_ssize_t size = length(x);
         return size < 0 ? nullptr : PyLong_FromSsize_t(size);
