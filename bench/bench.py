@@ -1,12 +1,13 @@
-"""Eager, Inductor and Vesta side by side: one process per workload and compiler, calls interleaved in rounds.
+"""Eager, torch.compile and Vesta side by side: one process per workload and compiler, calls interleaved in rounds.
 
-    make bench                               everything: about half an hour on two cores
+    make bench                               everything: about three quarters of an hour on two cores
     python -m bench --quick                  fewer and shorter rounds
     python -m bench --only llama resnet50    some models or kernels
-    python -m bench --no-kernels             models alone
+    python -m bench --sections capture       first calls, hits, guards, breaks: what capture costs
 
-First calls start with empty caches. Ratios are eager's time over the compiler's, taken round by round, the median of
-them and their range: the machine's drift falls out. Writes results.json and plots into --out.
+Compilers are torch.compile (inductor), torch.compile(backend="vesta") (backend) and vesta.compile (vesta). First calls
+start with empty caches, and with everything imported. Ratios are eager's time over the compiler's, taken round by
+round, the median of them and their range: the machine's drift falls out. Writes results.json and plots into --out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,98 +29,12 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from bench import machine, plot
+from bench import capture, machine, plot
+from bench.processes import COMPILERS, ROOT, Run, Worker
 from bench.workloads import DTYPES, KERNELS, MODELS
 
-ROOT = Path(__file__).resolve().parent.parent
-COMPILERS = ("eager", "inductor", "vesta")
-
-
-@dataclass
-class Run:
-    """One workload under one compiler."""
-
-    first_s: float = 0.0
-    compile_ms: float = 0.0
-    rounds_s: list[float] = field(default_factory=list)
-    ratios: list[float] = field(default_factory=list)
-    peak_mib: float = 0.0
-    start_mib: float = 0.0
-    tensor_bytes: int = 0
-    error: float = 0.0
-    failure: str = ""
-    details: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def median_ms(self) -> float:
-        return 1e3 * statistics.median(self.rounds_s) if self.rounds_s else float("nan")
-
-    @property
-    def tensor_mib(self) -> float:
-        """What a call needs beside inputs and weights: the peak of its tensors, and the arena kept for it."""
-        arena: int = self.details.get("arena_bytes", 0)
-        return (self.tensor_bytes + arena) / 2**20
-
-    @property
-    def ratio(self) -> float:
-        return statistics.median(self.ratios) if self.ratios else float("nan")
-
-
-class Worker:
-    """The process of one Run."""
-
-    def __init__(self, workload: str, compiler: str, cache: str, limit_s: float) -> None:
-        self.run = Run()
-        environment = {
-            **os.environ,
-            "TORCHINDUCTOR_CACHE_DIR": cache,
-            "HF_HUB_OFFLINE": "1",
-            "TOKENIZERS_PARALLELISM": "false",
-        }
-        self._limit_s = limit_s
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by close)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "bench.worker", workload, compiler],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            cwd=ROOT,
-            env=environment,
-        )
-        self.run.start_mib = self._read().get("rss_mib", 0.0)
-
-    def ask(self, command: str) -> dict[str, Any]:
-        """The answer; {} once the process has failed (run.failure says how)."""
-        if self.run.failure:
-            return {}
-        assert self._process.stdin
-        try:
-            self._process.stdin.write(command + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            pass
-        return self._read()
-
-    def _read(self) -> dict[str, Any]:
-        import select
-
-        assert self._process.stdout
-        ready, _, _ = select.select([self._process.stdout], [], [], self._limit_s)
-        line = self._process.stdout.readline() if ready else ""
-        if line:
-            return json.loads(line)  # type: ignore[no-any-return]
-        self._process.kill()
-        code = self._process.wait()
-        self._errors.seek(0)
-        last = self._errors.read().strip().splitlines()[-1:] or [""]
-        self.run.failure = f"no answer in {self._limit_s:g} s" if not ready else f"exit {code}: {last[0]}"
-        return {}
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._errors.close()
+SECTIONS = ("models", "kernels", "capture", "door")
+KERNEL_COMPILERS = ("eager", "inductor", "vesta")  # a kernel is the same through both of Vesta's doors
 
 
 def measure(workload: str, compilers: list[str], rounds: int, seconds: float, limit_s: float) -> dict[str, Run]:
@@ -126,10 +42,11 @@ def measure(workload: str, compilers: list[str], rounds: int, seconds: float, li
         cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="vesta-bench-"))
         workers: dict[str, Worker] = {}
         for compiler in compilers:
-            worker = workers[compiler] = Worker(workload, compiler, cache, limit_s)
+            worker = workers[compiler] = Worker("bench.worker", [workload, compiler], cache, limit_s)
             stack.callback(worker.close)
             got = worker.ask("first")
             worker.run.first_s, worker.run.compile_ms = got.get("first_s", 0.0), got.get("compile_ms", 0.0)
+            worker.run.trace_ms = got.get("trace_ms", 0.0)
         for worker in workers.values():
             worker.ask(f"round {seconds / 4}")  # warms up
         for i in range(rounds):
@@ -159,6 +76,16 @@ def ratio_text(run: Run | None, aim: float) -> str:
     return f"[{colour}]{text}[/{colour}]" if aim else text
 
 
+def over_text(runs: dict[str, Run]) -> str:
+    """How much longer a call takes through torch.compile(backend="vesta") than through vesta.compile."""
+    rounds = [runs[c].rounds_s if c in runs else [] for c in ("backend", "vesta")]
+    if not all(rounds):
+        return "-"
+    ratios = [a / b for a, b in zip(*rounds, strict=False)]
+    colour = "green" if statistics.median(ratios) >= 1 else "yellow" if max(ratios) >= 1 else "red"
+    return f"[{colour}]{statistics.median(ratios):.2f} ({min(ratios):.2f}..{max(ratios):.2f})[/{colour}]"
+
+
 def model_table(results: dict[str, dict[str, Run]]) -> Table:
     table = Table(title="Models: batch 1; ratios are eager's time over the compiler's (median, range of rounds)")
     for name in (
@@ -167,8 +94,11 @@ def model_table(results: dict[str, dict[str, Run]]) -> Table:
         "own compile ms",
         "steady ms",
         "Inductor",
+        "backend",
         "Vesta",
         "aim",
+        "over backend",
+        "breaks",
         "peak MiB",
         "tensors MiB",
         "packed MiB",
@@ -176,7 +106,8 @@ def model_table(results: dict[str, dict[str, Run]]) -> Table:
     ):
         table.add_column(name, justify="left" if name == "model" else "right")
     table.caption = (
-        "first call, steady and peaks: eager / Inductor / Vesta; own compile: Inductor / Vesta. "
+        'first call, steady and peaks: eager / torch.compile / torch.compile(backend="vesta") / vesta.compile; own '
+        "compile: the same without eager; over backend: the time through torch.compile's door over vesta.compile's. "
         "peak: the process, with compilers and Python; tensors: what a call holds beside inputs and weights, "
         "Vesta's arena included"
     )
@@ -193,8 +124,11 @@ def model_table(results: dict[str, dict[str, Run]]) -> Table:
             each(runs, lambda r: f"{r.compile_ms:.0f}", COMPILERS[1:]),
             each(runs, lambda r: f"{r.median_ms:.4g}"),
             ratio_text(runs.get("inductor"), 0),
+            ratio_text(runs.get("backend"), 0),
             ratio_text(vesta, aim),
             f"{aim:g}",
+            over_text(runs),
+            "-" if vesta is None or vesta.failure else str(len(vesta.details.get("breaks", []))),
             each(runs, lambda r: f"{r.peak_mib:.0f}"),
             each(runs, lambda r: f"{r.tensor_mib:.3g}"),
             "-" if vesta is None or vesta.failure else f"{vesta.details['packed_bytes'] / 2**20:.3g}",
@@ -223,7 +157,7 @@ def kernel_table(results: dict[str, dict[str, Run]], what: dict[str, float]) -> 
         name, _, dtype = key.partition(":")
         least, bound = floor_ms(name, dtype, what)
         vesta = runs.get("vesta")
-        times = [f"{runs[c].median_ms:.2f}" if c in runs and not runs[c].failure else "-" for c in COMPILERS]
+        times = [f"{runs[c].median_ms:.2f}" if c in runs and not runs[c].failure else "-" for c in KERNEL_COMPILERS]
         over = "-"
         if vesta and not vesta.failure:
             share = vesta.median_ms / least
@@ -249,8 +183,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--compilers", nargs="*", default=list(COMPILERS), choices=COMPILERS)
     parser.add_argument("--quick", action="store_true", help="3 rounds of 0.1 s instead of 9 of 0.4 s")
     parser.add_argument("--rounds", type=int, default=0)
-    parser.add_argument("--no-kernels", action="store_true")
-    parser.add_argument("--no-models", action="store_true")
+    parser.add_argument("--sections", nargs="*", default=list(SECTIONS), choices=SECTIONS)
     parser.add_argument("--limit", type=float, default=240.0, metavar="S", help="seconds for one answer of a process")
     parser.add_argument("--door", type=Path, metavar="PROGRAM", help="the C++ benchmark of the front door")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where results go; OUT/results.json otherwise")
@@ -269,19 +202,35 @@ def main(arguments: list[str] | None = None) -> int:
     compilers: list[str] = options.compilers
     models: dict[str, dict[str, Run]] = {}
     kernels: dict[str, dict[str, Run]] = {}
+    rows: list[capture.Row] = []
+    failures: list[str] = []
+    door_times: dict[str, Any] = {}
+    model_names = [n for n in MODELS if "models" in options.sections and wanted(n)]
+    kernel_names = [n for n in KERNELS if "kernels" in options.sections and wanted(n)]
     with console.status("") as status:
-        status.update("the machine")
+
+        def say(what: str) -> None:
+            status.update(what)
+            if not console.is_terminal:
+                print(f"{datetime.now():%H:%M:%S} {what}", file=sys.stderr, flush=True)
+
+        say("the machine")
         what = machine.measure()
-        for name in [] if options.no_models else [n for n in MODELS if wanted(n)]:
-            status.update(f"model {name}")
+        for i, name in enumerate(model_names, 1):
+            say(f"model {name}, {i} of {len(model_names)}")
             models[name] = measure(f"model:{name}", compilers, rounds, seconds, options.limit)
-        for name in [] if options.no_kernels else [n for n in KERNELS if wanted(n)]:
+        for i, name in enumerate(kernel_names, 1):
             for dtype in DTYPES:
-                status.update(f"kernel {name} {dtype}")
+                say(f"kernel {name} {dtype}, {i} of {len(kernel_names)}")
                 key = f"{name}:{dtype}"
-                kernels[key] = measure(f"kernel:{key}", compilers, rounds, seconds / 2, options.limit)
-        status.update("the C++ door")
-        door_times = door(options.door)
+                some = [c for c in compilers if c in KERNEL_COMPILERS]
+                kernels[key] = measure(f"kernel:{key}", some, rounds, seconds / 2, options.limit)
+        if "capture" in options.sections:
+            called, failures = capture.calls(compilers, rounds, seconds / 4, options.limit, say)
+            rows = capture.first_calls([c for c in compilers if c != "eager"], options.limit, models, say) + called
+        if "door" in options.sections:
+            say("the C++ door")
+            door_times = door(options.door)
 
     if models:
         console.print(model_table(models))
@@ -289,7 +238,9 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(kernel_table(kernels, what))
     if door_times:
         console.print(f"C++ door, relu(x * y + 1) on 8x8, ns a call: {door_times}", highlight=False)
-    failures = [
+    if rows:
+        console.print(capture.table(rows))
+    failures += [
         f"{name} with {compiler}: {run.failure}"
         for group in (models, kernels)
         for name, runs in group.items()
@@ -305,6 +256,7 @@ def main(arguments: list[str] | None = None) -> int:
         "machine": {**what, "cores": os.cpu_count(), "torch": torch.__version__, "threads": torch.get_num_threads()},
         "models": {n: {c: asdict(r) for c, r in runs.items()} for n, runs in models.items()},
         "kernels": {n: {c: asdict(r) for c, r in runs.items()} for n, runs in kernels.items()},
+        "capture": capture.as_data(rows),
         "door": door_times,
     }
     path.write_text(json.dumps(as_data, indent=1))

@@ -6,7 +6,9 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-COLOURS = {"eager": "#8a8f98", "inductor": "#d9822b", "vesta": "#b3122d"}
+from bench.processes import TITLES
+
+COLOURS = {"eager": "#8a8f98", "inductor": "#d9822b", "backend": "#d98b98", "vesta": "#b3122d"}
 
 
 def draw(models: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
@@ -16,17 +18,17 @@ def draw(models: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
     from matplotlib import pyplot as plt
 
     names = list(models)
-    figure, (first, steady) = plt.subplots(1, 2, figsize=(12, 0.45 * len(names) + 2), sharey=True)
-    height = 0.27
+    figure, (first, steady) = plt.subplots(1, 2, figsize=(12, 0.6 * len(names) + 2), sharey=True)
+    height = 0.2
     for i, compiler in enumerate(COLOURS):
         rows = [n for n in names if compiler in models[n] and not models[n][compiler]["failure"]]
         if not rows:
             continue
-        places = [names.index(n) + (i - 1) * height for n in rows]
+        places = [names.index(n) + (i - 1.5) * height for n in rows]
         seconds = [models[n][compiler]["first_s"] for n in rows]
-        first.barh(places, seconds, height, color=COLOURS[compiler], label=compiler.capitalize())
+        first.barh(places, seconds, height, color=COLOURS[compiler], label=TITLES[compiler])
         for place, value in zip(places, seconds, strict=True):
-            first.text(value * 1.05, place, f"{value:.2g}", va="center", fontsize=7)
+            first.text(value * 1.05, place, f"{value:.2g}", va="center", fontsize=6)
         ratios = [statistics.median(models[n][compiler]["ratios"] or [float("nan")]) for n in rows]
         if compiler != "eager":
             spread = [models[n][compiler]["ratios"] or [0.0] for n in rows]
@@ -34,9 +36,9 @@ def draw(models: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
             high = [max(max(s) - m, 0) for m, s in zip(ratios, spread, strict=True)]
             steady.barh(places, ratios, height, xerr=(low, high), color=COLOURS[compiler], ecolor="#00000066")
             for place, value in zip(places, ratios, strict=True):
-                steady.text(0.02, place, f"{value:.2f}", va="center", fontsize=7, color="white")
+                steady.text(0.02, place, f"{value:.2f}", va="center", fontsize=6, color="white")
     first.set_xscale("log")
-    first.set_xlabel("first call, seconds (log; caches empty)")
+    first.set_xlabel("first call, seconds (log; caches empty, imports done)")
     first.set_yticks(range(len(names)), names)
     first.invert_yaxis()
     steady.axvline(1.0, color=COLOURS["eager"], linewidth=1)

@@ -1,6 +1,6 @@
 """One workload under one compiler in a process of its own; obeys lines on stdin, answers in JSON lines on stdout.
 
-first            builds, calls once; answers seconds, compile times, memory
+first            calls once, all imports done; answers seconds and compile times
 round SECONDS    calls for so long; answers the median of a call in seconds
 finish           compares with eager; answers the largest error, and the peak of the process and of a call's tensors
 """
@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from bench.compilers import compiled, load
 from bench.workloads import DTYPES, KERNELS, MODELS
 
 
@@ -63,22 +64,31 @@ def peak_tensor_bytes(call: Callable[..., Any], arguments: tuple[Any, ...]) -> i
 
 
 def compile_ms(compiler: str) -> float:
-    """The compiler's own part of the first call, from receiving the graph: without Dynamo and AOTAutograd."""
+    """The compiler's own part of the first call: without Dynamo and AOTAutograd, with vesta.compile's capture."""
     if compiler == "inductor":
         from torch._dynamo.utils import compilation_time_metrics
 
         for name in ("compile_fx_inner", "inductor_compile", "backend_compile"):
             if compilation_time_metrics.get(name):
                 return 1e3 * sum(compilation_time_metrics[name])
-    if compiler == "vesta":
+    if compiler in ("backend", "vesta"):
         import vesta
 
         return float(sum(variant.total_ms for variant in vesta.explain().variants))
     return 0.0
 
 
-def details(compiler: str) -> dict[str, Any]:
+def trace_ms(compiler: str) -> float:
+    """Of vesta.compile, the capture alone: bytecode to graphs and guards."""
     if compiler != "vesta":
+        return 0.0
+    import vesta
+
+    return float(sum(graph.ms.get("trace", 0.0) for graph in vesta.explain().graphs))
+
+
+def details(compiler: str) -> dict[str, Any]:
+    if compiler not in ("backend", "vesta"):
         return {}
     import vesta
 
@@ -89,6 +99,7 @@ def details(compiler: str) -> dict[str, Any]:
         "arena_bytes": max((v.arena_bytes for v in report.variants), default=0),
         "kernels": sum(len(v.kernels) for v in report.variants),
         "fallbacks": [f.reason for f in report.fallbacks],
+        "breaks": [f"{b.where}: {b.reason}" for b in report.breaks],
         "stages": {s.name: s.ms for v in report.variants for s in v.stages},
     }
 
@@ -104,6 +115,7 @@ def main() -> None:
 
         declare_torchvision_operators()
     function, arguments = build(workload)
+    load(compiler)
     run: Callable[..., Any] = function
     result: Any = None
 
@@ -116,11 +128,10 @@ def main() -> None:
             command, *rest = line.split()
             if command == "first":
                 start = time.perf_counter()
-                if compiler != "eager":
-                    run = torch.compile(function, backend=compiler)
+                run = compiled(compiler, function)
                 result = run(*arguments)
                 seconds = time.perf_counter() - start
-                answer(first_s=seconds, compile_ms=compile_ms(compiler))
+                answer(first_s=seconds, compile_ms=compile_ms(compiler), trace_ms=trace_ms(compiler))
             elif command == "round":
                 times: list[float] = []
                 end = time.perf_counter() + float(rest[0])

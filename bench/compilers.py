@@ -1,0 +1,31 @@
+"""The compilers of a benchmark process, by name: how each compiles, and what is imported before the clock runs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+def load(compiler: str) -> None:
+    """Imports what the first call would import: a first call is measured without."""
+    if compiler in ("inductor", "backend"):
+        importlib.import_module("torch._dynamo")
+    if compiler == "inductor":
+        importlib.import_module("torch._inductor.compile_fx")
+    if compiler in ("backend", "vesta"):
+        importlib.import_module("vesta")
+    if compiler == "backend":
+        importlib.import_module("vesta.backend")
+
+
+def compiled(compiler: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    if compiler == "vesta":
+        import vesta
+
+        return vesta.compile(function)
+    if compiler == "eager":
+        return function
+    return torch.compile(function, backend="vesta" if compiler == "backend" else compiler)

@@ -1,0 +1,109 @@
+"""A process for each workload and compiler, and what was measured in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+COMPILERS = ("eager", "inductor", "backend", "vesta")
+TITLES = {
+    "eager": "eager",
+    "inductor": "torch.compile",
+    "backend": 'torch.compile(backend="vesta")',
+    "vesta": "vesta.compile",
+}
+
+
+@dataclass
+class Run:
+    """One workload under one compiler."""
+
+    first_s: float = 0.0
+    compile_ms: float = 0.0
+    trace_ms: float = 0.0
+    rounds_s: list[float] = field(default_factory=list)
+    ratios: list[float] = field(default_factory=list)
+    peak_mib: float = 0.0
+    start_mib: float = 0.0
+    tensor_bytes: int = 0
+    error: float = 0.0
+    failure: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def median_ms(self) -> float:
+        return 1e3 * statistics.median(self.rounds_s) if self.rounds_s else float("nan")
+
+    @property
+    def tensor_mib(self) -> float:
+        """What a call needs beside inputs and weights: the peak of its tensors, and the arena kept for it."""
+        arena: int = self.details.get("arena_bytes", 0)
+        return (self.tensor_bytes + arena) / 2**20
+
+    @property
+    def ratio(self) -> float:
+        return statistics.median(self.ratios) if self.ratios else float("nan")
+
+
+class Worker:
+    """A process that obeys lines: `python -m module arguments`, with an empty cache of Inductor's in `cache`."""
+
+    def __init__(self, module: str, arguments: list[str], cache: str, limit_s: float) -> None:
+        self.run = Run()
+        environment = {
+            **os.environ,
+            "TORCHINDUCTOR_CACHE_DIR": cache,
+            "HF_HUB_OFFLINE": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+        }
+        self._limit_s = limit_s
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by close)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            cwd=ROOT,
+            env=environment,
+        )
+        self.run.start_mib = self._read().get("rss_mib", 0.0)
+
+    def ask(self, command: str) -> dict[str, Any]:
+        """The answer; {} once the process has failed (run.failure says how)."""
+        if self.run.failure:
+            return {}
+        assert self._process.stdin
+        try:
+            self._process.stdin.write(command + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass
+        return self._read()
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout
+        ready, _, _ = select.select([self._process.stdout], [], [], self._limit_s)
+        line = self._process.stdout.readline() if ready else ""
+        if line:
+            return json.loads(line)  # type: ignore[no-any-return]
+        self._process.kill()
+        code = self._process.wait()
+        self._errors.seek(0)
+        last = self._errors.read().strip().splitlines()[-1:] or [""]
+        self.run.failure = f"no answer in {self._limit_s:g} s" if not ready else f"exit {code}: {last[0]}"
+        return {}
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._errors.close()
