@@ -53,6 +53,7 @@ PyObject* Tracer::bind(PyObject* attribute, PyObject* owner, PyTypeObject* type)
 PyObject* Tracer::instance_attr(PyObject* owner, PyObject* name) {
   PyTypeObject* type = Py_TYPE(owner);
   guard_class(type, name);
+  guard_methods(owner, {"__getattribute__", "__getattr__"});
   if (named(name, "__dict__")) {
     PyObject* dict = instance_dict(owner);
     if (!dict) return PyObject_GenericGetAttr(owner, name);
