@@ -53,7 +53,9 @@ PyObject* Tracer::bind(PyObject* attribute, PyObject* owner, PyTypeObject* type)
 PyObject* Tracer::instance_attr(PyObject* owner, PyObject* name) {
   PyTypeObject* type = Py_TYPE(owner);
   guard_class(type, name);
-  guard_methods(owner, {"__getattribute__", "__getattr__"});
+  static PyObject* const hooks[] = {PyUnicode_InternFromString("__getattribute__"),
+                                    PyUnicode_InternFromString("__getattr__")};
+  for (PyObject* hook : hooks) guard_class(type, hook);
   if (named(name, "__dict__")) {
     PyObject* dict = instance_dict(owner);
     if (!dict) return PyObject_GenericGetAttr(owner, name);
