@@ -325,6 +325,15 @@ PyObject* Tracer::import_name(Frame*, PyObject* name, PyObject* fromlist, PyObje
       if (!module) return give_up("imports a module");
     }
   }
+  // `from package import module` imports what is not there yet.
+  for (Py_ssize_t i = 0; PyTuple_Check(fromlist) && i < PyTuple_GET_SIZE(fromlist); ++i) {
+    PyObject* wanted = PyTuple_GET_ITEM(fromlist, i);
+    if (PyUnicode_CompareWithASCIIString(wanted, "*") == 0) continue;
+    if (!PyDict_GetItemWithError(PyModule_GetDict(module), wanted)) {
+      PyErr_Clear();
+      return give_up("imports from a module what is not there yet");
+    }
+  }
   return touch_constant(module);
 }
 

@@ -20,8 +20,7 @@ struct Row {
 };
 
 constexpr Row kFunctions[] = {
-    {"builtins", "all any ascii bin callable chr format hash hex issubclass oct ord repr round sorted",
-     Effect::Reads},
+    {"builtins", "all any ascii bin callable chr format hash hex issubclass oct ord repr round sorted", Effect::Reads},
     {"builtins", "abs divmod max min pow sum", Effect::Reads, Special::Number},
     {"builtins", "getattr", Effect::Special, Special::GetAttr},
     {"builtins", "hasattr", Effect::Special, Special::HasAttr},
@@ -136,8 +135,7 @@ constexpr char kRefusedTensorMethods[] =
     "is_shared _set_version_counter_ _clear_non_serializable_cached_data _view_func _view_func_unsafe "
     "_rev_view_func_unsafe resize_as_sparse_ ";
 // What eager's result of the same kind would say, a trace does not know.
-constexpr char kHiddenTensorMethods[] =
-    " is_inference _is_view _base retains_grad output_nr is_pinned _version grad ";
+constexpr char kHiddenTensorMethods[] = " is_inference _is_view _base retains_grad output_nr is_pinned _version grad ";
 constexpr char kRefusedFunctions[] =
     " is_inference from_numpy frombuffer from_file asarray _from_functional_tensor "
     "_to_functional_tensor _sync _enable_functionalization _disable_functionalization ";
@@ -477,7 +475,8 @@ Callable known_callable(PyObject* f) {
     return find_function(c->m_ml);
   }
   PyTypeObject* type = Py_TYPE(f);
-  if (std::strcmp(type->tp_name, "numpy.ufunc") == 0 || std::strcmp(type->tp_name, "numpy._ArrayFunctionDispatcher") == 0)
+  if (std::strcmp(type->tp_name, "numpy.ufunc") == 0 ||
+      std::strcmp(type->tp_name, "numpy._ArrayFunctionDispatcher") == 0)
     return with(Effect::Special, Special::NumPy);
   if (type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type)
     return find_function(reinterpret_cast<PyMethodDescrObject*>(f)->d_method);

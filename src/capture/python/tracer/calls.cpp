@@ -39,9 +39,7 @@ PyObject* hidden_from_dynamo(PyObject* function) {
 }
 
 // An object that is a key by its identity.
-bool has_plain_hash(PyObject* x) {
-  return Py_TYPE(x)->tp_hash == PyBaseObject_Type.tp_hash || PyFunction_Check(x);
-}
+bool has_plain_hash(PyObject* x) { return Py_TYPE(x)->tp_hash == PyBaseObject_Type.tp_hash || PyFunction_Check(x); }
 
 // What functools.lru_cache wraps is of a package or of Python itself, not of the program.
 bool is_library_function(PyObject* cached) {
@@ -210,17 +208,8 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       if (plain && n >= (self ? 0 : 1)) {
         PyObject* iterator = self ? self : args[0];
         if (!PyIter_Check(iterator)) break;
-        PyObject* x = next(iterator);
-        if (x || aborted_ || PyErr_Occurred()) {
-          if (!x && !aborted_ && !self && n == 2 && PyErr_ExceptionMatches(PyExc_StopIteration)) {
-            PyErr_Clear();
-            return Py_NewRef(args[1]);
-          }
-          return x;
-        }
-        if (!self && n == 2) return Py_NewRef(args[1]);
-        PyErr_SetNone(PyExc_StopIteration);
-        return nullptr;
+        // By the function itself: a generator's StopIteration has what it returned.
+        return may_advance(iterator) ? call_plainly(f, args, n, names) : nullptr;
       }
       break;
     case Special::Len:
@@ -288,8 +277,10 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
     case Special::NumPy: {
       const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
       for (Py_ssize_t i = 0; i < all; ++i) {
-        const bool sequence = PyList_CheckExact(args[i]) || (PyTuple_Check(args[i]) && !is_python_class(Py_TYPE(args[i])));
-        if (is_tensor(args[i]) || (!sequence && !is_symbolic(args[i]) && !is_scalar(args[i]) && !is_numpy_scalar(args[i])))
+        const bool sequence =
+            PyList_CheckExact(args[i]) || (PyTuple_Check(args[i]) && !is_python_class(Py_TYPE(args[i])));
+        if (is_tensor(args[i]) ||
+            (!sequence && !is_symbolic(args[i]) && !is_scalar(args[i]) && !is_numpy_scalar(args[i])))
           return give_up("calls numpy with more than numbers");
         if (!operand(args[i])) return nullptr;
       }

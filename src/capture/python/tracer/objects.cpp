@@ -324,11 +324,15 @@ PyObject* Tracer::get_iter(PyObject* x) {
   return finish_call(Operations::get_iter(x));
 }
 
-PyObject* Tracer::next(PyObject* iterator) {
-  if (aborted_) return nullptr;
+bool Tracer::may_advance(PyObject* iterator) {
+  if (aborted_) return false;
   if (sources.find(iterator) >= 0 && !is_python_class(Py_TYPE(iterator)))
-    return give_up("an iterator that was there before goes on");
-  if (!operand(iterator)) return nullptr;
+    return give_up("an iterator that was there before goes on"), false;
+  return operand(iterator);
+}
+
+PyObject* Tracer::next(PyObject* iterator) {
+  if (!may_advance(iterator)) return nullptr;
   PyObject* x = Operations::next(iterator);
   if (!x && !aborted_ && trace_failure().empty()) return nullptr;
   return finish_call(x);

@@ -1,4 +1,6 @@
 // Reading places: what becomes a guard, what gets a source, what stands for a tensor.
+#include <cstring>
+
 #include "capture/python/tracer/marks.h"
 #include "capture/python/tracer/tracer.h"
 
@@ -39,6 +41,14 @@ bool is_closed(PyTypeObject* type) {
 // A number or text whose class is a subclass: its value is what it is for good.
 bool is_derived_scalar(PyObject* x) {
   return PyLong_Check(x) || PyFloat_Check(x) || PyUnicode_Check(x) || PyBytes_Check(x) || PyComplex_Check(x);
+}
+
+// Made by a class statement of a function: a guard for it would keep it alive, and serve one call.
+bool is_local_class(PyObject* x) {
+  if (!PyType_Check(x) || !(reinterpret_cast<PyTypeObject*>(x)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
+  const char* name = PyUnicode_AsUTF8(reinterpret_cast<PyHeapTypeObject*>(x)->ht_qualname);
+  if (!name) PyErr_Clear();
+  return name && std::strstr(name, "<locals>") != nullptr;
 }
 
 // Immutable, and compared by value without running Python code.
@@ -168,6 +178,8 @@ PyObject* Tracer::touch(PyObject* x, int source) {
     return adopt(Py_NewRef(x));
   }
   if (is_tensor(x)) return touch_tensor(x, source);
+  if (sources[source].kind == SourceKind::Local && is_local_class(x))
+    return give_up("uses a class that a function made, which may be another the next time");
   if (is_singleton(x)) {
     guard(Check::Is, source, x);
     return touch_constant(x);

@@ -121,8 +121,8 @@ bool Tracer::before(Frame* f, int position) {
     int units = 0;
     const unsigned char* code = pristine_code(code_of(f), &units);
     const int oparg = code[2 * position + 1];
-    if (PyObject* x = dropped(f, code[2 * position], oparg); x && sources.find(x) >= 0 &&
-        sources[sources.find(x)].kind == SourceKind::Local && is_missed(x))
+    if (PyObject* x = dropped(f, code[2 * position], oparg);
+        x && sources.find(x) >= 0 && sources[sources.find(x)].kind == SourceKind::Local && is_missed(x))
       give_up(std::string("lets go of an object of class ") + Py_TYPE(x)->tp_name + ", of which others are told");
     if (code[2 * position] == RAISE_VARARGS && oparg > 0) {
       PyObject* x = peek(f, oparg);
@@ -172,11 +172,11 @@ bool Tracer::enter(Frame* f) {
   note_code(code_of(f));
   PyObject* function = function_of(f);
   if (!function || !PyFunction_Check(function)) return true;
-  know_closure(function);
   if (!is_made(function)) {
     // Found by C code in a class, or known since: what it is made of is a fact of its own.
     if (sources.find(function) < 0) Py_XDECREF(touch_constant(function));
     guard_function(function);
+    know_closure(function);
   }
   // A method that C code found by a class's slot: the name it stands for is a fact about the class.
   PyCodeObject* code = code_of(f);
@@ -199,8 +199,7 @@ void Tracer::know_closure(PyObject* function) {
   if (source < 0 || !closure) return;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(closure); ++i)
     if (sources.find(PyTuple_GET_ITEM(closure, i)) < 0)
-      sources.know(PyTuple_GET_ITEM(closure, i),
-                   sources.add(SourceKind::ClosureCell, source, static_cast<int>(i)));
+      sources.know(PyTuple_GET_ITEM(closure, i), sources.add(SourceKind::ClosureCell, source, static_cast<int>(i)));
 }
 
 int Tracer::born(PyObject* x) const {

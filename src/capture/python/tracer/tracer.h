@@ -52,9 +52,9 @@ class Tracer final : public Operations {
   struct Settings {
     SeenPlaces* seen = nullptr;
     std::optional<bool> dynamic;
-    bool gradients = false;  // trace what autograd would record
+    bool gradients = false;      // trace what autograd would record
     bool says_compiling = true;  // torch.compiler.is_compiling(), as the program is told
-    int stop_at = -1;  // the count of instructions of the root frame before which to stop; -1: none
+    int stop_at = -1;            // the count of instructions of the root frame before which to stop; -1: none
     int64_t most_instructions = 20'000'000;
   };
   Tracer(Frame* root, const Settings& settings);
@@ -201,6 +201,8 @@ class Tracer final : public Operations {
   PyObject* call_special(Special special, PyObject* callable, PyObject* self, PyObject* const* args, Py_ssize_t n,
                          PyObject* keyword_names, bool* done);
   PyObject* call_plainly(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
+  // False (given up): its state would be advanced for good.
+  bool may_advance(PyObject* iterator);
   PyObject* call_with_numbers(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   bool writes(PyObject* container, UndoLog::Writes kind);
   PyObject* context_value(PyObject* variable, PyObject* otherwise);
