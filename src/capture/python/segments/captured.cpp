@@ -192,6 +192,11 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
   bool tried_eager = false;
   for (int attempt = 0; attempt < kMostTraces; ++attempt) {
     TraceResult r = trace_segment(t, f, position, settings);
+    if (!r.variant && r.site.wants_constants && settings.dynamic != std::optional<bool>(false)) {
+      settings.dynamic = false;
+      settings.stop_at = -1;
+      continue;
+    }
     if (!r.variant && r.needs_gradients && !settings.gradients) {
       settings.gradients = true;
       continue;

@@ -57,7 +57,10 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
       }
       if (!throwflag && is_fresh(f) && !tr->enter(f)) {
         const HookOff plainly;
-        return evaluate_by_cpython(t, f, 0);
+        PyObject* found = evaluate_by_cpython(t, f, 0);
+        // No error of the program's: it knows of no symbols.
+        if (!found && !tr->aborted()) tr->give_up_symbols();
+        return found;
       }
       // With an exception thrown in it may be closed by its own end, past which no weak reference is cleared.
       if (!throwflag && is_generator(f)) remember_generator(generator_of(f));

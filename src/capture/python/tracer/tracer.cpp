@@ -97,6 +97,11 @@ PyObject* Tracer::give_up(std::string reason) {
   return nullptr;
 }
 
+void Tracer::give_up_symbols() {
+  if (!aborted_) site_.wants_constants = true;
+  give_up("a number that changes is used as only a constant can be");
+}
+
 bool Tracer::before(Frame* f, int position) {
   if (const size_t n = size_guard_count(); n != size_guards_) {
     if (asking_ && n > size_guards_) {
@@ -188,6 +193,8 @@ bool Tracer::enter(Frame* f) {
   }
   if (code->co_argcount > 0 && slot(f, 0) && is_symbolic(slot(f, 0))) {
     const UserLine line = user_line(code, 0);
+    for (const char* text : {"__repr__", "__str__", "__format__", "__hash__"})
+      if (PyUnicode_CompareWithASCIIString(code->co_name, text) == 0) give_up_symbols();
     return !line.file.ends_with("sym_node.py") && !line.function.starts_with("Sym");
   }
   return true;

@@ -33,6 +33,7 @@ struct BreakSite {
   UserLine where;               // the innermost Python line
   std::vector<UserLine> stack;  // from the root frame's line to where's caller
   bool needs_gradients = false;
+  bool wants_constants = false;  // a symbolic number cannot do what is asked of it: trace again without any
 };
 
 struct TensorRead {
@@ -99,6 +100,7 @@ class Tracer final : public Operations {
 
   // Ends the trace: nullptr with an error set.
   PyObject* give_up(std::string reason);
+  void give_up_symbols();
 
   // ---- Operations
   bool before(Frame* f, int position) override;
