@@ -207,6 +207,7 @@ PyObject* GuardProgram::load(const Source& s, Frame* f, const Registers& r) cons
       Py_DECREF(x);
       return x;
     }
+    case SourceKind::Referent: return PyWeakref_CheckRef(parent) ? PyWeakref_GetObject(parent) : nullptr;
     case SourceKind::Flag: {
       PyObject* x = PyObject_CallNoArgs(parent);
       if (!x) PyErr_Clear();
@@ -323,8 +324,7 @@ int GuardProgram::check(Frame* f, const Registers** registers) const {
   if (past.memo.repeats(f)) {
     if (past.fresh) r = past.memo.registers();
     past.fresh = false;
-    for (const int source : past.memo.changing_sources())
-      r[static_cast<size_t>(source)] = load(sources_[source], f, r);
+    for (const int source : past.memo.changing_sources()) r[static_cast<size_t>(source)] = load(sources_[source], f, r);
     bool holds_all = true;
     for (const int index : past.memo.changing_guards()) {
       const Guard& g = guards_[static_cast<size_t>(index)];

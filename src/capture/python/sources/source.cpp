@@ -84,6 +84,7 @@ std::string SourceTable::text(int id, PyObject* code) const {
     case SourceKind::PartialFunction: return parent() + ".func";
     case SourceKind::PartialArguments: return parent() + ".args";
     case SourceKind::PartialKeywords: return parent() + ".keywords";
+    case SourceKind::Referent: return parent() + "()";
     case SourceKind::Flag: return parent() + "()";
     case SourceKind::ContextValue: return parent() + ".get()";
     case SourceKind::Type: return "type(" + parent() + ")";

@@ -34,6 +34,7 @@ enum class SourceKind : uint8_t {
   PartialArguments,
   PartialKeywords,
   Type,          // type(parent)
+  Referent,      // of the parent, a weakref.ref; None if it is gone
   Flag,          // what the parent, a C function of no arguments, says: True or False
   ContextValue,  // of the parent, a contextvars.ContextVar, in the thread's context
 };

@@ -6,7 +6,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "capture/python/guards/guard.h"
 #include "capture/python/object.h"
+#include "capture/python/tensors/tensors.h"
 
 namespace vesta::capture {
 namespace {
@@ -123,6 +125,7 @@ constexpr ClassRow kClasses[] = {
     {"re", "Pattern Match"},
     {"typing", "TypeVar ParamSpec TypeVarTuple Generic"},
     {"contextvars", "Token"},
+    {"weakref", "ReferenceType"},
     {"torch", "Size dtype device layout memory_format finfo iinfo"},
     {"torch._C", "DisableTorchFunctionSubclass DisableTorchFunction _DisableFuncTorch"},
 };
@@ -445,6 +448,26 @@ bool is_torch_operator(PyObject* f) {
 }
 
 bool is_method_wrapper(PyObject* x) { return Py_TYPE(x) == table->method_wrapper; }
+
+bool is_data(PyObject* x, int depth) {
+  if (is_scalar(x) || is_base_tensor(x) || is_symbolic(x)) return true;
+  if (is_tensor(x)) {  // a Parameter
+    static PyObject* const name = PyUnicode_InternFromString("__torch_function__");
+    PyObject* f = _PyType_Lookup(Py_TYPE(x), name);
+    return f && PyCFunction_Check(f) &&
+           std::strcmp(reinterpret_cast<PyCFunctionObject*>(f)->m_ml->ml_name, "_disabled_torch_function_impl") == 0;
+  }
+  if (PyList_CheckExact(x) || (PyTuple_Check(x) && !is_python_class(Py_TYPE(x)))) {
+    const Py_ssize_t size = PySequence_Fast_GET_SIZE(x);
+    if (depth == 0 || size > 16) return false;
+    for (Py_ssize_t i = 0; i < size; ++i)
+      if (!is_data(PySequence_Fast_GET_ITEM(x, i), depth - 1)) return false;
+    return true;
+  }
+  const std::string_view type = Py_TYPE(x)->tp_name;
+  return PySlice_Check(x) || type == "torch.dtype" || type == "torch.device" || type == "torch.layout" ||
+         type == "torch.memory_format";
+}
 
 bool is_known_class(PyTypeObject* type) { return table->classes.contains(type); }
 

@@ -65,6 +65,9 @@ bool is_numpy_scalar_type(PyTypeObject* type);
 bool is_torch_operator(PyObject* callable);
 // A slot's function bound to an object.
 bool is_method_wrapper(PyObject* x);
+// Numbers, texts, tensors whose class has no functions of its own, and short tuples and lists of those: no Python code
+// of anyone's is behind them.
+bool is_data(PyObject* x, int depth = 2);
 // "math.sqrt", "list.append", ...
 std::string name_of_callable(PyObject* callable);
 

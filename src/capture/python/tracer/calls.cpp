@@ -50,30 +50,14 @@ bool is_library_function(PyObject* cached) {
   return is_installed_package(code) || is_standard_library(code);
 }
 
-// Numbers, texts, plain tensors, and short tuples and lists of those: no Python code of anyone's is behind them.
-bool is_data(PyObject* x, int depth) {
-  if (is_scalar(x) || is_base_tensor(x) || is_symbolic(x)) return true;
-  if (PyList_CheckExact(x) || (PyTuple_Check(x) && !is_python_class(Py_TYPE(x)))) {
-    const Py_ssize_t size = PySequence_Fast_GET_SIZE(x);
-    if (depth == 0 || size > 16) return false;
-    for (Py_ssize_t i = 0; i < size; ++i)
-      if (!is_data(PySequence_Fast_GET_ITEM(x, i), depth - 1)) return false;
-    return true;
-  }
-  const char* name = Py_TYPE(x)->tp_name;
-  return PySlice_Check(x) || std::strcmp(name, "torch.dtype") == 0 || std::strcmp(name, "torch.device") == 0 ||
-         std::strcmp(name, "torch.layout") == 0 || std::strcmp(name, "torch.memory_format") == 0;
-}
-
-bool gets_only_data(PyObject* f, PyObject* const* args, Py_ssize_t all) {
-  if (PyCFunction_Check(f)) {
-    PyObject* self = reinterpret_cast<PyCFunctionObject*>(f)->m_self;
-    if (self && !PyModule_Check(self) && !is_torch_operator(f) && !is_data(self, 2)) return false;
-  } else if (Py_TYPE(f) != &PyMethodDescr_Type && Py_TYPE(f) != &PyWrapperDescr_Type) {
-    return false;
-  }
+// A call of an operator that no Python code of anyone's can see.
+bool is_plain_operation(PyObject* f, PyObject* const* args, Py_ssize_t all) {
+  if (!PyCFunction_Check(f) && Py_TYPE(f) != &PyMethodDescr_Type && Py_TYPE(f) != &PyWrapperDescr_Type) return false;
+  if (known_callable(f).effect != Effect::Tensors) return false;
+  PyObject* self = PyCFunction_Check(f) ? reinterpret_cast<PyCFunctionObject*>(f)->m_self : nullptr;
+  if (self && !PyModule_Check(self) && !PyType_Check(self) && !is_torch_operator(f) && !is_data(self)) return false;
   for (Py_ssize_t i = 0; i < all; ++i)
-    if (!is_data(args[i], 2)) return false;
+    if (!is_data(args[i])) return false;
   return true;
 }
 
@@ -113,7 +97,8 @@ PyObject* Tracer::call_plainly(PyObject* f, PyObject* const* args, Py_ssize_t n,
   // Python code that torch runs for an operator of plain tensors (what says the shapes of its results, a decomposition)
   // is no part of the program.
   std::optional<HookOff> off;
-  if (gets_only_data(f, args, n + (names ? PyTuple_GET_SIZE(names) : 0)) && !are_function_modes_active()) off.emplace();
+  if (is_plain_operation(f, args, n + (names ? PyTuple_GET_SIZE(names) : 0)) && !are_function_modes_active())
+    off.emplace();
   return finish_call(PyObject_Vectorcall(f, args, static_cast<size_t>(n), names));
 }
 
@@ -451,6 +436,12 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
       if (PyDict_SetItem(named.get(), PyTuple_GET_ITEM(names, i - n), args[i]) < 0) return nullptr;
     const Object joined = Object::take(PySequence_Concat(bound.get(), more.get()));
     return joined ? call_unpacked(function.get(), joined.get(), named.get()) : nullptr;
+  }
+  if (PyWeakref_CheckRefExact(f) && all == 0) {
+    PyObject* x = PyWeakref_GetObject(f);
+    const int source = sources.find(f);
+    if (source >= 0) return touch(x, sources.add(SourceKind::Referent, source));
+    return adopt(Py_NewRef(x));
   }
   if (is_cached_function(f)) {
     // A call in the trace could not be taken back: what it stores, and what cache_info() tells. Of a library's function

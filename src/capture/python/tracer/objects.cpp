@@ -11,6 +11,14 @@ bool has_own_subscript(PyTypeObject* type, PyTypeObject* base) {
   return type->tp_as_mapping && base->tp_as_mapping &&
          type->tp_as_mapping->mp_subscript != base->tp_as_mapping->mp_subscript;
 }
+// Python code that torch runs for an operator of plain tensors is no part of the program.
+template <class F>
+PyObject* operate(PyObject* a, PyObject* b, F&& f) {
+  if ((!is_tensor(a) && !is_tensor(b)) || !is_data(a) || !is_data(b) || are_function_modes_active()) return f();
+  const HookOff off;
+  return f();
+}
+
 bool is_in_place(int op) { return op >= 13; }  // NB_INPLACE_ADD
 
 constexpr const char* kOperators[] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
@@ -120,7 +128,7 @@ PyObject* Tracer::binary(int op, PyObject* a, PyObject* b) {
   }
   if (is_in_place(op) && (PyList_Check(a) || PyAnySet_Check(a) || PyDict_Check(a)) && !writes(a, UndoLog::Writes::Any))
     return nullptr;
-  return finish_call(Operations::binary(op, a, b));
+  return finish_call(operate(a, b, [&] { return Operations::binary(op, a, b); }));
 }
 
 PyObject* Tracer::unary(Unary op, PyObject* x) {
@@ -139,7 +147,7 @@ PyObject* Tracer::compare(int op, PyObject* a, PyObject* b) {
     const Object left = Object::take(plain(a, 0)), right = Object::take(plain(b, 0));
     return left && right ? finish_call(Operations::compare(op, left.get(), right.get())) : nullptr;
   }
-  return finish_call(Operations::compare(op, a, b));
+  return finish_call(operate(a, b, [&] { return Operations::compare(op, a, b); }));
 }
 
 int Tracer::is_same(PyObject* a, PyObject* b) {
