@@ -1,5 +1,5 @@
-// Python 3.11 and 3.12 count every dict's changes themselves. Later versions tell watchers of them instead (PEP 699), so
-// that the number is kept here: one for each dict that was asked about.
+// Python 3.11 and 3.12 count every dict's changes themselves. Later versions tell watchers of them instead (PEP 699),
+// so that the number is kept here: one for each dict that was asked about.
 #include "capture/python/guards/dict_version.h"
 
 #include <memory>
@@ -16,7 +16,7 @@ const uint64_t* dict_version_of(PyObject* dict) { return &reinterpret_cast<PyDic
 namespace {
 
 struct Watched {
-  std::unordered_map<PyObject*, std::unique_ptr<uint64_t>> versions;
+  std::unordered_map<PyObject*, std::unique_ptr<uint64_t> > versions;
   int watcher = -2;  // -2: not asked for yet, -1: none is left
 };
 Watched& watched() {

@@ -13,19 +13,19 @@
 namespace vesta::capture {
 
 enum class Check : uint8_t {
-  Type,     // type(x) is `expected`
-  Is,       // x is `expected`
-  Same,     // x is the object of source `number`
+  Type,       // type(x) is `expected`
+  Is,         // x is `expected`
+  Same,       // x is the object of source `number`
   Different,  // x is another object than that of source `number`
-  Equals,   // x is of expected's type and equal: int, float (bit for bit), complex, str, bytes
-  Present,  // the source finds something
-  Absent,   // the source finds nothing: a dict lacks the key, a cell or slot is empty
-  Length,   // a list, tuple, dict or set has `number` items
-  Keys,     // a dict's keys, in order, are the items of `expected`, a tuple
-  Members,  // a set equals `expected`, a frozenset of scalars
-  Class,    // the class `expected` is as it was (no source): its version, or else every name that was looked up on it
-  Code,     // a function's __code__ is `expected`
-  Tensor,   // tensor_flags() of x, a tensor, are `number`
+  Equals,     // x is of expected's type and equal: int, float (bit for bit), complex, str, bytes
+  Present,    // the source finds something
+  Absent,     // the source finds nothing: a dict lacks the key, a cell or slot is empty
+  Length,     // a list, tuple, dict or set has `number` items
+  Keys,       // a dict's keys, in order, are the items of `expected`, a tuple
+  Members,    // a set equals `expected`, a frozenset of scalars
+  Class,      // the class `expected` is as it was (no source): its version, or else every name that was looked up on it
+  Code,       // a function's __code__ is `expected`
+  Tensor,     // tensor_flags() of x, a tensor, are `number`
 };
 
 struct Guard {
@@ -99,7 +99,7 @@ bool is_scalar(PyObject* x);
 bool same_scalar(PyObject* a, PyObject* b);  // ranges and devices, too
 // A class or function that is a key by its identity: no Python code is asked for its hash.
 bool is_plain_key(PyObject* x);
-bool holds_plain_keys(PyObject* set);  // scalars, classes and functions, and nothing else
+bool holds_plain_keys(PyObject* set);     // scalars, classes and functions, and nothing else
 unsigned version_of(PyTypeObject* type);  // 0: it has none
 
 }  // namespace vesta::capture

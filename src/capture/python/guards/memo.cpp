@@ -7,8 +7,8 @@
 namespace vesta::capture {
 namespace {
 
-constexpr size_t kFewSources = 24;        // a plain check is as quick
-constexpr int kMostRemembered = 64;       // without a repeat in between: the roots are others each time
+constexpr size_t kFewSources = 24;   // a plain check is as quick
+constexpr int kMostRemembered = 64;  // without a repeat in between: the roots are others each time
 
 bool is_root(SourceKind k) {
   return k == SourceKind::Local || k == SourceKind::Function || k == SourceKind::Globals || k == SourceKind::Builtins;

@@ -151,9 +151,7 @@ bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, std::string* why)
     case GraphRun::Ran: return true;
     case GraphRun::Rejected: return false;
     case GraphRun::Raised: return false;
-    case GraphRun::Failed:
-      ready.failed = why && !why->empty() ? *why : "a compiled graph failed";
-      return false;
+    case GraphRun::Failed: ready.failed = why && !why->empty() ? *why : "a compiled graph failed"; return false;
   }
   return false;
 }

@@ -38,8 +38,8 @@ void abandon_generators(Tracer& t) {
   PyErr_Clear();
   for (const Object& reference : left) {
     const Object generator = Object::share(PyWeakref_GetObject(reference.get()));
-    const Object closed =
-        Object::take(PyGen_CheckExact(generator.get()) ? PyObject_CallMethod(generator.get(), "close", nullptr) : nullptr);
+    const Object closed = Object::take(
+        PyGen_CheckExact(generator.get()) ? PyObject_CallMethod(generator.get(), "close", nullptr) : nullptr);
     PyErr_Clear();
   }
   PyErr_Restore(type, value, trace);

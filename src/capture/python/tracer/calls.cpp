@@ -99,7 +99,10 @@ PyObject* Tracer::call_plainly(PyObject* f, PyObject* const* args, Py_ssize_t n,
   std::optional<HookOff> off;
   if (is_plain_operation(f, args, n + (names ? PyTuple_GET_SIZE(names) : 0)) && !are_function_modes_active())
     off.emplace();
-  return finish_call(PyObject_Vectorcall(f, args, static_cast<size_t>(n), names));
+  PyObject* result = PyObject_Vectorcall(f, args, static_cast<size_t>(n), names);
+  if (!result && !PyFunction_Check(f) && !PyMethod_Check(f))
+    for (Py_ssize_t i = 0; i < n; ++i) note_symbols(args[i]);
+  return finish_call(result);
 }
 
 PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n,

@@ -43,6 +43,10 @@ bool is_large(PyObject* x) {
 
 }  // namespace
 
+void Tracer::note_symbols(PyObject* x) {
+  if (!aborted_ && is_symbolic(x) && !PyErr_ExceptionMatches(PyExc_StopIteration)) give_up_symbols();
+}
+
 PyObject* Tracer::finish_call(PyObject* result) {
   if (aborted_) {
     Py_XDECREF(result);
@@ -137,7 +141,9 @@ PyObject* Tracer::unary(Unary op, PyObject* x) {
     return truth < 0 ? nullptr : PyBool_FromLong(!truth);
   }
   if (!operand(x)) return nullptr;
-  return finish_call(Operations::unary(op, x));
+  PyObject* result = Operations::unary(op, x);
+  if (!result) note_symbols(x);
+  return finish_call(result);
 }
 
 PyObject* Tracer::compare(int op, PyObject* a, PyObject* b) {

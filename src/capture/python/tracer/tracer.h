@@ -101,6 +101,8 @@ class Tracer final : public Operations {
   // Ends the trace: nullptr with an error set.
   PyObject* give_up(std::string reason);
   void give_up_symbols();
+  // Something failed with this operand: no error of the program's if it is a symbol.
+  void note_symbols(PyObject* operand);
 
   // ---- Operations
   bool before(Frame* f, int position) override;
