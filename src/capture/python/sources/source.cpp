@@ -4,6 +4,10 @@ namespace vesta::capture {
 namespace {
 
 std::string text_of(PyObject* x, bool repr) {
+  // No code of the user's: what is no string or number is named by its class.
+  if (!x || !(PyUnicode_CheckExact(x) || PyLong_CheckExact(x) || PyFloat_CheckExact(x) || PyBool_Check(x) ||
+              PyBytes_CheckExact(x) || x == Py_None))
+    return x ? std::string("<") + Py_TYPE(x)->tp_name + ">" : "?";
   PyObject* s = repr ? PyObject_Repr(x) : PyObject_Str(x);
   const char* p = s ? PyUnicode_AsUTF8(s) : nullptr;
   std::string out = p ? p : "?";
@@ -13,7 +17,10 @@ std::string text_of(PyObject* x, bool repr) {
 }
 
 std::string name_of(PyObject* x) {
-  PyObject* name = PyModule_Check(x) ? PyModule_GetNameObject(x) : PyObject_GetAttrString(x, "__qualname__");
+  PyObject* name = PyModule_Check(x) ? PyModule_GetNameObject(x)
+                   : PyType_Check(x) || PyFunction_Check(x) || PyCFunction_Check(x)
+                       ? PyObject_GetAttrString(x, "__qualname__")
+                       : nullptr;
   std::string out = name ? text_of(name, false) : std::string("a ") + Py_TYPE(x)->tp_name;
   Py_XDECREF(name);
   PyErr_Clear();
