@@ -196,8 +196,8 @@ def page(rows: list[Row]) -> str:
         "# Models under `vesta.compile`",
         "",
         "<!-- written by: python -m tests.capture.sweep_models --page -->",
-        "Small models with random weights (tests/programs/zoo), run without gradients. Each is compared with eager on two "
-        "calls, the second a hit of the first one's guards; `python -m tests.capture.sweep_models` does it again and "
+        "Small models with random weights (tests/programs/zoo), run without gradients. Each is compared with eager on "
+        "two calls, the second a hit of the first one's guards; `python -m tests.capture.sweep_models` does it again and "
         "measures.",
         "",
         f"{len(rows)} models: {sum(not r.failure for r in rows)} give eager's results, {whole} of them "
@@ -223,7 +223,8 @@ def told(row: Row) -> str:
     word = "[red]FAILS[/]" if row.failure else "[green]whole[/]" if row.whole else "[yellow]parts[/]"
     return (
         f"{row.model:20s} {word} {row.graphs:3d} graphs {row.guards:6d} guards  first {row.first_ms:7.0f} ms "
-        f"(trace {row.trace_ms:6.0f}, compile {row.compile_ms:6.0f})  hit {row.hit_us:8.0f} µs, eager {row.eager_us:8.0f} µs"
+        f"(trace {row.trace_ms:6.0f}, compile {row.compile_ms:6.0f})  "
+        f"hit {row.hit_us:8.0f} µs, eager {row.eager_us:8.0f} µs"
         + (f"  [red]{len(row.recompiles)} recompiles[/]" if row.recompiles else "")
     )
 

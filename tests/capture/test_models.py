@@ -39,7 +39,9 @@ def test_model_with_a_break(name: str) -> None:
     row = run_row(name)
     assert not row.failure, row.failure
     assert not row.recompiles
-    assert {s.reason for s in row.stops if BROKEN[name] not in s.reason} <= {"an iterator that was there before goes on"}
+    assert {s.reason for s in row.stops if BROKEN[name] not in s.reason} <= {
+        "an iterator that was there before goes on"
+    }
     assert row.graphs > 1
 
 
