@@ -197,8 +197,8 @@ def page(rows: list[Row]) -> str:
         "",
         "<!-- written by: python -m tests.capture.sweep_models --page -->",
         "Small models with random weights (tests/programs/zoo), run without gradients. Each is compared with eager on "
-        "two calls, the second a hit of the first one's guards; `python -m tests.capture.sweep_models` does it again and "
-        "measures.",
+        "two calls, the second a hit of the first one's guards; `python -m tests.capture.sweep_models` does it again "
+        "and measures.",
         "",
         f"{len(rows)} models: {sum(not r.failure for r in rows)} give eager's results, {whole} of them "
         f"({100 * whole / max(len(rows), 1):.0f} %) in one graph without a break.",
