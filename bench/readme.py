@@ -1,38 +1,67 @@
-"""Writes the README's table of what capture costs: `python -m bench.readme [results.json]`."""
+"""Writes the README's tables from a benchmark's results: `python -m bench.readme [results.json]`.
+
+A section that was not measured stays as it is.
+"""
 
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
 
 from bench.processes import COMPILERS, ROOT, TITLES
 
-BEGIN, END = "<!-- capture: python -m bench.readme -->\n", "<!-- end of capture -->\n"
+
+def marks(section: str) -> tuple[str, str]:
+    return f"<!-- {section}: python -m bench.readme -->\n", f"<!-- end of {section} -->\n"
 
 
-def text(row: dict[str, Any], compiler: str) -> str:
+def cell(row: dict[str, Any], compiler: str) -> str:
     value = row["values"].get(compiler)
     if value is None:
         return "-"
     return f"{value:.2g} {row['unit']}" if abs(value) < 100 else f"{value:.0f} {row['unit']}"
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    lines = ["| | " + " | ".join(TITLES[c] for c in COMPILERS) + " |", "|---" * (len(COMPILERS) + 1) + "|"]
-    lines += [f"| {row['name']} | " + " | ".join(text(row, c) for c in COMPILERS) + " |" for row in rows]
+def titled(compilers: tuple[str, ...]) -> str:
+    return " | ".join(TITLES[c] for c in compilers)
+
+
+def capture_table(rows: list[dict[str, Any]]) -> str:
+    lines = [f"| | {titled(COMPILERS)} |", "|---" * (len(COMPILERS) + 1) + "|"]
+    lines += [f"| {row['name']} | " + " | ".join(cell(row, c) for c in COMPILERS) + " |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def model_table(models: dict[str, dict[str, Any]]) -> str:
+    some = COMPILERS[1:]
+
+    def figure(runs: dict[str, Any], compiler: str, show: Any) -> str:
+        run = runs.get(compiler)
+        return "-" if run is None or run["failure"] or not run["rounds_s"] else str(show(run))
+
+    head = ["model", *(f"first call s: {TITLES[c]}" for c in some), *(f"steady: {TITLES[c]}" for c in some)]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for name, runs in models.items():
+        cells = [figure(runs, c, lambda r: f"{r['first_s']:.2g}") for c in some]
+        cells += [figure(runs, c, lambda r: f"{statistics.median(r['ratios'] or [0.0]):.2f}") for c in some]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    results = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "bench" / "results.json"
-    rows = json.loads(results.read_text())["capture"]
-    if not rows:
-        sys.exit(f"{results} has no capture section")
-    readme = ROOT / "README.md"
-    before, rest = readme.read_text().split(BEGIN)
-    readme.write_text(before + BEGIN + table(rows) + END + rest.split(END)[1])
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "bench" / "results.json"
+    results = json.loads(path.read_text())
+    page = ROOT / "README.md"
+    text = page.read_text()
+    for section, made in (("models", model_table), ("capture", capture_table)):
+        begin, end = marks(section)
+        if results.get(section):
+            before, rest = text.split(begin)
+            text = before + begin + made(results[section]) + end + rest.split(end)[1]
+    page.write_text(text)
 
 
 if __name__ == "__main__":
