@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "capture/python/segments/stance.h"
+#include "capture/python/segments/hints.h"
 #include "capture/python/tensors/run.h"
 #include "capture/python/tracer/library.h"
 #include "vesta/error.h"
@@ -231,9 +232,11 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
       b.where = site.where.line > 0 ? site.where : user_line(code_of(f), v.exit.position);
       b.stack = site.stack;
       b.reason = site.reason;
+      b.hint = hint_for(site.reason);
       v.report.stop = std::move(b);
     }
     v.report.stages.push_back({"trace", r.trace_ms});
+    v.report.ops = std::move(r.graph.operators);
     if (!r.graph.empty) {
       try {
         v.graph = compile_graph(std::move(r.graph), options_, r.trace_ms, r.integers);
@@ -347,7 +350,7 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
         const Object errors = Object::take(PyImport_ImportModule("vesta.errors"));
         const Object error =
             Object::take(PyObject_CallMethod(errors.get(), "_graph_break", "sssis[]", v->report.stop->reason.c_str(),
-                                             "", where.file.c_str(), where.line, where.function.c_str()));
+                                             v->report.stop->hint.c_str(), where.file.c_str(), where.line, where.function.c_str()));
         if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
         return throw_at(t, f, position);
       }
@@ -412,6 +415,8 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
 CaptureReport Captured::report() const {
   CaptureReport r;
   r.name = name_;
+  if (PyFunction_Check(wrapped_.get()))
+    r.where = user_line(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(wrapped_.get())), 0);
   for (const auto& [key, held] : segments_) {
     const Segment& s = *held;
     CaptureSegment out;

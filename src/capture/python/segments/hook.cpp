@@ -28,6 +28,15 @@ void remember_generator(PyObject* generator) {
     PyErr_Clear();
 }
 
+// A method whose result C code takes for a plain number.
+bool gives_number(PyCodeObject* code) {
+  static const char* const kNames[] = {"__bool__", "__len__",   "__hash__",    "__index__",
+                                       "__int__",  "__float__", "__complex__", "__length_hint__"};
+  for (const char* name : kNames)
+    if (PyUnicode_CompareWithASCIIString(code->co_name, name) == 0) return true;
+  return false;
+}
+
 // What a trace leaves suspended has never been for the program: no `finally` of its may run, now or later.
 void abandon_generators(Tracer& t) {
   const std::set<Object, ByPointer> left = std::exchange(generators, {});
@@ -65,8 +74,13 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
       // With an exception thrown in it may be closed by its own end, past which no weak reference is cleared.
       if (!throwflag && is_generator(f)) remember_generator(generator_of(f));
       const Tracer::Place caller = tr->place();
+      const bool for_c = gives_number(code_of(f));
       PyObject* result = evaluate(t, f, throwflag, *tr);
       tr->set_place(caller);
+      if (for_c && result && is_symbolic(result)) {
+        Py_CLEAR(result);
+        tr->give_up_symbols();
+      }
       return result;
     }
     if (Arrival* a = arrival; a && !throwflag && (!a->code_ || a->code_ == code_of(f))) {

@@ -76,6 +76,10 @@ std::string SourceTable::text(int id, PyObject* code) const {
     case SourceKind::DictValue: {
       const Source& dict = (*this)[s.parent];
       if (dict.kind == SourceKind::Globals || dict.kind == SourceKind::Builtins) return text_of(s.key, false);
+      if (dict.kind == SourceKind::Constant && PyDict_Check(dict.key)) {  // a module's
+        PyObject* name = PyDict_GetItemString(dict.key, "__name__");
+        if (name && PyUnicode_CheckExact(name)) return text_of(name, false) + "." + text_of(s.key, false);
+      }
       if (dict.kind == SourceKind::InstanceDict) return parent() + "." + text_of(s.key, false);
       return parent() + "[" + text_of(s.key, true) + "]";
     }

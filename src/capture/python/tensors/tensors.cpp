@@ -12,6 +12,8 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/utils/python_symnode.h>
 
+#include <algorithm>
+
 #include "capture/cpp/context_key.h"
 #include "pipeline/pipeline.h"
 #include "trace/recorder.h"
@@ -250,6 +252,14 @@ TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, boo
   const trace::Traced& traced = out.impl->traced;
   for (const at::Tensor& t : traced.inputs) out.inputs.push_back({Object::take(THPVariable_Wrap(t))});
   out.ops = traced.op_count;
+  traced.graph->for_each_node([&](const graph::Node* n) {
+    const std::string& name = n->op->name;
+    const auto known = std::find_if(out.operators.begin(), out.operators.end(), [&](const OpCount& o) { return o.op == name; });
+    if (known != out.operators.end())
+      ++known->count;
+    else
+      out.operators.push_back({name, 1});
+  });
   const graph::Graph& g = *traced.graph;
   out.empty = g.outputs.empty() && g.mutations.empty() && g.inputs.empty() && g.symbols.empty() && traced.op_count == 0;
   return out;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "capture/python/object.h"
+#include "vesta/capture_report.h"
 #include "vesta/options.h"
 #include "vesta/report.h"
 
@@ -102,6 +103,7 @@ struct TracedGraph {
   std::unique_ptr<Impl> impl;
   std::vector<GraphInput> inputs;  // of the graph, in order
   int64_t ops = 0;
+  std::vector<OpCount> operators;  // in the order of first use
   bool empty = false;  // nothing to run, and no input to check
 };
 

@@ -174,6 +174,13 @@ void Tracer::guard_function(PyObject* f) {
 }
 
 bool Tracer::enter(Frame* f) {
+  PyCodeObject* code = code_of(f);
+  if (code->co_argcount > 0 && slot(f, 0) && is_symbolic(slot(f, 0))) {
+    const UserLine line = user_line(code, 0);
+    for (const char* text : {"__repr__", "__str__", "__format__", "__hash__"})
+      if (PyUnicode_CompareWithASCIIString(code->co_name, text) == 0) give_up_symbols();
+    if (line.file.ends_with("sym_node.py") || line.function.starts_with("Sym")) return false;
+  }
   note_code(code_of(f));
   PyObject* function = function_of(f);
   if (!function || !PyFunction_Check(function)) return true;
@@ -184,18 +191,11 @@ bool Tracer::enter(Frame* f) {
     know_closure(function);
   }
   // A method that C code found by a class's slot: the name it stands for is a fact about the class.
-  PyCodeObject* code = code_of(f);
   const Py_ssize_t n = PyUnicode_GET_LENGTH(code->co_name);
   if (code->co_argcount > 0 && n > 4 && PyUnicode_READ_CHAR(code->co_name, 0) == '_' &&
       PyUnicode_READ_CHAR(code->co_name, 1) == '_') {
     PyObject* self = slot(f, 0);
     if (self && !is_tensor(self)) guard_class(Py_TYPE(self), code->co_name);
-  }
-  if (code->co_argcount > 0 && slot(f, 0) && is_symbolic(slot(f, 0))) {
-    const UserLine line = user_line(code, 0);
-    for (const char* text : {"__repr__", "__str__", "__format__", "__hash__"})
-      if (PyUnicode_CompareWithASCIIString(code->co_name, text) == 0) give_up_symbols();
-    return !line.file.ends_with("sym_node.py") && !line.function.starts_with("Sym");
   }
   return true;
 }
