@@ -181,7 +181,7 @@ def main() -> int:
     base = numpy.array(results.get("eager", {}).get("embeddings", []))
     table = Table(title=f"all-MiniLM-L6-v2 on the CPU, {len(QUESTIONS) + len(LIBRARY)} sentences a call")
     for name in ("", "first call", "steady", "against eager", "peak memory", "largest error"):
-        table.add_column(name, justify="left" if not name else "right")
+        table.add_column(name, justify="left" if not name else "right", no_wrap=not name)
     for way, r in results.items():
         if "failure" in r:
             table.add_row(way, "fails")
