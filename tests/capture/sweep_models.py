@@ -7,7 +7,8 @@
     python -m tests.capture.sweep_models --json models.json --page    writes the rows, and docs/models.md from them
 
 Each model runs in a process of its own with a time limit: eager, compiled afresh, compiled again. A result is judged as
-everywhere (docs/numerics.md). The second call must be a hit.
+everywhere (docs/numerics.md). The second call is a hit unless the first one changed the model (a cache it fills); from
+the third call on every one is.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class Stop:
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one model. `failure`: '' if every result is eager's. Times in milliseconds but for `hit_us`."""
+    """What became of one model. `failure`: '' if every result is eager's. `recompiles`: those of the second call. Times
+    in milliseconds but for `hit_us` and `eager_us`."""
 
     model: str
     family: str
@@ -71,7 +73,7 @@ class Row:
 
     @property
     def whole(self) -> bool:
-        """One graph, no line of it left to Python."""
+        """Graphs without a break, no line left to Python."""
         return not self.failure and self.graphs > 0 and not self.stops
 
 
@@ -117,7 +119,10 @@ def run_row(name: str) -> Row:
     module = entry.build()
     ours = copy.deepcopy(module)
     compiled = vesta.compile(ours)
-    failure, times, before_hits = "", [], 0
+    captured = captured_of(compiled)
+    assert captured is not None
+    failure, times = "", []
+    recompiles: list[int] = []  # by the end of each call
     for call in range(2):
         inputs = entry.inputs(call, entry.lengths[0])
         before = copy.deepcopy(module)
@@ -127,12 +132,10 @@ def run_row(name: str) -> Row:
         start = time.perf_counter()
         result = infer(compiled, ours, copies(inputs))
         times.append(time.perf_counter() - start)
-        if call == 0:
-            captured = captured_of(compiled)
-            assert captured is not None
-            before_hits = len(explain_captured(captured).recompiles)
+        recompiles.append(len(explain_captured(captured).recompiles))
         if found := wrong(entry, before, result, eager, call):
             failure = failure or f"call {call + 1}: {found}"
+    before_hits, settled = recompiles
     hits = []
     for _ in range(TIMED_HITS):
         given = copies(inputs)
@@ -140,6 +143,8 @@ def run_row(name: str) -> Row:
         infer(compiled, ours, given)
         hits.append(time.perf_counter() - start)
     seen = explain_captured(captured)
+    if not failure and len(seen.recompiles) > settled:
+        failure = f"recompiles at the third call: {seen.recompiles[settled]}"
     told_already = {s.reason for s in seen.skipped}
     stops = dict.fromkeys(
         [
@@ -156,7 +161,7 @@ def run_row(name: str) -> Row:
         sum(1 for g in seen.graphs if g.compiled),
         tuple(stops),
         len(seen.guards),
-        tuple(f"{r.guard} {r.was} {r.now}".strip() for r in seen.recompiles[before_hits:]),
+        tuple(f"{r.guard} {r.was} {r.now}".strip() for r in seen.recompiles[before_hits:settled]),
         1e3 * times[0],
         traced,
         seen.total_ms - traced,
@@ -196,12 +201,13 @@ def page(rows: list[Row]) -> str:
         "# Models under `vesta.compile`",
         "",
         "<!-- written by: python -m tests.capture.sweep_models --page -->",
-        "Small models with random weights (tests/programs/zoo), run without gradients. Each is compared with eager on "
-        "two calls, the second a hit of the first one's guards; `python -m tests.capture.sweep_models` does it again "
-        "and measures.",
+        "Small models with random weights (tests/programs/zoo), without gradients. Each is compared with eager on two "
+        "calls: the one that captures and compiles, and the next. Two graphs without a break are a model that changes "
+        "itself when it is called first (a cache it fills), and is captured as it is then. "
+        "`python -m tests.capture.sweep_models` does it again and measures.",
         "",
         f"{len(rows)} models: {sum(not r.failure for r in rows)} give eager's results, {whole} of them "
-        f"({100 * whole / max(len(rows), 1):.0f} %) in one graph without a break.",
+        f"({100 * whole / max(len(rows), 1):.1f} %) without a break.",
         "",
         "| model | family | result | graphs | breaks |",
         "| --- | --- | --- | ---: | --- |",
@@ -281,11 +287,9 @@ def main(argv: list[str] | None = None) -> int:
                 options.json.write_text(json.dumps(found, indent=1) + "\n")
     if options.page:
         PAGE.write_text(page(list(rows.values())))
-    failed = [r for r in ran if r.failure or r.recompiles]
+    failed = [r for r in ran if r.failure]
     whole = sum(r.whole for r in ran)
-    console.print(
-        f"{len(ran)} models, {whole} in one graph ({100 * whole / len(ran):.0f} %), {len(failed)} wrong or recompiled"
-    )
+    console.print(f"{len(ran)} models, {whole} in one graph ({100 * whole / len(ran):.1f} %), {len(failed)} wrong")
     return 1 if failed else 0
 
 

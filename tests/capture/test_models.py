@@ -47,11 +47,11 @@ def test_model_with_a_break(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["llama", "gpt2"])
 def test_generation_with_a_growing_cache(name: str) -> None:
-    module = ZOO[name].build()
+    module: Any = ZOO[name].build()
     for config in (module.config, module.generation_config):
         config.use_cache = True
     inputs = ZOO[name].inputs(0, 8)
-    compiled = vesta.compile(copy.deepcopy(module))
+    compiled: Any = vesta.compile(copy.deepcopy(module))
     options = {"max_new_tokens": 16, "do_sample": False}
     with torch.no_grad():
         assert torch.equal(compiled.generate(**inputs, **options), module.generate(**inputs, **options))

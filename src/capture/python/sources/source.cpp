@@ -1,13 +1,15 @@
 #include "capture/python/sources/source.h"
 
+#include <fmt/format.h>
+
 namespace vesta::capture {
 namespace {
 
 std::string text_of(PyObject* x, bool repr) {
-  // No code of the user's: what is no string or number is named by its class.
+  // No code of the user's: what is no string or number is named by its class, and where it is: names tell places apart.
   if (!x || !(PyUnicode_CheckExact(x) || PyLong_CheckExact(x) || PyFloat_CheckExact(x) || PyBool_Check(x) ||
               PyBytes_CheckExact(x) || x == Py_None))
-    return x ? std::string("<") + Py_TYPE(x)->tp_name + ">" : "?";
+    return x ? fmt::format("<{} at {}>", Py_TYPE(x)->tp_name, static_cast<const void*>(x)) : "?";
   PyObject* s = repr ? PyObject_Repr(x) : PyObject_Str(x);
   const char* p = s ? PyUnicode_AsUTF8(s) : nullptr;
   std::string out = p ? p : "?";
