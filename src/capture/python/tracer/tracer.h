@@ -106,6 +106,8 @@ class Tracer final : public Operations {
 
   // ---- Operations
   bool before(Frame* f, int position) override;
+  // Signals, other threads and collections wait: they would see what is taken back.
+  int pending(PyThreadState*) override { return 0; }
   PyObject* load_fast(Frame* f, int slot) override;
   PyObject* load_cell(Frame* f, int slot) override;
   int store_cell(Frame* f, int slot, PyObject* value) override;
