@@ -60,7 +60,8 @@ void add_capture(py::module_& m) {
       .def_readonly("calls", &CaptureReport::calls)
       .def_readonly("hits", &CaptureReport::hits)
       .def_readonly("misses", &CaptureReport::misses);
-  capture::set_tape_maker([](std::shared_ptr<const trace::Tape> tape) { return to_python(std::move(tape)).release().ptr(); });
+  capture::set_tape_maker(
+      [](std::shared_ptr<const trace::Tape> tape) { return to_python(std::move(tape)).release().ptr(); });
   if (capture::add_captured_object(m.ptr()) < 0) throw py::error_already_set();
   m.def(
       "capture",

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "base/log.h"
-#include "capture/python/segments/stance.h"
 #include "capture/python/segments/hints.h"
+#include "capture/python/segments/stance.h"
 #include "capture/python/tensors/run.h"
 #include "capture/python/tracer/library.h"
 #include "vesta/error.h"
@@ -191,6 +191,10 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
   bool tried_eager = false;
   for (int attempt = 0; attempt < kMostTraces; ++attempt) {
     TraceResult r = trace_segment(t, f, position, settings);
+    if (!r.variant && r.site.wants_eager) {
+      site = r.site;
+      break;
+    }
     if (!r.variant && r.site.wants_constants && settings.dynamic != std::optional<bool>(false)) {
       settings.dynamic = false;
       settings.stop_at = -1;
@@ -348,9 +352,9 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
       if (fullgraph_ && v->exit.kind == Exit::Kind::Break) {
         const UserLine& where = v->report.stop->where;
         const Object errors = Object::take(PyImport_ImportModule("vesta.errors"));
-        const Object error =
-            Object::take(PyObject_CallMethod(errors.get(), "_graph_break", "sssis[]", v->report.stop->reason.c_str(),
-                                             v->report.stop->hint.c_str(), where.file.c_str(), where.line, where.function.c_str()));
+        const Object error = Object::take(
+            PyObject_CallMethod(errors.get(), "_graph_break", "sssis[]", v->report.stop->reason.c_str(),
+                                v->report.stop->hint.c_str(), where.file.c_str(), where.line, where.function.c_str()));
         if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
         return throw_at(t, f, position);
       }

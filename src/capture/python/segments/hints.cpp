@@ -10,7 +10,8 @@ struct Row {
 
 // The first that fits.
 constexpr Row kRows[] = {
-    {"calls print", "print after the compiled function has returned, or leave the break: both sides of it are compiled"},
+    {"calls print",
+     "print after the compiled function has returned, or leave the break: both sides of it are compiled"},
     {"needs the value of a tensor",
      "decide on tensors (torch.where, masks), or take the value outside of the compiled function"},
     {"is made a string", "show its shape or dtype, which are known, or make the text outside of the compiled function"},

@@ -254,7 +254,8 @@ TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, boo
   out.ops = traced.op_count;
   traced.graph->for_each_node([&](const graph::Node* n) {
     const std::string& name = n->op->name;
-    const auto known = std::find_if(out.operators.begin(), out.operators.end(), [&](const OpCount& o) { return o.op == name; });
+    const auto known =
+        std::find_if(out.operators.begin(), out.operators.end(), [&](const OpCount& o) { return o.op == name; });
     if (known != out.operators.end())
       ++known->count;
     else

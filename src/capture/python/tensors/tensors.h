@@ -104,7 +104,7 @@ struct TracedGraph {
   std::vector<GraphInput> inputs;  // of the graph, in order
   int64_t ops = 0;
   std::vector<OpCount> operators;  // in the order of first use
-  bool empty = false;  // nothing to run, and no input to check
+  bool empty = false;              // nothing to run, and no input to check
 };
 
 // Runs `body` in a trace; its result are the traced tensors and symbolic integers that the graph returns (borrowed,

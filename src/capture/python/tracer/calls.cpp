@@ -75,6 +75,16 @@ bool says_is_compiling(PyObject* function) {
 
 }  // namespace
 
+namespace {
+
+// What a program asks of autograd's own record of its operators, which a compiled part of it replaces by one of its
+// own: nothing of such a program is compiled.
+const char* why_all_eager(PyObject* f) {
+  return name_of_callable(f).ends_with("_push_saved_tensors_default_hooks") ? "looks at what autograd saves" : nullptr;
+}
+
+}  // namespace
+
 bool Tracer::argument(PyObject* x) {
   if (is_tensor(x) || is_scalar(x)) return true;
   if (PyCFunction_Check(x) || Py_TYPE(x) == &PyMethodDescr_Type || Py_TYPE(x) == &PyWrapperDescr_Type) {
@@ -305,6 +315,10 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
   if (self && sources.find(f) >= 0 && sources.find(self) < 0 && !is_scalar(self)) Py_XDECREF(touch_constant(self));
   switch (known.effect) {
     case Effect::Unknown:
+      if (const char* reason = why_all_eager(f)) {
+        site_.wants_eager = !aborted_;
+        return give_up(reason);
+      }
       return give_up("calls " + name_of_callable(f) + ", a function written in C that Vesta does not know");
     case Effect::Refused: return give_up(name_of_callable(f) + " " + known.reason);
     case Effect::Special: {

@@ -173,6 +173,23 @@ void Tracer::guard_function(PyObject* f) {
   }
 }
 
+namespace {
+
+// torch.autograd.grad and backward with create_graph: a compiled part of a program has no second derivative.
+bool asks_for_second_gradients(Frame* f) {
+  PyCodeObject* code = code_of(f);
+  if (PyUnicode_CompareWithASCIIString(code->co_name, "grad") != 0 &&
+      PyUnicode_CompareWithASCIIString(code->co_name, "backward") != 0)
+    return false;
+  if (!user_line(code, 0).file.ends_with("torch/autograd/__init__.py")) return false;
+  for (int i = 0; i < code->co_argcount + code->co_kwonlyargcount; ++i)
+    if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(code->co_localsplusnames, i), "create_graph") == 0)
+      return slot(f, i) == Py_True;
+  return false;
+}
+
+}  // namespace
+
 bool Tracer::enter(Frame* f) {
   PyCodeObject* code = code_of(f);
   if (code->co_argcount > 0 && slot(f, 0) && is_symbolic(slot(f, 0))) {
@@ -180,6 +197,10 @@ bool Tracer::enter(Frame* f) {
     for (const char* text : {"__repr__", "__str__", "__format__", "__hash__"})
       if (PyUnicode_CompareWithASCIIString(code->co_name, text) == 0) give_up_symbols();
     if (line.file.ends_with("sym_node.py") || line.function.starts_with("Sym")) return false;
+  }
+  if (asks_for_second_gradients(f)) {
+    site_.wants_eager = !aborted_;
+    give_up("takes gradients of gradients");
   }
   note_code(code_of(f));
   PyObject* function = function_of(f);

@@ -33,6 +33,7 @@ struct BreakSite {
   UserLine where;               // the innermost Python line
   std::vector<UserLine> stack;  // from the root frame's line to where's caller
   bool needs_gradients = false;
+  bool wants_eager = false;      // no part of the frame may be compiled
   bool wants_constants = false;  // a symbolic number cannot do what is asked of it: trace again without any
 };
 
