@@ -142,8 +142,8 @@ class Tracer final : public Operations {
   PyObject* import_name(Frame* f, PyObject* name, PyObject* fromlist, PyObject* level) override;
   PyObject* import_from(PyObject* module, PyObject* name) override;
 
-  // A Python function is entered by C code or by a call of ours. False: it is one of torch's symbolic numbers' own,
-  // which nobody needs to look into.
+  // A Python function is entered by C code or by a call of ours. False: it is torch's own, and nobody needs to look
+  // into it.
   bool enter(Frame* f);
   // The instruction that is being run: to be put back when a function that it entered has been left.
   struct Place {
