@@ -23,19 +23,21 @@ struct UserLine {
 struct CaptureGuard {
   std::string kind;  // one of: type identity constant length keys order tensor shape value grad autocast dtype device
                      // flags threads global closure module attribute mark
-  std::string text;  // as Python reads: "type(x) is Tensor", "x.size(0) == 8", "2*x.size(0) >= 16", "self.training is False"
-  UserLine where;    // the line that asked; for a fact of an argument that nobody asked for: the def line
+  std::string
+      text;  // as Python reads: "type(x) is Tensor", "x.size(0) == 8", "2*x.size(0) >= 16", "self.training is False"
+  UserLine where;      // the line that asked; for a fact of an argument that nobody asked for: the def line
   int64_t failed = 0;  // how often it was the one that missed
 };
 
 // Why a trace ended before its frame did.
 struct CaptureBreak {
-  UserLine where;               // the line of the instruction
-  std::vector<UserLine> stack;  // where it is in an inlined call: from the compiled frame's line down to `where`'s caller
-  std::string instruction;      // opcode and, for a call, its callee: "CALL print"
-  std::string reason;           // "print writes to a file", "bool() of a tensor's value"
-  std::string hint;             // a way out, one sentence, or empty
-  int64_t count = 0;            // times the instruction was executed outside a graph
+  UserLine where;  // the line of the instruction
+  std::vector<UserLine>
+      stack;                // where it is in an inlined call: from the compiled frame's line down to `where`'s caller
+  std::string instruction;  // opcode and, for a call, its callee: "CALL print"
+  std::string reason;       // "print writes to a file", "bool() of a tensor's value"
+  std::string hint;         // a way out, one sentence, or empty
+  int64_t count = 0;        // times the instruction was executed outside a graph
 };
 
 struct OpCount {
@@ -58,10 +60,11 @@ struct CaptureVariant {
 
 // The code from one offset of a code object on: offset 0 is the function, others go on after a break.
 struct CaptureSegment {
-  UserLine where;      // the first instruction's line
-  int32_t offset = 0;  // in code units
+  UserLine where;                        // the first instruction's line
+  int32_t offset = 0;                    // in code units
   std::vector<CaptureVariant> variants;  // in the order in which they were made
-  std::string skipped;  // why no more of it is compiled and CPython runs it (too many variants, too cheap, generator), or empty
+  std::string
+      skipped;  // why no more of it is compiled and CPython runs it (too many variants, too cheap, generator), or empty
 };
 
 // A miss that made a new variant (or, past the limit, an eager call).
@@ -75,8 +78,8 @@ struct CaptureRecompile {
 };
 
 struct CaptureReport {
-  std::string name;  // the name given to capture(), else co_qualname
-  UserLine where;    // def line; empty for what has no Python code
+  std::string name;                      // the name given to capture(), else co_qualname
+  UserLine where;                        // def line; empty for what has no Python code
   std::vector<CaptureSegment> segments;  // by code object, then by offset
   std::vector<CaptureRecompile> recompiles;
   std::vector<Fallback> fallbacks;  // calls (or rests of calls) that ran eager, by reason

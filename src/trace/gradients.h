@@ -49,8 +49,8 @@ class Gradients {
   Recorder& recorder_;
   Tape tape_;
   std::vector<std::pair<at::Tensor, at::Tensor>> inputs_;  // real, stand-in
-  std::unordered_set<const void*> known_functions_;  // nodes that custom operators made
-  bool inside_ = false;                              // of an operator on the tape
+  std::unordered_set<const void*> known_functions_;        // nodes that custom operators made
+  bool inside_ = false;                                    // of an operator on the tape
   bool below_autograd_ = false;
   size_t saved_tensor_hooks_;
 };
