@@ -13,11 +13,6 @@ namespace {
 constexpr int kMostDepth = 200;
 constexpr Py_ssize_t kMostItems = 1 << 16;
 
-PyTypeObject* c_base(PyTypeObject* type) {
-  while (type && is_python_class(type)) type = type->tp_base;
-  return type;
-}
-
 }  // namespace
 
 int ExitBuilder::add(Recipe r) {

@@ -4,7 +4,7 @@
 
 namespace vesta::capture {
 
-Rebuilder::Rebuilder(const Exit& exit, const std::vector<Object>& found, const std::vector<PyObject*>& outputs)
+Rebuilder::Rebuilder(const Exit& exit, const std::vector<Object>& found, const std::vector<Object>& outputs)
     : exit_(exit), found_(found), outputs_(outputs), made_(exit.recipes.size(), nullptr) {}
 
 Rebuilder::~Rebuilder() {
@@ -45,7 +45,7 @@ PyObject* Rebuilder::build(const Recipe& r, int id) {
     case Make::Null: return nullptr;
     case Make::Constant: return Py_NewRef(r.object);
     case Make::Source: return Py_XNewRef(found_[static_cast<size_t>(r.index)].get());
-    case Make::Output: return Py_NewRef(outputs_[static_cast<size_t>(r.index)]);
+    case Make::Output: return Py_NewRef(outputs_[static_cast<size_t>(r.index)].get());
     case Make::Tuple: {
       PyObject* t = PyTuple_New(static_cast<Py_ssize_t>(r.parts.size()));
       for (size_t i = 0; t && i < r.parts.size(); ++i) {
@@ -127,8 +127,7 @@ PyObject* Rebuilder::build(const Recipe& r, int id) {
       PyObject* owner = part(0);
       return owner ? PyObject_GetAttr(owner, r.object) : nullptr;
     }
-    case Make::Instance:
-    case Make::Slots: {
+    case Make::Instance: {
       auto* type = reinterpret_cast<PyTypeObject*>(r.object);
       PyTypeObject* base = type;
       while ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) && base->tp_base && base != &PyODict_Type) base = base->tp_base;

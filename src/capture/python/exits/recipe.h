@@ -27,7 +27,6 @@ enum class Make : uint8_t {
   Method,     // parts: function, self
   Attribute,  // object: name; parts: owner
   Instance,   // object: class; parts: the payload of its C base (or Null), its __dict__ items key, value ...
-  Slots,      // object: class; like Instance, but `index` pairs of (member offset as a constant, value)
   Call,       // parts: callable, arguments
   CallState,  // parts: callable, arguments, state, items to append, pairs to set: as __reduce__ gives them
 };
@@ -76,7 +75,7 @@ struct Exit {
 class Rebuilder {
  public:
   // `found`: the objects of exit.needed.
-  Rebuilder(const Exit& exit, const std::vector<Object>& found, const std::vector<PyObject*>& outputs);
+  Rebuilder(const Exit& exit, const std::vector<Object>& found, const std::vector<Object>& outputs);
   ~Rebuilder();
   // Borrowed; nullptr with an error set, or for Null without.
   PyObject* make(int recipe);
@@ -88,7 +87,7 @@ class Rebuilder {
   bool fill_instance(PyObject* x, const Recipe& r);
   const Exit& exit_;
   const std::vector<Object>& found_;
-  const std::vector<PyObject*>& outputs_;
+  const std::vector<Object>& outputs_;
   std::vector<PyObject*> made_;
 };
 

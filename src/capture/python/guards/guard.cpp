@@ -223,7 +223,6 @@ PyObject* GuardProgram::load(const Source& s, Frame* f, const Registers& r) cons
       Py_XDECREF(x);  // the context, or the variable whose default it is, owns it
       return x;
     }
-    case SourceKind::Type: return reinterpret_cast<PyObject*>(Py_TYPE(parent));
   }
   return nullptr;
 }

@@ -43,9 +43,7 @@ class BreakOperations final : public Operations {
   static PyCodeObject* entered(PyObject* f, int depth) {
     if (depth > 4) return nullptr;
     if (PyFunction_Check(f)) {
-      PyObject* dict = reinterpret_cast<PyFunctionObject*>(f)->func_dict;
-      for (const char* flag : {"_torchdynamo_disable", "_vesta_disable"})
-        if (dict && PyDict_GetItemString(dict, flag) == Py_True) return nullptr;
+      if (is_disabled(f)) return nullptr;
       auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f));
       return is_standard_library(code) ? nullptr : code;  // it computes nothing on tensors
     }
@@ -61,14 +59,12 @@ class BreakOperations final : public Operations {
   Captured& captured_;
 };
 
-// RecompileError, of vesta.errors.
-void raise_recompile(const std::string& name, const CaptureRecompile& why) {
+// What a function of vesta.errors makes of `arguments`, a tuple (stolen).
+void raise_error(const char* maker, PyObject* arguments) {
+  const Object given = Object::take(arguments);
   const Object errors = Object::take(PyImport_ImportModule("vesta.errors"));
-  const Object error =
-      Object::take(!errors ? nullptr
-                           : PyObject_CallMethod(errors.get(), "_recompile", "sssssis", name.c_str(), why.guard.c_str(),
-                                                 why.was.c_str(), why.now.c_str(), why.where.file.c_str(),
-                                                 static_cast<int>(why.where.line), why.where.function.c_str()));
+  const Object make = Object::take(errors ? PyObject_GetAttrString(errors.get(), maker) : nullptr);
+  const Object error = Object::take(make && given ? PyObject_CallObject(make.get(), given.get()) : nullptr);
   if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
 }
 
@@ -113,8 +109,6 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f) {
     reason = "it is no function";
   else if (is_observed(t, code))
     reason = "a debugger, profiler or coverage tool looks at it";
-  else if (is_foreign_mode_active())
-    reason = "a dispatch mode or a functional transform is active";
   if (reason) {
     fall_back(reason);
     return evaluate_by_cpython(t, f, 0);
@@ -124,10 +118,10 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f) {
   return drive(t, f);
 }
 
-bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, std::string* why) {
+bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, std::string& why) {
   const Registers* registers = nullptr;
   if (const int failed = v.guards.check(f, &registers); failed != GuardProgram::kHolds) {
-    if (why) *why = v.guards.difference(failed, f, *registers);
+    why = v.guards.difference(failed, f, *registers);
     return false;
   }
   auto reg = [&](int source) { return (*registers)[static_cast<size_t>(source)]; };
@@ -139,7 +133,7 @@ bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, std::string* why)
     integers.push_back(PyLong_AsLongLongAndOverflow(reg(source), &overflow));
     constexpr int64_t kMost = int64_t{1} << 40;  // what is computed from it should not overflow
     if (overflow || integers.back() > kMost || integers.back() < -kMost) {
-      if (why) *why = "an integer is very large";
+      why = "an integer is very large";
       return false;
     }
   }
@@ -148,26 +142,26 @@ bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, std::string* why)
   for (const int source : v.exit.needed) ready.held.push_back(Object::share(reg(source)));
   if (!v.graph.executable) return true;
   switch (run_graph(*v.graph.executable, v.graph.differentiable.get(), v.require_grad, tensors, integers, ready.outputs,
-                    why)) {
+                    &why)) {
     case GraphRun::Ran: return true;
     case GraphRun::Rejected: return false;
     case GraphRun::Raised: return false;
-    case GraphRun::Failed: ready.failed = why && !why->empty() ? *why : "a compiled graph failed"; return false;
+    case GraphRun::Failed: ready.failed = !why.empty() ? why : "a compiled graph failed"; return false;
   }
   return false;
 }
 
-bool Captured::find(Segment& s, Frame* f, Ready& ready, CaptureRecompile* why) {
+bool Captured::find(Segment& s, Frame* f, Ready& ready, CaptureRecompile& why) {
   const TorchState state = torch_state();
   // A copy: a finished call of another thread may have changed the list when the graph has run.
   for (size_t i = 0; i < s.variants.size(); ++i) {
     const std::shared_ptr<Variant> v = s.variants[i];
     std::string difference_text;
     if (!(v->entry == state)) {
-      if (why && why->guard.empty()) why->guard = difference(v->entry, state);
+      if (why.guard.empty()) why.guard = difference(v->entry, state);
       continue;
     }
-    if (try_variant(*v, f, ready, &difference_text)) {
+    if (try_variant(*v, f, ready, difference_text)) {
       ++v->report.hits;
       ready.variant = v;
       // The run let other threads in, which may have moved it.
@@ -176,7 +170,7 @@ bool Captured::find(Segment& s, Frame* f, Ready& ready, CaptureRecompile* why) {
       return true;
     }
     if (PyErr_Occurred() || !ready.failed.empty()) return false;
-    if (why && why->guard.empty()) why->guard = difference_text;
+    if (why.guard.empty()) why.guard = difference_text;
   }
   return false;
 }
@@ -200,7 +194,7 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
       settings.stop_at = -1;
       continue;
     }
-    if (!r.variant && r.needs_gradients && !settings.gradients) {
+    if (!r.variant && r.site.needs_gradients && !settings.gradients) {
       settings.gradients = true;
       continue;
     }
@@ -257,7 +251,7 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
   return nullptr;
 }
 
-bool Captured::leave(PyThreadState* t, Frame* f, Ready& ready, PyObject** result) {
+bool Captured::leave(Frame* f, const Ready& ready, PyObject** result) {
   const Variant& v = *ready.variant;
   const Exit& x = v.exit;
   Rebuilder rebuild(x, ready.held, ready.outputs);
@@ -294,68 +288,49 @@ bool Captured::leave(PyThreadState* t, Frame* f, Ready& ready, PyObject** result
   }
   while (depth_of(f) > 0) old.push_back(pop(f));
   for (const int recipe : x.stack) push(f, Py_XNewRef(rebuild.make(recipe)));
-  (void)t;
   for (PyObject* o : old) Py_XDECREF(o);
   return true;
 }
 
-PyObject* Captured::go_on_plainly(PyThreadState* t, Frame* f, int position, bool fresh) {
-  return fresh ? evaluate_by_cpython(t, f, 0) : resume(t, f, position);
-}
-
 PyObject* Captured::drive(PyThreadState* t, Frame* f) {
-  const Object code = Object::share(reinterpret_cast<PyObject*>(code_of(f)));
   int position = 0, idle = 0;
   bool fresh = true;
+  auto go_on_eagerly = [&](const std::string& reason) {
+    fall_back(reason);
+    return fresh ? evaluate_by_cpython(t, f, 0) : resume(t, f, position);
+  };
   for (;;) {
     const std::shared_ptr<Segment> held = segment(code_of(f), position);  // reset() may come while we compile
     Segment& s = *held;
     // A break may have entered one.
-    if (const char* reason = torch_state().function_modes > 0 ? "a torch function mode is active"
-                             : is_foreign_mode_active()       ? "a dispatch mode or a functional transform is active"
-                                                              : nullptr) {
-      fall_back(reason);
-      return go_on_plainly(t, f, position, fresh);
-    }
-    if (!s.skipped.empty()) {
-      fall_back(s.skipped);
-      return go_on_plainly(t, f, position, fresh);
-    }
+    if (are_function_modes_active()) return go_on_eagerly("a torch function mode is active");
+    if (is_foreign_mode_active()) return go_on_eagerly("a dispatch mode or a functional transform is active");
+    if (!s.skipped.empty()) return go_on_eagerly(s.skipped);
     Ready ready;
     CaptureRecompile why;
-    if (!find(s, f, ready, &why)) {
+    if (!find(s, f, ready, why)) {
       if (PyErr_Occurred()) return throw_at(t, f, position);
-      if (!ready.failed.empty()) {
-        fall_back(ready.failed);
-        return go_on_plainly(t, f, position, fresh);
-      }
+      if (!ready.failed.empty()) return go_on_eagerly(ready.failed);
       ++misses_;
       const Stance set = stance();
       if (set == Stance::FailOnMiss) {
-        raise_recompile(name_, why);
+        raise_error("_recompile",
+                    Py_BuildValue("(sssssis)", name_.c_str(), why.guard.c_str(), why.was.c_str(), why.now.c_str(),
+                                  why.where.file.c_str(), why.where.line, why.where.function.c_str()));
         return throw_at(t, f, position);
       }
-      if (set == Stance::EagerOnMiss) {
-        fall_back("torch.compiler.set_stance asks for it");
-        return go_on_plainly(t, f, position, fresh);
-      }
-      if (static_cast<int64_t>(s.variants.size()) >= options_.variant_limit) {
-        fall_back(fmt::format("the limit of {} variants is reached ({})", options_.variant_limit, why.guard));
-        return go_on_plainly(t, f, position, fresh);
-      }
+      if (set == Stance::EagerOnMiss) return go_on_eagerly("torch.compiler.set_stance asks for it");
+      if (static_cast<int64_t>(s.variants.size()) >= options_.variant_limit)
+        return go_on_eagerly(
+            fmt::format("the limit of {} variants is reached ({})", options_.variant_limit, why.guard));
       const bool again = !s.variants.empty();
       std::shared_ptr<Variant> v = capture(t, f, position, s);
-      if (!v) {
-        fall_back(s.skipped);
-        return go_on_plainly(t, f, position, fresh);
-      }
+      if (!v) return go_on_eagerly(s.skipped);
       if (fullgraph_ && v->exit.kind == Exit::Kind::Break) {
-        const UserLine& where = v->report.stop->where;
-        const Object errors = Object::take(PyImport_ImportModule("vesta.errors"));
-        const Object error = Object::take(
-            PyObject_CallMethod(errors.get(), "_graph_break", "sssis[]", v->report.stop->reason.c_str(),
-                                v->report.stop->hint.c_str(), where.file.c_str(), where.line, where.function.c_str()));
-        if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+        const CaptureBreak& stop = *v->report.stop;
+        raise_error("_graph_break",
+                    Py_BuildValue("(sssis[])", stop.reason.c_str(), stop.hint.c_str(), stop.where.file.c_str(),
+                                  stop.where.line, stop.where.function.c_str()));
         return throw_at(t, f, position);
       }
       if (again) {
@@ -364,34 +339,20 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
         recompiles_.push_back(why);
       }
       s.variants.insert(s.variants.begin(), v);
-      Ready first;
-      if (!find(s, f, first, nullptr)) {
+      CaptureRecompile unserved;
+      if (!find(s, f, ready, unserved)) {
         if (PyErr_Occurred()) return throw_at(t, f, position);
-        if (!first.failed.empty()) {
-          s.skipped = first.failed;
-          fall_back(s.skipped);
-          return go_on_plainly(t, f, position, fresh);
-        }
-        std::string reason;
-        Ready probe;
-        try_variant(*v, f, probe, &reason);
-        for (PyObject* o : probe.outputs) Py_DECREF(o);
-        fall_back("a trace does not serve the call it was made for: " + reason);
-        return go_on_plainly(t, f, position, fresh);
+        if (ready.failed.empty())
+          return go_on_eagerly("a trace does not serve the call it was made for: " + unserved.guard);
+        s.skipped = ready.failed;
+        return go_on_eagerly(s.skipped);
       }
-      ready = std::move(first);
     } else {
       ++hits_;
     }
-    struct Drop {
-      std::vector<PyObject*>& list;
-      ~Drop() {
-        for (PyObject* o : list) Py_DECREF(o);
-      }
-    } drop{ready.outputs};
     PyObject* result = nullptr;
     const Exit& x = ready.variant->exit;
-    if (!leave(t, f, ready, &result)) return throw_at(t, f, position);
+    if (!leave(f, ready, &result)) return throw_at(t, f, position);
     if (x.kind == Exit::Kind::Return) return finish(t, f, result, x.position);
     idle = ready.variant->graph.executable && ready.variant->graph.report.ops_traced > 0 ? 0 : idle + 1;
     fresh = false;
@@ -402,7 +363,6 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
       return resume(t, f, position);
     }
     // The instruction that breaks, for real: with no reference of ours to what it works on.
-    for (PyObject* o : ready.outputs) Py_DECREF(o);
     ready = Ready();
     BreakOperations operations(*this);
     link(t, f);

@@ -21,7 +21,6 @@ struct Variant {
   GuardProgram guards;
   Exit exit;
   TorchState entry, leave;  // torch's state at both ends
-  int exception = -1;       // recipe of the exception being handled when the segment ends; -1: as it was
   CompiledGraph graph;      // no executable: nothing to run
   struct Input {
     int source = -1;  // register, or
@@ -60,19 +59,18 @@ class Captured {
  private:
   struct Ready {
     std::shared_ptr<Variant> variant;
-    std::vector<PyObject*> outputs;  // owned
-    std::string failed;              // the graph could not be run; nothing was written
+    std::vector<Object> outputs;
+    std::string failed;  // the graph could not be run; nothing was written
     std::vector<Object> held;
   };
   PyObject* drive(PyThreadState* t, Frame* f);
   std::shared_ptr<Segment> segment(PyCodeObject* code, int position);
   // A variant that serves this frame, its graph run; none: `why` is the difference to the last hit.
-  bool find(Segment& s, Frame* f, Ready& ready, CaptureRecompile* why);
-  bool try_variant(Variant& v, Frame* f, Ready& ready, std::string* why);
+  bool find(Segment& s, Frame* f, Ready& ready, CaptureRecompile& why);
+  bool try_variant(Variant& v, Frame* f, Ready& ready, std::string& why);
   std::shared_ptr<Variant> capture(PyThreadState* t, Frame* f, int position, Segment& s);
   // False with an error set.
-  bool leave(PyThreadState* t, Frame* f, Ready& ready, PyObject** result);
-  PyObject* go_on_plainly(PyThreadState* t, Frame* f, int position, bool fresh);
+  bool leave(Frame* f, const Ready& ready, PyObject** result);
 
   Object wrapped_;
   Options options_;
@@ -90,7 +88,6 @@ struct TraceResult {
   TracedGraph graph;
   double trace_ms = 0;
   std::vector<int64_t> integers;  // what the symbolic ones were
-  bool needs_gradients = false;   // trace again, with them
   // If there is none: trace again and stop before this instruction of the root frame, or not at all (-1).
   int restart_at = -1;
   bool asked_compiling = false;  // the program asked whether it is being compiled

@@ -131,14 +131,9 @@ class Trace {
       if (!ok) builder.reason = "an exception is being handled";
     }
     const TorchState now = torch_state();
-    TorchState reachable = restore.state();
-    reachable.grad = now.grad;
-    reachable.cpu = now.cpu;
-    reachable.cuda = now.cuda;
-    reachable.autocast_cache = now.autocast_cache;
-    reachable.autocast_nesting = now.autocast_nesting;
-    reachable.default_dtype = now.default_dtype;
-    if (ok && !(reachable == now)) {
+    // What a trace itself switches off is no change of the program's.
+    const std::optional<TorchState> leave = carried(entry_, restore.state(), now);
+    if (ok && !leave) {
       ok = false;
       builder.reason = "torch's modes are changed";
     }
@@ -159,15 +154,7 @@ class Trace {
     }
     outputs_ = builder.outputs;
     alive_ = std::move(builder.alive);
-    TorchState leave = entry_;
-    // What a trace itself switches off is no change of the program's.
-    if (now.grad != restore.state().grad) leave.grad = now.grad;
-    if (now.cpu != restore.state().cpu) leave.cpu = now.cpu;
-    if (now.cuda != restore.state().cuda) leave.cuda = now.cuda;
-    if (now.autocast_cache != restore.state().autocast_cache) leave.autocast_cache = now.autocast_cache;
-    leave.autocast_nesting += now.autocast_nesting - restore.state().autocast_nesting;
-    if (now.default_dtype != restore.state().default_dtype) leave.default_dtype = now.default_dtype;
-    finish(builder, entry_, leave);
+    finish(builder, entry_, *leave);
     return true;
   }
 
@@ -223,10 +210,9 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer
     for (const IntegerRead& read : tr.integers) result.integers.push_back(read.value);
   } catch (const GivenUp&) {
     result.variant.reset();
-    result.needs_gradients = result.site.needs_gradients;
   } catch (const std::exception& e) {
     result.variant.reset();
-    result.needs_gradients = is_gradient_error(e) || result.site.needs_gradients;
+    result.site.needs_gradients |= is_gradient_error(e);
     if (!trace.gave_up()) {
       result.restart_at = -1;
       result.site.reason = e.what();

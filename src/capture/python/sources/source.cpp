@@ -100,7 +100,6 @@ std::string SourceTable::text(int id, PyObject* code) const {
     case SourceKind::Referent: return parent() + "()";
     case SourceKind::Flag: return parent() + "()";
     case SourceKind::ContextValue: return parent() + ".get()";
-    case SourceKind::Type: return "type(" + parent() + ")";
   }
   return "?";
 }

@@ -33,7 +33,6 @@ enum class SourceKind : uint8_t {
   PartialFunction,  // func, args and keywords of a functools.partial
   PartialArguments,
   PartialKeywords,
-  Type,          // type(parent)
   Referent,      // of the parent, a weakref.ref; None if it is gone
   Flag,          // what the parent, a C function of no arguments, says: True or False
   ContextValue,  // of the parent, a contextvars.ContextVar, in the thread's context

@@ -18,7 +18,7 @@ namespace vesta::capture {
 namespace {
 
 GraphRun run_differentiable(PyObject* program, std::span<PyObject* const> tensors, std::span<const int64_t> integers,
-                            std::vector<PyObject*>& outputs, std::string* why) {
+                            std::vector<Object>& outputs, std::string* why) {
   std::vector<py::object> numbers;
   std::vector<PyObject*> arguments(tensors.begin(), tensors.end());
   for (const int64_t v : integers) {
@@ -37,7 +37,7 @@ GraphRun run_differentiable(PyObject* program, std::span<PyObject* const> tensor
     error.restore();
     return GraphRun::Raised;
   }
-  for (py::handle x : found) outputs.push_back(x.inc_ref().ptr());
+  for (py::handle x : found) outputs.push_back(Object::share(x.ptr()));
   return GraphRun::Ran;
 }
 
@@ -74,8 +74,8 @@ class Borrowed {
 }  // namespace
 
 GraphRun run_graph(const runtime::Executable& graph, PyObject* differentiable, const std::vector<bool>& require_grad,
-                   std::span<PyObject* const> tensors, std::span<const int64_t> integers,
-                   std::vector<PyObject*>& outputs, std::string* why) {
+                   std::span<PyObject* const> tensors, std::span<const int64_t> integers, std::vector<Object>& outputs,
+                   std::string* why) {
   if (std::find(tensors.begin(), tensors.end(), nullptr) != tensors.end()) {
     if (why) *why = "an input is missing";
     return GraphRun::Rejected;
@@ -112,7 +112,7 @@ GraphRun run_graph(const runtime::Executable& graph, PyObject* differentiable, c
                   : v.isInt()  ? PyLong_FromLongLong(v.toInt())
                                : Py_NewRef(Py_None);
     if (!x) return GraphRun::Raised;
-    outputs.push_back(x);
+    outputs.push_back(Object::take(x));
   }
   detail::return_values(std::move(values));
   return GraphRun::Ran;

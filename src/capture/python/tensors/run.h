@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "capture/python/object.h"
+
 namespace vesta::runtime {
 class Executable;
 }
@@ -20,10 +22,10 @@ enum class GraphRun {
   Failed,    // inputs are as they were: the same may be run eagerly; `why`
   Raised,    // a Python error is set
 };
-// Outputs are new references, appended. Releases the GIL.
+// Outputs are appended. Releases the GIL.
 // `differentiable`: nullptr, or what runs in place of the graph, where the inputs that `require_grad` says do.
 GraphRun run_graph(const runtime::Executable& graph, PyObject* differentiable, const std::vector<bool>& require_grad,
-                   std::span<PyObject* const> tensors, std::span<const int64_t> integers,
-                   std::vector<PyObject*>& outputs, std::string* why);
+                   std::span<PyObject* const> tensors, std::span<const int64_t> integers, std::vector<Object>& outputs,
+                   std::string* why);
 
 }  // namespace vesta::capture

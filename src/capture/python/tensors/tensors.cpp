@@ -175,15 +175,25 @@ KeptTorchState::~KeptTorchState() {
   set_torch_state(now, was);
 }
 
-bool set_torch_state(const TorchState& from, const TorchState& to) {
+std::optional<TorchState> carried(TorchState entry, const TorchState& from, const TorchState& to) {
   TorchState reached = from;
-  reached.grad = to.grad;
-  reached.cpu = to.cpu;
-  reached.cuda = to.cuda;
-  reached.autocast_cache = to.autocast_cache;
+  auto carry = [&](auto field) {
+    if (from.*field != to.*field) entry.*field = to.*field;
+    reached.*field = to.*field;
+  };
+  carry(&TorchState::grad);
+  carry(&TorchState::cpu);
+  carry(&TorchState::cuda);
+  carry(&TorchState::autocast_cache);
+  carry(&TorchState::default_dtype);
+  entry.autocast_nesting += to.autocast_nesting - from.autocast_nesting;
   reached.autocast_nesting = to.autocast_nesting;
-  reached.default_dtype = to.default_dtype;
-  if (!(reached == to)) return false;
+  if (reached == to) return entry;
+  return std::nullopt;
+}
+
+bool set_torch_state(const TorchState& from, const TorchState& to) {
+  if (!carried(from, from, to)) return false;
   c10::GradMode::set_enabled(to.grad);
   auto autocast = [](c10::DeviceType device, const TorchState::Autocast& was, const TorchState::Autocast& is) {
     if (was == is) return;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,8 @@ struct TorchState {
   bool operator==(const TorchState&) const = default;
 };
 TorchState torch_state();
+// `entry` after the change that leads from one state to another; nullopt where set_torch_state cannot make it.
+std::optional<TorchState> carried(TorchState entry, const TorchState& from, const TorchState& to);
 // From one state to another of the same thread. False: that cannot be done.
 bool set_torch_state(const TorchState& from, const TorchState& to);
 // All of it as it was when this was made, whatever has come in between.

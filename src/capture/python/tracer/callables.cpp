@@ -175,7 +175,6 @@ struct Table {
   destructor python_class_dealloc = nullptr;
   const PyMethodDef* new_method = nullptr;
   PyTypeObject* method_wrapper = nullptr;
-  PyObject* tensor_base = nullptr;
 };
 Table* table = nullptr;
 
@@ -292,7 +291,6 @@ void add_tensor_operators(Table& t) {
     PyErr_Clear();
     return;
   }
-  t.tensor_base = Py_NewRef(base.get());
   auto* type = reinterpret_cast<PyTypeObject*>(base.get());
   each_attribute(type, [&](std::string_view name, PyObject* value) {
     Callable k = with(Effect::Tensors);
@@ -469,15 +467,20 @@ bool is_data(PyObject* x, int depth) {
          type == "torch.memory_format";
 }
 
-bool is_known_class(PyTypeObject* type) { return table->classes.contains(type); }
-
-namespace {
-
-// The first base that was not made by a class statement.
 PyTypeObject* c_base(PyTypeObject* type) {
   while (type && is_python_class(type)) type = type->tp_base;
   return type;
 }
+
+bool is_disabled(PyObject* function) {
+  static PyObject* const flag = PyUnicode_InternFromString("_torchdynamo_disable");
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  return dict && PyDict_GetItemWithError(dict, flag) == Py_True;
+}
+
+bool is_known_class(PyTypeObject* type) { return table->classes.contains(type); }
+
+namespace {
 
 Callable find_function(const void* definition) {
   const auto it = table->functions.find(definition);

@@ -63,6 +63,10 @@ bool is_numpy_scalar(PyObject* x);
 bool is_numpy_scalar_type(PyTypeObject* type);
 // An operator as torch.ops has it: what an OpOverload or its packet calls.
 bool is_torch_operator(PyObject* callable);
+// The first base that was not made by a class statement.
+PyTypeObject* c_base(PyTypeObject* type);
+// A Python function marked by torch.compiler.disable or vesta.disable.
+bool is_disabled(PyObject* function);
 // A slot's function bound to an object.
 bool is_method_wrapper(PyObject* x);
 // Numbers, texts, tensors whose class has no functions of its own, and short tuples and lists of those: no Python code

@@ -12,12 +12,6 @@ namespace {
 bool is_partial(PyObject* x) { return std::strcmp(Py_TYPE(x)->tp_name, "functools.partial") == 0; }
 bool is_cached_function(PyObject* x) { return std::strcmp(Py_TYPE(x)->tp_name, "functools._lru_cache_wrapper") == 0; }
 
-bool has_flag(PyObject* function, const char* name) {
-  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
-  PyObject* flag = dict ? PyDict_GetItemString(dict, name) : nullptr;
-  return flag == Py_True;
-}
-
 // ": why", as it was given to disable().
 std::string reason_of_disabling(PyObject* function) {
   PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
@@ -63,6 +57,8 @@ bool is_plain_operation(PyObject* f, PyObject* const* args, Py_ssize_t all) {
 
 // Functions that say whether they are being compiled, by code: those of torch that are loaded.
 bool says_is_compiling(PyObject* function) {
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  if (PyUnicode_CompareWithASCIIString(code->co_name, "is_compiling") != 0) return false;
   static const std::pair<const char*, const char*> kNames[] = {
       {"torch.compiler", "is_compiling"}, {"torch._dynamo.external_utils", "is_compiling"}, {"vesta", "is_compiling"}};
   for (const auto& [module, name] : kNames) {
@@ -72,10 +68,6 @@ bool says_is_compiling(PyObject* function) {
   }
   return false;
 }
-
-}  // namespace
-
-namespace {
 
 // What a program asks of autograd's own record of its operators, which a compiled part of it replaces by one of its
 // own: nothing of such a program is compiled.
@@ -307,12 +299,10 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
   if (PyCFunction_Check(f)) {
     self = reinterpret_cast<PyCFunctionObject*>(f)->m_self;
     if (self && (PyModule_Check(self) || PyType_Check(self))) self = nullptr;
-  } else if (std::strcmp(Py_TYPE(f)->tp_name, "method-wrapper") == 0) {
+  } else if (is_method_wrapper(f)) {
     const Object bound = Object::take(PyObject_GetAttrString(f, "__self__"));
     self = bound.get();
   }
-  // A bound function that was there before works on an object that was.
-  if (self && sources.find(f) >= 0 && sources.find(self) < 0 && !is_scalar(self)) Py_XDECREF(touch_constant(self));
   switch (known.effect) {
     case Effect::Unknown:
       if (const char* reason = why_all_eager(f)) {
@@ -398,15 +388,13 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
       if (sources.find(inner) < 0) Py_XDECREF(touch_constant(inner));
       return call(inner, args, flags, names);
     }
-    if (has_flag(f, "_torchdynamo_disable") || has_flag(f, "_vesta_disable"))
+    if (is_disabled(f))
       return give_up("calls " + name_of_callable(f) + ", for which compiling is disabled" + reason_of_disabling(f));
     return call_plainly(f, args, n, names);
   }
   if (PyMethod_Check(f)) {
     PyObject* function = PyMethod_GET_FUNCTION(f);
-    if (PyFunction_Check(function) && !has_flag(function, "_torchdynamo_disable") &&
-        !has_flag(function, "_vesta_disable"))
-      return call_plainly(f, args, n, names);
+    if (PyFunction_Check(function) && !is_disabled(function)) return call_plainly(f, args, n, names);
     std::vector<PyObject*> with_self{PyMethod_GET_SELF(f)};
     with_self.insert(with_self.end(), args, args + all);
     return call(function, with_self.data(), static_cast<size_t>(n + 1), names);

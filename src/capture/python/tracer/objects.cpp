@@ -176,9 +176,7 @@ int Tracer::is_instance(PyObject* x, PyObject* type) {
   guard_class(Py_TYPE(x));
   // What the program holds is an int, or the tensor that was given.
   const Object number = Object::take(is_symbolic_int(x) ? PyLong_FromLong(2) : nullptr);
-  const int found = PyObject_IsInstance(number ? number.get() : real_of(x) ? real_of(x) : x, type);
-  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
-  return found;
+  return finish_status(PyObject_IsInstance(number ? number.get() : real_of(x) ? real_of(x) : x, type));
 }
 
 int Tracer::changes(PyObject* x) {
@@ -200,9 +198,7 @@ int Tracer::contains(PyObject* container, PyObject* x) {
     }
   }
   if (!operand(container) || !operand(x)) return -1;
-  const int found = Operations::contains(container, x);
-  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
-  return found;
+  return finish_status(Operations::contains(container, x));
 }
 
 int Tracer::is_true(PyObject* x) {
@@ -220,9 +216,7 @@ int Tracer::is_true(PyObject* x) {
         (t->tp_as_sequence && t->tp_as_sequence->sq_length))
       return fail(std::string("the truth of an object of class ") + t->tp_name + " is asked");
   }
-  const int truth = PyObject_IsTrue(x);
-  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
-  return truth;
+  return finish_status(PyObject_IsTrue(x));
 }
 
 Py_ssize_t Tracer::length(PyObject* x) {
@@ -233,9 +227,7 @@ Py_ssize_t Tracer::length(PyObject* x) {
     return -1;
   }
   if (is_python_class(Py_TYPE(x))) guard_class(Py_TYPE(x));
-  const Py_ssize_t n = Operations::length(x);
-  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
-  return n;
+  return finish_status(Operations::length(x));
 }
 
 PyObject* Tracer::get_item(PyObject* container, PyObject* key) {
@@ -325,9 +317,7 @@ int Tracer::set_item(PyObject* container, PyObject* key, PyObject* value) {
     }
   }
   if (!operand(key) || (value && is_tensor(container) && !operand(value))) return -1;
-  const int status = Operations::set_item(container, key, value);
-  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
-  return status;
+  return finish_status(Operations::set_item(container, key, value));
 }
 
 PyObject* Tracer::get_iter(PyObject* x) {
@@ -369,8 +359,7 @@ int Tracer::unpack(PyObject* x, int before, int after, PyObject** out) {
     return 0;
   }
   if (!operand(x)) return -1;
-  if (Operations::unpack(x, before, after, out) < 0 || aborted_ || !trace_failure().empty())
-    return finish_call(nullptr), -1;
+  if (finish_status(Operations::unpack(x, before, after, out)) < 0) return -1;
   const int n = before + (after < 0 ? 0 : 1 + after);
   for (int i = 0; i < n; ++i) out[i] = adopt(out[i]);
   return 0;
@@ -392,30 +381,22 @@ PyObject* Tracer::convert(PyObject* x, Conversion kind) {
 
 int Tracer::extend_list(PyObject* list, PyObject* iterable) {
   if (!operand(iterable)) return -1;
-  const int status = Operations::extend_list(list, iterable);
-  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
-  return status;
+  return finish_status(Operations::extend_list(list, iterable));
 }
 
 int Tracer::update_set(PyObject* set, PyObject* iterable) {
   if (!operand(iterable)) return -1;
-  const int status = Operations::update_set(set, iterable);
-  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
-  return status;
+  return finish_status(Operations::update_set(set, iterable));
 }
 
 int Tracer::update_dict(PyObject* dict, PyObject* mapping) {
   if (!operand(mapping)) return -1;
-  const int status = Operations::update_dict(dict, mapping);
-  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
-  return status;
+  return finish_status(Operations::update_dict(dict, mapping));
 }
 
 int Tracer::merge_keywords(PyObject* callable, PyObject* dict, PyObject* mapping) {
   if (!operand(mapping)) return -1;
-  const int status = Operations::merge_keywords(callable, dict, mapping);
-  if (aborted_ || !trace_failure().empty()) return finish_call(nullptr), -1;
-  return status;
+  return finish_status(Operations::merge_keywords(callable, dict, mapping));
 }
 
 }  // namespace vesta::capture

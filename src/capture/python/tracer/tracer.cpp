@@ -120,7 +120,6 @@ bool Tracer::before(Frame* f, int position) {
     if (code[2 * position] == PUSH_EXC_INFO && raised_at_ < 0) raised_at_ = root_count_ - 1;
     if (code[2 * position] == POP_EXCEPT) raised_at_ = -1;
     ++root_count_;
-    last_root_position_ = position;
   }
   {
     int units = 0;

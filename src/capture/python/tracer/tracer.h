@@ -37,10 +37,6 @@ struct BreakSite {
   bool wants_constants = false;  // a symbolic number cannot do what is asked of it: trace again without any
 };
 
-struct TensorRead {
-  Object real;
-  int source;
-};
 struct IntegerRead {
   int source;
   int64_t value;
@@ -188,7 +184,6 @@ class Tracer final : public Operations {
   bool operand(PyObject* x);
   // The container as it was before the trace wrote to it; a new reference.
   Object original(PyObject* container);
-  // Containers of tensors that C code reads: real tensors are lifted as they are.
 
   // ---- attributes
   PyObject* instance_attr(PyObject* owner, PyObject* name);
@@ -217,6 +212,13 @@ class Tracer final : public Operations {
   // An argument that is itself a C function (a key, a callback) must be known too.
   bool argument(PyObject* x);
   PyObject* finish_call(PyObject* result);
+  // The same for a result that is a number, -1 being a failure.
+  template <class T>
+  T finish_status(T status) {
+    if (!aborted_ && trace_failure().empty()) return status;
+    finish_call(nullptr);
+    return -1;
+  }
 
   void note_code(PyCodeObject* code);
   // Its code and defaults, once.
@@ -257,7 +259,6 @@ class Tracer final : public Operations {
   int64_t instructions_ = 0;
   int root_count_ = 0;
   int raised_at_ = -1;
-  int last_root_position_ = -1;
   bool asked_compiling_ = false;
   bool aborted_ = false;
   bool exact_ = false;  // what is touched is read by C code: no symbols, no iterators
