@@ -205,7 +205,8 @@ int ExitBuilder::value(PyObject* x) {
     if (tracer_.is_made(x)) return fail(x, "a class that was made");
     return known_[x] = constant(x);
   }
-  if (PyModule_Check(x) || PyCode_Check(x) || PyRange_Check(x)) return known_[x] = constant(x);
+  if (PyModule_Check(x) || PyCode_Check(x) || PyRange_Check(x) || type == &PyMethodDescr_Type)
+    return known_[x] = constant(x);
   if (PyList_CheckExact(x) || PyTuple_CheckExact(x) || PySet_CheckExact(x) || PyFrozenSet_CheckExact(x))
     return container(x);
   if (PyDict_CheckExact(x)) return dict(x, Make::Dict);
@@ -284,7 +285,8 @@ int ExitBuilder::value(PyObject* x) {
   return fail(x, std::string("an object of class ") + type->tp_name + " cannot be rebuilt");
 }
 
-bool ExitBuilder::dict_effect(int target, PyObject* before, PyObject* now) {
+bool ExitBuilder::dict_effect(int target, const UndoLog::Entry& entry) {
+  PyObject *before = entry.before.get(), *now = entry.target.get();
   const Object was = Object::take(keys_of(before)), is = Object::take(keys_of(now));
   if (!was || !is) return PyErr_Clear(), fail(now, "its keys cannot be read") >= 0;
   const Py_ssize_t n = PyTuple_GET_SIZE(is.get());
@@ -303,12 +305,13 @@ bool ExitBuilder::dict_effect(int target, PyObject* before, PyObject* now) {
     }
   }
   PyErr_Clear();
+  if (anew && !tracer_.touch_contents(now, 1)) return fail(now, "its items cannot be read") >= 0;
   SideEffect e{Write::DictAssign, target};
   for (Py_ssize_t k = 0; k < n; ++k) {
     PyObject* key = PyTuple_GET_ITEM(is.get(), k);
     PyObject* item = PyDict_GetItemWithError(now, key);
     PyObject* old = PyDict_GetItemWithError(before, key);
-    if (!anew && old == item) continue;
+    if (!anew && old == item && !entry.wrote(key)) continue;
     const int a = value(key), b = a < 0 ? -1 : value(item);
     if (b < 0) return false;
     if (anew) {
@@ -338,18 +341,16 @@ bool ExitBuilder::effect_on(const UndoLog::Entry& e) {
   if (target < 0) return false;
   if (e.offset >= 0) {
     PyObject* now = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(t) + e.offset);
-    if (now == e.before.get()) return true;
     const int v = value(now);
     exit.effects.push_back({Write::Member, target, -1, v, e.offset});
     return v >= 0;
   }
   if (PyCell_Check(t)) {
-    if (PyCell_GET(t) == e.before.get()) return true;
     const int v = value(PyCell_GET(t));
     exit.effects.push_back({Write::Cell, target, -1, v});
     return v >= 0;
   }
-  if (PyDict_Check(t)) return dict_effect(target, e.before.get(), t);
+  if (PyDict_Check(t)) return dict_effect(target, e);
   const Object now = Object::take(items_of(t));
   if (!now) return PyErr_Clear(), false;
   const Py_ssize_t n = PyTuple_GET_SIZE(now.get()), old = PyTuple_GET_SIZE(e.before.get());

@@ -35,7 +35,7 @@ class ExitBuilder {
   int reduced(PyObject* x);
   bool effects();
   bool effect_on(const UndoLog::Entry& e);
-  bool dict_effect(int target, PyObject* before, PyObject* now);
+  bool dict_effect(int target, const UndoLog::Entry& entry);
   PyObject* keep(PyObject* x) {
     exit.kept.push_back(Object::share(x));
     return x;

@@ -13,15 +13,28 @@ Step replace_by_callable(Evaluation& e, int n, PyObject* callable) {
   return Step::Next;
 }
 
-Step load_attr(Evaluation& e, int oparg) {
-  bool method = python_minor >= 12 && (oparg & 1) != 0;
-  PyObject* x = e.operations.get_attr(peek(e.frame, 1), name_at(e, python_minor >= 12 ? oparg >> 1 : oparg));
-  return method ? replace_by_callable(e, 1, x) : replace(e, 1, x);
+// A method written in C goes apart from its object, as CPython has it: the texts of errors show which it was.
+Step load_callable(Evaluation& e, PyObject* name) {
+  PyObject* owner = peek(e.frame, 1);
+  PyObject* x = e.operations.get_attr(owner, name);
+  if (x == nullptr || !PyCFunction_CheckExact(x) || reinterpret_cast<PyCFunctionObject*>(x)->m_self != owner)
+    return replace_by_callable(e, 1, x);
+  PyObject* descriptor = _PyType_Lookup(Py_TYPE(owner), name);
+  if (descriptor == nullptr || Py_TYPE(descriptor) != &PyMethodDescr_Type ||
+      reinterpret_cast<PyMethodDescrObject*>(descriptor)->d_method != reinterpret_cast<PyCFunctionObject*>(x)->m_ml)
+    return replace_by_callable(e, 1, x);
+  Py_DECREF(x);
+  peek(e.frame, 1) = Py_NewRef(descriptor);
+  push(e.frame, owner);
+  return Step::Next;
 }
 
-Step load_method(Evaluation& e, int oparg) {
-  return replace_by_callable(e, 1, e.operations.get_attr(peek(e.frame, 1), name_at(e, oparg)));
+Step load_attr(Evaluation& e, int oparg) {
+  if (python_minor >= 12 && (oparg & 1) != 0) return load_callable(e, name_at(e, oparg >> 1));
+  return replace(e, 1, e.operations.get_attr(peek(e.frame, 1), name_at(e, python_minor >= 12 ? oparg >> 1 : oparg)));
 }
+
+Step load_method(Evaluation& e, int oparg) { return load_callable(e, name_at(e, oparg)); }
 
 Step store_attr(Evaluation& e, int oparg) {
   return done(e, 2, e.operations.set_attr(peek(e.frame, 1), name_at(e, oparg), peek(e.frame, 2)));

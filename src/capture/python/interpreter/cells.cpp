@@ -8,6 +8,7 @@ Step make_cell(Evaluation& e, int oparg) {
   PyObject* initial = slot(e.frame, oparg);
   PyObject* cell = PyCell_New(initial);
   if (cell == nullptr) return Step::Error;
+  e.operations.storing(e.frame, oparg);
   slot(e.frame, oparg) = cell;
   e.operations.made(cell);
   Py_XDECREF(initial);
@@ -17,7 +18,10 @@ Step make_cell(Evaluation& e, int oparg) {
 Step copy_free_vars(Evaluation& e, int oparg) {
   PyObject* closure = PyFunction_GET_CLOSURE(function_of(e.frame));
   int first = code_of(e.frame)->co_nlocalsplus - oparg;
-  for (int i = 0; i < oparg; ++i) slot(e.frame, first + i) = Py_NewRef(PyTuple_GET_ITEM(closure, i));
+  for (int i = 0; i < oparg; ++i) {
+    e.operations.storing(e.frame, first + i);
+    slot(e.frame, first + i) = Py_NewRef(PyTuple_GET_ITEM(closure, i));
+  }
   return Step::Next;
 }
 

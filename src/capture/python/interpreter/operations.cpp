@@ -10,6 +10,8 @@ namespace vesta::capture {
 
 PyObject* Operations::load_fast(Frame* f, int slot) { return Py_XNewRef(capture::slot(f, slot)); }
 
+bool Operations::is_bound(Frame* f, int slot) { return capture::slot(f, slot) != nullptr; }
+
 PyObject* Operations::load_cell(Frame* f, int slot) { return PyCell_Get(capture::slot(f, slot)); }
 
 int Operations::store_cell(Frame* f, int slot, PyObject* value) { return PyCell_Set(capture::slot(f, slot), value); }

@@ -33,6 +33,9 @@ class Operations {
   }
 
   // ---- variables. nullptr without an error: unbound.
+  // The variable in a slot is about to be assigned, deleted or put aside.
+  virtual void storing(Frame* f, int slot) { (void)f, (void)slot; }
+  virtual bool is_bound(Frame* f, int slot);
   virtual PyObject* load_fast(Frame* f, int slot);
   virtual PyObject* load_cell(Frame* f, int slot);                      // the contents of the cell in a slot
   virtual int store_cell(Frame* f, int slot, PyObject* value);          // value may be nullptr: del

@@ -65,6 +65,7 @@ bool load_variable(Evaluation& e, int slot) {
 }
 
 void store_variable(Evaluation& e, int slot, PyObject* x) {
+  e.operations.storing(e.frame, slot);
   PyObject* old = capture::slot(e.frame, slot);
   capture::slot(e.frame, slot) = x;
   Py_XDECREF(old);
@@ -73,8 +74,10 @@ void store_variable(Evaluation& e, int slot, PyObject* x) {
 Step load_fast(Evaluation& e, int oparg) { return load_variable(e, oparg) ? Step::Next : Step::Error; }
 
 Step load_fast_and_clear(Evaluation& e, int oparg) {  // what an inlined comprehension puts aside: may be unbound
-  push(e.frame, slot(e.frame, oparg));
-  slot(e.frame, oparg) = nullptr;
+  PyObject* x = e.operations.load_fast(e.frame, oparg);
+  if (x == nullptr && PyErr_Occurred() != nullptr) return Step::Error;
+  store_variable(e, oparg, nullptr);
+  push(e.frame, x);
   return Step::Next;
 }
 
@@ -99,7 +102,7 @@ Step store_fast_store_fast(Evaluation& e, int oparg) {
 }
 
 Step delete_fast(Evaluation& e, int oparg) {
-  if (slot(e.frame, oparg) == nullptr) {
+  if (!e.operations.is_bound(e.frame, oparg)) {
     raise_unbound(e, oparg);
     return Step::Error;
   }

@@ -263,7 +263,7 @@ int Tracer::instance_set_attr(PyObject* owner, PyObject* name, PyObject* value) 
   PyObject* dict = instance_dict(owner);
   if (dict) {
     dict_source(owner);
-    if (log.dict(dict) < 0) return -1;
+    if (!writes_key(dict, name, value == nullptr)) return -1;
   }
   return PyObject_GenericSetAttr(owner, name, value);
 }
@@ -276,7 +276,7 @@ int Tracer::set_attr(PyObject* owner, PyObject* name, PyObject* value) {
   if (PyModule_CheckExact(owner)) {
     PyObject* dict = PyModule_GetDict(owner);
     if (sources.find(dict) < 0) sources.know(dict, sources.add(SourceKind::Constant, -1, 0, dict));
-    if (log.dict(dict) < 0) return -1;
+    if (!writes_key(dict, name, value == nullptr)) return -1;
     return PyObject_SetAttr(owner, name, value);
   }
   if (PyFunction_Check(owner)) {

@@ -219,6 +219,9 @@ void add_class(Table& t, PyTypeObject* type, std::string_view writers) {
       Callable c = with(in_list(writers, name) ? Effect::WritesSelf : Effect::Reads);
       if (type == &PyList_Type && (name == "append" || name == "extend")) c = with(Effect::Appends);
       if (type == &PyDict_Type && name == "get") c = with(Effect::Special, Special::DictGet);
+      if (type == &PyDict_Type && name == "pop") c = with(Effect::Special, Special::DictPop);
+      if (type == &PyDict_Type && name == "setdefault") c = with(Effect::Special, Special::DictSetDefault);
+      if (type == &PyDict_Type && name == "update") c = with(Effect::Special, Special::DictUpdate);
       if (name == "__reduce_ex__" || name == "__reduce__" || name == "__getstate__" || name == "__dir__")
         c = with(Effect::ReadsState);
       if (name == "__setstate__") c = with(Effect::WritesSelf);

@@ -33,6 +33,9 @@ enum class Special : unsigned char {
   Next,
   Len,
   DictGet,
+  DictPop,
+  DictSetDefault,
+  DictUpdate,
   Vars,
   Id,
   AutogradFunction,  // torch.autograd.Function.apply

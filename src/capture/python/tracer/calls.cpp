@@ -107,6 +107,15 @@ PyObject* Tracer::call_plainly(PyObject* f, PyObject* const* args, Py_ssize_t n,
   return finish_call(result);
 }
 
+bool Tracer::update_keys(PyObject* dict, PyObject* mapping) {
+  const Object from = Object::take(PyDict_Copy(mapping));
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t at = 0;
+  while (from && PyDict_Next(from.get(), &at, &key, &value))
+    if (!writes_key(dict, key, false) || PyDict_SetItem(dict, key, value) < 0) return false;
+  return static_cast<bool>(from);
+}
+
 PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n,
                                PyObject* names, bool* done) {
   *done = true;
@@ -226,6 +235,46 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       PyObject* x = read_dict(dict, sources.find(dict), rest[0], &found);
       if (found || PyErr_Occurred()) return x;
       return Py_NewRef(count == 2 ? rest[1] : Py_None);
+    }
+    case Special::DictPop:
+    case Special::DictSetDefault:
+    case Special::DictUpdate: {
+      PyObject* const* rest = self ? args : args + 1;
+      const Py_ssize_t count = self ? n : n - 1;
+      PyObject* dict = self ? self : n > 0 ? args[0] : nullptr;
+      if (!dict || !PyDict_Check(dict)) break;
+      const Py_ssize_t all = count + (names ? PyTuple_GET_SIZE(names) : 0);
+      for (Py_ssize_t i = 0; i < all; ++i)
+        if (!operand(rest[i]) || !argument(rest[i])) return nullptr;
+      if (!PyODict_Check(dict) && sources.find(dict) >= 0) {
+        if (special == Special::DictUpdate && (count == 0 || (count == 1 && PyDict_CheckExact(rest[0])))) {
+          if (count == 1 && !update_keys(dict, rest[0])) return nullptr;
+          for (Py_ssize_t i = count; i < all; ++i)
+            if (!writes_key(dict, PyTuple_GET_ITEM(names, i - count), false) ||
+                PyDict_SetItem(dict, PyTuple_GET_ITEM(names, i - count), rest[i]) < 0)
+              return nullptr;
+          Py_RETURN_NONE;
+        }
+        const bool one_key = plain && (count == 1 || count == 2) && (is_scalar(rest[0]) || sources.find(rest[0]) >= 0);
+        if (one_key && special != Special::DictUpdate) {
+          bool found = false;
+          Object x = Object::take(read_dict(dict, sources.find(dict), rest[0], &found));
+          if (PyErr_Occurred()) return nullptr;
+          if (special == Special::DictSetDefault) {
+            if (found) return x.release();
+            PyObject* value = count == 2 ? rest[1] : Py_None;
+            if (!writes_key(dict, rest[0], false) || PyDict_SetItem(dict, rest[0], value) < 0) return nullptr;
+            return Py_NewRef(value);
+          }
+          if (found) {
+            if (!writes_key(dict, rest[0], true) || PyDict_DelItem(dict, rest[0]) < 0) return nullptr;
+            return x.release();
+          }
+          if (count == 2) return Py_NewRef(rest[1]);
+        }
+      }
+      if (!writes(dict, UndoLog::Writes::Any)) return nullptr;
+      return call_plainly(f, args, n, names);
     }
     case Special::Id:
       if (plain && n == 1) {

@@ -271,11 +271,17 @@ PyObject* Tracer::get_item(PyObject* container, PyObject* key) {
   return finish_call(PyObject_GetItem(container, key));
 }
 
+bool Tracer::writes_key(PyObject* dict, PyObject* key, bool deletes) {
+  if (const int source = sources.find(dict); deletes && source >= 0)
+    guard(log.before(dict, key) ? Check::Present : Check::Absent, sources.add(SourceKind::DictValue, source, 0, key));
+  return log.dict(dict, key) == 0;
+}
+
 bool Tracer::writes(PyObject* x, UndoLog::Writes kind) {
   const int source = sources.find(x);
   int status = 0;
   if (PyDict_Check(x)) {
-    if (PyODict_Check(x) && source >= 0 && !log.find(x) && !touch_contents(x, 1)) return false;
+    if (source >= 0 && !touch_contents(x, 1)) return false;
     status = log.dict(x);
   } else if (PyList_Check(x)) {
     const UndoLog::Entry* e = log.find(x);
@@ -301,13 +307,7 @@ int Tracer::set_item(PyObject* container, PyObject* key, PyObject* value) {
     key = number.get();
   }
   if (PyDict_Check(container) && !is_python_class(Py_TYPE(container)) && (is_scalar(key) || sources.find(key) >= 0)) {
-    if (log.dict(container) < 0) return -1;
-    if (!value && sources.find(container) >= 0) {
-      bool found = false;
-      PyObject* x = read_dict(container, sources.find(container), key, &found);
-      Py_XDECREF(x);
-      if (!x && PyErr_Occurred()) return -1;
-    }
+    if (!writes_key(container, key, value == nullptr)) return -1;
     return Operations::set_item(container, key, value);
   }
   if (!is_tensor(container)) {

@@ -49,6 +49,7 @@ bool Tracer::begin() {
   const int locals = code_of(root_)->co_nlocalsplus, all = locals + depth_of(root_);
   entry_.resize(static_cast<size_t>(all));
   touched_.assign(static_cast<size_t>(all), false);
+  stored_.assign(static_cast<size_t>(all), false);
   for (int i = 0; i < all; ++i) {
     entry_[static_cast<size_t>(i)] = slot(root_, i);
     if (slot(root_, i)) sources.keep(slot(root_, i));
@@ -74,10 +75,7 @@ bool Tracer::begin() {
 }
 
 bool Tracer::is_entry_value(int i) const {
-  if (i >= static_cast<int>(entry_.size())) return false;
-  PyObject* x = slots(root_)[i];
-  if (x == entry_[static_cast<size_t>(i)]) return true;
-  return x && touched_[static_cast<size_t>(i)] && real_of(x) == entry_[static_cast<size_t>(i)];
+  return i < static_cast<int>(entry_.size()) && !stored_[static_cast<size_t>(i)];
 }
 
 PyObject* Tracer::give_up(std::string reason) {
@@ -293,11 +291,21 @@ void Tracer::made(PyObject* x) {
 
 // ---- variables
 
+void Tracer::storing(Frame* f, int i) {
+  if (f == root_) stored_[static_cast<size_t>(i)] = true;
+}
+
+bool Tracer::is_bound(Frame* f, int i) {
+  const bool bound = slot(f, i) != nullptr;
+  if (f == root_ && is_entry_value(i))
+    guard(bound ? Check::Present : Check::Absent, sources.add(SourceKind::Local, -1, i));
+  return bound;
+}
+
 PyObject* Tracer::load_fast(Frame* f, int i) {
   PyObject* x = slot(f, i);
-  if (!x) return nullptr;
-  if (f == root_ && i < static_cast<int>(entry_.size()) && !touched_[static_cast<size_t>(i)] &&
-      x == entry_[static_cast<size_t>(i)]) {
+  if (!x) return is_bound(f, i), nullptr;
+  if (f == root_ && is_entry_value(i) && !touched_[static_cast<size_t>(i)]) {
     PyObject* touched = touch(x, sources.add(SourceKind::Local, -1, i));
     if (!touched) return nullptr;
     touched_[static_cast<size_t>(i)] = true;
@@ -385,7 +393,7 @@ int Tracer::store_global(Frame* f, PyObject* name, PyObject* value) {
   if (sources.find(dict) < 0)
     sources.know(dict,
                  f == root_ ? sources.add(SourceKind::Globals, -1) : sources.add(SourceKind::Constant, -1, 0, dict));
-  if (log.dict(dict) < 0) return -1;
+  if (!writes_key(dict, name, value == nullptr)) return -1;
   return Operations::store_global(f, name, value);
 }
 

@@ -76,8 +76,10 @@ class Tracer final : public Operations {
   int raised_at() const { return raised_at_; }
   // The real tensor that a stand-in stands for; nullptr for others. Borrowed.
   PyObject* real_of(PyObject* stand_in) const;
+  void guard(Check check, int source, PyObject* expected = nullptr, int64_t number = 0);
   // Guards for an object that only an exit reads.
   int source_of(PyObject* x) const { return sources.find(x); }
+  // The slot was not written: it holds what the frame has there, whatever that is in a later call.
   bool is_entry_value(int slot) const;
   // The program asked whether it is being compiled.
   bool asked_compiling() const { return asked_compiling_; }
@@ -87,6 +89,8 @@ class Tracer final : public Operations {
   bool is_made(PyObject* x) const { return made_.contains(x); }
   void made(PyObject* x) override;
   int changes(PyObject* x) override;
+  // All items become known, for C code that reads them as they are; `depth`: containers in containers too.
+  bool touch_contents(PyObject* container, int depth);
   // A tuple or frozenset among the constants of code that ran: always the same object.
   bool is_code_constant(PyObject* x) const { return code_constants_.contains(x); }
 
@@ -105,6 +109,8 @@ class Tracer final : public Operations {
   bool before(Frame* f, int position) override;
   // Signals, other threads and collections wait: they would see what is taken back.
   int pending(PyThreadState*) override { return 0; }
+  void storing(Frame* f, int slot) override;
+  bool is_bound(Frame* f, int slot) override;
   PyObject* load_fast(Frame* f, int slot) override;
   PyObject* load_cell(Frame* f, int slot) override;
   int store_cell(Frame* f, int slot, PyObject* value) override;
@@ -154,7 +160,6 @@ class Tracer final : public Operations {
 
  private:
   // ---- guards
-  void guard(Check check, int source, PyObject* expected = nullptr, int64_t number = 0);
   void guard_class(PyTypeObject* type, PyObject* name = nullptr);
   // The methods by which C code asks an object of a Python class: those it has, and those it lacks.
   void guard_methods(PyObject* x, std::initializer_list<std::string> names);
@@ -177,8 +182,6 @@ class Tracer final : public Operations {
 
   // ---- contents of containers
   bool touch_length(PyObject* container);
-  // All items become known, for C code that reads them as they are; `depth`: containers in containers too.
-  bool touch_contents(PyObject* container, int depth);
   bool touch_state(PyObject* instance);
   // False (given up) if C code cannot be let at it.
   bool operand(PyObject* x);
@@ -207,6 +210,9 @@ class Tracer final : public Operations {
   bool may_advance(PyObject* iterator);
   PyObject* call_with_numbers(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   bool writes(PyObject* container, UndoLog::Writes kind);
+  // One key of a dict is about to be written, or deleted.
+  bool writes_key(PyObject* dict, PyObject* key, bool deletes);
+  bool update_keys(PyObject* dict, PyObject* mapping);
   PyObject* context_value(PyObject* variable, PyObject* otherwise);
   PyObject* set_context(PyObject* method, PyObject* const* args, Py_ssize_t n, PyObject* variable, bool sets);
   // An argument that is itself a C function (a key, a callback) must be known too.
@@ -236,8 +242,8 @@ class Tracer final : public Operations {
 
   Frame* const root_;
   const Settings settings_;
-  std::vector<PyObject*> entry_;  // the root's slots and stack at its begin, kept by `sources`
-  std::vector<bool> touched_;
+  std::vector<PyObject*> entry_;        // the root's slots and stack at its begin, kept by `sources`
+  std::vector<bool> touched_, stored_;  // by slot of the root
   std::unordered_map<PyObject*, PyObject*> stand_in_of_, real_of_;  // kept by `sources`
   std::unordered_map<PyObject*, int> born_;
   std::map<std::tuple<Check, int, PyObject*, int64_t>, bool> guarded_;

@@ -43,25 +43,41 @@ const UndoLog::Entry* UndoLog::find(PyObject* target, int offset) const {
   return it == entries_.end() ? nullptr : it->second;
 }
 
-int UndoLog::dict(PyObject* dict) {
-  if (find(dict)) return 0;
+bool UndoLog::Entry::wrote(PyObject* key) const {
+  for (const Object& k : other_keys)
+    if (k.get() == key) return true;
+  return scalar_keys && is_scalar(key) && PySet_Contains(scalar_keys.get(), key) == 1;
+}
+
+int UndoLog::dict(PyObject* dict, PyObject* key) {
+  Entry* e = const_cast<Entry*>(find(dict));
+  if (!e && !(e = add_dict(dict))) return -1;
+  if (!key) return 0;
+  if (!is_scalar(key)) {
+    if (!e->wrote(key)) e->other_keys.push_back(Object::share(key));
+    return 0;
+  }
+  if (!e->scalar_keys) e->scalar_keys = Object::take(PySet_New(nullptr));
+  return e->scalar_keys ? PySet_Add(e->scalar_keys.get(), key) : -1;
+}
+
+UndoLog::Entry* UndoLog::add_dict(PyObject* dict) {
   // PyDict_Copy would make an OrderedDict's order the dict's own; the items keep it.
   PyObject* copy = PyDict_New();
-  if (!copy) return -1;
+  if (!copy) return nullptr;
   Object owned = Object::take(copy);
   if (PyODict_Check(dict)) {
     PyObject* items = PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "items", "O", dict);
     const int status = items ? PyDict_MergeFromSeq2(copy, items, 1) : -1;
     Py_XDECREF(items);
-    if (status < 0) return -1;
+    if (status < 0) return nullptr;
   } else {
     Py_ssize_t at = 0;
     PyObject *key = nullptr, *value = nullptr;
     while (PyDict_Next(dict, &at, &key, &value))
-      if (PyDict_SetItem(copy, key, value) < 0) return -1;
+      if (PyDict_SetItem(copy, key, value) < 0) return nullptr;
   }
-  add(dict, std::move(owned), -1);
-  return 0;
+  return add(dict, std::move(owned), -1);
 }
 
 int UndoLog::list(PyObject* list, Writes kind) {

@@ -17,11 +17,16 @@ class UndoLog {
     Object before;
     int offset = -1;  // of a slot: in bytes
     bool only_appended = false;
+    // Keys of a dict that were written one by one, with what they had before, it may be.
+    bool wrote(PyObject* key) const;
+    Object scalar_keys;  // a set
+    std::vector<Object> other_keys;
   };
   enum class Writes { Append, Any };
 
   // To be called before a write. Each -1 with an error set if memory is short.
-  int dict(PyObject* dict);
+  // Without a key: any of them may be written, all are read.
+  int dict(PyObject* dict, PyObject* key = nullptr);
   int list(PyObject* list, Writes kind);
   int set(PyObject* set);
   int deque(PyObject* deque);
@@ -39,6 +44,7 @@ class UndoLog {
 
  private:
   Entry* add(PyObject* target, Object before, int offset);
+  Entry* add_dict(PyObject* dict);
   static void restore(const Entry& e);
   struct Key {
     PyObject* target;
