@@ -21,8 +21,7 @@ struct UserLine {
 
 // A fact that a trace relied on.
 struct CaptureGuard {
-  std::string kind;  // one of: type identity constant length keys order tensor shape value grad autocast dtype device
-                     // flags threads global closure module attribute mark
+  std::string kind;  // one of: type identity constant presence length keys members class code tensor
   std::string
       text;  // as Python reads: "type(x) is Tensor", "x.size(0) == 8", "2*x.size(0) >= 16", "self.training is False"
   UserLine where;      // the line that asked; for a fact of an argument that nobody asked for: the def line
@@ -34,7 +33,7 @@ struct CaptureBreak {
   UserLine where;  // the line of the instruction
   std::vector<UserLine>
       stack;                // where it is in an inlined call: from the compiled frame's line down to `where`'s caller
-  std::string instruction;  // opcode and, for a call, its callee: "CALL print"
+  std::string instruction;  // the opcode: "CALL"
   std::string reason;       // "print writes to a file", "bool() of a tensor's value"
   std::string hint;         // a way out, one sentence, or empty
   int64_t count = 0;        // times the instruction was executed outside a graph
@@ -67,14 +66,19 @@ struct CaptureSegment {
       skipped;  // why no more of it is compiled and CPython runs it (too many variants, too cheap, generator), or empty
 };
 
-// A miss that made a new variant (or, past the limit, an eager call).
-struct CaptureRecompile {
-  UserLine segment;   // where of the segment
-  std::string guard;  // text of the guard that failed; of several variants: of the one that was hit last
-  std::string was;    // "8", "torch.float32", "<function g at m.py:12>"
+// What a call has other than a variant wants.
+struct CaptureDifference {
+  std::string guard;  // the text of what failed
+  std::string was;    // "8", "torch.float32"; empty where the guard says it all
   std::string now;    // "9"
   UserLine where;     // the guard's
-  double ms = 0;      // what the new variant took; 0: none was made
+};
+
+// A miss that made a new variant (or, past the limit, an eager call); of several variants the difference is to the one
+// that was hit last.
+struct CaptureRecompile : CaptureDifference {
+  UserLine segment;  // where of the segment
+  double ms = 0;     // what the new variant took; 0: none was made
 };
 
 struct CaptureReport {

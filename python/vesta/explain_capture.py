@@ -210,11 +210,9 @@ def apart(text: str) -> tuple[str, Line]:
     return (found[1], line_at(found[2], int(found[3]))) if found else (text, Line())
 
 
-# How the compiler says what a guard wants and what it finds, where it does so in one text.
+# How a graph says what it wants of an input and what it finds: in one text.
 CHANGES = (
-    re.compile(r"(?P<guard>.*) was (?P<was>.*), is (?P<now>.*)"),
     re.compile(r"(?P<guard>.*?)(?: is)? (?P<now>[^ ]+) instead of (?P<was>[^ ]+)"),
-    re.compile(r"(?P<guard>.*): it is (?P<now>.*)"),
     re.compile(r"(?P<guard>.*) does not hold \((?P<now>.*) and .*\)"),
 )
 

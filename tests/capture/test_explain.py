@@ -148,12 +148,10 @@ def test_text():
 @pytest.mark.parametrize(
     ("text", "guard", "was", "now"),
     [
-        ("grad mode was 1, is 0", "grad mode", "1", "0"),
         ("input 0 (x): dtype Double instead of Float", "input 0 (x): dtype", "Float", "Double"),
         ("input 1 (w): size 0 is 48 instead of 32", "input 1 (w): size 0", "32", "48"),
-        ("len(log) == 0: it is 1", "len(log) == 0", "", "1"),
         (f"2*a.size(0) >= 16 ({__file__}:2) does not hold (8 and 16)", "2*a.size(0) >= 16", "", "8"),
-        ("autocast changed", "autocast changed", "", ""),
+        ("autocast", "autocast", "", ""),
     ],
 )
 def test_what_changed_is_told_apart(text, guard, was, now):

@@ -271,3 +271,62 @@ def test_explain_tells_the_story(x):
     assert stop.where.text == 'print("between")' and stop.count == 1 and "print" in stop.reason
     text = str(explain(x.double(), log))
     assert "Recompiles" in text and "Float became Double" in text and 'print("between")' in text
+
+
+def test_floats_that_change_need_no_recompiles(x):
+    def step(x, rate):
+        lr = rate * 0.9**2
+        if lr > 100:
+            return x
+        return x * lr + 1 / rate
+
+    compiled = vesta.compile(step)
+    for rate in (0.1, 0.2, 0.3, 0.4, 0.5):
+        torch.testing.assert_close(compiled(x, rate), step(x, rate))
+    assert variants(compiled) == 2 and len(captured(compiled).recompiles) == 1
+    compiled(x, 1000.0)
+    assert variants(compiled) == 3
+    last = captured(compiled).recompiles[-1]
+    assert (last.guard, last.was, last.now) == ("((rate * 0.81) > 100) is False", "False", "True")
+    assert last.where.line == line_in(step, "if lr > 100")
+
+
+def test_the_item_of_a_tensor_is_another_number_each_time(x):
+    def f(x):
+        total = x.sum().item()
+        return x * total if total < 1e9 else x
+
+    compiled = vesta.compile(f)
+    for i in range(5):
+        torch.testing.assert_close(compiled(x + i), f(x + i))
+    assert variants(compiled) == 2 and not captured(compiled).recompiles and not fallbacks(compiled)
+
+
+def test_values_that_are_asked_for_become_breaks(x):
+    def f(x, text, limit):
+        y = torch.clamp(x, max=limit)
+        return {text: y}, text.upper()
+
+    compiled = vesta.compile(f)
+    for i in range(12):
+        torch.testing.assert_close(compiled(x, "a", 0.1 * i)[0], f(x, "a", 0.1 * i)[0])
+    assert captured(compiled).breaks and not fallbacks(compiled)
+    assert variants(compiled) <= 8
+    compiled = vesta.compile(f)
+    for i in range(12):
+        assert compiled(x, f"text {i}", 0.5)[1] == f"TEXT {i}"
+    assert not fallbacks(compiled)
+
+
+def test_fullgraph_compiles_each_value(x):
+    compiled = vesta.compile(lambda x, s: torch.clamp(x, max=s), fullgraph=True)
+    for i in range(8):
+        torch.testing.assert_close(compiled(x, 0.1 * i), torch.clamp(x, max=0.1 * i))
+    assert variants(compiled) == 8
+
+
+def test_dynamic_false_keeps_constants(x):
+    compiled = vesta.compile(lambda x, s: x * s, dynamic=False)
+    for i in range(1, 4):
+        torch.testing.assert_close(compiled(x, 0.1 * i), x * (0.1 * i))
+    assert variants(compiled) == 3

@@ -181,7 +181,7 @@ int ExitBuilder::value(PyObject* x) {
   if (is_scalar(x) || tracer_.is_code_constant(x)) return known_[x] = constant(x);
   if (PyObject* real = tracer_.real_of(x)) return known_[x] = source(tracer_.source_of(real));
   if (const int s = tracer_.source_of(x); s >= 0) return known_[x] = source(s);
-  if (const int s = tracer_.symbol_source(x); s >= 0) return known_[x] = source(s);
+  if (const int s = is_varying(x) ? varying_source(x) : tracer_.symbol_source(x); s >= 0) return known_[x] = source(s);
   if (is_traced(x) || is_symbolic_int(x)) {
     if (is_tensor(x) && !is_base_tensor(x)) return fail(x, "a tensor of a subclass was made");
     outputs.push_back(x);
@@ -287,6 +287,7 @@ int ExitBuilder::value(PyObject* x) {
 
 bool ExitBuilder::dict_effect(int target, const UndoLog::Entry& entry) {
   PyObject *before = entry.before.get(), *now = entry.target.get();
+  const int owner = tracer_.source_of(now);
   const Object was = Object::take(keys_of(before)), is = Object::take(keys_of(now));
   if (!was || !is) return PyErr_Clear(), fail(now, "its keys cannot be read") >= 0;
   const Py_ssize_t n = PyTuple_GET_SIZE(is.get());
@@ -319,16 +320,19 @@ bool ExitBuilder::dict_effect(int target, const UndoLog::Entry& entry) {
       e.parts.push_back(b);
     } else {
       exit.effects.push_back({Write::DictSet, target, a, b});
+      say(tracer_.sources.item_text(owner, key, code()));
     }
   }
   if (anew) {
     exit.effects.push_back(std::move(e));
+    say(tracer_.sources.text(owner, code()) + " in another order");
     return true;
   }
   for (PyObject* key : gone) {
     const int a = value(key);
     if (a < 0) return false;
     exit.effects.push_back({Write::DictDelete, target, a});
+    say("del " + tracer_.sources.item_text(owner, key, code()));
   }
   return true;
 }
@@ -342,11 +346,13 @@ bool ExitBuilder::effect_on(const UndoLog::Entry& e) {
   if (e.offset >= 0) {
     PyObject* now = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(t) + e.offset);
     const int v = value(now);
+    say(tracer_.sources.text(s, code()) + "'s slot");
     exit.effects.push_back({Write::Member, target, -1, v, e.offset});
     return v >= 0;
   }
   if (PyCell_Check(t)) {
     const int v = value(PyCell_GET(t));
+    say(tracer_.sources.text(s, code()));
     exit.effects.push_back({Write::Cell, target, -1, v});
     return v >= 0;
   }
@@ -369,6 +375,7 @@ bool ExitBuilder::effect_on(const UndoLog::Entry& e) {
     effect.parts.push_back(v);
   }
   exit.effects.push_back(std::move(effect));
+  say("items of " + tracer_.sources.text(s, code()));
   return true;
 }
 

@@ -21,8 +21,11 @@ class ExitBuilder {
   std::vector<Object> alive;       // these, until the graph has been closed
   PyObject* blocked = nullptr;
   std::string reason;
+  std::vector<std::string> effect_texts;  // what the effects write, for reports
 
  private:
+  PyObject* code() const { return reinterpret_cast<PyObject*>(code_of(root_)); }
+  void say(std::string effect) { effect_texts.push_back(std::move(effect)); }
   int value(PyObject* x);
   int add(Recipe r);
   int constant(PyObject* x);

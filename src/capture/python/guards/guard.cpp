@@ -1,6 +1,7 @@
 #include "capture/python/guards/guard.h"
 
 #include "capture/python/guards/memo.h"
+#include "capture/python/sources/compute.h"
 #include "capture/python/tensors/tensors.h"
 
 #include <fmt/format.h>
@@ -122,10 +123,12 @@ GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::
     kept_.push_back(Object::share(l.name));
     kept_.push_back(Object::share(l.found));
   }
+  computed_.resize(static_cast<size_t>(sources_.size()));
   std::vector<bool> loaded(static_cast<size_t>(sources_.size()), false);
   auto load_step = [&](auto&& self, int source) -> void {
     if (source < 0 || loaded[static_cast<size_t>(source)]) return;
     self(self, sources_[source].parent);
+    self(self, sources_[source].other);
     loaded[static_cast<size_t>(source)] = true;
     steps_.push_back({source, -1});
   };
@@ -222,6 +225,14 @@ PyObject* GuardProgram::load(const Source& s, Frame* f, const Registers& r) cons
       if (!PyContextVar_CheckExact(parent) || PyContextVar_Get(parent, nullptr, &x) < 0) PyErr_Clear();
       Py_XDECREF(x);  // the context, or the variable whose default it is, owns it
       return x;
+    }
+    case SourceKind::Computed: {
+      PyObject* other = s.other >= 0 ? r[static_cast<size_t>(s.other)] : nullptr;
+      if ((s.other >= 0 && !other) || !is_scalar(parent)) return nullptr;
+      Object& place = computed_[static_cast<size_t>(&s - sources_.all().data())];
+      place = Object::take(compute(s.index, parent, other, s.key));
+      if (!place) PyErr_Clear();
+      return place.get();
     }
   }
   return nullptr;
@@ -388,22 +399,33 @@ std::string GuardProgram::text(const Guard& g) const {
   return "";
 }
 
-std::string GuardProgram::difference(int guard, Frame*, const Registers& r) const {
-  if (guard == kAliased) return "two names that were different objects are one object, which is written";
+CaptureDifference GuardProgram::difference(int guard, const Registers& r) const {
+  if (guard == kAliased) return {"two names that were different objects are one object, which is written", "", "", {}};
   const Guard& g = guards_[static_cast<size_t>(guard)];
   PyObject* x = g.source >= 0 ? r[static_cast<size_t>(g.source)] : nullptr;
-  std::string found;
+  CaptureDifference d{text(g), "", "", {}};
   switch (g.check) {
-    case Check::Type: found = x ? fmt::format("it is {}", Py_TYPE(x)->tp_name) : "it is gone"; break;
-    case Check::Length: found = "it is " + length(x); break;
+    case Check::Type:
+      d.was = reinterpret_cast<PyTypeObject*>(g.expected)->tp_name;
+      d.now = x ? Py_TYPE(x)->tp_name : "nothing";
+      break;
+    case Check::Length:
+      d.was = std::to_string(g.number);
+      d.now = length(x);
+      break;
+    case Check::Is:
+    case Check::Equals:
+      d.was = show(g.expected);
+      d.now = show(x);
+      break;
     case Check::Class:
     case Check::Keys:
     case Check::Members:
     case Check::Tensor:
-    case Check::Code: found = "it changed"; break;
-    default: found = "it is " + show(x);
+    case Check::Code: d.now = "changed"; break;
+    default: d.now = show(x);
   }
-  return fmt::format("{}: {}", text(g), found);
+  return d;
 }
 
 }  // namespace vesta::capture

@@ -9,6 +9,7 @@
 
 #include "capture/python/frame/frame.h"
 #include "capture/python/sources/source.h"
+#include "vesta/capture_report.h"
 
 namespace vesta::capture {
 
@@ -60,8 +61,8 @@ class GuardProgram {
   // The same, by what the last check that held remembers if that suffices; the registers are valid until the next call,
   // and those of sources that are not `needed` may be missing.
   int check(Frame* f, const Registers** registers) const;
-  // "what the guard wants, what it finds", of the guard that check() returned for the same frame.
-  std::string difference(int guard, Frame* f, const Registers& registers) const;
+  // Of the guard that check() returned for the same frame.
+  CaptureDifference difference(int guard, const Registers& registers) const;
   std::string text(const Guard& g) const;
   const std::vector<Guard>& guards() const { return guards_; }
   const SourceTable& sources() const { return sources_; }
@@ -87,6 +88,7 @@ class GuardProgram {
   std::vector<int> written_, objects_;
   struct Remembered;
   std::shared_ptr<Remembered> remembered_;
+  mutable std::vector<Object> computed_;    // by source: what the last check computed
   mutable std::vector<unsigned> versions_;  // per guard: of Check::Class, the version last seen to be right
 };
 

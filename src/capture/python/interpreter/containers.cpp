@@ -109,14 +109,7 @@ Step unpack(Evaluation& e, int before, int after) {
 Step unpack_sequence(Evaluation& e, int oparg) { return unpack(e, oparg, -1); }
 Step unpack_ex(Evaluation& e, int oparg) { return unpack(e, oparg & 0xff, oparg >> 8); }
 
-Step build_string(Evaluation& e, int oparg) {
-  Owned empty(PyUnicode_FromStringAndSize(nullptr, 0));
-  Owned pieces(PyTuple_New(oparg));
-  if (!empty || !pieces) return Step::Error;
-  PyObject** first = operands(e, oparg);
-  for (int i = 0; i < oparg; ++i) PyTuple_SET_ITEM(pieces.get(), i, Py_NewRef(first[i]));
-  return replace(e, oparg, PyUnicode_Join(empty.get(), pieces.get()));
-}
+Step build_string(Evaluation& e, int oparg) { return replace(e, oparg, e.operations.join(operands(e, oparg), oparg)); }
 
 constexpr Row rows[] = {
     {"BUILD_TUPLE", 11, 13, build_tuple},

@@ -205,6 +205,11 @@ const char* how_handled(int opcode) {
   return "";
 }
 
+const char* name_of_opcode(int opcode) {
+  const char* name = opcode_table[opcode].name;
+  return name ? name : "";
+}
+
 const char* why_unhandled(int opcode) {
   std::string_view how = how_handled(opcode);
   if (how == "handled" || how.starts_with("never:")) return "";

@@ -37,6 +37,8 @@ Step run(Evaluation& e);
 // (coroutines and async generators go to CPython). `before` must not stop it.
 PyObject* evaluate(PyThreadState* t, Frame* f, int throwflag, Operations& operations);
 
+// "CALL"; "" if this Python has no such opcode.
+const char* name_of_opcode(int opcode);
 // "" if `opcode` (of the Python this was built for) has a handler or can never be met in an evaluation; else the reason
 // why it is a break.
 const char* why_unhandled(int opcode);

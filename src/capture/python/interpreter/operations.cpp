@@ -12,6 +12,14 @@ PyObject* Operations::load_fast(Frame* f, int slot) { return Py_XNewRef(capture:
 
 bool Operations::is_bound(Frame* f, int slot) { return capture::slot(f, slot) != nullptr; }
 
+PyObject* Operations::join(PyObject* const* pieces, int n) {
+  Owned empty(PyUnicode_FromStringAndSize(nullptr, 0));
+  Owned tuple(PyTuple_New(n));
+  if (!empty || !tuple) return nullptr;
+  for (int i = 0; i < n; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(pieces[i]));
+  return PyUnicode_Join(empty.get(), tuple.get());
+}
+
 PyObject* Operations::load_cell(Frame* f, int slot) { return PyCell_Get(capture::slot(f, slot)); }
 
 int Operations::store_cell(Frame* f, int slot, PyObject* value) { return PyCell_Set(capture::slot(f, slot), value); }

@@ -66,6 +66,7 @@ class Operations {
   virtual PyObject* format(PyObject* x, PyObject* spec);  // spec may be nullptr
   enum class Conversion { None, Str, Repr, Ascii };
   virtual PyObject* convert(PyObject* x, Conversion kind);
+  virtual PyObject* join(PyObject* const* pieces, int n);  // of an f-string
   virtual int extend_list(PyObject* list, PyObject* iterable);
   virtual int update_set(PyObject* set, PyObject* iterable);
   virtual int update_dict(PyObject* dict, PyObject* mapping);                         // {**mapping}

@@ -118,22 +118,33 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f) {
   return drive(t, f);
 }
 
-bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, std::string& why) {
+bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
   const Registers* registers = nullptr;
   if (const int failed = v.guards.check(f, &registers); failed != GuardProgram::kHolds) {
-    why = v.guards.difference(failed, f, *registers);
+    why = v.guards.difference(failed, *registers);
+    if (failed >= 0) ++v.failures[failed];
+    if (failed >= 0)
+      if (const Guard& g = v.guards.guards()[static_cast<size_t>(failed)]; g.asked_in)
+        why.where = user_line(g.asked_in, g.position);
     return false;
   }
   auto reg = [&](int source) { return (*registers)[static_cast<size_t>(source)]; };
   std::vector<PyObject*> tensors;
   std::vector<int64_t> integers;
-  for (const Variant::Input& in : v.inputs) tensors.push_back(in.source >= 0 ? reg(in.source) : in.constant.get());
+  std::vector<Object> numbers;
+  for (const Variant::Input& in : v.inputs) {
+    if (in.is_number) {
+      numbers.push_back(Object::take(number_tensor(reg(in.source))));
+      if (!numbers.back()) return PyErr_Clear(), why.guard = "an integer is very large", false;
+    }
+    tensors.push_back(in.is_number ? numbers.back().get() : in.source >= 0 ? reg(in.source) : in.constant.get());
+  }
   for (const int source : v.integers) {
     int overflow = 0;
     integers.push_back(PyLong_AsLongLongAndOverflow(reg(source), &overflow));
     constexpr int64_t kMost = int64_t{1} << 40;  // what is computed from it should not overflow
     if (overflow || integers.back() > kMost || integers.back() < -kMost) {
-      why = "an integer is very large";
+      why.guard = "an integer is very large";
       return false;
     }
   }
@@ -142,26 +153,26 @@ bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, std::string& why)
   for (const int source : v.exit.needed) ready.held.push_back(Object::share(reg(source)));
   if (!v.graph.executable) return true;
   switch (run_graph(*v.graph.executable, v.graph.differentiable.get(), v.require_grad, tensors, integers, ready.outputs,
-                    &why)) {
+                    &why.guard)) {
     case GraphRun::Ran: return true;
     case GraphRun::Rejected: return false;
     case GraphRun::Raised: return false;
-    case GraphRun::Failed: ready.failed = !why.empty() ? why : "a compiled graph failed"; return false;
+    case GraphRun::Failed: ready.failed = !why.guard.empty() ? why.guard : "a compiled graph failed"; return false;
   }
   return false;
 }
 
-bool Captured::find(Segment& s, Frame* f, Ready& ready, CaptureRecompile& why) {
+bool Captured::find(Segment& s, Frame* f, Ready& ready, CaptureDifference& why) {
   const TorchState state = torch_state();
   // A copy: a finished call of another thread may have changed the list when the graph has run.
   for (size_t i = 0; i < s.variants.size(); ++i) {
     const std::shared_ptr<Variant> v = s.variants[i];
-    std::string difference_text;
+    CaptureDifference found;
     if (!(v->entry == state)) {
-      if (why.guard.empty()) why.guard = difference(v->entry, state);
+      if (why.guard.empty()) why = difference(v->entry, state);
       continue;
     }
-    if (try_variant(*v, f, ready, difference_text)) {
+    if (try_variant(*v, f, ready, found)) {
       ++v->report.hits;
       ready.variant = v;
       // The run let other threads in, which may have moved it.
@@ -170,7 +181,7 @@ bool Captured::find(Segment& s, Frame* f, Ready& ready, CaptureRecompile& why) {
       return true;
     }
     if (PyErr_Occurred() || !ready.failed.empty()) return false;
-    if (why.guard.empty()) why.guard = difference_text;
+    if (why.guard.empty()) why = found;
   }
   return false;
 }
@@ -180,6 +191,7 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
   Tracer::Settings settings;
   settings.dynamic = options_.dynamic;
   settings.seen = &s.seen;
+  settings.whole = fullgraph_;
   BreakSite site;
   std::optional<TraceResult> told;  // the trace that said so, while the other is tried
   bool tried_eager = false;
@@ -189,11 +201,12 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
       site = r.site;
       break;
     }
-    if (!r.variant && r.site.wants_constants && settings.dynamic != std::optional<bool>(false)) {
-      settings.dynamic = false;
+    if (!r.variant && r.site.wants_constants && settings.symbols) {
+      settings.symbols = false;
       settings.stop_at = -1;
       continue;
     }
+    if (!r.variant && r.site.wants_value) continue;
     if (!r.variant && r.site.needs_gradients && !settings.gradients) {
       settings.gradients = true;
       continue;
@@ -214,8 +227,8 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
     if (!r.variant) {
       site = r.site;
       if (r.restart_at < 0 || (settings.stop_at >= 0 && r.restart_at >= settings.stop_at)) {
-        if (settings.dynamic != std::optional<bool>(false) && r.restart_at < 0) {
-          settings.dynamic = false;  // constants may do where symbols do not
+        if (settings.symbols && r.restart_at < 0) {
+          settings.symbols = false;  // constants may do where symbols do not
           continue;
         }
         break;
@@ -229,6 +242,8 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
       CaptureBreak b;
       b.where = site.where.line > 0 ? site.where : user_line(code_of(f), v.exit.position);
       b.stack = site.stack;
+      int units = 0;
+      b.instruction = name_of_opcode(pristine_code(code_of(f), &units)[2 * v.exit.position]);
       b.reason = site.reason;
       b.hint = hint_for(site.reason);
       v.report.stop = std::move(b);
@@ -321,8 +336,8 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
       }
       if (set == Stance::EagerOnMiss) return go_on_eagerly("torch.compiler.set_stance asks for it");
       if (static_cast<int64_t>(s.variants.size()) >= options_.variant_limit)
-        return go_on_eagerly(
-            fmt::format("the limit of {} variants is reached ({})", options_.variant_limit, why.guard));
+        return go_on_eagerly(fmt::format("the limit of {} variants is reached ({}: it is {})", options_.variant_limit,
+                                         why.guard, why.now));
       const bool again = !s.variants.empty();
       std::shared_ptr<Variant> v = capture(t, f, position, s);
       if (!v) return go_on_eagerly(s.skipped);
@@ -339,7 +354,7 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
         recompiles_.push_back(why);
       }
       s.variants.insert(s.variants.begin(), v);
-      CaptureRecompile unserved;
+      CaptureDifference unserved;
       if (!find(s, f, ready, unserved)) {
         if (PyErr_Occurred()) return throw_at(t, f, position);
         if (ready.failed.empty())
@@ -376,6 +391,27 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
   }
 }
 
+namespace {
+const char* kind_of(Check c) {
+  switch (c) {
+    case Check::Type: return "type";
+    case Check::Is:
+    case Check::Same:
+    case Check::Different: return "identity";
+    case Check::Equals: return "constant";
+    case Check::Present:
+    case Check::Absent: return "presence";
+    case Check::Length: return "length";
+    case Check::Keys: return "keys";
+    case Check::Members: return "members";
+    case Check::Class: return "class";
+    case Check::Code: return "code";
+    case Check::Tensor: return "tensor";
+  }
+  return "";
+}
+}  // namespace
+
 CaptureReport Captured::report() const {
   CaptureReport r;
   r.name = name_;
@@ -392,6 +428,9 @@ CaptureReport Captured::report() const {
       for (const Guard& g : v->guards.guards()) {
         CaptureGuard guard;
         guard.text = v->guards.text(g);
+        guard.kind = kind_of(g.check);
+        const auto failed = v->failures.find(static_cast<int>(&g - v->guards.guards().data()));
+        guard.failed = failed == v->failures.end() ? 0 : failed->second;
         if (g.asked_in) guard.where = user_line(g.asked_in, g.position);
         c.guards.push_back(std::move(guard));
       }

@@ -25,11 +25,13 @@ struct Variant {
   struct Input {
     int source = -1;  // register, or
     Object constant;
+    bool is_number = false;  // of which a tensor is made
   };
   std::vector<Input> inputs;
   std::vector<bool> require_grad;  // of the inputs, where gradients are recorded
   std::vector<int> integers;       // registers
   CaptureVariant report;
+  std::map<int, int64_t> failures;  // of guards, by index
 };
 
 struct Segment {
@@ -66,8 +68,8 @@ class Captured {
   PyObject* drive(PyThreadState* t, Frame* f);
   std::shared_ptr<Segment> segment(PyCodeObject* code, int position);
   // A variant that serves this frame, its graph run; none: `why` is the difference to the last hit.
-  bool find(Segment& s, Frame* f, Ready& ready, CaptureRecompile& why);
-  bool try_variant(Variant& v, Frame* f, Ready& ready, std::string& why);
+  bool find(Segment& s, Frame* f, Ready& ready, CaptureDifference& why);
+  bool try_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why);
   std::shared_ptr<Variant> capture(PyThreadState* t, Frame* f, int position, Segment& s);
   // False with an error set.
   bool leave(Frame* f, const Ready& ready, PyObject** result);
@@ -131,7 +133,8 @@ class HookOff {
   HookOff(const HookOff&) = delete;
   HookOff& operator=(const HookOff&) = delete;
 };
-bool is_tracing_thread();
+// Of the calling thread; nullptr: none.
+Tracer* tracing();
 
 // The callable inside of a CapturedFunction (or of an object whose class's __call__ yields one); nullptr: it is none.
 PyObject* wrapped_by_capture(PyObject* x);

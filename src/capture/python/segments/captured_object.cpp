@@ -22,7 +22,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* na
   Captured& c = of(self);
   const Object held = Object::share(self);
   const Object wrapped = Object::share(c.wrapped());
-  if (is_tracing_thread()) return PyObject_Vectorcall(wrapped.get(), args, flags, names);
+  if (tracing()) return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   ++c.calls;
   if (const Stance s = stance(); s == Stance::ForceEager || (s == Stance::EagerFirst && c.calls == 1)) {
     c.fall_back("torch.compiler.set_stance asks for it");

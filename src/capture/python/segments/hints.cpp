@@ -20,6 +20,8 @@ constexpr Row kRows[] = {
     {"iterator that was there before", "pass a list or a tuple, or make the iterator inside of the compiled function"},
     {"which Vesta does not know", "call it outside of the compiled function; what comes before and after is compiled"},
     {"that Vesta does not know", "call it outside of the compiled function; what comes before and after is compiled"},
+    {"that is another in each call",
+     "pass the number to operators of tensors, or use it outside of the compiled function"},
     {"imports", "import at the top of the module"},
     {"sets an attribute of a class", "keep it on an instance"},
     {"raises an exception", "make a new exception object where it is raised"},

@@ -77,6 +77,7 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
       const bool for_c = gives_number(code_of(f));
       PyObject* result = evaluate(t, f, throwflag, *tr);
       tr->set_place(caller);
+      if (for_c && result && is_varying(result)) Py_SETREF(result, tr->ask(result));
       if (for_c && result && is_symbolic(result)) {
         Py_CLEAR(result);
         tr->give_up_symbols();
@@ -129,6 +130,6 @@ TracerScope::~TracerScope() {
 HookOff::HookOff() { ++off; }
 HookOff::~HookOff() { --off; }
 
-bool is_tracing_thread() { return tracer != nullptr; }
+Tracer* tracing() { return tracer; }
 
 }  // namespace vesta::capture

@@ -170,12 +170,15 @@ class Trace {
       if (is_tensor(object)) needed.push_back(s);
     }
     for (const IntegerRead& r : tr.integers) needed.push_back(r.source);
+    tr.each_number_source([&](int source) { needed.push_back(source); });
+    std::vector<std::string> effects = std::move(builder.effect_texts);
     auto v = std::make_shared<Variant>(GuardProgram(tr.sources.places(), tr.guards, tr.lookups, std::move(needed),
                                                     std::move(written), std::move(objects)),
                                        std::move(builder.exit));
     v->guards.code = code_of(frame_);
     v->entry = entry;
     v->leave = leave;
+    v->report.effects = std::move(effects);
     for (const IntegerRead& r : tr.integers) v->integers.push_back(r.source);
     result_.variant = std::move(v);
   }
@@ -202,6 +205,11 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer
     result.graph = trace_graph([&] { return trace.run(); }, settings.gradients);
     Tracer& tr = trace.tracer();
     for (const GraphInput& input : result.graph.inputs) {
+      if (const int number = tr.number_source(input.tensor.get()); number >= 0) {
+        result.variant->inputs.push_back({number, Object(), true});
+        result.variant->require_grad.push_back(false);
+        continue;
+      }
       const int source = tr.source_of(input.tensor.get());
       const bool constant = source < 0 || tr.sources[source].kind == SourceKind::Constant;
       result.variant->inputs.push_back({constant ? -1 : source, constant ? input.tensor : Object()});

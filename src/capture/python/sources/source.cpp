@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "capture/python/sources/compute.h"
+
 namespace vesta::capture {
 namespace {
 
@@ -29,13 +31,31 @@ std::string name_of(PyObject* x) {
   return out;
 }
 
+bool is_number(PyObject* x) { return PyLong_Check(x) || PyFloat_Check(x); }
+
+std::string computed_text(int operation, PyObject* function, const std::string& left, const std::string& right) {
+  static constexpr const char* binary[] = {"+", "&", "//", "<<", "@", "*", "%", "|", "**", ">>", "-", "/", "^"};
+  static constexpr const char* compare[] = {"<", "<=", "==", "!=", ">", ">="};
+  switch (operation) {
+    case Compute::Negative: return "-" + left;
+    case Compute::Positive: return "+" + left;
+    case Compute::Invert: return "~" + left;
+    case Compute::Truth: return "bool(" + left + ")";
+    case Compute::Call: return name_of(function) + "(" + left + (right.empty() ? "" : ", " + right) + ")";
+    default:
+      return fmt::format("({} {} {})", left,
+                         operation >= Compute::Compare ? compare[operation - Compute::Compare] : binary[operation],
+                         right);
+  }
+}
+
 }  // namespace
 
-int SourceTable::add(SourceKind kind, int parent, int index, PyObject* key) {
+int SourceTable::add(SourceKind kind, int parent, int index, PyObject* key, int other) {
   // Keys are compared by identity but for strings and small integers, which are one object mostly; a second source
   // for an equal key costs a check, no more.
-  const auto [it, added] = ids_.try_emplace({kind, parent, index, key}, size());
-  if (added) sources_.push_back({kind, parent, index, key ? keep(key) : nullptr});
+  const auto [it, added] = ids_.try_emplace({kind, parent, index, key, other}, size());
+  if (added) sources_.push_back({kind, parent, index, key ? keep(key) : nullptr, other});
   return it->second;
 }
 
@@ -61,6 +81,17 @@ PyObject* SourceTable::keep(PyObject* object) {
   return object;
 }
 
+std::string SourceTable::item_text(int id, PyObject* key, PyObject* code) const {
+  const Source& dict = (*this)[id];
+  if (dict.kind == SourceKind::Globals || dict.kind == SourceKind::Builtins) return text_of(key, false);
+  if (dict.kind == SourceKind::Constant && PyDict_Check(dict.key)) {  // a module's
+    PyObject* name = PyDict_GetItemString(dict.key, "__name__");
+    if (name && PyUnicode_CheckExact(name)) return text_of(name, false) + "." + text_of(key, false);
+  }
+  if (dict.kind == SourceKind::InstanceDict) return text(id, code) + "." + text_of(key, false);
+  return text(id, code) + "[" + text_of(key, true) + "]";
+}
+
 std::string SourceTable::text(int id, PyObject* code) const {
   const Source& s = (*this)[id];
   auto parent = [&] { return text(s.parent, code); };
@@ -73,18 +104,9 @@ std::string SourceTable::text(int id, PyObject* code) const {
     case SourceKind::Function: return "<function>";
     case SourceKind::Globals: return "globals()";
     case SourceKind::Builtins: return "builtins";
-    case SourceKind::Constant: return name_of(s.key);
+    case SourceKind::Constant: return is_number(s.key) ? text_of(s.key, true) : name_of(s.key);
     case SourceKind::InstanceDict: return parent();
-    case SourceKind::DictValue: {
-      const Source& dict = (*this)[s.parent];
-      if (dict.kind == SourceKind::Globals || dict.kind == SourceKind::Builtins) return text_of(s.key, false);
-      if (dict.kind == SourceKind::Constant && PyDict_Check(dict.key)) {  // a module's
-        PyObject* name = PyDict_GetItemString(dict.key, "__name__");
-        if (name && PyUnicode_CheckExact(name)) return text_of(name, false) + "." + text_of(s.key, false);
-      }
-      if (dict.kind == SourceKind::InstanceDict) return parent() + "." + text_of(s.key, false);
-      return parent() + "[" + text_of(s.key, true) + "]";
-    }
+    case SourceKind::DictValue: return item_text(s.parent, s.key, code);
     case SourceKind::DictKey: return "list(" + parent() + ")[" + std::to_string(s.index) + "]";
     case SourceKind::SequenceItem: return parent() + "[" + std::to_string(s.index) + "]";
     case SourceKind::CellContents: return parent();
@@ -100,6 +122,7 @@ std::string SourceTable::text(int id, PyObject* code) const {
     case SourceKind::Referent: return parent() + "()";
     case SourceKind::Flag: return parent() + "()";
     case SourceKind::ContextValue: return parent() + ".get()";
+    case SourceKind::Computed: return computed_text(s.index, s.key, parent(), s.other >= 0 ? text(s.other, code) : "");
   }
   return "?";
 }

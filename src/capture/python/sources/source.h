@@ -36,6 +36,7 @@ enum class SourceKind : uint8_t {
   Referent,      // of the parent, a weakref.ref; None if it is gone
   Flag,          // what the parent, a C function of no arguments, says: True or False
   ContextValue,  // of the parent, a contextvars.ContextVar, in the thread's context
+  Computed,  // from the numbers `parent` and `other`, if any, by the operation `index` (compute.h); `key`: a function
 };
 
 struct Source {
@@ -43,12 +44,13 @@ struct Source {
   int parent = -1;
   int index = 0;
   PyObject* key = nullptr;  // kept by the table
+  int other = -1;
 };
 
 class SourceTable {
  public:
   // The one id of this source.
-  int add(SourceKind kind, int parent, int index = 0, PyObject* key = nullptr);
+  int add(SourceKind kind, int parent, int index = 0, PyObject* key = nullptr, int other = -1);
   const Source& operator[](int id) const { return sources_[static_cast<size_t>(id)]; }
   int size() const { return static_cast<int>(sources_.size()); }
 
@@ -59,6 +61,8 @@ class SourceTable {
 
   // As a user would write it; `locals`: names of the frame's slots.
   std::string text(int id, PyObject* code) const;
+  // The same of what a dict has under a key: an attribute, if the dict is an object's.
+  std::string item_text(int dict, PyObject* key, PyObject* code) const;
 
   const std::vector<Source>& all() const { return sources_; }
   // Alive as long as the table.
@@ -75,7 +79,7 @@ class SourceTable {
 
  private:
   std::vector<Source> sources_;
-  std::map<std::tuple<SourceKind, int, int, PyObject*>, int> ids_;
+  std::map<std::tuple<SourceKind, int, int, PyObject*, int>, int> ids_;
   std::unordered_map<PyObject*, int> known_;
   std::vector<Object> kept_;
 };

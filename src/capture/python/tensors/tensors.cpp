@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/PythonTorchFunctionTLS.h>
+#include <ATen/ScalarOps.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/functorch/DynamicLayer.h>
 #include <c10/core/DefaultDtype.h>
@@ -78,6 +79,22 @@ PyObject* add_tensor_input(PyObject* real, const std::string& name, bool paramet
     if (parameter && !THPVariable_Unpack(real).is_inference()) in.kind = graph::InputKind::Parameter;
     return THPVariable_Wrap(trace::add_input(in).toTensor());
   });
+}
+
+PyObject* number_tensor(PyObject* number) {
+  const bool is_float = PyFloat_Check(number);
+  const long long integer = is_float ? 0 : PyLong_AsLongLong(number);
+  if (integer == -1 && PyErr_Occurred()) return nullptr;
+  return guarded([&] {
+    const c10::Scalar value = is_float ? c10::Scalar(PyFloat_AS_DOUBLE(number)) : c10::Scalar(int64_t{integer});
+    return THPVariable_Wrap(at::detail::scalar_tensor_static(value, is_float ? at::kDouble : at::kLong, at::kCPU));
+  });
+}
+
+bool takes_number_tensor(PyObject* x, PyObject* number) {
+  const at::Tensor& t = THPVariable_Unpack(x);
+  return t.device().is_cpu() && t.dim() > 0 && (t.is_floating_point() || t.is_complex() || !PyFloat_Check(number)) &&
+         t.scalar_type() != at::kBool;
 }
 
 bool lift_tensor(PyObject* real) {
@@ -211,24 +228,25 @@ bool set_torch_state(const TorchState& from, const TorchState& to) {
   return true;
 }
 
-std::string difference(const TorchState& was, const TorchState& is) {
+CaptureDifference difference(const TorchState& was, const TorchState& is) {
   auto changed = [](const char* what, auto a, auto b) {
-    return std::string(what) + " was " + std::to_string(a) + ", is " + std::to_string(b);
+    return CaptureDifference{what, std::to_string(a), std::to_string(b), {}};
   };
+  auto other = [](const char* what) { return CaptureDifference{what, "", "changed", {}}; };
   if (was.grad != is.grad) return changed("grad mode", was.grad, is.grad);
   if (was.inference != is.inference) return changed("inference mode", was.inference, is.inference);
   if (was.deterministic != is.deterministic || was.deterministic_warn != is.deterministic_warn)
     return changed("torch.use_deterministic_algorithms", was.deterministic, is.deterministic);
   if (was.threads != is.threads) return changed("torch.get_num_threads()", was.threads, is.threads);
-  if (was.default_dtype != is.default_dtype) return "torch.get_default_dtype() changed";
-  if (was.cpu != is.cpu || was.cuda != is.cuda) return "autocast changed";
+  if (was.default_dtype != is.default_dtype) return other("torch.get_default_dtype()");
+  if (was.cpu != is.cpu || was.cuda != is.cuda) return other("autocast");
   if (was.autocast_cache != is.autocast_cache || was.autocast_nesting != is.autocast_nesting)
-    return "autocast's cache or nesting changed";
+    return other("autocast's cache or nesting");
   if (was.function_modes != is.function_modes)
     return changed("the number of active torch function modes", was.function_modes, is.function_modes);
   if (was.transforms != is.transforms)
     return changed("the number of functional transforms", was.transforms, is.transforms);
-  if (was.function_enabled != is.function_enabled) return "__torch_function__ was switched on or off";
+  if (was.function_enabled != is.function_enabled) return other("whether __torch_function__ is called");
   return {};
 }
 

@@ -42,6 +42,11 @@ int64_t tensor_flags(PyObject* tensor);
 PyObject* add_tensor_input(PyObject* real, const std::string& name, bool parameter, const std::vector<bool>& dynamic);
 // A real tensor is an input of the graph from here on. False with an error set.
 bool lift_tensor(PyObject* real);
+// A 0-d tensor of float64 or int64 of a float or int; a new reference, nullptr with an error set.
+PyObject* number_tensor(PyObject* number);
+// An operation of it with such a tensor is the operation with the number itself: it has dimensions, which decide on the
+// type of the result, and values of the number's kind or a higher one.
+bool takes_number_tensor(PyObject* traced, PyObject* number);
 // A symbolic integer (or the int itself where it must be a constant), the trace's next integer input.
 PyObject* add_integer_input(int64_t value, const std::string& name);
 // Guards on sizes that the trace has noted so far; who asked for those from `from` on, as "file:line".
@@ -88,7 +93,7 @@ class KeptTorchState {
   struct Functions;  // torch function modes
   std::unique_ptr<Functions> functions_;
 };
-std::string difference(const TorchState& was, const TorchState& is);
+CaptureDifference difference(const TorchState& was, const TorchState& is);
 // Calls must go through the dispatcher op by op: a dispatch mode or a functional transform is active.
 bool is_foreign_mode_active();
 bool are_function_modes_active();  // a TorchFunctionMode sees every operator, a default device too

@@ -231,7 +231,7 @@ PyObject* Tracer::get_attr(PyObject* owner, PyObject* name) {
     const Object number = Object::take(plain(owner));
     return number ? finish_call(PyObject_GetAttr(number.get(), name)) : nullptr;
   }
-  if (is_scalar(owner) || is_symbolic(owner)) return finish_call(PyObject_GetAttr(owner, name));
+  if (is_scalar(owner) || is_symbolic(owner) || is_varying(owner)) return finish_call(PyObject_GetAttr(owner, name));
   if (has_plain_getattr(type)) return instance_attr(owner, name);
   if (is_python_class(type)) {
     // A class with __getattr__ looks as others do first; one with __getattribute__ is asked as it is.

@@ -188,10 +188,8 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
     case Special::IsInstance:
       if (n == 2 && plain) {
         guard_class(Py_TYPE(args[0]));
-        if (is_symbolic_int(args[0]) || real_of(args[0])) {
-          // What the program holds is an int, or the tensor that was given.
-          const Object number = Object::take(is_symbolic_int(args[0]) ? PyLong_FromLong(2) : nullptr);
-          PyObject* asked[] = {number ? number.get() : real_of(args[0]), args[1]};
+        if (const Object given = held_by_program(args[0]); given.get() != args[0]) {
+          PyObject* asked[] = {given.get(), args[1]};
           return call_plainly(f, asked, n, names);
         }
         if (PyTuple_Check(args[1]) && !touch_contents(args[1], 4)) return nullptr;
@@ -352,6 +350,7 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
     const Object bound = Object::take(PyObject_GetAttrString(f, "__self__"));
     self = bound.get();
   }
+  if (PyObject* x = call_with_varying(known, f, args, n, names); x || aborted_ || PyErr_Occurred()) return x;
   switch (known.effect) {
     case Effect::Unknown:
       if (const char* reason = why_all_eager(f)) {
@@ -452,9 +451,12 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     auto* type = reinterpret_cast<PyTypeObject*>(f);
     if (type == &PyType_Type && all == 1)
       return Py_NewRef(is_symbolic_int(args[0]) ? reinterpret_cast<PyObject*>(&PyLong_Type)
-                                                : reinterpret_cast<PyObject*>(Py_TYPE(args[0])));
+                                                : reinterpret_cast<PyObject*>(
+                                                      Py_TYPE(is_varying(args[0]) ? varying_value(args[0]) : args[0])));
     if (PyType_IsSubtype(type, &PyType_Type)) return give_up("makes a class");
     if (type == &PyLong_Type && all == 1 && is_symbolic_int(args[0])) return Py_NewRef(args[0]);
+    if (PyObject* x = call_with_varying(known_callable(f), f, args, n, names); x || aborted_ || PyErr_Occurred())
+      return x;
     static PyObject* del = PyUnicode_InternFromString("__del__");
     if (is_python_class(type) && _PyType_Lookup(type, del))
       return give_up("makes an object of class " + name_of_callable(f) + ", which has a __del__");

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "capture/python/segments/captured.h"
+#include "capture/python/sources/compute.h"
 #include "capture/python/tracer/tracer.h"
 
 namespace vesta::capture {
@@ -18,6 +19,9 @@ PyObject* operate(PyObject* a, PyObject* b, F&& f) {
   const HookOff off;
   return f();
 }
+
+// Addition, subtraction, multiplication and true division, in place or not.
+bool is_linear(int op) { return op % 13 == 0 || op % 13 == 5 || op % 13 == 10 || op % 13 == 11; }
 
 bool is_in_place(int op) { return op >= 13; }  // NB_INPLACE_ADD
 
@@ -64,6 +68,7 @@ PyObject* Tracer::finish_call(PyObject* result) {
 }
 
 PyObject* Tracer::plain(PyObject* x, int depth) {
+  if (is_varying(x)) return ask(x);
   if (is_symbolic_int(x)) {
     const HookOff off;
     return finish_call(PyNumber_Index(x));
@@ -110,13 +115,26 @@ PyObject* Tracer::plain(PyObject* x, int depth) {
 }
 
 void Tracer::guard_methods(PyObject* x, std::initializer_list<std::string> names) {
-  if (is_tensor(x) || !is_python_class(Py_TYPE(x))) return;
+  if (is_tensor(x) || is_symbolic(x) || !is_python_class(Py_TYPE(x))) return;
   for (const std::string& text : names)
     if (const Object name = Object::take(PyUnicode_InternFromString(text.c_str()))) guard_class(Py_TYPE(x), name.get());
 }
 
 PyObject* Tracer::binary(int op, PyObject* a, PyObject* b) {
   if (!operand(a) || !operand(b)) return nullptr;
+  if (is_varying(a) || is_varying(b)) {
+    PyObject* x = is_varying(a) ? a : b;
+    PyObject* other = x == a ? b : a;
+    if (is_tensor(other)) {
+      if (!is_linear(op)) return ask(x);
+      const Object number = Object::take(number_as_tensor(x, other));
+      return number ? binary(op, x == a ? number.get() : a, x == b ? number.get() : b) : nullptr;
+    }
+    PyObject* result = calculate(op % 13, a, b);
+    if (result != Py_NotImplemented) return result;
+    Py_DECREF(result);
+    if (is_scalar(other)) return ask(x);
+  }
   const std::string name = kOperators[op % 13];
   guard_methods(a, {"__" + name + "__", is_in_place(op) ? "__i" + name + "__" : "__r" + name + "__"});
   guard_methods(b, {"__r" + name + "__"});
@@ -148,6 +166,12 @@ PyObject* Tracer::unary(Unary op, PyObject* x) {
 
 PyObject* Tracer::compare(int op, PyObject* a, PyObject* b) {
   if (!operand(a) || !operand(b)) return nullptr;
+  if (is_varying(a) || is_varying(b)) {
+    PyObject* result = calculate(Compute::Compare + op, a, b);
+    if (result != Py_NotImplemented) return result;
+    Py_DECREF(result);
+    if (is_scalar(a) || is_scalar(b) || is_tensor(a) || is_tensor(b)) return ask(is_varying(a) ? a : b);
+  }
   for (PyObject* x : {a, b}) guard_methods(x, {kComparisons[op], kComparisons[kReflected[op]], "__eq__"});
   if ((is_symbolic_int(a) && is_large(b)) || (is_symbolic_int(b) && is_large(a))) {
     const Object left = Object::take(plain(a, 0)), right = Object::take(plain(b, 0));
@@ -159,6 +183,7 @@ PyObject* Tracer::compare(int op, PyObject* a, PyObject* b) {
 int Tracer::is_same(PyObject* a, PyObject* b) {
   if (aborted_) return -1;
   if (a == b) return 1;
+  if (is_varying(a) && is_varying(b)) return ask(a), -1;
   auto number = [](PyObject* x) { return is_symbolic(x) || PyLong_CheckExact(x); };
   if ((is_scalar(a) && is_scalar(b) && same_scalar(a, b)) ||
       (number(a) && number(b) && (is_symbolic(a) || is_symbolic(b))))
@@ -174,9 +199,12 @@ int Tracer::is_same(PyObject* a, PyObject* b) {
 int Tracer::is_instance(PyObject* x, PyObject* type) {
   if (aborted_) return -1;
   guard_class(Py_TYPE(x));
-  // What the program holds is an int, or the tensor that was given.
-  const Object number = Object::take(is_symbolic_int(x) ? PyLong_FromLong(2) : nullptr);
-  return finish_status(PyObject_IsInstance(number ? number.get() : real_of(x) ? real_of(x) : x, type));
+  return finish_status(PyObject_IsInstance(held_by_program(x).get(), type));
+}
+
+Object Tracer::held_by_program(PyObject* x) const {
+  if (is_symbolic_int(x)) return Object::take(PyLong_FromLong(2));
+  return Object::share(is_varying(x) ? varying_value(x) : real_of(x) ? real_of(x) : x);
 }
 
 int Tracer::changes(PyObject* x) {
@@ -203,7 +231,7 @@ int Tracer::contains(PyObject* container, PyObject* x) {
 
 int Tracer::is_true(PyObject* x) {
   if (aborted_) return -1;
-  if (PyBool_Check(x) || is_scalar(x)) return PyObject_IsTrue(x);
+  if (PyBool_Check(x) || is_scalar(x) || is_varying(x)) return PyObject_IsTrue(x);
   if (PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x)) {
     if (!touch_length(x)) return -1;
   }
@@ -317,6 +345,11 @@ int Tracer::set_item(PyObject* container, PyObject* key, PyObject* value) {
     }
   }
   if (!operand(key) || (value && is_tensor(container) && !operand(value))) return -1;
+  if (value && is_tensor(container) && is_varying(value)) {
+    number = Object::take(number_as_tensor(value, container));
+    if (!number) return -1;
+    value = number.get();
+  }
   return finish_status(Operations::set_item(container, key, value));
 }
 
@@ -377,6 +410,12 @@ PyObject* Tracer::convert(PyObject* x, Conversion kind) {
   if (!operand(x)) return nullptr;
   const Object number = Object::take(plain(x));
   return number ? finish_call(Operations::convert(number.get(), kind)) : nullptr;
+}
+
+PyObject* Tracer::join(PyObject* const* pieces, int n) {
+  for (int i = 0; i < n; ++i)
+    if (is_varying(pieces[i])) return ask(pieces[i]);
+  return Operations::join(pieces, n);
 }
 
 int Tracer::extend_list(PyObject* list, PyObject* iterable) {

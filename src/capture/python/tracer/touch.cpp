@@ -103,19 +103,16 @@ bool Tracer::touch_slice(PyObject* x, int source) {
 }
 
 PyObject* Tracer::touch_int(PyObject* x, int source) {
-  if (exact_) {
-    guard(Check::Equals, source, x);
-    return Py_NewRef(x);
-  }
+  if (exact_) return touch_scalar(x, source);
   if (const auto it = symbolic_.find(source); it != symbolic_.end()) return Py_NewRef(it->second.get());
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(x, &overflow);
   const std::string name = place(source);
   bool dynamic = false;
   if (!overflow && settings_.seen) {
-    auto [it, first] = settings_.seen->try_emplace(name, Seen{{value}, {false}});
+    auto [it, first] = settings_.seen->numbers.try_emplace(name, Seen{{value}, {false}});
     if (!first && (it->second.values.size() != 1 || it->second.values[0] != value)) it->second = {{value}, {true}};
-    dynamic = it->second.changed[0] && settings_.dynamic.value_or(true);
+    dynamic = it->second.changed[0] && settings_.dynamic.value_or(true) && settings_.symbols;
   }
   if (dynamic && value >= 2 && value < (1LL << 40)) {
     PyObject* symbol = add_integer_input(value, name);
@@ -125,8 +122,7 @@ PyObject* Tracer::touch_int(PyObject* x, int source) {
     symbolic_[source] = Object::share(symbol);
     return symbol;
   }
-  guard(Check::Equals, source, x);
-  return Py_NewRef(x);
+  return touch_scalar(x, source);
 }
 
 PyObject* Tracer::touch_tensor(PyObject* real, int source) {
@@ -140,7 +136,7 @@ PyObject* Tracer::touch_tensor(PyObject* real, int source) {
   const SourceKind kind = sources[source].kind;
   if (settings_.seen && are_strided(real) && kind != SourceKind::Constant) {
     const std::vector<int64_t> sizes = sizes_of(real);
-    auto [it, first] = settings_.seen->try_emplace(name, Seen{sizes, std::vector<bool>(sizes.size(), false)});
+    auto [it, first] = settings_.seen->numbers.try_emplace(name, Seen{sizes, std::vector<bool>(sizes.size(), false)});
     Seen& seen = it->second;
     if (!first) {
       if (seen.values.size() != sizes.size()) {
@@ -153,6 +149,7 @@ PyObject* Tracer::touch_tensor(PyObject* real, int source) {
     }
     dynamic = seen.changed;
     if (settings_.dynamic) dynamic.assign(sizes.size(), *settings_.dynamic);
+    if (!settings_.symbols) dynamic.assign(sizes.size(), false);
     apply_marks(real, dynamic);
   }
   PyObject* stand_in = add_tensor_input(real, name, kind != SourceKind::Local, dynamic);
@@ -166,8 +163,8 @@ PyObject* Tracer::touch_tensor(PyObject* real, int source) {
 PyObject* Tracer::touch(PyObject* x, int source) {
   if (PyLong_CheckExact(x)) return touch_int(x, source);
   if (is_scalar(x)) {
-    guard(x == Py_None || PyBool_Check(x) || x == Py_Ellipsis || x == Py_NotImplemented ? Check::Is : Check::Equals,
-          source, x);
+    if (x != Py_None && !PyBool_Check(x) && x != Py_Ellipsis && x != Py_NotImplemented) return touch_scalar(x, source);
+    guard(Check::Is, source, x);
     return Py_NewRef(x);
   }
   if (const int known = sources.find(x); known >= 0 && known != source) {
@@ -334,7 +331,7 @@ bool Tracer::touch_state(PyObject* x) {
 
 bool Tracer::operand(PyObject* x) {
   if (aborted_) return false;
-  if (is_scalar(x) || is_tensor(x) || is_symbolic(x) || is_numpy_scalar(x)) return true;
+  if (is_scalar(x) || is_tensor(x) || is_symbolic(x) || is_varying(x) || is_numpy_scalar(x)) return true;
   PyTypeObject* type = Py_TYPE(x);
   if (PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x)) {
     if (!touch_contents(x, 8)) return false;

@@ -17,6 +17,7 @@
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/callables.h"
 #include "capture/python/tracer/undo_log.h"
+#include "capture/python/tracer/varying.h"
 #include "vesta/capture_report.h"
 
 namespace vesta::capture {
@@ -26,7 +27,17 @@ struct Seen {
   std::vector<int64_t> values;
   std::vector<bool> changed;
 };
-using SeenPlaces = std::map<std::string, Seen>;
+// The same of a number or text of any kind.
+struct SeenScalar {
+  Object last;
+  bool changed = false;
+  bool asked = false;             // a trace could not do without the value: it is a constant of the variants,
+  std::vector<Object> constants;  // of these, which are to stay few
+};
+struct SeenPlaces {
+  std::map<std::string, Seen> numbers;
+  std::map<std::string, SeenScalar> scalars;
+};
 
 struct BreakSite {
   std::string reason;
@@ -35,6 +46,7 @@ struct BreakSite {
   bool needs_gradients = false;
   bool wants_eager = false;      // no part of the frame may be compiled
   bool wants_constants = false;  // a symbolic number cannot do what is asked of it: trace again without any
+  bool wants_value = false;      // of a number that changes: trace again with the value as a constant
 };
 
 struct IntegerRead {
@@ -50,6 +62,8 @@ class Tracer final : public Operations {
   struct Settings {
     SeenPlaces* seen = nullptr;
     std::optional<bool> dynamic;
+    bool symbols = true;         // integers and sizes that change may be symbolic
+    bool whole = false;          // a break is an error: rather one more constant
     bool gradients = false;      // trace what autograd would record
     bool says_compiling = true;  // torch.compiler.is_compiling(), as the program is told
     int stop_at = -1;            // the count of instructions of the root frame before which to stop; -1: none
@@ -101,6 +115,17 @@ class Tracer final : public Operations {
 
   // Ends the trace: nullptr with an error set.
   PyObject* give_up(std::string reason);
+  // The same, because someone asks what number or text a varying one is.
+  PyObject* ask(PyObject* varying);
+  // What an operation makes of varying numbers (Compute, but calls): another one, or a bool, which is guarded. New;
+  // Py_NotImplemented if the other operand is no number, nullptr with an error set. `right`: nullptr for one operand.
+  PyObject* calculate(int operation, PyObject* left, PyObject* right);
+  // The source of the number that a tensor stands for in the graph, or -1.
+  int number_source(PyObject* tensor) const;
+  template <class F>
+  void each_number_source(F&& f) const {
+    for (const auto& [source, tensor] : number_tensors_) f(source);
+  }
   void give_up_symbols();
   // Something failed with this operand: no error of the program's if it is a symbol.
   void note_symbols(PyObject* operand);
@@ -135,6 +160,7 @@ class Tracer final : public Operations {
   PyObject* lookup_special(PyObject* obj, PyObject* name) override;
   PyObject* format(PyObject* x, PyObject* spec) override;
   PyObject* convert(PyObject* x, Conversion kind) override;
+  PyObject* join(PyObject* const* pieces, int n) override;
   int extend_list(PyObject* list, PyObject* iterable) override;
   int update_set(PyObject* set, PyObject* iterable) override;
   int update_dict(PyObject* dict, PyObject* mapping) override;
@@ -167,6 +193,18 @@ class Tracer final : public Operations {
   PyObject* touch(PyObject* x, int source);
   PyObject* touch_tensor(PyObject* real, int source);
   PyObject* touch_int(PyObject* x, int source);
+  // A constant, or a varying one if the place has had too many of them.
+  PyObject* touch_scalar(PyObject* x, int source);
+  // Whether the place may hold one more constant.
+  bool is_constant(SeenScalar& seen, PyObject* x);
+  // A 0-d tensor in the place of a varying number, for an operation with `other`; nullptr with an error set.
+  PyObject* number_as_tensor(PyObject* varying, PyObject* other);
+  int operand_source(PyObject* number);
+  PyObject* varying(PyObject* value, int source);
+  PyObject* computed(int source, PyObject* result);
+  // What a function of numbers makes of varying ones; nullptr without an error: it is no such function.
+  PyObject* call_with_varying(const Callable& known, PyObject* callable, PyObject* const* args, Py_ssize_t n,
+                              PyObject* keyword_names);
   bool touch_slice(PyObject* slice, int source);
   // The object that a C function is bound to, the function itself being fixed.
   bool touch_self(PyObject* callable);
@@ -232,6 +270,8 @@ class Tracer final : public Operations {
   // A real tensor whose properties are read becomes an input of the graph, which checks them at every call.
   bool lift(PyObject* tensor);
   void note_constant(PyObject* x);
+  // What a check of the class of x is to be asked of: an int, the tensor that was given, x itself.
+  Object held_by_program(PyObject* x) const;
   // Ints in place of symbolic ones, in tuples, lists and dicts too (those are copied); a new reference.
   PyObject* plain(PyObject* x, int depth = 4);
 
@@ -249,6 +289,12 @@ class Tracer final : public Operations {
   std::map<std::tuple<Check, int, PyObject*, int64_t>, bool> guarded_;
   std::map<std::pair<PyTypeObject*, PyObject*>, bool> looked_up_;
   std::unordered_map<int, Object> symbolic_;  // source: its SymInt
+  std::unordered_map<int, std::string> varying_places_;
+  struct NumberTensor {
+    Object real, stand_in;
+  };
+  std::unordered_map<int, NumberTensor> number_tensors_;  // by source
+  int computed_ = 0;
   std::unordered_map<PyObject*, Object> made_;
   std::unordered_set<PyObject*> code_constants_;
   struct ContextWrite {
