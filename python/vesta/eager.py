@@ -27,7 +27,7 @@ def disable(function: Any = None, recursive: bool = True, *, reason: str | None 
     """Keeps a function, module or class out of compiled code: a call of it is a graph break, and runs as it is.
 
     Also a decorator, with and without arguments. What ``function`` calls is left alone as well, except for what was
-    compiled by name; with ``recursive=False`` the compiler is free to capture it. ``reason`` is shown by
+    compiled by name; with ``recursive=False`` what it calls is compiled. ``reason`` is shown by
     :func:`vesta.explain`. ``torch.compiler.disable`` means the same to Vesta, and this the same to ``torch.compile``.
     """
     if function is None:

@@ -330,3 +330,29 @@ def test_dynamic_false_keeps_constants(x):
     for i in range(1, 4):
         torch.testing.assert_close(compiled(x, 0.1 * i), x * (0.1 * i))
     assert variants(compiled) == 3
+
+
+@pytest.mark.parametrize("disable", [vesta.disable, torch.compiler.disable])
+def test_what_a_function_disabled_alone_calls_is_compiled(x, disable):
+    def inner(x):
+        return x.sin() + 1
+
+    @disable(recursive=False)
+    def alone(x):
+        assert not vesta.is_compiling()
+        return inner(x) * 2 + inner(x + 1)
+
+    @disable
+    def whole(x):
+        return inner(x) * 2
+
+    def f(x, middle):
+        return middle(x.cos()) - 1
+
+    compiled = vesta.compile(f)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x, alone), f(x, alone))
+    assert any("aten::sin" in g.ops for g in captured(compiled).graphs)
+    compiled = vesta.compile(lambda x, middle: middle(x.cos()) - 1)
+    torch.testing.assert_close(compiled(x, whole), f(x, whole))
+    assert not any("aten::sin" in g.ops for g in captured(compiled).graphs)

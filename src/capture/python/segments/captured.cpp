@@ -26,26 +26,32 @@ class BreakOperations final : public Operations {
   explicit BreakOperations(Captured& captured) : captured_(captured) {}
 
   PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject* names) override {
-    PyCodeObject* code = entered(callable, 0);
-    if (!code) return Operations::call(callable, args, flags, names);
-    const Arrival arrival(captured_, code);
+    const Entered e = entered(callable, 0);
+    if (!e.code) return Operations::call(callable, args, flags, names);
+    const Arrival arrival(captured_, e.code, e.with);
     return Operations::call(callable, args, flags, names);
   }
   PyObject* call_unpacked(PyObject* callable, PyObject* args, PyObject* keywords) override {
-    PyCodeObject* code = entered(callable, 0);
-    if (!code) return Operations::call_unpacked(callable, args, keywords);
-    const Arrival arrival(captured_, code);
+    const Entered e = entered(callable, 0);
+    if (!e.code) return Operations::call_unpacked(callable, args, keywords);
+    const Arrival arrival(captured_, e.code, e.with);
     return Operations::call_unpacked(callable, args, keywords);
   }
 
  private:
-  // The Python code that a call of it begins with, if capturing it may help.
-  static PyCodeObject* entered(PyObject* f, int depth) {
-    if (depth > 4) return nullptr;
+  // The Python code that a call of it comes to, if capturing it may help.
+  struct Entered {
+    PyCodeObject* code = nullptr;
+    Arrival::With with = Arrival::With::Capture;
+  };
+  static Entered entered(PyObject* f, int depth) {
+    if (depth > 4) return {};
     if (PyFunction_Check(f)) {
-      if (is_disabled(f)) return nullptr;
+      if (PyObject* alone = disabled_alone(f)) return {entered(alone, depth + 1).code, Arrival::With::CapturedCalls};
+      if (is_disabled(f) || says_is_compiling(f)) return {};
       auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f));
-      return is_standard_library(code) ? nullptr : code;  // it computes nothing on tensors
+      if (is_standard_library(code)) return {};  // it computes nothing on tensors
+      return {code};
     }
     if (PyMethod_Check(f)) return entered(PyMethod_GET_FUNCTION(f), depth + 1);
     if (!PyType_Check(f) && is_python_class(Py_TYPE(f))) {
@@ -53,7 +59,7 @@ class BreakOperations final : public Operations {
       PyObject* method = _PyType_Lookup(Py_TYPE(f), name);
       if (method && PyFunction_Check(method)) return entered(method, depth + 1);
     }
-    return nullptr;
+    return {};
   }
 
   Captured& captured_;
@@ -97,6 +103,12 @@ std::shared_ptr<Segment> Captured::segment(PyCodeObject* code, int position) {
     s->position = position;
   }
   return s;
+}
+
+PyObject* Captured::run_with_captured_calls(PyThreadState* t, Frame* f) {
+  if (is_observed(t, code_of(f))) return evaluate_by_cpython(t, f, 0);
+  BreakOperations operations(*this);
+  return evaluate(t, f, 0, operations);
 }
 
 PyObject* Captured::enter(PyThreadState* t, Frame* f) {

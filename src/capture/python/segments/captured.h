@@ -48,6 +48,8 @@ class Captured {
 
   // What the evaluation hook does with the first frame of a call, and with frames that a break's instruction calls.
   PyObject* enter(PyThreadState* t, Frame* f);
+  // The frame as it is; what it calls is captured.
+  PyObject* run_with_captured_calls(PyThreadState* t, Frame* f);
 
   CaptureReport report() const;
   void reset();
@@ -99,11 +101,12 @@ struct TraceResult {
 TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer::Settings& settings);
 
 // ---- the evaluation hook
-// Captures the first frame of the calling thread that arrives while this lives.
+// Captures the first frame of the calling thread that arrives while this lives, or what that frame calls.
 class Arrival {
  public:
+  enum class With { Capture, CapturedCalls };
   // `code`: only a frame of this code; nullptr: any.
-  Arrival(Captured& captured, PyCodeObject* code);
+  Arrival(Captured& captured, PyCodeObject* code, With with = With::Capture);
   ~Arrival();
   Arrival(const Arrival&) = delete;
   Arrival& operator=(const Arrival&) = delete;
@@ -112,6 +115,7 @@ class Arrival {
   friend PyObject* evaluation_hook(PyThreadState*, Frame*, int);
   Captured* captured_;
   PyCodeObject* code_;
+  With with_;
   Arrival* outer_;
 };
 // Every frame of the thread goes to the tracer.

@@ -86,9 +86,10 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
     }
     if (Arrival* a = arrival; a && !throwflag && (!a->code_ || a->code_ == code_of(f))) {
       Captured* captured = a->captured_;
+      const Arrival::With with = a->with_;
       arrival = nullptr;
       if (--wanted == 0) set_eval_hook(before);
-      return captured->enter(t, f);
+      return with == Arrival::With::Capture ? captured->enter(t, f) : captured->run_with_captured_calls(t, f);
     }
   }
   return before ? before(t, f, throwflag) : evaluate_by_cpython(t, f, throwflag);
@@ -107,7 +108,8 @@ void unwant() {
 }
 }  // namespace
 
-Arrival::Arrival(Captured& captured, PyCodeObject* code) : captured_(&captured), code_(code), outer_(arrival) {
+Arrival::Arrival(Captured& captured, PyCodeObject* code, With with)
+    : captured_(&captured), code_(code), with_(with), outer_(arrival) {
   arrival = this;
   want();
 }

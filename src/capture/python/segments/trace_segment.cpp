@@ -211,6 +211,7 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer
         continue;
       }
       const int source = tr.source_of(input.tensor.get());
+      if (source < 0 && input.seen_in_python) throw Unsupported("a tensor is used that the frame does not lead to");
       const bool constant = source < 0 || tr.sources[source].kind == SourceKind::Constant;
       result.variant->inputs.push_back({constant ? -1 : source, constant ? input.tensor : Object()});
       result.variant->require_grad.push_back(requires_grad(input.tensor.get()));

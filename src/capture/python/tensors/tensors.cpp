@@ -278,7 +278,10 @@ TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, boo
                                   },
                                   {.gradients = gradients});
   const trace::Traced& traced = out.impl->traced;
-  for (const at::Tensor& t : traced.inputs) out.inputs.push_back({Object::take(THPVariable_Wrap(t))});
+  for (const at::Tensor& t : traced.inputs) {
+    const bool seen = t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() != nullptr;
+    out.inputs.push_back({Object::take(THPVariable_Wrap(t)), seen});
+  }
   out.ops = traced.op_count;
   traced.graph->for_each_node([&](const graph::Node* n) {
     const std::string& name = n->op->name;

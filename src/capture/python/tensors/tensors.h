@@ -99,7 +99,8 @@ bool is_foreign_mode_active();
 bool are_function_modes_active();  // a TorchFunctionMode sees every operator, a default device too
 
 struct GraphInput {
-  Object tensor;  // the real one
+  Object tensor;        // the real one
+  bool seen_in_python;  // Python code has held it, or holds it: it is no number that an operator made a tensor of
 };
 
 struct TracedGraph {

@@ -481,6 +481,26 @@ bool is_disabled(PyObject* function) {
   return dict && PyDict_GetItemWithError(dict, flag) == Py_True;
 }
 
+bool says_is_compiling(PyObject* function) {
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  if (PyUnicode_CompareWithASCIIString(code->co_name, "is_compiling") != 0) return false;
+  static const std::pair<const char*, const char*> kNames[] = {
+      {"torch.compiler", "is_compiling"}, {"torch._dynamo.external_utils", "is_compiling"}, {"vesta", "is_compiling"}};
+  for (const auto& [module, name] : kNames) {
+    PyObject* m = PyDict_GetItemString(PyImport_GetModuleDict(), module);
+    PyObject* f = m && PyModule_Check(m) ? PyDict_GetItemString(PyModule_GetDict(m), name) : nullptr;
+    if (f && PyFunction_Check(f) && PyFunction_GET_CODE(f) == PyFunction_GET_CODE(function)) return true;
+  }
+  return false;
+}
+
+PyObject* disabled_alone(PyObject* function) {
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  if (!is_disabled(function) || PyDict_GetItemString(dict, "_torchdynamo_disable_recursive") != Py_False)
+    return nullptr;
+  return PyDict_GetItemString(dict, "_torchdynamo_orig_callable");
+}
+
 bool is_known_class(PyTypeObject* type) { return table->classes.contains(type); }
 
 namespace {

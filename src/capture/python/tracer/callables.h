@@ -70,6 +70,10 @@ bool is_torch_operator(PyObject* callable);
 PyTypeObject* c_base(PyTypeObject* type);
 // A Python function marked by torch.compiler.disable or vesta.disable.
 bool is_disabled(PyObject* function);
+// It says whether it is being compiled: vesta.is_compiling and its like.
+bool says_is_compiling(PyObject* function);
+// By disable(recursive=False): the function whose frame is left alone, not what it calls; borrowed, or nullptr.
+PyObject* disabled_alone(PyObject* function);
 // A slot's function bound to an object.
 bool is_method_wrapper(PyObject* x);
 // Numbers, texts, tensors whose class has no functions of its own, and short tuples and lists of those: no Python code

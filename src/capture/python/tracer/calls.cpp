@@ -55,20 +55,6 @@ bool is_plain_operation(PyObject* f, PyObject* const* args, Py_ssize_t all) {
   return true;
 }
 
-// Functions that say whether they are being compiled, by code: those of torch that are loaded.
-bool says_is_compiling(PyObject* function) {
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-  if (PyUnicode_CompareWithASCIIString(code->co_name, "is_compiling") != 0) return false;
-  static const std::pair<const char*, const char*> kNames[] = {
-      {"torch.compiler", "is_compiling"}, {"torch._dynamo.external_utils", "is_compiling"}, {"vesta", "is_compiling"}};
-  for (const auto& [module, name] : kNames) {
-    PyObject* m = PyDict_GetItemString(PyImport_GetModuleDict(), module);
-    PyObject* f = m && PyModule_Check(m) ? PyDict_GetItemString(PyModule_GetDict(m), name) : nullptr;
-    if (f && PyFunction_Check(f) && PyFunction_GET_CODE(f) == PyFunction_GET_CODE(function)) return true;
-  }
-  return false;
-}
-
 // What a program asks of autograd's own record of its operators, which a compiled part of it replaces by one of its
 // own: nothing of such a program is compiled.
 const char* why_all_eager(PyObject* f) {
