@@ -171,7 +171,7 @@ PyObject* evaluate(PyThreadState* t, Frame* f, int throwflag, Operations& operat
   Step result = Step::Error;
   if (throwflag == 0) {
     result = run_frame(e, true);
-  } else {  // the error comes out of the yield that it stopped at
+  } else if (!operations.aborted()) {  // the error comes out of the yield that it stopped at
     e.position -= 1;
     if (enter_handler(e)) result = run_frame(e, true);
   }
