@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "capture/python/exits/quiet.h"
+
 namespace vesta::capture {
 namespace {
 
@@ -153,7 +155,8 @@ int ExitBuilder::function(PyObject* x) {
 }
 
 int ExitBuilder::reduced(PyObject* x) {
-  const Object r = Object::take(PyObject_CallMethod(x, "__reduce__", nullptr));
+  static PyObject* const reduce = PyUnicode_InternFromString("__reduce__");
+  const Object r = call_quietly(x, reduce);
   if (!r || !PyTuple_Check(r.get()) || PyTuple_GET_SIZE(r.get()) < 2) {
     PyErr_Clear();
     return fail(x, std::string("an object of class ") + Py_TYPE(x)->tp_name + " cannot be rebuilt");

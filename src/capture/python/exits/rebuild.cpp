@@ -1,3 +1,4 @@
+#include "capture/python/exits/quiet.h"
 #include "capture/python/exits/recipe.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/tracer/undo_log.h"
@@ -184,8 +185,7 @@ PyObject* Rebuilder::build(const Recipe& r, int id) {
             PyDict_Check(state) && !PyObject_HasAttrString(x.get(), "__setstate__") ? instance_dict(x.get()) : nullptr;
         // A state that is a tuple is one argument.
         static PyObject* const setstate = PyUnicode_InternFromString("__setstate__");
-        const Object done =
-            Object::take(dict ? Py_NewRef(Py_None) : PyObject_CallMethodOneArg(x.get(), setstate, state));
+        const Object done = dict ? Object::share(Py_None) : call_quietly(x.get(), setstate, state);
         if (!done || (dict && PyDict_Update(dict, state) < 0)) return nullptr;
       }
       PyObject* items = r.parts.size() > 3 ? part(3) : nullptr;

@@ -1,0 +1,66 @@
+#include "capture/python/exits/quiet.h"
+
+#include <string_view>
+
+namespace vesta::capture {
+namespace {
+
+bool warns(PyObject* x) {
+  return PY_VERSION_HEX >= 0x030c0000 && std::string_view(Py_TYPE(x)->tp_name).starts_with("itertools.");
+}
+
+// The first filter of the module `warnings`, put there and taken out by hand: catch_warnings would make every warning
+// that is shown once be shown again.
+class Filter {
+ public:
+  Filter() {
+    static PyObject* const ignored = Py_BuildValue("(sOOOi)", "ignore", Py_None, PyExc_DeprecationWarning, Py_None, 0);
+    const Object module = Object::take(PyImport_ImportModule("warnings"));
+    const Object filters = Object::take(module ? PyObject_GetAttrString(module.get(), "filters") : nullptr);
+    if (filters && ignored && PyList_Check(filters.get()) && PyList_Insert(filters.get(), 0, ignored) == 0) {
+      filters_ = filters;
+      filter_ = ignored;
+    }
+    PyErr_Clear();
+  }
+  ~Filter() {
+    if (!filters_) return;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(filters_.get()); ++i)
+      if (PyList_GET_ITEM(filters_.get(), i) == filter_) {
+        PyList_SetSlice(filters_.get(), i, i + 1, nullptr);
+        break;
+      }
+    PyErr_Restore(type, value, trace);
+  }
+  Filter(const Filter&) = delete;
+  Filter& operator=(const Filter&) = delete;
+
+ private:
+  Object filters_;
+  PyObject* filter_ = nullptr;
+};
+
+// A warning leaves a registry in the globals of the function that called: here one of our own.
+PyObject* caller() {
+  static PyObject* const made = [] {
+    const Object globals = Object::take(PyDict_New());
+    return globals ? PyRun_String("lambda method, *rest: method(*rest)", Py_eval_input, globals.get(), globals.get())
+                   : nullptr;
+  }();
+  return made;
+}
+
+}  // namespace
+
+Object call_quietly(PyObject* x, PyObject* name, PyObject* argument) {
+  if (!warns(x) || !caller())
+    return Object::take(argument ? PyObject_CallMethodOneArg(x, name, argument) : PyObject_CallMethodNoArgs(x, name));
+  const Object method = Object::take(PyObject_GetAttr(x, name));
+  if (!method) return {};
+  const Filter filter;
+  return Object::take(PyObject_CallFunctionObjArgs(caller(), method.get(), argument, nullptr));
+}
+
+}  // namespace vesta::capture
