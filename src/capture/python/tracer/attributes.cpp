@@ -85,7 +85,14 @@ PyObject* Tracer::instance_attr(PyObject* owner, PyObject* name) {
       if (kind == &PyGetSetDescr_Type && !is_known_class(type) && !is_python_class(type))
         return give_up(std::string("reads an attribute of class ") + type->tp_name);
       if (kind == &PyGetSetDescr_Type && !operand(owner)) return nullptr;
-      return bind(attribute.get(), owner, type);
+      PyObject* x = bind(attribute.get(), owner, type);
+      if (x && PyCode_Check(owner)) {
+        // Tuples of names: some versions make them anew at each read, in others the code keeps them.
+        const Object again = Object::take(PyObject_GenericGetAttr(owner, name));
+        if (again.get() == x) note_constant(sources.keep(x));
+        PyErr_Clear();
+      }
+      return x;
     }
   }
   if (PyObject* dict = instance_dict(owner)) {
