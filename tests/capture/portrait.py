@@ -27,6 +27,12 @@ import torch
 HARNESS = os.path.dirname(os.path.abspath(__file__))
 _ATOMS = (bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented))
 _TORCH_ATOMS = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+# The note for Dynamo that AOTAutograd leaves on tensors of symbolic sizes; torch 2.11 uses maybe_mark_dynamic's.
+_NOTE = (
+    "_dynamo_weak_dynamic_indices"
+    if torch.torch_version.TorchVersion(torch.__version__) < (2, 12)
+    else "_dynamo_propagated_dynamic_indices"
+)
 _CLASS_NOISE = {"__dict__", "__weakref__", "__module__", "__doc__", "_abc_impl", "__abstractmethods__"}
 _REDUCIBLE = tuple(
     type(i)
@@ -232,9 +238,7 @@ class Portrait:
                     facts["storage"] = self._storages.setdefault(storage._cdata, len(self._storages))
             if x.is_leaf and x.grad is not None:
                 parts.append(("grad", x.grad))
-            # AOTAutograd leaves a note for Dynamo on tensors of symbolic sizes.
-            noted = {k: v for k, v in x.__dict__.items() if k != "_dynamo_propagated_dynamic_indices"}
-            parts += [(f"attribute {k}", v) for k, v in noted.items()]
+            parts += [(f"attribute {k}", v) for k, v in x.__dict__.items() if k != _NOTE]
         return facts, parts
 
     def _exception(self, x: BaseException) -> tuple[Any, list[tuple[str, Any]]]:
