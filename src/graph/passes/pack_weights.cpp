@@ -35,6 +35,9 @@ bool lies_channels_last(const TensorType& t) {
   return true;
 }
 
+// oneDNN as torch 2.11 has it fails there if the weight is packed and something is added.
+bool is_one_pixel(const TensorType& t) { return t.sizes[2].is_constant(1) && t.sizes[3].is_constant(1); }
+
 struct Library {
   const Op& convolution = declare_op(
       "mkldnn::_convolution_pointwise(Tensor X, Tensor W, Tensor? B, int[] padding, int[] stride, int[] dilation, int "
@@ -72,6 +75,7 @@ bool pack_weights(Graph& graph, const PassContext& context) {
     if (!is_constant_weight(parameters, w) || (w->producer && w->producer->op == &library.reorder)) return;
     // The packed order makes the result channels-last; its recorded strides must say so.
     if (!lies_channels_last(n->results[0]->type) || !is_constant(x->type.sizes)) return;
+    if (n->op == &library.binary && is_one_pixel(n->results[0]->type)) return;
     const Expr groups = a.integer("groups");
     const std::optional<int64_t> bytes = packed_bytes(w, groups.constant());
     if (!bytes) return;
