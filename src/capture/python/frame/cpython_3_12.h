@@ -61,13 +61,13 @@ inline PyObject* throw_at(PyThreadState* t, _PyInterpreterFrame* f, int position
 
 // `position` holds a RETURN_VALUE or, with no value, a RETURN_CONST; -1: neither is in the code.
 inline PyObject* finish(PyThreadState* t, _PyInterpreterFrame* f, PyObject* value, int position) {
-  static _Py_CODEUNIT return_value[1];
+  static _Py_CODEUNIT return_value[2];
   if (value != nullptr) f->localsplus[f->stacktop++] = value;
   if (position >= 0) {
     set_next(f, position);
   } else {  // the evaluator reads instructions wherever they are
-    return_value[0].op.code = RETURN_VALUE;
-    f->prev_instr = return_value - 1;
+    return_value[1].op.code = RETURN_VALUE;
+    f->prev_instr = return_value;
   }
   t->c_recursion_remaining += 2;  // to leave must not fail
   PyObject* result = _PyEval_EvalFrameDefault(t, f, 0);

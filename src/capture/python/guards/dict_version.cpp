@@ -9,7 +9,11 @@ namespace vesta::capture {
 
 #if PY_VERSION_HEX < 0x030d0000
 
+// 3.12 announces that the field goes, and still keeps it: read it without a watcher to call at each change.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 const uint64_t* dict_version_of(PyObject* dict) { return &reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
+#pragma GCC diagnostic pop
 
 #else
 
