@@ -185,6 +185,17 @@ output %3
 )");
 }
 
+// Nothing is packed where something is added to an image of one pixel.
+TEST(PackWeights, AddedToOnePixel) {
+  expect_unchanged(pack_weights, R"(
+input %0 : f32[2, 4, 1, 1] = argument "x"
+input %1 : f32[8, 4, 1, 1] = parameter "w"
+input %2 : f32[2, 8, 1, 1] = argument "y"
+%3 : f32[2, 8, 1, 1] = mkldnn::_convolution_pointwise.binary(%0, %2, %1, none, [0, 0], [1, 1], [1, 1], 1, "add", 1.0, none, float[], none)
+output %3
+)");
+}
+
 // 4 channels are padded to 16: 16*16*3*3*4 bytes.
 TEST(PackWeights, KeepsTheByteBudget) {
   Options options;

@@ -143,8 +143,13 @@ int ExitBuilder::function(PyObject* x) {
   std::vector<int> parts;
   const Object annotations = Object::take(PyObject_GetAttrString(x, "__annotations__"));
   if (!annotations) PyErr_Clear();
+#if PY_VERSION_HEX >= 0x030c0000
+  PyObject* type_params = f->func_typeparams;
+#else
+  PyObject* type_params = nullptr;
+#endif
   for (PyObject* part : {f->func_globals, f->func_qualname, f->func_defaults, f->func_kwdefaults, f->func_closure,
-                         f->func_dict, annotations.get()}) {
+                         f->func_dict, annotations.get(), type_params}) {
     // The globals of a function made here are those of a frame.
     const int p = part == f->func_globals ? constant(part) : value(part);
     if (p < 0) return -1;

@@ -110,6 +110,7 @@ PyObject* Rebuilder::build(const Recipe& r, int id) {
       PyObject* closure = part(4);
       PyObject* dict = part(5);
       PyObject* annotations = part(6);
+      PyObject* type_params = part(7);
       if (PyErr_Occurred()) return nullptr;
       if (defaults && PyFunction_SetDefaults(self, defaults) < 0) return nullptr;
       if (kwdefaults && PyFunction_SetKwDefaults(self, kwdefaults) < 0) return nullptr;
@@ -118,6 +119,7 @@ PyObject* Rebuilder::build(const Recipe& r, int id) {
       if (annotations && PyDict_Check(annotations) && PyDict_GET_SIZE(annotations) > 0 &&
           PyFunction_SetAnnotations(self, annotations) < 0)
         return nullptr;
+      if (type_params && PyObject_SetAttrString(self, "__type_params__", type_params) < 0) return nullptr;
       return self;
     }
     case Make::Method: {

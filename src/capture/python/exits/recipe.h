@@ -23,7 +23,7 @@ enum class Make : uint8_t {
   OrderedDict,
   Slice,      // parts: start, stop, step
   Cell,       // parts: contents (Null: empty)
-  Function,   // object: code; parts: globals, name, defaults, kwdefaults, closure, dict, annotations
+  Function,   // object: code; parts: globals, name, defaults, kwdefaults, closure, dict, annotations, type params
   Method,     // parts: function, self
   Attribute,  // object: name; parts: owner
   Instance,   // object: class; parts: the payload of its C base (or Null), its __dict__ items key, value ...
