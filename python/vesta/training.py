@@ -33,6 +33,9 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
 # A constant that the program made: each call has its own.
 REPLACED = {"aten::lift_fresh": "aten::lift_fresh_copy"}
 
+# AOTAutograd before 2.13 gives the states of an LSTM a dimension too many where oneDNN does not compute it.
+STATES_GROW = torch.torch_version.TorchVersion(torch.__version__) < (2, 13)
+
 
 def compile_graph_with_gradients(
     tape: _C.Tape, example_inputs: Sequence[Any], options: _C.Options
@@ -190,6 +193,11 @@ def graph_of_tape(tape: _C.Tape, integers: int, outputs: Sequence[Any]) -> Graph
             args, kwargs = _arguments(op, [node_of(a) for a in call.args])
             result = graph.call_function(op, args, kwargs)
         _name_results(graph, result, call.results, tensors)
+        if call.op == "aten::lstm.input" and STATES_GROW:
+            for state, given_state in zip(call.results[1:], call.args[1], strict=True):
+                tensors[state.index] = graph.call_function(
+                    torch.ops.aten.reshape_as.default, (tensors[state.index], node_of(given_state))
+                )
     if not grad_mode:
         graph.call_function(torch._C._set_grad_enabled, (True,))
     graph.output(tuple(node_of(a) for a in outputs))
