@@ -263,6 +263,25 @@ def descriptors(x, d):
         return y + d.table, str(error), d.computed, type(Described.width).__name__
 
 
+class Held:
+    """Gives what it holds, as an enumeration's property gives a member."""
+
+    def __init__(self, held):
+        self.held = held
+
+    def __get__(self, instance, owner=None):
+        return self.held
+
+
+class Holding:
+    point = Held(Typed())
+
+
+@case(lambda: (t(3),))
+def held_by_a_descriptor(x):
+    return x + 1, Holding.point
+
+
 class Registry(type):
     classes = []
 

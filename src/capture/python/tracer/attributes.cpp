@@ -125,7 +125,12 @@ PyObject* Tracer::class_attr(PyObject* owner, PyObject* name) {
   guard_class(Py_TYPE(owner), name);
   if (named(name, "__dict__") && looked_up_.try_emplace({type, type->tp_dict ? type->tp_dict : owner}, true).second)
     lookups.push_back({type, nullptr, nullptr});  // all of it may be read
-  // What binding gives is new or a fact of the class.
+  // A descriptor of the program's own gives what it holds, as the members of enumerations are given.
+  for (PyTypeObject* t : {type, Py_TYPE(owner)})
+    if (PyObject* d = _PyType_Lookup(t, name);
+        d && Py_TYPE(d)->tp_descr_get && is_python_class(Py_TYPE(d)) && sources.find(d) < 0)
+      Py_XDECREF(touch_constant(d));
+  // What binding gives else is new or a fact of the class.
   PyObject* x = finish_call(PyObject_GetAttr(owner, name));
   if (!x) return nullptr;
   // A class that gets another name has the same version.
