@@ -1,5 +1,6 @@
 """Where a graph has to end: values read from tensors, numpy, unknown C functions; in loops and in callees."""
 
+import array
 import ctypes
 import hashlib
 import struct
@@ -303,3 +304,13 @@ def beam_like_search(x):
             break
         scores = scores.scatter(-1, index[:, None], -100.0)
     return scores, best
+
+
+def _arguments(*args):
+    return args
+
+
+@case(lambda: (t(3), array.array("i", [1, 2])), lambda: (t(3), array.array("i", [5, 6])))
+def tuple_of_what_came_before_a_break(x, numbers):
+    made = (*numbers,)
+    return x * made[0], made, len(made), _arguments(0, *numbers)

@@ -423,6 +423,11 @@ int Tracer::extend_list(PyObject* list, PyObject* iterable) {
   return finish_status(Operations::extend_list(list, iterable));
 }
 
+PyObject* Tracer::list_to_tuple(PyObject* list) {
+  // After a break in the middle of a display it was there before.
+  return operand(list) ? Operations::list_to_tuple(list) : nullptr;
+}
+
 int Tracer::update_set(PyObject* set, PyObject* iterable) {
   if (!operand(iterable)) return -1;
   return finish_status(Operations::update_set(set, iterable));

@@ -162,6 +162,7 @@ class Tracer final : public Operations {
   PyObject* convert(PyObject* x, Conversion kind) override;
   PyObject* join(PyObject* const* pieces, int n) override;
   int extend_list(PyObject* list, PyObject* iterable) override;
+  PyObject* list_to_tuple(PyObject* list) override;
   int update_set(PyObject* set, PyObject* iterable) override;
   int update_dict(PyObject* dict, PyObject* mapping) override;
   int merge_keywords(PyObject* callable, PyObject* dict, PyObject* mapping) override;
