@@ -123,7 +123,8 @@ constexpr ClassRow kClasses[] = {
     {"functools", "partial"},
     {"operator", "itemgetter attrgetter methodcaller"},
     {"re", "Pattern Match"},
-    {"typing", "TypeVar ParamSpec TypeVarTuple Generic"},
+    // From 3.12 on type variables are C's, and run functions of the module typing.
+    {"typing", PY_VERSION_HEX >= 0x030c0000 ? "Generic" : "TypeVar ParamSpec TypeVarTuple Generic"},
     {"contextvars", "Token"},
     {"weakref", "ReferenceType"},
     {"torch", "Size dtype device layout memory_format finfo iinfo"},
