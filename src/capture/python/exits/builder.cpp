@@ -161,7 +161,10 @@ int ExitBuilder::function(PyObject* x) {
 
 int ExitBuilder::reduced(PyObject* x) {
   static PyObject* const reduce = PyUnicode_InternFromString("__reduce__");
-  const Object r = call_quietly(x, reduce);
+  // object's own says how to make a plain object or an instance of a class statement, and nothing of what C holds.
+  const bool reducible = Py_TYPE(x) == &PyBaseObject_Type ||
+                         _PyType_Lookup(Py_TYPE(x), reduce) != _PyType_Lookup(&PyBaseObject_Type, reduce);
+  const Object r = reducible ? call_quietly(x, reduce) : Object();
   if (!r || !PyTuple_Check(r.get()) || PyTuple_GET_SIZE(r.get()) < 2) {
     PyErr_Clear();
     return fail(x, std::string("an object of class ") + Py_TYPE(x)->tp_name + " cannot be rebuilt");
