@@ -1,6 +1,7 @@
 """Values that objects written in C hold (weak references, context variables, proxies), and cells after a break."""
 
 import contextvars
+import re
 import types
 import weakref
 
@@ -126,3 +127,36 @@ def results_with_names(x):
     top = torch.topk(x, 2)
     values, places = torch.sort(x, dim=1)
     return top.values + values[:, :2], top.indices, places
+
+
+class Handed:
+    """Gives out the one iterator that it holds."""
+
+    of_all = iter(range(100))
+
+    def __init__(self, items, shared):
+        self.items = iter(items)
+        self.shared = shared
+
+    def __iter__(self):
+        return Handed.of_all if self.shared else self.items
+
+
+@maker(lambda: (t(3), False), lambda: (t(3), False), lambda: (t(3), True), lambda: (t(3), True))
+def iterator_held_by_an_object_or_class():
+    Handed.of_all = iter(range(3))
+    held = Handed(range(2), False), Handed((), True)
+
+    def f(x, shared):
+        n = list(held[shared])
+        return x * 2, n
+
+    return f
+
+
+@case(lambda: (t(3), "layer.3"), lambda: (t(3), "layer.4"), lambda: (t(3), "head"))
+def match_object_escapes(x, name):
+    m = re.match(r"layer\.(\d+)", name)
+    y = x + 1
+    x.sum().item()
+    return y, m and int(m.group(1)), m

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <set>
+#include <span>
 
 #include "capture/python/segments/captured.h"
 
@@ -28,13 +30,22 @@ void remember_generator(PyObject* generator) {
     PyErr_Clear();
 }
 
+bool is_named(PyCodeObject* code, std::span<const char* const> names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const char* name) { return PyUnicode_CompareWithASCIIString(code->co_name, name) == 0; });
+}
+
 // A method whose result C code takes for a plain number.
 bool gives_number(PyCodeObject* code) {
   static const char* const kNames[] = {"__bool__", "__len__",   "__hash__",    "__index__",
                                        "__int__",  "__float__", "__complex__", "__length_hint__"};
-  for (const char* name : kNames)
-    if (PyUnicode_CompareWithASCIIString(code->co_name, name) == 0) return true;
-  return false;
+  return is_named(code, kNames);
+}
+
+// A method whose result C code goes through to its end.
+bool gives_iterator(PyCodeObject* code) {
+  static const char* const kNames[] = {"__iter__", "__reversed__"};
+  return is_named(code, kNames);
 }
 
 // What a trace leaves suspended has never been for the program: no `finally` of its may run, now or later.
@@ -74,14 +85,15 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
       // With an exception thrown in it may be closed by its own end, past which no weak reference is cleared.
       if (!throwflag && is_generator(f)) remember_generator(generator_of(f));
       const Tracer::Place caller = tr->place();
-      const bool for_c = gives_number(code_of(f));
+      const bool number = gives_number(code_of(f)), iterator = !is_generator(f) && gives_iterator(code_of(f));
       PyObject* result = evaluate(t, f, throwflag, *tr);
       tr->set_place(caller);
-      if (for_c && result && is_varying(result)) Py_SETREF(result, tr->ask(result));
-      if (for_c && result && is_symbolic(result)) {
+      if (number && result && is_varying(result)) Py_SETREF(result, tr->ask(result));
+      if (number && result && is_symbolic(result)) {
         Py_CLEAR(result);
         tr->give_up_symbols();
       }
+      if (iterator && result && !tr->may_advance(result)) Py_CLEAR(result);
       return result;
     }
     if (Arrival* a = arrival; a && !throwflag && (!a->code_ || a->code_ == code_of(f))) {

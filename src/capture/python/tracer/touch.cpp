@@ -351,8 +351,7 @@ bool Tracer::operand(PyObject* x) {
     return true;
   }
   if (is_known_class(type) || PyType_Check(x)) {
-    if (sources.find(x) >= 0 && sources[sources.find(x)].kind != SourceKind::Constant && type->tp_iternext)
-      return give_up("an iterator that was there before is used"), false;
+    if (sources.find(x) >= 0 && type->tp_iternext) return give_up("an iterator that was there before is used"), false;
     return true;
   }
   give_up(std::string("an object of class ") + type->tp_name + " is used, which Vesta does not know");

@@ -127,6 +127,8 @@ class Tracer final : public Operations {
     for (const auto& [source, tensor] : number_tensors_) f(source);
   }
   void give_up_symbols();
+  // False (given up): its state would be advanced for good.
+  bool may_advance(PyObject* iterator);
   // Something failed with this operand: no error of the program's if it is a symbol.
   void note_symbols(PyObject* operand);
 
@@ -245,8 +247,6 @@ class Tracer final : public Operations {
   PyObject* call_special(Special special, PyObject* callable, PyObject* self, PyObject* const* args, Py_ssize_t n,
                          PyObject* keyword_names, bool* done);
   PyObject* call_plainly(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
-  // False (given up): its state would be advanced for good.
-  bool may_advance(PyObject* iterator);
   PyObject* call_with_numbers(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   bool writes(PyObject* container, UndoLog::Writes kind);
   // One key of a dict is about to be written, or deleted.
