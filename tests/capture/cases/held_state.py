@@ -1,5 +1,6 @@
 """Values that objects written in C hold (weak references, context variables, proxies), and cells after a break."""
 
+import _random
 import contextvars
 import re
 import types
@@ -160,3 +161,11 @@ def match_object_escapes(x, name):
     y = x + 1
     x.sum().item()
     return y, m and int(m.group(1)), m
+
+
+@case(lambda: (t(3), 3), lambda: (t(3), 4))
+def state_of_a_class_made_in_c(x, seed):
+    generator = _random.Random(seed)
+    first = generator.random()
+    x.sum().item()
+    return x * first, generator.random()

@@ -174,6 +174,7 @@ struct Table {
   std::map<std::pair<const void*, PyTypeObject*>, Callable> slots;  // wrapperbase*, class
   std::unordered_set<PyTypeObject*> classes;
   destructor python_class_dealloc = nullptr;
+  newfunc python_class_new = nullptr;  // that calls a __new__ written in Python
   const PyMethodDef* new_method = nullptr;
   PyTypeObject* method_wrapper = nullptr;
 };
@@ -412,7 +413,8 @@ bool load_callables() {
   add_tensor_operators(*t);
   const Object globals = Object::take(PyDict_New());
   PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
-  const Object sample = Object::take(PyRun_String("type('S', (), {})", Py_eval_input, globals.get(), globals.get()));
+  const Object sample = Object::take(
+      PyRun_String("type('S', (), {'__new__': lambda c: None})", Py_eval_input, globals.get(), globals.get()));
   const Object wrapper = Object::take(PyRun_String("''.__len__", Py_eval_input, globals.get(), globals.get()));
   const Object maker = Object::take(PyRun_String("object.__new__", Py_eval_input, globals.get(), globals.get()));
   if (!sample || !wrapper || !maker) {
@@ -420,6 +422,7 @@ bool load_callables() {
     return false;
   }
   t->python_class_dealloc = reinterpret_cast<PyTypeObject*>(sample.get())->tp_dealloc;
+  t->python_class_new = reinterpret_cast<PyTypeObject*>(sample.get())->tp_new;
   t->method_wrapper = Py_TYPE(wrapper.get());
   t->new_method = reinterpret_cast<PyCFunctionObject*>(maker.get())->m_ml;
   PyErr_Clear();
@@ -428,7 +431,9 @@ bool load_callables() {
 }
 
 bool is_python_class(PyTypeObject* type) {
-  return (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && type->tp_dealloc == table->python_class_dealloc;
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_dealloc != table->python_class_dealloc) return false;
+  // A class that C made from a PyType_Spec may leave the end of its objects to Python, not their begin.
+  return type->tp_new == table->python_class_new || type->tp_new == type->tp_base->tp_new;
 }
 
 bool is_numpy_scalar_type(PyTypeObject* type) {
