@@ -356,3 +356,31 @@ def test_what_a_function_disabled_alone_calls_is_compiled(x, disable):
     compiled = vesta.compile(lambda x, middle: middle(x.cos()) - 1)
     torch.testing.assert_close(compiled(x, whole), f(x, whole))
     assert not any("aten::sin" in g.ops for g in captured(compiled).graphs)
+
+
+def gradient_of_a_gradient(x):
+    return torch.autograd.grad((x * x).sum(), x, create_graph=True)[0]
+
+
+def generator(x):
+    yield x
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [(gradient_of_a_gradient, "gradients of gradients"), (generator, "generator")],
+)
+def test_fullgraph_refuses_what_is_not_compiled_at_all(function, reason):
+    compiled = vesta.compile(function, fullgraph=True)
+    for _ in range(2):
+        with pytest.raises(GraphBreak, match=reason) as caught:
+            compiled(torch.ones(2, requires_grad=True))
+        assert caught.value.file == __file__
+
+
+def test_fullgraph_refuses_one_variant_too_many(x):
+    compiled = vesta.compile(lambda x, flag: x + 1 if flag == "a" else x, fullgraph=True, options={"variant_limit": 3})
+    for i in range(3):
+        compiled(x, str(i))
+    with pytest.raises(GraphBreak, match="limit of 3 variants"):
+        compiled(x, "3")

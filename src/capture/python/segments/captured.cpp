@@ -74,6 +74,12 @@ void raise_error(const char* maker, PyObject* arguments) {
   if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
 }
 
+// What fullgraph=True makes of a break, or of a frame that is not compiled at all.
+void refuse(const std::string& reason, const UserLine& where) {
+  raise_error("_graph_break", Py_BuildValue("(sssis[])", reason.c_str(), hint_for(reason).c_str(), where.file.c_str(),
+                                            where.line, where.function.c_str()));
+}
+
 class DepthGuard {
  public:
   DepthGuard() : ok_(Py_EnterRecursiveCall(" in a compiled function") == 0) {}
@@ -122,6 +128,7 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f) {
   else if (is_observed(t, code))
     reason = "a debugger, profiler or coverage tool looks at it";
   if (reason) {
+    if (fullgraph_ && !is_observed(t, code)) return refuse(reason, user_line(code, 0)), throw_at(t, f, 0);
     fall_back(reason);
     return evaluate_by_cpython(t, f, 0);
   }
@@ -326,13 +333,18 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
     fall_back(reason);
     return fresh ? evaluate_by_cpython(t, f, 0) : resume(t, f, position);
   };
+  auto leave_to_python = [&](const std::string& why) {
+    if (!fullgraph_) return go_on_eagerly(why);
+    refuse(why, user_line(code_of(f), position));
+    return throw_at(t, f, position);
+  };
   for (;;) {
     const std::shared_ptr<Segment> held = segment(code_of(f), position);  // reset() may come while we compile
     Segment& s = *held;
     // A break may have entered one.
     if (are_function_modes_active()) return go_on_eagerly("a torch function mode is active");
     if (is_foreign_mode_active()) return go_on_eagerly("a dispatch mode or a functional transform is active");
-    if (!s.skipped.empty()) return go_on_eagerly(s.skipped);
+    if (!s.skipped.empty()) return leave_to_python(s.skipped);
     Ready ready;
     CaptureRecompile why;
     if (!find(s, f, ready, why)) {
@@ -348,16 +360,13 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
       }
       if (set == Stance::EagerOnMiss) return go_on_eagerly("torch.compiler.set_stance asks for it");
       if (static_cast<int64_t>(s.variants.size()) >= options_.variant_limit)
-        return go_on_eagerly(fmt::format("the limit of {} variants is reached ({}: it is {})", options_.variant_limit,
-                                         why.guard, why.now));
+        return leave_to_python(fmt::format("the limit of {} variants is reached ({}: it is {})", options_.variant_limit,
+                                           why.guard, why.now));
       const bool again = !s.variants.empty();
       std::shared_ptr<Variant> v = capture(t, f, position, s);
-      if (!v) return go_on_eagerly(s.skipped);
+      if (!v) return leave_to_python(s.skipped);
       if (fullgraph_ && v->exit.kind == Exit::Kind::Break) {
-        const CaptureBreak& stop = *v->report.stop;
-        raise_error("_graph_break",
-                    Py_BuildValue("(sssis[])", stop.reason.c_str(), stop.hint.c_str(), stop.where.file.c_str(),
-                                  stop.where.line, stop.where.function.c_str()));
+        refuse(v->report.stop->reason, v->report.stop->where);
         return throw_at(t, f, position);
       }
       if (again) {
