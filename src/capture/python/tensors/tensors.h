@@ -1,5 +1,4 @@
-// Tensors of a trace as Python objects. The implementation is all of capture that includes torch, with
-// segments/call.cpp.
+// Tensors of a trace as Python objects. This folder is all of capture that includes torch.
 #pragma once
 
 #include <Python.h>

@@ -48,7 +48,15 @@ bool is_large(PyObject* x) {
 }  // namespace
 
 void Tracer::note_symbols(PyObject* x) {
-  if (!aborted_ && is_symbolic(x) && !PyErr_ExceptionMatches(PyExc_StopIteration)) give_up_symbols();
+  if (aborted_ || !is_symbolic(x) || PyErr_ExceptionMatches(PyExc_StopIteration)) return;
+  if (const int source = symbol_source(x); source >= 0 && settings_.seen) {
+    // An argument itself: it alone is to be a constant.
+    settings_.seen->scalars[place(source)].asked = true;
+    site_.wants_value = true;
+    give_up("a number that changes is used as only a constant can be");
+    return;
+  }
+  give_up_symbols();
 }
 
 PyObject* Tracer::finish_call(PyObject* result) {

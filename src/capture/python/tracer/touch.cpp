@@ -112,7 +112,9 @@ PyObject* Tracer::touch_int(PyObject* x, int source) {
   if (!overflow && settings_.seen) {
     auto [it, first] = settings_.seen->numbers.try_emplace(name, Seen{{value}, {false}});
     if (!first && (it->second.values.size() != 1 || it->second.values[0] != value)) it->second = {{value}, {true}};
-    dynamic = it->second.changed[0] && settings_.dynamic.value_or(true) && settings_.symbols;
+    const auto scalar = settings_.seen->scalars.find(name);
+    const bool asked = scalar != settings_.seen->scalars.end() && scalar->second.asked;
+    dynamic = it->second.changed[0] && settings_.dynamic.value_or(true) && settings_.symbols && !asked;
   }
   if (dynamic && value >= 2 && value < (1LL << 40)) {
     PyObject* symbol = add_integer_input(value, name);
