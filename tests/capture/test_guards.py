@@ -43,3 +43,32 @@ def test_a_missed_change_is_found() -> None:
 
     with pytest.raises(AssertionError, match="call 2"):
         guard_rows.check(program, first_result_for_ever)
+
+
+@vesta.disable
+def _as_it_is(x):
+    return x
+
+
+def test_a_function_is_where_another_was() -> None:
+    names = [f"n{i}" for i in range(40)]  # so many facts that a check is remembered
+    space = {name: i for i, name in enumerate(names)} | {"as_it_is": _as_it_is}
+    exec(
+        f"""
+def outer(x, held):
+    def keep():
+        return held
+    def inner(y):
+        n = {" + ".join(names)}
+        return y + n, as_it_is(held)
+    return inner(x), keep
+""",
+        space,
+    )
+    compiled = vesta.compile(space["outer"])
+    x, held, cells = torch.ones(2), [[i] for i in range(20)], []
+    for now in held:
+        result, keep = compiled(x, now)
+        cells.append(keep.__closure__)
+        assert result[1] is now
+        del result, keep

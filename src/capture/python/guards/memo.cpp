@@ -42,9 +42,10 @@ Memo::Memo(const std::vector<Source>& sources, const std::vector<Guard>& guards,
       case SourceKind::InstanceDict:
       case SourceKind::DictValue:
       case SourceKind::DictKey:
-      case SourceKind::ClosureCell:
       case SourceKind::MethodSelf:
       case SourceKind::MethodFunction: stays_[i] = parent_stays; break;
+      // A function lives as long as one call, often, and the next is where it was: with other cells.
+      case SourceKind::ClosureCell: break;
       case SourceKind::SequenceItem: stays_[i] = parent_stays && wanted[parent]; break;
       default: break;
     }
