@@ -190,9 +190,9 @@ bool asks_for_second_gradients(Frame* f) {
 bool Tracer::enter(Frame* f) {
   PyCodeObject* code = code_of(f);
   // Dynamo's notes on new modules, by their ids, and what crosses them out when one goes: no part of the program.
-  if (PyUnicode_CompareWithASCIIString(code->co_qualname, "GenerationTracker.tag") == 0 ||
-      PyUnicode_CompareWithASCIIString(code->co_qualname, "ExactWeakKeyDictionary.__setitem__.<locals>.<lambda>") == 0)
-    return false;
+  for (const char* note : {"GenerationTracker.tag", "_GenerationTracker.tag",  // torch 2.15
+                           "ExactWeakKeyDictionary.__setitem__.<locals>.<lambda>"})
+    if (PyUnicode_CompareWithASCIIString(code->co_qualname, note) == 0) return false;
   if (code->co_argcount > 0 && slot(f, 0) && is_symbolic(slot(f, 0))) {
     const UserLine line = user_line(code, 0);
     for (const char* text : {"__repr__", "__str__", "__format__", "__hash__"})
