@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import linecache
 import operator
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -63,7 +65,8 @@ class _Program:
         self.symbolic = [[isinstance(s, _C.SymbolicInt) for s in tape.input_sizes[i]] for i in self.places]
         self.places += range(given, len(example_inputs))
         outputs, self.sources = _distinct_outputs(tape)
-        self.graph = graph_of_tape(tape, len(example_inputs) - given, outputs)
+        with _no_sources():
+            self.graph = graph_of_tape(tape, len(example_inputs) - given, outputs)
         self.variants: list[tuple[_Guard | None, Callable[..., Any]]] = []
         self.compile([example_inputs[i] for i in self.places])
 
@@ -94,7 +97,7 @@ class _Program:
             if symbols:
                 guard = _Guard(inputs, self.symbolic)
                 examples = guard.examples
-            with _as_cast_already():
+            with _as_cast_already(), _no_sources():
                 compiled: Callable[..., Any] = aot_module_simplified(self.graph, examples, **halves(self.options))
         except Exception as error:
             raise Unsupported(f"with gradients: {type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
@@ -110,6 +113,19 @@ def _as_cast_already() -> contextlib.AbstractContextManager[Any]:
     return contextlib.nullcontext()
 
 
+@contextlib.contextmanager
+def _no_sources() -> Iterator[None]:
+    """torch.fx keeps the text of every graph's code that it makes, for tracebacks: not of those that are made here."""
+    texts: dict[str, str] = getattr(getattr(torch.fx.graph_module, "_loader", None), "eval_cache", {})
+    before = len(texts)
+    try:
+        yield
+    finally:
+        for name in [*texts][before:]:
+            texts.pop(name, None)
+            linecache.cache.pop(name, None)
+
+
 class _Guard:
     """Examples with symbolic sizes, and what AOTAutograd then found that it needs to know of them."""
 
@@ -119,6 +135,8 @@ class _Guard:
         from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
         self.shapes = ShapeEnv()
+        # Caches of ShapeEnv's methods, some without a limit, have it among their keys.
+        weakref.finalize(self, _clear_caches, ShapeEnv).atexit = False
         mode = FakeTensorMode(shape_env=self.shapes)
         self.examples: list[Any] = []
         self.known: set[tuple[int, ...]] = set()
@@ -140,6 +158,12 @@ class _Guard:
             return False
         self.known.add(sizes)
         return True
+
+
+def _clear_caches(cls: type) -> None:
+    for member in vars(cls).values():
+        if callable(clear := getattr(member, "cache_clear", None)):
+            clear()
 
 
 def _distinct_outputs(tape: _C.Tape) -> tuple[list[Any], list[tuple[bool, int]]]:
