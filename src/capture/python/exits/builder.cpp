@@ -15,6 +15,14 @@ namespace {
 constexpr int kMostDepth = 200;
 constexpr Py_ssize_t kMostItems = 1 << 16;
 
+// dict's method that makes what an iterator of the class goes through; nullptr for other classes.
+const char* method_of_iterator(PyTypeObject* type) {
+  return type == &PyDictIterKey_Type     ? "keys"
+         : type == &PyDictIterValue_Type ? "values"
+         : type == &PyDictIterItem_Type  ? "items"
+                                         : nullptr;
+}
+
 }  // namespace
 
 int ExitBuilder::add(Recipe r) {
@@ -45,13 +53,15 @@ int ExitBuilder::container(PyObject* x) {
                     : PySet_Check(x)   ? Make::Set
                                        : Make::FrozenSet;
   const int id = add({make, 0, nullptr, {}});
-  known_[x] = id;
+  known_.try_emplace(x, id);  // an instance whose payload this is has its own
   const Object items = Object::take(items_of(x));
   if (!items) return PyErr_Clear(), fail(x, "its items cannot be read");
   const Py_ssize_t n = PyTuple_GET_SIZE(items.get());
   if (n > kMostItems) return fail(x, "it has very many items");
   std::vector<int> parts;
   for (Py_ssize_t i = 0; i < n; ++i) {
+    if (PyAnySet_Check(x) && is_hashed_by_program(PyTuple_GET_ITEM(items.get(), i)))
+      return fail(x, "it is a set of objects with a hash of their own");
     const int part = value(PyTuple_GET_ITEM(items.get(), i));
     if (part < 0) return -1;
     parts.push_back(part);
@@ -62,12 +72,13 @@ int ExitBuilder::container(PyObject* x) {
 
 int ExitBuilder::dict(PyObject* x, Make make) {
   const int id = add({make, 0, nullptr, {}});
-  known_[x] = id;
+  known_.try_emplace(x, id);
   const Object keys = Object::take(keys_of(x));
   if (!keys) return PyErr_Clear(), fail(x, "its keys cannot be read");
   std::vector<int> parts;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
     PyObject* key = PyTuple_GET_ITEM(keys.get(), i);
+    if (is_hashed_by_program(key)) return fail(x, "it is a dict whose keys have a hash of their own");
     PyObject* item = PyDict_GetItemWithError(x, key);
     if (!item) return PyErr_Clear(), fail(x, "its items cannot be read");
     const int k = value(key), v = k < 0 ? -1 : value(item);
@@ -103,7 +114,6 @@ int ExitBuilder::instance(PyObject* x) {
   } else {
     payload = container(x);
   }
-  known_[x] = id;  // not the payload's
   if (payload < 0) return -1;
   r.parts.push_back(payload);
   if (PyObject* attributes = instance_dict(x)) {
@@ -186,9 +196,45 @@ int ExitBuilder::reduced(PyObject* x) {
   return known_[x] = add({Make::CallState, 0, nullptr, std::move(parts)});
 }
 
+int ExitBuilder::dict_iterator(PyObject* x, const char* method) {
+  PyObject* dict = nullptr;
+  Py_TYPE(x)->tp_traverse(
+      x,
+      [](PyObject* held, void* out) {
+        if (PyDict_Check(held)) *static_cast<PyObject**>(out) = held;
+        return 0;
+      },
+      &dict);
+  const Py_ssize_t left = dict ? PyObject_LengthHint(x, 0) : 0;  // 0: at its end, or of another size than the dict
+  const Py_ssize_t steps = dict ? PyDict_GET_SIZE(dict) - left : 0;
+  Py_ssize_t end = 0;
+  while (dict && PyDict_Next(dict, &end, nullptr, nullptr)) {
+    // A key that was taken out would be a step.
+    if (end > PyDict_GET_SIZE(dict)) dict = nullptr;
+  }
+  if (!dict || left <= 0 || PyODict_Check(dict))
+    return PyErr_Clear(), fail(x, "an iterator of a dict cannot be rebuilt");
+  const int part = value(dict);
+  if (part < 0) return -1;
+  const Object name = Object::take(PyUnicode_InternFromString(method));
+  return known_[x] = add({Make::DictIterator, static_cast<int>(steps), keep(name.get()), {part}});
+}
+
 int ExitBuilder::value(PyObject* x) {
   if (!x) return add({Make::Null, 0, nullptr, {}});
+  if (closed_.contains(x)) return fail(x, "an object that holds itself cannot be rebuilt");
   if (const auto it = known_.find(x); it != known_.end()) return it->second;
+  // Of the others an empty one is made first.
+  PyTypeObject* base = c_base(Py_TYPE(x));
+  const bool closed = base != &PyBaseObject_Type && base != &PyList_Type && base != &PyDict_Type &&
+                      base != &PyODict_Type && base != &PyCell_Type && base != &PyFunction_Type;
+  if (closed) closed_.insert(x);
+  const int id = described(x);
+  if (closed) closed_.erase(x);
+  return id;
+}
+
+int ExitBuilder::described(PyObject* x) {
   if (is_scalar(x) || tracer_.is_code_constant(x)) return known_[x] = constant(x);
   if (PyObject* real = tracer_.real_of(x)) return known_[x] = source(tracer_.source_of(real));
   if (const int s = tracer_.source_of(x); s >= 0) return known_[x] = source(s);
@@ -221,7 +267,10 @@ int ExitBuilder::value(PyObject* x) {
   if (PyList_CheckExact(x) || PyTuple_CheckExact(x) || PySet_CheckExact(x) || PyFrozenSet_CheckExact(x))
     return container(x);
   if (PyDict_CheckExact(x)) return dict(x, Make::Dict);
-  if (PyODict_CheckExact(x)) return dict(x, Make::OrderedDict);
+  if (PyODict_CheckExact(x)) {
+    PyObject* attributes = instance_dict(x);
+    return attributes && PyDict_GET_SIZE(attributes) > 0 ? instance(x) : dict(x, Make::OrderedDict);
+  }
   if (PySlice_Check(x)) {
     auto* s = reinterpret_cast<PySliceObject*>(x);
     std::vector<int> parts;
@@ -292,6 +341,11 @@ int ExitBuilder::value(PyObject* x) {
     return known_[x] = add({Make::Call, 0, nullptr, {constant(reinterpret_cast<PyObject*>(type)), tuple}});
   }
   if (is_python_class(type)) return instance(x);
+  if (const char* method = method_of_iterator(type)) return dict_iterator(x, method);
+  // The containers of these are to be as they were, which what they reduce to does not ask.
+  if (name == "set_iterator" || name == "odict_iterator" || name.starts_with("dict_reverse") ||
+      name.starts_with("_collections._deque"))
+    return fail(x, std::string("a ") + type->tp_name + " cannot be rebuilt");
   if (is_known_class(type)) return reduced(x);
   return fail(x, std::string("an object of class ") + type->tp_name + " cannot be rebuilt");
 }
@@ -299,6 +353,7 @@ int ExitBuilder::value(PyObject* x) {
 bool ExitBuilder::dict_effect(int target, const UndoLog::Entry& entry) {
   PyObject *before = entry.before.get(), *now = entry.target.get();
   const int owner = tracer_.source_of(now);
+  if (has_keys_of_program(now)) return fail(now, "a dict gets keys with a hash of their own") >= 0;
   const Object was = Object::take(keys_of(before)), is = Object::take(keys_of(now));
   if (!was || !is) return PyErr_Clear(), fail(now, "its keys cannot be read") >= 0;
   const Py_ssize_t n = PyTuple_GET_SIZE(is.get());
@@ -381,6 +436,8 @@ bool ExitBuilder::effect_on(const UndoLog::Entry& e) {
                                         : Write::DequeAssign,
                     target};
   for (Py_ssize_t i = append ? old : 0; i < n; ++i) {
+    if (PyAnySet_Check(t) && is_hashed_by_program(PyTuple_GET_ITEM(now.get(), i)))
+      return fail(PyTuple_GET_ITEM(now.get(), i), "a set gets an object with a hash of its own") >= 0;
     const int v = value(PyTuple_GET_ITEM(now.get(), i));
     if (v < 0) return false;
     effect.parts.push_back(v);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unordered_map>
+#include <unordered_set>
 
 #include "capture/python/exits/recipe.h"
 #include "capture/python/tracer/tracer.h"
@@ -27,6 +28,7 @@ class ExitBuilder {
   PyObject* code() const { return reinterpret_cast<PyObject*>(code_of(root_)); }
   void say(std::string effect) { effect_texts.push_back(std::move(effect)); }
   int value(PyObject* x);
+  int described(PyObject* x);
   int add(Recipe r);
   int constant(PyObject* x);
   int source(int id);
@@ -36,6 +38,7 @@ class ExitBuilder {
   int instance(PyObject* x);
   int function(PyObject* x);
   int reduced(PyObject* x);
+  int dict_iterator(PyObject* x, const char* method);
   bool effects();
   bool effect_on(const UndoLog::Entry& e);
   bool dict_effect(int target, const UndoLog::Entry& entry);
@@ -47,6 +50,7 @@ class ExitBuilder {
   Tracer& tracer_;
   Frame* root_;
   std::unordered_map<PyObject*, int> known_;
+  std::unordered_set<PyObject*> closed_;  // being described, and made after their parts: none of those may hold them
   int depth_ = 0;
 };
 

@@ -177,6 +177,17 @@ PyObject* Rebuilder::build(const Recipe& r, int id) {
       }
       return PyObject_Vectorcall(args[0], args.data() + 1, args.size() - 1, nullptr);
     }
+    case Make::DictIterator: {
+      PyObject* dict = part(0);
+      const Object view = Object::take(
+          dict ? PyObject_CallMethodOneArg(reinterpret_cast<PyObject*>(&PyDict_Type), r.object, dict) : nullptr);
+      Object iterator = Object::take(view ? PyObject_GetIter(view.get()) : nullptr);
+      for (int i = 0; iterator && i < r.index; ++i) {
+        const Object passed = Object::take(PyIter_Next(iterator.get()));
+        if (!passed && PyErr_Occurred()) return nullptr;
+      }
+      return iterator.release();
+    }
     case Make::CallState: {
       PyObject *f = part(0), *args = part(1);
       if (!f || !args) return nullptr;

@@ -21,14 +21,15 @@ enum class Make : uint8_t {
   FrozenSet,
   Dict,  // parts: key, value, key, value ...
   OrderedDict,
-  Slice,      // parts: start, stop, step
-  Cell,       // parts: contents (Null: empty)
-  Function,   // object: code; parts: globals, name, defaults, kwdefaults, closure, dict, annotations, type params
-  Method,     // parts: function, self
-  Attribute,  // object: name; parts: owner
-  Instance,   // object: class; parts: the payload of its C base (or Null), its __dict__ items key, value ...
-  Call,       // parts: callable, arguments
-  CallState,  // parts: callable, arguments, state, items to append, pairs to set: as __reduce__ gives them
+  Slice,         // parts: start, stop, step
+  Cell,          // parts: contents (Null: empty)
+  Function,      // object: code; parts: globals, name, defaults, kwdefaults, closure, dict, annotations, type params
+  Method,        // parts: function, self
+  Attribute,     // object: name; parts: owner
+  Instance,      // object: class; parts: the payload of its C base (or Null), its __dict__ items key, value ...
+  Call,          // parts: callable, arguments
+  DictIterator,  // index: steps done; object: the name of dict's method; parts: the dict
+  CallState,     // parts: callable, arguments, state, items to append, pairs to set: as __reduce__ gives them
 };
 
 struct Recipe {

@@ -294,12 +294,7 @@ bool Captured::leave(Frame* f, const Ready& ready, PyObject** result) {
     PyObject* o = rebuild.make(recipe);
     return o || !PyErr_Occurred();
   };
-  for (const SideEffect& e : x.effects) {
-    for (const int part : {e.target, e.key, e.value})
-      if (part >= 0 && !make(part)) return false;
-    for (const int part : e.parts)
-      if (!make(part)) return false;
-  }
+  // In the order in which they were described: what holds itself is made from the same end.
   if (x.kind == Exit::Kind::Return) {
     if (!make(x.result)) return false;
   } else {
@@ -307,6 +302,12 @@ bool Captured::leave(Frame* f, const Ready& ready, PyObject** result) {
       if (!make(recipe)) return false;
     for (const int recipe : x.stack)
       if (!make(recipe)) return false;
+  }
+  for (const SideEffect& e : x.effects) {
+    for (const int part : {e.target, e.key, e.value})
+      if (part >= 0 && !make(part)) return false;
+    for (const int part : e.parts)
+      if (!make(part)) return false;
   }
   if (!(v.entry == v.leave)) set_torch_state(v.entry, v.leave);
   for (const SideEffect& e : x.effects)

@@ -9,6 +9,7 @@
 #include "capture/python/guards/guard.h"
 #include "capture/python/object.h"
 #include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/library.h"
 
 namespace vesta::capture {
 namespace {
@@ -22,7 +23,7 @@ struct Row {
 };
 
 constexpr Row kFunctions[] = {
-    {"builtins", "all any ascii bin callable chr format hash hex issubclass oct ord repr round sorted", Effect::Reads},
+    {"builtins", "all any ascii bin callable chr format hex issubclass oct ord repr round sorted", Effect::Reads},
     {"builtins", "abs divmod max min pow sum", Effect::Reads, Special::Number},
     {"builtins", "getattr", Effect::Special, Special::GetAttr},
     {"builtins", "hasattr", Effect::Special, Special::HasAttr},
@@ -34,6 +35,7 @@ constexpr Row kFunctions[] = {
     {"builtins", "len", Effect::Special, Special::Len},
     {"builtins", "vars dir", Effect::Special, Special::Vars},
     {"builtins", "id", Effect::Special, Special::Id},
+    {"builtins", "hash", Effect::Special, Special::Hash},
     {"math", "*", Effect::Reads},
     {"cmath", "*", Effect::Reads},
     {"_operator",
@@ -476,6 +478,11 @@ bool is_data(PyObject* x, int depth) {
          type == "torch.memory_format";
 }
 
+bool is_c_iterator(PyObject* x) {
+  PyTypeObject* base = c_base(Py_TYPE(x));
+  return PyIter_Check(x) && base && base->tp_iternext && base->tp_iternext != &_PyObject_NextNotImplemented;
+}
+
 PyTypeObject* c_base(PyTypeObject* type) {
   while (type && is_python_class(type)) type = type->tp_base;
   return type;
@@ -505,6 +512,62 @@ PyObject* disabled_alone(PyObject* function) {
   if (!is_disabled(function) || PyDict_GetItemString(dict, "_torchdynamo_disable_recursive") != Py_False)
     return nullptr;
   return PyDict_GetItemString(dict, "_torchdynamo_orig_callable");
+}
+
+namespace {
+
+// Made by the dataclass decorator: asks the fields, and nobody else.
+bool is_of_dataclass(PyCodeObject* code) {
+  const char* name = PyUnicode_AsUTF8(code->co_qualname);
+  if (!name) PyErr_Clear();
+  return name && std::strncmp(name, "__create_fn__.<locals>.", 23) == 0;
+}
+
+bool has_fields_of_program(PyObject* x) {
+  static PyObject* const name = PyUnicode_InternFromString("__dataclass_fields__");
+  PyObject* fields = _PyType_Lookup(Py_TYPE(x), name);
+  PyObject* field = nullptr;
+  Py_ssize_t at = 0;
+  while (fields && PyDict_Check(fields) && PyDict_Next(fields, &at, &field, nullptr)) {
+    const Object value = Object::take(PyObject_GenericGetAttr(x, field));
+    PyErr_Clear();
+    if (!value || is_hashed_by_program(value.get())) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool is_hashed_by_program(PyObject* x) {
+  if (is_scalar(x)) return false;
+  if (PyTuple_Check(x))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); ++i)
+      if (is_hashed_by_program(PyTuple_GET_ITEM(x, i))) return true;
+  if (!is_python_class(Py_TYPE(x))) return false;
+  static PyObject* const names[] = {PyUnicode_InternFromString("__hash__"), PyUnicode_InternFromString("__eq__")};
+  for (PyObject* name : names) {
+    PyObject* f = _PyType_Lookup(Py_TYPE(x), name);
+    if (!f || f == Py_None || Py_TYPE(f) == &PyWrapperDescr_Type) continue;
+    if (!PyFunction_Check(f)) return true;
+    auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f));
+    if (is_standard_library(code) || is_installed_package(code)) continue;
+    if (!is_of_dataclass(code) || has_fields_of_program(x)) return true;
+  }
+  return false;
+}
+
+bool has_keys_of_program(PyObject* c) {
+  PyObject* key = nullptr;
+  Py_ssize_t at = 0;
+  if (PyDict_Check(c)) {
+    while (PyDict_Next(c, &at, &key, nullptr))
+      if (is_hashed_by_program(key)) return true;
+    return false;
+  }
+  Py_hash_t hash = 0;
+  while (_PySet_NextEntry(c, &at, &key, &hash))
+    if (is_hashed_by_program(key)) return true;
+  return false;
 }
 
 bool is_known_class(PyTypeObject* type) { return table->classes.contains(type); }

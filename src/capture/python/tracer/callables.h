@@ -38,6 +38,7 @@ enum class Special : unsigned char {
   DictUpdate,
   Vars,
   Id,
+  Hash,
   AutogradFunction,  // torch.autograd.Function.apply
   NumPy,             // of plain numbers, a number
   Flag,              // a setting of torch's: True or False
@@ -66,6 +67,8 @@ bool is_numpy_scalar(PyObject* x);
 bool is_numpy_scalar_type(PyTypeObject* type);
 // An operator as torch.ops has it: what an OpOverload or its packet calls.
 bool is_torch_operator(PyObject* callable);
+// Its `next` is C code's: how far it is, no guard can say.
+bool is_c_iterator(PyObject* x);
 // The first base that was not made by a class statement.
 PyTypeObject* c_base(PyTypeObject* type);
 // A Python function marked by torch.compiler.disable or vesta.disable.
@@ -74,6 +77,10 @@ bool is_disabled(PyObject* function);
 bool says_is_compiling(PyObject* function);
 // By disable(recursive=False): the function whose frame is left alone, not what it calls; borrowed, or nullptr.
 PyObject* disabled_alone(PyObject* function);
+// A key for whose hash or comparison Python code of the program runs.
+bool is_hashed_by_program(PyObject* x);
+// A dict or set that has such keys.
+bool has_keys_of_program(PyObject* container);
 // A slot's function bound to an object.
 bool is_method_wrapper(PyObject* x);
 // Numbers, texts, tensors whose class has no functions of its own, and short tuples and lists of those: no Python code

@@ -93,6 +93,13 @@ PyObject* Tracer::call_plainly(PyObject* f, PyObject* const* args, Py_ssize_t n,
   return finish_call(result);
 }
 
+bool Tracer::guard_hash(PyObject* x) {
+  if (is_scalar(x) || PyType_Check(x)) return true;
+  for (Py_ssize_t i = 0; PyTuple_Check(x) && i < PyTuple_GET_SIZE(x); ++i)
+    if (!guard_hash(PyTuple_GET_ITEM(x, i))) return false;
+  return Py_TYPE(x)->tp_hash != PyBaseObject_Type.tp_hash || guard_address(real_of(x) ? real_of(x) : x);
+}
+
 bool Tracer::update_keys(PyObject* dict, PyObject* mapping) {
   const Object from = Object::take(PyDict_Copy(mapping));
   PyObject *key = nullptr, *value = nullptr;
@@ -214,7 +221,7 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       const Py_ssize_t count = self ? n : n - 1;
       PyObject* dict = self ? self : n > 0 ? args[0] : nullptr;
       if (!dict || !plain || count < 1 || count > 2 || !PyDict_Check(dict)) break;
-      if (!is_scalar(rest[0]) && sources.find(rest[0]) < 0) break;
+      if (!is_place_key(rest[0])) break;
       bool found = false;
       PyObject* x = read_dict(dict, sources.find(dict), rest[0], &found);
       if (found || PyErr_Occurred()) return x;
@@ -239,7 +246,7 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
               return nullptr;
           Py_RETURN_NONE;
         }
-        const bool one_key = plain && (count == 1 || count == 2) && (is_scalar(rest[0]) || sources.find(rest[0]) >= 0);
+        const bool one_key = plain && (count == 1 || count == 2) && is_place_key(rest[0]);
         if (one_key && special != Special::DictUpdate) {
           bool found = false;
           Object x = Object::take(read_dict(dict, sources.find(dict), rest[0], &found));
@@ -264,12 +271,14 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       if (plain && n == 1) {
         // Where an object is, is a fact of that object. What the trace made will be somewhere else.
         PyObject* x = real_of(args[0]) ? real_of(args[0]) : args[0];
-        const int source = sources.find(x);
-        if (source >= 0 && sources[source].kind != SourceKind::Constant)
-          guard(Check::Is, source, x);
-        else if (source < 0 && x != Py_None && !PyBool_Check(x) && !PyType_Check(x))
-          return give_up("asks for the id of a new object");
+        if (x != Py_None && !PyBool_Check(x) && !PyType_Check(x) && !guard_address(x)) return nullptr;
         return call_plainly(f, &x, n, names);
+      }
+      break;
+    case Special::Hash:
+      if (plain && n == 1) {
+        if (!operand(args[0]) || !argument(args[0]) || !guard_hash(args[0])) return nullptr;
+        return call_with_numbers(f, args, n, names);
       }
       break;
     case Special::Flag: {
@@ -337,6 +346,12 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
     self = bound.get();
   }
   if (PyObject* x = call_with_varying(known, f, args, n, names); x || aborted_ || PyErr_Occurred()) return x;
+  if (!self && n > 0 && PyODict_Check(args[0]) &&
+      (Py_TYPE(f) == &PyMethodDescr_Type || Py_TYPE(f) == &PyWrapperDescr_Type) &&
+      reinterpret_cast<PyDescrObject*>(f)->d_type == &PyDict_Type &&
+      (known.effect == Effect::WritesSelf || known.special == Special::DictPop ||
+       known.special == Special::DictSetDefault || known.special == Special::DictUpdate))
+    return give_up("calls a method of dict with an OrderedDict, whose order it does not know");
   switch (known.effect) {
     case Effect::Unknown:
       if (const char* reason = why_all_eager(f)) {

@@ -27,7 +27,8 @@ bool is_standard_library(PyCodeObject* code) {
     return path.substr(0, path.rfind('/') + 1);
   }();
   const std::string file = text(code->co_filename);
-  return !folder.empty() && file.starts_with(folder) && !in_packages(file);
+  // Python's tests are programs that use it.
+  return !folder.empty() && file.starts_with(folder) && !file.starts_with(folder + "test/") && !in_packages(file);
 }
 
 bool is_installed_package(PyCodeObject* code) { return in_packages(text(code->co_filename)); }

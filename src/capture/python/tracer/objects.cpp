@@ -70,9 +70,30 @@ PyObject* Tracer::finish_call(PyObject* result) {
     return give_up(std::move(failure));
   }
   if (!result) return nullptr;
+  if (PyUnicode_Check(result) && !may_tell(result)) return Py_DECREF(result), nullptr;
   result = adopt(result);
   if (where_ == root_ && !is_scalar(result)) born_.try_emplace(result, root_count_ - 1);
   return result;
+}
+
+bool Tracer::guard_address(PyObject* x) {
+  const int source = sources.find(x);
+  if (source < 0) return give_up("asks where a new object is"), false;
+  if (sources[source].kind != SourceKind::Constant) guard(Check::Is, source, x);
+  return true;
+}
+
+bool Tracer::may_tell(PyObject* text) {
+  static constexpr std::string_view kBefore = " at 0x";
+  Py_ssize_t n = 0;
+  const char* utf8 = PyUnicode_AsUTF8AndSize(text, &n);
+  if (!utf8) return PyErr_Clear(), true;  // has surrogates
+  const std::string_view all(utf8, static_cast<size_t>(n));
+  for (size_t at = all.find(kBefore); at != std::string_view::npos; at = all.find(kBefore, at + 1)) {
+    const auto address = std::strtoull(utf8 + at + kBefore.size(), nullptr, 16);
+    if (!guard_address(reinterpret_cast<PyObject*>(address))) return false;
+  }
+  return true;
 }
 
 PyObject* Tracer::plain(PyObject* x, int depth) {
@@ -108,16 +129,17 @@ PyObject* Tracer::plain(PyObject* x, int depth) {
     return sized;
   }
   if (PyDict_CheckExact(x)) {
-    const Object out = Object::take(PyDict_New());
-    bool same = true;
+    Object out;
     PyObject *key = nullptr, *value = nullptr;
     Py_ssize_t at = 0;
     while (PyDict_Next(x, &at, &key, &value)) {
       const Object item = Object::take(plain(value, depth - 1));
-      if (!item || PyDict_SetItem(out.get(), key, item.get()) < 0) return nullptr;
-      same &= item.get() == value;
+      if (!item) return nullptr;
+      if (item.get() == value) continue;
+      if (!out) out = Object::take(PyDict_Copy(x));
+      if (!out || PyDict_SetItem(out.get(), key, item.get()) < 0) return nullptr;
     }
-    return Py_NewRef(same ? x : out.get());
+    return Py_NewRef(out ? out.get() : x);
   }
   return Py_NewRef(x);
 }
@@ -218,12 +240,12 @@ Object Tracer::held_by_program(PyObject* x) const {
 int Tracer::changes(PyObject* x) {
   if (aborted_) return -1;
   if (sources.find(x) < 0) return 0;
-  if (PyIter_Check(x)) return is_python_class(Py_TYPE(x)) ? 0 : fail("an iterator that was there before goes on");
+  if (PyIter_Check(x)) return is_c_iterator(x) ? fail("an iterator that was there before goes on") : 0;
   return writes(x, UndoLog::Writes::Append) ? 0 : -1;
 }
 
 int Tracer::contains(PyObject* container, PyObject* x) {
-  if (PyDict_Check(container) && !is_python_class(Py_TYPE(container)) && (is_scalar(x) || sources.find(x) >= 0)) {
+  if (PyDict_Check(container) && !is_python_class(Py_TYPE(container)) && is_place_key(x)) {
     const int source = sources.find(container);
     if (source >= 0) {
       const int found = PyDict_Contains(container, x);
@@ -290,7 +312,7 @@ PyObject* Tracer::get_item(PyObject* container, PyObject* key) {
                    sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
     return PyObject_GetItem(container, key);
   }
-  if (PyDict_Check(container) && !has_own_subscript(type, &PyDict_Type) && (is_scalar(key) || sources.find(key) >= 0)) {
+  if (PyDict_Check(container) && !has_own_subscript(type, &PyDict_Type) && is_place_key(key)) {
     guard_class(type);
     bool found = false;
     PyObject* x = read_dict(container, source, key, &found);
@@ -318,6 +340,8 @@ bool Tracer::writes(PyObject* x, UndoLog::Writes kind) {
   int status = 0;
   if (PyDict_Check(x)) {
     if (source >= 0 && !touch_contents(x, 1)) return false;
+    if (source >= 0 && !log.find(x) && has_keys_of_program(x))
+      return give_up("writes to a dict whose keys have a hash of their own"), false;
     status = log.dict(x);
   } else if (PyList_Check(x)) {
     const UndoLog::Entry* e = log.find(x);
@@ -336,13 +360,15 @@ bool Tracer::writes(PyObject* x, UndoLog::Writes kind) {
 
 int Tracer::set_item(PyObject* container, PyObject* key, PyObject* value) {
   if (aborted_) return -1;
+  if (PyDict_Check(container) && sources.find(container) >= 0 && is_hashed_by_program(key))
+    return fail("writes to a dict by a key with a hash of its own");
   Object number;
   if (PyDict_Check(container) && !is_scalar(key)) {
     number = Object::take(plain(key));
     if (!number) return -1;
     key = number.get();
   }
-  if (PyDict_Check(container) && !is_python_class(Py_TYPE(container)) && (is_scalar(key) || sources.find(key) >= 0)) {
+  if (PyDict_Check(container) && !is_python_class(Py_TYPE(container)) && is_place_key(key)) {
     if (!writes_key(container, key, value == nullptr)) return -1;
     return Operations::set_item(container, key, value);
   }
@@ -371,7 +397,7 @@ PyObject* Tracer::get_iter(PyObject* x) {
 
 bool Tracer::may_advance(PyObject* iterator) {
   if (aborted_) return false;
-  if (sources.find(iterator) >= 0 && !is_python_class(Py_TYPE(iterator)))
+  if (sources.find(iterator) >= 0 && is_c_iterator(iterator))
     return give_up("an iterator that was there before goes on"), false;
   return operand(iterator);
 }
@@ -385,8 +411,7 @@ PyObject* Tracer::next(PyObject* iterator) {
 
 int Tracer::unpack(PyObject* x, int before, int after, PyObject** out) {
   if (aborted_) return -1;
-  if (PyIter_Check(x) && sources.find(x) >= 0 && !is_python_class(Py_TYPE(x)))
-    return fail("an iterator that was there before goes on");
+  if (is_c_iterator(x) && sources.find(x) >= 0) return fail("an iterator that was there before goes on");
   const int source = sources.find(x);
   if (source >= 0 && after < 0 && !log.find(x) && (PyTuple_CheckExact(x) || PyList_CheckExact(x)) &&
       PySequence_Fast_GET_SIZE(x) == before) {

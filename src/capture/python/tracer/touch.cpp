@@ -194,11 +194,10 @@ PyObject* Tracer::touch(PyObject* x, int source) {
     return Py_NewRef(x);
   }
   if (is_symbolic(x)) return give_up("a symbolic number of another trace");
-  if (exact_ && PyIter_Check(x) && !is_python_class(Py_TYPE(x)))
-    return give_up("an iterator that was there before is used");
+  if (exact_ && is_c_iterator(x)) return give_up("an iterator that was there before is used");
   guard(Check::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(x)));
   sources.know(x, source);
-  if (is_derived_scalar(x)) guard(Check::Is, source, x);
+  if (is_derived_scalar(x) || is_code_constant(x)) guard(Check::Is, source, x);
   if (PySlice_Check(x) && !touch_slice(x, source)) return nullptr;
   if (PyTuple_Check(x)) guard(Check::Length, source, nullptr, PyTuple_GET_SIZE(x));
   if (PyMethod_Check(x)) {
@@ -273,6 +272,7 @@ bool Tracer::touch_contents(PyObject* x, int depth) {
   if (PyDict_Check(c)) {
     if (PyDict_GET_SIZE(c) > kMostItems) return give_up("a dict of very many items is read"), false;
     if (source >= 0) {
+      if (has_keys_of_program(c)) return give_up("a dict whose keys have a hash of their own is read"), false;
       const Object keys = Object::take(keys_of(c));
       if (!keys) return false;
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
@@ -348,14 +348,13 @@ bool Tracer::operand(PyObject* x) {
   }
   if (sources.find(x) >= 0 && is_closed(type))
     return give_up(std::string("an object of class ") + type->tp_name + " that was there before is used"), false;
+  if (sources.find(x) >= 0 && is_c_iterator(x))
+    return give_up("an iterator that was there before is used"), false;
   if (is_python_class(type)) {
     guard_class(type);
     return true;
   }
-  if (is_known_class(type) || PyType_Check(x)) {
-    if (sources.find(x) >= 0 && type->tp_iternext) return give_up("an iterator that was there before is used"), false;
-    return true;
-  }
+  if (is_known_class(type) || PyType_Check(x)) return true;
   give_up(std::string("an object of class ") + type->tp_name + " is used, which Vesta does not know");
   return false;
 }

@@ -150,6 +150,9 @@ void Tracer::note_code(PyCodeObject* code) {
 
 void Tracer::note_constant(PyObject* x) {
   if (!PyTuple_CheckExact(x) && !PyFrozenSet_CheckExact(x)) return;
+  // Known by another way, too: an exit takes it for the constant.
+  if (const int source = sources.find(x); source >= 0 && sources[source].kind != SourceKind::Constant)
+    guard(Check::Is, source, x);
   code_constants_.insert(x);
   for (Py_ssize_t i = 0; PyTuple_CheckExact(x) && i < PyTuple_GET_SIZE(x); ++i) note_constant(PyTuple_GET_ITEM(x, i));
 }

@@ -257,6 +257,11 @@ class Tracer final : public Operations {
   // An argument that is itself a C function (a key, a callback) must be known too.
   bool argument(PyObject* x);
   PyObject* finish_call(PyObject* result);
+  // "<C object at 0x...>": where an object is, is a fact of that object, and nothing that can be said of a new one.
+  bool may_tell(PyObject* text);
+  bool is_place_key(PyObject* x) const { return is_scalar(x) || (sources.find(x) >= 0 && !is_hashed_by_program(x)); }
+  bool guard_address(PyObject* x);
+  bool guard_hash(PyObject* x);  // its hash may be made of addresses
   // The same for a result that is a number, -1 being a failure.
   template <class T>
   T finish_status(T status) {

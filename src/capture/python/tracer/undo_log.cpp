@@ -1,6 +1,7 @@
 #include "capture/python/tracer/undo_log.h"
 
 #include "capture/python/guards/guard.h"
+#include "capture/python/tracer/callables.h"
 
 namespace vesta::capture {
 
@@ -63,7 +64,8 @@ int UndoLog::dict(PyObject* dict, PyObject* key) {
 
 UndoLog::Entry* UndoLog::add_dict(PyObject* dict) {
   // PyDict_Copy would make an OrderedDict's order the dict's own; the items keep it.
-  PyObject* copy = PyDict_New();
+  // Nor is a key asked for its hash by PyDict_Copy.
+  PyObject* copy = PyODict_Check(dict) ? PyDict_New() : PyDict_Copy(dict);
   if (!copy) return nullptr;
   Object owned = Object::take(copy);
   if (PyODict_Check(dict)) {
@@ -71,11 +73,6 @@ UndoLog::Entry* UndoLog::add_dict(PyObject* dict) {
     const int status = items ? PyDict_MergeFromSeq2(copy, items, 1) : -1;
     Py_XDECREF(items);
     if (status < 0) return nullptr;
-  } else {
-    Py_ssize_t at = 0;
-    PyObject *key = nullptr, *value = nullptr;
-    while (PyDict_Next(dict, &at, &key, &value))
-      if (PyDict_SetItem(copy, key, value) < 0) return nullptr;
   }
   return add(dict, std::move(owned), -1);
 }
@@ -184,6 +181,17 @@ void call(PyObject* object, const char* method, PyObject* argument) {
 
 void UndoLog::restore(const Entry& e) {
   PyObject* t = e.target.get();
+  if ((PyDict_Check(t) || PyAnySet_Check(t)) && has_keys_of_program(t)) {
+    // Without asking those for their hashes. What had some before is new: it is not written otherwise.
+    if (PyDict_Check(t) && !has_keys_of_program(e.before.get())) {
+      clear_dict(t);
+      restore_dict(t, e.before.get());
+    } else if (PySet_Check(t) && !is_hashed_by_program(e.before.get())) {
+      PySet_Clear(t);
+      if (!assign_set(t, e.before.get())) PyErr_Clear();
+    }
+    return;
+  }
   if (e.offset >= 0) {
     PyObject*& place = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(t) + e.offset);
     PyObject* now = place;

@@ -22,7 +22,13 @@ PyObject* ask(PyObject* x) {
 
 PyObject* calculate(int operation, PyObject* a, PyObject* b) {
   Tracer* t = tracing();
-  return t ? t->calculate(operation, a, b) : ask(a);
+  PyObject* varying = is_varying(a) ? a : b;
+  if (!t) return ask(varying);
+  PyObject* result = t->calculate(operation, a, b);
+  if (result != Py_NotImplemented || is_tensor(a) || is_tensor(b)) return result;
+  // C code would take it for an object that is equal to nothing.
+  Py_DECREF(result);
+  return ask(varying);
 }
 
 template <int op>

@@ -1,0 +1,249 @@
+"""Containers and iterators that hold themselves, count what is done to their keys, or look at where objects are."""
+
+import collections
+import copy
+import re
+
+from tests.capture.case import case, t
+
+
+class Counted:
+    """A key that counts how often it is asked for its hash and for equality."""
+
+    def __init__(self, n):
+        self.n = n
+        self.hashes = 0
+        self.comparisons = 0
+
+    def __hash__(self):
+        self.hashes += 1
+        return self.n
+
+    def __eq__(self, other):
+        self.comparisons += 1
+        return isinstance(other, Counted) and self.n == other.n
+
+
+class Numbered(enumerate):
+    pass
+
+
+class Node:
+    pass
+
+
+class Plain:
+    pass
+
+
+class Closing:
+    """Empties a container when it is compared."""
+
+    def __init__(self, container):
+        self.container = container
+
+    def __eq__(self, other):
+        self.container.clear()
+        return False
+
+
+@case(lambda: (t(3),))
+def keys_made_and_counted(x):
+    keys = [Counted(i) for i in range(4)]
+    table = dict.fromkeys(keys)
+    print("break")
+    members = set(keys)
+    print("break")
+    members |= {keys[0]}
+    table[keys[1]] = x
+    return x * 2, [(k.hashes, k.comparisons) for k in keys], len(table), len(members)
+
+
+@case(lambda: (t(3), {Counted(1): 1}, Counted(1), Counted(2)))
+def key_of_the_program_written(x, d, same, other):
+    d[same] = 2
+    d[other] = 3
+    y = x * d[same]
+    return y, len(d), [(k.hashes, k.comparisons) for k in (*d, same, other)]
+
+
+@case(lambda: (t(3),))
+def equal_by_a_global(x):
+    global BAD
+
+    class Bad:
+        def __hash__(self):
+            return 1
+
+        def __eq__(self, other):
+            if BAD:
+                raise ZeroDivisionError
+            return self is other
+
+    BAD = False
+    a, b = {Bad()}, {Bad(): x}
+    BAD = True
+    try:
+        return a == set(b)
+    except ZeroDivisionError:
+        return x + 1
+
+
+@case(lambda: (t(3),))
+def set_of_what_holds_it(x):
+    node = Node()
+    node.all = {node}
+    print("break")
+    return x * 2, next(iter(node.all)).all is node.all
+
+
+@case(lambda: (t(3),))
+def tuple_that_holds_itself(x):
+    items = []
+    whole = (items,)
+    items.append(whole)
+    print("break")
+    twin = copy.deepcopy(whole)
+    return x * 2, whole[0][0] is whole, twin[0][0] is twin
+
+
+@case(lambda: (t(3),))
+def deque_that_is_emptied(x):
+    d = collections.deque([1, 2, 3])
+    d[1] = Closing(d)
+    print("break")
+    try:
+        return 9 in d
+    except RuntimeError as e:
+        return x * 2, str(e)
+
+
+@case(lambda: (t(3), {"a": 1, "b": 2, "c": 3}), lambda: (t(3), {"c": 1, "b": 2}))
+def dict_that_changes_under_its_iterator(x, d):
+    pairs, keys = iter(d.items()), iter(d)
+    first = next(pairs)
+    print("break")
+    try:
+        rest = [next(pairs), next(keys)]
+        d["new"] = 1
+        return x, first, rest, next(pairs)
+    except RuntimeError as e:
+        return x * 2, first, rest, type(keys).__name__, str(e)
+
+
+@case(lambda: (t(3),))
+def iterators_of_new_containers(x):
+    queue, order, members = collections.deque("abc"), collections.OrderedDict(a=1, b=2), {1, 2, 3}
+    iterators = [iter(queue), iter(order), iter(members), iter({"a": x, "b": x})]
+    for i in iterators:
+        next(i)
+    print("break")
+    queue.pop()
+    del order["b"]
+    members.add(4)
+    out = []
+    for i in iterators:
+        try:
+            out.append(next(i))
+        except RuntimeError as e:
+            out.append(str(e))
+    return out, [type(i).__name__ for i in iterators]
+
+
+@case(lambda: (t(3),))
+def subclass_of_a_c_iterator(x):
+    numbered = Numbered("abc")
+    print("break")
+    first = list(numbered)
+    print("break")
+    return x * 2, first, list(numbered)
+
+
+@case(lambda: (t(3), Numbered("abcde")))
+def subclass_of_a_c_iterator_given(x, numbered):
+    a, b = next(numbered)
+    return x * a, b, list(zip("x", numbered))
+
+
+@case(lambda: (t(3), "a1"), lambda: (t(3), "b2"))
+def match_is_kept(x, text):
+    found = re.match(r"(\w)(\d)", text)
+    print("break")
+    return x * int(found[2]), found[1]
+
+
+@case(lambda: (t(3),))
+def order_and_the_dict_below_it(x):
+    order = collections.OrderedDict(a=1, b=2)
+    dict.popitem(order)
+    try:
+        return x, repr(order)
+    except KeyError as e:
+        return x * 2, str(e)
+
+
+@case(lambda: (t(3), Plain()), lambda: (t(3), Plain()), lambda: (t(3), Plain()))
+def text_of_where_it_is(x, o):
+    new = Plain()
+    text = f"{o}"
+    print("break")
+    return x * 2, text == repr(o), str([new]) == f"[{object.__repr__(new)}]", hash(o) == hash(o), text[:8]
+
+
+@case(lambda: (t(3),))
+def hash_of_where_it_is(x):
+    new = Plain()
+    before = hash((new, 1))
+    print("break")
+    return x * 2, before == hash((new, 1))
+
+
+@case(lambda: (t(3),))
+def constant_tuples_by_turns(x):
+    def shown(way, values):
+        print("break")
+        return way, values
+
+    out = []
+    for way, values in ((1, (3, 5)), (2, (3, 5)), (1, (3, 3))):
+        print("break")
+        out.append((shown(way, values), values))
+    return x * 2, out
+
+
+@case(lambda: (t(3), "a"), *[lambda text=text: (t(3), text) for text in "bcdefbz"])
+def text_that_changes_in_a_tuple(x, text):
+    print("break", text)
+    return x * 2, text in ("a", "c", "z"), ["b", "d"].count(text), (1, text) == (1, "z")
+
+
+@case(lambda: (t(3),))
+def subclasses_that_hold_themselves(x):
+    class Items(list):
+        pass
+
+    class Table(dict):
+        pass
+
+    items, table = Items(), Table()
+    items.append(items)
+    table["me"] = table
+    print("break")
+    return x * 2, items[0] is items, table["me"] is table, type(table["me"]) is Table
+
+
+@case(lambda: (t(3),))
+def order_with_an_attribute(x):
+    order = collections.OrderedDict(a=1)
+    order.note = "kept"
+    print("break")
+    return x * order["a"], order.note, order
+
+
+@case(lambda: (t(3), {}), lambda: (t(3), {"a": 1}))
+def dict_gets_a_key_of_the_program(x, d):
+    d["n"] = 1
+    key = Counted(3)
+    d.update({key: 2})
+    y = x * d["n"]
+    return y, len(d), key.hashes
