@@ -1,6 +1,7 @@
 """Floats, integers and strings that are others in each call, and what a program may do with them."""
 
 import copy
+import functools
 import math
 import operator
 
@@ -142,3 +143,16 @@ def with_gradients(x, s):
     y = (x * s).sum() + s
     y.backward()
     return y, x.grad
+
+
+NAMES = ("sum", "mean")
+
+
+@case(*[lambda name=name: (t(3), name) for name in ("max", "sum", "min", "mean", "max")])
+def text_that_c_code_compares(x, name):
+    return x + 1, name in NAMES, [name] == ["mean"], [*NAMES, "min"].count(name), (name, 1) == ("max", 1)
+
+
+@case(*[lambda name=name: (t(3), name) for name in ("a", "b", "c", "a")])
+def text_that_c_code_joins(x, name):
+    return x + 1, functools.reduce(operator.add, [name, "-", name]), max([name, "b"])
