@@ -38,7 +38,7 @@ format:  ## formats C++ and Python in place
 wheel: setup  ## a wheel in dist/
 	@CC=$${CC:-cc} CXX=$${CXX:-c++} $(PY) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation -w dist . && ls -l dist
 
-test-sanitize: build  ## the torch-free tests under ASan + UBSan and under TSan, compiled programs under valgrind
+test-sanitize: build  ## torch-free tests under ASan + UBSan and TSan, vesta.compile under the former, compiled programs under valgrind
 	@tools/setup.sh --valgrind --no-build
 	@tools/test_sanitize.sh
 

@@ -6,16 +6,19 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 case "${1:-}" in
   -h | --help)
     cat <<'EOF'
-usage: tools/test_sanitize.sh [address,undefined | thread | compiled]...
+usage: tools/test_sanitize.sh [address,undefined | thread | compiled | capture]...
 
 address,undefined, thread  builds the torch-free tests with these sanitizers in build/sanitize-* and runs them
 compiled                   programs and modules compiled by Vesta, run by the C++ tests of $BUILD under valgrind:
                            no bad access by Vesta or by the code that it generates
-Without arguments: all three.
+capture                    builds libvesta and vesta._C with address,undefined and with assertions in
+                           build/sanitize-capture and runs the tests of vesta.compile over them
+Without arguments: all four.
 
 environment:
   BUILD   build folder whose tests run under valgrind  (default: build/release)
   FILTER  which of these tests, as GoogleTest takes it (default: all)
+  VENV    virtual environment of `capture`             (default: .venv)
 EOF
     exit 0
     ;;
@@ -39,11 +42,30 @@ compiled() {
     "$BUILD/tests/unit/test_capture" --gtest_brief=1 --gtest_filter="${FILTER:-*}"
 }
 
-[ $# -gt 0 ] || set -- address,undefined thread compiled
+capture() {
+  local folder=build/sanitize-capture python=${VENV:-.venv}/bin/python failed=0
+  cmake -G Ninja -S . -B "$folder" -DVESTA_TESTS=OFF -DVESTA_SANITIZE=address,undefined -DPython_EXECUTABLE="$PWD/$python" \
+    -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 >/dev/null && ninja -C "$folder" --quiet || return 1
+  # Python and torch are not instrumented: they come first in the process, and free what they like when it ends.
+  checked() {
+    PYTHONPATH="$PWD/$folder/python:$PWD" PYTHONMALLOC=malloc \
+      LD_PRELOAD="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libubsan.so)" \
+      ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 "$python" "$@" || failed=1
+  }
+  checked -m tests.capture.run --limit 120
+  checked -m pytest -q -m "not slow" tests/capture/test_{evaluator,front,guards,lifetime,mutation_fuzz,switches}.py
+  checked -m tests.capture.random_functions --seeds 0:100
+  return $failed
+}
+
+[ $# -gt 0 ] || set -- address,undefined thread compiled capture
 failed=()
 for row in "$@"; do
   echo "== $row"
-  if [ "$row" = compiled ]; then compiled; else sanitized "$row"; fi || failed+=("$row")
+  case "$row" in
+    compiled | capture) "$row" ;;
+    *) sanitized "$row" ;;
+  esac || failed+=("$row")
 done
 [ ${#failed[@]} = 0 ] || echo "test-sanitize: FAILED: ${failed[*]}"
 exit ${#failed[@]}
