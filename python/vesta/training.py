@@ -36,7 +36,7 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
 REPLACED = {"aten::lift_fresh": "aten::lift_fresh_copy"}
 
 # AOTAutograd before 2.13 gives the states of an LSTM a dimension too many where oneDNN does not compute it.
-STATES_GROW = torch.torch_version.TorchVersion(torch.__version__) < (2, 13)
+STATES_GROW = torch.torch_version.TorchVersion(torch.__version__) < "2.13"
 
 
 def compile_graph_with_gradients(

@@ -348,8 +348,7 @@ bool Tracer::operand(PyObject* x) {
   }
   if (sources.find(x) >= 0 && is_closed(type))
     return give_up(std::string("an object of class ") + type->tp_name + " that was there before is used"), false;
-  if (sources.find(x) >= 0 && is_c_iterator(x))
-    return give_up("an iterator that was there before is used"), false;
+  if (sources.find(x) >= 0 && is_c_iterator(x)) return give_up("an iterator that was there before is used"), false;
   if (is_python_class(type)) {
     guard_class(type);
     return true;
