@@ -67,9 +67,29 @@ MORE = [
 
 # fmt: on
 
+_QUICKENED = "asks for CPython's own quickened code, which another evaluator does not run"
+_CODE_IS_KEPT = "a guard keeps the code of a function that it has seen"
+_SIZES = "asks how much memory a dict takes that a trace has written and taken back"
+_GARBAGE = "counts what the collector finds, and what a trace makes and drops is not made in a call"
+
 # Tests that cannot tell anything, each with the reason.
 LEFT_OUT: dict[str, str] = {
     "test_generators.__test__.syntax": "asks for the code of the functions that it defines",
+    "test_code": "asks for the code of the functions that it defines",
+    "test_code.CoExtra.test_free_called": _CODE_IS_KEPT,
+    "test_code.CoExtra.test_free_different_thread": _CODE_IS_KEPT,
+    "test_code.CodeWeakRefTest.test_basic": _CODE_IS_KEPT,
+    "test_weakref.ReferencesTestCase.test_cfunction": "a guard keeps a C function that it has seen",
+    "test_dis.DisTests.test_loop_quicken": _QUICKENED,
+    "test_dis.DisTests.test_super_instructions": _QUICKENED,
+    "test_dis.DisWithFileTests.test_loop_quicken": _QUICKENED,
+    "test_dis.DisWithFileTests.test_super_instructions": _QUICKENED,
+    "test_ordered_dict.CPythonOrderedDictTests.test_sizeof_exact": _SIZES,
+    "test_ordered_dict.CPythonOrderedDictSubclassTests.test_sizeof_exact": _SIZES,
+    "test_dict.DictTest.test_splittable_popitem": _SIZES,
+    "test_gc.GCCallbackTests.test_collect_garbage": _GARBAGE,
+    "test_gc.GCTogglingTests.test_bug1055820c": _GARBAGE,
+    "test_gc.GCTests.test_frame": "looks for a local that nothing reads in a frame that has returned",
 }
 
 
