@@ -247,3 +247,27 @@ def dict_gets_a_key_of_the_program(x, d):
     d.update({key: 2})
     y = x * d["n"]
     return y, len(d), key.hashes
+
+
+class Described:
+    kind = property(lambda self: 1)
+    shared = Plain()
+
+
+@case(lambda: (t(3),))
+def objects_of_a_class_dict(x):
+    by_item = Described.__dict__["kind"]
+    by_items = {name: value for name, value in vars(Described).items() if name == "shared"}
+    print("break")
+    return x * 2, by_item is Described.__dict__["kind"], by_items["shared"] is Described.shared
+
+
+@case(lambda: (t(3), [(i * 7 % 31, i) for i in range(60)]))
+def sifted_by_hand(x, data):
+    heap = list(data)
+    for end in range(len(heap) - 1, 0, -1):
+        for i in range(end):
+            if heap[i] > heap[i + 1]:
+                heap[i], heap[i + 1] = heap[i + 1], heap[i]
+    data[0] = heap[0]
+    return x * heap[1][1], heap, data

@@ -2,6 +2,7 @@
 
 import _random
 import contextvars
+import gc
 import re
 import types
 import weakref
@@ -169,3 +170,39 @@ def state_of_a_class_made_in_c(x, seed):
     first = generator.random()
     x.sum().item()
     return x * first, generator.random()
+
+
+class Watched:
+    pass
+
+
+@case(lambda: (t(3),))
+def weak_references_to_new_objects(x):
+    def inner():
+        return x
+
+    objects = [Watched() for _ in range(3)]
+    table = weakref.WeakValueDictionary()
+    for i, o in enumerate(objects):
+        table[i] = o
+    full = len(table)
+    function = weakref.ref(inner)
+    print("break")
+    del objects, o, inner
+    return x * 2, full, len(table), function() is None
+
+
+@case(lambda: (t(3),))
+def told_when_it_goes(x):
+    told = []
+    o = Watched()
+    weakref.finalize(o, told.append, 1)
+    print("break")
+    del o
+    first = list(told)
+    module = types.ModuleType("made_here")
+    seen = weakref.ref(module)
+    there = seen() is module
+    del module
+    gc.collect()
+    return x * 2, first, there, seen() is None

@@ -179,7 +179,7 @@ int ExitBuilder::reduced(PyObject* x) {
     PyErr_Clear();
     return fail(x, std::string("an object of class ") + Py_TYPE(x)->tp_name + " cannot be rebuilt");
   }
-  keep(r.get());
+  alive.push_back(r);  // the exit would keep what it holds
   std::vector<int> parts;
   for (Py_ssize_t i = 0; i < std::min<Py_ssize_t>(PyTuple_GET_SIZE(r.get()), 5); ++i) {
     PyObject* part = PyTuple_GET_ITEM(r.get(), i);
@@ -187,7 +187,8 @@ int ExitBuilder::reduced(PyObject* x) {
     if (i >= 3 && part != Py_None) {  // iterators of what to append, and of keys and values
       items = Object::take(PySequence_List(part));
       if (!items) return PyErr_Clear(), fail(x, "its items cannot be read");
-      part = keep(items.get());
+      alive.push_back(items);
+      part = items.get();
     }
     const int p = value(i >= 2 && part == Py_None ? nullptr : part);
     if (p < 0) return -1;
@@ -262,6 +263,7 @@ int ExitBuilder::described(PyObject* x) {
     if (tracer_.is_made(x)) return fail(x, "a class that was made");
     return known_[x] = constant(x);
   }
+  if (PyModule_Check(x) && !is_imported(x)) return fail(x, "a module that was not imported");
   if (PyModule_Check(x) || PyCode_Check(x) || PyRange_Check(x) || type == &PyMethodDescr_Type)
     return known_[x] = constant(x);
   if (PyList_CheckExact(x) || PyTuple_CheckExact(x) || PySet_CheckExact(x) || PyFrozenSet_CheckExact(x))
@@ -335,7 +337,7 @@ int ExitBuilder::described(PyObject* x) {
     const Object items = Object::take(PyTuple_New(PyTuple_GET_SIZE(x)));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); ++i)
       PyTuple_SET_ITEM(items.get(), i, Py_NewRef(PyTuple_GET_ITEM(x, i)));
-    keep(items.get());
+    alive.push_back(items);
     const int tuple = value(items.get());
     if (tuple < 0) return -1;
     return known_[x] = add({Make::Call, 0, nullptr, {constant(reinterpret_cast<PyObject*>(type)), tuple}});

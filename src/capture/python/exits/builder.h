@@ -19,7 +19,7 @@ class ExitBuilder {
 
   Exit exit;
   std::vector<PyObject*> outputs;  // of the graph
-  std::vector<Object> alive;       // these, until the graph has been closed
+  std::vector<Object> alive;       // these and other new objects, until the graph has been closed
   PyObject* blocked = nullptr;
   std::string reason;
   std::vector<std::string> effect_texts;  // what the effects write, for reports

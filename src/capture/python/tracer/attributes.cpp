@@ -119,12 +119,23 @@ PyObject* Tracer::module_attr(PyObject* owner, PyObject* name) {
   return finish_call(PyObject_GetAttr(owner, name));
 }
 
+void Tracer::know_class_dict(PyTypeObject* type) {
+  lookups.push_back({type, nullptr, nullptr});  // all of it may be read, by C code as well
+  const Object proxy = Object::take(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dict__"));
+  const Object values = Object::take(proxy ? PyMapping_Values(proxy.get()) : nullptr);
+  PyErr_Clear();
+  for (Py_ssize_t i = 0; values && i < PyList_GET_SIZE(values.get()); ++i) {
+    PyObject* x = PyList_GET_ITEM(values.get(), i);
+    if (!is_scalar(x) && !is_tensor(x) && sources.find(x) < 0) Py_XDECREF(touch_constant(x));
+  }
+}
+
 PyObject* Tracer::class_attr(PyObject* owner, PyObject* name) {
   auto* type = reinterpret_cast<PyTypeObject*>(owner);
   guard_class(type, name);
   guard_class(Py_TYPE(owner), name);
   if (named(name, "__dict__") && looked_up_.try_emplace({type, type->tp_dict ? type->tp_dict : owner}, true).second)
-    lookups.push_back({type, nullptr, nullptr});  // all of it may be read
+    know_class_dict(type);
   // A descriptor of the program's own gives what it holds, as the members of enumerations are given.
   for (PyTypeObject* t : {type, Py_TYPE(owner)})
     if (PyObject* d = _PyType_Lookup(t, name);

@@ -483,6 +483,13 @@ bool is_c_iterator(PyObject* x) {
   return PyIter_Check(x) && base && base->tp_iternext && base->tp_iternext != &_PyObject_NextNotImplemented;
 }
 
+bool is_imported(PyObject* module) {
+  const Object name = Object::take(PyModule_GetNameObject(module));
+  PyObject* found = name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr;
+  PyErr_Clear();
+  return found == module;
+}
+
 PyTypeObject* c_base(PyTypeObject* type) {
   while (type && is_python_class(type)) type = type->tp_base;
   return type;

@@ -69,6 +69,8 @@ bool is_numpy_scalar_type(PyTypeObject* type);
 bool is_torch_operator(PyObject* callable);
 // Its `next` is C code's: how far it is, no guard can say.
 bool is_c_iterator(PyObject* x);
+// A module that sys.modules has under its name.
+bool is_imported(PyObject* module);
 // The first base that was not made by a class statement.
 PyTypeObject* c_base(PyTypeObject* type);
 // A Python function marked by torch.compiler.disable or vesta.disable.

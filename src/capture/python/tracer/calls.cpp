@@ -334,6 +334,20 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
   return nullptr;
 }
 
+bool Tracer::may_refer(PyObject* f, PyObject* const* args, Py_ssize_t n) {
+  // The class, or the `__new__` of one, whose first argument is the class.
+  const bool by_new = PyCFunction_Check(f);
+  PyObject* type = by_new ? reinterpret_cast<PyCFunctionObject*>(f)->m_self : f;
+  if (!type || !PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), &_PyWeakref_RefType))
+    return true;
+  PyObject* const* rest = by_new ? args + 1 : args;
+  const Py_ssize_t count = by_new ? n - 1 : n;
+  if (count > 1 && rest[1] != Py_None) return give_up("makes a weak reference that calls back"), false;
+  if (count > 0 && sources.find(real_of(rest[0]) ? real_of(rest[0]) : rest[0]) < 0)
+    return give_up("makes a weak reference to a new object"), false;
+  return true;
+}
+
 PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
   // The object a bound function works on.
@@ -400,6 +414,7 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
     case Effect::Reads: break;
   }
   if (self && !operand(self)) return nullptr;
+  if (!may_refer(f, args, n)) return nullptr;
   for (Py_ssize_t i = 0; i < all; ++i)
     if (!operand(args[i]) || !argument(args[i])) return nullptr;
   if (known.special == Special::Number) return call_plainly(f, args, n, names);
@@ -471,6 +486,7 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
       return call_with_numbers(f, args, n, names);
     }
     if (known_callable(f).effect == Effect::Unknown) return give_up("makes an object of class " + name_of_callable(f));
+    if (!is_python_class(type) && !may_refer(f, args, n)) return nullptr;
     if (!is_python_class(type) || type->tp_base != &PyBaseObject_Type)
       for (Py_ssize_t i = 0; i < all; ++i)
         if (!operand(args[i]) || !argument(args[i])) return nullptr;

@@ -325,8 +325,15 @@ PyObject* Tracer::get_item(PyObject* container, PyObject* key) {
     if (!operand(key)) return nullptr;
     return finish_call(PyObject_GetItem(container, key));
   }
-  if (!operand(container) || !operand(key)) return nullptr;
+  if (!has_known_items(container, key) && !operand(container)) return nullptr;
+  if (!operand(key)) return nullptr;
   return finish_call(PyObject_GetItem(container, key));
+}
+
+bool Tracer::has_known_items(PyObject* x, PyObject* key) const {
+  if (!PyLong_CheckExact(key) || !(PyList_CheckExact(x) || PyTuple_CheckExact(x))) return false;
+  const UndoLog::Entry* e = log.find(x);
+  return sources.find(x) < 0 || (e && !e->only_appended);
 }
 
 bool Tracer::writes_key(PyObject* dict, PyObject* key, bool deletes) {
@@ -373,7 +380,7 @@ int Tracer::set_item(PyObject* container, PyObject* key, PyObject* value) {
     return Operations::set_item(container, key, value);
   }
   if (!is_tensor(container)) {
-    if (!operand(container)) return -1;
+    if (!has_known_items(container, key) && !operand(container)) return -1;
     if (!is_python_class(Py_TYPE(container)) || PyDict_Check(container) || PyList_Check(container)) {
       if (!writes(container, UndoLog::Writes::Any)) return -1;
     }

@@ -179,6 +179,8 @@ PyObject* Tracer::touch(PyObject* x, int source) {
   if (is_tensor(x)) return touch_tensor(x, source);
   if (sources[source].kind == SourceKind::Local && is_local_class(x))
     return give_up("uses a class that a function made, which may be another the next time");
+  if (sources[source].kind == SourceKind::Local && PyModule_Check(x) && !is_imported(x))
+    return give_up("uses a module that was not imported");
   if (is_singleton(x)) {
     guard(Check::Is, source, x);
     return touch_constant(x);
@@ -241,7 +243,15 @@ bool Tracer::touch_length(PyObject* x) {
 }
 
 bool Tracer::touch_contents(PyObject* x, int depth) {
-  if (depth <= 0) return true;
+  if (depth <= 0 || is_scalar(x)) return true;
+  if (const auto it = touched_contents_.find(x); it != touched_contents_.end() && it->second >= depth) return true;
+  if (!touch_items(x, depth)) return false;
+  // What it held before the trace stays what it was.
+  if (sources.find(x) >= 0) touched_contents_[x] = depth;
+  return true;
+}
+
+bool Tracer::touch_items(PyObject* x, int depth) {
   struct Exact {
     bool& flag;
     const bool before;

@@ -2,18 +2,25 @@
 
 #include <opcode.h>
 
+#include <algorithm>
+
 namespace vesta::capture {
 namespace {
 
 // Somebody is told when it goes away, which the trace, that keeps it, would put off.
-bool is_missed(PyObject* x) {
+bool is_missed(PyObject* x, int depth = 2) {
   PyTypeObject* type = Py_TYPE(x);
   if (is_tensor(x)) return false;
   if (PyGen_CheckExact(x)) return true;  // its `finally` blocks
   static PyObject* const del = PyUnicode_InternFromString("__del__");
   if (is_python_class(type) && _PyType_Lookup(type, del)) return true;
-  return PyType_SUPPORTS_WEAKREFS(type) && !PyType_Check(x) && !PyFunction_Check(x) &&
-         *PyObject_GET_WEAKREFS_LISTPTR(x) != nullptr;
+  if (PyType_SUPPORTS_WEAKREFS(type) && !PyType_Check(x) && *PyObject_GET_WEAKREFS_LISTPTR(x) != nullptr) return true;
+  // What goes with a list.
+  constexpr Py_ssize_t kMostItems = 1000;
+  if (depth == 0 || !(PyList_CheckExact(x) || PyTuple_CheckExact(x))) return false;
+  for (Py_ssize_t i = 0; i < std::min(PySequence_Fast_GET_SIZE(x), kMostItems); ++i)
+    if (is_missed(PySequence_Fast_GET_ITEM(x, i), depth - 1)) return true;
+  return false;
 }
 
 // What an instruction of a frame takes away from a variable or the stack; nullptr: nothing.
@@ -123,8 +130,11 @@ bool Tracer::before(Frame* f, int position) {
     int units = 0;
     const unsigned char* code = pristine_code(code_of(f), &units);
     const int oparg = code[2 * position + 1];
-    if (PyObject* x = dropped(f, code[2 * position], oparg);
-        x && sources.find(x) >= 0 && sources[sources.find(x)].kind == SourceKind::Local && is_missed(x))
+    const int opcode = code[2 * position];
+    const bool from_slot = f == root_ && (opcode == STORE_FAST || opcode == DELETE_FAST) && is_entry_value(oparg);
+    if (PyObject* x = dropped(f, opcode, oparg);
+        x && (from_slot || (sources.find(x) >= 0 && sources[sources.find(x)].kind == SourceKind::Local)) &&
+        is_missed(x))
       give_up(std::string("lets go of an object of class ") + Py_TYPE(x)->tp_name + ", of which others are told");
     if (code[2 * position] == RAISE_VARARGS && oparg > 0) {
       PyObject* x = peek(f, oparg);

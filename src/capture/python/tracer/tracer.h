@@ -223,6 +223,9 @@ class Tracer final : public Operations {
 
   // ---- contents of containers
   bool touch_length(PyObject* container);
+  bool touch_items(PyObject* container, int depth);
+  // A list or tuple that is new, or all of which was read for a write to it: one item is read as it is.
+  bool has_known_items(PyObject* container, PyObject* key) const;
   bool touch_state(PyObject* instance);
   // False (given up) if C code cannot be let at it.
   bool operand(PyObject* x);
@@ -233,6 +236,7 @@ class Tracer final : public Operations {
   PyObject* instance_attr(PyObject* owner, PyObject* name);
   PyObject* module_attr(PyObject* owner, PyObject* name);
   PyObject* class_attr(PyObject* owner, PyObject* name);
+  void know_class_dict(PyTypeObject* type);
   PyObject* tensor_attr(PyObject* owner, PyObject* name);
   PyObject* super_attr(PyObject* owner, PyObject* name);
   PyObject* function_attr(PyObject* owner, PyObject* name);
@@ -247,6 +251,8 @@ class Tracer final : public Operations {
   PyObject* call_special(Special special, PyObject* callable, PyObject* self, PyObject* const* args, Py_ssize_t n,
                          PyObject* keyword_names, bool* done);
   PyObject* call_plainly(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
+  // False (given up): a call that makes a weak reference, which sees the trace's objects come and go.
+  bool may_refer(PyObject* callable, PyObject* const* args, Py_ssize_t n);
   PyObject* call_with_numbers(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   bool writes(PyObject* container, UndoLog::Writes kind);
   // One key of a dict is about to be written, or deleted.
@@ -288,8 +294,9 @@ class Tracer final : public Operations {
 
   Frame* const root_;
   const Settings settings_;
-  std::vector<PyObject*> entry_;        // the root's slots and stack at its begin, kept by `sources`
-  std::vector<bool> touched_, stored_;  // by slot of the root
+  std::vector<PyObject*> entry_;                         // the root's slots and stack at its begin, kept by `sources`
+  std::vector<bool> touched_, stored_;                   // by slot of the root
+  std::unordered_map<PyObject*, int> touched_contents_;  // to which depth; kept by `sources`
   std::unordered_map<PyObject*, PyObject*> stand_in_of_, real_of_;  // kept by `sources`
   std::unordered_map<PyObject*, int> born_;
   std::map<std::tuple<Check, int, PyObject*, int64_t>, bool> guarded_;
