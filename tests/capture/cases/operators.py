@@ -462,3 +462,13 @@ class Pair(tuple):
 def subclasses_of_immutables(x):
     p = Pair(x, 2)
     return p, p.a * p[1], Meters(1.5) + 2, Name("hey").shout(), x * Level(3), Level(3) + 1, type(Level(2) + 1).__name__
+
+
+@case(lambda: (t(3), 2), lambda: (t(3), 5), lambda: (t(3), 6))
+def outcomes_of_comparisons_are_bools(x, n):
+    even, large = n % 2 == 0, n > 4
+    try:
+        picked = (10, 20)[even]
+    except TypeError as error:
+        picked = repr(error)
+    return x + n, picked, "ab"[large], even is True, type(large), isinstance(large, int), x.sum(0, keepdim=large)

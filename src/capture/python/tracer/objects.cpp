@@ -207,7 +207,13 @@ PyObject* Tracer::compare(int op, PyObject* a, PyObject* b) {
     const Object left = Object::take(plain(a, 0)), right = Object::take(plain(b, 0));
     return left && right ? finish_call(Operations::compare(op, left.get(), right.get())) : nullptr;
   }
-  return finish_call(operate(a, b, [&] { return Operations::compare(op, a, b); }));
+  PyObject* result = finish_call(operate(a, b, [&] { return Operations::compare(op, a, b); }));
+  if (!result || !is_symbolic_bool(result)) return result;
+  // The program would see that it is no bool: as an index, by its type, by identity.
+  const Object symbolic = Object::take(result);
+  const HookOff off;
+  const int truth = PyObject_IsTrue(result);
+  return finish_call(truth < 0 ? nullptr : PyBool_FromLong(truth));
 }
 
 int Tracer::is_same(PyObject* a, PyObject* b) {
