@@ -1,6 +1,7 @@
 #include "runtime/output_pool.h"
 
 #include <c10/core/CPUAllocator.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -50,7 +51,12 @@ class OutputPool final : public c10::Allocator {
   }
 
   static OutputPool& instance() {
-    static OutputPool* pool = new OutputPool;  // outlives tensors in static storage
+    static OutputPool* pool = [] {
+      // A child finds it free, whoever held it in the parent.
+      pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
+                     [] { instance().mutex_.unlock(); });
+      return new OutputPool;  // outlives tensors in static storage
+    }();
     return *pool;
   }
 

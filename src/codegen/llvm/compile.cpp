@@ -5,6 +5,7 @@
 #include <llvm/Support/SmallVectorMemoryBuffer.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Transforms/Utils/Cloning.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -12,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <shared_mutex>
 #include <thread>
 #include <unordered_map>
 
@@ -178,10 +180,24 @@ class Pool {
   size_t threads_ = 0;
 };
 
-Pool& pool() {
-  static Pool* p = new Pool;
-  return *p;
-}
+// What a process needs to compile. fork() waits until no compile is at work, and a child begins with its own: it has
+// none of the threads, and would wait for ever for what they held.
+struct Process {
+  std::shared_mutex compiling;
+  Pool pool;
+
+  static Process& current() { return *place(); }
+
+ private:
+  static std::atomic<Process*>& place() {
+    static auto* p = [] {
+      pthread_atfork([] { current().compiling.lock(); }, [] { current().compiling.unlock(); },
+                     [] { place() = new Process; });
+      return new std::atomic<Process*>(new Process);
+    }();
+    return *p;
+  }
+};
 
 }  // namespace
 
@@ -197,7 +213,9 @@ std::vector<std::shared_ptr<const Code>> compile(const std::vector<Request>& req
   std::vector<std::exception_ptr> errors(distinct.size());
   int width =
       options.workers > 0 ? options.workers : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  pool().run(width, distinct.size(), [&](size_t i) {
+  Process& process = Process::current();
+  const std::shared_lock no_fork(process.compiling);
+  process.pool.run(width, distinct.size(), [&](size_t i) {
     try {
       codes[i] = cache().get(requests[distinct[i]], options);
     } catch (...) {
