@@ -10,6 +10,8 @@ import contextlib
 import functools
 import linecache
 import operator
+import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -31,6 +33,11 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "min": torch.sym_min,
     "max": torch.sym_max,
 }
+
+# AOTAutograd sets modes of the process while it traces: two threads that do would fail each other's.
+_one_at_a_time = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_one_at_a_time._at_fork_reinit)  # type: ignore[attr-defined]
 
 # A constant that the program made: each call has its own.
 REPLACED = {"aten::lift_fresh": "aten::lift_fresh_copy"}
@@ -97,7 +104,7 @@ class _Program:
             if symbols:
                 guard = _Guard(inputs, self.symbolic)
                 examples = guard.examples
-            with _as_cast_already(), _no_sources():
+            with _one_at_a_time, _as_cast_already(), _no_sources():
                 compiled: Callable[..., Any] = aot_module_simplified(self.graph, examples, **halves(self.options))
         except Exception as error:
             raise Unsupported(f"with gradients: {type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
