@@ -2,9 +2,10 @@
 
 import collections
 import copy
+import functools
 import re
 
-from tests.capture.case import case, t
+from tests.capture.case import case, maker, t
 
 
 class Counted:
@@ -271,3 +272,21 @@ def sifted_by_hand(x, data):
                 heap[i], heap[i + 1] = heap[i + 1], heap[i]
     data[0] = heap[0]
     return x * heap[1][1], heap, data
+
+
+@maker(lambda: (t(3), 4), lambda: (t(3), 5))
+def kept_results_in_python():
+    kept = {}
+
+    def f(x, n):
+        def number(*, n):
+            key = functools._make_key((), {"n": n}, False)
+            if key not in kept:
+                kept[key] = n if n < 2 else number(n=n - 1) + number(n=n - 2)
+            return kept[key]
+
+        found = [number(n=i) for i in range(n)]
+        print("break")
+        return x * found[-1], len(kept), [hash(k) == hash(tuple(k)) for k in kept]
+
+    return f

@@ -563,19 +563,31 @@ bool is_hashed_by_program(PyObject* x) {
   return false;
 }
 
-bool has_keys_of_program(PyObject* c) {
-  PyObject* key = nullptr;
-  Py_ssize_t at = 0;
-  if (PyDict_Check(c)) {
-    while (PyDict_Next(c, &at, &key, nullptr))
-      if (is_hashed_by_program(key)) return true;
-    return false;
-  }
-  Py_hash_t hash = 0;
-  while (_PySet_NextEntry(c, &at, &key, &hash))
-    if (is_hashed_by_program(key)) return true;
+bool is_hashed_by_python(PyObject* x) {
+  if (is_scalar(x)) return false;
+  if (PyTuple_Check(x))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); ++i)
+      if (is_hashed_by_python(PyTuple_GET_ITEM(x, i))) return true;
+  static PyObject* const names[] = {PyUnicode_InternFromString("__hash__"), PyUnicode_InternFromString("__eq__")};
+  for (PyObject* name : names)
+    if (PyObject* f = _PyType_Lookup(Py_TYPE(x), name); f && f != Py_None && Py_TYPE(f) != &PyWrapperDescr_Type)
+      return true;
   return false;
 }
+
+namespace {
+bool has_key(PyObject* c, bool (*of_kind)(PyObject*)) {
+  PyObject* key = nullptr;
+  Py_ssize_t at = 0;
+  Py_hash_t hash = 0;
+  while (PyDict_Check(c) ? PyDict_Next(c, &at, &key, nullptr) : _PySet_NextEntry(c, &at, &key, &hash))
+    if (of_kind(key)) return true;
+  return false;
+}
+}  // namespace
+
+bool has_keys_of_program(PyObject* c) { return has_key(c, is_hashed_by_program); }
+bool has_keys_of_python(PyObject* c) { return has_key(c, is_hashed_by_python); }
 
 bool is_known_class(PyTypeObject* type) { return table->classes.contains(type); }
 

@@ -81,8 +81,11 @@ bool says_is_compiling(PyObject* function);
 PyObject* disabled_alone(PyObject* function);
 // A key for whose hash or comparison Python code of the program runs.
 bool is_hashed_by_program(PyObject* x);
+// The same, whoever's code it is.
+bool is_hashed_by_python(PyObject* x);
 // A dict or set that has such keys.
 bool has_keys_of_program(PyObject* container);
+bool has_keys_of_python(PyObject* container);
 // A slot's function bound to an object.
 bool is_method_wrapper(PyObject* x);
 // Numbers, texts, tensors whose class has no functions of its own, and short tuples and lists of those: no Python code

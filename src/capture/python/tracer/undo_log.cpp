@@ -170,6 +170,26 @@ void restore_dict(PyObject* dict, PyObject* before) {
   }
 }
 
+// A dict or set of keys that Python code would be asked for their hashes: new ones may be taken back already.
+bool restore_unasked(PyObject* t, PyObject* before) {
+  if (PyDict_Check(t)) {
+    const bool had = has_keys_of_python(before);
+    if (!had && !has_keys_of_python(t)) return false;
+    clear_dict(t);
+    if (!PyODict_Check(t)) {
+      if (PyDict_Merge(t, before, 1) < 0) PyErr_Clear();  // has the hashes
+    } else {
+      restore_dict(t, before);
+    }
+    return true;
+  }
+  if (!PySet_Check(t) || !has_keys_of_python(t)) return false;
+  PySet_Clear(t);
+  // With such items it is new: no other is read.
+  if (!is_hashed_by_python(before) && !assign_set(t, before)) PyErr_Clear();
+  return true;
+}
+
 void call(PyObject* object, const char* method, PyObject* argument) {
   PyObject* r =
       argument ? PyObject_CallMethod(object, method, "O", argument) : PyObject_CallMethod(object, method, nullptr);
@@ -181,17 +201,7 @@ void call(PyObject* object, const char* method, PyObject* argument) {
 
 void UndoLog::restore(const Entry& e) {
   PyObject* t = e.target.get();
-  if ((PyDict_Check(t) || PyAnySet_Check(t)) && has_keys_of_program(t)) {
-    // Without asking those for their hashes. What had some before is new: it is not written otherwise.
-    if (PyDict_Check(t) && !has_keys_of_program(e.before.get())) {
-      clear_dict(t);
-      restore_dict(t, e.before.get());
-    } else if (PySet_Check(t) && !is_hashed_by_program(e.before.get())) {
-      PySet_Clear(t);
-      if (!assign_set(t, e.before.get())) PyErr_Clear();
-    }
-    return;
-  }
+  if (e.offset < 0 && restore_unasked(t, e.before.get())) return;
   if (e.offset >= 0) {
     PyObject*& place = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(t) + e.offset);
     PyObject* now = place;
