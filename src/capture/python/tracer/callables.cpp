@@ -480,7 +480,7 @@ bool is_data(PyObject* x, int depth) {
 
 bool is_c_iterator(PyObject* x) {
   PyTypeObject* base = c_base(Py_TYPE(x));
-  return PyIter_Check(x) && base && base->tp_iternext && base->tp_iternext != &_PyObject_NextNotImplemented;
+  return PyIter_Check(x) && base && base->tp_iternext;
 }
 
 bool is_imported(PyObject* module) {
@@ -577,11 +577,17 @@ bool is_hashed_by_python(PyObject* x) {
 
 namespace {
 bool has_key(PyObject* c, bool (*of_kind)(PyObject*)) {
-  PyObject* key = nullptr;
-  Py_ssize_t at = 0;
-  Py_hash_t hash = 0;
-  while (PyDict_Check(c) ? PyDict_Next(c, &at, &key, nullptr) : _PySet_NextEntry(c, &at, &key, &hash))
-    if (of_kind(key)) return true;
+  if (PyDict_Check(c)) {
+    PyObject* key = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(c, &at, &key, nullptr);)
+      if (of_kind(key)) return true;
+    return false;
+  }
+  const Object keys = Object::take(PySet_Type.tp_iter(c));  // not what a class of the program's makes of it
+  while (keys) {
+    const Object key = Object::take(Py_TYPE(keys.get())->tp_iternext(keys.get()));
+    if (!key || of_kind(key.get())) return static_cast<bool>(key);
+  }
   return false;
 }
 }  // namespace
