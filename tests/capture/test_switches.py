@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import traceback
 
 import pytest
@@ -51,6 +52,15 @@ def test_one_graph_then_hits(x):
     assert c.op_count == 2 and c.graphs[0].end == "return" and not c.fallbacks
     assert c.graphs[0].compiled.ops_fused == 2 and c.total_ms > 0 and "trace" in c.graphs[0].ms
     assert c.where.file == __file__ and c.where.line == line_in(plus, "def plus")
+
+
+def test_a_profiler_that_is_gone_costs_no_call(x):
+    seen = []
+    sys.setprofile(lambda frame, event, argument: seen.append(event))
+    sys.setprofile(None)
+    compiled = vesta.compile(plus)
+    torch.testing.assert_close(compiled(x), plus(x))
+    assert seen and variants(compiled) == 1 and not fallbacks(compiled)
 
 
 def test_force_eager(x):

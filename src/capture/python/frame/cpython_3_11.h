@@ -10,6 +10,7 @@ namespace vesta::capture::layout {
 
 inline PyCodeObject* code(const _PyInterpreterFrame* f) { return f->f_code; }
 inline PyObject* function(const _PyInterpreterFrame* f) { return reinterpret_cast<PyObject*>(f->f_func); }
+inline bool is_entry(const _PyInterpreterFrame*) { return false; }
 inline _PyInterpreterFrame*& current(PyThreadState* t) { return t->cframe->current_frame; }
 inline _Py_CODEUNIT* first_unit(const _PyInterpreterFrame* f) { return _PyCode_CODE(f->f_code); }
 

@@ -9,6 +9,8 @@ namespace vesta::capture::layout {
 
 inline PyCodeObject* code(const _PyInterpreterFrame* f) { return reinterpret_cast<PyCodeObject*>(f->f_executable); }
 inline PyObject* function(const _PyInterpreterFrame* f) { return f->f_funcobj; }
+// The evaluator's own, one for each time C calls it; it has no code of the program's.
+inline bool is_entry(const _PyInterpreterFrame* f) { return f->owner == FRAME_OWNED_BY_CSTACK; }
 inline _PyInterpreterFrame*& current(PyThreadState* t) { return t->current_frame; }
 inline _Py_CODEUNIT* first_unit(const _PyInterpreterFrame* f) { return _PyCode_CODE(code(f)); }
 
@@ -28,13 +30,14 @@ inline int set_extra(PyObject* code, Py_ssize_t index, void* extra) {
 
 inline bool observed(PyThreadState* t, PyCodeObject* code) {
   uintptr_t version = t->eval_breaker & ~static_cast<uintptr_t>(_PY_EVAL_EVENTS_MASK);
-  if (version == 0) return false;                                 // no tool was ever registered
-  if (version != code->_co_instrumentation_version) return true;  // RESUME has to instrument it first
-  for (unsigned char tools : t->interp->monitors.tools)           // exceptions have no instructions of their own
+  if (version == 0) return false;                        // no tool was ever registered
+  for (unsigned char tools : t->interp->monitors.tools)  // exceptions have no instructions of their own
     if (tools != 0) return true;
   const _PyCoMonitoringData* data = code->_co_monitoring;
   if (data == nullptr) return false;
-  for (unsigned char tools : data->active_monitors.tools)
+  for (unsigned char tools : data->local_monitors.tools)
+    if (tools != 0) return true;
+  for (unsigned char tools : data->active_monitors.tools)  // of a version gone by: RESUME takes them out of the code
     if (tools != 0) return true;
   return t->tracing != 0;
 }

@@ -45,7 +45,11 @@ void link(PyThreadState* t, Frame* f) {
 }
 void unlink(PyThreadState* t, Frame* f) { layout::current(t) = f->previous; }
 Frame* current_frame(PyThreadState* t) { return layout::current(t); }
-Frame* caller_of(const Frame* f) { return f->previous; }
+Frame* caller_of(const Frame* f) {
+  do f = f->previous;
+  while (f && layout::is_entry(f));
+  return const_cast<Frame*>(f);
+}
 
 namespace {
 
