@@ -75,10 +75,10 @@ class _Program:
         with _no_sources():
             self.graph = graph_of_tape(tape, len(example_inputs) - given, outputs)
         self.variants: list[tuple[_Guard | None, Callable[..., Any]]] = []
-        self.compile([example_inputs[i] for i in self.places])
+        self.compile([_plain(example_inputs[i]) for i in self.places])
 
     def __call__(self, *args: Any) -> list[Any]:
-        inputs = [args[i] for i in self.places]
+        inputs = [_plain(args[i]) for i in self.places]
         for guard, known in self.variants:
             if guard is None or guard.holds(inputs):
                 compiled = known
@@ -110,6 +110,13 @@ class _Program:
             raise Unsupported(f"with gradients: {type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
         self.variants.append((guard, compiled))
         return compiled
+
+
+def _plain(x: Any) -> Any:
+    """A tensor of a subclass as the tensor that it is: what its class adds to operators is on the tape already."""
+    if not isinstance(x, torch.Tensor) or type(x).__torch_function__ is torch._C._disabled_torch_function_impl:
+        return x
+    return x if type(x) is torch.Tensor else torch.Tensor.as_subclass(x, torch.Tensor)
 
 
 def _as_cast_already() -> contextlib.AbstractContextManager[Any]:

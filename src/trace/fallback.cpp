@@ -260,6 +260,7 @@ void fallback(const c10::OperatorHandle& handle, Stack* stack) {
   if (!r) VESTA_UNSUPPORTED("{} is given a traced tensor outside its trace", handle.schema().name());
   try {
     const Operator& op = operator_for(handle);
+    r->note_grad_mode();
     if (r->gradients)
       r->gradients->call(op, *stack);
     else

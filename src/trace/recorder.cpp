@@ -109,9 +109,19 @@ RecorderScope::~RecorderScope() { current_recorder = previous_; }
 
 bool is_tracing() { return current_recorder != nullptr; }
 
-void Recorder::refuse_gradient(const at::Tensor& t) const {
-  if (!gradients && t.requires_grad() && c10::GradMode::is_enabled())
+void Recorder::refuse_gradient(const at::Tensor& t) {
+  if (gradients || !t.requires_grad()) return;
+  withheld_gradient_ = true;
+  if (c10::GradMode::is_enabled())
     throw NeedsGradients("needs gradients: a tensor requires grad and gradient mode is on");
+}
+
+void Recorder::note_grad_mode() {
+  if (!c10::GradMode::is_enabled() || c10::InferenceMode::is_enabled()) return;
+  recorded_in_grad_mode = true;
+  // The program switched it on after it had read the tensor.
+  if (withheld_gradient_ && !gradients)
+    throw NeedsGradients("needs gradients: gradient mode is switched on for a tensor that requires grad");
 }
 
 Alias& Recorder::add_input(const at::Tensor& real, graph::TensorType type, graph::InputKind kind, std::string name) {
@@ -198,6 +208,8 @@ at::Tensor Recorder::view_of(const at::Tensor& source, std::shared_ptr<const Vie
                                                                                      .version = a.storage->version,
                                                                                      .pending = a.pending}),
                                                        type, offset);
+  const TracedTensorImpl* shown = traced(source);
+  traced(out)->detached = shown && shown->detached;
   return out;
 }
 
@@ -207,7 +219,11 @@ at::Tensor Recorder::same(const at::Tensor& t, Pending pending) {
   auto alias = std::make_shared<Alias>(alias_of(t));
   if (alias->pending != pending) alias->shown = nullptr;
   alias->pending = pending;
-  return at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), std::move(alias), type_of(t), offset_of(t));
+  at::Tensor out =
+      at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), std::move(alias), type_of(t), offset_of(t));
+  const TracedTensorImpl* shown = traced(t);
+  traced(out)->detached = shown && shown->detached;
+  return out;
 }
 
 graph::Node* Recorder::add_node(const graph::Op& op, std::vector<graph::Arg> args,

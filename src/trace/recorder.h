@@ -70,7 +70,10 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   // Where the trace is one with gradients.
   std::unique_ptr<Gradients> gradients;
   // Throws unless `t` needs no gradient in this trace, or the trace is one with gradients.
-  void refuse_gradient(const at::Tensor& t) const;
+  void refuse_gradient(const at::Tensor& t);
+  // To be called before an operator is recorded.
+  void note_grad_mode();
+  bool recorded_in_grad_mode = false;
   void refuse_write(Storage& s);
 
   std::unordered_map<const graph::Value*, at::Tensor> known;  // contents, where they follow from numbers alone
@@ -101,6 +104,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   std::unique_ptr<graph::Graph> graph_;
   std::shared_ptr<ExprContext> context_;  // outlives the graph: symbolic integers may be printed later
   std::unique_ptr<TraceGuards> guards_;
+  bool withheld_gradient_ = false;  // a tensor that requires grad was given while gradient mode was off
   std::unordered_map<c10::TensorImpl*, RealTensor> real_;
   std::vector<RealTensor*> real_order_;
   std::unordered_set<const c10::TensorImpl*> stand_ins_;

@@ -38,6 +38,12 @@ void alias(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, r.same(argument(op, stack, 0).toTensor()));
 }
 
+void detach(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor out = r.same(argument(op, stack, 0).toTensor());
+  traced(out)->detached = true;
+  reply(op, stack, out);
+}
+
 // lift: a real tensor is lifted when it is used.
 void itself(Recorder&, const Operator& op, Stack& stack) { reply(op, stack, argument(op, stack, 0)); }
 
@@ -410,7 +416,7 @@ Handler special_handler(const std::string& name) {
   static const std::unordered_map<std::string, Handler> handlers = {
       {"inplace_view", inplace_view},
       {"aten::alias", alias},
-      {"aten::detach", alias},
+      {"aten::detach", detach},
       {"aten::detach_", detach_in_place},
       {"aten::lift", itself},
       {"aten::lift_fresh", lift_fresh},

@@ -200,6 +200,10 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
     r.source.clear();
     r.check_generator();
     finish_outputs(r, results);
+    for (size_t i = 0; i < results.size(); ++i) {
+      const TracedTensorImpl* impl = results[i].isTensor() ? traced(results[i].toTensor()) : nullptr;
+      if (impl && impl->detached && impl->alias().storage->input >= 0) out.detached.push_back(i);
+    }
     if (r.gradients) out.tape = std::make_unique<Tape>(r.gradients->finish(results));
   }
   size_t given = 0;
@@ -222,6 +226,7 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
     out.same_inputs.push_back(std::move(group));
   }
   out.op_count = r.op_count;
+  out.in_grad_mode = r.recorded_in_grad_mode;
   std::sort(r.storage_offsets.begin(), r.storage_offsets.end());
   r.storage_offsets.erase(std::unique(r.storage_offsets.begin(), r.storage_offsets.end()), r.storage_offsets.end());
   out.storage_offsets = r.storage_offsets;

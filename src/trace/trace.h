@@ -48,7 +48,11 @@ struct Traced {
   std::vector<at::Tensor> lifted;
   std::vector<at::Tensor> inputs;  // the real tensor of every input of the graph
   int64_t op_count = 0;            // operators recorded
+  bool in_grad_mode = false;       // one of them while gradient mode was on: then it matters which inputs require grad
   std::unique_ptr<Tape> tape;      // in a trace with gradients
+
+  // Of the graph's outputs, by index: those that show an input's memory and require no grad though the input may.
+  std::vector<size_t> detached;
 
   // What a later call must repeat for the graph to serve it, beyond types, sizes and the graph's guards. Indices are
   // the graph's inputs.

@@ -22,7 +22,8 @@ class TracedTensorImpl final : public c10::TensorImpl {
   // resize_ and the like: other contents, another type.
   void replace(Alias alias, const graph::TensorType& type, Expr offset);
   void set_backing(const at::Tensor& real);
-  int tape_index = -1;  // where a tape is kept (gradients.h)
+  int tape_index = -1;    // where a tape is kept (gradients.h)
+  bool detached = false;  // by detach() or .data, or shows what is: it requires no grad, whatever its memory is
 
   c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version,
                                                          bool allow_metadata_change) const override;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import traceback
@@ -158,6 +159,24 @@ def test_is_compiling_in_captured_code(x):
 
     torch.testing.assert_close(vesta.compile(asks)(x), x + 1)
     assert not vesta.is_compiling()
+
+
+@pytest.mark.parametrize("decorated", [False, True])
+def test_a_block_without_gradients_is_compiled(x, decorated):
+    linear = nn.Linear(4, 4)
+
+    @torch.no_grad() if decorated else lambda f: f
+    def f(x):
+        with torch.no_grad():
+            return linear(x) * 2
+
+    compiled = vesta.compile(f, fullgraph=True)
+    for given in (x, x.clone().requires_grad_(), x):
+        result = compiled(given)
+        torch.testing.assert_close(result, f(given))
+        assert not result.requires_grad
+    assert variants(compiled) == 1 and not fallbacks(compiled)
+    assert captured(compiled).graphs[0].op_count <= 3
 
 
 def test_disabled_functions_are_breaks(x):
@@ -333,6 +352,42 @@ def test_fullgraph_compiles_each_value(x):
     for i in range(8):
         torch.testing.assert_close(compiled(x, 0.1 * i), torch.clamp(x, max=0.1 * i))
     assert variants(compiled) == 8
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+@pytest.mark.parametrize("most", [4, None])
+def test_results_that_are_kept_are_read(x, fullgraph, most):
+    computed = []
+
+    @functools.lru_cache(maxsize=most)
+    def table(n, *, scale=1.0):
+        computed.append(n)
+        return torch.arange(n) * scale
+
+    def f(x):
+        return x + table(4) - table(4, scale=0.5)
+
+    compiled = vesta.compile(f, fullgraph=fullgraph)
+    for calls in range(1, 4):
+        torch.testing.assert_close(compiled(x), x + torch.arange(4) * 0.5)
+        assert computed == [4, 4] and table.cache_info()[:2] == (2 * calls - 2, 2)
+    c = captured(compiled)
+    assert len([g for g in c.graphs if g.end == "return" and g.op_count == 2]) == 1
+    table.cache_clear()
+    torch.testing.assert_close(compiled(x), x + torch.arange(4) * 0.5)
+    assert computed == [4] * 4 and table.cache_info()[:2] == (0, 2)
+
+
+def test_results_that_are_never_kept_are_breaks(x):
+    table = functools.lru_cache(maxsize=0)(lambda n: n + 1)
+    f = vesta.compile(lambda x: (x + table(4)) * table(5))
+    for _ in range(12):
+        torch.testing.assert_close(f(x), (x + 5) * 6)
+    assert len(captured(f).breaks) == 1 and variants(f) == 3 and not fallbacks(f)
+    with pytest.raises(GraphBreak, match="a function that keeps its results"):
+        g = vesta.compile(lambda x: (x + table(4)) * table(5), fullgraph=True)
+        for _ in range(12):
+            g(x)
 
 
 def test_dynamic_false_keeps_constants(x):

@@ -208,6 +208,8 @@ struct Function::Impl {
                                         });
     v->constants = std::move(constants);
     v->lifted = std::move(traced.lifted);
+    v->in_grad_mode = traced.in_grad_mode;
+    v->detached = std::move(traced.detached);
     if (c10::GradMode::is_enabled()) {
       for (const at::Tensor& t : v->lifted) {
         if (has_gradient(t))
@@ -394,6 +396,13 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
   }
   const runtime::CallInputs in{
       {call.tensors.data(), call.tensors.size()}, variant->lifted, {call.integers.data(), call.integers.size()}};
+  if (variant->in_grad_mode && !c10::GradMode::is_enabled()) {
+    for (int i = 0; i < in.tensor_count(); ++i) {
+      if (!has_gradient(in.tensor(i))) continue;
+      impl.count_eager("gradients are recorded for an input");
+      return false;
+    }
+  }
   if (!c10::InferenceMode::is_enabled()) {
     for (const int m : variant->executable->artifact().mutated) {
       if (!in.tensor(m).is_inference()) continue;
@@ -406,6 +415,8 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
   if (give_away) given = {call.tensors.data(), call.tensors.size()};
   try {
     variant->executable->run(in, results.values, given);
+    for (const size_t i : variant->detached)
+      if (has_gradient(results.values[i].toTensor())) results.values[i] = results.values[i].toTensor().detach();
     return true;
   } catch (const runtime::FailedAfterWriting& e) {  // to go on as eager would be to write twice
     std::rethrow_exception(e.cause);

@@ -26,6 +26,8 @@ struct Variant {
   std::shared_ptr<const runtime::Executable> executable;  // of an eager variant: checks inputs, runs nothing
   std::string eager_reason;                               // not empty: these inputs run eager
   std::exception_ptr error;        // what strict rethrows then; null where the program itself raised
+  bool in_grad_mode = false;       // an operator was recorded while gradient mode was on: no input may require grad
+  std::vector<size_t> detached;    // results that require no grad, whatever the input does that they show
   std::vector<at::Tensor> lifted;  // tensors the program captured, the executable's last inputs
   std::shared_ptr<const std::vector<c10::IValue>> constants;
   CompileReport report;

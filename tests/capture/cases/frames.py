@@ -281,3 +281,12 @@ def recursion_limit_lowered(x, n):
         return x + n, sys.getrecursionlimit() - limit
     finally:
         sys.setrecursionlimit(limit)
+
+
+@case(lambda: (t(3),))
+def relative_imports(x):
+    from ...capture import case as again
+    from . import loops
+    from .loops import for_else
+
+    return x + 1, loops.for_else is for_else, again.case is case, loops.__name__

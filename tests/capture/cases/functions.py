@@ -149,6 +149,54 @@ def lru_cache(x, n):
     return x + _cached(n) + _cached(n)
 
 
+class Tables:
+    def __init__(self):
+        self.made = []
+
+    @functools.lru_cache(maxsize=2, typed=True)  # noqa: B019
+    def of(self, n, /, kind="sum", *, scale=1):
+        self.made.append((n, kind, scale))
+        return [n, kind, torch.full((3,), float(n)) * scale]
+
+    @functools.lru_cache(maxsize=None)  # noqa: B019
+    def shared(self):
+        return {"calls": 0}
+
+
+@case(lambda: (t(3), Tables()))
+def results_that_are_kept_for_an_object(x, tables):
+    for _ in range(2):
+        a, b = tables.of(1), tables.of(1, scale=2)
+        x = x + a[2] * b[2] + tables.of(True)[2]
+        a[0] += 1
+        state = tables.shared()
+        state["calls"] += 1
+    return x, a, b, tables.shared() is state, state, tables.made, type(tables).of.cache_info()
+
+
+@case(lambda: (t(3), "ab"), lambda: (t(3), "abc"))
+def results_that_are_dropped(x, names):
+    sizes = [_size_of(name) + _size_of(name * 2, more=(1, 2)) for name in names]
+    _size_of.cache_clear()
+    return x * sum(sizes) + _size_of("a"), _size_of.cache_info()
+
+
+@functools.lru_cache(maxsize=1)
+def _size_of(name, more=()):
+    if name == "c":
+        raise KeyError(name)
+    return len(name) + sum(more)
+
+
+@case(lambda: (t(3), 2), lambda: (t(3), 5))
+def results_that_are_not_kept(x, n):
+    try:
+        x = x * _size_of("c")
+    except KeyError as error:
+        return x, n, error.args, _size_of.cache_info().misses
+    return x
+
+
 @functools.cache
 def _made_once(n):
     return torch.arange(n).float()

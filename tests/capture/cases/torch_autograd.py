@@ -32,6 +32,73 @@ def module():
     return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.LayerNorm(4), nn.Linear(4, 1))
 
 
+def without_gradients(f, *arguments):
+    with torch.no_grad():
+        return f(*arguments), [a.grad for a in arguments if isinstance(a, torch.Tensor)]
+
+
+def in_inference_mode(f, *arguments):
+    with torch.inference_mode():
+        out = f(*arguments)
+        return [o.clone() if isinstance(o, torch.Tensor) else o for o in out]
+
+
+SWITCHED_ON = [lambda: (t(3, grad=True), t(3)), lambda: (t(3), t(3)), lambda: (t(3), t(3, grad=True))]
+
+
+@case(*SWITCHED_ON, drive=without_gradients)
+def gradients_are_switched_on(x, y):
+    a = x * 2
+    with torch.enable_grad():
+        b = x.sin() * y
+    return a.requires_grad, b.requires_grad, b.grad_fn is None, a, b, torch.is_grad_enabled()
+
+
+@case(lambda: (t(2, 3, grad=True),), lambda: (t(2, 3),), drive=without_gradients)
+def views_and_copies_without_gradients(x):
+    y, z = x.detach(), x.view(-1)
+    flags = y.requires_grad, z.requires_grad, x.requires_grad, (x * 2).requires_grad, z.detach()[1:].requires_grad
+    return y, y.view(-1), z, z.detach()[:2], x.data, x[0], x, (x * 2).detach(), x.data.t(), flags
+
+
+@case(lambda: (t(2, 3, grad=True), t(3, grad=True)), lambda: (t(4, 3), t(3)), drive=gradients)
+def a_block_without_gradients(x, w):
+    with torch.no_grad():
+        mean = (x * w).mean(0)
+        row, plain = x[0], x.detach()
+    return x * mean, mean, row, plain, row.requires_grad
+
+
+@case(*SWITCHED_ON, drive=without_gradients)
+def gradients_are_switched_on_and_taken(x, y):
+    with torch.enable_grad():
+        b = (x.sin() * y).sum()
+        print("in between")
+        b = b * 2
+        if b.requires_grad:
+            b.backward()
+    return x.grad, y.grad, b.detach(), torch.is_grad_enabled()
+
+
+@case(*SWITCHED_ON, drive=in_inference_mode)
+def gradients_are_switched_on_in_inference_mode(x, y):
+    with torch.enable_grad():
+        b = x.sin() * y
+    return b.requires_grad, b
+
+
+@torch.enable_grad()
+def _penalty(x, y):
+    x = x.detach().requires_grad_(True)
+    (gradient,) = torch.autograd.grad((x * y).sin().sum(), x)
+    return gradient.norm()
+
+
+@case(lambda: (t(3), t(3)), lambda: (t(4, grad=True), t(4)), drive=without_gradients)
+def gradients_inside_of_a_call_without(x, y):
+    return _penalty(x, y) + x.sum()
+
+
 @case(lambda: (t(3, grad=True),), lambda: (t(3),))
 def facts(x):
     y = x * 2

@@ -45,6 +45,39 @@ def function_replaced(x):
     return x.sin(), x.cos()
 
 
+class Tagged(torch.Tensor):
+    """Counts the operations that led to it."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        out = super().__torch_function__(function, types, args, kwargs or {})
+        if type(out) is cls:
+            out.count = 1 + max(getattr(a, "count", 0) for a in args if isinstance(a, torch.Tensor))
+        return out
+
+
+@case(lambda: (t(3).as_subclass(Tagged),), lambda: (t(4).as_subclass(Plain),))
+def tensors_of_a_subclass_are_made(x):
+    y = (x * 2).relu() + x
+    z = torch.zeros_like(y).as_subclass(type(x))
+    x.mul_(2)
+    pair = [y, {"z": z, "same": y}]
+    return (
+        pair,
+        getattr(y, "count", None),
+        type(y[:1]).__name__,
+        pair[1]["same"] is y,
+        y.sum().as_subclass(torch.Tensor),
+    )
+
+
+@case(lambda: (t(3, grad=True).as_subclass(Tagged),), lambda: (t(3, grad=True).as_subclass(Plain),))
+def gradients_of_a_subclass(x):
+    (x.sin() * 2).sum().backward()
+    y = x.detach() * 3
+    return x, y, y.requires_grad, (x * 2).requires_grad
+
+
 class Wrapper:
     """Not a tensor: only its functions are."""
 

@@ -389,3 +389,50 @@ def parameter_made_inside(x):
     p = torch.nn.Parameter(x.clone())
     b = torch.nn.Buffer(torch.ones(3))
     return p * 2, p.requires_grad, type(p), type(b), isinstance(b, torch.nn.Buffer)
+
+
+@case(
+    lambda: (t(2, 3), torch.FloatTensor),
+    lambda: (t(2, 3).double(), torch.DoubleTensor),
+    lambda: (t(2), torch.IntTensor),
+)
+def classes_of_dtypes(x, kind):
+    y = x + 1
+    return (
+        isinstance(x, kind),
+        isinstance(y, kind),
+        isinstance(y, (kind, torch.LongTensor, int)),
+        isinstance(y.long(), (list, torch.LongTensor)),
+        isinstance(y, torch.Tensor),
+        y.type(),
+        x.type(kind),
+    )
+
+
+@case(lambda: (t(2, 3),), lambda: (t(4, 3).double(),))
+def legacy_constructors(x):
+    n = x.shape[0]
+    return (
+        x.new(2, 3).fill_(1) + x.new(x.shape[1]).zero_(),
+        x.new(x.size()).zero_() + x,
+        x.new([1, 2.5]),
+        x.new(((1, 2), (3, 4))),
+        x.new().shape,
+        torch.Tensor(n, 2).fill_(3),
+        torch.Tensor([1, 2, n]),
+        torch.Tensor(),
+        torch.IntTensor(2).fill_(7) * x.sum(),
+        torch.DoubleTensor([[1, 2], [3, 4]]),
+        torch.BoolTensor([True, False]),
+    )
+
+
+@case(lambda: (t(2, 3),), lambda: (t(2, 3).half(),))
+def new_tensors(x):
+    return (
+        x.new_tensor([1, 2.5]) * 2,
+        x.new_tensor(3),
+        x.new_tensor([[1], [2]], dtype=torch.int16),
+        x.new_tensor([x.shape[0]], device="cpu", requires_grad=False),
+        x.new_tensor([1.5], dtype=None),
+    )

@@ -221,6 +221,14 @@ int ExitBuilder::dict_iterator(PyObject* x, const char* method) {
   return known_[x] = add({Make::DictIterator, static_cast<int>(steps), keep(name.get()), {part}});
 }
 
+int ExitBuilder::subclass(PyObject* x, int tensor) {
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(x));
+  if (tracer_.is_made(type)) return fail(x, "a tensor of a class that was made");
+  PyObject* dict = instance_dict(x);
+  const int attributes = dict ? value(dict) : add({Make::Null, 0, nullptr, {}});
+  return attributes < 0 ? -1 : add({Make::Subclass, 0, nullptr, {tensor, constant(type), attributes}});
+}
+
 int ExitBuilder::value(PyObject* x) {
   if (!x) return add({Make::Null, 0, nullptr, {}});
   if (closed_.contains(x)) return fail(x, "an object that holds itself cannot be rebuilt");
@@ -241,10 +249,10 @@ int ExitBuilder::described(PyObject* x) {
   if (const int s = tracer_.source_of(x); s >= 0) return known_[x] = source(s);
   if (const int s = is_varying(x) ? varying_source(x) : tracer_.symbol_source(x); s >= 0) return known_[x] = source(s);
   if (is_traced(x) || is_symbolic_int(x)) {
-    if (is_tensor(x) && !is_base_tensor(x)) return fail(x, "a tensor of a subclass was made");
     outputs.push_back(x);
     alive.push_back(Object::share(x));
-    return known_[x] = add({Make::Output, static_cast<int>(outputs.size()) - 1, nullptr, {}});
+    const int output = add({Make::Output, static_cast<int>(outputs.size()) - 1, nullptr, {}});
+    return known_[x] = is_tensor(x) && !is_base_tensor(x) ? subclass(x, output) : output;
   }
   if (is_symbolic_bool(x)) {
     const int truth = PyObject_IsTrue(x);
@@ -452,6 +460,11 @@ bool ExitBuilder::effect_on(const UndoLog::Entry& e) {
 bool ExitBuilder::effects() {
   for (const UndoLog::Entry* e : tracer_.log.entries())
     if (!effect_on(*e)) return false;
+  for (const Tracer::CachedCall& c : tracer_.cached_calls) {
+    exit.effects.push_back({Write::Call, constant(c.function.get()), c.keywords ? constant(c.keywords.get()) : -1,
+                            constant(c.arguments.get())});
+    say("a hit of " + name_of_callable(c.function.get()));
+  }
   return true;
 }
 

@@ -1,6 +1,7 @@
 #include "capture/python/exits/quiet.h"
 #include "capture/python/exits/recipe.h"
 #include "capture/python/guards/guard.h"
+#include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/undo_log.h"
 
 namespace vesta::capture {
@@ -177,6 +178,13 @@ PyObject* Rebuilder::build(const Recipe& r, int id) {
       }
       return PyObject_Vectorcall(args[0], args.data() + 1, args.size() - 1, nullptr);
     }
+    case Make::Subclass: {
+      PyObject *tensor = part(0), *type = tensor ? part(1) : nullptr, *attributes = type ? part(2) : nullptr;
+      if (PyErr_Occurred()) return nullptr;
+      Object x = Object::take(as_subclass(tensor, type));
+      if (x && attributes && PyDict_Update(instance_dict(x.get()), attributes) < 0) return nullptr;
+      return x.release();
+    }
     case Make::DictIterator: {
       PyObject* dict = part(0);
       const Object view = Object::take(
@@ -284,6 +292,7 @@ bool Rebuilder::write(const SideEffect& e) {
       return list && call("clear", nullptr) && call("extend", list.get());
     }
     case Write::Cell: return PyCell_Set(target, value) == 0;
+    case Write::Call: return static_cast<bool>(Object::take(PyObject_Call(target, value, key)));
     case Write::Member: {
       PyObject*& place = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(target) + e.offset);
       PyObject* old = place;

@@ -28,6 +28,7 @@ enum class Make : uint8_t {
   Attribute,     // object: name; parts: owner
   Instance,      // object: class; parts: the payload of its C base (or Null), its __dict__ items key, value ...
   Call,          // parts: callable, arguments
+  Subclass,      // parts: tensor, class, attributes (a dict): a tensor of a subclass
   DictIterator,  // index: steps done; object: the name of dict's method; parts: the dict
   CallState,     // parts: callable, arguments, state, items to append, pairs to set: as __reduce__ gives them
 };
@@ -49,6 +50,7 @@ enum class Write : uint8_t {
   DequeAssign,
   Cell,    // value may be Null
   Member,  // `offset` bytes into the target
+  Call,    // target(*value, **key): what the call counts, its result is known
 };
 
 struct SideEffect {

@@ -1,6 +1,7 @@
 #include "capture/python/guards/guard.h"
 
 #include "capture/python/guards/memo.h"
+#include "capture/python/sources/cached_result.h"
 #include "capture/python/sources/compute.h"
 #include "capture/python/tensors/tensors.h"
 
@@ -19,6 +20,9 @@ bool is_scalar(PyObject* x) {
 
 bool is_plain_key(PyObject* x) {
   if (PyFunction_Check(x) || PyCFunction_Check(x)) return true;
+  for (PyTypeObject* type :
+       {&PyMethodDescr_Type, &PyWrapperDescr_Type, &PyGetSetDescr_Type, &PyMemberDescr_Type, &_PyMethodWrapper_Type})
+    if (Py_TYPE(x) == type) return true;
   return PyType_Check(x) && Py_TYPE(x)->tp_hash == PyType_Type.tp_hash &&
          Py_TYPE(x)->tp_richcompare == PyType_Type.tp_richcompare;
 }
@@ -226,6 +230,7 @@ PyObject* GuardProgram::load(const Source& s, Frame* f, const Registers& r) cons
       Py_XDECREF(x);  // the context, or the variable whose default it is, owns it
       return x;
     }
+    case SourceKind::Cached: return cached_result(parent, s.key);
     case SourceKind::Computed: {
       PyObject* other = s.other >= 0 ? r[static_cast<size_t>(s.other)] : nullptr;
       if ((s.other >= 0 && !other) || !is_scalar(parent)) return nullptr;

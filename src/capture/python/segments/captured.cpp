@@ -18,6 +18,7 @@ namespace vesta::capture {
 namespace {
 
 constexpr int kMostTraces = 24;        // of one segment for one call: each break moves the end
+constexpr int kMostPassing = 4;        // variants of one segment that end where the next call may get by
 constexpr int kMostIdleSegments = 64;  // in a row without a graph, before CPython goes on
 
 // At a break: Python code that the instruction calls is captured on its own.
@@ -171,8 +172,7 @@ bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference
   ready.held.clear();
   for (const int source : v.exit.needed) ready.held.push_back(Object::share(reg(source)));
   if (!v.graph.executable) return true;
-  switch (run_graph(*v.graph.executable, v.graph.differentiable.get(), v.require_grad, tensors, integers, ready.outputs,
-                    &why.guard)) {
+  switch (run_graph(v.graph, v.require_grad, tensors, integers, ready.outputs, &why.guard)) {
     case GraphRun::Ran: return true;
     case GraphRun::Rejected: return false;
     case GraphRun::Raised: return false;
@@ -266,6 +266,7 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
       b.reason = site.reason;
       b.hint = hint_for(site.reason);
       v.report.stop = std::move(b);
+      v.passing = site.may_pass && ++s.passing <= kMostPassing;
     }
     v.report.stages.push_back({"trace", r.trace_ms});
     v.report.ops = std::move(r.graph.operators);
@@ -348,6 +349,8 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
     if (!s.skipped.empty()) return leave_to_python(s.skipped);
     Ready ready;
     CaptureRecompile why;
+    const bool passed = std::erase_if(s.variants, [](const auto& v) { return v->passing; }) > 0;
+    if (passed) why.guard = "a cached function keeps its result", why.was = "not yet", why.now = "it may";
     if (!find(s, f, ready, why)) {
       if (PyErr_Occurred()) return throw_at(t, f, position);
       if (!ready.failed.empty()) return go_on_eagerly(ready.failed);
@@ -363,10 +366,10 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
       if (static_cast<int64_t>(s.variants.size()) >= options_.variant_limit)
         return leave_to_python(fmt::format("the limit of {} variants is reached ({}: it is {})", options_.variant_limit,
                                            why.guard, why.now));
-      const bool again = !s.variants.empty();
+      const bool again = passed || !s.variants.empty();
       std::shared_ptr<Variant> v = capture(t, f, position, s);
       if (!v) return leave_to_python(s.skipped);
-      if (fullgraph_ && v->exit.kind == Exit::Kind::Break) {
+      if (fullgraph_ && v->exit.kind == Exit::Kind::Break && !v->passing) {
         refuse(v->report.stop->reason, v->report.stop->where);
         return throw_at(t, f, position);
       }

@@ -32,6 +32,7 @@ struct Variant {
   std::vector<int> integers;       // registers
   CaptureVariant report;
   std::map<int, int64_t> failures;  // of guards, by index
+  bool passing = false;             // ends where the next call may get by: that is traced again
 };
 
 struct Segment {
@@ -39,6 +40,7 @@ struct Segment {
   int position = 0;
   std::vector<std::shared_ptr<Variant>> variants;  // the last hit first
   SeenPlaces seen;
+  int passing = 0;      // variants that were
   std::string skipped;  // CPython runs what follows, for this reason
 };
 

@@ -31,6 +31,15 @@ std::string name_of(PyObject* x) {
   return out;
 }
 
+// Of a key of scalars; what else is in it is told by its class.
+std::string repr_of(PyObject* key) {
+  if (!PyTuple_CheckExact(key)) return text_of(key, true);
+  std::string out = "(";
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+    out += (i ? ", " : "") + text_of(PyTuple_GET_ITEM(key, i), true);
+  return out + ")";
+}
+
 bool is_number(PyObject* x) { return PyLong_Check(x) || PyFloat_Check(x); }
 
 std::string computed_text(int operation, PyObject* function, const std::string& left, const std::string& right) {
@@ -122,6 +131,7 @@ std::string SourceTable::text(int id, PyObject* code) const {
     case SourceKind::Referent: return parent() + "()";
     case SourceKind::Flag: return parent() + "()";
     case SourceKind::ContextValue: return parent() + ".get()";
+    case SourceKind::Cached: return "what " + parent() + " keeps for " + repr_of(s.key);
     case SourceKind::Computed: return computed_text(s.index, s.key, parent(), s.other >= 0 ? text(s.other, code) : "");
   }
   return "?";

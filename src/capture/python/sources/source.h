@@ -36,6 +36,7 @@ enum class SourceKind : uint8_t {
   Referent,      // of the parent, a weakref.ref; None if it is gone
   Flag,          // what the parent, a C function of no arguments, says: True or False
   ContextValue,  // of the parent, a contextvars.ContextVar, in the thread's context
+  Cached,        // what the parent, a function of functools.lru_cache, keeps under `key` (cached_result.h)
   Computed,  // from the numbers `parent` and `other`, if any, by the operation `index` (compute.h); `key`: a function
 };
 

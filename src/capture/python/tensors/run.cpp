@@ -1,13 +1,14 @@
 #include "capture/python/tensors/run.h"
 
+#include <ATen/core/grad_mode.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
-#include "capture/python/tensors/tensors.h"
 
+#include "capture/python/tensors/tensors.h"
 #include "runtime/executable.h"
 #include "vesta/detail/function.h"
 
@@ -25,6 +26,7 @@ GraphRun run_differentiable(PyObject* program, std::span<PyObject* const> tensor
     numbers.emplace_back(py::int_(v));
     arguments.push_back(numbers.back().ptr());
   }
+  const at::AutoGradMode on(true);  // where the program is not to record any, the tape says so
   const auto found =
       py::reinterpret_steal<py::object>(PyObject_Vectorcall(program, arguments.data(), arguments.size(), nullptr));
   if (!found) {
@@ -73,7 +75,7 @@ class Borrowed {
 
 }  // namespace
 
-GraphRun run_graph(const runtime::Executable& graph, PyObject* differentiable, const std::vector<bool>& require_grad,
+GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& require_grad,
                    std::span<PyObject* const> tensors, std::span<const int64_t> integers, std::vector<Object>& outputs,
                    std::string* why) {
   if (std::find(tensors.begin(), tensors.end(), nullptr) != tensors.end()) {
@@ -81,10 +83,11 @@ GraphRun run_graph(const runtime::Executable& graph, PyObject* differentiable, c
     return GraphRun::Rejected;
   }
   const Borrowed arguments(tensors);
-  const bool grad = c10::GradMode::is_enabled();
-  if (grad) {
+  const runtime::Executable& graph = *compiled.executable;
+  PyObject* differentiable = compiled.differentiable.get();
+  if (compiled.in_grad_mode || differentiable) {
     for (size_t i = 0; i < tensors.size(); ++i) {
-      if (arguments[i].unsafeGetTensorImpl()->requires_grad() == (differentiable && require_grad[i])) continue;
+      if (arguments[i].unsafeGetTensorImpl()->requires_grad() == require_grad[i]) continue;
       if (why) *why = "whether gradients are recorded for an input changed";
       return GraphRun::Rejected;
     }
@@ -95,6 +98,7 @@ GraphRun run_graph(const runtime::Executable& graph, PyObject* differentiable, c
   std::vector<c10::IValue> values = detail::borrow_values();
   try {
     const py::gil_scoped_release release;
+    const at::AutoGradMode as_recorded(compiled.in_grad_mode && c10::GradMode::is_enabled());
     graph.run(in, values);
   } catch (const runtime::FailedAfterWriting& e) {
     try {
@@ -107,6 +111,8 @@ GraphRun run_graph(const runtime::Executable& graph, PyObject* differentiable, c
     if (why) *why = e.what();
     return GraphRun::Failed;
   }
+  for (const size_t i : compiled.detached)
+    if (values[i].toTensor().requires_grad()) values[i] = values[i].toTensor().detach();
   for (const c10::IValue& v : values) {
     PyObject* x = v.isTensor() ? THPVariable_Wrap(v.toTensor())
                   : v.isInt()  ? PyLong_FromLongLong(v.toInt())

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "capture/python/object.h"
+#include "capture/python/tensors/tensors.h"
 
 namespace vesta::runtime {
 class Executable;
@@ -23,8 +24,8 @@ enum class GraphRun {
   Raised,    // a Python error is set
 };
 // Outputs are appended. Releases the GIL.
-// `differentiable`: nullptr, or what runs in place of the graph, where the inputs that `require_grad` says do.
-GraphRun run_graph(const runtime::Executable& graph, PyObject* differentiable, const std::vector<bool>& require_grad,
+// `require_grad`: which of the inputs do, where that matters: if an operator was recorded in gradient mode.
+GraphRun run_graph(const CompiledGraph& graph, const std::vector<bool>& require_grad,
                    std::span<PyObject* const> tensors, std::span<const int64_t> integers, std::vector<Object>& outputs,
                    std::string* why);
 

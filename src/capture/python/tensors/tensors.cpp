@@ -5,6 +5,7 @@
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/functorch/DynamicLayer.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/GradMode.h>
@@ -19,6 +20,7 @@
 #include "pipeline/pipeline.h"
 #include "trace/recorder.h"
 #include "trace/trace.h"
+#include "trace/traced_tensor.h"
 #include "vesta/error.h"
 
 namespace py = pybind11;
@@ -31,8 +33,42 @@ static bool is_a(PyObject* x, PyObject* type) {
 }
 
 bool is_tensor(PyObject* x) { return is_a(x, THPVariableClass); }
+bool may_require_grad_unseen(PyObject* x) {
+  const trace::TracedTensorImpl* impl = trace::traced(THPVariable_Unpack(x));
+  return impl && !c10::GradMode::is_enabled() && !impl->detached && impl->alias().storage->input >= 0;
+}
+
+PyTypeObject* tensor_class() { return reinterpret_cast<PyTypeObject*>(THPVariableClass); }
+bool is_tensor_type(PyObject* x) { return std::string_view(Py_TYPE(x)->tp_name) == "torch.tensortype"; }
+
+PyObject* as_subclass(PyObject* tensor, PyObject* type) {
+  static PyObject* const method = PyObject_GetAttrString(THPVariableClass, "as_subclass");
+  return method ? PyObject_CallFunctionObjArgs(method, tensor, type, nullptr) : nullptr;
+}
+
 bool is_base_tensor(PyObject* x) { return reinterpret_cast<PyObject*>(Py_TYPE(x)) == THPVariableClass; }
 bool is_traced(PyObject* x) { return is_tensor(x) && trace::traced(THPVariable_Unpack(x)) != nullptr; }
+int is_of_tensor_type(PyObject* x, PyObject* type) {
+  if (PyTuple_Check(type)) {
+    int found = -1;
+    bool others = false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type); ++i) {
+      const int one = is_of_tensor_type(x, PyTuple_GET_ITEM(type, i));
+      if (one > 0) return 1;
+      if (one == 0) found = 0;
+      others |= one < 0;
+    }
+    // Of the others isinstance() itself says it, and False of these.
+    return others ? -1 : found;
+  }
+  if (!is_tensor_type(type)) return -1;
+  const at::Tensor& t = THPVariable_Unpack(x);
+  const py::handle kind(type);
+  return t.layout() == c10::kStrided && !py::cast<bool>(kind.attr("is_sparse")) &&
+         py::cast<bool>(kind.attr("is_cuda")) == t.is_cuda() &&
+         kind.attr("dtype").ptr() == reinterpret_cast<PyObject*>(torch::getTHPDtype(t.scalar_type()));
+}
+
 bool is_symbolic(PyObject* x) {
   return is_symbolic_int(x) || is_symbolic_bool(x) || is_a(x, torch::get_symfloat_class().ptr());
 }
@@ -283,6 +319,7 @@ TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, boo
     out.inputs.push_back({Object::take(THPVariable_Wrap(t)), seen});
   }
   out.ops = traced.op_count;
+  out.in_grad_mode = traced.in_grad_mode;
   traced.graph->for_each_node([&](const graph::Node* n) {
     const std::string& name = n->op->name;
     const auto known =
@@ -315,8 +352,10 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
     const py::gil_scoped_release release;
     result = pipeline::compile(std::move(traced.graph), options, std::move(facts));
   }
-  CompiledGraph out{std::move(result.executable), {}, std::move(result.report)};
+  CompiledGraph out{
+      std::move(result.executable), {}, graph.in_grad_mode, std::move(traced.detached), std::move(result.report)};
   if (traced.tape) {
+    const at::AutoGradMode on(true);  // where the program is not to record any, the tape says so
     py::list examples;
     for (const GraphInput& in : graph.inputs) examples.append(py::reinterpret_borrow<py::object>(in.tensor.get()));
     for (const int64_t v : integers) examples.append(v);

@@ -24,10 +24,19 @@ struct Tape;
 
 namespace vesta::capture {
 
-bool is_tensor(PyObject* x);       // torch.Tensor or a subclass
+bool is_tensor(PyObject* x);  // torch.Tensor or a subclass
+// A stand-in that shows the memory of an input, while no gradients are recorded: it requires grad if the input does.
+bool may_require_grad_unseen(PyObject* stand_in);
+PyTypeObject* tensor_class();      // torch.Tensor
+bool is_tensor_type(PyObject* x);  // torch.FloatTensor or another class of a dtype and device
+// What Tensor.as_subclass gives: a new reference, nullptr with an error set.
+PyObject* as_subclass(PyObject* tensor, PyObject* type);
 bool is_base_tensor(PyObject* x);  // exactly torch.Tensor
-bool is_traced(PyObject* x);       // made in a trace
-bool is_symbolic(PyObject* x);     // a torch.SymInt, SymFloat or SymBool
+// isinstance(t, type) as the program sees it where `type` is such a class, which no stand-in is
+// of, or a tuple with one of them; -1: it is not.
+int is_of_tensor_type(PyObject* t, PyObject* type);
+bool is_traced(PyObject* x);    // made in a trace
+bool is_symbolic(PyObject* x);  // a torch.SymInt, SymFloat or SymBool
 bool is_symbolic_int(PyObject* x);
 bool is_symbolic_bool(PyObject* x);
 bool requires_grad(PyObject* tensor);
@@ -112,6 +121,7 @@ struct TracedGraph {
   std::vector<GraphInput> inputs;  // of the graph, in order
   int64_t ops = 0;
   std::vector<OpCount> operators;  // in the order of first use
+  bool in_grad_mode = false;       // an operator was recorded while gradient mode was on
   bool empty = false;              // nothing to run, and no input to check
 };
 
@@ -125,6 +135,8 @@ struct CompiledGraph {
   // With gradients: a callable on the inputs' tensors and the integers (python/vesta/training.py); the executable then
   // only checks them.
   Object differentiable;
+  bool in_grad_mode = false;     // as of the trace
+  std::vector<size_t> detached;  // outputs that require no grad, whatever the input does that they show
   CompileReport report;
 };
 // `integers`: the values that the symbolic ones had. Releases the GIL. Throws Unsupported or InternalError.

@@ -200,6 +200,7 @@ PyObject* Tracer::tensor_attr(PyObject* owner, PyObject* name) {
     // Outside of gradient mode a stand-in requires none.
     if (flag && requires_grad(real)) Py_RETURN_TRUE;
   }
+  if (flag && is_traced(real) && may_require_grad_unseen(real)) return give_up("reads Tensor.requires_grad of a view");
   if (history && (is_traced(real) || requires_grad(real)))
     return give_up(std::string("reads Tensor.") + PyUnicode_AsUTF8(name));
   return finish_call(PyObject_GetAttr(owner, name));
@@ -294,7 +295,14 @@ int Tracer::instance_set_attr(PyObject* owner, PyObject* name, PyObject* value) 
 int Tracer::set_attr(PyObject* owner, PyObject* name, PyObject* value) {
   if (aborted_) return -1;
   PyTypeObject* type = Py_TYPE(owner);
-  if (is_tensor(owner)) return fail("sets an attribute of a tensor");
+  if (is_tensor(owner)) {
+    // One that the trace made, of a subclass, is rebuilt with what it holds; what a stand-in holds is lost.
+    const bool is_new = is_traced(owner) && !is_base_tensor(owner) && sources.find(owner) < 0 && !real_of(owner);
+    if (!is_new || type->tp_setattro != PyBaseObject_Type.tp_setattro || _PyType_Lookup(type, name))
+      return fail("sets an attribute of a tensor");
+    guard_class(type, name);
+    return finish_status(PyObject_GenericSetAttr(owner, name, value));
+  }
   if (PyType_Check(owner)) return fail("sets an attribute of a class");
   if (PyModule_CheckExact(owner)) {
     PyObject* dict = PyModule_GetDict(owner);
@@ -327,19 +335,41 @@ PyObject* Tracer::lookup_special(PyObject* obj, PyObject* name) {
   return x ? finish_call(x) : nullptr;
 }
 
-PyObject* Tracer::import_name(Frame*, PyObject* name, PyObject* fromlist, PyObject* level) {
+Object Tracer::absolute_name(Frame* f, PyObject* name, long up) {
+  static PyObject* const key = PyUnicode_InternFromString("__package__");
+  PyObject* globals = globals_of(f);
+  PyObject* package = PyDict_GetItemWithError(globals, key);
+  PyErr_Clear();
+  if (!package || !PyUnicode_CheckExact(package)) return {};
+  guard(Check::Equals, sources.add(SourceKind::DictValue, namespace_source(f, globals), 0, key), package);
+  const char* text = PyUnicode_AsUTF8(package);
+  const char* more = PyUnicode_AsUTF8(name);
+  if (!text || !more) return PyErr_Clear(), Object();
+  std::string out = text;
+  for (long i = 1; i < up; ++i) {
+    const size_t dot = out.rfind('.');
+    if (dot == std::string::npos) return {};
+    out.resize(dot);
+  }
+  if (*more) out += std::string(out.empty() ? "" : ".") + more;
+  return out.empty() || *text == 0 ? Object() : Object::take(PyUnicode_InternFromString(out.c_str()));
+}
+
+PyObject* Tracer::import_name(Frame* f, PyObject* name, PyObject* fromlist, PyObject* level) {
   // An import of what is imported is a read of sys.modules; a relative name is of the frame's package.
   PyObject* modules = PyImport_GetModuleDict();
   const long up = PyLong_Check(level) ? PyLong_AsLong(level) : 0;
-  PyObject* module = up == 0 ? PyDict_GetItemWithError(modules, name) : nullptr;
+  const Object absolute = up > 0 ? absolute_name(f, name, up) : Object::share(name);
+  name = absolute.get();
+  PyObject* module = name ? PyDict_GetItemWithError(modules, name) : nullptr;
   if (!module || !PyModule_Check(module)) {
     PyErr_Clear();
-    give_up("imports a module");
-    return nullptr;
+    if (!aborted_) site_.may_pass = true;
+    return give_up("imports a module");
   }
   if (sources.find(modules) < 0) sources.know(modules, sources.add(SourceKind::Constant, -1, 0, modules));
   guard(Check::Is, sources.add(SourceKind::DictValue, sources.find(modules), 0, name), module);
-  if (fromlist == Py_None || (PyTuple_Check(fromlist) && PyTuple_GET_SIZE(fromlist) == 0)) {
+  if (up == 0 && (fromlist == Py_None || (PyTuple_Check(fromlist) && PyTuple_GET_SIZE(fromlist) == 0))) {
     const char* text = PyUnicode_AsUTF8(name);
     const char* dot = text ? std::strchr(text, '.') : nullptr;
     if (dot) {
@@ -354,6 +384,7 @@ PyObject* Tracer::import_name(Frame*, PyObject* name, PyObject* fromlist, PyObje
     if (PyUnicode_CompareWithASCIIString(wanted, "*") == 0) continue;
     if (!PyDict_GetItemWithError(PyModule_GetDict(module), wanted)) {
       PyErr_Clear();
+      if (!aborted_) site_.may_pass = true;
       return give_up("imports from a module what is not there yet");
     }
   }

@@ -137,7 +137,7 @@ constexpr ClassRow kClasses[] = {
 constexpr char kRefusedTensorMethods[] =
     " tolist numpy data_ptr untyped_storage _typed_storage storage apply_ map_ map2_ share_memory_ pin_memory set_ "
     "requires_grad_ retain_grad register_hook _register_hook register_post_accumulate_grad_hook _make_subclass "
-    "_make_wrapper_subclass _make_dtensor as_subclass __dlpack__ _backward_hooks _post_accumulate_grad_hooks "
+    "_make_wrapper_subclass _make_dtensor __dlpack__ _backward_hooks _post_accumulate_grad_hooks "
     "is_shared _set_version_counter_ _clear_non_serializable_cached_data _view_func _view_func_unsafe "
     "_rev_view_func_unsafe resize_as_sparse_ ";
 // What eager's result of the same kind would say, a trace does not know.
@@ -303,6 +303,8 @@ void add_tensor_operators(Table& t) {
     Callable k = with(Effect::Tensors);
     if (in_list(kRefusedTensorMethods, name))
       k = {Effect::Refused, Special::None, "reads a tensor's memory or changes what it is"};
+    if (name == "new") k = {Effect::Special, Special::TensorNew};
+    if (name == "new_tensor") k = {Effect::Special, Special::NewTensor};
     if (in_list(kHiddenTensorMethods, name))
       k = {Effect::Refused, Special::None, "says of a tensor what a trace does not know"};
     if (Py_TYPE(value) == &PyMethodDescr_Type) t.functions[reinterpret_cast<PyMethodDescrObject*>(value)->d_method] = k;

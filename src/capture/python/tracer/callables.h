@@ -41,6 +41,8 @@ enum class Special : unsigned char {
   Hash,
   AutogradFunction,  // torch.autograd.Function.apply
   NumPy,             // of plain numbers, a number
+  TensorNew,         // Tensor.new
+  NewTensor,         // Tensor.new_tensor
   Flag,              // a setting of torch's: True or False
   ContextGet,        // contextvars.ContextVar's methods
   ContextSet,

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "capture/python/segments/captured.h"
+#include "capture/python/sources/cached_result.h"
 #include "capture/python/tracer/library.h"
 #include "capture/python/tracer/tracer.h"
 
@@ -10,7 +11,6 @@ namespace vesta::capture {
 namespace {
 
 bool is_partial(PyObject* x) { return std::strcmp(Py_TYPE(x)->tp_name, "functools.partial") == 0; }
-bool is_cached_function(PyObject* x) { return std::strcmp(Py_TYPE(x)->tp_name, "functools._lru_cache_wrapper") == 0; }
 
 // ": why", as it was given to disable().
 std::string reason_of_disabling(PyObject* function) {
@@ -30,18 +30,6 @@ PyObject* hidden_from_dynamo(PyObject* function) {
     return nullptr;
   PyObject* inner = PyDict_GetItemString(dict, "__wrapped__");
   return inner && PyFunction_Check(inner) ? inner : nullptr;
-}
-
-// An object that is a key by its identity.
-bool has_plain_hash(PyObject* x) { return Py_TYPE(x)->tp_hash == PyBaseObject_Type.tp_hash || PyFunction_Check(x); }
-
-// What functools.lru_cache wraps is of a package or of Python itself, not of the program.
-bool is_library_function(PyObject* cached) {
-  const Object f = Object::take(PyObject_GetAttrString(cached, "__wrapped__"));
-  PyErr_Clear();
-  if (!f || !PyFunction_Check(f.get())) return false;
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f.get()));
-  return is_installed_package(code) || is_standard_library(code);
 }
 
 // A call of an operator that no Python code of anyone's can see.
@@ -186,6 +174,8 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
           return call_plainly(f, asked, n, names);
         }
         if (PyTuple_Check(args[1]) && !touch_contents(args[1], 4)) return nullptr;
+        if (is_traced(args[0]))
+          if (const int known = is_of_tensor_type(args[0], args[1]); known >= 0) return PyBool_FromLong(known);
         return call_plainly(f, args, n, names);
       }
       break;
@@ -216,6 +206,18 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
         return size < 0 ? nullptr : PyLong_FromSsize_t(size);
       }
       break;
+    case Special::TensorNew:
+      if (PyObject* tensor = self ? self : args[0]; plain && is_tensor(tensor)) {
+        PyObject* x = legacy_tensor(tensor, self ? args : args + 1, self ? n : n - 1);
+        if (x || aborted_ || PyErr_Occurred()) return x;
+      }
+      break;
+    case Special::NewTensor: {
+      PyObject* const* rest = self ? args : args + 1;
+      PyObject* tensor = self ? self : args[0];
+      if (!is_tensor(tensor) || n != (self ? 1 : 2) || is_tensor(rest[0])) break;
+      return tensor_of_data(tensor, rest, 1, names);
+    }
     case Special::DictGet: {
       PyObject* const* rest = self ? args : args + 1;
       const Py_ssize_t count = self ? n : n - 1;
@@ -471,6 +473,10 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
                                                       Py_TYPE(is_varying(args[0]) ? varying_value(args[0]) : args[0])));
     if (PyType_IsSubtype(type, &PyType_Type)) return give_up("makes a class");
     if (type == &PyLong_Type && all == 1 && is_symbolic_int(args[0])) return Py_NewRef(args[0]);
+    if (all == n && (type == tensor_class() || is_tensor_type(f))) {
+      PyObject* x = legacy_tensor(f, args, n);
+      if (x || aborted_ || PyErr_Occurred()) return x;
+    }
     if (PyObject* x = call_with_varying(known_callable(f), f, args, n, names); x || aborted_ || PyErr_Occurred())
       return x;
     static PyObject* del = PyUnicode_InternFromString("__del__");
@@ -516,29 +522,7 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     if (source >= 0) return touch(x, sources.add(SourceKind::Referent, source));
     return adopt(Py_NewRef(x));
   }
-  if (is_cached_function(f)) {
-    // A call in the trace could not be taken back: what it stores, and what cache_info() tells. Of a library's function
-    // nobody asks; it gives the same for the same constants.
-    if (!is_library_function(f)) return give_up("calls " + name_of_callable(f) + ", a function that keeps its results");
-    for (Py_ssize_t i = 0; i < all; ++i) {
-      const int source = sources.find(args[i]);
-      if (is_scalar(args[i]) || PyType_Check(args[i]) || (source >= 0 && sources[source].kind == SourceKind::Constant))
-        continue;
-      if (source < 0 || !has_plain_hash(args[i])) return give_up("calls a cached function with objects");
-      guard(Check::Is, source, args[i]);
-    }
-    if (const int source = sources.find(f); source >= 0 && sources[source].kind != SourceKind::Constant)
-      guard(Check::Is, source, f);
-    PyObject* x = nullptr;
-    {
-      const HookOff off;
-      x = PyObject_Vectorcall(f, args, static_cast<size_t>(n), names);
-    }
-    if (!x) return finish_call(nullptr);
-    PyObject* known = touch_constant(x);
-    Py_DECREF(x);
-    return known;
-  }
+  if (is_cached_function(f)) return call_cached(f, args, n, names);
   if (PyObject* inner = wrapped_by_capture(f)) {
     // What it wraps is fixed, so that its own identity is all to guard.
     if (const int source = sources.find(f); source >= 0) guard(Check::Is, source, f);

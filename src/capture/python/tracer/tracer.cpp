@@ -385,17 +385,19 @@ PyObject* Tracer::read_dict(PyObject* dict, int source, PyObject* key, bool* fou
   return nullptr;
 }
 
+int Tracer::namespace_source(Frame* f, PyObject* dict) {
+  if (const int source = sources.find(dict); source >= 0) return source;
+  const int source = f == root_ ? sources.add(dict == globals_of(f) ? SourceKind::Globals : SourceKind::Builtins, -1)
+                                : sources.add(SourceKind::Constant, -1, 0, dict);
+  sources.know(dict, source);
+  return source;
+}
+
 PyObject* Tracer::load_global(Frame* f, PyObject* name) {
   for (PyObject* dict : {globals_of(f), builtins_of(f)}) {
     if (!PyDict_Check(dict)) continue;
-    int source = sources.find(dict);
-    if (source < 0) {
-      source = f == root_ ? sources.add(dict == globals_of(f) ? SourceKind::Globals : SourceKind::Builtins, -1)
-                          : sources.add(SourceKind::Constant, -1, 0, dict);
-      sources.know(dict, source);
-    }
     bool found = false;
-    PyObject* x = read_dict(dict, source, name, &found);
+    PyObject* x = read_dict(dict, namespace_source(f, dict), name, &found);
     if (found || PyErr_Occurred()) return x;
   }
   return Operations::load_global(f, name);
@@ -403,9 +405,7 @@ PyObject* Tracer::load_global(Frame* f, PyObject* name) {
 
 int Tracer::store_global(Frame* f, PyObject* name, PyObject* value) {
   PyObject* dict = globals_of(f);
-  if (sources.find(dict) < 0)
-    sources.know(dict,
-                 f == root_ ? sources.add(SourceKind::Globals, -1) : sources.add(SourceKind::Constant, -1, 0, dict));
+  namespace_source(f, dict);
   if (!writes_key(dict, name, value == nullptr)) return -1;
   return Operations::store_global(f, name, value);
 }

@@ -46,6 +46,7 @@ struct BreakSite {
   bool needs_gradients = false;
   bool wants_eager = false;      // no part of the frame may be compiled
   bool wants_constants = false;  // a symbolic number cannot do what is asked of it: trace again without any
+  bool may_pass = false;         // the next call may get by: what is missing is there then
   bool wants_value = false;      // of a number that changes: trace again with the value as a constant
 };
 
@@ -81,6 +82,11 @@ class Tracer final : public Operations {
   std::vector<GuardProgram::Lookup> lookups;
   UndoLog log;
   std::vector<IntegerRead> integers;
+  // Of functions of functools.lru_cache, which count them: results that were there.
+  struct CachedCall {
+    Object function, arguments, keywords;
+  };
+  std::vector<CachedCall> cached_calls;
   bool aborted() const override { return aborted_; }
   const BreakSite& break_site() const { return site_; }
   int root_count() const { return root_count_; }  // instructions of the root frame begun
@@ -245,6 +251,11 @@ class Tracer final : public Operations {
   int instance_set_attr(PyObject* owner, PyObject* name, PyObject* value);
   int dict_source(PyObject* owner);
 
+  // Of the globals or builtins of a frame.
+  int namespace_source(Frame* f, PyObject* dict);
+  // What a relative import means in this frame; none if that cannot be said.
+  Object absolute_name(Frame* f, PyObject* name, long up);
+
   // ---- calls
   PyObject* call_known(const Callable& known, PyObject* callable, PyObject* const* args, Py_ssize_t n,
                        PyObject* keyword_names);
@@ -257,6 +268,12 @@ class Tracer final : public Operations {
   bool writes(PyObject* container, UndoLog::Writes kind);
   // One key of a dict is about to be written, or deleted.
   bool writes_key(PyObject* dict, PyObject* key, bool deletes);
+  // torch.tensor(...) with the dtype and device of `like` where the arguments name none: a tensor, or a class of
+  // tensors.
+  PyObject* tensor_of_data(PyObject* like, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
+  // What the legacy constructors make, of sizes or of data; nullptr without an error: of neither.
+  PyObject* legacy_tensor(PyObject* like, PyObject* const* args, Py_ssize_t n);
+  PyObject* call_cached(PyObject* function, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   bool update_keys(PyObject* dict, PyObject* mapping);
   PyObject* context_value(PyObject* variable, PyObject* otherwise);
   PyObject* set_context(PyObject* method, PyObject* const* args, Py_ssize_t n, PyObject* variable, bool sets);

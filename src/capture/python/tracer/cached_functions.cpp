@@ -1,0 +1,67 @@
+// Functions of functools.lru_cache. A call in the trace could not be taken back: what it stores, and what cache_info()
+// tells. So a result that is there is a place that is read, and the call is made again for its count; one that is
+// missing is a break, the first time.
+#include "capture/python/segments/captured.h"
+#include "capture/python/sources/cached_result.h"
+#include "capture/python/tracer/library.h"
+#include "capture/python/tracer/tracer.h"
+
+namespace vesta::capture {
+namespace {
+
+// An object that is a key by its identity.
+bool has_plain_hash(PyObject* x) { return Py_TYPE(x)->tp_hash == PyBaseObject_Type.tp_hash || PyFunction_Check(x); }
+
+// What functools.lru_cache wraps is of a package or of Python itself, not of the program.
+bool is_library_function(PyObject* cached) {
+  const Object f = Object::take(PyObject_GetAttrString(cached, "__wrapped__"));
+  PyErr_Clear();
+  if (!f || !PyFunction_Check(f.get())) return false;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f.get()));
+  return is_installed_package(code) || is_standard_library(code);
+}
+
+}  // namespace
+
+PyObject* Tracer::call_cached(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+  for (Py_ssize_t i = 0; i < all; ++i) {
+    const int source = sources.find(args[i]);
+    if (is_scalar(args[i]) || PyType_Check(args[i]) || (source >= 0 && sources[source].kind == SourceKind::Constant))
+      continue;
+    if (source < 0 || !has_plain_hash(args[i])) return give_up("calls a cached function with objects");
+    guard(Check::Is, source, args[i]);
+  }
+  const int function = sources.find(f);
+  if (function >= 0 && sources[function].kind != SourceKind::Constant) guard(Check::Is, function, f);
+  // Of a library's function nobody asks what it counts; it gives the same for the same constants.
+  if (is_library_function(f)) {
+    PyObject* x = nullptr;
+    {
+      const HookOff off;
+      x = PyObject_Vectorcall(f, args, static_cast<size_t>(n), names);
+    }
+    if (!x) return finish_call(nullptr);
+    PyObject* known = touch_constant(x);
+    Py_DECREF(x);
+    return known;
+  }
+  const Object key = cache_key(f, args, n, names);
+  if (!key) return nullptr;
+  PyObject* x = cached_result(f, key.get());
+  if (function < 0 || !x) {
+    if (!aborted_) site_.may_pass = function >= 0;
+    return give_up("calls " + name_of_callable(f) + ", a function that keeps its results");
+  }
+  CachedCall call{Object::share(f), Object::take(PyTuple_New(n)), Object::take(all > n ? PyDict_New() : nullptr)};
+  if (!call.arguments || (all > n && !call.keywords)) return nullptr;
+  for (Py_ssize_t i = 0; i < n; ++i) PyTuple_SET_ITEM(call.arguments.get(), i, Py_NewRef(args[i]));
+  for (Py_ssize_t i = n; i < all; ++i)
+    if (PyDict_SetItem(call.keywords.get(), PyTuple_GET_ITEM(names, i - n), args[i]) < 0) return nullptr;
+  cached_calls.push_back(std::move(call));
+  const int source = sources.add(SourceKind::Cached, function, 0, key.get());
+  guard(Check::Present, source);
+  return touch(x, source);
+}
+
+}  // namespace vesta::capture

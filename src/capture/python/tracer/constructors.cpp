@@ -1,0 +1,101 @@
+// Constructors of tensors that do not know stand-ins: what came after them makes the same.
+#include <algorithm>
+#include <cstring>
+
+#include "capture/python/tracer/tracer.h"
+
+namespace vesta::capture {
+namespace {
+
+bool is_size(PyObject* x) { return std::strcmp(Py_TYPE(x)->tp_name, "torch.Size") == 0; }
+
+Object torch_attribute(const char* name) {
+  return Object::take(PyObject_GetAttrString(PyImport_AddModule("torch"), name));
+}
+
+// Positional arguments and those by name of a call that is being put together.
+class Arguments {
+ public:
+  Arguments(PyObject* const* args, Py_ssize_t n, PyObject* names) : positional_(n) {
+    const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+    for (Py_ssize_t i = 0; i < n; ++i) values_.push_back(Object::share(args[i]));
+    for (Py_ssize_t i = 0; i < named; ++i) {
+      if (args[n + i] == Py_None) continue;  // means what an argument that is left out means
+      values_.push_back(Object::share(args[n + i]));
+      names_.push_back(Object::share(PyTuple_GET_ITEM(names, i)));
+    }
+  }
+  bool has(const char* name) const {
+    return std::any_of(names_.begin(), names_.end(),
+                       [&](const Object& x) { return PyUnicode_CompareWithASCIIString(x.get(), name) == 0; });
+  }
+  bool add(const char* name, Object value) {
+    names_.push_back(Object::take(PyUnicode_InternFromString(name)));
+    values_.push_back(std::move(value));
+    return names_.back() && values_.back();
+  }
+  PyObject* passed_to(Tracer& t, PyObject* function) const {
+    const Object names = Object::take(PyTuple_New(static_cast<Py_ssize_t>(names_.size())));
+    if (!names || !function) return nullptr;
+    for (size_t i = 0; i < names_.size(); ++i)
+      PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(names_[i].get()));
+    std::vector<PyObject*> values;
+    for (const Object& x : values_) values.push_back(x.get());
+    return t.call(function, values.data(), static_cast<size_t>(positional_), names.get());
+  }
+
+ private:
+  Py_ssize_t positional_;
+  std::vector<Object> values_, names_;
+};
+
+}  // namespace
+
+PyObject* Tracer::tensor_of_data(PyObject* like, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  static PyObject* const dtype = PyUnicode_InternFromString("dtype");
+  static PyObject* const device = PyUnicode_InternFromString("device");
+  Arguments all(args, n, names);
+  const bool is_class = PyType_Check(like), is_base = like == reinterpret_cast<PyObject*>(tensor_class());
+  if (!all.has("dtype") && !is_base) {
+    Object value = Object::take(is_class ? PyObject_GetAttr(like, dtype) : get_attr(like, dtype));
+    if (!value || !all.add("dtype", std::move(value))) return nullptr;
+  }
+  if (is_base) {
+    const Object function = torch_attribute("get_default_dtype");
+    Object value = Object::take(function ? PyObject_CallNoArgs(function.get()) : nullptr);
+    if (!value || !all.add("dtype", std::move(value))) return nullptr;
+  }
+  if (!all.has("device") && !is_class) {
+    Object value = Object::take(get_attr(like, device));
+    if (!value || !all.add("device", std::move(value))) return nullptr;
+  }
+  return all.passed_to(*this, torch_attribute("tensor").get());
+}
+
+PyObject* Tracer::legacy_tensor(PyObject* like, PyObject* const* args, Py_ssize_t n) {
+  for (const char* name : {"is_cuda", "is_sparse"}) {
+    const Object elsewhere = Object::take(is_tensor_type(like) ? PyObject_GetAttrString(like, name) : nullptr);
+    if (elsewhere.get() == Py_True) return nullptr;
+  }
+  if (n == 1 && !is_size(args[0]) && (PyList_CheckExact(args[0]) || PyTuple_CheckExact(args[0])))
+    return tensor_of_data(like, args, n, nullptr);
+  const bool sizes = n > 0 && std::all_of(args, args + n, [](PyObject* x) {
+                       return (PyLong_Check(x) && !PyBool_Check(x)) || is_symbolic_int(x);
+                     });
+  if (n != 0 && !sizes && !(n == 1 && is_size(args[0]))) return nullptr;
+  const Object none = Object::take(Py_BuildValue("(i)", 0));
+  if (!none) return nullptr;
+  PyObject* empty = none.get();
+  Arguments all(n == 0 ? &empty : args, std::max<Py_ssize_t>(n, 1), nullptr);
+  if (!PyType_Check(like)) {
+    static PyObject* const name = PyUnicode_InternFromString("new_empty");
+    const Object method = Object::take(get_attr(like, name));
+    return all.passed_to(*this, method.get());
+  }
+  if (like != reinterpret_cast<PyObject*>(tensor_class()) &&
+      !all.add("dtype", Object::take(PyObject_GetAttrString(like, "dtype"))))
+    return nullptr;
+  return all.passed_to(*this, torch_attribute("empty").get());
+}
+
+}  // namespace vesta::capture
