@@ -646,7 +646,10 @@ std::string name_of_callable(PyObject* f) {
       Py_TYPE(f) != &PyWrapperDescr_Type)
     return std::string("an object of class ") + Py_TYPE(f)->tp_name;
   std::string out;
-  for (const char* part : {"__module__", "__qualname__"}) {
+  // pybind11's functions are methods of an object that nobody has heard of.
+  PyObject* self = PyCFunction_Check(f) ? PyCFunction_GET_SELF(f) : nullptr;
+  const bool is_bound_by_pybind = self && std::strstr(Py_TYPE(self)->tp_name, "pybind11_detail_function_record");
+  for (const char* part : {"__module__", is_bound_by_pybind ? "__name__" : "__qualname__"}) {
     const Object x = Object::take(PyObject_GetAttrString(f, part));
     const char* text = x && PyUnicode_Check(x.get()) ? PyUnicode_AsUTF8(x.get()) : nullptr;
     PyErr_Clear();
