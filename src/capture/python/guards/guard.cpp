@@ -18,11 +18,19 @@ bool is_scalar(PyObject* x) {
          PyFloat_CheckExact(x) || PyUnicode_CheckExact(x) || PyBytes_CheckExact(x) || PyComplex_CheckExact(x);
 }
 
+bool is_method_wrapper(PyObject* x) {
+  static PyTypeObject* const type = [] {
+    const Object bound = Object::take(PyObject_GetAttrString(Py_None, "__repr__"));
+    return bound ? Py_TYPE(bound.get()) : nullptr;
+  }();
+  return Py_TYPE(x) == type;
+}
+
 bool is_plain_key(PyObject* x) {
   if (PyFunction_Check(x) || PyCFunction_Check(x)) return true;
-  for (PyTypeObject* type :
-       {&PyMethodDescr_Type, &PyWrapperDescr_Type, &PyGetSetDescr_Type, &PyMemberDescr_Type, &_PyMethodWrapper_Type})
+  for (PyTypeObject* type : {&PyMethodDescr_Type, &PyWrapperDescr_Type, &PyGetSetDescr_Type, &PyMemberDescr_Type})
     if (Py_TYPE(x) == type) return true;
+  if (is_method_wrapper(x)) return true;
   return PyType_Check(x) && Py_TYPE(x)->tp_hash == PyType_Type.tp_hash &&
          Py_TYPE(x)->tp_richcompare == PyType_Type.tp_richcompare;
 }

@@ -99,6 +99,8 @@ PyObject* instance_dict(PyObject* object);
 // An int, float, bool, complex, str, bytes, None, Ellipsis or NotImplemented (exactly these types).
 bool is_scalar(PyObject* x);
 bool same_scalar(PyObject* a, PyObject* b);  // ranges and devices, too
+// A slot's function bound to an object.
+bool is_method_wrapper(PyObject* x);
 // A class, function or descriptor that is a key by its identity: no Python code is asked for its hash.
 bool is_plain_key(PyObject* x);
 bool holds_plain_keys(PyObject* set);     // scalars, classes and functions, and nothing else

@@ -7,8 +7,7 @@ namespace {
 
 // Modules/_functoolsmodule.c, the same in CPython 3.11 to 3.13.
 struct Link {
-  PyObject_HEAD
-  Link *prev, *next;
+  PyObject_HEAD Link *prev, *next;
   Py_hash_t hash;
   PyObject *key, *result;
 };

@@ -8,8 +8,8 @@ namespace vesta::capture {
 // Made by functools.lru_cache or functools.cache, in C.
 bool is_cached_function(PyObject* x);
 
-// Under what such a function keeps the result of a call: `n` positional arguments, then one for each of `names` (a tuple
-// or nullptr). A new reference, nullptr with an error set.
+// Under what such a function keeps the result of a call: `n` positional arguments, then one for each of `names` (a
+// tuple or nullptr). A new reference, nullptr with an error set.
 Object cache_key(PyObject* function, PyObject* const* args, Py_ssize_t n, PyObject* names);
 
 // The result kept under the key, borrowed; nullptr without an error: there is none.

@@ -178,7 +178,6 @@ struct Table {
   destructor python_class_dealloc = nullptr;
   newfunc python_class_new = nullptr;  // that calls a __new__ written in Python
   const PyMethodDef* new_method = nullptr;
-  PyTypeObject* method_wrapper = nullptr;
 };
 Table* table = nullptr;
 
@@ -419,15 +418,13 @@ bool load_callables() {
   PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
   const Object sample = Object::take(
       PyRun_String("type('S', (), {'__new__': lambda c: None})", Py_eval_input, globals.get(), globals.get()));
-  const Object wrapper = Object::take(PyRun_String("''.__len__", Py_eval_input, globals.get(), globals.get()));
   const Object maker = Object::take(PyRun_String("object.__new__", Py_eval_input, globals.get(), globals.get()));
-  if (!sample || !wrapper || !maker) {
+  if (!sample || !maker) {
     delete t;
     return false;
   }
   t->python_class_dealloc = reinterpret_cast<PyTypeObject*>(sample.get())->tp_dealloc;
   t->python_class_new = reinterpret_cast<PyTypeObject*>(sample.get())->tp_new;
-  t->method_wrapper = Py_TYPE(wrapper.get());
   t->new_method = reinterpret_cast<PyCFunctionObject*>(maker.get())->m_ml;
   PyErr_Clear();
   table = t;
@@ -457,8 +454,6 @@ bool is_torch_operator(PyObject* f) {
   const char* name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
   return name && std::strncmp(name, "torch._ops.", 11) == 0;
 }
-
-bool is_method_wrapper(PyObject* x) { return Py_TYPE(x) == table->method_wrapper; }
 
 bool is_data(PyObject* x, int depth) {
   if (is_scalar(x) || is_base_tensor(x) || is_symbolic(x)) return true;
@@ -626,7 +621,7 @@ Callable known_callable(PyObject* f) {
   if (type == &PyMethodDescr_Type || type == &PyClassMethodDescr_Type)
     return find_function(reinterpret_cast<PyMethodDescrObject*>(f)->d_method);
   if (type == &PyGetSetDescr_Type) return find_function(reinterpret_cast<PyGetSetDescrObject*>(f)->d_getset);
-  if (type == table->method_wrapper) f = reinterpret_cast<PyObject*>(reinterpret_cast<WrapperObject*>(f)->descr);
+  if (is_method_wrapper(f)) f = reinterpret_cast<PyObject*>(reinterpret_cast<WrapperObject*>(f)->descr);
   if (Py_TYPE(f) == &PyWrapperDescr_Type) {
     auto* d = reinterpret_cast<PyWrapperDescrObject*>(f);
     const auto it = table->slots.find({d->d_base, d->d_common.d_type});

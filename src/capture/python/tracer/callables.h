@@ -88,8 +88,6 @@ bool is_hashed_by_python(PyObject* x);
 // A dict or set that has such keys.
 bool has_keys_of_program(PyObject* container);
 bool has_keys_of_python(PyObject* container);
-// A slot's function bound to an object.
-bool is_method_wrapper(PyObject* x);
 // Numbers, texts, tensors whose class has no functions of its own, and short tuples and lists of those: no Python code
 // of anyone's is behind them.
 bool is_data(PyObject* x, int depth = 2);
