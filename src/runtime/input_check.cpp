@@ -149,7 +149,7 @@ bool InputCheck::accepts(const CallInputs& in, SymbolValues& symbols) const {
     const Tensor& want = tensors_[i];
     const at::Tensor& found = in.tensor(i);
     if (!same_kind(want, found)) return false;
-    if (want.constant) {
+    if (want.constant && want.dim != 0) {
       const c10::TensorImpl* impl = found.unsafeGetTensorImpl();
       const int64_t* expected = expected_.data() + want.first;
       const size_t bytes = sizeof(int64_t) * want.dim;
