@@ -19,7 +19,8 @@ namespace vesta::runtime {
 // is what failed.
 class FailedAfterWriting : public std::exception {
  public:
-  explicit FailedAfterWriting(std::exception_ptr cause) : cause(std::move(cause)) {}
+  explicit FailedAfterWriting(std::exception_ptr cause)
+      : cause(std::move(cause)) {}  // NOLINT(bugprone-throw-keyword-missing)
   const char* what() const noexcept override { return "a run failed after it had begun to write its inputs"; }
   const std::exception_ptr cause;
 };

@@ -70,6 +70,7 @@ MORE = [
 _QUICKENED = "asks for CPython's own quickened code, which another evaluator does not run"
 _CODE_IS_KEPT = "a guard keeps the code of a function that it has seen"
 _SIZES = "asks how much memory a dict takes that a trace has written and taken back"
+_TRACED = "a frame that switches tracing on and goes on by an exception is told as a call once more"
 _GARBAGE = "counts what the collector finds, and what a trace makes and drops is not made in a call"
 
 # Tests that cannot tell anything, each with the reason.
@@ -80,6 +81,10 @@ LEFT_OUT: dict[str, str] = {
     "test_code.CoExtra.test_free_different_thread": _CODE_IS_KEPT,
     "test_code.CodeWeakRefTest.test_basic": _CODE_IS_KEPT,
     "test_weakref.ReferencesTestCase.test_cfunction": "a guard keeps a C function that it has seen",
+    "test_weakref.__test__.libreftest": "a guard keeps an object whose id() was asked for",
+    "test_sys_settrace.TraceTestCase.test_09_settrace_and_raise": _TRACED,
+    "test_sys_settrace.SkipLineEventsTraceTestCase.test_09_settrace_and_raise": _TRACED,
+    "test_sys_settrace.TraceOpcodesTestCase.test_09_settrace_and_raise": _TRACED,
     "test_dis.DisTests.test_loop_quicken": _QUICKENED,
     "test_dis.DisTests.test_super_instructions": _QUICKENED,
     "test_dis.DisWithFileTests.test_loop_quicken": _QUICKENED,
