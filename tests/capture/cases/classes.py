@@ -1,6 +1,7 @@
 """Classes: methods, super, properties, descriptors, attribute hooks, metaclasses, slots."""
 
 import abc
+import io
 import typing
 
 import torch
@@ -533,3 +534,36 @@ def fluent(x):
 @case(lambda: (t(3),), drive=lambda f, x: f(METHOD_OF, x))
 def unbound_function_with_self(self, x):
     return self.apply(x) + self.extra
+
+
+class Buffer(io.BytesIO):
+    def write(self, data=None):
+        return super().write(b"-" if data is None else data)
+
+    def both(self):
+        return self.write, super().write
+
+
+class Longer(list):
+    def append(self, x):
+        super().append(x * 2)
+
+    def __len__(self):
+        return super().__len__() + 10
+
+    def bound(self):
+        return super().append, super().__len__, super().__getitem__
+
+
+@case(lambda: (t(3), Buffer(), Longer([1])))
+def super_of_a_class_written_in_c(x, buffer, numbers):
+    buffer.write()
+    buffer.write(b"abc")
+    own, inherited = buffer.both()
+    append, length, item = numbers.bound()
+    print("in between")
+    own()
+    inherited(b"d")
+    append(5)
+    numbers.append(4)
+    return x + length(), buffer.getvalue(), list(numbers), len(numbers), item(0), append.__self__ is numbers

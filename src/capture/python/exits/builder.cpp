@@ -221,6 +221,24 @@ int ExitBuilder::dict_iterator(PyObject* x, const char* method) {
   return known_[x] = add({Make::DictIterator, static_cast<int>(steps), keep(name.get()), {part}});
 }
 
+int ExitBuilder::bound(PyObject* x, PyObject* self) {
+  // Not what the object has under the name: super() may have found another one.
+  const Object name = Object::take(PyObject_GetAttrString(x, "__name__"));
+  PyObject* mro = Py_TYPE(self)->tp_mro;
+  for (Py_ssize_t i = 0; name && mro && i < PyTuple_GET_SIZE(mro); ++i) {
+    PyObject* descriptor = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)), name.get());
+    if (!descriptor || !Py_TYPE(descriptor)->tp_descr_get || PyFunction_Check(descriptor)) continue;
+    if (Py_TYPE(descriptor) != &PyMethodDescr_Type && Py_TYPE(descriptor) != &PyWrapperDescr_Type) continue;
+    const Object get = Object::take(PyObject_GetAttrString(descriptor, "__get__"));
+    const Object again = Object::take(get ? PyObject_CallOneArg(get.get(), self) : nullptr);
+    if (!again || Py_TYPE(again.get()) != Py_TYPE(x) || PyObject_RichCompareBool(again.get(), x, Py_EQ) != 1) continue;
+    const int owner = value(self);
+    return owner < 0 ? -1 : known_[x] = add({Make::Call, 0, nullptr, {constant(get.get()), owner}});
+  }
+  PyErr_Clear();
+  return fail(x, "a bound function written in C cannot be rebuilt");
+}
+
 int ExitBuilder::subclass(PyObject* x, int tensor) {
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(x));
   if (tracer_.is_made(type)) return fail(x, "a tensor of a class that was made");
@@ -308,18 +326,12 @@ int ExitBuilder::described(PyObject* x) {
   if (PyCFunction_Check(x)) {
     PyObject* self = reinterpret_cast<PyCFunctionObject*>(x)->m_self;
     if (!self || PyModule_Check(self) || PyType_Check(self)) return known_[x] = constant(x);
-    const int owner = value(self);
-    if (owner < 0) return -1;
-    const Object name = Object::take(PyUnicode_FromString(reinterpret_cast<PyCFunctionObject*>(x)->m_ml->ml_name));
-    return known_[x] = add({Make::Attribute, 0, keep(name.get()), {owner}});
+    return bound(x, self);
   }
   if (is_method_wrapper(x)) {
     const Object self = Object::take(PyObject_GetAttrString(x, "__self__"));
-    const Object name = Object::take(PyObject_GetAttrString(x, "__name__"));
-    if (!self || !name) return PyErr_Clear(), fail(x, "a bound slot cannot be rebuilt");
-    const int owner = value(self.get());
-    if (owner < 0) return -1;
-    return known_[x] = add({Make::Attribute, 0, keep(name.get()), {owner}});
+    if (!self) return PyErr_Clear(), fail(x, "a bound slot cannot be rebuilt");
+    return bound(x, self.get());
   }
   if (type == &PySuper_Type) {
     const Object cls = Object::take(PyObject_GetAttrString(x, "__thisclass__"));

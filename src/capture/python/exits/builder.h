@@ -38,7 +38,8 @@ class ExitBuilder {
   int instance(PyObject* x);
   int function(PyObject* x);
   int reduced(PyObject* x);
-  int subclass(PyObject* x, int tensor);  // as that tensor's as_subclass() makes it
+  int bound(PyObject* x, PyObject* self);  // a method or slot written in C
+  int subclass(PyObject* x, int tensor);   // as that tensor's as_subclass() makes it
   int dict_iterator(PyObject* x, const char* method);
   bool effects();
   bool effect_on(const UndoLog::Entry& e);

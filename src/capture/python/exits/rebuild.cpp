@@ -127,10 +127,6 @@ PyObject* Rebuilder::build(const Recipe& r, int id) {
       PyObject *f = part(0), *owner = part(1);
       return f && owner ? PyMethod_New(f, owner) : nullptr;
     }
-    case Make::Attribute: {
-      PyObject* owner = part(0);
-      return owner ? PyObject_GetAttr(owner, r.object) : nullptr;
-    }
     case Make::Instance: {
       auto* type = reinterpret_cast<PyTypeObject*>(r.object);
       PyTypeObject* base = type;

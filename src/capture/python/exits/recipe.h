@@ -25,7 +25,6 @@ enum class Make : uint8_t {
   Cell,          // parts: contents (Null: empty)
   Function,      // object: code; parts: globals, name, defaults, kwdefaults, closure, dict, annotations, type params
   Method,        // parts: function, self
-  Attribute,     // object: name; parts: owner
   Instance,      // object: class; parts: the payload of its C base (or Null), its __dict__ items key, value ...
   Call,          // parts: callable, arguments
   Subclass,      // parts: tensor, class, attributes (a dict): a tensor of a subclass
