@@ -6,6 +6,7 @@ import functools
 import inspect
 import sys
 import traceback
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -352,6 +353,16 @@ def test_fullgraph_compiles_each_value(x):
     for i in range(8):
         torch.testing.assert_close(compiled(x, 0.1 * i), torch.clamp(x, max=0.1 * i))
     assert variants(compiled) == 8
+
+
+class Pair(NamedTuple):
+    left: torch.Tensor
+    right: list
+
+
+def test_fields_of_named_tuples_are_read(x):
+    compiled = vesta.compile(lambda pair: pair.left * 2 + pair.right[0], fullgraph=True)
+    torch.testing.assert_close(compiled(Pair(x, [x])), x * 3)
 
 
 @pytest.mark.parametrize("fullgraph", [False, True])

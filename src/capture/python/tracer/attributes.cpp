@@ -4,6 +4,7 @@
 #include <structmember.h>
 
 #include <cstring>
+#include <string_view>
 
 #include "capture/python/segments/captured.h"
 #include "capture/python/tracer/tracer.h"
@@ -32,7 +33,7 @@ PyObject* Tracer::bind(PyObject* attribute, PyObject* owner, PyTypeObject* type)
   const descrgetfunc get = Py_TYPE(attribute)->tp_descr_get;
   if (!get) return touch_constant(attribute);
   PyTypeObject* kind = Py_TYPE(attribute);
-  if (std::strcmp(kind->tp_name, "_collections._tuplegetter") == 0) {  // a field of a namedtuple
+  if (std::string_view(kind->tp_name).ends_with("collections._tuplegetter")) {  // a field of a namedtuple
     const HookOff off;
     const Object parts = Object::take(PyObject_CallMethod(attribute, "__reduce__", nullptr));
     PyObject* arguments = parts && PyTuple_Check(parts.get()) ? PyTuple_GET_ITEM(parts.get(), 1) : nullptr;
