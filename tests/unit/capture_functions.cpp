@@ -151,6 +151,39 @@ TEST(CaptureFunctions, GuardInsideTheProgram) {
   EXPECT_TRUE(at::GradMode::is_enabled());
 }
 
+TEST(CaptureFunctions, GradientsSwitchedOnInsideTheProgram) {
+  auto program = [](const Tensor& x) {
+    at::AutoGradMode on(true);
+    return at::tanh(x) + 1;
+  };
+  auto f = vesta::compile(program);
+  at::NoGradGuard guard;
+  const Tensor plain = at::randn({7}), x = at::randn({7}).set_requires_grad(true);
+  // Compiled for a tensor that records none, and then given one that does; and the other way round.
+  for (const Tensor& given : {plain, x, plain, x}) {
+    const Tensor result = f(given);
+    EXPECT_TRUE(close(result, program(given)));
+    EXPECT_EQ(result.requires_grad(), given.requires_grad());
+  }
+  auto g = vesta::compile(program);
+  for (const Tensor& given : {x, plain}) EXPECT_EQ(g(given).requires_grad(), given.requires_grad());
+}
+
+TEST(CaptureFunctions, WhatIsDetachedRequiresNoGradient) {
+  auto f = vesta::compile([](const Tensor& x) { return std::make_tuple(x.detach(), x.view({-1}), x.detach().t()); });
+  const Tensor x = at::randn({2, 3}).set_requires_grad(true);
+  at::NoGradGuard guard;
+  for (int i = 0; i < 2; ++i) {
+    const auto [copy, view, turned] = f(x);
+    EXPECT_FALSE(copy.requires_grad());
+    EXPECT_TRUE(view.requires_grad());
+    EXPECT_FALSE(turned.requires_grad());
+    EXPECT_EQ(copy.data_ptr(), x.data_ptr());
+    EXPECT_EQ(turned.data_ptr(), x.data_ptr());
+  }
+  EXPECT_TRUE(f.report().fallbacks.empty()) << f.report().fallbacks[0].reason;
+}
+
 TEST(CaptureFunctions, StrictThrowsWhatElseRunsEager) {
   auto program = [](const Tensor& x) { return x * x.max().item<float>(); };
   auto lenient = vesta::compile(program);
