@@ -205,7 +205,7 @@ int ExitBuilder::dict_iterator(PyObject* x, const char* method) {
         if (PyDict_Check(held)) *static_cast<PyObject**>(out) = held;
         return 0;
       },
-      &dict);
+      static_cast<void*>(&dict));
   const Py_ssize_t left = dict ? PyObject_LengthHint(x, 0) : 0;  // 0: at its end, or of another size than the dict
   const Py_ssize_t steps = dict ? PyDict_GET_SIZE(dict) - left : 0;
   Py_ssize_t end = 0;

@@ -51,11 +51,11 @@ bool same_scalar(PyObject* a, PyObject* b) {
   if (Py_TYPE(a) != Py_TYPE(b)) return false;
   if (PyFloat_CheckExact(a)) {
     const double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
-    return std::memcmp(&x, &y, sizeof(x)) == 0;
+    return std::memcmp(&x, &y, sizeof(x)) == 0;  // NOLINT(bugprone-suspicious-memory-comparison): bit for bit
   }
   if (PyComplex_CheckExact(a)) {
     const Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
-    return std::memcmp(&x, &y, sizeof(x)) == 0;
+    return std::memcmp(&x, &y, sizeof(x)) == 0;  // NOLINT(bugprone-suspicious-memory-comparison): bit for bit
   }
   if (PyUnicode_CheckExact(a))
     return PyUnicode_GET_LENGTH(a) == PyUnicode_GET_LENGTH(b) && PyUnicode_Compare(a, b) == 0;
@@ -64,7 +64,7 @@ bool same_scalar(PyObject* a, PyObject* b) {
     return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
   if (PyFloat_Check(a) && is_numpy_scalar(a)) {
     const double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
-    return std::memcmp(&x, &y, sizeof(x)) == 0;
+    return std::memcmp(&x, &y, sizeof(x)) == 0;  // NOLINT(bugprone-suspicious-memory-comparison): bit for bit
   }
   if (is_numpy_scalar(a)) {
     const int same = PyObject_RichCompareBool(a, b, Py_EQ);
