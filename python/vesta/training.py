@@ -114,9 +114,10 @@ class _Program:
 
 def _plain(x: Any) -> Any:
     """A tensor of a subclass as the tensor that it is: what its class adds to operators is on the tape already."""
-    if not isinstance(x, torch.Tensor) or type(x).__torch_function__ is torch._C._disabled_torch_function_impl:
+    if type(x) is torch.Tensor or not isinstance(x, torch.Tensor):
         return x
-    return x if type(x) is torch.Tensor else torch.Tensor.as_subclass(x, torch.Tensor)
+    own = type(x).__torch_function__ is not torch._C._disabled_torch_function_impl  # a Parameter has none
+    return torch.Tensor.as_subclass(x, torch.Tensor) if own else x
 
 
 def _as_cast_already() -> contextlib.AbstractContextManager[Any]:

@@ -197,6 +197,15 @@ at::Tensor Recorder::fresh(graph::Value* value) {
       Expr(0));
 }
 
+namespace {
+// What shows a detached tensor is detached.
+const at::Tensor& shows(const at::Tensor& out, const at::Tensor& source) {
+  const TracedTensorImpl* shown = traced(source);
+  traced(out)->detached = shown && shown->detached;
+  return out;
+}
+}  // namespace
+
 at::Tensor Recorder::view_of(const at::Tensor& source, std::shared_ptr<const View> view, graph::Value* value,
                              Expr offset) {
   Alias& a = alias_of(source);
@@ -208,9 +217,7 @@ at::Tensor Recorder::view_of(const at::Tensor& source, std::shared_ptr<const Vie
                                                                                      .version = a.storage->version,
                                                                                      .pending = a.pending}),
                                                        type, offset);
-  const TracedTensorImpl* shown = traced(source);
-  traced(out)->detached = shown && shown->detached;
-  return out;
+  return shows(out, source);
 }
 
 at::Tensor Recorder::same(const at::Tensor& t) { return same(t, alias_of(t).pending); }
@@ -221,9 +228,7 @@ at::Tensor Recorder::same(const at::Tensor& t, Pending pending) {
   alias->pending = pending;
   at::Tensor out =
       at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), std::move(alias), type_of(t), offset_of(t));
-  const TracedTensorImpl* shown = traced(t);
-  traced(out)->detached = shown && shown->detached;
-  return out;
+  return shows(out, t);
 }
 
 graph::Node* Recorder::add_node(const graph::Op& op, std::vector<graph::Arg> args,

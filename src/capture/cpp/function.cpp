@@ -397,7 +397,7 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
   const runtime::CallInputs in{
       {call.tensors.data(), call.tensors.size()}, variant->lifted, {call.integers.data(), call.integers.size()}};
   if (variant->in_grad_mode && !c10::GradMode::is_enabled()) {
-    for (int i = 0; i < in.tensor_count(); ++i) {
+    for (size_t i = 0; i < in.tensor_count(); ++i) {
       if (!has_gradient(in.tensor(i))) continue;
       impl.count_eager("gradients are recorded for an input");
       return false;

@@ -227,7 +227,7 @@ int ExitBuilder::bound(PyObject* x, PyObject* self) {
   PyObject* mro = Py_TYPE(self)->tp_mro;
   for (Py_ssize_t i = 0; name && mro && i < PyTuple_GET_SIZE(mro); ++i) {
     PyObject* descriptor = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)), name.get());
-    if (!descriptor || !Py_TYPE(descriptor)->tp_descr_get || PyFunction_Check(descriptor)) continue;
+    if (!descriptor) continue;
     if (Py_TYPE(descriptor) != &PyMethodDescr_Type && Py_TYPE(descriptor) != &PyWrapperDescr_Type) continue;
     const Object get = Object::take(PyObject_GetAttrString(descriptor, "__get__"));
     const Object again = Object::take(get ? PyObject_CallOneArg(get.get(), self) : nullptr);

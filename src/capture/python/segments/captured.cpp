@@ -349,8 +349,13 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
     if (!s.skipped.empty()) return leave_to_python(s.skipped);
     Ready ready;
     CaptureRecompile why;
-    const bool passed = std::erase_if(s.variants, [](const auto& v) { return v->passing; }) > 0;
-    if (passed) why.guard = "a cached function keeps its result", why.was = "not yet", why.now = "it may";
+    bool passed = false;
+    if (s.passing > 0) {
+      passed = std::erase_if(s.variants, [&](const auto& v) {
+                 if (v->passing) why.guard = v->report.stop->reason, why.was = "a break", why.now = "it may pass";
+                 return v->passing;
+               }) > 0;
+    }
     if (!find(s, f, ready, why)) {
       if (PyErr_Occurred()) return throw_at(t, f, position);
       if (!ready.failed.empty()) return go_on_eagerly(ready.failed);

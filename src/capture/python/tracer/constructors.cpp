@@ -49,23 +49,22 @@ class Arguments {
   std::vector<Object> values_, names_;
 };
 
+// Of what is made like a tensor, or by a class of tensors.
+Object dtype_of(Tracer& t, PyObject* like) {
+  static PyObject* const dtype = PyUnicode_InternFromString("dtype");
+  if (!PyType_Check(like)) return Object::take(t.get_attr(like, dtype));
+  if (like != reinterpret_cast<PyObject*>(tensor_class())) return Object::take(PyObject_GetAttr(like, dtype));
+  const Object function = torch_attribute("get_default_dtype");
+  return Object::take(function ? PyObject_CallNoArgs(function.get()) : nullptr);
+}
+
 }  // namespace
 
 PyObject* Tracer::tensor_of_data(PyObject* like, PyObject* const* args, Py_ssize_t n, PyObject* names) {
-  static PyObject* const dtype = PyUnicode_InternFromString("dtype");
   static PyObject* const device = PyUnicode_InternFromString("device");
   Arguments all(args, n, names);
-  const bool is_class = PyType_Check(like), is_base = like == reinterpret_cast<PyObject*>(tensor_class());
-  if (!all.has("dtype") && !is_base) {
-    Object value = Object::take(is_class ? PyObject_GetAttr(like, dtype) : get_attr(like, dtype));
-    if (!value || !all.add("dtype", std::move(value))) return nullptr;
-  }
-  if (is_base) {
-    const Object function = torch_attribute("get_default_dtype");
-    Object value = Object::take(function ? PyObject_CallNoArgs(function.get()) : nullptr);
-    if (!value || !all.add("dtype", std::move(value))) return nullptr;
-  }
-  if (!all.has("device") && !is_class) {
+  if (!all.has("dtype") && !all.add("dtype", dtype_of(*this, like))) return nullptr;
+  if (!all.has("device") && !PyType_Check(like)) {
     Object value = Object::take(get_attr(like, device));
     if (!value || !all.add("device", std::move(value))) return nullptr;
   }
@@ -92,9 +91,7 @@ PyObject* Tracer::legacy_tensor(PyObject* like, PyObject* const* args, Py_ssize_
     const Object method = Object::take(get_attr(like, name));
     return all.passed_to(*this, method.get());
   }
-  if (like != reinterpret_cast<PyObject*>(tensor_class()) &&
-      !all.add("dtype", Object::take(PyObject_GetAttrString(like, "dtype"))))
-    return nullptr;
+  if (!all.add("dtype", dtype_of(*this, like))) return nullptr;
   return all.passed_to(*this, torch_attribute("empty").get());
 }
 
