@@ -199,7 +199,7 @@ at::Tensor Recorder::fresh(graph::Value* value) {
 
 namespace {
 // What shows a detached tensor is detached.
-const at::Tensor& shows(const at::Tensor& out, const at::Tensor& source) {
+at::Tensor shows(at::Tensor out, const at::Tensor& source) {
   const TracedTensorImpl* shown = traced(source);
   traced(out)->detached = shown && shown->detached;
   return out;
@@ -217,7 +217,7 @@ at::Tensor Recorder::view_of(const at::Tensor& source, std::shared_ptr<const Vie
                                                                                      .version = a.storage->version,
                                                                                      .pending = a.pending}),
                                                        type, offset);
-  return shows(out, source);
+  return shows(std::move(out), source);
 }
 
 at::Tensor Recorder::same(const at::Tensor& t) { return same(t, alias_of(t).pending); }
@@ -228,7 +228,7 @@ at::Tensor Recorder::same(const at::Tensor& t, Pending pending) {
   alias->pending = pending;
   at::Tensor out =
       at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), std::move(alias), type_of(t), offset_of(t));
-  return shows(out, t);
+  return shows(std::move(out), t);
 }
 
 graph::Node* Recorder::add_node(const graph::Op& op, std::vector<graph::Arg> args,
