@@ -23,9 +23,9 @@ bool Rebuilder::fill_instance(PyObject* x, const Recipe& r) {
   if (r.index > 0) {
     PyObject* dict = instance_dict(x);
     if (!dict) return PyErr_SetString(PyExc_SystemError, "a rebuilt object has no __dict__"), false;
-    for (int i = 0; i < r.index; ++i) {
-      PyObject* key = make(r.parts[static_cast<size_t>(1 + 2 * i)]);
-      PyObject* value = make(r.parts[static_cast<size_t>(2 + 2 * i)]);
+    for (size_t i = 0; i < static_cast<size_t>(r.index); ++i) {
+      PyObject* key = make(r.parts[1 + 2 * i]);
+      PyObject* value = make(r.parts[2 + 2 * i]);
       if (!key || !value || PyDict_SetItem(dict, key, value) < 0) return false;
     }
   }
