@@ -41,6 +41,7 @@ struct Alias {
   uint32_t version = 0;
   Pending pending;
   graph::Value* shown = nullptr;  // `value` with what is pending done, if anyone has asked
+  bool made_storage = false;      // the tensor that the storage was made for; other ones show it
 };
 
 class Recorder;

@@ -21,6 +21,7 @@ struct Shown {
   Storage* storage = nullptr;
   Pending pending;
   bool whole = false;
+  bool made_storage = false;
   size_t output = 0;
 };
 
@@ -66,7 +67,7 @@ Output tensor_output(Recorder& r, const at::Tensor& t, std::vector<Shown>& shown
   Storage* storage = alias.storage.get();
   const graph::TensorType type = r.type_of(t);
   if (storage->input < 0) {
-    shown.push_back({type, impl->offset(), storage, alias.pending, !alias.view, index});
+    shown.push_back({type, impl->offset(), storage, alias.pending, !alias.view, alias.made_storage, index});
     return out;
   }
   out.alias = storage->input;
@@ -80,8 +81,8 @@ Output tensor_output(Recorder& r, const at::Tensor& t, std::vector<Shown>& shown
   return out;
 }
 
-// One fresh tensor for each storage, which the other results on it are views of, as eager's are: a result that shows
-// all the others do, or else the storage itself.
+// One fresh tensor for each storage, which the other results on it are views of, as eager's are: the one that the
+// storage was made for, a result that shows all the others do, or else the storage itself.
 void place(Recorder& r, std::span<const Shown> shown, std::vector<Output>& outputs) {
   std::vector<bool> placed(shown.size(), false);
   for (size_t i = 0; i < shown.size(); ++i) {
@@ -93,11 +94,15 @@ void place(Recorder& r, std::span<const Shown> shown, std::vector<Output>& outpu
       group.push_back(&shown[k]);
       placed[k] = true;
     }
-    const auto anchor = std::find_if(group.begin(), group.end(), [&](const Shown* a) {
+    const auto shows_all = [&](const Shown* a) {
       if (a->pending.any()) return false;
       return std::all_of(group.begin(), group.end(), [&](const Shown* b) { return a == b || covers(r, *a, *b); });
-    });
-    Shown base{storage->base->type, 0, storage, {}, true, outputs.size()};
+    };
+    // Autograd refuses writes to what is a view and was none in eager.
+    auto anchor =
+        std::find_if(group.begin(), group.end(), [&](const Shown* a) { return a->made_storage && shows_all(a); });
+    if (anchor == group.end()) anchor = std::find_if(group.begin(), group.end(), shows_all);
+    Shown base{.type = storage->base->type, .offset = 0, .storage = storage, .whole = true, .output = outputs.size()};
     if (anchor != group.end()) {
       base = **anchor;
     } else {

@@ -193,7 +193,8 @@ at::Tensor Recorder::fresh(graph::Value* value) {
   auto storage = std::make_shared<Storage>();
   storage->base = value;
   return at::detail::make_tensor<TracedTensorImpl>(
-      shared_from_this(), std::make_shared<Alias>(Alias{.storage = std::move(storage), .value = value}), value->type,
+      shared_from_this(),
+      std::make_shared<Alias>(Alias{.storage = std::move(storage), .value = value, .made_storage = true}), value->type,
       Expr(0));
 }
 
@@ -224,6 +225,7 @@ at::Tensor Recorder::same(const at::Tensor& t) { return same(t, alias_of(t).pend
 
 at::Tensor Recorder::same(const at::Tensor& t, Pending pending) {
   auto alias = std::make_shared<Alias>(alias_of(t));
+  alias->made_storage = false;
   if (alias->pending != pending) alias->shown = nullptr;
   alias->pending = pending;
   at::Tensor out =

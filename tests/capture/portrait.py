@@ -187,7 +187,8 @@ class Portrait:
                 for n, c in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True)
                 if n != "__class__"
             ]
-            return (x.__qualname__, x.__code__.co_firstlineno, x.__doc__), [*parts, ("__dict__", dict(x.__dict__))]
+            names = (x.__name__, x.__qualname__, x.__module__ == self._module.__name__)
+            return (*names, x.__code__.co_firstlineno, x.__doc__), [*parts, ("__dict__", dict(x.__dict__))]
         if isinstance(x, types.CellType):
             try:
                 return "full", [("contents", x.cell_contents)]

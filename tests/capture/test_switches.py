@@ -152,6 +152,21 @@ def test_a_size_that_is_compared_has_its_line():
     assert recompile.where.line == line_in(compared, "< 16")
 
 
+def test_a_break_that_is_asked_for(x):
+    def parted(x):
+        y = x + 1
+        torch._dynamo.graph_break()
+        return y * 2
+
+    compiled = vesta.compile(parted)
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x), parted(x))
+    (where,) = captured(compiled).breaks
+    assert "graph_break" in where.reason and len(captured(compiled).graphs) == 2
+    with pytest.raises(vesta.errors.GraphBreak, match="graph_break"):
+        vesta.compile(parted, fullgraph=True)(x)
+
+
 def test_is_compiling_in_captured_code(x):
     def asks(x):
         if vesta.is_compiling() and torch.compiler.is_compiling():

@@ -104,6 +104,25 @@ def scaled(factor):
     return decorate
 
 
+@case(lambda: (t(3),))
+def wraps_what_it_returns(x):
+    y = x + 1
+
+    def halved(z):
+        """Half of it."""
+        return z / 2
+
+    @functools.wraps(halved)
+    def wrapper():
+        return halved(y)
+
+    def named():
+        return y
+
+    named.__name__, named.__qualname__, named.__doc__, named.__module__ = "other", "Some.other", "Text.", "somewhere"
+    return wrapper, wrapper.__name__, named, wrapper()
+
+
 @case(lambda: (t(3),), lambda: (t(4),))
 @scaled(3)
 @scaled(2)

@@ -314,3 +314,13 @@ def _arguments(*args):
 def tuple_of_what_came_before_a_break(x, numbers):
     made = (*numbers,)
     return x * made[0], made, len(made), _arguments(0, *numbers)
+
+
+@case(lambda: (t(3),), lambda: (t(4),))
+def asked_for(x):
+    y = x * 2
+    torch._dynamo.graph_break()
+    for _ in range(2):
+        y = y + 1
+        torch._dynamo.graph_break("in a loop")
+    return y * y

@@ -86,6 +86,27 @@ def created(x):
     )
 
 
+def numbers(first):
+    return [torch.tensor(first), torch.tensor(first * 2 + 1)]
+
+
+@case(lambda: (numbers(1),), lambda: (numbers(4),), lambda: (tuple(numbers(5)),))
+def tensor_of_tensors_in_a_list(values):
+    return torch.tensor(values) * 2
+
+
+@case(lambda: (numbers(1),), lambda: (numbers(4),))
+def tensors_of_tensors_in_lists(values):
+    return (
+        torch.as_tensor([values, values]),
+        torch.LongTensor(values),
+        torch.Tensor(values),
+        values[0].new_tensor(values),
+        torch.asarray(values),
+        torch.stack(values),
+    )
+
+
 @case(lambda: (t(2, 3), 4), lambda: (t(2, 3), 5))
 def tensor_of_values(x, n):
     values = [1, 2.5, n]

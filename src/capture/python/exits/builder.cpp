@@ -159,7 +159,7 @@ int ExitBuilder::function(PyObject* x) {
   PyObject* type_params = nullptr;
 #endif
   for (PyObject* part : {f->func_globals, f->func_qualname, f->func_defaults, f->func_kwdefaults, f->func_closure,
-                         f->func_dict, annotations.get(), type_params}) {
+                         f->func_dict, annotations.get(), type_params, f->func_name, f->func_doc, f->func_module}) {
     // The globals of a function made here are those of a frame.
     const int p = part == f->func_globals ? constant(part) : value(part);
     if (p < 0) return -1;

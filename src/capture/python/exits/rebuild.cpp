@@ -121,6 +121,13 @@ PyObject* Rebuilder::build(const Recipe& r, int id) {
           PyFunction_SetAnnotations(self, annotations) < 0)
         return nullptr;
       if (type_params && PyObject_SetAttrString(self, "__type_params__", type_params) < 0) return nullptr;
+      // Another function's, where functools.wraps was.
+      auto* f = reinterpret_cast<PyFunctionObject*>(self);
+      for (const auto& [field, i] : {std::pair{&f->func_name, 8}, {&f->func_doc, 9}, {&f->func_module, 10}}) {
+        PyObject* x = part(i);
+        if (!x && PyErr_Occurred()) return nullptr;
+        Py_XSETREF(*field, Py_XNewRef(x));
+      }
       return self;
     }
     case Make::Method: {

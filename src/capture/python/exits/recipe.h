@@ -23,7 +23,8 @@ enum class Make : uint8_t {
   OrderedDict,
   Slice,         // parts: start, stop, step
   Cell,          // parts: contents (Null: empty)
-  Function,      // object: code; parts: globals, name, defaults, kwdefaults, closure, dict, annotations, type params
+  Function,      // object: code; parts: globals, qualified name, defaults, kwdefaults, closure, dict, annotations, type
+                 // params, name, doc, module
   Method,        // parts: function, self
   Instance,      // object: class; parts: the payload of its C base (or Null), its __dict__ items key, value ...
   Call,          // parts: callable, arguments

@@ -498,17 +498,27 @@ bool is_disabled(PyObject* function) {
   return dict && PyDict_GetItemWithError(dict, flag) == Py_True;
 }
 
-bool says_is_compiling(PyObject* function) {
+namespace {
+// Compared by the code: a decorator may have made a function of its own from it.
+bool is_function_of(const char* module, const char* name, PyObject* function) {
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-  if (PyUnicode_CompareWithASCIIString(code->co_name, "is_compiling") != 0) return false;
-  static const std::pair<const char*, const char*> kNames[] = {
-      {"torch.compiler", "is_compiling"}, {"torch._dynamo.external_utils", "is_compiling"}, {"vesta", "is_compiling"}};
-  for (const auto& [module, name] : kNames) {
-    PyObject* m = PyDict_GetItemString(PyImport_GetModuleDict(), module);
-    PyObject* f = m && PyModule_Check(m) ? PyDict_GetItemString(PyModule_GetDict(m), name) : nullptr;
-    if (f && PyFunction_Check(f) && PyFunction_GET_CODE(f) == PyFunction_GET_CODE(function)) return true;
-  }
-  return false;
+  if (PyUnicode_CompareWithASCIIString(code->co_name, name) != 0) return false;
+  PyObject* m = PyDict_GetItemString(PyImport_GetModuleDict(), module);
+  PyObject* f = m && PyModule_Check(m) ? PyDict_GetItemString(PyModule_GetDict(m), name) : nullptr;
+  return f && PyFunction_Check(f) && PyFunction_GET_CODE(f) == PyFunction_GET_CODE(function);
+}
+}  // namespace
+
+bool says_is_compiling(PyObject* function) {
+  return is_function_of("torch.compiler", "is_compiling", function) ||
+         is_function_of("torch._dynamo.external_utils", "is_compiling", function) ||
+         is_function_of("vesta", "is_compiling", function);
+}
+
+bool asks_for_a_break(PyObject* function) {
+  return is_function_of("torch._dynamo", "graph_break", function) ||
+         is_function_of("torch._dynamo.decorators", "skip_frame", function) ||
+         is_function_of("torch._dynamo.decorators", "step_unsupported", function);
 }
 
 PyObject* disabled_alone(PyObject* function) {

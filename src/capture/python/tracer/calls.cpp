@@ -350,6 +350,22 @@ bool Tracer::may_refer(PyObject* f, PyObject* const* args, Py_ssize_t n) {
   return true;
 }
 
+Object Tracer::with_stand_ins(PyObject* x, int depth) {
+  if (depth == 0 || (!PyList_Check(x) && !PyTuple_Check(x))) return Object::share(x);
+  Object copy;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(x, i);
+    const auto it = stand_in_of_.find(item);
+    const Object shown = it == stand_in_of_.end() ? with_stand_ins(item, depth - 1) : Object::share(it->second);
+    if (!shown) return {};
+    if (shown.get() == item) continue;
+    if (!copy) copy = Object::take(PySequence_List(x));
+    if (!copy || PyList_SetItem(copy.get(), i, Py_NewRef(shown.get())) < 0) return {};
+  }
+  if (!copy) return Object::share(x);
+  return PyList_Check(x) ? copy : Object::take(PyList_AsTuple(copy.get()));
+}
+
 PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
   // The object a bound function works on.
@@ -382,10 +398,18 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
       if (done) return x;
       break;
     }
-    case Effect::Tensors:
-      for (Py_ssize_t i = 0; i < all; ++i)
+    case Effect::Tensors: {
+      std::vector<Object> kept;
+      std::vector<PyObject*> given;
+      for (Py_ssize_t i = 0; i < all; ++i) {
         if (!operand(args[i]) || (is_tensor(args[i]) && !lift(args[i]))) return nullptr;
-      return call_plainly(f, args, n, names);
+        kept.push_back(with_stand_ins(args[i], 8));
+        if (!kept.back()) return nullptr;
+        given.push_back(kept.back().get());
+      }
+      given.push_back(nullptr);
+      return call_plainly(f, given.data(), n, names);
+    }
     case Effect::Torch: return call_plainly(f, args, n, names);
     case Effect::ReadsState: {
       PyObject* x = self ? self : n > 0 ? args[0] : nullptr;
@@ -454,6 +478,7 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
       if (sources.find(inner) < 0) Py_XDECREF(touch_constant(inner));
       return call(inner, args, flags, names);
     }
+    if (asks_for_a_break(f)) return give_up("calls " + name_of_callable(f));
     if (is_disabled(f))
       return give_up("calls " + name_of_callable(f) + ", for which compiling is disabled" + reason_of_disabling(f));
     return call_plainly(f, args, n, names);

@@ -221,6 +221,8 @@ class Tracer final : public Operations {
   PyObject* touch_constant(PyObject* x);
   // An object that C code gives: a stand-in for a tensor that has one. Steals and returns.
   PyObject* adopt(PyObject* x);
+  // A list or tuple with the stand-ins of its tensors: for functions that read values without the dispatcher.
+  Object with_stand_ins(PyObject* x, int depth);
   std::string place(int source) const;
   // The source of the cell in a slot, or -1 for one that the trace made.
   int cell_source(Frame* f, int slot);
