@@ -6,6 +6,7 @@ import functools
 import inspect
 import sys
 import traceback
+import typing
 from typing import NamedTuple
 
 import pytest
@@ -165,6 +166,37 @@ def test_a_break_that_is_asked_for(x):
     assert "graph_break" in where.reason and len(captured(compiled).graphs) == 2
     with pytest.raises(vesta.errors.GraphBreak, match="graph_break"):
         vesta.compile(parted, fullgraph=True)(x)
+
+
+def test_exceptions_of_the_program_are_not_refused(x):
+    def checked(x):
+        y = x * 2
+        if x.shape[0] == 3:
+            raise ValueError(f"{x.shape[0]} rows")
+        return y
+
+    compiled = vesta.compile(checked, fullgraph=True)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="3 rows"):
+            compiled(torch.ones(3, 4))
+        torch.testing.assert_close(compiled(x), checked(x))
+    assert [f.reason for f in captured(compiled).fallbacks] == ["raises ValueError"]
+    assert len(captured(compiled).graphs) == 1
+
+
+def test_annotations_are_no_break(x):
+    T = typing.TypeVar("T")
+
+    def annotated(x):
+        def total(y: torch.Tensor) -> torch.Tensor:
+            return y.sum()
+
+        def applied(f: typing.Callable[[T], T], y: typing.Optional[dict[str, typing.List[T]]] = None) -> T:  # noqa: UP006, UP045
+            return f(x)
+
+        return applied(total)
+
+    torch.testing.assert_close(vesta.compile(annotated, fullgraph=True)(x), annotated(x))
 
 
 def test_is_compiling_in_captured_code(x):

@@ -290,3 +290,51 @@ def kept_results_in_python():
         return x * found[-1], len(kept), [hash(k) == hash(tuple(k)) for k in kept]
 
     return f
+
+
+class Settings(dict):
+    __getattr__ = dict.get
+    __setattr__ = dict.__setitem__
+    __delattr__ = dict.__delitem__
+
+
+@case(lambda: (t(3), Settings(a=1, b=2)), lambda: (t(3), Settings(a=4, b=2, q=5)))
+def attributes_that_are_items(x, c):
+    c.z = x * c.a
+    del c.b
+    c.n = c.get("n", 0) + 1
+    made = Settings(k=x)
+    made.m = x + c.n
+    return c.z + 1, c.q, c, made, made.nothing
+
+
+class Appending(list):
+    __lshift__ = list.append
+
+
+@case(lambda: (t(3), Appending([1])))
+def operator_that_is_append(x, items):
+    items << x * 2
+    return len(items), items[-1] + 1
+
+
+@case(
+    lambda: (t(3), collections.defaultdict(list, a=[1])),
+    lambda: (t(3), collections.defaultdict(list, z=[1])),
+    lambda: (t(3), collections.defaultdict(lambda: [5, 6])),
+    lambda: (t(3), collections.defaultdict(None, a=[1])),
+)
+def items_made_by_a_factory(x, d):
+    try:
+        d["z"].append(x * 2)
+    except KeyError as e:
+        return x, str(e), d
+    d["a"].append(2)
+    return x + len(d), d, d["z"][-1] + 1
+
+
+@case(lambda: (t(3), collections.defaultdict(int)), lambda: (t(4), collections.defaultdict(int, n=5)))
+def counted_in_a_defaultdict(x, d):
+    d["n"] += 1
+    d[x.shape[0]] += 2
+    return x * d["n"], d, list(d)

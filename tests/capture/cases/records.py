@@ -208,3 +208,15 @@ def typed_dict(x):
 )
 def field_changes_between_calls(x, c):
     return x * c.scale
+
+
+Row = collections.namedtuple("Row", "x y", defaults=[3])
+
+
+@case(lambda: (t(3), Row(1)), lambda: (t(3), Row(2, 4)))
+def named_tuple_replaced(x, row):
+    made = Row(x)
+    try:
+        made._replace(z=1)
+    except (TypeError, ValueError) as e:
+        return made._replace(y=x + 1), row._replace(x=x), row._asdict(), Row._make([1, x]), type(e)

@@ -296,3 +296,24 @@ def unused_gradient(x, y):
 @case(lambda: (t(3, grad=True),))
 def to_numpy_with_gradient(x):
     return x.numpy()
+
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, k):
+        ctx.save_for_backward(x)
+        ctx.k = k
+        return x * x * k
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return 2 * x * g * ctx.k, None
+
+
+@case(lambda: (t(3),), lambda: (t(3, grad=True),), lambda: (t(3).requires_grad_(),))
+def custom_function_of_either(x):
+    y = Scaled.apply(x + 1, 3) * 2
+    if y.requires_grad:
+        y.sum().backward()
+    return y, x.grad, y.requires_grad

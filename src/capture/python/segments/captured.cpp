@@ -205,7 +205,7 @@ bool Captured::find(Segment& s, Frame* f, Ready& ready, CaptureDifference& why) 
   return false;
 }
 
-std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int position, Segment& s) {
+std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int position, Segment& s, std::string& raises) {
   const auto start = std::chrono::steady_clock::now();
   Tracer::Settings settings;
   settings.dynamic = options_.dynamic;
@@ -245,6 +245,10 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
     told.reset();
     if (!r.variant) {
       site = r.site;
+      if (fullgraph_ && r.raised) {
+        raises = site.reason;
+        return nullptr;
+      }
       if (r.restart_at < 0 || (settings.stop_at >= 0 && r.restart_at >= settings.stop_at)) {
         if (settings.symbols && r.restart_at < 0) {
           settings.symbols = false;  // constants may do where symbols do not
@@ -372,7 +376,9 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
         return leave_to_python(fmt::format("the limit of {} variants is reached ({}: it is {})", options_.variant_limit,
                                            why.guard, why.now));
       const bool again = passed || !s.variants.empty();
-      std::shared_ptr<Variant> v = capture(t, f, position, s);
+      std::string raises;
+      std::shared_ptr<Variant> v = capture(t, f, position, s, raises);
+      if (!raises.empty()) return go_on_eagerly(raises);  // not for want of a graph: the exception is the program's
       if (!v) return leave_to_python(s.skipped);
       if (fullgraph_ && v->exit.kind == Exit::Kind::Break && !v->passing) {
         refuse(v->report.stop->reason, v->report.stop->where);

@@ -74,7 +74,7 @@ class Captured {
   // A variant that serves this frame, its graph run; none: `why` is the difference to the last hit.
   bool find(Segment& s, Frame* f, Ready& ready, CaptureDifference& why);
   bool try_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why);
-  std::shared_ptr<Variant> capture(PyThreadState* t, Frame* f, int position, Segment& s);
+  std::shared_ptr<Variant> capture(PyThreadState* t, Frame* f, int position, Segment& s, std::string& raises);
   // False with an error set.
   bool leave(Frame* f, const Ready& ready, PyObject** result);
 

@@ -14,6 +14,8 @@ namespace {
 
 bool named(PyObject* name, const char* text) { return PyUnicode_CompareWithASCIIString(name, text) == 0; }
 
+bool is_method_of_c(PyObject* f) { return Py_TYPE(f) == &PyMethodDescr_Type || Py_TYPE(f) == &PyWrapperDescr_Type; }
+
 bool has_plain_getattr(PyTypeObject* type) { return type->tp_getattro == PyObject_GenericGetAttr; }
 
 }  // namespace
@@ -102,6 +104,11 @@ PyObject* Tracer::instance_attr(PyObject* owner, PyObject* name) {
     if (found || PyErr_Occurred()) return x;
   }
   if (attribute) return bind(attribute.get(), owner, type);
+  if (PyObject* f = _PyType_Lookup(type, hooks[1]); f && !PyFunction_Check(f)) {
+    const Object held = Object::share(f);
+    PyObject* args[] = {owner, name};
+    return is_method_of_c(f) ? call(f, args, 2, nullptr) : give_up("reads an attribute by an object of the class");
+  }
   // AttributeError, or the class's __getattr__.
   return finish_call(PyObject_GetAttr(owner, name));
 }
@@ -322,8 +329,17 @@ int Tracer::set_attr(PyObject* owner, PyObject* name, PyObject* value) {
   }
   if (!is_python_class(type)) return fail(std::string("sets an attribute of an object of class ") + type->tp_name);
   // The class's own __setattr__, or one it inherits.
-  static PyObject* setattr = PyUnicode_InternFromString("__setattr__");
-  guard_class(type, setattr);
+  static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
+  static PyObject* const delattr = PyUnicode_InternFromString("__delattr__");
+  PyObject* const hook = value ? setattr : delattr;
+  guard_class(type, hook);
+  if (PyObject* f = _PyType_Lookup(type, hook); f && !PyFunction_Check(f)) {
+    const Object held = Object::share(f);
+    PyObject* args[] = {owner, name, value};
+    const Object done = Object::take(is_method_of_c(f) ? call(f, args, value ? 3 : 2, nullptr)
+                                                       : give_up("sets an attribute by an object of the class"));
+    return done ? 0 : -1;
+  }
   const int status = PyObject_SetAttr(owner, name, value);
   if (status < 0 || aborted_) return finish_call(nullptr) ? 0 : -1;
   return status;

@@ -21,21 +21,39 @@ bool is_library_function(PyObject* cached) {
   return is_installed_package(code) || is_standard_library(code);
 }
 
+// A form of the module typing, which never changes: List, List[int], Optional[T].
+bool is_annotation(PyObject* x) {
+  const Object module = Object::take(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(x)), "__module__"));
+  PyErr_Clear();
+  return module && PyUnicode_Check(module.get()) && PyUnicode_CompareWithASCIIString(module.get(), "typing") == 0;
+}
+
 }  // namespace
+
+bool Tracer::guard_cache_key(PyObject* x, bool of_library) {
+  if (of_library && PyTuple_CheckExact(x)) {
+    if (!operand(x)) return false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); ++i)
+      if (!guard_cache_key(PyTuple_GET_ITEM(x, i), true)) return false;
+    return true;
+  }
+  const int source = sources.find(x);
+  if (is_scalar(x) || PyType_Check(x) || (source >= 0 && sources[source].kind == SourceKind::Constant)) return true;
+  const bool annotation = of_library && is_annotation(x);
+  if (!annotation && (source < 0 || !has_plain_hash(x))) return give_up("calls a cached function with objects"), false;
+  if (source >= 0) guard(Check::Is, source, x);
+  return true;
+}
 
 PyObject* Tracer::call_cached(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
-  for (Py_ssize_t i = 0; i < all; ++i) {
-    const int source = sources.find(args[i]);
-    if (is_scalar(args[i]) || PyType_Check(args[i]) || (source >= 0 && sources[source].kind == SourceKind::Constant))
-      continue;
-    if (source < 0 || !has_plain_hash(args[i])) return give_up("calls a cached function with objects");
-    guard(Check::Is, source, args[i]);
-  }
+  const bool of_library = is_library_function(f);
+  for (Py_ssize_t i = 0; i < all; ++i)
+    if (!guard_cache_key(args[i], of_library)) return nullptr;
   const int function = sources.find(f);
   if (function >= 0 && sources[function].kind != SourceKind::Constant) guard(Check::Is, function, f);
   // Of a library's function nobody asks what it counts; it gives the same for the same constants.
-  if (is_library_function(f)) {
+  if (of_library) {
     PyObject* x = nullptr;
     {
       const HookOff off;

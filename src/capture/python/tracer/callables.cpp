@@ -492,6 +492,30 @@ PyTypeObject* c_base(PyTypeObject* type) {
   return type;
 }
 
+bool writes_by_operators(PyTypeObject* type) {
+  static PyObject* const by_attribute[] = {PyUnicode_InternFromString("__setattr__"),
+                                           PyUnicode_InternFromString("__delattr__")};
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (!is_python_class(base) || !base->tp_dict) continue;
+    PyObject *name = nullptr, *value = nullptr;
+    Py_ssize_t at = 0;
+    while (PyDict_Next(base->tp_dict, &at, &name, &value)) {
+      if (Py_TYPE(value) != &PyMethodDescr_Type && Py_TYPE(value) != &PyWrapperDescr_Type) continue;
+      PyObject* own = reinterpret_cast<PyDescrObject*>(value)->d_name;
+      if (!PyUnicode_Check(name) || PyUnicode_READ_CHAR(name, 0) != '_' || PyUnicode_Compare(own, name) == 0) continue;
+      if (name == by_attribute[0] || name == by_attribute[1]) continue;  // those are called as what they are
+      if (PyType_IsSubtype(tensor_class(), reinterpret_cast<PyDescrObject*>(value)->d_type)) continue;
+      const Callable known = known_callable(value);
+      const bool reads = known.effect == Effect::Reads || known.effect == Effect::ReadsState ||
+                         known.special == Special::DictGet || known.special == Special::Len ||
+                         known.special == Special::Iter || known.special == Special::ObjectGetAttr;
+      if (!reads) return true;
+    }
+  }
+  return false;
+}
+
 bool is_disabled(PyObject* function) {
   static PyObject* const flag = PyUnicode_InternFromString("_torchdynamo_disable");
   PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;

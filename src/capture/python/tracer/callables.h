@@ -64,6 +64,8 @@ Callable known_callable(PyObject* callable);
 bool is_known_class(PyTypeObject* type);
 // A class made by a class statement.
 bool is_python_class(PyTypeObject* type);
+// One with a special method that is another one of C's, which writes: `__lshift__ = list.append`.
+bool writes_by_operators(PyTypeObject* type);
 // A numpy scalar: immutable, and no Python code of anyone's is in it.
 bool is_numpy_scalar(PyObject* x);
 bool is_numpy_scalar_type(PyTypeObject* type);

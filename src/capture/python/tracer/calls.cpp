@@ -54,7 +54,15 @@ const char* why_all_eager(PyObject* f) {
 bool Tracer::argument(PyObject* x) {
   if (is_tensor(x) || is_scalar(x)) return true;
   if (PyCFunction_Check(x) || Py_TYPE(x) == &PyMethodDescr_Type || Py_TYPE(x) == &PyWrapperDescr_Type) {
-    const Effect e = known_callable(x).effect;
+    const Callable known = known_callable(x);
+    const Effect e = known.effect;
+    // What it writes was made here: there is nothing to take back.
+    PyObject* self = PyCFunction_Check(x) ? reinterpret_cast<PyCFunctionObject*>(x)->m_self : nullptr;
+    const bool writes = e == Effect::WritesSelf || e == Effect::Appends || known.special == Special::DictPop ||
+                        known.special == Special::DictGet || known.special == Special::DictSetDefault;
+    if (writes && self && sources.find(self) < 0 &&
+        (PyDict_CheckExact(self) || PyList_CheckExact(self) || PySet_CheckExact(self)))
+      return true;
     if (e == Effect::Unknown || e == Effect::Refused || e == Effect::WritesSelf || e == Effect::Appends ||
         e == Effect::Special) {
       give_up("passes " + name_of_callable(x) + " on, a function written in C that Vesta does not know");
@@ -302,10 +310,16 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       break;
     }
     case Special::AutogradFunction: {
-      if (torch_state().grad) return give_up("a torch.autograd.Function with gradients enabled");
       const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
-      for (Py_ssize_t i = 0; i < all; ++i)
+      const bool grad = torch_state().grad;
+      for (Py_ssize_t i = 0; i < all; ++i) {
         if (!operand(args[i])) return nullptr;
+        if (!grad || !is_tensor(args[i])) continue;
+        static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
+        const Object required = Object::take(get_attr(args[i], requires_grad));
+        if (!required) return nullptr;
+        if (required.get() != Py_False) return give_up("a torch.autograd.Function of a tensor that requires grad");
+      }
       return call_plainly(f, args, n, names);
     }
     case Special::NumPy: {

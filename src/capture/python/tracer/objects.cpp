@@ -294,6 +294,22 @@ Py_ssize_t Tracer::length(PyObject* x) {
   return finish_status(Operations::length(x));
 }
 
+PyObject* Tracer::missing_item(PyObject* dict, int source, PyObject* key) {
+  static PyObject* const missing = PyUnicode_InternFromString("__missing__");
+  static PyObject* const name = PyUnicode_InternFromString("default_factory");
+  if (PyObject* f = _PyType_Lookup(Py_TYPE(dict), missing); f && PyFunction_Check(f))
+    return give_up("a defaultdict that was there before makes an item by a method of its own");
+  constexpr int kFactory = sizeof(PyDictObject);  // the one member that it has besides a dict's
+  PyObject* now = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(dict) + kFactory);
+  if (!now) return finish_call(PyObject_GetItem(dict, key));
+  const Object factory = Object::take(touch(now, sources.add(SourceKind::Member, source, kFactory, name)));
+  if (!factory) return nullptr;
+  if (factory.get() == Py_None) return finish_call(PyObject_GetItem(dict, key));
+  Object x = Object::take(call(factory.get(), nullptr, 0, nullptr));
+  if (!x || !writes_key(dict, key, false) || PyDict_SetItem(dict, key, x.get()) < 0) return nullptr;
+  return x.release();
+}
+
 PyObject* Tracer::get_item(PyObject* container, PyObject* key) {
   if (aborted_) return nullptr;
   Object number;
@@ -323,7 +339,7 @@ PyObject* Tracer::get_item(PyObject* container, PyObject* key) {
     bool found = false;
     PyObject* x = read_dict(container, source, key, &found);
     if (found || PyErr_Occurred()) return x;
-    if (source >= 0 && has_factory(type)) return give_up("a defaultdict that was there before makes an item");
+    if (source >= 0 && has_factory(type)) return missing_item(container, source, key);
     if (type != &PyDict_Type && !writes(container, UndoLog::Writes::Any)) return nullptr;  // __missing__ may add it
     return finish_call(PyObject_GetItem(container, key));
   }

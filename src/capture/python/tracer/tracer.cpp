@@ -275,6 +275,8 @@ void Tracer::guard_class(PyTypeObject* type, PyObject* name) {
     sources.keep(name);
     if (found) sources.keep(found);
     lookups.push_back({type, name, found});
+  } else if (writes_by_operators(type)) {
+    give_up(std::string("an operator of class ") + type->tp_name + " is a function written in C that writes");
   }
   guard(Check::Class, -1, reinterpret_cast<PyObject*>(type));
 }

@@ -250,6 +250,8 @@ class Tracer final : public Operations {
   PyObject* function_attr(PyObject* owner, PyObject* name);
   PyObject* bind(PyObject* attribute, PyObject* owner, PyTypeObject* type);
   PyObject* read_dict(PyObject* dict, int source, PyObject* key, bool* found);  // new; guards what it reads
+  // What a defaultdict that was there before makes of a key that it has not.
+  PyObject* missing_item(PyObject* dict, int source, PyObject* key);
   int instance_set_attr(PyObject* owner, PyObject* name, PyObject* value);
   int dict_source(PyObject* owner);
 
@@ -275,6 +277,8 @@ class Tracer final : public Operations {
   PyObject* tensor_of_data(PyObject* like, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   // What the legacy constructors make, of sizes or of data; nullptr without an error: of neither.
   PyObject* legacy_tensor(PyObject* like, PyObject* const* args, Py_ssize_t n);
+  // An argument by whose value or identity a cached function keeps its results.
+  bool guard_cache_key(PyObject* x, bool of_library);
   PyObject* call_cached(PyObject* function, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   bool update_keys(PyObject* dict, PyObject* mapping);
   PyObject* context_value(PyObject* variable, PyObject* otherwise);
