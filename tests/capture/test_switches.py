@@ -134,6 +134,27 @@ def test_sizes_that_change(x):
         assert variants(compiled) == expected, dynamic
 
 
+@pytest.mark.parametrize(
+    "make, sizes",
+    [
+        (lambda: nn.LayerNorm(8), [(2, 3, 8), (4, 5, 8)]),
+        (lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()), [(2, 3, 9, 11), (4, 3, 7, 8)]),
+        (lambda: nn.GroupNorm(2, 4), [(2, 4, 5), (3, 4, 7)]),
+        (lambda: nn.MultiheadAttention(8, 2), [(3, 2, 8), (5, 4, 8)]),
+    ],
+)
+def test_every_size_symbolic_from_the_first_call(make, sizes):
+    """Dimensions that a weight settles are constants behind their guard."""
+    model = make().eval()
+    compiled = vesta.compile(model, dynamic=True)
+    with torch.no_grad():
+        for size in sizes:
+            y = torch.randn(size)
+            arguments = (y, y, y) if isinstance(model, nn.MultiheadAttention) else (y,)
+            torch.testing.assert_close(compiled(*arguments), model(*arguments))
+    assert not fallbacks(compiled) and variants(compiled) == 1
+
+
 def test_a_size_that_is_compared_has_its_line():
     def compared(a):
         if a.shape[0] * 2 < 16:

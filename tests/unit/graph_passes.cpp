@@ -4,6 +4,7 @@
 #include "graph/passes/constant_folding.h"
 #include "graph/passes/dead_code.h"
 #include "graph/passes/identities.h"
+#include "graph/passes/known_sizes.h"
 #include "graph/passes/linear.h"
 #include "graph/passes/linear_library.h"
 #include "graph/passes/pass.h"
@@ -78,6 +79,66 @@ input %0 : f32[2, 3] = argument "x"
 %2 : f32[2, 3] = aten::exp(%0)
 output %1
 output %2
+)");
+}
+
+TEST(KnownSizes, GuardsSayWhatASymbolIs) {
+  expect_pass(use_known_sizes, R"(
+symbol s0 = 2, at least 2
+symbol s1 = 16, at least 2
+symbol s2 = 4, at least 2
+symbol s3 = 8, at least 2
+source s0 = size 0 of input 0
+source s1 = size 1 of input 0
+source s2 = size 0 of input 1
+source s3 = size 1 of input 1
+input %0 : f32[s0, s1] = argument "x"
+input %1 : f32[s2, s3] = argument "y"
+guard 16 == s1
+guard s3 == 4*s0
+guard 2*s2 == 8
+guard s0 < s1
+%2 : f32[s0, s1] = aten::exp(%0)
+%3 : f32[s2, s3] = aten::exp(%1)
+%4 : f32[s3*s2] = aten::view(%3, [s3*s2])
+output %2
+output %4
+)",
+              R"(
+symbol s0 = 2, at least 2
+symbol s1 = 16, at least 2
+symbol s2 = 4, at least 2
+symbol s3 = 8, at least 2
+source s0 = size 0 of input 0
+source s1 = size 1 of input 0
+source s2 = size 0 of input 1
+source s3 = size 1 of input 1
+input %0 : f32[s0, 16] = argument "x"
+input %1 : f32[4, 4*s0] = argument "y"
+guard 16 == s1
+guard s3 == 4*s0
+guard 2*s2 == 8
+guard s0 < s1
+%2 : f32[s0, 16] = aten::exp(%0)
+%3 : f32[4, 4*s0] = aten::exp(%1)
+%4 : f32[16*s0] = aten::view(%3, [16*s0])
+output %2
+output %4
+)");
+}
+
+TEST(KnownSizes, WhatIsNotSaidStays) {
+  expect_unchanged(use_known_sizes, R"(
+symbol s0 = 6, at least 2
+symbol s1 = 4, at least 2
+source s0 = size 0 of input 0
+source s1 = size 1 of input 0
+input %0 : f32[s0, s1] = argument "x"
+guard 2*s0 == 3*s1
+guard s0 >= s1
+guard s0 != s1
+%1 : f32[s0, s1] = aten::exp(%0)
+output %1
 )");
 }
 

@@ -7,6 +7,7 @@
 #include "graph/passes/dead_code.h"
 #include "graph/passes/decompose.h"
 #include "graph/passes/identities.h"
+#include "graph/passes/known_sizes.h"
 #include "graph/passes/linear.h"
 #include "graph/passes/linear_library.h"
 #include "graph/passes/pack_weights.h"
@@ -24,6 +25,7 @@ namespace {
 constexpr PassRow kSweep = {"dead-code", remove_dead_code};
 constexpr PassRow kPasses[] = {
     kSweep,
+    {"known-sizes", use_known_sizes},
     {"constant-folding", fold_constants},
     {"identities", apply_identities},
     {"views", canonicalise_views},

@@ -58,7 +58,7 @@ PyObject* Tracer::touch_scalar(PyObject* x, int source) {
   const bool fixed = !settings_.seen || settings_.dynamic == std::optional<bool>(false) ||
                      sources[source].kind == SourceKind::Constant;
   if (!fixed) {
-    const std::string name = place(source);
+    const std::string name = place_key(source);
     SeenScalar& seen = settings_.seen->scalars[name];
     if (seen.last && !same_scalar(seen.last.get(), x)) seen.changed = true;
     seen.last = Object::share(x);

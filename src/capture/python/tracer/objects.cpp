@@ -51,7 +51,7 @@ void Tracer::note_symbols(PyObject* x) {
   if (aborted_ || !is_symbolic(x) || PyErr_ExceptionMatches(PyExc_StopIteration)) return;
   if (const int source = symbol_source(x); source >= 0 && settings_.seen) {
     // An argument itself: it alone is to be a constant.
-    settings_.seen->scalars[place(source)].asked = true;
+    settings_.seen->scalars[place_key(source)].asked = true;
     site_.wants_value = true;
     give_up("a number that changes is used as only a constant can be");
     return;

@@ -110,9 +110,10 @@ PyObject* Tracer::touch_int(PyObject* x, int source) {
   const std::string name = place(source);
   bool dynamic = false;
   if (!overflow && settings_.seen) {
-    auto [it, first] = settings_.seen->numbers.try_emplace(name, Seen{{value}, {false}});
+    const std::string key = place_key(source);
+    auto [it, first] = settings_.seen->numbers.try_emplace(key, Seen{{value}, {false}});
     if (!first && (it->second.values.size() != 1 || it->second.values[0] != value)) it->second = {{value}, {true}};
-    const auto scalar = settings_.seen->scalars.find(name);
+    const auto scalar = settings_.seen->scalars.find(key);
     const bool asked = scalar != settings_.seen->scalars.end() && scalar->second.asked;
     dynamic = it->second.changed[0] && settings_.dynamic.value_or(true) && settings_.symbols && !asked;
   }
@@ -138,7 +139,7 @@ PyObject* Tracer::touch_tensor(PyObject* real, int source) {
   const SourceKind kind = sources[source].kind;
   if (settings_.seen && are_strided(real) && kind != SourceKind::Constant) {
     const std::vector<int64_t> sizes = sizes_of(real);
-    auto [it, first] = settings_.seen->numbers.try_emplace(name, Seen{sizes, std::vector<bool>(sizes.size(), false)});
+    auto [it, first] = settings_.seen->numbers.try_emplace(place_key(source), Seen{sizes, std::vector<bool>(sizes.size(), false)});
     Seen& seen = it->second;
     if (!first) {
       if (seen.values.size() != sizes.size()) {

@@ -1,5 +1,6 @@
 #include "capture/python/tracer/tracer.h"
 
+#include <fmt/format.h>
 #include <opcode.h>
 
 #include <algorithm>
@@ -283,6 +284,13 @@ void Tracer::guard_class(PyTypeObject* type, PyObject* name) {
 
 std::string Tracer::place(int source) const {
   return sources.text(source, reinterpret_cast<PyObject*>(code_of(root_)));
+}
+
+std::string Tracer::place_key(int source) const {
+  int root = source;
+  while (sources[root].parent >= 0) root = sources[root].parent;
+  if (sources[root].kind != SourceKind::Constant) return place(source);
+  return fmt::format("{} of {}", place(source), static_cast<const void*>(sources[root].key));
 }
 
 int Tracer::symbol_source(PyObject* x) const {

@@ -224,6 +224,8 @@ class Tracer final : public Operations {
   // A list or tuple with the stand-ins of its tensors: for functions that read values without the dispatcher.
   Object with_stand_ins(PyObject* x, int depth);
   std::string place(int source) const;
+  // The same for what is remembered from trace to trace: two constants may have one text.
+  std::string place_key(int source) const;
   // The source of the cell in a slot, or -1 for one that the trace made.
   int cell_source(Frame* f, int slot);
   // Cells of a function that was there before have their places in its closure.
