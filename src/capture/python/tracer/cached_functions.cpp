@@ -31,6 +31,12 @@ bool is_annotation(PyObject* x) {
   return module && PyUnicode_Check(module.get()) && PyUnicode_CompareWithASCIIString(module.get(), "typing") == 0;
 }
 
+// Compared by value, and what it is of is guarded where it was read.
+bool is_fact_of_a_tensor(PyObject* x) {
+  const std::string_view name = Py_TYPE(x)->tp_name;
+  return name == "torch.device" || name == "torch.dtype" || name == "torch.layout" || name == "torch.memory_format";
+}
+
 bool is_plain_tuple(PyObject* x) {
   return PyTuple_CheckExact(x) || std::strcmp(Py_TYPE(x)->tp_name, "torch.Size") == 0;
 }
@@ -53,7 +59,9 @@ bool Tracer::guard_cache_key(PyObject* x, bool of_library) {
     return true;
   }
   const int source = sources.find(x);
-  if (is_scalar(x) || PyType_Check(x) || (source >= 0 && sources[source].kind == SourceKind::Constant)) return true;
+  if (is_scalar(x) || PyType_Check(x) || is_fact_of_a_tensor(x) ||
+      (source >= 0 && sources[source].kind == SourceKind::Constant))
+    return true;
   const bool annotation = of_library && is_annotation(x);
   if (!annotation && (source < 0 || !has_plain_hash(x))) return give_up("calls a cached function with objects"), false;
   if (source >= 0) guard(Check::Is, source, x);
