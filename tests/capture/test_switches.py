@@ -174,6 +174,24 @@ def test_a_size_that_is_compared_has_its_line():
     assert recompile.where.line == line_in(compared, "< 16")
 
 
+def test_under_a_default_device(x):
+    def made(x):
+        return x * torch.full((4,), 3.0) + torch.arange(4), torch.ones(2).device
+
+    compiled = vesta.compile(made, fullgraph=True)
+    try:
+        for device in ("cpu", None, "cpu", None):
+            torch.set_default_device(device)
+            torch.testing.assert_close(compiled(x)[0], made(x)[0])
+        with torch.device("cpu"):
+            torch.testing.assert_close(compiled(x)[0], made(x)[0])
+        assert not fallbacks(compiled) and variants(compiled) == 2
+        torch.set_default_device("meta")
+        assert vesta.compile(lambda x: (x * 2, torch.ones(2).device))(x)[1].type == "meta"
+    finally:
+        torch.set_default_device(None)
+
+
 def test_a_break_that_is_asked_for(x):
     def parted(x):
         y = x + 1

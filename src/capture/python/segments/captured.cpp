@@ -348,7 +348,7 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
     const std::shared_ptr<Segment> held = segment(code_of(f), position);  // reset() may come while we compile
     Segment& s = *held;
     // A break may have entered one.
-    if (are_function_modes_active()) return go_on_eagerly("a torch function mode is active");
+    if (is_other_function_mode_active()) return go_on_eagerly("a torch function mode is active");
     if (is_foreign_mode_active()) return go_on_eagerly("a dispatch mode or a functional transform is active");
     if (!s.skipped.empty()) return leave_to_python(s.skipped);
     Ready ready;

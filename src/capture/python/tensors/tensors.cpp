@@ -187,6 +187,36 @@ std::string trace_failure() {
   }
 }
 
+namespace {
+
+// Of torch.set_default_device and `with torch.device(...)`.
+int mode_number(PyObject* mode) {
+  static PyObject* const type = [] {
+    PyObject* module = PyImport_ImportModule("torch.utils._device");
+    PyObject* found = module ? PyObject_GetAttrString(module, "DeviceContext") : nullptr;
+    PyErr_Clear();
+    return found;
+  }();
+  if (reinterpret_cast<PyObject*>(Py_TYPE(mode)) != type) return TorchState::kOtherMode;
+  const Object device = Object::take(PyObject_GetAttrString(mode, "device"));
+  if (!device || !THPDevice_Check(device.get())) return PyErr_Clear(), TorchState::kOtherMode;
+  const c10::Device d = reinterpret_cast<THPDevice*>(device.get())->device;
+  return 1 + (static_cast<int>(d.type()) << 9 | (d.index() + 1));
+}
+
+std::array<int, 4> function_modes() {
+  using Modes = at::impl::PythonTorchFunctionTLS;
+  std::array<int, 4> out{};
+  const int64_t n = Modes::stack_len();
+  if (n == 0) return out;
+  for (size_t i = 0; i < out.size() && static_cast<int64_t>(i) < n; ++i)
+    out[i] = mode_number(Modes::get_stack_at(static_cast<int64_t>(i))->ptr(getPyInterpreter()));
+  if (n > static_cast<int64_t>(out.size())) out.back() = TorchState::kOtherMode;
+  return out;
+}
+
+}  // namespace
+
 TorchState torch_state() {
   TorchState s;
   s.grad = c10::GradMode::is_enabled();
@@ -202,7 +232,7 @@ TorchState torch_state() {
   s.autocast_nesting = at::autocast::increment_nesting() - 1;
   at::autocast::decrement_nesting();
   s.transforms = static_cast<int>(at::functorch::getDynamicLayerStack().size());
-  s.function_modes = static_cast<int>(at::impl::PythonTorchFunctionTLS::stack_len());
+  s.function_modes = function_modes();
   s.function_enabled =
       at::impl::PythonTorchFunctionTLS::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED;
   return s;
@@ -278,8 +308,7 @@ CaptureDifference difference(const TorchState& was, const TorchState& is) {
   if (was.cpu != is.cpu || was.cuda != is.cuda) return other("autocast");
   if (was.autocast_cache != is.autocast_cache || was.autocast_nesting != is.autocast_nesting)
     return other("autocast's cache or nesting");
-  if (was.function_modes != is.function_modes)
-    return changed("the number of active torch function modes", was.function_modes, is.function_modes);
+  if (was.function_modes != is.function_modes) return other("the default device, or a torch function mode");
   if (was.transforms != is.transforms)
     return changed("the number of functional transforms", was.transforms, is.transforms);
   if (was.function_enabled != is.function_enabled) return other("whether __torch_function__ is called");
@@ -287,6 +316,11 @@ CaptureDifference difference(const TorchState& was, const TorchState& is) {
 }
 
 bool are_function_modes_active() { return at::impl::PythonTorchFunctionTLS::stack_len() > 0; }
+
+bool is_other_function_mode_active() {
+  const std::array<int, 4> modes = function_modes();
+  return std::find(modes.begin(), modes.end(), TorchState::kOtherMode) != modes.end();
+}
 
 bool is_foreign_mode_active() { return foreign_mode_active(); }
 

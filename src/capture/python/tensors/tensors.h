@@ -4,6 +4,7 @@
 #include <Python.h>
 
 #include <cstdint>
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -68,6 +69,7 @@ bool is_gradient_error(const std::exception& e);  // thrown by trace_graph: the 
 
 // The global state of torch that a trace depends on, and may change.
 struct TorchState {
+  static constexpr int kOtherMode = -1;  // or more modes than these
   bool grad = false, inference = false, deterministic = false, deterministic_warn = false, autocast_cache = false;
   int threads = 0;
   int default_dtype = 0;
@@ -77,7 +79,8 @@ struct TorchState {
     bool operator==(const Autocast&) const = default;
   } cpu, cuda;
   int autocast_nesting = 0;
-  int function_modes = 0;
+  // From the outermost: a default device by a number of its own, kOtherMode, 0 where there is none.
+  std::array<int, 4> function_modes{};
   int transforms = 0;  // levels of vmap, grad and the like
   bool function_enabled = true;
   bool operator==(const TorchState&) const = default;
@@ -105,6 +108,8 @@ CaptureDifference difference(const TorchState& was, const TorchState& is);
 // Calls must go through the dispatcher op by op: a dispatch mode or a functional transform is active.
 bool is_foreign_mode_active();
 bool are_function_modes_active();  // a TorchFunctionMode sees every operator, a default device too
+// One that is no default device: what it does with an operator is known to it alone.
+bool is_other_function_mode_active();
 
 struct GraphInput {
   Object tensor;        // the real one
