@@ -63,6 +63,7 @@ bool Tracer::argument(PyObject* x) {
     if (writes && self && sources.find(self) < 0 &&
         (PyDict_CheckExact(self) || PyList_CheckExact(self) || PySet_CheckExact(self)))
       return true;
+    if (known.special == Special::Len) return true;  // of items that are guarded with what holds them
     if (e == Effect::Unknown || e == Effect::Refused || e == Effect::WritesSelf || e == Effect::Appends ||
         e == Effect::Special) {
       give_up("passes " + name_of_callable(x) + " on, a function written in C that Vesta does not know");
