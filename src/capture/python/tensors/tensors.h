@@ -3,8 +3,8 @@
 
 #include <Python.h>
 
-#include <cstdint>
 #include <array>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
