@@ -139,7 +139,8 @@ PyObject* Tracer::touch_tensor(PyObject* real, int source) {
   const SourceKind kind = sources[source].kind;
   if (settings_.seen && are_strided(real) && kind != SourceKind::Constant) {
     const std::vector<int64_t> sizes = sizes_of(real);
-    auto [it, first] = settings_.seen->numbers.try_emplace(place_key(source), Seen{sizes, std::vector<bool>(sizes.size(), false)});
+    auto [it, first] =
+        settings_.seen->numbers.try_emplace(place_key(source), Seen{sizes, std::vector<bool>(sizes.size(), false)});
     Seen& seen = it->second;
     if (!first) {
       if (seen.values.size() != sizes.size()) {
