@@ -22,6 +22,7 @@ from torch.fx import Graph, GraphModule, Node
 from vesta import _C
 from vesta.backend import halves
 from vesta.errors import Unsupported
+from vesta.separate_losses import let_go_apart, let_retain, outputs_apart
 
 __all__ = ["compile_graph_with_gradients", "graph_of_tape"]
 
@@ -74,6 +75,8 @@ class _Program:
         outputs, self.sources = _distinct_outputs(tape)
         with _no_sources():
             self.graph = graph_of_tape(tape, len(example_inputs) - given, outputs)
+        self.apart = outputs_apart(self.graph, [example_inputs[i] for i in self.places])
+        self.settled: list[Callable[..., Any]] = []
         self.variants: list[tuple[_Guard | None, Callable[..., Any]]] = []
         self.compile([_plain(example_inputs[i]) for i in self.places])
 
@@ -90,6 +93,11 @@ class _Program:
                 found = compiled(*inputs)
             except AssertionError as error:  # AOTAutograd's own checks; nothing was written before them
                 raise Unsupported(f"with gradients: {str(error).partition(chr(10))[0][:120]}") from error
+        if compiled not in self.settled:
+            let_retain(found)
+            self.settled.append(compiled)
+        if self.apart is not None:
+            let_go_apart(found, self.apart)
         return [(args if from_input else found)[i] for from_input, i in self.sources]
 
     def compile(self, inputs: list[Any]) -> Callable[..., Any]:

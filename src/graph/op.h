@@ -134,6 +134,7 @@ enum RowFlag : uint32_t {
       1u << 4,  // Pointwise: Scalars and 0-d tensors are not rounded to a half type before opmath (add, mul, ...)
   kIntegerByConstant =
       1u << 5,  // Pointwise: has a body for integers only if the last operand is a positive constant (x / 0 raises)
+  kMayRaise = 1u << 6,  // its call checks values, or more of its arguments than the row's rule does
 };
 
 // Categories of compute types for which eager has a kernel; a row's rule throws UserError for others.

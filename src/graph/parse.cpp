@@ -316,6 +316,7 @@ class Parser {
 
   void node() {
     const bool derived = accept_word("derived");
+    const bool raises = accept_word("raises");
     std::vector<TensorType> types;
     std::vector<int64_t> ids;
     if (peek() == '%' || peek_word() == "_") {
@@ -339,6 +340,7 @@ class Parser {
     if (!op) fail(fmt::format("no operator '{}'", text_.substr(begin, pos_ - begin)));
     Node* n = graph_->add_node(*op, args(*op), std::move(types));
     n->derived = derived;
+    n->raises = raises;
     n->source = source();
     for (size_t i = 0; i < ids.size(); ++i) {
       if (ids[i] < 0) {

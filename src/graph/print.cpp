@@ -128,6 +128,7 @@ class Printer {
   void node(const Node& n) {
     std::string s;
     if (n.derived) s += "derived ";
+    if (n.raises) s += "raises ";
     for (size_t i = 0; i < n.results.size(); ++i) {
       if (i) s += ", ";
       s += n.results[i] ? fmt::format("%{} : {}", n.results[i]->id, type(n.results[i]->type)) : "_";

@@ -5,6 +5,8 @@
 #include <ATen/ops/_conj.h>
 #include <ATen/ops/_neg_view.h>
 #include <ATen/ops/as_strided.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
 
 #include <array>
 #include <atomic>
@@ -24,8 +26,17 @@ struct BelowAutograd {
   c10::impl::ExcludeDispatchKeyGuard autocast{c10::autocast_dispatch_keyset};
 };
 
-// The elements of `base`'s storage as a row of another type, a view of `base`.
+// The elements of `base`'s storage as a row of another type, a view of `base`. Complex numbers and their parts by the
+// views that autograd follows.
 at::Tensor elements_as(const at::Tensor& base, c10::ScalarType dtype) {
+  if (base.is_complex() && dtype == c10::toRealValueType(base.scalar_type())) {
+    const auto whole = static_cast<int64_t>(base.storage().nbytes() / base.itemsize());
+    return at::view_as_real(at::as_strided(base, {whole}, {1}, 0)).flatten();
+  }
+  if (c10::isComplexType(dtype) && base.scalar_type() == c10::toRealValueType(dtype)) {
+    const auto whole = static_cast<int64_t>(base.storage().nbytes() / c10::elementSize(dtype));
+    return at::view_as_complex(at::as_strided(base, {whole, 2}, {2, 1}, 0));
+  }
   const auto bytes = static_cast<int64_t>(base.storage().nbytes());
   const int64_t unit = std::max(static_cast<int64_t>(base.itemsize()), static_cast<int64_t>(c10::elementSize(dtype)));
   const int64_t whole = bytes / unit * unit;

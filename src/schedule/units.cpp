@@ -109,11 +109,12 @@ void Grouping::collect_units() {
       unit_of_[node->results[0]->id] = -2;
       return;
     }
-    bool used = node->op->has(graph::kSideEffect) || node->op->has(graph::kRandom) || !node->op->row;
+    bool used = node->op->has(graph::kSideEffect) || node->op->has(graph::kRandom) || !node->op->row || node->raises;
     for (const Value* v : node->results) used |= v && graph_.is_used(v);
     if (!used) return;
     auto refused = refused_.find(node);
     std::string reason = refused == refused_.end() ? loops::why_not_lowered(*node) : refused->second;
+    if (node->raises && reason.empty()) reason = "its result is not read, but it may raise";
     if (node->derived && reason.empty()) reason = "computed once for each version of its weights: no kernel pays";
     if (!reason.empty() && joins_pieces(*node)) {
       add_pieces(node, position);

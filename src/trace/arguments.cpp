@@ -17,9 +17,23 @@ using graph::Arg;
 using graph::ArgType;
 using graph::None;
 
+namespace {
+
+// to_expr brings what is far beyond every size nearer; a number must stay what it is.
+Expr exact(const c10::SymInt& v) {
+  const Expr e = to_expr(v);
+  if (const auto i = v.maybe_as_int(); i && !e.is_constant(*i)) VESTA_UNSUPPORTED("an integer of more than 62 bits");
+  return e;
+}
+
+// Slices to the end come as the largest integer.
+bool is_bound(const graph::SchemaArg& a) { return a.name == "start" || a.name == "end"; }
+
+}  // namespace
+
 Arg to_arg(const c10::Scalar& s) {
   if (s.isBoolean()) return s.toBool();
-  if (s.isIntegral(/*includeBool=*/false)) return to_expr(s.toSymInt());
+  if (s.isIntegral(/*includeBool=*/false)) return exact(s.toSymInt());
   if (s.isFloatingPoint()) return s.toSymFloat().guard_float(__FILE__, __LINE__);
   if (s.isComplex()) return std::complex<double>(s.toComplexDouble());
   VESTA_UNSUPPORTED("a symbolic number that is neither an integer nor a float");
@@ -36,7 +50,7 @@ Arg read_number(const at::Tensor& t) {
   const void* p = t.const_data_ptr();
   switch (t.scalar_type()) {
     case at::kBool: return *static_cast<const bool*>(p);
-    case at::kLong: return Expr(*static_cast<const int64_t*>(p));
+    case at::kLong: return exact(*static_cast<const int64_t*>(p));
     case at::kDouble: return *static_cast<const double*>(p);
     case at::kComplexDouble: return *static_cast<const std::complex<double>*>(p);
     case at::kFloat: return static_cast<double>(*static_cast<const float*>(p));
@@ -51,7 +65,7 @@ Arg tensor_arg(Recorder& r, const at::Tensor& t) {
 }
 
 Arg scalar_arg(const c10::IValue& v) {
-  if (v.isSymInt()) return to_expr(v.toSymInt());
+  if (v.isSymInt()) return exact(v.toSymInt());
   return to_arg(v.toScalar());
 }
 
@@ -84,18 +98,22 @@ std::optional<Arg> wrapped_number(const at::Tensor& t) {
 
 void set_number_reader(NumberReader reader) { number_reader = reader; }
 
-Expr to_int(const c10::IValue& v) { return to_expr(v.isSymInt() ? v.toSymInt() : c10::SymInt(v.toInt())); }
+namespace {
+c10::SymInt sym_int(const c10::IValue& v) { return v.isSymInt() ? v.toSymInt() : c10::SymInt(v.toInt()); }
+}  // namespace
+
+Expr to_int(const c10::IValue& v) { return to_expr(sym_int(v)); }
 
 graph::IntList to_int_list(const c10::IValue& v) {
   graph::IntList out;
   if (v.isIntList()) {
     const auto list = v.toIntList();
     out.reserve(list.size());
-    for (const int64_t i : list) out.push_back(to_expr(i));
+    for (const int64_t i : list) out.push_back(exact(i));
   } else if (v.isInt() || v.isSymInt()) {
     out.push_back(to_int(v));
   } else {
-    for (const auto& i : v.toListRef()) out.push_back(to_int(i));
+    for (const auto& i : v.toListRef()) out.push_back(exact(sym_int(i)));
   }
   return out;
 }
@@ -121,7 +139,7 @@ std::vector<Arg> to_args(Recorder& r, const Operator& op, c10::ArrayRef<c10::IVa
         out.emplace_back(std::move(list));
         break;
       }
-      case ArgType::Int: out.emplace_back(to_int(v)); break;
+      case ArgType::Int: out.emplace_back(is_bound(schema.args[i]) ? to_int(v) : exact(sym_int(v))); break;
       case ArgType::IntList: out.emplace_back(to_int_list(v)); break;
       case ArgType::Float:
         out.emplace_back(v.isSymFloat() ? v.toSymFloat().guard_float(__FILE__, __LINE__) : v.toDouble());

@@ -80,6 +80,16 @@ void write_out(Recorder& r, const at::Tensor& target, graph::Value* value) {
   write_tensor(r, target, value);
 }
 
+bool converts_out(const graph::Op& op) {
+  if (op.row->promote == graph::Promote::Default) {
+    const auto& args = op.schema.args;
+    return std::count_if(args.begin(), args.end(), [](const graph::SchemaArg& a) {
+             return a.type == graph::ArgType::Tensor || a.type == graph::ArgType::Scalar;
+           }) > 1;
+  }
+  return op.row->promote != graph::Promote::Keep && op.row->promote != graph::Promote::First;
+}
+
 c10::IValue said_by_out(const Operator& op, size_t functional_arg, const at::Tensor& out) {
   const std::string& name = op.functional->handle.schema().arguments()[functional_arg].name();
   if (name == "dtype") return out.scalar_type();
@@ -119,8 +129,9 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
       graph::Value* value = r.value_of(result.toTensor());
       if (op.out_variant) {
         if (result.toTensor().is_conj()) VESTA_UNSUPPORTED("{} marks its out= tensor", op.handle.schema().name());
-        // Iterators convert on the way out; other kernels refuse another dtype, or compute in it.
-        const bool converts = f.op->family() == graph::Family::Pointwise && f.op->row->promote != graph::Promote::Keep;
+        // Iterators convert on the way out, most of those with one operand excepted; other kernels refuse another
+        // dtype, or compute in it.
+        const bool converts = f.op->family() == graph::Family::Pointwise && converts_out(*f.op);
         if (!converts && r.type_of(target.toTensor()).dtype != value->type.dtype)
           VESTA_UNSUPPORTED("an out= tensor of another dtype than the result's");
         write_out(r, target.toTensor(), value);

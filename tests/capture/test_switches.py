@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -546,3 +547,63 @@ def test_fullgraph_refuses_one_variant_too_many(x):
         compiled(x, str(i))
     with pytest.raises(GraphBreak, match="limit of 3 variants"):
         compiled(x, "3")
+
+
+def test_a_long_loop_is_left_to_python(x):
+    """What tens of thousands of operators unroll to would take longer to compile than the loop takes."""
+
+    def f(x, n):
+        for i in range(n):
+            x[i % 4] = x[i % 3] + 1
+        return x
+
+    compiled = vesta.compile(f)
+    x = torch.arange(5.0)
+    torch.testing.assert_close(compiled(x.clone(), 9000), f(x.clone(), 9000))
+    assert [fallback.reason for fallback in vesta.explain(f)(x, 9000).fallbacks if "unrolled" in fallback.reason]
+
+
+def test_a_break_in_what_a_closure_wraps_leaves_nothing_to_python(x):
+    """The generator behind a context manager cannot be rebuilt: the trace goes back to where it was made."""
+
+    @contextlib.contextmanager
+    def scope():
+        yield 2
+
+    def body(x):
+        y = x.sin()
+        torch._dynamo.graph_break()
+        return y.cos()
+
+    def wrap(body):
+        def wrapper(x):
+            with scope() as n:
+                for _ in range(40):
+                    x = x + n
+                y = body(x)
+            return y + 1
+
+        return wrapper
+
+    explanation = vesta.explain(wrap(body))(x)
+    assert not explanation.fallbacks
+    assert {"aten::sin", "aten::cos"} <= {op for g in explanation.graphs for op in g.ops}
+
+
+def test_forward_mode_gradients_run_eager(x):
+    def f(x):
+        return (x * x).sin()
+
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+        compiled = vesta.compile(f)
+        result = torch.autograd.forward_ad.unpack_dual(compiled(dual))
+        torch.testing.assert_close(result.tangent, (x * x).cos() * 2 * x)
+    torch.testing.assert_close(compiled(x), f(x))
+
+    def tangent(x):
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))
+            return torch.autograd.forward_ad.unpack_dual(f(dual)).tangent
+
+    torch.testing.assert_close(vesta.compile(tangent)(x), tangent(x))

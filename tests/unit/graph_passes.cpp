@@ -9,6 +9,7 @@
 #include "graph/passes/linear_library.h"
 #include "graph/passes/pass.h"
 #include "graph/passes/subexpressions.h"
+#include "graph/passes/unread_errors.h"
 #include "graph/passes/views.h"
 #include "pass_text.h"
 
@@ -39,6 +40,42 @@ TEST(DeadCode, KeepsRandomNumbersAndUnknownOperators) {
 input %0 : f32[2, 3] = argument "x"
 %1 : f32[2, 3] = aten::bernoulli(%0)
 %2 : f32[2, 3] = test::effect(%0)
+output %0
+)");
+}
+
+TEST(UnreadErrors, WhatMayRaiseStays) {
+  expect_pass(keep_unread_errors, R"(
+input %0 : f32[2, 3] = argument "x"
+input %1 : i64[2, 3] = argument "i"
+%2 : i64[2, 3] = aten::add.Scalar(%1, 1)
+%3 : f32[2, 3] = aten::gather(%0, 0, %2)
+%4 : f32[2, 3] = aten::neg(%3)
+%5 : f32[2, 3] = aten::gather(%0, 0, %1)
+%6 : i64[2, 3] = aten::remainder.Tensor(%1, %2)
+%7 : i64[2, 3] = aten::remainder.Scalar(%1, 3)
+output %5
+)",
+              R"(
+input %0 : f32[2, 3] = argument "x"
+input %1 : i64[2, 3] = argument "i"
+%2 : i64[2, 3] = aten::add.Scalar(%1, 1)
+raises %3 : f32[2, 3] = aten::gather(%0, 0, %2)
+%4 : f32[2, 3] = aten::gather(%0, 0, %1)
+raises %5 : i64[2, 3] = aten::remainder.Tensor(%1, %2)
+output %4
+)");
+  expect_pass(remove_dead_code, R"(
+input %0 : f32[2, 3] = argument "x"
+input %1 : i64[2, 3] = argument "i"
+raises %2 : f32[2, 3] = aten::gather(%0, 0, %1)
+%3 : f32[2, 3] = aten::neg(%2)
+output %0
+)",
+              R"(
+input %0 : f32[2, 3] = argument "x"
+input %1 : i64[2, 3] = argument "i"
+raises %2 : f32[2, 3] = aten::gather(%0, 0, %1)
 output %0
 )");
 }

@@ -6,6 +6,7 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/core/ScalarTypeToTypeMeta.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/forward_grad.h>
 
 namespace vesta::capture {
 
@@ -29,7 +30,9 @@ bool foreign_mode_active() {
       c10::DispatchKeySet({c10::DispatchKey::BackendSelect, c10::DispatchKey::ADInplaceOrView}) |
       c10::autocast_dispatch_keyset;
   const c10::DispatchKeySet included = c10::impl::tls_local_dispatch_key_set().included_;
-  return !(included - usual).empty();
+  if (!(included - usual).empty()) return true;
+  // Forward-mode differentiation: tangents would be lost.
+  return torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr;
 }
 
 }  // namespace vesta::capture

@@ -61,7 +61,7 @@ void triangle(const NodeArgs& args, Guards&, Results& results) {
 }
 
 constexpr OpRow read(const char* name, ShapeRule shape) {
-  return {.name = name, .family = Family::Indexed, .shape = shape};
+  return {.name = name, .family = Family::Indexed, .shape = shape, .flags = kMayRaise};
 }
 
 constexpr OpRow kRows[] = {

@@ -124,6 +124,7 @@ void roll(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const IntList& dims = args.integers("dims");
   wrap_dims(g, dims, x.dim());
+  VESTA_USER_CHECK(!args.integers("shifts").empty(), "roll needs shifts");
   VESTA_USER_CHECK(dims.empty() || x.dim() > 0, "roll along a dimension of a 0-d tensor");
   VESTA_USER_CHECK(
       dims.size() == args.integers("shifts").size() || (dims.empty() && args.integers("shifts").size() == 1),

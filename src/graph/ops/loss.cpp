@@ -305,9 +305,9 @@ constexpr OpRow kRows[] = {
     composite("aten::smooth_l1_loss", pairwise, smooth_l1),
     composite("aten::huber_loss", huber_shape, huber),
     composite("aten::mse_loss_backward", pairwise_backward, mse_backward),
-    composite("aten::nll_loss_forward", nll_forward, nll_form),
+    composite("aten::nll_loss_forward", nll_forward, nll_form, kMayRaise),
     composite("aten::nll_loss_backward", nll_backward, nll_backward_form),
-    composite("aten::cross_entropy_loss", cross_entropy, cross_entropy_form, kKeepComposite),
+    composite("aten::cross_entropy_loss", cross_entropy, cross_entropy_form, kKeepComposite | kMayRaise),
 };
 
 }  // namespace

@@ -19,6 +19,8 @@ constexpr OpRow pointwise(const char* name, PointwiseBody f, uint8_t accepts = k
           .accepts = accepts};
 }
 
+constexpr uint8_t kOrdered = kRealNumber;
+
 Scalar larger(Scalar a, Scalar c) { return a.dtype() == DType::Bool ? a | c : maximum(a, c); }
 Scalar smaller(Scalar a, Scalar c) { return a.dtype() == DType::Bool ? a & c : minimum(a, c); }
 
@@ -29,6 +31,17 @@ Scalar clamp(Body x) {
   if (x.has("min")) v = larger(v, x[next++]);
   if (x.has("max")) v = smaller(v, x[next]);
   return v;
+}
+
+void clamp_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  static constexpr OpRow row = pointwise("aten::clamp", nullptr, kOrdered);
+  VESTA_USER_CHECK(args.has("min") || args.has("max"), "clamp needs a bound");
+  default_shape(row, args, g, results);
+}
+void clamp_tensor_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  static constexpr OpRow row = pointwise("aten::clamp.Tensor", nullptr, kRealNumber | kBoolType);
+  VESTA_USER_CHECK(args.has("min") || args.has("max"), "clamp needs a bound");
+  default_shape(row, args, g, results);
 }
 
 Scalar lerp_formula(Scalar a, Scalar b, Scalar w) {
@@ -76,16 +89,14 @@ void masked_fill_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>&
 Scalar masked_fill_number(Body x) { return select(x[1], x.number("value"), x[0]); }
 Scalar masked_fill_tensor(Body x) { return select(x[1], x[2].to(x.dtype()), x[0]); }
 
-constexpr uint8_t kOrdered = kRealNumber;
-
 constexpr OpRow kRows[] = {
     pointwise("aten::where.self", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType, Promote::Select),
     pointwise("aten::where.ScalarSelf", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType,
               Promote::Select),
     pointwise("aten::where.ScalarOther", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType,
               Promote::Select),
-    pointwise("aten::clamp", body<clamp>, kOrdered),
-    pointwise("aten::clamp.Tensor", body<clamp>, kRealNumber | kBoolType),
+    pointwise("aten::clamp", body<clamp>, kOrdered, Promote::Default, clamp_shape),
+    pointwise("aten::clamp.Tensor", body<clamp>, kRealNumber | kBoolType, Promote::Default, clamp_tensor_shape),
     pointwise("aten::clamp_min", body<[](Body x) { return larger(x[0], x[1]); }>, kOrdered),
     pointwise("aten::clamp_min.Tensor", body<[](Body x) { return larger(x[0], x[1]); }>, kRealNumber | kBoolType),
     pointwise("aten::clamp_max", body<[](Body x) { return smaller(x[0], x[1]); }>, kOrdered),

@@ -69,6 +69,7 @@ void adaptive(const NodeArgs& args, Guards& g, Results& results) {
 template <size_t N>
 void adaptive_maximum(const NodeArgs& args, Guards& g, Results& results) {
   adaptive<N>(args, g, results);
+  for (Expr size : results[0].sizes) VESTA_USER_CHECK(!g.less(size, 0), "adaptive pooling to a negative size");
   results.push_back(results[0]);
   results[1].dtype = DType::I64;
 }

@@ -32,6 +32,10 @@ void require_elements(const NodeArgs& args, Guards& g) {
 
 void sum(const NodeArgs& args, Guards& g, Results& results) { give(args, g, sum_type(args), results); }
 void truth(const NodeArgs& args, Guards& g, Results& results) {
+  if (args.has("dim")) {
+    const auto* dims = std::get_if<IntList>(&args.get("dim"));
+    if (dims && dims->empty()) VESTA_UNSUPPORTED("any and all of an empty list of dimensions");  // of none, not of all
+  }
   give(args, g, args.tensor(0).dtype == DType::U8 ? DType::U8 : DType::Bool, results);
 }
 void extreme(const NodeArgs& args, Guards& g, Results& results) {

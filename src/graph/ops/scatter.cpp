@@ -56,9 +56,11 @@ void select_scatter(const NodeArgs& args, Guards& g, Results& results) {
 void index_put(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const ValueList& indices = std::get<ValueList>(args[1]);
-  const bool masks = std::any_of(indices.begin(), indices.end(), [](const Value* v) {
-    return v && (v->type.dtype == DType::Bool || v->type.dtype == DType::U8);
-  });
+  const auto any_of = [&](DType t) {
+    return std::any_of(indices.begin(), indices.end(), [t](const Value* v) { return v && v->type.dtype == t; });
+  };
+  if (any_of(DType::U8)) VESTA_UNSUPPORTED("a mask of type uint8, of which ATen warns in each call");
+  const bool masks = any_of(DType::Bool);
   VESTA_USER_CHECK(args.tensor(2).dtype == x.dtype, "index_put: source and destination types differ");
   // A mask is read by the call itself: the result's type does not depend on it.
   if (!masks) broadcast(g, index_result(g, x, indices).sizes, args.tensor(2).sizes);
@@ -122,14 +124,14 @@ std::vector<Value*> embedding_backward_form(Builder& b, const Node& node) {
 }
 
 constexpr OpRow write(const char* name, ShapeRule shape) {
-  return {.name = name, .family = Family::Scatter, .shape = shape};
+  return {.name = name, .family = Family::Scatter, .shape = shape, .flags = kMayRaise};
 }
 
 constexpr OpRow kRows[] = {
     {.name = "aten::slice_scatter", .family = Family::Indexed, .shape = slice_scatter},
     {.name = "aten::select_scatter", .family = Family::Indexed, .shape = select_scatter},
     {.name = "aten::diagonal_scatter", .family = Family::Indexed, .shape = kept_strides},
-    {.name = "aten::as_strided_scatter", .shape = kept_strides},
+    {.name = "aten::as_strided_scatter", .shape = kept_strides, .flags = kMayRaise},
     write("aten::index_put", index_put),
     write("aten::_unsafe_index_put", index_put),
     write("aten::scatter.src", contiguous),

@@ -54,12 +54,12 @@ constexpr OpRow kRows[] = {
     {.name = "aten::median.dim", .shape = one_along_dim},
     {.name = "aten::nanmedian.dim", .shape = one_along_dim},
     {.name = "aten::mode", .shape = one_along_dim},
-    {.name = "aten::kthvalue", .shape = one_along_dim},
+    {.name = "aten::kthvalue", .shape = one_along_dim, .flags = kMayRaise},
     {.name = "aten::median", .shape = scalar},
     {.name = "aten::nanmedian", .shape = scalar},
     {.name = "aten::histc", .shape = histc},
-    {.name = "aten::bucketize.Tensor", .shape = search},
-    {.name = "aten::searchsorted.Tensor", .shape = search},
+    {.name = "aten::bucketize.Tensor", .shape = search, .flags = kMayRaise},
+    {.name = "aten::searchsorted.Tensor", .shape = search, .flags = kMayRaise},
 };
 
 }  // namespace

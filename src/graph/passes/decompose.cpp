@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "graph/passes/rewriter.h"
+#include "graph/passes/unread_errors.h"
 
 namespace vesta::graph {
 
@@ -34,6 +35,8 @@ bool decompose_composites(Graph& graph, const PassContext& context) {
       if (rewriter.is_output(old) && !rewriter.can_replace(old, v)) v = own_copy(graph, n, v, old->type);
       rewriter.substitute(old, v);
     }
+    for (Node* made = before ? before->next : graph.first(); made != n; made = made->next)
+      made->raises = n->raises && may_raise(*made);
     graph.erase(n);
     n = before ? before->next : graph.first();  // the new nodes may decompose further
   }

@@ -13,6 +13,7 @@
 #include "graph/passes/pack_weights.h"
 #include "graph/passes/pass.h"
 #include "graph/passes/subexpressions.h"
+#include "graph/passes/unread_errors.h"
 #include "graph/passes/views.h"
 
 namespace vesta::graph {
@@ -24,6 +25,7 @@ namespace {
 // clang-format off: one row a line, in their order
 constexpr PassRow kSweep = {"dead-code", remove_dead_code};
 constexpr PassRow kPasses[] = {
+    {"unread-errors", keep_unread_errors},
     kSweep,
     {"known-sizes", use_known_sizes},
     {"constant-folding", fold_constants},

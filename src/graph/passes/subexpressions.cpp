@@ -87,6 +87,7 @@ bool merge_subexpressions(Graph& graph, const PassContext& context) {
       if (!whole || !rewriter.may()) return;
       for (size_t i = 0; i < n->results.size(); ++i)
         if (n->results[i]) rewriter.substitute(n->results[i], first->results[i]);
+      first->raises = first->raises && n->raises;
       graph.erase(n);
       return;
     }

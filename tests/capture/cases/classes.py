@@ -2,6 +2,7 @@
 
 import abc
 import io
+import operator
 import typing
 
 import torch
@@ -567,3 +568,33 @@ def super_of_a_class_written_in_c(x, buffer, numbers):
     append(5)
     numbers.append(4)
     return x + length(), buffer.getvalue(), list(numbers), len(numbers), item(0), append.__self__ is numbers
+
+
+class Measured:
+    def __init__(self, low, high):
+        self.pair = (low, high)
+        self.inner = [low]
+
+    low = property(operator.itemgetter(0))
+    first = property(operator.attrgetter("pair"))
+
+    def __getitem__(self, i):
+        return self.pair[i]
+
+    last = property(lambda self: self.inner[-1], lambda self, value: self.inner.append(value))
+
+
+class Appended(list):
+    last = property(operator.itemgetter(-1), list.append)
+
+
+@case(lambda: (t(3), Measured(1, 2)), lambda: (t(3), Measured(3, 4)))
+def properties_by_functions_of_c(x, m):
+    m.last = m.low + 1
+    return x * m.low, m.first, m.last, m.inner
+
+
+@case(lambda: (t(3), Appended([1, 2])), lambda: (t(3), Appended([3, 4])))
+def a_property_set_by_a_function_of_c(x, items):
+    items.last = 7
+    return x * items.last, list(items)

@@ -1,5 +1,7 @@
 """Which objects are the same: arguments, results, constants, what escapes."""
 
+import weakref
+
 import torch
 
 from tests.capture.case import Given, case, maker, t
@@ -207,3 +209,13 @@ def results_kept(x):
     y = x + 1
     x.add_(1)
     return y, y * 2
+
+
+@case(lambda: (t(3),), lambda: (t(4),))
+def weak_references_to_what_goes(x):
+    y = x * 2
+    told = []
+    by_break = weakref.ref(y, told.append)
+    z = y + 1
+    del y
+    return z, len(told), by_break() is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import typing
 from collections import OrderedDict, defaultdict, deque, namedtuple
@@ -308,3 +309,22 @@ def sorted_and_grouped(x):
         max(items, key=lambda item: item[0])[1],
         sorted(items, key=lambda i: i[0], reverse=True),
     )
+
+
+class _State:
+    def __init__(self, parameters):
+        self.parameters = list(parameters)
+        self.state = collections.defaultdict(dict)
+
+    def step(self):
+        for p in self.parameters:
+            state = self.state[p]
+            state["n"] = state.get("n", 0) + 1
+        return [self.state[p]["n"] for p in self.parameters]
+
+
+@case(lambda: (t(3), t(4)), lambda: (t(4), t(2)))
+def items_by_tensors(x, y):
+    held = _State([x, y * 2])
+    print("made")
+    return held.step(), held.step(), len(held.state), x in held.state, y in held.state

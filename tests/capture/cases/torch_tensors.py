@@ -457,3 +457,73 @@ def new_tensors(x):
         x.new_tensor([x.shape[0]], device="cpu", requires_grad=False),
         x.new_tensor([1.5], dtype=None),
     )
+
+
+@case(lambda: (torch.arange(4),), lambda: (torch.arange(5),))
+def integers_of_more_than_62_bits(x):
+    big = (1 << 63) - 1
+    return (
+        x & big,
+        x + big // 2,
+        x.clone().fill_(big),
+        torch.full((2,), -(1 << 63)),
+        torch.where(x > 2, big, 0),
+        x * big,
+    )
+
+
+@case(lambda: (t(2, 3) > 0.5,), lambda: (t(3, 3) > 0.5,))
+def truth_of_no_dimensions(x):
+    return torch.any(x, dim=()), torch.all(x, dim=()), torch.all(x, dim=(), keepdim=True), torch.all(x), x.sum(())
+
+
+@case(lambda: (t(3),), lambda: (t(4),))
+def bounds_that_are_missing(x):
+    return x.clamp(min=0), x.clamp()
+
+
+@case(lambda: (t(3),), lambda: (t(4),))
+def resized_into_a_format(x):
+    y = torch.empty(0).resize_((1, 2, 2, 3), memory_format=torch.channels_last)
+    return x * 2, y.stride(), y.is_contiguous(memory_format=torch.channels_last)
+
+
+@case(lambda: (t(3), torch.empty(3, dtype=torch.float64)), lambda: (t(4), torch.empty(4)))
+def results_into_another_type(x, out):
+    added = torch.add(x, 1, out=out).clone()
+    return added, torch.neg(x, out=out)
+
+
+def _error(f, *args):
+    try:
+        f(*args)
+    except (RuntimeError, IndexError) as e:
+        return type(e), str(e)
+    return None
+
+
+@case(lambda: (t(4, 2), torch.tensor([[9]])), lambda: (t(5, 2), torch.tensor([[1]])))
+def errors_of_what_nobody_reads(x, i):
+    return (
+        x * 2,
+        _error(torch.gather, x, 0, i),
+        _error(lambda: x[i]),
+        _error(torch.nn.functional.embedding, i, x),
+        _error(torch.index_select, x, 0, i[0]),
+        _error(torch.nn.functional.cross_entropy, x[:1], i[0]),
+        _error(torch.scatter, x, 0, i, 1.0),
+        _error(torch.kthvalue, x, 40),
+        _error(torch.roll, x, ()),
+        _error(lambda: i // (i - i)),
+        _error(torch.bucketize, x, x),
+    )
+
+
+@case(lambda: (t(4, 2),), lambda: (t(5, 2),))
+def views_as_other_types(x):
+    z = torch.view_as_complex(x * 2)
+    y = z * 2
+    parts = torch.view_as_real(y)
+    real = y.real
+    print(len(parts))
+    return z, parts, parts._base is y, real._base is y, real._is_view(), y.imag._base is y, parts.add_(1), y

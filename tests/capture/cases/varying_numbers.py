@@ -156,3 +156,15 @@ def text_that_c_code_compares(x, name):
 @case(*[lambda name=name: (t(3), name) for name in ("a", "b", "c", "a")])
 def text_that_c_code_joins(x, name):
     return x + 1, functools.reduce(operator.add, [name, "-", name]), max([name, "b"])
+
+
+@case(*[lambda v=v: (v,) for v in (5, 7, 1 << 20, 1 << 35, -3, 1 << 31, (1 << 62) + 1, -(1 << 40))])
+def integers_of_any_size_as_tensors(n):
+    return (
+        torch.tensor(n),
+        torch.tensor(n, dtype=torch.float64),
+        torch.tensor([n, 1]),
+        torch.as_tensor((2, n), dtype=torch.int64),
+        torch.tensor([[n], [2]]),
+        torch.full((2,), n),
+    )

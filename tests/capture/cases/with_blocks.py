@@ -1,6 +1,7 @@
 """with: classes, contextlib, exceptions through and swallowed, ExitStack."""
 
 import contextlib
+import functools
 import io
 
 import torch
@@ -348,3 +349,37 @@ def exit_on_return_in_loop(x, numbers):
         return None
 
     return x * find(), log
+
+
+@contextlib.contextmanager
+def _entered(log):
+    log.append("in")
+    try:
+        yield len(log)
+    finally:
+        log.append("out")
+
+
+def _prints(x):
+    y = x + 1
+    print("between")
+    return y * 2
+
+
+def _wrapped(method, policy):
+    @functools.wraps(method)
+    def wrapper(*args):
+        log = []
+        with policy(log) as n:
+            result = method(*args)
+        return result, n, log
+
+    return wrapper
+
+
+_closure = _wrapped(_prints, lambda log: _entered(log))
+
+
+@case(lambda: (t(3),), lambda: (t(4),))
+def a_break_in_what_a_closure_wraps(x):
+    return _closure(x)

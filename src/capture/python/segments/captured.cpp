@@ -214,6 +214,7 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
   BreakSite site;
   std::optional<TraceResult> told;  // the trace that said so, while the other is tried
   bool tried_eager = false;
+  int guesses = 0;
   for (int attempt = 0; attempt < kMostTraces; ++attempt) {
     TraceResult r = trace_segment(t, f, position, settings);
     if (!r.variant && r.site.wants_eager) {
@@ -249,6 +250,8 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
         raises = site.reason;
         return nullptr;
       }
+      // Twice as far back with each guess: a cause that is far back is reached, too.
+      if (r.guessed) r.restart_at = std::max(0, r.restart_at + 1 - (1 << guesses++));
       if (r.restart_at < 0 || (settings.stop_at >= 0 && r.restart_at >= settings.stop_at)) {
         if (settings.symbols && r.restart_at < 0) {
           settings.symbols = false;  // constants may do where symbols do not

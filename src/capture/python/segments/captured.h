@@ -96,6 +96,7 @@ struct TraceResult {
   std::vector<int64_t> integers;  // what the symbolic ones were
   // If there is none: trace again and stop before this instruction of the root frame, or not at all (-1).
   int restart_at = -1;
+  bool guessed = false;          // that this is far enough back
   bool asked_compiling = false;  // the program asked whether it is being compiled
   bool raised = false;           // it raised, and did not handle it
   BreakSite site;

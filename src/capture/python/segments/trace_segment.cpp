@@ -146,8 +146,8 @@ class Trace {
     if (!ok) {
       int at = builder.blocked ? tr.born(builder.blocked) : -1;
       if (at < 0) at = tr.raised_at();
-      if (at < 0) at = tr.root_count() - 2;
-      result_.restart_at = at;
+      result_.guessed = at < 0 && tr.root_count() > 0;
+      result_.restart_at = result_.guessed ? std::max(0, tr.root_count() - 2) : at;
       result_.site.reason = builder.reason;
       result_.site.where = {};
       return false;

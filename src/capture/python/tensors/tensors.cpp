@@ -177,6 +177,11 @@ void say_who_asked(size_t from, const std::string& who) {
   for (size_t i = from; i < guards.size(); ++i) guards[i].source = who;
 }
 
+int64_t recorded_operators() {
+  const trace::Recorder* r = trace::Recorder::current();
+  return r ? r->op_count : 0;
+}
+
 std::string trace_failure() {
   trace::Recorder* r = trace::Recorder::current();
   if (!r || !r->failure) return {};

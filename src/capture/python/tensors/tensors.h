@@ -61,6 +61,8 @@ PyObject* add_integer_input(int64_t value, const std::string& name);
 // Guards on sizes that the trace has noted so far; who asked for those from `from` on, as "file:line".
 size_t size_guard_count();
 void say_who_asked(size_t from, const std::string& who);
+// Operators that the trace has recorded so far.
+int64_t recorded_operators();
 // Something was asked of the trace that it cannot give; "" if not. It stays so until the trace ends.
 std::string trace_failure();
 // That is a gradient: the trace is to be made again with TraceKind::Gradients.

@@ -16,6 +16,14 @@ bool named(PyObject* name, const char* text) { return PyUnicode_CompareWithASCII
 
 bool is_method_of_c(PyObject* f) { return Py_TYPE(f) == &PyMethodDescr_Type || Py_TYPE(f) == &PyWrapperDescr_Type; }
 
+// What a property calls ("fget", "fset", "fdel") if that is no Python function; nullptr: it is one, or there is none.
+Object c_function_of(PyObject* property, const char* part) {
+  if (!PyObject_TypeCheck(property, &PyProperty_Type)) return {};
+  Object f = Object::take(PyObject_GetAttrString(property, part));
+  if (!f) PyErr_Clear();
+  return !f || f.get() == Py_None || PyFunction_Check(f.get()) ? Object() : f;
+}
+
 bool has_plain_getattr(PyTypeObject* type) { return type->tp_getattro == PyObject_GenericGetAttr; }
 
 }  // namespace
@@ -47,6 +55,10 @@ PyObject* Tracer::bind(PyObject* attribute, PyObject* owner, PyTypeObject* type)
   } else if (!PyFunction_Check(attribute) && !is_python_class(kind) && !is_known_class(kind) &&
              std::strcmp(kind->tp_name, "functools._lru_cache_wrapper") != 0 && !PyCFunction_Check(attribute)) {
     return give_up(std::string("reads an attribute by an object of class ") + kind->tp_name);
+  }
+  if (const Object getter = owner ? c_function_of(attribute, "fget") : Object()) {
+    PyObject* args[] = {owner};
+    return call(getter.get(), args, 1, nullptr);
   }
   if (sources.find(attribute) < 0 && (PyFunction_Check(attribute) || is_python_class(Py_TYPE(attribute))))
     Py_XDECREF(touch_constant(attribute));
@@ -287,6 +299,8 @@ int Tracer::instance_set_attr(PyObject* owner, PyObject* name, PyObject* value) 
       if (log.member(owner, static_cast<int>(member->offset)) < 0) return -1;
     } else if (Py_TYPE(attribute) == &PyGetSetDescr_Type && sources.find(owner) >= 0) {
       return fail(std::string("sets ") + PyUnicode_AsUTF8(name) + " of an object of class " + type->tp_name);
+    } else if (c_function_of(attribute, value ? "fset" : "fdel")) {
+      return fail(std::string("sets ") + PyUnicode_AsUTF8(name) + " by a function that is not written in Python");
     } else if (PyFunction_Check(attribute) == 0 && sources.find(attribute) < 0) {
       Py_XDECREF(touch_constant(attribute));
     }

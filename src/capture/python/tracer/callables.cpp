@@ -288,6 +288,7 @@ void add_tensor_operators(Table& t) {
       Callable k = with(Effect::Tensors);
       if (in_list(kRefusedFunctions, PyUnicode_AsUTF8(name)))
         k = {Effect::Refused, Special::None, "reads or shares memory"};
+      if (in_list("tensor as_tensor", PyUnicode_AsUTF8(name))) k.special = Special::FromData;
       t.functions[reinterpret_cast<PyCFunctionObject*>(f.get())->m_ml] = k;
     }
   }

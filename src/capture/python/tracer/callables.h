@@ -43,6 +43,7 @@ enum class Special : unsigned char {
   NumPy,             // of plain numbers, a number
   TensorNew,         // Tensor.new
   NewTensor,         // Tensor.new_tensor
+  FromData,          // torch.tensor and torch.as_tensor
   Flag,              // a setting of torch's: True or False
   ContextGet,        // contextvars.ContextVar's methods
   ContextSet,

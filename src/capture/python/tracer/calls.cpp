@@ -414,11 +414,18 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
       break;
     }
     case Effect::Tensors: {
+      const bool from_data = known.special == Special::FromData;
+      if (from_data) {
+        PyObject* x = tensor_of_integers(args, n, names);
+        if (x || aborted_ || PyErr_Occurred()) return x;
+      }
       std::vector<Object> kept;
       std::vector<PyObject*> given;
       for (Py_ssize_t i = 0; i < all; ++i) {
         if (!operand(args[i]) || (is_tensor(args[i]) && !lift(args[i]))) return nullptr;
         kept.push_back(with_stand_ins(args[i], 8));
+        // torch stores the numbers itself, and symbolic ones in 32 bits.
+        if (kept.back() && from_data) kept.back() = Object::take(plain(kept.back().get(), 8));
         if (!kept.back()) return nullptr;
         given.push_back(kept.back().get());
       }

@@ -71,6 +71,44 @@ PyObject* Tracer::tensor_of_data(PyObject* like, PyObject* const* args, Py_ssize
   return all.passed_to(*this, torch_attribute("tensor").get());
 }
 
+PyObject* Tracer::tensor_of_integers(PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  constexpr Py_ssize_t kMost = 16;
+  if (n != 1) return nullptr;
+  PyObject* data = args[0];
+  const bool list = PyList_CheckExact(data) || PyTuple_CheckExact(data);
+  const Py_ssize_t count = list ? PySequence_Fast_GET_SIZE(data) : 1;
+  PyObject** items = list ? PySequence_Fast_ITEMS(data) : &data;
+  if (count > kMost || std::none_of(items, items + count, is_symbolic_int) ||
+      !std::all_of(items, items + count, [](PyObject* x) { return PyLong_CheckExact(x) || is_symbolic_int(x); }))
+    return nullptr;
+  Arguments all(args, 0, nullptr);
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i) {
+    PyObject* value = args[n + i];
+    const std::string name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i));
+    if (value == Py_None) continue;
+    // Narrower types refuse what they do not hold.
+    const Object text = Object::take(PyObject_Str(value));
+    const std::string type = text ? PyUnicode_AsUTF8(text.get()) : "";
+    if (name != "device" && !(name == "dtype" && (type == "torch.int64" || type == "torch.float64"))) return nullptr;
+    if (!all.add(name.c_str(), Object::share(value))) return nullptr;
+  }
+  if (!all.has("dtype") && !all.add("dtype", torch_attribute("int64"))) return nullptr;
+  const Object full = torch_attribute("full"), scalar = Object::take(PyTuple_New(0));
+  const Object numbers = Object::take(PyList_New(0));
+  if (!full || !scalar || !numbers) return nullptr;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    Arguments one = all;
+    one.add("size", Object::share(scalar.get()));
+    one.add("fill_value", Object::share(items[i]));
+    Object number = Object::take(one.passed_to(*this, full.get()));
+    if (!number) return nullptr;
+    if (!list) return number.release();
+    if (PyList_Append(numbers.get(), number.get()) < 0) return nullptr;
+  }
+  PyObject* given = numbers.get();
+  return Arguments(&given, 1, nullptr).passed_to(*this, torch_attribute("stack").get());
+}
+
 PyObject* Tracer::legacy_tensor(PyObject* like, PyObject* const* args, Py_ssize_t n) {
   for (const char* name : {"is_cuda", "is_sparse"}) {
     const Object elsewhere = Object::take(is_tensor_type(like) ? PyObject_GetAttrString(like, name) : nullptr);

@@ -1,4 +1,6 @@
 // Operators, items, truth, iteration, text.
+#include <fmt/format.h>
+
 #include <cstring>
 
 #include "capture/python/segments/captured.h"
@@ -27,6 +29,9 @@ bool is_in_place(int op) { return op >= 13; }  // NB_INPLACE_ADD
 
 constexpr const char* kOperators[] = {"add", "and", "floordiv", "lshift", "matmul",  "mul", "mod",
                                       "or",  "pow", "rshift",   "sub",    "truediv", "xor"};  // as NB_ADD ... NB_XOR
+// Programs of more are loops written in Python: to compile what they unroll to takes longer than they run.
+constexpr int64_t kMostOperators = 20'000;
+
 constexpr const char* kComparisons[] = {"__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__"};  // Py_LT ... Py_GE
 constexpr int kReflected[] = {4, 5, 2, 3, 0, 1};
 
@@ -69,10 +74,15 @@ PyObject* Tracer::finish_call(PyObject* result) {
     Py_XDECREF(result);
     return give_up(std::move(failure));
   }
+  if (recorded_operators() > kMostOperators) {
+    Py_XDECREF(result);
+    site_.wants_eager = true;
+    return give_up(fmt::format("a loop of more than {} operators would be unrolled", kMostOperators));
+  }
   if (!result) return nullptr;
   if (PyUnicode_Check(result) && !may_tell(result)) return Py_DECREF(result), nullptr;
   result = adopt(result);
-  if (where_ == root_ && !is_scalar(result)) born_.try_emplace(result, root_count_ - 1);
+  if (!is_scalar(result) && (where_ == root_ || PyGen_CheckExact(result))) born_.try_emplace(result, root_count_ - 1);
   return result;
 }
 
@@ -347,6 +357,9 @@ PyObject* Tracer::get_item(PyObject* container, PyObject* key) {
     if (!operand(key)) return nullptr;
     return finish_call(PyObject_GetItem(container, key));
   }
+  // One that is missing would be made, under the stand-in's hash.
+  if (source >= 0 && PyDict_Check(container) && type != &PyDict_Type && is_tensor(key))
+    return give_up("looks up a tensor in a dict that was there before");
   if (!has_known_items(container, key) && !operand(container)) return nullptr;
   if (!operand(key)) return nullptr;
   return finish_call(PyObject_GetItem(container, key));

@@ -11,7 +11,14 @@ namespace {
 // Somebody is told when it goes away, which the trace, that keeps it, would put off.
 bool is_missed(PyObject* x, int depth = 2) {
   PyTypeObject* type = Py_TYPE(x);
-  if (is_tensor(x)) return false;
+  if (is_tensor(x)) {
+    PyObject** attributes = depth > 0 ? _PyObject_GetDictPtr(x) : nullptr;
+    Py_ssize_t at = 0;
+    PyObject* value = nullptr;
+    while (attributes && *attributes && PyDict_Next(*attributes, &at, nullptr, &value))
+      if (is_missed(value, depth - 1)) return true;
+    return *PyObject_GET_WEAKREFS_LISTPTR(x) != nullptr;
+  }
   if (PyGen_CheckExact(x)) return true;  // its `finally` blocks
   static PyObject* const del = PyUnicode_InternFromString("__del__");
   if (is_python_class(type) && _PyType_Lookup(type, del)) return true;
@@ -133,8 +140,9 @@ bool Tracer::before(Frame* f, int position) {
     const int oparg = code[2 * position + 1];
     const int opcode = code[2 * position];
     const bool from_slot = f == root_ && (opcode == STORE_FAST || opcode == DELETE_FAST) && is_entry_value(oparg);
-    if (PyObject* x = dropped(f, opcode, oparg);
-        x && (from_slot || (sources.find(x) >= 0 && sources[sources.find(x)].kind == SourceKind::Local)) &&
+    PyObject* x = dropped(f, opcode, oparg);
+    if (PyObject* real = x ? real_of(x) : nullptr) x = real;
+    if (x && (from_slot || (sources.find(x) >= 0 && sources[sources.find(x)].kind == SourceKind::Local)) &&
         is_missed(x))
       give_up(std::string("lets go of an object of class ") + Py_TYPE(x)->tp_name + ", of which others are told");
     if (code[2 * position] == RAISE_VARARGS && oparg > 0) {

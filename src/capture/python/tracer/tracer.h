@@ -278,6 +278,7 @@ class Tracer final : public Operations {
   // tensors.
   PyObject* tensor_of_data(PyObject* like, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   // What the legacy constructors make, of sizes or of data; nullptr without an error: of neither.
+  PyObject* tensor_of_integers(PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   PyObject* legacy_tensor(PyObject* like, PyObject* const* args, Py_ssize_t n);
   // An argument by whose value or identity a cached function keeps its results.
   bool guard_cache_key(PyObject* x, bool of_library);

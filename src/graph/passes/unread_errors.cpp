@@ -1,0 +1,37 @@
+#include "graph/passes/unread_errors.h"
+
+#include <algorithm>
+
+#include "graph/ops/operands.h"
+#include "graph/passes/rewriter.h"
+
+namespace vesta::graph {
+
+bool may_raise(const Node& node) {
+  if (node.op->has(kMayRaise)) return true;
+  if (!node.op->has(kIntegerByConstant)) return false;
+  // The quotient of integers by what may be zero.
+  const DType type = pointwise_types(*node.op->row, node.named()).compute;
+  return (is_integral(type) || type == DType::Bool) && !has_body_for(*node.op->row, node.named());
+}
+
+bool keep_unread_errors(Graph& graph, const PassContext& context) {
+  std::vector<bool> needed(graph.value_count());
+  for (const Output& o : graph.outputs)
+    if (o.value) needed[o.value->id] = true;
+  for (const Mutation& m : graph.mutations) needed[m.value->id] = true;
+  bool changed = false;
+  for (Node* n = graph.last(); n; n = n->prev) {
+    const bool read = !is_pure(*n) || std::any_of(n->results.begin(), n->results.end(),
+                                                  [&](const Value* v) { return v && needed[v->id]; });
+    if (!read && !may_raise(*n)) continue;
+    if (!read && !n->raises) {
+      if (!context.may_rewrite()) return changed;
+      changed = n->raises = true;
+    }
+    n->for_each_input([&](const Value* v) { needed[v->id] = true; });
+  }
+  return changed;
+}
+
+}  // namespace vesta::graph

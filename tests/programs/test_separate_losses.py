@@ -1,0 +1,113 @@
+"""Several losses of one compiled program: each goes backward on its own, as in eager."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+
+import vesta
+
+torch.manual_seed(0)
+FIRST, SECOND = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+X = torch.randn(3, 4)
+
+
+def two_losses(x):
+    a, b = FIRST(x).tanh(), SECOND(x).tanh()
+    return a.sum(), (b * b).sum()
+
+
+def one_after_the_other(x):
+    a, b = FIRST(x).tanh(), SECOND(x).tanh()
+    return a.sum(), (a.detach() * b).mean()
+
+
+def shared(x):
+    a = FIRST(x).tanh()
+    return (a * a).sum(), SECOND(a).sum(), a[0]
+
+
+def adversarial(x):
+    fake = FIRST(x).tanh()
+    real = SECOND(fake.detach()).sigmoid().log().mean()
+    forged = SECOND(fake).sigmoid().log().mean()
+    forged.backward()
+    real.backward()
+    return real.detach(), forged.detach()
+
+
+def gradients():
+    return [p.grad if p.grad is None else p.grad.clone() for m in (FIRST, SECOND) for p in m.parameters()]
+
+
+def steps(function, *passes):
+    """The gradients after each pass: (which result, whether the graph is retained); or the error that it raised."""
+    for m in (FIRST, SECOND):
+        m.zero_grad()
+    results = function(X)
+    after = []
+    for which, retain in passes:
+        try:
+            loss = sum(results[i].sum() for i in which)
+            loss.backward(retain_graph=retain)
+            after.append(gradients())
+        except RuntimeError as error:
+            after.append(str(error)[:60])
+    return after
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        if isinstance(a, str) or isinstance(b, str):
+            assert a == b
+        else:
+            torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("function", [two_losses, one_after_the_other, shared])
+@pytest.mark.parametrize(
+    "passes",
+    [
+        [([0], False), ([1], False)],
+        [([1], False), ([0], False)],
+        [([0], False), ([0], False), ([1], False)],
+        [([0, 1], False), ([1], False)],
+        [([0], True), ([0], False), ([1], True), ([1], False), ([1], False)],
+        [([1], True), ([0, 1], False)],
+    ],
+)
+def test_passes_are_eager_s(function, passes):
+    compiled = vesta.compile(function)
+    assert_same(steps(compiled, ([0, 1], False)), steps(function, ([0, 1], False)))
+    assert_same(steps(compiled, *passes), steps(function, *passes))
+    assert not vesta.explain(compiled)(X).fallbacks
+
+
+def test_losses_of_one_step():
+    compiled = vesta.compile(adversarial)
+    found = []
+    for function in (adversarial, compiled):
+        steps(lambda x: ())
+        found.append([function(X), gradients()])
+    torch.testing.assert_close(found[1], found[0])
+
+
+def test_what_is_kept_goes():
+    compiled = vesta.compile(two_losses)
+    losses = compiled(X)
+    node = losses[0].grad_fn
+    assert node is losses[1].grad_fn, "one node has both losses"
+    kept = [weakref.ref(t) for t in node.saved_tensors if t.grad_fn is None and t is not X and not t.requires_grad]
+    del node
+    losses[0].backward()
+    assert kept and all(r() is not None for r in kept)
+    losses[1].backward()
+    gc.collect()
+    assert all(r() is None for r in kept)
+    left = weakref.ref(compiled(X)[0].grad_fn)
+    gc.collect()
+    assert left() is None
