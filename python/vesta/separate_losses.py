@@ -19,13 +19,12 @@ from torch.fx import GraphModule, Node
 __all__ = ["Apart", "let_go_apart", "let_retain", "outputs_apart"]
 
 # Their backward formulas read sizes and numbers alone (derivatives.yaml of PyTorch).
-SAVES_NOTHING = frozenset(
-    """
-    add sub rsub neg sum mean clone contiguous to _to_copy view reshape expand expand_as permute transpose t unsqueeze
-    squeeze select slice narrow split split_with_sizes chunk unbind cat stack concat flatten unflatten view_as alias
-    lift_fresh_copy getitem
-    """.split()
-)
+_SAVES_NOTHING = """
+add sub rsub neg sum mean clone contiguous to _to_copy view reshape expand expand_as permute transpose t unsqueeze
+squeeze select slice narrow split split_with_sizes chunk unbind cat stack concat flatten unflatten view_as alias
+lift_fresh_copy getitem
+"""
+SAVES_NOTHING = frozenset(_SAVES_NOTHING.split())
 STOPS = frozenset(("detach", "detach_"))
 
 
@@ -78,7 +77,7 @@ def outputs_apart(graph: GraphModule, examples: Sequence[Any]) -> Apart | None:
 
 
 class _Behind:
-    """What is behind a tensor that has gradients, as bits: inputs, and calls that save something. A view is its base."""
+    """What is behind a tensor that has gradients, as bits: inputs and calls that save something. A view is its base."""
 
     def __init__(self, first: int) -> None:
         self.bits: dict[Node, int] = {}
