@@ -22,6 +22,7 @@ from torch.fx import Graph, GraphModule, Node
 from vesta import _C
 from vesta.backend import halves
 from vesta.errors import Unsupported
+from vesta.second_gradients import can_run_again, let_differentiate
 from vesta.separate_losses import let_go_apart, let_retain, outputs_apart
 
 __all__ = ["compile_graph_with_gradients", "graph_of_tape"]
@@ -76,6 +77,7 @@ class _Program:
         with _no_sources():
             self.graph = graph_of_tape(tape, len(example_inputs) - given, outputs)
         self.apart = outputs_apart(self.graph, [example_inputs[i] for i in self.places])
+        self.runs_again = can_run_again(self.graph)
         self.settled: list[Callable[..., Any]] = []
         self.variants: list[tuple[_Guard | None, Callable[..., Any]]] = []
         self.compile([_plain(example_inputs[i]) for i in self.places])
@@ -98,6 +100,8 @@ class _Program:
             self.settled.append(compiled)
         if self.apart is not None:
             let_go_apart(found, self.apart)
+        if self.runs_again:
+            let_differentiate(found, inputs, self.graph, _as_cast_already)
         return [(args if from_input else found)[i] for from_input, i in self.sources]
 
     def compile(self, inputs: list[Any]) -> Callable[..., Any]:

@@ -1,0 +1,131 @@
+"""Gradients of a compiled program's gradients: a backward pass that creates a graph runs the program again, eagerly.
+
+AOTAutograd's backward half has no derivative. Asked for one (``create_graph=True``), the program's own operators give
+it: gradient penalties, forces and the like are then eager's, at eager's speed; every other pass is compiled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from vesta.separate_losses import node_of
+
+__all__ = ["can_run_again", "let_differentiate"]
+
+
+def can_run_again(graph: GraphModule) -> bool:
+    """Whether a second run changes nothing and gives the same: no random numbers, nothing written that was given."""
+    given: set[Node] = set()
+    for n in graph.graph.nodes:
+        if n.op == "placeholder":
+            given.add(n)
+        if n.op != "call_function":
+            continue
+        schema = getattr(n.target, "_schema", None)
+        if schema is None:
+            if n.target is operator.getitem and n.args[0] in given:
+                given.add(n)
+            continue
+        if torch.Tag.nondeterministic_seeded in n.target.tags or _updates_statistics(n, schema):
+            return False
+        for value, argument in zip(n.args, schema.arguments, strict=False):
+            values = value if isinstance(value, list | tuple) else [value]
+            if argument.alias_info is None or not any(isinstance(v, Node) and v in given for v in values):
+                continue
+            if argument.alias_info.is_write:
+                return False
+            given.add(n)
+    return True
+
+
+def _updates_statistics(n: Node, schema: Any) -> bool:
+    """Running statistics are written in training, which the schema does not say."""
+    for value, argument in zip(n.args, schema.arguments, strict=False):
+        if argument.name in ("training", "train", "use_input_stats") and value is not False:
+            return "norm" in schema.name
+    return False
+
+
+def _version(t: torch.Tensor) -> int:
+    return -1 if t.is_inference() else t._version
+
+
+def let_differentiate(
+    outputs: Sequence[Any],
+    inputs: Sequence[Any],
+    graph: GraphModule,
+    as_cast_already: Callable[[], contextlib.AbstractContextManager[Any]],
+) -> None:
+    """Gives the autograd node of a call's ``outputs`` a derivative, by ``graph`` on ``inputs`` in eager."""
+    node: Any = None
+    places: dict[int, int] = {}
+    for i, output in enumerate(outputs):
+        function, place = node_of(output)
+        if function is None or (node is not None and function is not node):
+            continue
+        node = function
+        if output.grad_fn is node:
+            places[place] = i
+    if node is None or len(node.next_functions) != sum(isinstance(x, torch.Tensor) for x in inputs):
+        return
+    again = _Again(graph, inputs, places, as_cast_already)
+    node.register_prehook(again.before)
+    node.register_hook(again.after)
+
+
+class _Again:
+    """The backward passes through one node that create graphs."""
+
+    def __init__(
+        self,
+        graph: GraphModule,
+        inputs: Sequence[Any],
+        places: dict[int, int],
+        as_cast_already: Callable[[], contextlib.AbstractContextManager[Any]],
+    ) -> None:
+        self.graph = graph
+        self.places = places
+        self.as_cast_already = as_cast_already
+        self.inputs = list(inputs)
+        self.tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
+        self.versions = [_version(t) for t in self.tensors]
+        self.given: list[tuple[int, torch.Tensor]] = []
+
+    def before(self, gradients: Sequence[Any]) -> tuple[Any, ...] | None:
+        self.given = []
+        given = [(i, g) for i, g in enumerate(gradients) if g is not None]
+        if not torch.is_grad_enabled() or not self.inputs or any(i not in self.places for i, _ in given):
+            return None
+        if self.versions != [_version(t) for t in self.tensors]:
+            return None
+        self.given = given
+        # What the compiled half makes of them is not used.
+        return tuple(g if g is None else g.detach() for g in gradients)
+
+    def after(self, gradients: Sequence[Any], _: Sequence[Any]) -> tuple[Any, ...] | None:
+        if not self.given:
+            if not torch._C._autograd._get_current_graph_task_keep_graph():
+                self.inputs.clear()  # as autograd lets go of what the node saved
+                self.tensors.clear()
+            return None
+        with self.as_cast_already():
+            results = self.graph(*self.inputs)
+        asked = [i for i, t in enumerate(self.tensors) if t.requires_grad]
+        found = torch.autograd.grad(
+            [results[self.places[i]] for i, _ in self.given],
+            [self.tensors[i] for i in asked],
+            [g for _, g in self.given],
+            create_graph=True,
+            allow_unused=True,
+        )
+        self.given = []
+        out: list[Any] = [None] * len(self.tensors)
+        for i, g in zip(asked, found, strict=True):
+            out[i] = g
+        return tuple(out)

@@ -1,0 +1,83 @@
+"""Gradients of gradients, asked for outside of what is compiled."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+
+import vesta
+
+torch.manual_seed(0)
+MODEL = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 1))
+X = torch.randn(5, 4)
+
+
+def penalty(model):
+    """WGAN-GP's, and the model's own loss."""
+    for p in MODEL.parameters():
+        p.grad = None
+    x = X.clone().requires_grad_()
+    (g,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+    loss = ((g.norm(dim=1) - 1) ** 2).mean() + model(x).mean()
+    loss.backward()
+    return loss.detach(), g.detach(), [p.grad for p in MODEL.parameters()]
+
+
+def test_a_gradient_penalty():
+    expected = penalty(MODEL)
+    compiled = vesta.compile(MODEL)
+    for _ in range(2):
+        torch.testing.assert_close(penalty(compiled), expected)
+    assert not vesta.explain(compiled)(X).fallbacks
+
+
+def two_results(a, b):
+    return torch.sin(a) * b.exp(), (a @ b).tanh().T, a[0] * 2
+
+
+def in_place(a, b):
+    c = a * b
+    c[1] += b[0].sin()
+    c.mul_(a)
+    return c.sum(), c
+
+
+@pytest.mark.parametrize("function", [two_results, in_place])
+def test_numeric_second_derivatives(function):
+    a, b = (torch.randn(3, 3, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    compiled = vesta.compile(function)
+    assert torch.autograd.gradcheck(compiled, (a, b)) and torch.autograd.gradgradcheck(compiled, (a, b))
+    assert not vesta.explain(compiled)(a, b).fallbacks
+
+
+def test_a_hessian_by_rows():
+    def f(x):
+        return (x**3).sum() + (x[:2] * x[1:]).prod()
+
+    x = torch.randn(3, dtype=torch.float64)
+    torch.testing.assert_close(
+        torch.autograd.functional.hessian(vesta.compile(f), x), torch.autograd.functional.hessian(f, x)
+    )
+
+
+def test_random_numbers_are_not_drawn_again():
+    compiled = vesta.compile(lambda x: torch.nn.functional.dropout(x * x, 0.5))
+    x = X.clone().requires_grad_()
+    (g,) = torch.autograd.grad(compiled(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="double backward"):
+        g.sum().backward()
+
+
+def test_inputs_go_with_the_pass():
+    compiled = vesta.compile(lambda x: (x * x).sin().sum())
+    x = X.clone().requires_grad_()
+    y = x * 2
+    loss = compiled(y)
+    alive = weakref.ref(y)
+    loss.backward()
+    del y
+    gc.collect()
+    assert alive() is None
