@@ -157,7 +157,8 @@ def let_go_apart(outputs: Sequence[Any], apart: Apart) -> None:
     cls = type(node)
     if not isinstance(vars(cls).get("saved_tensors"), property):
         cls.saved_tensors = property(functools.partial(_saved, cls.saved_tensors))
-    calls.saved = node.saved_tensors
+    # Those that are results of the node would hold it for ever.
+    calls.saved = tuple(t if t is None or t.grad_fn is None else t.detach() for t in node.saved_tensors)
     node._vesta_calls = calls
 
 

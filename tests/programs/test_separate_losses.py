@@ -111,3 +111,14 @@ def test_what_is_kept_goes():
     left = weakref.ref(compiled(X)[0].grad_fn)
     gc.collect()
     assert left() is None
+
+
+def test_saved_results_do_not_hold_their_node():
+    def results(x):
+        return FIRST(x).tanh(), SECOND(x).sigmoid()
+
+    compiled = vesta.compile(results)
+    left = weakref.ref(compiled(X)[0].grad_fn)
+    gc.collect()
+    assert left() is None
+    assert_same(steps(compiled, ([1], False), ([0], False)), steps(results, ([1], False), ([0], False)))
