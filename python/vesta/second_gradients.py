@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -52,8 +53,11 @@ def _updates_statistics(n: Node, schema: Any) -> bool:
     return False
 
 
-def _version(t: torch.Tensor) -> int:
-    return -1 if t.is_inference() else t._version
+def _versions(tensors: Sequence[torch.Tensor]) -> list[int]:
+    try:
+        return [t._version for t in tensors]
+    except RuntimeError:  # inference tensors have none
+        return [-1 if t.is_inference() else t._version for t in tensors]
 
 
 def let_differentiate(
@@ -75,8 +79,8 @@ def let_differentiate(
     if node is None or len(node.next_functions) != sum(isinstance(x, torch.Tensor) for x in inputs):
         return
     again = _Again(graph, inputs, places, as_cast_already)
+    again.node = weakref.ref(node)
     node.register_prehook(again.before)
-    node.register_hook(again.after)
 
 
 class _Again:
@@ -94,25 +98,29 @@ class _Again:
         self.as_cast_already = as_cast_already
         self.inputs = list(inputs)
         self.tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
-        self.versions = [_version(t) for t in self.tensors]
+        self.versions = _versions(self.tensors)
         self.given: list[tuple[int, torch.Tensor]] = []
+        self.node: weakref.ref[Any] | None = None  # until its hook is there
 
     def before(self, gradients: Sequence[Any]) -> tuple[Any, ...] | None:
         self.given = []
+        if not torch.is_grad_enabled():
+            if not torch._C._autograd._get_current_graph_task_keep_graph():
+                self.inputs.clear()  # as autograd lets go of what the node saved
+                self.tensors.clear()
+            return None
         given = [(i, g) for i, g in enumerate(gradients) if g is not None]
-        if not torch.is_grad_enabled() or not self.inputs or any(i not in self.places for i, _ in given):
+        if not self.inputs or any(i not in self.places for i, _ in given) or self.versions != _versions(self.tensors):
             return None
-        if self.versions != [_version(t) for t in self.tensors]:
-            return None
+        if self.node is not None and (node := self.node()) is not None:
+            node.register_hook(self.after)
+            self.node = None
         self.given = given
         # What the compiled half makes of them is not used.
         return tuple(g if g is None else g.detach() for g in gradients)
 
     def after(self, gradients: Sequence[Any], _: Sequence[Any]) -> tuple[Any, ...] | None:
         if not self.given:
-            if not torch._C._autograd._get_current_graph_task_keep_graph():
-                self.inputs.clear()  # as autograd lets go of what the node saved
-                self.tensors.clear()
             return None
         with self.as_cast_already():
             results = self.graph(*self.inputs)
