@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from vesta.separate_losses import node_of
+from vesta.separate_losses import node_behind
 
 __all__ = ["can_run_again", "let_differentiate"]
 
@@ -67,20 +67,11 @@ def let_differentiate(
     as_cast_already: Callable[[], contextlib.AbstractContextManager[Any]],
 ) -> None:
     """Gives the autograd node of a call's ``outputs`` a derivative, by ``graph`` on ``inputs`` in eager."""
-    node: Any = None
-    places: dict[int, int] = {}
-    for i, output in enumerate(outputs):
-        function, place = node_of(output)
-        if function is None or (node is not None and function is not node):
-            continue
-        node = function
-        if output.grad_fn is node:
-            places[place] = i
+    node, found = node_behind(outputs)
     if node is None or len(node.next_functions) != sum(isinstance(x, torch.Tensor) for x in inputs):
         return
-    again = _Again(graph, inputs, places, as_cast_already)
-    again.node = weakref.ref(node)
-    node.register_prehook(again.before)
+    places = {place: i for i, place in found if outputs[i].grad_fn is node}
+    node.register_prehook(_Again(node, graph, inputs, places, as_cast_already).before)
 
 
 class _Again:
@@ -88,6 +79,7 @@ class _Again:
 
     def __init__(
         self,
+        node: Any,
         graph: GraphModule,
         inputs: Sequence[Any],
         places: dict[int, int],
@@ -100,7 +92,7 @@ class _Again:
         self.tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
         self.versions = _versions(self.tensors)
         self.given: list[tuple[int, torch.Tensor]] = []
-        self.node: weakref.ref[Any] | None = None  # until its hook is there
+        self.node: weakref.ref[Any] | None = weakref.ref(node)  # until its hook is there
 
     def before(self, gradients: Sequence[Any]) -> tuple[Any, ...] | None:
         self.given = []

@@ -127,6 +127,19 @@ def node_of(output: Any) -> tuple[Any, int]:
     return function, place
 
 
+def node_behind(outputs: Sequence[Any]) -> tuple[Any, list[tuple[int, int]]]:
+    """The one node behind a call's outputs, and which output (views too) is which of its results."""
+    node: Any = None
+    found = []
+    for i, output in enumerate(outputs):
+        function, place = node_of(output)
+        if function is None or (node is not None and function is not node):
+            continue
+        node = function
+        found.append((i, place))
+    return node, found
+
+
 def let_retain(outputs: Sequence[Any]) -> None:
     """No buffer is donated to the backward half: any pass may retain the graph. Once for what AOTAutograd compiled."""
     for output in outputs:
@@ -138,16 +151,10 @@ def let_retain(outputs: Sequence[Any]) -> None:
 
 def let_go_apart(outputs: Sequence[Any], apart: Apart) -> None:
     """Has the autograd node of a call's ``outputs`` do for each part what eager's nodes do."""
-    places: dict[int, int] = {}
-    node: Any = None
-    for i, (output, part) in enumerate(zip(outputs, apart.parts, strict=True)):
-        function, place = node_of(output) if part >= 0 else (None, 0)
-        if function is None or (node is not None and function is not node):
-            continue
-        node = function
-        places[place] = i
+    node, found = node_behind([o if part >= 0 else None for o, part in zip(outputs, apart.parts, strict=True)])
     if node is None:
         return
+    places = {place: i for i, place in found}
     calls = _Calls(apart, places)
     node.register_prehook(calls.begin)
     if len(node.next_functions) == len(apart.tensors):
