@@ -10,7 +10,8 @@ namespace vesta::trace {
 
 // The state changed meanwhile, by the program or by another thread.
 struct GeneratorChanged : Unsupported {
-  using Unsupported::Unsupported;
+  GeneratorChanged(const char* message, bool drawn) : Unsupported(message), drawn_from(drawn) {}
+  bool drawn_from;  // numbers were drawn, no state was set
 };
 
 class GeneratorState {
@@ -19,6 +20,8 @@ class GeneratorState {
   // That of the generator after it has drawn once more.
   GeneratorState next() const;
   void put_back() const;
+  // Drawing numbers from this state (a few million at most) gives `later`.
+  bool leads_to(const GeneratorState& later) const;
   // Throws GeneratorChanged if this is no longer the state.
   void require_unchanged() const;
 

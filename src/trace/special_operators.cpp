@@ -261,12 +261,11 @@ void resize(Recorder& r, const Operator& op, Stack& stack) {
 }
 
 void resize_as(Recorder& r, const Operator& op, Stack& stack) {
-  if (!argument(op, stack, 2).isNone()) VESTA_UNSUPPORTED("resize_as_ into a memory format");
   const at::Tensor self = argument(op, stack, 0).toTensor();
   static const Operator* by_size = find_operator("aten::resize_", "");
   Stack inner{self};
   inner.emplace_back(argument(op, stack, 1).toTensor().sym_sizes());
-  inner.emplace_back();
+  inner.push_back(argument(op, stack, 2));
   resize(r, *by_size, inner);
   reply(op, stack, self);
 }

@@ -242,21 +242,30 @@ c10::IValue add_input(const TraceInput& input) {
 }
 
 Traced trace(const std::vector<TraceInput>& inputs, const Program& program, const TraceOptions& options) {
+  // Other threads may draw while this one traces, again and again; a program that draws without the dispatcher does so
+  // each time.
+  constexpr int kMostDraws = 8;
   const GeneratorState before;
-  try {
-    return trace_once(inputs, program, options);
-  } catch (const GeneratorChanged&) {
-    // By another thread, maybe. A program that sets the state does so again, whatever state it finds.
-    const GeneratorState after;
-    after.next().put_back();
+  for (int draws = 0;;) {
     try {
-      Traced traced = trace_once(inputs, program, options);
-      after.put_back();
-      return traced;
-    } catch (...) {
+      return trace_once(inputs, program, options);
+    } catch (const GeneratorChanged& changed) {
+      if (!changed.drawn_from) break;
+      if (++draws < kMostDraws) continue;
       before.put_back();
       throw;
     }
+  }
+  // Another thread set the state, maybe. A program that does so does it again, whatever state it finds.
+  const GeneratorState after;
+  after.next().put_back();
+  try {
+    Traced traced = trace_once(inputs, program, options);
+    after.put_back();
+    return traced;
+  } catch (...) {
+    before.put_back();
+    throw;
   }
 }
 

@@ -1,7 +1,9 @@
 // What a trace must leave to eager although it could give it a meaning, and what ATen's own schemas do not tell.
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
+#include <mutex>
 #include <thread>
 
 #include "trace_interpreter.h"
@@ -64,14 +66,28 @@ TEST(TraceRefusals, ProgramsThatSeedTheGenerator) {
 }
 
 TEST(TraceRefusals, NotForWhatAnotherThreadDraws) {
-  bool drawn = false;
-  const auto program = [&](const Tensors& x) {
-    if (!drawn) std::thread([] { at::rand({2}); }).join();
-    drawn = true;
-    return Tensors{x[0] + 1};
-  };
-  EXPECT_NO_THROW(trace(trace_inputs({at::randn({3})}), boxed(program)));
-  EXPECT_TRUE(drawn);
+  for (const int64_t count : {1, 2, 623, 624, 625, 20000}) {
+    SCOPED_TRACE(count);
+    int times = 0;
+    const auto program = [&](const Tensors& x) {
+      if (times++ < 3) std::thread([&] { at::rand({count}); }).join();
+      return Tensors{x[0] + 1};
+    };
+    EXPECT_NO_THROW(trace(trace_inputs({at::randn({3})}), boxed(program)));
+    EXPECT_EQ(times, 4);
+  }
+}
+
+TEST(TraceRefusals, ProgramsThatDrawWithoutTheDispatcher) {
+  at::manual_seed(3);
+  const at::Tensor expected = at::rand({2});
+  at::manual_seed(3);
+  refused({at::randn({0})}, [](const Tensors& x) {
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    const std::lock_guard lock(generator.mutex());
+    return Tensors{x[0] + static_cast<int64_t>(at::check_generator<at::CPUGeneratorImpl>(generator)->random() % 7)};
+  });
+  EXPECT_TRUE(at::equal(at::rand({2}), expected));
 }
 
 // Refused, the program runs again: from the state that it would have found.

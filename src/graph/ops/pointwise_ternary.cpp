@@ -33,13 +33,9 @@ Scalar clamp(Body x) {
   return v;
 }
 
+template <uint8_t Accepts>
 void clamp_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  static constexpr OpRow row = pointwise("aten::clamp", nullptr, kOrdered);
-  VESTA_USER_CHECK(args.has("min") || args.has("max"), "clamp needs a bound");
-  default_shape(row, args, g, results);
-}
-void clamp_tensor_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  static constexpr OpRow row = pointwise("aten::clamp.Tensor", nullptr, kRealNumber | kBoolType);
+  static constexpr OpRow row = pointwise("aten::clamp", nullptr, Accepts);
   VESTA_USER_CHECK(args.has("min") || args.has("max"), "clamp needs a bound");
   default_shape(row, args, g, results);
 }
@@ -95,8 +91,9 @@ constexpr OpRow kRows[] = {
               Promote::Select),
     pointwise("aten::where.ScalarOther", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType,
               Promote::Select),
-    pointwise("aten::clamp", body<clamp>, kOrdered, Promote::Default, clamp_shape),
-    pointwise("aten::clamp.Tensor", body<clamp>, kRealNumber | kBoolType, Promote::Default, clamp_tensor_shape),
+    pointwise("aten::clamp", body<clamp>, kOrdered, Promote::Default, clamp_shape<kOrdered>),
+    pointwise("aten::clamp.Tensor", body<clamp>, kRealNumber | kBoolType, Promote::Default,
+              clamp_shape<kRealNumber | kBoolType>),
     pointwise("aten::clamp_min", body<[](Body x) { return larger(x[0], x[1]); }>, kOrdered),
     pointwise("aten::clamp_min.Tensor", body<[](Body x) { return larger(x[0], x[1]); }>, kRealNumber | kBoolType),
     pointwise("aten::clamp_max", body<[](Body x) { return smaller(x[0], x[1]); }>, kOrdered),

@@ -5,10 +5,7 @@
 namespace vesta::graph {
 
 bool remove_dead_code(Graph& graph, const PassContext& context) {
-  std::vector<bool> kept(graph.value_count());
-  for (const Output& o : graph.outputs)
-    if (o.value) kept[o.value->id] = true;
-  for (const Mutation& m : graph.mutations) kept[m.value->id] = true;
+  const std::vector<bool> kept = results_of(graph);
   bool changed = false;
   for (Node* n = graph.last(); n;) {
     Node* previous = n->prev;

@@ -34,6 +34,14 @@ Value* own_copy(Graph& graph, Node* before, Value* v, const TensorType& type) {
   return graph.add_node(clone, {v, None{}}, {type}, before)->results[0];
 }
 
+std::vector<bool> results_of(const Graph& graph) {
+  std::vector<bool> is_result(graph.value_count());
+  for (const Output& o : graph.outputs)
+    if (o.value) is_result[o.value->id] = true;
+  for (const Mutation& m : graph.mutations) is_result[m.value->id] = true;
+  return is_result;
+}
+
 bool has_one_use(const Graph& graph, const Value* v) {
   if (v->users.size() != 1) return false;
   for (const Output& o : graph.outputs)

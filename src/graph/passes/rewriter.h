@@ -44,6 +44,8 @@ inline Value* value_of(const Arg& a) {
   Value* const* v = std::get_if<Value*>(&a);
   return v ? *v : nullptr;
 }
+// By id, the values that the graph returns or writes to its inputs.
+std::vector<bool> results_of(const Graph& graph);
 // v has exactly one use: by a node, as no output and no mutation.
 bool has_one_use(const Graph& graph, const Value* v);
 // aten::clone of v with the given (binding) type, inserted before `before`.

@@ -16,10 +16,7 @@ bool may_raise(const Node& node) {
 }
 
 bool keep_unread_errors(Graph& graph, const PassContext& context) {
-  std::vector<bool> needed(graph.value_count());
-  for (const Output& o : graph.outputs)
-    if (o.value) needed[o.value->id] = true;
-  for (const Mutation& m : graph.mutations) needed[m.value->id] = true;
+  std::vector<bool> needed = results_of(graph);
   bool changed = false;
   for (Node* n = graph.last(); n; n = n->prev) {
     const bool read = !is_pure(*n) || std::any_of(n->results.begin(), n->results.end(),
