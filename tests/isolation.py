@@ -12,6 +12,7 @@ import contextlib
 import faulthandler
 import gc
 import multiprocessing
+import multiprocessing.forkserver
 import os
 import signal
 import sys
@@ -27,6 +28,7 @@ from typing import Any
 Work = Callable[[Any, Callable[[Any], None]], None]
 Resume = Callable[[Any, Any, str], Any]
 
+_preloaded: tuple[str, ...] | None = None  # by the server that runs
 _START_S = 120.0  # more silence than a step's, until the first step begins: the server may still import
 
 
@@ -39,6 +41,17 @@ class _Child:
     step: Any = None
     heard: float = field(default_factory=time.monotonic)
     done: bool = False
+
+
+def _forkserver(preload: tuple[str, ...]) -> Any:
+    """The context of a server that has imported these modules: a running one imports no more."""
+    global _preloaded
+    if preload != _preloaded:
+        multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
+        _preloaded = preload
+    context: Any = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch", *preload])
+    return context
 
 
 def _enter(work: Work, task: Any, connection: Connection, stderr: str, threads: int) -> None:
@@ -86,8 +99,7 @@ def run(
     preload: tuple[str, ...] = (),
 ) -> Iterator[tuple[Any, Any]]:
     """Yields (task, message) as children emit them; ("begin" and "done" messages are not yielded)."""
-    context: Any = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", *preload])
+    context = _forkserver(preload)
     queue = deque(tasks)
     children: list[_Child] = []
     with tempfile.TemporaryDirectory(prefix="vesta-tests-") as folder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -39,3 +40,15 @@ def test_every_other_step_runs():
     assert failures[3].startswith("hang: no answer within 5 s")
     assert failures[4].startswith("exit with code 7")
     assert sorted(failures) == [1, 3, 4]
+
+
+def name_what_is_loaded(names: tuple[str, ...], emit: Callable[[Any], None]) -> None:
+    emit(("loaded", [name for name in names if name in sys.modules]))
+
+
+def test_each_run_has_its_own_server():
+    """What an earlier run's server has not imported is not left to every child."""
+    for preload in (("xml.dom.minidom",), ("wsgiref.util", "xml.sax"), ("xml.dom.minidom",)):
+        tasks = [(*preload, "turtledemo")] * 2
+        messages = [m for _, m in isolation.run(tasks, name_what_is_loaded, lambda *_: None, preload=preload)]
+        assert messages == [("loaded", list(preload))] * 2
