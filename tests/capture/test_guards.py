@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import pkgutil
 
@@ -72,3 +73,37 @@ def outer(x, held):
         cells.append(keep.__closure__)
         assert result[1] is now
         del result, keep
+
+
+def test_garbage_collected_in_a_check_calls_the_function() -> None:
+    def function(x, names):
+        y = x + 1
+        return y * (3 if "a" in names else 1)  # the set is looked through at every call
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            results.append(compiled(other, names))
+
+    compiled = vesta.compile(function)
+    x, other, names = torch.zeros(3), torch.ones(3), {"a", "b"}
+    compiled(x, names)
+    results: list[torch.Tensor] = []
+    threshold = gc.get_threshold()
+    try:
+        for allocations in range(1, 40):
+            gc.collect()
+            gc.disable()
+            Cycle()
+            gc.set_threshold(allocations, 1000, 1000)
+            gc.enable()
+            found = compiled(x, names)
+            gc.set_threshold(*threshold)
+            assert torch.equal(found, torch.full((3,), 3.0)), allocations
+    finally:
+        gc.set_threshold(*threshold)
+        gc.enable()
+    gc.collect()
+    assert len(results) == 39 and all(torch.equal(r, torch.full((3,), 6.0)) for r in results)

@@ -8,6 +8,7 @@ import functools
 import gc
 import itertools
 import logging
+import math
 import os
 import random
 import signal
@@ -23,6 +24,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 import vesta
@@ -731,6 +733,51 @@ def test_eight_threads() -> None:
         sys.setswitchinterval(interval)
     assert not any(thread.is_alive() for thread in threads)
     assert not errors, errors[0]
+
+
+def test_no_other_thread_sees_a_trace() -> None:
+    """What a trace writes and takes back."""
+    place = SimpleNamespace(value=0)
+
+    def function(x, k):
+        for i in range(60):
+            place.value = x + i
+            x = torch.sin(place.value) * k
+        place.value = 0
+        return math.prod([1, 2]) * F.pad(x, (1, 1))
+
+    seen: list[Any] = []
+    looked, stop = [0, 0], threading.Event()
+
+    def watch(n: int) -> None:
+        while not stop.is_set():
+            looked[n] += 1
+            if (value := place.value) != 0 or type(value) is not int:
+                seen.append(value)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    threads = [threading.Thread(target=watch, args=(n,), daemon=True) for n in range(2)]
+    try:
+        for thread in threads:
+            thread.start()
+        for k in range(4):
+            x = torch.randn(3)
+            scale = 0.1 + k / 10  # a contraction
+            torch.testing.assert_close(vesta.compile(function)(x, scale), function_without_writes(x, scale))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+        sys.setswitchinterval(interval)
+    assert all(n > 100 for n in looked)
+    assert not seen, [type(value) for value in seen[:3]]
+
+
+def function_without_writes(x: torch.Tensor, k: float) -> torch.Tensor:
+    for i in range(60):
+        x = torch.sin(x + i) * k
+    return 2 * F.pad(x, (1, 1))
 
 
 # Processes

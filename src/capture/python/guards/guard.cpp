@@ -110,14 +110,6 @@ unsigned version_of(PyTypeObject* type) {
   return type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG ? type->tp_version_tag : 0;
 }
 
-struct GuardProgram::Remembered {
-  Remembered(const std::vector<Source>& sources, const std::vector<Guard>& guards, const std::vector<int>& written)
-      : memo(sources, guards, written) {}
-  Memo memo;
-  Registers registers;  // of the present check
-  bool fresh = true;    // they are not yet the memo's
-};
-
 GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::vector<Lookup> lookups,
                            std::vector<int> needed, std::vector<int> written, std::vector<int> objects)
     : sources_(std::move(sources)),
@@ -135,7 +127,6 @@ GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::
     kept_.push_back(Object::share(l.name));
     kept_.push_back(Object::share(l.found));
   }
-  computed_.resize(static_cast<size_t>(sources_.size()));
   std::vector<bool> loaded(static_cast<size_t>(sources_.size()), false);
   auto load_step = [&](auto&& self, int source) -> void {
     if (source < 0 || loaded[static_cast<size_t>(source)]) return;
@@ -152,7 +143,7 @@ GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::
     if (guards_[i].check == Check::Class)
       versions_[i] = version_of(reinterpret_cast<PyTypeObject*>(guards_[i].expected));
   }
-  remembered_ = std::make_shared<Remembered>(sources_.all(), guards_, written_);
+  memo_ = std::make_shared<Memo>(sources_.all(), guards_, written_);
   for (const int source : needed) load_step(load_step, source);
   if (!written_.empty())
     for (const int source : objects_) load_step(load_step, source);
@@ -167,8 +158,10 @@ int GuardProgram::traverse(visitproc visit, void* arg) const {
   return status;
 }
 
-PyObject* GuardProgram::load(const Source& s, Frame* f, const Registers& r) const {
-  PyObject* parent = s.parent >= 0 ? r[static_cast<size_t>(s.parent)] : nullptr;
+void GuardProgram::load(int source, Frame* f, Registers& r) const { r[source] = find(sources_[source], f, r); }
+
+PyObject* GuardProgram::find(const Source& s, Frame* f, Registers& r) const {
+  PyObject* parent = s.parent >= 0 ? r[s.parent] : nullptr;
   if (s.parent >= 0 && !parent) return nullptr;
   switch (s.kind) {
     case SourceKind::Local: return slot(f, s.index);
@@ -240,9 +233,10 @@ PyObject* GuardProgram::load(const Source& s, Frame* f, const Registers& r) cons
     }
     case SourceKind::Cached: return cached_result(parent, s.key);
     case SourceKind::Computed: {
-      PyObject* other = s.other >= 0 ? r[static_cast<size_t>(s.other)] : nullptr;
+      PyObject* other = s.other >= 0 ? r[s.other] : nullptr;
       if ((s.other >= 0 && !other) || !is_scalar(parent)) return nullptr;
-      Object& place = computed_[static_cast<size_t>(&s - sources_.all().data())];
+      r.computed.resize(static_cast<size_t>(sources_.size()));
+      Object& place = r.computed[static_cast<size_t>(&s - sources_.all().data())];
       place = Object::take(compute(s.index, parent, other, s.key));
       if (!place) PyErr_Clear();
       return place.get();
@@ -310,24 +304,23 @@ bool GuardProgram::holds(const Guard& g, PyObject* x, const Registers& r) const 
     }
     case Check::Code: return PyFunction_Check(x) && PyFunction_GET_CODE(x) == g.expected;
     case Check::Tensor: return is_tensor(x) && tensor_flags(x) == g.number;
-    case Check::Same: return x == r[static_cast<size_t>(g.number)];
-    case Check::Different: return x != r[static_cast<size_t>(g.number)];
+    case Check::Same: return x == r[static_cast<int>(g.number)];
+    case Check::Different: return x != r[static_cast<int>(g.number)];
     case Check::Absent:
     case Check::Class: break;
   }
   return false;
 }
 
-int GuardProgram::check(Frame* f, Registers& r) const {
-  r.assign(static_cast<size_t>(sources_.size()), nullptr);
+int GuardProgram::check_all(Frame* f, Registers& r) const {
+  r.objects.assign(static_cast<size_t>(sources_.size()), nullptr);
+  r.of_memo = 0;
   for (const Step& s : steps_) {
     if (s.source >= 0) {
-      r[static_cast<size_t>(s.source)] = load(sources_[s.source], f, r);
+      load(s.source, f, r);
     } else {
       const Guard& g = guards_[static_cast<size_t>(s.guard)];
-      PyObject* x = g.source >= 0 ? r[static_cast<size_t>(g.source)] : nullptr;
-      const bool ok = holds(g, x, r);
-      if (!ok) return s.guard;
+      if (!holds(g, g.source >= 0 ? r[g.source] : nullptr, r)) return s.guard;
     }
   }
   return is_aliased(r, objects_) ? kAliased : kHolds;
@@ -336,33 +329,27 @@ int GuardProgram::check(Frame* f, Registers& r) const {
 bool GuardProgram::is_aliased(const Registers& r, const std::vector<int>& objects) const {
   for (const int w : written_)
     for (const int o : objects)
-      if (o != w && r[static_cast<size_t>(o)] && r[static_cast<size_t>(o)] == r[static_cast<size_t>(w)]) return true;
+      if (o != w && r[o] && r[o] == r[w]) return true;
   return false;
 }
 
-int GuardProgram::check(Frame* f, const Registers** registers) const {
-  Remembered& past = *remembered_;
-  *registers = &past.registers;
-  Registers& r = past.registers;
-  if (past.memo.repeats(f)) {
-    if (past.fresh) r = past.memo.registers();
-    past.fresh = false;
-    for (const int source : past.memo.changing_sources()) r[static_cast<size_t>(source)] = load(sources_[source], f, r);
+int GuardProgram::check(Frame* f, Registers& r) const {
+  Memo& memo = *memo_;
+  if (memo.repeats(f)) {
+    const uint64_t state = memo.state();
+    if (r.of_memo != state) r.objects = memo.registers();
+    r.of_memo = state;
+    for (const int source : memo.changing_sources()) load(source, f, r);
     bool holds_all = true;
-    for (const int index : past.memo.changing_guards()) {
-      const Guard& g = guards_[static_cast<size_t>(index)];
-      PyObject* x = g.source >= 0 ? r[static_cast<size_t>(g.source)] : nullptr;
-      const bool ok = holds(g, x, r);
-      if (!ok) {
-        holds_all = false;
-        break;
-      }
+    const std::vector<int>& changing = memo.changing_guards();
+    for (size_t i = 0; holds_all && i < changing.size(); ++i) {
+      const Guard& g = guards_[static_cast<size_t>(changing[i])];
+      holds_all = holds(g, g.source >= 0 ? r[g.source] : nullptr, r);
     }
-    if (holds_all && (written_.empty() || !is_aliased(r, objects_))) return kHolds;
+    if (holds_all && memo.state() == state && (written_.empty() || !is_aliased(r, objects_))) return kHolds;
   }
-  const int failed = check(f, r);
-  past.fresh = true;
-  if (failed == kHolds && past.memo.useful()) past.memo.remember(sources_.all(), guards_, r);
+  const int failed = check_all(f, r);
+  if (failed == kHolds && memo.useful()) memo.remember(sources_.all(), guards_, r);
   return failed;
 }
 
@@ -415,7 +402,7 @@ std::string GuardProgram::text(const Guard& g) const {
 CaptureDifference GuardProgram::difference(int guard, const Registers& r) const {
   if (guard == kAliased) return {"two names that were different objects are one object, which is written", "", "", {}};
   const Guard& g = guards_[static_cast<size_t>(guard)];
-  PyObject* x = g.source >= 0 ? r[static_cast<size_t>(g.source)] : nullptr;
+  PyObject* x = g.source >= 0 ? r[g.source] : nullptr;
   CaptureDifference d{text(g), "", "", {}};
   switch (g.check) {
     case Check::Type:

@@ -39,7 +39,15 @@ struct Guard {
 };
 
 // Objects by source id, borrowed; nullptr: not loaded, or absent.
-using Registers = std::vector<PyObject*>;
+struct Registers {
+  std::vector<PyObject*> objects;
+  std::vector<Object> computed;  // by source: what no other place holds
+  uint64_t of_memo = 0;          // the state of the memo that they repeat; 0: none
+  PyObject*& operator[](int source) { return objects[static_cast<size_t>(source)]; }
+  PyObject* operator[](int source) const { return objects[static_cast<size_t>(source)]; }
+};
+
+class Memo;
 
 class GuardProgram {
  public:
@@ -55,12 +63,26 @@ class GuardProgram {
   GuardProgram(SourceTable sources, std::vector<Guard> guards, std::vector<Lookup> lookups, std::vector<int> needed,
                std::vector<int> written, std::vector<int> objects);
 
-  // kHolds if all hold; else the index of the guard that does not, or kAliased. `registers` keeps its memory.
+  // Registers for one check. Of the last one if that is over: a collection of garbage in the middle of a check may run
+  // Python code, and let another thread check the same program.
+  class Lease {
+   public:
+    explicit Lease(const GuardProgram& program)
+        : program_(program),
+          registers_(program.spare_ ? std::move(program.spare_) : std::make_unique<Registers>()) {}
+    ~Lease() { program_.spare_ = std::move(registers_); }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    Registers& operator*() const { return *registers_; }
+
+   private:
+    const GuardProgram& program_;
+    std::unique_ptr<Registers> registers_;
+  };
+  // kHolds if all hold; else the index of the guard that does not, or kAliased. By what the last check that held
+  // remembers if that suffices; the registers of sources that are not `needed` may be missing.
   static constexpr int kHolds = -1, kAliased = -2;
   int check(Frame* f, Registers& registers) const;
-  // The same, by what the last check that held remembers if that suffices; the registers are valid until the next call,
-  // and those of sources that are not `needed` may be missing.
-  int check(Frame* f, const Registers** registers) const;
   // Of the guard that check() returned for the same frame.
   CaptureDifference difference(int guard, const Registers& registers) const;
   std::string text(const Guard& g) const;
@@ -75,7 +97,9 @@ class GuardProgram {
     int source;  // to load, or -1
     int guard;   // to check, or -1
   };
-  PyObject* load(const Source& s, Frame* f, const Registers& registers) const;
+  int check_all(Frame* f, Registers& registers) const;
+  void load(int source, Frame* f, Registers& registers) const;
+  PyObject* find(const Source& s, Frame* f, Registers& registers) const;
   bool holds(const Guard& g, PyObject* x, const Registers& registers) const;
   bool class_is_as_it_was(const Guard& g) const;
   bool is_aliased(const Registers& r, const std::vector<int>& objects) const;
@@ -86,9 +110,8 @@ class GuardProgram {
   std::vector<Lookup> lookups_;
   std::vector<Step> steps_;
   std::vector<int> written_, objects_;
-  struct Remembered;
-  std::shared_ptr<Remembered> remembered_;
-  mutable std::vector<Object> computed_;    // by source: what the last check computed
+  std::shared_ptr<Memo> memo_;
+  mutable std::unique_ptr<Registers> spare_;
   mutable std::vector<unsigned> versions_;  // per guard: of Check::Class, the version last seen to be right
 };
 

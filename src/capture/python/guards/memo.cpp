@@ -79,13 +79,14 @@ Memo::Memo(const std::vector<Source>& sources, const std::vector<Guard>& guards,
 
 void Memo::remember(const std::vector<Source>& sources, const std::vector<Guard>& guards, const Registers& r) {
   valid_ = false;
+  ++state_;
   if (!useful_) return;
   if (++remembered_ > kMostRemembered && repeats_ < remembered_) {
     useful_ = false;
     return;
   }
   facts_.clear();
-  registers_ = r;
+  registers_ = r.objects;
   std::vector<char> dict_read(sources.size(), 0);
   auto reads = [&](int s) {
     if (s >= 0) dict_read[static_cast<size_t>(s)] = 1;
@@ -96,7 +97,7 @@ void Memo::remember(const std::vector<Source>& sources, const std::vector<Guard>
   for (const Guard& g : guards)
     if (g.source >= 0 && stays_[static_cast<size_t>(g.source)] &&
         (g.check == Check::Length || g.check == Check::Keys)) {
-      PyObject* x = r[static_cast<size_t>(g.source)];
+      PyObject* x = r[g.source];
       if (!x || PyTuple_CheckExact(x)) continue;
       if (!PyDict_Check(x)) {
         // A list may change without a sign.
@@ -111,7 +112,7 @@ void Memo::remember(const std::vector<Source>& sources, const std::vector<Guard>
     }
   for (size_t i = 0; i < sources.size(); ++i) {
     if (!stays_[i]) continue;
-    PyObject* x = r[i];
+    PyObject* x = r.objects[i];
     const Source& s = sources[i];
     // What no guard asked for was not read.
     if (is_root(s.kind) && (x || s.kind == SourceKind::Local)) {
@@ -124,7 +125,7 @@ void Memo::remember(const std::vector<Source>& sources, const std::vector<Guard>
     if (!x) continue;
     if (s.kind == SourceKind::InstanceDict) {
       // The object still has this dict, and is of this class.
-      PyObject* owner = r[static_cast<size_t>(s.parent)];
+      PyObject* owner = r[s.parent];
       PyObject** place = _PyObject_GetDictPtr(owner);
       if (!place || *place != x) return;
 #if PY_VERSION_HEX >= 0x030d0000

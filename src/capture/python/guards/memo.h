@@ -20,7 +20,9 @@ class Memo {
   void remember(const std::vector<Source>& sources, const std::vector<Guard>& guards, const Registers& r);
   // The same objects and dicts as then: the registers of all sources that stay are those of then.
   bool repeats(Frame* f) const;
-  const Registers& registers() const { return registers_; }
+  const std::vector<PyObject*>& registers() const { return registers_; }
+  // Another number after each remember(); never 0.
+  uint64_t state() const { return state_; }
   // Of the sources, and of the guards, those to read and to check at every call all the same, in order.
   const std::vector<int>& changing_sources() const { return changing_sources_; }
   const std::vector<int>& changing_guards() const { return changing_guards_; }
@@ -34,10 +36,11 @@ class Memo {
   };
   std::vector<char> stays_;
   std::vector<Fact> facts_;
-  Registers registers_;
+  std::vector<PyObject*> registers_;
   std::vector<int> changing_sources_, changing_guards_;
   bool useful_ = false, valid_ = false;
-  int remembered_ = 0, repeated_ = 0;
+  uint64_t state_ = 1;
+  int remembered_ = 0;
   mutable int64_t repeats_ = 0;
 };
 

@@ -139,16 +139,17 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f) {
 }
 
 bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
-  const Registers* registers = nullptr;
-  if (const int failed = v.guards.check(f, &registers); failed != GuardProgram::kHolds) {
-    why = v.guards.difference(failed, *registers);
+  const GuardProgram::Lease lease(v.guards);
+  Registers& registers = *lease;
+  if (const int failed = v.guards.check(f, registers); failed != GuardProgram::kHolds) {
+    why = v.guards.difference(failed, registers);
     if (failed >= 0) ++v.failures[failed];
     if (failed >= 0)
       if (const Guard& g = v.guards.guards()[static_cast<size_t>(failed)]; g.asked_in)
         why.where = user_line(g.asked_in, g.position);
     return false;
   }
-  auto reg = [&](int source) { return (*registers)[static_cast<size_t>(source)]; };
+  auto reg = [&](int source) { return registers[source]; };
   std::vector<PyObject*> tensors;
   std::vector<int64_t> integers;
   std::vector<Object> numbers;
@@ -357,11 +358,13 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
     Ready ready;
     CaptureRecompile why;
     bool passed = false;
+    std::vector<std::shared_ptr<Variant>> dropped;  // at the end: what they hold may run Python code
     if (s.passing > 0) {
-      passed = std::erase_if(s.variants, [&](const auto& v) {
-                 if (v->passing) why.guard = v->report.stop->reason, why.was = "a break", why.now = "it may pass";
-                 return v->passing;
-               }) > 0;
+      const auto first = std::stable_partition(s.variants.begin(), s.variants.end(), [](const auto& v) { return !v->passing; });
+      dropped.assign(std::make_move_iterator(first), std::make_move_iterator(s.variants.end()));
+      s.variants.erase(first, s.variants.end());
+      passed = !dropped.empty();
+      if (passed) why.guard = dropped.back()->report.stop->reason, why.was = "a break", why.now = "it may pass";
     }
     if (!find(s, f, ready, why)) {
       if (PyErr_Occurred()) return throw_at(t, f, position);

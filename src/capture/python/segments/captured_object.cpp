@@ -4,6 +4,7 @@
 
 #include <structmember.h>
 
+#include "capture/python/frame/exclusive.h"
 #include "capture/python/segments/captured.h"
 #include "capture/python/segments/stance.h"
 
@@ -79,6 +80,7 @@ int add_captured_object(PyObject* module) {
   type.tp_methods = methods;
   type.tp_getset = getters;
   if (PyType_Ready(&type) < 0) return -1;
+  install_exclusive();
   return PyModule_AddObjectRef(module, "CapturedFunction", reinterpret_cast<PyObject*>(&type));
 }
 

@@ -65,6 +65,18 @@ void abandon_generators(Tracer& t) {
   PyErr_Restore(type, value, trace);
 }
 
+// What a trace executes and does not trace. CPython's evaluator would let other threads in.
+PyObject* evaluate_alone(PyThreadState* t, Frame* f, int throwflag) {
+  class Alone final : public Operations {
+    int pending(PyThreadState*) override { return 0; }
+  };
+  PyCodeObject* code = code_of(f);
+  if ((code->co_flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) || is_observed(t, code))
+    return evaluate_by_cpython(t, f, throwflag);
+  Alone operations;
+  return evaluate(t, f, throwflag, operations);
+}
+
 }  // namespace
 
 PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
@@ -77,7 +89,7 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
       }
       if (!throwflag && is_fresh(f) && !tr->enter(f)) {
         const HookOff plainly;
-        PyObject* found = evaluate_by_cpython(t, f, 0);
+        PyObject* found = evaluate_alone(t, f, 0);
         // No error of the program's: it knows of no symbols.
         if (!found && !tr->aborted()) tr->give_up_symbols();
         return found;
@@ -104,7 +116,8 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
       return with == Arrival::With::Capture ? captured->enter(t, f) : captured->run_with_captured_calls(t, f);
     }
   }
-  return before ? before(t, f, throwflag) : evaluate_by_cpython(t, f, throwflag);
+  if (before) return before(t, f, throwflag);
+  return tracer ? evaluate_alone(t, f, throwflag) : evaluate_by_cpython(t, f, throwflag);
 }
 
 namespace {

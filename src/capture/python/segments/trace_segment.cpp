@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "capture/python/exits/builder.h"
+#include "capture/python/frame/exclusive.h"
 #include "capture/python/segments/captured.h"
 #include "vesta/error.h"
 
@@ -75,6 +76,7 @@ class Trace {
     alive_.clear();
     gave_up_ = false;
     result_.variant.reset();
+    const Exclusive exclusive;
     tracer_.emplace(frame_, settings_);
     const Restore restore(thread_, frame_);
     struct RollBack {
