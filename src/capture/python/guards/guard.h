@@ -68,8 +68,7 @@ class GuardProgram {
   class Lease {
    public:
     explicit Lease(const GuardProgram& program)
-        : program_(program),
-          registers_(program.spare_ ? std::move(program.spare_) : std::make_unique<Registers>()) {}
+        : program_(program), registers_(program.spare_ ? std::move(program.spare_) : std::make_unique<Registers>()) {}
     ~Lease() { program_.spare_ = std::move(registers_); }
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;

@@ -137,7 +137,7 @@ void Memo::remember(const std::vector<Source>& sources, const std::vector<Guard>
       }
 #endif
       facts_.push_back({Fact::Class, 0, owner, reinterpret_cast<uint64_t>(Py_TYPE(owner))});
-      facts_.push_back({Fact::Place, 0, place, reinterpret_cast<uint64_t>(x)});
+      facts_.push_back({Fact::Place, 0, static_cast<const void*>(place), reinterpret_cast<uint64_t>(x)});
     }
     if (dict_read[i]) {
       const uint64_t* version = PyDict_Check(x) ? dict_version_of(x) : nullptr;

@@ -360,7 +360,8 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
     bool passed = false;
     std::vector<std::shared_ptr<Variant>> dropped;  // at the end: what they hold may run Python code
     if (s.passing > 0) {
-      const auto first = std::stable_partition(s.variants.begin(), s.variants.end(), [](const auto& v) { return !v->passing; });
+      const auto first =
+          std::stable_partition(s.variants.begin(), s.variants.end(), [](const auto& v) { return !v->passing; });
       dropped.assign(std::make_move_iterator(first), std::make_move_iterator(s.variants.end()));
       s.variants.erase(first, s.variants.end());
       passed = !dropped.empty();
