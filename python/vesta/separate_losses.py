@@ -29,7 +29,8 @@ STOPS = frozenset(("detach", "detach_"))
 
 
 class Apart(NamedTuple):
-    """Of each output: its part, -1 where it has no gradient, and the inputs it depends on, as bits."""
+    """Of each output, and last of the inputs that are written, together: their part, -1 where they have no gradient, and
+    the inputs they depend on, as bits."""
 
     parts: list[int]
     inputs: list[int]
@@ -58,6 +59,7 @@ def outputs_apart(graph: GraphModule, examples: Sequence[Any]) -> Apart | None:
         elif n.op == "call_function" and enabled:
             known.follow(n)
     found = [known.of(r) if isinstance(r, Node) else None for r in results]
+    found.append(known.of_written())
     groups: list[tuple[int, list[int]]] = []
     for i, bits in enumerate(found):
         if bits is None:
@@ -67,7 +69,9 @@ def outputs_apart(graph: GraphModule, examples: Sequence[Any]) -> Apart | None:
         saved = functools.reduce(operator.or_, (g[0] for g in together), bits >> first)
         groups.append((saved, [i, *(k for g in together for k in g[1])]))
     inputs = [bits & (1 << first) - 1 if bits else 0 for bits in found]
-    if len(groups) < 2 and len({reached for reached, bits in zip(inputs, found, strict=True) if bits is not None}) < 2:
+    if found[-1] is None:
+        inputs[-1] = (1 << first) - 1  # nothing is written: of a result that is not known nothing is dropped
+    if len(groups) < 2 and len({inputs[i] for _, outputs in groups for i in outputs}) < 2:
         return None
     parts = [-1] * len(found)
     for number, (_, outputs) in enumerate(groups):
@@ -82,6 +86,7 @@ class _Behind:
     def __init__(self, first: int) -> None:
         self.bits: dict[Node, int] = {}
         self.shown: dict[Node, Node] = {}
+        self.written: set[Node] = set()
         self.next = first
 
     def owner(self, n: Node) -> Node:
@@ -92,11 +97,15 @@ class _Behind:
     def of(self, n: Node) -> int | None:
         return self.bits.get(self.owner(n))
 
+    def of_written(self) -> int | None:
+        found = [self.bits[n] for n in self.written if n.op == "placeholder"]
+        return functools.reduce(operator.or_, found) if found else None
+
     def follow(self, n: Node) -> None:
         schema = getattr(n.target, "_schema", None)
-        name = "getitem" if schema is None else schema.name.partition("::")[2]
+        name = schema.name.partition("::")[2] if schema else getattr(n.target, "__name__", "")
         found = [bits for a in n.all_input_nodes if (bits := self.of(a)) is not None]
-        if not found or name in STOPS or (schema is None and n.target is not operator.getitem):
+        if not found or name in STOPS:
             return
         bits = functools.reduce(operator.or_, found)
         if name.rstrip("_") not in SAVES_NOTHING:
@@ -109,6 +118,7 @@ class _Behind:
             shown = value
             if argument.alias_info.is_write:
                 self.bits[self.owner(value)] = bits
+                self.written.add(self.owner(value))
         if isinstance(shown, Node):
             self.shown[n] = shown
             self.bits[self.owner(shown)] = bits | self.bits.get(self.owner(shown), 0)
@@ -151,7 +161,7 @@ def let_retain(outputs: Sequence[Any]) -> None:
 
 def let_go_apart(outputs: Sequence[Any], apart: Apart) -> None:
     """Has the autograd node of a call's ``outputs`` do for each part what eager's nodes do."""
-    node, found = node_behind([o if part >= 0 else None for o, part in zip(outputs, apart.parts, strict=True)])
+    node, found = node_behind([o if part >= 0 else None for o, part in zip(outputs, apart.parts[:-1], strict=True)])
     if node is None:
         return
     places = {place: i for i, place in found}
@@ -175,13 +185,13 @@ class _Calls:
     def __init__(self, apart: Apart, places: dict[int, int]) -> None:
         self.apart = apart
         self.places = places
-        self.open = {apart.parts[i] for i in places.values()}
+        self.open = {apart.parts[i] for i in (*places.values(), -1)} - {-1}
         self.now: list[int] = []
         self.again = False
         self.saved: Any = None
 
     def begin(self, gradients: Sequence[Any]) -> None:
-        self.now = [self.places[i] for i, g in enumerate(gradients) if g is not None and i in self.places]
+        self.now = [self.places.get(i, -1) for i, g in enumerate(gradients) if g is not None]
         parts = {self.apart.parts[i] for i in self.now}
         self.again = not parts <= self.open
         if not torch._C._autograd._get_current_graph_task_keep_graph():

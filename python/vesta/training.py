@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import linecache
+import logging
 import operator
 import os
 import threading
@@ -43,6 +44,9 @@ if hasattr(os, "register_at_fork"):
 
 # A constant that the program made: each call has its own.
 REPLACED = {"aten::lift_fresh": "aten::lift_fresh_copy"}
+
+# What PyTorch computes in place of these is not what their kernels compute (of targets that end early).
+MISREAD = frozenset(("aten::multilabel_margin_loss", "aten::multilabel_margin_loss_forward"))
 
 # AOTAutograd before 2.13 gives the states of an LSTM a dimension too many where oneDNN does not compute it.
 STATES_GROW = torch.torch_version.TorchVersion(torch.__version__) < "2.13"
@@ -116,7 +120,7 @@ class _Program:
             if symbols:
                 guard = _Guard(inputs, self.symbolic)
                 examples = guard.examples
-            with _one_at_a_time, _as_cast_already(), _no_sources():
+            with _one_at_a_time, _as_cast_already(), _no_sources(), _unlogged():
                 compiled: Callable[..., Any] = aot_module_simplified(self.graph, examples, **halves(self.options))
         except Exception as error:
             raise Unsupported(f"with gradients: {type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
@@ -151,6 +155,17 @@ def _no_sources() -> Iterator[None]:
         for name in [*texts][before:]:
             texts.pop(name, None)
             linecache.cache.pop(name, None)
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    """What fails here runs eager, whose error is the one to see."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
 
 
 class _Guard:
@@ -233,6 +248,8 @@ def graph_of_tape(tape: _C.Tape, integers: int, outputs: Sequence[Any]) -> Graph
 
     grad_mode = True
     for call in tape.calls:
+        if call.op in MISREAD:
+            raise Unsupported(f"with gradients: AOTAutograd's {call.op} is not eager's")
         if call.grad_mode != grad_mode:
             grad_mode = call.grad_mode
             graph.call_function(torch._C._set_grad_enabled, (grad_mode,))

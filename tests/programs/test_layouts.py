@@ -40,6 +40,18 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], list[torch.Tensor]]]]
         F.conv1d,
         lambda: [torch.randn(24).as_strided((4, 1, 6), (6, 1, 1)), torch.randn(3, 1, 2)],
     ),
+    "batch norm of a line of pixels": (
+        lambda x: F.batch_norm(x, torch.zeros(2), torch.ones(2)),
+        lambda: [torch.randn(1, 3, 2, 1).permute(0, 2, 1, 3)],
+    ),
+    "batch norm of a permuted line": (
+        lambda x: F.batch_norm(x, None, None, training=True),
+        lambda: [torch.randn(1, 1, 4, 2).permute(0, 3, 1, 2)],
+    ),
+    "batch norm of a permuted volume": (
+        lambda x: F.batch_norm(x, torch.zeros(3), torch.ones(3)),
+        lambda: [torch.randn(1, 2, 3, 1, 1).transpose(1, 2)],
+    ),
     "conv1d of a permuted weight": (F.conv1d, lambda: [line((30, 6, 1)), torch.randn(3, 2, 5).transpose(1, 2)]),
 }
 

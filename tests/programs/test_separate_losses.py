@@ -122,3 +122,25 @@ def test_saved_results_do_not_hold_their_node():
     gc.collect()
     assert left() is None
     assert_same(steps(compiled, ([1], False), ([0], False)), steps(results, ([1], False), ([0], False)))
+
+
+@pytest.mark.parametrize("asked", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+def test_an_input_that_is_written(asked):
+    """It is a result, too: of all that was added to it."""
+
+    def program(x, w, v, out):
+        out *= w.sum()
+        out += v
+        return x.exp(), w.sin()
+
+    def gradients_of(function):
+        leaves = [torch.linspace(0.1 * k, 1, 5, requires_grad=True) for k in range(4)]
+        x, w, v, start = leaves
+        out = start * 2
+        results = [out, *function(x, w, v, out)]
+        sum((k + 1) * results[k].pow(2).sum() for k in asked).backward()
+        return [t.grad for t in leaves]
+
+    for plain, ours in zip(gradients_of(program), gradients_of(vesta.compile(program)), strict=True):
+        assert (plain is None) == (ours is None)
+        assert plain is None or torch.allclose(plain, ours)

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 import torch.utils.checkpoint
 from torch import nn
 
+import vesta
 from tests.numerics.compare import check
 from tests.numerics.wide_runs import widened
 from tests.programs.models import Case, run
@@ -546,6 +547,7 @@ def inference_inside(x: torch.Tensor) -> torch.Tensor:
         (inference_inside, "inference mode inside"),
         (lambda x: x.add_(1), "a leaf Variable that requires grad is being used in an in-place operation"),
         (lambda x: x.bernoulli(0.5) * x, "derivative for aten::bernoulli is not implemented"),
+        (lambda x: F.multilabel_margin_loss(x, torch.tensor([[1, -1, 0, 2]] * 3)), "multilabel_margin_loss"),
     ],
 )
 def test_refused(function: Program, reason: str):
@@ -553,6 +555,24 @@ def test_refused(function: Program, reason: str):
     with pytest.raises(RuntimeError, match=reason):
         FromTape(function)(x)
     assert x.grad is None and x.grad_fn is None and torch.equal(x, numbers(3, 4)())
+
+
+def test_tables_of_torch_know_of_a_tensor_that_goes():
+    """AOTAutograd notes the tensors that it compiles for in weak tables: no reason for a break."""
+
+    def function(x):
+        y = x * 2
+        print(end="")
+        y += x.sum()  # an input of the second program
+        y = y.exp()
+        return y
+
+    compiled = vesta.compile(function)
+    x = numbers(3, 4)()
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x), function(x))
+    (captured,) = vesta.explain(compiled).explanation.captures
+    assert [b.reason for b in captured.breaks] == ["calls print, a function written in C that Vesta does not know"]
 
 
 def test_a_custom_function_without_gradients_is_no_matter():

@@ -36,6 +36,10 @@ void l1_shape(const NodeArgs& args, Guards& g, Results& results) {
   pairwise(args, g, results);
   results[0].dtype = real_of(results[0].dtype);
 }
+void smooth_l1_shape(const NodeArgs& args, Guards& g, Results& results) {
+  VESTA_USER_CHECK(args.number("beta") >= 0, "smooth_l1_loss: beta is negative");
+  pairwise(args, g, results);
+}
 void huber_shape(const NodeArgs& args, Guards& g, Results& results) {
   VESTA_USER_CHECK(args.number("delta") > 0, "huber_loss: delta is not positive");
   if (args.tensor(0).dtype != args.tensor(1).dtype) VESTA_UNSUPPORTED("huber_loss of mixed types");
@@ -302,7 +306,7 @@ constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32
 constexpr OpRow kRows[] = {
     composite("aten::mse_loss", pairwise, mse),
     composite("aten::l1_loss", l1_shape, l1, kKeepComposite),
-    composite("aten::smooth_l1_loss", pairwise, smooth_l1),
+    composite("aten::smooth_l1_loss", smooth_l1_shape, smooth_l1),
     composite("aten::huber_loss", huber_shape, huber),
     composite("aten::mse_loss_backward", pairwise_backward, mse_backward),
     composite("aten::nll_loss_forward", nll_forward, nll_form, kMayRaise),

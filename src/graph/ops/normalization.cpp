@@ -154,6 +154,15 @@ std::vector<Value*> group_norm_form(Builder& b, const Node& node) {
 
 bool trains(const NodeArgs& args) { return args.schema().index_of("training") >= 0 && args.boolean("training"); }
 
+// Of the formats that x is contiguous in, ATen's kernels take the first of these.
+MemoryFormat format_of_contiguous(Guards& g, const TensorType& x) {
+  for (const MemoryFormat f : {MemoryFormat::Contiguous, MemoryFormat::ChannelsLast3d, MemoryFormat::ChannelsLast}) {
+    const size_t dims = f == MemoryFormat::ChannelsLast3d ? 5 : 4;
+    if ((f == MemoryFormat::Contiguous || x.dim() == dims) && is_contiguous(g, x, f)) return f;
+  }
+  return suggest_memory_format(g, x);
+}
+
 void batch_norm(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   VESTA_USER_CHECK(is_float(x.dtype) && x.dim() >= 2, "batch_norm needs floats of at least two dimensions");
@@ -168,7 +177,7 @@ void batch_norm(const NodeArgs& args, Guards& g, Results& results) {
   if (const TensorType* p = args.schema().index_of("running_mean") >= 0 ? maybe(args, "running_mean") : nullptr)
     if (p->dtype != x.dtype) t = p->dtype;
   const Sizes stats = {trains(args) ? channels : Expr(0)};
-  results = {in_format(x, x.sizes, suggest_memory_format(g, x)), contiguous_like(x, stats, t),
+  results = {in_format(x, x.sizes, format_of_contiguous(g, x)), contiguous_like(x, stats, t),
              contiguous_like(x, stats, t)};
 }
 void batch_norm_functional(const NodeArgs& args, Guards& g, Results& results) {

@@ -40,8 +40,13 @@ void edge(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const IntList& pad = args.integers("padding");
   VESTA_USER_CHECK(pad.size() == 2 * Dims && (x.dim() == Dims + 1 || x.dim() == Dims + 2), "pad has the wrong length");
+  for (size_t d = x.dim() - Dims - 1; d < x.dim(); ++d)
+    VESTA_USER_CHECK(!x.sizes[d].is_constant(0), "a dimension other than the batch is empty");
   const MemoryFormat format = Dims == 1 ? MemoryFormat::Contiguous : suggest_memory_format(g, x);
-  results = {in_format(x, padded(g, x, pad), format)};
+  const Sizes sizes = padded(g, x, pad);
+  for (size_t d = x.dim() - Dims; d < x.dim(); ++d)
+    VESTA_USER_CHECK(!g.less(sizes[d], 1), "pad leaves nothing of a dimension");
+  results = {in_format(x, sizes, format)};
 }
 template <size_t Dims>
 void reflection(const NodeArgs& args, Guards& g, Results& results) {

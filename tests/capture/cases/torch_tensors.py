@@ -516,6 +516,13 @@ def errors_of_what_nobody_reads(x, i):
         _error(torch.roll, x, ()),
         _error(lambda: i // (i - i)),
         _error(torch.bucketize, x, x),
+        _error(torch.nn.functional.smooth_l1_loss, x, x, None, None, "mean", -1.0),
+        *(
+            _error(torch.nn.functional.pad, x.new_zeros(2, 0, 6), pad, mode)
+            for mode in ("reflect", "replicate")
+            for pad in ((1, 1), (-3, -3))
+        ),
+        _error(torch.nn.functional.pad, x.new_zeros(2, 1, 6), (-3, -3), "replicate"),
     )
 
 

@@ -8,6 +8,21 @@
 namespace vesta::capture {
 namespace {
 
+// torch.utils.weak drops what it knows of a tensor by this function. PyTorch's tables of tensors (one more with every
+// program that AOTAutograd compiles) have no other way to tell that one is gone.
+bool is_weak_table(PyObject* callback) {
+  if (!callback || !PyFunction_Check(callback)) return false;
+  static PyObject* const module = PyUnicode_InternFromString("torch.utils.weak");
+  PyObject* own = reinterpret_cast<PyFunctionObject*>(callback)->func_module;
+  return own && PyUnicode_Check(own) && PyUnicode_Compare(own, module) == 0;
+}
+
+bool is_told_of(PyObject* x) {
+  auto* reference = reinterpret_cast<PyWeakReference*>(*PyObject_GET_WEAKREFS_LISTPTR(x));
+  while (reference && is_weak_table(reference->wr_callback)) reference = reference->wr_next;
+  return reference != nullptr;
+}
+
 // Somebody is told when it goes away, which the trace, that keeps it, would put off.
 bool is_missed(PyObject* x, int depth = 2) {
   PyTypeObject* type = Py_TYPE(x);
@@ -17,7 +32,7 @@ bool is_missed(PyObject* x, int depth = 2) {
     PyObject* value = nullptr;
     while (attributes && *attributes && PyDict_Next(*attributes, &at, nullptr, &value))
       if (is_missed(value, depth - 1)) return true;
-    return *PyObject_GET_WEAKREFS_LISTPTR(x) != nullptr;
+    return is_told_of(x);
   }
   if (PyGen_CheckExact(x)) return true;  // its `finally` blocks
   static PyObject* const del = PyUnicode_InternFromString("__del__");
