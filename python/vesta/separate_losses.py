@@ -29,8 +29,8 @@ STOPS = frozenset(("detach", "detach_"))
 
 
 class Apart(NamedTuple):
-    """Of each output, and last of the inputs that are written, together: their part, -1 where they have no gradient, and
-    the inputs they depend on, as bits."""
+    """Of each output, and last of the inputs that are written, together: their part, -1 where they have no gradient,
+    and the inputs they depend on, as bits."""
 
     parts: list[int]
     inputs: list[int]

@@ -113,11 +113,22 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
     otherwise = &first;
   }
   const Operator& f = *op.functional;
-  // Not call(): an explicit composite of a functional operator is built on the in-place one we come from.
-  if (f.treatment == Treatment::Special)
+  // A composite kernel may be built on the in-place or out= operator that we come from.
+  const auto& within = r.in_functional_form;
+  const bool is_inner = std::find(within.begin(), within.end(), &op) != within.end();
+  if (f.treatment == Treatment::Special) {
     call(r, f, inner);
-  else
+  } else if (op.out_variant && op.composite != c10::DispatchKey::Undefined && f.treatment == Treatment::Decompose) {
+    if (is_inner) return decompose(r, op, stack);
+    struct Leave {
+      std::vector<const Operator*>& operators;
+      ~Leave() { operators.pop_back(); }
+    } const leave{r.in_functional_form};
+    r.in_functional_form.push_back(&op);
+    call(r, f, inner);
+  } else {
     record(r, f, inner, otherwise);
+  }
 
   std::vector<c10::IValue> results;
   size_t next = op.return_alias.size() -
@@ -131,7 +142,7 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
         if (result.toTensor().is_conj()) VESTA_UNSUPPORTED("{} marks its out= tensor", op.handle.schema().name());
         // Iterators convert on the way out, most of those with one operand excepted; other kernels refuse another
         // dtype, or compute in it.
-        const bool converts = f.op->family() == graph::Family::Pointwise && converts_out(*f.op);
+        const bool converts = f.op && f.op->family() == graph::Family::Pointwise && converts_out(*f.op);
         if (!converts && r.type_of(target.toTensor()).dtype != value->type.dtype)
           VESTA_UNSUPPORTED("an out= tensor of another dtype than the result's");
         write_out(r, target.toTensor(), value);

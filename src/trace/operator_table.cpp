@@ -193,7 +193,9 @@ void classify(Operator& info) {
       return refuse(fmt::format("{} changes a tensor's metadata", name));
     }
     const bool found = find_functional(info, schema);
-    if (found && info.functional->op && info.functional->op->row) {
+    const bool composite = info.composite != DispatchKey::Undefined;
+    // A composite kernel resizes its out= tensor behind the dispatcher's back.
+    if (found && ((info.functional->op && info.functional->op->row) || (info.out_variant && composite))) {
       info.treatment = Treatment::Mutate;
       return;
     }
@@ -208,7 +210,7 @@ void classify(Operator& info) {
         return;
       }
     }
-    if (info.composite != DispatchKey::Undefined) {
+    if (composite) {
       info.treatment = Treatment::Decompose;
       return;
     }

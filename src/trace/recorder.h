@@ -65,7 +65,8 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   void check_generator() const { generator_.require_unchanged(); }
   bool drew_random_numbers = false;
   int64_t op_count = 0;
-  std::string source;  // the outermost operator being traced, for messages
+  std::string source;                               // the outermost operator being traced, for messages
+  std::vector<const Operator*> in_functional_form;  // out= operators at work, as the composites of their counterparts
 
   // Where the trace is one with gradients.
   std::unique_ptr<Gradients> gradients;

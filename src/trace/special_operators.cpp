@@ -220,6 +220,11 @@ void refuse_set(Recorder&, const Operator& op, Stack&) {
   VESTA_UNSUPPORTED("{} gives a tensor other memory", op.handle.schema().name());
 }
 
+// What is in it counts: the result is added.
+void refuse_out(Recorder&, const Operator& op, Stack&) {
+  VESTA_UNSUPPORTED("{} reads its out= tensor", op.handle.schema().name());
+}
+
 // Dynamo writes `module.weight = module.weight.to(dtype)` this way, where nothing changes.
 void set_source(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
@@ -435,6 +440,7 @@ Handler special_handler(const std::string& name) {
       {"aten::set_.source_Storage_storage_offset", refuse_set},
       {"aten::set_.source_Tensor", set_source},
       {"aten::set_.source_Tensor_storage_offset", refuse_set},
+      {"aten::_compute_linear_combination.out", refuse_out},
       {"aten::resize_", resize},
       {"aten::resize_as_", resize_as},
       {"aten::native_batch_norm", native_batch_norm},

@@ -99,6 +99,13 @@ std::vector<Value*> log_sum_exp_form(Builder& b, const Node& node) {
 void norm(const NodeArgs& args, Guards& g, Results& results) {
   const DType t = args.tensor(0).dtype;
   VESTA_USER_CHECK(is_float(t) || is_complex(t), "norm needs a floating point type");
+  const char* name = args.schema().index_of("ord") >= 0 ? "ord" : "p";
+  const bool is_real = args.has(name) && !std::holds_alternative<std::complex<double>>(args.get(name));
+  if (const double order = is_real ? args.number(name) : 2; order < 0 || std::isinf(order)) {
+    const std::vector<bool> gone = reduced_dims(args);
+    for (size_t d = 0; d < gone.size(); ++d)
+      VESTA_USER_CHECK(!gone[d] || !args.tensor(0).sizes[d].is_constant(0), "a norm of no elements has no identity");
+  }
   const bool has_dtype = args.schema().index_of("dtype") >= 0;
   give(args, g, real_of(has_dtype ? args.dtype("dtype", t) : t), results);
 }

@@ -273,3 +273,18 @@ def change_then_break_then_change(x, log):
     x.mul_(2)
     log.append(x)
     return x + 1
+
+
+@case(lambda: (t(4, 6),), lambda: (t(6, 6),))
+def composites_into_given_tensors(x):
+    outs = [torch.empty(0) for _ in range(7)]
+    torch.linalg.norm(x, 2.0, out=outs[0])
+    torch.linalg.norm(x, 1, 0, True, out=outs[1])
+    torch.linalg.matrix_norm(x, 1, out=outs[2])
+    torch.norm(x, "nuc", out=outs[3])
+    torch.matmul(x, x.T, out=outs[4])
+    torch.tensordot(x, x, 2, out=outs[5])
+    torch.linalg.multi_dot([x, x.T, x], out=outs[6])
+    filled = torch.ones(4 if len(x) == 4 else 6, 6)
+    torch.linalg.multi_dot([x, x.T, x], out=filled)
+    return outs, filled

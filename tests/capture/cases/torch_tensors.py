@@ -523,6 +523,7 @@ def errors_of_what_nobody_reads(x, i):
             for pad in ((1, 1), (-3, -3))
         ),
         _error(torch.nn.functional.pad, x.new_zeros(2, 1, 6), (-3, -3), "replicate"),
+        *(_error(torch.linalg.vector_norm, x[:0], order, dim) for order in (-1, torch.inf) for dim in (None, 0, 1)),
     )
 
 
