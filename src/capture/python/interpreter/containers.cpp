@@ -29,7 +29,7 @@ Step build_set(Evaluation& e, int oparg) {
   Owned set(PySet_New(nullptr));
   if (!set) return Step::Error;
   for (int i = oparg; i > 0; --i)
-    if (PySet_Add(set.get(), peek(e.frame, i)) < 0) return Step::Error;
+    if (e.operations.hashes(peek(e.frame, i)) < 0 || PySet_Add(set.get(), peek(e.frame, i)) < 0) return Step::Error;
   return replace(e, oparg, set.release());
 }
 
@@ -37,7 +37,9 @@ Step build_map(Evaluation& e, int oparg) {
   Owned dict(PyDict_New());
   if (!dict) return Step::Error;
   for (int i = 2 * oparg; i > 0; i -= 2)
-    if (PyDict_SetItem(dict.get(), peek(e.frame, i), peek(e.frame, i - 1)) < 0) return Step::Error;
+    if (e.operations.hashes(peek(e.frame, i)) < 0 ||
+        PyDict_SetItem(dict.get(), peek(e.frame, i), peek(e.frame, i - 1)) < 0)
+      return Step::Error;
   return replace(e, 2 * oparg, dict.release());
 }
 
@@ -67,12 +69,14 @@ Step list_append(Evaluation& e, int oparg) {
 
 Step set_add(Evaluation& e, int oparg) {
   PyObject* set = target(e, oparg + 1);
-  return done(e, 1, set != nullptr ? PySet_Add(set, peek(e.frame, 1)) : -1);
+  const bool may = set != nullptr && e.operations.hashes(peek(e.frame, 1)) == 0;
+  return done(e, 1, may ? PySet_Add(set, peek(e.frame, 1)) : -1);
 }
 
 Step map_add(Evaluation& e, int oparg) {
   PyObject* dict = target(e, oparg + 2);
-  return done(e, 2, dict != nullptr ? PyDict_SetItem(dict, peek(e.frame, 2), peek(e.frame, 1)) : -1);
+  const bool may = dict != nullptr && e.operations.hashes(peek(e.frame, 2)) == 0;
+  return done(e, 2, may ? PyDict_SetItem(dict, peek(e.frame, 2), peek(e.frame, 1)) : -1);
 }
 
 Step list_extend(Evaluation& e, int oparg) {

@@ -32,6 +32,12 @@ class Operations {
     return 0;
   }
 
+  // An instruction is about to make x a key of a set or dict under construction.
+  virtual int hashes(PyObject* x) {
+    (void)x;
+    return 0;
+  }
+
   // ---- variables. nullptr without an error: unbound.
   // The variable in a slot is about to be assigned, deleted or put aside.
   virtual void storing(Frame* f, int slot) { (void)f, (void)slot; }

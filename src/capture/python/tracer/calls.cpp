@@ -232,6 +232,7 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       const Py_ssize_t count = self ? n : n - 1;
       PyObject* dict = self ? self : n > 0 ? args[0] : nullptr;
       if (!dict || !plain || count < 1 || count > 2 || !PyDict_Check(dict)) break;
+      if (!settle(rest[0])) return nullptr;
       if (!is_place_key(rest[0])) break;
       bool found = false;
       PyObject* x = read_dict(dict, sources.find(dict), rest[0], &found);
@@ -248,6 +249,8 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       const Py_ssize_t all = count + (names ? PyTuple_GET_SIZE(names) : 0);
       for (Py_ssize_t i = 0; i < all; ++i)
         if (!operand(rest[i]) || !argument(rest[i])) return nullptr;
+      if (special == Special::DictUpdate ? !settle_arguments(f, self, args, n) : count > 0 && !settle(rest[0]))
+        return nullptr;
       if (!PyODict_Check(dict) && sources.find(dict) >= 0) {
         if (special == Special::DictUpdate && (count == 0 || (count == 1 && PyDict_CheckExact(rest[0])))) {
           if (count == 1 && !update_keys(dict, rest[0])) return nullptr;
@@ -444,6 +447,7 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
       if (x && !is_scalar(x) && !is_tensor(x) &&
           !writes(x, known.effect == Effect::Appends ? UndoLog::Writes::Append : UndoLog::Writes::Any))
         return nullptr;
+      if (known.effect == Effect::WritesSelf && !settle_arguments(f, self, args, n)) return nullptr;
       for (Py_ssize_t i = self || x == nullptr ? 0 : 1; i < all; ++i) {
         if (known.effect == Effect::Appends && (is_tensor(args[i]) || sources.find(args[i]) >= 0) &&
             !PyIter_Check(args[i]))
@@ -462,6 +466,7 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
     case Effect::Reads: break;
   }
   if (self && !operand(self)) return nullptr;
+  if (!settle_arguments(f, self, args, n)) return nullptr;
   if (!may_refer(f, args, n)) return nullptr;
   for (Py_ssize_t i = 0; i < all; ++i)
     if (!operand(args[i]) || !argument(args[i])) return nullptr;
@@ -543,6 +548,7 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     if (!is_python_class(type) || type->tp_base != &PyBaseObject_Type)
       for (Py_ssize_t i = 0; i < all; ++i)
         if (!operand(args[i]) || !argument(args[i])) return nullptr;
+    if (!settle_arguments(f, nullptr, args, n)) return nullptr;
     if (type == &PyUnicode_Type || type == &PyFloat_Type || type == &PySet_Type || type == &PyFrozenSet_Type ||
         type == &PyDict_Type || type == &PyComplex_Type || type == &PyBytes_Type)
       return call_with_numbers(f, args, n, names);

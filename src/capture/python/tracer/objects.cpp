@@ -213,6 +213,7 @@ PyObject* Tracer::compare(int op, PyObject* a, PyObject* b) {
     if (is_scalar(a) || is_scalar(b) || is_tensor(a) || is_tensor(b)) return ask(is_varying(a) ? a : b);
   }
   for (PyObject* x : {a, b}) guard_methods(x, {kComparisons[op], kComparisons[kReflected[op]], "__eq__"});
+  if (!settle_comparison(a, b)) return nullptr;
   if ((is_symbolic_int(a) && is_large(b)) || (is_symbolic_int(b) && is_large(a))) {
     const Object left = Object::take(plain(a, 0)), right = Object::take(plain(b, 0));
     return left && right ? finish_call(Operations::compare(op, left.get(), right.get())) : nullptr;
@@ -261,6 +262,7 @@ int Tracer::changes(PyObject* x) {
 }
 
 int Tracer::contains(PyObject* container, PyObject* x) {
+  if (!settle(x)) return -1;
   if (PyDict_Check(container) && !is_python_class(Py_TYPE(container)) && is_place_key(x)) {
     const int source = sources.find(container);
     if (source >= 0) {
@@ -272,6 +274,8 @@ int Tracer::contains(PyObject* container, PyObject* x) {
     }
   }
   if (!operand(container) || !operand(x)) return -1;
+  const bool is_searched = PyList_Check(container) || PyTuple_Check(container);
+  if (is_searched && !is_scalar(x) && !is_tensor(x) && !settle(container)) return -1;
   return finish_status(Operations::contains(container, x));
 }
 
@@ -321,7 +325,7 @@ PyObject* Tracer::missing_item(PyObject* dict, int source, PyObject* key) {
 }
 
 PyObject* Tracer::get_item(PyObject* container, PyObject* key) {
-  if (aborted_) return nullptr;
+  if (aborted_ || (PyDict_Check(container) && !settle(key))) return nullptr;
   Object number;
   if (PyDict_Check(container) && !is_scalar(key)) {
     number = Object::take(plain(key));
@@ -402,6 +406,7 @@ bool Tracer::writes(PyObject* x, UndoLog::Writes kind) {
 
 int Tracer::set_item(PyObject* container, PyObject* key, PyObject* value) {
   if (aborted_) return -1;
+  if (PyDict_Check(container) && !settle(key)) return -1;
   if (PyDict_Check(container) && sources.find(container) >= 0 && is_hashed_by_program(key))
     return fail("writes to a dict by a key with a hash of its own");
   Object number;
@@ -504,7 +509,7 @@ PyObject* Tracer::list_to_tuple(PyObject* list) {
 }
 
 int Tracer::update_set(PyObject* set, PyObject* iterable) {
-  if (!operand(iterable)) return -1;
+  if (!operand(iterable) || !settle(iterable)) return -1;
   return finish_status(Operations::update_set(set, iterable));
 }
 

@@ -59,6 +59,8 @@ bool is_value(PyObject* x) {
 
 }  // namespace
 
+bool is_settled_by_touch(PyObject* x) { return is_singleton(x) || is_value(x); }
+
 PyObject* Tracer::adopt(PyObject* x) {
   if (!x) return nullptr;
   if (const auto it = stand_in_of_.find(x); it != stand_in_of_.end()) {

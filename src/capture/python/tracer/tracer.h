@@ -58,6 +58,9 @@ struct IntegerRead {
 // The line of an instruction, or the first of the function where it has none.
 UserLine user_line(PyCodeObject* code, int position);
 
+// Touched, it is guarded as the object or the value that it is.
+bool is_settled_by_touch(PyObject* x);
+
 class Tracer final : public Operations {
  public:
   struct Settings {
@@ -109,6 +112,7 @@ class Tracer final : public Operations {
   bool is_made(PyObject* x) const { return made_.contains(x); }
   void made(PyObject* x) override;
   int changes(PyObject* x) override;
+  int hashes(PyObject* key) override;
   // All items become known, for C code that reads them as they are; `depth`: containers in containers too.
   bool touch_contents(PyObject* container, int depth);
   // A tuple or frozenset among the constants of code that ran: always the same object.
@@ -294,6 +298,12 @@ class Tracer final : public Operations {
   bool is_place_key(PyObject* x) const { return is_scalar(x) || (sources.find(x) >= 0 && !is_hashed_by_program(x)); }
   bool guard_address(PyObject* x);
   bool guard_hash(PyObject* x);  // its hash may be made of addresses
+  // Of an object that is hashed or compared: what its hash and its equality are made of, in tuples and lists as well.
+  bool settle(PyObject* x);
+  bool settle(PyObject* x, int depth);
+  bool settle_comparison(PyObject* a, PyObject* b);
+  // Those of a function written in C that looks for them or keeps them as keys.
+  bool settle_arguments(PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n);
   // The same for a result that is a number, -1 being a failure.
   template <class T>
   T finish_status(T status) {

@@ -1,0 +1,108 @@
+// Hashes and equality: what a key, or an object that is looked for, is compared by becomes a fact of the trace.
+#include <string_view>
+
+#include "capture/python/tracer/tracer.h"
+
+namespace vesta::capture {
+namespace {
+
+constexpr int kDepth = 8;
+
+bool is_number_or_tensor(PyObject* x) {
+  return is_scalar(x) || is_tensor(x) || is_symbolic(x) || is_varying(x) || is_numpy_scalar(x);
+}
+
+bool is_container(PyObject* x) {
+  return PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x) ||
+         std::string_view(Py_TYPE(x)->tp_name) == "collections.deque";
+}
+
+bool compares_by_identity(PyObject* x) {
+  return !is_number_or_tensor(x) && !is_container(x) && Py_TYPE(x)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+}
+
+}  // namespace
+
+bool Tracer::settle(PyObject* x, int depth) {
+  if (aborted_) return false;
+  if (depth == 0 || is_number_or_tensor(x)) return true;
+  if (PyTuple_Check(x) || PyList_Check(x)) {
+    if (!touch_contents(x, depth)) return false;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i)
+      if (!settle(PySequence_Fast_GET_ITEM(x, i), depth - 1)) return false;
+    return true;
+  }
+  if (PyDict_Check(x)) {
+    if (!touch_contents(x, depth)) return false;
+    PyObject* key = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(x, &at, &key, nullptr);)
+      if (!settle(key, depth - 1)) return false;
+    return true;
+  }
+  if (PyAnySet_Check(x)) return touch_contents(x, depth);
+  if (PyMethod_Check(x)) return settle(PyMethod_GET_SELF(x), depth - 1) && settle(PyMethod_GET_FUNCTION(x), depth - 1);
+  // What else there was before is this very object, or of a value that is guarded already.
+  const int source = sources.find(x);
+  if (source < 0 || is_settled_by_touch(x) || is_hashed_by_program(x)) return true;
+  return guard_address(x);
+}
+
+bool Tracer::settle(PyObject* x) { return settle(x, kDepth); }
+
+int Tracer::hashes(PyObject* key) { return settle(key) ? 0 : -1; }
+
+bool Tracer::settle_comparison(PyObject* a, PyObject* b) {
+  if (is_container(a) && is_container(b)) {
+    for (PyObject* x : {a, b}) {
+      if (!settle(x)) return false;
+      PyObject* value = nullptr;
+      for (Py_ssize_t at = 0; PyDict_Check(x) && PyDict_Next(x, &at, nullptr, &value);)
+        if (!settle(value)) return false;
+    }
+    return true;
+  }
+  if (PyMethod_Check(a) && PyMethod_Check(b)) return settle(a) && settle(b);
+  if (a != b && compares_by_identity(a) && compares_by_identity(b)) return is_same(a, b) >= 0;
+  return true;
+}
+
+bool Tracer::settle_arguments(PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  const bool is_unbound = Py_TYPE(f) == &PyMethodDescr_Type || Py_TYPE(f) == &PyWrapperDescr_Type;
+  PyTypeObject* owner = is_unbound        ? PyDescr_TYPE(f)
+                        : PyType_Check(f) ? reinterpret_cast<PyTypeObject*>(f)
+                        : self            ? Py_TYPE(self)
+                                          : nullptr;
+  const std::string_view name = is_unbound              ? PyUnicode_AsUTF8(PyDescr_NAME(f))
+                                : PyCFunction_Check(f) ? reinterpret_cast<PyCFunctionObject*>(f)->m_ml->ml_name
+                                                        : "";
+  bool compares = false;
+  if (owner == &PySet_Type || owner == &PyFrozenSet_Type || (owner && PyType_IsSubtype(owner, &PyDict_Type))) {
+    compares = true;
+  } else if (owner == &PyList_Type || owner == &PyTuple_Type || (self && is_container(self))) {
+    compares = name == "index" || name == "count" || name == "remove" || name.starts_with("__");
+    if (compares && self && !settle(self)) return false;
+  } else if (PyCFunction_Check(f) && PyCFunction_GET_SELF(f) && PyType_Check(PyCFunction_GET_SELF(f))) {
+    compares = name == "fromkeys";
+  } else if (PyCFunction_Check(f) && PyCFunction_GET_SELF(f) && PyModule_Check(PyCFunction_GET_SELF(f))) {
+    const char* module = PyModule_GetName(PyCFunction_GET_SELF(f));
+    if (!module) PyErr_Clear();
+    compares = module && std::string_view(module) == "_operator";
+  } else {
+    compares = std::string_view(Py_TYPE(f)->tp_name) == "operator.itemgetter";
+  }
+  if (!compares) return true;
+  const bool takes_pairs = owner && PyType_IsSubtype(owner, &PyDict_Type) && (PyType_Check(f) || name == "update");
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    if (takes_pairs && (PyList_Check(args[i]) || PyTuple_Check(args[i]))) {
+      for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(args[i]); ++k) {
+        PyObject* pair = PySequence_Fast_GET_ITEM(args[i], k);
+        if (PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2 && !settle(PyTuple_GET_ITEM(pair, 0))) return false;
+      }
+    } else if (!settle(args[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace vesta::capture
