@@ -72,9 +72,9 @@ bool Tracer::settle_arguments(PyObject* f, PyObject* self, PyObject* const* args
                         : PyType_Check(f) ? reinterpret_cast<PyTypeObject*>(f)
                         : self            ? Py_TYPE(self)
                                           : nullptr;
-  const std::string_view name = is_unbound              ? PyUnicode_AsUTF8(PyDescr_NAME(f))
+  const std::string_view name = is_unbound             ? PyUnicode_AsUTF8(PyDescr_NAME(f))
                                 : PyCFunction_Check(f) ? reinterpret_cast<PyCFunctionObject*>(f)->m_ml->ml_name
-                                                        : "";
+                                                       : "";
   bool compares = false;
   if (owner == &PySet_Type || owner == &PyFrozenSet_Type || (owner && PyType_IsSubtype(owner, &PyDict_Type))) {
     compares = true;
@@ -91,15 +91,17 @@ bool Tracer::settle_arguments(PyObject* f, PyObject* self, PyObject* const* args
     compares = std::string_view(Py_TYPE(f)->tp_name) == "operator.itemgetter";
   }
   if (!compares) return true;
-  const bool takes_pairs = owner && PyType_IsSubtype(owner, &PyDict_Type) && (PyType_Check(f) || name == "update");
+  if (owner && PyType_IsSubtype(owner, &PyDict_Type) && !PyType_Check(f) && name != "update") {
+    const Py_ssize_t key = is_unbound ? 1 : 0;
+    return key >= n || settle(args[key]);
+  }
   for (Py_ssize_t i = 0; i < n; ++i) {
-    if (takes_pairs && (PyList_Check(args[i]) || PyTuple_Check(args[i]))) {
-      for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(args[i]); ++k) {
-        PyObject* pair = PySequence_Fast_GET_ITEM(args[i], k);
-        if (PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2 && !settle(PyTuple_GET_ITEM(pair, 0))) return false;
-      }
-    } else if (!settle(args[i])) {
-      return false;
+    const bool are_pairs =
+        owner && PyType_IsSubtype(owner, &PyDict_Type) && (PyList_Check(args[i]) || PyTuple_Check(args[i]));
+    if (!are_pairs && !settle(args[i])) return false;
+    for (Py_ssize_t k = 0; are_pairs && k < PySequence_Fast_GET_SIZE(args[i]); ++k) {
+      PyObject* pair = PySequence_Fast_GET_ITEM(args[i], k);
+      if (PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2 && !settle(PyTuple_GET_ITEM(pair, 0))) return false;
     }
   }
   return true;
