@@ -73,6 +73,8 @@ def compile_graph_with_gradients(
 class _Program:
     def __init__(self, tape: _C.Tape, example_inputs: Sequence[Any], options: _C.Options) -> None:
         self.options = options
+        for name in MISREAD & {call.op for call in tape.calls}:
+            raise Unsupported(f"with gradients: AOTAutograd's {name} is not eager's")
         given = len(tape.inputs)
         self.places = [i for i, t in enumerate(tape.inputs) if t not in tape.inputs[:i]]
         self.symbolic = [[isinstance(s, _C.SymbolicInt) for s in tape.input_sizes[i]] for i in self.places]
@@ -248,8 +250,6 @@ def graph_of_tape(tape: _C.Tape, integers: int, outputs: Sequence[Any]) -> Graph
 
     grad_mode = True
     for call in tape.calls:
-        if call.op in MISREAD:
-            raise Unsupported(f"with gradients: AOTAutograd's {call.op} is not eager's")
         if call.grad_mode != grad_mode:
             grad_mode = call.grad_mode
             graph.call_function(torch._C._set_grad_enabled, (grad_mode,))
