@@ -7,7 +7,6 @@ import datetime
 import enum
 import fractions
 import functools
-import itertools
 import operator
 import pathlib
 import re
@@ -147,12 +146,6 @@ def operations(first: Any, second: Any) -> dict[str, Callable[[Any], Any]]:
         "dicts": lambda key: len({k: 1 for k in (key, first)}),
         "set of": lambda key: len(set([key, first])),
         "dict of": lambda key: len(dict([(key, 1), (first, 2)])),
-        "dict of pairs": lambda key: len(dict(zip([key, first], [1, 2]))),  # noqa: B905
-        "set of some": lambda key: len(set(iter([key, first]))),
-        "counted": lambda key: collections.Counter([key, first])[first],
-        "filtered": lambda key: len([*filter(members.__contains__, [key, first])]),
-        "grouped": lambda key: len([*itertools.groupby([key, first])]),
-        "keys": lambda key: key in table.keys(),  # noqa: SIM118
         "from keys": lambda key: len(dict.fromkeys([key, first])),
         "starred": starred,
         "union": lambda key: len(members | {key}),

@@ -548,16 +548,6 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     if (!is_python_class(type) || type->tp_base != &PyBaseObject_Type)
       for (Py_ssize_t i = 0; i < all; ++i)
         if (!operand(args[i]) || !argument(args[i])) return nullptr;
-    // Of an iterator nobody knows what it gives.
-    Object items;
-    PyObject* all_items = nullptr;
-    if ((type == &PySet_Type || type == &PyFrozenSet_Type || type == &PyDict_Type) && all == 1 &&
-        PyIter_Check(args[0])) {
-      items = Object::take(PySequence_List(args[0]));
-      if (!items) return finish_call(nullptr);
-      all_items = items.get();
-      args = &all_items;
-    }
     if (!settle_arguments(f, nullptr, args, n)) return nullptr;
     if (type == &PyUnicode_Type || type == &PyFloat_Type || type == &PySet_Type || type == &PyFrozenSet_Type ||
         type == &PyDict_Type || type == &PyComplex_Type || type == &PyBytes_Type)

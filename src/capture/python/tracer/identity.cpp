@@ -67,12 +67,6 @@ bool Tracer::settle_comparison(PyObject* a, PyObject* b) {
 }
 
 bool Tracer::settle_arguments(PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n) {
-  if (f == reinterpret_cast<PyObject*>(&PyFilter_Type) || f == reinterpret_cast<PyObject*>(&PyMap_Type)) {
-    PyObject* callee = n > 0 && PyCFunction_Check(args[0]) ? PyCFunction_GET_SELF(args[0]) : nullptr;
-    for (Py_ssize_t i = 1; callee && is_container(callee) && i < n; ++i)
-      if (!settle(args[i])) return false;
-    return true;
-  }
   const bool is_unbound = Py_TYPE(f) == &PyMethodDescr_Type || Py_TYPE(f) == &PyWrapperDescr_Type;
   PyTypeObject* owner = is_unbound        ? PyDescr_TYPE(f)
                         : PyType_Check(f) ? reinterpret_cast<PyTypeObject*>(f)
@@ -92,11 +86,9 @@ bool Tracer::settle_arguments(PyObject* f, PyObject* self, PyObject* const* args
   } else if (PyCFunction_Check(f) && PyCFunction_GET_SELF(f) && PyModule_Check(PyCFunction_GET_SELF(f))) {
     const char* module = PyModule_GetName(PyCFunction_GET_SELF(f));
     if (!module) PyErr_Clear();
-    compares = name == "_count_elements" || (module && std::string_view(module) == "_operator");
+    compares = module && std::string_view(module) == "_operator";
   } else {
-    const PyTypeObject* type = PyType_Check(f) ? owner : Py_TYPE(f);
-    compares = std::string_view(type->tp_name) == "operator.itemgetter" ||
-               std::string_view(type->tp_name) == "itertools.groupby";
+    compares = std::string_view(Py_TYPE(f)->tp_name) == "operator.itemgetter";
   }
   if (!compares) return true;
   if (owner && PyType_IsSubtype(owner, &PyDict_Type) && !PyType_Check(f) && name != "update") {
