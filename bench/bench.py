@@ -4,6 +4,7 @@
     python -m bench --quick                  fewer and shorter rounds
     python -m bench --only llama resnet50    some models or kernels
     python -m bench --sections capture       first calls, hits, guards, breaks: what capture costs
+    python -m bench --sections sweep         single operators against eager: see bench/sweep.py
 
 Compilers are torch.compile (inductor), torch.compile(backend="vesta") (backend) and vesta.compile (vesta). First calls
 start with empty caches, and with everything imported. Ratios are eager's time over the compiler's, taken round by
@@ -29,11 +30,11 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from bench import capture, machine, plot
+from bench import capture, machine, plot, sweep
 from bench.processes import COMPILERS, ROOT, Run, Worker
 from bench.workloads import DTYPES, KERNELS, MODELS
 
-SECTIONS = ("models", "kernels", "capture", "door")
+SECTIONS = ("models", "kernels", "capture", "door", "sweep")
 KERNEL_COMPILERS = ("eager", "inductor", "vesta")  # a kernel is the same through both of Vesta's doors
 
 
@@ -205,6 +206,7 @@ def main(arguments: list[str] | None = None) -> int:
     rows: list[capture.Row] = []
     failures: list[str] = []
     door_times: dict[str, Any] = {}
+    timings: list[sweep.Timing] = []
     model_names = [n for n in MODELS if "models" in options.sections and wanted(n)]
     kernel_names = [n for n in KERNELS if "kernels" in options.sections and wanted(n)]
     with console.status("") as status:
@@ -231,6 +233,8 @@ def main(arguments: list[str] | None = None) -> int:
         if "door" in options.sections:
             say("the C++ door")
             door_times = door(options.door)
+        if "sweep" in options.sections and not options.only:
+            timings = sweep.sweep(list(sweep.MODES), options.quick, options.limit, say)
 
     if models:
         console.print(model_table(models))
@@ -240,6 +244,7 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(f"C++ door, relu(x * y + 1) on 8x8, ns a call: {door_times}", highlight=False)
     if rows:
         console.print(capture.table(rows))
+    sweep.print_tables(console, timings)
     failures += [
         f"{name} with {compiler}: {run.failure}"
         for group in (models, kernels)
@@ -247,6 +252,7 @@ def main(arguments: list[str] | None = None) -> int:
         for compiler, run in runs.items()
         if run.failure
     ]
+    failures += [f"{t.label}, {t.mode}: {t.failure}" for t in timings if t.failure]
     for line in failures:
         console.print(line, style="red", markup=False, soft_wrap=True)
 
@@ -258,6 +264,7 @@ def main(arguments: list[str] | None = None) -> int:
         "kernels": {n: {c: asdict(r) for c, r in runs.items()} for n, runs in kernels.items()},
         "capture": capture.as_data(rows),
         "door": door_times,
+        "sweep": sweep.summary(timings),
     }
     path.write_text(json.dumps(as_data, indent=1))
     if models:

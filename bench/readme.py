@@ -51,12 +51,23 @@ def model_table(models: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def sweep_table(modes: dict[str, dict[str, Any]]) -> str:
+    lines = [
+        "| | rows | operators | geometric mean | slow rows | lowest ratios above 5 µs |",
+        "|---" * 6 + "|",
+    ]
+    for mode, s in modes.items():
+        lowest = ", ".join(f"{t['name']} {t['size']} {t['ratio']:.2f}" for t in s["worst"])
+        lines.append(f"| {mode} | {s['rows']} | {s['operators']} | {s['mean']:.2f} | {s['slow']} | {lowest} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     path = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "bench" / "results.json"
     results = json.loads(path.read_text())
     page = ROOT / "README.md"
     text = page.read_text()
-    for section, made in (("models", model_table), ("capture", capture_table)):
+    for section, made in (("models", model_table), ("capture", capture_table), ("sweep", sweep_table)):
         begin, end = marks(section)
         if results.get(section):
             before, rest = text.split(begin)
