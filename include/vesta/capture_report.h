@@ -88,6 +88,7 @@ struct CaptureReport {
   std::vector<CaptureRecompile> recompiles;
   std::vector<Fallback> fallbacks;  // calls (or rests of calls) that ran eager, by reason
   int64_t calls = 0;
+  int64_t aside = 0;   // of them: run as they are, because a compile gains nothing
   int64_t hits = 0;    // segments entered through guards that held
   int64_t misses = 0;  // and those that traced, or ran eager
 };

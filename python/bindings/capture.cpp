@@ -58,6 +58,7 @@ void add_capture(py::module_& m) {
       .def_readonly("recompiles", &CaptureReport::recompiles)
       .def_readonly("fallbacks", &CaptureReport::fallbacks)
       .def_readonly("calls", &CaptureReport::calls)
+      .def_readonly("aside", &CaptureReport::aside)
       .def_readonly("hits", &CaptureReport::hits)
       .def_readonly("misses", &CaptureReport::misses);
   capture::set_tape_maker(

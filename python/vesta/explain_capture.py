@@ -129,6 +129,7 @@ class Captured:
     fallbacks: tuple[_C.Fallback, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     calls: int = 0
+    aside: int = 0  # calls that ran as they are, because a compile gains nothing
     hits: int = 0
     misses: int = 0
 
@@ -165,6 +166,7 @@ def read(report: _C.CaptureReport, wrapped: Any = None) -> Captured:
         fallbacks=tuple(report.fallbacks),
         skipped=tuple(Skipped(line_of(s.where), s.skipped) for s in report.segments if s.skipped),
         calls=report.calls,
+        aside=report.aside,
         hits=report.hits,
         misses=report.misses,
     )
@@ -258,6 +260,8 @@ def lines_of(c: Captured) -> Iterator[str]:
         f"{several(len(c.breaks), 'break')}, {several(len(c.guards), 'guard')}, "
         f"{several(len(c.recompiles), 'recompile')}; {c.total_ms:.1f} ms to compile"
     )
+    if c.aside:
+        yield f"{several(c.aside, 'call')} ran without a guard or graph: the compiled form gains nothing on eager"
     for i, graph in enumerate(c.graphs, 1):
         yield ""
         yield from graph_lines(i, graph)

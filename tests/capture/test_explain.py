@@ -68,6 +68,7 @@ def report(guards=2):
         ],
         fallbacks=[Record(reason="gradients", count=2)],
         calls=9,
+        aside=2,
         hits=7,
         misses=2,
     )
@@ -77,7 +78,12 @@ def test_fields():
     captured = explain_capture.read(report())
     assert captured.name == "program" and captured.where.text == "def program(x, log):"
     assert len(captured.graphs) == 3 and captured.op_count == 6 and len(captured.guards) == 7
-    assert captured.total_ms == 10.25 and (captured.calls, captured.hits, captured.misses) == (9, 7, 2)
+    assert captured.total_ms == 10.25 and (captured.calls, captured.aside, captured.hits, captured.misses) == (
+        9,
+        2,
+        7,
+        2,
+    )
     graph = captured.graphs[0]
     assert graph.ops == {"aten.sin": 1, "aten.mul": 2} and graph.effects == ("list.append on log",)
     assert graph.ms == {"trace": 1.25, "pass:views": 0.25, "pass:linear": 0.25, "codegen": 3.0}
@@ -100,6 +106,7 @@ def test_text():
             f"program (test_explain.py:{line})",
             "=" * len(f"program (test_explain.py:{line})"),
             "9 calls; 3 graphs, 6 operators, 1 break, 7 guards, 2 recompiles; 10.2 ms to compile",
+            "2 calls ran without a guard or graph: the compiled form gains nothing on eager",
             *(
                 text
                 for number in (1, 2)

@@ -24,18 +24,18 @@ constexpr int kMostIdleSegments = 64;  // in a row without a graph, before CPyth
 // At a break: Python code that the instruction calls is captured on its own.
 class BreakOperations final : public Operations {
  public:
-  explicit BreakOperations(Captured& captured) : captured_(captured) {}
+  BreakOperations(Captured& captured, Gain* gain) : captured_(captured), gain_(gain) {}
 
   PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject* names) override {
     const Entered e = entered(callable, 0);
     if (!e.code) return Operations::call(callable, args, flags, names);
-    const Arrival arrival(captured_, e.code, e.with);
+    const Arrival arrival(captured_, e.code, gain_, e.with);
     return Operations::call(callable, args, flags, names);
   }
   PyObject* call_unpacked(PyObject* callable, PyObject* args, PyObject* keywords) override {
     const Entered e = entered(callable, 0);
     if (!e.code) return Operations::call_unpacked(callable, args, keywords);
-    const Arrival arrival(captured_, e.code, e.with);
+    const Arrival arrival(captured_, e.code, gain_, e.with);
     return Operations::call_unpacked(callable, args, keywords);
   }
 
@@ -64,6 +64,7 @@ class BreakOperations final : public Operations {
   }
 
   Captured& captured_;
+  Gain* gain_;
 };
 
 // What a function of vesta.errors makes of `arguments`, a tuple (stolen).
@@ -112,13 +113,13 @@ std::shared_ptr<Segment> Captured::segment(PyCodeObject* code, int position) {
   return s;
 }
 
-PyObject* Captured::run_with_captured_calls(PyThreadState* t, Frame* f) {
+PyObject* Captured::run_with_captured_calls(PyThreadState* t, Frame* f, Gain* gain) {
   if (is_observed(t, code_of(f))) return evaluate_by_cpython(t, f, 0);
-  BreakOperations operations(*this);
+  BreakOperations operations(*this, gain);
   return evaluate(t, f, 0, operations);
 }
 
-PyObject* Captured::enter(PyThreadState* t, Frame* f) {
+PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain) {
   PyCodeObject* code = code_of(f);
   constexpr int kNotOurs = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
   const char* reason = nullptr;
@@ -135,7 +136,7 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f) {
   }
   const DepthGuard depth;
   if (!depth.ok()) return throw_at(t, f, 0);
-  return drive(t, f);
+  return drive(t, f, gain);
 }
 
 bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
@@ -336,7 +337,7 @@ bool Captured::leave(Frame* f, const Ready& ready, PyObject** result) {
   return true;
 }
 
-PyObject* Captured::drive(PyThreadState* t, Frame* f) {
+PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
   int position = 0, idle = 0;
   bool fresh = true;
   auto go_on_eagerly = [&](const std::string& reason) {
@@ -354,7 +355,10 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
     // A break may have entered one.
     if (is_other_function_mode_active()) return go_on_eagerly("a torch function mode is active");
     if (is_foreign_mode_active()) return go_on_eagerly("a dispatch mode or a functional transform is active");
-    if (!s.skipped.empty()) return leave_to_python(s.skipped);
+    if (!s.skipped.empty()) {
+      if (fresh && !gain->entered) gain->entered = true, gain->fallback = &fallbacks_[s.skipped];
+      return leave_to_python(s.skipped);
+    }
     Ready ready;
     CaptureRecompile why;
     bool passed = false;
@@ -371,6 +375,7 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
       if (PyErr_Occurred()) return throw_at(t, f, position);
       if (!ready.failed.empty()) return go_on_eagerly(ready.failed);
       ++misses_;
+      gain->compiled = true;
       const Stance set = stance();
       if (set == Stance::FailOnMiss) {
         raise_error("_recompile",
@@ -409,6 +414,12 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
       ++hits_;
     }
     PyObject* result = nullptr;
+    gain->entered = true;
+    gain->frames += ready.variant->frames;
+    if (ready.variant->graph.executable) {
+      gain->kernels += static_cast<int64_t>(ready.variant->graph.report.kernels.size());
+      gain->operators += ready.variant->graph.report.ops_extern;
+    }
     const Exit& x = ready.variant->exit;
     if (!leave(f, ready, &result)) return throw_at(t, f, position);
     if (x.kind == Exit::Kind::Return) return finish(t, f, result, x.position);
@@ -422,7 +433,7 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f) {
     }
     // The instruction that breaks, for real: with no reference of ours to what it works on.
     ready = Ready();
-    BreakOperations operations(*this);
+    BreakOperations operations(*this, gain);
     link(t, f);
     Evaluation e{t, f, operations, position};
     const Step step_result = step(e);
@@ -484,6 +495,7 @@ CaptureReport Captured::report() const {
   r.recompiles = recompiles_;
   for (const auto& [reason, count] : fallbacks_) r.fallbacks.push_back({reason, count});
   r.calls = calls;
+  r.aside = aside.calls;
   r.hits = hits_;
   r.misses = misses_;
   return r;
@@ -493,9 +505,10 @@ void Captured::reset() {
   // Running calls hold what they use.
   auto old = std::move(segments_);
   segments_.clear();
+  aside.forget();
   fallbacks_.clear();
   recompiles_.clear();
-  calls = hits_ = misses_ = 0;
+  calls = aside.calls = hits_ = misses_ = 0;
 }
 
 int Captured::traverse(visitproc visit, void* arg) const {

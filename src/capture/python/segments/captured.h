@@ -8,6 +8,7 @@
 
 #include "capture/python/exits/recipe.h"
 #include "capture/python/guards/guard.h"
+#include "capture/python/segments/step_aside.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/tracer.h"
 #include "vesta/capture_report.h"
@@ -33,6 +34,7 @@ struct Variant {
   CaptureVariant report;
   std::map<int, int64_t> failures;  // of guards, by index
   bool passing = false;             // ends where the next call may get by: that is traced again
+  int frames = 0;                   // of Python functions that the trace went through
 };
 
 struct Segment {
@@ -49,15 +51,16 @@ class Captured {
   Captured(Object wrapped, Options options, std::string name, bool fullgraph);
 
   // What the evaluation hook does with the first frame of a call, and with frames that a break's instruction calls.
-  PyObject* enter(PyThreadState* t, Frame* f);
+  PyObject* enter(PyThreadState* t, Frame* f, Gain* gain);
   // The frame as it is; what it calls is captured.
-  PyObject* run_with_captured_calls(PyThreadState* t, Frame* f);
+  PyObject* run_with_captured_calls(PyThreadState* t, Frame* f, Gain* gain);
 
   CaptureReport report() const;
   void reset();
   void fall_back(const std::string& reason);
   PyObject* wrapped() const { return wrapped_.get(); }
   int64_t calls = 0;
+  StepAside aside;
 
   int traverse(visitproc visit, void* arg) const;
   void clear();
@@ -69,7 +72,7 @@ class Captured {
     std::string failed;  // the graph could not be run; nothing was written
     std::vector<Object> held;
   };
-  PyObject* drive(PyThreadState* t, Frame* f);
+  PyObject* drive(PyThreadState* t, Frame* f, Gain* gain);
   std::shared_ptr<Segment> segment(PyCodeObject* code, int position);
   // A variant that serves this frame, its graph run; none: `why` is the difference to the last hit.
   bool find(Segment& s, Frame* f, Ready& ready, CaptureDifference& why);
@@ -108,8 +111,8 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer
 class Arrival {
  public:
   enum class With { Capture, CapturedCalls };
-  // `code`: only a frame of this code; nullptr: any.
-  Arrival(Captured& captured, PyCodeObject* code, With with = With::Capture);
+  // `code`: only a frame of this code; nullptr: any. `gain` is added to.
+  Arrival(Captured& captured, PyCodeObject* code, Gain* gain, With with = With::Capture);
   ~Arrival();
   Arrival(const Arrival&) = delete;
   Arrival& operator=(const Arrival&) = delete;
@@ -118,6 +121,7 @@ class Arrival {
   friend PyObject* evaluation_hook(PyThreadState*, Frame*, int);
   Captured* captured_;
   PyCodeObject* code_;
+  Gain* gain_;
   With with_;
   Arrival* outer_;
 };

@@ -29,8 +29,23 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* na
     c.fall_back("torch.compiler.set_stance asks for it");
     return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
-  const Arrival arrival(c, nullptr);
-  return PyObject_Vectorcall(wrapped.get(), args, flags, names);
+  const size_t count = PyVectorcall_NARGS(flags);
+  if (c.aside.wants(args, count, names)) {
+    ++c.aside.calls;
+    if (c.aside.fallback) ++*c.aside.fallback;
+    return PyObject_Vectorcall(wrapped.get(), args, flags, names);
+  }
+  Gain gain;
+  PyObject* result = nullptr;
+  {
+    const Arrival arrival(c, nullptr, &gain);
+    result = PyObject_Vectorcall(wrapped.get(), args, flags, names);
+  }
+  if (result)
+    c.aside.learn(gain, args, count, names);
+  else
+    c.aside.forget();
+  return result;
 }
 
 PyObject* get_wrapped(PyObject* self, void*) { return Py_NewRef(of(self).wrapped()); }

@@ -111,9 +111,11 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
     if (Arrival* a = arrival; a && !throwflag && (!a->code_ || a->code_ == code_of(f))) {
       Captured* captured = a->captured_;
       const Arrival::With with = a->with_;
+      Gain* gain = a->gain_;
       arrival = nullptr;
       if (--wanted == 0) set_eval_hook(before);
-      return with == Arrival::With::Capture ? captured->enter(t, f) : captured->run_with_captured_calls(t, f);
+      return with == Arrival::With::Capture ? captured->enter(t, f, gain)
+                                            : captured->run_with_captured_calls(t, f, gain);
     }
   }
   if (before) return before(t, f, throwflag);
@@ -133,8 +135,8 @@ void unwant() {
 }
 }  // namespace
 
-Arrival::Arrival(Captured& captured, PyCodeObject* code, With with)
-    : captured_(&captured), code_(code), with_(with), outer_(arrival) {
+Arrival::Arrival(Captured& captured, PyCodeObject* code, Gain* gain, With with)
+    : captured_(&captured), code_(code), gain_(gain), with_(with), outer_(arrival) {
   arrival = this;
   want();
 }

@@ -180,6 +180,7 @@ class Trace {
     v->guards.code = code_of(frame_);
     v->entry = entry;
     v->leave = leave;
+    v->frames = tr.entered_frames();
     v->report.effects = std::move(effects);
     for (const IntegerRead& r : tr.integers) v->integers.push_back(r.source);
     result_.variant = std::move(v);

@@ -15,6 +15,7 @@
 #include <torch/csrc/utils/python_symnode.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "capture/cpp/context_key.h"
 #include "pipeline/pipeline.h"
@@ -79,6 +80,16 @@ std::vector<int64_t> sizes_of(PyObject* t) { return THPVariable_Unpack(t).sizes(
 bool are_strided(PyObject* x) {
   const at::Tensor& t = THPVariable_Unpack(x);
   return t.layout() == c10::kStrided && !t.is_nested() && !t.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
+uint64_t tensor_brief(PyObject* x) {
+  const c10::TensorImpl& t = *THPVariable_Unpack(x).unsafeGetTensorImpl();
+  const bool plain = t.layout() == c10::kStrided && !t.has_symbolic_sizes_strides() &&
+                     !t.key_set().has_any(c10::DispatchKeySet(c10::DispatchKey::NestedTensor));
+  const auto size = plain ? static_cast<uint64_t>(t.numel()) : 0;
+  const auto magnitude = static_cast<uint64_t>(std::bit_width(size) / 2);  // by factors of four
+  return static_cast<uint64_t>(c10::typeMetaToScalarType(t.dtype())) | uint64_t{t.requires_grad()} << 8 |
+         uint64_t{plain} << 9 | magnitude << 16;
 }
 
 int64_t tensor_flags(PyObject* x) {

@@ -45,6 +45,8 @@ std::vector<int64_t> sizes_of(PyObject* tensor);
 bool are_strided(PyObject* tensor);  // its sizes and strides are plain numbers in memory
 // What torch keeps on the side of a tensor's layout and values: requires_grad, whether it is a leaf, inference mode.
 int64_t tensor_flags(PyObject* tensor);
+// Its dtype, requires_grad and the magnitude of its size, for a comparison with another's.
+uint64_t tensor_brief(PyObject* tensor);
 
 // ---- while a graph is traced
 // What stands for a real tensor; a new reference, nullptr with an error set. `dynamic`: per dimension.

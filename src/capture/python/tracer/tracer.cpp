@@ -226,6 +226,7 @@ bool asks_for_second_gradients(Frame* f) {
 
 bool Tracer::enter(Frame* f) {
   PyCodeObject* code = code_of(f);
+  ++entered_frames_;
   // Dynamo's notes on new modules, by their ids, and what crosses them out when one goes: no part of the program.
   for (const char* note : {"GenerationTracker.tag", "_GenerationTracker.tag",  // torch 2.15
                            "ExactWeakKeyDictionary.__setitem__.<locals>.<lambda>"})

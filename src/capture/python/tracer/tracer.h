@@ -93,6 +93,7 @@ class Tracer final : public Operations {
   bool aborted() const override { return aborted_; }
   const BreakSite& break_site() const { return site_; }
   int root_count() const { return root_count_; }  // instructions of the root frame begun
+  int entered_frames() const { return entered_frames_; }  // of Python functions, executed by the trace
   // The count at which an object of the root frame was made, or -1.
   int born(PyObject* x) const;
   // The count of the instruction whose exception a handler of the root frame is at work on, or -1.
@@ -358,7 +359,7 @@ class Tracer final : public Operations {
   PyCodeObject* asking_ = nullptr;  // of the instruction that is being executed
   size_t size_guards_ = 0;          // of the trace, when it began
   int64_t instructions_ = 0;
-  int root_count_ = 0;
+  int root_count_ = 0, entered_frames_ = 0;
   int raised_at_ = -1;
   bool asked_compiling_ = false;
   bool aborted_ = false;

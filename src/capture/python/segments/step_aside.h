@@ -1,0 +1,52 @@
+// Calls that gain nothing from a compile: whatever else they cost then, guards and a graph of one call into ATen, is
+// added to eager's time. Such a callable is run as it is, until a call looks different or the next check is due.
+#pragma once
+
+#include <Python.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace vesta::capture {
+
+// What one call through compiled segments had from them.
+struct Gain {
+  bool entered = false;         // a frame was captured
+  bool compiled = false;        // something was traced: the next call tells more
+  int64_t kernels = 0;          // run
+  int64_t operators = 0;        // of ATen, called by graphs
+  int64_t frames = 0;           // of Python functions that graphs stand for
+  int64_t* fallback = nullptr;  // counts calls that run eager for good, for one reason
+  bool is_worth_it() const;
+};
+
+class StepAside {
+ public:
+  // After a call that `gain` tells of.
+  void learn(const Gain& gain, PyObject* const* args, size_t count, PyObject* names);
+  void forget() { on_ = false; }
+  // Whether a call with these arguments runs the original as it is.
+  bool wants(PyObject* const* args, size_t count, PyObject* names) {
+    return on_ && --until_check_ > 0 && looks_the_same(args, count, names);
+  }
+  int64_t calls = 0;            // that did
+  int64_t* fallback = nullptr;  // counts them too
+
+ private:
+  // Of an argument, cheap to compare. Two that look the same may differ: eager is right for both.
+  struct Look {
+    PyTypeObject* type;
+    uint64_t facts;
+    bool operator==(const Look&) const = default;
+  };
+  static Look look(PyObject* x);
+  bool looks_the_same(PyObject* const* args, size_t count, PyObject* names) const;
+
+  bool on_ = false;
+  int calls_to_check_ = 0, until_check_ = 0;
+  PyObject* names_ = nullptr;  // compared, never used
+  std::vector<Look> looks_;
+};
+
+}  // namespace vesta::capture

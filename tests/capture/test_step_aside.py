@@ -1,0 +1,152 @@
+"""Calls that gain nothing from a compile run as they are, and no longer than that holds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import vesta
+
+x = torch.randn(4, 4)
+
+
+def report(compiled):
+    return vesta.explain(compiled).captures[0]
+
+
+def call(compiled, *arguments, times=40):
+    for _ in range(times):
+        result = compiled(*arguments)
+    return result
+
+
+@pytest.fixture(autouse=True)
+def no_gradients():
+    with torch.no_grad():
+        yield
+
+
+def test_one_call_into_aten_runs_as_it_is():
+    compiled = vesta.compile(lambda t: torch.linalg.inv(t))
+    assert torch.equal(call(compiled, x), torch.linalg.inv(x))
+    seen = report(compiled)
+    assert 30 <= seen.aside < seen.calls == 40
+    assert "ran without a guard or graph" in str(seen)
+
+
+def test_a_kernel_is_always_run():
+    compiled = vesta.compile(lambda t: torch.sin(t) + 1)
+    call(compiled, x)
+    assert report(compiled).aside == 0
+    assert report(compiled).hits == 40
+
+
+def test_a_break_without_operators_around_it_runs_as_it_is():
+    compiled = vesta.compile(lambda t: torch.nonzero(t))
+    assert torch.equal(call(compiled, x), torch.nonzero(x))
+    assert report(compiled).aside > 0
+
+
+def test_a_kernel_behind_a_break_is_run():
+    def inner(t):
+        return torch.sin(t) + 1
+
+    def f(t):
+        print(end="")
+        return inner(t)
+
+    compiled = vesta.compile(f)
+    call(compiled, x)
+    assert report(compiled).aside == 0
+
+
+def test_more_operators_are_worth_a_graph():
+    compiled = vesta.compile(lambda t: torch.linalg.inv(torch.linalg.inv(t)))
+    call(compiled, x)
+    assert report(compiled).aside == 0
+
+
+@pytest.mark.parametrize(
+    "other",
+    [x.double(), torch.randn(400, 400), torch.nn.Parameter(x.clone()), x.clone().requires_grad_()],
+    ids=["dtype", "size", "type", "requires_grad"],
+)
+def test_an_argument_that_looks_different_is_guarded(other):
+    compiled = vesta.compile(lambda t: torch.linalg.inv(t))
+    call(compiled, x)
+    before = report(compiled).aside
+    compiled(other)
+    assert report(compiled).aside == before
+    assert torch.allclose(compiled(other), torch.linalg.inv(other), atol=1e-3)
+
+
+def test_bools_and_keywords_tell_calls_apart():
+    compiled = vesta.compile(lambda t, flag: torch.sin(t) + 1 if flag else torch.linalg.inv(t))
+    call(compiled, x, False)
+    before = report(compiled)
+    assert before.aside > 0
+    call(compiled, x, True)
+    assert report(compiled).aside == before.aside
+    assert report(compiled).hits >= before.hits + 40
+    for _ in range(40):
+        assert torch.equal(compiled(x, flag=False), torch.linalg.inv(x))
+
+
+def test_what_is_no_argument_is_noticed_in_time():
+    class Model(torch.nn.Module):
+        fast = True
+
+        def forward(self, t):
+            return torch.linalg.inv(t) if self.fast else torch.sin(t) + torch.cos(t)
+
+    model = Model()
+    compiled = vesta.compile(model)
+    call(compiled, x, times=600)
+    model.fast = False
+    assert torch.equal(call(compiled, x, times=300), torch.sin(x) + torch.cos(x))
+    before = vesta.explain(compiled).captures[0]
+    call(compiled, x)
+    after = vesta.explain(compiled).captures[0]
+    assert after.aside == before.aside
+    assert after.hits == before.hits + 40
+
+
+def test_calls_that_run_eager_for_good_are_counted():
+    async def nothing(t):
+        return t
+
+    def f(t):
+        coroutine = nothing(t)
+        coroutine.close()
+        return t
+
+    compiled = vesta.compile(f)
+    call(compiled, x)
+    seen = report(compiled)
+    if seen.fallbacks:
+        assert sum(f.count for f in seen.fallbacks) == 40
+
+
+def test_reset_and_errors_begin_anew():
+    def f(t):
+        return torch.linalg.cholesky(t)
+
+    compiled = vesta.compile(f)
+    good = x @ x.T + torch.eye(4)
+    call(compiled, good)
+    with pytest.raises(torch.linalg.LinAlgError):
+        compiled(-good)
+    assert torch.equal(compiled(good), f(good))
+    vesta.reset()
+    assert report(compiled).aside == 0
+    compiled(good)
+    assert report(compiled).hits == 1
+
+
+def test_stances_come_first():
+    compiled = vesta.compile(lambda t: torch.linalg.inv(t))
+    call(compiled, x)
+    before = report(compiled).aside
+    with torch.compiler.set_stance("force_eager"):
+        compiled(x)
+    assert report(compiled).aside == before
