@@ -7,12 +7,13 @@ import inspect
 import os
 import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 import torch
 
 from vesta.compiled_function import Compiled, Settings, capture, compile_callable, compile_class
+from vesta.compiled_method import CompiledMethods, check_methods
 from vesta.compiled_module import is_twin, make_twin
 from vesta.eager import innermost
 from vesta.errors import UserError, did_you_mean
@@ -43,6 +44,7 @@ def compile(
     mode: str | None = "default",
     options: Mapping[str, Any] | None = None,
     disable: bool = False,
+    methods: Sequence[str] = (),
 ) -> M: ...
 @overload
 def compile(
@@ -54,6 +56,7 @@ def compile(
     mode: str | None = "default",
     options: Mapping[str, Any] | None = None,
     disable: bool = False,
+    methods: Sequence[str] = (),
 ) -> Callable[[M], M]: ...
 def compile(
     model: Any = None,
@@ -64,6 +67,7 @@ def compile(
     mode: str | None = "default",
     options: Mapping[str, Any] | None = None,
     disable: bool = False,
+    methods: Sequence[str] = (),
     **unknown: Any,
 ) -> Any:
     """Compiles a function, method, module or any other callable: equal results, faster.
@@ -82,6 +86,9 @@ def compile(
         mode: One of torch.compile's modes. They differ on GPUs only; not together with ``options``.
         options: See :mod:`vesta.options`.
         disable: Return ``model`` as it is. ``TORCH_COMPILE_DISABLE=1`` in the environment does so everywhere.
+        methods: Of a module, names of methods that are compiled where they are called, as in
+            ``vesta.compile(model, methods=("encode", "decode"))``. A call of the module, ``forward`` and Lightning's
+            steps (``training_step``, ...) are always; any other method is Python whose ``self(...)`` is compiled.
 
     Raises:
         vesta.errors.UserError: An argument is not one of these; the message names the nearest that is.
@@ -92,16 +99,18 @@ def compile(
         def f(x, y):
             return torch.sin(x) + torch.cos(y)
     """
-    settings = check(fullgraph, dynamic, backend, mode, options, disable, unknown)
+    settings = check(fullgraph, dynamic, backend, mode, options, disable, methods, unknown)
     if model is None:
-        return functools.partial(compile_with, settings)
-    return compile_with(settings, model)
+        return functools.partial(compile_with, settings, methods)
+    return compile_with(settings, methods, model)
 
 
-def compile_with(settings: Settings | None, model: Any) -> Any:
+def compile_with(settings: Settings | None, methods: Sequence[str], model: Any) -> Any:
     """``model`` compiled; without settings, or without Python code in it, ``model`` itself."""
+    if methods:
+        check_methods(model, methods)
     if isinstance(model, staticmethod | classmethod):
-        return type(model)(compile_with(settings, model.__func__))
+        return type(model)(compile_with(settings, (), model.__func__))
     if not callable(model):
         hint = "; compile its getter, below @property" if isinstance(model, property) else ""
         raise UserError(f"vesta.compile takes a function, method, module or class, not {type(model).__name__}{hint}")
@@ -113,10 +122,18 @@ def compile_with(settings: Settings | None, model: Any) -> Any:
     if isinstance(original, torch.jit.ScriptModule | torch.jit.ScriptFunction):
         return scripted(original, settings)
     if isinstance(original, torch.nn.Module):
-        return make_twin(original, capture(original, settings), settings)
+        compiled = CompiledMethods(functools.partial(compile_method, settings), settings.methods)
+        return make_twin(original, capture(original, settings), compiled, settings)
     if isinstance(original, type):
         return compile_class(original, settings)
     return original if isinstance(original, NO_PYTHON) else compile_callable(original, settings)
+
+
+def compile_method(settings: Settings, function: Any) -> Any:
+    """``function``, of a method that is called by its name; what was compiled or disabled by name stays what it is."""
+    if not callable(function) or isinstance(function, NO_PYTHON) or innermost(function) is not function:
+        return function
+    return compile_callable(function, settings)
 
 
 def settings_of(model: Any) -> Any:
@@ -134,7 +151,14 @@ def scripted(model: Any, settings: Settings) -> Any:
 
 
 def check(
-    fullgraph: Any, dynamic: Any, backend: Any, mode: Any, options: Any, disable: Any, unknown: Mapping[str, Any]
+    fullgraph: Any,
+    dynamic: Any,
+    backend: Any,
+    mode: Any,
+    options: Any,
+    disable: Any,
+    methods: Any,
+    unknown: Mapping[str, Any],
 ) -> Settings | None:
     """The arguments of :func:`compile` as settings; None if they say that nothing is to be compiled."""
     for name in unknown:
@@ -148,6 +172,8 @@ def check(
     if mode is not None and mode not in MODES:
         hint = did_you_mean(str(mode), MODES)
         raise UserError(f"unknown mode {mode!r}{hint}; modes are {', '.join(MODES)}")
+    if isinstance(methods, str) or not isinstance(methods, Sequence) or not all(isinstance(n, str) for n in methods):
+        raise UserError(f"methods takes a tuple of names, not {methods!r}")
     if not isinstance(options, Mapping | None):
         raise UserError(f"options takes a dict, not {options!r}")
     if options and mode not in (None, "default"):
@@ -158,7 +184,7 @@ def check(
     made = make_options(options)
     if disable or backend == "eager" or os.environ.get("TORCH_COMPILE_DISABLE") == "1":
         return None
-    return Settings(fullgraph, repr((fullgraph, sorted(options.items()))), made)
+    return Settings(fullgraph, repr((fullgraph, sorted(options.items()))), tuple(sorted(set(methods))), made)
 
 
 def check_backend(backend: Any) -> None:

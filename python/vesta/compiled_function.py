@@ -24,6 +24,7 @@ class Settings:
 
     fullgraph: bool
     arguments: str
+    methods: tuple[str, ...]
     options: _C.Options = field(compare=False)
 
 

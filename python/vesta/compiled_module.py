@@ -4,7 +4,8 @@
 the model's: parameters, buffers, submodules, hooks and plain attributes are the same whichever of the two is asked or
 changed, and all that the class defines works on the twin as it does on the model. Only calls differ: they go to the
 compiler, which runs the model itself, so that ``self`` is the model inside of ``forward`` and of hooks. It is
-``twin._orig_mod`` too, the name under which ``torch.compile`` keeps it.
+``twin._orig_mod`` too, the name under which ``torch.compile`` keeps it. Some methods are compiled when they are called
+by their name (:mod:`vesta.compiled_method`); the others are Python's, and ``self`` is the twin in all of them.
 
 Pickling and copying a twin pickle and copy the model: what comes out is not compiled.
 """
@@ -15,16 +16,19 @@ import abc
 import copy
 import inspect
 import types
+import typing
 import weakref
 from collections.abc import Callable
 from typing import Any, cast
 
 import torch
 
-__all__ = ["is_twin", "make_twin", "original_of"]
+from vesta.compiled_method import CompiledMethods, MethodOfTwin
+
+__all__ = ["is_twin", "make_twin", "methods_of", "original_of"]
 
 _class_of = object.__dict__["__class__"]
-_twin_classes: weakref.WeakValueDictionary[type, type] = weakref.WeakValueDictionary()
+_twin_classes: weakref.WeakValueDictionary[tuple[type, frozenset[str]], type] = weakref.WeakValueDictionary()
 
 
 def is_twin(module: Any) -> bool:
@@ -36,24 +40,28 @@ def original_of(twin: Any) -> torch.nn.Module:
     return cast(torch.nn.Module, object.__getattribute__(twin, "_vesta_original"))
 
 
-def make_twin(model: torch.nn.Module, call: Callable[..., Any], settings: Any = None) -> Any:
+def methods_of(twin: Any) -> CompiledMethods:
+    return cast(CompiledMethods, object.__getattribute__(twin, "_vesta_methods"))
+
+
+def make_twin(model: torch.nn.Module, call: Callable[..., Any], methods: CompiledMethods, settings: Any = None) -> Any:
     """A twin of ``model`` that is called by ``call``; ``settings`` are those it was compiled with."""
-    twin: Any = object.__new__(_twin_class(type(model)))
+    cls = type(model)
+    twin: Any = object.__new__(_twin_class(cls, methods.names(cls)))
     object.__setattr__(twin, "__dict__", model.__dict__)
     object.__setattr__(twin, "_vesta_original", model)
+    object.__setattr__(twin, "_vesta_methods", methods)
     object.__setattr__(twin, "_vesta_settings", settings)
     object.__setattr__(twin, "__call__", call)
     return twin
 
 
 class _Signature:
-    """``forward``'s, for ``inspect.signature`` of a twin; its class has its own."""
+    """``forward``'s, for ``inspect.signature`` of a twin; of its class, that of the model's class."""
 
-    def __get__(self, twin: Any, owner: type | None = None) -> inspect.Signature:
-        if twin is None:
-            raise AttributeError("__signature__")
+    def __get__(self, twin: Any, owner: type) -> inspect.Signature:
         try:
-            return inspect.signature(original_of(twin).forward)
+            return inspect.signature(_class_of_model(owner) if twin is None else original_of(twin).forward)
         except (TypeError, ValueError):
             raise AttributeError("__signature__") from None
 
@@ -99,6 +107,10 @@ class _TwinMethods(_ClassOfModel):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Ends here: the model's class does not hear of a subclass that its author did not write."""
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """``type(self)(...)`` in a method of the model's: another model, which is not compiled."""
+        return _class_of_model(cls)(*args, **kwargs)
+
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)  # type: ignore[misc]
@@ -112,7 +124,8 @@ class _TwinMethods(_ClassOfModel):
         return original_of(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return original_of(self).__reduce_ex__(protocol)
+        # The model itself, even where it holds a method of its twin; a file that is written needs no Vesta.
+        return typing.cast, (None, original_of(self))
 
     def __getstate__(self) -> Any:
         return original_of(self).__getstate__()
@@ -124,8 +137,12 @@ class _TwinMethods(_ClassOfModel):
         return copy.deepcopy(original_of(self), memo)
 
 
+def _class_of_model(twin_class: type) -> type:
+    return next(base for base in twin_class.__mro__ if not issubclass(base, _ClassOfModel))
+
+
 # What the interpreter calls is the value of the slot __call__: no Python frame lies between a caller and the model.
-_SLOTS = ("__call__", "_vesta_original", "_vesta_settings")
+_SLOTS = ("__call__", "_vesta_methods", "_vesta_original", "_vesta_settings")
 
 
 class _Twin(_TwinMethods, torch.nn.Module):
@@ -134,11 +151,12 @@ class _Twin(_TwinMethods, torch.nn.Module):
     __slots__ = _SLOTS
 
 
-def _twin_class(cls: type) -> type:
-    made = _twin_classes.get(cls)
+def _twin_class(cls: type, methods: frozenset[str]) -> type:
+    made = _twin_classes.get((cls, methods))
     if made is not None:
         return made
     body: dict[str, Any] = {n: vars(cls)[n] for n in ("__module__", "__qualname__", "__doc__") if n in vars(cls)}
+    body.update((name, MethodOfTwin(name)) for name in methods)
     if issubclass(cls, torch.fx.GraphModule):
         # It writes to the class of the object that it is called on.
         body["recompile"] = lambda twin: cast(Any, original_of(twin)).recompile()
@@ -152,7 +170,7 @@ def _twin_class(cls: type) -> type:
             if isinstance(value, types.MemberDescriptorType)
         }
         made = _new_class(cls, (_TwinMethods, cls), {**body, **slots, "__slots__": _SLOTS})
-    return _twin_classes.setdefault(cls, made)
+    return _twin_classes.setdefault((cls, methods), made)
 
 
 def _new_class(cls: type, bases: tuple[type, ...], body: dict[str, Any]) -> type:
@@ -164,7 +182,8 @@ def _new_class(cls: type, bases: tuple[type, ...], body: dict[str, Any]) -> type
 
 def _follow(twin: Any) -> bool:
     """Gives a twin the class that goes with the model's, which parametrizations change; whether it had another."""
-    wanted = _twin_class(type(original_of(twin)))
+    cls = type(original_of(twin))
+    wanted = _twin_class(cls, methods_of(twin).names(cls))
     if type(twin) is wanted:
         return False
     _class_of.__set__(twin, wanted)

@@ -10,7 +10,7 @@ from typing import Any, overload
 from vesta import _C
 from vesta.compile import compile
 from vesta.compiled_function import Compiled
-from vesta.compiled_module import is_twin
+from vesta.compiled_module import is_twin, methods_of
 from vesta.errors import UserError
 from vesta.explain_capture import Break, Captured, Graph, Guard, Recompile, explain_captured
 from vesta.function import alive
@@ -79,7 +79,9 @@ class Explainer:
 
     @property
     def explanation(self) -> Explanation:
-        return Explanation(captures=[explain_captured(self._captured)])
+        """Of a module, its methods that were called are explained, too."""
+        methods = methods_of(self.compiled).captured() if is_twin(self.compiled) else []
+        return Explanation(captures=[explain_captured(c) for c in (self._captured, *methods)])
 
     def __str__(self) -> str:
         return str(self.explanation)

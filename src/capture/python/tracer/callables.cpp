@@ -540,6 +540,8 @@ bool says_is_compiling(PyObject* function) {
          is_function_of("vesta", "is_compiling", function);
 }
 
+bool gives_compiled(PyObject* function) { return is_function_of("vesta.compiled_method", "as_compiled", function); }
+
 bool asks_for_a_break(PyObject* function) {
   return is_function_of("torch._dynamo", "graph_break", function) ||
          is_function_of("torch._dynamo.decorators", "skip_frame", function) ||

@@ -499,6 +499,7 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
       asked_compiling_ = true;
       return PyBool_FromLong(settings_.says_compiling);
     }
+    if (n > 0 && gives_compiled(f)) return Py_NewRef(args[0]);
     if (PyObject* inner = hidden_from_dynamo(f)) {
       if (const int source = sources.find(f); source >= 0 && sources[source].kind != SourceKind::Constant)
         guard(Check::Is, source, f);
