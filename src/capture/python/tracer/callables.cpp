@@ -540,6 +540,10 @@ bool says_is_compiling(PyObject* function) {
          is_function_of("vesta", "is_compiling", function);
 }
 
+bool says_is_dynamo_compiling(PyObject* function) {
+  return is_function_of("torch.compiler", "is_dynamo_compiling", function);
+}
+
 bool asks_for_a_break(PyObject* function) {
   return is_function_of("torch._dynamo", "graph_break", function) ||
          is_function_of("torch._dynamo.decorators", "skip_frame", function) ||

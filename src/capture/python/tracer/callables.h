@@ -82,6 +82,8 @@ PyTypeObject* c_base(PyTypeObject* type);
 bool is_disabled(PyObject* function);
 // It says whether it is being compiled: vesta.is_compiling and its like.
 bool says_is_compiling(PyObject* function);
+// torch.compiler.is_dynamo_compiling.
+bool says_is_dynamo_compiling(PyObject* function);
 // torch._dynamo.graph_break and its like, which are called for the break alone.
 bool asks_for_a_break(PyObject* function);
 // By disable(recursive=False): the function whose frame is left alone, not what it calls; borrowed, or nullptr.
