@@ -11,6 +11,7 @@
 #include "capture/python/segments/hints.h"
 #include "capture/python/segments/stance.h"
 #include "capture/python/tensors/run.h"
+#include "capture/python/tracer/compilers.h"
 #include "capture/python/tracer/library.h"
 #include "vesta/error.h"
 
@@ -52,6 +53,7 @@ class BreakOperations final : public Operations {
       if (is_disabled(f) || says_is_compiling(f) || asks_for_a_break(f)) return {};
       auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f));
       if (is_standard_library(code)) return {};  // it computes nothing on tensors
+      if (enters_compiler(code)) return {};
       return {code};
     }
     if (PyMethod_Check(f)) return entered(PyMethod_GET_FUNCTION(f), depth + 1);
@@ -129,6 +131,8 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain) {
     reason = "it is no function";
   else if (is_observed(t, code))
     reason = "a debugger, profiler or coverage tool looks at it";
+  else if (is_code_of_compiler(code))
+    reason = "it enters PyTorch's compiler";
   if (reason) {
     if (fullgraph_ && !is_observed(t, code)) return refuse(reason, user_line(code, 0)), throw_at(t, f, 0);
     fall_back(reason);

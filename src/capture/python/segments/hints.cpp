@@ -22,6 +22,7 @@ constexpr Row kRows[] = {
     {"that Vesta does not know", "call it outside of the compiled function; what comes before and after is compiled"},
     {"that is another in each call",
      "pass the number to operators of tensors, or use it outside of the compiled function"},
+    {"enters PyTorch's compiler", "call it outside of the compiled function"},
     {"imports", "import at the top of the module"},
     {"sets an attribute of a class", "keep it on an instance"},
     {"raises an exception", "make a new exception object where it is raised"},

@@ -541,6 +541,9 @@ bool says_is_compiling(PyObject* function) {
 }
 
 bool gives_compiled(PyObject* function) { return is_function_of("vesta.compiled_method", "as_compiled", function); }
+bool says_is_dynamo_compiling(PyObject* function) {
+  return is_function_of("torch.compiler", "is_dynamo_compiling", function);
+}
 
 bool asks_for_a_break(PyObject* function) {
   return is_function_of("torch._dynamo", "graph_break", function) ||

@@ -84,6 +84,8 @@ bool is_disabled(PyObject* function);
 bool says_is_compiling(PyObject* function);
 // It gives its first argument as something that is compiled where it is called; in a trace, that argument.
 bool gives_compiled(PyObject* function);
+// torch.compiler.is_dynamo_compiling.
+bool says_is_dynamo_compiling(PyObject* function);
 // torch._dynamo.graph_break and its like, which are called for the break alone.
 bool asks_for_a_break(PyObject* function);
 // By disable(recursive=False): the function whose frame is left alone, not what it calls; borrowed, or nullptr.

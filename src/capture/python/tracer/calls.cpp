@@ -4,6 +4,7 @@
 
 #include "capture/python/segments/captured.h"
 #include "capture/python/sources/cached_result.h"
+#include "capture/python/tracer/compilers.h"
 #include "capture/python/tracer/library.h"
 #include "capture/python/tracer/tracer.h"
 
@@ -492,12 +493,16 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
   const Py_ssize_t n = PyVectorcall_NARGS(flags);
   const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
   if (PyFunction_Check(f)) {
-    if (says_is_compiling(f)) {
-      // Modules ask so that they can leave out what Dynamo cannot trace: hooks that are called for an exception too.
-      if (where_ && PyUnicode_CompareWithASCIIString(code_of(where_)->co_qualname, "Module._call_impl") == 0)
-        Py_RETURN_FALSE;
-      asked_compiling_ = true;
-      return PyBool_FromLong(settings_.says_compiling);
+    if (says_is_compiling(f)) return PyBool_FromLong(is_compiling());
+    if (says_is_dynamo_compiling(f)) return PyBool_FromLong(is_dynamo_compiling());
+    if (dispatches_higher_order(f) && n > 0) return call_higher_order(args, n, names);
+    if (marks_for_dynamo(f) && enters_dynamo_unless_compiling(asking_module())) Py_RETURN_NONE;
+    if (PyObject* inner = is_disabled(f) ? nullptr : compiled_by_torch(f)) {
+      // Compiled once: as part of this program.
+      if (const int source = sources.find(f); source >= 0 && sources[source].kind != SourceKind::Constant)
+        guard(Check::Is, source, f);
+      const Object callable = Object::take(touch_constant(inner));
+      return callable ? call(callable.get(), args, flags, names) : nullptr;
     }
     if (n > 0 && gives_compiled(f)) return Py_NewRef(args[0]);
     if (PyObject* inner = hidden_from_dynamo(f)) {
@@ -513,7 +518,8 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
   }
   if (PyMethod_Check(f)) {
     PyObject* function = PyMethod_GET_FUNCTION(f);
-    if (PyFunction_Check(function) && !is_disabled(function)) return call_plainly(f, args, n, names);
+    if (PyFunction_Check(function) && !is_disabled(function) && !dispatches_higher_order(function))
+      return call_plainly(f, args, n, names);
     std::vector<PyObject*> with_self{PyMethod_GET_SELF(f)};
     with_self.insert(with_self.end(), args, args + all);
     return call(function, with_self.data(), static_cast<size_t>(n + 1), names);
@@ -593,7 +599,10 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     PyObject* method = _PyType_Lookup(Py_TYPE(f), dunder);
     if (method && PyFunction_Check(method)) {
       if (sources.find(method) < 0) Py_XDECREF(touch_constant(method));
-      return call_plainly(f, args, n, names);
+      if (!dispatches_higher_order(method)) return call_plainly(f, args, n, names);
+      std::vector<PyObject*> with_self{f};
+      with_self.insert(with_self.end(), args, args + all);
+      return call_higher_order(with_self.data(), n + 1, names);
     }
   }
   return call_known(known_callable(f), f, args, n, names);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "capture/python/tracer/compilers.h"
+
 namespace vesta::capture {
 namespace {
 
@@ -236,6 +238,10 @@ bool Tracer::enter(Frame* f) {
     for (const char* text : {"__repr__", "__str__", "__format__", "__hash__"})
       if (PyUnicode_CompareWithASCIIString(code->co_name, text) == 0) give_up_symbols();
     if (line.file.ends_with("sym_node.py") || line.function.starts_with("Sym")) return false;
+  }
+  if (is_code_of_compiler(code)) {
+    give_up("enters PyTorch's compiler by " + user_line(code, 0).function);
+    return true;
   }
   if (asks_for_second_gradients(f)) {
     site_.wants_eager = !aborted_;

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -272,6 +273,12 @@ class Tracer final : public Operations {
                        PyObject* keyword_names);
   PyObject* call_special(Special special, PyObject* callable, PyObject* self, PyObject* const* args, Py_ssize_t n,
                          PyObject* keyword_names, bool* done);
+  // The module that asks whether it is being compiled, and what it is told.
+  std::string_view asking_module() const;
+  bool is_compiling();
+  bool is_dynamo_compiling() const;
+  // The kernel of a higher-order operator that runs in eager below gradients and modes; args[0] is the operator.
+  PyObject* call_higher_order(PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   PyObject* call_plainly(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   // False (given up): a call that makes a weak reference, which sees the trace's objects come and go.
   bool may_refer(PyObject* callable, PyObject* const* args, Py_ssize_t n);

@@ -1,0 +1,123 @@
+#include "capture/python/tracer/compilers.h"
+
+#include <algorithm>
+#include <string>
+
+#include "capture/python/object.h"
+
+namespace vesta::capture {
+namespace {
+
+std::string_view text(PyObject* s) {
+  Py_ssize_t n = 0;
+  const char* p = s && PyUnicode_Check(s) ? PyUnicode_AsUTF8AndSize(s, &n) : nullptr;
+  if (!p) return PyErr_Clear(), std::string_view();
+  return {p, static_cast<size_t>(n)};
+}
+
+// A file of torch's, by its path in the package; empty for others.
+std::string_view file_in_torch(PyCodeObject* code) {
+  static const std::string folder = [] {
+    const Object torch = Object::take(PyImport_ImportModule("torch"));
+    const Object file = Object::take(torch ? PyObject_GetAttrString(torch.get(), "__file__") : nullptr);
+    PyErr_Clear();
+    const std::string_view path = text(file.get());
+    return std::string(path.substr(0, path.rfind('/') + 1));
+  }();
+  const std::string_view file = text(code->co_filename);
+  return !folder.empty() && file.starts_with(folder) ? file.substr(folder.size()) : std::string_view();
+}
+
+template <size_t N>
+bool is_in(std::string_view path, const std::string_view (&places)[N]) {
+  return !path.empty() &&
+         std::any_of(std::begin(places), std::end(places), [&](std::string_view p) { return path.starts_with(p); });
+}
+
+// `name` or what is below it.
+template <size_t N>
+bool is_of(std::string_view module, const std::string_view (&names)[N]) {
+  return std::any_of(std::begin(names), std::end(names), [&](std::string_view n) {
+    return module.starts_with(n) && (module.size() == n.size() || module[n.size()] == '.');
+  });
+}
+
+constexpr std::string_view kCompilers[] = {"_dynamo/", "_inductor/", "_functorch/_aot_autograd/",
+                                           "_functorch/aot_autograd.py", "_functorch/partitioners.py",
+                                           "export/", "_export/"};
+// Of these what programs call, or what torch runs in eager too.
+constexpr std::string_view kPartsOfPrograms[] = {"_dynamo/_trace_wrapped_higher_order_op.py",
+                                                 "_dynamo/comptime.py",
+                                                 "_dynamo/decorators.py",
+                                                 "_dynamo/external_utils.py",
+                                                 "_dynamo/polyfills/",
+                                                 "_dynamo/testing.py",
+                                                 "_dynamo/utils.py",
+                                                 "export/unflatten.py",
+                                                 "export/_unlift.py"};
+constexpr std::string_view kTracers[] = {"_higher_order_ops/", "_subclasses/",  "fx/_symbolic_trace.py",
+                                         "fx/experimental/",   "fx/proxy.py",   "jit/",
+                                         "onnx/",              "_guards.py",    "_library/",
+                                         "_logging/",          "_dynamo/"};
+
+}  // namespace
+
+bool is_code_of_compiler(PyCodeObject* code) {
+  const std::string_view path = file_in_torch(code);
+  if (!is_in(path, kCompilers) || is_in(path, kPartsOfPrograms)) return false;
+  // torch.compile's wrapper of a module is a module like others.
+  return !text(code->co_qualname).starts_with("OptimizedModule.");
+}
+
+bool enters_compiler(PyCodeObject* code) {
+  const std::string_view path = file_in_torch(code);
+  if (path.empty()) return false;
+  if (path == "__init__.py") return text(code->co_qualname) == "compile";
+  return is_in(path, kTracers) || is_code_of_compiler(code);
+}
+
+PyObject* compiled_by_torch(PyObject* function) {
+  static PyObject* const name = PyUnicode_InternFromString("_torchdynamo_orig_callable");
+  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
+  PyObject* inner = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
+  if (!inner || !PyCallable_Check(inner)) return nullptr;
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  if (!text(code->co_qualname).starts_with("_TorchDynamoContext.__call__.<locals>.")) return nullptr;
+  return file_in_torch(code) == "_dynamo/eval_frame.py" ? inner : nullptr;
+}
+
+bool dispatches_higher_order(PyObject* function) {
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  return text(code->co_qualname) == "HigherOrderOperator.__call__" && file_in_torch(code) == "_ops.py";
+}
+
+bool marks_for_dynamo(PyObject* function) {
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  return text(code->co_qualname).starts_with("mark_static") && file_in_torch(code) == "_dynamo/decorators.py";
+}
+
+bool relays_is_compiling(std::string_view module) {
+  constexpr std::string_view kRelays[] = {"torch._utils", "torch.compiler", "torch._dynamo.external_utils",
+                                          "vesta.eager"};
+  return is_of(module, kRelays);
+}
+
+bool computes_otherwise_compiled(std::string_view module) {
+  // Told no, these would read tensors' values, look into closures or refuse; their results are the same either way.
+  constexpr std::string_view kSame[] = {"torch.optim",
+                                        "torch.autograd",
+                                        "torch._functorch",
+                                        "torch._higher_order_ops",
+                                        "torch.nn.attention.flex_attention",
+                                        "torch._dynamo",
+                                        "torch.testing"};
+  constexpr std::string_view kTorch[] = {"torch"};
+  return is_of(module, kTorch) && !is_of(module, kSame);
+}
+
+bool enters_dynamo_unless_compiling(std::string_view module) {
+  constexpr std::string_view kModules[] = {"torch._higher_order_ops", "torch.nn.attention.flex_attention"};
+  return is_of(module, kModules);
+}
+
+}  // namespace vesta::capture
