@@ -288,6 +288,9 @@ Value* Primitives::float_compute(Prim p, DType t, Value* a, Value* b, Value* c) 
     if (Value* r = VectorMath(b_, *this).compute(p, a)) return r;
   }
   DType actual = t == DType::F64 ? DType::F64 : DType::F32;
+  if (p == Prim::Rem || p == Prim::Mod) {
+    if (Value* r = VectorMath(b_, *this).remainder(p, actual, a, b)) return r;
+  }
   if (p == Prim::Sigmoid && t == DType::F64) {
     Value* e = call_function(Prim::Exp, actual, b_.CreateFNeg(a), nullptr);
     return b_.CreateFDiv(number(type, 1), b_.CreateFAdd(number(type, 1), e));

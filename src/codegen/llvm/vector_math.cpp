@@ -28,6 +28,9 @@ Value* VectorMath::compute(Prim p, Value* x) {
     case Prim::Cos: return sine(x, true);
     case Prim::Tanh: return tanh(x);
     case Prim::Erf: return erf(x);
+    case Prim::Erfinv: return erfinv(x);
+    case Prim::Lgamma: return lgamma(x);
+    case Prim::Digamma: return digamma(x);
     case Prim::Sigmoid: {
       Value* one = number(x, 1);
       return b_.CreateFDiv(one, b_.CreateFAdd(one, exp(b_.CreateFNeg(x))));
@@ -139,30 +142,43 @@ constexpr std::initializer_list<double> kLog = {7.0376836292e-2,  -1.1514610310e
 constexpr int64_t kRootHalfBits = 0x3f3504f3;  // sqrt(1/2)
 }  // namespace
 
-// x = 2^k * m with m in [sqrt(1/2), sqrt(2)); log(m) by a polynomial in m - 1.
+// x = 2^k * m with m in [sqrt(1/2), sqrt(2)); log(m) by a polynomial in f = m - 1.
+VectorMath::LogParts VectorMath::log_parts(Value* x) {
+  llvm::Type* i32 = integers(x);
+  Value* bits = b_.CreateBitCast(x, i32);
+  LogParts parts;
+  parts.k = b_.CreateAShr(b_.CreateSub(bits, p_.integer(i32, kRootHalfBits)), uint64_t{23});
+  Value* m = b_.CreateBitCast(b_.CreateSub(bits, b_.CreateShl(parts.k, uint64_t{23})), x->getType());
+  parts.f = b_.CreateFSub(m, number(x, 1));
+  return parts;
+}
+
+Value* VectorMath::log_of_parts(Value* n, Value* f) {
+  Value* f2 = b_.CreateFMul(f, f);
+  Value* tail = b_.CreateFMul(b_.CreateFMul(f2, f), polynomial(f, kLog));
+  tail = p_.fma(n, number(f, -2.12194440e-4), tail);
+  tail = p_.fma(f2, number(f, -0.5), tail);
+  return p_.fma(n, number(f, 0.693359375), b_.CreateFAdd(f, tail));
+}
+
 Value* VectorMath::log(Prim p, Value* x) {
   llvm::Type* i32 = integers(x);
   Value* tiny = b_.CreateFCmpOLT(x, number(x, 0x1p-126));
   Value* normal = b_.CreateSelect(tiny, b_.CreateFMul(x, number(x, 0x1p23)), x);
-  Value* bits = b_.CreateBitCast(normal, i32);
-  Value* k = b_.CreateAShr(b_.CreateSub(bits, p_.integer(i32, kRootHalfBits)), uint64_t{23});
-  Value* m = b_.CreateBitCast(b_.CreateSub(bits, b_.CreateShl(k, uint64_t{23})), x->getType());
-  k = b_.CreateSub(k, b_.CreateSelect(tiny, p_.integer(i32, 23), p_.integer(i32, 0)));
+  LogParts parts = log_parts(normal);
+  Value* k = b_.CreateSub(parts.k, b_.CreateSelect(tiny, p_.integer(i32, 23), p_.integer(i32, 0)));
   Value* n = b_.CreateSIToFP(k, x->getType());
-  Value* f = b_.CreateFSub(m, number(x, 1));
-  Value* f2 = b_.CreateFMul(f, f);
-  Value* tail = b_.CreateFMul(b_.CreateFMul(f2, f), polynomial(f, kLog));
+  Value* f = parts.f;
   Value* r;
   if (p == Prim::Log) {
-    tail = p_.fma(n, number(x, -2.12194440e-4), tail);
-    tail = p_.fma(f2, number(x, -0.5), tail);
-    r = b_.CreateFAdd(f, tail);
-    r = p_.fma(n, number(x, 0.693359375), r);
+    r = log_of_parts(n, f);
   } else {
     bool two = p == Prim::Log2;
     // log2(e) and log10(e) in two parts; the high part of n * log10(2) is exact.
     double high = two ? 1.442695021629333496 : 0.43429449200630188;
     double low = two ? 1.925963033500e-8 : -1.0103050e-8;
+    Value* f2 = b_.CreateFMul(f, f);
+    Value* tail = b_.CreateFMul(b_.CreateFMul(f2, f), polynomial(f, kLog));
     tail = p_.fma(f2, number(x, -0.5), tail);
     Value* small = p_.fma(f, number(x, low), b_.CreateFMul(tail, number(x, high)));
     if (two) {
@@ -240,15 +256,20 @@ Value* VectorMath::sine(Value* x, bool cosine) {
   if (!cosine) sign = b_.CreateXor(sign, b_.CreateAnd(b_.CreateBitCast(x, i32), p_.integer(i32, INT32_MIN)));
   Value* result = b_.CreateBitCast(b_.CreateXor(b_.CreateBitCast(picked, i32), sign), f32);
 
-  llvm::AllocaInst* slot = p_.stack(f32, "sine");
+  return unless(too_large, result,
+                [&] { return p_.call_function(cosine ? Prim::Cos : Prim::Sin, DType::F32, x, nullptr); });
+}
+
+Value* VectorMath::unless(Value* rare, Value* result, const std::function<Value*()>& otherwise) {
+  llvm::AllocaInst* slot = p_.stack(result->getType(), "rare");
   b_.CreateStore(result, slot);
   llvm::Instruction* next = &*b_.GetInsertPoint();
-  Value* any = lanes == 1 ? too_large : b_.CreateOrReduce(too_large);
+  Value* any = Primitives::lanes_of(result) == 1 ? rare : b_.CreateOrReduce(rare);
   llvm::MDNode* rarely = llvm::MDBuilder(b_.getContext()).createBranchWeights(1, 100000);
   b_.SetInsertPoint(llvm::SplitBlockAndInsertIfThen(any, next, false, rarely));
-  b_.CreateStore(p_.call_function(cosine ? Prim::Cos : Prim::Sin, DType::F32, x, nullptr), slot);
+  b_.CreateStore(otherwise(), slot);
   b_.SetInsertPoint(next);
-  return b_.CreateLoad(f32, slot);
+  return b_.CreateLoad(result->getType(), slot);
 }
 
 Value* VectorMath::tanh(Value* x) {

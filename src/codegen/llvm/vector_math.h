@@ -1,7 +1,8 @@
-// Elementary functions on float, as instructions: polynomials and range reductions that hold to one or two ulp, with
+// Functions on float, as instructions: polynomials and range reductions that hold to one or two ulp, with
 // the special values of the C library (tests/unit/codegen_math.cpp measures them).
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "codegen/llvm/primitives.h"
@@ -13,6 +14,8 @@ class VectorMath {
   VectorMath(llvm::IRBuilder<>& builder, Primitives& primitives) : b_(builder), p_(primitives) {}
   // p(x), or null when there is no polynomial for p.
   llvm::Value* compute(Prim p, llvm::Value* x);
+  // Rem or Mod of F32 or F64, exactly; null where the machine cannot.
+  llvm::Value* remainder(Prim p, DType t, llvm::Value* a, llvm::Value* b);
 
  private:
   llvm::Value* exp(llvm::Value* x);
@@ -24,6 +27,21 @@ class VectorMath {
   llvm::Value* tanh(llvm::Value* x);
   llvm::Value* erf(llvm::Value* x);
   llvm::Value* erf_by_table(llvm::Value* x);
+
+  // special_math.cpp
+  llvm::Value* erfinv(llvm::Value* x);
+  llvm::Value* lgamma(llvm::Value* x);
+  llvm::Value* digamma(llvm::Value* x);
+  llvm::Value* log_of_double(llvm::Value* x);
+  struct Turn {
+    llvm::Value* sine;
+    llvm::Value* cosine;
+  };
+  Turn turn(llvm::Value* x);  // of pi times a double, but for the sign that odd multiples of pi give both
+
+  // `result`, but all of what `otherwise` computes where `rare` is true in some lane: the code for it is out of the
+  // way.
+  llvm::Value* unless(llvm::Value* rare, llvm::Value* result, const std::function<llvm::Value*()>& otherwise);
 
   // Whether x fills a register of AVX-512, which has instructions that others lack.
   bool is_avx512(llvm::Value* x) const;
@@ -38,6 +56,14 @@ class VectorMath {
     llvm::Value* tail;   // exp(r) - 1 - r
   };
   ExpParts exp_parts(llvm::Value* x);
+  // x = 2^k * (1 + f) for a positive normal x, with 1 + f around 1; and log(x), of n = k as a float.
+  struct LogParts {
+    llvm::Value* k;
+    llvm::Value* f;
+  };
+  LogParts log_parts(llvm::Value* x);
+  llvm::Value* log_of_parts(llvm::Value* n, llvm::Value* f);
+
   llvm::Value* power_of_two(llvm::Value* n);                               // n in [-126, 127]
   llvm::Value* scale(llvm::Value* x, llvm::Value* n, llvm::Value* whole);  // x * 2^n for any n in [-252, 254]
   llvm::Value* exp_in_range(llvm::Value* x);                               // no overflow, no denormals
