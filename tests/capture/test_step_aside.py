@@ -6,12 +6,13 @@ import pytest
 import torch
 
 import vesta
+from vesta.explain_capture import explain_captured
 
 x = torch.randn(4, 4)
 
 
 def report(compiled):
-    return vesta.explain(compiled).captures[0]
+    return explain_captured(object.__getattribute__(compiled, "__call__"))
 
 
 def call(compiled, *arguments, times=40):
@@ -38,7 +39,7 @@ def test_a_kernel_is_always_run():
     compiled = vesta.compile(lambda t: torch.sin(t) + 1)
     call(compiled, x)
     assert report(compiled).aside == 0
-    assert report(compiled).hits == 40
+    assert report(compiled).hits == 39
 
 
 def test_a_break_without_operators_around_it_runs_as_it_is():
@@ -61,7 +62,7 @@ def test_a_kernel_behind_a_break_is_run():
 
 
 def test_more_operators_are_worth_a_graph():
-    compiled = vesta.compile(lambda t: torch.linalg.inv(torch.linalg.inv(t)))
+    compiled = vesta.compile(lambda t: torch.linalg.inv(torch.linalg.inv(t).mT))
     call(compiled, x)
     assert report(compiled).aside == 0
 
@@ -87,7 +88,7 @@ def test_bools_and_keywords_tell_calls_apart():
     assert before.aside > 0
     call(compiled, x, True)
     assert report(compiled).aside == before.aside
-    assert report(compiled).hits >= before.hits + 40
+    assert report(compiled).hits == before.hits + 39
     for _ in range(40):
         assert torch.equal(compiled(x, flag=False), torch.linalg.inv(x))
 
@@ -103,28 +104,26 @@ def test_what_is_no_argument_is_noticed_in_time():
     compiled = vesta.compile(model)
     call(compiled, x, times=600)
     model.fast = False
-    assert torch.equal(call(compiled, x, times=300), torch.sin(x) + torch.cos(x))
-    before = vesta.explain(compiled).captures[0]
+    assert torch.allclose(call(compiled, x, times=300), torch.sin(x) + torch.cos(x))
+    before = report(compiled)
     call(compiled, x)
-    after = vesta.explain(compiled).captures[0]
+    after = report(compiled)
     assert after.aside == before.aside
     assert after.hits == before.hits + 40
 
 
 def test_calls_that_run_eager_for_good_are_counted():
-    async def nothing(t):
-        return t
+    def penalty(t):
+        (first,) = torch.autograd.grad((t**3).sum(), t, create_graph=True)
+        return torch.autograd.grad(first.sum(), t)[0]
 
-    def f(t):
-        coroutine = nothing(t)
-        coroutine.close()
-        return t
-
-    compiled = vesta.compile(f)
-    call(compiled, x)
+    compiled = vesta.compile(penalty)
+    leaf = x.clone().requires_grad_()
+    with torch.enable_grad():
+        assert torch.allclose(call(compiled, leaf), 6 * x)
     seen = report(compiled)
-    if seen.fallbacks:
-        assert sum(f.count for f in seen.fallbacks) == 40
+    assert seen.aside > 0
+    assert sum(f.count for f in seen.fallbacks) == 40
 
 
 def test_reset_and_errors_begin_anew():
@@ -140,7 +139,7 @@ def test_reset_and_errors_begin_anew():
     vesta.reset()
     assert report(compiled).aside == 0
     compiled(good)
-    assert report(compiled).hits == 1
+    assert report(compiled).misses == 1
 
 
 def test_stances_come_first():

@@ -345,6 +345,7 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
   int position = 0, idle = 0;
   bool fresh = true;
   auto go_on_eagerly = [&](const std::string& reason) {
+    gain->passing = true;
     fall_back(reason);
     return fresh ? evaluate_by_cpython(t, f, 0) : resume(t, f, position);
   };
@@ -360,8 +361,10 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
     if (is_other_function_mode_active()) return go_on_eagerly("a torch function mode is active");
     if (is_foreign_mode_active()) return go_on_eagerly("a dispatch mode or a functional transform is active");
     if (!s.skipped.empty()) {
-      if (fresh && !gain->entered) gain->entered = true, gain->fallback = &fallbacks_[s.skipped];
-      return leave_to_python(s.skipped);
+      const bool whole = fresh && !gain->entered && !fullgraph_;
+      PyObject* found = leave_to_python(s.skipped);
+      if (whole) *gain = {.entered = true, .fallback = &fallbacks_[s.skipped]};
+      return found;
     }
     Ready ready;
     CaptureRecompile why;
@@ -379,7 +382,7 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
       if (PyErr_Occurred()) return throw_at(t, f, position);
       if (!ready.failed.empty()) return go_on_eagerly(ready.failed);
       ++misses_;
-      gain->compiled = true;
+      gain->passing = true;
       const Stance set = stance();
       if (set == Stance::FailOnMiss) {
         raise_error("_recompile",

@@ -11,14 +11,15 @@ namespace {
 // Each check that finds nothing new doubles the number.
 constexpr int kFirstCheck = 16, kLongestCheck = 256;
 constexpr size_t kMostArguments = 8;
-// A graph of calls into ATen saves the Python code between them; a guarded call of one operator costs as much as this.
-constexpr int64_t kMostOperators = 1;
+// A graph of calls into ATen saves the Python code between them. Guards, and a boxed call of two operators, cost more
+// than that; two are what many functions of torch.linalg come to.
+constexpr int64_t kMostOperators = 2;
 constexpr int64_t kMostFrames = 4;
 
 }  // namespace
 
 bool Gain::is_worth_it() const {
-  if (!entered || compiled || kernels > 0) return true;
+  if (!entered || passing || kernels > 0) return true;
   return operators > kMostOperators || (operators > 0 && frames > kMostFrames);
 }
 

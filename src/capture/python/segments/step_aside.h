@@ -13,7 +13,7 @@ namespace vesta::capture {
 // What one call through compiled segments had from them.
 struct Gain {
   bool entered = false;         // a frame was captured
-  bool compiled = false;        // something was traced: the next call tells more
+  bool passing = false;         // it compiled, or ran eager for a reason that may pass: the next call tells more
   int64_t kernels = 0;          // run
   int64_t operators = 0;        // of ATen, called by graphs
   int64_t frames = 0;           // of Python functions that graphs stand for
