@@ -108,7 +108,7 @@ def compile(
 def compile_with(settings: Settings | None, methods: Sequence[str], model: Any) -> Any:
     """``model`` compiled; without settings, or without Python code in it, ``model`` itself."""
     if methods:
-        check_methods(model, methods)
+        check_methods(innermost(model), methods)
     if isinstance(model, staticmethod | classmethod):
         return type(model)(compile_with(settings, (), model.__func__))
     if not callable(model):
@@ -122,18 +122,15 @@ def compile_with(settings: Settings | None, methods: Sequence[str], model: Any) 
     if isinstance(original, torch.jit.ScriptModule | torch.jit.ScriptFunction):
         return scripted(original, settings)
     if isinstance(original, torch.nn.Module):
-        compiled = CompiledMethods(functools.partial(compile_method, settings), settings.methods)
-        return make_twin(original, capture(original, settings), compiled, settings)
+        return make_twin(original, capture(original, settings), settings, CompiledMethods(settings, is_plain))
     if isinstance(original, type):
         return compile_class(original, settings)
     return original if isinstance(original, NO_PYTHON) else compile_callable(original, settings)
 
 
-def compile_method(settings: Settings, function: Any) -> Any:
-    """``function``, of a method that is called by its name; what was compiled or disabled by name stays what it is."""
-    if not callable(function) or isinstance(function, NO_PYTHON) or innermost(function) is not function:
-        return function
-    return compile_callable(function, settings)
+def is_plain(function: Any) -> bool:
+    """Whether ``function`` is Python code that was neither compiled nor disabled."""
+    return callable(function) and not isinstance(function, NO_PYTHON) and innermost(function) is function
 
 
 def settings_of(model: Any) -> Any:

@@ -28,9 +28,9 @@ class Settings:
     options: _C.Options = field(compare=False)
 
 
-def capture(original: Callable[..., Any], settings: Settings) -> _C.CapturedFunction:
-    """The compiler's own object for ``original``."""
-    name = metadata(original).get("__qualname__") or type(original).__qualname__
+def capture(original: Callable[..., Any], settings: Settings, name: str = "") -> _C.CapturedFunction:
+    """The compiler's own object for ``original``. ``name``: what reports call it, if not by its own name."""
+    name = name or metadata(original).get("__qualname__") or type(original).__qualname__
     captured = _C.capture(original, settings.options, name, settings.fullgraph)
     remember(captured)
     return captured
@@ -57,9 +57,13 @@ class Compiled:
     __slots__ = ("__call__", "__dict__", "__weakref__", "_vesta_settings")
 
     def __init__(self, original: Callable[..., Any], settings: Settings) -> None:
+        self.adopt(original, settings, capture(original, settings))
+
+    def adopt(self, original: Callable[..., Any], settings: Settings, call: Callable[..., Any]) -> None:
+        """Is ``original`` from now on, called by ``call``."""
         self.__dict__.update(metadata(original), __wrapped__=original)
         object.__setattr__(self, "_vesta_settings", settings)
-        object.__setattr__(self, "__call__", capture(original, settings))
+        object.__setattr__(self, "__call__", call)
 
     if TYPE_CHECKING:
 

@@ -6,6 +6,7 @@ compiled or not, so that its ``self(...)`` and ``self.forward(...)`` are compile
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 
 from vesta import _C
-from vesta.compiled_function import Compiled
+from vesta.compiled_function import Compiled, CompiledFunction, Settings, capture, compile_callable
 from vesta.errors import UserError, did_you_mean
 
 __all__ = ["STEPS", "CompiledMethods", "MethodOfTwin", "check_methods"]
@@ -21,43 +22,66 @@ __all__ = ["STEPS", "CompiledMethods", "MethodOfTwin", "check_methods"]
 # What the trainers of Lightning call in place of the module.
 STEPS = ("training_step", "validation_step", "test_step", "predict_step")
 
-MISSING: Any = object()
+
+def run(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
+
+
+class Override(CompiledFunction):
+    """Of a function that an instance has in place of a method.
+
+    It may be another closure in each call, as those are that trainers redirect ``forward`` with. So what is compiled is
+    :func:`run`, to which it is an argument: it is guarded by what it does, and nothing here keeps it.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, original: Callable[..., Any], settings: Settings, captured: _C.CapturedFunction) -> None:
+        self.adopt(original, settings, functools.partial(captured, original))
 
 
 class CompiledMethods:
-    """Which methods of a twin are compiled, and what they were compiled into.
+    """The methods of a twin that are compiled: ``forward``, the steps of its class, and those of ``methods=``.
 
-    ``more``: names beside ``forward`` and the steps that the class defines. ``compiler`` makes the compiled function.
+    ``is_plain``: whether a callable is Python code that nobody has compiled or disabled. Others stay as they are.
     """
 
-    __slots__ = ("compiler", "made", "more")
+    __slots__ = ("is_plain", "made", "overrides", "settings")
 
-    def __init__(self, compiler: Callable[[Any], Any], more: Iterable[str] = ()) -> None:
-        self.compiler, self.more = compiler, tuple(more)
-        self.made: dict[str, tuple[Any, Any]] = {}
+    def __init__(self, settings: Settings, is_plain: Callable[[Any], bool]) -> None:
+        self.settings, self.is_plain = settings, is_plain
+        self.made: dict[str, tuple[Any, Any]] = {}  # by name: a function and what it was compiled into
+        self.overrides: dict[str, _C.CapturedFunction] = {}
 
     def names(self, cls: type) -> frozenset[str]:
         """For a model of class ``cls``."""
         steps = (name for name in STEPS if isinstance(getattr(cls, name, None), types.FunctionType))
-        return frozenset(("forward", *steps, *self.more))
+        return frozenset(("forward", *steps, *self.settings.methods))
 
-    def compiled(self, name: str, function: Any) -> Any:
+    def compiled(self, name: str, function: Any, is_override: bool) -> Any:
         """``function``, which goes by that name at present, compiled."""
-        known, made = self.made.get(name, (MISSING, None))
-        if known is not function:
-            made = self.compiler(function)
-            self.made[name] = function, made
+        known, made = self.made.get(name, (None, None))
+        if made is not None and known is function:
+            return made
+        if not self.is_plain(function):
+            return function
+        if is_override:
+            if name not in self.overrides:
+                self.overrides[name] = capture(run, self.settings, getattr(function, "__qualname__", name))
+            return Override(function, self.settings, self.overrides[name])
+        made = compile_callable(function, self.settings)
+        self.made[name] = function, made
         return made
 
-    def captured(self) -> list[_C.CapturedFunction]:
-        """The compiler's objects of the methods that were called, in the order of their first calls."""
-        made = [made for _, made in self.made.values() if isinstance(made, Compiled)]
-        return [object.__getattribute__(compiled, "__call__") for compiled in made]
+    def original(self, value: Any) -> Any:
+        """The reverse of :meth:`compiled`; of anything else ``value`` itself."""
+        own = isinstance(value, Compiled) and value._vesta_settings is self.settings
+        return value.__wrapped__ if own else value
 
-    def original(self, name: str, value: Any) -> Any:
-        """The reverse, for what :meth:`compiled` gave under that name; anything else as it is."""
-        known, made = self.made.get(name, (MISSING, MISSING))
-        return known if value is made else value
+    def captured(self) -> list[_C.CapturedFunction]:
+        """The compiler's objects."""
+        made = [object.__getattribute__(made, "__call__") for _, made in self.made.values()]
+        return [*made, *self.overrides.values()]
 
 
 def as_compiled(found: Any, twin: Any, name: str) -> Any:
@@ -66,12 +90,13 @@ def as_compiled(found: Any, twin: Any, name: str) -> Any:
     The tracer knows this function by its name: in a trace it gives ``found``, which is traced like any other callable.
     """
     methods = object.__getattribute__(twin, "_vesta_methods")
+    is_override = name in object.__getattribute__(twin, "__dict__")
     if not isinstance(found, types.MethodType):
-        return methods.compiled(name, found)
+        return methods.compiled(name, found, is_override)
     owner = found.__self__
     if owner is object.__getattribute__(twin, "_vesta_original"):
         owner = twin
-    return types.MethodType(methods.compiled(name, found.__func__), owner)
+    return types.MethodType(methods.compiled(name, found.__func__, is_override), owner)
 
 
 class MethodOfTwin:
@@ -91,8 +116,8 @@ class MethodOfTwin:
     def __set__(self, twin: Any, value: Any) -> None:
         methods, model = twin._vesta_methods, twin._vesta_original
         if isinstance(value, types.MethodType) and value.__self__ is twin:
-            value = types.MethodType(methods.original(self.name, value.__func__), model)
-        model.__dict__[self.name] = methods.original(self.name, value)
+            value = types.MethodType(methods.original(value.__func__), model)
+        model.__dict__[self.name] = methods.original(value)
 
     def __delete__(self, twin: Any) -> None:
         object.__delattr__(twin._vesta_original, self.name)

@@ -40,14 +40,16 @@ def original_of(twin: Any) -> torch.nn.Module:
     return cast(torch.nn.Module, object.__getattribute__(twin, "_vesta_original"))
 
 
-def methods_of(twin: Any) -> CompiledMethods:
-    return cast(CompiledMethods, object.__getattribute__(twin, "_vesta_methods"))
+def methods_of(twin: Any) -> CompiledMethods | None:
+    return cast(CompiledMethods | None, object.__getattribute__(twin, "_vesta_methods"))
 
 
-def make_twin(model: torch.nn.Module, call: Callable[..., Any], methods: CompiledMethods, settings: Any = None) -> Any:
+def make_twin(
+    model: torch.nn.Module, call: Callable[..., Any], settings: Any = None, methods: CompiledMethods | None = None
+) -> Any:
     """A twin of ``model`` that is called by ``call``; ``settings`` are those it was compiled with."""
     cls = type(model)
-    twin: Any = object.__new__(_twin_class(cls, methods.names(cls)))
+    twin: Any = object.__new__(_twin_class(cls, methods.names(cls) if methods else frozenset()))
     object.__setattr__(twin, "__dict__", model.__dict__)
     object.__setattr__(twin, "_vesta_original", model)
     object.__setattr__(twin, "_vesta_methods", methods)
@@ -182,8 +184,8 @@ def _new_class(cls: type, bases: tuple[type, ...], body: dict[str, Any]) -> type
 
 def _follow(twin: Any) -> bool:
     """Gives a twin the class that goes with the model's, which parametrizations change; whether it had another."""
-    cls = type(original_of(twin))
-    wanted = _twin_class(cls, methods_of(twin).names(cls))
+    cls, methods = type(original_of(twin)), methods_of(twin)
+    wanted = _twin_class(cls, methods.names(cls) if methods else frozenset())
     if type(twin) is wanted:
         return False
     _class_of.__set__(twin, wanted)

@@ -11,7 +11,6 @@ from typing import Any, TypeVar, overload
 import torch
 
 from vesta.compiled_function import Compiled
-from vesta.compiled_method import CompiledMethods
 from vesta.compiled_module import is_twin, make_twin, original_of
 from vesta.errors import UserError
 
@@ -58,11 +57,7 @@ def disable(function: Any = None, recursive: bool = True, *, reason: str | None 
         _torchdynamo_orig_callable=original,
         _torchdynamo_wrapper_id=id(disabled),
     )
-    if not module:
-        return disabled
-    return make_twin(
-        original, disabled, CompiledMethods(functools.partial(disable, recursive=recursive, reason=reason))
-    )
+    return make_twin(original, disabled) if module else disabled
 
 
 def innermost(function: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -80,8 +81,9 @@ class Explainer:
     @property
     def explanation(self) -> Explanation:
         """Of a module, its methods that were called are explained, too."""
-        methods = methods_of(self.compiled).captured() if is_twin(self.compiled) else []
-        return Explanation(captures=[explain_captured(c) for c in (self._captured, *methods)])
+        methods = methods_of(self.compiled) if is_twin(self.compiled) else None
+        captures = [explain_captured(c) for c in methods.captured()] if methods else []
+        return Explanation(captures=[explain_captured(self._captured), *(c for c in captures if c.calls)])
 
     def __str__(self) -> str:
         return str(self.explanation)
@@ -123,4 +125,6 @@ def captured_of(function: Any) -> _C.CapturedFunction | None:
     if not isinstance(inner, Compiled) and not is_twin(inner):
         return None
     captured: Any = object.__getattribute__(inner, "__call__")
+    if isinstance(captured, functools.partial):  # of what an instance has in place of a method
+        captured = captured.func
     return None if isinstance(captured, types.FunctionType) else captured  # a function: of a disabled module

@@ -610,7 +610,10 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
 
 PyObject* Tracer::call_unpacked(PyObject* f, PyObject* args, PyObject* keywords) {
   if (aborted_) return nullptr;
-  if (!operand(args) || (keywords && !operand(keywords))) return nullptr;
+  const Object items = unpacked(args), named = keywords ? unpacked(keywords) : Object();
+  if (!items || (keywords && !named)) return nullptr;
+  args = items.get();
+  keywords = named.get();
   const Object tuple = Object::take(PyTuple_Check(args) ? Py_NewRef(args) : PySequence_Tuple(args));
   if (!tuple) return Operations::call_unpacked(f, args, keywords);
   std::vector<PyObject*> flat;

@@ -499,8 +499,8 @@ PyObject* Tracer::join(PyObject* const* pieces, int n) {
 }
 
 int Tracer::extend_list(PyObject* list, PyObject* iterable) {
-  if (!operand(iterable)) return -1;
-  return finish_status(Operations::extend_list(list, iterable));
+  const Object items = unpacked(iterable);
+  return items ? finish_status(Operations::extend_list(list, items.get())) : -1;
 }
 
 PyObject* Tracer::list_to_tuple(PyObject* list) {
@@ -514,13 +514,13 @@ int Tracer::update_set(PyObject* set, PyObject* iterable) {
 }
 
 int Tracer::update_dict(PyObject* dict, PyObject* mapping) {
-  if (!operand(mapping)) return -1;
-  return finish_status(Operations::update_dict(dict, mapping));
+  const Object items = unpacked(mapping);
+  return items ? finish_status(Operations::update_dict(dict, items.get())) : -1;
 }
 
 int Tracer::merge_keywords(PyObject* callable, PyObject* dict, PyObject* mapping) {
-  if (!operand(mapping)) return -1;
-  return finish_status(Operations::merge_keywords(callable, dict, mapping));
+  const Object items = unpacked(mapping);
+  return items ? finish_status(Operations::merge_keywords(callable, dict, items.get())) : -1;
 }
 
 }  // namespace vesta::capture

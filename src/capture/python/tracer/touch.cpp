@@ -345,6 +345,46 @@ bool Tracer::touch_state(PyObject* x) {
   return touch_contents(x, 2);
 }
 
+Object Tracer::unpacked(PyObject* x) {
+  const int source = sources.find(x);
+  const bool is_dict = PyDict_CheckExact(x), is_tuple = PyTuple_CheckExact(x);
+  if (source >= 0 && !log.find(x) && (is_tuple || PyList_CheckExact(x)) && PySequence_Fast_GET_SIZE(x) <= kMostItems) {
+    if (!touch_length(x)) return {};
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(x);
+    Object out = Object::take(is_tuple ? PyTuple_New(n) : PyList_New(n));
+    for (Py_ssize_t i = 0; out && i < n; ++i) {
+      PyObject* item =
+          touch(PySequence_Fast_GET_ITEM(x, i), sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
+      if (!item) return {};
+      if (is_tuple)
+        PyTuple_SET_ITEM(out.get(), i, item);
+      else
+        PyList_SET_ITEM(out.get(), i, item);
+    }
+    return out;
+  }
+  if (source >= 0 && !log.find(x) && is_dict && PyDict_GET_SIZE(x) <= kMostItems) {
+    const Object keys = Object::take(keys_of(x));
+    if (!keys) return {};
+    const Py_ssize_t n = PyTuple_GET_SIZE(keys.get());
+    Py_ssize_t texts = 0;
+    while (texts < n && PyUnicode_CheckExact(PyTuple_GET_ITEM(keys.get(), texts))) ++texts;
+    if (texts == n) {
+      guard(Check::Keys, source, keys.get());
+      Object out = Object::take(PyDict_New());
+      for (Py_ssize_t i = 0; out && i < n; ++i) {
+        PyObject* key = PyTuple_GET_ITEM(keys.get(), i);
+        PyObject* value = PyDict_GetItemWithError(x, key);
+        const Object item =
+            Object::take(value ? touch(value, sources.add(SourceKind::DictValue, source, 0, key)) : nullptr);
+        if (!item || PyDict_SetItem(out.get(), key, item.get()) < 0) return {};
+      }
+      return out;
+    }
+  }
+  return operand(x) ? Object::share(x) : Object();
+}
+
 bool Tracer::operand(PyObject* x) {
   if (aborted_) return false;
   if (is_scalar(x) || is_tensor(x) || is_symbolic(x) || is_varying(x) || is_numpy_scalar(x)) return true;

@@ -239,6 +239,9 @@ class Tracer final : public Operations {
 
   // ---- contents of containers
   bool touch_length(PyObject* container);
+  // For who passes its items on and reads none: a copy of a tuple, list or dict, whose numbers may be symbols. Anything
+  // else is read as an operand. Nothing with the trace given up.
+  Object unpacked(PyObject* container);
   bool touch_items(PyObject* container, int depth);
   // A list or tuple that is new, or all of which was read for a write to it: one item is read as it is.
   bool has_known_items(PyObject* container, PyObject* key) const;
