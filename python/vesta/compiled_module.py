@@ -21,6 +21,8 @@ from typing import Any, cast
 
 import torch
 
+from vesta import _C
+
 __all__ = ["is_twin", "make_twin", "original_of"]
 
 _class_of = object.__dict__["__class__"]
@@ -42,7 +44,7 @@ def make_twin(model: torch.nn.Module, call: Callable[..., Any], settings: Any = 
     object.__setattr__(twin, "__dict__", model.__dict__)
     object.__setattr__(twin, "_vesta_original", model)
     object.__setattr__(twin, "_vesta_settings", settings)
-    object.__setattr__(twin, "__call__", call)
+    object.__setattr__(twin, "_vesta_call", call)
     return twin
 
 
@@ -99,6 +101,27 @@ class _TwinMethods(_ClassOfModel):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Ends here: the model's class does not hear of a subclass that its author did not write."""
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # Dynamo reads this and finds the model.
+        plainly = torch.compiler.is_compiling()
+        return self._vesta_plain(*args, **kwargs) if plainly else self._vesta_call(*args, **kwargs)
+
+    def _vesta_plain(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's own call, with the twin as ``self``: who traces it knows the twin, which it found in a module."""
+        return super().__call__(*args, **kwargs)  # type: ignore[misc]
+
+    @property
+    def _torchdynamo_orig_callable(self) -> torch.nn.Module:
+        """What torch.compile and torch.export begin with. Of a disabled module that is the twin."""
+        if isinstance(self._vesta_call, _C.CapturedFunction):
+            return original_of(self)
+        raise AttributeError("_torchdynamo_orig_callable")
+
+    def __prepare_scriptable__(self) -> Any:
+        """What torch.jit.script compiles."""
+        model = original_of(self)
+        return model.__prepare_scriptable__() if hasattr(model, "__prepare_scriptable__") else model
+
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)  # type: ignore[misc]
@@ -124,8 +147,8 @@ class _TwinMethods(_ClassOfModel):
         return copy.deepcopy(original_of(self), memo)
 
 
-# What the interpreter calls is the value of the slot __call__: no Python frame lies between a caller and the model.
-_SLOTS = ("__call__", "_vesta_original", "_vesta_settings")
+# What the interpreter calls is the value of the slot _vesta_call: no Python frame lies between a caller and the model.
+_SLOTS = ("_vesta_call", "_vesta_original", "_vesta_settings")
 
 
 class _Twin(_TwinMethods, torch.nn.Module):
@@ -139,6 +162,7 @@ def _twin_class(cls: type) -> type:
     if made is not None:
         return made
     body: dict[str, Any] = {n: vars(cls)[n] for n in ("__module__", "__qualname__", "__doc__") if n in vars(cls)}
+    body["__call__"] = _TwinMethods.__call__
     if issubclass(cls, torch.fx.GraphModule):
         # It writes to the class of the object that it is called on.
         body["recompile"] = lambda twin: cast(Any, original_of(twin)).recompile()
@@ -159,7 +183,9 @@ def _new_class(cls: type, bases: tuple[type, ...], body: dict[str, Any]) -> type
     """A class of the metaclass of ``cls``, whose own code (that of a registry, say) does not run."""
     metaclass = type(cls)
     create = abc.ABCMeta.__new__ if issubclass(metaclass, abc.ABCMeta) else type.__new__
-    return create(metaclass, cls.__name__, bases, body)
+    made: type = create(metaclass, cls.__name__, bases, body)
+    _C.call_by_slot(made)
+    return made
 
 
 def _follow(twin: Any) -> bool:
