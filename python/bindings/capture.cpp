@@ -73,6 +73,10 @@ void add_capture(py::module_& m) {
       },
       py::arg("callable"), py::arg("options"), py::arg("name"), py::arg("fullgraph"),
       "A CapturedFunction: called like `callable`, it captures and compiles what it can.");
+  m.def(
+      "call_by_slot",
+      [](const py::type& cls) { capture::call_objects_by_slot(reinterpret_cast<PyTypeObject*>(cls.ptr())); },
+      py::arg("cls"), "The interpreter calls objects of `cls` by what their slot `_vesta_call` holds.");
   // Into the class's own dict: a C class takes no attributes.
   auto* type = reinterpret_cast<PyTypeObject*>(m.attr("CapturedFunction").ptr());
   const py::object report(py::cpp_function([](const py::object& self) { return capture::report_of(self.ptr()); },

@@ -9,7 +9,9 @@ import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from vesta import _C
 from vesta.errors import UserError
@@ -53,8 +55,8 @@ class Compiled:
     original: by name where the name leads to it, and otherwise into something that is not compiled.
     """
 
-    # The interpreter calls what the slot __call__ holds: no Python frame lies between a caller and the original.
-    __slots__ = ("__call__", "__dict__", "__weakref__", "_vesta_settings")
+    # The interpreter calls what the slot _vesta_call holds: no Python frame lies between a caller and the original.
+    __slots__ = ("__dict__", "__weakref__", "_vesta_call", "_vesta_settings")
 
     def __init__(self, original: Callable[..., Any], settings: Settings) -> None:
         self.adopt(original, settings, capture(original, settings))
@@ -63,11 +65,20 @@ class Compiled:
         """Is ``original`` from now on, called by ``call``."""
         self.__dict__.update(metadata(original), __wrapped__=original)
         object.__setattr__(self, "_vesta_settings", settings)
-        object.__setattr__(self, "__call__", call)
+        object.__setattr__(self, "_vesta_call", call)
 
-    if TYPE_CHECKING:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # Dynamo reads this and finds the original.
+        return self.__wrapped__(*args, **kwargs) if torch.compiler.is_compiling() else self._vesta_call(*args, **kwargs)
 
-        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    @property
+    def _torchdynamo_orig_callable(self) -> Any:
+        """What torch.compile and torch.export begin with."""
+        return self.__wrapped__
+
+    def __prepare_scriptable__(self) -> Any:
+        """What torch.jit.script compiles."""
+        return self.__wrapped__
 
     def __getattr__(self, name: str) -> Any:
         if name == "__wrapped__":  # of an object that __init__ has not made
@@ -115,6 +126,10 @@ class CompiledFunction(Compiled):
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
+
+
+_C.call_by_slot(Compiled)
+_C.call_by_slot(CompiledFunction)
 
 
 def compile_callable(original: Callable[..., Any], settings: Settings) -> Compiled:

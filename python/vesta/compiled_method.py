@@ -80,7 +80,7 @@ class CompiledMethods:
 
     def captured(self) -> list[_C.CapturedFunction]:
         """The compiler's objects."""
-        made = [object.__getattribute__(made, "__call__") for _, made in self.made.values()]
+        made = [object.__getattribute__(made, "_vesta_call") for _, made in self.made.values()]
         return [*made, *self.overrides.values()]
 
 

@@ -23,6 +23,7 @@ from typing import Any, cast
 
 import torch
 
+from vesta import _C
 from vesta.compiled_method import CompiledMethods, MethodOfTwin
 
 __all__ = ["is_twin", "make_twin", "methods_of", "original_of"]
@@ -54,7 +55,7 @@ def make_twin(
     object.__setattr__(twin, "_vesta_original", model)
     object.__setattr__(twin, "_vesta_methods", methods)
     object.__setattr__(twin, "_vesta_settings", settings)
-    object.__setattr__(twin, "__call__", call)
+    object.__setattr__(twin, "_vesta_call", call)
     return twin
 
 
@@ -113,6 +114,27 @@ class _TwinMethods(_ClassOfModel):
         """``type(self)(...)`` in a method of the model's: another model, which is not compiled."""
         return _class_of_model(cls)(*args, **kwargs)
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # Dynamo reads this and finds the model.
+        plainly = torch.compiler.is_compiling()
+        return self._vesta_plain(*args, **kwargs) if plainly else self._vesta_call(*args, **kwargs)
+
+    def _vesta_plain(self, *args: Any, **kwargs: Any) -> Any:
+        """The model's own call, with the twin as ``self``: who traces it knows the twin, which it found in a module."""
+        return super().__call__(*args, **kwargs)  # type: ignore[misc]
+
+    @property
+    def _torchdynamo_orig_callable(self) -> torch.nn.Module:
+        """What torch.compile and torch.export begin with. Of a disabled module that is the twin."""
+        if isinstance(self._vesta_call, _C.CapturedFunction):
+            return original_of(self)
+        raise AttributeError("_torchdynamo_orig_callable")
+
+    def __prepare_scriptable__(self) -> Any:
+        """What torch.jit.script compiles."""
+        model = original_of(self)
+        return model.__prepare_scriptable__() if hasattr(model, "__prepare_scriptable__") else model
+
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)  # type: ignore[misc]
@@ -143,8 +165,8 @@ def _class_of_model(twin_class: type) -> type:
     return next(base for base in twin_class.__mro__ if not issubclass(base, _ClassOfModel))
 
 
-# What the interpreter calls is the value of the slot __call__: no Python frame lies between a caller and the model.
-_SLOTS = ("__call__", "_vesta_methods", "_vesta_original", "_vesta_settings")
+# What the interpreter calls is the value of the slot _vesta_call: no Python frame lies between a caller and the model.
+_SLOTS = ("_vesta_call", "_vesta_methods", "_vesta_original", "_vesta_settings")
 
 
 class _Twin(_TwinMethods, torch.nn.Module):
@@ -159,6 +181,7 @@ def _twin_class(cls: type, methods: frozenset[str]) -> type:
         return made
     body: dict[str, Any] = {n: vars(cls)[n] for n in ("__module__", "__qualname__", "__doc__") if n in vars(cls)}
     body.update((name, MethodOfTwin(name)) for name in methods)
+    body["__call__"] = _TwinMethods.__call__
     if issubclass(cls, torch.fx.GraphModule):
         # It writes to the class of the object that it is called on.
         body["recompile"] = lambda twin: cast(Any, original_of(twin)).recompile()
@@ -179,7 +202,9 @@ def _new_class(cls: type, bases: tuple[type, ...], body: dict[str, Any]) -> type
     """A class of the metaclass of ``cls``, whose own code (that of a registry, say) does not run."""
     metaclass = type(cls)
     create = abc.ABCMeta.__new__ if issubclass(metaclass, abc.ABCMeta) else type.__new__
-    return create(metaclass, cls.__name__, bases, body)
+    made: type = create(metaclass, cls.__name__, bases, body)
+    _C.call_by_slot(made)
+    return made
 
 
 def _follow(twin: Any) -> bool:

@@ -124,7 +124,7 @@ def captured_of(function: Any) -> _C.CapturedFunction | None:
     inner = function.__func__ if isinstance(function, types.MethodType) else function
     if not isinstance(inner, Compiled) and not is_twin(inner):
         return None
-    captured: Any = object.__getattribute__(inner, "__call__")
+    captured: Any = object.__getattribute__(inner, "_vesta_call")
     if isinstance(captured, functools.partial):  # of what an instance has in place of a method
         captured = captured.func
     return None if isinstance(captured, types.FunctionType) else captured  # a function: of a disabled module

@@ -35,7 +35,7 @@ def made_of(compiled: Iterable[Any]) -> Made | None:
     """The sum over what a compile function returned, or None if none of it reports."""
     found = []
     for c in compiled:
-        report = getattr(c.__call__, "report", None) if callable(c) else None
+        report = getattr(getattr(c, "_vesta_call", None), "report", None)
         if callable(report):
             from vesta.explain_capture import read
 

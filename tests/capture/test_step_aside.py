@@ -12,7 +12,7 @@ x = torch.randn(4, 4)
 
 
 def report(compiled):
-    return explain_captured(object.__getattribute__(compiled, "__call__"))
+    return explain_captured(object.__getattribute__(compiled, "_vesta_call"))
 
 
 def call(compiled, *arguments, times=40):

@@ -19,12 +19,34 @@ struct CapturedObject {
 
 Captured& of(PyObject* x) { return *reinterpret_cast<CapturedObject*>(x)->captured; }
 
+// torch.fx.symbolic_trace is at work: tensors are proxies.
+bool is_fx_tracing() {
+  static PyObject* module = nullptr;  // kept: torch has it once it is imported
+  static PyObject* const flag = PyUnicode_InternFromString("_is_fx_tracing_flag");
+  if (!module) {
+    module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.fx._symbolic_trace");
+    if (!module) return false;
+    Py_INCREF(module);
+  }
+  return PyModule_Check(module) && PyDict_GetItem(PyModule_GetDict(module), flag) == Py_True;
+}
+
+// Somebody else sees what runs, by proxies or at the dispatcher, and is to see the program itself.
+const char* traced_elsewhere() {
+  if (is_foreign_mode_active()) return "a dispatch mode or a functional transform is active";
+  return is_fx_tracing() ? "torch.fx traces it" : nullptr;
+}
+
 PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
   Captured& c = of(self);
   const Object held = Object::share(self);
   const Object wrapped = Object::share(c.wrapped());
   if (tracing()) return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   ++c.calls;
+  if (const char* reason = traced_elsewhere()) {
+    c.fall_back(reason);
+    return PyObject_Vectorcall(wrapped.get(), args, flags, names);
+  }
   if (const Stance s = stance(); s == Stance::ForceEager || (s == Stance::EagerFirst && c.calls == 1)) {
     c.fall_back("torch.compiler.set_stance asks for it");
     return PyObject_Vectorcall(wrapped.get(), args, flags, names);
@@ -46,6 +68,37 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* na
   else
     c.aside.forget();
   return result;
+}
+
+// The slot of an object's class that holds what the object is called by; nullptr: it has none.
+PyObject** slot_of_call(PyObject* x) {
+  static PyObject* const name = PyUnicode_InternFromString("_vesta_call");
+  PyObject* member = _PyType_Lookup(Py_TYPE(x), name);
+  if (!member || Py_TYPE(member) != &PyMemberDescr_Type) return nullptr;
+  const PyMemberDef* def = reinterpret_cast<PyMemberDescrObject*>(member)->d_member;
+  if (def->type != T_OBJECT_EX) return nullptr;
+  return reinterpret_cast<PyObject**>(reinterpret_cast<char*>(x) + def->offset);
+}
+
+// The tp_call of classes that were given to call_by_slot(). Where somebody else traces, an object whose class has a
+// method `_vesta_plain` is called by that: as itself, for what it is called by may know another object in its place.
+PyObject* call_by_slot(PyObject* self, PyObject* args, PyObject* keywords) {
+  PyObject** slot = slot_of_call(self);
+  const Object held = Object::share(slot ? *slot : nullptr);
+  if (!held) return PyErr_Format(PyExc_TypeError, "an unfinished %s cannot be called", Py_TYPE(self)->tp_name);
+  if (is_captured(held.get()) && !tracing()) {
+    static PyObject* const name = PyUnicode_InternFromString("_vesta_plain");
+    const char* reason = traced_elsewhere();
+    const Object plain =
+        Object::take(reason && _PyType_Lookup(Py_TYPE(self), name) ? PyObject_GenericGetAttr(self, name) : nullptr);
+    if (plain) {
+      ++of(held.get()).calls;
+      of(held.get()).fall_back(reason);
+      return PyObject_Call(plain.get(), args, keywords);
+    }
+    if (PyErr_Occurred()) return nullptr;
+  }
+  return PyObject_Call(held.get(), args, keywords);
 }
 
 PyObject* get_wrapped(PyObject* self, void*) { return Py_NewRef(of(self).wrapped()); }
@@ -116,14 +169,11 @@ CaptureReport report_of(PyObject* x) { return of(x).report(); }
 
 PyObject* wrapped_by_capture(PyObject* x) {
   if (is_captured(x)) return of(x).wrapped();
-  // An object whose class holds one in the slot `__call__`.
-  static PyObject* name = PyUnicode_InternFromString("__call__");
-  PyObject* member = is_python_class(Py_TYPE(x)) ? _PyType_Lookup(Py_TYPE(x), name) : nullptr;
-  if (!member || Py_TYPE(member) != &PyMemberDescr_Type) return nullptr;
-  const PyMemberDef* def = reinterpret_cast<PyMemberDescrObject*>(member)->d_member;
-  if (def->type != T_OBJECT_EX) return nullptr;
-  PyObject* held = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(x) + def->offset);
-  return held && is_captured(held) ? of(held).wrapped() : nullptr;
+  if (!is_python_class(Py_TYPE(x)) || Py_TYPE(x)->tp_call != call_by_slot) return nullptr;
+  PyObject** slot = slot_of_call(x);
+  return slot && *slot && is_captured(*slot) ? of(*slot).wrapped() : nullptr;
 }
+
+void call_objects_by_slot(PyTypeObject* cls) { cls->tp_call = call_by_slot; }
 
 }  // namespace vesta::capture

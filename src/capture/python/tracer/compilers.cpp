@@ -42,9 +42,14 @@ bool is_of(std::string_view module, const std::string_view (&names)[N]) {
   });
 }
 
-constexpr std::string_view kCompilers[] = {"_dynamo/", "_inductor/", "_functorch/_aot_autograd/",
-                                           "_functorch/aot_autograd.py", "_functorch/partitioners.py",
-                                           "export/", "_export/"};
+constexpr std::string_view kCompilers[] = {"_dynamo/",
+                                           "_inductor/__init__.py",
+                                           "_inductor/compile_fx.py",
+                                           "_functorch/_aot_autograd/",
+                                           "_functorch/aot_autograd.py",
+                                           "_functorch/partitioners.py",
+                                           "export/",
+                                           "_export/"};
 // Of these what programs call, or what torch runs in eager too.
 constexpr std::string_view kPartsOfPrograms[] = {"_dynamo/_trace_wrapped_higher_order_op.py",
                                                  "_dynamo/comptime.py",
@@ -53,12 +58,22 @@ constexpr std::string_view kPartsOfPrograms[] = {"_dynamo/_trace_wrapped_higher_
                                                  "_dynamo/polyfills/",
                                                  "_dynamo/testing.py",
                                                  "_dynamo/utils.py",
-                                                 "export/unflatten.py",
-                                                 "export/_unlift.py"};
-constexpr std::string_view kTracers[] = {"_higher_order_ops/", "_subclasses/",  "fx/_symbolic_trace.py",
-                                         "fx/experimental/",   "fx/proxy.py",   "jit/",
-                                         "onnx/",              "_guards.py",    "_library/",
-                                         "_logging/",          "_dynamo/"};
+                                                 "_export/utils.py",
+                                                 "_export/wrappers.py",
+                                                 "export/_unlift.py",
+                                                 "export/unflatten.py"};
+constexpr std::string_view kTracers[] = {"_higher_order_ops/",
+                                         "_subclasses/",
+                                         "fx/_symbolic_trace.py",
+                                         "fx/experimental/",
+                                         "fx/proxy.py",
+                                         "jit/",
+                                         "onnx/",
+                                         "_guards.py",
+                                         "_library/",
+                                         "_logging/",
+                                         "_dynamo/",
+                                         "_inductor/"};
 
 }  // namespace
 

@@ -50,8 +50,8 @@ bool Tracer::is_compiling() {
 bool Tracer::is_dynamo_compiling() const {
   const std::string_view module = asking_module();
   if (!enters_dynamo_unless_compiling(module)) return false;
-  // In training the operators have gradients of their own, which Dynamo's graphs ask for: zeros for what the branch that
-  // is not taken would have used. flex_attention's math is an operator on its tensors alone.
+  // In training the operators have gradients of their own, which Dynamo's graphs ask for: zeros for what the branch
+  // that is not taken would have used. flex_attention's math is an operator on its tensors alone.
   const bool own_tensors = module == "torch.nn.attention.flex_attention";
   return own_tensors ? !settings_.gradients : !torch_state().grad;
 }
