@@ -18,7 +18,6 @@ from rich.console import Console
 ROOT = Path(__file__).parents[2]
 LOCK = Path(__file__).with_name("requirements.lock")
 HOME = Path(os.environ.get("VESTA_ECOSYSTEM", ROOT / "build" / "ecosystem"))
-INSIDE = "VESTA_ECOSYSTEM_INSIDE"  # set in the process that runs in the environment
 
 
 def python() -> Path:
@@ -57,9 +56,8 @@ def make(console: Console) -> None:
 
 def enter(arguments: list[str], console: Console) -> None:
     """Returns in the environment's interpreter: any other is replaced by it, with the same arguments."""
-    if os.environ.get(INSIDE):
+    if Path(sys.prefix).resolve() == HOME.resolve():
         return
     make(console)
-    os.environ[INSIDE] = "1"
     sys.stdout.flush()
     os.execv(python(), [str(python()), "-m", "tests.ecosystem", *arguments])
