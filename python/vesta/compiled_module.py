@@ -132,7 +132,7 @@ class _TwinMethods(_ClassOfModel):
 
     def __prepare_scriptable__(self) -> Any:
         """What torch.jit.script compiles."""
-        model = original_of(self)
+        model: Any = original_of(self)
         return model.__prepare_scriptable__() if hasattr(model, "__prepare_scriptable__") else model
 
     def __getattr__(self, name: str) -> Any:
