@@ -107,6 +107,42 @@ def test_a_number_that_counts_steps_is_no_recompile_for_each(net, x):
     assert len(captures(compiled)["Net.training_step"].recompiles) <= 1
 
 
+class Counts(nn.Module):
+    def forward(self, x, step, *more, start=0, **others):
+        return x * step + start + sum(more) + others.get("end", 0)
+
+
+def test_numbers_that_are_passed_on(x):
+    """A call of a module passes its arguments on twice."""
+
+    def passes(f, *args, **kwargs):
+        return f(*[*args], **{**kwargs})
+
+    net = Counts()
+    for compiled in (vesta.compile(net), vesta.compile(functools.partial(passes, net))):
+        for i in range(2, 10):
+            torch.testing.assert_close(compiled(x, i, i + 1, start=i + 2, end=i + 3), x * i + 3 * i + 6)
+        (captured,) = vesta.explain(compiled).explanation.captures
+        assert captured.hits >= 6 and not captured.breaks and not captured.fallbacks
+    decided = vesta.compile(lambda *args: args[0] + 1 if args[1] > 5 else args[0] - 1)
+    for i in range(2, 10):
+        torch.testing.assert_close(decided(x, i), x + 1 if i > 5 else x - 1)
+
+
+def test_lists_and_dicts_that_are_passed_on_after_writing(x):
+    def f(x, items, table):
+        items.append(4)
+        table["b"] = x
+        table["k"] += 1
+        return (lambda *args, **kwargs: sum(args) * kwargs["b"] + kwargs["k"])(*items, **table)
+
+    compiled = vesta.compile(f)
+    for i in range(2, 8):
+        (items, table), (same, other) = ([i, x], {"k": i}), ([i, x], {"k": i})
+        torch.testing.assert_close(compiled(x, items, table), f(x, same, other))
+        assert items[2] == 4 and items[1] is x and table["b"] is x and table["k"] == i + 1
+
+
 def test_other_methods_are_python_that_calls_compiled_code(net, x):
     compiled = vesta.compile(net)
     torch.testing.assert_close(twice(compiled.decode, x), net.decode(x))
@@ -350,12 +386,12 @@ def test_forward_that_is_redirected_for_a_call(net, x, depth):
 
     compiled = vesta.compile(net)
     wrapper = Wrapper(compiled) if depth else compiled
-    for index in range(4):
+    for index in range(6):
         result = redirected(wrapper, compiled, compiled.training_step, x, index)
         torch.testing.assert_close(result, Net.training_step(net, x, index))
         assert compiled.forward == types.MethodType(compiled.forward.__func__, compiled)
     captured = captures(compiled)["Net"]
-    assert captured.calls == 4 and captured.hits >= 2 and not captured.breaks
+    assert captured.calls == 6 and captured.hits >= 3 and not captured.breaks
     torch.testing.assert_close(compiled(x), Net.forward(net, x))
 
 
