@@ -109,6 +109,18 @@ Dag::ScalarRef Dag::emit(Prim p, std::span<const ScalarRef> operands) {
     if (c.kind == InstrKind::Constant) return c.imm ? operands[1] : operands[2];
     if (operands[1].id == operands[2].id) return operands[1];
   }
+  if (t == DType::Bool) {
+    const auto known = [&](size_t k) -> std::optional<bool> {
+      const Instr& i = instrs_[operands[k].id];
+      return i.kind == InstrKind::Constant ? std::optional(i.imm != 0) : std::nullopt;
+    };
+    if (p == Prim::Not && known(0)) return integer(DType::Bool, !*known(0));
+    if (p == Prim::And || p == Prim::Or) {
+      for (size_t k = 0; k < 2; ++k) {
+        if (const auto v = known(k)) return *v == (p == Prim::And) ? operands[1 - k] : operands[k];
+      }
+    }
+  }
   if (t == DType::I64 && yields_bool(p) && arity(p) == 2) {
     auto a = affine(operands[0]), b = affine(operands[1]);
     if (a && b) {

@@ -73,6 +73,7 @@ constexpr ElementRow kRows[] = {
     {"aten::new_full", fill, accepts_fill},
     {"aten::scalar_tensor", scalar, accepts_scalar},
     {"aten::zeros", zero},
+    {"aten::empty_strided", zero},
     {"aten::zeros_like", zero},
     {"aten::new_zeros", zero},
     {"aten::ones", one},

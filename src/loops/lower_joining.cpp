@@ -1,4 +1,6 @@
 // Several tensors, or a tensor and a border, seen as one: each element comes from one of them, the others are not read.
+#include <algorithm>
+
 #include "loops/lower_rows.h"
 
 namespace vesta::loops {
@@ -127,11 +129,15 @@ ScalarRef pad(Lowering& l, const Node& node, const Value* v, Index index) {
 
 bool accepts_pad(const Node& node) { return !std::holds_alternative<std::complex<double>>(node.named().get("value")); }
 
+const graph::IntList& border_widths(const Node& node) {
+  return node.named().integers(node.op->schema.index_of("pad") < 0 ? "padding" : "pad");
+}
+
 // The last dimensions padded by what they hold: `map` gives the place for position i, which may lie outside [0, n).
 template <Expr (*kMap)(Expr i, Expr n)>
 ScalarRef pad_from_itself(Lowering& l, const Node& node, const Value*, Index index) {
   const Value* x = node.input(0);
-  const graph::IntList& widths = node.named().integers("padding");
+  const graph::IntList& widths = border_widths(node);
   std::vector<Expr> at(index.begin(), index.end());
   for (size_t k = 0; 2 * k + 1 < widths.size(); ++k) {
     size_t d = at.size() - 1 - k;
@@ -144,12 +150,21 @@ Expr reflect(Expr i, Expr n) {
   return last - max(last - from_start, from_start - last);
 }
 Expr replicate(Expr i, Expr n) { return min(max(i, 0), n - 1); }
+Expr around(Expr i, Expr n) { return n.is_constant(0) ? Expr(0) : mod(i, n); }
 // Rows whose neighbours lie side by side ATen copies whole; read element by element they are slower.
 bool accepts_pad_from_itself(const Node& node) {
   const graph::TensorType& x = node.input(0)->type;
-  const graph::IntList& widths = node.named().integers("padding");
+  const graph::IntList& widths = border_widths(node);
+  if (widths.empty()) return false;
   const bool changes_rows = !widths[0].is_constant(0) || !widths[1].is_constant(0);
   return !(changes_rows && x.strides.back().is_constant(1));
+}
+
+// Negative widths cut before the rest is continued.
+bool accepts_pad_around(const Node& node) {
+  const graph::IntList& widths = border_widths(node);
+  return accepts_pad_from_itself(node) &&
+         std::all_of(widths.begin(), widths.end(), [](Expr w) { return provably_at_least(w, 0); });
 }
 
 // A bound of a slice as Python reads it; nullopt when it cannot be decided for all sizes.
@@ -248,6 +263,7 @@ constexpr ElementRow kRows[] = {
     {"aten::replication_pad1d", pad_from_itself<replicate>, accepts_pad_from_itself},
     {"aten::replication_pad2d", pad_from_itself<replicate>, accepts_pad_from_itself},
     {"aten::replication_pad3d", pad_from_itself<replicate>, accepts_pad_from_itself},
+    {"aten::_pad_circular", pad_from_itself<around>, accepts_pad_around},
     {"aten::slice_scatter", slice_scatter, accepts_slice_scatter, true, false, true},
     {"aten::select_scatter", select_scatter, accepts_select_scatter, true, false, true},
 };

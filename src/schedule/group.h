@@ -113,6 +113,8 @@ class Grouping {
   Expr run_symbol(size_t k, Expr extent);
   // Puts every unit of group g in a group of its own (when it cannot be one kernel); returns the new groups.
   std::vector<int> dissolve(int g);
+  // Nodes that fuse with nothing and that ATen computes as fast (alone.cpp).
+  std::vector<const graph::Node*> alone() const;
   bool depends(int later, int earlier) const;  // groups
 
  private:

@@ -46,6 +46,8 @@ bool Planner::has_work(int g) const {
     const Unit& u = groups_.units[i];
     if (unit_buffer_[i] >= 0 || u.into) return true;
     if (!u.node || u.kind == UnitKind::Check) return false;
+    // Nobody may expect anything of what an uninitialised result holds.
+    if (u.node->op->name == "aten::empty_strided" && u.value->users.empty()) return false;
     return std::any_of(u.node->results.begin(), u.node->results.end(),
                        [&](const Value* v) { return v && buffer_of_[v->id] >= 0; });
   });
@@ -331,6 +333,7 @@ void Planner::add_outputs() {
 
 Plan Planner::run() {
   groups_.run();
+  if (auto nodes = groups_.alone(); !nodes.empty()) throw Alone{std::move(nodes)};
   build_kernels();
   for (int g : order()) {
     const Group& group = groups_.groups[g];
@@ -357,6 +360,8 @@ Plan make_plan(const graph::Graph& graph, const Options& options) {
   for (;;) {
     try {
       return Planner(graph, options, refused).run();
+    } catch (const Planner::Alone& e) {
+      for (const Node* node : e.nodes) refused.emplace(node, "fused with nothing, ATen is as fast");
     } catch (const Planner::Unbuildable& e) {
       const bool fresh = refused.emplace(e.node, "no kernel: " + e.why).second;
       VESTA_CHECK(fresh, "{} is refused twice: {}", e.node->op->name, e.why);

@@ -20,6 +20,11 @@ class Planner final : public loops::Places {
     std::string why;
   };
 
+  // Thrown by run(): these had better be ATen calls.
+  struct Alone {
+    std::vector<const graph::Node*> nodes;
+  };
+
   // loops::Places, for the group being built
   const loops::Held* held(const graph::Value* v) const override;
   const loops::Home* home(const graph::Node* node) const override;

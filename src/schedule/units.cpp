@@ -34,7 +34,8 @@ constexpr int kCheap = 6;          // may be computed again in every consumer
 constexpr int kInlineLimit = 160;  // an inlined chain ends here, so that no kernel grows without bound
 constexpr int64_t kSplitElements = int64_t{1} << 18;
 constexpr int64_t kChunks = 64;
-constexpr size_t kMostPieces = 32;  // of a concatenation, a kernel each
+constexpr int64_t kChunkElements = int64_t{1} << 16;  // of a reduction, at least
+constexpr size_t kMostPieces = 32;                    // of a concatenation, a kernel each
 
 int64_t largest_divisor(int64_t n, int64_t most) {
   for (int64_t c = std::min(n, most); c > 1; --c) {
@@ -357,8 +358,8 @@ void Grouping::add_reduction(const Node* node, int position) {
   const int64_t items = last_kept ? kept / std::clamp<int64_t>(hint(u.operand_sizes.back()), 1, 64) : kept;
   int64_t chunks = 1;
   if (constant && outer >= 0 && all >= kSplitElements && items < 32 && can_split(u.shape.op)) {
-    chunks = largest_divisor(hint(u.operand_sizes[outer]),
-                             std::min(kChunks, kSplitElements * 8 / std::max<int64_t>(1, kept)));
+    const int64_t most = std::min({kChunks, all / kChunkElements, kSplitElements * 8 / std::max<int64_t>(1, kept)});
+    chunks = largest_divisor(hint(u.operand_sizes[outer]), most);
   }
   if (chunks < 4 || !options_.fuse) {
     bind();

@@ -4,6 +4,7 @@
 #include <ATen/ops/_assert_async.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/dot.h>
+#include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/vdot.h>
 
 #include <unordered_map>
@@ -297,6 +298,14 @@ void batch_norm(Recorder& r, const Operator& op, Stack& stack) {
   op.handle.callBoxedForDispatchKey(op.composite, stack);
 }
 
+// Outside of training it draws nothing; the noise that its kernel takes is then never read.
+void rrelu(Recorder& r, const Operator& op, Stack& stack) {
+  const double lower = argument(op, stack, 1).toScalar().toDouble();
+  const double upper = argument(op, stack, 2).toScalar().toDouble();
+  if (argument(op, stack, 3).toBool() || !(lower <= upper)) return decompose(r, op, stack);
+  reply(op, stack, at::leaky_relu(argument(op, stack, 0).toTensor(), (lower + upper) / 2).contiguous());
+}
+
 // ---- the rest -----------------------------------------------------------------------------------------------------
 
 void empty(Recorder& r, const Operator& op, Stack& stack) {
@@ -445,6 +454,7 @@ Handler special_handler(const std::string& name) {
       {"aten::resize_as_", resize_as},
       {"aten::native_batch_norm", native_batch_norm},
       {"aten::batch_norm", batch_norm},
+      {"aten::rrelu", rrelu},
       {"aten::empty.memory_format", empty},
       {"aten::index.Tensor", index},
       {"aten::max_pool1d", max_pool1d},

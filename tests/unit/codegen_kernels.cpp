@@ -113,6 +113,84 @@ stage
   }
 }
 
+// Rows that come from one of three buffers, as a concatenation reads them; where nothing is read the address is far
+// outside of the buffer.
+TEST(CodegenPointwise, RunsPickedByTheRow) {
+  const char* kernel = R"(kernel
+range p0 parallel 12
+range p1 parallel COLUMNS
+vector p1
+block 32
+buffer b0 TYPE read
+buffer b1 TYPE read
+buffer b2 TYPE read
+buffer b3 TYPE write
+stage
+  %0 = index i64 [p0]
+  %1 = const i64 3
+  %2 = lt i64 %0 %1
+  %3 = load TYPE b0[COLUMNS*p0 + p1] if %2
+  %4 = ge i64 %0 %1
+  %5 = const i64 7
+  %6 = lt i64 %0 %5
+  %7 = and bool %4 %6
+  %8 = load TYPE b1[COLUMNS*p0 + p1 - 3*COLUMNS] if %7
+  %9 = ge i64 %0 %5
+  %10 = load TYPE b2[FAR*p0 + p1 - 7*FAR] if %9
+)";
+  for (DType t : {DType::F32, DType::F64, DType::BF16, DType::I64, DType::U8, DType::Bool}) {
+    const bool half = t == DType::BF16;
+    for (int64_t columns : {1, 5, 16, 33, 64, 100}) {
+      std::string body = kernel;
+      if (half) {
+        body +=
+            "  %11 = cast f32 %3\n  %12 = cast f32 %8\n  %13 = cast f32 %10\n"
+            "  %14 = select f32 %6 %12 %13\n  %15 = select f32 %2 %11 %14\n"
+            "  %16 = cast bf16 %15\n  store bf16 b3[COLUMNS*p0 + p1] %16\n";
+      } else {
+        body +=
+            "  %11 = select TYPE %6 %8 %10\n  %12 = select TYPE %2 %3 %11\n"
+            "  store TYPE b3[COLUMNS*p0 + p1] %12\n";
+      }
+      const int64_t far = 4096;
+      std::vector<Array> arrays = {random_array(t, 3 * columns, 1), random_array(t, 4 * columns, 2),
+                                   random_array(t, 4 * far + columns, 3), make_array(t, 12 * columns)};
+      const std::string n = std::to_string(columns);
+      expect_same(text(body, {{"3*COLUMNS", std::to_string(3 * columns)},
+                              {"7*FAR", std::to_string(7 * far)},
+                              {"COLUMNS", n},
+                              {"FAR", std::to_string(far)},
+                              {"TYPE", std::string(name(t))}}),
+                  arrays, {});
+    }
+  }
+}
+
+// A mask that differs between lanes, and is false for whole vectors of addresses outside of all memory.
+TEST(CodegenPointwise, RunsOfAMaskThatReadsNothing) {
+  const char* kernel = R"(kernel
+range p0 parallel 300
+vector p0
+block 64
+buffer b0 f32 read
+buffer b1 f32 write
+stage
+  %0 = index i64 [p0]
+  %1 = const i64 BEGIN
+  %2 = ge i64 %0 %1
+  %3 = load f32 b0[p0 - BEGIN] if %2
+  %4 = const i64 END
+  %5 = lt i64 %0 %4
+  %6 = load f32 b0[p0 + 1099511627776] if %5
+  %7 = select f32 %2 %3 %6
+  store f32 b1[p0] %7
+)";
+  for (const char* begin : {"1", "16", "17", "250"}) {
+    std::vector<Array> arrays = {random_array(DType::F32, 300, 1), make_array(DType::F32, 300)};
+    expect_same(text(kernel, {{"BEGIN", begin}, {"END", "0"}}), arrays, {});
+  }
+}
+
 TEST(CodegenPointwise, DivModAndIndexValues) {
   const char* kernel = R"(kernel
 size s0

@@ -50,6 +50,59 @@ output %5
   EXPECT_EQ(calls(plan, kCheck), 1);
 }
 
+// Nothing is fused with them; along the last dimension ATen reads each place once.
+TEST(IndexedPlan, MovesAlongRowsThatFuseWithNothingAreCalls) {
+  const std::string inputs = R"(input %0 : f32[3, 8] = argument "x"
+input %1 : i64[3, 8] = argument "i"
+input %2 : f32[3, 8] = argument "y"
+)";
+  for (const char* op : {"aten::gather(%0, 1, %1)", "aten::scatter.src(%0, 0, %1, %2)",
+                         "aten::scatter_add(%0, 1, %1, %2)", "aten::scatter_reduce.two(%0, 1, %1, %2, \"sum\")"}) {
+    SCOPED_TRACE(op);
+    const auto g = graph::parse(fmt::format("{}%3 : f32[3, 8] = {}\noutput %3\n", inputs, op));
+    const schedule::Plan plan = schedule::make_plan(*g, {});
+    EXPECT_EQ(kernels(plan), 0) << schedule::print(plan);
+    EXPECT_EQ(plan.steps.size(), 1u) << schedule::print(plan);
+    const auto fused =
+        graph::parse(fmt::format("{}%3 : f32[3, 8] = {}\n%4 : f32[3, 8] = aten::exp(%3)\noutput %4\n", inputs, op));
+    if (std::string_view(op).starts_with("aten::gather")) {
+      EXPECT_GT(kernels(schedule::make_plan(*fused, {})), 1);
+    }
+  }
+  for (const char* op : {"aten::gather(%0, 0, %1)", "aten::scatter_add(%0, 0, %1, %2)",
+                         "aten::scatter_reduce.two(%0, 1, %1, %2, \"amax\")"}) {
+    SCOPED_TRACE(op);
+    const auto g = graph::parse(fmt::format("{}%3 : f32[3, 8] = {}\noutput %3\n", inputs, op));
+    EXPECT_GT(kernels(schedule::make_plan(*g, {})), 1);
+  }
+}
+
+// What has only a scalar function in generated code.
+TEST(MapPlan, FunctionsWithoutVectorsAreCallsWhereTheyStandAlone) {
+  auto plan_of = [](const char* type, const char* body) {
+    const auto g =
+        graph::parse(fmt::format("input %0 : {0}[64] = argument \"x\"\n%1 : {0}[64] = {1}\noutput %1\n", type, body));
+    return schedule::make_plan(*g, {});
+  };
+  EXPECT_EQ(kernels(plan_of("f64", "aten::erfinv(%0)")), 0);
+  EXPECT_EQ(kernels(plan_of("f64", "aten::lgamma(%0)")), 0);
+  EXPECT_EQ(kernels(plan_of("f32", "aten::lgamma(%0)")), 1);
+  EXPECT_EQ(kernels(plan_of("f64", "aten::exp(%0)")), 1);
+}
+
+// An output that nothing fills has memory, and no step.
+TEST(MapPlan, UninitialisedOutputsAreOnlyAllocated) {
+  const auto g = graph::parse(R"(input %0 : f32[4, 8] = argument "x"
+%1 : f32[4, 8] = aten::empty_strided([4, 8], [8, 1], dtype=dtype.f32)
+%2 : f32[4, 8] = aten::empty_strided([4, 8], [8, 1], dtype=dtype.f32)
+%3 : f32[4, 8] = aten::add.Tensor(%0, %2)
+output %1
+output %3
+)");
+  const schedule::Plan plan = schedule::make_plan(*g, {});
+  EXPECT_EQ(plan.steps.size(), 1u) << schedule::print(plan);
+}
+
 // All cores check many places: in chunks, which are then joined.
 TEST(IndexedPlan, ManyPlacesAreCheckedInChunks) {
   const std::string text = R"(input %0 : f32[7, 2] = argument "x"
@@ -219,7 +272,7 @@ mutate input 0 = %2
 
 // What such an update takes from the input would be read after some of it is written.
 TEST(InPlacePlan, AnUpdateFromTheInputItselfIsCopiedBack) {
-  for (const char* update : {"aten::index_put(%0, [%1], %0)", "aten::scatter.src(%0, 0, %2, %0)",
+  for (const char* update : {"aten::index_put(%0, [%1], %0)", "aten::scatter.src(%0, 0, %2, %6)",
                              "aten::slice_scatter(%0, %3, 0, 1)", "aten::index_copy(%0, 0, %1, %0)"}) {
     SCOPED_TRACE(update);
     EXPECT_FALSE(writes_input(check(fmt::format(R"(input %0 : f32[64, 8] = argument "x"
@@ -227,6 +280,7 @@ input %1 : i64[64] = argument "i"
 %4 : i64[64, 1] = aten::unsqueeze(%1, 1)
 %2 : i64[64, 8] = aten::expand(%4, [64, 8])
 %3 : f32[63, 8] = aten::slice.Tensor(%0, 0, 0, 63)
+%6 : f32[64, 8] = aten::neg(%0)
 %5 : f32[64, 8] = {}
 mutate input 0 = %5
 )",
@@ -301,7 +355,8 @@ TEST(UpdatePlan, RepeatedPlacesAddUpInOrder) {
   const auto g = graph::parse(R"(input %0 : f32[2, 3] = argument "x"
 input %1 : i64[2, 4] = argument "i"
 input %2 : f32[2, 4] = argument "v"
-%3 : f32[2, 3] = aten::scatter_add(%0, 1, %1, %2)
+%5 : f32[2, 4] = aten::abs(%2)
+%3 : f32[2, 3] = aten::scatter_add(%0, 1, %1, %5)
 %4 : f32[2, 3] = aten::scatter_reduce.two(%0, 1, %1, %2, "amax")
 output %3
 output %4
@@ -314,7 +369,7 @@ output %4
   std::copy(std::begin(i), std::end(i), inputs[1].i64());
   std::copy(std::begin(v), std::end(v), inputs[2].f32());
   auto out = run_plan(schedule::make_plan(*g, {}), inputs);
-  EXPECT_EQ(out[0], (std::vector<double>{11, 10, 24, 30, 142, 58}));
+  EXPECT_EQ(out[0], (std::vector<double>{11, 10, 24, 30, 144, 58}));
   EXPECT_EQ(out[1], (std::vector<double>{8, 10, 20, 30, 99, 50}));
 }
 

@@ -1,5 +1,8 @@
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "base/check.h"
 #include "codegen/llvm/emitter.h"
 #include "codegen/llvm/target.h"
@@ -187,6 +190,71 @@ Value* Emitter::run_pointer(const Instr& i, int level, int u) {
   return u ? b_.CreateConstGEP1_64(element, pointer, u * lanes_) : pointer;
 }
 
+// The pointer where the condition holds, otherwise one to zeros. A masked load of nothing may cost as much as thousands
+// of instructions where the memory that it names does not exist.
+Value* Emitter::readable(Value* pointer, Value* condition) {
+  if (!zero_) {
+    llvm::Type* type = b_.getInt64Ty();
+    if (lanes_ > 1) type = llvm::FixedVectorType::get(type, static_cast<unsigned>(lanes_));
+    llvm::AllocaInst* slot = p_.stack(type, "zero");
+    llvm::IRBuilderBase::InsertPointGuard guard(b_);
+    b_.SetInsertPoint(slot->getNextNode());
+    b_.CreateStore(llvm::Constant::getNullValue(type), slot);
+    zero_ = slot;
+  }
+  Value* nothing = zero_;
+  if (condition->getType()->isVectorTy()) nothing = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), nothing);
+  return b_.CreateSelect(condition, pointer, nothing);
+}
+
+// run_pointer() of a load, whose mask is one for all lanes.
+Value* Emitter::readable_run(const Instr& i, int level, int u) {
+  Value* on = i.in[0] == kNoRef ? nullptr : get(i.in[0], 0);
+  Value* pointer = run_pointer(i, level, u);
+  return on ? readable(pointer, on) : pointer;
+}
+
+// Whether r is one of several runs of memory, by conditions that are one for all lanes; each an element of `leaf`'s
+// kind (all of them are loads, or conversions of loads).
+bool Emitter::picks_runs(Ref r, std::optional<Instr>& leaf) const {
+  const Instr& i = k_.instrs[r];
+  if (i.kind == loops::InstrKind::Compute && i.prim == Prim::Select) {
+    return !shape_.vector[i.in[0]] && picks_runs(i.in[1], leaf) && picks_runs(i.in[2], leaf);
+  }
+  const bool converts = i.kind == loops::InstrKind::Cast;
+  const Ref source = converts ? i.in[0] : r;
+  const Instr& load = k_.instrs[source];
+  if (load.kind != loops::InstrKind::Load || !shape_.vector[source] || shape_.ordered[source]) return false;
+  if (!shape_.is_run(load.index) || (load.in[0] != kNoRef && shape_.vector[load.in[0]])) return false;
+  if (std::find(shape_.tile.loads.begin(), shape_.tile.loads.end(), source) != shape_.tile.loads.end()) return false;
+  const std::optional<Instr> known = std::exchange(leaf, load);
+  leaf->kind = i.kind;
+  return !known || (known->kind == i.kind && known->dtype == load.dtype);
+}
+
+Value* Emitter::picked_run(Ref r, int level, int u) {
+  const Instr& i = k_.instrs[r];
+  if (i.kind == loops::InstrKind::Load) return readable_run(i, level, u);
+  if (i.kind == loops::InstrKind::Cast) return readable_run(k_.instrs[i.in[0]], level, u);
+  Value* condition = get(i.in[0], 0);
+  Value* a = picked_run(i.in[1], level, u);
+  Value* b = picked_run(i.in[2], level, u);
+  at(level);
+  return b_.CreateSelect(condition, a, b);
+}
+
+// A Select between runs of memory loads only from the one that is chosen; null where r is something else.
+Value* Emitter::load_picked(Ref r, int u) {
+  std::optional<Instr> leaf;
+  if (lanes_ == 1 || pairs_ || !shape_.vector[r] || !picks_runs(r, leaf)) return nullptr;
+  const DType t = leaf->dtype;
+  const int level = shape_.level[r];
+  Value* pointer = picked_run(r, level, u);
+  at(level);
+  Value* v = p_.from_memory(t, load_vector(p_.memory_type(t, lanes_), pointer, element_size(t), mask_));
+  return leaf->kind == loops::InstrKind::Cast ? p_.cast(t, k_.instrs[r].dtype, v) : v;
+}
+
 Value* Emitter::load(Ref r, int u) {
   if (tiles_.contains(r)) return load_from_tile(r, u);
   const Instr& i = k_.instrs[r];
@@ -194,18 +262,6 @@ Value* Emitter::load(Ref r, int u) {
   int level = shape_.level[r];
   if (pairs_ && shape_.vector[r]) return load_pair(t, run_pointer(i, level, u & ~1), r, u);
   bool vector_index = lanes_ > 1 && shape_.is_vector(i.index);
-  auto readable = [&](Value* pointer, Value* condition) {
-    if (!zero_) {
-      llvm::AllocaInst* slot = p_.stack(b_.getInt64Ty(), "zero");
-      llvm::IRBuilderBase::InsertPointGuard guard(b_);
-      b_.SetInsertPoint(slot->getNextNode());
-      b_.CreateStore(b_.getInt64(0), slot);
-      zero_ = slot;
-    }
-    Value* nothing = zero_;
-    if (condition->getType()->isVectorTy()) nothing = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), nothing);
-    return b_.CreateSelect(condition, pointer, nothing);
-  };
   if (!vector_index) {
     Value* pointer = base_pointer(i.buffer, i.index);
     Value* mask = i.in[0] == kNoRef ? nullptr : shape_.vector[r] ? combined_mask(i.in[0], u, level) : get(i.in[0], 0);
@@ -218,11 +274,14 @@ Value* Emitter::load(Ref r, int u) {
     return b_.CreateSelect(mask, splat, llvm::Constant::getNullValue(splat->getType()));
   }
   llvm::Type* type = p_.memory_type(t, lanes_);
-  Value* mask = combined_mask(i.in[0], u, level);
   if (shape_.is_run(i.index)) {
-    Value* pointer = run_pointer(i, level, u);
+    const bool own_lanes = i.in[0] != kNoRef && shape_.vector[i.in[0]];
+    Value* pointer = own_lanes ? run_pointer(i, level, u) : readable_run(i, level, u);
+    Value* mask = own_lanes ? combined_mask(i.in[0], u, level) : mask_;
+    if (own_lanes) pointer = readable(pointer, b_.CreateOrReduce(mask));
     return p_.from_memory(t, load_vector(type, pointer, element_size(t), mask));
   }
+  Value* mask = combined_mask(i.in[0], u, level);
   auto c = coefficient_of(i.index, shape_.lane);
   Expr rest = c ? i.index - *c * shape_.lane : Expr(0);
   if (!mask && c && c->is_constant() && c->constant() > 1 && c->constant() <= 4 && !shape_.is_vector(rest)) {

@@ -116,6 +116,9 @@ Value* Emitter::emit_value(Ref r, int u) {
     case InstrKind::Index: return index_value(i.index, u, i.dtype);
     case InstrKind::Load: return load(r, u);
     case InstrKind::Compute: {
+      if (i.prim == Prim::Select) {
+        if (Value* v = load_picked(r, u)) return v;
+      }
       std::array<Value*, 3> in{};
       for (int n = 0; n < arity(i.prim); ++n) in[static_cast<size_t>(n)] = operand(static_cast<size_t>(n));
       at(level);

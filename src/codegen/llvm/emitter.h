@@ -12,6 +12,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -88,6 +89,11 @@ class Emitter {
   // emit_memory.cpp
   llvm::Value* base_pointer(int buffer, Expr rest);
   llvm::Value* load(Ref r, int u);
+  llvm::Value* readable(llvm::Value* pointer, llvm::Value* condition);
+  llvm::Value* readable_run(const loops::Instr& i, int level, int u);
+  bool picks_runs(Ref r, std::optional<loops::Instr>& leaf) const;
+  llvm::Value* picked_run(Ref r, int level, int u);
+  llvm::Value* load_picked(Ref r, int u);
   void store(Ref r, int u);
   Ref other_half(Ref r) const;
   void store_interleaved(Ref even, Ref odd, int u);
@@ -135,7 +141,7 @@ class Emitter {
 
   std::vector<Scope> scopes_;
   std::vector<llvm::Value*> buffers_;
-  llvm::Value* zero_ = nullptr;  // eight zero bytes to read where a masked scalar load reads nothing
+  llvm::Value* zero_ = nullptr;  // eight zero bytes a lane, to read where a masked load reads nothing
   int count_ = 1;                // pieces the current body handles
   bool pairs_ = false;           // of which 2p and 2p + 1 are the even and the odd elements of a run (Shape::pairs)
   llvm::Value* mask_ = nullptr;  // of the only piece, when it is not full

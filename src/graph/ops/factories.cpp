@@ -1,4 +1,5 @@
-// Tensors made from sizes and numbers. All constant fills become aten::full.
+// Tensors made from sizes and numbers. All constant fills become aten::full, all that nothing fills
+// aten::empty_strided, which a kernel reads as zeros.
 #include <cmath>
 
 #include "base/check.h"
@@ -114,6 +115,11 @@ std::vector<Value*> arange_full_form(Builder& b, const Node& node) {
             {{"dtype", node.results[0]->type.dtype}, {"device", node.results[0]->type.device}})};
 }
 
+std::vector<Value*> uninitialised(Builder& b, const Node& node) {
+  const TensorType& t = node.results[0]->type;
+  return {b("aten::empty_strided", {IntList(t.sizes), IntList(t.strides)}, {{"dtype", t.dtype}, {"device", t.device}})};
+}
+
 template <int Constant>
 std::vector<Value*> filled(Builder& b, const Node& node) {
   const TensorType& t = node.results[0]->type;
@@ -134,20 +140,19 @@ constexpr OpRow kRows[] = {
     {.name = "aten::full", .family = Family::Factory, .shape = full},
     fill("aten::zeros", sized, filled<0>),
     fill("aten::ones", sized, filled<1>),
+    fill("aten::empty.memory_format", sized, uninitialised),
+    {.name = "aten::empty_strided", .family = Family::Factory, .shape = strided},
     fill("aten::scalar_tensor", scalar_tensor, filled<0>),
     fill("aten::zeros_like", like, filled<0>),
     fill("aten::ones_like", like, filled<1>),
     fill("aten::zero", zeroed, filled<0>),
     fill("aten::full_like", like, filled<0>),
+    fill("aten::empty_like", like, uninitialised),
     fill("aten::new_zeros", made_new, filled<0>),
     fill("aten::new_ones", made_new, filled<1>),
     fill("aten::new_full", made_new, filled<0>),
-    // Nothing fills these: a caller that wants memory alone gets no kernel.
-    {.name = "aten::empty.memory_format", .shape = sized},
-    {.name = "aten::empty_strided", .shape = strided},
-    {.name = "aten::empty_like", .shape = like},
-    {.name = "aten::new_empty", .shape = made_new},
-    {.name = "aten::new_empty_strided", .shape = new_strided},
+    fill("aten::new_empty", made_new, uninitialised),
+    fill("aten::new_empty_strided", new_strided, uninitialised),
     {.name = "aten::arange.start_step", .family = Family::Factory, .shape = arange},
     fill("aten::arange", arange, arange_full_form),
     fill("aten::arange.start", arange, arange_full_form),

@@ -57,6 +57,20 @@ void reflection(const NodeArgs& args, Guards& g, Results& results) {
     VESTA_USER_CHECK(g.less(pad[i], x.sizes[x.dim() - 1 - i / 2]), "reflection needs padding smaller than the size");
 }
 
+// All dimensions behind the batch and the channels.
+void circular(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor(0);
+  const IntList& pad = args.integers("pad");
+  const size_t dims = pad.size() / 2;
+  VESTA_USER_CHECK(pad.size() % 2 == 0 && x.dim() == dims + 2, "pad has the wrong length");
+  for (size_t i = 0; i < pad.size(); ++i)
+    VESTA_USER_CHECK(!g.less(x.sizes[x.dim() - 1 - i / 2], pad[i]), "circular padding wraps around more than once");
+  TensorType out = x;
+  out.sizes = padded(g, x, pad);
+  out.strides = contiguous_strides(out.sizes);
+  results = {out};
+}
+
 constexpr OpRow pad(const char* name, ShapeRule shape) {
   return {.name = name, .family = Family::Indexed, .shape = shape};
 }
@@ -65,7 +79,7 @@ constexpr OpRow kRows[] = {
     pad("aten::constant_pad_nd", constant),       pad("aten::reflection_pad1d", reflection<1>),
     pad("aten::reflection_pad2d", reflection<2>), pad("aten::reflection_pad3d", reflection<3>),
     pad("aten::replication_pad1d", edge<1>),      pad("aten::replication_pad2d", edge<2>),
-    pad("aten::replication_pad3d", edge<3>),
+    pad("aten::replication_pad3d", edge<3>),      pad("aten::_pad_circular", circular),
 };
 
 }  // namespace

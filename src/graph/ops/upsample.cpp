@@ -1,4 +1,4 @@
-// Interpolation of images: the result keeps the input's memory format.
+// Interpolation of images, where the result keeps the input's memory format.
 #include "base/check.h"
 #include "graph/ops/broadcast.h"
 #include "graph/ops/rows.h"
@@ -17,6 +17,21 @@ void upsample(const NodeArgs& args, Guards& g, std::vector<TensorType>& results)
   results = {in_format(x, sizes, N == 1 ? MemoryFormat::Contiguous : suggest_memory_format(g, x))};
 }
 
+// The places of an image's elements under a transformation: [N, H, W, 2], or [N, D, H, W, 3].
+void affine_grid(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  const TensorType& theta = args.tensor(0);
+  const IntList& size = args.integers("size");
+  VESTA_USER_CHECK((size.size() == 4 || size.size() == 5) && theta.dim() == 3, "affine_grid: 2 or 3 dimensions");
+  const auto dims = static_cast<int64_t>(size.size()) - 2;
+  VESTA_USER_CHECK(
+      g.equal(theta.sizes[0], size[0]) && g.equal(theta.sizes[1], dims) && g.equal(theta.sizes[2], dims + 1),
+      "affine_grid: the transformation does not fit the size");
+  Sizes sizes = {size[0]};
+  sizes.insert(sizes.end(), size.begin() + 2, size.end());
+  sizes.emplace_back(dims);
+  results = {contiguous_like(theta, std::move(sizes))};
+}
+
 constexpr OpRow image(const char* name, ShapeRule shape) {
   return {.name = name, .family = Family::Indexed, .shape = shape};
 }
@@ -29,6 +44,7 @@ constexpr OpRow kRows[] = {
     image("aten::_upsample_nearest_exact3d", upsample<3>), image("aten::upsample_trilinear3d", upsample<3>),
     image("aten::upsample_bilinear2d", upsample<2>),       call("aten::upsample_bicubic2d", upsample<2>),
     call("aten::_upsample_bilinear2d_aa", upsample<2>),    call("aten::_upsample_bicubic2d_aa", upsample<2>),
+    call("aten::affine_grid_generator", affine_grid),
 };
 
 }  // namespace

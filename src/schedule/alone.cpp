@@ -1,0 +1,77 @@
+// What ATen does as well as a kernel where nothing is fused with it: such nodes stay calls.
+#include <algorithm>
+
+#include "graph/ops/complex.h"
+#include "graph/ops/operands.h"
+#include "schedule/group.h"
+
+namespace vesta::schedule {
+
+using graph::Node;
+using graph::ScalarRef;
+using graph::Value;
+
+namespace {
+
+// Whether a body has a primitive that generated code calls a scalar function for, element by element.
+class ScalarCalls final : public graph::ScalarBuilder {
+ public:
+  ScalarRef constant(DType t, double) override { return {0, t}; }
+  ScalarRef integer(DType t, int64_t) override { return {0, t}; }
+  ScalarRef size(DType t, Expr) override { return {0, t}; }
+  ScalarRef emit(Prim p, std::span<const ScalarRef> x) override {
+    const DType t = p == Prim::Select ? x[1].dtype : x[0].dtype;
+    any |= t == DType::F64 && (p == Prim::Erfinv || p == Prim::Lgamma || p == Prim::Digamma);
+    any |= is_integral(t) && p == Prim::Pow;
+    return {0, yields_bool(p) ? DType::Bool : t};
+  }
+  ScalarRef cast(DType to, ScalarRef) override { return {0, to}; }
+  ScalarRef bitcast(DType to, ScalarRef) override { return {0, to}; }
+  bool any = false;
+};
+
+bool calls_scalar_functions(const Node& node) {
+  if (graph::is_complex_node(node)) return false;
+  const graph::NodeArgs args = node.named();
+  std::vector<ScalarRef> x;
+  for (const auto& o : graph::pointwise_types(*node.op->row, args).operands) x.push_back({0, o.to});
+  ScalarCalls calls;
+  node.op->row->body(calls, args, x);
+  return calls.any;
+}
+
+// Along the last dimension ATen's loops over rows check each place as they use it; a kernel reads all places twice.
+bool moves_along_rows(const Node& node) {
+  const std::string& op = node.op->name;
+  if (op == "aten::scatter.src") return true;
+  const bool sums =
+      op == "aten::scatter_add" || (op == "aten::scatter_reduce.two" && node.named().string("reduce") == "sum");
+  if (!sums && op != "aten::gather") return false;
+  const std::optional<size_t> d = loops::constant_dim(node);
+  return d && *d + 1 == node.results[0]->type.dim();
+}
+
+bool is_as_fast_alone(const Node& node) {
+  if (node.op->family() == graph::Family::Pointwise) return calls_scalar_functions(node);
+  return moves_along_rows(node);
+}
+
+}  // namespace
+
+std::vector<const Node*> Grouping::alone() const {
+  std::vector<const Node*> found;
+  for (const Group& g : groups) {
+    if (!options_.fuse || !g.alive || !g.fusable || g.derived || g.units.size() != 1) continue;
+    const Unit& u = units[g.units[0]];
+    if ((u.kind != UnitKind::Map && u.kind != UnitKind::Update) || u.on_input || !is_as_fast_alone(*u.node)) continue;
+    bool reads_memory = true;
+    u.node->for_each_input([&](const Value* v) {
+      const int p = unit_of(base_of(v));
+      reads_memory &= p < 0 || !units[p].inlined;
+    });
+    if (reads_memory) found.push_back(u.node);
+  }
+  return found;
+}
+
+}  // namespace vesta::schedule
