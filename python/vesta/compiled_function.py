@@ -69,7 +69,8 @@ class Compiled:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # Dynamo reads this and finds the original.
-        return self.__wrapped__(*args, **kwargs) if torch.compiler.is_compiling() else self._vesta_call(*args, **kwargs)
+        plainly = torch.compiler.is_dynamo_compiling()
+        return self.__wrapped__(*args, **kwargs) if plainly else self._vesta_call(*args, **kwargs)
 
     @property
     def _torchdynamo_orig_callable(self) -> Any:
@@ -125,7 +126,11 @@ class CompiledFunction(Compiled):
     __slots__ = ()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        return self if instance is None else types.MethodType(self, instance)
+        if instance is None:
+            return self
+        # Dynamo knows no methods of objects.
+        plainly = torch.compiler.is_dynamo_compiling()
+        return functools.partial(self.__wrapped__, instance) if plainly else types.MethodType(self, instance)
 
 
 _C.call_by_slot(Compiled)

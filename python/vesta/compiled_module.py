@@ -115,8 +115,8 @@ class _TwinMethods(_ClassOfModel):
         return _class_of_model(cls)(*args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Dynamo reads this and finds the model.
-        plainly = torch.compiler.is_compiling()
+        # Dynamo reads this and finds the model, or that it is disabled.
+        plainly = torch.compiler.is_dynamo_compiling() and self._vesta_settings is not None
         return self._vesta_plain(*args, **kwargs) if plainly else self._vesta_call(*args, **kwargs)
 
     def _vesta_plain(self, *args: Any, **kwargs: Any) -> Any:
@@ -184,6 +184,7 @@ def _twin_class(cls: type, methods: frozenset[str]) -> type:
     body["__call__"] = _TwinMethods.__call__
     if issubclass(cls, torch.fx.GraphModule):
         # It writes to the class of the object that it is called on.
+        body["__call__"] = _call_graph
         body["recompile"] = lambda twin: cast(Any, original_of(twin)).recompile()
     try:
         made = _new_class(cls, (_Twin, cls), {**body, "__slots__": ()})
@@ -196,6 +197,12 @@ def _twin_class(cls: type, methods: frozenset[str]) -> type:
         }
         made = _new_class(cls, (_TwinMethods, cls), {**body, **slots, "__slots__": _SLOTS})
     return _twin_classes.setdefault((cls, methods), made)
+
+
+def _call_graph(twin: Any, *args: Any, **kwargs: Any) -> Any:
+    # What Dynamo reads of a torch.fx.GraphModule.
+    plainly = torch.compiler.is_dynamo_compiling() and twin._vesta_settings is not None
+    return twin._call_impl(*args, **kwargs) if plainly else twin._vesta_call(*args, **kwargs)
 
 
 def _new_class(cls: type, bases: tuple[type, ...], body: dict[str, Any]) -> type:

@@ -81,7 +81,8 @@ bool is_code_of_compiler(PyCodeObject* code) {
   const std::string_view path = file_in_torch(code);
   if (!is_in(path, kCompilers) || is_in(path, kPartsOfPrograms)) return false;
   // torch.compile's wrapper of a module is a module like others.
-  return !text(code->co_qualname).starts_with("OptimizedModule.");
+  const std::string_view name = text(code->co_qualname);
+  return !name.starts_with("OptimizedModule.") && name != "_set_in_optimized_module";
 }
 
 bool enters_compiler(PyCodeObject* code) {
