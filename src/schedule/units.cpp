@@ -358,7 +358,9 @@ void Grouping::add_reduction(const Node* node, int position) {
   const int64_t items = last_kept ? kept / std::clamp<int64_t>(hint(u.operand_sizes.back()), 1, 64) : kept;
   int64_t chunks = 1;
   if (constant && outer >= 0 && all >= kSplitElements && items < 32 && can_split(u.shape.op)) {
-    const int64_t most = std::min({kChunks, all / kChunkElements, kSplitElements * 8 / std::max<int64_t>(1, kept)});
+    // Products that underflow pass the denormals, which are slow, once in each lane of each chunk.
+    const int64_t least = u.shape.op == ReduceOp::Prod ? 8 * kChunkElements : kChunkElements;
+    const int64_t most = std::min({kChunks, all / least, kSplitElements * 8 / std::max<int64_t>(1, kept)});
     chunks = largest_divisor(hint(u.operand_sizes[outer]), most);
   }
   if (chunks < 4 || !options_.fuse) {

@@ -51,8 +51,11 @@ Value* VectorMath::polynomial(Value* x, std::initializer_list<double> c) {
 // NaN stays NaN.
 Value* VectorMath::clamp(Value* x, double low, double high) {
   Value* l = number(x, low);
+  return at_most(b_.CreateSelect(b_.CreateFCmpOGT(l, x), l, x), high);
+}
+
+Value* VectorMath::at_most(Value* x, double high) {
   Value* h = number(x, high);
-  x = b_.CreateSelect(b_.CreateFCmpOGT(l, x), l, x);
   return b_.CreateSelect(b_.CreateFCmpOLT(h, x), h, x);
 }
 
@@ -102,9 +105,13 @@ Value* VectorMath::look_up(std::span<const float> table, Value* index) {
                             {llvm::ConstantDataVector::get(b_.getContext(), entries), index});
 }
 
+// Results below all denormals, as exp(-inf) in a softmax with a mask, are put in at the end: to let them underflow
+// costs the processor more than a hundred cycles each.
 Value* VectorMath::exp(Value* x) {
-  ExpParts e = exp_parts(clamp(x, -104, 89));
-  return scale(b_.CreateFAdd(b_.CreateFAdd(e.tail, e.r), number(x, 1)), e.n, e.whole);
+  Value* vanishes = b_.CreateFCmpOLT(x, number(x, -104));
+  ExpParts e = exp_parts(at_most(b_.CreateSelect(vanishes, number(x, 0), x), 89));
+  Value* r = scale(b_.CreateFAdd(b_.CreateFAdd(e.tail, e.r), number(x, 1)), e.n, e.whole);
+  return b_.CreateSelect(vanishes, number(x, 0), r);
 }
 
 Value* VectorMath::exp_in_range(Value* x) {
@@ -114,7 +121,8 @@ Value* VectorMath::exp_in_range(Value* x) {
 }
 
 Value* VectorMath::exp2(Value* x) {
-  Value* c = clamp(x, -151, 129);
+  Value* vanishes = b_.CreateFCmpOLT(x, number(x, -150));
+  Value* c = at_most(b_.CreateSelect(vanishes, number(x, 0), x), 129);
   Value* magic = number(x, 0x1.8p23);
   Value* shifted = b_.CreateFAdd(c, magic);
   Value* whole = b_.CreateFSub(shifted, magic);
@@ -123,7 +131,7 @@ Value* VectorMath::exp2(Value* x) {
                             2.402264791363012e-1, 6.931472028550421e-1});
   p = p_.fma(p, r, number(x, 1));
   Value* n = b_.CreateSub(b_.CreateBitCast(shifted, integers(x)), p_.integer(integers(x), 0x4b400000));
-  return scale(p, n, whole);
+  return b_.CreateSelect(vanishes, number(x, 0), scale(p, n, whole));
 }
 
 // 2 * (h * (exp(r) - 1) + (h - 1/2)) with h = 2^(n-1): exact where it matters, and no overflow before the last step.

@@ -70,6 +70,7 @@ class VectorMath {
 
   llvm::Value* number(llvm::Value* like, double v) { return p_.number(like->getType(), v); }
   llvm::Value* polynomial(llvm::Value* x, std::initializer_list<double> highest_first);
+  llvm::Value* at_most(llvm::Value* x, double high);
   llvm::Value* clamp(llvm::Value* x, double low, double high);
   llvm::Type* integers(llvm::Value* x);
   llvm::Value* with_sign_of(llvm::Value* x, llvm::Value* sign);
