@@ -27,6 +27,7 @@ namespace {
 constexpr int64_t kItemElements = 2048;  // of a pointwise work item
 constexpr int64_t kTransposeTile = 16;   // rows that share the cache lines of a gather
 constexpr int64_t kUnrolled = 4;         // passes of a short loop
+constexpr int64_t kMostUnrolled = 400;   // instructions of what is written out: each costs time to compile
 constexpr double kGather = 8;            // of a strided element, against 1 of a contiguous one
 constexpr double kBytesPerNs = 12;       // one thread, from memory
 
@@ -108,6 +109,7 @@ class Chooser {
     for (size_t d = ranges_.size(); d-- > 0;) {
       const Range r = ranges_[d];
       if (ranges_.size() < 2 || inner(d) || !r.extent.is_constant() || r.extent.constant() > kUnrolled) continue;
+      if (static_cast<int64_t>(dag_.instrs().size()) * r.extent.constant() > kMostUnrolled) continue;
       if (!dag_.chooses_by(r.var)) continue;
       dag_.unroll(r.var, r.extent.constant());
       ranges_.erase(ranges_.begin() + static_cast<int64_t>(d));

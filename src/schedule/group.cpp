@@ -16,6 +16,9 @@ namespace {
 
 constexpr int kFar = 96;  // nodes: a merge over a longer distance would hold its operands or results too long
 constexpr size_t kLargeGroup = 120;
+// Of one element, in multiplies: compiling takes about 0.2 ms each, and the passes over memory that a longer chain
+// would save are a few percent of such a kernel's time.
+constexpr int kMostCost = 640;
 
 bool has(const std::vector<uint64_t>& bits, int i) {
   size_t w = static_cast<size_t>(i) / 64;
@@ -251,6 +254,7 @@ void Grouping::open_group(int i) {
   Group& g = groups.back();
   g.units = {i};
   g.first = g.last = u.position;
+  g.cost = u.cost;
   g.fusable = u.kind != UnitKind::Extern && u.kind != UnitKind::Assert;
   g.derived = u.derived;
   if (g.fusable) place_alone(i);
@@ -428,6 +432,7 @@ bool Grouping::try_merge(int a, int b) {
   Group& gb = groups[b];
   if (!ga.fusable || !gb.fusable || ga.derived != gb.derived) return false;
   if (gb.first - ga.last > kFar || ga.units.size() + gb.units.size() > kLargeGroup) return false;
+  if (ga.cost + gb.cost > kMostCost) return false;
   if (!legal(a, b)) return false;
   std::vector<Expr> images;
   if (ga.runs == gb.runs) {
@@ -490,6 +495,7 @@ void Grouping::join(int a, int b) {
   std::merge(ga.units.begin(), ga.units.end(), gb.units.begin(), gb.units.end(), std::back_inserter(all));
   gb.units = std::move(all);
   gb.reduces |= ga.reduces;
+  gb.cost += ga.cost;
   gb.first = std::min(ga.first, gb.first);
   gb.last = std::max(ga.last, gb.last);
   merge_into(gb.deps, ga.deps);

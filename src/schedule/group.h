@@ -87,6 +87,7 @@ struct Group {
   bool alive = true;
   bool replaces_input = false;  // by what it computes from it: runs after all that does not need the result
   int first = 0, last = 0;      // positions
+  int cost = 0;                 // of its units
   std::vector<uint64_t> deps;   // groups that must run before, transitively
 };
 

@@ -117,6 +117,12 @@ bool schema_fits(const graph::Schema& ours, const c10::FunctionSchema& theirs) {
   return true;
 }
 
+// Such a function imports sympy and much else when it first runs.
+bool has_meta_in_python(const OperatorHandle& handle) {
+  return handle.hasComputedKernelForDispatchKey(DispatchKey::Meta) &&
+         handle.getComputedKernelForDispatchKey(DispatchKey::Meta).debug().find(".py:") != std::string::npos;
+}
+
 void classify(Operator& info) {
   const auto& schema = info.handle.schema();
   const std::string name = full_name(info.handle.operator_name());
@@ -126,10 +132,14 @@ void classify(Operator& info) {
   for (const auto& r : schema.returns()) info.returns_tensors_only &= is_tensor_type(*r.type());
   info.factory = info.returns_tensors_only;
   for (const auto& a : schema.arguments()) info.factory &= !is_tensor_type(*a.type());
+  info.meta_in_python = has_meta_in_python(info.handle);
   if (info.handle.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd))
     info.composite = DispatchKey::CompositeImplicitAutograd;
   else if (info.handle.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd))
     info.composite = DispatchKey::CompositeExplicitAutograd;
+  else if (info.handle.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional) &&
+           !info.handle.hasKernelForDispatchKey(DispatchKey::CPU) && info.meta_in_python)
+    info.composite = DispatchKey::CompositeExplicitAutogradNonFunctional;  // view_copy and its like
   const bool implicit = info.composite == DispatchKey::CompositeImplicitAutograd;
 
   const auto refuse = [&](std::string reason) {

@@ -42,6 +42,7 @@ struct Operator {
   bool returns_tensors_only = false;
   bool factory = false;  // takes no tensor, makes one
   bool random = false;   // draws from a generator
+  bool meta_in_python = false;
 
   // Mutate: functional argument i is own argument functional_args[i] (-1: what the out= tensor says by its name); the
   // functional's results are first this operator's fresh results, then the new contents of the arguments in `mutated`.

@@ -2,6 +2,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/Exception.h>
 
 #include <unordered_set>
 
@@ -143,7 +144,52 @@ std::vector<graph::TensorType> by_execution(Recorder& r, const Operator& op, c10
   return types_of(stack, result_device(boxed));
 }
 
+// Whether that kernel may be run on contents that are made up although there is a meta function: few elements, and no
+// integers that may be places in another tensor.
+bool runs_on_samples(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> boxed) {
+  constexpr int64_t kMost = 1 << 20;
+  int64_t elements = 0;
+  size_t tensors = 0, integers = 0;
+  const auto see = [&](const at::Tensor& t) {
+    if (!t.defined()) return;
+    const graph::TensorType type = r.type_of(t);
+    ++tensors;
+    integers += is_integral(type.dtype);
+    int64_t n = 1;
+    for (const Expr e : type.sizes) n = std::min(n * std::max<int64_t>(hint(e), 0), kMost + 1);
+    elements += type.device.type == DeviceType::CPU ? n : kMost + 1;
+  };
+  for (const c10::IValue& v : boxed) {
+    if (v.isTensor()) see(v.toTensor());
+    if (v.isList())
+      for (const auto& e : v.toListRef())
+        if (e.isTensor()) see(e.toTensor());
+  }
+  return !op.random && tensors > 0 && elements <= kMost && (integers == 0 || tensors == 1);
+}
+
+// What the call warns of is said when the program runs it.
+struct Silence final : c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
+// Cheaper than a meta function in Python, which imports sympy and much else when it first runs. Empty: the kernel does
+// not take the contents.
+std::vector<graph::TensorType> by_silent_execution(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> boxed) {
+  Silence silence;
+  const c10::WarningUtils::WarningHandlerGuard quiet(&silence);
+  const c10::WarningUtils::WarnAlways nothing_counts_as_said(true);
+  try {
+    return by_execution(r, op, boxed);
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
 std::vector<graph::TensorType> by_meta(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> boxed) {
+  if (op.meta_in_python && op.op->name.starts_with("aten::") && runs_on_samples(r, op, boxed)) {
+    if (auto types = by_silent_execution(r, op, boxed); !types.empty()) return types;
+  }
   torch::jit::Stack stack = plain_arguments(r, boxed, make_meta);
   const auto& arguments = op.handle.schema().arguments();
   for (size_t i = 0; i < stack.size(); ++i)
@@ -161,9 +207,15 @@ std::vector<graph::TensorType> by_meta(Recorder& r, const Operator& op, c10::Arr
 // ATen's meta functions of these give other sizes or strides than its CPU kernels.
 bool meta_differs(const std::string& name) {
   static const std::unordered_set<std::string> names = {
-      "aten::_fft_c2c",       "aten::_fft_c2r",     "aten::_fft_r2c",       "aten::_linalg_svd",
-      "aten::linalg_eig",     "aten::max_unpool2d", "aten::nonzero_static", "aten::_batch_norm_with_update_functional",
+      "aten::_fft_c2c",
+      "aten::_fft_c2r",
+      "aten::_fft_r2c",
+      "aten::linalg_eig",
+      "aten::max_unpool2d",
+      "aten::nonzero_static",
+      "aten::_batch_norm_with_update_functional",
       "aten::_embedding_bag",
+      "aten::_embedding_bag_forward_only",
   };
   return names.contains(name);
 }

@@ -176,6 +176,16 @@ constexpr OpRow kRows[] = {
     to_float("aten::special_log_ndtr", nullptr, kAnyType & ~kComplexType),
     to_float("aten::special_bessel_j0", nullptr, kAnyType & ~kComplexType),
     to_float("aten::special_bessel_j1", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_airy_ai", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_bessel_y0", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_bessel_y1", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_modified_bessel_i0", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_modified_bessel_i1", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_modified_bessel_k0", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_modified_bessel_k1", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_scaled_modified_bessel_k0", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_scaled_modified_bessel_k1", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::special_spherical_bessel_j0", nullptr, kAnyType & ~kComplexType),
     to_float("aten::polygamma", nullptr, kAnyType & ~kComplexType),
 };
 

@@ -28,6 +28,10 @@ void native_dropout(const NodeArgs& args, Guards& g, Results& results) {
   results.push_back(results[0]);
   results[1].dtype = DType::Bool;
 }
+void rrelu(const NodeArgs& args, Guards& g, Results& results) {
+  results = {args.tensor(0), args.tensor(1)};
+  for (TensorType& t : results) t.strides = preserved_strides(g, t);
+}
 void multinomial(const NodeArgs& args, Guards&, Results& results) {
   Sizes sizes = args.tensor(0).sizes;
   sizes.back() = args.integer("num_samples");
@@ -54,6 +58,7 @@ constexpr OpRow kRows[] = {
     draw("aten::exponential", same),
     draw("aten::random", same),
     draw("aten::native_dropout", native_dropout),
+    draw("aten::rrelu_with_noise_functional", rrelu),
     draw("aten::multinomial", multinomial),
 };
 

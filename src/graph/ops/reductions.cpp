@@ -103,6 +103,14 @@ std::vector<Value*> aminmax_form(Builder& b, const Node& node) {
   return finish(b, node, {b("aten::amin", {x, dims, keeps_dims(args)}), b("aten::amax", {x, dims, keeps_dims(args)})});
 }
 
+void count(const NodeArgs& args, Guards& g, Results& results) { give(args, g, DType::I64, results); }
+std::vector<Value*> count_form(Builder& b, const Node& node) {
+  Value* x = node.input(0);
+  if (is_complex(x->type.dtype)) return {};
+  const IntList dims = dim_list(reduced_dims(node.named()));
+  return finish(b, node, {b("aten::sum.dim_IntList", {b("aten::ne.Scalar", {x, Expr(0)}), dims, false})});
+}
+
 constexpr OpRow reduce(const char* name, ReduceOp op, ShapeRule shape, Decompose f = nullptr) {
   return {.name = name, .family = Family::Reduction, .shape = shape, .decompose = f, .reduce = op};
 }
@@ -130,6 +138,7 @@ constexpr OpRow kRows[] = {
     composite("aten::max.dim", extreme_and_position, max_dim),
     composite("aten::min.dim", extreme_and_position, min_dim),
     composite("aten::aminmax", aminmax, aminmax_form),
+    composite("aten::count_nonzero.dim_IntList", count, count_form),
     composite("aten::mean", mean, mean_form),
     composite("aten::mean.dim", mean, mean_form),
 };

@@ -38,14 +38,16 @@ std::span<const OpRow> convolution_rows();
 std::span<const OpRow> pooling_rows();
 std::span<const OpRow> upsample_rows();
 std::span<const OpRow> attention_rows();
+std::span<const OpRow> linear_algebra_rows();
+std::span<const OpRow> library_rows();
 
 using RowFamily = std::span<const OpRow> (*)();
 inline constexpr RowFamily kRowFamilies[] = {
-    unary_rows,    binary_rows,        compare_rows, ternary_rows, activation_rows,  activation_backward_rows,
-    view_rows,     copy_rows,          factory_rows, random_rows,  reduction_rows,   statistics_rows,
-    softmax_rows,  normalization_rows, loss_rows,    joining_rows, padding_rows,     indexing_rows,
-    scatter_rows,  scan_rows,          sorting_rows, matmul_rows,  convolution_rows, pooling_rows,
-    upsample_rows, attention_rows,
+    unary_rows,    binary_rows,        compare_rows,        ternary_rows, activation_rows,  activation_backward_rows,
+    view_rows,     copy_rows,          factory_rows,        random_rows,  reduction_rows,   statistics_rows,
+    softmax_rows,  normalization_rows, loss_rows,           joining_rows, padding_rows,     indexing_rows,
+    scatter_rows,  scan_rows,          sorting_rows,        matmul_rows,  convolution_rows, pooling_rows,
+    upsample_rows, attention_rows,     linear_algebra_rows, library_rows,
 };
 
 // One schema text for each row, in any order (schemas.inc, written by tools/gen_schemas.py).
