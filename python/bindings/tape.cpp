@@ -9,6 +9,7 @@
 #include <torch/csrc/utils/tensor_memoryformats.h>
 
 #include "base/expr.h"
+#include "graph/passes/unread_errors.h"
 #include "trace/trace.h"
 #include "vesta/error.h"
 
@@ -186,6 +187,7 @@ void add_tape(py::module_& m) {
         for (const graph::SymbolSource& s : t.tape->symbols) out.append(py::make_tuple(s.input, s.dim, s.stride));
         return out;
       });
+  m.def("may_raise", [](const std::string& op) { return graph::may_raise(op); }, py::arg("op"));
   m.def("trace_tape", &trace_tape, py::arg("program"), py::arg("inputs"),
         py::arg("dynamic") = std::vector<std::vector<bool>>(),
         "The tape of `program` on these tensors and ints, which returns tensors, ints and None in a flat list or "

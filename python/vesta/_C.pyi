@@ -288,6 +288,9 @@ class Tape:
     @property
     def symbols(self) -> list[tuple[int, int, bool]]: ...
 
+def may_raise(op: str) -> bool:
+    """Whether an operator ("aten::index.Tensor") checks the values it is given, or may, for all that is known."""
+
 def trace_tape(
     program: Callable[..., Any], inputs: Sequence[Any], dynamic: Sequence[Sequence[bool]] = ()
 ) -> tuple[Tape, list[Any]]: ...

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import _disable_current_modes, _get_current_di
 from vesta import _C, float_inputs
 from vesta.function import compile_flat
 from vesta.graph_walk import walker
+from vesta.kept_errors import errors_kept, partition
 from vesta.options import make_options
 
 __all__ = ["vesta"]
@@ -87,7 +88,8 @@ def needs_gradients(gm: GraphModule, example_inputs: Sequence[Any]) -> bool:
 def compile_training(gm: GraphModule, example_inputs: Sequence[Any], options: _C.Options) -> Any:
     from torch._dynamo.backends.common import aot_autograd
 
-    return aot_autograd(**halves(options))(gm, list(example_inputs))
+    with errors_kept():
+        return aot_autograd(**halves(options))(gm, list(example_inputs))
 
 
 def halves(options: _C.Options) -> dict[str, Any]:
@@ -106,16 +108,6 @@ def halves(options: _C.Options) -> dict[str, Any]:
         "inference_compiler": functools.partial(compiler, fixed=True),
         "partition_fn": partition,
     }
-
-
-def partition(*args: Any, **kwargs: Any) -> tuple[GraphModule, GraphModule]:
-    """PyTorch's, without the forward's random numbers in the backward graph: nobody would use them."""
-    from torch._functorch.partitioners import default_partition
-
-    forward, backward = default_partition(*args, **kwargs)
-    backward.graph.eliminate_dead_code(lambda node: node.is_impure(impure_random=False))
-    backward.recompile()
-    return forward, backward
 
 
 def outside_analysis(compiled: Callable[..., Any]) -> Callable[..., Any]:

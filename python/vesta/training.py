@@ -23,6 +23,7 @@ from torch.fx import Graph, GraphModule, Node
 from vesta import _C
 from vesta.backend import halves
 from vesta.errors import Unsupported
+from vesta.kept_errors import errors_kept
 from vesta.second_gradients import can_run_again, let_differentiate
 from vesta.separate_losses import let_go_apart, let_retain, outputs_apart
 
@@ -122,7 +123,7 @@ class _Program:
             if symbols:
                 guard = _Guard(inputs, self.symbolic)
                 examples = guard.examples
-            with _one_at_a_time, _as_cast_already(), _no_sources(), _unlogged():
+            with _one_at_a_time, _as_cast_already(), _no_sources(), _unlogged(), errors_kept():
                 compiled: Callable[..., Any] = aot_module_simplified(self.graph, examples, **halves(self.options))
         except Exception as error:
             raise Unsupported(f"with gradients: {type(error).__name__}: {str(error).partition(chr(10))[0]}") from error

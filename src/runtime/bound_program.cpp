@@ -106,6 +106,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
       }
     } else if (s.call) {
       s.handle = find_operator(s.call->op);
+      draws_ |= s.handle->hasTag(at::Tag::nondeterministic_seeded) || s.call->op.rfind("aten::", 0) != 0;
       s.storage_offset = s.handle->schema().argumentIndexWithName("storage_offset").value_or(-1);
       int64_t tensors = 0;
       for (int b : s.call->results) tensors += b >= 0;

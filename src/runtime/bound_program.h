@@ -36,6 +36,8 @@ class BoundProgram {
   // program begun anew would not give the same. No step after it allocates. first_copy() if there is none.
   size_t first_mutation() const { return first_mutation_; }
   size_t max_launch_args() const { return max_launch_args_; }
+  // Whether a step may draw from the default generator.
+  bool draws() const { return draws_; }
   // Results that no step makes but an output shows (an uninitialised or empty one).
   const std::vector<int>& never_written() const { return never_written_; }
   // Inputs that a kernel has written when the copies run: nothing is left to copy.
@@ -54,6 +56,7 @@ class BoundProgram {
   size_t first_copy_ = 0;
   size_t first_mutation_ = 0;
   bool owned_ = false;
+  bool draws_ = false;
 };
 
 }  // namespace vesta::runtime

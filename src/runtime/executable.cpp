@@ -11,9 +11,11 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <optional>
 
 #include "runtime/bound_program.h"
 #include "runtime/derived.h"
+#include "runtime/random_state.h"
 #include "runtime/runner.h"
 
 namespace vesta::runtime {
@@ -132,10 +134,13 @@ bool Executable::accepts(const CallInputs& inputs, std::string* why) const {
 
 void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed) const {
   bool wrote = false;
+  std::optional<RandomState> before;
+  if (impl_->program.draws()) before.emplace();
   try {
     run(in, outputs, consumed, wrote);
   } catch (...) {
     if (wrote) throw FailedAfterWriting(std::current_exception());
+    if (before) before->put_back();
     throw;
   }
 }

@@ -42,7 +42,8 @@ class Executable {
   // Requires accepts(). Runs below autograd. Outputs in graph order: Tensor, int or None; appended to `outputs`.
   // Exceptions of extern operators pass through, and that memory is short: an input that the program reads is written
   // when all that is left are kernels and copies whose memory is there, so that such an exception leaves the inputs as
-  // they were, or so that the same call made again gives the same. What fails later yet is FailedAfterWriting.
+  // they were, or so that the same call made again gives the same; random numbers are given back. What fails later yet
+  // is FailedAfterWriting.
   // `consumed`: the same tensors as inputs.arguments, if the caller gives them away; each is dropped after its last
   // use.
   void run(const CallInputs& inputs, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed = {}) const;

@@ -286,7 +286,16 @@ void Grouping::add_update(const Node* node, int position, Unit u) {
   u.operand_reduced = update.ordered;
   u.cost = 10;
   u.on_input = mutation_of_update(*node) >= 0;
-  if (!u.on_input) {
+  if (u.on_input) {
+    // What raises in eager before this write leaves the input as it was.
+    for (size_t k = 0; k < units.size(); ++k) {
+      if ((units[k].kind != UnitKind::Extern && units[k].kind != UnitKind::Assert) || units[k].derived) continue;
+      Read order;
+      order.unit = static_cast<int>(k);
+      order.opaque = true;
+      u.reads.push_back(std::move(order));
+    }
+  } else {
     Unit base;
     base.kind = UnitKind::Copy;
     base.value = node->input(0);

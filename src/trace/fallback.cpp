@@ -193,6 +193,16 @@ bool same_sizes(Recorder& r, const std::vector<Expr>& a, const std::vector<Expr>
   return true;
 }
 
+// More than a process can address: eager raises, and the graph might not compute it.
+void refuse_beyond_memory(const std::vector<graph::TensorType>& types) {
+  constexpr double kMostBytes = double{1ll << 47};
+  for (const graph::TensorType& t : types) {
+    double bytes = static_cast<double>(element_size(t.dtype));
+    for (Expr s : t.sizes) bytes *= static_cast<double>(hint(s));
+    VESTA_USER_CHECK(bytes < kMostBytes, "a tensor of {} bytes", bytes);
+  }
+}
+
 void record(Recorder& r, const Operator& op, Stack& stack, const graph::TensorType* otherwise) {
   const auto boxed = arguments(op, stack);
   std::vector<graph::Arg> args = to_args(r, op, boxed);
@@ -218,6 +228,7 @@ void record(Recorder& r, const Operator& op, Stack& stack, const graph::TensorTy
   if (op.factory)
     for (auto& t : types)
       if (t.device.type == DeviceType::CUDA && t.device.index < 0) t.device.index = 0;
+  refuse_beyond_memory(types);
   std::vector<bool> defined;
   for (const auto& t : types) defined.push_back(t.dtype != DType::Other);
   graph::Node* node = r.add_node(*target, std::move(args), std::move(types));

@@ -57,7 +57,7 @@ constexpr OpRow kRows[] = {
     {.name = "aten::kthvalue", .shape = one_along_dim, .flags = kMayRaise},
     {.name = "aten::median", .shape = scalar},
     {.name = "aten::nanmedian", .shape = scalar},
-    {.name = "aten::histc", .shape = histc},
+    {.name = "aten::histc", .shape = histc, .flags = kMayRaise},
     {.name = "aten::bucketize.Tensor", .shape = search, .flags = kMayRaise},
     {.name = "aten::searchsorted.Tensor", .shape = search, .flags = kMayRaise},
 };

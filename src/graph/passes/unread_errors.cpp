@@ -15,6 +15,11 @@ bool may_raise(const Node& node) {
   return (is_integral(type) || type == DType::Bool) && !has_body_for(*node.op->row, node.named());
 }
 
+bool may_raise(std::string_view name) {
+  const Op* op = find_op(name);
+  return !op || !op->row || op->has(kMayRaise) || op->has(kIntegerByConstant);
+}
+
 bool keep_unread_errors(Graph& graph, const PassContext& context) {
   std::vector<bool> needed = results_of(graph);
   bool changed = false;

@@ -18,8 +18,11 @@
 namespace vesta::capture {
 namespace {
 
-constexpr int kMostTraces = 24;        // of one segment for one call: each break moves the end
-constexpr int kMostPassing = 4;        // variants of one segment that end where the next call may get by
+constexpr int kMostTraces = 24;  // of one segment for one call: each break moves the end
+constexpr int kMostPassing = 4;  // variants of one segment that end where the next call may get by
+// Errors that depend on data quote the data.
+constexpr size_t kMostReasons = 64;
+const std::string kOtherReasons = "other reasons";
 constexpr int kMostIdleSegments = 64;  // in a row without a graph, before CPython goes on
 
 // At a break: Python code that the instruction calls is captured on its own.
@@ -101,7 +104,9 @@ class DepthGuard {
 Captured::Captured(Object wrapped, Options options, std::string name, bool fullgraph)
     : wrapped_(std::move(wrapped)), options_(std::move(options)), name_(std::move(name)), fullgraph_(fullgraph) {}
 
-void Captured::fall_back(const std::string& reason) {
+void Captured::fall_back(const std::string& given) {
+  const bool listed = fallbacks_.contains(given) || fallbacks_.size() < kMostReasons;
+  const std::string& reason = listed ? given : kOtherReasons;
   if (fallbacks_[reason]++ == 0) log::print(log::Topic::Fallbacks, "{} runs eager: {}", name_, reason);
 }
 
@@ -182,7 +187,8 @@ bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference
     case GraphRun::Ran: return true;
     case GraphRun::Rejected: return false;
     case GraphRun::Raised: return false;
-    case GraphRun::Failed: ready.failed = !why.guard.empty() ? why.guard : "a compiled graph failed"; return false;
+    case GraphRun::Failed: ready.failed = why.guard; return false;
+    case GraphRun::Refused: ready.failed = why.guard, ready.refused = true; return false;
   }
   return false;
 }
@@ -414,8 +420,8 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
         if (PyErr_Occurred()) return throw_at(t, f, position);
         if (ready.failed.empty())
           return go_on_eagerly("a trace does not serve the call it was made for: " + unserved.guard);
-        s.skipped = ready.failed;
-        return go_on_eagerly(s.skipped);
+        if (ready.refused) s.skipped = ready.failed;
+        return go_on_eagerly(ready.failed);
       }
     } else {
       ++hits_;

@@ -69,7 +69,8 @@ class Captured {
   struct Ready {
     std::shared_ptr<Variant> variant;
     std::vector<Object> outputs;
-    std::string failed;  // the graph could not be run; nothing was written
+    std::string failed;    // the graph could not be run; nothing was written
+    bool refused = false;  // by Vesta: it never can
     std::vector<Object> held;
   };
   PyObject* drive(PyThreadState* t, Frame* f, Gain* gain);

@@ -3,6 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
+#include <fmt/format.h>
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -10,7 +12,9 @@
 
 #include "capture/python/tensors/tensors.h"
 #include "runtime/executable.h"
+#include "runtime/random_state.h"
 #include "vesta/detail/function.h"
+#include "vesta/error.h"
 
 namespace py = pybind11;
 
@@ -18,8 +22,21 @@ namespace vesta::capture {
 
 namespace {
 
-GraphRun run_differentiable(PyObject* program, std::span<PyObject* const> tensors, std::span<const int64_t> integers,
-                            std::vector<Object>& outputs, std::string* why) {
+GraphRun failed(std::string* why, std::string text, GraphRun how = GraphRun::Failed) {
+  text.resize(std::min(text.find('\n'), text.size()));
+  if (why) *why = how == GraphRun::Refused ? text : "while running: " + text;
+  return how;
+}
+
+std::vector<uint32_t> versions(std::span<const at::Tensor> tensors) {
+  std::vector<uint32_t> out;
+  for (const at::Tensor& t : tensors)
+    out.push_back(t.is_inference() ? 0 : t.unsafeGetTensorImpl()->version_counter().current_version());
+  return out;
+}
+
+GraphRun run_differentiable(PyObject* program, std::span<const at::Tensor> given, std::span<PyObject* const> tensors,
+                            std::span<const int64_t> integers, std::vector<Object>& outputs, std::string* why) {
   std::vector<py::object> numbers;
   std::vector<PyObject*> arguments(tensors.begin(), tensors.end());
   for (const int64_t v : integers) {
@@ -27,17 +44,19 @@ GraphRun run_differentiable(PyObject* program, std::span<PyObject* const> tensor
     arguments.push_back(numbers.back().ptr());
   }
   const at::AutoGradMode on(true);  // where the program is not to record any, the tape says so
+  const runtime::RandomState random;
+  const std::vector<uint32_t> before = versions(given);
   const auto found =
       py::reinterpret_steal<py::object>(PyObject_Vectorcall(program, arguments.data(), arguments.size(), nullptr));
   if (!found) {
-    py::error_already_set error;
-    // Unsupported: nothing was run.
-    if (error.matches(py::module_::import("vesta.errors").attr("Unsupported"))) {
-      if (why) *why = py::str(error.value());
-      return GraphRun::Failed;
-    }
-    error.restore();
-    return GraphRun::Raised;
+    // What the program writes is written at the end.
+    if (versions(given) != before || !PyErr_ExceptionMatches(PyExc_Exception)) return GraphRun::Raised;
+    const py::error_already_set error;
+    random.put_back();
+    const bool refused = error.matches(py::module_::import("vesta.errors").attr("Error"));
+    if (refused) return failed(why, py::str(error.value()), GraphRun::Refused);
+    return failed(why,
+                  fmt::format("{}: {}", Py_TYPE(error.value().ptr())->tp_name, std::string(py::str(error.value()))));
   }
   for (py::handle x : found) outputs.push_back(Object::share(x.ptr()));
   return GraphRun::Ran;
@@ -94,7 +113,7 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
   }
   const runtime::CallInputs in{arguments.all(), {}, integers};
   if (!graph.accepts(in, why)) return GraphRun::Rejected;
-  if (differentiable) return run_differentiable(differentiable, tensors, integers, outputs, why);
+  if (differentiable) return run_differentiable(differentiable, arguments.all(), tensors, integers, outputs, why);
   std::vector<c10::IValue> values = detail::borrow_values();
   try {
     const py::gil_scoped_release release;
@@ -107,9 +126,18 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
       PyErr_SetString(PyExc_RuntimeError, cause.what());
     }
     return GraphRun::Raised;
+  } catch (const py::error_already_set& e) {
+    if (!e.matches(PyExc_Exception)) return py::error_already_set(e).restore(), GraphRun::Raised;
+    return failed(why, e.what());
+  } catch (python_error& e) {
+    e.restore();
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) return GraphRun::Raised;
+    PyErr_Clear();
+    return failed(why, e.what());
+  } catch (const Error& e) {
+    return failed(why, e.what(), GraphRun::Refused);
   } catch (const std::exception& e) {
-    if (why) *why = e.what();
-    return GraphRun::Failed;
+    return failed(why, e.what());
   }
   for (const size_t i : compiled.detached)
     if (values[i].toTensor().requires_grad()) values[i] = values[i].toTensor().detach();

@@ -20,8 +20,9 @@ namespace vesta::capture {
 enum class GraphRun {
   Ran,
   Rejected,  // made for other inputs: `why`
-  Failed,    // inputs are as they were: the same may be run eagerly; `why`
-  Raised,    // a Python error is set
+  Failed,    // an operator raised; inputs and random numbers are as they were: eager raises the same; `why`
+  Refused,   // Vesta's own error: eager may run it, and later calls would end the same; `why`
+  Raised,    // a Python error is set, and eager must not run the program again
 };
 // Outputs are appended. Releases the GIL.
 // `require_grad`: which of the inputs do, where that matters: if an operator was recorded in gradient mode.
