@@ -324,3 +324,42 @@ def asked_for(x):
         y = y + 1
         torch._dynamo.graph_break("in a loop")
     return y * y
+
+
+def _scaled_by_its_sum(x):
+    return x * x.sum().item()
+
+
+@case(lambda: (t(3), {"a": 2, "b": 3}), lambda: (t(3), {"a": 3}), lambda: (t(3), {}))
+def in_a_call_at_the_last_item_of_a_dict(x, d):
+    for n in d.values():
+        x = _scaled_by_its_sum(x) if n == 3 else x + n
+    for name, n in d.items():
+        x = _scaled_by_its_sum(x) if n == 3 else x + len(name)
+    for name in d:
+        x = _scaled_by_its_sum(x) if d[name] == 3 else x - 1
+    return x
+
+
+@case(lambda: (t(3), {"a": 2, "b": 3}), lambda: (t(3), {"a": 3}))
+def dict_that_grows_after_a_call_at_its_last_item(x, d):
+    try:
+        for n in d.values():
+            if n == 3:
+                x = _scaled_by_its_sum(x)
+                d["more"] = 1
+    except RuntimeError as error:
+        return x, str(error)
+    return x
+
+
+@case(lambda: (t(3), {"a": 2, "b": 3}))
+def dict_that_grew_before_a_call_at_its_last_item(x, d):
+    try:
+        for n in d.values():
+            if n == 3:
+                d["more"] = 1
+                x = _scaled_by_its_sum(x)
+    except RuntimeError as error:
+        return x, str(error)
+    return x

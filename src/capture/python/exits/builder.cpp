@@ -23,6 +23,14 @@ const char* method_of_iterator(PyTypeObject* type) {
                                          : nullptr;
 }
 
+// Whether an iterator of a dict that promises no item has seen all of them, and the dict has not changed its size.
+bool at_its_end(PyObject* iterator) {
+  static PyObject* const reduce = PyUnicode_InternFromString("__reduce__");
+  const Object r = call_quietly(iterator, reduce);  // raises if the size has changed
+  if (!r) PyErr_Clear();
+  return bool(r);
+}
+
 }  // namespace
 
 int ExitBuilder::add(Recipe r) {
@@ -206,14 +214,15 @@ int ExitBuilder::dict_iterator(PyObject* x, const char* method) {
         return 0;
       },
       static_cast<void*>(&dict));
-  const Py_ssize_t left = dict ? PyObject_LengthHint(x, 0) : 0;  // 0: at its end, or of another size than the dict
+  const Py_ssize_t left = dict ? PyObject_LengthHint(x, 0) : 0;
+  if (left <= 0 && dict && !at_its_end(x)) dict = nullptr;
   const Py_ssize_t steps = dict ? PyDict_GET_SIZE(dict) - left : 0;
   Py_ssize_t end = 0;
   while (dict && PyDict_Next(dict, &end, nullptr, nullptr)) {
     // A key that was taken out would be a step.
     if (end > PyDict_GET_SIZE(dict)) dict = nullptr;
   }
-  if (!dict || left <= 0 || PyODict_Check(dict))
+  if (!dict || left < 0 || PyODict_Check(dict))
     return PyErr_Clear(), fail(x, "an iterator of a dict cannot be rebuilt");
   const int part = value(dict);
   if (part < 0) return -1;
