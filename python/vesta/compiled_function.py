@@ -77,6 +77,15 @@ class Compiled:
         """What torch.compile and torch.export begin with."""
         return self.__wrapped__
 
+    @property
+    def _torchdynamo_wrapper_id(self) -> int:
+        return id(self)
+
+    @property
+    def __class__(self) -> type:
+        """Of a function, a function's: torch.fx, TorchScript and ``inspect`` read those."""
+        return types.FunctionType if isinstance(self.__wrapped__, types.FunctionType) else type(self)
+
     def __prepare_scriptable__(self) -> Any:
         """What torch.jit.script compiles."""
         return self.__wrapped__
