@@ -81,7 +81,7 @@ class Compiled:
     def _torchdynamo_wrapper_id(self) -> int:
         return id(self)
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> type:
         """Of a function, a function's: torch.fx, TorchScript and ``inspect`` read those."""
         return types.FunctionType if isinstance(self.__wrapped__, types.FunctionType) else type(self)

@@ -95,9 +95,9 @@ def mapped(x):
 
 
 def mapped_trees(x):
-    return map(lambda a, b: {"sum": a["x"] + b, "both": (a["x"] * 3, a["y"] * 2)}, {"x": x, "y": x * 2}, x[0])["both"][
-        1
-    ]
+    return map(lambda a, b: {"sum": a["x"] + b, "both": (a["x"] * 3, a["y"] * 2)}, {"x": x.sin(), "y": x * 2}, x[0])[
+        "both"
+    ][1]
 
 
 def trees(x):
