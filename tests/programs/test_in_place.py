@@ -130,7 +130,7 @@ def grow_twice(x: torch.Tensor, y: torch.Tensor, far: torch.Tensor) -> tuple[tor
 
 @pytest.mark.parametrize(("program", "changed"), [(grow, 1), (grow_twice, 2)])
 def test_what_lacks_memory_changes_its_inputs_once(program: Program, changed: int):
-    far = torch.ones(()).expand(2**45)
+    far = torch.ones(()).expand(2**32)  # 64 TiB: a process can address it, no machine has it
     small = [torch.randn(64, 64) for _ in range(changed)]
     ours, eager = [x.clone() for x in small], [x.clone() for x in small]
     compiled = vesta.trace_and_compile(program)

@@ -82,7 +82,9 @@ bool is_code_of_compiler(PyCodeObject* code) {
   if (!is_in(path, kCompilers) || is_in(path, kPartsOfPrograms)) return false;
   // torch.compile's wrapper of a module is a module like others.
   const std::string_view name = text(code->co_qualname);
-  return !name.starts_with("OptimizedModule.") && name != "_set_in_optimized_module";
+  if (name.starts_with("OptimizedModule.") || name == "_set_in_optimized_module") return false;
+  // What runs around every module's __init__ once Dynamo is imported: it notes the module and goes on.
+  return !name.starts_with("install_generation_tagging_init.");
 }
 
 bool enters_compiler(PyCodeObject* code) {
