@@ -108,7 +108,7 @@ def _unread(joint: GraphModule, num_fwd_outputs: int) -> list[Node]:
     """The forward pass's calls that are to be kept, and that none of its results depends on."""
     end = next(n for n in reversed(joint.graph.nodes) if n.op == "output")
     read: set[Node] = set()
-    open_ends = [n for n in end.args[0][:num_fwd_outputs] if isinstance(n, Node)]  # type: ignore[index, union-attr]
+    open_ends = [n for n in end.args[0][:num_fwd_outputs] if isinstance(n, Node)]
     while open_ends:
         n = open_ends.pop()
         if n not in read:
