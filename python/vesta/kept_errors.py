@@ -117,9 +117,9 @@ def _unread(joint: GraphModule, num_fwd_outputs: int) -> list[Node]:
     backward: set[Node] = set()
     found = []
     for n in joint.graph.nodes:
-        if n.meta.get("partitioner_tag") == "is_backward" or any(a in backward for a in n.all_input_nodes):
-            backward.add(n)
-        elif n.op == "placeholder" and "tangents" in str(n.target):
+        is_tangent = n.op == "placeholder" and "tangents" in str(n.target)
+        is_backward = n.meta.get("partitioner_tag") == "is_backward"
+        if is_tangent or is_backward or any(a in backward for a in n.all_input_nodes):
             backward.add(n)
         elif n not in read and n.op == "call_function" and _is_kept(n.target):
             found.append(n)

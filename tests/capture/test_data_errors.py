@@ -68,7 +68,7 @@ def weight(*sizes: int) -> torch.Tensor:
 ROW = functools.partial(torch.arange, 1.0, 4.0)
 FAR = functools.partial(torch.tensor, [5])
 
-# ---- every operator that checks values --------------------------------------------------------------------------------
+# ---- every operator that checks values ------------------------------------------------------------------------------
 
 OPERATORS: dict[str, tuple[Callable[[torch.Tensor], Any], type[Exception]]] = {
     "embedding": (lambda w: F.embedding(torch.tensor([9]), w.expand(3, 1)), IndexError),
@@ -163,7 +163,7 @@ def test_modules() -> None:
                 assert same(compiled(torch.tensor([k] * (1 + k % 3))), f(torch.tensor([k] * (1 + k % 3))))
 
 
-# ---- where the handler is ---------------------------------------------------------------------------------------------
+# ---- where the handler is -------------------------------------------------------------------------------------------
 
 
 def pick(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
@@ -311,7 +311,7 @@ def test_good_and_bad_calls_in_turn() -> None:
         assert [(r.count, "out of range" in r.reason) for r in found.fallbacks] == [(3, True)]
 
 
-# ---- writes and random numbers ----------------------------------------------------------------------------------------
+# ---- writes and random numbers --------------------------------------------------------------------------------------
 
 
 def writes_before(x, i, w, b):
@@ -395,7 +395,7 @@ def test_buffers() -> None:
             assert torch.allclose(a, b)
 
 
-# ---- custom operators -------------------------------------------------------------------------------------------------
+# ---- custom operators -----------------------------------------------------------------------------------------------
 
 
 @torch.library.custom_op("vesta_data_errors::positive", mutates_args=())
@@ -460,7 +460,7 @@ def test_what_is_no_error_of_the_program_passes() -> None:
         assert calls == [1]
 
 
-# ---- torch.compile(backend="vesta"), the direct door ------------------------------------------------------------------
+# ---- torch.compile(backend="vesta"), the direct door ----------------------------------------------------------------
 
 
 def test_other_doors() -> None:
