@@ -108,7 +108,7 @@ def _unread(joint: GraphModule, num_fwd_outputs: int) -> list[Node]:
     """The forward pass's calls that are to be kept, and that none of its results depends on."""
     end = next(n for n in reversed(joint.graph.nodes) if n.op == "output")
     read: set[Node] = set()
-    open_ends = [n for n in end.args[0][:num_fwd_outputs] if isinstance(n, Node)]  # type: ignore[index, union-attr]
+    open_ends = [n for n in end.args[0][:num_fwd_outputs] if isinstance(n, Node)]
     while open_ends:
         n = open_ends.pop()
         if n not in read:
@@ -117,9 +117,11 @@ def _unread(joint: GraphModule, num_fwd_outputs: int) -> list[Node]:
     backward: set[Node] = set()
     found = []
     for n in joint.graph.nodes:
-        if n.meta.get("partitioner_tag") == "is_backward" or any(a in backward for a in n.all_input_nodes):
-            backward.add(n)
-        elif n.op == "placeholder" and "tangents" in str(n.target):
+        if (
+            n.meta.get("partitioner_tag") == "is_backward"
+            or any(a in backward for a in n.all_input_nodes)
+            or (n.op == "placeholder" and "tangents" in str(n.target))
+        ):
             backward.add(n)
         elif n not in read and n.op == "call_function" and _is_kept(n.target):
             found.append(n)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -52,11 +52,13 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def expect(f: Callable[..., Any], arguments: Callable[[], list[Any]], **options: Any) -> None:
+def expect(
+    f: Callable[..., Any], arguments: Callable[[], list[Any]], modes: Sequence[str] = tuple(MODES), **options: Any
+) -> None:
     compiled = vesta.compile(f, **options)
-    for name, mode in MODES.items():
-        with mode():
-            for call in range(3):
+    for name in modes:
+        with MODES[name]():
+            for call in range(2):
                 want, got = seen(f, arguments), seen(compiled, arguments)
                 assert same(want, got), f"{name}, call {call}: {got} instead of {want}"
 
@@ -68,7 +70,7 @@ def weight(*sizes: int) -> torch.Tensor:
 ROW = functools.partial(torch.arange, 1.0, 4.0)
 FAR = functools.partial(torch.tensor, [5])
 
-# ---- every operator that checks values --------------------------------------------------------------------------------
+# ---- every operator that checks values -------------------------------------------------------------------------------
 
 OPERATORS: dict[str, tuple[Callable[[torch.Tensor], Any], type[Exception]]] = {
     "embedding": (lambda w: F.embedding(torch.tensor([9]), w.expand(3, 1)), IndexError),
@@ -132,8 +134,8 @@ def test_operators(name: str) -> None:
             return w * 3
         return y if y is None else y[0].sum() + w
 
-    expect(unread, lambda: [weight(1)])
-    expect(read, lambda: [weight(1), []])
+    expect(unread, lambda: [weight(1)], ("gradients", "inference"))
+    expect(read, lambda: [weight(1), []], ("gradients", "inference"))
     with pytest.raises(error):
         operator(weight(1))
 
@@ -163,7 +165,7 @@ def test_modules() -> None:
                 assert same(compiled(torch.tensor([k] * (1 + k % 3))), f(torch.tensor([k] * (1 + k % 3))))
 
 
-# ---- where the handler is ---------------------------------------------------------------------------------------------
+# ---- where the handler is --------------------------------------------------------------------------------------------
 
 
 def pick(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
@@ -304,12 +306,14 @@ def test_good_and_bad_calls_in_turn() -> None:
         explain = vesta.explain(f)
         for k in (5, 1, 2, 5, 0, 5, 1):
             a, b = [[ROW(), torch.tensor([k]), weight(1), []] for _ in range(2)]
-            assert same(f(*a), explain(*b))
-        assert len(explain.graphs) == 1 and explain.graphs[0].hits == 4
-        assert [(r.count, "IndexError" in r.reason) for r in explain.fallbacks] == [(3, True)]
+            explain(*b)
+            assert same(f(*a), explain.result)
+        found = explain.explanation
+        assert len(found.graphs) == 1
+        assert [(r.count, "out of range" in r.reason) for r in found.fallbacks] == [(3, True)]
 
 
-# ---- writes and random numbers ----------------------------------------------------------------------------------------
+# ---- writes and random numbers ---------------------------------------------------------------------------------------
 
 
 def writes_before(x, i, w, b):
@@ -393,7 +397,7 @@ def test_buffers() -> None:
             assert torch.allclose(a, b)
 
 
-# ---- custom operators -------------------------------------------------------------------------------------------------
+# ---- custom operators ------------------------------------------------------------------------------------------------
 
 
 @torch.library.custom_op("vesta_data_errors::positive", mutates_args=())
@@ -458,7 +462,7 @@ def test_what_is_no_error_of_the_program_passes() -> None:
         assert calls == [1]
 
 
-# ---- torch.compile(backend="vesta"), the direct door ------------------------------------------------------------------
+# ---- torch.compile(backend="vesta"), the direct door -----------------------------------------------------------------
 
 
 def test_other_doors() -> None:
