@@ -3,6 +3,7 @@
 
 #include "graph/ops/complex.h"
 #include "graph/ops/operands.h"
+#include "schedule/body_walk.h"
 #include "schedule/group.h"
 
 namespace vesta::schedule {
@@ -14,20 +15,15 @@ using graph::Value;
 namespace {
 
 // Whether a body has a primitive that generated code calls a scalar function for, element by element.
-class ScalarCalls final : public graph::ScalarBuilder {
+class ScalarCalls final : public BodyWalk {
  public:
-  ScalarRef constant(DType t, double) override { return {0, t}; }
-  ScalarRef integer(DType t, int64_t) override { return {0, t}; }
-  ScalarRef size(DType t, Expr) override { return {0, t}; }
-  ScalarRef emit(Prim p, std::span<const ScalarRef> x) override {
-    const DType t = p == Prim::Select ? x[1].dtype : x[0].dtype;
+  bool any = false;
+
+ private:
+  void visit(Prim p, DType t) override {
     any |= t == DType::F64 && (p == Prim::Erfinv || p == Prim::Lgamma || p == Prim::Digamma);
     any |= is_integral(t) && p == Prim::Pow;
-    return {0, yields_bool(p) ? DType::Bool : t};
   }
-  ScalarRef cast(DType to, ScalarRef) override { return {0, to}; }
-  ScalarRef bitcast(DType to, ScalarRef) override { return {0, to}; }
-  bool any = false;
 };
 
 bool calls_scalar_functions(const Node& node) {

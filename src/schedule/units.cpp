@@ -4,6 +4,7 @@
 
 #include "graph/ops/complex.h"
 #include "graph/ops/operands.h"
+#include "schedule/body_walk.h"
 #include "schedule/group.h"
 
 namespace vesta::schedule {
@@ -16,18 +17,12 @@ using graph::Value;
 namespace {
 
 // Adds up the cost of a body.
-class CostBuilder final : public graph::ScalarBuilder {
+class CostBuilder final : public BodyWalk {
  public:
-  ScalarRef constant(DType t, double) override { return {0, t}; }
-  ScalarRef integer(DType t, int64_t) override { return {0, t}; }
-  ScalarRef size(DType t, Expr) override { return {0, t}; }
-  ScalarRef emit(Prim p, std::span<const ScalarRef> x) override {
-    total += cost(p);
-    return {0, yields_bool(p) ? DType::Bool : p == Prim::Select ? x[1].dtype : x[0].dtype};
-  }
-  ScalarRef cast(DType to, ScalarRef) override { return {0, to}; }
-  ScalarRef bitcast(DType to, ScalarRef) override { return {0, to}; }
   int total = 0;
+
+ private:
+  void visit(Prim p, DType) override { total += cost(p); }
 };
 
 constexpr int kCheap = 6;          // may be computed again in every consumer
