@@ -136,7 +136,7 @@ def breaks_of(compiler: str, call: Callable[..., Any]) -> int:
 def main() -> None:
     compiler = sys.argv[1]
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # libraries print to stdout too: the parent reads answers only
     warnings.simplefilter("ignore")
     torch.set_num_threads(int(os.environ.get("VESTA_BENCH_THREADS", os.cpu_count() or 1)))
     load(compiler)

@@ -110,7 +110,7 @@ def measure(row: Row, size: str, backward: bool, rounds: int, seconds: float) ->
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # libraries print to stdout too: the parent reads answers only
     warnings.simplefilter("ignore")
     torch.set_num_threads(int(os.environ.get("VESTA_BENCH_THREADS", os.cpu_count() or 1)))
     import vesta

@@ -107,7 +107,7 @@ def details(compiler: str) -> dict[str, Any]:
 def main() -> None:
     workload, compiler = sys.argv[1], sys.argv[2]
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # libraries print to stdout too: the parent reads answers only
     warnings.simplefilter("ignore")
     torch.set_num_threads(int(os.environ.get("VESTA_BENCH_THREADS", os.cpu_count() or 1)))
     if workload.startswith("model:"):

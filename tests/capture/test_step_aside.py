@@ -1,4 +1,4 @@
-"""Calls that gain nothing from a compile run as they are, and no longer than that holds."""
+"""Calls that gain nothing from a compile run eager, until a check finds that compiling would pay."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ void output(Graph& g, Value* v) {
 struct Sizes {
   size_t kernels = 0;
   size_t instructions = 0;  // of the largest kernel
-  int cost = 0;             // of the dearest one's arithmetic
+  int cost = 0;             // of the most expensive kernel, in units of Prim costs
 };
 
 Sizes measure(const schedule::Plan& plan) {

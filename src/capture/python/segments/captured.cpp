@@ -369,7 +369,7 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
     if (!s.skipped.empty()) {
       const bool whole = fresh && !gain->entered && !fullgraph_;
       PyObject* found = leave_to_python(s.skipped);
-      if (whole) *gain = {.entered = true, .fallback = &fallbacks_[s.skipped]};
+      if (whole) *gain = {.entered = true, .fallback = s.skipped};
       return found;
     }
     Ready ready;

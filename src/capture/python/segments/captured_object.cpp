@@ -54,7 +54,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* na
   const size_t count = PyVectorcall_NARGS(flags);
   if (c.aside.wants(args, count, names)) {
     ++c.aside.calls;
-    if (c.aside.fallback) ++*c.aside.fallback;
+    if (!c.aside.fallback.empty()) c.fall_back(c.aside.fallback);
     return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
   Gain gain;

@@ -17,7 +17,7 @@ PyObject* make_captured(PyObject* wrapped, Options options, std::string name, bo
 bool is_captured(PyObject* x);
 // The interpreter calls an object of this class, made by a class statement, by what its slot `_vesta_call` holds: no
 // Python frame lies in between. Its method `__call__`, in its own dict, is for those that read code in place of running
-// it, and for who asks for the method.
+// it, and for callers that look the method up.
 void call_objects_by_slot(PyTypeObject* cls);
 CaptureReport report_of(PyObject* captured);
 

@@ -16,6 +16,8 @@ constexpr size_t kMostArguments = 8;
 constexpr int64_t kMostOperators = 2;
 constexpr int64_t kMostFrames = 4;
 
+size_t keywords(PyObject* names) { return names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0; }
+
 }  // namespace
 
 bool Gain::is_worth_it() const {
@@ -33,7 +35,7 @@ StepAside::Look StepAside::look(PyObject* x) {
 }
 
 void StepAside::learn(const Gain& gain, PyObject* const* args, size_t count, PyObject* names) {
-  const size_t all = count + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
+  const size_t all = count + keywords(names);
   const bool again = on_ && until_check_ <= 0;
   on_ = !gain.is_worth_it() && all <= kMostArguments;
   if (!on_) return;
@@ -46,7 +48,7 @@ void StepAside::learn(const Gain& gain, PyObject* const* args, size_t count, PyO
 }
 
 bool StepAside::looks_the_same(PyObject* const* args, size_t count, PyObject* names) const {
-  const size_t all = count + (names ? static_cast<size_t>(PyTuple_GET_SIZE(names)) : 0);
+  const size_t all = count + keywords(names);
   if (all != looks_.size() || names != names_) return false;
   for (size_t i = 0; i < all; ++i)
     if (!(look(args[i]) == looks_[i])) return false;

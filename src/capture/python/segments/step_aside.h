@@ -6,18 +6,19 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace vesta::capture {
 
 // What one call through compiled segments had from them.
 struct Gain {
-  bool entered = false;         // a frame was captured
-  bool passing = false;         // it compiled, or ran eager for a reason that may pass: the next call tells more
-  int64_t kernels = 0;          // run
-  int64_t operators = 0;        // of ATen, called by graphs
-  int64_t frames = 0;           // of Python functions that graphs stand for
-  int64_t* fallback = nullptr;  // counts calls that run eager for good, for one reason
+  bool entered = false;   // a frame was captured
+  bool passing = false;   // it compiled, or ran eager for a reason that may pass: the next call tells more
+  int64_t kernels = 0;    // run
+  int64_t operators = 0;  // of ATen, called by graphs
+  int64_t frames = 0;     // of Python functions that graphs stand for
+  std::string fallback;   // why all calls run eager, if they do
   bool is_worth_it() const;
 };
 
@@ -30,8 +31,8 @@ class StepAside {
   bool wants(PyObject* const* args, size_t count, PyObject* names) {
     return on_ && --until_check_ > 0 && looks_the_same(args, count, names);
   }
-  int64_t calls = 0;            // that did
-  int64_t* fallback = nullptr;  // counts them too
+  int64_t calls = 0;     // that did
+  std::string fallback;  // why they would run eager anyway; else empty
 
  private:
   // Of an argument, cheap to compare. Two that look the same may differ: eager is right for both.

@@ -12,7 +12,7 @@ bool is_code_of_compiler(PyCodeObject* code);
 // A break that calls it runs it as it is: it enters a compiler or a tracer, which has an evaluation hook or a mode of
 // its own. (A trace may go through some of it.)
 bool enters_compiler(PyCodeObject* code);
-// What torch.compile was given to make this function of; borrowed, or nullptr for any other function.
+// The function that torch.compile made this one of; borrowed, or nullptr if torch.compile did not make it.
 PyObject* compiled_by_torch(PyObject* function);
 // HigherOrderOperator.__call__, which dispatches torch.cond and its like.
 bool dispatches_higher_order(PyObject* function);
