@@ -72,6 +72,8 @@ struct Exit {
   std::vector<SideEffect> effects;
   std::vector<int> needed;  // sources that are read when the guards have held
   std::vector<Object> kept;
+  std::vector<PyObject*>
+      watched;  // of the recipes' objects, those that a call holds while it runs, and nobody else here
 };
 
 // Makes objects by an exit's recipes. Each recipe is made once: aliasing is kept.

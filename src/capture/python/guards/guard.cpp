@@ -102,6 +102,11 @@ PyObject* instance_dict(PyObject* object) {
   return dict;
 }
 
+bool is_bare(PyObject* x) {
+  PyObject** dict = _PyObject_GetDictPtr(x);
+  return !dict || !*dict || PyDict_GET_SIZE(*dict) == 0;
+}
+
 unsigned version_of(PyTypeObject* type) {
   if (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) return type->tp_version_tag;
   // A lookup assigns one.
@@ -118,7 +123,17 @@ GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::
       written_(std::move(written)),
       objects_(std::move(objects)),
       versions_(guards_.size(), 0) {
-  for (const Guard& g : guards_) {
+  for (Guard& g : guards_) {
+    if (g.check == Check::Keys) {
+      g.number = static_cast<int64_t>(keys_.size());
+      keys_.emplace_back();
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(g.expected); ++i) {
+        keys_.back().push_back(PyTuple_GET_ITEM(g.expected, i));
+        kept_.push_back(Object::share(keys_.back().back()));
+      }
+      g.expected = nullptr;
+    }
+    if (g.check == Check::Code) kept_.push_back(Object::share(reinterpret_cast<PyObject*>(g.number)));
     if (g.expected) kept_.push_back(Object::share(g.expected));
     if (g.asked_in) kept_.push_back(Object::share(reinterpret_cast<PyObject*>(g.asked_in)));
   }
@@ -150,12 +165,14 @@ GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::
 }
 
 int GuardProgram::traverse(visitproc visit, void* arg) const {
-  for (const Object& o : kept_) Py_VISIT(o.get());
-  int status = 0;
-  sources_.each_key([&](PyObject* key) {
-    if (status == 0) status = visit(key, arg);
-  });
-  return status;
+  for (const std::vector<Object>* holder : {&kept_, &sources_.kept()})
+    for (const Object& o : *holder) Py_VISIT(o.get());
+  return 0;
+}
+
+void GuardProgram::add_holders(std::vector<std::vector<Object>*>& holders) {
+  holders.push_back(&kept_);
+  holders.push_back(&sources_.kept());
 }
 
 void GuardProgram::load(int source, Frame* f, Registers& r) const { r[source] = find(sources_[source], f, r); }
@@ -274,7 +291,8 @@ bool GuardProgram::holds(const Guard& g, PyObject* x, const Registers& r) const 
       if (PyDict_Check(x)) return PyDict_GET_SIZE(x) == g.number;
       return PyAnySet_Check(x) && PySet_GET_SIZE(x) == g.number;
     case Check::Keys: {
-      if (!PyDict_Check(x) || PyDict_GET_SIZE(x) != PyTuple_GET_SIZE(g.expected)) return false;
+      const std::vector<PyObject*>& expected = keys_[static_cast<size_t>(g.number)];
+      if (!PyDict_Check(x) || PyDict_GET_SIZE(x) != static_cast<Py_ssize_t>(expected.size())) return false;
       auto same = [](PyObject* a, PyObject* b) { return a == b || (is_scalar(a) && same_scalar(a, b)); };
       if (PyODict_Check(x)) {
         PyObject* keys = keys_of(x);
@@ -284,14 +302,14 @@ bool GuardProgram::holds(const Guard& g, PyObject* x, const Registers& r) const 
         }
         bool all = true;
         for (Py_ssize_t i = 0; all && i < PyTuple_GET_SIZE(keys); ++i)
-          all = same(PyTuple_GET_ITEM(keys, i), PyTuple_GET_ITEM(g.expected, i));
+          all = same(PyTuple_GET_ITEM(keys, i), expected[static_cast<size_t>(i)]);
         Py_DECREF(keys);
         return all;
       }
-      Py_ssize_t at = 0, i = 0;
+      Py_ssize_t at = 0;
       PyObject* key = nullptr;
-      while (PyDict_Next(x, &at, &key, nullptr))
-        if (!same(key, PyTuple_GET_ITEM(g.expected, i++))) return false;
+      for (PyObject* wanted : expected)
+        if (!PyDict_Next(x, &at, &key, nullptr) || !same(key, wanted)) return false;
       return true;
     }
     case Check::Members: {
@@ -302,8 +320,11 @@ bool GuardProgram::holds(const Guard& g, PyObject* x, const Registers& r) const 
       if (equal < 0) PyErr_Clear();
       return equal == 1;
     }
-    case Check::Code: return PyFunction_Check(x) && PyFunction_GET_CODE(x) == g.expected;
+    case Check::Code:
+      return PyFunction_Check(x) && PyFunction_GET_CODE(x) == g.expected &&
+             reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(x)) == g.number;
     case Check::Tensor: return is_tensor(x) && tensor_flags(x) == g.number;
+    case Check::Bare: return is_bare(x);
     case Check::Same: return x == r[static_cast<int>(g.number)];
     case Check::Different: return x != r[static_cast<int>(g.number)];
     case Check::Absent:
@@ -394,6 +415,7 @@ std::string GuardProgram::text(const Guard& g) const {
     case Check::Class:
       return fmt::format("class {} is unchanged", reinterpret_cast<PyTypeObject*>(g.expected)->tp_name);
     case Check::Code: return fmt::format("the code of {}", what);
+    case Check::Bare: return fmt::format("{} has no attributes of its own", what);
     case Check::Tensor: return fmt::format("requires_grad, is_leaf and inference mode of {}", what);
   }
   return "";
@@ -422,6 +444,7 @@ CaptureDifference GuardProgram::difference(int guard, const Registers& r) const 
     case Check::Keys:
     case Check::Members:
     case Check::Tensor:
+    case Check::Bare:
     case Check::Code: d.now = "changed"; break;
     default: d.now = show(x);
   }

@@ -22,11 +22,12 @@ enum class Check : uint8_t {
   Present,    // the source finds something
   Absent,     // the source finds nothing: a dict lacks the key, a cell or slot is empty
   Length,     // a list, tuple, dict or set has `number` items
-  Keys,       // a dict's keys, in order, are the items of `expected`, a tuple
+  Keys,       // a dict's keys, in order, are the list `number` of the program's
   Members,    // a set equals `expected`, a frozenset of scalars
   Class,      // the class `expected` is as it was (no source): its version, or else every name that was looked up on it
-  Code,       // a function's __code__ is `expected`
+  Code,       // a function's __code__ is `expected`, its globals are the dict at address `number`
   Tensor,     // tensor_flags() of x, a tensor, are `number`
+  Bare,       // x, a tensor, has no attributes of its own
 };
 
 struct Guard {
@@ -90,6 +91,8 @@ class GuardProgram {
   // The frame's code, for names in texts.
   PyCodeObject* code = nullptr;
   int traverse(visitproc visit, void* arg) const;
+  // All references it has.
+  void add_holders(std::vector<std::vector<Object>*>& holders);
 
  private:
   struct Step {
@@ -105,6 +108,7 @@ class GuardProgram {
 
   SourceTable sources_;
   std::vector<Object> kept_;
+  std::vector<std::vector<PyObject*>> keys_;  // of Check::Keys
   std::vector<Guard> guards_;
   std::vector<Lookup> lookups_;
   std::vector<Step> steps_;
@@ -118,6 +122,7 @@ class GuardProgram {
 PyObject* keys_of(PyObject* dict);
 // __dict__ of an instance, made if need be; borrowed, nullptr without an error if it has none.
 PyObject* instance_dict(PyObject* object);
+bool is_bare(PyObject* object);  // it has no attributes of its own; no dict is made for the question
 // An int, float, bool, complex, str, bytes, None, Ellipsis or NotImplemented (exactly these types).
 bool is_scalar(PyObject* x);
 bool same_scalar(PyObject* a, PyObject* b);  // ranges and devices, too

@@ -70,6 +70,7 @@ Memo::Memo(const std::vector<Source>& sources, const std::vector<Guard>& guards,
       case Check::Members:
       case Check::Class:
       case Check::Tensor:
+      case Check::Bare:
       case Check::Code: stays = false; break;
     }
     if (!stays) changing_guards_.push_back(static_cast<int>(i));

@@ -101,6 +101,16 @@ class DepthGuard {
 
 }  // namespace
 
+void Variant::let_go() {
+  std::vector<std::vector<Object>*> holders{&exit.kept, &constants};
+  guards.add_holders(holders);
+  watched = Watched(holders);
+  for (const Recipe& r : exit.recipes)
+    if (r.object && watched.contains(r.object) &&
+        std::find(exit.watched.begin(), exit.watched.end(), r.object) == exit.watched.end())
+      exit.watched.push_back(r.object);
+}
+
 Captured::Captured(Object wrapped, Options options, std::string name, bool fullgraph)
     : wrapped_(std::move(wrapped)), options_(std::move(options)), name_(std::move(name)), fullgraph_(fullgraph) {}
 
@@ -149,6 +159,10 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain) {
 }
 
 bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
+  if (!v.watched.alive()) {
+    why.guard = "an object that it was compiled for is gone";
+    return false;
+  }
   const GuardProgram::Lease lease(v.guards);
   Registers& registers = *lease;
   if (const int failed = v.guards.check(f, registers); failed != GuardProgram::kHolds) {
@@ -168,7 +182,7 @@ bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference
       numbers.push_back(Object::take(number_tensor(reg(in.source))));
       if (!numbers.back()) return PyErr_Clear(), why.guard = "an integer is very large", false;
     }
-    tensors.push_back(in.is_number ? numbers.back().get() : in.source >= 0 ? reg(in.source) : in.constant.get());
+    tensors.push_back(in.is_number ? numbers.back().get() : in.source >= 0 ? reg(in.source) : in.constant);
   }
   for (const int source : v.integers) {
     int overflow = 0;
@@ -182,6 +196,7 @@ bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference
   // The program may drop what it read; the exit reads it again.
   ready.held.clear();
   for (const int source : v.exit.needed) ready.held.push_back(Object::share(reg(source)));
+  for (PyObject* x : v.exit.watched) ready.held.push_back(Object::share(x));
   if (!v.graph.executable) return true;
   switch (run_graph(v.graph, v.require_grad, tensors, integers, ready.outputs, &why.guard)) {
     case GraphRun::Ran: return true;
@@ -299,6 +314,7 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
       }
     }
     v.report.total_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    v.let_go();
     return r.variant;
   }
   s.skipped = site.reason.empty() ? "it breaks too often" : site.reason;
@@ -397,10 +413,11 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
         return throw_at(t, f, position);
       }
       if (set == Stance::EagerOnMiss) return go_on_eagerly("torch.compiler.set_stance asks for it");
-      if (static_cast<int64_t>(s.variants.size()) >= options_.variant_limit)
+      s.gone += static_cast<int64_t>(std::erase_if(s.variants, [](const auto& v) { return !v->watched.alive(); }));
+      if (static_cast<int64_t>(s.variants.size()) + s.gone >= options_.variant_limit)
         return leave_to_python(fmt::format("the limit of {} variants is reached ({}: it is {})", options_.variant_limit,
                                            why.guard, why.now));
-      const bool again = passed || !s.variants.empty();
+      const bool again = passed || !s.variants.empty() || s.gone > 0;
       std::string raises;
       std::shared_ptr<Variant> v = capture(t, f, position, s, raises);
       if (!raises.empty()) return go_on_eagerly(raises);  // not for want of a graph: the exception is the program's
@@ -473,7 +490,8 @@ const char* kind_of(Check c) {
     case Check::Members: return "members";
     case Check::Class: return "class";
     case Check::Code: return "code";
-    case Check::Tensor: return "tensor";
+    case Check::Tensor:
+    case Check::Bare: return "tensor";
   }
   return "";
 }
@@ -491,6 +509,7 @@ CaptureReport Captured::report() const {
     out.offset = key.second;
     out.skipped = s.skipped;
     for (const auto& v : s.variants) {
+      if (!v->watched.alive()) continue;
       CaptureVariant c = v->report;
       for (const Guard& g : v->guards.guards()) {
         CaptureGuard guard;
@@ -534,7 +553,7 @@ int Captured::traverse(visitproc visit, void* arg) const {
       if (v.use_count() > 1) continue;  // a call is at work with it
       if (const int status = v->guards.traverse(visit, arg)) return status;
       for (const Object& o : v->exit.kept) Py_VISIT(o.get());
-      for (const Variant::Input& in : v->inputs) Py_VISIT(in.constant.get());
+      for (const Object& o : v->constants) Py_VISIT(o.get());
       Py_VISIT(v->graph.differentiable.get());
     }
   }

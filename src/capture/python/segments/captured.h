@@ -9,6 +9,7 @@
 #include "capture/python/exits/recipe.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/segments/step_aside.h"
+#include "capture/python/guards/watched.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/tracer.h"
 #include "vesta/capture_report.h"
@@ -25,22 +26,27 @@ struct Variant {
   CompiledGraph graph;      // no executable: nothing to run
   struct Input {
     int source = -1;  // register, or
-    Object constant;
+    PyObject* constant = nullptr;
     bool is_number = false;  // of which a tensor is made
   };
   std::vector<Input> inputs;
+  std::vector<Object> constants;   // of the inputs
   std::vector<bool> require_grad;  // of the inputs, where gradients are recorded
   std::vector<int> integers;       // registers
   CaptureVariant report;
   std::map<int, int64_t> failures;  // of guards, by index
   bool passing = false;             // ends where the next call may get by: that is traced again
   int frames = 0;                   // of Python functions that the trace went through
+  Watched watched;
+  // From here on it keeps nothing alive that others own.
+  void let_go();
 };
 
 struct Segment {
   Object code;  // keeps the key's pointer
   int position = 0;
   std::vector<std::shared_ptr<Variant>> variants;  // the last hit first
+  int64_t gone = 0;                                // variants that were, and whose objects are no more
   SeenPlaces seen;
   int passing = 0;      // variants that were
   std::string skipped;  // CPython runs what follows, for this reason

@@ -209,14 +209,15 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer
     Tracer& tr = trace.tracer();
     for (const GraphInput& input : result.graph.inputs) {
       if (const int number = tr.number_source(input.tensor.get()); number >= 0) {
-        result.variant->inputs.push_back({number, Object(), true});
+        result.variant->inputs.push_back({number, nullptr, true});
         result.variant->require_grad.push_back(false);
         continue;
       }
       const int source = tr.source_of(input.tensor.get());
       if (source < 0 && input.seen_in_python) throw Unsupported("a tensor is used that the frame does not lead to");
       const bool constant = source < 0 || tr.sources[source].kind == SourceKind::Constant;
-      result.variant->inputs.push_back({constant ? -1 : source, constant ? input.tensor : Object()});
+      result.variant->inputs.push_back({constant ? -1 : source, constant ? input.tensor.get() : nullptr});
+      if (constant) result.variant->constants.push_back(input.tensor);
       result.variant->require_grad.push_back(requires_grad(input.tensor.get()));
     }
     for (const IntegerRead& read : tr.integers) result.integers.push_back(read.value);

@@ -72,11 +72,8 @@ class SourceTable {
   const std::unordered_map<PyObject*, int>& known() const { return known_; }
   // The sources alone: it keeps their keys alive, not the objects that a trace found in them.
   SourceTable places() const;
-  template <class Visit>
-  void each_key(Visit&& visit) const {
-    for (const Source& s : sources_)
-      if (s.key) visit(s.key);
-  }
+  std::vector<Object>& kept() { return kept_; }
+  const std::vector<Object>& kept() const { return kept_; }
 
  private:
   std::vector<Source> sources_;

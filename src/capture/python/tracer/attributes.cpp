@@ -193,24 +193,89 @@ bool Tracer::lift(PyObject* tensor) {
   return false;
 }
 
+void Tracer::guard_tensor_class(PyTypeObject* type) {
+  if (!tensor_classes_.insert(type).second) return;
+  static const std::vector<PyObject*> names = [] {
+    std::vector<PyObject*> all;
+    const auto add = [&](const std::string& name) {
+      all.push_back(PyUnicode_InternFromString(("__" + name + "__").c_str()));
+    };
+    for (const char* name : {"torch_function",
+                             "getattribute",
+                             "getattr",
+                             "call",
+                             "lt",
+                             "le",
+                             "eq",
+                             "ne",
+                             "gt",
+                             "ge",
+                             "neg",
+                             "pos",
+                             "abs",
+                             "invert",
+                             "len",
+                             "bool",
+                             "getitem",
+                             "setitem",
+                             "delitem",
+                             "contains",
+                             "iter",
+                             "next",
+                             "index",
+                             "int",
+                             "float",
+                             "complex",
+                             "hash",
+                             "format",
+                             "round",
+                             "divmod",
+                             "enter",
+                             "exit",
+                             "class",
+                             "rdivmod",
+                             "reversed"})
+      add(name);
+    for (const char* name :
+         {"add", "and", "floordiv", "lshift", "matmul", "mul", "mod", "or", "pow", "rshift", "sub", "truediv", "xor"})
+      for (const char* side : {"", "r", "i"}) add(std::string(side) + name);
+    return all;
+  }();
+  for (PyObject* name : names) guard_class(type, name);
+}
+
 PyObject* Tracer::tensor_attr(PyObject* owner, PyObject* name) {
   PyTypeObject* type = Py_TYPE(owner);
+  guard_class(type, name);
+  guard_tensor_class(type);
+  static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
+  if (!is_method_of_c(_PyType_Lookup(type, getattribute))) return finish_call(PyObject_GetAttr(owner, name));
   const Object attribute = Object::share(_PyType_Lookup(type, name));
+  PyTypeObject* kind = attribute ? Py_TYPE(attribute.get()) : nullptr;
   if (attribute) {
     const Callable known = known_callable(attribute.get());
     if (known.effect == Effect::Refused)
       return give_up("Tensor." + std::string(PyUnicode_AsUTF8(name)) + " " + known.reason);
-    if (PyFunction_Check(attribute.get())) Py_XDECREF(touch_constant(attribute.get()));
-  } else if (PyObject* real = real_of(owner) ? real_of(owner) : sources.find(owner) >= 0 ? owner : nullptr) {
+    if (sources.find(attribute.get()) < 0 && (PyFunction_Check(attribute.get()) || is_python_class(kind)))
+      Py_XDECREF(touch_constant(attribute.get()));
+  }
+  if (PyObject* real = real_of(owner)             ? real_of(owner)
+                       : sources.find(owner) >= 0 ? owner
+                                                  : nullptr;
+      real && !(kind && kind->tp_descr_set)) {
     // Attributes that a program gave to a tensor are the real one's.
-    if (PyObject* dict = instance_dict(real)) {
-      const int s = sources.add(SourceKind::InstanceDict, sources.find(real));
+    const int source = sources.find(real);
+    if (is_bare(real)) {
+      guard(Check::Bare, source);
+    } else if (PyObject* dict = instance_dict(real)) {
+      const int s = sources.add(SourceKind::InstanceDict, source);
       sources.know(dict, s);
       bool found = false;
       PyObject* x = read_dict(dict, s, name, &found);
       if (found || PyErr_Occurred()) return x;
     }
   }
+  if (kind && !kind->tp_descr_get) return touch_constant(attribute.get());
   if (named(name, "__dict__")) return give_up("reads the __dict__ of a tensor");
   if (!lift(owner)) return nullptr;
   PyObject* real = real_of(owner) ? real_of(owner) : owner;

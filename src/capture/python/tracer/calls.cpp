@@ -95,6 +95,7 @@ bool Tracer::guard_hash(PyObject* x) {
   if (is_scalar(x) || PyType_Check(x)) return true;
   for (Py_ssize_t i = 0; PyTuple_Check(x) && i < PyTuple_GET_SIZE(x); ++i)
     if (!guard_hash(PyTuple_GET_ITEM(x, i))) return false;
+  if (PyMethod_Check(x)) return guard_hash(PyMethod_GET_SELF(x)) && guard_hash(PyMethod_GET_FUNCTION(x));
   return Py_TYPE(x)->tp_hash != PyBaseObject_Type.tp_hash || guard_address(real_of(x) ? real_of(x) : x);
 }
 
@@ -179,6 +180,7 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
     case Special::IsInstance:
       if (n == 2 && plain) {
         guard_class(Py_TYPE(args[0]));
+        guard_class_check(args[1]);
         if (const Object given = held_by_program(args[0]); given.get() != args[0]) {
           PyObject* asked[] = {given.get(), args[1]};
           return call_plainly(f, asked, n, names);

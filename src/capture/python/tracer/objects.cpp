@@ -82,6 +82,7 @@ PyObject* Tracer::finish_call(PyObject* result) {
   if (!result) return nullptr;
   if (PyUnicode_Check(result) && !may_tell(result)) return Py_DECREF(result), nullptr;
   result = adopt(result);
+  if (is_tensor(result) && !is_base_tensor(result)) guard_tensor_class(Py_TYPE(result));
   if (!is_scalar(result) && (where_ == root_ || PyGen_CheckExact(result))) born_.try_emplace(result, root_count_ - 1);
   return result;
 }
@@ -246,7 +247,15 @@ int Tracer::is_same(PyObject* a, PyObject* b) {
 int Tracer::is_instance(PyObject* x, PyObject* type) {
   if (aborted_) return -1;
   guard_class(Py_TYPE(x));
+  guard_class_check(type);
   return finish_status(PyObject_IsInstance(held_by_program(x).get(), type));
+}
+
+void Tracer::guard_class_check(PyObject* classes) {
+  static PyObject* const name = PyUnicode_InternFromString("__instancecheck__");
+  if (PyType_Check(classes) && !PyType_CheckExact(classes)) guard_class(Py_TYPE(classes), name);
+  for (Py_ssize_t i = 0; PyTuple_Check(classes) && i < PyTuple_GET_SIZE(classes); ++i)
+    guard_class_check(PyTuple_GET_ITEM(classes, i));
 }
 
 Object Tracer::held_by_program(PyObject* x) const {

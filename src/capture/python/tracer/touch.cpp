@@ -134,7 +134,10 @@ PyObject* Tracer::touch_tensor(PyObject* real, int source) {
   if (is_traced(real)) return Py_NewRef(real);  // what the trace has put there
   guard(Check::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(real)));
   sources.know(real, source);
-  if (!is_base_tensor(real)) return Py_NewRef(real);
+  if (!is_base_tensor(real)) {
+    guard_tensor_class(Py_TYPE(real));
+    return aborted_ ? nullptr : Py_NewRef(real);
+  }
   if (const auto it = stand_in_of_.find(real); it != stand_in_of_.end()) return Py_NewRef(it->second);
   const std::string name = place(source);
   std::vector<bool> dynamic;
@@ -194,7 +197,7 @@ PyObject* Tracer::touch(PyObject* x, int source) {
     return Py_NewRef(x);
   }
   if (PyFunction_Check(x)) {
-    guard(Check::Code, source, PyFunction_GET_CODE(x));
+    guard_code(x, source);
     sources.know(x, source);
     guard_function(x);
     return Py_NewRef(x);
@@ -387,8 +390,12 @@ Object Tracer::unpacked(PyObject* x) {
 
 bool Tracer::operand(PyObject* x) {
   if (aborted_) return false;
-  if (is_scalar(x) || is_tensor(x) || is_symbolic(x) || is_varying(x) || is_numpy_scalar(x)) return true;
   PyTypeObject* type = Py_TYPE(x);
+  if (is_tensor(x)) {
+    guard_tensor_class(type);
+    return !aborted_;
+  }
+  if (is_scalar(x) || is_symbolic(x) || is_varying(x) || is_numpy_scalar(x)) return true;
   if (PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x)) {
     if (!touch_contents(x, 8)) return false;
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "capture/python/tracer/compilers.h"
+#include "capture/python/weak_references.h"
 
 namespace vesta::capture {
 namespace {
@@ -21,7 +22,8 @@ bool is_weak_table(PyObject* callback) {
 
 bool is_told_of(PyObject* x) {
   auto* reference = reinterpret_cast<PyWeakReference*>(*PyObject_GET_WEAKREFS_LISTPTR(x));
-  while (reference && is_weak_table(reference->wr_callback)) reference = reference->wr_next;
+  while (reference && (is_weak_table(reference->wr_callback) || WeakReferences::is_one(reference)))
+    reference = reference->wr_next;
   return reference != nullptr;
 }
 
@@ -39,7 +41,7 @@ bool is_missed(PyObject* x, int depth = 2) {
   if (PyGen_CheckExact(x)) return true;  // its `finally` blocks
   static PyObject* const del = PyUnicode_InternFromString("__del__");
   if (is_python_class(type) && _PyType_Lookup(type, del)) return true;
-  if (PyType_SUPPORTS_WEAKREFS(type) && !PyType_Check(x) && *PyObject_GET_WEAKREFS_LISTPTR(x) != nullptr) return true;
+  if (PyType_SUPPORTS_WEAKREFS(type) && !PyType_Check(x) && is_told_of(x)) return true;
   // What goes with a list.
   constexpr Py_ssize_t kMostItems = 1000;
   if (depth == 0 || !(PyList_CheckExact(x) || PyTuple_CheckExact(x))) return false;
@@ -193,10 +195,16 @@ void Tracer::note_constant(PyObject* x) {
   for (Py_ssize_t i = 0; PyTuple_CheckExact(x) && i < PyTuple_GET_SIZE(x); ++i) note_constant(PyTuple_GET_ITEM(x, i));
 }
 
+void Tracer::guard_code(PyObject* f, int source) {
+  // Its globals are read as those of this function, whichever function of the code comes.
+  PyObject* globals = sources.keep(PyFunction_GET_GLOBALS(f));
+  guard(Check::Code, source, PyFunction_GET_CODE(f), reinterpret_cast<int64_t>(globals));
+}
+
 void Tracer::guard_function(PyObject* f) {
   const int source = sources.find(f);
   if (source < 0 || !guarded_functions_.insert(f).second) return;
-  guard(Check::Code, source, PyFunction_GET_CODE(f));
+  guard_code(f, source);
   for (const auto& [kind, part] : {std::pair{SourceKind::Defaults, PyFunction_GET_DEFAULTS(f)},
                                    std::pair{SourceKind::KwDefaults, PyFunction_GET_KW_DEFAULTS(f)}}) {
     const int s = sources.add(kind, source);

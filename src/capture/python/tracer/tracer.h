@@ -202,6 +202,8 @@ class Tracer final : public Operations {
  private:
   // ---- guards
   void guard_class(PyTypeObject* type, PyObject* name = nullptr);
+  // The methods by which operators and torch's C code ask a tensor: those its class has, and those it lacks.
+  void guard_tensor_class(PyTypeObject* type);
   // The methods by which C code asks an object of a Python class: those it has, and those it lacks.
   void guard_methods(PyObject* x, std::initializer_list<std::string> names);
   // The value of a place: what the program gets for it; a new reference, nullptr with an error set.
@@ -326,11 +328,14 @@ class Tracer final : public Operations {
   void note_code(PyCodeObject* code);
   // Its code and defaults, once.
   void guard_function(PyObject* function);
+  void guard_code(PyObject* function, int source);
   // A real tensor whose properties are read becomes an input of the graph, which checks them at every call.
   bool lift(PyObject* tensor);
   void note_constant(PyObject* x);
   // What a check of the class of x is to be asked of: an int, the tensor that was given, x itself.
   Object held_by_program(PyObject* x) const;
+  // How a class, or each of a tuple of them, says what its instances are.
+  void guard_class_check(PyObject* classes);
   // Ints in place of symbolic ones, in tuples, lists and dicts too (those are copied); a new reference.
   PyObject* plain(PyObject* x, int depth = 4);
 
@@ -364,6 +369,7 @@ class Tracer final : public Operations {
   std::vector<ContextWrite> contexts_;
   std::unordered_set<PyCodeObject*> noted_;
   std::unordered_set<PyObject*> guarded_functions_;
+  std::unordered_set<PyTypeObject*> tensor_classes_;
   Frame* where_ = nullptr;
   int where_position_ = 0;
   PyCodeObject* asking_ = nullptr;  // of the instruction that is being executed
