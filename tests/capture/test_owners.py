@@ -270,14 +270,14 @@ def test_variants_of_objects_that_are_gone_count() -> None:
 MODEL: Any = None
 
 
-def test_a_global_that_is_deleted() -> None:
-    global MODEL
-    MODEL = Model()
+def test_a_global_that_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "MODEL", None)
+    globals()["MODEL"] = Model()
     compiled = vesta.compile(lambda x: MODEL(x) * (id(MODEL) % 5 + 1))
     compiled(torch.rand(2, 16))
     compiled(torch.rand(2, 16))
     watched = [weakref.ref(part) for part in parts(MODEL, set())]
-    del MODEL
+    del globals()["MODEL"]
     gc.collect()
     assert [part() for part in watched if part() is not None] == []
     with pytest.raises(NameError):
