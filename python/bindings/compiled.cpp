@@ -1,5 +1,6 @@
 #include "compiled.h"
 
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/python_symnode.h>
 
@@ -206,8 +207,14 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
     results.values = detail::borrow_values();
     bool compiled = false;
     {
-      py::gil_scoped_release release;
-      compiled = object->function->run(call, program, results);
+      torch::PyWarningHandler warnings;
+      try {
+        const py::gil_scoped_release release;
+        compiled = object->function->run(call, program, results);
+      } catch (...) {
+        warnings.set_in_exception();
+        throw;
+      }
     }
     if (!compiled) return PyObject_Vectorcall(object->program, args, static_cast<size_t>(n), nullptr);
     PyObject* out = read_results(results);

@@ -13,6 +13,7 @@ import logging
 import operator
 import os
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -123,7 +124,7 @@ class _Program:
             if symbols:
                 guard = _Guard(inputs, self.symbolic)
                 examples = guard.examples
-            with _one_at_a_time, _as_cast_already(), _no_sources(), _unlogged(), errors_kept():
+            with _one_at_a_time, _as_cast_already(), _no_sources(), _unlogged(), _unwarned(), errors_kept():
                 compiled: Callable[..., Any] = aot_module_simplified(self.graph, examples, **halves(self.options))
         except Exception as error:
             raise Unsupported(f"with gradients: {type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
@@ -158,6 +159,19 @@ def _no_sources() -> Iterator[None]:
         for name in [*texts][before:]:
             texts.pop(name, None)
             linecache.cache.pop(name, None)
+
+
+@contextlib.contextmanager
+def _unwarned() -> Iterator[None]:
+    """Warnings of operators were given when the program was traced. The filter is put there by hand: catch_warnings
+    would make Python forget which warnings were shown."""
+    filters: Any = warnings.filters
+    ignored = ("ignore", None, Warning, None, 0)
+    filters.insert(0, ignored)
+    try:
+        yield
+    finally:
+        filters.remove(ignored)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "graph/ops/broadcast.h"
+#include "graph/ops/operands.h"
 #include "graph/ops/promotion.h"
 #include "interop/torch_types.h"
 #include "trace/arguments.h"
@@ -229,6 +230,9 @@ void record(Recorder& r, const Operator& op, Stack& stack, const graph::TensorTy
     for (auto& t : types)
       if (t.device.type == DeviceType::CUDA && t.device.index < 0) t.device.index = 0;
   refuse_beyond_memory(types);
+  if (types.size() == 1)
+    VESTA_USER_CHECK(graph::holds_parameters(*target, args, types[0].dtype), "a number that {} does not hold",
+                     name(types[0].dtype));
   std::vector<bool> defined;
   for (const auto& t : types) defined.push_back(t.dtype != DType::Other);
   graph::Node* node = r.add_node(*target, std::move(args), std::move(types));

@@ -15,6 +15,8 @@ TensorType factory_type(const NodeArgs& args, const IntList& sizes, DType otherw
   for (Expr s : sizes) VESTA_USER_CHECK(!s.is_constant() || s.constant() >= 0, "a negative size");
   TensorType out{.dtype = args.dtype("dtype", otherwise), .sizes = sizes, .strides = {}, .device = device};
   if (const auto* d = std::get_if<Device>(&args.get("device"))) out.device = *d;
+  const bool* pinned = args.schema().index_of("pin_memory") >= 0 ? std::get_if<bool>(&args.get("pin_memory")) : nullptr;
+  VESTA_USER_CHECK(!pinned || !*pinned, "pinned memory");
   if (out.dtype == DType::Other) VESTA_UNSUPPORTED("a tensor of a type Vesta does not compute with");
   MemoryFormat format = MemoryFormat::Contiguous;
   if (args.schema().index_of("memory_format") >= 0)
@@ -81,6 +83,7 @@ void arange(const NodeArgs& args, Guards& g, Results& results) {
   const auto is_double = [](const Arg& a) { return std::holds_alternative<double>(a); };
   const bool floating = is_double(start) || is_double(end) || is_double(step);
   const DType t = args.dtype("dtype", floating ? default_dtype() : DType::I64);
+  VESTA_USER_CHECK(t != DType::Bool && !is_complex(t), "arange of {}", name(t));
   Expr count;
   if (!floating || is_integral(t)) {
     const auto integer = [](const Arg& a) {
@@ -158,8 +161,8 @@ constexpr OpRow kRows[] = {
     fill("aten::arange.start", arange, arange_full_form),
     {.name = "aten::eye", .family = Family::Factory, .shape = eye},
     {.name = "aten::eye.m", .family = Family::Factory, .shape = eye},
-    {.name = "aten::linspace", .shape = linspace},
-    {.name = "aten::logspace", .shape = linspace},
+    {.name = "aten::linspace", .shape = linspace, .flags = kMayRaise},
+    {.name = "aten::logspace", .shape = linspace, .flags = kMayRaise},
 };
 
 }  // namespace

@@ -128,6 +128,27 @@ bool has_body_for(const OpRow& row, const NodeArgs& args) {
   return plain(types.compute) && plain(types.result);
 }
 
+bool holds_parameters(const Op& op, std::span<const Arg> args, DType result) {
+  for (size_t i = 0; i < args.size() && i < op.schema.args.size(); ++i) {
+    const SchemaArg& a = op.schema.args[i];
+    if (a.type != ArgType::Scalar) continue;
+    const bool operand =
+        op.row && op.family() == Family::Pointwise && promotes_scalars(op.row->promote) && promotes(a) && !is_bound(a);
+    if (operand) continue;
+    if (std::holds_alternative<std::complex<double>>(args[i])) {
+      if (!is_complex(result)) return false;
+      continue;
+    }
+    if (a.name == "alpha" && std::holds_alternative<bool>(args[i]) && result != DType::Bool) return false;
+    if (a.name == "alpha" && std::holds_alternative<double>(args[i]) && !is_float(result) && !is_complex(result))
+      return false;
+    const Expr* e = std::get_if<Expr>(&args[i]);
+    if ((e && !e->is_constant()) || result == DType::Bool || is_complex(result)) continue;
+    if (!holds_bound(result, args[i])) return false;
+  }
+  return true;
+}
+
 void default_shape(const OpRow& row, const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   if (row.family != Family::Pointwise) VESTA_UNSUPPORTED("{} has no shape rule", row.name);
   const PointwiseTypes types = pointwise_types(row, args);

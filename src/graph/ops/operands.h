@@ -1,6 +1,7 @@
 // Which arguments of a pointwise node are operands, and the types they are cast to.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "graph/graph.h"
@@ -29,6 +30,10 @@ PointwiseTypes pointwise_types(const OpRow& row, const NodeArgs& args);
 // Whether the row's body covers these types: false for complex numbers and the types Vesta does not compute in. Such a
 // node is an extern call.
 bool has_body_for(const OpRow& row, const NodeArgs& args);
+
+// Whether the result's type holds the numbers that a node is given as parameters (a fill value, a slope, a start):
+// eager refuses some that it does not hold, with or without a word. True for operands, which decide the type.
+bool holds_parameters(const Op& op, std::span<const Arg> args, DType result);
 
 // True for a 0-d tensor.
 inline bool is_zero_dim(const TensorType& t) { return t.sizes.empty(); }

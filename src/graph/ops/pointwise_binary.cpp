@@ -123,6 +123,14 @@ void difference_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& 
   default_shape(row, args, g, results);
 }
 
+void heaviside_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  static constexpr OpRow row = arithmetic("aten::heaviside", nullptr, kNotComplex, 0);
+  const auto* values = std::get_if<Value*>(&args[1]);
+  VESTA_USER_CHECK(!values || !*values || args.tensor(0).dtype == (*values)->type.dtype,
+                   "heaviside of tensors of two types");
+  default_shape(row, args, g, results);
+}
+
 // ATen computes rsub(a, b) as sub(b, a): the second operand decides first about strides.
 void reversed_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   std::vector<Arg> swapped(args.all().begin(), args.all().end());
@@ -180,7 +188,11 @@ constexpr OpRow kRows[] = {
     arithmetic("aten::nextafter", nullptr, kFloatType, 0),
     arithmetic("aten::logaddexp", body<log_add_exp>, kFloatType | kComplexType, 0),
     arithmetic("aten::logaddexp2", body<log_add_exp2>, kFloatType, 0),
-    arithmetic("aten::heaviside", body<heaviside>, kNotComplex, 0),
+    {.name = "aten::heaviside",
+     .family = Family::Pointwise,
+     .shape = heaviside_shape,
+     .body = body<heaviside>,
+     .accepts = kNotComplex},
     arithmetic("aten::bitwise_and.Tensor", primitive<Prim::And>, kBoolType | kIntegerType),
     arithmetic("aten::bitwise_and.Scalar", primitive<Prim::And>, kBoolType | kIntegerType),
     arithmetic("aten::bitwise_and.Scalar_Tensor", primitive<Prim::And>, kBoolType | kIntegerType),

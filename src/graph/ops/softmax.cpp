@@ -15,7 +15,7 @@ using Results = std::vector<TensorType>;
 void give(const NodeArgs& args, Guards& g, DType t, Results& results) {
   const TensorType& x = args.tensor(0);
   wrap_dim(g, args.integer("dim"), x.dim());
-  VESTA_USER_CHECK(is_float(t) || is_complex(t) || is_empty(g, x.sizes), "softmax needs a floating point type");
+  VESTA_USER_CHECK(is_float(t) || is_empty(g, x.sizes), "softmax needs a floating point type");
   results.assign(1, contiguous_like(x, x.sizes, t));
 }
 void inner(const NodeArgs& args, Guards& g, Results& results) {

@@ -62,6 +62,8 @@ bool supported(const Node& node) {
   const NodeArgs args = node.named();
   const double c = correction_of(args);
   const Expr count = reduced_count(args.tensor(0), reduced_dims(args));
+  // ATen warns where no degree of freedom is left.
+  if (count.is_constant() && static_cast<double>(count.constant()) <= c) return false;
   return is_float(args.tensor(0).dtype) && (count.is_constant() || c == std::floor(c));
 }
 template <bool Root, bool Mean>

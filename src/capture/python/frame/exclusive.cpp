@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/log.h"
+#include "capture/python/frame/warnings.h"
 
 namespace vesta::capture {
 namespace {
@@ -95,6 +96,8 @@ int visit(dl_phdr_info* library, size_t, void* done) {
   // Both or neither: each is right alone as long as nothing is kept.
   *static_cast<bool*>(done) = redirect(*library, "PyEval_RestoreThread", reinterpret_cast<void*>(restore_thread)) &&
                               redirect(*library, "PyEval_SaveThread", reinterpret_cast<void*>(save_thread));
+  // Alone, this one is right, too: without it, warnings are given where the trace, not the program, comes by.
+  redirect(*library, "PyErr_WarnEx", reinterpret_cast<void*>(warn));
   return 1;
 }
 

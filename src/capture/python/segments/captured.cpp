@@ -197,7 +197,10 @@ bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference
   ready.held.clear();
   for (const int source : v.exit.needed) ready.held.push_back(Object::share(reg(source)));
   for (PyObject* x : v.exit.watched) ready.held.push_back(Object::share(x));
+  if (!v.warnings.empty() && may_become_errors()) return ready.failed = "a warning may be an error", false;
+  ready.warnings.clear();
   if (!v.graph.executable) return true;
+  const WarningsKept kept(ready.warnings);
   switch (run_graph(v.graph, v.require_grad, tensors, integers, ready.outputs, &why.guard)) {
     case GraphRun::Ran: return true;
     case GraphRun::Rejected: return false;
@@ -232,7 +235,27 @@ bool Captured::find(Segment& s, Frame* f, Ready& ready, CaptureDifference& why) 
   return false;
 }
 
-std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int position, Segment& s, std::string& raises) {
+namespace {
+// Those of `from` that are not in `known`, each once for each time.
+std::vector<Warning> others(const std::vector<Warning>& from, std::vector<Warning> known) {
+  std::vector<Warning> out;
+  for (const Warning& w : from) {
+    const auto at = std::find(known.begin(), known.end(), w);
+    if (at == known.end())
+      out.push_back(w);
+    else
+      known.erase(at);
+  }
+  return out;
+}
+
+void append(std::vector<Warning>& to, std::vector<Warning> more) {
+  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+}  // namespace
+
+std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int position, Segment& s, std::string& raises,
+                                           std::vector<Warning>& lost) {
   const auto start = std::chrono::steady_clock::now();
   Tracer::Settings settings;
   settings.dynamic = options_.dynamic;
@@ -244,6 +267,7 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
   int guesses = 0;
   for (int attempt = 0; attempt < kMostTraces; ++attempt) {
     TraceResult r = trace_segment(t, f, position, settings);
+    if (!r.variant) append(lost, others(r.warnings, lost));
     if (!r.variant && r.site.wants_eager) {
       site = r.site;
       break;
@@ -290,6 +314,8 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
       continue;
     }
     Variant& v = *r.variant;
+    v.warnings = std::move(r.warnings);
+    lost = others(lost, v.warnings);
     v.report.end = v.exit.kind == Exit::Kind::Return ? "return" : "break";
     if (v.exit.kind == Exit::Kind::Break) {
       CaptureBreak b;
@@ -366,6 +392,7 @@ bool Captured::leave(Frame* f, const Ready& ready, PyObject** result) {
 PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
   int position = 0, idle = 0;
   bool fresh = true;
+  std::vector<Warning> lost;  // given in traces that came to nothing, and not since
   auto go_on_eagerly = [&](const std::string& reason) {
     gain->passing = true;
     fall_back(reason);
@@ -398,7 +425,10 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
       dropped.assign(std::make_move_iterator(first), std::make_move_iterator(s.variants.end()));
       s.variants.erase(first, s.variants.end());
       passed = !dropped.empty();
-      if (passed) why.guard = dropped.back()->report.stop->reason, why.was = "a break", why.now = "it may pass";
+      if (passed && dropped.back()->report.stop)
+        why.guard = dropped.back()->report.stop->reason, why.was = "a break", why.now = "it may pass";
+      else if (passed)
+        why.guard = "a warning", why.was = "given", why.now = "it may be given once only";
     }
     if (!find(s, f, ready, why)) {
       if (PyErr_Occurred()) return throw_at(t, f, position);
@@ -419,12 +449,17 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
                                            why.guard, why.now));
       const bool again = passed || !s.variants.empty() || s.gone > 0;
       std::string raises;
-      std::shared_ptr<Variant> v = capture(t, f, position, s, raises);
+      std::shared_ptr<Variant> v = capture(t, f, position, s, raises, lost);
       if (!raises.empty()) return go_on_eagerly(raises);  // not for want of a graph: the exception is the program's
       if (!v) return leave_to_python(s.skipped);
       if (fullgraph_ && v->exit.kind == Exit::Kind::Break && !v->passing) {
         refuse(v->report.stop->reason, v->report.stop->where);
         return throw_at(t, f, position);
+      }
+      // What torch warns of once is over with this trace; the next one finds the rest.
+      if (std::vector<Warning> fresh_ones = others(v->warnings, s.warned); !fresh_ones.empty()) {
+        append(s.warned, std::move(fresh_ones));
+        v->passing = v->passing || ++s.passing <= kMostPassing;
       }
       if (again) {
         why.segment = user_line(code_of(f), position);
@@ -451,6 +486,14 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
       gain->operators += ready.variant->graph.report.ops_extern;
     }
     const Exit& x = ready.variant->exit;
+    const bool over = x.kind == Exit::Kind::Return && !lost.empty();
+    if (!ready.variant->warnings.empty() || !ready.warnings.empty() || over) {
+      place(ready.warnings, f, position);
+      const std::vector<Warning>& known = ready.variant->warnings;
+      // What an operator warned of in the trace is what its kernel warns of when it runs, and when its half is traced.
+      std::erase_if(ready.warnings, [&](const Warning& w) { return std::ranges::find(known, w) != known.end(); });
+      if (!give(known) || !give(ready.warnings) || (over && !give(lost))) return throw_at(t, f, position);
+    }
     if (!leave(f, ready, &result)) return throw_at(t, f, position);
     if (x.kind == Exit::Kind::Return) return finish(t, f, result, x.position);
     idle = ready.variant->graph.executable && ready.variant->graph.report.ops_traced > 0 ? 0 : idle + 1;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "capture/python/exits/recipe.h"
+#include "capture/python/frame/warnings.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/segments/step_aside.h"
 #include "capture/python/guards/watched.h"
@@ -35,11 +36,13 @@ struct Variant {
   std::vector<int> integers;       // registers
   CaptureVariant report;
   std::map<int, int64_t> failures;  // of guards, by index
-  bool passing = false;             // ends where the next call may get by: that is traced again
   int frames = 0;                   // of Python functions that the trace went through
   Watched watched;
   // From here on it keeps nothing alive that others own.
   void let_go();
+  // Ends where the next call may get by, or warned of what torch may warn of only once: the next call is traced again.
+  bool passing = false;
+  std::vector<Warning> warnings;  // that eager gives in each call
 };
 
 struct Segment {
@@ -48,8 +51,9 @@ struct Segment {
   std::vector<std::shared_ptr<Variant>> variants;  // the last hit first
   int64_t gone = 0;                                // variants that were, and whose objects are no more
   SeenPlaces seen;
-  int passing = 0;      // variants that were
-  std::string skipped;  // CPython runs what follows, for this reason
+  int passing = 0;              // variants that were
+  std::vector<Warning> warned;  // in some trace
+  std::string skipped;          // CPython runs what follows, for this reason
 };
 
 class Captured {
@@ -75,8 +79,9 @@ class Captured {
   struct Ready {
     std::shared_ptr<Variant> variant;
     std::vector<Object> outputs;
-    std::string failed;    // the graph could not be run; nothing was written
-    bool refused = false;  // by Vesta: it never can
+    std::string failed;             // the graph could not be run; nothing was written
+    bool refused = false;           // by Vesta: it never can
+    std::vector<Warning> warnings;  // of this run
     std::vector<Object> held;
   };
   PyObject* drive(PyThreadState* t, Frame* f, Gain* gain);
@@ -84,7 +89,8 @@ class Captured {
   // A variant that serves this frame, its graph run; none: `why` is the difference to the last hit.
   bool find(Segment& s, Frame* f, Ready& ready, CaptureDifference& why);
   bool try_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why);
-  std::shared_ptr<Variant> capture(PyThreadState* t, Frame* f, int position, Segment& s, std::string& raises);
+  std::shared_ptr<Variant> capture(PyThreadState* t, Frame* f, int position, Segment& s, std::string& raises,
+                                   std::vector<Warning>& lost);
   // False with an error set.
   bool leave(Frame* f, const Ready& ready, PyObject** result);
 
@@ -110,6 +116,7 @@ struct TraceResult {
   bool asked_compiling = false;  // the program asked whether it is being compiled
   bool raised = false;           // it raised, and did not handle it
   BreakSite site;
+  std::vector<Warning> warnings;
 };
 TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer::Settings& settings);
 

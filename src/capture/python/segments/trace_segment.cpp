@@ -77,6 +77,7 @@ class Trace {
     gave_up_ = false;
     result_.variant.reset();
     const Exclusive exclusive;
+    const WarningsKept kept(result_.warnings);
     tracer_.emplace(frame_, settings_);
     const Restore restore(thread_, frame_);
     struct RollBack {

@@ -116,6 +116,7 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
   if (differentiable) return run_differentiable(differentiable, arguments.all(), tensors, integers, outputs, why);
   std::vector<c10::IValue> values = detail::borrow_values();
   try {
+    const torch::PyWarningHandler warnings;
     const py::gil_scoped_release release;
     const at::AutoGradMode as_recorded(compiled.in_grad_mode && c10::GradMode::is_enabled());
     graph.run(in, values);
