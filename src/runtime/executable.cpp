@@ -69,6 +69,7 @@ struct Executable::Impl {
   std::atomic<std::shared_ptr<const ResolvedList>> recent{nullptr};  // others, newest first
   std::atomic<std::shared_ptr<const DerivedSet>> derived{nullptr};
   std::mutex derived_mutex;
+  std::atomic<int64_t> times_derived = 0;
 
   std::shared_ptr<const Resolved> resolved_for(const SymbolValues& symbols) {
     const std::shared_ptr<const ResolvedList> list = recent.load();
@@ -118,6 +119,7 @@ struct Executable::Impl {
           t.has_storage() ? static_cast<int64_t>(t.storage().nbytes()) : t.numel() * static_cast<int64_t>(t.itemsize());
     }
     derived.store(made);
+    ++times_derived;
     return made;
   }
 };
@@ -210,6 +212,9 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
 }
 
 const artifact::Artifact& Executable::artifact() const { return impl_->artifact; }
+
+int64_t Executable::times_derived() const { return impl_->times_derived.load(std::memory_order_relaxed); }
+void Executable::drop_derived() const { impl_->derived.store(nullptr); }
 
 int64_t Executable::derived_bytes() const {
   const auto set = impl_->derived.load();

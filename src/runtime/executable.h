@@ -54,6 +54,9 @@ class Executable {
 
   const artifact::Artifact& artifact() const;
   int64_t derived_bytes() const;  // packed and folded weights now held
+  // How often they were made. Whoever knows when one of their parameters goes lets them go with it.
+  int64_t times_derived() const;
+  void drop_derived() const;
 
  private:
   void run(const CallInputs& in, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed, bool& wrote) const;

@@ -265,6 +265,7 @@ void record_view(Recorder& r, const Operator& op, Stack& stack) {
   graph::Node* node = r.add_node(*op.op, args, {type});
   auto view = std::make_shared<View>(View{alias.view, op.op, std::move(args), source, std::move(type)});
   at::Tensor out = r.view_of(viewed, std::move(view), node->results.at(0), offset);
+  if (op.op->name == "aten::view.dtype") traced(out)->base = -1;  // autograd does not follow it
   torch::jit::drop(stack, op.arg_count);
   stack.emplace_back(std::move(out));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <unordered_map>
 
 #include "base/check.h"
 #include "graph/ops/broadcast.h"
@@ -145,6 +146,64 @@ void finish_outputs(Recorder& r, const std::vector<c10::IValue>& results) {
     const Storage& s = *real->alias->storage;
     if (s.base != s.initial) g.mutations.push_back({s.input, s.base});
   }
+}
+
+namespace {
+
+// Where autograd's own kernels ran on the traced tensors, they say what is a view of what.
+std::vector<ViewRelation> recorded_relations(Recorder& r, const std::vector<c10::IValue>& results) {
+  std::vector<ViewRelation> out, views;
+  const auto tensor = [&](size_t i) { return results[i].isTensor() ? results[i].toTensor() : at::Tensor(); };
+  for (size_t i = 0; i < results.size(); ++i) {
+    const at::Tensor t = tensor(i);
+    if (!t.defined() || !traced(t)) continue;
+    const Storage* storage = traced(t)->alias().storage.get();
+    bool shares = storage->input >= 0 && !r.is_input_stand_in(traced(t));
+    for (size_t k = 0; k < results.size(); ++k)
+      shares |= k != i && tensor(k).defined() && traced(tensor(k)) &&
+                traced(tensor(k))->alias().storage.get() == storage && !tensor(k).is_same(t);
+    if (!t.is_view()) {
+      if (shares) out.push_back({i, -1});
+      continue;
+    }
+    for (size_t k = 0; k < results.size(); ++k)
+      if (k != i && tensor(k).defined() && t._base().is_same(tensor(k))) {
+        views.push_back({i, static_cast<int>(k)});
+        break;
+      }
+  }
+  out.insert(out.end(), views.begin(), views.end());
+  return out;
+}
+
+}  // namespace
+
+std::vector<ViewRelation> view_relations(Recorder& r, const std::vector<c10::IValue>& results) {
+  if (r.gradients) return recorded_relations(r, results);
+  const std::vector<Output>& outputs = r.graph().outputs;
+  std::unordered_map<int64_t, size_t> result_of;  // by identity
+  for (size_t i = 0; i < results.size(); ++i)
+    if (results[i].isTensor() && results[i].toTensor().defined())
+      result_of.try_emplace(r.identity_of(results[i].toTensor()), i);
+  std::vector<ViewRelation> out, views;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const TracedTensorImpl* impl =
+        results[i].isTensor() && results[i].toTensor().defined() ? traced(results[i].toTensor()) : nullptr;
+    const Output& o = outputs[i];
+    if (!impl || o.kind == OutputKind::Input) continue;
+    const bool of_input = impl->base >= 0 && impl->base < TracedTensorImpl::kFirstMade;
+    if (of_input && o.kind == OutputKind::InputView && impl->base == o.alias) continue;
+    const auto base = of_input || impl->base < 0 ? result_of.end() : result_of.find(impl->base);
+    const bool is_result = base != result_of.end() && base->second != i;
+    const bool shows_result = o.kind == OutputKind::OutputView && static_cast<size_t>(o.alias) < results.size();
+    if (is_result && shows_result && static_cast<size_t>(o.alias) == base->second) continue;
+    if (is_result)
+      views.push_back({i, static_cast<int>(base->second)});
+    else if (o.kind == OutputKind::InputView || shows_result || (o.kind == OutputKind::OutputView && impl->base < 0))
+      out.push_back({i, -1});
+  }
+  out.insert(out.end(), views.begin(), views.end());
+  return out;
 }
 
 }  // namespace vesta::trace

@@ -177,6 +177,12 @@ Expr Recorder::offset_of(const at::Tensor& t) {
   return 0;
 }
 
+int64_t Recorder::identity_of(const at::Tensor& t) {
+  if (const TracedTensorImpl* impl = traced(t)) return impl->identity;
+  alias_of(t);
+  return real_.at(t.unsafeGetTensorImpl()).input;
+}
+
 at::Tensor Recorder::stand_in(const at::Tensor& real) {
   const RealTensor& entry = real_.at(real.unsafeGetTensorImpl());
   return entry.stand_in.defined() ? entry.stand_in : make_stand_in(entry);
@@ -186,6 +192,7 @@ at::Tensor Recorder::make_stand_in(const RealTensor& entry) {
   at::Tensor t = at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), entry.alias,
                                                            entry.alias->storage->initial->type, Expr(0));
   stand_ins_.insert(t.unsafeGetTensorImpl());
+  traced(t)->identity = entry.input;
   return t;
 }
 
@@ -200,9 +207,10 @@ at::Tensor Recorder::fresh(graph::Value* value) {
 
 namespace {
 // What shows a detached tensor is detached.
-at::Tensor shows(at::Tensor out, const at::Tensor& source) {
+at::Tensor shows(Recorder& r, at::Tensor out, const at::Tensor& source) {
   const TracedTensorImpl* shown = traced(source);
   traced(out)->detached = shown && shown->detached;
+  traced(out)->base = shown && shown->base >= 0 ? shown->base : r.identity_of(source);
   return out;
 }
 }  // namespace
@@ -218,7 +226,7 @@ at::Tensor Recorder::view_of(const at::Tensor& source, std::shared_ptr<const Vie
                                                                                      .version = a.storage->version,
                                                                                      .pending = a.pending}),
                                                        type, offset);
-  return shows(std::move(out), source);
+  return shows(*this, std::move(out), source);
 }
 
 at::Tensor Recorder::same(const at::Tensor& t) { return same(t, alias_of(t).pending); }
@@ -230,7 +238,7 @@ at::Tensor Recorder::same(const at::Tensor& t, Pending pending) {
   alias->pending = pending;
   at::Tensor out =
       at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), std::move(alias), type_of(t), offset_of(t));
-  return shows(std::move(out), t);
+  return shows(*this, std::move(out), t);
 }
 
 graph::Node* Recorder::add_node(const graph::Op& op, std::vector<graph::Arg> args,

@@ -44,6 +44,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   // The type torch sees (its strides are the tensor's, whatever the value's).
   graph::TensorType type_of(const at::Tensor& t);
   Expr offset_of(const at::Tensor& t);
+  int64_t identity_of(const at::Tensor& t);
 
   // The traced tensor the program gets in place of an input, sharing its alias; in a trace with gradients, always the
   // same.
@@ -65,6 +66,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   void check_generator() const { generator_.require_unchanged(); }
   bool drew_random_numbers = false;
   int64_t op_count = 0;
+  int64_t made = 0;                                 // tensors
   std::string source;                               // the outermost operator being traced, for messages
   std::vector<const Operator*> in_functional_form;  // out= operators at work, as the composites of their counterparts
 

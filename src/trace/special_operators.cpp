@@ -42,6 +42,7 @@ void alias(Recorder& r, const Operator& op, Stack& stack) {
 void detach(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor out = r.same(argument(op, stack, 0).toTensor());
   traced(out)->detached = true;
+  traced(out)->base = -1;
   reply(op, stack, out);
 }
 
@@ -59,8 +60,7 @@ void lift_fresh_copy(Recorder& r, const Operator& op, Stack& stack) {
 void lift_fresh(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor t = argument(op, stack, 0).toTensor();
   const TracedTensorImpl* impl = traced(t);
-  const bool own = impl && !r.is_input_stand_in(impl);
-  if (own || wrapped_number(t)) return itself(r, op, stack);
+  if (impl || wrapped_number(t)) return itself(r, op, stack);
   lift_fresh_copy(r, op, stack);
   // Nobody else can change it: a number of the program's in a tensor stays a number.
   if (!impl && t.dim() == 0 && t.device().is_cpu()) r.known.emplace(r.value_of(stack.back().toTensor()), t);
@@ -129,7 +129,10 @@ void split_with_sizes(Recorder& r, const Operator& op, Stack& stack) {
   const int64_t dim = graph::wrap_dim(r.guards(), to_int(argument(op, stack, 2)), type.dim());
   const graph::IntList lengths = to_int_list(argument(op, stack, 1));
   Expr total = 0;
-  for (Expr n : lengths) total = total + n;
+  for (Expr n : lengths) {
+    VESTA_USER_CHECK(!n.is_constant() || n.constant() >= 0, "split_with_sizes: a size is negative");
+    total = total + n;
+  }
   const Expr size = type.sizes.at(static_cast<size_t>(dim));
   VESTA_USER_CHECK(total == size || r.guards().equal(total, size), "split_with_sizes: the sizes do not add up");
   split_at(r, op, stack, self, dim, lengths);
@@ -155,7 +158,10 @@ void reshape_alias(Recorder& r, const Operator& op, Stack& stack) {
 }
 
 // Its schema hides that the result shares the argument's memory: kron.out writes through it.
-void unsafe_view(Recorder& r, const Operator& op, Stack& stack) { reshape_alias(r, op, stack); }
+void unsafe_view(Recorder& r, const Operator& op, Stack& stack) {
+  reshape_alias(r, op, stack);
+  if (TracedTensorImpl* impl = traced(stack.back().toTensor())) impl->base = -1;
+}
 
 // The elements fill the memory in the order that the strides say, in the compiled program as in eager's.
 bool is_laid_out(Recorder& r, const Storage& s) {

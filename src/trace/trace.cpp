@@ -200,10 +200,7 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
     r.source.clear();
     r.check_generator();
     finish_outputs(r, results);
-    for (size_t i = 0; i < results.size(); ++i) {
-      const TracedTensorImpl* impl = results[i].isTensor() ? traced(results[i].toTensor()) : nullptr;
-      if (impl && impl->detached && impl->alias().storage->input >= 0) out.detached.push_back(i);
-    }
+    out.views = view_relations(r, results);
     if (r.gradients) out.tape = std::make_unique<Tape>(r.gradients->finish(results));
   }
   size_t given = 0;

@@ -18,6 +18,7 @@
 
 #include "graph/graph.h"
 #include "trace/tape.h"
+#include "trace/view_relation.h"
 #include "vesta/error.h"
 
 namespace vesta::trace {
@@ -51,8 +52,8 @@ struct Traced {
   bool in_grad_mode = false;       // one of them while gradient mode was on: then it matters which inputs require grad
   std::unique_ptr<Tape> tape;      // in a trace with gradients
 
-  // Of the graph's outputs, by index: those that show an input's memory and require no grad though the input may.
-  std::vector<size_t> detached;
+  // Of the graph's outputs: what the graph's own outputs do not say.
+  std::vector<ViewRelation> views;
 
   // What a later call must repeat for the graph to serve it, beyond types, sizes and the graph's guards. Indices are
   // the graph's inputs.

@@ -31,6 +31,7 @@ TracedTensorImpl::TracedTensorImpl(std::shared_ptr<Recorder> recorder, std::shar
                                    const graph::TensorType& type, Expr offset)
     : TensorImpl(keys(type, to_torch(type.device)), c10::scalarTypeToTypeMeta(to_scalar_type(type.dtype)),
                  to_torch(type.device)),
+      identity(kFirstMade + recorder->made++),
       recorder_(std::move(recorder)),
       alias_(std::move(alias)) {
   storage_access_should_throw_ = true;
@@ -82,7 +83,7 @@ c10::intrusive_ptr<c10::TensorImpl> TracedTensorImpl::copy(Version&& version, bo
   if (!out->is_inference()) out->set_version_counter(std::forward<Version>(version));
   out->set_allow_tensor_metadata_change(allow_metadata_change);
   if (is_wrapped_number()) out->set_wrapped_number(true);
-  out->detached = true;
+  out->detached = true;  // and no view
   if (recorder_->gradients) recorder_->gradients->note_copy(*this, *out);
   return out;
 }

@@ -24,6 +24,11 @@ class TracedTensorImpl final : public c10::TensorImpl {
   void set_backing(const at::Tensor& real);
   int tape_index = -1;    // where a tape is kept (gradients.h)
   bool detached = false;  // by detach() or .data, or shows what is: it requires no grad, whatever its memory is
+  // Which tensor this is, and which one eager would have as its `_base` (-1: it is no view). Those below kFirstMade are
+  // inputs of the graph.
+  static constexpr int64_t kFirstMade = int64_t{1} << 32;
+  int64_t identity;
+  int64_t base = -1;
 
   c10::intrusive_ptr<TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version,
                                                          bool allow_metadata_change) const override;

@@ -209,7 +209,7 @@ struct Function::Impl {
     v->constants = std::move(constants);
     v->lifted = std::move(traced.lifted);
     v->in_grad_mode = traced.in_grad_mode;
-    v->detached = std::move(traced.detached);
+    v->views = std::move(traced.views);
     if (c10::GradMode::is_enabled()) {
       for (const at::Tensor& t : v->lifted) {
         if (has_gradient(t))
@@ -415,8 +415,7 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
   if (give_away) given = {call.tensors.data(), call.tensors.size()};
   try {
     variant->executable->run(in, results.values, given);
-    for (const size_t i : variant->detached)
-      if (has_gradient(results.values[i].toTensor())) results.values[i] = results.values[i].toTensor().detach();
+    trace::apply(variant->views, results.values);
     return true;
   } catch (const runtime::FailedAfterWriting& e) {  // to go on as eager would be to write twice
     std::rethrow_exception(e.cause);

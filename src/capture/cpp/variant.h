@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/executable.h"
+#include "trace/view_relation.h"
 #include "vesta/detail/function.h"
 
 namespace vesta::capture {
@@ -25,9 +26,9 @@ struct Variant {
   uint64_t context = 0;
   std::shared_ptr<const runtime::Executable> executable;  // of an eager variant: checks inputs, runs nothing
   std::string eager_reason;                               // not empty: these inputs run eager
-  std::exception_ptr error;        // what strict rethrows then; null where the program itself raised
-  bool in_grad_mode = false;       // an operator was recorded while gradient mode was on: no input may require grad
-  std::vector<size_t> detached;    // results that require no grad, whatever the input does that they show
+  std::exception_ptr error;   // what strict rethrows then; null where the program itself raised
+  bool in_grad_mode = false;  // an operator was recorded while gradient mode was on: no input may require grad
+  std::vector<trace::ViewRelation> views;
   std::vector<at::Tensor> lifted;  // tensors the program captured, the executable's last inputs
   std::shared_ptr<const std::vector<c10::IValue>> constants;
   CompileReport report;

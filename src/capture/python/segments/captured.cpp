@@ -53,7 +53,7 @@ class BreakOperations final : public Operations {
     if (depth > 4) return {};
     if (PyFunction_Check(f)) {
       if (PyObject* alone = disabled_alone(f)) return {entered(alone, depth + 1).code, Arrival::With::CapturedCalls};
-      if (is_disabled(f) || says_is_compiling(f) || asks_for_a_break(f)) return {};
+      if (is_disabled(f) || says_is_compiling(f) || asks_for_a_break(f) || marks_a_range(f)) return {};
       auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f));
       if (is_standard_library(code)) return {};  // it computes nothing on tensors
       if (enters_compiler(code)) return {};

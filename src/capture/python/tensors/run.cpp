@@ -35,8 +35,10 @@ std::vector<uint32_t> versions(std::span<const at::Tensor> tensors) {
   return out;
 }
 
-GraphRun run_differentiable(PyObject* program, std::span<const at::Tensor> given, std::span<PyObject* const> tensors,
-                            std::span<const int64_t> integers, std::vector<Object>& outputs, std::string* why) {
+GraphRun run_differentiable(const CompiledGraph& compiled, std::span<const at::Tensor> given,
+                            std::span<PyObject* const> tensors, std::span<const int64_t> integers,
+                            std::vector<Object>& outputs, std::string* why) {
+  PyObject* program = compiled.differentiable.get();
   std::vector<py::object> numbers;
   std::vector<PyObject*> arguments(tensors.begin(), tensors.end());
   for (const int64_t v : integers) {
@@ -59,6 +61,14 @@ GraphRun run_differentiable(PyObject* program, std::span<const at::Tensor> given
                   fmt::format("{}: {}", Py_TYPE(error.value().ptr())->tp_name, std::string(py::str(error.value()))));
   }
   for (py::handle x : found) outputs.push_back(Object::share(x.ptr()));
+  if (compiled.views.empty()) return GraphRun::Ran;
+  std::vector<c10::IValue> values;
+  for (const Object& x : outputs)
+    values.emplace_back(is_tensor(x.get()) ? c10::IValue(THPVariable_Unpack(x.get())) : c10::IValue());
+  trace::apply(compiled.views, values, true);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (values[i].isTensor() && !values[i].toTensor().is_same(THPVariable_Unpack(outputs[i].get())))
+      outputs[i] = Object::take(THPVariable_Wrap(values[i].toTensor()));
   return GraphRun::Ran;
 }
 
@@ -92,6 +102,16 @@ class Borrowed {
   c10::SmallVector<at::Tensor, 16> tensors_;
 };
 
+// Weights that were derived from a parameter go when it goes.
+void watch_parameters(const CompiledGraph& compiled, std::span<PyObject* const> tensors) {
+  compiled.watched = compiled.executable->times_derived();
+  compiled.parameters = WeakReferences([graph = std::weak_ptr(compiled.executable)] {
+    if (const auto alive = graph.lock()) alive->drop_derived();
+  });
+  for (const int i : compiled.executable->artifact().derived_parameters)
+    compiled.parameters.add(tensors[static_cast<size_t>(i)]);
+}
+
 }  // namespace
 
 GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& require_grad,
@@ -113,7 +133,7 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
   }
   const runtime::CallInputs in{arguments.all(), {}, integers};
   if (!graph.accepts(in, why)) return GraphRun::Rejected;
-  if (differentiable) return run_differentiable(differentiable, arguments.all(), tensors, integers, outputs, why);
+  if (differentiable) return run_differentiable(compiled, arguments.all(), tensors, integers, outputs, why);
   std::vector<c10::IValue> values = detail::borrow_values();
   try {
     const torch::PyWarningHandler warnings;
@@ -140,8 +160,8 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
   } catch (const std::exception& e) {
     return failed(why, e.what());
   }
-  for (const size_t i : compiled.detached)
-    if (values[i].toTensor().requires_grad()) values[i] = values[i].toTensor().detach();
+  if (graph.times_derived() != compiled.watched) watch_parameters(compiled, tensors);
+  if (!compiled.views.empty()) trace::apply(compiled.views, values);
   for (const c10::IValue& v : values) {
     PyObject* x = v.isTensor() ? THPVariable_Wrap(v.toTensor())
                   : v.isInt()  ? PyLong_FromLongLong(v.toInt())

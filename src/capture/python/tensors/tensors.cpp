@@ -402,8 +402,11 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
     const py::gil_scoped_release release;
     result = pipeline::compile(std::move(traced.graph), options, std::move(facts));
   }
-  CompiledGraph out{
-      std::move(result.executable), {}, graph.in_grad_mode, std::move(traced.detached), std::move(result.report)};
+  CompiledGraph out;
+  out.executable = std::move(result.executable);
+  out.in_grad_mode = graph.in_grad_mode;
+  out.views = std::move(traced.views);
+  out.report = std::move(result.report);
   if (traced.tape) {
     const at::AutoGradMode on(true);  // where the program is not to record any, the tape says so
     py::list examples;

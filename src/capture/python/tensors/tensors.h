@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "capture/python/object.h"
+#include "capture/python/weak_references.h"
+#include "trace/view_relation.h"
 #include "vesta/capture_report.h"
 #include "vesta/options.h"
 #include "vesta/report.h"
@@ -144,9 +146,12 @@ struct CompiledGraph {
   // With gradients: a callable on the inputs' tensors and the integers (python/vesta/training.py); the executable then
   // only checks them.
   Object differentiable;
-  bool in_grad_mode = false;     // as of the trace
-  std::vector<size_t> detached;  // outputs that require no grad, whatever the input does that they show
+  bool in_grad_mode = false;  // as of the trace
+  std::vector<trace::ViewRelation> views;
   CompileReport report;
+  // Of the parameters that weights are derived from; `watched`: the executable's times_derived() then.
+  mutable WeakReferences parameters;
+  mutable int64_t watched = 0;
 };
 // `integers`: the values that the symbolic ones had. Releases the GIL. Throws Unsupported or InternalError.
 CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms,

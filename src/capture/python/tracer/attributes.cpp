@@ -254,6 +254,7 @@ PyObject* Tracer::tensor_attr(PyObject* owner, PyObject* name) {
   PyTypeObject* kind = attribute ? Py_TYPE(attribute.get()) : nullptr;
   if (attribute) {
     const Callable known = known_callable(attribute.get());
+    if (known.effect == Effect::Refused && known.special == Special::ViewRelation) site_.wants_eager = !aborted_;
     if (known.effect == Effect::Refused)
       return give_up("Tensor." + std::string(PyUnicode_AsUTF8(name)) + " " + known.reason);
     if (sources.find(attribute.get()) < 0 && (PyFunction_Check(attribute.get()) || is_python_class(kind)))

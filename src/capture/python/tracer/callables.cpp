@@ -141,7 +141,9 @@ constexpr char kRefusedTensorMethods[] =
     "is_shared _set_version_counter_ _clear_non_serializable_cached_data _view_func _view_func_unsafe "
     "_rev_view_func_unsafe resize_as_sparse_ ";
 // What eager's result of the same kind would say, a trace does not know.
-constexpr char kHiddenTensorMethods[] = " is_inference _is_view _base retains_grad output_nr is_pinned _version grad ";
+constexpr char kHiddenTensorMethods[] = " is_inference retains_grad output_nr is_pinned _version grad ";
+// No base is kept for a compiled part of the program: none of it is compiled.
+constexpr char kViewMethods[] = " _is_view _base ";
 constexpr char kRefusedFunctions[] =
     " is_inference from_numpy frombuffer from_file asarray _from_functional_tensor "
     "_to_functional_tensor _sync _enable_functionalization _disable_functionalization ";
@@ -305,6 +307,7 @@ void add_tensor_operators(Table& t) {
       k = {Effect::Refused, Special::None, "reads a tensor's memory or changes what it is"};
     if (name == "new") k = {Effect::Special, Special::TensorNew};
     if (name == "new_tensor") k = {Effect::Special, Special::NewTensor};
+    if (in_list(kViewMethods, name)) k = {Effect::Refused, Special::ViewRelation, "asks what a tensor is a view of"};
     if (in_list(kHiddenTensorMethods, name))
       k = {Effect::Refused, Special::None, "says of a tensor what a trace does not know"};
     if (Py_TYPE(value) == &PyMethodDescr_Type) t.functions[reinterpret_cast<PyMethodDescrObject*>(value)->d_method] = k;
@@ -453,7 +456,8 @@ bool is_torch_operator(PyObject* f) {
   if (!PyCFunction_Check(f)) return false;
   PyObject* module = reinterpret_cast<PyCFunctionObject*>(f)->m_module;
   const char* name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : nullptr;
-  return name && std::strncmp(name, "torch._ops.", 11) == 0;
+  // What begins and ends a profiler's range is no operator on tensors: a trace would leave a range of its own.
+  return name && std::strncmp(name, "torch._ops.", 11) == 0 && std::strcmp(name + 11, "profiler") != 0;
 }
 
 bool is_data(PyObject* x, int depth) {
@@ -549,6 +553,15 @@ bool asks_for_a_break(PyObject* function) {
   return is_function_of("torch._dynamo", "graph_break", function) ||
          is_function_of("torch._dynamo.decorators", "skip_frame", function) ||
          is_function_of("torch._dynamo.decorators", "step_unsupported", function);
+}
+
+bool marks_a_range(PyObject* function) {
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  const char* name = PyUnicode_AsUTF8(code->co_qualname);
+  const char* file = PyUnicode_AsUTF8(code->co_filename);
+  if (!name || !file) return PyErr_Clear(), false;
+  return std::strncmp(name, "record_function.__", 18) == 0 &&
+         std::string_view(file).ends_with("torch/autograd/profiler.py");
 }
 
 PyObject* disabled_alone(PyObject* function) {

@@ -48,7 +48,8 @@ enum class Special : unsigned char {
   ContextGet,        // contextvars.ContextVar's methods
   ContextSet,
   ContextReset,
-  Number,  // reads, and takes symbolic numbers as they are
+  ViewRelation,  // _base and _is_view()
+  Number,        // reads, and takes symbolic numbers as they are
 };
 
 struct Callable {
@@ -88,6 +89,8 @@ bool gives_compiled(PyObject* function);
 bool says_is_dynamo_compiling(PyObject* function);
 // torch._dynamo.graph_break and its like, which are called for the break alone.
 bool asks_for_a_break(PyObject* function);
+// A method of torch.profiler.record_function: it computes nothing.
+bool marks_a_range(PyObject* function);
 // By disable(recursive=False): the function whose frame is left alone, not what it calls; borrowed, or nullptr.
 PyObject* disabled_alone(PyObject* function);
 // A key for whose hash or comparison Python code of the program runs.

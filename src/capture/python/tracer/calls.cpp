@@ -412,7 +412,9 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
         return give_up(reason);
       }
       return give_up("calls " + name_of_callable(f) + ", a function written in C that Vesta does not know");
-    case Effect::Refused: return give_up(name_of_callable(f) + " " + known.reason);
+    case Effect::Refused:
+      if (known.special == Special::ViewRelation) site_.wants_eager = !aborted_;
+      return give_up(name_of_callable(f) + " " + known.reason);
     case Effect::Special: {
       bool done = false;
       PyObject* x = call_special(known.special, f, self, args, n, names, &done);
