@@ -138,8 +138,9 @@ void classify(Operator& info) {
   else if (info.handle.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd))
     info.composite = DispatchKey::CompositeExplicitAutograd;
   else if (info.handle.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional) &&
-           !info.handle.hasKernelForDispatchKey(DispatchKey::CPU) && info.meta_in_python)
-    info.composite = DispatchKey::CompositeExplicitAutogradNonFunctional;  // view_copy and its like
+           !info.handle.hasKernelForDispatchKey(DispatchKey::CPU) &&
+           (info.meta_in_python || !info.handle.hasKernelForDispatchKey(DispatchKey::Meta)))
+    info.composite = DispatchKey::CompositeExplicitAutogradNonFunctional;  // view_copy and its like, linalg_pinv
   const bool implicit = info.composite == DispatchKey::CompositeImplicitAutograd;
 
   const auto refuse = [&](std::string reason) {

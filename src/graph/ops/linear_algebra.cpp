@@ -125,6 +125,12 @@ void householder(const NodeArgs& args, Guards&, Results& results) {
   results = {by_columns(x, x.sizes)};
 }
 
+void matrix_exp(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = square(args, g, 0);
+  results = {by_rows(x, x.sizes)};
+  if (g.equal(columns_of(x), 1)) results[0].strides = preserved_strides(g, x);  // exp of each element
+}
+
 // ---- solvers ----
 
 // The common batch of A and B, and the last two sizes of B.
@@ -218,6 +224,7 @@ constexpr OpRow kRows[] = {
     call("aten::cholesky", cholesky),
     call("aten::cholesky_inverse", like_square),
     call("aten::linalg_householder_product", householder),
+    call("aten::linalg_matrix_exp", matrix_exp),
     call("aten::_linalg_solve_ex", solve),
     call("aten::linalg_solve_triangular", solve_triangular),
     call("aten::linalg_lu_solve", lu_solve),
