@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "graph/graph.h"
+#include "graph/ops/broadcast.h"
 #include "graph/ops/rows.h"
 
 namespace vesta::graph {
@@ -86,6 +87,7 @@ std::vector<TensorType> infer_types(const Op& op, std::span<const Arg> args, Gua
   } else {
     default_shape(*op.row, named, guards, types);
   }
+  for (TensorType& t : types) settle_empty_sizes(guards, t, op.row->family != Family::View);
   return types;
 }
 

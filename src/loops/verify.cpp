@@ -13,6 +13,7 @@ class Verifier {
 
   void run() {
     ranges();
+    require(!k_.stages.empty(), "it does nothing");
     for (size_t s = 0; s < k_.stages.size(); ++s) {
       stage_ = static_cast<int>(s);
       for (Ref r : k_.stages[s].body) {

@@ -51,8 +51,9 @@ bool Planner::has_work(int g) const {
     if (!u.node || u.kind == UnitKind::Check) return false;
     // Nobody may expect anything of what an uninitialised result holds.
     if (u.node->op->name == "aten::empty_strided" && u.value->users.empty()) return false;
-    return std::any_of(u.node->results.begin(), u.node->results.end(),
-                       [&](const Value* v) { return v && buffer_of_[v->id] >= 0; });
+    return std::any_of(u.node->results.begin(), u.node->results.end(), [&](const Value* v) {
+      return v && buffer_of_[v->id] >= 0 && !graph::numel(v->type).is_constant(0);
+    });
   });
 }
 

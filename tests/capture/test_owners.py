@@ -195,7 +195,7 @@ def test_what_is_dropped_dies(name: str, gradients: bool) -> None:
             gc.collect()
             assert [part() for part in watched if part() is not None] == []
     report = captured(compiled)  # of variants whose objects are gone nothing is left to tell
-    assert report.calls == 6 and report.hits >= 3
+    assert report.calls == 6 and report.hits + report.aside >= 3
 
 
 @pytest.mark.parametrize("function", [calls, asks_for_the_id, is_a_key, lists_parameters, breaks])

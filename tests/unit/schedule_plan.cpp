@@ -52,6 +52,18 @@ TEST(Plan, ReductionBesideAnEmptyDimension) {
   check_plan(g);
 }
 
+TEST(Plan, AnEmptyResultNeedsNoKernel) {
+  Graph g;
+  Builder b(g);
+  const Expr n = g.context->size_symbol("n", 2);
+  TensorType x = tensor({0, 1, n});
+  x.strides = {1, 1, 0};
+  Value* v = g.add_input(x, graph::InputKind::Argument, "x");
+  output(g, b("aten::constant_pad_nd", {v, IntList{0, -1, 0, 1}, 2.0}));
+  auto plan = check_plan(g);
+  EXPECT_TRUE(plan.steps.empty());
+}
+
 TEST(Plan, PointwiseChainIsOneFlatKernel) {
   Graph g;
   Builder b(g);

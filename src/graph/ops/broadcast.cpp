@@ -58,6 +58,15 @@ bool is_empty(Guards& g, std::span<const Expr> sizes) {
                      [&](Expr s) { return s.is_constant() ? s.is_constant(0) : g.equal(s, 0); });
 }
 
+void settle_empty_sizes(Guards& g, TensorType& t, bool fresh) {
+  const auto may_be_empty = [](Expr s) { return !s.is_constant() && !provably_at_least(s, 1); };
+  if (std::none_of(t.sizes.begin(), t.sizes.end(), may_be_empty)) return;
+  const bool contiguous = t.strides == contiguous_strides(t.sizes);
+  for (Expr& s : t.sizes)
+    if (may_be_empty(s) && g.equal(s, 0)) s = 0;
+  if (fresh && contiguous) t.strides = contiguous_strides(t.sizes);
+}
+
 namespace {
 // Sizes of derived expressions (s0 - 1) may be 1 where a plain symbol never is.
 bool is_one(Guards& g, Expr s) { return s.is_constant() ? s.is_constant(1) : g.equal(s, 1); }
