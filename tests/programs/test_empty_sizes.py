@@ -1,8 +1,7 @@
-"""Sizes that are symbols less something (n - 2) and become 0: results have the strides that eager's empty tensors have."""
+"""Sizes that are symbols less something (n - 2) and become 0: results have the strides of eager's empty tensors."""
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Callable
 
@@ -84,7 +83,7 @@ def test_the_size_is_zero_in_the_first_call() -> None:
 
 LAYOUTS: tuple[Callable[[list[int]], torch.Tensor], ...] = (
     lambda sizes: torch.randn(sizes),
-    lambda sizes: torch.randn([sizes[-1], *sizes[1:-1], *sizes[:1]]).transpose(0, -1) if sizes[1:] else torch.ones(sizes),
+    lambda sizes: torch.randn(sizes[::-1]).permute(*reversed(range(len(sizes)))),
     lambda sizes: torch.randn([2 * n for n in sizes])[tuple(slice(None, None, 2) for _ in sizes)],
     lambda sizes: torch.randn([*sizes[:-1], 1]).expand(sizes),
 )
@@ -94,7 +93,7 @@ LAYOUTS: tuple[Callable[[list[int]], torch.Tensor], ...] = (
 def test_padding_of_empty_and_single_sizes(seed: int) -> None:
     """Both doors in one process, sizes 0 and 1, padding of both signs: eager's result and strides, or its error."""
     draw = random.Random(seed)
-    for round in range(12):
+    for trial in range(12):
         rank = draw.randint(1, 4)
         pad = [draw.choice([0, 0, 1, 2, -1, -2]) for _ in range(2 * draw.randint(1, rank))]
         mode = draw.choice(["constant", "constant", "reflect", "replicate"])
@@ -103,8 +102,9 @@ def test_padding_of_empty_and_single_sizes(seed: int) -> None:
             return F.pad(x, pad, mode, 2.0 if mode == "constant" else None)
 
         torch._dynamo.reset()
-        compiled = [door(f) for door in (*DOORS.values(), *([BACKEND] if round % 4 == 0 else []))]
-        for sizes in itertools.islice(iter(lambda: [draw.choice([0, 1, 1, 2, 3, 5]) for _ in range(rank)], None), 4):
+        compiled = [door(f) for door in (*DOORS.values(), *([BACKEND] if trial % 4 == 0 else []))]
+        for _ in range(4):
+            sizes = [draw.choice([0, 1, 1, 2, 3, 5]) for _ in range(rank)]
             x = draw.choice(LAYOUTS)(sizes)
             if draw.random() < 0.3:
                 x = x.detach().requires_grad_()
