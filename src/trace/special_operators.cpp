@@ -60,7 +60,10 @@ void lift_fresh_copy(Recorder& r, const Operator& op, Stack& stack) {
 void lift_fresh(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor t = argument(op, stack, 0).toTensor();
   const TracedTensorImpl* impl = traced(t);
-  if (impl || wrapped_number(t)) return itself(r, op, stack);
+  // A literal of the program's is an input in a trace with gradients.
+  const bool literal = impl && r.is_input_stand_in(impl) &&
+                       r.graph().inputs[static_cast<size_t>(impl->identity)].kind == graph::InputKind::Parameter;
+  if ((impl && !literal) || wrapped_number(t)) return itself(r, op, stack);
   lift_fresh_copy(r, op, stack);
   // Nobody else can change it: a number of the program's in a tensor stays a number.
   if (!impl && t.dim() == 0 && t.device().is_cpu()) r.known.emplace(r.value_of(stack.back().toTensor()), t);
