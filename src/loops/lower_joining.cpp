@@ -253,6 +253,24 @@ bool accepts_select_scatter(const Node& node) {
   return constant_dim(node) && (provably_less(i, 0) || provably_at_least(i, 0));
 }
 
+// Where dim2's index is dim1's plus the offset, the source's last dimension counts along both.
+ScalarRef diagonal_scatter(Lowering& l, const Node& node, const Value* v, Index index) {
+  const Diagonal d = *diagonal_of(node);
+  ScalarRef here = l.dag().bin(Prim::Eq, l.dag().size(DType::I64, index[d.rows] + d.offset),
+                               l.dag().size(DType::I64, index[d.columns]));
+  std::vector<Expr> at;
+  for (size_t k = 0; k < index.size(); ++k)
+    if (k != d.rows && k != d.columns) at.push_back(index[k]);
+  at.push_back(index[d.rows] + std::min<int64_t>(d.offset, 0));
+  ScalarRef source;
+  {
+    Lowering::Masked masked(l, here);
+    source = l.dag().cast(scalar_type(v->type.dtype), l.element(node.input(1), at));
+  }
+  return l.dag().select(here, source, l.element(node.input(0), index));
+}
+bool accepts_diagonal_scatter(const Node& node) { return diagonal_of(node).has_value(); }
+
 constexpr ElementRow kRows[] = {
     {"aten::cat", cat, accepts_cat, true, false, true},
     {"aten::stack", stack, accepts_stack, true, false, true},
@@ -266,6 +284,7 @@ constexpr ElementRow kRows[] = {
     {"aten::_pad_circular", pad_from_itself<around>, accepts_pad_around},
     {"aten::slice_scatter", slice_scatter, accepts_slice_scatter, true, false, true},
     {"aten::select_scatter", select_scatter, accepts_select_scatter, true, false, true},
+    {"aten::diagonal_scatter", diagonal_scatter, accepts_diagonal_scatter, true, false, true},
 };
 
 }  // namespace

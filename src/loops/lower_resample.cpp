@@ -62,6 +62,19 @@ std::optional<Expr> whole_ratio(Expr i, Expr in, Expr out, std::optional<double>
   return floordiv(i, k);
 }
 
+// k where result i lies half way between elements k*i + k/2 - 1 and k*i + k/2 of the operand, exactly by the formula
+// without aligned corners: those need no gather either.
+std::optional<int64_t> halfway_ratio(Expr in, Expr out, std::optional<double> scale) {
+  if (!in.is_constant() || !out.is_constant() || out.constant() < 1) return std::nullopt;
+  const int64_t n = in.constant(), m = out.constant();
+  const double ratio = scale ? 1 / *scale : static_cast<double>(n) / static_cast<double>(m);
+  const auto k = static_cast<int64_t>(ratio);
+  constexpr int64_t kExactHalves = 1 << 22;  // in float
+  if (static_cast<double>(k) != ratio || k < 2 || k % 2 != 0 || k * (m - 1) + k / 2 >= std::min(n, kExactHalves))
+    return std::nullopt;
+  return k;
+}
+
 template <size_t N, bool kExact>
 ScalarRef nearest(Lowering& l, const Node& node, const Value* v, Index index) {
   Dag& d = l.dag();
@@ -116,8 +129,14 @@ template <size_t N>
 Neighbours neighbours(Lowering& l, const Node& node, DType t, size_t k, Expr i, Expr in, Expr out) {
   Dag& d = l.dag();
   if (provably_equal(in, out)) return {{i, i}, {}};
+  const bool aligned = node.named().boolean("align_corners");
+  if (const auto ratio = halfway_ratio(in, out, given_scale<N>(node, k)); ratio && !aligned) {
+    const Expr low = i * *ratio + (*ratio / 2 - 1);
+    const ScalarRef half = d.constant(t, 0.5);
+    return {{low, low + 1}, {half, half}};
+  }
   ScalarRef from;
-  if (node.named().boolean("align_corners")) {
+  if (aligned) {
     if (out.is_constant(1)) return {{0, 0}, {}};
     from = d.bin(Prim::Mul, ratio(l, t, in - 1, out - 1, std::nullopt), d.size(t, i));
   } else {

@@ -31,7 +31,6 @@ Update each_once(std::vector<Expr> sizes) {
 Reads no_indices(const Node&, Index) { return {}; }
 
 // ---- slice_scatter, select_scatter
-// -----------------------------------------------------------------------------------
 
 Written slice_written(const Node& node, const Value* source) {
   graph::NodeArgs args = node.named();
@@ -71,8 +70,24 @@ std::vector<Expr> select_place(Lowering&, const Node& node, Index at, const Read
   return place;
 }
 
+// ---- diagonal_scatter
+
+Written diagonal_written(const Node& node, const Value* source) {
+  if (!diagonal_of(node) || source->type.dim() + 1 != node.input(0)->type.dim()) return kNoLowering;
+  return each_once(source->type.sizes);
+}
+
+std::vector<Expr> diagonal_place(Lowering&, const Node& node, Index at, const Reads&) {
+  const Diagonal d = *diagonal_of(node);
+  std::vector<Expr> place;
+  for (size_t k = 0, next = 0; k <= at.size(); ++k)
+    place.push_back(k == d.rows      ? at.back() - std::min<int64_t>(d.offset, 0)
+                    : k == d.columns ? at.back() + std::max<int64_t>(d.offset, 0)
+                                     : at[next++]);
+  return place;
+}
+
 // ---- index_put
-// -------------------------------------------------------------------------------------------------------
 
 Written index_put_written(const Node& node, const Value* source) {
   const graph::TensorType& x = node.input(0)->type;
@@ -130,7 +145,6 @@ std::vector<Expr> index_put_place(Lowering& l, const Node& node, Index at, const
 }
 
 // ---- index_copy, index_add, scatter: places along one dimension, which may come again
-// --------------------------------
 
 const Value* index_of(const Node& node) { return node.input(2); }
 
@@ -190,7 +204,6 @@ Written scatter_reduce_written(const Node& node, const Value* source) {
 }
 
 // ---- the table
-// -------------------------------------------------------------------------------------------------------
 
 struct Form {
   size_t source;  // the argument that is written: a tensor (the functions get nullptr otherwise) or a number
@@ -201,6 +214,7 @@ struct Form {
 
 constexpr Form kSlice = {1, slice_written, no_indices, slice_place};
 constexpr Form kSelect = {1, select_written, no_indices, select_place};
+constexpr Form kDiagonal = {1, diagonal_written, no_indices, diagonal_place};
 constexpr Form kIndexPut = {2, index_put_written, index_put_indices, index_put_place};
 constexpr Form kIndexCopy = {3, index_copy_written, index_copy_indices, place_along_dim};
 constexpr Form kScatter = {3, scatter_written, scatter_indices, place_along_dim};
@@ -215,6 +229,7 @@ struct Row {
 constexpr Row kRows[] = {
     {"aten::slice_scatter", kSlice},
     {"aten::select_scatter", kSelect},
+    {"aten::diagonal_scatter", kDiagonal},
     {"aten::index_put", kIndexPut},
     {"aten::_unsafe_index_put", kIndexPut},
     {"aten::index_copy", kIndexCopy},

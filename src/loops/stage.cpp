@@ -127,7 +127,7 @@ class Stager {
       case InstrKind::Load: {
         if (options_.vector < 0) return 2;
         auto c = coefficient_of(i.index, options_.ranges[options_.vector].var);
-        return c && (c->is_constant(0) || c->is_constant(1)) ? 2 : 10;
+        return c && (c->is_constant(0) || c->is_constant(1) || c->is_constant(-1)) ? 2 : 10;
       }
       case InstrKind::Compute: return cost(i.prim);
       case InstrKind::Scan: return 1000;

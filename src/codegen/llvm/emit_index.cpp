@@ -181,4 +181,24 @@ Value* Emitter::index_value(Expr e, int u, DType t) {
   return p_.cast(narrow ? DType::I32 : DType::I64, t, v);
 }
 
+// A comparison of two indices in 32 bits, of which a vector holds twice as many; null where r is something else.
+Value* Emitter::compare_indices(Ref r, int u) {
+  const loops::Instr& i = k_.instrs[r];
+  const bool compares = i.prim == Prim::Lt || i.prim == Prim::Le || i.prim == Prim::Gt || i.prim == Prim::Ge ||
+                        i.prim == Prim::Eq || i.prim == Prim::Ne;
+  if (!compares || lanes_ == 1 || !shape_.vector[r]) return nullptr;
+  std::array<Expr, 2> sides;
+  for (size_t n = 0; n < 2; ++n) {
+    const loops::Instr& side = k_.instrs[i.in[n]];
+    if (side.dtype != DType::I64) return nullptr;
+    if (side.kind != loops::InstrKind::Index && side.kind != loops::InstrKind::Constant) return nullptr;
+    sides[n] = side.kind == loops::InstrKind::Index ? side.index : Expr(side.imm);
+    if (!fits_32_bits(sides[n])) return nullptr;
+  }
+  Value* a = vector(sides[0], u, b_.getInt32Ty());
+  Value* b = vector(sides[1], u, b_.getInt32Ty());
+  at(shape_.level[r]);
+  return p_.compute(i.prim, DType::I32, a, b, nullptr);
+}
+
 }  // namespace vesta::codegen

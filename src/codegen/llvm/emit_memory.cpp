@@ -255,6 +255,22 @@ Value* Emitter::load_picked(Ref r, int u) {
   return leaf->kind == loops::InstrKind::Cast ? p_.cast(t, k_.instrs[r].dtype, v) : v;
 }
 
+// Neighbours from the last to the first: one load and one shuffle in place of a gather.
+Value* Emitter::load_reversed(const Instr& i, Value* mask, int level, int u) {
+  Value* pointer = base_pointer(i.buffer, i.index + shape_.lane);
+  Value* lane = scalar(shape_.lane);
+  at(level);
+  llvm::Type* element = p_.memory_type(i.dtype, 1);
+  pointer = b_.CreateGEP(element, pointer, b_.CreateNeg(lane));
+  pointer = b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(-(int64_t{u} + 1) * lanes_ + 1));
+  if (mask) {
+    if (i.in[0] != kNoRef) pointer = readable(pointer, b_.CreateOrReduce(mask));
+    mask = b_.CreateVectorReverse(mask);
+  }
+  Value* v = load_vector(p_.memory_type(i.dtype, lanes_), pointer, element_size(i.dtype), mask);
+  return p_.from_memory(i.dtype, b_.CreateVectorReverse(v));
+}
+
 Value* Emitter::load(Ref r, int u) {
   if (tiles_.contains(r)) return load_from_tile(r, u);
   const Instr& i = k_.instrs[r];
@@ -282,6 +298,7 @@ Value* Emitter::load(Ref r, int u) {
     return p_.from_memory(t, load_vector(type, pointer, element_size(t), mask));
   }
   Value* mask = combined_mask(i.in[0], u, level);
+  if (shape_.is_reversed_run(i.index)) return load_reversed(i, mask, level, u);
   auto c = coefficient_of(i.index, shape_.lane);
   Expr rest = c ? i.index - *c * shape_.lane : Expr(0);
   if (!mask && c && c->is_constant() && c->constant() > 1 && c->constant() <= 4 && !shape_.is_vector(rest)) {

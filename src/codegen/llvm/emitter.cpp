@@ -119,6 +119,7 @@ Value* Emitter::emit_value(Ref r, int u) {
       if (i.prim == Prim::Select) {
         if (Value* v = load_picked(r, u)) return v;
       }
+      if (Value* v = compare_indices(r, u)) return v;
       std::array<Value*, 3> in{};
       for (int n = 0; n < arity(i.prim); ++n) in[static_cast<size_t>(n)] = operand(static_cast<size_t>(n));
       at(level);

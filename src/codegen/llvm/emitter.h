@@ -85,6 +85,7 @@ class Emitter {
   llvm::Value* divide(ExprKind kind, llvm::Value* a, llvm::Value* b, bool plain);
   static bool fits_32_bits(Expr e);
   llvm::Value* index_value(Expr e, int u, DType t);
+  llvm::Value* compare_indices(Ref r, int u);
 
   // emit_memory.cpp
   llvm::Value* base_pointer(int buffer, Expr rest);
@@ -94,6 +95,7 @@ class Emitter {
   bool picks_runs(Ref r, std::optional<loops::Instr>& leaf) const;
   llvm::Value* picked_run(Ref r, int level, int u);
   llvm::Value* load_picked(Ref r, int u);
+  llvm::Value* load_reversed(const loops::Instr& i, llvm::Value* mask, int level, int u);
   void store(Ref r, int u);
   Ref other_half(Ref r) const;
   void store_interleaved(Ref even, Ref odd, int u);

@@ -73,7 +73,8 @@ void find_tile(Shape& s) {
     const Instr& i = k.instrs[r];
     if (i.kind != InstrKind::Load || i.in[0] != kNoRef || s.ordered[r] || !s.vector[r]) continue;
     auto along_lanes = coefficient_of(i.index, s.lane), along_rows = coefficient_of(i.index, t.row);
-    if (!along_lanes || !along_rows || along_lanes->is_constant(1) || !along_rows->is_constant(1)) continue;
+    if (!along_lanes || !along_rows || !along_rows->is_constant(1)) continue;
+    if (along_lanes->is_constant(1) || along_lanes->is_constant(-1)) continue;
     if (s.is_vector(*along_lanes) || s.is_vector(i.index - *along_lanes * s.lane)) continue;
     if (gathers(i.index)) continue;
     t.loads.push_back(r);
@@ -174,6 +175,11 @@ void find_pairs(Shape& s) {
 bool Shape::is_run(Expr index) const {
   const auto along_lanes = coefficient_of(index, lane);
   return along_lanes && along_lanes->is_constant(1) && !is_vector(index - lane);
+}
+
+bool Shape::is_reversed_run(Expr index) const {
+  const auto along_lanes = coefficient_of(index, lane);
+  return along_lanes && along_lanes->is_constant(-1) && !is_vector(index + lane);
 }
 
 Ref Shape::binder(Expr indirect) const {

@@ -62,7 +62,8 @@ struct Shape {
 
   int level_of(Expr e) const;
   bool is_vector(Expr e) const;
-  bool is_run(Expr index) const;  // neighbours along the lanes
+  bool is_run(Expr index) const;           // neighbours along the lanes
+  bool is_reversed_run(Expr index) const;  // the same against their order
   loops::Ref binder(Expr indirect) const;
   // Rough cost of one element of a stage; what is hoisted out of it counts nothing.
   int weight(const loops::Stage& s) const;

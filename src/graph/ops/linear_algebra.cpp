@@ -128,7 +128,8 @@ void householder(const NodeArgs& args, Guards&, Results& results) {
 void matrix_exp(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = square(args, g, 0);
   results = {by_rows(x, x.sizes)};
-  if (g.equal(columns_of(x), 1)) results[0].strides = preserved_strides(g, x);  // exp of each element
+  if (is_empty(g, x.sizes) || g.equal(columns_of(x), 1))
+    results[0].strides = preserved_strides(g, x);  // exp of each element
 }
 
 // ---- solvers ----

@@ -146,8 +146,12 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain) {
     reason = "it is no function";
   else if (is_observed(t, code))
     reason = "a debugger, profiler or coverage tool looks at it";
-  else if (is_code_of_compiler(code))
-    reason = "it enters PyTorch's compiler";
+  else if (checked_code_.get() != reinterpret_cast<PyObject*>(code)) {
+    if (is_code_of_compiler(code))
+      reason = "it enters PyTorch's compiler";
+    else
+      checked_code_ = Object::share(reinterpret_cast<PyObject*>(code));
+  }
   if (reason) {
     if (fullgraph_ && !is_observed(t, code)) return refuse(reason, user_line(code, 0)), throw_at(t, f, 0);
     fall_back(reason);

@@ -97,6 +97,7 @@ class Captured {
   Object wrapped_;
   Options options_;
   std::string name_;
+  Object checked_code_;  // that enters no compiler: the last one
   bool fullgraph_;
   std::map<std::pair<PyCodeObject*, int>, std::shared_ptr<Segment>> segments_;
   std::map<std::string, int64_t> fallbacks_;

@@ -28,7 +28,7 @@ bool is_fx_tracing() {
     if (!module) return false;
     Py_INCREF(module);
   }
-  return PyModule_Check(module) && PyDict_GetItem(PyModule_GetDict(module), flag) == Py_True;
+  return PyModule_Check(module) && PyDict_GetItemWithError(PyModule_GetDict(module), flag) == Py_True;
 }
 
 // Somebody else sees what runs, by proxies or at the dispatcher, and is to see the program itself.
@@ -37,14 +37,14 @@ const char* traced_elsewhere() {
   return is_fx_tracing() ? "torch.fx traces it" : nullptr;
 }
 
-PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
+// `elsewhere`: who else traces, if anybody does.
+PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyObject* names, const char* elsewhere) {
   Captured& c = of(self);
   const Object held = Object::share(self);
   const Object wrapped = Object::share(c.wrapped());
-  if (tracing()) return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   ++c.calls;
-  if (const char* reason = traced_elsewhere()) {
-    c.fall_back(reason);
+  if (elsewhere) {
+    c.fall_back(elsewhere);
     return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
   if (const Stance s = stance(); s == Stance::ForceEager || (s == Stance::EagerFirst && c.calls == 1)) {
@@ -68,6 +68,12 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* na
   else
     c.aside.forget();
   return result;
+}
+
+PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
+  if (!tracing()) return call_compiled(self, args, flags, names, traced_elsewhere());
+  const Object wrapped = Object::share(of(self).wrapped());
+  return PyObject_Vectorcall(wrapped.get(), args, flags, names);
 }
 
 // The slot of an object's class that holds what the object is called by; nullptr: it has none.
@@ -97,6 +103,9 @@ PyObject* call_by_slot(PyObject* self, PyObject* args, PyObject* keywords) {
       return PyObject_Call(plain.get(), args, keywords);
     }
     if (PyErr_Occurred()) return nullptr;
+    if (!keywords || PyDict_GET_SIZE(keywords) == 0)
+      return call_compiled(held.get(), reinterpret_cast<PyTupleObject*>(args)->ob_item,
+                           static_cast<size_t>(PyTuple_GET_SIZE(args)), nullptr, reason);
   }
   return PyObject_Call(held.get(), args, keywords);
 }

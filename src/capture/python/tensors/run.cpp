@@ -9,6 +9,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "capture/python/tensors/tensors.h"
 #include "runtime/executable.h"
@@ -136,8 +137,10 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
   if (differentiable) return run_differentiable(compiled, arguments.all(), tensors, integers, outputs, why);
   std::vector<c10::IValue> values = detail::borrow_values();
   try {
-    const torch::PyWarningHandler warnings;
-    const py::gil_scoped_release release;
+    std::optional<torch::PyWarningHandler> warnings;
+    if (compiled.calls_aten) warnings.emplace();
+    std::optional<py::gil_scoped_release> release;
+    if (!compiled.is_brief) release.emplace();
     const at::AutoGradMode as_recorded(compiled.in_grad_mode && c10::GradMode::is_enabled());
     graph.run(in, values);
   } catch (const runtime::FailedAfterWriting& e) {

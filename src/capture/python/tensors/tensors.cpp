@@ -390,6 +390,9 @@ TapeMaker make_tape = nullptr;
 
 void set_tape_maker(TapeMaker maker) { make_tape = maker; }
 
+// Another thread waits no longer for the GIL than CPython itself lets it wait for an operator of this size.
+constexpr double kBriefUs = 5;
+
 CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms,
                             const std::vector<int64_t>& integers) {
   trace::Traced& traced = graph.impl->traced;
@@ -407,6 +410,10 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   out.in_grad_mode = graph.in_grad_mode;
   out.views = std::move(traced.views);
   out.report = std::move(result.report);
+  out.calls_aten = out.report.ops_extern > 0;
+  double us = 0;
+  for (const KernelInfo& k : out.report.kernels) us += k.estimated_us;
+  out.is_brief = !out.calls_aten && us < kBriefUs && out.executable->artifact().is_static;
   if (traced.tape) {
     const at::AutoGradMode on(true);  // where the program is not to record any, the tape says so
     py::list examples;

@@ -147,6 +147,8 @@ struct CompiledGraph {
   // only checks them.
   Object differentiable;
   bool in_grad_mode = false;  // as of the trace
+  bool calls_aten = true;     // a run may warn, or run Python code
+  bool is_brief = false;      // a run takes no longer than handing the GIL on would
   std::vector<trace::ViewRelation> views;
   CompileReport report;
   // Of the parameters that weights are derived from; `watched`: the executable's times_derived() then.
