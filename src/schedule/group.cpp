@@ -513,15 +513,22 @@ void Grouping::join(int a, int b) {
   }
 }
 
-// Groups over the same runs that read the same large value become one, which reads it once.
+// Groups over the same runs that read the same value become one, which reads it once. Small values are worth it only to
+// small groups, for which one launch less counts.
 void Grouping::merge_siblings() {
+  constexpr int64_t kSmall = 4096;  // elements
+  const auto is_small = [](const Group& g) {
+    int64_t steps = 1;
+    for (const Run& r : g.runs) steps *= hint(r.extent);
+    return steps < kSmall;
+  };
   std::unordered_map<const Value*, std::vector<int>> readers;
   std::vector<const Value*> order;
   for (const Group& g : groups) {
     if (!g.alive || !g.fusable) continue;
     for (int i : g.units) {
       for (const Read& r : units[i].reads) {
-        if (!r.base || r.opaque || hint_numel(r.base->type.sizes) < 4096) continue;
+        if (!r.base || r.opaque || (hint_numel(r.base->type.sizes) < kSmall && !is_small(g))) continue;
         auto& list = readers[r.base];
         if (list.empty()) order.push_back(r.base);
         if (list.empty() || list.back() != units[i].group) list.push_back(units[i].group);
