@@ -19,15 +19,19 @@ namespace {
 // Elements of the types that most of the work is done in fill one vector; a wider type then takes several registers.
 int choose_lanes(const Kernel& k, int64_t vector_bytes, Expr extent) {
   int wide = 0, word = 0, narrow = 0, bytes = 0;
+  bool plain = true;  // no index or condition that needs more than a byte a lane
   for (const Instr& i : k.instrs) {
+    plain &= i.kind == InstrKind::Load || i.kind == InstrKind::Store || i.kind == InstrKind::Compute ||
+             i.kind == InstrKind::Constant || i.kind == InstrKind::Cast;
     bool counts = i.kind == InstrKind::Load || i.kind == InstrKind::Store || i.kind == InstrKind::Compute ||
                   i.kind == InstrKind::Cast || i.kind == InstrKind::Accumulate || i.kind == InstrKind::Scan;
     if (!counts || i.dtype == DType::Bool) continue;
     int64_t size = element_size(opmath(i.dtype));
     ++(size == 8 ? wide : size == 4 ? word : size == 2 ? narrow : bytes);
   }
-  int64_t width = wide > word + narrow + bytes ? 8 : wide + word > 0 ? 4 : narrow > 0 ? 2 : 4;
+  int64_t width = wide > word + narrow + bytes ? 8 : wide + word > 0 ? 4 : narrow > 0 ? 2 : plain ? 1 : 4;
   int64_t lanes = vector_bytes / width;
+  while (width == 1 && 4 * lanes > vector_bytes && k.block % lanes != 0) lanes /= 2;
   // A row shorter than a vector takes a shorter vector.
   if (extent.is_constant()) {
     while (lanes > 1 && lanes / 2 >= extent.constant()) lanes /= 2;
