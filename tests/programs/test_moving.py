@@ -1,4 +1,4 @@
-"""Elements that only move: reversed runs, rolls, diagonals, halved images, at sizes around a vector's."""
+"""Elements that only move: reversed runs, rolls, diagonals, padding, joined rows, halved images, around vectors' sizes."""
 
 from __future__ import annotations
 
@@ -87,3 +87,32 @@ def test_smaller_images(mode: str, scale: float, again: bool | None) -> None:
         x = torch.randn(2, 3, *(n + extra for n in HALVED[mode]))
         x.view(-1)[7], x.view(-1)[30] = float("inf"), float("nan")
         torch.testing.assert_close(vesta.compile(smaller)(x), smaller(x), equal_nan=True)
+
+
+JOINED: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "padded": lambda x, y: F.pad(x, (3, 9)),
+    "padded by vectors": lambda x, y: F.pad(x, (16, 16, 1, 1)),
+    "cut and padded": lambda x, y: F.pad(x, (-3, 17)),
+    "two": lambda x, y: torch.cat([x, y], 1),
+    "three": lambda x, y: torch.cat([y, x, y], 1),
+    "in the middle": lambda x, y: torch.cat([x[:, :37], y, x[:, 37:]], 1),
+    "reversed": lambda x, y: torch.cat([x, y], 1).flip(1),
+    "rolled": lambda x, y: x.roll((21, 2), (1, 0)),
+    "a part replaced": lambda x, y: torch.slice_scatter(x, y[:, :7], 1, 20, 27),
+    "a column replaced": lambda x, y: torch.select_scatter(x, x[:, 3], 1, 33),
+    "summed": lambda x, y: F.pad(torch.cat([x, x]).float(), (1, 1)).sum(0),
+    "infinite borders": lambda x, y: F.pad(x.float(), (5, 5), value=float("inf")).exp(),
+    "blocks": torch.block_diag,
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_rows_in_parts(name: str) -> None:
+    """The parts begin and end inside of vectors, at their edges, and in the last one."""
+    f = JOINED[name]
+    for width in (63, 64, 65, 80, 97, 128, 131, 258):
+        for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.int8, torch.bool):
+            x, y = torch.randn(5, width).mul(5).to(dtype), torch.randn(5, width // 2).mul(5).to(dtype)
+            wanted, got = f(x, y), vesta.compile(f)(x, y)
+            assert got.stride() == wanted.stride()
+            torch.testing.assert_close(got, wanted)

@@ -181,8 +181,34 @@ Value* Emitter::index_value(Expr e, int u, DType t) {
   return p_.cast(narrow ? DType::I32 : DType::I64, t, v);
 }
 
+std::optional<Emitter::Turn> Emitter::turn_of(Ref r) const {
+  const loops::Instr& i = k_.instrs[r];
+  if (i.kind != loops::InstrKind::Compute || !shape_.vector[r]) return std::nullopt;
+  const bool less = i.prim == Prim::Lt || i.prim == Prim::Le;
+  if (!less && i.prim != Prim::Gt && i.prim != Prim::Ge) return std::nullopt;
+  Expr difference = 0;
+  for (size_t n = 0; n < 2; ++n) {
+    const loops::Instr& side = k_.instrs[i.in[n]];
+    const bool is_index = side.kind == loops::InstrKind::Index;
+    if (side.dtype != DType::I64 || (!is_index && side.kind != loops::InstrKind::Constant)) return std::nullopt;
+    const Expr e = is_index ? side.index : Expr(side.imm);
+    difference = n == 0 ? e : difference - e;
+  }
+  const auto slope = coefficient_of(difference, shape_.lane);
+  if (!slope || !(slope->is_constant(1) || slope->is_constant(-1))) return std::nullopt;
+  const Expr rest = difference - *slope * shape_.lane;
+  if (!rest.is_constant()) return std::nullopt;
+  // The first lane where a rising difference is at least 0 or above it, a falling one below it or at most 0.
+  const bool rises = slope->is_constant(1);
+  const bool with_zero = i.prim == Prim::Lt || i.prim == Prim::Ge;
+  const int64_t zero = rises ? -rest.constant() : rest.constant();
+  return Turn{zero + (rises == with_zero ? 0 : 1), less == rises};
+}
+
 // A comparison of two indices in 32 bits, of which a vector holds twice as many; null where r is something else.
 Value* Emitter::compare_indices(Ref r, int u) {
+  if (const auto it = known_.find(r); it != known_.end())
+    return llvm::ConstantInt::getBool(p_.register_type(DType::Bool, lanes_), it->second);
   const loops::Instr& i = k_.instrs[r];
   const bool compares = i.prim == Prim::Lt || i.prim == Prim::Le || i.prim == Prim::Gt || i.prim == Prim::Ge ||
                         i.prim == Prim::Eq || i.prim == Prim::Ne;

@@ -294,7 +294,10 @@ Value* Emitter::load(Ref r, int u) {
     const bool own_lanes = i.in[0] != kNoRef && shape_.vector[i.in[0]];
     Value* pointer = own_lanes ? run_pointer(i, level, u) : readable_run(i, level, u);
     Value* mask = own_lanes ? combined_mask(i.in[0], u, level) : mask_;
-    if (own_lanes) pointer = readable(pointer, b_.CreateOrReduce(mask));
+    const auto* same = llvm::dyn_cast_or_null<llvm::Constant>(mask);
+    if (same && same->isNullValue()) return llvm::Constant::getNullValue(p_.register_type(t, lanes_));
+    if (same && same->isAllOnesValue()) mask = nullptr;
+    if (own_lanes && mask) pointer = readable(pointer, b_.CreateOrReduce(mask));
     return p_.from_memory(t, load_vector(type, pointer, element_size(t), mask));
   }
   Value* mask = combined_mask(i.in[0], u, level);

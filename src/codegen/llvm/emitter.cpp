@@ -4,6 +4,7 @@
 #include <llvm/IR/IntrinsicsX86.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/check.h"
 
@@ -252,8 +253,63 @@ int Emitter::column_unroll() const {
   return u;
 }
 
+// Where conditions turn once along the columns (padding, joined tensors), the vectors between two turns know them, and
+// only those that a turn goes through are masked. False: there are none, or too many.
+bool Emitter::split_span() {
+  constexpr size_t kMostTurns = 3, kMostInstructions = 400;  // of all loops together
+  const Expr extent = k_.ranges[static_cast<size_t>(k_.vector)].extent;
+  if (lanes_ == 1 || !extent.is_constant() || extent.constant() > k_.block || takes_pairs()) return false;
+  if (shape_.tile.rows > 0) return false;
+  const int64_t n = extent.constant(), whole = n / lanes_ * lanes_;
+  std::map<Ref, Turn> turns;
+  std::set<int64_t> places;
+  for (Ref r = 0; r < k_.instrs.size(); ++r) {
+    const std::optional<Turn> turn = turn_of(r);
+    if (!turn) continue;
+    turns.emplace(r, *turn);
+    if (turn->place > 0 && turn->place < n) places.insert(turn->place);
+  }
+  if (places.empty() || places.size() > kMostTurns) return false;
+  if ((3 * places.size() + 3) * k_.instrs.size() > kMostInstructions) return false;
+  if (whole / lanes_ < 4 * static_cast<int64_t>(places.size())) return false;
+
+  const int u = column_unroll();
+  const auto number = [&](int64_t i) { return b_.getInt64(static_cast<uint64_t>(i)); };
+  const auto vectors = [&](int64_t from, int64_t to, int count) {
+    if (from >= to) return;
+    loop(number(from), number(to), int64_t{count} * lanes_, 2, 4, true, shape_.lane, [&](Value* lane) {
+      count_ = count;
+      mask_ = to > whole ? tail_mask(lane, number(n)) : nullptr;
+      stages();
+      mask_ = nullptr;
+    });
+  };
+  const auto between = [&](int64_t from, int64_t to) {  // no condition turns in there
+    known_.clear();
+    for (const auto& [r, turn] : turns) known_[r] = (from < turn.place) == turn.before;
+    const int64_t groups = from + (to - from) / (u * lanes_) * (u * lanes_);
+    vectors(from, groups, u);
+    if (u > 1) vectors(groups, to, 1);
+    known_.clear();
+  };
+  int64_t from = 0;
+  for (const int64_t place : places) {
+    if (place < from) continue;
+    const int64_t begin = std::min(place / lanes_ * lanes_, whole);
+    between(from, begin);
+    from = begin;
+    if (place % lanes_ == 0 || begin == whole) continue;
+    vectors(begin, begin + lanes_, 1);
+    from = begin + lanes_;
+  }
+  between(from, whole);
+  if (whole < n) vectors(whole, n, 1);
+  return true;
+}
+
 // The columns of one work item, in groups of `u` vectors; what is left goes one vector at a time under a mask.
 void Emitter::column_span() {
+  if (split_span()) return;
   const loops::Range& range = k_.ranges[static_cast<size_t>(k_.vector)];
   Expr block = k_.block;
   bool whole = provably_divisible(range.extent, block);

@@ -63,6 +63,7 @@ class Emitter {
   void decode(llvm::Value* item);
   void one_item();
   void column_span();
+  bool split_span();
   void stages();
   void loop_stage(const loops::Stage& s);
   void nest(const loops::Stage& s, size_t depth);
@@ -86,6 +87,12 @@ class Emitter {
   static bool fits_32_bits(Expr e);
   llvm::Value* index_value(Expr e, int u, DType t);
   llvm::Value* compare_indices(Ref r, int u);
+  // A comparison that changes once along the lanes: at `place`, from `before` to its opposite.
+  struct Turn {
+    int64_t place;
+    bool before;
+  };
+  std::optional<Turn> turn_of(Ref r) const;
 
   // emit_memory.cpp
   llvm::Value* base_pointer(int buffer, Expr rest);
@@ -146,6 +153,7 @@ class Emitter {
   llvm::Value* zero_ = nullptr;  // eight zero bytes a lane, to read where a masked load reads nothing
   int count_ = 1;                // pieces the current body handles
   bool pairs_ = false;           // of which 2p and 2p + 1 are the even and the odd elements of a run (Shape::pairs)
+  std::map<Ref, bool> known_;    // comparisons that are one and the same for all lanes of the current loop
   llvm::Value* mask_ = nullptr;  // of the only piece, when it is not full
   std::vector<Accumulator> accumulators_;
   std::map<Ref, std::array<llvm::AllocaInst*, kMaxUnroll>> carries_;  // of scans
