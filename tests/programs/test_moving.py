@@ -1,4 +1,4 @@
-"""Elements that only move: reversed runs, rolls, diagonals, padding, joined rows, halved images, around vectors' sizes."""
+"""Elements that only move: reversed runs, rolls, diagonals, padding, joined rows, smaller images."""
 
 from __future__ import annotations
 
