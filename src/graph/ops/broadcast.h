@@ -25,8 +25,8 @@ Expr product(std::span<const Expr> sizes);
 bool is_contiguous(Guards& g, const TensorType& t, MemoryFormat format = MemoryFormat::Contiguous);
 bool is_dense(Guards& g, const TensorType& t);
 bool is_empty(Guards& g, std::span<const Expr> sizes);
-// Sizes that may be 0 for some value of the symbols (s0 - 2) are 0 or are not from here on, by guards: an empty tensor's
-// strides are not the products of its sizes. `fresh`: its strides were chosen for the sizes it had.
+// Decides, by guards, whether sizes that are 0 for some value of the symbols (s0 - 2) are 0: the strides of an empty
+// tensor are not products of its sizes. `fresh`: the strides were chosen for the sizes, not taken from another tensor.
 void settle_empty_sizes(Guards& g, TensorType& t, bool fresh);
 // at::Tensor::suggest_memory_format().
 MemoryFormat suggest_memory_format(Guards& g, const TensorType& t);
