@@ -61,6 +61,9 @@ void add_capture(py::module_& m) {
       .def_readonly("aside", &CaptureReport::aside)
       .def_readonly("hits", &CaptureReport::hits)
       .def_readonly("misses", &CaptureReport::misses);
+  // torch finds its classes of symbolic numbers by an import at the first question, which must not come in a trace: an
+  // import fails while the error of an operator is set.
+  capture::is_symbolic(Py_None);
   capture::set_tape_maker(
       [](std::shared_ptr<const trace::Tape> tape) { return to_python(std::move(tape)).release().ptr(); });
   if (capture::add_captured_object(m.ptr()) < 0) throw py::error_already_set();

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -484,3 +487,16 @@ def test_other_doors() -> None:
                 torch.compile(f, backend="vesta")(w, FAR())
             with pytest.raises(error), torch.no_grad():
                 vesta.trace_and_compile(f)(w, FAR())
+
+
+def test_the_first_error_of_a_process() -> None:
+    """torch looks its symbolic numbers up by an import, which fails where the error of an operator is set."""
+    program = (
+        "import torch, vesta\n"
+        "f = vesta.compile(lambda x, k: torch.ldexp(x, k))\n"
+        "x, k = torch.randn(4), torch.arange(4)\n"
+        "assert torch.equal(f(x, k), torch.ldexp(x, k))\n"
+    )
+    environment = {**os.environ, "VESTA_LOG": "fallbacks"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0 and "SystemError" not in done.stderr, done.stderr
