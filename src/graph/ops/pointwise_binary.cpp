@@ -217,6 +217,7 @@ constexpr OpRow kRows[] = {
     arithmetic("aten::gcd", nullptr, kIntegerType),
     arithmetic("aten::lcm", nullptr, kIntegerType),
     to_float("aten::atan2", primitive<Prim::Atan2>, kNotComplex),
+    to_float("aten::ldexp.Tensor", nullptr, kNotComplex),
     to_float("aten::copysign.Tensor", primitive<Prim::CopySign>, kNotComplex),
     to_float("aten::copysign.Scalar", primitive<Prim::CopySign>, kNotComplex),
     to_float("aten::xlogy.Tensor", body<x_log_y>, kNotComplex),
