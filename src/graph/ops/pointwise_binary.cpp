@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "graph/ops/body.h"
+#include "graph/ops/decompose.h"
 #include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
 
@@ -157,6 +158,17 @@ constexpr PointwiseBody kSubtractFrom = body<[](Body x) { return x[1] - scaled(x
 constexpr PointwiseBody kDivide = body<[](Body x) { return x[0] / x[1]; }>;
 constexpr uint32_t kGuarded = kWideScalars | kIntegerByConstant;
 
+// ATen scales by whole exponents bit by bit, and multiplies by the power for others.
+std::vector<Value*> ldexp_form(Builder& b, const Node& node) {
+  Value *x = node.input(0), *exponent = node.input(1);
+  if (!is_float(exponent->type.dtype)) return {};
+  return finish(b, node, {b("aten::mul.Tensor", {x, b("aten::pow.Scalar", {2.0, exponent})})});
+}
+constexpr OpRow decomposed(OpRow row, Decompose form) {
+  row.decompose = form;
+  return row;
+}
+
 constexpr OpRow kRows[] = {
     arithmetic("aten::add.Tensor", body<add>),
     arithmetic("aten::add.Scalar", body<add>),
@@ -217,7 +229,7 @@ constexpr OpRow kRows[] = {
     arithmetic("aten::gcd", nullptr, kIntegerType),
     arithmetic("aten::lcm", nullptr, kIntegerType),
     to_float("aten::atan2", primitive<Prim::Atan2>, kNotComplex),
-    to_float("aten::ldexp.Tensor", nullptr, kNotComplex),
+    decomposed(to_float("aten::ldexp.Tensor", nullptr, kNotComplex), ldexp_form),
     to_float("aten::copysign.Tensor", primitive<Prim::CopySign>, kNotComplex),
     to_float("aten::copysign.Scalar", primitive<Prim::CopySign>, kNotComplex),
     to_float("aten::xlogy.Tensor", body<x_log_y>, kNotComplex),
