@@ -15,7 +15,7 @@ What Vesta does with each operator of PyTorch's `op_db`, over {samples} in {dtyp
 
 - **fused**: it becomes part of generated kernels,
 - **decomposed**: it is replaced by other operators, all of which are fused,
-- **view**: no data moves and no kernel is needed,
+- **view**: no data moves and no kernel is needed, or the result has no elements,
 - **extern**: it, or something it is made of, is a call into ATen,
 - **refused**: the program runs eager, with the reason given.
 
