@@ -77,15 +77,6 @@ std::optional<size_t> constant_dim(const Node& node) {
   return constant_dim(node.named().integer("dim"), (*result)->type.dim());
 }
 
-std::optional<Diagonal> diagonal_of(const Node& node) {
-  const graph::NodeArgs args = node.named();
-  const size_t dims = node.input(0)->type.dim();
-  const auto rows = constant_dim(args.integer("dim1"), dims), columns = constant_dim(args.integer("dim2"), dims);
-  const Expr offset = args.integer("offset");
-  if (!rows || !columns || !offset.is_constant()) return std::nullopt;
-  return Diagonal{*rows, *columns, offset.constant()};
-}
-
 ScalarRef Lowering::less(Expr a, Expr b) {
   return dag_.bin(Prim::Lt, dag_.size(DType::I64, a), dag_.size(DType::I64, b));
 }
@@ -121,37 +112,11 @@ void Lowering::computed(const Node* node) {
   if (std::find(nodes_.begin(), nodes_.end(), node) == nodes_.end()) nodes_.push_back(node);
 }
 
-std::optional<Lowering::Wrapped> Lowering::find_wrapped(const Held& held, Index index) {
-  for (size_t d = 0; d < index.size(); ++d) {
-    const ExprNode* e = index[d].is_constant() ? nullptr : index[d].node();
-    if (!e || e->kind != ExprKind::Mod || !held.strides[d].is_constant(1) || !e->operands[1].is_constant()) continue;
-    const int64_t n = e->operands[1].constant();
-    const auto low = lower_bound(e->operands[0]), high = upper_bound(e->operands[0]);
-    if (n <= 0 || !low || !high) continue;
-    const int64_t first = (*low >= 0 ? *low / n : -((n - 1 - *low) / n)) * n;
-    if (*high < first + 2 * n) return Wrapped{d, e->operands[0], first, first + n};
-  }
-  return std::nullopt;
-}
-
-ScalarRef Lowering::load_wrapped(const Value* v, Index index, const Wrapped& w) {
-  std::vector<Expr> at(index.begin(), index.end());
-  const ScalarRef before = less(w.at, w.turn);
-  const auto run = [&](ScalarRef here, Expr start) {
-    Masked masked(*this, here);
-    at[w.dim] = w.at - start;
-    return element(v, at);
-  };
-  const ScalarRef a = run(before, w.first);
-  return dag_.select(before, a, run(dag_.un(Prim::Not, before), w.turn));
-}
-
 ScalarRef Lowering::compute(const Value* v, Index index) {
   VESTA_CHECK(index.size() == v->type.dim(), "%{} is read with {} indices instead of {}", v->id, index.size(),
               v->type.dim());
   const bool complex = is_complex(v->type.dtype);
   if (const Held* held = places_.held(v)) {
-    if (const auto wrapped = find_wrapped(*held, index)) return load_wrapped(v, index, *wrapped);
     const Expr offset = offset_of(*held, index) + (complex ? part_ : Expr(0));
     return dag_.load(held->buffer, held->dtype, offset, mask_);
   }

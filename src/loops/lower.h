@@ -36,14 +36,6 @@ std::optional<size_t> constant_dim(Expr dim, size_t dims);
 // The `dim` argument, one of the result's dimensions.
 std::optional<size_t> constant_dim(const graph::Node& node);
 
-// Tensor.diagonal's arguments: element k is at (k - min(offset, 0), k + max(offset, 0)) of the two dimensions.
-struct Diagonal {
-  size_t rows = 0, columns = 1;
-  int64_t offset = 0;
-};
-// Of a node with these arguments on its first operand; nullopt when they are not constant.
-std::optional<Diagonal> diagonal_of(const graph::Node& node);
-
 // How a reduction reads its operand.
 struct ReductionShape {
   ReduceOp op = ReduceOp::Sum;
@@ -185,14 +177,6 @@ class Lowering {
   struct KeyHash {
     size_t operator()(const Key& k) const;
   };
-  // A dimension whose neighbours lie side by side, read by an index mod its size that wraps around once: where `at` is
-  // less than `turn` it reads one run of memory, and from there on another. Element by element it would be a gather.
-  struct Wrapped {
-    size_t dim;
-    Expr at, first, turn;  // the runs begin where `at` is `first` and `turn`
-  };
-  static std::optional<Wrapped> find_wrapped(const Held& held, Index index);
-  ScalarRef load_wrapped(const graph::Value* v, Index index, const Wrapped& w);
   ScalarRef compute(const graph::Value* v, Index index);
   void computed(const graph::Node* node);
   ScalarRef pointwise(const graph::Node& node, const graph::TensorType& type, Index index);

@@ -1,6 +1,7 @@
 // Several tensors, or a tensor and a border, seen as one: each element comes from one of them, the others are not read.
 #include <algorithm>
 
+#include "graph/ops/view_strides.h"
 #include "loops/lower_rows.h"
 
 namespace vesta::loops {
@@ -253,15 +254,16 @@ bool accepts_select_scatter(const Node& node) {
   return constant_dim(node) && (provably_less(i, 0) || provably_at_least(i, 0));
 }
 
-// Where dim2's index is dim1's plus the offset, the source's last dimension counts along both.
+// An element is the source's where its place along dim2 is that along dim1 plus the offset, and else the base's.
 ScalarRef diagonal_scatter(Lowering& l, const Node& node, const Value* v, Index index) {
-  const Diagonal d = *diagonal_of(node);
-  ScalarRef here = l.dag().bin(Prim::Eq, l.dag().size(DType::I64, index[d.rows] + d.offset),
-                               l.dag().size(DType::I64, index[d.columns]));
+  const graph::Diagonal d = graph::diagonal_of(node.named(), index.size());
+  const auto row = static_cast<size_t>(d.dim1), column = static_cast<size_t>(d.dim2);
+  ScalarRef here =
+      l.dag().bin(Prim::Eq, l.dag().size(DType::I64, index[row] + d.offset), l.dag().size(DType::I64, index[column]));
   std::vector<Expr> at;
   for (size_t k = 0; k < index.size(); ++k)
-    if (k != d.rows && k != d.columns) at.push_back(index[k]);
-  at.push_back(index[d.rows] + std::min<int64_t>(d.offset, 0));
+    if (k != row && k != column) at.push_back(index[k]);
+  at.push_back(index[row] + min(d.offset, 0));
   ScalarRef source;
   {
     Lowering::Masked masked(l, here);
@@ -269,7 +271,6 @@ ScalarRef diagonal_scatter(Lowering& l, const Node& node, const Value* v, Index 
   }
   return l.dag().select(here, source, l.element(node.input(0), index));
 }
-bool accepts_diagonal_scatter(const Node& node) { return diagonal_of(node).has_value(); }
 
 constexpr ElementRow kRows[] = {
     {"aten::cat", cat, accepts_cat, true, false, true},
@@ -284,7 +285,7 @@ constexpr ElementRow kRows[] = {
     {"aten::_pad_circular", pad_from_itself<around>, accepts_pad_around},
     {"aten::slice_scatter", slice_scatter, accepts_slice_scatter, true, false, true},
     {"aten::select_scatter", select_scatter, accepts_select_scatter, true, false, true},
-    {"aten::diagonal_scatter", diagonal_scatter, accepts_diagonal_scatter, true, false, true},
+    {"aten::diagonal_scatter", diagonal_scatter, nullptr, true, false, true},
 };
 
 }  // namespace

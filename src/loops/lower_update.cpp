@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "graph/graph.h"
 #include "loops/lower.h"
 #include "loops/places.h"
 
@@ -73,18 +74,13 @@ std::vector<Expr> select_place(Lowering&, const Node& node, Index at, const Read
 // ---- diagonal_scatter
 
 Written diagonal_written(const Node& node, const Value* source) {
-  if (!diagonal_of(node) || source->type.dim() + 1 != node.input(0)->type.dim()) return kNoLowering;
+  if (!node.named().integer("offset").is_constant() || source->type.dim() + 1 != node.input(0)->type.dim())
+    return kNoLowering;
   return each_once(source->type.sizes);
 }
 
 std::vector<Expr> diagonal_place(Lowering&, const Node& node, Index at, const Reads&) {
-  const Diagonal d = *diagonal_of(node);
-  std::vector<Expr> place;
-  for (size_t k = 0, next = 0; k <= at.size(); ++k)
-    place.push_back(k == d.rows      ? at.back() - std::min<int64_t>(d.offset, 0)
-                    : k == d.columns ? at.back() + std::max<int64_t>(d.offset, 0)
-                                     : at[next++]);
-  return place;
+  return graph::get_op("aten::diagonal").row->view(node.named(), node.input(1)->type, at);
 }
 
 // ---- index_put

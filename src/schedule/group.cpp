@@ -526,9 +526,10 @@ void Grouping::merge_siblings() {
   std::vector<const Value*> order;
   for (const Group& g : groups) {
     if (!g.alive || !g.fusable) continue;
+    const int64_t least = is_small(g) ? 0 : kSmall;
     for (int i : g.units) {
       for (const Read& r : units[i].reads) {
-        if (!r.base || r.opaque || (hint_numel(r.base->type.sizes) < kSmall && !is_small(g))) continue;
+        if (!r.base || r.opaque || hint_numel(r.base->type.sizes) < least) continue;
         auto& list = readers[r.base];
         if (list.empty()) order.push_back(r.base);
         if (list.empty() || list.back() != units[i].group) list.push_back(units[i].group);

@@ -150,7 +150,7 @@ void finish_outputs(Recorder& r, const std::vector<c10::IValue>& results) {
 
 namespace {
 
-// Where autograd's own kernels ran on the traced tensors, they say what is a view of what.
+// In a trace with gradients, autograd's own kernels made the traced tensors views of each other.
 std::vector<ViewRelation> recorded_relations(Recorder& r, const std::vector<c10::IValue>& results) {
   std::vector<ViewRelation> out, views;
   const auto tensor = [&](size_t i) { return results[i].isTensor() ? results[i].toTensor() : at::Tensor(); };

@@ -1,4 +1,4 @@
-"""What a compiled function was called with belongs to its owner: dropped, it dies, whatever a variant knows of it."""
+"""A compiled function keeps nothing alive that it was called with: objects die when their owner drops them."""
 
 from __future__ import annotations
 

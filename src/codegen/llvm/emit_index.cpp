@@ -181,26 +181,34 @@ Value* Emitter::index_value(Expr e, int u, DType t) {
   return p_.cast(narrow ? DType::I32 : DType::I64, t, v);
 }
 
-std::optional<Emitter::Turn> Emitter::turn_of(Ref r) const {
+std::optional<std::array<Expr, 2>> Emitter::compared_indices(Ref r) const {
   const loops::Instr& i = k_.instrs[r];
-  if (i.kind != loops::InstrKind::Compute || !shape_.vector[r]) return std::nullopt;
-  const bool less = i.prim == Prim::Lt || i.prim == Prim::Le;
-  if (!less && i.prim != Prim::Gt && i.prim != Prim::Ge) return std::nullopt;
-  Expr difference = 0;
+  const bool compares = i.prim == Prim::Lt || i.prim == Prim::Le || i.prim == Prim::Gt || i.prim == Prim::Ge ||
+                        i.prim == Prim::Eq || i.prim == Prim::Ne;
+  if (i.kind != loops::InstrKind::Compute || !compares || lanes_ == 1 || !shape_.vector[r]) return std::nullopt;
+  std::array<Expr, 2> sides;
   for (size_t n = 0; n < 2; ++n) {
     const loops::Instr& side = k_.instrs[i.in[n]];
     const bool is_index = side.kind == loops::InstrKind::Index;
     if (side.dtype != DType::I64 || (!is_index && side.kind != loops::InstrKind::Constant)) return std::nullopt;
-    const Expr e = is_index ? side.index : Expr(side.imm);
-    difference = n == 0 ? e : difference - e;
+    sides[n] = is_index ? side.index : Expr(side.imm);
   }
+  return sides;
+}
+
+std::optional<Emitter::Turn> Emitter::turn_of(Ref r) const {
+  const auto sides = compared_indices(r);
+  const Prim prim = k_.instrs[r].prim;
+  if (!sides || prim == Prim::Eq || prim == Prim::Ne) return std::nullopt;
+  const Expr difference = (*sides)[0] - (*sides)[1];
   const auto slope = coefficient_of(difference, shape_.lane);
   if (!slope || !(slope->is_constant(1) || slope->is_constant(-1))) return std::nullopt;
   const Expr rest = difference - *slope * shape_.lane;
   if (!rest.is_constant()) return std::nullopt;
-  // The first lane where a rising difference is at least 0 or above it, a falling one below it or at most 0.
-  const bool rises = slope->is_constant(1);
-  const bool with_zero = i.prim == Prim::Lt || i.prim == Prim::Ge;
+  // A rising difference turns where it reaches 0 (Lt, Ge) or exceeds it; a falling one where it falls below 0 (Lt, Ge)
+  // or reaches it.
+  const bool rises = slope->is_constant(1), less = prim == Prim::Lt || prim == Prim::Le;
+  const bool with_zero = prim == Prim::Lt || prim == Prim::Ge;
   const int64_t zero = rises ? -rest.constant() : rest.constant();
   return Turn{zero + (rises == with_zero ? 0 : 1), less == rises};
 }
@@ -209,22 +217,12 @@ std::optional<Emitter::Turn> Emitter::turn_of(Ref r) const {
 Value* Emitter::compare_indices(Ref r, int u) {
   if (const auto it = known_.find(r); it != known_.end())
     return llvm::ConstantInt::getBool(p_.register_type(DType::Bool, lanes_), it->second);
-  const loops::Instr& i = k_.instrs[r];
-  const bool compares = i.prim == Prim::Lt || i.prim == Prim::Le || i.prim == Prim::Gt || i.prim == Prim::Ge ||
-                        i.prim == Prim::Eq || i.prim == Prim::Ne;
-  if (!compares || lanes_ == 1 || !shape_.vector[r]) return nullptr;
-  std::array<Expr, 2> sides;
-  for (size_t n = 0; n < 2; ++n) {
-    const loops::Instr& side = k_.instrs[i.in[n]];
-    if (side.dtype != DType::I64) return nullptr;
-    if (side.kind != loops::InstrKind::Index && side.kind != loops::InstrKind::Constant) return nullptr;
-    sides[n] = side.kind == loops::InstrKind::Index ? side.index : Expr(side.imm);
-    if (!fits_32_bits(sides[n])) return nullptr;
-  }
-  Value* a = vector(sides[0], u, b_.getInt32Ty());
-  Value* b = vector(sides[1], u, b_.getInt32Ty());
+  const auto sides = compared_indices(r);
+  if (!sides || !fits_32_bits((*sides)[0]) || !fits_32_bits((*sides)[1])) return nullptr;
+  Value* a = vector((*sides)[0], u, b_.getInt32Ty());
+  Value* b = vector((*sides)[1], u, b_.getInt32Ty());
   at(shape_.level[r]);
-  return p_.compute(i.prim, DType::I32, a, b, nullptr);
+  return p_.compute(k_.instrs[r].prim, DType::I32, a, b, nullptr);
 }
 
 }  // namespace vesta::codegen

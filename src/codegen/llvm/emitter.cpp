@@ -253,8 +253,8 @@ int Emitter::column_unroll() const {
   return u;
 }
 
-// Where conditions turn once along the columns (padding, joined tensors), the vectors between two turns know them, and
-// only those that a turn goes through are masked. False: there are none, or too many.
+// Some conditions change once along the columns (padding, joined tensors): at a turn. Between two turns they are
+// constants; only the vector that contains a turn is masked. False: the kernel has no such condition, or too many.
 bool Emitter::split_span() {
   constexpr size_t kMostTurns = 3, kMostInstructions = 400;  // of all loops together
   const Expr extent = k_.ranges[static_cast<size_t>(k_.vector)].extent;
@@ -284,7 +284,7 @@ bool Emitter::split_span() {
       mask_ = nullptr;
     });
   };
-  const auto between = [&](int64_t from, int64_t to) {  // no condition turns in there
+  const auto between = [&](int64_t from, int64_t to) {  // without a turn
     known_.clear();
     for (const auto& [r, turn] : turns) known_[r] = (from < turn.place) == turn.before;
     const int64_t groups = from + (to - from) / (u * lanes_) * (u * lanes_);

@@ -87,6 +87,8 @@ class Emitter {
   static bool fits_32_bits(Expr e);
   llvm::Value* index_value(Expr e, int u, DType t);
   llvm::Value* compare_indices(Ref r, int u);
+  // Both sides of a comparison of indices and constants that differs from lane to lane.
+  std::optional<std::array<Expr, 2>> compared_indices(Ref r) const;
   // A comparison that changes once along the lanes: at `place`, from `before` to its opposite.
   struct Turn {
     int64_t place;

@@ -27,7 +27,7 @@ void constant(const NodeArgs& args, Guards& g, Results& results) {
   const bool grows = std::any_of(pad.begin(), pad.end(), [&](Expr p) { return g.less(0, p); });
   TensorType out = x;
   out.sizes = padded(g, x, pad);
-  for (size_t i = 0; i < pad.size() / 2; ++i) {  // eager narrows by what is negative before it pads by the rest
+  for (size_t i = 0; i < pad.size() / 2; ++i) {  // eager narrows by the negative widths first
     Expr left = x.sizes[x.dim() - 1 - i];
     for (const Expr p : {pad[2 * i], pad[2 * i + 1]}) {
       if (!g.less(p, 0)) continue;

@@ -158,7 +158,7 @@ constexpr PointwiseBody kSubtractFrom = body<[](Body x) { return x[1] - scaled(x
 constexpr PointwiseBody kDivide = body<[](Body x) { return x[0] / x[1]; }>;
 constexpr uint32_t kGuarded = kWideScalars | kIntegerByConstant;
 
-// ATen scales by whole exponents bit by bit, and multiplies by the power for others.
+// ATen has a kernel for integer exponents; for others it multiplies by a power of 2.
 std::vector<Value*> ldexp_form(Builder& b, const Node& node) {
   Value *x = node.input(0), *exponent = node.input(1);
   if (!is_float(exponent->type.dtype)) return {};

@@ -84,4 +84,8 @@ std::vector<Expr> reshape_index(std::span<const Expr> from, std::span<const Expr
   return out;
 }
 
+Diagonal diagonal_of(const NodeArgs& args, size_t ndim) {
+  return {wrap_dim(args.integer("dim1"), ndim), wrap_dim(args.integer("dim2"), ndim), args.integer("offset")};
+}
+
 }  // namespace vesta::graph

@@ -17,4 +17,12 @@ std::optional<std::vector<Expr>> view_strides(Guards& g, const TensorType& t, st
 // only inside the groups of dimensions where the two shapes differ.
 std::vector<Expr> reshape_index(std::span<const Expr> from, std::span<const Expr> to, std::span<const Expr> index);
 
+// The arguments of Tensor.diagonal, which diagonal_scatter has too, on a tensor of `ndim` dimensions. Element k is at
+// (k - min(offset, 0), k + max(offset, 0)) of dim1 and dim2.
+struct Diagonal {
+  int64_t dim1, dim2;
+  Expr offset;
+};
+Diagonal diagonal_of(const NodeArgs& args, size_t ndim);
+
 }  // namespace vesta::graph

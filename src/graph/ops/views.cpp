@@ -193,13 +193,6 @@ Index select_map(const NodeArgs& args, const TensorType& result, std::span<const
   return out;
 }
 
-struct Diagonal {
-  int64_t dim1, dim2;
-  Expr offset;
-};
-Diagonal diagonal_of(const NodeArgs& args, size_t ndim) {
-  return {wrap_dim(args.integer("dim1"), ndim), wrap_dim(args.integer("dim2"), ndim), args.integer("offset")};
-}
 void diagonal_shape(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   wrap_dim(g, args.integer("dim1"), x.dim());

@@ -96,7 +96,7 @@ int visit(dl_phdr_info* library, size_t, void* done) {
   // Both or neither: each is right alone as long as nothing is kept.
   *static_cast<bool*>(done) = redirect(*library, "PyEval_RestoreThread", reinterpret_cast<void*>(restore_thread)) &&
                               redirect(*library, "PyEval_SaveThread", reinterpret_cast<void*>(save_thread));
-  // Alone, this one is right, too: without it, warnings are given where the trace, not the program, comes by.
+  // It does not depend on the two others. If it fails, each warning is given once, while the program is traced.
   redirect(*library, "PyErr_WarnEx", reinterpret_cast<void*>(warn));
   return 1;
 }

@@ -38,7 +38,7 @@ struct Variant {
   std::map<int, int64_t> failures;  // of guards, by index
   int frames = 0;                   // of Python functions that the trace went through
   Watched watched;
-  // From here on it keeps nothing alive that others own.
+  // Drops the references to objects that others own as well: the variant then knows them by weak references alone.
   void let_go();
   // Ends where the next call may get by, or warned of what torch may warn of only once: the next call is traced again.
   bool passing = false;

@@ -390,7 +390,7 @@ TapeMaker make_tape = nullptr;
 
 void set_tape_maker(TapeMaker maker) { make_tape = maker; }
 
-// Another thread waits no longer for the GIL than CPython itself lets it wait for an operator of this size.
+// A run that is estimated to be shorter keeps the GIL: other threads wait less than a hand-over would cost.
 constexpr double kBriefUs = 5;
 
 CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms,

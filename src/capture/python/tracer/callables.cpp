@@ -555,15 +555,6 @@ bool asks_for_a_break(PyObject* function) {
          is_function_of("torch._dynamo.decorators", "step_unsupported", function);
 }
 
-bool marks_a_range(PyObject* function) {
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-  const char* name = PyUnicode_AsUTF8(code->co_qualname);
-  const char* file = PyUnicode_AsUTF8(code->co_filename);
-  if (!name || !file) return PyErr_Clear(), false;
-  return std::strncmp(name, "record_function.__", 18) == 0 &&
-         std::string_view(file).ends_with("torch/autograd/profiler.py");
-}
-
 PyObject* disabled_alone(PyObject* function) {
   PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
   if (!is_disabled(function) || PyDict_GetItemString(dict, "_torchdynamo_disable_recursive") != Py_False)

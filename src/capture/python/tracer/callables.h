@@ -89,8 +89,6 @@ bool gives_compiled(PyObject* function);
 bool says_is_dynamo_compiling(PyObject* function);
 // torch._dynamo.graph_break and its like, which are called for the break alone.
 bool asks_for_a_break(PyObject* function);
-// A method of torch.profiler.record_function: it computes nothing.
-bool marks_a_range(PyObject* function);
 // By disable(recursive=False): the function whose frame is left alone, not what it calls; borrowed, or nullptr.
 PyObject* disabled_alone(PyObject* function);
 // A key for whose hash or comparison Python code of the program runs.

@@ -114,6 +114,11 @@ bool marks_for_dynamo(PyObject* function) {
   return text(code->co_qualname).starts_with("mark_static") && file_in_torch(code) == "_dynamo/decorators.py";
 }
 
+bool marks_a_range(PyObject* function) {
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  return text(code->co_qualname).starts_with("record_function.__") && file_in_torch(code) == "autograd/profiler.py";
+}
+
 bool relays_is_compiling(std::string_view module) {
   constexpr std::string_view kRelays[] = {"torch._utils", "torch.compiler", "torch._dynamo.external_utils",
                                           "vesta.eager"};

@@ -18,6 +18,8 @@ PyObject* compiled_by_torch(PyObject* function);
 bool dispatches_higher_order(PyObject* function);
 // torch._dynamo.mark_static and its like: notes for Dynamo on a tensor.
 bool marks_for_dynamo(PyObject* function);
+// A method of torch.profiler.record_function: it computes nothing.
+bool marks_a_range(PyObject* function);
 
 // By the name of the module that asks. ----
 // It only relays the question: the one that asks is its caller.
