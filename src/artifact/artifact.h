@@ -101,7 +101,13 @@ struct CopyBack {
   int input = -1;
 };
 
-using Step = std::variant<Launch, Extern, CopyBack>;
+// Raises `message` if the bool in the CPU's memory of `flag` is false.
+struct Assert {
+  int flag = -1;  // buffer
+  std::string message;
+};
+
+using Step = std::variant<Launch, Extern, Assert, CopyBack>;
 
 enum class OutputKind : uint8_t { Fresh, Input, InputView, OutputView, Integer, None };
 

@@ -105,6 +105,7 @@ std::string text(const Step& step) {
     }
     return fmt::format("{} = {}({})", results, e->op, args);
   }
+  if (const auto* a = std::get_if<Assert>(&step)) return fmt::format("assert b{}, \"{}\"", a->flag, a->message);
   const auto& c = std::get<CopyBack>(step);
   return fmt::format("input {} <- {}", c.input, text(c.from));
 }

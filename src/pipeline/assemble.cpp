@@ -136,6 +136,7 @@ class Assembler {
   artifact::Step step(const schedule::Step& s) {
     if (const auto* k = std::get_if<schedule::KernelStep>(&s)) return launch(*k);
     if (const auto* e = std::get_if<schedule::ExternStep>(&s)) return call(*e);
+    if (const auto* a = std::get_if<schedule::AssertStep>(&s)) return artifact::Assert{a->flag, a->message};
     const auto& c = std::get<schedule::CopyStep>(s);
     return artifact::CopyBack{view(c.from), c.input};
   }

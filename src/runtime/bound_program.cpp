@@ -30,6 +30,8 @@ void for_each_read(const artifact::Step& step, const std::function<void(int)>& f
     for (int b : l->buffers) fn(b);
   } else if (const auto* e = std::get_if<artifact::Extern>(&step)) {
     for_each_read(*e, fn);
+  } else if (const auto* a = std::get_if<artifact::Assert>(&step)) {
+    fn(a->flag);
   } else {
     use_of_view(std::get<artifact::CopyBack>(step).from, fn);
   }
@@ -93,6 +95,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
     BoundStep& s = steps_[i];
     s.launch = std::get_if<artifact::Launch>(&steps[i]);
     s.call = std::get_if<artifact::Extern>(&steps[i]);
+    s.assertion = std::get_if<artifact::Assert>(&steps[i]);
     s.copy = std::get_if<artifact::CopyBack>(&steps[i]);
     if (s.launch) {
       VESTA_CHECK(s.launch->fn, "kernel {} has no code", s.launch->name);
@@ -154,7 +157,7 @@ void BoundProgram::find_first_mutation(const artifact::Artifact& a) {
         if (l.access.empty() || l.access[k] & artifact::kReads) read[l.buffers[k]] = true;
       }
       for (size_t k = 0; k < l.buffers.size(); ++k) found |= replaced(l, k);
-    } else {
+    } else if (s.call) {
       for_each_read(*s.call, [&](int b) { read[b] = true; });
     }
     if (found) break;

@@ -12,8 +12,9 @@
 namespace vesta::runtime {
 
 struct BoundStep {
-  const artifact::Launch* launch = nullptr;  // one of the three is set
+  const artifact::Launch* launch = nullptr;  // one of the four is set
   const artifact::Extern* call = nullptr;
+  const artifact::Assert* assertion = nullptr;
   const artifact::CopyBack* copy = nullptr;
   std::optional<c10::OperatorHandle> handle;
   int storage_offset = -1;          // the argument that counts from the begin of args[0]'s storage, if any

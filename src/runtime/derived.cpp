@@ -35,6 +35,8 @@ std::vector<bool> read_by_runs(const artifact::Artifact& a) {
           for (const artifact::View& v : *list) note(v.buffer);
         }
       }
+    } else if (const auto* assertion = std::get_if<artifact::Assert>(&s)) {
+      note(assertion->flag);
     } else {
       note(std::get<artifact::CopyBack>(s).from.buffer);
     }

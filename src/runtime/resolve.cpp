@@ -163,8 +163,8 @@ std::vector<Resolved::Step> resolve_steps(const std::vector<artifact::Step>& ste
       out[i].launch = resolve_launch(*l, symbols);
     } else if (const auto* e = std::get_if<artifact::Extern>(&steps[i])) {
       out[i].call = resolve_extern(*e, *schemas[i], r, symbols);
-    } else {
-      out[i].copy = resolve_view(std::get<artifact::CopyBack>(steps[i]).from, r, symbols);
+    } else if (const auto* c = std::get_if<artifact::CopyBack>(&steps[i])) {
+      out[i].copy = resolve_view(c->from, r, symbols);
     }
   }
   return out;

@@ -255,6 +255,8 @@ void Runner::run(const BoundProgram& program, std::span<const Resolved::Step> st
     if (i == program.first_mutation()) wrote_ = true;
     if (step.launch) {
       launch(step, steps[i].launch);
+    } else if (step.assertion) {
+      TORCH_CHECK(*static_cast<const bool*>(ws_.pointers[step.assertion->flag]), step.assertion->message);
     } else {
       call(step, steps[i].call);
     }

@@ -209,6 +209,8 @@ void Planner::add_lifetimes() {
         }
       }
       for (int r : x->results) use(r, step);
+    } else if (auto* a = std::get_if<AssertStep>(&plan_.steps[s])) {
+      use(a->flag, step);
     } else {
       use(std::get<CopyStep>(plan_.steps[s]).from.buffer, step);
     }

@@ -79,7 +79,13 @@ struct CopyStep {
   int input = -1;
 };
 
-using Step = std::variant<KernelStep, ExternStep, CopyStep>;
+// Raises `message` if the bool in `flag` is false.
+struct AssertStep {
+  int flag = -1;  // buffer of one element, in the CPU's memory
+  std::string message;
+};
+
+using Step = std::variant<KernelStep, ExternStep, AssertStep, CopyStep>;
 
 struct PlannedOutput {
   graph::OutputKind kind = graph::OutputKind::Fresh;

@@ -284,13 +284,6 @@ std::vector<int> Planner::order() const {
 ExternStep Planner::extern_step(int i) {
   const Unit& u = groups_.units[i];
   ExternStep step;
-  if (u.kind == UnitKind::Assert) {
-    step.op = &graph::declare_op("aten::_assert_async.msg(Tensor self, str assert_msg) -> ()");
-    step.args = {whole(unit_buffer_[u.partner]), graph::Arg{std::string("index out of range in " + u.node->op->name)}};
-    step.reason = u.reason;
-    step.source = u.node->source;
-    return step;
-  }
   step.op = u.node->op;
   step.reason = u.reason;
   step.source = u.node->source;
@@ -345,7 +338,10 @@ Plan Planner::run() {
   for (int g : order()) {
     const Group& group = groups_.groups[g];
     std::vector<Step>& steps = group.derived ? plan_.derived : plan_.steps;
-    if (!group.fusable) {
+    const Unit& first = groups_.units[group.units[0]];
+    if (first.kind == UnitKind::Assert) {
+      steps.emplace_back(AssertStep{unit_buffer_[first.partner], "index out of range in " + first.node->op->name});
+    } else if (!group.fusable) {
       steps.emplace_back(extern_step(group.units[0]));
     } else if (kernels_[g]) {
       steps.emplace_back(std::move(*kernels_[g]));

@@ -120,6 +120,7 @@ std::string text(const Step& step) {
     for (int r : x->results) s += r < 0 ? " _" : fmt::format(" b{}", r);
     return s + "  # " + x->reason + "\n";
   }
+  if (auto* a = std::get_if<AssertStep>(&step)) return fmt::format("assert b{}, \"{}\"\n", a->flag, a->message);
   const auto& c = std::get<CopyStep>(step);
   return fmt::format("copy {} -> input {}\n", text(c.from), c.input);
 }

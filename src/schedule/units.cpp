@@ -193,7 +193,6 @@ void Grouping::add_checks(const Node& node, int position, Unit& user) {
       raise.kind = UnitKind::Assert;
       raise.node = &node;
       raise.position = position;
-      raise.reason = "raises for an index out of range";
       raise.partner = static_cast<int>(units.size());
       units.push_back(std::move(u));
       known = asserted_.emplace(asserted_.end(), check, static_cast<int>(units.size()));

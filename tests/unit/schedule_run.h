@@ -156,9 +156,8 @@ inline std::vector<std::vector<double>> run_plan(const schedule::Plan& plan, std
         std::vector<double> v = elements(from, c->from.sizes, c->from.strides, c->from.offset, c->from.dtype, value);
         EXPECT_EQ(static_cast<size_t>(storage_elements(to.type, value)), v.size());
         for (size_t i = 0; i < v.size(); ++i) to.f32()[i] = static_cast<float>(v[i]);
-      } else if (const auto& x = std::get<schedule::ExternStep>(s); x.op->name == "aten::_assert_async.msg") {
-        int flag = std::get<schedule::BufferView>(x.args[0]).buffer;
-        if (!*base[static_cast<size_t>(flag)]) throw UserError(std::get<std::string>(std::get<graph::Arg>(x.args[1])));
+      } else if (auto* a = std::get_if<schedule::AssertStep>(&s)) {
+        if (!*base[static_cast<size_t>(a->flag)]) throw UserError(a->message);
       } else {
         ADD_FAILURE() << "an extern step cannot run here: " << std::get<schedule::ExternStep>(s).op->name;
       }

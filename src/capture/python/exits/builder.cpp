@@ -177,6 +177,26 @@ int ExitBuilder::function(PyObject* x) {
   return id;
 }
 
+namespace {
+// How many fields a class of PyStructSequence_NewType has, the hidden ones too; 0: it is another class.
+Py_ssize_t fields_of_struct_sequence(PyTypeObject* type) {
+  static PyObject* const name = PyUnicode_InternFromString("n_fields");
+  if (type->tp_base != &PyTuple_Type || is_python_class(type)) return 0;
+  PyObject* fields = _PyType_Lookup(type, name);
+  return fields && PyLong_CheckExact(fields) ? PyLong_AsSsize_t(fields) : 0;
+}
+}  // namespace
+
+int ExitBuilder::struct_sequence(PyObject* x, Py_ssize_t fields) {
+  Recipe r{Make::StructSequence, 0, keep(reinterpret_cast<PyObject*>(Py_TYPE(x))), {}};
+  for (Py_ssize_t i = 0; i < fields; ++i) {
+    const int field = value(PyStructSequence_GetItem(x, i));
+    if (field < 0) return -1;
+    r.parts.push_back(field);
+  }
+  return known_[x] = add(std::move(r));
+}
+
 int ExitBuilder::reduced(PyObject* x) {
   static PyObject* const reduce = PyUnicode_InternFromString("__reduce__");
   // object's own says how to make a plain object or an instance of a class statement, and nothing of what C holds.
@@ -377,6 +397,7 @@ int ExitBuilder::described(PyObject* x) {
   if (name == "set_iterator" || name == "odict_iterator" || name.starts_with("dict_reverse") ||
       name.starts_with("_collections._deque"))
     return fail(x, std::string("a ") + type->tp_name + " cannot be rebuilt");
+  if (const Py_ssize_t fields = fields_of_struct_sequence(type); fields > 0) return struct_sequence(x, fields);
   if (is_known_class(type)) return reduced(x);
   return fail(x, std::string("an object of class ") + type->tp_name + " cannot be rebuilt");
 }

@@ -38,6 +38,7 @@ class ExitBuilder {
   int instance(PyObject* x);
   int function(PyObject* x);
   int reduced(PyObject* x);
+  int struct_sequence(PyObject* x, Py_ssize_t fields);
   int bound(PyObject* x, PyObject* self);  // a method or slot written in C
   int subclass(PyObject* x, int tensor);   // as that tensor's as_subclass() makes it
   int dict_iterator(PyObject* x, const char* method);

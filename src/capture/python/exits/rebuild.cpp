@@ -60,6 +60,15 @@ PyObject* Rebuilder::build(const Recipe& r, int id) {
       }
       return t;
     }
+    case Make::StructSequence: {
+      const Object t = Object::take(PyStructSequence_New(reinterpret_cast<PyTypeObject*>(r.object)));
+      for (size_t i = 0; t && i < r.parts.size(); ++i) {
+        PyObject* x = part(i);
+        if (!x) return nullptr;
+        PyStructSequence_SetItem(t.get(), static_cast<Py_ssize_t>(i), Py_NewRef(x));
+      }
+      return Py_XNewRef(t.get());
+    }
     case Make::List: {
       self = PyList_New(0);
       for (size_t i = 0; self && i < r.parts.size(); ++i) {

@@ -21,8 +21,9 @@ enum class Make : uint8_t {
   FrozenSet,
   Dict,  // parts: key, value, key, value ...
   OrderedDict,
-  Slice,         // parts: start, stop, step
-  Cell,          // parts: contents (Null: empty)
+  StructSequence,  // object: class; parts: every field
+  Slice,           // parts: start, stop, step
+  Cell,            // parts: contents (Null: empty)
   Function,      // object: code; parts: globals, qualified name, defaults, kwdefaults, closure, dict, annotations, type
                  // params, name, doc, module
   Method,        // parts: function, self

@@ -120,13 +120,23 @@ void Captured::fall_back(const std::string& given) {
   if (fallbacks_[reason]++ == 0) log::print(log::Topic::Fallbacks, "{} runs eager: {}", name_, reason);
 }
 
+int64_t* Captured::fallbacks_for(const std::string& reason) {
+  if (reason.empty()) return nullptr;
+  auto at = fallbacks_.find(reason);
+  if (at == fallbacks_.end()) at = fallbacks_.find(kOtherReasons);
+  return at == fallbacks_.end() ? nullptr : &at->second;
+}
+
 std::shared_ptr<Segment> Captured::segment(PyCodeObject* code, int position) {
+  if (last_ && (*last_)->code.get() == reinterpret_cast<PyObject*>(code) && (*last_)->position == position)
+    return *last_;
   std::shared_ptr<Segment>& s = segments_[{code, position}];
   if (!s) {
     s = std::make_shared<Segment>();
     s->code = Object::share(reinterpret_cast<PyObject*>(code));
     s->position = position;
   }
+  last_ = &s;
   return s;
 }
 
@@ -582,6 +592,7 @@ CaptureReport Captured::report() const {
 
 void Captured::reset() {
   // Running calls hold what they use.
+  last_ = nullptr;
   auto old = std::move(segments_);
   segments_.clear();
   aside.forget();
@@ -608,6 +619,7 @@ int Captured::traverse(visitproc visit, void* arg) const {
 }
 
 void Captured::clear() {
+  last_ = nullptr;
   auto old = std::move(segments_);
   segments_.clear();
   wrapped_ = Object();

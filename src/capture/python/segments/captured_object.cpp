@@ -6,6 +6,7 @@
 
 #include "capture/python/frame/exclusive.h"
 #include "capture/python/segments/captured.h"
+#include "capture/python/segments/module_global.h"
 #include "capture/python/segments/stance.h"
 
 namespace vesta::capture {
@@ -21,14 +22,8 @@ Captured& of(PyObject* x) { return *reinterpret_cast<CapturedObject*>(x)->captur
 
 // torch.fx.symbolic_trace is at work: tensors are proxies.
 bool is_fx_tracing() {
-  static PyObject* module = nullptr;  // kept: torch has it once it is imported
-  static PyObject* const flag = PyUnicode_InternFromString("_is_fx_tracing_flag");
-  if (!module) {
-    module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.fx._symbolic_trace");
-    if (!module) return false;
-    Py_INCREF(module);
-  }
-  return PyModule_Check(module) && PyDict_GetItemWithError(PyModule_GetDict(module), flag) == Py_True;
+  static ModuleGlobal flag("torch.fx._symbolic_trace", "_is_fx_tracing_flag");
+  return flag.get() == Py_True;
 }
 
 // Somebody else sees what runs, by proxies or at the dispatcher, and is to see the program itself.
@@ -52,11 +47,7 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
     return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
   const size_t count = PyVectorcall_NARGS(flags);
-  if (c.aside.wants(args, count, names)) {
-    ++c.aside.calls;
-    if (!c.aside.fallback.empty()) c.fall_back(c.aside.fallback);
-    return PyObject_Vectorcall(wrapped.get(), args, flags, names);
-  }
+  if (c.aside.wants(args, count, names)) return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   Gain gain;
   PyObject* result = nullptr;
   {
@@ -64,7 +55,7 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
     result = PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
   if (result)
-    c.aside.learn(gain, args, count, names);
+    c.aside.learn(gain, args, count, names, c.fallbacks_for(gain.fallback));
   else
     c.aside.forget();
   return result;

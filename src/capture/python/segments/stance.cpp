@@ -1,6 +1,7 @@
 #include "capture/python/segments/stance.h"
 
 #include "capture/python/object.h"
+#include "capture/python/segments/module_global.h"
 
 namespace vesta::capture {
 namespace {
@@ -24,18 +25,11 @@ Stance decode(PyObject* set) {
 
 Stance stance() {
   // torch keeps an immutable object in a global of a module that is slow to import and may never be.
-  static PyObject* globals = nullptr;
+  static ModuleGlobal variable("torch._dynamo.eval_frame", "_stance");
   static PyObject* last = nullptr;
   static Stance decoded = Stance::Default;
-  static PyObject* const module = PyUnicode_InternFromString("torch._dynamo.eval_frame");
-  static PyObject* const name = PyUnicode_InternFromString("_stance");
-  if (!globals) {
-    PyObject* m = PyDict_GetItemWithError(PyImport_GetModuleDict(), module);
-    if (!m || !PyModule_Check(m)) return Stance::Default;
-    globals = Py_NewRef(PyModule_GetDict(m));
-  }
-  PyObject* now = PyDict_GetItemWithError(globals, name);
-  if (!now) return Stance::Default;  // the module is being imported
+  PyObject* now = variable.get();
+  if (!now) return Stance::Default;
   if (now != last) {
     decoded = decode(now);
     Py_XSETREF(last, Py_NewRef(now));

@@ -34,7 +34,7 @@ StepAside::Look StepAside::look(PyObject* x) {
   return {Py_TYPE(x), facts};
 }
 
-void StepAside::learn(const Gain& gain, PyObject* const* args, size_t count, PyObject* names) {
+void StepAside::learn(const Gain& gain, PyObject* const* args, size_t count, PyObject* names, int64_t* fallbacks) {
   const size_t all = count + keywords(names);
   const bool again = on_ && until_check_ <= 0;
   on_ = !gain.is_worth_it() && all <= kMostArguments;
@@ -42,7 +42,7 @@ void StepAside::learn(const Gain& gain, PyObject* const* args, size_t count, PyO
   calls_to_check_ = again ? std::min(2 * calls_to_check_, kLongestCheck) : kFirstCheck;
   until_check_ = calls_to_check_;
   names_ = names;
-  fallback = gain.fallback;
+  fallbacks_ = fallbacks;
   looks_.clear();
   for (size_t i = 0; i < all; ++i) looks_.push_back(look(args[i]));
 }

@@ -24,15 +24,17 @@ struct Gain {
 
 class StepAside {
  public:
-  // After a call that `gain` tells of.
-  void learn(const Gain& gain, PyObject* const* args, size_t count, PyObject* names);
+  // After a call that `gain` tells of. `fallbacks`: counts calls that run eager for the gain's reason, if it has one.
+  void learn(const Gain& gain, PyObject* const* args, size_t count, PyObject* names, int64_t* fallbacks);
   void forget() { on_ = false; }
-  // Whether a call with these arguments runs the original as it is.
+  // Whether a call with these arguments runs the original as it is; it is counted then.
   bool wants(PyObject* const* args, size_t count, PyObject* names) {
-    return on_ && --until_check_ > 0 && looks_the_same(args, count, names);
+    if (!on_ || --until_check_ <= 0 || !looks_the_same(args, count, names)) return false;
+    ++calls;
+    if (fallbacks_) ++*fallbacks_;
+    return true;
   }
-  int64_t calls = 0;     // that did
-  std::string fallback;  // why they would run eager anyway; else empty
+  int64_t calls = 0;  // that did
 
  private:
   // Of an argument, cheap to compare. Two that look the same may differ: eager is right for both.
@@ -45,6 +47,7 @@ class StepAside {
   bool looks_the_same(PyObject* const* args, size_t count, PyObject* names) const;
 
   bool on_ = false;
+  int64_t* fallbacks_ = nullptr;
   int calls_to_check_ = 0, until_check_ = 0;
   PyObject* names_ = nullptr;  // compared, never used
   std::vector<Look> looks_;

@@ -1,0 +1,28 @@
+// A global variable of a module that may be imported late or never, for reads in every call.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+
+namespace vesta::capture {
+
+class ModuleGlobal {
+ public:
+  ModuleGlobal(const char* module, const char* name)
+      : module_(PyUnicode_InternFromString(module)), name_(PyUnicode_InternFromString(name)) {}
+  // Borrowed; nullptr, without an error: there is none yet.
+  PyObject* get() { return version_ && *version_ == seen_ ? found_ : look(); }
+
+ private:
+  PyObject* look();
+
+  PyObject *module_, *name_;
+  PyObject* globals_ = nullptr;  // of the module, kept
+  // Of the globals, or of sys.modules before the import: what was found stays right while it is `seen_`.
+  const uint64_t* version_ = nullptr;
+  uint64_t seen_ = 0;
+  PyObject* found_ = nullptr;
+};
+
+}  // namespace vesta::capture
