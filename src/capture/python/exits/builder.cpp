@@ -270,7 +270,7 @@ int ExitBuilder::bound(PyObject* x, PyObject* self) {
 
 int ExitBuilder::subclass(PyObject* x, int tensor) {
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(x));
-  if (tracer_.is_made(type)) return fail(x, "a tensor of a class that was made");
+  if (tracer_.is_made(type)) return fail(x, "a tensor of a class that the function makes cannot be rebuilt");
   PyObject* dict = instance_dict(x);
   const int attributes = dict ? value(dict) : add({Make::Null, 0, nullptr, {}});
   return attributes < 0 ? -1 : add({Make::Subclass, 0, nullptr, {tensor, constant(type), attributes}});
@@ -315,7 +315,7 @@ int ExitBuilder::described(PyObject* x) {
   } leave{depth_};
   PyTypeObject* type = Py_TYPE(x);
   if (PyType_Check(x)) {
-    if (tracer_.is_made(x)) return fail(x, "a class that was made");
+    if (tracer_.is_made(x)) return fail(x, "a class that the function makes cannot be rebuilt");
     return known_[x] = constant(x);
   }
   if (PyModule_Check(x) && !is_imported(x)) return fail(x, "a module that was not imported");

@@ -24,6 +24,8 @@ constexpr Row kRows[] = {
      "pass the number to operators of tensors, or use it outside of the compiled function"},
     {"enters PyTorch's compiler", "call it outside of the compiled function"},
     {"imports", "import at the top of the module"},
+    {"a class that a function made", "make the class outside of the compiled function"},
+    {"a class that the function makes", "make the class outside of the compiled function"},
     {"sets an attribute of a class", "keep it on an instance"},
     {"raises an exception", "make a new exception object where it is raised"},
     {"very many items", "give a tensor in place of a long list"},

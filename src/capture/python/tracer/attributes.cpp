@@ -334,7 +334,7 @@ PyObject* Tracer::get_attr(PyObject* owner, PyObject* name) {
   PyTypeObject* type = Py_TYPE(owner);
   if (is_tensor(owner)) return tensor_attr(owner, name);
   if (PyModule_CheckExact(owner)) return module_attr(owner, name);
-  if (PyType_Check(owner)) return class_attr(owner, name);
+  if (PyType_Check(owner)) return may_read_class(owner) ? class_attr(owner, name) : nullptr;
   if (PyFunction_Check(owner)) return function_attr(owner, name);
   if (type == &PySuper_Type) return super_attr(owner, name);
   if (is_symbolic_int(owner)) {

@@ -36,6 +36,7 @@ constexpr Row kFunctions[] = {
     {"builtins", "vars dir", Effect::Special, Special::Vars},
     {"builtins", "id", Effect::Special, Special::Id},
     {"builtins", "hash", Effect::Special, Special::Hash},
+    {"builtins", "__build_class__", Effect::Special, Special::BuildClass},
     {"math", "*", Effect::Reads},
     {"cmath", "*", Effect::Reads},
     {"_operator",

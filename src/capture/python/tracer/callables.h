@@ -39,6 +39,7 @@ enum class Special : unsigned char {
   Vars,
   Id,
   Hash,
+  BuildClass,
   AutogradFunction,  // torch.autograd.Function.apply
   NumPy,             // of plain numbers, a number
   TensorNew,         // Tensor.new

@@ -92,6 +92,7 @@ PyObject* Tracer::call_plainly(PyObject* f, PyObject* const* args, Py_ssize_t n,
 }
 
 bool Tracer::guard_hash(PyObject* x) {
+  if (!may_read_class(x)) return false;
   if (is_scalar(x) || PyType_Check(x)) return true;
   for (Py_ssize_t i = 0; PyTuple_Check(x) && i < PyTuple_GET_SIZE(x); ++i)
     if (!guard_hash(PyTuple_GET_ITEM(x, i))) return false;
@@ -288,6 +289,7 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       if (plain && n == 1) {
         // Where an object is, is a fact of that object. What the trace made will be somewhere else.
         PyObject* x = real_of(args[0]) ? real_of(args[0]) : args[0];
+        if (!may_read_class(x)) return nullptr;
         if (x != Py_None && !PyBool_Check(x) && !PyType_Check(x) && !guard_address(x)) return nullptr;
         return call_plainly(f, &x, n, names);
       }
@@ -298,6 +300,7 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
         return call_with_numbers(f, args, n, names);
       }
       break;
+    case Special::BuildClass: return build_class(f, args, n, names);
     case Special::Flag: {
       if (n != 0 || !plain) break;
       PyObject* x = call_plainly(f, args, n, names);
@@ -529,6 +532,7 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     return call(function, with_self.data(), static_cast<size_t>(n + 1), names);
   }
   if (PyType_Check(f)) {
+    if (!may_read_class(f)) return nullptr;
     auto* type = reinterpret_cast<PyTypeObject*>(f);
     if (type == &PyType_Type && all == 1)
       return Py_NewRef(is_symbolic_int(args[0]) ? reinterpret_cast<PyObject*>(&PyLong_Type)

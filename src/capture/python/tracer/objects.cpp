@@ -253,6 +253,7 @@ int Tracer::is_instance(PyObject* x, PyObject* type) {
 
 void Tracer::guard_class_check(PyObject* classes) {
   static PyObject* const name = PyUnicode_InternFromString("__instancecheck__");
+  if (!may_read_class(classes)) return;
   if (PyType_Check(classes) && !PyType_CheckExact(classes)) guard_class(Py_TYPE(classes), name);
   for (Py_ssize_t i = 0; PyTuple_Check(classes) && i < PyTuple_GET_SIZE(classes); ++i)
     guard_class_check(PyTuple_GET_ITEM(classes, i));

@@ -414,7 +414,7 @@ bool Tracer::operand(PyObject* x) {
     guard_class(type);
     return true;
   }
-  if (is_known_class(type) || PyType_Check(x)) return true;
+  if (is_known_class(type) || PyType_Check(x)) return may_read_class(x);
   give_up(std::string("an object of class ") + type->tp_name + " is used, which Vesta does not know");
   return false;
 }

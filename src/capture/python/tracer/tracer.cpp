@@ -237,9 +237,10 @@ bool asks_for_second_gradients(Frame* f) {
 bool Tracer::enter(Frame* f) {
   PyCodeObject* code = code_of(f);
   ++entered_frames_;
-  // Dynamo's notes on new modules, by their ids, and what crosses them out when one goes: no part of the program.
+  // Dynamo's notes on new modules, by their ids, and what crosses them out when one goes: the program sees none of it.
   for (const char* note : {"GenerationTracker.tag", "_GenerationTracker.tag",  // torch 2.15
-                           "ExactWeakKeyDictionary.__setitem__.<locals>.<lambda>"})
+                           "ExactWeakKeyDictionary.__setitem__.<locals>.<lambda>",
+                           "FunctionMeta.__init__"})  // makes a class of its own for each torch.autograd.Function
     if (PyUnicode_CompareWithASCIIString(code->co_qualname, note) == 0) return false;
   if (code->co_argcount > 0 && slot(f, 0) && is_symbolic(slot(f, 0))) {
     const UserLine line = user_line(code, 0);

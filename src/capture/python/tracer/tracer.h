@@ -276,6 +276,10 @@ class Tracer final : public Operations {
   // ---- calls
   PyObject* call_known(const Callable& known, PyObject* callable, PyObject* const* args, Py_ssize_t n,
                        PyObject* keyword_names);
+  // What a class statement comes to; `build`: builtins.__build_class__.
+  PyObject* build_class(PyObject* build, PyObject* const* args, Py_ssize_t n, PyObject* names);
+  // False, given up: `x` is a class that the trace made.
+  bool may_read_class(PyObject* x);
   PyObject* call_special(Special special, PyObject* callable, PyObject* self, PyObject* const* args, Py_ssize_t n,
                          PyObject* keyword_names, bool* done);
   // The module that asks whether it is being compiled, and what it is told.

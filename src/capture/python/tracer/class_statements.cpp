@@ -1,0 +1,43 @@
+// Class statements. A class that the program makes and lets go without a look at it is made in the trace alone: as no
+// call sees it, none of them makes it. What reads such a class is a break before the statement, for guards and exits
+// know classes by their identity, and each call has its own.
+#include "capture/python/tracer/tracer.h"
+
+namespace vesta::capture {
+namespace {
+
+// What makes a class of it is no code of the program, and remembers nothing that a program reads.
+bool is_plain_metaclass(PyTypeObject* type) {
+  static PyObject* const of_functions = [] {
+    PyObject* module = PyImport_AddModule("torch.autograd.function");
+    PyObject* found = module ? PyObject_GetAttrString(module, "FunctionMeta") : nullptr;
+    PyErr_Clear();
+    return found;
+  }();
+  return type == &PyType_Type || reinterpret_cast<PyObject*>(type) == of_functions;
+}
+
+}  // namespace
+
+PyObject* Tracer::build_class(PyObject* build, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  static PyObject* const hook = PyUnicode_InternFromString("__init_subclass__");
+  if (names || n < 2 || !PyFunction_Check(args[0]) || !is_made(args[0])) return give_up("makes a class");
+  for (Py_ssize_t i = 2; i < n; ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(args[i]);
+    if (!PyType_Check(args[i]) || is_made(args[i]) || !is_plain_metaclass(Py_TYPE(base)))
+      return give_up("makes a class by a metaclass");
+    guard_class(base, hook);
+    if (_PyType_Lookup(base, hook) != _PyType_Lookup(&PyBaseObject_Type, hook))
+      return give_up("makes a class whose base has an __init_subclass__");
+  }
+  PyObject* x = finish_call(PyObject_Vectorcall(build, args, static_cast<size_t>(n), nullptr));
+  if (x) made(x);
+  return x;
+}
+
+bool Tracer::may_read_class(PyObject* x) {
+  if (!PyType_Check(x) || !is_made(x)) return true;
+  return give_up("uses a class that the function makes"), false;
+}
+
+}  // namespace vesta::capture
