@@ -47,7 +47,17 @@ bool moves_along_rows(const Node& node) {
   return d && *d + 1 == node.results[0]->type.dim();
 }
 
+// Two gathers for each element along a long line, where ATen keeps the places and weights of one line for all.
+bool stretches_lines(const Node& node) {
+  constexpr int64_t kManyElements = 1 << 16;
+  if (node.op->name != "aten::upsample_linear1d") return false;
+  const graph::TensorType& to = node.results[0]->type;
+  const graph::TensorType& from = node.input(0)->type;
+  return hint_numel(to.sizes) >= kManyElements && hint(to.sizes.back()) > hint(from.sizes.back());
+}
+
 bool is_as_fast_alone(const Node& node) {
+  if (stretches_lines(node)) return true;
   if (node.op->family() == graph::Family::Pointwise) return calls_scalar_functions(node);
   return moves_along_rows(node);
 }

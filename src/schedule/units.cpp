@@ -29,6 +29,7 @@ constexpr int kCheap = 6;          // may be computed again in every consumer
 constexpr int kInlineLimit = 160;  // an inlined chain ends here, so that no kernel grows without bound
 constexpr int64_t kSplitElements = int64_t{1} << 18;
 constexpr int64_t kChunks = 64;
+constexpr int64_t kEnoughChunks = 16;
 constexpr int64_t kChunkElements = int64_t{1} << 16;  // of a reduction, at least
 constexpr size_t kMostPieces = 32;                    // of a concatenation, a kernel each
 
@@ -209,13 +210,20 @@ void Grouping::add_checks(const Node& node, int position, Unit& user) {
 void Grouping::split_check(Unit& u) {
   const auto constant = [](Expr e) { return e.is_constant(); };
   if (!options_.fuse || !std::all_of(u.operand_sizes.begin(), u.operand_sizes.end(), constant)) return;
-  const auto longest = std::max_element(u.operand_sizes.begin(), u.operand_sizes.end(),
-                                        [](Expr a, Expr b) { return a.constant() < b.constant(); });
   if (hint_numel(u.operand_sizes) < kSplitElements) return;
-  const int64_t chunks = largest_divisor(longest->constant(), kChunks);
+  // Of the dimensions with chunks enough the one with the longest steps: a chunk then is a piece of memory.
+  size_t dim = 0;
+  int64_t chunks = 0;
+  std::pair<bool, int64_t> best{false, 0};
+  for (size_t d = 0; d < u.operand_sizes.size(); ++d) {
+    const int64_t into = largest_divisor(u.operand_sizes[d].constant(), kChunks);
+    const bool enough = into >= kEnoughChunks;
+    const std::pair<bool, int64_t> worth{enough, enough ? hint(u.check.index->type.strides[d]) : into};
+    if (worth > best) dim = d, chunks = into, best = worth;
+  }
   if (chunks < 4) return;
   Unit parts = u;
-  parts.split(static_cast<size_t>(longest - u.operand_sizes.begin()), chunks);
+  parts.split(dim, chunks);
   u.partner = static_cast<int>(units.size());
   u.operand_sizes = {Expr(chunks)};
   u.operand_reduced = {true};

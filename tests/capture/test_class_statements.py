@@ -6,7 +6,7 @@ import gc
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ LOG: list[str] = []
 
 
 class Registered:
-    names: list[str] = []
+    names: ClassVar[list[str]] = []
 
     def __init_subclass__(cls) -> None:
         Registered.names.append(cls.__name__)
@@ -276,21 +276,25 @@ def test_a_global_that_the_body_reads_is_guarded(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_class_of_a_trace_goes_with_it() -> None:
-    class Base:
-        pass
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        class C(Base):
+    def make() -> tuple[Callable[..., Any], type]:
+        class Base:
             pass
 
-        return x + 1
+        def function(x: torch.Tensor) -> torch.Tensor:
+            class C(Base):
+                pass
 
+            return x + 1
+
+        return function, Base
+
+    function, base = make()
     compiled = vesta.compile(function)
     compiled(X), compiled(X)
     gc.collect()
-    assert not Base.__subclasses__()
-    gone = weakref.ref(Base)
-    del Base, function, compiled
+    assert not base.__subclasses__()
+    gone = weakref.ref(base)
+    del base, function, compiled
     gc.collect()
     assert gone() is None
 

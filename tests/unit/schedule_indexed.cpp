@@ -94,6 +94,22 @@ TEST(MapPlan, FunctionsWithoutVectorsAreCallsWhereTheyStandAlone) {
   EXPECT_EQ(kernels(plan_of("f64", "aten::exp(%0)")), 1);
 }
 
+TEST(MapPlan, LongLinesAreStretchedByACallWhereNothingIsFused) {
+  auto plan_of = [](int64_t in, int64_t out, const char* more) {
+    return schedule::make_plan(*graph::parse(fmt::format(R"(input %0 : f32[8, 4, {0}] = argument "x"
+%1 : f32[8, 4, {1}] = aten::upsample_linear1d(%0, [{1}], false)
+{2}
+)",
+                                                         in, out, more)),
+                               {});
+  };
+  const std::string fused = "%2 : f32[8, 4, 4096] = aten::exp(%1)\noutput %2";
+  EXPECT_EQ(kernels(plan_of(2048, 4096, "output %1")), 0);
+  EXPECT_EQ(kernels(plan_of(2048, 4096, fused.c_str())), 1);
+  EXPECT_EQ(kernels(plan_of(8192, 4096, "output %1")), 1);  // shrinks
+  EXPECT_EQ(kernels(plan_of(8, 16, "output %1")), 1);       // little
+}
+
 // An output that nothing fills has memory, and no step.
 TEST(MapPlan, UninitialisedOutputsAreOnlyAllocated) {
   const auto g = graph::parse(R"(input %0 : f32[4, 8] = argument "x"
@@ -119,6 +135,8 @@ output %2
   EXPECT_EQ(asserts(plan), 1);
   const auto& chunks = std::get<schedule::KernelStep>(plan.steps[0]);
   EXPECT_EQ(hint(chunks.items), 64) << schedule::print(plan);
+  // Each is a piece of memory: eight of the 512 lines.
+  EXPECT_EQ(chunks.kernel->ranges[1].extent.constant(), 8 * 512) << schedule::print(plan);
   // One place out of range is found wherever it lies.
   for (int64_t at : {0, 512 * 7 + 3, 512 * 512 - 1}) {
     const auto g = graph::parse(text);
