@@ -127,14 +127,12 @@ using Decompose = std::vector<Value*> (*)(Builder& b, const Node& node);
 enum RowFlag : uint32_t {
   kRandom = 1u << 0,      // draws from a generator: never removed, merged or reordered among its like
   kSideEffect = 1u << 1,  // never removed
-  kKeepComposite =
-      1u << 2,           // recorded whole although ATen would decompose it (CompositeImplicit): linear, layer_norm, ...
-  kExpensive = 1u << 3,  // never recomputed
+  kExpensive = 1u << 2,   // never recomputed
   kWideScalars =
-      1u << 4,  // Pointwise: Scalars and 0-d tensors are not rounded to a half type before opmath (add, mul, ...)
+      1u << 3,  // Pointwise: Scalars and 0-d tensors are not rounded to a half type before opmath (add, mul, ...)
   kIntegerByConstant =
-      1u << 5,  // Pointwise: has a body for integers only if the last operand is a positive constant (x / 0 raises)
-  kMayRaise = 1u << 6,  // its call checks values, or more of its arguments than the row's rule does
+      1u << 4,  // Pointwise: has a body for integers only if the last operand is a positive constant (x / 0 raises)
+  kMayRaise = 1u << 5,  // its call checks values, or more of its arguments than the row's rule does
 };
 
 // Categories of compute types for which eager has a kernel; a row's rule throws UserError for others.

@@ -1,8 +1,8 @@
 // Tracing: runs a program on traced tensors, which look to all of PyTorch like real ones, and records the graph.
 //
 // Traced tensors carry DispatchKey::Fake under the autograd and autocast keys and above every backend; one boxed
-// fallback records each operator. Autograd keys are excluded while tracing, so that composite operators with a
-// kKeepComposite row arrive whole and all others decompose by ATen's own kernels.
+// fallback records each operator. Autograd keys are excluded while tracing, so that composite operators of the op table
+// arrive whole and all others decompose by ATen's own kernels.
 // A real tensor met on the way (a captured weight, a constant) is lifted: it becomes a graph input of kind Parameter.
 // Mutation and views are functionalised while recording (functionalize.h).
 // Thread-safe: each trace is its own recorder, found through thread-local state; two threads may trace at once.

@@ -305,13 +305,13 @@ constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32
 
 constexpr OpRow kRows[] = {
     composite("aten::mse_loss", pairwise, mse),
-    composite("aten::l1_loss", l1_shape, l1, kKeepComposite),
+    composite("aten::l1_loss", l1_shape, l1),
     composite("aten::smooth_l1_loss", smooth_l1_shape, smooth_l1),
     composite("aten::huber_loss", huber_shape, huber),
     composite("aten::mse_loss_backward", pairwise_backward, mse_backward),
     composite("aten::nll_loss_forward", nll_forward, nll_form, kMayRaise),
     composite("aten::nll_loss_backward", nll_backward, nll_backward_form),
-    composite("aten::cross_entropy_loss", cross_entropy, cross_entropy_form, kKeepComposite | kMayRaise),
+    composite("aten::cross_entropy_loss", cross_entropy, cross_entropy_form, kMayRaise),
 };
 
 }  // namespace

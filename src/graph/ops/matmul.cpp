@@ -130,7 +130,7 @@ constexpr OpRow kRows[] = {
     product_row("aten::dot", dot),
     product_row("aten::vdot", dot),
     product_row("aten::addr", addr),
-    product_row("aten::linear", linear, kExpensive | kKeepComposite),
+    product_row("aten::linear", linear, kExpensive),
 };
 
 }  // namespace

@@ -264,10 +264,10 @@ void weight_norm(const NodeArgs& args, Guards&, Results& results) {
 
 constexpr OpRow kRows[] = {
     composite("aten::native_layer_norm", native_layer_norm, layer_norm_form),
-    composite("aten::layer_norm", layer_norm, layer_norm_form, kKeepComposite),
-    composite("aten::rms_norm", rms_norm, rms_norm_form, kKeepComposite),
+    composite("aten::layer_norm", layer_norm, layer_norm_form),
+    composite("aten::rms_norm", rms_norm, rms_norm_form),
     composite("aten::native_group_norm", native_group_norm, group_norm_form),
-    composite("aten::group_norm", group_norm, group_norm_form, kKeepComposite),
+    composite("aten::group_norm", group_norm, group_norm_form),
     composite("aten::native_batch_norm", batch_norm, batch_norm_form),
     composite("aten::_native_batch_norm_legit", batch_norm, batch_norm_form),
     composite("aten::_native_batch_norm_legit.no_stats", batch_norm, batch_norm_form),

@@ -98,8 +98,8 @@ constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32
 constexpr OpRow kRows[] = {
     composite("aten::_softmax", inner, softmax),
     composite("aten::_log_softmax", inner, log_softmax),
-    composite("aten::softmax.int", outer, softmax, kKeepComposite),
-    composite("aten::log_softmax.int", outer, log_softmax, kKeepComposite),
+    composite("aten::softmax.int", outer, softmax),
+    composite("aten::log_softmax.int", outer, log_softmax),
     composite("aten::_safe_softmax", outer, safe_softmax),
     composite("aten::_softmax_backward_data", backward, softmax_backward),
     composite("aten::_log_softmax_backward_data", backward, log_softmax_backward),
