@@ -1,7 +1,7 @@
 # vesta_llvm: LLVM 19, linked statically and only the components that code generation needs. Its symbols stay inside
 # (see cmake/vesta.map), so that it cannot meet another LLVM in the same process.
 find_package(LLVM 19.1 REQUIRED CONFIG)
-llvm_map_components_to_libnames(vesta_llvm_libraries core orcjit native passes)
+llvm_map_components_to_libnames(vesta_llvm_libraries core native passes)
 
 # What LLVM's archives need from the system is linked statically too; the constraint solver is never reached.
 find_library(VESTA_ZLIB NAMES libz.a REQUIRED)

@@ -15,10 +15,11 @@ ALLOWED: dict[str, set[str]] = {
     "trace": {"base", "graph", "interop"},
     "loops": {"base", "graph"},
     "schedule": {"base", "graph", "loops"},
-    "codegen": {"base", "loops"},
-    "artifact": {"base"},
-    "runtime": {"base", "artifact", "interop"},
-    "pipeline": {"base", "graph", "interop", "trace", "loops", "schedule", "codegen", "artifact", "runtime"},
+    "machine": {"base", "loops"},
+    "codegen": {"base", "loops", "machine"},
+    "artifact": {"base", "machine"},
+    "runtime": {"base", "machine", "artifact", "interop"},
+    "pipeline": {"base", "graph", "interop", "trace", "loops", "schedule", "machine", "codegen", "artifact", "runtime"},
 }
 ALLOWED["capture"] = {*ALLOWED["pipeline"], "pipeline"}
 ALLOWED["bindings"] = {*ALLOWED["capture"], "capture"}

@@ -1,5 +1,5 @@
-// The artifact: what runs, as plain data. No graph, no Expr, no torch type; a run needs this, the kernels' code and
-// ATen. Immutable after it is built: any number of threads run one artifact.
+// The artifact: what runs, as plain data. No graph, no Expr, no torch type, no address of this process; a run needs this
+// and ATen. Immutable after it is built: any number of threads run one artifact.
 #pragma once
 
 #include <complex>
@@ -11,6 +11,7 @@
 #include "base/expr.h"
 #include "base/memory_plan.h"
 #include "base/type.h"
+#include "machine/object.h"
 
 namespace vesta::artifact {
 
@@ -63,13 +64,10 @@ struct View {
   bool whole = false;  // the buffer itself: same sizes, strides, offset 0
 };
 
-using KernelFn = void (*)(void* const* buffers, const int64_t* sizes, void* scratch, int64_t begin, int64_t end);
-
 constexpr uint8_t kReads = 1, kWrites = 2;
 
 struct Launch {
-  KernelFn fn = nullptr;
-  std::shared_ptr<const void> code;  // keeps fn alive
+  std::shared_ptr<const machine::Object> object;
   std::string name;
   std::vector<int> buffers;
   std::vector<uint8_t> access;  // of each buffer: kReads, kWrites; empty: every buffer is read and written

@@ -1,5 +1,5 @@
 // From kernels to machine code. One implementation is linked: codegen/llvm, or codegen/null in a build without LLVM,
-// whose code interprets (src/loops/interpret.cpp).
+// whose objects are interpreted.
 #pragma once
 
 #include <functional>
@@ -7,21 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "loops/kernel.h"
+#include "machine/object.h"
 
 namespace vesta::codegen {
-
-// buffers: one pointer per kernel buffer, offsets applied; sizes: values of Kernel::sizes; scratch: scratch_bytes(k)
-// bytes of this thread, 64-byte aligned; runs the work items [begin, end).
-using KernelFn = void (*)(void* const* buffers, const int64_t* sizes, void* scratch, int64_t begin, int64_t end);
-
-// Machine code of one kernel; frees it when the last owner goes.
-class Code {
- public:
-  virtual ~Code() = default;
-  virtual KernelFn entry() const = 0;  // valid as long as this object
-  virtual size_t bytes() const = 0;
-};
 
 struct Target {
   std::string name;          // host CPU as LLVM names it
@@ -36,12 +24,13 @@ struct CompileOptions {
   std::string dump_dir;  // if set: <dir>/<name>.ll and .s for each kernel
 };
 
-// Compiles distinct kernels (by text) in parallel, each once per process: equal text gives the same Code again while
-// any owner lives. Throws InternalError.
+// Compiles distinct kernels (by text) in parallel, each once per process: equal text gives the same object again while
+// any owner lives, and equal bytes in every process with the same target. Throws InternalError.
 struct Request {
   std::string text;  // of a loops::Kernel, as print gives it
-  std::string name;  // for dumps and profilers: "k3_add_gelu"
+  std::string name;  // for dumps: "k3_add_gelu"
 };
-std::vector<std::shared_ptr<const Code>> compile(const std::vector<Request>& requests, const CompileOptions& options);
+std::vector<std::shared_ptr<const machine::Object>> compile(const std::vector<Request>& requests,
+                                                            const CompileOptions& options);
 
 }  // namespace vesta::codegen

@@ -15,8 +15,8 @@ using artifact::Size;
 
 class Assembler {
  public:
-  Assembler(const graph::Graph& graph, const schedule::Plan& plan, const CodeByText& code)
-      : graph_(graph), plan_(plan), code_(code) {
+  Assembler(const graph::Graph& graph, const schedule::Plan& plan, const ObjectByText& objects)
+      : graph_(graph), plan_(plan), objects_(objects) {
     for (size_t i = 0; i < graph.symbols.size(); ++i) slots_[graph.symbols[i].symbol] = static_cast<int64_t>(i);
   }
 
@@ -143,10 +143,9 @@ class Assembler {
 
   artifact::Launch launch(const schedule::KernelStep& k) const {
     artifact::Launch out;
-    auto it = code_.find(k.text);
-    VESTA_CHECK(it != code_.end(), "a kernel of the plan was not compiled");
-    out.fn = it->second->entry();
-    out.code = it->second;
+    auto it = objects_.find(k.text);
+    VESTA_CHECK(it != objects_.end(), "a kernel of the plan was not compiled");
+    out.object = it->second;
     out.name = kernel_name(k);
     out.access.resize(k.args.size());
     for (size_t i = 0; i < k.args.size(); ++i) out.access[i] = k.kernel->buffers[i].written ? artifact::kWrites : 0;
@@ -271,15 +270,15 @@ class Assembler {
 
   const graph::Graph& graph_;
   const schedule::Plan& plan_;
-  const CodeByText& code_;
+  const ObjectByText& objects_;
   std::unordered_map<Expr, int64_t> slots_;
   artifact::Artifact out_;
 };
 
 }  // namespace
 
-artifact::Artifact assemble(const graph::Graph& graph, const schedule::Plan& plan, const CodeByText& code) {
-  return Assembler(graph, plan, code).run();
+artifact::Artifact assemble(const graph::Graph& graph, const schedule::Plan& plan, const ObjectByText& objects) {
+  return Assembler(graph, plan, objects).run();
 }
 
 }  // namespace vesta::pipeline

@@ -12,8 +12,8 @@
 
 namespace vesta::pipeline {
 
-using CodeByText = std::map<std::string, std::shared_ptr<const codegen::Code>, std::less<>>;
+using ObjectByText = std::map<std::string, std::shared_ptr<const machine::Object>, std::less<>>;
 
-artifact::Artifact assemble(const graph::Graph& graph, const schedule::Plan& plan, const CodeByText& code);
+artifact::Artifact assemble(const graph::Graph& graph, const schedule::Plan& plan, const ObjectByText& objects);
 
 }  // namespace vesta::pipeline

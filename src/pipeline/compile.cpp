@@ -38,7 +38,7 @@ bool verify_boundaries() {
 }
 
 // Kernels per (family of) name in the report; the same kernel launched often is listed once.
-void describe(const schedule::Plan& plan, const CodeByText& code, CompileReport& report) {
+void describe(const schedule::Plan& plan, const ObjectByText& objects, CompileReport& report) {
   std::map<std::pair<std::string, std::string>, int64_t> externs;
   for (const auto* steps : {&plan.derived, &plan.steps}) {
     for (const schedule::Step& s : *steps) {
@@ -59,8 +59,8 @@ void describe(const schedule::Plan& plan, const CodeByText& code, CompileReport&
     }
   }
   for (const auto& [key, count] : externs) report.externs.push_back({key.first, key.second, count});
-  report.distinct_kernels = static_cast<int64_t>(code.size());
-  for (const auto& [text, c] : code) report.code_bytes += static_cast<int64_t>(c->bytes());
+  report.distinct_kernels = static_cast<int64_t>(objects.size());
+  for (const auto& [text, o] : objects) report.code_bytes += static_cast<int64_t>(o->bytes.size());
   report.arena_bytes = plan.arena.kept_bytes;
   report.early_arena_bytes = plan.arena.early_bytes;
   for (const schedule::Buffer& b : plan.buffers) {
@@ -70,14 +70,14 @@ void describe(const schedule::Plan& plan, const CodeByText& code, CompileReport&
   }
 }
 
-CodeByText compile_kernels(const schedule::Plan& plan, const Options& options, const Dump& dump) {
-  CodeByText code;
+ObjectByText compile_kernels(const schedule::Plan& plan, const Options& options, const Dump& dump) {
+  ObjectByText objects;
   std::vector<codegen::Request> requests;
   for (const auto* steps : {&plan.derived, &plan.steps}) {
     for (const schedule::Step& s : *steps) {
       const auto* k = std::get_if<schedule::KernelStep>(&s);
-      if (!k || code.contains(k->text)) continue;
-      code.emplace(k->text, nullptr);
+      if (!k || objects.contains(k->text)) continue;
+      objects.emplace(k->text, nullptr);
       std::string name = fmt::format("k{}", requests.size());
       for (const std::string& op : k->ops) {
         if (name.size() > 60) break;
@@ -91,8 +91,8 @@ CodeByText compile_kernels(const schedule::Plan& plan, const Options& options, c
   o.workers = options.compile_threads;
   o.dump_dir = dump.folder();
   const auto compiled = codegen::compile(requests, o);
-  for (size_t i = 0; i < requests.size(); ++i) code[requests[i].text] = compiled.at(i);
-  return code;
+  for (size_t i = 0; i < requests.size(); ++i) objects[requests[i].text] = compiled.at(i);
+  return objects;
 }
 
 void log_stages(const CompileReport& report) {
@@ -148,21 +148,21 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   if (dump.active()) dump.write_numbered("plan.txt", schedule::print(plan));
   if (log::enabled(log::Topic::Plan)) log::write(log::Topic::Plan, schedule::print(plan));
 
-  CodeByText code;
-  stage("codegen", [&] { code = compile_kernels(plan, options, dump); });
+  ObjectByText objects;
+  stage("codegen", [&] { objects = compile_kernels(plan, options, dump); });
   if (log::enabled(log::Topic::Kernels)) {
-    for (const auto& [text, c] : code)
-      log::write(log::Topic::Kernels, fmt::format("{} bytes of code\n{}", c->bytes(), text));
+    for (const auto& [text, o] : objects)
+      log::write(log::Topic::Kernels, fmt::format("{} bytes of code\n{}", o->bytes.size(), text));
   }
 
   stage("assemble", [&] {
-    artifact::Artifact artifact = assemble(*graph, plan, code);
+    artifact::Artifact artifact = assemble(*graph, plan, objects);
     artifact.facts = std::move(traced.facts);
     for (const artifact::Guard& g : artifact.guards) report.guards.push_back(g.text);
     if (dump.active()) dump.write_numbered("artifact.txt", artifact::print(artifact));
     result.executable = std::make_shared<const runtime::Executable>(std::move(artifact));
   });
-  describe(plan, code, report);
+  describe(plan, objects, report);
   report.total_ms = traced.trace_ms + total.milliseconds();
   log_stages(report);
   return result;

@@ -7,12 +7,15 @@
 #include <vector>
 
 #include "artifact/artifact.h"
+#include "machine/load.h"
 #include "runtime/extern_call.h"
 
 namespace vesta::runtime {
 
 struct BoundStep {
-  const artifact::Launch* launch = nullptr;  // one of the four is set
+  const artifact::Launch* launch = nullptr;   // one of the four is set
+  std::shared_ptr<const machine::Code> code;  // of a launch, loaded
+  machine::KernelFn entry = nullptr;
   const artifact::Extern* call = nullptr;
   const artifact::Assert* assertion = nullptr;
   const artifact::CopyBack* copy = nullptr;

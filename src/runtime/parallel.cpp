@@ -23,7 +23,7 @@ int64_t parallel_grain(int64_t items, int64_t item_nanoseconds) {
   return std::max<int64_t>(1, kChunkAtLeast / item_nanoseconds);
 }
 
-void run_parallel(artifact::KernelFn fn, void* const* buffers, const int64_t* sizes, int64_t scratch_bytes,
+void run_parallel(machine::KernelFn fn, void* const* buffers, const int64_t* sizes, int64_t scratch_bytes,
                   int64_t items, int64_t grain) {
   at::parallel_for(0, items, grain, [=](int64_t begin, int64_t end) {
     fn(buffers, sizes, scratch_bytes ? thread_scratch(scratch_bytes) : nullptr, begin, end);

@@ -123,9 +123,9 @@ void Runner::launch(const BoundStep& step, const ResolvedLaunch& l) {
     args[i] = static_cast<char*>(ws_.pointers[launch.buffers[i]]) + l.offsets[i];
   }
   if (l.grain) {
-    run_parallel(launch.fn, args, l.sizes.data(), l.scratch, l.items, l.grain);
+    run_parallel(step.entry, args, l.sizes.data(), l.scratch, l.items, l.grain);
   } else {
-    launch.fn(args, l.sizes.data(), l.scratch ? thread_scratch(l.scratch) : nullptr, 0, l.items);
+    step.entry(args, l.sizes.data(), l.scratch ? thread_scratch(l.scratch) : nullptr, 0, l.items);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "codegen/codegen.h"
 #include "loops/kernel.h"
 #include "loops/scalar.h"
+#include "machine/load.h"
 
 namespace vesta::codegen::testing {
 
@@ -90,7 +91,7 @@ inline void run_jit(const loops::Kernel& k, std::vector<Array>& arrays, const st
   std::vector<Request> requests = {{loops::print(k), "test"}};
   CompileOptions options;
   if (const char* dir = std::getenv("VESTA_TEST_DUMP")) options.dump_dir = dir;
-  auto code = compile(requests, options)[0];
+  auto code = machine::load(*compile(requests, options)[0]);
   auto value_of = [&](Expr s) {
     for (size_t i = 0; i < k.sizes.size(); ++i) {
       if (k.sizes[i] == s) return sizes[i];

@@ -53,21 +53,32 @@ int add_buffer(Artifact& a, Role role, artifact::TensorDesc type, int index = -1
   return static_cast<int>(a.buffers.size()) - 1;
 }
 
-// out[i] = 2 * in[i] + 1 over all elements; sizes[0] is the count of one item.
-void twice_plus_one(void* const* buffers, const int64_t* sizes, void*, int64_t begin, int64_t end) {
-  const float* in = static_cast<const float*>(buffers[0]);
-  float* out = static_cast<float*>(buffers[1]);
-  for (int64_t i = begin * sizes[0]; i < end * sizes[0]; ++i) out[i] = 2 * in[i] + 1;
-}
+// out[i] = 2 * in[i] + 1 over all elements; an item is a line of s1 elements.
+const auto twice_plus_one = std::make_shared<machine::Object>(machine::Object{machine::Form::Text, "twice_plus_one",
+                                                                              R"(kernel
+size s0
+size s1
+range p0 parallel s0
+range i0 inner s1
+buffer b0 f32 read
+buffer b1 f32 write
+stage loop
+  %0 = load f32 b0[s1*p0 + i0]
+  %1 = const f32 2
+  %2 = mul f32 %0 %1
+  %3 = const f32 1
+  %4 = add f32 %2 %3
+  store f32 b1[s1*p0 + i0] %4
+)"});
 
 artifact::Launch launch(int from, int to, Size items, Size columns) {
   artifact::Launch l;
-  l.fn = twice_plus_one;
+  l.object = twice_plus_one;
   l.name = "twice_plus_one";
   l.buffers = {from, to};
   l.offsets = {constant(0), constant(0)};
+  l.sizes = {items, std::move(columns)};
   l.items = std::move(items);
-  l.sizes = {std::move(columns)};
   l.scratch = constant(0);
   l.item_cost = constant(10);
   return l;
@@ -396,25 +407,30 @@ TEST(Executable, InputsAreWrittenWhenAllMemoryIsThere) {
   expect_failure_leaves_input(std::move(a));
 }
 
-void fails(void* const*, const int64_t*, void*, int64_t, int64_t) { throw std::bad_alloc(); }
+// An input that is a bool: a step that asserts it fails where it is false.
+int add_flag(Artifact& a) {
+  artifact::TensorDesc type = matrix(constant(1), constant(1));
+  type.dtype = DType::Bool;
+  a.inputs.push_back({type, false, "flag"});
+  return add_buffer(a, Role::Input, type, static_cast<int>(a.inputs.size()) - 1);
+}
 
 TEST(Executable, AFailureAfterInputsAreWrittenIsNoReasonToBeginAnew) {
   auto [a, type, x, twice] = InArena();
   const int y = add_buffer(a, Role::Output, type, 0);
   a.mutated = {0};
-  artifact::Launch last = launch(x, y, constant(4), constant(8));
-  last.fn = fails;
-  a.steps = {launch(x, x, constant(4), constant(8)), last, artifact::CopyBack{whole(x), 0}};
+  a.steps = {launch(x, x, constant(4), constant(8)), artifact::Assert{add_flag(a), "it is false"},
+             launch(x, y, constant(4), constant(8)), artifact::CopyBack{whole(x), 0}};
   a.outputs = {fresh(y)};
   runtime::Executable e(std::move(a));
-  std::vector<at::Tensor> in = {at::randn({4, 8})};
+  std::vector<at::Tensor> in = {at::randn({4, 8}), at::zeros({1, 1}, at::kBool)};
   const at::Tensor before = in[0].clone();
   std::vector<c10::IValue> out;
   try {
     e.run(in, {}, out);
     ADD_FAILURE() << "nothing was thrown";
   } catch (const runtime::FailedAfterWriting& error) {
-    EXPECT_THROW(std::rethrow_exception(error.cause), std::bad_alloc);
+    EXPECT_THROW(std::rethrow_exception(error.cause), c10::Error);
   }
   EXPECT_TRUE(at::equal(in[0], 2 * before + 1));
 }
@@ -428,13 +444,12 @@ TEST(Executable, AFailureAfterInputsAreOverwrittenIsAnyFailure) {
   artifact::Launch first = launch(y, x, constant(4), constant(8)), last = launch(x, z, constant(4), constant(8));
   first.access = {artifact::kReads, artifact::kWrites};
   last.access = {artifact::kReads, artifact::kWrites};
-  last.fn = fails;
-  a.steps = {first, last, artifact::CopyBack{whole(x), 0}};
+  a.steps = {first, last, artifact::Assert{add_flag(a), "it is false"}, artifact::CopyBack{whole(x), 0}};
   a.outputs = {fresh(z)};
   runtime::Executable e(std::move(a));
-  std::vector<at::Tensor> in = {at::randn({4, 8}), at::randn({4, 8})};
+  std::vector<at::Tensor> in = {at::randn({4, 8}), at::randn({4, 8}), at::zeros({1, 1}, at::kBool)};
   std::vector<c10::IValue> out;
-  EXPECT_THROW(e.run(in, {}, out), std::bad_alloc);
+  EXPECT_THROW(e.run(in, {}, out), c10::Error);
 }
 
 TEST(Executable, GivenAwayInputsAreDropped) {

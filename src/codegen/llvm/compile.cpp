@@ -1,8 +1,7 @@
-// The road from kernel texts to linked code: distinct texts, a pool of threads, a cache for the whole process.
+// The road from kernel texts to objects: distinct texts, a pool of threads, a cache for the whole process.
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
-#include <llvm/Support/SmallVectorMemoryBuffer.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 #include <pthread.h>
@@ -18,8 +17,8 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "base/digest.h"
 #include "codegen/codegen.h"
-#include "codegen/llvm/jit.h"
 #include "codegen/llvm/module.h"
 #include "codegen/llvm/target.h"
 
@@ -27,7 +26,9 @@ namespace vesta::codegen {
 
 namespace {
 
-std::unique_ptr<llvm::MemoryBuffer> emit_object(llvm::Module& module, llvm::TargetMachine& machine) {
+using machine::Object;
+
+std::string emit_object(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream out(bytes);
   llvm::legacy::PassManager passes;
@@ -35,7 +36,7 @@ std::unique_ptr<llvm::MemoryBuffer> emit_object(llvm::Module& module, llvm::Targ
   bool failed = machine.addPassesToEmitMC(passes, context, out, /*DisableVerify=*/true);
   VESTA_CHECK(!failed, "LLVM cannot emit code for this machine");
   passes.run(module);
-  return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(bytes), module.getName(), false);
+  return {bytes.data(), bytes.size()};
 }
 
 void dump(const std::string& directory, const std::string& name, const std::string& text, llvm::Module& module,
@@ -52,41 +53,39 @@ void dump(const std::string& directory, const std::string& name, const std::stri
   if (!machine.addPassesToEmitFile(passes, assembly, nullptr, llvm::CodeGenFileType::AssemblyFile)) passes.run(*copy);
 }
 
-std::atomic<uint64_t> next_symbol{0};
-
-std::shared_ptr<const Code> build(const Request& request, const CompileOptions& options) {
-  llvm::TargetMachine& machine = thread_target_machine();
+std::shared_ptr<const Object> build(const Request& request, const CompileOptions& options) {
+  llvm::TargetMachine& target = thread_target_machine();
   llvm::LLVMContext context;
-  std::string symbol = fmt::format("vesta_kernel_{}", next_symbol++);
+  std::string symbol = "vesta_" + digest({request.text, host_target().fingerprint});
   // The text is parsed into a context of its own: expressions of the request's kernel may be shared between threads.
   std::unique_ptr<loops::Kernel> kernel = loops::parse_kernel(request.text);
-  std::unique_ptr<llvm::Module> module = build_module(std::move(*kernel), symbol, context, machine);
-  if (!options.dump_dir.empty()) dump(options.dump_dir, request.name, request.text, *module, machine);
-  return link(emit_object(*module, machine), symbol);
+  std::unique_ptr<llvm::Module> module = build_module(std::move(*kernel), symbol, context, target);
+  if (!options.dump_dir.empty()) dump(options.dump_dir, request.name, request.text, *module, target);
+  return std::make_shared<Object>(Object{machine::Form::Elf, symbol, emit_object(*module, target)});
 }
 
-// Text -> code. A text being compiled by one thread makes the others that want it wait.
+// Text -> object. A text being compiled by one thread makes the others that want it wait.
 class Cache {
  public:
   struct Slot {
-    std::weak_ptr<const Code> code;
+    std::weak_ptr<const Object> object;
     bool building = false;
   };
 
-  std::shared_ptr<const Code> get(const Request& request, const CompileOptions& options) {
+  std::shared_ptr<const Object> get(const Request& request, const CompileOptions& options) {
     std::unique_lock lock(mutex_);
     for (;;) {
       Slot& slot = slots_[request.text];
-      if (auto code = slot.code.lock()) return code;
+      if (auto object = slot.object.lock()) return object;
       if (!slot.building) break;
       built_.wait(lock);
     }
     slots_[request.text].building = true;
     lock.unlock();
-    std::shared_ptr<const Code> code;
+    std::shared_ptr<const Object> object;
     std::exception_ptr error;
     try {
-      code = build(request, options);
+      object = build(request, options);
     } catch (...) {
       error = std::current_exception();
     }
@@ -96,17 +95,17 @@ class Cache {
     } else {
       Slot& slot = slots_[request.text];
       slot.building = false;
-      slot.code = code;
+      slot.object = object;
       if (slots_.size() > sweep_at_) sweep();
     }
     built_.notify_all();
     if (error) std::rethrow_exception(error);
-    return code;
+    return object;
   }
 
  private:
   void sweep() {
-    std::erase_if(slots_, [](const auto& s) { return !s.second.building && s.second.code.expired(); });
+    std::erase_if(slots_, [](const auto& s) { return !s.second.building && s.second.object.expired(); });
     sweep_at_ = std::max<size_t>(1024, 2 * slots_.size());
   }
 
@@ -201,7 +200,8 @@ struct Process {
 
 }  // namespace
 
-std::vector<std::shared_ptr<const Code>> compile(const std::vector<Request>& requests, const CompileOptions& options) {
+std::vector<std::shared_ptr<const Object>> compile(const std::vector<Request>& requests,
+                                                   const CompileOptions& options) {
   std::unordered_map<std::string_view, size_t> first;  // text -> index into distinct
   std::vector<size_t> distinct, which;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -209,7 +209,7 @@ std::vector<std::shared_ptr<const Code>> compile(const std::vector<Request>& req
     if (fresh) distinct.push_back(i);
     which.push_back(it->second);
   }
-  std::vector<std::shared_ptr<const Code>> codes(distinct.size());
+  std::vector<std::shared_ptr<const Object>> objects(distinct.size());
   std::vector<std::exception_ptr> errors(distinct.size());
   int width =
       options.workers > 0 ? options.workers : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -217,7 +217,7 @@ std::vector<std::shared_ptr<const Code>> compile(const std::vector<Request>& req
   const std::shared_lock no_fork(process.compiling);
   process.pool.run(width, distinct.size(), [&](size_t i) {
     try {
-      codes[i] = cache().get(requests[distinct[i]], options);
+      objects[i] = cache().get(requests[distinct[i]], options);
     } catch (...) {
       errors[i] = std::current_exception();
     }
@@ -225,8 +225,8 @@ std::vector<std::shared_ptr<const Code>> compile(const std::vector<Request>& req
   for (const std::exception_ptr& e : errors) {
     if (e) std::rethrow_exception(e);
   }
-  std::vector<std::shared_ptr<const Code>> result;
-  for (size_t i : which) result.push_back(codes[i]);
+  std::vector<std::shared_ptr<const Object>> result;
+  for (size_t i : which) result.push_back(objects[i]);
   return result;
 }
 

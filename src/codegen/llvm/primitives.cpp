@@ -3,10 +3,10 @@
 #include <llvm/IR/Intrinsics.h>
 
 #include "base/check.h"
-#include "codegen/llvm/lanes.h"
 #include "codegen/llvm/target.h"
 #include "codegen/llvm/vector_math.h"
 #include "loops/scalar.h"
+#include "machine/imports.h"
 
 namespace vesta::codegen {
 
@@ -216,7 +216,7 @@ Value* Primitives::call_function(Prim p, DType t, Value* a, Value* b) {
     Value* high = call_function(p, t, sub_vector(a, half, half), b ? sub_vector(b, half, half) : nullptr);
     return concat(low, high);
   }
-  if (std::string name = vector_function(p, t, lanes); !name.empty()) {
+  if (std::string name = machine::vector_function(p, t, lanes); !name.empty()) {
     llvm::SmallVector<Type*, 2> types(b ? 2 : 1, type);
     llvm::SmallVector<Value*, 2> values = {a};
     if (b) values.push_back(b);
@@ -225,7 +225,7 @@ Value* Primitives::call_function(Prim p, DType t, Value* a, Value* b) {
     call->setDoesNotThrow();
     return call;
   }
-  std::string name = lane_function(p, t);
+  std::string name = machine::lane_function(p, t);
   VESTA_CHECK(!name.empty(), "no function for {} of {}", vesta::name(p), vesta::name(t));
   Type* pointer = b_.getPtrTy();
   llvm::FunctionCallee f = m_.getOrInsertFunction(

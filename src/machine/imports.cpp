@@ -1,17 +1,18 @@
-#include "codegen/llvm/lanes.h"
+#include "machine/imports.h"
 
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "base/check.h"
 #include "loops/scalar.h"
 
-namespace vesta::codegen {
+namespace vesta::machine {
 
 namespace {
 
@@ -170,25 +171,25 @@ std::string mangled(Prim p, DType t, int lanes) {
 }
 
 struct Runtime {
-  std::vector<RuntimeSymbol> symbols;
+  std::unordered_map<std::string, void*> functions;
   std::unordered_set<std::string> vector_functions;
 
   Runtime() {
-    for (const LaneRow& row : lane_rows()) symbols.push_back({lane_function(row.prim, row.dtype), row.address});
+    for (const LaneRow& row : lane_rows()) functions[lane_function(row.prim, row.dtype)] = row.address;
     // What a code generator may call behind our back.
-    symbols.push_back({"memset", address_of(&std::memset)});
-    symbols.push_back({"memcpy", address_of(&std::memcpy)});
-    symbols.push_back({"memmove", address_of(&std::memmove)});
-    symbols.push_back({"fma", address_of(static_cast<double (*)(double, double, double)>(&std::fma))});
-    symbols.push_back({"fmaf", address_of(static_cast<float (*)(float, float, float)>(&std::fma))});
-    symbols.push_back({"floor", address_of(static_cast<double (*)(double)>(&std::floor))});
-    symbols.push_back({"floorf", address_of(static_cast<float (*)(float)>(&std::floor))});
-    symbols.push_back({"ceil", address_of(static_cast<double (*)(double)>(&std::ceil))});
-    symbols.push_back({"ceilf", address_of(static_cast<float (*)(float)>(&std::ceil))});
-    symbols.push_back({"trunc", address_of(static_cast<double (*)(double)>(&std::trunc))});
-    symbols.push_back({"truncf", address_of(static_cast<float (*)(float)>(&std::trunc))});
-    symbols.push_back({"rint", address_of(static_cast<double (*)(double)>(&std::rint))});
-    symbols.push_back({"rintf", address_of(static_cast<float (*)(float)>(&std::rint))});
+    functions["memset"] = address_of(&std::memset);
+    functions["memcpy"] = address_of(&std::memcpy);
+    functions["memmove"] = address_of(&std::memmove);
+    functions["fma"] = address_of(static_cast<double (*)(double, double, double)>(&std::fma));
+    functions["fmaf"] = address_of(static_cast<float (*)(float, float, float)>(&std::fma));
+    functions["floor"] = address_of(static_cast<double (*)(double)>(&std::floor));
+    functions["floorf"] = address_of(static_cast<float (*)(float)>(&std::floor));
+    functions["ceil"] = address_of(static_cast<double (*)(double)>(&std::ceil));
+    functions["ceilf"] = address_of(static_cast<float (*)(float)>(&std::ceil));
+    functions["trunc"] = address_of(static_cast<double (*)(double)>(&std::trunc));
+    functions["truncf"] = address_of(static_cast<float (*)(float)>(&std::trunc));
+    functions["rint"] = address_of(static_cast<double (*)(double)>(&std::rint));
+    functions["rintf"] = address_of(static_cast<float (*)(float)>(&std::rint));
     // Never closed: generated code keeps pointers into it.
     void* library = dlopen("libmvec.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) return;
@@ -199,7 +200,7 @@ struct Runtime {
           void* address = name.empty() ? nullptr : dlsym(library, name.c_str());
           if (!address) continue;
           vector_functions.insert(name);
-          symbols.push_back({name, address});
+          functions[name] = address;
         }
       }
     }
@@ -213,7 +214,11 @@ const Runtime& runtime() {
 
 }  // namespace
 
-std::span<const RuntimeSymbol> runtime_symbols() { return runtime().symbols; }
+void* import_address(std::string_view name) {
+  const auto& functions = runtime().functions;
+  const auto found = functions.find(std::string(name));
+  return found == functions.end() ? nullptr : found->second;
+}
 
 std::string vector_function(Prim p, DType t, int lanes) {
   std::string name = mangled(p, t, lanes);
@@ -227,4 +232,4 @@ std::string lane_function(Prim p, DType t) {
   return {};
 }
 
-}  // namespace vesta::codegen
+}  // namespace vesta::machine

@@ -1,20 +1,17 @@
-// Functions that generated code may call: vector routines of the C library where it has them, and our own, which take
-// whole vectors through memory.
+// Functions that generated code may call, by name: vector routines of the C library where it has them, and our own,
+// which take whole vectors through memory.
 #pragma once
 
-#include <span>
 #include <string>
+#include <string_view>
 
 #include "base/prim.h"
 #include "base/type.h"
 
-namespace vesta::codegen {
+namespace vesta::machine {
 
-struct RuntimeSymbol {
-  std::string name;
-  void* address;
-};
-std::span<const RuntimeSymbol> runtime_symbols();
+// nullptr: this process has no such function for kernels.
+void* import_address(std::string_view name);
 
 // The C library's vector function for `p` on `lanes` elements of F32 or F64 ("_ZGVeN16v_tanf"), empty if there is none.
 std::string vector_function(Prim p, DType t, int lanes);
@@ -22,4 +19,4 @@ std::string vector_function(Prim p, DType t, int lanes);
 // none.
 std::string lane_function(Prim p, DType t);
 
-}  // namespace vesta::codegen
+}  // namespace vesta::machine

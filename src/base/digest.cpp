@@ -1,0 +1,23 @@
+#include "base/digest.h"
+
+#define XXH_INLINE_ALL
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <memory>
+
+namespace vesta {
+
+std::string digest(std::initializer_list<std::string_view> parts) {
+  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
+  XXH3_128bits_reset(state.get());
+  for (const std::string_view part : parts) {
+    const auto length = static_cast<uint64_t>(part.size());
+    XXH3_128bits_update(state.get(), &length, sizeof length);
+    XXH3_128bits_update(state.get(), part.data(), part.size());
+  }
+  const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+}  // namespace vesta

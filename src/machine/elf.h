@@ -1,0 +1,14 @@
+// Loads relocatable ELF files, as code generators for x86-64 write them (System V ABI, AMD64 supplement 1.0).
+#pragma once
+
+#include <memory>
+
+#include "machine/load.h"
+
+namespace vesta::machine {
+
+// Places the sections, resolves imports by a table of pointers and short jumps near the code, relocates, and makes the
+// code executable and no longer writable. Checks every offset, so that damaged bytes are an InternalError.
+std::shared_ptr<const Code> load_elf(const Object& object);
+
+}  // namespace vesta::machine

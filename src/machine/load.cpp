@@ -1,0 +1,40 @@
+#include "machine/load.h"
+
+#include <mutex>
+#include <unordered_map>
+
+#include "machine/elf.h"
+#include "machine/interpreted.h"
+
+namespace vesta::machine {
+
+namespace {
+
+struct Loaded {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::weak_ptr<const Code>> by_symbol;
+  size_t sweep_at = 1024;
+};
+
+Loaded& loaded() {
+  static auto* l = new Loaded;  // never destroyed: kernels may outlive static destructors
+  return *l;
+}
+
+}  // namespace
+
+std::shared_ptr<const Code> load(const Object& object) {
+  Loaded& l = loaded();
+  const std::lock_guard lock(l.mutex);
+  std::weak_ptr<const Code>& known = l.by_symbol[object.symbol];
+  if (auto code = known.lock()) return code;
+  std::shared_ptr<const Code> code = object.form == Form::Elf ? load_elf(object) : load_interpreted(object);
+  known = code;
+  if (l.by_symbol.size() > l.sweep_at) {
+    std::erase_if(l.by_symbol, [](const auto& entry) { return entry.second.expired(); });
+    l.sweep_at = std::max<size_t>(1024, 2 * l.by_symbol.size());
+  }
+  return code;
+}
+
+}  // namespace vesta::machine

@@ -1,0 +1,27 @@
+// Kernels' code into this process. Needs no code generator.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "machine/object.h"
+
+namespace vesta::machine {
+
+// buffers: one pointer per kernel buffer, offsets applied; sizes: values of Kernel::sizes; scratch: scratch_bytes(k)
+// bytes of this thread, 64-byte aligned; runs the work items [begin, end).
+using KernelFn = void (*)(void* const* buffers, const int64_t* sizes, void* scratch, int64_t begin, int64_t end);
+
+// Code in memory that can be executed and not written; unmapped when the last owner goes.
+class Code {
+ public:
+  virtual ~Code() = default;
+  virtual KernelFn entry() const = 0;  // valid as long as this object
+  virtual size_t bytes() const = 0;    // of memory
+};
+
+// One Code for each symbol while any owner lives. Thread-safe. Throws InternalError where the object is malformed, is
+// for another machine or calls a function that this process does not have (imports.h).
+std::shared_ptr<const Code> load(const Object& object);
+
+}  // namespace vesta::machine
