@@ -89,12 +89,12 @@ def as_compiled(found: Any, twin: Any, name: str) -> Any:
 
     The tracer knows this function by its name: in a trace it gives ``found``, which is traced like any other callable.
     """
-    methods = object.__getattribute__(twin, "_vesta_methods")
-    is_override = name in object.__getattribute__(twin, "__dict__")
+    methods = twin._vesta_methods
+    is_override = name in twin.__dict__
     if not isinstance(found, types.MethodType):
         return methods.compiled(name, found, is_override)
     owner = found.__self__
-    if owner is object.__getattribute__(twin, "_vesta_original"):
+    if owner is twin._vesta_original:
         owner = twin
     return types.MethodType(methods.compiled(name, found.__func__, is_override), owner)
 
@@ -111,7 +111,11 @@ class MethodOfTwin:
     def __get__(self, twin: Any, owner: Any = None) -> Any:
         if twin is None:
             return getattr(super(owner, owner), self.name)
-        return as_compiled(getattr(twin._vesta_original, self.name), twin, self.name)
+        found = getattr(twin._vesta_original, self.name)
+        if torch.compiler.is_dynamo_compiling():  # Dynamo reads this; torch 2.15's knows no types.MethodType
+            own = isinstance(found, types.MethodType) and found.__self__ is twin._vesta_original
+            return found.__func__.__get__(twin, type(twin)) if own else found
+        return as_compiled(found, twin, self.name)
 
     def __set__(self, twin: Any, value: Any) -> None:
         methods, model = twin._vesta_methods, twin._vesta_original

@@ -23,7 +23,17 @@ Captured& of(PyObject* x) { return *reinterpret_cast<CapturedObject*>(x)->captur
 // torch.fx.symbolic_trace is at work: tensors are proxies.
 bool is_fx_tracing() {
   static ModuleGlobal flag("torch.fx._symbolic_trace", "_is_fx_tracing_flag");
-  return flag.get() == Py_True;
+  static ModuleGlobal of_threads("torch.fx._symbolic_trace", "_is_fx_tracing_tls");  // torch 2.15 and later
+  if (PyObject* set = flag.get()) return set == Py_True;
+  PyObject* local = of_threads.get();
+  if (!local) return false;
+  static PyObject* const name = PyUnicode_InternFromString("flag");
+  const Object set = Object::take(PyObject_GetAttr(local, name));
+  if (set) return set.get() == Py_True;
+  // A thread that has never traced: torch takes it for False. An attribute that is there is read without an exception.
+  PyErr_Clear();
+  if (PyObject_SetAttr(local, name, Py_False) < 0) PyErr_Clear();
+  return false;
 }
 
 // Somebody else sees what runs, by proxies or at the dispatcher, and is to see the program itself.
