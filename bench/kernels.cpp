@@ -148,7 +148,7 @@ void run(const Named& named, const std::string& dump, int compiles) {
   for (int i = 0; i < compiles; ++i) {
     code.reset();
     double t = now();
-    code = machine::load(*codegen::compile({{text, named.name}}, options)[0]);
+    code = machine::load(*codegen::compile({{text, named.name}}, options)[0].object);
     compile_ms = std::min(compile_ms, 1e3 * seconds_since(t));
   }
 

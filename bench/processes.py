@@ -61,6 +61,7 @@ class Worker:
         self.run = Run()
         environment = {
             **os.environ,
+            "VESTA_CACHE_DIR": "",
             "TORCHINDUCTOR_CACHE_DIR": cache,
             "HF_HUB_OFFLINE": "1",
             "TOKENIZERS_PARALLELISM": "false",

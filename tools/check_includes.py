@@ -16,11 +16,12 @@ ALLOWED: dict[str, set[str]] = {
     "loops": {"base", "graph"},
     "schedule": {"base", "graph", "loops"},
     "machine": {"base", "loops"},
-    "codegen": {"base", "loops", "machine"},
+    "store": {"base"},
+    "codegen": {"base", "loops", "machine", "store"},
     "artifact": {"base", "machine"},
     "runtime": {"base", "machine", "artifact", "interop"},
-    "pipeline": {"base", "graph", "interop", "trace", "loops", "schedule", "machine", "codegen", "artifact", "runtime"},
 }
+ALLOWED["pipeline"] = set(ALLOWED)
 ALLOWED["capture"] = {*ALLOWED["pipeline"], "pipeline"}
 ALLOWED["bindings"] = {*ALLOWED["capture"], "capture"}
 

@@ -28,6 +28,8 @@ struct VESTA_API Options {
   int64_t rewrite_limit = -1;
   // Threads that compile kernels; 0: all cores.
   int compile_threads = 0;
+  // Read compiled kernels from the cache in $VESTA_CACHE_DIR (by default the user's folder for caches), and write them.
+  bool cache = true;
   // One folder per compile with graphs, plan, LLVM IR and assembly; empty: $VESTA_DUMP, or none.
   std::string dump_dir;
 };

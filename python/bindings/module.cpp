@@ -24,6 +24,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readwrite("skip_passes", &Options::skip_passes)
       .def_readwrite("rewrite_limit", &Options::rewrite_limit)
       .def_readwrite("compile_threads", &Options::compile_threads)
+      .def_readwrite("cache", &Options::cache)
       .def_readwrite("dump_dir", &Options::dump_dir);
 
   py::class_<ArgumentInfo>(m, "ArgumentInfo")
@@ -50,6 +51,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("externs", &CompileReport::externs)
       .def_readonly("kernels", &CompileReport::kernels)
       .def_readonly("distinct_kernels", &CompileReport::distinct_kernels)
+      .def_readonly("cached_kernels", &CompileReport::cached_kernels)
       .def_readonly("code_bytes", &CompileReport::code_bytes)
       .def_readonly("arena_bytes", &CompileReport::arena_bytes)
       .def_readonly("early_arena_bytes", &CompileReport::early_arena_bytes)

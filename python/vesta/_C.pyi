@@ -14,6 +14,7 @@ class Options:
     skip_passes: list[str]
     rewrite_limit: int
     compile_threads: int
+    cache: bool
     dump_dir: str
     def __init__(self) -> None: ...
 
@@ -67,6 +68,8 @@ class CompileReport:
     def kernels(self) -> list[KernelInfo]: ...
     @property
     def distinct_kernels(self) -> int: ...
+    @property
+    def cached_kernels(self) -> int: ...
     @property
     def code_bytes(self) -> int: ...
     @property

@@ -288,7 +288,9 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
     more = ", ..." if len(by_count) > SHOWN_OPERATORS else ""
     yield f"  {several(g.op_count, 'operator')}" + (f": {ops}{more}" if ops else "")
     if g.compiled:
-        yield f"  {several(len(g.compiled.kernels), 'kernel')}, {several(g.compiled.ops_extern, 'call')} into ATen"
+        cached = f" ({g.compiled.cached_kernels} from the cache)" if g.compiled.cached_kernels else ""
+        kernels = several(len(g.compiled.kernels), "kernel")
+        yield f"  {kernels}{cached}, {several(g.compiled.ops_extern, 'call')} into ATen"
     if g.ms:
         yield f"  {g.total_ms:.1f} ms: " + ", ".join(f"{stage} {ms:.1f}" for stage, ms in g.stages.items())
     if g.effects:

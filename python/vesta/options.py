@@ -19,6 +19,9 @@ Names and meaning are those of ``include/vesta/options.h``:
     Run only the first n rewrites of all passes together (-1: all), to bisect a wrong one.
 ``compile_threads`` (int)
     Threads that compile kernels (0: all cores).
+``cache`` (bool)
+    Read compiled kernels from the cache that processes share, and write them: in ``$VESTA_CACHE_DIR``, by default the
+    user's folder for caches; none where ``VESTA_CACHE_DIR`` is empty.
 ``dump_dir`` (str)
     A folder for graphs, plans and code of each compile (also ``$VESTA_DUMP``).
 """
@@ -42,6 +45,7 @@ OPTION_NAMES: dict[str, tuple[type, ...]] = {
     "skip_passes": (list, tuple),
     "rewrite_limit": (int,),
     "compile_threads": (int,),
+    "cache": (bool,),
     "dump_dir": (str,),
 }
 

@@ -1,5 +1,5 @@
-// The artifact: what runs, as plain data. No graph, no Expr, no torch type, no address of this process; a run needs this
-// and ATen. Immutable after it is built: any number of threads run one artifact.
+// The artifact: what runs, as plain data. No graph, no Expr, no torch type, no address of this process; a run needs
+// this and ATen. Immutable after it is built: any number of threads run one artifact.
 #pragma once
 
 #include <complex>

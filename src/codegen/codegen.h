@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "machine/object.h"
+#include "store/store.h"
 
 namespace vesta::codegen {
 
@@ -20,8 +21,9 @@ const Target& host_target();
 bool available();  // false in a build without LLVM
 
 struct CompileOptions {
-  int workers = 0;       // threads for compiling; 0: all cores
-  std::string dump_dir;  // if set: <dir>/<name>.ll and .s for each kernel
+  int workers = 0;                // threads for compiling; 0: all cores
+  std::string dump_dir;           // if set: <dir>/<name>.ll and .s for each kernel, which is compiled for them
+  store::Store* store = nullptr;  // where objects of earlier processes are, and go
 };
 
 // Compiles distinct kernels (by text) in parallel, each once per process: equal text gives the same object again while
@@ -30,7 +32,11 @@ struct Request {
   std::string text;  // of a loops::Kernel, as print gives it
   std::string name;  // for dumps: "k3_add_gelu"
 };
-std::vector<std::shared_ptr<const machine::Object>> compile(const std::vector<Request>& requests,
-                                                            const CompileOptions& options);
+enum class Origin : uint8_t { Compiled, Process, Store };  // in this call; by an earlier one; by another process
+struct Result {
+  std::shared_ptr<const machine::Object> object;
+  Origin origin = Origin::Compiled;
+};
+std::vector<Result> compile(const std::vector<Request>& requests, const CompileOptions& options);
 
 }  // namespace vesta::codegen

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -223,6 +225,12 @@ void* import_address(std::string_view name) {
 std::string vector_function(Prim p, DType t, int lanes) {
   std::string name = mangled(p, t, lanes);
   return runtime().vector_functions.contains(name) ? name : std::string();
+}
+
+std::string vector_functions() {
+  std::vector<std::string> names(runtime().vector_functions.begin(), runtime().vector_functions.end());
+  std::sort(names.begin(), names.end());
+  return fmt::format("{}", fmt::join(names, " "));
 }
 
 std::string lane_function(Prim p, DType t) {

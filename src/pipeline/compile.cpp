@@ -70,7 +70,8 @@ void describe(const schedule::Plan& plan, const ObjectByText& objects, CompileRe
   }
 }
 
-ObjectByText compile_kernels(const schedule::Plan& plan, const Options& options, const Dump& dump) {
+ObjectByText compile_kernels(const schedule::Plan& plan, const Options& options, const Dump& dump,
+                             CompileReport& report) {
   ObjectByText objects;
   std::vector<codegen::Request> requests;
   for (const auto* steps : {&plan.derived, &plan.steps}) {
@@ -90,8 +91,12 @@ ObjectByText compile_kernels(const schedule::Plan& plan, const Options& options,
   codegen::CompileOptions o;
   o.workers = options.compile_threads;
   o.dump_dir = dump.folder();
+  o.store = options.cache ? store::shared() : nullptr;
   const auto compiled = codegen::compile(requests, o);
-  for (size_t i = 0; i < requests.size(); ++i) objects[requests[i].text] = compiled.at(i);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    objects[requests[i].text] = compiled.at(i).object;
+    report.cached_kernels += compiled[i].origin == codegen::Origin::Store;
+  }
   return objects;
 }
 
@@ -149,7 +154,7 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   if (log::enabled(log::Topic::Plan)) log::write(log::Topic::Plan, schedule::print(plan));
 
   ObjectByText objects;
-  stage("codegen", [&] { objects = compile_kernels(plan, options, dump); });
+  stage("codegen", [&] { objects = compile_kernels(plan, options, dump, report); });
   if (log::enabled(log::Topic::Kernels)) {
     for (const auto& [text, o] : objects)
       log::write(log::Topic::Kernels, fmt::format("{} bytes of code\n{}", o->bytes.size(), text));

@@ -18,10 +18,12 @@ std::string bytes(int64_t n) {
 std::string variant_text(const CompileReport& r, size_t index) {
   const std::string early =
       r.early_arena_bytes > 0 ? fmt::format(" and {} until the large results", bytes(r.early_arena_bytes)) : "";
+  const std::string cached = r.cached_kernels > 0 ? fmt::format(", {} from the cache", r.cached_kernels) : "";
   std::string out = fmt::format(
-      "  variant {}: {} ops traced -> {} fused into {} kernels ({} distinct, {} of code), {} extern calls; arena {}{}, "
+      "  variant {}: {} ops traced -> {} fused into {} kernels ({} distinct{}, {} of code), {} extern calls; arena "
+      "{}{}, "
       "packed weights {}; {:.1f} ms\n",
-      index, r.ops_traced, r.ops_fused, r.kernels.size(), r.distinct_kernels, bytes(r.code_bytes), r.ops_extern,
+      index, r.ops_traced, r.ops_fused, r.kernels.size(), r.distinct_kernels, cached, bytes(r.code_bytes), r.ops_extern,
       bytes(r.arena_bytes), early, bytes(r.packed_bytes), r.total_ms);
   out += "    stages:";
   double passes = 0;

@@ -555,14 +555,14 @@ stage loop
 TEST(CodegenCache, EqualTextIsCompiledOnceAlsoFromTwoThreads) {
   auto k = loops::parse_kernel(text(kAdd, {{"SIZE", ""}, {"EXTENT", "12345"}, {"BLOCK", "64"}}));
   std::vector<Request> requests = {{loops::print(*k), "a"}, {loops::print(*k), "b"}};
-  std::vector<std::shared_ptr<const machine::Object>> first, second;
+  std::vector<Result> first, second;
   std::thread a([&] { first = compile(requests, {}); });
   std::thread b([&] { second = compile(requests, {}); });
   a.join();
   b.join();
-  EXPECT_EQ(first[0], first[1]);
-  EXPECT_EQ(first[0], second[0]);
-  EXPECT_EQ(machine::load(*first[0]), machine::load(*second[0]));
+  EXPECT_EQ(first[0].object, first[1].object);
+  EXPECT_EQ(first[0].object, second[0].object);
+  EXPECT_EQ(machine::load(*first[0].object), machine::load(*second[0].object));
   EXPECT_GT(host_target().vector_bytes, 0);
 }
 

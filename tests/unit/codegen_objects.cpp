@@ -35,7 +35,7 @@ stage
                      n);
 }
 
-Object object_of(int64_t n) { return *compile({{kernel_text(n), "test"}}, {})[0]; }
+Object object_of(int64_t n) { return *compile({{kernel_text(n), "test"}}, {})[0].object; }
 
 class Objects : public ::testing::Test {
   void SetUp() override {

@@ -53,15 +53,25 @@ void dump(const std::string& directory, const std::string& name, const std::stri
   if (!machine.addPassesToEmitFile(passes, assembly, nullptr, llvm::CodeGenFileType::AssemblyFile)) passes.run(*copy);
 }
 
-std::shared_ptr<const Object> build(const Request& request, const CompileOptions& options) {
+std::shared_ptr<const Object> build(const Request& request, const std::string& symbol, const CompileOptions& options) {
   llvm::TargetMachine& target = thread_target_machine();
   llvm::LLVMContext context;
-  std::string symbol = "vesta_" + digest({request.text, host_target().fingerprint});
   // The text is parsed into a context of its own: expressions of the request's kernel may be shared between threads.
   std::unique_ptr<loops::Kernel> kernel = loops::parse_kernel(request.text);
   std::unique_ptr<llvm::Module> module = build_module(std::move(*kernel), symbol, context, target);
   if (!options.dump_dir.empty()) dump(options.dump_dir, request.name, request.text, *module, target);
   return std::make_shared<Object>(Object{machine::Form::Elf, symbol, emit_object(*module, target)});
+}
+
+Result build_or_find(const Request& request, const CompileOptions& options) {
+  const std::string symbol = "vesta_" + digest({request.text, host_target().fingerprint});
+  if (options.store && options.dump_dir.empty()) {
+    if (auto bytes = options.store->find(symbol))
+      return {std::make_shared<Object>(Object{machine::Form::Elf, symbol, std::move(*bytes)}), Origin::Store};
+  }
+  auto object = build(request, symbol, options);
+  if (options.store) options.store->put(symbol, object->bytes);
+  return {std::move(object), Origin::Compiled};
 }
 
 // Text -> object. A text being compiled by one thread makes the others that want it wait.
@@ -72,20 +82,20 @@ class Cache {
     bool building = false;
   };
 
-  std::shared_ptr<const Object> get(const Request& request, const CompileOptions& options) {
+  Result get(const Request& request, const CompileOptions& options) {
     std::unique_lock lock(mutex_);
     for (;;) {
       Slot& slot = slots_[request.text];
-      if (auto object = slot.object.lock()) return object;
+      if (auto object = slot.object.lock()) return {std::move(object), Origin::Process};
       if (!slot.building) break;
       built_.wait(lock);
     }
     slots_[request.text].building = true;
     lock.unlock();
-    std::shared_ptr<const Object> object;
+    Result result;
     std::exception_ptr error;
     try {
-      object = build(request, options);
+      result = build_or_find(request, options);
     } catch (...) {
       error = std::current_exception();
     }
@@ -95,12 +105,12 @@ class Cache {
     } else {
       Slot& slot = slots_[request.text];
       slot.building = false;
-      slot.object = object;
+      slot.object = result.object;
       if (slots_.size() > sweep_at_) sweep();
     }
     built_.notify_all();
     if (error) std::rethrow_exception(error);
-    return object;
+    return result;
   }
 
  private:
@@ -200,8 +210,7 @@ struct Process {
 
 }  // namespace
 
-std::vector<std::shared_ptr<const Object>> compile(const std::vector<Request>& requests,
-                                                   const CompileOptions& options) {
+std::vector<Result> compile(const std::vector<Request>& requests, const CompileOptions& options) {
   std::unordered_map<std::string_view, size_t> first;  // text -> index into distinct
   std::vector<size_t> distinct, which;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -209,7 +218,7 @@ std::vector<std::shared_ptr<const Object>> compile(const std::vector<Request>& r
     if (fresh) distinct.push_back(i);
     which.push_back(it->second);
   }
-  std::vector<std::shared_ptr<const Object>> objects(distinct.size());
+  std::vector<Result> found(distinct.size());
   std::vector<std::exception_ptr> errors(distinct.size());
   int width =
       options.workers > 0 ? options.workers : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -217,7 +226,7 @@ std::vector<std::shared_ptr<const Object>> compile(const std::vector<Request>& r
   const std::shared_lock no_fork(process.compiling);
   process.pool.run(width, distinct.size(), [&](size_t i) {
     try {
-      objects[i] = cache().get(requests[distinct[i]], options);
+      found[i] = cache().get(requests[distinct[i]], options);
     } catch (...) {
       errors[i] = std::current_exception();
     }
@@ -225,8 +234,8 @@ std::vector<std::shared_ptr<const Object>> compile(const std::vector<Request>& r
   for (const std::exception_ptr& e : errors) {
     if (e) std::rethrow_exception(e);
   }
-  std::vector<std::shared_ptr<const Object>> result;
-  for (size_t i : which) result.push_back(objects[i]);
+  std::vector<Result> result;
+  for (size_t i : which) result.push_back(found[i]);
   return result;
 }
 

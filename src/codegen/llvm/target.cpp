@@ -10,8 +10,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 
 #include "base/check.h"
+#include "base/digest.h"
+#include "machine/imports.h"
+#include "vesta_codegen_digest.h"
 
 namespace vesta::codegen {
 
@@ -23,13 +27,6 @@ struct Host {
   Target target;
 
   Host() {
-    llvm::InitializeNativeTarget();
-    llvm::InitializeNativeTargetAsmPrinter();
-    // Loops arrive with their addresses already in shape; looking for better ones takes a millisecond a kernel.
-    auto& options = llvm::cl::getRegisteredOptions();
-    if (auto it = options.find("disable-lsr"); it != options.end()) {
-      static_cast<llvm::cl::opt<bool>*>(it->second)->setValue(true);
-    }
     triple = llvm::sys::getProcessTriple();
     llvm::Triple parsed(triple);
     cpu = llvm::sys::getHostCPUName().str();
@@ -63,9 +60,24 @@ struct Host {
     known.streaming_stores = parsed.isX86();
     target.name = cpu;
     target.vector_bytes = known.avx512 ? 64 : on("avx2") ? 32 : 16;
-    target.fingerprint = fmt::format("llvm {}; {}; {}; {}", LLVM_VERSION_STRING, triple, cpu, features);
+    target.fingerprint =
+        fmt::format("llvm {}; {}; {}; {}; vector functions {}; sources {}", LLVM_VERSION_STRING, triple, cpu, features,
+                    digest({machine::vector_functions()}), VESTA_CODEGEN_DIGEST);
   }
 };
+
+void initialize_llvm() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    // Loops arrive with their addresses already in shape; looking for better ones takes a millisecond a kernel.
+    auto& options = llvm::cl::getRegisteredOptions();
+    if (auto it = options.find("disable-lsr"); it != options.end()) {
+      static_cast<llvm::cl::opt<bool>*>(it->second)->setValue(true);
+    }
+  });
+}
 
 const Host& host() {
   static const Host* h = new Host;
@@ -80,6 +92,7 @@ bool available() { return true; }
 
 llvm::TargetMachine& thread_target_machine() {
   thread_local std::unique_ptr<llvm::TargetMachine> machine = [] {
+    initialize_llvm();
     const Host& h = host();
     std::string error;
     const llvm::Target* t = llvm::TargetRegistry::lookupTarget(h.triple, error);

@@ -12,12 +12,11 @@ const Target& host_target() {
 
 bool available() { return false; }
 
-std::vector<std::shared_ptr<const machine::Object>> compile(const std::vector<Request>& requests,
-                                                            const CompileOptions&) {
-  std::vector<std::shared_ptr<const machine::Object>> result;
+std::vector<Result> compile(const std::vector<Request>& requests, const CompileOptions&) {
+  std::vector<Result> result;
   for (const Request& r : requests) {
-    result.push_back(std::make_shared<machine::Object>(
-        machine::Object{machine::Form::Text, "vesta_text_" + digest({r.text}), r.text}));
+    result.push_back({std::make_shared<machine::Object>(
+        machine::Object{machine::Form::Text, "vesta_text_" + digest({r.text}), r.text})});
   }
   return result;
 }

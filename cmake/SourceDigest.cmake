@@ -1,0 +1,11 @@
+# A script: writes the header OUT that defines NAME as a digest of the files in FILES (separated by |). What is stored
+# under a name that has the digest in it is not found by a build of other sources.
+string(REPLACE "|" ";" files "${FILES}")
+set(digests "")
+foreach(file IN LISTS files)
+  file(SHA256 ${file} one)
+  string(APPEND digests "${one}")
+endforeach()
+string(SHA256 digest "${digests}")
+string(SUBSTRING ${digest} 0 32 digest)
+file(WRITE ${OUT} "#pragma once\n#define ${NAME} \"${digest}\"\n")

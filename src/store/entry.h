@@ -1,0 +1,14 @@
+// The bytes of an entry's file: a header, then the content.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace vesta::store {
+
+std::string encode(std::string_view key, std::string_view content);
+// nullopt: not this key's entry, or damaged.
+std::optional<std::string> decode(std::string_view key, std::string_view file);
+
+}  // namespace vesta::store

@@ -1,0 +1,274 @@
+#include "store/store.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/std.h>
+#include <pthread.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/log.h"
+#include "store/entry.h"
+
+namespace vesta::store {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr off_t kMostEntryBytes = off_t{256} << 20;
+constexpr size_t kMostWaiting = 4096;         // entries; those of a process that compiles faster than the disk writes
+constexpr time_t kUsedAgain = 60L * 60;       // seconds: an entry's time of use is this exact
+constexpr time_t kAbandoned = 24L * 60 * 60;  // seconds: older unfinished files are of processes that were killed
+constexpr int64_t kWrittenBetweenTrims = int64_t{32} << 20;
+
+std::string reason(int error) { return std::strerror(error); }
+
+bool is_key(std::string_view key) {
+  return key.size() >= 3 && key.size() <= 128 &&
+         std::all_of(key.begin(), key.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+}
+
+// The last two characters choose the folder: digests end in them.
+fs::path place_of(const fs::path& folder, std::string_view key) {
+  return folder / key.substr(key.size() - 2) / key.substr(0, key.size() - 2);
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// "": nobody but the user and root can have put something there.
+std::string why_unsafe(const struct stat& s) {
+  if (s.st_uid != geteuid() && s.st_uid != 0) return "it belongs to another user";
+  if (s.st_mode & (S_IWGRP | S_IWOTH)) return "others may write to it";
+  return "";
+}
+
+std::optional<std::string> read_file(const fs::path& path) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  struct stat s{};
+  if (file.get() < 0 || fstat(file.get(), &s) != 0) return std::nullopt;
+  if (!S_ISREG(s.st_mode) || s.st_size > kMostEntryBytes || !why_unsafe(s).empty()) return std::nullopt;
+  std::string bytes(static_cast<size_t>(s.st_size), '\0');
+  for (size_t at = 0; at < bytes.size();) {
+    const ssize_t n = read(file.get(), bytes.data() + at, bytes.size() - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return std::nullopt;
+    at += static_cast<size_t>(n);
+  }
+  if (time(nullptr) - s.st_mtime > kUsedAgain || s.st_mtime > time(nullptr)) futimens(file.get(), nullptr);
+  return bytes;
+}
+
+// 0, or the error.
+int write_file(const fs::path& path, const std::string& bytes) {
+  static std::atomic<uint64_t> count{0};
+  const fs::path unfinished = path.parent_path() / fmt::format("{}.{}.unfinished", getpid(), count++);
+  const Descriptor file(open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (file.get() < 0) return errno;
+  int error = 0;
+  for (size_t at = 0; at < bytes.size() && error == 0;) {
+    const ssize_t n = write(file.get(), bytes.data() + at, bytes.size() - at);
+    if (n > 0) at += static_cast<size_t>(n);
+    if (n < 0 && errno != EINTR) error = errno;
+  }
+  if (error == 0 && rename(unfinished.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) unlink(unfinished.c_str());
+  return error;
+}
+
+// Deletes the entries that were used the longest time ago until nine tenths of `most_bytes` are left, and what
+// processes that were killed have left behind.
+void trim(const fs::path& folder, int64_t most_bytes) {
+  struct Found {
+    time_t used;
+    int64_t bytes;
+    fs::path path;
+  };
+  std::vector<Found> entries;
+  int64_t all = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    struct stat s{};
+    if (lstat(at->path().c_str(), &s) != 0 || !S_ISREG(s.st_mode)) continue;
+    if (at->path().extension() == ".unfinished") {
+      if (time(nullptr) - s.st_mtime > kAbandoned) unlink(at->path().c_str());
+      continue;
+    }
+    entries.push_back({s.st_mtime, int64_t{s.st_blocks} * 512, at->path()});
+    all += entries.back().bytes;
+  }
+  if (all <= most_bytes) return;
+  std::sort(entries.begin(), entries.end(), [](const Found& a, const Found& b) { return a.used < b.used; });
+  for (const Found& e : entries) {
+    if (all <= most_bytes / 10 * 9) break;
+    if (unlink(e.path.c_str()) == 0) all -= e.bytes;
+  }
+}
+
+}  // namespace
+
+struct Store::State {
+  fs::path folder;
+  int64_t most_bytes = 0;
+  bool usable = false;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::pair<std::string, std::string>> waiting;
+  bool writing = false, started = false, over = false;
+  std::atomic<bool> read_only{false};
+  int64_t written = kWrittenBetweenTrims;  // since the last trim; the first entry is followed by one
+
+  void open_folder() {
+    std::error_code error;
+    fs::create_directories(folder.parent_path(), error);
+    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+      return log::warn_once(fmt::format("no cache of compiled code in {}: {}", folder, reason(errno)));
+    struct stat s{};
+    std::string why = stat(folder.c_str(), &s) != 0 ? reason(errno) : S_ISDIR(s.st_mode) ? why_unsafe(s) : "no folder";
+    if (!why.empty()) return log::warn_once(fmt::format("no cache of compiled code in {}: {}", folder, why));
+    usable = true;
+  }
+
+  void write_all() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [&] { return over || !waiting.empty(); });
+      if (waiting.empty()) return;
+      const auto [key, content] = std::move(waiting.front());
+      waiting.pop_front();
+      writing = true;
+      lock.unlock();
+      write(key, content);
+      lock.lock();
+      writing = false;
+      changed.notify_all();
+    }
+  }
+
+  void write(const std::string& key, const std::string& content) {
+    if (read_only) return;
+    const fs::path path = place_of(folder, key);
+    if (mkdir(path.parent_path().c_str(), 0700) == 0 || errno == EEXIST) {
+      const std::string file = encode(key, content);
+      if (const int error = write_file(path, file); error == 0) {
+        written += static_cast<int64_t>(file.size());
+        if (written >= kWrittenBetweenTrims) written = 0, trim(folder, most_bytes);
+        return;
+      } else {
+        errno = error;
+      }
+    }
+    read_only = true;
+    log::warn_once(fmt::format("the cache of compiled code in {} is only read from now on: {}", folder, reason(errno)));
+  }
+};
+
+Store::Store(fs::path folder, int64_t most_bytes) : state_(std::make_shared<State>()) {
+  state_->folder = std::move(folder);
+  state_->most_bytes = most_bytes;
+  state_->open_folder();
+}
+
+Store::~Store() {
+  std::unique_lock lock(state_->mutex);
+  state_->over = true;
+  state_->changed.notify_all();
+  state_->changed.wait(lock, [&] { return state_->waiting.empty() && !state_->writing; });
+}
+
+const fs::path& Store::folder() const { return state_->folder; }
+
+std::optional<std::string> Store::find(std::string_view key) {
+  if (!state_->usable || !is_key(key)) return std::nullopt;
+  const auto file = read_file(place_of(state_->folder, key));
+  return file ? decode(key, *file) : std::nullopt;
+}
+
+void Store::put(std::string key, std::string content) {
+  if (!state_->usable || state_->read_only || !is_key(key)) return;
+  const std::lock_guard lock(state_->mutex);
+  if (state_->waiting.size() >= kMostWaiting) return;
+  state_->waiting.emplace_back(std::move(key), std::move(content));
+  if (!std::exchange(state_->started, true)) std::thread([state = state_] { state->write_all(); }).detach();
+  state_->changed.notify_all();
+}
+
+bool Store::flush(milliseconds most) {
+  std::unique_lock lock(state_->mutex);
+  return state_->changed.wait_for(lock, most, [&] { return state_->waiting.empty() && !state_->writing; });
+}
+
+namespace {
+
+std::optional<fs::path> folder_of_user() {
+  if (const char* named = std::getenv("VESTA_CACHE_DIR"))
+    return *named ? std::optional<fs::path>(fs::absolute(named)) : std::nullopt;
+  if (const char* caches = std::getenv("XDG_CACHE_HOME"); caches && *caches == '/') return fs::path(caches) / "vesta";
+  const char* home = std::getenv("HOME");
+  if (!home || *home != '/') {
+    const passwd* entry = getpwuid(geteuid());
+    home = entry ? entry->pw_dir : nullptr;
+  }
+  if (!home || *home != '/') return std::nullopt;
+  return fs::path(home) / ".cache" / "vesta";
+}
+
+// Never destroyed: threads of the process may use it until the very end.
+std::mutex of_process_mutex;
+std::atomic<Store*> of_process{nullptr};
+std::atomic<bool> is_made{false};
+
+}  // namespace
+
+Store* shared() {
+  if (is_made) return of_process;
+  const std::lock_guard lock(of_process_mutex);
+  if (is_made) return of_process;
+  static const bool once = [] {
+    std::atexit([] {
+      constexpr milliseconds kMostAtExit{200};
+      if (Store* s = of_process) s->flush(kMostAtExit);
+    });
+    // A child has no writing thread, and mutexes in whatever state they were. fork() waits for who makes a store.
+    pthread_atfork([] { of_process_mutex.lock(); }, [] { of_process_mutex.unlock(); },
+                   [] {
+                     of_process_mutex.unlock();
+                     of_process = nullptr;
+                     is_made = false;
+                   });
+    return true;
+  }();
+  (void)once;
+  const std::optional<fs::path> folder = folder_of_user();
+  of_process = folder ? new Store(*folder) : nullptr;
+  is_made = true;
+  return of_process;
+}
+
+}  // namespace vesta::store

@@ -1,0 +1,48 @@
+// Entries by key in a folder, for every process of one user: what one has computed, the next one reads.
+//
+// One file an entry, written under another name and renamed, so that readers see all of it or nothing; a digest of key
+// and content stands in for fsync: an entry that a crash has damaged is not found. Nothing here is needed for a result:
+// whatever goes wrong is a miss, said once in the log. The folder holds machine code, so that it is used only where it
+// and its files belong to the user and nobody else may write to it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace vesta::store {
+
+constexpr int64_t kMostBytes = int64_t{1} << 30;
+
+class Store {
+ public:
+  // Makes the folder if it is not there. Above `most_bytes` the entries that were used the longest time ago go.
+  explicit Store(std::filesystem::path folder, int64_t most_bytes = kMostBytes);
+  ~Store();  // after what put() was given is written
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // Keys consist of letters, digits and '_', at least 3 of them; others are never found.
+  std::optional<std::string> find(std::string_view key);
+  // Returns at once: a thread writes.
+  void put(std::string key, std::string content);
+  // Waits until everything is written, at most so long. False: it is not.
+  bool flush(std::chrono::milliseconds most);
+
+  const std::filesystem::path& folder() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // the thread's as well
+};
+
+// That of this process: in $VESTA_CACHE_DIR, or in the user's folder for caches ($XDG_CACHE_HOME/vesta,
+// ~/.cache/vesta). nullptr: $VESTA_CACHE_DIR is empty, or there is no such folder. Flushed when the process ends,
+// within 0.2 s. A forked child has its own.
+Store* shared();
+
+}  // namespace vesta::store
