@@ -210,11 +210,16 @@ class Loader {
 
   void write_import(const Import& import) {
     char* pointer = pages_->at(kConstants) + import.pointer;
-    std::memcpy(pointer, &import.address, sizeof(void*));
+    write_address(pointer, import.address);
     char* jump = pages_->at(kCode) + import.jump;
     const unsigned char code[2] = {0xff, 0x25};  // jmp *(rip + distance)
     std::memcpy(jump, code, sizeof code);
     write_distance(jump + 2, pointer - (jump + 6));
+  }
+
+  static void write_address(char* to, const void* address) {
+    const auto number = reinterpret_cast<uintptr_t>(address);
+    std::memcpy(to, &number, sizeof number);
   }
 
   static void write_distance(char* to, int64_t distance) {
@@ -248,10 +253,7 @@ class Loader {
         case R_X86_64_GOTPCRELX:
         case R_X86_64_REX_GOTPCRELX: {
           char* pointer = pages_->at(kConstants) + import->second.pointer;
-          if (!is_import) {
-            const char* to = address_of(symbol_of(r));
-            std::memcpy(pointer, &to, sizeof to);
-          }
+          if (!is_import) write_address(pointer, address_of(symbol_of(r)));
           return write_distance(place, pointer - place + r.r_addend);
         }
         case R_X86_64_64:

@@ -10,7 +10,6 @@ namespace {
 
 using namespace vesta;
 using machine::Form;
-using machine::Object;
 
 constexpr const char* kNegate = R"(kernel
 range p0 parallel 4
