@@ -112,9 +112,10 @@ class MethodOfTwin:
         if twin is None:
             return getattr(super(owner, owner), self.name)
         found = getattr(twin._vesta_original, self.name)
-        if torch.compiler.is_dynamo_compiling():  # Dynamo reads this; torch 2.15's knows no types.MethodType
+        if torch.compiler.is_dynamo_compiling():
+            # Dynamo reads this. torch 2.15's knows no types.MethodType, torch 2.11's no __get__ of functions.
             own = isinstance(found, types.MethodType) and found.__self__ is twin._vesta_original
-            return found.__func__.__get__(twin, type(twin)) if own else found
+            return functools.partial(found.__func__, twin) if own else found
         return as_compiled(found, twin, self.name)
 
     def __set__(self, twin: Any, value: Any) -> None:
