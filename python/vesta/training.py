@@ -52,6 +52,8 @@ MISREAD = frozenset(("aten::multilabel_margin_loss", "aten::multilabel_margin_lo
 
 # AOTAutograd before 2.13 gives the states of an LSTM a dimension too many where oneDNN does not compute it.
 STATES_GROW = torch.torch_version.TorchVersion(torch.__version__) < "2.13"
+# And it does not check the classes of one_hot.
+CLASSES_UNCHECKED = STATES_GROW
 
 
 def compile_graph_with_gradients(
@@ -268,6 +270,8 @@ def graph_of_tape(tape: _C.Tape, integers: int, outputs: Sequence[Any]) -> Graph
         if call.grad_mode != grad_mode:
             grad_mode = call.grad_mode
             graph.call_function(torch._C._set_grad_enabled, (grad_mode,))
+        if call.op == "aten::one_hot" and CLASSES_UNCHECKED:
+            _check_classes(graph, *(node_of(a) for a in call.args))
         if call.op == "aten::dropout" and call.args[1] == 1 and call.args[2]:
             # Eager draws no random numbers to drop everything; AOTAutograd would.
             result = graph.call_function(torch.ops.aten.mul.Scalar, (node_of(call.args[0]), 0.0))
@@ -285,6 +289,17 @@ def graph_of_tape(tape: _C.Tape, integers: int, outputs: Sequence[Any]) -> Graph
         graph.call_function(torch._C._set_grad_enabled, (True,))
     graph.output(tuple(node_of(a) for a in outputs))
     return GraphModule(torch.nn.Module(), graph)
+
+
+def _check_classes(graph: Graph, indices: Node, classes: Any) -> None:
+    """With the words of ATen's kernel."""
+    aten = torch.ops.aten
+    for compare, bound, message in (
+        (aten.ge.Scalar, 0, "Class values must be non-negative."),
+        (aten.lt.Scalar, classes, "Class values must be smaller than num_classes."),
+    ):
+        holds = graph.call_function(aten.all.default, (graph.call_function(compare, (indices, bound)),))
+        graph.call_function(aten._assert_async.msg, (holds, message))
 
 
 @functools.cache

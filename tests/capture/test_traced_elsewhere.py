@@ -226,6 +226,8 @@ def by_passes(model):
     return traced(X), vesta.compile(traced)(X), list(vesta.compile(traced).state_dict())
 
 
+EXPORTED_STRICTLY = exported(True)
+DYNAMO = [EXPORTED_STRICTLY, by_dynamo, by_torch_compile]
 WAYS = [
     by_symbolic_trace,
     by_leaf_tracer,
@@ -233,7 +235,7 @@ WAYS = [
     by_make_fx,
     by_symbolic_make_fx,
     exported(False),
-    exported(True),
+    EXPORTED_STRICTLY,
     by_unflatten,
     by_dynamo,
     by_torch_compile,
@@ -269,6 +271,8 @@ def made(kind, compiled):
 @pytest.mark.parametrize("way", WAYS, ids=lambda w: w.__name__)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 def test_it_is_as_if_it_were_not_compiled(kind, way):
+    if kind is function and way in DYNAMO and torch.__version__.startswith("2.11."):
+        pytest.skip("Dynamo of torch 2.11 takes what is in an instance and has a __get__ for the class's")
     expected = way(made(kind, False))
     model = made(kind, True)
     assert_same(way(model), expected)
