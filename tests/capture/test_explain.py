@@ -31,6 +31,7 @@ def report(guards=2):
     """As python/bindings gives it."""
     compiled = Record(
         kernels=[1, 2],
+        cached_kernels=1,
         ops_extern=3,
         guards=[f"x.size(0) >= 2 ({__file__}:{place(3).line})"],
         stages=[
@@ -116,7 +117,7 @@ def test_text():
                     f"  from  test_explain.py:{line + 1}  y = x.sin() * 2",
                     f"  to    test_explain.py:{line + 2}  print(y.shape)",
                     "  3 operators: aten.mul 2, aten.sin",
-                    "  2 kernels, 3 calls into ATen",
+                    "  2 kernels (1 from the cache), 3 calls into ATen",
                     "  5.0 ms: trace 1.2, passes 0.5, codegen 3.0",
                     "  written afterwards: list.append on log",
                     "  guards",
