@@ -1,7 +1,7 @@
 #include "machine/interpreted.h"
 
 #include <array>
-#include <mutex>
+#include <atomic>
 #include <utility>
 
 #include "base/check.h"
@@ -13,13 +13,16 @@ namespace {
 
 constexpr size_t kSlots = 256;
 
-std::array<std::unique_ptr<loops::Kernel>, kSlots> slots;
-std::mutex slots_mutex;
+struct Slot {
+  std::atomic<bool> taken{false};
+  std::unique_ptr<loops::Kernel> kernel;
+};
+std::array<Slot, kSlots> slots;
 
 // A KernelFn carries no state, so each slot has a function of its own.
 template <size_t I>
 void run_slot(void* const* buffers, const int64_t* sizes, void*, int64_t begin, int64_t end) {
-  const loops::Kernel& k = *slots[I];
+  const loops::Kernel& k = *slots[I].kernel;
   loops::interpret(k, {buffers, k.buffers.size()}, {sizes, k.sizes.size()}, begin, end);
 }
 
@@ -33,8 +36,8 @@ class InterpretedCode final : public Code {
  public:
   explicit InterpretedCode(size_t slot) : slot_(slot) {}
   ~InterpretedCode() override {
-    const std::lock_guard lock(slots_mutex);
-    slots[slot_].reset();
+    slots[slot_].kernel.reset();
+    slots[slot_].taken = false;
   }
   KernelFn entry() const override { return kFunctions[slot_]; }
   size_t bytes() const override { return 0; }
@@ -47,10 +50,9 @@ class InterpretedCode final : public Code {
 
 std::shared_ptr<const Code> load_interpreted(const Object& object) {
   auto kernel = loops::parse_kernel(object.bytes);
-  const std::lock_guard lock(slots_mutex);
   for (size_t i = 0; i < kSlots; ++i) {
-    if (slots[i]) continue;
-    slots[i] = std::move(kernel);
+    if (slots[i].taken.exchange(true)) continue;
+    slots[i].kernel = std::move(kernel);
     return std::make_shared<InterpretedCode>(i);
   }
   VESTA_UNSUPPORTED("at most {} kernels are interpreted at once", kSlots);

@@ -1,5 +1,8 @@
 #include "machine/load.h"
 
+#include <pthread.h>
+
+#include <algorithm>
 #include <mutex>
 #include <unordered_map>
 
@@ -16,8 +19,13 @@ struct Loaded {
   size_t sweep_at = 1024;
 };
 
+// Never destroyed: kernels may outlive static destructors. fork() waits until no thread is loading.
 Loaded& loaded() {
-  static auto* l = new Loaded;  // never destroyed: kernels may outlive static destructors
+  static auto* l = [] {
+    auto* made = new Loaded;
+    pthread_atfork([] { loaded().mutex.lock(); }, [] { loaded().mutex.unlock(); }, [] { loaded().mutex.unlock(); });
+    return made;
+  }();
   return *l;
 }
 
