@@ -1,5 +1,5 @@
-# A script: writes the header OUT that defines NAME as a digest of the files in FILES (separated by |). What is stored
-# under a name that has the digest in it is not found by a build of other sources.
+# A script: writes the header OUT, which defines NAME as a digest of the files in FILES (separated by |). A name that
+# contains the digest is another name in a build of other sources.
 string(REPLACE "|" ";" files "${FILES}")
 set(digests "")
 foreach(file IN LISTS files)

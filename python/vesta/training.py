@@ -50,10 +50,11 @@ REPLACED = {"aten::lift_fresh": "aten::lift_fresh_copy"}
 # What PyTorch computes in place of these is not what their kernels compute (of targets that end early).
 MISREAD = frozenset(("aten::multilabel_margin_loss", "aten::multilabel_margin_loss_forward"))
 
+BEFORE_2_13 = torch.torch_version.TorchVersion(torch.__version__) < "2.13"
 # AOTAutograd before 2.13 gives the states of an LSTM a dimension too many where oneDNN does not compute it.
-STATES_GROW = torch.torch_version.TorchVersion(torch.__version__) < "2.13"
-# And it does not check the classes of one_hot.
-CLASSES_UNCHECKED = STATES_GROW
+STATES_GROW = BEFORE_2_13
+# AOTAutograd before 2.13 does not check the classes of one_hot.
+CLASSES_UNCHECKED = BEFORE_2_13
 
 
 def compile_graph_with_gradients(
@@ -292,7 +293,7 @@ def graph_of_tape(tape: _C.Tape, integers: int, outputs: Sequence[Any]) -> Graph
 
 
 def _check_classes(graph: Graph, indices: Node, classes: Any) -> None:
-    """With the words of ATen's kernel."""
+    """Adds the checks of ATen's one_hot kernel to the graph, with its messages."""
     aten = torch.ops.aten
     for compare, bound, message in (
         (aten.ge.Scalar, 0, "Class values must be non-negative."),

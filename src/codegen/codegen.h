@@ -26,13 +26,13 @@ struct CompileOptions {
   store::Store* store = nullptr;  // where objects of earlier processes are, and go
 };
 
-// Compiles distinct kernels (by text) in parallel, each once per process: equal text gives the same object again while
-// any owner lives, and equal bytes in every process with the same target. Throws InternalError.
+// Compiles distinct kernels (by text) in parallel, each once per process. Equal text gives the same object while
+// somebody owns it, and equal bytes in every process with the same target. Throws InternalError.
 struct Request {
   std::string text;  // of a loops::Kernel, as print gives it
   std::string name;  // for dumps: "k3_add_gelu"
 };
-enum class Origin : uint8_t { Compiled, Process, Store };  // in this call; by an earlier one; by another process
+enum class Origin : uint8_t { Compiled, Process, Store };  // compiled now; found in this process; read from the store
 struct Result {
   std::shared_ptr<const machine::Object> object;
   Origin origin = Origin::Compiled;

@@ -14,7 +14,7 @@ namespace vesta::runtime {
 
 struct BoundStep {
   const artifact::Launch* launch = nullptr;   // one of the four is set
-  std::shared_ptr<const machine::Code> code;  // of a launch, loaded
+  std::shared_ptr<const machine::Code> code;  // null unless `launch` is set
   machine::KernelFn entry = nullptr;
   const artifact::Extern* call = nullptr;
   const artifact::Assert* assertion = nullptr;

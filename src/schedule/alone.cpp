@@ -47,7 +47,7 @@ bool moves_along_rows(const Node& node) {
   return d && *d + 1 == node.results[0]->type.dim();
 }
 
-// Two gathers for each element along a long line, where ATen keeps the places and weights of one line for all.
+// A kernel computes indices and weights again for each line and gathers twice; ATen computes them once for all lines.
 bool stretches_lines(const Node& node) {
   constexpr int64_t kManyElements = 1 << 16;
   if (node.op->name != "aten::upsample_linear1d") return false;

@@ -211,7 +211,7 @@ void Grouping::split_check(Unit& u) {
   const auto constant = [](Expr e) { return e.is_constant(); };
   if (!options_.fuse || !std::all_of(u.operand_sizes.begin(), u.operand_sizes.end(), constant)) return;
   if (hint_numel(u.operand_sizes) < kSplitElements) return;
-  // Of the dimensions with chunks enough the one with the longest steps: a chunk then is a piece of memory.
+  // Among dimensions that give enough chunks, the one with the largest stride: each chunk is then contiguous memory.
   size_t dim = 0;
   int64_t chunks = 0;
   std::pair<bool, int64_t> best{false, 0};

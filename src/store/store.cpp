@@ -202,8 +202,6 @@ Store::~Store() {
   state_->changed.wait(lock, [&] { return state_->waiting.empty() && !state_->writing; });
 }
 
-const fs::path& Store::folder() const { return state_->folder; }
-
 std::optional<std::string> Store::find(std::string_view key) {
   if (!state_->usable || !is_key(key)) return std::nullopt;
   const auto file = read_file(place_of(state_->folder, key));
@@ -255,7 +253,8 @@ Store* shared() {
       constexpr milliseconds kMostAtExit{200};
       if (Store* s = of_process) s->flush(kMostAtExit);
     });
-    // A child has no writing thread, and mutexes in whatever state they were. fork() waits for who makes a store.
+    // A forked child has no writing thread and may inherit locked mutexes, so it makes a store of its own. fork() waits
+    // while another thread is in this function.
     pthread_atfork([] { of_process_mutex.lock(); }, [] { of_process_mutex.unlock(); },
                    [] {
                      of_process_mutex.unlock();

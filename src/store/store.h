@@ -33,8 +33,6 @@ class Store {
   // Waits until everything is written, at most so long. False: it is not.
   bool flush(std::chrono::milliseconds most);
 
-  const std::filesystem::path& folder() const;
-
  private:
   struct State;
   std::shared_ptr<State> state_;  // the thread's as well

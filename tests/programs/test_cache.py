@@ -37,7 +37,7 @@ def run(folder: Path | str, scale: float = 2.0, program: str = PROGRAM, **option
         [sys.executable, "-c", program, str(scale), json.dumps(options)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         env=environment,
     )
     assert done.returncode == 0, done.stderr
@@ -72,6 +72,15 @@ def test_it_can_be_left_out(tmp_path: Path) -> None:
     run(tmp_path / "cache")
     assert run(tmp_path / "cache", cache=False)[:2] == [kernels, 0]
     assert run("")[:2] == [kernels, 0]
+
+
+def test_the_option_reaches_the_backend_of_torch_compile(tmp_path: Path) -> None:
+    by_backend = PROGRAM.replace("vesta.compile(f, options", "torch.compile(f, backend='vesta', options")
+    by_backend = by_backend[: by_backend.index("    said =")] + "    return 0, 0\nprint(json.dumps(run()))\n"
+    run(tmp_path / "cache", program=by_backend, cache=False)
+    assert not (tmp_path / "cache").exists()
+    run(tmp_path / "cache", program=by_backend)
+    assert entries(tmp_path / "cache")
 
 
 def test_damaged_entries_are_compiled_again(tmp_path: Path) -> None:

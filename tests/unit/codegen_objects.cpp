@@ -16,7 +16,7 @@ namespace {
 
 using machine::Object;
 
-// Constants, a function of the C library and one of ours.
+// A kernel with constants that calls a function of the C library and one of Vesta's.
 std::string kernel_text(int64_t n) {
   return fmt::format(R"(kernel
 range p0 parallel {}

@@ -68,7 +68,7 @@ class Captured {
   CaptureReport report() const;
   void reset();
   void fall_back(const std::string& reason);
-  // The number of calls that ran eager for this reason; nullptr: none did.
+  // Counts the calls that ran eager for this reason; nullptr if no call did.
   int64_t* fallbacks_for(const std::string& reason);
   PyObject* wrapped() const { return wrapped_.get(); }
   int64_t calls = 0;
@@ -102,7 +102,7 @@ class Captured {
   Object checked_code_;  // that enters no compiler: the last one
   bool fullgraph_;
   std::map<std::pair<PyCodeObject*, int>, std::shared_ptr<Segment>> segments_;
-  const std::shared_ptr<Segment>* last_ = nullptr;  // of them, that was asked for
+  const std::shared_ptr<Segment>* last_ = nullptr;  // in segments_: what segment() returned last
   std::map<std::string, int64_t> fallbacks_;
   std::vector<CaptureRecompile> recompiles_;
   int64_t hits_ = 0, misses_ = 0;

@@ -1,6 +1,6 @@
-// Class statements. A class that the program makes and lets go without a look at it is made in the trace alone: as no
-// call sees it, none of them makes it. What reads such a class is a break before the statement, for guards and exits
-// know classes by their identity, and each call has its own.
+// Class statements. If the program never reads the class, only the trace makes it, and compiled calls leave it out.
+// If the program reads the class, the graph breaks before the statement: guards and reconstruction know a class by its
+// identity, and every call makes another class.
 #include "capture/python/tracer/tracer.h"
 
 namespace vesta::capture {
