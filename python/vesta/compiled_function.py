@@ -47,7 +47,7 @@ def metadata(original: Callable[..., Any]) -> dict[str, Any]:
     return found
 
 
-class Compiled:
+class Compiled(_C.CompiledBase):
     """What :func:`vesta.compile` makes of a callable that is neither a module nor a class.
 
     Name, documentation, signature and every other attribute are the original's; writing an attribute changes an object
@@ -55,8 +55,9 @@ class Compiled:
     original: by name where the name leads to it, and otherwise into something that is not compiled.
     """
 
-    # The interpreter calls what the slot _vesta_call holds: no Python frame lies between a caller and the original.
-    __slots__ = ("__dict__", "__weakref__", "_vesta_call", "_vesta_settings")
+    # The interpreter calls what the slot _vesta_call of the base class holds: no Python frame lies between a caller and
+    # the original.
+    __slots__ = ("__dict__", "__weakref__", "_vesta_settings")
 
     def __init__(self, original: Callable[..., Any], settings: Settings) -> None:
         self.adopt(original, settings, capture(original, settings))

@@ -62,14 +62,22 @@ bool is_as_fast_alone(const Node& node) {
   return moves_along_rows(node);
 }
 
+// Few elements made from nothing: the allocation is the work, and a graph around it only adds to that.
+bool is_small_factory(const Node& node) {
+  constexpr int64_t kFewElements = 1 << 12;
+  return node.op->family() == graph::Family::Factory && hint_numel(node.results[0]->type.sizes) <= kFewElements;
+}
+
 }  // namespace
 
 std::vector<const Node*> Grouping::alone() const {
   std::vector<const Node*> found;
+  const auto alive = std::ranges::count_if(groups, [](const Group& g) { return g.alive; });
   for (const Group& g : groups) {
     if (!options_.fuse || !g.alive || !g.fusable || g.derived || g.units.size() != 1) continue;
     const Unit& u = units[g.units[0]];
-    if ((u.kind != UnitKind::Map && u.kind != UnitKind::Update) || u.on_input || !is_as_fast_alone(*u.node)) continue;
+    if ((u.kind != UnitKind::Map && u.kind != UnitKind::Update) || u.on_input) continue;
+    if (!is_as_fast_alone(*u.node) && !(alive == 1 && is_small_factory(*u.node))) continue;
     bool reads_memory = true;
     u.node->for_each_input([&](const Value* v) {
       const int p = unit_of(base_of(v));

@@ -42,6 +42,15 @@ def test_a_kernel_is_always_run():
     assert report(compiled).hits == 39
 
 
+def test_a_small_tensor_from_nothing_is_made_by_aten():
+    compiled = vesta.compile(lambda t: torch.zeros_like(t))
+    assert torch.equal(call(compiled, x), torch.zeros_like(x))
+    assert report(compiled).aside >= 30
+    compiled = vesta.compile(lambda t: (torch.zeros_like(t), t + 1))
+    call(compiled, x)
+    assert report(compiled).aside == 0
+
+
 def test_a_break_without_operators_around_it_runs_as_it_is():
     compiled = vesta.compile(lambda t: torch.nonzero(t))
     assert torch.equal(call(compiled, x), torch.nonzero(x))

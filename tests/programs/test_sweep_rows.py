@@ -7,6 +7,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 import vesta
+from bench import sweep
 from bench.sweep_rows import ROWS, SIZES, Row, inputs_of
 from bench.sweep_worker import measure
 
@@ -55,3 +56,26 @@ def test_a_measurement_has_times_of_both():
         assert got["kernels"] >= 1
     no_gradient = next(r for r in ROWS if r.name == "argmax")
     assert "none" in measure(no_gradient, "small", True, rounds=2, seconds=1e-4)
+
+
+def test_a_row_is_slow_if_two_measurements_say_so(monkeypatch):
+    def timing(name: str, eager: float, vesta_us: float) -> sweep.Timing:
+        return sweep.Timing(name, "small", eager_us=eager, vesta_us=vesta_us, ratio=eager / vesta_us)
+
+    first = [timing("fine", 10, 5), timing("once", 10, 20), timing("twice", 10, 20), timing("short", 1, 1.5)]
+    second = [timing("once", 10, 10), timing("twice", 10, 15), timing("short", 2, 2.2)]
+    runs = [first, second]
+    asked = []
+
+    def measured(wanted, rounds, seconds, limit_s, step):
+        asked.append([name for name, _, _ in wanted])
+        return runs.pop(0)
+
+    monkeypatch.setattr(sweep, "measured", measured)
+    found = sweep.sweep(["forward"], True, 1.0, lambda what: None, ["fine"])
+    assert asked == [["fine", "fine"], ["once", "twice", "short"]]
+    assert [t.name for t in found if t.is_below_bound] == ["once", "twice", "short"]
+    assert [t.name for t in found if t.is_slow] == ["twice"]
+    assert sweep.worst(found)[0].name == "twice"
+    assert sweep.summary(found)["forward"]["slow"] == 1
+    assert sweep.mean_ratio(found) == sweep.mean_ratio(first)

@@ -110,6 +110,21 @@ TEST(MapPlan, LongLinesAreStretchedByACallWhereNothingIsFused) {
   EXPECT_EQ(kernels(plan_of(8, 16, "output %1")), 1);       // little
 }
 
+TEST(MapPlan, AFewElementsFromNothingAreACallWhereNothingElseIsComputed) {
+  auto plan_of = [](int64_t size, const char* more) {
+    return schedule::make_plan(*graph::parse(fmt::format(R"(input %0 : f32[4] = argument "x"
+%1 : f32[{0}] = aten::full([{0}], 0, dtype=dtype.f32)
+{1}
+)",
+                                                         size, more)),
+                               {});
+  };
+  EXPECT_EQ(kernels(plan_of(4, "output %1")), 0);
+  EXPECT_EQ(kernels(plan_of(1 << 20, "output %1")), 1);
+  EXPECT_EQ(kernels(plan_of(4, "%2 : f32[4] = aten::exp(%0)\noutput %1\noutput %2")), 2);
+  EXPECT_EQ(kernels(plan_of(4, "%2 : f32[4] = aten::add.Tensor(%0, %1)\noutput %2")), 1);
+}
+
 // An output that nothing fills has memory, and no step.
 TEST(MapPlan, UninitialisedOutputsAreOnlyAllocated) {
   const auto g = graph::parse(R"(input %0 : f32[4, 8] = argument "x"

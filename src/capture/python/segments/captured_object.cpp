@@ -87,12 +87,16 @@ PyObject** slot_of_call(PyObject* x) {
   return reinterpret_cast<PyObject**>(reinterpret_cast<char*>(x) + def->offset);
 }
 
+PyObject* unfinished(PyObject* self) {
+  return PyErr_Format(PyExc_TypeError, "an unfinished %s cannot be called", Py_TYPE(self)->tp_name);
+}
+
 // The tp_call of classes that were given to call_by_slot(). Where somebody else traces, an object whose class has a
 // method `_vesta_plain` is called by that: as itself, for what it is called by may know another object in its place.
 PyObject* call_by_slot(PyObject* self, PyObject* args, PyObject* keywords) {
   PyObject** slot = slot_of_call(self);
   const Object held = Object::share(slot ? *slot : nullptr);
-  if (!held) return PyErr_Format(PyExc_TypeError, "an unfinished %s cannot be called", Py_TYPE(self)->tp_name);
+  if (!held) return unfinished(self);
   if (is_captured(held.get()) && !tracing()) {
     static PyObject* const name = PyUnicode_InternFromString("_vesta_plain");
     const char* reason = traced_elsewhere();
@@ -109,6 +113,57 @@ PyObject* call_by_slot(PyObject* self, PyObject* args, PyObject* keywords) {
                            static_cast<size_t>(PyTuple_GET_SIZE(args)), nullptr, reason);
   }
   return PyObject_Call(held.get(), args, keywords);
+}
+
+// vesta._C.CompiledBase: what the slot holds is called without a tuple of the arguments.
+struct CompiledBase {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  PyObject* call;  // the slot
+};
+
+PyObject* call_base(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
+  const Object held = Object::share(reinterpret_cast<CompiledBase*>(self)->call);
+  if (!held) return unfinished(self);
+  return PyObject_Vectorcall(held.get(), args, flags, names);
+}
+
+PyObject* new_base(PyTypeObject* cls, PyObject*, PyObject*) {
+  PyObject* made = cls->tp_alloc(cls, 0);
+  if (made) reinterpret_cast<CompiledBase*>(made)->vectorcall = call_base;
+  return made;
+}
+
+int traverse_base(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(reinterpret_cast<CompiledBase*>(self)->call);
+  return 0;
+}
+
+int clear_base(PyObject* self) {
+  Py_CLEAR(reinterpret_cast<CompiledBase*>(self)->call);
+  return 0;
+}
+
+void dealloc_base(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  clear_base(self);
+  Py_TYPE(self)->tp_free(self);
+}
+
+PyMemberDef base_members[] = {{"_vesta_call", T_OBJECT_EX, offsetof(CompiledBase, call), 0, nullptr}, {}};
+PyTypeObject base_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+
+int add_compiled_base(PyObject* module) {
+  base_type.tp_name = "vesta._C.CompiledBase";
+  base_type.tp_basicsize = sizeof(CompiledBase);
+  base_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
+  base_type.tp_doc = "Has the slot _vesta_call, by which call_by_slot() makes the interpreter call it.";
+  base_type.tp_new = new_base;
+  base_type.tp_dealloc = dealloc_base;
+  base_type.tp_traverse = traverse_base;
+  base_type.tp_clear = clear_base;
+  base_type.tp_members = base_members;
+  if (PyType_Ready(&base_type) < 0) return -1;
+  return PyModule_AddObjectRef(module, "CompiledBase", reinterpret_cast<PyObject*>(&base_type));
 }
 
 PyObject* get_wrapped(PyObject* self, void*) { return Py_NewRef(of(self).wrapped()); }
@@ -159,6 +214,7 @@ int add_captured_object(PyObject* module) {
   type.tp_getset = getters;
   if (PyType_Ready(&type) < 0) return -1;
   install_exclusive();
+  if (add_compiled_base(module) < 0) return -1;
   return PyModule_AddObjectRef(module, "CapturedFunction", reinterpret_cast<PyObject*>(&type));
 }
 
@@ -184,6 +240,12 @@ PyObject* wrapped_by_capture(PyObject* x) {
   return slot && *slot && is_captured(*slot) ? of(*slot).wrapped() : nullptr;
 }
 
-void call_objects_by_slot(PyTypeObject* cls) { cls->tp_call = call_by_slot; }
+void call_objects_by_slot(PyTypeObject* cls) {
+  cls->tp_call = call_by_slot;
+  if (!PyType_IsSubtype(cls, &base_type)) return;
+  // A class of Python's inherits the place, and no flag because it has a method `__call__`.
+  cls->tp_vectorcall_offset = offsetof(CompiledBase, vectorcall);
+  cls->tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL;
+}
 
 }  // namespace vesta::capture
