@@ -148,7 +148,7 @@ void run(const Named& named, const std::string& dump, int compiles) {
   for (int i = 0; i < compiles; ++i) {
     code.reset();
     double t = now();
-    code = machine::load(*codegen::compile({{text, named.name}}, options)[0].object);
+    code = machine::load(*codegen::compile({{text, named.name}}, host_target(), options)[0].object);
     compile_ms = std::min(compile_ms, 1e3 * seconds_since(t));
   }
 
@@ -223,7 +223,7 @@ int main(int argc, char** argv) {
     }
   }
   try {
-    fmt::print("{}; copy {:.1f} GB/s on one thread\n", codegen::host_target().name, copy_bandwidth() / 1e9);
+    fmt::print("{}; copy {:.1f} GB/s on one thread\n", host_target().cpu, copy_bandwidth() / 1e9);
     if (!file.empty()) {
       std::stringstream text;
       text << std::ifstream(file).rdbuf();

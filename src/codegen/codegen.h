@@ -7,18 +7,16 @@
 #include <string>
 #include <vector>
 
+#include "base/target.h"
 #include "machine/object.h"
 #include "store/store.h"
 
 namespace vesta::codegen {
 
-struct Target {
-  std::string name;          // host CPU as LLVM names it
-  int64_t vector_bytes = 0;  // widest vector the generator uses: 64 with AVX-512, 32 with AVX2, 16 otherwise
-  std::string fingerprint;   // everything that must match for code to be reused
-};
-const Target& host_target();
-bool available();  // false in a build without LLVM
+// Whether this build generates code for that target: never without LLVM.
+bool available(const Target& target);
+// Everything besides a kernel's text that its code depends on: the target, and the generator's version and sources.
+const std::string& fingerprint(const Target& target);
 
 struct CompileOptions {
   int workers = 0;                // threads for compiling; 0: all cores
@@ -27,7 +25,7 @@ struct CompileOptions {
 };
 
 // Compiles distinct kernels (by text) in parallel, each once per process. Equal text gives the same object while
-// somebody owns it, and equal bytes in every process with the same target. Throws InternalError.
+// somebody owns it, and equal bytes in every process and on every machine. Throws InternalError.
 struct Request {
   std::string text;  // of a loops::Kernel, as print gives it
   std::string name;  // for dumps: "k3_add_gelu"
@@ -37,6 +35,6 @@ struct Result {
   std::shared_ptr<const machine::Object> object;
   Origin origin = Origin::Compiled;
 };
-std::vector<Result> compile(const std::vector<Request>& requests, const CompileOptions& options);
+std::vector<Result> compile(const std::vector<Request>& requests, const Target& target, const CompileOptions& options);
 
 }  // namespace vesta::codegen

@@ -1,7 +1,6 @@
 #include <chrono>
 #include <map>
 #include <mutex>
-#include <thread>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -70,7 +69,7 @@ void describe(const schedule::Plan& plan, const ObjectByText& objects, CompileRe
   }
 }
 
-ObjectByText compile_kernels(const schedule::Plan& plan, const Options& options, const Dump& dump,
+ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, const Options& options, const Dump& dump,
                              CompileReport& report) {
   ObjectByText objects;
   std::vector<codegen::Request> requests;
@@ -92,7 +91,7 @@ ObjectByText compile_kernels(const schedule::Plan& plan, const Options& options,
   o.workers = options.compile_threads;
   o.dump_dir = dump.folder();
   o.store = options.cache ? store::shared() : nullptr;
-  const auto compiled = codegen::compile(requests, o);
+  const auto compiled = codegen::compile(requests, target, o);
   for (size_t i = 0; i < requests.size(); ++i) {
     objects[requests[i].text] = compiled.at(i).object;
     report.cached_kernels += compiled[i].origin == codegen::Origin::Store;
@@ -111,7 +110,7 @@ void log_stages(const CompileReport& report) {
 
 }  // namespace
 
-Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced) {
+Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced, const Target& target) {
   Stopwatch total;
   Result result;
   CompileReport& report = result.report;
@@ -145,16 +144,15 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   schedule::Plan plan;
   stage("plan", [&] {
     schedule::Options o;
-    o.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    o.vector_bytes = codegen::host_target().vector_bytes;
-    o.kernels = codegen::available();
+    o.target = target;
+    o.kernels = codegen::available(target);
     plan = schedule::make_plan(*graph, o);
   });
   if (dump.active()) dump.write_numbered("plan.txt", schedule::print(plan));
   if (log::enabled(log::Topic::Plan)) log::write(log::Topic::Plan, schedule::print(plan));
 
   ObjectByText objects;
-  stage("codegen", [&] { objects = compile_kernels(plan, options, dump, report); });
+  stage("codegen", [&] { objects = compile_kernels(plan, target, options, dump, report); });
   if (log::enabled(log::Topic::Kernels)) {
     for (const auto& [text, o] : objects)
       log::write(log::Topic::Kernels, fmt::format("{} bytes of code\n{}", o->bytes.size(), text));

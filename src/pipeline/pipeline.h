@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/target.h"
 #include "graph/graph.h"
 #include "runtime/executable.h"
 #include "vesta/options.h"
@@ -24,7 +25,8 @@ struct Traced {
   bool inference = true;  // no input requires a gradient
 };
 
-// Consumes the graph. Throws Unsupported or InternalError.
-Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced = {});
+// Consumes the graph. Throws Unsupported or InternalError. The result runs on this machine if it is like `target`.
+Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced = {},
+               const Target& target = host_target());
 
 }  // namespace vesta::pipeline

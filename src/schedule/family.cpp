@@ -184,7 +184,7 @@ class Chooser {
     ranges_ = std::move(sorted);
   }
 
-  int64_t lanes() const { return std::max<int64_t>(1, options_.vector_bytes / 4); }
+  int64_t lanes() const { return std::max<int64_t>(1, options_.target.vector_bytes / 4); }
 
   // Cost of an element when lanes run along range d.
   double vector_cost(size_t d) const {
@@ -279,7 +279,7 @@ class Chooser {
     out_.stage.ranges = ranges_;
     out_.stage.vector = static_cast<int>(vector_);
     out_.stage.block = block;
-    out_.stage.row_bytes = options_.l2_bytes / 2;
+    out_.stage.row_bytes = options_.target.l2_bytes / 2;
     Expr items = 1;
     for (size_t d = 0; d < ranges_.size(); ++d) {
       if (inner(d)) continue;
@@ -390,14 +390,14 @@ class Chooser {
     }
     const double l = static_cast<double>(lanes());
     double compute_ns = per_element / l / 2.5;
-    double memory_ns = all > 0 ? bytes / all / (bytes > static_cast<double>(options_.l2_bytes) ? kBytesPerNs : 40) : 0;
+    double memory_ns = all > 0 ? bytes / all / (bytes > static_cast<double>(options_.target.l2_bytes) ? kBytesPerNs : 40) : 0;
     double ns = std::max(compute_ns, memory_ns);
     // Fixed point, in 1/1024 ns, so that it stays an expression of the sizes.
     int64_t scaled = std::max<int64_t>(1, static_cast<int64_t>(ns * 1024));
     out_.item_cost = floordiv(elements * Expr(scaled), 1024) + 3;
     out_.bytes = static_cast<int64_t>(bytes);
     const double work = all * ns / 1000;
-    out_.us = 0.5 + (work > 20 ? work / std::max(1, options_.threads) + 5 : work);
+    out_.us = 0.5 + (work > 20 ? work / std::max(1, options_.target.threads) + 5 : work);
   }
 
   Dag& dag_;

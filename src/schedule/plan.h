@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/memory_plan.h"
+#include "base/target.h"
 #include "graph/graph.h"
 #include "loops/kernel.h"
 
@@ -108,13 +109,9 @@ struct Plan {
 };
 
 struct Options {
-  int threads = 1;
-  int64_t l1_bytes = 48 << 10;
-  int64_t l2_bytes = 1 << 20;
-  int64_t l3_bytes = 32 << 20;
-  int64_t vector_bytes = 64;  // of the target
-  bool fuse = true;           // false: one kernel per node
-  bool kernels = true;        // false: every node is an extern call (a build without a code generator)
+  Target target;
+  bool fuse = true;     // false: one kernel per node
+  bool kernels = true;  // false: every node is an extern call (no code generator serves the target)
 };
 
 // Groups, orders, tiles and lays out. The graph must outlive the plan.

@@ -139,7 +139,7 @@ KernelStep Planner::build_kernel(int g) {
   if (instructions > kMostInstructions && (group.units.size() > 1 || groups_.units[group.units[0]].node))
     throw loops::CannotFuse(std::to_string(instructions) + " instructions in one kernel");
   check_in_place(group, staged);
-  if (choice.bytes > options_.l3_bytes) stream_results(staged);
+  if (choice.bytes > options_.target.l3_bytes) stream_results(staged);
 
   KernelStep step;
   step.kernel = staged.kernel;
@@ -172,7 +172,7 @@ void Planner::stream_results(const loops::Staged& staged) const {
     });
     // Large memory of ours is aligned whatever allocator PyTorch was given for the rest.
     const Expr bytes = graph::numel(to.type) * element_size(to.type.dtype);
-    const bool large = bytes.is_constant() && bytes.constant() >= options_.l2_bytes;
+    const bool large = bytes.is_constant() && bytes.constant() >= options_.target.l2_bytes;
     k.buffers[b].stream = k.buffers[b].written && !read && large &&
                           (to.role == BufferRole::Output || to.role == BufferRole::Arena) &&
                           provably_divisible(staged.offsets[b] * element_size(to.type.dtype), 64);

@@ -556,8 +556,8 @@ TEST(CodegenCache, EqualTextIsCompiledOnceAlsoFromTwoThreads) {
   auto k = loops::parse_kernel(text(kAdd, {{"SIZE", ""}, {"EXTENT", "12345"}, {"BLOCK", "64"}}));
   std::vector<Request> requests = {{loops::print(*k), "a"}, {loops::print(*k), "b"}};
   std::vector<Result> first, second;
-  std::thread a([&] { first = compile(requests, {}); });
-  std::thread b([&] { second = compile(requests, {}); });
+  std::thread a([&] { first = compile(requests, host_target(), {}); });
+  std::thread b([&] { second = compile(requests, host_target(), {}); });
   a.join();
   b.join();
   EXPECT_EQ(first[0].object, first[1].object);

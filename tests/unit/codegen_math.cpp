@@ -44,14 +44,14 @@ double error_in_ulp(float ours, double exact) {
 class Math : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Math, HoldsItsBound) {
-  if (!available()) GTEST_SKIP() << "no generated code in this build";
+  if (!available(host_target())) GTEST_SKIP() << "no generated code in this build";
   Case c = GetParam();
   const int64_t chunk = 1 << 16;
   auto k = loops::parse_kernel(fmt::format(
       "kernel\nrange p0 parallel {}\nvector p0\nblock 4096\nbuffer b0 f32 read\nbuffer b1 f32 write\nstage\n"
       "  %0 = load f32 b0[p0]\n  %1 = {} f32 %0\n  store f32 b1[p0] %1\n",
       chunk, name(c.prim)));
-  auto code = machine::load(*compile({{loops::print(*k), std::string(name(c.prim))}}, {})[0].object);
+  auto code = machine::load(*compile({{loops::print(*k), std::string(name(c.prim))}}, host_target(), {})[0].object);
   bool all = std::getenv("VESTA_EXHAUSTIVE") != nullptr;
   uint64_t step = all ? 1 : 5003;  // a prime: every exponent and every low bit pattern is met
   std::vector<float> in(chunk), out(chunk);
@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
 // Quotients of every size and sign, and near integers; equal bit for bit.
 template <class T>
 void remainders_are_exact(DType t, Prim p) {
-  if (!available()) GTEST_SKIP() << "no generated code in this build";
+  if (!available(host_target())) GTEST_SKIP() << "no generated code in this build";
   const int64_t count = 1 << 16;
   const std::string_view type = name(t);
   auto k = loops::parse_kernel(
@@ -109,7 +109,7 @@ void remainders_are_exact(DType t, Prim p) {
                   "buffer b2 {0} write\nstage\n  %0 = load {0} b0[p0]\n  %1 = load {0} b1[p0]\n"
                   "  %2 = {2} {0} %0 %1\n  store {0} b2[p0] %2\n",
                   type, count, name(p)));
-  auto code = machine::load(*compile({{loops::print(*k), std::string(name(p))}}, {})[0].object);
+  auto code = machine::load(*compile({{loops::print(*k), std::string(name(p))}}, host_target(), {})[0].object);
   std::mt19937_64 random(5);
   std::vector<T> a(count), b(count), out(count);
   const T special[] = {0,

@@ -35,11 +35,11 @@ stage
                      n);
 }
 
-Object object_of(int64_t n) { return *compile({{kernel_text(n), "test"}}, {})[0].object; }
+Object object_of(int64_t n) { return *compile({{kernel_text(n), "test"}}, host_target(), {})[0].object; }
 
 class Objects : public ::testing::Test {
   void SetUp() override {
-    if (!available()) GTEST_SKIP() << "this build has no code generator";
+    if (!available(host_target())) GTEST_SKIP() << "this build has no code generator";
   }
 };
 

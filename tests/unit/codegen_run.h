@@ -91,7 +91,7 @@ inline void run_jit(const loops::Kernel& k, std::vector<Array>& arrays, const st
   std::vector<Request> requests = {{loops::print(k), "test"}};
   CompileOptions options;
   if (const char* dir = std::getenv("VESTA_TEST_DUMP")) options.dump_dir = dir;
-  auto code = machine::load(*compile(requests, options)[0].object);
+  auto code = machine::load(*compile(requests, host_target(), options)[0].object);
   auto value_of = [&](Expr s) {
     for (size_t i = 0; i < k.sizes.size(); ++i) {
       if (k.sizes[i] == s) return sizes[i];

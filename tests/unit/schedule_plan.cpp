@@ -198,8 +198,8 @@ TEST(Plan, ResultsOfLargeKernelsAreStreamed) {
       output(g, b("aten::amax", {sum, IntList{1}, false}));
     }
     schedule::Options options;
-    options.l2_bytes = 1 << 10;
-    options.l3_bytes = l3_bytes;
+    options.target.l2_bytes = 1 << 10;
+    options.target.l3_bytes = l3_bytes;
     const schedule::Plan plan = schedule::make_plan(g, options);
     EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
     const auto& k = *std::get<schedule::KernelStep>(plan.steps[0]).kernel;

@@ -53,28 +53,29 @@ void dump(const std::string& directory, const std::string& name, const std::stri
   if (!machine.addPassesToEmitFile(passes, assembly, nullptr, llvm::CodeGenFileType::AssemblyFile)) passes.run(*copy);
 }
 
-std::shared_ptr<const Object> build(const Request& request, const std::string& symbol, const CompileOptions& options) {
-  llvm::TargetMachine& target = thread_target_machine();
+std::shared_ptr<const Object> build(const Request& request, const std::string& symbol, const Target& target,
+                                    const CompileOptions& options) {
+  llvm::TargetMachine& machine = thread_target_machine(target);
   llvm::LLVMContext context;
   // The text is parsed into a context of its own: expressions of the request's kernel may be shared between threads.
   std::unique_ptr<loops::Kernel> kernel = loops::parse_kernel(request.text);
-  std::unique_ptr<llvm::Module> module = build_module(std::move(*kernel), symbol, context, target);
-  if (!options.dump_dir.empty()) dump(options.dump_dir, request.name, request.text, *module, target);
-  return std::make_shared<Object>(Object{machine::Form::Elf, symbol, emit_object(*module, target)});
+  std::unique_ptr<llvm::Module> module = build_module(std::move(*kernel), symbol, target, context, machine);
+  if (!options.dump_dir.empty()) dump(options.dump_dir, request.name, request.text, *module, machine);
+  return std::make_shared<Object>(Object{machine::Form::Elf, symbol, emit_object(*module, machine)});
 }
 
-Result build_or_find(const Request& request, const CompileOptions& options) {
-  const std::string symbol = "vesta_" + digest({request.text, host_target().fingerprint});
+Result build_or_find(const Request& request, const std::string& symbol, const Target& target,
+                     const CompileOptions& options) {
   if (options.store && options.dump_dir.empty()) {
     if (auto bytes = options.store->find(symbol))
       return {std::make_shared<Object>(Object{machine::Form::Elf, symbol, std::move(*bytes)}), Origin::Store};
   }
-  auto object = build(request, symbol, options);
+  auto object = build(request, symbol, target, options);
   if (options.store) options.store->put(symbol, object->bytes);
   return {std::move(object), Origin::Compiled};
 }
 
-// Text -> object. A text being compiled by one thread makes the others that want it wait.
+// Symbol -> object. One that a thread compiles makes the others that want it wait.
 class Cache {
  public:
   struct Slot {
@@ -82,28 +83,29 @@ class Cache {
     bool building = false;
   };
 
-  Result get(const Request& request, const CompileOptions& options) {
+  Result get(const Request& request, const Target& target, const CompileOptions& options) {
+    const std::string symbol = "vesta_" + digest({request.text, fingerprint(target)});
     std::unique_lock lock(mutex_);
     for (;;) {
-      Slot& slot = slots_[request.text];
+      Slot& slot = slots_[symbol];
       if (auto object = slot.object.lock()) return {std::move(object), Origin::Process};
       if (!slot.building) break;
       built_.wait(lock);
     }
-    slots_[request.text].building = true;
+    slots_[symbol].building = true;
     lock.unlock();
     Result result;
     std::exception_ptr error;
     try {
-      result = build_or_find(request, options);
+      result = build_or_find(request, symbol, target, options);
     } catch (...) {
       error = std::current_exception();
     }
     lock.lock();
     if (error) {
-      slots_.erase(request.text);
+      slots_.erase(symbol);
     } else {
-      Slot& slot = slots_[request.text];
+      Slot& slot = slots_[symbol];
       slot.building = false;
       slot.object = result.object;
       if (slots_.size() > sweep_at_) sweep();
@@ -210,7 +212,7 @@ struct Process {
 
 }  // namespace
 
-std::vector<Result> compile(const std::vector<Request>& requests, const CompileOptions& options) {
+std::vector<Result> compile(const std::vector<Request>& requests, const Target& target, const CompileOptions& options) {
   std::unordered_map<std::string_view, size_t> first;  // text -> index into distinct
   std::vector<size_t> distinct, which;
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -226,7 +228,7 @@ std::vector<Result> compile(const std::vector<Request>& requests, const CompileO
   const std::shared_lock no_fork(process.compiling);
   process.pool.run(width, distinct.size(), [&](size_t i) {
     try {
-      found[i] = cache().get(requests[distinct[i]], options);
+      found[i] = cache().get(requests[distinct[i]], target, options);
     } catch (...) {
       errors[i] = std::current_exception();
     }

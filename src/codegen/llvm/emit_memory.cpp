@@ -5,7 +5,6 @@
 
 #include "base/check.h"
 #include "codegen/llvm/emitter.h"
-#include "codegen/llvm/target.h"
 
 namespace vesta::codegen {
 
@@ -64,8 +63,7 @@ void Emitter::store_vector(Value* v, Value* pointer, int64_t align, Value* mask)
 // Whether whole vectors of this store lie on their own size, in a buffer that may be written past the caches. Other
 // machines than x86 have no such store that a plain fence orders.
 bool Emitter::streams(const Instr& i, int64_t elements) const {
-  if (!k_.buffers[static_cast<size_t>(i.buffer)].stream || !host_features().streaming_stores || lanes_ == 1)
-    return false;
+  if (!k_.buffers[static_cast<size_t>(i.buffer)].stream || !p_.target().streaming_stores || lanes_ == 1) return false;
   const Expr start = substitute(i.index, [&](Expr symbol) { return symbol == shape_.lane ? Expr(0) : symbol; });
   return provably_divisible(start, elements) && elements * element_size(i.dtype) >= 16;
 }

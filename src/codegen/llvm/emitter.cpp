@@ -20,14 +20,13 @@ Emitter::Scope::Scope()
         return a.first == b.first ? a.second < b.second : a.first.before(b.first);
       }) {}
 
-Emitter::Emitter(Shape shape, llvm::Module& module, llvm::Function& function, bool cheap_masks)
+Emitter::Emitter(Shape shape, llvm::Module& module, llvm::Function& function, const Target& target)
     : shape_(std::move(shape)),
       k_(shape_.kernel),
       m_(module),
       f_(function),
       b_(module.getContext()),
-      p_(b_, module),
-      cheap_masks_(cheap_masks),
+      p_(b_, module, target),
       lanes_(shape_.lanes) {}
 
 // ---- Scopes ---------------------------------------------------------------------------------------------------------
@@ -228,7 +227,7 @@ Value* Emitter::tail_mask(Value* at, Value* limit) {
   return b_.CreateICmpULT(numbers, b_.CreateVectorSplat(static_cast<unsigned>(lanes_), narrow), "mask");
 }
 
-bool Emitter::single_masked_loop(int weight) const { return cheap_masks_ && weight > 24; }
+bool Emitter::single_masked_loop(int weight) const { return p_.target().avx512 && weight > 24; }
 
 // Squares are read in pairs by themselves; the columns beside them are read singly.
 bool Emitter::takes_pairs() const { return shape_.family == Family::Columns && shape_.pairs[0] && !shape_.tile.rows; }

@@ -25,7 +25,7 @@ inline constexpr int kMaxUnroll = 8;
 
 class Emitter {
  public:
-  Emitter(Shape shape, llvm::Module& module, llvm::Function& function, bool cheap_masks);
+  Emitter(Shape shape, llvm::Module& module, llvm::Function& function, const Target& target);
   void run();
 
  private:
@@ -147,7 +147,6 @@ class Emitter {
   llvm::Function& f_;
   llvm::IRBuilder<> b_;
   Primitives p_;
-  bool cheap_masks_;
   int lanes_;
 
   std::vector<Scope> scopes_;

@@ -13,7 +13,6 @@
 
 #include "base/check.h"
 #include "codegen/llvm/emitter.h"
-#include "codegen/llvm/target.h"
 
 namespace vesta::codegen {
 
@@ -39,8 +38,8 @@ void simplify(llvm::Function& f, llvm::TargetMachine& machine) {
 
 }  // namespace
 
-std::unique_ptr<llvm::Module> build_module(loops::Kernel kernel, const std::string& symbol, llvm::LLVMContext& context,
-                                           llvm::TargetMachine& machine) {
+std::unique_ptr<llvm::Module> build_module(loops::Kernel kernel, const std::string& symbol, const Target& target,
+                                           llvm::LLVMContext& context, llvm::TargetMachine& machine) {
   auto module = std::make_unique<llvm::Module>(symbol, context);
   module->setDataLayout(machine.createDataLayout());
   module->setTargetTriple(machine.getTargetTriple().str());
@@ -52,8 +51,8 @@ std::unique_ptr<llvm::Module> build_module(loops::Kernel kernel, const std::stri
   f->setDoesNotThrow();
   f->addFnAttr("target-cpu", machine.getTargetCPU());
   f->addFnAttr("target-features", machine.getTargetFeatureString());
-  f->addFnAttr("prefer-vector-width", std::to_string(8 * host_target().vector_bytes));
-  Emitter(analyse(std::move(kernel), host_target().vector_bytes), *module, *f, host_features().avx512).run();
+  f->addFnAttr("prefer-vector-width", std::to_string(8 * target.vector_bytes));
+  Emitter(analyse(std::move(kernel), target.vector_bytes), *module, *f, target).run();
   // Cheap next to code generation, which would crash on a malformed function.
   std::string broken;
   llvm::raw_string_ostream out(broken);

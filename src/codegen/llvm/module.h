@@ -7,12 +7,13 @@
 #include <memory>
 #include <string>
 
+#include "base/target.h"
 #include "loops/kernel.h"
 
 namespace vesta::codegen {
 
 // The kernel's expression context is extended: it must belong to this thread.
-std::unique_ptr<llvm::Module> build_module(loops::Kernel kernel, const std::string& symbol, llvm::LLVMContext& context,
-                                           llvm::TargetMachine& machine);
+std::unique_ptr<llvm::Module> build_module(loops::Kernel kernel, const std::string& symbol, const Target& target,
+                                           llvm::LLVMContext& context, llvm::TargetMachine& machine);
 
 }  // namespace vesta::codegen

@@ -3,7 +3,6 @@
 #include <llvm/IR/Intrinsics.h>
 
 #include "base/check.h"
-#include "codegen/llvm/target.h"
 #include "codegen/llvm/vector_math.h"
 #include "loops/scalar.h"
 #include "machine/imports.h"
@@ -86,7 +85,7 @@ Value* Primitives::concat(Value* low, Value* high) {
 
 Value* Primitives::fma(Value* a, Value* b, Value* c) {
   // Without the instruction the intrinsic is a call per lane; the callers then accept two roundings.
-  if (!host_features().fma) return b_.CreateFAdd(b_.CreateFMul(a, b), c);
+  if (!target_.fma) return b_.CreateFAdd(b_.CreateFMul(a, b), c);
   return b_.CreateIntrinsic(Intrinsic::fma, {a->getType()}, {a, b, c});
 }
 
@@ -97,7 +96,7 @@ Value* Primitives::widen_half(DType t, Value* bits) {
     Value* wide = b_.CreateShl(b_.CreateZExt(bits, like(b_.getInt32Ty(), bits)), uint64_t{16});
     return b_.CreateBitCast(wide, like(b_.getFloatTy(), bits));
   }
-  if (host_features().half_convert) {
+  if (target_.half_convert) {
     return b_.CreateFPExt(b_.CreateBitCast(bits, like(b_.getHalfTy(), bits)), like(b_.getFloatTy(), bits));
   }
   // Shift exponent and fraction into place and rescale by 2^112: exact for denormals too; the top exponent means
@@ -126,7 +125,7 @@ Value* Primitives::round_bf16(Value* v) {
 Value* Primitives::round_to_half_bits(DType t, Value* v) {
   Type* i32 = like(b_.getInt32Ty(), v);
   Type* i16 = like(b_.getInt16Ty(), v);
-  if (t == DType::F16 && host_features().half_convert) {
+  if (t == DType::F16 && target_.half_convert) {
     return b_.CreateBitCast(b_.CreateFPTrunc(v, like(b_.getHalfTy(), v)), i16);
   }
   if (t == DType::BF16) return b_.CreateTrunc(b_.CreateLShr(round_bf16(v), uint64_t{16}), i16);
@@ -209,7 +208,7 @@ Value* Primitives::cast(DType from, DType to, Value* v) {
 Value* Primitives::call_function(Prim p, DType t, Value* a, Value* b) {
   int lanes = lanes_of(a);
   Type* type = a->getType();
-  int64_t widest = host_target().vector_bytes / element_size(t);
+  int64_t widest = target_.vector_bytes / element_size(t);
   if (lanes > 1 && lanes > widest) {
     int half = lanes / 2;
     Value* low = call_function(p, t, sub_vector(a, 0, half), b ? sub_vector(b, 0, half) : nullptr);

@@ -6,13 +6,16 @@
 #include <llvm/IR/Module.h>
 
 #include "base/prim.h"
+#include "base/target.h"
 #include "base/type.h"
 
 namespace vesta::codegen {
 
 class Primitives {
  public:
-  Primitives(llvm::IRBuilder<>& builder, llvm::Module& module) : b_(builder), m_(module) {}
+  Primitives(llvm::IRBuilder<>& builder, llvm::Module& module, const Target& target)
+      : b_(builder), m_(module), target_(target) {}
+  const Target& target() const { return target_; }
 
   // The type of a value in registers and in memory; lanes 1 is a scalar.
   llvm::Type* register_type(DType t, int lanes) const;
@@ -49,6 +52,7 @@ class Primitives {
 
   llvm::IRBuilder<>& b_;
   llvm::Module& m_;
+  const Target& target_;
 };
 
 }  // namespace vesta::codegen

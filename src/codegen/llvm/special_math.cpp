@@ -6,7 +6,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "codegen/llvm/target.h"
 #include "codegen/llvm/vector_math.h"
 
 namespace vesta::codegen {
@@ -17,7 +16,7 @@ namespace Intrinsic = llvm::Intrinsic;
 // |a| - n |b| with n = trunc(|a| / |b|) is exact, and n at most one too large, while n is an integer of the type: then
 // |b| comes back. Quotients beyond that, infinities and NaN take the C library's function.
 Value* VectorMath::remainder(Prim p, DType t, Value* a, Value* b) {
-  if (!host_features().fma) return nullptr;  // two roundings would not be exact
+  if (!p_.target().fma) return nullptr;  // two roundings would not be exact
   Value* dividend = b_.CreateUnaryIntrinsic(Intrinsic::fabs, a);
   Value* divisor = b_.CreateUnaryIntrinsic(Intrinsic::fabs, b);
   Value* quotient = b_.CreateFDiv(dividend, divisor);

@@ -8,8 +8,6 @@
 #include <array>
 #include <cmath>
 
-#include "codegen/llvm/target.h"
-
 namespace vesta::codegen {
 
 using llvm::Value;
@@ -97,7 +95,7 @@ VectorMath::ExpParts VectorMath::exp_parts(Value* x) {
   return parts;
 }
 
-bool VectorMath::is_avx512(Value* x) const { return host_features().avx512 && Primitives::lanes_of(x) == 16; }
+bool VectorMath::is_avx512(Value* x) const { return p_.target().avx512 && Primitives::lanes_of(x) == 16; }
 
 Value* VectorMath::look_up(std::span<const float> table, Value* index) {
   llvm::SmallVector<float, 16> entries(table.begin(), table.end());
@@ -239,12 +237,12 @@ Value* VectorMath::sine(Value* x, bool cosine) {
   llvm::Type* i32 = integers(x);
   llvm::Type* f64 = p_.register_type(DType::F64, lanes);
   Value* magnitude = b_.CreateUnaryIntrinsic(Intrinsic::fabs, x);
-  Value* too_large = b_.CreateFCmpOGE(magnitude, number(x, host_features().fma ? 0x1p28 : 0x1p20));
+  Value* too_large = b_.CreateFCmpOGE(magnitude, number(x, p_.target().fma ? 0x1p28 : 0x1p20));
   Value* wide = b_.CreateFPExt(magnitude, f64);
   Value* magic = p_.number(f64, 0x1.8p52);
   Value* shifted = b_.CreateFAdd(b_.CreateFMul(wide, p_.number(f64, 0.63661977236758134308)), magic);
   Value* n = b_.CreateFSub(shifted, magic);
-  bool fused = host_features().fma;
+  bool fused = p_.target().fma;
   Value* reduced = p_.fma(n, p_.number(f64, fused ? -1.57079632679489655800 : -0x1.921fb544p0), wide);
   reduced = p_.fma(n, p_.number(f64, fused ? -6.12323399573676603587e-17 : -0x1.0b4611a626331p-34), reduced);
   Value* r = b_.CreateFPTrunc(reduced, f32);

@@ -5,14 +5,14 @@
 
 namespace vesta::codegen {
 
-const Target& host_target() {
-  static const Target target{"none", 16, "interpreter"};
-  return target;
+bool available(const Target&) { return false; }
+
+const std::string& fingerprint(const Target&) {
+  static const std::string name = "interpreter";
+  return name;
 }
 
-bool available() { return false; }
-
-std::vector<Result> compile(const std::vector<Request>& requests, const CompileOptions&) {
+std::vector<Result> compile(const std::vector<Request>& requests, const Target&, const CompileOptions&) {
   std::vector<Result> result;
   for (const Request& r : requests) {
     result.push_back({std::make_shared<machine::Object>(
