@@ -59,7 +59,7 @@ as_root() {
 
 system_packages() {
   local packages=(g++ cmake ninja-build ccache git llvm-19-dev libzstd-dev zlib1g-dev libfmt-dev libxxhash-dev
-    nlohmann-json3-dev libgtest-dev)
+    nlohmann-json3-dev libgtest-dev libflatbuffers-dev flatbuffers-compiler)
   if [ "$lint" = 1 ]; then packages+=(clang-format-19 clang-tidy-19); fi
   if [ "$valgrind" = 1 ]; then packages+=(valgrind); fi
   if [ "$PYTHON" = python3.11 ] && ! have_python "$PYTHON"; then packages+=(python3.11 python3.11-dev python3.11-venv); fi

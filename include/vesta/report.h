@@ -34,7 +34,8 @@ struct CompileReport {
   std::vector<ExternReason> externs;
   std::vector<KernelInfo> kernels;
   int64_t distinct_kernels = 0;  // after equal ones were merged
-  int64_t cached_kernels = 0;    // of those, read from the cache that processes share
+  int64_t cached_kernels = 0;    // those of them that were read from the cache
+  bool cached = false;           // the whole artifact was read from the cache: nothing was planned or generated
   int64_t code_bytes = 0;
   int64_t arena_bytes = 0;        // memory for intermediates, of a thread and kept between its calls
   int64_t early_arena_bytes = 0;  // and more for the first part of a call, given back before its large results are made

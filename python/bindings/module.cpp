@@ -52,6 +52,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("kernels", &CompileReport::kernels)
       .def_readonly("distinct_kernels", &CompileReport::distinct_kernels)
       .def_readonly("cached_kernels", &CompileReport::cached_kernels)
+      .def_readonly("cached", &CompileReport::cached)
       .def_readonly("code_bytes", &CompileReport::code_bytes)
       .def_readonly("arena_bytes", &CompileReport::arena_bytes)
       .def_readonly("early_arena_bytes", &CompileReport::early_arena_bytes)

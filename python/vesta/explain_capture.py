@@ -289,6 +289,7 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
     yield f"  {several(g.op_count, 'operator')}" + (f": {ops}{more}" if ops else "")
     if g.compiled:
         cached = f" ({g.compiled.cached_kernels} from the cache)" if g.compiled.cached_kernels else ""
+        cached = " (found in the cache)" if g.compiled.cached else cached
         kernels = several(len(g.compiled.kernels), "kernel")
         yield f"  {kernels}{cached}, {several(g.compiled.ops_extern, 'call')} into ATen"
     if g.ms:

@@ -12,6 +12,7 @@
 #include "base/memory_plan.h"
 #include "base/type.h"
 #include "machine/object.h"
+#include "vesta/report.h"
 
 namespace vesta::artifact {
 
@@ -36,9 +37,11 @@ struct SymbolSource {  // symbol i of the run is read here
   bool stride = false;
 };
 
+enum class Relation : uint8_t { Equal, NotEqual, Less, AtLeast };
+
 struct Guard {
   Size left;
-  int relation = 0;  // graph::Relation
+  Relation relation = Relation::Equal;
   Size right;
   std::string text;  // "4*s0 >= 16", with its source line, for messages
 };
@@ -128,6 +131,18 @@ struct InputFacts {
   std::vector<std::pair<int, Pending>> pending;  // on these inputs, and on no other; steps see their memory as it is
 };
 
+using Key = std::vector<std::pair<std::string, std::string>>;  // fields by name
+
+// For explain() and the store: a run reads nothing of it.
+struct About {
+  Key key;  // what it was compiled from and for; empty: not kept
+  std::vector<KernelInfo> kernels;
+  std::vector<ExternReason> externs;
+  int64_t ops_fused = 0;
+  int64_t ops_extern = 0;
+  int64_t packed_bytes = 0;
+};
+
 struct Artifact {
   std::vector<InputDesc> inputs;
   std::vector<SymbolSource> symbols;
@@ -141,6 +156,7 @@ struct Artifact {
   std::vector<Output> outputs;
   bool is_static = false;  // no symbols: every Size is constant
   ArenaLayout arena;       // static: exact; otherwise under the hints
+  About about;
 };
 
 std::string print(const Artifact& a);

@@ -135,7 +135,7 @@ std::string print(const Artifact& a) {
   }
   constexpr std::string_view relations[] = {"==", "!=", "<", ">="};
   for (const Guard& g : a.guards)
-    line("guard {} {} {}  # {}", text(g.left), relations[g.relation], text(g.right), g.text);
+    line("guard {} {} {}  # {}", text(g.left), relations[static_cast<int>(g.relation)], text(g.right), g.text);
   for (const auto& group : a.facts.same) {
     std::string members;
     for (int i : group) members += fmt::format(" {}", i);

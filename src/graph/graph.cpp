@@ -41,6 +41,15 @@ Value* Graph::add_input(TensorType type, InputKind kind, std::string name) {
   return &v;
 }
 
+void Graph::renumber() {
+  next_value_ = 0;
+  for (const Input& i : inputs) i.value->id = next_value_++;
+  for_each_node([&](Node* n) {
+    for (Value* v : n->results)
+      if (v) v->id = next_value_++;
+  });
+}
+
 Node* Graph::add_node(const Op& op, std::vector<Arg> args, std::vector<TensorType> types, Node* before) {
   Node& n = nodes_.emplace_back();
   n.op = &op;

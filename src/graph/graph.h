@@ -159,6 +159,8 @@ class Graph {
     }
   }
   uint32_t value_count() const { return next_value_; }
+  // Gives values the numbers 0, 1, ... in the order in which the text names them.
+  void renumber();
 
  private:
   void link(Node* node, Node* before);

@@ -83,12 +83,22 @@ class Assembler {
     return out;
   }
 
+  static artifact::Relation relation_of(graph::Relation r) {
+    switch (r) {
+      case graph::Relation::Equal: return artifact::Relation::Equal;
+      case graph::Relation::NotEqual: return artifact::Relation::NotEqual;
+      case graph::Relation::Less: return artifact::Relation::Less;
+      case graph::Relation::AtLeast: return artifact::Relation::AtLeast;
+    }
+    VESTA_CHECK(false, "a guard of an unknown relation");
+  }
+
   void add_guards() {
     constexpr std::string_view relations[] = {"==", "!=", "<", ">="};
     auto add = [&](Expr left, graph::Relation relation, Expr right, const std::string& source) {
       std::string text = fmt::format("{} {} {}", text_of(left), relations[static_cast<int>(relation)], text_of(right));
       if (!source.empty()) text += fmt::format(" ({})", source);
-      out_.guards.push_back({size(left), static_cast<int>(relation), size(right), std::move(text)});
+      out_.guards.push_back({size(left), relation_of(relation), size(right), std::move(text)});
     };
     // What the passes and the planner took for granted about every symbol.
     for (const graph::SymbolSource& s : graph_.symbols) {

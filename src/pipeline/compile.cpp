@@ -1,7 +1,9 @@
 #include <chrono>
 #include <map>
-#include <mutex>
+#include <optional>
+#include <set>
 
+#include "artifact/bytes.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "codegen/codegen.h"
@@ -9,8 +11,11 @@
 #include "loops/kernel.h"
 #include "pipeline/assemble.h"
 #include "pipeline/dump.h"
+#include "pipeline/key.h"
+#include "pipeline/labels.h"
 #include "pipeline/pipeline.h"
 #include "schedule/plan.h"
+#include "store/store.h"
 
 namespace vesta::pipeline {
 
@@ -36,8 +41,8 @@ bool verify_boundaries() {
 #endif
 }
 
-// Kernels per (family of) name in the report; the same kernel launched often is listed once.
-void describe(const schedule::Plan& plan, const ObjectByText& objects, CompileReport& report) {
+// What explain() tells of the plan.
+void describe(const schedule::Plan& plan, artifact::About& about) {
   std::map<std::pair<std::string, std::string>, int64_t> externs;
   for (const auto* steps : {&plan.derived, &plan.steps}) {
     for (const schedule::Step& s : *steps) {
@@ -49,24 +54,41 @@ void describe(const schedule::Plan& plan, const ObjectByText& objects, CompileRe
         info.ops = k->ops;
         info.bytes = k->estimated_bytes;
         info.estimated_us = k->estimated_us;
-        report.kernels.push_back(std::move(info));
-        report.ops_fused += static_cast<int64_t>(k->ops.size());
+        about.kernels.push_back(std::move(info));
+        about.ops_fused += static_cast<int64_t>(k->ops.size());
       } else if (const auto* e = std::get_if<schedule::ExternStep>(&s)) {
         ++externs[{e->op->name, e->reason}];
-        ++report.ops_extern;
+        ++about.ops_extern;
       }
     }
   }
-  for (const auto& [key, count] : externs) report.externs.push_back({key.first, key.second, count});
-  report.distinct_kernels = static_cast<int64_t>(objects.size());
-  for (const auto& [text, o] : objects) report.code_bytes += static_cast<int64_t>(o->bytes.size());
-  report.arena_bytes = plan.arena.kept_bytes;
-  report.early_arena_bytes = plan.arena.early_bytes;
+  for (const auto& [key, count] : externs) about.externs.push_back({key.first, key.second, count});
   for (const schedule::Buffer& b : plan.buffers) {
     if (b.role == schedule::BufferRole::Derived) {
-      report.packed_bytes += hint(graph::numel(b.type)) * element_size(b.type.dtype);
+      about.packed_bytes += hint(graph::numel(b.type)) * element_size(b.type.dtype);
     }
   }
+}
+
+void report_artifact(const artifact::Artifact& a, CompileReport& report) {
+  report.kernels = a.about.kernels;
+  report.externs = a.about.externs;
+  report.ops_fused = a.about.ops_fused;
+  report.ops_extern = a.about.ops_extern;
+  report.packed_bytes = a.about.packed_bytes;
+  report.arena_bytes = a.arena.kept_bytes;
+  report.early_arena_bytes = a.arena.early_bytes;
+  std::set<std::string_view> symbols;
+  for (const auto* steps : {&a.derived, &a.steps}) {
+    for (const artifact::Step& s : *steps) {
+      const auto* l = std::get_if<artifact::Launch>(&s);
+      if (l && symbols.insert(l->object->symbol).second)
+        report.code_bytes += static_cast<int64_t>(l->object->bytes.size());
+    }
+  }
+  report.distinct_kernels = static_cast<int64_t>(symbols.size());
+  if (report.cached) report.cached_kernels = report.distinct_kernels;
+  for (const artifact::Guard& g : a.guards) report.guards.push_back(g.text);
 }
 
 ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, const Options& options, const Dump& dump,
@@ -108,6 +130,103 @@ void log_stages(const CompileReport& report) {
   log::write(log::Topic::Stages, text);
 }
 
+// One graph's way to an artifact. Nothing here depends on names and lines of the program.
+class Compile {
+ public:
+  Compile(graph::Graph& graph, const Labels& labels, const Options& options, const Target& target, Dump& dump,
+          CompileReport& report)
+      : graph_(graph), labels_(labels), options_(options), target_(target), dump_(dump), report_(report) {}
+
+  artifact::Artifact run(artifact::InputFacts facts, bool inference) {
+    run_passes(inference);
+    schedule::Plan plan;
+    stage("plan", [&] {
+      schedule::Options o;
+      o.target = target_;
+      o.kernels = codegen::available(target_);
+      plan = schedule::make_plan(graph_, o);
+    });
+    if (dump_.active()) dump_.write_numbered("plan.txt", labels_.restore(schedule::print(plan)));
+    if (log::enabled(log::Topic::Plan)) log::write(log::Topic::Plan, labels_.restore(schedule::print(plan)));
+
+    ObjectByText objects;
+    stage("codegen", [&] { objects = compile_kernels(plan, target_, options_, dump_, report_); });
+    if (log::enabled(log::Topic::Kernels)) {
+      for (const auto& [text, o] : objects)
+        log::write(log::Topic::Kernels, fmt::format("{} bytes of code\n{}", o->bytes.size(), text));
+    }
+    artifact::Artifact made;
+    stage("assemble", [&] {
+      made = assemble(graph_, plan, objects);
+      made.facts = std::move(facts);
+      describe(plan, made.about);
+    });
+    return made;
+  }
+
+  template <class F>
+  void stage(const char* name, F&& body) {
+    Stopwatch watch;
+    body();
+    report_.stages.push_back({name, watch.milliseconds()});
+  }
+
+ private:
+  void run_passes(bool inference) {
+    int64_t rewrites = 0;
+    graph::PassContext context{options_, inference, {}};
+    context.may_rewrite = [&] { return options_.rewrite_limit < 0 || rewrites++ < options_.rewrite_limit; };
+    Stopwatch watch;
+    graph::run_passes(graph_, context, verify_boundaries(), [&](const graph::PassRow& row, bool before) {
+      if (before) {
+        watch = Stopwatch();
+        return;
+      }
+      report_.stages.push_back({fmt::format("pass:{}", row.name), watch.milliseconds()});
+      if (dump_.active())
+        dump_.write_numbered(fmt::format("graph_{}.txt", row.name), labels_.restore(graph::print(graph_)));
+    });
+    if (log::enabled(log::Topic::Graph))
+      log::write(log::Topic::Graph, "graph after passes\n" + labels_.restore(graph::print(graph_)));
+  }
+
+  graph::Graph& graph_;
+  const Labels& labels_;
+  const Options& options_;
+  const Target& target_;
+  Dump& dump_;
+  CompileReport& report_;
+};
+
+// The artifact of an equal graph that this user has compiled before for an equal target; nullopt: there is none.
+std::optional<artifact::Artifact> find(store::Store& store, const artifact::Key& key) {
+  const std::optional<std::string> bytes = store.find(name_of(key));
+  if (!bytes) return std::nullopt;
+  try {
+    artifact::Artifact found = artifact::decode(*bytes);
+    if (found.about.key == key) return found;
+  } catch (const InternalError& e) {
+    log::warn_once(fmt::format("vesta: an entry of the cache is not used: {}", e.what()));
+  }
+  return std::nullopt;
+}
+
+// Errors of a compile name inputs and lines.
+template <class F>
+auto with_labels(const Labels& labels, F&& body) {
+  try {
+    return body();
+  } catch (const NeedsValue& e) {
+    throw NeedsValue(labels.restore(e.what()));
+  } catch (const Unsupported& e) {
+    throw Unsupported(labels.restore(e.what()));
+  } catch (const UserError& e) {
+    throw UserError(labels.restore(e.what()));
+  } catch (const InternalError& e) {
+    throw InternalError(labels.restore(e.what()));
+  }
+}
+
 }  // namespace
 
 Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced, const Target& target) {
@@ -117,55 +236,35 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   report.ops_traced = traced.op_count ? traced.op_count : static_cast<int64_t>(graph->node_count());
   report.stages.push_back({"trace", traced.trace_ms});
   Dump dump(options);
-  auto stage = [&](const char* name, auto&& body) {
-    Stopwatch watch;
-    body();
-    report.stages.push_back({name, watch.milliseconds()});
-  };
-
-  dump.write_numbered("graph_traced.txt", dump.active() ? graph::print(*graph) : "");
+  if (dump.active()) dump.write_numbered("graph_traced.txt", graph::print(*graph));
   if (log::enabled(log::Topic::Graph)) log::write(log::Topic::Graph, "traced graph\n" + graph::print(*graph));
   if (verify_boundaries()) graph::verify(*graph);
 
-  int64_t rewrites = 0;
-  graph::PassContext context{options, traced.inference, {}};
-  context.may_rewrite = [&] { return options.rewrite_limit < 0 || rewrites++ < options.rewrite_limit; };
-  Stopwatch pass_watch;
-  graph::run_passes(*graph, context, verify_boundaries(), [&](const graph::PassRow& row, bool before) {
-    if (before) {
-      pass_watch = Stopwatch();
-      return;
-    }
-    report.stages.push_back({fmt::format("pass:{}", row.name), pass_watch.milliseconds()});
-    if (dump.active()) dump.write_numbered(fmt::format("graph_{}.txt", row.name), graph::print(*graph));
-  });
-  if (log::enabled(log::Topic::Graph)) log::write(log::Topic::Graph, "graph after passes\n" + graph::print(*graph));
-
-  schedule::Plan plan;
-  stage("plan", [&] {
-    schedule::Options o;
-    o.target = target;
-    o.kernels = codegen::available(target);
-    plan = schedule::make_plan(*graph, o);
-  });
-  if (dump.active()) dump.write_numbered("plan.txt", schedule::print(plan));
-  if (log::enabled(log::Topic::Plan)) log::write(log::Topic::Plan, schedule::print(plan));
-
-  ObjectByText objects;
-  stage("codegen", [&] { objects = compile_kernels(plan, target, options, dump, report); });
-  if (log::enabled(log::Topic::Kernels)) {
-    for (const auto& [text, o] : objects)
-      log::write(log::Topic::Kernels, fmt::format("{} bytes of code\n{}", o->bytes.size(), text));
+  const Labels labels = Labels::take(*graph);
+  Compile work(*graph, labels, options, target, dump, report);
+  // Who asks for dumps wants every stage to run.
+  store::Store* const store = options.cache && !dump.active() ? store::shared() : nullptr;
+  artifact::Key key;
+  std::optional<artifact::Artifact> artifact;
+  if (store) {
+    work.stage("find", [&] {
+      key = key_of(graph::print(*graph), traced.facts, traced.inference, options, target);
+      artifact = find(*store, key);
+    });
+    report.cached = artifact.has_value();
   }
-
-  stage("assemble", [&] {
-    artifact::Artifact artifact = assemble(*graph, plan, objects);
-    artifact.facts = std::move(traced.facts);
-    for (const artifact::Guard& g : artifact.guards) report.guards.push_back(g.text);
-    if (dump.active()) dump.write_numbered("artifact.txt", artifact::print(artifact));
-    result.executable = std::make_shared<const runtime::Executable>(std::move(artifact));
+  if (!artifact) {
+    artifact = with_labels(labels, [&] { return work.run(std::move(traced.facts), traced.inference); });
+    artifact->about.key = std::move(key);
+    if (store) work.stage("encode", [&] { store->put(name_of(artifact->about.key), artifact::encode(*artifact)); });
+    artifact->about.key.clear();
+  }
+  work.stage("load", [&] {
+    labels.restore(*artifact);
+    if (dump.active()) dump.write_numbered("artifact.txt", artifact::print(*artifact));
+    report_artifact(*artifact, report);
+    result.executable = std::make_shared<const runtime::Executable>(std::move(*artifact));
   });
-  describe(plan, objects, report);
   report.total_ms = traced.trace_ms + total.milliseconds();
   log_stages(report);
   return result;

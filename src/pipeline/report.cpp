@@ -18,7 +18,9 @@ std::string bytes(int64_t n) {
 std::string variant_text(const CompileReport& r, size_t index) {
   const std::string early =
       r.early_arena_bytes > 0 ? fmt::format(" and {} until the large results", bytes(r.early_arena_bytes)) : "";
-  const std::string cached = r.cached_kernels > 0 ? fmt::format(", {} from the cache", r.cached_kernels) : "";
+  const std::string cached = r.cached               ? ", found in the cache"
+                             : r.cached_kernels > 0 ? fmt::format(", {} from the cache", r.cached_kernels)
+                                                    : "";
   std::string out = fmt::format(
       "  variant {}: {} ops traced -> {} fused into {} kernels ({} distinct{}, {} of code), {} extern calls; arena "
       "{}{}, "

@@ -34,13 +34,14 @@ uint64_t plain_keys(c10::Device device) {
   return c10::DispatchKeySet(c10::computeDispatchKey(c10::ScalarType::Float, c10::kStrided, device)).raw_repr();
 }
 
-bool holds(int relation, int64_t left, int64_t right) {
+bool holds(artifact::Relation relation, int64_t left, int64_t right) {
   switch (relation) {
-    case 0: return left == right;
-    case 1: return left != right;
-    case 2: return left < right;
-    default: return left >= right;
+    case artifact::Relation::Equal: return left == right;
+    case artifact::Relation::NotEqual: return left != right;
+    case artifact::Relation::Less: return left < right;
+    case artifact::Relation::AtLeast: return left >= right;
   }
+  return false;
 }
 
 // The bytes a tensor can reach.

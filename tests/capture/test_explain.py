@@ -32,6 +32,7 @@ def report(guards=2):
     compiled = Record(
         kernels=[1, 2],
         cached_kernels=1,
+        cached=False,
         ops_extern=3,
         guards=[f"x.size(0) >= 2 ({__file__}:{place(3).line})"],
         stages=[

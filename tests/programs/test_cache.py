@@ -1,4 +1,4 @@
-"""The cache of compiled kernels: a second process compiles none, and what is wrong with the folder is only a miss."""
+"""The cache: a second process compiles nothing, and what is wrong with the folder is only a miss."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run():
     torch.testing.assert_close(compiled(a, b), f(a, b))
     (variant,) = vesta.explain().variants
     said = str(vesta.explain())
-    assert ("from the cache" in said) == (variant.cached_kernels > 0), said
+    assert ("the cache" in said) == (variant.cached_kernels > 0), said
     return variant.distinct_kernels, variant.cached_kernels
 print(json.dumps(run()))
 """
@@ -51,7 +51,7 @@ def entries(folder: Path) -> list[Path]:
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "cache"
     kernels, cached, _ = run(folder)
-    assert kernels >= 2 and cached == 0 and len(entries(folder)) == kernels
+    assert kernels >= 2 and cached == 0 and len(entries(folder)) == kernels + 1  # each, and the artifact
     assert folder.stat().st_mode & 0o777 == 0o700
     assert run(folder)[:2] == [kernels, kernels]
     # A constant of the program is in the kernel's text: only that one is compiled.

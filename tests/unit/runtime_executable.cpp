@@ -96,7 +96,7 @@ Artifact pointwise(bool dynamic) {
   a.is_static = !dynamic;
   if (dynamic) {
     a.symbols = {{0, 0, false}};
-    a.guards = {{symbol(0), 3, constant(2), "s0 >= 2"}};
+    a.guards = {{symbol(0), artifact::Relation::AtLeast, constant(2), "s0 >= 2"}};
   }
   a.inputs = {{matrix(rows, constant(8)), false, "x"}};
   const int x = add_buffer(a, Role::Input, matrix(rows, constant(8)), 0);

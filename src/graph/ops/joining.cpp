@@ -88,6 +88,50 @@ std::vector<Value*> stack_form(Builder& b, const Node& node) {
   return finish(b, node, {b("aten::cat", {parts, d})});
 }
 
+// Sizes of a block as a matrix: a number is one element, a vector is a row.
+std::pair<Expr, Expr> block_sizes(const TensorType& t) {
+  if (t.dim() == 0) return {1, 1};
+  return t.dim() == 1 ? std::pair<Expr, Expr>(1, t.sizes[0]) : std::pair(t.sizes[0], t.sizes[1]);
+}
+
+void block_diag(const NodeArgs& args, Guards&, Results& results) {
+  const ValueList& tensors = tensors_of(args);
+  if (tensors.empty()) VESTA_UNSUPPORTED("block_diag of no tensors");
+  ResultType type;
+  Sizes sizes = {0, 0};
+  for (const Value* v : tensors) {
+    VESTA_USER_CHECK(v->type.dim() <= 2, "block_diag of a tensor with more than two dimensions");
+    VESTA_USER_CHECK(v->type.device == tensors[0]->type.device, "block_diag of tensors on different devices");
+    type.add(v->type);
+    const auto [rows, columns] = block_sizes(v->type);
+    sizes[0] = sizes[0] + rows;
+    sizes[1] = sizes[1] + columns;
+  }
+  results = {contiguous_like(tensors[0]->type, sizes, type.get())};
+}
+// Rows of blocks, each between zeros.
+std::vector<Value*> block_diag_form(Builder& b, const Node& node) {
+  const TensorType& out = node.results[0]->type;
+  if (numel(out).is_constant(0)) return {};
+  ValueList parts;
+  Expr before = 0;
+  for (Value* v : tensors_of(node.named())) {
+    const auto [rows, columns] = block_sizes(v->type);
+    const Expr after = out.sizes[1] - before - columns;
+    ValueList row;
+    auto add_zeros = [&](Expr width) {
+      if (!width.is_constant(0))
+        row.push_back(b("aten::full", {IntList{rows, width}, Expr(0)}, {{"dtype", out.dtype}, {"device", out.device}}));
+    };
+    add_zeros(before);
+    row.push_back(reshaped(b, v, {rows, columns}));
+    add_zeros(after);
+    if (!rows.is_constant(0)) parts.push_back(b("aten::cat", {row, Expr(1)}));
+    before = before + columns;
+  }
+  return finish(b, node, {b("aten::cat", {parts, Expr(0)})});
+}
+
 void repeat(const NodeArgs& args, Guards&, Results& results) {
   const TensorType& x = args.tensor(0);
   const IntList& times = args.integers("repeats");
@@ -204,6 +248,7 @@ void channel_shuffle(const NodeArgs& args, Guards& g, Results& results) {
 constexpr OpRow kRows[] = {
     {.name = "aten::cat", .family = Family::Indexed, .shape = cat},
     {.name = "aten::stack", .family = Family::Composite, .shape = stack, .decompose = stack_form},
+    {.name = "aten::block_diag", .family = Family::Composite, .shape = block_diag, .decompose = block_diag_form},
     {.name = "aten::repeat", .family = Family::Composite, .shape = repeat, .decompose = repeat_form},
     {.name = "aten::roll", .family = Family::Composite, .shape = roll, .decompose = roll_form},
     {.name = "aten::flip", .family = Family::Indexed, .shape = flip},

@@ -57,7 +57,6 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
     return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
   const size_t count = PyVectorcall_NARGS(flags);
-  if (c.aside.wants(args, count, names)) return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   Gain gain;
   PyObject* result = nullptr;
   {
@@ -71,7 +70,18 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
   return result;
 }
 
+bool steps_aside(Captured& c, PyObject* const* args, size_t flags, PyObject* names) {
+  if (!c.aside.wants(args, PyVectorcall_NARGS(flags), names)) return false;
+  ++c.calls;
+  return true;
+}
+
+// Whoever traces or forbids to compile is to see the original, too: a call that steps aside asks for nothing first.
 PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
+  if (steps_aside(of(self), args, flags, names)) {
+    const Object wrapped = Object::share(of(self).wrapped());
+    return PyObject_Vectorcall(wrapped.get(), args, flags, names);
+  }
   if (!tracing()) return call_compiled(self, args, flags, names, traced_elsewhere());
   const Object wrapped = Object::share(of(self).wrapped());
   return PyObject_Vectorcall(wrapped.get(), args, flags, names);
@@ -108,9 +118,14 @@ PyObject* call_by_slot(PyObject* self, PyObject* args, PyObject* keywords) {
       return PyObject_Call(plain.get(), args, keywords);
     }
     if (PyErr_Occurred()) return nullptr;
-    if (!keywords || PyDict_GET_SIZE(keywords) == 0)
-      return call_compiled(held.get(), reinterpret_cast<PyTupleObject*>(args)->ob_item,
-                           static_cast<size_t>(PyTuple_GET_SIZE(args)), nullptr, reason);
+    if (!keywords || PyDict_GET_SIZE(keywords) == 0) {
+      PyObject* const* items = reinterpret_cast<PyTupleObject*>(args)->ob_item;
+      const auto count = static_cast<size_t>(PyTuple_GET_SIZE(args));
+      if (reason || !steps_aside(of(held.get()), items, count, nullptr))
+        return call_compiled(held.get(), items, count, nullptr, reason);
+      const Object wrapped = Object::share(of(held.get()).wrapped());
+      return PyObject_Call(wrapped.get(), args, nullptr);
+    }
   }
   return PyObject_Call(held.get(), args, keywords);
 }

@@ -1,0 +1,243 @@
+#include <artifact_generated.h>
+
+#include <unordered_map>
+
+#include "artifact/bytes.h"
+
+namespace vesta::artifact {
+namespace {
+
+using flatbuffers::Offset;
+
+constexpr uint32_t kNone = ~uint32_t{0};  // an empty Size
+
+class Encoder {
+ public:
+  std::string run(const Artifact& a) {
+    const auto inputs = list<wire::Input>(a.inputs, [&](const InputDesc& i) {
+      const auto type = tensor(i.type);
+      return wire::CreateInput(b_, type, i.parameter, b_.CreateSharedString(i.name));
+    });
+    std::vector<wire::Symbol> symbols;
+    for (const SymbolSource& s : a.symbols) symbols.emplace_back(s.input, s.dim, s.stride);
+    const auto guards = list<wire::Guard>(a.guards, [&](const Guard& g) {
+      return wire::CreateGuard(b_, number(g.left), static_cast<uint8_t>(g.relation), number(g.right),
+                               b_.CreateSharedString(g.text));
+    });
+    const auto same = list<wire::Group>(
+        a.facts.same, [&](const std::vector<int>& g) { return wire::CreateGroup(b_, b_.CreateVector(g)); });
+    std::vector<wire::InputOffset> offsets;
+    for (const auto& [input, offset] : a.facts.offsets) offsets.emplace_back(input, offset);
+    std::vector<wire::InputPending> pending;
+    for (const auto& [input, p] : a.facts.pending) pending.emplace_back(input, p.conj, p.neg);
+    const auto buffers = list<wire::Buffer>(a.buffers, [&](const Buffer& x) {
+      const auto type = tensor(x.type);
+      return wire::CreateBuffer(b_, static_cast<uint8_t>(x.role), type, x.input, x.output, x.first_step, x.last_step,
+                                number(x.bytes));
+    });
+    const auto derived = steps(a.derived), steps_made = steps(a.steps);
+    const auto outputs = list<wire::Output>(a.outputs, [&](const Output& o) {
+      const auto from = view(o.view);
+      const auto type = tensor(o.type);
+      return wire::CreateOutput(b_, static_cast<uint8_t>(o.kind), from, o.alias, type, number(o.storage_offset),
+                                o.absolute_offset, o.pending.conj, o.pending.neg, number(o.integer), o.hidden);
+    });
+    const auto kernels = list<wire::KernelInfo>(a.about.kernels, [&](const KernelInfo& k) {
+      const auto ops = b_.CreateVectorOfStrings(k.ops);
+      return wire::CreateKernelInfo(b_, b_.CreateSharedString(k.name), ops, k.bytes, k.estimated_us);
+    });
+    const auto externs = list<wire::ExternReason>(a.about.externs, [&](const ExternReason& e) {
+      const auto op = b_.CreateSharedString(e.op);
+      return wire::CreateExternReason(b_, op, b_.CreateSharedString(e.reason), e.count);
+    });
+    const auto key = list<wire::KeyField>(a.about.key, [&](const auto& field) {
+      const auto name = b_.CreateString(field.first);
+      return wire::CreateKeyField(b_, name, b_.CreateString(field.second));
+    });
+    const auto objects = b_.CreateVector(objects_);
+    const auto programs = b_.CreateVectorOfStructs(program_steps_);
+    const auto program_sizes = b_.CreateVector(program_sizes_);
+    const auto symbols_made = b_.CreateVectorOfStructs(symbols);
+    const auto offsets_made = b_.CreateVectorOfStructs(offsets);
+    const auto pending_made = b_.CreateVectorOfStructs(pending);
+    const auto mutated = b_.CreateVector(a.mutated);
+    const auto parameters = b_.CreateVector(a.derived_parameters);
+    const auto arena = b_.CreateVector(a.arena.offsets);
+    wire::ArtifactBuilder out(b_);
+    out.add_programs(programs);
+    out.add_program_sizes(program_sizes);
+    out.add_inputs(inputs);
+    out.add_symbols(symbols_made);
+    out.add_guards(guards);
+    out.add_same(same);
+    out.add_offsets(offsets_made);
+    out.add_pending(pending_made);
+    out.add_mutated(mutated);
+    out.add_buffers(buffers);
+    out.add_objects(objects);
+    out.add_derived(derived);
+    out.add_derived_parameters(parameters);
+    out.add_steps(steps_made);
+    out.add_outputs(outputs);
+    out.add_is_static(a.is_static);
+    out.add_arena_offsets(arena);
+    out.add_arena_kept_bytes(a.arena.kept_bytes);
+    out.add_arena_early_bytes(a.arena.early_bytes);
+    out.add_arena_early_end(a.arena.early_end);
+    out.add_kernels(kernels);
+    out.add_externs(externs);
+    out.add_ops_fused(a.about.ops_fused);
+    out.add_ops_extern(a.about.ops_extern);
+    out.add_packed_bytes(a.about.packed_bytes);
+    out.add_key(key);
+    b_.Finish(out.Finish());
+    return {reinterpret_cast<const char*>(b_.GetBufferPointer()), b_.GetSize()};
+  }
+
+ private:
+  template <class To, class From, class F>
+  Offset<flatbuffers::Vector<Offset<To>>> list(const std::vector<From>& from, F&& make) {
+    std::vector<Offset<To>> made;
+    made.reserve(from.size());
+    for (const From& x : from) made.push_back(make(x));
+    return b_.CreateVector(made);
+  }
+
+  uint32_t number(const Size& s) {
+    if (s.steps.empty()) return kNone;
+    std::string key;
+    for (const auto& step : s.steps) {
+      key += static_cast<char>(step.code);
+      key.append(reinterpret_cast<const char*>(&step.value), sizeof(step.value));
+    }
+    const auto [at, fresh] = programs_.emplace(std::move(key), static_cast<uint32_t>(program_sizes_.size()));
+    if (fresh) {
+      for (const auto& step : s.steps) program_steps_.emplace_back(step.value, static_cast<uint8_t>(step.code));
+      program_sizes_.push_back(static_cast<uint16_t>(s.steps.size()));
+    }
+    return at->second;
+  }
+  Offset<flatbuffers::Vector<uint32_t>> numbers(const std::vector<Size>& sizes) {
+    std::vector<uint32_t> made;
+    made.reserve(sizes.size());
+    for (const Size& s : sizes) made.push_back(number(s));
+    return b_.CreateVector(made);
+  }
+
+  Offset<wire::TensorDesc> tensor(const TensorDesc& t) {
+    const auto sizes = numbers(t.sizes), strides = numbers(t.strides);
+    return wire::CreateTensorDesc(b_, static_cast<uint8_t>(t.dtype), static_cast<uint8_t>(t.device.type),
+                                  t.device.index, sizes, strides);
+  }
+  Offset<wire::View> view(const View& v) {
+    const auto sizes = numbers(v.sizes), strides = numbers(v.strides);
+    return wire::CreateView(b_, v.buffer, static_cast<uint8_t>(v.dtype), sizes, strides, number(v.offset), v.whole);
+  }
+
+  uint32_t object(const machine::Object& o) {
+    const auto [at, fresh] = object_numbers_.emplace(o.symbol, static_cast<uint32_t>(objects_.size()));
+    if (fresh) {
+      const auto symbol = b_.CreateString(o.symbol);
+      b_.ForceVectorAlignment(o.bytes.size(), 1, 16);
+      const auto bytes = b_.CreateVector(reinterpret_cast<const uint8_t*>(o.bytes.data()), o.bytes.size());
+      objects_.push_back(wire::CreateObject(b_, static_cast<uint8_t>(o.form), symbol, bytes));
+    }
+    return at->second;
+  }
+
+  Offset<flatbuffers::Vector<Offset<wire::Step>>> steps(const std::vector<Step>& from) {
+    return list<wire::Step>(from, [&](const Step& s) {
+      return std::visit(
+          [&](const auto& x) {
+            const auto made = step(x);
+            return wire::CreateStep(b_, kind_of(x), made.Union());
+          },
+          s);
+    });
+  }
+  static wire::StepKind kind_of(const Launch&) { return wire::StepKind::Launch; }
+  static wire::StepKind kind_of(const Extern&) { return wire::StepKind::Extern; }
+  static wire::StepKind kind_of(const Assert&) { return wire::StepKind::Assert; }
+  static wire::StepKind kind_of(const CopyBack&) { return wire::StepKind::CopyBack; }
+
+  Offset<wire::Launch> step(const Launch& l) {
+    const uint32_t code = object(*l.object);
+    const auto name = b_.CreateSharedString(l.name);
+    const auto buffers = b_.CreateVector(l.buffers);
+    const auto access = b_.CreateVector(l.access);
+    const auto offsets = numbers(l.offsets), sizes = numbers(l.sizes);
+    return wire::CreateLaunch(b_, code, name, buffers, access, offsets, sizes, number(l.items), number(l.scratch),
+                              number(l.item_cost), l.serial);
+  }
+  Offset<wire::Extern> step(const Extern& e) {
+    const auto args = list<wire::Arg>(e.args, [&](const Arg& a) { return arg(a); });
+    const auto op = b_.CreateSharedString(e.op);
+    const auto results = b_.CreateVector(e.results);
+    return wire::CreateExtern(b_, op, args, results, b_.CreateSharedString(e.source));
+  }
+  Offset<wire::Assert> step(const Assert& a) {
+    return wire::CreateAssert(b_, a.flag, b_.CreateSharedString(a.message));
+  }
+  Offset<wire::CopyBack> step(const CopyBack& c) {
+    const auto from = view(c.from);
+    return wire::CreateCopyBack(b_, from, c.input);
+  }
+
+  Offset<wire::Arg> plain(wire::ArgKind kind, int64_t integer) { return wire::CreateArg(b_, kind, integer); }
+  Offset<wire::Arg> numbers_arg(wire::ArgKind kind, const std::vector<double>& list) {
+    return wire::CreateArg(b_, kind, 0, b_.CreateVector(list));
+  }
+  Offset<wire::Arg> arg(const Arg& a) {
+    return std::visit(
+        [&](const auto& v) -> Offset<wire::Arg> {
+          using T = std::decay_t<decltype(v)>;
+          if constexpr (std::is_same_v<T, NoneArg>) {
+            return plain(wire::ArgKind::None, 0);
+          } else if constexpr (std::is_same_v<T, View>) {
+            const std::vector<Offset<wire::View>> one{view(v)};
+            return wire::CreateArg(b_, wire::ArgKind::View, 0, 0, 0, 0, b_.CreateVector(one));
+          } else if constexpr (std::is_same_v<T, std::vector<View>>) {
+            const auto made = list<wire::View>(v, [&](const View& x) { return view(x); });
+            return wire::CreateArg(b_, wire::ArgKind::Views, 0, 0, 0, 0, made);
+          } else if constexpr (std::is_same_v<T, bool>) {
+            return plain(wire::ArgKind::Bool, v);
+          } else if constexpr (std::is_same_v<T, Size>) {
+            return wire::CreateArg(b_, wire::ArgKind::Size, 0, 0, 0, numbers({v}));
+          } else if constexpr (std::is_same_v<T, std::vector<Size>>) {
+            return wire::CreateArg(b_, wire::ArgKind::Sizes, 0, 0, 0, numbers(v));
+          } else if constexpr (std::is_same_v<T, double>) {
+            return numbers_arg(wire::ArgKind::Double, {v});
+          } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+            return numbers_arg(wire::ArgKind::Doubles, v);
+          } else if constexpr (std::is_same_v<T, std::vector<bool>>) {
+            return numbers_arg(wire::ArgKind::Bools, {v.begin(), v.end()});
+          } else if constexpr (std::is_same_v<T, std::complex<double>>) {
+            return numbers_arg(wire::ArgKind::Complex, {v.real(), v.imag()});
+          } else if constexpr (std::is_same_v<T, std::string>) {
+            return wire::CreateArg(b_, wire::ArgKind::String, 0, 0, b_.CreateSharedString(v));
+          } else if constexpr (std::is_same_v<T, DType>) {
+            return plain(wire::ArgKind::DType, static_cast<int64_t>(v));
+          } else if constexpr (std::is_same_v<T, Device>) {
+            return plain(wire::ArgKind::Device, static_cast<int64_t>(v.type) << 8 | static_cast<uint8_t>(v.index));
+          } else if constexpr (std::is_same_v<T, MemoryFormat>) {
+            return plain(wire::ArgKind::MemoryFormat, static_cast<int64_t>(v));
+          } else {
+            static_assert(std::is_same_v<T, Layout>);
+            return plain(wire::ArgKind::Layout, static_cast<int64_t>(v));
+          }
+        },
+        a.value);
+  }
+
+  flatbuffers::FlatBufferBuilder b_{1 << 16};
+  std::unordered_map<std::string, uint32_t> programs_, object_numbers_;
+  std::vector<wire::ExprStep> program_steps_;
+  std::vector<uint16_t> program_sizes_;
+  std::vector<Offset<wire::Object>> objects_;
+};
+
+}  // namespace
+
+std::string encode(const Artifact& artifact) { return Encoder().run(artifact); }
+
+}  // namespace vesta::artifact

@@ -1,0 +1,191 @@
+#include "artifact/bytes.h"
+#include "artifact/require.h"
+
+namespace vesta::artifact {
+namespace {
+
+class Verifier {
+ public:
+  explicit Verifier(const Artifact& a) : a_(a) {}
+
+  void run() const {
+    for (const InputDesc& i : a_.inputs) tensor(i.type);
+    for (const SymbolSource& s : a_.symbols) {
+      VESTA_REQUIRE(s.input < 0 || (s.input < count(a_.inputs) && s.dim < count(a_.inputs[index(s.input)].type.sizes)),
+                    "a symbol is read from dimension {} of input {}", s.dim, s.input);
+      VESTA_REQUIRE(s.dim >= 0 && s.dim < kMostIntegers, "a symbol is read from integer {}", s.dim);
+    }
+    for (const Guard& g : a_.guards) size(g.left), size(g.right);
+    for (const auto& group : a_.facts.same)
+      for (const int i : group) input(i);
+    for (const auto& [i, offset] : a_.facts.offsets) input(i);
+    for (const auto& [i, pending] : a_.facts.pending) input(i);
+    for (const int i : a_.mutated) input(i);
+    for (const int i : a_.derived_parameters) input(i);
+    for (const Buffer& b : a_.buffers) buffer(b);
+    VESTA_REQUIRE(a_.arena.offsets.size() == a_.buffers.size(), "{} offsets for {} buffers", a_.arena.offsets.size(),
+                  a_.buffers.size());
+    VESTA_REQUIRE(a_.arena.kept_bytes >= 0 && a_.arena.early_bytes >= 0, "an arena of negative size");
+    VESTA_REQUIRE(!a_.is_static || a_.symbols.empty(), "symbols where every size is a constant");
+    if (a_.is_static) arena();
+    for (const Step& s : a_.derived) step(s);
+    for (const Step& s : a_.steps) step(s);
+    bool hidden = false;
+    for (int i = 0; i < count(a_.outputs); ++i) {
+      output(i);
+      VESTA_REQUIRE(!hidden || a_.outputs[index(i)].hidden, "a hidden output before others");
+      hidden = a_.outputs[index(i)].hidden;
+    }
+  }
+
+ private:
+  static constexpr int kMostIntegers = 1 << 16, kMostDims = 64;
+
+  template <class T>
+  static int count(const std::vector<T>& v) {
+    return static_cast<int>(v.size());
+  }
+  static size_t index(int i) { return static_cast<size_t>(i); }
+
+  void input(int i) const { VESTA_REQUIRE(i >= 0 && i < count(a_.inputs), "there is no input {}", i); }
+  const Buffer& existing(int i) const {
+    VESTA_REQUIRE(i >= 0 && i < count(a_.buffers), "there is no buffer {}", i);
+    return a_.buffers[index(i)];
+  }
+
+  // The stack of the evaluation never runs empty and ends with one value.
+  void size(const Size& s) const {
+    int depth = 0;
+    for (const Size::Step& step : s.steps) {
+      const bool pushes = step.code == Size::Code::Constant || step.code == Size::Code::Symbol;
+      VESTA_REQUIRE(step.code != Size::Code::Symbol || (step.value >= 0 && step.value < count(a_.symbols)),
+                    "there is no symbol {}", step.value);
+      depth += pushes ? 1 : -1;
+      VESTA_REQUIRE(depth > 0 && depth < kMostDims, "an expression that cannot be evaluated");
+    }
+    VESTA_REQUIRE(depth == 1, "an expression without a value");
+    VESTA_REQUIRE(!a_.is_static || s.is_constant(), "an expression that is no constant");
+  }
+  void sizes(const std::vector<Size>& list) const {
+    for (const Size& s : list) size(s);
+  }
+  void shape(const std::vector<Size>& sizes_of, const std::vector<Size>& strides) const {
+    VESTA_REQUIRE(sizes_of.size() == strides.size() && sizes_of.size() <= kMostDims, "{} sizes with {} strides",
+                  sizes_of.size(), strides.size());
+    sizes(sizes_of);
+    sizes(strides);
+  }
+  void tensor(const TensorDesc& t) const { shape(t.sizes, t.strides); }
+
+  // Bytes of the elements that such a tensor reaches, if sizes are constants.
+  static int64_t extent(const std::vector<Size>& sizes_of, const std::vector<Size>& strides, DType t) {
+    __int128 last = 0;
+    for (size_t d = 0; d < sizes_of.size(); ++d) {
+      const int64_t n = sizes_of[d].steps[0].value, stride = strides[d].steps[0].value;
+      VESTA_REQUIRE(n >= 0 && stride >= 0, "a size of {} with stride {}", n, stride);
+      if (n == 0) return 0;
+      last += static_cast<__int128>(n - 1) * stride;
+      VESTA_REQUIRE(last < (int64_t{1} << 56), "a tensor larger than any memory");
+    }
+    return (static_cast<int64_t>(last) + 1) * element_size(t);
+  }
+
+  void buffer(const Buffer& b) const {
+    tensor(b.type);
+    size(b.bytes);
+    if (b.role == Role::Input) input(b.input);
+    if (b.role == Role::Output)
+      VESTA_REQUIRE(b.output >= 0 && b.output < count(a_.outputs), "there is no output {}", b.output);
+    VESTA_REQUIRE(b.last_step < count(a_.steps) && b.first_step >= -1, "a buffer lives from step {} to {}",
+                  b.first_step, b.last_step);
+    if (a_.is_static && b.role == Role::Arena)
+      VESTA_REQUIRE(b.bytes.steps[0].value >= extent(b.type.sizes, b.type.strides, b.type.dtype),
+                    "a buffer of {} bytes is too small", b.bytes.steps[0].value);
+  }
+  void arena() const {
+    for (size_t i = 0; i < a_.buffers.size(); ++i) {
+      const Buffer& b = a_.buffers[i];
+      const int64_t at = a_.arena.offsets[i];
+      if (b.role != Role::Arena || at < 0) continue;
+      const int64_t end = a_.arena.is_early(b.last_step) ? a_.arena.early_bytes : a_.arena.kept_bytes;
+      VESTA_REQUIRE(at % kArenaAlignment == 0 && at <= end && b.bytes.steps[0].value <= end - at,
+                    "a buffer at {} of an arena of {} bytes", at, end);
+    }
+  }
+
+  void view(const View& v) const {
+    if (v.buffer < 0) {
+      VESTA_REQUIRE(v.buffer == -1, "there is no buffer {}", v.buffer);
+      return;
+    }
+    const Buffer& b = existing(v.buffer);
+    if (v.whole) return;
+    shape(v.sizes, v.strides);
+    size(v.offset);
+    if (!a_.is_static) return;
+    const int64_t offset = v.offset.steps[0].value;
+    const int64_t bytes = extent(v.sizes, v.strides, v.dtype);
+    const int64_t whole = extent(b.type.sizes, b.type.strides, b.type.dtype);
+    VESTA_REQUIRE(bytes == 0 || (offset >= 0 && offset <= whole && offset * element_size(v.dtype) <= whole - bytes),
+                  "a view beyond its buffer");
+  }
+
+  void step(const Step& s) const {
+    std::visit([&](const auto& x) { check(x); }, s);
+  }
+  void check(const Launch& l) const {
+    VESTA_REQUIRE(l.object && l.buffers.size() == l.offsets.size(), "{} buffers with {} offsets", l.buffers.size(),
+                  l.offsets.size());
+    VESTA_REQUIRE(l.access.empty() || l.access.size() == l.buffers.size(), "{} buffers with {} kinds of access",
+                  l.buffers.size(), l.access.size());
+    for (const int b : l.buffers) existing(b);
+    sizes(l.offsets);
+    sizes(l.sizes);
+    size(l.items), size(l.scratch), size(l.item_cost);
+  }
+  void check(const Extern& e) const {
+    for (const int r : e.results)
+      if (r != -1) existing(r);
+    for (const Arg& a : e.args) {
+      if (const auto* v = std::get_if<View>(&a.value)) view(*v);
+      if (const auto* list = std::get_if<std::vector<View>>(&a.value))
+        for (const View& v : *list) view(v);
+      if (const auto* s = std::get_if<Size>(&a.value)) size(*s);
+      if (const auto* list = std::get_if<std::vector<Size>>(&a.value)) sizes(*list);
+    }
+  }
+  void check(const Assert& a) const { existing(a.flag); }
+  void check(const CopyBack& c) const {
+    input(c.input);
+    view(c.from);
+  }
+
+  void output(int i) const {
+    const Output& o = a_.outputs[index(i)];
+    switch (o.kind) {
+      case OutputKind::Fresh:
+        existing(o.view.buffer);
+        view(o.view);
+        return;
+      case OutputKind::Input: return input(o.alias);
+      case OutputKind::InputView: input(o.alias); break;
+      case OutputKind::OutputView:
+        VESTA_REQUIRE(
+            o.alias >= 0 && o.alias < count(a_.outputs) && a_.outputs[index(o.alias)].kind == OutputKind::Fresh,
+            "output {} is a view of output {}", i, o.alias);
+        break;
+      case OutputKind::Integer: return size(o.integer);
+      case OutputKind::None: return;
+    }
+    tensor(o.type);
+    size(o.storage_offset);
+  }
+
+  const Artifact& a_;
+};
+
+}  // namespace
+
+void verify(const Artifact& artifact) { Verifier(artifact).run(); }
+
+}  // namespace vesta::artifact

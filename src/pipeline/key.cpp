@@ -1,0 +1,57 @@
+#include "pipeline/key.h"
+
+#include <ATen/Version.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/version.h>
+
+#include "artifact/bytes.h"
+#include "base/digest.h"
+#include "codegen/codegen.h"
+#include "vesta_compiler_digest.h"
+
+namespace vesta::pipeline {
+namespace {
+
+std::string text_of(const artifact::InputFacts& facts) {
+  std::string out;
+  for (const auto& group : facts.same) out += fmt::format("one tensor: {}; ", fmt::join(group, " "));
+  for (const auto& [input, offset] : facts.offsets) out += fmt::format("input {} starts at {}; ", input, offset);
+  for (const auto& [input, pending] : facts.pending)
+    out += fmt::format("input {} is pending{}{}; ", input, pending.conj ? " conj" : "", pending.neg ? " neg" : "");
+  return out;
+}
+
+// What a compile reads. Others, such as the limit of variants, decide whether there is a compile at all.
+std::string text_of(const Options& o, bool inference) {
+  return fmt::format("{}, packed_weights {}, numerics {}, skip_passes [{}], rewrite_limit {}",
+                     inference ? "inference" : "training", o.packed_weights, o.numerics, fmt::join(o.skip_passes, " "),
+                     o.rewrite_limit);
+}
+
+// Operators, what they take and what their kernels give depend on the build.
+const std::string& text_of_torch() {
+  static const auto* text = new std::string(fmt::format("{} {}", TORCH_VERSION, digest({at::show_config()})));
+  return *text;
+}
+
+}  // namespace
+
+artifact::Key key_of(const std::string& text, const artifact::InputFacts& facts, bool inference, const Options& options,
+                     const Target& target) {
+  return {{"graph", text},
+          {"facts", text_of(facts)},
+          {"options", text_of(options, inference)},
+          {"target", plan_text(target)},
+          {"generator", codegen::fingerprint(target)},
+          {"compiler", fmt::format("format {}, sources {}", artifact::kFormat, VESTA_COMPILER_DIGEST)},
+          {"torch", text_of_torch()}};
+}
+
+std::string name_of(const artifact::Key& key) {
+  std::string all;
+  for (const auto& [name, value] : key) all += fmt::format("{} {}:{}\n", name, value.size(), value);
+  return "artifact_" + digest({all});
+}
+
+}  // namespace vesta::pipeline

@@ -1,0 +1,156 @@
+// Artifacts as bytes: what comes back is what went in, and damaged bytes are an error or an artifact that is in bounds.
+#include "artifact/bytes.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "artifact_sample.h"
+#include "vesta/error.h"
+
+namespace vesta::artifact {
+namespace {
+
+using vesta::testing::constant;
+using vesta::testing::sample;
+using vesta::testing::symbol;
+
+TEST(ArtifactBytes, WhatComesBackIsWhatWentIn) {
+  Artifact a = sample();
+  a.facts.pending = {{0, {true, false}}};
+  a.mutated = {0};
+  a.derived_parameters = {1};
+  a.about.kernels = {{"add_exp", {"aten::add.Tensor", "aten::exp"}, 1024, 0.5}};
+  a.about.externs = {{"aten::mm", "library op", 3}};
+  a.about.ops_fused = 2;
+  a.about.key = {{"graph", "%0"}, {"target", "cpu"}};
+  Extern call;
+  call.op = "aten::everything";
+  call.args = {{std::vector<View>{View{}, View{}}},
+               {std::vector<Size>{constant(-3), symbol(0)}},
+               {std::vector<double>{0.1, -0.0, std::numeric_limits<double>::infinity()}},
+               {std::vector<bool>{true, false}},
+               {std::complex<double>(1, -2)},
+               {Device{DeviceType::CUDA, 3}},
+               {Device{DeviceType::CPU, -1}},
+               {MemoryFormat::ChannelsLast},
+               {Layout::Strided},
+               {DType::C64},
+               {std::string("a\0b", 3)}};
+  a.steps.emplace_back(call);
+  a.steps.emplace_back(Assert{1, "index out of range"});
+  const std::string bytes = encode(a);
+  const Artifact b = decode(bytes);
+  EXPECT_EQ(print(b), print(a));
+  EXPECT_EQ(encode(b), bytes);
+  EXPECT_EQ(std::get<Launch>(b.steps[0]).object->bytes, "kernel");
+  EXPECT_EQ(b.about.kernels[0].ops, a.about.kernels[0].ops);
+  EXPECT_EQ(b.about.externs[0].count, 3);
+  EXPECT_EQ(b.about.key, a.about.key);
+  EXPECT_EQ(decode(encode(Artifact())).steps.size(), 0u);
+}
+
+TEST(ArtifactBytes, EqualObjectsAndSizesAreWrittenOnce) {
+  Artifact a = sample();
+  const size_t once = encode(a).size();
+  std::get<Launch>(a.steps[0]).object =
+      std::make_shared<machine::Object>(machine::Object{machine::Form::Text, "vesta_big", std::string(10000, 'x')});
+  const Step launch = a.steps[0];
+  for (int i = 0; i < 100; ++i) a.steps.push_back(launch);
+  EXPECT_LT(encode(a).size(), once + 10000 + 100 * 200);
+}
+
+// Each is a field that a run would follow out of its memory.
+TEST(ArtifactBytes, NumbersThatPointNowhereAreRefused) {
+  const std::vector<std::function<void(Artifact&)>> damages = {
+      [](Artifact& a) { a.symbols[0].input = 2; },
+      [](Artifact& a) { a.symbols[0].dim = 2; },
+      [](Artifact& a) { a.guards[0].left = symbol(2); },
+      [](Artifact& a) { a.guards[0].left = Size{{{Size::Code::Constant, 1}, {Size::Code::Add}}}; },
+      [](Artifact& a) { a.guards[0].left = Size(); },
+      [](Artifact& a) { a.guards[0].left = Size{{{Size::Code::Constant, 1}, {Size::Code::Constant, 1}}}; },
+      [](Artifact& a) { a.facts.same[0][1] = 2; },
+      [](Artifact& a) { a.facts.offsets[0].first = -1; },
+      [](Artifact& a) { a.mutated = {7}; },
+      [](Artifact& a) { a.buffers[0].input = 2; },
+      [](Artifact& a) { a.buffers[0].last_step = 99; },
+      [](Artifact& a) { a.buffers[0].type.strides.pop_back(); },
+      [](Artifact& a) { a.arena.offsets.pop_back(); },
+      [](Artifact& a) { a.is_static = true; },
+      [](Artifact& a) { std::get<Launch>(a.steps[0]).buffers[1] = 2; },
+      [](Artifact& a) { std::get<Launch>(a.steps[0]).offsets.pop_back(); },
+      [](Artifact& a) { std::get<Launch>(a.steps[0]).access = {1}; },
+      [](Artifact& a) { std::get<Extern>(a.steps[1]).results[0] = 2; },
+      [](Artifact& a) { std::get<CopyBack>(a.steps[2]).input = -1; },
+      [](Artifact& a) { a.steps.emplace_back(Assert{-1, ""}); },
+      [](Artifact& a) { a.outputs[0].view.buffer = -1; },
+      [](Artifact& a) { a.outputs[1].alias = 9; },
+      [](Artifact& a) { a.outputs[1].kind = OutputKind::OutputView, a.outputs[1].alias = 1; },
+      [](Artifact& a) { a.outputs[0].hidden = true; },
+  };
+  verify(sample());
+  for (size_t i = 0; i < damages.size(); ++i) {
+    Artifact a = sample();
+    damages[i](a);
+    EXPECT_THROW(verify(a), InternalError) << "damage " << i;
+    EXPECT_THROW(decode(encode(a)), InternalError) << "damage " << i;
+  }
+}
+
+TEST(ArtifactBytes, ConstantSizesAreComparedWithTheMemory) {
+  auto fixed = [] {
+    Artifact a;
+    a.is_static = true;
+    const TensorDesc type{DType::F32, {}, {constant(4)}, {constant(1)}};
+    a.buffers = {{Role::Arena, type, -1, -1, 0, 0, constant(16)}};
+    a.arena.offsets = {64};
+    a.arena.kept_bytes = 128;
+    Extern call;
+    call.op = "aten::exp";
+    call.args = {{View{0, DType::F32, {constant(2)}, {constant(1)}, constant(2), false}}};
+    a.steps = {call};
+    return a;
+  };
+  verify(fixed());
+  Artifact a = fixed();
+  a.buffers[0].bytes = constant(15);
+  EXPECT_THROW(verify(a), InternalError);
+  a = fixed();
+  a.arena.offsets = {128};
+  EXPECT_THROW(verify(a), InternalError);
+  for (const auto& [size, stride, offset] : {std::tuple(3, 1, 2), {2, 3, 2}, {2, 1, -1}, {-1, 1, 0}, {2, -1, 2}}) {
+    a = fixed();
+    std::get<Extern>(a.steps[0]).args = {
+        {View{0, DType::F32, {constant(size)}, {constant(stride)}, constant(offset), false}}};
+    EXPECT_THROW(verify(a), InternalError) << size << " " << stride << " " << offset;
+  }
+}
+
+TEST(ArtifactBytes, DamagedBytesAreAnErrorOrAnotherArtifact) {
+  constexpr int kTries = 20000;
+  const std::string whole = encode(sample());
+  std::mt19937_64 random(7);
+  int errors = 0;
+  for (int i = 0; i < kTries; ++i) {
+    std::string bytes = whole;
+    for (unsigned k = 0; k <= random() % 4; ++k) {
+      const size_t at = random() % bytes.size();
+      const uint32_t values[] = {
+          0, 1, ~0u, 1u << 31, static_cast<uint32_t>(random()), static_cast<uint32_t>(random() % 256)};
+      const uint32_t v = values[random() % 6];
+      std::memcpy(bytes.data() + at, &v, std::min<size_t>(1 + random() % 4, bytes.size() - at));
+    }
+    if (random() % 8 == 0) bytes.resize(random() % bytes.size());
+    try {
+      print(decode(bytes));
+    } catch (const InternalError&) {
+      ++errors;
+    }
+  }
+  EXPECT_GT(errors, kTries / 4);
+  EXPECT_LT(errors, kTries);
+}
+
+}  // namespace
+}  // namespace vesta::artifact
