@@ -390,7 +390,8 @@ class Chooser {
     }
     const double l = static_cast<double>(lanes());
     double compute_ns = per_element / l / 2.5;
-    double memory_ns = all > 0 ? bytes / all / (bytes > static_cast<double>(options_.target.l2_bytes) ? kBytesPerNs : 40) : 0;
+    double memory_ns =
+        all > 0 ? bytes / all / (bytes > static_cast<double>(options_.target.l2_bytes) ? kBytesPerNs : 40) : 0;
     double ns = std::max(compute_ns, memory_ns);
     // Fixed point, in 1/1024 ns, so that it stays an expression of the sizes.
     int64_t scaled = std::max<int64_t>(1, static_cast<int64_t>(ns * 1024));

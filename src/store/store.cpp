@@ -17,8 +17,10 @@
 #include <deque>
 #include <mutex>
 #include <thread>
+#include <tuple>
 #include <vector>
 
+#include "base/check.h"
 #include "base/log.h"
 #include "store/entry.h"
 
@@ -101,33 +103,46 @@ int write_file(const fs::path& path, const std::string& bytes) {
   return error;
 }
 
-// Deletes the entries that were used the longest time ago until nine tenths of `most_bytes` are left, and what
-// processes that were killed have left behind.
-void trim(const fs::path& folder, int64_t most_bytes) {
-  struct Found {
-    time_t used;
-    int64_t bytes;
-    fs::path path;
-  };
-  std::vector<Found> entries;
-  int64_t all = 0;
+struct Found {
+  fs::path path;
+  int64_t bytes = 0;
+  int64_t used = 0;  // nanoseconds since 1970
+};
+
+// Files of entries; `abandoned` is given what processes that were killed have left behind.
+template <class F>
+std::vector<Found> files_in(const fs::path& folder, F&& abandoned) {
+  std::vector<Found> found;
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     struct stat s{};
     if (lstat(at->path().c_str(), &s) != 0 || !S_ISREG(s.st_mode)) continue;
-    if (at->path().extension() == ".unfinished") {
-      if (time(nullptr) - s.st_mtime > kAbandoned) unlink(at->path().c_str());
-      continue;
-    }
-    entries.push_back({s.st_mtime, int64_t{s.st_blocks} * 512, at->path()});
-    all += entries.back().bytes;
+    if (at->path().extension() != ".unfinished")
+      found.push_back(
+          {at->path(), int64_t{s.st_blocks} * 512, int64_t{s.st_mtim.tv_sec} * 1'000'000'000 + s.st_mtim.tv_nsec});
+    else if (time(nullptr) - s.st_mtime > kAbandoned)
+      abandoned(at->path());
   }
-  if (all <= most_bytes) return;
-  std::sort(entries.begin(), entries.end(), [](const Found& a, const Found& b) { return a.used < b.used; });
-  for (const Found& e : entries) {
-    if (all <= most_bytes / 10 * 9) break;
-    if (unlink(e.path.c_str()) == 0) all -= e.bytes;
-  }
+  std::sort(found.begin(), found.end(), [](const Found& x, const Found& y) {
+    return std::tie(y.used, x.path) < std::tie(x.used, y.path);  // the one used last first
+  });
+  return found;
+}
+
+// The inverse of place_of().
+std::string key_of(const fs::path& path) { return path.filename().string() + path.parent_path().filename().string(); }
+
+bool is_intact(const fs::path& path) {
+  const auto file = read_file(path);
+  return file && decode(key_of(path), *file).has_value();
+}
+
+// Until nine tenths of `most_bytes` are left, so that the next entry does not come here again.
+void trim_to_bound(const fs::path& folder, int64_t most_bytes) {
+  int64_t all = 0;
+  const std::vector<Found> found = files_in(folder, [](const fs::path& p) { unlink(p.c_str()); });
+  for (const Found& f : found) all += f.bytes;
+  if (all > most_bytes) trim(folder, most_bytes / 10 * 9);
 }
 
 }  // namespace
@@ -178,7 +193,7 @@ struct Store::State {
       const std::string file = encode(key, content);
       if (const int error = write_file(path, file); error == 0) {
         written += static_cast<int64_t>(file.size());
-        if (written >= kWrittenBetweenTrims) written = 0, trim(folder, most_bytes);
+        if (written >= kWrittenBetweenTrims) written = 0, trim_to_bound(folder, most_bytes);
         return;
       } else {
         errno = error;
@@ -222,7 +237,34 @@ bool Store::flush(milliseconds most) {
   return state_->changed.wait_for(lock, most, [&] { return state_->waiting.empty() && !state_->writing; });
 }
 
-namespace {
+std::vector<Listed> list(const fs::path& folder, bool check) {
+  struct stat s{};
+  if (stat(folder.c_str(), &s) != 0) {
+    VESTA_USER_CHECK(errno == ENOENT, "{} cannot be read: {}", folder, reason(errno));
+    return {};
+  }
+  VESTA_USER_CHECK(S_ISDIR(s.st_mode), "{} is no folder", folder);
+  VESTA_USER_CHECK(why_unsafe(s).empty(), "{} is not used as a cache: {}", folder, why_unsafe(s));
+  std::vector<Listed> out;
+  for (const Found& f : files_in(folder, [](const fs::path&) {}))
+    if (const std::string key = key_of(f.path); is_key(key))
+      out.push_back({key, f.bytes, f.used / 1'000'000'000, !check || is_intact(f.path)});
+  return out;
+}
+
+int64_t trim(const fs::path& folder, int64_t most_bytes, bool damaged) {
+  list(folder, false);  // throws where the folder is not ours
+  int64_t kept = 0, deleted = 0;
+  for (const Found& f : files_in(folder, [](const fs::path& p) { unlink(p.c_str()); })) {
+    if (!is_key(key_of(f.path))) continue;  // somebody else's
+    const bool stays = kept + f.bytes <= most_bytes && !(damaged && !is_intact(f.path));
+    if (stays)
+      kept += f.bytes;
+    else if (unlink(f.path.c_str()) == 0)
+      deleted += f.bytes;
+  }
+  return deleted;
+}
 
 std::optional<fs::path> folder_of_user() {
   if (const char* named = std::getenv("VESTA_CACHE_DIR"))
@@ -236,6 +278,8 @@ std::optional<fs::path> folder_of_user() {
   if (!home || *home != '/') return std::nullopt;
   return fs::path(home) / ".cache" / "vesta";
 }
+
+namespace {
 
 // Never destroyed: threads of the process may use it until the very end.
 std::mutex of_process_mutex;

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace vesta::store {
 
@@ -37,6 +38,23 @@ class Store {
   struct State;
   std::shared_ptr<State> state_;  // the thread's as well
 };
+
+// What a person asks of a folder, which need not be that of this process.
+struct Listed {
+  std::string key;
+  int64_t bytes = 0;  // on the disk
+  int64_t used = 0;   // seconds since 1970, exact to the hour
+  bool intact = true;
+};
+// Every entry, the one used last first. `check`: reads each and compares its digest. Throws UserError where the folder
+// is unsafe to use or cannot be read; a folder that is not there has no entries.
+std::vector<Listed> list(const std::filesystem::path& folder, bool check);
+// Deletes what was used the longest time ago until at most `most_bytes` are left, and what killed processes have left
+// behind; with `damaged`, entries whose digest is wrong, too. The bytes that it deleted.
+int64_t trim(const std::filesystem::path& folder, int64_t most_bytes, bool damaged = false);
+
+// Where shared() looks: nullopt where there is no cache.
+std::optional<std::filesystem::path> folder_of_user();
 
 // That of this process: in $VESTA_CACHE_DIR, or in the user's folder for caches ($XDG_CACHE_HOME/vesta,
 // ~/.cache/vesta). nullptr: $VESTA_CACHE_DIR is empty, or there is no such folder. Flushed when the process ends,

@@ -183,6 +183,22 @@ def test_another_instruction_set_is_another_target(tmp_path: Path) -> None:
     assert process(tmp_path, PLAIN, {"ATEN_CPU_CAPABILITY": "default"})["cached"] == [False]
 
 
+@pytest.mark.parametrize("name", ["kernels and calls into ATen", "a model in inference", "sizes that change"])
+def test_equal_programs_give_equal_bytes(name: str, tmp_path: Path) -> None:
+    before = "import gc, random; noise = [random.random() for _ in range(random.randrange(100))]\n"
+    other = before + "vesta.compile(lambda x: x.exp().cumsum(0))(torch.ones(9))" + PROGRAMS[name]
+    process(tmp_path / "a", PROGRAMS[name], compile_threads=1)
+    process(tmp_path / "b", other, {"PYTHONHASHSEED": "7"}, compile_threads=8)
+
+    def entries(folder: Path) -> dict[str, bytes]:
+        return {p.name: p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+    one, two = entries(tmp_path / "a"), entries(tmp_path / "b")
+    assert any(key.startswith("artifact") for key in one)
+    for key, content in one.items():
+        assert two[key] == content, key
+
+
 def test_dumps_show_every_stage(tmp_path: Path) -> None:
     process(tmp_path / "cache", PLAIN)
     dumped = process(tmp_path / "cache", PLAIN, dump_dir=str(tmp_path / "dump"))

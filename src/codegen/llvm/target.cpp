@@ -1,7 +1,5 @@
 #include "codegen/llvm/target.h"
 
-#include <llvm/ADT/StringMap.h>
-#include <llvm/Config/llvm-config.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Support/CommandLine.h>
 #include <llvm/Support/TargetSelect.h>
@@ -10,10 +8,6 @@
 #include <mutex>
 
 #include "base/check.h"
-#include "base/digest.h"
-#include "codegen/codegen.h"
-#include "machine/imports.h"
-#include "vesta_codegen_digest.h"
 
 namespace vesta::codegen {
 
@@ -33,20 +27,6 @@ void initialize_llvm() {
 }
 
 }  // namespace
-
-bool available(const Target& t) { return t.device == DeviceType::CPU && t.triple.starts_with("x86_64-"); }
-
-const std::string& fingerprint(const Target& target) {
-  static std::mutex mutex;
-  static auto* known = new std::map<std::string, std::string>;
-  const std::string code = code_text(target);
-  const std::lock_guard lock(mutex);
-  std::string& text = (*known)[code];
-  if (text.empty())
-    text = fmt::format("llvm {}; {}; vector functions {}; sources {}", LLVM_VERSION_STRING, code,
-                       digest({machine::vector_functions()}), VESTA_CODEGEN_DIGEST);
-  return text;
-}
 
 llvm::TargetMachine& thread_target_machine(const Target& target) {
   thread_local std::map<std::string, std::unique_ptr<llvm::TargetMachine>> machines;

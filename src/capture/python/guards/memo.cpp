@@ -7,7 +7,7 @@
 namespace vesta::capture {
 namespace {
 
-constexpr size_t kFewSources = 24;   // a plain check is as quick
+constexpr size_t kFewSources = 4;    // a plain check is as quick
 constexpr int kMostRemembered = 64;  // without a repeat in between: the roots are others each time
 
 bool is_root(SourceKind k) {
@@ -23,6 +23,12 @@ Memo::Memo(const std::vector<Source>& sources, const std::vector<Guard>& guards,
   for (const int w : written) is_written[static_cast<size_t>(w)] = 1;
   for (const Source& s : sources)
     if (s.kind == SourceKind::InstanceDict) has_dict[static_cast<size_t>(s.parent)] = 1;
+  std::vector<char> has_order(sources.size(), 0);  // an OrderedDict: moving a key is no write of the dict
+  for (const Guard& g : guards) {
+    if (g.source < 0 || g.check != Check::Type || !PyType_Check(g.expected)) continue;
+    if (PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(g.expected), &PyODict_Type))
+      has_order[static_cast<size_t>(g.source)] = 1;
+  }
   for (const Guard& g : guards)
     if (g.source >= 0 && g.check == Check::Type && PyType_Check(g.expected) &&
         !(reinterpret_cast<PyTypeObject*>(g.expected)->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
@@ -41,9 +47,9 @@ Memo::Memo(const std::vector<Source>& sources, const std::vector<Guard>& guards,
       case SourceKind::Local: stays_[i] = has_dict[i]; break;
       case SourceKind::InstanceDict:
       case SourceKind::DictValue:
-      case SourceKind::DictKey:
       case SourceKind::MethodSelf:
       case SourceKind::MethodFunction: stays_[i] = parent_stays; break;
+      case SourceKind::DictKey: stays_[i] = parent_stays && !has_order[parent]; break;
       // A function lives as long as one call, often, and the next is where it was: with other cells.
       case SourceKind::ClosureCell: break;
       case SourceKind::SequenceItem: stays_[i] = parent_stays && wanted[parent]; break;
@@ -65,7 +71,7 @@ Memo::Memo(const std::vector<Source>& sources, const std::vector<Guard>& guards,
       case Check::Length:
       case Check::Keys:
         // A dict's own version, or a tuple.
-        stays = stays && !is_written[static_cast<size_t>(g.source)];
+        stays = stays && !is_written[static_cast<size_t>(g.source)] && !has_order[static_cast<size_t>(g.source)];
         break;
       case Check::Members:
       case Check::Class:
@@ -75,7 +81,7 @@ Memo::Memo(const std::vector<Source>& sources, const std::vector<Guard>& guards,
     }
     if (!stays) changing_guards_.push_back(static_cast<int>(i));
   }
-  useful_ = changing_guards_.size() * 2 < guards.size();
+  useful_ = changing_guards_.size() + 2 <= guards.size();
 }
 
 void Memo::remember(const std::vector<Source>& sources, const std::vector<Guard>& guards, const Registers& r) {

@@ -1,0 +1,168 @@
+"""The command ``vesta``: looks after the cache of compiled code, and tells what Vesta sees of this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+import vesta
+from vesta import _C
+from vesta.errors import Error, UserError
+
+UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def size(text: str) -> int:
+    """Bytes: ``4096``, ``64k``, ``100M``, ``1.5G``."""
+    unit = text[-1:].lower() if text[-1:].isalpha() else ""
+    try:
+        count = float(text[: len(text) - len(unit)])
+    except ValueError:
+        count = -1.0
+    if unit not in UNITS or count < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 4096, 64k, 100M or 1.5G")
+    return int(count * UNITS[unit])
+
+
+def readable(count: int) -> str:
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if count >= unit:
+            return f"{count / unit:.1f} {name}"
+    return f"{count} B"
+
+
+def folder_of(options: argparse.Namespace) -> str:
+    folder: str | None = options.folder or _C.cache_folder()
+    if not folder:
+        raise UserError("there is no cache: VESTA_CACHE_DIR is empty (name a folder with --folder)")
+    return folder
+
+
+def stats(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    folder = folder_of(options)
+    found = _C.cache_entries(folder)
+    kinds = {
+        kind: [e for e in found if e.key.startswith("artifact_") == (kind == "artifacts")]
+        for kind in ("artifacts", "kernels")
+    }
+    return 0, {
+        "folder": folder,
+        **{kind: {"entries": len(some), "bytes": sum(e.bytes for e in some)} for kind, some in kinds.items()},
+        "bytes": sum(e.bytes for e in found),
+        "most_bytes": _C.CACHE_BYTES,
+        "used_last": found[0].used if found else None,
+        "used_first": found[-1].used if found else None,
+    }
+
+
+def show_stats(told: dict[str, Any]) -> None:
+    print(told["folder"])
+    for kind in ("artifacts", "kernels"):
+        print(f"  {kind:<10} {told[kind]['entries']:>6}  {readable(told[kind]['bytes']):>10}")
+    print(f"  {'together':<10} {'':>6}  {readable(told['bytes']):>10} of {readable(told['most_bytes'])}")
+    if told["used_last"] is not None:
+        day = [time.strftime("%Y-%m-%d %H:%M", time.localtime(told[k])) for k in ("used_first", "used_last")]
+        print(f"  used between {day[0]} and {day[1]}")
+
+
+def verify(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    folder = folder_of(options)
+    found = _C.cache_entries(folder, check=True)
+    damaged = [e.key for e in found if not e.intact]
+    return int(bool(damaged)), {"folder": folder, "entries": len(found), "damaged": damaged}
+
+
+def show_verify(told: dict[str, Any]) -> None:
+    for key in told["damaged"]:
+        print(f"damaged: {key}")
+    print(f"{told['folder']}: {told['entries']} entries, {len(told['damaged'])} damaged")
+    if told["damaged"]:
+        print("They are never used and are compiled again; `vesta cache trim --damaged` deletes them.")
+
+
+def trim(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    folder = folder_of(options)
+    return 0, {"folder": folder, "deleted_bytes": _C.cache_trim(folder, options.to, options.damaged)}
+
+
+def clear(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    folder = folder_of(options)
+    return 0, {"folder": folder, "deleted_bytes": _C.cache_trim(folder, 0)}
+
+
+def show_deleted(told: dict[str, Any]) -> None:
+    print(f"{told['folder']}: {readable(told['deleted_bytes'])} deleted")
+
+
+def env(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    return 0, {
+        "vesta": vesta.__version__,
+        "torch": torch.__version__,
+        "python": sys.version.split()[0],
+        "cache": _C.cache_folder(),
+        **_C.host_target(),
+    }
+
+
+def show_env(told: dict[str, Any]) -> None:
+    for name, value in told.items():
+        if name == "caches":
+            value = ", ".join(readable(b) for b in value)
+        print(f"{name:<13} {'none' if value is None else value}")
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="vesta", description=__doc__)
+    made.add_argument("--version", action="version", version=f"vesta {vesta.__version__}")
+    commands = made.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(to: Any, name: str, run: Any, show: Any, text: str) -> argparse.ArgumentParser:
+        one: argparse.ArgumentParser = to.add_parser(name, help=text, description=text)
+        one.add_argument("--json", action="store_true", help="print JSON")
+        one.set_defaults(run=run, show=show)
+        return one
+
+    cache = commands.add_parser("cache", help="the cache of compiled code", description="The cache of compiled code.")
+    of_cache = cache.add_subparsers(required=True, metavar="COMMAND")
+    add(of_cache, "stats", stats, show_stats, "how many entries and bytes there are")
+    add(
+        of_cache,
+        "verify",
+        verify,
+        show_verify,
+        "read every entry and compare it with its digest; exits with 1 if one is damaged",
+    )
+    of_trim = add(of_cache, "trim", trim, show_deleted, "delete what was used the longest time ago")
+    of_trim.add_argument(
+        "--to",
+        type=size,
+        default=_C.CACHE_BYTES,
+        metavar="SIZE",
+        help="bytes to keep at most: 100M (default: the bound, 1G)",
+    )
+    of_trim.add_argument("--damaged", action="store_true", help="delete damaged entries, too")
+    add(of_cache, "clear", clear, show_deleted, "delete every entry")
+    for one in of_cache.choices.values():
+        one.add_argument("--folder", help="another folder than that of VESTA_CACHE_DIR (default: the user's)")
+    add(commands, "env", env, show_env, "versions, the machine that code is compiled for, the cache")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parser().parse_args(arguments)
+    try:
+        status, told = options.run(options)
+    except Error as error:
+        print(f"vesta: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        print(json.dumps(told))
+    else:
+        options.show(told)
+    return int(status)

@@ -1,0 +1,30 @@
+// What is known of the code generator without asking LLVM for anything: a process that finds its artifacts in the store
+// needs no more.
+#include <fmt/format.h>
+#include <llvm/Config/llvm-config.h>
+
+#include <map>
+#include <mutex>
+
+#include "base/digest.h"
+#include "codegen/codegen.h"
+#include "machine/imports.h"
+#include "vesta_codegen_digest.h"
+
+namespace vesta::codegen {
+
+bool available(const Target& t) { return t.device == DeviceType::CPU && t.triple.starts_with("x86_64-"); }
+
+const std::string& fingerprint(const Target& target) {
+  static std::mutex mutex;
+  static auto* known = new std::map<std::string, std::string>;
+  const std::string code = code_text(target);
+  const std::lock_guard lock(mutex);
+  std::string& text = (*known)[code];
+  if (text.empty())
+    text = fmt::format("llvm {}; {}; vector functions {}; sources {}", LLVM_VERSION_STRING, code,
+                       digest({machine::vector_functions()}), VESTA_CODEGEN_DIGEST);
+  return text;
+}
+
+}  // namespace vesta::codegen
