@@ -11,7 +11,7 @@ namespace {
 
 class Printer {
  public:
-  explicit Printer(const Graph& graph) : graph_(graph) {}
+  Printer(const Graph& graph, bool every_argument) : graph_(graph), every_argument_(every_argument) {}
 
   std::string run() {
     for (Expr s : graph_.context->symbols()) {
@@ -114,14 +114,15 @@ class Printer {
   };
 
   // Arguments that the parser would fill in by itself, from the end.
-  static size_t explicit_positional(const Node& n) {
+  size_t explicit_positional(const Node& n) const {
     const auto& schema = n.op->schema.args;
     size_t count = 0;
     for (size_t i = 0; i < n.args().size(); ++i)
       if (!schema[i].keyword_only && !is_implied(schema[i], n.args()[i])) count = i + 1;
     return count;
   }
-  static bool is_implied(const SchemaArg& schema, const Arg& arg) {
+  bool is_implied(const SchemaArg& schema, const Arg& arg) const {
+    if (every_argument_) return false;
     return schema.has_default ? schema.default_value == arg : schema.optional && is_none(arg) && schema.keyword_only;
   }
 
@@ -166,11 +167,14 @@ class Printer {
   }
 
   const Graph& graph_;
+  const bool every_argument_;
   std::string out_;
 };
 
 }  // namespace
 
-std::string print(const Graph& graph) { return Printer(graph).run(); }
+std::string print(const Graph& graph) { return Printer(graph, false).run(); }
+
+std::string print_every_argument(const Graph& graph) { return Printer(graph, true).run(); }
 
 }  // namespace vesta::graph

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "graph/graph.h"
@@ -10,5 +11,9 @@ namespace vesta::graph {
 
 inline constexpr std::array<std::string_view, 4> kRelationTexts = {"==", "!=", "<", ">="};     // by Relation
 inline constexpr std::array<std::string_view, 2> kInputKindTexts = {"argument", "parameter"};  // by InputKind
+
+// print(), with the arguments that have their default values, too: an operator whose defaults change in another version
+// of a library is another text.
+std::string print_every_argument(const Graph& graph);
 
 }  // namespace vesta::graph

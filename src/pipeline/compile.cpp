@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "codegen/codegen.h"
 #include "graph/passes/pass.h"
+#include "graph/text.h"
 #include "loops/kernel.h"
 #include "pipeline/assemble.h"
 #include "pipeline/dump.h"
@@ -248,7 +249,7 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   std::optional<artifact::Artifact> artifact;
   if (store) {
     work.stage("find", [&] {
-      key = key_of(graph::print(*graph), traced.facts, traced.inference, options, target);
+      key = key_of(graph::print_every_argument(*graph), traced.facts, traced.inference, options, target);
       artifact = find(*store, key);
     });
     report.cached = artifact.has_value();

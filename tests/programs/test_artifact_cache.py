@@ -178,6 +178,26 @@ def test_what_changed_is_compiled_again(change: tuple[str, str], options: dict[s
     assert process(tmp_path, PLAIN)["cached"] == [True]
 
 
+CUSTOM = """
+@torch.library.custom_op("vesta_tests::scaled", mutates_args=())
+def scaled(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:
+    return x * factor * 10
+@scaled.register_fake
+def _(x, factor=2.0):
+    return torch.empty_like(x)
+def f(x):
+    return scaled(x).sin() + 1
+def arguments(i):
+    return [torch.ones(8, 8)]
+"""
+
+
+def test_an_operators_defaults_and_kernel_are_those_of_this_process(tmp_path: Path) -> None:
+    process(tmp_path, CUSTOM)
+    assert process(tmp_path, CUSTOM.replace("* 10", "* 20"))["cached"] == [True]
+    assert process(tmp_path, CUSTOM.replace("2.0", "3.0"))["cached"] == [False]
+
+
 def test_another_instruction_set_is_another_target(tmp_path: Path) -> None:
     process(tmp_path, PLAIN)
     assert process(tmp_path, PLAIN, {"ATEN_CPU_CAPABILITY": "default"})["cached"] == [False]

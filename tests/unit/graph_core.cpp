@@ -5,6 +5,7 @@
 
 #include "graph/graph.h"
 #include "graph/passes/pass.h"
+#include "graph/text.h"
 #include "vesta/error.h"
 
 namespace vesta::graph {
@@ -16,6 +17,17 @@ void add_output(Graph& g, Value* v) {
   Output o;
   o.value = v;
   g.outputs.push_back(o);
+}
+
+TEST(GraphText, EveryArgumentIsWrittenWhereItIsAskedFor) {
+  const auto g = graph::parse(R"(input %0 : f32[4] = argument "x"
+%1 : f32[4] = aten::add.Tensor(%0, %0)
+output %1
+)");
+  EXPECT_EQ(graph::print(*g).find("alpha"), std::string::npos);
+  const std::string all = graph::print_every_argument(*g);
+  EXPECT_NE(all.find("aten::add.Tensor(%0, %0, alpha=1)"), std::string::npos) << all;
+  EXPECT_EQ(graph::print(*graph::parse(all)), graph::print(*g));
 }
 
 TEST(Graph, KeepsUseLists) {
