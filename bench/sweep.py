@@ -128,10 +128,12 @@ def mean_ratio(timings: list[Timing]) -> float:
 
 
 def worst(timings: list[Timing]) -> list[Timing]:
-    """Those that lose most first: slow ones, then by the ratio, short ones by their difference to eager."""
-    return sorted(
-        timings, key=lambda t: (not t.is_slow, t.ratio if t.eager_us >= SHORT_US else t.eager_us - t.vesta_us)
-    )
+    """Those that lose most first: by the better of their ratios, short ones by the smaller difference to eager."""
+
+    def gain(t: Timing) -> float:
+        return t.ratio if t.eager_us >= SHORT_US else t.eager_us - t.vesta_us
+
+    return sorted(timings, key=lambda t: max(gain(t), gain(t.again) if t.again else gain(t)))
 
 
 def table(timings: list[Timing], count: int, earlier: dict[tuple[str, str, str], float]) -> Table:
