@@ -297,7 +297,6 @@ std::string why_not_lowered(const Node& node) {
   std::string why;
   bool complex = false;
   auto check = [&](const TensorType& t) {
-    if (t.device.type != DeviceType::CPU) why = "not on the CPU";
     if (is_complex(t.dtype)) complex = true;
     if (t.dtype == DType::Other) why = "an element type without arithmetic";
   };

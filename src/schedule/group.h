@@ -128,6 +128,8 @@ class Grouping {
   void decide_inlining();
   void form_groups();
   void open_group(int u);
+  bool is_on_target(const graph::Value* v) const;
+  std::string why_no_kernel(const graph::Node& node) const;
   void place_alone(int u);
   void collect_reads(int u);
   void read_wanted(const Unit& u, std::vector<Expr> operand_index, std::vector<Read>& out);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/check.h"
 #include "graph/ops/complex.h"
 #include "graph/ops/operands.h"
 #include "schedule/body_walk.h"
@@ -98,6 +99,24 @@ Expr Grouping::run_symbol(size_t k, Expr extent) {
   return it->second;
 }
 
+// Kernels work on the memory of the target's device alone.
+bool Grouping::is_on_target(const Value* v) const { return v->type.device.type == options_.target.device; }
+
+// Empty where a kernel may compute the node; otherwise why it is a call into ATen.
+std::string Grouping::why_no_kernel(const Node& node) const {
+  if (!options_.kernels) return "no code is generated for this device";
+  const Value* elsewhere = nullptr;
+  auto check = [&](const Value* v) {
+    if (v && !is_on_target(v)) elsewhere = v;
+  };
+  for (const Value* v : node.results) check(v);
+  node.for_each_input(check);
+  if (elsewhere)
+    return fmt::format("a tensor is on {}: code is generated for {}", to_string(elsewhere->type.device),
+                       to_string(Device{options_.target.device}));
+  return loops::why_not_lowered(node);
+}
+
 void Grouping::collect_units() {
   int position = 0, last_ordered = -1;
   graph_.for_each_node([&](const Node* node) {
@@ -110,7 +129,7 @@ void Grouping::collect_units() {
     for (const Value* v : node->results) used |= v && graph_.is_used(v);
     if (!used) return;
     auto refused = refused_.find(node);
-    std::string reason = refused == refused_.end() ? loops::why_not_lowered(*node) : refused->second;
+    std::string reason = refused == refused_.end() ? why_no_kernel(*node) : refused->second;
     if (node->raises && reason.empty()) reason = "its result is not read, but it may raise";
     if (node->derived && reason.empty()) reason = "computed once for each version of its weights: no kernel pays";
     if (!reason.empty() && joins_pieces(*node)) {
@@ -241,13 +260,14 @@ bool Grouping::is_update(const Node& node) const {
 // computes it. Where nothing is computed ATen's copies are as good.
 bool Grouping::joins_pieces(const Node& node) const {
   if (node.op->name != "aten::cat" || node.derived || !options_.fuse || refused_.count(&node)) return false;
+  if (!options_.kernels || !is_on_target(node.results[0])) return false;
   if (!loops::constant_dim(node) || is_complex(node.results[0]->type.dtype)) return false;
   bool computed = false, plain = true;
   const auto pieces = loops::pieces_of(node);
   for (const auto& [v, begin] : pieces) {
     const int p = unit_of(base_of(v));
     computed |= p >= 0 && units[p].kind == UnitKind::Map && !units[p].derived;
-    plain &= v->type.dim() == node.results[0]->type.dim() && v->type.device.type == DeviceType::CPU;
+    plain &= v->type.dim() == node.results[0]->type.dim() && is_on_target(v);
     plain &= v->type.dtype != DType::Other && !is_complex(v->type.dtype);
   }
   return computed && plain && pieces.size() <= kMostPieces;
@@ -407,6 +427,9 @@ void Grouping::add_reduction(const Node* node, int position) {
 void Grouping::mark_needed() {
   int end = units.empty() ? 1 : units.back().position + 1;
   auto add_copy = [&](const Value* v) {
+    if (!is_on_target(v))
+      VESTA_UNSUPPORTED("a copy on {}: code is generated for {}", to_string(v->type.device),
+                        to_string(Device{options_.target.device}));
     Unit u;
     u.kind = UnitKind::Copy;
     u.value = v;

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <random>
 
+#include "artifact/bytes.h"
 #include "pipeline/pipeline.h"
 #include "vesta/error.h"
 #include "vesta/passes.h"
@@ -49,6 +51,50 @@ TEST(Pipeline, GraphToResult) {
   std::string why;
   EXPECT_FALSE(r.executable->accepts(one_row, {}, &why));
   EXPECT_NE(why.find(".size(0) >= 2"), std::string::npos) << why;
+}
+
+// What follows the trace reads the target alone: plans and code are made for machines that this one is not.
+TEST(Pipeline, AnotherTargetHasItsOwnPlanAndCode) {
+  Target old = host_target();
+  old.cpu = "x86-64-v2";
+  old.features = "";
+  old.vector_bytes = 16;
+  old.avx512 = old.half_convert = old.fma = false;
+  old.threads = 64;
+  const pipeline::Result r = pipeline::compile(graph::parse(kProgram), {}, {}, old);
+  EXPECT_EQ(r.report.kernels.size(), compile(kProgram).report.kernels.size());
+  expect_right(*r.executable, 5);  // older code runs here, too
+}
+
+TEST(Pipeline, ADeviceWithoutAGeneratorRunsCallsIntoAten) {
+  Target unknown = host_target();
+  unknown.device = DeviceType::Other;
+  const pipeline::Result r = pipeline::compile(graph::parse(kProgram), {}, {}, unknown);
+  EXPECT_EQ(r.report.kernels.size(), 0u);
+  EXPECT_EQ(r.report.ops_extern, 3);
+  expect_right(*r.executable, 5);
+}
+
+// Equal graphs give equal bytes, whatever their names, lines and numbers of values.
+TEST(Pipeline, LabelsAreNoPartOfTheArtifact) {
+  std::string other(kProgram);
+  for (const auto& [from, to] :
+       {std::pair("\"x\"", "\"left\""), {"\"w\"", "\"weight\""}, {"%4", "%40"}, {"%3", "%17"}}) {
+    for (size_t at = other.find(from); at != std::string::npos; at = other.find(from, at + std::strlen(to)))
+      other.replace(at, std::strlen(from), to);
+  }
+  const pipeline::Result a = compile(kProgram), b = compile(other);
+  EXPECT_NE(artifact::encode(a.executable->artifact()), artifact::encode(b.executable->artifact()));
+  auto without_labels = [](const pipeline::Result& r) {
+    artifact::Artifact copy = r.executable->artifact();
+    for (artifact::InputDesc& i : copy.inputs) i.name.clear();
+    for (artifact::Guard& g : copy.guards) g.text.clear();
+    return artifact::encode(copy);
+  };
+  EXPECT_EQ(without_labels(a), without_labels(b));
+  std::string why;
+  EXPECT_FALSE(b.executable->accepts(std::vector{at::randn({1, 8}), at::randn({8, 3})}, {}, &why));
+  EXPECT_NE(why.find("left.size(0) >= 2"), std::string::npos) << why;
 }
 
 TEST(Pipeline, TheReportAccountsForEveryStageAndOperator) {

@@ -44,6 +44,46 @@ Value* layer_norm(Builder& b, Value* x, Value* weight, int64_t n) {
   return b("aten::mul.Tensor", {b("aten::mul.Tensor", {centred, scale}), weight});
 }
 
+// A kernel never gets pointers to another device's memory.
+TEST(Plan, WhatIsOnAnotherDeviceIsACallIntoAten) {
+  const auto g = graph::parse(R"(input %0 : f32[64]@cuda:0 = argument "x"
+input %1 : f32[64] = argument "y"
+%2 : f32[64]@cuda:0 = aten::exp(%0)
+%3 : f32[64]@cuda:0 = aten::neg(%2)
+%4 : f32[128]@cuda:0 = aten::cat([%2, %3], 0)
+%5 : f32[64] = aten::exp(%1)
+output %4
+output %5
+)");
+  int kernels = 0, calls = 0;
+  const schedule::Plan plan = schedule::make_plan(*g, {});
+  for (const schedule::Step& s : plan.steps) {
+    kernels += std::holds_alternative<schedule::KernelStep>(s);
+    if (const auto* e = std::get_if<schedule::ExternStep>(&s)) {
+      ++calls;
+      EXPECT_NE(e->reason.find("cuda"), std::string::npos) << e->reason;
+    }
+  }
+  EXPECT_EQ(kernels, 1);
+  EXPECT_EQ(calls, 3);
+  // A result that is an input's elements is copied by a kernel, which cannot be.
+  EXPECT_THROW(schedule::make_plan(*graph::parse("input %0 : f32[64]@cuda:0 = argument \"x\"\noutput %0\n"), {}),
+               Unsupported);
+}
+
+TEST(Plan, WithoutAGeneratorEveryNodeIsACall) {
+  const auto g = graph::parse(R"(input %0 : f32[64] = argument "x"
+%1 : f32[64] = aten::exp(%0)
+%2 : f32[] = aten::sum(%1)
+output %2
+)");
+  schedule::Options options;
+  options.kernels = false;
+  const schedule::Plan plan = schedule::make_plan(*g, options);
+  EXPECT_EQ(plan.steps.size(), 2u);
+  for (const schedule::Step& s : plan.steps) EXPECT_TRUE(std::holds_alternative<schedule::ExternStep>(s));
+}
+
 TEST(Plan, ReductionBesideAnEmptyDimension) {
   Graph g;
   Builder b(g);
