@@ -11,7 +11,8 @@
 
 namespace vesta::pipeline {
 
-// `text`: of the graph without its labels, with every argument. Fields, in order: graph, facts, options, target, generator, compiler, torch.
+// `text`: of the graph without its labels, with every argument. Fields, in order: graph, facts, options, target,
+// generator, compiler, torch.
 artifact::Key key_of(const std::string& text, const artifact::InputFacts& facts, bool inference, const Options& options,
                      const Target& target);
 // The name of the entry.
