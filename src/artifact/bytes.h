@@ -9,7 +9,7 @@
 
 namespace vesta::artifact {
 
-// Of the bytes; whoever keeps them writes it beside them. 1: the first.
+// The version of the bytes. Who stores them stores it beside them, and reads no other version.
 constexpr uint32_t kFormat = 1;
 
 // Equal artifacts give equal bytes in every process.
@@ -19,9 +19,9 @@ std::string encode(const Artifact& artifact);
 // or of another format. 16-byte alignment of `bytes` is not needed.
 Artifact decode(std::string_view bytes);
 
-// Throws InternalError naming the first number that points nowhere, expression that cannot be evaluated or shape
-// without strides. What a run does with a verified artifact stays inside its own memory if kernels, launches and sizes
-// of buffers are those that a compile made; stores and files keep these under a digest.
+// Throws InternalError where an index points nowhere, an expression cannot be evaluated or a shape has no strides, and
+// names the first of them. A run of a verified artifact stays inside its own memory as long as kernels, launches and
+// sizes of buffers are as the compiler made them; stores and files keep a digest of these.
 void verify(const Artifact& artifact);
 
 }  // namespace vesta::artifact

@@ -1,14 +1,11 @@
-#include <artifact_generated.h>
-
 #include <cstring>
 
 #include "artifact/bytes.h"
 #include "artifact/require.h"
+#include "artifact/wire.h"
 
 namespace vesta::artifact {
 namespace {
-
-constexpr uint32_t kNone = ~uint32_t{0};
 
 class Decoder {
  public:
@@ -104,7 +101,7 @@ class Decoder {
     }
   }
   Size size(uint32_t number) const {
-    if (number == kNone) return {};
+    if (number == kNoProgram) return {};
     VESTA_REQUIRE(number < programs_.size(), "there is no program {}", number);
     return programs_[number];
   }

@@ -1,15 +1,12 @@
-#include <artifact_generated.h>
-
 #include <unordered_map>
 
 #include "artifact/bytes.h"
+#include "artifact/wire.h"
 
 namespace vesta::artifact {
 namespace {
 
 using flatbuffers::Offset;
-
-constexpr uint32_t kNone = ~uint32_t{0};  // an empty Size
 
 class Encoder {
  public:
@@ -104,7 +101,7 @@ class Encoder {
   }
 
   uint32_t number(const Size& s) {
-    if (s.steps.empty()) return kNone;
+    if (s.steps.empty()) return kNoProgram;
     std::string key;
     for (const auto& step : s.steps) {
       key += static_cast<char>(step.code);

@@ -1,4 +1,4 @@
-// What must hold of bytes that somebody else wrote. A failure is no bug of ours: the bytes are damaged.
+// Checks of bytes that come from a file. A failure means that the file is damaged, not that Vesta has a bug.
 #pragma once
 
 #include <fmt/format.h>

@@ -22,7 +22,7 @@ namespace {
 #if defined(__x86_64__)
 
 enum Register : uint8_t { Eax, Ebx, Ecx, Edx };
-// What the operating system must save between threads, besides the CPU's own bit.
+// Registers that the operating system must save between threads, or the feature may not be used.
 enum class State : uint8_t { None, Avx, Avx512, Amx };
 
 struct Feature {
@@ -33,7 +33,7 @@ struct Feature {
   State state = State::None;
 };
 
-// Those that an instruction of generated code may need.
+// The features that an instruction of generated code may need.
 constexpr Feature kFeatures[] = {
     {"adx", 7, 0, Ebx, 19},
     {"aes", 1, 0, Ecx, 25},
@@ -153,6 +153,16 @@ std::string model_name() {
   return {};
 }
 
+// The levels of the x86-64 psABI above the first; each has those below it in it.
+struct Level {
+  const char* name;  // LLVM's
+  std::span<const std::string_view> features;
+};
+constexpr std::string_view kLevel2[] = {"cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"};
+constexpr std::string_view kLevel3[] = {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"};
+constexpr std::string_view kLevel4[] = {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"};
+constexpr Level kLevels[] = {{"x86-64-v2", kLevel2}, {"x86-64-v3", kLevel3}, {"x86-64-v4", kLevel4}};
+
 class Features {
  public:
   Features() {
@@ -160,13 +170,17 @@ class Features {
       if (Leaf(f.leaf, f.subleaf).bit(f.where, f.bit) && is_saved(f.state)) have_.emplace_back(f.name);
   }
   bool has(std::string_view name) const { return std::ranges::find(have_, name) != have_.end(); }
-  bool all(std::initializer_list<std::string_view> names) const {
+  bool all(std::span<const std::string_view> names) const {
     return std::ranges::all_of(names, [&](std::string_view n) { return has(n); });
   }
-  void keep(std::initializer_list<std::string_view> names) {
-    std::erase_if(have_, [&](const std::string& n) { return std::ranges::find(names, n) == names.end(); });
+  // Of the levels up to `last`; without the others.
+  void keep_levels(size_t last) {
+    std::erase_if(have_, [&](const std::string& n) {
+      return std::none_of(std::begin(kLevels), std::begin(kLevels) + last,
+                          [&](const Level& l) { return std::ranges::find(l.features, n) != l.features.end(); });
+    });
   }
-  // Of all in the table: what a CPU of that name has elsewhere may be hidden here.
+  // Every feature of the table with its sign: a hypervisor may hide what CPUs of that name have.
   std::string text() const {
     std::vector<std::string> all;
     for (const Feature& f : kFeatures) all.push_back(fmt::format("{}{}", has(f.name) ? '+' : '-', f.name));
@@ -178,12 +192,14 @@ class Features {
   std::vector<std::string> have_;
 };
 
-// The levels of the x86-64 psABI.
-std::string level(const Features& f) {
-  if (!f.all({"cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"})) return "x86-64";
-  if (!f.all({"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"})) return "x86-64-v2";
-  if (!f.all({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"})) return "x86-64-v3";
-  return "x86-64-v4";
+// The highest level whose features, and those of the levels below it, are all there.
+std::string level_name(const Features& f) {
+  std::string name = "x86-64";
+  for (const Level& l : kLevels) {
+    if (!f.all(l.features)) break;
+    name = l.name;
+  }
+  return name;
 }
 
 Target detect() {
@@ -193,17 +209,16 @@ Target detect() {
   t.cpu = model_name();
   const char* wanted = std::getenv("ATEN_CPU_CAPABILITY");
   const std::string_view capability = wanted ? wanted : "";
-  if (capability == "avx2" && f.all({"avx2", "fma", "f16c"})) {
+  if (capability == "avx2" && f.has("avx2") && f.has("fma") && f.has("f16c")) {
     t.cpu = "x86-64-v3";
-    f.keep({"cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3", "avx", "avx2", "bmi", "bmi2", "f16c", "fma",
-            "lzcnt", "movbe"});
+    f.keep_levels(2);
   } else if (capability == "default" && f.has("sse4.2")) {
     t.cpu = "x86-64-v2";
-    f.keep({"cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"});
+    f.keep_levels(1);
   }
-  if (t.cpu.empty()) t.cpu = level(f);
+  if (t.cpu.empty()) t.cpu = level_name(f);
   t.features = f.text();
-  t.avx512 = f.all({"avx512f", "avx512bw", "avx512vl", "avx512dq"});
+  t.avx512 = f.has("avx512f") && f.has("avx512bw") && f.has("avx512vl") && f.has("avx512dq");
   t.half_convert = f.has("f16c") || f.has("avx512f");
   t.fma = f.has("fma") || f.has("avx512f");
   t.streaming_stores = true;

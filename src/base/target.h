@@ -18,7 +18,7 @@ struct Target {
   std::string features;       // "+avx2,-avx512f,...": LLVM's names, sorted
   int64_t vector_bytes = 16;  // widest vector: 64 with AVX-512, 32 with AVX2, 16 otherwise
   bool avx512 = false;        // with BW, VL, DQ: masks are cheap
-  bool half_convert = false;  // float <-> half in vectors
+  bool half_convert = false;  // has vector instructions for float <-> half
   bool fma = false;
   bool streaming_stores = false;  // stores past the caches, and a fence for them
   // Plan: how work is cut depends on these.

@@ -42,6 +42,12 @@ bool verify_boundaries() {
 #endif
 }
 
+// "add" of "aten::add.Tensor".
+std::string short_name(std::string_view op) {
+  const size_t start = op.rfind(':') + 1;
+  return std::string(op.substr(start, op.find('.', start) - start));
+}
+
 // What explain() tells of the plan.
 void describe(const schedule::Plan& plan, artifact::About& about) {
   std::map<std::pair<std::string, std::string>, int64_t> externs;
@@ -49,9 +55,7 @@ void describe(const schedule::Plan& plan, artifact::About& about) {
     for (const schedule::Step& s : *steps) {
       if (const auto* k = std::get_if<schedule::KernelStep>(&s)) {
         KernelInfo info;
-        for (const std::string& op : k->ops) {
-          info.name += (info.name.empty() ? "" : "_") + op.substr(op.rfind(':') + 1, op.find('.') - op.rfind(':') - 1);
-        }
+        for (const std::string& op : k->ops) info.name += (info.name.empty() ? "" : "_") + short_name(op);
         info.ops = k->ops;
         info.bytes = k->estimated_bytes;
         info.estimated_us = k->estimated_us;
@@ -104,8 +108,7 @@ ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, c
       std::string name = fmt::format("k{}", requests.size());
       for (const std::string& op : k->ops) {
         if (name.size() > 60) break;
-        const size_t start = op.rfind(':') + 1;
-        name += "_" + op.substr(start, op.find('.', start) - start);
+        name += "_" + short_name(op);
       }
       requests.push_back({k->text, std::move(name)});
     }
@@ -131,7 +134,7 @@ void log_stages(const CompileReport& report) {
   log::write(log::Topic::Stages, text);
 }
 
-// One graph's way to an artifact. Nothing here depends on names and lines of the program.
+// The stages between a graph and its artifact. Nothing here depends on names and lines of the program.
 class Compile {
  public:
   Compile(graph::Graph& graph, const Labels& labels, const Options& options, const Target& target, Dump& dump,
@@ -199,9 +202,9 @@ class Compile {
   CompileReport& report_;
 };
 
-// The artifact of an equal graph that this user has compiled before for an equal target; nullopt: there is none.
-std::optional<artifact::Artifact> find(store::Store& store, const artifact::Key& key) {
-  const std::optional<std::string> bytes = store.find(name_of(key));
+// The artifact that the store has under `name`, the name of `key`; nullopt: none.
+std::optional<artifact::Artifact> find(store::Store& store, const std::string& name, const artifact::Key& key) {
+  const std::optional<std::string> bytes = store.find(name);
   if (!bytes) return std::nullopt;
   try {
     artifact::Artifact found = artifact::decode(*bytes);
@@ -243,21 +246,23 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
 
   const Labels labels = Labels::take(*graph);
   Compile work(*graph, labels, options, target, dump, report);
-  // Who asks for dumps wants every stage to run.
+  // A dump needs every stage to run.
   store::Store* const store = options.cache && !dump.active() ? store::shared() : nullptr;
   artifact::Key key;
+  std::string name;
   std::optional<artifact::Artifact> artifact;
   if (store) {
     work.stage("find", [&] {
       key = key_of(graph::print_every_argument(*graph), traced.facts, traced.inference, options, target);
-      artifact = find(*store, key);
+      name = name_of(key);
+      artifact = find(*store, name, key);
     });
     report.cached = artifact.has_value();
   }
   if (!artifact) {
     artifact = with_labels(labels, [&] { return work.run(std::move(traced.facts), traced.inference); });
     artifact->about.key = std::move(key);
-    if (store) work.stage("encode", [&] { store->put(name_of(artifact->about.key), artifact::encode(*artifact)); });
+    if (store) work.stage("encode", [&] { store->put(name, artifact::encode(*artifact)); });
     artifact->about.key.clear();
   }
   work.stage("load", [&] {

@@ -1,5 +1,5 @@
-// By what an artifact is found in the store: everything that a compile's result depends on, field by field, so that a
-// miss can say what differs.
+// The key of an artifact in the store: everything that the result of a compile depends on, as named fields, so that a
+// miss can say which of them differ.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace vesta::pipeline {
 
-// `text`: of the graph without its labels, with every argument. Fields, in order: graph, facts, options, target,
+// `text` is the graph's, without labels and with every argument. The fields, in order: graph, facts, options, target,
 // generator, compiler, torch.
 artifact::Key key_of(const std::string& text, const artifact::InputFacts& facts, bool inference, const Options& options,
                      const Target& target);

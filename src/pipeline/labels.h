@@ -1,5 +1,5 @@
-// What a graph has of one program and a compile does not depend on: the names of inputs and the lines of source. They
-// are taken out before a compile, so that equal graphs give equal artifacts, and put back into what is shown.
+// Labels are the names of inputs and the source lines of a program. A compile does not depend on them: they are taken
+// out of the graph before, so that equal graphs give equal artifacts, and are put back into all texts that users see.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ class Labels {
  public:
   // Replaces names and lines in the graph by "<input 3>" and "<line 17>", and numbers its values in order.
   static Labels take(graph::Graph& graph);
-  // The text with names and lines in the place of their numbers.
+  // The text with every "<input 3>" and "<line 17>" replaced by its label.
   std::string restore(std::string_view text) const;
-  // In every text of an artifact that a user sees.
+  // Does so in every text of an artifact that a user sees.
   void restore(artifact::Artifact& artifact) const;
 
  private:

@@ -109,7 +109,8 @@ struct Found {
   int64_t used = 0;  // nanoseconds since 1970
 };
 
-// Files of entries; `abandoned` is given what processes that were killed have left behind.
+// The files of entries, the one used last first. Calls abandoned(path) for each file that a killed process left
+// unfinished.
 template <class F>
 std::vector<Found> files_in(const fs::path& folder, F&& abandoned) {
   std::vector<Found> found;

@@ -39,7 +39,7 @@ class Store {
   std::shared_ptr<State> state_;  // the thread's as well
 };
 
-// What a person asks of a folder, which need not be that of this process.
+// An entry as the command `vesta` shows it. list() and trim() work on any folder, not only on that of this process.
 struct Listed {
   std::string key;
   int64_t bytes = 0;  // on the disk
@@ -49,8 +49,8 @@ struct Listed {
 // Every entry, the one used last first. `check`: reads each and compares its digest. Throws UserError where the folder
 // is unsafe to use or cannot be read; a folder that is not there has no entries.
 std::vector<Listed> list(const std::filesystem::path& folder, bool check);
-// Deletes what was used the longest time ago until at most `most_bytes` are left, and what killed processes have left
-// behind; with `damaged`, entries whose digest is wrong, too. The bytes that it deleted.
+// Deletes the entries that were used the longest time ago until at most `most_bytes` are left, and files that killed
+// processes left unfinished; with `damaged`, also entries whose digest is wrong. Returns the number of bytes deleted.
 int64_t trim(const std::filesystem::path& folder, int64_t most_bytes, bool damaged = false);
 
 // Where shared() looks: nullopt where there is no cache.

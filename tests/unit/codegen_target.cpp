@@ -11,6 +11,7 @@
 #include "codegen/codegen.h"
 #include "codegen/llvm/target.h"
 #include "machine/load.h"
+#include "older_target.h"
 
 namespace vesta::codegen::testing {
 namespace {
@@ -41,11 +42,7 @@ TEST(Target, TheHostIsWhatLlvmFinds) {
 }
 
 TEST(Target, AnOlderProcessorHasItsOwnCode) {
-  Target old = host_target();
-  old.cpu = "x86-64-v2";
-  old.features = "";
-  old.vector_bytes = 16;
-  old.avx512 = old.half_convert = old.fma = false;
+  const Target old = older_target();
   const std::string kernel = R"(kernel
 range p0 parallel 64
 vector p0

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "artifact/bytes.h"
+#include "older_target.h"
 #include "pipeline/pipeline.h"
 #include "vesta/error.h"
 #include "vesta/passes.h"
@@ -55,11 +56,7 @@ TEST(Pipeline, GraphToResult) {
 
 // What follows the trace reads the target alone: plans and code are made for machines that this one is not.
 TEST(Pipeline, AnotherTargetHasItsOwnPlanAndCode) {
-  Target old = host_target();
-  old.cpu = "x86-64-v2";
-  old.features = "";
-  old.vector_bytes = 16;
-  old.avx512 = old.half_convert = old.fma = false;
+  Target old = older_target();
   old.threads = 64;
   const pipeline::Result r = pipeline::compile(graph::parse(kProgram), {}, {}, old);
   EXPECT_EQ(r.report.kernels.size(), compile(kProgram).report.kernels.size());

@@ -1,8 +1,9 @@
 #include "capture/python/segments/captured_object.h"
 
 #include <Python.h>
-
 #include <structmember.h>
+
+#include <cstring>
 
 #include "capture/python/frame/exclusive.h"
 #include "capture/python/segments/captured.h"
@@ -76,15 +77,15 @@ bool steps_aside(Captured& c, PyObject* const* args, size_t flags, PyObject* nam
   return true;
 }
 
-// Whoever traces or forbids to compile is to see the original, too: a call that steps aside asks for nothing first.
-PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
-  if (steps_aside(of(self), args, flags, names)) {
-    const Object wrapped = Object::share(of(self).wrapped());
-    return PyObject_Vectorcall(wrapped.get(), args, flags, names);
-  }
-  if (!tracing()) return call_compiled(self, args, flags, names, traced_elsewhere());
-  const Object wrapped = Object::share(of(self).wrapped());
+PyObject* call_wrapped(const Captured& c, PyObject* const* args, size_t flags, PyObject* names) {
+  const Object wrapped = Object::share(c.wrapped());
   return PyObject_Vectorcall(wrapped.get(), args, flags, names);
+}
+
+// Stepping aside is asked first: a tracer, a mode and a stance would all call the original as well.
+PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
+  if (steps_aside(of(self), args, flags, names) || tracing()) return call_wrapped(of(self), args, flags, names);
+  return call_compiled(self, args, flags, names, traced_elsewhere());
 }
 
 // The slot of an object's class that holds what the object is called by; nullptr: it has none.
@@ -121,16 +122,15 @@ PyObject* call_by_slot(PyObject* self, PyObject* args, PyObject* keywords) {
     if (!keywords || PyDict_GET_SIZE(keywords) == 0) {
       PyObject* const* items = reinterpret_cast<PyTupleObject*>(args)->ob_item;
       const auto count = static_cast<size_t>(PyTuple_GET_SIZE(args));
-      if (reason || !steps_aside(of(held.get()), items, count, nullptr))
-        return call_compiled(held.get(), items, count, nullptr, reason);
-      const Object wrapped = Object::share(of(held.get()).wrapped());
-      return PyObject_Call(wrapped.get(), args, nullptr);
+      if (!reason && steps_aside(of(held.get()), items, count, nullptr))
+        return call_wrapped(of(held.get()), items, count, nullptr);
+      return call_compiled(held.get(), items, count, nullptr, reason);
     }
   }
   return PyObject_Call(held.get(), args, keywords);
 }
 
-// vesta._C.CompiledBase: what the slot holds is called without a tuple of the arguments.
+// vesta._C.CompiledBase: a call of it calls the object in its slot, and makes no tuple of the arguments.
 struct CompiledBase {
   PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* call;  // the slot
@@ -167,6 +167,12 @@ void dealloc_base(PyObject* self) {
 PyMemberDef base_members[] = {{"_vesta_call", T_OBJECT_EX, offsetof(CompiledBase, call), 0, nullptr}, {}};
 PyTypeObject base_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
 
+// Makes a static type ready and puts it into the module under the last part of its name.
+int add_type(PyObject* module, PyTypeObject& t) {
+  if (PyType_Ready(&t) < 0) return -1;
+  return PyModule_AddObjectRef(module, std::strrchr(t.tp_name, '.') + 1, reinterpret_cast<PyObject*>(&t));
+}
+
 int add_compiled_base(PyObject* module) {
   base_type.tp_name = "vesta._C.CompiledBase";
   base_type.tp_basicsize = sizeof(CompiledBase);
@@ -177,8 +183,7 @@ int add_compiled_base(PyObject* module) {
   base_type.tp_traverse = traverse_base;
   base_type.tp_clear = clear_base;
   base_type.tp_members = base_members;
-  if (PyType_Ready(&base_type) < 0) return -1;
-  return PyModule_AddObjectRef(module, "CompiledBase", reinterpret_cast<PyObject*>(&base_type));
+  return add_type(module, base_type);
 }
 
 PyObject* get_wrapped(PyObject* self, void*) { return Py_NewRef(of(self).wrapped()); }
@@ -227,10 +232,8 @@ int add_captured_object(PyObject* module) {
   type.tp_clear = clear;
   type.tp_methods = methods;
   type.tp_getset = getters;
-  if (PyType_Ready(&type) < 0) return -1;
   install_exclusive();
-  if (add_compiled_base(module) < 0) return -1;
-  return PyModule_AddObjectRef(module, "CapturedFunction", reinterpret_cast<PyObject*>(&type));
+  return add_compiled_base(module) < 0 ? -1 : add_type(module, type);
 }
 
 PyObject* make_captured(PyObject* wrapped, Options options, std::string name, bool fullgraph) {
