@@ -139,7 +139,8 @@ KernelStep Planner::build_kernel(int g) {
   if (instructions > kMostInstructions && (group.units.size() > 1 || groups_.units[group.units[0]].node))
     throw loops::CannotFuse(std::to_string(instructions) + " instructions in one kernel");
   check_in_place(group, staged);
-  if (choice.bytes > options_.target.l3_bytes) stream_results(staged);
+  // Beyond half of it, what is written drives out what is read; and others share it.
+  if (choice.bytes > options_.target.l3_bytes / 2) stream_results(staged);
 
   KernelStep step;
   step.kernel = staged.kernel;

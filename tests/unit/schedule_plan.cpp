@@ -220,8 +220,8 @@ TEST(Plan, TransposedReadInWholeSquares) {
   EXPECT_EQ(k.block, 64) << schedule::print(plan);
 }
 
-// Large results are stored past the caches by kernels that move more than the caches hold; not a row's sum beside them,
-// nor into a caller's tensor, which may begin anywhere, nor where the size may turn out small.
+// Large results are stored past the caches by kernels that move more than half of what the last cache holds; not a
+// row's sum beside them, nor into a caller's tensor, which may begin anywhere, nor where the size may turn out small.
 TEST(Plan, ResultsOfLargeKernelsAreStreamed) {
   auto streamed = [](int64_t l3_bytes, bool mutates, bool symbolic) {
     Graph g;
@@ -247,6 +247,9 @@ TEST(Plan, ResultsOfLargeKernelsAreStreamed) {
   };
   EXPECT_EQ(streamed(32 << 20, false, false), 0);
   EXPECT_EQ(streamed(2 << 10, false, false), 1);
+  // It moves 12,800 bytes: more than half of the cache.
+  EXPECT_EQ(streamed(25 << 10, false, false), 0);
+  EXPECT_EQ(streamed(24 << 10, false, false), 1);
   EXPECT_EQ(streamed(2 << 10, true, false), 0);
   EXPECT_EQ(streamed(2 << 10, false, true), 0);
 }
