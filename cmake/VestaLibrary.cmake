@@ -18,24 +18,34 @@ else()
   set(vesta_install_rpath "$ORIGIN;${VESTA_TORCH_LIB_DIR}")
 endif()
 
+# vesta_library(<name> <exported name> <stages...>): a shared library of those stages, beside the Python package.
 file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp" CONTENT "")
-add_library(vesta SHARED "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp")
-foreach(stage IN LISTS vesta_stages)
-  target_link_libraries(vesta PRIVATE vesta_${stage})
-endforeach()
-target_include_directories(vesta INTERFACE
-  "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${vesta_include_destination}>")
-target_compile_features(vesta INTERFACE cxx_std_20)
-target_link_libraries(vesta INTERFACE vesta::torch)
-target_link_options(vesta PRIVATE
-  "LINKER:--exclude-libs,ALL" "LINKER:--gc-sections" "LINKER:--no-undefined"
-  "LINKER:--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/vesta.map")
-set_target_properties(vesta PROPERTIES
-  LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/vesta.map"
-  LIBRARY_OUTPUT_DIRECTORY "${vesta_package}"
-  INSTALL_RPATH "${vesta_install_rpath}")
+function(vesta_library name exported)
+  add_library(${name} SHARED "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp")
+  foreach(stage IN LISTS ARGN)
+    target_link_libraries(${name} PRIVATE vesta_${stage})
+  endforeach()
+  target_include_directories(${name} INTERFACE
+    "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:${vesta_include_destination}>")
+  target_compile_features(${name} INTERFACE cxx_std_20)
+  target_link_libraries(${name} INTERFACE vesta::torch)
+  target_link_options(${name} PRIVATE
+    "LINKER:--exclude-libs,ALL" "LINKER:--gc-sections" "LINKER:--no-undefined"
+    "LINKER:--version-script=${CMAKE_CURRENT_SOURCE_DIR}/cmake/vesta.map")
+  set_target_properties(${name} PROPERTIES
+    EXPORT_NAME ${exported}
+    LINK_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/cmake/vesta.map"
+    LIBRARY_OUTPUT_DIRECTORY "${vesta_package}"
+    INSTALL_RPATH "${vesta_install_rpath}")
+  install(TARGETS ${name} EXPORT VestaTargets LIBRARY DESTINATION ${vesta_lib_destination} COMPONENT runtime)
+endfunction()
 
-install(TARGETS vesta EXPORT VestaTargets LIBRARY DESTINATION ${vesta_lib_destination} COMPONENT runtime)
+vesta_library(vesta vesta ${vesta_stages})
+# What vesta::load needs: no compiler, no tracer, no LLVM. The loops' interpreter runs kernels of builds without LLVM.
+vesta_library(vesta_runtime_library runtime base graph loops machine artifact program interop runtime no_compiler)
+set_target_properties(vesta_runtime_library PROPERTIES OUTPUT_NAME vesta_runtime)
+add_library(Vesta::runtime ALIAS vesta_runtime_library)
+
 install(DIRECTORY include/vesta DESTINATION ${vesta_include_destination} COMPONENT development)
 install(EXPORT VestaTargets NAMESPACE Vesta:: DESTINATION ${vesta_cmake_destination} COMPONENT development)
 configure_package_config_file(cmake/VestaConfig.cmake.in "${CMAKE_CURRENT_BINARY_DIR}/VestaConfig.cmake"

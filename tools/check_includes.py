@@ -19,7 +19,8 @@ ALLOWED: dict[str, set[str]] = {
     "store": {"base"},
     "codegen": {"base", "loops", "machine", "store"},
     "artifact": {"base", "machine"},
-    "runtime": {"base", "machine", "artifact", "interop"},
+    "program": {"base", "artifact", "machine"},
+    "runtime": {"base", "machine", "artifact", "interop", "program"},
 }
 ALLOWED["pipeline"] = set(ALLOWED)
 ALLOWED["capture"] = {*ALLOWED["pipeline"], "pipeline"}
@@ -27,7 +28,7 @@ ALLOWED["bindings"] = {*ALLOWED["capture"], "capture"}
 
 TORCH_STAGES = {"interop", "trace", "runtime", "pipeline", "capture", "bindings"}
 # Front-door headers that show at::Tensor.
-TORCH_PUBLIC = ("vesta/compile.h", "vesta/detail/")
+TORCH_PUBLIC = ("vesta/compile.h", "vesta/load.h", "vesta/detail/")
 
 TORCH_HEADER = re.compile(r"^(torch|ATen|c10|caffe2|pybind11)/")
 # In src/capture/python: the folders without torch, and the only one that sees CPython's internals.

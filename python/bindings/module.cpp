@@ -4,6 +4,7 @@
 #include "capture.h"
 #include "compiled.h"
 #include "evaluator.h"
+#include "program.h"
 #include "store.h"
 #include "tape.h"
 #include "vesta/passes.h"
@@ -76,6 +77,7 @@ PYBIND11_MODULE(_C, m) {
   add_compiled_function(m);
   add_capture(m);
   if (add_evaluator(m.ptr()) < 0) throw py::error_already_set();
+  add_program(m);
   add_store(m);
   add_tape(m);
 }

@@ -21,19 +21,24 @@ from vesta.eager import disable, is_compiling
 from vesta.explain import Explainer, Explanation, explain
 from vesta.function import reset, trace_and_compile
 from vesta.options import OPTION_NAMES, make_options
+from vesta.saving import Loaded, Saved, load, save
 
 __all__ = [
     "OPTION_NAMES",
     "Explainer",
     "Explanation",
+    "Loaded",
+    "Saved",
     "__version__",
     "compile",
     "disable",
     "errors",
     "explain",
     "is_compiling",
+    "load",
     "make_options",
     "passes",
     "reset",
+    "save",
     "trace_and_compile",
 ]

@@ -1,4 +1,4 @@
-"""The command ``vesta``: looks after the cache of compiled code, and tells what Vesta sees of this machine."""
+"""The command ``vesta``: looks after the cache of compiled code, and shows saved programs and this machine."""
 
 from __future__ import annotations
 
@@ -100,6 +100,17 @@ def show_deleted(told: dict[str, Any]) -> None:
     print(f"{told['folder']}: {readable(told['deleted_bytes'])} deleted")
 
 
+def show(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    told = _C.show_program(options.file, options.check)
+    return int(bool(told.get("damaged_storages"))), told
+
+
+def show_program(told: dict[str, Any]) -> None:
+    print(told["text"], end="")
+    if "damaged_storages" in told:
+        print(f"\nweights: {len(told['damaged_storages'])} storages are damaged")
+
+
 def env(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     return 0, {
         "vesta": vesta.__version__,
@@ -150,6 +161,9 @@ def parser() -> argparse.ArgumentParser:
     add(of_cache, "clear", clear, show_deleted, "delete every entry")
     for one in of_cache.choices.values():
         one.add_argument("--folder", help="another folder than that of VESTA_CACHE_DIR (default: the user's)")
+    of_show = add(commands, "show", show, show_program, "what a file that vesta.save wrote holds")
+    of_show.add_argument("file", help="FILE.vesta")
+    of_show.add_argument("--check", action="store_true", help="compare the weights with their digests, too")
     add(commands, "env", env, show_env, "versions, the machine that code is compiled for, the cache")
     return made
 

@@ -1,11 +1,12 @@
-#include <cstring>
-
 #include "artifact/bytes.h"
+#include "artifact/flat.h"
 #include "artifact/require.h"
 #include "artifact/wire.h"
 
 namespace vesta::artifact {
 namespace {
+
+using flat::all, flat::checked, flat::text;
 
 class Decoder {
  public:
@@ -27,16 +28,16 @@ class Decoder {
     for (const wire::Guard* g : all(in_.guards()))
       a.guards.push_back(
           {size(g->left()), checked(g->relation(), Relation::AtLeast), size(g->right()), text(g->text())});
-    for (const wire::Group* g : all(in_.same())) a.facts.same.push_back(integers(g->inputs()));
+    for (const wire::Group* g : all(in_.same())) a.facts.same.push_back(flat::numbers(g->inputs()));
     for (const wire::InputOffset* o : all(in_.offsets())) a.facts.offsets.emplace_back(o->input(), o->offset());
     for (const wire::InputPending* p : all(in_.pending()))
       a.facts.pending.emplace_back(p->input(), Pending{p->conj(), p->neg()});
-    a.mutated = integers(in_.mutated());
+    a.mutated = flat::numbers(in_.mutated());
     for (const wire::Buffer* b : all(in_.buffers()))
       a.buffers.push_back({checked(b->role(), Role::Derived), tensor(*b->type()), b->input(), b->output(),
                            b->first_step(), b->last_step(), size(b->bytes())});
     a.derived = steps(in_.derived());
-    a.derived_parameters = integers(in_.derived_parameters());
+    a.derived_parameters = flat::numbers(in_.derived_parameters());
     a.steps = steps(in_.steps());
     for (const wire::Output* o : all(in_.outputs())) {
       Output out;
@@ -71,23 +72,6 @@ class Decoder {
   }
 
  private:
-  // A missing vector is an empty one.
-  template <class T>
-  static const flatbuffers::Vector<T>& all(const flatbuffers::Vector<T>* v) {
-    static const uint32_t none = 0;
-    return v ? *v : *reinterpret_cast<const flatbuffers::Vector<T>*>(&none);
-  }
-  static std::string text(const flatbuffers::String* s) { return s ? s->str() : std::string(); }
-  static std::vector<int> integers(const flatbuffers::Vector<int32_t>* v) {
-    return v ? std::vector<int>(v->begin(), v->end()) : std::vector<int>();
-  }
-  // Enumerators are counted from 0 to `last`.
-  template <class E>
-  static E checked(int64_t number, E last) {
-    VESTA_REQUIRE(number >= 0 && number <= static_cast<int64_t>(last), "an enumerator {}", number);
-    return static_cast<E>(number);
-  }
-
   void read_programs() {
     const auto& steps = all(in_.programs());
     uint32_t at = 0;
@@ -146,7 +130,7 @@ class Decoder {
     Launch out;
     out.object = objects_[l.object()];
     out.name = text(l.name());
-    out.buffers = integers(l.buffers());
+    out.buffers = flat::numbers(l.buffers());
     if (l.access()) out.access.assign(l.access()->begin(), l.access()->end());
     out.offsets = sizes(l.offsets());
     out.sizes = sizes(l.sizes());
@@ -160,7 +144,7 @@ class Decoder {
     Extern out;
     out.op = text(e.op());
     for (const wire::Arg* a : all(e.args())) out.args.push_back(arg(*a));
-    out.results = integers(e.results());
+    out.results = flat::numbers(e.results());
     out.source = text(e.source());
     return out;
   }
@@ -214,15 +198,10 @@ class Decoder {
 }  // namespace
 
 Artifact decode(std::string_view bytes) {
-  // FlatBuffers reads numbers where they lie.
-  std::vector<uint64_t> aligned((bytes.size() + 7) / 8);
-  std::memcpy(aligned.data(), bytes.data(), bytes.size());
-  const auto* data = reinterpret_cast<const uint8_t*>(aligned.data());
-  constexpr int kDeepest = 16;
-  constexpr uint32_t kMostTables = 1 << 24;
-  flatbuffers::Verifier verifier(data, bytes.size(), kDeepest, kMostTables);
+  const flat::Aligned aligned(bytes);
+  flatbuffers::Verifier verifier = aligned.verifier();
   VESTA_REQUIRE(bytes.size() >= 8 && wire::VerifyArtifactBuffer(verifier), "its bytes point nowhere");
-  Artifact a = Decoder(*wire::GetArtifact(data)).run();
+  Artifact a = Decoder(*wire::GetArtifact(aligned.data())).run();
   verify(a);
   return a;
 }

@@ -1,6 +1,7 @@
 #include <unordered_map>
 
 #include "artifact/bytes.h"
+#include "artifact/flat.h"
 #include "artifact/wire.h"
 
 namespace vesta::artifact {
@@ -11,43 +12,43 @@ using flatbuffers::Offset;
 class Encoder {
  public:
   std::string run(const Artifact& a) {
-    const auto inputs = list<wire::Input>(a.inputs, [&](const InputDesc& i) {
+    const auto inputs = flat::list<wire::Input>(b_, a.inputs, [&](const InputDesc& i) {
       const auto type = tensor(i.type);
       return wire::CreateInput(b_, type, i.parameter, b_.CreateSharedString(i.name));
     });
     std::vector<wire::Symbol> symbols;
     for (const SymbolSource& s : a.symbols) symbols.emplace_back(s.input, s.dim, s.stride);
-    const auto guards = list<wire::Guard>(a.guards, [&](const Guard& g) {
+    const auto guards = flat::list<wire::Guard>(b_, a.guards, [&](const Guard& g) {
       return wire::CreateGuard(b_, number(g.left), static_cast<uint8_t>(g.relation), number(g.right),
                                b_.CreateSharedString(g.text));
     });
-    const auto same = list<wire::Group>(
-        a.facts.same, [&](const std::vector<int>& g) { return wire::CreateGroup(b_, b_.CreateVector(g)); });
+    const auto same = flat::list<wire::Group>(
+        b_, a.facts.same, [&](const std::vector<int>& g) { return wire::CreateGroup(b_, b_.CreateVector(g)); });
     std::vector<wire::InputOffset> offsets;
     for (const auto& [input, offset] : a.facts.offsets) offsets.emplace_back(input, offset);
     std::vector<wire::InputPending> pending;
     for (const auto& [input, p] : a.facts.pending) pending.emplace_back(input, p.conj, p.neg);
-    const auto buffers = list<wire::Buffer>(a.buffers, [&](const Buffer& x) {
+    const auto buffers = flat::list<wire::Buffer>(b_, a.buffers, [&](const Buffer& x) {
       const auto type = tensor(x.type);
       return wire::CreateBuffer(b_, static_cast<uint8_t>(x.role), type, x.input, x.output, x.first_step, x.last_step,
                                 number(x.bytes));
     });
     const auto derived = steps(a.derived), steps_made = steps(a.steps);
-    const auto outputs = list<wire::Output>(a.outputs, [&](const Output& o) {
+    const auto outputs = flat::list<wire::Output>(b_, a.outputs, [&](const Output& o) {
       const auto from = view(o.view);
       const auto type = tensor(o.type);
       return wire::CreateOutput(b_, static_cast<uint8_t>(o.kind), from, o.alias, type, number(o.storage_offset),
                                 o.absolute_offset, o.pending.conj, o.pending.neg, number(o.integer), o.hidden);
     });
-    const auto kernels = list<wire::KernelInfo>(a.about.kernels, [&](const KernelInfo& k) {
+    const auto kernels = flat::list<wire::KernelInfo>(b_, a.about.kernels, [&](const KernelInfo& k) {
       const auto ops = b_.CreateVectorOfStrings(k.ops);
       return wire::CreateKernelInfo(b_, b_.CreateSharedString(k.name), ops, k.bytes, k.estimated_us);
     });
-    const auto externs = list<wire::ExternReason>(a.about.externs, [&](const ExternReason& e) {
+    const auto externs = flat::list<wire::ExternReason>(b_, a.about.externs, [&](const ExternReason& e) {
       const auto op = b_.CreateSharedString(e.op);
       return wire::CreateExternReason(b_, op, b_.CreateSharedString(e.reason), e.count);
     });
-    const auto key = list<wire::KeyField>(a.about.key, [&](const auto& field) {
+    const auto key = flat::list<wire::KeyField>(b_, a.about.key, [&](const auto& field) {
       const auto name = b_.CreateString(field.first);
       return wire::CreateKeyField(b_, name, b_.CreateString(field.second));
     });
@@ -92,14 +93,6 @@ class Encoder {
   }
 
  private:
-  template <class To, class From, class F>
-  Offset<flatbuffers::Vector<Offset<To>>> list(const std::vector<From>& from, F&& make) {
-    std::vector<Offset<To>> made;
-    made.reserve(from.size());
-    for (const From& x : from) made.push_back(make(x));
-    return b_.CreateVector(made);
-  }
-
   uint32_t number(const Size& s) {
     if (s.steps.empty()) return kNoProgram;
     std::string key;
@@ -143,7 +136,7 @@ class Encoder {
   }
 
   Offset<flatbuffers::Vector<Offset<wire::Step>>> steps(const std::vector<Step>& from) {
-    return list<wire::Step>(from, [&](const Step& s) {
+    return flat::list<wire::Step>(b_, from, [&](const Step& s) {
       return std::visit(
           [&](const auto& x) {
             const auto made = step(x);
@@ -167,7 +160,7 @@ class Encoder {
                               number(l.item_cost), l.serial);
   }
   Offset<wire::Extern> step(const Extern& e) {
-    const auto args = list<wire::Arg>(e.args, [&](const Arg& a) { return arg(a); });
+    const auto args = flat::list<wire::Arg>(b_, e.args, [&](const Arg& a) { return arg(a); });
     const auto op = b_.CreateSharedString(e.op);
     const auto results = b_.CreateVector(e.results);
     return wire::CreateExtern(b_, op, args, results, b_.CreateSharedString(e.source));
@@ -194,7 +187,7 @@ class Encoder {
             const std::vector<Offset<wire::View>> one{view(v)};
             return wire::CreateArg(b_, wire::ArgKind::View, 0, 0, 0, 0, b_.CreateVector(one));
           } else if constexpr (std::is_same_v<T, std::vector<View>>) {
-            const auto made = list<wire::View>(v, [&](const View& x) { return view(x); });
+            const auto made = flat::list<wire::View>(b_, v, [&](const View& x) { return view(x); });
             return wire::CreateArg(b_, wire::ArgKind::Views, 0, 0, 0, 0, made);
           } else if constexpr (std::is_same_v<T, bool>) {
             return plain(wire::ArgKind::Bool, v);

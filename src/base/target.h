@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/type.h"
 
@@ -32,6 +33,9 @@ struct Target {
 
 // This machine by cpuid, once per process. What ATEN_CPU_CAPABILITY forbids ATen's kernels it forbids ours.
 const Target& host_target();
+
+// What code for one target needs and another does not have: features, or its whole architecture or device.
+std::vector<std::string> missing_features(const Target& code_for, const Target& machine);
 
 // Everything that generated code depends on, and everything that plans depend on besides; for keys and `vesta env`.
 std::string code_text(const Target& target);  // "x86_64-unknown-linux-gnu znver4 +adx,... vector 64"

@@ -248,12 +248,11 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   Compile work(*graph, labels, options, target, dump, report);
   // A dump needs every stage to run.
   store::Store* const store = options.cache && !dump.active() ? store::shared() : nullptr;
-  artifact::Key key;
+  artifact::Key key = key_of(graph::print_every_argument(*graph), traced.facts, traced.inference, options, target);
   std::string name;
   std::optional<artifact::Artifact> artifact;
   if (store) {
     work.stage("find", [&] {
-      key = key_of(graph::print_every_argument(*graph), traced.facts, traced.inference, options, target);
       name = name_of(key);
       artifact = find(*store, name, key);
     });
@@ -263,7 +262,6 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
     artifact = with_labels(labels, [&] { return work.run(std::move(traced.facts), traced.inference); });
     artifact->about.key = std::move(key);
     if (store) work.stage("encode", [&] { store->put(name, artifact::encode(*artifact)); });
-    artifact->about.key.clear();
   }
   work.stage("load", [&] {
     labels.restore(*artifact);

@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+import vesta
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("VESTA_BUILD", "build/release")
@@ -34,12 +37,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_installed_headers_and_library(installed: Path) -> None:
     assert (installed / "include/vesta/compile.h").exists()
-    assert len(list(installed.glob("lib*/**/libvesta.so"))) == 1
+    for library in ("libvesta.so", "libvesta_runtime.so"):
+        assert len(list(installed.glob(f"lib*/**/{library}"))) == 1
     assert len(list(installed.glob("lib*/**/cmake/Vesta/VestaConfig.cmake"))) == 1
 
 
-def test_library_needs_no_python_and_no_llvm(installed: Path) -> None:
-    library = next(installed.glob("lib*/**/libvesta.so"))
+@pytest.mark.parametrize("name", ["libvesta.so", "libvesta_runtime.so"])
+def test_library_needs_no_python_and_no_llvm(installed: Path, name: str) -> None:
+    library = next(installed.glob(f"lib*/**/{name}"))
     needed = re.findall(r"NEEDED.*\[(.+)\]", run("readelf", "-d", library))
     # libgomp is torch's own, beside libtorch_cpu.so: kernels run on its threads.
     allowed = r"lib(torch|torch_cpu|c10|gomp|stdc\+\+|m|gcc_s|c|pthread|dl|rt|atomic)\.so(\.\d+)?|ld-linux.*"
@@ -48,18 +53,56 @@ def test_library_needs_no_python_and_no_llvm(installed: Path) -> None:
     assert not re.search(r"\bLLVM\w+$|_ZNK?4llvm", exported, re.MULTILINE)
 
 
-def test_example_builds_and_runs(installed: Path, tmp_path: Path) -> None:
-    build = tmp_path / "example"
+def test_the_runtime_library_has_no_compiler(installed: Path) -> None:
+    names = run("nm", "-C", BUILD / "python/vesta/libvesta_runtime.so")  # not stripped
+    assert "vesta::runtime::Executable::run" in names
+    for absent in ("llvm::", "vesta::trace::", "vesta::capture::", "vesta::pipeline::", "vesta::codegen::"):
+        assert absent not in names
+
+
+@pytest.fixture(scope="module")
+def examples(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    build = tmp_path_factory.mktemp("example")
     run(
         *("cmake", "-G", "Ninja", "-S", ROOT / "examples/cpp", "-B", build),
         *(f"-DCMAKE_PREFIX_PATH={installed}", f"-DPython_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Release"),
     )
     run("cmake", "--build", build, timeout=600)
+    return build
+
+
+def plainly(*command: str | Path) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
-    done = subprocess.run([build / "example"], capture_output=True, text=True, timeout=120, env=environment)
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=120, env=environment)
+
+
+def test_example_runs(examples: Path) -> None:
+    done = plainly(examples / "example")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "as eager" in done.stdout
     assert "DIFFERS" not in done.stdout
+
+
+def test_a_program_saved_in_python_runs_in_cpp(examples: Path, tmp_path: Path) -> None:
+    libraries = run("ldd", examples / "load")
+    assert "libvesta_runtime" in libraries
+    assert not re.search(r"libpython|LLVM|libvesta\.so|torch_python", libraries)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16), torch.nn.Linear(16, 4))
+    compiled, path = vesta.compile(model.eval()), tmp_path / "m.vesta"
+    with torch.no_grad():
+        for rows in (3, 5, 7):
+            compiled(torch.randn(rows, 8))
+        vesta.save(compiled, path)
+        for rows in (3, 4, 64):
+            done = plainly(examples / "load", path, str(rows), "8")
+            assert done.returncode == 0, done.stderr
+            found = torch.tensor([float(line) for line in done.stdout.split()])
+            expected = model(torch.linspace(-1, 1, rows * 8).view(rows, 8))
+            torch.testing.assert_close(found.view(rows, 4), expected)
+            assert "0.weight: 128 values" in done.stderr
+    refused = plainly(examples / "load", path, "4", "9")
+    assert refused.returncode == 1 and "size 1 is 9 instead of 8" in refused.stderr
+    assert "cannot be read: No such file" in plainly(examples / "load", tmp_path / "no", "4", "8").stderr
 
 
 def test_another_torch_is_refused(installed: Path, tmp_path: Path) -> None:

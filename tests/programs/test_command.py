@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import torch
 
+import vesta
+
 FILL = "import torch, vesta; vesta.compile(lambda x: (x.sin() + 1, x.sum(0)))(torch.ones(64, 64))"
 
 
@@ -43,7 +45,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_help_is_there_for_every_command(tmp_path: Path) -> None:
     said = run("--help", folder=tmp_path)
     assert "cache" in said and "env" in said
-    for command in (("cache",), ("env",), *(("cache", c) for c in ("stats", "verify", "trim", "clear"))):
+    for command in (("cache",), ("env",), ("show",), *(("cache", c) for c in ("stats", "verify", "trim", "clear"))):
         assert "usage: vesta" in run(*command, "--help", folder=tmp_path)
     assert "usage" in run(folder=tmp_path, status=2)
 
@@ -104,3 +106,17 @@ def test_env_tells_the_machine(tmp_path: Path) -> None:
     assert found["threads"] >= 1 and found["vector_bytes"] in (16, 32, 64)
     said = run("env", folder=tmp_path)
     assert found["cpu"] in said and "KiB" in said
+
+
+def test_show_tells_what_a_saved_program_holds(tmp_path: Path) -> None:
+    compiled, path = vesta.compile(lambda x, scale=2.0: (x.sin() * scale).sum(-1)), tmp_path / "f.vesta"
+    compiled(torch.ones(3, 4))
+    vesta.save(compiled, path)
+    said = run("show", str(path), folder=tmp_path)
+    assert "(x, scale=2.0)" in said and "x: f32[3, 4]" in said and "where scale == 2.0" in said
+    found = told("show", str(path), "--check", folder=tmp_path)
+    assert len(found["variants"]) == 1 and found["weights"] == [] and found["damaged_storages"] == []
+    assert found["bytes"] == path.stat().st_size
+    path.write_bytes(b"something else")
+    assert "no program that Vesta saved" in run("show", str(path), folder=tmp_path, status=2)
+    assert "No such file" in run("show", str(tmp_path / "none"), folder=tmp_path, status=2)

@@ -175,16 +175,20 @@ void GuardProgram::add_holders(std::vector<std::vector<Object>*>& holders) {
   holders.push_back(&sources_.kept());
 }
 
-void GuardProgram::load(int source, Frame* f, Registers& r) const { r[source] = find(sources_[source], f, r); }
+Roots roots_of(Frame* f) { return {slots(f), function_of(f), globals_of(f), builtins_of(f)}; }
 
-PyObject* GuardProgram::find(const Source& s, Frame* f, Registers& r) const {
+void GuardProgram::load(int source, const Roots& roots, Registers& r) const {
+  r[source] = find(sources_[source], roots, r);
+}
+
+PyObject* GuardProgram::find(const Source& s, const Roots& roots, Registers& r) const {
   PyObject* parent = s.parent >= 0 ? r[s.parent] : nullptr;
   if (s.parent >= 0 && !parent) return nullptr;
   switch (s.kind) {
-    case SourceKind::Local: return slot(f, s.index);
-    case SourceKind::Function: return function_of(f);
-    case SourceKind::Globals: return globals_of(f);
-    case SourceKind::Builtins: return builtins_of(f);
+    case SourceKind::Local: return roots.slots[s.index];
+    case SourceKind::Function: return roots.function;
+    case SourceKind::Globals: return roots.globals;
+    case SourceKind::Builtins: return roots.builtins;
     case SourceKind::Constant: return s.key;
     case SourceKind::InstanceDict: return instance_dict(parent);
     case SourceKind::DictValue: {
@@ -333,12 +337,12 @@ bool GuardProgram::holds(const Guard& g, PyObject* x, const Registers& r) const 
   return false;
 }
 
-int GuardProgram::check_all(Frame* f, Registers& r) const {
+int GuardProgram::check_all(const Roots& roots, Registers& r) const {
   r.objects.assign(static_cast<size_t>(sources_.size()), nullptr);
   r.of_memo = 0;
   for (const Step& s : steps_) {
     if (s.source >= 0) {
-      load(s.source, f, r);
+      load(s.source, roots, r);
     } else {
       const Guard& g = guards_[static_cast<size_t>(s.guard)];
       if (!holds(g, g.source >= 0 ? r[g.source] : nullptr, r)) return s.guard;
@@ -354,13 +358,31 @@ bool GuardProgram::is_aliased(const Registers& r, const std::vector<int>& object
   return false;
 }
 
+int GuardProgram::check_without(const std::vector<bool>& without, const Roots& roots, Registers& r) const {
+  r.objects.assign(static_cast<size_t>(sources_.size()), nullptr);
+  r.of_memo = 0;
+  const auto is_left_out = [&](int source) { return source >= 0 && without[static_cast<size_t>(source)]; };
+  for (const Step& s : steps_) {
+    if (s.source >= 0) {
+      if (!is_left_out(s.source)) load(s.source, roots, r);
+      continue;
+    }
+    const Guard& g = guards_[static_cast<size_t>(s.guard)];
+    const bool pairs = g.check == Check::Same || g.check == Check::Different;
+    if (is_left_out(g.source) || (pairs && is_left_out(static_cast<int>(g.number)))) continue;
+    if (!holds(g, g.source >= 0 ? r[g.source] : nullptr, r)) return s.guard;
+  }
+  return kHolds;
+}
+
 int GuardProgram::check(Frame* f, Registers& r) const {
+  const Roots roots = roots_of(f);
   Memo& memo = *memo_;
   if (memo.repeats(f)) {
     const uint64_t state = memo.state();
     if (r.of_memo != state) r.objects = memo.registers();
     r.of_memo = state;
-    for (const int source : memo.changing_sources()) load(source, f, r);
+    for (const int source : memo.changing_sources()) load(source, roots, r);
     bool holds_all = true;
     const std::vector<int>& changing = memo.changing_guards();
     for (size_t i = 0; holds_all && i < changing.size(); ++i) {
@@ -369,7 +391,7 @@ int GuardProgram::check(Frame* f, Registers& r) const {
     }
     if (holds_all && memo.state() == state && (written_.empty() || !is_aliased(r, objects_))) return kHolds;
   }
-  const int failed = check_all(f, r);
+  const int failed = check_all(roots, r);
   if (failed == kHolds && memo.useful()) memo.remember(sources_.all(), guards_, r);
   return failed;
 }

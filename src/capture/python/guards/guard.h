@@ -48,6 +48,13 @@ struct Registers {
   PyObject* operator[](int source) const { return objects[static_cast<size_t>(source)]; }
 };
 
+// Where sources begin: a frame, or what its frames would have.
+struct Roots {
+  PyObject* const* slots;
+  PyObject *function, *globals, *builtins;
+};
+Roots roots_of(Frame* f);
+
 class Memo;
 
 class GuardProgram {
@@ -83,11 +90,16 @@ class GuardProgram {
   // remembers if that suffices; the registers of sources that are not `needed` may be missing.
   static constexpr int kHolds = -1, kAliased = -2;
   int check(Frame* f, Registers& registers) const;
+  // The same without those sources and the guards that read them, and without memory of the last check: what hangs on
+  // the roots alone. Fills the registers of all other sources.
+  int check_without(const std::vector<bool>& sources, const Roots& roots, Registers& registers) const;
   // Of the guard that check() returned for the same frame.
   CaptureDifference difference(int guard, const Registers& registers) const;
   std::string text(const Guard& g) const;
   const std::vector<Guard>& guards() const { return guards_; }
   const SourceTable& sources() const { return sources_; }
+  // Of a guard Check::Keys, in order.
+  const std::vector<PyObject*>& keys(const Guard& g) const { return keys_[static_cast<size_t>(g.number)]; }
   // The frame's code, for names in texts.
   PyCodeObject* code = nullptr;
   int traverse(visitproc visit, void* arg) const;
@@ -99,9 +111,9 @@ class GuardProgram {
     int source;  // to load, or -1
     int guard;   // to check, or -1
   };
-  int check_all(Frame* f, Registers& registers) const;
-  void load(int source, Frame* f, Registers& registers) const;
-  PyObject* find(const Source& s, Frame* f, Registers& registers) const;
+  int check_all(const Roots& roots, Registers& registers) const;
+  void load(int source, const Roots& roots, Registers& registers) const;
+  PyObject* find(const Source& s, const Roots& roots, Registers& registers) const;
   bool holds(const Guard& g, PyObject* x, const Registers& registers) const;
   bool class_is_as_it_was(const Guard& g) const;
   bool is_aliased(const Registers& r, const std::vector<int>& objects) const;

@@ -140,6 +140,12 @@ std::shared_ptr<Segment> Captured::segment(PyCodeObject* code, int position) {
   return s;
 }
 
+std::vector<const Segment*> Captured::segments() const {
+  std::vector<const Segment*> out;
+  for (const auto& [place, s] : segments_) out.push_back(s.get());
+  return out;
+}
+
 PyObject* Captured::run_with_captured_calls(PyThreadState* t, Frame* f, Gain* gain) {
   if (is_observed(t, code_of(f))) return evaluate_by_cpython(t, f, 0);
   BreakOperations operations(*this, gain);

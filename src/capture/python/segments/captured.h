@@ -71,6 +71,9 @@ class Captured {
   // Counts the calls that ran eager for this reason; nullptr if no call did.
   int64_t* fallbacks_for(const std::string& reason);
   PyObject* wrapped() const { return wrapped_.get(); }
+  const std::string& name() const { return name_; }
+  const Options& options() const { return options_; }
+  std::vector<const Segment*> segments() const;  // until the next call
   int64_t calls = 0;
   StepAside aside;
 

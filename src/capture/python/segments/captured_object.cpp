@@ -251,6 +251,8 @@ bool is_captured(PyObject* x) { return Py_TYPE(x) == &type; }
 
 CaptureReport report_of(PyObject* x) { return of(x).report(); }
 
+const Captured& captured_of(PyObject* x) { return of(x); }
+
 PyObject* wrapped_by_capture(PyObject* x) {
   if (is_captured(x)) return of(x).wrapped();
   if (!is_python_class(Py_TYPE(x)) || Py_TYPE(x)->tp_call != call_by_slot) return nullptr;

@@ -10,6 +10,8 @@
 
 namespace vesta::capture {
 
+class Captured;
+
 // Adds both classes to a module; -1 with an error set.
 int add_captured_object(PyObject* module);
 // A CapturedFunction; `wrapped` is borrowed.
@@ -20,5 +22,6 @@ bool is_captured(PyObject* x);
 // in its own dict, is for those that read code in place of running it, and for callers that look the method up.
 void call_objects_by_slot(PyTypeObject* cls);
 CaptureReport report_of(PyObject* captured);
+const Captured& captured_of(PyObject* captured);
 
 }  // namespace vesta::capture

@@ -119,7 +119,13 @@ std::string SourceTable::text(int id, PyObject* code) const {
     case SourceKind::DictKey: return "list(" + parent() + ")[" + std::to_string(s.index) + "]";
     case SourceKind::SequenceItem: return parent() + "[" + std::to_string(s.index) + "]";
     case SourceKind::CellContents: return parent();
-    case SourceKind::ClosureCell: return parent() + ".__closure__[" + std::to_string(s.index) + "]";
+    case SourceKind::ClosureCell: {
+      auto* co = reinterpret_cast<PyCodeObject*>(code);
+      if ((*this)[s.parent].kind == SourceKind::Function && co && s.index < co->co_nfreevars)
+        return text_of(PyTuple_GET_ITEM(co->co_localsplusnames, co->co_nlocalsplus - co->co_nfreevars + s.index),
+                       false);
+      return parent() + ".__closure__[" + std::to_string(s.index) + "]";
+    }
     case SourceKind::Defaults: return parent() + ".__defaults__";
     case SourceKind::KwDefaults: return parent() + ".__kwdefaults__";
     case SourceKind::Member: return parent() + "." + text_of(s.key, false);

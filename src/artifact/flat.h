@@ -1,0 +1,60 @@
+// Reading and writing FlatBuffers: what every table of ours needs. A missing vector or text is an empty one.
+#pragma once
+
+#include <flatbuffers/flatbuffers.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "artifact/require.h"
+
+namespace vesta::artifact::flat {
+
+template <class T>
+const flatbuffers::Vector<T>& all(const flatbuffers::Vector<T>* v) {
+  static const uint32_t none = 0;
+  return v ? *v : *reinterpret_cast<const flatbuffers::Vector<T>*>(&none);
+}
+
+inline std::string text(const flatbuffers::String* s) { return s ? s->str() : std::string(); }
+
+template <class T>
+std::vector<T> numbers(const flatbuffers::Vector<T>* v) {
+  return v ? std::vector<T>(v->begin(), v->end()) : std::vector<T>();
+}
+
+// Enumerators are counted from 0 to `last`.
+template <class E>
+E checked(int64_t number, E last) {
+  VESTA_REQUIRE(number >= 0 && number <= static_cast<int64_t>(last), "an enumerator {}", number);
+  return static_cast<E>(number);
+}
+
+template <class To, class From, class F>
+flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<To>>> list(flatbuffers::FlatBufferBuilder& b,
+                                                                       const std::vector<From>& from, F&& make) {
+  std::vector<flatbuffers::Offset<To>> made;
+  made.reserve(from.size());
+  for (const From& x : from) made.push_back(make(x));
+  return b.CreateVector(made);
+}
+
+// The bytes at an address where FlatBuffers can read numbers.
+class Aligned {
+ public:
+  explicit Aligned(std::string_view bytes) : words_((bytes.size() + 7) / 8), size_(bytes.size()) {
+    std::memcpy(words_.data(), bytes.data(), bytes.size());
+  }
+  const uint8_t* data() const { return reinterpret_cast<const uint8_t*>(words_.data()); }
+  // Limits for nesting and tables hold for every schema of ours.
+  flatbuffers::Verifier verifier() const { return {data(), size_, 16, 1 << 24}; }
+
+ private:
+  std::vector<uint64_t> words_;
+  size_t size_;
+};
+
+}  // namespace vesta::artifact::flat

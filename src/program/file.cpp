@@ -1,0 +1,190 @@
+#include "program/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "artifact/bytes.h"
+#include "base/check.h"
+#include "base/digest.h"
+#include "program/bytes.h"
+
+namespace vesta::program {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kMagic = "VESTAPRG";
+constexpr size_t kProgramAt = 64, kDigestAt = 40, kStorageAlign = 64, kWeightsAlign = 4096;
+
+std::string reason(int error) { return std::generic_category().message(error); }
+size_t aligned(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+struct Header {
+  char magic[8] = {};
+  uint32_t format = kFormat, zero = 0;
+  uint64_t program_bytes = 0, weights_at = 0, file_bytes = 0;
+  uint64_t digest[2] = {};
+  uint64_t zeros = 0;
+};
+static_assert(sizeof(Header) == kProgramAt && offsetof(Header, digest) == kDigestAt);
+
+void set_digest(Header& h, std::string_view program, uint64_t (&out)[2]) {
+  const auto [high, low] = digest_pair({{reinterpret_cast<const char*>(&h), kDigestAt}, program});
+  out[0] = high;
+  out[1] = low;
+}
+
+// A file that is deleted unless it is renamed.
+class Unfinished {
+ public:
+  explicit Unfinished(const fs::path& path) : path_(path), name_(path.string() + ".XXXXXX") {
+    fd_ = mkstemp(name_.data());
+    if (fd_ < 0) fail();
+    const mode_t mask = umask(0);
+    umask(mask);
+    fchmod(fd_, 0666 & ~mask);
+  }
+  ~Unfinished() {
+    if (fd_ >= 0) close(fd_);
+    if (!name_.empty()) unlink(name_.c_str());
+  }
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+
+  void write(std::string_view bytes) {
+    at_ += bytes.size();
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) fail();
+      bytes.remove_prefix(static_cast<size_t>(n));
+    }
+  }
+  void pad_to(size_t at) { write(std::string(at - at_, '\0')); }
+  void finish() {
+    if (close(std::exchange(fd_, -1)) != 0 || rename(name_.c_str(), path_.c_str()) != 0) fail();
+    name_.clear();
+  }
+  size_t at() const { return at_; }
+
+ private:
+  [[noreturn]] void fail() const {
+    throw UserError(fmt::format("{} cannot be written: {}", path_.string(), reason(errno)));
+  }
+  fs::path path_;
+  std::string name_;
+  int fd_ = -1;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+Mapping::Mapping(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  VESTA_USER_CHECK(fd >= 0, "{} cannot be read: {}", path.string(), reason(errno));
+  struct stat s{};
+  const bool known = fstat(fd, &s) == 0 && S_ISREG(s.st_mode);
+  size_ = known ? static_cast<size_t>(s.st_size) : 0;
+  void* at = size_ ? mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0) : nullptr;
+  const int error = errno;
+  close(fd);
+  VESTA_USER_CHECK(known, "{} is no file", path.string());
+  VESTA_USER_CHECK(at != MAP_FAILED, "{} cannot be mapped: {}", path.string(), reason(error));
+  data_ = static_cast<char*>(at);
+}
+
+Mapping::~Mapping() {
+  if (data_) munmap(data_, size_);
+}
+
+char* Opened::memory(const Storage& s) const { return mapping->data() + weights_at + static_cast<size_t>(s.at); }
+
+Program read(std::string_view file, size_t* weights_at) {
+  Header h;
+  if (file.size() < sizeof h || !file.starts_with(kMagic)) throw UserError("it is no program that Vesta saved");
+  std::memcpy(&h, file.data(), sizeof h);
+  if (h.format != kFormat)
+    throw UserError(
+        fmt::format("its format is {}, this Vesta reads {}: save it again with this version", h.format, kFormat));
+  if (h.file_bytes != file.size()) throw UserError(fmt::format("it has {} of {} bytes", file.size(), h.file_bytes));
+  if (h.program_bytes > file.size() - kProgramAt || h.weights_at < kProgramAt + h.program_bytes ||
+      h.weights_at > file.size())
+    throw UserError("it is damaged");
+  const std::string_view bytes = file.substr(kProgramAt, h.program_bytes);
+  uint64_t expected[2];
+  set_digest(h, bytes, expected);
+  if (std::memcmp(expected, h.digest, sizeof expected) != 0) throw UserError("it is damaged: its digest differs");
+  Program program;
+  try {
+    program = decode(bytes);
+  } catch (const InternalError& e) {
+    throw UserError(e.what());
+  }
+  const auto room = static_cast<int64_t>(file.size() - h.weights_at);
+  for (const Storage& s : program.storages)
+    if (s.at >= 0 && (s.at % static_cast<int64_t>(kStorageAlign) != 0 || s.at > room || s.bytes > room - s.at))
+      throw UserError("it is damaged: a weight lies outside of it");
+  if (weights_at) *weights_at = h.weights_at;
+  return program;
+}
+
+Opened open(const fs::path& path) {
+  Opened out;
+  out.mapping = std::make_shared<Mapping>(path);
+  try {
+    out.program = read(out.mapping->bytes(), &out.weights_at);
+  } catch (const UserError& e) {
+    throw UserError(fmt::format("{} cannot be loaded: {}", path.string(), e.what()));
+  }
+  return out;
+}
+
+std::vector<int> check_weights(const Opened& file) {
+  std::vector<int> wrong;
+  for (size_t i = 0; i < file.program.storages.size(); ++i) {
+    const Storage& s = file.program.storages[i];
+    if (s.at >= 0 && digest_of({file.memory(s), static_cast<size_t>(s.bytes)}) != s.digest)
+      wrong.push_back(static_cast<int>(i));
+  }
+  return wrong;
+}
+
+int64_t save(Program program, std::span<const char* const> memory, const fs::path& path) {
+  VESTA_CHECK(memory.size() == program.storages.size(), "{} storages in memory of {}", memory.size(),
+              program.storages.size());
+  size_t end = 0;
+  for (size_t i = 0; i < memory.size(); ++i) {
+    Storage& s = program.storages[i];
+    if (!memory[i]) continue;
+    s.at = static_cast<int64_t>(end);
+    s.digest = digest_of({memory[i], static_cast<size_t>(s.bytes)});
+    end = aligned(end + static_cast<size_t>(s.bytes), kStorageAlign);
+  }
+  const std::string bytes = encode(program);
+  Header h;
+  std::memcpy(h.magic, kMagic.data(), kMagic.size());
+  h.program_bytes = bytes.size();
+  h.weights_at = aligned(kProgramAt + bytes.size(), kWeightsAlign);
+  h.file_bytes = h.weights_at + end;
+  set_digest(h, bytes, h.digest);
+  Unfinished out(path);
+  out.write({reinterpret_cast<const char*>(&h), sizeof h});
+  out.write(bytes);
+  out.pad_to(h.weights_at);
+  for (size_t i = 0; i < memory.size(); ++i) {
+    if (!memory[i]) continue;
+    out.write({memory[i], static_cast<size_t>(program.storages[i].bytes)});
+    out.pad_to(h.weights_at + aligned(out.at() - h.weights_at, kStorageAlign));
+  }
+  out.finish();
+  return static_cast<int64_t>(h.file_bytes);
+}
+
+}  // namespace vesta::program

@@ -1,0 +1,19 @@
+// A saved program for people.
+#pragma once
+
+#include <string>
+
+#include "program/program.h"
+
+namespace vesta::program {
+
+// A place as Python writes it: "batch['mask']", "xs[0]".
+std::string text(const Program& p, const Variant& v, int place);
+// A check as a sentence: "len(xs) == 2".
+std::string text(const Program& p, const Variant& v, const Check& c);
+// "f(x, mask=None, *, scale=1.0)".
+std::string signature(const Program& p);
+// Parameters, variants, weights, and the guards that were dropped.
+std::string print(const Program& p);
+
+}  // namespace vesta::program
