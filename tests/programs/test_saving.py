@@ -5,7 +5,10 @@ from __future__ import annotations
 import collections
 import dataclasses
 import json
+import os
 import struct
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ import torch
 from torch import nn
 
 import vesta
+from tests.programs.saved_models import RUNNER
 from vesta.errors import UserError
 
 
@@ -304,8 +308,30 @@ class Keeps:
         self.seen += 1
         return x * self.w
 
+    def remember(self, x: torch.Tensor) -> torch.Tensor:
+        self.last = x * self.w
+        return self.last
+
+    def mark(self, x: torch.Tensor) -> torch.Tensor:
+        self.used = True
+        return x * self.w
+
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         return x + self.w
+
+
+def append(xs: list[torch.Tensor]) -> torch.Tensor:
+    xs.append(xs[0] * 2)
+    return xs[0] + 1
+
+
+def test_writes_of_constants_to_the_program_itself_are_left_out(tmp_path):
+    keeps, x = Keeps(), torch.randn(3)
+    compiled = vesta.compile(keeps.mark)
+    wanted = compiled(x)
+    saved = vesta.save(compiled, tmp_path / "p.vesta")
+    assert any("writes" in text and "used" in text for text in saved.dropped)
+    torch.testing.assert_close(vesta.load(tmp_path / "p.vesta")(x), wanted, rtol=0, atol=0)
 
 
 def test_methods_and_callable_objects(tmp_path):
@@ -334,7 +360,9 @@ def test_what_cannot_be_saved_names_the_line(tmp_path):
     said = message(breaks, x)
     assert "not one graph" in said and f"test_saving.py:{line}" in said
     assert "has not been compiled yet" in message(lambda x: x + 1)
-    assert "writes" in message(Keeps().count, x)
+    assert "self.seen == 0 no longer holds" in message(Keeps().count, x)
+    assert "writes" in message(Keeps().remember, x)
+    assert "writes" in message(append, [x])
     with torch.enable_grad():
         assert "records gradients" in message(nn.Linear(3, 3), x)
     marker = object()
@@ -401,3 +429,41 @@ def test_a_loaded_program_in_many_threads(tmp_path):
     for t in threads:
         t.join()
     assert not wrong
+
+
+ELSEWHERE = """
+import sys, torch, vesta
+loaded = vesta.load(sys.argv[1])
+with torch.no_grad():
+    torch.save(loaded(torch.load(sys.argv[2])), sys.argv[3])
+print(repr(loaded))
+"""
+
+
+def test_a_file_of_a_better_cpu_is_compiled_again(tmp_path):
+    model, x = Encoder().eval(), torch.randn(5, 8)
+    round_trip(model, tmp_path / "m.vesta", (x,), (torch.randn(7, 8),))
+    torch.save(x, tmp_path / "x.pt")
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, *(str(tmp_path / f) for f in ("m.vesta", "x.pt", "y.pt"))],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "ATEN_CPU_CAPABILITY": "default"},  # an x86-64-v2 to Vesta
+    )
+    assert done.returncode == 0, done.stderr
+    torch.testing.assert_close(torch.load(tmp_path / "y.pt"), model(x))
+
+
+@pytest.mark.skipif(not RUNNER.exists(), reason=f"there is no {RUNNER}")
+def test_without_a_compiler_a_better_cpu_is_an_error(tmp_path):
+    round_trip(Encoder().eval(), tmp_path / "m.vesta", (torch.randn(5, 8),))
+    done = subprocess.run(
+        [RUNNER, tmp_path / "m.vesta", "inputs", "results"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "ATEN_CPU_CAPABILITY": "default"},
+    )
+    assert done.returncode == 1
+    assert "cannot run here" in done.stderr and "needs what this CPU lacks: " in done.stderr and "avx2" in done.stderr

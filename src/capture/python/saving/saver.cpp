@@ -60,6 +60,7 @@ class VariantSaver {
         throw UserError(fmt::format("{}: it depends on {}{}", e.what(), v_.guards.text(g), place_text(where)));
       }
     }
+    for (const std::string& effect : v_.report.effects) dropped.insert("writes " + effect);
     add_inputs();
     check_what_is_not_given();
     made_.assign(v_.exit.recipes.size(), -1);
@@ -306,6 +307,28 @@ class VariantSaver {
   std::vector<int> made_;  // by recipe
 };
 
+std::vector<bool> arguments_of(const Variant& v, const Calling& calling) {
+  program::Variant unused;
+  return Places(v, calling, unused).arguments();
+}
+
+// Whether all that is written beside tensors are objects of the program, with values of the program: a loaded program
+// has neither, and is as the program was when it was saved. What a call computes, or was given, would be lost.
+bool writes_program_alone(const Variant& v, const std::vector<bool>& arguments) {
+  const auto is_of_program = [&](auto&& self, int number) -> bool {
+    if (number < 0) return true;
+    const Recipe& r = v.exit.recipes[static_cast<size_t>(number)];
+    if (r.make == Make::Output) return false;
+    if (r.make == Make::Source) return !arguments[static_cast<size_t>(v.exit.needed[static_cast<size_t>(r.index)])];
+    if (r.make == Make::Instance) return false;  // its parts are no recipes alone
+    return std::all_of(r.parts.begin(), r.parts.end(), [&](int part) { return self(self, part); });
+  };
+  const auto holds = [&](int number) { return is_of_program(is_of_program, number); };
+  return std::all_of(v.exit.effects.begin(), v.exit.effects.end(), [&](const SideEffect& e) {
+    return holds(e.target) && holds(e.key) && holds(e.value) && std::all_of(e.parts.begin(), e.parts.end(), holds);
+  });
+}
+
 // Why a call now would not take this variant, or why it cannot be saved; empty: it is fine. Fills the registers.
 std::string why_not(const Segment& s, const Variant& v, const Calling& calling, Registers& found) {
   if (v.exit.kind == Exit::Kind::Break) {
@@ -314,7 +337,8 @@ std::string why_not(const Segment& s, const Variant& v, const Calling& calling, 
   }
   if (v.graph.differentiable) return "it records gradients; call the compiled program once under torch.no_grad()";
   if (!v.graph.executable) return "it computes nothing with tensors";
-  if (!v.exit.effects.empty())
+  const std::vector<bool> arguments = arguments_of(v, calling);
+  if (!writes_program_alone(v, arguments))
     return fmt::format("it writes {}, and a saved program writes tensors only", fmt::join(v.report.effects, ", "));
   if (!(v.entry == v.leave)) return "it changes torch's global state";
   if (!v.watched.alive()) return "an object that it was compiled for is gone";
@@ -327,8 +351,6 @@ std::string why_not(const Segment& s, const Variant& v, const Calling& calling, 
   auto* function = reinterpret_cast<PyFunctionObject*>(calling.function.get());
   std::vector<PyObject*> slots(static_cast<size_t>(reinterpret_cast<PyCodeObject*>(s.code.get())->co_nlocalsplus + 1));
   slots[0] = calling.bound.get();
-  program::Variant unused;
-  const std::vector<bool> arguments = Places(v, calling, unused).arguments();
   const Roots roots{slots.data(), calling.function.get(), function->func_globals, function->func_builtins};
   const int failed = v.guards.check_without(arguments, roots, found);
   if (failed == GuardProgram::kHolds) return {};
@@ -359,7 +381,8 @@ Saving make_program(const Captured& captured, const Calling& calling) {
           why = e.what();
         }
       }
-      out.skipped.push_back(std::move(why));
+      if (std::find(out.skipped.begin(), out.skipped.end(), why) == out.skipped.end())
+        out.skipped.push_back(std::move(why));
     }
   }
   if (out.program.variants.empty()) {
