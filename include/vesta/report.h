@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "vesta/error.h"
@@ -27,6 +29,13 @@ struct KernelInfo {
   double estimated_us = 0;
 };
 
+// By what a compile's result is found in the cache: everything that it depends on.
+struct CacheKey {
+  std::string entry;                                        // its name there
+  std::vector<std::pair<std::string, std::string>> fields;  // by name: graph, facts, options, target, ...
+  std::vector<std::string> lines;                           // "<line 3>" in the field "graph" is lines[3]
+};
+
 struct CompileReport {
   int64_t ops_traced = 0;
   int64_t ops_fused = 0;
@@ -36,6 +45,7 @@ struct CompileReport {
   int64_t distinct_kernels = 0;  // after equal ones were merged
   int64_t cached_kernels = 0;    // those of them that were read from the cache
   bool cached = false;           // the whole artifact was read from the cache: nothing was planned or generated
+  std::shared_ptr<const CacheKey> key;
   int64_t code_bytes = 0;
   int64_t arena_bytes = 0;        // memory for intermediates, of a thread and kept between its calls
   int64_t early_arena_bytes = 0;  // and more for the first part of a call, given back before its large results are made

@@ -55,6 +55,11 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("distinct_kernels", &CompileReport::distinct_kernels)
       .def_readonly("cached_kernels", &CompileReport::cached_kernels)
       .def_readonly("cached", &CompileReport::cached)
+      .def_property_readonly("entry", [](const CompileReport& r) { return r.key ? r.key->entry : std::string(); })
+      .def(
+          "why_miss", [](const CompileReport& r, const std::string& folder) { return why_miss(r, folder); },
+          py::arg("folder"),
+          "The nearest entry of a cache, and (field, was, now, line) of each difference; None: there is none.")
       .def_readonly("code_bytes", &CompileReport::code_bytes)
       .def_readonly("arena_bytes", &CompileReport::arena_bytes)
       .def_readonly("early_arena_bytes", &CompileReport::early_arena_bytes)

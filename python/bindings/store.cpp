@@ -4,12 +4,33 @@
 
 #include "base/target.h"
 #include "codegen/codegen.h"
+#include "pipeline/why_miss.h"
 #include "store/store.h"
 #include "vesta/error.h"
 
 namespace py = pybind11;
 
 namespace vesta::python {
+
+namespace {
+
+py::list as_list(const std::vector<pipeline::KeyDifference>& differences) {
+  py::list out;
+  for (const pipeline::KeyDifference& d : differences) out.append(py::make_tuple(d.field, d.was, d.now, d.line));
+  return out;
+}
+
+}  // namespace
+
+py::object why_miss(const CompileReport& report, const std::string& folder) {
+  std::optional<pipeline::NearestEntry> found;
+  if (report.key) {
+    const py::gil_scoped_release release;
+    found = pipeline::nearest(folder, *report.key);
+  }
+  if (!found) return py::none();
+  return py::make_tuple(found->entry, as_list(found->differences));
+}
 
 void add_store(py::module_& m) {
   py::register_local_exception_translator([](std::exception_ptr error) {
@@ -42,6 +63,13 @@ void add_store(py::module_& m) {
       },
       py::arg("folder"), py::arg("most_bytes"), py::arg("damaged") = false, py::call_guard<py::gil_scoped_release>(),
       "Deletes until `most_bytes` are left; the bytes deleted.");
+  m.def(
+      "compare_entries",
+      [](const std::string& folder, const std::string& was, const std::string& now) {
+        return as_list(pipeline::differences(pipeline::key_of_entry(folder, was), pipeline::key_of_entry(folder, now)));
+      },
+      py::arg("folder"), py::arg("was"), py::arg("now"),
+      "(field, was, now, line) of each difference between the keys of two artifacts.");
   m.attr("CACHE_BYTES") = store::kMostBytes;
   m.def(
       "host_target",

@@ -20,6 +20,7 @@ from vesta.compile import compile
 from vesta.eager import disable, is_compiling
 from vesta.explain import Explainer, Explanation, explain
 from vesta.function import reset, trace_and_compile
+from vesta.misses import Miss, why_miss
 from vesta.options import OPTION_NAMES, make_options
 from vesta.saving import Loaded, Saved, load, save
 
@@ -28,6 +29,7 @@ __all__ = [
     "Explainer",
     "Explanation",
     "Loaded",
+    "Miss",
     "Saved",
     "__version__",
     "compile",
@@ -41,4 +43,5 @@ __all__ = [
     "reset",
     "save",
     "trace_and_compile",
+    "why_miss",
 ]

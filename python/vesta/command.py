@@ -14,6 +14,7 @@ import torch
 import vesta
 from vesta import _C
 from vesta.errors import Error, UserError
+from vesta.misses import Difference
 
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -71,6 +72,17 @@ def show_stats(told: dict[str, Any]) -> None:
         print(f"  used between {day[0]} and {day[1]}")
 
 
+def entries(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    found = [e for e in _C.cache_entries(folder_of(options)) if e.key.startswith("artifact_")]
+    return 0, {"artifacts": [{"entry": e.key, "bytes": e.bytes, "used": e.used} for e in found]}
+
+
+def show_entries(told: dict[str, Any]) -> None:
+    for e in told["artifacts"]:
+        used = time.strftime("%Y-%m-%d %H:%M", time.localtime(e["used"]))
+        print(f"{e['entry']}  {readable(e['bytes']):>10}  {used}")
+
+
 def verify(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     folder = folder_of(options)
     found = _C.cache_entries(folder, check=True)
@@ -98,6 +110,19 @@ def clear(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
 def show_deleted(told: dict[str, Any]) -> None:
     print(f"{told['folder']}: {readable(told['deleted_bytes'])} deleted")
+
+
+def why_miss(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    found = _C.compare_entries(folder_of(options), options.a, options.b)
+    names = ("field", "was", "now", "where")
+    return 0, {"differences": [dict(zip(names, d, strict=True)) for d in found]}
+
+
+def show_differences(told: dict[str, Any]) -> None:
+    for d in told["differences"]:
+        print(Difference(**d))
+    if not told["differences"]:
+        print("the keys are equal")
 
 
 def show(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -159,7 +184,13 @@ def parser() -> argparse.ArgumentParser:
     )
     of_trim.add_argument("--damaged", action="store_true", help="delete damaged entries, too")
     add(of_cache, "clear", clear, show_deleted, "delete every entry")
-    for one in of_cache.choices.values():
+    add(of_cache, "list", entries, show_entries, "every artifact, the one used last first")
+    of_why = add(commands, "why-miss", why_miss, show_differences, "what two artifacts were compiled from differently")
+    of_why.add_argument(
+        "a", metavar="A", help="an artifact, as `vesta cache list` and vesta.why_miss name it, or a beginning of it"
+    )
+    of_why.add_argument("b", metavar="B", help="another one")
+    for one in (*of_cache.choices.values(), of_why):
         one.add_argument("--folder", help="another folder than that of VESTA_CACHE_DIR (default: the user's)")
     of_show = add(commands, "show", show, show_program, "what a file that vesta.save wrote holds")
     of_show.add_argument("file", help="FILE.vesta")

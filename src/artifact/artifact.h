@@ -135,7 +135,7 @@ using Key = std::vector<std::pair<std::string, std::string>>;  // fields by name
 
 // For explain() and the store: a run reads nothing of it.
 struct About {
-  Key key;  // what it was compiled from and for
+  Key key;  // what it was compiled from and for; in the store's bytes alone
   std::vector<KernelInfo> kernels;
   std::vector<ExternReason> externs;
   int64_t ops_fused = 0;

@@ -248,22 +248,23 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   Compile work(*graph, labels, options, target, dump, report);
   // A dump needs every stage to run.
   store::Store* const store = options.cache && !dump.active() ? store::shared() : nullptr;
-  artifact::Key key = key_of(graph::print_every_argument(*graph), traced.facts, traced.inference, options, target);
-  std::string name;
+  auto key = std::make_shared<CacheKey>();
+  key->fields = key_of(graph::print_every_argument(*graph), traced.facts, traced.inference, options, target);
+  key->entry = name_of(key->fields);
+  key->lines = labels.lines();
+  report.key = key;
   std::optional<artifact::Artifact> artifact;
   if (store) {
-    work.stage("find", [&] {
-      name = name_of(key);
-      artifact = find(*store, name, key);
-    });
+    work.stage("find", [&] { artifact = find(*store, key->entry, key->fields); });
     report.cached = artifact.has_value();
   }
   if (!artifact) {
     artifact = with_labels(labels, [&] { return work.run(std::move(traced.facts), traced.inference); });
-    artifact->about.key = std::move(key);
-    if (store) work.stage("encode", [&] { store->put(name, artifact::encode(*artifact)); });
+    artifact->about.key = key->fields;
+    if (store) work.stage("encode", [&] { store->put(key->entry, artifact::encode(*artifact)); });
   }
   work.stage("load", [&] {
+    artifact->about.key.clear();
     labels.restore(*artifact);
     if (dump.active()) dump.write_numbered("artifact.txt", artifact::print(*artifact));
     report_artifact(*artifact, report);

@@ -17,6 +17,7 @@ class Labels {
   static Labels take(graph::Graph& graph);
   // The text with every "<input 3>" and "<line 17>" replaced by its label.
   std::string restore(std::string_view text) const;
+  const std::vector<std::string>& lines() const { return lines_; }
   // Does so in every text of an artifact that a user sees.
   void restore(artifact::Artifact& artifact) const;
 

@@ -77,7 +77,7 @@ std::optional<std::string> read_file(const fs::path& path) {
   if (!S_ISREG(s.st_mode) || s.st_size > kMostEntryBytes || !why_unsafe(s).empty()) return std::nullopt;
   std::string bytes(static_cast<size_t>(s.st_size), '\0');
   for (size_t at = 0; at < bytes.size();) {
-    const ssize_t n = read(file.get(), bytes.data() + at, bytes.size() - at);
+    const ssize_t n = ::read(file.get(), bytes.data() + at, bytes.size() - at);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return std::nullopt;
     at += static_cast<size_t>(n);
@@ -251,6 +251,11 @@ std::vector<Listed> list(const fs::path& folder, bool check) {
     if (const std::string key = key_of(f.path); is_key(key))
       out.push_back({key, f.bytes, f.used / 1'000'000'000, !check || is_intact(f.path)});
   return out;
+}
+
+std::optional<std::string> read(const fs::path& folder, std::string_view key) {
+  const auto file = is_key(key) ? read_file(place_of(folder, key)) : std::nullopt;
+  return file ? decode(key, *file) : std::nullopt;
 }
 
 int64_t trim(const fs::path& folder, int64_t most_bytes, bool damaged) {

@@ -49,6 +49,8 @@ struct Listed {
 // Every entry, the one used last first. `check`: reads each and compares its digest. Throws UserError where the folder
 // is unsafe to use or cannot be read; a folder that is not there has no entries.
 std::vector<Listed> list(const std::filesystem::path& folder, bool check);
+// An entry as it is, which does not count as a use. nullopt: it is not there, or damaged.
+std::optional<std::string> read(const std::filesystem::path& folder, std::string_view key);
 // Deletes the entries that were used the longest time ago until at most `most_bytes` are left, and files that killed
 // processes left unfinished; with `damaged`, also entries whose digest is wrong. Returns the number of bytes deleted.
 int64_t trim(const std::filesystem::path& folder, int64_t most_bytes, bool damaged = false);

@@ -32,7 +32,7 @@ graph::Value* write_back(Recorder& r, const View* view, graph::Value* base, grap
     std::vector<graph::Arg> args = view->args;
     args[view->source] = source;
     graph::Builder b(r.graph());
-    b.source = r.source;
+    b.source = r.source_of_node();
     written = row->inverse(b, graph::NodeArgs(view->op->schema, args), source, value);
   }
   if (!written) VESTA_UNSUPPORTED("writing through a view made by {}", view->op->name);

@@ -241,10 +241,15 @@ at::Tensor Recorder::same(const at::Tensor& t, Pending pending) {
   return shows(*this, std::move(out), t);
 }
 
+std::string Recorder::source_of_node() const {
+  std::string at = line ? line() : std::string();
+  return source.empty() ? at : at.empty() ? source : source + ", " + at;
+}
+
 graph::Node* Recorder::add_node(const graph::Op& op, std::vector<graph::Arg> args,
                                 std::vector<graph::TensorType> types) {
   graph::Node* node = graph_->add_node(op, std::move(args), std::move(types));
-  node->source = source;
+  node->source = source_of_node();
   ++op_count;
   return node;
 }
@@ -252,7 +257,7 @@ graph::Node* Recorder::add_node(const graph::Op& op, std::vector<graph::Arg> arg
 graph::Value* Recorder::emit(std::string_view op, std::vector<graph::Arg> args,
                              std::vector<std::pair<std::string_view, graph::Arg>> named) {
   graph::Builder b(*graph_);
-  b.source = source;
+  b.source = source_of_node();
   ++op_count;
   return b(op, std::move(args), std::move(named));
 }

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <exception>
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
@@ -68,6 +69,8 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   int64_t op_count = 0;
   int64_t made = 0;                                 // tensors
   std::string source;                               // the outermost operator being traced, for messages
+  std::function<std::string()> line;                // of the program that is being run; may be empty
+  std::string source_of_node() const;               // both
   std::vector<const Operator*> in_functional_form;  // out= operators at work, as the composites of their counterparts
 
   // Where the trace is one with gradients.

@@ -165,6 +165,7 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
   if (is_tracing()) VESTA_UNSUPPORTED("a trace inside a trace");
   const c10::DispatchKey key = claim_trace_key(&fallback);
   auto recorder = std::make_shared<Recorder>();
+  recorder->line = options.line;
   Recorder& r = *recorder;
   // Whatever happens, tensors and symbols that got away must not record into a dead graph.
   struct Close {

@@ -38,6 +38,8 @@ struct TraceOptions {
   // Tensors may require gradients while gradient mode is on. The graph says what is computed, not what is
   // differentiated: that is on the tape. Without it such a program is refused, by NeedsGradients.
   bool gradients = false;
+  // The line of the program that is being run, "model.py:17"; for what users see of nodes. May be empty.
+  std::function<std::string()> line;
 };
 
 struct NeedsGradients : Unsupported {

@@ -68,9 +68,8 @@ class VariantSaver {
     VESTA_CHECK(result == static_cast<int>(out_.makes.size()) - 1, "the result is not the last value");
     out_.artifact = v_.graph.executable->artifact();
     name_inputs();
-    for (auto& [name, value] : out_.artifact.about.key)
-      if (name == "graph") out_.origin.graph = std::move(value);
-    out_.artifact.about.key.clear();
+    for (const auto& [name, value] : v_.graph.report.key->fields)
+      if (name == "graph") out_.origin.graph = value;
     out_.origin.inference = true;
     out_.origin.numerics = options_.numerics;
     out_.origin.packed_weights = options_.packed_weights;

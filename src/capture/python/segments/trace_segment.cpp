@@ -74,6 +74,7 @@ class Trace {
   std::vector<PyObject*> run() {
     outputs_.clear();
     alive_.clear();
+    running_ = false;  // a run that threw leaves it
     gave_up_ = false;
     result_.variant.reset();
     const Exclusive exclusive;
@@ -90,13 +91,17 @@ class Trace {
     {
       const TracerScope scope(*tracer_);
       const Linked linked(thread_, frame_);
+      running_ = true;
       gave_up_ = !run_frame(restore);
+      running_ = false;
       if (gave_up_) throw GivenUp();
     }
     return outputs_;
   }
 
   Tracer& tracer() { return *tracer_; }
+  // Empty before and after the program runs: its frames are gone then.
+  std::string line() const { return running_ ? tracer_->line() : std::string(); }
   // The frame was given up, whatever exception arrives: a failed operator's takes the place of ours.
   bool gave_up() const { return gave_up_; }
 
@@ -195,6 +200,7 @@ class Trace {
   const TorchState entry_;  // before the trace
   std::optional<Tracer> tracer_;
   bool gave_up_ = false;
+  bool running_ = false;
   std::vector<PyObject*> outputs_;
   std::vector<Object> alive_;
 };
@@ -206,7 +212,7 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer
   TraceResult result;
   Trace trace(t, f, position, settings, result);
   try {
-    result.graph = trace_graph([&] { return trace.run(); }, settings.gradients);
+    result.graph = trace_graph([&] { return trace.run(); }, settings.gradients, [&] { return trace.line(); });
     Tracer& tr = trace.tracer();
     for (const GraphInput& input : result.graph.inputs) {
       if (const int number = tr.number_source(input.tensor.get()); number >= 0) {

@@ -348,7 +348,8 @@ TracedGraph::~TracedGraph() = default;
 TracedGraph::TracedGraph(TracedGraph&&) noexcept = default;
 TracedGraph& TracedGraph::operator=(TracedGraph&&) noexcept = default;
 
-TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, bool gradients) {
+TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, bool gradients,
+                        std::function<std::string()> line) {
   TracedGraph out;
   out.impl = std::make_unique<TracedGraph::Impl>();
   out.impl->traced = trace::trace({},
@@ -362,7 +363,7 @@ TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, boo
                                     }
                                     return results;
                                   },
-                                  {.gradients = gradients});
+                                  {.gradients = gradients, .line = std::move(line)});
   const trace::Traced& traced = out.impl->traced;
   for (const at::Tensor& t : traced.inputs) {
     const bool seen = t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() != nullptr;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "capture/python/tracer/compilers.h"
+#include "capture/python/tracer/library.h"
 #include "capture/python/weak_references.h"
 
 namespace vesta::capture {
@@ -127,6 +128,16 @@ PyObject* Tracer::give_up(std::string reason) {
   }
   PyErr_SetString(PyExc_RuntimeError, "a trace of Vesta's was given up");
   return nullptr;
+}
+
+std::string Tracer::line() const {
+  if (!where_) return {};
+  // Of the program's own code, if it is on the way here: a module's forward() rather than torch.nn's.
+  Frame* f = where_;
+  while (f && f != root_ && is_installed_package(code_of(f))) f = caller_of(f);
+  if (!f || is_installed_package(code_of(f))) f = where_;
+  const UserLine at = user_line(code_of(f), f == where_ ? where_position_ : executing(f));
+  return at.file + ":" + std::to_string(at.line);
 }
 
 void Tracer::give_up_symbols() {

@@ -93,6 +93,8 @@ class Tracer final : public Operations {
   std::vector<CachedCall> cached_calls;
   bool aborted() const override { return aborted_; }
   const BreakSite& break_site() const { return site_; }
+  // Of the instruction at work: "model.py:17".
+  std::string line() const;
   int root_count() const { return root_count_; }          // instructions of the root frame begun
   int entered_frames() const { return entered_frames_; }  // of Python functions, executed by the trace
   // The count at which an object of the root frame was made, or -1.

@@ -1,0 +1,92 @@
+"""vesta.why_miss and `vesta why-miss`: each field of a key, changed alone, is the one that is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = """
+import json, sys, torch, vesta
+torch.set_num_threads(2)
+def f(x, y):
+    a = x.sin() + 1
+    b = a * {factor}
+    return b.sum(-1), y.exp()
+compiled = vesta.compile(f, options=json.loads(sys.argv[1]))
+x = torch.ones(8, 16)
+compiled(x, {second})
+print(json.dumps([[m.name, m.entry, m.nearest, [[d.field, d.was, d.now, d.where] for d in m.differences], str(m)]
+                  for m in vesta.why_miss(compiled)]))
+"""
+
+
+def run(
+    folder: Path,
+    file: Path,
+    factor: float = 2.0,
+    second: str = "torch.ones(4)",
+    options: dict[str, Any] | None = None,
+    **env: str,
+) -> list[Any]:
+    file.write_text(PROGRAM.format(factor=factor, second=second))
+    done = subprocess.run(
+        [sys.executable, str(file), json.dumps(options or {})],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "VESTA_CACHE_DIR": str(folder), **env},
+    )
+    assert done.returncode == 0, done.stderr
+    found: list[Any] = json.loads(done.stdout)
+    return found
+
+
+def test_the_field_that_changed_is_named(tmp_path: Path) -> None:
+    folder, file = tmp_path / "cache", tmp_path / "program.py"
+    ((name, entry, nearest, differences, said),) = run(folder, file)
+    assert name == "f, graph 1" and entry.startswith("artifact_")
+    assert nearest == "" and differences == [] and "no other entry" in said
+    assert run(folder, file) == []  # found
+
+    ((_, graph_entry, nearest, differences, said),) = run(folder, file, factor=3.0)
+    ((field, was, now, where),) = differences
+    assert nearest == entry and field == "graph"
+    assert "2" in was and "3" in now and where.endswith("program.py:6") and "asked by" in said
+
+    ((_, _, _, differences, _),) = run(folder, file, options={"skip_passes": ["views"], "cache": True})
+    assert [d[0] for d in differences] == ["options"] and "skip_passes [views]" in differences[0][2]
+
+    ((_, _, _, differences, _),) = run(folder, file, second="x")
+    assert "facts" in [d[0] for d in differences] or [d[0] for d in differences] == ["graph"]
+
+    ((_, _, _, differences, _),) = run(folder, file, ATEN_CPU_CAPABILITY="default")
+    assert (
+        [d[0] for d in differences] == ["generator", "torch"]
+        and "-avx2" in differences[0][2]
+        and "+sse3" not in differences[0][2]
+    )
+
+    command = [sys.executable, "-m", "vesta", "why-miss", entry, graph_entry, "--folder", str(folder)]
+    told = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout)
+    assert [d["field"] for d in told["differences"]] == ["graph"]
+    plain = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "graph" in plain and "was" in plain and "now" in plain
+    for a, message in (("artifact_none", "has no artifact"), ("artifact", "has several artifacts")):
+        failed = subprocess.run([*command[:4], a, entry, "--folder", str(folder)], capture_output=True, text=True)
+        assert failed.returncode == 2 and message in failed.stderr
+
+
+def test_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    import vesta
+
+    monkeypatch.setenv("VESTA_CACHE_DIR", "")
+    with pytest.raises(vesta.errors.UserError, match="there is no cache"):
+        vesta.why_miss()
+    with pytest.raises(vesta.errors.UserError, match=r"takes what vesta\.compile returned"):
+        vesta.why_miss(print, folder="/tmp")
