@@ -33,6 +33,12 @@ class NeedsValue(Unsupported):
     """The program reads a tensor's value while it is compiled."""
 
 
+def _strict(reason: str, file: str, line: int, function: str) -> Unsupported:
+    """What ``strict`` makes of a call, or of the rest of one, that would run eager."""
+    where = f" ({file}:{line}, in {function})" if file else ""
+    return Unsupported(f"strict, but this would run eager{where}: {reason}")
+
+
 class InternalError(Error):
     """A bug in Vesta."""
 

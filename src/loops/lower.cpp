@@ -102,8 +102,12 @@ ScalarRef Lowering::element(const Value* v, Index index) {
   if (is_complex(v->type.dtype)) key.index.push_back(part_);
   auto it = known_.find(key);
   if (it != known_.end()) return it->second;
-  ScalarRef r = dag_.cast(scalar_type(v->type.dtype), compute(v, index));
-  if (v->producer && v->producer->op->family() != Family::View && !places_.held(v)) computed(v->producer);
+  const DType t = v->type.dtype;
+  ScalarRef r = compute(v, index);
+  const bool made_here = v->producer && v->producer->op->family() != Family::View && !places_.held(v);
+  if (rounds_ && made_here && (t == DType::F16 || t == DType::BF16)) r = dag_.cast(t, r);
+  r = dag_.cast(scalar_type(t), r);
+  if (made_here) computed(v->producer);
   known_.emplace(std::move(key), r);
   return r;
 }

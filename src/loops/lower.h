@@ -4,7 +4,7 @@
 // Views rewrite the index, pointwise nodes run their row's body, indexed nodes load at computed places. The recursion
 // ends at values held in buffers (a Load), at reductions and scans computed in this kernel (a Result or Scan at their
 // home index), and at factories. Half-precision values stay in F32 between fused nodes; they are rounded where they are
-// stored and where the program converts explicitly (docs/numerics.md).
+// stored and where the program converts explicitly, or everywhere if the program asks for it (docs/numerics.md).
 #pragma once
 
 #include <optional>
@@ -116,7 +116,8 @@ class Lowering {
  public:
   using ScalarRef = graph::ScalarRef;
   using Index = std::span<const Expr>;
-  Lowering(Dag& dag, const Places& places) : dag_(dag), places_(places) {}
+  // `rounds`: every half-precision value is rounded, whether or not it is stored, as eager rounds it.
+  Lowering(Dag& dag, const Places& places, bool rounds = false) : dag_(dag), places_(places), rounds_(rounds) {}
 
   // The element of v at `index`, in scalar_type(v's dtype); of a complex number the part that the Part in force names.
   ScalarRef element(const graph::Value* v, Index index);
@@ -187,6 +188,7 @@ class Lowering {
 
   Dag& dag_;
   const Places& places_;
+  const bool rounds_;
   ScalarRef mask_{};
   Expr part_ = 0;
   std::vector<const graph::Node*> nodes_;

@@ -148,6 +148,7 @@ class Compile {
       schedule::Options o;
       o.target = target_;
       o.kernels = codegen::available(target_);
+      o.rounds = options_.numerics == "eager";
       plan = schedule::make_plan(graph_, o);
     });
     if (dump_.active()) dump_.write_numbered("plan.txt", labels_.restore(schedule::print(plan)));
@@ -234,6 +235,8 @@ auto with_labels(const Labels& labels, F&& body) {
 }  // namespace
 
 Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced, const Target& target) {
+  VESTA_USER_CHECK(options.numerics == "fast" || options.numerics == "eager",
+                   "the option numerics is \"fast\" or \"eager\", not \"{}\"", options.numerics);
   Stopwatch total;
   Result result;
   CompileReport& report = result.report;

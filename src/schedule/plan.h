@@ -111,6 +111,7 @@ struct Plan {
 struct Options {
   Target target;
   bool fuse = true;     // false: one kernel per node
+  bool rounds = false;  // every half-precision value is rounded, as in eager
   bool kernels = true;  // false: every node is an extern call (no code generator serves the target)
 };
 

@@ -62,7 +62,7 @@ KernelStep Planner::build_kernel(int g) {
   current_ = g;
   homes_.clear();
   loops::Dag dag(graph_.context);
-  loops::Lowering lowering(dag, *this);
+  loops::Lowering lowering(dag, *this, options_.rounds);
   for (int i : group.units) {
     const Unit& u = groups_.units[i];
     if (u.kind == UnitKind::Reduce || u.kind == UnitKind::Scan) {

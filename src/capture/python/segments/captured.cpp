@@ -87,6 +87,12 @@ void refuse(const std::string& reason, const UserLine& where) {
                                             where.line, where.function.c_str()));
 }
 
+// What the option `strict` makes of code that Vesta gives up on.
+void refuse_eager(const std::string& reason, const UserLine& where) {
+  raise_error("_strict",
+              Py_BuildValue("(ssis)", reason.c_str(), where.file.c_str(), where.line, where.function.c_str()));
+}
+
 class DepthGuard {
  public:
   DepthGuard() : ok_(Py_EnterRecursiveCall(" in a compiled function") == 0) {}
@@ -169,7 +175,10 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain) {
       checked_code_ = Object::share(reinterpret_cast<PyObject*>(code));
   }
   if (reason) {
-    if (fullgraph_ && !is_observed(t, code)) return refuse(reason, user_line(code, 0)), throw_at(t, f, 0);
+    if (!is_observed(t, code) && (fullgraph_ || options_.strict)) {
+      fullgraph_ ? refuse(reason, user_line(code, 0)) : refuse_eager(reason, user_line(code, 0));
+      return throw_at(t, f, 0);
+    }
     fall_back(reason);
     return evaluate_by_cpython(t, f, 0);
   }
@@ -419,9 +428,13 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
     return fresh ? evaluate_by_cpython(t, f, 0) : resume(t, f, position);
   };
   auto leave_to_python = [&](const std::string& why) {
-    if (!fullgraph_) return go_on_eagerly(why);
-    refuse(why, user_line(code_of(f), position));
+    if (!fullgraph_ && !options_.strict) return go_on_eagerly(why);
+    fullgraph_ ? refuse(why, user_line(code_of(f), position)) : refuse_eager(why, user_line(code_of(f), position));
     return throw_at(t, f, position);
+  };
+  // Of a run: what eager raises as well is the program's.
+  auto leave_failed = [&](const Ready& ready) {
+    return ready.refused && options_.strict ? leave_to_python(ready.failed) : go_on_eagerly(ready.failed);
   };
   for (;;) {
     const std::shared_ptr<Segment> held = segment(code_of(f), position);  // reset() may come while we compile
@@ -452,7 +465,7 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
     }
     if (!find(s, f, ready, why)) {
       if (PyErr_Occurred()) return throw_at(t, f, position);
-      if (!ready.failed.empty()) return go_on_eagerly(ready.failed);
+      if (!ready.failed.empty()) return leave_failed(ready);
       ++misses_;
       gain->passing = true;
       const Stance set = stance();
@@ -490,10 +503,12 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
       CaptureDifference unserved;
       if (!find(s, f, ready, unserved)) {
         if (PyErr_Occurred()) return throw_at(t, f, position);
-        if (ready.failed.empty())
-          return go_on_eagerly("a trace does not serve the call it was made for: " + unserved.guard);
+        if (ready.failed.empty()) {
+          const std::string reason = "a trace does not serve the call it was made for: " + unserved.guard;
+          return options_.strict ? leave_to_python(reason) : go_on_eagerly(reason);
+        }
         if (ready.refused) s.skipped = ready.failed;
-        return go_on_eagerly(ready.failed);
+        return leave_failed(ready);
       }
     } else {
       ++hits_;

@@ -1,0 +1,186 @@
+"""Every option of vesta.options has its effect through every door: vesta.compile, torch.compile and the direct one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import vesta
+from vesta.options import OPTION_NAMES
+
+Door = Callable[..., Any]
+
+
+kept: list[Any] = []  # reports are of what still exists
+
+
+def keep(compiled: Any) -> Any:
+    kept.append(compiled)
+    return compiled
+
+
+def by_torch(f: Any, **options: Any) -> Any:
+    return keep(torch.compile(f, backend="vesta", options=options))
+
+
+def by_vesta(f: Any, **options: Any) -> Any:
+    return keep(vesta.compile(f, options=options))
+
+
+def directly(f: Any, **options: Any) -> Any:
+    return keep(vesta.trace_and_compile(f, **options))
+
+
+def forget() -> None:
+    kept.clear()
+    vesta.reset()
+    torch._dynamo.reset()
+
+
+DOORS = {"vesta.compile": by_vesta, "torch.compile": by_torch, "trace_and_compile": directly}
+
+
+@pytest.fixture(params=DOORS)
+def door(request: pytest.FixtureRequest) -> Iterator[Door]:
+    forget()
+    with torch.no_grad():
+        yield DOORS[request.param]
+
+
+def variants() -> list[Any]:
+    return vesta.explain().variants
+
+
+def of_option(option: str) -> Callable[[Any], Any]:
+    def mark(test: Any) -> Any:
+        TESTED.add(option)
+        return test
+
+    return mark
+
+
+TESTED: set[str] = set()
+
+
+@of_option("dynamic")
+def test_dynamic(door: Door) -> None:
+    """Sizes that a first call has shown are constants or symbols; a symbol is at least 2."""
+
+    def guards(dynamic: bool) -> list[str]:
+        forget()
+        door(lambda x: x.sin() + 1, dynamic=dynamic)(torch.ones(4, 3))
+        return [g for v in variants() for g in v.guards]
+
+    assert guards(False) == []
+    assert len(guards(True)) == 2
+
+
+@of_option("strict")
+def test_strict_raises_what_would_run_eager(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(4)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return x.sin() + 1
+
+    # A bug of the compiler's, as its guard against a graph that is no graph would find it.
+    door(f, strict=True)(x)
+    bad = {"strict": True, "variant_limit": 0}
+    compiled = door(f, **bad)
+    with pytest.raises(Exception, match="variant"):
+        compiled(x)
+    torch.testing.assert_close(door(f, variant_limit=0)(x), f(x))
+
+
+@of_option("variant_limit")
+def test_variant_limit(door: Door) -> None:
+    x = torch.randn(4)
+    torch.testing.assert_close(door(lambda x: x.sin() + 1, variant_limit=0)(x), x.sin() + 1)
+    assert not variants() and vesta.explain().fallbacks
+    door(lambda x: x.sin() + 1, variant_limit=1)(x)
+    assert len(variants()) == 1
+
+
+@of_option("packed_weights")
+def test_packed_weights(door: Door) -> None:
+    if door is directly:
+        pytest.skip("it takes tensors alone: none of them is a weight")
+    x = torch.randn(2, 3, 16, 16)
+
+    def packed(allowed: bool | int) -> int:
+        forget()
+        model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).eval()
+        compiled = door(model, packed_weights=allowed)
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+        return sum(v.packed_bytes for v in variants())
+
+    assert packed(True) > 0
+    assert packed(False) == packed(0) == 0
+
+
+@of_option("numerics")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_numerics(door: Door, dtype: torch.dtype) -> None:
+    def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return ((x * 3.14 + y) * x - y).relu() * 1.7 - x
+
+    x, y = (torch.randn(64, 64, generator=torch.Generator().manual_seed(i)).to(dtype) for i in range(2))
+    exact = f(x.double(), y.double())
+    eager, fast = door(f, numerics="eager")(x, y), door(f, numerics="fast")(x, y)
+    assert len({k.name for v in variants() for k in v.kernels}) == 1  # one kernel each
+    torch.testing.assert_close(eager, f(x, y), rtol=0, atol=0)
+    assert not torch.equal(fast, eager)
+    assert (fast.double() - exact).abs().mean() < (eager.double() - exact).abs().mean()
+    with pytest.raises(Exception, match='"fast" or "eager"'):
+        door(f, numerics="other")(x, y)
+
+
+@of_option("skip_passes")
+@of_option("rewrite_limit")
+def test_passes_are_left_out(door: Door) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.softmax(x * 1, -1)
+
+    x = torch.randn(4, 8)
+
+    def operators(**options: Any) -> set[str]:
+        forget()
+        torch.testing.assert_close(door(f, **options)(x), f(x))
+        return {op for v in variants() for k in v.kernels for op in k.ops}
+
+    assert "decompose" in vesta.passes()
+    assert "aten::exp" in operators() and "aten::mul.Scalar" not in operators()
+    assert "aten::exp" not in operators(skip_passes=["decompose"])
+    assert "aten::mul.Scalar" in operators(rewrite_limit=0)
+
+
+@of_option("compile_threads")
+def test_compile_threads(door: Door) -> None:
+    def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.sin().sum(0), x.cos().sum(1), x.exp()
+
+    x = torch.randn(8, 8)
+    for threads in (1, 2):
+        forget()
+        torch.testing.assert_close(tuple(door(f, compile_threads=threads)(x)), f(x))
+
+
+@of_option("cache")
+def test_cache(door: Door) -> None:
+    """A process without a cache here; with one: test_artifact_cache.py and test_cache.py."""
+    door(lambda x: x.sin() + 1, cache=False)(torch.randn(4))
+    assert not any(v.cached for v in variants())
+
+
+@of_option("dump_dir")
+def test_dump_dir(door: Door, tmp_path: Path) -> None:
+    door(lambda x: x.sin() + 1, dump_dir=str(tmp_path))(torch.randn(4))
+    assert list(tmp_path.rglob("*graph_traced.txt"))
+
+
+def test_every_option_is_tested() -> None:
+    assert set(OPTION_NAMES) == TESTED
