@@ -10,6 +10,7 @@
 #include <random>
 
 #include "artifact/bytes.h"
+#include "graph/text.h"
 #include "older_target.h"
 #include "pipeline/pipeline.h"
 #include "vesta/error.h"
@@ -92,6 +93,30 @@ TEST(Pipeline, LabelsAreNoPartOfTheArtifact) {
   std::string why;
   EXPECT_FALSE(b.executable->accepts(std::vector{at::randn({1, 8}), at::randn({8, 3})}, {}, &why));
   EXPECT_NE(why.find("left.size(0) >= 2"), std::string::npos) << why;
+}
+
+// Whatever else the process compiles, in whatever order and on how many threads, from the graph or from its text.
+TEST(Pipeline, EqualGraphsGiveEqualBytes) {
+  constexpr const char* kOther = R"(
+input %0 : f32[64, 32] = argument "x"
+%1 : f32[64, 32] = aten::exp(%0)
+%2 : f32[64] = aten::sum.dim_IntList(%1, [1])
+%3 : f32[64, 32] = aten::tanh(%0)
+output %2
+output %3
+)";
+  const auto bytes = [](std::string_view program, int threads) {
+    Options o;
+    o.compile_threads = threads;
+    o.cache = false;
+    return artifact::encode(pipeline::compile(graph::parse(program), o).executable->artifact());
+  };
+  const std::string first = bytes(kProgram, 1), other = bytes(kOther, 8);
+  EXPECT_NE(first, other);
+  EXPECT_EQ(bytes(kOther, 1), other);
+  EXPECT_EQ(bytes(kProgram, 8), first);
+  const std::string text = graph::print_every_argument(*graph::parse(kProgram));
+  EXPECT_EQ(bytes(text, 1), first);
 }
 
 TEST(Pipeline, TheReportAccountsForEveryStageAndOperator) {

@@ -14,6 +14,7 @@
 #include "capture/python/saving/weights.h"
 #include "capture/python/segments/captured.h"
 #include "interop/torch_release.h"
+#include "program/bytes.h"
 #include "program/print.h"
 #include "runtime/executable.h"
 
@@ -260,7 +261,11 @@ class VariantSaver {
       case Make::Constant: return constant(r.object, "an object");
       case Make::Source: {
         const int source = v_.exit.needed[static_cast<size_t>(r.index)];
-        if (places_.is_argument(source)) return add({Made::What::Argument, {}, places_.of(source), {}});
+        if (places_.is_argument(source)) {
+          const int place = places_.of(source);
+          VESTA_USER_CHECK(place >= 0, "the result holds the tuple or dict of all arguments");
+          return add({Made::What::Argument, {}, place, {}});
+        }
         if (is_tensor(found(source))) return add({Made::What::Weight, {}, weight(source), {}});
         return constant(found(source), text(source).c_str());
       }
@@ -394,6 +399,7 @@ Saving make_program(const Captured& captured, const Calling& calling) {
   out.dropped.assign(dropped.begin(), dropped.end());
   out.program.assumed.assign(assumed.begin(), assumed.end());
   weights.finish(out.program, out.memory, out.tensors);
+  program::verify(out.program);
   return out;
 }
 

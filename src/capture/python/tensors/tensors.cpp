@@ -401,6 +401,7 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.pending)};
   facts.op_count = traced.op_count;
   facts.trace_ms = trace_ms;
+  facts.inference = !traced.tape;
   pipeline::Result result;
   {
     const py::gil_scoped_release release;
