@@ -16,6 +16,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <sstream>
 #include <thread>
 #include <tuple>
 #include <vector>
@@ -70,7 +71,9 @@ std::string why_unsafe(const struct stat& s) {
   return "";
 }
 
-std::optional<std::string> read_file(const fs::path& path) {
+enum class Use : bool { Counts, DoesNot };
+
+std::optional<std::string> read_file(const fs::path& path, Use use = Use::DoesNot) {
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   struct stat s{};
   if (file.get() < 0 || fstat(file.get(), &s) != 0) return std::nullopt;
@@ -82,7 +85,8 @@ std::optional<std::string> read_file(const fs::path& path) {
     if (n <= 0) return std::nullopt;
     at += static_cast<size_t>(n);
   }
-  if (time(nullptr) - s.st_mtime > kUsedAgain || s.st_mtime > time(nullptr)) futimens(file.get(), nullptr);
+  if (use == Use::Counts && (time(nullptr) - s.st_mtime > kUsedAgain || s.st_mtime > time(nullptr)))
+    futimens(file.get(), nullptr);
   return bytes;
 }
 
@@ -150,6 +154,7 @@ void trim_to_bound(const fs::path& folder, int64_t most_bytes) {
 
 struct Store::State {
   fs::path folder;
+  std::vector<fs::path> further;  // those that are safe
   int64_t most_bytes = 0;
   bool usable = false;
 
@@ -165,10 +170,14 @@ struct Store::State {
     fs::create_directories(folder.parent_path(), error);
     if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
       return log::warn_once(fmt::format("no cache of compiled code in {}: {}", folder, reason(errno)));
+    usable = is_safe(folder);
+  }
+
+  static bool is_safe(const fs::path& folder) {
     struct stat s{};
     std::string why = stat(folder.c_str(), &s) != 0 ? reason(errno) : S_ISDIR(s.st_mode) ? why_unsafe(s) : "no folder";
-    if (!why.empty()) return log::warn_once(fmt::format("no cache of compiled code in {}: {}", folder, why));
-    usable = true;
+    if (!why.empty()) log::warn_once(fmt::format("no cache of compiled code in {}: {}", folder, why));
+    return why.empty();
   }
 
   void write_all() {
@@ -205,10 +214,11 @@ struct Store::State {
   }
 };
 
-Store::Store(fs::path folder, int64_t most_bytes) : state_(std::make_shared<State>()) {
+Store::Store(fs::path folder, int64_t most_bytes, std::vector<fs::path> further) : state_(std::make_shared<State>()) {
   state_->folder = std::move(folder);
   state_->most_bytes = most_bytes;
   state_->open_folder();
+  std::copy_if(further.begin(), further.end(), std::back_inserter(state_->further), State::is_safe);
 }
 
 Store::~Store() {
@@ -219,9 +229,14 @@ Store::~Store() {
 }
 
 std::optional<std::string> Store::find(std::string_view key) {
-  if (!state_->usable || !is_key(key)) return std::nullopt;
-  const auto file = read_file(place_of(state_->folder, key));
-  return file ? decode(key, *file) : std::nullopt;
+  if (!is_key(key)) return std::nullopt;
+  if (state_->usable) {
+    const auto file = read_file(place_of(state_->folder, key), Use::Counts);
+    if (auto found = file ? decode(key, *file) : std::nullopt) return found;
+  }
+  for (const fs::path& folder : state_->further)
+    if (auto found = read(folder, key)) return found;
+  return std::nullopt;
 }
 
 void Store::put(std::string key, std::string content) {
@@ -272,6 +287,15 @@ int64_t trim(const fs::path& folder, int64_t most_bytes, bool damaged) {
   return deleted;
 }
 
+std::vector<fs::path> further_folders() {
+  std::vector<fs::path> out;
+  const char* named = std::getenv("VESTA_CACHE_READ");
+  std::stringstream list(named ? named : "");
+  for (std::string one; std::getline(list, one, ':');)
+    if (!one.empty()) out.emplace_back(one);
+  return out;
+}
+
 std::optional<fs::path> folder_of_user() {
   if (const char* named = std::getenv("VESTA_CACHE_DIR"))
     return *named ? std::optional<fs::path>(fs::absolute(named)) : std::nullopt;
@@ -315,7 +339,7 @@ Store* shared() {
   }();
   (void)once;
   const std::optional<fs::path> folder = folder_of_user();
-  of_process = folder ? new Store(*folder) : nullptr;
+  of_process = folder ? new Store(*folder, kMostBytes, further_folders()) : nullptr;
   is_made = true;
   return of_process;
 }

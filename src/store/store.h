@@ -22,7 +22,10 @@ constexpr int64_t kMostBytes = int64_t{1} << 30;
 class Store {
  public:
   // Makes the folder if it is not there. Above `most_bytes` the entries that were used the longest time ago go.
-  explicit Store(std::filesystem::path folder, int64_t most_bytes = kMostBytes);
+  // `further`: folders that are read after it, and never written: a container image's, a cluster's. One that does not
+  // belong to the user or root, or that others may write to, is left out.
+  explicit Store(std::filesystem::path folder, int64_t most_bytes = kMostBytes,
+                 std::vector<std::filesystem::path> further = {});
   ~Store();  // after what put() was given is written
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
@@ -58,8 +61,11 @@ int64_t trim(const std::filesystem::path& folder, int64_t most_bytes, bool damag
 // Where shared() looks: nullopt where there is no cache.
 std::optional<std::filesystem::path> folder_of_user();
 
+// The folders in $VESTA_CACHE_READ, separated by ':'.
+std::vector<std::filesystem::path> further_folders();
+
 // That of this process: in $VESTA_CACHE_DIR, or in the user's folder for caches ($XDG_CACHE_HOME/vesta,
-// ~/.cache/vesta). nullptr: $VESTA_CACHE_DIR is empty, or there is no such folder. Flushed when the process ends,
+// ~/.cache/vesta), and further_folders(). nullptr: $VESTA_CACHE_DIR is empty, or there is no such folder. Flushed when the process ends,
 // within 0.2 s. A forked child has its own.
 Store* shared();
 

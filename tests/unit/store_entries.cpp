@@ -100,6 +100,38 @@ TEST_F(StoreTest, AFolderThatOthersMayWriteToIsNotUsed) {
   EXPECT_TRUE(files().empty());
 }
 
+// An image's or a cluster's folder: read after the user's own, and left as it is.
+TEST_F(StoreTest, FurtherFoldersAreReadAndNeverWritten) {
+  const fs::path image = folder_ / "image", unsafe = folder_ / "unsafe", own = folder_ / "own";
+  for (const auto& [folder, key] : {std::pair(image, "key_1"), {unsafe, "key_2"}}) {
+    Store store(folder);
+    store.put(key, "content");
+    ASSERT_TRUE(store.flush(5s));
+  }
+  fs::permissions(unsafe, fs::perms::others_write, fs::perm_options::add);
+  const auto before = files().size();
+  {
+    Store store(own, vesta::store::kMostBytes, {folder_ / "none", unsafe, image});
+    EXPECT_EQ(store.find("key_1"), "content");
+    EXPECT_EQ(store.find("key_2"), std::nullopt);
+    store.put("key_3", "new");
+    ASSERT_TRUE(store.flush(5s));
+    EXPECT_EQ(store.find("key_3"), "new");
+  }
+  EXPECT_EQ(files().size(), before + 1);
+  EXPECT_TRUE(vesta::store::list(image, true).at(0).intact);
+  // Of use even where the user's own folder is not.
+  fs::permissions(own, fs::perms::others_write, fs::perm_options::add);
+  EXPECT_EQ(Store(own, vesta::store::kMostBytes, {image}).find("key_1"), "content");
+}
+
+TEST_F(StoreTest, FurtherFoldersAreNamedInTheEnvironment) {
+  setenv("VESTA_CACHE_READ", "/a::/b c:", 1);
+  EXPECT_EQ(vesta::store::further_folders(), (std::vector<fs::path>{"/a", "/b c"}));
+  unsetenv("VESTA_CACHE_READ");
+  EXPECT_TRUE(vesta::store::further_folders().empty());
+}
+
 TEST_F(StoreTest, AFileThatOthersMayWriteToIsNotRead) {
   Store store(folder_);
   store.put("key_1", "content");
