@@ -65,8 +65,8 @@ std::optional<std::filesystem::path> folder_of_user();
 std::vector<std::filesystem::path> further_folders();
 
 // That of this process: in $VESTA_CACHE_DIR, or in the user's folder for caches ($XDG_CACHE_HOME/vesta,
-// ~/.cache/vesta), and further_folders(). nullptr: $VESTA_CACHE_DIR is empty, or there is no such folder. Flushed when the process ends,
-// within 0.2 s. A forked child has its own.
+// ~/.cache/vesta), and further_folders(). nullptr: $VESTA_CACHE_DIR is empty, or there is no such folder. Flushed when
+// the process ends, within 0.2 s. A forked child has its own.
 Store* shared();
 
 }  // namespace vesta::store
