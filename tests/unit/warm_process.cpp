@@ -6,6 +6,7 @@
 
 #include "pipeline/pipeline.h"
 #include "store/store.h"
+#include "vesta/compile.h"
 
 namespace {
 
@@ -31,6 +32,24 @@ input %1 : f32[8, 3] = parameter "w"
 output %3
 output %4
 )"};
+
+// The option of the C++ door: what it compiles is found by the next process, unless it is to stay out of the cache.
+TEST(WarmProcess, TheDoorsOption) {
+  const auto f = [](const at::Tensor& x) { return at::exp(at::sin(x)) + 1; };
+  const at::Tensor x = at::randn({32, 16});
+  const auto cached = vesta::compile(f);
+  EXPECT_TRUE(at::allclose(cached(x), f(x)));
+  ASSERT_EQ(cached.report().variants.size(), 1U);
+  EXPECT_EQ(cached.report().variants[0].cached, VESTA_WARM != 0);
+#if !VESTA_WARM
+  Options out;
+  out.cache = false;
+  const auto left_out = vesta::compile(f, out);
+  EXPECT_TRUE(at::allclose(left_out(x), f(x)));
+  EXPECT_FALSE(left_out.report().variants.at(0).cached);
+  EXPECT_EQ(left_out.report().variants.at(0).cached_kernels, 0);
+#endif
+}
 
 TEST(WarmProcess, TheSecondOneIsWithoutAGenerator) {
   const at::Tensor x = at::randn({64, 8}), w = at::randn({8, 3});
