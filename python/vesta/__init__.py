@@ -20,9 +20,10 @@ from vesta.compile import compile
 from vesta.eager import disable, is_compiling
 from vesta.explain import Explainer, Explanation, explain
 from vesta.function import reset, trace_and_compile
-from vesta.misses import Miss, why_miss
+from vesta.misses import Miss
 from vesta.options import OPTION_NAMES, make_options
 from vesta.saving import Loaded, Saved, load, save
+from vesta.why_miss import why_miss
 
 __all__ = [
     "OPTION_NAMES",

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from vesta import _C
+from vesta.misses import Miss, miss_of
 
 __all__ = ["Break", "Captured", "Graph", "Guard", "Line", "Recompile", "Skipped", "explain_captured", "read"]
 
@@ -86,6 +87,13 @@ class Graph:
         if not self.ops and self.compiled:
             return self.compiled.ops_traced
         return sum(self.ops.values())
+
+    @property
+    def miss(self) -> Miss | None:
+        """Why it was compiled though the cache has other graphs; None without a cache, or if it was found there. Reads
+        the cache's folder."""
+        folder = _C.cache_folder()
+        return miss_of("", self.compiled, folder) if self.compiled and folder else None
 
     @property
     def stages(self) -> dict[str, float]:
@@ -292,6 +300,10 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
         cached = " (found in the cache)" if g.compiled.cached else cached
         kernels = several(len(g.compiled.kernels), "kernel")
         yield f"  {kernels}{cached}, {several(g.compiled.ops_extern, 'call')} into ATen"
+    miss = g.miss
+    if miss and miss.nearest:
+        yield f"  not found in the cache: {miss.nearest}, the nearest there, differs in"
+        yield from (f"  {line}" for difference in miss.differences for line in str(difference).splitlines())
     if g.ms:
         yield f"  {g.total_ms:.1f} ms: " + ", ".join(f"{stage} {ms:.1f}" for stage, ms in g.stages.items())
     if g.effects:

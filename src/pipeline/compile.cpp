@@ -253,7 +253,7 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   store::Store* const store = options.cache && !dump.active() ? store::shared() : nullptr;
   auto key = std::make_shared<CacheKey>();
   key->fields = key_of(graph::print_every_argument(*graph), traced.facts, traced.inference, options, target);
-  key->entry = name_of(key->fields);
+  if (store) key->entry = name_of(key->fields);
   key->lines = labels.lines();
   report.key = key;
   std::optional<artifact::Artifact> artifact;

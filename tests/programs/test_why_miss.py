@@ -23,6 +23,7 @@ x = torch.ones(8, 16)
 compiled(x, {second})
 print(json.dumps([[m.name, m.entry, m.nearest, [[d.field, d.was, d.now, d.where] for d in m.differences], str(m)]
                   for m in vesta.why_miss(compiled)]))
+print(vesta.explain(compiled))
 """
 
 
@@ -43,8 +44,19 @@ def run(
         env={**os.environ, "VESTA_CACHE_DIR": str(folder), **env},
     )
     assert done.returncode == 0, done.stderr
-    found: list[Any] = json.loads(done.stdout)
+    line, explained = done.stdout.split("\n", 1)
+    found: list[Any] = json.loads(line)
+    # explain() names the same entry and the same fields.
+    for _, _, nearest, differences, said in found:
+        if nearest:
+            assert f"not found in the cache: {nearest}" in explained
+            assert all(part.strip() in explained for part in said.splitlines()[1:])
+    assert bool([f for f in found if f[2]]) == ("not found in the cache" in explained)
     return found
+
+
+def test_without_a_cache_nothing_is_missed(tmp_path: Path) -> None:
+    assert run(tmp_path / "cache", tmp_path / "program.py", options={"cache": False}) == []
 
 
 def test_the_field_that_changed_is_named(tmp_path: Path) -> None:
