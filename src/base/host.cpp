@@ -110,6 +110,34 @@ bool is_saved(State s) {
   return (low & wanted) == wanted;
 }
 
+constexpr std::string_view kIntel = "GenuineIntel", kAmd = "AuthenticAMD";
+
+std::string vendor() {
+  const Leaf leaf(0, 0);
+  std::string name;
+  for (const Register r : {Ebx, Edx, Ecx})
+    name.append(reinterpret_cast<const char*>(&leaf.registers[r]), sizeof(uint32_t));
+  return name;
+}
+
+// Data caches by level: Intel's leaf 4, AMD's 0x8000001d, which has the same fields. Where neither says anything the
+// target's defaults stay.
+void read_caches(Target& t) {
+  const uint32_t leaf = vendor() == kAmd ? 0x8000001d : 4;
+  constexpr uint32_t kMostCaches = 8, kData = 1, kUnified = 3;
+  for (uint32_t i = 0; i < kMostCaches; ++i) {
+    const Leaf c(leaf, i);
+    const uint32_t type = c.registers[Eax] & 0x1f, level = c.registers[Eax] >> 5 & 7, size = c.registers[Ebx];
+    if (type == 0) break;
+    if (type != kData && type != kUnified) continue;
+    const int64_t ways = (size >> 22) + 1, partitions = (size >> 12 & 0x3ff) + 1, line = (size & 0xfff) + 1;
+    const int64_t bytes = ways * partitions * line * (int64_t{c.registers[Ecx]} + 1);
+    if (level == 1) t.l1_bytes = bytes;
+    if (level == 2) t.l2_bytes = bytes;
+    if (level == 3) t.l3_bytes = bytes;
+  }
+}
+
 struct Models {
   std::string_view vendor;
   uint32_t family;
@@ -117,7 +145,6 @@ struct Models {
   const char* name;  // LLVM's
 };
 
-constexpr std::string_view kIntel = "GenuineIntel", kAmd = "AuthenticAMD";
 constexpr Models kModels[] = {
     {kIntel, 6, 0x3c, 0x3c, "haswell"},        {kIntel, 6, 0x3d, 0x3d, "broadwell"},
     {kIntel, 6, 0x3f, 0x3f, "haswell"},        {kIntel, 6, 0x45, 0x46, "haswell"},
@@ -140,10 +167,8 @@ constexpr Models kModels[] = {
 
 // Empty: not in the table.
 std::string model_name() {
-  const Leaf vendor(0, 0), signature(1, 0);
-  std::string by;
-  for (const Register r : {Ebx, Edx, Ecx})
-    by.append(reinterpret_cast<const char*>(&vendor.registers[r]), sizeof(uint32_t));
+  const Leaf signature(1, 0);
+  const std::string by = vendor();
   const uint32_t eax = signature.registers[Eax];
   uint32_t family = eax >> 8 & 0xf, model = eax >> 4 & 0xf;
   if (family == 6 || family == 0xf) model |= (eax >> 16 & 0xf) << 4;
@@ -222,6 +247,7 @@ Target detect() {
   t.half_convert = f.has("f16c") || f.has("avx512f");
   t.fma = f.has("fma") || f.has("avx512f");
   t.streaming_stores = true;
+  read_caches(t);
   t.vector_bytes = t.avx512 ? 64 : f.has("avx2") ? 32 : 16;
   return t;
 }

@@ -33,8 +33,9 @@ std::string code_text(const Target& t) {
 }
 
 std::string plan_text(const Target& t) {
-  return fmt::format("{}, {} threads, caches {}, {}, {} bytes", to_string(Device{t.device}), t.threads, t.l1_bytes,
-                     t.l2_bytes, t.l3_bytes);
+  return fmt::format("{}, {} threads, caches {}, {}, {} bytes, memory {} bytes/ns, cache {} bytes/ns",
+                     to_string(Device{t.device}), t.threads, t.l1_bytes, t.l2_bytes, t.l3_bytes, t.memory_bytes_per_ns,
+                     t.cache_bytes_per_ns);
 }
 
 }  // namespace vesta

@@ -22,11 +22,14 @@ struct Target {
   bool half_convert = false;  // has vector instructions for float <-> half
   bool fma = false;
   bool streaming_stores = false;  // stores past the caches, and a fence for them
-  // Plan: how work is cut depends on these.
+  // Plan: how work is cut depends on these. They are what the processor says of itself and what is usual, not what was
+  // measured: machines of one kind then share stored artifacts, and no plan depends on what else ran that minute.
   int threads = 1;
   int64_t l1_bytes = 48 << 10;
   int64_t l2_bytes = 1 << 20;
   int64_t l3_bytes = 32 << 20;
+  double memory_bytes_per_ns = 12;  // of one thread
+  double cache_bytes_per_ns = 40;   // from its second level
 
   bool operator==(const Target&) const = default;
 };
@@ -39,6 +42,6 @@ std::vector<std::string> missing_features(const Target& code_for, const Target& 
 
 // Everything that generated code depends on, and everything that plans depend on besides; for keys and `vesta env`.
 std::string code_text(const Target& target);  // "x86_64-unknown-linux-gnu znver4 +adx,... vector 64"
-std::string plan_text(const Target& target);  // "cpu, 2 threads, caches 49152, 1048576, 33554432 bytes"
+std::string plan_text(const Target& target);  // "cpu, 2 threads, caches 49152, 1048576, 33554432 bytes, ..."
 
 }  // namespace vesta

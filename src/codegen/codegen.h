@@ -1,5 +1,4 @@
-// From kernels to machine code. One implementation is linked: codegen/llvm, or codegen/null in a build without LLVM,
-// whose objects are interpreted.
+// From kernels to code, by the generator that serves the target (generator.h).
 #pragma once
 
 #include <functional>
@@ -13,9 +12,10 @@
 
 namespace vesta::codegen {
 
-// Whether this build generates code for that target: never without LLVM.
+// Whether code is generated for the target that is faster than calls into ATen: the plan fuses where it is.
 bool available(const Target& target);
-// Everything besides a kernel's text that its code depends on: the target, and the generator's version and sources.
+// Everything besides a kernel's text that its code depends on: the target, and the generator's version and sources;
+// "none" where no generator serves the target.
 const std::string& fingerprint(const Target& target);
 
 struct CompileOptions {
@@ -25,7 +25,8 @@ struct CompileOptions {
 };
 
 // Compiles distinct kernels (by text) in parallel, each once per process. Equal text gives the same object while
-// somebody owns it, and equal bytes in every process and on every machine. Throws InternalError.
+// somebody owns it, and equal bytes in every process and on every machine. Throws InternalError, and Unsupported where
+// no generator serves the target.
 struct Request {
   std::string text;  // of a loops::Kernel, as print gives it
   std::string name;  // for dumps: "k3_add_gelu"

@@ -179,7 +179,7 @@ class Compile {
  private:
   void run_passes(bool inference) {
     int64_t rewrites = 0;
-    graph::PassContext context{options_, inference, {}};
+    graph::PassContext context{options_, target_.device, inference, {}};
     context.may_rewrite = [&] { return options_.rewrite_limit < 0 || rewrites++ < options_.rewrite_limit; };
     Stopwatch watch;
     graph::run_passes(graph_, context, verify_boundaries(), [&](const graph::PassRow& row, bool before) {

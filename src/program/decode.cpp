@@ -45,6 +45,8 @@ Target target(const wire::Target& t) {
   out.l1_bytes = t.l1_bytes();
   out.l2_bytes = t.l2_bytes();
   out.l3_bytes = t.l3_bytes();
+  out.memory_bytes_per_ns = t.memory_bytes_per_ns();
+  out.cache_bytes_per_ns = t.cache_bytes_per_ns();
   return out;
 }
 

@@ -63,7 +63,8 @@ class Encoder {
   Offset<wire::Target> target(const Target& t) {
     const auto triple = b_.CreateString(t.triple), cpu = b_.CreateString(t.cpu), features = b_.CreateString(t.features);
     return wire::CreateTarget(b_, static_cast<uint8_t>(t.device), triple, cpu, features, t.vector_bytes, t.avx512,
-                              t.half_convert, t.fma, t.streaming_stores, t.threads, t.l1_bytes, t.l2_bytes, t.l3_bytes);
+                              t.half_convert, t.fma, t.streaming_stores, t.threads, t.l1_bytes, t.l2_bytes, t.l3_bytes,
+                              t.memory_bytes_per_ns, t.cache_bytes_per_ns);
   }
 
   Offset<wire::Variant> variant(const Variant& v) {

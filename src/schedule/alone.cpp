@@ -48,24 +48,22 @@ bool moves_along_rows(const Node& node) {
 }
 
 // A kernel computes indices and weights again for each line and gathers twice; ATen computes them once for all lines.
-bool stretches_lines(const Node& node) {
-  constexpr int64_t kManyElements = 1 << 16;
+bool stretches_lines(const Node& node, const Limits& limits) {
   if (node.op->name != "aten::upsample_linear1d") return false;
   const graph::TensorType& to = node.results[0]->type;
   const graph::TensorType& from = node.input(0)->type;
-  return hint_numel(to.sizes) >= kManyElements && hint(to.sizes.back()) > hint(from.sizes.back());
+  return hint_numel(to.sizes) >= limits.many_elements && hint(to.sizes.back()) > hint(from.sizes.back());
 }
 
-bool is_as_fast_alone(const Node& node) {
-  if (stretches_lines(node)) return true;
+bool is_as_fast_alone(const Node& node, const Limits& limits) {
+  if (stretches_lines(node, limits)) return true;
   if (node.op->family() == graph::Family::Pointwise) return calls_scalar_functions(node);
   return moves_along_rows(node);
 }
 
 // Few elements made from nothing: the allocation is the work, and a graph around it only adds to that.
-bool is_small_factory(const Node& node) {
-  constexpr int64_t kFewElements = 1 << 12;
-  return node.op->family() == graph::Family::Factory && hint_numel(node.results[0]->type.sizes) <= kFewElements;
+bool is_small_factory(const Node& node, const Limits& limits) {
+  return node.op->family() == graph::Family::Factory && hint_numel(node.results[0]->type.sizes) <= limits.few_elements;
 }
 
 }  // namespace
@@ -77,7 +75,7 @@ std::vector<const Node*> Grouping::alone() const {
     if (!options_.fuse || !g.alive || !g.fusable || g.derived || g.units.size() != 1) continue;
     const Unit& u = units[g.units[0]];
     if ((u.kind != UnitKind::Map && u.kind != UnitKind::Update) || u.on_input) continue;
-    if (!is_as_fast_alone(*u.node) && !(alive == 1 && is_small_factory(*u.node))) continue;
+    if (!is_as_fast_alone(*u.node, limits_) && !(alive == 1 && is_small_factory(*u.node, limits_))) continue;
     bool reads_memory = true;
     u.node->for_each_input([&](const Value* v) {
       const int p = unit_of(base_of(v));

@@ -14,12 +14,6 @@ using loops::RangeKind;
 
 namespace {
 
-constexpr int kFar = 96;  // nodes: a merge over a longer distance would hold its operands or results too long
-constexpr size_t kLargeGroup = 120;
-// Of one element, in multiplies: compiling takes about 0.2 ms each, and the passes over memory that a longer chain
-// would save are a few percent of such a kernel's time.
-constexpr int kMostCost = 640;
-
 bool has(const std::vector<uint64_t>& bits, int i) {
   size_t w = static_cast<size_t>(i) / 64;
   return w < bits.size() && (bits[w] >> (i % 64) & 1);
@@ -431,8 +425,8 @@ bool Grouping::try_merge(int a, int b) {
   Group& ga = groups[a];
   Group& gb = groups[b];
   if (!ga.fusable || !gb.fusable || ga.derived != gb.derived) return false;
-  if (gb.first - ga.last > kFar || ga.units.size() + gb.units.size() > kLargeGroup) return false;
-  if (ga.cost + gb.cost > kMostCost) return false;
+  if (gb.first - ga.last > limits_.distance || ga.units.size() + gb.units.size() > limits_.units) return false;
+  if (ga.cost + gb.cost > limits_.group_cost) return false;
   if (!legal(a, b)) return false;
   std::vector<Expr> images;
   if (ga.runs == gb.runs) {
@@ -516,17 +510,16 @@ void Grouping::join(int a, int b) {
 // Groups over the same runs that read the same value become one, which reads it once. Small values are worth it only to
 // small groups, for which one launch less counts.
 void Grouping::merge_siblings() {
-  constexpr int64_t kSmall = 4096;  // elements
-  const auto is_small = [](const Group& g) {
+  const auto is_small = [&](const Group& g) {
     int64_t steps = 1;
     for (const Run& r : g.runs) steps *= hint(r.extent);
-    return steps < kSmall;
+    return steps < limits_.shared_elements;
   };
   std::unordered_map<const Value*, std::vector<int>> readers;
   std::vector<const Value*> order;
   for (const Group& g : groups) {
     if (!g.alive || !g.fusable) continue;
-    const int64_t least = is_small(g) ? 0 : kSmall;
+    const int64_t least = is_small(g) ? 0 : limits_.shared_elements;
     for (int i : g.units) {
       for (const Read& r : units[i].reads) {
         if (!r.base || r.opaque || hint_numel(r.base->type.sizes) < least) continue;
@@ -551,7 +544,7 @@ void Grouping::merge_siblings() {
           }
         }
       }
-      if (aligned && groups[a].runs == groups[b].runs && std::abs(groups[b].first - groups[a].last) < kFar)
+      if (aligned && groups[a].runs == groups[b].runs && std::abs(groups[b].first - groups[a].last) < limits_.distance)
         try_merge(a, b);
     }
   }

@@ -13,6 +13,7 @@
 
 #include "graph/graph.h"
 #include "loops/lower.h"
+#include "schedule/limits.h"
 #include "schedule/plan.h"
 
 namespace vesta::schedule {
@@ -154,6 +155,7 @@ class Grouping {
 
   const graph::Graph& graph_;
   const Options& options_;
+  const Limits& limits_;
   const Refused& refused_;
   std::vector<int> unit_of_;
   std::vector<std::unordered_map<Expr, Expr>> run_symbols_;

@@ -15,7 +15,6 @@ using loops::Range;
 namespace {
 
 // Of a kernel: an eighth of a second to compile. What is larger becomes several, or a call into ATen.
-constexpr size_t kMostInstructions = 800;
 
 // The element of v at `index` to its place; of a complex number both parts.
 void store(loops::Lowering& lowering, const loops::Held& to, const Value* v, std::span<const Expr> index) {
@@ -136,7 +135,8 @@ KernelStep Planner::build_kernel(int g) {
       dag, std::move(ranges), [&](size_t k, Expr extent) { return groups_.run_symbol(k, extent); }, options_);
   loops::Staged staged = build_stages(dag, choice.stage);
   const size_t instructions = staged.kernel->instrs.size();
-  if (instructions > kMostInstructions && (group.units.size() > 1 || groups_.units[group.units[0]].node))
+  if (instructions > limits_of(options_.target.device).instructions &&
+      (group.units.size() > 1 || groups_.units[group.units[0]].node))
     throw loops::CannotFuse(std::to_string(instructions) + " instructions in one kernel");
   check_in_place(group, staged);
   // Beyond half of it, what is written drives out what is read; and others share it.

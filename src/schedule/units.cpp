@@ -26,14 +26,6 @@ class CostBuilder final : public BodyWalk {
   void visit(Prim p, DType) override { total += cost(p); }
 };
 
-constexpr int kCheap = 6;          // may be computed again in every consumer
-constexpr int kInlineLimit = 160;  // an inlined chain ends here, so that no kernel grows without bound
-constexpr int64_t kSplitElements = int64_t{1} << 18;
-constexpr int64_t kChunks = 64;
-constexpr int64_t kEnoughChunks = 16;
-constexpr int64_t kChunkElements = int64_t{1} << 16;  // of a reduction, at least
-constexpr size_t kMostPieces = 32;                    // of a concatenation, a kernel each
-
 int64_t largest_divisor(int64_t n, int64_t most) {
   for (int64_t c = std::min(n, most); c > 1; --c) {
     if (n % c == 0) return c;
@@ -81,7 +73,11 @@ int body_cost(const Node& node) {
 }
 
 Grouping::Grouping(const graph::Graph& graph, const Options& options, const Refused& refused)
-    : graph_(graph), options_(options), refused_(refused), unit_of_(graph.value_count(), -1) {}
+    : graph_(graph),
+      options_(options),
+      limits_(limits_of(options.target.device)),
+      refused_(refused),
+      unit_of_(graph.value_count(), -1) {}
 
 bool Grouping::is_view(const Node* node) const {
   return node && node->op->family() == Family::View && node->op->row->view && node->results.size() == 1;
@@ -229,14 +225,14 @@ void Grouping::add_checks(const Node& node, int position, Unit& user) {
 void Grouping::split_check(Unit& u) {
   const auto constant = [](Expr e) { return e.is_constant(); };
   if (!options_.fuse || !std::all_of(u.operand_sizes.begin(), u.operand_sizes.end(), constant)) return;
-  if (hint_numel(u.operand_sizes) < kSplitElements) return;
+  if (hint_numel(u.operand_sizes) < limits_.split_elements) return;
   // Among dimensions that give enough chunks, the one with the largest stride: each chunk is then contiguous memory.
   size_t dim = 0;
   int64_t chunks = 0;
   std::pair<bool, int64_t> best{false, 0};
   for (size_t d = 0; d < u.operand_sizes.size(); ++d) {
-    const int64_t into = largest_divisor(u.operand_sizes[d].constant(), kChunks);
-    const bool enough = into >= kEnoughChunks;
+    const int64_t into = largest_divisor(u.operand_sizes[d].constant(), limits_.chunks);
+    const bool enough = into >= limits_.enough_chunks;
     const std::pair<bool, int64_t> worth{enough, enough ? hint(u.check.index->type.strides[d]) : into};
     if (worth > best) dim = d, chunks = into, best = worth;
   }
@@ -270,7 +266,7 @@ bool Grouping::joins_pieces(const Node& node) const {
     plain &= v->type.dim() == node.results[0]->type.dim() && is_on_target(v);
     plain &= v->type.dtype != DType::Other && !is_complex(v->type.dtype);
   }
-  return computed && plain && pieces.size() <= kMostPieces;
+  return computed && plain && pieces.size() <= limits_.pieces;
 }
 
 // The last piece's unit stands for the whole.
@@ -388,10 +384,11 @@ void Grouping::add_reduction(const Node* node, int position) {
   const bool last_kept = !u.operand_reduced.empty() && !u.operand_reduced.back();
   const int64_t items = last_kept ? kept / std::clamp<int64_t>(hint(u.operand_sizes.back()), 1, 64) : kept;
   int64_t chunks = 1;
-  if (constant && outer >= 0 && all >= kSplitElements && items < 32 && can_split(u.shape.op)) {
+  if (constant && outer >= 0 && all >= limits_.split_elements && items < 32 && can_split(u.shape.op)) {
     // Products that underflow pass the denormals, which are slow, once in each lane of each chunk.
-    const int64_t least = u.shape.op == ReduceOp::Prod ? 8 * kChunkElements : kChunkElements;
-    const int64_t most = std::min({kChunks, all / least, kSplitElements * 8 / std::max<int64_t>(1, kept)});
+    const int64_t least = u.shape.op == ReduceOp::Prod ? 8 * limits_.chunk_elements : limits_.chunk_elements;
+    const int64_t most =
+        std::min({limits_.chunks, all / least, limits_.split_elements * 8 / std::max<int64_t>(1, kept)});
     chunks = largest_divisor(hint(u.operand_sizes[outer]), most);
   }
   if (chunks < 4 || !options_.fuse) {
@@ -546,10 +543,10 @@ void Grouping::decide_inlining() {
         ++small_loads;
       }
     });
-    if (u.needed || !options_.fuse || u.cost > kInlineLimit || u.derived) continue;
+    if (u.needed || !options_.fuse || u.cost > limits_.inline_cost || u.derived) continue;
     const bool factory = u.node->op->family() == Family::Factory;
     const bool once = !uses[i].many && uses[i].volume <= n;
-    const bool cheap = u.cost <= kCheap && u.big_loads <= 1 && (!uses[i].many || u.cost <= 2);
+    const bool cheap = u.cost <= limits_.cheap && u.big_loads <= 1 && (!uses[i].many || u.cost <= 2);
     u.inlined = factory || once || cheap;
   }
 }

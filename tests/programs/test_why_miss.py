@@ -47,7 +47,7 @@ def run(
     line, explained = done.stdout.split("\n", 1)
     found: list[Any] = json.loads(line)
     # explain() names the same entry and the same fields.
-    for _, _, nearest, differences, said in found:
+    for _, _, nearest, _, said in found:
         if nearest:
             assert f"not found in the cache: {nearest}" in explained
             assert all(part.strip() in explained for part in said.splitlines()[1:])

@@ -8,7 +8,8 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "codegen/codegen.h"
+#include "base/check.h"
+#include "codegen/generator.h"
 #include "codegen/llvm/target.h"
 #include "machine/load.h"
 #include "older_target.h"
@@ -76,11 +77,17 @@ stage
 TEST(Target, NoCodeForWhatTheGeneratorDoesNotServe) {
   Target t = host_target();
   EXPECT_TRUE(available(t));
+  EXPECT_EQ(generator_for(t)->name, "llvm");
   t.device = DeviceType::CUDA;
   EXPECT_FALSE(available(t));
+  EXPECT_EQ(generator_for(t), nullptr);
+  EXPECT_EQ(fingerprint(t), "none");
+  EXPECT_THROW(compile({{"a kernel's text", "test"}}, t, {}), Unsupported);
   t = host_target();
   t.triple = "aarch64-unknown-linux-gnu";
   EXPECT_FALSE(available(t));
+  EXPECT_EQ(generator_for(t)->name, "interpreter");
+  EXPECT_EQ(compile({{"a kernel's text", "test"}}, t, {})[0].object->form, machine::Form::Text);
 }
 
 }  // namespace

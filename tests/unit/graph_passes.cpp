@@ -433,6 +433,26 @@ output %0
   EXPECT_EQ(std::count(seen.begin(), seen.end(), "dead-code"), 0);
 }
 
+// oneDNN's operators are the CPU's; what only rewrites the program is for every device.
+TEST(PassTable, RowsOfADeviceRunForItAlone) {
+  for (const DeviceType device : {DeviceType::CPU, DeviceType::CUDA}) {
+    const std::string at = device == DeviceType::CPU ? "" : "@cuda:0";
+    auto g = parse("input %0 : f32[64, 768]" + at + " = argument \"x\"\ninput %1 : f32[768, 768]" + at +
+                   " = parameter \"w\"\n%2 : f32[64, 768]" + at + " = aten::mm(%0, %1)\noutput %2\n");
+    std::vector<std::string> seen;
+    const Options options;
+    run_passes(*g, {.options = options, .device = device}, true, [&](const PassRow& row, bool before) {
+      if (before) seen.emplace_back(row.name);
+    });
+    const bool library = std::count(seen.begin(), seen.end(), "linear-library") == 1;
+    EXPECT_EQ(library, device == DeviceType::CPU);
+    EXPECT_EQ(std::count(seen.begin(), seen.end(), "linear"), 1);
+    const std::string text = print(*g);
+    EXPECT_NE(text.find(device == DeviceType::CPU ? "mkldnn::_linear_pointwise" : "aten::linear"), std::string::npos)
+        << text;
+  }
+}
+
 // The flat product that linear replaces must not become a call of its own.
 TEST(PassTable, OneLibraryCallForAProduct) {
   auto g = parse(R"(

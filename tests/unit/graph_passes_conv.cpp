@@ -53,6 +53,28 @@ output %21
 )");
 }
 
+// Folding is no matter of a library: it is for every device and float narrower than the folding's own.
+TEST(ConvBatchNorm, FoldsForEveryDevice) {
+  const auto folds = [](std::string type) {
+    std::string text = kConvAndNorm;
+    for (size_t i = 0; (i = text.find("f32[", i)) != std::string::npos; ++i) {
+      const size_t end = text.find(']', i) + 1;
+      const std::string sizes = text.substr(i + 3, end - i - 3);
+      text.replace(i, end - i,
+                   type.substr(0, type.find('@')) + sizes +
+                       (type.find('@') == std::string::npos ? "" : type.substr(type.find('@'))));
+    }
+    const auto g = parse(text);
+    verify(*g);
+    const Options options;
+    return fold_batch_norm(*g, {.options = options});
+  };
+  EXPECT_TRUE(folds("f32@cuda:0"));
+  EXPECT_TRUE(folds("f16@cuda:0"));
+  EXPECT_TRUE(folds("f16"));
+  EXPECT_FALSE(folds("f64"));
+}
+
 // 4*3*3*3 weights and 4 biases in float32 are 448 bytes.
 TEST(ConvBatchNorm, KeepsTheByteBudget) {
   Options options;

@@ -2,11 +2,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "codegen/codegen.h"
+#include "codegen/generator.h"
 
 namespace vesta::codegen {
 
-std::vector<Result> compile(const std::vector<Request>& requests, const Target&, const CompileOptions&) {
+std::vector<Result> compile_with_llvm(const std::vector<Request>& requests, const Target&, const CompileOptions&) {
   if (!requests.empty()) {
     std::fputs("the code generator was called\n", stderr);
     std::abort();

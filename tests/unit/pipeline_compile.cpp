@@ -73,6 +73,15 @@ TEST(Pipeline, ADeviceWithoutAGeneratorRunsCallsIntoAten) {
   expect_right(*r.executable, 5);
 }
 
+// An instruction set that no generator knows: what must be a kernel is interpreted, the rest is ATen's.
+TEST(Pipeline, AnUnknownInstructionSetIsInterpreted) {
+  Target unknown = host_target();
+  unknown.triple = "mips64-unknown-linux-gnu";
+  const pipeline::Result r = pipeline::compile(graph::parse(kProgram), {}, {}, unknown);
+  EXPECT_EQ(r.report.kernels.size(), 0u);
+  expect_right(*r.executable, 5);
+}
+
 // Equal graphs give equal bytes, whatever their names, lines and numbers of values.
 TEST(Pipeline, LabelsAreNoPartOfTheArtifact) {
   std::string other(kProgram);

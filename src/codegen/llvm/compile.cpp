@@ -18,7 +18,7 @@
 
 #include "base/check.h"
 #include "base/digest.h"
-#include "codegen/codegen.h"
+#include "codegen/generator.h"
 #include "codegen/llvm/module.h"
 #include "codegen/llvm/target.h"
 
@@ -84,7 +84,7 @@ class Cache {
   };
 
   Result get(const Request& request, const Target& target, const CompileOptions& options) {
-    const std::string symbol = "vesta_" + digest({request.text, fingerprint(target)});
+    const std::string symbol = "vesta_" + digest({request.text, llvm_fingerprint(target)});
     std::unique_lock lock(mutex_);
     for (;;) {
       Slot& slot = slots_[symbol];
@@ -212,7 +212,8 @@ struct Process {
 
 }  // namespace
 
-std::vector<Result> compile(const std::vector<Request>& requests, const Target& target, const CompileOptions& options) {
+std::vector<Result> compile_with_llvm(const std::vector<Request>& requests, const Target& target,
+                                      const CompileOptions& options) {
   std::unordered_map<std::string_view, size_t> first;  // text -> index into distinct
   std::vector<size_t> distinct, which;
   for (size_t i = 0; i < requests.size(); ++i) {

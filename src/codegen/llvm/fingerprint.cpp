@@ -7,15 +7,15 @@
 #include <mutex>
 
 #include "base/digest.h"
-#include "codegen/codegen.h"
+#include "codegen/generator.h"
 #include "machine/imports.h"
 #include "vesta_codegen_digest.h"
 
 namespace vesta::codegen {
 
-bool available(const Target& t) { return t.device == DeviceType::CPU && t.triple.starts_with("x86_64-"); }
+bool llvm_available(const Target& t) { return t.triple.starts_with("x86_64-"); }
 
-const std::string& fingerprint(const Target& target) {
+const std::string& llvm_fingerprint(const Target& target) {
   static std::mutex mutex;
   static auto* known = new std::map<std::string, std::string>;
   const std::string code = code_text(target);

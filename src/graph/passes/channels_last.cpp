@@ -35,7 +35,7 @@ class Layout2d {
   void run() {
     g_.for_each_node([&](Node* n) {
       if (n->derived) return;
-      if (const auto c = as_convolution(*n)) {
+      if (const auto c = as_library_convolution(*n)) {
         convolution(n, *c);
       } else if (any_converted(*n)) {
         if (follows(*n)) {
@@ -145,7 +145,7 @@ bool use_channels_last(Graph& graph, const PassContext& context) {
   const std::vector<bool> parameters = parameters_of(graph);
   int gaining = 0;
   graph.for_each_node([&](const Node* n) {
-    const auto c = as_convolution(*n);
+    const auto c = as_library_convolution(*n);
     gaining += c && is_constant_weight(parameters, c->w) && is_contiguous(c->x->type);
   });
   if (gaining < kLeastConvolutions) return false;

@@ -1,6 +1,5 @@
 #include "graph/passes/conv_library.h"
 
-#include "graph/passes/convolution.h"
 #include "graph/passes/library.h"
 #include "graph/passes/rewriter.h"
 
@@ -51,9 +50,9 @@ bool use_library_convolution(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   std::vector<Node*> convolutions;
   graph.for_each_node([&](Node* n) {
-    if (as_convolution(*n)) convolutions.push_back(n);
+    if (as_library_convolution(*n)) convolutions.push_back(n);
   });
-  for (Node* n : convolutions) fuse(rewriter, n, *as_convolution(*n));
+  for (Node* n : convolutions) fuse(rewriter, n, *as_library_convolution(*n));
   return rewriter.changed();
 }
 

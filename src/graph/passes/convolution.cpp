@@ -1,6 +1,5 @@
 #include "graph/passes/convolution.h"
 
-#include "graph/passes/library.h"
 #include "graph/passes/rewriter.h"
 
 namespace vesta::graph {
@@ -13,7 +12,7 @@ std::optional<Convolution> as_convolution(const Node& n) {
   c.x = n.input(0);
   c.w = n.input(1);
   c.bias = value_of(a.get("bias"));
-  if (c.x->type.dim() != 4 || !is_library_tensor(c.x->type) || c.w->type.dtype != c.x->type.dtype) return std::nullopt;
+  if (c.x->type.dim() != 4 || !is_float(c.x->type.dtype) || c.w->type.dtype != c.x->type.dtype) return std::nullopt;
   if (c.bias && c.bias->type.dtype != c.x->type.dtype) return std::nullopt;
   for (const Value* v : {c.x, c.w, n.results[0]})
     for (Expr s : v->type.sizes)

@@ -1,4 +1,4 @@
-// Reads an aten::convolution that the library's fused operator can stand for.
+// Reads an aten::convolution, on any device.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ struct Convolution {
   IntList stride, padding, dilation;
   int64_t groups = 1;
 };
-// A 2-D convolution on the CPU in float32 or bfloat16, not transposed, of no empty dimension.
+// A 2-D convolution of real floats, not transposed, of no empty dimension, all of one dtype.
 std::optional<Convolution> as_convolution(const Node& n);
 
 // "Channels-last" strides: of a 4-D tensor whose channels are adjacent in memory.

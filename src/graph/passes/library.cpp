@@ -10,6 +10,11 @@ bool is_library_tensor(const TensorType& t) {
   return t.device.type == DeviceType::CPU && (t.dtype == DType::F32 || t.dtype == DType::BF16);
 }
 
+std::optional<Convolution> as_library_convolution(const Node& n) {
+  std::optional<Convolution> c = as_convolution(n);
+  return c && is_library_tensor(c->x->type) ? c : std::nullopt;
+}
+
 std::optional<Activation> library_activation(const Node& n) {
   const std::string& name = n.op->name;
   if (name == "aten::gelu") return Activation{"gelu", {}, n.named().string("approximate")};

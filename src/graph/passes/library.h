@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/passes/convolution.h"
 #include "graph/passes/pass.h"
 
 namespace vesta::graph {
@@ -23,6 +24,7 @@ namespace vesta::graph {
 inline constexpr int64_t kLibraryProductThreshold = int64_t{1} << 21;
 
 bool is_library_tensor(const TensorType& t);  // on the CPU, float32 or bfloat16
+std::optional<Convolution> as_library_convolution(const Node& n);
 
 struct Activation {
   std::string attr = "none";

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "graph/passes/library.h"
 #include "graph/passes/rewriter.h"
 
 namespace vesta::graph {
@@ -49,8 +48,8 @@ bool match(const Node* n, Product& p) {
   } else {
     return false;
   }
-  return p.w->type.dim() == 2 && p.x->type.dim() >= 2 && is_library_tensor(p.x->type) &&
-         p.x->type.dtype == p.w->type.dtype && is_contiguous(n->results[0]->type);
+  return p.w->type.dim() == 2 && p.x->type.dim() >= 2 && p.x->type.dtype == p.w->type.dtype &&
+         is_contiguous(n->results[0]->type);
 }
 
 // view(linear(view(x), w, b)) -> linear(x, w, b) where the views only flatten and restore x's leading dimensions.

@@ -1,5 +1,6 @@
 // Writes every product with a 2-D right side as aten::linear(x, w, b): addmm, mm, matmul, and the reshapes around them
-// that only flatten and restore the leading dimensions. One form for the passes that follow.
+// that only flatten and restore the leading dimensions. One form for the passes that follow, for all
+// dtypes and devices.
 #pragma once
 
 #include "graph/passes/pass.h"

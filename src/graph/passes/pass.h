@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -13,7 +14,8 @@ namespace vesta::graph {
 
 struct PassContext {
   const Options& options;
-  bool inference = true;  // no graph input requires a gradient
+  DeviceType device = DeviceType::CPU;  // that the graph is compiled for
+  bool inference = true;                // no graph input requires a gradient
   // Asks to make one more rewrite; false once Options::rewrite_limit is reached. Every rewrite of a pass asks first.
   std::function<bool()> may_rewrite = [] { return true; };
 };
@@ -24,6 +26,7 @@ using PassFn = bool (*)(Graph& graph, const PassContext& context);
 struct PassRow {
   std::string_view name;  // "dead-code"
   PassFn run;
+  std::optional<DeviceType> device = {};  // it runs for graphs compiled for this one; none: for all
 };
 
 std::span<const PassRow> pass_table();  // in order

@@ -33,11 +33,11 @@ constexpr PassRow kPasses[] = {
     {"views", canonicalise_views},
     {"subexpressions", merge_subexpressions},
     {"linear", recognise_linear},
-    {"linear-library", use_library_linear},
+    {"linear-library", use_library_linear, DeviceType::CPU},
     {"conv-batch-norm", fold_batch_norm},
-    {"channels-last", use_channels_last},
-    {"conv-library", use_library_convolution},
-    {"pack-weights", pack_weights},
+    {"channels-last", use_channels_last, DeviceType::CPU},
+    {"conv-library", use_library_convolution, DeviceType::CPU},
+    {"pack-weights", pack_weights, DeviceType::CPU},
     {"decompose", decompose_composites},
     {"decomposed-constants", fold_constants},
     {"decomposed-identities", apply_identities},
@@ -62,7 +62,7 @@ void run_passes(Graph& graph, const PassContext& context, bool verify_each,
   };
   const bool sweep = !skipped(kSweep.name);
   for (const PassRow& row : kPasses) {
-    if (skipped(row.name)) continue;
+    if (skipped(row.name) || (row.device && *row.device != context.device)) continue;
     if (observe) observe(row, true);
     const bool changed = row.run(graph, counted);
     // Removing is no rewrite: it neither counts nor can be wrong.

@@ -1,18 +1,17 @@
-// Without LLVM kernels are interpreted: exact and slow, for tests. available() is false, so that the schedule prefers
-// extern calls.
+// Kernels that are interpreted: exact and slow, for targets that no other generator serves. Their code is their text.
 #include "base/digest.h"
-#include "codegen/codegen.h"
+#include "codegen/generator.h"
 
 namespace vesta::codegen {
 
-bool available(const Target&) { return false; }
+bool interprets(const Target&) { return true; }
 
-const std::string& fingerprint(const Target&) {
+const std::string& interpreter_fingerprint(const Target&) {
   static const std::string name = "interpreter";
   return name;
 }
 
-std::vector<Result> compile(const std::vector<Request>& requests, const Target&, const CompileOptions&) {
+std::vector<Result> compile_to_text(const std::vector<Request>& requests, const Target&, const CompileOptions&) {
   std::vector<Result> result;
   for (const Request& r : requests) {
     result.push_back({std::make_shared<machine::Object>(

@@ -1,0 +1,37 @@
+// Code generators are rows: one serves a target if it has the row's device and `available` says so. The first such row
+// of the table (generators.cpp) is chosen for each compile.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/codegen.h"
+
+namespace vesta::codegen {
+
+struct Generator {
+  DeviceType device;
+  std::string_view name;
+  // Its code is faster than calls into ATen. Where it is not, only what no operator of ATen computes is a kernel.
+  bool fast;
+  bool (*available)(const Target&);
+  // Everything besides a kernel's text that its code depends on: the target, the generator's version and sources.
+  const std::string& (*fingerprint)(const Target&);
+  std::vector<Result> (*compile)(const std::vector<Request>&, const Target&, const CompileOptions&);
+};
+
+std::span<const Generator> generators();
+const Generator* generator_for(const Target& target);  // nullptr: no row serves it
+
+// codegen/llvm; a build without LLVM has no such row.
+bool llvm_available(const Target& target);
+const std::string& llvm_fingerprint(const Target& target);
+std::vector<Result> compile_with_llvm(const std::vector<Request>&, const Target&, const CompileOptions&);
+// codegen/interpreter
+bool interprets(const Target& target);
+const std::string& interpreter_fingerprint(const Target& target);
+std::vector<Result> compile_to_text(const std::vector<Request>&, const Target&, const CompileOptions&);
+
+}  // namespace vesta::codegen

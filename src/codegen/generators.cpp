@@ -1,0 +1,42 @@
+#include "base/check.h"
+#include "codegen/generator.h"
+
+namespace vesta::codegen {
+namespace {
+
+constexpr Generator kGenerators[] = {
+#ifdef VESTA_WITH_LLVM
+    {DeviceType::CPU, "llvm", true, llvm_available, llvm_fingerprint, compile_with_llvm},
+#endif
+    {DeviceType::CPU, "interpreter", false, interprets, interpreter_fingerprint, compile_to_text},
+};
+
+}  // namespace
+
+std::span<const Generator> generators() { return kGenerators; }
+
+const Generator* generator_for(const Target& target) {
+  for (const Generator& g : kGenerators)
+    if (g.device == target.device && g.available(target)) return &g;
+  return nullptr;
+}
+
+bool available(const Target& target) {
+  const Generator* const g = generator_for(target);
+  return g && g->fast;
+}
+
+const std::string& fingerprint(const Target& target) {
+  static const std::string none = "none";
+  const Generator* const g = generator_for(target);
+  return g ? g->fingerprint(target) : none;
+}
+
+std::vector<Result> compile(const std::vector<Request>& requests, const Target& target, const CompileOptions& options) {
+  if (requests.empty()) return {};
+  const Generator* const g = generator_for(target);
+  if (!g) VESTA_UNSUPPORTED("no code generator serves {}", to_string(Device{target.device}));
+  return g->compile(requests, target, options);
+}
+
+}  // namespace vesta::codegen

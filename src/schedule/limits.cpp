@@ -1,0 +1,36 @@
+#include "schedule/limits.h"
+
+namespace vesta::schedule {
+namespace {
+
+constexpr Limits kLimits[] = {
+    {
+        .device = DeviceType::CPU,
+        .cheap = 6,
+        .inline_cost = 160,
+        .distance = 96,
+        .units = 120,
+        // Compiling takes about 0.2 ms a multiply, and the passes over memory that a longer chain would save are a few
+        // percent of such a kernel's time.
+        .group_cost = 640,
+        .instructions = 800,
+        .pieces = 32,
+        .shared_elements = 1 << 12,
+        .few_elements = 1 << 12,
+        .many_elements = 1 << 16,
+        .split_elements = 1 << 18,
+        .chunks = 64,
+        .enough_chunks = 16,
+        .chunk_elements = 1 << 16,
+    },
+};
+
+}  // namespace
+
+const Limits& limits_of(DeviceType device) {
+  for (const Limits& l : kLimits)
+    if (l.device == device) return l;
+  return kLimits[0];
+}
+
+}  // namespace vesta::schedule
