@@ -9,7 +9,63 @@ namespace {
 
 constexpr std::string_view kInput = "<input ", kLine = "<line ";
 
+template <class F>
+void for_each_device(graph::Graph& g, F&& fn) {
+  for (graph::Input& i : g.inputs) fn(i.value->type.device);
+  g.for_each_node([&](graph::Node* n) {
+    for (size_t i = 0; i < n->args().size(); ++i) {
+      const auto* device = std::get_if<Device>(&n->args()[i]);
+      if (!device) continue;
+      Device changed = *device;
+      fn(changed);
+      if (changed != *device) g.set_arg(n, i, changed);
+    }
+    for (graph::Value* v : n->results)
+      if (v) fn(v->type.device);
+  });
+  for (graph::Output& o : g.outputs) fn(o.type.device);
+}
+
+template <class F>
+void for_each_device(artifact::Artifact& a, F&& fn) {
+  for (artifact::InputDesc& i : a.inputs) fn(i.type.device);
+  for (artifact::Buffer& b : a.buffers) fn(b.type.device);
+  for (auto* steps : {&a.derived, &a.steps}) {
+    for (artifact::Step& s : *steps) {
+      auto* e = std::get_if<artifact::Extern>(&s);
+      if (!e) continue;
+      for (artifact::Arg& arg : e->args)
+        if (auto* device = std::get_if<Device>(&arg.value)) fn(*device);
+    }
+  }
+  for (artifact::Output& o : a.outputs) fn(o.type.device);
+}
+
 }  // namespace
+
+void Labels::take_index(Device& device) {
+  if (device.index < 0) return;  // a CPU, or the current device
+  int8_t n = 0;
+  for (const Device& known : devices_) {
+    if (known.type != device.type) continue;
+    if (known == device) {
+      device.index = n;
+      return;
+    }
+    ++n;
+  }
+  devices_.push_back(device);
+  device.index = n;
+}
+
+void Labels::bind(Device& device) const {
+  int8_t left = device.index;
+  for (const Device& known : devices_) {
+    if (known.type != device.type || left-- != 0) continue;
+    device.index = known.index;
+    return;
+  }
+}
 
 Labels Labels::take(graph::Graph& g) {
   Labels labels;
@@ -24,6 +80,7 @@ Labels Labels::take(graph::Graph& g) {
   };
   g.for_each_node([&](graph::Node* n) { take_line(n->source); });
   for (graph::Guard& guard : g.guards) take_line(guard.source);
+  for_each_device(g, [&](Device& device) { labels.take_index(device); });
   g.renumber();
   return labels;
 }
@@ -51,6 +108,7 @@ void Labels::restore(artifact::Artifact& a) const {
   for (auto* steps : {&a.derived, &a.steps})
     for (artifact::Step& s : *steps)
       if (auto* e = std::get_if<artifact::Extern>(&s)) e->source = restore(e->source);
+  for_each_device(a, [&](Device& device) { bind(device); });
 }
 
 }  // namespace vesta::pipeline

@@ -108,7 +108,7 @@ std::string Grouping::why_no_kernel(const Node& node) const {
   for (const Value* v : node.results) check(v);
   node.for_each_input(check);
   if (elsewhere)
-    return fmt::format("a tensor is on {}: code is generated for {}", to_string(elsewhere->type.device),
+    return fmt::format("a tensor is on {}: code is generated for {}", to_string(Device{elsewhere->type.device.type}),
                        to_string(Device{options_.target.device}));
   return loops::why_not_lowered(node);
 }
@@ -425,7 +425,7 @@ void Grouping::mark_needed() {
   int end = units.empty() ? 1 : units.back().position + 1;
   auto add_copy = [&](const Value* v) {
     if (!is_on_target(v))
-      VESTA_UNSUPPORTED("a copy on {}: code is generated for {}", to_string(v->type.device),
+      VESTA_UNSUPPORTED("a copy on {}: code is generated for {}", to_string(Device{v->type.device.type}),
                         to_string(Device{options_.target.device}));
     Unit u;
     u.kind = UnitKind::Copy;

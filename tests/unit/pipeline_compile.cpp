@@ -104,6 +104,32 @@ TEST(Pipeline, LabelsAreNoPartOfTheArtifact) {
   EXPECT_NE(why.find("left.size(0) >= 2"), std::string::npos) << why;
 }
 
+// Processes that each have a device of their own share what is stored: indices are bound when an artifact is loaded.
+TEST(Pipeline, DeviceIndicesAreNoPartOfTheKey) {
+  const auto compiled = [](int first, int second) {
+    const std::string text = fmt::format(R"(
+input %0 : f32[4]@cuda:{0} = argument "x"
+input %1 : f32[4]@cuda:{1} = argument "y"
+%2 : f32[4]@cuda:{0} = aten::_to_copy(%1, device=device.cuda:{0})
+%3 : f32[4]@cuda:{0} = aten::add.Tensor(%0, %2)
+output %3
+)",
+                                         first, second);
+    return pipeline::compile(graph::parse(text), {});
+  };
+  const pipeline::Result a = compiled(0, 1), b = compiled(3, 2), same = compiled(1, 1);
+  EXPECT_EQ(a.report.key->fields, b.report.key->fields);
+  EXPECT_NE(a.report.key->fields, same.report.key->fields);
+  for (const auto& [result, first, second] : {std::tuple(&a, 0, 1), {&b, 3, 2}, {&same, 1, 1}}) {
+    const artifact::Artifact& made = result->executable->artifact();
+    EXPECT_EQ(made.inputs[0].type.device.index, first);
+    EXPECT_EQ(made.inputs[1].type.device.index, second);
+    EXPECT_EQ(made.buffers.back().type.device.index, first);
+    const std::string text = artifact::print(made);
+    EXPECT_NE(text.find(fmt::format("none, cuda:{},", first)), std::string::npos) << text;
+  }
+}
+
 // Whatever else the process compiles, in whatever order and on how many threads, from the graph or from its text.
 TEST(Pipeline, EqualGraphsGiveEqualBytes) {
   constexpr const char* kOther = R"(
