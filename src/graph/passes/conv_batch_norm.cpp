@@ -7,9 +7,6 @@
 namespace vesta::graph {
 namespace {
 
-// A weight of this dtype would be rounded once more than eager rounds the result.
-constexpr DType kFolding = DType::F64;
-
 struct BatchNorm {
   Value* weight = nullptr;
   Value* bias = nullptr;
@@ -50,14 +47,18 @@ void fold(Rewriter& r, Node* norm, Node* conv, const Convolution& c, const Batch
   Graph& g = r.graph();
   Folder f(g, conv);
   const DType t = c.w->type.dtype;
+  constexpr DType kFolding = DType::F64;  // of what there is one of for each channel
   Value* scale = f("aten::rsqrt", {f("aten::add.Scalar", {f.cast(bn.variance, kFolding), bn.eps})});
   if (bn.weight) scale = f("aten::mul.Tensor", {scale, f.cast(bn.weight, kFolding)});
+  // Weight and bias have the same factor: what they add up to may be far smaller than both.
+  Value* factor = f.cast(scale, opmath(t));
+  scale = f.cast(factor, kFolding);
   Value* shift = f("aten::neg", {f.cast(bn.mean, kFolding)});
   if (c.bias) shift = f("aten::add.Tensor", {shift, f.cast(c.bias, kFolding)});
   shift = f("aten::mul.Tensor", {shift, scale});
   if (bn.bias) shift = f("aten::add.Tensor", {shift, f.cast(bn.bias, kFolding)});
-  Value* rows = f("aten::view", {scale, IntList{c.w->type.sizes[0], 1, 1, 1}});
-  Value* weight = f.cast(f("aten::mul.Tensor", {f.cast(c.w, kFolding), rows}), t);
+  Value* rows = f("aten::view", {factor, IntList{c.w->type.sizes[0], 1, 1, 1}});
+  Value* weight = f.cast(f("aten::mul.Tensor", {c.w, rows}), t);
   Value* bias = f.cast(shift, t);
   std::vector<Arg> args(conv->args().begin(), conv->args().end());
   args[1] = weight;
@@ -80,7 +81,7 @@ bool fold_batch_norm(Graph& graph, const PassContext& context) {
     if (!bn || !bn->mean || !bn->variance) return;
     Value* y = n->input(0);
     const std::optional<Convolution> c = y->producer ? as_convolution(*y->producer) : std::nullopt;
-    if (!c || c->w->type.dtype == kFolding || !has_one_use(graph, y) || y->type != n->results[0]->type) return;
+    if (!c || !has_one_use(graph, y) || y->type != n->results[0]->type) return;
     for (size_t i = 1; i < n->results.size(); ++i)
       if (n->results[i] && graph.is_used(n->results[i])) return;
     for (const Value* v : {c->w, c->bias, bn->weight, bn->bias, bn->mean, bn->variance})

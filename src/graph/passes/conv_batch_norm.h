@@ -1,6 +1,7 @@
 // batch_norm(convolution(x, w, b)) in inference becomes one convolution with a folded weight and bias: derived
-// constants, computed in float64 so that folding adds one rounding. Needs all of the weights and statistics to be
-// Parameters.
+// constants. What a channel has one of is computed in float64; the weight is multiplied in the type that batch_norm
+// computes in, by a factor rounded to it as eager rounds it, in one pass over its memory. Needs all of the weights and
+// statistics to be Parameters.
 #pragma once
 
 #include "graph/passes/pass.h"
