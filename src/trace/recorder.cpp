@@ -62,26 +62,34 @@ bool has_names(const T& t) {
 
 }  // namespace
 
-graph::TensorType static_type(const at::Tensor& t) {
+std::string why_not_traced(const at::Tensor& t) {
+  if (!t.defined()) return "an undefined tensor";
   const auto* impl = t.unsafeGetTensorImpl();
   const auto keys = impl->key_set();
-  if (t.layout() != at::kStrided) VESTA_UNSUPPORTED("a tensor whose layout is not strided");
-  if (t.is_quantized()) VESTA_UNSUPPORTED("a quantised tensor");
-  if (t.is_nested()) VESTA_UNSUPPORTED("a nested tensor");
-  if (keys.has(c10::DispatchKey::Python)) VESTA_UNSUPPORTED("a tensor subclass");
-  if (impl->has_symbolic_sizes_strides()) VESTA_UNSUPPORTED("a tensor with symbolic sizes of another tracer");
+  if (t.layout() != at::kStrided) return "a tensor whose layout is not strided";
+  if (t.is_quantized()) return "a quantised tensor";
+  if (t.is_nested()) return "a nested tensor";
+  if (keys.has(c10::DispatchKey::Python)) return "a tensor subclass";
+  if (impl->has_symbolic_sizes_strides()) return "a tensor with symbolic sizes of another tracer";
   if (keys.has_any(c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Functionalize,
                                         c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
                                         c10::DispatchKey::ZeroTensor, c10::DispatchKey::MkldnnCPU})))
-    VESTA_UNSUPPORTED("a tensor wrapped by another transformation");
-  if (has_names(t)) VESTA_UNSUPPORTED("a tensor with named dimensions");
-  if (t.dim() > kMostDims) VESTA_UNSUPPORTED("a tensor of more than {} dimensions", kMostDims);
+    return "a tensor wrapped by another transformation";
+  if (has_names(t)) return "a tensor with named dimensions";
+  if (t.dim() > kMostDims) return fmt::format("a tensor of more than {} dimensions", kMostDims);
+  if (to_dtype(t.scalar_type()) == DType::Other)
+    return fmt::format("a tensor of type {}", c10::toString(t.scalar_type()));
+  const DeviceType device = to_device(t.device()).type;
+  if (device != DeviceType::CPU && device != DeviceType::CUDA)
+    return fmt::format("a tensor on device {}", t.device().str());
+  return {};
+}
+
+graph::TensorType static_type(const at::Tensor& t) {
+  if (const std::string why = why_not_traced(t); !why.empty()) VESTA_UNSUPPORTED("{}", why);
   graph::TensorType type;
   type.dtype = to_dtype(t.scalar_type());
-  if (type.dtype == DType::Other) VESTA_UNSUPPORTED("a tensor of type {}", c10::toString(t.scalar_type()));
   type.device = to_device(t.device());
-  if (type.device.type != DeviceType::CPU && type.device.type != DeviceType::CUDA)
-    VESTA_UNSUPPORTED("a tensor on device {}", t.device().str());
   type.sizes.reserve(t.dim());
   type.strides.reserve(t.dim());
   for (int64_t d = 0; d < t.dim(); ++d) {

@@ -129,6 +129,9 @@ class RecorderScope {
   Recorder* previous_;
 };
 
+// Empty if a program may be traced with this tensor; otherwise what it is ("a quantised tensor"). On a device without a
+// code generator a graph's nodes are calls into ATen.
+std::string why_not_traced(const at::Tensor& t);
 // The type of a real tensor, all sizes constant. Throws Unsupported for what Vesta cannot read.
 graph::TensorType static_type(const at::Tensor& real);
 

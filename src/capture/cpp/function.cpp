@@ -15,14 +15,17 @@
 #include "base/log.h"
 #include "capture/cpp/context_key.h"
 #include "capture/cpp/variant.h"
+#include "capture/door/eager_calls.h"
+#include "capture/door/variant_limit.h"
 #include "interop/torch_types.h"
 #include "pipeline/pipeline.h"
+#include "trace/recorder.h"
 #include "trace/trace.h"
 
 namespace vesta::detail {
 
-using capture::Variant;
-using capture::VariantList;
+using capture::functions::Variant;
+using capture::functions::VariantList;
 
 namespace {
 
@@ -38,13 +41,6 @@ bool has_gradient(const at::Tensor& t) {
 // A tensor with a forward-mode tangent: only autograd's own kernels carry it along.
 bool has_tangent(const at::Tensor& t) {
   return t.unsafeGetTensorImpl()->autograd_meta() && t._fw_grad(/*level=*/0).defined();
-}
-
-std::string describe(const at::Tensor& t) {
-  if (!t.defined()) return "an undefined tensor";
-  if (t.layout() != c10::kStrided) return "a tensor of layout " + c10::str(t.layout());
-  if (t.is_quantized()) return "a quantised tensor";
-  return "a tensor of a kind Vesta does not know (" + c10::toString(t.key_set()) + ")";
 }
 
 struct Registry {
@@ -70,7 +66,7 @@ struct Function::Impl {
   mutable std::mutex mutex;  // guards what follows, and the order of publications
   std::condition_variable compiled;
   std::set<std::pair<std::string, uint64_t>> compiling;
-  std::map<std::string, int64_t> fallbacks;
+  capture::EagerCalls eager_calls;
   std::vector<std::string> recompiles;
   size_t eager_variants = 0;
   uint64_t generation = 0;  // of reset()
@@ -85,25 +81,17 @@ struct Function::Impl {
   }
 
   void count_eager(const std::string& reason) {
-    bool first = false;
-    {
-      std::lock_guard lock(mutex);
-      first = fallbacks[reason]++ == 0;
-    }
-    if (first) log::print(log::Topic::Fallbacks, "{} runs eager: {}", name, reason);
+    std::lock_guard lock(mutex);
+    eager_calls.count(name, reason);
   }
 
   // Empty if the call may be compiled.
   std::string cannot_compile(const Call& call) const {
     for (size_t i = 0; i < call.tensors.size(); ++i) {
       const at::Tensor& t = call.tensors[i];
-      if (t.defined() && !t.device().is_cpu()) {
-        return fmt::format("input {} is on device {}, for which Vesta has no backend", i, t.device().str());
-      }
-      if (!runtime::is_plain(t)) return fmt::format("input {} is {}", i, describe(t));
-      if (to_dtype(t.scalar_type()) == DType::Other) {
-        return fmt::format("input {} is of dtype {}", i, c10::toString(t.scalar_type()));
-      }
+      if (const std::string why = trace::why_not_traced(t); !why.empty()) return fmt::format("input {} is {}", i, why);
+      // Its keys are part of what a variant checks.
+      if (!runtime::is_plain(t)) return fmt::format("input {} is a tensor with keys {}", i, c10::toString(t.key_set()));
     }
     return {};
   }
@@ -131,7 +119,7 @@ struct Function::Impl {
     auto v = std::make_shared<Variant>();
     v->key = key;
     v->context = context;
-    v->shapes = capture::shapes_of({call.tensors.data(), call.tensors.size()});
+    v->shapes = capture::functions::shapes_of({call.tensors.data(), call.tensors.size()});
     v->integers.assign(call.integers.begin(), call.integers.end());
     for (const auto& s : v->shapes) v->dynamic.emplace_back(s.sizes.size(), false);
     for (size_t i = 0; i < v->integers.size(); ++i) v->dynamic.emplace_back(1, false);
@@ -232,7 +220,7 @@ struct Function::Impl {
     if (options.dynamic == false) {
       dynamic = empty_variant(call, key, context)->dynamic;
     } else {
-      dynamic = capture::choose_dynamic(call, key, context, list, options.dynamic == true);
+      dynamic = capture::functions::choose_dynamic(call, key, context, list, options.dynamic == true);
     }
     auto given = [&](const std::vector<InputInfo>& info, size_t first) {
       for (size_t i = 0; i < info.size() && first + i < dynamic.size(); ++i) {
@@ -376,12 +364,13 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
         std::lock_guard lock(impl.mutex);
         eager = impl.eager_variants;
       }
-      if (static_cast<int64_t>(list->size() - eager) >= impl.options.variant_limit || eager >= kEagerVariantLimit) {
-        impl.fall_back(fmt::format("the limit of {} variants is reached ({})", impl.options.variant_limit,
-                                   capture::why_not(*list, key, context, call)));
+      std::string why = capture::functions::why_not(*list, key, context, call);
+      const int64_t most = impl.options.variant_limit;
+      const auto made = eager >= kEagerVariantLimit ? most : static_cast<int64_t>(list->size() - eager);
+      if (const std::string full = capture::why_no_more_variants(impl.options, made, why); !full.empty()) {
+        impl.fall_back(full);
         return false;
       }
-      std::string why = capture::why_not(*list, key, context, call);
       variant = impl.make(call, key, context, program);
       impl.publish(variant, generation, std::move(why));
     }
@@ -447,7 +436,7 @@ FunctionReport Function::report_of(const Impl& impl) {
   }
   std::lock_guard lock(impl.mutex);
   r.name = impl.name;
-  for (const auto& [reason, count] : impl.fallbacks) r.fallbacks.push_back({reason, count});
+  r.fallbacks = impl.eager_calls.list();
   r.hits = impl.hits.load();
   r.misses = impl.misses.load();
   r.recompiles = impl.recompiles;
@@ -458,7 +447,7 @@ void Function::reset() {
   std::lock_guard lock(impl_->mutex);
   ++impl_->generation;
   impl_->variants.store(std::make_shared<const VariantList>());
-  impl_->fallbacks.clear();
+  impl_->eager_calls.clear();
   impl_->recompiles.clear();
   impl_->eager_variants = 0;
   impl_->hits = 0;

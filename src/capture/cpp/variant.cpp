@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace vesta::capture {
+namespace vesta::capture::functions {
 
 namespace {
 
@@ -84,4 +84,4 @@ std::string why_not(const VariantList& list, std::string_view key, uint64_t cont
   return why;
 }
 
-}  // namespace vesta::capture
+}  // namespace vesta::capture::functions

@@ -13,7 +13,7 @@
 #include "trace/view_relation.h"
 #include "vesta/detail/function.h"
 
-namespace vesta::capture {
+namespace vesta::capture::functions {
 
 struct Shape {
   c10::ScalarType dtype = c10::ScalarType::Undefined;
@@ -54,4 +54,4 @@ std::vector<std::vector<bool>> choose_dynamic(const detail::Call& call, std::str
 // Why none of them serves this call.
 std::string why_not(const VariantList& list, std::string_view key, uint64_t context, const detail::Call& call);
 
-}  // namespace vesta::capture
+}  // namespace vesta::capture::functions

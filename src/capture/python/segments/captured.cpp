@@ -7,7 +7,7 @@
 #include <cstring>
 #include <optional>
 
-#include "base/log.h"
+#include "capture/door/variant_limit.h"
 #include "capture/python/segments/hints.h"
 #include "capture/python/segments/stance.h"
 #include "capture/python/tensors/run.h"
@@ -18,11 +18,8 @@
 namespace vesta::capture {
 namespace {
 
-constexpr int kMostTraces = 24;  // of one segment for one call: each break moves the end
-constexpr int kMostPassing = 4;  // variants of one segment that end where the next call may get by
-// Errors that depend on data quote the data.
-constexpr size_t kMostReasons = 64;
-const std::string kOtherReasons = "other reasons";
+constexpr int kMostTraces = 24;        // of one segment for one call: each break moves the end
+constexpr int kMostPassing = 4;        // variants of one segment that end where the next call may get by
 constexpr int kMostIdleSegments = 64;  // in a row without a graph, before CPython goes on
 
 // At a break: Python code that the instruction calls is captured on its own.
@@ -119,19 +116,6 @@ void Variant::let_go() {
 
 Captured::Captured(Object wrapped, Options options, std::string name, bool fullgraph)
     : wrapped_(std::move(wrapped)), options_(std::move(options)), name_(std::move(name)), fullgraph_(fullgraph) {}
-
-void Captured::fall_back(const std::string& given) {
-  const bool listed = fallbacks_.contains(given) || fallbacks_.size() < kMostReasons;
-  const std::string& reason = listed ? given : kOtherReasons;
-  if (fallbacks_[reason]++ == 0) log::print(log::Topic::Fallbacks, "{} runs eager: {}", name_, reason);
-}
-
-int64_t* Captured::fallbacks_for(const std::string& reason) {
-  if (reason.empty()) return nullptr;
-  auto at = fallbacks_.find(reason);
-  if (at == fallbacks_.end()) at = fallbacks_.find(kOtherReasons);
-  return at == fallbacks_.end() ? nullptr : &at->second;
-}
 
 std::shared_ptr<Segment> Captured::segment(PyCodeObject* code, int position) {
   if (last_ && (*last_)->code.get() == reinterpret_cast<PyObject*>(code) && (*last_)->position == position)
@@ -477,9 +461,11 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
       }
       if (set == Stance::EagerOnMiss) return go_on_eagerly("torch.compiler.set_stance asks for it");
       s.gone += static_cast<int64_t>(std::erase_if(s.variants, [](const auto& v) { return !v->watched.alive(); }));
-      if (static_cast<int64_t>(s.variants.size()) + s.gone >= options_.variant_limit)
-        return leave_to_python(fmt::format("the limit of {} variants is reached ({}: it is {})", options_.variant_limit,
-                                           why.guard, why.now));
+      const std::string difference = fmt::format("{}: it is {}", why.guard, why.now);
+      if (const std::string full =
+              why_no_more_variants(options_, static_cast<int64_t>(s.variants.size()) + s.gone, difference);
+          !full.empty())
+        return leave_to_python(full);
       const bool again = passed || !s.variants.empty() || s.gone > 0;
       std::string raises;
       std::shared_ptr<Variant> v = capture(t, f, position, s, raises, lost);
@@ -603,7 +589,7 @@ CaptureReport Captured::report() const {
     r.segments.push_back(std::move(out));
   }
   r.recompiles = recompiles_;
-  for (const auto& [reason, count] : fallbacks_) r.fallbacks.push_back({reason, count});
+  r.fallbacks = eager_calls_.list();
   r.calls = calls;
   r.aside = aside.calls;
   r.hits = hits_;
@@ -617,7 +603,7 @@ void Captured::reset() {
   auto old = std::move(segments_);
   segments_.clear();
   aside.forget();
-  fallbacks_.clear();
+  eager_calls_.clear();
   recompiles_.clear();
   calls = aside.calls = hits_ = misses_ = 0;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "capture/door/eager_calls.h"
 #include "capture/python/exits/recipe.h"
 #include "capture/python/frame/warnings.h"
 #include "capture/python/guards/guard.h"
@@ -67,9 +68,9 @@ class Captured {
 
   CaptureReport report() const;
   void reset();
-  void fall_back(const std::string& reason);
+  void fall_back(const std::string& reason) { eager_calls_.count(name_, reason); }
   // Counts the calls that ran eager for this reason; nullptr if no call did.
-  int64_t* fallbacks_for(const std::string& reason);
+  int64_t* fallbacks_for(const std::string& reason) { return eager_calls_.counter(reason); }
   PyObject* wrapped() const { return wrapped_.get(); }
   const std::string& name() const { return name_; }
   const Options& options() const { return options_; }
@@ -106,7 +107,7 @@ class Captured {
   bool fullgraph_;
   std::map<std::pair<PyCodeObject*, int>, std::shared_ptr<Segment>> segments_;
   const std::shared_ptr<Segment>* last_ = nullptr;  // in segments_: what segment() returned last
-  std::map<std::string, int64_t> fallbacks_;
+  EagerCalls eager_calls_;
   std::vector<CaptureRecompile> recompiles_;
   int64_t hits_ = 0, misses_ = 0;
 };

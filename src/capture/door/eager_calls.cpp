@@ -1,0 +1,32 @@
+#include "capture/door/eager_calls.h"
+
+#include "base/log.h"
+
+namespace vesta::capture {
+namespace {
+
+constexpr size_t kMostReasons = 64;
+const std::string kOtherReasons = "other reasons";
+
+}  // namespace
+
+void EagerCalls::count(const std::string& function, const std::string& given) {
+  const bool listed = by_reason_.contains(given) || by_reason_.size() < kMostReasons;
+  const std::string& reason = listed ? given : kOtherReasons;
+  if (by_reason_[reason]++ == 0) log::print(log::Topic::Fallbacks, "{} runs eager: {}", function, reason);
+}
+
+int64_t* EagerCalls::counter(const std::string& reason) {
+  if (reason.empty()) return nullptr;
+  auto at = by_reason_.find(reason);
+  if (at == by_reason_.end()) at = by_reason_.find(kOtherReasons);
+  return at == by_reason_.end() ? nullptr : &at->second;
+}
+
+std::vector<Fallback> EagerCalls::list() const {
+  std::vector<Fallback> out;
+  for (const auto& [reason, count] : by_reason_) out.push_back({reason, count});
+  return out;
+}
+
+}  // namespace vesta::capture
