@@ -27,7 +27,8 @@ class Assembler {
     for (const schedule::Step& s : plan_.derived) out_.derived.push_back(step(s));
     find_derived_parameters();
     for (const schedule::Step& s : plan_.steps) out_.steps.push_back(step(s));
-    for (const schedule::PlannedOutput& o : plan_.outputs) out_.outputs.push_back(output(o));
+    for (size_t i = 0; i < graph_.outputs.size(); ++i)
+      out_.outputs.push_back(output(graph_.outputs[i], plan_.outputs[i]));
     for (const graph::Mutation& m : graph_.mutations) out_.mutated.push_back(m.input);
     out_.is_static = graph_.symbols.empty();
     out_.arena = plan_.arena;
@@ -223,14 +224,14 @@ class Assembler {
         arg);
   }
 
-  artifact::Output output(const schedule::PlannedOutput& o) const {
+  artifact::Output output(const graph::Output& o, const schedule::BufferView& fresh) const {
     artifact::Output out;
     using From = graph::OutputKind;
     using To = artifact::OutputKind;
     switch (o.kind) {
       case From::Fresh:
         out.kind = To::Fresh;
-        out.view = view(o.view);
+        out.view = view(fresh);
         break;
       case From::Input: out.kind = To::Input; break;
       case From::InputView: out.kind = To::InputView; break;

@@ -216,9 +216,8 @@ void Planner::add_lifetimes() {
     }
   }
   int end = static_cast<int>(plan_.steps.size()) - 1;
-  for (const PlannedOutput& o : plan_.outputs) {
-    if (o.kind == graph::OutputKind::Fresh) use(o.view.buffer, std::max(0, end));
-  }
+  for (const BufferView& o : plan_.outputs)
+    if (o.buffer >= 0) use(o.buffer, std::max(0, end));
 }
 
 void Planner::lay_out() {

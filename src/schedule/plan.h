@@ -88,23 +88,13 @@ struct AssertStep {
 
 using Step = std::variant<KernelStep, ExternStep, AssertStep, CopyStep>;
 
-struct PlannedOutput {
-  graph::OutputKind kind = graph::OutputKind::Fresh;
-  BufferView view;  // Fresh: buffer of role Output (whole), or Returned/Arena/... a tensor with exactly this type
-  int alias = -1;   // as graph::Output
-  Expr storage_offset;
-  bool absolute_offset = false;
-  Expr integer;
-  graph::TensorType type;
-  Pending pending;
-  bool hidden = false;
-};
-
 struct Plan {
   std::vector<Buffer> buffers;
   std::vector<Step> derived;  // steps that compute Derived buffers, run when a Parameter they read changes
   std::vector<Step> steps;
-  std::vector<PlannedOutput> outputs;
+  // Of each output of the graph: where a Fresh one is when the run has ended, in a buffer of role Output (whole) or in
+  // another whose tensor has exactly its type. Others are made of these and of inputs; they have no buffer.
+  std::vector<BufferView> outputs;
   ArenaLayout arena;  // under the hints
 };
 

@@ -313,22 +313,12 @@ BufferView Planner::whole(int buffer) const {
 }
 
 void Planner::add_outputs() {
-  for (const graph::Output& o : graph_.outputs) {
-    PlannedOutput p;
-    p.kind = o.kind;
-    p.alias = o.alias;
-    p.type = o.type;
-    p.storage_offset = o.storage_offset;
-    p.absolute_offset = o.absolute_offset;
-    p.integer = o.integer;
-    p.pending = o.pending;
-    p.hidden = o.hidden;
-    if (o.kind == graph::OutputKind::Fresh) {
-      p.type = o.value->type;
-      int c = groups_.output_copy[plan_.outputs.size()];
-      p.view = c >= 0 ? whole(unit_buffer_[c]) : window(o.value);
-    }
-    plan_.outputs.push_back(std::move(p));
+  for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+    const graph::Output& o = graph_.outputs[i];
+    const int copy = groups_.output_copy[i];
+    plan_.outputs.push_back(o.kind != graph::OutputKind::Fresh ? BufferView{}
+                            : copy >= 0                        ? whole(unit_buffer_[copy])
+                                                               : window(o.value));
   }
 }
 

@@ -144,23 +144,8 @@ std::string print(const Plan& plan) {
   s += "\n";
   for (size_t i = 0; i < plan.derived.size(); ++i) s += fmt::format("derived {}: {}", i, text(plan.derived[i]));
   for (size_t i = 0; i < plan.steps.size(); ++i) s += fmt::format("step {}: {}", i, text(plan.steps[i]));
-  for (size_t i = 0; i < plan.outputs.size(); ++i) {
-    const PlannedOutput& o = plan.outputs[i];
-    s += fmt::format("output {}{}: ", i, o.hidden ? " hidden" : "");
-    switch (o.kind) {
-      case graph::OutputKind::Fresh: s += text(o.view); break;
-      case graph::OutputKind::Input: s += fmt::format("input {}", o.alias); break;
-      case graph::OutputKind::InputView:
-      case graph::OutputKind::OutputView:
-        s += fmt::format("view of {} {}: {}{}{} offset {}", o.kind == graph::OutputKind::InputView ? "input" : "output",
-                         o.alias, text(o.type), o.pending.conj ? " conj" : "", o.pending.neg ? " neg" : "",
-                         to_string(o.storage_offset));
-        break;
-      case graph::OutputKind::Integer: s += to_string(o.integer); break;
-      case graph::OutputKind::None: s += "none"; break;
-    }
-    s += "\n";
-  }
+  for (size_t i = 0; i < plan.outputs.size(); ++i)
+    if (plan.outputs[i].buffer >= 0) s += fmt::format("output {}: {}\n", i, text(plan.outputs[i]));
   return s;
 }
 

@@ -310,7 +310,7 @@ TEST(Plan, OutputsThatShareAValueAreSeparate) {
   output(g, x);
   auto plan = check_plan(g);
   for (size_t i = 0; i < 4; ++i) {
-    for (size_t j = 0; j < i; ++j) EXPECT_NE(plan.outputs[i].view.buffer, plan.outputs[j].view.buffer);
+    for (size_t j = 0; j < i; ++j) EXPECT_NE(plan.outputs[i].buffer, plan.outputs[j].buffer);
   }
 }
 

@@ -166,14 +166,13 @@ inline std::vector<std::vector<double>> run_plan(const schedule::Plan& plan, std
   run_steps(plan.derived);
   run_steps(plan.steps);
   std::vector<std::vector<double>> out;
-  for (const schedule::PlannedOutput& o : plan.outputs) {
-    if (o.kind != graph::OutputKind::Fresh) {
+  for (const schedule::BufferView& o : plan.outputs) {
+    if (o.buffer < 0) {
       out.emplace_back();
       continue;
     }
-    EXPECT_NE(plan.buffers[static_cast<size_t>(o.view.buffer)].role, schedule::BufferRole::Arena);
-    out.push_back(elements(memory[static_cast<size_t>(o.view.buffer)], o.view.sizes, o.view.strides, o.view.offset,
-                           o.view.dtype, value));
+    EXPECT_NE(plan.buffers[static_cast<size_t>(o.buffer)].role, schedule::BufferRole::Arena);
+    out.push_back(elements(memory[static_cast<size_t>(o.buffer)], o.sizes, o.strides, o.offset, o.dtype, value));
   }
   return out;
 }
