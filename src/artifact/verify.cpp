@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "artifact/bytes.h"
+#include "artifact/lives.h"
 #include "artifact/require.h"
 
 namespace vesta::artifact {
@@ -36,10 +39,11 @@ class Verifier {
       VESTA_REQUIRE(!hidden || a_.outputs[index(i)].hidden, "a hidden output before others");
       hidden = a_.outputs[index(i)].hidden;
     }
+    verify_lives(a_);
   }
 
  private:
-  static constexpr int kMostIntegers = 1 << 16, kMostDims = 64;
+  static constexpr int kMostIntegers = 1 << 16, kMostDims = 64, kMostDepth = 64;
 
   template <class T>
   static int count(const std::vector<T>& v) {
@@ -61,7 +65,7 @@ class Verifier {
       VESTA_REQUIRE(step.code != Size::Code::Symbol || (step.value >= 0 && step.value < count(a_.symbols)),
                     "there is no symbol {}", step.value);
       depth += pushes ? 1 : -1;
-      VESTA_REQUIRE(depth > 0 && depth < kMostDims, "an expression that cannot be evaluated");
+      VESTA_REQUIRE(depth > 0 && depth < kMostDepth, "an expression that cannot be evaluated");
     }
     VESTA_REQUIRE(depth == 1, "an expression without a value");
     VESTA_REQUIRE(!a_.is_static || s.is_constant(), "an expression that is no constant");
@@ -76,28 +80,41 @@ class Verifier {
     sizes(strides);
   }
   void tensor(const TensorDesc& t) const { shape(t.sizes, t.strides); }
+  static bool same(const std::vector<Size>& x, const std::vector<Size>& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const Size& a, const Size& b) {
+      return std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(),
+                        [](const Size::Step& i, const Size::Step& k) { return i.code == k.code && i.value == k.value; });
+    });
+  }
+  static bool same(const TensorDesc& x, const TensorDesc& y) {
+    return x.dtype == y.dtype && x.device == y.device && same(x.sizes, y.sizes) && same(x.strides, y.strides);
+  }
 
   // Bytes of the elements that such a tensor reaches, if sizes are constants.
   static int64_t extent(const std::vector<Size>& sizes_of, const std::vector<Size>& strides, DType t) {
-    __int128 last = 0;
-    for (size_t d = 0; d < sizes_of.size(); ++d) {
-      const int64_t n = sizes_of[d].steps[0].value, stride = strides[d].steps[0].value;
-      VESTA_REQUIRE(n >= 0 && stride >= 0, "a size of {} with stride {}", n, stride);
-      if (n == 0) return 0;
-      last += static_cast<__int128>(n - 1) * stride;
-      VESTA_REQUIRE(last < (int64_t{1} << 56), "a tensor larger than any memory");
-    }
-    return (static_cast<int64_t>(last) + 1) * element_size(t);
+    const auto values = [](const std::vector<Size>& list) {
+      std::vector<int64_t> out;
+      for (const Size& s : list) out.push_back(s.steps[0].value);
+      return out;
+    };
+    return reach(values(sizes_of), values(strides), element_size(t));
   }
 
   void buffer(const Buffer& b) const {
     tensor(b.type);
     size(b.bytes);
-    if (b.role == Role::Input) input(b.input);
+    if (b.role == Role::Input) {
+      input(b.input);
+      VESTA_REQUIRE(same(b.type, a_.inputs[index(b.input)].type), "a buffer that is not what input {} is", b.input);
+    }
+    if (b.role == Role::Derived)  // made for the sizes of one call, it serves the next
+      for (const auto* list : {&b.type.sizes, &b.type.strides})
+        VESTA_REQUIRE(std::all_of(list->begin(), list->end(), [](const Size& s) { return s.is_constant(); }),
+                      "a derived weight whose size changes");
     if (b.role == Role::Output)
       VESTA_REQUIRE(b.output >= 0 && b.output < count(a_.outputs), "there is no output {}", b.output);
-    VESTA_REQUIRE(b.last_step < count(a_.steps) && b.first_step >= -1, "a buffer lives from step {} to {}",
-                  b.first_step, b.last_step);
+    VESTA_REQUIRE(b.last_step < count(a_.steps) && b.first_step >= -1 && b.first_step <= std::max(b.last_step, 0),
+                  "a buffer lives from step {} to {}", b.first_step, b.last_step);
     if (a_.is_static && b.role == Role::Arena)
       VESTA_REQUIRE(b.bytes.steps[0].value >= extent(b.type.sizes, b.type.strides, b.type.dtype),
                     "a buffer of {} bytes is too small", b.bytes.steps[0].value);
@@ -126,7 +143,8 @@ class Verifier {
     const int64_t offset = v.offset.steps[0].value;
     const int64_t bytes = extent(v.sizes, v.strides, v.dtype);
     const int64_t whole = extent(b.type.sizes, b.type.strides, b.type.dtype);
-    VESTA_REQUIRE(bytes == 0 || (offset >= 0 && offset <= whole && offset * element_size(v.dtype) <= whole - bytes),
+    VESTA_REQUIRE(bytes == 0 || (offset >= 0 && offset <= whole &&
+                                 static_cast<__int128>(offset) * element_size(v.dtype) <= whole - bytes),
                   "a view beyond its buffer");
   }
 
@@ -154,7 +172,10 @@ class Verifier {
       if (const auto* list = std::get_if<std::vector<Size>>(&a.value)) sizes(*list);
     }
   }
-  void check(const Assert& a) const { existing(a.flag); }
+  void check(const Assert& a) const {
+    const TensorDesc& t = existing(a.flag).type;
+    VESTA_REQUIRE(t.dtype == DType::Bool && t.sizes.empty(), "buffer {} is no flag", a.flag);
+  }
   void check(const CopyBack& c) const {
     input(c.input);
     view(c.from);
@@ -162,11 +183,9 @@ class Verifier {
 
   void output(int i) const {
     const Output& o = a_.outputs[index(i)];
+    view(o.view);
     switch (o.kind) {
-      case OutputKind::Fresh:
-        existing(o.view.buffer);
-        view(o.view);
-        return;
+      case OutputKind::Fresh: existing(o.view.buffer); return;
       case OutputKind::Input: return input(o.alias);
       case OutputKind::InputView: input(o.alias); break;
       case OutputKind::OutputView:
@@ -185,6 +204,18 @@ class Verifier {
 };
 
 }  // namespace
+
+int64_t reach(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t item) {
+  __int128 last = 0;
+  bool empty = false;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    VESTA_REQUIRE(sizes[d] >= 0 && strides[d] >= 0, "a size of {} with stride {}", sizes[d], strides[d]);
+    empty |= sizes[d] == 0;
+    if (!empty) last += static_cast<__int128>(sizes[d] - 1) * strides[d];
+    VESTA_REQUIRE(last < (int64_t{1} << 56), "a tensor larger than any memory");
+  }
+  return empty ? 0 : (static_cast<int64_t>(last) + 1) * item;
+}
 
 void verify(const Artifact& artifact) { Verifier(artifact).run(); }
 

@@ -58,6 +58,7 @@ int64_t apply(Code code, int64_t a, int64_t b) {
     default: break;
   }
   VESTA_USER_CHECK(b != 0, "division of the size {} by zero", a);
+  VESTA_USER_CHECK(b != -1 || a != INT64_MIN, "size arithmetic overflows 64 bits: {} / {}", a, b);
   int64_t q = a / b;
   if (a % b != 0 && (a < 0) != (b < 0)) --q;
   return code == Code::FloorDiv ? q : a - q * b;

@@ -3,9 +3,11 @@
 #include <ATen/core/List.h>
 #include <ATen/core/jit_type.h>
 
+#include "artifact/require.h"
 #include "base/check.h"
 #include "base/memory_plan.h"
 #include "interop/torch_types.h"
+#include "runtime/bounds.h"
 #include "runtime/parallel.h"
 
 namespace vesta::runtime {
@@ -14,6 +16,8 @@ namespace {
 
 using artifact::Size;
 using Symbols = std::span<const int64_t>;
+
+constexpr int64_t kMostBytes = int64_t{1} << 48;  // of a buffer: sums of them do not overflow
 
 std::vector<int64_t> values(const std::vector<Size>& sizes, Symbols symbols) {
   std::vector<int64_t> out(sizes.size());
@@ -114,6 +118,20 @@ c10::IValue to_ivalue(const artifact::Arg& arg, const c10::Type& type, Symbols s
       arg.value);
 }
 
+// ATen takes any number for an enumerator, and looks it up in tables.
+void require_enumerator(const artifact::Extern& e, size_t i, const c10::Argument& formal, const c10::Type& type) {
+  const auto is = [&](auto* none) {
+    return std::holds_alternative<std::remove_pointer_t<decltype(none)>>(e.args[i].value) ||
+           std::holds_alternative<artifact::NoneArg>(e.args[i].value);
+  };
+  const c10::TypeKind kind = type.kind();
+  const bool fits = kind == c10::TypeKind::ScalarTypeType     ? is(static_cast<DType*>(nullptr))
+                    : kind == c10::TypeKind::LayoutType       ? is(static_cast<Layout*>(nullptr))
+                    : kind == c10::TypeKind::MemoryFormatType ? is(static_cast<MemoryFormat*>(nullptr))
+                                                              : true;
+  VESTA_REQUIRE(fits, "{} takes an enumerator for {}", e.op, formal.name());
+}
+
 ResolvedExtern resolve_extern(const artifact::Extern& e, const c10::FunctionSchema& schema, const Resolved& r,
                               Symbols symbols) {
   ResolvedExtern out;
@@ -123,6 +141,7 @@ ResolvedExtern resolve_extern(const artifact::Extern& e, const c10::FunctionSche
   out.stack.reserve(formal.size());
   for (size_t i = 0; i < formal.size(); ++i) {
     const c10::Type& type = element_type(formal[i]);
+    require_enumerator(e, i, formal[i], type);
     out.stack.push_back(to_ivalue(e.args[i], type, symbols));
     ResolvedExtern::Slot slot;
     slot.argument = static_cast<int>(i);
@@ -170,19 +189,23 @@ std::vector<Resolved::Step> resolve_steps(const std::vector<artifact::Step>& ste
   return out;
 }
 
-void place_arena(const artifact::Artifact& a, Resolved& r) {
+// Returns the bytes of the buffers.
+std::vector<int64_t> place_arena(const artifact::Artifact& a, Resolved& r) {
   if (a.is_static) {
     r.arena = a.arena;
-    return;
+    return {};
   }
   std::vector<BufferLifetime> lifetimes;
+  std::vector<int64_t> bytes;
   for (const artifact::Buffer& b : a.buffers) {
     const bool ours =
         b.role == artifact::Role::Arena || b.role == artifact::Role::Output || b.role == artifact::Role::Returned;
-    lifetimes.push_back(
-        {ours ? b.bytes.run(r.symbols) : 0, b.first_step, b.last_step, b.role == artifact::Role::Arena});
+    bytes.push_back(ours ? b.bytes.run(r.symbols) : 0);
+    VESTA_REQUIRE(bytes.back() >= 0 && bytes.back() < kMostBytes, "a buffer of {} bytes", bytes.back());
+    lifetimes.push_back({bytes.back(), b.first_step, b.last_step, b.role == artifact::Role::Arena});
   }
   r.arena = lay_out_arena(lifetimes);
+  return bytes;
 }
 
 }  // namespace
@@ -195,7 +218,7 @@ std::shared_ptr<const Resolved> resolve(const artifact::Artifact& a,
   r->symbols.assign(symbols.begin(), symbols.end());
   r->buffers.reserve(a.buffers.size());
   for (const artifact::Buffer& b : a.buffers) r->buffers.push_back(resolve_type(b.type, symbols));
-  place_arena(a, *r);
+  const std::vector<int64_t> bytes = place_arena(a, *r);
   r->derived = resolve_steps(a.derived, derived_schemas, *r, symbols);
   r->steps = resolve_steps(a.steps, step_schemas, *r, symbols);
   for (const artifact::Output& o : a.outputs) {
@@ -209,6 +232,7 @@ std::shared_ptr<const Resolved> resolve(const artifact::Artifact& a,
     if (o.kind == Kind::Integer) out.integer = o.integer.run(symbols);
     r->outputs.push_back(std::move(out));
   }
+  if (!a.is_static) require_bounds(a, *r, bytes);
   return r;
 }
 

@@ -15,6 +15,7 @@ namespace vesta::runtime {
 
 namespace {
 
+// Its bounds are known to hold (verify(), bounds.h).
 at::Tensor window(const c10::Storage& storage, const ResolvedTensor& type, int64_t offset) {
   at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(storage), c10::DispatchKeySet(c10::computeDispatchKey(type.dtype, c10::kStrided, type.device)),
@@ -140,6 +141,8 @@ void Runner::store_result(int buffer, at::Tensor result, const artifact::Extern&
   VESTA_CHECK(result.defined() && result.layout() == c10::kStrided, "{} did not return a strided tensor", call.op);
   if (result.is_conj()) result = result.resolve_conj();
   if (result.is_neg()) result = result.resolve_neg();
+  VESTA_CHECK(result.device() == type.device, "{} returned a tensor on {}, the graph says {}", call.op,
+              result.device().str(), type.device.str());
   VESTA_CHECK(result.scalar_type() == type.dtype && result.sizes() == c10::IntArrayRef(type.sizes),
               "{} returned {}[{}], the graph says {}[{}]", call.op, c10::toString(result.scalar_type()),
               fmt::join(result.sizes(), ", "), c10::toString(type.dtype), fmt::join(type.sizes, ", "));
@@ -199,7 +202,11 @@ void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
     whole.whole = true;
     whole.type = resolved_.buffers[b];
     at::Tensor out = view(whole);
+    const void* memory = out.const_data_ptr();
     if (step.into(stack, out)) {
+      VESTA_CHECK(out.sizes() == c10::IntArrayRef(whole.type.sizes) && out.const_data_ptr() == memory,
+                  "{} returned [{}], the graph says [{}]", step.call->op, fmt::join(out.sizes(), ", "),
+                  fmt::join(whole.type.sizes, ", "));
       stack.clear();
       ws_.stack = std::move(stack);
       return;
@@ -222,6 +229,7 @@ void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
       store(at::Tensor());
     }
   }
+  VESTA_CHECK(at == results.size(), "{} returned {} tensors, the graph says {}", step.call->op, at, results.size());
   stack.clear();
   ws_.stack = std::move(stack);
 }

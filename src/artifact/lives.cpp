@@ -1,0 +1,120 @@
+#include "artifact/lives.h"
+
+#include <algorithm>
+
+#include "artifact/require.h"
+
+namespace vesta::artifact {
+namespace {
+
+enum class Use : uint8_t { Read, Write };
+
+// f(buffer, use, is_kernel) for each buffer of the step.
+template <class F>
+void for_each_use(const Step& step, F&& f) {
+  const auto read = [&](const View& v) {
+    if (v.buffer >= 0) f(v.buffer, Use::Read, false);
+  };
+  if (const auto* l = std::get_if<Launch>(&step)) {
+    for (size_t i = 0; i < l->buffers.size(); ++i) {
+      const uint8_t access = l->access.empty() ? kReads | kWrites : l->access[i];
+      f(l->buffers[i], access & kWrites ? Use::Write : Use::Read, true);
+    }
+  } else if (const auto* e = std::get_if<Extern>(&step)) {
+    for (const Arg& a : e->args) {
+      if (const auto* v = std::get_if<View>(&a.value)) read(*v);
+      if (const auto* list = std::get_if<std::vector<View>>(&a.value))
+        for (const View& v : *list) read(v);
+    }
+    for (const int b : e->results)
+      if (b >= 0) f(b, Use::Write, false);
+  } else if (const auto* a = std::get_if<Assert>(&step)) {
+    f(a->flag, Use::Read, true);
+  } else {
+    read(std::get<CopyBack>(step).from);
+  }
+}
+
+class Lives {
+ public:
+  explicit Lives(const Artifact& a) : a_(a), derived_(a.buffers.size()), used_(a.buffers.size()) {}
+
+  void run() {
+    for (const Step& s : a_.derived) {
+      for_each_use(s, [&](int b, Use use, bool is_kernel) {
+        VESTA_REQUIRE(!is_kernel || at(b).type.device.type == DeviceType::CPU, "a kernel's buffer {} on {}", b,
+                      to_string(at(b).type.device));
+        VESTA_REQUIRE(use == Use::Read || at(b).role != Role::Input, "derived weights written to input {}",
+                      at(b).input);
+        if (use == Use::Write || is_kernel) derived_[index(b)] = true;
+      });
+    }
+    for (size_t i = 0; i < a_.steps.size(); ++i) {
+      const bool is_call = std::holds_alternative<Extern>(a_.steps[i]);
+      for_each_use(a_.steps[i], [&](int b, Use use, bool is_kernel) {
+        VESTA_REQUIRE(!is_kernel || at(b).type.device.type == DeviceType::CPU, "a kernel's buffer {} on {}", b,
+                      to_string(at(b).type.device));
+        lives(b, static_cast<int>(i));
+        if (use == Use::Read) return;
+        VESTA_REQUIRE(at(b).role != Role::Derived, "step {} writes the derived weight {}", i, b);
+        VESTA_REQUIRE(at(b).role != Role::Input || (!is_call && is_written(at(b).input)),
+                      "step {} writes to input {}, which the program does not change", i, at(b).input);
+      });
+    }
+    for (const Output& o : a_.outputs)
+      if (o.kind == OutputKind::Fresh && !a_.steps.empty())
+        lives(o.view.buffer, static_cast<int>(a_.steps.size()) - 1);
+    if (a_.is_static) nothing_overlaps();
+  }
+
+ private:
+  static size_t index(int i) { return static_cast<size_t>(i); }
+  const Buffer& at(int b) const { return a_.buffers[index(b)]; }
+
+  bool is_written(int input) const {
+    return std::any_of(a_.steps.begin(), a_.steps.end(), [&](const Step& s) {
+      const auto* c = std::get_if<CopyBack>(&s);
+      return c && c->input == input && c->from.buffer >= 0 && at(c->from.buffer).role == Role::Input &&
+             at(c->from.buffer).input == input;
+    });
+  }
+
+  void lives(int b, int step) {
+    const Buffer& buffer = at(b);
+    used_[index(b)] = true;
+    VESTA_REQUIRE(buffer.role != Role::Derived || derived_[index(b)], "no step makes the derived weight {}", b);
+    if (buffer.role != Role::Arena) return;
+    VESTA_REQUIRE(buffer.first_step <= step && step <= buffer.last_step,
+                  "step {} uses buffer {}, which lives from step {} to {}", step, b, buffer.first_step,
+                  buffer.last_step);
+    VESTA_REQUIRE(!a_.is_static || a_.arena.offsets[index(b)] >= 0, "buffer {} has no place in the arena", b);
+  }
+
+  // By the step at which they begin; each is compared with those before it that still live.
+  void nothing_overlaps() const {
+    std::vector<int> order, living;
+    for (int b = 0; b < static_cast<int>(a_.buffers.size()); ++b)
+      if (used_[index(b)] && at(b).role == Role::Arena && at(b).bytes.steps[0].value > 0) order.push_back(b);
+    std::stable_sort(order.begin(), order.end(), [&](int x, int y) { return at(x).first_step < at(y).first_step; });
+    for (const int b : order) {
+      std::erase_if(living, [&](int other) { return at(other).last_step < at(b).first_step; });
+      const int64_t begin = a_.arena.offsets[index(b)], end = begin + at(b).bytes.steps[0].value;
+      for (const int other : living) {
+        const int64_t from = a_.arena.offsets[index(other)], to = from + at(other).bytes.steps[0].value;
+        VESTA_REQUIRE(end <= from || to <= begin ||
+                          a_.arena.is_early(at(b).last_step) != a_.arena.is_early(at(other).last_step),
+                      "buffers {} and {} of the arena share memory", other, b);
+      }
+      living.push_back(b);
+    }
+  }
+
+  const Artifact& a_;
+  std::vector<bool> derived_, used_;
+};
+
+}  // namespace
+
+void verify_lives(const Artifact& artifact) { Lives(artifact).run(); }
+
+}  // namespace vesta::artifact
