@@ -38,7 +38,10 @@ SECTIONS = ("models", "kernels", "capture", "door", "sweep")
 KERNEL_COMPILERS = ("eager", "inductor", "vesta")  # a kernel is the same through both of Vesta's doors
 
 
-def measure(workload: str, compilers: list[str], rounds: int, seconds: float, limit_s: float) -> dict[str, Run]:
+def measure(
+    workload: str, compilers: list[str], rounds: int, seconds: float, limit_s: float, processes: int
+) -> dict[str, Run]:
+    """`processes`: how many measure a warm first call, each."""
     with ExitStack() as stack:
         cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="vesta-bench-"))
         workers: dict[str, Worker] = {}
@@ -50,10 +53,25 @@ def measure(workload: str, compilers: list[str], rounds: int, seconds: float, li
             got = worker.ask("first")
             worker.run.first_s, worker.run.compile_ms = got.get("first_s", 0.0), got.get("compile_ms", 0.0)
             worker.run.trace_ms = got.get("trace_ms", 0.0)
-        for compiler in [c for c in compilers if c != "eager" and not workers[c].run.failure]:
-            again = Worker("bench.worker", [workload, compiler], f"{cache}/{compiler}", limit_s, keeps=True)
-            workers[compiler].run.warm_s = again.ask("first").get("first_s", 0.0)
-            again.close()
+
+        def beyond(compiler: str, folder: str) -> list[float]:
+            """What first calls of new processes take beyond the next ones."""
+            took = []
+            for _ in range(1 if compiler == "inductor" else processes):
+                again = Worker("bench.worker", [workload, compiler], f"{cache}/{folder}", limit_s, keeps=True)
+                first, steady = again.ask("first").get("first_s"), again.ask("round 0.1").get("median_s")
+                if first and steady:
+                    took.append(first - steady)
+                again.close()
+            return took
+
+        for compiler in [c for c in compilers if not workers[c].run.failure]:
+            workers[compiler].run.warm_beyond_s = beyond(compiler, compiler)
+        if "vesta" in workers:
+            saved = workers["vesta"]
+            saved.run.file_bytes = saved.ask("save").get("file_bytes", 0)
+            if saved.run.file_bytes:
+                saved.run.loaded_beyond_s = beyond("loaded", "vesta")
         for worker in workers.values():
             worker.ask(f"round {seconds / 4}")  # warms up
         for i in range(rounds):
@@ -99,6 +117,8 @@ def model_table(results: dict[str, dict[str, Run]]) -> Table:
         "model",
         "first call s",
         "warm ms",
+        "loaded ms",
+        "file KiB",
         "own compile ms",
         "steady ms",
         "Inductor",
@@ -115,8 +135,10 @@ def model_table(results: dict[str, dict[str, Run]]) -> Table:
         table.add_column(name, justify="left" if name == "model" else "right")
     table.caption = (
         'first call, steady and peaks: eager / torch.compile / torch.compile(backend="vesta") / vesta.compile; own '
-        "compile: the same without eager; warm: the first call of a second process beyond a steady one, with caches "
-        "that the first has filled; over backend: the time through torch.compile's door over vesta.compile's. "
+        "compile: the same without eager; warm: the first call of a further process beyond a steady one, with caches "
+        "that the first has filled (of eager, what torch itself does once); loaded: vesta.load of the saved program "
+        "and its first call, beyond a steady one; file: such a file without weights; over backend: the time through "
+        "torch.compile's door over vesta.compile's. "
         "peak: the process, with compilers and Python; tensors: what a call holds beside inputs and weights, "
         "Vesta's arena included"
     )
@@ -130,7 +152,9 @@ def model_table(results: dict[str, dict[str, Run]]) -> Table:
         table.add_row(
             name,
             each(runs, lambda r: f"{r.first_s:.2f}"),
-            each(runs, lambda r: f"{r.warm_ms:.0f}", COMPILERS[1:]),
+            each(runs, lambda r: f"{r.warm_ms:.0f}"),
+            "-" if vesta is None or not vesta.loaded_beyond_s else f"{vesta.loaded_ms:.0f}",
+            "-" if vesta is None or not vesta.file_bytes else f"{vesta.file_bytes / 1024:.0f}",
             each(runs, lambda r: f"{r.compile_ms:.0f}", COMPILERS[1:]),
             each(runs, lambda r: f"{r.median_ms:.4g}"),
             ratio_text(runs.get("inductor"), 0),
@@ -204,6 +228,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"nothing called {', '.join(unknown)}")
     rounds = options.rounds or (3 if options.quick else 9)
     seconds = 0.1 if options.quick else 0.4
+    processes = 1 if options.quick else 3
 
     def wanted(name: str) -> bool:
         return not options.only or name in options.only
@@ -229,13 +254,13 @@ def main(arguments: list[str] | None = None) -> int:
         what = machine.measure()
         for i, name in enumerate(model_names, 1):
             say(f"model {name}, {i} of {len(model_names)}")
-            models[name] = measure(f"model:{name}", compilers, rounds, seconds, options.limit)
+            models[name] = measure(f"model:{name}", compilers, rounds, seconds, options.limit, processes)
         for i, name in enumerate(kernel_names, 1):
             for dtype in DTYPES:
                 say(f"kernel {name} {dtype}, {i} of {len(kernel_names)}")
                 key = f"{name}:{dtype}"
                 some = [c for c in compilers if c in KERNEL_COMPILERS]
-                kernels[key] = measure(f"kernel:{key}", some, rounds, seconds / 2, options.limit)
+                kernels[key] = measure(f"kernel:{key}", some, rounds, seconds / 2, options.limit, 0)
         if "capture" in options.sections:
             called, failures = capture.calls(compilers, rounds, seconds / 4, options.limit, say)
             rows = capture.first_calls([c for c in compilers if c != "eager"], options.limit, models, say) + called

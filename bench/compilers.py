@@ -1,8 +1,12 @@
-"""The compilers of a benchmark process, by name: how each compiles, and what is imported before the clock runs."""
+"""The compilers of a benchmark process, by name: how each compiles, and what is imported before the clock runs.
+
+"loaded" is no compiler: the program that "vesta" has saved is loaded from its file.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +19,7 @@ def load(compiler: str) -> None:
         importlib.import_module("torch._dynamo")
     if compiler == "inductor":
         importlib.import_module("torch._inductor.compile_fx")
-    if compiler in ("backend", "vesta"):
+    if compiler in ("backend", "vesta", "loaded"):
         importlib.import_module("vesta")
     if compiler == "backend":
         importlib.import_module("vesta.backend")
@@ -26,6 +30,10 @@ def compiled(compiler: str, function: Callable[..., Any]) -> Callable[..., Any]:
         import vesta
 
         return vesta.compile(function)
+    if compiler == "loaded":
+        import vesta
+
+        return vesta.load(os.environ["VESTA_BENCH_FILE"])
     if compiler == "eager":
         return function
     return torch.compile(function, backend="vesta" if compiler == "backend" else compiler)

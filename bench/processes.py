@@ -28,7 +28,11 @@ class Run:
     """One workload under one compiler."""
 
     first_s: float = 0.0
-    warm_s: float = 0.0  # the first call of another process, with the caches that this one has filled
+    # Of further processes: how much longer than a steady call the first one takes, with the caches that this one has
+    # filled; and of a program that this one has saved, with the time that loading it takes.
+    warm_beyond_s: list[float] = field(default_factory=list)
+    loaded_beyond_s: list[float] = field(default_factory=list)
+    file_bytes: int = 0  # of the saved program without its weights
     compile_ms: float = 0.0
     trace_ms: float = 0.0
     rounds_s: list[float] = field(default_factory=list)
@@ -47,7 +51,12 @@ class Run:
     @property
     def warm_ms(self) -> float:
         """What the first call takes beyond a steady one in a process that finds filled caches."""
-        return 1e3 * self.warm_s - self.median_ms
+        return 1e3 * statistics.median(self.warm_beyond_s) if self.warm_beyond_s else float("nan")
+
+    @property
+    def loaded_ms(self) -> float:
+        """What loading a saved program and its first call take beyond a steady one."""
+        return 1e3 * statistics.median(self.loaded_beyond_s) if self.loaded_beyond_s else float("nan")
 
     @property
     def tensor_mib(self) -> float:
@@ -69,6 +78,7 @@ class Worker:
         environment = {
             **os.environ,
             "VESTA_CACHE_DIR": f"{cache}/vesta" if keeps else "",
+            "VESTA_BENCH_FILE": f"{cache}/program.vesta",
             "TORCHINDUCTOR_CACHE_DIR": f"{cache}/inductor",
             "HF_HUB_OFFLINE": "1",
             "TOKENIZERS_PARALLELISM": "false",

@@ -39,19 +39,28 @@ def model_table(models: dict[str, dict[str, Any]]) -> str:
     some = COMPILERS[1:]
 
     def warm_ms(run: dict[str, Any]) -> str:
-        beyond = 1e3 * (run["warm_s"] - statistics.median(run["rounds_s"]))
-        return f"{beyond:.0f}" if run.get("warm_s") else "-"
+        beyond = run.get("warm_beyond_s")
+        return f"{1e3 * statistics.median(beyond):.0f}" if beyond else "-"
+
+    def loaded_ms(run: dict[str, Any]) -> str:
+        beyond = run.get("loaded_beyond_s")
+        return f"{1e3 * statistics.median(beyond):.0f}" if beyond else "-"
 
     def figure(runs: dict[str, Any], compiler: str, show: Any) -> str:
         run = runs.get(compiler)
         return "-" if run is None or run["failure"] or not run["rounds_s"] else str(show(run))
 
-    head = ["model", *(f"first call s: {TITLES[c]}" for c in some), *(f"warm ms: {TITLES[c]}" for c in some)]
+    head = [
+        "model",
+        *(f"first call s: {TITLES[c]}" for c in some),
+        *(f"warm ms: {TITLES[c]}" for c in COMPILERS),
+        "loaded ms",
+    ]
     head += [f"steady: {TITLES[c]}" for c in some]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for name, runs in models.items():
         cells = [figure(runs, c, lambda r: f"{r['first_s']:.2g}") for c in some]
-        cells += [figure(runs, c, warm_ms) for c in some]
+        cells += [figure(runs, c, warm_ms) for c in COMPILERS] + [figure(runs, "vesta", loaded_ms)]
         cells += [figure(runs, c, lambda r: f"{statistics.median(r['ratios'] or [0.0]):.2f}") for c in some]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"

@@ -2,6 +2,7 @@
 
 first            calls once, all imports done; answers seconds and compile times
 round SECONDS    calls for so long; answers the median of a call in seconds
+save             saves what vesta.compile made; answers the bytes of such a file without weights
 finish           compares with eager; answers the largest error, and the peak of the process and of a call's tensors
 """
 
@@ -104,6 +105,16 @@ def details(compiler: str) -> dict[str, Any]:
     }
 
 
+def save(compiled: Callable[..., Any]) -> int:
+    """Writes the compiled program with its weights; returns the bytes of a file without them."""
+    import vesta
+
+    path = os.environ["VESTA_BENCH_FILE"]
+    without = vesta.save(compiled, path, weights=False).bytes
+    vesta.save(compiled, path)
+    return without
+
+
 def main() -> None:
     workload, compiler = sys.argv[1], sys.argv[2]
     answers = os.fdopen(os.dup(1), "w")
@@ -140,6 +151,8 @@ def main() -> None:
                     result = run(*arguments)
                     times.append(time.perf_counter() - start)
                 answer(median_s=statistics.median(times), best_s=min(times), calls=len(times))
+            elif command == "save":
+                answer(file_bytes=save(run))
             elif command == "finish":
                 peak = memory_mib("VmHWM")
                 tensors = peak_tensor_bytes(run, arguments)

@@ -1,5 +1,6 @@
 // The key of an artifact in the store: everything that the result of a compile depends on, as named fields, so that a
-// miss can say which of them differ.
+// miss can say which of them differ. No pass reads a flag of ATen's: flags decide what a trace records, and what the
+// operators that a run calls do. Schemas of operators are in the graph: it has every argument, in the schema's order.
 #pragma once
 
 #include <string>
