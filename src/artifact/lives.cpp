@@ -62,8 +62,7 @@ class Lives {
       });
     }
     for (const Output& o : a_.outputs)
-      if (o.kind == OutputKind::Fresh && !a_.steps.empty())
-        lives(o.view.buffer, static_cast<int>(a_.steps.size()) - 1);
+      if (o.kind == OutputKind::Fresh && !a_.steps.empty()) lives(o.view.buffer, static_cast<int>(a_.steps.size()) - 1);
     if (a_.is_static) nothing_overlaps();
   }
 
@@ -101,9 +100,9 @@ class Lives {
       const int64_t begin = a_.arena.offsets[index(b)], end = begin + at(b).bytes.steps[0].value;
       for (const int other : living) {
         const int64_t from = a_.arena.offsets[index(other)], to = from + at(other).bytes.steps[0].value;
-        VESTA_REQUIRE(end <= from || to <= begin ||
-                          a_.arena.is_early(at(b).last_step) != a_.arena.is_early(at(other).last_step),
-                      "buffers {} and {} of the arena share memory", other, b);
+        VESTA_REQUIRE(
+            end <= from || to <= begin || a_.arena.is_early(at(b).last_step) != a_.arena.is_early(at(other).last_step),
+            "buffers {} and {} of the arena share memory", other, b);
       }
       living.push_back(b);
     }

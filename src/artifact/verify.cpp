@@ -82,8 +82,9 @@ class Verifier {
   void tensor(const TensorDesc& t) const { shape(t.sizes, t.strides); }
   static bool same(const std::vector<Size>& x, const std::vector<Size>& y) {
     return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const Size& a, const Size& b) {
-      return std::equal(a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(),
-                        [](const Size::Step& i, const Size::Step& k) { return i.code == k.code && i.value == k.value; });
+      return std::equal(
+          a.steps.begin(), a.steps.end(), b.steps.begin(), b.steps.end(),
+          [](const Size::Step& i, const Size::Step& k) { return i.code == k.code && i.value == k.value; });
     });
   }
   static bool same(const TensorDesc& x, const TensorDesc& y) {
@@ -156,6 +157,7 @@ class Verifier {
                   l.offsets.size());
     VESTA_REQUIRE(l.access.empty() || l.access.size() == l.buffers.size(), "{} buffers with {} kinds of access",
                   l.buffers.size(), l.access.size());
+    for (const uint8_t kinds : l.access) VESTA_REQUIRE(kinds <= (kReads | kWrites), "an access {}", kinds);
     for (const int b : l.buffers) existing(b);
     sizes(l.offsets);
     sizes(l.sizes);

@@ -40,8 +40,15 @@ void for_each_read(const artifact::Step& step, const std::function<void(int)>& f
 }  // namespace
 
 BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifact::Step>& steps, bool owned)
-    : owned_(owned) {
+    : for_kernels_(a.buffers.size(), false), owned_(owned) {
   const size_t count = a.buffers.size();
+  for (const auto* list : {&a.derived, &a.steps}) {
+    for (const artifact::Step& s : *list) {
+      if (const auto* l = std::get_if<artifact::Launch>(&s))
+        for (int b : l->buffers) for_kernels_[b] = true;
+      if (const auto* f = std::get_if<artifact::Assert>(&s)) for_kernels_[f->flag] = true;
+    }
+  }
   std::vector<int> last_use(count, -1);
   std::vector<bool> exists(count, false), is_output(count, false);
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -111,6 +118,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
       }
     } else if (s.call) {
       s.handle = find_operator(s.call->op);
+      VESTA_CHECK(!s.handle->schema().is_mutable(), "{} writes its arguments", s.call->op);
       draws_ |= s.handle->hasTag(at::Tag::nondeterministic_seeded) || s.call->op.rfind("aten::", 0) != 0;
       s.storage_offset = s.handle->schema().argumentIndexWithName("storage_offset").value_or(-1);
       int64_t tensors = 0;

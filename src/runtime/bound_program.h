@@ -35,6 +35,8 @@ class BoundProgram {
   const std::vector<BoundStep>& steps() const { return steps_; }
   std::vector<const c10::FunctionSchema*> schemas() const;  // per step; nullptr unless a call
   bool owned() const { return owned_; }
+  // By buffer: whether a kernel of the artifact takes its address.
+  bool is_for_kernels(int buffer) const { return for_kernels_[static_cast<size_t>(buffer)]; }
   size_t first_copy() const { return first_copy_; }  // steps from here on are copies to inputs
   // The first step that writes over an input whose elements a step before it, or it itself, reads: from here on a
   // program begun anew would not give the same. No step after it allocates. first_copy() if there is none.
@@ -54,6 +56,7 @@ class BoundProgram {
   void find_first_mutation(const artifact::Artifact& artifact);
   std::vector<BoundStep> steps_;
   std::vector<int> never_written_;
+  std::vector<bool> for_kernels_;
   std::vector<int> arena_buffers_;
   std::vector<int> written_inputs_;
   size_t max_launch_args_ = 0;

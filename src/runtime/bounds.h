@@ -7,7 +7,6 @@ namespace vesta::runtime {
 
 // Throws InternalError where a buffer is too small for what it holds, a view leaves its buffer, or a launch has a
 // negative size.
-void require_bounds(const artifact::Artifact& artifact, const Resolved& resolved,
-                    std::span<const int64_t> arena_bytes);
+void require_bounds(const artifact::Artifact& artifact, const Resolved& resolved, std::span<const int64_t> arena_bytes);
 
 }  // namespace vesta::runtime

@@ -88,7 +88,7 @@ void Runner::allocate(int buffer) {
 
 void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> derived) {
   const size_t count = artifact_.buffers.size();
-  owned_ = program.owned();
+  program_ = &program;
   if (ws_.pointers.size() < count) {
     ws_.pointers.resize(count);
     ws_.tensors.resize(count);
@@ -132,7 +132,7 @@ void Runner::launch(const BoundStep& step, const ResolvedLaunch& l) {
 
 void Runner::store_result(int buffer, at::Tensor result, const artifact::Extern& call) {
   const ResolvedTensor& type = resolved_.buffers[buffer];
-  if (owned_ && result.defined() &&
+  if (program_->owned() && !program_->is_for_kernels(buffer) && result.defined() &&
       result.layout() == c10::kMkldnn) {  // a packed weight: only oneDNN's operators read it
     ws_.pointers[buffer] = nullptr;
     ws_.tensors[buffer] = std::move(result);
@@ -147,7 +147,7 @@ void Runner::store_result(int buffer, at::Tensor result, const artifact::Extern&
               "{} returned {}[{}], the graph says {}[{}]", call.op, c10::toString(result.scalar_type()),
               fmt::join(result.sizes(), ", "), c10::toString(type.dtype), fmt::join(type.sizes, ", "));
   const bool in_arena = ws_.owns(result.storage().data());
-  if (!owned_ && artifact_.buffers[buffer].role == artifact::Role::Arena) {
+  if (!program_->owned() && artifact_.buffers[buffer].role == artifact::Role::Arena) {
     ResolvedView whole;
     whole.buffer = buffer;
     whole.type = type;

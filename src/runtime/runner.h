@@ -39,7 +39,7 @@ class Runner {
   const CallInputs& in_;
   Workspace& ws_;
   bool& wrote_;
-  bool owned_ = false;
+  const BoundProgram* program_ = nullptr;
 };
 
 at::Tensor allocate_tensor(const ResolvedTensor& type);

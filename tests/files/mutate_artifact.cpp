@@ -15,17 +15,19 @@ int64_t count(const std::vector<T>& v) {
   return static_cast<int64_t>(v.size());
 }
 
+// Operators that other operators call trust their arguments.
+bool is_internal(const std::string& op) { return !op.starts_with("aten::") || op.starts_with("aten::_"); }
+
 class Mutator {
  public:
   Mutator(Artifact& a, Random& r) : a_(a), r_(r) {}
 
   std::string run() {
     using Change = std::string (Mutator::*)();
-    constexpr Change changes[] = {&Mutator::input,  &Mutator::symbol, &Mutator::facts, &Mutator::buffer,
-                                  &Mutator::buffer, &Mutator::call,   &Mutator::call,  &Mutator::call,
-                                  &Mutator::call,   &Mutator::call,   &Mutator::copy,  &Mutator::assertion,
-                                  &Mutator::steps,  &Mutator::arena,  &Mutator::output, &Mutator::output,
-                                  &Mutator::output, &Mutator::derived};
+    constexpr Change changes[] = {
+        &Mutator::input, &Mutator::symbol, &Mutator::facts,  &Mutator::buffer, &Mutator::buffer, &Mutator::call,
+        &Mutator::call,  &Mutator::call,   &Mutator::call,   &Mutator::call,   &Mutator::copy,   &Mutator::assertion,
+        &Mutator::steps, &Mutator::arena,  &Mutator::output, &Mutator::output, &Mutator::output, &Mutator::derived};
     for (;;)
       if (std::string done = (this->*changes[r_.below(std::size(changes))])(); !done.empty()) return done;
   }
@@ -35,9 +37,7 @@ class Mutator {
   void change(int64_t& x, int64_t n = 8) { x = r_.number(x, n); }
   void change(bool& x) { x = !x; }
   void change(DType& t) { t = static_cast<DType>(r_.below(static_cast<size_t>(DType::Other) + 1)); }
-  void change(Device& d) {
-    d = {static_cast<DeviceType>(r_.below(4)), static_cast<int8_t>(r_.number(d.index, 2))};
-  }
+  void change(Device& d) { d = {static_cast<DeviceType>(r_.below(4)), static_cast<int8_t>(r_.number(d.index, 2))}; }
   void change(std::string& s) {
     if (r_.one_in(2) && !s.empty())
       s[r_.below(s.size())] = static_cast<char>(r_.below(256));
@@ -71,7 +71,9 @@ class Mutator {
   void change(std::vector<T>& list) {
     const size_t at = r_.below(list.size());
     switch (list.empty() ? 0 : r_.below(6)) {
-      case 0: list.insert(list.begin() + static_cast<ptrdiff_t>(r_.below(list.size() + 1)), list.empty() ? T() : list[at]); return;
+      case 0:
+        list.insert(list.begin() + static_cast<ptrdiff_t>(r_.below(list.size() + 1)), list.empty() ? T() : list[at]);
+        return;
       case 1: list.erase(list.begin() + static_cast<ptrdiff_t>(at)); return;
       case 2: std::swap(list[at], list[r_.below(list.size())]); return;
       default:
@@ -165,8 +167,7 @@ class Mutator {
     static const std::vector<std::string> all = [] {
       std::vector<std::string> out;
       for (const c10::OperatorName& n : c10::Dispatcher::singleton().getAllOpNames())
-        if (n.name.starts_with("aten::"))
-          out.push_back(n.overload_name.empty() ? n.name : n.name + "." + n.overload_name);
+        if (!is_internal(n.name)) out.push_back(n.overload_name.empty() ? n.name : n.name + "." + n.overload_name);
       std::sort(out.begin(), out.end());
       return out;
     }();
@@ -182,9 +183,9 @@ class Mutator {
       const auto theirs = handle(other);
       const auto& x = mine->schema().arguments();
       const auto& y = theirs->schema().arguments();
-      const bool fits = x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(), [](const auto& p, const auto& q) {
-                          return *p.type() == *q.type();
-                        });
+      const bool fits =
+          x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(),
+                                             [](const auto& p, const auto& q) { return *p.type() == *q.type(); });
       if (fits) break;
       other = all[r_.below(all.size())];
     }
@@ -230,6 +231,7 @@ class Mutator {
   std::string call() {
     Extern* e = step_of_kind<Extern>();
     if (!e) return "";
+    if (is_internal(e->op)) return change(e->results), e->op + "'s results";
     switch (r_.below(12)) {
       case 0: return change(e->op), "an operator's name";
       case 1: return e->op = operator_name(e->op), "the operator: " + e->op;
@@ -244,7 +246,8 @@ class Mutator {
     }
   }
   std::string copy() {
-    if (r_.one_in(8)) return a_.steps.emplace_back(CopyBack{View{0, DType::F32, {}, {}, {}, true}, 0}), "a copy to an input";
+    if (r_.one_in(8))
+      return a_.steps.emplace_back(CopyBack{View{0, DType::F32, {}, {}, {}, true}, 0}), "a copy to an input";
     CopyBack* c = step_of_kind<CopyBack>();
     if (!c) return "";
     if (r_.one_in(2)) return change(c->input, count(a_.inputs)), "where a copy goes";

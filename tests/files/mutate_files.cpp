@@ -190,7 +190,8 @@ void try_one(const std::vector<Seed>& seeds, const File& file, uint64_t number, 
     file.write(file_of(p, seed));
     const vesta::detail::Program program(file.path(), {});
     loaded = true;
-    for (const char* how : {"sum", "mean"}) check_value(program.call({arguments_of(seed)}, {{"how", Value{std::string(how)}}}));
+    for (const char* how : {"sum", "mean"})
+      check_value(program.call({arguments_of(seed)}, {{"how", Value{std::string(how)}}}));
     ++counts.ran;
   } catch (const std::exception& e) {
     came = std::string(loaded ? "error: " : "refused: ") + e.what();
@@ -208,7 +209,8 @@ void run(const std::vector<Seed>& seeds, uint64_t first, uint64_t count, bool pr
     what_now[("unchanged " + s.name).copy(what_now, sizeof what_now - 1)] = '\0';
     file.write(file_of(s.program, s));
     const vesta::detail::Program program(file.path(), {});
-    for (const char* how : {"sum", "mean"}) check_value(program.call({arguments_of(s)}, {{"how", Value{std::string(how)}}}));
+    for (const char* how : {"sum", "mean"})
+      check_value(program.call({arguments_of(s)}, {{"how", Value{std::string(how)}}}));
   }
   Counts counts;
   const auto start = std::chrono::steady_clock::now();
@@ -223,11 +225,12 @@ void run(const std::vector<Seed>& seeds, uint64_t first, uint64_t count, bool pr
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::printf("%s%llu files from number %llu on in %.0f s: %llu refused, %llu errors of calls, %llu ran in bounds\n",
-              progress ? "\n" : "", static_cast<unsigned long long>(count), static_cast<unsigned long long>(first), seconds,
-              static_cast<unsigned long long>(counts.refused), static_cast<unsigned long long>(counts.failed),
+              progress ? "\n" : "", static_cast<unsigned long long>(count), static_cast<unsigned long long>(first),
+              seconds, static_cast<unsigned long long>(counts.refused), static_cast<unsigned long long>(counts.failed),
               static_cast<unsigned long long>(counts.ran));
   // Errors alone, or none, would say that the changes are not what they should be.
-  if (count >= 1000 && (counts.ran < count / 50 || counts.refused + counts.failed < count / 10)) fail("too few of one kind");
+  if (count >= 1000 && (counts.ran < count / 50 || counts.refused + counts.failed < count / 10))
+    fail("too few of one kind");
 }
 
 }  // namespace

@@ -50,8 +50,13 @@ std::vector<Seed> seeds() {
     return {at::layer_norm(y, {16}), at::matmul(y, w).relu()};
   });
   both("folded", {at::randn({2, 3, 7, 7})}, [=](const Values& x) -> Values {
-    const at::Tensor y = at::conv2d(tensor(x, 0), filters, {}, 1, 1);
+    const at::Tensor y = at::conv2d(tensor(x, 0), filters, {}, {1, 1}, {1, 1}, {1, 1});
     return {at::max_pool2d(at::relu(at::batch_norm(y, scale, shift, mean, variance, false, 0.1, 1e-5, false)), 2)};
+  });
+  const at::Tensor many = at::randn({16, 16, 3, 3});
+  both("packed", {at::randn({2, 16, 9, 9})}, [=](const Values& x) -> Values {
+    const at::Tensor y = at::relu(at::conv2d(tensor(x, 0), many, {}, {1, 1}, {1, 1}, {1, 1}));
+    return {at::linear(y, w.slice(1, 0, 1).expand({16, 9}).contiguous()).sin()};
   });
   both("in_place", {at::arange(24.0).view({4, 6})}, [](const Values& x) -> Values {
     const at::Tensor a = tensor(x, 0);
@@ -62,8 +67,8 @@ std::vector<Seed> seeds() {
   both("gathers", {at::tensor({1, 9, 0, 4}), at::randn({7, 6})}, [=](const Values& x) -> Values {
     const at::Tensor rows = at::embedding(table, tensor(x, 0)) + 1;
     const at::Tensor order = at::argsort(tensor(x, 1), 0, false);
-    return {rows.relu(), at::gather(tensor(x, 1), 0, order) * 2, at::index_select(tensor(x, 1), 1, order[0].slice(0, 0, 1)),
-            order};
+    return {rows.relu(), at::gather(tensor(x, 1), 0, order) * 2,
+            at::index_select(tensor(x, 1), 1, order[0].slice(0, 0, 1)), order};
   });
   both("joins", {at::randn({4, 6}), at::randn({4, 3}), at::tensor({2, 0, 3})}, [](const Values& x) -> Values {
     const at::Tensor all = at::cat({tensor(x, 0), tensor(x, 1)}, 1);
@@ -78,8 +83,9 @@ std::vector<Seed> seeds() {
   });
   both("types", {at::randn({16}), at::arange(16), at::randn({16}).to(at::kBFloat16)}, [](const Values& x) -> Values {
     const at::Tensor f = at::fft_fft(tensor(x, 0));
-    return {at::real(f) * 2,         at::complex(tensor(x, 0), tensor(x, 0)) * f, tensor(x, 1) * 3,
-            (tensor(x, 0) > 0) & (tensor(x, 1) < 9), tensor(x, 2).exp(),         tensor(x, 0).to(at::kChar)};
+    return {at::real(f) * 2,    at::complex(tensor(x, 0), tensor(x, 0)) * f,
+            tensor(x, 1) * 3,   (tensor(x, 0) > 0) & (tensor(x, 1) < 9),
+            tensor(x, 2).exp(), tensor(x, 0).to(at::kChar)};
   });
   both("library", {at::randn({6, 6}), at::randn({2, 6, 6})}, [](const Values& x) -> Values {
     const at::Tensor square = at::matmul(tensor(x, 0), tensor(x, 0).t()) + 7 * at::eye(6);
@@ -118,8 +124,11 @@ program::Program program_of(const Seed& seed, std::vector<const char*>& memory, 
   std::vector<trace::TraceInput> inputs;
   for (const c10::IValue& x : seed.arguments) {
     const size_t places = x.isTensor() ? static_cast<size_t>(x.toTensor().dim()) : 1;
-    inputs.push_back({x, graph::InputKind::Argument, fmt::format("x{}", inputs.size()),
-                      std::vector<bool>(places, seed.dynamic || !x.isTensor()), {}});
+    inputs.push_back({x,
+                      graph::InputKind::Argument,
+                      fmt::format("x{}", inputs.size()),
+                      std::vector<bool>(places, seed.dynamic || !x.isTensor()),
+                      {}});
   }
   trace::Traced traced = trace::trace(inputs, seed.function);
   kept = traced.lifted;
@@ -183,8 +192,8 @@ int main(int count, char** words) {
       const std::vector<char> bytes = torch::pickle_save(c10::ivalue::Tuple::create(seed.arguments));
       std::ofstream(folder / (seed.name + ".pt"), std::ios::binary).write(bytes.data(), std::ssize(bytes));
       const artifact::Artifact& a = p.variants[0].artifact;
-      std::printf("%s: %zu steps, %zu derived, %zu buffers, %zu weights\n", seed.name.c_str(), a.steps.size(), a.derived.size(),
-                  a.buffers.size(), p.weights.size());
+      std::printf("%s: %zu steps, %zu derived, %zu buffers, %zu weights\n", seed.name.c_str(), a.steps.size(),
+                  a.derived.size(), a.buffers.size(), p.weights.size());
       std::printf("%s\n", artifact::print(a).c_str());
     } catch (const std::exception& e) {
       return std::fprintf(stderr, "%s: %s\n", seed.name.c_str(), e.what()), 1;

@@ -38,8 +38,11 @@ TEST(ArtifactBytes, WhatComesBackIsWhatWentIn) {
                {Layout::Strided},
                {DType::C64},
                {std::string("a\0b", 3)}};
+  a.buffers.push_back({Role::Returned, {DType::Bool, {}, {}, {}}, -1, -1, 0, 4, constant(1)});
+  a.arena.offsets.push_back(-1);
+  a.buffers[1].last_step = 4;  // an output shows it
   a.steps.emplace_back(call);
-  a.steps.emplace_back(Assert{1, "index out of range"});
+  a.steps.emplace_back(Assert{2, "index out of range"});
   const std::string bytes = encode(a);
   const Artifact b = decode(bytes);
   EXPECT_EQ(print(b), print(a));
@@ -88,6 +91,13 @@ TEST(ArtifactBytes, NumbersThatPointNowhereAreRefused) {
       [](Artifact& a) { a.outputs[1].alias = 9; },
       [](Artifact& a) { a.outputs[1].kind = OutputKind::OutputView, a.outputs[1].alias = 1; },
       [](Artifact& a) { a.outputs[0].hidden = true; },
+      [](Artifact& a) { std::get<Launch>(a.steps[0]).access[0] = 4; },
+      [](Artifact& a) { a.outputs[1].view.buffer = 9; },
+      [](Artifact& a) { a.buffers[1].first_step = 3; },
+      [](Artifact& a) { a.steps.emplace_back(Assert{1, "a flag of another type"}); },
+      // Another input has other sizes; what a kernel reads is as large as its buffer says.
+      [](Artifact& a) { a.buffers[0].input = 1; },
+      [](Artifact& a) { a.inputs[0].type.sizes[1] = a.inputs[0].type.strides[0] = constant(2); },
   };
   verify(sample());
   for (size_t i = 0; i < damages.size(); ++i) {
@@ -119,11 +129,76 @@ TEST(ArtifactBytes, ConstantSizesAreComparedWithTheMemory) {
   a = fixed();
   a.arena.offsets = {128};
   EXPECT_THROW(verify(a), InternalError);
+  // The product of offset and size of an element overflows; a negative size behind a zero.
+  a = fixed();
+  std::get<Extern>(a.steps[0]).args = {
+      {View{0, DType::F32, {constant(2)}, {constant(1)}, constant(int64_t{1} << 62), false}}};
+  EXPECT_THROW(verify(a), InternalError);
+  a = fixed();
+  std::get<Extern>(a.steps[0]).args = {
+      {View{0, DType::F32, {constant(0), constant(-4)}, {constant(1), constant(1)}, constant(0), false}}};
+  EXPECT_THROW(verify(a), InternalError);
   for (const auto& [size, stride, offset] : {std::tuple(3, 1, 2), {2, 3, 2}, {2, 1, -1}, {-1, 1, 0}, {2, -1, 2}}) {
     a = fixed();
     std::get<Extern>(a.steps[0]).args = {
         {View{0, DType::F32, {constant(size)}, {constant(stride)}, constant(offset), false}}};
     EXPECT_THROW(verify(a), InternalError) << size << " " << stride << " " << offset;
+  }
+}
+
+// Two buffers that follow one another in the arena; a derived weight; an input that is written.
+Artifact lives() {
+  Artifact a;
+  a.is_static = true;
+  const TensorDesc type{DType::F32, {}, {constant(16)}, {constant(1)}};
+  a.inputs = {{type, false, "x"}, {type, true, "w"}};
+  a.buffers = {{Role::Input, type, 0, -1, -1, 2, constant(64)},    {Role::Input, type, 1, -1, -1, -1, constant(64)},
+               {Role::Derived, type, -1, -1, -1, 2, constant(64)}, {Role::Arena, type, -1, -1, 0, 1, constant(64)},
+               {Role::Arena, type, -1, -1, 1, 2, constant(64)},    {Role::Arena, type, -1, -1, 2, 2, constant(64)}};
+  a.arena.offsets = {-1, -1, -1, 0, 64, 0};
+  a.arena.kept_bytes = 128;
+  const auto launch = [](std::vector<int> buffers) {
+    Launch l;
+    l.object = std::make_shared<machine::Object>();
+    l.buffers = std::move(buffers);
+    l.access = {kReads, kWrites};
+    l.offsets = {constant(0), constant(0)};
+    l.items = l.scratch = l.item_cost = constant(0);
+    return l;
+  };
+  a.derived = {launch({1, 2})};
+  a.derived_parameters = {1};
+  const View x{0, DType::F32, {}, {}, {}, true};
+  a.steps = {launch({2, 3}), launch({3, 4}), launch({4, 0}), CopyBack{x, 0}};
+  a.buffers[0].last_step = 3;
+  a.mutated = {0};
+  return a;
+}
+
+TEST(ArtifactBytes, BuffersAreUsedWhereTheyLive) {
+  verify(lives());
+  const auto of = [](Artifact& a, int step) -> Launch& { return std::get<Launch>(a.steps[static_cast<size_t>(step)]); };
+  const std::vector<std::function<void(Artifact&)>> damages = {
+      [](Artifact& a) { a.arena.offsets[4] = 0; },       // shares memory while both live
+      [](Artifact& a) { a.arena.offsets[3] = -1; },      // has no memory
+      [](Artifact& a) { a.buffers[4].last_step = 1; },   // read later
+      [](Artifact& a) { a.buffers[3].first_step = 1; },  // written earlier
+      [](Artifact& a) { a.derived.clear(); },            // nobody makes it
+      [](Artifact& a) { a.buffers[3].role = Role::Derived; },
+      [](Artifact& a) {
+        a.buffers[2].type.sizes[0] = Size{{{Size::Code::Constant, 1}, {Size::Code::Constant, 15}, {Size::Code::Add}}};
+      },
+      [&](Artifact& a) { of(a, 0).access[0] = kWrites; },  // the derived weight
+      [&](Artifact& a) { of(a, 1).buffers[1] = 1; },       // an input that does not change
+      [](Artifact& a) { a.steps.pop_back(); },
+      [](Artifact& a) { std::get<Launch>(a.derived[0]).buffers[1] = 0; },
+      [](Artifact& a) { a.buffers[4].type.device.type = DeviceType::Meta; },
+      [](Artifact& a) { a.buffers[2].type.device.type = DeviceType::CUDA; },
+  };
+  for (size_t i = 0; i < damages.size(); ++i) {
+    Artifact a = lives();
+    damages[i](a);
+    EXPECT_THROW(verify(a), InternalError) << "damage " << i;
   }
 }
 

@@ -24,13 +24,14 @@ inline artifact::Artifact sample() {
   a.facts.offsets = {{1, 16}};
   a.buffers.resize(2);
   a.buffers[0] = {artifact::Role::Input, a.inputs[0].type, 0, -1, 0, 1, constant(0)};
-  a.buffers[1] = {artifact::Role::Arena, {DType::F32, {}, {padded}, {constant(1)}}, -1, -1, 0, 1, padded};
+  a.buffers[1] = {artifact::Role::Arena, {DType::F32, {}, {padded}, {constant(1)}}, -1, -1, 0, 2, padded};
   a.arena.kept_bytes = 128;
   a.arena.offsets = {-1, 0};
   artifact::Launch launch;
   launch.object = std::make_shared<machine::Object>(machine::Object{machine::Form::Text, "vesta_text_1", "kernel"});
   launch.name = "add";
   launch.buffers = {0, 1};
+  launch.access = {artifact::kReads, artifact::kWrites};
   launch.offsets = {constant(0), constant(64)};
   launch.sizes = {symbol(0)};
   launch.items = symbol(0);

@@ -153,5 +153,20 @@ TEST_F(ExprTest, SimplificationKeepsValues) {
   }
 }
 
+// In a file there may be any program: what the processor refuses is an error.
+TEST(ExprProgram, OverflowsAreErrors) {
+  using Code = ExprProgram::Code;
+  const auto run = [](int64_t a, int64_t b, Code code) {
+    return ExprProgram{{{Code::Constant, a}, {Code::Constant, b}, {code}}}.run({});
+  };
+  EXPECT_EQ(run(INT64_MIN, 1, Code::FloorDiv), INT64_MIN);
+  for (const Code code : {Code::FloorDiv, Code::Mod}) {
+    EXPECT_THROW(run(INT64_MIN, -1, code), UserError);
+    EXPECT_THROW(run(1, 0, code), UserError);
+  }
+  EXPECT_THROW(run(INT64_MAX, 1, Code::Add), UserError);
+  EXPECT_THROW(run(INT64_MAX, 2, Code::Mul), UserError);
+}
+
 }  // namespace
 }  // namespace vesta
