@@ -6,7 +6,7 @@ PY := $(VENV)/bin/python
 export BUILD VENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench lint format wheel clean test-matrix test-sanitize
+.PHONY: help setup build test demo bench lint format wheel clean test-matrix test-sanitize mutate-files
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,10 @@ wheel: setup  ## a wheel in dist/
 test-sanitize: build  ## torch-free tests under ASan + UBSan and TSan, vesta.compile under the former, compiled programs under valgrind
 	@tools/setup.sh --valgrind --no-build
 	@tools/test_sanitize.sh
+
+mutate-files: build  ## a million saved programs with changed fields and right digests, loaded and called under ASan (MUTATE_ARGS="--first N --count N")
+	@VESTA_CACHE_DIR= $(BUILD)/tests/files/write_seeds $(BUILD)/tests/files/seeds
+	@$(BUILD)/tests/files/mutate_files $(BUILD)/tests/files/seeds --progress --count 1000000 $(MUTATE_ARGS)
 
 test-matrix:  ## builds and tests with other versions of torch and Python, and without LLVM
 	@tools/test_matrix.sh

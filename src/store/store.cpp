@@ -85,8 +85,8 @@ std::optional<std::string> read_file(const fs::path& path, Use use = Use::DoesNo
     if (n <= 0) return std::nullopt;
     at += static_cast<size_t>(n);
   }
-  if (use == Use::Counts && (time(nullptr) - s.st_mtime > kUsedAgain || s.st_mtime > time(nullptr)))
-    futimens(file.get(), nullptr);
+  const time_t now = time(nullptr);
+  if (use == Use::Counts && (s.st_mtime < now - kUsedAgain || s.st_mtime > now)) futimens(file.get(), nullptr);
   return bytes;
 }
 
@@ -110,26 +110,33 @@ int write_file(const fs::path& path, const std::string& bytes) {
 struct Found {
   fs::path path;
   int64_t bytes = 0;
-  int64_t used = 0;  // nanoseconds since 1970
+  timespec used{};
 };
+
+// A time that is still to come says nothing, since the clock was set back after it: such an entry was used longest ago.
+std::pair<int64_t, int64_t> order_of(const timespec& used, time_t now) {
+  return used.tv_sec > now + kUsedAgain ? std::pair<int64_t, int64_t>(0, 0)
+                                        : std::pair<int64_t, int64_t>(used.tv_sec, used.tv_nsec);
+}
 
 // The files of entries, the one used last first. Calls abandoned(path) for each file that a killed process left
 // unfinished.
 template <class F>
 std::vector<Found> files_in(const fs::path& folder, F&& abandoned) {
   std::vector<Found> found;
+  const time_t now = time(nullptr);
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     struct stat s{};
     if (lstat(at->path().c_str(), &s) != 0 || !S_ISREG(s.st_mode)) continue;
     if (at->path().extension() != ".unfinished")
-      found.push_back(
-          {at->path(), int64_t{s.st_blocks} * 512, int64_t{s.st_mtim.tv_sec} * 1'000'000'000 + s.st_mtim.tv_nsec});
-    else if (time(nullptr) - s.st_mtime > kAbandoned)
+      found.push_back({at->path(), int64_t{s.st_blocks} * 512, s.st_mtim});
+    else if (s.st_mtime < now - kAbandoned || s.st_mtime > now + kAbandoned)
       abandoned(at->path());
   }
-  std::sort(found.begin(), found.end(), [](const Found& x, const Found& y) {
-    return std::tie(y.used, x.path) < std::tie(x.used, y.path);  // the one used last first
+  std::sort(found.begin(), found.end(), [now](const Found& x, const Found& y) {
+    const auto a = order_of(x.used, now), b = order_of(y.used, now);
+    return std::tie(b, x.path) < std::tie(a, y.path);  // the one used last first
   });
   return found;
 }
@@ -264,7 +271,7 @@ std::vector<Listed> list(const fs::path& folder, bool check) {
   std::vector<Listed> out;
   for (const Found& f : files_in(folder, [](const fs::path&) {}))
     if (const std::string key = key_of(f.path); is_key(key))
-      out.push_back({key, f.bytes, f.used / 1'000'000'000, !check || is_intact(f.path)});
+      out.push_back({key, f.bytes, f.used.tv_sec, !check || is_intact(f.path)});
   return out;
 }
 

@@ -191,10 +191,6 @@ int main(int count, char** words) {
       program::save(p, memory, folder / (seed.name + ".vesta"));
       const std::vector<char> bytes = torch::pickle_save(c10::ivalue::Tuple::create(seed.arguments));
       std::ofstream(folder / (seed.name + ".pt"), std::ios::binary).write(bytes.data(), std::ssize(bytes));
-      const artifact::Artifact& a = p.variants[0].artifact;
-      std::printf("%s: %zu steps, %zu derived, %zu buffers, %zu weights\n", seed.name.c_str(), a.steps.size(),
-                  a.derived.size(), a.buffers.size(), p.weights.size());
-      std::printf("%s\n", artifact::print(a).c_str());
     } catch (const std::exception& e) {
       return std::fprintf(stderr, "%s: %s\n", seed.name.c_str(), e.what()), 1;
     }

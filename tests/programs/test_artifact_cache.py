@@ -179,6 +179,46 @@ def test_what_changed_is_compiled_again(change: tuple[str, str], options: dict[s
     assert process(tmp_path, PLAIN)["cached"] == [True]
 
 
+PARTS = """
+GLOBAL = 2.0
+class Constants:
+    attribute = 6.0
+def callee(x, keyword=7.0):
+    return x.sin() * 3.0 + keyword
+def make():
+    inside = 4.0
+    def f(x, default=5.0):
+        return (callee(x) * GLOBAL + inside + default * Constants.attribute).sum(0)
+    return f
+f = make()
+def arguments(i):
+    return [torch.ones(8, 8)]
+"""
+
+
+# main() compares with eager, so that what another process has stored would be a wrong result.
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("2.0", "2.5"),
+        ("x.sin() * 3.0", "x.sin() * 3.5"),
+        ("x.sin()", "x.cos()"),
+        ("4.0", "4.5"),
+        ("5.0", "5.5"),
+        ("6.0", "6.5"),
+        ("7.0", "7.5"),
+    ],
+    ids=["global", "constant in a callee", "callee", "closure", "default", "attribute of a class", "callee's default"],
+)
+def test_what_changed_between_processes_is_compiled_again(was: str, now: str, tmp_path: Path) -> None:
+    process(tmp_path, PARTS)
+    changed = PARTS.replace(was, now)
+    assert changed != PARTS
+    assert process(tmp_path, changed)["cached"] == [False]
+    assert process(tmp_path, changed)["cached"] == [True]
+    assert process(tmp_path, PARTS)["cached"] == [True]
+
+
 CUSTOM = """
 @torch.library.custom_op("vesta_tests::scaled", mutates_args=())
 def scaled(x: torch.Tensor, factor: float = 2.0) -> torch.Tensor:

@@ -2,6 +2,15 @@
 #include "pipeline/why_miss.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <set>
+
+#include "artifact/bytes.h"
+#include "pipeline/key.h"
+#include "store/store.h"
 
 namespace vesta::pipeline {
 namespace {
@@ -49,6 +58,86 @@ TEST(WhyMiss, OfAGraphTheFirstLineAndWhoAskedForIt) {
   other = key();
   other[0].second.resize(other[0].second.find("output"));
   EXPECT_EQ(differences(key(), other).at(0).now, "");
+}
+
+// What a compile reads.
+struct Compiled {
+  std::string graph = "input %0 : f32[4]\noutput %0\n";
+  artifact::InputFacts facts;
+  bool inference = true;
+  Options options;
+  Target target = host_target();
+  artifact::Key key() const { return key_of(graph, facts, inference, options, target); }
+};
+
+TEST(WhyMiss, WhatACompileReadsIsInOneField) {
+  const std::vector<std::pair<std::string, std::function<void(Compiled&)>>> changes = {
+      {"graph", [](Compiled& c) { c.graph = "input %0 : f32[5]\noutput %0\n"; }},
+      {"facts", [](Compiled& c) { c.facts.same = {{0, 1}}; }},
+      {"facts", [](Compiled& c) { c.facts.offsets = {{0, 4}}; }},
+      {"facts", [](Compiled& c) { c.facts.pending = {{0, {true, false}}}; }},
+      {"options", [](Compiled& c) { c.inference = false; }},
+      {"options", [](Compiled& c) { c.options.packed_weights = 7; }},
+      {"options", [](Compiled& c) { c.options.numerics = "eager"; }},
+      {"options", [](Compiled& c) { c.options.skip_passes = {"views"}; }},
+      {"options", [](Compiled& c) { c.options.rewrite_limit = 3; }},
+      {"target", [](Compiled& c) { c.target.threads += 1; }},
+      {"target", [](Compiled& c) { c.target.l1_bytes += 1; }},
+      {"target", [](Compiled& c) { c.target.l2_bytes += 1; }},
+      {"target", [](Compiled& c) { c.target.l3_bytes += 1; }},
+  };
+  const artifact::Key before = Compiled().key();
+  std::set<std::string> entries = {name_of(before)};
+  for (const auto& [field, change] : changes) {
+    Compiled other;
+    change(other);
+    const auto found = differences(before, other.key());
+    ASSERT_EQ(found.size(), 1U) << field;
+    EXPECT_EQ(found[0].field, field);
+    EXPECT_TRUE(entries.insert(name_of(other.key())).second) << field << " is another entry";
+  }
+#if VESTA_WITH_LLVM
+  for (const auto& change : std::vector<std::function<void(Target&)>>{[](Target& t) { t.cpu = "x86-64-v2"; },
+                                                                      [](Target& t) { t.features += ",-avx2"; },
+                                                                      [](Target& t) { t.vector_bytes = 8; }}) {
+    Compiled other;
+    change(other.target);
+    const auto found = differences(before, other.key());
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].field, "generator");
+  }
+#endif
+}
+
+// As processes with another torch, another Vesta or another code generator would: each has its own entry.
+TEST(WhyMiss, BuildsThatShareAFolder) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("vesta_builds_" + std::to_string(getpid()));
+  {
+    store::Store store(folder);
+    const artifact::Key mine = Compiled().key();
+    std::vector<artifact::Key> keys = {mine};
+    for (const auto& [field, value] : {std::pair<std::string, std::string>{"torch", "2.11.0 0123"},
+                                       {"compiler", "format 1, sources 0"},
+                                       {"generator", "llvm 18"}}) {
+      keys.push_back(mine);
+      for (auto& [name, text] : keys.back())
+        if (name == field) text = value;
+    }
+    for (const artifact::Key& key : keys) {
+      EXPECT_EQ(store.find(name_of(key)), std::nullopt);
+      artifact::Artifact a;
+      a.about.key = key;
+      store.put(name_of(key), artifact::encode(a));
+      ASSERT_TRUE(store.flush(std::chrono::seconds(10)));
+    }
+    for (const artifact::Key& key : keys) EXPECT_EQ(artifact::decode(store.find(name_of(key)).value()).about.key, key);
+    for (size_t i = 1; i < keys.size(); ++i) {
+      const auto found = differences(mine, keys[i]);
+      ASSERT_EQ(found.size(), 1U);
+    }
+  }
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

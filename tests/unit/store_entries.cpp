@@ -1,50 +1,25 @@
-// Entries in a folder: found, damaged, shared by processes that are killed, refused where others may write.
+// Entries in a folder: found, damaged, old, refused where others may write.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <ctime>
 #include <fstream>
+#include <map>
 #include <random>
-#include <set>
-#include <thread>
 
 #include "store/entry.h"
 #include "store/store.h"
+#include "store_folder.h"
 
 namespace {
 
 namespace fs = std::filesystem;
 using vesta::store::Store;
+using vesta::testing::StoreTest;
 using namespace std::chrono_literals;
-
-class StoreTest : public ::testing::Test {
- protected:
-  StoreTest() : folder_(fs::temp_directory_path() / fmt::format("vesta_store_{}_{}", getpid(), count_++)) {}
-  ~StoreTest() override {
-    std::error_code error;
-    fs::permissions(folder_, fs::perms::owner_all, error);
-    fs::remove_all(folder_, error);
-  }
-  std::vector<fs::path> files() const {
-    std::vector<fs::path> found;
-    for (const auto& e : fs::recursive_directory_iterator(folder_))
-      if (e.is_regular_file()) found.push_back(e.path());
-    return found;
-  }
-  const fs::path folder_;
-
- private:
-  static inline int count_ = 0;
-};
-
-std::string content_of(int i) {
-  return std::string(static_cast<size_t>(100 + i % 5000), static_cast<char>('a' + i % 26));
-}
-std::string key_of(int i) { return fmt::format("key_{:08x}", i * 2654435761U); }
 
 TEST_F(StoreTest, WhatIsPutIsFoundByLaterProcesses) {
   {
@@ -165,80 +140,63 @@ TEST_F(StoreTest, OldEntriesMakeRoom) {
   EXPECT_EQ(later.find("last"), "z");
 }
 
-// In a child: f. Its exit status.
-template <class F>
-pid_t in_child(F&& f) {
-  const pid_t child = fork();
-  if (child == 0) {
-    f();
-    _exit(0);
-  }
-  return child;
+fs::path file_of(const fs::path& folder, const std::string& key) {
+  return folder / key.substr(key.size() - 2) / key.substr(0, key.size() - 2);
 }
 
-TEST_F(StoreTest, AFullDiskOnlyEndsWriting) {
-  const pid_t child = in_child([&] {
-    signal(SIGXFSZ, SIG_IGN);
-    rlimit limit{5000, 5000};
-    setrlimit(RLIMIT_FSIZE, &limit);
+void set_time(const fs::path& path, time_t seconds) {
+  const timespec times[2] = {{seconds, 0}, {seconds, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+}
+
+// A clock that was wrong, or is set back, costs no more than entries: what is of now is kept before what is from a time
+// that is still to come, and a use puts such a time right.
+TEST_F(StoreTest, ClocksThatJump) {
+  const time_t now = time(nullptr);
+  const std::map<std::string, time_t> times = {
+      {"new_01", now},         {"new_02", now - 3600},
+      {"soon_1", now + 86400}, {"far_01", now + (int64_t{1} << 33)},  // its nanoseconds overflow
+      {"never1", 0},           {"before", -86400}};
+  {
     Store store(folder_);
-    store.put("key_1", std::string(100000, 'x'));  // does not fit
-    store.put("key_2", "small");
-    const bool written = store.flush(5s);
-    _exit(written && !store.find("key_1") ? 0 : 1);
-  });
-  int status = 1;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
-  EXPECT_EQ(Store(folder_).find("key_1"), std::nullopt);
-  for (const fs::path& f : files()) EXPECT_NE(f.extension(), ".unfinished") << f;
-}
-
-TEST_F(StoreTest, AReadOnlyFolderIsRead) {
-  if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
-  Store(folder_).put("key_1", "content");
-  fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
-  Store store(folder_);
-  store.put("key_2", "content");
-  EXPECT_TRUE(store.flush(5s));
-  EXPECT_EQ(store.find("key_1"), "content");
-}
-
-// Eight at a time, each killed at a random point: no reader ever sees anything but a whole entry.
-TEST_F(StoreTest, ProcessesThatAreKilledLeaveWholeEntries) {
-  constexpr int kKeys = 64, kRounds = 25, kProcesses = 8;
-  std::mt19937 random(7);
-  Store reader(folder_);
-  int found = 0;
-  for (int round = 0; round < kRounds; ++round) {
-    std::vector<pid_t> children;
-    for (int p = 0; p < kProcesses; ++p) {
-      const unsigned seed = random();
-      children.push_back(in_child([&, seed] {
-        std::mt19937 own(seed);
-        Store store(folder_, 64 << 10);  // trims often
-        for (;;) {
-          const int i = static_cast<int>(own() % kKeys);
-          if (const auto x = store.find(key_of(i)); x && *x != content_of(i)) _exit(1);
-          store.put(key_of(i), content_of(i));
-          store.flush(1s);
-        }
-      }));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 30));
-    for (const pid_t child : children) kill(child, SIGKILL);
-    for (const pid_t child : children) {
-      int status = 0;
-      waitpid(child, &status, 0);
-      EXPECT_TRUE(WIFSIGNALED(status)) << "a process read a wrong entry";
-    }
-    for (int i = 0; i < kKeys; ++i) {
-      const auto x = reader.find(key_of(i));
-      found += x.has_value();
-      EXPECT_EQ(x.value_or(content_of(i)), content_of(i));
-    }
+    for (const auto& [key, used] : times) store.put(key, std::string(8000, key[0]));
   }
-  EXPECT_GT(found, kRounds);
+  for (const auto& [key, used] : times) set_time(file_of(folder_, key), used);
+  const auto keys = [&] {
+    std::vector<std::string> out;
+    for (const auto& e : vesta::store::list(folder_, true)) {
+      EXPECT_TRUE(e.intact) << e.key;
+      out.push_back(e.key);
+    }
+    return out;
+  };
+  ASSERT_EQ(keys().size(), times.size());
+  EXPECT_EQ(keys()[0], "new_01");
+  EXPECT_EQ(keys()[1], "new_02");
+  // A store that may hold a third keeps what is new, and finds it.
+  constexpr int64_t kRoom = 40 << 10;
+  {
+    Store store(folder_, kRoom);
+    EXPECT_EQ(store.find("soon_1"), std::string(8000, 's'));  // used now
+    store.put("new_03", std::string(8000, 'n'));
+    ASSERT_TRUE(store.flush(5s));
+    for (const char* key : {"new_01", "new_03", "soon_1"}) EXPECT_TRUE(store.find(key)) << key;
+    for (const char* key : {"far_01", "never1", "before"}) EXPECT_FALSE(store.find(key)) << key;
+  }
+  EXPECT_LE(std::abs(vesta::store::list(folder_, false)[0].used - now), 3600);
+  // What a killed process left goes, whatever its time.
+  for (const time_t used : {now - 2 * 86400, now + 2 * 86400, time_t{0}}) {
+    const fs::path unfinished = file_of(folder_, "new_01").parent_path() / "1.2.unfinished";
+    std::ofstream(unfinished) << "x";
+    set_time(unfinished, used);
+    vesta::store::trim(folder_, kRoom);
+    EXPECT_FALSE(fs::exists(unfinished)) << used;
+  }
+  // One that is being written stays.
+  const fs::path written = file_of(folder_, "new_01").parent_path() / "1.3.unfinished";
+  std::ofstream(written) << "x";
+  vesta::store::trim(folder_, kRoom);
+  EXPECT_TRUE(fs::exists(written));
 }
 
 }  // namespace
