@@ -54,7 +54,7 @@ std::vector<Seed> seeds() {
     return {at::max_pool2d(at::relu(at::batch_norm(y, scale, shift, mean, variance, false, 0.1, 1e-5, false)), 2)};
   });
   const at::Tensor many = at::randn({16, 16, 3, 3});
-  both("packed", {at::randn({2, 16, 9, 9})}, [=](const Values& x) -> Values {
+  both("convolved", {at::randn({2, 16, 9, 9})}, [=](const Values& x) -> Values {
     const at::Tensor y = at::relu(at::conv2d(tensor(x, 0), many, {}, {1, 1}, {1, 1}, {1, 1}));
     return {at::linear(y, w.slice(1, 0, 1).expand({16, 9}).contiguous()).sin()};
   });
