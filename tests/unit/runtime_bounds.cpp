@@ -109,4 +109,42 @@ TEST(Bounds, SizesThatChangeAreComparedWithTheMemory) {
   }
 }
 
+// Only oneDNN's operators read what they have packed: it has no address.
+TEST(Bounds, APackedWeightIsNotForKernels) {
+  const auto made_by = [](const std::string& op) {
+    Artifact a = calling("aten::relu", {});
+    a.inputs[0].parameter = true;
+    a.buffers.push_back(a.buffers[0]);
+    a.buffers[2].role = Role::Derived;
+    a.buffers[2].input = -1;
+    a.arena.offsets.push_back(-1);
+    artifact::Extern pack;
+    pack.op = op;
+    pack.args = {{whole(0)}, kNone};
+    pack.results = {2};
+    a.derived = {pack};
+    a.derived_parameters = {0};
+    artifact::Launch l;
+    l.object = std::make_shared<machine::Object>(machine::Object{machine::Form::Text, "negate 16", R"(kernel
+range p0 parallel 16
+buffer b0 f32 read
+buffer b1 f32 write
+stage
+  %0 = load f32 b0[p0]
+  %1 = neg f32 %0
+  store f32 b1[p0] %1
+)"});
+    l.buffers = {2, 1};
+    l.access = {artifact::kReads, artifact::kWrites};
+    l.offsets = {constant(0), constant(0)};
+    l.items = constant(16);
+    l.scratch = l.item_cost = constant(0);
+    a.steps = {l};
+    return a;
+  };
+  Artifact plain = made_by("aten::clone");
+  run(plain);
+  EXPECT_THROW(run(made_by("aten::to_mkldnn")), InternalError);
+}
+
 }  // namespace
