@@ -263,6 +263,7 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   }
   if (!artifact) {
     artifact = with_labels(labels, [&] { return work.run(std::move(traced.facts), traced.inference); });
+    if (verify_boundaries()) artifact::verify(*artifact);
     artifact->about.key = key->fields;
     if (store) work.stage("encode", [&] { store->put(key->entry, artifact::encode(*artifact)); });
   }
