@@ -46,6 +46,13 @@ int64_t wrap(DType t, int64_t v) {
 
 }  // namespace
 
+Expr LoopVariables::get(size_t k, Expr extent) {
+  if (known_.size() <= k) known_.resize(k + 1);
+  auto [it, fresh] = known_[k].emplace(extent, Expr(0));
+  if (fresh) it->second = context_->loop_symbol("u" + std::to_string(k), extent);
+  return it->second;
+}
+
 Dag::ScalarRef Dag::add(Instr instr, DType value_type) {
   size_t h = hash_of(instr);
   auto [begin, end] = numbering_.equal_range(h);
@@ -181,14 +188,23 @@ Dag::ScalarRef Dag::bitcast(DType to, ScalarRef x) {
   return add(std::move(i), to);
 }
 
-Dag::ScalarRef Dag::load(int buffer, DType dtype, Expr offset, ScalarRef mask) {
+int Dag::number_of(const DagBuffer& buffer) {
+  for (size_t b = 0; b < buffers_.size(); ++b) {
+    if (buffers_[b].id == buffer.id) return static_cast<int>(b);
+  }
+  buffers_.push_back(buffer);
+  buffers_.back().written = false;
+  return static_cast<int>(buffers_.size()) - 1;
+}
+
+Dag::ScalarRef Dag::load(const DagBuffer& buffer, Expr offset, ScalarRef mask) {
   Instr i;
   i.kind = InstrKind::Load;
-  i.dtype = dtype;
-  i.buffer = buffer;
+  i.dtype = buffer.dtype;
+  i.buffer = number_of(buffer);
   i.index = offset;
   i.in[0] = mask.id;
-  return add(std::move(i), dtype);
+  return add(std::move(i), buffer.dtype);
 }
 
 Expr Dag::as_index(ScalarRef x) {
@@ -197,7 +213,7 @@ Expr Dag::as_index(ScalarRef x) {
   for (const auto& [symbol, ref] : binders_) {
     if (instrs_[ref].in[0] == x.id) return symbol;
   }
-  Expr symbol = context_->indirect_symbol("t");
+  Expr symbol = context()->indirect_symbol("t");
   Instr i;
   i.kind = InstrKind::Indirect;
   i.dtype = DType::I64;
@@ -241,14 +257,15 @@ Dag::ScalarRef Dag::scan(ReduceOp op, ScalarRef x) {
   return add(std::move(i), x.dtype);
 }
 
-void Dag::store(int buffer, DType dtype, Expr offset, ScalarRef x, ScalarRef mask) {
+void Dag::store(const DagBuffer& buffer, Expr offset, ScalarRef x, ScalarRef mask) {
   Instr i;
   i.kind = InstrKind::Store;
-  i.dtype = dtype;
-  i.buffer = buffer;
+  i.dtype = buffer.dtype;
+  i.buffer = number_of(buffer);
   i.index = offset;
-  i.in[0] = cast(dtype, x).id;
+  i.in[0] = cast(buffer.dtype, x).id;
   i.in[1] = mask.id;
+  buffers_[static_cast<size_t>(i.buffer)].written = true;
   stores_.push_back(static_cast<Ref>(instrs_.size()));
   instrs_.push_back(std::move(i));
 }

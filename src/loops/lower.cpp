@@ -122,7 +122,7 @@ ScalarRef Lowering::compute(const Value* v, Index index) {
   const bool complex = is_complex(v->type.dtype);
   if (const Held* held = places_.held(v)) {
     const Expr offset = offset_of(*held, index) + (complex ? part_ : Expr(0));
-    return dag_.load(held->buffer, held->dtype, offset, mask_);
+    return dag_.load(held->buffer, offset, mask_);
   }
   const Node* node = v->producer;
   VESTA_CHECK(node, "the graph input %{} is in no buffer", v->id);
@@ -266,7 +266,7 @@ ScalarRef Lowering::reduction(const Node& node, const Home& home, int part) {
   if (home.partials) {
     std::vector<Expr> at = {home.chunk};
     at.insert(at.end(), home.kept.begin(), home.kept.end());
-    ScalarRef x = dag_.load(home.partials->buffer, home.partials->dtype, offset_of(*home.partials, at));
+    ScalarRef x = dag_.load(home.partials->buffer, offset_of(*home.partials, at));
     return dag_.reduce(shape->op, x, {}, part);
   }
   const Value* operand = node.input(0);

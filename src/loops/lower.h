@@ -25,8 +25,7 @@ DType scalar_type(DType t);
 // A value in memory: element i is at offset + sum(i[d] * strides[d]) of the buffer. A complex number is two elements of
 // its real type, and so are its strides counted.
 struct Held {
-  int buffer = -1;
-  DType dtype = DType::F32;
+  DagBuffer buffer;
   std::vector<Expr> strides;
   Expr offset;
 };

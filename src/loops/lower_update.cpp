@@ -292,7 +292,7 @@ void Lowering::update(const Node& node, Index at, const Held& to, size_t piece) 
     std::vector<Expr> place(at.begin(), at.end());
     Expr& along = place[*constant_dim(node)];
     along = along + begin;
-    dag_.store(to.buffer, to.dtype, offset_of(to, place), element(x, at));
+    dag_.store(to.buffer, offset_of(to, place), element(x, at));
     computed(&node);
     return;
   }
@@ -309,9 +309,9 @@ void Lowering::update(const Node& node, Index at, const Held& to, size_t piece) 
   }
   if (const std::optional<Prim> combine = update_of(node)->combine) {
     dag_.run_in_order();
-    v = dag_.bin(*combine, dag_.cast(t, dag_.load(to.buffer, to.dtype, offset)), v);
+    v = dag_.bin(*combine, dag_.cast(t, dag_.load(to.buffer, offset)), v);
   }
-  dag_.store(to.buffer, to.dtype, offset, v);
+  dag_.store(to.buffer, offset, v);
   computed(&node);
 }
 

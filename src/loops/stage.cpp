@@ -12,8 +12,8 @@ constexpr int kKeepThreshold = 6;  // recomputing costs more than a store and a 
 
 class Stager {
  public:
-  Stager(Dag& dag, const StageOptions& options) : dag_(dag), options_(options) {
-    for (const Range& r : options.ranges) {
+  Stager(const Dag& dag, const StageOptions& options) : dag_(dag), options_(options) {
+    for (const Range& r : dag.ranges()) {
       if (r.kind == RangeKind::Inner) inner_vars_.push_back(r.var);
     }
   }
@@ -67,21 +67,9 @@ class Stager {
         equal[b] = false;
       }
     });
-    bool any = false;
     for (auto& [b, e] : base) {
-      if (equal[b] && !e.is_constant(0)) {
-        offsets_[b] = e;
-        any = true;
-      }
+      if (equal[b] && !e.is_constant(0)) offsets_[b] = e;
     }
-    if (!any) return;
-    Ref r = 0;
-    dag_.rewrite_indices([&](Expr e) {
-      while (!has_index(dag_.instrs()[r].kind)) ++r;
-      int b = dag_.instrs()[r++].buffer;
-      auto it = b < 0 ? offsets_.end() : offsets_.find(b);
-      return it == offsets_.end() ? e : e - it->second;
-    });
   }
 
   void analyse() {
@@ -126,7 +114,7 @@ class Stager {
       case InstrKind::Constant: return 0;
       case InstrKind::Load: {
         if (options_.vector < 0) return 2;
-        auto c = coefficient_of(i.index, options_.ranges[options_.vector].var);
+        auto c = coefficient_of(i.index, dag_.ranges()[options_.vector].var);
         return c && (c->is_constant(0) || c->is_constant(1) || c->is_constant(-1)) ? 2 : 10;
       }
       case InstrKind::Compute: return cost(i.prim);
@@ -156,10 +144,10 @@ class Stager {
     first_stage_.assign(in.size(), -1);
     if (inner_vars_.empty()) return;
     int64_t elements = 1;
-    for (const Range& r : options_.ranges) {
+    for (const Range& r : dag_.ranges()) {
       if (r.kind == RangeKind::Inner) elements *= std::max<int64_t>(1, hint(r.extent));
     }
-    const bool columns = options_.vector >= 0 && options_.ranges[options_.vector].kind == RangeKind::Parallel;
+    const bool columns = options_.vector >= 0 && dag_.ranges()[options_.vector].kind == RangeKind::Parallel;
     if (columns) elements *= options_.block;
     int64_t budget = options_.row_bytes;
     for (int s = 0; s <= levels_; ++s) {
@@ -204,7 +192,7 @@ class Stager {
     out_.kernel = std::make_shared<Kernel>();
     Kernel& k = *out_.kernel;
     int p = 0, q = 0;
-    for (const Range& r : options_.ranges) {
+    for (const Range& r : dag_.ranges()) {
       Range own;
       own.extent = move(r.extent);
       own.kind = r.kind;
@@ -238,18 +226,19 @@ class Stager {
     });
   }
 
-  int kernel_buffer(int b, DType t, bool written) {
-    auto it = std::find(out_.buffers.begin(), out_.buffers.end(), b);
+  int kernel_buffer(int b) {
+    const DagBuffer& from = dag_.buffers()[static_cast<size_t>(b)];
+    auto it = std::find(out_.buffers.begin(), out_.buffers.end(), from.id);
     int k = static_cast<int>(it - out_.buffers.begin());
     if (it == out_.buffers.end()) {
-      out_.buffers.push_back(b);
+      out_.buffers.push_back(from.id);
       auto o = offsets_.find(b);
       out_.offsets.push_back(o == offsets_.end() ? Expr(0) : o->second);
       KernelBuffer buffer;
-      buffer.dtype = t;
+      buffer.dtype = from.dtype;
+      buffer.written = from.written;
       out_.kernel->buffers.push_back(buffer);
     }
-    out_.kernel->buffers[k].written |= written;
     return k;
   }
 
@@ -285,8 +274,11 @@ class Stager {
     for (Ref& o : i.in) {
       if (o != kNoRef) o = emit(stage, o);
     }
-    if (has_index(from.kind) || from.kind == InstrKind::Indirect) i.index = move(from.index);
-    if (from.buffer >= 0) i.buffer = kernel_buffer(from.buffer, from.dtype, from.kind == InstrKind::Store);
+    if (has_index(from.kind) || from.kind == InstrKind::Indirect) {
+      auto base = from.buffer < 0 ? offsets_.end() : offsets_.find(from.buffer);
+      i.index = move(base == offsets_.end() ? from.index : from.index - base->second);
+    }
+    if (from.buffer >= 0) i.buffer = kernel_buffer(from.buffer);
     Ref k = append(stage, std::move(i));
     (local ? local_ : global_)[r] = k;
     if (stage.loop && slot_[r] >= 0) {
@@ -325,7 +317,7 @@ class Stager {
     if (!stage.body.empty()) out_.kernel->stages.push_back(std::move(stage));
   }
 
-  Dag& dag_;
+  const Dag& dag_;
   const StageOptions& options_;
   std::vector<Expr> inner_vars_;
   std::vector<char> live_, inner_;
@@ -342,6 +334,6 @@ class Stager {
 
 }  // namespace
 
-Staged build_stages(Dag& dag, const StageOptions& options) { return Stager(dag, options).run(); }
+Staged build_stages(const Dag& dag, const StageOptions& options) { return Stager(dag, options).run(); }
 
 }  // namespace vesta::loops

@@ -16,14 +16,16 @@ class Pass {
     const Instr& i = from_.instrs()[r];
     const Dag::ScalarRef mask = i.in[1] == kNoRef ? Dag::ScalarRef{} : copy(i.in[1]);
     if (const auto known = constant(mask)) {
-      if (*known) to_.store(i.buffer, i.dtype, index(i.index), copy(i.in[0]));
+      if (*known) to_.store(buffer_of(i), index(i.index), copy(i.in[0]));
       return;
     }
-    to_.store(i.buffer, i.dtype, index(i.index), copy(i.in[0]), mask);
+    to_.store(buffer_of(i), index(i.index), copy(i.in[0]), mask);
   }
 
  private:
   using ScalarRef = Dag::ScalarRef;
+
+  const DagBuffer& buffer_of(const Instr& i) const { return from_.buffers()[static_cast<size_t>(i.buffer)]; }
 
   Expr index(Expr e) {
     if (e.is_constant()) return e;
@@ -55,7 +57,7 @@ class Pass {
         const ScalarRef mask = i.in[0] == kNoRef ? ScalarRef{} : copy(i.in[0]);
         const auto known = constant(mask);
         if (known && !*known) return to_.cast(i.dtype, to_.integer(DType::Bool, 0));
-        return to_.load(i.buffer, i.dtype, index(i.index), known ? ScalarRef{} : mask);
+        return to_.load(buffer_of(i), index(i.index), known ? ScalarRef{} : mask);
       }
       case InstrKind::Compute: {
         if (i.prim == Prim::Select) {  // only what is chosen is worth emitting
@@ -94,11 +96,15 @@ bool Dag::chooses_by(Expr var) const {
   return chooses;
 }
 
-void Dag::unroll(Expr var, int64_t extent) {
-  Dag out(context_);
+void Dag::unroll(size_t range) {
+  const Range loop = ranges_[range];
+  Dag out(variables_);
+  out.next_variable_ = next_variable_;
   out.in_order_ = in_order_;
-  for (int64_t k = 0; k < extent; ++k) {
-    Pass pass(*this, out, var, k);
+  out.ranges_ = std::move(ranges_);
+  out.ranges_.erase(out.ranges_.begin() + static_cast<int64_t>(range));
+  for (int64_t k = 0; k < loop.extent.constant(); ++k) {
+    Pass pass(*this, out, loop.var, k);
     for (Ref r : stores_) pass.store(r);
   }
   *this = std::move(out);

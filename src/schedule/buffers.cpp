@@ -17,10 +17,38 @@ TensorType Planner::storage_type(const Value* v) const {
   return t;
 }
 
+namespace {
+
+constexpr int64_t kLineBytes = 64;
+
+// From the first element to behind the last one.
+Expr extent_of(const TensorType& t) {
+  if (graph::is_contiguous(t)) return graph::numel(t);
+  Expr last = 0;
+  for (size_t d = 0; d < t.dim(); ++d) {
+    if (t.sizes[d].is_constant(0)) return 0;
+    last = last + (t.sizes[d] - 1) * t.strides[d];
+  }
+  return last + 1;
+}
+
+}  // namespace
+
+// What kernels may rely on: large memory of ours is aligned whatever allocator PyTorch was given for the rest.
+int64_t Planner::alignment_of(const Buffer& b) const {
+  const int64_t element = element_size(b.type.dtype);
+  if (b.role != BufferRole::Output && b.role != BufferRole::Arena) return element_size(real_of(b.type.dtype));
+  const Expr bytes = graph::numel(b.type) * element;
+  const bool large = bytes.is_constant() && bytes.constant() >= options_.target.l2_bytes;
+  return large ? kLineBytes : element_size(real_of(b.type.dtype));
+}
+
 int Planner::add_buffer(Buffer b, const Value* v) {
   int id = static_cast<int>(plan_.buffers.size());
-  loops::Held held{id, real_of(b.type.dtype), b.type.strides, 0};
+  loops::Held held{
+      {id, real_of(b.type.dtype), extent_of(b.type), alignment_of(b), b.type.device.type, false}, b.type.strides, 0};
   if (is_complex(b.type.dtype)) {
+    held.buffer.extent = held.buffer.extent * 2;
     for (Expr& s : held.strides) s = s * 2;
   }
   held_.push_back(std::move(held));

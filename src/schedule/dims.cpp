@@ -34,11 +34,11 @@ void collect_cuts(Expr e, Expr var, std::vector<Expr>& cuts, std::unordered_set<
 
 }  // namespace
 
-std::vector<Range> split_ranges(Dag& dag, std::vector<Range> ranges, const SymbolPool& symbols, size_t& next_symbol) {
+void split_ranges(Dag& dag) {
   for (int round = 0; round < 4; ++round) {
     std::vector<Range> out;
     std::unordered_map<Expr, Expr> image;
-    for (const Range& r : ranges) {
+    for (const Range& r : dag.ranges()) {
       std::vector<Expr> cuts;
       std::unordered_set<Expr> seen;
       dag.for_each_index([&](Ref, Expr e) { collect_cuts(e, r.var, cuts, seen); });
@@ -61,7 +61,7 @@ std::vector<Range> split_ranges(Dag& dag, std::vector<Range> ranges, const Symbo
         Expr above = k + 1 < chain.size() ? chain[k + 1] : r.extent;
         Range part{Expr(0), floordiv(above, chain[k]), r.kind};
         if (part.extent.is_constant(1)) continue;
-        part.var = symbols(next_symbol++, part.extent);
+        part.var = dag.new_variable(part.extent);
         sum = sum + part.var * chain[k];
         parts.push_back(part);
       }
@@ -80,12 +80,12 @@ std::vector<Range> split_ranges(Dag& dag, std::vector<Range> ranges, const Symbo
       }
       return it->second;
     });
-    ranges = std::move(out);
+    dag.ranges() = std::move(out);
   }
-  return ranges;
 }
 
-std::vector<Range> merge_ranges(Dag& dag, std::vector<Range> ranges, const SymbolPool& symbols, size_t& next_symbol) {
+void merge_ranges(Dag& dag) {
+  std::vector<Range>& ranges = dag.ranges();
   for (size_t i = 0; i + 1 < ranges.size();) {
     const Range a = ranges[i], b = ranges[i + 1];
     bool ok = a.kind == b.kind;
@@ -101,7 +101,7 @@ std::vector<Range> merge_ranges(Dag& dag, std::vector<Range> ranges, const Symbo
       continue;
     }
     Range both{Expr(0), a.extent * b.extent, a.kind};
-    both.var = symbols(next_symbol++, both.extent);
+    both.var = dag.new_variable(both.extent);
     dag.rewrite_indices([&](Expr e) {
       auto cb = coefficient_of(e, b.var);
       if (cb->is_constant(0)) return e;
@@ -112,7 +112,6 @@ std::vector<Range> merge_ranges(Dag& dag, std::vector<Range> ranges, const Symbo
     ranges.erase(ranges.begin() + static_cast<int64_t>(i) + 1);
     if (i > 0) --i;
   }
-  return ranges;
 }
 
 }  // namespace vesta::schedule

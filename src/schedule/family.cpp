@@ -48,18 +48,15 @@ int64_t largest_divisor(int64_t n, int64_t most) {
 
 class Chooser {
  public:
-  Chooser(Dag& dag, std::vector<Range> ranges, const SymbolPool& symbols, const Options& options)
-      : dag_(dag), ranges_(std::move(ranges)), symbols_(symbols), options_(options) {
-    next_symbol_ = 16;
-  }
+  Chooser(Dag& dag, const Options& options) : dag_(dag), ranges_(dag.ranges()), options_(options) {}
 
   LoopChoice run() {
     drop_ones();
-    ranges_ = split_ranges(dag_, std::move(ranges_), symbols_, next_symbol_);
+    split_ranges(dag_);
     unroll();
     read_accesses();
     order();
-    ranges_ = merge_ranges(dag_, std::move(ranges_), symbols_, next_symbol_);
+    merge_ranges(dag_);
     read_accesses();
     choose_vector();
     estimate();
@@ -86,10 +83,10 @@ class Chooser {
         kept.push_back(*it);
         ones.erase(it);
       } else {
-        kept.push_back({symbols_(next_symbol_++, 1), 1, RangeKind::Inner});
+        kept.push_back({dag_.new_variable(1), 1, RangeKind::Inner});
       }
     }
-    if (kept.empty()) kept.push_back({symbols_(next_symbol_++, 1), 1, RangeKind::Parallel});
+    if (kept.empty()) kept.push_back({dag_.new_variable(1), 1, RangeKind::Parallel});
     if (!ones.empty()) {
       dag_.rewrite_indices([&](Expr e) {
         if (e.is_constant()) return e;
@@ -111,8 +108,7 @@ class Chooser {
       if (ranges_.size() < 2 || inner(d) || !r.extent.is_constant() || r.extent.constant() > kUnrolled) continue;
       if (static_cast<int64_t>(dag_.instrs().size()) * r.extent.constant() > kMostUnrolled) continue;
       if (!dag_.chooses_by(r.var)) continue;
-      dag_.unroll(r.var, r.extent.constant());
-      ranges_.erase(ranges_.begin() + static_cast<int64_t>(d));
+      dag_.unroll(d);
     }
   }
 
@@ -249,7 +245,6 @@ class Chooser {
         std::any_of(ranges_.begin(), ranges_.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
     if (dag_.in_order() && (least >= kGather || runs_along_rows())) {  // scalar code
       out_.family = LoopFamily::Row;
-      out_.stage.ranges = ranges_;
       out_.items = 1;
       for (const Range& r : ranges_) {
         if (r.kind == RangeKind::Parallel) out_.items = out_.items * r.extent;
@@ -276,7 +271,6 @@ class Chooser {
     } else if (reduces) {
       out_.family = LoopFamily::Column;
     }
-    out_.stage.ranges = ranges_;
     out_.stage.vector = static_cast<int>(vector_);
     out_.stage.block = block;
     out_.stage.row_bytes = options_.target.l2_bytes / 2;
@@ -345,9 +339,8 @@ class Chooser {
       if (c == e) {
         ranges_.erase(ranges_.begin() + static_cast<int64_t>(d));
       } else {
-        Range high{symbols_(next_symbol_, e / c), e / c, RangeKind::Parallel};
-        low = {symbols_(next_symbol_ + 1, c), c, RangeKind::Inner};
-        next_symbol_ += 2;
+        Range high{dag_.new_variable(e / c), e / c, RangeKind::Parallel};
+        low = {dag_.new_variable(c), c, RangeKind::Inner};
         Expr image = high.var * Expr(c) + low.var;
         dag_.rewrite_indices([&](Expr x) {
           return contains(x, r.var) ? substitute(x, [&](Expr s) { return s == r.var ? image : s; }) : x;
@@ -402,10 +395,8 @@ class Chooser {
   }
 
   Dag& dag_;
-  std::vector<Range> ranges_;
-  const SymbolPool& symbols_;
+  std::vector<Range>& ranges_;  // the dag's
   const Options& options_;
-  size_t next_symbol_ = 0;
   size_t vector_ = 0;
   bool squares_ = false;
   std::vector<Access> accesses_;
@@ -414,8 +405,6 @@ class Chooser {
 
 }  // namespace
 
-LoopChoice choose_loops(Dag& dag, std::vector<Range> ranges, const SymbolPool& symbols, const Options& options) {
-  return Chooser(dag, std::move(ranges), symbols, options).run();
-}
+LoopChoice choose_loops(Dag& dag, const Options& options) { return Chooser(dag, options).run(); }
 
 }  // namespace vesta::schedule

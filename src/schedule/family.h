@@ -5,7 +5,6 @@
 // cache lines and work items are used whole).
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "loops/dag.h"
@@ -26,18 +25,12 @@ struct LoopChoice {
   double us = 0;
 };
 
-// Makes loop variables: the k-th of a kernel, with this extent.
-using SymbolPool = std::function<Expr(size_t k, Expr extent)>;
-
-// `ranges` are the group's runs as the dag uses them; the dag's indices are rewritten to the chosen ranges.
-LoopChoice choose_loops(loops::Dag& dag, std::vector<loops::Range> ranges, const SymbolPool& symbols,
-                        const Options& options);
+// The dag's ranges are those of the group's runs; it is rewritten to the chosen ones.
+LoopChoice choose_loops(loops::Dag& dag, const Options& options);
 
 // Splits runs where indices divide them (dims.cpp): afterwards indices are affine wherever sizes divide.
-std::vector<loops::Range> split_ranges(loops::Dag& dag, std::vector<loops::Range> ranges, const SymbolPool& symbols,
-                                       size_t& next_symbol);
+void split_ranges(loops::Dag& dag);
 // Merges neighbours of one kind that every index walks through as one (dims.cpp).
-std::vector<loops::Range> merge_ranges(loops::Dag& dag, std::vector<loops::Range> ranges, const SymbolPool& symbols,
-                                       size_t& next_symbol);
+void merge_ranges(loops::Dag& dag);
 
 }  // namespace vesta::schedule

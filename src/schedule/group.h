@@ -112,7 +112,8 @@ class Grouping {
   // The value in memory behind a chain of views that are index maps.
   const graph::Value* base_of(const graph::Value* v) const;
   bool is_view(const graph::Node* node) const;
-  Expr run_symbol(size_t k, Expr extent);
+  Expr run_symbol(size_t k, Expr extent) { return variables_->get(k, extent); }
+  const std::shared_ptr<loops::LoopVariables>& variables() const { return variables_; }
   // Puts every unit of group g in a group of its own (when it cannot be one kernel); returns the new groups.
   std::vector<int> dissolve(int g);
   // Nodes that fuse with nothing and that ATen computes as fast (alone.cpp).
@@ -158,7 +159,7 @@ class Grouping {
   const Limits& limits_;
   const Refused& refused_;
   std::vector<int> unit_of_;
-  std::vector<std::unordered_map<Expr, Expr>> run_symbols_;
+  std::shared_ptr<loops::LoopVariables> variables_;
   struct Images {
     std::vector<Run> from, to;
     std::unordered_map<Expr, Expr> known;

@@ -10,7 +10,6 @@ namespace vesta::schedule {
 
 using graph::Node;
 using graph::Value;
-using loops::Range;
 
 namespace {
 
@@ -21,7 +20,7 @@ void store(loops::Lowering& lowering, const loops::Held& to, const Value* v, std
   const Expr offset = loops::offset_of(to, index);
   for (int part = 0; part < (is_complex(v->type.dtype) ? 2 : 1); ++part) {
     loops::Lowering::Part in_force(lowering, part);
-    lowering.dag().store(to.buffer, to.dtype, offset + Expr(part), lowering.element(v, index));
+    lowering.dag().store(to.buffer, offset + Expr(part), lowering.element(v, index));
   }
 }
 
@@ -60,7 +59,10 @@ KernelStep Planner::build_kernel(int g) {
   const Group& group = groups_.groups[g];
   current_ = g;
   homes_.clear();
-  loops::Dag dag(graph_.context);
+  loops::Dag dag(groups_.variables());
+  for (size_t k = 0; k < group.runs.size(); ++k) {
+    dag.ranges().push_back({groups_.run_symbol(k, group.runs[k].extent), group.runs[k].extent, group.runs[k].kind});
+  }
   loops::Lowering lowering(dag, *this, options_.rounds);
   for (int i : group.units) {
     const Unit& u = groups_.units[i];
@@ -81,15 +83,15 @@ KernelStep Planner::build_kernel(int g) {
       const loops::Held& to = held_[unit_buffer_[i]];
       if (u.partner >= 0) {
         const loops::Held& chunks = held_[unit_buffer_[u.partner]];
-        auto in_range = dag.load(chunks.buffer, chunks.dtype, loops::offset_of(chunks, u.operand_home));
-        dag.store(to.buffer, to.dtype, 0, dag.reduce(ReduceOp::All, in_range, {}, 0));
+        auto in_range = dag.load(chunks.buffer, loops::offset_of(chunks, u.operand_home));
+        dag.store(to.buffer, 0, dag.reduce(ReduceOp::All, in_range, {}, 0));
         continue;
       }
       auto index = dag.cast(DType::I64, lowering.element(u.check.index, u.operand_index()));
       auto low = dag.bin(Prim::Ge, index, dag.size(DType::I64, u.check.wraps ? -u.check.size : Expr(0)));
       auto high = dag.bin(Prim::Lt, index, dag.size(DType::I64, u.check.size));
       const Expr chunk = u.split_dim < 0 ? Expr(0) : u.operand_home[static_cast<size_t>(u.split_dim)];
-      dag.store(to.buffer, to.dtype, chunk, dag.reduce(ReduceOp::All, dag.bin(Prim::And, low, high), {}, 0));
+      dag.store(to.buffer, chunk, dag.reduce(ReduceOp::All, dag.bin(Prim::And, low, high), {}, 0));
       continue;
     }
     if (u.kind == UnitKind::Update) {
@@ -105,7 +107,7 @@ KernelStep Planner::build_kernel(int g) {
         if (!u.operand_reduced[k] && k != d) at.push_back(u.operand_home[k]);
       }
       const loops::Held& to = held_[unit_buffer_[i]];
-      dag.store(to.buffer, to.dtype, loops::offset_of(to, at), lowering.reduction(*u.node, home, 0));
+      dag.store(to.buffer, loops::offset_of(to, at), lowering.reduction(*u.node, home, 0));
       continue;
     }
     for (const Value* v : u.node->results) {
@@ -126,13 +128,7 @@ KernelStep Planner::build_kernel(int g) {
       store(lowering, to, v, at);
     }
   }
-  std::vector<Range> ranges;
-  ranges.reserve(group.runs.size());
-  for (size_t k = 0; k < group.runs.size(); ++k) {
-    ranges.push_back({groups_.run_symbol(k, group.runs[k].extent), group.runs[k].extent, group.runs[k].kind});
-  }
-  LoopChoice choice = choose_loops(
-      dag, std::move(ranges), [&](size_t k, Expr extent) { return groups_.run_symbol(k, extent); }, options_);
+  LoopChoice choice = choose_loops(dag, options_);
   loops::Staged staged = build_stages(dag, choice.stage);
   const size_t instructions = staged.kernel->instrs.size();
   if (instructions > limits_of(options_.target.device).instructions &&

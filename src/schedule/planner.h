@@ -33,6 +33,7 @@ class Planner final : public loops::Places {
   // Buffers (buffers.cpp)
   void assign_buffers();
   int add_buffer(Buffer b, const graph::Value* v);
+  int64_t alignment_of(const Buffer& b) const;
   graph::TensorType storage_type(const graph::Value* v) const;
   BufferView window(const graph::Value* v);
   BufferView whole(int buffer) const;

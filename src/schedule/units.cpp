@@ -77,7 +77,8 @@ Grouping::Grouping(const graph::Graph& graph, const Options& options, const Refu
       options_(options),
       limits_(limits_of(options.target.device)),
       refused_(refused),
-      unit_of_(graph.value_count(), -1) {}
+      unit_of_(graph.value_count(), -1),
+      variables_(std::make_shared<loops::LoopVariables>(graph.context)) {}
 
 bool Grouping::is_view(const Node* node) const {
   return node && node->op->family() == Family::View && node->op->row->view && node->results.size() == 1;
@@ -86,13 +87,6 @@ bool Grouping::is_view(const Node* node) const {
 const Value* Grouping::base_of(const Value* v) const {
   while (is_view(v->producer)) v = v->producer->input(0);
   return v;
-}
-
-Expr Grouping::run_symbol(size_t k, Expr extent) {
-  if (run_symbols_.size() <= k) run_symbols_.resize(k + 1);
-  auto [it, fresh] = run_symbols_[k].emplace(extent, Expr(0));
-  if (fresh) it->second = graph_.context->loop_symbol("u" + std::to_string(k), extent);
-  return it->second;
 }
 
 // Kernels work on the memory of the target's device alone.

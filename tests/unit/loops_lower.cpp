@@ -17,7 +17,7 @@ struct InputsInMemory final : Places {
   explicit InputsInMemory(const graph::Graph& g) : graph(g) {
     for (size_t i = 0; i < g.inputs.size(); ++i) {
       const graph::TensorType& t = g.inputs[i].value->type;
-      held_values.push_back({static_cast<int>(i), t.dtype, t.strides, 0});
+      held_values.push_back({{static_cast<int>(i), t.dtype, graph::numel(t)}, t.strides, 0});
     }
   }
   const Held* held(const graph::Value* v) const override {
@@ -46,15 +46,15 @@ std::string lowered(const std::string& text) {
   for (bool now : {false, true}) {
     for (size_t d = 0; d < index.size(); ++d) {
       if ((inner == d) != now) continue;
-      options.ranges.push_back({index[d], out->type.sizes[d], now ? RangeKind::Inner : RangeKind::Parallel});
+      dag.ranges().push_back({index[d], out->type.sizes[d], now ? RangeKind::Inner : RangeKind::Parallel});
     }
   }
   if (inner) {
     places.at_home = out->producer;
     places.place.operand = index;
   }
-  Held to{static_cast<int>(g->inputs.size()), out->type.dtype, out->type.strides, 0};
-  dag.store(to.buffer, to.dtype, offset_of(to, index), lowering.element(out, index));
+  Held to{{static_cast<int>(g->inputs.size()), out->type.dtype, graph::numel(out->type)}, out->type.strides, 0};
+  dag.store(to.buffer, offset_of(to, index), lowering.element(out, index));
   Staged staged = build_stages(dag, options);
   verify(*staged.kernel);
   return print(*staged.kernel);
