@@ -1,9 +1,11 @@
 #include "loops/dag.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "base/check.h"
+#include "loops/levels.h"
 
 namespace vesta::loops {
 
@@ -272,12 +274,42 @@ void Dag::store(const DagBuffer& buffer, Expr offset, ScalarRef x, ScalarRef mas
 
 void Dag::rewrite_indices(const std::function<Expr(Expr)>& fn) {
   for (Instr& i : instrs_) {
-    if (i.kind == InstrKind::Index || i.kind == InstrKind::Load || i.kind == InstrKind::Store) i.index = fn(i.index);
+    if (has_index(i.kind)) i.index = fn(i.index);
   }
   numbering_.clear();
   for (Ref r = 0; r < instrs_.size(); ++r) {
     if (instrs_[r].kind != InstrKind::Store) numbering_.emplace(hash_of(instrs_[r]), r);
   }
+}
+
+Ref Dag::append(Instr instr) {
+  const Ref r = static_cast<Ref>(instrs_.size());
+  if (instr.kind == InstrKind::Indirect) binders_[instr.index] = r;
+  if (instr.kind == InstrKind::Store) {
+    stores_.push_back(r);
+  } else {
+    numbering_.emplace(hash_of(instr), r);
+  }
+  instrs_.push_back(std::move(instr));
+  return r;
+}
+
+std::vector<Expr> Dag::sizes() const {
+  std::vector<Expr> out;
+  auto look_into = [&](Expr e) {
+    if (e.is_constant()) return;
+    for (Expr s : symbols_of(e)) {
+      const bool size = s.node()->symbol_kind == SymbolKind::Size;
+      if (size && std::find(out.begin(), out.end(), s) == out.end()) out.push_back(s);
+    }
+  };
+  for (const Range& r : ranges_) look_into(r.extent);
+  for (const DagBuffer& b : buffers_) look_into(b.extent);
+  const Levels levels = levels_of(*this);
+  for_each_index([&](Ref r, Expr e) {
+    if (levels.live[r]) look_into(e);
+  });
+  return out;
 }
 
 Ref Dag::binder(Expr symbol) const {

@@ -4,6 +4,7 @@
 //
 // - Every store runs for each point of the ranges that its place and its value depend on. A reduction is one Accumulate
 //   over all Inner ranges and one Result; which loop computes it, and when, is for the schedule to say.
+// - A load finds what memory held before the first store, unless all runs in order.
 // - An access of a buffer asserts that its index lies in [0, extent of the buffer). One that its mask switches off
 //   asserts nothing.
 #pragma once
@@ -64,6 +65,9 @@ class Dag final : public graph::ScalarBuilder {
   ScalarRef reduce(ReduceOp op, ScalarRef x, ScalarRef position, int part);
   ScalarRef scan(ReduceOp op, ScalarRef x);
   void store(const DagBuffer& buffer, Expr offset, ScalarRef x, ScalarRef mask = {});
+  // Taken as they are, nothing folded: what a text says.
+  void append(DagBuffer buffer) { buffers_.push_back(std::move(buffer)); }
+  Ref append(Instr instr);
   // Elements are read and written again along the inner ranges: those go one after the other.
   void run_in_order() { in_order_ = true; }
   bool in_order() const { return in_order_; }
@@ -75,6 +79,8 @@ class Dag final : public graph::ScalarBuilder {
   // A loop variable that no range of this Dag had.
   Expr new_variable(Expr extent) { return variables_->get(next_variable_++, extent); }
   const std::vector<DagBuffer>& buffers() const { return buffers_; }
+  // The size symbols that it depends on, in order of first use.
+  std::vector<Expr> sizes() const;
   const std::vector<Instr>& instrs() const { return instrs_; }
   const std::vector<Ref>& stores() const { return stores_; }
   // Replaces every index expression e by fn(e).
@@ -88,8 +94,7 @@ class Dag final : public graph::ScalarBuilder {
   template <class F>
   void for_each_index(F&& fn) const {
     for (Ref r = 0; r < instrs_.size(); ++r) {
-      InstrKind k = instrs_[r].kind;
-      if (k == InstrKind::Index || k == InstrKind::Load || k == InstrKind::Store) fn(r, instrs_[r].index);
+      if (has_index(instrs_[r].kind)) fn(r, instrs_[r].index);
     }
   }
   // The Indirect instruction that binds `symbol`.
@@ -113,5 +118,14 @@ class Dag final : public graph::ScalarBuilder {
   std::unordered_map<Expr, Ref> binders_;
   bool in_order_ = false;
 };
+
+// As with kernels (kernel.h). The text leaves out what no store needs.
+std::string print(const Dag& dag);
+std::unique_ptr<Dag> parse_dag(std::string_view text);
+void verify(const Dag& dag);
+
+// Runs a Dag slowly in plain C++, without any schedule. `buffers`: one pointer for each of dag.buffers(); `sizes`:
+// values of dag.sizes(). An access outside its buffer is an InternalError that names it, and is not done.
+void interpret(const Dag& dag, std::span<void* const> buffers, std::span<const int64_t> sizes);
 
 }  // namespace vesta::loops

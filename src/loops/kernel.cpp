@@ -1,5 +1,7 @@
 #include "loops/kernel.h"
 
+#include "base/check.h"
+
 namespace vesta::loops {
 
 namespace {
@@ -39,15 +41,16 @@ Expr row_offset(const Kernel& k, int slot) {
 
 Expr scratch_bytes(const Kernel& k) { return row_offset(k, static_cast<int>(k.row_slots.size())); }
 
-DType value_type(const Kernel& k, Ref r) {
-  const Instr& i = k.instrs.at(r);
+DType value_type(std::span<const Instr> instrs, Ref r) {
+  VESTA_CHECK(r < instrs.size(), "instruction {} of {}", r, instrs.size());
+  const Instr& i = instrs[r];
   if (i.kind == InstrKind::Compute && yields_bool(i.prim)) return DType::Bool;
   if (i.kind == InstrKind::Result && i.imm == 1) return DType::I64;
   return i.dtype;
 }
 
-DType compute_type(const Kernel& k, const Instr& i) {
-  return value_type(k, i.prim == Prim::Select ? i.in[1] : i.in[0]);
+DType compute_type(std::span<const Instr> instrs, const Instr& i) {
+  return value_type(instrs, i.prim == Prim::Select ? i.in[1] : i.in[0]);
 }
 
 }  // namespace vesta::loops

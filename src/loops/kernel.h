@@ -62,6 +62,11 @@ enum class InstrKind : uint8_t {
   RowLoad,     // its value
 };
 
+// Those whose `index` is an expression to be computed.
+constexpr bool has_index(InstrKind k) {
+  return k == InstrKind::Index || k == InstrKind::Load || k == InstrKind::Store || k == InstrKind::StoreAdd;
+}
+
 using Ref = uint32_t;  // index into Kernel::instrs
 inline constexpr Ref kNoRef = UINT32_MAX;
 
@@ -118,8 +123,10 @@ Expr row_elements(const Kernel& k);
 Expr row_offset(const Kernel& k, int slot);
 
 // The type an instruction's value has, and the type its primitive computes in (that of its operands).
-DType value_type(const Kernel& k, Ref r);
-DType compute_type(const Kernel& k, const Instr& instr);
+DType value_type(std::span<const Instr> instrs, Ref r);
+DType compute_type(std::span<const Instr> instrs, const Instr& instr);
+inline DType value_type(const Kernel& k, Ref r) { return value_type(k.instrs, r); }
+inline DType compute_type(const Kernel& k, const Instr& instr) { return compute_type(k.instrs, instr); }
 
 std::string print(const Kernel& k);  // canonical text (symbols renamed by position)
 std::unique_ptr<Kernel> parse_kernel(std::string_view text);

@@ -1,138 +1,31 @@
-#include <charconv>
-#include <cmath>
-#include <limits>
-#include <map>
-
 #include "base/check.h"
-#include "loops/kernel.h"
+#include "loops/text_reader.h"
 
 namespace vesta::loops {
 
 namespace {
 
-// One line at a time: words are separated by blanks; an index expression is everything between [ and ].
-class Parser {
+class Parser : TextReader {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  explicit Parser(std::string_view text)
+      : TextReader(text, std::make_shared<ExprContext>()), kernel_(std::make_unique<Kernel>()) {
+    kernel_->context = context_;
+  }
 
   std::unique_ptr<Kernel> run() {
-    kernel_ = std::make_unique<Kernel>();
-    kernel_->context = std::make_shared<ExprContext>();
-    bool begun = false;
-    while (!text_.empty()) {
-      size_t end = text_.find('\n');
-      line_ = text_.substr(0, end);
-      text_.remove_prefix(end == std::string_view::npos ? text_.size() : end + 1);
-      ++number_;
-      line_ = line_.substr(0, line_.find('#'));
-      skip();
-      if (line_.empty()) continue;
-      if (!begun) {
-        if (word() != "kernel") fail("expected \"kernel\"");
-        begun = true;
-        continue;
-      }
-      statement();
-      skip();
-      if (!line_.empty()) fail("unexpected text at the end of the line");
-    }
-    if (!begun) fail("expected \"kernel\"");
+    read("kernel");
     return std::move(kernel_);
   }
 
  private:
-  [[noreturn]] void fail(std::string_view what) {
-    throw UserError(fmt::format("{} in line {} of the kernel text, before \"{}\"", what, number_, line_));
-  }
-
-  void skip() {
-    while (!line_.empty() && (line_.front() == ' ' || line_.front() == '\t' || line_.front() == '\r'))
-      line_.remove_prefix(1);
-    while (!line_.empty() && (line_.back() == ' ' || line_.back() == '\r')) line_.remove_suffix(1);
-  }
-
-  std::string_view word() {
-    skip();
-    size_t end = line_.find_first_of(" \t[");
-    std::string_view w = line_.substr(0, end);
-    if (w.empty()) fail("expected a word");
-    line_.remove_prefix(w.size());
-    return w;
-  }
-
-  bool take(std::string_view token) {
-    skip();
-    if (line_.substr(0, token.size()) != token) return false;
-    line_.remove_prefix(token.size());
-    return true;
-  }
-
-  int64_t integer(std::string_view w) {
-    int64_t v = 0;
-    auto [end, error] = std::from_chars(w.data(), w.data() + w.size(), v);
-    if (error != std::errc() || end != w.data() + w.size()) fail(fmt::format("expected an integer, found \"{}\"", w));
-    return v;
-  }
-
-  int numbered(char prefix) {
-    std::string_view w = word();
-    if (w.size() < 2 || w[0] != prefix) fail(fmt::format("expected {}<number>, found \"{}\"", prefix, w));
-    return static_cast<int>(integer(w.substr(1)));
-  }
-
-  Expr rest_expr() {
-    skip();
-    Expr e = parse_expr(*kernel_->context, line_);
-    line_ = {};
-    return e;
-  }
-
-  Expr index() {
-    if (!take("[")) fail("expected [");
-    size_t end = line_.find(']');
-    if (end == std::string_view::npos) fail("expected ]");
-    Expr e = parse_expr(*kernel_->context, line_.substr(0, end));
-    line_.remove_prefix(end + 1);
-    return e;
-  }
-
-  Ref value() {
-    std::string w(word());
-    auto it = values_.find(w);
-    if (it == values_.end()) fail(fmt::format("unknown value \"{}\"", w));
-    return it->second;
-  }
-
-  Ref mask() {
-    if (!take("if ")) return kNoRef;
-    return value();
-  }
-
-  void element(Instr& i) {
-    i.buffer = numbered('b');
-    i.index = index();
-  }
-
-  void statement() {
+  void statement(std::string_view head) override {
     Kernel& k = *kernel_;
-    std::string_view head = word();
     if (head == "size") {
-      std::string name(word());
-      int64_t lower = take(">=") ? integer(word()) : 2;
-      k.sizes.push_back(k.context->size_symbol(name, lower < 2 ? 2 : lower, lower));
+      k.sizes.push_back(size());
     } else if (head == "range") {
-      std::string name(word());
-      std::string_view kind = word();
-      if (kind != "parallel" && kind != "inner") fail("expected parallel or inner");
-      Expr extent = rest_expr();
-      k.ranges.push_back(
-          {k.context->loop_symbol(name, extent), extent, kind == "parallel" ? RangeKind::Parallel : RangeKind::Inner});
+      k.ranges.push_back(range());
     } else if (head == "vector") {
-      std::string_view name = word();
-      for (size_t i = 0; i < k.ranges.size(); ++i) {
-        if (k.ranges[i].var.node()->name == name) k.vector = static_cast<int>(i);
-      }
-      if (k.vector < 0) fail(fmt::format("unknown range \"{}\"", name));
+      k.vector = range_named(word());
     } else if (head == "block") {
       k.block = integer(word());
     } else if (head == "serial") {
@@ -141,9 +34,7 @@ class Parser {
       if (numbered('b') != static_cast<int>(k.buffers.size())) fail("buffers must be numbered in order");
       KernelBuffer b;
       b.dtype = parse_dtype(word());
-      std::string_view use = word();
-      if (use != "read" && use != "write") fail("expected read or write");
-      b.written = use == "write";
+      b.written = writes();
       b.noalias = !take("shared");
       b.stream = take("stream");
       k.buffers.push_back(b);
@@ -153,88 +44,26 @@ class Parser {
     } else if (head == "stage") {
       k.stages.push_back({take("loop"), {}});
     } else {
+      if (k.stages.empty()) fail("expected a stage");
       instr(head);
     }
   }
 
-  void instr(std::string_view head) {
-    if (kernel_->stages.empty()) fail("expected a stage");
-    Instr i;
-    std::string result;
-    if (head[0] == '%' || head[0] == 'x') {
-      result = head;
-      if (!take("=")) fail("expected =");
-      head = word();
-    }
-    if (head == "indirect") {
-      i.kind = InstrKind::Indirect;
-      i.in[0] = value();
-      i.dtype = DType::I64;
-      i.index = kernel_->context->indirect_symbol(result);
-      result.clear();
-    } else {
-      i.dtype = parse_dtype(word());
-      operation(head, i);
-    }
-    Ref r = static_cast<Ref>(kernel_->instrs.size());
-    kernel_->instrs.push_back(i);
+  Ref add(Instr i) override {
+    const Ref r = static_cast<Ref>(kernel_->instrs.size());
+    kernel_->instrs.push_back(std::move(i));
     kernel_->stages.back().body.push_back(r);
-    if (!result.empty() && !values_.emplace(result, r).second) fail(fmt::format("{} is defined twice", result));
+    return r;
   }
 
-  void operation(std::string_view head, Instr& i) {
-    if (head == "const") {
-      i.kind = InstrKind::Constant;
-      std::string_view v = word();
-      if (!is_float(i.dtype)) {
-        i.imm = integer(v);
-      } else if (v == "nan" || v == "inf" || v == "-inf") {
-        double infinity = std::numeric_limits<double>::infinity();
-        i.fimm = v == "nan" ? std::numeric_limits<double>::quiet_NaN() : v == "inf" ? infinity : -infinity;
-      } else {
-        auto [end, error] = std::from_chars(v.data(), v.data() + v.size(), i.fimm);
-        if (error != std::errc() || end != v.data() + v.size()) fail("expected a number");
-      }
-    } else if (head == "index") {
-      i.kind = InstrKind::Index;
-      i.index = index();
-    } else if (head == "load") {
-      i.kind = InstrKind::Load;
-      element(i);
-      i.in[0] = mask();
-    } else if (head == "cast" || head == "bitcast") {
-      i.kind = head == "cast" ? InstrKind::Cast : InstrKind::Bitcast;
-      i.in[0] = value();
-    } else if (head == "store" || head == "storeadd") {
-      i.kind = head == "store" ? InstrKind::Store : InstrKind::StoreAdd;
-      element(i);
-      i.in[0] = value();
-      i.in[1] = mask();
-    } else if (head == "accumulate" || head == "scan") {
-      i.kind = head == "scan" ? InstrKind::Scan : InstrKind::Accumulate;
-      i.reduce = parse_reduce_op(word());
-      i.in[0] = value();
-      if (i.reduce == ReduceOp::ArgMax || i.reduce == ReduceOp::ArgMin) i.in[1] = value();
-    } else if (head == "result" || head == "position") {
-      i.kind = InstrKind::Result;
-      i.imm = head == "position" ? 1 : 0;
-      i.in[0] = value();
-    } else if (head == "rowstore" || head == "rowload") {
-      i.kind = head == "rowstore" ? InstrKind::RowStore : InstrKind::RowLoad;
-      i.slot = numbered('r');
-      if (i.kind == InstrKind::RowStore) i.in[0] = value();
-    } else {
-      i.kind = InstrKind::Compute;
-      i.prim = parse_prim(head);
-      for (int n = 0; n < arity(i.prim); ++n) i.in[static_cast<size_t>(n)] = value();
-      if (yields_bool(i.prim)) i.dtype = DType::Bool;
+  int range_named(std::string_view name) const {
+    for (size_t i = 0; i < kernel_->ranges.size(); ++i) {
+      if (kernel_->ranges[i].var.node()->name == name) return static_cast<int>(i);
     }
+    fail(fmt::format("unknown range \"{}\"", name));
   }
 
-  std::string_view text_, line_;
-  int number_ = 0;
   std::unique_ptr<Kernel> kernel_;
-  std::map<std::string, Ref> values_;
 };
 
 }  // namespace

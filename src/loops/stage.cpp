@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "loops/levels.h"
 
 namespace vesta::loops {
 
@@ -12,42 +13,24 @@ constexpr int kKeepThreshold = 6;  // recomputing costs more than a store and a 
 
 class Stager {
  public:
-  Stager(const Dag& dag, const StageOptions& options) : dag_(dag), options_(options) {
-    for (const Range& r : dag.ranges()) {
-      if (r.kind == RangeKind::Inner) inner_vars_.push_back(r.var);
-    }
+  Stager(const Dag& dag, const StageOptions& options) : dag_(dag), options_(options), levels_(levels_of(dag)) {
+    for (const Range& r : dag.ranges()) has_inner_ |= r.kind == RangeKind::Inner;
+    VESTA_CHECK(levels_.last == 0 || has_inner_, "a reduction without an inner loop");
   }
 
   Staged run() {
     take_out_offsets();
-    analyse();
     choose_rows();
     open_kernel();
-    for (int s = 0; s <= levels_; ++s) {
+    for (int s = 0; s <= levels_.last; ++s) {
       emit_once(s);
-      if (!inner_vars_.empty()) emit_loop(s);
+      if (has_inner_) emit_loop(s);
     }
     out_.kernel->context = context_;
     return std::move(out_);
   }
 
  private:
-  bool varies(Expr e) const {
-    return std::any_of(inner_vars_.begin(), inner_vars_.end(), [&](Expr v) { return contains(e, v); });
-  }
-
-  // Read and written again by every pass of the inner loops, be it at one place.
-  bool repeats(const Instr& i) const {
-    if (!dag_.in_order() || inner_vars_.empty() || i.buffer < 0) return false;
-    const auto& in = dag_.instrs();
-    auto touches = [&](InstrKind k) {
-      return std::any_of(in.begin(), in.end(), [&](const Instr& x) { return x.kind == k && x.buffer == i.buffer; });
-    };
-    return touches(InstrKind::Load) && touches(InstrKind::Store);
-  }
-
-  static bool has_index(InstrKind k) { return k == InstrKind::Index || k == InstrKind::Load || k == InstrKind::Store; }
-
   // The part of a buffer's offsets that is the same everywhere moves into the launch, so that layers which differ only
   // in where their data lies give equal kernels.
   void take_out_offsets() {
@@ -69,42 +52,6 @@ class Stager {
     });
     for (auto& [b, e] : base) {
       if (equal[b] && !e.is_constant(0)) offsets_[b] = e;
-    }
-  }
-
-  void analyse() {
-    const auto& in = dag_.instrs();
-    size_t n = in.size();
-    live_.assign(n, false);
-    inner_.assign(n, false);
-    level_.assign(n, 0);
-    for (Ref s : dag_.stores()) live_[s] = true;
-    for (Ref r = static_cast<Ref>(n); r-- > 0;) {
-      if (live_[r]) dag_.for_each_operand(r, [&](Ref o) { live_[o] = true; });
-    }
-    for (Ref r = 0; r < n; ++r) {
-      if (!live_[r]) continue;
-      InstrKind k = in[r].kind;
-      bool inner = k == InstrKind::Accumulate || k == InstrKind::Scan;
-      if (has_index(k)) inner |= varies(in[r].index) || repeats(in[r]);
-      int level = 0;
-      dag_.for_each_operand(r, [&](Ref o) {
-        inner |= inner_[o];
-        level = std::max(level, level_[o]);
-      });
-      if (k == InstrKind::Result) {
-        inner = false;
-        ++level;
-      }
-      inner_[r] = inner;
-      level_[r] = level;
-      levels_ = std::max(levels_, level);
-    }
-    VESTA_CHECK(levels_ == 0 || !inner_vars_.empty(), "a reduction without an inner loop");
-    for (Ref r = 0; r < n; ++r) {
-      if (live_[r] && inner_[r] && (in[r].kind == InstrKind::Accumulate || in[r].kind == InstrKind::Store)) {
-        roots_.push_back(r);
-      }
     }
   }
 
@@ -130,7 +77,7 @@ class Stager {
     while (!work.empty() && total < kKeepThreshold) {
       Ref x = work.back();
       work.pop_back();
-      if (!inner_[x] || std::find(seen.begin(), seen.end(), x) != seen.end()) continue;
+      if (!levels_.inner[x] || std::find(seen.begin(), seen.end(), x) != seen.end()) continue;
       seen.push_back(x);
       total += own_cost(x);
       dag_.for_each_operand(x, [&](Ref o) { work.push_back(o); });
@@ -142,7 +89,7 @@ class Stager {
     const auto& in = dag_.instrs();
     slot_.assign(in.size(), -1);
     first_stage_.assign(in.size(), -1);
-    if (inner_vars_.empty()) return;
+    if (!has_inner_) return;
     int64_t elements = 1;
     for (const Range& r : dag_.ranges()) {
       if (r.kind == RangeKind::Inner) elements *= std::max<int64_t>(1, hint(r.extent));
@@ -150,17 +97,17 @@ class Stager {
     const bool columns = options_.vector >= 0 && dag_.ranges()[options_.vector].kind == RangeKind::Parallel;
     if (columns) elements *= options_.block;
     int64_t budget = options_.row_bytes;
-    for (int s = 0; s <= levels_; ++s) {
+    for (int s = 0; s <= levels_.last; ++s) {
       std::vector<Ref> work;
       std::vector<Ref> fresh;
-      for (Ref r : roots_) {
-        if (level_[r] == s) work.push_back(r);
+      for (Ref r : levels_.roots) {
+        if (levels_.level[r] == s) work.push_back(r);
       }
       std::vector<char> seen(in.size(), 0);
       while (!work.empty()) {
         Ref x = work.back();
         work.pop_back();
-        if (seen[x] || !inner_[x]) continue;
+        if (seen[x] || !levels_.inner[x]) continue;
         seen[x] = 1;
         if (first_stage_[x] >= 0 && keep(x, elements, budget)) continue;
         if (first_stage_[x] < 0) fresh.push_back(x);
@@ -257,7 +204,7 @@ class Stager {
     if (from.kind == InstrKind::Accumulate) {
       if (auto it = global_.find(r); it != global_.end()) return it->second;
     }
-    const bool local = inner_[r] || from.kind == InstrKind::Constant;
+    const bool local = levels_.inner[r] || from.kind == InstrKind::Constant;
     if (!local) {
       if (auto it = global_.find(r); it != global_.end()) return it->second;
       VESTA_CHECK(!stage.loop, "a value free of inner variables was not computed before its loop");
@@ -299,7 +246,8 @@ class Stager {
     local_.clear();
     // What later loops need must be there before them; constants follow their users.
     for (Ref r = 0; r < in.size(); ++r) {
-      if (live_[r] && !inner_[r] && level_[r] == s && in[r].kind != InstrKind::Constant) emit(stage, r);
+      if (levels_.live[r] && !levels_.inner[r] && levels_.level[r] == s && in[r].kind != InstrKind::Constant)
+        emit(stage, r);
     }
     if (!stage.body.empty()) out_.kernel->stages.push_back(std::move(stage));
   }
@@ -309,8 +257,8 @@ class Stager {
     stage.loop = true;
     current_ = s;
     local_.clear();
-    for (Ref r : roots_) {
-      if (level_[r] != s) continue;
+    for (Ref r : levels_.roots) {
+      if (levels_.level[r] != s) continue;
       Ref k = emit(stage, r);
       if (dag_.instrs()[r].kind == InstrKind::Accumulate) global_[r] = k;
     }
@@ -319,12 +267,11 @@ class Stager {
 
   const Dag& dag_;
   const StageOptions& options_;
-  std::vector<Expr> inner_vars_;
-  std::vector<char> live_, inner_;
-  std::vector<int> level_, slot_, first_stage_;
-  std::vector<Ref> roots_;
+  const Levels levels_;
+  bool has_inner_ = false;
+  std::vector<int> slot_, first_stage_;
   std::vector<DType> slots_;
-  int levels_ = 0, current_ = 0, indirects_ = 0;
+  int current_ = 0, indirects_ = 0;
   std::unordered_map<int, Expr> offsets_;
   std::unordered_map<Expr, Expr> moved_;
   std::unordered_map<Ref, Ref> local_, global_;

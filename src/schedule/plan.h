@@ -10,7 +10,7 @@
 #include "base/memory_plan.h"
 #include "base/target.h"
 #include "graph/graph.h"
-#include "loops/kernel.h"
+#include "loops/dag.h"
 
 namespace vesta::schedule {
 
@@ -48,13 +48,14 @@ struct KernelArg {
 
 struct KernelStep {
   std::shared_ptr<const loops::Kernel> kernel;
-  std::string text;             // print(*kernel): identity
-  std::vector<KernelArg> args;  // one per kernel buffer
-  std::vector<Expr> sizes;      // one per kernel size symbol, over the graph's symbols
-  Expr items;                   // over the graph's symbols
-  Expr scratch;                 // bytes a thread
-  Expr item_cost;               // estimated nanoseconds of one work item, for splitting over threads
-  int64_t estimated_bytes = 0;  // under the hints
+  std::shared_ptr<const loops::Dag> dag;  // what the kernel is a schedule of, where Options ask for it
+  std::string text;                       // print(*kernel): identity
+  std::vector<KernelArg> args;            // one per kernel buffer
+  std::vector<Expr> sizes;                // one per kernel size symbol, over the graph's symbols
+  Expr items;                             // over the graph's symbols
+  Expr scratch;                           // bytes a thread
+  Expr item_cost;                         // estimated nanoseconds of one work item, for splitting over threads
+  int64_t estimated_bytes = 0;            // under the hints
   double estimated_us = 0;
   std::vector<std::string> ops;  // the ATen ops fused here, in order
 };
@@ -102,6 +103,7 @@ struct Options {
   Target target;
   bool fuse = true;     // false: one kernel per node
   bool rounds = false;  // every half-precision value is rounded, as in eager
+  bool keep_dags = false;
   bool kernels = true;  // false: every node is an extern call (no code generator serves the target)
 };
 

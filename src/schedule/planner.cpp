@@ -128,6 +128,8 @@ KernelStep Planner::build_kernel(int g) {
       store(lowering, to, v, at);
     }
   }
+  std::shared_ptr<const loops::Dag> unscheduled;
+  if (options_.keep_dags) unscheduled = std::make_shared<loops::Dag>(dag);
   LoopChoice choice = choose_loops(dag, options_);
   loops::Staged staged = build_stages(dag, choice.stage);
   const size_t instructions = staged.kernel->instrs.size();
@@ -139,6 +141,7 @@ KernelStep Planner::build_kernel(int g) {
   if (choice.bytes > options_.target.l3_bytes / 2) stream_results(staged);
 
   KernelStep step;
+  step.dag = std::move(unscheduled);
   step.kernel = staged.kernel;
   step.text = loops::print(*staged.kernel);
   for (size_t b = 0; b < staged.buffers.size(); ++b) step.args.push_back({staged.buffers[b], staged.offsets[b]});

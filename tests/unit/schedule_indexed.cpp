@@ -64,7 +64,7 @@ input %2 : f32[3, 8] = argument "y"
                          "aten::scatter_add(%0, 1, %1, %2)", "aten::scatter_reduce.two(%0, 1, %1, %2, \"sum\")"}) {
     SCOPED_TRACE(op);
     const auto g = graph::parse(fmt::format("{}%3 : f32[3, 8] = {}\noutput %3\n", inputs, op));
-    const schedule::Plan plan = schedule::make_plan(*g, {});
+    const schedule::Plan plan = schedule::make_plan(*g, with_dags());
     EXPECT_EQ(kernels(plan), 0) << schedule::print(plan);
     EXPECT_EQ(plan.steps.size(), 1u) << schedule::print(plan);
     const auto fused =
@@ -77,7 +77,7 @@ input %2 : f32[3, 8] = argument "y"
                          "aten::scatter_reduce.two(%0, 1, %1, %2, \"amax\")"}) {
     SCOPED_TRACE(op);
     const auto g = graph::parse(fmt::format("{}%3 : f32[3, 8] = {}\noutput %3\n", inputs, op));
-    EXPECT_GT(kernels(schedule::make_plan(*g, {})), 1);
+    EXPECT_GT(kernels(schedule::make_plan(*g, with_dags())), 1);
   }
 }
 
@@ -86,7 +86,7 @@ TEST(MapPlan, FunctionsWithoutVectorsAreCallsWhereTheyStandAlone) {
   auto plan_of = [](const char* type, const char* body) {
     const auto g =
         graph::parse(fmt::format("input %0 : {0}[64] = argument \"x\"\n%1 : {0}[64] = {1}\noutput %1\n", type, body));
-    return schedule::make_plan(*g, {});
+    return schedule::make_plan(*g, with_dags());
   };
   EXPECT_EQ(kernels(plan_of("f64", "aten::erfinv(%0)")), 0);
   EXPECT_EQ(kernels(plan_of("f64", "aten::lgamma(%0)")), 0);
@@ -134,7 +134,7 @@ TEST(MapPlan, UninitialisedOutputsAreOnlyAllocated) {
 output %1
 output %3
 )");
-  const schedule::Plan plan = schedule::make_plan(*g, {});
+  const schedule::Plan plan = schedule::make_plan(*g, with_dags());
   EXPECT_EQ(plan.steps.size(), 1u) << schedule::print(plan);
 }
 
@@ -170,7 +170,7 @@ input %1 : i64[64] = argument "i"
 %3 : f32[64, 8] = aten::neg(%2)
 output %3
 )");
-  schedule::Plan plan = schedule::make_plan(*g, {});
+  schedule::Plan plan = schedule::make_plan(*g, with_dags());
   std::vector<Host> inputs = {random_host(g->inputs[0].value->type, 1), random_host(g->inputs[1].value->type, 2, 3)};
   run_plan(plan, inputs);
   inputs[1].i64()[63] = int64_t{1} << 40;
@@ -236,7 +236,7 @@ TEST(IndexedPlan, RunningMaximumTakesTheLastOfEquals) {
 output %1
 output %2
 )");
-  schedule::Plan plan = schedule::make_plan(*g, {});
+  schedule::Plan plan = schedule::make_plan(*g, with_dags());
   std::vector<Host> inputs = {random_host(g->inputs[0].value->type, 1)};
   const float x[] = {1, 1, 0, 2, 2, -1};
   std::copy(std::begin(x), std::end(x), inputs[0].f32());
@@ -360,7 +360,7 @@ TEST(InPlacePlan, ACallAfterTheUpdateWouldSeeItTwiceIfItFailed) {
 mutate input 0 = %1
 output %2
 )");
-  EXPECT_FALSE(writes_input(schedule::make_plan(*g, {}), 0));
+  EXPECT_FALSE(writes_input(schedule::make_plan(*g, with_dags()), 0));
 }
 
 TEST(UpdatePlan, PartOfAnInputIsWrittenInPlace) {
@@ -405,7 +405,7 @@ output %4
   std::copy(std::begin(x), std::end(x), inputs[0].f32());
   std::copy(std::begin(i), std::end(i), inputs[1].i64());
   std::copy(std::begin(v), std::end(v), inputs[2].f32());
-  auto out = run_plan(schedule::make_plan(*g, {}), inputs);
+  auto out = run_plan(schedule::make_plan(*g, with_dags()), inputs);
   EXPECT_EQ(out[0], (std::vector<double>{11, 10, 24, 30, 144, 58}));
   EXPECT_EQ(out[1], (std::vector<double>{8, 10, 20, 30, 99, 50}));
 }
@@ -420,7 +420,7 @@ output %3
   std::vector<Host> inputs = {random_host(g->inputs[0].value->type, 1)};
   const float x[] = {0, 10, 20};
   std::copy(std::begin(x), std::end(x), inputs[0].f32());
-  EXPECT_EQ(run_plan(schedule::make_plan(*g, {}), inputs)[0], (std::vector<double>{0, 18, 20}));
+  EXPECT_EQ(run_plan(schedule::make_plan(*g, with_dags()), inputs)[0], (std::vector<double>{0, 18, 20}));
 }
 
 TEST(UpdatePlan, OneElementWithoutALoop) {
@@ -431,7 +431,7 @@ output %2
 )");
   std::vector<Host> inputs = {random_host(g->inputs[0].value->type, 1)};
   inputs[0].f32()[0] = 3;
-  EXPECT_EQ(run_plan(schedule::make_plan(*g, {}), inputs)[0], (std::vector<double>{6}));
+  EXPECT_EQ(run_plan(schedule::make_plan(*g, with_dags()), inputs)[0], (std::vector<double>{6}));
 }
 
 TEST(UpdatePlan, ManyPiecesAreStoredByWhatComputesThem) {
@@ -445,7 +445,7 @@ input %1 : f32[3, 2] = argument "y"
 output %5
 output %6
 )");
-  schedule::Plan plan = schedule::make_plan(*g, {});
+  schedule::Plan plan = schedule::make_plan(*g, with_dags());
   EXPECT_EQ(calls(plan, "aten::cat"), 0) << schedule::print(plan);
   std::vector<Host> inputs = {random_host(g->inputs[0].value->type, 1), random_host(g->inputs[1].value->type, 2)};
   auto out = run_plan(plan, inputs);

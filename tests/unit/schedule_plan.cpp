@@ -56,7 +56,7 @@ output %4
 output %5
 )");
   int kernels = 0, calls = 0;
-  const schedule::Plan plan = schedule::make_plan(*g, {});
+  const schedule::Plan plan = schedule::make_plan(*g, with_dags());
   for (const schedule::Step& s : plan.steps) {
     kernels += std::holds_alternative<schedule::KernelStep>(s);
     if (const auto* e = std::get_if<schedule::ExternStep>(&s)) {
@@ -370,7 +370,7 @@ TEST(Plan, CrossEntropyReadsItsRowsOnce) {
   Value* total = b("aten::log", {b("aten::sum.dim_IntList", {b("aten::exp", {shifted}), IntList{1}, true})});
   Value* logs = b("aten::sub.Tensor", {shifted, total});
   output(g, b("aten::neg", {b("aten::gather", {logs, Expr(1), target})}));
-  schedule::Plan plan = schedule::make_plan(g, {});
+  schedule::Plan plan = schedule::make_plan(g, with_dags());
   EXPECT_EQ(kernels(plan), 2) << schedule::print(plan);  // the check of the indices and everything else
   std::vector<Host> a = {random_host(x->type, 1), random_host(target->type, 2, 40)};
   auto got = run_plan(plan, a);
@@ -396,7 +396,7 @@ TEST(Plan, EqualLayersAreEqualText) {
     x = layer_norm(b, b("aten::add.Tensor", {part, x}), input(g, {64}), 64);
   }
   output(g, x);
-  auto plan = schedule::make_plan(g, {});
+  auto plan = schedule::make_plan(g, with_dags());
   std::vector<std::string> texts;
   for (const schedule::Step& s : plan.steps) {
     if (auto* k = std::get_if<schedule::KernelStep>(&s)) texts.push_back(k->text);
@@ -413,7 +413,7 @@ TEST(Plan, ExternCallsGetWindows) {
   Value* h = b("aten::tanh", {x});
   Value* turned = b("aten::permute", {b("aten::slice.Tensor", {h, Expr(1), Expr(4), Expr(12)}), IntList{1, 0}});
   output(g, b("aten::mm", {turned, h}));
-  auto plan = schedule::make_plan(g, {});
+  auto plan = schedule::make_plan(g, with_dags());
   ASSERT_EQ(plan.steps.size(), 2u);
   const auto& call = std::get<schedule::ExternStep>(plan.steps[1]);
   const auto& view = std::get<schedule::BufferView>(call.args[0]);
@@ -430,7 +430,7 @@ TEST(Plan, CyclesThroughCallsAreNotFused) {
   Value* h = b("aten::tanh", {x});
   Value* product = b("aten::mm", {h, h});
   output(g, b("aten::add.Tensor", {h, product}));
-  auto plan = schedule::make_plan(g, {});
+  auto plan = schedule::make_plan(g, with_dags());
   EXPECT_EQ(kernels(plan), 2);
   ASSERT_EQ(plan.steps.size(), 3u);
   EXPECT_TRUE(std::holds_alternative<schedule::ExternStep>(plan.steps[1]));

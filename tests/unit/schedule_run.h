@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
+#include <map>
 #include <random>
 
 #include "graph/graph.h"
@@ -103,6 +105,56 @@ inline std::vector<double> elements(const Host& h, std::span<const Expr> sizes, 
   return out;
 }
 
+// Plans whose kernels are run as dags too, and must agree.
+inline schedule::Options with_dags() {
+  schedule::Options options;
+  options.keep_dags = true;
+  return options;
+}
+
+// What a kernel's dag, verified and through its text, makes of the buffers that it writes, by the plan's number.
+inline std::map<int, std::vector<char>> run_dag(const loops::Dag& dag, const schedule::Plan& plan,
+                                                const std::vector<char*>& base,
+                                                const std::function<int64_t(Expr)>& value) {
+  loops::verify(dag);
+  const std::string text = loops::print(dag);
+  const auto parsed = loops::parse_dag(text);
+  loops::verify(*parsed);
+  EXPECT_EQ(loops::print(*parsed), text);
+  std::map<int, std::vector<char>> written;
+  std::vector<void*> pointers;
+  for (const loops::DagBuffer& b : dag.buffers()) {
+    const schedule::Buffer& x = plan.buffers[static_cast<size_t>(b.id)];
+    char* memory = base[static_cast<size_t>(b.id)];
+    if (b.written) {
+      const int64_t bytes = storage_elements(x.type, value) * element_size(x.type.dtype);
+      EXPECT_EQ(bytes, evaluate(b.extent, value) * element_size(b.dtype));
+      memory = written.emplace(b.id, std::vector<char>(memory, memory + bytes)).first->second.data();
+    }
+    pointers.push_back(memory);
+  }
+  std::vector<int64_t> sizes;
+  for (Expr s : dag.sizes()) sizes.push_back(evaluate(s, value));
+  loops::interpret(*parsed, pointers, sizes);
+  return written;
+}
+
+// The same elements; sums of another order may be rounded elsewhere.
+inline void expect_equal(const char* a, const char* b, DType t, size_t bytes) {
+  if (t != DType::F32) {
+    EXPECT_EQ(std::memcmp(a, b, bytes), 0);
+    return;
+  }
+  for (size_t i = 0; i + 4 <= bytes; i += 4) {
+    float x, y;
+    std::memcpy(&x, a + i, 4);
+    std::memcpy(&y, b + i, 4);
+    const bool close = std::abs(x - y) <= 1e-5f * (1 + std::abs(y)) || std::memcmp(a + i, b + i, 4) == 0;
+    EXPECT_TRUE(close || (std::isnan(x) && std::isnan(y))) << "element " << i / 4 << ": " << x << " and " << y;
+    if (!close) return;
+  }
+}
+
 // The outputs of one run. Arena buffers really share memory, so that a wrong lifetime shows.
 inline std::vector<std::vector<double>> run_plan(const schedule::Plan& plan, std::vector<Host>& inputs,
                                                  const std::function<int64_t(Expr)>& value = by_hint) {
@@ -135,6 +187,7 @@ inline std::vector<std::vector<double>> run_plan(const schedule::Plan& plan, std
         std::fill(early.begin(), early.end(), char(0x7f));
       if (auto* k = std::get_if<schedule::KernelStep>(&s)) {
         loops::verify(*k->kernel);
+        const auto by_dag = k->dag ? run_dag(*k->dag, plan, base, value) : std::map<int, std::vector<char>>();
         std::vector<void*> pointers;
         for (const schedule::KernelArg& a : k->args) {
           int64_t size = element_size(plan.buffers[static_cast<size_t>(a.buffer)].type.dtype);
@@ -147,6 +200,11 @@ inline std::vector<std::vector<double>> run_plan(const schedule::Plan& plan, std
         // In two parts, as two threads would.
         loops::interpret(*k->kernel, pointers, sizes, items / 2, items);
         loops::interpret(*k->kernel, pointers, sizes, 0, items / 2);
+        for (const auto& [b, bytes] : by_dag) {
+          const schedule::Buffer& x = plan.buffers[static_cast<size_t>(b)];
+          expect_equal(bytes.data(), base[static_cast<size_t>(b)], x.type.dtype, bytes.size());
+          if (::testing::Test::HasFailure()) throw UserError(loops::print(*k->dag) + k->text);
+        }
       } else if (auto* c = std::get_if<schedule::CopyStep>(&s)) {
         Host from = memory[static_cast<size_t>(c->from.buffer)];
         if (plan.buffers[static_cast<size_t>(c->from.buffer)].role == schedule::BufferRole::Arena) {
@@ -185,7 +243,7 @@ inline int kernels(const schedule::Plan& plan) {
 
 // Fused and unfused plans must agree; returns the fused plan.
 inline schedule::Plan check_plan(const graph::Graph& g, double tolerance = 1e-5) {
-  schedule::Options options;
+  schedule::Options options = with_dags();
   schedule::Plan fused = schedule::make_plan(g, options);
   options.fuse = false;
   schedule::Plan plain = schedule::make_plan(g, options);

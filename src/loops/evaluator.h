@@ -1,0 +1,54 @@
+// Instructions run one at a time in plain C++: the meaning of the IR as code. The interpreters of dags and of kernels
+// say in which order, and for which elements.
+#pragma once
+
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "loops/kernel.h"
+#include "loops/scalar.h"
+
+namespace vesta::loops {
+
+class Evaluator {
+ protected:
+  // `buffers`: a pointer each. `symbols` and `sizes`: the size symbols and their values.
+  Evaluator(std::span<const Instr> instrs, std::span<void* const> buffers, std::span<const Expr> symbols,
+            std::span<const int64_t> sizes);
+  ~Evaluator() = default;
+
+  int64_t eval(Expr e) const;
+  // Everything but row stores and loads.
+  void instr(Ref r);
+  Scalar operand(const Instr& i, size_t n) const { return i.in[n] == kNoRef ? Scalar{} : values_[i.in[n]]; }
+  // Reductions and scans begin anew.
+  void restart();
+  void restart(Ref r) { accumulators_[r] = {}; }
+  // Before an element of a buffer is touched.
+  virtual void touches(Ref, int64_t /*element*/) {}
+
+  std::vector<const void*> reads_;  // where loads find each buffer; at first where stores write it
+  std::unordered_map<Expr, int64_t> symbols_;
+  std::vector<Scalar> values_;
+
+ private:
+  // A running reduction. Floating sums run in long double, so that the interpreter is the reference for generated code.
+  struct Accumulator {
+    bool empty = true;
+    Scalar value;
+    long double sum = 0;
+    int64_t position = 0;
+  };
+  static Scalar value_of(const Instr& i, const Accumulator& a);
+  static void accumulate(const Instr& i, Accumulator& a, Scalar x, int64_t position);
+  int64_t place(Ref r);  // bytes from its buffer's first element
+  const void* source(Ref r);
+  void* target(Ref r);
+
+  std::span<const Instr> instrs_;
+  std::span<void* const> buffers_;
+  std::vector<Accumulator> accumulators_;
+};
+
+}  // namespace vesta::loops

@@ -1,0 +1,51 @@
+// The inverse of text_writer.h. One line at a time: words are separated by blanks; an index expression is everything
+// between [ and ]. Errors are UserErrors that name the line.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "loops/kernel.h"
+
+namespace vesta::loops {
+
+class TextReader {
+ protected:
+  TextReader(std::string_view text, std::shared_ptr<ExprContext> context) : context_(std::move(context)), text_(text) {}
+  ~TextReader() = default;
+
+  // The text begins with the word `first`; all other lines are statements.
+  void read(std::string_view first);
+  virtual void statement(std::string_view head) = 0;
+  // Takes an instruction into what is read; returns its number.
+  virtual Ref add(Instr i) = 0;
+
+  [[noreturn]] void fail(std::string_view what) const;
+  std::string_view word();
+  bool take(std::string_view token);
+  int64_t integer(std::string_view w);
+  int numbered(char prefix);  // "b7": 7
+  Expr index();               // "[...]"
+  Ref value();
+  Expr size();    // the rest of a size's line
+  Range range();  // the rest of a range's line
+  bool writes();  // "read" or "write"
+  void instr(std::string_view head);
+
+  const std::shared_ptr<ExprContext> context_;
+
+ private:
+  void skip();
+  Expr rest_expr();
+  Ref mask();
+  void element(Instr& i);
+  void operation(std::string_view head, Instr& i);
+
+  std::string_view text_, line_;
+  int number_ = 0;
+  std::map<std::string, Ref> values_;
+};
+
+}  // namespace vesta::loops
