@@ -9,7 +9,7 @@
 #include "codegen/codegen.h"
 #include "graph/passes/pass.h"
 #include "graph/text.h"
-#include "loops/kernel.h"
+#include "loops/dag.h"
 #include "pipeline/assemble.h"
 #include "pipeline/dump.h"
 #include "pipeline/key.h"
@@ -96,7 +96,7 @@ void report_artifact(const artifact::Artifact& a, CompileReport& report) {
   for (const artifact::Guard& g : a.guards) report.guards.push_back(g.text);
 }
 
-ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, const Options& options, const Dump& dump,
+ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, const Options& options, Dump& dump,
                              CompileReport& report) {
   ObjectByText objects;
   std::vector<codegen::Request> requests;
@@ -110,6 +110,7 @@ ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, c
         if (name.size() > 60) break;
         name += "_" + short_name(op);
       }
+      if (k->dag) dump.write(name + ".dag", loops::print(*k->dag));
       requests.push_back({k->text, std::move(name)});
     }
   }
@@ -149,6 +150,7 @@ class Compile {
       o.target = target_;
       o.kernels = codegen::available(target_);
       o.rounds = options_.numerics == "eager";
+      o.keep_dags = dump_.active();
       plan = schedule::make_plan(graph_, o);
     });
     if (dump_.active()) dump_.write_numbered("plan.txt", labels_.restore(schedule::print(plan)));

@@ -210,7 +210,7 @@ TEST(Pipeline, OneDumpFolderForEachCompile) {
       files.push_back(file.path());
       names += file.path().filename().string() + " ";
     }
-    for (const char* part : {"graph_traced", "plan", "artifact"}) {
+    for (const char* part : {"graph_traced", "plan", "artifact", ".dag", ".kernel"}) {
       EXPECT_NE(names.find(part), std::string::npos) << part << " is not among " << names;
     }
     std::ifstream traced(folder.path() / "00_graph_traced.txt");
