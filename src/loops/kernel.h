@@ -1,5 +1,5 @@
-// The kernel: one fused loop nest, free of the graph and of any device. What src/schedule builds and src/codegen
-// prints.
+// The kernel: one fused loop nest, free of the graph: a Dag (dag.h) with the CPU's schedule of it. What src/schedule
+// builds and src/codegen emits as it stands.
 //
 // Shape of the computation (all loops are over `ranges`):
 //
@@ -98,11 +98,31 @@ struct KernelBuffer {
   bool stream = false;
 };
 
+// Loads of a pointwise program that run along another parallel variable `row` than the lanes: a square of `rows` x
+// `columns` elements is read along `row`, turned, and kept while its elements are used. `row` is the variable next to
+// the lanes, so that neighbouring work items are neighbours along it.
+struct Tile {
+  Expr row;
+  int64_t rows = 0;  // 0: no tile
+  int64_t columns = 0;
+  int64_t pitch = 0;  // elements from one row of the square to the next
+  std::vector<Ref> loads;
+};
+
+// Memory that is fetched into the caches before it is needed: what these loads read `rows` later along the variable
+// `row`. In a row program the last loop does it, in a tiled one every row of a square.
+struct Ahead {
+  Expr row;
+  int64_t rows = 0;
+  std::vector<Ref> loads;  // none: nothing is fetched
+};
+
 struct Kernel {
   std::shared_ptr<ExprContext> context;
   std::vector<Expr> sizes;            // the size symbols the kernel reads, in argument order
   std::vector<Range> ranges;          // Parallel ranges first
   int vector = -1;                    // index into ranges; -1: scalar code
+  int64_t lanes = 1;                  // elements of a vector; a power of two that divides `block`
   int64_t block = 0;                  // see above; a constant
   std::vector<KernelBuffer> buffers;  // in order of first use
   std::vector<Instr> instrs;
@@ -110,6 +130,8 @@ struct Kernel {
   std::vector<DType> row_slots;  // element type of each scratch row; a row holds the product of the Inner extents
                                  // (times `block` in a column program)
   bool serial = false;           // must run on one thread, items in order
+  Tile tile;
+  Ahead ahead;
 };
 
 // Number of work items: the `end` of a whole run.

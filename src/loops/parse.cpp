@@ -26,6 +26,7 @@ class Parser : TextReader {
       k.ranges.push_back(range());
     } else if (head == "vector") {
       k.vector = range_named(word());
+      if (take("lanes ")) k.lanes = integer(word());
     } else if (head == "block") {
       k.block = integer(word());
     } else if (head == "serial") {
@@ -41,6 +42,19 @@ class Parser : TextReader {
     } else if (head == "row") {
       if (numbered('r') != static_cast<int>(k.row_slots.size())) fail("rows must be numbered in order");
       k.row_slots.push_back(parse_dtype(word()));
+    } else if (head == "tile") {
+      Tile& t = k.tile;
+      t.row = k.ranges[static_cast<size_t>(range_named(word()))].var;
+      t.rows = integer(word());
+      if (!take("by ")) fail("expected by");
+      t.columns = integer(word());
+      if (!take("pitch ")) fail("expected pitch");
+      t.pitch = integer(word());
+      while (!at_end()) t.loads.push_back(value());
+    } else if (head == "ahead") {
+      k.ahead.row = k.ranges[static_cast<size_t>(range_named(word()))].var;
+      k.ahead.rows = integer(word());
+      while (!at_end()) k.ahead.loads.push_back(value());
     } else if (head == "stage") {
       k.stages.push_back({take("loop"), {}});
     } else {

@@ -12,7 +12,10 @@ class Printer : TextWriter {
     out_ = "kernel\n";
     sizes(k_.sizes);
     ranges(k_.ranges);
-    if (k_.vector >= 0) out_ += fmt::format("vector {}\n", names_.at(k_.ranges.at(static_cast<size_t>(k_.vector)).var));
+    if (k_.vector >= 0) {
+      const Expr var = k_.ranges.at(static_cast<size_t>(k_.vector)).var;
+      out_ += fmt::format("vector {}{}\n", names_.at(var), k_.lanes > 1 ? fmt::format(" lanes {}", k_.lanes) : "");
+    }
     if (k_.block > 0) out_ += fmt::format("block {}\n", k_.block);
     if (k_.serial) out_ += "serial\n";
     for (size_t i = 0; i < k_.buffers.size(); ++i) {
@@ -25,10 +28,24 @@ class Printer : TextWriter {
       out_ += s.loop ? "stage loop\n" : "stage\n";
       for (Ref r : s.body) instr(r);
     }
+    const Tile& t = k_.tile;
+    if (t.rows > 0) {
+      out_ += fmt::format("tile {} {} by {} pitch {}", text(t.row), t.rows, t.columns, t.pitch);
+      loads(t.loads);
+    }
+    if (!k_.ahead.loads.empty()) {
+      out_ += fmt::format("ahead {} {}", text(k_.ahead.row), k_.ahead.rows);
+      loads(k_.ahead.loads);
+    }
     return std::move(out_);
   }
 
  private:
+  void loads(const std::vector<Ref>& loads) {
+    for (Ref r : loads) out_ += " " + value(r);
+    out_ += "\n";
+  }
+
   const Kernel& k_;
 };
 

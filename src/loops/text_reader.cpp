@@ -55,6 +55,11 @@ bool TextReader::take(std::string_view token) {
   return true;
 }
 
+bool TextReader::at_end() {
+  skip();
+  return line_.empty();
+}
+
 int64_t TextReader::integer(std::string_view w) {
   int64_t v = 0;
   auto [end, error] = std::from_chars(w.data(), w.data() + w.size(), v);

@@ -25,6 +25,7 @@ class TextReader {
   [[noreturn]] void fail(std::string_view what) const;
   std::string_view word();
   bool take(std::string_view token);
+  bool at_end();  // of the line
   int64_t integer(std::string_view w);
   int numbered(char prefix);  // "b7": 7
   Expr index();               // "[...]"

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 
 #include "loops/rules.h"
 
@@ -22,6 +23,8 @@ class Verifier : Rules {
         stage_of_[r] = stage_;
       }
     }
+    if (k_.tile.rows != 0) tile();
+    if (!k_.ahead.loads.empty()) ahead();
   }
 
  private:
@@ -41,7 +44,55 @@ class Verifier : Rules {
     if (k_.vector >= 0 && k_.ranges[static_cast<size_t>(k_.vector)].kind == RangeKind::Parallel) {
       require(k_.vector == last_parallel, "a parallel vector range must be the last parallel one");
       require(k_.block > 0, "a parallel vector range needs a block");
+      require(k_.lanes > 0 && k_.block % k_.lanes == 0, "{} lanes do not divide blocks of {}", k_.lanes, k_.block);
     }
+    require(k_.lanes > 0 && std::has_single_bit(static_cast<uint64_t>(k_.lanes)), "{} lanes are no power of two",
+            k_.lanes);
+    require(k_.lanes == 1 || k_.vector >= 0, "{} lanes without a vector range", k_.lanes);
+  }
+
+  // The range with this variable, a parallel one before the vector's.
+  const Range& row_of(Expr var) const {
+    auto it = std::find_if(k_.ranges.begin(), k_.ranges.end(), [&](const Range& r) { return r.var == var; });
+    const bool other = it != k_.ranges.end() && it - k_.ranges.begin() < k_.vector && it->kind == RangeKind::Parallel;
+    require(other, "rows of other loads do not run along a parallel range before the lanes");
+    return *it;
+  }
+
+  void plain_load(Ref r) const {
+    require(r < k_.instrs.size() && stage_of_[r] >= 0 && k_.instrs[r].kind == InstrKind::Load &&
+                k_.instrs[r].in[0] == kNoRef,
+            "instruction {} is no load of every element", r);
+  }
+
+  void tile() const {
+    const Tile& t = k_.tile;
+    const Range& rows = row_of(t.row);
+    const Range& columns = k_.ranges[static_cast<size_t>(k_.vector)];
+    require(columns.kind == RangeKind::Parallel && &rows + 1 == &columns && !k_.serial, "a tile is not of neighbours");
+    require(std::none_of(k_.stages.begin(), k_.stages.end(), [](const Stage& s) { return s.loop; }),
+            "a tile in a kernel with loops");
+    require(provably_at_least(k_.block, columns.extent), "a tile in a kernel of several blocks");
+    auto cuts = [&](Expr extent, int64_t side) {
+      return side > 0 && side % k_.lanes == 0 && provably_divisible(extent, side);
+    };
+    require(cuts(rows.extent, t.rows) && cuts(columns.extent, t.columns), "tiles of {} by {} leave something over",
+            t.rows, t.columns);
+    require(t.pitch >= t.columns, "rows of a tile overlap");
+    require(!t.loads.empty(), "a tile of nothing");
+    for (Ref r : t.loads) {
+      plain_load(r);
+      const auto along = coefficient_of(k_.instrs[r].index, t.row);
+      require(along && along->is_constant(1), "instruction {} does not run along the rows of its tile", r);
+      require(!k_.buffers[static_cast<size_t>(k_.instrs[r].buffer)].written,
+              "instruction {} of a tile reads what is written", r);
+    }
+  }
+
+  void ahead() const {
+    row_of(k_.ahead.row);
+    require(k_.ahead.rows > 0, "rows fetched ahead are these ones");
+    for (Ref r : k_.ahead.loads) plain_load(r);
   }
 
   std::string text() const override { return print(k_); }

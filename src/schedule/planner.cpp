@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "base/check.h"
+#include "schedule/vectors.h"
 
 namespace vesta::schedule {
 
@@ -132,6 +133,7 @@ KernelStep Planner::build_kernel(int g) {
   if (options_.keep_dags) unscheduled = std::make_shared<loops::Dag>(dag);
   LoopChoice choice = choose_loops(dag, options_);
   loops::Staged staged = build_stages(dag, choice.stage);
+  choose_vectors(*staged.kernel, options_.target.vector_bytes);
   const size_t instructions = staged.kernel->instrs.size();
   if (instructions > limits_of(options_.target.device).instructions &&
       (group.units.size() > 1 || groups_.units[group.units[0]].node))

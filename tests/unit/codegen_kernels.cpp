@@ -553,7 +553,7 @@ stage loop
 }
 
 TEST(CodegenCache, EqualTextIsCompiledOnceAlsoFromTwoThreads) {
-  auto k = loops::parse_kernel(text(kAdd, {{"SIZE", ""}, {"EXTENT", "12345"}, {"BLOCK", "64"}}));
+  auto k = scheduled(text(kAdd, {{"SIZE", ""}, {"EXTENT", "12345"}, {"BLOCK", "64"}}));
   std::vector<Request> requests = {{loops::print(*k), "a"}, {loops::print(*k), "b"}};
   std::vector<Result> first, second;
   std::thread a([&] { first = compile(requests, host_target(), {}); });

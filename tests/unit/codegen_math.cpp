@@ -47,7 +47,7 @@ TEST_P(Math, HoldsItsBound) {
   if (!available(host_target())) GTEST_SKIP() << "no generated code in this build";
   Case c = GetParam();
   const int64_t chunk = 1 << 16;
-  auto k = loops::parse_kernel(fmt::format(
+  auto k = scheduled(fmt::format(
       "kernel\nrange p0 parallel {}\nvector p0\nblock 4096\nbuffer b0 f32 read\nbuffer b1 f32 write\nstage\n"
       "  %0 = load f32 b0[p0]\n  %1 = {} f32 %0\n  store f32 b1[p0] %1\n",
       chunk, name(c.prim)));
@@ -104,7 +104,7 @@ void remainders_are_exact(DType t, Prim p) {
   if (!available(host_target())) GTEST_SKIP() << "no generated code in this build";
   const int64_t count = 1 << 16;
   const std::string_view type = name(t);
-  auto k = loops::parse_kernel(
+  auto k = scheduled(
       fmt::format("kernel\nrange p0 parallel {1}\nvector p0\nblock 4096\nbuffer b0 {0} read\nbuffer b1 {0} read\n"
                   "buffer b2 {0} write\nstage\n  %0 = load {0} b0[p0]\n  %1 = load {0} b1[p0]\n"
                   "  %2 = {2} {0} %0 %1\n  store {0} b2[p0] %2\n",

@@ -20,7 +20,7 @@ using machine::Object;
 std::string kernel_text(int64_t n) {
   return fmt::format(R"(kernel
 range p0 parallel {}
-vector p0
+vector p0 lanes 8
 block 64
 buffer b0 f64 read
 buffer b1 f64 write

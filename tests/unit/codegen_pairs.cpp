@@ -8,7 +8,7 @@ namespace {
 
 const int64_t kSizes[] = {1, 15, 16, 31, 32, 33, 64, 96, 100, 257, 1000};
 
-std::vector<bool> pairs_of(const std::string& text) { return analyse(*loops::parse_kernel(text), 64).pairs; }
+std::vector<bool> pairs_of(const std::string& text) { return analyse(*scheduled(text, 64)).pairs; }
 
 // Two halves, a byte, an index and a float read; a half and a float written.
 const char* kPointwise = R"(kernel
@@ -72,7 +72,7 @@ stage
   std::vector<Array> arrays = {make_array(DType::BF16, 64), make_array(DType::BF16, 64), make_array(DType::BF16, 64)};
   auto words = [&](size_t b) { return reinterpret_cast<uint16_t*>(arrays[b].bytes.data()); };
   for (size_t i = 0; i < 64; ++i) words(0)[i] = static_cast<uint16_t>(0xff81 + i);
-  run_jit(*loops::parse_kernel(kernel), arrays, {});
+  run_jit(*scheduled(kernel), arrays, {});
   for (size_t i = 0; i < 64; ++i) {
     EXPECT_EQ(words(1)[i], words(0)[i]);
     EXPECT_EQ(words(2)[i], 0x7fc0);

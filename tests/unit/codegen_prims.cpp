@@ -127,7 +127,7 @@ TEST(CodegenPrims, HalfTypesRoundTripAllValues) {
     // The payload of a NaN need not survive.
     std::vector<Array> arrays = {in, make_array(DType::F32, 65536), make_array(t, 65536),
                                  make_array(DType::I16, 65536)};
-    auto k = loops::parse_kernel(kernel);
+    auto k = scheduled(kernel);
     std::vector<Array> expected = arrays;
     run_jit(*k, arrays, {});
     run_interpreter(*k, expected, {});

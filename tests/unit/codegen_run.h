@@ -14,6 +14,7 @@
 #include "loops/kernel.h"
 #include "loops/scalar.h"
 #include "machine/load.h"
+#include "schedule/vectors.h"
 
 namespace vesta::codegen::testing {
 
@@ -86,6 +87,14 @@ inline bool close(DType t, loops::Scalar a, loops::Scalar b, double ulps, double
   return error <= absolute || error <= ulps * ulp_of(t, b.f);
 }
 
+// The kernel of this text with the schedule's choice of vectors for a machine, this one unless told otherwise.
+inline std::unique_ptr<loops::Kernel> scheduled(const std::string& text,
+                                                int64_t vector_bytes = host_target().vector_bytes) {
+  auto k = loops::parse_kernel(text);
+  schedule::choose_vectors(*k, vector_bytes);
+  return k;
+}
+
 inline void run_jit(const loops::Kernel& k, std::vector<Array>& arrays, const std::vector<int64_t>& sizes,
                     int64_t split = 0) {
   std::vector<Request> requests = {{loops::print(k), "test"}};
@@ -124,7 +133,7 @@ inline void run_interpreter(const loops::Kernel& k, std::vector<Array>& arrays, 
 // Guard elements behind every array catch stores past the end.
 inline void expect_same(const std::string& text, std::vector<Array> arrays, const std::vector<int64_t>& sizes,
                         double ulps = 0, double absolute = 0) {
-  auto k = loops::parse_kernel(text);
+  auto k = scheduled(text);
   loops::verify(*k);
   std::vector<Array> expected = arrays;
   for (Array& a : arrays) a.bytes.resize(a.bytes.size() + 64, 0x5a);

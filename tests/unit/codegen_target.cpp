@@ -46,7 +46,7 @@ TEST(Target, AnOlderProcessorHasItsOwnCode) {
   const Target old = older_target();
   const std::string kernel = R"(kernel
 range p0 parallel 64
-vector p0
+vector p0 lanes 16
 block 64
 buffer b0 f32 read
 buffer b1 f32 write

@@ -46,6 +46,33 @@ TEST(LoopsText, RoundTrip) {
   EXPECT_TRUE(parse_kernel(print(*k))->buffers[1].stream);
 }
 
+// What runs across the lanes is read in squares, what runs along them is fetched ahead.
+const char* kTiled = R"(kernel
+range p0 parallel 64
+range p1 parallel 96
+vector p1 lanes 16
+block 96
+buffer b0 f32 read
+buffer b1 f32 read
+buffer b2 f32 write
+stage
+  %0 = load f32 b0[96*p0 + p1]
+  %1 = load f32 b1[p0 + 64*p1]
+  %2 = sub f32 %0 %1
+  store f32 b2[96*p0 + p1] %2
+tile p0 64 by 32 pitch 48 %1
+ahead p0 4 %0
+)";
+
+TEST(LoopsText, TilesAndWhatIsFetchedAhead) {
+  auto k = parse_kernel(kTiled);
+  verify(*k);
+  EXPECT_EQ(print(*k), kTiled);
+  EXPECT_EQ(k->lanes, 16);
+  EXPECT_EQ(k->tile.loads, std::vector<Ref>{1});
+  EXPECT_EQ(k->ahead.loads, std::vector<Ref>{0});
+}
+
 // How an expression came to be must not show in the text.
 TEST(LoopsText, CanonicalWhateverTheBuildOrder) {
   auto build = [](bool swapped) {
@@ -114,6 +141,30 @@ TEST(LoopsVerify, NamesTheBrokenRule) {
   expect_rejected("kernel\nrange p0 parallel 8\nvector p0\nstage\n", "needs a block");
   expect_rejected("kernel\nrange p0 parallel 8\nbuffer b0 f32 write stream\nstage\n %0 = load f32 b0[p0]\n",
                   "reads a buffer that is stored past the caches");
+}
+
+TEST(LoopsVerify, NamesTheBrokenRuleOfATile) {
+  const auto broken = [](const std::string& from, const std::string& to, const std::string& reason) {
+    std::string text = kTiled;
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    expect_rejected(text.replace(at, from.size(), to), reason);
+  };
+  broken("lanes 16", "lanes 12", "no power of two");
+  broken("lanes 16", "lanes 64", "do not divide blocks of 96");
+  broken("vector p1 lanes 16\nblock 96", "vector p1 lanes 32\nblock 96\nserial", "not of neighbours");
+  broken("tile p0", "tile p1", "along a parallel range before the lanes");
+  broken("block 96", "block 64", "several blocks");
+  broken("64 by 32", "48 by 32", "leave something over");
+  broken("64 by 32", "64 by 40", "leave something over");
+  broken("pitch 48", "pitch 16", "rows of a tile overlap");
+  broken("pitch 48 %1", "pitch 48", "a tile of nothing");
+  broken("pitch 48 %1", "pitch 48 %2", "no load of every element");
+  broken("pitch 48 %1", "pitch 48 %0", "does not run along the rows");
+  broken("b1 f32 read", "b1 f32 write", "reads what is written");
+  broken("stage\n", "stage loop\n", "kernel with loops");
+  broken("ahead p0 4 %0", "ahead p0 0 %0", "these ones");
+  broken("ahead p0 4 %0", "ahead p0 4 %2", "no load of every element");
 }
 
 TEST(LoopsInterpret, Softmax) {

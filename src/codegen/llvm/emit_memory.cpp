@@ -119,11 +119,11 @@ void Emitter::prefetch(Value* pointer) {
 // The lines that a later row reads where this one has `count` vectors.
 void Emitter::prefetch_ahead(int count) {
   constexpr int64_t kLine = 64;
-  const Expr row = shape_.ahead.row;
-  for (Ref r : shape_.ahead.loads) {
+  const Expr row = k_.ahead.row;
+  for (Ref r : k_.ahead.loads) {
     const Instr& i = k_.instrs[r];
     Value* pointer = base_pointer(i.buffer, substitute(i.index - shape_.lane, [&](Expr symbol) {
-                                    return symbol == row ? row + shape_.ahead.rows : symbol;
+                                    return symbol == row ? row + k_.ahead.rows : symbol;
                                   }));
     Value* lane = scalar(shape_.lane);
     at(shape_.innermost);
@@ -224,7 +224,7 @@ bool Emitter::picks_runs(Ref r, std::optional<Instr>& leaf) const {
   const Instr& load = k_.instrs[source];
   if (load.kind != loops::InstrKind::Load || !shape_.vector[source] || shape_.ordered[source]) return false;
   if (!shape_.is_run(load.index) || (load.in[0] != kNoRef && shape_.vector[load.in[0]])) return false;
-  if (std::find(shape_.tile.loads.begin(), shape_.tile.loads.end(), source) != shape_.tile.loads.end()) return false;
+  if (std::find(k_.tile.loads.begin(), k_.tile.loads.end(), source) != k_.tile.loads.end()) return false;
   const std::optional<Instr> known = std::exchange(leaf, load);
   leaf->kind = i.kind;
   return !known || (known->kind == i.kind && known->dtype == load.dtype);

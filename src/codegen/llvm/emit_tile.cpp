@@ -12,7 +12,7 @@ using loops::Ref;
 // [begin, end) holds whole groups of `rows`, aligned to them, and what is left on either side: narrower groups, then
 // single items.
 void Emitter::tiled_items(Value* begin, Value* end, int64_t rows) {
-  const bool outermost = rows == shape_.tile.rows;
+  const bool outermost = rows == k_.tile.rows;
   if (rows == 1) {
     loop(begin, end, 1, 1, 2, false, 0, [&](Value* item) {
       decode(item);
@@ -36,7 +36,7 @@ void Emitter::tiled_items(Value* begin, Value* end, int64_t rows) {
 
 // `rows` work items from `item` on.
 void Emitter::tile_group(Value* item, int64_t rows) {
-  const Tile& tile = shape_.tile;
+  const loops::Tile& tile = k_.tile;
   const int64_t width = k_.ranges[static_cast<size_t>(k_.vector)].extent.constant();
   decode(item);
   tile_row_ = scalar(tile.row);
@@ -78,7 +78,7 @@ void Emitter::prefetch_squares(Ref r, int64_t rows) {
   constexpr int64_t kLine = 64;
   const Instr& i = k_.instrs[r];
   Expr stride = *coefficient_of(i.index, shape_.lane);
-  Value* offset = scalar(substitute(i.index, [&](Expr s) { return s == shape_.tile.row ? Expr(0) : s; }) +
+  Value* offset = scalar(substitute(i.index, [&](Expr s) { return s == k_.tile.row ? Expr(0) : s; }) +
                          stride * Expr(int64_t{lanes_}));
   Value* step = scalar(stride);
   b_.SetInsertPoint(scopes_.back().end);
@@ -99,7 +99,7 @@ void Emitter::fill_tile(Ref r) {
   Expr stride = *coefficient_of(i.index, shape_.lane);
   Value* offset = scalar(i.index);
   Value* step = scalar(stride);
-  Value* row = scalar(shape_.tile.row);
+  Value* row = scalar(k_.tile.row);
   Value* lane = scalar(shape_.lane);
   b_.SetInsertPoint(scopes_.back().end);
   llvm::Type* element = p_.memory_type(i.dtype, 1);
@@ -126,7 +126,7 @@ void Emitter::fill_tile(Ref r) {
       v[l + block] = b_.CreateShuffleVector(a, b, high);
     }
   }
-  Value* columns = b_.getInt64(static_cast<uint64_t>(shape_.tile.pitch));
+  Value* columns = b_.getInt64(static_cast<uint64_t>(k_.tile.pitch));
   Value* at_row = b_.CreateMul(b_.CreateSub(row, tile_row_), columns);
   Value* place = b_.CreateAdd(at_row, b_.CreateSub(lane, tile_column_));
   Value* out = b_.CreateGEP(element, tiles_.at(r), place);
@@ -139,10 +139,10 @@ void Emitter::fill_tile(Ref r) {
 Value* Emitter::load_from_tile(Ref r, int u) {
   VESTA_CHECK(u == 0 || pairs_, "a tile is read one vector or one pair at a time");
   const Instr& i = k_.instrs[r];
-  Value* row = scalar(shape_.tile.row);
+  Value* row = scalar(k_.tile.row);
   Value* lane = scalar(shape_.lane);
   at(shape_.innermost);
-  Value* columns = b_.getInt64(static_cast<uint64_t>(shape_.tile.pitch));
+  Value* columns = b_.getInt64(static_cast<uint64_t>(k_.tile.pitch));
   Value* place = b_.CreateAdd(b_.CreateMul(b_.CreateSub(row, tile_row_), columns), b_.CreateSub(lane, tile_column_));
   Value* pointer = b_.CreateGEP(p_.memory_type(i.dtype, 1), tiles_.at(r), place);
   if (pairs_) return load_pair(i.dtype, pointer, r, u);

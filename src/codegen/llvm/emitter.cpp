@@ -206,8 +206,8 @@ void Emitter::one_item() {
 }
 
 void Emitter::items() {
-  if (shape_.tile.rows > 0) {
-    tiled_items(f_.getArg(3), f_.getArg(4), shape_.tile.rows);
+  if (k_.tile.rows > 0) {
+    tiled_items(f_.getArg(3), f_.getArg(4), k_.tile.rows);
     return;
   }
   loop(f_.getArg(3), f_.getArg(4), 1, 0, 2, false, 0, [&](Value* item) {
@@ -230,7 +230,7 @@ Value* Emitter::tail_mask(Value* at, Value* limit) {
 bool Emitter::single_masked_loop(int weight) const { return p_.target().avx512 && weight > 24; }
 
 // Squares are read in pairs by themselves; the columns beside them are read singly.
-bool Emitter::takes_pairs() const { return shape_.family == Family::Columns && shape_.pairs[0] && !shape_.tile.rows; }
+bool Emitter::takes_pairs() const { return shape_.family == Family::Columns && shape_.pairs[0] && !k_.tile.rows; }
 
 int Emitter::column_unroll() const {
   int weight = 0, accumulators = 1;
@@ -258,7 +258,7 @@ bool Emitter::split_span() {
   constexpr size_t kMostTurns = 3, kMostInstructions = 400;  // of all loops together
   const Expr extent = k_.ranges[static_cast<size_t>(k_.vector)].extent;
   if (lanes_ == 1 || !extent.is_constant() || extent.constant() > k_.block || takes_pairs()) return false;
-  if (shape_.tile.rows > 0) return false;
+  if (k_.tile.rows > 0) return false;
   const int64_t n = extent.constant(), whole = n / lanes_ * lanes_;
   std::map<Ref, Turn> turns;
   std::set<int64_t> places;

@@ -52,7 +52,7 @@ std::unique_ptr<llvm::Module> build_module(loops::Kernel kernel, const std::stri
   f->addFnAttr("target-cpu", machine.getTargetCPU());
   f->addFnAttr("target-features", machine.getTargetFeatureString());
   f->addFnAttr("prefer-vector-width", std::to_string(8 * target.vector_bytes));
-  Emitter(analyse(std::move(kernel), target.vector_bytes), *module, *f, target).run();
+  Emitter(analyse(std::move(kernel)), *module, *f, target).run();
   // Cheap next to code generation, which would crash on a malformed function.
   std::string broken;
   llvm::raw_string_ostream out(broken);

@@ -1,7 +1,6 @@
 #include "codegen/llvm/shape.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/check.h"
 
@@ -16,113 +15,6 @@ using loops::Ref;
 
 namespace {
 
-// Elements of the types that most of the work is done in fill one vector; a wider type then takes several registers.
-int choose_lanes(const Kernel& k, int64_t vector_bytes, Expr extent) {
-  int wide = 0, word = 0, narrow = 0, bytes = 0;
-  bool plain = true;  // no index or condition that needs more than a byte a lane
-  for (const Instr& i : k.instrs) {
-    plain &= i.kind == InstrKind::Load || i.kind == InstrKind::Store || i.kind == InstrKind::Compute ||
-             i.kind == InstrKind::Constant || i.kind == InstrKind::Cast;
-    bool counts = i.kind == InstrKind::Load || i.kind == InstrKind::Store || i.kind == InstrKind::Compute ||
-                  i.kind == InstrKind::Cast || i.kind == InstrKind::Accumulate || i.kind == InstrKind::Scan;
-    if (!counts || i.dtype == DType::Bool) continue;
-    int64_t size = element_size(opmath(i.dtype));
-    ++(size == 8 ? wide : size == 4 ? word : size == 2 ? narrow : bytes);
-  }
-  int64_t width = wide > word + narrow + bytes ? 8 : wide + word > 0 ? 4 : narrow > 0 ? 2 : plain ? 1 : 4;
-  int64_t lanes = vector_bytes / width;
-  while (width == 1 && 4 * lanes > vector_bytes && k.block % lanes != 0) lanes /= 2;
-  // A row shorter than a vector takes a shorter vector.
-  if (extent.is_constant()) {
-    while (lanes > 1 && lanes / 2 >= extent.constant()) lanes /= 2;
-  }
-  return static_cast<int>(lanes);
-}
-
-int64_t tile_side(Expr extent, int64_t lanes, int64_t most) {
-  if (!extent.is_constant()) return 0;
-  for (int64_t side = most; side >= lanes; side /= 2) {
-    if (extent.constant() % side == 0) return side;
-  }
-  return 0;
-}
-
-// Whether a place is read from memory itself: it may depend on any range.
-bool gathers(Expr index) {
-  const std::vector<Expr> symbols = symbols_of(index);
-  return std::any_of(symbols.begin(), symbols.end(),
-                     [](Expr e) { return e.node()->symbol_kind == SymbolKind::Indirect; });
-}
-
-// Whether the load takes neighbours, of another row for another `row`, at places that can be computed ahead.
-bool takes_neighbours(const Shape& s, Ref r, Expr row) {
-  const Instr& i = s.kernel.instrs[r];
-  if (i.kind != InstrKind::Load || i.in[0] != kNoRef || !s.vector[r]) return false;
-  const auto along_rows = coefficient_of(i.index, row);
-  return !gathers(i.index) && s.is_run(i.index) && along_rows && !along_rows->is_constant(0);
-}
-
-// The variable must be the one next to the lanes, so that neighbouring work items are neighbours along it.
-void find_tile(Shape& s) {
-  const Kernel& k = s.kernel;
-  if (s.family != Family::Columns || !s.loops.empty() || k.serial || k.vector < 1 || s.lanes < 4 || s.lanes > 16)
-    return;
-  const loops::Range& columns = k.ranges[static_cast<size_t>(k.vector)];
-  const loops::Range& rows = k.ranges[static_cast<size_t>(k.vector) - 1];
-  if (!provably_at_least(k.block, columns.extent)) return;
-  Tile t;
-  t.row = rows.var;
-  int64_t bytes = 1;
-  for (Ref r = 0; r < k.instrs.size(); ++r) {
-    const Instr& i = k.instrs[r];
-    if (i.kind != InstrKind::Load || i.in[0] != kNoRef || s.ordered[r] || !s.vector[r]) continue;
-    auto along_lanes = coefficient_of(i.index, s.lane), along_rows = coefficient_of(i.index, t.row);
-    if (!along_lanes || !along_rows || !along_rows->is_constant(1)) continue;
-    if (along_lanes->is_constant(1) || along_lanes->is_constant(-1)) continue;
-    if (s.is_vector(*along_lanes) || s.is_vector(i.index - *along_lanes * s.lane)) continue;
-    if (gathers(i.index)) continue;
-    t.loads.push_back(r);
-    bytes = std::max(bytes, element_size(i.dtype));
-  }
-  if (t.loads.empty()) return;
-  // A few cache lines along the rows at a time; along the lanes what fits well into the second cache, so that
-  // everything else is read and written in long runs.
-  t.rows = tile_side(rows.extent, s.lanes, 512 / bytes);
-  t.columns = tile_side(columns.extent, s.lanes, 1024 / bytes / static_cast<int64_t>(std::bit_ceil(t.loads.size())));
-  if (t.rows == 0 || t.columns == 0) return;
-  t.pitch = t.columns + 64 / bytes;
-  s.tile = std::move(t);
-  s.ahead.row = rows.var;
-  s.ahead.rows = 4;
-  for (Ref r = 0; r < k.instrs.size(); ++r) {
-    if (takes_neighbours(s, r, rows.var)) s.ahead.loads.push_back(r);
-  }
-}
-
-// Rows that a next one fits beside in the first cache, and that are too long for the hardware to have fetched ahead.
-constexpr int64_t kNextRowAtLeast = 1 << 10, kNextRowAtMost = 16 << 10;  // bytes
-
-void find_next_row(Shape& s) {
-  const Kernel& k = s.kernel;
-  if (s.family != Family::Rows || s.loops.size() != 1 || k.vector < 1) return;
-  s.ahead.row = k.ranges[static_cast<size_t>(k.vector) - 1].var;
-  s.ahead.rows = 1;
-  const int64_t elements = upper_bound(s.loops[0].extent).value_or(0);
-  const auto last = std::find_if(k.stages.rbegin(), k.stages.rend(), [](const loops::Stage& g) { return g.loop; });
-  if (last == k.stages.rend()) return;
-  for (auto stage = k.stages.begin(); stage + 1 != last.base(); ++stage) {
-    for (Ref r : stage->body) {
-      if (!stage->loop || !takes_neighbours(s, r, s.ahead.row)) continue;
-      const Instr& i = k.instrs[r];
-      const int64_t bytes = elements * element_size(i.dtype);
-      const bool known = std::any_of(s.ahead.loads.begin(), s.ahead.loads.end(), [&](Ref o) {
-        return k.instrs[o].buffer == i.buffer && k.instrs[o].index == i.index;
-      });
-      if (!known && bytes >= kNextRowAtLeast && bytes <= kNextRowAtMost) s.ahead.loads.push_back(r);
-    }
-  }
-}
-
 // Instructions that a stage saves on two vectors when they are the even and the odd elements of a run; nullopt: there
 // is something in it that needs its elements in sequence.
 std::optional<int> saved_by_pairs(const Shape& s, const loops::Stage& stage) {
@@ -132,7 +24,8 @@ std::optional<int> saved_by_pairs(const Shape& s, const loops::Stage& stage) {
   };
   for (Ref r : stage.body) {
     const Instr& i = s.kernel.instrs[r];
-    const bool turned = std::find(s.tile.loads.begin(), s.tile.loads.end(), r) != s.tile.loads.end();
+    const std::vector<Ref>& tiled = s.kernel.tile.loads;
+    const bool turned = std::find(tiled.begin(), tiled.end(), r) != tiled.end();
     switch (i.kind) {
       case InstrKind::Load:
         if (!s.vector[r]) break;
@@ -238,15 +131,14 @@ int Shape::weight(const loops::Stage& s) const {
   return w;
 }
 
-Shape analyse(Kernel kernel, int64_t vector_bytes) {
+Shape analyse(Kernel kernel) {
   Shape s;
   if (kernel.vector >= 0) {
     const loops::Range& range = kernel.ranges[static_cast<size_t>(kernel.vector)];
     s.family = range.kind == RangeKind::Parallel ? Family::Columns : Family::Rows;
-    s.lanes = choose_lanes(kernel, vector_bytes, range.extent);
+    s.lanes = static_cast<int>(kernel.lanes);
     s.lane = range.var;
     if (s.family == Family::Columns) {
-      while (s.lanes > 1 && kernel.block % s.lanes != 0) s.lanes /= 2;
       Expr block = kernel.block;
       s.block_index = kernel.context->loop_symbol("block", ceildiv(range.extent, block));
       s.lane = kernel.context->loop_symbol("lane", block);
@@ -325,8 +217,6 @@ Shape analyse(Kernel kernel, int64_t vector_bytes) {
       s.vector[r] = vector && s.lanes > 1;
     }
   }
-  find_tile(s);
-  find_next_row(s);
   find_pairs(s);
   return s;
 }

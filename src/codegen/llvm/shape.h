@@ -1,5 +1,5 @@
-// How a kernel maps to loops and vectors: which variable runs along the lanes, how many lanes, and for each instruction
-// the outermost loop level where it can be computed and whether its value is a vector.
+// How a kernel maps to loops and vectors: which variable runs along the lanes, and for each instruction the outermost
+// loop level where it can be computed and whether its value is a vector.
 #pragma once
 
 #include <vector>
@@ -21,17 +21,7 @@ struct Loop {
 };
 
 // Levels are even: 0 the function, 2 a work item, 4 a group of columns (Columns only), then one for each inner loop.
-// Odd numbers are left for loops that only cut another into pieces, where nothing is hoisted to. Loads of a pointwise
-// program that run along another parallel variable `row` than the lanes: a square of `rows` x `columns` elements is
-// read along `row`, turned, and kept while its elements are used (emit_tile.cpp).
-struct Tile {
-  Expr row;
-  int64_t rows = 0;  // 0: no tile
-  int64_t columns = 0;
-  int64_t pitch = 0;  // elements from one row of the square to the next: no power of two, or all rows share a cache set
-  std::vector<loops::Ref> loads;
-};
-
+// Odd numbers are left for loops that only cut another into pieces, where nothing is hoisted to.
 struct Shape {
   loops::Kernel kernel;  // indices of a column program are rewritten to block_index * block + lane
   Family family = Family::Scalar;
@@ -45,20 +35,10 @@ struct Shape {
   std::vector<bool> vector;   // per instruction
   std::vector<bool> ordered;  // per instruction: must stay in place (it touches memory that the kernel writes)
 
-  Tile tile;
-
   // Per stage: whether unrolled bodies take runs of two vectors apart into one of the even elements and one of the odd
   // ones. A BF16 is the upper half of a float, so each half of a word is widened by one shift or mask and two rounded
   // vectors are put together by one blend; elements in sequence need moves across the register for that.
   std::vector<bool> pairs;
-
-  // Rows fetched ahead. In a row program: of the loads of earlier stages, by the last loop, which finds them in the
-  // cache and leaves the memory idle. In squares: of what runs along the lanes, in pieces too short for the hardware.
-  struct Ahead {
-    std::vector<loops::Ref> loads;
-    Expr row;          // a parallel variable
-    int64_t rows = 0;  // how far ahead
-  } ahead;
 
   int level_of(Expr e) const;
   bool is_vector(Expr e) const;
@@ -69,6 +49,6 @@ struct Shape {
   int weight(const loops::Stage& s) const;
 };
 
-Shape analyse(loops::Kernel kernel, int64_t vector_bytes);
+Shape analyse(loops::Kernel kernel);
 
 }  // namespace vesta::codegen

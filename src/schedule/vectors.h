@@ -1,0 +1,12 @@
+// The CPU's choices that need a kernel's instructions: how many lanes its vectors have, which loads are read in squares
+// and turned, and what is fetched ahead.
+#pragma once
+
+#include "loops/kernel.h"
+
+namespace vesta::schedule {
+
+// For a processor whose widest vector has this many bytes.
+void choose_vectors(loops::Kernel& kernel, int64_t vector_bytes);
+
+}  // namespace vesta::schedule
