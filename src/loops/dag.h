@@ -1,6 +1,6 @@
 // A fused computation before a device's schedule: loop ranges, buffers, and hash-consed scalar instructions, one per
 // distinct value, in dependency order. The lowering (lower.h) fills it, the schedule may rewrite its ranges and indices
-// (split and merge loop variables), and stage.h orders it into a Kernel.
+// (split and merge loop variables), and orders it into a Kernel.
 //
 // - Every store runs for each point of the ranges that its place and its value depend on. A reduction is one Accumulate
 //   over all Inner ranges and one Result; which loop computes it, and when, is for the schedule to say.

@@ -12,16 +12,6 @@ using loops::Range;
 using loops::RangeKind;
 using loops::Ref;
 
-std::string_view name(LoopFamily f) {
-  switch (f) {
-    case LoopFamily::Pointwise: return "pointwise";
-    case LoopFamily::Transposed: return "transposed";
-    case LoopFamily::Row: return "row";
-    case LoopFamily::Column: return "column";
-  }
-  return "?";
-}
-
 namespace {
 
 constexpr int64_t kItemElements = 2048;  // of a pointwise work item
@@ -50,7 +40,7 @@ class Chooser {
  public:
   Chooser(Dag& dag, const Options& options) : dag_(dag), ranges_(dag.ranges()), options_(options) {}
 
-  LoopChoice run() {
+  CpuSchedule run() {
     drop_ones();
     split_ranges(dag_);
     unroll();
@@ -271,9 +261,9 @@ class Chooser {
     } else if (reduces) {
       out_.family = LoopFamily::Column;
     }
-    out_.stage.vector = static_cast<int>(vector_);
-    out_.stage.block = block;
-    out_.stage.row_bytes = options_.target.l2_bytes / 2;
+    out_.vector = static_cast<int>(vector_);
+    out_.block = block;
+    out_.row_bytes = options_.target.l2_bytes / 2;
     Expr items = 1;
     for (size_t d = 0; d < ranges_.size(); ++d) {
       if (inner(d)) continue;
@@ -377,8 +367,8 @@ class Chooser {
       all *= static_cast<double>(extent(d));
       if (inner(d)) {
         elements = elements * ranges_[d].extent;
-      } else if (d == vector_ && out_.stage.vector >= 0) {
-        elements = elements * Expr(std::min(out_.stage.block, extent(d)));
+      } else if (d == vector_ && out_.vector >= 0) {
+        elements = elements * Expr(std::min(out_.block, extent(d)));
       }
     }
     const double l = static_cast<double>(lanes());
@@ -390,6 +380,9 @@ class Chooser {
     int64_t scaled = std::max<int64_t>(1, static_cast<int64_t>(ns * 1024));
     out_.item_cost = floordiv(elements * Expr(scaled), 1024) + 3;
     out_.bytes = static_cast<int64_t>(bytes);
+    out_.vector_bytes = options_.target.vector_bytes;
+    // Beyond half of it, what is written drives out what is read; and others share it.
+    out_.stream = out_.bytes > options_.target.l3_bytes / 2;
     const double work = all * ns / 1000;
     out_.us = 0.5 + (work > 20 ? work / std::max(1, options_.target.threads) + 5 : work);
   }
@@ -400,11 +393,11 @@ class Chooser {
   size_t vector_ = 0;
   bool squares_ = false;
   std::vector<Access> accesses_;
-  LoopChoice out_;
+  CpuSchedule out_;
 };
 
 }  // namespace
 
-LoopChoice choose_loops(Dag& dag, const Options& options) { return Chooser(dag, options).run(); }
+CpuSchedule choose_loops(Dag& dag, const Options& options) { return Chooser(dag, options).run(); }
 
 }  // namespace vesta::schedule

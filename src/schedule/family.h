@@ -5,28 +5,14 @@
 // cache lines and work items are used whole).
 #pragma once
 
-#include <string>
-
 #include "loops/dag.h"
-#include "loops/stage.h"
+#include "schedule/cpu_schedule.h"
 #include "schedule/plan.h"
 
 namespace vesta::schedule {
 
-enum class LoopFamily : uint8_t { Pointwise, Transposed, Row, Column };
-std::string_view name(LoopFamily f);
-
-struct LoopChoice {
-  LoopFamily family = LoopFamily::Pointwise;
-  loops::StageOptions stage;
-  Expr items;         // over the graph's symbols
-  Expr item_cost;     // nanoseconds
-  int64_t bytes = 0;  // moved, under the hints
-  double us = 0;
-};
-
 // The dag's ranges are those of the group's runs; it is rewritten to the chosen ones.
-LoopChoice choose_loops(loops::Dag& dag, const Options& options);
+CpuSchedule choose_loops(loops::Dag& dag, const Options& options);
 
 // Splits runs where indices divide them (dims.cpp): afterwards indices are affine wherever sizes divide.
 void split_ranges(loops::Dag& dag);

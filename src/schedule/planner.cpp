@@ -5,7 +5,6 @@
 #include <queue>
 
 #include "base/check.h"
-#include "schedule/vectors.h"
 
 namespace vesta::schedule {
 
@@ -131,16 +130,13 @@ KernelStep Planner::build_kernel(int g) {
   }
   std::shared_ptr<const loops::Dag> unscheduled;
   if (options_.keep_dags) unscheduled = std::make_shared<loops::Dag>(dag);
-  LoopChoice choice = choose_loops(dag, options_);
-  loops::Staged staged = build_stages(dag, choice.stage);
-  choose_vectors(*staged.kernel, options_.target.vector_bytes);
+  const CpuSchedule choice = choose_loops(dag, options_);
+  Staged staged = build_stages(dag, choice);
   const size_t instructions = staged.kernel->instrs.size();
   if (instructions > limits_of(options_.target.device).instructions &&
       (group.units.size() > 1 || groups_.units[group.units[0]].node))
     throw loops::CannotFuse(std::to_string(instructions) + " instructions in one kernel");
   check_in_place(group, staged);
-  // Beyond half of it, what is written drives out what is read; and others share it.
-  if (choice.bytes > options_.target.l3_bytes / 2) stream_results(staged);
 
   KernelStep step;
   step.dag = std::move(unscheduled);
@@ -165,23 +161,7 @@ KernelStep Planner::build_kernel(int g) {
   return step;
 }
 
-void Planner::stream_results(const loops::Staged& staged) const {
-  loops::Kernel& k = *staged.kernel;
-  for (size_t b = 0; b < k.buffers.size(); ++b) {
-    const Buffer& to = plan_.buffers[staged.buffers[b]];
-    const bool read = std::any_of(k.instrs.begin(), k.instrs.end(), [&](const loops::Instr& i) {
-      return i.buffer == static_cast<int>(b) && i.kind != loops::InstrKind::Store;
-    });
-    // Large memory of ours is aligned whatever allocator PyTorch was given for the rest.
-    const Expr bytes = graph::numel(to.type) * element_size(to.type.dtype);
-    const bool large = bytes.is_constant() && bytes.constant() >= options_.target.l2_bytes;
-    k.buffers[b].stream = k.buffers[b].written && !read && large &&
-                          (to.role == BufferRole::Output || to.role == BufferRole::Arena) &&
-                          provably_divisible(staged.offsets[b] * element_size(to.type.dtype), 64);
-  }
-}
-
-void Planner::check_in_place(const Group& group, const loops::Staged& staged) const {
+void Planner::check_in_place(const Group& group, const Staged& staged) const {
   const loops::Kernel& k = *staged.kernel;
   for (int i : group.units) {
     const Unit& u = groups_.units[i];

@@ -5,6 +5,7 @@
 
 #include "schedule/family.h"
 #include "schedule/group.h"
+#include "schedule/stage.h"
 
 namespace vesta::schedule {
 
@@ -45,9 +46,7 @@ class Planner final : public loops::Places {
   KernelStep build_kernel(int g);
   // Thrown where a kernel reads an input elsewhere, or later, than it replaces it.
   struct ReadsWhatItWrote {};
-  void check_in_place(const Group& group, const loops::Staged& staged) const;
-  // For a kernel whose bytes pass through all caches.
-  void stream_results(const loops::Staged& staged) const;
+  void check_in_place(const Group& group, const Staged& staged) const;
   bool has_work(int g) const;
   std::vector<int> order() const;
   ExternStep extern_step(int u);

@@ -1,9 +1,8 @@
-// One node to scalars: graph text in, kernel text out.
+// One node to scalars: graph text in, dag text out.
 #include <gtest/gtest.h>
 
 #include "graph/graph.h"
 #include "loops/lower.h"
-#include "loops/stage.h"
 
 namespace vesta::loops {
 namespace {
@@ -17,7 +16,7 @@ struct InputsInMemory final : Places {
   explicit InputsInMemory(const graph::Graph& g) : graph(g) {
     for (size_t i = 0; i < g.inputs.size(); ++i) {
       const graph::TensorType& t = g.inputs[i].value->type;
-      held_values.push_back({{static_cast<int>(i), t.dtype, graph::numel(t)}, t.strides, 0});
+      held_values.push_back({{static_cast<int>(i), t.dtype, graph::numel(t), element_size(t.dtype)}, t.strides, 0});
     }
   }
   const Held* held(const graph::Value* v) const override {
@@ -29,14 +28,13 @@ struct InputsInMemory final : Places {
   const Home* home(const graph::Node* node) const override { return node == at_home ? &place : nullptr; }
 };
 
-// The kernel that stores the graph's output, one range a dimension; a scan's dimension is the inner one.
+// The dag that stores the graph's output, one range a dimension; a scan's dimension is the inner one.
 std::string lowered(const std::string& text) {
   const auto g = graph::parse(text);
   const graph::Value* out = g->outputs[0].value;
   InputsInMemory places(*g);
   Dag dag(g->context);
   Lowering lowering(dag, places);
-  StageOptions options;
   std::vector<Expr> index;
   std::optional<size_t> inner;
   if (out->producer->op->family() == graph::Family::Scan) inner = scan_shape(*out->producer)->dim;
@@ -53,11 +51,12 @@ std::string lowered(const std::string& text) {
     places.at_home = out->producer;
     places.place.operand = index;
   }
-  Held to{{static_cast<int>(g->inputs.size()), out->type.dtype, graph::numel(out->type)}, out->type.strides, 0};
+  Held to{{static_cast<int>(g->inputs.size()), out->type.dtype, graph::numel(out->type), element_size(out->type.dtype)},
+          out->type.strides,
+          0};
   dag.store(to.buffer, offset_of(to, index), lowering.element(out, index));
-  Staged staged = build_stages(dag, options);
-  verify(*staged.kernel);
-  return print(*staged.kernel);
+  verify(dag);
+  return print(dag);
 }
 
 TEST(Lower, EmbeddingReadsTheRowItsIndexNames) {
@@ -66,13 +65,12 @@ input %1 : i64[3] = argument "i"
 %2 : f32[3, 8] = aten::embedding(%0, %1)
 output %2
 )"),
-            R"(kernel
+            R"(dag
 range p0 parallel 3
 range p1 parallel 8
-buffer b0 i64 read
-buffer b1 f32 read
-buffer b2 f32 write
-stage
+buffer b0 i64[3] cpu align 8 read
+buffer b1 f32[800] cpu align 4 read
+buffer b2 f32[24] cpu align 4 write
   %0 = load i64 b0[p0]
   x0 = indirect %0
   %1 = load f32 b1[p1 + 8*x0]
@@ -86,13 +84,12 @@ input %1 : i64[3] = argument "i"
 %2 : f32[5, 3] = aten::index.Tensor(%0, [none, %1])
 output %2
 )"),
-            R"(kernel
+            R"(dag
 range p0 parallel 5
 range p1 parallel 3
-buffer b0 i64 read
-buffer b1 f32 read
-buffer b2 f32 write
-stage
+buffer b0 i64[3] cpu align 8 read
+buffer b1 f32[40] cpu align 4 read
+buffer b2 f32[15] cpu align 4 write
   %0 = load i64 b0[p1]
   %1 = const i64 0
   %2 = lt i64 %0 %1
@@ -110,13 +107,12 @@ TEST(Lower, ReflectionIsArithmeticOnTheIndex) {
 %1 : f32[2, 13] = aten::reflection_pad1d(%0, [2, 3])
 output %1
 )"),
-            R"(kernel
+            R"(dag
 range p0 parallel 2
 range p1 parallel 13
-buffer b0 f32 read
-buffer b1 f32 write
-stage
-  %0 = load f32 b0[-max(-max(-p1 + 2, p1 - 2) + 7, max(-p1 + 2, p1 - 2) - 7) + 8*p0 + 5]
+buffer b0 f32[16] cpu align 4 read
+buffer b1 f32[26] cpu align 4 write
+  %0 = load f32 b0[-max(-max(-p1 + 2, p1 - 2) + 7, max(-p1 + 2, p1 - 2) - 7) + 8*p0 + 7]
   store f32 b1[13*p0 + p1] %0
 )");
 }
@@ -126,12 +122,11 @@ TEST(Lower, RunningSumsOfFloatAreKeptInDouble) {
 %1 : f32[4, 8] = aten::cumsum(%0, 0)
 output %1
 )"),
-            R"(kernel
+            R"(dag
 range p0 parallel 8
 range i0 inner 4
-buffer b0 f32 read
-buffer b1 f32 write
-stage loop
+buffer b0 f32[32] cpu align 4 read
+buffer b1 f32[32] cpu align 4 write
   %0 = load f32 b0[8*i0 + p0]
   %1 = cast f64 %0
   %2 = scan f64 sum %1
@@ -145,11 +140,10 @@ TEST(Lower, ARunningMaximumFindsItsPlace) {
 %1 : f32[8], %2 : i64[8] = aten::cummax(%0, 0)
 output %2
 )"),
-            R"(kernel
+            R"(dag
 range i0 inner 8
-buffer b0 f32 read
-buffer b1 i64 write
-stage loop
+buffer b0 f32[8] cpu align 4 read
+buffer b1 i64[8] cpu align 8 write
   %0 = load f32 b0[i0]
   %1 = scan f32 max %0
   %2 = eq f32 %0 %1
@@ -168,13 +162,12 @@ TEST(Lower, WholeNearestUpsamplingNeedsNoGather) {
 %1 : f32[1, 2, 24] = aten::upsample_nearest1d(%0, [24])
 output %1
 )"),
-            R"(kernel
+            R"(dag
 range p0 parallel 1
 range p1 parallel 2
 range p2 parallel 24
-buffer b0 f32 read
-buffer b1 f32 write
-stage
+buffer b0 f32[16] cpu align 4 read
+buffer b1 f32[48] cpu align 4 write
   %0 = load f32 b0[((p2) // (3)) + 16*p0 + 8*p1]
   store f32 b1[48*p0 + 24*p1 + p2] %0
 )");

@@ -1,19 +1,35 @@
-#include "loops/stage.h"
+#include "schedule/stage.h"
 
 #include <algorithm>
 
 #include "base/check.h"
 #include "loops/levels.h"
+#include "schedule/vectors.h"
 
-namespace vesta::loops {
+namespace vesta::schedule {
+
+using loops::Dag;
+using loops::DagBuffer;
+using loops::has_index;
+using loops::Instr;
+using loops::InstrKind;
+using loops::Kernel;
+using loops::KernelBuffer;
+using loops::kNoRef;
+using loops::Levels;
+using loops::Range;
+using loops::RangeKind;
+using loops::Ref;
+using loops::Stage;
 
 namespace {
 
-constexpr int kKeepThreshold = 6;  // recomputing costs more than a store and a load of the scratch row
+constexpr int64_t kStreamAlignment = 64;  // of a buffer that is written past the caches
+constexpr int kKeepThreshold = 6;         // recomputing costs more than a store and a load of the scratch row
 
 class Stager {
  public:
-  Stager(const Dag& dag, const StageOptions& options) : dag_(dag), options_(options), levels_(levels_of(dag)) {
+  Stager(const Dag& dag, const CpuSchedule& choice) : dag_(dag), choice_(choice), levels_(levels_of(dag)) {
     for (const Range& r : dag.ranges()) has_inner_ |= r.kind == RangeKind::Inner;
     VESTA_CHECK(levels_.last == 0 || has_inner_, "a reduction without an inner loop");
   }
@@ -27,6 +43,8 @@ class Stager {
       if (has_inner_) emit_loop(s);
     }
     out_.kernel->context = context_;
+    if (choice_.stream) stream_results();
+    choose_vectors(*out_.kernel, choice_.vector_bytes);
     return std::move(out_);
   }
 
@@ -60,8 +78,8 @@ class Stager {
     switch (i.kind) {
       case InstrKind::Constant: return 0;
       case InstrKind::Load: {
-        if (options_.vector < 0) return 2;
-        auto c = coefficient_of(i.index, dag_.ranges()[options_.vector].var);
+        if (choice_.vector < 0) return 2;
+        auto c = coefficient_of(i.index, dag_.ranges()[choice_.vector].var);
         return c && (c->is_constant(0) || c->is_constant(1) || c->is_constant(-1)) ? 2 : 10;
       }
       case InstrKind::Compute: return cost(i.prim);
@@ -94,9 +112,9 @@ class Stager {
     for (const Range& r : dag_.ranges()) {
       if (r.kind == RangeKind::Inner) elements *= std::max<int64_t>(1, hint(r.extent));
     }
-    const bool columns = options_.vector >= 0 && dag_.ranges()[options_.vector].kind == RangeKind::Parallel;
-    if (columns) elements *= options_.block;
-    int64_t budget = options_.row_bytes;
+    const bool columns = choice_.vector >= 0 && dag_.ranges()[choice_.vector].kind == RangeKind::Parallel;
+    if (columns) elements *= choice_.block;
+    int64_t budget = choice_.row_bytes;
     for (int s = 0; s <= levels_.last; ++s) {
       std::vector<Ref> work;
       std::vector<Ref> fresh;
@@ -148,8 +166,8 @@ class Stager {
       moved_[r.var] = own.var;
       k.ranges.push_back(own);
     }
-    k.vector = options_.vector;
-    k.block = options_.block;
+    k.vector = choice_.vector;
+    k.block = choice_.block;
     k.row_slots = slots_;
   }
 
@@ -187,6 +205,19 @@ class Stager {
       out_.kernel->buffers.push_back(buffer);
     }
     return k;
+  }
+
+  void stream_results() {
+    Kernel& k = *out_.kernel;
+    for (const DagBuffer& from : dag_.buffers()) {
+      auto it = std::find(out_.buffers.begin(), out_.buffers.end(), from.id);
+      if (it == out_.buffers.end() || !from.written || from.alignment < kStreamAlignment) continue;
+      const auto b = it - out_.buffers.begin();
+      const bool read = std::any_of(k.instrs.begin(), k.instrs.end(),
+                                    [&](const Instr& i) { return i.buffer == b && i.kind != InstrKind::Store; });
+      const Expr start = out_.offsets[static_cast<size_t>(b)] * element_size(from.dtype);
+      k.buffers[static_cast<size_t>(b)].stream = !read && provably_divisible(start, kStreamAlignment);
+    }
   }
 
   Ref append(Stage& stage, Instr i) {
@@ -266,7 +297,7 @@ class Stager {
   }
 
   const Dag& dag_;
-  const StageOptions& options_;
+  const CpuSchedule& choice_;
   const Levels levels_;
   bool has_inner_ = false;
   std::vector<int> slot_, first_stage_;
@@ -281,6 +312,6 @@ class Stager {
 
 }  // namespace
 
-Staged build_stages(const Dag& dag, const StageOptions& options) { return Stager(dag, options).run(); }
+Staged build_stages(const Dag& dag, const CpuSchedule& choice) { return Stager(dag, choice).run(); }
 
-}  // namespace vesta::loops
+}  // namespace vesta::schedule
