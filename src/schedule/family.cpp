@@ -19,7 +19,6 @@ constexpr int64_t kTransposeTile = 16;   // rows that share the cache lines of a
 constexpr int64_t kUnrolled = 4;         // passes of a short loop
 constexpr int64_t kMostUnrolled = 400;   // instructions of what is written out: each costs time to compile
 constexpr double kGather = 8;            // of a strided element, against 1 of a contiguous one
-constexpr double kBytesPerNs = 12;       // one thread, from memory
 
 struct Access {
   Ref ref = 0;
@@ -374,7 +373,10 @@ class Chooser {
     const double l = static_cast<double>(lanes());
     double compute_ns = per_element / l / 2.5;
     double memory_ns =
-        all > 0 ? bytes / all / (bytes > static_cast<double>(options_.target.l2_bytes) ? kBytesPerNs : 40) : 0;
+        all > 0 ? bytes / all /
+                      (bytes > static_cast<double>(options_.target.l2_bytes) ? options_.target.memory_bytes_per_ns
+                                                                             : options_.target.cache_bytes_per_ns)
+                : 0;
     double ns = std::max(compute_ns, memory_ns);
     // Fixed point, in 1/1024 ns, so that it stays an expression of the sizes.
     int64_t scaled = std::max<int64_t>(1, static_cast<int64_t>(ns * 1024));
