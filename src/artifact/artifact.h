@@ -97,6 +97,14 @@ struct Extern {
   std::string source;
 };
 
+// Runs a further entry point of the artifact. Its inputs are these views, its results go to these buffers.
+struct Call {
+  int entry = -1;            // index into Artifact::entries
+  std::vector<View> inputs;  // one per input of the entry; their facts and guards are checked when the step runs
+  std::vector<int> results;  // buffer per output of the entry, or -1
+  std::string source;
+};
+
 struct CopyBack {
   View from;
   int input = -1;
@@ -108,7 +116,7 @@ struct Assert {
   std::string message;
 };
 
-using Step = std::variant<Launch, Extern, Assert, CopyBack>;
+using Step = std::variant<Launch, Extern, Call, Assert, CopyBack>;
 
 enum class OutputKind : uint8_t { Fresh, Input, InputView, OutputView, Integer, None };
 
@@ -143,6 +151,8 @@ struct About {
   int64_t packed_bytes = 0;
 };
 
+constexpr int kMostNested = 8;
+
 struct Artifact {
   std::vector<InputDesc> inputs;
   std::vector<SymbolSource> symbols;
@@ -156,6 +166,10 @@ struct Artifact {
   std::vector<Output> outputs;
   bool is_static = false;  // no symbols: every Size is constant
   ArenaLayout arena;       // static: exact; otherwise under the hints
+  // Further entry points: of whoever loads the artifact (the second half of a program), or of its Call steps (a region
+  // that it repeats). What a step calls writes no input, takes no integers, derives no weights and returns new tensors
+  // alone; an entry calls entries of its own, at most kMostNested deep.
+  std::vector<Artifact> entries;
   About about;
 };
 

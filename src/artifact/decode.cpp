@@ -10,7 +10,7 @@ using flat::all, flat::checked, flat::text;
 
 class Decoder {
  public:
-  explicit Decoder(const wire::Artifact& from) : in_(from) {}
+  explicit Decoder(const wire::Artifact& from, int depth = 0) : in_(from), depth_(depth) {}
 
   Artifact run() {
     read_programs();
@@ -68,6 +68,8 @@ class Decoder {
     a.about.ops_extern = in_.ops_extern();
     a.about.packed_bytes = in_.packed_bytes();
     for (const wire::KeyField* f : all(in_.key())) a.about.key.emplace_back(text(f->name()), text(f->value()));
+    VESTA_REQUIRE(depth_ <= kMostNested, "entries more than {} deep", kMostNested);
+    for (const wire::Artifact* entry : all(in_.entries())) a.entries.push_back(Decoder(*entry, depth_ + 1).run());
     return a;
   }
 
@@ -114,6 +116,7 @@ class Decoder {
       switch (s->step_type()) {
         case wire::StepKind::Launch: out.emplace_back(launch(*s->step_as_Launch())); break;
         case wire::StepKind::Extern: out.emplace_back(call(*s->step_as_Extern())); break;
+        case wire::StepKind::Call: out.emplace_back(call(*s->step_as_Call())); break;
         case wire::StepKind::Assert:
           out.emplace_back(Assert{s->step_as_Assert()->flag(), text(s->step_as_Assert()->message())});
           break;
@@ -146,6 +149,14 @@ class Decoder {
     for (const wire::Arg* a : all(e.args())) out.args.push_back(arg(*a));
     out.results = flat::numbers(e.results());
     out.source = text(e.source());
+    return out;
+  }
+  Call call(const wire::Call& c) const {
+    Call out;
+    out.entry = c.entry();
+    for (const wire::View* v : all(c.inputs())) out.inputs.push_back(view(*v));
+    out.results = flat::numbers(c.results());
+    out.source = text(c.source());
     return out;
   }
   static std::vector<double> numbers(const wire::Arg& a, int count = -1) {
@@ -191,6 +202,7 @@ class Decoder {
   }
 
   const wire::Artifact& in_;
+  int depth_;
   std::vector<Size> programs_;
   std::vector<std::shared_ptr<const machine::Object>> objects_;
 };

@@ -9,9 +9,14 @@ namespace {
 
 using flatbuffers::Offset;
 
+// Of one artifact. Each entry has objects and programs of its own.
 class Encoder {
  public:
-  std::string run(const Artifact& a) {
+  explicit Encoder(flatbuffers::FlatBufferBuilder& b) : b_(b) {}
+
+  Offset<wire::Artifact> run(const Artifact& a) {
+    const auto entries =
+        flat::list<wire::Artifact>(b_, a.entries, [&](const Artifact& entry) { return Encoder(b_).run(entry); });
     const auto inputs = flat::list<wire::Input>(b_, a.inputs, [&](const InputDesc& i) {
       const auto type = tensor(i.type);
       return wire::CreateInput(b_, type, i.parameter, b_.CreateSharedString(i.name));
@@ -88,8 +93,8 @@ class Encoder {
     out.add_ops_extern(a.about.ops_extern);
     out.add_packed_bytes(a.about.packed_bytes);
     out.add_key(key);
-    b_.Finish(out.Finish());
-    return {reinterpret_cast<const char*>(b_.GetBufferPointer()), b_.GetSize()};
+    out.add_entries(entries);
+    return out.Finish();
   }
 
  private:
@@ -147,6 +152,7 @@ class Encoder {
   }
   static wire::StepKind kind_of(const Launch&) { return wire::StepKind::Launch; }
   static wire::StepKind kind_of(const Extern&) { return wire::StepKind::Extern; }
+  static wire::StepKind kind_of(const Call&) { return wire::StepKind::Call; }
   static wire::StepKind kind_of(const Assert&) { return wire::StepKind::Assert; }
   static wire::StepKind kind_of(const CopyBack&) { return wire::StepKind::CopyBack; }
 
@@ -164,6 +170,11 @@ class Encoder {
     const auto op = b_.CreateSharedString(e.op);
     const auto results = b_.CreateVector(e.results);
     return wire::CreateExtern(b_, op, args, results, b_.CreateSharedString(e.source));
+  }
+  Offset<wire::Call> step(const Call& c) {
+    const auto inputs = flat::list<wire::View>(b_, c.inputs, [&](const View& v) { return view(v); });
+    const auto results = b_.CreateVector(c.results);
+    return wire::CreateCall(b_, c.entry, inputs, results, b_.CreateSharedString(c.source));
   }
   Offset<wire::Assert> step(const Assert& a) {
     return wire::CreateAssert(b_, a.flag, b_.CreateSharedString(a.message));
@@ -219,7 +230,7 @@ class Encoder {
         a.value);
   }
 
-  flatbuffers::FlatBufferBuilder b_{1 << 16};
+  flatbuffers::FlatBufferBuilder& b_;
   std::unordered_map<std::string, uint32_t> programs_, object_numbers_;
   std::vector<wire::ExprStep> program_steps_;
   std::vector<uint16_t> program_sizes_;
@@ -228,6 +239,10 @@ class Encoder {
 
 }  // namespace
 
-std::string encode(const Artifact& artifact) { return Encoder().run(artifact); }
+std::string encode(const Artifact& artifact) {
+  flatbuffers::FlatBufferBuilder b(1 << 16);
+  b.Finish(Encoder(b).run(artifact));
+  return {reinterpret_cast<const char*>(b.GetBufferPointer()), b.GetSize()};
+}
 
 }  // namespace vesta::artifact

@@ -3,37 +3,10 @@
 #include <algorithm>
 
 #include "artifact/require.h"
+#include "artifact/uses.h"
 
 namespace vesta::artifact {
 namespace {
-
-enum class Use : uint8_t { Read, Write };
-
-// f(buffer, use, is_kernel) for each buffer of the step.
-template <class F>
-void for_each_use(const Step& step, F&& f) {
-  const auto read = [&](const View& v) {
-    if (v.buffer >= 0) f(v.buffer, Use::Read, false);
-  };
-  if (const auto* l = std::get_if<Launch>(&step)) {
-    for (size_t i = 0; i < l->buffers.size(); ++i) {
-      const uint8_t access = l->access.empty() ? kReads | kWrites : l->access[i];
-      f(l->buffers[i], access & kWrites ? Use::Write : Use::Read, true);
-    }
-  } else if (const auto* e = std::get_if<Extern>(&step)) {
-    for (const Arg& a : e->args) {
-      if (const auto* v = std::get_if<View>(&a.value)) read(*v);
-      if (const auto* list = std::get_if<std::vector<View>>(&a.value))
-        for (const View& v : *list) read(v);
-    }
-    for (const int b : e->results)
-      if (b >= 0) f(b, Use::Write, false);
-  } else if (const auto* a = std::get_if<Assert>(&step)) {
-    f(a->flag, Use::Read, true);
-  } else {
-    read(std::get<CopyBack>(step).from);
-  }
-}
 
 class Lives {
  public:
@@ -41,21 +14,21 @@ class Lives {
 
   void run() {
     for (const Step& s : a_.derived) {
-      for_each_use(s, [&](int b, Use use, bool is_kernel) {
+      for_each_use(s, [&](int b, uint8_t access, bool is_kernel) {
         VESTA_REQUIRE(!is_kernel || at(b).type.device.type == DeviceType::CPU, "a kernel's buffer {} on {}", b,
                       to_string(at(b).type.device));
-        VESTA_REQUIRE(use == Use::Read || at(b).role != Role::Input, "derived weights written to input {}",
+        VESTA_REQUIRE(!(access & kWrites) || at(b).role != Role::Input, "derived weights written to input {}",
                       at(b).input);
-        if (use == Use::Write || is_kernel) derived_[index(b)] = true;
+        if (access & kWrites || is_kernel) derived_[index(b)] = true;
       });
     }
     for (size_t i = 0; i < a_.steps.size(); ++i) {
-      const bool is_call = std::holds_alternative<Extern>(a_.steps[i]);
-      for_each_use(a_.steps[i], [&](int b, Use use, bool is_kernel) {
+      const bool is_call = !std::holds_alternative<Launch>(a_.steps[i]);
+      for_each_use(a_.steps[i], [&](int b, uint8_t access, bool is_kernel) {
         VESTA_REQUIRE(!is_kernel || at(b).type.device.type == DeviceType::CPU, "a kernel's buffer {} on {}", b,
                       to_string(at(b).type.device));
         lives(b, static_cast<int>(i));
-        if (use == Use::Read) return;
+        if (!(access & kWrites)) return;
         VESTA_REQUIRE(at(b).role != Role::Derived, "step {} writes the derived weight {}", i, b);
         VESTA_REQUIRE(at(b).role != Role::Input || (!is_call && is_written(at(b).input)),
                       "step {} writes to input {}, which the program does not change", i, at(b).input);

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <sstream>
+
 #include "artifact/artifact.h"
 
 namespace vesta::artifact {
@@ -105,6 +107,13 @@ std::string text(const Step& step) {
     }
     return fmt::format("{} = {}({})", results, e->op, args);
   }
+  if (const auto* c = std::get_if<Call>(&step)) {
+    std::string inputs, results;
+    for (size_t i = 0; i < c->inputs.size(); ++i) inputs += (i ? ", " : "") + text(c->inputs[i]);
+    for (size_t i = 0; i < c->results.size(); ++i)
+      results += fmt::format("{}{}", i ? ", " : "", c->results[i] < 0 ? "_" : fmt::format("b{}", c->results[i]));
+    return fmt::format("{} = entry {}({})", results, c->entry, inputs);
+  }
   if (const auto* a = std::get_if<Assert>(&step)) return fmt::format("assert b{}, \"{}\"", a->flag, a->message);
   const auto& c = std::get<CopyBack>(step);
   return fmt::format("input {} <- {}", c.input, text(c.from));
@@ -177,6 +186,11 @@ std::string print(const Artifact& a) {
       case OutputKind::Integer: line("output {} = {}", i, text(o.integer)); break;
       case OutputKind::None: line("output {} = none", i); break;
     }
+  }
+  for (size_t i = 0; i < a.entries.size(); ++i) {
+    line("entry {}", i);
+    std::stringstream lines(print(a.entries[i]));
+    for (std::string one; std::getline(lines, one);) line("  {}", one);
   }
   return out;
 }

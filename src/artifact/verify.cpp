@@ -31,7 +31,10 @@ class Verifier {
     VESTA_REQUIRE(a_.arena.kept_bytes >= 0 && a_.arena.early_bytes >= 0, "an arena of negative size");
     VESTA_REQUIRE(!a_.is_static || a_.symbols.empty(), "symbols where every size is a constant");
     if (a_.is_static) arena();
-    for (const Step& s : a_.derived) step(s);
+    for (const Step& s : a_.derived) {
+      VESTA_REQUIRE(!std::holds_alternative<Call>(s), "a derived weight that a call of an entry makes");
+      step(s);
+    }
     for (const Step& s : a_.steps) step(s);
     bool hidden = false;
     for (int i = 0; i < count(a_.outputs); ++i) {
@@ -174,6 +177,28 @@ class Verifier {
       if (const auto* list = std::get_if<std::vector<Size>>(&a.value)) sizes(*list);
     }
   }
+  void check(const Call& c) const {
+    VESTA_REQUIRE(c.entry >= 0 && c.entry < count(a_.entries), "there is no entry {}", c.entry);
+    const Artifact& e = a_.entries[index(c.entry)];
+    VESTA_REQUIRE(c.inputs.size() == e.inputs.size() && c.results.size() == e.outputs.size(),
+                  "entry {} has {} inputs and {} outputs, a call {} and {}", c.entry, e.inputs.size(), e.outputs.size(),
+                  c.inputs.size(), c.results.size());
+    for (const View& v : c.inputs) {
+      existing(v.buffer);
+      view(v);
+    }
+    for (const int r : c.results)
+      if (r != -1) existing(r);
+    VESTA_REQUIRE(e.mutated.empty() && e.derived.empty(), "a step calls entry {}, which {}", c.entry,
+                  e.mutated.empty() ? "derives weights" : "writes its inputs");
+    for (const SymbolSource& s : e.symbols)
+      VESTA_REQUIRE(s.input >= 0, "a step calls entry {}, which takes integers", c.entry);
+    for (const Output& o : e.outputs)
+      VESTA_REQUIRE(o.kind == OutputKind::Fresh && !o.hidden,
+                    "a step calls entry {}, which returns more than new tensors", c.entry);
+    for (const Step& s : e.steps)
+      VESTA_REQUIRE(!std::holds_alternative<CopyBack>(s), "a step calls entry {}, which writes its inputs", c.entry);
+  }
   void check(const Assert& a) const {
     const TensorDesc& t = existing(a.flag).type;
     VESTA_REQUIRE(t.dtype == DType::Bool && t.sizes.empty(), "buffer {} is no flag", a.flag);
@@ -219,6 +244,16 @@ int64_t reach(std::span<const int64_t> sizes, std::span<const int64_t> strides, 
   return empty ? 0 : (static_cast<int64_t>(last) + 1) * item;
 }
 
-void verify(const Artifact& artifact) { Verifier(artifact).run(); }
+namespace {
+
+void verify(const Artifact& artifact, int depth) {
+  VESTA_REQUIRE(depth <= kMostNested, "entries more than {} deep", kMostNested);
+  for (const Artifact& entry : artifact.entries) verify(entry, depth + 1);
+  Verifier(artifact).run();
+}
+
+}  // namespace
+
+void verify(const Artifact& artifact) { verify(artifact, 0); }
 
 }  // namespace vesta::artifact

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "artifact/bytes.h"
+#include "artifact/uses.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "codegen/codegen.h"
@@ -84,13 +85,9 @@ void report_artifact(const artifact::Artifact& a, CompileReport& report) {
   report.arena_bytes = a.arena.kept_bytes;
   report.early_arena_bytes = a.arena.early_bytes;
   std::set<std::string_view> symbols;
-  for (const auto* steps : {&a.derived, &a.steps}) {
-    for (const artifact::Step& s : *steps) {
-      const auto* l = std::get_if<artifact::Launch>(&s);
-      if (l && symbols.insert(l->object->symbol).second)
-        report.code_bytes += static_cast<int64_t>(l->object->bytes.size());
-    }
-  }
+  artifact::for_each_launch(a, [&](const artifact::Launch& l) {
+    if (symbols.insert(l.object->symbol).second) report.code_bytes += static_cast<int64_t>(l.object->bytes.size());
+  });
   report.distinct_kernels = static_cast<int64_t>(symbols.size());
   if (report.cached) report.cached_kernels = report.distinct_kernels;
   for (const artifact::Guard& g : a.guards) report.guards.push_back(g.text);

@@ -39,6 +39,7 @@ void for_each_device(artifact::Artifact& a, F&& fn) {
     }
   }
   for (artifact::Output& o : a.outputs) fn(o.type.device);
+  for (artifact::Artifact& entry : a.entries) for_each_device(entry, fn);
 }
 
 }  // namespace
@@ -102,12 +103,20 @@ std::string Labels::restore(std::string_view text) const {
   return out.append(text.substr(from));
 }
 
-void Labels::restore(artifact::Artifact& a) const {
+void Labels::restore_texts(artifact::Artifact& a) const {
+  const auto restore_line = [&](artifact::Step& s) {
+    if (auto* e = std::get_if<artifact::Extern>(&s)) e->source = restore(e->source);
+    if (auto* c = std::get_if<artifact::Call>(&s)) c->source = restore(c->source);
+  };
   for (artifact::InputDesc& i : a.inputs) i.name = restore(i.name);
   for (artifact::Guard& g : a.guards) g.text = restore(g.text);
   for (auto* steps : {&a.derived, &a.steps})
-    for (artifact::Step& s : *steps)
-      if (auto* e = std::get_if<artifact::Extern>(&s)) e->source = restore(e->source);
+    for (artifact::Step& s : *steps) restore_line(s);
+  for (artifact::Artifact& entry : a.entries) restore_texts(entry);
+}
+
+void Labels::restore(artifact::Artifact& a) const {
+  restore_texts(a);
   for_each_device(a, [&](Device& device) { bind(device); });
 }
 

@@ -25,6 +25,7 @@ class Labels {
   void restore(artifact::Artifact& artifact) const;
 
  private:
+  void restore_texts(artifact::Artifact& artifact) const;
   void take_index(Device& device);
   void bind(Device& device) const;
 

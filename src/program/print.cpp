@@ -5,6 +5,8 @@
 
 #include <set>
 
+#include "artifact/uses.h"
+
 namespace vesta::program {
 namespace {
 
@@ -48,10 +50,9 @@ std::string result_text(const Variant& v, int number) {
 int64_t code_bytes(const Variant& v) {
   std::set<const machine::Object*> objects;
   int64_t bytes = 0;
-  for (const auto* steps : {&v.artifact.derived, &v.artifact.steps})
-    for (const artifact::Step& s : *steps)
-      if (const auto* l = std::get_if<artifact::Launch>(&s); l && objects.insert(l->object.get()).second)
-        bytes += static_cast<int64_t>(l->object->bytes.size());
+  artifact::for_each_launch(v.artifact, [&](const artifact::Launch& l) {
+    if (objects.insert(l.object.get()).second) bytes += static_cast<int64_t>(l.object->bytes.size());
+  });
   return bytes;
 }
 

@@ -1,43 +1,14 @@
 #include "runtime/bound_program.h"
 
 #include <algorithm>
-#include <functional>
 
+#include "artifact/uses.h"
 #include "base/check.h"
 #include "runtime/derived.h"
 
 namespace vesta::runtime {
 
-namespace {
-
 using artifact::Role;
-
-void use_of_view(const artifact::View& view, const std::function<void(int)>& fn) {
-  if (view.buffer >= 0) fn(view.buffer);
-}
-
-void for_each_read(const artifact::Extern& call, const std::function<void(int)>& fn) {
-  for (const artifact::Arg& a : call.args) {
-    if (const auto* v = std::get_if<artifact::View>(&a.value)) use_of_view(*v, fn);
-    if (const auto* list = std::get_if<std::vector<artifact::View>>(&a.value)) {
-      for (const artifact::View& v : *list) use_of_view(v, fn);
-    }
-  }
-}
-
-void for_each_read(const artifact::Step& step, const std::function<void(int)>& fn) {
-  if (const auto* l = std::get_if<artifact::Launch>(&step)) {
-    for (int b : l->buffers) fn(b);
-  } else if (const auto* e = std::get_if<artifact::Extern>(&step)) {
-    for_each_read(*e, fn);
-  } else if (const auto* a = std::get_if<artifact::Assert>(&step)) {
-    fn(a->flag);
-  } else {
-    use_of_view(std::get<artifact::CopyBack>(step).from, fn);
-  }
-}
-
-}  // namespace
 
 BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifact::Step>& steps, bool owned)
     : for_kernels_(a.buffers.size(), false), owned_(owned) {
@@ -56,12 +27,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
       VESTA_CHECK(b >= 0 && static_cast<size_t>(b) < count, "step {} names buffer {} of {}", i, b, count);
       last_use[b] = static_cast<int>(i);
     };
-    for_each_read(steps[i], use);
-    if (const auto* e = std::get_if<artifact::Extern>(&steps[i])) {
-      for (int b : e->results) {
-        if (b >= 0) use(b);
-      }
-    }
+    artifact::for_each_use(steps[i], [&](int b, uint8_t, bool) { use(b); });
     if (const auto* c = std::get_if<artifact::CopyBack>(&steps[i])) {
       for (size_t b = 0; b < count; ++b) {
         if (a.buffers[b].role == Role::Input && a.buffers[b].input == c->input) use(static_cast<int>(b));
@@ -102,6 +68,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
     BoundStep& s = steps_[i];
     s.launch = std::get_if<artifact::Launch>(&steps[i]);
     s.call = std::get_if<artifact::Extern>(&steps[i]);
+    s.region = std::get_if<artifact::Call>(&steps[i]);
     s.assertion = std::get_if<artifact::Assert>(&steps[i]);
     s.copy = std::get_if<artifact::CopyBack>(&steps[i]);
     if (s.launch) {
@@ -129,12 +96,13 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
         if (role == Role::Arena || role == Role::Output || exists[b]) s.into = find_into(s.call->op);
         if (s.into && !exists[b]) s.allocate.push_back(b);
       }
-      for (int b : s.call->results) {
-        if (b >= 0) exists[b] = true;
-      }
     }
     VESTA_CHECK(!s.copy || i >= first_copy_, "step {} copies to an input before the last computation", i);
-    for_each_read(steps[i], [&](int b) { VESTA_CHECK(exists[b], "step {} reads buffer {} before it is made", i, b); });
+    artifact::for_each_needed(
+        steps[i], [&](int b) { VESTA_CHECK(exists[b], "step {} reads buffer {} before it is made", i, b); });
+    artifact::for_each_use(steps[i], [&](int b, uint8_t access, bool) {
+      if (access & artifact::kWrites) exists[b] = true;
+    });
     for (size_t b = 0; b < count; ++b) {
       if (last_use[b] != static_cast<int>(i)) continue;
       const Role role = a.buffers[b].role;
@@ -148,10 +116,10 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
   for (size_t b = 0; b < count; ++b) {
     if (is_output[b] && !exists[b]) never_written_.push_back(static_cast<int>(b));
   }
-  find_first_mutation(a);
+  find_first_mutation(a, steps);
 }
 
-void BoundProgram::find_first_mutation(const artifact::Artifact& a) {
+void BoundProgram::find_first_mutation(const artifact::Artifact& a, const std::vector<artifact::Step>& steps) {
   std::vector<bool> read(a.buffers.size(), false);
   const auto replaced = [&](const artifact::Launch& l, size_t k) {
     const int b = l.buffers[k];
@@ -167,8 +135,8 @@ void BoundProgram::find_first_mutation(const artifact::Artifact& a) {
         if (l.access.empty() || l.access[k] & artifact::kReads) read[l.buffers[k]] = true;
       }
       for (size_t k = 0; k < l.buffers.size(); ++k) found |= replaced(l, k);
-    } else if (s.call) {
-      for_each_read(*s.call, [&](int b) { read[b] = true; });
+    } else if (s.call || s.region) {
+      artifact::for_each_needed(steps[first_mutation_], [&](int b) { read[b] = true; });
     }
     if (found) break;
   }

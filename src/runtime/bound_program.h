@@ -13,10 +13,11 @@
 namespace vesta::runtime {
 
 struct BoundStep {
-  const artifact::Launch* launch = nullptr;   // one of the four is set
+  const artifact::Launch* launch = nullptr;   // one of the five is set
   std::shared_ptr<const machine::Code> code;  // null unless `launch` is set
   machine::KernelFn entry = nullptr;
   const artifact::Extern* call = nullptr;
+  const artifact::Call* region = nullptr;
   const artifact::Assert* assertion = nullptr;
   const artifact::CopyBack* copy = nullptr;
   std::optional<c10::OperatorHandle> handle;
@@ -53,7 +54,7 @@ class BoundProgram {
   const std::vector<int>& arena_buffers() const { return arena_buffers_; }
 
  private:
-  void find_first_mutation(const artifact::Artifact& artifact);
+  void find_first_mutation(const artifact::Artifact& artifact, const std::vector<artifact::Step>& steps);
   std::vector<BoundStep> steps_;
   std::vector<int> never_written_;
   std::vector<bool> for_kernels_;

@@ -28,6 +28,7 @@ class Bounds {
   void steps(const std::vector<Resolved::Step>& steps) const {
     for (const Resolved::Step& s : steps) {
       view(s.copy);
+      for (const ResolvedView& v : s.inputs) view(v);
       for (const ResolvedExtern::Slot& slot : s.call.slots)
         for (const ResolvedView& v : slot.views) view(v);
       VESTA_REQUIRE(s.launch.items >= 0 && s.launch.scratch >= 0, "a launch of {} items with {} bytes of scratch",

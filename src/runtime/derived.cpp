@@ -1,5 +1,7 @@
 #include "runtime/derived.h"
 
+#include "artifact/uses.h"
+
 namespace vesta::runtime {
 
 namespace {
@@ -22,25 +24,10 @@ bool ParameterVersion::current(const at::Tensor& t) const {
 
 std::vector<bool> read_by_runs(const artifact::Artifact& a) {
   std::vector<bool> read(a.buffers.size());
-  auto note = [&](int buffer) {
+  const auto note = [&](int buffer) {
     if (buffer >= 0) read[buffer] = true;
   };
-  for (const artifact::Step& s : a.steps) {
-    if (const auto* l = std::get_if<artifact::Launch>(&s)) {
-      for (int b : l->buffers) note(b);
-    } else if (const auto* e = std::get_if<artifact::Extern>(&s)) {
-      for (const artifact::Arg& arg : e->args) {
-        if (const auto* v = std::get_if<artifact::View>(&arg.value)) note(v->buffer);
-        if (const auto* list = std::get_if<std::vector<artifact::View>>(&arg.value)) {
-          for (const artifact::View& v : *list) note(v.buffer);
-        }
-      }
-    } else if (const auto* assertion = std::get_if<artifact::Assert>(&s)) {
-      note(assertion->flag);
-    } else {
-      note(std::get<artifact::CopyBack>(s).from.buffer);
-    }
-  }
+  for (const artifact::Step& s : a.steps) artifact::for_each_needed(s, note);
   for (const artifact::Output& o : a.outputs) note(o.view.buffer);
   return read;
 }

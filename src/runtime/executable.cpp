@@ -59,13 +59,20 @@ struct Executable::Impl {
         derived_schemas(derived_program.schemas()),
         step_schemas(program.schemas()) {
     if (artifact.is_static) only = resolve(artifact, derived_schemas, step_schemas, {});
+    draws = program.draws();
+    for (const artifact::Artifact& entry : artifact.entries) {
+      entries.push_back(std::make_unique<Executable>(entry));
+      draws |= entries.back()->impl_->draws;
+    }
   }
 
   artifact::Artifact artifact;
   InputCheck check;
   BoundProgram derived_program, program;
   std::vector<const c10::FunctionSchema*> derived_schemas, step_schemas;
-  std::shared_ptr<const Resolved> only;                              // static artifacts
+  std::vector<std::unique_ptr<Executable>> entries;
+  bool draws = false;                    // a step of it or of an entry may draw from the default generator
+  std::shared_ptr<const Resolved> only;  // static artifacts
   std::atomic<std::shared_ptr<const ResolvedList>> recent{nullptr};  // others, newest first
   std::atomic<std::shared_ptr<const DerivedSet>> derived{nullptr};
   std::mutex derived_mutex;
@@ -137,7 +144,7 @@ bool Executable::accepts(const CallInputs& inputs, std::string* why) const {
 void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed) const {
   bool wrote = false;
   std::optional<RandomState> before;
-  if (impl_->program.draws()) before.emplace();
+  if (impl_->draws) before.emplace();
   try {
     run(in, outputs, consumed, wrote);
   } catch (...) {
@@ -167,7 +174,7 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
     std::shared_ptr<const DerivedSet> derived;
     if (!a.derived.empty()) derived = impl.derived_for(in, *resolved);
     WorkspaceLease workspace;
-    Runner runner(a, *resolved, in, *workspace, wrote);
+    Runner runner(a, *resolved, in, *workspace, wrote, impl.entries);
     runner.begin(impl.program, derived ? std::span<const at::Tensor>(derived->tensors) : std::span<const at::Tensor>());
     runner.run(impl.program, resolved->steps, consumed);
     for (size_t i = 0; i < a.outputs.size(); ++i) {
@@ -212,6 +219,7 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
 }
 
 const artifact::Artifact& Executable::artifact() const { return impl_->artifact; }
+std::span<const std::unique_ptr<Executable>> Executable::entries() const { return impl_->entries; }
 
 int64_t Executable::times_derived() const { return impl_->times_derived.load(std::memory_order_relaxed); }
 void Executable::drop_derived() const { impl_->derived.store(nullptr); }

@@ -53,6 +53,8 @@ class Executable {
   }
 
   const artifact::Artifact& artifact() const;
+  // The further entry points of the artifact, in its order.
+  std::span<const std::unique_ptr<Executable>> entries() const;
   int64_t derived_bytes() const;  // packed and folded weights now held
   // How often they were made. Whoever knows when one of their parameters goes lets them go with it.
   int64_t times_derived() const;

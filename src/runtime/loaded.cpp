@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 
+#include "artifact/uses.h"
 #include "base/check.h"
 #include "interop/torch_release.h"
 #include "program/file.h"
@@ -27,13 +28,11 @@ using Weights = std::vector<at::Tensor>;
 
 // Why code that was made for `target` cannot run here; empty: it can.
 std::string why_not_here(const program::Variant& v) {
-  const auto launches = [](const std::vector<artifact::Step>& steps) {
-    return std::any_of(steps.begin(), steps.end(),
-                       [](const artifact::Step& s) { return std::holds_alternative<artifact::Launch>(s); });
-  };
   if (v.origin.torch != torch_release())
     return fmt::format("it was saved with torch {}, this is torch {}", v.origin.torch, torch_release());
-  if (!launches(v.artifact.steps) && !launches(v.artifact.derived)) return {};
+  bool launches = false;
+  artifact::for_each_launch(v.artifact, [&](const artifact::Launch&) { launches = true; });
+  if (!launches) return {};
   const std::vector<std::string> missing = missing_features(v.origin.target, host_target());
   if (missing.empty()) return {};
   return fmt::format("it was saved for {} and needs what this CPU lacks: {}", v.origin.target.cpu,

@@ -182,6 +182,8 @@ std::vector<Resolved::Step> resolve_steps(const std::vector<artifact::Step>& ste
       out[i].launch = resolve_launch(*l, symbols);
     } else if (const auto* e = std::get_if<artifact::Extern>(&steps[i])) {
       out[i].call = resolve_extern(*e, *schemas[i], r, symbols);
+    } else if (const auto* c = std::get_if<artifact::Call>(&steps[i])) {
+      for (const artifact::View& v : c->inputs) out[i].inputs.push_back(resolve_view(v, r, symbols));
     } else if (const auto* c = std::get_if<artifact::CopyBack>(&steps[i])) {
       out[i].copy = resolve_view(c->from, r, symbols);
     }

@@ -50,10 +50,11 @@ struct Resolved {
   std::vector<int64_t> symbols;
   std::vector<ResolvedTensor> buffers;
   ArenaLayout arena;
-  // Parallel to Artifact::derived and Artifact::steps; one of the two is set.
+  // Parallel to Artifact::derived and Artifact::steps; one of them is set.
   struct Step {
     ResolvedLaunch launch;
     ResolvedExtern call;
+    std::vector<ResolvedView> inputs;  // of a Call
     ResolvedView copy;
   };
   std::vector<Step> derived, steps;

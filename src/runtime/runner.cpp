@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/check.h"
+#include "runtime/executable.h"
 #include "runtime/output_pool.h"
 #include "runtime/parallel.h"
 
@@ -130,7 +131,7 @@ void Runner::launch(const BoundStep& step, const ResolvedLaunch& l) {
   }
 }
 
-void Runner::store_result(int buffer, at::Tensor result, const artifact::Extern& call) {
+void Runner::store_result(int buffer, at::Tensor result, const std::string& from) {
   const ResolvedTensor& type = resolved_.buffers[buffer];
   if (program_->owned() && !program_->is_for_kernels(buffer) && result.defined() &&
       result.layout() == c10::kMkldnn) {  // a packed weight: only oneDNN's operators read it
@@ -138,13 +139,13 @@ void Runner::store_result(int buffer, at::Tensor result, const artifact::Extern&
     ws_.tensors[buffer] = std::move(result);
     return;
   }
-  VESTA_CHECK(result.defined() && result.layout() == c10::kStrided, "{} did not return a strided tensor", call.op);
+  VESTA_CHECK(result.defined() && result.layout() == c10::kStrided, "{} did not return a strided tensor", from);
   if (result.is_conj()) result = result.resolve_conj();
   if (result.is_neg()) result = result.resolve_neg();
-  VESTA_CHECK(result.device() == type.device, "{} returned a tensor on {}, the graph says {}", call.op,
+  VESTA_CHECK(result.device() == type.device, "{} returned a tensor on {}, the graph says {}", from,
               result.device().str(), type.device.str());
   VESTA_CHECK(result.scalar_type() == type.dtype && result.sizes() == c10::IntArrayRef(type.sizes),
-              "{} returned {}[{}], the graph says {}[{}]", call.op, c10::toString(result.scalar_type()),
+              "{} returned {}[{}], the graph says {}[{}]", from, c10::toString(result.scalar_type()),
               fmt::join(result.sizes(), ", "), c10::toString(type.dtype), fmt::join(type.sizes, ", "));
   const bool in_arena = ws_.owns(result.storage().data());
   if (!program_->owned() && artifact_.buffers[buffer].role == artifact::Role::Arena) {
@@ -218,7 +219,7 @@ void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
   auto store = [&](at::Tensor t) {
     VESTA_CHECK(at < results.size(), "{} returned more than the graph's {} tensors", step.call->op, results.size());
     const int b = results[at++];
-    if (b >= 0) store_result(b, std::move(t), *step.call);
+    if (b >= 0) store_result(b, std::move(t), step.call->op);
   };
   for (c10::IValue& v : stack) {
     if (v.isTensorList()) {
@@ -232,6 +233,21 @@ void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
   VESTA_CHECK(at == results.size(), "{} returned {} tensors, the graph says {}", step.call->op, at, results.size());
   stack.clear();
   ws_.stack = std::move(stack);
+}
+
+void Runner::enter(const artifact::Call& call, const std::vector<ResolvedView>& inputs) {
+  const Executable& entry = *entries_[static_cast<size_t>(call.entry)];
+  c10::SmallVector<at::Tensor, 8> tensors;
+  for (const ResolvedView& v : inputs) tensors.push_back(view(v));
+  std::string why;
+  const CallInputs in{{tensors.data(), tensors.size()}, {}, {}};
+  VESTA_CHECK(entry.accepts(in, &why), "a call of entry {}: {}", call.entry, why);
+  std::vector<c10::IValue> outputs;
+  entry.run(in, outputs);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (call.results[i] < 0) continue;
+    store_result(call.results[i], std::move(outputs[i]).toTensor(), fmt::format("entry {}", call.entry));
+  }
 }
 
 void Runner::copy_back(const BoundProgram& program, std::span<const Resolved::Step> steps) {
@@ -265,6 +281,8 @@ void Runner::run(const BoundProgram& program, std::span<const Resolved::Step> st
       launch(step, steps[i].launch);
     } else if (step.assertion) {
       TORCH_CHECK(*static_cast<const bool*>(ws_.pointers[step.assertion->flag]), step.assertion->message);
+    } else if (step.region) {
+      enter(*step.region, steps[i].inputs);
     } else {
       call(step, steps[i].call);
     }

@@ -10,12 +10,15 @@
 
 namespace vesta::runtime {
 
+class Executable;
+
 class Runner {
  public:
   // `wrote` becomes true when the run begins to write what cannot be computed again.
+  // `entries`: parallel to Artifact::entries.
   Runner(const artifact::Artifact& artifact, const Resolved& resolved, const CallInputs& in, Workspace& workspace,
-         bool& wrote)
-      : artifact_(artifact), resolved_(resolved), in_(in), ws_(workspace), wrote_(wrote) {}
+         bool& wrote, std::span<const std::unique_ptr<Executable>> entries = {})
+      : artifact_(artifact), resolved_(resolved), in_(in), ws_(workspace), wrote_(wrote), entries_(entries) {}
 
   // Points every buffer that exists before the first step to its memory. `derived`: tensors of Derived buffers.
   void begin(const BoundProgram& program, std::span<const at::Tensor> derived);
@@ -30,7 +33,9 @@ class Runner {
  private:
   void launch(const BoundStep& step, const ResolvedLaunch& launch);
   void call(const BoundStep& step, const ResolvedExtern& call);
-  void store_result(int buffer, at::Tensor result, const artifact::Extern& call);
+  void enter(const artifact::Call& call, const std::vector<ResolvedView>& inputs);
+  // `from`: the operator, for messages.
+  void store_result(int buffer, at::Tensor result, const std::string& from);
   at::Tensor view(const ResolvedView& v) const;
   const at::Tensor& base(int buffer) const;  // undefined for arena memory
 
@@ -39,6 +44,7 @@ class Runner {
   const CallInputs& in_;
   Workspace& ws_;
   bool& wrote_;
+  std::span<const std::unique_ptr<Executable>> entries_;
   const BoundProgram* program_ = nullptr;
 };
 

@@ -25,9 +25,10 @@ class Mutator {
   std::string run() {
     using Change = std::string (Mutator::*)();
     constexpr Change changes[] = {
-        &Mutator::input, &Mutator::symbol, &Mutator::facts,  &Mutator::buffer, &Mutator::buffer, &Mutator::call,
-        &Mutator::call,  &Mutator::call,   &Mutator::call,   &Mutator::call,   &Mutator::copy,   &Mutator::assertion,
-        &Mutator::steps, &Mutator::arena,  &Mutator::output, &Mutator::output, &Mutator::output, &Mutator::derived};
+        &Mutator::input,  &Mutator::symbol, &Mutator::facts,  &Mutator::buffer, &Mutator::buffer, &Mutator::call,
+        &Mutator::call,   &Mutator::call,   &Mutator::call,   &Mutator::call,   &Mutator::copy,   &Mutator::assertion,
+        &Mutator::entry,  &Mutator::region, &Mutator::region, &Mutator::steps,  &Mutator::arena,  &Mutator::output,
+        &Mutator::output, &Mutator::output, &Mutator::derived};
     for (;;)
       if (std::string done = (this->*changes[r_.below(std::size(changes))])(); !done.empty()) return done;
   }
@@ -243,6 +244,26 @@ class Mutator {
       default:
         if (e->args.empty()) return "";
         return argument(r_.of(e->args)), e->op + ", an argument";
+    }
+  }
+  std::string entry() {
+    if (a_.entries.empty()) return "";
+    switch (r_.below(8)) {
+      case 0: return a_.entries.pop_back(), "an entry less";
+      case 1: {
+        const Artifact copy = a_;
+        return a_.entries.push_back(copy), "the artifact as an entry of itself";
+      }
+      default: return "in an entry, " + Mutator(r_.of(a_.entries), r_).run();
+    }
+  }
+  std::string region() {
+    Call* c = step_of_kind<Call>();
+    if (!c) return "";
+    switch (r_.below(4)) {
+      case 0: return change(c->entry, count(a_.entries)), "the entry that is called";
+      case 1: return change(c->results), "the results of an entry";
+      default: return change(c->inputs), "the arguments of an entry";
     }
   }
   std::string copy() {

@@ -27,6 +27,7 @@ struct Seed {
   Values arguments;
   std::function<Values(const Values&)> function;
   bool dynamic = false;
+  bool region = false;  // the compiled program becomes an entry that a program around it calls
 };
 
 at::Tensor tensor(const Values& x, size_t i) { return x[i].toTensor(); }
@@ -93,6 +94,14 @@ std::vector<Seed> seeds() {
             at::baddbmm(tensor(x, 1), tensor(x, 1), tensor(x, 1), 2, 0.5),
             at::scaled_dot_product_attention(tensor(x, 1), tensor(x, 1), tensor(x, 1))};
   });
+  out.push_back({"region",
+                 {at::randn({6, 6}), at::randn({6, 6})},
+                 [](const Values& x) -> Values {
+                   const at::Tensor y = at::sin(tensor(x, 0) * tensor(x, 1));
+                   return {at::matmul(y, y).softmax(1), y.sum(1)};
+                 },
+                 false,
+                 true});
   out.push_back({"numbers",
                  {at::randn({5, 4}), int64_t{7}},
                  [](const Values& x) -> Values {
@@ -115,6 +124,44 @@ void add_weight(program::Program& p, std::vector<const char*>& memory, const at:
   p.weights.push_back(w);
   p.storages.push_back({static_cast<int64_t>(t.storage().nbytes()), -1, 0});
   memory.push_back(static_cast<const char*>(t.storage().data()));
+}
+
+// Calls `region`, whose results are new tensors, with its inputs; the first result of one call is the first argument of
+// the next.
+artifact::Artifact calls_of(artifact::Artifact region) {
+  using artifact::Role;
+  const auto whole = [](int buffer) {
+    artifact::View v;
+    v.buffer = buffer;
+    v.whole = true;
+    return v;
+  };
+  artifact::Artifact a;
+  a.is_static = region.is_static;
+  a.inputs = region.inputs;
+  artifact::Call call;
+  call.entry = 0;
+  const auto add = [&](Role role, const artifact::TensorDesc& type, int input) {
+    a.buffers.push_back({role, type, input, -1, 0, 1, {{{artifact::Size::Code::Constant, 0}}}});
+    a.arena.offsets.push_back(-1);
+    return static_cast<int>(a.buffers.size()) - 1;
+  };
+  for (size_t i = 0; i < a.inputs.size(); ++i)
+    call.inputs.push_back(whole(add(Role::Input, a.inputs[i].type, static_cast<int>(i))));
+  for (int turn = 0; turn < 2; ++turn) {
+    call.results.clear();
+    for (const artifact::Output& o : region.outputs)
+      call.results.push_back(add(Role::Returned, region.buffers[static_cast<size_t>(o.view.buffer)].type, -1));
+    a.steps.emplace_back(call);
+    call.inputs[0] = whole(call.results[0]);
+  }
+  for (const int b : call.results) {
+    artifact::Output o;
+    o.view = whole(b);
+    a.outputs.push_back(o);
+  }
+  a.entries = {std::move(region)};
+  return a;
 }
 
 // f(xs, how='sum'): the arguments are the items of a list; the result is a tuple that holds a dict.
@@ -159,6 +206,7 @@ program::Program program_of(const Seed& seed, std::vector<const char*>& memory, 
   pipeline::Traced facts;
   facts.facts = {traced.same_inputs, traced.storage_offsets, traced.pending};
   v.artifact = pipeline::compile(std::move(traced.graph), options, std::move(facts)).executable->artifact();
+  if (seed.region) v.artifact = calls_of(std::move(v.artifact));
   std::vector<int> parts;
   int outputs = 0;
   for (const artifact::Output& o : v.artifact.outputs)

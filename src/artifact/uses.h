@@ -1,0 +1,55 @@
+// Which buffers a step uses, and how; which kernels an artifact has.
+#pragma once
+
+#include "artifact/artifact.h"
+
+namespace vesta::artifact {
+
+// f(buffer, access, is_kernel) for each: kReads, kWrites or both, as far as the step says.
+template <class F>
+void for_each_use(const Step& step, F&& f) {
+  const auto read = [&](const View& v) {
+    if (v.buffer >= 0) f(v.buffer, kReads, false);
+  };
+  const auto write = [&](const std::vector<int>& results) {
+    for (const int b : results)
+      if (b >= 0) f(b, kWrites, false);
+  };
+  if (const auto* l = std::get_if<Launch>(&step)) {
+    for (size_t i = 0; i < l->buffers.size(); ++i)
+      f(l->buffers[i], static_cast<uint8_t>(l->access.empty() ? kReads | kWrites : l->access[i]), true);
+  } else if (const auto* e = std::get_if<Extern>(&step)) {
+    for (const Arg& a : e->args) {
+      if (const auto* v = std::get_if<View>(&a.value)) read(*v);
+      if (const auto* list = std::get_if<std::vector<View>>(&a.value))
+        for (const View& v : *list) read(v);
+    }
+    write(e->results);
+  } else if (const auto* c = std::get_if<Call>(&step)) {
+    for (const View& v : c->inputs) read(v);
+    write(c->results);
+  } else if (const auto* a = std::get_if<Assert>(&step)) {
+    f(a->flag, kReads, true);
+  } else {
+    read(std::get<CopyBack>(step).from);
+  }
+}
+
+// Buffers that must have memory when the step begins: all but those that it makes.
+template <class F>
+void for_each_needed(const Step& step, F&& f) {
+  for_each_use(step, [&](int b, uint8_t access, bool is_kernel) {
+    if (is_kernel || access & kReads) f(b);
+  });
+}
+
+// f(launch) for each, in its derived steps, its steps and its entries.
+template <class F>
+void for_each_launch(const Artifact& a, F&& f) {
+  for (const auto* steps : {&a.derived, &a.steps})
+    for (const Step& s : *steps)
+      if (const auto* l = std::get_if<Launch>(&s)) f(*l);
+  for (const Artifact& entry : a.entries) for_each_launch(entry, f);
+}
+
+}  // namespace vesta::artifact
