@@ -16,6 +16,7 @@
 #include "codegen/codegen.h"
 #include "loops/kernel.h"
 #include "machine/load.h"
+#include "schedule/vectors.h"
 #include "vesta/error.h"
 
 namespace {
@@ -137,6 +138,8 @@ double copy_bandwidth() {
 
 void run(const Named& named, const std::string& dump, int compiles) {
   auto kernel = loops::parse_kernel(named.text);
+  // The built-in ones say nothing of lanes; what was dumped does.
+  if (kernel->lanes == 1) schedule::choose_vectors(*kernel, host_target().vector_bytes);
   loops::verify(*kernel);
   codegen::CompileOptions options;
   options.dump_dir = dump;
