@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from vesta import _C
+from vesta.errors import UserError
 from vesta.misses import Miss, miss_of
 
 __all__ = ["Break", "Captured", "Graph", "Guard", "Line", "Recompile", "Skipped", "explain_captured", "read"]
@@ -90,10 +91,13 @@ class Graph:
 
     @property
     def miss(self) -> Miss | None:
-        """Why it was compiled though the cache has other graphs; None without a cache, or if it was found there. Reads
-        the cache's folder."""
+        """Why it was compiled though the cache has other graphs; None without a cache that can be used, or if it was
+        found there. Reads the cache's folder."""
         folder = _C.cache_folder()
-        return miss_of("", self.compiled, folder) if self.compiled and folder else None
+        try:
+            return miss_of("", self.compiled, folder) if self.compiled and folder else None
+        except UserError:  # the compile has said so, and was not stopped by it
+            return None
 
     @property
     def stages(self) -> dict[str, float]:
