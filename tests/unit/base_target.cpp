@@ -25,7 +25,7 @@ TEST(HostTarget, CachesAreWhatTheSystemSays) {
 }
 
 TEST(PlanText, NamesEveryFieldThatPlansRead) {
-  const Target plain = host_target();
+  const Target& plain = host_target();
   const auto changed = [&](auto&& change) {
     Target t = plain;
     change(t);

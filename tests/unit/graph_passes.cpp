@@ -1,4 +1,5 @@
 // Passes, text in and text out.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "graph/passes/constant_folding.h"
@@ -436,9 +437,11 @@ output %0
 // oneDNN's operators are the CPU's; what only rewrites the program is for every device.
 TEST(PassTable, RowsOfADeviceRunForItAlone) {
   for (const DeviceType device : {DeviceType::CPU, DeviceType::CUDA}) {
-    const std::string at = device == DeviceType::CPU ? "" : "@cuda:0";
-    auto g = parse("input %0 : f32[64, 768]" + at + " = argument \"x\"\ninput %1 : f32[768, 768]" + at +
-                   " = parameter \"w\"\n%2 : f32[64, 768]" + at + " = aten::mm(%0, %1)\noutput %2\n");
+    const auto g =
+        parse(fmt::format("input %0 : f32[64, 768]{0} = argument \"x\"\n"
+                          "input %1 : f32[768, 768]{0} = parameter \"w\"\n"
+                          "%2 : f32[64, 768]{0} = aten::mm(%0, %1)\noutput %2\n",
+                          device == DeviceType::CPU ? "" : "@cuda:0"));
     std::vector<std::string> seen;
     const Options options;
     run_passes(*g, {.options = options, .device = device}, true, [&](const PassRow& row, bool before) {
