@@ -205,6 +205,7 @@ class Verifier {
   }
   void check(const CopyBack& c) const {
     input(c.input);
+    existing(c.from.buffer);
     view(c.from);
   }
 

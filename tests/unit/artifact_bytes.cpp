@@ -86,6 +86,7 @@ TEST(ArtifactBytes, NumbersThatPointNowhereAreRefused) {
       [](Artifact& a) { std::get<Launch>(a.steps[0]).access = {1}; },
       [](Artifact& a) { std::get<Extern>(a.steps[1]).results[0] = 2; },
       [](Artifact& a) { std::get<CopyBack>(a.steps[2]).input = -1; },
+      [](Artifact& a) { std::get<CopyBack>(a.steps[2]).from.buffer = -1; },
       [](Artifact& a) { a.steps.emplace_back(Assert{-1, ""}); },
       [](Artifact& a) { a.outputs[0].view.buffer = -1; },
       [](Artifact& a) { a.outputs[1].alias = 9; },
