@@ -107,7 +107,7 @@ std::string read_inputs(const program::Program& p, const program::Variant& v, co
   return {};
 }
 
-Value make_result(const program::Variant& v, const Weights& weights, Frame& f) {
+Value make_result(const program::Program& p, const program::Variant& v, const Weights& weights, Frame& f) {
   std::vector<Value> made(v.makes.size());
   for (size_t i = 0; i < v.makes.size(); ++i) {
     const Make& m = v.makes[i];
@@ -115,7 +115,12 @@ Value make_result(const program::Variant& v, const Weights& weights, Frame& f) {
     const auto part = [&](size_t k) { return made[static_cast<size_t>(m.parts[k])]; };
     switch (m.what) {
       case Make::What::Constant: made[i] = to_value(m.value); break;
-      case Make::What::Argument: made[i] = *f.places[static_cast<size_t>(m.index)]; break;
+      case Make::What::Argument: {
+        const Value* given = f.places[static_cast<size_t>(m.index)];
+        VESTA_USER_CHECK(given, "{} is part of the result and was not given", program::text(p, v, m.index));
+        made[i] = *given;
+        break;
+      }
       case Make::What::Weight: made[i] = {weights[static_cast<size_t>(m.index)]}; break;
       case Make::What::Output: {
         const c10::IValue& out = f.outputs[static_cast<size_t>(m.index)];
@@ -228,7 +233,7 @@ Value Program::call(std::vector<Value> arguments, Keywords keywords) const {
     std::string why = me.try_variant(me.variants[i], *weights, frame);
     if (why.empty()) {
       if (i != first) me.last.store(i, std::memory_order_relaxed);
-      return runtime::make_result(me.variants[i].variant, *weights, frame);
+      return runtime::make_result(me.program, me.variants[i].variant, *weights, frame);
     }
     reasons.push_back(fmt::format("\n  variant {}: {}", i, why));
   }
