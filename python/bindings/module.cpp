@@ -4,6 +4,7 @@
 #include "capture.h"
 #include "compiled.h"
 #include "evaluator.h"
+#include "pipeline/pipeline.h"
 #include "program.h"
 #include "store.h"
 #include "tape.h"
@@ -79,6 +80,7 @@ PYBIND11_MODULE(_C, m) {
   m.def("reports", &reports, "One FunctionReport for each compiled function that still exists.");
   m.def("passes", &passes, "Names of the graph passes, in the order in which they run.");
 
+  pipeline::prepare();
   add_compiled_function(m);
   add_capture(m);
   if (add_evaluator(m.ptr()) < 0) throw py::error_already_set();

@@ -18,6 +18,7 @@
 #include "pipeline/pipeline.h"
 #include "schedule/plan.h"
 #include "store/store.h"
+#include "trace/trace.h"
 
 namespace vesta::pipeline {
 
@@ -276,6 +277,15 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   report.total_ms = traced.trace_ms + total.milliseconds();
   log_stages(report);
   return result;
+}
+
+void prepare() noexcept {
+  try {
+    trace::prepare();
+    key_of({}, {}, /*inference=*/true, {}, host_target());
+  } catch (const std::exception& e) {
+    log::write(log::Topic::Fallbacks, fmt::format("nothing is prepared: {}", e.what()));
+  }
 }
 
 }  // namespace vesta::pipeline

@@ -29,4 +29,8 @@ struct Traced {
 Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced = {},
                const Target& target = host_target());
 
+// What the first trace and compile of a process need and is the same for all of them, a few milliseconds in all. Front
+// doors call it when they are loaded or made, so that no first call pays for it. Once per process.
+void prepare() noexcept;
+
 }  // namespace vesta::pipeline

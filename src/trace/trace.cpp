@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "graph/op.h"
 #include "graph/ops/promotion.h"
 #include "interop/torch_types.h"
 #include "trace/dispatch_key.h"
@@ -233,6 +234,11 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
 }
 
 }  // namespace
+
+void prepare() {
+  graph::find_op("");
+  claim_trace_key(&fallback);
+}
 
 c10::IValue add_input(const TraceInput& input) {
   VESTA_CHECK(Inputs::current, "an input is added outside a trace");

@@ -86,4 +86,8 @@ void set_number_reader(NumberReader reader);
 // True while the calling thread traces.
 bool is_tracing();
 
+// What the first trace of a process needs and is the same for all: the dispatch key, for which torch goes through all
+// its operators (3 ms), and the op table. Once per process. Throws Unsupported as trace() does.
+void prepare();
+
 }  // namespace vesta::trace

@@ -297,6 +297,7 @@ std::string default_name(std::string name) {
 
 Function::Function(std::string name, Options options, std::vector<InputInfo> tensors, std::vector<InputInfo> integers)
     : impl_(std::make_shared<Impl>()) {
+  pipeline::prepare();
   std::lock_guard lock(registry().mutex);
   impl_->name = default_name(std::move(name));
   impl_->options = std::move(options);

@@ -65,11 +65,17 @@ const char* stack_limit() {
   return static_cast<const char*>(lowest) + std::min(reserve, size / 2);
 }
 
+const char* limit_of_thread() {
+  static thread_local const char* const limit = stack_limit();
+  return limit;
+}
+
 }  // namespace
 
+void find_stack_limit() { limit_of_thread(); }
+
 bool enter_recursion(PyThreadState* t) {
-  static thread_local const char* const limit = stack_limit();
-  if (static_cast<const char*>(__builtin_frame_address(0)) < limit) {
+  if (static_cast<const char*>(__builtin_frame_address(0)) < limit_of_thread()) {
     PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded");
     return false;
   }

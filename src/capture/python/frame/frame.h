@@ -45,6 +45,9 @@ Frame* caller_of(const Frame* f);
 
 // Counts a frame against the recursion limit as CPython's evaluator does; false: RecursionError is set.
 bool enter_recursion(PyThreadState* t);
+// Where the calling thread's stack ends, for enter_recursion(): a millisecond for the main thread, whose stack glibc
+// finds in the map of the process. Once per thread; the first enter_recursion() does it where nobody did.
+void find_stack_limit();
 void leave_recursion(PyThreadState* t);
 // Signals, pending calls, other threads that wait for the GIL: what CPython looks at in RESUME and backward jumps.
 int handle_pending(PyThreadState* t);
