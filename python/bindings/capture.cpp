@@ -3,8 +3,10 @@
 
 #include <pybind11/stl.h>
 
+#include "capture/python/frame/frame.h"
 #include "capture/python/segments/captured_object.h"
 #include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/module_items.h"
 #include "tape.h"
 
 namespace py = pybind11;
@@ -12,6 +14,7 @@ namespace py = pybind11;
 namespace vesta::python {
 
 void add_capture(py::module_& m) {
+  capture::find_stack_limit();
   py::class_<UserLine>(m, "UserLine")
       .def_readonly("file", &UserLine::file)
       .def_readonly("line", &UserLine::line)
@@ -66,6 +69,9 @@ void add_capture(py::module_& m) {
   capture::is_symbolic(Py_None);
   capture::set_tape_maker(
       [](std::shared_ptr<const trace::Tape> tape) { return to_python(std::move(tape)).release().ptr(); });
+  m.def(
+      "is_getattr_of_modules", [](const py::object& f) { return capture::is_getattr_of_modules(f.ptr()); },
+      py::arg("function"), "True if a trace knows this function as torch.nn.Module.__getattr__ and need not run it.");
   if (capture::add_captured_object(m.ptr()) < 0) throw py::error_already_set();
   m.def(
       "capture",

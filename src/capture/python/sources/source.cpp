@@ -101,7 +101,15 @@ std::string SourceTable::item_text(int id, PyObject* key, PyObject* code) const 
   return text(id, code) + "[" + text_of(key, true) + "]";
 }
 
-std::string SourceTable::text(int id, PyObject* code) const {
+const std::string& SourceTable::text(int id, PyObject* code) const {
+  if (texts_are_of_ != code) texts_.clear();
+  texts_are_of_ = code;
+  if (const auto it = texts_.find(id); it != texts_.end()) return it->second;
+  std::string made = make_text(id, code);
+  return texts_[id] = std::move(made);
+}
+
+std::string SourceTable::make_text(int id, PyObject* code) const {
   const Source& s = (*this)[id];
   auto parent = [&] { return text(s.parent, code); };
   switch (s.kind) {

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <tuple>
 #include <unordered_map>
 #include <vector>
 
 #include "capture/python/object.h"
+#include "capture/python/place_hash.h"
 
 namespace vesta::capture {
 
@@ -60,8 +60,9 @@ class SourceTable {
   // The first source an object was reached by stays its source.
   void know(PyObject* object, int source);
 
-  // As a user would write it; `locals`: names of the frame's slots.
-  std::string text(int id, PyObject* code) const;
+  // As a user would write it; `code`: the frame's, for the names of its slots. Made once: every place below `model` has
+  // the text of `model` in its own.
+  const std::string& text(int id, PyObject* code) const;
   // The same of what a dict has under a key: an attribute, if the dict is an object's.
   std::string item_text(int dict, PyObject* key, PyObject* code) const;
 
@@ -77,9 +78,13 @@ class SourceTable {
 
  private:
   std::vector<Source> sources_;
-  std::map<std::tuple<SourceKind, int, int, PyObject*, int>, int> ids_;
+  std::unordered_map<std::tuple<SourceKind, int, int, PyObject*, int>, int, PlaceHash> ids_;
   std::unordered_map<PyObject*, int> known_;
   std::vector<Object> kept_;
+  mutable std::unordered_map<int, std::string> texts_;
+  mutable PyObject* texts_are_of_ = nullptr;  // the code, for comparison alone
+
+  std::string make_text(int id, PyObject* code) const;
 };
 
 }  // namespace vesta::capture

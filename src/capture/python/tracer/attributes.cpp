@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "capture/python/segments/captured.h"
+#include "capture/python/tracer/module_items.h"
 #include "capture/python/tracer/tracer.h"
 
 namespace vesta::capture {
@@ -116,13 +117,17 @@ PyObject* Tracer::instance_attr(PyObject* owner, PyObject* name) {
     if (found || PyErr_Occurred()) return x;
   }
   if (attribute) return bind(attribute.get(), owner, type);
-  if (PyObject* f = _PyType_Lookup(type, hooks[1]); f && !PyFunction_Check(f)) {
-    const Object held = Object::share(f);
-    PyObject* args[] = {owner, name};
-    return is_method_of_c(f) ? call(f, args, 2, nullptr) : give_up("reads an attribute by an object of the class");
+  const Object hook = Object::share(_PyType_Lookup(type, hooks[1]));
+  if (!hook) return finish_call(PyObject_GetAttr(owner, name));  // AttributeError
+  if (is_getattr_of_modules(hook.get())) {
+    bool found = false;
+    PyObject* x = item_of_module(owner, name, hook.get(), &found);
+    if (found || PyErr_Occurred()) return x;
   }
-  // AttributeError, or the class's __getattr__.
-  return finish_call(PyObject_GetAttr(owner, name));
+  if (!PyFunction_Check(hook.get()) && !is_method_of_c(hook.get()))
+    return give_up("reads an attribute by an object of the class");
+  PyObject* args[] = {owner, name};
+  return call(hook.get(), args, 2, nullptr);
 }
 
 PyObject* Tracer::module_attr(PyObject* owner, PyObject* name) {
@@ -154,7 +159,7 @@ PyObject* Tracer::class_attr(PyObject* owner, PyObject* name) {
   auto* type = reinterpret_cast<PyTypeObject*>(owner);
   guard_class(type, name);
   guard_class(Py_TYPE(owner), name);
-  if (named(name, "__dict__") && looked_up_.try_emplace({type, type->tp_dict ? type->tp_dict : owner}, true).second)
+  if (named(name, "__dict__") && looked_up_.emplace(type, type->tp_dict ? type->tp_dict : owner).second)
     know_class_dict(type);
   // A descriptor of the program's own gives what it holds, as the members of enumerations are given.
   for (PyTypeObject* t : {type, Py_TYPE(owner)})

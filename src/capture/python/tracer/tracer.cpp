@@ -308,7 +308,7 @@ PyObject* Tracer::real_of(PyObject* x) const {
 // ---- guards
 
 void Tracer::guard(Check check, int source, PyObject* expected, int64_t number) {
-  if (!guarded_.try_emplace({check, source, expected, number}, true).second) return;
+  if (!guarded_.emplace(check, source, expected, number).second) return;
   Guard g{check, source, expected ? sources.keep(expected) : nullptr, number};
   if (where_) {
     g.asked_in = code_of(where_);
@@ -320,7 +320,7 @@ void Tracer::guard(Check check, int source, PyObject* expected, int64_t number) 
 
 void Tracer::guard_class(PyTypeObject* type, PyObject* name) {
   if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return;
-  if (!looked_up_.try_emplace({type, name}, true).second) return;
+  if (!looked_up_.emplace(type, name).second) return;
   if (name) {
     PyObject* found = _PyType_Lookup(type, name);
     sources.keep(name);

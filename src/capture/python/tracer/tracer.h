@@ -265,6 +265,9 @@ class Tracer final : public Operations {
   PyObject* function_attr(PyObject* owner, PyObject* name);
   PyObject* bind(PyObject* attribute, PyObject* owner, PyTypeObject* type);
   PyObject* read_dict(PyObject* dict, int source, PyObject* key, bool* found);  // new; guards what it reads
+  // What `getattr`, torch.nn.Module's own __getattr__, does: a parameter, buffer or module of that name. Not found: the
+  // function itself is to be called, which raises or goes on in another way.
+  PyObject* item_of_module(PyObject* module, PyObject* name, PyObject* getattr, bool* found);
   // What a defaultdict that was there before makes of a key that it has not.
   PyObject* missing_item(PyObject* dict, int source, PyObject* key);
   int instance_set_attr(PyObject* owner, PyObject* name, PyObject* value);
@@ -357,8 +360,8 @@ class Tracer final : public Operations {
   std::unordered_map<PyObject*, int> touched_contents_;  // to which depth; kept by `sources`
   std::unordered_map<PyObject*, PyObject*> stand_in_of_, real_of_;  // kept by `sources`
   std::unordered_map<PyObject*, int> born_;
-  std::map<std::tuple<Check, int, PyObject*, int64_t>, bool> guarded_;
-  std::map<std::pair<PyTypeObject*, PyObject*>, bool> looked_up_;
+  std::unordered_set<std::tuple<Check, int, PyObject*, int64_t>, PlaceHash> guarded_;
+  std::unordered_set<std::tuple<PyTypeObject*, PyObject*>, PlaceHash> looked_up_;
   std::unordered_map<int, Object> symbolic_;  // source: its SymInt
   std::unordered_map<int, std::string> varying_places_;
   struct NumberTensor {

@@ -1,0 +1,81 @@
+#include "capture/python/tracer/module_items.h"
+
+#include <array>
+#include <string_view>
+
+#include "capture/python/tracer/tracer.h"
+
+namespace vesta::capture {
+namespace {
+
+constexpr std::array<const char*, 3> kTables = {"_parameters", "_buffers", "_modules"};
+
+bool is_text(PyObject* x, std::string_view text) {
+  if (!x || !PyUnicode_CheckExact(x)) return false;
+  Py_ssize_t size = 0;
+  const char* p = PyUnicode_AsUTF8AndSize(x, &size);
+  if (!p) PyErr_Clear();
+  return p && std::string_view(p, static_cast<size_t>(size)) == text;
+}
+
+// The tuple begins with these texts; `rest`: it may have more.
+template <size_t N>
+bool are_texts(PyObject* tuple, const std::array<const char*, N>& texts, Py_ssize_t first, bool rest) {
+  if (!PyTuple_Check(tuple)) return false;
+  const Py_ssize_t n = PyTuple_GET_SIZE(tuple) - first;
+  if (n < static_cast<Py_ssize_t>(N) || (!rest && n != static_cast<Py_ssize_t>(N))) return false;
+  for (size_t i = 0; i < N; ++i)
+    if (!is_text(PyTuple_GET_ITEM(tuple, first + static_cast<Py_ssize_t>(i)), texts[i])) return false;
+  return true;
+}
+
+bool is_known_code(PyObject* function) {
+  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
+  if (!is_text(code->co_qualname, "Module.__getattr__")) return false;
+  PyObject* globals = PyFunction_GET_GLOBALS(function);
+  PyObject* module = PyDict_Check(globals) ? PyDict_GetItemString(globals, "__name__") : nullptr;
+  constexpr std::array<const char*, 4> names = {"__dict__", "AttributeError", "type", "__name__"};
+  constexpr std::array<const char*, 5> variables = {"self", "name", "_parameters", "_buffers", "modules"};
+  return is_text(module, "torch.nn.modules.module") && are_texts(code->co_names, names, 0, /*rest=*/false) &&
+         are_texts(code->co_localsplusnames, variables, 0, /*rest=*/false) &&
+         are_texts(code->co_consts, kTables, /*first=*/1, /*rest=*/true);
+}
+
+}  // namespace
+
+bool is_getattr_of_modules(PyObject* function) {
+  if (!PyFunction_Check(function)) return false;
+  static PyObject* known = nullptr;  // the code; kept for good
+  PyObject* code = PyFunction_GET_CODE(function);
+  if (code == known) return true;
+  if (!is_known_code(function)) return false;
+  Py_XSETREF(known, Py_NewRef(code));
+  return true;
+}
+
+PyObject* Tracer::item_of_module(PyObject* module, PyObject* name, PyObject* getattr, bool* found) {
+  static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
+  static PyObject* const tables[] = {PyUnicode_InternFromString(kTables[0]), PyUnicode_InternFromString(kTables[1]),
+                                     PyUnicode_InternFromString(kTables[2])};
+  *found = false;
+  PyTypeObject* type = Py_TYPE(module);
+  PyObject* own = _PyType_Lookup(type, dict_name);
+  PyObject* dict = instance_dict(module);
+  if (!own || Py_TYPE(own) != &PyGetSetDescr_Type || !dict) return nullptr;  // the class has a __dict__ of its own
+  if (sources.find(getattr) < 0) Py_XDECREF(touch_constant(getattr));
+  guard_function(getattr);
+  guard_class(type, dict_name);
+  const int source = dict_source(module);
+  for (PyObject* table : tables) {
+    bool present = false;
+    const Object items = Object::take(read_dict(dict, source, table, &present));
+    if (PyErr_Occurred()) return nullptr;
+    if (!present) continue;
+    if (!PyDict_CheckExact(items.get()) && !PyODict_CheckExact(items.get())) return nullptr;
+    PyObject* x = read_dict(items.get(), sources.find(items.get()), name, found);
+    if (*found || PyErr_Occurred()) return x;
+  }
+  return nullptr;
+}
+
+}  // namespace vesta::capture
