@@ -93,8 +93,11 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
       if (tensors == 1 && s.call->results.size() == 1) {
         const int b = s.call->results[0];
         const Role role = a.buffers[b].role;
-        if (role == Role::Arena || role == Role::Output || exists[b]) s.into = find_into(s.call->op);
+        const bool on_cpu = a.buffers[b].type.device.type == DeviceType::CPU;
+        const bool passing = owned && role == Role::Derived && !kept[b] && on_cpu;
+        if (role == Role::Arena || role == Role::Output || passing || exists[b]) s.into = find_into(s.call->op);
         if (s.into && !exists[b]) s.allocate.push_back(b);
+        if (s.into && passing) passing_.push_back(b);
       }
     }
     VESTA_CHECK(!s.copy || i >= first_copy_, "step {} copies to an input before the last computation", i);

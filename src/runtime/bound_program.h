@@ -50,6 +50,8 @@ class BoundProgram {
   // Inputs that a kernel has written when the copies run: nothing is left to copy.
   bool written_in_place(const artifact::CopyBack& copy) const;
   const std::vector<int>& written_inputs() const { return written_inputs_; }
+  // Of derived steps: what only later ones read (an unpacked weight), made by calls that write where they are told.
+  const std::vector<int>& passing() const { return passing_; }
   // Buffers that live in the arena.
   const std::vector<int>& arena_buffers() const { return arena_buffers_; }
 
@@ -59,6 +61,7 @@ class BoundProgram {
   std::vector<int> never_written_;
   std::vector<bool> for_kernels_;
   std::vector<int> arena_buffers_;
+  std::vector<int> passing_;
   std::vector<int> written_inputs_;
   size_t max_launch_args_ = 0;
   size_t first_copy_ = 0;

@@ -5,6 +5,7 @@
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/mul.h>
 
 #include <unordered_map>
 
@@ -36,6 +37,11 @@ bool baddbmm_into(const Stack& s, at::Tensor& out) {
   return true;
 }
 
+bool mul_into(const Stack& s, at::Tensor& out) {
+  at::mul_out(out, s[0].toTensor(), s[1].toTensor());
+  return true;
+}
+
 bool cat_into(const Stack& s, at::Tensor& out) {
   at::cat_out(out, s[0].toTensorVector(), s[1].toInt());
   return true;
@@ -61,6 +67,7 @@ const std::unordered_map<std::string, IntoFn>& into_table() {
   static const std::unordered_map<std::string, IntoFn> table = {
       {"aten::mm", mm_into},           {"aten::bmm", bmm_into}, {"aten::addmm", addmm_into},
       {"aten::baddbmm", baddbmm_into}, {"aten::cat", cat_into}, {"aten::linear", linear_into},
+      {"aten::mul.Tensor", mul_into},
   };
   return table;
 }
@@ -71,8 +78,6 @@ IntoFn find_into(const std::string& op) {
   auto it = into_table().find(op);
   return it == into_table().end() ? nullptr : it->second;
 }
-
-bool writes_into(const std::string& op) { return find_into(op) != nullptr; }
 
 c10::OperatorHandle find_operator(const std::string& op) {
   // "aten::add.Tensor": namespace::name.overload; a name has no dot of its own.

@@ -18,7 +18,4 @@ IntoFn find_into(const std::string& op);
 // The operator's handle. Throws Unsupported if this process has no such operator.
 c10::OperatorHandle find_operator(const std::string& op);
 
-// Whether the operator can write into memory it is given (the planner's question when it places results).
-bool writes_into(const std::string& op);
-
 }  // namespace vesta::runtime

@@ -7,6 +7,8 @@
 #include <ATen/ops/empty_strided.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "runtime/executable.h"
 #include "runtime/output_pool.h"
@@ -82,8 +84,26 @@ at::Tensor Runner::view(const ResolvedView& v) const {
                 offset / static_cast<int64_t>(c10::elementSize(v.type.dtype)) + v.offset);
 }
 
+at::Tensor Runner::borrow(int buffer) {
+  constexpr size_t small = size_t{64} << 10;  // such memory comes from the allocator's own free lists
+  const auto bytes = [&](int b) {
+    const ResolvedTensor& t = resolved_.buffers[b];
+    return at::detail::computeStorageNbytes(t.sizes, t.strides, c10::elementSize(t.dtype));
+  };
+  const size_t wanted = bytes(buffer);
+  if (wanted < small) return allocate_tensor(resolved_.buffers[buffer]);
+  for (const c10::Storage& block : passing_)
+    if (block.use_count() == 1 && block.nbytes() >= wanted) return window(block, resolved_.buffers[buffer], 0);
+  size_t most = 0;
+  for (int b : program_->passing()) most = std::max(most, bytes(b));
+  passing_.push_back(storage_of(static_cast<int64_t>(most)));
+  return window(passing_.back(), resolved_.buffers[buffer], 0);
+}
+
 void Runner::allocate(int buffer) {
-  ws_.tensors[buffer] = allocate_tensor(resolved_.buffers[buffer]);
+  const std::vector<int>& passing = program_->passing();
+  const bool passes = std::find(passing.begin(), passing.end(), buffer) != passing.end();
+  ws_.tensors[buffer] = passes ? borrow(buffer) : allocate_tensor(resolved_.buffers[buffer]);
   ws_.pointers[buffer] = ws_.tensors[buffer].mutable_data_ptr();
 }
 

@@ -37,6 +37,9 @@ class Runner {
   // `from`: the operator, for messages.
   void store_result(int buffer, at::Tensor result, const std::string& from);
   at::Tensor view(const ResolvedView& v) const;
+  // Memory for a buffer of BoundProgram::passing(). One block serves all that live one after another, as fresh memory
+  // costs more than most of what fills it.
+  at::Tensor borrow(int buffer);
   const at::Tensor& base(int buffer) const;  // undefined for arena memory
 
   const artifact::Artifact& artifact_;
@@ -46,6 +49,7 @@ class Runner {
   bool& wrote_;
   std::span<const std::unique_ptr<Executable>> entries_;
   const BoundProgram* program_ = nullptr;
+  std::vector<c10::Storage> passing_;
 };
 
 at::Tensor allocate_tensor(const ResolvedTensor& type);

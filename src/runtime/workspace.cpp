@@ -27,20 +27,20 @@ struct Scratch {
   ~Scratch() { std::free(memory); }
 };
 
-c10::Storage block_of(int64_t bytes) {
+}  // namespace
+
+c10::Storage storage_of(int64_t bytes) {
   c10::Allocator* allocator = c10::GetDefaultCPUAllocator();
   return {c10::Storage::use_byte_size_t(), static_cast<size_t>(bytes), allocator->allocate(bytes), allocator,
           /*resizable=*/false};
 }
-
-}  // namespace
 
 void Workspace::allocate(int64_t bytes) {
   storage_ = c10::Storage();
   base_ = nullptr;
   capacity_ = 0;
   small_runs_ = 0;
-  storage_ = block_of(bytes);
+  storage_ = storage_of(bytes);
   base_ = static_cast<char*>(storage_.mutable_data());
   capacity_ = bytes;
 }
@@ -57,7 +57,7 @@ char* Workspace::arena(int64_t bytes) {
 }
 
 char* Workspace::early_arena(int64_t bytes) {
-  early_ = block_of(bytes);
+  early_ = storage_of(bytes);
   return static_cast<char*>(early_.mutable_data());
 }
 

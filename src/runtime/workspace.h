@@ -52,6 +52,9 @@ class WorkspaceLease {
   std::unique_ptr<Workspace> workspace_;
 };
 
+// A block of its own, of PyTorch's CPU allocator.
+c10::Storage storage_of(int64_t bytes);
+
 // Scratch of the calling thread for kernels' rows, 64-byte aligned, valid until the next call on this thread.
 void* thread_scratch(int64_t bytes);
 

@@ -190,6 +190,28 @@ output %5
 )");
 }
 
+// A weight that is computed to be packed is computed in the order that the packing reads; one that others read is not.
+TEST(PackWeights, FoldedWeightsLieChannelsLast) {
+  const auto graph = [](const std::string& strides, const std::string& more, const std::string& outputs) {
+    return R"(
+input %0 : f32[1, 4, 8, 8]{256, 1, 32, 4} = argument "x"
+input %1 : f32[4, 4, 3, 3] = parameter "w"
+input %2 : f32[4, 1, 1, 1] = parameter "scale"
+derived %3 : f32[4, 4, 3, 3])" +
+           strides + " = aten::mul.Tensor(%1, %2)\n" + more + "output " + outputs + "\n";
+  };
+  const std::string convolution =
+      "%4 : f32[1, 4, 8, 8]{256, 1, 32, 4} = aten::convolution(%0, %3, none, [1, 1], [1, 1], [1, 1], false, [0, 0], "
+      "1)\n";
+  const std::string packed =
+      "derived %4 : f32[4, 4, 3, 3] = mkldnn::_reorder_convolution_weight(%3, [1, 1], [1, 1], [1, 1], 1, [1, 4, 8, "
+      "8])\n"
+      "%5 : f32[1, 4, 8, 8]{256, 1, 32, 4} = mkldnn::_convolution_pointwise(%0, %4, none, [1, 1], [1, 1], [1, 1], 1, "
+      "\"none\", float[], \"\")\n";
+  expect_pass(pack_weights, graph("", convolution, "%4"), graph("{36, 1, 12, 4}", packed, "%5"));
+  expect_pass(pack_weights, graph("", convolution, "%4\noutput %3"), graph("", packed, "%5\noutput %3"));
+}
+
 // A window over everything: of one row and column both orders are the same memory.
 TEST(PackWeights, OneRowAndColumn) {
   expect_pass(pack_weights, R"(

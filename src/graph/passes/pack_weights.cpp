@@ -97,6 +97,9 @@ bool pack_weights(Graph& graph, const PassContext& context) {
       spent += more;
       std::vector<Arg> args = {w};
       args.insert(args.end(), key_args.begin(), key_args.end());
+      // The packing reads channels-last weights. One that is computed for it alone is computed in that order.
+      if (is_op(w, "aten::mul.Tensor") && w->producer->derived && w->type.dim() == 4 && has_one_use(graph, w))
+        w->type.strides = channels_last_strides(w->type.sizes);
       TensorType t = w->type;
       t.strides = contiguous_strides(t.sizes);
       Node* made = graph.add_node(library.reorder, std::move(args), {std::move(t)}, n);
