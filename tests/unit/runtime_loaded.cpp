@@ -1,0 +1,50 @@
+// Saved programs that were made by hand, loaded and called.
+#include <gtest/gtest.h>
+
+#include "interop/torch_release.h"
+#include "program/file.h"
+#include "store_folder.h"
+#include "vesta/error.h"
+#include "vesta/load.h"
+
+namespace {
+
+using namespace vesta;
+using detail::Value;
+
+class Loaded : public vesta::testing::StoreTest {
+ protected:
+  // f(x), of one variant that computes nothing.
+  static program::Program identity() {
+    program::Program p;
+    p.name = "f";
+    p.parameters = {{"x", program::Parameter::How::Plain, {}}};
+    program::Variant v;
+    v.places = {{-1, 0, {}}};
+    v.makes = {{program::Make::What::Argument, {}, 0, {}}};
+    v.artifact.is_static = true;
+    v.origin = {"", true, "fast", 0, host_target(), torch_release()};
+    p.variants = {v};
+    return p;
+  }
+  detail::Program load(const program::Program& p) const {
+    std::filesystem::create_directories(folder_);
+    const std::string path = folder_ / "p.vesta";
+    program::save(p, {}, path);
+    return {path, {}};
+  }
+};
+
+// No check of the variant says that its argument is there.
+TEST_F(Loaded, AResultThatIsAnArgumentNeedsIt) {
+  const detail::Program f = load(identity());
+  EXPECT_EQ(std::get<int64_t>(f.call({Value{int64_t{3}}}).value), 3);
+  try {
+    f.call({});
+    ADD_FAILURE() << "nothing was given and something came back";
+  } catch (const UserError& e) {
+    EXPECT_NE(std::string(e.what()).find("x is part of the result and was not given"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
