@@ -37,7 +37,12 @@ std::string result_text(const Variant& v, int number) {
     case Make::What::Constant: return to_string(m.value);
     case Make::What::Argument: return "an argument";
     case Make::What::Weight: return "a weight";
-    case Make::What::Output: return "a tensor";
+    case Make::What::Output: {
+      const artifact::OutputKind kind = v.artifact.outputs.at(static_cast<size_t>(m.index)).kind;
+      return kind == artifact::OutputKind::Integer ? "an integer"
+             : kind == artifact::OutputKind::None  ? "None"
+                                                   : "a tensor";
+    }
     case Make::What::List: return fmt::format("[{}]", fmt::join(parts, ", "));
     case Make::What::Tuple: return fmt::format("({}{})", fmt::join(parts, ", "), parts.size() == 1 ? "," : "");
     case Make::What::Dict: break;

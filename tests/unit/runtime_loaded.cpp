@@ -47,4 +47,22 @@ TEST_F(Loaded, AResultThatIsAnArgumentNeedsIt) {
   }
 }
 
+TEST_F(Loaded, IntegersAreTold) {
+  program::Program p = identity();
+  artifact::Output integer, none;
+  integer.kind = artifact::OutputKind::Integer;
+  integer.integer = {{{artifact::Size::Code::Constant, 7}}};
+  none.kind = artifact::OutputKind::None;
+  p.variants[0].artifact.outputs = {integer, none};
+  p.variants[0].makes = {{program::Make::What::Output, {}, 0, {}},
+                         {program::Make::What::Output, {}, 1, {}},
+                         {program::Make::What::Tuple, {}, 0, {0, 1}}};
+  const detail::Program f = load(p);
+  EXPECT_NE(f.describe().find("-> (an integer, None)"), std::string::npos) << f.describe();
+  const Value out = f.call({Value{int64_t{3}}});
+  const auto& items = std::get<Value::Tuple>(out.value).items;
+  EXPECT_EQ(std::get<int64_t>(items.at(0).value), 7);
+  EXPECT_TRUE(std::holds_alternative<Value::None>(items.at(1).value));
+}
+
 }  // namespace
