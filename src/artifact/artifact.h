@@ -31,8 +31,12 @@ struct InputDesc {
   std::string name;
 };
 
+// In the place of an input: the dim-th integer argument; an integer that a step returns (Extern::integers), unknown
+// until that step has run.
+constexpr int kArgument = -1, kReturned = -2;
+
 struct SymbolSource {  // symbol i of the run is read here
-  int input = -1;      // -1: the dim-th integer argument
+  int input = kArgument;
   int dim = 0;
   bool stride = false;
 };
@@ -95,6 +99,7 @@ struct Extern {
   std::vector<Arg> args;
   std::vector<int> results;  // buffer, or -1
   std::string source;
+  std::vector<int> integers;  // of each result, the symbol that it defines, or -1; empty: none defines one
 };
 
 // Runs a further entry point of the artifact. Its inputs are these views, its results go to these buffers.
@@ -167,8 +172,8 @@ struct Artifact {
   bool is_static = false;  // no symbols: every Size is constant
   ArenaLayout arena;       // static: exact; otherwise under the hints
   // Further entry points: of whoever loads the artifact (the second half of a program), or of its Call steps (a region
-  // that it repeats). What a step calls writes no input, takes no integers, derives no weights and returns new tensors
-  // alone; an entry calls entries of its own, at most kMostNested deep.
+  // that it repeats). Symbols of an entry are its own. What a step calls writes no input, takes no integers, derives no
+  // weights and returns new tensors alone; an entry calls entries of its own, at most kMostNested deep.
   std::vector<Artifact> entries;
   About about;
 };

@@ -149,6 +149,7 @@ class Decoder {
     for (const wire::Arg* a : all(e.args())) out.args.push_back(arg(*a));
     out.results = flat::numbers(e.results());
     out.source = text(e.source());
+    out.integers = flat::numbers(e.integers());
     return out;
   }
   Call call(const wire::Call& c) const {

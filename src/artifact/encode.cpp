@@ -169,7 +169,8 @@ class Encoder {
     const auto args = flat::list<wire::Arg>(b_, e.args, [&](const Arg& a) { return arg(a); });
     const auto op = b_.CreateSharedString(e.op);
     const auto results = b_.CreateVector(e.results);
-    return wire::CreateExtern(b_, op, args, results, b_.CreateSharedString(e.source));
+    const auto integers = e.integers.empty() ? Offset<flatbuffers::Vector<int>>() : b_.CreateVector(e.integers);
+    return wire::CreateExtern(b_, op, args, results, b_.CreateSharedString(e.source), integers);
   }
   Offset<wire::Call> step(const Call& c) {
     const auto inputs = flat::list<wire::View>(b_, c.inputs, [&](const View& v) { return view(v); });

@@ -103,7 +103,9 @@ std::string text(const Step& step) {
     std::string args, results;
     for (size_t i = 0; i < e->args.size(); ++i) args += (i ? ", " : "") + text(e->args[i]);
     for (size_t i = 0; i < e->results.size(); ++i) {
-      results += fmt::format("{}{}", i ? ", " : "", e->results[i] < 0 ? "_" : fmt::format("b{}", e->results[i]));
+      const int symbol = i < e->integers.size() ? e->integers[i] : -1;
+      results += i ? ", " : "";
+      results += symbol >= 0 ? fmt::format("s{}", symbol) : e->results[i] < 0 ? "_" : fmt::format("b{}", e->results[i]);
     }
     return fmt::format("{} = {}({})", results, e->op, args);
   }
@@ -136,7 +138,9 @@ std::string print(const Artifact& a) {
   }
   for (size_t i = 0; i < a.symbols.size(); ++i) {
     const SymbolSource& s = a.symbols[i];
-    if (s.input < 0) {
+    if (s.input == kReturned) {
+      line("symbol s{} = returned by a step", i);
+    } else if (s.input < 0) {
       line("symbol s{} = integer {}", i, s.dim);
     } else {
       line("symbol s{} = input {} {} {}", i, s.input, s.stride ? "stride" : "size", s.dim);

@@ -1,4 +1,4 @@
-// Which buffers a step uses, and how; which kernels an artifact has.
+// Which buffers and sizes a step uses, and how; which kernels an artifact has.
 #pragma once
 
 #include "artifact/artifact.h"
@@ -41,6 +41,34 @@ void for_each_needed(const Step& step, F&& f) {
   for_each_use(step, [&](int b, uint8_t access, bool is_kernel) {
     if (is_kernel || access & kReads) f(b);
   });
+}
+
+// f(size) for each that the step itself says. Those of its buffers are theirs.
+template <class F>
+void for_each_size(const Step& step, F&& f) {
+  const auto all = [&](const std::vector<Size>& sizes) {
+    for (const Size& s : sizes) f(s);
+  };
+  const auto view = [&](const View& v) {
+    if (v.buffer < 0 || v.whole) return;
+    all(v.sizes), all(v.strides), f(v.offset);
+  };
+  if (const auto* l = std::get_if<Launch>(&step)) {
+    all(l->offsets), all(l->sizes);
+    f(l->items), f(l->scratch), f(l->item_cost);
+  } else if (const auto* e = std::get_if<Extern>(&step)) {
+    for (const Arg& a : e->args) {
+      if (const auto* v = std::get_if<View>(&a.value)) view(*v);
+      if (const auto* list = std::get_if<std::vector<View>>(&a.value))
+        for (const View& v : *list) view(v);
+      if (const auto* s = std::get_if<Size>(&a.value)) f(*s);
+      if (const auto* list = std::get_if<std::vector<Size>>(&a.value)) all(*list);
+    }
+  } else if (const auto* c = std::get_if<Call>(&step)) {
+    for (const View& v : c->inputs) view(v);
+  } else if (const auto* c = std::get_if<CopyBack>(&step)) {
+    view(c->from);
+  }
 }
 
 // f(launch) for each, in its derived steps, its steps and its entries.

@@ -3,6 +3,7 @@
 #include "artifact/bytes.h"
 #include "artifact/lives.h"
 #include "artifact/require.h"
+#include "artifact/returned.h"
 
 namespace vesta::artifact {
 namespace {
@@ -14,7 +15,8 @@ class Verifier {
   void run() const {
     for (const InputDesc& i : a_.inputs) tensor(i.type);
     for (const SymbolSource& s : a_.symbols) {
-      VESTA_REQUIRE(s.input < 0 || (s.input < count(a_.inputs) && s.dim < count(a_.inputs[index(s.input)].type.sizes)),
+      VESTA_REQUIRE(s.input >= kReturned && s.input < count(a_.inputs) &&
+                        (s.input < 0 || s.dim < count(a_.inputs[index(s.input)].type.sizes)),
                     "a symbol is read from dimension {} of input {}", s.dim, s.input);
       VESTA_REQUIRE(s.dim >= 0 && s.dim < kMostIntegers, "a symbol is read from integer {}", s.dim);
     }
@@ -42,6 +44,7 @@ class Verifier {
       VESTA_REQUIRE(!hidden || a_.outputs[index(i)].hidden, "a hidden output before others");
       hidden = a_.outputs[index(i)].hidden;
     }
+    verify_returned(a_);
     verify_lives(a_);
   }
 
@@ -192,7 +195,7 @@ class Verifier {
     VESTA_REQUIRE(e.mutated.empty() && e.derived.empty(), "a step calls entry {}, which {}", c.entry,
                   e.mutated.empty() ? "derives weights" : "writes its inputs");
     for (const SymbolSource& s : e.symbols)
-      VESTA_REQUIRE(s.input >= 0, "a step calls entry {}, which takes integers", c.entry);
+      VESTA_REQUIRE(s.input != kArgument, "a step calls entry {}, which takes integers", c.entry);
     for (const Output& o : e.outputs)
       VESTA_REQUIRE(o.kind == OutputKind::Fresh && !o.hidden,
                     "a step calls entry {}, which returns more than new tensors", c.entry);

@@ -49,7 +49,7 @@ void verify(const Variant& v, const Program& p) {
   }
   for (const int i : v.integers) place(i);
   for (const artifact::SymbolSource& s : v.artifact.symbols)
-    VESTA_REQUIRE(s.input >= 0 || s.dim < count(v.integers), "there is no integer {}", s.dim);
+    VESTA_REQUIRE(s.input != artifact::kArgument || s.dim < count(v.integers), "there is no integer {}", s.dim);
   int outputs = 0;
   for (const artifact::Output& o : v.artifact.outputs) outputs += !o.hidden;
   VESTA_REQUIRE(!v.makes.empty(), "a variant without a result");
