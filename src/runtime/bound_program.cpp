@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "artifact/returned.h"
 #include "artifact/uses.h"
 #include "base/check.h"
 #include "runtime/derived.h"
@@ -144,13 +145,17 @@ void BoundProgram::find_first_mutation(const artifact::Artifact& a, const std::v
     if (found) break;
   }
   if (first_mutation_ == first_copy_) return;
+  const artifact::Definitions definitions(a);
   std::vector<int>& before = steps_[first_mutation_].allocate;
-  for (size_t i = first_mutation_ + 1; i < first_copy_; ++i) {
-    before.insert(before.end(), steps_[i].allocate.begin(), steps_[i].allocate.end());
-    steps_[i].allocate.clear();
-  }
-  before.insert(before.end(), never_written_.begin(), never_written_.end());
-  never_written_.clear();
+  const auto move = [&](std::vector<int>& buffers) {
+    std::erase_if(buffers, [&](int b) {
+      const bool known = definitions.known_after(a.buffers[b].type) < static_cast<int>(first_mutation_);
+      if (known) before.push_back(b);
+      return known;
+    });
+  };
+  for (size_t i = first_mutation_ + 1; i < first_copy_; ++i) move(steps_[i].allocate);
+  move(never_written_);
 }
 
 bool BoundProgram::written_in_place(const artifact::CopyBack& copy) const {

@@ -40,7 +40,8 @@ class BoundProgram {
   bool is_for_kernels(int buffer) const { return for_kernels_[static_cast<size_t>(buffer)]; }
   size_t first_copy() const { return first_copy_; }  // steps from here on are copies to inputs
   // The first step that writes over an input whose elements a step before it, or it itself, reads: from here on a
-  // program begun anew would not give the same. No step after it allocates. first_copy() if there is none.
+  // program begun anew would not give the same. No step after it allocates but what has a size that a step from here on
+  // defines. first_copy() if there is none.
   size_t first_mutation() const { return first_mutation_; }
   size_t max_launch_args() const { return max_launch_args_; }
   // Whether a step may draw from the default generator.

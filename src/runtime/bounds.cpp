@@ -44,7 +44,7 @@ class Bounds {
 
 void require_bounds(const artifact::Artifact& a, const Resolved& r, std::span<const int64_t> arena_bytes) {
   const Bounds bounds(r);
-  for (size_t b = 0; b < a.buffers.size(); ++b)
+  for (size_t b = 0; b < arena_bytes.size(); ++b)
     VESTA_REQUIRE(a.buffers[b].role != artifact::Role::Arena || bounds.bytes(b) <= arena_bytes[b],
                   "a buffer of {} bytes is too small", arena_bytes[b]);
   bounds.steps(r.derived);

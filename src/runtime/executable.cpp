@@ -8,7 +8,6 @@
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
 
-#include <array>
 #include <atomic>
 #include <mutex>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "runtime/bound_program.h"
 #include "runtime/derived.h"
 #include "runtime/random_state.h"
+#include "runtime/resolver.h"
 #include "runtime/runner.h"
 
 namespace vesta::runtime {
@@ -45,9 +45,6 @@ at::Tensor elements_as(const at::Tensor& base, c10::ScalarType dtype) {
   return at::as_strided(base, {whole / static_cast<int64_t>(base.itemsize())}, {1}, 0).view(dtype);
 }
 
-constexpr size_t kResolvedKept = 8;
-using ResolvedList = std::array<std::shared_ptr<const Resolved>, kResolvedKept>;
-
 }  // namespace
 
 struct Executable::Impl {
@@ -56,9 +53,7 @@ struct Executable::Impl {
         check(artifact),
         derived_program(artifact, artifact.derived, true),
         program(artifact, artifact.steps, false),
-        derived_schemas(derived_program.schemas()),
-        step_schemas(program.schemas()) {
-    if (artifact.is_static) only = resolve(artifact, derived_schemas, step_schemas, {});
+        resolver(artifact, {derived_program.schemas(), program.schemas()}) {
     draws = program.draws();
     for (const artifact::Artifact& entry : artifact.entries) {
       entries.push_back(std::make_unique<Executable>(entry));
@@ -69,29 +64,12 @@ struct Executable::Impl {
   artifact::Artifact artifact;
   InputCheck check;
   BoundProgram derived_program, program;
-  std::vector<const c10::FunctionSchema*> derived_schemas, step_schemas;
+  Resolver resolver;
   std::vector<std::unique_ptr<Executable>> entries;
-  bool draws = false;                    // a step of it or of an entry may draw from the default generator
-  std::shared_ptr<const Resolved> only;  // static artifacts
-  std::atomic<std::shared_ptr<const ResolvedList>> recent{nullptr};  // others, newest first
+  bool draws = false;  // a step of it or of an entry may draw from the default generator
   std::atomic<std::shared_ptr<const DerivedSet>> derived{nullptr};
   std::mutex derived_mutex;
   std::atomic<int64_t> times_derived = 0;
-
-  std::shared_ptr<const Resolved> resolved_for(const SymbolValues& symbols) {
-    const std::shared_ptr<const ResolvedList> list = recent.load();
-    if (list) {
-      for (const auto& r : *list) {
-        if (r && std::equal(symbols.begin(), symbols.end(), r->symbols.begin(), r->symbols.end())) return r;
-      }
-    }
-    auto made = resolve(artifact, derived_schemas, step_schemas, symbols);
-    auto next = std::make_shared<ResolvedList>();
-    (*next)[0] = made;
-    if (list) std::copy(list->begin(), list->end() - 1, next->begin() + 1);
-    recent.store(std::move(next));
-    return made;
-  }
 
   bool current(const DerivedSet& set, const CallInputs& in) const {
     for (size_t i = 0; i < set.versions.size(); ++i) {
@@ -100,7 +78,7 @@ struct Executable::Impl {
     return true;
   }
 
-  std::shared_ptr<const DerivedSet> derived_for(const CallInputs& in, const Resolved& resolved) {
+  std::shared_ptr<const DerivedSet> derived_for(const CallInputs& in, Sizes& sizes) {
     std::shared_ptr<const DerivedSet> set = derived.load();
     if (set && current(*set, in)) return set;
     std::lock_guard lock(derived_mutex);
@@ -111,9 +89,9 @@ struct Executable::Impl {
     for (int i : artifact.derived_parameters) made->versions.emplace_back(in.tensor(i));
     WorkspaceLease workspace;
     bool wrote = false;
-    Runner runner(artifact, resolved, in, *workspace, wrote);
+    Runner runner(artifact, sizes, in, *workspace, wrote);
     runner.begin(derived_program, {});
-    runner.run(derived_program, resolved.derived, {});
+    runner.run(derived_program, {});
     made->tensors.resize(artifact.buffers.size());
     const std::vector<bool> kept = read_by_runs(artifact);
     for (size_t b = 0; b < artifact.buffers.size(); ++b) {
@@ -158,40 +136,33 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
                      bool& wrote) const {
   Impl& impl = *impl_;
   const artifact::Artifact& a = impl.artifact;
-  std::shared_ptr<const Resolved> hold;
-  const Resolved* resolved = impl.only.get();
-  if (!resolved) {
-    SymbolValues symbols;
-    impl.check.read_symbols(in, symbols);
-    hold = impl.resolved_for(symbols);
-    resolved = hold.get();
-  }
+  Sizes sizes(impl.resolver, impl.check, in);
   const size_t first = outputs.size();
   outputs.resize(first + a.outputs.size());
   bool views = false;
   {
     BelowAutograd guard;
     std::shared_ptr<const DerivedSet> derived;
-    if (!a.derived.empty()) derived = impl.derived_for(in, *resolved);
+    if (!a.derived.empty()) derived = impl.derived_for(in, sizes);
     WorkspaceLease workspace;
-    Runner runner(a, *resolved, in, *workspace, wrote, impl.entries);
+    Runner runner(a, sizes, in, *workspace, wrote, impl.entries);
     runner.begin(impl.program, derived ? std::span<const at::Tensor>(derived->tensors) : std::span<const at::Tensor>());
-    runner.run(impl.program, resolved->steps, consumed);
+    runner.run(impl.program, consumed);
     for (size_t i = 0; i < a.outputs.size(); ++i) {
       const artifact::Output& o = a.outputs[i];
       if (o.kind == artifact::OutputKind::Fresh) {
-        outputs[first + i] = runner.take_output(resolved->outputs[i]);
+        outputs[first + i] = runner.take_output(sizes.now().outputs[i]);
       } else {
         views = true;
       }
     }
-    if (impl.program.first_copy() < a.steps.size()) runner.copy_back(impl.program, resolved->steps);
+    if (impl.program.first_copy() < a.steps.size()) runner.copy_back(impl.program);
   }
   if (!views) return;
   // Views are made above the guard, so that they share their base's version counter as eager's do.
   for (size_t i = 0; i < a.outputs.size(); ++i) {
     const artifact::Output& o = a.outputs[i];
-    const Resolved::Output& r = resolved->outputs[i];
+    const Resolved::Output& r = sizes.now().outputs[i];
     c10::IValue& out = outputs[first + i];
     switch (o.kind) {
       case artifact::OutputKind::Fresh: break;

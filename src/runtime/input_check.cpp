@@ -101,7 +101,7 @@ InputCheck::InputCheck(const artifact::Artifact& artifact) : artifact_(&artifact
   }
   has_facts_ = !artifact.facts.same.empty() || !artifact.facts.offsets.empty() || !artifact.mutated.empty();
   for (const artifact::SymbolSource& s : artifact.symbols) {
-    if (s.input < 0) integers_ = std::max(integers_, s.dim + 1);
+    if (s.input == artifact::kArgument) integers_ = std::max(integers_, s.dim + 1);
   }
 }
 
@@ -135,7 +135,7 @@ void InputCheck::read_symbols(const CallInputs& in, SymbolValues& symbols) const
   for (size_t i = 0; i < symbols.size(); ++i) {
     const artifact::SymbolSource& s = artifact_->symbols[i];
     if (s.input < 0) {
-      symbols[i] = in.integers[s.dim];
+      symbols[i] = s.input == artifact::kArgument ? in.integers[s.dim] : 0;
     } else {
       const at::Tensor& t = in.tensor(s.input);
       symbols[i] = s.stride ? t.strides()[s.dim] : t.sizes()[s.dim];

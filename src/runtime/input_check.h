@@ -32,6 +32,7 @@ class InputCheck {
   bool accepts(const CallInputs& in, SymbolValues& symbols) const;
   // The first fact that does not hold, with the expected and the found value; empty if all hold.
   std::string first_difference(const CallInputs& in) const;
+  // Those that steps define are 0.
   void read_symbols(const CallInputs& in, SymbolValues& symbols) const;
 
  private:

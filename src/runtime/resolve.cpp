@@ -25,10 +25,11 @@ std::vector<int64_t> values(const std::vector<Size>& sizes, Symbols symbols) {
   return out;
 }
 
-ResolvedTensor resolve_type(const artifact::TensorDesc& t, Symbols symbols) {
+ResolvedTensor resolve_type(const artifact::TensorDesc& t, Symbols symbols, bool known = true) {
   ResolvedTensor r;
   r.dtype = to_scalar_type(t.dtype);
   r.device = to_torch(t.device);
+  if (!known) return r;
   r.sizes = values(t.sizes, symbols);
   r.strides = values(t.strides, symbols);
   for (int64_t s : r.sizes) r.empty |= s == 0;
@@ -173,7 +174,7 @@ ResolvedLaunch resolve_launch(const artifact::Launch& l, Symbols symbols) {
   return out;
 }
 
-std::vector<Resolved::Step> resolve_steps(const std::vector<artifact::Step>& steps,
+std::vector<Resolved::Step> resolve_steps(std::span<const artifact::Step> steps,
                                           std::span<const c10::FunctionSchema* const> schemas, const Resolved& r,
                                           Symbols symbols) {
   std::vector<Resolved::Step> out(steps.size());
@@ -191,8 +192,8 @@ std::vector<Resolved::Step> resolve_steps(const std::vector<artifact::Step>& ste
   return out;
 }
 
-// Returns the bytes of the buffers.
-std::vector<int64_t> place_arena(const artifact::Artifact& a, Resolved& r) {
+// Returns the bytes of the buffers. What steps make whose size is not known yet counts as nothing.
+std::vector<int64_t> place_arena(const artifact::Artifact& a, const artifact::Definitions& definitions, Resolved& r) {
   if (a.is_static) {
     r.arena = a.arena;
     return {};
@@ -202,7 +203,8 @@ std::vector<int64_t> place_arena(const artifact::Artifact& a, Resolved& r) {
   for (const artifact::Buffer& b : a.buffers) {
     const bool ours =
         b.role == artifact::Role::Arena || b.role == artifact::Role::Output || b.role == artifact::Role::Returned;
-    bytes.push_back(ours ? b.bytes.run(r.symbols) : 0);
+    const bool known = definitions.known_after(b.bytes) == artifact::kBeforeTheRun;
+    bytes.push_back(ours && known ? b.bytes.run(r.symbols) : 0);
     VESTA_REQUIRE(bytes.back() >= 0 && bytes.back() < kMostBytes, "a buffer of {} bytes", bytes.back());
     lifetimes.push_back({bytes.back(), b.first_step, b.last_step, b.role == artifact::Role::Arena});
   }
@@ -210,20 +212,48 @@ std::vector<int64_t> place_arena(const artifact::Artifact& a, Resolved& r) {
   return bytes;
 }
 
+// What a step has returned may be no size.
+void require_sizes(const artifact::Artifact& a, const Resolved& r, int defined_by, size_t buffer) {
+  for (const int64_t size : r.buffers[buffer].sizes)
+    VESTA_CHECK(size >= 0, "{} returned integers that make {} the size of a tensor",
+                std::get<artifact::Extern>(a.steps[static_cast<size_t>(defined_by)]).op, size);
+}
+
 }  // namespace
 
-std::shared_ptr<const Resolved> resolve(const artifact::Artifact& a,
-                                        std::span<const c10::FunctionSchema* const> derived_schemas,
-                                        std::span<const c10::FunctionSchema* const> step_schemas,
-                                        std::span<const int64_t> symbols) {
+Resolved::~Resolved() {
+  // Not by recursion, which is as deep as there are steps that define symbols.
+  std::shared_ptr<const Resolved> last = next.exchange(nullptr);
+  while (last && last.use_count() == 1) last = last->next.exchange(nullptr);
+}
+
+std::shared_ptr<const Resolved> resolve(const artifact::Artifact& a, const artifact::Definitions& definitions,
+                                        const Schemas& schemas, std::span<const int64_t> symbols,
+                                        const Resolved* before) {
   auto r = std::make_shared<Resolved>();
   r->symbols.assign(symbols.begin(), symbols.end());
+  r->first_step = before ? before->first_step + before->steps.size() : 0;
+  const int done = static_cast<int>(r->first_step) - 1;
   r->buffers.reserve(a.buffers.size());
-  for (const artifact::Buffer& b : a.buffers) r->buffers.push_back(resolve_type(b.type, symbols));
-  const std::vector<int64_t> bytes = place_arena(a, *r);
-  r->derived = resolve_steps(a.derived, derived_schemas, *r, symbols);
-  r->steps = resolve_steps(a.steps, step_schemas, *r, symbols);
+  for (size_t b = 0; b < a.buffers.size(); ++b) {
+    const artifact::TensorDesc& type = a.buffers[b].type;
+    const int known_after = definitions.known_after(type);
+    r->buffers.push_back(resolve_type(type, symbols, known_after <= done));
+    if (known_after == done && before) require_sizes(a, *r, done, b);
+  }
+  std::vector<int64_t> bytes;
+  if (before) {
+    r->arena = before->arena;
+  } else {
+    bytes = place_arena(a, definitions, *r);
+    r->derived = resolve_steps(a.derived, schemas.derived, *r, symbols);
+  }
+  const auto next = static_cast<size_t>(definitions.next(done + 1));
+  const size_t count = std::min(next + 1, a.steps.size()) - r->first_step;
+  r->steps = resolve_steps(std::span(a.steps).subspan(r->first_step, count),
+                           std::span(schemas.steps).subspan(r->first_step, count), *r, symbols);
   for (const artifact::Output& o : a.outputs) {
+    if (next < a.steps.size()) break;
     Resolved::Output out;
     using Kind = artifact::OutputKind;
     if (o.kind == Kind::Fresh) out.view = resolve_view(o.view, *r, symbols);

@@ -1,15 +1,14 @@
-// An artifact with every Size evaluated for one assignment of its symbols: what a run reads. A static artifact has one;
-// others keep the last few.
+// An artifact with every Size evaluated for one assignment of its symbols: what a run reads.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
-#include "artifact/artifact.h"
-#include "runtime/input_check.h"
+#include "artifact/returned.h"
 
 namespace vesta::runtime {
 
@@ -46,18 +45,25 @@ struct ResolvedExtern {
   std::vector<Slot> slots;
 };
 
+// The sizes of a run, as far as they are known: for the steps up to the next one that defines symbols, and, if there is
+// none, for the outputs.
 struct Resolved {
-  std::vector<int64_t> symbols;
-  std::vector<ResolvedTensor> buffers;
-  ArenaLayout arena;
-  // Parallel to Artifact::derived and Artifact::steps; one of them is set.
-  struct Step {
+  Resolved() = default;
+  Resolved(const Resolved&) = delete;
+  ~Resolved();
+
+  std::vector<int64_t> symbols;         // 0: not known yet
+  std::vector<ResolvedTensor> buffers;  // sizes that are not known yet are missing
+  ArenaLayout arena;                    // one for the whole run
+  struct Step {                         // one of them is set
     ResolvedLaunch launch;
     ResolvedExtern call;
     std::vector<ResolvedView> inputs;  // of a Call
     ResolvedView copy;
   };
-  std::vector<Step> derived, steps;
+  std::vector<Step> derived;  // parallel to Artifact::derived; of a run that begins
+  std::vector<Step> steps;    // Artifact::steps from first_step on
+  size_t first_step = 0;
   struct Output {
     ResolvedView view;
     ResolvedTensor type;
@@ -65,12 +71,18 @@ struct Resolved {
     int64_t integer = 0;
   };
   std::vector<Output> outputs;
+  // What the last run went on with.
+  mutable std::atomic<std::shared_ptr<const Resolved>> next{nullptr};
 };
 
-// Per extern step the schema's argument types decide how plain data becomes IValues.
-std::shared_ptr<const Resolved> resolve(const artifact::Artifact& artifact,
-                                        std::span<const c10::FunctionSchema* const> derived_schemas,
-                                        std::span<const c10::FunctionSchema* const> step_schemas,
-                                        std::span<const int64_t> symbols);
+// Per step; nullptr unless an extern call: its argument types decide how plain data becomes IValues.
+struct Schemas {
+  std::vector<const c10::FunctionSchema*> derived, steps;
+};
+
+// `before`: what the run knew until now, whose last step has defined more of `symbols`; null where the run begins.
+std::shared_ptr<const Resolved> resolve(const artifact::Artifact& artifact, const artifact::Definitions& definitions,
+                                        const Schemas& schemas, std::span<const int64_t> symbols,
+                                        const Resolved* before);
 
 }  // namespace vesta::runtime

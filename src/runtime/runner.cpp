@@ -77,9 +77,9 @@ at::Tensor Runner::view(const ResolvedView& v) const {
     VESTA_CHECK(start % item == 0, "a view of another dtype starts at byte {}", start);
     return window(from.storage(), v.type, start / item + v.offset);
   }
-  const int64_t offset = resolved_.arena.offsets[v.buffer];
+  const int64_t offset = resolved_->arena.offsets[v.buffer];
   VESTA_CHECK(offset >= 0, "buffer {} has no memory", v.buffer);
-  const bool early = resolved_.arena.is_early(artifact_.buffers[v.buffer].last_step);
+  const bool early = resolved_->arena.is_early(artifact_.buffers[v.buffer].last_step);
   return window(early ? ws_.early_storage() : ws_.storage(), v.type,
                 offset / static_cast<int64_t>(c10::elementSize(v.type.dtype)) + v.offset);
 }
@@ -87,23 +87,23 @@ at::Tensor Runner::view(const ResolvedView& v) const {
 at::Tensor Runner::borrow(int buffer) {
   constexpr size_t small = size_t{64} << 10;  // such memory comes from the allocator's own free lists
   const auto bytes = [&](int b) {
-    const ResolvedTensor& t = resolved_.buffers[b];
+    const ResolvedTensor& t = resolved_->buffers[b];
     return at::detail::computeStorageNbytes(t.sizes, t.strides, c10::elementSize(t.dtype));
   };
   const size_t wanted = bytes(buffer);
-  if (wanted < small) return allocate_tensor(resolved_.buffers[buffer]);
+  if (wanted < small) return allocate_tensor(resolved_->buffers[buffer]);
   for (const c10::Storage& block : passing_)
-    if (block.use_count() == 1 && block.nbytes() >= wanted) return window(block, resolved_.buffers[buffer], 0);
+    if (block.use_count() == 1 && block.nbytes() >= wanted) return window(block, resolved_->buffers[buffer], 0);
   size_t most = 0;
   for (int b : program_->passing()) most = std::max(most, bytes(b));
   passing_.push_back(storage_of(static_cast<int64_t>(most)));
-  return window(passing_.back(), resolved_.buffers[buffer], 0);
+  return window(passing_.back(), resolved_->buffers[buffer], 0);
 }
 
 void Runner::allocate(int buffer) {
   const std::vector<int>& passing = program_->passing();
   const bool passes = std::find(passing.begin(), passing.end(), buffer) != passing.end();
-  ws_.tensors[buffer] = passes ? borrow(buffer) : allocate_tensor(resolved_.buffers[buffer]);
+  ws_.tensors[buffer] = passes ? borrow(buffer) : allocate_tensor(resolved_->buffers[buffer]);
   ws_.pointers[buffer] = ws_.tensors[buffer].mutable_data_ptr();
 }
 
@@ -117,7 +117,7 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> deri
   if (ws_.launch_args.size() < program.max_launch_args()) ws_.launch_args.resize(program.max_launch_args());
   // Views of empty buffers need a storage too.
   if (!program.arena_buffers().empty()) {
-    const ArenaLayout& layout = resolved_.arena;
+    const ArenaLayout& layout = resolved_->arena;
     char* kept = ws_.arena(std::max(layout.kept_bytes, kArenaAlignment));
     char* early = layout.early_end > 0 ? ws_.early_arena(std::max(layout.early_bytes, kArenaAlignment)) : nullptr;
     for (int b : program.arena_buffers())
@@ -152,7 +152,7 @@ void Runner::launch(const BoundStep& step, const ResolvedLaunch& l) {
 }
 
 void Runner::store_result(int buffer, at::Tensor result, const std::string& from) {
-  const ResolvedTensor& type = resolved_.buffers[buffer];
+  const ResolvedTensor& type = resolved_->buffers[buffer];
   if (program_->owned() && !program_->is_for_kernels(buffer) && result.defined() &&
       result.layout() == c10::kMkldnn) {  // a packed weight: only oneDNN's operators read it
     ws_.pointers[buffer] = nullptr;
@@ -221,7 +221,7 @@ void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
     ResolvedView whole;
     whole.buffer = b;
     whole.whole = true;
-    whole.type = resolved_.buffers[b];
+    whole.type = resolved_->buffers[b];
     at::Tensor out = view(whole);
     const void* memory = out.const_data_ptr();
     if (step.into(stack, out)) {
@@ -234,6 +234,8 @@ void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
     }
   }
   step.handle->callBoxed(&stack);
+  if (!step.call->integers.empty()) [[unlikely]]
+    define(*step.call, stack);
   size_t at = 0;
   const std::vector<int>& results = step.call->results;
   auto store = [&](at::Tensor t) {
@@ -255,6 +257,25 @@ void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
   ws_.stack = std::move(stack);
 }
 
+void Runner::define(const artifact::Extern& call, std::span<const c10::IValue> returned) {
+  std::vector<int64_t> symbols = resolved_->symbols;
+  size_t at = 0;
+  for (const c10::IValue& v : returned) {
+    const size_t end = at + (v.isTensorList() ? v.toTensorList().size() : 1);
+    for (; at < end && at < call.integers.size(); ++at) {
+      if (call.integers[at] < 0) continue;
+      VESTA_CHECK(v.isInt(), "{} returned {} as result {}, the graph says an integer", call.op, v.tagKind(), at);
+      symbols[static_cast<size_t>(call.integers[at])] = v.toInt();
+    }
+    at = end;
+  }
+  VESTA_CHECK(at == call.integers.size(), "{} returned {} results, the graph says {}", call.op, at,
+              call.integers.size());
+  sizes_.define(symbols);
+  resolved_ = &sizes_.now();
+  next_ = resolved_->steps.data();
+}
+
 void Runner::enter(const artifact::Call& call, const std::vector<ResolvedView>& inputs) {
   const Executable& entry = *entries_[static_cast<size_t>(call.entry)];
   c10::SmallVector<at::Tensor, 8> tensors;
@@ -270,19 +291,20 @@ void Runner::enter(const artifact::Call& call, const std::vector<ResolvedView>& 
   }
 }
 
-void Runner::copy_back(const BoundProgram& program, std::span<const Resolved::Step> steps) {
+void Runner::copy_back(const BoundProgram& program) {
+  const size_t count = program.steps().size();
   c10::SmallVector<at::Tensor, 4> from;
-  for (size_t i = program.first_copy(); i < steps.size(); ++i) {
+  for (size_t i = program.first_copy(); i < count; ++i) {
     from.emplace_back();
     if (program.written_in_place(*program.steps()[i].copy)) continue;
-    from.back() = view(steps[i].copy);
+    const ResolvedView& copy = resolved_->steps[i - resolved_->first_step].copy;
+    from.back() = view(copy);
     // What a copy reads from an input may be what an earlier one overwrites.
-    if (artifact_.buffers[steps[i].copy.buffer].role == artifact::Role::Input &&
-        steps.size() - program.first_copy() > 1) {
+    if (artifact_.buffers[copy.buffer].role == artifact::Role::Input && count - program.first_copy() > 1) {
       from.back() = from.back().clone();
     }
   }
-  for (size_t i = program.first_copy(); i < steps.size(); ++i) {
+  for (size_t i = program.first_copy(); i < count; ++i) {
     at::Tensor to = in_.tensor(program.steps()[i].copy->input);
     const at::Tensor& value = from[i - program.first_copy()];
     wrote_ = true;
@@ -291,20 +313,22 @@ void Runner::copy_back(const BoundProgram& program, std::span<const Resolved::St
   }
 }
 
-void Runner::run(const BoundProgram& program, std::span<const Resolved::Step> steps, std::span<at::Tensor> consumed) {
+void Runner::run(const BoundProgram& program, std::span<at::Tensor> consumed) {
+  next_ = program.owned() ? resolved_->derived.data() : resolved_->steps.data();
   for (size_t i = 0; i < program.first_copy(); ++i) {
     const BoundStep& step = program.steps()[i];
-    if (static_cast<int>(i) == resolved_.arena.early_end) ws_.release_early();
+    const Resolved::Step& sizes = *next_++;
+    if (static_cast<int>(i) == resolved_->arena.early_end) ws_.release_early();
     for (int b : step.allocate) allocate(b);
     if (i == program.first_mutation()) wrote_ = true;
     if (step.launch) {
-      launch(step, steps[i].launch);
+      launch(step, sizes.launch);
     } else if (step.assertion) {
       TORCH_CHECK(*static_cast<const bool*>(ws_.pointers[step.assertion->flag]), step.assertion->message);
     } else if (step.region) {
-      enter(*step.region, steps[i].inputs);
+      enter(*step.region, sizes.inputs);
     } else {
-      call(step, steps[i].call);
+      call(step, sizes.call);
     }
     for (int b : step.release) ws_.tensors[b].reset();
     if (!consumed.empty()) {

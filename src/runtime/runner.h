@@ -1,11 +1,11 @@
-// One run of a bound program over resolved sizes.
+// One run of a bound program.
 #pragma once
 
 #include <span>
 
 #include "runtime/bound_program.h"
 #include "runtime/input_check.h"
-#include "runtime/resolve.h"
+#include "runtime/resolver.h"
 #include "runtime/workspace.h"
 
 namespace vesta::runtime {
@@ -16,16 +16,22 @@ class Runner {
  public:
   // `wrote` becomes true when the run begins to write what cannot be computed again.
   // `entries`: parallel to Artifact::entries.
-  Runner(const artifact::Artifact& artifact, const Resolved& resolved, const CallInputs& in, Workspace& workspace,
-         bool& wrote, std::span<const std::unique_ptr<Executable>> entries = {})
-      : artifact_(artifact), resolved_(resolved), in_(in), ws_(workspace), wrote_(wrote), entries_(entries) {}
+  Runner(const artifact::Artifact& artifact, Sizes& sizes, const CallInputs& in, Workspace& workspace, bool& wrote,
+         std::span<const std::unique_ptr<Executable>> entries = {})
+      : artifact_(artifact),
+        sizes_(sizes),
+        resolved_(&sizes.now()),
+        in_(in),
+        ws_(workspace),
+        wrote_(wrote),
+        entries_(entries) {}
 
   // Points every buffer that exists before the first step to its memory. `derived`: tensors of Derived buffers.
   void begin(const BoundProgram& program, std::span<const at::Tensor> derived);
-  // Every step but the copies to inputs.
-  void run(const BoundProgram& program, std::span<const Resolved::Step> steps, std::span<at::Tensor> consumed);
+  // Every step but the copies to inputs. `sizes` know all when it returns.
+  void run(const BoundProgram& program, std::span<at::Tensor> consumed);
   // The copies to inputs, which follow every other step.
-  void copy_back(const BoundProgram& program, std::span<const Resolved::Step> steps);
+  void copy_back(const BoundProgram& program);
   // A tensor of its own with the output's exact type. To be called before copy_back.
   at::Tensor take_output(const Resolved::Output& output);
   void allocate(int buffer);
@@ -33,6 +39,8 @@ class Runner {
  private:
   void launch(const BoundStep& step, const ResolvedLaunch& launch);
   void call(const BoundStep& step, const ResolvedExtern& call);
+  // Takes the symbols that the call defines from what it has returned. What was resolved before is gone after it.
+  void define(const artifact::Extern& call, std::span<const c10::IValue> returned);
   void enter(const artifact::Call& call, const std::vector<ResolvedView>& inputs);
   // `from`: the operator, for messages.
   void store_result(int buffer, at::Tensor result, const std::string& from);
@@ -43,7 +51,9 @@ class Runner {
   const at::Tensor& base(int buffer) const;  // undefined for arena memory
 
   const artifact::Artifact& artifact_;
-  const Resolved& resolved_;
+  Sizes& sizes_;
+  const Resolved* resolved_;
+  const Resolved::Step* next_ = nullptr;  // of the step that runs next
   const CallInputs& in_;
   Workspace& ws_;
   bool& wrote_;

@@ -1,0 +1,61 @@
+// The sizes of an artifact's runs. Where steps return integers, a run knows its sizes in parts: those up to the first
+// such step, then, with what it returned, those up to the next.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+
+#include "artifact/returned.h"
+#include "runtime/input_check.h"
+#include "runtime/resolve.h"
+
+namespace vesta::runtime {
+
+// Keeps what was resolved for the last few assignments of symbols, and after each part of a run what followed it last.
+// Thread-safe.
+class Resolver {
+ public:
+  Resolver(const artifact::Artifact& artifact, Schemas schemas);
+
+  // Static artifacts have one; otherwise null.
+  const Resolved* only() const { return only_.get(); }
+  // For a run that begins.
+  std::shared_ptr<const Resolved> first(std::span<const int64_t> symbols);
+  // When the last step of `now` has run; with the symbols that it has defined.
+  std::shared_ptr<const Resolved> next(const Resolved& now, std::span<const int64_t> symbols) const;
+
+ private:
+  const artifact::Artifact& artifact_;
+  const artifact::Definitions definitions_;
+  const Schemas schemas_;
+  std::shared_ptr<const Resolved> only_;
+  struct Recent;
+  std::atomic<std::shared_ptr<const Recent>> recent_{nullptr};
+};
+
+// Of one run.
+class Sizes {
+ public:
+  Sizes(Resolver& resolver, const InputCheck& check, const CallInputs& in) : resolver_(resolver) {
+    now_ = resolver.only();
+    if (now_) return;
+    SymbolValues symbols;
+    check.read_symbols(in, symbols);
+    hold(resolver.first(symbols));
+  }
+  const Resolved& now() const { return *now_; }
+  // Resolver::next. What now() gave before is gone.
+  void define(std::span<const int64_t> symbols) { hold(resolver_.next(*now_, symbols)); }
+
+ private:
+  void hold(std::shared_ptr<const Resolved> r) {
+    held_ = std::move(r);
+    now_ = held_.get();
+  }
+  Resolver& resolver_;
+  const Resolved* now_;
+  std::shared_ptr<const Resolved> held_;
+};
+
+}  // namespace vesta::runtime
