@@ -127,7 +127,9 @@ class Mutator {
     if (a_.symbols.empty()) return "";
     SymbolSource& s = r_.of(a_.symbols);
     switch (r_.below(3)) {
-      case 0: return change(s.input, count(a_.inputs)), "a symbol's input";
+      case 0:
+        if (r_.one_in(4)) return s.input = r_.one_in(2) ? kReturned : kArgument, "where a symbol comes from";
+        return change(s.input, count(a_.inputs)), "a symbol's input";
       case 1: return change(s.dim, 4), "a symbol's dimension";
       default: return change(s.stride), "a symbol's kind";
     }
@@ -233,12 +235,14 @@ class Mutator {
     Extern* e = step_of_kind<Extern>();
     if (!e) return "";
     if (is_internal(e->op)) return change(e->results), e->op + "'s results";
+    if (!e->integers.empty() && r_.one_in(6)) return change(e->integers), e->op + "'s integers";
     switch (r_.below(12)) {
       case 0: return change(e->op), "an operator's name";
       case 1: return e->op = operator_name(e->op), "the operator: " + e->op;
       case 2: return change(e->results), e->op + "'s results";
       case 3:
         if (e->args.empty()) return "";
+        if (r_.one_in(8)) return e->integers = {static_cast<int>(r_.number(0, count(a_.symbols)))}, e->op + " defines";
         if (r_.one_in(2)) return e->args.pop_back(), e->op + " without its last argument";
         return std::swap(r_.of(e->args), r_.of(e->args)), e->op + ", two arguments swapped";
       default:

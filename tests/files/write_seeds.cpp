@@ -14,6 +14,7 @@
 #include "interop/torch_types.h"
 #include "pipeline/pipeline.h"
 #include "program/file.h"
+#include "returned_sample.h"
 #include "trace/trace.h"
 
 namespace {
@@ -27,10 +28,12 @@ struct Seed {
   Values arguments;
   std::function<Values(const Values&)> function;
   bool dynamic = false;
-  bool region = false;  // the compiled program becomes an entry that a program around it calls
+  std::function<artifact::Artifact(artifact::Artifact)> instead = {};  // of what was compiled
 };
 
 at::Tensor tensor(const Values& x, size_t i) { return x[i].toTensor(); }
+
+artifact::Artifact calls_of(artifact::Artifact region);
 
 std::vector<Seed> seeds() {
   at::manual_seed(1);
@@ -101,7 +104,13 @@ std::vector<Seed> seeds() {
                    return {at::matmul(y, y).softmax(1), y.sum(1)};
                  },
                  false,
-                 true});
+                 calls_of});
+  // The tracer makes no steps that return integers. Among the counts are some that are no sizes.
+  const at::Tensor counts = at::tensor(std::vector<int64_t>{3, -2, int64_t{1} << 40, 6, 0});
+  const auto two = [](const Values& x) -> Values { return {tensor(x, 0) * 2, tensor(x, 1) + 1}; };
+  out.push_back({"returned", {at::randn({6, 4}), counts}, two, true, [](auto) { return testing::returning(); }});
+  out.push_back(
+      {"returned_in_entry", {at::randn({6, 4}), counts}, two, false, [](auto) { return testing::calls_returning(); }});
   out.push_back({"numbers",
                  {at::randn({5, 4}), int64_t{7}},
                  [](const Values& x) -> Values {
@@ -206,7 +215,7 @@ program::Program program_of(const Seed& seed, std::vector<const char*>& memory, 
   pipeline::Traced facts;
   facts.facts = {traced.same_inputs, traced.storage_offsets, traced.pending};
   v.artifact = pipeline::compile(std::move(traced.graph), options, std::move(facts)).executable->artifact();
-  if (seed.region) v.artifact = calls_of(std::move(v.artifact));
+  if (seed.instead) v.artifact = seed.instead(std::move(v.artifact));
   std::vector<int> parts;
   int outputs = 0;
   for (const artifact::Output& o : v.artifact.outputs)
