@@ -1,4 +1,5 @@
 // Symbols that steps define: the integers that extern calls return (Extern::integers).
+// No guard bounds them: later steps are right for whatever the call may return. Runs refuse sizes below 0.
 #pragma once
 
 #include "artifact/artifact.h"
