@@ -54,6 +54,7 @@ tidy() {
   if [ ! -e "$BUILD/compile_commands.json" ]; then
     cmake -G Ninja -S . -B "$BUILD" -DPython_EXECUTABLE="$(realpath -s "$bin/python")" >/dev/null || return 1
   fi
+  ninja -C "$BUILD" --quiet vesta_generated || return 1
   local deadline=$((SECONDS + TIDY_SECONDS)) file left=() bad=0 status
   for file in "${files[@]}"; do
     # A file of the other code generator has no compile command here. clang reads no omp.h but its own, which is not here.

@@ -29,6 +29,7 @@ struct InputDesc {
   TensorDesc type;
   bool parameter = false;  // graph::InputKind::Parameter
   std::string name;
+  int alignment = 1;  // bytes: its address must be a multiple
 };
 
 // In the place of an input: the dim-th integer argument; an integer that a step returns (Extern::integers), unknown
@@ -73,6 +74,12 @@ struct View {
 
 constexpr uint8_t kReads = 1, kWrites = 2;
 
+// How a GPU runs a kernel: blocks of so many threads, each of them for so many work items.
+struct Grid {
+  int block = 0;  // 0: a kernel of the CPU
+  int items = 0;
+};
+
 struct Launch {
   std::shared_ptr<const machine::Object> object;
   std::string name;
@@ -84,6 +91,7 @@ struct Launch {
   Size scratch;    // bytes a thread
   Size item_cost;  // nanoseconds
   bool serial = false;
+  Grid grid;
 };
 
 // Argument data of an extern call, in schema order.
@@ -179,5 +187,8 @@ struct Artifact {
 };
 
 std::string print(const Artifact& a);
+
+// Where its kernels run and its arena lies: on one device. The CPU where it has neither.
+Device device_of(const Artifact& a);
 
 }  // namespace vesta::artifact

@@ -23,7 +23,7 @@ class Decoder {
     }
     Artifact a;
     for (const wire::Input* i : all(in_.inputs()))
-      a.inputs.push_back({tensor(*i->type()), i->parameter(), text(i->name())});
+      a.inputs.push_back({tensor(*i->type()), i->parameter(), text(i->name()), i->alignment()});
     for (const wire::Symbol* s : all(in_.symbols())) a.symbols.push_back({s->input(), s->dim(), s->stride()});
     for (const wire::Guard* g : all(in_.guards()))
       a.guards.push_back(
@@ -141,6 +141,7 @@ class Decoder {
     out.scratch = size(l.scratch());
     out.item_cost = size(l.item_cost());
     out.serial = l.serial();
+    out.grid = {l.block(), l.block_items()};
     return out;
   }
   Extern call(const wire::Extern& e) const {

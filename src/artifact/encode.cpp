@@ -19,7 +19,7 @@ class Encoder {
         flat::list<wire::Artifact>(b_, a.entries, [&](const Artifact& entry) { return Encoder(b_).run(entry); });
     const auto inputs = flat::list<wire::Input>(b_, a.inputs, [&](const InputDesc& i) {
       const auto type = tensor(i.type);
-      return wire::CreateInput(b_, type, i.parameter, b_.CreateSharedString(i.name));
+      return wire::CreateInput(b_, type, i.parameter, b_.CreateSharedString(i.name), static_cast<uint8_t>(i.alignment));
     });
     std::vector<wire::Symbol> symbols;
     for (const SymbolSource& s : a.symbols) symbols.emplace_back(s.input, s.dim, s.stride);
@@ -163,7 +163,8 @@ class Encoder {
     const auto access = b_.CreateVector(l.access);
     const auto offsets = numbers(l.offsets), sizes = numbers(l.sizes);
     return wire::CreateLaunch(b_, code, name, buffers, access, offsets, sizes, number(l.items), number(l.scratch),
-                              number(l.item_cost), l.serial);
+                              number(l.item_cost), l.serial, static_cast<uint16_t>(l.grid.block),
+                              static_cast<uint16_t>(l.grid.items));
   }
   Offset<wire::Extern> step(const Extern& e) {
     const auto args = flat::list<wire::Arg>(b_, e.args, [&](const Arg& a) { return arg(a); });

@@ -15,8 +15,6 @@ class Lives {
   void run() {
     for (const Step& s : a_.derived) {
       for_each_use(s, [&](int b, uint8_t access, bool is_kernel) {
-        VESTA_REQUIRE(!is_kernel || at(b).type.device.type == DeviceType::CPU, "a kernel's buffer {} on {}", b,
-                      to_string(at(b).type.device));
         VESTA_REQUIRE(!(access & kWrites) || at(b).role != Role::Input, "derived weights written to input {}",
                       at(b).input);
         if (access & kWrites || is_kernel) derived_[index(b)] = true;
@@ -24,9 +22,7 @@ class Lives {
     }
     for (size_t i = 0; i < a_.steps.size(); ++i) {
       const bool is_call = !std::holds_alternative<Launch>(a_.steps[i]);
-      for_each_use(a_.steps[i], [&](int b, uint8_t access, bool is_kernel) {
-        VESTA_REQUIRE(!is_kernel || at(b).type.device.type == DeviceType::CPU, "a kernel's buffer {} on {}", b,
-                      to_string(at(b).type.device));
+      for_each_use(a_.steps[i], [&](int b, uint8_t access, bool) {
         lives(b, static_cast<int>(i));
         if (!(access & kWrites)) return;
         VESTA_REQUIRE(at(b).role != Role::Derived, "step {} writes the derived weight {}", i, b);

@@ -96,8 +96,10 @@ std::string text(const Step& step) {
       args += fmt::format("{}{}b{}+{}", i ? ", " : "", kAccess[l->access.empty() ? 0 : l->access[i]], l->buffers[i],
                           text(l->offsets[i]));
     }
-    return fmt::format("launch {}({}) sizes {} items {} scratch {} item_cost {}{}", l->name, args, text(l->sizes),
-                       text(l->items), text(l->scratch), text(l->item_cost), l->serial ? " serial" : "");
+    const std::string blocks =
+        l->grid.block > 0 ? fmt::format(" blocks of {} threads for {} items", l->grid.block, l->grid.items) : "";
+    return fmt::format("launch {}({}) sizes {} items {} scratch {} item_cost {}{}{}", l->name, args, text(l->sizes),
+                       text(l->items), text(l->scratch), text(l->item_cost), l->serial ? " serial" : "", blocks);
   }
   if (const auto* e = std::get_if<Extern>(&step)) {
     std::string args, results;
@@ -134,7 +136,8 @@ std::string print(const Artifact& a) {
     out += fmt::format(f, std::forward<A>(args)...) + "\n";
   };
   for (size_t i = 0; i < a.inputs.size(); ++i) {
-    line("input {} {}: {}{}", i, a.inputs[i].name, text(a.inputs[i].type), a.inputs[i].parameter ? " parameter" : "");
+    line("input {} {}: {}{}{}", i, a.inputs[i].name, text(a.inputs[i].type), a.inputs[i].parameter ? " parameter" : "",
+         a.inputs[i].alignment > 1 ? fmt::format(" aligned {}", a.inputs[i].alignment) : "");
   }
   for (size_t i = 0; i < a.symbols.size(); ++i) {
     const SymbolSource& s = a.symbols[i];

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "artifact/bytes.h"
 #include "artifact/lives.h"
@@ -10,10 +11,13 @@ namespace {
 
 class Verifier {
  public:
-  explicit Verifier(const Artifact& a) : a_(a) {}
+  explicit Verifier(const Artifact& a) : a_(a), device_(device_of(a)) {}
 
   void run() const {
-    for (const InputDesc& i : a_.inputs) tensor(i.type);
+    for (const InputDesc& i : a_.inputs) {
+      tensor(i.type);
+      VESTA_REQUIRE(i.alignment > 0 && i.alignment <= kArenaAlignment, "an input aligned to {} bytes", i.alignment);
+    }
     for (const SymbolSource& s : a_.symbols) {
       VESTA_REQUIRE(s.input >= kReturned && s.input < count(a_.inputs) &&
                         (s.input < 0 || s.dim < count(a_.inputs[index(s.input)].type.sizes)),
@@ -27,7 +31,11 @@ class Verifier {
     for (const auto& [i, pending] : a_.facts.pending) input(i);
     for (const int i : a_.mutated) input(i);
     for (const int i : a_.derived_parameters) input(i);
-    for (const Buffer& b : a_.buffers) buffer(b);
+    for (const Buffer& b : a_.buffers) {
+      buffer(b);
+      VESTA_REQUIRE(b.role != Role::Arena || b.type.device == device_, "an arena on {} and {}", to_string(device_),
+                    to_string(b.type.device));
+    }
     VESTA_REQUIRE(a_.arena.offsets.size() == a_.buffers.size(), "{} offsets for {} buffers", a_.arena.offsets.size(),
                   a_.buffers.size());
     VESTA_REQUIRE(a_.arena.kept_bytes >= 0 && a_.arena.early_bytes >= 0, "an arena of negative size");
@@ -164,7 +172,15 @@ class Verifier {
     VESTA_REQUIRE(l.access.empty() || l.access.size() == l.buffers.size(), "{} buffers with {} kinds of access",
                   l.buffers.size(), l.access.size());
     for (const uint8_t kinds : l.access) VESTA_REQUIRE(kinds <= (kReads | kWrites), "an access {}", kinds);
-    for (const int b : l.buffers) existing(b);
+    const bool is_cpu = device_.type == DeviceType::CPU;
+    VESTA_REQUIRE(is_cpu == (l.grid.block == 0) && is_cpu == (l.object->form != machine::Form::Cuda),
+                  "a kernel for another device than {}", to_string(device_));
+    VESTA_REQUIRE(is_cpu || (l.grid.block % 32 == 0 && l.grid.block > 0 && l.grid.block <= 1024 && l.grid.items > 0 &&
+                             l.grid.items <= 16 * l.grid.block),
+                  "blocks of {} threads for {} items", l.grid.block, l.grid.items);
+    for (const int b : l.buffers)
+      VESTA_REQUIRE(existing(b).type.device == device_, "a kernel's buffer {} on {}", b,
+                    to_string(existing(b).type.device));
     sizes(l.offsets);
     sizes(l.sizes);
     size(l.items), size(l.scratch), size(l.item_cost);
@@ -204,7 +220,8 @@ class Verifier {
   }
   void check(const Assert& a) const {
     const TensorDesc& t = existing(a.flag).type;
-    VESTA_REQUIRE(t.dtype == DType::Bool && t.sizes.empty(), "buffer {} is no flag", a.flag);
+    VESTA_REQUIRE(t.dtype == DType::Bool && t.sizes.empty() && t.device.type == DeviceType::CPU, "buffer {} is no flag",
+                  a.flag);
   }
   void check(const CopyBack& c) const {
     input(c.input);
@@ -232,9 +249,23 @@ class Verifier {
   }
 
   const Artifact& a_;
+  const Device device_;
 };
 
 }  // namespace
+
+Device device_of(const Artifact& a) {
+  for (const Buffer& b : a.buffers)
+    if (b.role == Role::Arena) return b.type.device;
+  std::optional<Device> found;
+  for (const auto* steps : {&a.derived, &a.steps})
+    for (const Step& s : *steps)
+      if (const auto* l = std::get_if<Launch>(&s))
+        for (const int b : l->buffers)
+          if (!found && b >= 0 && static_cast<size_t>(b) < a.buffers.size())
+            found = a.buffers[static_cast<size_t>(b)].type.device;
+  return found.value_or(Device{});
+}
 
 int64_t reach(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t item) {
   __int128 last = 0;

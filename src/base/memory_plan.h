@@ -15,6 +15,8 @@ struct BufferLifetime {
 };
 
 inline constexpr int64_t kArenaAlignment = 64;
+// Bytes: what kernels of a GPU may rely on in memory that is no input; they take so much at once.
+inline constexpr int64_t kDeviceAlignment = 16;
 
 // Gives every buffer an offset so that no two that live at the same step overlap, and returns the arena's size.
 // Offsets and size are multiples of kArenaAlignment. Deterministic. Largest buffers are placed first, each at the

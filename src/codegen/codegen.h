@@ -12,15 +12,16 @@
 
 namespace vesta::codegen {
 
-// Whether code is generated for the target that is faster than calls into ATen: the plan fuses where it is.
-bool available(const Target& target);
+// Whether code is generated for the target that is faster than calls into ATen: the plan fuses where it is. `why`: the
+// reason of the target's last generator, if none serves it.
+bool available(const Target& target, std::string* why = nullptr);
 // Everything besides a kernel's text that its code depends on: the target, and the generator's version and sources;
 // "none" where no generator serves the target.
 const std::string& fingerprint(const Target& target);
 
 struct CompileOptions {
   int workers = 0;                // threads for compiling; 0: all cores
-  std::string dump_dir;           // if set: <dir>/<name>.ll and .s for each kernel, which is compiled for them
+  std::string dump_dir;           // if set: <dir>/<name>.ll and .s, or .cu and .cubin, for each kernel
   store::Store* store = nullptr;  // where objects of earlier processes are, and go
 };
 

@@ -37,7 +37,7 @@ Value* Graph::add_input(TensorType type, InputKind kind, std::string name) {
   v.id = next_value_++;
   v.result = static_cast<uint32_t>(inputs.size());
   v.type = std::move(type);
-  inputs.push_back({&v, kind, std::move(name)});
+  inputs.push_back({.value = &v, .kind = kind, .name = std::move(name)});
   return &v;
 }
 

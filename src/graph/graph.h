@@ -76,6 +76,8 @@ struct Input {
   Value* value = nullptr;
   InputKind kind = InputKind::Argument;
   std::string name;  // for texts and messages
+  // Bytes: the address of its first element is a multiple, in every call that the graph serves. 1: nothing is known.
+  int64_t alignment = 1;
 };
 
 // Where a size symbol is read from at run time.

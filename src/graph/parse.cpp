@@ -241,6 +241,7 @@ class Parser {
       if (kInputKindTexts[i] != kind) continue;
       std::string name = string();
       define(id, graph_->add_input(std::move(t), static_cast<InputKind>(i), std::move(name)));
+      if (accept("aligned")) graph_->inputs.back().alignment = integer();
       return;
     }
     fail("expected argument or parameter");

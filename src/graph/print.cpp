@@ -26,8 +26,8 @@ class Printer {
       }
     }
     for (const Input& i : graph_.inputs)
-      line("input %{} : {} = {} {}", i.value->id, type(i.value->type), kInputKindTexts[static_cast<int>(i.kind)],
-           quoted(i.name));
+      line("input %{} : {} = {} {}{}", i.value->id, type(i.value->type), kInputKindTexts[static_cast<int>(i.kind)],
+           quoted(i.name), i.alignment > 1 ? fmt::format(" aligned {}", i.alignment) : "");
     for (const Guard& g : graph_.guards) {
       line("guard {} {} {}{}", to_string(g.left), kRelationTexts[static_cast<int>(g.relation)], to_string(g.right),
            g.source.empty() ? "" : " @ " + quoted(g.source));

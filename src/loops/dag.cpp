@@ -209,17 +209,19 @@ Dag::ScalarRef Dag::load(const DagBuffer& buffer, Expr offset, ScalarRef mask) {
   return add(std::move(i), buffer.dtype);
 }
 
-Expr Dag::as_index(ScalarRef x) {
-  if (auto e = affine(x)) return *e;
+Expr Dag::as_index(ScalarRef x, ScalarRef assertion) {
+  if (assertion.id == kNoRef)
+    if (auto e = affine(x)) return *e;
   x = cast(DType::I64, x);
   for (const auto& [symbol, ref] : binders_) {
-    if (instrs_[ref].in[0] == x.id) return symbol;
+    if (instrs_[ref].in[0] == x.id && instrs_[ref].in[1] == assertion.id) return symbol;
   }
   Expr symbol = context()->indirect_symbol("t");
   Instr i;
   i.kind = InstrKind::Indirect;
   i.dtype = DType::I64;
   i.in[0] = x.id;
+  i.in[1] = assertion.id;
   i.index = symbol;
   binders_[symbol] = add(std::move(i), DType::I64).id;
   return symbol;

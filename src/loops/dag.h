@@ -56,8 +56,9 @@ class Dag final : public graph::ScalarBuilder {
 
   // An element as the buffer holds it; `mask` (id kNoRef: none) false yields 0 unread.
   ScalarRef load(const DagBuffer& buffer, Expr offset, ScalarRef mask = {});
-  // An index expression for the integer x: the expression itself where x is one, otherwise an indirect symbol.
-  Expr as_index(ScalarRef x);
+  // An index expression for the integer x: the expression itself where x is one, otherwise an indirect symbol. With an
+  // assertion (a Bool), always an indirect symbol: whoever runs it fails where that is false.
+  Expr as_index(ScalarRef x, ScalarRef assertion = {});
   // The expression of x when it is computed from loop variables and sizes alone.
   std::optional<Expr> affine(ScalarRef x) const;
   ScalarRef logical_and(ScalarRef a, ScalarRef b);  // either may be absent

@@ -89,7 +89,10 @@ void Evaluator::instr(Ref r) {
     case InstrKind::Compute: out = compute(i.prim, compute_type(instrs_, i), in(0), in(1), in(2)); break;
     case InstrKind::Cast: out = cast(value_type(instrs_, i.in[0]), i.dtype, in(0)); break;
     case InstrKind::Bitcast: out = bitcast(value_type(instrs_, i.in[0]), i.dtype, in(0)); break;
-    case InstrKind::Indirect: symbols_[i.index] = in(0).i; break;
+    case InstrKind::Indirect:
+      VESTA_CHECK(!masked_off(1), "instruction {} names the place {}, which there is not", r, in(0).i);
+      symbols_[i.index] = in(0).i;
+      break;
     case InstrKind::Store:
       if (!masked_off(1)) store(i.dtype, target(r), in(0));
       break;

@@ -9,6 +9,12 @@ constexpr int64_t kRowPadding = 64;    // elements: the widest vector of the nar
 constexpr int64_t kRowAlignment = 64;  // bytes
 }  // namespace
 
+int64_t items_of_block(const Kernel& k) {
+  const bool loops =
+      std::any_of(k.ranges.begin(), k.ranges.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
+  return k.threads.block / k.threads.team * (loops ? 1 : k.threads.each);
+}
+
 Expr work_items(const Kernel& k) {
   Expr items = 1;
   for (size_t i = 0; i < k.ranges.size(); ++i) {

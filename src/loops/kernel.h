@@ -52,9 +52,10 @@ enum class InstrKind : uint8_t {
   Compute,   // prim(in...)
   Cast,      // from in[0]'s dtype to dtype
   Bitcast,
-  Indirect,    // binds the symbol `index` (an indirect symbol) to the integer in[0], for use in later index expressions
-  Store,       // buffer[index] = in[0]; mask in[1] if given
-  StoreAdd,    // buffer[index] += in[0], correct when lanes and work items collide (atomic, or serial: `serial` below)
+  Indirect,  // binds the symbol `index` (an indirect symbol) to the integer in[0], for use in later index expressions;
+             // where a Bool in[1] is given it asserts that: a kernel for a CPU has none, its places are checked before
+  Store,     // buffer[index] = in[0]; mask in[1] if given
+  StoreAdd,  // buffer[index] += in[0], correct when lanes and work items collide (atomic, or serial: `serial` below)
   Accumulate,  // reduce(in[0]); ArgMax/ArgMin: in[0] value, in[1] its I64 position; mask: lanes out of range only
   Result,      // of Accumulate in[0]; imm 0: the value, imm 1: the position of ArgMax/ArgMin
   Scan,        // running combination of in[0] along the single Inner range, inclusive (no ArgMax)
@@ -96,6 +97,8 @@ struct KernelBuffer {
   // Written only, begins at a multiple of 64 bytes, and is out of the caches before anybody reads it: whole vectors may
   // be stored past them.
   bool stream = false;
+  // Bytes: the pointer is a multiple. 1: of the element's size alone.
+  int64_t alignment = 1;
 };
 
 // Loads of a pointwise program that run along another parallel variable `row` than the lanes: a square of `rows` x
@@ -117,6 +120,27 @@ struct Ahead {
   std::vector<Ref> loads;  // none: nothing is fetched
 };
 
+// How a GPU's threads share the work: what the kernel says instead of vector, lanes, block, tile and ahead. The
+// interpreter ignores it.
+//
+// `each` neighbouring elements are one thread's: of the last Inner range in loop stages, of the last Parallel one where
+// there is no loop. What lies side by side for them in memory is loaded and stored at once.
+//
+// A block of `block` threads serves teams of `team` threads each. A team does one work item (`each` of them where there
+// is no loop). In a loop stage every `each` inner elements go to the next thread of the team, round and round;
+// accumulators are combined over the team before the next stage, and every thread has every value of the other stages,
+// of which one thread stores. Rows are kept in registers: then `held` rounds are unrolled.
+//
+// The threads of a team are neighbours; or, if they work `across`, the teams' first threads are neighbours, then their
+// second ones, and so on: for rows of which neighbouring ones lie side by side.
+struct Threads {
+  int64_t block = 0;  // 0: a kernel for a CPU; a multiple of 32
+  int64_t team = 1;   // a power of two up to 32, or `block`; across: any divisor of `block`
+  int64_t held = 0;   // 0: no rows, and loops of any length
+  int64_t each = 1;   // a power of two that divides its range's extent
+  bool across = false;
+};
+
 struct Kernel {
   std::shared_ptr<ExprContext> context;
   std::vector<Expr> sizes;            // the size symbols the kernel reads, in argument order
@@ -132,10 +156,13 @@ struct Kernel {
   bool serial = false;           // must run on one thread, items in order
   Tile tile;
   Ahead ahead;
+  Threads threads;
 };
 
 // Number of work items: the `end` of a whole run.
 Expr work_items(const Kernel& k);
+// Work items of one block of a kernel with threads.
+int64_t items_of_block(const Kernel& k);
 // Bytes of scratch one thread needs for the rows.
 Expr scratch_bytes(const Kernel& k);
 

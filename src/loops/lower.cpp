@@ -276,7 +276,9 @@ ScalarRef Lowering::reduction(const Node& node, const Home& home, int part) {
         static_cast<size_t>(std::find(shape->reduced.begin(), shape->reduced.end(), true) - shape->reduced.begin());
     std::vector<Expr> at = home.operand;
     at[d] = 0;
-    ScalarRef wanted = dag_.cast(DType::I64, element(node.input(2), at));
+    ScalarRef wanted = asserts_places_
+                           ? dag_.size(DType::I64, place(node.input(2), at, operand->type.sizes[d], /*wraps=*/false))
+                           : dag_.cast(DType::I64, element(node.input(2), at));
     ScalarRef here = dag_.bin(Prim::Eq, wanted, dag_.size(DType::I64, home.operand[d]));
     x = dag_.select(here, x, dag_.constant(shape->compute, 0));
   }

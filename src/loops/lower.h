@@ -115,8 +115,10 @@ class Lowering {
  public:
   using ScalarRef = graph::ScalarRef;
   using Index = std::span<const Expr>;
-  // `rounds`: every half-precision value is rounded, whether or not it is stored, as eager rounds it.
-  Lowering(Dag& dag, const Places& places, bool rounds = false) : dag_(dag), places_(places), rounds_(rounds) {}
+  // `rounds`: every half-precision value is rounded, whether or not it is stored, as eager rounds it. `asserts_places`:
+  // the kernel itself checks the places that index tensors name; otherwise that is done before it (index_checks).
+  Lowering(Dag& dag, const Places& places, bool rounds = false, bool asserts_places = false)
+      : dag_(dag), places_(places), rounds_(rounds), asserts_places_(asserts_places) {}
 
   // The element of v at `index`, in scalar_type(v's dtype); of a complex number the part that the Part in force names.
   ScalarRef element(const graph::Value* v, Index index);
@@ -187,7 +189,7 @@ class Lowering {
 
   Dag& dag_;
   const Places& places_;
-  const bool rounds_;
+  const bool rounds_, asserts_places_;
   ScalarRef mask_{};
   Expr part_ = 0;
   std::vector<const graph::Node*> nodes_;

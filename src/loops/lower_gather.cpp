@@ -1,5 +1,5 @@
 // Reads at places that an integer tensor names: index, gather, embedding, take. That the places exist is checked before
-// the kernel runs (index_checks); here they only address memory.
+// the kernel runs (index_checks), or by the kernel itself where the lowering asserts it.
 #include <algorithm>
 
 #include "loops/lower_rows.h"
@@ -26,7 +26,13 @@ Expr Lowering::place(const graph::Value* index, Index at, Expr size, bool wraps)
     ScalarRef negative = dag_.bin(Prim::Lt, i, dag_.integer(DType::I64, 0));
     if (!is_false(negative)) i = dag_.select(negative, dag_.bin(Prim::Add, i, dag_.size(DType::I64, size)), i);
   }
-  return dag_.as_index(i);
+  if (!asserts_places_) return dag_.as_index(i);
+  const auto known = dag_.affine(i);
+  if (known && provably_at_least(*known, 0) && provably_less(*known, size)) return *known;
+  ScalarRef holds = dag_.logical_and(dag_.bin(Prim::Ge, i, dag_.integer(DType::I64, 0)),
+                                     dag_.bin(Prim::Lt, i, dag_.size(DType::I64, size)));
+  if (mask_.id != kNoRef) holds = dag_.bin(Prim::Or, dag_.un(Prim::Not, mask_), holds);
+  return dag_.as_index(i, holds);
 }
 
 namespace {

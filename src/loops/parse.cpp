@@ -31,6 +31,15 @@ class Parser : TextReader {
       k.block = integer(word());
     } else if (head == "serial") {
       k.serial = true;
+    } else if (head == "threads") {
+      k.threads.block = integer(word());
+      if (!take("team ")) fail("expected team");
+      k.threads.team = integer(word());
+      if (!take("held ")) fail("expected held");
+      k.threads.held = integer(word());
+      if (!take("each ")) fail("expected each");
+      k.threads.each = integer(word());
+      k.threads.across = take("across");
     } else if (head == "buffer") {
       if (numbered('b') != static_cast<int>(k.buffers.size())) fail("buffers must be numbered in order");
       KernelBuffer b;
@@ -38,6 +47,7 @@ class Parser : TextReader {
       b.written = writes();
       b.noalias = !take("shared");
       b.stream = take("stream");
+      if (take("aligned ")) b.alignment = integer(word());
       k.buffers.push_back(b);
     } else if (head == "row") {
       if (numbered('r') != static_cast<int>(k.row_slots.size())) fail("rows must be numbered in order");

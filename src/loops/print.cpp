@@ -18,10 +18,14 @@ class Printer : TextWriter {
     }
     if (k_.block > 0) out_ += fmt::format("block {}\n", k_.block);
     if (k_.serial) out_ += "serial\n";
+    if (k_.threads.block > 0)
+      out_ += fmt::format("threads {} team {} held {} each {}{}\n", k_.threads.block, k_.threads.team, k_.threads.held,
+                          k_.threads.each, k_.threads.across ? " across" : "");
     for (size_t i = 0; i < k_.buffers.size(); ++i) {
       const KernelBuffer& b = k_.buffers[i];
-      out_ += fmt::format("buffer b{} {} {}{}{}\n", i, name(b.dtype), b.written ? "write" : "read",
-                          b.noalias ? "" : " shared", b.stream ? " stream" : "");
+      out_ += fmt::format("buffer b{} {} {}{}{}{}\n", i, name(b.dtype), b.written ? "write" : "read",
+                          b.noalias ? "" : " shared", b.stream ? " stream" : "",
+                          b.alignment > 1 ? fmt::format(" aligned {}", b.alignment) : "");
     }
     for (size_t i = 0; i < k_.row_slots.size(); ++i) out_ += fmt::format("row r{} {}\n", i, name(k_.row_slots[i]));
     for (const Stage& s : k_.stages) {

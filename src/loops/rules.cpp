@@ -81,6 +81,7 @@ void Rules::instr(Ref r) {
       require(i.index.is_symbol() && i.index.node()->symbol_kind == SymbolKind::Indirect,
               "instruction {} binds no indirect symbol", ref_);
       require(is_integral(operand(i, 0)), "indirect {} binds a value that is no integer", ref_);
+      mask(i, 1);
       break;
     }
     case InstrKind::Store:

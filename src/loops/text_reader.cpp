@@ -137,6 +137,7 @@ void TextReader::instr(std::string_view head) {
   if (head == "indirect") {
     i.kind = InstrKind::Indirect;
     i.in[0] = value();
+    i.in[1] = mask();
     i.dtype = DType::I64;
     i.index = context_->indirect_symbol(result);
     result.clear();

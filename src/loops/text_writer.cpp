@@ -81,9 +81,9 @@ void TextWriter::instr(Ref r) {
       break;
     }
     case InstrKind::Indirect: {
-      std::string in = operand(0), x = fmt::format("x{}", indirects_++);
+      std::string in = operand(0), asserts = mask(1), x = fmt::format("x{}", indirects_++);
       names_[i.index] = x;
-      line("{} = indirect {}", x, in);
+      line("{} = indirect {}{}", x, in, asserts);
       break;
     }
     case InstrKind::Store: line("store {} {} {}{}", t, element(), operand(0), mask(1)); break;

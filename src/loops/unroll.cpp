@@ -31,8 +31,9 @@ class Pass {
     if (e.is_constant()) return e;
     return substitute(e, [&](Expr s) {
       if (s == var_) return value_;
-      return s.node()->symbol_kind == SymbolKind::Indirect ? to_.as_index(copy(from_.instrs()[from_.binder(s)].in[0]))
-                                                           : s;
+      if (s.node()->symbol_kind != SymbolKind::Indirect) return s;
+      const Instr& binder = from_.instrs()[from_.binder(s)];
+      return to_.as_index(copy(binder.in[0]), binder.in[1] == kNoRef ? ScalarRef{} : copy(binder.in[1]));
     });
   }
 

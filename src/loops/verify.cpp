@@ -23,6 +23,7 @@ class Verifier : Rules {
         stage_of_[r] = stage_;
       }
     }
+    if (k_.threads.block != 0) threads();
     if (k_.tile.rows != 0) tile();
     if (!k_.ahead.loads.empty()) ahead();
   }
@@ -49,6 +50,34 @@ class Verifier : Rules {
     require(k_.lanes > 0 && std::has_single_bit(static_cast<uint64_t>(k_.lanes)), "{} lanes are no power of two",
             k_.lanes);
     require(k_.lanes == 1 || k_.vector >= 0, "{} lanes without a vector range", k_.lanes);
+  }
+
+  void threads() const {
+    const Threads& t = k_.threads;
+    require(t.block > 0 && t.block <= 1024 && t.block % 32 == 0, "{} threads are no block", t.block);
+    const bool neighbours = t.team == t.block || (t.team <= 32 && std::has_single_bit(static_cast<uint64_t>(t.team)));
+    require(t.team > 0 && (t.across ? t.block % t.team == 0 : neighbours), "{} of {} threads are no team", t.team,
+            t.block);
+    require(t.each > 0 && t.each <= 16 && std::has_single_bit(static_cast<uint64_t>(t.each)), "{} elements each",
+            t.each);
+    if (t.each > 1) {
+      const auto loops =
+          std::any_of(k_.ranges.begin(), k_.ranges.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
+      require(k_.ranges.back().kind == RangeKind::Inner || !loops, "elements of no range");
+      require(!t.across && (loops || t.team == 1), "{} elements each of a team", t.each);
+      require(provably_divisible(k_.ranges.back().extent, t.each), "a range of {} is not for {} each",
+              to_string(k_.ranges.back().extent), t.each);
+    }
+    require(k_.vector < 0 && k_.tile.rows == 0 && k_.ahead.loads.empty() && !k_.serial, "threads and a CPU's schedule");
+    require(t.held > 0 || (t.held == 0 && k_.row_slots.empty()), "rows that no thread holds");
+    if (t.held > 0) {
+      const Expr row = row_elements(k_);
+      require(row.is_constant() && row.constant() <= t.team * t.held * t.each, "a team of {} does not hold rows of {}",
+              t.team, to_string(row));
+    }
+    for (const Instr& i : k_.instrs)
+      require(i.kind != InstrKind::Scan && i.kind != InstrKind::StoreAdd, "threads have no {}",
+              i.kind == InstrKind::Scan ? "scan" : "atomic addition");
   }
 
   // The range with this variable, a parallel one before the vector's.

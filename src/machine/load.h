@@ -20,6 +20,19 @@ class Code {
   virtual size_t bytes() const = 0;    // of memory
 };
 
+// A kernel of a GPU, in all contexts of the process. It stays as long as the process.
+class DeviceKernel {
+ public:
+  virtual ~DeviceKernel() = default;
+  // In the current context, on its stream. `arguments`: pointers to the values of the kernel's parameters, that is a
+  // pointer of each buffer, the values of Kernel::sizes and the number of work items.
+  virtual void launch(unsigned blocks, unsigned threads, void* stream, void** arguments) const = 0;
+};
+// Throws Unsupported where the process has no driver for the object's device.
+std::shared_ptr<const DeviceKernel> load_on_device(const Object& object);
+// What a thread does before its first launch on the device with this index.
+void prepare_thread(int device);
+
 // One Code for each symbol while any owner lives. Thread-safe. Throws InternalError where the object is malformed, is
 // for another machine or calls a function that this process does not have (imports.h).
 std::shared_ptr<const Code> load(const Object& object);

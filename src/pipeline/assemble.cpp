@@ -58,7 +58,8 @@ class Assembler {
 
   void add_inputs() {
     for (const graph::Input& i : graph_.inputs) {
-      out_.inputs.push_back({type(i.value->type), i.kind == graph::InputKind::Parameter, i.name});
+      out_.inputs.push_back(
+          {type(i.value->type), i.kind == graph::InputKind::Parameter, i.name, static_cast<int>(i.alignment)});
     }
     for (const graph::SymbolSource& s : graph_.symbols) out_.symbols.push_back({s.input, s.dim, s.stride});
   }
@@ -173,6 +174,8 @@ class Assembler {
     out.scratch = size(k.scratch);
     out.item_cost = size(k.item_cost);
     out.serial = k.kernel->serial;
+    if (const loops::Threads& t = k.kernel->threads; t.block > 0)
+      out.grid = {static_cast<int>(t.block), static_cast<int>(loops::items_of_block(*k.kernel))};
     return out;
   }
 

@@ -8,9 +8,11 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "codegen/codegen.h"
+#include "graph/device.h"
 #include "graph/passes/pass.h"
 #include "graph/text.h"
 #include "loops/dag.h"
+#include "machine/cuda/device_target.h"
 #include "pipeline/assemble.h"
 #include "pipeline/dump.h"
 #include "pipeline/key.h"
@@ -234,7 +236,18 @@ auto with_labels(const Labels& labels, F&& body) {
 
 }  // namespace
 
-Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced, const Target& target) {
+const Target& target_of(const graph::Graph& graph) {
+  const std::optional<Device> gpu = graph::first_device(graph, DeviceType::CUDA);
+  if (!gpu) return host_target();
+  std::string why;
+  const Target* const target = machine::cuda_target(std::max<int>(0, gpu->index), &why);
+  if (target && codegen::available(*target, &why)) return *target;
+  log::warn_once(fmt::format("vesta: CUDA programs are calls into ATen: {}", why));
+  return host_target();
+}
+
+Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced, const Target* given) {
+  const Target& target = given ? *given : target_of(*graph);
   VESTA_USER_CHECK(options.numerics == "fast" || options.numerics == "eager",
                    "the option numerics is \"fast\" or \"eager\", not \"{}\"", options.numerics);
   Stopwatch total;

@@ -1,6 +1,7 @@
 #include "pipeline/key.h"
 
 #include <ATen/Version.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/version.h>
@@ -29,9 +30,14 @@ std::string text_of(const Options& o, bool inference) {
                      o.rewrite_limit);
 }
 
-// Operators, what they take and what their kernels give depend on the build.
+// Operators, what they take and what their kernels give depend on the build. at::show_config() would say all of this,
+// but it asks CUDA's runtime, and the children of a process that has done so cannot use a GPU.
 const std::string& text_of_torch() {
-  static const auto* text = new std::string(fmt::format("{} {}", TORCH_VERSION, digest({at::show_config()})));
+  static const auto* text =
+      new std::string(fmt::format("{} {}{}", TORCH_VERSION,
+                                  digest({at::get_cxx_flags(), at::get_mkl_version(), at::get_mkldnn_version(),
+                                          at::get_openmp_version(), at::get_cpu_capability()}),
+                                  c10::impl::hasDeviceGuardImpl(c10::kCUDA) ? " with CUDA" : ""));
   return *text;
 }
 

@@ -25,9 +25,14 @@ struct Traced {
   bool inference = true;  // no input requires a gradient
 };
 
-// Consumes the graph. Throws Unsupported or InternalError. The result runs on this machine if it is like `target`.
+// Where a graph is compiled for on this machine: the GPU that it computes on, if it does and this process has a code
+// generator for it; this CPU otherwise, and then what the graph does elsewhere stays with ATen.
+const Target& target_of(const graph::Graph& graph);
+
+// Consumes the graph. Throws Unsupported or InternalError. The result runs on this machine if it is like the target;
+// nullptr: target_of(graph).
 Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced = {},
-               const Target& target = host_target());
+               const Target* target = nullptr);
 
 // What the first trace and compile of a process need and is the same for all of them, a few milliseconds in all. Front
 // doors call it when they are loaded or made, so that no first call pays for it. Once per process.

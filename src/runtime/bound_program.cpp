@@ -74,8 +74,12 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
     s.copy = std::get_if<artifact::CopyBack>(&steps[i]);
     if (s.launch) {
       VESTA_CHECK(s.launch->object, "kernel {} has no code", s.launch->name);
-      s.code = machine::load(*s.launch->object);
-      s.entry = s.code->entry();
+      if (s.launch->grid.block > 0) {
+        s.kernel = machine::load_on_device(*s.launch->object);
+      } else {
+        s.code = machine::load(*s.launch->object);
+        s.entry = s.code->entry();
+      }
       VESTA_CHECK(s.launch->buffers.size() == s.launch->offsets.size(), "kernel {}: {} buffers, {} offsets",
                   s.launch->name, s.launch->buffers.size(), s.launch->offsets.size());
       max_launch_args_ = std::max(max_launch_args_, s.launch->buffers.size());

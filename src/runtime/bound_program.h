@@ -16,6 +16,7 @@ struct BoundStep {
   const artifact::Launch* launch = nullptr;   // one of the five is set
   std::shared_ptr<const machine::Code> code;  // null unless `launch` is set
   machine::KernelFn entry = nullptr;
+  std::shared_ptr<const machine::DeviceKernel> kernel;  // set if `launch` is for a GPU; then there is no `code`
   const artifact::Extern* call = nullptr;
   const artifact::Call* region = nullptr;
   const artifact::Assert* assertion = nullptr;

@@ -7,11 +7,13 @@
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <atomic>
 #include <mutex>
 #include <optional>
 
+#include "interop/torch_types.h"
 #include "runtime/bound_program.h"
 #include "runtime/derived.h"
 #include "runtime/random_state.h"
@@ -55,6 +57,7 @@ struct Executable::Impl {
         program(artifact, artifact.steps, false),
         resolver(artifact, {derived_program.schemas(), program.schemas()}) {
     draws = program.draws();
+    device = to_torch(artifact::device_of(artifact));
     for (const artifact::Artifact& entry : artifact.entries) {
       entries.push_back(std::make_unique<Executable>(entry));
       draws |= entries.back()->impl_->draws;
@@ -66,7 +69,8 @@ struct Executable::Impl {
   BoundProgram derived_program, program;
   Resolver resolver;
   std::vector<std::unique_ptr<Executable>> entries;
-  bool draws = false;  // a step of it or of an entry may draw from the default generator
+  c10::Device device = c10::kCPU;  // of kernels and the arena
+  bool draws = false;              // a step of it or of an entry may draw from the default generator
   std::atomic<std::shared_ptr<const DerivedSet>> derived{nullptr};
   std::mutex derived_mutex;
   std::atomic<int64_t> times_derived = 0;
@@ -89,7 +93,7 @@ struct Executable::Impl {
     for (int i : artifact.derived_parameters) made->versions.emplace_back(in.tensor(i));
     WorkspaceLease workspace;
     bool wrote = false;
-    Runner runner(artifact, sizes, in, *workspace, wrote);
+    Runner runner(artifact, device, sizes, in, *workspace, wrote);
     runner.begin(derived_program, {});
     runner.run(derived_program, {});
     made->tensors.resize(artifact.buffers.size());
@@ -122,7 +126,7 @@ bool Executable::accepts(const CallInputs& inputs, std::string* why) const {
 void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed) const {
   bool wrote = false;
   std::optional<RandomState> before;
-  if (impl_->draws) before.emplace();
+  if (impl_->draws) before.emplace(impl_->device);
   try {
     run(in, outputs, consumed, wrote);
   } catch (...) {
@@ -142,10 +146,11 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
   bool views = false;
   {
     BelowAutograd guard;
+    const c10::OptionalDeviceGuard on(impl.device.is_cpu() ? std::nullopt : std::optional(impl.device));
     std::shared_ptr<const DerivedSet> derived;
     if (!a.derived.empty()) derived = impl.derived_for(in, sizes);
     WorkspaceLease workspace;
-    Runner runner(a, sizes, in, *workspace, wrote, impl.entries);
+    Runner runner(a, impl.device, sizes, in, *workspace, wrote, impl.entries);
     runner.begin(impl.program, derived ? std::span<const at::Tensor>(derived->tensors) : std::span<const at::Tensor>());
     runner.run(impl.program, consumed);
     for (size_t i = 0; i < a.outputs.size(); ++i) {

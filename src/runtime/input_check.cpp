@@ -76,6 +76,7 @@ InputCheck::InputCheck(const artifact::Artifact& artifact) : artifact_(&artifact
     t.device = to_torch(input.type.device);
     t.keys = plain_keys(t.device);
     t.dim = static_cast<int32_t>(input.type.sizes.size());
+    t.alignment = static_cast<uint8_t>(input.alignment);
     t.first = static_cast<int32_t>(expected_.size());
     for (const auto* list : {&input.type.sizes, &input.type.strides}) {
       VESTA_CHECK(list->size() == input.type.sizes.size(), "an input has {} sizes and {} strides",
@@ -103,6 +104,10 @@ InputCheck::InputCheck(const artifact::Artifact& artifact) : artifact_(&artifact
   for (const artifact::SymbolSource& s : artifact.symbols) {
     if (s.input == artifact::kArgument) integers_ = std::max(integers_, s.dim + 1);
   }
+}
+
+bool InputCheck::is_aligned(const Tensor& want, const at::Tensor& found) {
+  return want.alignment <= 1 || reinterpret_cast<uintptr_t>(found.const_data_ptr()) % want.alignment == 0;
 }
 
 bool InputCheck::same_kind(const Tensor& want, const at::Tensor& found) const {
@@ -149,7 +154,7 @@ bool InputCheck::accepts(const CallInputs& in, SymbolValues& symbols) const {
   for (size_t i = 0; i < count; ++i) {
     const Tensor& want = tensors_[i];
     const at::Tensor& found = in.tensor(i);
-    if (!same_kind(want, found)) return false;
+    if (!same_kind(want, found) || !is_aligned(want, found)) return false;
     if (want.constant && want.dim != 0) {
       const c10::TensorImpl* impl = found.unsafeGetTensorImpl();
       const int64_t* expected = expected_.data() + want.first;
@@ -208,6 +213,8 @@ std::string InputCheck::first_difference(const CallInputs& in) const {
       return fmt::format("{}: is_conj() is {} and is_neg() is {}", label(i), t.is_conj(), t.is_neg());
     }
     if (t.dim() != want.dim) return fmt::format("{}: {} dimensions instead of {}", label(i), t.dim(), want.dim);
+    if (!is_aligned(want, t))
+      return fmt::format("{}: its memory begins at no multiple of {} bytes", label(i), want.alignment);
   }
   SymbolValues symbols;
   read_symbols(in, symbols);

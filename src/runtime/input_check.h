@@ -43,8 +43,10 @@ class InputCheck {
     int32_t dim = 0;
     int32_t first = 0;     // into expected_: dim sizes, then dim strides
     bool constant = true;  // no symbolic size or stride
+    uint8_t alignment = 1;
   };
   bool same_kind(const Tensor& want, const at::Tensor& found) const;
+  static bool is_aligned(const Tensor& want, const at::Tensor& found);
   bool facts_hold(const CallInputs& in) const;
 
   const artifact::Artifact* artifact_;

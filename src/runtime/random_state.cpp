@@ -1,10 +1,22 @@
 #include "runtime/random_state.h"
 
+#include <ATen/Context.h>
+
 #include <mutex>
 
 namespace vesta::runtime {
 
-RandomState::RandomState() {
+RandomState::RandomState(c10::Device device) {
+  if (!device.is_cpu()) {
+    try {
+      const at::Generator& g = at::globalContext().defaultGenerator(device);
+      const std::lock_guard lock(at::Generator(g).mutex());
+      offset_ = g.get_offset();
+      of_device_ = g;
+    } catch (const c10::Error&) {
+      of_device_ = {};
+    }
+  }
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());
   auto* g = at::check_generator<at::CPUGeneratorImpl>(generator);
@@ -14,6 +26,10 @@ RandomState::RandomState() {
 }
 
 void RandomState::put_back() const {
+  if (at::Generator g = of_device_; g.defined()) {
+    const std::lock_guard lock(g.mutex());
+    g.set_offset(offset_);
+  }
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());
   auto* g = at::check_generator<at::CPUGeneratorImpl>(generator);

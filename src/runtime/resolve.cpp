@@ -170,7 +170,7 @@ ResolvedLaunch resolve_launch(const artifact::Launch& l, Symbols symbols) {
   out.sizes = values(l.sizes, symbols);
   out.items = l.items.run(symbols);
   out.scratch = l.scratch.run(symbols);
-  out.grain = l.serial ? 0 : parallel_grain(out.items, l.item_cost.run(symbols));
+  out.grain = l.serial || l.grid.block > 0 ? 0 : parallel_grain(out.items, l.item_cost.run(symbols));
   return out;
 }
 

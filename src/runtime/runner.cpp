@@ -5,6 +5,7 @@
 #include <ATen/ops/_conj.h>
 #include <ATen/ops/_neg_view.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -96,7 +97,7 @@ at::Tensor Runner::borrow(int buffer) {
     if (block.use_count() == 1 && block.nbytes() >= wanted) return window(block, resolved_->buffers[buffer], 0);
   size_t most = 0;
   for (int b : program_->passing()) most = std::max(most, bytes(b));
-  passing_.push_back(storage_of(static_cast<int64_t>(most)));
+  passing_.push_back(storage_of(static_cast<int64_t>(most), c10::kCPU));
   return window(passing_.back(), resolved_->buffers[buffer], 0);
 }
 
@@ -115,11 +116,16 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> deri
     ws_.tensors.resize(count);
   }
   if (ws_.launch_args.size() < program.max_launch_args()) ws_.launch_args.resize(program.max_launch_args());
+  if (!device_.is_cpu()) {
+    machine::prepare_thread(device_.index());
+    stream_ = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_).native_handle();
+  }
   // Views of empty buffers need a storage too.
   if (!program.arena_buffers().empty()) {
     const ArenaLayout& layout = resolved_->arena;
-    char* kept = ws_.arena(std::max(layout.kept_bytes, kArenaAlignment));
-    char* early = layout.early_end > 0 ? ws_.early_arena(std::max(layout.early_bytes, kArenaAlignment)) : nullptr;
+    char* kept = ws_.arena(std::max(layout.kept_bytes, kArenaAlignment), device_);
+    char* early =
+        layout.early_end > 0 ? ws_.early_arena(std::max(layout.early_bytes, kArenaAlignment), device_) : nullptr;
     for (int b : program.arena_buffers())
       ws_.pointers[b] = (layout.is_early(artifact_.buffers[b].last_step) ? early : kept) + layout.offsets[b];
   }
@@ -144,11 +150,23 @@ void Runner::launch(const BoundStep& step, const ResolvedLaunch& l) {
   for (size_t i = 0; i < launch.buffers.size(); ++i) {
     args[i] = static_cast<char*>(ws_.pointers[launch.buffers[i]]) + l.offsets[i];
   }
+  if (step.kernel) return launch_on_device(step, l, args);
   if (l.grain) {
     run_parallel(step.entry, args, l.sizes.data(), l.scratch, l.items, l.grain);
   } else {
     step.entry(args, l.sizes.data(), l.scratch ? thread_scratch(l.scratch) : nullptr, 0, l.items);
   }
+}
+
+void Runner::launch_on_device(const BoundStep& step, const ResolvedLaunch& l, void** buffers) {
+  const artifact::Grid& grid = step.launch->grid;
+  const int64_t blocks = (l.items + grid.items - 1) / grid.items;
+  VESTA_CHECK(blocks <= INT32_MAX, "{} blocks of threads are more than a launch has", blocks);
+  c10::SmallVector<void*, 32> arguments;
+  for (size_t i = 0; i < step.launch->buffers.size(); ++i) arguments.push_back(&buffers[i]);
+  for (const int64_t& size : l.sizes) arguments.push_back(const_cast<int64_t*>(&size));
+  arguments.push_back(const_cast<int64_t*>(&l.items));
+  step.kernel->launch(static_cast<unsigned>(blocks), static_cast<unsigned>(grid.block), stream_, arguments.data());
 }
 
 void Runner::store_result(int buffer, at::Tensor result, const std::string& from) {
@@ -179,7 +197,10 @@ void Runner::store_result(int buffer, at::Tensor result, const std::string& from
     copy_values(ws_.tensors[buffer], result);
     return;
   }
-  if (in_arena || !same_layout(result, type)) {
+  // Kernels of a GPU rely on what its allocator gives.
+  const bool misaligned =
+      !type.device.is_cpu() && reinterpret_cast<uintptr_t>(result.const_data_ptr()) % kDeviceAlignment != 0;
+  if (in_arena || misaligned || !same_layout(result, type)) {
     at::Tensor fresh = allocate_tensor(type);
     copy_values(fresh, result);
     result = std::move(fresh);

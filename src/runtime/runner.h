@@ -15,10 +15,11 @@ class Executable;
 class Runner {
  public:
   // `wrote` becomes true when the run begins to write what cannot be computed again.
-  // `entries`: parallel to Artifact::entries.
-  Runner(const artifact::Artifact& artifact, Sizes& sizes, const CallInputs& in, Workspace& workspace, bool& wrote,
-         std::span<const std::unique_ptr<Executable>> entries = {})
+  // `device`: where its kernels run, the current one of its kind. `entries`: parallel to Artifact::entries.
+  Runner(const artifact::Artifact& artifact, c10::Device device, Sizes& sizes, const CallInputs& in,
+         Workspace& workspace, bool& wrote, std::span<const std::unique_ptr<Executable>> entries = {})
       : artifact_(artifact),
+        device_(device),
         sizes_(sizes),
         resolved_(&sizes.now()),
         in_(in),
@@ -38,6 +39,7 @@ class Runner {
 
  private:
   void launch(const BoundStep& step, const ResolvedLaunch& launch);
+  void launch_on_device(const BoundStep& step, const ResolvedLaunch& launch, void** buffers);
   void call(const BoundStep& step, const ResolvedExtern& call);
   // Takes the symbols that the call defines from what it has returned. What was resolved before is gone after it.
   void define(const artifact::Extern& call, std::span<const c10::IValue> returned);
@@ -51,6 +53,8 @@ class Runner {
   const at::Tensor& base(int buffer) const;  // undefined for arena memory
 
   const artifact::Artifact& artifact_;
+  const c10::Device device_;  // of kernels and the arena
+  void* stream_ = nullptr;    // of the device, if that is a GPU
   Sizes& sizes_;
   const Resolved* resolved_;
   const Resolved::Step* next_ = nullptr;  // of the step that runs next

@@ -1,5 +1,6 @@
 #include "runtime/workspace.h"
 
+#include <ATen/ops/empty.h>
 #include <c10/core/CPUAllocator.h>
 
 #include <cstdlib>
@@ -29,7 +30,8 @@ struct Scratch {
 
 }  // namespace
 
-c10::Storage storage_of(int64_t bytes) {
+c10::Storage storage_of(int64_t bytes, c10::Device device) {
+  if (!device.is_cpu()) return at::empty({bytes}, at::TensorOptions().dtype(at::kByte).device(device)).storage();
   c10::Allocator* allocator = c10::GetDefaultCPUAllocator();
   return {c10::Storage::use_byte_size_t(), static_cast<size_t>(bytes), allocator->allocate(bytes), allocator,
           /*resizable=*/false};
@@ -40,12 +42,16 @@ void Workspace::allocate(int64_t bytes) {
   base_ = nullptr;
   capacity_ = 0;
   small_runs_ = 0;
-  storage_ = storage_of(bytes);
+  storage_ = storage_of(bytes, c10::kCPU);
   base_ = static_cast<char*>(storage_.mutable_data());
   capacity_ = bytes;
 }
 
-char* Workspace::arena(int64_t bytes) {
+char* Workspace::arena(int64_t bytes, c10::Device device) {
+  if (!device.is_cpu()) {
+    on_device_ = storage_of(bytes, device);
+    return static_cast<char*>(on_device_.mutable_data());
+  }
   if (bytes > capacity_) {
     allocate(bytes);
   } else if (capacity_ > kKeepBytes && bytes < capacity_ / 4) {
@@ -56,8 +62,8 @@ char* Workspace::arena(int64_t bytes) {
   return base_;
 }
 
-char* Workspace::early_arena(int64_t bytes) {
-  early_ = storage_of(bytes);
+char* Workspace::early_arena(int64_t bytes, c10::Device device) {
+  early_ = storage_of(bytes, device);
   return static_cast<char*>(early_.mutable_data());
 }
 
@@ -69,6 +75,7 @@ bool Workspace::holds(const c10::Storage& block, const void* p) {
 
 void Workspace::finish() {
   release_early();
+  on_device_ = c10::Storage();
   for (at::Tensor& t : tensors) t.reset();
   stack.clear();
   if (capacity_ > 0 && storage_.use_count() > 1) {

@@ -13,15 +13,16 @@ namespace vesta::runtime {
 
 class Workspace {
  public:
-  // Memory of at least `bytes`, 64-byte aligned; the arena of this run.
-  char* arena(int64_t bytes);
+  // Memory of at least `bytes`, 64-byte aligned; the arena of this run. That of a GPU comes from PyTorch's allocator
+  // for each run, which serves it at once and keeps it for the current stream alone.
+  char* arena(int64_t bytes, c10::Device device);
   // The same for the first steps of this run alone, until release_early().
-  char* early_arena(int64_t bytes);
+  char* early_arena(int64_t bytes, c10::Device device);
   void release_early() { early_ = c10::Storage(); }
   // The storages that own the arena's blocks: views of them may be handed to extern operators.
-  const c10::Storage& storage() const { return storage_; }
+  const c10::Storage& storage() const { return on_device_ ? on_device_ : storage_; }
   const c10::Storage& early_storage() const { return early_; }
-  bool owns(const void* p) const { return holds(storage_, p) || holds(early_, p); }
+  bool owns(const void* p) const { return holds(storage(), p) || holds(early_, p); }
   // To be called after a run: forgets tensors; gives the arena up if an operator kept a view of it.
   void finish();
 
@@ -33,7 +34,7 @@ class Workspace {
  private:
   void allocate(int64_t bytes);
   static bool holds(const c10::Storage& block, const void* p);
-  c10::Storage storage_, early_;
+  c10::Storage storage_, early_, on_device_;
   char* base_ = nullptr;
   int64_t capacity_ = 0;
   int small_runs_ = 0;  // runs in a row that needed less than a quarter
@@ -52,8 +53,8 @@ class WorkspaceLease {
   std::unique_ptr<Workspace> workspace_;
 };
 
-// A block of its own, of PyTorch's CPU allocator.
-c10::Storage storage_of(int64_t bytes);
+// A block of its own, of PyTorch's allocator for the device.
+c10::Storage storage_of(int64_t bytes, c10::Device device);
 
 // Scratch of the calling thread for kernels' rows, 64-byte aligned, valid until the next call on this thread.
 void* thread_scratch(int64_t bytes);

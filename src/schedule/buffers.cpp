@@ -37,6 +37,10 @@ Expr extent_of(const TensorType& t) {
 // What kernels may rely on: large memory of ours is aligned whatever allocator PyTorch was given for the rest.
 int64_t Planner::alignment_of(const Buffer& b) const {
   const int64_t element = element_size(b.type.dtype);
+  if (b.type.device.type != DeviceType::CPU)
+    return b.role == BufferRole::Input
+               ? std::max(graph_.inputs[static_cast<size_t>(b.input)].alignment, element_size(real_of(b.type.dtype)))
+               : kDeviceAlignment;
   if (b.role != BufferRole::Output && b.role != BufferRole::Arena) return element_size(real_of(b.type.dtype));
   const Expr bytes = graph::numel(b.type) * element;
   const bool large = bytes.is_constant() && bytes.constant() >= options_.target.l2_bytes;
@@ -105,6 +109,7 @@ void Planner::assign_buffers() {
       Buffer b;
       b.role = u.derived ? BufferRole::Derived : BufferRole::Arena;
       b.type.dtype = u.shape.compute;
+      b.type.device = u.node->input(0)->type.device;
       b.type.sizes = {Expr(u.chunks)};
       for (size_t d = 0; d < u.operand_sizes.size(); ++d) {
         if (!u.operand_reduced[d] && d != static_cast<size_t>(u.split_dim)) b.type.sizes.push_back(u.operand_sizes[d]);

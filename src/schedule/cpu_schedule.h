@@ -2,19 +2,16 @@
 // of the dag as choose_loops() leaves it. Another device has a schedule of its own and starts from the same dag.
 #pragma once
 
-#include "base/expr.h"
+#include "schedule/stage.h"
 
 namespace vesta::schedule {
 
 enum class LoopFamily : uint8_t { Pointwise, Transposed, Row, Column };
 
-struct CpuSchedule {
+struct CpuSchedule : Staging {
   LoopFamily family = LoopFamily::Pointwise;
-  int vector = -1;                // the range along the lanes: index into the dag's; -1: scalar code
-  int64_t vector_bytes = 16;      // from which lanes and tiles follow, once there are instructions (vectors.h)
-  int64_t block = 0;              // elements of a parallel vector range in a work item
-  int64_t row_bytes = 256 << 10;  // scratch rows of one thread together take at most this, under the hints
-  bool stream = false;            // what is only written goes past the caches, where its alignment allows
+  int64_t vector_bytes = 16;  // from which lanes and tiles follow, once there are instructions (vectors.h)
+  bool stream = false;        // what is only written goes past the caches, where its alignment allows
   // What follows.
   Expr items;         // over the graph's symbols
   Expr item_cost;     // nanoseconds

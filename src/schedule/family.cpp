@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedule/loop_nest.h"
+
 namespace vesta::schedule {
 
 using loops::Dag;
@@ -20,14 +22,6 @@ constexpr int64_t kUnrolled = 4;         // passes of a short loop
 constexpr int64_t kMostUnrolled = 400;   // instructions of what is written out: each costs time to compile
 constexpr double kGather = 8;            // of a strided element, against 1 of a contiguous one
 
-struct Access {
-  Ref ref = 0;
-  bool store = false;
-  int64_t bytes = 4;
-  std::vector<std::optional<int64_t>> strides;  // per range; nullopt: not affine
-  double trips = 1;                             // elements touched
-};
-
 int64_t largest_divisor(int64_t n, int64_t most) {
   for (int64_t c = std::min(n, most); c > 1; --c) {
     if (n % c == 0) return c;
@@ -35,9 +29,9 @@ int64_t largest_divisor(int64_t n, int64_t most) {
   return 1;
 }
 
-class Chooser {
+class Chooser : LoopNest {
  public:
-  Chooser(Dag& dag, const Options& options) : dag_(dag), ranges_(dag.ranges()), options_(options) {}
+  Chooser(Dag& dag, const Options& options) : LoopNest(dag), options_(options) {}
 
   CpuSchedule run() {
     drop_ones();
@@ -53,43 +47,6 @@ class Chooser {
   }
 
  private:
-  int64_t extent(size_t d) const { return std::max<int64_t>(1, hint(ranges_[d].extent)); }
-  bool inner(size_t d) const { return ranges_[d].kind == RangeKind::Inner; }
-
-  // Ranges of one element: their variable is 0. One Inner range stays where there are reductions.
-  void drop_ones() {
-    bool reduces = false;
-    for (const Instr& i : dag_.instrs()) reduces |= i.kind == InstrKind::Accumulate || i.kind == InstrKind::Scan;
-    std::vector<Range> kept, ones;
-    bool has_inner = false;
-    for (const Range& r : ranges_) {
-      (r.extent.is_constant(1) ? ones : kept).push_back(r);
-      has_inner |= r.kind == RangeKind::Inner && !r.extent.is_constant(1);
-    }
-    if (reduces && !has_inner) {
-      auto it = std::find_if(ones.begin(), ones.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
-      if (it != ones.end()) {
-        kept.push_back(*it);
-        ones.erase(it);
-      } else {
-        kept.push_back({dag_.new_variable(1), 1, RangeKind::Inner});
-      }
-    }
-    if (kept.empty()) kept.push_back({dag_.new_variable(1), 1, RangeKind::Parallel});
-    if (!ones.empty()) {
-      dag_.rewrite_indices([&](Expr e) {
-        if (e.is_constant()) return e;
-        return substitute(e, [&](Expr s) {
-          for (const Range& r : ones) {
-            if (s == r.var) return Expr(0);
-          }
-          return s;
-        });
-      });
-    }
-    ranges_ = std::move(kept);
-  }
-
   // Short ranges whose position decides which piece an element comes from.
   void unroll() {
     for (size_t d = ranges_.size(); d-- > 0;) {
@@ -99,74 +56,6 @@ class Chooser {
       if (!dag_.chooses_by(r.var)) continue;
       dag_.unroll(d);
     }
-  }
-
-  void read_accesses() {
-    accesses_.clear();
-    for (Ref r = 0; r < dag_.instrs().size(); ++r) {
-      const Instr& i = dag_.instrs()[r];
-      if (i.kind != InstrKind::Load && i.kind != InstrKind::Store) continue;
-      Access a;
-      a.ref = r;
-      a.store = i.kind == InstrKind::Store;
-      a.bytes = std::max<int64_t>(1, element_size(i.dtype));
-      const std::vector<Expr> hidden = named_by(i.index);
-      for (size_t d = 0; d < ranges_.size(); ++d) {
-        auto c = coefficient_of(i.index, ranges_[d].var);
-        if (std::find(hidden.begin(), hidden.end(), ranges_[d].var) != hidden.end()) c.reset();
-        a.strides.push_back(c ? std::optional(hint(*c)) : std::nullopt);
-        if (!a.strides.back() || *a.strides.back() != 0) a.trips *= static_cast<double>(extent(d));
-      }
-      accesses_.push_back(std::move(a));
-    }
-  }
-
-  // The loop variables behind the gathered places in an index.
-  std::vector<Expr> named_by(Expr index) const {
-    std::vector<Expr> vars;
-    std::vector<Ref> work;
-    auto look_into = [&](Expr e) {
-      if (e.is_constant()) return;
-      for (Expr s : symbols_of(e)) {
-        if (s.node()->symbol_kind == SymbolKind::Indirect) work.push_back(dag_.binder(s));
-      }
-    };
-    look_into(index);
-    std::vector<Ref> seen;
-    while (!work.empty()) {
-      Ref r = work.back();
-      work.pop_back();
-      if (std::find(seen.begin(), seen.end(), r) != seen.end()) continue;
-      seen.push_back(r);
-      const Instr& i = dag_.instrs()[r];
-      if (!i.index.is_constant() && i.kind != InstrKind::Indirect) {
-        for (Expr s : symbols_of(i.index)) {
-          if (s.node()->symbol_kind == SymbolKind::Loop) vars.push_back(s);
-        }
-      }
-      dag_.for_each_operand(r, [&](Ref o) { work.push_back(o); });
-    }
-    return vars;
-  }
-
-  // Parallel ranges follow the memory order of the largest store, Inner ones that of the largest access.
-  void order() {
-    const Access* store = nullptr;
-    const Access* any = nullptr;
-    for (const Access& a : accesses_) {
-      if (a.store && (!store || a.trips > store->trips)) store = &a;
-      auto weight = [](const Access& x) { return x.trips * (x.store ? 1.5 : 1.0); };
-      if (!any || weight(a) > weight(*any)) any = &a;
-    }
-    auto stride = [](const Access* a, size_t d) { return a && a->strides[d] ? std::abs(*a->strides[d]) : int64_t{0}; };
-    std::vector<size_t> p, q;
-    for (size_t d = 0; d < ranges_.size(); ++d) (inner(d) ? q : p).push_back(d);
-    std::stable_sort(p.begin(), p.end(), [&](size_t x, size_t y) { return stride(store, x) > stride(store, y); });
-    std::stable_sort(q.begin(), q.end(), [&](size_t x, size_t y) { return stride(any, x) > stride(any, y); });
-    std::vector<Range> sorted;
-    for (size_t d : p) sorted.push_back(ranges_[d]);
-    for (size_t d : q) sorted.push_back(ranges_[d]);
-    ranges_ = std::move(sorted);
   }
 
   int64_t lanes() const { return std::max<int64_t>(1, options_.target.vector_bytes / 4); }
@@ -389,12 +278,9 @@ class Chooser {
     out_.us = 0.5 + (work > 20 ? work / std::max(1, options_.target.threads) + 5 : work);
   }
 
-  Dag& dag_;
-  std::vector<Range>& ranges_;  // the dag's
   const Options& options_;
   size_t vector_ = 0;
   bool squares_ = false;
-  std::vector<Access> accesses_;
   CpuSchedule out_;
 };
 

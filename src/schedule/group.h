@@ -157,6 +157,7 @@ class Grouping {
   const graph::Graph& graph_;
   const Options& options_;
   const Limits& limits_;
+  const Device device_;  // whose memory kernels work on
   const Refused& refused_;
   std::vector<int> unit_of_;
   std::shared_ptr<loops::LoopVariables> variables_;

@@ -18,10 +18,29 @@ constexpr Limits kLimits[] = {
         .shared_elements = 1 << 12,
         .few_elements = 1 << 12,
         .many_elements = 1 << 16,
+        .asserts_places = false,
         .split_elements = 1 << 18,
         .chunks = 64,
         .enough_chunks = 16,
         .chunk_elements = 1 << 16,
+    },
+    {
+        .device = DeviceType::CUDA,
+        .cheap = 12,  // arithmetic hides behind the memory's latency
+        .inline_cost = 160,
+        .distance = 96,
+        .units = 120,
+        .group_cost = 640,
+        .instructions = 800,
+        .pieces = 32,
+        .shared_elements = 1 << 16,
+        .few_elements = 0,  // a launch of ours is no slower than ATen's
+        .many_elements = INT64_MAX,
+        .asserts_places = true,  // as ATen does there: nothing waits for the outcome
+        .split_elements = 1 << 16,
+        .chunks = 128,
+        .enough_chunks = 16,
+        .chunk_elements = 1 << 12,
     },
 };
 

@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "base/check.h"
+#include "schedule/kernel_schedule.h"
 
 namespace vesta::schedule {
 
@@ -63,7 +64,7 @@ KernelStep Planner::build_kernel(int g) {
   for (size_t k = 0; k < group.runs.size(); ++k) {
     dag.ranges().push_back({groups_.run_symbol(k, group.runs[k].extent), group.runs[k].extent, group.runs[k].kind});
   }
-  loops::Lowering lowering(dag, *this, options_.rounds);
+  loops::Lowering lowering(dag, *this, options_.rounds, limits_of(options_.target.device).asserts_places);
   for (int i : group.units) {
     const Unit& u = groups_.units[i];
     if (u.kind == UnitKind::Reduce || u.kind == UnitKind::Scan) {
@@ -130,8 +131,8 @@ KernelStep Planner::build_kernel(int g) {
   }
   std::shared_ptr<const loops::Dag> unscheduled;
   if (options_.keep_dags) unscheduled = std::make_shared<loops::Dag>(dag);
-  const CpuSchedule choice = choose_loops(dag, options_);
-  Staged staged = build_stages(dag, choice);
+  KernelSchedule choice = schedule_kernel(dag, options_);
+  Staged& staged = choice.staged;
   const size_t instructions = staged.kernel->instrs.size();
   if (instructions > limits_of(options_.target.device).instructions &&
       (group.units.size() > 1 || groups_.units[group.units[0]].node))
@@ -151,7 +152,8 @@ KernelStep Planner::build_kernel(int g) {
     VESTA_CHECK(it != own.end(), "the scratch of a kernel depends on a loop variable");
     return step.sizes[static_cast<size_t>(it - own.begin())];
   };
-  step.scratch = substitute(loops::scratch_bytes(*staged.kernel), value_of);
+  const bool in_registers = staged.kernel->threads.block > 0;
+  step.scratch = in_registers ? Expr(0) : substitute(loops::scratch_bytes(*staged.kernel), value_of);
   step.item_cost = choice.item_cost;
   step.estimated_bytes = choice.bytes;
   step.estimated_us = choice.us;

@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "loops/levels.h"
-#include "schedule/vectors.h"
 
 namespace vesta::schedule {
 
@@ -24,12 +23,9 @@ using loops::Stage;
 
 namespace {
 
-constexpr int64_t kStreamAlignment = 64;  // of a buffer that is written past the caches
-constexpr int kKeepThreshold = 6;         // recomputing costs more than a store and a load of the scratch row
-
 class Stager {
  public:
-  Stager(const Dag& dag, const CpuSchedule& choice) : dag_(dag), choice_(choice), levels_(levels_of(dag)) {
+  Stager(const Dag& dag, const Staging& choice) : dag_(dag), choice_(choice), levels_(levels_of(dag)) {
     for (const Range& r : dag.ranges()) has_inner_ |= r.kind == RangeKind::Inner;
     VESTA_CHECK(levels_.last == 0 || has_inner_, "a reduction without an inner loop");
   }
@@ -43,8 +39,6 @@ class Stager {
       if (has_inner_) emit_loop(s);
     }
     out_.kernel->context = context_;
-    if (choice_.stream) stream_results();
-    choose_vectors(*out_.kernel, choice_.vector_bytes);
     return std::move(out_);
   }
 
@@ -92,7 +86,7 @@ class Stager {
   int recompute_cost(Ref r) {
     std::vector<Ref> work = {r}, seen;
     int total = 0;
-    while (!work.empty() && total < kKeepThreshold) {
+    while (!work.empty() && total < choice_.keep_cost) {
       Ref x = work.back();
       work.pop_back();
       if (!levels_.inner[x] || std::find(seen.begin(), seen.end(), x) != seen.end()) continue;
@@ -139,7 +133,7 @@ class Stager {
     const Instr& i = dag_.instrs()[x];
     if (i.kind == InstrKind::Indirect || i.kind == InstrKind::Index || i.dtype == DType::Bool) return false;
     if (slot_[x] >= 0) return true;
-    if (recompute_cost(x) < kKeepThreshold) return false;
+    if (recompute_cost(x) < choice_.keep_cost) return false;
     int64_t bytes = elements * element_size(i.dtype);
     if (i.kind != InstrKind::Scan) {
       if (bytes > budget) return false;
@@ -205,19 +199,6 @@ class Stager {
       out_.kernel->buffers.push_back(buffer);
     }
     return k;
-  }
-
-  void stream_results() {
-    Kernel& k = *out_.kernel;
-    for (const DagBuffer& from : dag_.buffers()) {
-      auto it = std::find(out_.buffers.begin(), out_.buffers.end(), from.id);
-      if (it == out_.buffers.end() || !from.written || from.alignment < kStreamAlignment) continue;
-      const auto b = it - out_.buffers.begin();
-      const bool read = std::any_of(k.instrs.begin(), k.instrs.end(),
-                                    [&](const Instr& i) { return i.buffer == b && i.kind != InstrKind::Store; });
-      const Expr start = out_.offsets[static_cast<size_t>(b)] * element_size(from.dtype);
-      k.buffers[static_cast<size_t>(b)].stream = !read && provably_divisible(start, kStreamAlignment);
-    }
   }
 
   Ref append(Stage& stage, Instr i) {
@@ -297,7 +278,7 @@ class Stager {
   }
 
   const Dag& dag_;
-  const CpuSchedule& choice_;
+  const Staging& choice_;
   const Levels levels_;
   bool has_inner_ = false;
   std::vector<int> slot_, first_stage_;
@@ -312,6 +293,6 @@ class Stager {
 
 }  // namespace
 
-Staged build_stages(const Dag& dag, const CpuSchedule& choice) { return Stager(dag, choice).run(); }
+Staged build_stages(const Dag& dag, const Staging& choice) { return Stager(dag, choice).run(); }
 
 }  // namespace vesta::schedule

@@ -1,4 +1,4 @@
-// The kernel of a dag under the CPU's schedule: the dag ordered into stages.
+// The kernel of a dag whose ranges have their order: the dag ordered into stages.
 //
 // A value that depends on a reduction's result comes a stage later than that reduction. Values free of Inner variables
 // go to the non-loop stages. A value of each inner element that several stages need is loaded or computed again where
@@ -6,7 +6,6 @@
 #pragma once
 
 #include "loops/dag.h"
-#include "schedule/cpu_schedule.h"
 
 namespace vesta::schedule {
 
@@ -16,7 +15,15 @@ struct Staged {
   std::vector<Expr> offsets;              // and the part of its offsets that no loop changes, taken out of the kernel
   std::vector<Expr> sizes;                // the dag's expression for each kernel size symbol
 };
+// What decides what is kept in rows.
+struct Staging {
+  int vector = -1;                // the range along the lanes: index into the dag's; -1: scalar code
+  int64_t block = 0;              // elements of a parallel vector range in a work item
+  int64_t row_bytes = 256 << 10;  // the rows of one work item together take at most this, under the hints
+  int keep_cost = 6;              // what costs this much, a load being 2, is kept rather than computed again
+};
+
 // The Parallel ranges of the dag must come first.
-Staged build_stages(const loops::Dag& dag, const CpuSchedule& choice);
+Staged build_stages(const loops::Dag& dag, const Staging& choice);
 
 }  // namespace vesta::schedule

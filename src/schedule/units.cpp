@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "base/check.h"
+#include "graph/device.h"
 #include "graph/ops/complex.h"
 #include "graph/ops/operands.h"
 #include "schedule/body_walk.h"
@@ -76,6 +77,7 @@ Grouping::Grouping(const graph::Graph& graph, const Options& options, const Refu
     : graph_(graph),
       options_(options),
       limits_(limits_of(options.target.device)),
+      device_(graph::first_device(graph, options.target.device).value_or(Device{options.target.device})),
       refused_(refused),
       unit_of_(graph.value_count(), -1),
       variables_(std::make_shared<loops::LoopVariables>(graph.context)) {}
@@ -89,8 +91,8 @@ const Value* Grouping::base_of(const Value* v) const {
   return v;
 }
 
-// Kernels work on the memory of the target's device alone.
-bool Grouping::is_on_target(const Value* v) const { return v->type.device.type == options_.target.device; }
+// Kernels work on the memory of one device alone.
+bool Grouping::is_on_target(const Value* v) const { return v->type.device == device_; }
 
 // Empty where a kernel may compute the node; otherwise why it is a call into ATen.
 std::string Grouping::why_no_kernel(const Node& node) const {
@@ -102,8 +104,8 @@ std::string Grouping::why_no_kernel(const Node& node) const {
   for (const Value* v : node.results) check(v);
   node.for_each_input(check);
   if (elsewhere)
-    return fmt::format("a tensor is on {}: code is generated for {}", to_string(Device{elsewhere->type.device.type}),
-                       to_string(Device{options_.target.device}));
+    return fmt::format("a tensor is on {}: code is generated for {}", to_string(elsewhere->type.device),
+                       to_string(device_));
   return loops::why_not_lowered(node);
 }
 
@@ -134,7 +136,7 @@ void Grouping::collect_units() {
       pick = computed && options_.fuse;
     }
     Unit u;
-    if (reason.empty()) add_checks(*node, position, u);
+    if (reason.empty() && !limits_.asserts_places) add_checks(*node, position, u);
     if (reason.empty() && (pick || node->op->family() == Family::Reduction)) {
       add_reduction(node, position);
     } else if (reason.empty() && is_update(*node)) {

@@ -195,4 +195,18 @@ void choose_vectors(Kernel& kernel, int64_t vector_bytes) {
   if (kernel.lanes > 1) Vectors(kernel).run();
 }
 
+void stream_results(Staged& staged, const loops::Dag& dag) {
+  constexpr int64_t alignment = 64;
+  Kernel& k = *staged.kernel;
+  for (const loops::DagBuffer& from : dag.buffers()) {
+    auto it = std::find(staged.buffers.begin(), staged.buffers.end(), from.id);
+    if (it == staged.buffers.end() || !from.written || from.alignment < alignment) continue;
+    const auto b = it - staged.buffers.begin();
+    const bool read = std::any_of(k.instrs.begin(), k.instrs.end(),
+                                  [&](const Instr& i) { return i.buffer == b && i.kind != InstrKind::Store; });
+    const Expr start = staged.offsets[static_cast<size_t>(b)] * element_size(from.dtype);
+    k.buffers[static_cast<size_t>(b)].stream = !read && provably_divisible(start, alignment);
+  }
+}
+
 }  // namespace vesta::schedule

@@ -3,6 +3,7 @@
 #include <ATen/core/stack.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/ScalarType.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 
@@ -52,6 +53,12 @@ void push_results(Recorder& r, const Operator& op, const std::vector<graph::Valu
     for (size_t n = values.size() + 1 - returns.size(); n > 0; --n) list.push_back(wrap(*next++));
     stack.emplace_back(std::move(list));
   }
+}
+
+// Attention draws nothing where nothing is dropped.
+bool draws(const Operator& op, c10::ArrayRef<c10::IValue> boxed) {
+  const auto at = op.handle.schema().argumentIndexWithName("dropout_p");
+  return !at || !boxed[static_cast<size_t>(*at)].isDouble() || boxed[static_cast<size_t>(*at)].toDouble() != 0;
 }
 
 void require_castable(const at::Tensor& target, const graph::TensorType& result) {
@@ -208,7 +215,7 @@ void record(Recorder& r, const Operator& op, Stack& stack, const graph::TensorTy
   const auto boxed = arguments(op, stack);
   std::vector<graph::Arg> args = to_args(r, op, boxed);
   const graph::Op* target = op.op;
-  if (op.random) {
+  if (op.random && draws(op, boxed)) {
     r.check_generator();
     r.drew_random_numbers = true;
   }
@@ -226,9 +233,9 @@ void record(Recorder& r, const Operator& op, Stack& stack, const graph::TensorTy
   } else {
     types = result_types(r, op, args, boxed);
   }
-  if (op.factory)
-    for (auto& t : types)
-      if (t.device.type == DeviceType::CUDA && t.device.index < 0) t.device.index = 0;
+  for (auto& t : types)  // "cuda" is the current one
+    if (t.device.type == DeviceType::CUDA && t.device.index < 0)
+      t.device.index = c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice().index();
   refuse_beyond_memory(types);
   if (types.size() == 1)
     VESTA_USER_CHECK(graph::holds_parameters(*target, args, types[0].dtype), "a number that {} does not hold",

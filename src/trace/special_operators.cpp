@@ -304,7 +304,22 @@ void native_batch_norm(Recorder& r, const Operator& op, Stack& stack) {
 void batch_norm(Recorder& r, const Operator& op, Stack& stack) {
   const bool training = argument(op, stack, 5).toBool();
   if (!training && op.op && op.op->row) return record(r, op, stack);
+  if (training && argument(op, stack, 0).toTensor().is_cuda() && !r.gradients) {
+    // What ATen calls here, cuDNN's among others, writes running statistics although its schema does not say so.
+    static const Operator* native = find_operator("aten::native_batch_norm", "");
+    const auto first = stack.end() - static_cast<std::ptrdiff_t>(op.arg_count);
+    Stack inner(first, first + static_cast<std::ptrdiff_t>(native->arg_count));
+    call(r, *native, inner);
+    return reply(op, stack, inner.at(0));
+  }
   op.handle.callBoxedForDispatchKey(op.composite, stack);
+}
+
+void cudnn_batch_norm(Recorder& r, const Operator& op, Stack& stack) {
+  const c10::IValue mean = argument(op, stack, 3);
+  const bool tracked = !mean.isNone() && mean.toTensor().defined();
+  if (tracked && argument(op, stack, 5).toBool()) VESTA_UNSUPPORTED("{} writes running statistics", op.op->name);
+  record(r, op, stack);
 }
 
 // Outside of training it draws nothing; the noise that its kernel takes is then never read.
@@ -433,6 +448,16 @@ void lu_solve(Recorder& r, const Operator& op, Stack& stack) {
   stack.back() = r.same(r.fresh(r.emit("aten::conj_physical", {r.value_of(result)})), {.conj = true});
 }
 
+// CUDA's attention: the integers among its results are sizes of its operands.
+void attention(Recorder& r, const Operator& op, Stack& stack) {
+  const Expr queries = r.type_of(argument(op, stack, 0).toTensor()).sizes.at(2);
+  const Expr keys = r.type_of(argument(op, stack, 1).toTensor()).sizes.at(2);
+  record(r, op, stack);
+  const size_t first = stack.size() - op.return_count;
+  stack[first + 4] = boxed(r, queries);
+  stack[first + 5] = boxed(r, keys);
+}
+
 }  // namespace
 
 Handler special_handler(const std::string& name) {
@@ -463,6 +488,7 @@ Handler special_handler(const std::string& name) {
       {"aten::resize_as_", resize_as},
       {"aten::native_batch_norm", native_batch_norm},
       {"aten::batch_norm", batch_norm},
+      {"aten::cudnn_batch_norm", cudnn_batch_norm},
       {"aten::rrelu", rrelu},
       {"aten::empty.memory_format", empty},
       {"aten::index.Tensor", index},
@@ -480,6 +506,8 @@ Handler special_handler(const std::string& name) {
       {"aten::vdot", vdot},
       {"aten::_neg_view", neg_view},
       {"aten::conj_physical", conj_physical},
+      {"aten::_scaled_dot_product_flash_attention", attention},
+      {"aten::_scaled_dot_product_cudnn_attention", attention},
   };
   const auto it = handlers.find(name);
   return it == handlers.end() ? nullptr : it->second;

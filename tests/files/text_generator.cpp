@@ -5,7 +5,7 @@
 
 namespace vesta::codegen {
 
-bool available(const Target&) { return true; }
+bool available(const Target&, std::string*) { return true; }
 
 const std::string& fingerprint(const Target&) {
   static const std::string name = "kernels as text";

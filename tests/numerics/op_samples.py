@@ -37,6 +37,8 @@ common_methods_invocations.wrapper_set_seed = lambda op, *args, **kwargs: op(*ar
 
 # The values of these are whatever was in the memory.
 UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
+# So is the state of a generator that attention on CUDA did not ask.
+UNINITIALISED |= {"torch.ops.aten._flash_attention_forward", "torch.ops.aten._efficient_attention_forward"}
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Task:
     per_dtype: int = 0  # draw at most so many samples of each dtype; 0: all
     only: tuple[int, ...] = ()  # these samples only
     start: tuple[int, int, int] = (0, 0, 0)
+    device: str = "cpu"
 
 
 @dataclass
@@ -89,15 +92,16 @@ def tasks(
     seed: int = 0,
     per_dtype: int = 0,
     only: tuple[int, ...] = (),
+    device: str = "cpu",
 ) -> list[Task]:
     made = []
     for i, op in enumerate(op_db):
         if not ops(full_name(op)):
             continue
-        supported = op.supported_dtypes("cpu")
+        supported = op.supported_dtypes(device)
         own = tuple(d for d in dtypes if DTYPES[d] in supported)
         if own:
-            made.append(Task(i, full_name(op), own, variants, backend, seed, per_dtype, only))
+            made.append(Task(i, full_name(op), own, variants, backend, seed, per_dtype, only, device=device))
     return made
 
 
@@ -110,15 +114,24 @@ def after(task: Task, step: tuple[int, int, int] | None, reason: str) -> Task | 
 
 def _seed(seed: int) -> None:
     torch.default_generator.manual_seed(seed)  # torch.manual_seed formats a stack for each lazy device
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed(seed)
     random.seed(seed)
     numpy.random.seed(seed % 2**32)
+
+
+def _random_state() -> torch.Tensor:
+    states = [torch.get_rng_state()]
+    if torch.cuda.is_initialized():
+        states.append(torch.cuda.get_rng_state())
+    return torch.cat(states)
 
 
 def _samples(op: Any, task: Task, dtype: torch.dtype) -> Iterator[tuple[int, Any, bool]]:
     """(number, sample, is an error sample)"""
     common_utils.set_rng_seed = lambda seed=None: _seed(task.seed)  # op_db asks for it before each sample
     _seed(task.seed)
-    good = list(op.sample_inputs("cpu", dtype, requires_grad=False))
+    good = list(op.sample_inputs(task.device, dtype, requires_grad=False))
     numbers = list(range(len(good)))
     if task.only:
         numbers = [n for n in numbers if n in task.only]
@@ -129,7 +142,7 @@ def _samples(op: Any, task: Task, dtype: torch.dtype) -> Iterator[tuple[int, Any
     # Error samples come in a dtype of their own; they belong to the first.
     if "error" in task.variants and op.error_inputs_func is not None and str(dtype).endswith(task.dtypes[0]):
         try:
-            wrong = list(op.error_inputs("cpu"))
+            wrong = list(op.error_inputs(task.device))
         except Exception:  # op_db's generator needs something that this build lacks
             return
         for n, e in enumerate(wrong):
@@ -144,7 +157,7 @@ def _fill(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         if t.layout != torch.strided:
             made.append(t.clone())
             continue
-        place = torch.empty_strided(t.size(), t.stride(), dtype=t.dtype)
+        place = torch.empty_strided(t.size(), t.stride(), dtype=t.dtype, device=t.device)
         made.append(place.fill_(True if t.dtype == torch.bool else 73))
     return made
 
@@ -220,9 +233,9 @@ def _one(op: Any, sample: Any, variant: str, task: Task, outcome: Outcome) -> No
 
     eager_inputs = copies(call.tensors)
     _seed(task.seed)
-    before = torch.get_rng_state()
+    before = _random_state()
     eager, eager_error = _attempt(lambda: call.whole(*eager_inputs))
-    after_state = torch.get_rng_state()
+    after_state = _random_state()
     random_op = not torch.equal(before, after_state)
 
     door = DOORS[task.backend](call.flat)
@@ -241,7 +254,7 @@ def _one(op: Any, sample: Any, variant: str, task: Task, outcome: Outcome) -> No
         else:
             outcome.variant = "error"  # op_db has in-place samples that eager refuses
         return
-    if random_op and not torch.equal(torch.get_rng_state(), after_state):
+    if random_op and not torch.equal(_random_state(), after_state):
         outcome.status, outcome.detail = "wrong", "leaves the random generator in another state than eager"
         return
 

@@ -59,7 +59,7 @@ TEST(Pipeline, GraphToResult) {
 TEST(Pipeline, AnotherTargetHasItsOwnPlanAndCode) {
   Target old = older_target();
   old.threads = 64;
-  const pipeline::Result r = pipeline::compile(graph::parse(kProgram), {}, {}, old);
+  const pipeline::Result r = pipeline::compile(graph::parse(kProgram), {}, {}, &old);
   EXPECT_EQ(r.report.kernels.size(), compile(kProgram).report.kernels.size());
   expect_right(*r.executable, 5);  // older code runs here, too
 }
@@ -67,7 +67,7 @@ TEST(Pipeline, AnotherTargetHasItsOwnPlanAndCode) {
 TEST(Pipeline, ADeviceWithoutAGeneratorRunsCallsIntoAten) {
   Target unknown = host_target();
   unknown.device = DeviceType::Other;
-  const pipeline::Result r = pipeline::compile(graph::parse(kProgram), {}, {}, unknown);
+  const pipeline::Result r = pipeline::compile(graph::parse(kProgram), {}, {}, &unknown);
   EXPECT_EQ(r.report.kernels.size(), 0u);
   EXPECT_EQ(r.report.ops_extern, 3);
   expect_right(*r.executable, 5);
@@ -77,7 +77,7 @@ TEST(Pipeline, ADeviceWithoutAGeneratorRunsCallsIntoAten) {
 TEST(Pipeline, AnUnknownInstructionSetIsInterpreted) {
   Target unknown = host_target();
   unknown.triple = "mips64-unknown-linux-gnu";
-  const pipeline::Result r = pipeline::compile(graph::parse(kProgram), {}, {}, unknown);
+  const pipeline::Result r = pipeline::compile(graph::parse(kProgram), {}, {}, &unknown);
   EXPECT_EQ(r.report.kernels.size(), 0u);
   expect_right(*r.executable, 5);
 }

@@ -4,7 +4,7 @@
 
 namespace vesta::codegen {
 
-bool interprets(const Target&) { return true; }
+bool interprets(const Target&, std::string*) { return true; }
 
 const std::string& interpreter_fingerprint(const Target&) {
   static const std::string name = "interpreter";

@@ -13,7 +13,11 @@
 
 namespace vesta::codegen {
 
-bool llvm_available(const Target& t) { return t.triple.starts_with("x86_64-"); }
+bool llvm_available(const Target& t, std::string* why) {
+  const bool known = t.triple.starts_with("x86_64-");
+  if (!known && why) *why = "no code is generated for " + t.triple;
+  return known;
+}
 
 const std::string& llvm_fingerprint(const Target& target) {
   static std::mutex mutex;

@@ -1,4 +1,7 @@
-// Attention: calls into ATen's flash kernel.
+// Attention: calls into ATen's kernels.
+#include <algorithm>
+#include <array>
+
 #include "base/check.h"
 #include "graph/ops/broadcast.h"
 #include "graph/ops/iterator_strides.h"
@@ -37,7 +40,81 @@ void flash_backward(const NodeArgs& args, Guards&, Results& results) {
     results.push_back(transposed(args.tensor(name), args.tensor(name).sizes));
 }
 
+// CUDA's, for [batch, heads, sequence, size]. What is undefined or an integer among the results has no type.
+const TensorType kNothing{.dtype = DType::Other};
+
+TensorType on_device_of(const TensorType& like, DType dtype, std::vector<Expr> sizes) {
+  TensorType t;
+  t.dtype = dtype;
+  t.device = like.device;
+  t.strides = contiguous_strides(sizes);
+  t.sizes = std::move(sizes);
+  return t;
+}
+
+void require_attention(const NodeArgs& args) {
+  for (const size_t i : {0, 1, 2}) VESTA_USER_CHECK(args.tensor(i).dim() == 4, "attention needs four dimensions");
+}
+
+void flash_cuda(const NodeArgs& args, Guards& g, Results& results) {
+  require_attention(args);
+  const TensorType& q = args.tensor(0);
+  TensorType out = q;
+  out.strides = preserved_strides(g, q);
+  results = {out,
+             on_device_of(q, DType::F32, {q.sizes[0], q.sizes[1], q.sizes[2]}),
+             kNothing,
+             kNothing,
+             kNothing,
+             kNothing,
+             on_device_of(q, DType::U64, {2}),
+             on_device_of(q, DType::U64, {}),
+             on_device_of(q, q.dtype, {0})};
+}
+
+void efficient_cuda(const NodeArgs& args, Guards&, Results& results) {
+  require_attention(args);
+  const TensorType& q = args.tensor(0);
+  const Expr batch = q.sizes[0], heads = q.sizes[1], rows = q.sizes[2], size = args.tensor(2).sizes[3];
+  TensorType out = on_device_of(q, q.dtype, {batch, rows, heads, size});
+  std::swap(out.sizes[1], out.sizes[2]);
+  std::swap(out.strides[1], out.strides[2]);
+  const Expr sums = args.boolean("compute_log_sumexp") ? floordiv(rows + 31, 32) * 32 : Expr(0);
+  TensorType state = on_device_of(q, DType::I64, {});
+  state.device = Device{};
+  results = {out, on_device_of(q, DType::F32, {batch, heads, sums}), state, state};
+}
+
+void cudnn(const NodeArgs& args, Guards& g, Results& results) {
+  require_attention(args);
+  const TensorType& q = args.tensor(0);
+  TensorType out = q;
+  out.sizes[3] = args.tensor(2).sizes[3];
+  if (out.sizes == q.sizes) {
+    out.strides = preserved_strides(g, q);
+  } else {  // in the order of the query's dimensions
+    std::array<size_t, 4> order = {0, 1, 2, 3};
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return hint(q.strides[a]) > hint(q.strides[b]); });
+    Expr stride = 1;
+    for (size_t n = order.size(); n-- > 0;) {
+      out.strides[order[n]] = stride;
+      stride = stride * out.sizes[order[n]];
+    }
+  }
+  TensorType state = on_device_of(q, DType::I64, {});
+  state.device = Device{};
+  results = {out,      on_device_of(q, DType::F32, {q.sizes[0], q.sizes[1], q.sizes[2], 1}),
+             kNothing, kNothing,
+             kNothing, kNothing,
+             state,    state,
+             kNothing};
+}
+
 constexpr OpRow kRows[] = {
+    {.name = "aten::_scaled_dot_product_flash_attention", .shape = flash_cuda, .flags = kExpensive | kRandom},
+    {.name = "aten::_scaled_dot_product_efficient_attention", .shape = efficient_cuda, .flags = kExpensive | kRandom},
+    {.name = "aten::_scaled_dot_product_cudnn_attention", .shape = cudnn, .flags = kExpensive | kRandom},
     {.name = "aten::_scaled_dot_product_flash_attention_for_cpu", .shape = flash, .flags = kExpensive},
     {.name = "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
      .shape = flash_backward,

@@ -54,7 +54,8 @@ void native_layer_norm(const NodeArgs& args, Guards& g, Results& results) {
   const size_t axis = check_normalized(args, g);
   Sizes outer = x.sizes;
   for (size_t i = axis; i < outer.size(); ++i) outer[i] = 1;
-  const DType t = statistics_type(args, x.dtype);
+  // CUDA's kernels keep what they computed them in.
+  const DType t = x.device.type == DeviceType::CUDA ? opmath(x.dtype) : statistics_type(args, x.dtype);
   results = {contiguous_like(x, x.sizes), contiguous_like(x, outer, t), contiguous_like(x, outer, t)};
 }
 void layer_norm(const NodeArgs& args, Guards& g, Results& results) {
@@ -176,7 +177,9 @@ void batch_norm(const NodeArgs& args, Guards& g, Results& results) {
   DType t = statistics_type(args, x.dtype);
   if (const TensorType* p = args.schema().index_of("running_mean") >= 0 ? maybe(args, "running_mean") : nullptr)
     if (p->dtype != x.dtype) t = p->dtype;
-  const Sizes stats = {trains(args) ? channels : Expr(0)};
+  if (x.device.type == DeviceType::CUDA) t = opmath(x.dtype);
+  // Outside of training CUDA's kernels return what they made of the running statistics.
+  const Sizes stats = {trains(args) || x.device.type == DeviceType::CUDA ? channels : Expr(0)};
   results = {in_format(x, x.sizes, format_of_contiguous(g, x)), contiguous_like(x, stats, t),
              contiguous_like(x, stats, t)};
 }
@@ -212,7 +215,9 @@ std::vector<Value*> batch_norm_inference(Builder& b, const Node& node) {
   std::vector<Value*> values = {out};
   for (size_t i = 1; i < node.results.size(); ++i) {
     const TensorType& r = node.results[i]->type;
-    if (i < 3) {
+    if (i < 3 && r.device.type == DeviceType::CUDA) {
+      values.push_back(cast(b, i == 1 ? cast(b, mean, t) : rstd, r.dtype));
+    } else if (i < 3) {
       values.push_back(b("aten::full", {IntList(r.sizes), Expr(0)}, {{"dtype", r.dtype}, {"device", r.device}}));
     } else {
       values.push_back(i == 3 ? mean : var);

@@ -19,8 +19,11 @@ void give(const NodeArgs& args, Guards& g, DType t, Results& results) {
   results.assign(1, contiguous_like(x, x.sizes, t));
 }
 void inner(const NodeArgs& args, Guards& g, Results& results) {
-  VESTA_USER_CHECK(!args.boolean("half_to_float"), "half_to_float exists on CUDA only");
-  give(args, g, args.tensor(0).dtype, results);
+  const TensorType& x = args.tensor(0);
+  const bool widens = args.boolean("half_to_float");
+  VESTA_USER_CHECK(!widens || (x.device.type == DeviceType::CUDA && x.dtype == DType::F16),
+                   "half_to_float exists on CUDA, for halves, only");
+  give(args, g, widens ? DType::F32 : x.dtype, results);
 }
 void outer(const NodeArgs& args, Guards& g, Results& results) {
   give(args, g, args.dtype("dtype", args.tensor(0).dtype), results);
@@ -28,6 +31,8 @@ void outer(const NodeArgs& args, Guards& g, Results& results) {
 void backward(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   wrap_dim(g, args.integer("dim"), x.dim());
+  VESTA_USER_CHECK(x.device.type != DeviceType::CUDA || x.dtype == args.tensor(1).dtype,
+                   "the gradient and the result have different types");
   results.assign(1, contiguous_like(x, x.sizes, args.dtype("input_dtype", x.dtype)));
 }
 

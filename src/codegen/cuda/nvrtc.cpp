@@ -1,0 +1,120 @@
+#include "codegen/cuda/nvrtc.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "machine/cuda/shared_library.h"
+
+namespace vesta::codegen {
+
+namespace {
+using Program = struct OpaqueProgram*;
+}  // namespace
+
+// The part of nvrtc.h that is used here; every status is 0 for success.
+struct Nvrtc::Functions {
+  int (*version)(int* major, int* minor) = nullptr;
+  int (*arch_count)(int* count) = nullptr;
+  int (*archs)(int* list) = nullptr;
+  int (*create)(Program*, const char* source, const char* name, int headers, const char* const* texts,
+                const char* const* names) = nullptr;
+  int (*destroy)(Program*) = nullptr;
+  int (*compile)(Program, int options, const char* const*) = nullptr;
+  int (*log_size)(Program, size_t*) = nullptr;
+  int (*log)(Program, char*) = nullptr;
+  int (*cubin_size)(Program, size_t*) = nullptr;
+  int (*cubin)(Program, char*) = nullptr;
+  int (*ptx_size)(Program, size_t*) = nullptr;
+  int (*ptx)(Program, char*) = nullptr;
+  const char* (*error)(int) = nullptr;
+};
+
+const Nvrtc* Nvrtc::get(std::string* why) {
+  static std::string problem;
+  static const Nvrtc* const nvrtc = [&]() -> const Nvrtc* {
+    constexpr const char* names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+    constexpr const char* beside[] = {"../../nvidia/cu13/lib", "../../nvidia/cuda_nvrtc/lib", "."};
+    void* library = machine::open_library(names, beside, &problem);
+    if (!library) return nullptr;
+    auto* f = new Functions;
+    bool complete = true;
+    const auto find = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+      if (!function) problem = fmt::format("NVRTC has no {}", name);
+      complete &= function != nullptr;
+    };
+    find(f->version, "nvrtcVersion");
+    find(f->arch_count, "nvrtcGetNumSupportedArchs");
+    find(f->archs, "nvrtcGetSupportedArchs");
+    find(f->create, "nvrtcCreateProgram");
+    find(f->destroy, "nvrtcDestroyProgram");
+    find(f->compile, "nvrtcCompileProgram");
+    find(f->log_size, "nvrtcGetProgramLogSize");
+    find(f->log, "nvrtcGetProgramLog");
+    find(f->cubin_size, "nvrtcGetCUBINSize");
+    find(f->cubin, "nvrtcGetCUBIN");
+    find(f->ptx_size, "nvrtcGetPTXSize");
+    find(f->ptx, "nvrtcGetPTX");
+    find(f->error, "nvrtcGetErrorString");
+    return complete ? new Nvrtc(f) : nullptr;
+  }();
+  if (!nvrtc && why) *why = problem;
+  return nvrtc;
+}
+
+std::string Nvrtc::version() const {
+  int major = 0, minor = 0;
+  f_->version(&major, &minor);
+  return fmt::format("{}.{}", major, minor);
+}
+
+std::vector<int> Nvrtc::architectures() const {
+  int count = 0;
+  f_->arch_count(&count);
+  std::vector<int> list(static_cast<size_t>(count));
+  if (count > 0) f_->archs(list.data());
+  return list;
+}
+
+std::string Nvrtc::compile(const std::string& source, const std::string& name, const std::string& arch,
+                           bool binary) const {
+  struct Held {
+    const Functions* f;
+    Program p = nullptr;
+    ~Held() {
+      if (p) f->destroy(&p);
+    }
+  } program{f_};
+  const auto require = [&](int status, const char* what) {
+    VESTA_CHECK(status == 0, "NVRTC {} {}: {}", what, name, f_->error(status));
+  };
+  require(f_->create(&program.p, source.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr), "takes no");
+  const std::string wanted = "--gpu-architecture=" + arch;
+  // From version 13 on it leaves out what only large programs use: half of its first stage, which threads do in turn.
+  int major = 0, minor = 0;
+  f_->version(&major, &minor);
+  const char* const options[] = {wanted.c_str(), "--std=c++17", "--minimal"};
+  if (f_->compile(program.p, major >= 13 ? 3 : 2, options) != 0) {
+    size_t bytes = 0;
+    f_->log_size(program.p, &bytes);
+    std::string log(bytes, '\0');
+    if (bytes > 0) f_->log(program.p, log.data());
+    VESTA_CHECK(false, "NVRTC does not compile {}:\n{}\n{}", name, log.c_str(), source);
+  }
+  size_t bytes = 0;
+  require(binary ? f_->cubin_size(program.p, &bytes) : f_->ptx_size(program.p, &bytes), "has no code of");
+  std::string code(bytes, '\0');
+  require(binary ? f_->cubin(program.p, code.data()) : f_->ptx(program.p, code.data()), "gives no code of");
+  return code;
+}
+
+std::string Nvrtc::cubin(const std::string& source, const std::string& name, int arch) const {
+  return compile(source, name, fmt::format("sm_{}", arch), true);
+}
+
+std::string Nvrtc::ptx(const std::string& source, const std::string& name, int arch) const {
+  return compile(source, name, fmt::format("compute_{}", arch), false);
+}
+
+}  // namespace vesta::codegen

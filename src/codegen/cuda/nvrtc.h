@@ -1,0 +1,28 @@
+// NVIDIA's run-time compiler, found at run time (NVRTC manual, CUDA toolkit 12 and 13).
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace vesta::codegen {
+
+class Nvrtc {
+ public:
+  // nullptr: this process has no NVRTC, for the reason `why`. Once per process; thread-safe.
+  static const Nvrtc* get(std::string* why = nullptr);
+
+  std::string version() const;             // "13.0"
+  std::vector<int> architectures() const;  // for which it makes code: 75, 80, 86, ...
+  // Machine code (a cubin) for GPUs of compute capability arch / 10, arch % 10. Throws InternalError with the
+  // compiler's messages. Thread-safe.
+  std::string cubin(const std::string& source, const std::string& name, int arch) const;
+  std::string ptx(const std::string& source, const std::string& name, int arch) const;
+
+ private:
+  struct Functions;
+  explicit Nvrtc(const Functions* functions) : f_(functions) {}
+  std::string compile(const std::string& source, const std::string& name, const std::string& arch, bool binary) const;
+  const Functions* f_;
+};
+
+}  // namespace vesta::codegen

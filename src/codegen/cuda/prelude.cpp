@@ -1,0 +1,127 @@
+#include "codegen/cuda/source.h"
+
+namespace vesta::codegen {
+
+// Conversions round to nearest, ties to even, as __float2half_rn and __float2bfloat16_rn do. Integers are as
+// base/prim.h says: they wrap, and shifts by more than their bits give what ATen gives.
+const char* const kCudaPrelude = R"(
+typedef long long i64;
+typedef unsigned long long u64;
+typedef unsigned short u16;
+typedef unsigned char u8;
+typedef unsigned int u32;
+
+// Elements side by side, as one access of at most 16 bytes takes them.
+template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Pack { T v[N]; };
+
+template <class T> struct unsigned_of { typedef u32 type; };
+template <> struct unsigned_of<i64> { typedef u64 type; };
+template <> struct unsigned_of<u64> { typedef u64 type; };
+
+#ifndef VESTA_ON_HOST
+__device__ __forceinline__ float from_f16(u16 h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
+__device__ __forceinline__ u16 to_f16(float f) { u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+__device__ __forceinline__ float bits_float(u32 u) { return __uint_as_float(u); }
+__device__ __forceinline__ u32 float_bits(float f) { return __float_as_uint(f); }
+__device__ __forceinline__ double bits_double(u64 u) { return __longlong_as_double((i64)u); }
+__device__ __forceinline__ u64 double_bits(double f) { return (u64)__double_as_longlong(f); }
+#endif
+__device__ __forceinline__ float from_bf16(u16 h) { return bits_float((u32)h << 16); }
+__device__ __forceinline__ u16 to_bf16(float f) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  u16 h;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return h;
+#endif
+  const u32 u = float_bits(f);
+  return f != f ? (u16)0x7fff : (u16)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+__device__ __forceinline__ float round_f16(float f) { return from_f16(to_f16(f)); }
+__device__ __forceinline__ float round_bf16(float f) { return from_bf16(to_bf16(f)); }
+
+template <class T> __device__ __forceinline__ T v_max(T a, T b) { return a != a ? a : a > b ? a : b; }
+template <class T> __device__ __forceinline__ T v_min(T a, T b) { return a != a ? a : a < b ? a : b; }
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+template <> __device__ __forceinline__ float v_max(float a, float b) { float c; asm("max.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+template <> __device__ __forceinline__ float v_min(float a, float b) { float c; asm("min.NaN.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b)); return c; }
+#endif
+template <class T> __device__ __forceinline__ T v_fmax(T a, T b) { return b != b ? a : a > b ? a : b; }
+template <class T> __device__ __forceinline__ T v_fmin(T a, T b) { return b != b ? a : a < b ? a : b; }
+template <class T> __device__ __forceinline__ T int_div(T a, T b) {
+  typedef typename unsigned_of<T>::type U;
+  return (T)-1 < 0 && b == (T)-1 ? (T)(0 - (U)a) : (T)(a / b);
+}
+template <class T> __device__ __forceinline__ T int_rem(T a, T b) { return (T)-1 < 0 && b == (T)-1 ? 0 : (T)(a % b); }
+template <class T> __device__ __forceinline__ T floor_div(T a, T b) {
+  const T q = int_div(a, b);
+  return int_rem(a, b) != 0 && ((a < 0) != (b < 0)) ? q - 1 : q;
+}
+template <class T> __device__ __forceinline__ T floor_mod(T a, T b) {
+  const T m = int_rem(a, b);
+  return m != 0 && ((m < 0) != (b < 0)) ? m + b : m;
+}
+template <class T> __device__ __forceinline__ T float_mod(T a, T b, T m) {
+  return m != 0 && ((b < 0) != (m < 0)) ? m + b : m;
+}
+template <class T> __device__ __forceinline__ T shift_left(T a, T b) {
+  typedef typename unsigned_of<T>::type U;
+  return b < 0 || b >= (T)(8 * sizeof(T)) ? (T)0 : (T)((U)a << b);
+}
+template <class T> __device__ __forceinline__ T shift_right(T a, T b) {
+  return b < 0 || b >= (T)(8 * sizeof(T)) ? (T)(a < 0 ? -1 : 0) : (T)(a >> b);
+}
+template <class T> __device__ __forceinline__ T power(T base, T exponent) {
+  typedef typename unsigned_of<T>::type U;
+  if (exponent < 0) return base == 1 ? 1 : base == (T)-1 ? (exponent % 2 == 0 ? 1 : (T)-1) : 0;
+  U r = 1, b = (U)base;
+  for (u64 e = (u64)exponent; e != 0; e >>= 1) {
+    if (e & 1) r *= b;
+    b *= b;
+  }
+  return (T)r;
+}
+__device__ inline double v_digamma(double x) {
+  const double infinity = bits_double(0x7ff0000000000000ull);
+  if (x == 0) return x == 0 && (double_bits(x) >> 63) ? infinity : -infinity;
+  double r = 0;
+  if (x < 0) {
+    if (x == trunc(x)) return infinity - infinity;
+    r = -3.14159265358979323846 / tan(3.14159265358979323846 * (x - trunc(x)));
+    x = 1 - x;
+  }
+  while (x < 10) { r -= 1 / x; x += 1; }
+  if (x == 10) return r + 2.25175258906672110764;
+  double y = 0;
+  if (x < 1e17) {
+    const double z = 1 / (x * x);
+    y = 8.33333333333333333333E-2;
+    y = y * z - 2.10927960927960927961E-2;
+    y = y * z + 7.57575757575757575758E-3;
+    y = y * z - 4.16666666666666666667E-3;
+    y = y * z + 3.96825396825396825397E-3;
+    y = y * z - 8.33333333333333333333E-3;
+    y = y * z + 8.33333333333333333333E-2;
+    y = y * z;
+  }
+  return r + log(x) - 0.5 / x - y;
+}
+
+// The better of two candidates for a position: NaN wins over all, the first among equals.
+template <class T> __device__ __forceinline__ bool beats(T x, i64 at, T best, i64 best_at, bool larger) {
+  const bool x_nan = x != x, best_nan = best != best;
+  if (x_nan != best_nan) return x_nan;
+  if (!x_nan && x != best) return larger ? x > best : x < best;
+  return at < best_at;
+}
+
+#ifndef VESTA_ON_HOST
+template <class T> __device__ __forceinline__ T from_lane(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+template <> __device__ __forceinline__ bool from_lane(bool x, int mask) { return __shfl_xor_sync(0xffffffffu, (int)x, mask) != 0; }
+template <> __device__ __forceinline__ u8 from_lane(u8 x, int mask) { return (u8)__shfl_xor_sync(0xffffffffu, (int)x, mask); }
+template <> __device__ __forceinline__ signed char from_lane(signed char x, int mask) { return (signed char)__shfl_xor_sync(0xffffffffu, (int)x, mask); }
+template <> __device__ __forceinline__ short from_lane(short x, int mask) { return (short)__shfl_xor_sync(0xffffffffu, (int)x, mask); }
+template <> __device__ __forceinline__ u16 from_lane(u16 x, int mask) { return (u16)__shfl_xor_sync(0xffffffffu, (int)x, mask); }
+#endif
+)";
+
+}  // namespace vesta::codegen

@@ -1,0 +1,599 @@
+#include "codegen/cuda/source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <unordered_map>
+
+#include "base/check.h"
+
+namespace vesta::codegen {
+
+using loops::Instr;
+using loops::InstrKind;
+using loops::Kernel;
+using loops::kNoRef;
+using loops::Range;
+using loops::RangeKind;
+using loops::Ref;
+
+namespace {
+
+std::string_view stored_type(DType t) {
+  switch (t) {
+    case DType::Bool:
+    case DType::U8: return "u8";
+    case DType::I8: return "signed char";
+    case DType::I16: return "short";
+    case DType::I32: return "int";
+    case DType::I64: return "i64";
+    case DType::U16:
+    case DType::F16:
+    case DType::BF16: return "u16";
+    case DType::U32: return "u32";
+    case DType::U64: return "u64";
+    case DType::F32: return "float";
+    case DType::F64: return "double";
+    default: break;
+  }
+  VESTA_CHECK(false, "no kernel holds elements of type {}", name(t));
+}
+
+// Of a value in a register: arithmetic on halves is in F32.
+std::string_view value_type_name(DType t) {
+  if (t == DType::Bool) return "bool";
+  if (t == DType::F16 || t == DType::BF16) return "float";
+  return stored_type(t);
+}
+
+std::string literal(double v, DType t) {
+  if (t == DType::F64) return fmt::format("bits_double(0x{:016x}ull)", std::bit_cast<uint64_t>(v));
+  const float f = static_cast<float>(v);
+  if (f == static_cast<float>(static_cast<int>(std::clamp(f, -1e6F, 1e6F)))) return fmt::format("{:.1f}f", f);
+  return fmt::format("bits_float(0x{:08x}u)", std::bit_cast<uint32_t>(f));
+}
+
+class Writer {
+ public:
+  Writer(const Kernel& k, const std::string& symbol) : k_(k), t_(k.threads), symbol_(symbol) {
+    for (size_t i = 0; i < k.sizes.size(); ++i) names_[k.sizes[i]] = fmt::format("s{}", i);
+  }
+
+  std::string run() {
+    VESTA_CHECK(t_.block > 0, "a kernel without threads");
+    choose_index_type();
+    header();
+    place_of_thread();
+    for (size_t i = 0; i < k_.row_slots.size(); ++i)
+      line("{} r{}[{}];", value_type_name(k_.row_slots[i]), i, t_.held * t_.each);
+    for (const loops::Stage& s : k_.stages) stage(s);
+    out_ += "}\n";
+    return std::move(out_);
+  }
+
+ private:
+  template <class... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    out_.append(2 * indent_, ' ');
+    out_ += fmt::format(format, std::forward<Args>(args)...) + "\n";
+  }
+
+  // 32-bit arithmetic on places where every place and every position provably fits.
+  void choose_index_type() {
+    const auto fits = [](Expr e) {
+      const auto low = lower_bound(e), high = upper_bound(e);
+      return low && high && *low >= -(int64_t{1} << 31) && *high < (int64_t{1} << 31) - 2048;
+    };
+    Expr items = 1, row = 1;
+    for (const Range& r : k_.ranges)
+      (r.kind == RangeKind::Parallel ? items : row) = (r.kind == RangeKind::Parallel ? items : row) * r.extent;
+    bool all = fits(items * Expr(t_.team)) && fits(row + Expr(t_.team * t_.each));
+    for (const Instr& i : k_.instrs)
+      if (loops::has_index(i.kind)) all &= fits(i.index);
+    index_ = all ? "int" : "i64";
+  }
+
+  void header() {
+    out_ += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(", t_.block, symbol_);
+    for (size_t b = 0; b < k_.buffers.size(); ++b) {
+      const loops::KernelBuffer& buffer = k_.buffers[b];
+      out_ += fmt::format("{}{}* {}b{}, ", buffer.written ? "" : "const ", stored_type(buffer.dtype),
+                          buffer.noalias && !buffer.written ? "__restrict__ " : "", b);
+    }
+    for (size_t s = 0; s < k_.sizes.size(); ++s) out_ += fmt::format("const i64 s{}, ", s);
+    out_ += "const i64 items) {\n";
+  }
+
+  void place_of_thread() {
+    const int64_t teams = t_.block / t_.team, items = loops::items_of_block(k_);
+    std::string team = "(int)threadIdx.x", lane = "(int)threadIdx.x";
+    if (t_.across) {
+      team += fmt::format(" % {}", teams);
+      lane += fmt::format(" / {}", teams);
+    } else if (t_.team == t_.block) {
+      team = "0";
+    } else if (t_.team > 1) {
+      team += fmt::format(" / {}", t_.team);
+      lane += fmt::format(" % {}", t_.team);
+    }
+    line("const i64 first = (i64)blockIdx.x * {} + {}{};", items, team,
+         items > teams ? fmt::format(" * {}", items / teams) : "");
+    if (t_.team == 1) {
+      line("if (first >= items) return;");
+      line("const {} item = ({})first;", index_, index_);
+    } else {
+      // Teams of the last block that have no item go along, since all lanes of a warp take part in what they exchange.
+      line("const int lane = {};", lane);
+      line("const bool live = first < items;");
+      line("const {} item = ({})(live ? first : items - 1);", index_, index_);
+    }
+    decode("item", RangeKind::Parallel);
+  }
+
+  // The variables of the ranges of one kind from their joint position, the last one fastest.
+  void decode(const std::string& position, RangeKind kind) {
+    std::vector<size_t> ranges;
+    for (size_t i = 0; i < k_.ranges.size(); ++i)
+      if (k_.ranges[i].kind == kind) ranges.push_back(i);
+    std::string rest = position;
+    for (size_t n = ranges.size(); n-- > 0;) {
+      const Range& r = k_.ranges[ranges[n]];
+      const std::string var = fmt::format("v{}", ranges[n]);
+      names_[r.var] = var;
+      if (n == 0) {
+        line("const {} {} = {};", index_, var, rest);
+        break;
+      }
+      const std::string extent = text(r.extent);
+      line("const {} {} = {} % {};", index_, var, rest, extent);
+      line("const {} {}_rest = {} / {};", index_, var, rest, extent);
+      rest = var + "_rest";
+    }
+  }
+
+  std::string text(Expr e) const {
+    if (e.is_constant()) {
+      const bool wide = e.constant() > INT32_MAX || e.constant() < INT32_MIN;
+      return fmt::format("{}{}", e.constant(), wide ? "ll" : "");
+    }
+    const ExprNode& n = *e.node();
+    const auto joined = [&](const char* with) {
+      std::string s = "(";
+      for (size_t i = 0; i < n.operands.size(); ++i) s += (i ? with : "") + text(n.operands[i]);
+      return s + ")";
+    };
+    const auto called = [&](const char* f) {
+      return fmt::format("{}<{}>({}, {})", f, index_, text(n.operands[0]), text(n.operands[1]));
+    };
+    const bool plain = n.operands.size() == 2 && lower_bound(n.operands[0]).value_or(-1) >= 0 &&
+                       lower_bound(n.operands[1]).value_or(-1) >= 0;
+    switch (n.kind) {
+      case ExprKind::Symbol: {
+        const auto it = names_.find(e);
+        VESTA_CHECK(it != names_.end(), "{} has no value here", n.name);
+        return it->second;
+      }
+      case ExprKind::Product: return joined(" * ");
+      case ExprKind::FloorDiv: return plain ? joined(" / ") : called("floor_div");
+      case ExprKind::Mod: return plain ? joined(" % ") : called("floor_mod");
+      case ExprKind::Min: return called("v_min");
+      case ExprKind::Max: return called("v_max");
+      case ExprKind::Sum: break;
+    }
+    std::string s = "(";
+    for (size_t i = 0; i < n.terms.size(); ++i) {
+      const Term& t = n.terms[i];
+      s += i ? " + " : "";
+      s += t.coefficient == 1 ? text(t.factor) : fmt::format("{} * {}", text(Expr(t.coefficient)), text(t.factor));
+    }
+    if (n.constant != 0) s += fmt::format(" + {}", text(Expr(n.constant)));
+    return s + ")";
+  }
+
+  void stage(const loops::Stage& s) {
+    for (Ref r : s.body)
+      if (k_.instrs[r].kind == InstrKind::Accumulate) begin_accumulator(r);
+    if (!s.loop) return body(s);
+    Expr row = 1;
+    for (const Range& r : k_.ranges)
+      if (r.kind == RangeKind::Inner) row = row * r.extent;
+    const std::string lane = t_.team == 1 ? "0" : "lane";
+    if (t_.held > 0) {
+      line("#pragma unroll");
+      line("for (int k = 0; k < {}; ++k) {{", t_.held);
+      ++indent_;
+      line("const {} at = ({} + k * {}) * {};", index_, lane, t_.team, t_.each);
+      if (!row.is_constant(t_.team * t_.held * t_.each)) line("if (at >= {}) break;", text(row));
+    } else {
+      line("for ({} at = {} * {}; at < {}; at += {}) {{", index_, lane, t_.each, text(row), t_.team * t_.each);
+      ++indent_;
+    }
+    decode("at", RangeKind::Inner);
+    body(s);
+    --indent_;
+    line("}}");
+    for (Ref r : s.body)
+      if (k_.instrs[r].kind == InstrKind::Accumulate) combine_over_team(r);
+  }
+
+  // ---- Elements side by side
+
+  // The range of which a thread takes several elements at once in this stage; nullptr: one at a time.
+  const Range* taken_together(const loops::Stage& s) const {
+    const Range& last = k_.ranges.back();
+    return t_.each > 1 && s.loop == (last.kind == RangeKind::Inner) ? &last : nullptr;
+  }
+
+  // All of them with one access, or a few.
+  bool is_packed(const Instr& i, const Range& range) const {
+    const bool load = i.kind == InstrKind::Load && i.in[0] == kNoRef;
+    const bool store = i.kind == InstrKind::Store && i.in[1] == kNoRef;
+    if (!load && !store) return false;
+    const int64_t bytes = std::min<int64_t>(16, t_.each * element_size(i.dtype));
+    if (k_.buffers[static_cast<size_t>(i.buffer)].alignment < bytes) return false;
+    const auto step = coefficient_of(i.index, range.var);
+    if (!step || !step->is_constant(1)) return false;
+    for (Expr s : symbols_of(i.index))
+      if (s.node()->symbol_kind == SymbolKind::Indirect) return false;
+    return provably_divisible(i.index - range.var, t_.each);
+  }
+
+  void body(const loops::Stage& s) {
+    const Range* const range = taken_together(s);
+    if (!range) {
+      for (Ref r : s.body) instr(r, s.loop);
+      return;
+    }
+    packed_.assign(k_.instrs.size(), false);
+    for (Ref r : s.body) {
+      const Instr& i = k_.instrs[r];
+      if (!(packed_[r] = is_packed(i, *range))) continue;
+      const std::string type = fmt::format("Pack<{}, {}>", stored_type(i.dtype), t_.each);
+      if (i.kind == InstrKind::Load) {
+        line("const {} l{} = *(const {}*)(b{} + {});", type, r, type, i.buffer, text(i.index));
+      } else {
+        line("{} l{};", type, r);
+      }
+    }
+    const std::string first = names_.at(range->var);
+    line("#pragma unroll");
+    line("for (int u = 0; u < {}; ++u) {{", t_.each);
+    ++indent_;
+    names_[range->var] = fmt::format("({} + u)", first);
+    for (Ref r : s.body) instr(r, s.loop);
+    --indent_;
+    line("}}");
+    names_[range->var] = first;
+    for (Ref r : s.body) {
+      const Instr& i = k_.instrs[r];
+      if (packed_[r] && i.kind == InstrKind::Store)
+        line("{}*(Pack<{}, {}>*)(b{} + {}) = l{};", t_.team > 1 ? "if (live) " : "", stored_type(i.dtype), t_.each,
+             i.buffer, text(i.index), r);
+    }
+    packed_.assign(k_.instrs.size(), false);
+  }
+  bool packed(Ref r) const { return r < packed_.size() && packed_[r]; }
+  // Of the current element in a row.
+  std::string held() const { return t_.each > 1 ? fmt::format("k * {} + u", t_.each) : "k"; }
+
+  // ---- Reductions
+
+  static bool is_arg(const Instr& i) { return i.reduce == ReduceOp::ArgMax || i.reduce == ReduceOp::ArgMin; }
+
+  std::string identity(const Instr& i) const {
+    const bool low = i.reduce == ReduceOp::Max || i.reduce == ReduceOp::ArgMax;
+    switch (i.reduce) {
+      case ReduceOp::Sum:
+      case ReduceOp::Any: return "0";
+      case ReduceOp::Prod:
+      case ReduceOp::All: return "1";
+      default: break;
+    }
+    const DType t = i.dtype;
+    if (t == DType::F64) return low ? "bits_double(0xfff0000000000000ull)" : "bits_double(0x7ff0000000000000ull)";
+    if (is_float(t)) return low ? "bits_float(0xff800000u)" : "bits_float(0x7f800000u)";
+    if (t == DType::Bool) return low ? "false" : "true";
+    const int bits = static_cast<int>(8 * element_size(t));
+    if (!is_signed(t)) return fmt::format("({}){}", stored_type(t), low ? "0" : "-1");
+    const std::string least = fmt::format("(i64)0x{:x}ull", ~0ull << (bits - 1));
+    return fmt::format("({}){}", stored_type(t), low ? least : "~(" + least + ")");
+  }
+
+  std::string combined(const Instr& i, const std::string& a, const std::string& b) const {
+    const std::string_view t = value_type_name(i.dtype);
+    switch (i.reduce) {
+      case ReduceOp::Sum: return arithmetic("+", i.dtype, a, b);
+      case ReduceOp::Prod: return arithmetic("*", i.dtype, a, b);
+      case ReduceOp::Any: return fmt::format("({})({} != 0 || {} != 0)", t, a, b);
+      case ReduceOp::All: return fmt::format("({})({} != 0 && {} != 0)", t, a, b);
+      case ReduceOp::Max: return fmt::format("v_max<{}>({}, {})", t, a, b);
+      case ReduceOp::Min: return fmt::format("v_min<{}>({}, {})", t, a, b);
+      default: break;
+    }
+    VESTA_CHECK(false, "a reduction that combines positions");
+  }
+
+  void begin_accumulator(Ref r) {
+    const Instr& i = k_.instrs[r];
+    line("{} a{} = {};", value_type_name(i.dtype), r, identity(i));
+    if (is_arg(i)) line("i64 p{} = 0x7fffffffffffffffll;", r);
+  }
+
+  void accumulate(Ref r) {
+    const Instr& i = k_.instrs[r];
+    if (is_arg(i)) {
+      take_better(r, operand(i, 0), operand(i, 1));
+    } else {
+      line("a{} = {};", r, combined(i, fmt::format("a{}", r), operand(i, 0)));
+    }
+  }
+
+  void take_better(Ref r, const std::string& x, const std::string& at) {
+    const Instr& i = k_.instrs[r];
+    line("if (beats<{}>({}, {}, a{}, p{}, {})) {{ a{} = {}; p{} = {}; }}", value_type_name(i.dtype), x, at, r, r,
+         i.reduce == ReduceOp::ArgMax, r, x, r, at);
+  }
+
+  // Every thread of the team has the whole then.
+  void combine_over_team(Ref r) {
+    const Instr& i = k_.instrs[r];
+    const std::string_view t = value_type_name(i.dtype);
+    const int64_t lanes = t_.across ? 1 : std::min<int64_t>(t_.team, 32);
+    const auto meet = [&](const std::string& x, const std::string& at) {
+      if (is_arg(i)) {
+        take_better(r, x, at);
+      } else {
+        line("a{} = {};", r, combined(i, fmt::format("a{}", r), x));
+      }
+    };
+    for (int64_t mask = lanes / 2; mask > 0; mask /= 2) {
+      line("{{ const {} x = from_lane<{}>(a{}, {});", t, t, r, mask);
+      if (is_arg(i)) line("  const i64 at = from_lane<i64>(p{}, {});", r, mask);
+      meet("x", "at");
+      line("}}");
+    }
+    if (!t_.across && t_.team <= 32) return;
+    // One of each warp, or all of them, through shared memory.
+    const int64_t teams = t_.block / t_.team, parts = t_.across ? t_.team : t_.block / 32;
+    const std::string own = t_.across ? "threadIdx.x" : "lane / 32",
+                      of_team = t_.across ? fmt::format("threadIdx.x % {}", teams) : "0";
+    line("__shared__ {} shared_a{}[{}];", t, r, parts * teams);
+    if (is_arg(i)) line("__shared__ i64 shared_p{}[{}];", r, parts * teams);
+    line("{}{{ shared_a{}[{}] = a{};{} }}", t_.across ? "" : "if (lane % 32 == 0) ", r, own, r,
+         is_arg(i) ? fmt::format(" shared_p{}[{}] = p{};", r, own, r) : "");
+    line("__syncthreads();");
+    line("a{} = shared_a{}[{}];", r, r, of_team);
+    if (is_arg(i)) line("p{} = shared_p{}[{}];", r, r, of_team);
+    line("#pragma unroll");
+    line("for (int w = 1; w < {}; ++w) {{", parts);
+    const std::string at = fmt::format("w * {} + {}", teams, of_team);
+    meet(fmt::format("shared_a{}[{}]", r, at), fmt::format("shared_p{}[{}]", r, at));
+    line("}}");
+  }
+
+  // ---- Instructions
+
+  std::string value(Ref r) const {
+    const Instr& i = k_.instrs[r];
+    if (i.kind == InstrKind::Constant) {
+      if (is_float(i.dtype)) return literal(i.fimm, i.dtype);
+      if (i.dtype == DType::Bool) return i.imm ? "true" : "false";
+      return fmt::format("({})0x{:x}ull", stored_type(i.dtype), static_cast<uint64_t>(i.imm));
+    }
+    return fmt::format("x{}", r);
+  }
+  std::string operand(const Instr& i, size_t n) const { return value(i.in[n]); }
+
+  std::string loaded(const Instr& i, const std::string& element) const {
+    switch (i.dtype) {
+      case DType::Bool: return element + " != 0";
+      case DType::F16: return "from_f16(" + element + ")";
+      case DType::BF16: return "from_bf16(" + element + ")";
+      default: return element;
+    }
+  }
+
+  // What is stored as a half: it is rounded then, and need not be before.
+  std::string stored(const Instr& i) const {
+    const Instr& from = k_.instrs[i.in[0]];
+    const bool rounds = from.kind == InstrKind::Cast && from.dtype == i.dtype &&
+                        (i.dtype == DType::F16 || i.dtype == DType::BF16) &&
+                        loops::value_type(k_, from.in[0]) == DType::F32;
+    return to_store(i.dtype, rounds ? operand(from, 0) : operand(i, 0));
+  }
+
+  std::string to_store(DType t, const std::string& x) const {
+    switch (t) {
+      case DType::Bool: return "(u8)(" + x + ")";
+      case DType::F16: return "to_f16(" + x + ")";
+      case DType::BF16: return "to_bf16(" + x + ")";
+      default: return fmt::format("({}){}", stored_type(t), x);
+    }
+  }
+
+  void instr(Ref r, bool loop) {
+    const Instr& i = k_.instrs[r];
+    const auto define = [&](const std::string& text) {
+      line("const {} x{} = {};", value_type_name(loops::value_type(k_, r)), r, text);
+    };
+    switch (i.kind) {
+      case InstrKind::Constant: return;
+      case InstrKind::Index: return define(fmt::format("({}){}", value_type_name(i.dtype), text(i.index)));
+      case InstrKind::Load: {
+        const std::string element =
+            packed(r) ? fmt::format("l{}.v[u]", r) : fmt::format("b{}[{}]", i.buffer, text(i.index));
+        if (i.in[0] == kNoRef) return define(loaded(i, element));
+        return define(fmt::format("{} ? {} : 0", operand(i, 0), loaded(i, element)));
+      }
+      case InstrKind::Compute: return define(computed(i));
+      case InstrKind::Cast: return define(cast(loops::value_type(k_, i.in[0]), i.dtype, operand(i, 0)));
+      case InstrKind::Bitcast: return define(bitcast(loops::value_type(k_, i.in[0]), i.dtype, operand(i, 0)));
+      case InstrKind::Indirect:
+        if (i.in[1] != kNoRef)
+          line("if (!({})) __assertfail(\"index out of range\", \"{}\", 0, \"Vesta\", 1);", operand(i, 1), symbol_);
+        line("const {} t{} = ({}){};", index_, r, index_, operand(i, 0));
+        names_[i.index] = fmt::format("t{}", r);
+        return;
+      case InstrKind::Store: {
+        if (packed(r)) return line("l{}.v[u] = {};", r, stored(i));
+        std::string when;
+        const auto and_also = [&](const std::string& c) { when += (when.empty() ? "" : " && ") + c; };
+        if (t_.team > 1) and_also("live");
+        if (t_.team > 1 && !loop) and_also("lane == 0");
+        if (i.in[1] != kNoRef) and_also(operand(i, 1));
+        line("{}b{}[{}] = {};", when.empty() ? "" : "if (" + when + ") ", i.buffer, text(i.index), stored(i));
+        return;
+      }
+      case InstrKind::Accumulate: return accumulate(r);
+      case InstrKind::Result:
+        if (i.imm == 1) return define(fmt::format("p{}", i.in[0]));
+        return define(fmt::format("a{}", i.in[0]));
+      case InstrKind::RowStore: line("r{}[{}] = {};", i.slot, held(), operand(i, 0)); return;
+      case InstrKind::RowLoad: return define(fmt::format("r{}[{}]", i.slot, held()));
+      case InstrKind::Scan:
+      case InstrKind::StoreAdd: break;
+    }
+    VESTA_CHECK(false, "threads have no such instruction");
+  }
+
+  std::string cast(DType from, DType to, const std::string& x) const {
+    if (to == DType::Bool) return x + " != 0";
+    if (to == DType::F16) return "round_f16((float)" + x + ")";
+    if (to == DType::BF16) return "round_bf16((float)" + x + ")";
+    if (from == to) return x;
+    return fmt::format("({}){}", value_type_name(to), x);
+  }
+
+  std::string bitcast(DType from, DType to, const std::string& x) const {
+    if (from == DType::F32) return fmt::format("({})float_bits({})", stored_type(to), x);
+    if (from == DType::F64) return fmt::format("({})double_bits({})", stored_type(to), x);
+    if (to == DType::F32) return fmt::format("bits_float((u32){})", x);
+    if (to == DType::F64) return fmt::format("bits_double((u64){})", x);
+    if (from == DType::F16 || from == DType::BF16)
+      return fmt::format("({})to_{}({})", stored_type(to), from == DType::F16 ? "f16" : "bf16", x);
+    if (to == DType::F16 || to == DType::BF16)
+      return fmt::format("from_{}((u16){})", to == DType::F16 ? "f16" : "bf16", x);
+    return fmt::format("({}){}", stored_type(to), x);
+  }
+
+  // Integers wrap: done without signs, as signed overflow has no meaning in C++.
+  std::string arithmetic(const char* op, DType t, const std::string& a, const std::string& b) const {
+    if (is_float(t)) return fmt::format("{} {} {}", a, op, b);
+    if (t == DType::Bool) return fmt::format("{} {} {}", a, *op == '*' ? "&&" : "||", b);
+    const std::string_view wide = element_size(t) == 8 ? "u64" : "u32";
+    return fmt::format("({})(({}){} {} ({}){})", stored_type(t), wide, a, op, wide, b);
+  }
+
+  std::string computed(const Instr& i) const {
+    const DType t = loops::compute_type(k_, i);
+    const bool real = is_float(t), wide = t == DType::F64, truth = t == DType::Bool;
+    const std::string_view type = value_type_name(t);
+    std::string a = operand(i, 0);
+    const std::string b = arity(i.prim) > 1 ? operand(i, 1) : std::string();
+    const std::string c = arity(i.prim) > 2 ? operand(i, 2) : std::string();
+    const auto call = [&](const char* f) {
+      return fmt::format("{}{}({}{}{})", f, wide ? "" : "f", a, b.empty() ? "" : ", ", b);
+    };
+    const auto of = [&](const char* f) { return fmt::format("{}<{}>({}, {})", f, type, a, b); };
+    const auto infix = [&](const char* op) { return fmt::format("{} {} {}", a, op, b); };
+    const auto integer = [&](const char* op) { return fmt::format("({})({} {} {})", type, a, op, b); };
+    const auto one = literal(1, t);
+    switch (i.prim) {
+      case Prim::Neg: return real ? "-(" + a + ")" : arithmetic("-", t, "0", a);
+      case Prim::Abs:
+        if (real) return call("fabs");
+        if (!is_signed(t) || truth) return a;
+        return fmt::format("{} < 0 ? {} : {}", a, arithmetic("-", t, "0", a), a);
+      case Prim::Not: return truth ? "!" + a : fmt::format("({})~{}", type, a);
+      case Prim::Sqrt: return call("sqrt");
+      case Prim::Rsqrt: return fmt::format("{} / {}", one, call("sqrt"));
+      case Prim::Exp: return call("exp");
+      case Prim::Exp2: return call("exp2");
+      case Prim::Expm1: return call("expm1");
+      case Prim::Log: return call("log");
+      case Prim::Log2: return call("log2");
+      case Prim::Log10: return call("log10");
+      case Prim::Log1p: return call("log1p");
+      case Prim::Sin: return call("sin");
+      case Prim::Cos: return call("cos");
+      case Prim::Tan: return call("tan");
+      case Prim::Asin: return call("asin");
+      case Prim::Acos: return call("acos");
+      case Prim::Atan: return call("atan");
+      case Prim::Sinh: return call("sinh");
+      case Prim::Cosh: return call("cosh");
+      case Prim::Tanh: return call("tanh");
+      case Prim::Asinh: return call("asinh");
+      case Prim::Acosh: return call("acosh");
+      case Prim::Atanh: return call("atanh");
+      case Prim::Erf: return call("erf");
+      case Prim::Erfc: return call("erfc");
+      case Prim::Erfinv: return call("erfinv");
+      case Prim::Lgamma: return call("lgamma");
+      case Prim::Digamma: return fmt::format("({})v_digamma({})", type, a);
+      case Prim::Sigmoid: return fmt::format("{} / ({} + {}(-({})))", one, one, wide ? "exp" : "expf", a);
+      case Prim::Floor: return real ? call("floor") : a;
+      case Prim::Ceil: return real ? call("ceil") : a;
+      case Prim::Trunc: return real ? call("trunc") : a;
+      case Prim::Round: return real ? call("nearbyint") : a;
+      case Prim::IsNan: return real ? fmt::format("{} != {}", a, a) : "false";
+      case Prim::IsInf: return real ? fmt::format("fabs{}({}) == {}", wide ? "" : "f", a, infinity(wide)) : "false";
+      case Prim::SignBit:
+        if (!real) return is_signed(t) && !truth ? a + " < 0" : "false";
+        return wide ? fmt::format("(double_bits({}) >> 63) != 0", a) : fmt::format("(float_bits({}) >> 31) != 0", a);
+      case Prim::Add: return arithmetic("+", t, a, b);
+      case Prim::Sub: return arithmetic("-", t, a, b);
+      case Prim::Mul: return arithmetic("*", t, a, b);
+      case Prim::Div: return real ? infix("/") : of("int_div");
+      case Prim::FloorDiv: return of("floor_div");
+      case Prim::Rem: return real ? call("fmod") : of("int_rem");
+      case Prim::Mod:
+        return real ? fmt::format("float_mod<{}>({}, {}, {})", type, a, b, call("fmod")) : of("floor_mod");
+      case Prim::Pow: return real ? call("pow") : of("power");
+      case Prim::Atan2: return call("atan2");
+      case Prim::Hypot: return call("hypot");
+      case Prim::CopySign: return call("copysign");
+      case Prim::NextAfter: return call("nextafter");
+      case Prim::Max: return truth ? infix("||") : of("v_max");
+      case Prim::Min: return truth ? infix("&&") : of("v_min");
+      case Prim::FMax: return truth ? infix("||") : of("v_fmax");
+      case Prim::FMin: return truth ? infix("&&") : of("v_fmin");
+      case Prim::And: return truth ? infix("&&") : integer("&");
+      case Prim::Or: return truth ? infix("||") : integer("|");
+      case Prim::Xor: return truth ? infix("!=") : integer("^");
+      case Prim::Shl: return of("shift_left");
+      case Prim::Shr: return of("shift_right");
+      case Prim::Eq: return infix("==");
+      case Prim::Ne: return infix("!=");
+      case Prim::Lt: return infix("<");
+      case Prim::Le: return infix("<=");
+      case Prim::Gt: return infix(">");
+      case Prim::Ge: return infix(">=");
+      case Prim::Select: return fmt::format("{} ? {} : {}", a, b, c);
+      case Prim::Fma:
+        if (real) return fmt::format("fma{}({}, {}, {})", wide ? "" : "f", a, b, c);
+        return arithmetic("+", t, "(" + arithmetic("*", t, a, b) + ")", c);
+    }
+    VESTA_CHECK(false, "no CUDA for primitive {}", name(i.prim));
+  }
+
+  static const char* infinity(bool wide) {
+    return wide ? "bits_double(0x7ff0000000000000ull)" : "bits_float(0x7f800000u)";
+  }
+
+  const Kernel& k_;
+  const loops::Threads& t_;
+  const std::string& symbol_;
+  std::string index_ = "i64";
+  std::unordered_map<Expr, std::string> names_;
+  std::vector<bool> packed_;  // by instruction of the stage in hand
+  size_t indent_ = 1;
+  std::string out_;
+};
+
+}  // namespace
+
+std::string cuda_source(const Kernel& kernel, const std::string& symbol) { return Writer(kernel, symbol).run(); }
+
+}  // namespace vesta::codegen

@@ -1,0 +1,95 @@
+#include "machine/cuda/driver.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "machine/cuda/shared_library.h"
+
+namespace vesta::machine {
+
+// The part of cuda.h that is used here; every status is 0 for success.
+struct Driver::Functions {
+  int (*init)(unsigned flags) = nullptr;
+  int (*device_count)(int* count) = nullptr;
+  int (*attribute)(int* value, int which, int device) = nullptr;
+  int (*current)(void** context) = nullptr;
+  int (*make_current)(void* context) = nullptr;
+  int (*primary)(void** context, int device) = nullptr;
+  int (*load)(CudaLibrary*, const void* code, int* jit_options, void** jit_values, unsigned jit_count, int* options,
+              void** values, unsigned count) = nullptr;
+  int (*kernel)(CudaKernel*, CudaLibrary, const char* name) = nullptr;
+  int (*launch)(CudaKernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                unsigned block_z, unsigned shared_bytes, void* stream, void** arguments, void** extra) = nullptr;
+  int (*error)(int status, const char** text) = nullptr;
+};
+
+const Driver* Driver::get(std::string* why) {
+  static std::string problem;
+  static const Driver* const driver = [&]() -> const Driver* {
+    constexpr const char* names[] = {"libcuda.so.1"};
+    void* library = open_library(names, {}, &problem);
+    if (!library) return nullptr;
+    auto* f = new Functions;
+    bool complete = true;
+    const auto find = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+      if (!function) problem = fmt::format("the driver has no {}: it is older than CUDA 12", name);
+      complete &= function != nullptr;
+    };
+    find(f->init, "cuInit");
+    find(f->device_count, "cuDeviceGetCount");
+    find(f->attribute, "cuDeviceGetAttribute");
+    find(f->current, "cuCtxGetCurrent");
+    find(f->make_current, "cuCtxSetCurrent");
+    find(f->primary, "cuDevicePrimaryCtxRetain");
+    find(f->load, "cuLibraryLoadData");
+    find(f->kernel, "cuLibraryGetKernel");
+    find(f->launch, "cuLaunchKernel");
+    find(f->error, "cuGetErrorString");
+    if (!complete) return nullptr;
+    int count = 0;
+    if (f->init(0) != 0 || f->device_count(&count) != 0 || count == 0) {
+      problem = "the driver finds no GPU";
+      return nullptr;
+    }
+    return new Driver(f);
+  }();
+  if (!driver && why) *why = problem;
+  return driver;
+}
+
+void Driver::require(int status, const char* what) const {
+  if (status == 0) return;
+  const char* text = nullptr;
+  f_->error(status, &text);
+  VESTA_CHECK(false, "the CUDA driver {}: {} ({})", what, text ? text : "an unknown error", status);
+}
+
+int Driver::attribute(int which, int device) const {
+  int value = 0;
+  require(f_->attribute(&value, which, device), "tells nothing of the device");
+  return value;
+}
+
+void Driver::need_context(int device) const {
+  void* context = nullptr;
+  require(f_->current(&context), "has no context");
+  if (context) return;
+  require(f_->primary(&context, device), "makes no context");
+  require(f_->make_current(context), "sets no context");
+}
+
+CudaKernel Driver::load(const void* code, const std::string& symbol) const {
+  CudaLibrary library = nullptr;
+  CudaKernel kernel = nullptr;
+  require(f_->load(&library, code, nullptr, nullptr, 0, nullptr, nullptr, 0), "does not load a kernel");
+  require(f_->kernel(&kernel, library, symbol.c_str()), "finds no kernel in its code");
+  return kernel;
+}
+
+void Driver::launch(CudaKernel kernel, unsigned blocks, unsigned threads, void* stream, void** arguments) const {
+  require(f_->launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, nullptr), "does not launch a kernel");
+}
+
+}  // namespace vesta::machine

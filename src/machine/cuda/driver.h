@@ -1,0 +1,35 @@
+// NVIDIA's driver, found at run time (CUDA driver API, 12.0 and later: kernels of a library belong to no context).
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace vesta::machine {
+
+using CudaLibrary = struct OpaqueLibrary*;
+using CudaKernel = struct OpaqueKernel*;  // launched in whatever context is current
+
+class Driver {
+ public:
+  // nullptr: this process has no driver, or no GPU, for the reason `why`. Once per process; thread-safe.
+  static const Driver* get(std::string* why = nullptr);
+
+  // CUdevice_attribute of the device with this ordinal.
+  int attribute(int which, int device) const;
+  // Makes the primary context of a device the calling thread's, unless it has one already: PyTorch's runtime leaves a
+  // thread that uses the first device without.
+  void need_context(int device) const;
+  // `code`: a cubin, or PTX that ends with a zero byte. Stays loaded as long as the process: to unload it would wait
+  // for the device and break a capture.
+  CudaKernel load(const void* code, const std::string& symbol) const;
+  // `arguments`: a pointer to the value of each parameter. In the current context.
+  void launch(CudaKernel kernel, unsigned blocks, unsigned threads, void* stream, void** arguments) const;
+
+ private:
+  struct Functions;
+  explicit Driver(const Functions* functions) : f_(functions) {}
+  void require(int status, const char* what) const;  // throws InternalError
+  const Functions* f_;
+};
+
+}  // namespace vesta::machine

@@ -1,0 +1,25 @@
+// The schedule of a dag on a GPU: which threads compute what. Every load and store of neighbouring threads should lie
+// side by side in memory; rows that are read more than once stay in registers.
+#pragma once
+
+#include "loops/dag.h"
+#include "schedule/plan.h"
+#include "schedule/stage.h"
+
+namespace vesta::schedule {
+
+struct CudaSchedule : Staging {
+  loops::Threads threads;
+  Expr items;         // over the graph's symbols
+  int64_t bytes = 0;  // moved, under the hints
+  double us = 0;      // at the target's speed of memory
+};
+
+// Splits, orders and merges the ranges of the dag. Throws CannotFuse for what threads cannot do yet: scans, additions
+// to shared places, loops whose passes must follow one another.
+CudaSchedule choose_threads(loops::Dag& dag, const Options& options);
+
+// Says in the kernel which of its buffers surely begin at a multiple of 16 bytes.
+void align_buffers(Staged& staged, const loops::Dag& dag);
+
+}  // namespace vesta::schedule

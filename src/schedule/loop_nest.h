@@ -1,0 +1,43 @@
+// The ranges of a dag and how its accesses run along them: what every device's schedule begins with.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "loops/dag.h"
+
+namespace vesta::schedule {
+
+struct Access {
+  loops::Ref ref = 0;
+  bool store = false;
+  int64_t bytes = 4;
+  std::vector<std::optional<int64_t>> strides;  // per range, under the hints; nullopt: not affine
+  double trips = 1;                             // elements touched
+};
+
+class LoopNest {
+ public:
+  explicit LoopNest(loops::Dag& dag) : dag_(dag), ranges_(dag.ranges()) {}
+
+ protected:
+  int64_t extent(size_t d) const { return std::max<int64_t>(1, hint(ranges_[d].extent)); }
+  bool inner(size_t d) const { return ranges_[d].kind == loops::RangeKind::Inner; }
+  // Ranges of one element: their variable is 0. One Inner range stays where there are reductions.
+  void drop_ones();
+  void read_accesses();
+  // Parallel ranges follow the memory order of the largest store, Inner ones that of the largest access.
+  void order();
+
+  loops::Dag& dag_;
+  std::vector<loops::Range>& ranges_;  // the dag's
+  std::vector<Access> accesses_;
+
+ private:
+  // The loop variables behind the gathered places in an index.
+  std::vector<Expr> named_by(Expr index) const;
+};
+
+}  // namespace vesta::schedule

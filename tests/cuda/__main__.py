@@ -1,0 +1,117 @@
+"""Tests on a GPU; the last table that it printed is docs/cuda-results.md.
+
+python -m tests.cuda                    programs, traps and samples of operators
+python -m tests.cuda --only programs    one part
+python -m tests.cuda --write FILE       also writes the results as a page
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import torch
+
+from tests.cuda import operators, programs, traps
+
+PARTS = ("programs", "traps", "operators")
+
+
+def run_programs() -> tuple[int, list[str]]:
+    failures = []
+    todo = list(programs.programs())
+    for program in todo:
+        try:
+            found = programs.check(program)
+        except Exception as e:
+            found = f"{type(e).__name__}: {e}"
+        if found:
+            failures.append(f"{program.name}: {found}")
+            print("  " + failures[-1], flush=True)
+    return len(todo), failures
+
+
+def run_traps() -> tuple[int, list[str]]:
+    todo = [(name, allocator) for name in traps.TRAPS for allocator in traps.ALLOCATORS]
+    todo = [item for item in todo if item not in traps.NOT_WITH]
+
+    def one(item: tuple[str, str]) -> str:
+        name, allocator = item
+        command = [sys.executable, "-c", f"from tests.cuda import traps; traps.run({name!r})"]
+        try:
+            done = subprocess.run(
+                command, env=traps.environment(allocator), capture_output=True, text=True, timeout=120
+            )
+        except subprocess.TimeoutExpired:
+            return f"{name}, {allocator}: no end after 120 s"
+        if done.returncode == 0:
+            return ""
+        last = [line for line in done.stderr.strip().splitlines() if line.strip()][-1:] or [f"exit {done.returncode}"]
+        return f"{name}, {allocator}: {last[0]}"
+
+    with ThreadPoolExecutor(6) as pool:
+        failures = [f for f in pool.map(one, todo) if f]
+    for f in failures:
+        print("  " + f, flush=True)
+    return len(todo), failures
+
+
+def run_operators(jobs: int, samples: int) -> tuple[int, list[str]]:
+    count, failures, compiled = operators.run(jobs, samples)
+    print(f"  {compiled} of {count} calls ran compiled", flush=True)
+    for f in failures:
+        print("  " + f.replace("\n", "\n    "), flush=True)
+    return count, [f.splitlines()[0] for f in failures]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--jobs", type=int, default=8, help="processes of the operators' part")
+    parser.add_argument("--samples", type=int, default=2, help="of each operator and dtype")
+    parser.add_argument("--write", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("there is no GPU: nothing of this was run: " + ", ".join(options.only))
+        return 1
+
+    parts: dict[str, Callable[[], tuple[int, list[str]]]] = {
+        "programs": run_programs,
+        "traps": run_traps,
+        "operators": lambda: run_operators(options.jobs, options.samples),
+    }
+    page = [
+        "# Results on a GPU",
+        "",
+        "`tools/test_cuda.sh` wrote this page.",
+        "",
+        f"{datetime.date.today()}, {torch.cuda.get_device_name()}, torch {torch.__version__}, "
+        f"CUDA {torch.version.cuda}",
+        "",
+        "| part | runs | failures | seconds |",
+        "|---|---|---|---|",
+    ]
+    details: list[str] = []
+    failed = False
+    for name in options.only:
+        print(name, flush=True)
+        start = time.perf_counter()
+        count, failures = parts[name]()
+        failed |= bool(failures)
+        line = f"| {name} | {count} | {len(failures)} | {time.perf_counter() - start:.0f} |"
+        print(line, flush=True)
+        page.append(line)
+        details += [f"- {name}: {f}" for f in failures]
+    if options.write:
+        options.write.write_text("\n".join([*page, "", *details]).rstrip() + "\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""Programs on a GPU, compiled and eager: equal results, and kernels of ours where there should be some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from tests.numerics.compare import differences
+from tests.numerics.wide_runs import copies, perturbed_runs, reference_run
+
+
+@dataclass(frozen=True)
+class Program:
+    """`kernels`: how many of ours it has at least."""
+
+    name: str
+    function: Callable[..., Any]
+    arguments: Callable[[], tuple[Any, ...]]
+    kernels: int = 1
+
+
+def _x(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(sizes, device="cuda").to(dtype)
+
+
+def _places(count: int, below: int) -> torch.Tensor:
+    return torch.randint(0, below, (count,), device="cuda")
+
+
+def _entropy(x: torch.Tensor) -> torch.Tensor:
+    return -(F.softmax(x, -1) * F.log_softmax(x, -1)).sum(-1)
+
+
+def _rms_norm(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> Any:
+    h = x + y
+    return h, h * torch.rsqrt(h.float().pow(2).mean(-1, keepdim=True) + 1e-6).to(h.dtype) * w
+
+
+def programs() -> Iterator[Program]:
+    bf16 = torch.bfloat16
+    yield Program("gelu", lambda x, y: F.gelu(x) * y + 1, lambda: (_x(64, 1000), _x(64, 1000)))
+    yield Program("tanh of float16", lambda x: torch.tanh(x) * x.sigmoid(), lambda: (_x(64, 1000, dtype=torch.half),))
+    for rows, columns in ((1, 7), (64, 1000), (4, 4096), (3, 50000), (5000, 33), (7, 1), (1, 300000)):
+        for dtype in (torch.float32, bf16):
+            yield Program(
+                f"softmax of {rows} x {columns} {dtype}",
+                lambda x: F.softmax(x, -1),
+                lambda r=rows, c=columns, t=dtype: (_x(r, c, dtype=t),),  # type: ignore[misc]
+            )
+    yield Program("softmax of columns", lambda x: F.softmax(x, 0), lambda: (_x(300, 70),))
+    yield Program("layer norm", lambda x, w: F.layer_norm(x, (1000,), w), lambda: (_x(64, 1000), _x(1000)))
+    yield Program("entropy", _entropy, lambda: (_x(100, 4096),))
+    yield Program(
+        "add and norm", _rms_norm, lambda: (_x(99, 512, dtype=bf16), _x(99, 512, dtype=bf16), _x(512, dtype=bf16))
+    )
+    for dims in ((0,), (1,), (0, 1)):
+        yield Program(f"sum over {dims}", lambda x, d=dims: x.sum(d), lambda: (_x(700, 900),))
+        yield Program(f"largest over {dims}", lambda x, d=dims: x.amax(d), lambda: (_x(700, 900),))
+    yield Program("place of the largest", lambda x: x.argmax(1), lambda: (_x(64, 1000),))
+    yield Program("place of the largest of columns", lambda x: x.argmin(0), lambda: (_x(64, 1000),))
+    yield Program("embedding", lambda w, i: F.embedding(i, w) * 2, lambda: (_x(64, 100), _places(17, 64)))
+    yield Program("gather", lambda x, i: x[i] + 1, lambda: (_x(64, 100), _places(17, 64)))
+    yield Program("cross-entropy", F.cross_entropy, lambda: (_x(64, 1000), _places(64, 1000)))
+    yield Program("transpose", lambda x: x.t().contiguous() + 1, lambda: (_x(64, 1000),))
+    yield Program("join", lambda x, y: torch.cat([x, y * 2], 1), lambda: (_x(64, 100), _x(64, 30)))
+    yield Program("product", lambda x, y: torch.relu(x @ y.t()), lambda: (_x(64, 100), _x(30, 100)))
+    yield Program("running sum", lambda x: x.cumsum(1) * 2, lambda: (_x(64, 100),))
+    yield Program("integers", lambda i: (i * 3 + 1) // 2 % 7, lambda: (_places(1000, 1 << 40),))
+    yield Program("choice", lambda x, y: torch.where(x > 0, x, y).amax(1), lambda: (_x(64, 100), _x(64, 100)))
+    yield Program("0-d of the CPU", lambda x, s: x * s + 1, lambda: (_x(64, 100), torch.tensor(3.0)), kernels=0)
+    yield Program("to the CPU", lambda x: (x * 2).cpu() + 1, lambda: (_x(64, 100),))
+    yield Program("nothing", lambda x: x[:0] * 2, lambda: (_x(64, 100),), kernels=0)
+    yield Program("in place", lambda x: x.add_(1).mul_(2), lambda: (_x(64, 100),))
+    yield Program("rows of a larger tensor", lambda x: x * 2, lambda: (_x(64, 101)[:, 1:],))
+    yield Program("positions", lambda x: x + torch.arange(1000, device="cuda"), lambda: (_x(64, 1000),))
+    yield Program(
+        "write at places",
+        lambda x, i, y: x.index_put((i,), y[i]),
+        lambda: (_x(64, 9), torch.arange(17, device="cuda"), _x(64, 9)),
+    )
+    for dtype in (torch.float32, torch.half, bf16):
+        yield Program(
+            f"attention in {dtype}",
+            lambda q, k, v: F.scaled_dot_product_attention(q, k, v) * 2,
+            lambda t=dtype: tuple(_x(2, 4, 16, 64, dtype=t) for _ in range(3)),  # type: ignore[misc]
+        )
+        yield Program(
+            f"causal attention of views in {dtype}",
+            lambda x: F.scaled_dot_product_attention(
+                *(y.transpose(1, 2) for y in x.unflatten(-1, (3, 4, 64)).unbind(2)), is_causal=True
+            ),
+            lambda t=dtype: (_x(2, 16, 768, dtype=t),),  # type: ignore[misc]
+            kernels=0,
+        )
+
+
+def check(program: Program) -> str:
+    """Empty, or what is wrong."""
+    import vesta
+
+    torch.manual_seed(0)
+    arguments = program.arguments()
+    with torch.no_grad():
+        theirs, ours, later = copies(arguments), copies(arguments), copies(arguments)
+        want = program.function(*theirs)
+        compiled = vesta.compile(program.function)
+        got = compiled(*ours)
+        again = compiled(*later)
+
+        def both(*tensors: Any) -> Any:
+            return program.function(*tensors), list(tensors)
+
+        reference = reference_run(both, *arguments)
+        moved = perturbed_runs(both, *arguments)
+        for what, result, inputs in (("the first call", got, ours), ("the second call", again, later)):
+            if found := differences((result, list(inputs)), (want, list(theirs)), reference, moved):
+                return f"{what}: {found[0]}"
+        report = vesta.explain(program.function)(*copies(arguments))
+    kernels = sum(len(graph.compiled.kernels) for graph in report.graphs if graph.compiled)
+    if report.fallbacks:
+        return f"ran eager: {report.fallbacks[0].reason}"
+    if kernels < program.kernels:
+        return f"{kernels} kernels, {program.kernels} expected"
+    return ""

@@ -1,0 +1,247 @@
+"""What people run into when they compile for GPUs, each in a process of its own: `traps()` by name."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+ALLOCATORS = {
+    "PyTorch's allocator": "",
+    "expandable segments": "expandable_segments:True",
+    "cudaMallocAsync": "backend:cudaMallocAsync",
+}
+# It ends the process when the device is lost, as it does in eager programs.
+NOT_WITH = {("an index out of range", "cudaMallocAsync")}
+TRAPS: dict[str, Callable[[], None]] = {}
+
+
+def trap(function: Callable[[], None]) -> Callable[[], None]:
+    TRAPS[function.__name__.replace("_", " ")] = function
+    return function
+
+
+def _model() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(
+        torch.nn.Linear(64, 128),
+        torch.nn.GELU(),
+        torch.nn.LayerNorm(128),
+        torch.nn.Linear(128, 64),
+        torch.nn.Softmax(-1),
+    ).cuda()
+
+
+def _equal(a: torch.Tensor, b: torch.Tensor) -> None:
+    torch.testing.assert_close(a, b, rtol=2e-5, atol=2e-6)
+
+
+def _compiled(model: Any) -> Any:
+    import vesta
+
+    return vesta.compile(model)
+
+
+@trap
+def a_model_runs() -> None:
+    model = _model()
+    compiled = _compiled(model)
+    with torch.no_grad():
+        for _ in range(4):
+            x = torch.randn(7, 64, device="cuda")
+            _equal(compiled(x), model(x))
+
+
+@trap
+def the_callers_capture() -> None:
+    model = _model()
+    compiled = _compiled(model)
+    with torch.no_grad():
+        x = torch.randn(7, 64, device="cuda")
+        for _ in range(2):
+            compiled(x)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = compiled(x)
+        for seed in range(3):
+            torch.manual_seed(seed)
+            x.copy_(torch.randn(7, 64, device="cuda"))
+            graph.replay()
+            _equal(y, model(x))
+
+
+@trap
+def capture_as_the_first_call() -> None:
+    model = _model()
+    compiled = _compiled(model)
+    with torch.no_grad():
+        x = torch.randn(7, 64, device="cuda")
+        model(x)  # cuBLAS makes its handle
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = compiled(x)
+        x.copy_(torch.randn(7, 64, device="cuda"))
+        graph.replay()
+        _equal(y, model(x))
+
+
+@trap
+def kept_results_stay() -> None:
+    function = lambda x: torch.tanh(x) * 2  # noqa: E731
+    compiled = _compiled(function)
+    inputs = [torch.randn(1000, device="cuda") for _ in range(8)]
+    kept = [compiled(x) for x in inputs]
+    for x, y in zip(inputs, kept, strict=True):
+        _equal(y, function(x))
+    _equal(compiled(compiled(inputs[0])), function(function(inputs[0])))
+
+
+@trap
+def misaligned_slices() -> None:
+    function = lambda x, y: torch.tanh(x) + y  # noqa: E731
+    compiled = _compiled(function)
+    memory = torch.randn(2, 4097, device="cuda")
+    aligned = torch.randn(4096, device="cuda")
+    for first in (0, 1, 2, 3, 0, 1):
+        x = memory[0, first : first + 4093]
+        y = aligned[:4093]
+        _equal(compiled(x, y), function(x, y))
+    half = torch.randn(4097, device="cuda").half()
+    _equal(_compiled(torch.tanh)(half[1:]), torch.tanh(half[1:]))
+
+
+@trap
+def two_streams_and_four_threads() -> None:
+    model = _model()
+    compiled = _compiled(model)
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        try:
+            stream = torch.cuda.Stream()
+            with torch.no_grad(), torch.cuda.stream(stream):
+                for k in range(50):
+                    x = torch.full((7 + seed % 2, 64), float(k + seed), device="cuda") / 60
+                    _equal(compiled(x), model(x))
+        except BaseException as e:
+            failures.append(e)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if failures:
+        raise failures[0]
+
+
+@trap
+def an_emptied_cache() -> None:
+    model = _model()
+    compiled = _compiled(model)
+    with torch.no_grad():
+        for _ in range(5):
+            x = torch.randn(7, 64, device="cuda")
+            _equal(compiled(x), model(x))
+            torch.cuda.empty_cache()
+            torch._C._cuda_clearCublasWorkspaces()
+
+
+@trap
+def memory_is_no_more_than_eagers() -> None:
+    function = lambda x: F.softmax(torch.tanh(x) * 3 + x, -1)  # noqa: E731
+    compiled = _compiled(function)
+    x = torch.randn(4096, 4096, device="cuda")
+    peaks = []
+    for run in (function, compiled):
+        run(x)
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        run(x)
+        peaks.append(torch.cuda.max_memory_allocated())
+    assert peaks[1] <= peaks[0], peaks
+
+
+@trap
+def an_index_out_of_range() -> None:
+    compiled = _compiled(lambda w, i: F.embedding(i, w) * 2)
+    w, i = torch.randn(64, 100, device="cuda"), torch.arange(9, device="cuda")
+    compiled(w, i)
+    i[3] = 64
+    try:
+        compiled(w, i)
+        torch.cuda.synchronize()
+    except RuntimeError as e:
+        assert "assert" in str(e), e
+    else:
+        raise AssertionError("no error")
+
+
+@trap
+def the_default_device() -> None:
+    function = lambda x: x * 2 + torch.ones(5, device="cuda")  # noqa: E731
+    compiled = _compiled(function)
+    with torch.device("cuda"):
+        _equal(compiled(torch.ones(5)), function(torch.ones(5)))
+
+
+@trap
+def a_saved_graph_is_found_again() -> None:
+    """The second compile of an equal program generates no code."""
+    import vesta
+
+    for _ in range(2):
+        function = lambda x: torch.tanh(x) * 5 + 1  # noqa: E731
+        x = torch.randn(100, device="cuda")
+        _equal(vesta.compile(function)(x), function(x))
+
+
+@trap
+def training() -> None:
+    losses = []
+    for compiled in (False, True):
+        model = _model()
+        run = _compiled(model) if compiled else model
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        torch.manual_seed(1)
+        for _ in range(4):
+            x = torch.randn(16, 64, device="cuda")
+            loss = F.mse_loss(run(x), x.softmax(-1))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        losses.append(loss.detach())
+    _equal(losses[1], losses[0])
+
+
+@trap
+def a_child_of_fork() -> None:
+    """Importing Vesta and compiling for the CPU leaves GPUs to the children of a process."""
+    _equal(_compiled(torch.tanh)(torch.ones(3)), torch.tanh(torch.ones(3)))
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            a_model_runs()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def run(name: str) -> None:
+    """In a process of its own, which it may end."""
+    TRAPS[name]()
+    if name == "an index out of range":
+        os._exit(0)  # the device is lost, and an allocator may abort over it
+    torch.cuda.synchronize()
+
+
+def environment(allocator: str) -> dict[str, str]:
+    return {**os.environ, "PYTORCH_ALLOC_CONF": ALLOCATORS[allocator], "PYTORCH_CUDA_ALLOC_CONF": ALLOCATORS[allocator]}

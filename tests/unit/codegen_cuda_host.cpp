@@ -1,0 +1,188 @@
+// The CUDA C++ of kernels, run on the CPU, against the interpreter of the kernels.
+#include "codegen_prims.h"
+#include "codegen_run.h"
+#include "cuda_host.h"
+#include "cuda_plans.h"
+
+namespace vesta::codegen::testing {
+namespace {
+
+using vesta::testing::HostKernels;
+using vesta::testing::on_device;
+using vesta::testing::softmax_text;
+
+struct Case {
+  std::string name;
+  std::unique_ptr<loops::Kernel> kernel;
+  std::vector<Array> arrays;
+  std::vector<int64_t> sizes;
+  double ulps = 0;
+  double absolute = 0;
+};
+
+void expect_same(std::vector<Case> cases) {
+  std::vector<const loops::Kernel*> kernels;
+  for (const Case& c : cases) kernels.push_back(c.kernel.get());
+  HostKernels host(kernels);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    Case& c = cases[i];
+    SCOPED_TRACE(c.name);
+    loops::verify(*c.kernel);
+    std::vector<Array> expected = c.arrays;
+    run_interpreter(*c.kernel, expected, c.sizes);
+    std::vector<void*> pointers;
+    for (Array& a : c.arrays) {
+      a.bytes.resize(a.bytes.size() + 64, 0x5a);
+      pointers.push_back(a.bytes.data());
+    }
+    const auto value_of = [&](Expr s) {
+      for (size_t n = 0; n < c.kernel->sizes.size(); ++n)
+        if (c.kernel->sizes[n] == s) return c.sizes[n];
+      return int64_t{0};
+    };
+    EXPECT_TRUE(host.run(i, *c.kernel, pointers, c.sizes, evaluate(loops::work_items(*c.kernel), value_of)));
+    for (size_t b = 0; b < c.arrays.size(); ++b) {
+      const Array& got = c.arrays[b];
+      const int64_t n = expected[b].size();
+      int64_t wrong = 0;
+      for (int64_t at = 0; at < n && wrong < 3; ++at) {
+        if (close(got.dtype, got.at(at), expected[b].at(at), c.ulps, c.absolute)) continue;
+        ++wrong;
+        ADD_FAILURE() << "buffer " << b << " at " << at << ": " << show(got.dtype, got.at(at)) << ", not "
+                      << show(got.dtype, expected[b].at(at));
+      }
+      for (size_t at = got.bytes.size() - 64; at < got.bytes.size(); ++at)
+        ASSERT_EQ(got.bytes[at], 0x5a) << "buffer " << b << " is written past its end";
+    }
+  }
+}
+
+// The kernels of a plan for a GPU, each on random elements of its own.
+void add_plan(std::vector<Case>& cases, const std::string& text, double ulps, double absolute = 1e-6) {
+  schedule::Options options;
+  options.target = machine::cuda_target_of(90);
+  const schedule::Plan plan = schedule::make_plan(*on_device("cuda:0", text), options);
+  for (const schedule::Step& s : plan.steps) {
+    const auto* k = std::get_if<schedule::KernelStep>(&s);
+    if (!k) continue;
+    Case c{k->text, loops::parse_kernel(k->text), {}, {}, ulps, absolute};
+    for (size_t b = 0; b < k->args.size(); ++b) {
+      const graph::TensorType& t = plan.buffers[static_cast<size_t>(k->args[b].buffer)].type;
+      c.arrays.push_back(random_array(t.dtype, hint(graph::numel(t)), static_cast<unsigned>(b + 1)));
+      if (t.dtype != DType::I64) continue;
+      for (int64_t i = 0; i < c.arrays.back().size(); ++i) c.arrays.back().set(i, loops::from_integer(t.dtype, i % 5));
+    }
+    for (Expr e : k->sizes) c.sizes.push_back(hint(e));
+    cases.push_back(std::move(c));
+  }
+}
+
+TEST(CudaOnHost, RowsColumnsAndWholes) {
+  std::vector<Case> cases;
+  for (const auto& [rows, columns] : {std::pair(40, 96), {3, 4096}, {2, 9001}, {5, 700}, {9, 1}, {7, 33}, {1, 1025}})
+    add_plan(cases, softmax_text(rows, columns), 300);
+  add_plan(cases, softmax_text(6, 200, "bf16"), 2, 1e-2);
+  for (const char* dtype : {"f32", "bf16", "f16", "f64"})
+    for (const auto& [rows, columns] : {std::pair(40, 96), {3, 4096}, {70, 520}}) {
+      std::string text = softmax_text(rows, columns, dtype);
+      text.replace(text.find("\"x\""), 3, "\"x\" aligned 16");
+      add_plan(cases, text, 300, std::string(dtype) == "f32" || std::string(dtype) == "f64" ? 1e-6 : 1e-2);
+      add_plan(cases,
+               fmt::format(
+                   "input %0 : {0}[{1}]@D = argument \"x\" aligned 16\n%1 : {0}[{1}]@D = aten::tanh(%0)\noutput %1\n",
+                   dtype, rows * columns * 40),
+               4, 1e-2);
+    }
+  for (const auto& [rows, columns] : {std::pair(700, 300), {40, 33}, {9000, 64}})
+    for (const char* dtype : {"f32", "bf16", "i64"})
+      add_plan(cases,
+               fmt::format("input %0 : {0}[{1}, {2}]@D = argument \"x\"\n%1 : {0}[{2}]@D = aten::sum.dim_IntList(%0, "
+                           "[0], false)\noutput %1\n",
+                           dtype, rows, columns),
+               60, std::string(dtype) == "f32" ? 1e-2 : 1);
+  add_plan(cases,
+           "input %0 : f32[70, 300]@D = argument \"x\"\n%1 : i64[300]@D = aten::argmax(%0, 0, false)\noutput %1\n", 0);
+  for (const char* op : {"sum.dim_IntList", "amax", "amin"})
+    for (const char* dims : {"[0]", "[1]", "[0, 1]"}) {
+      const std::string out = std::string(dims) == "[0]" ? "[300]" : std::string(dims) == "[1]" ? "[17]" : "[]";
+      add_plan(
+          cases,
+          fmt::format("input %0 : f32[17, 300]@D = argument \"x\"\n%1 : f32{}@D = aten::{}(%0, {}, false)\noutput %1\n",
+                      out, op, dims),
+          50, 1e-3);
+    }
+  for (const char* op : {"argmax", "argmin"})
+    add_plan(
+        cases,
+        fmt::format("input %0 : f32[17, 300]@D = argument \"x\"\n%1 : i64[17]@D = aten::{}(%0, 1, false)\noutput %1\n",
+                    op),
+        0);
+  add_plan(
+      cases,
+      "input %0 : i64[17, 30]@D = argument \"x\"\n%1 : i64[17]@D = aten::sum.dim_IntList(%0, [1], false)\noutput %1\n",
+      0);
+  add_plan(cases,
+           "input %0 : f32[17, 300]@D = argument \"x\"\n%1 : f32[300, 17]@D = aten::t(%0)\n%2 : f32[300, 17]@D = "
+           "aten::tanh(%1)\noutput %2\n",
+           4);
+  expect_same(std::move(cases));
+}
+
+TEST(CudaOnHost, EveryPrimitiveInEveryType) {
+  std::vector<Case> cases;
+  const int64_t n = 333;
+  for (int prim = 0; prim < kPrimCount; ++prim) {
+    const Prim p = static_cast<Prim>(prim);
+    for (const DType t : kComputedTypes) {
+      if (!is_defined(p, t)) continue;
+      Case c{fmt::format("{} {}", name(p), name(t)), nullptr, operands(p, t, n), {n}, prim_ulps(p), 0};
+      c.kernel = loops::parse_kernel(kernel_for(p, t, "threads 128 team 1 held 0 each 1\n"));
+      // What a compiler for the CPU does differently from one for GPUs is no matter here.
+      if (is_float(t) && c.ulps > 0) c.ulps = 64, c.absolute = 1e-30;
+      cases.push_back(std::move(c));
+    }
+  }
+  expect_same(std::move(cases));
+}
+
+TEST(CudaOnHost, EveryConversion) {
+  std::vector<Case> cases;
+  for (const DType from : kStoredTypes)
+    for (const DType to : kStoredTypes) {
+      Case c{fmt::format("{} to {}", name(from), name(to)),
+             loops::parse_kernel(conversion(from, to, "threads 64 team 1 held 0 each 1\n")),
+             {convertible(from, to, 100), make_array(to, 100)},
+             {100},
+             0,
+             0};
+      cases.push_back(std::move(c));
+    }
+  expect_same(std::move(cases));
+}
+
+TEST(CudaOnHost, APlaceThatThereIsNotFails) {
+  auto k = loops::parse_kernel(R"(kernel
+threads 32 team 1 held 0 each 1
+range p0 parallel 5
+buffer b0 i64 read
+buffer b1 f32 read
+buffer b2 f32 write
+stage
+  %0 = load i64 b0[p0]
+  %1 = const i64 7
+  %2 = lt i64 %0 %1
+  x0 = indirect %0 if %2
+  %3 = load f32 b1[x0]
+  store f32 b2[p0] %3
+)");
+  HostKernels host({k.get()});
+  std::vector<int64_t> at = {0, 6, 3, 1, 1};
+  std::vector<float> from(16, 2), to(5);
+  EXPECT_TRUE(host.run(0, *k, {at.data(), from.data(), to.data()}, {}, 5));
+  EXPECT_EQ(to[4], 2);
+  at[3] = 7;
+  EXPECT_FALSE(host.run(0, *k, {at.data(), from.data(), to.data()}, {}, 5));
+}
+
+}  // namespace
+}  // namespace vesta::codegen::testing

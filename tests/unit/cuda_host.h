@@ -1,0 +1,221 @@
+// Runs the CUDA C++ of kernels on the CPU: every thread of a block is a fiber, which waits where threads exchange
+// values or meet. The text itself is compiled, by the compiler that built the tests.
+#pragma once
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <ucontext.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "codegen/cuda/source.h"
+#include "vesta/error.h"
+
+namespace vesta::testing {
+
+// One block's threads, in turns. `meet` returns when every thread of the group has come there.
+class Fibers {
+ public:
+  template <class F>
+  void run(unsigned threads, F&& body) {
+    body_ = [&] { body(); };
+    threads_.resize(threads);
+    for (unsigned t = 0; t < threads; ++t) {
+      Thread& x = threads_[t];
+      if (x.stack.empty()) x.stack.resize(kStackBytes);
+      x.done = false;
+      x.waits_for = 0;
+      x.arrived = 0;
+      getcontext(&x.context);
+      x.context.uc_stack.ss_sp = x.stack.data();
+      x.context.uc_stack.ss_size = x.stack.size();
+      x.context.uc_link = &scheduler_;
+      makecontext(&x.context, &Fibers::enter, 0);
+    }
+    current_ = this;
+    for (bool all_done = false; !all_done;) {
+      all_done = true;
+      for (unsigned t = 0; t < threads; ++t) {
+        if (threads_[t].done) continue;
+        all_done = false;
+        now_ = t;
+        swapcontext(&scheduler_, &threads_[t].context);
+      }
+    }
+  }
+
+  unsigned now() const { return now_; }
+  // All threads from `first` on, `count` of them, meet.
+  void meet(unsigned first, unsigned count) {
+    const uint64_t turn = ++threads_[now_].arrived;
+    for (;;) {
+      bool all = true;
+      for (unsigned t = first; t < first + count && t < threads_.size(); ++t)
+        all &= threads_[t].arrived >= turn || threads_[t].done;
+      if (all) return;
+      swapcontext(&threads_[now_].context, &scheduler_);
+    }
+  }
+  // The value of the lane whose number differs by `mask`.
+  void exchange(void* value, size_t bytes, unsigned mask) {
+    Thread& mine = threads_[now_];
+    std::memcpy(mine.value, value, bytes);
+    const unsigned warp = now_ / 32 * 32, other = now_ ^ mask;
+    meet(warp, 32);
+    std::memcpy(value, threads_[other].value, bytes);
+    meet(warp, 32);
+  }
+
+  static Fibers* current() { return current_; }
+
+ private:
+  static constexpr size_t kStackBytes = 64 << 10;
+  struct Thread {
+    ucontext_t context;
+    std::vector<char> stack;
+    bool done = false;
+    uint64_t waits_for = 0, arrived = 0;
+    char value[16];
+  };
+  static void enter() {
+    Fibers* const f = current_;
+    f->body_();
+    f->threads_[f->now_].done = true;
+  }
+  static inline Fibers* current_ = nullptr;
+  std::function<void()> body_;
+  std::vector<Thread> threads_;
+  ucontext_t scheduler_;
+  unsigned now_ = 0;
+};
+
+// What a compiled text calls.
+struct HostCalls {
+  unsigned (*thread)() = [] { return Fibers::current()->now(); };
+  unsigned block = 0;
+  bool failed = false;
+  void (*sync)(unsigned threads) = [](unsigned threads) { Fibers::current()->meet(0, threads); };
+  void (*exchange)(void*, size_t, unsigned) = [](void* v, size_t n, unsigned mask) {
+    Fibers::current()->exchange(v, n, mask);
+  };
+};
+
+// Goes before the prelude (source.h).
+inline const char* const kHostPrelude = R"(
+#include <cmath>
+#include <cstring>
+#include <cstddef>
+#define VESTA_ON_HOST
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __launch_bounds__(n)
+#define __shared__ static
+struct HostCalls {
+  unsigned (*thread)();
+  unsigned block;
+  bool failed;
+  void (*sync)(unsigned);
+  void (*exchange)(void*, size_t, unsigned);
+};
+extern "C" { HostCalls* vesta_host; unsigned vesta_threads; }
+struct HostThread { operator unsigned() const { return vesta_host->thread(); } };
+struct HostBlock { operator unsigned() const { return vesta_host->block; } };
+static struct { HostThread x; } threadIdx;
+static struct { HostBlock x; } blockIdx;
+static inline void __syncthreads() { vesta_host->sync(vesta_threads); }
+static inline void __assertfail(const char*, const char*, unsigned, const char*, size_t) { vesta_host->failed = true; }
+template <class T, class F> static inline T same_bits(F f) { T t; std::memcpy(&t, &f, sizeof t); return t; }
+static inline float bits_float(unsigned u) { return same_bits<float>(u); }
+static inline unsigned float_bits(float f) { return same_bits<unsigned>(f); }
+static inline double bits_double(unsigned long long u) { return same_bits<double>(u); }
+static inline unsigned long long double_bits(double f) { return same_bits<unsigned long long>(f); }
+static inline float from_f16(unsigned short h) { return (float)same_bits<_Float16>(h); }
+static inline unsigned short to_f16(float f) { return same_bits<unsigned short>((_Float16)f); }
+static inline double erfinv(double y) {
+  if (!(y > -1 && y < 1)) return y == 1 ? INFINITY : y == -1 ? -INFINITY : NAN;
+  double x = 0;
+  const double a = 0.147, l = std::log(1 - y * y), b = 2 / (M_PI * a) + l / 2;
+  x = std::copysign(std::sqrt(std::sqrt(b * b - l / a) - b), y);
+  for (int i = 0; i < 4; ++i) x -= (y > 0 ? -(std::erfc(x) - (1 - y)) : std::erfc(-x) - (1 + y)) / (2 / std::sqrt(M_PI) * std::exp(-x * x));
+  return x;
+}
+static inline float erfinvf(float y) { return (float)erfinv((double)y); }
+template <class T> static inline T from_lane(T x, int mask) { vesta_host->exchange(&x, sizeof x, mask); return x; }
+)";
+
+class HostKernels {
+ public:
+  // A text for each kernel, compiled together.
+  explicit HostKernels(const std::vector<const loops::Kernel*>& kernels) {
+    char folder[] = "/tmp/vesta-cuda-host-XXXXXX";
+    VESTA_USER_CHECK(mkdtemp(folder), "no folder for the compiler");
+    const std::string base = folder;
+    {
+      std::ofstream out(base + "/k.cpp");
+      out << kHostPrelude << codegen::kCudaPrelude;
+      for (size_t i = 0; i < kernels.size(); ++i) {
+        out << codegen::cuda_source(*kernels[i], fmt::format("k{}", i));
+        // Its parameters from an array of pointers to them.
+        const loops::Kernel& k = *kernels[i];
+        out << fmt::format("extern \"C\" void call_k{}(void** a) {{ k{}(", i, i);
+        for (size_t b = 0; b < k.buffers.size(); ++b)
+          out << fmt::format("(decltype(arg<{}>(k{}))) *(void**)a[{}], ", b, i, b);
+        for (size_t s = 0; s <= k.sizes.size(); ++s)
+          out << fmt::format("{}*(i64*)a[{}]", s ? ", " : "", k.buffers.size() + s);
+        out << "); }\n";
+      }
+    }
+    // decltype of a parameter.
+    std::string text;
+    {
+      std::ifstream in(base + "/k.cpp");
+      text.assign(std::istreambuf_iterator<char>(in), {});
+    }
+    const std::string helper =
+        "#include <tuple>\ntemplate <int N, class R, class... A> std::tuple_element_t<N, std::tuple<A...>> arg(R "
+        "(*)(A...));\n";
+    std::ofstream(base + "/k.cpp") << helper << text;
+    const std::string command =
+        fmt::format("c++ -std=c++17 -O1 -w -ffp-contract=off -shared -fPIC -o {0}/k.so {0}/k.cpp", base);
+    VESTA_USER_CHECK(std::system(command.c_str()) == 0, "the compiler does not take the kernels in {}", base);
+    library_ = dlopen((base + "/k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+    VESTA_USER_CHECK(library_, "{}", dlerror());
+    std::filesystem::remove_all(base);
+    *static_cast<HostCalls**>(dlsym(library_, "vesta_host")) = &calls_;
+  }
+  ~HostKernels() { dlclose(library_); }
+  HostKernels(const HostKernels&) = delete;
+
+  // False: an assertion failed.
+  bool run(size_t which, const loops::Kernel& k, std::vector<void*> buffers, std::vector<int64_t> sizes,
+           int64_t items) {
+    std::vector<void*> arguments;
+    for (void*& b : buffers) arguments.push_back(&b);
+    for (int64_t& s : sizes) arguments.push_back(&s);
+    arguments.push_back(&items);
+    const auto call = reinterpret_cast<void (*)(void**)>(dlsym(library_, fmt::format("call_k{}", which).c_str()));
+    *static_cast<unsigned*>(dlsym(library_, "vesta_threads")) = static_cast<unsigned>(k.threads.block);
+    calls_.failed = false;
+    const int64_t per_block = k.threads.block / k.threads.team;
+    for (int64_t block = 0; block < (items + per_block - 1) / per_block; ++block) {
+      calls_.block = static_cast<unsigned>(block);
+      fibers_.run(static_cast<unsigned>(k.threads.block), [&] { call(arguments.data()); });
+    }
+    return !calls_.failed;
+  }
+
+ private:
+  void* library_ = nullptr;
+  HostCalls calls_;
+  Fibers fibers_;
+};
+
+}  // namespace vesta::testing

@@ -1,0 +1,198 @@
+// Plans for a GPU, on a machine that has none: their kernels are verified, say how threads share the work, and compute
+// what the same graph's plan for the CPU computes.
+#include "base/check.h"
+#include "cuda_plans.h"
+#include "schedule/kernel_schedule.h"
+#include "schedule_run.h"
+
+namespace {
+
+using namespace vesta;
+using namespace vesta::testing;
+
+schedule::Options for_device(DeviceType device) {
+  schedule::Options options = with_dags();
+  if (device == DeviceType::CUDA) options.target = machine::cuda_target_of(90);
+  return options;
+}
+
+const loops::Kernel& only_kernel(const schedule::Plan& plan) {
+  const loops::Kernel* found = nullptr;
+  for (const schedule::Step& s : plan.steps)
+    if (const auto* k = std::get_if<schedule::KernelStep>(&s)) {
+      EXPECT_EQ(found, nullptr) << "more than one kernel";
+      found = k->kernel.get();
+    }
+  VESTA_USER_CHECK(found != nullptr, "no kernel");
+  return *found;
+}
+
+// The plan for a GPU of a graph text in which "@D" stands for the device, run by the interpreter.
+schedule::Plan check(const std::string& text) {
+  const auto gpu = on_device("cuda:0", text), cpu = on_device("cpu", text);
+  schedule::Plan plan = schedule::make_plan(*gpu, for_device(DeviceType::CUDA));
+  schedule::Plan same = schedule::make_plan(*cpu, for_device(DeviceType::CPU));
+  std::vector<Host> a, b;
+  uint32_t seed = 1;
+  for (const graph::Input& i : gpu->inputs) a.push_back(random_host(i.value->type, seed++));
+  b = a;
+  const auto x = run_plan(plan, a), y = run_plan(same, b);
+  EXPECT_EQ(x.size(), y.size());
+  for (size_t o = 0; o < x.size(); ++o) {
+    EXPECT_EQ(x[o].size(), y[o].size());
+    for (size_t i = 0; i < x[o].size() && i < y[o].size(); ++i)
+      EXPECT_NEAR(x[o][i], y[o][i], 1e-4 * (1 + std::abs(y[o][i]))) << schedule::print(plan);
+  }
+  return plan;
+}
+
+TEST(CudaPlans, PointwiseIsOneThreadAnElement) {
+  const auto plan = check(R"(input %0 : f32[64, 48]@D = argument "x"
+%1 : f32[64, 48]@D = aten::tanh(%0)
+%2 : f32[64, 48]@D = aten::mul.Tensor(%1, %0)
+output %2
+)");
+  const loops::Kernel& k = only_kernel(plan);
+  EXPECT_EQ(k.threads.team, 1);
+  EXPECT_GT(k.threads.block, 0);
+}
+
+// One thread's elements in registers, of each row that is kept.
+int64_t held(const loops::Kernel& k) { return k.threads.held * k.threads.each; }
+
+TEST(CudaPlans, ShortRowsShareABlock) {
+  const auto plan = check(softmax_text(512, 96));
+  const loops::Kernel& k = only_kernel(plan);
+  EXPECT_EQ(k.threads.team, 32);
+  EXPECT_EQ(k.threads.each, 2);
+  EXPECT_EQ(held(k), 4);
+}
+
+TEST(CudaPlans, RowsAreHeldInRegisters) {
+  const auto plan = check(softmax_text(3, 4096));
+  const loops::Kernel& k = only_kernel(plan);
+  EXPECT_EQ(k.threads.team, k.threads.block);
+  EXPECT_EQ(k.threads.each, 4);
+  EXPECT_EQ(k.threads.team * held(k), 4096);
+  EXPECT_FALSE(k.row_slots.empty());  // x is read once
+}
+
+TEST(CudaPlans, LongRowsAreReadAgain) {
+  const auto plan = check(softmax_text(1, 40000));
+  EXPECT_EQ(only_kernel(plan).threads.held, 0);
+  EXPECT_TRUE(only_kernel(plan).row_slots.empty());
+}
+
+TEST(CudaPlans, ElementsSideBySideAreTakenTogetherWhereMemoryIsAligned) {
+  const auto text = [](const char* aligned) {
+    return fmt::format(R"(input %0 : f32[4096, 4096]@D = argument "x"{}
+%1 : f32[4096, 4096]@D = aten::tanh(%0)
+output %1
+)",
+                       aligned);
+  };
+  schedule::Options options = for_device(DeviceType::CUDA);
+  const auto kernel_of = [&](const std::string& t) {
+    return loops::print(only_kernel(schedule::make_plan(*on_device("cuda:0", t), options)));
+  };
+  const std::string any = kernel_of(text("")), wide = kernel_of(text(" aligned 16"));
+  EXPECT_NE(any.find("buffer b0 f32 read\n"), std::string::npos) << any;
+  EXPECT_NE(wide.find("buffer b0 f32 read aligned 16\n"), std::string::npos) << wide;
+  EXPECT_NE(wide.find("each 4\n"), std::string::npos) << wide;
+}
+
+TEST(CudaPlans, ColumnsGoDownTogether) {
+  const auto plan = check(R"(input %0 : f32[200, 300]@D = argument "x"
+%1 : f32[300]@D = aten::sum.dim_IntList(%0, [0], false)
+output %1
+)");
+  const loops::Kernel& k = only_kernel(plan);
+  EXPECT_TRUE(k.threads.across);
+  EXPECT_EQ(k.threads.block / k.threads.team, 32);
+}
+
+TEST(CudaPlans, ColumnsAreOneThreadEach) {
+  const auto plan = check(R"(input %0 : f32[7, 300]@D = argument "x"
+%1 : f32[300]@D = aten::sum.dim_IntList(%0, [0], false)
+output %1
+)");
+  EXPECT_EQ(only_kernel(plan).threads.team, 1);
+}
+
+TEST(CudaPlans, KernelsCheckTheirPlaces) {
+  const auto g = on_device("cuda:0", R"(input %0 : f32[7, 300]@D = parameter "w"
+input %1 : i64[5]@D = argument "i"
+%2 : f32[5, 300]@D = aten::embedding(%0, %1, -1, false, false)
+%3 : f32[5, 300]@D = aten::exp(%2)
+output %3
+)");
+  const auto plan = schedule::make_plan(*g, for_device(DeviceType::CUDA));
+  const loops::Kernel& k = only_kernel(plan);
+  const auto again = loops::parse_kernel(loops::print(k));
+  EXPECT_EQ(loops::print(*again), loops::print(k));
+  std::vector<float> w(2100, 1), out(1500);
+  std::vector<int64_t> at = {0, 6, 3, 1, 1};
+  std::vector<void*> buffers;
+  for (const loops::KernelBuffer& b : k.buffers)
+    buffers.push_back(b.written               ? static_cast<void*>(out.data())
+                      : b.dtype == DType::I64 ? static_cast<void*>(at.data())
+                                              : w.data());
+  loops::interpret(k, buffers, {}, 0, 1500);
+  EXPECT_NEAR(out[1499], 2.7183F, 1e-3F);
+  for (const int64_t wrong : {int64_t{7}, int64_t{-1}}) {
+    at[2] = wrong;
+    EXPECT_THROW(loops::interpret(k, buffers, {}, 0, 1500), InternalError);
+  }
+}
+
+// The pieces of a concatenation are read where they are, and only there their places are checked.
+TEST(CudaPlans, PlacesAreCheckedWhereTheyAreRead) {
+  check(R"(input %0 : f32[7]@D = parameter "w"
+input %1 : f32[5]@D = argument "x"
+%2 : i64[5]@D = aten::arange.start_step(0, 5, 1)
+%3 : i64[5]@D = aten::add.Tensor(%2, 2)
+%4 : f32[5]@D = aten::index.Tensor(%0, [%3])
+%5 : f32[10]@D = aten::cat([%1, %4], 0)
+output %5
+)");
+}
+
+TEST(CudaPlans, TensorsOfTheHostAreATens) {
+  const auto g = on_device("cuda:0", R"(input %0 : f32[8]@D = argument "x"
+input %1 : f32[8] = argument "y"
+%2 : f32[8]@D = aten::tanh(%0)
+%3 : f32[8] = aten::tanh(%1)
+output %2
+output %3
+)");
+  const auto plan = schedule::make_plan(*g, for_device(DeviceType::CUDA));
+  ASSERT_EQ(plan.steps.size(), 2);
+  EXPECT_EQ(kernels(plan), 1);
+}
+
+TEST(CudaPlans, KernelsKeepTheirThreadsInTheText) {
+  const auto plan = check(softmax_text(512, 96));
+  const loops::Kernel& k = only_kernel(plan);
+  const std::string text = loops::print(k);
+  const auto parsed = loops::parse_kernel(text);
+  EXPECT_EQ(loops::print(*parsed), text);
+  EXPECT_NE(text.find("threads 256 team 32 held 2 each 2\n"), std::string::npos) << text;
+}
+
+TEST(CudaPlans, WrongThreadsDoNotVerify) {
+  const auto plan = check(softmax_text(512, 96));
+  const auto broken = [&](auto&& change) {
+    auto k = loops::parse_kernel(loops::print(only_kernel(plan)));
+    change(*k);
+    EXPECT_THROW(loops::verify(*k), Error);
+  };
+  broken([](loops::Kernel& k) { k.threads.block = 100; });
+  broken([](loops::Kernel& k) { k.threads.team = 24; });
+  broken([](loops::Kernel& k) { k.threads.held = 1; });
+  broken([](loops::Kernel& k) { k.threads.each = 3; });
+  broken([](loops::Kernel& k) { k.threads.across = true; });
+  broken([](loops::Kernel& k) { k.threads.held = 0; });
+  broken([](loops::Kernel& k) { k.serial = true; });
+}
+
+}  // namespace
