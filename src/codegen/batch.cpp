@@ -6,9 +6,11 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <shared_mutex>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/digest.h"
 
@@ -18,58 +20,45 @@ namespace {
 
 using machine::Object;
 
-Result build_or_find(const Request& request, const std::string& symbol, const Code& code,
-                     const CompileOptions& options) {
-  if (options.store && options.dump_dir.empty()) {
-    if (auto bytes = options.store->find(symbol))
-      return {std::make_shared<Object>(Object{code.form, symbol, std::move(*bytes)}), Origin::Store};
-  }
-  auto object = std::make_shared<Object>(Object{code.form, symbol, code.generate(request, symbol)});
-  if (options.store) options.store->put(symbol, object->bytes);
-  return {std::move(object), Origin::Compiled};
-}
-
-// Symbol -> object. One that a thread compiles makes the others that want it wait.
+// Symbol -> object, for the whole process. Who claims a symbol publishes its object, or gives it up.
 class Cache {
  public:
+  enum class Claim { Found, Mine, Others };
+
+  Claim claim(const std::string& symbol, std::shared_ptr<const Object>& object) {
+    const std::lock_guard lock(mutex_);
+    Slot& slot = slots_[symbol];
+    if ((object = slot.object.lock())) return Claim::Found;
+    if (slot.building) return Claim::Others;
+    slot.building = true;
+    return Claim::Mine;
+  }
+  void publish(const std::string& symbol, const std::shared_ptr<const Object>& object) {
+    const std::lock_guard lock(mutex_);
+    slots_[symbol] = {object, false};
+    if (slots_.size() > sweep_at_) sweep();
+    built_.notify_all();
+  }
+  void give_up(const std::string& symbol) {
+    const std::lock_guard lock(mutex_);
+    slots_.erase(symbol);
+    built_.notify_all();
+  }
+  // Returns when nobody builds it.
+  void wait(const std::string& symbol) {
+    std::unique_lock lock(mutex_);
+    built_.wait(lock, [&] {
+      const auto it = slots_.find(symbol);
+      return it == slots_.end() || !it->second.building;
+    });
+  }
+
+ private:
   struct Slot {
     std::weak_ptr<const Object> object;
     bool building = false;
   };
 
-  Result get(const Request& request, const Code& code, const CompileOptions& options) {
-    const std::string symbol = "vesta_" + digest({request.text, code.fingerprint});
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      Slot& slot = slots_[symbol];
-      if (auto object = slot.object.lock()) return {std::move(object), Origin::Process};
-      if (!slot.building) break;
-      built_.wait(lock);
-    }
-    slots_[symbol].building = true;
-    lock.unlock();
-    Result result;
-    std::exception_ptr error;
-    try {
-      result = build_or_find(request, symbol, code, options);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    lock.lock();
-    if (error) {
-      slots_.erase(symbol);
-    } else {
-      Slot& slot = slots_[symbol];
-      slot.building = false;
-      slot.object = result.object;
-      if (slots_.size() > sweep_at_) sweep();
-    }
-    built_.notify_all();
-    if (error) std::rethrow_exception(error);
-    return result;
-  }
-
- private:
   void sweep() {
     std::erase_if(slots_, [](const auto& s) { return !s.second.building && s.second.object.expired(); });
     sweep_at_ = std::max<size_t>(1024, 2 * slots_.size());
@@ -164,32 +153,108 @@ struct Process {
   }
 };
 
+// Claimed symbols; those that are not published in the end are given up.
+class Claims {
+ public:
+  explicit Claims(const Code& code) : code_(code) {}
+  Claims(const Claims&) = delete;
+  ~Claims() {
+    for (const std::string& symbol : symbols_) cache().give_up(symbol);
+  }
+  void add(const std::string& symbol) { symbols_.insert(symbol); }
+  // From any thread.
+  std::shared_ptr<const Object> publish(const std::string& symbol, std::string bytes) {
+    auto object = std::make_shared<Object>(Object{code_.form, symbol, std::move(bytes)});
+    cache().publish(symbol, object);
+    const std::lock_guard lock(mutex_);
+    symbols_.erase(symbol);
+    return object;
+  }
+
+ private:
+  const Code& code_;
+  std::mutex mutex_;
+  std::unordered_set<std::string> symbols_;
+};
+
+// Those of one batch whose turn it is to be built here: from the store, or by the generator.
+void build(std::span<const Wanted> wanted, std::span<Result* const> results, Claims& claims, const Code& code,
+           const CompileOptions& options, const Parallel& parallel) {
+  std::vector<char> found(wanted.size(), 0);
+  if (options.store && options.dump_dir.empty()) {
+    parallel(wanted.size(), [&](size_t i) {
+      auto bytes = options.store->find(wanted[i].symbol);
+      if (!bytes) return;
+      *results[i] = {claims.publish(wanted[i].symbol, std::move(*bytes)), Origin::Store};
+      found[i] = 1;
+    });
+  }
+  std::vector<Wanted> left;
+  std::vector<Result*> places;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (found[i]) continue;
+    left.push_back(wanted[i]);
+    places.push_back(results[i]);
+  }
+  if (left.empty()) return;
+  code.generate(left, parallel, [&](size_t i, std::string bytes) {
+    *places[i] = {claims.publish(left[i].symbol, std::move(bytes)), Origin::Compiled};
+    if (options.store) options.store->put(left[i].symbol, places[i]->object->bytes);
+  });
+}
+
 }  // namespace
 
 std::vector<Result> compile_batch(const std::vector<Request>& requests, const Code& code,
                                   const CompileOptions& options) {
   std::unordered_map<std::string_view, size_t> first;  // text -> index into distinct
-  std::vector<size_t> distinct, which;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    auto [it, fresh] = first.emplace(requests[i].text, distinct.size());
-    if (fresh) distinct.push_back(i);
+  std::vector<size_t> which;
+  std::vector<Wanted> distinct;
+  for (const Request& request : requests) {
+    auto [it, fresh] = first.emplace(request.text, distinct.size());
+    if (fresh) distinct.push_back({&request, "vesta_" + digest({request.text, code.fingerprint})});
     which.push_back(it->second);
   }
-  std::vector<Result> found(distinct.size());
-  std::vector<std::exception_ptr> errors(distinct.size());
-  int width =
+  const int width =
       options.workers > 0 ? options.workers : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   Process& process = Process::current();
   const std::shared_lock no_fork(process.compiling);
-  process.pool.run(width, distinct.size(), [&](size_t i) {
-    try {
-      found[i] = cache().get(requests[distinct[i]], code, options);
-    } catch (...) {
-      errors[i] = std::current_exception();
+  const Parallel parallel = [&](size_t count, const std::function<void(size_t)>& work) {
+    std::vector<std::exception_ptr> errors(count);
+    process.pool.run(width, count, [&](size_t i) {
+      try {
+        work(i);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    });
+    for (const std::exception_ptr& e : errors)
+      if (e) std::rethrow_exception(e);
+  };
+
+  std::vector<Result> found(distinct.size());
+  std::vector<size_t> open(distinct.size());
+  std::iota(open.begin(), open.end(), size_t{0});
+  // What another thread builds is waited for when everything of one's own is published; where it fails there, the next
+  // round builds it here.
+  while (!open.empty()) {
+    Claims claims(code);
+    std::vector<Wanted> mine;
+    std::vector<Result*> places;
+    std::vector<size_t> others;
+    for (const size_t i : open) {
+      switch (cache().claim(distinct[i].symbol, found[i].object)) {
+        case Cache::Claim::Found: found[i].origin = Origin::Process; break;
+        case Cache::Claim::Others: others.push_back(i); break;
+        case Cache::Claim::Mine:
+          claims.add(distinct[i].symbol);
+          mine.push_back(distinct[i]);
+          places.push_back(&found[i]);
+      }
     }
-  });
-  for (const std::exception_ptr& e : errors) {
-    if (e) std::rethrow_exception(e);
+    build(mine, places, claims, code, options, parallel);
+    for (const size_t i : others) cache().wait(distinct[i].symbol);
+    open = std::move(others);
   }
   std::vector<Result> result;
   for (size_t i : which) result.push_back(found[i]);

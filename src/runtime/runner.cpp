@@ -163,7 +163,7 @@ void Runner::launch_on_device(const BoundStep& step, const ResolvedLaunch& l, vo
   const int64_t blocks = (l.items + grid.items - 1) / grid.items;
   VESTA_CHECK(blocks <= INT32_MAX, "{} blocks of threads are more than a launch has", blocks);
   c10::SmallVector<void*, 32> arguments;
-  for (size_t i = 0; i < step.launch->buffers.size(); ++i) arguments.push_back(&buffers[i]);
+  for (size_t i = 0; i < step.launch->buffers.size(); ++i) arguments.push_back(static_cast<void*>(&buffers[i]));
   for (const int64_t& size : l.sizes) arguments.push_back(const_cast<int64_t*>(&size));
   arguments.push_back(const_cast<int64_t*>(&l.items));
   step.kernel->launch(static_cast<unsigned>(blocks), static_cast<unsigned>(grid.block), stream_, arguments.data());

@@ -4,7 +4,9 @@
 #include <set>
 
 #include "codegen/codegen.h"
+#include "codegen/cuda/jit_link.h"
 #include "codegen/cuda/nvrtc.h"
+#include "codegen/cuda/ptx.h"
 #include "codegen_prims.h"
 #include "cuda_plans.h"
 #include "vesta/error.h"
@@ -51,6 +53,7 @@ TEST(CodegenCuda, NvrtcIsFound) {
   std::string why;
   ASSERT_NE(Nvrtc::get(&why), nullptr) << why;
   EXPECT_TRUE(available(machine::cuda_target_of(90)));
+  ASSERT_NE(JitLink::get(Nvrtc::get()->major()), nullptr) << "the linker's package is not installed";
 }
 
 TEST(CodegenCuda, PlansForThreeGenerations) {
@@ -137,11 +140,96 @@ TEST(CodegenCuda, UnknownGenerations) {
   EXPECT_NE(why.find("sm_30"), std::string::npos) << why;
 }
 
+// Alone or beside others, first or last: with tables and messages of their own, and functions that several share.
 TEST(CodegenCuda, EqualKernelsGiveEqualBytes) {
   const Target target = machine::cuda_target_of(90);
-  const std::string text = kernels_of(softmax_text(77, 96), target).at(0);
-  const std::string first = compile({{text, "a"}}, target, {})[0].object->bytes;
-  EXPECT_EQ(first, compile({{text, "b"}}, target, {})[0].object->bytes);
+  const auto unary = [](const char* dtype, const char* prim) {
+    return fmt::format(
+        "kernel\nthreads 128 team 1 held 0 each 1\nrange p0 parallel 1000\nbuffer b0 {0} read\nbuffer b1 {0} "
+        "write\nstage\n  %0 = load {0} b0[p0]\n  %1 = {1} {0} %0\n  store {0} b1[p0] %1\n",
+        dtype, prim);
+  };
+  const std::string gather = kernels_of(R"(input %0 : f32[700, 300]@D = parameter "w"
+input %1 : i64[5]@D = argument "i"
+%2 : f32[5, 300]@D = aten::embedding(%0, %1, -1, false, false)
+output %2
+)",
+                                        target)
+                                 .at(0);
+  std::string other_gather = gather;
+  other_gather.replace(other_gather.find("300"), 3, "301");
+  const std::vector<std::string> texts = {unary("f64", "sin"),
+                                          unary("f32", "sin"),
+                                          unary("f64", "digamma"),
+                                          gather,
+                                          other_gather,
+                                          unary("f64", "cos"),
+                                          unary("f32", "lgamma"),
+                                          kernels_of(softmax_text(77, 96), target).at(0)};
+  std::vector<std::string> alone;
+  for (const std::string& text : texts) alone.push_back(compile({{text, "alone"}}, target, {})[0].object->bytes);
+  for (const bool backwards : {false, true}) {
+    std::vector<Request> requests;
+    for (const std::string& text : texts) requests.push_back({text, "together"});
+    if (backwards) std::reverse(requests.begin(), requests.end());
+    const std::vector<Result> together = compile(requests, target, {});
+    for (size_t i = 0; i < texts.size(); ++i)
+      EXPECT_TRUE(together[backwards ? texts.size() - 1 - i : i].object->bytes == alone[i]) << texts[i];
+  }
+}
+
+TEST(CodegenCuda, ModulesInParts) {
+  const std::string module = R"(//
+// made by hand
+//
+.version 8.0
+.target sm_80 // of Ampere
+.address_size 64
+
+	// .globl	first
+.extern .func __assertfail
+(
+	.param .b64 __assertfail_param_0
+)
+;
+.global .align 4 .b8 table[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+.global .align 1 .b8 $str[2] = {105, 0};
+.global .align 1 .b8 $str$1[2] = {106, 0};
+.func  (.param .b64 func_retval0) slow(
+	.param .b64 slow_param_0
+)
+{
+	mov.u64 %rd1, table;
+}
+.visible .entry first(
+	.param .u64 first_param_0
+)
+.maxntid 128, 1, 1
+{
+	.local .align 8 .b8 	__local_depot1[8];
+	{ // callseq 0, 0
+	call (retval0), slow, (param0);
+	} // callseq 0
+$L__BB1_2:
+	bra $L__BB1_2;
+	mov.u64 %rd1, $str$1;
+}
+.visible .entry first_and_more(
+)
+{
+	mov.u64 %rd1, $str;
+	call __assertfail, ();
+}
+)";
+  const std::vector<std::string> names = {"first", "first_and_more"}, parts = split_ptx(module, names);
+  ASSERT_EQ(parts.size(), 2u);
+  const auto has = [&](size_t part, const char* text) { return parts[part].find(text) != std::string::npos; };
+  for (const size_t part : {0, 1}) EXPECT_TRUE(has(part, ".version 8.0\n.target sm_80")) << parts[part];
+  EXPECT_TRUE(has(0, "slow(") && has(0, "table[8] = {1, 2") && has(0, "$L__BB_2:") && has(0, "__local_depot[8]"));
+  EXPECT_TRUE(has(0, "$str$0[2] = {106, 0};") && !has(0, "{105, 0}") && !has(0, "__assertfail"));
+  EXPECT_TRUE(has(1, "$str$0[2] = {105, 0};") && has(1, ".extern .func __assertfail") && !has(1, "table"));
+  EXPECT_TRUE(!has(0, "first_and_more") && !has(1, "first("));
+  EXPECT_THROW(split_ptx(module, std::vector<std::string>{"slow"}), vesta::InternalError);
 }
 
 }  // namespace

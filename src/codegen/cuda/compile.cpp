@@ -10,7 +10,9 @@
 
 #include "base/check.h"
 #include "codegen/batch.h"
+#include "codegen/cuda/jit_link.h"
 #include "codegen/cuda/nvrtc.h"
+#include "codegen/cuda/ptx.h"
 #include "codegen/cuda/source.h"
 #include "codegen/generator.h"
 #include "vesta_cuda_digest.h"
@@ -27,24 +29,59 @@ int architecture(const Target& t) {
   return error == std::errc() && end == name.data() + name.size() ? arch : 0;
 }
 
-std::string generate(const Request& request, const std::string& symbol, const Target& target,
-                     const std::string& dump_dir) {
-  const Nvrtc& nvrtc = *Nvrtc::get();
-  const std::string source = kCudaPrelude + cuda_source(*loops::parse_kernel(request.text), symbol);
-  const int arch = architecture(target);
-  const std::vector<int> known = nvrtc.architectures();
-  const bool binary = std::find(known.begin(), known.end(), arch) != known.end();
-  // The driver finishes what is for a GPU that NVRTC does not know.
-  const int below = *(std::upper_bound(known.begin(), known.end(), arch) - 1);
-  std::string code = binary ? nvrtc.cubin(source, symbol, arch) : nvrtc.ptx(source, symbol, below);
-  if (!dump_dir.empty()) {
-    std::filesystem::create_directories(dump_dir);
-    std::ofstream(dump_dir + "/" + request.name + ".kernel") << request.text;
-    std::ofstream(dump_dir + "/" + request.name + ".cu") << source;
-    std::ofstream(dump_dir + "/" + request.name + (binary ? ".cubin" : ".ptx")) << code;
+// One compile of NVRTC makes PTX of all kernels, since its threads wait for one another; then each kernel's part
+// becomes machine code in a thread of its own.
+class ToCode {
+ public:
+  ToCode(const Target& target, const std::string& dump_dir)
+      : nvrtc_(*Nvrtc::get()), dump_dir_(dump_dir), arch_(architecture(target)) {
+    const std::vector<int> known = nvrtc_.architectures();
+    binary_ = std::find(known.begin(), known.end(), arch_) != known.end();
+    // The driver finishes what is for a GPU that NVRTC does not know.
+    virtual_ = *(std::upper_bound(known.begin(), known.end(), arch_) - 1);
+    link_ = JitLink::get(nvrtc_.major());
   }
-  return code;
-}
+
+  void run(std::span<const Wanted> wanted, const Parallel& parallel,
+           const std::function<void(size_t, std::string)>& done) const {
+    std::vector<std::string> sources, names;
+    std::string all = kCudaPrelude;
+    for (const Wanted& w : wanted) {
+      sources.push_back(cuda_source(*loops::parse_kernel(w.request->text), w.symbol));
+      names.push_back(w.symbol);
+      all += sources.back();
+    }
+    std::vector<std::string> parts(wanted.size());
+    if (!binary_ || link_) parts = split_ptx(nvrtc_.ptx(all, names.front(), virtual_), names);
+    parallel(wanted.size(), [&](size_t i) {
+      std::string code = finished(parts[i], sources[i], names[i]);
+      if (!dump_dir_.empty()) dump(*wanted[i].request, sources[i], code);
+      done(i, std::move(code));
+    });
+  }
+
+ private:
+  std::string finished(const std::string& ptx, const std::string& source, const std::string& name) const {
+    if (!binary_) return ptx + '\0';  // the driver reads to the end of the string
+    if (link_)
+      if (auto code = link_->cubin(ptx, name, arch_)) return std::move(*code);
+    return nvrtc_.cubin(kCudaPrelude + source, name, arch_);
+  }
+
+  void dump(const Request& request, const std::string& source, const std::string& code) const {
+    std::filesystem::create_directories(dump_dir_);
+    const std::string path = dump_dir_ + "/" + request.name;
+    std::ofstream(path + ".kernel") << request.text;
+    std::ofstream(path + ".cu") << kCudaPrelude << source;
+    std::ofstream(path + (binary_ ? ".cubin" : ".ptx")) << code;
+  }
+
+  const Nvrtc& nvrtc_;
+  const JitLink* link_;
+  const std::string& dump_dir_;
+  int arch_, virtual_;
+  bool binary_;
+};
 
 }  // namespace
 
@@ -63,14 +100,15 @@ const std::string& nvrtc_fingerprint(const Target& target) {
   const std::lock_guard lock(mutex);
   std::string& text = (*known)[target.cpu];
   if (text.empty())
-    text = fmt::format("nvrtc {}; {}; sources {}", Nvrtc::get()->version(), target.cpu, VESTA_CUDA_DIGEST);
+    text = fmt::format("nvrtc {}{}; {}; sources {}", Nvrtc::get()->version(),
+                       JitLink::get(Nvrtc::get()->major()) ? " and its linker" : "", target.cpu, VESTA_CUDA_DIGEST);
   return text;
 }
 
 std::vector<Result> compile_with_nvrtc(const std::vector<Request>& requests, const Target& target,
                                        const CompileOptions& options) {
-  const auto code = [&](const Request& request, const std::string& symbol) {
-    return generate(request, symbol, target, options.dump_dir);
+  const auto code = [&](std::span<const Wanted> wanted, const Parallel& parallel, const auto& done) {
+    ToCode(target, options.dump_dir).run(wanted, parallel, done);
   };
   return compile_batch(requests, {machine::Form::Cuda, nvrtc_fingerprint(target), code}, options);
 }

@@ -69,6 +69,12 @@ std::string Nvrtc::version() const {
   return fmt::format("{}.{}", major, minor);
 }
 
+int Nvrtc::major() const {
+  int major = 0, minor = 0;
+  f_->version(&major, &minor);
+  return major;
+}
+
 std::vector<int> Nvrtc::architectures() const {
   int count = 0;
   f_->arch_count(&count);
@@ -92,10 +98,8 @@ std::string Nvrtc::compile(const std::string& source, const std::string& name, c
   require(f_->create(&program.p, source.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr), "takes no");
   const std::string wanted = "--gpu-architecture=" + arch;
   // From version 13 on it leaves out what only large programs use: half of its first stage, which threads do in turn.
-  int major = 0, minor = 0;
-  f_->version(&major, &minor);
   const char* const options[] = {wanted.c_str(), "--std=c++17", "--minimal"};
-  if (f_->compile(program.p, major >= 13 ? 3 : 2, options) != 0) {
+  if (f_->compile(program.p, major() >= 13 ? 3 : 2, options) != 0) {
     size_t bytes = 0;
     f_->log_size(program.p, &bytes);
     std::string log(bytes, '\0');

@@ -11,7 +11,8 @@ class Nvrtc {
   // nullptr: this process has no NVRTC, for the reason `why`. Once per process; thread-safe.
   static const Nvrtc* get(std::string* why = nullptr);
 
-  std::string version() const;             // "13.0"
+  std::string version() const;  // "13.0"
+  int major() const;
   std::vector<int> architectures() const;  // for which it makes code: 75, 80, 86, ...
   // Machine code (a cubin) for GPUs of compute capability arch / 10, arch % 10. Throws InternalError with the
   // compiler's messages. Thread-safe.

@@ -1,0 +1,74 @@
+#include "codegen/cuda/jit_link.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "machine/cuda/shared_library.h"
+
+namespace vesta::codegen {
+
+namespace {
+using Linking = struct OpaqueLinking*;
+constexpr int kPtx = 2;  // NVJITLINK_INPUT_PTX
+}  // namespace
+
+// The part of nvJitLink.h that is used here; every status is 0 for success.
+struct JitLink::Functions {
+  int (*create)(Linking*, uint32_t options, const char* const*) = nullptr;
+  int (*destroy)(Linking*) = nullptr;
+  int (*add)(Linking, int kind, const void* data, size_t bytes, const char* name) = nullptr;
+  int (*complete)(Linking) = nullptr;
+  int (*cubin_size)(Linking, size_t*) = nullptr;
+  int (*cubin)(Linking, void*) = nullptr;
+};
+
+const JitLink* JitLink::get(int major) {
+  static const JitLink* const link = [&]() -> const JitLink* {
+    const std::string file = fmt::format("libnvJitLink.so.{}", major);
+    const char* const names[] = {file.c_str()};
+    constexpr const char* beside[] = {"../../nvidia/cu13/lib", "../../nvidia/nvjitlink/lib", "."};
+    void* const library = machine::open_library(names, beside, nullptr);
+    if (!library) return nullptr;
+    auto* f = new Functions;
+    bool complete = true;
+    // Each name says from which version of the interface it is.
+    const auto find = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
+          dlsym(library, fmt::format("__nvJitLink{}_{}_0", name, major).c_str()));
+      complete &= function != nullptr;
+    };
+    find(f->create, "Create");
+    find(f->destroy, "Destroy");
+    find(f->add, "AddData");
+    find(f->complete, "Complete");
+    find(f->cubin_size, "GetLinkedCubinSize");
+    find(f->cubin, "GetLinkedCubin");
+    return complete ? new JitLink(f) : nullptr;
+  }();
+  return link;
+}
+
+std::optional<std::string> JitLink::cubin(const std::string& ptx, const std::string& name, int arch) const {
+  struct Held {
+    const Functions* f;
+    Linking l = nullptr;
+    ~Held() {
+      if (l) f->destroy(&l);
+    }
+  } linking{f_};
+  const std::string wanted = fmt::format("-arch=sm_{}", arch);
+  const char* const options[] = {wanted.c_str()};
+  size_t bytes = 0;
+  if (f_->create(&linking.l, 1, options) != 0 ||
+      f_->add(linking.l, kPtx, ptx.c_str(), ptx.size() + 1, name.c_str()) != 0 || f_->complete(linking.l) != 0 ||
+      f_->cubin_size(linking.l, &bytes) != 0)
+    return std::nullopt;
+  std::string code(bytes, '\0');
+  if (f_->cubin(linking.l, code.data()) != 0) return std::nullopt;
+  return code;
+}
+
+}  // namespace vesta::codegen
