@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
 #include <mutex>
 
@@ -29,8 +31,9 @@ int architecture(const Target& t) {
   return error == std::errc() && end == name.data() + name.size() ? arch : 0;
 }
 
-// One compile of NVRTC makes PTX of all kernels, since its threads wait for one another; then each kernel's part
-// becomes machine code in a thread of its own.
+// NVRTC compiles a few programs of many kernels each: its threads wait for one another while one reads a text, for
+// about 10 ms however short that is, and not while it optimises. A kernel's part of a program's PTX becomes machine
+// code in a thread of its own.
 class ToCode {
  public:
   ToCode(const Target& target, const std::string& dump_dir)
@@ -45,22 +48,47 @@ class ToCode {
   void run(std::span<const Wanted> wanted, const Parallel& parallel,
            const std::function<void(size_t, std::string)>& done) const {
     std::vector<std::string> sources, names;
-    std::string all = kCudaPrelude;
     for (const Wanted& w : wanted) {
       sources.push_back(cuda_source(*loops::parse_kernel(w.request->text), w.symbol));
       names.push_back(w.symbol);
-      all += sources.back();
     }
-    std::vector<std::string> parts(wanted.size());
-    if (!binary_ || link_) parts = split_ptx(nvrtc_.ptx(all, names.front(), virtual_), names);
-    parallel(wanted.size(), [&](size_t i) {
-      std::string code = finished(parts[i], sources[i], names[i]);
+    // About as long for all programs to be read as for one of them to be optimised.
+    const size_t programs =
+        binary_ && !link_ ? 0 : static_cast<size_t>(std::sqrt(2.0 * static_cast<double>(wanted.size())));
+    std::vector<std::promise<std::vector<std::string>>> ptx(programs);
+    std::vector<std::shared_future<std::vector<std::string>>> parts;
+    for (auto& p : ptx) parts.push_back(p.get_future().share());
+    // Programs are begun before the kernels that wait for them.
+    parallel(programs + wanted.size(), [&](size_t n) {
+      if (n < programs) {
+        try {
+          ptx[n].set_value(program(sources, names, n, programs));
+        } catch (...) {
+          ptx[n].set_exception(std::current_exception());
+        }
+        return;
+      }
+      const size_t i = n - programs;
+      std::string code =
+          finished(programs > 0 ? parts[i % programs].get()[i / programs] : std::string(), sources[i], names[i]);
       if (!dump_dir_.empty()) dump(*wanted[i].request, sources[i], code);
       done(i, std::move(code));
     });
   }
 
  private:
+  // The PTX of each kernel of the n-th program: every `programs`-th one.
+  std::vector<std::string> program(const std::vector<std::string>& sources, const std::vector<std::string>& names,
+                                   size_t n, size_t programs) const {
+    std::string text = kCudaPrelude;
+    std::vector<std::string> own;
+    for (size_t i = n; i < sources.size(); i += programs) {
+      text += sources[i];
+      own.push_back(names[i]);
+    }
+    return split_ptx(nvrtc_.ptx(text, own.front(), virtual_), own);
+  }
+
   std::string finished(const std::string& ptx, const std::string& source, const std::string& name) const {
     if (!binary_) return ptx + '\0';  // the driver reads to the end of the string
     if (link_)
