@@ -74,10 +74,11 @@ struct View {
 
 constexpr uint8_t kReads = 1, kWrites = 2;
 
-// How a GPU runs a kernel: blocks of so many threads, each of them for so many work items.
+// How a GPU runs a kernel: blocks of so many threads, each of them for so many items.
 struct Grid {
   int block = 0;  // 0: a kernel of the CPU
   int items = 0;
+  int shared = 0;  // bytes of shared memory beside what its code says
 };
 
 struct Launch {

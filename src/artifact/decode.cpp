@@ -141,7 +141,7 @@ class Decoder {
     out.scratch = size(l.scratch());
     out.item_cost = size(l.item_cost());
     out.serial = l.serial();
-    out.grid = {l.block(), l.block_items()};
+    out.grid = {l.block(), l.block_items(), static_cast<int>(l.block_shared())};
     return out;
   }
   Extern call(const wire::Extern& e) const {

@@ -164,7 +164,7 @@ class Encoder {
     const auto offsets = numbers(l.offsets), sizes = numbers(l.sizes);
     return wire::CreateLaunch(b_, code, name, buffers, access, offsets, sizes, number(l.items), number(l.scratch),
                               number(l.item_cost), l.serial, static_cast<uint16_t>(l.grid.block),
-                              static_cast<uint16_t>(l.grid.items));
+                              static_cast<uint16_t>(l.grid.items), static_cast<uint32_t>(l.grid.shared));
   }
   Offset<wire::Extern> step(const Extern& e) {
     const auto args = flat::list<wire::Arg>(b_, e.args, [&](const Arg& a) { return arg(a); });

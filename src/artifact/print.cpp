@@ -98,8 +98,10 @@ std::string text(const Step& step) {
     }
     const std::string blocks =
         l->grid.block > 0 ? fmt::format(" blocks of {} threads for {} items", l->grid.block, l->grid.items) : "";
-    return fmt::format("launch {}({}) sizes {} items {} scratch {} item_cost {}{}{}", l->name, args, text(l->sizes),
-                       text(l->items), text(l->scratch), text(l->item_cost), l->serial ? " serial" : "", blocks);
+    const std::string shared = l->grid.shared > 0 ? fmt::format(" with {} bytes shared", l->grid.shared) : "";
+    return fmt::format("launch {}({}) sizes {} items {} scratch {} item_cost {}{}{}{}", l->name, args, text(l->sizes),
+                       text(l->items), text(l->scratch), text(l->item_cost), l->serial ? " serial" : "", blocks,
+                       shared);
   }
   if (const auto* e = std::get_if<Extern>(&step)) {
     std::string args, results;

@@ -9,6 +9,8 @@
 namespace vesta::artifact {
 namespace {
 
+constexpr int kMostShared = 256 << 10;  // bytes: no GPU has more
+
 class Verifier {
  public:
   explicit Verifier(const Artifact& a) : a_(a), device_(device_of(a)) {}
@@ -176,8 +178,8 @@ class Verifier {
     VESTA_REQUIRE(is_cpu == (l.grid.block == 0) && is_cpu == (l.object->form != machine::Form::Cuda),
                   "a kernel for another device than {}", to_string(device_));
     VESTA_REQUIRE(is_cpu || (l.grid.block % 32 == 0 && l.grid.block > 0 && l.grid.block <= 1024 && l.grid.items > 0 &&
-                             l.grid.items <= 16 * l.grid.block),
-                  "blocks of {} threads for {} items", l.grid.block, l.grid.items);
+                             l.grid.items <= 16 * l.grid.block && l.grid.shared >= 0 && l.grid.shared <= kMostShared),
+                  "blocks of {} threads for {} items with {} bytes shared", l.grid.block, l.grid.items, l.grid.shared);
     for (const int b : l.buffers)
       VESTA_REQUIRE(existing(b).type.device == device_, "a kernel's buffer {} on {}", b,
                     to_string(existing(b).type.device));

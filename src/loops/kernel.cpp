@@ -7,12 +7,35 @@ namespace vesta::loops {
 namespace {
 constexpr int64_t kRowPadding = 64;    // elements: the widest vector of the narrowest type
 constexpr int64_t kRowAlignment = 64;  // bytes
+constexpr int64_t kSharedAlignment = 16;
 }  // namespace
 
+Expr launched_items(const Kernel& k) {
+  if (k.tile.rows == 0) return work_items(k);
+  Expr squares = ceildiv(k.ranges.back().extent, k.tile.columns);
+  for (size_t i = 0; i + 1 < k.ranges.size(); ++i)
+    squares = squares * (k.ranges[i].var == k.tile.row ? ceildiv(k.ranges[i].extent, k.tile.rows) : k.ranges[i].extent);
+  return squares;
+}
+
 int64_t items_of_block(const Kernel& k) {
+  if (k.tile.rows > 0) return 1;
   const bool loops =
       std::any_of(k.ranges.begin(), k.ranges.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
   return k.threads.block / k.threads.team * (loops ? 1 : k.threads.each);
+}
+
+int64_t shared_offset(const Kernel& k, int slot) {
+  int64_t offset = 0;
+  for (int i = 0; i < slot; ++i) {
+    const int64_t bytes = row_elements(k).constant() * element_size(k.row_slots[static_cast<size_t>(i)]);
+    offset += (bytes + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
+  }
+  return offset;
+}
+
+int64_t shared_bytes(const Kernel& k) {
+  return k.threads.shared ? shared_offset(k, static_cast<int>(k.row_slots.size())) : 0;
 }
 
 Expr work_items(const Kernel& k) {

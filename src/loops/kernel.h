@@ -103,12 +103,13 @@ struct KernelBuffer {
 
 // Loads of a pointwise program that run along another parallel variable `row` than the lanes: a square of `rows` x
 // `columns` elements is read along `row`, turned, and kept while its elements are used. `row` is the variable next to
-// the lanes, so that neighbouring work items are neighbours along it.
+// the lanes, so that neighbouring work items are neighbours along it. On a GPU the last Parallel range is that of the
+// lanes, a block does one square, and the squares at the ends may be incomplete.
 struct Tile {
   Expr row;
   int64_t rows = 0;  // 0: no tile
   int64_t columns = 0;
-  int64_t pitch = 0;  // elements from one row of the square to the next
+  int64_t pitch = 0;  // elements from one row of the square to the next; on a GPU from one column, in shared memory
   std::vector<Ref> loads;
 };
 
@@ -120,8 +121,16 @@ struct Ahead {
   std::vector<Ref> loads;  // none: nothing is fetched
 };
 
-// How a GPU's threads share the work: what the kernel says instead of vector, lanes, block, tile and ahead. The
-// interpreter ignores it.
+// A sum of exp(x - m), m being the maximum of the same x over the row, that needs no pass of its own: the loop that finds
+// the maximum computes the sum too, and scales what it has anew where the maximum grows (Milakov and Gimelshein, "Online
+// normalizer calculation for softmax", 2018). For kernels with threads; the interpreter ignores it.
+struct Online {
+  Ref max = kNoRef;  // Accumulate instructions
+  Ref sum = kNoRef;
+};
+
+// How a GPU's threads share the work: what the kernel says instead of vector, lanes, block and ahead. The interpreter
+// ignores it.
 //
 // `each` neighbouring elements are one thread's: of the last Inner range in loop stages, of the last Parallel one where
 // there is no loop. What lies side by side for them in memory is loaded and stored at once.
@@ -129,16 +138,18 @@ struct Ahead {
 // A block of `block` threads serves teams of `team` threads each. A team does one work item (`each` of them where there
 // is no loop). In a loop stage every `each` inner elements go to the next thread of the team, round and round;
 // accumulators are combined over the team before the next stage, and every thread has every value of the other stages,
-// of which one thread stores. Rows are kept in registers: then `held` rounds are unrolled.
+// of which one thread stores. Rows are kept in registers: then `held` rounds are unrolled. Or they are `shared`: in the
+// block's shared memory, for rows that are a block's.
 //
 // The threads of a team are neighbours; or, if they work `across`, the teams' first threads are neighbours, then their
 // second ones, and so on: for rows of which neighbouring ones lie side by side.
 struct Threads {
   int64_t block = 0;  // 0: a kernel for a CPU; a multiple of 32
   int64_t team = 1;   // a power of two up to 32, or `block`; across: any divisor of `block`
-  int64_t held = 0;   // 0: no rows, and loops of any length
+  int64_t held = 0;   // 0: no rows in registers, and loops of any length
   int64_t each = 1;   // a power of two that divides its range's extent
   bool across = false;
+  bool shared = false;
 };
 
 struct Kernel {
@@ -157,12 +168,18 @@ struct Kernel {
   Tile tile;
   Ahead ahead;
   Threads threads;
+  std::vector<Online> online;
 };
 
 // Number of work items: the `end` of a whole run.
 Expr work_items(const Kernel& k);
-// Work items of one block of a kernel with threads.
+// What a kernel with threads is launched for, work items or squares of a tile, and those of one block.
+Expr launched_items(const Kernel& k);
 int64_t items_of_block(const Kernel& k);
+// Bytes of shared memory that a block's rows take.
+int64_t shared_bytes(const Kernel& k);
+// Where the row of a slot begins there.
+int64_t shared_offset(const Kernel& k, int slot);
 // Bytes of scratch one thread needs for the rows.
 Expr scratch_bytes(const Kernel& k);
 

@@ -40,6 +40,7 @@ class Parser : TextReader {
       if (!take("each ")) fail("expected each");
       k.threads.each = integer(word());
       k.threads.across = take("across");
+      k.threads.shared = take("shared");
     } else if (head == "buffer") {
       if (numbered('b') != static_cast<int>(k.buffers.size())) fail("buffers must be numbered in order");
       KernelBuffer b;
@@ -65,6 +66,9 @@ class Parser : TextReader {
       k.ahead.row = k.ranges[static_cast<size_t>(range_named(word()))].var;
       k.ahead.rows = integer(word());
       while (!at_end()) k.ahead.loads.push_back(value());
+    } else if (head == "online") {
+      const Ref max = value();
+      k.online.push_back({max, value()});
     } else if (head == "stage") {
       k.stages.push_back({take("loop"), {}});
     } else {

@@ -19,8 +19,9 @@ class Printer : TextWriter {
     if (k_.block > 0) out_ += fmt::format("block {}\n", k_.block);
     if (k_.serial) out_ += "serial\n";
     if (k_.threads.block > 0)
-      out_ += fmt::format("threads {} team {} held {} each {}{}\n", k_.threads.block, k_.threads.team, k_.threads.held,
-                          k_.threads.each, k_.threads.across ? " across" : "");
+      out_ +=
+          fmt::format("threads {} team {} held {} each {}{}{}\n", k_.threads.block, k_.threads.team, k_.threads.held,
+                      k_.threads.each, k_.threads.across ? " across" : "", k_.threads.shared ? " shared" : "");
     for (size_t i = 0; i < k_.buffers.size(); ++i) {
       const KernelBuffer& b = k_.buffers[i];
       out_ += fmt::format("buffer b{} {} {}{}{}{}\n", i, name(b.dtype), b.written ? "write" : "read",
@@ -41,6 +42,7 @@ class Printer : TextWriter {
       out_ += fmt::format("ahead {} {}", text(k_.ahead.row), k_.ahead.rows);
       loads(k_.ahead.loads);
     }
+    for (const Online& o : k_.online) out_ += fmt::format("online {} {}\n", value(o.max), value(o.sum));
     return std::move(out_);
   }
 

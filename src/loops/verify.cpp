@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <bit>
 
+#include "loops/online.h"
 #include "loops/rules.h"
 
 namespace vesta::loops {
 
 namespace {
+
+constexpr int64_t kMostShared = 256 << 10;  // bytes: no GPU has more
 
 class Verifier : Rules {
  public:
@@ -26,6 +29,7 @@ class Verifier : Rules {
     if (k_.threads.block != 0) threads();
     if (k_.tile.rows != 0) tile();
     if (!k_.ahead.loads.empty()) ahead();
+    if (!k_.online.empty()) online();
   }
 
  private:
@@ -68,8 +72,14 @@ class Verifier : Rules {
       require(provably_divisible(k_.ranges.back().extent, t.each), "a range of {} is not for {} each",
               to_string(k_.ranges.back().extent), t.each);
     }
-    require(k_.vector < 0 && k_.tile.rows == 0 && k_.ahead.loads.empty() && !k_.serial, "threads and a CPU's schedule");
-    require(t.held > 0 || (t.held == 0 && k_.row_slots.empty()), "rows that no thread holds");
+    require(k_.vector < 0 && k_.ahead.loads.empty() && !k_.serial, "threads and a CPU's schedule");
+    require(k_.tile.rows == 0 || (t.team == 1 && t.each == 1), "a tile of teams");
+    require(t.held > 0 || t.shared || (t.held == 0 && k_.row_slots.empty()), "rows that no thread holds");
+    if (t.shared) {
+      require(t.held == 0 && t.team == t.block && !t.across, "rows in shared memory of a team of {}", t.team);
+      require(row_elements(k_).is_constant() && shared_bytes(k_) <= kMostShared, "rows of {} in shared memory",
+              to_string(row_elements(k_)));
+    }
     if (t.held > 0) {
       const Expr row = row_elements(k_);
       require(row.is_constant() && row.constant() <= t.team * t.held * t.each, "a team of {} does not hold rows of {}",
@@ -80,10 +90,15 @@ class Verifier : Rules {
               i.kind == InstrKind::Scan ? "scan" : "atomic addition");
   }
 
-  // The range with this variable, a parallel one before the vector's.
+  // The range of the lanes, or of neighbouring threads.
+  std::ptrdiff_t columns() const {
+    return k_.threads.block > 0 ? static_cast<std::ptrdiff_t>(k_.ranges.size()) - 1 : k_.vector;
+  }
+
+  // The range with this variable, a parallel one before that.
   const Range& row_of(Expr var) const {
     auto it = std::find_if(k_.ranges.begin(), k_.ranges.end(), [&](const Range& r) { return r.var == var; });
-    const bool other = it != k_.ranges.end() && it - k_.ranges.begin() < k_.vector && it->kind == RangeKind::Parallel;
+    const bool other = it != k_.ranges.end() && it - k_.ranges.begin() < columns() && it->kind == RangeKind::Parallel;
     require(other, "rows of other loads do not run along a parallel range before the lanes");
     return *it;
   }
@@ -97,17 +112,24 @@ class Verifier : Rules {
   void tile() const {
     const Tile& t = k_.tile;
     const Range& rows = row_of(t.row);
-    const Range& columns = k_.ranges[static_cast<size_t>(k_.vector)];
+    const Range& columns = k_.ranges[static_cast<size_t>(this->columns())];
     require(columns.kind == RangeKind::Parallel && &rows + 1 == &columns && !k_.serial, "a tile is not of neighbours");
     require(std::none_of(k_.stages.begin(), k_.stages.end(), [](const Stage& s) { return s.loop; }),
             "a tile in a kernel with loops");
-    require(provably_at_least(k_.block, columns.extent), "a tile in a kernel of several blocks");
-    auto cuts = [&](Expr extent, int64_t side) {
-      return side > 0 && side % k_.lanes == 0 && provably_divisible(extent, side);
-    };
-    require(cuts(rows.extent, t.rows) && cuts(columns.extent, t.columns), "tiles of {} by {} leave something over",
-            t.rows, t.columns);
-    require(t.pitch >= t.columns, "rows of a tile overlap");
+    if (k_.threads.block > 0) {
+      require(t.rows > 0 && t.columns > 0 && t.rows * t.columns % k_.threads.block == 0 &&
+                  t.rows * t.columns <= 16 * k_.threads.block,
+              "{} threads for a tile of {} by {}", k_.threads.block, t.rows, t.columns);
+      require(t.pitch >= t.rows, "columns of a tile overlap");
+    } else {
+      require(provably_at_least(k_.block, columns.extent), "a tile in a kernel of several blocks");
+      auto cuts = [&](Expr extent, int64_t side) {
+        return side > 0 && side % k_.lanes == 0 && provably_divisible(extent, side);
+      };
+      require(cuts(rows.extent, t.rows) && cuts(columns.extent, t.columns), "tiles of {} by {} leave something over",
+              t.rows, t.columns);
+      require(t.pitch >= t.columns, "rows of a tile overlap");
+    }
     require(!t.loads.empty(), "a tile of nothing");
     for (Ref r : t.loads) {
       plain_load(r);
@@ -115,6 +137,22 @@ class Verifier : Rules {
       require(along && along->is_constant(1), "instruction {} does not run along the rows of its tile", r);
       require(!k_.buffers[static_cast<size_t>(k_.instrs[r].buffer)].written,
               "instruction {} of a tile reads what is written", r);
+    }
+  }
+
+  void online() const {
+    require(k_.threads.block > 0, "sums of maxima without threads");
+    const std::vector<Online> all = online_sums(k_);
+    for (const Online& o : k_.online)
+      require(std::any_of(all.begin(), all.end(), [&](const Online& a) { return a.max == o.max && a.sum == o.sum; }),
+              "the sum {} is not relative to the maximum {}, or not alone in its loop", o.sum, o.max);
+    // A loop is left out as a whole.
+    for (const Online& a : all) {
+      const auto named = [&](const Online& o) { return stage_of_[o.sum] == stage_of_[a.sum]; };
+      const auto itself = [&](const Online& o) { return o.sum == a.sum; };
+      require(std::none_of(k_.online.begin(), k_.online.end(), named) ||
+                  std::any_of(k_.online.begin(), k_.online.end(), itself),
+              "the sum {} has no loop", a.sum);
     }
   }
 

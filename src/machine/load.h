@@ -20,13 +20,18 @@ class Code {
   virtual size_t bytes() const = 0;    // of memory
 };
 
+// Blocks of so many threads, and each block's bytes of shared memory beside what the code says.
+struct LaunchShape {
+  unsigned blocks, threads, shared;
+};
+
 // A kernel of a GPU, in all contexts of the process. It stays as long as the process.
 class DeviceKernel {
  public:
   virtual ~DeviceKernel() = default;
   // In the current context, on its stream. `arguments`: pointers to the values of the kernel's parameters, that is a
   // pointer of each buffer, the values of Kernel::sizes and the number of work items.
-  virtual void launch(unsigned blocks, unsigned threads, void* stream, void** arguments) const = 0;
+  virtual void launch(const LaunchShape& shape, void* stream, void** arguments) const = 0;
 };
 // Throws Unsupported where the process has no driver for the object's device.
 std::shared_ptr<const DeviceKernel> load_on_device(const Object& object);

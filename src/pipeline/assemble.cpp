@@ -175,7 +175,8 @@ class Assembler {
     out.item_cost = size(k.item_cost);
     out.serial = k.kernel->serial;
     if (const loops::Threads& t = k.kernel->threads; t.block > 0)
-      out.grid = {static_cast<int>(t.block), static_cast<int>(loops::items_of_block(*k.kernel))};
+      out.grid = {static_cast<int>(t.block), static_cast<int>(loops::items_of_block(*k.kernel)),
+                  static_cast<int>(loops::shared_bytes(*k.kernel))};
     return out;
   }
 

@@ -166,7 +166,9 @@ void Runner::launch_on_device(const BoundStep& step, const ResolvedLaunch& l, vo
   for (size_t i = 0; i < step.launch->buffers.size(); ++i) arguments.push_back(static_cast<void*>(&buffers[i]));
   for (const int64_t& size : l.sizes) arguments.push_back(const_cast<int64_t*>(&size));
   arguments.push_back(const_cast<int64_t*>(&l.items));
-  step.kernel->launch(static_cast<unsigned>(blocks), static_cast<unsigned>(grid.block), stream_, arguments.data());
+  step.kernel->launch(
+      {static_cast<unsigned>(blocks), static_cast<unsigned>(grid.block), static_cast<unsigned>(grid.shared)}, stream_,
+      arguments.data());
 }
 
 void Runner::store_result(int buffer, at::Tensor result, const std::string& from) {

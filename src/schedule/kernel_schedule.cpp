@@ -1,6 +1,7 @@
 #include "schedule/kernel_schedule.h"
 
 #include "base/check.h"
+#include "loops/online.h"
 #include "schedule/cuda/threads.h"
 #include "schedule/family.h"
 #include "schedule/vectors.h"
@@ -20,6 +21,13 @@ KernelSchedule for_cuda(loops::Dag& dag, const Options& options) {
   const CudaSchedule choice = choose_threads(dag, options);
   KernelSchedule out{build_stages(dag, choice), choice.items, 0, choice.bytes, choice.us};
   out.staged.kernel->threads = choice.threads;
+  // Without rows loops need not be unrolled.
+  if (loops::Kernel& k = *out.staged.kernel; k.row_slots.empty()) {
+    k.threads.held = 0;
+    k.threads.shared = false;
+  }
+  if (loops::Kernel& k = *out.staged.kernel; k.row_slots.empty()) k.online = loops::online_sums(k);
+  if (choice.tile_rows > 0) turn_loads(*out.staged.kernel, choice.tile_rows, choice.tile_columns);
   align_buffers(out.staged, dag);
   return out;
 }

@@ -133,6 +133,9 @@ class Stager {
     const Instr& i = dag_.instrs()[x];
     if (i.kind == InstrKind::Indirect || i.kind == InstrKind::Index || i.dtype == DType::Bool) return false;
     if (slot_[x] >= 0) return true;
+    if (choice_.keep_narrow && i.kind == InstrKind::Cast && levels_.inner[i.in[0]] &&
+        element_size(loops::value_type(dag_.instrs(), i.in[0])) < element_size(i.dtype))
+      return false;
     if (recompute_cost(x) < choice_.keep_cost) return false;
     int64_t bytes = elements * element_size(i.dtype);
     if (i.kind != InstrKind::Scan) {

@@ -21,6 +21,7 @@ struct Staging {
   int64_t block = 0;              // elements of a parallel vector range in a work item
   int64_t row_bytes = 256 << 10;  // the rows of one work item together take at most this, under the hints
   int keep_cost = 6;              // what costs this much, a load being 2, is kept rather than computed again
+  bool keep_narrow = false;       // of a value and what it was widened from, the latter is kept
 };
 
 // The Parallel ranges of the dag must come first.

@@ -8,6 +8,7 @@
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/cuda/ptx.h"
 #include "codegen_prims.h"
+#include "cubin.h"
 #include "cuda_plans.h"
 #include "vesta/error.h"
 
@@ -62,6 +63,34 @@ TEST(CodegenCuda, PlansForThreeGenerations) {
     for (const auto& [rows, columns] : {std::pair(512, 96), {3, 4096}, {2, 30000}, {8, 700}})
       for (const char* dtype : {"f32", "bf16", "f16"})
         expect_code(kernels_of(softmax_text(rows, columns, dtype), target), arch);
+  }
+}
+
+// Rows stay in registers: none spill, and two blocks of 512 threads, or one of 1024, fit a multiprocessor.
+TEST(CodegenCuda, ResourcesAreWithinBounds) {
+  for (const int arch : {80, 90, 100}) {
+    const Target target = machine::cuda_target_of(arch);
+    std::vector<Request> requests;
+    std::vector<int64_t> threads;
+    for (const char* dtype : {"f32", "bf16", "f16", "f64"})
+      for (const int columns : {96, 1000, 4096, 8192, 16384, 32000, 32768, 131072})
+        for (const char* aligned : {"", " aligned 16"}) {
+          std::string text = softmax_text(64, columns, dtype);
+          text.replace(text.find("\"x\""), 3, std::string("\"x\"") + aligned);
+          for (const std::string& k : kernels_of(text, target)) {
+            requests.push_back({k, fmt::format("softmax_{}_{}", dtype, columns)});
+            threads.push_back(loops::parse_kernel(k)->threads.block);
+          }
+        }
+    const std::vector<Result> results = compile(requests, target, {});
+    for (size_t i = 0; i < results.size(); ++i) {
+      SCOPED_TRACE(fmt::format("sm_{} {}", arch, requests[i].text));
+      const auto use = vesta::testing::use_of(results[i].object->bytes);
+      EXPECT_EQ(use.frame, 0u);
+      EXPECT_GT(use.registers, 8u);
+      EXPECT_LE(use.registers * threads[i], 64 << 10);
+      EXPECT_LE(use.shared, 48u << 10);
+    }
   }
 }
 

@@ -40,7 +40,7 @@ void expect_same(std::vector<Case> cases) {
         if (c.kernel->sizes[n] == s) return c.sizes[n];
       return int64_t{0};
     };
-    EXPECT_TRUE(host.run(i, *c.kernel, pointers, c.sizes, evaluate(loops::work_items(*c.kernel), value_of)));
+    EXPECT_TRUE(host.run(i, *c.kernel, pointers, c.sizes, evaluate(loops::launched_items(*c.kernel), value_of)));
     for (size_t b = 0; b < c.arrays.size(); ++b) {
       const Array& got = c.arrays[b];
       const int64_t n = expected[b].size();
@@ -128,6 +128,90 @@ TEST(CudaOnHost, RowsColumnsAndWholes) {
   expect_same(std::move(cases));
 }
 
+TEST(CudaOnHost, RowsInSharedMemory) {
+  std::vector<Case> cases;
+  for (const char* dtype : {"f32", "bf16", "f16", "f64"})
+    for (const char* aligned : {"", " aligned 16"})
+      for (const int columns : {17001, 18000}) {
+        std::string text = softmax_text(2, columns, dtype);
+        text.replace(text.find("\"x\""), 3, std::string("\"x\"") + aligned);
+        add_plan(cases, text, 300, std::string_view(dtype).starts_with("f") ? 1e-4 : 1e-2);
+        const loops::Kernel& k = *cases.back().kernel;
+        EXPECT_TRUE(k.threads.shared) << loops::print(k);
+        EXPECT_FALSE(k.row_slots.empty());
+      }
+  expect_same(std::move(cases));
+}
+
+// Rows that are kept nowhere: the loop of the maximum computes the sum too. Also of infinities and of what is no
+// number.
+TEST(CudaOnHost, SumsInTheLoopOfTheMaximum) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<Case> cases;
+  for (const auto& [dtype, columns] : {std::pair("f32", 40002), {"f32", 40960}, {"bf16", 81001}, {"f64", 22501}}) {
+    add_plan(cases, softmax_text(40, columns, dtype), 300, std::string_view(dtype).starts_with("f") ? 1e-5 : 1e-2);
+    const loops::Kernel& k = *cases.back().kernel;
+    EXPECT_EQ(k.online.size(), 1u) << loops::print(k);
+    EXPECT_EQ(loops::print(*loops::parse_kernel(loops::print(k))), loops::print(k));
+  }
+  for (Case& c : cases) {
+    Array& x = c.arrays.at(0);
+    const int64_t n = x.size() / 40;
+    const auto set = [&](int64_t row, int64_t at, float v) { x.set(row * n + at, loops::from_double(x.dtype, v)); };
+    for (int64_t i = 0; i < n; ++i) {
+      set(1, i, -inf);
+      set(2, i, i == n - 1 ? 3.0F : -inf);
+      set(3, i, i == 5 ? 3.0F : -inf);
+      set(6, i, static_cast<float>(i) / 1000);
+      set(7, i, static_cast<float>(-i) * 1e30F);
+    }
+    set(4, 77, inf);
+    set(5, n / 2, nan);
+    set(8, 0, inf);
+    set(8, 1, inf);
+    set(9, n - 3, -inf);
+  }
+  expect_same(std::move(cases));
+}
+
+// What is read along other rows than it is written goes through squares, the last ones of which are incomplete.
+TEST(CudaOnHost, Squares) {
+  std::vector<Case> cases;
+  for (const char* dtype : {"f32", "bf16", "f64", "i64", "bool", "u8"})
+    for (const auto& [rows, columns] : {std::pair(300, 70), {33, 9}, {64, 128}, {1000, 8}}) {
+      add_plan(cases,
+               fmt::format("input %0 : {0}[{1}, {2}]@D = argument \"x\"\n%1 : {0}[{2}, {1}]@D = aten::t(%0)\n%2 : "
+                           "{0}[{2}, {1}]@D = aten::clone(%1, memory_format=format.contiguous)\noutput %2\n",
+                           dtype, rows, columns),
+               0, 0);
+      EXPECT_EQ(cases.back().kernel->tile.loads.size(), 1u) << loops::print(*cases.back().kernel);
+    }
+  // Two that cross and one that does not; a batch; a row that is not next to the column.
+  add_plan(cases, R"(input %0 : f32[3, 16, 40, 70]@D = argument "x"
+input %1 : bf16[3, 16, 40, 70]@D = argument "y"
+input %2 : f32[3, 40, 70, 16]@D = argument "z"
+%3 : f32[3, 40, 70, 16]{44800, 70, 1, 2800}@D = aten::permute(%0, [0, 2, 3, 1])
+%4 : bf16[3, 40, 70, 16]{44800, 70, 1, 2800}@D = aten::permute(%1, [0, 2, 3, 1])
+%5 : f32[3, 40, 70, 16]@D = aten::mul.Tensor(%2, %3)
+%6 : f32[3, 40, 70, 16]@D = aten::add.Tensor(%5, %4, alpha=1)
+output %6
+)",
+           1);
+  EXPECT_EQ(cases.back().kernel->tile.loads.size(), 2u);
+  add_plan(cases, R"(symbol s0 = 70, at least 2
+symbol s1 = 50, at least 2
+source s0 = size 1 of input 0
+source s1 = size 2 of input 0
+input %0 : f32[4, s0, s1]@D = argument "x"
+%1 : f32[s1, 4, s0]{1, s0*s1, s1}@D = aten::permute(%0, [2, 0, 1])
+%2 : f32[s1, 4, s0]@D = aten::clone(%1, memory_format=format.contiguous)
+output %2
+)",
+           0);
+  EXPECT_EQ(cases.back().kernel->tile.loads.size(), 1u);
+  expect_same(std::move(cases));
+}
+
 TEST(CudaOnHost, EveryPrimitiveInEveryType) {
   std::vector<Case> cases;
   const int64_t n = 333;
@@ -143,6 +227,48 @@ TEST(CudaOnHost, EveryPrimitiveInEveryType) {
     }
   }
   expect_same(std::move(cases));
+}
+
+// Rows are divided by multiplication: of the least, the greatest and what is no number too.
+TEST(CudaOnHost, RowsDividedByOneNumber) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> numbers = {0,      -0.0F,  1,     -3,    7,     1e-45F,  1e-42F, 3e-39F, 1.2e-38F,
+                                1e-30F, 1e-20F, 1e20F, 1e30F, 1e38F, 3.4e38F, inf,    -inf,   nan};
+  for (int i = 0; i < 46; ++i)
+    numbers.push_back(std::ldexp(1.0F + static_cast<float>(i * 37 % 101) / 101.0F, i * 5 - 120));
+  const auto n = static_cast<int64_t>(numbers.size());
+  auto k = loops::parse_kernel(fmt::format(R"(kernel
+range p0 parallel {0}
+range i0 inner {0}
+threads 64 team 32 held 0 each 1
+buffer b0 f32 read
+buffer b1 f32 write
+stage
+  %0 = load f32 b0[p0]
+stage loop
+  %1 = load f32 b0[i0]
+  %2 = div f32 %1 %0
+  store f32 b1[{0}*p0 + i0] %2
+)",
+                                           n));
+  loops::verify(*k);
+  HostKernels host({k.get()});
+  std::vector<float> out(static_cast<size_t>(n * n), -1);
+  EXPECT_TRUE(host.run(0, *k, {numbers.data(), out.data()}, {}, n));
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      const float x = numbers[static_cast<size_t>(j)], y = numbers[static_cast<size_t>(i)], q = x / y;
+      const float got = out[static_cast<size_t>(i * n + j)];
+      if (std::isnan(q)) {
+        EXPECT_TRUE(std::isnan(got)) << x << " / " << y << ": " << got;
+      } else if (std::isinf(q) || q == 0) {
+        // At the ends a unit in the last place may be all of it.
+        EXPECT_TRUE(got == q || std::abs(got) <= 3e-45F || std::abs(got) >= 3.4e38F) << x << " / " << y << ": " << got;
+        EXPECT_EQ(std::signbit(got), std::signbit(q)) << x << " / " << y;
+      } else {
+        EXPECT_LE(std::abs(got - q), 1.5 * (std::nextafter(std::abs(q), inf) - std::abs(q))) << x << " / " << y;
+      }
+    }
 }
 
 TEST(CudaOnHost, EveryConversion) {

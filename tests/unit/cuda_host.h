@@ -116,7 +116,7 @@ inline const char* const kHostPrelude = R"(
 #define __device__
 #define __global__
 #define __forceinline__ inline
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __shared__ static
 struct HostCalls {
   unsigned (*thread)();
@@ -130,6 +130,7 @@ struct HostThread { operator unsigned() const { return vesta_host->thread(); } }
 struct HostBlock { operator unsigned() const { return vesta_host->block; } };
 static struct { HostThread x; } threadIdx;
 static struct { HostBlock x; } blockIdx;
+alignas(16) static unsigned char shared_rows[256 << 10];
 static inline void __syncthreads() { vesta_host->sync(vesta_threads); }
 static inline void __assertfail(const char*, const char*, unsigned, const char*, size_t) { vesta_host->failed = true; }
 template <class T, class F> static inline T same_bits(F f) { T t; std::memcpy(&t, &f, sizeof t); return t; }
@@ -196,7 +197,7 @@ class HostKernels {
 
   // False: an assertion failed.
   bool run(size_t which, const loops::Kernel& k, std::vector<void*> buffers, std::vector<int64_t> sizes,
-           int64_t items) {
+           int64_t items) {  // loops::launched_items
     std::vector<void*> arguments;
     for (void*& b : buffers) arguments.push_back(&b);
     for (int64_t& s : sizes) arguments.push_back(&s);
@@ -204,7 +205,7 @@ class HostKernels {
     const auto call = reinterpret_cast<void (*)(void**)>(dlsym(library_, fmt::format("call_k{}", which).c_str()));
     *static_cast<unsigned*>(dlsym(library_, "vesta_threads")) = static_cast<unsigned>(k.threads.block);
     calls_.failed = false;
-    const int64_t per_block = k.threads.block / k.threads.team;
+    const int64_t per_block = loops::items_of_block(k);
     for (int64_t block = 0; block < (items + per_block - 1) / per_block; ++block) {
       calls_.block = static_cast<unsigned>(block);
       fibers_.run(static_cast<unsigned>(k.threads.block), [&] { call(arguments.data()); });

@@ -77,9 +77,31 @@ TEST(CudaPlans, RowsAreHeldInRegisters) {
   EXPECT_FALSE(k.row_slots.empty());  // x is read once
 }
 
+// Two blocks of a multiprocessor where both have room.
+TEST(CudaPlans, LongerRowsAreKeptInSharedMemory) {
+  for (const int columns : {19000, 39000}) {
+    const auto plan = check(softmax_text(40, columns));
+    const loops::Kernel& k = only_kernel(plan);
+    EXPECT_TRUE(k.threads.shared);
+    EXPECT_EQ(k.threads.block, columns == 19000 ? 512 : 1024);
+    EXPECT_EQ(k.row_slots.size(), 1u);
+    EXPECT_EQ(loops::shared_bytes(k), 4 * columns);
+  }
+}
+
+// What is read is kept, not what it becomes in F32.
+TEST(CudaPlans, HalvesAreKeptAsTheyAre) {
+  const auto plan =
+      schedule::make_plan(*on_device("cuda:0", softmax_text(40, 8192, "bf16")), for_device(DeviceType::CUDA));
+  const loops::Kernel& k = only_kernel(plan);
+  ASSERT_FALSE(k.row_slots.empty());
+  EXPECT_EQ(k.row_slots[0], DType::BF16);
+}
+
 TEST(CudaPlans, LongRowsAreReadAgain) {
   const auto plan = check(softmax_text(1, 40000));
   EXPECT_EQ(only_kernel(plan).threads.held, 0);
+  EXPECT_FALSE(only_kernel(plan).threads.shared);
   EXPECT_TRUE(only_kernel(plan).row_slots.empty());
 }
 
@@ -192,7 +214,45 @@ TEST(CudaPlans, WrongThreadsDoNotVerify) {
   broken([](loops::Kernel& k) { k.threads.each = 3; });
   broken([](loops::Kernel& k) { k.threads.across = true; });
   broken([](loops::Kernel& k) { k.threads.held = 0; });
+  broken([](loops::Kernel& k) { k.threads.shared = true; });
   broken([](loops::Kernel& k) { k.serial = true; });
+}
+
+const char* const kTurned = R"(input %0 : f32[300, 70]@D = argument "x"
+%1 : f32[70, 300]@D = aten::t(%0)
+%2 : f32[70, 300]@D = aten::clone(%1, memory_format=format.contiguous)
+output %2
+)";
+
+TEST(CudaPlans, WhatCrossesIsReadInSquares) {
+  const auto plan = check(kTurned);
+  const loops::Kernel& k = only_kernel(plan);
+  EXPECT_EQ(k.tile.rows, 32);
+  EXPECT_EQ(k.tile.columns, 32);
+  EXPECT_EQ(k.tile.pitch, 33);
+  const auto* step = std::get_if<schedule::KernelStep>(&plan.steps.at(0));
+  ASSERT_NE(step, nullptr);
+  EXPECT_EQ(hint(step->items), 10 * 3);
+  EXPECT_EQ(hint(loops::launched_items(k)), 10 * 3);
+  EXPECT_EQ(loops::items_of_block(k), 1);
+  const std::string text = loops::print(k);
+  EXPECT_EQ(loops::print(*loops::parse_kernel(text)), text);
+  EXPECT_NE(text.find("tile p0 32 by 32 pitch 33 %0\n"), std::string::npos) << text;
+}
+
+TEST(CudaPlans, WrongSquaresDoNotVerify) {
+  const auto plan = check(kTurned);
+  const auto broken = [&](auto&& change) {
+    auto k = loops::parse_kernel(loops::print(only_kernel(plan)));
+    change(*k);
+    EXPECT_THROW(loops::verify(*k), Error);
+  };
+  broken([](loops::Kernel& k) { k.tile.pitch = 31; });
+  broken([](loops::Kernel& k) { k.tile.rows = 33; });
+  broken([](loops::Kernel& k) { k.tile.rows = k.tile.columns = 128; });
+  broken([](loops::Kernel& k) { k.tile.row = k.ranges.back().var; });
+  broken([](loops::Kernel& k) { k.tile.loads.clear(); });
+  broken([](loops::Kernel& k) { k.threads.each = 4; });
 }
 
 }  // namespace

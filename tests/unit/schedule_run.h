@@ -196,6 +196,15 @@ inline std::vector<std::vector<double>> run_plan(const schedule::Plan& plan, std
         std::vector<int64_t> sizes;
         for (Expr e : k->sizes) sizes.push_back(evaluate(e, value));
         int64_t items = evaluate(k->items, value);
+        if (k->kernel->tile.rows > 0 && k->kernel->threads.block > 0) {
+          // The interpreter knows no squares.
+          const auto size_of = [&](Expr s) {
+            return sizes.at(static_cast<size_t>(std::find(k->kernel->sizes.begin(), k->kernel->sizes.end(), s) -
+                                                k->kernel->sizes.begin()));
+          };
+          EXPECT_EQ(items, evaluate(loops::launched_items(*k->kernel), size_of));
+          items = evaluate(loops::work_items(*k->kernel), size_of);
+        }
         EXPECT_GE(evaluate(k->scratch, value), 0);
         // In two parts, as two threads would.
         loops::interpret(*k->kernel, pointers, sizes, items / 2, items);

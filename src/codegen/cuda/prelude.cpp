@@ -14,11 +14,18 @@ typedef unsigned int u32;
 // Elements side by side, as one access of at most 16 bytes takes them.
 template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Pack { T v[N]; };
 
+// Halves of a row, two in a register, put there in order.
+__device__ __forceinline__ void keep_half(u32* row, int at, u16 h) {
+  if (at % 2 == 0) row[at / 2] = h; else row[at / 2] |= (u32)h << 16;
+}
+__device__ __forceinline__ u16 kept_half(const u32* row, int at) { return (u16)(row[at / 2] >> (at % 2 * 16)); }
+
 template <class T> struct unsigned_of { typedef u32 type; };
 template <> struct unsigned_of<i64> { typedef u64 type; };
 template <> struct unsigned_of<u64> { typedef u64 type; };
 
 #ifndef VESTA_ON_HOST
+extern __shared__ __align__(16) u8 shared_rows[];
 __device__ __forceinline__ float from_f16(u16 h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 __device__ __forceinline__ u16 to_f16(float f) { u16 h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
 __device__ __forceinline__ float bits_float(u32 u) { return __uint_as_float(u); }
@@ -105,6 +112,26 @@ __device__ inline double v_digamma(double x) {
   }
   return r + log(x) - 0.5 / x - y;
 }
+
+// The sum s of exp(x - m) for the maximum m of all x so far. What is infinite gives no number: see sum_of.
+__device__ __forceinline__ float v_exp(float x) { return expf(x); }
+__device__ __forceinline__ double v_exp(double x) { return exp(x); }
+template <class T> __device__ __forceinline__ void add_relative(T& m, T& s, T x) {
+  if (x > m) {
+    s = s * v_exp(m - x) + 1;
+    m = x;
+  } else if (x != m || x - x == 0) {
+    s += v_exp(x - m);
+    m = v_max<T>(m, x);
+  }
+}
+template <class T> __device__ __forceinline__ void add_sums(T& m, T& s, T other_m, T other_s) {
+  const T all = v_max<T>(m, other_m);
+  s = (m == all ? s : s * v_exp(m - all)) + (other_m == all ? other_s : other_s * v_exp(other_m - all));
+  m = all;
+}
+// Of a row whose maximum is infinite, as infinity less infinity is no number.
+template <class T> __device__ __forceinline__ T sum_of(T m, T s) { return m - m == 0 ? s : m - m; }
 
 // The better of two candidates for a position: NaN wins over all, the first among equals.
 template <class T> __device__ __forceinline__ bool beats(T x, i64 at, T best, i64 best_at, bool larger) {

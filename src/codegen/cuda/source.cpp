@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/check.h"
 
@@ -40,10 +42,12 @@ std::string_view stored_type(DType t) {
   VESTA_CHECK(false, "no kernel holds elements of type {}", name(t));
 }
 
+bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
+
 // Of a value in a register: arithmetic on halves is in F32.
 std::string_view value_type_name(DType t) {
   if (t == DType::Bool) return "bool";
-  if (t == DType::F16 || t == DType::BF16) return "float";
+  if (is_half(t)) return "float";
   return stored_type(t);
 }
 
@@ -64,10 +68,25 @@ class Writer {
     VESTA_CHECK(t_.block > 0, "a kernel without threads");
     choose_index_type();
     header();
+    if (k_.tile.rows > 0) {
+      squares();
+      out_ += "}\n";
+      return std::move(out_);
+    }
     place_of_thread();
-    for (size_t i = 0; i < k_.row_slots.size(); ++i)
-      line("{} r{}[{}];", value_type_name(k_.row_slots[i]), i, t_.held * t_.each);
-    for (const loops::Stage& s : k_.stages) stage(s);
+    for (size_t i = 0; i < k_.row_slots.size(); ++i) {
+      const DType t = k_.row_slots[i];
+      if (t_.shared) {
+        line("{0}* const r{1} = ({0}*)(shared_rows + {2});", stored_type(t), i,
+             loops::shared_offset(k_, static_cast<int>(i)));
+        continue;
+      }
+      const int64_t elements = t_.held * t_.each;
+      // Halves are kept two in a register.
+      line("{} r{}[{}];", is_half(t) ? "u32" : value_type_name(t), i, is_half(t) ? (elements + 1) / 2 : elements);
+    }
+    for (const loops::Stage& s : k_.stages)
+      if (!is_left_out(s)) stage(s);
     out_ += "}\n";
     return std::move(out_);
   }
@@ -95,7 +114,11 @@ class Writer {
   }
 
   void header() {
-    out_ += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(", t_.block, symbol_);
+    // As many registers as leave room for 1024 threads, where there are no doubles.
+    const bool doubles =
+        std::any_of(k_.instrs.begin(), k_.instrs.end(), [](const Instr& i) { return i.dtype == DType::F64; });
+    out_ += fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) {}(", t_.block,
+                        t_.block == 512 && !doubles ? ", 2" : "", symbol_);
     for (size_t b = 0; b < k_.buffers.size(); ++b) {
       const loops::KernelBuffer& buffer = k_.buffers[b];
       out_ += fmt::format("{}{}* {}b{}, ", buffer.written ? "" : "const ", stored_type(buffer.dtype),
@@ -117,6 +140,11 @@ class Writer {
       team += fmt::format(" / {}", t_.team);
       lane += fmt::format(" % {}", t_.team);
     }
+    if (items == 1) {  // every block has one
+      line("const int lane = {};", lane);
+      line("const {} item = ({})blockIdx.x;", index_, index_);
+      return decode("item", RangeKind::Parallel);
+    }
     line("const i64 first = (i64)blockIdx.x * {} + {}{};", items, team,
          items > teams ? fmt::format(" * {}", items / teams) : "");
     if (t_.team == 1) {
@@ -131,11 +159,17 @@ class Writer {
     decode("item", RangeKind::Parallel);
   }
 
+  // Whether a team of the last block may have nothing to do, and go along.
+  bool may_lack_items() const { return t_.team > 1 && loops::items_of_block(k_) > 1; }
+
   // The variables of the ranges of one kind from their joint position, the last one fastest.
   void decode(const std::string& position, RangeKind kind) {
     std::vector<size_t> ranges;
     for (size_t i = 0; i < k_.ranges.size(); ++i)
       if (k_.ranges[i].kind == kind) ranges.push_back(i);
+    decode(position, ranges);
+  }
+  void decode(const std::string& position, const std::vector<size_t>& ranges) {
     std::string rest = position;
     for (size_t n = ranges.size(); n-- > 0;) {
       const Range& r = k_.ranges[ranges[n]];
@@ -150,6 +184,52 @@ class Writer {
       line("const {} {}_rest = {} / {};", index_, var, rest, extent);
       rest = var + "_rest";
     }
+  }
+
+  // A block does one square: its threads read it along the rows into shared memory, and then go along the columns.
+  void squares() {
+    const loops::Tile& t = k_.tile;
+    const size_t row = k_.ranges.size() - 2, column = row + 1;
+    line("i64 square = blockIdx.x;");
+    const auto side = [&](size_t range, int64_t size) {
+      line("const {0} first{1} = ({0})(square % {2}) * {3};", index_, range,
+           text(ceildiv(k_.ranges[range].extent, size)), size);
+      line("square /= {};", text(ceildiv(k_.ranges[range].extent, size)));
+    };
+    side(column, t.columns);
+    side(row, t.rows);
+    std::vector<size_t> outer(row);
+    std::iota(outer.begin(), outer.end(), size_t{0});
+    decode(fmt::format("({})square", index_), outer);
+    for (Ref r : t.loads) line("__shared__ {} q{}[{}];", stored_type(k_.instrs[r].dtype), r, t.columns * t.pitch);
+
+    names_[k_.ranges[row].var] = fmt::format("v{}", row);
+    names_[k_.ranges[column].var] = fmt::format("v{}", column);
+    const auto elements = [&](size_t fast, size_t slow, int64_t size) {
+      line("#pragma unroll");
+      line("for (int k = 0; k < {}; ++k) {{", t.rows * t.columns / t_.block);
+      ++indent_;
+      line("const int at = (int)threadIdx.x + k * {};", t_.block);
+      line("const {} v{} = first{} + at % {}, v{} = first{} + at / {};", index_, fast, fast, size, slow, slow, size);
+      for (const size_t d : {row, column})
+        if (const Expr n = k_.ranges[d].extent; !provably_divisible(n, d == row ? t.rows : t.columns))
+          line("if (v{} >= {}) continue;", d, text(n));
+    };
+    elements(row, column, t.rows);
+    for (Ref r : t.loads)
+      line("q{}[at / {} * {} + at % {}] = b{}[{}];", r, t.rows, t.pitch, t.rows, k_.instrs[r].buffer,
+           text(k_.instrs[r].index));
+    --indent_;
+    line("}}");
+    line("__syncthreads();");
+    elements(column, row, t.columns);
+    for (const loops::Stage& s : k_.stages)
+      for (Ref r : s.body) instr(r, false);
+    --indent_;
+    line("}}");
+  }
+  bool is_turned(Ref r) const {
+    return std::find(k_.tile.loads.begin(), k_.tile.loads.end(), r) != k_.tile.loads.end();
   }
 
   std::string text(Expr e) const {
@@ -199,6 +279,7 @@ class Writer {
     for (const Range& r : k_.ranges)
       if (r.kind == RangeKind::Inner) row = row * r.extent;
     const std::string lane = t_.team == 1 ? "0" : "lane";
+    prepare_divisors(s);
     if (t_.held > 0) {
       line("#pragma unroll");
       line("for (int k = 0; k < {}; ++k) {{", t_.held);
@@ -206,6 +287,8 @@ class Writer {
       line("const {} at = ({} + k * {}) * {};", index_, lane, t_.team, t_.each);
       if (!row.is_constant(t_.team * t_.held * t_.each)) line("if (at >= {}) break;", text(row));
     } else {
+      // Enough of them in flight to keep the memory busy.
+      if (t_.team == t_.block) line("#pragma unroll 4");
       line("for ({} at = {} * {}; at < {}; at += {}) {{", index_, lane, t_.each, text(row), t_.team * t_.each);
       ++indent_;
     }
@@ -215,6 +298,23 @@ class Writer {
     line("}}");
     for (Ref r : s.body)
       if (k_.instrs[r].kind == InstrKind::Accumulate) combine_over_team(r);
+  }
+
+  // Elements that are divided by the same number are multiplied by its reciprocal, within one unit in the last place of
+  // the quotient. A power of two keeps the reciprocal of what is very small or large a normal number; it changes no bit
+  // of an element whose quotient is one.
+  void prepare_divisors(const loops::Stage& s) {
+    for (Ref r : s.body) {
+      const Instr& i = k_.instrs[r];
+      if (i.kind != InstrKind::Compute || i.prim != Prim::Div || i.dtype != DType::F32) continue;
+      const Ref by = i.in[1];
+      const bool uniform =
+          k_.instrs[by].kind != InstrKind::Constant && std::find(s.body.begin(), s.body.end(), by) == s.body.end();
+      if (!uniform || !divisors_.insert(by).second) continue;
+      line("const float e{0} = fabsf({1}) < bits_float(0x1f800000u) ? bits_float(0x5f800000u)", by, value(by));
+      line("               : fabsf({0}) > bits_float(0x5f800000u) ? bits_float(0x1f800000u) : 1.0f;", value(by));
+      line("const float d{0} = 1.0f / ({1} * e{0});", by, value(by));
+    }
   }
 
   // ---- Elements side by side
@@ -227,6 +327,7 @@ class Writer {
 
   // All of them with one access, or a few.
   bool is_packed(const Instr& i, const Range& range) const {
+    if (i.kind == InstrKind::RowStore || i.kind == InstrKind::RowLoad) return t_.shared;
     const bool load = i.kind == InstrKind::Load && i.in[0] == kNoRef;
     const bool store = i.kind == InstrKind::Store && i.in[1] == kNoRef;
     if (!load && !store) return false;
@@ -252,6 +353,8 @@ class Writer {
       const std::string type = fmt::format("Pack<{}, {}>", stored_type(i.dtype), t_.each);
       if (i.kind == InstrKind::Load) {
         line("const {} l{} = *(const {}*)(b{} + {});", type, r, type, i.buffer, text(i.index));
+      } else if (i.kind == InstrKind::RowLoad) {
+        line("const {} l{} = *(const {}*)(r{} + at);", type, r, type, i.slot);
       } else {
         line("{} l{};", type, r);
       }
@@ -267,13 +370,19 @@ class Writer {
     names_[range->var] = first;
     for (Ref r : s.body) {
       const Instr& i = k_.instrs[r];
+      if (packed_[r] && i.kind == InstrKind::RowStore)
+        line("*(Pack<{}, {}>*)(r{} + at) = l{};", stored_type(i.dtype), t_.each, i.slot, r);
       if (packed_[r] && i.kind == InstrKind::Store)
-        line("{}*(Pack<{}, {}>*)(b{} + {}) = l{};", t_.team > 1 ? "if (live) " : "", stored_type(i.dtype), t_.each,
+        line("{}*(Pack<{}, {}>*)(b{} + {}) = l{};", may_lack_items() ? "if (live) " : "", stored_type(i.dtype), t_.each,
              i.buffer, text(i.index), r);
     }
     packed_.assign(k_.instrs.size(), false);
   }
   bool packed(Ref r) const { return r < packed_.size() && packed_[r]; }
+  // The element of a row in shared memory; those of one thread go there and come from there together.
+  std::string in_shared(Ref r) const {
+    return t_.each > 1 ? fmt::format("l{}.v[u]", r) : fmt::format("r{}[at]", k_.instrs[r].slot);
+  }
   // Of the current element in a row.
   std::string held() const { return t_.each > 1 ? fmt::format("k * {} + u", t_.each) : "k"; }
 
@@ -318,11 +427,14 @@ class Writer {
     const Instr& i = k_.instrs[r];
     line("{} a{} = {};", value_type_name(i.dtype), r, identity(i));
     if (is_arg(i)) line("i64 p{} = 0x7fffffffffffffffll;", r);
+    if (sum_of(r)) line("{} p{} = 0;", value_type_name(i.dtype), r);
   }
 
   void accumulate(Ref r) {
     const Instr& i = k_.instrs[r];
-    if (is_arg(i)) {
+    if (sum_of(r)) {
+      line("add_relative(a{}, p{}, {});", r, r, operand(i, 0));
+    } else if (is_arg(i)) {
       take_better(r, operand(i, 0), operand(i, 1));
     } else {
       line("a{} = {};", r, combined(i, fmt::format("a{}", r), operand(i, 0)));
@@ -335,21 +447,42 @@ class Writer {
          i.reduce == ReduceOp::ArgMax, r, x, r, at);
   }
 
+  // The sum that the loop of this maximum computes too: beside it, as the position is beside that of ArgMax.
+  const loops::Online* sum_of(Ref max) const {
+    const auto it = std::find_if(k_.online.begin(), k_.online.end(), [&](const auto& o) { return o.max == max; });
+    return it == k_.online.end() ? nullptr : &*it;
+  }
+  bool is_left_out(const loops::Stage& s) const {
+    return std::any_of(k_.online.begin(), k_.online.end(), [&](const loops::Online& o) {
+      return std::find(s.body.begin(), s.body.end(), o.sum) != s.body.end();
+    });
+  }
+
   // Every thread of the team has the whole then.
   void combine_over_team(Ref r) {
+    combine_accumulator(r);
+    if (const loops::Online* o = sum_of(r))
+      line("const {} a{} = sum_of(a{}, p{});", value_type_name(k_.instrs[r].dtype), o->sum, r, r);
+  }
+
+  void combine_accumulator(Ref r) {
     const Instr& i = k_.instrs[r];
+    const bool pair = is_arg(i) || sum_of(r);
+    const std::string_view second = is_arg(i) ? "i64" : value_type_name(i.dtype);
     const std::string_view t = value_type_name(i.dtype);
     const int64_t lanes = t_.across ? 1 : std::min<int64_t>(t_.team, 32);
     const auto meet = [&](const std::string& x, const std::string& at) {
       if (is_arg(i)) {
         take_better(r, x, at);
+      } else if (pair) {
+        line("add_sums(a{}, p{}, {}, {});", r, r, x, at);
       } else {
         line("a{} = {};", r, combined(i, fmt::format("a{}", r), x));
       }
     };
     for (int64_t mask = lanes / 2; mask > 0; mask /= 2) {
       line("{{ const {} x = from_lane<{}>(a{}, {});", t, t, r, mask);
-      if (is_arg(i)) line("  const i64 at = from_lane<i64>(p{}, {});", r, mask);
+      if (pair) line("  const {} at = from_lane<{}>(p{}, {});", second, second, r, mask);
       meet("x", "at");
       line("}}");
     }
@@ -359,12 +492,12 @@ class Writer {
     const std::string own = t_.across ? "threadIdx.x" : "lane / 32",
                       of_team = t_.across ? fmt::format("threadIdx.x % {}", teams) : "0";
     line("__shared__ {} shared_a{}[{}];", t, r, parts * teams);
-    if (is_arg(i)) line("__shared__ i64 shared_p{}[{}];", r, parts * teams);
+    if (pair) line("__shared__ {} shared_p{}[{}];", second, r, parts * teams);
     line("{}{{ shared_a{}[{}] = a{};{} }}", t_.across ? "" : "if (lane % 32 == 0) ", r, own, r,
-         is_arg(i) ? fmt::format(" shared_p{}[{}] = p{};", r, own, r) : "");
+         pair ? fmt::format(" shared_p{}[{}] = p{};", r, own, r) : "");
     line("__syncthreads();");
     line("a{} = shared_a{}[{}];", r, r, of_team);
-    if (is_arg(i)) line("p{} = shared_p{}[{}];", r, r, of_team);
+    if (pair) line("p{} = shared_p{}[{}];", r, r, of_team);
     line("#pragma unroll");
     line("for (int w = 1; w < {}; ++w) {{", parts);
     const std::string at = fmt::format("w * {} + {}", teams, of_team);
@@ -397,10 +530,16 @@ class Writer {
   // What is stored as a half: it is rounded then, and need not be before.
   std::string stored(const Instr& i) const {
     const Instr& from = k_.instrs[i.in[0]];
-    const bool rounds = from.kind == InstrKind::Cast && from.dtype == i.dtype &&
-                        (i.dtype == DType::F16 || i.dtype == DType::BF16) &&
+    const bool rounds = from.kind == InstrKind::Cast && from.dtype == i.dtype && is_half(i.dtype) &&
                         loops::value_type(k_, from.in[0]) == DType::F32;
     return to_store(i.dtype, rounds ? operand(from, 0) : operand(i, 0));
+  }
+
+  // The bits of a half that goes into a row.
+  std::string half(const Instr& i) const {
+    const Instr& from = k_.instrs[i.in[0]];
+    const bool as_loaded = from.kind == InstrKind::Load && from.in[0] == kNoRef;
+    return as_loaded ? fmt::format("h{}", i.in[0]) : to_store(i.dtype, operand(i, 0));
   }
 
   std::string to_store(DType t, const std::string& x) const {
@@ -421,8 +560,15 @@ class Writer {
       case InstrKind::Constant: return;
       case InstrKind::Index: return define(fmt::format("({}){}", value_type_name(i.dtype), text(i.index)));
       case InstrKind::Load: {
-        const std::string element =
-            packed(r) ? fmt::format("l{}.v[u]", r) : fmt::format("b{}[{}]", i.buffer, text(i.index));
+        const loops::Tile& t = k_.tile;
+        const std::string element = is_turned(r)
+                                        ? fmt::format("q{}[at % {} * {} + at / {}]", r, t.columns, t.pitch, t.columns)
+                                    : packed(r) ? fmt::format("l{}.v[u]", r)
+                                                : fmt::format("b{}[{}]", i.buffer, text(i.index));
+        if (i.in[0] == kNoRef && is_half(i.dtype)) {  // as it is, for a row
+          line("const u16 h{} = {};", r, element);
+          return define(loaded(i, fmt::format("h{}", r)));
+        }
         if (i.in[0] == kNoRef) return define(loaded(i, element));
         return define(fmt::format("{} ? {} : 0", operand(i, 0), loaded(i, element)));
       }
@@ -439,7 +585,7 @@ class Writer {
         if (packed(r)) return line("l{}.v[u] = {};", r, stored(i));
         std::string when;
         const auto and_also = [&](const std::string& c) { when += (when.empty() ? "" : " && ") + c; };
-        if (t_.team > 1) and_also("live");
+        if (may_lack_items()) and_also("live");
         if (t_.team > 1 && !loop) and_also("lane == 0");
         if (i.in[1] != kNoRef) and_also(operand(i, 1));
         line("{}b{}[{}] = {};", when.empty() ? "" : "if (" + when + ") ", i.buffer, text(i.index), stored(i));
@@ -449,8 +595,15 @@ class Writer {
       case InstrKind::Result:
         if (i.imm == 1) return define(fmt::format("p{}", i.in[0]));
         return define(fmt::format("a{}", i.in[0]));
-      case InstrKind::RowStore: line("r{}[{}] = {};", i.slot, held(), operand(i, 0)); return;
-      case InstrKind::RowLoad: return define(fmt::format("r{}[{}]", i.slot, held()));
+      case InstrKind::RowStore:
+        if (t_.shared)
+          return line("{} = {};", in_shared(r), is_half(i.dtype) ? half(i) : to_store(i.dtype, operand(i, 0)));
+        if (is_half(i.dtype)) return line("keep_half(r{}, {}, {});", i.slot, held(), half(i));
+        return line("r{}[{}] = {};", i.slot, held(), operand(i, 0));
+      case InstrKind::RowLoad:
+        if (t_.shared) return define(loaded(i, in_shared(r)));
+        if (is_half(i.dtype)) return define(loaded(i, fmt::format("kept_half(r{}, {})", i.slot, held())));
+        return define(fmt::format("r{}[{}]", i.slot, held()));
       case InstrKind::Scan:
       case InstrKind::StoreAdd: break;
     }
@@ -470,10 +623,8 @@ class Writer {
     if (from == DType::F64) return fmt::format("({})double_bits({})", stored_type(to), x);
     if (to == DType::F32) return fmt::format("bits_float((u32){})", x);
     if (to == DType::F64) return fmt::format("bits_double((u64){})", x);
-    if (from == DType::F16 || from == DType::BF16)
-      return fmt::format("({})to_{}({})", stored_type(to), from == DType::F16 ? "f16" : "bf16", x);
-    if (to == DType::F16 || to == DType::BF16)
-      return fmt::format("from_{}((u16){})", to == DType::F16 ? "f16" : "bf16", x);
+    if (is_half(from)) return fmt::format("({})to_{}({})", stored_type(to), from == DType::F16 ? "f16" : "bf16", x);
+    if (is_half(to)) return fmt::format("from_{}((u16){})", to == DType::F16 ? "f16" : "bf16", x);
     return fmt::format("({}){}", stored_type(to), x);
   }
 
@@ -545,7 +696,9 @@ class Writer {
       case Prim::Add: return arithmetic("+", t, a, b);
       case Prim::Sub: return arithmetic("-", t, a, b);
       case Prim::Mul: return arithmetic("*", t, a, b);
-      case Prim::Div: return real ? infix("/") : of("int_div");
+      case Prim::Div:
+        if (divisors_.contains(i.in[1])) return fmt::format("{1} * e{0} * d{0}", i.in[1], a);
+        return real ? infix("/") : of("int_div");
       case Prim::FloorDiv: return of("floor_div");
       case Prim::Rem: return real ? call("fmod") : of("int_rem");
       case Prim::Mod:
@@ -587,7 +740,8 @@ class Writer {
   const std::string& symbol_;
   std::string index_ = "i64";
   std::unordered_map<Expr, std::string> names_;
-  std::vector<bool> packed_;  // by instruction of the stage in hand
+  std::unordered_set<Ref> divisors_;  // whose reciprocal there is
+  std::vector<bool> packed_;          // by instruction of the stage in hand
   size_t indent_ = 1;
   std::string out_;
 };

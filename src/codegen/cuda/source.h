@@ -1,7 +1,7 @@
 // A kernel with threads (loops::Threads) as CUDA C++: one function and what it needs, no header.
 //
-// The function's parameters are its buffers' pointers, the values of Kernel::sizes and the number of work items, the
-// last ones as long long. It is launched with ceil(items * team / block) blocks of `block` threads.
+// The function's parameters are its buffers' pointers, the values of Kernel::sizes and loops::launched_items, the last
+// ones as long long. It is launched with a block of `block` threads for every loops::items_of_block of them.
 #pragma once
 
 #include <string>

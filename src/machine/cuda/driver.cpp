@@ -21,6 +21,8 @@ struct Driver::Functions {
   int (*kernel)(CudaKernel*, CudaLibrary, const char* name) = nullptr;
   int (*launch)(CudaKernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                 unsigned block_z, unsigned shared_bytes, void* stream, void** arguments, void** extra) = nullptr;
+  int (*current_device)(int* device) = nullptr;
+  int (*set_attribute)(int which, int value, CudaKernel, int device) = nullptr;
   int (*error)(int status, const char** text) = nullptr;
 };
 
@@ -46,6 +48,8 @@ const Driver* Driver::get(std::string* why) {
     find(f->load, "cuLibraryLoadData");
     find(f->kernel, "cuLibraryGetKernel");
     find(f->launch, "cuLaunchKernel");
+    find(f->current_device, "cuCtxGetDevice");
+    find(f->set_attribute, "cuKernelSetAttribute");
     find(f->error, "cuGetErrorString");
     if (!complete) return nullptr;
     int count = 0;
@@ -88,8 +92,21 @@ CudaKernel Driver::load(const void* code, const std::string& symbol) const {
   return kernel;
 }
 
-void Driver::launch(CudaKernel kernel, unsigned blocks, unsigned threads, void* stream, void** arguments) const {
-  require(f_->launch(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, nullptr), "does not launch a kernel");
+int Driver::current_device() const {
+  int device = 0;
+  require(f_->current_device(&device), "has no current device");
+  return device;
+}
+
+void Driver::allow_shared(CudaKernel kernel, unsigned bytes, int device) const {
+  constexpr int kMostSharedBytes = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+  require(f_->set_attribute(kMostSharedBytes, static_cast<int>(bytes), kernel, device),
+          "does not give a kernel its shared memory");
+}
+
+void Driver::launch(CudaKernel kernel, const LaunchShape& shape, void* stream, void** arguments) const {
+  require(f_->launch(kernel, shape.blocks, 1, 1, shape.threads, 1, 1, shape.shared, stream, arguments, nullptr),
+          "does not launch a kernel");
 }
 
 }  // namespace vesta::machine

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <string>
 
+#include "machine/load.h"
+
 namespace vesta::machine {
 
 using CudaLibrary = struct OpaqueLibrary*;
@@ -22,8 +24,12 @@ class Driver {
   // `code`: a cubin, or PTX that ends with a zero byte. Stays loaded as long as the process: to unload it would wait
   // for the device and break a capture.
   CudaKernel load(const void* code, const std::string& symbol) const;
+  // That of the current context.
+  int current_device() const;
+  // Blocks of the kernel may take so many bytes of shared memory at a launch.
+  void allow_shared(CudaKernel kernel, unsigned bytes, int device) const;
   // `arguments`: a pointer to the value of each parameter. In the current context.
-  void launch(CudaKernel kernel, unsigned blocks, unsigned threads, void* stream, void** arguments) const;
+  void launch(CudaKernel kernel, const LaunchShape& shape, void* stream, void** arguments) const;
 
  private:
   struct Functions;

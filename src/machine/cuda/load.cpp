@@ -1,3 +1,4 @@
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
 
@@ -13,11 +14,23 @@ class Loaded final : public DeviceKernel {
   Loaded(const Driver& driver, const Object& object)
       : driver_(driver), kernel_(driver.load(object.bytes.c_str(), object.symbol)) {}
 
-  void launch(unsigned blocks, unsigned threads, void* stream, void** arguments) const override {
-    driver_.launch(kernel_, blocks, threads, stream, arguments);
+  void launch(const LaunchShape& shape, void* stream, void** arguments) const override {
+    if (shape.shared > kGivenShared) allow(shape.shared);
+    driver_.launch(kernel_, shape, stream, arguments);
   }
 
  private:
+  static constexpr unsigned kGivenShared = 48 << 10;  // a kernel that needs more says so, on each device
+
+  void allow(unsigned bytes) const {
+    const int device = driver_.current_device();
+    const uint64_t bit = uint64_t{1} << (device % 64);
+    if (allowed_.load(std::memory_order_relaxed) & bit) return;
+    driver_.allow_shared(kernel_, bytes, device);
+    allowed_.fetch_or(bit, std::memory_order_relaxed);
+  }
+
+  mutable std::atomic<uint64_t> allowed_{0};  // a bit a device
   const Driver& driver_;
   const CudaKernel kernel_;
 };

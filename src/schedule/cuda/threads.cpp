@@ -18,37 +18,53 @@ namespace {
 constexpr int64_t kBlock = 256;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMostThreads = 1024;
-constexpr int64_t kWideBytes = 16;            // of one access of one thread
-constexpr int64_t kMostEach = 8;              // elements of it
-constexpr int64_t kMostHeld = 32;             // elements of a row in the registers of one thread
-constexpr int64_t kHeldBytes = 192;           // of all rows together, in the registers of one thread, of 255
-constexpr int64_t kFullBlockHeldBytes = 144;  // the same where 1024 threads share a multiprocessor's: of 64
-constexpr int64_t kThreadRow = 16;            // elements of a row that a thread should have, where there are enough
-constexpr int64_t kWarpRow = 1024;            // longer rows are a whole block's
-constexpr int64_t kSector = 128;              // bytes of memory that neighbouring threads should read together
+constexpr int64_t kWideBytes = 16;          // of one access of one thread
+constexpr int64_t kMostEach = 8;            // elements of it
+constexpr int64_t kMostHeldBytes = 128;     // of a row in the registers of one thread
+constexpr int64_t kHeldBytes = 192;         // of all rows together, in the registers of one thread, of 255
+constexpr int64_t kFullHeldBytes = 144;     // the same where 1024 threads, of one block or two, have 64 each
+constexpr int64_t kOwnShared = 4 << 10;     // bytes of shared memory for what teams combine, and the system's
+constexpr int64_t kThreadRow = 16;          // elements of a row that a thread should have, where there are enough
+constexpr int64_t kWarpRow = 1024;          // longer rows are a whole block's
+constexpr int64_t kSector = 128;            // bytes of memory that neighbouring threads should read together
+constexpr int64_t kBank = 4;                // bytes of a bank of shared memory
+constexpr int64_t kSharedBytes = 40 << 10;  // of a block's squares
+constexpr int64_t kShortSide = 8;           // of a square that is worth turning
 constexpr double kLaunchMicroseconds = 2;
+
+// The load that a square serves: it runs along `row`, and neighbours along `column` lie apart.
+bool crosses(Expr index, Expr row, Expr column) {
+  const auto along_row = coefficient_of(index, row), along_column = coefficient_of(index, column);
+  if (!along_row || !along_column || !along_row->is_constant(1)) return false;
+  if (along_column->is_constant() && std::abs(along_column->constant()) <= 1) return false;
+  for (Expr s : symbols_of(index - row - *along_column * column))
+    if (s == row || s == column || s.node()->symbol_kind == SymbolKind::Indirect) return false;
+  return !along_column->is_constant(0);
+}
 
 class Chooser : LoopNest {
  public:
   Chooser(Dag& dag, const Options& options) : LoopNest(dag), options_(options) {}
 
   CudaSchedule run() {
-    refuse();
+    look();
     drop_ones();
     split_ranges(dag_);
     read_accesses();
     order();
     merge_ranges(dag_);
     read_accesses();
+    turn();
     choose_team();
     estimate();
     return std::move(out_);
   }
 
  private:
-  void refuse() const {
+  void look() {
     if (dag_.in_order()) throw loops::CannotFuse("its elements are written in an order");
     for (const Instr& i : dag_.instrs()) {
+      doubles_ |= i.dtype == DType::F64;
       if (i.kind == InstrKind::Scan) throw loops::CannotFuse("a scan");
       if (i.kind == InstrKind::StoreAdd) throw loops::CannotFuse("additions to shared places");
     }
@@ -63,6 +79,42 @@ class Chooser : LoopNest {
     return along >= across;
   }
 
+  // Where most of what is read runs along another range than the stores, that one comes next to the last.
+  void turn() {
+    if (ranges_.size() < 2 || std::any_of(ranges_.begin(), ranges_.end(),
+                                          [](const loops::Range& r) { return r.kind == loops::RangeKind::Inner; }))
+      return;
+    const size_t last = ranges_.size() - 1;
+    double all = 0, most = 0;
+    size_t row = last;
+    int64_t bytes = 1;
+    for (const Access& a : accesses_) all += a.trips * static_cast<double>(a.bytes);
+    for (size_t d = 0; d < last; ++d) {
+      double here = 0;
+      int64_t widest = 1;
+      for (const Access& a : accesses_) {
+        const Instr& i = dag_.instrs()[a.ref];
+        if (a.store || i.in[0] != loops::kNoRef || dag_.buffers()[static_cast<size_t>(i.buffer)].written ||
+            !crosses(i.index, ranges_[d].var, ranges_[last].var))
+          continue;
+        here += a.trips * static_cast<double>(a.bytes);
+        widest = std::max(widest, a.bytes);
+      }
+      if (here <= most) continue;
+      most = here;
+      row = d;
+      bytes = widest;
+    }
+    if (row == last || most < all / 4 || extent(row) < kShortSide || extent(last) < kShortSide) return;
+    const int64_t side = std::clamp<int64_t>(kSector / bytes, kWarp / 2, 2 * kWarp);
+    const auto up = [](int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); };
+    out_.tile_rows = std::min(side, up(extent(row)));
+    out_.tile_columns = std::min(side, up(extent(last)));
+    std::rotate(ranges_.begin() + static_cast<std::ptrdiff_t>(row),
+                ranges_.begin() + static_cast<std::ptrdiff_t>(row) + 1, ranges_.end() - 1);
+    read_accesses();
+  }
+
   void choose_team() {
     Expr items = 1;
     int64_t rows = 1, length = 1;
@@ -75,7 +127,12 @@ class Chooser : LoopNest {
     out_.items = items;
     out_.threads.block = kBlock;
     out_.row_bytes = 0;
-    if (!has_inner) {
+    if (out_.tile_rows > 0) {
+      const loops::Range &row = ranges_[ranges_.size() - 2], &column = ranges_.back();
+      out_.threads.block = std::min(kBlock, out_.tile_rows * out_.tile_columns);
+      out_.items = ceildiv(row.extent, out_.tile_rows) * ceildiv(column.extent, out_.tile_columns);
+      for (size_t d = 0; d + 2 < ranges_.size(); ++d) out_.items = out_.items * ranges_[d].extent;
+    } else if (!has_inner) {
       out_.threads.each = neighbours(rows / (kBlock * options_.target.threads));
     } else if (runs_along_rows()) {
       along_rows(rows, length);
@@ -96,6 +153,15 @@ class Chooser : LoopNest {
     return each;
   }
 
+  // Bytes of the narrowest elements that are read along rows: what a row takes at least.
+  int64_t narrowest() const {
+    int64_t bytes = 8;
+    for (const Access& a : accesses_)
+      for (size_t d = 0; d < ranges_.size(); ++d)
+        if (!a.store && inner(d) && a.strides[d].value_or(0) != 0) bytes = std::min(bytes, a.bytes);
+    return bytes;
+  }
+
   void along_rows(int64_t rows, int64_t length) {
     loops::Threads& t = out_.threads;
     t.each = neighbours(std::max<int64_t>(1, length / kWarp));
@@ -103,7 +169,8 @@ class Chooser : LoopNest {
     const auto up = [](int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); };
     const bool few = rows < 2 * options_.target.threads && length > kBlock;
     if (length > kWarpRow || few) {
-      t.block = t.team = std::clamp<int64_t>(up(length / kThreadRow), kWarp * 2, kMostThreads);
+      t.block = t.team =
+          std::clamp<int64_t>(up(length / kThreadRow), kWarp * 2, doubles_ ? kMostThreads / 2 : kMostThreads);
       while (t.team > kWarp * 2 && t.team / 2 >= units) t.block = t.team /= 2;
     } else {
       t.team = std::min<int64_t>(kWarp, up(units));
@@ -111,12 +178,31 @@ class Chooser : LoopNest {
     Expr row = 1;
     for (const loops::Range& r : ranges_)
       if (r.kind == loops::RangeKind::Inner) row = row * r.extent;
-    if (!row.is_constant()) return;
-    const int64_t round = t.team * t.each, rounds = (row.constant() + round - 1) / round;
-    if (rounds * t.each > kMostHeld) return;
-    t.held = rounds;
-    out_.row_bytes = row.constant() * (t.block == kMostThreads ? kFullBlockHeldBytes : kHeldBytes) / (rounds * t.each);
+    if (row.is_constant()) keep_rows(row.constant());
+  }
+
+  // Of so many elements, in registers or in shared memory. Two blocks of a multiprocessor, where there is room: one
+  // computes while the other waits for memory.
+  void keep_rows(int64_t length) {
+    loops::Threads& t = out_.threads;
+    const int64_t bytes = narrowest(), each = t.team * t.each, rounds = (length + each - 1) / each;
+    const int64_t most_shared = options_.target.l1_bytes - kOwnShared, half = options_.target.l1_bytes / 2 - kOwnShared;
+    if (t.block == kMostThreads && length * bytes <= half) {
+      t.block = t.team = kMostThreads / 2;
+      t.shared = true;
+      out_.row_bytes = half;
+    } else if (rounds * t.each <= (doubles_ ? kMostHeldBytes / 2 : kMostHeldBytes) / std::clamp<int64_t>(bytes, 4, 8)) {
+      t.held = rounds;
+      const int64_t most = t.block >= kMostThreads / 2 && !doubles_ ? kFullHeldBytes : kHeldBytes;
+      out_.row_bytes = length * most / (rounds * t.each);
+    } else if (t.block == t.team && length * bytes <= most_shared) {
+      t.shared = true;
+      out_.row_bytes = length * bytes <= half ? half : most_shared;
+    } else {
+      return;
+    }
     out_.keep_cost = 2;  // a second read of memory costs more than a register
+    out_.keep_narrow = true;
   }
 
   // Neighbouring items lie side by side: so do the threads that begin their rows, and others go on further down.
@@ -139,12 +225,34 @@ class Chooser : LoopNest {
   }
 
   const Options& options_;
+  bool doubles_ = false;  // computes in F64: with twice the registers
   CudaSchedule out_;
 };
 
 }  // namespace
 
 CudaSchedule choose_threads(Dag& dag, const Options& options) { return Chooser(dag, options).run(); }
+
+void turn_loads(loops::Kernel& k, int64_t rows, int64_t columns) {
+  const Expr row = k.ranges[k.ranges.size() - 2].var, column = k.ranges.back().var;
+  int64_t widest = 1, left = kSharedBytes;
+  for (loops::Ref r = 0; r < k.instrs.size(); ++r) {
+    const Instr& i = k.instrs[r];
+    if (i.kind != InstrKind::Load || i.in[0] != loops::kNoRef || !crosses(i.index, row, column) ||
+        k.buffers[static_cast<size_t>(i.buffer)].written)
+      continue;
+    const int64_t bytes = element_size(i.dtype);
+    left -= (rows + kBank) * columns * bytes;
+    if (left < 0) break;
+    widest = std::max(widest, bytes);
+    k.tile.loads.push_back(r);
+  }
+  k.tile.row = row;
+  k.tile.rows = rows;
+  k.tile.columns = columns;
+  // Elements down a column lie in banks of their own.
+  k.tile.pitch = rows + std::max<int64_t>(1, kBank / widest);
+}
 
 void align_buffers(Staged& staged, const Dag& dag) {
   for (const loops::DagBuffer& from : dag.buffers()) {

@@ -10,7 +10,8 @@ namespace vesta::schedule {
 
 struct CudaSchedule : Staging {
   loops::Threads threads;
-  Expr items;         // over the graph's symbols
+  int64_t tile_rows = 0, tile_columns = 0;  // of the last two Parallel ranges; 0: loads are not turned
+  Expr items;                               // that are launched, over the graph's symbols
   int64_t bytes = 0;  // moved, under the hints
   double us = 0;      // at the target's speed of memory
 };
@@ -18,6 +19,9 @@ struct CudaSchedule : Staging {
 // Splits, orders and merges the ranges of the dag. Throws CannotFuse for what threads cannot do yet: scans, additions
 // to shared places, loops whose passes must follow one another.
 CudaSchedule choose_threads(loops::Dag& dag, const Options& options);
+
+// Loads of a pointwise kernel that run along the range before the last one go through squares of that size.
+void turn_loads(loops::Kernel& kernel, int64_t rows, int64_t columns);
 
 // Says in the kernel which of its buffers surely begin at a multiple of 16 bytes.
 void align_buffers(Staged& staged, const loops::Dag& dag);
