@@ -2,6 +2,7 @@
 // what the same graph's plan for the CPU computes.
 #include "base/check.h"
 #include "cuda_plans.h"
+#include "graph/passes/pass.h"
 #include "schedule/kernel_schedule.h"
 #include "schedule_run.h"
 
@@ -199,6 +200,28 @@ TEST(CudaPlans, KernelsKeepTheirThreadsInTheText) {
   const auto parsed = loops::parse_kernel(text);
   EXPECT_EQ(loops::print(*parsed), text);
   EXPECT_NE(text.find("threads 256 team 32 held 2 each 2\n"), std::string::npos) << text;
+}
+
+// A decode step's perceptron: both products of one input in one kernel, the activation and the residual in theirs.
+TEST(CudaPlans, ProductsOfOneRowFuse) {
+  const auto g = on_device("cuda:0", R"(input %0 : bf16[1, 1, 512]@D = argument "x"
+input %1 : bf16[1024, 512]@D = parameter "gate"
+input %2 : bf16[1024, 512]@D = parameter "up"
+input %3 : bf16[512, 1024]@D = parameter "down"
+input %4 : bf16[512]@D = parameter "b"
+%5 : bf16[1, 1, 1024]@D = aten::linear(%0, %1, none)
+%6 : bf16[1, 1, 1024]@D = aten::linear(%0, %2, none)
+%7 : bf16[1, 1, 1024]@D = aten::silu(%5)
+%8 : bf16[1, 1, 1024]@D = aten::mul.Tensor(%7, %6)
+%9 : bf16[1, 1, 512]@D = aten::linear(%8, %3, %4)
+%10 : bf16[1, 1, 512]@D = aten::add.Tensor(%9, %0)
+output %10
+)");
+  const Options user;
+  graph::run_passes(*g, {.options = user, .device = DeviceType::CUDA}, true);
+  const auto plan = schedule::make_plan(*g, for_device(DeviceType::CUDA));
+  EXPECT_EQ(plan.steps.size(), 2u) << schedule::print(plan);
+  EXPECT_EQ(kernels(plan), 2);
 }
 
 TEST(CudaPlans, WrongThreadsDoNotVerify) {

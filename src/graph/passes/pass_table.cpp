@@ -12,6 +12,7 @@
 #include "graph/passes/linear_library.h"
 #include "graph/passes/pack_weights.h"
 #include "graph/passes/pass.h"
+#include "graph/passes/row_products.h"
 #include "graph/passes/subexpressions.h"
 #include "graph/passes/unread_errors.h"
 #include "graph/passes/views.h"
@@ -38,6 +39,7 @@ constexpr PassRow kPasses[] = {
     {"channels-last", use_channels_last, DeviceType::CPU},
     {"conv-library", use_library_convolution, DeviceType::CPU},
     {"pack-weights", pack_weights, DeviceType::CPU},
+    {"row-products", write_row_products, DeviceType::CUDA},
     {"decompose", decompose_composites},
     {"decomposed-constants", fold_constants},
     {"decomposed-identities", apply_identities},
