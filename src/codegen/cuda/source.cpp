@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "base/check.h"
+#include "codegen/cuda/arithmetic.h"
 
 namespace vesta::codegen {
 
@@ -21,42 +22,6 @@ using loops::RangeKind;
 using loops::Ref;
 
 namespace {
-
-std::string_view stored_type(DType t) {
-  switch (t) {
-    case DType::Bool:
-    case DType::U8: return "u8";
-    case DType::I8: return "signed char";
-    case DType::I16: return "short";
-    case DType::I32: return "int";
-    case DType::I64: return "i64";
-    case DType::U16:
-    case DType::F16:
-    case DType::BF16: return "u16";
-    case DType::U32: return "u32";
-    case DType::U64: return "u64";
-    case DType::F32: return "float";
-    case DType::F64: return "double";
-    default: break;
-  }
-  VESTA_CHECK(false, "no kernel holds elements of type {}", name(t));
-}
-
-bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
-
-// Of a value in a register: arithmetic on halves is in F32.
-std::string_view value_type_name(DType t) {
-  if (t == DType::Bool) return "bool";
-  if (is_half(t)) return "float";
-  return stored_type(t);
-}
-
-std::string literal(double v, DType t) {
-  if (t == DType::F64) return fmt::format("bits_double(0x{:016x}ull)", std::bit_cast<uint64_t>(v));
-  const float f = static_cast<float>(v);
-  if (f == static_cast<float>(static_cast<int>(std::clamp(f, -1e6F, 1e6F)))) return fmt::format("{:.1f}f", f);
-  return fmt::format("bits_float(0x{:08x}u)", std::bit_cast<uint32_t>(f));
-}
 
 class Writer {
  public:
@@ -518,15 +483,6 @@ class Writer {
   }
   std::string operand(const Instr& i, size_t n) const { return value(i.in[n]); }
 
-  std::string loaded(const Instr& i, const std::string& element) const {
-    switch (i.dtype) {
-      case DType::Bool: return element + " != 0";
-      case DType::F16: return "from_f16(" + element + ")";
-      case DType::BF16: return "from_bf16(" + element + ")";
-      default: return element;
-    }
-  }
-
   // What is stored as a half: it is rounded then, and need not be before.
   std::string stored(const Instr& i) const {
     const Instr& from = k_.instrs[i.in[0]];
@@ -540,15 +496,6 @@ class Writer {
     const Instr& from = k_.instrs[i.in[0]];
     const bool as_loaded = from.kind == InstrKind::Load && from.in[0] == kNoRef;
     return as_loaded ? fmt::format("h{}", i.in[0]) : to_store(i.dtype, operand(i, 0));
-  }
-
-  std::string to_store(DType t, const std::string& x) const {
-    switch (t) {
-      case DType::Bool: return "(u8)(" + x + ")";
-      case DType::F16: return "to_f16(" + x + ")";
-      case DType::BF16: return "to_bf16(" + x + ")";
-      default: return fmt::format("({}){}", stored_type(t), x);
-    }
   }
 
   void instr(Ref r, bool loop) {
@@ -567,14 +514,14 @@ class Writer {
                                                 : fmt::format("b{}[{}]", i.buffer, text(i.index));
         if (i.in[0] == kNoRef && is_half(i.dtype)) {  // as it is, for a row
           line("const u16 h{} = {};", r, element);
-          return define(loaded(i, fmt::format("h{}", r)));
+          return define(loaded(i.dtype, fmt::format("h{}", r)));
         }
-        if (i.in[0] == kNoRef) return define(loaded(i, element));
-        return define(fmt::format("{} ? {} : 0", operand(i, 0), loaded(i, element)));
+        if (i.in[0] == kNoRef) return define(loaded(i.dtype, element));
+        return define(fmt::format("{} ? {} : 0", operand(i, 0), loaded(i.dtype, element)));
       }
       case InstrKind::Compute: return define(computed(i));
-      case InstrKind::Cast: return define(cast(loops::value_type(k_, i.in[0]), i.dtype, operand(i, 0)));
-      case InstrKind::Bitcast: return define(bitcast(loops::value_type(k_, i.in[0]), i.dtype, operand(i, 0)));
+      case InstrKind::Cast: return define(cast_text(loops::value_type(k_, i.in[0]), i.dtype, operand(i, 0)));
+      case InstrKind::Bitcast: return define(bitcast_text(loops::value_type(k_, i.in[0]), i.dtype, operand(i, 0)));
       case InstrKind::Indirect:
         if (i.in[1] != kNoRef)
           line("if (!({})) __assertfail(\"index out of range\", \"{}\", 0, \"Vesta\", 1);", operand(i, 1), symbol_);
@@ -601,8 +548,8 @@ class Writer {
         if (is_half(i.dtype)) return line("keep_half(r{}, {}, {});", i.slot, held(), half(i));
         return line("r{}[{}] = {};", i.slot, held(), operand(i, 0));
       case InstrKind::RowLoad:
-        if (t_.shared) return define(loaded(i, in_shared(r)));
-        if (is_half(i.dtype)) return define(loaded(i, fmt::format("kept_half(r{}, {})", i.slot, held())));
+        if (t_.shared) return define(loaded(i.dtype, in_shared(r)));
+        if (is_half(i.dtype)) return define(loaded(i.dtype, fmt::format("kept_half(r{}, {})", i.slot, held())));
         return define(fmt::format("r{}[{}]", i.slot, held()));
       case InstrKind::Scan:
       case InstrKind::StoreAdd: break;
@@ -610,129 +557,11 @@ class Writer {
     VESTA_CHECK(false, "threads have no such instruction");
   }
 
-  std::string cast(DType from, DType to, const std::string& x) const {
-    if (to == DType::Bool) return x + " != 0";
-    if (to == DType::F16) return "round_f16((float)" + x + ")";
-    if (to == DType::BF16) return "round_bf16((float)" + x + ")";
-    if (from == to) return x;
-    return fmt::format("({}){}", value_type_name(to), x);
-  }
-
-  std::string bitcast(DType from, DType to, const std::string& x) const {
-    if (from == DType::F32) return fmt::format("({})float_bits({})", stored_type(to), x);
-    if (from == DType::F64) return fmt::format("({})double_bits({})", stored_type(to), x);
-    if (to == DType::F32) return fmt::format("bits_float((u32){})", x);
-    if (to == DType::F64) return fmt::format("bits_double((u64){})", x);
-    if (is_half(from)) return fmt::format("({})to_{}({})", stored_type(to), from == DType::F16 ? "f16" : "bf16", x);
-    if (is_half(to)) return fmt::format("from_{}((u16){})", to == DType::F16 ? "f16" : "bf16", x);
-    return fmt::format("({}){}", stored_type(to), x);
-  }
-
-  // Integers wrap: done without signs, as signed overflow has no meaning in C++.
-  std::string arithmetic(const char* op, DType t, const std::string& a, const std::string& b) const {
-    if (is_float(t)) return fmt::format("{} {} {}", a, op, b);
-    if (t == DType::Bool) return fmt::format("{} {} {}", a, *op == '*' ? "&&" : "||", b);
-    const std::string_view wide = element_size(t) == 8 ? "u64" : "u32";
-    return fmt::format("({})(({}){} {} ({}){})", stored_type(t), wide, a, op, wide, b);
-  }
-
   std::string computed(const Instr& i) const {
-    const DType t = loops::compute_type(k_, i);
-    const bool real = is_float(t), wide = t == DType::F64, truth = t == DType::Bool;
-    const std::string_view type = value_type_name(t);
-    std::string a = operand(i, 0);
-    const std::string b = arity(i.prim) > 1 ? operand(i, 1) : std::string();
-    const std::string c = arity(i.prim) > 2 ? operand(i, 2) : std::string();
-    const auto call = [&](const char* f) {
-      return fmt::format("{}{}({}{}{})", f, wide ? "" : "f", a, b.empty() ? "" : ", ", b);
-    };
-    const auto of = [&](const char* f) { return fmt::format("{}<{}>({}, {})", f, type, a, b); };
-    const auto infix = [&](const char* op) { return fmt::format("{} {} {}", a, op, b); };
-    const auto integer = [&](const char* op) { return fmt::format("({})({} {} {})", type, a, op, b); };
-    const auto one = literal(1, t);
-    switch (i.prim) {
-      case Prim::Neg: return real ? "-(" + a + ")" : arithmetic("-", t, "0", a);
-      case Prim::Abs:
-        if (real) return call("fabs");
-        if (!is_signed(t) || truth) return a;
-        return fmt::format("{} < 0 ? {} : {}", a, arithmetic("-", t, "0", a), a);
-      case Prim::Not: return truth ? "!" + a : fmt::format("({})~{}", type, a);
-      case Prim::Sqrt: return call("sqrt");
-      case Prim::Rsqrt: return fmt::format("{} / {}", one, call("sqrt"));
-      case Prim::Exp: return call("exp");
-      case Prim::Exp2: return call("exp2");
-      case Prim::Expm1: return call("expm1");
-      case Prim::Log: return call("log");
-      case Prim::Log2: return call("log2");
-      case Prim::Log10: return call("log10");
-      case Prim::Log1p: return call("log1p");
-      case Prim::Sin: return call("sin");
-      case Prim::Cos: return call("cos");
-      case Prim::Tan: return call("tan");
-      case Prim::Asin: return call("asin");
-      case Prim::Acos: return call("acos");
-      case Prim::Atan: return call("atan");
-      case Prim::Sinh: return call("sinh");
-      case Prim::Cosh: return call("cosh");
-      case Prim::Tanh: return call("tanh");
-      case Prim::Asinh: return call("asinh");
-      case Prim::Acosh: return call("acosh");
-      case Prim::Atanh: return call("atanh");
-      case Prim::Erf: return call("erf");
-      case Prim::Erfc: return call("erfc");
-      case Prim::Erfinv: return call("erfinv");
-      case Prim::Lgamma: return call("lgamma");
-      case Prim::Digamma: return fmt::format("({})v_digamma({})", type, a);
-      case Prim::Sigmoid: return fmt::format("{} / ({} + {}(-({})))", one, one, wide ? "exp" : "expf", a);
-      case Prim::Floor: return real ? call("floor") : a;
-      case Prim::Ceil: return real ? call("ceil") : a;
-      case Prim::Trunc: return real ? call("trunc") : a;
-      case Prim::Round: return real ? call("nearbyint") : a;
-      case Prim::IsNan: return real ? fmt::format("{} != {}", a, a) : "false";
-      case Prim::IsInf: return real ? fmt::format("fabs{}({}) == {}", wide ? "" : "f", a, infinity(wide)) : "false";
-      case Prim::SignBit:
-        if (!real) return is_signed(t) && !truth ? a + " < 0" : "false";
-        return wide ? fmt::format("(double_bits({}) >> 63) != 0", a) : fmt::format("(float_bits({}) >> 31) != 0", a);
-      case Prim::Add: return arithmetic("+", t, a, b);
-      case Prim::Sub: return arithmetic("-", t, a, b);
-      case Prim::Mul: return arithmetic("*", t, a, b);
-      case Prim::Div:
-        if (divisors_.contains(i.in[1])) return fmt::format("{1} * e{0} * d{0}", i.in[1], a);
-        return real ? infix("/") : of("int_div");
-      case Prim::FloorDiv: return of("floor_div");
-      case Prim::Rem: return real ? call("fmod") : of("int_rem");
-      case Prim::Mod:
-        return real ? fmt::format("float_mod<{}>({}, {}, {})", type, a, b, call("fmod")) : of("floor_mod");
-      case Prim::Pow: return real ? call("pow") : of("power");
-      case Prim::Atan2: return call("atan2");
-      case Prim::Hypot: return call("hypot");
-      case Prim::CopySign: return call("copysign");
-      case Prim::NextAfter: return call("nextafter");
-      case Prim::Max: return truth ? infix("||") : of("v_max");
-      case Prim::Min: return truth ? infix("&&") : of("v_min");
-      case Prim::FMax: return truth ? infix("||") : of("v_fmax");
-      case Prim::FMin: return truth ? infix("&&") : of("v_fmin");
-      case Prim::And: return truth ? infix("&&") : integer("&");
-      case Prim::Or: return truth ? infix("||") : integer("|");
-      case Prim::Xor: return truth ? infix("!=") : integer("^");
-      case Prim::Shl: return of("shift_left");
-      case Prim::Shr: return of("shift_right");
-      case Prim::Eq: return infix("==");
-      case Prim::Ne: return infix("!=");
-      case Prim::Lt: return infix("<");
-      case Prim::Le: return infix("<=");
-      case Prim::Gt: return infix(">");
-      case Prim::Ge: return infix(">=");
-      case Prim::Select: return fmt::format("{} ? {} : {}", a, b, c);
-      case Prim::Fma:
-        if (real) return fmt::format("fma{}({}, {}, {})", wide ? "" : "f", a, b, c);
-        return arithmetic("+", t, "(" + arithmetic("*", t, a, b) + ")", c);
-    }
-    VESTA_CHECK(false, "no CUDA for primitive {}", name(i.prim));
-  }
-
-  static const char* infinity(bool wide) {
-    return wide ? "bits_double(0x7ff0000000000000ull)" : "bits_float(0x7f800000u)";
+    const std::string a = operand(i, 0);
+    if (i.prim == Prim::Div && divisors_.contains(i.in[1])) return fmt::format("{1} * e{0} * d{0}", i.in[1], a);
+    return primitive_text(i.prim, loops::compute_type(k_, i), a, arity(i.prim) > 1 ? operand(i, 1) : std::string(),
+                          arity(i.prim) > 2 ? operand(i, 2) : std::string());
   }
 
   const Kernel& k_;

@@ -1,0 +1,186 @@
+#include "codegen/cuda/arithmetic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+
+namespace vesta::codegen {
+
+std::string_view stored_type(DType t) {
+  switch (t) {
+    case DType::Bool:
+    case DType::U8: return "u8";
+    case DType::I8: return "signed char";
+    case DType::I16: return "short";
+    case DType::I32: return "int";
+    case DType::I64: return "i64";
+    case DType::U16:
+    case DType::F16:
+    case DType::BF16: return "u16";
+    case DType::U32: return "u32";
+    case DType::U64: return "u64";
+    case DType::F32: return "float";
+    case DType::F64: return "double";
+    default: break;
+  }
+  VESTA_CHECK(false, "no kernel holds elements of type {}", name(t));
+}
+
+bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
+
+// Of a value in a register: arithmetic on halves is in F32.
+std::string_view value_type_name(DType t) {
+  if (t == DType::Bool) return "bool";
+  if (is_half(t)) return "float";
+  return stored_type(t);
+}
+
+std::string literal(double v, DType t) {
+  if (t == DType::F64) return fmt::format("bits_double(0x{:016x}ull)", std::bit_cast<uint64_t>(v));
+  const float f = static_cast<float>(v);
+  if (f == static_cast<float>(static_cast<int>(std::clamp(f, -1e6F, 1e6F)))) return fmt::format("{:.1f}f", f);
+  return fmt::format("bits_float(0x{:08x}u)", std::bit_cast<uint32_t>(f));
+}
+
+std::string loaded(DType t, const std::string& element) {
+  switch (t) {
+    case DType::Bool: return element + " != 0";
+    case DType::F16: return "from_f16(" + element + ")";
+    case DType::BF16: return "from_bf16(" + element + ")";
+    default: return element;
+  }
+}
+
+std::string to_store(DType t, const std::string& x) {
+  switch (t) {
+    case DType::Bool: return "(u8)(" + x + ")";
+    case DType::F16: return "to_f16(" + x + ")";
+    case DType::BF16: return "to_bf16(" + x + ")";
+    default: return fmt::format("({}){}", stored_type(t), x);
+  }
+}
+
+std::string cast_text(DType from, DType to, const std::string& x) {
+  if (to == DType::Bool) return x + " != 0";
+  if (to == DType::F16) return "round_f16((float)" + x + ")";
+  if (to == DType::BF16) return "round_bf16((float)" + x + ")";
+  if (from == to) return x;
+  return fmt::format("({}){}", value_type_name(to), x);
+}
+
+std::string bitcast_text(DType from, DType to, const std::string& x) {
+  if (from == DType::F32) return fmt::format("({})float_bits({})", stored_type(to), x);
+  if (from == DType::F64) return fmt::format("({})double_bits({})", stored_type(to), x);
+  if (to == DType::F32) return fmt::format("bits_float((u32){})", x);
+  if (to == DType::F64) return fmt::format("bits_double((u64){})", x);
+  if (is_half(from)) return fmt::format("({})to_{}({})", stored_type(to), from == DType::F16 ? "f16" : "bf16", x);
+  if (is_half(to)) return fmt::format("from_{}((u16){})", to == DType::F16 ? "f16" : "bf16", x);
+  return fmt::format("({}){}", stored_type(to), x);
+}
+
+// Integers wrap: done without signs, as signed overflow has no meaning in C++.
+std::string arithmetic(const char* op, DType t, const std::string& a, const std::string& b) {
+  if (is_float(t)) return fmt::format("{} {} {}", a, op, b);
+  if (t == DType::Bool) return fmt::format("{} {} {}", a, *op == '*' ? "&&" : "||", b);
+  const std::string_view wide = element_size(t) == 8 ? "u64" : "u32";
+  return fmt::format("({})(({}){} {} ({}){})", stored_type(t), wide, a, op, wide, b);
+}
+
+namespace {
+
+const char* infinity(bool wide) { return wide ? "bits_double(0x7ff0000000000000ull)" : "bits_float(0x7f800000u)"; }
+
+}  // namespace
+
+std::string primitive_text(Prim prim, DType t, const std::string& a, const std::string& b, const std::string& c) {
+  const bool real = is_float(t), wide = t == DType::F64, truth = t == DType::Bool;
+  const std::string_view type = value_type_name(t);
+  const auto call = [&](const char* f) {
+    return fmt::format("{}{}({}{}{})", f, wide ? "" : "f", a, b.empty() ? "" : ", ", b);
+  };
+  const auto of = [&](const char* f) { return fmt::format("{}<{}>({}, {})", f, type, a, b); };
+  const auto infix = [&](const char* op) { return fmt::format("{} {} {}", a, op, b); };
+  const auto integer = [&](const char* op) { return fmt::format("({})({} {} {})", type, a, op, b); };
+  const auto one = literal(1, t);
+  switch (prim) {
+    case Prim::Neg: return real ? "-(" + a + ")" : arithmetic("-", t, "0", a);
+    case Prim::Abs:
+      if (real) return call("fabs");
+      if (!is_signed(t) || truth) return a;
+      return fmt::format("{} < 0 ? {} : {}", a, arithmetic("-", t, "0", a), a);
+    case Prim::Not: return truth ? "!" + a : fmt::format("({})~{}", type, a);
+    case Prim::Sqrt: return call("sqrt");
+    case Prim::Rsqrt: return fmt::format("{} / {}", one, call("sqrt"));
+    case Prim::Exp: return call("exp");
+    case Prim::Exp2: return call("exp2");
+    case Prim::Expm1: return call("expm1");
+    case Prim::Log: return call("log");
+    case Prim::Log2: return call("log2");
+    case Prim::Log10: return call("log10");
+    case Prim::Log1p: return call("log1p");
+    case Prim::Sin: return call("sin");
+    case Prim::Cos: return call("cos");
+    case Prim::Tan: return call("tan");
+    case Prim::Asin: return call("asin");
+    case Prim::Acos: return call("acos");
+    case Prim::Atan: return call("atan");
+    case Prim::Sinh: return call("sinh");
+    case Prim::Cosh: return call("cosh");
+    case Prim::Tanh: return call("tanh");
+    case Prim::Asinh: return call("asinh");
+    case Prim::Acosh: return call("acosh");
+    case Prim::Atanh: return call("atanh");
+    case Prim::Erf: return call("erf");
+    case Prim::Erfc: return call("erfc");
+    case Prim::Erfinv: return call("erfinv");
+    case Prim::Lgamma: return call("lgamma");
+    case Prim::Digamma: return fmt::format("({})v_digamma({})", type, a);
+    case Prim::Sigmoid: return fmt::format("{} / ({} + {}(-({})))", one, one, wide ? "exp" : "expf", a);
+    case Prim::Floor: return real ? call("floor") : a;
+    case Prim::Ceil: return real ? call("ceil") : a;
+    case Prim::Trunc: return real ? call("trunc") : a;
+    case Prim::Round: return real ? call("nearbyint") : a;
+    case Prim::IsNan: return real ? fmt::format("{} != {}", a, a) : "false";
+    case Prim::IsInf: return real ? fmt::format("fabs{}({}) == {}", wide ? "" : "f", a, infinity(wide)) : "false";
+    case Prim::SignBit:
+      if (!real) return is_signed(t) && !truth ? a + " < 0" : "false";
+      return wide ? fmt::format("(double_bits({}) >> 63) != 0", a) : fmt::format("(float_bits({}) >> 31) != 0", a);
+    case Prim::Add: return arithmetic("+", t, a, b);
+    case Prim::Sub: return arithmetic("-", t, a, b);
+    case Prim::Mul: return arithmetic("*", t, a, b);
+    case Prim::Div: return real ? infix("/") : of("int_div");
+    case Prim::FloorDiv: return of("floor_div");
+    case Prim::Rem: return real ? call("fmod") : of("int_rem");
+    case Prim::Mod: return real ? fmt::format("float_mod<{}>({}, {}, {})", type, a, b, call("fmod")) : of("floor_mod");
+    case Prim::Pow: return real ? call("pow") : of("power");
+    case Prim::Atan2: return call("atan2");
+    case Prim::Hypot: return call("hypot");
+    case Prim::CopySign: return call("copysign");
+    case Prim::NextAfter: return call("nextafter");
+    case Prim::Max: return truth ? infix("||") : of("v_max");
+    case Prim::Min: return truth ? infix("&&") : of("v_min");
+    case Prim::FMax: return truth ? infix("||") : of("v_fmax");
+    case Prim::FMin: return truth ? infix("&&") : of("v_fmin");
+    case Prim::And: return truth ? infix("&&") : integer("&");
+    case Prim::Or: return truth ? infix("||") : integer("|");
+    case Prim::Xor: return truth ? infix("!=") : integer("^");
+    case Prim::Shl: return of("shift_left");
+    case Prim::Shr: return of("shift_right");
+    case Prim::Eq: return infix("==");
+    case Prim::Ne: return infix("!=");
+    case Prim::Lt: return infix("<");
+    case Prim::Le: return infix("<=");
+    case Prim::Gt: return infix(">");
+    case Prim::Ge: return infix(">=");
+    case Prim::Select: return fmt::format("{} ? {} : {}", a, b, c);
+    case Prim::Fma:
+      if (real) return fmt::format("fma{}({}, {}, {})", wide ? "" : "f", a, b, c);
+      return arithmetic("+", t, "(" + arithmetic("*", t, a, b) + ")", c);
+  }
+  VESTA_CHECK(false, "no CUDA for primitive {}", name(prim));
+}
+
+}  // namespace vesta::codegen

@@ -1,0 +1,27 @@
+// The scalar arithmetic of kernels as CUDA C++, on the names of values; the functions it calls are the prelude's
+// (source.h) or CUDA's own.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/prim.h"
+#include "base/type.h"
+
+namespace vesta::codegen {
+
+bool is_half(DType t);
+std::string_view stored_type(DType t);      // of an element in memory: halves are their bits
+std::string_view value_type_name(DType t);  // of a value in a register: arithmetic on halves is in F32
+std::string literal(double v, DType t);
+// An element of memory as a value, and a value as an element.
+std::string loaded(DType t, const std::string& element);
+std::string to_store(DType t, const std::string& x);
+std::string cast_text(DType from, DType to, const std::string& x);
+std::string bitcast_text(DType from, DType to, const std::string& x);
+// Integers wrap: done without signs, as signed overflow has no meaning in C++.
+std::string arithmetic(const char* op, DType t, const std::string& a, const std::string& b);
+// `t`: of the operands. What the primitive does not take is empty.
+std::string primitive_text(Prim prim, DType t, const std::string& a, const std::string& b, const std::string& c);
+
+}  // namespace vesta::codegen
