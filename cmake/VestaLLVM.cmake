@@ -5,7 +5,6 @@ llvm_map_components_to_libnames(vesta_llvm_libraries core native passes)
 
 # What LLVM's archives need from the system is linked statically too; the constraint solver is never reached.
 find_library(VESTA_ZLIB NAMES libz.a REQUIRED)
-find_library(VESTA_ZSTD NAMES libzstd.a REQUIRED)
 get_target_property(vesta_llvm_system LLVMSupport INTERFACE_LINK_LIBRARIES)
 list(TRANSFORM vesta_llvm_system REPLACE "^ZLIB::ZLIB$" "${VESTA_ZLIB}")
 list(TRANSFORM vesta_llvm_system REPLACE "^zstd::libzstd_(shared|static)$" "${VESTA_ZSTD}")

@@ -33,8 +33,8 @@ class DeviceKernel {
   // pointer of each buffer, the values of Kernel::sizes and the number of work items.
   virtual void launch(const LaunchShape& shape, void* stream, void** arguments) const = 0;
 };
-// Throws Unsupported where the process has no driver for the object's device.
-std::shared_ptr<const DeviceKernel> load_on_device(const Object& object);
+// For the device with this index. Throws Unsupported where the process has no driver for it.
+std::shared_ptr<const DeviceKernel> load_on_device(const Object& object, int device);
 // What a thread does before its first launch on the device with this index.
 void prepare_thread(int device);
 

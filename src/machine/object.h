@@ -8,7 +8,7 @@ namespace vesta::machine {
 
 enum class Form : uint8_t {
   Elf,   // a relocatable ELF file for x86-64 that defines `symbol`
-  Cuda,  // a cubin, or PTX that ends with a zero byte, that defines the kernel `symbol`
+  Cuda,  // a cubin and PTX (cuda/code.h) that define the kernel `symbol`
   Text,  // the text of a loops::Kernel, which is interpreted
 };
 

@@ -75,7 +75,8 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
     if (s.launch) {
       VESTA_CHECK(s.launch->object, "kernel {} has no code", s.launch->name);
       if (s.launch->grid.block > 0) {
-        s.kernel = machine::load_on_device(*s.launch->object);
+        s.kernel =
+            machine::load_on_device(*s.launch->object, std::max(0, static_cast<int>(artifact::device_of(a).index)));
       } else {
         s.code = machine::load(*s.launch->object);
         s.entry = s.code->entry();

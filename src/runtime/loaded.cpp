@@ -12,6 +12,7 @@
 #include "artifact/uses.h"
 #include "base/check.h"
 #include "interop/torch_release.h"
+#include "machine/cuda/device_target.h"
 #include "program/file.h"
 #include "program/print.h"
 #include "runtime/arguments.h"
@@ -33,10 +34,15 @@ std::string why_not_here(const program::Variant& v) {
   bool launches = false;
   artifact::for_each_launch(v.artifact, [&](const artifact::Launch&) { launches = true; });
   if (!launches) return {};
-  const std::vector<std::string> missing = missing_features(v.origin.target, host_target());
+  const Device device = artifact::device_of(v.artifact);
+  std::string why;
+  const Target* const machine =
+      device.type == DeviceType::CUDA ? machine::cuda_target(std::max<int>(0, device.index), &why) : &host_target();
+  if (!machine) return fmt::format("it was saved for {}: {}", v.origin.target.cpu, why);
+  const std::vector<std::string> missing = missing_features(v.origin.target, *machine);
   if (missing.empty()) return {};
-  return fmt::format("it was saved for {} and needs what this CPU lacks: {}", v.origin.target.cpu,
-                     fmt::join(missing, ", "));
+  return fmt::format("it was saved for {} and needs what this {} lacks: {}", v.origin.target.cpu,
+                     device.type == DeviceType::CUDA ? "GPU" : "CPU", fmt::join(missing, ", "));
 }
 
 // One variant, ready to run.

@@ -10,6 +10,7 @@
 #include "codegen_prims.h"
 #include "cubin.h"
 #include "cuda_plans.h"
+#include "machine/cuda/code.h"
 #include "vesta/error.h"
 
 namespace vesta::codegen::testing {
@@ -28,8 +29,9 @@ std::vector<std::string> kernels_of(const std::string& text, const Target& targe
   return out;
 }
 
+machine::CudaCode code_of(const machine::Object& o) { return machine::read_cuda_code(o.bytes, true); }
 bool is_elf(const machine::Object& o) {
-  return o.bytes.starts_with(
+  return code_of(o).cubin.starts_with(
       "\x7f"
       "ELF");
 }
@@ -46,7 +48,12 @@ void expect_code(const std::vector<std::string>& kernels, int arch) {
   for (const Result& r : compile(requests, machine::cuda_target_of(arch), options)) {
     EXPECT_EQ(r.object->form, machine::Form::Cuda);
     EXPECT_TRUE(is_elf(*r.object));
-    EXPECT_NE(r.object->bytes.find(r.object->symbol), std::string::npos);
+    const machine::CudaCode code = code_of(*r.object);
+    EXPECT_NE(code.cubin.find(r.object->symbol), std::string::npos);
+    // For the drivers of later generations.
+    EXPECT_EQ(code.arch, arch);
+    EXPECT_NE(code.ptx.find(".entry " + r.object->symbol), std::string::npos);
+    EXPECT_EQ(code.ptx.back(), '\0');
   }
 }
 
@@ -85,7 +92,7 @@ TEST(CodegenCuda, ResourcesAreWithinBounds) {
     const std::vector<Result> results = compile(requests, target, {});
     for (size_t i = 0; i < results.size(); ++i) {
       SCOPED_TRACE(fmt::format("sm_{} {}", arch, requests[i].text));
-      const auto use = vesta::testing::use_of(results[i].object->bytes);
+      const auto use = vesta::testing::use_of(code_of(*results[i].object).cubin);
       EXPECT_EQ(use.frame, 0u);
       EXPECT_GT(use.registers, 8u);
       EXPECT_LE(use.registers * threads[i], 64 << 10);
@@ -162,11 +169,41 @@ TEST(CodegenCuda, UnknownGenerations) {
   ASSERT_TRUE(available(newer));
   const auto code = compile({{kernels_of(softmax_text(512, 96), newer).at(0), "test"}}, newer, {});
   EXPECT_FALSE(is_elf(*code[0].object));
-  EXPECT_NE(code[0].object->bytes.find(".entry " + code[0].object->symbol), std::string::npos);
-  EXPECT_EQ(code[0].object->bytes.back(), '\0');
+  EXPECT_EQ(code_of(*code[0].object).arch, 0);
+  EXPECT_NE(code_of(*code[0].object).ptx.find(".entry " + code[0].object->symbol), std::string::npos);
   std::string why;
   EXPECT_FALSE(available(older, &why));
   EXPECT_NE(why.find("sm_30"), std::string::npos) << why;
+}
+
+TEST(CodegenCuda, CodeForOneGenerationAndTheLater) {
+  const std::string bytes = machine::write_cuda_code(86, "cubin", "ptx");
+  const machine::CudaCode code = machine::read_cuda_code(bytes, true);
+  EXPECT_EQ(code.cubin, "cubin");
+  EXPECT_EQ(code.ptx, std::string("ptx") + '\0');
+  EXPECT_TRUE(machine::runs_on(code, 86));
+  EXPECT_TRUE(machine::runs_on(code, 89));
+  EXPECT_FALSE(machine::runs_on(code, 80));
+  EXPECT_FALSE(machine::runs_on(code, 90));
+  EXPECT_FALSE(machine::runs_on(machine::read_cuda_code(machine::write_cuda_code(0, "", "ptx"), false), 90));
+  for (size_t n = 0; n < bytes.size(); ++n)
+    EXPECT_THROW(machine::read_cuda_code(bytes.substr(0, n), true), vesta::InternalError) << n;
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    std::string wrong = bytes;
+    wrong[n] = static_cast<char>(wrong[n] ^ 0x41);
+    try {
+      machine::read_cuda_code(wrong, true);
+    } catch (const vesta::InternalError&) {
+    }
+  }
+}
+
+TEST(CodegenCuda, CodeServesLaterGenerationsAndNoEarlierOnes) {
+  const Target gpu = machine::cuda_target_of(90);
+  EXPECT_TRUE(missing_features(gpu, gpu).empty());
+  EXPECT_TRUE(missing_features(gpu, machine::cuda_target_of(120)).empty());
+  EXPECT_EQ(missing_features(gpu, machine::cuda_target_of(89)), std::vector<std::string>{"sm_90"});
+  EXPECT_EQ(missing_features(gpu, host_target()), std::vector<std::string>{"cuda"});
 }
 
 // Alone or beside others, first or last: with tables and messages of their own, and functions that several share.

@@ -17,6 +17,7 @@
 #include "codegen/cuda/ptx.h"
 #include "codegen/cuda/source.h"
 #include "codegen/generator.h"
+#include "machine/cuda/code.h"
 #include "vesta_cuda_digest.h"
 
 namespace vesta::codegen {
@@ -53,8 +54,7 @@ class ToCode {
       names.push_back(w.symbol);
     }
     // About as long for all programs to be read as for one of them to be optimised.
-    const size_t programs =
-        binary_ && !link_ ? 0 : static_cast<size_t>(std::sqrt(2.0 * static_cast<double>(wanted.size())));
+    const auto programs = static_cast<size_t>(std::sqrt(2.0 * static_cast<double>(wanted.size())));
     std::vector<std::promise<std::vector<std::string>>> ptx(programs);
     std::vector<std::shared_future<std::vector<std::string>>> parts;
     for (auto& p : ptx) parts.push_back(p.get_future().share());
@@ -69,10 +69,10 @@ class ToCode {
         return;
       }
       const size_t i = n - programs;
-      std::string code =
-          finished(programs > 0 ? parts[i % programs].get()[i / programs] : std::string(), sources[i], names[i]);
-      if (!dump_dir_.empty()) dump(*wanted[i].request, sources[i], code);
-      done(i, std::move(code));
+      const std::string& part = parts[i % programs].get()[i / programs];
+      const std::string cubin = binary_ ? machine_code(part, sources[i], names[i]) : std::string();
+      if (!dump_dir_.empty()) dump(*wanted[i].request, sources[i], cubin, part);
+      done(i, machine::write_cuda_code(binary_ ? arch_ : 0, cubin, part));
     });
   }
 
@@ -89,19 +89,19 @@ class ToCode {
     return split_ptx(nvrtc_.ptx(text, own.front(), virtual_), own);
   }
 
-  std::string finished(const std::string& ptx, const std::string& source, const std::string& name) const {
-    if (!binary_) return ptx + '\0';  // the driver reads to the end of the string
+  std::string machine_code(const std::string& ptx, const std::string& source, const std::string& name) const {
     if (link_)
       if (auto code = link_->cubin(ptx, name, arch_)) return std::move(*code);
     return nvrtc_.cubin(kCudaPrelude + source, name, arch_);
   }
 
-  void dump(const Request& request, const std::string& source, const std::string& code) const {
+  void dump(const Request& request, const std::string& source, const std::string& cubin, const std::string& ptx) const {
     std::filesystem::create_directories(dump_dir_);
     const std::string path = dump_dir_ + "/" + request.name;
     std::ofstream(path + ".kernel") << request.text;
     std::ofstream(path + ".cu") << kCudaPrelude << source;
-    std::ofstream(path + (binary_ ? ".cubin" : ".ptx")) << code;
+    std::ofstream(path + ".ptx") << ptx;
+    if (binary_) std::ofstream(path + ".cubin") << cubin;
   }
 
   const Nvrtc& nvrtc_;

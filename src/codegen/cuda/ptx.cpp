@@ -63,6 +63,17 @@ std::string_view declared(std::string_view text, bool function) {
   return found;
 }
 
+// Comments count calls over the whole module. No string of PTX text holds two slashes.
+std::string without_comments(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t comment = std::min(text.find("//", at), text.size());
+    out += text.substr(at, comment - at);
+    at = std::min(text.find('\n', comment), text.size());
+  }
+  return out;
+}
+
 std::string_view trimmed(std::string_view s) {
   while (!s.empty() && std::isspace(static_cast<unsigned char>(s.front()))) s.remove_prefix(1);
   return s;
@@ -83,11 +94,6 @@ Module parse(std::string_view ptx) {
   size_t start = end;
   int depth = 0;
   for (size_t i = end; i < ptx.size(); ++i) {
-    if (ptx[i] == '/' && i + 1 < ptx.size() && ptx[i + 1] == '/') {
-      i = std::min(ptx.find('\n', i), ptx.size());
-      if (depth == 0 && trimmed(ptx.substr(start, i - start)).starts_with("//")) start = i;
-      continue;
-    }
     if (ptx[i] == '{') ++depth;
     if (ptx[i] == '}') --depth;
     if (depth > 0 || (ptx[i] != ';' && ptx[i] != '}')) continue;
@@ -166,7 +172,8 @@ class Part {
 }  // namespace
 
 std::vector<std::string> split_ptx(std::string_view ptx, std::span<const std::string> entries) {
-  const Module module = parse(ptx);
+  const std::string plain = without_comments(ptx);
+  const Module module = parse(plain);
   std::unordered_map<std::string_view, size_t> named;
   for (size_t i = 0; i < module.items.size(); ++i) named.emplace(module.items[i].name, i);
   std::vector<std::string> out;

@@ -23,6 +23,8 @@ using loops::Ref;
 
 namespace {
 
+constexpr size_t kUnrolled = 256;  // instructions of a loop that is unrolled
+
 class Writer {
  public:
   Writer(const Kernel& k, const std::string& symbol) : k_(k), t_(k.threads), symbol_(symbol) {
@@ -253,7 +255,8 @@ class Writer {
       if (!row.is_constant(t_.team * t_.held * t_.each)) line("if (at >= {}) break;", text(row));
     } else {
       // Enough of them in flight to keep the memory busy.
-      if (t_.team == t_.block) line("#pragma unroll 4");
+      if (t_.team == t_.block)
+        line("#pragma unroll {}", std::clamp<size_t>(kUnrolled / (s.body.size() * static_cast<size_t>(t_.each)), 1, 4));
       line("for ({} at = {} * {}; at < {}; at += {}) {{", index_, lane, t_.each, text(row), t_.team * t_.each);
       ++indent_;
     }

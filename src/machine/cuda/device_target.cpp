@@ -12,11 +12,10 @@ namespace vesta::machine {
 namespace {
 
 // CUdevice_attribute, of cuda.h.
-constexpr int kMultiprocessors = 16, kMemoryClock = 36, kBusWidth = 37, kL2Bytes = 38, kMajor = 75, kMinor = 76,
-              kSharedBytes = 97;
+constexpr int kMultiprocessors = 16, kMemoryClock = 36, kBusWidth = 37, kL2Bytes = 38, kSharedBytes = 97;
 
 Target describe(const Driver& driver, int device) {
-  Target t = cuda_target_of(10 * driver.attribute(kMajor, device) + driver.attribute(kMinor, device));
+  Target t = cuda_target_of(driver.architecture(device));
   t.threads = driver.attribute(kMultiprocessors, device);
   t.l1_bytes = driver.attribute(kSharedBytes, device);
   t.l2_bytes = driver.attribute(kL2Bytes, device);

@@ -76,6 +76,11 @@ int Driver::attribute(int which, int device) const {
   return value;
 }
 
+int Driver::architecture(int device) const {
+  constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+  return 10 * attribute(kMajor, device) + attribute(kMinor, device);
+}
+
 void Driver::need_context(int device) const {
   void* context = nullptr;
   require(f_->current(&context), "has no context");

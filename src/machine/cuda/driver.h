@@ -18,6 +18,7 @@ class Driver {
 
   // CUdevice_attribute of the device with this ordinal.
   int attribute(int which, int device) const;
+  int architecture(int device) const;  // 90 of compute capability 9.0
   // Makes the primary context of a device the calling thread's, unless it has one already: PyTorch's runtime leaves a
   // thread that uses the first device without.
   void need_context(int device) const;

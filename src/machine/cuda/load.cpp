@@ -1,8 +1,10 @@
 #include <atomic>
+#include <map>
 #include <mutex>
-#include <unordered_map>
+#include <utility>
 
 #include "base/check.h"
+#include "machine/cuda/code.h"
 #include "machine/cuda/driver.h"
 #include "machine/load.h"
 
@@ -11,8 +13,8 @@ namespace {
 
 class Loaded final : public DeviceKernel {
  public:
-  Loaded(const Driver& driver, const Object& object)
-      : driver_(driver), kernel_(driver.load(object.bytes.c_str(), object.symbol)) {}
+  Loaded(const Driver& driver, const void* code, const std::string& symbol)
+      : driver_(driver), kernel_(driver.load(code, symbol)) {}
 
   void launch(const LaunchShape& shape, void* stream, void** arguments) const override {
     if (shape.shared > kGivenShared) allow(shape.shared);
@@ -37,16 +39,22 @@ class Loaded final : public DeviceKernel {
 
 }  // namespace
 
-std::shared_ptr<const DeviceKernel> load_on_device(const Object& object) {
+std::shared_ptr<const DeviceKernel> load_on_device(const Object& object, int device) {
   VESTA_CHECK(object.form == Form::Cuda, "{} is no code for a GPU", object.symbol);
   std::string why;
   const Driver* const driver = Driver::get(&why);
   if (!driver) VESTA_UNSUPPORTED("code for a GPU: {}", why);
+  const CudaCode code = read_cuda_code(object.bytes, false);
+  const bool finished = runs_on(code, driver->architecture(device));
   static std::mutex mutex;
-  static auto* known = new std::unordered_map<std::string, std::shared_ptr<const DeviceKernel>>;
+  static auto* known = new std::map<std::pair<std::string, bool>, std::shared_ptr<const DeviceKernel>>;
   const std::lock_guard lock(mutex);
-  std::shared_ptr<const DeviceKernel>& kernel = (*known)[object.symbol];
-  if (!kernel) kernel = std::make_shared<Loaded>(*driver, object);
+  std::shared_ptr<const DeviceKernel>& kernel = (*known)[{object.symbol, finished}];
+  if (!kernel) {
+    const void* const text = finished ? code.cubin.data() : nullptr;
+    const std::string ptx = finished ? std::string() : read_cuda_code(object.bytes, true).ptx;
+    kernel = std::make_shared<Loaded>(*driver, text ? text : ptx.data(), object.symbol);
+  }
   return kernel;
 }
 

@@ -14,6 +14,7 @@
 #include "capture/python/saving/weights.h"
 #include "capture/python/segments/captured.h"
 #include "interop/torch_release.h"
+#include "machine/cuda/device_target.h"
 #include "program/bytes.h"
 #include "program/print.h"
 #include "runtime/executable.h"
@@ -35,6 +36,15 @@ std::string place_text(const UserLine& where) {
 std::string without_dicts(const std::string& text) {
   static const auto* in_dicts = new std::regex(R"(\._(?:modules|parameters|buffers)\['([^']*)'\])");
   return std::regex_replace(text, *in_dicts, ".$1");
+}
+
+// The machine that the artifact was compiled for.
+Target target_of_code(const artifact::Artifact& a) {
+  const Device device = artifact::device_of(a);
+  if (device.type != DeviceType::CUDA) return host_target();
+  const Target* const gpu = machine::cuda_target(std::max<int>(0, device.index));
+  VESTA_CHECK(gpu, "a program with kernels of a GPU, and no GPU");
+  return *gpu;
 }
 
 // One variant of the program, from one of the capture.
@@ -74,7 +84,7 @@ class VariantSaver {
     out_.origin.inference = true;
     out_.origin.numerics = options_.numerics;
     out_.origin.packed_weights = options_.packed_weights;
-    out_.origin.target = host_target();
+    out_.origin.target = target_of_code(out_.artifact);
     out_.origin.torch = torch_release();
     return std::move(out_);
   }
