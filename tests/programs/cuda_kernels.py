@@ -93,7 +93,9 @@ def trace(task: Task, folder: Path) -> int:
                 if task.model:  # random programs may raise what eager raises
                     raise
     graphs = sorted(dumps.glob("**/*graph_traced.txt"))
-    operators = {name for graph in graphs for name in re.findall(r"= (\w+::[\w.]+)\(", graph.read_text())}
+    operators = {
+        name for graph in graphs for name in re.findall(r"(?:^|= )(\w+::[\w.]+)\(", graph.read_text(), re.MULTILINE)
+    }
     (folder / "operators").write_text("".join(f"{schema(name)}\n" for name in sorted(operators)))
     for i, graph in enumerate(graphs):
         shutil.copy(graph, folder / f"{task.model or f'program_{task.seed}'}_{i}.txt")

@@ -1,0 +1,173 @@
+"""What `python -m bench.cuda` runs: kernels, by what they move, and models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+Arguments = Callable[[], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """`target_us`: microseconds that are asked for on an H200; 0: none."""
+
+    name: str
+    function: Callable[..., Any]
+    arguments: Arguments
+    target_us: float = 0.0
+
+
+def _x(rows: int, columns: int, dtype: torch.dtype) -> torch.Tensor:
+    return torch.randn(rows, columns, device="cuda", dtype=dtype)
+
+
+def _entropy(x: torch.Tensor) -> torch.Tensor:
+    return -(F.softmax(x, -1) * F.log_softmax(x, -1)).sum(-1)
+
+
+def _softmax(x: torch.Tensor) -> torch.Tensor:
+    return F.softmax(x, -1)
+
+
+def _add_and_norm(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> Any:
+    h = x + y
+    return h, (h.float() * torch.rsqrt(h.float().pow(2).mean(-1, keepdim=True) + 1e-6)).to(h.dtype) * w
+
+
+def _gated(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return F.gelu(x) * y + x
+
+
+def _transposed(x: torch.Tensor) -> torch.Tensor:
+    return x.t().contiguous()
+
+
+def _columns(x: torch.Tensor) -> torch.Tensor:
+    return x.sum(0)
+
+
+def _copy(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+def _norm(x: torch.Tensor) -> torch.Tensor:
+    return F.layer_norm(x, x.shape[-1:])
+
+
+def _sum(x: torch.Tensor) -> torch.Tensor:
+    return x.sum(-1)
+
+
+def _row_product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return F.linear(x, w)
+
+
+def named() -> Iterator[Kernel]:
+    f32, bf16 = torch.float32, torch.bfloat16
+    yield Kernel("entropy f32", _entropy, lambda: (_x(8192, 4096, f32),), 34)
+    yield Kernel("softmax bf16", _softmax, lambda: (_x(8192, 4096, bf16),), 36)
+    yield Kernel(
+        "add and norm bf16",
+        _add_and_norm,
+        lambda: (_x(8192, 4096, bf16), _x(8192, 4096, bf16), torch.ones(4096, device="cuda", dtype=bf16)),
+        68,
+    )
+    yield Kernel(
+        "cross-entropy bf16",
+        F.cross_entropy,
+        lambda: (_x(4096, 32000, bf16), torch.randint(0, 32000, (4096,), device="cuda")),
+        68,
+    )
+    yield Kernel("gated gelu bf16", _gated, lambda: (_x(8192, 4096, bf16), _x(8192, 4096, bf16)), 50)
+    yield Kernel("column sum f32", _columns, lambda: (_x(8192, 4096, f32),))
+    yield Kernel("transposed f32", _transposed, lambda: (_x(8192, 4096, f32),))
+    yield Kernel("transposed bf16", _transposed, lambda: (_x(8192, 4096, bf16),))
+    yield Kernel("copy f32", _copy, lambda: (_x(8192, 4096, f32),))
+    yield Kernel("one row times 14336x4096 bf16", _row_product, lambda: (_x(1, 4096, bf16), _x(14336, 4096, bf16)))
+    yield Kernel("one row times 4096x14336 bf16", _row_product, lambda: (_x(1, 14336, bf16), _x(4096, 14336, bf16)))
+
+
+def grid() -> Iterator[Kernel]:
+    kinds = {"softmax": _softmax, "norm": _norm, "sum": _sum, "gelu": F.gelu}
+    for dtype in (torch.float32, torch.bfloat16):
+        for rows in (1, 7, 1000, 8192):
+            for columns in (33, 4096, 32000, 131072):
+                if rows * columns * dtype.itemsize > 2**31:
+                    continue
+                for kind, function in kinds.items():
+                    name = f"{kind} {rows}x{columns} {str(dtype).removeprefix('torch.')}"
+                    yield Kernel(name, function, lambda r=rows, c=columns, t=dtype: (_x(r, c, t),))  # type: ignore[misc]
+
+
+def llama(layers: int, hidden: int, inner: int, heads: int, groups: int, vocabulary: int) -> Any:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        hidden_size=hidden,
+        intermediate_size=inner,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=groups,
+        vocab_size=vocabulary,
+        max_position_embeddings=2048,
+    )
+    with torch.device("cuda"):
+        torch.set_default_dtype(torch.bfloat16)
+        try:
+            return LlamaForCausalLM(config).eval()
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+
+def _prefill(layers: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    model = llama(layers, 4096, 14336, 32, 8, 128256)
+    ids = torch.randint(0, 1000, (1, 128), device="cuda")
+
+    def call(compiled: Callable[..., Any]) -> Any:
+        return compiled(ids, use_cache=False).logits
+
+    return model, (call,)
+
+
+def _decode(layers: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    from transformers import StaticCache
+
+    model = llama(layers, 4096, 14336, 32, 8, 128256)
+    cache = StaticCache(config=model.config, max_cache_len=1024)
+    ids = torch.randint(0, 1000, (1, 600), device="cuda")
+    model(ids, past_key_values=cache, cache_position=torch.arange(600, device="cuda"))
+    token = ids[:, :1]
+    position = torch.tensor([600], device="cuda")
+
+    def call(compiled: Callable[..., Any]) -> Any:
+        return compiled(token, past_key_values=cache, cache_position=position).logits
+
+    return model, (call,)
+
+
+def _encoder() -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    from transformers import BertConfig, BertModel
+
+    config = BertConfig(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)
+    model = BertModel(config).eval().cuda()
+    ids = torch.randint(0, 1000, (8, 128), device="cuda")
+
+    def call(compiled: Callable[..., Any]) -> Any:
+        return compiled(ids).last_hidden_state
+
+    return model, (call,)
+
+
+# Name -> a function that makes the module and what to call it with.
+MODELS: dict[str, Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]] = {
+    "encoder": _encoder,
+    "llama-2": lambda: _prefill(2),
+    "llama-32": lambda: _prefill(32),
+    "decode-2": lambda: _decode(2),
+    "decode-32": lambda: _decode(32),
+}
