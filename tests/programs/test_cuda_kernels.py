@@ -23,6 +23,7 @@ TASKS = [
     Task("losses"),
     Task("graph_net"),
     Task(seed=0),
+    Task(seed=400),
 ]
 
 

@@ -174,6 +174,20 @@ TEST(CudaOnHost, SumsInTheLoopOfTheMaximum) {
   expect_same(std::move(cases));
 }
 
+TEST(CudaOnHost, EmptyRowsAndNoRows) {
+  std::vector<Case> cases;
+  for (const char* dtype : {"f32", "bf16", "i64"})
+    add_plan(
+        cases,
+        fmt::format("input %0 : {0}[5, 0]@D = argument \"x\"\ninput %1 : {0}[5]@D = argument \"y\"\n%2 : {0}[5]@D = "
+                    "aten::sum.dim_IntList(%0, [1], false)\n%3 : {0}[5]@D = aten::add.Tensor(%2, %1)\noutput %3\n",
+                    dtype),
+        0);
+  add_plan(cases, softmax_text(0, 70), 0);
+  EXPECT_FALSE(cases.empty());
+  expect_same(std::move(cases));
+}
+
 // What is read along other rows than it is written goes through squares, the last ones of which are incomplete.
 TEST(CudaOnHost, Squares) {
   std::vector<Case> cases;

@@ -185,7 +185,8 @@ class Chooser : LoopNest {
   // computes while the other waits for memory.
   void keep_rows(int64_t length) {
     loops::Threads& t = out_.threads;
-    const int64_t bytes = narrowest(), each = t.team * t.each, rounds = (length + each - 1) / each;
+    const int64_t bytes = narrowest(), each = t.team * t.each,
+                  rounds = std::max<int64_t>(1, (length + each - 1) / each);
     const int64_t most_shared = options_.target.l1_bytes - kOwnShared, half = options_.target.l1_bytes / 2 - kOwnShared;
     if (t.block == kMostThreads && length * bytes <= half) {
       t.block = t.team = kMostThreads / 2;
