@@ -12,6 +12,7 @@ thread by thread, against the interpreter.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
@@ -31,6 +32,7 @@ from rich.console import Console
 import vesta
 from tests import isolation
 from tests.programs.generate import generate
+from tests.programs.models import train
 from tests.programs.zoo import ZOO
 
 BUILD = Path(__file__).resolve().parents[2] / os.environ.get("VESTA_BUILD", "build/release")
@@ -42,14 +44,18 @@ LIBRARIES = Path(torch.__file__).resolve().parents[1] / "nvidia/cu13/lib"
 
 @dataclass(frozen=True)
 class Task:
-    """A model of the zoo with weights of a dtype, or 25 random programs from a seed on."""
+    """A model of the zoo with weights of a dtype, called or trained for a step, or 25 random programs from a seed."""
 
     model: str = ""
     dtype: str = "float32"
     seed: int = 0
+    training: bool = False
 
     def __str__(self) -> str:
-        return f"{self.model} {self.dtype}" if self.model else f"programs {self.seed} to {self.seed + PROGRAMS - 1}"
+        how = " training" if self.training else ""
+        return (
+            f"{self.model} {self.dtype}{how}" if self.model else f"programs {self.seed} to {self.seed + PROGRAMS - 1}"
+        )
 
 
 @dataclass
@@ -59,20 +65,30 @@ class Verdict:
     failure: str
 
 
-def model(task: Task) -> Iterator[tuple[Callable[..., Any], list[Any], dict[str, Any]]]:
+def inputs_of(task: Task) -> dict[str, Any]:
     dtype = getattr(torch, task.dtype)
     entry = ZOO[task.model]
-    inputs = {
+    return {
         key: value.to(dtype) if isinstance(value, torch.Tensor) and value.is_floating_point() else value
         for key, value in entry.inputs(0, entry.lengths[0]).items()
     }
-    yield entry.build().to(dtype), [], inputs
 
 
-def programs(task: Task) -> Iterator[tuple[Callable[..., Any], list[Any], dict[str, Any]]]:
-    for seed in range(task.seed, task.seed + PROGRAMS):
-        make_inputs, function = generate(seed).load()
-        yield function, make_inputs(seed), {}
+def run_and_dump(task: Task, dumps: Path) -> None:
+    options = {"dump_dir": str(dumps)}
+    if not task.model:
+        for seed in range(task.seed, task.seed + PROGRAMS):
+            make_inputs, function = generate(seed).load()
+            with torch.no_grad(), contextlib.suppress(Exception):  # it may raise what eager raises
+                vesta.compile(function, options=options)(*make_inputs(seed))
+        return
+    module = ZOO[task.model].build().to(getattr(torch, task.dtype))
+    if task.training:
+        module.train()
+        train(torch.compile(module, backend="vesta", options=options), module, inputs_of(task))
+    else:
+        with torch.no_grad():
+            vesta.compile(module, options=options)(**inputs_of(task))
 
 
 def schema(operator: str) -> str:
@@ -85,13 +101,7 @@ def schema(operator: str) -> str:
 def trace(task: Task, folder: Path) -> int:
     """Writes the texts of the task's graphs into the folder; returns how many there are."""
     dumps = folder / "dumps"
-    with torch.no_grad():
-        for function, arguments, keywords in (model if task.model else programs)(task):
-            try:
-                vesta.compile(function, options={"dump_dir": str(dumps)})(*arguments, **keywords)
-            except Exception:
-                if task.model:  # random programs may raise what eager raises
-                    raise
+    run_and_dump(task, dumps)
     graphs = sorted(dumps.glob("**/*graph_traced.txt"))
     operators = {
         name for graph in graphs for name in re.findall(r"(?:^|= )(\w+::[\w.]+)\(", graph.read_text(), re.MULTILINE)
@@ -116,6 +126,7 @@ def check(folder: Path, limit_s: float = 600) -> str:
 
 def work(task: Task, emit: Callable[[Any], None]) -> None:
     warnings.simplefilter("ignore")
+    torch._dynamo.config.allow_rnn = True
     emit(("begin", task))
     graphs = 0
     try:
@@ -148,10 +159,11 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="every model of the zoo")
     parser.add_argument("--random", type=int, default=0, metavar="N", help="so many random programs")
     parser.add_argument("--dtypes", nargs="+", default=["float32"], help="of weights and inputs")
+    parser.add_argument("--training", action="store_true", help="forward and backward graphs of a training step")
     parser.add_argument("--jobs", type=int, default=1, help="models at a time")
     given = parser.parse_args()
     names = list(ZOO) if given.all else given.models
-    tasks = [Task(name, dtype) for name in names for dtype in given.dtypes]
+    tasks = [Task(name, dtype, training=given.training) for name in names for dtype in given.dtypes]
     tasks += [Task(seed=seed) for seed in range(0, given.random, PROGRAMS)]
     if not tasks:
         parser.error("name a model, or give --all or --random")

@@ -22,6 +22,8 @@ TASKS = [
     Task("denoiser"),
     Task("losses"),
     Task("graph_net"),
+    Task("llama", training=True),
+    Task("resnet_small", training=True),
     Task(seed=0),
     Task(seed=400),
 ]
