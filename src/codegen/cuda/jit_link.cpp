@@ -1,10 +1,8 @@
 #include "codegen/cuda/jit_link.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <type_traits>
 
 #include "machine/cuda/shared_library.h"
 
@@ -33,12 +31,10 @@ const JitLink* JitLink::get(int major) {
     void* const library = machine::open_library(names, beside, nullptr);
     if (!library) return nullptr;
     auto* f = new Functions;
-    bool complete = true;
+    machine::Symbols symbols(library);
     // Each name says from which version of the interface it is.
     const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
-          dlsym(library, fmt::format("__nvJitLink{}_{}_0", name, major).c_str()));
-      complete &= function != nullptr;
+      symbols.find(function, fmt::format("__nvJitLink{}_{}_0", name, major));
     };
     find(f->create, "Create");
     find(f->destroy, "Destroy");
@@ -46,7 +42,7 @@ const JitLink* JitLink::get(int major) {
     find(f->complete, "Complete");
     find(f->cubin_size, "GetLinkedCubinSize");
     find(f->cubin, "GetLinkedCubin");
-    return complete ? new JitLink(f) : nullptr;
+    return symbols.missing().empty() ? new JitLink(f) : nullptr;
   }();
   return link;
 }

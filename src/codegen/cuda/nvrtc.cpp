@@ -1,6 +1,5 @@
 #include "codegen/cuda/nvrtc.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "base/check.h"
@@ -38,26 +37,25 @@ const Nvrtc* Nvrtc::get(std::string* why) {
     void* library = machine::open_library(names, beside, &problem);
     if (!library) return nullptr;
     auto* f = new Functions;
-    bool complete = true;
-    const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-      if (!function) problem = fmt::format("NVRTC has no {}", name);
-      complete &= function != nullptr;
-    };
-    find(f->version, "nvrtcVersion");
-    find(f->arch_count, "nvrtcGetNumSupportedArchs");
-    find(f->archs, "nvrtcGetSupportedArchs");
-    find(f->create, "nvrtcCreateProgram");
-    find(f->destroy, "nvrtcDestroyProgram");
-    find(f->compile, "nvrtcCompileProgram");
-    find(f->log_size, "nvrtcGetProgramLogSize");
-    find(f->log, "nvrtcGetProgramLog");
-    find(f->cubin_size, "nvrtcGetCUBINSize");
-    find(f->cubin, "nvrtcGetCUBIN");
-    find(f->ptx_size, "nvrtcGetPTXSize");
-    find(f->ptx, "nvrtcGetPTX");
-    find(f->error, "nvrtcGetErrorString");
-    return complete ? new Nvrtc(f) : nullptr;
+    machine::Symbols symbols(library);
+    symbols.find(f->version, "nvrtcVersion");
+    symbols.find(f->arch_count, "nvrtcGetNumSupportedArchs");
+    symbols.find(f->archs, "nvrtcGetSupportedArchs");
+    symbols.find(f->create, "nvrtcCreateProgram");
+    symbols.find(f->destroy, "nvrtcDestroyProgram");
+    symbols.find(f->compile, "nvrtcCompileProgram");
+    symbols.find(f->log_size, "nvrtcGetProgramLogSize");
+    symbols.find(f->log, "nvrtcGetProgramLog");
+    symbols.find(f->cubin_size, "nvrtcGetCUBINSize");
+    symbols.find(f->cubin, "nvrtcGetCUBIN");
+    symbols.find(f->ptx_size, "nvrtcGetPTXSize");
+    symbols.find(f->ptx, "nvrtcGetPTX");
+    symbols.find(f->error, "nvrtcGetErrorString");
+    if (!symbols.missing().empty()) {
+      problem = fmt::format("NVRTC has no {}", symbols.missing());
+      return nullptr;
+    }
+    return new Nvrtc(f);
   }();
   if (!nvrtc && why) *why = problem;
   return nvrtc;

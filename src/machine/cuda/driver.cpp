@@ -1,6 +1,5 @@
 #include "machine/cuda/driver.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include "base/check.h"
@@ -33,25 +32,23 @@ const Driver* Driver::get(std::string* why) {
     void* library = open_library(names, {}, &problem);
     if (!library) return nullptr;
     auto* f = new Functions;
-    bool complete = true;
-    const auto find = [&](auto& function, const char* name) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
-      if (!function) problem = fmt::format("the driver has no {}: it is older than CUDA 12", name);
-      complete &= function != nullptr;
-    };
-    find(f->init, "cuInit");
-    find(f->device_count, "cuDeviceGetCount");
-    find(f->attribute, "cuDeviceGetAttribute");
-    find(f->current, "cuCtxGetCurrent");
-    find(f->make_current, "cuCtxSetCurrent");
-    find(f->primary, "cuDevicePrimaryCtxRetain");
-    find(f->load, "cuLibraryLoadData");
-    find(f->kernel, "cuLibraryGetKernel");
-    find(f->launch, "cuLaunchKernel");
-    find(f->current_device, "cuCtxGetDevice");
-    find(f->set_attribute, "cuKernelSetAttribute");
-    find(f->error, "cuGetErrorString");
-    if (!complete) return nullptr;
+    Symbols symbols(library);
+    symbols.find(f->init, "cuInit");
+    symbols.find(f->device_count, "cuDeviceGetCount");
+    symbols.find(f->attribute, "cuDeviceGetAttribute");
+    symbols.find(f->current, "cuCtxGetCurrent");
+    symbols.find(f->make_current, "cuCtxSetCurrent");
+    symbols.find(f->primary, "cuDevicePrimaryCtxRetain");
+    symbols.find(f->load, "cuLibraryLoadData");
+    symbols.find(f->kernel, "cuLibraryGetKernel");
+    symbols.find(f->launch, "cuLaunchKernel");
+    symbols.find(f->current_device, "cuCtxGetDevice");
+    symbols.find(f->set_attribute, "cuKernelSetAttribute");
+    symbols.find(f->error, "cuGetErrorString");
+    if (!symbols.missing().empty()) {
+      problem = fmt::format("the driver has no {}: it is older than CUDA 12", symbols.missing());
+      return nullptr;
+    }
     int count = 0;
     if (f->init(0) != 0 || f->device_count(&count) != 0 || count == 0) {
       problem = "the driver finds no GPU";

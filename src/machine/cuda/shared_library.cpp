@@ -43,4 +43,10 @@ void* open_library(std::span<const char* const> names, std::span<const char* con
   return nullptr;
 }
 
+void* Symbols::address(const std::string& name) {
+  void* const found = dlsym(library_, name.c_str());
+  if (!found) missing_ = name;
+  return found;
+}
+
 }  // namespace vesta::machine

@@ -11,4 +11,20 @@ namespace vesta::machine {
 // loaded for good. `why`: what was looked for.
 void* open_library(std::span<const char* const> names, std::span<const char* const> beside, std::string* why);
 
+// Its functions, by name.
+class Symbols {
+ public:
+  explicit Symbols(void* library) : library_(library) {}
+  template <class F>
+  void find(F*& function, const std::string& name) {
+    function = reinterpret_cast<F*>(address(name));
+  }
+  const std::string& missing() const { return missing_; }  // the last that was not found; empty: none
+
+ private:
+  void* address(const std::string& name);
+  void* library_;
+  std::string missing_;
+};
+
 }  // namespace vesta::machine
