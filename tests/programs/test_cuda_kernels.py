@@ -33,3 +33,4 @@ TASKS = [
 def test_kernels_of(task: Task) -> None:
     (verdict,) = run([task])
     assert not verdict.failure, verdict.failure
+    assert verdict.graphs > 0
