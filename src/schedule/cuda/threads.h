@@ -12,8 +12,8 @@ struct CudaSchedule : Staging {
   loops::Threads threads;
   int64_t tile_rows = 0, tile_columns = 0;  // of the last two Parallel ranges; 0: loads are not turned
   Expr items;                               // that are launched, over the graph's symbols
-  int64_t bytes = 0;  // moved, under the hints
-  double us = 0;      // at the target's speed of memory
+  int64_t bytes = 0;                        // moved, under the hints
+  double us = 0;                            // at the target's speed of memory
 };
 
 // Splits, orders and merges the ranges of the dag. Throws CannotFuse for what threads cannot do yet: scans, additions
