@@ -121,9 +121,9 @@ struct Ahead {
   std::vector<Ref> loads;  // none: nothing is fetched
 };
 
-// A sum of exp(x - m), m being the maximum of the same x over the row, that needs no pass of its own: the loop that finds
-// the maximum computes the sum too, and scales what it has anew where the maximum grows (Milakov and Gimelshein, "Online
-// normalizer calculation for softmax", 2018). For kernels with threads; the interpreter ignores it.
+// A sum of exp(x - m), m being the maximum of the same x over the row, that needs no pass of its own: the loop that
+// finds the maximum computes the sum too, and scales what it has anew where the maximum grows (Milakov and Gimelshein,
+// "Online normalizer calculation for softmax", 2018). For kernels with threads; the interpreter ignores it.
 struct Online {
   Ref max = kNoRef;  // Accumulate instructions
   Ref sum = kNoRef;
