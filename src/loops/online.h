@@ -5,8 +5,8 @@
 
 namespace vesta::loops {
 
-// What the kernel's stages allow: each sum of exp(x - m), m being the maximum of the same x, where every sum of its
-// stage is one and the stage does nothing else.
+// Finds the sums of exp(x - m) that can be computed online, where m is the maximum of the same x. All sums of a stage
+// must be of this form, and the stage must do nothing else, since it is left out as a whole.
 std::vector<Online> online_sums(const Kernel& k);
 
 }  // namespace vesta::loops

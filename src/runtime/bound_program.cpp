@@ -65,6 +65,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
   }
   first_copy_ = steps.size();
   while (first_copy_ > 0 && std::holds_alternative<artifact::CopyBack>(steps[first_copy_ - 1])) --first_copy_;
+  const int device = std::max<int>(0, artifact::device_of(a).index);
   for (size_t i = 0; i < steps.size(); ++i) {
     BoundStep& s = steps_[i];
     s.launch = std::get_if<artifact::Launch>(&steps[i]);
@@ -75,8 +76,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
     if (s.launch) {
       VESTA_CHECK(s.launch->object, "kernel {} has no code", s.launch->name);
       if (s.launch->grid.block > 0) {
-        s.kernel =
-            machine::load_on_device(*s.launch->object, std::max(0, static_cast<int>(artifact::device_of(a).index)));
+        s.kernel = machine::load_on_device(*s.launch->object, device);
       } else {
         s.code = machine::load(*s.launch->object);
         s.entry = s.code->entry();

@@ -1,5 +1,7 @@
 #include "schedule/kernel_schedule.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "loops/online.h"
 #include "schedule/cuda/threads.h"
@@ -19,16 +21,21 @@ KernelSchedule for_cpu(loops::Dag& dag, const Options& options) {
 
 KernelSchedule for_cuda(loops::Dag& dag, const Options& options) {
   const CudaSchedule choice = choose_threads(dag, options);
-  KernelSchedule out{build_stages(dag, choice), choice.items, 0, choice.bytes, choice.us};
-  out.staged.kernel->threads = choice.threads;
-  // Without rows loops need not be unrolled.
-  if (loops::Kernel& k = *out.staged.kernel; k.row_slots.empty()) {
+  KernelSchedule out{build_stages(dag, choice), 0, 0, choice.bytes, choice.us};
+  loops::Kernel& k = *out.staged.kernel;
+  k.threads = choice.threads;
+  if (k.row_slots.empty()) {  // no row is kept: loops need not be unrolled, and may be joined
     k.threads.held = 0;
     k.threads.shared = false;
+    k.online = loops::online_sums(k);
   }
-  if (loops::Kernel& k = *out.staged.kernel; k.row_slots.empty()) k.online = loops::online_sums(k);
-  if (choice.tile_rows > 0) turn_loads(*out.staged.kernel, choice.tile_rows, choice.tile_columns);
+  if (choice.tile_rows > 0) read_through_tiles(k, choice.tile_rows, choice.tile_columns);
   align_buffers(out.staged, dag);
+  // Over the graph's symbols again.
+  out.items = substitute(loops::launched_items(k), [&](Expr s) {
+    const auto at = std::find(k.sizes.begin(), k.sizes.end(), s) - k.sizes.begin();
+    return out.staged.sizes.at(static_cast<size_t>(at));
+  });
   return out;
 }
 

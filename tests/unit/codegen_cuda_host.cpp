@@ -188,8 +188,8 @@ TEST(CudaOnHost, EmptyRowsAndNoRows) {
   expect_same(std::move(cases));
 }
 
-// What is read along other rows than it is written goes through squares, the last ones of which are incomplete.
-TEST(CudaOnHost, Squares) {
+// Loads that are contiguous along another range than the stores go through tiles. The last tiles are incomplete.
+TEST(CudaOnHost, Tiles) {
   std::vector<Case> cases;
   for (const char* dtype : {"f32", "bf16", "f64", "i64", "bool", "u8"})
     for (const auto& [rows, columns] : {std::pair(300, 70), {33, 9}, {64, 128}, {1000, 8}}) {

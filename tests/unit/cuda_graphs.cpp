@@ -45,7 +45,7 @@ struct Kernel {
   std::string text, name;
   std::unique_ptr<loops::Kernel> kernel;
   std::vector<Array> arrays;
-  std::vector<int64_t> starts;  // bytes: where the kernel's part of each array begins
+  std::vector<int64_t> starts;  // byte offset of the kernel's data in each array
   std::vector<int64_t> sizes;
   int64_t elements = 1;
 };

@@ -241,14 +241,14 @@ TEST(CudaPlans, WrongThreadsDoNotVerify) {
   broken([](loops::Kernel& k) { k.serial = true; });
 }
 
-const char* const kTurned = R"(input %0 : f32[300, 70]@D = argument "x"
+const char* const kTransposed = R"(input %0 : f32[300, 70]@D = argument "x"
 %1 : f32[70, 300]@D = aten::t(%0)
 %2 : f32[70, 300]@D = aten::clone(%1, memory_format=format.contiguous)
 output %2
 )";
 
-TEST(CudaPlans, WhatCrossesIsReadInSquares) {
-  const auto plan = check(kTurned);
+TEST(CudaPlans, TransposedLoadsGoThroughTiles) {
+  const auto plan = check(kTransposed);
   const loops::Kernel& k = only_kernel(plan);
   EXPECT_EQ(k.tile.rows, 32);
   EXPECT_EQ(k.tile.columns, 32);
@@ -263,8 +263,8 @@ TEST(CudaPlans, WhatCrossesIsReadInSquares) {
   EXPECT_NE(text.find("tile p0 32 by 32 pitch 33 %0\n"), std::string::npos) << text;
 }
 
-TEST(CudaPlans, WrongSquaresDoNotVerify) {
-  const auto plan = check(kTurned);
+TEST(CudaPlans, WrongTilesDoNotVerify) {
+  const auto plan = check(kTransposed);
   const auto broken = [&](auto&& change) {
     auto k = loops::parse_kernel(loops::print(only_kernel(plan)));
     change(*k);

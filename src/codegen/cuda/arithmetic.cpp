@@ -31,7 +31,6 @@ std::string_view stored_type(DType t) {
 
 bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
 
-// Of a value in a register: arithmetic on halves is in F32.
 std::string_view value_type_name(DType t) {
   if (t == DType::Bool) return "bool";
   if (is_half(t)) return "float";
@@ -81,7 +80,6 @@ std::string bitcast_text(DType from, DType to, const std::string& x) {
   return fmt::format("({}){}", stored_type(to), x);
 }
 
-// Integers wrap: done without signs, as signed overflow has no meaning in C++.
 std::string arithmetic(const char* op, DType t, const std::string& a, const std::string& b) {
   if (is_float(t)) return fmt::format("{} {} {}", a, op, b);
   if (t == DType::Bool) return fmt::format("{} {} {}", a, *op == '*' ? "&&" : "||", b);

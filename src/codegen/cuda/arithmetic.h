@@ -19,9 +19,9 @@ std::string loaded(DType t, const std::string& element);
 std::string to_store(DType t, const std::string& x);
 std::string cast_text(DType from, DType to, const std::string& x);
 std::string bitcast_text(DType from, DType to, const std::string& x);
-// Integers wrap: done without signs, as signed overflow has no meaning in C++.
+// Integers wrap around: they are computed as unsigned, since signed overflow is undefined in C++.
 std::string arithmetic(const char* op, DType t, const std::string& a, const std::string& b);
-// `t`: of the operands. What the primitive does not take is empty.
+// `t` is the type of the operands. Operands that the primitive does not take are empty.
 std::string primitive_text(Prim prim, DType t, const std::string& a, const std::string& b, const std::string& c);
 
 }  // namespace vesta::codegen

@@ -12,7 +12,8 @@ namespace {
 
 bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$'; }
 
-// Calls fn(text, is_name) for the pieces of a text, names (identifiers that are no register and no directive) apart.
+// Cuts a text into names and what stands between them, and calls fn(piece, is_name) for each. Registers and directives
+// are not names.
 template <class F>
 void for_each_piece(std::string_view text, F&& fn) {
   size_t from = 0;

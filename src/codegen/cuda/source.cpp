@@ -36,7 +36,7 @@ class Writer {
     choose_index_type();
     header();
     if (k_.tile.rows > 0) {
-      squares();
+      tiled();
       out_ += "}\n";
       return std::move(out_);
     }
@@ -71,10 +71,7 @@ class Writer {
       const auto low = lower_bound(e), high = upper_bound(e);
       return low && high && *low >= -(int64_t{1} << 31) && *high < (int64_t{1} << 31) - 2048;
     };
-    Expr items = 1, row = 1;
-    for (const Range& r : k_.ranges)
-      (r.kind == RangeKind::Parallel ? items : row) = (r.kind == RangeKind::Parallel ? items : row) * r.extent;
-    bool all = fits(items * Expr(t_.team)) && fits(row + Expr(t_.team * t_.each));
+    bool all = fits(loops::work_items(k_) * Expr(t_.team)) && fits(loops::row_elements(k_) + Expr(t_.team * t_.each));
     for (const Instr& i : k_.instrs)
       if (loops::has_index(i.kind)) all &= fits(i.index);
     index_ = all ? "int" : "i64";
@@ -153,21 +150,22 @@ class Writer {
     }
   }
 
-  // A block does one square: its threads read it along the rows into shared memory, and then go along the columns.
-  void squares() {
+  // A block does one tile: its threads load it along the rows into shared memory, then compute and store along the
+  // columns.
+  void tiled() {
     const loops::Tile& t = k_.tile;
     const size_t row = k_.ranges.size() - 2, column = row + 1;
-    line("i64 square = blockIdx.x;");
+    line("i64 tile = blockIdx.x;");
     const auto side = [&](size_t range, int64_t size) {
-      line("const {0} first{1} = ({0})(square % {2}) * {3};", index_, range,
-           text(ceildiv(k_.ranges[range].extent, size)), size);
-      line("square /= {};", text(ceildiv(k_.ranges[range].extent, size)));
+      line("const {0} first{1} = ({0})(tile % {2}) * {3};", index_, range, text(ceildiv(k_.ranges[range].extent, size)),
+           size);
+      line("tile /= {};", text(ceildiv(k_.ranges[range].extent, size)));
     };
     side(column, t.columns);
     side(row, t.rows);
     std::vector<size_t> outer(row);
     std::iota(outer.begin(), outer.end(), size_t{0});
-    decode(fmt::format("({})square", index_), outer);
+    decode(fmt::format("({})tile", index_), outer);
     for (Ref r : t.loads) line("__shared__ {} q{}[{}];", stored_type(k_.instrs[r].dtype), r, t.columns * t.pitch);
 
     names_[k_.ranges[row].var] = fmt::format("v{}", row);
@@ -195,9 +193,7 @@ class Writer {
     --indent_;
     line("}}");
   }
-  bool is_turned(Ref r) const {
-    return std::find(k_.tile.loads.begin(), k_.tile.loads.end(), r) != k_.tile.loads.end();
-  }
+  bool is_tiled(Ref r) const { return std::find(k_.tile.loads.begin(), k_.tile.loads.end(), r) != k_.tile.loads.end(); }
 
   std::string text(Expr e) const {
     if (e.is_constant()) {
@@ -242,9 +238,7 @@ class Writer {
     for (Ref r : s.body)
       if (k_.instrs[r].kind == InstrKind::Accumulate) begin_accumulator(r);
     if (!s.loop) return body(s);
-    Expr row = 1;
-    for (const Range& r : k_.ranges)
-      if (r.kind == RangeKind::Inner) row = row * r.extent;
+    const Expr row = loops::row_elements(k_);
     const std::string lane = t_.team == 1 ? "0" : "lane";
     prepare_divisors(s);
     if (t_.held > 0) {
@@ -415,7 +409,8 @@ class Writer {
          i.reduce == ReduceOp::ArgMax, r, x, r, at);
   }
 
-  // The sum that the loop of this maximum computes too: beside it, as the position is beside that of ArgMax.
+  // The online sum of this maximum, or nullptr. It has a variable of its own beside the maximum, as ArgMax has its
+  // position.
   const loops::Online* sum_of(Ref max) const {
     const auto it = std::find_if(k_.online.begin(), k_.online.end(), [&](const auto& o) { return o.max == max; });
     return it == k_.online.end() ? nullptr : &*it;
@@ -511,7 +506,7 @@ class Writer {
       case InstrKind::Index: return define(fmt::format("({}){}", value_type_name(i.dtype), text(i.index)));
       case InstrKind::Load: {
         const loops::Tile& t = k_.tile;
-        const std::string element = is_turned(r)
+        const std::string element = is_tiled(r)
                                         ? fmt::format("q{}[at % {} * {} + at / {}]", r, t.columns, t.pitch, t.columns)
                                     : packed(r) ? fmt::format("l{}.v[u]", r)
                                                 : fmt::format("b{}[{}]", i.buffer, text(i.index));

@@ -16,7 +16,7 @@ class Driver {
   // nullptr: this process has no driver, or no GPU, for the reason `why`. Once per process; thread-safe.
   static const Driver* get(std::string* why = nullptr);
 
-  // CUdevice_attribute of the device with this ordinal.
+  // Reads an attribute (CUdevice_attribute) of the device with this ordinal.
   int attribute(int which, int device) const;
   int architecture(int device) const;  // 90 of compute capability 9.0
   // Makes the primary context of a device the calling thread's, unless it has one already: PyTorch's runtime leaves a

@@ -51,9 +51,8 @@ std::shared_ptr<const DeviceKernel> load_on_device(const Object& object, int dev
   const std::lock_guard lock(mutex);
   std::shared_ptr<const DeviceKernel>& kernel = (*known)[{object.symbol, finished}];
   if (!kernel) {
-    const void* const text = finished ? code.cubin.data() : nullptr;
-    const std::string ptx = finished ? std::string() : read_cuda_code(object.bytes, true).ptx;
-    kernel = std::make_shared<Loaded>(*driver, text ? text : ptx.data(), object.symbol);
+    const CudaCode whole = read_cuda_code(object.bytes, !finished);
+    kernel = std::make_shared<Loaded>(*driver, finished ? whole.cubin.data() : whole.ptx.data(), object.symbol);
   }
   return kernel;
 }

@@ -28,18 +28,20 @@ constexpr int64_t kThreadRow = 16;          // elements of a row that a thread s
 constexpr int64_t kWarpRow = 1024;          // longer rows are a whole block's
 constexpr int64_t kSector = 128;            // bytes of memory that neighbouring threads should read together
 constexpr int64_t kBank = 4;                // bytes of a bank of shared memory
-constexpr int64_t kSharedBytes = 40 << 10;  // of a block's squares
-constexpr int64_t kShortSide = 8;           // of a square that is worth turning
+constexpr int64_t kSharedBytes = 40 << 10;  // of a block's tiles
+constexpr int64_t kShortSide = 8;           // of a tile that is worth its while
 constexpr double kLaunchMicroseconds = 2;
 
-// The load that a square serves: it runs along `row`, and neighbours along `column` lie apart.
+int64_t next_power_of_two(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
+
+// Whether a load is worth reading through a tile: it is contiguous along `row` and strided along `column`.
 bool crosses(Expr index, Expr row, Expr column) {
   const auto along_row = coefficient_of(index, row), along_column = coefficient_of(index, column);
   if (!along_row || !along_column || !along_row->is_constant(1)) return false;
   if (along_column->is_constant() && std::abs(along_column->constant()) <= 1) return false;
   for (Expr s : symbols_of(index - row - *along_column * column))
     if (s == row || s == column || s.node()->symbol_kind == SymbolKind::Indirect) return false;
-  return !along_column->is_constant(0);
+  return true;
 }
 
 class Chooser : LoopNest {
@@ -54,7 +56,7 @@ class Chooser : LoopNest {
     order();
     merge_ranges(dag_);
     read_accesses();
-    turn();
+    choose_tile();
     choose_team();
     estimate();
     return std::move(out_);
@@ -79,8 +81,9 @@ class Chooser : LoopNest {
     return along >= across;
   }
 
-  // Where most of what is read runs along another range than the stores, that one comes next to the last.
-  void turn() {
+  // Where most loads are contiguous along another range than the stores, the kernel reads them through tiles; that
+  // range then comes next to the last.
+  void choose_tile() {
     if (ranges_.size() < 2 || std::any_of(ranges_.begin(), ranges_.end(),
                                           [](const loops::Range& r) { return r.kind == loops::RangeKind::Inner; }))
       return;
@@ -107,31 +110,24 @@ class Chooser : LoopNest {
     }
     if (row == last || most < all / 4 || extent(row) < kShortSide || extent(last) < kShortSide) return;
     const int64_t side = std::clamp<int64_t>(kSector / bytes, kWarp / 2, 2 * kWarp);
-    const auto up = [](int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); };
-    out_.tile_rows = std::min(side, up(extent(row)));
-    out_.tile_columns = std::min(side, up(extent(last)));
+    out_.tile_rows = std::min(side, next_power_of_two(extent(row)));
+    out_.tile_columns = std::min(side, next_power_of_two(extent(last)));
     std::rotate(ranges_.begin() + static_cast<std::ptrdiff_t>(row),
                 ranges_.begin() + static_cast<std::ptrdiff_t>(row) + 1, ranges_.end() - 1);
     read_accesses();
   }
 
   void choose_team() {
-    Expr items = 1;
     int64_t rows = 1, length = 1;
     bool has_inner = false;
     for (size_t d = 0; d < ranges_.size(); ++d) {
-      if (!inner(d)) items = items * ranges_[d].extent;
       (inner(d) ? length : rows) *= extent(d);
       has_inner |= inner(d);
     }
-    out_.items = items;
     out_.threads.block = kBlock;
     out_.row_bytes = 0;
     if (out_.tile_rows > 0) {
-      const loops::Range &row = ranges_[ranges_.size() - 2], &column = ranges_.back();
       out_.threads.block = std::min(kBlock, out_.tile_rows * out_.tile_columns);
-      out_.items = ceildiv(row.extent, out_.tile_rows) * ceildiv(column.extent, out_.tile_columns);
-      for (size_t d = 0; d + 2 < ranges_.size(); ++d) out_.items = out_.items * ranges_[d].extent;
     } else if (!has_inner) {
       out_.threads.each = neighbours(rows / (kBlock * options_.target.threads));
     } else if (runs_along_rows()) {
@@ -166,14 +162,13 @@ class Chooser : LoopNest {
     loops::Threads& t = out_.threads;
     t.each = neighbours(std::max<int64_t>(1, length / kWarp));
     const int64_t units = (length + t.each - 1) / t.each;
-    const auto up = [](int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); };
     const bool few = rows < 2 * options_.target.threads && length > kBlock;
     if (length > kWarpRow || few) {
-      t.block = t.team =
-          std::clamp<int64_t>(up(length / kThreadRow), kWarp * 2, doubles_ ? kMostThreads / 2 : kMostThreads);
+      t.block = t.team = std::clamp<int64_t>(next_power_of_two(length / kThreadRow), kWarp * 2,
+                                             doubles_ ? kMostThreads / 2 : kMostThreads);
       while (t.team > kWarp * 2 && t.team / 2 >= units) t.block = t.team /= 2;
     } else {
-      t.team = std::min<int64_t>(kWarp, up(units));
+      t.team = std::min<int64_t>(kWarp, next_power_of_two(units));
     }
     Expr row = 1;
     for (const loops::Range& r : ranges_)
@@ -234,7 +229,7 @@ class Chooser : LoopNest {
 
 CudaSchedule choose_threads(Dag& dag, const Options& options) { return Chooser(dag, options).run(); }
 
-void turn_loads(loops::Kernel& k, int64_t rows, int64_t columns) {
+void read_through_tiles(loops::Kernel& k, int64_t rows, int64_t columns) {
   const Expr row = k.ranges[k.ranges.size() - 2].var, column = k.ranges.back().var;
   int64_t widest = 1, left = kSharedBytes;
   for (loops::Ref r = 0; r < k.instrs.size(); ++r) {

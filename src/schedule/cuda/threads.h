@@ -10,8 +10,7 @@ namespace vesta::schedule {
 
 struct CudaSchedule : Staging {
   loops::Threads threads;
-  int64_t tile_rows = 0, tile_columns = 0;  // of the last two Parallel ranges; 0: loads are not turned
-  Expr items;                               // that are launched, over the graph's symbols
+  int64_t tile_rows = 0, tile_columns = 0;  // of the last two Parallel ranges; 0: no tiles
   int64_t bytes = 0;                        // moved, under the hints
   double us = 0;                            // at the target's speed of memory
 };
@@ -20,8 +19,9 @@ struct CudaSchedule : Staging {
 // to shared places, loops whose passes must follow one another.
 CudaSchedule choose_threads(loops::Dag& dag, const Options& options);
 
-// Loads of a pointwise kernel that run along the range before the last one go through squares of that size.
-void turn_loads(loops::Kernel& kernel, int64_t rows, int64_t columns);
+// A pointwise kernel reads the loads that are contiguous along the range before the last one through tiles of that
+// size.
+void read_through_tiles(loops::Kernel& kernel, int64_t rows, int64_t columns);
 
 // Says in the kernel which of its buffers surely begin at a multiple of 16 bytes.
 void align_buffers(Staged& staged, const loops::Dag& dag);
