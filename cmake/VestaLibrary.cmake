@@ -54,6 +54,8 @@ write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/VestaConfigVersion
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/VestaConfig.cmake" "${CMAKE_CURRENT_BINARY_DIR}/VestaConfigVersion.cmake"
   cmake/VestaTorch.cmake DESTINATION ${vesta_cmake_destination} COMPONENT development)
 
+include(VestaCuda)
+
 if(VESTA_PYTHON)
   file(GLOB vesta_binding_sources CONFIGURE_DEPENDS python/bindings/*.cpp)
   if(vesta_binding_sources)

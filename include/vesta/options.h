@@ -28,6 +28,14 @@ struct VESTA_API Options {
   int64_t rewrite_limit = -1;
   // Threads that compile kernels; 0: all cores.
   int compile_threads = 0;
+  // On a GPU: record calls into CUDA graphs where that is possible, the second call with the same sizes on a stream.
+  bool cuda_graphs = true;
+  // Bytes up to which an input is copied into the memory of a CUDA graph, where a library call reads it and its address
+  // is not the recorded one; -1 without bound. Larger ones are recorded for, four addresses of each, or run directly.
+  int64_t copied_inputs = int64_t{1} << 20;
+  // Bytes that all CUDA graphs of the process and their memory may take; -1: a quarter of the GPU's. What was used
+  // least recently goes first.
+  int64_t cuda_graph_memory = -1;
   // Read compiled kernels from the cache in $VESTA_CACHE_DIR (by default the user's folder for caches), and write them.
   bool cache = true;
   // One folder per compile with graphs, plan, LLVM IR and assembly; empty: $VESTA_DUMP, or none.

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,6 +38,18 @@ struct CacheKey {
   std::vector<std::string> lines;                           // "<line 3>" in the field "graph" is lines[3]
 };
 
+// CUDA graphs of a compiled program.
+struct GraphReport {
+  int64_t recorded = 0;  // how often it was recorded: for a stream, sizes and addresses
+  int64_t kept = 0;      // recordings that there are now; the following is of them
+  int64_t graphs = 0;    // more than one of a recording: steps between them run directly
+  int64_t nodes = 0;
+  int64_t bytes = 0;                      // of memory
+  double record_ms = 0;                   // all times together
+  std::map<std::string, int64_t> direct;  // steps that run beside the graphs, by reason
+  std::string why_none;                   // empty: it has been recorded, or its calls were too few
+};
+
 struct CompileReport {
   int64_t ops_traced = 0;
   int64_t ops_fused = 0;
@@ -53,6 +67,7 @@ struct CompileReport {
   std::vector<StageTime> stages;
   std::vector<std::string> guards;
   double total_ms = 0;
+  std::optional<GraphReport> graphs;  // of a program on a GPU, when the report was made
 };
 
 struct Fallback {
@@ -70,6 +85,7 @@ struct FunctionReport {
 };
 
 VESTA_API std::string to_string(const FunctionReport& report);
+VESTA_API std::string to_string(const GraphReport& report);  // one line
 
 // Every compiled function of the process that still exists, in the order of creation.
 VESTA_API std::vector<FunctionReport> reports();

@@ -27,6 +27,9 @@ PYBIND11_MODULE(_C, m) {
       .def_readwrite("skip_passes", &Options::skip_passes)
       .def_readwrite("rewrite_limit", &Options::rewrite_limit)
       .def_readwrite("compile_threads", &Options::compile_threads)
+      .def_readwrite("cuda_graphs", &Options::cuda_graphs)
+      .def_readwrite("copied_inputs", &Options::copied_inputs)
+      .def_readwrite("cuda_graph_memory", &Options::cuda_graph_memory)
       .def_readwrite("cache", &Options::cache)
       .def_readwrite("dump_dir", &Options::dump_dir);
 
@@ -47,6 +50,16 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("ops", &KernelInfo::ops)
       .def_readonly("bytes", &KernelInfo::bytes)
       .def_readonly("estimated_us", &KernelInfo::estimated_us);
+  py::class_<GraphReport>(m, "GraphReport")
+      .def_readonly("recorded", &GraphReport::recorded)
+      .def_readonly("kept", &GraphReport::kept)
+      .def_readonly("graphs", &GraphReport::graphs)
+      .def_readonly("nodes", &GraphReport::nodes)
+      .def_readonly("bytes", &GraphReport::bytes)
+      .def_readonly("record_ms", &GraphReport::record_ms)
+      .def_readonly("direct", &GraphReport::direct)
+      .def_readonly("why_none", &GraphReport::why_none)
+      .def("__str__", [](const GraphReport& r) { return to_string(r); });
   py::class_<CompileReport>(m, "CompileReport")
       .def_readonly("ops_traced", &CompileReport::ops_traced)
       .def_readonly("ops_fused", &CompileReport::ops_fused)
@@ -67,7 +80,8 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("packed_bytes", &CompileReport::packed_bytes)
       .def_readonly("stages", &CompileReport::stages)
       .def_readonly("guards", &CompileReport::guards)
-      .def_readonly("total_ms", &CompileReport::total_ms);
+      .def_readonly("total_ms", &CompileReport::total_ms)
+      .def_readonly("graphs", &CompileReport::graphs);
   py::class_<Fallback>(m, "Fallback").def_readonly("reason", &Fallback::reason).def_readonly("count", &Fallback::count);
   py::class_<FunctionReport>(m, "FunctionReport")
       .def_readonly("name", &FunctionReport::name)

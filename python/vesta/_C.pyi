@@ -16,6 +16,9 @@ class Options:
     skip_passes: list[str]
     rewrite_limit: int
     compile_threads: int
+    cuda_graphs: bool
+    copied_inputs: int
+    cuda_graph_memory: int
     cache: bool
     dump_dir: str
     def __init__(self) -> None: ...
@@ -55,6 +58,26 @@ class KernelInfo:
     @property
     def estimated_us(self) -> float: ...
 
+class GraphReport:
+    """CUDA graphs of a compiled program: include/vesta/report.h."""
+
+    @property
+    def recorded(self) -> int: ...
+    @property
+    def kept(self) -> int: ...
+    @property
+    def graphs(self) -> int: ...
+    @property
+    def nodes(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def record_ms(self) -> float: ...
+    @property
+    def direct(self) -> dict[str, int]: ...
+    @property
+    def why_none(self) -> str: ...
+
 class CompileReport:
     """One compiled variant of a function."""
 
@@ -91,6 +114,8 @@ class CompileReport:
     def guards(self) -> list[str]: ...
     @property
     def total_ms(self) -> float: ...
+    @property
+    def graphs(self) -> GraphReport | None: ...
 
 class Fallback:
     @property

@@ -17,7 +17,7 @@ from vesta import _C, float_inputs
 from vesta.function import compile_flat
 from vesta.graph_walk import walker
 from vesta.kept_errors import errors_kept, partition
-from vesta.options import make_options
+from vesta.options import make_options, options_of_mode
 
 __all__ = ["vesta"]
 
@@ -28,10 +28,9 @@ def vesta(
     """Compiles one graph of Dynamo's.
 
     Where gradients are recorded, PyTorch's AOTAutograd splits the graph and both halves are compiled; otherwise the
-    graph is traced as it is. ``options``: see :mod:`vesta.options`. ``mode`` is accepted and means "default".
+    graph is traced as it is. ``options`` and what ``mode`` stands for: see :mod:`vesta.options`.
     """
-    parsed = make_options(options)
-    kwargs.pop("mode", None)
+    parsed = make_options({**options_of_mode(kwargs.pop("mode", None)), **(options or {})})
     if kwargs:
         raise make_unknown(kwargs)
     training = needs_gradients(gm, example_inputs)

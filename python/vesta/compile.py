@@ -17,11 +17,10 @@ from vesta.compiled_method import CompiledMethods, check_methods
 from vesta.compiled_module import is_twin, make_twin
 from vesta.eager import innermost
 from vesta.errors import UserError, did_you_mean
-from vesta.options import OPTION_NAMES, make_options
+from vesta.options import OPTION_NAMES, make_options, options_of_mode
 
-__all__ = ["MODES", "compile"]
+__all__ = ["compile"]
 
-MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 BACKENDS = ("vesta", "eager")
 NO_PYTHON = (
     types.BuiltinFunctionType,
@@ -166,16 +165,14 @@ def check(
     if not isinstance(dynamic, bool | None):
         raise UserError(f"dynamic takes True, False or None, not {dynamic!r}")
     check_backend(backend)
-    if mode is not None and mode not in MODES:
-        hint = did_you_mean(str(mode), MODES)
-        raise UserError(f"unknown mode {mode!r}{hint}; modes are {', '.join(MODES)}")
+    of_mode = options_of_mode(mode)
     if isinstance(methods, str) or not isinstance(methods, Sequence) or not all(isinstance(n, str) for n in methods):
         raise UserError(f"methods takes a tuple of names, not {methods!r}")
     if not isinstance(options, Mapping | None):
         raise UserError(f"options takes a dict, not {options!r}")
     if options and mode not in (None, "default"):
         raise UserError(f'either mode or options can be given, not both (mode is "{mode}")')
-    options = dict(options or {})
+    options = {**of_mode, **(options or {})}
     if dynamic is not None and options.setdefault("dynamic", dynamic) is not dynamic:
         raise UserError(f"dynamic is {dynamic}, but options say {options['dynamic']!r}")
     made = make_options(options)

@@ -304,6 +304,8 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
         cached = " (found in the cache)" if g.compiled.cached else cached
         kernels = several(len(g.compiled.kernels), "kernel")
         yield f"  {kernels}{cached}, {several(g.compiled.ops_extern, 'call')} into ATen"
+        if g.compiled.graphs:
+            yield f"  CUDA graphs: {g.compiled.graphs}"
     miss = g.miss
     if miss and miss.nearest:
         yield f"  not found in the cache: {miss.nearest}, the nearest there, differs in"

@@ -19,6 +19,13 @@ Names and meaning are those of ``include/vesta/options.h``:
     Run only the first n rewrites of all passes together (-1: all), to bisect a wrong one.
 ``compile_threads`` (int)
     Threads that compile kernels (0: all cores).
+``cuda_graphs`` (bool)
+    On a GPU, record calls into CUDA graphs: the second one with the same sizes on a stream, where that is possible.
+``copied_inputs`` (int)
+    Bytes up to which an input is copied into a CUDA graph's memory where a library call reads it and it lies at another
+    address than before (-1: without bound; 1 MiB).
+``cuda_graph_memory`` (int)
+    Bytes that all CUDA graphs of the process and their memory may take (-1: a quarter of the GPU's memory).
 ``cache`` (bool)
     Read compiled kernels from the cache that processes share, and write them: in ``$VESTA_CACHE_DIR``, by default the
     user's folder for caches; none where ``VESTA_CACHE_DIR`` is empty.
@@ -34,7 +41,15 @@ from typing import Any
 from vesta import _C
 from vesta.errors import UserError, did_you_mean
 
-__all__ = ["OPTION_NAMES", "make_options"]
+__all__ = ["OPTION_NAMES", "make_options", "options_of_mode"]
+
+# torch.compile's modes, as options. They differ on GPUs.
+MODES: dict[str, dict[str, Any]] = {
+    "default": {},
+    "reduce-overhead": {"copied_inputs": -1},
+    "max-autotune": {"copied_inputs": -1},
+    "max-autotune-no-cudagraphs": {"cuda_graphs": False},
+}
 
 OPTION_NAMES: dict[str, tuple[type, ...]] = {
     "dynamic": (bool, type(None)),
@@ -45,9 +60,22 @@ OPTION_NAMES: dict[str, tuple[type, ...]] = {
     "skip_passes": (list, tuple),
     "rewrite_limit": (int,),
     "compile_threads": (int,),
+    "cuda_graphs": (bool,),
+    "copied_inputs": (int,),
+    "cuda_graph_memory": (int,),
     "cache": (bool,),
     "dump_dir": (str,),
 }
+
+
+def options_of_mode(mode: Any) -> dict[str, Any]:
+    """What a mode of torch.compile stands for. Raises :class:`vesta.errors.UserError` for an unknown one."""
+    if mode is None:
+        mode = "default"
+    if not isinstance(mode, str) or mode not in MODES:
+        hint = did_you_mean(str(mode), MODES)
+        raise UserError(f"unknown mode {mode!r}{hint}; modes are {', '.join(MODES)}")
+    return dict(MODES[mode])
 
 
 def make_options(options: Mapping[str, Any] | None = None) -> _C.Options:

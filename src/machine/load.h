@@ -32,6 +32,7 @@ class DeviceKernel {
   // In the current context, on its stream. `arguments`: pointers to the values of the kernel's parameters, that is a
   // pointer of each buffer, the values of Kernel::sizes and the number of work items.
   virtual void launch(const LaunchShape& shape, void* stream, void** arguments) const = 0;
+  virtual void* native() const = 0;  // CUkernel
 };
 // For the device with this index. Throws Unsupported where the process has no driver for it.
 std::shared_ptr<const DeviceKernel> load_on_device(const Object& object, int device);

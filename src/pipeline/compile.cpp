@@ -7,6 +7,7 @@
 #include "artifact/uses.h"
 #include "base/check.h"
 #include "base/log.h"
+#include "base/stopwatch.h"
 #include "codegen/codegen.h"
 #include "graph/device.h"
 #include "graph/passes/pass.h"
@@ -25,16 +26,6 @@
 namespace vesta::pipeline {
 
 namespace {
-
-class Stopwatch {
- public:
-  double milliseconds() const {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 // Boundaries are verified where a wrong pass would otherwise show up far away: debug builds, tests, dumps.
 bool verify_boundaries() {
@@ -285,7 +276,9 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
     labels.restore(*artifact);
     if (dump.active()) dump.write_numbered("artifact.txt", artifact::print(*artifact));
     report_artifact(*artifact, report);
-    result.executable = std::make_shared<const runtime::Executable>(std::move(*artifact));
+    result.executable = std::make_shared<const runtime::Executable>(
+        std::move(*artifact),
+        runtime::GraphOptions{options.cuda_graphs, options.copied_inputs, options.cuda_graph_memory});
   });
   report.total_ms = traced.trace_ms + total.milliseconds();
   log_stages(report);

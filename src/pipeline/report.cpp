@@ -56,12 +56,22 @@ std::string variant_text(const CompileReport& r, size_t index) {
     out += fmt::format("    kernel x{} {}: {} ops, {}, about {:.1f} us\n", count, k->name, k->ops.size(),
                        bytes(k->bytes), k->estimated_us);
   }
+  if (r.graphs) out += fmt::format("    CUDA graphs: {}\n", to_string(*r.graphs));
   for (const ExternReason& e : r.externs) out += fmt::format("    extern x{} {}: {}\n", e.count, e.op, e.reason);
   for (const std::string& g : r.guards) out += fmt::format("    guard {}\n", g);
   return out;
 }
 
 }  // namespace
+
+std::string to_string(const GraphReport& r) {
+  if (!r.why_none.empty()) return "none: " + r.why_none;
+  if (r.recorded == 0) return "none yet: the second call of a kind is recorded";
+  std::string out = fmt::format("recorded {} times in {:.1f} ms; {} kept, {} graphs of {} nodes, {}", r.recorded,
+                                r.record_ms, r.kept, r.graphs, r.nodes, bytes(r.bytes));
+  for (const auto& [why, count] : r.direct) out += fmt::format("; {} steps run beside them: {}", count, why);
+  return out;
+}
 
 std::string to_string(const FunctionReport& r) {
   std::string out = fmt::format("{}: {} variants, {} hits, {} misses\n", r.name.empty() ? "function" : r.name,

@@ -92,7 +92,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
     } else if (s.call) {
       s.handle = find_operator(s.call->op);
       VESTA_CHECK(!s.handle->schema().is_mutable(), "{} writes its arguments", s.call->op);
-      draws_ |= s.handle->hasTag(at::Tag::nondeterministic_seeded) || s.call->op.rfind("aten::", 0) != 0;
+      draws_ |= may_draw(*s.handle, *s.call);
       s.storage_offset = s.handle->schema().argumentIndexWithName("storage_offset").value_or(-1);
       int64_t tensors = 0;
       for (int b : s.call->results) tensors += b >= 0;

@@ -15,6 +15,7 @@
 
 #include "interop/torch_types.h"
 #include "runtime/bound_program.h"
+#include "runtime/cuda/recordings.h"
 #include "runtime/derived.h"
 #include "runtime/random_state.h"
 #include "runtime/resolver.h"
@@ -50,7 +51,7 @@ at::Tensor elements_as(const at::Tensor& base, c10::ScalarType dtype) {
 }  // namespace
 
 struct Executable::Impl {
-  explicit Impl(artifact::Artifact a)
+  Impl(artifact::Artifact a, const GraphOptions& graphs)
       : artifact(std::move(a)),
         check(artifact),
         derived_program(artifact, artifact.derived, true),
@@ -59,9 +60,10 @@ struct Executable::Impl {
     draws = program.draws();
     device = to_torch(artifact::device_of(artifact));
     for (const artifact::Artifact& entry : artifact.entries) {
-      entries.push_back(std::make_unique<Executable>(entry));
+      entries.push_back(std::make_unique<Executable>(entry, graphs));
       draws |= entries.back()->impl_->draws;
     }
+    if (!device.is_cpu()) recordings.emplace(artifact, program, entries, device, graphs);
   }
 
   artifact::Artifact artifact;
@@ -70,7 +72,8 @@ struct Executable::Impl {
   Resolver resolver;
   std::vector<std::unique_ptr<Executable>> entries;
   c10::Device device = c10::kCPU;  // of kernels and the arena
-  bool draws = false;              // a step of it or of an entry may draw from the default generator
+  std::optional<Recordings> recordings;
+  bool draws = false;  // a step of it or of an entry may draw from the default generator
   std::atomic<std::shared_ptr<const DerivedSet>> derived{nullptr};
   std::mutex derived_mutex;
   std::atomic<int64_t> times_derived = 0;
@@ -113,7 +116,8 @@ struct Executable::Impl {
   }
 };
 
-Executable::Executable(artifact::Artifact artifact) : impl_(std::make_unique<Impl>(std::move(artifact))) {}
+Executable::Executable(artifact::Artifact artifact, const GraphOptions& graphs)
+    : impl_(std::make_unique<Impl>(std::move(artifact), graphs)) {}
 Executable::~Executable() = default;
 
 bool Executable::accepts(const CallInputs& inputs, std::string* why) const {
@@ -149,9 +153,14 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
     const c10::OptionalDeviceGuard on(impl.device.is_cpu() ? std::nullopt : std::optional(impl.device));
     std::shared_ptr<const DerivedSet> derived;
     if (!a.derived.empty()) derived = impl.derived_for(in, sizes);
+    std::span<const at::Tensor> derived_tensors;
+    if (derived) derived_tensors = derived->tensors;
+    Recordings::Run recorded;
+    if (impl.recordings) recorded = impl.recordings->find(sizes, in, derived_tensors);
+    const CallInputs seen = recorded.inputs(in);
     WorkspaceLease workspace;
-    Runner runner(a, impl.device, sizes, in, *workspace, wrote, impl.entries);
-    runner.begin(impl.program, derived ? std::span<const at::Tensor>(derived->tensors) : std::span<const at::Tensor>());
+    Runner runner(a, impl.device, sizes, seen, *workspace, wrote, impl.entries);
+    runner.begin(impl.program, derived_tensors, recorded.recording());
     runner.run(impl.program, consumed);
     for (size_t i = 0; i < a.outputs.size(); ++i) {
       const artifact::Output& o = a.outputs[i];
@@ -199,6 +208,10 @@ std::span<const std::unique_ptr<Executable>> Executable::entries() const { retur
 
 int64_t Executable::times_derived() const { return impl_->times_derived.load(std::memory_order_relaxed); }
 void Executable::drop_derived() const { impl_->derived.store(nullptr); }
+
+std::optional<GraphReport> Executable::graphs() const {
+  return impl_->recordings ? std::optional(impl_->recordings->report()) : std::nullopt;
+}
 
 int64_t Executable::derived_bytes() const {
   const auto set = impl_->derived.load();

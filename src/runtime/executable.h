@@ -6,12 +6,15 @@
 
 #include <exception>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "artifact/artifact.h"
+#include "runtime/graph_options.h"
 #include "runtime/input_check.h"
+#include "vesta/report.h"
 
 namespace vesta::runtime {
 
@@ -28,7 +31,7 @@ class FailedAfterWriting : public std::exception {
 class Executable {
  public:
   // Throws Unsupported if this process lacks an operator of the artifact.
-  explicit Executable(artifact::Artifact artifact);
+  explicit Executable(artifact::Artifact artifact, const GraphOptions& graphs = {});
   ~Executable();
 
   // Whether these inputs meet the artifact's types, sizes, strides and guards. On false, *why (if given) says which
@@ -55,7 +58,8 @@ class Executable {
   const artifact::Artifact& artifact() const;
   // The further entry points of the artifact, in its order.
   std::span<const std::unique_ptr<Executable>> entries() const;
-  int64_t derived_bytes() const;  // packed and folded weights now held
+  int64_t derived_bytes() const;              // packed and folded weights now held
+  std::optional<GraphReport> graphs() const;  // nullopt: a program of the CPU
   // How often they were made. Whoever knows when one of their parameters goes lets them go with it.
   int64_t times_derived() const;
   void drop_derived() const;

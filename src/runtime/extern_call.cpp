@@ -79,6 +79,20 @@ IntoFn find_into(const std::string& op) {
   return it == into_table().end() ? nullptr : it->second;
 }
 
+bool may_draw(const c10::OperatorHandle& op, const artifact::Extern& call) {
+  if (call.op.rfind("aten::", 0) != 0) return true;  // nobody knows
+  if (!op.hasTag(at::Tag::nondeterministic_seeded)) return false;
+  const std::vector<c10::Argument>& parameters = op.schema().arguments();
+  for (size_t i = 0; i < parameters.size() && i < call.args.size(); ++i) {
+    const std::string& name = parameters[i].name();
+    const auto* share = std::get_if<double>(&call.args[i].value);
+    if (share && *share == 0 && (name == "dropout" || name == "dropout_p")) return false;
+    const auto* on = std::get_if<bool>(&call.args[i].value);
+    if (on && !*on && (name == "train" || name == "training")) return false;
+  }
+  return true;
+}
+
 c10::OperatorHandle find_operator(const std::string& op) {
   // "aten::add.Tensor": namespace::name.overload; a name has no dot of its own.
   const size_t colons = op.find("::");

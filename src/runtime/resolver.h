@@ -19,7 +19,7 @@ class Resolver {
   Resolver(const artifact::Artifact& artifact, Schemas schemas);
 
   // Static artifacts have one; otherwise null.
-  const Resolved* only() const { return only_.get(); }
+  const std::shared_ptr<const Resolved>& only() const { return only_; }
   // For a run that begins.
   std::shared_ptr<const Resolved> first(std::span<const int64_t> symbols);
   // When the last step of `now` has run; with the symbols that it has defined.
@@ -38,13 +38,15 @@ class Resolver {
 class Sizes {
  public:
   Sizes(Resolver& resolver, const InputCheck& check, const CallInputs& in) : resolver_(resolver) {
-    now_ = resolver.only();
+    now_ = resolver.only().get();
     if (now_) return;
     SymbolValues symbols;
     check.read_symbols(in, symbols);
     hold(resolver.first(symbols));
   }
   const Resolved& now() const { return *now_; }
+  // The same, for longer than the run.
+  std::shared_ptr<const Resolved> share() const { return held_ ? held_ : resolver_.only(); }
   // Resolver::next. What now() gave before is gone.
   void define(std::span<const int64_t> symbols) { hold(resolver_.next(*now_, symbols)); }
 

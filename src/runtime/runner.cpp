@@ -10,7 +10,10 @@
 
 #include <algorithm>
 
+#include "artifact/uses.h"
 #include "base/check.h"
+#include "runtime/cuda/recording.h"
+#include "runtime/device_launch.h"
 #include "runtime/executable.h"
 #include "runtime/output_pool.h"
 #include "runtime/parallel.h"
@@ -19,14 +22,8 @@ namespace vesta::runtime {
 
 namespace {
 
-// Its bounds are known to hold (verify(), bounds.h).
-at::Tensor window(const c10::Storage& storage, const ResolvedTensor& type, int64_t offset) {
-  at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(c10::computeDispatchKey(type.dtype, c10::kStrided, type.device)),
-      c10::scalarTypeToTypeMeta(type.dtype));
-  t.unsafeGetTensorImpl()->set_sizes_and_strides(type.sizes, type.strides, offset);
-  return t;
-}
+// An address for kernels that are captured and not run: their nodes get another before they run.
+void* const kElsewhere = reinterpret_cast<void*>(kDeviceAlignment);
 
 // Equal where it matters: the strides of a dimension of one element, or of an empty tensor, reach nothing.
 bool same_layout(const at::Tensor& t, const ResolvedTensor& type) {
@@ -49,6 +46,14 @@ void copy_values(at::Tensor to, at::Tensor from) {
 }
 
 }  // namespace
+
+at::Tensor window(const c10::Storage& storage, const ResolvedTensor& type, int64_t offset) {
+  at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(c10::computeDispatchKey(type.dtype, c10::kStrided, type.device)),
+      c10::scalarTypeToTypeMeta(type.dtype));
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(type.sizes, type.strides, offset);
+  return t;
+}
 
 at::Tensor allocate_tensor(const ResolvedTensor& type) {
   if (type.device.is_cpu()) {
@@ -108,9 +113,19 @@ void Runner::allocate(int buffer) {
   ws_.pointers[buffer] = ws_.tensors[buffer].mutable_data_ptr();
 }
 
-void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> derived) {
+void Runner::make(int buffer) {
+  if (recording_ && recording_->is_own(buffer) && ws_.tensors[buffer].defined()) return;
+  if (capturing_ && !recording_->is_own(buffer)) {
+    ws_.pointers[buffer] = kElsewhere;
+  } else {
+    allocate(buffer);
+  }
+}
+
+void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> derived, Recording* recording) {
   const size_t count = artifact_.buffers.size();
   program_ = &program;
+  recording_ = recording;
   if (ws_.pointers.size() < count) {
     ws_.pointers.resize(count);
     ws_.tensors.resize(count);
@@ -121,6 +136,7 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> deri
     stream_ = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_).native_handle();
   }
   // Views of empty buffers need a storage too.
+  if (recording_) recording_->lend_memory(ws_);
   if (!program.arena_buffers().empty()) {
     const ArenaLayout& layout = resolved_->arena;
     char* kept = ws_.arena(std::max(layout.kept_bytes, kArenaAlignment), device_);
@@ -159,16 +175,8 @@ void Runner::launch(const BoundStep& step, const ResolvedLaunch& l) {
 }
 
 void Runner::launch_on_device(const BoundStep& step, const ResolvedLaunch& l, void** buffers) {
-  const artifact::Grid& grid = step.launch->grid;
-  const int64_t blocks = (l.items + grid.items - 1) / grid.items;
-  VESTA_CHECK(blocks <= INT32_MAX, "{} blocks of threads are more than a launch has", blocks);
-  c10::SmallVector<void*, 32> arguments;
-  for (size_t i = 0; i < step.launch->buffers.size(); ++i) arguments.push_back(static_cast<void*>(&buffers[i]));
-  for (const int64_t& size : l.sizes) arguments.push_back(const_cast<int64_t*>(&size));
-  arguments.push_back(const_cast<int64_t*>(&l.items));
-  step.kernel->launch(
-      {static_cast<unsigned>(blocks), static_cast<unsigned>(grid.block), static_cast<unsigned>(grid.shared)}, stream_,
-      arguments.data());
+  DeviceArguments arguments = arguments_of(buffers, step.launch->buffers.size(), l);
+  step.kernel->launch(shape_of(step.launch->grid, l.items), stream_, arguments.data());
 }
 
 void Runner::store_result(int buffer, at::Tensor result, const std::string& from) {
@@ -336,31 +344,80 @@ void Runner::copy_back(const BoundProgram& program) {
   }
 }
 
+void Runner::run_step(int number) {
+  const BoundStep& step = program_->steps()[static_cast<size_t>(number)];
+  const Resolved::Step& sizes = *next_++;
+  for (int b : step.allocate) make(b);
+  if (static_cast<size_t>(number) == program_->first_mutation()) wrote_ = true;
+  if (step.launch) {
+    launch(step, sizes.launch);
+  } else if (step.assertion) {
+    TORCH_CHECK(*static_cast<const bool*>(ws_.pointers[step.assertion->flag]), step.assertion->message);
+  } else if (step.region) {
+    enter(*step.region, sizes.inputs);
+  } else {
+    call(step, sizes.call);
+  }
+}
+
+void Runner::run_graph(int first, int end) {
+  for (int i = first; i < end; ++i) {
+    for (int b : program_->steps()[static_cast<size_t>(i)].allocate) make(b);
+    if (static_cast<size_t>(i) == program_->first_mutation()) wrote_ = true;
+  }
+  recording_->launch(first, ws_.pointers);
+  next_ += end - first;
+}
+
+void Runner::leave_step(int number, std::span<at::Tensor> consumed) {
+  const BoundStep& step = program_->steps()[static_cast<size_t>(number)];
+  if (number + 1 == resolved_->arena.early_end) ws_.release_early();
+  for (int b : step.release) ws_.tensors[b].reset();
+  if (consumed.empty()) return;
+  for (int input : step.release_inputs) {
+    if (static_cast<size_t>(input) < consumed.size()) consumed[input].reset();
+  }
+}
+
 void Runner::run(const BoundProgram& program, std::span<at::Tensor> consumed) {
   next_ = program.owned() ? resolved_->derived.data() : resolved_->steps.data();
-  for (size_t i = 0; i < program.first_copy(); ++i) {
-    const BoundStep& step = program.steps()[i];
-    const Resolved::Step& sizes = *next_++;
-    if (static_cast<int>(i) == resolved_->arena.early_end) ws_.release_early();
-    for (int b : step.allocate) allocate(b);
-    if (i == program.first_mutation()) wrote_ = true;
-    if (step.launch) {
-      launch(step, sizes.launch);
-    } else if (step.assertion) {
-      TORCH_CHECK(*static_cast<const bool*>(ws_.pointers[step.assertion->flag]), step.assertion->message);
-    } else if (step.region) {
-      enter(*step.region, sizes.inputs);
+  const int count = static_cast<int>(program.first_copy());
+  for (int i = 0; i < count;) {
+    const int first = i;
+    const int end = recording_ ? recording_->end_of(i) : i;
+    if (end > i) {
+      run_graph(i, end);
+      i = end;
     } else {
-      call(step, sizes.call);
+      run_step(i++);
     }
-    for (int b : step.release) ws_.tensors[b].reset();
-    if (!consumed.empty()) {
-      for (int input : step.release_inputs) {
-        if (static_cast<size_t>(input) < consumed.size()) consumed[input].reset();
-      }
-    }
+    for (int done = first; done < i; ++done) leave_step(done, consumed);
   }
   for (int b : program.never_written()) allocate(b);
+}
+
+void Runner::capture(int first, int end, const std::function<void(int)>& done) {
+  capturing_ = true;
+  for (int i = first; i < end; ++i) {
+    next_ = resolved_->steps.data() + i;
+    run_step(i);
+    done(i);
+    leave_step(i, {});
+  }
+  capturing_ = false;
+}
+
+void Runner::pass_over(int first, int end) {
+  capturing_ = true;
+  for (int i = first; i < end; ++i) {
+    const BoundStep& step = program_->steps()[static_cast<size_t>(i)];
+    for (int b : step.allocate) make(b);
+    artifact::for_each_use(artifact_.steps[static_cast<size_t>(i)], [&](int b, uint8_t access, bool) {
+      if (access & artifact::kWrites && !ws_.pointers[b]) ws_.pointers[b] = kElsewhere;
+    });
+    leave_step(i, {});
+  }
+  capturing_ = false;
 }
 
 at::Tensor Runner::take_output(const Resolved::Output& output) {
@@ -373,7 +430,12 @@ at::Tensor Runner::take_output(const Resolved::Output& output) {
   if (ours && v.whole && t.use_count() == 2 && t.storage().use_count() == 1) return t;
   if (ours && !v.whole && base(v.buffer).use_count() == 1 && t.storage().use_count() == 2) return t;
   at::Tensor copy = allocate_tensor(v.type);
-  copy_values(copy, t);
+  if (v.whole && recording_ && recording_->is_own(v.buffer) && !v.type.empty) {
+    const size_t bytes = at::detail::computeStorageNbytes(v.type.sizes, v.type.strides, copy.itemsize());
+    machine::copy_on_device(copy.mutable_data_ptr(), t.const_data_ptr(), bytes, stream_);
+  } else {
+    copy_values(copy, t);
+  }
   return copy;
 }
 

@@ -1,6 +1,7 @@
 // One run of a bound program.
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "runtime/bound_program.h"
@@ -11,6 +12,7 @@
 namespace vesta::runtime {
 
 class Executable;
+class Recording;
 
 class Runner {
  public:
@@ -28,9 +30,15 @@ class Runner {
         entries_(entries) {}
 
   // Points every buffer that exists before the first step to its memory. `derived`: tensors of Derived buffers.
-  void begin(const BoundProgram& program, std::span<const at::Tensor> derived);
+  // `recording`: of the program; the arena is its, and its graphs run in the place of their steps.
+  void begin(const BoundProgram& program, std::span<const at::Tensor> derived, Recording* recording = nullptr);
   // Every step but the copies to inputs. `sizes` know all when it returns.
   void run(const BoundProgram& program, std::span<at::Tensor> consumed);
+  // For a recording that is being made, in the order of steps, on a stream that is captured. capture(): the steps from
+  // `first` on, done(i) after each; what is outside the arena and the recording's memory has no address yet.
+  // pass_over(): the same without running them.
+  void capture(int first, int end, const std::function<void(int)>& done);
+  void pass_over(int first, int end);
   // The copies to inputs, which follow every other step.
   void copy_back(const BoundProgram& program);
   // A tensor of its own with the output's exact type. To be called before copy_back.
@@ -38,6 +46,10 @@ class Runner {
   void allocate(int buffer);
 
  private:
+  void run_step(int number);
+  void run_graph(int first, int end);
+  void leave_step(int number, std::span<at::Tensor> consumed);
+  void make(int buffer);  // before the step that fills it
   void launch(const BoundStep& step, const ResolvedLaunch& launch);
   void launch_on_device(const BoundStep& step, const ResolvedLaunch& launch, void** buffers);
   void call(const BoundStep& step, const ResolvedExtern& call);
@@ -63,10 +75,14 @@ class Runner {
   bool& wrote_;
   std::span<const std::unique_ptr<Executable>> entries_;
   const BoundProgram* program_ = nullptr;
+  Recording* recording_ = nullptr;
+  bool capturing_ = false;
   std::vector<c10::Storage> passing_;
 };
 
 at::Tensor allocate_tensor(const ResolvedTensor& type);
+// At `offset` elements into the storage. Its bounds are known to hold (verify(), bounds.h).
+at::Tensor window(const c10::Storage& storage, const ResolvedTensor& type, int64_t offset);
 // A view of the same with nothing pending.
 at::Tensor memory_of(const at::Tensor& t);
 

@@ -49,7 +49,7 @@ void Workspace::allocate(int64_t bytes) {
 
 char* Workspace::arena(int64_t bytes, c10::Device device) {
   if (!device.is_cpu()) {
-    on_device_ = storage_of(bytes, device);
+    if (!lent_) on_device_ = storage_of(bytes, device);
     return static_cast<char*>(on_device_.mutable_data());
   }
   if (bytes > capacity_) {
@@ -63,7 +63,7 @@ char* Workspace::arena(int64_t bytes, c10::Device device) {
 }
 
 char* Workspace::early_arena(int64_t bytes, c10::Device device) {
-  early_ = storage_of(bytes, device);
+  if (!lent_) early_ = storage_of(bytes, device);
   return static_cast<char*>(early_.mutable_data());
 }
 
@@ -76,6 +76,7 @@ bool Workspace::holds(const c10::Storage& block, const void* p) {
 void Workspace::finish() {
   release_early();
   on_device_ = c10::Storage();
+  lent_ = false;
   for (at::Tensor& t : tensors) t.reset();
   stack.clear();
   if (capacity_ > 0 && storage_.use_count() > 1) {

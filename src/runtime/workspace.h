@@ -19,6 +19,12 @@ class Workspace {
   // The same for the first steps of this run alone, until release_early().
   char* early_arena(int64_t bytes, c10::Device device);
   void release_early() { early_ = c10::Storage(); }
+  // The next arena() and early_arena() are these, which are as large as will be asked for.
+  void lend(c10::Storage arena, c10::Storage early) {
+    on_device_ = std::move(arena);
+    early_ = std::move(early);
+    lent_ = true;
+  }
   // The storages that own the arena's blocks: views of them may be handed to extern operators.
   const c10::Storage& storage() const { return on_device_ ? on_device_ : storage_; }
   const c10::Storage& early_storage() const { return early_; }
@@ -35,6 +41,7 @@ class Workspace {
   void allocate(int64_t bytes);
   static bool holds(const c10::Storage& block, const void* p);
   c10::Storage storage_, early_, on_device_;
+  bool lent_ = false;  // the last two belong to a recording
   char* base_ = nullptr;
   int64_t capacity_ = 0;
   int small_runs_ = 0;  // runs in a row that needed less than a quarter

@@ -1,6 +1,6 @@
 """Tests on a GPU; the last table that it printed is docs/cuda-results.md.
 
-python -m tests.cuda                    programs, traps and samples of operators
+python -m tests.cuda                    programs, traps, samples of operators, models, random programs
 python -m tests.cuda --only programs    one part
 python -m tests.cuda --write FILE       also writes the results as a page
 """
@@ -18,9 +18,15 @@ from pathlib import Path
 
 import torch
 
-from tests.cuda import operators, programs, traps
+from tests.cuda import (
+    models,
+    operators,
+    programs,
+    recorded,  # noqa: F401 (more traps)
+    traps,
+)
 
-PARTS = ("programs", "traps", "operators")
+PARTS = ("programs", "traps", "operators", "models", "random")
 
 
 def run_programs() -> tuple[int, list[str]]:
@@ -43,7 +49,7 @@ def run_traps() -> tuple[int, list[str]]:
 
     def one(item: tuple[str, str]) -> str:
         name, allocator = item
-        command = [sys.executable, "-c", f"from tests.cuda import traps; traps.run({name!r})"]
+        command = [sys.executable, "-c", f"from tests.cuda import recorded, traps; traps.run({name!r})"]
         try:
             done = subprocess.run(
                 command, env=traps.environment(allocator), capture_output=True, text=True, timeout=120
@@ -70,11 +76,21 @@ def run_operators(jobs: int, samples: int) -> tuple[int, list[str]]:
     return count, [f.splitlines()[0] for f in failures]
 
 
+def run_models(kind: str, items: list[str], jobs: int, limit_s: float) -> tuple[int, list[str]]:
+    count, failures = models.run(kind, items, jobs, limit_s)
+    for f in failures:
+        print("  " + f.replace("\n", "\n    "), flush=True)
+    return count, [f.splitlines()[0] for f in failures]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=list(PARTS), choices=PARTS)
     parser.add_argument("--jobs", type=int, default=8, help="processes of the operators' part")
     parser.add_argument("--samples", type=int, default=2, help="of each operator and dtype")
+    parser.add_argument("--models", type=int, default=45, metavar="N", help="models of the zoo")
+    parser.add_argument("--random", type=int, default=500, metavar="N", help="random programs")
+    parser.add_argument("--limit", type=float, default=400.0, metavar="S", help="seconds for a process of models")
     parser.add_argument("--write", type=Path, metavar="FILE")
     options = parser.parse_args()
     if not torch.cuda.is_available():
@@ -85,6 +101,8 @@ def main() -> int:
         "programs": run_programs,
         "traps": run_traps,
         "operators": lambda: run_operators(options.jobs, options.samples),
+        "models": lambda: run_models("models", models.names_of_models(options.models), options.jobs, options.limit),
+        "random": lambda: run_models("random", [str(i) for i in range(options.random)], options.jobs, options.limit),
     }
     page = [
         "# Results on a GPU",

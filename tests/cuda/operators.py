@@ -39,7 +39,8 @@ def run(jobs: int, samples: int) -> tuple[int, list[str], int]:
 
     def one(part: int) -> tuple[int, list[str], int]:
         command = [sys.executable, "-m", "tests.cuda.operators", str(part), str(jobs), str(samples)]
-        lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+        done = subprocess.run(command, capture_output=True, text=True)
+        lines = done.stdout.splitlines()
         outcomes = [json.loads(line[8:]) for line in lines if line.startswith("outcome ")]
         failures = [
             f"{o['op']} {o['dtype']} sample {o['sample']} {o['variant']}: {o['status']}: {o['detail']}"
@@ -48,7 +49,8 @@ def run(jobs: int, samples: int) -> tuple[int, list[str], int]:
         ]
         if "end" not in lines:
             names = [line[9:] for line in lines if line.startswith("operator ")]
-            failures.append(f"the process died in {names[-1] if names else 'its first lines'}")
+            last = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+            failures.append(f"the process died in {names[-1] if names else 'its first lines'}: {last}")
         return len(outcomes), failures, sum(o["compiled"] for o in outcomes)
 
     with ThreadPoolExecutor(jobs) as pool:

@@ -105,20 +105,22 @@ def check(program: Program) -> str:
     torch.manual_seed(0)
     arguments = program.arguments()
     with torch.no_grad():
-        theirs, ours, later = copies(arguments), copies(arguments), copies(arguments)
+        theirs, ours, later, last = (copies(arguments) for _ in range(4))
         want = program.function(*theirs)
         compiled = vesta.compile(program.function)
         got = compiled(*ours)
-        again = compiled(*later)
+        again = compiled(*later)  # recorded
+        replayed = compiled(*last)
 
         def both(*tensors: Any) -> Any:
             return program.function(*tensors), list(tensors)
 
         reference = reference_run(both, *arguments)
         moved = perturbed_runs(both, *arguments)
-        for what, result, inputs in (("the first call", got, ours), ("the second call", again, later)):
+        calls = (("first", got, ours), ("second", again, later), ("third", replayed, last))
+        for what, result, inputs in calls:
             if found := differences((result, list(inputs)), (want, list(theirs)), reference, moved):
-                return f"{what}: {found[0]}"
+                return f"the {what} call: {found[0]}"
         report = vesta.explain(program.function)(*copies(arguments))
     kernels = sum(len(graph.compiled.kernels) for graph in report.graphs if graph.compiled)
     if report.fallbacks:

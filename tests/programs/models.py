@@ -40,7 +40,9 @@ DTYPES = {name: getattr(torch, name) for name in ("bfloat16", "float16", "float6
 class Case:
     model: str
     mode: str
-    backend: str
+    backend: str  # of torch.compile; "capture": vesta.compile; "tape"
+    device: str = "cpu"
+    calls: int = 2  # with equal sizes
 
 
 @dataclass
@@ -65,10 +67,10 @@ def detached(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 
 def loss_of(outputs: dict[str, torch.Tensor]) -> torch.Tensor:
     """A number on which every output has its own influence at every element."""
-    total = torch.zeros((), dtype=torch.get_default_dtype())
+    total = torch.zeros((), dtype=torch.get_default_dtype(), device=next(iter(outputs.values())).device)
     for i, t in enumerate(outputs.values()):
         if t.is_floating_point() and t.requires_grad:
-            weights = torch.randn(t.shape, generator=torch.Generator().manual_seed(i)).to(t.dtype)
+            weights = torch.randn(t.shape, generator=torch.Generator().manual_seed(i)).to(t)
             total = total + (t * weights).mean()
     return total
 
@@ -129,7 +131,7 @@ def shaken_copy(module: nn.Module, dtype: torch.dtype, seed: int) -> nn.Module:
     with torch.no_grad():
         for p in wide.parameters():
             step = torch.randint(0, 2, p.shape, generator=g, dtype=torch.float64) * 2 - 1
-            p.mul_(1 + step * torch.finfo(dtype).eps)
+            p.mul_(1 + step.to(p.device) * torch.finfo(dtype).eps)
     return wide
 
 
@@ -137,23 +139,34 @@ def cast(inputs: dict[str, Any], dtype: torch.dtype | None) -> dict[str, Any]:
     return {k: v.to(dtype) if dtype and v.is_floating_point() else v for k, v in inputs.items()}
 
 
+def moved(inputs: dict[str, Any], device: str) -> dict[str, Any]:
+    return pytree.tree_map(lambda v: v.to(device) if isinstance(v, torch.Tensor) else v, inputs)
+
+
+def compile_with(case: Case, module: nn.Module) -> Callable[..., Any]:
+    dynamic = case.mode == "dynamic" or None
+    if case.backend == "tape":
+        return FromTape(module)
+    if case.backend == "capture":
+        import vesta
+
+        return vesta.compile(module, dynamic=dynamic)
+    return torch.compile(module, backend=case.backend, dynamic=dynamic)
+
+
 def judge(case: Case) -> str:
     """'' or what is wrong."""
     entry = ZOO[case.model]
     dtype = DTYPES.get(case.mode)
     computed = torch.bfloat16 if case.mode == "autocast" else dtype or torch.float32
-    module = entry.build().to(dtype)
+    module = entry.build().to(device=case.device, dtype=dtype)
     step = STEPS.get(case.mode, infer)
     module.train(case.mode in TRAINING)
     ours, wide = copy.deepcopy(module), wide_copy(module)
-    compiled = (
-        FromTape(ours)
-        if case.backend == "tape"
-        else torch.compile(ours, backend=case.backend, dynamic=case.mode == "dynamic" or None)
-    )
-    lengths = entry.lengths if case.mode == "dynamic" else entry.lengths[:1] * 2
+    compiled = compile_with(case, ours)
+    lengths = entry.lengths if case.mode == "dynamic" else entry.lengths[:1] * case.calls
     for call, length in enumerate(lengths):
-        inputs = cast(entry.inputs(call, length), dtype)
+        inputs = cast(moved(entry.inputs(call, length), case.device), dtype)
         for m in (module, ours, wide):
             m.zero_grad(set_to_none=True)
         before = copy.deepcopy(module)
@@ -187,7 +200,7 @@ def judge(case: Case) -> str:
 
 def compiled_at_all(case: Case) -> tuple[str, str]:
     """With Vesta, a call that ran eager is a failure of its own here; and what was compiled."""
-    if case.backend not in ("vesta", "tape"):
+    if case.backend not in ("vesta", "tape", "capture"):
         return "", ""
     import vesta
 

@@ -434,6 +434,7 @@ FunctionReport Function::report_of(const Impl& impl) {
     if (!v->eager_reason.empty()) continue;
     r.variants.push_back(v->report);
     if (const int64_t held = v->executable->derived_bytes()) r.variants.back().packed_bytes = held;
+    r.variants.back().graphs = v->executable->graphs();
   }
   std::lock_guard lock(impl.mutex);
   r.name = impl.name;

@@ -249,7 +249,7 @@ class Writer {
       if (!row.is_constant(t_.team * t_.held * t_.each)) line("if (at >= {}) break;", text(row));
     } else {
       // Enough of them in flight to keep the memory busy.
-      if (t_.team == t_.block)
+      if (t_.team >= 32)
         line("#pragma unroll {}", std::clamp<size_t>(kUnrolled / (s.body.size() * static_cast<size_t>(t_.each)), 1, 4));
       line("for ({} at = {} * {}; at < {}; at += {}) {{", index_, lane, t_.each, text(row), t_.team * t_.each);
       ++indent_;

@@ -22,14 +22,14 @@ struct Driver::Functions {
                 unsigned block_z, unsigned shared_bytes, void* stream, void** arguments, void** extra) = nullptr;
   int (*current_device)(int* device) = nullptr;
   int (*set_attribute)(int which, int value, CudaKernel, int device) = nullptr;
+  int (*memory)(size_t* bytes, int device) = nullptr;
   int (*error)(int status, const char** text) = nullptr;
 };
 
 const Driver* Driver::get(std::string* why) {
   static std::string problem;
   static const Driver* const driver = [&]() -> const Driver* {
-    constexpr const char* names[] = {"libcuda.so.1"};
-    void* library = open_library(names, {}, &problem);
+    void* library = open_library(kDriverNames, {}, &problem);
     if (!library) return nullptr;
     auto* f = new Functions;
     Symbols symbols(library);
@@ -44,6 +44,7 @@ const Driver* Driver::get(std::string* why) {
     symbols.find(f->launch, "cuLaunchKernel");
     symbols.find(f->current_device, "cuCtxGetDevice");
     symbols.find(f->set_attribute, "cuKernelSetAttribute");
+    symbols.find(f->memory, "cuDeviceTotalMem_v2");
     symbols.find(f->error, "cuGetErrorString");
     if (!symbols.missing().empty()) {
       problem = fmt::format("the driver has no {}: it is older than CUDA 12", symbols.missing());
@@ -71,6 +72,12 @@ int Driver::attribute(int which, int device) const {
   int value = 0;
   require(f_->attribute(&value, which, device), "tells nothing of the device");
   return value;
+}
+
+int64_t Driver::memory(int device) const {
+  size_t bytes = 0;
+  require(f_->memory(&bytes, device), "tells nothing of the device");
+  return static_cast<int64_t>(bytes);
 }
 
 int Driver::architecture(int device) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "machine/load.h"
@@ -9,6 +10,9 @@
 namespace vesta::machine {
 
 using CudaLibrary = struct OpaqueLibrary*;
+// The names of the library that is the driver.
+inline constexpr const char* kDriverNames[] = {"libcuda.so.1"};
+
 using CudaKernel = struct OpaqueKernel*;  // launched in whatever context is current
 
 class Driver {
@@ -18,6 +22,7 @@ class Driver {
 
   // Reads an attribute (CUdevice_attribute) of the device with this ordinal.
   int attribute(int which, int device) const;
+  int64_t memory(int device) const;    // bytes
   int architecture(int device) const;  // 90 of compute capability 9.0
   // Makes the primary context of a device the calling thread's, unless it has one already: PyTorch's runtime leaves a
   // thread that uses the first device without.
@@ -31,11 +36,12 @@ class Driver {
   void allow_shared(CudaKernel kernel, unsigned bytes, int device) const;
   // `arguments`: a pointer to the value of each parameter. In the current context.
   void launch(CudaKernel kernel, const LaunchShape& shape, void* stream, void** arguments) const;
+  // Throws InternalError unless `status`, which a function of the driver has returned, is success.
+  void require(int status, const char* what) const;
 
  private:
   struct Functions;
   explicit Driver(const Functions* functions) : f_(functions) {}
-  void require(int status, const char* what) const;  // throws InternalError
   const Functions* f_;
 };
 

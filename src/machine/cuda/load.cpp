@@ -21,6 +21,8 @@ class Loaded final : public DeviceKernel {
     driver_.launch(kernel_, shape, stream, arguments);
   }
 
+  void* native() const override { return kernel_; }
+
  private:
   static constexpr unsigned kGivenShared = 48 << 10;  // a kernel that needs more says so, on each device
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "loops/levels.h"
 #include "loops/lower.h"
 #include "schedule/family.h"
 #include "schedule/loop_nest.h"
@@ -25,7 +26,8 @@ constexpr int64_t kHeldBytes = 192;         // of all rows together, in the regi
 constexpr int64_t kFullHeldBytes = 144;     // the same where 1024 threads, of one block or two, have 64 each
 constexpr int64_t kOwnShared = 4 << 10;     // bytes of shared memory for what teams combine, and the system's
 constexpr int64_t kThreadRow = 16;          // elements of a row that a thread should have, where there are enough
-constexpr int64_t kWarpRow = 1024;          // longer rows are a whole block's
+constexpr int64_t kWarpRow = 1024;          // longer rows are a whole block's, unless each is read once
+constexpr int64_t kBusyThreads = 768;       // of a multiprocessor, that keep its memory busy with a few loads each
 constexpr int64_t kSector = 128;            // bytes of memory that neighbouring threads should read together
 constexpr int64_t kBank = 4;                // bytes of a bank of shared memory
 constexpr int64_t kSharedBytes = 40 << 10;  // of a block's tiles
@@ -163,6 +165,13 @@ class Chooser : LoopNest {
     t.each = neighbours(std::max<int64_t>(1, length / kWarp));
     const int64_t units = (length + t.each - 1) / t.each;
     const bool few = rows < 2 * options_.target.threads && length > kBlock;
+    if (length > kWarpRow && !few && reads_rows_once()) {
+      // As few threads to a row as keep the memory busy: each has more loads under way, and fewer wait for each other.
+      const int64_t threads = kBusyThreads * options_.target.threads;
+      t.team = std::clamp<int64_t>(next_power_of_two((threads + rows - 1) / rows), kWarp, kBlock);
+      if (t.team > kWarp) t.block = t.team;
+      return;
+    }
     if (length > kWarpRow || few) {
       t.block = t.team = std::clamp<int64_t>(next_power_of_two(length / kThreadRow), kWarp * 2,
                                              doubles_ ? kMostThreads / 2 : kMostThreads);
@@ -174,6 +183,14 @@ class Chooser : LoopNest {
     for (const loops::Range& r : ranges_)
       if (r.kind == loops::RangeKind::Inner) row = row * r.extent;
     if (row.is_constant()) keep_rows(row.constant());
+  }
+
+  // A sum of rows: nothing needs an element again when its row is complete.
+  bool reads_rows_once() const {
+    const loops::Levels levels = loops::levels_of(dag_);
+    return levels.last == 1 && std::all_of(levels.roots.begin(), levels.roots.end(), [&](loops::Ref r) {
+             return dag_.instrs()[r].kind == InstrKind::Accumulate || !levels.inner[r];
+           });
   }
 
   // Of so many elements, in registers or in shared memory. Two blocks of a multiprocessor, where there is room: one

@@ -13,6 +13,7 @@
 #include "capture/python/tensors/run.h"
 #include "capture/python/tracer/compilers.h"
 #include "capture/python/tracer/library.h"
+#include "runtime/executable.h"
 #include "vesta/error.h"
 
 namespace vesta::capture {
@@ -575,6 +576,7 @@ CaptureReport Captured::report() const {
     for (const auto& v : s.variants) {
       if (!v->watched.alive()) continue;
       CaptureVariant c = v->report;
+      if (c.compiled && v->graph.executable) c.compiled->graphs = v->graph.executable->graphs();
       for (const Guard& g : v->guards.guards()) {
         CaptureGuard guard;
         guard.text = v->guards.text(g);

@@ -1,0 +1,193 @@
+#include "machine/cuda/graph.h"
+
+#include <cstdint>
+
+#include "base/check.h"
+#include "machine/cuda/driver.h"
+#include "machine/cuda/shared_library.h"
+
+namespace vesta::machine {
+namespace {
+
+using Graph = struct OpaqueGraph*;
+using GraphExec = struct OpaqueGraphExec*;
+
+// CUDA_KERNEL_NODE_PARAMS_v2 of cuda.h.
+struct KernelNode {
+  void* function = nullptr;  // of a context; none where `kernel` is given
+  unsigned grid[3] = {1, 1, 1};
+  unsigned block[3] = {1, 1, 1};
+  unsigned shared_bytes = 0;
+  void** arguments = nullptr;
+  void** extra = nullptr;
+  void* kernel = nullptr;
+  void* context = nullptr;  // null: the current one
+};
+
+constexpr int kRelaxed = 2;      // CU_STREAM_CAPTURE_MODE_RELAXED
+constexpr unsigned kApart = 1;   // CU_STREAM_NON_BLOCKING: ordered with no other stream
+constexpr int kCaptureIsOn = 1;  // CU_STREAM_CAPTURE_STATUS_ACTIVE; 2: it was lost, but has not ended
+
+// The part of cuda.h that graphs need; every status is 0 for success.
+struct Functions {
+  int (*make_stream)(void** stream, unsigned flags) = nullptr;
+  int (*free_stream)(void* stream) = nullptr;
+  int (*is_capturing)(void* stream, int* status) = nullptr;
+  int (*begin)(void* stream, int mode) = nullptr;
+  int (*end)(void* stream, Graph* graph) = nullptr;
+  int (*capture)(void* stream, int* status, uint64_t* id, Graph* graph, const GraphNode** after,
+                 size_t* count) = nullptr;
+  int (*instantiate)(GraphExec* exec, Graph graph, unsigned long long flags) = nullptr;
+  int (*nodes)(Graph graph, GraphNode* nodes, size_t* count) = nullptr;
+  int (*free_graph)(Graph graph) = nullptr;
+  int (*free_exec)(GraphExec exec) = nullptr;
+  int (*set_kernel)(GraphExec exec, GraphNode node, const KernelNode* what) = nullptr;
+  int (*launch)(GraphExec exec, void* stream) = nullptr;
+  int (*copy)(uint64_t to, uint64_t from, size_t bytes, void* stream) = nullptr;
+  int (*exchange_mode)(int* mode) = nullptr;
+};
+
+struct Api {
+  Functions f;
+  const Driver* driver = nullptr;
+  std::string problem;
+};
+
+const Api& api() {
+  static const Api found = [] {
+    Api a;
+    a.driver = Driver::get(&a.problem);
+    void* const library = a.driver ? open_library(kDriverNames, {}, &a.problem) : nullptr;
+    if (!library) return a;
+    Symbols symbols(library);
+    symbols.find(a.f.make_stream, "cuStreamCreate");
+    symbols.find(a.f.free_stream, "cuStreamDestroy_v2");
+    symbols.find(a.f.is_capturing, "cuStreamIsCapturing");
+    symbols.find(a.f.begin, "cuStreamBeginCapture_v2");
+    symbols.find(a.f.end, "cuStreamEndCapture");
+    symbols.find(a.f.capture, "cuStreamGetCaptureInfo_v2");
+    symbols.find(a.f.instantiate, "cuGraphInstantiateWithFlags");
+    symbols.find(a.f.nodes, "cuGraphGetNodes");
+    symbols.find(a.f.free_graph, "cuGraphDestroy");
+    symbols.find(a.f.free_exec, "cuGraphExecDestroy");
+    symbols.find(a.f.set_kernel, "cuGraphExecKernelNodeSetParams_v2");
+    symbols.find(a.f.launch, "cuGraphLaunch");
+    symbols.find(a.f.copy, "cuMemcpyDtoDAsync_v2");
+    symbols.find(a.f.exchange_mode, "cuThreadExchangeStreamCaptureMode");
+    if (!symbols.missing().empty()) {
+      a.problem = "the driver has no " + symbols.missing();
+      a.driver = nullptr;
+    }
+    return a;
+  }();
+  return found;
+}
+
+const Functions& functions() {
+  if (!api().driver) VESTA_UNSUPPORTED("CUDA graphs: {}", api().problem);
+  return api().f;
+}
+
+void require(int status, const char* what) { api().driver->require(status, what); }
+
+class Instantiated final : public DeviceGraph {
+ public:
+  explicit Instantiated(Graph graph) : graph_(graph) {
+    try {
+      require(functions().nodes(graph, nullptr, &nodes_), "does not count a graph's nodes");
+      require(functions().instantiate(&exec_, graph, 0), "does not instantiate a graph");
+    } catch (...) {
+      functions().free_graph(graph);
+      throw;
+    }
+  }
+  ~Instantiated() override {
+    // A launch that has not ended keeps what it needs. After the driver's own end both fail, which is as well.
+    functions().free_exec(exec_);
+    functions().free_graph(graph_);
+  }
+
+  void set_arguments(GraphNode node, const DeviceKernel& kernel, const LaunchShape& shape, void** arguments) override {
+    KernelNode what;
+    what.kernel = kernel.native();
+    what.grid[0] = shape.blocks;
+    what.block[0] = shape.threads;
+    what.shared_bytes = shape.shared;
+    what.arguments = arguments;
+    require(functions().set_kernel(exec_, node, &what), "does not change a node of a graph");
+  }
+  void launch(void* stream) override { require(functions().launch(exec_, stream), "does not launch a graph"); }
+  size_t nodes() const override { return nodes_; }
+
+ private:
+  const Graph graph_;  // the nodes' names are its
+  GraphExec exec_ = nullptr;
+  size_t nodes_ = 0;
+};
+
+class Stream final : public CaptureStream {
+ public:
+  Stream() { require(functions().make_stream(&stream_, kApart), "makes no stream"); }
+  ~Stream() override {
+    abandon();
+    functions().free_stream(stream_);
+  }
+  void* native() const override { return stream_; }
+  void begin() override { require(functions().begin(stream_, kRelaxed), "does not begin a capture"); }
+
+  GraphNode last_node() const override {
+    int status = 0;
+    uint64_t id = 0;
+    Graph graph = nullptr;
+    const GraphNode* after = nullptr;
+    size_t count = 0;
+    require(functions().capture(stream_, &status, &id, &graph, &after, &count), "tells nothing of a capture");
+    VESTA_CHECK(status == kCaptureIsOn && count == 1, "a capture has status {} and ends in {} nodes", status, count);
+    return after[0];
+  }
+
+  std::unique_ptr<DeviceGraph> end() override {
+    Graph graph = nullptr;
+    const int status = functions().end(stream_, &graph);
+    if (status != 0 && graph) functions().free_graph(graph);
+    require(status, "lost a capture");
+    return std::make_unique<Instantiated>(graph);
+  }
+
+  void abandon() noexcept override {
+    int status = 0;
+    if (functions().is_capturing(stream_, &status) != 0 || status == 0) return;
+    Graph graph = nullptr;
+    functions().end(stream_, &graph);
+    if (graph) functions().free_graph(graph);
+  }
+
+ private:
+  void* stream_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<CaptureStream> make_capture_stream() { return std::make_unique<Stream>(); }
+
+bool is_capturing(void* stream) {
+  if (!stream || !api().driver) return false;
+  int status = 0;
+  require(api().f.is_capturing(stream, &status), "tells nothing of a stream");
+  return status != 0;
+}
+
+void copy_on_device(void* to, const void* from, size_t bytes, void* stream) {
+  require(functions().copy(reinterpret_cast<uint64_t>(to), reinterpret_cast<uint64_t>(from), bytes, stream),
+          "does not copy");
+}
+
+RelaxedThread::RelaxedThread() : before_(kRelaxed) {
+  if (api().driver) api().f.exchange_mode(&before_);
+}
+
+RelaxedThread::~RelaxedThread() {
+  if (api().driver) api().f.exchange_mode(&before_);
+}
+
+}  // namespace vesta::machine

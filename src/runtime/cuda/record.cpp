@@ -1,0 +1,177 @@
+#include "runtime/cuda/record.h"
+
+#include <c10/core/StreamGuard.h>
+
+#include <algorithm>
+
+#include "artifact/uses.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/memory_plan.h"
+#include "base/stopwatch.h"
+#include "runtime/cuda/allocation_log.h"
+#include "runtime/cuda/torch_cuda.h"
+#include "runtime/device_launch.h"
+#include "runtime/runner.h"
+
+namespace vesta::runtime {
+namespace {
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+class Recorder {
+ public:
+  Recorder(const RecordedProgram& what, Sizes& sizes, const CallInputs& in, Recording& recording)
+      : what_(what),
+        sizes_(sizes),
+        in_(recording.with_copies(in, false)),
+        recording_(recording),
+        capture_(recording.stream().capture_stream()),
+        prepared_ms_(watch_.milliseconds()) {}
+
+  void run() {
+    const TorchCuda& torch = *torch_cuda();
+    void* const user = recording_.stream().stream();
+    const auto log =
+        std::make_shared<AllocationLog>([&torch, user](size_t bytes) { return torch.allocate(bytes, user); },
+                                        [&torch](void* block) { torch.free(block); });
+    std::vector<AllocationEvent> events;
+    walk(log, [&](Runner& runner, const Workspace& workspace, GraphPlan::Range g) {
+      int blocks = log->blocks();
+      capture(runner, g, [&](int step) {
+        check_held(step, log->held(blocks), workspace);
+        blocks = log->blocks();
+      });
+      capture_.abandon();
+      events = log->events();
+    });
+    const double first_ms = watch_.milliseconds();
+    BlockPlaces places = place_blocks(events);
+    auto memory = std::make_unique<RecordedMemory>(std::max(places.bytes, kArenaAlignment), device());
+    const auto placed = std::make_shared<PlacedBlocks>(std::move(events), std::move(places), memory->data());
+    recording_.set_blocks(std::move(memory));
+    walk(placed, [&](Runner& runner, const Workspace& workspace, GraphPlan::Range g) {
+      RecordedGraph made;
+      capture(runner, g, [&](int step) {
+        note_kernel(step, workspace, made);
+        note_results(step, workspace);
+      });
+      made.graph = capture_.end();
+      recording_.add(g.begin, std::move(made));
+    });
+    log::print(log::Topic::Graph, "captured in {:.2f} ms: {:.2f} until the first capture, {:.2f} with it",
+               watch_.milliseconds(), prepared_ms_, first_ms);
+    VESTA_CHECK(placed->complete(), "two captures of the same steps allocate differently");
+  }
+
+ private:
+  c10::Device device() const { return recording_.stream().device(); }
+
+  // each(runner, workspace, graph) for each graph of the plan, on the stream to capture on, with `source` for whoever
+  // allocates.
+  template <class F>
+  void walk(std::shared_ptr<AllocationSource> source, F&& each) {
+    const c10::StreamGuard on(torch_cuda()->stream(capture_.native(), device().index()));
+    const ServedBy served(std::move(source));
+    WorkspaceLease workspace;
+    bool wrote = false;
+    Runner runner(what_.artifact, device(), sizes_, in_, *workspace, wrote, what_.entries);
+    runner.begin(what_.program, what_.derived, &recording_);
+    int at = 0;
+    for (const GraphPlan::Range& g : recording_.plan().graphs) {
+      runner.pass_over(at, g.begin);
+      each(runner, *workspace, g);
+      at = g.end;
+    }
+  }
+
+  void capture(Runner& runner, GraphPlan::Range g, const std::function<void(int)>& done) {
+    capture_.begin();
+    int step = g.begin;
+    try {
+      runner.capture(g.begin, g.end, [&](int finished) {
+        done(finished);
+        step = finished + 1;
+      });
+    } catch (const c10::OutOfMemoryError&) {
+      give_up();
+      throw;
+    } catch (const StepRefused&) {
+      give_up();
+      throw;
+    } catch (const std::exception& e) {
+      give_up();
+      throw StepRefused{step, first_line(e.what())};
+    }
+  }
+  void give_up() {
+    capture_.abandon();
+    torch_cuda()->clear_error();
+  }
+
+  // Memory that a step has allocated and holds, but not as a tensor of the program, belongs to a library's cache, which
+  // may let it go while the graph uses it.
+  static void check_held(int step, const std::vector<const void*>& held, const Workspace& workspace) {
+    for (const void* block : held) {
+      const bool result = std::any_of(workspace.tensors.begin(), workspace.tensors.end(), [&](const at::Tensor& t) {
+        return t.defined() && t.has_storage() && t.storage().data() == block;
+      });
+      if (!result) throw StepRefused{step, "it keeps memory between calls", true};
+    }
+  }
+
+  void note_kernel(int number, const Workspace& workspace, RecordedGraph& graph) const {
+    const auto* const launch = std::get_if<artifact::Launch>(&what_.artifact.steps[static_cast<size_t>(number)]);
+    const Resolved::Step& sizes = sizes_.now().steps[static_cast<size_t>(number)];
+    if (!launch || sizes.launch.items == 0) return;
+    KernelNode k;
+    for (size_t i = 0; i < launch->buffers.size(); ++i) {
+      const int b = launch->buffers[i];
+      const artifact::Role role = what_.artifact.buffers[static_cast<size_t>(b)].role;
+      const int64_t offset = sizes.launch.offsets[i];
+      k.addresses.push_back(static_cast<char*>(workspace.pointers[static_cast<size_t>(b)]) + offset);
+      if (role != artifact::Role::Arena && recording_.plan().addresses[static_cast<size_t>(b)] == Address::Any)
+        k.moving.push_back({i, b, offset});
+    }
+    if (k.moving.empty()) return;
+    k.node = capture_.last_node();
+    k.kernel = what_.program.steps()[static_cast<size_t>(number)].kernel.get();
+    k.launch = &sizes.launch;
+    k.shape = shape_of(launch->grid, sizes.launch.items);
+    graph.kernels.push_back(std::move(k));
+  }
+
+  void note_results(int number, const Workspace& workspace) const {
+    artifact::for_each_use(what_.artifact.steps[static_cast<size_t>(number)], [&](int b, uint8_t access, bool) {
+      const at::Tensor& made = workspace.tensors[static_cast<size_t>(b)];
+      if (access & artifact::kWrites && recording_.is_own(b) && made.defined()) recording_.set_own(b, made);
+    });
+  }
+
+  const Stopwatch watch_;
+  const RecordedProgram& what_;
+  Sizes& sizes_;
+  const CallInputs in_;
+  Recording& recording_;
+  machine::CaptureStream& capture_;
+  const double prepared_ms_;
+};
+
+}  // namespace
+
+std::unique_ptr<Recording> record(const RecordedProgram& what, Sizes& sizes, const CallInputs& in, GraphPlan plan,
+                                  const std::set<int>& copied, ReplayStream& on) {
+  const machine::RelaxedThread relaxed;
+  auto recording =
+      std::make_unique<Recording>(what.artifact, sizes.share(), in, what.derived, std::move(plan), copied, on);
+  try {
+    Recorder(what, sizes, in, *recording).run();
+  } catch (...) {
+    recording->forget_inputs();
+    throw;
+  }
+  recording->forget_inputs();
+  return recording;
+}
+
+}  // namespace vesta::runtime

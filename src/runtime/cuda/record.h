@@ -1,0 +1,35 @@
+// Makes a recording: captures the steps of a program that may be captured.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "runtime/cuda/recording.h"
+#include "runtime/resolver.h"
+
+namespace vesta::runtime {
+
+class Executable;
+
+// A capture failed at a step. It may run directly.
+struct StepRefused {
+  int step = 0;
+  std::string why;
+  bool keeps_memory = false;  // its operator allocated memory that nobody but a library has
+};
+
+struct RecordedProgram {
+  const artifact::Artifact& artifact;
+  const BoundProgram& program;
+  std::span<const std::unique_ptr<Executable>> entries;
+  std::span<const at::Tensor> derived;  // by buffer; empty: there are none
+};
+
+// Captures twice: first to see what extern calls allocate. Nothing runs on the GPU. The calling thread has entered
+// `on`, its current stream, and has run the program before, so that libraries have what they make once. Throws
+// StepRefused, c10::OutOfMemoryError, or InternalError.
+std::unique_ptr<Recording> record(const RecordedProgram& what, Sizes& sizes, const CallInputs& in, GraphPlan plan,
+                                  const std::set<int>& copied, ReplayStream& on);
+
+}  // namespace vesta::runtime

@@ -1,0 +1,267 @@
+#include "runtime/cuda/recordings.h"
+
+#include <ATen/EmptyTensor.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "artifact/uses.h"
+#include "base/check.h"
+#include "base/log.h"
+#include "base/stopwatch.h"
+#include "machine/cuda/driver.h"
+#include "runtime/cuda/torch_cuda.h"
+
+namespace vesta::runtime {
+namespace {
+
+constexpr int kMostAddresses = 4;
+constexpr int kChangesBeforeCopy = 2;  // a weight that is replaced once is recorded again instead
+constexpr size_t kMostKinds = 8;
+constexpr int kMostRefusedSteps = 16;  // captures that one recording may try
+
+// Every Recordings of the process, and the operators that were seen to keep memory between calls: once their memory
+// exists, no capture shows it.
+struct Registry {
+  std::mutex mutex;
+  std::set<Recordings*> all;
+  std::set<std::string> keep_memory;
+  std::atomic<int64_t> uses{0};
+};
+Registry& registry() {
+  static auto* r = new Registry;
+  return *r;
+}
+
+std::string operator_of(const artifact::Step& step) {
+  const auto* const call = std::get_if<artifact::Extern>(&step);
+  return call ? call->op : std::holds_alternative<artifact::Launch>(step) ? "a kernel" : "a region";
+}
+
+}  // namespace
+
+Recordings::Recordings(const artifact::Artifact& artifact, const BoundProgram& program,
+                       std::span<const std::unique_ptr<Executable>> entries, c10::Device device,
+                       const GraphOptions& options)
+    : what_{artifact, program, entries, {}}, device_(device), options_(options) {
+  if (!options.on) refuse("the option cuda_graphs is off");
+  std::string why;
+  if (!refused_ && !torch_cuda(&why)) refuse(why);
+  for (const artifact::Step& s : artifact.steps) {
+    const auto* const call = std::get_if<artifact::Extern>(&s);
+    if (call && !call->integers.empty()) refuse(call->op + " returns sizes of what follows");
+  }
+  const std::lock_guard lock(registry().mutex);
+  registry().all.insert(this);
+}
+
+Recordings::~Recordings() {
+  const std::lock_guard lock(registry().mutex);
+  registry().all.erase(this);
+}
+
+Recordings::Run::~Run() {
+  if (!recording_) return;
+  recording_->forget_inputs();
+  recording_->stream().leave();
+}
+
+Recordings::Run Recordings::find(Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> derived) {
+  if (refused_.load(std::memory_order_relaxed)) return {};
+  void* const stream = current_stream(device_);
+  if (machine::is_capturing(stream)) return {};
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return {};  // another thread's call may be recording
+  ReplayStream& on = ReplayStream::of(device_, stream);
+  if (!on.try_enter()) return {};
+  last_use_ = ++registry().uses;
+  std::shared_ptr<Recording> found;
+  try {
+    found = use(kind_of(on, sizes.now().symbols), sizes, in, derived);
+  } catch (const std::exception& e) {
+    refuse(e.what());
+  }
+  if (!found) {
+    on.leave();
+    return {};
+  }
+  return Run(std::move(found));
+}
+
+Recordings::Kind& Recordings::kind_of(ReplayStream& stream, const std::vector<int64_t>& symbols) {
+  auto it = std::find_if(kinds_.begin(), kinds_.end(),
+                         [&](const Kind& k) { return k.stream == &stream && k.symbols == symbols; });
+  if (it == kinds_.end()) {
+    if (kinds_.size() == kMostKinds) kinds_.pop_back();
+    kinds_.emplace_front();
+    kinds_.front().stream = &stream;
+    kinds_.front().symbols = symbols;
+  } else {
+    kinds_.splice(kinds_.begin(), kinds_, it);
+  }
+  return kinds_.front();
+}
+
+std::shared_ptr<Recording> Recordings::use(Kind& kind, Sizes& sizes, const CallInputs& in,
+                                           std::span<const at::Tensor> derived) {
+  for (auto it = kind.recordings.begin(); it != kind.recordings.end(); ++it) {
+    if (!(*it)->fits(in, derived)) continue;
+    std::rotate(kind.recordings.begin(), it, it + 1);
+    return kind.recordings.front();
+  }
+  if (kind.ran_on != std::this_thread::get_id()) {
+    kind.ran_on = std::this_thread::get_id();
+    return nullptr;
+  }
+  if (!kind.recordings.empty()) {
+    std::set<int> other;
+    kind.recordings.front()->fits(in, derived, &other);
+    widen(kind, other, in);
+  }
+  return make(kind, sizes, in, derived);
+}
+
+void Recordings::widen(Kind& kind, const std::set<int>& other, const CallInputs& in) {
+  bool widened = false;
+  for (int b : other) {
+    const int times = ++kind.changes[b];
+    if (times >= kChangesBeforeCopy && may_copy(b, in)) {
+      widened |= kind.copied.insert(what_.artifact.buffers[static_cast<size_t>(b)].input).second;
+    } else if (times >= kMostAddresses) {
+      widened |= kind.changing.insert(b).second;
+    }
+  }
+  if (widened) kind.recordings.clear();
+  if (kind.recordings.size() == kMostAddresses) kind.recordings.pop_back();
+}
+
+bool Recordings::may_copy(int buffer, const CallInputs& in) const {
+  const artifact::Artifact& a = what_.artifact;
+  const artifact::Buffer& b = a.buffers[static_cast<size_t>(buffer)];
+  if (b.role != artifact::Role::Input || static_cast<size_t>(b.input) >= in.arguments.size()) return false;
+  const artifact::InputDesc& input = a.inputs[static_cast<size_t>(b.input)];
+  const at::Tensor& t = in.tensor(static_cast<size_t>(b.input));
+  if (input.parameter || t.device() != device_) return false;
+  if (std::find(a.mutated.begin(), a.mutated.end(), b.input) != a.mutated.end()) return false;
+  if (options_.copied_bytes < 0) return true;
+  const size_t bytes = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize());
+  return static_cast<int64_t>(bytes) <= options_.copied_bytes;
+}
+
+std::shared_ptr<Recording> Recordings::make(Kind& kind, Sizes& sizes, const CallInputs& in,
+                                            std::span<const at::Tensor> derived) {
+  const RecordedProgram what{what_.artifact, what_.program, what_.entries, derived};
+  {
+    const std::lock_guard lock(registry().mutex);
+    for (size_t i = 0; i < what.artifact.steps.size(); ++i) {
+      const std::string op = operator_of(what.artifact.steps[i]);
+      if (registry().keep_memory.count(op) != 0) refused_steps_.emplace(static_cast<int>(i), op + " keeps memory");
+    }
+  }
+  for (int tries = 0;; ++tries) {
+    const Stopwatch watch;
+    const GraphFacts facts{refused_steps_, kind.changing};
+    GraphPlan plan = plan_graphs(what.artifact, what.program, sizes.now(), device_, facts);
+    if (plan.graphs.empty()) {
+      refuse(plan.why_none);
+      return nullptr;
+    }
+    const ArenaLayout& arena = sizes.now().arena;
+    if (!make_room(arena.kept_bytes + arena.early_bytes)) {
+      refuse("its memory is more than recordings may hold (the option cuda_graph_memory)");
+      return nullptr;
+    }
+    try {
+      std::shared_ptr<Recording> made = record(what, sizes, in, std::move(plan), kind.copied, *kind.stream);
+      kind.recordings.insert(kind.recordings.begin(), made);
+      ++recorded_;
+      record_ms_ += watch.milliseconds();
+      if (log::enabled(log::Topic::Graph)) {
+        log::write(log::Topic::Graph, fmt::format("recorded {} CUDA graphs of {} nodes in {:.2f} ms", made->graphs(),
+                                                  made->nodes(), watch.milliseconds()));
+      }
+      return made;
+    } catch (const StepRefused& refused) {
+      const std::string op = operator_of(what.artifact.steps[static_cast<size_t>(refused.step)]);
+      log::write(log::Topic::Graph,
+                 fmt::format("step {} runs beside the CUDA graphs: {}: {}", refused.step, op, refused.why));
+      refused_steps_[refused.step] = op + ": " + refused.why;
+      if (refused.keeps_memory) {
+        const std::lock_guard lock(registry().mutex);
+        registry().keep_memory.insert(op);
+      }
+      if (tries + 1 == kMostRefusedSteps) {
+        refuse(fmt::format("{} steps cannot be captured; the last: {}: {}", kMostRefusedSteps, op, refused.why));
+        return nullptr;
+      }
+    } catch (const c10::OutOfMemoryError&) {
+      if (tries == 0) {
+        drop_others(0);
+        continue;
+      }
+      refuse("memory was short while it was recorded");
+      return nullptr;
+    }
+  }
+}
+
+bool Recordings::make_room(int64_t bytes) {
+  const int64_t most =
+      options_.most_bytes >= 0 ? options_.most_bytes : machine::Driver::get()->memory(device_.index()) / 4;
+  if (bytes > most) return false;
+  drop_others(most - bytes);
+  return RecordedMemory::held() <= most - bytes;
+}
+
+void Recordings::drop_others(int64_t bytes) {
+  if (RecordedMemory::held() <= bytes) return;
+  const std::lock_guard lock(registry().mutex);
+  std::vector<Recordings*> others(registry().all.begin(), registry().all.end());
+  std::erase(others, this);
+  std::sort(others.begin(), others.end(), [](Recordings* a, Recordings* b) { return a->last_use() < b->last_use(); });
+  for (Recordings* r : others) {
+    if (RecordedMemory::held() <= bytes) return;
+    if (r->drop()) ReplayStream::trim_all();
+  }
+}
+
+bool Recordings::drop() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  bool any = false;
+  for (Kind& k : kinds_) {
+    any |= !k.recordings.empty();
+    k.recordings.clear();
+  }
+  return any;
+}
+
+void Recordings::refuse(std::string why) {
+  if (!why_refused_.empty()) return;
+  log::write(log::Topic::Graph, "no CUDA graph: " + why);
+  why_refused_ = std::move(why);
+  kinds_.clear();
+  refused_ = true;
+}
+
+GraphReport Recordings::report() const {
+  const std::lock_guard lock(mutex_);
+  GraphReport r;
+  r.why_none = why_refused_;
+  r.recorded = recorded_;
+  r.record_ms = record_ms_;
+  for (const Kind& k : kinds_) {
+    for (const auto& recording : k.recordings) {
+      ++r.kept;
+      r.graphs += static_cast<int64_t>(recording->graphs());
+      r.nodes += static_cast<int64_t>(recording->nodes());
+      r.bytes += recording->bytes();
+      r.direct.clear();
+      for (const std::string& why : recording->plan().direct)
+        if (!why.empty()) ++r.direct[why];
+    }
+  }
+  return r;
+}
+
+}  // namespace vesta::runtime

@@ -1,0 +1,119 @@
+#include "runtime/cuda/replay_stream.h"
+
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "runtime/cuda/torch_cuda.h"
+#include "runtime/workspace.h"
+
+namespace vesta::runtime {
+namespace {
+
+std::atomic<int64_t> held_bytes{0};
+
+}  // namespace
+
+struct ReplayStream::Streams {
+  std::mutex mutex;
+  std::map<std::pair<c10::DeviceIndex, void*>, std::unique_ptr<ReplayStream>> known;
+};
+ReplayStream::Streams& ReplayStream::streams() {
+  static auto* s = new Streams;
+  return *s;
+}
+
+// Memory of libraries' workspaces. PyTorch keeps workspaces by stream, and lets them go now and then (when a graph of
+// its own goes, or on request); graphs go on using them, so their memory stays, for the next workspace on this stream.
+class ReplayStream::Workspaces final : public AllocationSource {
+ public:
+  explicit Workspaces(void* stream) : stream_(stream) {}
+  void* take(size_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    for (Block& b : blocks_) {
+      if (b.used || b.bytes < bytes || b.bytes > 2 * bytes) continue;
+      b.used = true;
+      return b.memory;
+    }
+    blocks_.push_back({torch_cuda()->allocate(bytes, stream_), bytes, true});
+    held_bytes += static_cast<int64_t>(bytes);
+    return blocks_.back().memory;
+  }
+  void give_back(void* block) noexcept override {
+    const std::lock_guard lock(mutex_);
+    for (Block& b : blocks_)
+      if (b.memory == block) b.used = false;
+  }
+
+ private:
+  struct Block {
+    void* memory = nullptr;
+    size_t bytes = 0;
+    bool used = false;
+  };
+  void* const stream_;
+  std::mutex mutex_;
+  std::vector<Block> blocks_;
+};
+
+RecordedMemory::RecordedMemory(int64_t bytes, c10::Device device) : storage_(storage_of(bytes, device)), bytes_(bytes) {
+  held_bytes += bytes_;
+}
+RecordedMemory::~RecordedMemory() { held_bytes -= bytes_; }
+int64_t RecordedMemory::held() { return held_bytes; }
+
+void* current_stream(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device).native_handle();
+}
+
+ReplayStream& ReplayStream::of(c10::Device device, void* stream) {
+  Streams& s = streams();
+  const std::lock_guard lock(s.mutex);
+  std::unique_ptr<ReplayStream>& found = s.known[{device.index(), stream}];
+  if (!found) found.reset(new ReplayStream(device, stream));
+  return *found;
+}
+
+void ReplayStream::trim_all() {
+  Streams& s = streams();
+  const std::lock_guard lock(s.mutex);
+  for (auto& [key, stream] : s.known) {
+    if (!stream->try_enter()) continue;
+    if (stream->arena_.use_count() == 1) stream->arena_.reset();
+    if (stream->early_.use_count() == 1) stream->early_.reset();
+    stream->leave();
+  }
+}
+
+std::shared_ptr<RecordedMemory> ReplayStream::arena(int64_t bytes) {
+  if (!arena_ || arena_->bytes() < bytes) {
+    arena_.reset();
+    arena_ = std::make_shared<RecordedMemory>(bytes, device_);
+  }
+  return arena_;
+}
+
+std::shared_ptr<RecordedMemory> ReplayStream::early_arena(int64_t bytes) {
+  if (!early_ || early_->bytes() < bytes) {
+    early_.reset();
+    early_ = std::make_shared<RecordedMemory>(bytes, device_);
+  }
+  return early_;
+}
+
+machine::CaptureStream& ReplayStream::capture_stream() {
+  if (!capture_) {
+    capture_ = machine::make_capture_stream();
+    workspaces_ = std::make_shared<Workspaces>(stream_);
+  }
+  // Nothing runs in the workspaces, which a graph may be using now.
+  const c10::StreamGuard on(torch_cuda()->stream(capture_->native(), device_.index()));
+  const ServedBy served(workspaces_);
+  torch_cuda()->make_workspaces();
+  return *capture_;
+}
+
+}  // namespace vesta::runtime

@@ -1,0 +1,55 @@
+#include "runtime/cuda/torch_cuda.h"
+
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "base/check.h"
+
+namespace vesta::runtime {
+namespace {
+
+constexpr const char* kLibrary = "libvesta_cuda.so";
+constexpr const char* kTorch = "libc10_cuda.so";
+
+const TorchCuda* find(std::string& problem) {
+  if (!dlopen(kTorch, RTLD_NOW | RTLD_NOLOAD)) {
+    problem = std::string("this PyTorch has no CUDA (") + kTorch + " is not loaded)";
+    return nullptr;
+  }
+  Dl_info here{};
+  if (!dladdr(reinterpret_cast<const void*>(&find), &here) || !here.dli_fname) {
+    problem = "the folder of Vesta's library is not known";
+    return nullptr;
+  }
+  const std::string path = (std::filesystem::path(here.dli_fname).parent_path() / kLibrary).string();
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library) {
+    problem = dlerror();
+    return nullptr;
+  }
+  using Entry = const TorchCuda* (*)();
+  const auto entry = reinterpret_cast<Entry>(dlsym(library, "vesta_torch_cuda"));
+  if (!entry) problem = path + " is of another build";
+  return entry ? entry() : nullptr;
+}
+
+}  // namespace
+
+const TorchCuda* torch_cuda(std::string* why) {
+  static std::string problem;
+  static const TorchCuda* const found = find(problem);
+  if (!found && why) *why = problem;
+  return found;
+}
+
+ServedBy::ServedBy(std::shared_ptr<AllocationSource> source) {
+  const TorchCuda* const torch = torch_cuda();
+  VESTA_CHECK(torch && source, "there is no allocator to stand in for");
+  before_ = torch->serve(std::move(source));
+}
+
+ServedBy::~ServedBy() { torch_cuda()->serve(std::move(before_)); }
+
+}  // namespace vesta::runtime

@@ -1,0 +1,110 @@
+"""Models of the zoo and random programs on a GPU, each called often enough to be recorded into CUDA graphs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch.utils import _pytree as pytree
+
+from tests.cuda.programs import Program, check
+
+CALLS = 4  # step by step, recorded, and with other addresses
+
+
+def names_of_models(count: int) -> list[str]:
+    """Those that are tested on the CPU, and more from the whole list."""
+    from tests.programs.zoo import ZOO
+
+    tested = [name for name, entry in ZOO.items() if entry.tests]
+    others = [name for name in ZOO if name not in tested]
+    more = max(0, count - len(tested))
+    return [*tested[:count], *others[:: max(1, len(others) // more)][:more]] if more else tested[:count]
+
+
+def check_model(name: str) -> str:
+    from tests.programs.models import Case, compiled_at_all, judge
+
+    case = Case(name, "inference", "capture", "cuda", CALLS)
+    return judge(case) or compiled_at_all(case)[0]
+
+
+def check_random(seed: int) -> str:
+    from tests.programs.generate import generate
+
+    made = generate(seed)
+    make_inputs, function = made.load()
+    with torch.device("cuda"):
+        program = Program(
+            str(seed), function, lambda: tuple(pytree.tree_map(lambda t: t.to("cuda"), make_inputs(seed))), 0
+        )
+        try:
+            function(*program.arguments())
+        except Exception:
+            return ""  # so does eager
+        found = check(program)
+    return f"{found}\n{made.text()}" if found else ""
+
+
+def work_on(kind: str, items: list[str]) -> None:
+    """Prints a result a line."""
+    warnings.simplefilter("ignore")
+    for item in items:
+        print("item " + item, flush=True)
+        try:
+            found = check_model(item) if kind == "models" else check_random(int(item))
+        except torch.OutOfMemoryError as e:
+            found = f"memory: {e}"
+        except Exception as e:
+            found = f"{type(e).__name__}: {e}"
+        print("result " + json.dumps([item, found]), flush=True)
+        if "CUDA error" in found:
+            return  # the device is lost to this process
+    print("end", flush=True)
+
+
+def run(kind: str, items: list[str], jobs: int, limit_s: float) -> tuple[int, list[str]]:
+    """The number of items, and what failed. Processes that live long: to import takes longer than to test."""
+
+    def one(part: int) -> Iterator[str]:
+        left = items[part::jobs]
+        while left:
+            command = [sys.executable, "-m", "tests.cuda.models", kind, *left]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
+                out, last = done.stdout, (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+            except subprocess.TimeoutExpired as e:
+                out, last = (e.stdout or b"").decode(), f"no end after {limit_s:g} s"
+            lines = out.splitlines()
+            for line in lines:
+                if line.startswith("result "):
+                    item, found = json.loads(line[7:])
+                    if found:
+                        yield f"{kind} {item}: {found}"
+            if lines and lines[-1] == "end":
+                return
+            begun = [line[5:] for line in lines if line.startswith("item ")]
+            if not begun:
+                yield f"{kind}: no process began: {last}"
+                return
+            if not lines[-1].startswith("result "):
+                yield f"{kind} {begun[-1]}: the process died: {last}"
+            left = left[left.index(begun[-1]) + 1 :]
+
+    with ThreadPoolExecutor(jobs) as pool:
+        failures = [f for part in pool.map(lambda part: list(one(part)), range(jobs)) for f in part]
+    return len(items), failures
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=("models", "random"))
+    parser.add_argument("items", nargs="+")
+    given = parser.parse_args()
+    work_on(given.kind, given.items)

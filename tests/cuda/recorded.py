@@ -1,0 +1,306 @@
+"""What people run into with CUDA graphs: more of traps.TRAPS. Each says whether its calls were recorded."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from tests.cuda.traps import _compiled, _equal, _model, trap
+
+
+def _graphs() -> list[Any]:
+    """One report for each compiled graph of the process."""
+    import vesta
+
+    captured = [g.compiled for c in vesta.explain().captures for g in c.graphs if g.compiled]
+    return [report.graphs for report in captured if report.graphs]
+
+
+def _recorded() -> Any:
+    """The one report, of a program that was recorded, all of it."""
+    (report,) = _graphs()
+    assert report.kept > 0, f"not recorded: {report}"
+    assert not report.direct, report
+    return report
+
+
+@trap
+def fresh_inputs_are_patched() -> None:
+    model = _model()
+    compiled = _compiled(model)
+    with torch.no_grad():
+        kept = []
+        for _ in range(12):
+            x = torch.randn(7, 64, device="cuda")
+            kept.append((x, compiled(x)))
+        for x, y in kept:
+            _equal(y, model(x))
+    assert _recorded().recorded <= 3  # for two addresses, then with copies
+
+
+@trap
+def results_of_recorded_calls_are_the_callers() -> None:
+    function = lambda x: torch.tanh(x @ x).softmax(-1) + 1  # noqa: E731
+    compiled = _compiled(function)
+    x = torch.randn(64, 64, device="cuda")
+    for _ in range(3):
+        compiled(x)
+    kept = [compiled(x + i) for i in range(6)]
+    for i, y in enumerate(kept):
+        _equal(y, function(x + i))
+    kept[0].add_(5)
+    _equal(compiled(x), function(x))
+    _equal(kept[0], function(x) + 5)
+    _equal(compiled(compiled(x)), function(function(x)))
+    # Freed while another stream still reads it.
+    other = torch.cuda.Stream()
+    y = compiled(x)
+    other.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(other):
+        torch.cuda._sleep(20_000_000)
+        copied = y.clone()
+    y.record_stream(other)
+    del y
+    for i in range(4):
+        compiled(x * i)
+    torch.cuda.current_stream().wait_stream(other)
+    _equal(copied, function(x))
+    _recorded()
+
+
+@trap
+def a_large_input_of_a_library_call() -> None:
+    """Too large to be copied: recorded for four addresses, then run beside the graph."""
+    function = lambda x, w: torch.tanh(x @ w) * 2 + 1 - x.sum()  # noqa: E731
+    compiled = _compiled(function)
+    w = torch.randn(1024, 1024, device="cuda")
+    inputs = [torch.randn(1024, 1024, device="cuda") for _ in range(7)]
+    for _ in range(3):
+        for x in inputs:
+            torch.testing.assert_close(compiled(x, w), function(x, w), rtol=1e-3, atol=1e-3)
+    _graphs()
+
+
+@trap
+def inputs_that_are_written() -> None:
+    class Step(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.q = nn.Linear(64, 64, bias=False)
+
+        def forward(self, x: torch.Tensor, cache: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+            cache.index_copy_(0, place, torch.tanh(self.q(x)))
+            return F.softmax(x @ cache.T, -1) @ cache
+
+    torch.manual_seed(0)
+    model = Step().cuda()
+    compiled = _compiled(model)
+    theirs, ours = torch.zeros(2, 512, 64, device="cuda").unbind(0)
+    with torch.no_grad():
+        for i in range(10):
+            x, place = torch.randn(3, 64, device="cuda"), torch.arange(3 * i, 3 * i + 3, device="cuda")
+            _equal(compiled(x, ours, place), model(x, theirs, place))
+            _equal(ours, theirs)
+            assert ours._version == theirs._version
+    assert sum(r.kept for r in _graphs()) > 0
+
+
+@trap
+def random_numbers_go_on() -> None:
+    model = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Dropout(0.5), nn.Linear(64, 64), nn.GELU(), nn.LayerNorm(64))
+    model = model.cuda()
+    compiled = _compiled(model)
+    x = torch.randn(9, 64, device="cuda")
+    with torch.no_grad():
+        torch.manual_seed(3)
+        want = [model(x) for _ in range(6)]
+        torch.manual_seed(3)
+        for y in want:
+            _equal(compiled(x), y)
+    (report,) = _graphs()
+    assert report.kept > 0 and any("random" in why for why in report.direct), report
+
+
+@trap
+def an_operator_with_state_on_the_cpu() -> None:
+    calls = []
+
+    @torch.library.custom_op("cuda_traps::count", mutates_args=())
+    def count(x: torch.Tensor) -> torch.Tensor:
+        calls.append(float(x.flatten()[0]))
+        return x * 2
+
+    @count.register_fake
+    def _(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(x)
+
+    function = lambda x: torch.tanh((count(torch.tanh(x @ x)) @ x).softmax(-1) + x)  # noqa: E731
+    compiled = _compiled(function)
+    for _ in range(6):
+        x = torch.randn(32, 32, device="cuda")
+        _equal(compiled(x), function(x))
+    assert len(calls) == 12 and calls[::2] == calls[1::2], calls
+
+
+@trap
+def parameters_that_change() -> None:
+    model = _model()
+    compiled = _compiled(model)
+    x = torch.randn(7, 64, device="cuda")
+    with torch.no_grad():
+        for step in range(10):
+            _equal(compiled(x), model(x))
+            if step % 3 == 0:
+                model[0].weight.add_(0.1)
+            elif step % 3 == 1:
+                model[3].weight.data = torch.randn_like(model[3].weight)
+            else:
+                model[3].bias = nn.Parameter(torch.randn_like(model[3].bias))
+
+
+@trap
+def sizes_that_change() -> None:
+    model = _model()
+    compiled = _compiled(model)
+    with torch.no_grad():
+        for rows in (3, 5, 8, 5, 8, 3, 8, 8, 5, 5, 12, 12, 12, 1, 1, 1):
+            x = torch.randn(rows, 64, device="cuda")
+            _equal(compiled(x), model(x))
+    assert max(r.kept for r in _graphs()) > 1
+
+
+@trap
+def other_captures_come_and_go() -> None:
+    model = _model()
+    compiled = _compiled(model)
+    with torch.no_grad():
+        x = torch.randn(7, 64, device="cuda")
+        for i in range(8):
+            _equal(compiled(x), model(x))
+            if i == 4:
+                graph = torch.cuda.CUDAGraph()
+                torch.cuda.synchronize()
+                with torch.cuda.graph(graph):
+                    y = model(x @ x.T @ x)
+                graph.replay()
+                del y, graph
+                gc.collect()
+            if i > 4:
+                torch.cuda.empty_cache()
+                torch._C._cuda_clearCublasWorkspaces()
+                junk = [torch.full((1 << 20,), 7.0, device="cuda") for _ in range(64)]
+                del junk
+    _recorded()
+
+
+@trap
+def a_recorded_call_in_the_callers_capture() -> None:
+    model = _model()
+    compiled = _compiled(model)
+    with torch.no_grad():
+        x = torch.randn(7, 64, device="cuda")
+        for _ in range(4):
+            compiled(x)
+        _recorded()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = compiled(x) + compiled(x * 2)
+        for seed in range(3):
+            torch.manual_seed(seed)
+            x.copy_(torch.randn(7, 64, device="cuda"))
+            compiled(x)
+            graph.replay()
+            _equal(y, model(x) + model(x * 2))
+
+
+@trap
+def one_stream_of_four_threads() -> None:
+    models = [_model() for _ in range(4)]
+    compiled = [_compiled(m) for m in models]
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        try:
+            with torch.no_grad():
+                for k in range(60):
+                    x = torch.full((7, 64), float(k + seed), device="cuda") / 60
+                    which = (seed + k // 20) % 4
+                    _equal(compiled[which](x), models[which](x))
+        except BaseException as e:
+            failures.append(e)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if failures:
+        raise failures[0]
+
+
+@trap
+def little_memory_for_graphs() -> None:
+    import vesta
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(torch.tanh(x @ x) @ x) @ x
+
+    none = vesta.compile(function, options={"cuda_graph_memory": 0})
+    x = torch.randn(256, 256, device="cuda") / 16
+    for _ in range(4):
+        _equal(none(x), function(x))
+    assert [r.kept for r in _graphs()] == [0] and "memory" in _graphs()[0].why_none, _graphs()[0]
+    # Room for the recordings of one: cuBLAS's workspaces stay.
+    functions = [lambda x, i=i: torch.tanh(torch.tanh(x @ x + i) @ x) @ x for i in range(3)]
+    budget = 160 << 20
+    for f in functions:
+        compiled = vesta.compile(f, options={"cuda_graph_memory": budget})
+        for _ in range(4):
+            _equal(compiled(x), f(x))
+
+
+@trap
+def without_graphs() -> None:
+    import vesta
+
+    model = _model()
+    compiled = vesta.compile(model, mode="max-autotune-no-cudagraphs")
+    with torch.no_grad():
+        for _ in range(4):
+            x = torch.randn(7, 64, device="cuda")
+            _equal(compiled(x), model(x))
+    (report,) = _graphs()
+    assert report.recorded == 0 and "cuda_graphs" in report.why_none, report
+
+
+@trap
+def a_large_result_of_a_library_call() -> None:
+    function = lambda x, w: torch.tanh(x @ x) @ w  # noqa: E731
+    compiled = _compiled(function)
+    w = torch.randn(512, 4096, device="cuda")
+    for _ in range(5):
+        x = torch.randn(512, 512, device="cuda") / 20
+        torch.testing.assert_close(compiled(x, w), function(x, w), rtol=1e-3, atol=1e-3)
+
+
+@trap
+def training_with_recorded_halves() -> None:
+    losses = []
+    for compiled in (False, True):
+        model = _model()
+        run = _compiled(model) if compiled else model
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+        torch.manual_seed(1)
+        for _ in range(12):
+            x = torch.randn(16, 64, device="cuda")
+            loss = F.mse_loss(run(x), x.softmax(-1))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        losses.append(loss.detach())
+    torch.testing.assert_close(losses[1], losses[0], rtol=1e-4, atol=1e-6)
