@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/check.h"
@@ -44,8 +45,11 @@ bool holds(artifact::Relation relation, int64_t left, int64_t right) {
   return false;
 }
 
-// The bytes a tensor can reach.
-std::pair<const char*, const char*> reach(const at::Tensor& t) {
+// The bytes a tensor can reach, from the first to behind the last.
+struct Reach {
+  const char *first, *end;
+};
+Reach reach(const at::Tensor& t) {
   const char* first = static_cast<const char*>(t.const_data_ptr());
   int64_t last = 0;
   for (int64_t d = 0; d < t.dim(); ++d) {
@@ -53,12 +57,6 @@ std::pair<const char*, const char*> reach(const at::Tensor& t) {
     last += (t.size(d) - 1) * t.stride(d);
   }
   return {first, first + (last + 1) * static_cast<int64_t>(t.itemsize())};
-}
-
-bool overlap(const at::Tensor& a, const at::Tensor& b) {
-  const auto [a_first, a_end] = reach(a);
-  const auto [b_first, b_end] = reach(b);
-  return a_first < b_end && b_first < a_end;
 }
 
 }  // namespace
@@ -100,6 +98,14 @@ InputCheck::InputCheck(const artifact::Artifact& artifact) : artifact_(&artifact
   for (size_t g = 0; g < artifact.facts.same.size(); ++g) {
     for (int i : artifact.facts.same[g]) group_[i] = static_cast<int>(g);
   }
+  is_written_.assign(artifact.inputs.size(), false);
+  for (int m : artifact.mutated) {
+    if (is_written_[m]) continue;
+    written_once_.push_back(m);
+    is_written_[m] = true;
+    for (size_t i = 0; i < group_.size() && group_[m] >= 0; ++i)
+      if (group_[i] == group_[m]) is_written_[i] = true;
+  }
   has_facts_ = !artifact.facts.same.empty() || !artifact.facts.offsets.empty() || !artifact.mutated.empty();
   for (const artifact::SymbolSource& s : artifact.symbols) {
     if (s.input == artifact::kArgument) integers_ = std::max(integers_, s.dim + 1);
@@ -126,11 +132,24 @@ bool InputCheck::facts_hold(const CallInputs& in) const {
   for (const auto& [input, offset] : artifact_->facts.offsets) {
     if (in.tensor(input).storage_offset() != offset) return false;
   }
-  for (int m : artifact_->mutated) {
-    for (size_t i = 0; i < tensors_.size(); ++i) {
-      if (static_cast<int>(i) == m || (group_[m] >= 0 && group_[i] == group_[m])) continue;
-      if (overlap(in.tensor(m), in.tensor(i))) return false;
-    }
+  return artifact_->mutated.empty() || mutated_apart(in);
+}
+
+bool InputCheck::mutated_apart(const CallInputs& in) const {
+  // Once the written ones are known to be apart, the only one that can overlap another tensor first is the first that
+  // ends behind its begin.
+  c10::SmallVector<Reach, 64> written;
+  for (int m : written_once_)
+    if (const Reach r = reach(in.tensor(m)); r.first != r.end) written.push_back(r);
+  std::sort(written.begin(), written.end(), [](const Reach& a, const Reach& b) { return a.first < b.first; });
+  for (size_t i = 1; i < written.size(); ++i)
+    if (written[i].first < written[i - 1].end) return false;
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    if (is_written_[i]) continue;
+    const Reach r = reach(in.tensor(i));
+    const auto* const next = std::upper_bound(written.begin(), written.end(), r.first,
+                                              [](const char* p, const Reach& w) { return p < w.end; });
+    if (r.first != r.end && next != written.end() && next->first < r.end) return false;
   }
   return true;
 }

@@ -48,13 +48,17 @@ class InputCheck {
   bool same_kind(const Tensor& want, const at::Tensor& found) const;
   static bool is_aligned(const Tensor& want, const at::Tensor& found);
   bool facts_hold(const CallInputs& in) const;
+  // Whether inputs that are written share no memory with others.
+  bool mutated_apart(const CallInputs& in) const;
 
   const artifact::Artifact* artifact_;
   std::vector<Tensor> tensors_;
   std::vector<int64_t> expected_;  // constants; where program_[i] >= 0 the value of that Size
   std::vector<int32_t> program_;
   std::vector<artifact::Size> programs_;
-  std::vector<int> group_;  // per input, the group of one tensor object it is in, or -1
+  std::vector<int> group_;         // per input, the group of one tensor object it is in, or -1
+  std::vector<bool> is_written_;   // per input, whether it or another of its group is
+  std::vector<int> written_once_;  // inputs that are written, one of each group
   bool has_facts_ = false;
   int integers_ = 0;  // integer arguments expected
 };

@@ -154,16 +154,23 @@ def compile_with(case: Case, module: nn.Module) -> Callable[..., Any]:
     return torch.compile(module, backend=case.backend, dynamic=dynamic)
 
 
-def judge(case: Case) -> str:
-    """'' or what is wrong."""
+def judge(case: Case) -> tuple[str, str]:
+    """'' or what is wrong, and what was compiled."""
     entry = ZOO[case.model]
-    dtype = DTYPES.get(case.mode)
-    computed = torch.bfloat16 if case.mode == "autocast" else dtype or torch.float32
-    module = entry.build().to(device=case.device, dtype=dtype)
-    step = STEPS.get(case.mode, infer)
+    module = entry.build().to(device=case.device, dtype=DTYPES.get(case.mode))
     module.train(case.mode in TRAINING)
-    ours, wide = copy.deepcopy(module), wide_copy(module)
+    ours = copy.deepcopy(module)
     compiled = compile_with(case, ours)
+    failure = compare(case, module, ours, compiled)
+    eager, note = compiled_at_all(case)
+    return failure or eager, note
+
+
+def compare(case: Case, module: nn.Module, ours: nn.Module, compiled: Callable[..., Any]) -> str:
+    """Calls of both, with equal weights."""
+    entry, dtype = ZOO[case.model], DTYPES.get(case.mode)
+    computed = torch.bfloat16 if case.mode == "autocast" else dtype or torch.float32
+    step, wide = STEPS.get(case.mode, infer), wide_copy(module)
     lengths = entry.lengths if case.mode == "dynamic" else entry.lengths[:1] * case.calls
     for call, length in enumerate(lengths):
         inputs = cast(moved(entry.inputs(call, length), case.device), dtype)
@@ -220,9 +227,7 @@ def work(case: Case, emit: Callable[[Any], None]) -> None:
     start = time.perf_counter()
     note = ""
     try:
-        failure = judge(case)
-        eager, note = compiled_at_all(case)
-        failure = failure or eager
+        failure, note = judge(case)
     except Exception:
         failure = "raises\n" + traceback.format_exc(limit=-6)
     emit(("verdict", failure, time.perf_counter() - start, note))

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "artifact/uses.h"
-#include "interop/torch_types.h"
 #include "runtime/extern_call.h"
 
 namespace vesta::runtime {
@@ -61,11 +60,9 @@ std::string why_direct(const artifact::Artifact& a, const artifact::Step& step, 
   return "a copy to an input";
 }
 
-GraphPlan plan_graphs(const artifact::Artifact& a, const BoundProgram& program, const Resolved& sizes,
-                      c10::Device torch_device, const GraphFacts& facts) {
+GraphPlan plan_graphs(const artifact::Artifact& a, int count, const Resolved& sizes, Device device,
+                      const GraphFacts& facts) {
   GraphPlan plan;
-  const int count = static_cast<int>(program.first_copy());
-  const Device device = to_device(torch_device);
   plan.direct.resize(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) {
     const auto refused = facts.refused.find(i);

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "artifact/artifact.h"
-#include "runtime/bound_program.h"
 #include "runtime/resolve.h"
 
 namespace vesta::runtime {
@@ -36,9 +35,9 @@ struct GraphFacts {
   std::set<int> changing;  // buffers whose address is another at every run: no extern call in a graph reads them
 };
 
-// `device`: of the kernels and the arena.
-GraphPlan plan_graphs(const artifact::Artifact& artifact, const BoundProgram& program, const Resolved& sizes,
-                      c10::Device device, const GraphFacts& facts);
+// Of the first `count` steps; those behind are copies to inputs. `device`: of the kernels and the arena.
+GraphPlan plan_graphs(const artifact::Artifact& artifact, int count, const Resolved& sizes, Device device,
+                      const GraphFacts& facts);
 
 // Why no graph may hold this step; empty: one may.
 std::string why_direct(const artifact::Artifact& artifact, const artifact::Step& step, Device device);

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/stopwatch.h"
+#include "interop/torch_types.h"
 #include "machine/cuda/driver.h"
 #include "runtime/cuda/torch_cuda.h"
 
@@ -139,9 +140,8 @@ bool Recordings::may_copy(int buffer, const CallInputs& in) const {
   const artifact::Artifact& a = what_.artifact;
   const artifact::Buffer& b = a.buffers[static_cast<size_t>(buffer)];
   if (b.role != artifact::Role::Input || static_cast<size_t>(b.input) >= in.arguments.size()) return false;
-  const artifact::InputDesc& input = a.inputs[static_cast<size_t>(b.input)];
   const at::Tensor& t = in.tensor(static_cast<size_t>(b.input));
-  if (input.parameter || t.device() != device_) return false;
+  if (t.device() != device_) return false;
   if (std::find(a.mutated.begin(), a.mutated.end(), b.input) != a.mutated.end()) return false;
   if (options_.copied_bytes < 0) return true;
   const size_t bytes = at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize());
@@ -161,7 +161,8 @@ std::shared_ptr<Recording> Recordings::make(Kind& kind, Sizes& sizes, const Call
   for (int tries = 0;; ++tries) {
     const Stopwatch watch;
     const GraphFacts facts{refused_steps_, kind.changing};
-    GraphPlan plan = plan_graphs(what.artifact, what.program, sizes.now(), device_, facts);
+    GraphPlan plan =
+        plan_graphs(what.artifact, static_cast<int>(what.program.first_copy()), sizes.now(), to_device(device_), facts);
     if (plan.graphs.empty()) {
       refuse(plan.why_none);
       return nullptr;

@@ -27,7 +27,8 @@ constexpr int64_t kFullHeldBytes = 144;     // the same where 1024 threads, of o
 constexpr int64_t kOwnShared = 4 << 10;     // bytes of shared memory for what teams combine, and the system's
 constexpr int64_t kThreadRow = 16;          // elements of a row that a thread should have, where there are enough
 constexpr int64_t kWarpRow = 1024;          // longer rows are a whole block's, unless each is read once
-constexpr int64_t kBusyThreads = 768;       // of a multiprocessor, that keep its memory busy with a few loads each
+constexpr int64_t kSumTeam = 128;           // threads for such a row: each has several loads under way
+constexpr int64_t kBusyThreads = 768;       // of a multiprocessor, that keep its memory busy
 constexpr int64_t kSector = 128;            // bytes of memory that neighbouring threads should read together
 constexpr int64_t kBank = 4;                // bytes of a bank of shared memory
 constexpr int64_t kSharedBytes = 40 << 10;  // of a block's tiles
@@ -166,10 +167,8 @@ class Chooser : LoopNest {
     const int64_t units = (length + t.each - 1) / t.each;
     const bool few = rows < 2 * options_.target.threads && length > kBlock;
     if (length > kWarpRow && !few && reads_rows_once()) {
-      // As few threads to a row as keep the memory busy: each has more loads under way, and fewer wait for each other.
-      const int64_t threads = kBusyThreads * options_.target.threads;
-      t.team = std::clamp<int64_t>(next_power_of_two((threads + rows - 1) / rows), kWarp, kBlock);
-      if (t.team > kWarp) t.block = t.team;
+      const int64_t wanted = std::max(kSumTeam, next_power_of_two(kBusyThreads * options_.target.threads / rows));
+      t.block = t.team = std::clamp<int64_t>(next_power_of_two(units / 2), kWarp, std::min(wanted, kMostThreads));
       return;
     }
     if (length > kWarpRow || few) {
