@@ -1,9 +1,9 @@
-# libvesta_cuda.so: the one library that is compiled against torch's CUDA headers. Nothing of CUDA is linked: what it
-# calls are functions of torch's libc10_cuda, found when it is loaded. Built wherever CUDA's headers are, so that no GPU
-# and no toolkit is needed: the packages nvidia-cuda-runtime and nvidia-cuda-crt have them.
+# libvesta_cuda.so: the one library that is compiled against torch's CUDA headers. It is built without a GPU and without
+# a CUDA build of torch; what it calls is found in torch's libc10_cuda when it is loaded. It needs CUDA's headers, which
+# the packages nvidia-cuda-runtime and nvidia-cuda-crt have: without them it is left out.
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter)
 
-# Folders where Python packages lie: torch's, and those of an isolated build.
+# Folders that may hold CUDA's headers. First the packages of the Python environment: an isolated build has its own.
 execute_process(
   COMMAND "${Python_EXECUTABLE}" -c "import sys; print(';'.join(p for p in sys.path if p.endswith('-packages')))"
   OUTPUT_VARIABLE vesta_python_folders OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -13,49 +13,72 @@ foreach(folder IN LISTS vesta_python_folders vesta_beside_torch)
   file(GLOB found "${folder}/nvidia/*/include")
   list(APPEND vesta_cuda_folders ${found})
 endforeach()
-list(APPEND vesta_cuda_folders "$ENV{CUDA_HOME}/include" /usr/local/cuda/include)
-# cuda_runtime.h includes both.
-find_path(VESTA_CUDA_RUNTIME_DIR cuda_runtime.h PATHS ${vesta_cuda_folders} NO_DEFAULT_PATH)
-find_path(VESTA_CUDA_CRT_DIR crt/host_config.h PATHS ${vesta_cuda_folders} NO_DEFAULT_PATH)
+if(DEFINED ENV{CUDA_HOME})
+  list(APPEND vesta_cuda_folders "$ENV{CUDA_HOME}/include")
+endif()
+list(APPEND vesta_cuda_folders /usr/local/cuda/include)
 
-if(NOT VESTA_CUDA_RUNTIME_DIR OR NOT VESTA_CUDA_CRT_DIR)
-  message(STATUS "Vesta: no CUDA graphs, for there are no CUDA headers "
-                 "(pip install nvidia-cuda-runtime nvidia-cuda-crt, or set CUDA_HOME)")
+# The first that has both parts. Nothing is cached: an isolated build's folders are gone in the next one.
+set(vesta_cuda_headers "")
+foreach(folder IN LISTS vesta_cuda_folders)
+  if(NOT vesta_cuda_headers AND EXISTS "${folder}/cuda_runtime.h" AND EXISTS "${folder}/crt/host_config.h")
+    set(vesta_cuda_headers "${folder}")
+  endif()
+endforeach()
+if(NOT vesta_cuda_headers)
+  message(STATUS "Vesta: without libvesta_cuda (CUDA graphs): there are no CUDA headers in Python's packages, CUDA_HOME "
+                 "or /usr/local/cuda (pip install nvidia-cuda-runtime nvidia-cuda-crt)")
   return()
 endif()
+message(STATUS "Vesta: CUDA headers in ${vesta_cuda_headers}")
 
 set(vesta_cuda_generated "${CMAKE_CURRENT_BINARY_DIR}/generated/cuda_library")
-# A CPU build of torch has c10's CUDA headers, but not this one, which its own build makes.
+# What includes torch's CUDA headers links it; of torch's libraries it has libc10 alone, which needs none of CUDA's. A
+# CPU build of torch has the headers but for one, which a CUDA build makes.
+add_library(vesta_cuda_headers INTERFACE)
+target_link_libraries(vesta_cuda_headers INTERFACE "${VESTA_TORCH_LIB_DIR}/libc10.so")
+target_compile_definitions(vesta_cuda_headers INTERFACE $<TARGET_PROPERTY:vesta::torch,INTERFACE_COMPILE_DEFINITIONS>)
+target_include_directories(vesta_cuda_headers SYSTEM INTERFACE "${vesta_cuda_headers}"
+  $<TARGET_PROPERTY:vesta::torch,INTERFACE_INCLUDE_DIRECTORIES>)
 if(NOT EXISTS "${VESTA_TORCH_DIR}/include/c10/cuda/impl/cuda_cmake_macros.h")
-  file(CONFIGURE OUTPUT "${vesta_cuda_generated}/c10/cuda/impl/cuda_cmake_macros.h"
+  file(CONFIGURE OUTPUT "${vesta_cuda_generated}/macros/c10/cuda/impl/cuda_cmake_macros.h"
     CONTENT "#pragma once\n#define C10_CUDA_BUILD_SHARED_LIBS\n")
+  target_include_directories(vesta_cuda_headers SYSTEM INTERFACE "${vesta_cuda_generated}/macros")
 endif()
-set(vesta_forwarding_allocator "${vesta_cuda_generated}/vesta_forwarding_allocator.inc")
-add_custom_command(OUTPUT "${vesta_forwarding_allocator}"
-  COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_SOURCE_DIR}/tools/gen_forwarding_allocator.py"
-    "${VESTA_TORCH_DIR}/include" "${vesta_forwarding_allocator}"
-    allocate raw_deleter raw_alloc raw_alloc_with_stream raw_delete recordStream
-  DEPENDS tools/gen_forwarding_allocator.py COMMENT "The CUDA allocator of torch ${VESTA_TORCH_VERSION}" VERBATIM)
-add_custom_target(vesta_forwarding_allocator DEPENDS "${vesta_forwarding_allocator}")
-add_dependencies(vesta_generated vesta_forwarding_allocator)
+
+# vesta_forwarding_allocator(<file> <names...>): makes the file, which forwards each function of torch's allocator but
+# those; a name with several overloads is <name>=<how many>.
+function(vesta_forwarding_allocator file)
+  set(classes core/Allocator.h core/CachingDeviceAllocator.h cuda/CUDACachingAllocator.h)
+  list(TRANSFORM classes PREPEND "${VESTA_TORCH_DIR}/include/c10/")
+  set(script "${PROJECT_SOURCE_DIR}/tools/gen_forwarding_allocator.py")
+  add_custom_command(OUTPUT "${file}"
+    COMMAND "${Python_EXECUTABLE}" "${script}" "${VESTA_TORCH_DIR}/include" "${file}" ${ARGN}
+    DEPENDS "${script}" ${classes} COMMENT "The CUDA allocator of torch ${VESTA_TORCH_VERSION}" VERBATIM)
+endfunction()
+set(vesta_forwarding_file "${vesta_cuda_generated}/vesta_forwarding_allocator.inc")
+vesta_forwarding_allocator("${vesta_forwarding_file}" allocate raw_alloc raw_alloc_with_stream raw_delete recordStream=2)
+add_custom_target(vesta_cuda_allocator DEPENDS "${vesta_forwarding_file}")
+add_dependencies(vesta_generated vesta_cuda_allocator)
 
 add_library(vesta_cuda_sources OBJECT src/runtime/cuda/library/forwarding_allocator.cpp
-  src/runtime/cuda/library/torch_cuda_library.cpp "${vesta_forwarding_allocator}")
-target_link_libraries(vesta_cuda_sources PUBLIC vesta_flags vesta::torch)
-target_include_directories(vesta_cuda_sources SYSTEM PUBLIC
-  "${vesta_cuda_generated}" "${VESTA_CUDA_RUNTIME_DIR}" "${VESTA_CUDA_CRT_DIR}")
+  src/runtime/cuda/library/torch_cuda_library.cpp "${vesta_forwarding_file}")
+target_link_libraries(vesta_cuda_sources PUBLIC vesta_flags vesta_cuda_headers)
+target_include_directories(vesta_cuda_sources SYSTEM PRIVATE "${vesta_cuda_generated}")
 set_target_properties(vesta_cuda_sources PROPERTIES CXX_VISIBILITY_PRESET hidden)
 
-# In the place of torch's library at link time: an empty one of the same name.
+# Linked in the place of torch's library: an empty one of the same name.
 add_library(vesta_c10_cuda SHARED "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp")
 set_target_properties(vesta_c10_cuda PROPERTIES OUTPUT_NAME c10_cuda
   LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/link_only")
 
 add_library(vesta_cuda SHARED "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp")
 target_link_libraries(vesta_cuda PRIVATE vesta_cuda_sources)
-target_link_options(vesta_cuda PRIVATE "LINKER:--gc-sections" "LINKER:--unresolved-symbols=ignore-all"
-  "LINKER:--push-state,--no-as-needed" "$<TARGET_FILE:vesta_c10_cuda>" "LINKER:--pop-state")
 add_dependencies(vesta_cuda vesta_c10_cuda)
-set_target_properties(vesta_cuda PROPERTIES
+set(vesta_cuda_map "${CMAKE_CURRENT_SOURCE_DIR}/cmake/vesta_cuda.map")
+target_link_options(vesta_cuda PRIVATE
+  "LINKER:--no-as-needed" "$<TARGET_FILE:vesta_c10_cuda>" "LINKER:--unresolved-symbols=ignore-all" "LINKER:--gc-sections"
+  "LINKER:--version-script=${vesta_cuda_map}")
+set_target_properties(vesta_cuda PROPERTIES LINK_DEPENDS "${vesta_cuda_map}"
   LIBRARY_OUTPUT_DIRECTORY "${vesta_package}" BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${vesta_install_rpath}")
 install(TARGETS vesta_cuda LIBRARY DESTINATION ${vesta_lib_destination} COMPONENT runtime)

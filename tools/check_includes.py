@@ -1,4 +1,4 @@
-"""Checks that includes never point to a later stage, and that only the stages which may include torch do."""
+"""Checks that includes never point to a later stage, and that torch, CUDA and LLVM appear only where they may."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ TORCH_FREE = ("src/capture/python/frame/", "src/capture/python/interpreter/")
 PYTHON_INTERNALS = "src/capture/python/frame/"
 
 PYTHON_INTERNAL_HEADER = re.compile(r"^(internal/)?pycore_")
+# The folder of libvesta_cuda, the only one that sees CUDA's headers and torch's that include them.
+CUDA_LIBRARY = "src/runtime/cuda/library/"
+CUDA_HEADER = re.compile(
+    r"^((c10|ATen|ATen/native|torch/csrc)/(cuda|cudnn)/|crt/|cooperative_groups"
+    r"|(cu[A-Z]\w*|cu(da|blas|dnn|fft|rand|solver|sparse)\w*|(driver|vector|surface|texture)_types|nccl|nvrtc|nvJitLink)\.h)"
+)
 LLVM_HEADER = re.compile(r"^(llvm|llvm-c)/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 
@@ -64,7 +70,7 @@ def check(path: Path, root: Path) -> list[str]:
             own = str(path.relative_to(root / "include"))
             if TORCH_HEADER.match(target) and not own.startswith(TORCH_PUBLIC):
                 problems.append(f"{where}: {own} must not include torch ({target})")
-            if first in (*ALLOWED, "fmt") or LLVM_HEADER.match(target):
+            if first in (*ALLOWED, "fmt") or LLVM_HEADER.match(target) or CUDA_HEADER.match(target):
                 problems.append(f"{where}: a public header must not include {target}")
             continue
         if stage is None:
@@ -84,6 +90,11 @@ def check(path: Path, root: Path) -> list[str]:
         python = stage == "bindings" or own.startswith("src/capture/python/")
         if target in ("Python.h", "pybind11/pybind11.h") and not python:
             problems.append(f"{where}: only python/bindings and src/capture/python may include {target}")
+        if not own.startswith(CUDA_LIBRARY):
+            if CUDA_HEADER.match(target):
+                problems.append(f"{where}: only {CUDA_LIBRARY} may include CUDA's headers ({target})")
+            if target.startswith(CUDA_LIBRARY.removeprefix("src/")):
+                problems.append(f"{where}: {target} belongs to a library of its own")
         if TORCH_HEADER.match(target) and own.startswith(TORCH_FREE):
             problems.append(f"{where}: must not include torch ({target})")
         if PYTHON_INTERNAL_HEADER.match(target) and not own.startswith(PYTHON_INTERNALS):

@@ -1,8 +1,8 @@
-"""Writes the body of an allocator that passes every call on to another one, from the headers of the torch at hand.
+"""Writes the functions of an allocator that passes every call on to another one, from the headers of the torch at hand.
 
 PyTorch's CUDA allocator is an abstract class whose functions differ from release to release. The output, to be included
-in a class that derives from it and has a member `to_` (a pointer to the other allocator), overrides each virtual
-function that the class does not write by hand.
+in a class that derives from it and has a member `to_` (which points to the other allocator), overrides each virtual
+function that the class does not write by hand. What cannot be read in the headers is an error: nothing is left out.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ CLASSES = (
     ("c10/cuda/CUDACachingAllocator.h", "CUDAAllocator"),
 )
 
+TYPE_WORDS = ["bool", "char", "double", "float", "int", "long", "short", "signed", "unsigned", "void"]
+# What may begin a declaration that is neither a function nor a member.
+OTHERS = re.compile(r"(using|typedef|friend|static|static_assert|enum|class|struct|union|template)\b")
+
 
 class Unreadable(Exception):
     """The headers are not as this script knows them."""
@@ -31,26 +35,32 @@ class Function:
     name: str
     parameters: tuple[str, ...]  # types
     constant: bool
+    noexcept: bool
+    final: bool
 
     @property
     def key(self) -> tuple[str, tuple[str, ...], bool]:
-        return self.name, tuple(t.replace("c10::", "").replace("at::", "") for t in self.parameters), self.constant
+        """Equal where one overrides the other."""
+        short = tuple(re.sub(r"\b(c10|at|std)::|\s", "", t) for t in self.parameters)
+        return self.name, short, self.constant
 
     def text(self) -> str:
         named = ", ".join(f"{t} a{i}" for i, t in enumerate(self.parameters))
         passed = ", ".join(f"std::forward<{t}>(a{i})" for i, t in enumerate(self.parameters))
-        constant = " const" if self.constant else ""
-        return f"{self.result} {self.name}({named}){constant} override {{ return to_->{self.name}({passed}); }}"
+        qualifiers = " const" * self.constant + " noexcept" * self.noexcept
+        return f"{self.result} {self.name}({named}){qualifiers} override {{ return to_->{self.name}({passed}); }}"
 
 
 def without_comments(text: str) -> str:
-    return re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)
+    """Without the contents of string literals as well: they may hold brackets."""
+    return re.sub(
+        r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', lambda m: '""' if m[0][0] == '"' else " ", text, flags=re.DOTALL
+    )
 
 
 def closing(text: str, at: int) -> int:
     """The place of the bracket that closes the one at ``at``."""
-    pairs = {"(": ")", "{": "}", "<": ">", "[": "]"}
-    opened, closed, depth = text[at], pairs[text[at]], 0
+    opened, closed, depth = text[at], {"(": ")", "{": "}"}[text[at]], 0
     for i in range(at, len(text)):
         depth += (text[i] == opened) - (text[i] == closed)
         if depth == 0:
@@ -58,11 +68,19 @@ def closing(text: str, at: int) -> int:
     raise Unreadable(f"no {closed} closes: {text[at : at + 60]!r}")
 
 
-def body_of(text: str, name: str) -> str:
-    found = re.search(rf"\b(?:class|struct)\s+(?:\w+\s+)?{name}\b[^;{{]*{{", text)
-    if not found:
-        raise Unreadable(f"there is no class {name}")
-    return text[found.end() : closing(text, found.end() - 1)]
+def body_of(text: str, name: str, base: str | None) -> str:
+    found = list(re.finditer(rf"\b(?:class|struct)\s+(?:\w+\s+)?{name}\b(?P<bases>[^;{{]*){{", text))
+    if len(found) != 1:
+        raise Unreadable(f"{len(found)} definitions of the class {name}")
+    bases = " ".join(found[0]["bases"].split())
+    if not re.fullmatch(rf": (public )?(c10::)?{base}" if base else "", bases):
+        raise Unreadable(
+            f"the class {name} derives from {bases.lstrip(': ') or 'nothing'}, not from {base or 'nothing'}"
+        )
+    body = text[found[0].end() : closing(text, found[0].end() - 1)]
+    if directive := re.search(r"^\s*#.*", body, flags=re.MULTILINE):
+        raise Unreadable(f"a directive in the class {name}: {directive[0].strip()}")
+    return body
 
 
 def declarations(body: str) -> list[str]:
@@ -79,7 +97,9 @@ def declarations(body: str) -> list[str]:
             out.append(body[start:i])
             start = i + 1
         i += 1
-    return [" ".join(re.sub(r"\b(public|protected|private)\s*:", " ", d).split()) for d in out]
+    out.append(body[start:])
+    plain = (re.sub(r"\b(public|protected|private)\s*:(?!:)|\[\[.*?\]\]", " ", d, flags=re.DOTALL) for d in out)
+    return [" ".join(d.split()) for d in plain]
 
 
 def apart(parameters: str) -> list[str]:
@@ -95,55 +115,78 @@ def apart(parameters: str) -> list[str]:
 
 def type_of(parameter: str) -> str:
     parameter = parameter.split("=")[0].strip()
-    found = re.fullmatch(r"(?P<type>.*[\s&*>])(?P<name>[A-Za-z_]\w*)", parameter)
-    if not found or found["type"].split() in (["const"], ["unsigned"]):
-        return parameter
-    return found["type"].strip()
+    if not re.fullmatch(r"[\w:\s&*]+(<[\w:\s&*<>,()]*>[\w:\s&*]*)?", parameter):
+        raise Unreadable(f"cannot read the parameter: {parameter}")
+    named = re.fullmatch(r"(?P<type>.*[\s&*>])(?P<name>[A-Za-z_]\w*)", parameter)
+    if (
+        not named
+        or named["name"] in TYPE_WORDS
+        or named["type"].split() in (["const"], ["struct"], ["class"], ["enum"])
+    ):
+        return parameter  # no name
+    return named["type"].strip()
 
 
-def functions_of(body: str) -> list[Function]:
-    out = []
-    for declaration in declarations(body):
-        virtual = re.match(r"virtual\b", declaration)
-        if not virtual and not re.search(r"\boverride\b", declaration):
-            continue
-        found = re.match(r"(?:virtual\s+)?(?P<result>.*?[\s&*>])?(?P<name>~?\w+)\s*\(", declaration)
-        if not found:
-            raise Unreadable(f"cannot read: {declaration}")
-        if found["name"].startswith("~"):
-            continue
-        opened = declaration.index("(", found.start("name"))
-        end = closing(declaration, opened)
-        rest = declaration[end + 1 :]
-        if not found["result"] or not re.fullmatch(r"\s*(const)?\s*(noexcept)?\s*(override)?\s*(=\s*0)?\s*", rest):
-            raise Unreadable(f"cannot read: {declaration}")
-        parameters = tuple(type_of(p) for p in apart(declaration[opened + 1 : end]))
-        out.append(Function(found["result"].strip(), found["name"], parameters, "const" in rest.split()))
-    return out
+def function_of(declaration: str) -> Function | None:
+    """None: this is no virtual function, or a destructor."""
+    if not re.search(r"\b(virtual|override|final)\b", declaration):
+        if "(" in declaration and not OTHERS.match(declaration):
+            # A constructor, or a function that has a result: anything else may be a macro that declares functions.
+            names = "|".join(name for _, name in CLASSES)
+            if not re.match(rf"(explicit )?~?({names}) ?\(|[\w:<>,&* ]+[ &*>](\w+|operator.*?) ?\(", declaration):
+                raise Unreadable(f"cannot read: {declaration}")
+        return None
+    found = re.match(r"(?:virtual )?(?P<result>.*?[\s&*>])?(?P<name>~?\w+) ?\(", declaration)
+    if not found:
+        raise Unreadable(f"cannot read: {declaration}")
+    opened = found.end() - 1
+    end = closing(declaration, opened)
+    after = (
+        r" ?(?P<const>const)? ?(?P<noexcept>noexcept)? ?(?P<override>override)? ?(?P<final>final)? ?(= ?(0|default))?"
+    )
+    rest = re.fullmatch(after, declaration[end + 1 :])
+    result = (found["result"] or "").strip()
+    if found["name"].startswith("~") and not result:
+        return None
+    if not rest or not re.fullmatch(r"[\w:<>,&*() ]+", result) or re.search(r"\b(virtual|inline|operator)\b", result):
+        raise Unreadable(f"cannot read: {declaration}")
+    parameters = tuple(type_of(p) for p in apart(declaration[opened + 1 : end]))
+    return Function(result, found["name"], parameters, bool(rest["const"]), bool(rest["noexcept"]), bool(rest["final"]))
 
 
-def forwarded(include: Path, by_hand: set[str]) -> list[Function]:
-    """Each virtual function once, as the most derived class declares it."""
+def virtual_functions(include: Path) -> list[Function]:
+    """Each virtual function once, as the most derived class declares it; not those that are final."""
     found: dict[tuple[str, tuple[str, ...], bool], Function] = {}
+    base = None
     for header, name in CLASSES:
         text = without_comments((include / header).read_text(encoding="utf-8"))
-        for function in functions_of(body_of(text, name)):
-            found[function.key] = function
-    missing = by_hand - {f.name for f in found.values()}
-    if missing:
-        raise Unreadable(f"the headers have no virtual {', '.join(sorted(missing))}")
-    return [f for f in found.values() if f.name not in by_hand]
+        for declaration in declarations(body_of(text, name, base)):
+            if function := function_of(declaration):
+                found[function.key] = function
+        base = name
+    return [f for f in found.values() if not f.final]
+
+
+def forwarded(include: Path, by_hand: dict[str, int]) -> list[Function]:
+    """Without those of the names ``by_hand``, which must have as many overloads as it says."""
+    functions = virtual_functions(include)
+    for name, overloads in by_hand.items():
+        there = [f for f in functions if f.name == name]
+        if len(there) != overloads:
+            raise Unreadable(f"{len(there)} virtual functions {name}(), not {overloads}, which are written by hand")
+    return [f for f in functions if f.name not in by_hand]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("include", type=Path, help="torch's folder of headers")
     parser.add_argument("out", type=Path, help="the file to write")
-    parser.add_argument("by_hand", nargs="*", help="functions that the class writes itself")
+    parser.add_argument("by_hand", nargs="*", metavar="NAME[=OVERLOADS]", help="functions that the class writes itself")
     given = parser.parse_args()
+    by_hand = {name: int(count or 1) for name, _, count in (item.partition("=") for item in given.by_hand)}
     try:
-        functions = forwarded(given.include, set(given.by_hand))
-    except Unreadable as e:
+        functions = forwarded(given.include, by_hand)
+    except (Unreadable, OSError) as e:
         print(f"gen_forwarding_allocator: {given.include}: {e}", file=sys.stderr)
         return 1
     lines = ["// Made by tools/gen_forwarding_allocator.py.", *(f.text() for f in functions), ""]

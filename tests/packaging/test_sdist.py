@@ -35,6 +35,7 @@ def test_it_configures(tmp_path: Path):
         tar.extractall(tmp_path, filter="data")
     source = tmp_path / archive.name.removesuffix(".tar.gz")
     assert (source / "LICENSE").exists() and not (source / "tests").exists()
+    assert (source / "tools/gen_opcodes.py").exists() and (source / "tools/gen_forwarding_allocator.py").exists()
     run(
         *("cmake", "-G", "Ninja", "-S", source, "-B", tmp_path / "build"),
         *(f"-DPython_EXECUTABLE={sys.executable}", "-DVESTA_TESTS=OFF"),

@@ -37,7 +37,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_contents(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
-    for name in ("vesta/libvesta.so", "vesta/__init__.py", "vesta/include/vesta/compile.h"):
+    for name in ("vesta/libvesta.so", "vesta/libvesta_cuda.so", "vesta/__init__.py", "vesta/include/vesta/compile.h"):
         assert name in names
     assert any(name.startswith("vesta/_C.") for name in names)
     assert not [name for name in names if not name.startswith(("vesta/", "vesta-"))]

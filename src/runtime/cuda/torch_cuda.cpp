@@ -13,26 +13,32 @@ namespace {
 constexpr const char* kLibrary = "libvesta_cuda.so";
 constexpr const char* kTorch = "libc10_cuda.so";
 
+// nullptr: `problem` says why.
 const TorchCuda* find(std::string& problem) {
   if (!dlopen(kTorch, RTLD_NOW | RTLD_NOLOAD)) {
-    problem = std::string("this PyTorch has no CUDA (") + kTorch + " is not loaded)";
+    problem = fmt::format("PyTorch has no CUDA here: {} is not loaded", kTorch);
     return nullptr;
   }
   Dl_info here{};
-  if (!dladdr(reinterpret_cast<const void*>(&find), &here) || !here.dli_fname) {
+  if (dladdr(reinterpret_cast<const void*>(&find), &here) == 0 || !here.dli_fname) {
     problem = "the folder of Vesta's library is not known";
     return nullptr;
   }
   const std::string path = (std::filesystem::path(here.dli_fname).parent_path() / kLibrary).string();
+  // Never closed: its allocator stays in PyTorch.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
-    problem = dlerror();
+    const char* const error = dlerror();
+    problem = error ? error : fmt::format("{} cannot be loaded", path);
     return nullptr;
   }
   using Entry = const TorchCuda* (*)();
   const auto entry = reinterpret_cast<Entry>(dlsym(library, "vesta_torch_cuda"));
-  if (!entry) problem = path + " is of another build";
-  return entry ? entry() : nullptr;
+  if (!entry) {
+    problem = fmt::format("{} has no vesta_torch_cuda()", path);
+    return nullptr;
+  }
+  return entry();
 }
 
 }  // namespace

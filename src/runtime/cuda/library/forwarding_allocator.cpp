@@ -1,123 +1,108 @@
 #include "runtime/cuda/library/forwarding_allocator.h"
 
-#include <atomic>
-#include <mutex>
-#include <unordered_map>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+
 #include <utility>
+
+#include "runtime/cuda/library/raw_blocks.h"
 
 namespace vesta::runtime {
 namespace {
 
-using namespace c10;                              // NOLINT(google-build-using-namespace): the generated functions
-using namespace c10::cuda;                        // NOLINT(google-build-using-namespace) name types as torch's
-using namespace c10::cuda::CUDACachingAllocator;  // NOLINT(google-build-using-namespace) headers do
+// The generated functions name types as the headers of these namespaces do.
+using namespace c10;
+using namespace c10::cuda;
+using namespace c10::cuda::CUDACachingAllocator;
 
 thread_local std::shared_ptr<AllocationSource> source_of_thread;
 
-// Blocks that a source gave and that have not gone back to it. Few: those of one capture.
-class ServedBlocks {
- public:
-  void* take(const std::shared_ptr<AllocationSource>& source, size_t bytes) {
-    void* const block = source->take(bytes);
-    const std::lock_guard lock(mutex_);
-    blocks_[block] = source;
-    count_ = blocks_.size();
-    return block;
-  }
-  bool has(const void* block) {
-    if (count_ == 0) return false;
-    const std::lock_guard lock(mutex_);
-    return blocks_.count(block) != 0;
-  }
-  bool give_back(void* block) {
-    if (count_ == 0) return false;
-    std::shared_ptr<AllocationSource> source;
-    {
-      const std::lock_guard lock(mutex_);
-      const auto found = blocks_.find(block);
-      if (found == blocks_.end()) return false;
-      source = std::move(found->second);
-      blocks_.erase(found);
-      count_ = blocks_.size();
-    }
-    source->give_back(block);
-    return true;
-  }
-
- private:
-  std::atomic<size_t> count_{0};
-  std::mutex mutex_;
-  std::unordered_map<const void*, std::shared_ptr<AllocationSource>> blocks_;
+// The context of a DataPtr. It is not the block: raw_allocate(), whose caller would free the block by the deleter of
+// PyTorch's allocator, throws on it.
+struct ServedBlock {
+  std::shared_ptr<AllocationSource> source;
+  void* block = nullptr;
 };
 
-ServedBlocks& served() {
-  static auto* blocks = new ServedBlocks;  // tensors in static storage may outlive this library's
+void give_back(void* context) {
+  const std::unique_ptr<ServedBlock> served(static_cast<ServedBlock*>(context));
+  served->source->give_back(served->block);
+}
+
+RawBlocks& raw_blocks() {
+  static auto* const blocks = new RawBlocks;  // blocks may be freed while the process ends
   return *blocks;
 }
 
 class ForwardingAllocator final : public CUDAAllocator {
  public:
   explicit ForwardingAllocator(CUDAAllocator* to) : to_(to) {}
-  CUDAAllocator* to() const { return to_; }
 
   DataPtr allocate(size_t bytes) override {
-    const std::shared_ptr<AllocationSource> source = source_of_thread;
-    if (!source || bytes == 0) return to_->allocate(bytes);
-    void* const block = served().take(source, bytes);
-    return {block, block, &release, Device(kCUDA, c10::cuda::current_device())};
+    if (!source_of_thread || bytes == 0) return to_->allocate(bytes);
+    const Device device(kCUDA, c10::cuda::current_device());
+    auto served = std::make_unique<ServedBlock>(ServedBlock{source_of_thread});
+    void* const block = served->block = served->source->take(bytes);
+    return {block, served.release(), &give_back, device};
   }
-  DeleterFnPtr raw_deleter() const override { return &release; }
   void* raw_alloc(size_t bytes) override {
-    const std::shared_ptr<AllocationSource> source = source_of_thread;
-    return source && bytes != 0 ? served().take(source, bytes) : to_->raw_alloc(bytes);
+    if (!source_of_thread || bytes == 0) return to_->raw_alloc(bytes);
+    return raw_blocks().take(source_of_thread, bytes);
   }
   void* raw_alloc_with_stream(size_t bytes, cudaStream_t stream) override {
-    const std::shared_ptr<AllocationSource> source = source_of_thread;
-    return source && bytes != 0 ? served().take(source, bytes) : to_->raw_alloc_with_stream(bytes, stream);
+    if (!source_of_thread || bytes == 0) return to_->raw_alloc_with_stream(bytes, stream);
+    return raw_blocks().take(source_of_thread, bytes);
   }
   void raw_delete(void* block) override {
-    if (!served().give_back(block)) to_->raw_delete(block);
+    if (!raw_blocks().give_back(block)) to_->raw_delete(block);
   }
-  // A source's memory is nobody else's to use again: there is nothing to delay.
+  // Says that another stream uses a block. A source's memory has one user: there is nothing to delay.
   void recordStream(const DataPtr& block, CUDAStream stream) override {
-    if (!served().has(block.get())) to_->recordStream(block, stream);
+    if (block.get_deleter() != &give_back) to_->recordStream(block, stream);
   }
   void recordStream(const DataPtr& block, c10::Stream stream) override {
-    if (!served().has(block.get())) to_->recordStream(block, stream);
+    if (block.get_deleter() != &give_back) to_->recordStream(block, stream);
   }
-
+  // Among them raw_deleter(): PyTorch compares it with the deleters of blocks that its own allocator has served.
 #include "vesta_forwarding_allocator.inc"
 
  private:
-  static void release(void* block) {
-    if (!served().give_back(block)) torch_allocator()->raw_delete(block);
-  }
   CUDAAllocator* const to_;
 };
 
-std::mutex install_mutex;
-std::atomic<ForwardingAllocator*> installed{nullptr};
-
 void install() {
-  const std::lock_guard lock(install_mutex);
-  CUDAAllocator* const now = allocator.load();
-  if (now == installed) return;
-  auto* const ours = new ForwardingAllocator(now);  // tensors have its address as long as the process
-  installed = ours;
-  allocator.store(ours);
+  CUDAAllocator* now = allocator.load();
+  while (!dynamic_cast<ForwardingAllocator*>(now)) {
+    auto* const ours = new ForwardingAllocator(now);
+    // Once stored it is never deleted: whoever has read its address may use it as long as the process lives.
+    if (allocator.compare_exchange_strong(now, ours)) return;
+    delete ours;
+  }
 }
+
+// While it lives, the calling thread has no source.
+class Unserved {
+ public:
+  Unserved() = default;
+  ~Unserved() { source_of_thread = std::move(source_); }
+  Unserved(const Unserved&) = delete;
+
+ private:
+  std::shared_ptr<AllocationSource> source_ = std::exchange(source_of_thread, nullptr);
+};
 
 }  // namespace
-
-c10::cuda::CUDACachingAllocator::CUDAAllocator* torch_allocator() {
-  CUDAAllocator* const now = allocator.load();
-  const ForwardingAllocator* const ours = installed;
-  return ours && now == ours ? ours->to() : now;
-}
 
 std::shared_ptr<AllocationSource> serve_thread(std::shared_ptr<AllocationSource> source) {
   if (source) install();
   return std::exchange(source_of_thread, std::move(source));
 }
+
+void* allocate_unserved(size_t bytes, cudaStream_t stream) {
+  const Unserved here;
+  return allocator.load()->raw_alloc_with_stream(bytes, stream);
+}
+
+void free_unserved(void* block) { allocator.load()->raw_delete(block); }
 
 }  // namespace vesta::runtime

@@ -1,7 +1,9 @@
 // libvesta_cuda: what torch_cuda() finds in it.
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
 #include <dlfcn.h>
+
+#include <utility>
 
 #include "runtime/cuda/library/forwarding_allocator.h"
 
@@ -42,14 +44,14 @@ class Library final : public TorchCuda {
     return serve_thread(std::move(source));
   }
   void* allocate(size_t bytes, void* stream) const override {
-    return torch_allocator()->raw_alloc_with_stream(bytes, static_cast<cudaStream_t>(stream));
+    return allocate_unserved(bytes, static_cast<cudaStream_t>(stream));
   }
-  void free(void* block) const override { torch_allocator()->raw_delete(block); }
+  void free(void* block) const override { free_unserved(block); }
   void make_workspaces() const override {
     static const Blas blas;
     blas.make_workspaces();
   }
-  void clear_error() const override { (void)cudaGetLastError(); }
+  void clear_error() const override { static_cast<void>(cudaGetLastError()); }
   c10::Stream stream(void* native, c10::DeviceIndex device) const override {
     return c10::cuda::getStreamFromExternal(static_cast<cudaStream_t>(native), device).unwrap();
   }
@@ -59,6 +61,6 @@ class Library final : public TorchCuda {
 }  // namespace vesta::runtime
 
 extern "C" __attribute__((visibility("default"))) const vesta::runtime::TorchCuda* vesta_torch_cuda() {
-  static const auto* library = new vesta::runtime::Library;
+  static const auto* const library = new vesta::runtime::Library;  // programs may run while the process ends
   return library;
 }
