@@ -20,6 +20,7 @@ KernelSchedule for_cpu(loops::Dag& dag, const Options& options) {
 }
 
 KernelSchedule for_cuda(loops::Dag& dag, const Options& options) {
+  dag.pick_terms();
   const CudaSchedule choice = choose_threads(dag, options);
   KernelSchedule out{build_stages(dag, choice), 0, 0, choice.bytes, choice.us};
   loops::Kernel& k = *out.staged.kernel;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 
 import vesta
-from vesta.options import OPTION_NAMES
+from vesta.options import MODES, OPTION_NAMES, make_options, options_of_mode
 
 Door = Callable[..., Any]
 
@@ -174,6 +175,30 @@ def test_cache(door: Door) -> None:
     """A process without a cache here; with one: test_artifact_cache.py and test_cache.py."""
     door(lambda x: x.sin() + 1, cache=False)(torch.randn(4))
     assert not any(v.cached for v in variants())
+
+
+@of_option("cuda_graphs")
+@of_option("copied_inputs")
+@of_option("cuda_graph_memory")
+def test_cuda_graphs(door: Door) -> None:
+    """What they do needs a GPU: tests/cuda/recorded.py. Programs of the CPU take them, and have no graphs."""
+    x = torch.randn(4)
+    options = {"cuda_graphs": True, "copied_inputs": -1, "cuda_graph_memory": 1 << 20}
+    torch.testing.assert_close(door(lambda x: x.sin() + 1, **options)(x), x.sin() + 1)
+    assert [v.graphs for v in variants()] == [None]
+
+
+def test_modes_are_options() -> None:
+    assert set(MODES) == {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"}
+    assert make_options(options_of_mode(None)).cuda_graphs and make_options(options_of_mode("default")).cuda_graphs
+    assert not make_options(options_of_mode("max-autotune-no-cudagraphs")).cuda_graphs
+    assert make_options(options_of_mode("reduce-overhead")).copied_inputs == -1
+    for door in (vesta.compile, functools.partial(torch.compile, backend="vesta")):
+        for mode in MODES:
+            x = torch.randn(4)
+            torch.testing.assert_close(door(lambda x: x.sin() + 1, mode=mode)(x), x.sin() + 1)
+    with pytest.raises(vesta.errors.UserError, match="reduce-overhead"):
+        vesta.compile(torch.sin, mode="reduce_overhead")
 
 
 @of_option("dump_dir")

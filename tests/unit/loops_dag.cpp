@@ -62,6 +62,102 @@ buffer b1 f32[32] cuda align 4 write
   EXPECT_EQ(print(*dag), text);
 }
 
+// What is left of a row's maximum at the row's place.
+const char* kLoss = R"(dag
+range p0 parallel 4
+range i0 inner 5
+buffer b0 f32[20] cpu align 4 read
+buffer b1 i64[4] cpu align 8 read
+buffer b2 f32[4] cpu align 4 write
+buffer b3 f32[4] cpu align 4 write
+  %0 = load f32 b0[5*p0 + i0]
+  %1 = accumulate f32 max %0
+  %2 = result f32 %1
+  %3 = load i64 b1[p0]
+  %4 = index i64 [i0]
+  %5 = eq i64 %3 %4
+  %6 = sub f32 %0 %2
+  %7 = const f32 0
+  %8 = select f32 %5 %6 %7
+  %9 = accumulate f32 sum %8
+  %10 = result f32 %9
+  store f32 b2[p0] %10
+  store f32 b3[p0] %2
+)";
+
+TEST(Pick, OneTermOfASumIsLoadedAlone) {
+  const std::vector<float> x = {1, 2, 3, 4, 5, -1, -2, -3, -4, -5, 0, 7, NAN, 7, 0, 9, 8, 7, 6, 5};
+  // The second row's place is outside: no term is chosen, and none is read.
+  const std::vector<int64_t> place = {4, 5, 0, -1};
+  const auto run = [&](const Dag& dag) {
+    std::vector<float> picked(4, -7), most(4, -7);
+    void* const buffers[] = {const_cast<float*>(x.data()), const_cast<int64_t*>(place.data()), picked.data(),
+                             most.data()};
+    std::vector<void*> used;  // in the order of the Dag's own buffers
+    for (const DagBuffer& b : dag.buffers()) used.push_back(buffers[b.id]);
+    interpret(dag, used, {});
+    picked.insert(picked.end(), most.begin(), most.end());
+    return picked;
+  };
+  const auto dag = parse_dag(kLoss);
+  const std::vector<float> want = run(*dag);
+  dag->pick_terms();
+  verify(*dag);
+  const std::vector<float> got = run(*dag);
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_TRUE(want[i] == got[i] || (want[i] != want[i] && got[i] != got[i])) << i;
+  const std::string text = print(*dag);
+  EXPECT_EQ(text.find("sum"), std::string::npos) << text;
+  EXPECT_NE(text.find("max"), std::string::npos) << text;
+}
+
+TEST(Pick, ALoopThatNothingElseNeedsIsGone) {
+  const auto dag = parse_dag(R"(dag
+range p0 parallel 4
+range i0 inner 5
+buffer b0 f32[20] cpu align 4 read
+buffer b1 i64[4] cpu align 8 read
+buffer b2 f32[4] cpu align 4 write
+  %0 = load f32 b0[5*p0 + i0]
+  %1 = load i64 b1[p0]
+  %2 = index i64 [i0]
+  %3 = eq i64 %2 %1
+  %4 = const f32 0
+  %5 = select f32 %3 %0 %4
+  %6 = accumulate f32 sum %5
+  %7 = result f32 %6
+  store f32 b2[p0] %7
+)");
+  dag->pick_terms();
+  verify(*dag);
+  EXPECT_EQ(dag->ranges().size(), 1u);
+}
+
+TEST(Pick, OtherSumsStay) {
+  for (const char* line : {"%3 = ne i64 %2 %1", "%3 = eq i64 %2 %2"}) {  // all but one; places that the loop decides
+    const auto dag = parse_dag(fmt::format(R"(dag
+range p0 parallel 4
+range i0 inner 5
+buffer b0 f32[20] cpu align 4 read
+buffer b1 i64[4] cpu align 8 read
+buffer b2 f32[4] cpu align 4 write
+  %0 = load f32 b0[5*p0 + i0]
+  %1 = load i64 b1[p0]
+  %2 = index i64 [i0]
+  {}
+  %4 = const f32 0
+  %5 = select f32 %3 %0 %4
+  %6 = accumulate f32 sum %5
+  %7 = result f32 %6
+  store f32 b2[p0] %7
+)",
+                                           line));
+    const std::string before = print(*dag);
+    dag->pick_terms();
+    EXPECT_EQ(print(*dag), before);
+  }
+}
+
 TEST(DagText, WhatNoStoreNeedsIsLeftOut) {
   const auto dag = parse_dag(R"(dag
 range p0 parallel 4
