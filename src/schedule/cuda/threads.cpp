@@ -26,6 +26,7 @@ constexpr int64_t kHeldBytes = 192;         // of all rows together, in the regi
 constexpr int64_t kFullHeldBytes = 144;     // the same where 1024 threads, of one block or two, have 64 each
 constexpr int64_t kOwnShared = 4 << 10;     // bytes of shared memory for what teams combine, and the system's
 constexpr int64_t kThreadRow = 16;          // elements of a row that a thread should have, where there are enough
+constexpr int64_t kThreadWideRow = 32;      // the same of four bytes and more: fewer threads wait for each other
 constexpr int64_t kWarpRow = 1024;          // longer rows are a whole block's, unless each is read once
 constexpr int64_t kSumTeam = 128;           // threads for such a row: each has several loads under way
 constexpr int64_t kBusyThreads = 768;       // of a multiprocessor, that keep its memory busy
@@ -172,8 +173,9 @@ class Chooser : LoopNest {
       return;
     }
     if (length > kWarpRow || few) {
-      t.block = t.team = std::clamp<int64_t>(next_power_of_two(length / kThreadRow), kWarp * 2,
-                                             doubles_ ? kMostThreads / 2 : kMostThreads);
+      const int64_t share = narrowest() < 4 ? kThreadRow : kThreadWideRow;
+      t.block = t.team =
+          std::clamp<int64_t>(next_power_of_two(length / share), kWarp * 2, doubles_ ? kMostThreads / 2 : kMostThreads);
       while (t.team > kWarp * 2 && t.team / 2 >= units) t.block = t.team /= 2;
     } else {
       t.team = std::min<int64_t>(kWarp, next_power_of_two(units));
