@@ -91,7 +91,8 @@ class Dag final : public graph::ScalarBuilder {
   bool chooses_by(Expr var) const;
   // Writes the loop of this range out, whose extent is a constant.
   void unroll(size_t range);
-  // Replaces sums over an Inner loop that have one term which is not zero, chosen by its place, by that term (pick.cpp).
+  // Replaces sums over an Inner loop that have one term which is not zero, chosen by its place, by that term
+  // (pick.cpp).
   void pick_terms();
   // Calls fn for every index expression; `ref` is its instruction.
   template <class F>
