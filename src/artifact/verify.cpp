@@ -130,7 +130,9 @@ class Verifier {
                       "a derived weight whose size changes");
     if (b.role == Role::Output)
       VESTA_REQUIRE(b.output >= 0 && b.output < count(a_.outputs), "there is no output {}", b.output);
-    VESTA_REQUIRE(b.last_step < count(a_.steps) && b.first_step >= -1 && b.first_step <= std::max(b.last_step, 0),
+    // Without steps there are buffers all the same: of results without elements.
+    VESTA_REQUIRE(b.last_step <= std::max(count(a_.steps) - 1, 0) && b.first_step >= -1 &&
+                      b.first_step <= std::max(b.last_step, 0),
                   "a buffer lives from step {} to {}", b.first_step, b.last_step);
     if (a_.is_static && b.role == Role::Arena)
       VESTA_REQUIRE(b.bytes.steps[0].value >= extent(b.type.sizes, b.type.strides, b.type.dtype),

@@ -26,7 +26,7 @@ from tests.cuda import (
     traps,
 )
 
-PARTS = ("programs", "traps", "operators", "models", "random")
+PARTS = ("programs", "traps", "operators", "recorded operators", "models", "random")
 
 
 def run_programs() -> tuple[int, list[str]]:
@@ -68,17 +68,19 @@ def run_traps() -> tuple[int, list[str]]:
     return len(todo), failures
 
 
-def run_operators(jobs: int, samples: int) -> tuple[int, list[str]]:
-    count, failures, compiled = operators.run(jobs, samples)
-    print(f"  {compiled} of {count} calls ran compiled", flush=True)
+def run_operators(jobs: int, samples: int, door: str) -> tuple[int, list[str]]:
+    count, failures, compiled = operators.run(jobs, samples, door)
+    how = "compiled" if door == "vesta" else "as CUDA graphs"
+    print(f"  {compiled} of {count} calls ran {how}", flush=True)
     for f in failures:
         print("  " + f.replace("\n", "\n    "), flush=True)
     return count, [f.splitlines()[0] for f in failures]
 
 
-def run_models(kind: str, items: list[str], jobs: int, limit_s: float) -> tuple[int, list[str]]:
-    count, failures = models.run(kind, items, jobs, limit_s)
-    for f in failures:
+def run_models(kind: str, items: list[str], jobs: int, limit_s: float, notes: list[str]) -> tuple[int, list[str]]:
+    count, failures, not_run = models.run(kind, items, jobs, limit_s)
+    notes += sorted(not_run)
+    for f in [*failures, *not_run]:
         print("  " + f.replace("\n", "\n    "), flush=True)
     return count, [f.splitlines()[0] for f in failures]
 
@@ -97,12 +99,18 @@ def main() -> int:
         print("there is no GPU: nothing of this was run: " + ", ".join(options.only))
         return 1
 
+    notes: list[str] = []
     parts: dict[str, Callable[[], tuple[int, list[str]]]] = {
         "programs": run_programs,
         "traps": run_traps,
-        "operators": lambda: run_operators(options.jobs, options.samples),
-        "models": lambda: run_models("models", models.names_of_models(options.models), options.jobs, options.limit),
-        "random": lambda: run_models("random", [str(i) for i in range(options.random)], options.jobs, options.limit),
+        "operators": lambda: run_operators(options.jobs, options.samples, "vesta"),
+        "recorded operators": lambda: run_operators(options.jobs, options.samples, "vesta-recorded"),
+        "models": lambda: run_models(
+            "models", models.names_of_models(options.models), options.jobs, options.limit, notes
+        ),
+        "random": lambda: run_models(
+            "random", [str(i) for i in range(options.random)], options.jobs, options.limit, notes
+        ),
     }
     page = [
         "# Results on a GPU",
@@ -127,6 +135,7 @@ def main() -> int:
         page.append(line)
         details += [f"- {name}: {f}" for f in failures]
     if options.write:
+        details += [f"- not compared: {note}" for note in notes]
         options.write.write_text("\n".join([*page, "", *details]).rstrip() + "\n")
     return 1 if failed else 0
 

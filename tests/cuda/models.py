@@ -79,8 +79,12 @@ def work_on(kind: str, items: list[str]) -> None:
     print("end", flush=True)
 
 
-def run(kind: str, items: list[str], jobs: int, limit_s: float) -> tuple[int, list[str]]:
-    """The number of items, and what failed. Processes that live long: to import takes longer than to test."""
+def run(kind: str, items: list[str], jobs: int, limit_s: float) -> tuple[int, list[str], list[str]]:
+    """How many were compared, what failed, and what eager itself does not run here.
+
+    Processes that live long: to import takes longer than to test.
+    """
+    not_run = []
 
     def one(part: int) -> Iterator[str]:
         left = items[part::jobs]
@@ -96,7 +100,7 @@ def run(kind: str, items: list[str], jobs: int, limit_s: float) -> tuple[int, li
                 if line.startswith("result "):
                     item, found = json.loads(line[7:])
                     if found.startswith(NOT_RUN):
-                        print(f"  {item}: {found.splitlines()[0]}", flush=True)
+                        not_run.append(f"{item}: {found.splitlines()[0]}")
                     elif found:
                         yield f"{kind} {item}: {found}"
             if lines and lines[-1] == "end":
@@ -111,7 +115,7 @@ def run(kind: str, items: list[str], jobs: int, limit_s: float) -> tuple[int, li
 
     with ThreadPoolExecutor(jobs) as pool:
         failures = [f for part in pool.map(lambda part: list(one(part)), range(jobs)) for f in part]
-    return len(items), failures
+    return len(items) - len(not_run), failures, not_run
 
 
 if __name__ == "__main__":

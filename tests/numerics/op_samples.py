@@ -71,6 +71,7 @@ class Outcome:
     reason: str = ""
     kernels: list[list[str]] = field(default_factory=list)
     externs: dict[str, str] = field(default_factory=dict)
+    recorded: bool = False
 
     def key(self) -> str:
         return f"{self.op} {self.dtype} sample {self.sample} {self.variant}"
@@ -244,7 +245,7 @@ def _one(op: Any, sample: Any, variant: str, task: Task, outcome: Outcome) -> No
     flat, our_error = _attempt(lambda: door(*our_inputs))
     path = door.path()
     outcome.compiled, outcome.reason = path.compiled, path.reason
-    outcome.kernels, outcome.externs = path.kernels, path.externs
+    outcome.kernels, outcome.externs, outcome.recorded = path.kernels, path.externs, path.recorded
 
     if eager_error or our_error:
         ours = _error_text(our_error) if our_error else "no error"

@@ -76,6 +76,12 @@ def f(x):
 def arguments(i):
     return [torch.arange(12.0).view(3, 4)]
 """,
+    "a result without elements": """
+def f(x):
+    return x[:0] * 2
+def arguments(i):
+    return [torch.randn(64, 8)]
+""",
     "random numbers": """
 def f(x):
     return torch.rand(64) + x, torch.nn.functional.dropout(x, 0.5)

@@ -19,6 +19,7 @@ namespace {
 constexpr int kMostAddresses = 4;
 constexpr int kChangesBeforeCopy = 2;  // a weight that is replaced once is recorded again instead
 constexpr size_t kMostKinds = 8;
+constexpr size_t kMostThreads = 64;    // that are remembered for a kind
 constexpr int kMostRefusedSteps = 16;  // captures that one recording may try
 
 // Every Recordings of the process, and the operators that were seen to keep memory between calls: once their memory
@@ -110,10 +111,8 @@ std::shared_ptr<Recording> Recordings::use(Kind& kind, Sizes& sizes, const CallI
     std::rotate(kind.recordings.begin(), it, it + 1);
     return kind.recordings.front();
   }
-  if (kind.ran_on != std::this_thread::get_id()) {
-    kind.ran_on = std::this_thread::get_id();
-    return nullptr;
-  }
+  if (kind.ran_on.size() == kMostThreads) kind.ran_on.clear();
+  if (kind.ran_on.insert(std::this_thread::get_id()).second) return nullptr;
   if (!kind.recordings.empty()) {
     std::set<int> other;
     kind.recordings.front()->fits(in, derived, &other);
@@ -246,8 +245,13 @@ void Recordings::refuse(std::string why) {
 }
 
 GraphReport Recordings::report() const {
-  const std::lock_guard lock(mutex_);
   GraphReport r;
+  // Whoever asks may hold Python's lock, which an operator that is being captured may want.
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) {
+    r.why_none = "another thread is recording it now";
+    return r;
+  }
   r.why_none = why_refused_;
   r.recorded = recorded_;
   r.record_ms = record_ms_;

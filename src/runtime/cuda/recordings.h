@@ -48,7 +48,7 @@ class Recordings {
   // For a call on the device's current stream. May record. Never throws for want of a recording.
   Run find(Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> derived);
 
-  GraphReport report() const;
+  GraphReport report() const;  // waits for nobody
   // Lets go of every recording, if no call is in the way.
   bool drop();
   int64_t last_use() const { return last_use_.load(std::memory_order_relaxed); }
@@ -58,7 +58,7 @@ class Recordings {
   struct Kind {
     ReplayStream* stream = nullptr;
     std::vector<int64_t> symbols;
-    std::thread::id ran_on;                              // the thread whose call ran step by step last
+    std::set<std::thread::id> ran_on;                    // threads of which a call ran step by step
     std::vector<std::shared_ptr<Recording>> recordings;  // the one that was used last comes first
     std::map<int, int> changes;                          // by buffer, how often its address was new
     std::set<int> copied;                                // inputs
