@@ -1,9 +1,12 @@
-// Whether a call's inputs are what an artifact was made for. No allocation when they are.
+// Whether a call's inputs are what an artifact was made for. No allocation when they are, but where a written input of
+// a known size is in another place than in the call before.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
 
+#include <atomic>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -27,11 +30,15 @@ struct CallInputs {
 class InputCheck {
  public:
   explicit InputCheck(const artifact::Artifact& artifact);
+  ~InputCheck();
 
   // Fills `symbols` when true.
   bool accepts(const CallInputs& in, SymbolValues& symbols) const;
   // The first fact that does not hold, with the expected and the found value; empty if all hold.
   std::string first_difference(const CallInputs& in) const;
+
+  // The bytes a tensor can reach, from the first to behind the last.
+  struct Reach;
   // Those that steps define are 0.
   void read_symbols(const CallInputs& in, SymbolValues& symbols) const;
 
@@ -50,15 +57,21 @@ class InputCheck {
   bool facts_hold(const CallInputs& in) const;
   // Whether inputs that are written share no memory with others.
   bool mutated_apart(const CallInputs& in) const;
+  // Where the written inputs are; nullptr if two of them overlap.
+  struct Written;
+  std::shared_ptr<const Written> written_apart(const CallInputs& in) const;
 
   const artifact::Artifact* artifact_;
   std::vector<Tensor> tensors_;
   std::vector<int64_t> expected_;  // constants; where program_[i] >= 0 the value of that Size
   std::vector<int32_t> program_;
   std::vector<artifact::Size> programs_;
-  std::vector<int> group_;         // per input, the group of one tensor object it is in, or -1
-  std::vector<bool> is_written_;   // per input, whether it or another of its group is
-  std::vector<int> written_once_;  // inputs that are written, one of each group
+  std::vector<int> group_;           // per input, the group of one tensor object it is in, or -1
+  std::vector<bool> is_written_;     // per input, whether it or another of its group is
+  std::vector<int> written_once_;    // inputs that are written, one of each group
+  bool has_constant_types_ = false;  // no input has symbolic sizes or strides: where it begins says what it reaches
+  // Of the last call that was accepted: an input that begins where it did then reaches no written one.
+  mutable std::atomic<std::shared_ptr<const Written>> last_written_{nullptr};
   bool has_facts_ = false;
   int integers_ = 0;  // integer arguments expected
 };

@@ -158,10 +158,10 @@ GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::
     if (guards_[i].check == Check::Class)
       versions_[i] = version_of(reinterpret_cast<PyTypeObject*>(guards_[i].expected));
   }
-  memo_ = std::make_shared<Memo>(sources_.all(), guards_, written_);
   for (const int source : needed) load_step(load_step, source);
   if (!written_.empty())
     for (const int source : objects_) load_step(load_step, source);
+  memo_ = std::make_shared<Memo>(sources_.all(), guards_, written_, loaded);
 }
 
 int GuardProgram::traverse(visitproc visit, void* arg) const {
@@ -378,18 +378,32 @@ int GuardProgram::check_without(const std::vector<bool>& without, const Roots& r
 int GuardProgram::check(Frame* f, Registers& r) const {
   const Roots roots = roots_of(f);
   Memo& memo = *memo_;
-  if (memo.repeats(f)) {
+  if (memo.begins_alike(f)) {
     const uint64_t state = memo.state();
-    if (r.of_memo != state) r.objects = memo.registers();
+    if (r.of_memo != state) {
+      r.objects = memo.registers();
+      r.apart = false;
+    }
     r.of_memo = state;
-    for (const int source : memo.changing_sources()) load(source, roots, r);
-    bool holds_all = true;
+    // Two objects are one, or not, as long as the registers are the same.
+    const auto load_again = [&](int source) {
+      PyObject* const was = r[source];
+      load(source, roots, r);
+      if (r[source] != was) r.apart = false;
+    };
+    for (const int source : memo.first_sources()) load_again(source);
+    bool holds_all = memo.state() == state && memo.repeats(r);
+    if (holds_all)
+      for (const int source : memo.changing_sources()) load_again(source);
     const std::vector<int>& changing = memo.changing_guards();
     for (size_t i = 0; holds_all && i < changing.size(); ++i) {
       const Guard& g = guards_[static_cast<size_t>(changing[i])];
       holds_all = holds(g, g.source >= 0 ? r[g.source] : nullptr, r);
     }
-    if (holds_all && memo.state() == state && (written_.empty() || !is_aliased(r, objects_))) return kHolds;
+    if (holds_all && memo.state() == state) {
+      r.apart = r.apart || written_.empty() || !is_aliased(r, objects_);
+      if (r.apart) return kHolds;
+    }
   }
   const int failed = check_all(roots, r);
   if (failed == kHolds && memo.useful()) memo.remember(sources_.all(), guards_, r);

@@ -44,6 +44,7 @@ struct Registers {
   std::vector<PyObject*> objects;
   std::vector<Object> computed;  // by source: what no other place holds
   uint64_t of_memo = 0;          // the state of the memo that they repeat; 0: none
+  bool apart = false;            // what is written is no other object of these
   PyObject*& operator[](int source) { return objects[static_cast<size_t>(source)]; }
   PyObject* operator[](int source) const { return objects[static_cast<size_t>(source)]; }
 };

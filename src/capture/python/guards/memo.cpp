@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "capture/python/guards/dict_version.h"
+#include "capture/python/tensors/tensors.h"
 
 namespace vesta::capture {
 namespace {
@@ -10,78 +11,209 @@ namespace {
 constexpr size_t kFewSources = 4;    // a plain check is as quick
 constexpr int kMostRemembered = 64;  // without a repeat in between: the roots are others each time
 
-bool is_root(SourceKind k) {
-  return k == SourceKind::Local || k == SourceKind::Function || k == SourceKind::Globals || k == SourceKind::Builtins;
+bool is_sequence_type(const PyTypeObject* type) {
+  return type && (type->tp_flags & (Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_TUPLE_SUBCLASS)) != 0;
+}
+
+PyObject* const* items_of(PyObject* sequence) {
+  return PyList_Check(sequence) ? reinterpret_cast<PyListObject*>(sequence)->ob_item
+                                : reinterpret_cast<PyTupleObject*>(sequence)->ob_item;
 }
 
 }  // namespace
 
-Memo::Memo(const std::vector<Source>& sources, const std::vector<Guard>& guards, const std::vector<int>& written)
-    : stays_(sources.size(), 0) {
+// By source.
+struct Memo::Build {
+  std::vector<PyTypeObject*> type;  // that a guard asks for
+  std::vector<char> has_dict;       // attributes are read
+  std::vector<char> is_written;     // by the segment
+  std::vector<bool> loaded;
+};
+
+Memo::Memo(const std::vector<Source>& sources, const std::vector<Guard>& guards, const std::vector<int>& written,
+           const std::vector<bool>& loaded)
+    : stays_(sources.size(), Changes), typed_(sources.size(), 0) {
   if (sources.size() < kFewSources) return;
-  std::vector<char> has_dict(sources.size(), 0), is_written(sources.size(), 0), wanted(sources.size(), 0);
-  for (const int w : written) is_written[static_cast<size_t>(w)] = 1;
+  Build b{std::vector<PyTypeObject*>(sources.size(), nullptr), std::vector<char>(sources.size(), 0),
+          std::vector<char>(sources.size(), 0), loaded};
+  for (const int w : written) b.is_written[static_cast<size_t>(w)] = 1;
   for (const Source& s : sources)
-    if (s.kind == SourceKind::InstanceDict) has_dict[static_cast<size_t>(s.parent)] = 1;
-  std::vector<char> has_order(sources.size(), 0);  // an OrderedDict: moving a key is no write of the dict
-  for (const Guard& g : guards) {
-    if (g.source < 0 || g.check != Check::Type || !PyType_Check(g.expected)) continue;
-    if (PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(g.expected), &PyODict_Type))
-      has_order[static_cast<size_t>(g.source)] = 1;
-  }
+    if (s.kind == SourceKind::InstanceDict) b.has_dict[static_cast<size_t>(s.parent)] = 1;
   for (const Guard& g : guards)
-    if (g.source >= 0 && g.check == Check::Type && PyType_Check(g.expected) &&
-        !(reinterpret_cast<PyTypeObject*>(g.expected)->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
-        g.expected == reinterpret_cast<PyObject*>(&PyTuple_Type))
-      wanted[static_cast<size_t>(g.source)] = 1;  // an exact tuple: its items stay
+    if (g.source >= 0 && g.check == Check::Type && PyType_Check(g.expected))
+      b.type[static_cast<size_t>(g.source)] = reinterpret_cast<PyTypeObject*>(g.expected);
+  choose_sources(sources, b);
+  choose_guards(sources, guards, b);
+  useful_ = changing_guards_.size() + 2 <= guards.size();
+}
+
+// An argument in a tuple or dict that is made for the call.
+bool Memo::is_read_first(const std::vector<Source>& sources, int source, const Build& b) const {
+  const Source& s = sources[static_cast<size_t>(source)];
+  if (stays_[static_cast<size_t>(source)] != Changes || b.is_written[static_cast<size_t>(source)]) return false;
+  if (s.kind == SourceKind::Local) return true;
+  return (s.kind == SourceKind::DictValue || s.kind == SourceKind::SequenceItem) && is_read_first(sources, s.parent, b);
+}
+
+void Memo::read_first(const std::vector<Source>& sources, int source) {
+  if (std::find(first_sources_.begin(), first_sources_.end(), source) != first_sources_.end()) return;
+  const Source& s = sources[static_cast<size_t>(source)];
+  if (s.kind != SourceKind::Local) read_first(sources, s.parent);
+  first_sources_.push_back(source);
+}
+
+void Memo::choose_sources(const std::vector<Source>& sources, const Build& b) {
   for (size_t i = 0; i < sources.size(); ++i) {
+    if (!b.loaded[i]) continue;
     const Source& s = sources[i];
     const auto parent = static_cast<size_t>(s.parent < 0 ? 0 : s.parent);
-    const bool parent_stays = s.parent >= 0 && stays_[parent] && !is_written[parent];
+    const Stay above = s.parent >= 0 && !b.is_written[parent] ? stays_[parent] : Changes;
+    // An argument is worth comparing if much hangs on it, and if it may be the same in the next call.
+    const bool is_holder =
+        b.has_dict[i] && !b.is_written[i] && !(b.type[i] && PyType_IsSubtype(b.type[i], tensor_class()));
+    Stay& stays = stays_[i];
     switch (s.kind) {
-      case SourceKind::Constant:
+      case SourceKind::Constant: stays = SameObject; break;
       case SourceKind::Function:
       case SourceKind::Globals:
-      case SourceKind::Builtins: stays_[i] = 1; break;
-      // An argument is worth comparing if much hangs on it.
-      case SourceKind::Local: stays_[i] = has_dict[i]; break;
+      case SourceKind::Builtins: stays = SamePlace; break;
+      case SourceKind::Local: stays = is_holder ? SamePlace : Changes; break;
       case SourceKind::InstanceDict:
-      case SourceKind::DictValue:
+      case SourceKind::Member:
+        stays = above ? SamePlace : Changes;
+        if (above) typed_[parent] = 1;
+        break;
+      case SourceKind::DictValue: stays = above ? SameObject : Changes; break;
+      case SourceKind::DictKey:
+        // An OrderedDict moves a key without a write to the dict.
+        stays = above && !(b.type[parent] && PyType_IsSubtype(b.type[parent], &PyODict_Type)) ? SameObject : Changes;
+        break;
       case SourceKind::MethodSelf:
-      case SourceKind::MethodFunction: stays_[i] = parent_stays; break;
-      case SourceKind::DictKey: stays_[i] = parent_stays && !has_order[parent]; break;
-      // A function lives as long as one call, often, and the next is where it was: with other cells.
-      case SourceKind::ClosureCell: break;
-      case SourceKind::SequenceItem: stays_[i] = parent_stays && wanted[parent]; break;
+      case SourceKind::MethodFunction: stays = above == SameObject ? SameObject : Changes; break;
+      case SourceKind::SequenceItem:
+        if (above == SameObject && b.type[parent] == &PyTuple_Type)
+          stays = SameObject;
+        else if (above && is_sequence_type(b.type[parent]))
+          stays = SamePlace;
+        break;
+      case SourceKind::CellContents:
+      case SourceKind::ClosureCell:
+      case SourceKind::Defaults:
+      case SourceKind::KwDefaults: stays = above ? SamePlace : Changes; break;
       default: break;
     }
-    if (!stays_[i]) changing_sources_.push_back(static_cast<int>(i));
+    if (stays == Changes && s.kind != SourceKind::Local && is_holder &&
+        is_read_first(sources, static_cast<int>(i), b)) {
+      read_first(sources, s.parent);
+      first_sources_.push_back(static_cast<int>(i));
+      stays = SamePlace;
+    }
+    // What is read from an object that may be another one depends on its class.
+    if (above == SamePlace && s.kind != SourceKind::InstanceDict) typed_[parent] = 1;
   }
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (b.loaded[i] && stays_[i] == Changes) changing_sources_.push_back(static_cast<int>(i));
+}
+
+void Memo::choose_guards(const std::vector<Source>& sources, const std::vector<Guard>& guards, const Build& b) {
+  (void)sources;
   for (size_t i = 0; i < guards.size(); ++i) {
     const Guard& g = guards[i];
-    bool stays = g.source >= 0 && stays_[static_cast<size_t>(g.source)];
+    const auto source = static_cast<size_t>(g.source < 0 ? 0 : g.source);
+    const Stay stay = g.source >= 0 ? stays_[source] : Changes;
+    bool stays = stay != Changes;
     switch (g.check) {
       case Check::Type:
+        // An object's class may be set, but for classes of C.
+        if (stays && (stay == SamePlace || !b.type[source] || b.type[source]->tp_flags & Py_TPFLAGS_HEAPTYPE))
+          typed_[source] = 1;
+        break;
       case Check::Is:
-      case Check::Equals:
       case Check::Present:
       case Check::Absent: break;
+      case Check::Equals: stays = stay == SameObject; break;
       case Check::Same:
-      case Check::Different: stays = stays && stays_[static_cast<size_t>(g.number)]; break;
+      case Check::Different: stays = stays && stays_[static_cast<size_t>(g.number)] != Changes; break;
       case Check::Length:
       case Check::Keys:
-        // A dict's own version, or a tuple.
-        stays = stays && !is_written[static_cast<size_t>(g.source)] && !has_order[static_cast<size_t>(g.source)];
+        stays = stays && !b.is_written[source];
+        if (g.check == Check::Keys && b.type[source] && PyType_IsSubtype(b.type[source], &PyODict_Type)) stays = false;
+        if (stays && stay == SamePlace) typed_[source] = 1;
+        break;
+      case Check::Code:
+        if (stays) typed_[source] = 1;
         break;
       case Check::Members:
       case Check::Class:
       case Check::Tensor:
-      case Check::Bare:
-      case Check::Code: stays = false; break;
+      case Check::Bare: stays = false; break;
     }
     if (!stays) changing_guards_.push_back(static_cast<int>(i));
   }
-  useful_ = changing_guards_.size() + 2 <= guards.size();
+}
+
+void Memo::always_check(int guard) {
+  const auto at = std::lower_bound(changing_guards_.begin(), changing_guards_.end(), guard);
+  if (at == changing_guards_.end() || *at != guard) changing_guards_.insert(at, guard);
+}
+
+void Memo::is_of_size(PyObject* x) {
+  is(&reinterpret_cast<PyVarObject*>(x)->ob_size, reinterpret_cast<const void*>(Py_SIZE(x)));
+}
+
+bool Memo::add_version(PyObject* dict) {
+  const uint64_t* version = PyDict_Check(dict) ? dict_version_of(dict) : nullptr;
+  if (version) facts_.push_back({version, *version});
+  return version != nullptr;
+}
+
+bool Memo::add_fact(const Source& s, PyObject* parent, PyObject* x) {
+  auto* function = reinterpret_cast<PyFunctionObject*>(parent);
+  switch (s.kind) {
+    case SourceKind::InstanceDict: {
+      if (!x) return true;  // the class has none
+      PyObject** place = _PyObject_GetDictPtr(parent);
+      if (!place || *place != x) return false;
+#if PY_VERSION_HEX >= 0x030d0000
+      // While a dict shares its values with the object, writes to attributes do not reach watchers (gh-125608).
+      static PyObject* dunder = PyUnicode_InternFromString("__dict__");
+      if ((Py_TYPE(parent)->tp_flags & Py_TPFLAGS_INLINE_VALUES) && PyObject_GenericSetAttr(parent, dunder, x) < 0) {
+        PyErr_Clear();
+        return false;
+      }
+#endif
+      is(place, x);
+      return true;
+    }
+    case SourceKind::SequenceItem: {
+      if (!PyList_Check(parent) && !PyTuple_Check(parent)) return false;
+      is_of_size(parent);
+      PyObject* const* items = items_of(parent);
+      if (PyList_Check(parent)) is(&reinterpret_cast<PyListObject*>(parent)->ob_item, items);
+      if (s.index < Py_SIZE(parent)) is(items + s.index, x);
+      return true;
+    }
+    case SourceKind::CellContents:
+      if (!PyCell_Check(parent)) return false;
+      is(&reinterpret_cast<PyCellObject*>(parent)->ob_ref, x);
+      return true;
+    case SourceKind::ClosureCell: {
+      if (!PyFunction_Check(parent)) return false;
+      PyObject* closure = function->func_closure;
+      is(&function->func_closure, closure);
+      if (!closure) return true;
+      is_of_size(closure);
+      if (s.index < PyTuple_GET_SIZE(closure)) is(items_of(closure) + s.index, x);
+      return true;
+    }
+    case SourceKind::Defaults:
+    case SourceKind::KwDefaults:
+      if (!PyFunction_Check(parent)) return false;
+      is(s.kind == SourceKind::Defaults ? &function->func_defaults : &function->func_kwdefaults, x);
+      return true;
+    case SourceKind::Member: is(reinterpret_cast<char*>(parent) + s.index, x); return true;
+    default: return true;
+  }
 }
 
 void Memo::remember(const std::vector<Source>& sources, const std::vector<Guard>& guards, const Registers& r) {
@@ -92,89 +224,81 @@ void Memo::remember(const std::vector<Source>& sources, const std::vector<Guard>
     useful_ = false;
     return;
   }
+  roots_.clear();
   facts_.clear();
   registers_ = r.objects;
-  std::vector<char> dict_read(sources.size(), 0);
-  auto reads = [&](int s) {
-    if (s >= 0) dict_read[static_cast<size_t>(s)] = 1;
-  };
+  std::vector<char> dict_read(sources.size(), 0), size_read(sources.size(), 0);
+  std::vector<const Guard*> code(sources.size(), nullptr);
   for (size_t i = 0; i < sources.size(); ++i)
-    if (stays_[i] && (sources[i].kind == SourceKind::DictValue || sources[i].kind == SourceKind::DictKey))
-      reads(sources[i].parent);
-  for (const Guard& g : guards)
-    if (g.source >= 0 && stays_[static_cast<size_t>(g.source)] &&
-        (g.check == Check::Length || g.check == Check::Keys)) {
-      PyObject* x = r[g.source];
-      if (!x || PyTuple_CheckExact(x)) continue;
-      if (!PyDict_Check(x)) {
-        // A list may change without a sign.
-        const int index = static_cast<int>(&g - guards.data());
-        if (std::find(changing_guards_.begin(), changing_guards_.end(), index) == changing_guards_.end()) {
-          changing_guards_.push_back(index);
-          std::sort(changing_guards_.begin(), changing_guards_.end());
-        }
-        continue;
-      }
-      reads(g.source);
-    }
-  for (size_t i = 0; i < sources.size(); ++i) {
-    if (!stays_[i]) continue;
-    PyObject* x = r.objects[i];
-    const Source& s = sources[i];
-    // What no guard asked for was not read.
-    if (is_root(s.kind) && (x || s.kind == SourceKind::Local)) {
-      const Fact::Kind kind = s.kind == SourceKind::Local      ? Fact::Local
-                              : s.kind == SourceKind::Function ? Fact::Function
-                              : s.kind == SourceKind::Globals  ? Fact::Globals
-                                                               : Fact::Builtins;
-      facts_.push_back({kind, s.index, nullptr, reinterpret_cast<uint64_t>(x)});
-    }
+    if (stays_[i] == SameObject && (sources[i].kind == SourceKind::DictValue || sources[i].kind == SourceKind::DictKey))
+      dict_read[static_cast<size_t>(sources[i].parent)] = 1;
+  for (size_t i = 0; i < guards.size(); ++i) {
+    const Guard& g = guards[i];
+    const auto source = static_cast<size_t>(g.source < 0 ? 0 : g.source);
+    if (g.source < 0 || stays_[source] == Changes) continue;
+    if (g.check == Check::Code) code[source] = &g;
+    if (g.check != Check::Length && g.check != Check::Keys) continue;
+    PyObject* x = r[g.source];
     if (!x) continue;
-    if (s.kind == SourceKind::InstanceDict) {
-      // The object still has this dict, and is of this class.
-      PyObject* owner = r[s.parent];
-      PyObject** place = _PyObject_GetDictPtr(owner);
-      if (!place || *place != x) return;
-#if PY_VERSION_HEX >= 0x030d0000
-      // While a dict shares its values with the object, writes to attributes do not reach watchers (gh-125608).
-      static PyObject* dunder = PyUnicode_InternFromString("__dict__");
-      if ((Py_TYPE(owner)->tp_flags & Py_TPFLAGS_INLINE_VALUES) && PyObject_GenericSetAttr(owner, dunder, x) < 0) {
-        PyErr_Clear();
-        return;
-      }
-#endif
-      facts_.push_back({Fact::Class, 0, owner, reinterpret_cast<uint64_t>(Py_TYPE(owner))});
-      facts_.push_back({Fact::Place, 0, static_cast<const void*>(place), reinterpret_cast<uint64_t>(x)});
+    if (PyDict_Check(x))
+      dict_read[source] = 1;
+    else if (PyList_Check(x) || PyTuple_Check(x))
+      size_read[source] = !(PyTuple_Check(x) && stays_[source] == SameObject);
+    else
+      always_check(static_cast<int>(i));  // it may change without a sign
+  }
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (stays_[i] == Changes) continue;
+    const Source& s = sources[i];
+    PyObject* x = r.objects[i];
+    PyObject* parent = s.parent >= 0 ? r[s.parent] : nullptr;
+    const bool is_first =
+        std::find(first_sources_.begin(), first_sources_.end(), static_cast<int>(i)) != first_sources_.end();
+    if (s.parent < 0 && s.kind != SourceKind::Constant)
+      roots_.push_back({s.kind, s.index, x});
+    else if (is_first)
+      roots_.push_back({s.kind, static_cast<int>(i), x});
+    else if (stays_[i] == SamePlace && parent && !add_fact(s, parent, x))
+      return;
+    if (!x) continue;
+    if (typed_[i]) is(&x->ob_type, Py_TYPE(x));
+    if (size_read[i]) is_of_size(x);
+    if (code[i]) {
+      auto* function = reinterpret_cast<PyFunctionObject*>(x);
+      is(&function->func_code, function->func_code);
+      is(&function->func_globals, function->func_globals);
     }
-    if (dict_read[i]) {
-      const uint64_t* version = PyDict_Check(x) ? dict_version_of(x) : nullptr;
-      if (!version) {
-        useful_ = false;
-        return;
-      }
-      facts_.push_back({Fact::Version, 0, version, *version});
+    if (dict_read[i] && !add_version(x)) {
+      useful_ = false;
+      return;
     }
   }
   valid_ = true;
 }
 
-bool Memo::repeats(Frame* f) const {
+bool Memo::begins_alike(Frame* f) const {
   if (!valid_) return false;
-  for (const Fact& fact : facts_) {
-    bool same = false;
-    switch (fact.kind) {
-      case Fact::Local: same = reinterpret_cast<uint64_t>(slot(f, fact.slot)) == fact.value; break;
-      case Fact::Function: same = reinterpret_cast<uint64_t>(function_of(f)) == fact.value; break;
-      case Fact::Globals: same = reinterpret_cast<uint64_t>(globals_of(f)) == fact.value; break;
-      case Fact::Builtins: same = reinterpret_cast<uint64_t>(builtins_of(f)) == fact.value; break;
-      case Fact::Class:
-        same = reinterpret_cast<uint64_t>(Py_TYPE(static_cast<const PyObject*>(fact.place))) == fact.value;
-        break;
-      case Fact::Place: same = *static_cast<const uint64_t*>(fact.place) == fact.value; break;
-      case Fact::Version: same = *static_cast<const uint64_t*>(fact.place) == fact.value; break;
+  for (const Root& root : roots_) {
+    bool same = true;
+    switch (root.kind) {
+      case SourceKind::Local: same = slot(f, root.index) == root.value; break;
+      case SourceKind::Function: same = function_of(f) == root.value; break;
+      case SourceKind::Globals: same = globals_of(f) == root.value; break;
+      case SourceKind::Builtins: same = builtins_of(f) == root.value; break;
+      default: break;  // first_sources()
     }
     if (!same) return false;
   }
+  return true;
+}
+
+bool Memo::repeats(const Registers& r) const {
+  for (const Root& root : roots_) {
+    const bool is_read = root.kind == SourceKind::DictValue || root.kind == SourceKind::SequenceItem;
+    if (is_read && r[root.index] != root.value) return false;
+  }
+  for (const Fact& fact : facts_)
+    if (*static_cast<const uint64_t*>(fact.place) != fact.value) return false;
   ++repeats_;
   return true;
 }
