@@ -62,6 +62,33 @@ class Layers(torch.nn.Module):
         return x + n
 
 
+class Weight(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight
+
+
+class Decoder(torch.nn.Module):
+    """The tensors of a step of a decoder with 32 layers, nine weights and two written caches each, and little work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Sequential(*(Weight() for _ in range(9))) for _ in range(32))
+        self.keys = [torch.zeros(4, 8) for _ in range(32)]
+        self.values = [torch.zeros(4, 8) for _ in range(32)]
+        self.requires_grad_(False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer, keys, values in zip(self.layers, self.keys, self.values, strict=True):
+            x = layer(x)
+            keys[1] = x[0]
+            values[1] = x[1]
+        return x
+
+
 def probes() -> dict[str, tuple[Callable[..., Any], int]]:
     """By name: a callable, and how many tensors it takes."""
     return {
@@ -69,6 +96,7 @@ def probes() -> dict[str, tuple[Callable[..., Any], int]]:
         "no layers": (Layers(0), 1),
         "300 parameters": (Layers(150), 1),
         "300 sizes": (Layers(150, sizes=True), 1),
+        "decoder": (Decoder(), 1),
         "nothing": (nothing, 1),
         "before break": (before_break, 1),
         "after break": (after_break, 1),

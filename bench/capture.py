@@ -20,6 +20,7 @@ PROBES = (
     "no layers",
     "300 parameters",
     "300 sizes",
+    "decoder",
     "nothing",
     "before break",
     "after break",
@@ -104,6 +105,7 @@ def calls(
         Row("tiny: a call", "µs", 8.0),
         Row("guards of 300 parameters", "µs", 1.0 if sys.version_info >= (3, 12) else 5.0),
         Row("300 parameters and their sizes", "µs"),
+        Row("288 weights and 64 written caches: a call", "µs"),
         Row("a graph break", "µs", 1.0),
         Row("a program that is not compiled, slower by", "%", 2.0),
     ]
@@ -117,6 +119,7 @@ def calls(
             m["hit"],
             m["300 parameters"] - m["no layers"],
             m["300 sizes"] - m["no layers"],
+            m["decoder"],
             m["with break"] - parts,
             100 * slower,
         )

@@ -15,7 +15,7 @@ bool is_sequence_type(const PyTypeObject* type) {
   return type && (type->tp_flags & (Py_TPFLAGS_LIST_SUBCLASS | Py_TPFLAGS_TUPLE_SUBCLASS)) != 0;
 }
 
-PyObject* const* items_of(PyObject* sequence) {
+PyObject** items_of(PyObject* sequence) {
   return PyList_Check(sequence) ? reinterpret_cast<PyListObject*>(sequence)->ob_item
                                 : reinterpret_cast<PyTupleObject*>(sequence)->ob_item;
 }
@@ -43,7 +43,7 @@ Memo::Memo(const std::vector<Source>& sources, const std::vector<Guard>& guards,
     if (g.source >= 0 && g.check == Check::Type && PyType_Check(g.expected))
       b.type[static_cast<size_t>(g.source)] = reinterpret_cast<PyTypeObject*>(g.expected);
   choose_sources(sources, b);
-  choose_guards(sources, guards, b);
+  choose_guards(guards, b);
   useful_ = changing_guards_.size() + 2 <= guards.size();
 }
 
@@ -115,8 +115,7 @@ void Memo::choose_sources(const std::vector<Source>& sources, const Build& b) {
     if (b.loaded[i] && stays_[i] == Changes) changing_sources_.push_back(static_cast<int>(i));
 }
 
-void Memo::choose_guards(const std::vector<Source>& sources, const std::vector<Guard>& guards, const Build& b) {
-  (void)sources;
+void Memo::choose_guards(const std::vector<Guard>& guards, const Build& b) {
   for (size_t i = 0; i < guards.size(); ++i) {
     const Guard& g = guards[i];
     const auto source = static_cast<size_t>(g.source < 0 ? 0 : g.source);
@@ -157,9 +156,7 @@ void Memo::always_check(int guard) {
   if (at == changing_guards_.end() || *at != guard) changing_guards_.insert(at, guard);
 }
 
-void Memo::is_of_size(PyObject* x) {
-  is(&reinterpret_cast<PyVarObject*>(x)->ob_size, reinterpret_cast<const void*>(Py_SIZE(x)));
-}
+void Memo::is_of_size(PyObject* x) { is(&reinterpret_cast<PyVarObject*>(x)->ob_size, Py_SIZE(x)); }
 
 bool Memo::add_version(PyObject* dict) {
   const uint64_t* version = PyDict_Check(dict) ? dict_version_of(dict) : nullptr;
@@ -188,7 +185,7 @@ bool Memo::add_fact(const Source& s, PyObject* parent, PyObject* x) {
     case SourceKind::SequenceItem: {
       if (!PyList_Check(parent) && !PyTuple_Check(parent)) return false;
       is_of_size(parent);
-      PyObject* const* items = items_of(parent);
+      PyObject** items = items_of(parent);
       if (PyList_Check(parent)) is(&reinterpret_cast<PyListObject*>(parent)->ob_item, items);
       if (s.index < Py_SIZE(parent)) is(items + s.index, x);
       return true;
@@ -211,7 +208,9 @@ bool Memo::add_fact(const Source& s, PyObject* parent, PyObject* x) {
       if (!PyFunction_Check(parent)) return false;
       is(s.kind == SourceKind::Defaults ? &function->func_defaults : &function->func_kwdefaults, x);
       return true;
-    case SourceKind::Member: is(reinterpret_cast<char*>(parent) + s.index, x); return true;
+    case SourceKind::Member:
+      is(reinterpret_cast<PyObject**>(reinterpret_cast<char*>(parent) + s.index), x);
+      return true;
     default: return true;
   }
 }
@@ -298,7 +297,7 @@ bool Memo::repeats(const Registers& r) const {
     if (is_read && r[root.index] != root.value) return false;
   }
   for (const Fact& fact : facts_)
-    if (*static_cast<const uint64_t*>(fact.place) != fact.value) return false;
+    if (*fact.place != fact.value) return false;
   ++repeats_;
   return true;
 }

@@ -4,8 +4,9 @@
 // function.
 #pragma once
 
+#include <bit>
 #include <cstdint>
-#include <span>
+#include <type_traits>
 #include <vector>
 
 #include "capture/python/guards/guard.h"
@@ -48,17 +49,21 @@ class Memo {
     PyObject* value;
   };
   struct Fact {
-    const void* place;
+    const uint64_t* place;
     uint64_t value;
   };
   struct Build;
 
   void choose_sources(const std::vector<Source>& sources, const Build& b);
-  void choose_guards(const std::vector<Source>& sources, const std::vector<Guard>& guards, const Build& b);
+  void choose_guards(const std::vector<Guard>& guards, const Build& b);
   bool is_read_first(const std::vector<Source>& sources, int source, const Build& b) const;
   void read_first(const std::vector<Source>& sources, int source);
   void always_check(int guard);
-  void is(const void* place, const void* value) { facts_.push_back({place, reinterpret_cast<uint64_t>(value)}); }
+  template <class Word>
+    requires(std::is_pointer_v<Word> || std::is_same_v<Word, Py_ssize_t>)
+  void is(const Word* place, Word value) {
+    facts_.push_back({reinterpret_cast<const uint64_t*>(place), std::bit_cast<uint64_t>(value)});
+  }
   void is_of_size(PyObject* x);
   // The fact by which a source is as it was, where its parent is. False: there is none.
   bool add_fact(const Source& s, PyObject* parent, PyObject* x);
