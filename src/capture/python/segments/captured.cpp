@@ -191,6 +191,7 @@ bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference
   std::vector<PyObject*> tensors;
   std::vector<int64_t> integers;
   std::vector<Object> numbers;
+  tensors.reserve(v.inputs.size());
   for (const Variant::Input& in : v.inputs) {
     if (in.is_number) {
       numbers.push_back(Object::take(number_tensor(reg(in.source))));
