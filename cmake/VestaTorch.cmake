@@ -35,6 +35,11 @@ foreach(line IN LISTS vesta_torch_version_lines)
   list(APPEND VESTA_TORCH_VERSION ${part})
 endforeach()
 list(JOIN VESTA_TORCH_VERSION "." VESTA_TORCH_VERSION)
+# What torch makes of a float that is too large for float8_e4m3fn: the largest value, or (in older versions) NaN.
+file(STRINGS "${VESTA_TORCH_DIR}/include/torch/headeronly/util/Float8_e4m3fn.h" vesta_saturating_lines REGEX "result = 0x7e")
+if(vesta_saturating_lines)
+  set(VESTA_E4M3FN_SATURATES 1)
+endif()
 
 if(NOT TARGET vesta::torch)
   add_library(vesta::torch INTERFACE IMPORTED)

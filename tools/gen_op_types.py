@@ -29,7 +29,7 @@ OPS = Path(__file__).resolve().parent.parent / "src" / "graph" / "ops"
 NAMES = {
     torch.bool: "bool", torch.uint8: "u8", torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64",
     torch.float16: "f16", torch.bfloat16: "bf16", torch.float32: "f32", torch.float64: "f64", torch.complex32: "c32",
-    torch.complex64: "c64", torch.complex128: "c128",
+    torch.complex64: "c64", torch.complex128: "c128", torch.float8_e4m3fn: "f8e4m3fn", torch.float8_e5m2: "f8e5m2",
 }  # fmt: skip
 FORMATS = {
     torch.contiguous_format: "contiguous", torch.preserve_format: "preserve", torch.channels_last: "channels_last",

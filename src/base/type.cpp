@@ -12,23 +12,11 @@ struct Row {
   std::string_view name;
   int64_t bytes;
 };
-constexpr std::array<Row, 17> kTypes = {{{"bool", 1},
-                                         {"u8", 1},
-                                         {"i8", 1},
-                                         {"i16", 2},
-                                         {"i32", 4},
-                                         {"i64", 8},
-                                         {"u16", 2},
-                                         {"u32", 4},
-                                         {"u64", 8},
-                                         {"f16", 2},
-                                         {"bf16", 2},
-                                         {"f32", 4},
-                                         {"f64", 8},
-                                         {"c32", 4},
-                                         {"c64", 8},
-                                         {"c128", 16},
-                                         {"other", 0}}};
+constexpr std::array<Row, 22> kTypes = {
+    {{"bool", 1},       {"u8", 1},         {"i8", 1},        {"i16", 2},   {"i32", 4},      {"i64", 8},
+     {"u16", 2},        {"u32", 4},        {"u64", 8},       {"f16", 2},   {"bf16", 2},     {"f32", 4},
+     {"f64", 8},        {"c32", 4},        {"c64", 8},       {"c128", 16}, {"f8e4m3fn", 1}, {"f8e5m2", 1},
+     {"f8e4m3fnuz", 1}, {"f8e5m2fnuz", 1}, {"f8e8m0fnu", 1}, {"other", 0}}};
 
 const Row& row(DType t) { return kTypes[static_cast<size_t>(t)]; }
 
@@ -58,7 +46,9 @@ DType promote_integral(DType a, DType b) {
 }  // namespace
 
 int64_t element_size(DType t) { return row(t).bytes; }
-bool is_float(DType t) { return t == DType::F16 || t == DType::BF16 || t == DType::F32 || t == DType::F64; }
+bool is_float(DType t) { return (t >= DType::F16 && t <= DType::F64) || is_float8(t); }
+bool is_float8(DType t) { return t >= DType::F8E4M3FN && t <= DType::F8E8M0FNU; }
+bool is_narrow(DType t) { return t == DType::F16 || t == DType::BF16 || is_float8(t); }
 bool is_complex(DType t) { return t == DType::C32 || t == DType::C64 || t == DType::C128; }
 bool is_integral(DType t) { return t >= DType::U8 && t <= DType::U64; }
 bool is_signed(DType t) {
@@ -66,7 +56,7 @@ bool is_signed(DType t) {
 }
 
 DType opmath(DType t) {
-  if (t == DType::F16 || t == DType::BF16) return DType::F32;
+  if (is_narrow(t)) return DType::F32;
   return t == DType::C32 ? DType::C64 : t;
 }
 
@@ -81,7 +71,8 @@ DType real_of(DType t) {
 
 DType promote(DType a, DType b) {
   if (a == b) return a;
-  VESTA_USER_CHECK(a != DType::Other && b != DType::Other, "promotion of {} and {} is not defined", name(a), name(b));
+  const auto joins = [](DType t) { return t != DType::Other && !is_float8(t); };
+  VESTA_USER_CHECK(joins(a) && joins(b), "promotion of {} and {} is not defined", name(a), name(b));
   if (is_complex(a) || is_complex(b)) {
     DType ra = is_complex(a) ? real_of(a) : a, rb = is_complex(b) ? real_of(b) : b;
     DType real = is_complex(a) && is_complex(b) ? promote(ra, rb)
@@ -103,7 +94,7 @@ DType parse_dtype(std::string_view text) {
   }
   throw UserError(
       fmt::format("unknown dtype \"{}\"; known: bool u8 i8 i16 i32 i64 u16 u32 u64 f16 bf16 f32 f64 c32 c64 "
-                  "c128 other",
+                  "c128 f8e4m3fn f8e5m2 f8e4m3fnuz f8e5m2fnuz f8e8m0fnu other",
                   text));
 }
 

@@ -7,8 +7,32 @@
 
 namespace vesta {
 
-// `Other` stands for every type Vesta does not compute with (quantised, float8, bits, ...).
-enum class DType : uint8_t { Bool, U8, I8, I16, I32, I64, U16, U32, U64, F16, BF16, F32, F64, C32, C64, C128, Other };
+// `Other` stands for every type Vesta does not compute with (quantised, bits, ...). F8E4M3FN to F8E8M0FNU are
+// torch.float8_e4m3fn to torch.float8_e8m0fnu.
+enum class DType : uint8_t {
+  Bool,
+  U8,
+  I8,
+  I16,
+  I32,
+  I64,
+  U16,
+  U32,
+  U64,
+  F16,
+  BF16,
+  F32,
+  F64,
+  C32,
+  C64,
+  C128,
+  F8E4M3FN,
+  F8E5M2,
+  F8E4M3FNUZ,
+  F8E5M2FNUZ,
+  F8E8M0FNU,
+  Other
+};
 
 enum class DeviceType : uint8_t { CPU, CUDA, Meta, Other };
 
@@ -31,18 +55,21 @@ struct Pending {
 
 // Bytes of one element; 0 for Other.
 int64_t element_size(DType t);
-bool is_float(DType t);     // F16, BF16, F32, F64
+bool is_float(DType t);  // F16, BF16, F32, F64 and the float8 types
+bool is_float8(DType t);
+bool is_narrow(DType t);    // floats of 8 or 16 bits: memory holds them, arithmetic is in F32
 bool is_complex(DType t);   // C32 (complex half), C64, C128
 bool is_integral(DType t);  // integers, not Bool
 bool is_signed(DType t);
-// The type arithmetic happens in: F32 for F16 and BF16, C64 for C32, otherwise `t` (ATen's opmath_t).
+// The type arithmetic happens in: F32 for narrow floats, C64 for C32, otherwise `t` (ATen's opmath_t).
 DType opmath(DType t);
 // The real type of a complex one (C64 -> F32); `t` for real types.
 DType real_of(DType t);
-// PyTorch's promotion of two types of equal category rank (`c10::promoteTypes`).
+// PyTorch's promotion of two types of equal category rank (`c10::promoteTypes`). UserError where it has none: of a
+// float8 type with any other.
 DType promote(DType a, DType b);
 
-// "f32", "bf16", "i64", "bool", "c64", ... as graph texts print them.
+// "f32", "bf16", "f8e4m3fn", "i64", "bool", "c64", ... as graph texts print them.
 std::string_view name(DType t);
 // The inverse of name(); throws UserError on an unknown text.
 DType parse_dtype(std::string_view text);

@@ -133,10 +133,11 @@ enum RowFlag : uint32_t {
   kIntegerByConstant =
       1u << 4,  // Pointwise: has a body for integers only if the last operand is a positive constant (x / 0 raises)
   kMayRaise = 1u << 5,  // its call checks values, or more of its arguments than the row's rule does
+  kFloat8 = 1u << 6,    // has kernels for float8 tensors, as every view has; other operators on them are not traced
 };
 
 // Categories of compute types for which eager has a kernel; a row's rule throws UserError for others.
-enum TypeCategory : uint8_t { kBoolType = 1, kIntegerType = 2, kFloatType = 4, kComplexType = 8 };
+enum TypeCategory : uint8_t { kBoolType = 1, kIntegerType = 2, kFloatType = 4, kComplexType = 8, kFloat8Type = 16 };
 inline constexpr uint8_t kAnyType = kBoolType | kIntegerType | kFloatType | kComplexType;
 inline constexpr uint8_t kRealNumber = kIntegerType | kFloatType;
 
@@ -160,6 +161,7 @@ struct Op {
   const OpRow* row = nullptr;  // nullptr: extern, shape known only to ATen
   bool has(RowFlag f) const { return row && (row->flags & f); }
   Family family() const { return row ? row->family : Family::Extern; }
+  bool takes_float8() const { return family() == Family::View || has(kFloat8); }
 };
 
 // Process-wide and thread-safe; an Op lives for ever. ops/schemas.inc holds the schemas of all rows, so that texts

@@ -22,6 +22,11 @@ DType to_dtype(c10::ScalarType t) {
     case c10::ScalarType::ComplexHalf: return DType::C32;
     case c10::ScalarType::ComplexFloat: return DType::C64;
     case c10::ScalarType::ComplexDouble: return DType::C128;
+    case c10::ScalarType::Float8_e4m3fn: return DType::F8E4M3FN;
+    case c10::ScalarType::Float8_e5m2: return DType::F8E5M2;
+    case c10::ScalarType::Float8_e4m3fnuz: return DType::F8E4M3FNUZ;
+    case c10::ScalarType::Float8_e5m2fnuz: return DType::F8E5M2FNUZ;
+    case c10::ScalarType::Float8_e8m0fnu: return DType::F8E8M0FNU;
     default: return DType::Other;
   }
 }
@@ -44,6 +49,11 @@ c10::ScalarType to_scalar_type(DType t) {
     case DType::C32: return c10::ScalarType::ComplexHalf;
     case DType::C64: return c10::ScalarType::ComplexFloat;
     case DType::C128: return c10::ScalarType::ComplexDouble;
+    case DType::F8E4M3FN: return c10::ScalarType::Float8_e4m3fn;
+    case DType::F8E5M2: return c10::ScalarType::Float8_e5m2;
+    case DType::F8E4M3FNUZ: return c10::ScalarType::Float8_e4m3fnuz;
+    case DType::F8E5M2FNUZ: return c10::ScalarType::Float8_e5m2fnuz;
+    case DType::F8E8M0FNU: return c10::ScalarType::Float8_e8m0fnu;
     case DType::Other: break;
   }
   VESTA_CHECK(false, "no torch type for dtype other");

@@ -160,8 +160,8 @@ Dag::ScalarRef Dag::cast(DType to, ScalarRef x) {
   if (to == x.dtype) return x;
   VESTA_CHECK(x.id < instrs_.size(), "a cast of an undefined value");
   const Instr& from = instrs_[x.id];
-  // Rounding twice to one half type is rounding once. What was not rounded here stays: its NaN may have other bits.
-  if (from.kind == InstrKind::Cast && (to == DType::F16 || to == DType::BF16) && x.dtype == DType::F32) {
+  // Rounding twice to one narrow type is rounding once. What was not rounded here stays: its NaN may have other bits.
+  if (from.kind == InstrKind::Cast && is_narrow(to) && x.dtype == DType::F32) {
     const Instr& narrow = instrs_[from.in[0]];
     if (narrow.kind == InstrKind::Cast && narrow.dtype == to) return {from.in[0], to};
   }

@@ -6,6 +6,7 @@
 #include "graph/ops/broadcast.h"
 #include "graph/ops/complex.h"
 #include "graph/ops/operands.h"
+#include "loops/float8.h"
 
 namespace vesta::loops {
 
@@ -105,7 +106,7 @@ ScalarRef Lowering::element(const Value* v, Index index) {
   const DType t = v->type.dtype;
   ScalarRef r = compute(v, index);
   const bool made_here = v->producer && v->producer->op->family() != Family::View && !places_.held(v);
-  if (rounds_ && made_here && (t == DType::F16 || t == DType::BF16)) r = dag_.cast(t, r);
+  if (rounds_ && made_here && is_narrow(t)) r = dag_.cast(t, r);
   r = dag_.cast(scalar_type(t), r);
   if (made_here) computed(v->producer);
   known_.emplace(std::move(key), r);
@@ -211,11 +212,17 @@ ScalarRef Lowering::pointwise(const Node& node, const TensorType& type, Index in
     x.push_back(dag_.cast(o.to, s));
   }
   ScalarRef r = row.body(dag_, args, x);
-  // An explicit conversion to a half type rounds.
+  // An explicit conversion to a narrow type rounds.
   if (row.promote == graph::Promote::Keep && type.dtype != opmath(type.dtype)) {
     bool converts = false;
     node.for_each_input([&](Value* v) { converts |= v->type.dtype != type.dtype; });
-    if (converts) return dag_.cast(type.dtype, r);
+    if (!converts) return r;
+    if (type.dtype == DType::F8E4M3FN && e4m3fn_saturates()) {
+      const double largest = 448;
+      r = dag_.bin(Prim::Min, dag_.cast(DType::F32, r), dag_.constant(DType::F32, largest));
+      r = dag_.bin(Prim::Max, r, dag_.constant(DType::F32, -largest));
+    }
+    return dag_.cast(type.dtype, r);
   }
   return r;
 }
@@ -301,16 +308,21 @@ std::string why_not_lowered(const Node& node) {
   if (op.has(graph::kRandom)) return "draws random numbers";
   if (op.has(graph::kSideEffect)) return "has a side effect";
   std::string why;
-  bool complex = false;
+  bool complex = false, float8 = false;
   auto check = [&](const TensorType& t) {
     if (is_complex(t.dtype)) complex = true;
     if (t.dtype == DType::Other) why = "an element type without arithmetic";
+    if (!is_float8(t.dtype)) return;
+    float8 = true;
+    if (t.device.type != DeviceType::CUDA) why = "float8 on the CPU";
   };
   for (const Value* v : node.results) {
     if (v) check(v->type);
   }
   node.for_each_input([&](Value* v) { check(v->type); });
   if (!why.empty()) return why;
+  // float8 is converted and shown in other shapes; nothing computes with it.
+  if (float8 && (complex || !(op.family() == Family::View || op.row->promote == graph::Promote::Keep))) return "float8";
   if (complex || graph::is_complex_node(node)) {
     const ElementRow* row = find_element_row(node);
     bool known = op.family() == Family::View || (row && row->moves);

@@ -52,7 +52,7 @@ ScalarRef arange(Lowering& l, const Node& node, const Value* v, Index index) {
   if (std::holds_alternative<Expr>(start) && std::holds_alternative<Expr>(step)) {
     return d.cast(t, d.size(DType::I64, std::get<Expr>(start) + index[0] * std::get<Expr>(step)));
   }
-  DType wide = is_float(t) && t != DType::F32 && t != DType::F64 ? DType::F32 : is_float(t) ? DType::F64 : DType::I64;
+  DType wide = is_narrow(t) ? DType::F32 : is_float(t) ? DType::F64 : DType::I64;
   ScalarRef i = d.cast(wide, d.size(DType::I64, index[0]));
   ScalarRef r = d.bin(Prim::Add, l.number(start, wide), d.bin(Prim::Mul, l.number(step, wide), i));
   return d.cast(t, r);

@@ -263,7 +263,7 @@ Written written(const Node& node, size_t piece) {
     if (u->combine && x.dtype == DType::Bool) return "sums of bool";
     // ATen sums these in float32, where each index stands for a whole row; here each step would be rounded.
     const bool rounds = u->combine == Prim::Add || u->combine == Prim::Mul;
-    const bool half = x.dtype == DType::F16 || x.dtype == DType::BF16;
+    const bool half = is_narrow(x.dtype);
     if (rounds && half && (&row->form == &kScatter || &row->form == &kScatterReduce)) return "sums in half precision";
   }
   return w;

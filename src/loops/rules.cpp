@@ -57,9 +57,7 @@ void Rules::memory(const Instr& i, bool write) const {
   access(i);
 }
 
-bool Rules::same_or_widened(DType from, DType to) {
-  return from == to || ((to == DType::F16 || to == DType::BF16) && from == DType::F32);
-}
+bool Rules::same_or_widened(DType from, DType to) { return from == to || (is_narrow(to) && from == DType::F32); }
 
 void Rules::instr(Ref r) {
   ref_ = r;
@@ -94,7 +92,7 @@ void Rules::instr(Ref r) {
     case InstrKind::Accumulate:
       require(in_loop(), "accumulate {} outside a loop stage", ref_);
       require(operand(i, 0) == i.dtype, "accumulate {} of a {} value", ref_, name(operand(i, 0)));
-      require(i.dtype != DType::F16 && i.dtype != DType::BF16, "accumulate {} in a half type", ref_);
+      require(!is_narrow(i.dtype), "accumulate {} in a narrow type", ref_);
       if (i.reduce == ReduceOp::ArgMax || i.reduce == ReduceOp::ArgMin) {
         require(operand(i, 1) == DType::I64, "the position of accumulate {} is not i64", ref_);
       }
@@ -118,7 +116,7 @@ void Rules::compute(const Instr& i) const {
   int n = arity(i.prim);
   for (int a = 0; a < n; ++a) operand(i, static_cast<size_t>(a));
   DType t = compute_type(instrs_, i);
-  require(t != DType::F16 && t != DType::BF16, "{} (instruction {}) computes in a half type", name(i.prim), ref_);
+  require(!is_narrow(t), "{} (instruction {}) computes in a narrow type", name(i.prim), ref_);
   for (int a = 0; a < n; ++a) {
     DType want = i.prim == Prim::Select && a == 0 ? DType::Bool : t;
     require(operand(i, static_cast<size_t>(a)) == want, "operand {} of {} (instruction {}) is {}, not {}", a,

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/check.h"
+#include "loops/float8.h"
 #include "loops/half.h"
 
 namespace vesta::loops {
@@ -225,12 +226,11 @@ Scalar with_type(DType t, F&& f) {
     case DType::U16: return f(uint16_t{});
     case DType::U32: return f(uint32_t{});
     case DType::U64: return f(uint64_t{});
-    case DType::F16:
-    case DType::BF16:
     case DType::F32: return f(float{});
     case DType::F64: return f(double{});
     default: break;
   }
+  if (is_narrow(t)) return f(float{});
   VESTA_CHECK(false, "no scalar of type {}", name(t));
 }
 
@@ -287,6 +287,7 @@ Scalar compute(Prim p, DType t, Scalar a, Scalar b, Scalar c) {
 
 Scalar cast(DType from, DType to, Scalar v) {
   if (is_float(from)) {
+    if (is_float8(to)) return put(float8_to_f32(to, f32_to_float8(to, static_cast<float>(v.f))));
     switch (to) {
       case DType::Bool: return truth(v.f != 0);
       case DType::F64: return v;
@@ -312,6 +313,7 @@ Scalar bitcast(DType from, DType to, Scalar v) {
 }
 
 Scalar load(DType t, const void* element) {
+  if (is_float8(t)) return put(float8_to_f32(t, *static_cast<const uint8_t*>(element)));
   uint16_t half;
   switch (t) {
     case DType::Bool: return truth(*static_cast<const uint8_t*>(element) != 0);
@@ -326,6 +328,10 @@ Scalar load(DType t, const void* element) {
 }
 
 void store(DType t, void* element, Scalar v) {
+  if (is_float8(t)) {
+    *static_cast<uint8_t*>(element) = f32_to_float8(t, static_cast<float>(v.f));
+    return;
+  }
   uint16_t half;
   switch (t) {
     case DType::Bool: *static_cast<uint8_t*>(element) = v.i != 0; return;

@@ -9,8 +9,8 @@
 
 namespace vesta::loops {
 
-// Floats live in `f`, exactly representable in their own type (an F32, F16 or BF16 value is a float). Integers and Bool
-// live in `i`, sign- or zero-extended from their own type; U64 keeps its bits.
+// Floats live in `f`, exactly representable in their own type (a value of F32 or of a narrow type is a float). Integers
+// and Bool live in `i`, sign- or zero-extended from their own type; U64 keeps its bits.
 struct Scalar {
   double f = 0;
   int64_t i = 0;

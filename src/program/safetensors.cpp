@@ -12,10 +12,23 @@ namespace vesta::program {
 namespace {
 
 std::optional<DType> dtype_of(const std::string& name) {
-  static const auto* known = new std::map<std::string, DType>{
-      {"BOOL", DType::Bool}, {"U8", DType::U8},   {"I8", DType::I8},   {"I16", DType::I16}, {"I32", DType::I32},
-      {"I64", DType::I64},   {"U16", DType::U16}, {"U32", DType::U32}, {"U64", DType::U64}, {"F16", DType::F16},
-      {"BF16", DType::BF16}, {"F32", DType::F32}, {"F64", DType::F64}, {"C64", DType::C64}};
+  static const auto* known = new std::map<std::string, DType>{{"BOOL", DType::Bool},
+                                                              {"U8", DType::U8},
+                                                              {"I8", DType::I8},
+                                                              {"I16", DType::I16},
+                                                              {"I32", DType::I32},
+                                                              {"I64", DType::I64},
+                                                              {"U16", DType::U16},
+                                                              {"U32", DType::U32},
+                                                              {"U64", DType::U64},
+                                                              {"F16", DType::F16},
+                                                              {"BF16", DType::BF16},
+                                                              {"F32", DType::F32},
+                                                              {"F64", DType::F64},
+                                                              {"C64", DType::C64},
+                                                              {"F8_E4M3", DType::F8E4M3FN},
+                                                              {"F8_E5M2", DType::F8E5M2},
+                                                              {"F8_E8M0", DType::F8E8M0FNU}};
   const auto at = known->find(name);
   return at == known->end() ? std::nullopt : std::optional(at->second);
 }

@@ -260,7 +260,7 @@ bool Grouping::joins_pieces(const Node& node) const {
     const int p = unit_of(base_of(v));
     computed |= p >= 0 && units[p].kind == UnitKind::Map && !units[p].derived;
     plain &= v->type.dim() == node.results[0]->type.dim() && is_on_target(v);
-    plain &= v->type.dtype != DType::Other && !is_complex(v->type.dtype);
+    plain &= v->type.dtype != DType::Other && !is_complex(v->type.dtype) && !is_float8(v->type.dtype);
   }
   return computed && plain && pieces.size() <= limits_.pieces;
 }

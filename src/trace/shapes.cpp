@@ -220,6 +220,30 @@ bool meta_differs(const std::string& name) {
   return names.contains(name);
 }
 
+bool is_float8(const graph::Value* v) { return v && vesta::is_float8(v->type.dtype); }
+
+// ATen has few kernels for float8. An operator without one raises when it is called, be its result read or not.
+void refuse_float8(const Operator& op, const std::vector<graph::Arg>& args,
+                   const std::vector<graph::TensorType>& results) {
+  if (op.op->takes_float8()) return;
+  bool found = std::any_of(results.begin(), results.end(), [](const auto& t) { return vesta::is_float8(t.dtype); });
+  for (const graph::Arg& a : args) {
+    if (const auto* v = std::get_if<graph::Value*>(&a)) found |= is_float8(*v);
+    if (const auto* list = std::get_if<graph::ValueList>(&a))
+      found |= std::any_of(list->begin(), list->end(), is_float8);
+  }
+  if (found) VESTA_UNSUPPORTED("{} of float8", op.op->name);
+}
+
+std::vector<graph::TensorType> inferred_types(Recorder& r, const Operator& op, const std::vector<graph::Arg>& args,
+                                              c10::ArrayRef<c10::IValue> boxed) {
+  if (has_rule(op)) return graph::infer_types(*op.op, args, r.guards());
+  if (meta_differs(op.op->name) && result_device(boxed).is_cpu()) return by_execution(r, op, boxed);
+  if (op.op->name == "aten::nonzero_static" && !result_device(boxed).is_cpu())
+    VESTA_UNSUPPORTED("{} off the CPU: its strides are others than its meta function says", op.op->name);
+  return by_meta(r, op, boxed);
+}
+
 }  // namespace
 
 bool has_rule(const Operator& op) {
@@ -228,11 +252,10 @@ bool has_rule(const Operator& op) {
 
 std::vector<graph::TensorType> result_types(Recorder& r, const Operator& op, const std::vector<graph::Arg>& args,
                                             c10::ArrayRef<c10::IValue> boxed) {
-  if (has_rule(op)) return graph::infer_types(*op.op, args, r.guards());
-  if (meta_differs(op.op->name) && result_device(boxed).is_cpu()) return by_execution(r, op, boxed);
-  if (op.op->name == "aten::nonzero_static" && !result_device(boxed).is_cpu())
-    VESTA_UNSUPPORTED("{} off the CPU: its strides are others than its meta function says", op.op->name);
-  return by_meta(r, op, boxed);
+  refuse_float8(op, args, {});
+  std::vector<graph::TensorType> types = inferred_types(r, op, args, boxed);
+  refuse_float8(op, {}, types);
+  return types;
 }
 
 }  // namespace vesta::trace

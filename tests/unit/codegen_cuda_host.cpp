@@ -287,8 +287,8 @@ stage loop
 
 TEST(CudaOnHost, EveryConversion) {
   std::vector<Case> cases;
-  for (const DType from : kStoredTypes)
-    for (const DType to : kStoredTypes) {
+  for (const DType from : types_on_gpus())
+    for (const DType to : types_on_gpus()) {
       Case c{fmt::format("{} to {}", name(from), name(to)),
              loops::parse_kernel(conversion(from, to, "threads 64 team 1 held 0 each 1\n")),
              {convertible(from, to, 100), make_array(to, 100)},
@@ -297,6 +297,51 @@ TEST(CudaOnHost, EveryConversion) {
              0};
       cases.push_back(std::move(c));
     }
+  expect_same(std::move(cases));
+}
+
+// Every float of 16 bits, and what lies between two neighbours of a float8 type, and just beside that.
+TEST(CudaOnHost, Float8OfEverything) {
+  std::vector<Case> cases;
+  for (const DType to : kFloat8Types) {
+    std::vector<float> x;
+    for (uint32_t u = 0; u < 65536; ++u) x.push_back(std::bit_cast<float>(u << 16));
+    for (uint32_t u = 0; u < 65536; ++u) {
+      const auto half = static_cast<uint16_t>(u);
+      x.push_back(static_cast<float>(loops::load(DType::F16, &half).f));
+    }
+    for (int b = 0; b < 255; ++b) {
+      const uint8_t low = static_cast<uint8_t>(b), high = static_cast<uint8_t>(b + 1);
+      const auto middle = static_cast<float>((loops::load(to, &low).f + loops::load(to, &high).f) / 2);
+      for (const float near : {std::nextafter(middle, -INFINITY), middle, std::nextafter(middle, INFINITY)})
+        x.push_back(near);
+    }
+    const auto n = static_cast<int64_t>(x.size());
+    Array from = make_array(DType::F32, n);
+    std::memcpy(from.bytes.data(), x.data(), from.bytes.size());
+    Case c{std::string(name(to)),
+           loops::parse_kernel(fmt::format(R"(kernel
+threads 128 team 1 held 0 each 1
+range p0 parallel {0}
+buffer b0 f32 read
+buffer b1 {1} write
+buffer b2 {1} write
+buffer b3 f32 write
+stage
+  %0 = load f32 b0[p0]
+  store {1} b1[p0] %0
+  %1 = cast {1} %0
+  store {1} b2[p0] %1
+  %2 = cast f32 %1
+  store f32 b3[p0] %2
+)",
+                                           n, name(to))),
+           {from, make_array(to, n), make_array(to, n), make_array(DType::F32, n)},
+           {},
+           0,
+           0};
+    cases.push_back(std::move(c));
+  }
   expect_same(std::move(cases));
 }
 

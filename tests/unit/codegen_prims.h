@@ -14,6 +14,15 @@ inline constexpr DType kStoredTypes[] = {DType::Bool, DType::U8,  DType::I8,  DT
                                          DType::I64,  DType::U16, DType::U32, DType::U64, DType::F16,
                                          DType::BF16, DType::F32, DType::F64};
 
+// Kernels for GPUs have these besides.
+inline constexpr DType kFloat8Types[] = {DType::F8E4M3FN, DType::F8E5M2, DType::F8E4M3FNUZ, DType::F8E5M2FNUZ,
+                                         DType::F8E8M0FNU};
+inline std::vector<DType> types_on_gpus() {
+  std::vector<DType> types(std::begin(kStoredTypes), std::end(kStoredTypes));
+  types.insert(types.end(), std::begin(kFloat8Types), std::end(kFloat8Types));
+  return types;
+}
+
 inline bool float_only(Prim p) {
   return (p >= Prim::Sqrt && p <= Prim::Sigmoid) || p == Prim::Atan2 || p == Prim::Hypot || p == Prim::CopySign ||
          p == Prim::NextAfter;

@@ -12,6 +12,11 @@ namespace vesta::codegen {
 std::string_view stored_type(DType t) {
   switch (t) {
     case DType::Bool:
+    case DType::F8E4M3FN:
+    case DType::F8E5M2:
+    case DType::F8E4M3FNUZ:
+    case DType::F8E5M2FNUZ:
+    case DType::F8E8M0FNU:
     case DType::U8: return "u8";
     case DType::I8: return "signed char";
     case DType::I16: return "short";
@@ -33,7 +38,7 @@ bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
 
 std::string_view value_type_name(DType t) {
   if (t == DType::Bool) return "bool";
-  if (is_half(t)) return "float";
+  if (is_narrow(t)) return "float";
   return stored_type(t);
 }
 
@@ -45,27 +50,18 @@ std::string literal(double v, DType t) {
 }
 
 std::string loaded(DType t, const std::string& element) {
-  switch (t) {
-    case DType::Bool: return element + " != 0";
-    case DType::F16: return "from_f16(" + element + ")";
-    case DType::BF16: return "from_bf16(" + element + ")";
-    default: return element;
-  }
+  if (t == DType::Bool) return element + " != 0";
+  return is_narrow(t) ? fmt::format("from_{}({})", name(t), element) : element;
 }
 
 std::string to_store(DType t, const std::string& x) {
-  switch (t) {
-    case DType::Bool: return "(u8)(" + x + ")";
-    case DType::F16: return "to_f16(" + x + ")";
-    case DType::BF16: return "to_bf16(" + x + ")";
-    default: return fmt::format("({}){}", stored_type(t), x);
-  }
+  if (t == DType::Bool) return "(u8)(" + x + ")";
+  return is_narrow(t) ? fmt::format("to_{}({})", name(t), x) : fmt::format("({}){}", stored_type(t), x);
 }
 
 std::string cast_text(DType from, DType to, const std::string& x) {
   if (to == DType::Bool) return x + " != 0";
-  if (to == DType::F16) return "round_f16((float)" + x + ")";
-  if (to == DType::BF16) return "round_bf16((float)" + x + ")";
+  if (is_narrow(to)) return fmt::format("from_{0}(to_{0}((float){1}))", name(to), x);
   if (from == to) return x;
   return fmt::format("({}){}", value_type_name(to), x);
 }
@@ -75,8 +71,8 @@ std::string bitcast_text(DType from, DType to, const std::string& x) {
   if (from == DType::F64) return fmt::format("({})double_bits({})", stored_type(to), x);
   if (to == DType::F32) return fmt::format("bits_float((u32){})", x);
   if (to == DType::F64) return fmt::format("bits_double((u64){})", x);
-  if (is_half(from)) return fmt::format("({})to_{}({})", stored_type(to), from == DType::F16 ? "f16" : "bf16", x);
-  if (is_half(to)) return fmt::format("from_{}((u16){})", to == DType::F16 ? "f16" : "bf16", x);
+  if (is_narrow(from)) return fmt::format("({})to_{}({})", stored_type(to), name(from), x);
+  if (is_narrow(to)) return fmt::format("from_{}(({}){})", name(to), stored_type(to), x);
   return fmt::format("({}){}", stored_type(to), x);
 }
 

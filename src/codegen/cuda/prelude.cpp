@@ -43,8 +43,58 @@ __device__ __forceinline__ u16 to_bf16(float f) {
   const u32 u = float_bits(f);
   return f != f ? (u16)0x7fff : (u16)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
-__device__ __forceinline__ float round_f16(float f) { return from_f16(to_f16(f)); }
-__device__ __forceinline__ float round_bf16(float f) { return from_bf16(to_bf16(f)); }
+
+// float8, as loops/float8.h has it: M bits of fraction, and the exponent's bias. A magnitude's bits, below overflow.
+template <int M, int BIAS> __device__ __forceinline__ u32 rounded_f8(u32 u) {
+  const u32 power = (u32)(151 - M - BIAS) << 23;
+  if (u < (u32)(128 - BIAS) << 23) return float_bits(bits_float(u) + bits_float(power)) - power;
+  return (u - ((u32)(127 - BIAS) << 23) + ((1u << (22 - M)) - 1) + (u >> (23 - M) & 1u)) >> (23 - M);
+}
+template <int M, int BIAS> __device__ __forceinline__ float widened_f8(u8 b) {
+  const float f = bits_float((u32)(b & 127) << (23 - M)) * bits_float((u32)(254 - BIAS) << 23);
+  return b > 127 ? -f : f;
+}
+template <int M, int BIAS> __device__ __forceinline__ u8 to_f8_unsigned_zero(float f, u32 overflow) {
+  const u32 u = float_bits(f) & 0x7fffffffu;
+  const u32 r = u >= overflow ? 128 : rounded_f8<M, BIAS>(u);
+  return (u8)(r == 0 ? 0 : r | (float_bits(f) >> 24 & 128));
+}
+// The processor's conversion saturates and drops the sign of NaN.
+__device__ __forceinline__ u8 to_f8e4m3fn(float f) {
+  const u32 u = float_bits(f) & 0x7fffffffu, sign = float_bits(f) >> 24 & 128;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  u16 pair;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(f));
+  return u > 0x43e80000u ? (u8)(sign | 0x7f) : (u8)pair;
+#else
+  return (u8)(sign | (u >= 0x43f00000u ? 0x7f : rounded_f8<3, 7>(u)));
+#endif
+}
+__device__ __forceinline__ float from_f8e4m3fn(u8 b) {
+  return (b & 127) == 127 ? bits_float((u32)(b >> 7) << 31 | 0x7fc00000u) : widened_f8<3, 7>(b);
+}
+__device__ __forceinline__ u8 to_f8e5m2(float f) {
+  const u32 u = float_bits(f) & 0x7fffffffu, sign = float_bits(f) >> 24 & 128;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  u16 pair;
+  asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(f));
+  return u >= 0x47700000u ? (u8)(sign | (u > 0x7f800000u ? 0x7f : 0x7c)) : (u8)pair;
+#else
+  return (u8)(sign | (u > 0x7f800000u ? 0x7f : u >= 0x47800000u ? 0x7c : rounded_f8<2, 15>(u)));
+#endif
+}
+__device__ __forceinline__ float from_f8e5m2(u8 b) { return from_f16((u16)(b << 8)); }
+__device__ __forceinline__ u8 to_f8e4m3fnuz(float f) { return to_f8_unsigned_zero<3, 8>(f, 0x43800000u); }
+__device__ __forceinline__ float from_f8e4m3fnuz(u8 b) { return b == 128 ? bits_float(0x7fc00000u) : widened_f8<3, 8>(b); }
+__device__ __forceinline__ u8 to_f8e5m2fnuz(float f) { return to_f8_unsigned_zero<2, 16>(f, 0x47800000u); }
+__device__ __forceinline__ float from_f8e5m2fnuz(u8 b) { return b == 128 ? bits_float(0x7fc00000u) : widened_f8<2, 16>(b); }
+__device__ __forceinline__ u8 to_f8e8m0fnu(float f) {
+  const u32 u = float_bits(f), e = u >> 23 & 255;
+  return (u8)(e + (e < 255 && (u & 0x400000u) != 0 && ((u & 0x3fffffu) != 0 || e > 0)));
+}
+__device__ __forceinline__ float from_f8e8m0fnu(u8 b) {
+  return bits_float(b == 255 ? 0x7fc00000u : b == 0 ? 0x00400000u : (u32)b << 23);
+}
 
 template <class T> __device__ __forceinline__ T v_max(T a, T b) { return a != a ? a : a > b ? a : b; }
 template <class T> __device__ __forceinline__ T v_min(T a, T b) { return a != a ? a : a < b ? a : b; }

@@ -481,10 +481,10 @@ class Writer {
   }
   std::string operand(const Instr& i, size_t n) const { return value(i.in[n]); }
 
-  // What is stored as a half: it is rounded then, and need not be before.
+  // What is stored as a narrow float: it is rounded then, and need not be before.
   std::string stored(const Instr& i) const {
     const Instr& from = k_.instrs[i.in[0]];
-    const bool rounds = from.kind == InstrKind::Cast && from.dtype == i.dtype && is_half(i.dtype) &&
+    const bool rounds = from.kind == InstrKind::Cast && from.dtype == i.dtype && is_narrow(i.dtype) &&
                         loops::value_type(k_, from.in[0]) == DType::F32;
     return to_store(i.dtype, rounds ? operand(from, 0) : operand(i, 0));
   }

@@ -28,6 +28,7 @@ int Primitives::lanes_of(Value* v) {
 Type* Primitives::like(Type* scalar, Value* v) const { return vector_of(scalar, lanes_of(v)); }
 
 Type* Primitives::register_type(DType t, int lanes) const {
+  VESTA_CHECK(!is_float8(t), "a kernel for the CPU with {}", name(t));
   switch (t) {
     case DType::Bool: return vector_of(b_.getInt1Ty(), lanes);
     case DType::F16:

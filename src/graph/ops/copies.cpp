@@ -46,7 +46,8 @@ void fill_shape(const NodeArgs& args, Guards& g, Results& results) {
 constexpr PointwiseBody kIdentity = body<[](Body x) { return x[0]; }>;
 
 constexpr OpRow copy(const char* name, ShapeRule shape, PointwiseBody f) {
-  return {.name = name, .family = Family::Pointwise, .promote = Promote::Keep, .shape = shape, .body = f};
+  return {
+      .name = name, .family = Family::Pointwise, .promote = Promote::Keep, .shape = shape, .body = f, .flags = kFloat8};
 }
 
 constexpr OpRow kRows[] = {

@@ -136,15 +136,15 @@ std::vector<Value*> filled(Builder& b, const Node& node) {
 }
 
 constexpr OpRow fill(const char* name, ShapeRule shape, Decompose decompose) {
-  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = decompose};
+  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = decompose, .flags = kFloat8};
 }
 
 constexpr OpRow kRows[] = {
-    {.name = "aten::full", .family = Family::Factory, .shape = full},
+    {.name = "aten::full", .family = Family::Factory, .shape = full, .flags = kFloat8},
     fill("aten::zeros", sized, filled<0>),
     fill("aten::ones", sized, filled<1>),
     fill("aten::empty.memory_format", sized, uninitialised),
-    {.name = "aten::empty_strided", .family = Family::Factory, .shape = strided},
+    {.name = "aten::empty_strided", .family = Family::Factory, .shape = strided, .flags = kFloat8},
     fill("aten::scalar_tensor", scalar_tensor, filled<0>),
     fill("aten::zeros_like", like, filled<0>),
     fill("aten::ones_like", like, filled<1>),

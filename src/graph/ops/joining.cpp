@@ -246,7 +246,7 @@ void channel_shuffle(const NodeArgs& args, Guards& g, Results& results) {
 }
 
 constexpr OpRow kRows[] = {
-    {.name = "aten::cat", .family = Family::Indexed, .shape = cat},
+    {.name = "aten::cat", .family = Family::Indexed, .shape = cat, .flags = kFloat8},
     {.name = "aten::stack", .family = Family::Composite, .shape = stack, .decompose = stack_form},
     {.name = "aten::block_diag", .family = Family::Composite, .shape = block_diag, .decompose = block_diag_form},
     {.name = "aten::repeat", .family = Family::Composite, .shape = repeat, .decompose = repeat_form},

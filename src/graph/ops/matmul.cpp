@@ -115,6 +115,16 @@ void linear(const NodeArgs& args, Guards& g, Results& results) {
   }
 }
 
+// aten::_scaled_mm and its second version: a product of float8 matrices. ATen's call checks the scales and the layouts.
+void scaled_mm(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& a = args.tensor(0);
+  const TensorType& c = args.tensor(1);
+  dims(a, 2, "_scaled_mm");
+  dims(c, 2, "_scaled_mm");
+  VESTA_USER_CHECK(is_float8(a.dtype) && is_float8(c.dtype), "_scaled_mm needs float8 matrices");
+  agree(g, a.sizes[1], c.sizes[0], "_scaled_mm");
+  results = {contiguous_like(a, {a.sizes[0], c.sizes[1]}, args.dtype("out_dtype", a.dtype))};
+}
 constexpr OpRow product_row(const char* name, ShapeRule shape, uint32_t flags = kExpensive) {
   return {.name = name, .shape = shape, .flags = flags};
 }
@@ -131,6 +141,9 @@ constexpr OpRow kRows[] = {
     product_row("aten::vdot", dot),
     product_row("aten::addr", addr),
     product_row("aten::linear", linear, kExpensive),
+    product_row("aten::_addmm_activation", addmm),
+    product_row("aten::_scaled_mm", scaled_mm, kExpensive | kMayRaise | kFloat8),
+    product_row("aten::_scaled_mm_v2", scaled_mm, kExpensive | kMayRaise | kFloat8),
 };
 
 }  // namespace

@@ -68,7 +68,8 @@ PointwiseTypes pointwise_types(const OpRow& row, const NodeArgs& args) {
     }
     const TensorType& t = args.tensor(i);
     if (!first) first = &t;
-    if (!(row.promote == Promote::Select && tensors == 0)) joined.add(t);
+    const bool apart = row.promote == Promote::Select ? tensors == 0 : row.promote == Promote::Keep && tensors > 0;
+    if (!apart) joined.add(t);
     ++tensors;
   }
   VESTA_CHECK(!joined.empty(), "{} has no operands", row.name);

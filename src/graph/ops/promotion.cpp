@@ -15,6 +15,7 @@ void set_default_dtype(DType t) { default_type = t; }
 TypeCategory category(DType t) {
   if (t == DType::Bool) return kBoolType;
   if (is_complex(t)) return kComplexType;
+  if (is_float8(t)) return kFloat8Type;
   if (is_float(t)) return kFloatType;
   return kIntegerType;
 }

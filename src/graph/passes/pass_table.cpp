@@ -6,6 +6,7 @@
 #include "graph/passes/conv_library.h"
 #include "graph/passes/dead_code.h"
 #include "graph/passes/decompose.h"
+#include "graph/passes/gemm_epilogue.h"
 #include "graph/passes/identities.h"
 #include "graph/passes/known_sizes.h"
 #include "graph/passes/linear.h"
@@ -40,6 +41,7 @@ constexpr PassRow kPasses[] = {
     {"conv-library", use_library_convolution, DeviceType::CPU},
     {"pack-weights", pack_weights, DeviceType::CPU},
     {"row-products", write_row_products, DeviceType::CUDA},
+    {"gemm-epilogue", use_gemm_epilogue, DeviceType::CUDA},
     {"decompose", decompose_composites},
     {"decomposed-constants", fold_constants},
     {"decomposed-identities", apply_identities},
