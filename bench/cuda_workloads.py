@@ -67,6 +67,24 @@ def _row_product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return F.linear(x, w)
 
 
+def _quantised_rows(x: torch.Tensor) -> Any:
+    scale = x.abs().amax(-1, keepdim=True).float() / 448
+    return (x / scale).clamp(-448, 448).to(torch.float8_e4m3fn), scale
+
+
+def _scaled_gate(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, sa: torch.Tensor, sb: torch.Tensor) -> Any:
+    gate = torch._scaled_mm(a, b.t(), sa, sb, out_dtype=torch.bfloat16)
+    return F.silu(gate) * torch._scaled_mm(a, c.t(), sa, sb, out_dtype=torch.bfloat16)
+
+
+def _float8(rows: int, columns: int) -> torch.Tensor:
+    return _x(rows, columns, torch.float32).to(torch.float8_e4m3fn)
+
+
+def _perceptron(x: torch.Tensor, w1: torch.Tensor, b1: torch.Tensor, w2: torch.Tensor) -> torch.Tensor:
+    return F.linear(F.gelu(F.linear(x, w1, b1), approximate="tanh"), w2)
+
+
 def named() -> Iterator[Kernel]:
     f32, bf16 = torch.float32, torch.bfloat16
     yield Kernel("entropy f32", _entropy, lambda: (_x(8192, 4096, f32),), 34)
@@ -90,6 +108,21 @@ def named() -> Iterator[Kernel]:
     yield Kernel("copy f32", _copy, lambda: (_x(8192, 4096, f32),))
     yield Kernel("one row times 14336x4096 bf16", _row_product, lambda: (_x(1, 4096, bf16), _x(14336, 4096, bf16)))
     yield Kernel("one row times 4096x14336 bf16", _row_product, lambda: (_x(1, 14336, bf16), _x(4096, 14336, bf16)))
+    yield Kernel("quantised rows bf16 to float8", _quantised_rows, lambda: (_x(8192, 4096, bf16),))
+    for kind, a, b in (("a matrix", (), ()), ("rows", (256, 1), (1, 7168))):
+        yield Kernel(
+            f"gate of float8 products, scales of {kind}",
+            _scaled_gate,
+            lambda a=a, b=b: (  # type: ignore[misc]
+                *(_float8(rows, 4096) for rows in (256, 7168, 7168)),
+                *(torch.full(size, 0.1, device="cuda") for size in (a, b)),
+            ),
+        )
+    yield Kernel(
+        "gelu perceptron bf16",
+        _perceptron,
+        lambda: (_x(2048, 1024, bf16), _x(4096, 1024, bf16), _x(1, 4096, bf16)[0], _x(1024, 4096, bf16)),
+    )
 
 
 def grid() -> Iterator[Kernel]:

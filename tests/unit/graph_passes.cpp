@@ -4,6 +4,7 @@
 
 #include "graph/passes/constant_folding.h"
 #include "graph/passes/dead_code.h"
+#include "graph/passes/gemm_epilogue.h"
 #include "graph/passes/identities.h"
 #include "graph/passes/known_sizes.h"
 #include "graph/passes/linear.h"
@@ -490,6 +491,111 @@ input %1 : bf16[32, 64] = parameter "w"
 %2 : bf16[2, 1, 32] = aten::linear(%0, %1, none)
 output %2
 )");
+}
+
+TEST(GemmEpilogue, TakesReluAndTheTanhFormOfGelu) {
+  // The next product reads it, a library call.
+  expect_pass(use_gemm_epilogue, R"(
+input %0 : bf16[64, 128] = argument "x"
+input %1 : bf16[256, 128] = parameter "w1"
+input %2 : bf16[256] = parameter "b1"
+input %3 : bf16[128, 256] = parameter "w2"
+%4 : bf16[64, 256] = aten::linear(%0, %1, %2)
+%5 : bf16[64, 256] = aten::relu(%4)
+%6 : bf16[64, 128] = aten::linear(%5, %3, none)
+output %6
+)",
+              R"(
+input %0 : bf16[64, 128] = argument "x"
+input %1 : bf16[256, 128] = parameter "w1"
+input %2 : bf16[256] = parameter "b1"
+input %3 : bf16[128, 256] = parameter "w2"
+%4 : bf16[128, 256]{1, 128} = aten::permute(%1, [1, 0])
+%5 : bf16[64, 256] = aten::_addmm_activation(%2, %0, %4)
+%6 : bf16[64, 128] = aten::linear(%5, %3, none)
+output %6
+)");
+  // Rows of two dimensions, as many as the caller has.
+  expect_pass(use_gemm_epilogue, R"(
+symbol s0 = 4, at least 2
+source s0 = size 0 of input 0
+input %0 : f16[s0, 16, 128] = argument "x"
+input %1 : f16[256, 128] = parameter "w1"
+input %2 : f16[256] = parameter "b1"
+input %3 : f16[128, 256] = parameter "w2"
+%4 : f16[s0, 16, 256] = aten::linear(%0, %1, %2)
+%5 : f16[s0, 16, 256] = aten::gelu(%4, approximate="tanh")
+%6 : f16[s0, 16, 128] = aten::linear(%5, %3, none)
+output %6
+)",
+              R"(
+symbol s0 = 4, at least 2
+source s0 = size 0 of input 0
+input %0 : f16[s0, 16, 128] = argument "x"
+input %1 : f16[256, 128] = parameter "w1"
+input %2 : f16[256] = parameter "b1"
+input %3 : f16[128, 256] = parameter "w2"
+%4 : f16[16*s0, 128] = aten::view(%0, [16*s0, 128])
+%5 : f16[128, 256]{1, 128} = aten::permute(%1, [1, 0])
+%6 : f16[16*s0, 256] = aten::_addmm_activation(%2, %4, %5, use_gelu=true)
+%7 : f16[s0, 16, 256] = aten::view(%6, [s0, 16, 256])
+%8 : f16[s0, 16, 128] = aten::linear(%7, %3, none)
+output %8
+)");
+  // Nobody but the caller.
+  expect_pass(use_gemm_epilogue, R"(
+input %0 : f16[64, 128] = argument "x"
+input %1 : f16[256, 128] = parameter "w"
+input %2 : f16[256] = parameter "b"
+%3 : f16[64, 256] = aten::linear(%0, %1, %2)
+%4 : f16[64, 256] = aten::relu(%3)
+output %4
+)",
+              R"(
+input %0 : f16[64, 128] = argument "x"
+input %1 : f16[256, 128] = parameter "w"
+input %2 : f16[256] = parameter "b"
+%3 : f16[128, 256]{1, 128} = aten::permute(%1, [1, 0])
+%4 : f16[64, 256] = aten::_addmm_activation(%2, %0, %3)
+output %4
+)");
+}
+
+TEST(GemmEpilogue, LeavesWhatOneOfOurKernelsDoesAsWell) {
+  // x, w, b: their types. What comes after the product %3 and its activation %4.
+  const auto text = [](const char* x, const char* y, const char* w, const char* b, const char* after) {
+    return fmt::format(
+        "input %0 : {0} = argument \"x\"\ninput %1 : {2} = parameter \"w\"\ninput %2 : {3} = parameter \"b\"\n"
+        "%3 : {1} = aten::linear(%0, %1, %2)\n{4}",
+        x, y, w, b, after);
+  };
+  const auto plain = [&](const char* after) {
+    return text("bf16[64, 128]", "bf16[64, 256]", "bf16[256, 128]", "bf16[256]", after);
+  };
+  const std::string relu = "%4 : bf16[64, 256] = aten::relu(%3)\n";
+  // A residual, also one that is seen through a view; a reduction; a second reader of the product.
+  expect_unchanged(use_gemm_epilogue,
+                   plain((relu + "%5 : bf16[64, 256] = aten::add.Tensor(%4, %4)\noutput %5\n").c_str()));
+  expect_unchanged(use_gemm_epilogue, plain((relu + "%5 : bf16[16384] = aten::view(%4, [16384])\n"
+                                                    "%6 : bf16[16384] = aten::exp(%5)\noutput %6\n")
+                                                .c_str()));
+  expect_unchanged(use_gemm_epilogue,
+                   plain((relu + "%5 : bf16[64] = aten::amax(%4, [1], false)\noutput %5\n").c_str()));
+  expect_unchanged(use_gemm_epilogue, plain((relu + "output %4\noutput %3\n").c_str()));
+  // Other activations; gelu as the library has it not.
+  expect_unchanged(use_gemm_epilogue, plain("%4 : bf16[64, 256] = aten::silu(%3)\noutput %4\n"));
+  expect_unchanged(use_gemm_epilogue, plain("%4 : bf16[64, 256] = aten::gelu(%3, approximate=\"none\")\noutput %4\n"));
+  // float32, one column, a result that would be a view.
+  expect_unchanged(use_gemm_epilogue, text("f32[64, 128]", "f32[64, 256]", "f32[256, 128]", "f32[256]",
+                                           "%4 : f32[64, 256] = aten::relu(%3)\noutput %4\n"));
+  expect_unchanged(use_gemm_epilogue, text("bf16[64, 128]", "bf16[64, 1]", "bf16[1, 128]", "bf16[1]",
+                                           "%4 : bf16[64, 1] = aten::relu(%3)\noutput %4\n"));
+  expect_unchanged(use_gemm_epilogue, text("bf16[2, 32, 128]", "bf16[2, 32, 256]", "bf16[256, 128]", "bf16[256]",
+                                           "%4 : bf16[2, 32, 256] = aten::relu(%3)\noutput %4\n"));
+  // Where every result is rounded as eager's is.
+  Options eager;
+  eager.numerics = "eager";
+  expect_unchanged(use_gemm_epilogue, plain((relu + "output %4\n").c_str()), eager);
 }
 
 // The flat product that linear replaces must not become a call of its own.

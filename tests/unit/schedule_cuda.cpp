@@ -224,6 +224,61 @@ output %10
   EXPECT_EQ(kernels(plan), 2);
 }
 
+// Quantising, per tensor and per row, and what comes back.
+TEST(CudaPlans, Float8IsConvertedInKernels) {
+  const std::string text = R"(input %0 : bf16[64, 4096]@D = argument "x"
+%1 : bf16[64, 4096]@D = aten::abs(%0)
+%2 : bf16[64, 1]@D = aten::amax(%1, [1], true)
+%3 : f32[64, 1]@D = aten::_to_copy(%2, dtype=dtype.f32)
+%4 : f32[64, 1]@D = aten::div.Tensor(%3, 448)
+%5 : f32[64, 1]@D = aten::clamp(%4, 1e-12, none)
+%6 : f32[64, 4096]@D = aten::div.Tensor(%0, %5)
+%7 : f32[64, 4096]@D = aten::clamp(%6, -448, 448)
+%8 : f8e4m3fn[64, 4096]@D = aten::_to_copy(%7, dtype=dtype.f8e4m3fn)
+output %8
+output %5
+)";
+  const auto plan = schedule::make_plan(*on_device("cuda:0", text), for_device(DeviceType::CUDA));
+  EXPECT_EQ(plan.steps.size(), 1u) << schedule::print(plan);
+  EXPECT_EQ(kernels(plan), 1);
+  // Both conversions in one kernel; a value that goes to float8 and back is rounded.
+  const std::string back = R"(input %0 : f32[64, 48]@D = argument "x"
+%1 : f8e5m2[64, 48]@D = aten::_to_copy(%0, dtype=dtype.f8e5m2)
+%2 : f8e5m2[48, 64]{1, 48}@D = aten::permute(%1, [1, 0])
+%3 : f32[48, 64]{1, 48}@D = aten::_to_copy(%2, dtype=dtype.f32)
+%4 : f32[48, 64]{1, 48}@D = aten::exp(%3)
+output %4
+)";
+  const auto gpu = schedule::make_plan(*on_device("cuda:0", back), for_device(DeviceType::CUDA));
+  EXPECT_NE(loops::print(only_kernel(gpu)).find("cast f8e5m2"), std::string::npos);
+  // On the CPU these are calls into ATen.
+  const auto cpu = schedule::make_plan(*on_device("cpu", back), for_device(DeviceType::CPU));
+  EXPECT_EQ(kernels(cpu), 1) << schedule::print(cpu);
+  EXPECT_EQ(loops::print(only_kernel(cpu)).find("f8"), std::string::npos);
+}
+
+// The products are calls; what is done with them is one kernel.
+TEST(CudaPlans, ScaledProductsAndTheirActivation) {
+  const auto g = on_device("cuda:0", R"(input %0 : f8e4m3fn[256, 4096]@D = argument "a"
+input %1 : f8e4m3fn[7168, 4096]@D = parameter "b1"
+input %2 : f8e4m3fn[7168, 4096]@D = parameter "b2"
+input %3 : f32[256, 1]@D = argument "sa"
+input %4 : f32[1, 7168]@D = parameter "sb"
+%5 : f8e4m3fn[4096, 7168]{1, 4096}@D = aten::t(%1)
+%6 : bf16[256, 7168]@D = aten::_scaled_mm(%0, %5, %3, %4, none, none, dtype.bf16)
+%7 : bf16[256, 7168]@D = aten::silu(%6)
+%8 : f8e4m3fn[4096, 7168]{1, 4096}@D = aten::t(%2)
+%9 : bf16[256, 7168]@D = aten::_scaled_mm(%0, %8, %3, %4, none, none, dtype.bf16)
+%10 : bf16[256, 7168]@D = aten::mul.Tensor(%7, %9)
+output %10
+)");
+  const Options user;
+  graph::run_passes(*g, {.options = user, .device = DeviceType::CUDA}, true);
+  const auto plan = schedule::make_plan(*g, for_device(DeviceType::CUDA));
+  EXPECT_EQ(plan.steps.size(), 3u) << schedule::print(plan);
+  EXPECT_EQ(kernels(plan), 1);
+}
+
 TEST(CudaPlans, WrongThreadsDoNotVerify) {
   const auto plan = check(softmax_text(512, 96));
   const auto broken = [&](auto&& change) {

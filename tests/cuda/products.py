@@ -1,0 +1,138 @@
+"""Products of a GPU's libraries and what stands around them: more of traps.TRAPS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from tests.cuda.traps import _compiled, trap
+
+E4M3 = torch.float8_e4m3fn
+FLOAT8 = (E4M3, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu)
+
+
+def _kernels_and_calls(function: Callable[..., Any], *args: torch.Tensor) -> tuple[int, list[str]]:
+    import vesta
+
+    report = vesta.explain(function)(*args)
+    assert not report.fallbacks, report.fallbacks[0].reason
+    (graph,) = report.graphs
+    assert graph.compiled is not None
+    return len(graph.compiled.kernels), [reason.op for reason in graph.compiled.externs]
+
+
+@trap
+def float8_conversions_are_eagers() -> None:
+    """Every bfloat16 and float16, many floats, and every float8 back."""
+    bits = torch.arange(-(1 << 15), 1 << 15, device="cuda", dtype=torch.int32).to(torch.int16)
+    floats = torch.randint(-(2**31), 2**31, (1 << 20,), device="cuda").to(torch.int32).view(torch.float32)
+    with torch.no_grad():
+        for dtype in FLOAT8:
+
+            def narrow(x: torch.Tensor, dtype: torch.dtype = dtype) -> torch.Tensor:
+                return x.to(dtype)
+
+            every = torch.arange(256, device="cuda").to(torch.uint8).view(dtype)
+            wide = every.float()
+            middles = torch.stack([(wide[1:] + wide[:-1]) / 2])
+            near = torch.cat([torch.nextafter(middles, torch.full_like(middles, x)) for x in (-torch.inf, torch.inf)])
+            for x in (bits.view(torch.bfloat16), bits.view(torch.float16), floats, middles, near):
+                got, want = _compiled(narrow)(x), narrow(x)
+                same = (got.view(torch.uint8) == want.view(torch.uint8)) | (got.float().isnan() & want.float().isnan())
+                assert same.all(), f"{dtype} of {x[~same][:4]}: {got[~same][:4].float()}, not {want[~same][:4].float()}"
+            torch.testing.assert_close(
+                _compiled(lambda x: x.float() * 2)(every), wide * 2, rtol=0, atol=0, equal_nan=True
+            )
+
+
+@trap
+def quantising_is_one_kernel() -> None:
+    def rows(x: torch.Tensor) -> Any:
+        scale = x.abs().amax(-1, keepdim=True).float() / 448
+        return (x / scale).clamp(-448, 448).to(E4M3), scale
+
+    def whole(x: torch.Tensor) -> Any:
+        scale = x.abs().amax().float() / 448
+        return (x / scale).clamp(-448, 448).to(E4M3), scale
+
+    def given(x: torch.Tensor) -> Any:
+        return (x / 0.01).clamp(-448, 448).to(E4M3)
+
+    x = torch.randn(300, 1000, device="cuda", dtype=torch.bfloat16)
+    with torch.no_grad():
+        for function in (rows, whole, given):
+            got, want = _compiled(function)(x), function(x)
+            # A quotient beside the middle of two neighbours may go to the other one.
+            torch.testing.assert_close(
+                torch.utils._pytree.tree_map(torch.Tensor.float, got),
+                torch.utils._pytree.tree_map(torch.Tensor.float, want),
+                rtol=0.126,
+                atol=2**-9,
+            )
+            kernels, calls = _kernels_and_calls(function, x)
+            assert kernels and not calls, (kernels, calls)
+
+
+@trap
+def products_of_float8() -> None:
+    """Two calls and one kernel; equal to the same two calls."""
+
+    def gate(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, sa: torch.Tensor, sb: torch.Tensor) -> torch.Tensor:
+        first = torch._scaled_mm(a, b.t(), sa, sb, out_dtype=torch.bfloat16)
+        return F.silu(first) * torch._scaled_mm(a, c.t(), sa, sb, out_dtype=torch.bfloat16)
+
+    a, b, c = (torch.randn(n, 512, device="cuda").to(E4M3) for n in (64, 768, 768))
+    for size_a, size_b in (((), ()), ((64, 1), (1, 768))):
+        sa, sb = (torch.rand(s, device="cuda") / 8 for s in (size_a, size_b))
+        compiled = _compiled(gate)
+        with torch.no_grad():
+            for _ in range(4):
+                torch.testing.assert_close(compiled(a, b, c, sa, sb), gate(a, b, c, sa, sb), rtol=2e-2, atol=2e-2)
+            kernels, calls = _kernels_and_calls(gate, a, b, c, sa, sb)
+        assert kernels == 1 and calls == ["aten::_scaled_mm"] * 2, (kernels, calls)
+        # Layouts that the library has not: eager's error.
+        for function in (gate, _compiled(gate)):
+            try:
+                function(a, b.t().contiguous().t(), c, sa, sb)
+            except RuntimeError:
+                continue
+            raise AssertionError("a product of two row-major matrices")
+
+
+def _check_epilogue(dtype: torch.dtype, activation: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    w1, b1, w2 = (torch.randn(size, device="cuda", dtype=dtype) / 8 for size in ((256, 128), (256,), (64, 256)))
+
+    def perceptron(x: torch.Tensor) -> torch.Tensor:
+        return F.linear(activation(F.linear(x, w1, b1)), w2)
+
+    def alone(x: torch.Tensor) -> torch.Tensor:
+        return activation(F.linear(x, w1, b1))
+
+    for function, sizes in ((perceptron, (64, 128)), (perceptron, (2, 33, 128)), (alone, (64, 128))):
+        x = torch.randn(sizes, device="cuda", dtype=dtype)
+        compiled = _compiled(function)
+        with torch.no_grad():
+            for _ in range(3):
+                torch.testing.assert_close(compiled(x), function(x), rtol=2e-2, atol=2e-2)
+            _, calls = _kernels_and_calls(function, x)
+        assert "aten::_addmm_activation" in calls, calls
+    special = torch.randn(64, 128, device="cuda", dtype=dtype)
+    special[3, 5], special[7, 1], special[9, 2] = torch.nan, torch.inf, -torch.inf
+    with torch.no_grad():
+        got, want = _compiled(alone)(special), alone(special)
+    assert torch.equal(got.isnan(), want.isnan()), "NaN in other places than eager's"
+
+
+@trap
+def epilogues_of_products() -> None:
+    """relu and gelu as the library applies them: numbers, infinities and NaN in eager's places."""
+
+    def gelu(x: torch.Tensor) -> torch.Tensor:
+        return F.gelu(x, approximate="tanh")
+
+    for dtype in (torch.bfloat16, torch.float16):
+        for activation in (F.relu, gelu):
+            _check_epilogue(dtype, activation)
