@@ -300,6 +300,40 @@ TEST(CudaOnHost, EveryConversion) {
   expect_same(std::move(cases));
 }
 
+// Quantising by one scale and by rows' own, and back; as much as threads take at once and less.
+TEST(CudaOnHost, Float8Programs) {
+  std::vector<Case> cases;
+  for (const char* dtype : {"f32", "bf16"})
+    for (const char* to : {"f8e4m3fn", "f8e5m2", "f8e4m3fnuz"})
+      for (const int columns : {33, 512, 5000}) {
+        add_plan(cases,
+                 fmt::format(R"(input %0 : {0}[5, {2}]@D = argument "x"
+%1 : {0}[5, {2}]@D = aten::abs(%0)
+%2 : {0}[5, 1]@D = aten::amax(%1, [1], true)
+%3 : f32[5, 1]@D = aten::_to_copy(%2, dtype=dtype.f32)
+%4 : f32[5, 1]@D = aten::div.Tensor(%3, 448)
+%5 : f32[5, {2}]@D = aten::div.Tensor(%0, %4)
+%6 : {1}[5, {2}]@D = aten::_to_copy(%5, dtype=dtype.{1})
+output %6
+output %4
+)",
+                             dtype, to, columns),
+                 1);
+        add_plan(cases,
+                 fmt::format(R"(input %0 : {1}[5, {2}]@D = argument "x"
+input %1 : f32[5, 1]@D = argument "scale"
+%2 : {0}[5, {2}]@D = aten::_to_copy(%0, dtype=dtype.{0})
+%3 : f32[5, {2}]@D = aten::mul.Tensor(%2, %1)
+%4 : {1}[5, {2}]@D = aten::clone(%0)
+output %3
+output %4
+)",
+                             dtype, to, columns),
+                 1);
+      }
+  expect_same(std::move(cases));
+}
+
 // Every float of 16 bits, and what lies between two neighbours of a float8 type, and just beside that.
 TEST(CudaOnHost, Float8OfEverything) {
   std::vector<Case> cases;

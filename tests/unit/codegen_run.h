@@ -74,6 +74,7 @@ inline double ulp_of(DType t, double v) {
   if (t == DType::F64) return std::nextafter(std::fabs(v), INFINITY) - std::fabs(v);
   float f = static_cast<float>(std::fabs(v));
   double f32 = static_cast<double>(std::nextafter(f, INFINITY)) - f;
+  if (is_float8(t)) return std::max(f32 * 0x1p21, 0x1p-9);
   return t == DType::F32 ? f32 : t == DType::BF16 ? f32 * 65536 : std::max(f32 * 8192, 0x1p-24);
 }
 
