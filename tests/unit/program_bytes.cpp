@@ -203,9 +203,10 @@ std::string safetensors(const std::string& header, const std::string& data) {
 
 TEST(Safetensors, HeadersAreReadAndChecked) {
   const auto found = read_safetensors(safetensors(
-      R"({"__metadata__":{"a":"b"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"e":{"dtype":"F16","shape":[0,7],"data_offsets":[24,24]},"q":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[24,25]}})",
-      std::string(25, 'x')));
-  ASSERT_EQ(found.size(), 2U);
+      R"({"__metadata__":{"a":"b"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"e":{"dtype":"F16","shape":[0,7],"data_offsets":[24,24]},"q":{"dtype":"F4","shape":[2],"data_offsets":[24,25]},"f":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[25,28]}})",
+      std::string(28, 'x')));
+  ASSERT_EQ(found.size(), 3U);
+  EXPECT_EQ(found.at("f").dtype, DType::F8E4M3FN);
   EXPECT_EQ(found.at("w").sizes, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(found.at("w").bytes, 24U);
   EXPECT_EQ(found.at("e").bytes, 0U);
