@@ -28,6 +28,8 @@ struct VESTA_API Options {
   int64_t rewrite_limit = -1;
   // Threads that compile kernels; 0: all cores.
   int compile_threads = 0;
+  // false: every operator is a call of PyTorch's own, as the program made it, and no pass changes what is computed.
+  bool kernels = true;
   // On a GPU: record calls into CUDA graphs where that is possible, the second call with the same sizes on a stream.
   bool cuda_graphs = true;
   // Bytes up to which an input is copied into the memory of a CUDA graph, where a library call reads it and its address

@@ -22,6 +22,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readwrite("dynamic", &Options::dynamic)
       .def_readwrite("strict", &Options::strict)
       .def_readwrite("packed_weights", &Options::packed_weights)
+      .def_readwrite("kernels", &Options::kernels)
       .def_readwrite("numerics", &Options::numerics)
       .def_readwrite("variant_limit", &Options::variant_limit)
       .def_readwrite("skip_passes", &Options::skip_passes)

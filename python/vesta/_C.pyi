@@ -11,6 +11,7 @@ class Options:
     dynamic: bool | None
     strict: bool
     packed_weights: int
+    kernels: bool
     numerics: str
     variant_limit: int
     skip_passes: list[str]

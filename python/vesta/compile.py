@@ -17,11 +17,10 @@ from vesta.compiled_method import CompiledMethods, check_methods
 from vesta.compiled_module import is_twin, make_twin
 from vesta.eager import innermost
 from vesta.errors import UserError, did_you_mean
-from vesta.options import OPTION_NAMES, make_options, options_of_mode
+from vesta.options import BACKENDS, OPTION_NAMES, make_options, options_of_mode
 
 __all__ = ["compile"]
 
-BACKENDS = ("vesta", "eager")
 NO_PYTHON = (
     types.BuiltinFunctionType,
     types.ClassMethodDescriptorType,
@@ -81,7 +80,8 @@ def compile(
         fullgraph: Raise :class:`vesta.errors.GraphBreak` at the first line that is no part of one graph.
         dynamic: True: sizes are symbolic from the start. False: each new size compiles again. None: a size that is
             seen to change becomes symbolic.
-        backend: "vesta", or "eager" for ``model`` as it is.
+        backend: "vesta"; "cudagraphs" for calls of PyTorch's own operators alone, recorded as CUDA graphs on a GPU;
+            "aot_eager" for the same calls one by one; or "eager" for ``model`` as it is.
         mode: One of torch.compile's modes. They differ on GPUs only; not together with ``options``.
         options: See :mod:`vesta.options`.
         disable: Return ``model`` as it is. ``TORCH_COMPILE_DISABLE=1`` in the environment does so everywhere.
@@ -164,7 +164,7 @@ def check(
             raise UserError(f"{name} takes True or False, not {value!r}")
     if not isinstance(dynamic, bool | None):
         raise UserError(f"dynamic takes True, False or None, not {dynamic!r}")
-    check_backend(backend)
+    of_backend = options_of_backend(backend)
     of_mode = options_of_mode(mode)
     if isinstance(methods, str) or not isinstance(methods, Sequence) or not all(isinstance(n, str) for n in methods):
         raise UserError(f"methods takes a tuple of names, not {methods!r}")
@@ -173,6 +173,12 @@ def check(
     if options and mode not in (None, "default"):
         raise UserError(f'either mode or options can be given, not both (mode is "{mode}")')
     options = {**of_mode, **(options or {})}
+    for name, value in of_backend.items():
+        if options.setdefault(name, value) is not value:
+            raise UserError(
+                f'backend "{backend}" is the option {name}={value}, but {"mode" if name in of_mode else "options"} says '
+                f"{name}={options[name]!r}"
+            )
     if dynamic is not None and options.setdefault("dynamic", dynamic) is not dynamic:
         raise UserError(f"dynamic is {dynamic}, but options say {options['dynamic']!r}")
     made = make_options(options)
@@ -181,15 +187,18 @@ def check(
     return Settings(fullgraph, repr((fullgraph, sorted(options.items()))), tuple(sorted(set(methods))), made)
 
 
-def check_backend(backend: Any) -> None:
+def options_of_backend(backend: Any) -> dict[str, Any]:
+    """What a backend stands for. Raises :class:`vesta.errors.UserError` for an unknown one."""
     if not isinstance(backend, str):
         raise UserError(f"backend takes a name, not {backend!r}; use torch.compile(model, backend=...) for it")
-    if backend not in BACKENDS:
-        hint = did_you_mean(backend, BACKENDS)
+    if backend not in BACKENDS and backend != "eager":
+        known = (*BACKENDS, "eager")
+        names = ", ".join(f'"{name}"' for name in known)
         raise UserError(
-            f'vesta.compile has the backends "vesta" and "eager", not "{backend}"{hint}; '
+            f'vesta.compile has the backends {names}, not "{backend}"{did_you_mean(backend, known)}; '
             f'for others use torch.compile(model, backend="{backend}")'
         )
+    return BACKENDS.get(backend, {})
 
 
 def instead_of(name: str) -> str:

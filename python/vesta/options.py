@@ -19,6 +19,8 @@ Names and meaning are those of ``include/vesta/options.h``:
     Run only the first n rewrites of all passes together (-1: all), to bisect a wrong one.
 ``compile_threads`` (int)
     Threads that compile kernels (0: all cores).
+``kernels`` (bool)
+    False: every operator is a call of PyTorch's own, as the program made it, and results equal eager's bit for bit.
 ``cuda_graphs`` (bool)
     On a GPU, record calls into CUDA graphs: the second one with the same sizes on a stream, where that is possible.
 ``copied_inputs`` (int)
@@ -43,6 +45,13 @@ from vesta.errors import UserError, did_you_mean
 
 __all__ = ["OPTION_NAMES", "make_options", "options_of_mode"]
 
+# Backends by the names that torch.compile's have, as options.
+BACKENDS: dict[str, dict[str, Any]] = {
+    "vesta": {},
+    "cudagraphs": {"kernels": False, "cuda_graphs": True},
+    "aot_eager": {"kernels": False, "cuda_graphs": False},
+}
+
 # torch.compile's modes, as options. They differ on GPUs.
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -60,6 +69,7 @@ OPTION_NAMES: dict[str, tuple[type, ...]] = {
     "skip_passes": (list, tuple),
     "rewrite_limit": (int,),
     "compile_threads": (int,),
+    "kernels": (bool,),
     "cuda_graphs": (bool,),
     "copied_inputs": (int,),
     "cuda_graph_memory": (int,),

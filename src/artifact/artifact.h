@@ -84,7 +84,7 @@ struct Grid {
 struct Launch {
   std::shared_ptr<const machine::Object> object;
   std::string name;
-  std::vector<int> buffers;
+  std::vector<int> buffers;     // on a GPU, the element of one in the CPU's memory is the argument, not its address
   std::vector<uint8_t> access;  // of each buffer: kReads, kWrites; empty: every buffer is read and written
   std::vector<Size> offsets;    // bytes
   std::vector<Size> sizes;
@@ -178,6 +178,9 @@ struct Artifact {
   std::vector<int> derived_parameters;  // inputs the derived steps read
   std::vector<Step> steps;
   std::vector<Output> outputs;
+  // Where its kernels run and its arena lies, and whose CUDA graphs record it. A program that has neither may be one of
+  // a GPU too: its calls into ATen are recorded there.
+  Device device;
   bool is_static = false;  // no symbols: every Size is constant
   ArenaLayout arena;       // static: exact; otherwise under the hints
   // Further entry points: of whoever loads the artifact (the second half of a program), or of its Call steps (a region
@@ -188,8 +191,5 @@ struct Artifact {
 };
 
 std::string print(const Artifact& a);
-
-// Where its kernels run and its arena lies: on one device. The CPU where it has neither.
-Device device_of(const Artifact& a);
 
 }  // namespace vesta::artifact

@@ -11,7 +11,7 @@
 namespace vesta::artifact {
 
 // The version of the bytes. Who stores them stores it beside them, and reads no other version.
-constexpr uint32_t kFormat = 4;
+constexpr uint32_t kFormat = 5;
 
 // Equal artifacts give equal bytes in every process.
 std::string encode(const Artifact& artifact);

@@ -52,6 +52,7 @@ class Decoder {
       out.hidden = o->hidden();
       a.outputs.push_back(std::move(out));
     }
+    a.device = device(in_.device(), in_.device_index());
     a.is_static = in_.is_static();
     if (in_.arena_offsets()) a.arena.offsets.assign(in_.arena_offsets()->begin(), in_.arena_offsets()->end());
     a.arena.kept_bytes = in_.arena_kept_bytes();

@@ -94,6 +94,8 @@ class Encoder {
     out.add_packed_bytes(a.about.packed_bytes);
     out.add_key(key);
     out.add_entries(entries);
+    out.add_device(static_cast<uint8_t>(a.device.type));
+    out.add_device_index(a.device.index);
     return out.Finish();
   }
 

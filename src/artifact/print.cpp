@@ -163,6 +163,7 @@ std::string print(const Artifact& a) {
   for (const auto& [input, pending] : a.facts.pending) {
     line("input {} is pending{}{}", input, pending.conj ? " conj" : "", pending.neg ? " neg" : "");
   }
+  if (a.device.type != DeviceType::CPU) line("device {}", to_string(a.device));
   for (size_t b = 0; b < a.buffers.size(); ++b) {
     const Buffer& buffer = a.buffers[b];
     std::string where;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <optional>
 
 #include "artifact/bytes.h"
 #include "artifact/lives.h"
@@ -9,13 +8,15 @@
 namespace vesta::artifact {
 namespace {
 
+constexpr int64_t kMostValue = 8;        // bytes of an argument that is a number
 constexpr int kMostShared = 256 << 10;  // bytes: no GPU has more
 
 class Verifier {
  public:
-  explicit Verifier(const Artifact& a) : a_(a), device_(device_of(a)) {}
+  explicit Verifier(const Artifact& a) : a_(a), device_(a.device) {}
 
   void run() const {
+    device();
     for (const InputDesc& i : a_.inputs) {
       tensor(i.type);
       VESTA_REQUIRE(i.alignment > 0 && i.alignment <= kArenaAlignment, "an input aligned to {} bytes", i.alignment);
@@ -67,6 +68,13 @@ class Verifier {
   }
   static size_t index(int i) { return static_cast<size_t>(i); }
 
+  void device() const {
+    if (device_.type == DeviceType::CPU) return;
+    const bool used = std::any_of(a_.buffers.begin(), a_.buffers.end(),
+                                  [&](const Buffer& b) { return b.type.device == device_; });
+    VESTA_REQUIRE(device_.type == DeviceType::CUDA && used, "a program of {}, where it has nothing",
+                  to_string(device_));
+  }
   void input(int i) const { VESTA_REQUIRE(i >= 0 && i < count(a_.inputs), "there is no input {}", i); }
   const Buffer& existing(int i) const {
     VESTA_REQUIRE(i >= 0 && i < count(a_.buffers), "there is no buffer {}", i);
@@ -182,9 +190,17 @@ class Verifier {
     VESTA_REQUIRE(is_cpu || (l.grid.block % 32 == 0 && l.grid.block > 0 && l.grid.block <= 1024 && l.grid.items > 0 &&
                              l.grid.items <= 16 * l.grid.block && l.grid.shared >= 0 && l.grid.shared <= kMostShared),
                   "blocks of {} threads for {} items with {} bytes shared", l.grid.block, l.grid.items, l.grid.shared);
-    for (const int b : l.buffers)
-      VESTA_REQUIRE(existing(b).type.device == device_, "a kernel's buffer {} on {}", b,
-                    to_string(existing(b).type.device));
+    for (size_t i = 0; i < l.buffers.size(); ++i) {
+      const TensorDesc& t = existing(l.buffers[i]).type;
+      if (t.device == device_) continue;
+      VESTA_REQUIRE(!is_cpu && t.device.type == DeviceType::CPU, "a kernel's buffer {} on {}", l.buffers[i],
+                    to_string(t.device));
+      // Its element is the argument.
+      const bool read = !l.access.empty() && l.access[i] == kReads;
+      VESTA_REQUIRE(read && t.sizes.empty() && !is_complex(t.dtype) && element_size(t.dtype) <= kMostValue,
+                    "an argument of a kernel that is no number");
+      VESTA_REQUIRE(l.offsets[i].is_constant() && l.offsets[i].steps[0].value == 0, "a number at an offset");
+    }
     sizes(l.offsets);
     sizes(l.sizes);
     size(l.items), size(l.scratch), size(l.item_cost);
@@ -257,19 +273,6 @@ class Verifier {
 };
 
 }  // namespace
-
-Device device_of(const Artifact& a) {
-  for (const Buffer& b : a.buffers)
-    if (b.role == Role::Arena) return b.type.device;
-  std::optional<Device> found;
-  for (const auto* steps : {&a.derived, &a.steps})
-    for (const Step& s : *steps)
-      if (const auto* l = std::get_if<Launch>(&s))
-        for (const int b : l->buffers)
-          if (!found && b >= 0 && static_cast<size_t>(b) < a.buffers.size())
-            found = a.buffers[static_cast<size_t>(b)].type.device;
-  return found.value_or(Device{});
-}
 
 int64_t reach(std::span<const int64_t> sizes, std::span<const int64_t> strides, int64_t item) {
   __int128 last = 0;

@@ -97,6 +97,9 @@ struct KernelBuffer {
   // Written only, begins at a multiple of 64 bytes, and is out of the caches before anybody reads it: whole vectors may
   // be stored past them.
   bool stream = false;
+  // One element that is only read, and is the argument itself: no pointer. For kernels with threads; the interpreter is
+  // given a pointer to it.
+  bool value = false;
   // Bytes: the pointer is a multiple. 1: of the element's size alone.
   int64_t alignment = 1;
 };

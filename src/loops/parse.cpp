@@ -48,6 +48,7 @@ class Parser : TextReader {
       b.written = writes();
       b.noalias = !take("shared");
       b.stream = take("stream");
+      b.value = take("value");
       if (take("aligned ")) b.alignment = integer(word());
       k.buffers.push_back(b);
     } else if (head == "row") {

@@ -24,8 +24,8 @@ class Printer : TextWriter {
                       k_.threads.each, k_.threads.across ? " across" : "", k_.threads.shared ? " shared" : "");
     for (size_t i = 0; i < k_.buffers.size(); ++i) {
       const KernelBuffer& b = k_.buffers[i];
-      out_ += fmt::format("buffer b{} {} {}{}{}{}\n", i, name(b.dtype), b.written ? "write" : "read",
-                          b.noalias ? "" : " shared", b.stream ? " stream" : "",
+      out_ += fmt::format("buffer b{} {} {}{}{}{}{}\n", i, name(b.dtype), b.written ? "write" : "read",
+                          b.noalias ? "" : " shared", b.stream ? " stream" : "", b.value ? " value" : "",
                           b.alignment > 1 ? fmt::format(" aligned {}", b.alignment) : "");
     }
     for (size_t i = 0; i < k_.row_slots.size(); ++i) out_ += fmt::format("row r{} {}\n", i, name(k_.row_slots[i]));

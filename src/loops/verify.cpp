@@ -26,6 +26,8 @@ class Verifier : Rules {
         stage_of_[r] = stage_;
       }
     }
+    for (const KernelBuffer& b : k_.buffers)
+      require(!b.value || (k_.threads.block != 0 && !b.written), "an argument that is no value of a GPU's kernel");
     if (k_.threads.block != 0) threads();
     if (k_.tile.rows != 0) tile();
     if (!k_.ahead.loads.empty()) ahead();
@@ -85,6 +87,9 @@ class Verifier : Rules {
       require(row.is_constant() && row.constant() <= t.team * t.held * t.each, "a team of {} does not hold rows of {}",
               t.team, to_string(row));
     }
+    for (const Instr& i : k_.instrs)
+      if (i.buffer >= 0 && k_.buffers[static_cast<size_t>(i.buffer)].value)
+        require(i.kind == InstrKind::Load && i.index.is_constant(0), "an argument is no memory");
     for (const Instr& i : k_.instrs)
       require(i.kind != InstrKind::Scan && i.kind != InstrKind::StoreAdd, "threads have no {}",
               i.kind == InstrKind::Scan ? "scan" : "atomic addition");

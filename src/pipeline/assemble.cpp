@@ -30,6 +30,7 @@ class Assembler {
     for (size_t i = 0; i < graph_.outputs.size(); ++i)
       out_.outputs.push_back(output(graph_.outputs[i], plan_.outputs[i]));
     for (const graph::Mutation& m : graph_.mutations) out_.mutated.push_back(m.input);
+    out_.device = plan_.device;
     out_.is_static = graph_.symbols.empty();
     out_.arena = plan_.arena;
     out_.arena.offsets.resize(out_.buffers.size(), -1);

@@ -139,7 +139,11 @@ class Compile {
     stage("plan", [&] {
       schedule::Options o;
       o.target = target_;
-      o.kernels = codegen::available(target_);
+      if (!options_.kernels) {
+        o.why_no_kernels = "the option kernels is off";
+      } else if (!codegen::available(target_)) {
+        o.why_no_kernels = "no code is generated for this device";
+      }
       o.rounds = options_.numerics == "eager";
       o.keep_dags = dump_.active();
       plan = schedule::make_plan(graph_, o);

@@ -8,6 +8,7 @@ std::optional<artifact::Artifact> compile_again(const program::Variant& variant)
   Options options;
   options.numerics = variant.origin.numerics;
   options.packed_weights = variant.origin.packed_weights;
+  options.kernels = variant.origin.kernels;
   pipeline::Traced traced;
   traced.facts = variant.artifact.facts;
   traced.inference = variant.origin.inference;

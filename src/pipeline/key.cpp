@@ -25,9 +25,9 @@ std::string text_of(const artifact::InputFacts& facts) {
 
 // What a compile reads. Others, such as the limit of variants, decide whether there is a compile at all.
 std::string text_of(const Options& o, bool inference) {
-  return fmt::format("{}, packed_weights {}, numerics {}, skip_passes [{}], rewrite_limit {}",
+  return fmt::format("{}, packed_weights {}, numerics {}, skip_passes [{}], rewrite_limit {}, kernels {}",
                      inference ? "inference" : "training", o.packed_weights, o.numerics, fmt::join(o.skip_passes, " "),
-                     o.rewrite_limit);
+                     o.rewrite_limit, o.kernels);
 }
 
 // Operators, what they take and what their kernels give depend on the build. at::show_config() would say all of this,

@@ -22,7 +22,7 @@
 
 namespace vesta::program {
 
-constexpr uint32_t kFormat = 2;
+constexpr uint32_t kFormat = 3;
 
 // A file in memory. Private: who writes there changes no file. A file that is cut short while it is mapped ends the
 // process with SIGBUS when the missing part is read, as with every mapped file; replace files by rename.

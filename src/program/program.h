@@ -79,6 +79,7 @@ struct Origin {
   bool inference = true;
   std::string numerics;
   int64_t packed_weights = -1;
+  bool kernels = true;  // Options::kernels
   Target target;
   std::string torch;  // "2.13"
 };

@@ -65,7 +65,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
   }
   first_copy_ = steps.size();
   while (first_copy_ > 0 && std::holds_alternative<artifact::CopyBack>(steps[first_copy_ - 1])) --first_copy_;
-  const int device = std::max<int>(0, artifact::device_of(a).index);
+  const int device = std::max<int>(0, a.device.index);
   for (size_t i = 0; i < steps.size(); ++i) {
     BoundStep& s = steps_[i];
     s.launch = std::get_if<artifact::Launch>(&steps[i]);

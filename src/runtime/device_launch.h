@@ -3,6 +3,9 @@
 
 #include <c10/util/SmallVector.h>
 
+#include <bit>
+#include <cstring>
+
 #include "artifact/artifact.h"
 #include "base/check.h"
 #include "machine/load.h"
@@ -16,7 +19,20 @@ inline machine::LaunchShape shape_of(const artifact::Grid& grid, int64_t items) 
   return {static_cast<unsigned>(blocks), static_cast<unsigned>(grid.block), static_cast<unsigned>(grid.shared)};
 }
 
-// Pointers to `buffers`, `count` addresses, and to what else the launch has. Valid as long as both.
+// An address for kernels that are captured and not run: their nodes get another before they run.
+inline void* const kElsewhere = reinterpret_cast<void*>(kDeviceAlignment);
+
+// What a kernel of a GPU is given for a buffer that begins at `address`: the address, or, of one element in the CPU's
+// memory, its bits.
+inline void* argument_for(const artifact::Buffer& buffer, void* address) {
+  if (buffer.type.device.type != DeviceType::CPU || address == kElsewhere) return address;
+  static_assert(std::endian::native == std::endian::little);
+  void* bits = nullptr;
+  std::memcpy(&bits, address, static_cast<size_t>(element_size(buffer.type.dtype)));
+  return bits;
+}
+
+// Pointers to `buffers`, `count` of what argument_for gives, and to what else the launch has. Valid as long as both.
 using DeviceArguments = c10::SmallVector<void*, 32>;
 inline DeviceArguments arguments_of(void** buffers, size_t count, const ResolvedLaunch& launch) {
   DeviceArguments out;

@@ -58,7 +58,7 @@ struct Executable::Impl {
         program(artifact, artifact.steps, false),
         resolver(artifact, {derived_program.schemas(), program.schemas()}) {
     draws = program.draws();
-    device = to_torch(artifact::device_of(artifact));
+    device = to_torch(artifact.device);
     for (const artifact::Artifact& entry : artifact.entries) {
       entries.push_back(std::make_unique<Executable>(entry, graphs));
       draws |= entries.back()->impl_->draws;

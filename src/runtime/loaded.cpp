@@ -34,7 +34,7 @@ std::string why_not_here(const program::Variant& v) {
   bool launches = false;
   artifact::for_each_launch(v.artifact, [&](const artifact::Launch&) { launches = true; });
   if (!launches) return {};
-  const Device device = artifact::device_of(v.artifact);
+  const Device device = v.artifact.device;
   std::string why;
   const Target* const machine =
       device.type == DeviceType::CUDA ? machine::cuda_target(std::max<int>(0, device.index), &why) : &host_target();

@@ -22,9 +22,6 @@ namespace vesta::runtime {
 
 namespace {
 
-// An address for kernels that are captured and not run: their nodes get another before they run.
-void* const kElsewhere = reinterpret_cast<void*>(kDeviceAlignment);
-
 // Equal where it matters: the strides of a dimension of one element, or of an empty tensor, reach nothing.
 bool same_layout(const at::Tensor& t, const ResolvedTensor& type) {
   if (type.empty) return true;
@@ -166,7 +163,10 @@ void Runner::launch(const BoundStep& step, const ResolvedLaunch& l) {
   for (size_t i = 0; i < launch.buffers.size(); ++i) {
     args[i] = static_cast<char*>(ws_.pointers[launch.buffers[i]]) + l.offsets[i];
   }
-  if (step.kernel) return launch_on_device(step, l, args);
+  if (step.kernel) {
+    for (size_t i = 0; i < launch.buffers.size(); ++i) args[i] = argument_for(artifact_.buffers[launch.buffers[i]], args[i]);
+    return launch_on_device(step, l, args);
+  }
   if (l.grain) {
     run_parallel(step.entry, args, l.sizes.data(), l.scratch, l.items, l.grain);
   } else {

@@ -133,6 +133,7 @@ void Planner::assign_buffers() {
     if (u.kind == UnitKind::Copy) {
       Buffer b;
       b.type = storage_type(u.value);
+      if (u.is_call()) b.role = BufferRole::Returned;
       auto it = given_copy.find(static_cast<int>(i));
       if (it != given_copy.end()) {
         b.role = BufferRole::Output;

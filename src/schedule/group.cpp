@@ -153,7 +153,14 @@ void Grouping::collect_reads(int i) {
         reads.push_back(r);
       });
       break;
-    case UnitKind::Copy: walk(u.value, &u.home, reads); break;
+    case UnitKind::Copy:
+      if (!u.is_call()) {
+        walk(u.value, &u.home, reads);
+      } else {
+        const Value* base = base_of(u.value);
+        reads.push_back({.unit = unit_of(base), .base = base, .opaque = true, .index = {}});
+      }
+      break;
     case UnitKind::Check:
       if (u.partner < 0) {
         const std::vector<Expr> at = u.operand_index();
@@ -249,7 +256,7 @@ void Grouping::open_group(int i) {
   g.units = {i};
   g.first = g.last = u.position;
   g.cost = u.cost;
-  g.fusable = u.kind != UnitKind::Extern && u.kind != UnitKind::Assert;
+  g.fusable = !u.is_call() && u.kind != UnitKind::Assert;
   g.derived = u.derived;
   if (g.fusable) place_alone(i);
   collect_reads(i);

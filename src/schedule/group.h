@@ -56,7 +56,7 @@ struct Unit {
   bool needed = false;  // read by an ATen call, an output or a mutation: has a buffer in any case
   bool derived = false;
   int group = -1;
-  std::string reason;  // Extern: why
+  std::string reason;  // Extern: why; Copy: why it is a call of aten::clone, if it is one
   int cost = 0;        // prims per element, with inlined operands
   int big_loads = 0;   // operands as large as the result
   // Reductions
@@ -67,6 +67,8 @@ struct Unit {
   int64_t chunks = 0;
   int partner = -1;         // Partial and Final: the other one; Assert: its Check; Check: the one that checked chunks
   loops::IndexCheck check;  // Check
+  // A call into ATen: a group of its own, which no kernel computes.
+  bool is_call() const { return kind == UnitKind::Extern || (kind == UnitKind::Copy && !reason.empty()); }
   // Home, over the group's run symbols
   std::vector<Expr> home;  // index of the result; reductions: without the reduced dimensions
   // Reductions, scans: index of the operand (operand_sizes); Updates: of what is written.
@@ -112,6 +114,7 @@ class Grouping {
   // The value in memory behind a chain of views that are index maps.
   const graph::Value* base_of(const graph::Value* v) const;
   bool is_view(const graph::Node* node) const;
+  Device device() const { return device_; }  // whose memory kernels work on
   Expr run_symbol(size_t k, Expr extent) { return variables_->get(k, extent); }
   const std::shared_ptr<loops::LoopVariables>& variables() const { return variables_; }
   // Puts every unit of group g in a group of its own (when it cannot be one kernel); returns the new groups.
@@ -131,6 +134,7 @@ class Grouping {
   void form_groups();
   void open_group(int u);
   bool is_on_target(const graph::Value* v) const;
+  bool is_argument(const graph::Node& node, const graph::Value* v) const;
   std::string why_no_kernel(const graph::Node& node) const;
   void place_alone(int u);
   void collect_reads(int u);

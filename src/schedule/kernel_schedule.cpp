@@ -31,7 +31,7 @@ KernelSchedule for_cuda(loops::Dag& dag, const Options& options) {
     k.online = loops::online_sums(k);
   }
   if (choice.tile_rows > 0) read_through_tiles(k, choice.tile_rows, choice.tile_columns);
-  align_buffers(out.staged, dag);
+  describe_buffers(out.staged, dag);
   // Over the graph's symbols again.
   out.items = substitute(loops::launched_items(k), [&](Expr s) {
     const auto at = std::find(k.sizes.begin(), k.sizes.end(), s) - k.sizes.begin();

@@ -97,6 +97,8 @@ struct Plan {
   // another whose tensor has exactly its type. Others are made of these and of inputs; they have no buffer.
   std::vector<BufferView> outputs;
   ArenaLayout arena;  // under the hints
+  // Of kernels and the arena. Where there are neither, of the first tensor that is on a GPU; otherwise the CPU.
+  Device device;
 };
 
 struct Options {
@@ -104,7 +106,7 @@ struct Options {
   bool fuse = true;     // false: one kernel per node
   bool rounds = false;  // every half-precision value is rounded, as in eager
   bool keep_dags = false;
-  bool kernels = true;  // false: every node is an extern call (no code generator serves the target)
+  std::string why_no_kernels;  // every node is an extern call, for this reason; empty: those that may become kernels
 };
 
 // Groups, orders, tiles and lays out. The graph must outlive the plan.

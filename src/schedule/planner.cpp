@@ -268,8 +268,14 @@ std::vector<int> Planner::order() const {
 ExternStep Planner::extern_step(int i) {
   const Unit& u = groups_.units[i];
   ExternStep step;
-  step.op = u.node->op;
   step.reason = u.reason;
+  if (u.kind == UnitKind::Copy) {
+    step.op = &graph::get_op("aten::clone");
+    step.args = {window(u.value), graph::Arg{graph::None{}}};
+    step.results = {unit_buffer_[i]};
+    return step;
+  }
+  step.op = u.node->op;
   step.source = u.node->source;
   for (const graph::Arg& a : u.node->args()) {
     if (auto* v = std::get_if<Value*>(&a)) {
@@ -305,6 +311,18 @@ void Planner::add_outputs() {
   }
 }
 
+Device Planner::device() const {
+  const auto is_kernel = [](const Step& s) { return std::holds_alternative<KernelStep>(s); };
+  const auto in_arena = [](const Buffer& b) { return b.role == BufferRole::Arena; };
+  if (std::any_of(plan_.steps.begin(), plan_.steps.end(), is_kernel) ||
+      std::any_of(plan_.derived.begin(), plan_.derived.end(), is_kernel) ||
+      std::any_of(plan_.buffers.begin(), plan_.buffers.end(), in_arena))
+    return groups_.device();
+  for (const Buffer& b : plan_.buffers)
+    if (b.type.device.type == DeviceType::CUDA) return b.type.device;
+  return {};
+}
+
 Plan Planner::run() {
   groups_.run();
   if (auto nodes = groups_.alone(); !nodes.empty()) throw Alone{std::move(nodes)};
@@ -327,6 +345,7 @@ Plan Planner::run() {
     plan_.steps.emplace_back(CopyStep{c >= 0 ? whole(unit_buffer_[c]) : window(m.value), m.input});
   }
   add_outputs();
+  plan_.device = device();
   add_lifetimes();
   lay_out();
   return std::move(plan_);

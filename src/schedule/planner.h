@@ -51,6 +51,7 @@ class Planner final : public loops::Places {
   std::vector<int> order() const;
   ExternStep extern_step(int u);
   void add_outputs();
+  Device device() const;
 
   const graph::Graph& graph_;
   const Options& options_;

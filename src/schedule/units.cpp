@@ -94,15 +94,24 @@ const Value* Grouping::base_of(const Value* v) const {
 // Kernels work on the memory of one device alone.
 bool Grouping::is_on_target(const Value* v) const { return v->type.device == device_; }
 
+// Whether a kernel of a GPU may take the element of v, a number in the CPU's memory, as an argument: where ATen's do.
+bool Grouping::is_argument(const Node& node, const Value* v) const {
+  return device_.type != DeviceType::CPU && v->type.device.type == DeviceType::CPU && base_of(v)->type.dim() == 0 &&
+         !is_complex(v->type.dtype) && v->type.dtype == base_of(v)->type.dtype &&
+         node.op->family() == Family::Pointwise;
+}
+
 // Empty where a kernel may compute the node; otherwise why it is a call into ATen.
 std::string Grouping::why_no_kernel(const Node& node) const {
-  if (!options_.kernels) return "no code is generated for this device";
+  if (!options_.why_no_kernels.empty()) return options_.why_no_kernels;
   const Value* elsewhere = nullptr;
-  auto check = [&](const Value* v) {
+  int values = 0;
+  for (const Value* v : node.results)
     if (v && !is_on_target(v)) elsewhere = v;
-  };
-  for (const Value* v : node.results) check(v);
-  node.for_each_input(check);
+  node.for_each_input([&](const Value* v) {
+    if (is_on_target(v) || (is_argument(node, v) && ++values == 1)) return;
+    elsewhere = v;
+  });
   if (elsewhere)
     return fmt::format("a tensor is on {}: code is generated for {}", to_string(elsewhere->type.device),
                        to_string(device_));
@@ -252,7 +261,7 @@ bool Grouping::is_update(const Node& node) const {
 // computes it. Where nothing is computed ATen's copies are as good.
 bool Grouping::joins_pieces(const Node& node) const {
   if (node.op->name != "aten::cat" || node.derived || !options_.fuse || refused_.count(&node)) return false;
-  if (!options_.kernels || !is_on_target(node.results[0])) return false;
+  if (!options_.why_no_kernels.empty() || !is_on_target(node.results[0])) return false;
   if (!loops::constant_dim(node) || is_complex(node.results[0]->type.dtype)) return false;
   bool computed = false, plain = true;
   const auto pieces = loops::pieces_of(node);
@@ -420,12 +429,13 @@ void Grouping::add_reduction(const Node* node, int position) {
 void Grouping::mark_needed() {
   int end = units.empty() ? 1 : units.back().position + 1;
   auto add_copy = [&](const Value* v) {
-    if (!is_on_target(v))
-      VESTA_UNSUPPORTED("a copy on {}: code is generated for {}", to_string(Device{v->type.device.type}),
-                        to_string(Device{options_.target.device}));
     Unit u;
     u.kind = UnitKind::Copy;
     u.value = v;
+    u.reason = options_.why_no_kernels;
+    if (!is_on_target(v))
+      u.reason = fmt::format("a copy on {}: code is generated for {}", to_string(v->type.device), to_string(device_));
+    if (const int p = unit_of(base_of(v)); p >= 0 && !u.reason.empty()) units[p].needed = true;
     u.position = end;
     u.needed = true;
     units.push_back(std::move(u));

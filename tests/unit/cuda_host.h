@@ -168,7 +168,8 @@ class HostKernels {
         const loops::Kernel& k = *kernels[i];
         out << fmt::format("extern \"C\" void call_k{}(void** a) {{ k{}(", i, i);
         for (size_t b = 0; b < k.buffers.size(); ++b)
-          out << fmt::format("(decltype(arg<{}>(k{}))) *(void**)a[{}], ", b, i, b);
+          out << (k.buffers[b].value ? fmt::format("*(decltype(arg<{}>(k{}))*)a[{}], ", b, i, b)
+                                     : fmt::format("(decltype(arg<{}>(k{}))) *(void**)a[{}], ", b, i, b));
         for (size_t s = 0; s <= k.sizes.size(); ++s)
           out << fmt::format("{}*(i64*)a[{}]", s ? ", " : "", k.buffers.size() + s);
         out << "); }\n";
@@ -199,7 +200,8 @@ class HostKernels {
   bool run(size_t which, const loops::Kernel& k, std::vector<void*> buffers, std::vector<int64_t> sizes,
            int64_t items) {  // loops::launched_items
     std::vector<void*> arguments;
-    for (void*& b : buffers) arguments.push_back(&b);
+    for (size_t b = 0; b < buffers.size(); ++b)
+      arguments.push_back(k.buffers[b].value ? buffers[b] : static_cast<void*>(&buffers[b]));
     for (int64_t& s : sizes) arguments.push_back(&s);
     arguments.push_back(&items);
     const auto call = reinterpret_cast<void (*)(void**)>(dlsym(library_, fmt::format("call_k{}", which).c_str()));

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "cuda_plans.h"
 #include "schedule_run.h"
 
 namespace {
@@ -66,9 +67,7 @@ output %5
   }
   EXPECT_EQ(kernels, 1);
   EXPECT_EQ(calls, 3);
-  // A result that is an input's elements is copied by a kernel, which cannot be.
-  EXPECT_THROW(schedule::make_plan(*graph::parse("input %0 : f32[64]@cuda:0 = argument \"x\"\noutput %0\n"), {}),
-               Unsupported);
+  EXPECT_EQ(plan.device.type, DeviceType::CPU);  // where the kernel runs
 }
 
 TEST(Plan, WithoutAGeneratorEveryNodeIsACall) {
@@ -78,10 +77,40 @@ TEST(Plan, WithoutAGeneratorEveryNodeIsACall) {
 output %2
 )");
   schedule::Options options;
-  options.kernels = false;
+  options.why_no_kernels = "there is no generator";
   const schedule::Plan plan = schedule::make_plan(*g, options);
   EXPECT_EQ(plan.steps.size(), 2u);
-  for (const schedule::Step& s : plan.steps) EXPECT_TRUE(std::holds_alternative<schedule::ExternStep>(s));
+  for (const schedule::Step& s : plan.steps)
+    EXPECT_EQ(std::get<schedule::ExternStep>(s).reason, "there is no generator");
+}
+
+// A result that is an input's elements is copied: by a kernel on the device that code is generated for, by a call of
+// aten::clone elsewhere.
+TEST(Plan, WhereThereAreNoKernelsCopiesAreCalls) {
+  const std::string text = R"(input %0 : f32[64, 32]@D = argument "x"
+input %1 : f32[64, 32]@D = argument "y"
+%2 : f32[32, 64]@D = aten::t(%0)
+output %2
+output %1
+mutate input 0 = %1
+mutate input 1 = %0
+)";
+  for (const char* device : {"cpu", "cuda:1"}) {
+    const auto g = on_device(device, text);
+    schedule::Options options;
+    options.why_no_kernels = "there is no generator";
+    const schedule::Plan plan = schedule::make_plan(*g, options);
+    int clones = 0;
+    for (const schedule::Step& s : plan.steps) {
+      const auto* e = std::get_if<schedule::ExternStep>(&s);
+      EXPECT_TRUE(e || std::holds_alternative<schedule::CopyStep>(s)) << schedule::print(plan);
+      clones += e && e->op->name == "aten::clone";
+    }
+    EXPECT_EQ(clones, 4) << schedule::print(plan);
+    for (const schedule::Buffer& b : plan.buffers) EXPECT_NE(b.role, schedule::BufferRole::Arena);
+    EXPECT_EQ(to_string(plan.device), device);
+  }
+  EXPECT_EQ(to_string(schedule::make_plan(*on_device("cuda:1", text), {}).device), "cuda:1");  // code is for the CPU
 }
 
 TEST(Plan, ReductionBesideAnEmptyDimension) {

@@ -80,11 +80,17 @@ class Writer {
   void header() {
     // As many registers as leave room for 1024 threads, where there are no doubles.
     const bool doubles =
-        std::any_of(k_.instrs.begin(), k_.instrs.end(), [](const Instr& i) { return i.dtype == DType::F64; });
+        std::any_of(k_.instrs.begin(), k_.instrs.end(), [&](const Instr& i) {
+          return i.dtype == DType::F64 && !(i.kind == InstrKind::Load && is_value(i));
+        });
     out_ += fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) {}(", t_.block,
                         t_.block == 512 && !doubles ? ", 2" : "", symbol_);
     for (size_t b = 0; b < k_.buffers.size(); ++b) {
       const loops::KernelBuffer& buffer = k_.buffers[b];
+      if (buffer.value) {
+        out_ += fmt::format("const {} b{}, ", stored_type(buffer.dtype), b);
+        continue;
+      }
       out_ += fmt::format("{}{}* {}b{}, ", buffer.written ? "" : "const ", stored_type(buffer.dtype),
                           buffer.noalias && !buffer.written ? "__restrict__ " : "", b);
     }
@@ -193,6 +199,7 @@ class Writer {
     --indent_;
     line("}}");
   }
+  bool is_value(const Instr& access) const { return k_.buffers[static_cast<size_t>(access.buffer)].value; }
   bool is_tiled(Ref r) const { return std::find(k_.tile.loads.begin(), k_.tile.loads.end(), r) != k_.tile.loads.end(); }
 
   std::string text(Expr e) const {
@@ -509,6 +516,7 @@ class Writer {
         const std::string element = is_tiled(r)
                                         ? fmt::format("q{}[at % {} * {} + at / {}]", r, t.columns, t.pitch, t.columns)
                                     : packed(r) ? fmt::format("l{}.v[u]", r)
+                                    : is_value(i) ? fmt::format("b{}", i.buffer)
                                                 : fmt::format("b{}[{}]", i.buffer, text(i.index));
         if (i.in[0] == kNoRef && is_half(i.dtype)) {  // as it is, for a row
           line("const u16 h{} = {};", r, element);

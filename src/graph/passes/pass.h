@@ -27,6 +27,7 @@ struct PassRow {
   std::string_view name;  // "dead-code"
   PassFn run;
   std::optional<DeviceType> device = {};  // it runs for graphs compiled for this one; none: for all
+  bool keeps_calls = false;  // what computes is called as in the program: runs also where Options::kernels is false
 };
 
 std::span<const PassRow> pass_table();  // in order

@@ -25,15 +25,15 @@ namespace {
 // that. What a pass leaves without a reader goes before the next one: a dead product must not become a library call,
 // which no later pass could remove.
 // clang-format off: one row a line, in their order
-constexpr PassRow kSweep = {"dead-code", remove_dead_code};
+constexpr PassRow kSweep = {"dead-code", remove_dead_code, {}, true};
 constexpr PassRow kPasses[] = {
-    {"unread-errors", keep_unread_errors},
+    {"unread-errors", keep_unread_errors, {}, true},
     kSweep,
-    {"known-sizes", use_known_sizes},
+    {"known-sizes", use_known_sizes, {}, true},
     {"constant-folding", fold_constants},
     {"identities", apply_identities},
-    {"views", canonicalise_views},
-    {"subexpressions", merge_subexpressions},
+    {"views", canonicalise_views, {}, true},
+    {"subexpressions", merge_subexpressions, {}, true},
     {"linear", recognise_linear},
     {"linear-library", use_library_linear, DeviceType::CPU},
     {"conv-batch-norm", fold_batch_norm},
@@ -67,6 +67,7 @@ void run_passes(Graph& graph, const PassContext& context, bool verify_each,
   const bool sweep = !skipped(kSweep.name);
   for (const PassRow& row : kPasses) {
     if (skipped(row.name) || (row.device && *row.device != context.device)) continue;
+    if (!context.options.kernels && !row.keeps_calls) continue;
     if (observe) observe(row, true);
     const bool changed = row.run(graph, counted);
     // Removing is no rewrite: it neither counts nor can be wrong.

@@ -129,7 +129,8 @@ class Recorder {
       const int b = launch->buffers[i];
       const artifact::Role role = what_.artifact.buffers[static_cast<size_t>(b)].role;
       const int64_t offset = sizes.launch.offsets[i];
-      k.addresses.push_back(static_cast<char*>(workspace.pointers[static_cast<size_t>(b)]) + offset);
+      void* const at = static_cast<char*>(workspace.pointers[static_cast<size_t>(b)]) + offset;
+      k.arguments.push_back(argument_for(what_.artifact.buffers[static_cast<size_t>(b)], at));
       if (role != artifact::Role::Arena && recording_.plan().addresses[static_cast<size_t>(b)] == Address::Any)
         k.moving.push_back({i, b, offset});
     }

@@ -90,12 +90,13 @@ void Recording::launch(int step, std::span<void* const> pointers) {
   for (KernelNode& k : g.kernels) {
     bool changed = false;
     for (const KernelNode::Moving& m : k.moving) {
-      void* const now = static_cast<char*>(pointers[static_cast<size_t>(m.buffer)]) + m.offset;
-      changed |= k.addresses[m.argument] != now;
-      k.addresses[m.argument] = now;
+      void* const at = static_cast<char*>(pointers[static_cast<size_t>(m.buffer)]) + m.offset;
+      void* const now = argument_for(artifact_.buffers[static_cast<size_t>(m.buffer)], at);
+      changed |= k.arguments[m.argument] != now;
+      k.arguments[m.argument] = now;
     }
     if (!changed) continue;
-    DeviceArguments arguments = arguments_of(k.addresses.data(), k.addresses.size(), *k.launch);
+    DeviceArguments arguments = arguments_of(k.arguments.data(), k.arguments.size(), *k.launch);
     g.graph->set_arguments(k.node, *k.kernel, k.shape, arguments.data());
   }
   g.graph->launch(on_.stream());

@@ -1,7 +1,7 @@
 // A program recorded into CUDA graphs, for one assignment of its symbols and one stream. Runs of it launch them.
 //
-// Kernels of ours in a graph take the addresses of each run: their nodes are changed where an address is another than
-// before. What extern calls in a graph make lies in the recording's own memory; outputs there are copied out. Addresses
+// Kernels of ours in a graph take the addresses of each run, and the numbers that lie in the CPU's memory: their nodes
+// are changed where one of these is another than before. What extern calls in a graph make lies in the recording's own memory; outputs there are copied out. Addresses
 // of inputs that extern calls in a graph read are part of the recording (fits()), but for those that are copied first.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace vesta::runtime {
 
-// A node that launches a kernel of ours with an address that may change.
+// A node that launches a kernel of ours with an argument that may change.
 struct KernelNode {
   struct Moving {
     size_t argument = 0;
@@ -29,7 +29,7 @@ struct KernelNode {
   const machine::DeviceKernel* kernel = nullptr;
   const ResolvedLaunch* launch = nullptr;
   machine::LaunchShape shape{};
-  std::vector<void*> addresses;  // of its buffers, as the node has them
+  std::vector<void*> arguments;  // for its buffers, as the node has them: addresses, and bits (device_launch.h)
   std::vector<Moving> moving;
 };
 

@@ -48,6 +48,10 @@ bool crosses(Expr index, Expr row, Expr column) {
   return true;
 }
 
+// An element in the CPU's memory, which a kernel is given as an argument.
+bool is_value(const loops::DagBuffer& b) { return b.device == DeviceType::CPU; }
+bool is_value(const Dag& dag, const Instr& load) { return is_value(dag.buffers()[static_cast<size_t>(load.buffer)]); }
+
 class Chooser : LoopNest {
  public:
   Chooser(Dag& dag, const Options& options) : LoopNest(dag), options_(options) {}
@@ -70,7 +74,7 @@ class Chooser : LoopNest {
   void look() {
     if (dag_.in_order()) throw loops::CannotFuse("its elements are written in an order");
     for (const Instr& i : dag_.instrs()) {
-      doubles_ |= i.dtype == DType::F64;
+      doubles_ |= i.dtype == DType::F64 && !(i.kind == InstrKind::Load && is_value(dag_, i));
       if (i.kind == InstrKind::Scan) throw loops::CannotFuse("a scan");
       if (i.kind == InstrKind::StoreAdd) throw loops::CannotFuse("additions to shared places");
     }
@@ -268,11 +272,13 @@ void read_through_tiles(loops::Kernel& k, int64_t rows, int64_t columns) {
   k.tile.pitch = rows + std::max<int64_t>(1, kBank / widest);
 }
 
-void align_buffers(Staged& staged, const Dag& dag) {
+void describe_buffers(Staged& staged, const Dag& dag) {
   for (const loops::DagBuffer& from : dag.buffers()) {
     const auto it = std::find(staged.buffers.begin(), staged.buffers.end(), from.id);
-    if (it == staged.buffers.end() || from.alignment < kWideBytes) continue;
+    if (it == staged.buffers.end()) continue;
     const auto b = static_cast<size_t>(it - staged.buffers.begin());
+    staged.kernel->buffers[b].value = is_value(from);
+    if (from.alignment < kWideBytes) continue;
     const Expr start = staged.offsets[b] * element_size(from.dtype);
     if (provably_divisible(start, kWideBytes)) staged.kernel->buffers[b].alignment = kWideBytes;
   }

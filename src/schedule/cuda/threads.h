@@ -23,7 +23,7 @@ CudaSchedule choose_threads(loops::Dag& dag, const Options& options);
 // size.
 void read_through_tiles(loops::Kernel& kernel, int64_t rows, int64_t columns);
 
-// Says in the kernel which of its buffers surely begin at a multiple of 16 bytes.
-void align_buffers(Staged& staged, const loops::Dag& dag);
+// Says in the kernel which of its buffers are values, and which surely begin at a multiple of 16 bytes.
+void describe_buffers(Staged& staged, const loops::Dag& dag);
 
 }  // namespace vesta::schedule

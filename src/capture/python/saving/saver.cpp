@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "artifact/uses.h"
 #include "base/check.h"
 #include "capture/python/saving/places.h"
 #include "capture/python/saving/scalars.h"
@@ -38,13 +39,14 @@ std::string without_dicts(const std::string& text) {
   return std::regex_replace(text, *in_dicts, ".$1");
 }
 
-// The machine that the artifact was compiled for.
+// The machine that the artifact was compiled for. Calls into ATen alone need no target of the GPU.
 Target target_of_code(const artifact::Artifact& a) {
-  const Device device = artifact::device_of(a);
-  if (device.type != DeviceType::CUDA) return host_target();
-  const Target* const gpu = machine::cuda_target(std::max<int>(0, device.index));
-  VESTA_CHECK(gpu, "a program with kernels of a GPU, and no GPU");
-  return *gpu;
+  if (a.device.type != DeviceType::CUDA) return host_target();
+  if (const Target* const gpu = machine::cuda_target(std::max<int>(0, a.device.index))) return *gpu;
+  bool launches = false;
+  artifact::for_each_launch(a, [&](const artifact::Launch&) { launches = true; });
+  VESTA_CHECK(!launches, "a program with kernels of a GPU, and no GPU");
+  return host_target();
 }
 
 // One variant of the program, from one of the capture.
@@ -84,6 +86,7 @@ class VariantSaver {
     out_.origin.inference = true;
     out_.origin.numerics = options_.numerics;
     out_.origin.packed_weights = options_.packed_weights;
+    out_.origin.kernels = options_.kernels;
     out_.origin.target = target_of_code(out_.artifact);
     out_.origin.torch = torch_release();
     return std::move(out_);
