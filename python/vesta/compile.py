@@ -175,10 +175,8 @@ def check(
     options = {**of_mode, **(options or {})}
     for name, value in of_backend.items():
         if options.setdefault(name, value) is not value:
-            raise UserError(
-                f'backend "{backend}" is the option {name}={value}, but {"mode" if name in of_mode else "options"} says '
-                f"{name}={options[name]!r}"
-            )
+            says = f"{'mode' if name in of_mode else 'options'} says {name}={options[name]!r}"
+            raise UserError(f'backend "{backend}" is the option {name}={value}, but {says}')
     if dynamic is not None and options.setdefault("dynamic", dynamic) is not dynamic:
         raise UserError(f"dynamic is {dynamic}, but options say {options['dynamic']!r}")
     made = make_options(options)

@@ -304,3 +304,77 @@ def training_with_recorded_halves() -> None:
             optimizer.step()
         losses.append(loss.detach())
     torch.testing.assert_close(losses[1], losses[0], rtol=1e-4, atol=1e-6)
+
+
+@trap
+def calls_alone_are_recorded() -> None:
+    """A program without a kernel of ours: matrix products alone, and the backend "cudagraphs"."""
+    import vesta
+
+    a, b = (torch.randn(64, 64, device="cuda") for _ in range(2))
+    products = _compiled(lambda x: (x @ a) @ b)
+    for _ in range(5):
+        x = torch.randn(64, 64, device="cuda")
+        _equal(products(x), (x @ a) @ b)
+    _recorded()
+    vesta.reset()
+    model = _model()
+    compiled = vesta.compile(model, backend="cudagraphs")
+    with torch.no_grad():
+        for _ in range(6):
+            x = torch.randn(7, 64, device="cuda")
+            torch.testing.assert_close(compiled(x), model(x), rtol=0, atol=0)
+    (report,) = [g.compiled for c in vesta.explain().captures for g in c.graphs if g.compiled]
+    assert not report.kernels and report.graphs.kept > 0, report.graphs
+
+
+@trap
+def eager_calls_of_a_functional_program() -> None:
+    import vesta
+
+    model = _model()
+    compiled = vesta.compile(model, backend="aot_eager")
+    with torch.no_grad():
+        for _ in range(4):
+            x = torch.randn(7, 64, device="cuda")
+            torch.testing.assert_close(compiled(x), model(x), rtol=0, atol=0)
+    (report,) = _graphs()
+    assert report.recorded == 0 and "cuda_graphs" in report.why_none, report
+
+
+@trap
+def numbers_in_the_cpus_memory() -> None:
+    """They are arguments of kernels, whose value a recorded graph is given at every call."""
+
+    def update(p: torch.Tensor, g: torch.Tensor, lr: torch.Tensor, step: torch.Tensor) -> torch.Tensor:
+        m = g * (1 - 0.9**step)
+        p.add_(m * -lr)
+        return (p * lr).softmax(-1)
+
+    compiled = _compiled(update)
+    p = torch.randn(64, 64, device="cuda")
+    q = p.clone()
+    lr, step = torch.tensor(0.1, dtype=torch.float64), torch.tensor(0.0)
+    for i in range(8):
+        g = torch.randn(64, 64, device="cuda")
+        lr.mul_(0.9)
+        step += 1
+        if i == 6:
+            lr = torch.tensor(float("nan"))
+        _equal(compiled(p, g, lr, step), update(q, g, lr, step))
+        torch.testing.assert_close(p, q, rtol=2e-5, atol=2e-6, equal_nan=True)
+        if i == 6:
+            p, lr = torch.randn(64, 64, device="cuda"), torch.tensor(0.1, dtype=torch.float64)
+            q = p.clone()
+    kept: list[torch.Tensor] = []
+    scale = _compiled(lambda x, s: (x * s).tanh() @ x)
+    x = torch.randn(64, 64, device="cuda")
+    numbers = [torch.tensor(v, dtype=t) for t in (torch.float32, torch.bfloat16, torch.int64) for v in (2, 3, -1, 2)]
+    for s in numbers:
+        kept.append(scale(x, s))
+        s.fill_(100)  # it was read when the call was made
+    for y, v in zip(kept, (2, 3, -1, 2) * 3, strict=True):
+        _equal(y, (x * v).tanh() @ x)
+    half = torch.randn(1000, device="cuda").half()
+    for s in (torch.tensor(0.1), torch.tensor(0.1, dtype=torch.float64), torch.tensor(True), torch.tensor(3)):
+        torch.testing.assert_close(_compiled(lambda x, s: x * s)(half, s), half * s, rtol=0, atol=0)

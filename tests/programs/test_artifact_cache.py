@@ -173,8 +173,9 @@ def test_names_and_lines_are_the_programs_own(tmp_path: Path) -> None:
         (("ones(8, 8)", "ones(8, 8).t()[:, 1:]"), {}),
         (("", ""), {"skip_passes": ["identities"]}),
         (("", ""), {"packed_weights": 0}),
+        (("", ""), {"kernels": False}),
     ],
-    ids=["global", "operator", "size", "type", "strides", "passes", "packed weights"],
+    ids=["global", "operator", "size", "type", "strides", "passes", "packed weights", "kernels"],
 )
 def test_what_changed_is_compiled_again(change: tuple[str, str], options: dict[str, Any], tmp_path: Path) -> None:
     process(tmp_path, PLAIN)

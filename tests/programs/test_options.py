@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import vesta
-from vesta.options import MODES, OPTION_NAMES, make_options, options_of_mode
+from vesta.options import BACKENDS, MODES, OPTION_NAMES, make_options, options_of_mode
 
 Door = Callable[..., Any]
 
@@ -199,6 +199,82 @@ def test_modes_are_options() -> None:
             torch.testing.assert_close(door(lambda x: x.sin() + 1, mode=mode)(x), x.sin() + 1)
     with pytest.raises(vesta.errors.UserError, match="reduce-overhead"):
         vesta.compile(torch.sin, mode="reduce_overhead")
+
+
+@of_option("kernels")
+def test_without_kernels_every_operator_is_eagers_call(door: Door) -> None:
+    """Bit for bit: nothing is fused, folded, packed or decomposed; outputs that are inputs or each other are copies."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 16)).eval()
+
+    def f(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        z = nn.functional.layer_norm(model(x) * 1 + 0, (16,)).softmax(-1)
+        y.mul_(2)
+        return z, z.t(), z.sum(), y[1:] + 0, x.clone(), torch.cat([z, z.half()], 1), z[:, ::2]
+
+    for dtype in (torch.float32, torch.float64):
+        model.to(dtype)
+        x, y = torch.randn(2, 3, 8, 8, dtype=dtype), torch.randn(4, dtype=dtype)
+        other = y.clone()
+        forget()
+        compiled = door(f, kernels=False)
+        for _ in range(2):
+            for ours, eagers in zip(compiled(x, y), f(x, other), strict=True):
+                torch.testing.assert_close(ours, eagers, rtol=0, atol=0)
+                assert ours.stride() == eagers.stride()
+            assert torch.equal(y, other)
+        (variant,) = variants()
+        assert not variant.kernels and variant.ops_extern > 4 and variant.packed_bytes == 0
+        assert {e.reason for e in variant.externs} == {"the option kernels is off"}
+        assert "the option kernels is off" in str(vesta.explain())
+    assert not vesta.explain().fallbacks
+
+
+def test_without_kernels_gradients_are_eagers() -> None:
+    def losses(compile: Callable[[Any], Any]) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4))
+        run, optimizer = compile(model), torch.optim.SGD(model.parameters(), lr=0.1)
+        out = []
+        for _ in range(3):
+            loss = nn.functional.cross_entropy(run(torch.randn(6, 8)), torch.arange(6) % 4)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            out.append(loss.detach())
+        return [*out, *model.parameters()]
+
+    eager = losses(lambda m: m)
+    for compile in (
+        functools.partial(vesta.compile, backend="aot_eager"),
+        functools.partial(torch.compile, backend="vesta", options={"kernels": False}),
+    ):
+        forget()
+        for ours, eagers in zip(losses(compile), eager, strict=True):
+            torch.testing.assert_close(ours, eagers, rtol=0, atol=0)
+        assert not any(v.kernels for v in variants())
+
+
+def test_backends_are_options() -> None:
+    x = torch.randn(4)
+    f = lambda x: (x.sin() + 1).softmax(-1)  # noqa: E731
+    for backend in (*BACKENDS, "eager"):
+        forget()
+        torch.testing.assert_close(keep(vesta.compile(f, backend=backend))(x), f(x), rtol=1e-6, atol=1e-6)
+        assert any(v.kernels for v in variants()) == (backend == "vesta")
+        assert bool(variants()) == (backend != "eager")
+    assert BACKENDS["cudagraphs"]["cuda_graphs"] and not BACKENDS["aot_eager"]["cuda_graphs"]
+    vesta.compile(f, backend="aot_eager", mode="reduce-overhead")(x)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"backend": "cudagraphs", "options": {"cuda_graphs": False}}, "options says cuda_graphs=False"),
+        ({"backend": "cudagraphs", "mode": "max-autotune-no-cudagraphs"}, "mode says cuda_graphs=False"),
+        ({"backend": "aot_eager", "options": {"kernels": True}}, "kernels=False, but options says kernels=True"),
+        ({"backend": "cudagraph"}, 'did you mean "cudagraphs"'),
+        ({"backend": "inductor"}, '"vesta", "cudagraphs", "aot_eager", "eager", not "inductor"'),
+    ]
+    for arguments, message in wrong:
+        with pytest.raises(vesta.errors.UserError, match=message):
+            vesta.compile(f, **arguments)
 
 
 @of_option("dump_dir")

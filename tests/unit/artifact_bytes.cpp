@@ -54,6 +54,55 @@ TEST(ArtifactBytes, WhatComesBackIsWhatWentIn) {
   EXPECT_EQ(decode(encode(Artifact())).steps.size(), 0u);
 }
 
+// A kernel of a GPU that takes a number in the CPU's memory.
+Artifact of_gpu() {
+  const Device gpu{DeviceType::CUDA, 1};
+  Artifact a;
+  a.device = gpu;
+  a.is_static = true;
+  a.inputs = {{{DType::F32, gpu, {constant(4)}, {constant(1)}}, false, "x"}, {{DType::F64, {}, {}, {}}, false, "lr"}};
+  a.buffers = {{Role::Input, a.inputs[0].type, 0, -1, 0, 0, constant(16)},
+               {Role::Input, a.inputs[1].type, 1, -1, 0, 0, constant(8)},
+               {Role::Output, a.inputs[0].type, -1, 0, 0, 0, constant(16)}};
+  a.arena.offsets = {-1, -1, -1};
+  Launch launch;
+  launch.object = std::make_shared<machine::Object>(machine::Object{machine::Form::Cuda, "vesta_gpu_1", "kernel"});
+  launch.name = "mul";
+  launch.buffers = {0, 1, 2};
+  launch.access = {kReads, kReads, kWrites};
+  launch.offsets = {constant(0), constant(0), constant(0)};
+  launch.items = constant(4);
+  launch.scratch = launch.item_cost = constant(0);
+  launch.grid = {32, 32, 0};
+  a.steps = {launch};
+  Output out;
+  out.view.buffer = 2;
+  out.view.whole = true;
+  a.outputs = {out};
+  return a;
+}
+
+TEST(ArtifactBytes, ProgramsOfAGpu) {
+  const Artifact a = of_gpu(), b = decode(encode(a));
+  EXPECT_EQ(print(b), print(a));
+  EXPECT_EQ(to_string(b.device), "cuda:1");
+  EXPECT_NE(print(a).find("\ndevice cuda:1\n"), std::string::npos) << print(a);
+  const std::vector<std::function<void(Artifact&)>> damages = {
+      [](Artifact& x) { x.device = {}; },
+      [](Artifact& x) { x.device.index = 0; },
+      [](Artifact& x) { x.device = {DeviceType::Other, 0}; },
+      [](Artifact& x) { std::get<Launch>(x.steps[0]).access[1] = kReads | kWrites; },
+      [](Artifact& x) { std::get<Launch>(x.steps[0]).offsets[1] = constant(8); },
+      [](Artifact& x) { x.buffers[1].type.dtype = x.inputs[1].type.dtype = DType::C128; },
+      [](Artifact& x) { x.buffers[1].type = x.inputs[1].type = {DType::F32, {}, {constant(4)}, {constant(1)}}; },
+  };
+  for (size_t i = 0; i < damages.size(); ++i) {
+    Artifact damaged = of_gpu();
+    damages[i](damaged);
+    EXPECT_THROW(verify(damaged), InternalError) << i;
+  }
+}
+
 TEST(ArtifactBytes, EqualObjectsAndSizesAreWrittenOnce) {
   Artifact a = sample();
   const size_t once = encode(a).size();

@@ -73,6 +73,20 @@ TEST(CodegenCuda, PlansForThreeGenerations) {
   }
 }
 
+// Numbers in the CPU's memory are parameters of their own size.
+TEST(CodegenCuda, ArgumentsOfEveryType) {
+  for (const char* dtype : {"f32", "f64", "bf16", "f16", "i64", "i32", "i16", "i8", "u8", "bool"}) {
+    const auto kernels = kernels_of(
+        fmt::format("input %0 : f32[700]@D = argument \"x\"\ninput %1 : {}[] = argument \"s\"\n%2 : f32[700]@D = "
+                    "aten::mul.Tensor(%0, %1)\noutput %2\n",
+                    dtype),
+        machine::cuda_target_of(90));
+    ASSERT_EQ(kernels.size(), 1u);
+    EXPECT_NE(kernels[0].find(fmt::format(" {} read value\n", dtype)), std::string::npos) << kernels[0];
+    expect_code(kernels, 90);
+  }
+}
+
 // Rows stay in registers: none spill, and two blocks of 512 threads, or one of 1024, fit a multiprocessor.
 TEST(CodegenCuda, ResourcesAreWithinBounds) {
   for (const int arch : {80, 90, 100}) {

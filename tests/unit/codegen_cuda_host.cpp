@@ -128,6 +128,30 @@ TEST(CudaOnHost, RowsColumnsAndWholes) {
   expect_same(std::move(cases));
 }
 
+// Numbers in the CPU's memory are arguments.
+TEST(CudaOnHost, Arguments) {
+  std::vector<Case> cases;
+  for (const char* dtype : {"f32", "f64", "bf16", "f16", "i64", "i32", "u8", "bool"}) {
+    for (const char* of : {"f32", "bf16", "f64"})
+      add_plan(cases,
+               fmt::format("input %0 : {0}[40, 96]@D = argument \"x\" aligned 16\ninput %1 : {1}[] = argument \"s\"\n"
+                           "%2 : {0}[40, 96]@D = aten::mul.Tensor(%0, %1)\n%3 : {0}[40, 96]@D = aten::tanh(%2)\n"
+                           "output %3\n",
+                           of, dtype),
+               4, 1e-2);
+    add_plan(cases,
+             fmt::format("input %0 : f32[40, 96]@D = argument \"x\"\ninput %1 : {0}[] = argument \"s\"\n"
+                         "%2 : f32[40, 96]@D = aten::mul.Tensor(%0, %1)\n%3 : f32[40]@D = aten::sum.dim_IntList(%2, "
+                         "[1], false)\noutput %3\n",
+                         dtype),
+             60, 1e-3);
+  }
+  EXPECT_EQ(cases.size(), 32u);
+  for (const Case& c : cases)
+    EXPECT_TRUE(std::any_of(c.kernel->buffers.begin(), c.kernel->buffers.end(), [](const auto& b) { return b.value; }));
+  expect_same(std::move(cases));
+}
+
 TEST(CudaOnHost, RowsInSharedMemory) {
   std::vector<Case> cases;
   for (const char* dtype : {"f32", "bf16", "f16", "f64"})

@@ -6,6 +6,7 @@
 
 #include "runtime/cuda/allocation_log.h"
 #include "runtime/cuda/graph_plan.h"
+#include "runtime/device_launch.h"
 #include "runtime_sample.h"
 #include "vesta/error.h"
 
@@ -188,6 +189,33 @@ TEST(GraphPlan, OneStepIsNoGraph) {
   p.kernel(x, y);
   p.show(y);
   EXPECT_TRUE(p.plan().graphs.empty());
+}
+
+TEST(GraphPlan, NumbersOfTheCpuAreArgumentsOfKernels) {
+  Program p;
+  const int x = p.input(), t = p.arena(), y = p.output();
+  artifact::Buffer number;
+  number.role = Role::Input;
+  number.type.dtype = DType::BF16;
+  number.input = 1;
+  p.a.buffers.push_back(number);
+  const int s = static_cast<int>(p.a.buffers.size()) - 1;
+  p.kernel(x, t);
+  std::get<artifact::Launch>(p.a.steps[0]).buffers.push_back(s);
+  EXPECT_EQ(runtime::why_direct(p.a, p.a.steps[0], kGpu), "");
+  p.kernel(t, y);
+  // Its bits in a cell of an argument; of others the address, and nothing of what a capture has no address for.
+  const uint16_t bits[2] = {0xbeef, 0xffff};
+  void* const address = const_cast<uint16_t*>(bits);
+  void* const cell = runtime::argument_for(p.a.buffers[s], address);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(cell), 0xbeefu);
+  EXPECT_EQ(runtime::argument_for(p.a.buffers[x], address), address);
+  EXPECT_EQ(runtime::argument_for(p.a.buffers[s], runtime::kElsewhere), runtime::kElsewhere);
+  void* cells[] = {address, cell};
+  runtime::ResolvedLaunch launch;
+  const runtime::DeviceArguments arguments = runtime::arguments_of(cells, 2, launch);
+  EXPECT_EQ(*static_cast<uint16_t*>(arguments[1]), 0xbeef);
+  EXPECT_EQ(*static_cast<void**>(arguments[0]), address);
 }
 
 // ---- Memory

@@ -279,6 +279,100 @@ output %10
   EXPECT_EQ(kernels(plan), 1);
 }
 
+// A step of SGD, whose rate is a number in the CPU's memory.
+const char* const kUpdate = R"(input %0 : f32[64, 48]@D = argument "p"
+input %1 : f32[64, 48]@D = argument "g"
+input %2 : f64[] = argument "lr"
+%3 : f32[64, 48]@D = aten::mul.Tensor(%1, %2)
+%4 : f32[64, 48]@D = aten::sub.Tensor(%0, %3)
+mutate input 0 = %4
+)";
+
+TEST(CudaPlans, NumbersOfTheCpuAreArguments) {
+  const auto g = on_device("cuda:0", kUpdate);
+  const auto plan = schedule::make_plan(*g, for_device(DeviceType::CUDA));
+  const loops::Kernel& k = only_kernel(plan);
+  const std::string text = loops::print(k);
+  EXPECT_NE(text.find(" f64 read value\n"), std::string::npos) << text;
+  EXPECT_EQ(loops::print(*loops::parse_kernel(text)), text);
+  EXPECT_EQ(to_string(plan.device), "cuda:0");
+
+  for (const char* op : {"mul.Tensor(%0, %1)", "mul.Tensor(%1, %0)", "atan2(%0, %1)", "sub.Tensor(%0, %1)",
+                         "maximum(%1, %0)", "where.self(%2, %0, %1)", "lerp.Tensor(%0, %0, %1)"})
+    for (const char* dtype : {"f32", "f64"}) {
+      const auto one = check(fmt::format(
+          "input %0 : f32[300, 70]@D = argument \"x\"\ninput %1 : {}[] = argument \"s\"\n%2 : bool[300, 70]@D = "
+          "aten::gt.Scalar(%0, 0)\n%3 : f32[300, 70]@D = aten::{}\noutput %3\n",
+          std::string_view(op).starts_with("lerp") || std::string_view(op).starts_with("where") ? "f32" : dtype, op));
+      EXPECT_EQ(kernels(one), 1);
+    }
+  // Moved to the GPU by the program.
+  const auto moved = on_device("cuda:0", R"(input %0 : f32[40, 96]@D = argument "x"
+input %1 : f32[] = argument "scale"
+%2 : f32[]@D = aten::_to_copy(%1, dtype=none, layout=none, device=device.cuda:0)
+%3 : f32[40, 96]@D = aten::mul.Tensor(%0, %2)
+%4 : f32[40]@D = aten::sum.dim_IntList(%3, [1], false)
+output %4
+)");
+  const auto rows = schedule::make_plan(*moved, for_device(DeviceType::CUDA));
+  EXPECT_EQ(rows.steps.size(), 1u) << schedule::print(rows);
+  EXPECT_NE(loops::print(only_kernel(rows)).find("read value"), std::string::npos);
+}
+
+TEST(CudaPlans, NumbersThatCallsReturn) {
+  const auto g = on_device("cuda:0", R"(input %0 : f32[64]@D = argument "x"
+input %1 : f32[] = argument "step"
+%2 : f32[] = aten::exp(%1)
+%3 : f32[64]@D = aten::mul.Tensor(%0, %2)
+output %3
+output %2
+)");
+  const auto plan = schedule::make_plan(*g, for_device(DeviceType::CUDA));
+  ASSERT_EQ(plan.steps.size(), 2u) << schedule::print(plan);
+  EXPECT_EQ(std::get<schedule::ExternStep>(plan.steps[0]).op->name, "aten::exp");
+  EXPECT_NE(std::get<schedule::KernelStep>(plan.steps[1]).text.find("read value"), std::string::npos);
+}
+
+TEST(CudaPlans, WhatIsNoNumberOfTheCpuIsNoArgument) {
+  const auto calls = [](const char* text) {
+    const auto plan = schedule::make_plan(*on_device("cuda:0", text), for_device(DeviceType::CUDA));
+    return plan.steps.size() == 1 && std::holds_alternative<schedule::ExternStep>(plan.steps[0]);
+  };
+  EXPECT_TRUE(calls(R"(input %0 : c64[8]@D = argument "x"
+input %1 : c64[] = argument "s"
+%2 : c64[8]@D = aten::mul.Tensor(%0, %1)
+output %2
+)"));
+  EXPECT_TRUE(calls(R"(input %0 : f32[8]@D = argument "x"
+input %1 : f32[] = argument "s"
+input %2 : f32[] = argument "t"
+%3 : f32[8]@D = aten::clamp.Tensor(%0, %1, %2)
+output %3
+)"));
+  EXPECT_TRUE(calls(R"(input %0 : f32[8]@D = argument "x"
+input %1 : f32[]@cuda:1 = argument "s"
+%2 : f32[8]@D = aten::mul.Tensor(%0, %1)
+output %2
+)"));
+}
+
+TEST(CudaPlans, WrongArgumentsDoNotVerify) {
+  const auto plan = schedule::make_plan(*on_device("cuda:0", kUpdate), for_device(DeviceType::CUDA));
+  const auto broken = [&](auto&& change) {
+    auto k = loops::parse_kernel(loops::print(only_kernel(plan)));
+    change(*k);
+    EXPECT_THROW(loops::verify(*k), Error) << loops::print(*k);
+  };
+  broken([](loops::Kernel& k) { k.threads = {}; });
+  broken([](loops::Kernel& k) {
+    for (loops::KernelBuffer& b : k.buffers) b.value = true;
+  });
+  broken([](loops::Kernel& k) {
+    for (loops::Instr& i : k.instrs)
+      if (i.buffer >= 0 && k.buffers[static_cast<size_t>(i.buffer)].value) i.index = Expr(1);
+  });
+}
+
 TEST(CudaPlans, WrongThreadsDoNotVerify) {
   const auto plan = check(softmax_text(512, 96));
   const auto broken = [&](auto&& change) {
