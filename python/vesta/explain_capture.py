@@ -303,7 +303,9 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
         cached = f" ({g.compiled.cached_kernels} from the cache)" if g.compiled.cached_kernels else ""
         cached = " (found in the cache)" if g.compiled.cached else cached
         kernels = several(len(g.compiled.kernels), "kernel")
-        yield f"  {kernels}{cached}, {several(g.compiled.ops_extern, 'call')} into ATen"
+        reasons = {e.reason for e in g.compiled.externs}
+        why = f": {reasons.pop()}" if len(reasons) == 1 and not g.compiled.kernels else ""
+        yield f"  {kernels}{cached}, {several(g.compiled.ops_extern, 'call')} into ATen{why}"
         if g.compiled.graphs:
             yield f"  CUDA graphs: {g.compiled.graphs}"
     miss = g.miss

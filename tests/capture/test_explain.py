@@ -34,6 +34,7 @@ def report(guards=2):
         cached_kernels=1,
         cached=False,
         ops_extern=3,
+        externs=[],
         graphs="recorded 1 times",  # as a GraphReport says it; None for the CPU
         guards=[f"x.size(0) >= 2 ({__file__}:{place(3).line})"],
         stages=[
