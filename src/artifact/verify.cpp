@@ -8,7 +8,7 @@
 namespace vesta::artifact {
 namespace {
 
-constexpr int64_t kMostValue = 8;        // bytes of an argument that is a number
+constexpr int64_t kMostValue = 8;       // bytes of an argument that is a number
 constexpr int kMostShared = 256 << 10;  // bytes: no GPU has more
 
 class Verifier {
@@ -70,8 +70,8 @@ class Verifier {
 
   void device() const {
     if (device_.type == DeviceType::CPU) return;
-    const bool used = std::any_of(a_.buffers.begin(), a_.buffers.end(),
-                                  [&](const Buffer& b) { return b.type.device == device_; });
+    const bool used =
+        std::any_of(a_.buffers.begin(), a_.buffers.end(), [&](const Buffer& b) { return b.type.device == device_; });
     VESTA_REQUIRE(device_.type == DeviceType::CUDA && used, "a program of {}, where it has nothing",
                   to_string(device_));
   }

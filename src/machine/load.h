@@ -30,7 +30,8 @@ class DeviceKernel {
  public:
   virtual ~DeviceKernel() = default;
   // In the current context, on its stream. `arguments`: pointers to the values of the kernel's parameters, that is a
-  // pointer of each buffer, the values of Kernel::sizes and the number of work items.
+  // pointer of each buffer (or its element, of KernelBuffer::value), the values of Kernel::sizes and the number of work
+  // items.
   virtual void launch(const LaunchShape& shape, void* stream, void** arguments) const = 0;
   virtual void* native() const = 0;  // CUkernel
 };

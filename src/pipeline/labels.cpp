@@ -28,6 +28,7 @@ void for_each_device(graph::Graph& g, F&& fn) {
 
 template <class F>
 void for_each_device(artifact::Artifact& a, F&& fn) {
+  fn(a.device);
   for (artifact::InputDesc& i : a.inputs) fn(i.type.device);
   for (artifact::Buffer& b : a.buffers) fn(b.type.device);
   for (auto* steps : {&a.derived, &a.steps}) {

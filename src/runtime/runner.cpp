@@ -164,7 +164,8 @@ void Runner::launch(const BoundStep& step, const ResolvedLaunch& l) {
     args[i] = static_cast<char*>(ws_.pointers[launch.buffers[i]]) + l.offsets[i];
   }
   if (step.kernel) {
-    for (size_t i = 0; i < launch.buffers.size(); ++i) args[i] = argument_for(artifact_.buffers[launch.buffers[i]], args[i]);
+    for (size_t i = 0; i < launch.buffers.size(); ++i)
+      args[i] = argument_for(artifact_.buffers[launch.buffers[i]], args[i]);
     return launch_on_device(step, l, args);
   }
   if (l.grain) {

@@ -43,7 +43,9 @@ struct BufferView {
 
 struct KernelArg {
   int buffer = -1;
-  Expr offset;  // elements of the buffer's dtype added to its pointer
+  // Elements of the buffer's dtype added to its pointer. KernelBuffer::value: the one element of a buffer in the CPU's
+  // memory is the argument.
+  Expr offset;
 };
 
 struct KernelStep {

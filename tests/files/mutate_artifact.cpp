@@ -146,13 +146,14 @@ class Mutator {
   std::string buffer() {
     if (a_.buffers.empty()) return "";
     Buffer& b = r_.of(a_.buffers);
-    switch (r_.below(7)) {
+    switch (r_.below(8)) {
       case 0:
       case 1: return b.role = static_cast<Role>(r_.below(5)), "a buffer's role";
       case 2: return change(b.input, count(a_.inputs)), "a buffer's input";
       case 3: return change(b.output, count(a_.outputs)), "a buffer's output";
       case 4: return change(b.first_step, count(a_.steps)), "a buffer's first step";
       case 5: return change(b.last_step, count(a_.steps)), "a buffer's last step";
+      case 6: return change(a_.device), "the device";
       default: return change(b.type.device), "a buffer's device";
     }
   }

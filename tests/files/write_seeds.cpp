@@ -193,7 +193,7 @@ program::Program program_of(const Seed& seed, std::vector<const char*>& memory, 
   p.parameters = {{"xs", program::Parameter::How::Plain, {}},
                   {"how", program::Parameter::How::KeywordOnly, program::Scalar(std::string("sum"))}};
   program::Variant v;
-  v.origin = {graph::print(*traced.graph), true, "fast", 0, host_target(), torch_release()};
+  v.origin = {graph::print(*traced.graph), true, "fast", 0, true, host_target(), torch_release()};
   v.places = {{-1, 0, {}}, {-1, 1, {}}};
   v.checks = {{What::Kind, 0, program::Kind::List, {}, 0, {}},
               {What::Length, 0, program::Kind::None, {}, static_cast<int64_t>(inputs.size()), {}},

@@ -126,6 +126,11 @@ output %3
     EXPECT_EQ(made.inputs[0].type.device.index, first);
     EXPECT_EQ(made.inputs[1].type.device.index, second);
     EXPECT_EQ(made.buffers.back().type.device.index, first);
+    // Without kernels too it is a program of the first GPU, which would record it.
+    EXPECT_EQ(to_string(made.device), fmt::format("cuda:{}", first));
+    const auto graphs = result->executable->graphs();
+    ASSERT_TRUE(graphs.has_value());
+    EXPECT_EQ(graphs->recorded, 0);
     const std::string text = artifact::print(made);
     EXPECT_EQ(text.find(fmt::format("none, cuda:{},", first)) == std::string::npos, first == second) << text;
   }

@@ -45,6 +45,7 @@ TEST(ProgramBytes, WhatComesBackIsWhatWentIn) {
   EXPECT_EQ(print(q), print(p));
   EXPECT_EQ(q.variants[0].origin.target, host_target());
   EXPECT_EQ(q.variants[0].origin.packed_weights, 1 << 20);
+  EXPECT_FALSE(q.variants[0].origin.kernels);
   EXPECT_TRUE(same(q.variants[0].makes[1].value, p.variants[0].makes[1].value));
   EXPECT_EQ(artifact::print(q.variants[0].artifact), artifact::print(p.variants[0].artifact));
 }

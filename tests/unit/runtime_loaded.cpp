@@ -23,7 +23,7 @@ class Loaded : public vesta::testing::StoreTest {
     v.places = {{-1, 0, {}}};
     v.makes = {{program::Make::What::Argument, {}, 0, {}}};
     v.artifact.is_static = true;
-    v.origin = {"", true, "fast", 0, host_target(), torch_release()};
+    v.origin = {"", true, "fast", 0, true, host_target(), torch_release()};
     p.variants = {v};
     return p;
   }

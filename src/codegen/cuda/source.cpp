@@ -79,10 +79,9 @@ class Writer {
 
   void header() {
     // As many registers as leave room for 1024 threads, where there are no doubles.
-    const bool doubles =
-        std::any_of(k_.instrs.begin(), k_.instrs.end(), [&](const Instr& i) {
-          return i.dtype == DType::F64 && !(i.kind == InstrKind::Load && is_value(i));
-        });
+    const bool doubles = std::any_of(k_.instrs.begin(), k_.instrs.end(), [&](const Instr& i) {
+      return i.dtype == DType::F64 && !(i.kind == InstrKind::Load && is_value(i));
+    });
     out_ += fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) {}(", t_.block,
                         t_.block == 512 && !doubles ? ", 2" : "", symbol_);
     for (size_t b = 0; b < k_.buffers.size(); ++b) {
@@ -515,9 +514,9 @@ class Writer {
         const loops::Tile& t = k_.tile;
         const std::string element = is_tiled(r)
                                         ? fmt::format("q{}[at % {} * {} + at / {}]", r, t.columns, t.pitch, t.columns)
-                                    : packed(r) ? fmt::format("l{}.v[u]", r)
+                                    : packed(r)   ? fmt::format("l{}.v[u]", r)
                                     : is_value(i) ? fmt::format("b{}", i.buffer)
-                                                : fmt::format("b{}[{}]", i.buffer, text(i.index));
+                                                  : fmt::format("b{}[{}]", i.buffer, text(i.index));
         if (i.in[0] == kNoRef && is_half(i.dtype)) {  // as it is, for a row
           line("const u16 h{} = {};", r, element);
           return define(loaded(i.dtype, fmt::format("h{}", r)));

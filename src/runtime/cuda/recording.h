@@ -1,8 +1,9 @@
 // A program recorded into CUDA graphs, for one assignment of its symbols and one stream. Runs of it launch them.
 //
 // Kernels of ours in a graph take the addresses of each run, and the numbers that lie in the CPU's memory: their nodes
-// are changed where one of these is another than before. What extern calls in a graph make lies in the recording's own memory; outputs there are copied out. Addresses
-// of inputs that extern calls in a graph read are part of the recording (fits()), but for those that are copied first.
+// are changed where one of these is another than before. What extern calls in a graph make lies in the recording's own
+// memory; outputs there are copied out. Addresses of inputs that extern calls in a graph read are part of the recording
+// (fits()), but for those that are copied first.
 #pragma once
 
 #include <memory>
