@@ -53,6 +53,13 @@ def programs() -> Iterator[Program]:
             )
     yield Program("softmax of columns", lambda x: F.softmax(x, 0), lambda: (_x(300, 70),))
     yield Program("layer norm", lambda x, w: F.layer_norm(x, (1000,), w), lambda: (_x(64, 1000), _x(1000)))
+    for number in (torch.float32, torch.float64, bf16, torch.int64, torch.bool):
+        for dtype in (torch.float32, bf16):
+            yield Program(
+                f"{dtype} by a {number} of the CPU",
+                lambda x, s: (F.softmax(x * s, -1), torch.where(x > 0, x, s), s * x, x.sum(0) / (s + 1)),
+                lambda n=number, t=dtype: (_x(64, 1000, dtype=t), torch.tensor(3.3).to(n)),  # type: ignore[misc]
+            )
     yield Program("entropy", _entropy, lambda: (_x(100, 4096),))
     yield Program(
         "add and norm", _rms_norm, lambda: (_x(99, 512, dtype=bf16), _x(99, 512, dtype=bf16), _x(512, dtype=bf16))

@@ -84,6 +84,21 @@ TEST(CaptureFunctions, DynamicNeedsOneVariant) {
   EXPECT_EQ(f.report().variants.size(), 1u);
 }
 
+TEST(CaptureFunctions, WithoutKernelsEveryOperatorIsACall) {
+  vesta::Options options;
+  options.kernels = false;
+  auto program = [](const Tensor& x) { return at::softmax(at::relu(x) * 1 + x.sum(0, true), -1); };
+  auto f = vesta::compile(program, options);
+  for (const int64_t n : {3, 7}) {
+    const Tensor x = at::randn({n, 5});
+    EXPECT_TRUE(at::equal(f(x), program(x)));
+  }
+  for (const vesta::CompileReport& r : f.report().variants) {
+    EXPECT_TRUE(r.kernels.empty());
+    EXPECT_EQ(r.ops_extern, 5);
+  }
+}
+
 TEST(CaptureFunctions, MutationAndViews) {
   auto program = [](Tensor& x, const Tensor& y) {
     x.add_(y);
