@@ -28,7 +28,7 @@ inline void* argument_for(const artifact::Buffer& buffer, void* address) {
   if (buffer.type.device.type != DeviceType::CPU || address == kElsewhere) return address;
   static_assert(std::endian::native == std::endian::little);
   void* bits = nullptr;
-  std::memcpy(&bits, address, static_cast<size_t>(element_size(buffer.type.dtype)));
+  std::memcpy(static_cast<void*>(&bits), address, static_cast<size_t>(element_size(buffer.type.dtype)));
   return bits;
 }
 
