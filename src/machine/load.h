@@ -34,6 +34,9 @@ class DeviceKernel {
   // items.
   virtual void launch(const LaunchShape& shape, void* stream, void** arguments) const = 0;
   virtual void* native() const = 0;  // CUkernel
+  // Its threads wait by themselves until the kernels before it have ended and their results are visible, before they
+  // touch memory: it may be started earlier (programmatic dependent launch).
+  virtual bool waits() const = 0;
 };
 // For the device with this index. Throws Unsupported where the process has no driver for it.
 std::shared_ptr<const DeviceKernel> load_on_device(const Object& object, int device);

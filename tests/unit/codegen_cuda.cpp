@@ -192,15 +192,16 @@ TEST(CodegenCuda, UnknownGenerations) {
 }
 
 TEST(CodegenCuda, CodeForOneGenerationAndTheLater) {
-  const std::string bytes = machine::write_cuda_code(86, "cubin", "ptx");
+  const std::string bytes = machine::write_cuda_code(86, true, "cubin", "ptx");
   const machine::CudaCode code = machine::read_cuda_code(bytes, true);
   EXPECT_EQ(code.cubin, "cubin");
+  EXPECT_TRUE(code.waits);
   EXPECT_EQ(code.ptx, std::string("ptx") + '\0');
   EXPECT_TRUE(machine::runs_on(code, 86));
   EXPECT_TRUE(machine::runs_on(code, 89));
   EXPECT_FALSE(machine::runs_on(code, 80));
   EXPECT_FALSE(machine::runs_on(code, 90));
-  EXPECT_FALSE(machine::runs_on(machine::read_cuda_code(machine::write_cuda_code(0, "", "ptx"), false), 90));
+  EXPECT_FALSE(machine::runs_on(machine::read_cuda_code(machine::write_cuda_code(0, false, "", "ptx"), false), 90));
   for (size_t n = 0; n < bytes.size(); ++n)
     EXPECT_THROW(machine::read_cuda_code(bytes.substr(0, n), true), vesta::InternalError) << n;
   for (size_t n = 0; n < bytes.size(); ++n) {

@@ -23,6 +23,8 @@
 namespace vesta::codegen {
 namespace {
 
+constexpr int kFirstThatWaits = 90;  // as wait_for_earlier_kernels of the prelude
+
 // 90 of "sm_90"; 0: not the name of a GPU.
 int architecture(const Target& t) {
   int arch = 0;
@@ -72,7 +74,7 @@ class ToCode {
       const std::string& part = parts[i % programs].get()[i / programs];
       const std::string cubin = binary_ ? machine_code(part, sources[i], names[i]) : std::string();
       if (!dump_dir_.empty()) dump(*wanted[i].request, sources[i], cubin, part);
-      done(i, machine::write_cuda_code(binary_ ? arch_ : 0, cubin, part));
+      done(i, machine::write_cuda_code(binary_ ? arch_ : 0, virtual_ >= kFirstThatWaits, cubin, part));
     });
   }
 

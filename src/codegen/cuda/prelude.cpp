@@ -33,6 +33,16 @@ __device__ __forceinline__ u32 float_bits(float f) { return __float_as_uint(f); 
 __device__ __forceinline__ double bits_double(u64 u) { return __longlong_as_double((i64)u); }
 __device__ __forceinline__ u64 double_bits(double f) { return (u64)__double_as_longlong(f); }
 #endif
+
+// The kernel after this one may start, and finds this one's results when it has waited in its turn. What the kernels
+// before this one wrote is there from here on (PTX ISA, griddepcontrol).
+__device__ __forceinline__ void wait_for_earlier_kernels() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 __device__ __forceinline__ float from_bf16(u16 h) { return bits_float((u32)h << 16); }
 __device__ __forceinline__ u16 to_bf16(float f) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800

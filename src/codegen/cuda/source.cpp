@@ -82,6 +82,7 @@ class Writer {
     const bool doubles = std::any_of(k_.instrs.begin(), k_.instrs.end(), [&](const Instr& i) {
       return i.dtype == DType::F64 && !(i.kind == InstrKind::Load && is_value(i));
     });
+    const bool apart = std::all_of(k_.buffers.begin(), k_.buffers.end(), [](const auto& b) { return b.noalias; });
     out_ += fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) {}(", t_.block,
                         t_.block == 512 && !doubles ? ", 2" : "", symbol_);
     for (size_t b = 0; b < k_.buffers.size(); ++b) {
@@ -90,11 +91,14 @@ class Writer {
         out_ += fmt::format("const {} b{}, ", stored_type(buffer.dtype), b);
         continue;
       }
+      // Loads may be moved over these stores, but not before the wait below, as those of memory that is said to be
+      // constant (ld.global.nc) might.
       out_ += fmt::format("{}{}* {}b{}, ", buffer.written ? "" : "const ", stored_type(buffer.dtype),
-                          buffer.noalias && !buffer.written ? "__restrict__ " : "", b);
+                          buffer.written && apart ? "__restrict__ " : "", b);
     }
     for (size_t s = 0; s < k_.sizes.size(); ++s) out_ += fmt::format("const i64 s{}, ", s);
     out_ += "const i64 items) {\n";
+    line("wait_for_earlier_kernels();");
   }
 
   void place_of_thread() {

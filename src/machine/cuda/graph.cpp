@@ -1,6 +1,7 @@
 #include "machine/cuda/graph.h"
 
 #include <cstdint>
+#include <vector>
 
 #include "base/check.h"
 #include "machine/cuda/driver.h"
@@ -24,6 +25,16 @@ struct KernelNode {
   void* context = nullptr;  // null: the current one
 };
 
+// CUgraphEdgeData of cuda.h: the later node may begin as soon as every block of the earlier one has begun, or said that
+// it may.
+struct EdgeData {
+  unsigned char from_port = 1;  // CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
+  unsigned char to_port = 0;
+  unsigned char type = 1;  // CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC
+  unsigned char reserved[5] = {};
+};
+
+constexpr int kKernelNode = 0;   // CU_GRAPH_NODE_TYPE_KERNEL
 constexpr int kRelaxed = 2;      // CU_STREAM_CAPTURE_MODE_RELAXED
 constexpr unsigned kApart = 1;   // CU_STREAM_NON_BLOCKING: ordered with no other stream
 constexpr int kCaptureIsOn = 1;  // CU_STREAM_CAPTURE_STATUS_ACTIVE; 2: it was lost, but has not ended
@@ -45,6 +56,11 @@ struct Functions {
   int (*launch)(GraphExec exec, void* stream) = nullptr;
   int (*copy)(uint64_t to, uint64_t from, size_t bytes, void* stream) = nullptr;
   int (*exchange_mode)(int* mode) = nullptr;
+  int (*before)(GraphNode node, GraphNode* before, size_t* count) = nullptr;
+  int (*type)(GraphNode node, int* type) = nullptr;
+  int (*remove)(Graph graph, const GraphNode* from, const GraphNode* to, size_t count) = nullptr;
+  // nullptr: an older driver
+  int (*add)(Graph graph, const GraphNode* from, const GraphNode* to, const EdgeData* edges, size_t count) = nullptr;
 };
 
 struct Api {
@@ -74,10 +90,15 @@ const Api& api() {
     symbols.find(a.f.launch, "cuGraphLaunch");
     symbols.find(a.f.copy, "cuMemcpyDtoDAsync_v2");
     symbols.find(a.f.exchange_mode, "cuThreadExchangeStreamCaptureMode");
+    symbols.find(a.f.before, "cuGraphNodeGetDependencies");
+    symbols.find(a.f.type, "cuGraphNodeGetType");
+    symbols.find(a.f.remove, "cuGraphRemoveDependencies");
     if (!symbols.missing().empty()) {
       a.problem = "the driver has no " + symbols.missing();
       a.driver = nullptr;
     }
+    Symbols newer(library);
+    newer.find(a.f.add, "cuGraphAddDependencies_v2");
     return a;
   }();
   return found;
@@ -133,7 +154,10 @@ class Stream final : public CaptureStream {
     functions().free_stream(stream_);
   }
   void* native() const override { return stream_; }
-  void begin() override { require(functions().begin(stream_, kRelaxed), "does not begin a capture"); }
+  void begin() override {
+    early_.clear();
+    require(functions().begin(stream_, kRelaxed), "does not begin a capture");
+  }
 
   GraphNode last_node() const override {
     int status = 0;
@@ -146,11 +170,20 @@ class Stream final : public CaptureStream {
     return after[0];
   }
 
+  void start_early(GraphNode node) override { early_.push_back(node); }
+
   std::unique_ptr<DeviceGraph> end() override {
     Graph graph = nullptr;
     const int status = functions().end(stream_, &graph);
     if (status != 0 && graph) functions().free_graph(graph);
     require(status, "lost a capture");
+    try {
+      if (functions().add)
+        for (GraphNode node : early_) overlap(graph, node);
+    } catch (...) {
+      functions().free_graph(graph);
+      throw;
+    }
     return std::make_unique<Instantiated>(graph);
   }
 
@@ -163,7 +196,21 @@ class Stream final : public CaptureStream {
   }
 
  private:
+  // Between kernels alone: other nodes have no such edge.
+  static void overlap(Graph graph, GraphNode node) {
+    const Functions& f = functions();
+    size_t count = 1;
+    GraphNode before = nullptr;
+    int type = -1;
+    if (f.before(node, nullptr, &count) != 0 || count != 1) return;
+    if (f.before(node, &before, &count) != 0 || f.type(before, &type) != 0 || type != kKernelNode) return;
+    const EdgeData edge;
+    require(f.remove(graph, &before, &node, 1), "does not remove an edge of a graph");
+    require(f.add(graph, &before, &node, &edge, 1), "does not add an edge to a graph");
+  }
+
   void* stream_ = nullptr;
+  std::vector<GraphNode> early_;
 };
 
 }  // namespace

@@ -30,6 +30,9 @@ class CaptureStream {
   virtual void begin() = 0;
   // The node of what the stream was given last, which was one node.
   virtual GraphNode last_node() const = 0;
+  // `node` is that of a kernel which waits by itself (DeviceKernel::waits): in the graph it is started while the kernel
+  // before it still runs, where the driver knows such edges (CUDA 12.3).
+  virtual void start_early(GraphNode node) = 0;
   // Throws InternalError where the capture was lost: something was called that cannot be captured.
   virtual std::unique_ptr<DeviceGraph> end() = 0;
   // Ends the capture, if there is one, and drops what it holds.

@@ -13,8 +13,8 @@ namespace {
 
 class Loaded final : public DeviceKernel {
  public:
-  Loaded(const Driver& driver, const void* code, const std::string& symbol)
-      : driver_(driver), kernel_(driver.load(code, symbol)) {}
+  Loaded(const Driver& driver, const void* code, const std::string& symbol, bool waits)
+      : driver_(driver), kernel_(driver.load(code, symbol)), waits_(waits) {}
 
   void launch(const LaunchShape& shape, void* stream, void** arguments) const override {
     if (shape.shared > kGivenShared) allow(shape.shared);
@@ -22,6 +22,7 @@ class Loaded final : public DeviceKernel {
   }
 
   void* native() const override { return kernel_; }
+  bool waits() const override { return waits_; }
 
  private:
   static constexpr unsigned kGivenShared = 48 << 10;  // a kernel that needs more says so, on each device
@@ -37,6 +38,7 @@ class Loaded final : public DeviceKernel {
   mutable std::atomic<uint64_t> allowed_{0};  // a bit a device
   const Driver& driver_;
   const CudaKernel kernel_;
+  const bool waits_;
 };
 
 }  // namespace
@@ -54,7 +56,8 @@ std::shared_ptr<const DeviceKernel> load_on_device(const Object& object, int dev
   std::shared_ptr<const DeviceKernel>& kernel = (*known)[{object.symbol, finished}];
   if (!kernel) {
     const CudaCode whole = read_cuda_code(object.bytes, !finished);
-    kernel = std::make_shared<Loaded>(*driver, finished ? whole.cubin.data() : whole.ptx.data(), object.symbol);
+    kernel =
+        std::make_shared<Loaded>(*driver, finished ? whole.cubin.data() : whole.ptx.data(), object.symbol, whole.waits);
   }
   return kernel;
 }

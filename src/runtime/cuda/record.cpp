@@ -125,6 +125,9 @@ class Recorder {
     const Resolved::Step& sizes = sizes_.now().steps[static_cast<size_t>(number)];
     if (!launch || sizes.launch.items == 0) return;
     KernelNode k;
+    k.node = capture_.last_node();
+    k.kernel = what_.program.steps()[static_cast<size_t>(number)].kernel.get();
+    if (k.kernel->waits()) capture_.start_early(k.node);
     for (size_t i = 0; i < launch->buffers.size(); ++i) {
       const int b = launch->buffers[i];
       const artifact::Role role = what_.artifact.buffers[static_cast<size_t>(b)].role;
@@ -135,8 +138,6 @@ class Recorder {
         k.moving.push_back({i, b, offset});
     }
     if (k.moving.empty()) return;
-    k.node = capture_.last_node();
-    k.kernel = what_.program.steps()[static_cast<size_t>(number)].kernel.get();
     k.launch = &sizes.launch;
     k.shape = shape_of(launch->grid, sizes.launch.items);
     graph.kernels.push_back(std::move(k));
