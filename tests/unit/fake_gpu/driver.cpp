@@ -1,0 +1,246 @@
+#include "fake_gpu/driver.h"
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace vesta::testing::gpu {
+namespace {
+
+constexpr std::string_view kFake = "fake gpu code";
+
+struct LoadedKernel {
+  size_t parameters = 0;
+  Kernel run;  // empty: nothing
+};
+
+struct Node {
+  const LoadedKernel* kernel = nullptr;  // null: `work`
+  std::vector<uint64_t> values;
+  std::function<void()> work;
+  void run() const {
+    if (!kernel) {
+      work();
+    } else if (kernel->run) {
+      kernel->run(values.data());
+    }
+  }
+};
+using Graph = std::vector<std::unique_ptr<Node>>;
+struct Exec {
+  std::vector<Node> nodes;
+  std::unordered_map<const Node*, size_t> places;  // by node of the graph
+};
+struct Stream {
+  std::unique_ptr<Graph> capture;
+};
+
+struct State {
+  std::mutex mutex;
+  std::map<std::string, LoadedKernel> kernels;
+  std::map<const void*, std::unique_ptr<LoadedKernel>> unknown;  // by code
+  std::unordered_map<void*, Stream*> streams;
+  std::atomic<int64_t> launches{0}, graph_launches{0}, changed_nodes{0}, copies{0};
+  std::atomic<bool> running{true};
+};
+State& state() {
+  static auto* s = new State;
+  return *s;
+}
+
+Stream* stream_of(void* handle) {
+  const std::lock_guard lock(state().mutex);
+  const auto at = state().streams.find(handle);
+  return at == state().streams.end() ? nullptr : at->second;
+}
+
+void give(void* stream, Node node) {
+  Stream* const on = stream_of(stream);
+  if (on && on->capture) {
+    on->capture->push_back(std::make_unique<Node>(std::move(node)));
+  } else if (state().running) {
+    node.run();
+  }
+}
+
+// Of a cubin (an ELF file): how many parameters its kernel has, by the section .nv.info.NAME.
+size_t parameters_of(const char* cubin, const std::string& symbol) {
+  const auto at = [&]<class T>(uint64_t offset, T value) {
+    std::memcpy(&value, cubin + offset, sizeof value);
+    return value;
+  };
+  if (std::memcmp(cubin, "\177ELF", 4) != 0) return 0;
+  const auto sections = at(0x28, uint64_t{}), size = uint64_t{at(0x3A, uint16_t{})};
+  const auto count = at(0x3C, uint16_t{}), names_at = at(0x3E, uint16_t{});
+  const auto names = at(sections + names_at * size + 0x18, uint64_t{});
+  size_t found = 0;
+  for (uint16_t i = 0; i < count; ++i) {
+    const uint64_t header = sections + i * size;
+    if (cubin + names + at(header, uint32_t{}) != ".nv.info." + symbol) continue;
+    uint64_t p = at(header + 0x18, uint64_t{});
+    const uint64_t end = p + at(header + 0x20, uint64_t{});
+    while (p + 4 <= end) {
+      constexpr uint8_t kSized = 4, kParameter = 0x17;
+      const auto format = at(p, uint8_t{}), attribute = at(p + 1, uint8_t{});
+      found += format == kSized && attribute == kParameter;
+      p += 4 + (format == kSized ? at(p + 2, uint16_t{}) : 0);
+    }
+  }
+  return found;
+}
+
+std::vector<uint64_t> values_of(const LoadedKernel& kernel, void** arguments) {
+  std::vector<uint64_t> values(kernel.parameters);
+  for (size_t i = 0; i < values.size(); ++i) std::memcpy(&values[i], arguments[i], sizeof(uint64_t));
+  return values;
+}
+
+}  // namespace
+
+void define_kernel(const std::string& name, size_t parameters, Kernel kernel) {
+  const std::lock_guard lock(state().mutex);
+  state().kernels[name] = {parameters, std::move(kernel)};
+}
+
+std::string code_of(const std::string& name) { return std::string(kFake) + ' ' + name + '\0'; }
+
+void enqueue(void* stream, std::function<void()> work) { give(stream, {nullptr, {}, std::move(work)}); }
+
+Calls calls() {
+  const State& s = state();
+  return {s.launches, s.graph_launches, s.changed_nodes, s.copies};
+}
+
+void set_running(bool on) { state().running = on; }
+
+}  // namespace vesta::testing::gpu
+
+// ---- The driver's functions. Types and values as in cuda.h; 0 is success.
+
+using namespace vesta::testing::gpu;
+
+namespace {
+constexpr int kNotFound = 500;
+struct KernelParameters {  // CUDA_KERNEL_NODE_PARAMS_v2
+  void* function;
+  unsigned grid[3], block[3], shared_bytes;
+  void** arguments;
+  void** extra;
+  void* kernel;
+  void* context;
+};
+}  // namespace
+
+extern "C" {
+int cuInit(unsigned) { return 0; }
+int cuDeviceGetCount(int* count) { return *count = 1, 0; }
+int cuDeviceGetAttribute(int* value, int which, int) {
+  constexpr int kMajor = 75, kMinor = 76, kMultiprocessors = 16;
+  *value = which == kMajor ? 9 : which == kMinor ? 0 : which == kMultiprocessors ? 132 : 1 << 16;
+  return 0;
+}
+int cuCtxGetCurrent(void** context) { return *context = &state(), 0; }
+int cuCtxSetCurrent(void*) { return 0; }
+int cuDevicePrimaryCtxRetain(void** context, int) { return *context = &state(), 0; }
+int cuLibraryLoadData(void** library, const void* code, int*, void**, unsigned, int*, void**, unsigned) {
+  return *library = const_cast<void*>(code), 0;
+}
+int cuLibraryGetKernel(void** kernel, void* library, const char* name) {
+  const std::lock_guard lock(state().mutex);
+  const char* const code = static_cast<const char*>(library);
+  if (std::memcmp(code, kFake.data(), kFake.size()) == 0) {
+    const auto at = state().kernels.find(name);
+    if (at == state().kernels.end()) return kNotFound;
+    *kernel = &at->second;
+    return 0;
+  }
+  std::unique_ptr<LoadedKernel>& made = state().unknown[code];
+  made = std::make_unique<LoadedKernel>(LoadedKernel{parameters_of(code, name), {}});
+  *kernel = made.get();
+  return 0;
+}
+int cuLaunchKernel(void* kernel, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void* stream,
+                   void** arguments, void**) {
+  ++state().launches;
+  const auto* const k = static_cast<const LoadedKernel*>(kernel);
+  give(stream, {k, values_of(*k, arguments), {}});
+  return 0;
+}
+int cuCtxGetDevice(int* device) { return *device = 0, 0; }
+int cuKernelSetAttribute(int, int, void*, int) { return 0; }
+int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = size_t{8} << 30, 0; }
+int cuGetErrorString(int, const char** text) { return *text = "an error", 0; }
+
+int cuStreamCreate(void** stream, unsigned) {
+  const std::lock_guard lock(state().mutex);
+  auto* const made = new Stream;
+  state().streams[made] = made;
+  return *stream = made, 0;
+}
+int cuStreamDestroy_v2(void* stream) {
+  const std::lock_guard lock(state().mutex);
+  state().streams.erase(stream);
+  delete static_cast<Stream*>(stream);
+  return 0;
+}
+int cuStreamIsCapturing(void* stream, int* status) {
+  const Stream* const s = stream_of(stream);
+  return *status = s && s->capture, 0;
+}
+int cuStreamBeginCapture_v2(void* stream, int) {
+  static_cast<Stream*>(stream)->capture = std::make_unique<Graph>();
+  return 0;
+}
+int cuStreamEndCapture(void* stream, void** graph) {
+  return *graph = static_cast<Stream*>(stream)->capture.release(), 0;
+}
+int cuStreamGetCaptureInfo_v2(void* stream, int* status, uint64_t* id, void** graph, void* const** after,
+                              size_t* count) {
+  static thread_local void* last = nullptr;
+  Graph* const g = static_cast<Stream*>(stream)->capture.get();
+  *status = g != nullptr;
+  *id = 0;
+  *graph = g;
+  *count = g && !g->empty();
+  last = *count ? g->back().get() : nullptr;
+  *after = &last;
+  return 0;
+}
+int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
+  auto* const made = new Exec;
+  for (const auto& node : *static_cast<Graph*>(graph)) {
+    made->places[node.get()] = made->nodes.size();
+    made->nodes.push_back(*node);
+  }
+  return *exec = made, 0;
+}
+int cuGraphGetNodes(void* graph, void**, size_t* count) { return *count = static_cast<Graph*>(graph)->size(), 0; }
+int cuGraphDestroy(void* graph) { return delete static_cast<Graph*>(graph), 0; }
+int cuGraphExecDestroy(void* exec) { return delete static_cast<Exec*>(exec), 0; }
+int cuGraphExecKernelNodeSetParams_v2(void* exec, void* node, const KernelParameters* what) {
+  ++state().changed_nodes;
+  auto* const e = static_cast<Exec*>(exec);
+  Node& changed = e->nodes[e->places.at(static_cast<const Node*>(node))];
+  changed.kernel = static_cast<const LoadedKernel*>(what->kernel);
+  changed.values = values_of(*changed.kernel, what->arguments);
+  return 0;
+}
+int cuGraphLaunch(void* exec, void*) {
+  ++state().graph_launches;
+  if (!state().running) return 0;
+  for (const Node& node : static_cast<Exec*>(exec)->nodes) node.run();
+  return 0;
+}
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void*) {
+  ++state().copies;
+  if (state().running) std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+  return 0;
+}
+int cuThreadExchangeStreamCaptureMode(int*) { return 0; }
+}

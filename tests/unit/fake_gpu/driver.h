@@ -1,0 +1,34 @@
+// In the place of NVIDIA's driver: one GPU whose memory is the process's own and whose kernels are functions. Streams
+// run at once what they are given, unless they are captured. Linked before the first use, the library is found by the
+// name libcuda.so.1.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace vesta::testing::gpu {
+
+// The values of the parameters, 8 bytes each.
+using Kernel = std::function<void(const uint64_t* values)>;
+
+// Code whose symbol is `name` launches this from now on. Machine code of a kernel without one has its parameters noted
+// and nothing done.
+void define_kernel(const std::string& name, size_t parameters, Kernel kernel);
+// Code for load_on_device() of a kernel that is defined.
+std::string code_of(const std::string& name);
+// Work of a library on a stream: done now, or by the graph that is being captured.
+void enqueue(void* stream, std::function<void()> work);
+
+struct Calls {
+  int64_t launches = 0;  // of kernels, not in graphs
+  int64_t graph_launches = 0;
+  int64_t changed_nodes = 0;  // cuGraphExecKernelNodeSetParams
+  int64_t copies = 0;
+};
+Calls calls();
+// Whether graphs do what their nodes say: off, only the CPU's part of a launch is left.
+void set_running(bool on);
+
+}  // namespace vesta::testing::gpu
