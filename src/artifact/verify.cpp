@@ -19,7 +19,8 @@ class Verifier {
     device();
     for (const InputDesc& i : a_.inputs) {
       tensor(i.type);
-      VESTA_REQUIRE(i.alignment > 0 && i.alignment <= kArenaAlignment, "an input aligned to {} bytes", i.alignment);
+      VESTA_REQUIRE(i.alignment > 0 && i.alignment <= kArenaAlignment && (i.alignment & (i.alignment - 1)) == 0,
+                    "an input aligned to {} bytes", i.alignment);
     }
     for (const SymbolSource& s : a_.symbols) {
       VESTA_REQUIRE(s.input >= kReturned && s.input < count(a_.inputs) &&

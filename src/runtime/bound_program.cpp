@@ -42,8 +42,10 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
     if (role == Role::Input || (role == Role::Derived && !owned)) exists[b] = true;
     if (role == Role::Arena && !owned) {
       exists[b] = true;
-      arena_buffers_.push_back(static_cast<int>(b));
+      standing_.arena.push_back(static_cast<int>(b));
     }
+    if (role == Role::Input) standing_.inputs.emplace_back(static_cast<int>(b), a.buffers[b].input);
+    if (role == Role::Derived && !owned) standing_.derived.push_back(static_cast<int>(b));
     if (owned ? role == Role::Derived && kept[b] : role == Role::Output) is_output[b] = true;
   }
   std::vector<bool> input_kept(a.inputs.size(), false);
@@ -106,6 +108,8 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
         if (s.into && passing) passing_.push_back(b);
       }
     }
+    if (s.copy)
+      s.copied = std::find(written_inputs_.begin(), written_inputs_.end(), s.copy->input) != written_inputs_.end();
     VESTA_CHECK(!s.copy || i >= first_copy_, "step {} copies to an input before the last computation", i);
     artifact::for_each_needed(
         steps[i], [&](int b) { VESTA_CHECK(exists[b], "step {} reads buffer {} before it is made", i, b); });
@@ -161,10 +165,6 @@ void BoundProgram::find_first_mutation(const artifact::Artifact& a, const std::v
   };
   for (size_t i = first_mutation_ + 1; i < first_copy_; ++i) move(steps_[i].allocate);
   move(never_written_);
-}
-
-bool BoundProgram::written_in_place(const artifact::CopyBack& copy) const {
-  return std::find(written_inputs_.begin(), written_inputs_.end(), copy.input) != written_inputs_.end();
 }
 
 std::vector<const c10::FunctionSchema*> BoundProgram::schemas() const {

@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "artifact/artifact.h"
@@ -21,12 +22,20 @@ struct BoundStep {
   const artifact::Call* region = nullptr;
   const artifact::Assert* assertion = nullptr;
   const artifact::CopyBack* copy = nullptr;
+  bool copied = false;  // of a copy: a kernel has written the input, nothing is left to copy
   std::optional<c10::OperatorHandle> handle;
   int storage_offset = -1;          // the argument that counts from the begin of args[0]'s storage, if any
   IntoFn into = nullptr;            // set if the one result is allocated before the call
   std::vector<int> allocate;        // buffers to make before this step
   std::vector<int> release;         // tensors to drop after it
   std::vector<int> release_inputs;  // artifact inputs not read after it
+};
+
+// Buffers that have memory before the first step.
+struct Standing {
+  std::vector<int> arena;
+  std::vector<std::pair<int, int>> inputs;  // and the artifact's input that each is
+  std::vector<int> derived;
 };
 
 class BoundProgram {
@@ -50,19 +59,17 @@ class BoundProgram {
   // Results that no step makes but an output shows (an uninitialised or empty one).
   const std::vector<int>& never_written() const { return never_written_; }
   // Inputs that a kernel has written when the copies run: nothing is left to copy.
-  bool written_in_place(const artifact::CopyBack& copy) const;
   const std::vector<int>& written_inputs() const { return written_inputs_; }
   // Of derived steps: what only later ones read (an unpacked weight), made by calls that write where they are told.
   const std::vector<int>& passing() const { return passing_; }
-  // Buffers that live in the arena.
-  const std::vector<int>& arena_buffers() const { return arena_buffers_; }
+  const Standing& standing() const { return standing_; }
 
  private:
   void find_first_mutation(const artifact::Artifact& artifact, const std::vector<artifact::Step>& steps);
   std::vector<BoundStep> steps_;
   std::vector<int> never_written_;
   std::vector<bool> for_kernels_;
-  std::vector<int> arena_buffers_;
+  Standing standing_;
   std::vector<int> passing_;
   std::vector<int> written_inputs_;
   size_t max_launch_args_ = 0;

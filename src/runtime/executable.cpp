@@ -78,6 +78,23 @@ struct Executable::Impl {
   std::mutex derived_mutex;
   std::atomic<int64_t> times_derived = 0;
 
+  // The same with addresses: of memory that is the inputs' own where kernels write (copy-on-write storage is made
+  // real).
+  CallInputs with_own_memory(const CallInputs& in, Addresses& read) const {
+    bool moved = in.addresses.empty();
+    for (const int i : program.written_inputs()) {
+      const auto at = static_cast<size_t>(i);
+      const void* const own = in.tensor(at).mutable_data_ptr();
+      moved = moved || own != in.addresses[at];
+    }
+    CallInputs out = in;
+    if (moved) {
+      read_addresses(in, read);
+      out.addresses = {read.data(), read.size()};
+    }
+    return out;
+  }
+
   bool current(const DerivedSet& set, const CallInputs& in) const {
     for (size_t i = 0; i < set.versions.size(); ++i) {
       if (!set.versions[i].current(in.tensor(artifact.derived_parameters[i]))) return false;
@@ -120,9 +137,10 @@ Executable::Executable(artifact::Artifact artifact, const GraphOptions& graphs)
     : impl_(std::make_unique<Impl>(std::move(artifact), graphs)) {}
 Executable::~Executable() = default;
 
-bool Executable::accepts(const CallInputs& inputs, std::string* why) const {
+bool Executable::accepts(const CallInputs& inputs, std::string* why, Addresses* addresses) const {
   SymbolValues symbols;
-  if (impl_->check.accepts(inputs, symbols)) return true;
+  Addresses unwanted;
+  if (impl_->check.accepts(inputs, symbols, addresses ? *addresses : unwanted)) return true;
   if (why) *why = impl_->check.first_difference(inputs);
   return false;
 }
@@ -140,10 +158,12 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
   }
 }
 
-void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed,
+void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed,
                      bool& wrote) const {
   Impl& impl = *impl_;
   const artifact::Artifact& a = impl.artifact;
+  Addresses read;
+  const CallInputs in = impl.with_own_memory(given, read);
   Sizes sizes(impl.resolver, impl.check, in);
   const size_t first = outputs.size();
   outputs.resize(first + a.outputs.size());
@@ -157,10 +177,10 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
     if (derived) derived_tensors = derived->tensors;
     Recordings::Run recorded;
     if (impl.recordings) recorded = impl.recordings->find(sizes, in, derived_tensors);
-    const CallInputs seen = recorded.inputs(in);
     WorkspaceLease workspace;
-    Runner runner(a, impl.device, sizes, seen, *workspace, wrote, impl.entries);
+    Runner runner(a, impl.device, sizes, in, *workspace, wrote, impl.entries);
     runner.begin(impl.program, derived_tensors, recorded.recording());
+    if (recorded.recording()) recorded.recording()->copy_inputs(in);
     runner.run(impl.program, consumed);
     for (size_t i = 0; i < a.outputs.size(); ++i) {
       const artifact::Output& o = a.outputs[i];

@@ -35,8 +35,8 @@ class Executable {
   ~Executable();
 
   // Whether these inputs meet the artifact's types, sizes, strides and guards. On false, *why (if given) says which
-  // fact failed with the expected and the found value. Allocates nothing when true.
-  bool accepts(const CallInputs& inputs, std::string* why = nullptr) const;
+  // fact failed with the expected and the found value. `addresses`, if given, are then those of the inputs, for run().
+  bool accepts(const CallInputs& inputs, std::string* why = nullptr, Addresses* addresses = nullptr) const;
   bool accepts(std::span<const at::Tensor> tensors, std::span<const int64_t> integers,
                std::string* why = nullptr) const {
     return accepts(CallInputs{tensors, {}, integers}, why);

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
 #include "interop/torch_types.h"
@@ -45,12 +44,28 @@ bool holds(artifact::Relation relation, int64_t left, int64_t right) {
   return false;
 }
 
-constexpr size_t kAhead = 8;
+// Where the elements of a dense tensor begin.
+const void* address_of(const c10::TensorImpl* impl, size_t item) {
+  c10::StorageImpl* const storage = impl->unsafe_storage().unsafeGetStorageImpl();
+  if (!storage || impl->numel() == 0) return nullptr;
+  const auto* const data = static_cast<const char*>(storage->_mutable_data_ptr_no_checks().get());
+  return data ? data + static_cast<size_t>(impl->storage_offset()) * item : nullptr;
+}
 
-// Asks for the memory of an input that is looked at a little later.
-void prefetch_storage(const at::Tensor& t) {
-  const c10::TensorImpl* impl = t.unsafeGetTensorImpl();
-  if (impl->has_storage()) __builtin_prefetch(impl->unsafe_storage().unsafeGetStorageImpl());
+// Asks for the memory of inputs that are looked at a little later: after others have used the caches, most of the time
+// of a call is spent waiting for it.
+void prefetch(const CallInputs& in, size_t i, size_t count) {
+  constexpr size_t kAhead = 8, kLine = 64;
+  if (i + 2 * kAhead < count) {
+    const auto* const impl = reinterpret_cast<const char*>(in.tensor(i + 2 * kAhead).unsafeGetTensorImpl());
+    for (size_t at = 0; at < sizeof(c10::TensorImpl); at += kLine) __builtin_prefetch(impl + at);
+  }
+  if (i + kAhead < count)
+    __builtin_prefetch(in.tensor(i + kAhead).unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+}
+
+bool is_aligned(const void* address, uint8_t alignment) {
+  return (reinterpret_cast<uintptr_t>(address) & (alignment - 1U)) == 0;
 }
 
 }  // namespace
@@ -60,8 +75,8 @@ struct InputCheck::Reach {
 };
 
 struct InputCheck::Written {
-  std::vector<Reach> reaches;       // those that are not empty, by address
-  std::vector<const void*> begins;  // per input: of the call that this was found in
+  std::vector<Reach> reaches;  // those that are not empty, by address
+  Addresses begins;            // per input: of the call that this was found in
 };
 
 namespace {
@@ -94,6 +109,7 @@ InputCheck::InputCheck(const artifact::Artifact& artifact) : artifact_(&artifact
     t.keys = plain_keys(t.device);
     t.dim = static_cast<int32_t>(input.type.sizes.size());
     t.alignment = static_cast<uint8_t>(input.alignment);
+    t.item = static_cast<uint8_t>(c10::elementSize(t.dtype));
     t.first = static_cast<int32_t>(expected_.size());
     for (const auto* list : {&input.type.sizes, &input.type.strides}) {
       VESTA_CHECK(list->size() == input.type.sizes.size(), "an input has {} sizes and {} strides",
@@ -132,18 +148,15 @@ InputCheck::InputCheck(const artifact::Artifact& artifact) : artifact_(&artifact
   }
 }
 
-bool InputCheck::is_aligned(const Tensor& want, const at::Tensor& found) {
-  return want.alignment <= 1 || reinterpret_cast<uintptr_t>(found.const_data_ptr()) % want.alignment == 0;
+void read_addresses(const CallInputs& in, Addresses& addresses) {
+  addresses.clear();
+  for (size_t i = 0; i < in.tensor_count(); ++i) {
+    const c10::TensorImpl* const impl = in.tensor(i).unsafeGetTensorImpl();
+    addresses.push_back(address_of(impl, impl->dtype().itemsize()));
+  }
 }
 
-bool InputCheck::same_kind(const Tensor& want, const at::Tensor& found) const {
-  if (!found.defined()) return false;
-  const c10::TensorImpl* impl = found.unsafeGetTensorImpl();
-  return (impl->key_set().raw_repr() & ~ignored_keys()) == want.keys && found.scalar_type() == want.dtype &&
-         impl->device() == want.device && !impl->has_symbolic_sizes_strides() && impl->dim() == want.dim;
-}
-
-bool InputCheck::facts_hold(const CallInputs& in) const {
+bool InputCheck::facts_hold(const CallInputs& in, const Addresses& addresses) const {
   for (const std::vector<int>& group : artifact_->facts.same) {
     for (int i : group) {
       if (!in.tensor(i).is_same(in.tensor(group[0]))) return false;
@@ -152,7 +165,7 @@ bool InputCheck::facts_hold(const CallInputs& in) const {
   for (const auto& [input, offset] : artifact_->facts.offsets) {
     if (in.tensor(input).storage_offset() != offset) return false;
   }
-  return artifact_->mutated.empty() || mutated_apart(in);
+  return artifact_->mutated.empty() || mutated_apart(in, addresses);
 }
 
 std::shared_ptr<const InputCheck::Written> InputCheck::written_apart(const CallInputs& in) const {
@@ -166,17 +179,18 @@ std::shared_ptr<const InputCheck::Written> InputCheck::written_apart(const CallI
   return found;
 }
 
-bool InputCheck::mutated_apart(const CallInputs& in) const {
+bool InputCheck::mutated_apart(const CallInputs& in, const Addresses& addresses) const {
   std::shared_ptr<const Written> last = has_constant_types_ ? last_written_.load() : nullptr;
+  if (last && last->begins == addresses) return true;
   for (int m : written_once_)
-    if (last && last->begins[static_cast<size_t>(m)] != in.tensor(m).const_data_ptr()) last = nullptr;
+    if (last && last->begins[static_cast<size_t>(m)] != addresses[static_cast<size_t>(m)]) last = nullptr;
   const std::shared_ptr<const Written> written = last ? last : written_apart(in);
   if (!written) return false;
   // As the written ones are apart, the only one that can overlap another tensor first is the first that ends behind
   // its begin.
   const std::vector<Reach>& reaches = written->reaches;
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    if (is_written_[i] || (last && last->begins[i] == in.tensor(i).const_data_ptr())) continue;
+    if (is_written_[i] || (last && last->begins[i] == addresses[i])) continue;
     const Reach r = reach(in.tensor(i));
     const auto next = std::upper_bound(reaches.begin(), reaches.end(), r.first,
                                        [](const char* p, const Reach& w) { return p < w.end; });
@@ -184,8 +198,7 @@ bool InputCheck::mutated_apart(const CallInputs& in) const {
   }
   if (!last && has_constant_types_) {
     auto kept = std::make_shared<Written>(*written);
-    kept->begins.reserve(tensors_.size());
-    for (size_t i = 0; i < tensors_.size(); ++i) kept->begins.push_back(in.tensor(i).const_data_ptr());
+    kept->begins = addresses;
     last_written_.store(std::move(kept));
   }
   return true;
@@ -204,25 +217,30 @@ void InputCheck::read_symbols(const CallInputs& in, SymbolValues& symbols) const
   }
 }
 
-bool InputCheck::accepts(const CallInputs& in, SymbolValues& symbols) const {
+bool InputCheck::accepts(const CallInputs& in, SymbolValues& symbols, Addresses& addresses) const {
   const size_t count = tensors_.size();
   if (in.tensor_count() != count || in.integers.size() < static_cast<size_t>(integers_)) return false;
+  addresses.resize_for_overwrite(count);
+  const uint64_t keys = ~ignored_keys();
   for (size_t i = 0; i < count; ++i) {
-    if (i + kAhead < count && in.tensor(i + kAhead).defined()) prefetch_storage(in.tensor(i + kAhead));
+    prefetch(in, i, count);
     const Tensor& want = tensors_[i];
-    const at::Tensor& found = in.tensor(i);
-    if (!same_kind(want, found) || !is_aligned(want, found)) return false;
-    if (want.constant && want.dim != 0) {
-      const c10::TensorImpl* impl = found.unsafeGetTensorImpl();
-      const int64_t* expected = expected_.data() + want.first;
-      const size_t bytes = sizeof(int64_t) * want.dim;
-      if (std::memcmp(impl->sizes().data(), expected, bytes) != 0 ||
-          std::memcmp(impl->strides().data(), expected + want.dim, bytes) != 0) {
-        return false;
-      }
+    const c10::TensorImpl* const impl = in.tensor(i).unsafeGetTensorImpl();
+    // An undefined tensor has other keys.
+    if ((impl->key_set().raw_repr() & keys) != want.keys || c10::typeMetaToScalarType(impl->dtype()) != want.dtype ||
+        impl->device() != want.device || impl->has_symbolic_sizes_strides() || impl->dim() != want.dim)
+      return false;
+    if (want.constant) {
+      const int64_t* const sizes = impl->sizes().data();
+      const int64_t* const strides = impl->strides().data();
+      const int64_t* const expected = expected_.data() + want.first;
+      for (int32_t d = 0; d < want.dim; ++d)
+        if (sizes[d] != expected[d] || strides[d] != expected[want.dim + d]) return false;
     }
+    addresses[i] = address_of(impl, want.item);
+    if (!is_aligned(addresses[i], want.alignment)) return false;
   }
-  if (has_facts_ && !facts_hold(in)) return false;
+  if (has_facts_ && !facts_hold(in, addresses)) return false;
   if (artifact_->is_static) return true;
   read_symbols(in, symbols);
   for (size_t i = 0; i < count; ++i) {
@@ -250,6 +268,8 @@ std::string InputCheck::first_difference(const CallInputs& in) const {
   if (in.integers.size() < static_cast<size_t>(integers_)) {
     return fmt::format("{} integers instead of {}", in.integers.size(), integers_);
   }
+  Addresses addresses;
+  read_addresses(in, addresses);
   auto label = [&](size_t i) {
     const std::string& name = artifact_->inputs[i].name;
     return name.empty() ? fmt::format("input {}", i) : fmt::format("input {} ({})", i, name);
@@ -270,7 +290,7 @@ std::string InputCheck::first_difference(const CallInputs& in) const {
       return fmt::format("{}: is_conj() is {} and is_neg() is {}", label(i), t.is_conj(), t.is_neg());
     }
     if (t.dim() != want.dim) return fmt::format("{}: {} dimensions instead of {}", label(i), t.dim(), want.dim);
-    if (!is_aligned(want, t))
+    if (!is_aligned(addresses[i], want.alignment))
       return fmt::format("{}: its memory begins at no multiple of {} bytes", label(i), want.alignment);
   }
   SymbolValues symbols;
@@ -293,7 +313,7 @@ std::string InputCheck::first_difference(const CallInputs& in) const {
     const int64_t left = g.left.run(symbols), right = g.right.run(symbols);
     if (!holds(g.relation, left, right)) return fmt::format("{} does not hold ({} and {})", g.text, left, right);
   }
-  if (has_facts_ && !facts_hold(in))
+  if (has_facts_ && !facts_hold(in, addresses))
     return "inputs are the same tensor, share memory or start elsewhere in their storage";
   return {};
 }

@@ -16,6 +16,7 @@
 namespace vesta::runtime {
 
 using SymbolValues = c10::SmallVector<int64_t, 16>;
+using Addresses = c10::SmallVector<const void*, 16>;
 
 // A call's inputs: the caller's tensors, then tensors that the artifact's owner bound once (captured weights), then
 // integers. Tensor input i of the artifact is arguments[i] or bound[i - arguments.size()].
@@ -23,6 +24,8 @@ struct CallInputs {
   std::span<const at::Tensor> arguments;
   std::span<const at::Tensor> bound;
   std::span<const int64_t> integers;
+  // Where the elements of each tensor begin; empty: nobody has looked yet. nullptr: it has none, or no memory yet.
+  std::span<const void* const> addresses = {};
   const at::Tensor& tensor(size_t i) const { return i < arguments.size() ? arguments[i] : bound[i - arguments.size()]; }
   size_t tensor_count() const { return arguments.size() + bound.size(); }
 };
@@ -32,8 +35,8 @@ class InputCheck {
   explicit InputCheck(const artifact::Artifact& artifact);
   ~InputCheck();
 
-  // Fills `symbols` when true.
-  bool accepts(const CallInputs& in, SymbolValues& symbols) const;
+  // Fills `symbols` and `addresses` when true.
+  bool accepts(const CallInputs& in, SymbolValues& symbols, Addresses& addresses) const;
   // The first fact that does not hold, with the expected and the found value; empty if all hold.
   std::string first_difference(const CallInputs& in) const;
 
@@ -48,15 +51,14 @@ class InputCheck {
     c10::ScalarType dtype = c10::ScalarType::Undefined;
     c10::Device device = c10::kCPU;
     int32_t dim = 0;
-    int32_t first = 0;     // into expected_: dim sizes, then dim strides
-    bool constant = true;  // no symbolic size or stride
-    uint8_t alignment = 1;
+    int32_t first = 0;      // into expected_: dim sizes, then dim strides
+    bool constant = true;   // no symbolic size or stride
+    uint8_t alignment = 1;  // a power of two
+    uint8_t item = 0;       // bytes of an element
   };
-  bool same_kind(const Tensor& want, const at::Tensor& found) const;
-  static bool is_aligned(const Tensor& want, const at::Tensor& found);
-  bool facts_hold(const CallInputs& in) const;
+  bool facts_hold(const CallInputs& in, const Addresses& addresses) const;
   // Whether inputs that are written share no memory with others.
-  bool mutated_apart(const CallInputs& in) const;
+  bool mutated_apart(const CallInputs& in, const Addresses& addresses) const;
   // Where the written inputs are; nullptr if two of them overlap.
   struct Written;
   std::shared_ptr<const Written> written_apart(const CallInputs& in) const;
@@ -75,6 +77,10 @@ class InputCheck {
   bool has_facts_ = false;
   int integers_ = 0;  // integer arguments expected
 };
+
+// Of every tensor of the call. Reads no element and throws nothing: whoever uses memory that is missing asks the
+// tensor.
+void read_addresses(const CallInputs& in, Addresses& addresses);
 
 // True if `t` is a plain tensor: strided, no wrapper; a conjugation or negation may be pending.
 bool is_plain(const at::Tensor& t);

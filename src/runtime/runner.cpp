@@ -134,25 +134,24 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> deri
   }
   // Views of empty buffers need a storage too.
   if (recording_) recording_->lend_memory(ws_);
-  if (!program.arena_buffers().empty()) {
+  const Standing& standing = recording_ && recording_->standing() ? *recording_->standing() : program.standing();
+  if (!standing.arena.empty()) {
     const ArenaLayout& layout = resolved_->arena;
     char* kept = ws_.arena(std::max(layout.kept_bytes, kArenaAlignment), device_);
     char* early =
         layout.early_end > 0 ? ws_.early_arena(std::max(layout.early_bytes, kArenaAlignment), device_) : nullptr;
-    for (int b : program.arena_buffers())
+    for (int b : standing.arena)
       ws_.pointers[b] = (layout.is_early(artifact_.buffers[b].last_step) ? early : kept) + layout.offsets[b];
   }
-  // Before any other pointer to it: copy-on-write storage is made real here.
-  for (int input : program.written_inputs()) in_.tensor(input).mutable_data_ptr();
-  for (size_t b = 0; b < count; ++b) {
-    const artifact::Buffer& buffer = artifact_.buffers[b];
-    if (buffer.role == artifact::Role::Input) {
-      // What kernels only read stays shared with what it is a lazy copy of.
-      ws_.pointers[b] = const_cast<void*>(in_.tensor(buffer.input).const_data_ptr());
-    } else if (buffer.role == artifact::Role::Derived && !derived.empty()) {
-      ws_.tensors[b] = derived[b];
-      ws_.pointers[b] = derived[b].has_storage() ? const_cast<void*>(derived[b].const_data_ptr()) : nullptr;
-    }
+  for (const auto& [b, input] : standing.inputs) {
+    // What kernels only read stays shared with what it is a lazy copy of. A tensor without memory says why it has none.
+    const void* const at = in_.addresses[static_cast<size_t>(input)];
+    ws_.pointers[b] = const_cast<void*>(at ? at : in_.tensor(static_cast<size_t>(input)).const_data_ptr());
+  }
+  if (derived.empty()) return;
+  for (int b : standing.derived) {
+    ws_.tensors[b] = derived[b];
+    ws_.pointers[b] = derived[b].has_storage() ? const_cast<void*>(derived[b].const_data_ptr()) : nullptr;
   }
 }
 
@@ -327,8 +326,8 @@ void Runner::copy_back(const BoundProgram& program) {
   const size_t count = program.steps().size();
   c10::SmallVector<at::Tensor, 4> from;
   for (size_t i = program.first_copy(); i < count; ++i) {
+    if (program.steps()[i].copied) continue;
     from.emplace_back();
-    if (program.written_in_place(*program.steps()[i].copy)) continue;
     const ResolvedView& copy = resolved_->steps[i - resolved_->first_step].copy;
     from.back() = view(copy);
     // What a copy reads from an input may be what an earlier one overwrites.
@@ -336,11 +335,12 @@ void Runner::copy_back(const BoundProgram& program) {
       from.back() = from.back().clone();
     }
   }
+  const at::Tensor* value = from.data();
   for (size_t i = program.first_copy(); i < count; ++i) {
-    at::Tensor to = in_.tensor(program.steps()[i].copy->input);
-    const at::Tensor& value = from[i - program.first_copy()];
+    const BoundStep& step = program.steps()[i];
+    const at::Tensor& to = in_.tensor(static_cast<size_t>(step.copy->input));
     wrote_ = true;
-    if (value.defined()) memory_of(to).copy_(value);
+    if (!step.copied) memory_of(to).copy_(*value++);
     if (!to.is_inference()) to.unsafeGetTensorImpl()->bump_version();
   }
 }
@@ -361,21 +361,26 @@ void Runner::run_step(int number) {
   }
 }
 
-void Runner::run_graph(int first, int end) {
-  for (int i = first; i < end; ++i) {
-    for (int b : program_->steps()[static_cast<size_t>(i)].allocate) make(b);
-    if (static_cast<size_t>(i) == program_->first_mutation()) wrote_ = true;
-  }
-  recording_->launch(first, ws_.pointers);
-  next_ += end - first;
+void Runner::run_graph(RecordedGraph& graph, std::span<at::Tensor> consumed) {
+  for (int b : graph.allocate) allocate(b);
+  if (graph.mutates) wrote_ = true;
+  recording_->launch(graph, ws_.pointers);
+  next_ += graph.steps.end - graph.steps.begin;
+  if (graph.ends_early) ws_.release_early();
+  for (int b : graph.release) ws_.tensors[b].reset();
+  drop(graph.release_inputs, consumed);
 }
 
 void Runner::leave_step(int number, std::span<at::Tensor> consumed) {
   const BoundStep& step = program_->steps()[static_cast<size_t>(number)];
   if (number + 1 == resolved_->arena.early_end) ws_.release_early();
   for (int b : step.release) ws_.tensors[b].reset();
+  drop(step.release_inputs, consumed);
+}
+
+void Runner::drop(const std::vector<int>& inputs, std::span<at::Tensor> consumed) {
   if (consumed.empty()) return;
-  for (int input : step.release_inputs) {
+  for (int input : inputs) {
     if (static_cast<size_t>(input) < consumed.size()) consumed[input].reset();
   }
 }
@@ -384,15 +389,13 @@ void Runner::run(const BoundProgram& program, std::span<at::Tensor> consumed) {
   next_ = program.owned() ? resolved_->derived.data() : resolved_->steps.data();
   const int count = static_cast<int>(program.first_copy());
   for (int i = 0; i < count;) {
-    const int first = i;
-    const int end = recording_ ? recording_->end_of(i) : i;
-    if (end > i) {
-      run_graph(i, end);
-      i = end;
+    if (RecordedGraph* const graph = recording_ ? recording_->graph_at(i) : nullptr) {
+      run_graph(*graph, consumed);
+      i = graph->steps.end;
     } else {
-      run_step(i++);
+      run_step(i);
+      leave_step(i++, consumed);
     }
-    for (int done = first; done < i; ++done) leave_step(done, consumed);
   }
   for (int b : program.never_written()) allocate(b);
 }

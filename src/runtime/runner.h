@@ -13,6 +13,7 @@ namespace vesta::runtime {
 
 class Executable;
 class Recording;
+struct RecordedGraph;
 
 class Runner {
  public:
@@ -29,7 +30,8 @@ class Runner {
         wrote_(wrote),
         entries_(entries) {}
 
-  // Points every buffer that exists before the first step to its memory. `derived`: tensors of Derived buffers.
+  // Points buffers that exist before the first step to their memory. The inputs' addresses must be known, and those
+  // that are written in place be their own. `derived`: tensors of Derived buffers.
   // `recording`: of the program; the arena is its, and its graphs run in the place of their steps.
   void begin(const BoundProgram& program, std::span<const at::Tensor> derived, Recording* recording = nullptr);
   // Every step but the copies to inputs. `sizes` know all when it returns.
@@ -47,8 +49,9 @@ class Runner {
 
  private:
   void run_step(int number);
-  void run_graph(int first, int end);
+  void run_graph(RecordedGraph& graph, std::span<at::Tensor> consumed);
   void leave_step(int number, std::span<at::Tensor> consumed);
+  static void drop(const std::vector<int>& inputs, std::span<at::Tensor> consumed);
   void make(int buffer);  // before the step that fills it
   void launch(const BoundStep& step, const ResolvedLaunch& launch);
   void launch_on_device(const BoundStep& step, const ResolvedLaunch& launch, void** buffers);

@@ -24,7 +24,7 @@ class Recorder {
   Recorder(const RecordedProgram& what, Sizes& sizes, const CallInputs& in, Recording& recording)
       : what_(what),
         sizes_(sizes),
-        in_(recording.with_copies(in, false)),
+        in_(recording.with_copies(in)),
         recording_(recording),
         capture_(recording.stream().capture_stream()),
         prepared_ms_(watch_.milliseconds()) {}

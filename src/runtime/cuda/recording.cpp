@@ -3,7 +3,10 @@
 #include <ATen/EmptyTensor.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
+#include "artifact/uses.h"
 #include "base/check.h"
 #include "base/memory_plan.h"
 #include "runtime/device_launch.h"
@@ -15,11 +18,8 @@ using artifact::Role;
 
 namespace {
 
-const void* address_of(const artifact::Buffer& buffer, int number, const CallInputs& in,
-                       std::span<const at::Tensor> derived) {
-  return buffer.role == Role::Input ? in.tensor(static_cast<size_t>(buffer.input)).const_data_ptr()
-                                    : derived[static_cast<size_t>(number)].const_data_ptr();
-}
+// The address of a buffer before a launch has asked for it.
+const char kNowhere = 0;
 
 size_t bytes_of(const at::Tensor& t) { return at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize()); }
 
@@ -31,7 +31,8 @@ Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved
       sizes_(std::move(sizes)),
       plan_(std::move(plan)),
       on_(on),
-      graphs_(plan_.direct.size()),
+      graph_at_(plan_.direct.size(), -1),
+      graphs_(plan_.graphs.size()),
       own_(a.buffers.size()),
       copies_(in.arguments.size()) {
   const ArenaLayout& layout = sizes_->arena;
@@ -41,61 +42,82 @@ Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved
     const artifact::Buffer& buffer = a.buffers[b];
     if (buffer.role != Role::Input && buffer.role != Role::Derived) continue;
     if (buffer.role == Role::Input && copied.count(buffer.input) != 0) {
-      copies_[static_cast<size_t>(buffer.input)] = allocate_tensor(sizes_->buffers[b]);
+      const auto input = static_cast<size_t>(buffer.input);
+      if (copies_[input].defined()) continue;
+      copies_[input] = allocate_tensor(sizes_->buffers[b]);
+      copied_.push_back({input, bytes_of(copies_[input])});
     } else if (plan_.addresses[b] == Address::Fixed) {
-      fixed_.emplace_back(static_cast<int>(b), address_of(buffer, static_cast<int>(b), in, derived));
+      const bool is_input = buffer.role == Role::Input;
+      fixed_.push_back({static_cast<int>(b), is_input ? buffer.input : -1,
+                        is_input ? in.addresses[static_cast<size_t>(buffer.input)] : derived[b].const_data_ptr()});
     }
   }
-  for (size_t i = 0; i < plan_.direct.size(); ++i) ends_.push_back(static_cast<int>(i));
-  for (const GraphPlan::Range& g : plan_.graphs) ends_[static_cast<size_t>(g.begin)] = g.end;
+  for (size_t g = 0; g < plan_.graphs.size(); ++g) {
+    graphs_[g].steps = plan_.graphs[g];
+    graph_at_[static_cast<size_t>(plan_.graphs[g].begin)] = static_cast<int>(g);
+  }
 }
 
 bool Recording::fits(const CallInputs& in, std::span<const at::Tensor> derived, std::set<int>* other) const {
   bool same = true;
-  for (const auto& [buffer, address] : fixed_) {
-    if (address_of(artifact_.buffers[static_cast<size_t>(buffer)], buffer, in, derived) == address) continue;
+  for (const Fixed& f : fixed_) {
+    const void* const now = f.input >= 0 ? in.addresses[static_cast<size_t>(f.input)]
+                                         : derived[static_cast<size_t>(f.buffer)].const_data_ptr();
+    if (now == f.address) continue;
     same = false;
     if (!other) break;
-    other->insert(buffer);
+    other->insert(f.buffer);
   }
   return same;
 }
 
-CallInputs Recording::with_copies(const CallInputs& in, bool copy) {
-  if (std::none_of(copies_.begin(), copies_.end(), [](const at::Tensor& t) { return t.defined(); })) return in;
+void Recording::copy_inputs(const CallInputs& in) const {
+  for (const Copied& c : copied_)
+    machine::copy_on_device(copies_[c.input].mutable_data_ptr(), in.addresses[c.input], c.bytes, on_.stream());
+}
+
+CallInputs Recording::with_copies(const CallInputs& in) {
+  if (copied_.empty()) return in;
   inputs_.assign(in.arguments.begin(), in.arguments.end());
-  for (size_t i = 0; i < copies_.size(); ++i) {
-    if (!copies_[i].defined()) continue;
-    if (copy)
-      machine::copy_on_device(copies_[i].mutable_data_ptr(), in.arguments[i].const_data_ptr(), bytes_of(copies_[i]),
-                              on_.stream());
-    inputs_[i] = copies_[i];
+  addresses_.assign(in.addresses.begin(), in.addresses.end());
+  for (const Copied& c : copied_) {
+    inputs_[c.input] = copies_[c.input];
+    addresses_[c.input] = copies_[c.input].const_data_ptr();
   }
-  return {inputs_, in.bound, in.integers};
+  return {inputs_, in.bound, in.integers, {addresses_.data(), addresses_.size()}};
 }
 
 void Recording::forget_inputs() { inputs_.clear(); }
 
 void Recording::lend_memory(Workspace& workspace) const {
   workspace.lend(arena_->storage(), early_ ? early_->storage() : c10::Storage());
-  for (size_t b = 0; b < own_.size(); ++b) {
-    if (!own_[b].defined()) continue;
-    workspace.tensors[b] = own_[b];
-    workspace.pointers[b] = const_cast<void*>(own_[b].const_data_ptr());
+  for (const int b : lent_) {
+    const at::Tensor& own = own_[static_cast<size_t>(b)];
+    workspace.tensors[static_cast<size_t>(b)] = own;
+    workspace.pointers[static_cast<size_t>(b)] = const_cast<void*>(own.const_data_ptr());
   }
 }
 
-void Recording::launch(int step, std::span<void* const> pointers) {
-  RecordedGraph& g = graphs_[static_cast<size_t>(step)];
-  for (KernelNode& k : g.kernels) {
-    bool changed = false;
-    for (const KernelNode::Moving& m : k.moving) {
-      void* const at = static_cast<char*>(pointers[static_cast<size_t>(m.buffer)]) + m.offset;
-      void* const now = argument_for(artifact_.buffers[static_cast<size_t>(m.buffer)], at);
-      changed |= k.arguments[m.argument] != now;
-      k.arguments[m.argument] = now;
+void Recording::launch(RecordedGraph& g, std::span<void* const> pointers) {
+  g.changed.clear();
+  for (RecordedGraph::Place& place : g.places) {
+    void* const base = pointers[static_cast<size_t>(place.buffer)];
+    if (base == place.last && !place.is_number) continue;
+    place.last = base;
+    const artifact::Buffer& buffer = artifact_.buffers[static_cast<size_t>(place.buffer)];
+    for (size_t u = place.first_use; u < place.end; ++u) {
+      const RecordedGraph::Use& use = g.uses[u];
+      void*& argument = g.kernels[use.kernel].arguments[use.argument];
+      void* const now = argument_for(buffer, static_cast<char*>(base) + use.offset);
+      if (argument == now) continue;
+      argument = now;
+      g.changed.push_back(use.kernel);
     }
-    if (!changed) continue;
+  }
+  std::sort(g.changed.begin(), g.changed.end());
+  g.changed.erase(std::unique(g.changed.begin(), g.changed.end()), g.changed.end());
+  for (const size_t i : g.changed) {
+    KernelNode& k = g.kernels[i];
     DeviceArguments arguments = arguments_of(k.arguments.data(), k.arguments.size(), *k.launch);
     g.graph->set_arguments(k.node, *k.kernel, k.shape, arguments.data());
   }
@@ -117,7 +139,54 @@ int64_t Recording::bytes() const {
 }
 
 void Recording::add(int first_step, RecordedGraph graph) {
-  graphs_[static_cast<size_t>(first_step)] = std::move(graph);
+  RecordedGraph& g = *graph_at(first_step);
+  g.graph = std::move(graph.graph);
+  g.kernels = std::move(graph.kernels);
+  std::map<int, std::vector<RecordedGraph::Use>> uses;  // by buffer
+  for (size_t k = 0; k < g.kernels.size(); ++k)
+    for (const KernelNode::Moving& m : g.kernels[k].moving) uses[m.buffer].push_back({k, m.argument, m.offset});
+  for (const auto& [b, of_buffer] : uses) {
+    const bool is_number = artifact_.buffers[static_cast<size_t>(b)].type.device.type == DeviceType::CPU;
+    g.places.push_back({b, is_number, &kNowhere, g.uses.size(), g.uses.size() + of_buffer.size()});
+    g.uses.insert(g.uses.end(), of_buffer.begin(), of_buffer.end());
+  }
+}
+
+void Recording::finish(const BoundProgram& program) {
+  std::vector<bool> needed(artifact_.buffers.size(), false);
+  const auto need = [&](int b) {
+    if (b >= 0) needed[static_cast<size_t>(b)] = true;
+  };
+  for (size_t i = 0; i < program.steps().size(); ++i) {
+    if (i < plan_.direct.size() ? plan_.direct[i].empty() : program.steps()[i].copied) continue;
+    artifact::for_each_use(artifact_.steps[i], [&](int b, uint8_t, bool) { need(b); });
+  }
+  for (const artifact::Output& o : artifact_.outputs) need(o.view.buffer);
+  for (const RecordedGraph& g : graphs_)
+    for (const RecordedGraph::Place& place : g.places) need(place.buffer);
+  const auto is_needed = [&](int b) { return needed[static_cast<size_t>(b)]; };
+
+  const Standing& all = program.standing();
+  std::copy_if(all.arena.begin(), all.arena.end(), std::back_inserter(standing_.arena), is_needed);
+  std::copy_if(all.derived.begin(), all.derived.end(), std::back_inserter(standing_.derived), is_needed);
+  std::copy_if(all.inputs.begin(), all.inputs.end(), std::back_inserter(standing_.inputs),
+               [&](const auto& buffer) { return is_needed(buffer.first); });
+  for (size_t b = 0; b < own_.size(); ++b)
+    if (own_[b].defined() && needed[b]) lent_.push_back(static_cast<int>(b));
+
+  for (RecordedGraph& g : graphs_) {
+    for (int i = g.steps.begin; i < g.steps.end; ++i) {
+      const BoundStep& step = program.steps()[static_cast<size_t>(i)];
+      for (int b : step.allocate)
+        if (!is_own(b) || !own_[static_cast<size_t>(b)].defined()) g.allocate.push_back(b);
+      for (int b : step.release)
+        if (!is_own(b) || is_needed(b)) g.release.push_back(b);
+      g.release_inputs.insert(g.release_inputs.end(), step.release_inputs.begin(), step.release_inputs.end());
+      g.ends_early |= i + 1 == sizes_->arena.early_end;
+      g.mutates |= static_cast<size_t>(i) == program.first_mutation();
+    }
+  }
+  finished_ = true;
 }
 
 void Recording::set_own(int buffer, const at::Tensor& made) {

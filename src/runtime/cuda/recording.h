@@ -34,9 +34,33 @@ struct KernelNode {
   std::vector<Moving> moving;
 };
 
+// What a recording's launch does for one graph. The first two are made by the capture, the rest by Recording::add and
+// finish.
 struct RecordedGraph {
   std::unique_ptr<machine::DeviceGraph> graph;
   std::vector<KernelNode> kernels;
+
+  // A buffer whose address may be another at each launch, and the arguments that it is.
+  struct Place {
+    int buffer = 0;
+    bool is_number = false;         // its bits are the argument: they are read at each launch
+    const void* last = nullptr;     // the address in the last launch; before the first one that of no memory
+    size_t first_use = 0, end = 0;  // in uses
+  };
+  struct Use {
+    size_t kernel = 0, argument = 0;
+    int64_t offset = 0;  // bytes
+  };
+  std::vector<Place> places;
+  std::vector<Use> uses;
+  std::vector<size_t> changed;  // kernels, while a launch finds them
+
+  GraphPlan::Range steps;
+  std::vector<int> allocate;        // buffers that are memory of their own in each run
+  std::vector<int> release;         // tensors to drop after it
+  std::vector<int> release_inputs;  // of the artifact, not read after it
+  bool ends_early = false;          // the early arena ends with it
+  bool mutates = false;             // BoundProgram::first_mutation() is a step of it
 };
 
 class Recording {
@@ -50,17 +74,20 @@ class Recording {
   // Whether the addresses are those that the graphs hold. `other`, if given: the buffers with another.
   bool fits(const CallInputs& in, std::span<const at::Tensor> derived, std::set<int>* other = nullptr) const;
 
-  // The inputs of a run, with copies in the place of those that are copied: done now, if `copy`. Valid until
-  // forget_inputs(), which the run's end calls.
-  CallInputs with_copies(const CallInputs& in, bool copy);
-  void forget_inputs();
-  // The arena, and the tensors that the graphs make.
+  // Copies the inputs of a run that are copied to where its graphs read them.
+  void copy_inputs(const CallInputs& in) const;
+  // The arena, and those tensors that the graphs make and others read.
   void lend_memory(Workspace& workspace) const;
+  // Of those that a run needs, apart from what is in the graphs; nullptr while it is made: all.
+  const Standing* standing() const { return finished_ ? &standing_ : nullptr; }
   bool is_own(int buffer) const { return plan_.addresses[static_cast<size_t>(buffer)] == Address::Own; }
-  // If a graph begins with this step: the step after it. Otherwise `step`.
-  int end_of(int step) const { return ends_[static_cast<size_t>(step)]; }
-  // That graph, where buffers lie as `pointers` say.
-  void launch(int step, std::span<void* const> pointers);
+  // The graph that begins with this step; nullptr: none.
+  RecordedGraph* graph_at(int step) {
+    const int at = graph_at_[static_cast<size_t>(step)];
+    return at < 0 ? nullptr : &graphs_[static_cast<size_t>(at)];
+  }
+  // Where buffers lie as `pointers` say.
+  void launch(RecordedGraph& graph, std::span<void* const> pointers);
 
   ReplayStream& stream() const { return on_; }
   const Resolved& sizes() const { return *sizes_; }
@@ -71,24 +98,43 @@ class Recording {
   int64_t bytes() const;  // of memory, the shared arena's too
 
   // While it is made:
+  // The inputs with copies in the place of those that are copied. Valid until forget_inputs().
+  CallInputs with_copies(const CallInputs& in);
+  void forget_inputs();
   void add(int first_step, RecordedGraph graph);
   void set_blocks(std::unique_ptr<RecordedMemory> blocks) { blocks_ = std::move(blocks); }
   // What a graph makes. Throws InternalError where it lies in no memory of the recording.
   void set_own(int buffer, const at::Tensor& made);
+  // When all is there: from now on it runs.
+  void finish(const BoundProgram& program);
 
  private:
+  struct Fixed {
+    int buffer = 0;
+    int input = -1;  // that it is; -1: a derived weight
+    const void* address = nullptr;
+  };
+  struct Copied {
+    size_t input = 0;
+    size_t bytes = 0;
+  };
   const artifact::Artifact& artifact_;
   const std::shared_ptr<const Resolved> sizes_;
   const GraphPlan plan_;
   ReplayStream& on_;
   std::shared_ptr<RecordedMemory> arena_, early_;
-  std::unique_ptr<RecordedMemory> blocks_;          // of what extern calls in the graphs allocate
-  std::vector<int> ends_;                           // by step
-  std::vector<RecordedGraph> graphs_;               // by first step
-  std::vector<std::pair<int, const void*>> fixed_;  // buffers, and their addresses in the graphs
-  std::vector<at::Tensor> own_;                     // by buffer
-  std::vector<at::Tensor> copies_;                  // by input; defined where it is copied
-  std::vector<at::Tensor> inputs_;                  // of a run
+  std::unique_ptr<RecordedMemory> blocks_;  // of what extern calls in the graphs allocate
+  std::vector<int> graph_at_;               // by step, its place in graphs_ if one begins there, or -1
+  std::vector<RecordedGraph> graphs_;       // in the order of steps
+  std::vector<Fixed> fixed_;                // addresses in the graphs
+  std::vector<at::Tensor> own_;             // by buffer
+  std::vector<int> lent_;                   // of own_
+  Standing standing_;
+  bool finished_ = false;
+  std::vector<at::Tensor> copies_;  // by input; defined where it is copied
+  std::vector<Copied> copied_;
+  std::vector<at::Tensor> inputs_;  // with_copies()
+  Addresses addresses_;
 };
 
 }  // namespace vesta::runtime

@@ -64,7 +64,6 @@ Recordings::~Recordings() {
 
 Recordings::Run::~Run() {
   if (!recording_) return;
-  recording_->forget_inputs();
   recording_->stream().leave();
 }
 
@@ -173,6 +172,7 @@ std::shared_ptr<Recording> Recordings::make(Kind& kind, Sizes& sizes, const Call
     }
     try {
       std::shared_ptr<Recording> made = record(what, sizes, in, std::move(plan), kind.copied, *kind.stream);
+      made->finish(what.program);
       kind.recordings.insert(kind.recordings.begin(), made);
       ++recorded_;
       record_ms_ += watch.milliseconds();

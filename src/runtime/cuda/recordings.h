@@ -38,7 +38,6 @@ class Recordings {
     Run& operator=(Run&&) = default;
     ~Run();
     Recording* recording() const { return recording_.get(); }
-    CallInputs inputs(const CallInputs& in) const { return recording_ ? recording_->with_copies(in, true) : in; }
 
    private:
     friend class Recordings;

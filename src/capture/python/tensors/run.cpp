@@ -141,8 +141,10 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
       return GraphRun::Rejected;
     }
   }
-  const runtime::CallInputs in{arguments.all(), {}, integers};
-  if (!graph.accepts(in, why)) return GraphRun::Rejected;
+  runtime::CallInputs in{arguments.all(), {}, integers};
+  runtime::Addresses addresses;
+  if (!graph.accepts(in, why, &addresses)) return GraphRun::Rejected;
+  in.addresses = {addresses.data(), addresses.size()};
   if (differentiable) return run_differentiable(compiled, arguments.all(), tensors, integers, outputs, why);
   std::vector<c10::IValue> values = detail::borrow_values();
   try {
