@@ -1,6 +1,9 @@
 // Recorded calls: a driver, an allocator and operators stand in for a GPU's.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "recorded_program.h"
 
 namespace {
@@ -8,30 +11,217 @@ namespace {
 using namespace vesta;
 using namespace vesta::testing;
 
+constexpr int64_t kSide = 4;
+
 at::Tensor one(const runtime::Executable& e, const std::vector<at::Tensor>& inputs) {
   std::string why;
-  EXPECT_TRUE(e.accepts(inputs, {}, &why)) << why;
-  return run_one(e, inputs);
+  runtime::CallInputs in{inputs, {}, {}};
+  runtime::Addresses addresses;
+  EXPECT_TRUE(e.accepts(in, &why, &addresses)) << why;
+  in.addresses = {addresses.data(), addresses.size()};
+  std::vector<c10::IValue> out;
+  e.run(in, out);
+  return out.at(0).toTensor();
 }
 
-TEST(RecordedCalls, AreLaunchedAndRight) {
-  GpuProgram p(4);
+::testing::AssertionResult all_are(const at::Tensor& t, float want) {
+  const at::Tensor found = on_cpu(t);
+  if (found.equal(at::full_like(found, want))) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << found << " is not " << want;
+}
+
+// y = 2 * ((2 * x + b) @ w) + b. A kernel reads x and b, a product reads w.
+struct Middle {
+  GpuProgram p{kSide};
+  Middle() {
+    const int x = p.input(), w = p.input(), b = p.input();
+    const int t = p.arena(), u = p.returned(), y = p.output();
+    p.mix(x, b, t);
+    p.mm(t, w, u);
+    p.mix(u, b, y);
+    p.show(y);
+  }
+  static float of(float x, float w, float b) { return 2 * (kSide * w * (2 * x + b)) + b; }
+};
+
+TEST(RecordedCalls, ResultsAreTheCallers) {
+  Middle m;
+  const runtime::Executable e(m.p.finish());
+  const at::Tensor w = m.p.tensor(0.5F), b = m.p.tensor(1);
+  std::vector<at::Tensor> kept;
+  const int64_t before = gpu::calls().graph_launches;
+  for (int i = 0; i < 6; ++i) kept.push_back(one(e, {m.p.tensor(static_cast<float>(i)), w, b}));
+  for (int i = 0; i < 6; ++i) EXPECT_TRUE(all_are(kept[i], Middle::of(static_cast<float>(i), 0.5F, 1))) << i;
+  EXPECT_EQ(gpu::calls().graph_launches - before, 5);
+  EXPECT_EQ(e.graphs()->recorded, 1) << e.graphs()->why_none;
+}
+
+TEST(RecordedCalls, OnlyNodesWithAnotherAddressAreChanged) {
+  Middle m;
+  const runtime::Executable e(m.p.finish());
+  const at::Tensor x = m.p.tensor(1), other = m.p.tensor(2), w = m.p.tensor(1), b = m.p.tensor(1);
+  at::Tensor y;
+  for (int i = 0; i < 4; ++i) y = at::Tensor(), y = one(e, {x, w, b});
+  const auto changes = [&](const at::Tensor& given, const at::Tensor& bias) {
+    const int64_t before = gpu::calls().changed_nodes;
+    y.reset();  // so that the next result is where it was
+    y = one(e, {given, w, bias});
+    return gpu::calls().changed_nodes - before;
+  };
+  EXPECT_EQ(changes(x, b), 0);
+  EXPECT_EQ(changes(other, b), 1);
+  EXPECT_TRUE(all_are(y, Middle::of(2, 1, 1)));
+  EXPECT_EQ(changes(other, b), 0);
+  EXPECT_EQ(changes(other, m.p.tensor(3)), 2);  // b is an argument of two kernels
+  EXPECT_TRUE(all_are(y, Middle::of(2, 1, 3)));
+  // The same tensor twice, and a result that is an input of the next call.
+  EXPECT_EQ(changes(b, b), 2);
+  EXPECT_TRUE(all_are(y, Middle::of(1, 1, 1)));
+  const at::Tensor z = one(e, {y, w, y});
+  EXPECT_TRUE(all_are(z, Middle::of(Middle::of(1, 1, 1), 1, Middle::of(1, 1, 1))));
+}
+
+TEST(RecordedCalls, TheSameTensorOnOtherMemory) {
+  Middle m;
+  const runtime::Executable e(m.p.finish());
+  at::Tensor x = m.p.tensor(1), w = m.p.tensor(1), b = m.p.tensor(1);
+  for (int i = 0; i < 4; ++i) one(e, {x, w, b});
+  // What kernels alone read: its place is an argument.
+  x.unsafeGetTensorImpl()->set_storage_keep_dtype(m.p.tensor(5).storage());
+  EXPECT_TRUE(all_are(one(e, {x, w, b}), Middle::of(5, 1, 1)));
+  EXPECT_EQ(e.graphs()->recorded, 1);
+  // What a product reads is recorded again, and copied from the second change on.
+  std::vector<at::Tensor> held = {w.view({kSide, kSide})};  // memory that is let go would come back
+  for (const float value : {2.0F, 3.0F, 4.0F, 5.0F}) {
+    held.push_back(m.p.tensor(value));
+    w.unsafeGetTensorImpl()->set_storage_keep_dtype(held.back().storage());
+    EXPECT_TRUE(all_are(one(e, {x, w, b}), Middle::of(5, value, 1))) << value;
+  }
+  EXPECT_EQ(e.graphs()->recorded, 3);
+  const int64_t before = gpu::calls().copies;
+  EXPECT_TRUE(all_are(one(e, {x, w, b}), Middle::of(5, 5, 1)));
+  EXPECT_EQ(gpu::calls().copies - before, 1);
+  // Another place in the same memory.
+  const at::Tensor two = at::cat({m.p.tensor(7), m.p.tensor(8)});
+  EXPECT_TRUE(all_are(one(e, {two.narrow(0, 0, kSide), w, b}), Middle::of(7, 5, 1)));
+  EXPECT_TRUE(all_are(one(e, {two.narrow(0, kSide, kSide), w, b}), Middle::of(8, 5, 1)));
+  EXPECT_FALSE(e.accepts(std::vector<at::Tensor>{two, w, b}, {}));
+}
+
+TEST(RecordedCalls, CallsBesideTheGraphs) {
+  // The product in the middle reads an input whose place is another at each call, and is too large to be copied.
+  GpuProgram p(kSide);
   const int x = p.input(), w = p.input(), b = p.input();
-  const int t = p.arena(), u = p.returned(), y = p.output();
-  p.mix(x, b, t);
-  p.mm(t, w, u);
-  p.mix(u, b, y);
+  const int t = p.arena(), u = p.arena(), product = p.returned(), own = p.returned(), v = p.arena(), y = p.output();
+  p.mix(b, b, t);
+  p.mm(t, w, own);
+  p.mix(own, b, u);
+  p.mm(x, u, product);
+  p.mix(product, own, v);
+  p.mix(v, b, y);
+  p.show(y);
+  p.show(own);
+  runtime::GraphOptions options;
+  options.copied_bytes = 0;
+  const runtime::Executable e(p.finish(), options);
+  const at::Tensor wt = p.tensor(1), bt = p.tensor(1);
+  std::vector<at::Tensor> inputs;
+  for (int i = 0; i < 9; ++i) {
+    inputs.push_back(p.tensor(static_cast<float>(i)));
+    std::vector<c10::IValue> out;
+    e.run(runtime::CallInputs{std::vector<at::Tensor>{inputs.back(), wt, bt}, {}, {}}, out);
+    const float own_value = kSide * 3;
+    const float made = kSide * static_cast<float>(i) * (2 * own_value + 1);
+    EXPECT_TRUE(all_are(out[0].toTensor(), 2 * (2 * made + own_value) + 1)) << i;
+    EXPECT_TRUE(all_are(out[1].toTensor(), own_value)) << i;
+  }
+  const auto report = *e.graphs();
+  EXPECT_EQ(report.graphs, 2) << report.why_none;
+  EXPECT_EQ(report.direct.size(), 1u);
+}
+
+TEST(RecordedCalls, WrittenInputs) {
+  GpuProgram p(kSide);
+  const int x = p.input(), w = p.input(), cache = p.input();
+  const int t = p.returned(), y = p.output();
+  p.mm(x, w, t);
+  p.mix(t, x, cache);
+  p.mix(cache, x, y);
+  p.written(cache);
   p.show(y);
   const runtime::Executable e(p.finish());
-  const at::Tensor wt = p.tensor(0.5F), bt = p.tensor(1);
-  std::vector<at::Tensor> kept;
-  for (int i = 0; i < 6; ++i) kept.push_back(one(e, {p.tensor(static_cast<float>(i)), wt, bt}));
-  for (int i = 0; i < 6; ++i) {
-    const float want = 2 * (4 * 0.5F * (2.0F * static_cast<float>(i) + 1)) + 1;
-    EXPECT_TRUE(on_cpu(kept[i]).equal(at::full({4, 4}, want))) << i << on_cpu(kept[i]);
+  const at::Tensor one_w = p.tensor(1);
+  at::Tensor a = p.tensor(0), other = p.tensor(0), x1 = p.tensor(1), x2 = p.tensor(2);
+  for (int i = 0; i < 8; ++i) {
+    const bool second = i % 2 == 1;
+    at::Tensor& to = i < 4 || !second ? a : other;
+    const float value = second ? 2 : 1, written = 2 * kSide * value + value;
+    const int64_t version = to._version();
+    EXPECT_TRUE(all_are(one(e, {second ? x2 : x1, one_w, to}), 2 * written + value)) << i;
+    EXPECT_TRUE(all_are(to, written)) << i;
+    EXPECT_EQ(to._version(), version + 1);
   }
-  EXPECT_EQ(e.graphs()->kept, 1) << e.graphs()->why_none;
-  EXPECT_EQ(e.graphs()->recorded, 1);
+  EXPECT_GT(e.graphs()->kept, 0) << e.graphs()->why_none;
+  // An input that is the written one's memory is no input of this program.
+  EXPECT_FALSE(e.accepts(std::vector<at::Tensor>{a, one_w, a}, {}));
+  EXPECT_FALSE(e.accepts(std::vector<at::Tensor>{x1, one_w, x1.view({kSide, kSide})}, {}));
+  at::Tensor moved = p.tensor(0);
+  EXPECT_TRUE(e.accepts(std::vector<at::Tensor>{x1, one_w, moved}, {}));
+  moved.unsafeGetTensorImpl()->set_storage_keep_dtype(x1.storage());
+  EXPECT_FALSE(e.accepts(std::vector<at::Tensor>{x1, one_w, moved}, {}));
+  moved.unsafeGetTensorImpl()->set_storage_keep_dtype(a.storage());
+  EXPECT_TRUE(all_are(one(e, {x1, one_w, moved}), 2 * (2 * kSide + 1) + 1));
+}
+
+TEST(RecordedCalls, NumbersAreReadAtEachLaunch) {
+  GpuProgram p(kSide);
+  const int x = p.input(), n = p.number(), w = p.input();
+  const int t = p.arena(), u = p.returned(), y = p.output();
+  p.mix(x, n, t);
+  p.mm(t, w, u);
+  p.mix(u, n, y);
+  p.show(y);
+  const runtime::Executable e(p.finish());
+  const at::Tensor number = at::zeros({}), one_w = p.tensor(1), xt = p.tensor(1);
+  for (int i = 0; i < 5; ++i) {
+    number.fill_(i);
+    const auto value = static_cast<float>(i);
+    EXPECT_TRUE(all_are(one(e, {xt, number, one_w}), 2 * kSide * (2 + value) + value)) << i;
+  }
+  EXPECT_EQ(e.graphs()->recorded, 1) << e.graphs()->why_none;
+}
+
+TEST(RecordedCalls, InputsThatAreGivenAway) {
+  Middle m;
+  const runtime::Executable e(m.p.finish());
+  const at::Tensor w = m.p.tensor(1), b = m.p.tensor(1);
+  for (int i = 0; i < 5; ++i) {
+    std::vector<at::Tensor> inputs = {m.p.tensor(static_cast<float>(i)), w, b};
+    std::vector<c10::IValue> out;
+    e.run(runtime::CallInputs{inputs, {}, {}}, out, inputs);
+    EXPECT_TRUE(all_are(out[0].toTensor(), Middle::of(static_cast<float>(i), 1, 1))) << i;
+    for (const at::Tensor& t : inputs) EXPECT_FALSE(t.defined()) << i;
+  }
+}
+
+TEST(RecordedCalls, TwoThreads) {
+  Middle m;
+  const runtime::Executable e(m.p.finish());
+  const at::Tensor w = m.p.tensor(1);
+  std::atomic<int> wrong{0};
+  const auto calls = [&](float b) {
+    const at::Tensor bias = m.p.tensor(b);
+    for (int i = 0; i < 400; ++i) {
+      const auto x = static_cast<float>(i % 7);
+      const at::Tensor y = one(e, {m.p.tensor(x), w, bias});
+      if (!all_are(y, Middle::of(x, 1, b))) ++wrong;
+    }
+  };
+  std::thread other([&] { calls(2); });
+  calls(3);
+  other.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(e.graphs()->kept, 0) << e.graphs()->why_none;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <bit>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,21 +16,26 @@ namespace vesta::testing {
 
 constexpr Device kGpu{DeviceType::CUDA, 0};
 
-// out[i] = 2 * a[i] + b[i]
-inline const std::shared_ptr<machine::Object>& mix_object() {
-  static const auto object = [] {
-    gpu::define_kernel("mix", 5, [](const uint64_t* v) {
-      const auto* const a = reinterpret_cast<const float*>(v[0]);
-      const auto* const b = reinterpret_cast<const float*>(v[1]);
-      auto* const out = reinterpret_cast<float*>(v[2]);
-      for (uint64_t i = 0; i < v[3]; ++i) out[i] = 2 * a[i] + b[i];
-    });
-    const std::string code = gpu::code_of("mix");
-    return std::make_shared<machine::Object>(
-        machine::Object{machine::Form::Cuda, "mix", machine::write_cuda_code(90, code, std::string("x\0", 2))});
-  }();
-  return object;
+inline std::shared_ptr<machine::Object> gpu_object(const std::string& name, size_t parameters, gpu::Kernel kernel) {
+  gpu::define_kernel(name, parameters, std::move(kernel));
+  return std::make_shared<machine::Object>(machine::Object{
+      machine::Form::Cuda, name, machine::write_cuda_code(90, gpu::code_of(name), std::string_view("x", 2))});
 }
+
+// out[i] = 2 * a[i] + b[i]
+inline const auto mix_object = gpu_object("mix", 5, [](const uint64_t* v) {
+  const auto* const a = reinterpret_cast<const float*>(v[0]);
+  const auto* const b = reinterpret_cast<const float*>(v[1]);
+  auto* const out = reinterpret_cast<float*>(v[2]);
+  for (uint64_t i = 0; i < v[3]; ++i) out[i] = 2 * a[i] + b[i];
+});
+
+// out[i] = 2 * a[i] + b, a number of the CPU.
+inline const auto mix_number_object = gpu_object("mix_number", 5, [](const uint64_t* v) {
+  const auto* const a = reinterpret_cast<const float*>(v[0]);
+  auto* const out = reinterpret_cast<float*>(v[2]);
+  for (uint64_t i = 0; i < v[3]; ++i) out[i] = 2 * a[i] + std::bit_cast<float>(static_cast<uint32_t>(v[1]));
+});
 
 // Of square matrices of float.
 class GpuProgram {
@@ -44,6 +50,17 @@ class GpuProgram {
     a.inputs.push_back({type(), false, "x"});
     return add(Role::Input, static_cast<int>(a.inputs.size()) - 1);
   }
+  int number() {
+    artifact::TensorDesc t;
+    a.inputs.push_back({t, false, "n"});
+    artifact::Buffer b;
+    b.role = Role::Input;
+    b.type = t;
+    b.input = static_cast<int>(a.inputs.size()) - 1;
+    a.buffers.push_back(std::move(b));
+    a.arena.offsets.push_back(-1);
+    return static_cast<int>(a.buffers.size()) - 1;
+  }
   int arena() {
     const int b = add(Role::Arena, -1);
     a.arena.offsets[static_cast<size_t>(b)] = a.arena.kept_bytes;
@@ -55,9 +72,10 @@ class GpuProgram {
 
   void mix(int x, int y, int out) {
     const int64_t n = side_ * side_;
+    const bool is_number = a.buffers[static_cast<size_t>(y)].type.device.type == DeviceType::CPU;
     artifact::Launch l;
-    l.object = mix_object();
-    l.name = "mix";
+    l.object = is_number ? mix_number_object : mix_object;
+    l.name = l.object->symbol;
     l.buffers = {x, y, out};
     l.access = {artifact::kReads, artifact::kReads, artifact::kWrites};
     l.offsets = {constant(0), constant(0), constant(0)};

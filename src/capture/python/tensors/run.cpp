@@ -83,11 +83,16 @@ class Borrowed {
  public:
   explicit Borrowed(std::span<PyObject* const> objects) : objects_(objects) {
     tensors_.reserve(objects.size());
-    constexpr size_t kAhead = 8;  // of a call after others have used the caches, most of the time is spent waiting here
-    for (size_t i = 0; i < objects.size(); ++i) {
+    constexpr size_t kAhead = 12;  // of a call after others have used the caches, most of the time is spent waiting here
+    const size_t count = objects.size();
+    for (size_t i = 0; i < std::min(3 * kAhead, count); ++i) __builtin_prefetch(objects[i], 1);
+    for (size_t i = 0; i < std::min(2 * kAhead, count); ++i) prefetch(tensor_of(objects[i]));
+    for (size_t i = 0; i < count; ++i) {
       PyObject* x = objects[i];
-      if (i + 2 * kAhead < objects.size()) __builtin_prefetch(objects[i + 2 * kAhead], 1);
-      if (i + kAhead < objects.size()) prefetch(THPVariable_Unpack(objects[i + kAhead]).unsafeGetTensorImpl());
+      if (i + 3 * kAhead < count) __builtin_prefetch(objects[i + 3 * kAhead], 1);
+      if (i + 2 * kAhead < count) prefetch(tensor_of(objects[i + 2 * kAhead]));
+      if (i + kAhead < count)
+        __builtin_prefetch(tensor_of(objects[i + kAhead])->unsafe_storage().unsafeGetStorageImpl());
       Py_INCREF(x);
       tensors_.push_back(Traits::createBorrow(THPVariable_Unpack(x)));
     }
@@ -102,6 +107,7 @@ class Borrowed {
   std::span<const at::Tensor> all() const { return {tensors_.data(), tensors_.size()}; }
 
  private:
+  static const c10::TensorImpl* tensor_of(PyObject* x) { return THPVariable_Unpack(x).unsafeGetTensorImpl(); }
   static void prefetch(const c10::TensorImpl* tensor) {
     constexpr size_t kLine = 64;
     for (size_t at = 0; at < sizeof(*tensor); at += kLine)
