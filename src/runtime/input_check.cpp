@@ -52,16 +52,10 @@ const void* address_of(const c10::TensorImpl* impl, size_t item) {
   return data ? data + static_cast<size_t>(impl->storage_offset()) * item : nullptr;
 }
 
-// Asks for the memory of inputs that are looked at a little later: after others have used the caches, most of the time
-// of a call is spent waiting for it.
 void prefetch(const CallInputs& in, size_t i, size_t count) {
-  constexpr size_t kAhead = 8, kLine = 64;
-  if (i + 2 * kAhead < count) {
-    const auto* const impl = reinterpret_cast<const char*>(in.tensor(i + 2 * kAhead).unsafeGetTensorImpl());
-    for (size_t at = 0; at < sizeof(c10::TensorImpl); at += kLine) __builtin_prefetch(impl + at);
-  }
-  if (i + kAhead < count)
-    __builtin_prefetch(in.tensor(i + kAhead).unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+  constexpr size_t kAhead = 12;
+  if (i + 2 * kAhead < count) prefetch_tensor(in.tensor(i + 2 * kAhead));
+  if (i + kAhead < count) prefetch_storage(in.tensor(i + kAhead));
 }
 
 bool is_aligned(const void* address, uint8_t alignment) {

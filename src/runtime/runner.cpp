@@ -312,8 +312,10 @@ void Runner::enter(const artifact::Call& call, const std::vector<ResolvedView>& 
   c10::SmallVector<at::Tensor, 8> tensors;
   for (const ResolvedView& v : inputs) tensors.push_back(view(v));
   std::string why;
-  const CallInputs in{{tensors.data(), tensors.size()}, {}, {}};
-  VESTA_CHECK(entry.accepts(in, &why), "a call of entry {}: {}", call.entry, why);
+  CallInputs in{{tensors.data(), tensors.size()}, {}, {}};
+  Addresses addresses;
+  VESTA_CHECK(entry.accepts(in, &why, &addresses), "a call of entry {}: {}", call.entry, why);
+  in.addresses = {addresses.data(), addresses.size()};
   std::vector<c10::IValue> outputs;
   entry.run(in, outputs);
   for (size_t i = 0; i < outputs.size(); ++i) {

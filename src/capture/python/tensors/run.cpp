@@ -83,16 +83,17 @@ class Borrowed {
  public:
   explicit Borrowed(std::span<PyObject* const> objects) : objects_(objects) {
     tensors_.reserve(objects.size());
-    constexpr size_t kAhead = 12;  // of a call after others have used the caches, most of the time is spent waiting here
+    constexpr size_t kAhead = 12;
     const size_t count = objects.size();
-    for (size_t i = 0; i < std::min(3 * kAhead, count); ++i) __builtin_prefetch(objects[i], 1);
-    for (size_t i = 0; i < std::min(2 * kAhead, count); ++i) prefetch(tensor_of(objects[i]));
+    const auto prefetch = [&](size_t i) { runtime::prefetch_bytes(objects[i], sizeof(THPVariable)); };
+    const auto tensor = [&](size_t i) -> const at::Tensor& { return THPVariable_Unpack(objects[i]); };
+    for (size_t i = 0; i < std::min(3 * kAhead, count); ++i) prefetch(i);
+    for (size_t i = 0; i < std::min(2 * kAhead, count); ++i) runtime::prefetch_tensor(tensor(i));
     for (size_t i = 0; i < count; ++i) {
       PyObject* x = objects[i];
-      if (i + 3 * kAhead < count) __builtin_prefetch(objects[i + 3 * kAhead], 1);
-      if (i + 2 * kAhead < count) prefetch(tensor_of(objects[i + 2 * kAhead]));
-      if (i + kAhead < count)
-        __builtin_prefetch(tensor_of(objects[i + kAhead])->unsafe_storage().unsafeGetStorageImpl());
+      if (i + 3 * kAhead < count) prefetch(i + 3 * kAhead);
+      if (i + 2 * kAhead < count) runtime::prefetch_tensor(tensor(i + 2 * kAhead));
+      if (i + kAhead < count) runtime::prefetch_storage(tensor(i + kAhead));
       Py_INCREF(x);
       tensors_.push_back(Traits::createBorrow(THPVariable_Unpack(x)));
     }
@@ -107,12 +108,6 @@ class Borrowed {
   std::span<const at::Tensor> all() const { return {tensors_.data(), tensors_.size()}; }
 
  private:
-  static const c10::TensorImpl* tensor_of(PyObject* x) { return THPVariable_Unpack(x).unsafeGetTensorImpl(); }
-  static void prefetch(const c10::TensorImpl* tensor) {
-    constexpr size_t kLine = 64;
-    for (size_t at = 0; at < sizeof(*tensor); at += kLine)
-      __builtin_prefetch(reinterpret_cast<const char*>(tensor) + at);
-  }
   using Traits = c10::MaybeOwnedTraits<at::Tensor>;
   std::span<PyObject* const> objects_;
   c10::SmallVector<at::Tensor, 16> tensors_;
