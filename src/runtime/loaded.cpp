@@ -69,6 +69,7 @@ struct Frame {
   Bound arguments;
   std::vector<const Value*> places;
   std::vector<at::Tensor> tensors;
+  Addresses addresses;
   std::vector<int64_t> integers;
   std::vector<c10::IValue> outputs;
 };
@@ -179,10 +180,12 @@ struct Program::Impl {
     runtime::find_places(r.variant, f.arguments, f.places);
     std::string why = runtime::first_difference(program, r.variant, f.places);
     if (why.empty()) why = runtime::read_inputs(program, r.variant, now, f);
-    if (!why.empty() || !r.executable->accepts(f.tensors, f.integers, &why)) return why;
+    runtime::CallInputs in{f.tensors, {}, f.integers};
+    if (!why.empty() || !r.executable->accepts(in, &why, &f.addresses)) return why;
+    in.addresses = {f.addresses.data(), f.addresses.size()};
     f.outputs.clear();
     try {
-      r.executable->run(f.tensors, f.integers, f.outputs);
+      r.executable->run(in, f.outputs);
     } catch (const runtime::FailedAfterWriting& e) {
       std::rethrow_exception(e.cause);
     }

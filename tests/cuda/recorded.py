@@ -375,3 +375,69 @@ def numbers_in_the_cpus_memory() -> None:
     half = torch.randn(1000, device="cuda").half()
     for s in (torch.tensor(0.1), torch.tensor(0.1, dtype=torch.float64), torch.tensor(True), torch.tensor(3)):
         torch.testing.assert_close(_compiled(lambda x, s: x * s)(half, s), half * s, rtol=0, atol=0)
+
+
+@trap
+def other_memory_under_the_same_tensors() -> None:
+    """What a call reads of its inputs is where they lie now, not where the same tensors lay in the call before."""
+
+    def function(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(torch.relu(x + b) @ w) * b
+
+    compiled = _compiled(function)
+    x, w, b = (torch.randn(64, 64, device="cuda") for _ in range(3))
+    for i in range(12):
+        _equal(compiled(x, w, b), function(x, w, b))
+        if i >= 3:
+            t = (x, w, b)[i % 3]
+            if i % 2:
+                t.data = torch.randn_like(t)
+            else:
+                t.set_(torch.randn(2, 64, 64, device="cuda")[1])
+    _equal(compiled(x, w, x), function(x, w, x))
+    _equal(compiled(w, w, w), function(w, w, w))
+    y = compiled(x, w, b)
+    _equal(compiled(y, w, y), function(y, w, y))
+    x.resize_(2, 64, 64).copy_(torch.randn(2, 64, 64, device="cuda"))
+    for _ in range(3):
+        _equal(compiled(x, w, b), function(x, w, b))
+    assert sum(r.kept for r in _graphs()) > 0
+
+
+@trap
+def caches_and_many_weights() -> None:
+    """A step with many tensors: some are read by products, some by kernels, some are written and some are copied."""
+
+    class Step(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(64, 64, bias=False) for _ in range(12))
+            self.scales = nn.ParameterList(torch.rand(64) for _ in range(12))
+
+        def forward(self, x: torch.Tensor, caches: list[torch.Tensor], place: torch.Tensor) -> torch.Tensor:
+            for layer, scale, cache in zip(self.layers, self.scales, caches, strict=True):
+                cache.index_copy_(0, place, torch.tanh(layer(x)) * scale)
+                x = x + torch.softmax(cache, -1).sum(0)
+            return x
+
+    torch.manual_seed(0)
+    model = Step().cuda().requires_grad_(False)
+    compiled = _compiled(model)
+    ours = [torch.zeros(32, 64, device="cuda") for _ in range(12)]
+    theirs = [c.clone() for c in ours]
+    for i in range(10):
+        x, place = torch.randn(1, 64, device="cuda"), torch.tensor([i], device="cuda")
+        _equal(compiled(x, ours, place), model(x, theirs, place))
+        if i == 6:  # another cache, at the place of an old one
+            ours[3], theirs[3] = ours[3].clone(), theirs[3].clone()
+        if i == 7:
+            ours[4], ours[5] = ours[5], ours[4]
+            theirs[4], theirs[5] = theirs[5], theirs[4]
+        for a, b in zip(ours, theirs, strict=True):
+            _equal(a, b)
+            assert a._version == b._version
+    ours[0], theirs[0] = ours[1], theirs[1]  # one tensor twice, which is written
+    x, place = torch.randn(1, 64, device="cuda"), torch.tensor([20], device="cuda")
+    for _ in range(3):
+        _equal(compiled(x, ours, place), model(x, theirs, place))
+    assert sum(r.kept for r in _graphs()) > 0

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "recorded_program.h"
+#include "vesta/error.h"
 
 namespace {
 
@@ -79,6 +80,20 @@ TEST(RecordedCalls, OnlyNodesWithAnotherAddressAreChanged) {
   EXPECT_TRUE(all_are(y, Middle::of(1, 1, 1)));
   const at::Tensor z = one(e, {y, w, y});
   EXPECT_TRUE(all_are(z, Middle::of(Middle::of(1, 1, 1), 1, Middle::of(1, 1, 1))));
+}
+
+TEST(RecordedCalls, AfterALaunchThatFailed) {
+  Middle m;
+  const runtime::Executable e(m.p.finish());
+  const at::Tensor x = m.p.tensor(1), w = m.p.tensor(1), b = m.p.tensor(1), other = m.p.tensor(2);
+  for (int i = 0; i < 3; ++i) one(e, {x, w, b});
+  for (int at = 0; at < 2; ++at) {  // of two nodes that read b
+    one(e, {x, w, b});
+    gpu::fail_change_after(at);
+    EXPECT_THROW(one(e, {x, w, other}), Error);
+    EXPECT_TRUE(all_are(one(e, {x, w, b}), Middle::of(1, 1, 1))) << at;
+    EXPECT_TRUE(all_are(one(e, {x, w, other}), Middle::of(1, 1, 2))) << at;
+  }
 }
 
 TEST(RecordedCalls, TheSameTensorOnOtherMemory) {

@@ -98,6 +98,14 @@ void Recording::lend_memory(Workspace& workspace) const {
   }
 }
 
+void RecordedGraph::forget_places() {
+  for (Place& place : places) {
+    place.last = &kNowhere;
+    for (size_t u = place.first_use; u < place.end; ++u)
+      kernels[uses[u].kernel].arguments[uses[u].argument] = const_cast<char*>(&kNowhere);
+  }
+}
+
 void Recording::launch(RecordedGraph& g, std::span<void* const> pointers) {
   g.changed.clear();
   for (RecordedGraph::Place& place : g.places) {
@@ -116,10 +124,15 @@ void Recording::launch(RecordedGraph& g, std::span<void* const> pointers) {
   }
   std::sort(g.changed.begin(), g.changed.end());
   g.changed.erase(std::unique(g.changed.begin(), g.changed.end()), g.changed.end());
-  for (const size_t i : g.changed) {
-    KernelNode& k = g.kernels[i];
-    DeviceArguments arguments = arguments_of(k.arguments.data(), k.arguments.size(), *k.launch);
-    g.graph->set_arguments(k.node, *k.kernel, k.shape, arguments.data());
+  try {
+    for (const size_t i : g.changed) {
+      KernelNode& k = g.kernels[i];
+      DeviceArguments arguments = arguments_of(k.arguments.data(), k.arguments.size(), *k.launch);
+      g.graph->set_arguments(k.node, *k.kernel, k.shape, arguments.data());
+    }
+  } catch (...) {  // what the nodes have is not known any more
+    g.forget_places();
+    throw;
   }
   g.graph->launch(on_.stream());
 }

@@ -52,6 +52,7 @@ struct RecordedGraph {
     int64_t offset = 0;  // bytes
   };
   std::vector<Place> places;
+  void forget_places();  // the next launch changes every node with such arguments
   std::vector<Use> uses;
   std::vector<size_t> changed;  // kernels, while a launch finds them
 

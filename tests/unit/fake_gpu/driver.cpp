@@ -48,6 +48,7 @@ struct State {
   std::unordered_map<void*, Stream*> streams;
   std::atomic<int64_t> launches{0}, graph_launches{0}, changed_nodes{0}, copies{0};
   std::atomic<bool> running{true};
+  std::atomic<int> until_failure{-1};
 };
 State& state() {
   static auto* s = new State;
@@ -118,6 +119,7 @@ Calls calls() {
 }
 
 void set_running(bool on) { state().running = on; }
+void fail_change_after(int calls) { state().until_failure = calls; }
 
 }  // namespace vesta::testing::gpu
 
@@ -227,6 +229,7 @@ int cuGraphGetNodes(void* graph, void**, size_t* count) { return *count = static
 int cuGraphDestroy(void* graph) { return delete static_cast<Graph*>(graph), 0; }
 int cuGraphExecDestroy(void* exec) { return delete static_cast<Exec*>(exec), 0; }
 int cuGraphExecKernelNodeSetParams_v2(void* exec, void* node, const KernelParameters* what) {
+  if (state().until_failure >= 0 && state().until_failure-- == 0) return kNotFound;
   ++state().changed_nodes;
   auto* const e = static_cast<Exec*>(exec);
   Node& changed = e->nodes[e->places.at(static_cast<const Node*>(node))];

@@ -30,5 +30,7 @@ struct Calls {
 Calls calls();
 // Whether graphs do what their nodes say: off, only the CPU's part of a launch is left.
 void set_running(bool on);
+// The change of a node that is made after `calls` others fails, once.
+void fail_change_after(int calls);
 
 }  // namespace vesta::testing::gpu
