@@ -342,7 +342,8 @@ void Runner::copy_back(const BoundProgram& program) {
     const BoundStep& step = program.steps()[i];
     const at::Tensor& to = in_.tensor(static_cast<size_t>(step.copy->input));
     wrote_ = true;
-    if (!step.copied) memory_of(to).copy_(*value++);
+    const at::Tensor* const copy = step.copied ? nullptr : value++;
+    if (copy && copy->defined()) memory_of(to).copy_(*copy);
     if (!to.is_inference()) to.unsafeGetTensorImpl()->bump_version();
   }
 }

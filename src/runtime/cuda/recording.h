@@ -52,9 +52,9 @@ struct RecordedGraph {
     int64_t offset = 0;  // bytes
   };
   std::vector<Place> places;
-  void forget_places();  // the next launch changes every node with such arguments
   std::vector<Use> uses;
   std::vector<size_t> changed;  // kernels, while a launch finds them
+  void forget_places();         // the next launch changes every node with such arguments
 
   GraphPlan::Range steps;
   std::vector<int> allocate;        // buffers that are memory of their own in each run
