@@ -120,13 +120,9 @@ void Runner::make(int buffer) {
 }
 
 void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> derived, Recording* recording) {
-  const size_t count = artifact_.buffers.size();
   program_ = &program;
   recording_ = recording;
-  if (ws_.pointers.size() < count) {
-    ws_.pointers.resize(count);
-    ws_.tensors.resize(count);
-  }
+  ws_.take(artifact_.buffers.size());
   if (ws_.launch_args.size() < program.max_launch_args()) ws_.launch_args.resize(program.max_launch_args());
   if (!device_.is_cpu()) {
     machine::prepare_thread(device_.index());

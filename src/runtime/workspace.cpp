@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/core/CPUAllocator.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -73,11 +74,19 @@ bool Workspace::holds(const c10::Storage& block, const void* p) {
   return p >= begin && p < begin + block.nbytes();
 }
 
+void Workspace::take(size_t buffers) {
+  buffers_ = std::max(buffers_, buffers);
+  if (pointers.size() >= buffers) return;
+  pointers.resize(buffers);
+  tensors.resize(buffers);
+}
+
 void Workspace::finish() {
   release_early();
   on_device_ = c10::Storage();
   lent_ = false;
-  for (at::Tensor& t : tensors) t.reset();
+  for (size_t b = 0; b < buffers_; ++b) tensors[b].reset();
+  buffers_ = 0;
   stack.clear();
   if (capacity_ > 0 && storage_.use_count() > 1) {
     storage_ = c10::Storage();

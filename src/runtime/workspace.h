@@ -29,6 +29,8 @@ class Workspace {
   const c10::Storage& storage() const { return on_device_ ? on_device_ : storage_; }
   const c10::Storage& early_storage() const { return early_; }
   bool owns(const void* p) const { return holds(storage(), p) || holds(early_, p); }
+  // Room for a program of so many buffers.
+  void take(size_t buffers);
   // To be called after a run: forgets tensors; gives the arena up if an operator kept a view of it.
   void finish();
 
@@ -44,6 +46,7 @@ class Workspace {
   bool lent_ = false;  // the last two belong to a recording
   char* base_ = nullptr;
   int64_t capacity_ = 0;
+  size_t buffers_ = 0;  // of the run
   int small_runs_ = 0;  // runs in a row that needed less than a quarter
 };
 

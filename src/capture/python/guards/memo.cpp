@@ -296,13 +296,8 @@ bool Memo::repeats(const Registers& r) const {
     const bool is_read = root.kind == SourceKind::DictValue || root.kind == SourceKind::SequenceItem;
     if (is_read && r[root.index] != root.value) return false;
   }
-  // After others have used the caches, most of the time of a call is spent waiting here.
-  constexpr size_t kAhead = 32;
-  const size_t count = facts_.size();
-  for (size_t i = 0; i < count; ++i) {
-    if (i + kAhead < count) __builtin_prefetch(facts_[i + kAhead].place);
-    if (*facts_[i].place != facts_[i].value) return false;
-  }
+  for (const Fact& fact : facts_)
+    if (*fact.place != fact.value) return false;
   ++repeats_;
   return true;
 }

@@ -84,12 +84,12 @@ class Borrowed {
   explicit Borrowed(std::span<PyObject* const> objects) : objects_(objects) {
     tensors_.reserve(objects.size());
     constexpr size_t kAhead = 12;
-    const size_t count = objects.size();
+    const size_t count = objects.size() > kAhead ? objects.size() : 0;  // of few, none is worth asking for
     const auto prefetch = [&](size_t i) { runtime::prefetch_bytes(objects[i], sizeof(THPVariable)); };
     const auto tensor = [&](size_t i) -> const at::Tensor& { return THPVariable_Unpack(objects[i]); };
     for (size_t i = 0; i < std::min(3 * kAhead, count); ++i) prefetch(i);
     for (size_t i = 0; i < std::min(2 * kAhead, count); ++i) runtime::prefetch_tensor(tensor(i));
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < objects.size(); ++i) {
       PyObject* x = objects[i];
       if (i + 3 * kAhead < count) prefetch(i + 3 * kAhead);
       if (i + 2 * kAhead < count) runtime::prefetch_tensor(tensor(i + 2 * kAhead));
