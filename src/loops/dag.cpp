@@ -262,8 +262,12 @@ Dag::ScalarRef Dag::scan(ReduceOp op, ScalarRef x) {
 }
 
 void Dag::store(const DagBuffer& buffer, Expr offset, ScalarRef x, ScalarRef mask) {
+  write(InstrKind::Store, buffer, offset, x, mask);
+}
+
+void Dag::write(InstrKind kind, const DagBuffer& buffer, Expr offset, ScalarRef x, ScalarRef mask) {
   Instr i;
-  i.kind = InstrKind::Store;
+  i.kind = kind;
   i.dtype = buffer.dtype;
   i.buffer = number_of(buffer);
   i.index = offset;
@@ -280,14 +284,14 @@ void Dag::rewrite_indices(const std::function<Expr(Expr)>& fn) {
   }
   numbering_.clear();
   for (Ref r = 0; r < instrs_.size(); ++r) {
-    if (instrs_[r].kind != InstrKind::Store) numbering_.emplace(hash_of(instrs_[r]), r);
+    if (!writes(instrs_[r].kind)) numbering_.emplace(hash_of(instrs_[r]), r);
   }
 }
 
 Ref Dag::append(Instr instr) {
   const Ref r = static_cast<Ref>(instrs_.size());
   if (instr.kind == InstrKind::Indirect) binders_[instr.index] = r;
-  if (instr.kind == InstrKind::Store) {
+  if (writes(instr.kind)) {
     stores_.push_back(r);
   } else {
     numbering_.emplace(hash_of(instr), r);

@@ -5,6 +5,7 @@
 // - Every store runs for each point of the ranges that its place and its value depend on. A reduction is one Accumulate
 //   over all Inner ranges and one Result; which loop computes it, and when, is for the schedule to say.
 // - A load finds what memory held before the first store, unless all runs in order.
+// - An addition (StoreAdd) runs for each point of all ranges, in any order. Nothing else touches its buffer.
 // - An access of a buffer asserts that its index lies in [0, extent of the buffer). One that its mask switches off
 //   asserts nothing.
 #pragma once
@@ -66,6 +67,10 @@ class Dag final : public graph::ScalarBuilder {
   ScalarRef reduce(ReduceOp op, ScalarRef x, ScalarRef position, int part);
   ScalarRef scan(ReduceOp op, ScalarRef x);
   void store(const DagBuffer& buffer, Expr offset, ScalarRef x, ScalarRef mask = {});
+  // What the buffer holds there plus x, atomically.
+  void store_add(const DagBuffer& buffer, Expr offset, ScalarRef x) {
+    write(InstrKind::StoreAdd, buffer, offset, x, {});
+  }
   // Taken as they are, nothing folded: what a text says.
   void append(DagBuffer buffer) { buffers_.push_back(std::move(buffer)); }
   Ref append(Instr instr);
@@ -112,6 +117,7 @@ class Dag final : public graph::ScalarBuilder {
 
   ScalarRef add(Instr instr, DType value_type);
   int number_of(const DagBuffer& buffer);
+  void write(InstrKind kind, const DagBuffer& buffer, Expr offset, ScalarRef x, ScalarRef mask);
   std::shared_ptr<LoopVariables> variables_;
   size_t next_variable_ = kFirstNewVariable;
   std::vector<Range> ranges_;

@@ -25,8 +25,10 @@ class Verifier : Rules {
     const std::vector<Instr>& in = dag_.instrs();
     for (Ref r = 0; r < in.size(); ++r) {
       const InstrKind kind = in[r].kind;
-      require(kind != InstrKind::StoreAdd && kind != InstrKind::RowStore && kind != InstrKind::RowLoad,
-              "instruction {} is one of a schedule", r);
+      require(kind != InstrKind::RowStore && kind != InstrKind::RowLoad, "instruction {} is one of a schedule", r);
+      const auto elsewise = [&](const Instr& x) { return x.buffer == in[r].buffer && x.kind != InstrKind::StoreAdd; };
+      require(kind != InstrKind::StoreAdd || (std::none_of(in.begin(), in.end(), elsewise) && !dag_.in_order()),
+              "instruction {} adds to what others read or write", r);
       dag_.for_each_operand(r, [&](Ref o) { require(o < r, "instruction {} comes before its operand {}", r, o); });
     }
     require(!dag_.stores().empty(), "it does nothing");

@@ -55,7 +55,8 @@ enum class InstrKind : uint8_t {
   Indirect,  // binds the symbol `index` (an indirect symbol) to the integer in[0], for use in later index expressions;
              // where a Bool in[1] is given it asserts that: a kernel for a CPU has none, its places are checked before
   Store,     // buffer[index] = in[0]; mask in[1] if given
-  StoreAdd,  // buffer[index] += in[0], correct when lanes and work items collide (atomic, or serial: `serial` below)
+  StoreAdd,  // buffer[index] += in[0], once for each point of all ranges; correct when lanes, threads and work items
+             // collide (atomic, in no order, or serial: `serial` below)
   Accumulate,  // reduce(in[0]); ArgMax/ArgMin: in[0] value, in[1] its I64 position; mask: lanes out of range only
   Result,      // of Accumulate in[0]; imm 0: the value, imm 1: the position of ArgMax/ArgMin
   Scan,        // running combination of in[0] along the single Inner range, inclusive (no ArgMax)
@@ -67,6 +68,14 @@ enum class InstrKind : uint8_t {
 constexpr bool has_index(InstrKind k) {
   return k == InstrKind::Index || k == InstrKind::Load || k == InstrKind::Store || k == InstrKind::StoreAdd;
 }
+
+// Of the types whose additions a GPU's threads do atomically.
+constexpr bool adds_atomically(DType t) {
+  return t == DType::F32 || t == DType::F64 || t == DType::I32 || t == DType::I64;
+}
+
+// Those that write a buffer.
+constexpr bool writes(InstrKind k) { return k == InstrKind::Store || k == InstrKind::StoreAdd; }
 
 using Ref = uint32_t;  // index into Kernel::instrs
 inline constexpr Ref kNoRef = UINT32_MAX;

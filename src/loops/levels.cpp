@@ -32,7 +32,7 @@ Levels levels_of(const Dag& dag) {
   for (Ref r = 0; r < n; ++r) {
     if (!out.live[r]) continue;
     InstrKind k = in[r].kind;
-    bool inner = k == InstrKind::Accumulate || k == InstrKind::Scan;
+    bool inner = k == InstrKind::Accumulate || k == InstrKind::Scan || (k == InstrKind::StoreAdd && !vars.empty());
     if (has_index(k)) inner |= varies(in[r].index) || repeats(in[r]);
     int level = 0;
     dag.for_each_operand(r, [&](Ref o) {
@@ -46,7 +46,7 @@ Levels levels_of(const Dag& dag) {
     out.inner[r] = inner;
     out.level[r] = level;
     out.last = std::max(out.last, level);
-    if (inner && (k == InstrKind::Accumulate || k == InstrKind::Store)) out.roots.push_back(r);
+    if (inner && (k == InstrKind::Accumulate || writes(k))) out.roots.push_back(r);
   }
   return out;
 }

@@ -106,7 +106,7 @@ ScalarRef Lowering::element(const Value* v, Index index) {
   const DType t = v->type.dtype;
   ScalarRef r = compute(v, index);
   const bool made_here = v->producer && v->producer->op->family() != Family::View && !places_.held(v);
-  if (rounds_ && made_here && is_narrow(t)) r = dag_.cast(t, r);
+  if (manner_.rounds && made_here && is_narrow(t)) r = dag_.cast(t, r);
   r = dag_.cast(scalar_type(t), r);
   if (made_here) computed(v->producer);
   known_.emplace(std::move(key), r);
@@ -283,7 +283,7 @@ ScalarRef Lowering::reduction(const Node& node, const Home& home, int part) {
         static_cast<size_t>(std::find(shape->reduced.begin(), shape->reduced.end(), true) - shape->reduced.begin());
     std::vector<Expr> at = home.operand;
     at[d] = 0;
-    ScalarRef wanted = asserts_places_
+    ScalarRef wanted = manner_.asserts_places
                            ? dag_.size(DType::I64, place(node.input(2), at, operand->type.sizes[d], /*wraps=*/false))
                            : dag_.cast(DType::I64, element(node.input(2), at));
     ScalarRef here = dag_.bin(Prim::Eq, wanted, dag_.size(DType::I64, home.operand[d]));

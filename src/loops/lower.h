@@ -60,6 +60,8 @@ struct Update {
   std::vector<bool> ordered;    // dimensions along which a place may come again: done in order, in one work item
   std::optional<Prim> combine;  // with the element there; nullopt: it is replaced
 };
+// Whether it adds elements of a type that threads add atomically.
+bool adds_in_any_order(const graph::Node& node);
 std::optional<Update> update_of(const graph::Node& node, std::string* why = nullptr, size_t piece = 0);
 // The values read for the element `at` of what is written; the last one is what is written, where that is a tensor.
 std::vector<std::pair<const graph::Value*, std::vector<Expr>>> update_reads(const graph::Node& node,
@@ -115,10 +117,14 @@ class Lowering {
  public:
   using ScalarRef = graph::ScalarRef;
   using Index = std::span<const Expr>;
-  // `rounds`: every half-precision value is rounded, whether or not it is stored, as eager rounds it. `asserts_places`:
-  // the kernel itself checks the places that index tensors name; otherwise that is done before it (index_checks).
-  Lowering(Dag& dag, const Places& places, bool rounds = false, bool asserts_places = false)
-      : dag_(dag), places_(places), rounds_(rounds), asserts_places_(asserts_places) {}
+  struct Manner {
+    bool rounds = false;           // every half-precision value, whether or not it is stored, as eager rounds it
+    bool asserts_places = false;   // the kernel checks the places that index tensors name; otherwise that is done
+                                   // before it (index_checks)
+    bool adds_atomically = false;  // what adds_in_any_order(), of which all dimensions are then parallel
+  };
+  Lowering(Dag& dag, const Places& places, const Manner& manner) : dag_(dag), places_(places), manner_(manner) {}
+  Lowering(Dag& dag, const Places& places) : Lowering(dag, places, Manner{}) {}
 
   // The element of v at `index`, in scalar_type(v's dtype); of a complex number the part that the Part in force names.
   ScalarRef element(const graph::Value* v, Index index);
@@ -189,7 +195,7 @@ class Lowering {
 
   Dag& dag_;
   const Places& places_;
-  const bool rounds_, asserts_places_;
+  const Manner manner_;
   ScalarRef mask_{};
   Expr part_ = 0;
   std::vector<const graph::Node*> nodes_;

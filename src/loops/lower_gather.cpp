@@ -26,7 +26,7 @@ Expr Lowering::place(const graph::Value* index, Index at, Expr size, bool wraps)
     ScalarRef negative = dag_.bin(Prim::Lt, i, dag_.integer(DType::I64, 0));
     if (!is_false(negative)) i = dag_.select(negative, dag_.bin(Prim::Add, i, dag_.size(DType::I64, size)), i);
   }
-  if (!asserts_places_) return dag_.as_index(i);
+  if (!manner_.asserts_places) return dag_.as_index(i);
   const auto known = dag_.affine(i);
   if (known && provably_at_least(*known, 0) && provably_less(*known, size)) return *known;
   ScalarRef holds = dag_.logical_and(dag_.bin(Prim::Ge, i, dag_.integer(DType::I64, 0)),

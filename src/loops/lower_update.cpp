@@ -278,6 +278,11 @@ std::optional<Update> update_of(const Node& node, std::string* why, size_t piece
   return std::nullopt;
 }
 
+bool adds_in_any_order(const Node& node) {
+  const std::optional<Update> update = update_of(node);
+  return update && update->combine == Prim::Add && adds_atomically(node.input(0)->type.dtype);
+}
+
 Reads update_reads(const Node& node, Index at, size_t piece) {
   if (is_concatenation(node)) return {{pieces_of(node).at(piece).first, {at.begin(), at.end()}}};
   const Form& form = find(node)->form;
@@ -306,6 +311,11 @@ void Lowering::update(const Node& node, Index at, const Held& to, size_t piece) 
     const graph::Arg& alpha = node.named().get("alpha");
     const Expr* one = std::get_if<Expr>(&alpha);
     if (!one || !one->is_constant(1)) v = dag_.bin(Prim::Mul, v, dag_.cast(t, number(alpha, t)));
+  }
+  if (manner_.adds_atomically && adds_in_any_order(node)) {
+    dag_.store_add(to.buffer, offset, v);
+    computed(&node);
+    return;
   }
   if (const std::optional<Prim> combine = update_of(node)->combine) {
     dag_.run_in_order();

@@ -90,9 +90,11 @@ class Verifier : Rules {
     for (const Instr& i : k_.instrs)
       if (i.buffer >= 0 && k_.buffers[static_cast<size_t>(i.buffer)].value)
         require(i.kind == InstrKind::Load && i.index.is_constant(0), "an argument is no memory");
-    for (const Instr& i : k_.instrs)
-      require(i.kind != InstrKind::Scan && i.kind != InstrKind::StoreAdd, "threads have no {}",
-              i.kind == InstrKind::Scan ? "scan" : "atomic addition");
+    for (const Instr& i : k_.instrs) {
+      require(i.kind != InstrKind::Scan, "threads have no scan");
+      require(i.kind != InstrKind::StoreAdd || adds_atomically(i.dtype), "threads have no atomic addition of {}",
+              name(i.dtype));
+    }
   }
 
   // The range of the lanes, or of neighbouring threads.

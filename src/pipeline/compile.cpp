@@ -133,8 +133,8 @@ class Compile {
           CompileReport& report)
       : graph_(graph), labels_(labels), options_(options), target_(target), dump_(dump), report_(report) {}
 
-  artifact::Artifact run(artifact::InputFacts facts, bool inference) {
-    run_passes(inference);
+  artifact::Artifact run(Traced& traced) {
+    run_passes(traced.inference);
     schedule::Plan plan;
     stage("plan", [&] {
       schedule::Options o;
@@ -145,6 +145,7 @@ class Compile {
         o.why_no_kernels = "no code is generated for this device";
       }
       o.rounds = options_.numerics == "eager";
+      o.deterministic = traced.deterministic;
       o.keep_dags = dump_.active();
       plan = schedule::make_plan(graph_, o);
     });
@@ -160,7 +161,7 @@ class Compile {
     artifact::Artifact made;
     stage("assemble", [&] {
       made = assemble(graph_, plan, objects);
-      made.facts = std::move(facts);
+      made.facts = std::move(traced.facts);
       describe(plan, made.about);
     });
     return made;
@@ -260,7 +261,7 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   // A dump needs every stage to run.
   store::Store* const store = options.cache && !dump.active() ? store::shared() : nullptr;
   auto key = std::make_shared<CacheKey>();
-  key->fields = key_of(graph::print_every_argument(*graph), traced.facts, traced.inference, options, target);
+  key->fields = key_of(graph::print_every_argument(*graph), traced, options, target);
   if (store) key->entry = name_of(key->fields);
   key->lines = labels.lines();
   report.key = key;
@@ -270,7 +271,7 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
     report.cached = artifact.has_value();
   }
   if (!artifact) {
-    artifact = with_labels(labels, [&] { return work.run(std::move(traced.facts), traced.inference); });
+    artifact = with_labels(labels, [&] { return work.run(traced); });
     if (verify_boundaries()) artifact::verify(*artifact);
     artifact->about.key = key->fields;
     if (store) work.stage("encode", [&] { store->put(key->entry, artifact::encode(*artifact)); });
@@ -292,7 +293,7 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
 void prepare() noexcept {
   try {
     trace::prepare();
-    key_of({}, {}, /*inference=*/true, {}, host_target());
+    key_of({}, {}, {}, host_target());
   } catch (const std::exception& e) {
     log::write(log::Topic::Fallbacks, fmt::format("nothing is prepared: {}", e.what()));
   }

@@ -24,10 +24,10 @@ std::string text_of(const artifact::InputFacts& facts) {
 }
 
 // What a compile reads. Others, such as the limit of variants, decide whether there is a compile at all.
-std::string text_of(const Options& o, bool inference) {
-  return fmt::format("{}, packed_weights {}, numerics {}, skip_passes [{}], rewrite_limit {}, kernels {}",
-                     inference ? "inference" : "training", o.packed_weights, o.numerics, fmt::join(o.skip_passes, " "),
-                     o.rewrite_limit, o.kernels);
+std::string text_of(const Options& o, const Traced& traced) {
+  return fmt::format("{}, {}packed_weights {}, numerics {}, skip_passes [{}], rewrite_limit {}, kernels {}",
+                     traced.inference ? "inference" : "training", traced.deterministic ? "deterministic, " : "",
+                     o.packed_weights, o.numerics, fmt::join(o.skip_passes, " "), o.rewrite_limit, o.kernels);
 }
 
 // Operators, what they take and what their kernels give depend on the build. at::show_config() would say all of this,
@@ -43,11 +43,10 @@ const std::string& text_of_torch() {
 
 }  // namespace
 
-artifact::Key key_of(const std::string& text, const artifact::InputFacts& facts, bool inference, const Options& options,
-                     const Target& target) {
+artifact::Key key_of(const std::string& text, const Traced& traced, const Options& options, const Target& target) {
   return {{"graph", text},
-          {"facts", text_of(facts)},
-          {"options", text_of(options, inference)},
+          {"facts", text_of(traced.facts)},
+          {"options", text_of(options, traced)},
           {"target", plan_text(target)},
           {"generator", codegen::fingerprint(target)},
           {"compiler", fmt::format("format {}, sources {}", artifact::kFormat, VESTA_COMPILER_DIGEST)},

@@ -21,8 +21,9 @@ struct Result {
 struct Traced {
   artifact::InputFacts facts;
   int64_t op_count = 0;
-  double trace_ms = 0;    // spent before this; the report's first stage
-  bool inference = true;  // no input requires a gradient
+  double trace_ms = 0;         // spent before this; the report's first stage
+  bool inference = true;       // no input requires a gradient
+  bool deterministic = false;  // torch.use_deterministic_algorithms, with a warning or not
 };
 
 // Where a graph is compiled for on this machine: the GPU that it computes on, if it does and this process has a code

@@ -36,12 +36,14 @@ bool calls_scalar_functions(const Node& node) {
   return calls.any;
 }
 
-// Along the last dimension ATen's loops over rows check each place as they use it; a kernel reads all places twice.
-bool moves_along_rows(const Node& node) {
+// Along the last dimension ATen's loops over rows check each place as they use it; a kernel reads all places twice,
+// unless it does both at once too.
+bool moves_along_rows(const Node& node, const Limits& limits) {
   const std::string& op = node.op->name;
   if (op == "aten::scatter.src") return true;
   const bool sums =
       op == "aten::scatter_add" || (op == "aten::scatter_reduce.two" && node.named().string("reduce") == "sum");
+  if (sums && limits.adds_atomically) return false;
   if (!sums && op != "aten::gather") return false;
   const std::optional<size_t> d = loops::constant_dim(node);
   return d && *d + 1 == node.results[0]->type.dim();
@@ -58,7 +60,7 @@ bool stretches_lines(const Node& node, const Limits& limits) {
 bool is_as_fast_alone(const Node& node, const Limits& limits) {
   if (stretches_lines(node, limits)) return true;
   if (node.op->family() == graph::Family::Pointwise) return calls_scalar_functions(node);
-  return moves_along_rows(node);
+  return moves_along_rows(node, limits);
 }
 
 // Few elements made from nothing: the allocation is the work, and a graph around it only adds to that.

@@ -115,6 +115,7 @@ class Grouping {
   const graph::Value* base_of(const graph::Value* v) const;
   bool is_view(const graph::Node* node) const;
   Device device() const { return device_; }  // whose memory kernels work on
+  bool adds_atomically() const { return limits_.adds_atomically && !options_.deterministic; }
   Expr run_symbol(size_t k, Expr extent) { return variables_->get(k, extent); }
   const std::shared_ptr<loops::LoopVariables>& variables() const { return variables_; }
   // Puts every unit of group g in a group of its own (when it cannot be one kernel); returns the new groups.

@@ -25,6 +25,7 @@ struct Limits {
   int64_t shared_elements;  // groups that only read the same value become one kernel from this many elements on
   int64_t few_elements;     // a factory of at most this many alone is ATen's
   int64_t many_elements;    // rows that are stretched to at least this many, and nothing else, are ATen's
+  bool adds_atomically;     // elements are added to shared places in any order (loops::StoreAdd)
   bool asserts_places;      // places that index tensors name are checked by the kernels that use them, not before
 
   // Reductions, and index checks, that are made in two kernels: chunks first, then all of them together

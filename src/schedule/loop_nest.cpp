@@ -47,10 +47,10 @@ void LoopNest::read_accesses() {
   accesses_.clear();
   for (Ref r = 0; r < dag_.instrs().size(); ++r) {
     const Instr& i = dag_.instrs()[r];
-    if (i.kind != InstrKind::Load && i.kind != InstrKind::Store) continue;
+    if (i.kind != InstrKind::Load && !loops::writes(i.kind)) continue;
     Access a;
     a.ref = r;
-    a.store = i.kind == InstrKind::Store;
+    a.store = loops::writes(i.kind);
     a.bytes = std::max<int64_t>(1, element_size(i.dtype));
     const std::vector<Expr> hidden = named_by(i.index);
     for (size_t d = 0; d < ranges_.size(); ++d) {
@@ -97,6 +97,12 @@ void LoopNest::order() {
     if (a.store && (!store || a.trips > store->trips)) store = &a;
     auto weight = [](const Access& x) { return x.trips * (x.store ? 1.5 : 1.0); };
     if (!any || weight(a) > weight(*any)) any = &a;
+  }
+  // Additions fall where an index tensor says: they follow what is added.
+  if (store && dag_.instrs()[store->ref].kind == InstrKind::StoreAdd) {
+    store = nullptr;
+    for (const Access& a : accesses_)
+      if (!a.store && (!store || a.trips > store->trips)) store = &a;
   }
   auto stride = [](const Access* a, size_t d) { return a && a->strides[d] ? std::abs(*a->strides[d]) : int64_t{0}; };
   std::vector<size_t> p, q;

@@ -105,8 +105,9 @@ struct Plan {
 
 struct Options {
   Target target;
-  bool fuse = true;     // false: one kernel per node
-  bool rounds = false;  // every half-precision value is rounded, as in eager
+  bool fuse = true;            // false: one kernel per node
+  bool rounds = false;         // every half-precision value is rounded, as in eager
+  bool deterministic = false;  // no atomic additions of floats: their order, and so the last bits, would change
   bool keep_dags = false;
   std::string why_no_kernels;  // every node is an extern call, for this reason; empty: those that may become kernels
 };

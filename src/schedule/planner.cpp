@@ -64,7 +64,10 @@ KernelStep Planner::build_kernel(int g) {
   for (size_t k = 0; k < group.runs.size(); ++k) {
     dag.ranges().push_back({groups_.run_symbol(k, group.runs[k].extent), group.runs[k].extent, group.runs[k].kind});
   }
-  loops::Lowering lowering(dag, *this, options_.rounds, limits_of(options_.target.device).asserts_places);
+  loops::Lowering lowering(dag, *this,
+                           {.rounds = options_.rounds,
+                            .asserts_places = limits_of(options_.target.device).asserts_places,
+                            .adds_atomically = groups_.adds_atomically()});
   for (int i : group.units) {
     const Unit& u = groups_.units[i];
     if (u.kind == UnitKind::Reduce || u.kind == UnitKind::Scan) {

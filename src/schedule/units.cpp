@@ -307,6 +307,7 @@ void Grouping::add_update(const Node* node, int position, Unit u) {
   u.position = position;
   u.operand_sizes = update.sizes;
   u.operand_reduced = update.ordered;
+  if (adds_atomically() && loops::adds_in_any_order(*node)) u.operand_reduced.assign(u.operand_sizes.size(), false);
   u.cost = 10;
   u.on_input = mutation_of_update(*node) >= 0;
   if (u.on_input) {

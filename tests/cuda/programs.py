@@ -84,6 +84,44 @@ def programs() -> Iterator[Program]:
     yield Program("in place", lambda x: x.add_(1).mul_(2), lambda: (_x(64, 100),))
     yield Program("rows of a larger tensor", lambda x: x * 2, lambda: (_x(64, 101)[:, 1:],))
     yield Program("positions", lambda x: x + torch.arange(1000, device="cuda"), lambda: (_x(64, 1000),))
+    # What is added may fall on one place: eager's sums have no fixed order either.
+    for dtype in (torch.float32, torch.float64, torch.int64):
+        yield Program(
+            f"add rows of {dtype} at places",
+            lambda x, i, y: x.index_add(0, i, y * 2, alpha=3),
+            lambda t=dtype: (_x(9, 100, dtype=t), _places(1700, 9), _x(1700, 100, dtype=t)),  # type: ignore[misc]
+            kernels=2,
+        )
+        yield Program(
+            f"add columns of {dtype} at places",
+            lambda x, i, y: x.scatter_add(1, i, y).scatter_reduce(0, i[:, :9], x, "sum"),
+            lambda t=dtype: (_x(9, 100, dtype=t), _places(1800, 9).view(9, 200), _x(9, 200, dtype=t)),  # type: ignore[misc]
+            kernels=4,
+        )
+    yield Program(
+        "add at places from both ends",
+        lambda x, i, y: x.index_put((i - 32, i.view(-1, 1)), y, accumulate=True),
+        lambda: (_x(64, 64, 5), _places(20, 32), _x(20, 5)),
+        kernels=2,
+    )
+    yield Program(
+        "add to other strides",
+        lambda x, i, y: x.t().index_add_(1, i, y).exp(),
+        lambda: (_x(64, 9)[:, ::2], _places(20, 64), _x(5, 20)),
+    )
+    yield Program("add nothing", lambda x, i, y: x.index_add(0, i, y), lambda: (_x(64, 9), _places(0, 64), _x(0, 9)))
+    yield Program("count", lambda i: torch.zeros(9, device="cuda").index_add(0, i, torch.ones(99999, device="cuda")),
+                  lambda: (_places(99999, 9),))  # fmt: skip
+    yield Program(
+        "all at one place",
+        lambda x: x.new_zeros(9).scatter_add(0, x.new_full((99999,), 4, dtype=torch.int64), x),
+        lambda: (_x(99999),),
+    )
+    yield Program(
+        "add rows of bfloat16 at places",
+        lambda x, i, y: x.index_add(0, i, y * 2),
+        lambda: (_x(99, 100, dtype=bf16), torch.randperm(99, device="cuda")[:40], _x(40, 100, dtype=bf16)),
+    )
     yield Program(
         "write at places",
         lambda x, i, y: x.index_put((i,), y[i]),

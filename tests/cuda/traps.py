@@ -16,7 +16,7 @@ ALLOCATORS = {
     "cudaMallocAsync": "backend:cudaMallocAsync",
 }
 # It ends the process when the device is lost, as it does in eager programs.
-NOT_WITH = {("an index out of range", "cudaMallocAsync")}
+NOT_WITH = {(name, "cudaMallocAsync") for name in ("an index out of range", "an addition out of range")}
 TRAPS: dict[str, Callable[[], None]] = {}
 
 
@@ -184,6 +184,61 @@ def an_index_out_of_range() -> None:
 
 
 @trap
+def an_addition_out_of_range() -> None:
+    compiled = _compiled(lambda x, i, y: x.index_add(0, i, y) * 2)
+    x, i, y = torch.zeros(64, 100, device="cuda"), torch.arange(9, device="cuda"), torch.ones(9, 100, device="cuda")
+    compiled(x, i, y)
+    i[3] = -1
+    try:
+        compiled(x, i, y)
+        torch.cuda.synchronize()
+    except RuntimeError as e:
+        assert "assert" in str(e), e
+    else:
+        raise AssertionError("no error")
+
+
+@trap
+def deterministic_algorithms() -> None:
+    """Sums at places have one order then, that of eager; each mode has its variant."""
+    import vesta
+
+    torch.manual_seed(0)
+    x, y = torch.zeros(7, 100, device="cuda"), torch.randn(9999, 100, device="cuda")
+    i = torch.randint(0, 7, (9999,), device="cuda")
+    function = lambda x, i, y: x.index_add(0, i, y) * 2  # noqa: E731
+    compiled = _compiled(function)
+    torch.testing.assert_close(compiled(x, i, y), function(x, i, y), rtol=1e-4, atol=1e-3)
+    torch.use_deterministic_algorithms(True)
+    try:
+        want = function(x, i, y)
+        for _ in range(4):
+            assert torch.equal(compiled(x, i, y), want)
+        report = vesta.explain(lambda x, i, y: x.index_add(0, i, y) * 2)(x, i, y)
+        assert "aten::index_add" in str(report), report
+    finally:
+        torch.use_deterministic_algorithms(False)
+    torch.testing.assert_close(compiled(x, i, y), function(x, i, y), rtol=1e-4, atol=1e-3)
+
+
+@trap
+def embedding_gradients() -> None:
+    for dtype, tolerance in ((torch.float32, 1e-4), (torch.bfloat16, 2e-2)):
+        w = torch.randn(50, 96, device="cuda", dtype=dtype)
+        i = torch.randint(0, 50, (4, 300), device="cuda")
+        grads = []
+        for compiled in (False, True):
+            weight = w.clone().requires_grad_()
+            run = lambda i, w: F.embedding(i, w, padding_idx=3).tanh()  # noqa: E731
+            run = _compiled(run) if compiled else run
+            for _ in range(3):
+                run(i, weight).sum().backward()
+            grads.append(weight.grad)
+        torch.testing.assert_close(grads[1], grads[0], rtol=tolerance, atol=tolerance)
+        assert not grads[1][3].any()
+
+
+@trap
 def the_default_device() -> None:
     function = lambda x: x * 2 + torch.ones(5, device="cuda")  # noqa: E731
     compiled = _compiled(function)
@@ -238,7 +293,7 @@ def a_child_of_fork() -> None:
 def run(name: str) -> None:
     """In a process of its own, which it may end."""
     TRAPS[name]()
-    if name == "an index out of range":
+    if "out of range" in name:
         os._exit(0)  # the device is lost, and an allocator may abort over it
     torch.cuda.synchronize()
 

@@ -136,6 +136,19 @@ output %2
               90);
 }
 
+TEST(CodegenCuda, Additions) {
+  for (const int arch : {80, 90, 100})
+    for (const char* dtype : {"f32", "f64", "i32", "i64"})
+      expect_code(
+          kernels_of(fmt::format("symbol s0 = 40, at least 2\nsource s0 = size 0 of input 1\ninput %0 : {0}[700, "
+                                 "96]@D = argument \"x\"\ninput %1 : i64[s0]@D = argument \"i\"\ninput %2 : {0}[s0, "
+                                 "96]@D = argument \"y\"\n%3 : {0}[700, 96]@D = aten::index_add(%0, 0, %1, %2)\n"
+                                 "output %3\n",
+                                 dtype),
+                     machine::cuda_target_of(arch)),
+          arch);
+}
+
 TEST(CodegenCuda, EveryPrimitiveInEveryType) {
   std::vector<std::string> kernels;
   for (const DType t : kComputedTypes) {

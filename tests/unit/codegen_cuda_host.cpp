@@ -198,6 +198,30 @@ TEST(CudaOnHost, SumsInTheLoopOfTheMaximum) {
   expect_same(std::move(cases));
 }
 
+// Every thread adds to few places.
+TEST(CudaOnHost, AdditionsCollide) {
+  std::vector<Case> cases;
+  for (const char* dtype : {"f32", "f64", "i32", "i64"})
+    for (const auto& [rows, columns] : {std::pair(700, 3), {33, 300}, {5, 1}, {0, 70}}) {
+      add_plan(cases,
+               fmt::format("input %0 : {0}[5, {2}]@D = argument \"x\"\ninput %1 : i64[{1}]@D = argument \"i\"\n"
+                           "input %2 : {0}[{1}, {2}]@D = argument \"y\"\n%3 : {0}[5, {2}]@D = aten::index_add(%0, 0, "
+                           "%1, %2)\noutput %3\n",
+                           dtype, rows, columns),
+               64, 1e-3);
+      add_plan(cases,
+               fmt::format("input %0 : {0}[{2}, 9]@D = argument \"x\"\ninput %1 : i64[{2}, {1}]@D = argument \"i\"\n"
+                           "input %2 : {0}[{2}, {1}]@D = argument \"y\"\n%3 : {0}[{2}, 9]@D = aten::scatter_add(%0, "
+                           "1, %1, %2)\noutput %3\n",
+                           dtype, rows, columns),
+               64, 1e-3);
+    }
+  EXPECT_GT(std::count_if(cases.begin(), cases.end(),
+                          [](const Case& c) { return c.name.find("storeadd") != std::string::npos; }),
+            23);
+  expect_same(std::move(cases));
+}
+
 TEST(CudaOnHost, EmptyRowsAndNoRows) {
   std::vector<Case> cases;
   for (const char* dtype : {"f32", "bf16", "i64"})

@@ -149,6 +149,7 @@ static inline double erfinv(double y) {
   return x;
 }
 static inline float erfinvf(float y) { return (float)erfinv((double)y); }
+template <class T> static inline void add_to(T* at, T x) { *at += x; }
 template <class T> static inline T from_lane(T x, int mask) { vesta_host->exchange(&x, sizeof x, mask); return x; }
 )";
 

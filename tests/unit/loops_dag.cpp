@@ -194,6 +194,20 @@ void expect_rejected(const std::string& text, const std::string& reason) {
   }
 }
 
+// Once for each point of all ranges, whatever the place and the value depend on.
+TEST(DagInterpret, AdditionsOfEveryPoint) {
+  const auto dag = parse_dag(
+      "dag\nrange p0 parallel 8\nrange i0 inner 4\nbuffer b0 f32[8] cpu align 4 write\n"
+      "buffer b1 f32[1] cpu align 4 write\n %0 = const f32 1\n storeadd f32 b0[p0] %0\n storeadd f32 b1[0] %0\n");
+  verify(*dag);
+  EXPECT_EQ(print(*parse_dag(print(*dag))), print(*dag));
+  std::vector<float> rows(8, 100), all(1);
+  std::vector<void*> buffers = {rows.data(), all.data()};
+  interpret(*dag, buffers, {});
+  EXPECT_EQ(rows, std::vector<float>(8, 104));
+  EXPECT_EQ(all[0], 32);
+}
+
 TEST(DagVerify, NamesTheBrokenRule) {
   const std::string head =
       "dag\nrange p0 parallel 8\nrange i0 inner 4\nbuffer b0 f32[32] cpu align 4 read\n"
@@ -212,7 +226,9 @@ TEST(DagVerify, NamesTheBrokenRule) {
   expect_rejected(head + load + " %1 = result f32 %0\n store f32 b1[p0] %1\n", "does not name an accumulation");
   expect_rejected(head + load + " %1 = accumulate f32 sum %0\n %2 = result f64 %1\n store f32 b1[p0] %2\n",
                   "another type than its accumulation");
-  expect_rejected(head + load + " storeadd f32 b1[p0] %0\n" + store, "is one of a schedule");
+  verify(*parse_dag(head + load + " storeadd f32 b1[p0] %0\n"));
+  expect_rejected(head + load + " storeadd f32 b1[p0] %0\n" + store, "adds to what others read or write");
+  expect_rejected(head + load + " storeadd f32 b0[p0] %0\n", "adds to what others read or write");
   expect_rejected(head + " %0 = rowload f32 r0\n" + store, "is one of a schedule");
   expect_rejected(
       "dag\nrange p0 parallel 8\nbuffer b0 f32[8] cpu align 4 write\n %0 = load f32 b0[p0]\n"

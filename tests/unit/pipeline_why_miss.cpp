@@ -63,20 +63,20 @@ TEST(WhyMiss, OfAGraphTheFirstLineAndWhoAskedForIt) {
 // What a compile reads.
 struct Compiled {
   std::string graph = "input %0 : f32[4]\noutput %0\n";
-  artifact::InputFacts facts;
-  bool inference = true;
+  Traced traced;
   Options options;
   Target target = host_target();
-  artifact::Key key() const { return key_of(graph, facts, inference, options, target); }
+  artifact::Key key() const { return key_of(graph, traced, options, target); }
 };
 
 TEST(WhyMiss, WhatACompileReadsIsInOneField) {
   const std::vector<std::pair<std::string, std::function<void(Compiled&)>>> changes = {
       {"graph", [](Compiled& c) { c.graph = "input %0 : f32[5]\noutput %0\n"; }},
-      {"facts", [](Compiled& c) { c.facts.same = {{0, 1}}; }},
-      {"facts", [](Compiled& c) { c.facts.offsets = {{0, 4}}; }},
-      {"facts", [](Compiled& c) { c.facts.pending = {{0, {true, false}}}; }},
-      {"options", [](Compiled& c) { c.inference = false; }},
+      {"facts", [](Compiled& c) { c.traced.facts.same = {{0, 1}}; }},
+      {"facts", [](Compiled& c) { c.traced.facts.offsets = {{0, 4}}; }},
+      {"facts", [](Compiled& c) { c.traced.facts.pending = {{0, {true, false}}}; }},
+      {"options", [](Compiled& c) { c.traced.inference = false; }},
+      {"options", [](Compiled& c) { c.traced.deterministic = true; }},
       {"options", [](Compiled& c) { c.options.packed_weights = 7; }},
       {"options", [](Compiled& c) { c.options.numerics = "eager"; }},
       {"options", [](Compiled& c) { c.options.skip_passes = {"views"}; }},

@@ -427,4 +427,110 @@ TEST(CudaPlans, WrongTilesDoNotVerify) {
   broken([](loops::Kernel& k) { k.threads.each = 4; });
 }
 
+// ---- Additions at places that may come again
+
+// Where an index tensor says, onto what a kernel before it has put there.
+const char* const kAdditions[] = {
+    R"(input %0 : f32[7, 300]@D = argument "x"
+input %1 : i64[40]@D = argument "i"
+input %2 : f32[40, 300]@D = argument "y"
+%3 : f32[7, 300]@D = aten::index_add(%0, 0, %1, %2)
+output %3
+)",
+    R"(input %0 : f32[7, 300]@D = argument "x"
+input %1 : i64[40]@D = argument "i"
+input %2 : f32[7, 40]@D = argument "y"
+%3 : f32[7, 40]@D = aten::tanh(%2)
+%4 : f32[7, 300]@D = aten::index_add(%0, 1, %1, %3, alpha=3)
+output %4
+output %3
+)",
+    R"(input %0 : f32[9, 30, 6]@D = argument "x"
+input %1 : i64[4, 20, 6]@D = argument "i"
+input %2 : f32[8, 25, 6]@D = argument "y"
+%3 : f32[9, 30, 6]@D = aten::scatter_add(%0, 1, %1, %2)
+%4 : f32[9, 30, 6]@D = aten::exp(%3)
+output %4
+)",
+    R"(input %0 : f32[9, 30]@D = argument "x"
+input %1 : i64[9, 20]@D = argument "i"
+input %2 : f32[9, 20]@D = argument "y"
+%3 : f32[9, 30]@D = aten::scatter_reduce.two(%0, 0, %1, %2, "sum", include_self=true)
+output %3
+)",
+    R"(input %0 : f32[9, 30, 8]@D = argument "x"
+input %1 : i64[6]@D = argument "i"
+input %2 : i64[4, 1]@D = argument "j"
+input %3 : f32[8]@D = argument "y"
+%4 : f32[9, 30, 8]@D = aten::index_put(%0, [%1, %2], %3, true)
+output %4
+)",
+    // What is added is the same everywhere, and so is where.
+    R"(input %0 : f32[9]@D = argument "x"
+%1 : i64[50]@D = aten::full([50], 3, dtype=dtype.i64, device=device.cuda:0)
+%2 : f32[50]@D = aten::full([50], 1, dtype=dtype.f32, device=device.cuda:0)
+%3 : f32[9]@D = aten::scatter_add(%0, 0, %1, %2)
+output %3
+)",
+    R"(input %0 : f64[64, 32]@D = argument "x"
+input %1 : i32[40]@D = argument "i"
+input %2 : f64[40, 32]{1, 40}@D = argument "y"
+%3 : f64[64, 32]@D = aten::index_add(%0, 0, %1, %2)
+output %3
+)",
+    R"(input %0 : i64[9, 16]@D = argument "x"
+input %1 : i64[5, 16]@D = argument "i"
+input %2 : i64[5, 16]@D = argument "y"
+%3 : i64[9, 16]@D = aten::scatter_add(%0, 0, %1, %2)
+output %3
+)"};
+
+bool adds(const schedule::Plan& plan) {
+  return std::any_of(plan.steps.begin(), plan.steps.end(), [](const schedule::Step& s) {
+    const auto* k = std::get_if<schedule::KernelStep>(&s);
+    return k && k->text.find("storeadd") != std::string::npos;
+  });
+}
+
+TEST(CudaPlans, AdditionsAreAtomic) {
+  for (const char* text : kAdditions) {
+    SCOPED_TRACE(text);
+    const auto plan = check(text);
+    EXPECT_TRUE(adds(plan)) << schedule::print(plan);
+    for (const schedule::Step& s : plan.steps) {
+      const auto& k = std::get<schedule::KernelStep>(s);
+      EXPECT_EQ(loops::print(*loops::parse_kernel(k.text)), k.text);
+      const auto& ranges = k.kernel->ranges;
+      const auto inner = [](const loops::Range& r) { return r.kind == loops::RangeKind::Inner; };
+      EXPECT_TRUE(std::none_of(ranges.begin(), ranges.end(), inner)) << k.text;
+    }
+  }
+}
+
+// Their order, and with it the last bits of a sum, is another in each run.
+TEST(CudaPlans, AdditionsAreCallsWhereAllMustBeDeterministic) {
+  for (const char* text : kAdditions) {
+    schedule::Options options = for_device(DeviceType::CUDA);
+    options.deterministic = true;
+    const auto plan = schedule::make_plan(*on_device("cuda:0", text), options);
+    EXPECT_FALSE(adds(plan)) << schedule::print(plan);
+    const auto is_call = [](const schedule::Step& s) { return std::holds_alternative<schedule::ExternStep>(s); };
+    EXPECT_TRUE(std::any_of(plan.steps.begin(), plan.steps.end(), is_call));
+  }
+}
+
+// Each step of these would be rounded, or is no sum.
+TEST(CudaPlans, OtherAdditionsAreCalls) {
+  for (const char* text :
+       {"input %0 : bf16[7, 300]@D = argument \"x\"\ninput %1 : i64[40]@D = argument \"i\"\ninput %2 : bf16[40, "
+        "300]@D = argument \"y\"\n%3 : bf16[7, 300]@D = aten::index_add(%0, 0, %1, %2)\noutput %3\n",
+        "input %0 : f32[9, 30]@D = argument \"x\"\ninput %1 : i64[9, 20]@D = argument \"i\"\ninput %2 : f32[9, "
+        "20]@D = argument \"y\"\n%3 : f32[9, 30]@D = aten::scatter_reduce.two(%0, 0, %1, %2, \"amax\", "
+        "include_self=true)\noutput %3\n"}) {
+    const auto plan = schedule::make_plan(*on_device("cuda:0", text), for_device(DeviceType::CUDA));
+    EXPECT_EQ(plan.steps.size(), 1u) << schedule::print(plan);
+    EXPECT_TRUE(std::holds_alternative<schedule::ExternStep>(plan.steps[0]));
+  }
+}
+
 }  // namespace

@@ -1,5 +1,6 @@
 #include "vesta/detail/function.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 
@@ -208,6 +209,7 @@ struct Function::Impl {
     facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.pending)};
     facts.op_count = traced.op_count;
     facts.trace_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    facts.deterministic = at::globalContext().deterministicAlgorithms();
     pipeline::Result compiled = pipeline::compile(std::move(traced.graph), options, std::move(facts));
     v->executable = std::move(compiled.executable);
     v->report = std::move(compiled.report);

@@ -202,6 +202,9 @@ template <class T> __device__ __forceinline__ bool beats(T x, i64 at, T best, i6
 }
 
 #ifndef VESTA_ON_HOST
+// Elements are added one after another, in no order.
+template <class T> __device__ __forceinline__ void add_to(T* at, T x) { atomicAdd(at, x); }
+template <> __device__ __forceinline__ void add_to(i64* at, i64 x) { atomicAdd((u64*)at, (u64)x); }
 template <class T> __device__ __forceinline__ T from_lane(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 template <> __device__ __forceinline__ bool from_lane(bool x, int mask) { return __shfl_xor_sync(0xffffffffu, (int)x, mask) != 0; }
 template <> __device__ __forceinline__ u8 from_lane(u8 x, int mask) { return (u8)__shfl_xor_sync(0xffffffffu, (int)x, mask); }

@@ -537,15 +537,18 @@ class Writer {
         line("const {} t{} = ({}){};", index_, r, index_, operand(i, 0));
         names_[i.index] = fmt::format("t{}", r);
         return;
-      case InstrKind::Store: {
+      case InstrKind::Store:
+      case InstrKind::StoreAdd: {
         if (packed(r)) return line("l{}.v[u] = {};", r, stored(i));
         std::string when;
         const auto and_also = [&](const std::string& c) { when += (when.empty() ? "" : " && ") + c; };
         if (may_lack_items()) and_also("live");
         if (t_.team > 1 && !loop) and_also("lane == 0");
         if (i.in[1] != kNoRef) and_also(operand(i, 1));
-        line("{}b{}[{}] = {};", when.empty() ? "" : "if (" + when + ") ", i.buffer, text(i.index), stored(i));
-        return;
+        if (!when.empty()) when = "if (" + when + ") ";
+        if (i.kind == InstrKind::StoreAdd)
+          return line("{}add_to(b{} + {}, {});", when, i.buffer, text(i.index), stored(i));
+        return line("{}b{}[{}] = {};", when, i.buffer, text(i.index), stored(i));
       }
       case InstrKind::Accumulate: return accumulate(r);
       case InstrKind::Result:
@@ -560,8 +563,7 @@ class Writer {
         if (t_.shared) return define(loaded(i.dtype, in_shared(r)));
         if (is_half(i.dtype)) return define(loaded(i.dtype, fmt::format("kept_half(r{}, {})", i.slot, held())));
         return define(fmt::format("r{}[{}]", i.slot, held()));
-      case InstrKind::Scan:
-      case InstrKind::StoreAdd: break;
+      case InstrKind::Scan: break;
     }
     VESTA_CHECK(false, "threads have no such instruction");
   }

@@ -109,6 +109,8 @@ std::vector<Value*> embedding_backward_form(Builder& b, const Node& node) {
   const NodeArgs args = node.named();
   const TensorType& grad = node.input(0)->type;
   if (args.boolean("scale_grad_by_freq") || !is_float(grad.dtype)) return {};
+  // ATen's kernel for GPUs adds these up in float32; its additions to half-precision rows would round each sum.
+  if (grad.device.type == DeviceType::CUDA && is_narrow(grad.dtype)) return {};
   Value* index = node.input(1);
   Value* rows = node.input(0);
   if (!args.integer("padding_idx").is_constant()) return {};

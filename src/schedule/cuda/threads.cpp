@@ -76,7 +76,7 @@ class Chooser : LoopNest {
     for (const Instr& i : dag_.instrs()) {
       doubles_ |= i.dtype == DType::F64 && !(i.kind == InstrKind::Load && is_value(dag_, i));
       if (i.kind == InstrKind::Scan) throw loops::CannotFuse("a scan");
-      if (i.kind == InstrKind::StoreAdd) throw loops::CannotFuse("additions to shared places");
+      adds_ |= i.kind == InstrKind::StoreAdd;
     }
   }
 
@@ -137,7 +137,8 @@ class Chooser : LoopNest {
     if (out_.tile_rows > 0) {
       out_.threads.block = std::min(kBlock, out_.tile_rows * out_.tile_columns);
     } else if (!has_inner) {
-      out_.threads.each = neighbours(rows / (kBlock * options_.target.threads));
+      // Additions of neighbouring threads should fall side by side: each has one element.
+      out_.threads.each = adds_ ? 1 : neighbours(rows / (kBlock * options_.target.threads));
     } else if (runs_along_rows()) {
       along_rows(rows, length);
     } else {
@@ -244,6 +245,7 @@ class Chooser : LoopNest {
 
   const Options& options_;
   bool doubles_ = false;  // computes in F64: with twice the registers
+  bool adds_ = false;     // atomically, to places that an index tensor names
   CudaSchedule out_;
 };
 

@@ -402,6 +402,7 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   facts.op_count = traced.op_count;
   facts.trace_ms = trace_ms;
   facts.inference = !traced.tape;
+  facts.deterministic = at::globalContext().deterministicAlgorithms();
   pipeline::Result result;
   {
     const py::gil_scoped_release release;
