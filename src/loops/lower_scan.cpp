@@ -9,9 +9,9 @@ using graph::Value;
 
 namespace {
 
-// ATen keeps running sums and products of float in double, those of half types in float.
-DType running_type(DType t) {
-  if (t == DType::F32) return DType::F64;
+// ATen keeps running sums and products of float in double on the CPU, those of half types in float.
+DType running_type(const graph::TensorType& x, DType t) {
+  if (t == DType::F32 && x.device.type == DeviceType::CPU) return DType::F64;
   return opmath(t);
 }
 
@@ -32,7 +32,7 @@ std::optional<ScanShape> scan_shape(const Node& node, std::string* why) {
   s.op = node.op->row->reduce;
   s.dim = *dim;
   const Value* first = node.results[0] ? node.results[0] : node.results[1];
-  s.compute = keeps_places(node) ? opmath(x.dtype) : running_type(first->type.dtype);
+  s.compute = keeps_places(node) ? opmath(x.dtype) : running_type(x, first->type.dtype);
   return s;
 }
 

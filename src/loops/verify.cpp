@@ -91,7 +91,7 @@ class Verifier : Rules {
       if (i.buffer >= 0 && k_.buffers[static_cast<size_t>(i.buffer)].value)
         require(i.kind == InstrKind::Load && i.index.is_constant(0), "an argument is no memory");
     for (const Instr& i : k_.instrs) {
-      require(i.kind != InstrKind::Scan, "threads have no scan");
+      require(i.kind != InstrKind::Scan || !t.across, "a scan of a team that works across");
       require(i.kind != InstrKind::StoreAdd || adds_atomically(i.dtype), "threads have no atomic addition of {}",
               name(i.dtype));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "loops/lower.h"
 #include "loops/online.h"
 #include "schedule/cuda/threads.h"
 #include "schedule/family.h"
@@ -30,6 +31,8 @@ KernelSchedule for_cuda(loops::Dag& dag, const Options& options) {
     k.threads.shared = false;
     k.online = loops::online_sums(k);
   }
+  if (!k.row_slots.empty() && k.threads.held == 0 && !k.threads.shared)
+    throw loops::CannotFuse("rows that no thread has room for");
   if (choice.tile_rows > 0) read_through_tiles(k, choice.tile_rows, choice.tile_columns);
   describe_buffers(out.staged, dag);
   // Over the graph's symbols again.

@@ -76,6 +76,27 @@ def programs() -> Iterator[Program]:
     yield Program("join", lambda x, y: torch.cat([x, y * 2], 1), lambda: (_x(64, 100), _x(64, 30)))
     yield Program("product", lambda x, y: torch.relu(x @ y.t()), lambda: (_x(64, 100), _x(30, 100)))
     yield Program("running sum", lambda x: x.cumsum(1) * 2, lambda: (_x(64, 100),))
+    for rows, columns in ((1, 9), (64, 100), (5000, 33), (3, 4096), (3, 9001), (1, 5000), (2, 300000)):
+        for dtype in (torch.float32, bf16, torch.int64):
+            yield Program(
+                f"running sums of {rows} x {columns} {dtype}",
+                lambda x: (x.cumsum(1) * 2, x.cumsum(0), torch.cummax(x, 1), torch.cummin(x, 0)),
+                lambda r=rows, c=columns, t=dtype: (_x(r, c, dtype=t),),  # type: ignore[misc]
+            )
+    yield Program("running product", lambda x: (x * 0.01 + 1).cumprod(-1), lambda: (_x(64, 3, 100),))
+    yield Program("running sum of one long row", lambda x: x.cumsum(0) + 1, lambda: (_x(300000),))
+    yield Program("running sum backwards", lambda x: x.flip(-1).cumsum(-1).flip(-1), lambda: (_x(64, 100),))
+    yield Program("running sum of a turned tensor", lambda x: x.t().cumsum(1), lambda: (_x(64, 100),))
+    yield Program("running sum in place", lambda x: x.cumsum_(1), lambda: (_x(64, 1001),))
+    yield Program("share of the running sum", lambda x: F.softmax(x.cumsum(1) / 9, -1), lambda: (_x(64, 4096),))
+    yield Program(
+        "running sum with what is no number",
+        lambda x: (x.cumsum(1), torch.cummax(x, 1)),
+        lambda: (torch.where(_x(64, 999) > 3, torch.nan, torch.where(_x(64, 999) > 3, torch.inf, _x(64, 999))),),
+    )
+    yield Program(
+        "running sum of a sorted softmax", lambda x: x.softmax(-1).sort(-1)[0].cumsum(-1), lambda: (_x(8, 32000),)
+    )
     yield Program("integers", lambda i: (i * 3 + 1) // 2 % 7, lambda: (_places(1000, 1 << 40),))
     yield Program("choice", lambda x, y: torch.where(x > 0, x, y).amax(1), lambda: (_x(64, 100), _x(64, 100)))
     yield Program("0-d of the CPU", lambda x, s: x * s + 1, lambda: (_x(64, 100), torch.tensor(3.0)), kernels=0)

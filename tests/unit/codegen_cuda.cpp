@@ -149,6 +149,43 @@ TEST(CodegenCuda, Additions) {
           arch);
 }
 
+// No generation spills, and as many blocks fit a multiprocessor as keep its memory busy.
+TEST(CodegenCuda, Scans) {
+  for (const int arch : {80, 90, 100}) {
+    const Target target = machine::cuda_target_of(arch);
+    std::vector<Request> requests;
+    std::vector<int64_t> threads;
+    const auto add = [&](const std::string& text) {
+      for (const std::string& k : kernels_of(text, target)) {
+        EXPECT_NE(k.find(" = scan "), std::string::npos) << k;
+        requests.push_back({k, fmt::format("scan_{}", requests.size())});
+        threads.push_back(loops::parse_kernel(k)->threads.block);
+      }
+    };
+    for (const char* dtype : {"f32", "bf16", "f64", "i64"})
+      for (const auto& [rows, columns] : {std::pair(5000, 96), {64, 8192}, {700, 1001}, {1, 16384}})
+        for (const int dim : {0, 1})
+          add(
+              fmt::format("input %0 : {0}[{1}, {2}]@D = argument \"x\" aligned 16\n%1 : {0}[{1}, {2}]@D = "
+                          "aten::cumsum(%0, {3})\n%2 : {0}[{1}, {2}]@D = aten::mul.Tensor(%1, %0)\noutput %2\n",
+                          dtype, rows, columns, dim));
+    for (const char* dtype : {"f32", "bf16", "i64", "u8"})
+      add(
+          fmt::format("input %0 : {0}[64, 1000]@D = argument \"x\" aligned 16\n%1 : {0}[64, 1000]@D, %2 : i64[64, "
+                      "1000]@D = aten::cummax(%0, 1)\noutput %1\noutput %2\n",
+                      dtype));
+    ASSERT_EQ(requests.size(), 36u);
+    const std::vector<Result> results = compile(requests, target, {});
+    for (size_t i = 0; i < results.size(); ++i) {
+      SCOPED_TRACE(fmt::format("sm_{} {}", arch, requests[i].text));
+      const auto use = vesta::testing::use_of(code_of(*results[i].object).cubin);
+      EXPECT_EQ(use.frame, 0u);
+      EXPECT_LE(use.registers, 64u) << threads[i];
+      EXPECT_LE(use.shared, 4u << 10);
+    }
+  }
+}
+
 TEST(CodegenCuda, EveryPrimitiveInEveryType) {
   std::vector<std::string> kernels;
   for (const DType t : kComputedTypes) {

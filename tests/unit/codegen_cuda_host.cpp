@@ -61,7 +61,8 @@ void expect_same(std::vector<Case> cases) {
 void add_plan(std::vector<Case>& cases, const std::string& text, double ulps, double absolute = 1e-6) {
   schedule::Options options;
   options.target = machine::cuda_target_of(90);
-  const schedule::Plan plan = schedule::make_plan(*on_device("cuda:0", text), options);
+  const auto graph = on_device("cuda:0", text);
+  const schedule::Plan plan = schedule::make_plan(*graph, options);
   for (const schedule::Step& s : plan.steps) {
     const auto* k = std::get_if<schedule::KernelStep>(&s);
     if (!k) continue;
@@ -219,6 +220,94 @@ TEST(CudaOnHost, AdditionsCollide) {
   EXPECT_GT(std::count_if(cases.begin(), cases.end(),
                           [](const Case& c) { return c.name.find("storeadd") != std::string::npos; }),
             23);
+  expect_same(std::move(cases));
+}
+
+// Running values along rows of every length against a team's, and down columns; what comes before, behind and of them.
+TEST(CudaOnHost, Scans) {
+  std::vector<Case> cases;
+  const auto scan = [&](const char* op, const char* dtype, int64_t rows, int64_t columns, int dim, const char* aligned,
+                        const char* result) {
+    add_plan(cases,
+             fmt::format("input %0 : {1}[{2}, {3}]@D = argument \"x\"{5}\n%1 : {6}[{2}, {3}]@D = aten::{0}(%0, {4})\n"
+                         "output %1\n",
+                         op, dtype, rows, columns, dim, aligned, result),
+             64, std::string(dtype) == "f32" || std::string(dtype) == "f64" ? 1e-3 : 1);
+  };
+  for (const auto& [rows, columns] :
+       {std::pair(300, 1), {300, 7}, {70, 64}, {40, 96}, {300, 1000}, {3, 1024}, {3, 1028}, {2, 9001}, {1, 5000}})
+    for (const int dim : {0, 1})
+      for (const char* aligned : {"", " aligned 16"}) {
+        scan("cumsum", "f32", rows, columns, dim, aligned, "f32");
+        scan("cumsum", "bf16", rows, columns, dim, aligned, "bf16");
+        scan("cumsum", "i32", rows, columns, dim, aligned, "i64");
+        scan("cumprod", "f64", rows, columns, dim, aligned, "f64");
+      }
+  const size_t scans = cases.size();
+  EXPECT_EQ(scans, 9u * 16);
+  // Places of the greatest; several scans in a loop.
+  for (const auto& [rows, columns] : {std::pair(300, 7), {40, 96}, {3, 1028}, {2, 9001}})
+    for (const char* dtype : {"f32", "i64", "bf16", "u8", "bool"})
+      for (const char* op : {"cummax", "cummin"})
+        add_plan(cases,
+                 fmt::format("input %0 : {0}[{1}, {2}]@D = argument \"x\" aligned 16\n%1 : {0}[{1}, {2}]@D, %2 : "
+                             "i64[{1}, {2}]@D = aten::{3}(%0, 1)\noutput %1\noutput %2\n",
+                             dtype, rows, columns, op),
+                 0);
+  EXPECT_EQ(cases.size(), scans + 40);
+  // A sum of the row in the same loop, a gather, a normalisation that needs the scan again, a symbolic length.
+  for (const auto& [rows, columns] : {std::pair(300, 7), {70, 64}, {40, 100}, {3, 1028}, {2, 9001}}) {
+    const size_t before = cases.size();
+    add_plan(cases,
+             fmt::format(R"(input %0 : f32[{0}, {1}]@D = argument "x"
+input %1 : i64[{0}, {1}]@D = argument "i"
+input %2 : f32[5]@D = argument "w"
+%3 : f32[{0}, {1}]@D = aten::index.Tensor(%2, [%1])
+%4 : f32[{0}, {1}]@D = aten::mul.Tensor(%0, %3)
+%5 : f32[{0}, {1}]@D = aten::cumsum(%4, 1)
+%6 : f32[{0}, 1]@D = aten::sum.dim_IntList(%4, [1], true)
+%7 : f32[{0}, {1}]@D = aten::div.Tensor(%5, %6)
+%8 : f32[{0}, {1}]@D = aten::mul.Tensor(%7, %0)
+output %8
+)",
+                         rows, columns),
+             2000, 1);
+    EXPECT_EQ(cases.size(), before + 1);
+    add_plan(cases,
+             fmt::format(R"(symbol s0 = {1}, at least 2
+source s0 = size 1 of input 0
+input %0 : f32[{0}, s0]@D = argument "x"
+%1 : f32[{0}, s0]@D = aten::cumsum(%0, 1)
+%2 : f32[{0}, s0]@D = aten::exp(%1)
+output %1
+output %2
+)",
+                         rows, columns),
+             2000, 1e-3);
+  }
+  // Rows that are kept when they are scanned, in registers and in shared memory; what is scanned in place.
+  for (const char* dtype : {"f32", "bf16"})
+    for (const int columns : {100, 1000, 20000}) {
+      const size_t before = cases.size();
+      add_plan(cases,
+               fmt::format(R"(input %0 : {0}[3, {1}]@D = argument "x" aligned 16
+%1 : {0}[3, {1}]@D = aten::cumsum(%0, 1)
+%2 : {0}[3, 1]@D = aten::amax(%1, [1], true)
+%3 : {0}[3, {1}]@D = aten::sub.Tensor(%1, %2)
+output %3
+)",
+                           dtype, columns),
+               64, std::string(dtype) == "f32" ? 1e-2 : 2);
+      EXPECT_EQ(cases.size(), before + 1);
+      EXPECT_FALSE(cases.back().kernel->row_slots.empty());
+      EXPECT_EQ(cases.back().kernel->threads.shared, columns == 20000);
+      add_plan(cases,
+               fmt::format("input %0 : {0}[3, {1}]@D = argument \"x\"\n%1 : {0}[3, {1}]@D = aten::cumsum(%0, 1)\n"
+                           "mutate input 0 = %1\n",
+                           dtype, columns + 3),
+               64, std::string(dtype) == "f32" ? 1e-2 : 2);
+      EXPECT_EQ(cases.back().arrays.size(), 1u);
+    }
   expect_same(std::move(cases));
 }
 

@@ -63,11 +63,11 @@ class Fibers {
       swapcontext(&threads_[now_].context, &scheduler_);
     }
   }
-  // The value of the lane whose number differs by `mask`.
-  void exchange(void* value, size_t bytes, unsigned mask) {
+  // The value that another thread of the warp gives.
+  void exchange(void* value, size_t bytes, unsigned other) {
     Thread& mine = threads_[now_];
     std::memcpy(mine.value, value, bytes);
-    const unsigned warp = now_ / 32 * 32, other = now_ ^ mask;
+    const unsigned warp = now_ / 32 * 32;
     meet(warp, 32);
     std::memcpy(value, threads_[other].value, bytes);
     meet(warp, 32);
@@ -102,8 +102,8 @@ struct HostCalls {
   unsigned block = 0;
   bool failed = false;
   void (*sync)(unsigned threads) = [](unsigned threads) { Fibers::current()->meet(0, threads); };
-  void (*exchange)(void*, size_t, unsigned) = [](void* v, size_t n, unsigned mask) {
-    Fibers::current()->exchange(v, n, mask);
+  void (*exchange)(void*, size_t, unsigned) = [](void* v, size_t n, unsigned other) {
+    Fibers::current()->exchange(v, n, other);
   };
 };
 
@@ -150,7 +150,14 @@ static inline double erfinv(double y) {
 }
 static inline float erfinvf(float y) { return (float)erfinv((double)y); }
 template <class T> static inline void add_to(T* at, T x) { *at += x; }
-template <class T> static inline T from_lane(T x, int mask) { vesta_host->exchange(&x, sizeof x, mask); return x; }
+template <class T> static inline T from_thread(T x, unsigned thread) { vesta_host->exchange(&x, sizeof x, thread); return x; }
+template <class T> static inline T from_lane(T x, int mask) { return from_thread(x, threadIdx.x ^ mask); }
+template <class T> static inline T from_lane_below(T x, int distance) {
+  return from_thread(x, threadIdx.x % 32 < distance ? threadIdx.x : threadIdx.x - distance);
+}
+template <class T> static inline T from_last_lane(T x, int lanes) {
+  return from_thread(x, threadIdx.x / lanes * lanes + lanes - 1);
+}
 )";
 
 class HostKernels {

@@ -533,4 +533,58 @@ TEST(CudaPlans, OtherAdditionsAreCalls) {
   }
 }
 
+// ---- Scans
+
+std::string scan_text(int64_t rows, int64_t columns, int dim, const char* dtype = "f32") {
+  return fmt::format(
+      "input %0 : {0}[{1}, {2}]@D = argument \"x\"\n%1 : {0}[{1}, {2}]@D = aten::exp(%0)\n%2 : {0}[{1}, {2}]@D = "
+      "aten::cumsum(%1, {3})\n%3 : {0}[{1}, {2}]@D = aten::mul.Tensor(%2, 2)\noutput %3\n",
+      dtype, rows, columns, dim);
+}
+
+TEST(CudaPlans, RowsAreScannedByWarpsOrBlocks) {
+  const auto threads_of = [](int64_t rows, int64_t columns, int dim) {
+    const auto plan = check(scan_text(rows, columns, dim));
+    const loops::Kernel& k = only_kernel(plan);
+    EXPECT_EQ(loops::print(*loops::parse_kernel(loops::print(k))), loops::print(k));
+    return k.threads;
+  };
+  EXPECT_EQ(threads_of(5000, 96, 1).team, 32);
+  EXPECT_EQ(threads_of(5000, 7, 1).team, 8);
+  EXPECT_EQ(threads_of(64, 4096, 1).team, 256);
+  EXPECT_EQ(threads_of(64, 4096, 1).each, 4);
+  EXPECT_EQ(threads_of(64, 1001, 1).each, 1);
+  EXPECT_EQ(threads_of(300, 70, 0).team, 1);
+  EXPECT_EQ(threads_of(1, 1, 1).team, 1);
+}
+
+// One long row is scanned by many blocks of ATen's; what surrounds it is still a kernel.
+TEST(CudaPlans, OneLongRowIsACall) {
+  const auto g = on_device("cuda:0", scan_text(1, 1 << 20, 1));
+  const auto plan = schedule::make_plan(*g, for_device(DeviceType::CUDA));
+  EXPECT_EQ(plan.steps.size(), 3u) << schedule::print(plan);
+  EXPECT_EQ(kernels(plan), 2);
+}
+
+// A row that is needed again when it is scanned stays with its team, or the scan is a kernel of its own.
+TEST(CudaPlans, ScannedRowsAreHeld) {
+  for (const int64_t columns : {100, 4096, 20000, 80000}) {
+    const auto plan = check(fmt::format(R"(input %0 : f32[40, {0}]@D = argument "x"
+%1 : f32[40, {0}]@D = aten::cumsum(%0, 1)
+%2 : f32[40, 1]@D = aten::amax(%1, [1], true)
+%3 : f32[40, {0}]@D = aten::sub.Tensor(%1, %2)
+output %3
+)",
+                                        columns));
+    EXPECT_EQ(kernels(plan), columns == 80000 ? 3 : 1) << schedule::print(plan);
+  }
+}
+
+TEST(CudaPlans, WrongScansDoNotVerify) {
+  auto k = loops::parse_kernel(loops::print(only_kernel(check(scan_text(300, 70, 0)))));
+  k->threads.team = 8;
+  k->threads.across = true;
+  EXPECT_THROW(loops::verify(*k), Error);
+}
+
 }  // namespace

@@ -205,6 +205,9 @@ template <class T> __device__ __forceinline__ bool beats(T x, i64 at, T best, i6
 // Elements are added one after another, in no order.
 template <class T> __device__ __forceinline__ void add_to(T* at, T x) { atomicAdd(at, x); }
 template <> __device__ __forceinline__ void add_to(i64* at, i64 x) { atomicAdd((u64*)at, (u64)x); }
+// Of the lane `distance` before this one, its own where there is none; and of the last of every `lanes` neighbours.
+template <class T> __device__ __forceinline__ T from_lane_below(T x, int distance) { return (T)__shfl_up_sync(0xffffffffu, x, distance); }
+template <class T> __device__ __forceinline__ T from_last_lane(T x, int lanes) { return (T)__shfl_sync(0xffffffffu, x, lanes - 1, lanes); }
 template <class T> __device__ __forceinline__ T from_lane(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 template <> __device__ __forceinline__ bool from_lane(bool x, int mask) { return __shfl_xor_sync(0xffffffffu, (int)x, mask) != 0; }
 template <> __device__ __forceinline__ u8 from_lane(u8 x, int mask) { return (u8)__shfl_xor_sync(0xffffffffu, (int)x, mask); }

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "codegen/cuda/arithmetic.h"
+#include "codegen/cuda/scan.h"
 
 namespace vesta::codegen {
 
@@ -251,7 +252,9 @@ class Writer {
     const Expr row = loops::row_elements(k_);
     const std::string lane = t_.team == 1 ? "0" : "lane";
     prepare_divisors(s);
-    if (t_.held > 0) {
+    if (has_scan(s)) {
+      begin_rounds(s, row, lane);
+    } else if (t_.held > 0) {
       line("#pragma unroll");
       line("for (int k = 0; k < {}; ++k) {{", t_.held);
       ++indent_;
@@ -266,10 +269,67 @@ class Writer {
     }
     decode("at", RangeKind::Inner);
     body(s);
+    in_row_.clear();
     --indent_;
     line("}}");
     for (Ref r : s.body)
       if (k_.instrs[r].kind == InstrKind::Accumulate) combine_over_team(r);
+  }
+
+  // ---- Scans
+
+  bool has_scan(const loops::Stage& s) const {
+    return std::any_of(s.body.begin(), s.body.end(), [&](Ref r) { return k_.instrs[r].kind == InstrKind::Scan; });
+  }
+
+  // All threads go through all rounds, since they exchange values in them. Those past the end of the row read its last
+  // elements, of which they store nothing.
+  void begin_rounds(const loops::Stage& s, Expr row, const std::string& lane) {
+    for (Ref r : s.body)
+      if (k_.instrs[r].kind == InstrKind::Scan) text_lines(begin_scan(team_scan(r)));
+    const int64_t round = t_.team * t_.each;
+    if (t_.held > 0) {
+      line("#pragma unroll");
+      line("for (int k = 0; k < {}; ++k) {{", t_.held);
+      ++indent_;
+      line("const {} own = ({} + k * {}) * {};", index_, lane, t_.team, t_.each);
+    } else {
+      line("int turn = 0;");
+      // Loads of later rounds are under way, where threads do not meet in each.
+      const size_t most = t_.team == 1 ? 8 : t_.team <= 32 ? 2 : 1;
+      line("#pragma unroll {}",
+           std::clamp<size_t>(kUnrolled / (s.body.size() * static_cast<size_t>(t_.each)), 1, most));
+      line("for ({} begin = 0; begin < {}; begin += {}, turn ^= 1) {{", index_, text(row), round);
+      ++indent_;
+      line("const {} own = begin + {} * {};", index_, lane, t_.each);
+    }
+    const bool whole = provably_divisible(row, round) && (t_.held == 0 || row.is_constant(round * t_.held));
+    if (whole) {
+      line("const {} at = own;", index_);
+      return;
+    }
+    line("const bool in_row = own < {};", text(row));
+    line("const {} at = in_row ? own : {} - {};", index_, text(row), t_.each);
+    in_row_ = "in_row";
+  }
+
+  TeamScan team_scan(Ref r) const {
+    const Instr& i = k_.instrs[r];
+    TeamScan s;
+    s.number = r;
+    s.type = value_type_name(i.dtype);
+    s.identity = identity(i);
+    s.team = t_.team;
+    s.each = t_.each;
+    s.parity = t_.held > 0 ? "k % 2" : "turn";
+    s.value = [this, from = i.in[0]](const std::string& u) { return spread(from) ? value_at(from, u) : value(from); };
+    s.combined = [this, &i](const std::string& a, const std::string& b) { return combined(i, a, b); };
+    return s;
+  }
+
+  void text_lines(std::string_view text) {
+    for (size_t end; (end = text.find('\n')) != std::string_view::npos; text.remove_prefix(end + 1))
+      line("{}", text.substr(0, end));
   }
 
   // Elements that are divided by the same number are multiplied by its reciprocal, within one unit in the last place of
@@ -332,23 +392,60 @@ class Writer {
       }
     }
     const std::string first = names_.at(range->var);
-    line("#pragma unroll");
-    line("for (int u = 0; u < {}; ++u) {{", t_.each);
-    ++indent_;
     names_[range->var] = fmt::format("({} + u)", first);
-    for (Ref r : s.body) instr(r, s.loop);
-    --indent_;
-    line("}}");
+    if (has_scan(s)) spread(s);
+    // From one scan to the next.
+    for (auto from = s.body.begin(); from != s.body.end();) {
+      const auto to = std::find_if(from, s.body.end(), [&](Ref r) { return k_.instrs[r].kind == InstrKind::Scan; });
+      line("#pragma unroll");
+      line("for (int u = 0; u < {}; ++u) {{", t_.each);
+      ++indent_;
+      std::for_each(from, to, [&](Ref r) { instr(r, s.loop); });
+      --indent_;
+      line("}}");
+      if (to != s.body.end()) text_lines(scan_round(team_scan(*to)));
+      from = to == s.body.end() ? to : to + 1;
+    }
+    spread_.clear();
     names_[range->var] = first;
+    const std::string when = when_stored(true);
     for (Ref r : s.body) {
       const Instr& i = k_.instrs[r];
       if (packed_[r] && i.kind == InstrKind::RowStore)
-        line("*(Pack<{}, {}>*)(r{} + at) = l{};", stored_type(i.dtype), t_.each, i.slot, r);
+        line("{}*(Pack<{}, {}>*)(r{} + at) = l{};", in_row(), stored_type(i.dtype), t_.each, i.slot, r);
       if (packed_[r] && i.kind == InstrKind::Store)
-        line("{}*(Pack<{}, {}>*)(b{} + {}) = l{};", may_lack_items() ? "if (live) " : "", stored_type(i.dtype), t_.each,
-             i.buffer, text(i.index), r);
+        line("{}*(Pack<{}, {}>*)(b{} + {}) = l{};", when, stored_type(i.dtype), t_.each, i.buffer, text(i.index), r);
     }
     packed_.assign(k_.instrs.size(), false);
+  }
+  // Values of a thread's elements that are needed before and behind a scan have a place each.
+  void spread(const loops::Stage& s) {
+    spread_.assign(k_.instrs.size(), false);
+    for (Ref r : s.body) {
+      const Instr& i = k_.instrs[r];
+      if (i.kind == InstrKind::Constant || i.kind == InstrKind::Accumulate || i.kind == InstrKind::RowStore ||
+          loops::writes(i.kind))
+        continue;
+      spread_[r] = true;
+      if (i.kind == InstrKind::Indirect) {
+        line("{} t{}[{}];", index_, r, t_.each);
+      } else {
+        line("{} x{}[{}];", value_type_name(loops::value_type(k_, r)), r, t_.each);
+      }
+    }
+  }
+  bool spread(Ref r) const { return r < spread_.size() && spread_[r]; }
+  static std::string value_at(Ref r, const std::string& u) { return fmt::format("x{}[{}]", r, u); }
+  std::string in_row() const { return in_row_.empty() ? "" : "if (" + in_row_ + ") "; }
+  // Which threads store, where the instruction has the mask.
+  std::string when_stored(bool loop, const std::string& mask = "") const {
+    std::string when;
+    const auto and_also = [&](const std::string& c) { when += (when.empty() ? "" : " && ") + c; };
+    if (!in_row_.empty()) and_also(in_row_);
+    if (may_lack_items()) and_also("live");
+    if (t_.team > 1 && !loop) and_also("lane == 0");
+    if (!mask.empty()) and_also(mask);
+    return when.empty() ? "" : "if (" + when + ") ";
   }
   bool packed(Ref r) const { return r < packed_.size() && packed_[r]; }
   // The element of a row in shared memory; those of one thread go there and come from there together.
@@ -487,7 +584,7 @@ class Writer {
       if (i.dtype == DType::Bool) return i.imm ? "true" : "false";
       return fmt::format("({})0x{:x}ull", stored_type(i.dtype), static_cast<uint64_t>(i.imm));
     }
-    return fmt::format("x{}", r);
+    return spread(r) ? value_at(r, "u") : fmt::format("x{}", r);
   }
   std::string operand(const Instr& i, size_t n) const { return value(i.in[n]); }
 
@@ -509,6 +606,7 @@ class Writer {
   void instr(Ref r, bool loop) {
     const Instr& i = k_.instrs[r];
     const auto define = [&](const std::string& text) {
+      if (spread(r)) return line("{} = {};", value(r), text);
       line("const {} x{} = {};", value_type_name(loops::value_type(k_, r)), r, text);
     };
     switch (i.kind) {
@@ -534,38 +632,37 @@ class Writer {
       case InstrKind::Indirect:
         if (i.in[1] != kNoRef)
           line("if (!({})) __assertfail(\"index out of range\", \"{}\", 0, \"Vesta\", 1);", operand(i, 1), symbol_);
-        line("const {} t{} = ({}){};", index_, r, index_, operand(i, 0));
-        names_[i.index] = fmt::format("t{}", r);
-        return;
+        names_[i.index] = fmt::format("t{}{}", r, spread(r) ? "[u]" : "");
+        return line("{}{} = ({}){};", spread(r) ? "" : fmt::format("const {} ", index_), names_[i.index], index_,
+                    operand(i, 0));
       case InstrKind::Store:
       case InstrKind::StoreAdd: {
         if (packed(r)) return line("l{}.v[u] = {};", r, stored(i));
-        std::string when;
-        const auto and_also = [&](const std::string& c) { when += (when.empty() ? "" : " && ") + c; };
-        if (may_lack_items()) and_also("live");
-        if (t_.team > 1 && !loop) and_also("lane == 0");
-        if (i.in[1] != kNoRef) and_also(operand(i, 1));
-        if (!when.empty()) when = "if (" + when + ") ";
+        const std::string when = when_stored(loop, i.in[1] == kNoRef ? std::string() : operand(i, 1));
         if (i.kind == InstrKind::StoreAdd)
           return line("{}add_to(b{} + {}, {});", when, i.buffer, text(i.index), stored(i));
         return line("{}b{}[{}] = {};", when, i.buffer, text(i.index), stored(i));
       }
-      case InstrKind::Accumulate: return accumulate(r);
+      case InstrKind::Accumulate:
+        if (in_row_.empty()) return accumulate(r);
+        line("{}{{", in_row());
+        accumulate(r);
+        return line("}}");
       case InstrKind::Result:
         if (i.imm == 1) return define(fmt::format("p{}", i.in[0]));
         return define(fmt::format("a{}", i.in[0]));
       case InstrKind::RowStore:
         if (t_.shared)
-          return line("{} = {};", in_shared(r), is_half(i.dtype) ? half(i) : to_store(i.dtype, operand(i, 0)));
+          return line("{}{} = {};", packed(r) ? "" : in_row(), in_shared(r),
+                      is_half(i.dtype) ? half(i) : to_store(i.dtype, operand(i, 0)));
         if (is_half(i.dtype)) return line("keep_half(r{}, {}, {});", i.slot, held(), half(i));
         return line("r{}[{}] = {};", i.slot, held(), operand(i, 0));
       case InstrKind::RowLoad:
         if (t_.shared) return define(loaded(i.dtype, in_shared(r)));
         if (is_half(i.dtype)) return define(loaded(i.dtype, fmt::format("kept_half(r{}, {})", i.slot, held())));
         return define(fmt::format("r{}[{}]", i.slot, held()));
-      case InstrKind::Scan: break;
+      case InstrKind::Scan: return text_lines(scan_round(team_scan(r)));
     }
-    VESTA_CHECK(false, "threads have no such instruction");
   }
 
   std::string computed(const Instr& i) const {
@@ -580,8 +677,9 @@ class Writer {
   const std::string& symbol_;
   std::string index_ = "i64";
   std::unordered_map<Expr, std::string> names_;
-  std::unordered_set<Ref> divisors_;  // whose reciprocal there is
-  std::vector<bool> packed_;          // by instruction of the stage in hand
+  std::unordered_set<Ref> divisors_;   // whose reciprocal there is
+  std::vector<bool> packed_, spread_;  // by instruction of the stage in hand
+  std::string in_row_;                 // of a scan's thread: whether it has elements of the row; empty: each has
   size_t indent_ = 1;
   std::string out_;
 };

@@ -19,21 +19,22 @@ namespace {
 constexpr int64_t kBlock = 256;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMostThreads = 1024;
-constexpr int64_t kWideBytes = 16;          // of one access of one thread
-constexpr int64_t kMostEach = 8;            // elements of it
-constexpr int64_t kMostHeldBytes = 128;     // of a row in the registers of one thread
-constexpr int64_t kHeldBytes = 192;         // of all rows together, in the registers of one thread, of 255
-constexpr int64_t kFullHeldBytes = 144;     // the same where 1024 threads, of one block or two, have 64 each
-constexpr int64_t kOwnShared = 4 << 10;     // bytes of shared memory for what teams combine, and the system's
-constexpr int64_t kThreadRow = 16;          // elements of a row that a thread should have, where there are enough
-constexpr int64_t kThreadWideRow = 32;      // the same of four bytes and more: fewer threads wait for each other
-constexpr int64_t kWarpRow = 1024;          // longer rows are a whole block's, unless each is read once
-constexpr int64_t kSumTeam = 128;           // threads for such a row: each has several loads under way
-constexpr int64_t kBusyThreads = 768;       // of a multiprocessor, that keep its memory busy
-constexpr int64_t kSector = 128;            // bytes of memory that neighbouring threads should read together
-constexpr int64_t kBank = 4;                // bytes of a bank of shared memory
-constexpr int64_t kSharedBytes = 40 << 10;  // of a block's tiles
-constexpr int64_t kShortSide = 8;           // of a tile that is worth its while
+constexpr int64_t kWideBytes = 16;           // of one access of one thread
+constexpr int64_t kMostEach = 8;             // elements of it
+constexpr int64_t kMostHeldBytes = 128;      // of a row in the registers of one thread
+constexpr int64_t kHeldBytes = 192;          // of all rows together, in the registers of one thread, of 255
+constexpr int64_t kFullHeldBytes = 144;      // the same where 1024 threads, of one block or two, have 64 each
+constexpr int64_t kOwnShared = 4 << 10;      // bytes of shared memory for what teams combine, and the system's
+constexpr int64_t kThreadRow = 16;           // elements of a row that a thread should have, where there are enough
+constexpr int64_t kThreadWideRow = 32;       // the same of four bytes and more: fewer threads wait for each other
+constexpr int64_t kWarpRow = 1024;           // longer rows are a whole block's, unless each is read once
+constexpr int64_t kSumTeam = 128;            // threads for such a row: each has several loads under way
+constexpr int64_t kBusyThreads = 768;        // of a multiprocessor, that keep its memory busy
+constexpr int64_t kSector = 128;             // bytes of memory that neighbouring threads should read together
+constexpr int64_t kBank = 4;                 // bytes of a bank of shared memory
+constexpr int64_t kSharedBytes = 40 << 10;   // of a block's tiles
+constexpr int64_t kScannedAlone = 16 << 10;  // elements of a row that one block scans as fast as many would
+constexpr int64_t kShortSide = 8;            // of a tile that is worth its while
 constexpr double kLaunchMicroseconds = 2;
 
 int64_t next_power_of_two(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
@@ -75,8 +76,9 @@ class Chooser : LoopNest {
     if (dag_.in_order()) throw loops::CannotFuse("its elements are written in an order");
     for (const Instr& i : dag_.instrs()) {
       doubles_ |= i.dtype == DType::F64 && !(i.kind == InstrKind::Load && is_value(dag_, i));
-      if (i.kind == InstrKind::Scan) throw loops::CannotFuse("a scan");
+      scans_ |= i.kind == InstrKind::Scan;
       adds_ |= i.kind == InstrKind::StoreAdd;
+      gathers_ |= i.kind == InstrKind::Indirect;
     }
   }
 
@@ -139,6 +141,8 @@ class Chooser : LoopNest {
     } else if (!has_inner) {
       // Additions of neighbouring threads should fall side by side: each has one element.
       out_.threads.each = adds_ ? 1 : neighbours(rows / (kBlock * options_.target.threads));
+    } else if (scans_) {
+      along_scan(rows, length);
     } else if (runs_along_rows()) {
       along_rows(rows, length);
     } else {
@@ -185,6 +189,35 @@ class Chooser : LoopNest {
     } else {
       t.team = std::min<int64_t>(kWarp, next_power_of_two(units));
     }
+    keep_rows();
+  }
+
+  // Each row is scanned by a warp, or a block where it is long or there are few; columns by a thread each, so that
+  // neighbouring threads read neighbours.
+  void along_scan(int64_t rows, int64_t length) {
+    const auto inner_ranges = std::count_if(ranges_.begin(), ranges_.end(),
+                                            [](const loops::Range& r) { return r.kind == loops::RangeKind::Inner; });
+    // Threads past the end of a row read elements of others, which those may have replaced by then: these are no
+    // places.
+    const bool replaces = std::any_of(dag_.instrs().begin(), dag_.instrs().end(), [&](const Instr& i) {
+      return i.kind == InstrKind::Load && dag_.buffers()[static_cast<size_t>(i.buffer)].written;
+    });
+    if (gathers_ && replaces) throw loops::CannotFuse("a scan that replaces what it reads, and reads at places");
+    if (inner_ranges != 1) throw loops::CannotFuse("a scan of elements that are no row");
+    if (rows == 1 && length > kScannedAlone) throw loops::CannotFuse("a scan of one long row, which many blocks share");
+    if (!runs_along_rows()) return;
+    loops::Threads& t = out_.threads;
+    t.each = neighbours(std::max<int64_t>(1, length / kWarp));
+    const int64_t units = (length + t.each - 1) / t.each;
+    if (length > kWarpRow || (rows < 2 * options_.target.threads && length > kBlock)) {
+      t.block = t.team = std::clamp<int64_t>(next_power_of_two(units), kWarp * 2, kBlock);
+    } else {
+      t.team = std::min<int64_t>(kWarp, next_power_of_two(units));
+    }
+    keep_rows();
+  }
+
+  void keep_rows() {
     Expr row = 1;
     for (const loops::Range& r : ranges_)
       if (r.kind == loops::RangeKind::Inner) row = row * r.extent;
@@ -245,7 +278,8 @@ class Chooser : LoopNest {
 
   const Options& options_;
   bool doubles_ = false;  // computes in F64: with twice the registers
-  bool adds_ = false;     // atomically, to places that an index tensor names
+  bool scans_ = false, gathers_ = false;
+  bool adds_ = false;  // atomically, to places that an index tensor names
   CudaSchedule out_;
 };
 

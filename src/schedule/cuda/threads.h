@@ -15,8 +15,8 @@ struct CudaSchedule : Staging {
   double us = 0;                            // at the target's speed of memory
 };
 
-// Splits, orders and merges the ranges of the dag. Throws CannotFuse for what threads cannot do yet: scans, loops
-// whose passes must follow one another.
+// Splits, orders and merges the ranges of the dag. Throws CannotFuse for what threads cannot do yet: loops whose
+// passes must follow one another, scans of very long rows.
 CudaSchedule choose_threads(loops::Dag& dag, const Options& options);
 
 // A pointwise kernel reads the loads that are contiguous along the range before the last one through tiles of that

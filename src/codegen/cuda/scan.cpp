@@ -1,0 +1,67 @@
+#include "codegen/cuda/scan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace vesta::codegen {
+
+std::string begin_scan(const TeamScan& s) {
+  std::string out = fmt::format("{} c{} = {};\n", s.type, s.number, s.identity);
+  if (s.team > 32) out += fmt::format("__shared__ {} shared_c{}[{}];\n", s.type, s.number, 2 * (s.team / 32));
+  return out;
+}
+
+std::string scan_round(const TeamScan& s) {
+  const int64_t lanes = std::min<int64_t>(s.team, 32), warps = s.team / 32;
+  const std::string_view t = s.type;
+  const uint32_t r = s.number;
+  const auto element = [&](const std::string& u) {
+    return s.each > 1 ? fmt::format("x{}[{}]", r, u) : fmt::format("x{}", r);
+  };
+  std::string out;
+  const auto line = [&]<class... A>(fmt::format_string<A...> format, A&&... a) {
+    out += fmt::format(format, std::forward<A>(a)...) + "\n";
+  };
+  // The elements of the thread.
+  if (s.each > 1) {
+    line("{} = {};", element("0"), s.value("0"));
+    line("#pragma unroll");
+    line("for (int u = 1; u < {}; ++u) {} = {};", s.each, element("u"), s.combined(element("u - 1"), s.value("u")));
+  } else {
+    line("{} {} = {};", t, element(""), s.value("0"));
+  }
+  const std::string last = element(std::to_string(s.each - 1));
+  // y: all elements up to the thread's last one, of the warp. b: those before its first one, of the row.
+  line("{} y{} = {};", t, r, last);
+  for (int64_t d = 1; d < lanes; d *= 2)
+    line("{{ const {} z = from_lane_below<{}>(y{}, {}); if (lane % {} >= {}) y{} = {}; }}", t, t, r, d, lanes, d, r,
+         s.combined("z", fmt::format("y{}", r)));
+  const std::string carry = fmt::format("c{}", r), before = fmt::format("b{}_before", r), y = fmt::format("y{}", r);
+  line("{} {} = {};", t, before, carry);
+  if (warps > 1) {
+    // Rounds write in turns, so that none overwrites what another thread has yet to read.
+    line("if (lane % 32 == 31) shared_c{}[{} * {} + lane / 32] = {};", r, s.parity, warps, y);
+    line("__syncthreads();");
+    line("#pragma unroll");
+    line("for (int w = 0; w < {}; ++w) {{", warps);
+    line("  if (w == lane / 32) {} = {};", before, carry);
+    line("  {} = {};", carry, s.combined(carry, fmt::format("shared_c{}[{} * {} + w]", r, s.parity, warps)));
+    line("}}");
+  }
+  if (lanes > 1)
+    line("{{ const {} z = from_lane_below<{}>({}, 1); if (lane % {} > 0) {} = {}; }}", t, t, y, lanes, before,
+         s.combined(before, "z"));
+  if (s.each > 1) {
+    line("#pragma unroll");
+    line("for (int u = 0; u < {}; ++u) {} = {};", s.each, element("u"), s.combined(before, element("u")));
+  } else {
+    line("{} = {};", element(""), s.combined(before, element("")));
+  }
+  if (warps <= 1)
+    line("{} = {};", carry,
+         lanes == 1 ? last : s.combined(carry, fmt::format("from_last_lane<{}>({}, {})", t, y, lanes)));
+  return out;
+}
+
+}  // namespace vesta::codegen
