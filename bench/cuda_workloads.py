@@ -51,6 +51,10 @@ def _columns(x: torch.Tensor) -> torch.Tensor:
     return x.sum(0)
 
 
+def _columns_so_far(x: torch.Tensor) -> torch.Tensor:
+    return x.cumsum(0)
+
+
 def _copy(x: torch.Tensor) -> torch.Tensor:
     return x.clone()
 
@@ -75,6 +79,18 @@ def _quantised_rows(x: torch.Tensor) -> Any:
 def _scaled_gate(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, sa: torch.Tensor, sb: torch.Tensor) -> Any:
     gate = torch._scaled_mm(a, b.t(), sa, sb, out_dtype=torch.bfloat16)
     return F.silu(gate) * torch._scaled_mm(a, c.t(), sa, sb, out_dtype=torch.bfloat16)
+
+
+def _embedding(w: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return F.embedding(i, w)
+
+
+def _embedding_gradient(g: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+    return torch.ops.aten.embedding_dense_backward(g, i, 32000, -1, False)
+
+
+def _running_sum(x: torch.Tensor) -> torch.Tensor:
+    return x.cumsum(-1)
 
 
 def _float8(rows: int, columns: int) -> torch.Tensor:
@@ -106,6 +122,17 @@ def named() -> Iterator[Kernel]:
     yield Kernel("transposed f32", _transposed, lambda: (_x(8192, 4096, f32),))
     yield Kernel("transposed bf16", _transposed, lambda: (_x(8192, 4096, bf16),))
     yield Kernel("copy f32", _copy, lambda: (_x(8192, 4096, f32),))
+    for kind, function, rows in (
+        ("embedding", _embedding, 32000),
+        ("gradient of an embedding", _embedding_gradient, 16384),
+    ):
+        yield Kernel(
+            f"{kind} f32",
+            function,
+            lambda r=rows: (_x(r, 1024, f32), torch.randint(0, 32000, (16384,), device="cuda")),  # type: ignore[misc]
+        )
+    yield Kernel("running sum of rows f32", _running_sum, lambda: (_x(8192, 4096, f32),))
+    yield Kernel("running sum of columns f32", _columns_so_far, lambda: (_x(8192, 4096, f32),))
     yield Kernel("one row times 14336x4096 bf16", _row_product, lambda: (_x(1, 4096, bf16), _x(14336, 4096, bf16)))
     yield Kernel("one row times 4096x14336 bf16", _row_product, lambda: (_x(1, 14336, bf16), _x(4096, 14336, bf16)))
     yield Kernel("quantised rows bf16 to float8", _quantised_rows, lambda: (_x(8192, 4096, bf16),))

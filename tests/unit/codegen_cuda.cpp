@@ -136,6 +136,19 @@ output %2
               90);
 }
 
+// Four at once from the generation on that can.
+TEST(CodegenCuda, AdditionsOfRows) {
+  for (const int arch : {80, 90, 100}) {
+    const auto kernels = kernels_of(
+        "input %0 : f32[700, 1024]@D = argument \"x\"\ninput %1 : i64[4096]@D = argument \"i\"\ninput %2 : f32[4096, "
+        "1024]@D = argument \"y\" aligned 16\n%3 : f32[700, 1024]@D = aten::index_add(%0, 0, %1, %2)\noutput %3\n",
+        machine::cuda_target_of(arch));
+    expect_code(kernels, arch);
+    for (const Result& r : compile({{kernels.at(1), "add"}}, machine::cuda_target_of(arch), {}))
+      EXPECT_EQ(code_of(*r.object).ptx.find("red.global.add.v4.f32") != std::string::npos, arch >= 90);
+  }
+}
+
 TEST(CodegenCuda, Additions) {
   for (const int arch : {80, 90, 100})
     for (const char* dtype : {"f32", "f64", "i32", "i64"})

@@ -199,6 +199,62 @@ TEST(CudaOnHost, SumsInTheLoopOfTheMaximum) {
   expect_same(std::move(cases));
 }
 
+// Rows at places that an index tensor names, several elements of a thread's at once.
+TEST(CudaOnHost, RowsAtPlacesAreTakenTogether) {
+  std::vector<Case> cases;
+  const auto text_of = [&](size_t from) {
+    std::string all;
+    for (size_t k = from; k < cases.size(); ++k) all += cuda_source(*cases[k].kernel, "k");
+    return all;
+  };
+  for (const int columns : {1024, 1022, 1023, 1}) {
+    const int rows = 400 * 1024 / columns;
+    for (const char* dtype : {"f32", "bf16", "f64"}) {
+      size_t before = cases.size();
+      add_plan(
+          cases,
+          fmt::format("input %0 : {0}[5, {2}]@D = parameter \"w\" aligned 16\ninput %1 : i64[{1}]@D = argument "
+                      "\"i\"\ninput %2 : {0}[{1}, {2}]@D = argument \"x\" aligned 16\n%3 : {0}[{1}, {2}]@D = "
+                      "aten::embedding(%0, %1, -1, false, false)\n%4 : {0}[{1}, {2}]@D = aten::mul.Tensor(%3, %2)\n"
+                      "output %4\n",
+                      dtype, rows, columns),
+          1, std::string(dtype) == "bf16" ? 1e-2 : 1e-6);
+      // Of both operands and the result.
+      if (columns == 1024) EXPECT_EQ(cases.back().kernel->threads.each * element_size(parse_dtype(dtype)), 16);
+      const std::string text = text_of(before);
+      const auto packs = [&] {
+        int n = 0;
+        for (size_t at = 0; (at = text.find("*(const Pack<", at)) != std::string::npos; ++at) ++n;
+        return n;
+      };
+      if (columns == 1024) EXPECT_EQ(packs(), 2) << text;
+      before = cases.size();
+      add_plan(cases,
+               fmt::format("input %0 : {0}[5, {2}]@D = argument \"x\"\ninput %1 : i64[{1}]@D = argument \"i\"\ninput "
+                           "%2 : {0}[{1}, {2}]@D = argument \"y\" aligned 16\n%3 : f32[5, {2}]@D = "
+                           "aten::_to_copy(%0, dtype=dtype.f32)\n%4 : f32[{1}, {2}]@D = aten::_to_copy(%2, "
+                           "dtype=dtype.f32)\n%5 : f32[5, {2}]@D = aten::index_add(%3, 0, %1, %4)\noutput %5\n",
+                           dtype, rows, columns),
+               400, 2e-2);
+      EXPECT_EQ(text_of(before).find("add_all") != std::string::npos, columns == 1024 || columns == 1022);
+    }
+  }
+  // Places that differ along the row are each element's own.
+  add_plan(
+      cases,
+      "input %0 : f32[5, 1024]@D = argument \"x\" aligned 16\ninput %1 : i64[400, 1024]@D = argument \"i\" aligned "
+      "16\ninput %2 : f32[400, 1024]@D = argument \"y\" aligned 16\n%3 : f32[5, 1024]@D = aten::scatter_add(%0, 0, "
+      "%1, %2)\noutput %3\n",
+      400, 2e-2);
+  add_plan(
+      cases,
+      "input %0 : f32[5, 1024]@D = argument \"x\" aligned 16\ninput %1 : i64[400, 1024]@D = argument \"i\" aligned "
+      "16\ninput %2 : f32[400, 1024]@D = argument \"y\" aligned 16\n%3 : f32[400, 1024]@D = aten::gather(%0, 0, "
+      "%1)\n%4 : f32[400, 1024]@D = aten::mul.Tensor(%2, %3)\noutput %4\n",
+      1);
+  expect_same(std::move(cases));
+}
+
 // Every thread adds to few places.
 TEST(CudaOnHost, AdditionsCollide) {
   std::vector<Case> cases;

@@ -133,6 +133,7 @@ static struct { HostBlock x; } blockIdx;
 alignas(16) static unsigned char shared_rows[256 << 10];
 static inline void __syncthreads() { vesta_host->sync(vesta_threads); }
 static inline void __assertfail(const char*, const char*, unsigned, const char*, size_t) { vesta_host->failed = true; }
+template <class T> static inline void add_to(T* at, T x) { *at += x; }
 template <class T, class F> static inline T same_bits(F f) { T t; std::memcpy(&t, &f, sizeof t); return t; }
 static inline float bits_float(unsigned u) { return same_bits<float>(u); }
 static inline unsigned float_bits(float f) { return same_bits<unsigned>(f); }
@@ -149,7 +150,6 @@ static inline double erfinv(double y) {
   return x;
 }
 static inline float erfinvf(float y) { return (float)erfinv((double)y); }
-template <class T> static inline void add_to(T* at, T x) { *at += x; }
 template <class T> static inline T from_thread(T x, unsigned thread) { vesta_host->exchange(&x, sizeof x, thread); return x; }
 template <class T> static inline T from_lane(T x, int mask) { return from_thread(x, threadIdx.x ^ mask); }
 template <class T> static inline T from_lane_below(T x, int distance) {

@@ -215,6 +215,21 @@ template <> __device__ __forceinline__ signed char from_lane(signed char x, int 
 template <> __device__ __forceinline__ short from_lane(short x, int mask) { return (short)__shfl_xor_sync(0xffffffffu, (int)x, mask); }
 template <> __device__ __forceinline__ u16 from_lane(u16 x, int mask) { return (u16)__shfl_xor_sync(0xffffffffu, (int)x, mask); }
 #endif
+// Elements side by side.
+template <int N> __device__ __forceinline__ void add_all(float* at, const Pack<float, N>& x) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if constexpr (N == 2) {
+    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" :: "l"(at), "f"(x.v[0]), "f"(x.v[1]) : "memory");
+  } else {
+#pragma unroll
+    for (int n = 0; n < N; n += 4)
+      asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};"
+                   :: "l"(at + n), "f"(x.v[n]), "f"(x.v[n + 1]), "f"(x.v[n + 2]), "f"(x.v[n + 3]) : "memory");
+  }
+#else
+  for (int n = 0; n < N; ++n) add_to(at + n, x.v[n]);
+#endif
+}
 )";
 
 }  // namespace vesta::codegen

@@ -362,14 +362,37 @@ class Writer {
     if (i.kind == InstrKind::RowStore || i.kind == InstrKind::RowLoad) return t_.shared;
     const bool load = i.kind == InstrKind::Load && i.in[0] == kNoRef;
     const bool store = i.kind == InstrKind::Store && i.in[1] == kNoRef;
-    if (!load && !store) return false;
+    const bool add = i.kind == InstrKind::StoreAdd && i.in[1] == kNoRef && i.dtype == DType::F32;
+    if (!load && !store && !add) return false;
     const int64_t bytes = std::min<int64_t>(16, t_.each * element_size(i.dtype));
     if (k_.buffers[static_cast<size_t>(i.buffer)].alignment < bytes) return false;
     const auto step = coefficient_of(i.index, range.var);
     if (!step || !step->is_constant(1)) return false;
-    for (Expr s : symbols_of(i.index))
-      if (s.node()->symbol_kind == SymbolKind::Indirect) return false;
-    return provably_divisible(i.index - range.var, t_.each);
+    return !names_varying_place(i.index) && provably_divisible(i.index - range.var, t_.each);
+  }
+
+  // Whether a place in it is that of one of a thread's elements, and not of all of them.
+  bool names_varying_place(Expr index) const {
+    if (index.is_constant()) return false;
+    for (Expr s : symbols_of(index)) {
+      if (s.node()->symbol_kind != SymbolKind::Indirect) continue;
+      for (Ref r = 0; r < k_.instrs.size(); ++r)
+        if (k_.instrs[r].kind == InstrKind::Indirect && k_.instrs[r].index == s && varies_[r]) return true;
+    }
+    return false;
+  }
+
+  // Which values of the stage are not the same for all of a thread's elements.
+  void look_at_elements(const loops::Stage& s, const Range& range) {
+    varies_.assign(k_.instrs.size(), false);
+    for (Ref r : s.body) {
+      const Instr& i = k_.instrs[r];
+      bool varies = i.kind == InstrKind::Accumulate || i.kind == InstrKind::Scan || i.kind == InstrKind::RowStore ||
+                    i.kind == InstrKind::RowLoad || loops::writes(i.kind);
+      for (Ref o : i.in) varies |= o != kNoRef && varies_[o];
+      if (loops::has_index(i.kind)) varies |= contains(i.index, range.var) || names_varying_place(i.index);
+      varies_[r] = varies;
+    }
   }
 
   void body(const loops::Stage& s) {
@@ -378,7 +401,10 @@ class Writer {
       for (Ref r : s.body) instr(r, s.loop);
       return;
     }
+    look_at_elements(s, *range);
     packed_.assign(k_.instrs.size(), false);
+    for (Ref r : s.body)
+      if (!varies_[r]) instr(r, s.loop);
     for (Ref r : s.body) {
       const Instr& i = k_.instrs[r];
       if (!(packed_[r] = is_packed(i, *range))) continue;
@@ -400,7 +426,9 @@ class Writer {
       line("#pragma unroll");
       line("for (int u = 0; u < {}; ++u) {{", t_.each);
       ++indent_;
-      std::for_each(from, to, [&](Ref r) { instr(r, s.loop); });
+      std::for_each(from, to, [&](Ref r) {
+        if (varies_[r]) instr(r, s.loop);
+      });
       --indent_;
       line("}}");
       if (to != s.body.end()) text_lines(scan_round(team_scan(*to)));
@@ -415,6 +443,8 @@ class Writer {
         line("{}*(Pack<{}, {}>*)(r{} + at) = l{};", in_row(), stored_type(i.dtype), t_.each, i.slot, r);
       if (packed_[r] && i.kind == InstrKind::Store)
         line("{}*(Pack<{}, {}>*)(b{} + {}) = l{};", when, stored_type(i.dtype), t_.each, i.buffer, text(i.index), r);
+      if (packed_[r] && i.kind == InstrKind::StoreAdd)
+        line("{}add_all(b{} + {}, l{});", when, i.buffer, text(i.index), r);
     }
     packed_.assign(k_.instrs.size(), false);
   }
@@ -423,8 +453,7 @@ class Writer {
     spread_.assign(k_.instrs.size(), false);
     for (Ref r : s.body) {
       const Instr& i = k_.instrs[r];
-      if (i.kind == InstrKind::Constant || i.kind == InstrKind::Accumulate || i.kind == InstrKind::RowStore ||
-          loops::writes(i.kind))
+      if (!varies_[r] || i.kind == InstrKind::Accumulate || i.kind == InstrKind::RowStore || loops::writes(i.kind))
         continue;
       spread_[r] = true;
       if (i.kind == InstrKind::Indirect) {
@@ -677,9 +706,9 @@ class Writer {
   const std::string& symbol_;
   std::string index_ = "i64";
   std::unordered_map<Expr, std::string> names_;
-  std::unordered_set<Ref> divisors_;   // whose reciprocal there is
-  std::vector<bool> packed_, spread_;  // by instruction of the stage in hand
-  std::string in_row_;                 // of a scan's thread: whether it has elements of the row; empty: each has
+  std::unordered_set<Ref> divisors_;            // whose reciprocal there is
+  std::vector<bool> packed_, spread_, varies_;  // by instruction of the stage in hand
+  std::string in_row_;  // of a scan's thread: whether it has elements of the row; empty: each has
   size_t indent_ = 1;
   std::string out_;
 };

@@ -139,8 +139,8 @@ class Chooser : LoopNest {
     if (out_.tile_rows > 0) {
       out_.threads.block = std::min(kBlock, out_.tile_rows * out_.tile_columns);
     } else if (!has_inner) {
-      // Additions of neighbouring threads should fall side by side: each has one element.
-      out_.threads.each = adds_ ? 1 : neighbours(rows / (kBlock * options_.target.threads));
+      out_.threads.each = neighbours(rows / (kBlock * options_.target.threads));
+      while (out_.threads.each > 1 && !adds_together(out_.threads.each)) out_.threads.each /= 2;
     } else if (scans_) {
       along_scan(rows, length);
     } else if (runs_along_rows()) {
@@ -160,6 +160,21 @@ class Chooser : LoopNest {
     each = each < 1 ? 1 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(each)));
     while (each > 1 && !provably_divisible(last, each)) each /= 2;
     return each;
+  }
+
+  // Whether additions of so many neighbours are done at once. Otherwise those of neighbouring threads should fall side
+  // by side, and each has one.
+  bool adds_together(int64_t each) const {
+    if (!adds_) return true;
+    const std::string& gpu = options_.target.cpu;  // "sm_90" is the first that can
+    if (gpu.size() == 5 && gpu < "sm_90") return false;
+    const Expr last = ranges_.back().var;
+    return std::all_of(accesses_.begin(), accesses_.end(), [&](const Access& a) {
+      const Instr& i = dag_.instrs()[a.ref];
+      return i.kind != InstrKind::StoreAdd ||
+             (i.dtype == DType::F32 && a.strides.back() == 1 && provably_divisible(i.index - last, each) &&
+              dag_.buffers()[static_cast<size_t>(i.buffer)].alignment >= each * a.bytes);
+    });
   }
 
   // Bytes of the narrowest elements that are read along rows: what a row takes at least.
