@@ -150,8 +150,9 @@ struct Online {
 // A block of `block` threads serves teams of `team` threads each. A team does one work item (`each` of them where there
 // is no loop). In a loop stage every `each` inner elements go to the next thread of the team, round and round;
 // accumulators are combined over the team before the next stage, and every thread has every value of the other stages,
-// of which one thread stores. Rows are kept in registers: then `held` rounds are unrolled. Or they are `shared`: in the
-// block's shared memory, for rows that are a block's.
+// of which one thread stores. A scan combines the elements of a round over the team, onto those of the rounds before.
+// Rows are kept in registers: then `held` rounds are unrolled. Or they are `shared`: in the block's shared memory, for
+// rows that are a block's.
 //
 // The threads of a team are neighbours; or, if they work `across`, the teams' first threads are neighbours, then their
 // second ones, and so on: for rows of which neighbouring ones lie side by side.

@@ -182,12 +182,12 @@ TEST(CodegenCuda, Scans) {
               fmt::format("input %0 : {0}[{1}, {2}]@D = argument \"x\" aligned 16\n%1 : {0}[{1}, {2}]@D = "
                           "aten::cumsum(%0, {3})\n%2 : {0}[{1}, {2}]@D = aten::mul.Tensor(%1, %0)\noutput %2\n",
                           dtype, rows, columns, dim));
-    for (const char* dtype : {"f32", "bf16", "i64", "u8"})
+    for (const char* dtype : {"f32", "f64", "bf16", "f16", "i64", "i32", "i16", "i8", "u8", "bool"})
       add(
           fmt::format("input %0 : {0}[64, 1000]@D = argument \"x\" aligned 16\n%1 : {0}[64, 1000]@D, %2 : i64[64, "
                       "1000]@D = aten::cummax(%0, 1)\noutput %1\noutput %2\n",
                       dtype));
-    ASSERT_EQ(requests.size(), 36u);
+    ASSERT_EQ(requests.size(), 42u);
     const std::vector<Result> results = compile(requests, target, {});
     for (size_t i = 0; i < results.size(); ++i) {
       SCOPED_TRACE(fmt::format("sm_{} {}", arch, requests[i].text));

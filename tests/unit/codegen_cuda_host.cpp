@@ -290,8 +290,17 @@ TEST(CudaOnHost, Scans) {
                          op, dtype, rows, columns, dim, aligned, result),
              64, std::string(dtype) == "f32" || std::string(dtype) == "f64" ? 1e-3 : 1);
   };
-  for (const auto& [rows, columns] :
-       {std::pair(300, 1), {300, 7}, {70, 64}, {40, 96}, {300, 1000}, {3, 1024}, {3, 1028}, {2, 9001}, {1, 5000}})
+  for (const auto& [rows, columns] : {std::pair(300, 1),
+                                      {5, 0},
+                                      {0, 70},
+                                      {300, 7},
+                                      {70, 64},
+                                      {40, 96},
+                                      {300, 1000},
+                                      {3, 1024},
+                                      {3, 1028},
+                                      {2, 9001},
+                                      {1, 5000}})
     for (const int dim : {0, 1})
       for (const char* aligned : {"", " aligned 16"}) {
         scan("cumsum", "f32", rows, columns, dim, aligned, "f32");
@@ -300,7 +309,7 @@ TEST(CudaOnHost, Scans) {
         scan("cumprod", "f64", rows, columns, dim, aligned, "f64");
       }
   const size_t scans = cases.size();
-  EXPECT_EQ(scans, 9u * 16);
+  EXPECT_EQ(scans, 9u * 16);  // none of nothing
   // Places of the greatest; several scans in a loop.
   for (const auto& [rows, columns] : {std::pair(300, 7), {40, 96}, {3, 1028}, {2, 9001}})
     for (const char* dtype : {"f32", "i64", "bf16", "u8", "bool"})
