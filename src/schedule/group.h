@@ -152,7 +152,9 @@ class Grouping {
   void add_dependency(int g, int on);
   void choose_in_place();
   bool may_replace(size_t mutation) const;
+  int mutation_by(const graph::Node& node) const;
   int mutation_of_update(const graph::Node& node) const;
+  bool adds_in_place(Unit& w);
   bool is_read(const graph::Value* v, const graph::Node* except) const;
   bool is_update(const graph::Node& node) const;
   bool joins_pieces(const graph::Node& node) const;

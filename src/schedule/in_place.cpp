@@ -42,8 +42,8 @@ bool Grouping::is_read(const Value* v, const graph::Node* except) const {
   });
 }
 
-// The mutation that an update of some elements of its first operand may do in the input itself; -1: none.
-int Grouping::mutation_of_update(const graph::Node& node) const {
+// The mutation that an update of some elements of its first operand could do in the input itself; -1: none.
+int Grouping::mutation_by(const graph::Node& node) const {
   const Value* v = node.results[0];
   for (size_t i = 0; i < graph_.mutations.size(); ++i) {
     const graph::Mutation& m = graph_.mutations[i];
@@ -56,9 +56,29 @@ int Grouping::mutation_of_update(const graph::Node& node) const {
     const bool shown = std::any_of(graph_.outputs.begin(), graph_.outputs.end(), [&](const graph::Output& o) {
       return o.kind == graph::OutputKind::Fresh && base_of(o.value) == input;
     });
-    if (!shown && !is_read(input, &node) && !loops::update_of(node)->combine) return static_cast<int>(i);
+    if (!shown && !is_read(input, &node)) return static_cast<int>(i);
   }
   return -1;
+}
+
+// One that it may do whatever raises after it.
+int Grouping::mutation_of_update(const graph::Node& node) const {
+  const int i = mutation_by(node);
+  return i >= 0 && !loops::update_of(node)->combine ? i : -1;
+}
+
+// Additions to an input, in it, where no ATen call needs the sums: the copy that they were to go to is left out.
+bool Grouping::adds_in_place(Unit& w) {
+  if (!options_.fuse || !adds_atomically() || !loops::adds_in_any_order(*w.node) || mutation_by(*w.node) < 0)
+    return false;
+  for (size_t x = 0; x < groups.size(); ++x)
+    if (groups[x].alive && !groups[x].fusable && depends(static_cast<int>(x), w.group)) return false;
+  const auto copy = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.into == w.value; });
+  groups[copy->group].alive = false;
+  groups[copy->group].units.clear();
+  copy->group = -1;
+  groups[w.group].replaces_input = true;
+  return true;
 }
 
 void Grouping::choose_in_place() {
@@ -69,7 +89,7 @@ void Grouping::choose_in_place() {
     if (writer < 0 || mutation_copy[i] >= 0 || !may_replace(i)) continue;
     Unit& w = units[writer];
     if (w.kind == UnitKind::Update) {
-      in_place[i] = w.on_input;
+      in_place[i] = w.on_input = w.on_input || adds_in_place(w);
       continue;
     }
     if ((w.kind != UnitKind::Map && w.kind != UnitKind::Scan) || w.derived) continue;

@@ -130,6 +130,22 @@ def programs() -> Iterator[Program]:
         lambda x, i, y: x.t().index_add_(1, i, y).exp(),
         lambda: (_x(64, 9)[:, ::2], _places(20, 64), _x(5, 20)),
     )
+    yield Program(
+        "add to an argument",
+        lambda x, i, y: x.index_add_(0, i, y.tanh()),
+        lambda: (_x(9, 100), _places(50, 9), _x(50, 100)),
+    )
+    yield Program(
+        "add to an argument that is read",
+        lambda x, i, y: (x.exp(), x.scatter_add_(0, i, y), x @ x.t()),
+        lambda: (_x(9, 100), _places(5000, 9).view(50, 100), _x(50, 100)),
+        kernels=2,
+    )
+    yield Program(
+        "two gradients of one tensor",
+        lambda g, i, j: tuple(torch.zeros(n, 64, device="cuda").index_add_(0, k, g) for n, k in ((9, i), (70, j))),
+        lambda: (_x(300, 64), _places(300, 9), _places(300, 70)),
+    )
     yield Program("add nothing", lambda x, i, y: x.index_add(0, i, y), lambda: (_x(64, 9), _places(0, 64), _x(0, 9)))
     yield Program("count", lambda i: torch.zeros(9, device="cuda").index_add(0, i, torch.ones(99999, device="cuda")),
                   lambda: (_places(99999, 9),))  # fmt: skip

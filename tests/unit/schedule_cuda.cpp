@@ -519,6 +519,38 @@ TEST(CudaPlans, AdditionsAreCallsWhereAllMustBeDeterministic) {
   }
 }
 
+// An input that is mutated is added to where it is, after every call that may raise.
+TEST(CudaPlans, AdditionsInPlace) {
+  const std::string text = R"(input %0 : f32[7, 300]@D = argument "x"
+input %1 : i64[40]@D = argument "i"
+input %2 : f32[40, 300]@D = argument "y"
+%3 : f32[40, 300]@D = aten::tanh(%2)
+%4 : f32[7, 300]@D = aten::index_add(%0, 0, %1, %3)
+mutate input 0 = %4
+)";
+  const auto steps_of = [](const std::string& t) {
+    return schedule::make_plan(*on_device("cuda:0", t), for_device(DeviceType::CUDA)).steps;
+  };
+  const auto plan = check(text);
+  EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
+  EXPECT_EQ(std::get<schedule::CopyStep>(plan.steps.at(1)).from.buffer, 0);
+  // What reads the sums sees them in the input.
+  EXPECT_EQ(kernels(check(text + "%5 : f32[7, 300]@D = aten::exp(%4)\noutput %5\n")), 2);
+  // What reads the old elements, shows them or needs the sums in a call takes a copy.
+  EXPECT_EQ(kernels(check(text + "%5 : f32[7, 300]@D = aten::exp(%0)\noutput %5\n")), 2);
+  EXPECT_EQ(kernels(check(text + "output %4\n")), 2);
+  const auto product = [&](int of, int rows) {
+    return text + fmt::format(
+                      "%5 : f32[300, {1}]{{1, 300}}@D = aten::t(%{0})\n%6 : f32[{1}, {1}]@D = aten::mm(%{0}, "
+                      "%5)\noutput %6\n",
+                      of, rows);
+  };
+  EXPECT_EQ(steps_of(product(4, 7)).size(), 4u);
+  const auto later = steps_of(product(2, 40));
+  ASSERT_EQ(later.size(), 3u);
+  EXPECT_TRUE(std::holds_alternative<schedule::ExternStep>(later[0]));
+}
+
 // Each step of these would be rounded, or is no sum.
 TEST(CudaPlans, OtherAdditionsAreCalls) {
   for (const char* text :
