@@ -21,7 +21,8 @@ import torch
 from tests.cuda import (
     models,
     operators,
-    products,  # noqa: F401 (more traps)
+    processes,  # noqa: F401 (more traps)
+    products,  # noqa: F401
     programs,
     recorded,  # noqa: F401
     traps,
@@ -50,7 +51,11 @@ def run_traps() -> tuple[int, list[str]]:
 
     def one(item: tuple[str, str]) -> str:
         name, allocator = item
-        command = [sys.executable, "-c", f"from tests.cuda import products, recorded, traps; traps.run({name!r})"]
+        command = [
+            sys.executable,
+            "-c",
+            f"from tests.cuda import processes, products, recorded, traps; traps.run({name!r})",
+        ]
         try:
             done = subprocess.run(
                 command, env=traps.environment(allocator), capture_output=True, text=True, timeout=120

@@ -58,6 +58,8 @@ def test_the_runtime_library_has_no_compiler(installed: Path) -> None:
     assert "vesta::runtime::Executable::run" in names
     for absent in ("llvm::", "vesta::trace::", "vesta::capture::", "vesta::pipeline::", "vesta::codegen::"):
         assert absent not in names
+    needed = run("readelf", "-d", BUILD / "python/vesta/libvesta_runtime.so")
+    assert "NEEDED" in needed and not re.search(r"nvrtc|nvJitLink|libcuda", needed)
 
 
 @pytest.fixture(scope="module")

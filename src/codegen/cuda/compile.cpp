@@ -16,9 +16,9 @@
 #include "codegen/cuda/nvrtc.h"
 #include "codegen/cuda/ptx.h"
 #include "codegen/cuda/source.h"
+#include "codegen/cuda/toolchain.h"
 #include "codegen/generator.h"
 #include "machine/cuda/code.h"
-#include "vesta_cuda_digest.h"
 
 namespace vesta::codegen {
 namespace {
@@ -40,7 +40,7 @@ int architecture(const Target& t) {
 class ToCode {
  public:
   ToCode(const Target& target, const std::string& dump_dir)
-      : nvrtc_(*Nvrtc::get()), dump_dir_(dump_dir), arch_(architecture(target)) {
+      : nvrtc_(loaded()), dump_dir_(dump_dir), arch_(architecture(target)) {
     const std::vector<int> known = nvrtc_.architectures();
     binary_ = std::find(known.begin(), known.end(), arch_) != known.end();
     // The driver finishes what is for a GPU that NVRTC does not know.
@@ -79,6 +79,11 @@ class ToCode {
   }
 
  private:
+  static const Nvrtc& loaded() {
+    load_toolchain();
+    return *Nvrtc::get();
+  }
+
   // The PTX of each kernel of the n-th program: every `programs`-th one.
   std::vector<std::string> program(const std::vector<std::string>& sources, const std::vector<std::string>& names,
                                    size_t n, size_t programs) const {
@@ -116,11 +121,10 @@ class ToCode {
 }  // namespace
 
 bool nvrtc_available(const Target& t, std::string* why) {
-  const Nvrtc* const nvrtc = Nvrtc::get(why);
-  if (!nvrtc) return false;
-  const std::vector<int> known = nvrtc->architectures();
-  const bool serves = !known.empty() && known.front() <= architecture(t);
-  if (!serves && why) *why = fmt::format("NVRTC {} makes no code for {}", nvrtc->version(), t.cpu);
+  const Toolchain* const known = toolchain(why);
+  if (!known) return false;
+  const bool serves = !known->architectures.empty() && known->architectures.front() <= architecture(t);
+  if (!serves && why) *why = fmt::format("{} makes no code for {}", known->name, t.cpu);
   return serves;
 }
 
@@ -129,9 +133,7 @@ const std::string& nvrtc_fingerprint(const Target& target) {
   static auto* known = new std::map<std::string, std::string>;
   const std::lock_guard lock(mutex);
   std::string& text = (*known)[target.cpu];
-  if (text.empty())
-    text = fmt::format("nvrtc {}{}; {}; sources {}", Nvrtc::get()->version(),
-                       JitLink::get(Nvrtc::get()->major()) ? " and its linker" : "", target.cpu, VESTA_CUDA_DIGEST);
+  if (text.empty()) text = fmt::format("{}; {}; sources {}", toolchain()->name, target.cpu, cuda_sources());
   return text;
 }
 

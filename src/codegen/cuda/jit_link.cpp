@@ -2,15 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
-
-#include "machine/cuda/shared_library.h"
 
 namespace vesta::codegen {
 
 namespace {
 using Linking = struct OpaqueLinking*;
 constexpr int kPtx = 2;  // NVJITLINK_INPUT_PTX
+constexpr const char* kNames[] = {"libnvJitLink.so.13", "libnvJitLink.so.12"};
 }  // namespace
 
 // The part of nvJitLink.h that is used here; every status is 0 for success.
@@ -23,12 +23,17 @@ struct JitLink::Functions {
   int (*cubin)(Linking, void*) = nullptr;
 };
 
+machine::LibrarySearch JitLink::search() {
+  static constexpr const char* beside[] = {"../../nvidia/cu13/lib", "../../nvidia/nvjitlink/lib", ".",
+                                           "/usr/local/cuda/lib64"};
+  return {kNames, beside};
+}
+
 const JitLink* JitLink::get(int major) {
   static const JitLink* const link = [&]() -> const JitLink* {
-    const std::string file = fmt::format("libnvJitLink.so.{}", major);
-    const char* const names[] = {file.c_str()};
-    constexpr const char* beside[] = {"../../nvidia/cu13/lib", "../../nvidia/nvjitlink/lib", "."};
-    void* const library = machine::open_library(names, beside, nullptr);
+    const auto name = std::find(std::begin(kNames), std::end(kNames), fmt::format("libnvJitLink.so.{}", major));
+    if (name == std::end(kNames)) return nullptr;
+    void* const library = machine::open_library({std::span(name, 1), search().beside}, nullptr);
     if (!library) return nullptr;
     auto* f = new Functions;
     machine::Symbols symbols(library);
@@ -42,7 +47,7 @@ const JitLink* JitLink::get(int major) {
     find(f->complete, "Complete");
     find(f->cubin_size, "GetLinkedCubinSize");
     find(f->cubin, "GetLinkedCubin");
-    return symbols.missing().empty() ? new JitLink(f) : nullptr;
+    return symbols.missing().empty() ? new JitLink(f, machine::file_of(library)) : nullptr;
   }();
   return link;
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "machine/cuda/shared_library.h"
 
 namespace vesta::codegen {
 
@@ -29,12 +28,17 @@ struct Nvrtc::Functions {
   const char* (*error)(int) = nullptr;
 };
 
+machine::LibrarySearch Nvrtc::search() {
+  static constexpr const char* names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+  static constexpr const char* beside[] = {"../../nvidia/cu13/lib", "../../nvidia/cuda_nvrtc/lib", ".",
+                                           "/usr/local/cuda/lib64"};
+  return {names, beside, "VESTA_NVRTC"};
+}
+
 const Nvrtc* Nvrtc::get(std::string* why) {
   static std::string problem;
   static const Nvrtc* const nvrtc = [&]() -> const Nvrtc* {
-    constexpr const char* names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-    constexpr const char* beside[] = {"../../nvidia/cu13/lib", "../../nvidia/cuda_nvrtc/lib", "."};
-    void* library = machine::open_library(names, beside, &problem);
+    void* library = machine::open_library(search(), &problem);
     if (!library) return nullptr;
     auto* f = new Functions;
     machine::Symbols symbols(library);
@@ -55,7 +59,7 @@ const Nvrtc* Nvrtc::get(std::string* why) {
       problem = fmt::format("NVRTC has no {}", symbols.missing());
       return nullptr;
     }
-    return new Nvrtc(f);
+    return new Nvrtc(f, machine::file_of(library));
   }();
   if (!nvrtc && why) *why = problem;
   return nvrtc;

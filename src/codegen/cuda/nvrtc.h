@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "machine/cuda/shared_library.h"
+
 namespace vesta::codegen {
 
 class Nvrtc {
@@ -11,6 +13,10 @@ class Nvrtc {
   // nullptr: this process has no NVRTC, for the reason `why`. Once per process; thread-safe.
   static const Nvrtc* get(std::string* why = nullptr);
 
+  // Where it is looked for: in $VESTA_NVRTC, where that is set.
+  static machine::LibrarySearch search();
+
+  const std::string& file() const { return file_; }
   std::string version() const;  // "13.0"
   int major() const;
   std::vector<int> architectures() const;  // for which it makes code: 75, 80, 86, ...
@@ -21,9 +27,10 @@ class Nvrtc {
 
  private:
   struct Functions;
-  explicit Nvrtc(const Functions* functions) : f_(functions) {}
+  Nvrtc(const Functions* functions, std::string file) : f_(functions), file_(std::move(file)) {}
   std::string compile(const std::string& source, const std::string& name, const std::string& arch, bool binary) const;
   const Functions* f_;
+  const std::string file_;
 };
 
 }  // namespace vesta::codegen
