@@ -38,6 +38,9 @@ struct VESTA_API Options {
   // Bytes that all CUDA graphs of the process and their memory may take; -1: a quarter of the GPU's. What was used
   // least recently goes first.
   int64_t cuda_graph_memory = -1;
+  // On a GPU: seconds that a compile may take to measure other schedules of its kernels, and to choose the fastest; 0:
+  // none is measured.
+  double autotune_seconds = 0;
   // Read compiled kernels from the cache in $VESTA_CACHE_DIR (by default the user's folder for caches), and write them.
   bool cache = true;
   // One folder per compile with graphs, plan, LLVM IR and assembly; empty: $VESTA_DUMP, or none.

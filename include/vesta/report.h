@@ -50,6 +50,20 @@ struct GraphReport {
   std::string why_none;                   // empty: it has been recorded, or its calls were too few
 };
 
+// Schedules of kernels that were measured on the GPU.
+struct TuningReport {
+  int64_t kernels = 0;    // distinct ones that have other schedules
+  int64_t known = 0;      // those of them whose choice was read from the cache
+  int64_t measured = 0;   // those that were measured now, with all of their schedules
+  int64_t left = 0;       // those that no time, or no memory, was left for
+  int64_t schedules = 0;  // that were measured
+  int64_t changed = 0;    // kernels that are not as the planner made them
+  double seconds = 0;     // the stage took
+  double before_us = 0;   // all launches of the known and the measured kernels in a call, as the planner made them
+  double after_us = 0;    // and as chosen
+  std::string why_none;   // empty: kernels were looked at
+};
+
 struct CompileReport {
   int64_t ops_traced = 0;
   int64_t ops_fused = 0;
@@ -67,7 +81,8 @@ struct CompileReport {
   std::vector<StageTime> stages;
   std::vector<std::string> guards;
   double total_ms = 0;
-  std::optional<GraphReport> graphs;  // of a program on a GPU, when the report was made
+  std::optional<GraphReport> graphs;   // of a program on a GPU, when the report was made
+  std::optional<TuningReport> tuning;  // where the option autotune_seconds asked for it, unless `cached`
 };
 
 struct Fallback {
@@ -86,6 +101,7 @@ struct FunctionReport {
 
 VESTA_API std::string to_string(const FunctionReport& report);
 VESTA_API std::string to_string(const GraphReport& report);  // one line
+VESTA_API std::string to_string(const TuningReport& report);
 
 // Every compiled function of the process that still exists, in the order of creation.
 VESTA_API std::vector<FunctionReport> reports();

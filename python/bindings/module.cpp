@@ -31,6 +31,7 @@ PYBIND11_MODULE(_C, m) {
       .def_readwrite("cuda_graphs", &Options::cuda_graphs)
       .def_readwrite("copied_inputs", &Options::copied_inputs)
       .def_readwrite("cuda_graph_memory", &Options::cuda_graph_memory)
+      .def_readwrite("autotune_seconds", &Options::autotune_seconds)
       .def_readwrite("cache", &Options::cache)
       .def_readwrite("dump_dir", &Options::dump_dir);
 
@@ -61,6 +62,18 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("direct", &GraphReport::direct)
       .def_readonly("why_none", &GraphReport::why_none)
       .def("__str__", [](const GraphReport& r) { return to_string(r); });
+  py::class_<TuningReport>(m, "TuningReport")
+      .def_readonly("kernels", &TuningReport::kernels)
+      .def_readonly("known", &TuningReport::known)
+      .def_readonly("measured", &TuningReport::measured)
+      .def_readonly("left", &TuningReport::left)
+      .def_readonly("schedules", &TuningReport::schedules)
+      .def_readonly("changed", &TuningReport::changed)
+      .def_readonly("seconds", &TuningReport::seconds)
+      .def_readonly("before_us", &TuningReport::before_us)
+      .def_readonly("after_us", &TuningReport::after_us)
+      .def_readonly("why_none", &TuningReport::why_none)
+      .def("__str__", [](const TuningReport& r) { return to_string(r); });
   py::class_<CompileReport>(m, "CompileReport")
       .def_readonly("ops_traced", &CompileReport::ops_traced)
       .def_readonly("ops_fused", &CompileReport::ops_fused)
@@ -82,7 +95,8 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("stages", &CompileReport::stages)
       .def_readonly("guards", &CompileReport::guards)
       .def_readonly("total_ms", &CompileReport::total_ms)
-      .def_readonly("graphs", &CompileReport::graphs);
+      .def_readonly("graphs", &CompileReport::graphs)
+      .def_readonly("tuning", &CompileReport::tuning);
   py::class_<Fallback>(m, "Fallback").def_readonly("reason", &Fallback::reason).def_readonly("count", &Fallback::count);
   py::class_<FunctionReport>(m, "FunctionReport")
       .def_readonly("name", &FunctionReport::name)

@@ -306,6 +306,8 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
         reasons = {e.reason for e in g.compiled.externs}
         why = f": {reasons.pop()}" if len(reasons) == 1 and not g.compiled.kernels else ""
         yield f"  {kernels}{cached}, {several(g.compiled.ops_extern, 'call')} into ATen{why}"
+        if g.compiled.tuning:
+            yield f"  tuning: {g.compiled.tuning}"
         if g.compiled.graphs:
             yield f"  CUDA graphs: {g.compiled.graphs}"
     miss = g.miss

@@ -28,6 +28,9 @@ Names and meaning are those of ``include/vesta/options.h``:
     address than before (-1: without bound; 1 MiB).
 ``cuda_graph_memory`` (int)
     Bytes that all CUDA graphs of the process and their memory may take (-1: a quarter of the GPU's memory).
+``autotune_seconds`` (float)
+    On a GPU: seconds that a compile may take to measure other schedules of its kernels and to choose the fastest (0:
+    none; 10 in the modes ``"max-autotune"``).
 ``cache`` (bool)
     Read compiled kernels from the cache that processes share, and write them: in ``$VESTA_CACHE_DIR``, by default the
     user's folder for caches; none where ``VESTA_CACHE_DIR`` is empty.
@@ -56,8 +59,8 @@ BACKENDS: dict[str, dict[str, Any]] = {
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
     "reduce-overhead": {"copied_inputs": -1},
-    "max-autotune": {"copied_inputs": -1},
-    "max-autotune-no-cudagraphs": {"cuda_graphs": False},
+    "max-autotune": {"copied_inputs": -1, "autotune_seconds": 10},
+    "max-autotune-no-cudagraphs": {"cuda_graphs": False, "autotune_seconds": 10},
 }
 
 OPTION_NAMES: dict[str, tuple[type, ...]] = {
@@ -73,6 +76,7 @@ OPTION_NAMES: dict[str, tuple[type, ...]] = {
     "cuda_graphs": (bool,),
     "copied_inputs": (int,),
     "cuda_graph_memory": (int,),
+    "autotune_seconds": (int, float),
     "cache": (bool,),
     "dump_dir": (str,),
 }

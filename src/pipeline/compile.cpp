@@ -19,6 +19,7 @@
 #include "pipeline/key.h"
 #include "pipeline/labels.h"
 #include "pipeline/pipeline.h"
+#include "pipeline/tune.h"
 #include "schedule/plan.h"
 #include "store/store.h"
 #include "trace/trace.h"
@@ -87,6 +88,14 @@ void report_artifact(const artifact::Artifact& a, CompileReport& report) {
   for (const artifact::Guard& g : a.guards) report.guards.push_back(g.text);
 }
 
+codegen::CompileOptions codegen_options(const Options& options, const std::string& dump_dir = {}) {
+  codegen::CompileOptions o;
+  o.workers = options.compile_threads;
+  o.dump_dir = dump_dir;
+  o.store = options.cache ? store::shared() : nullptr;
+  return o;
+}
+
 ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, const Options& options, Dump& dump,
                              CompileReport& report) {
   ObjectByText objects;
@@ -105,11 +114,7 @@ ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, c
       requests.push_back({k->text, std::move(name)});
     }
   }
-  codegen::CompileOptions o;
-  o.workers = options.compile_threads;
-  o.dump_dir = dump.folder();
-  o.store = options.cache ? store::shared() : nullptr;
-  const auto compiled = codegen::compile(requests, target, o);
+  const auto compiled = codegen::compile(requests, target, codegen_options(options, dump.folder()));
   for (size_t i = 0; i < requests.size(); ++i) {
     objects[requests[i].text] = compiled.at(i).object;
     report.cached_kernels += compiled[i].origin == codegen::Origin::Store;
@@ -129,9 +134,19 @@ void log_stages(const CompileReport& report) {
 // The stages between a graph and its artifact. Nothing here depends on names and lines of the program.
 class Compile {
  public:
-  Compile(graph::Graph& graph, const Labels& labels, const Options& options, const Target& target, Dump& dump,
-          CompileReport& report)
-      : graph_(graph), labels_(labels), options_(options), target_(target), dump_(dump), report_(report) {}
+  // `measures`: the target is this machine's GPU, and kernels are to be measured there.
+  Compile(graph::Graph& graph, const Labels& labels, const Options& options, const Target& target, bool measures,
+          Dump& dump, CompileReport& report)
+      : graph_(graph),
+        labels_(labels),
+        options_(options),
+        target_(target),
+        measures_(measures),
+        dump_(dump),
+        report_(report) {}
+
+  // Whether a compile of the same would give the same: no time was lacking.
+  bool finished() const { return finished_; }
 
   artifact::Artifact run(Traced& traced) {
     run_passes(traced.inference);
@@ -149,6 +164,13 @@ class Compile {
       o.keep_dags = dump_.active();
       plan = schedule::make_plan(graph_, o);
     });
+    Tuned tuned;
+    if (measures_)
+      stage("tune", [&] {
+        tuned = tune_here(plan, target_, options_.autotune_seconds, codegen_options(options_));
+        report_.tuning = tuned.report;
+        finished_ = tuned.finished;
+      });
     if (dump_.active()) dump_.write_numbered("plan.txt", labels_.restore(schedule::print(plan)));
     if (log::enabled(log::Topic::Plan)) log::write(log::Topic::Plan, labels_.restore(schedule::print(plan)));
 
@@ -197,6 +219,8 @@ class Compile {
   const Labels& labels_;
   const Options& options_;
   const Target& target_;
+  const bool measures_;
+  bool finished_ = true;
   Dump& dump_;
   CompileReport& report_;
 };
@@ -257,7 +281,8 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   if (verify_boundaries()) graph::verify(*graph);
 
   const Labels labels = Labels::take(*graph);
-  Compile work(*graph, labels, options, target, dump, report);
+  const bool measures = options.autotune_seconds > 0 && !given && target.device == DeviceType::CUDA;
+  Compile work(*graph, labels, options, target, measures, dump, report);
   // A dump needs every stage to run.
   store::Store* const store = options.cache && !dump.active() ? store::shared() : nullptr;
   auto key = std::make_shared<CacheKey>();
@@ -274,7 +299,7 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
     artifact = with_labels(labels, [&] { return work.run(traced); });
     if (verify_boundaries()) artifact::verify(*artifact);
     artifact->about.key = key->fields;
-    if (store) work.stage("encode", [&] { store->put(key->entry, artifact::encode(*artifact)); });
+    if (store && work.finished()) work.stage("encode", [&] { store->put(key->entry, artifact::encode(*artifact)); });
   }
   work.stage("load", [&] {
     artifact->about.key.clear();

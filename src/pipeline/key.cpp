@@ -24,10 +24,13 @@ std::string text_of(const artifact::InputFacts& facts) {
 }
 
 // What a compile reads. Others, such as the limit of variants, decide whether there is a compile at all.
-std::string text_of(const Options& o, const Traced& traced) {
-  return fmt::format("{}, {}packed_weights {}, numerics {}, skip_passes [{}], rewrite_limit {}, kernels {}",
-                     traced.inference ? "inference" : "training", traced.deterministic ? "deterministic, " : "",
-                     o.packed_weights, o.numerics, fmt::join(o.skip_passes, " "), o.rewrite_limit, o.kernels);
+std::string text_of(const Options& o, const Traced& traced, DeviceType device) {
+  std::string out = fmt::format("{}, {}packed_weights {}, numerics {}, skip_passes [{}], rewrite_limit {}, kernels {}",
+                                traced.inference ? "inference" : "training",
+                                traced.deterministic ? "deterministic, " : "", o.packed_weights, o.numerics,
+                                fmt::join(o.skip_passes, " "), o.rewrite_limit, o.kernels);
+  if (o.autotune_seconds > 0 && device == DeviceType::CUDA) out += ", measured";
+  return out;
 }
 
 // Operators, what they take and what their kernels give depend on the build. at::show_config() would say all of this,
@@ -43,13 +46,19 @@ const std::string& text_of_torch() {
 
 }  // namespace
 
+const std::string& compiler() {
+  static const auto* text =
+      new std::string(fmt::format("format {}, sources {}", artifact::kFormat, VESTA_COMPILER_DIGEST));
+  return *text;
+}
+
 artifact::Key key_of(const std::string& text, const Traced& traced, const Options& options, const Target& target) {
   return {{"graph", text},
           {"facts", text_of(traced.facts)},
-          {"options", text_of(options, traced)},
+          {"options", text_of(options, traced, target.device)},
           {"target", plan_text(target)},
           {"generator", codegen::fingerprint(target)},
-          {"compiler", fmt::format("format {}, sources {}", artifact::kFormat, VESTA_COMPILER_DIGEST)},
+          {"compiler", compiler()},
           {"torch", text_of_torch()}};
 }
 

@@ -15,6 +15,8 @@ namespace vesta::pipeline {
 // `text` is the graph's, without labels and with every argument. The fields, in order: graph, facts, options, target,
 // generator, compiler, torch.
 artifact::Key key_of(const std::string& text, const Traced& traced, const Options& options, const Target& target);
+// This build of the compiler, the last but one of them.
+const std::string& compiler();
 // The name of the entry.
 std::string name_of(const artifact::Key& key);
 

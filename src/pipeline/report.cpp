@@ -56,6 +56,7 @@ std::string variant_text(const CompileReport& r, size_t index) {
     out += fmt::format("    kernel x{} {}: {} ops, {}, about {:.1f} us\n", count, k->name, k->ops.size(),
                        bytes(k->bytes), k->estimated_us);
   }
+  if (r.tuning) out += fmt::format("    tuning: {}\n", to_string(*r.tuning));
   if (r.graphs) out += fmt::format("    CUDA graphs: {}\n", to_string(*r.graphs));
   for (const ExternReason& e : r.externs) out += fmt::format("    extern x{} {}: {}\n", e.count, e.op, e.reason);
   for (const std::string& g : r.guards) out += fmt::format("    guard {}\n", g);
@@ -70,6 +71,16 @@ std::string to_string(const GraphReport& r) {
   std::string out = fmt::format("recorded {} times in {:.1f} ms; {} kept, {} graphs of {} nodes, {}", r.recorded,
                                 r.record_ms, r.kept, r.graphs, r.nodes, bytes(r.bytes));
   for (const auto& [why, count] : r.direct) out += fmt::format("; {} steps run beside them: {}", count, why);
+  return out;
+}
+
+std::string to_string(const TuningReport& r) {
+  if (!r.why_none.empty()) return "none: " + r.why_none;
+  std::string out = fmt::format("{} schedules of {} kernels measured in {:.1f} s", r.schedules, r.measured, r.seconds);
+  if (r.known > 0) out += fmt::format(", {} kernels known from the cache", r.known);
+  out += fmt::format("; {} kernels changed", r.changed);
+  if (r.before_us > 0) out += fmt::format(", {:.1f} us -> {:.1f} us", r.before_us, r.after_us);
+  if (r.left > 0) out += fmt::format("; no time or memory was left for {} kernels", r.left);
   return out;
 }
 

@@ -50,6 +50,7 @@ class Task:
     dtype: str = "float32"
     seed: int = 0
     training: bool = False
+    schedules: int = 0
 
     def __str__(self) -> str:
         how = " training" if self.training else ""
@@ -123,11 +124,12 @@ def trace(task: Task, folder: Path) -> int:
     return len(graphs)
 
 
-def check(folder: Path, limit_s: float = 600) -> str:
-    """'' or what is wrong with the kernels of the graphs in the folder."""
+def check(folder: Path, limit_s: float = 600, schedules: int = 0) -> str:
+    """'' or what is wrong with the graphs' kernels; with every schedule of so many of each graph."""
     environment = os.environ | {
         "VESTA_CUDA_GRAPHS": str(folder),
         "VESTA_CACHE_DIR": "",
+        "VESTA_CUDA_SCHEDULES": str(schedules),
         "LD_LIBRARY_PATH": f"{LIBRARIES}:{os.environ.get('LD_LIBRARY_PATH', '')}",
     }
     done = subprocess.run([RUNNER], env=environment, capture_output=True, text=True, timeout=limit_s, check=False)
@@ -142,7 +144,7 @@ def work(task: Task, emit: Callable[[Any], None]) -> None:
     try:
         with tempfile.TemporaryDirectory() as folder:
             graphs = trace(task, Path(folder))
-            failure = check(Path(folder)) if graphs else "nothing was compiled"
+            failure = check(Path(folder), schedules=task.schedules) if graphs else "nothing was compiled"
     except Exception:
         failure = "" if eager_raises(task) else "raises\n" + traceback.format_exc(limit=-6)
     emit(("verdict", graphs, failure))
@@ -170,11 +172,16 @@ def main() -> int:
     parser.add_argument("--random", type=int, default=0, metavar="N", help="so many random programs")
     parser.add_argument("--dtypes", nargs="+", default=["float32"], help="of weights and inputs")
     parser.add_argument("--training", action="store_true", help="forward and backward graphs of a training step")
+    parser.add_argument("--schedules", type=int, default=0, metavar="N", help="all of so many kernels of each graph")
     parser.add_argument("--jobs", type=int, default=1, help="models at a time")
     given = parser.parse_args()
     names = list(ZOO) if given.all else given.models
-    tasks = [Task(name, dtype, training=given.training) for name in names for dtype in given.dtypes]
-    tasks += [Task(seed=seed) for seed in range(0, given.random, PROGRAMS)]
+    tasks = [
+        Task(name, dtype, training=given.training, schedules=given.schedules)
+        for name in names
+        for dtype in given.dtypes
+    ]
+    tasks += [Task(seed=seed, schedules=given.schedules) for seed in range(0, given.random, PROGRAMS)]
     if not tasks:
         parser.error("name a model, or give --all or --random")
     console, wrong = Console(), 0

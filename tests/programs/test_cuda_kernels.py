@@ -8,10 +8,10 @@ import pytest
 from tests.programs.cuda_kernels import Task, run
 
 TASKS = [
-    Task("bert"),
+    Task("bert", schedules=12),
     Task("bert", "bfloat16"),
     Task("llama"),
-    Task("llama", "bfloat16"),
+    Task("llama", "bfloat16", schedules=6),
     Task("gpt2", "float16"),
     Task("t5"),
     Task("vit"),
@@ -20,11 +20,11 @@ TASKS = [
     Task("resnet_small"),
     Task("unet", "bfloat16"),
     Task("denoiser"),
-    Task("losses"),
+    Task("losses", schedules=12),
     Task("graph_net"),
     Task("llama", training=True),
     Task("resnet_small", training=True),
-    Task(seed=0),
+    Task(seed=0, schedules=4),
     Task(seed=400),
 ]
 

@@ -188,11 +188,24 @@ def test_cuda_graphs(door: Door) -> None:
     assert [v.graphs for v in variants()] == [None]
 
 
+@of_option("autotune_seconds")
+def test_tuning(door: Door) -> None:
+    """What it does needs a GPU: tests/cuda/tuned.py. Programs of the CPU take it, and nothing is measured."""
+    x = torch.randn(4)
+    for seconds in (0, 0.5, 10):
+        forget()
+        torch.testing.assert_close(door(lambda x: x.sin() + 1, autotune_seconds=seconds)(x), x.sin() + 1)
+        assert [v.tuning for v in variants()] == [None]
+
+
 def test_modes_are_options() -> None:
     assert set(MODES) == {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"}
     assert make_options(options_of_mode(None)).cuda_graphs and make_options(options_of_mode("default")).cuda_graphs
     assert not make_options(options_of_mode("max-autotune-no-cudagraphs")).cuda_graphs
     assert make_options(options_of_mode("reduce-overhead")).copied_inputs == -1
+    for mode, seconds in (("default", 0), ("reduce-overhead", 0), ("max-autotune", 10)):
+        assert make_options(options_of_mode(mode)).autotune_seconds == seconds
+    assert make_options(options_of_mode("max-autotune-no-cudagraphs")).autotune_seconds == 10
     for door in (vesta.compile, functools.partial(torch.compile, backend="vesta")):
         for mode in MODES:
             x = torch.randn(4)

@@ -3,6 +3,7 @@
 #include "codegen_run.h"
 #include "cuda_host.h"
 #include "cuda_plans.h"
+#include "schedule/cuda/alternatives.h"
 
 namespace vesta::codegen::testing {
 namespace {
@@ -76,6 +77,48 @@ void add_plan(std::vector<Case>& cases, const std::string& text, double ulps, do
     for (Expr e : k->sizes) c.sizes.push_back(hint(e));
     cases.push_back(std::move(c));
   }
+}
+
+// Every other schedule of the kernels, on the same elements.
+void add_other_schedules(std::vector<Case>& cases) {
+  const size_t count = cases.size();
+  for (size_t i = 0; i < count; ++i)
+    for (const auto& other : schedule::alternatives(*cases[i].kernel, machine::cuda_target_of(90))) {
+      const std::string text = print(*other);
+      cases.push_back(
+          {text, loops::parse_kernel(text), cases[i].arrays, cases[i].sizes, cases[i].ulps, cases[i].absolute});
+    }
+}
+
+// What a GPU would measure computes the same: rows in registers and in shared memory, columns, tiles, elements alone.
+TEST(CudaOnHost, OtherSchedules) {
+  std::vector<Case> cases;
+  for (const auto& [rows, columns] : {std::pair(9, 96), {2, 4096}, {2, 9001}, {3, 33}})
+    add_plan(cases, softmax_text(rows, columns), 300);
+  for (const char* dtype : {"bf16", "f64"}) {
+    std::string text = softmax_text(3, 520, dtype);
+    text.replace(text.find("\"x\""), 3, "\"x\" aligned 16");
+    add_plan(cases, text, 300, 1e-2);
+    add_plan(cases,
+             fmt::format("input %0 : {0}[{1}]@D = argument \"x\" aligned 16\n%1 : {0}[{1}]@D = aten::tanh(%0)\n"
+                         "output %1\n",
+                         dtype, 1 << 12),
+             4, 1e-2);
+  }
+  add_plan(cases,
+           "input %0 : f32[300, 70]@D = argument \"x\"\n%1 : f32[70]@D = aten::sum.dim_IntList(%0, [0], false)\n"
+           "output %1\n",
+           60, 1e-2);
+  add_plan(cases,
+           "input %0 : f32[70, 300]@D = argument \"x\"\n%1 : i64[300]@D = aten::argmax(%0, 0, false)\noutput %1\n", 0);
+  add_plan(cases,
+           "input %0 : f32[17, 90]@D = argument \"x\"\n%1 : f32[90, 17]@D = aten::t(%0)\n%2 : f32[90, 17]@D = "
+           "aten::tanh(%1)\noutput %2\n",
+           4);
+  const size_t planned = cases.size();
+  add_other_schedules(cases);
+  EXPECT_GT(cases.size(), planned + 80);
+  expect_same(std::move(cases));
 }
 
 TEST(CudaOnHost, RowsColumnsAndWholes) {

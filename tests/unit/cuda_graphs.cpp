@@ -13,13 +13,20 @@
 #include "graph/text.h"
 #include "machine/cuda/code.h"
 #include "machine/cuda/device_target.h"
+#include "schedule/cuda/alternatives.h"
 #include "schedule/plan.h"
 
 namespace vesta::codegen::testing {
 namespace {
 
 constexpr int64_t kRunElements = 100'000;  // larger kernels are compiled alone
-constexpr size_t kRunKernels = 60;         // of a model
+constexpr int64_t kScheduleElements = 20'000;
+constexpr size_t kRunKernels = 60;  // of a model
+// With every schedule of each kernel: $VESTA_CUDA_SCHEDULES names how many kernels.
+size_t kernels_with_schedules() {
+  const char* given = std::getenv("VESTA_CUDA_SCHEDULES");
+  return given ? std::strtoul(given, nullptr, 10) : 0;
+}
 
 std::unique_ptr<graph::Graph> read(const std::filesystem::path& path) {
   std::ifstream in(path);
@@ -115,11 +122,11 @@ void check_code(const std::vector<Kernel>& kernels) {
   }
 }
 
-void check_results(std::vector<Kernel>& kernels) {
+void check_results(std::vector<Kernel>& kernels, size_t most = kRunKernels) {
   std::vector<Kernel*> small;
   std::vector<const loops::Kernel*> texts;
   for (Kernel& k : kernels) {
-    if (k.elements > kRunElements || small.size() == kRunKernels) continue;
+    if (k.elements > kRunElements || small.size() == most) continue;
     small.push_back(&k);
     texts.push_back(k.kernel.get());
   }
@@ -166,6 +173,22 @@ void check_results(std::vector<Kernel>& kernels) {
   }
 }
 
+// The same kernels as threads might share them otherwise. Those of few elements: a block of 1024 threads takes a while.
+std::vector<Kernel> other_schedules(const std::vector<Kernel>& kernels) {
+  std::vector<Kernel> out;
+  size_t looked_at = 0;
+  for (const Kernel& k : kernels) {
+    if (k.elements > kScheduleElements || looked_at == kernels_with_schedules()) continue;
+    ++looked_at;
+    for (const auto& other : schedule::alternatives(*k.kernel, machine::cuda_target_of(90))) {
+      const std::string text = print(*other);
+      out.push_back({text, fmt::format("{}_other{}", k.name, out.size()), loops::parse_kernel(text), k.arrays, k.starts,
+                     k.sizes, k.elements});
+    }
+  }
+  return out;
+}
+
 TEST(CudaGraphs, KernelsOfModels) {
   const char* folder = std::getenv("VESTA_CUDA_GRAPHS");
   ASSERT_TRUE(folder) << "VESTA_CUDA_GRAPHS names no folder";
@@ -183,6 +206,12 @@ TEST(CudaGraphs, KernelsOfModels) {
     std::fflush(stdout);
     check_code(kernels);
     check_results(kernels);
+    std::vector<Kernel> others = other_schedules(kernels);
+    if (others.empty()) continue;
+    fmt::print("{} other schedules\n", others.size());
+    std::fflush(stdout);
+    check_code(others);
+    check_results(others, others.size());
   }
   EXPECT_GT(graphs, 0);
 }

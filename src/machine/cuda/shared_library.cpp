@@ -101,8 +101,8 @@ std::string build_id(const std::string& file) {
       std::memcpy(&note, notes.data() + at, sizeof note);
       const uint64_t text = at + sizeof note + padded(note.n_namesz), end = text + padded(note.n_descsz);
       if (end > notes.size()) break;
-      const std::string_view owner(notes.data() + at + sizeof note, note.n_namesz);
-      if (note.n_type == NT_GNU_BUILD_ID && owner == std::string_view("GNU", 4)) {
+      const char* const owner = notes.data() + at + sizeof note;
+      if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(owner, "GNU", 4) == 0) {
         std::string out;
         for (uint64_t b = 0; b < note.n_descsz; ++b)
           out += fmt::format("{:02x}", static_cast<unsigned char>(notes[text + b]));

@@ -1,0 +1,265 @@
+#include "pipeline/tune.h"
+
+#include <c10/core/DeviceGuard.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "base/check.h"
+#include "base/digest.h"
+#include "base/stopwatch.h"
+#include "interop/torch_types.h"
+#include "loops/zeros.h"
+#include "machine/cuda/driver.h"
+#include "pipeline/key.h"
+#include "schedule/cuda/alternatives.h"
+
+namespace vesta::pipeline {
+namespace {
+
+using schedule::KernelStep;
+
+constexpr double kFaster = 0.97;  // of the planner's time: what is measured twice differs by 1 % or 2 %
+constexpr size_t kTogether = 2;   // kernels whose schedules are compiled at once
+
+// One kernel of the plan, by its text.
+struct Kernel {
+  std::vector<KernelStep*> steps;
+  double weight = 0;  // bytes that its launches move
+  // The planner's first.
+  std::vector<std::shared_ptr<const loops::Kernel>> schedules;
+
+  const KernelStep& largest() const {
+    return **std::max_element(steps.begin(), steps.end(), [](const KernelStep* a, const KernelStep* b) {
+      return a->estimated_bytes < b->estimated_bytes;
+    });
+  }
+  double uses() const { return static_cast<double>(steps.size()); }
+};
+
+// Those that have other schedules, the heaviest first.
+std::vector<Kernel> kernels_of(schedule::Plan& plan, const Target& target) {
+  std::vector<Kernel> out;
+  std::map<std::string_view, size_t> places;
+  for (schedule::Step& s : plan.steps) {
+    auto* const k = std::get_if<KernelStep>(&s);
+    if (!k || k->kernel->threads.block == 0) continue;
+    const auto [at, fresh] = places.emplace(k->text, out.size());
+    if (fresh) out.emplace_back();
+    out[at->second].steps.push_back(k);
+    out[at->second].weight += static_cast<double>(k->estimated_bytes);
+  }
+  for (Kernel& k : out) {
+    const std::shared_ptr<const loops::Kernel> own = k.steps.front()->kernel;
+    if (!loops::runs_on_zeros(*own)) continue;
+    k.schedules = schedule::alternatives(*own, target);
+    if (!k.schedules.empty()) k.schedules.insert(k.schedules.begin(), own);
+  }
+  std::erase_if(out, [](const Kernel& k) { return k.schedules.empty(); });
+  std::stable_sort(out.begin(), out.end(), [](const Kernel& a, const Kernel& b) { return a.weight > b.weight; });
+  return out;
+}
+
+// Of a schedule of the step's kernel, over the graph's symbols.
+Expr items_of(const loops::Kernel& k, const KernelStep& step) {
+  return substitute(loops::launched_items(k), [&](Expr s) {
+    const auto at = std::find(k.sizes.begin(), k.sizes.end(), s) - k.sizes.begin();
+    return step.sizes.at(static_cast<size_t>(at));
+  });
+}
+
+void choose(const Kernel& kernel, size_t which) {
+  if (which == 0) return;
+  const std::shared_ptr<const loops::Kernel>& chosen = kernel.schedules[which];
+  const std::string text = print(*chosen);
+  for (KernelStep* step : kernel.steps) {
+    step->items = items_of(*chosen, *step);
+    step->kernel = chosen;
+    step->text = text;
+  }
+}
+
+machine::Trial trial_of(const schedule::Plan& plan, const KernelStep& step) {
+  constexpr int64_t kAlignment = 256;
+  machine::Trial trial;
+  std::map<int, int64_t> starts;  // of the plan's buffers
+  for (size_t b = 0; b < step.args.size(); ++b) {
+    const schedule::KernelArg& arg = step.args[b];
+    const graph::TensorType& t = plan.buffers[static_cast<size_t>(arg.buffer)].type;
+    const int64_t element = element_size(real_of(t.dtype));
+    const auto [at, fresh] = starts.emplace(arg.buffer, trial.bytes);
+    if (fresh && !step.kernel->buffers[b].value) {
+      int64_t last = 0;
+      for (size_t d = 0; d < t.sizes.size(); ++d)
+        last += std::max<int64_t>(0, hint(t.sizes[d]) - 1) * std::max<int64_t>(0, hint(t.strides[d]));
+      const int64_t bytes = (last + 1) * element_size(t.dtype);
+      trial.bytes += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    }
+    trial.buffers.push_back({at->second + hint(arg.offset) * element, step.kernel->buffers[b].value});
+  }
+  for (Expr e : step.sizes) trial.sizes.push_back(hint(e));
+  trial.about_us = step.estimated_us;
+  return trial;
+}
+
+// A choice as the store keeps it.
+struct Choice {
+  size_t which = 0;
+  double before_us = 0, after_us = 0;
+};
+
+std::string key_of(const Kernel& kernel, const Target& target) {
+  std::vector<int64_t> sizes;
+  for (Expr e : kernel.largest().sizes) sizes.push_back(hint(e));
+  return "tuned_" + digest({kernel.steps.front()->text, fmt::format("{}", fmt::join(sizes, " ")),
+                            codegen::fingerprint(target), plan_text(target), compiler()});
+}
+
+std::string note_of(const Kernel& kernel, const Choice& c) {
+  return fmt::format("{} {}\n{}", c.before_us, c.after_us, print(*kernel.schedules[c.which]));
+}
+
+std::optional<Choice> read_note(const Kernel& kernel, const std::string& note) {
+  std::istringstream in(note);
+  Choice c;
+  if (!(in >> c.before_us >> c.after_us) || in.get() != '\n') return std::nullopt;
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  const auto found =
+      std::find_if(kernel.schedules.begin(), kernel.schedules.end(), [&](const auto& k) { return print(*k) == text; });
+  if (found == kernel.schedules.end()) return std::nullopt;
+  c.which = static_cast<size_t>(found - kernel.schedules.begin());
+  return c;
+}
+
+class Tuner {
+ public:
+  Tuner(schedule::Plan& plan, const Target& target, const TuneOptions& options, machine::Meter& meter)
+      : plan_(plan), target_(target), options_(options), meter_(meter), begin_(options.clock()) {}
+
+  Tuned run() {
+    std::vector<Kernel> kernels = kernels_of(plan_, target_), open;
+    TuningReport& report = out_.report;
+    report.kernels = std::ssize(kernels);
+    for (Kernel& k : kernels) {
+      const auto note = options_.compile.store ? options_.compile.store->find(key_of(k, target_)) : std::nullopt;
+      const std::optional<Choice> choice = note ? read_note(k, *note) : std::nullopt;
+      if (choice) {
+        ++report.known;
+        take(k, *choice);
+      } else {
+        open.push_back(std::move(k));
+      }
+    }
+    for (size_t i = 0; i < open.size(); i += kTogether) {
+      if (is_over()) {
+        report.left += std::ssize(open) - static_cast<int64_t>(i);
+        out_.finished = false;
+        break;
+      }
+      const std::span together(open.data() + i, std::min(kTogether, open.size() - i));
+      const std::vector<std::vector<codegen::Result>> code = compile(together);
+      for (size_t k = 0; k < together.size(); ++k)
+        if (is_over()) {
+          ++report.left;
+          out_.finished = false;
+        } else if (!measure(together[k], code[k])) {
+          ++report.left;
+        }
+    }
+    if (kernels.empty()) report.why_none = "no kernel has another schedule";
+    report.seconds = options_.clock() - begin_;
+    return std::move(out_);
+  }
+
+ private:
+  bool is_over() const { return options_.clock() - begin_ >= options_.seconds; }
+
+  std::vector<std::vector<codegen::Result>> compile(std::span<const Kernel> kernels) const {
+    std::vector<codegen::Request> requests;
+    for (const Kernel& k : kernels)
+      for (const auto& s : k.schedules) requests.push_back({print(*s), fmt::format("schedule{}", requests.size())});
+    const std::vector<codegen::Result> all = codegen::compile(requests, target_, options_.compile);
+    std::vector<std::vector<codegen::Result>> out;
+    auto at = all.begin();
+    for (const Kernel& k : kernels) {
+      out.emplace_back(at, at + std::ssize(k.schedules));
+      at += std::ssize(k.schedules);
+    }
+    return out;
+  }
+
+  // False: there is no memory for it.
+  bool measure(const Kernel& kernel, const std::vector<codegen::Result>& code) {
+    const KernelStep& step = kernel.largest();
+    const machine::Trial trial = trial_of(plan_, step);
+    std::vector<machine::TimedKernel> timed;
+    for (size_t i = 0; i < kernel.schedules.size(); ++i) {
+      const loops::Kernel& k = *kernel.schedules[i];
+      const int64_t items = hint(items_of(k, step)), of_block = loops::items_of_block(k);
+      const int64_t blocks = (items + of_block - 1) / of_block;
+      if (blocks < 1 || blocks > INT32_MAX) return false;  // the planner's, or another
+      timed.push_back({code[i].object.get(),
+                       {static_cast<unsigned>(blocks), static_cast<unsigned>(k.threads.block),
+                        static_cast<unsigned>(loops::shared_bytes(k))},
+                       items});
+    }
+    const auto times = meter_.measure(trial, timed);
+    if (!times) return false;
+    const auto best = static_cast<size_t>(std::min_element(times->begin(), times->end()) - times->begin());
+    Choice choice{0, times->front(), times->front()};
+    if ((*times)[best] < kFaster * times->front()) {
+      // The fastest of many is one that chance has helped.
+      const machine::TimedKernel two[] = {timed.front(), timed[best]};
+      const auto again = meter_.measure(trial, two);
+      if (again && (*again)[1] < kFaster * (*again)[0]) choice = {best, (*again)[0], (*again)[1]};
+    }
+    ++out_.report.measured;
+    out_.report.schedules += std::ssize(timed);
+    out_.code.push_back(code[choice.which].object);
+    if (store::Store* store = options_.compile.store) store->put(key_of(kernel, target_), note_of(kernel, choice));
+    take(kernel, choice);
+    return true;
+  }
+
+  void take(const Kernel& kernel, const Choice& c) {
+    out_.report.changed += c.which != 0;
+    out_.report.before_us += c.before_us * kernel.uses();
+    out_.report.after_us += c.after_us * kernel.uses();
+    choose(kernel, c.which);
+  }
+
+  schedule::Plan& plan_;
+  const Target& target_;
+  const TuneOptions& options_;
+  machine::Meter& meter_;
+  const double begin_;
+  Tuned out_;
+};
+
+}  // namespace
+
+Tuned tune(schedule::Plan& plan, const Target& target, const TuneOptions& options, machine::Meter& meter) {
+  return Tuner(plan, target, options, meter).run();
+}
+
+Tuned tune_here(schedule::Plan& plan, const Target& target, double seconds, const codegen::CompileOptions& compile) {
+  const Stopwatch watch;
+  try {
+    std::string why;
+    if (!machine::Driver::get(&why)) VESTA_UNSUPPORTED("measuring kernels: {}", why);
+    const c10::OptionalDeviceGuard on(to_torch(plan.device));
+    const auto meter = machine::make_meter(std::max<int>(0, plan.device.index), target.l2_bytes);
+    return tune(plan, target, {seconds, [&] { return watch.milliseconds() / 1000; }, compile}, *meter);
+  } catch (const Error& e) {
+    Tuned none;
+    none.report.why_none = e.what();
+    none.finished = false;
+    return none;
+  }
+}
+
+}  // namespace vesta::pipeline

@@ -1,0 +1,165 @@
+#include "schedule/cuda/alternatives.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "base/check.h"
+#include "schedule/cuda/threads.h"
+
+namespace vesta::schedule {
+
+using loops::Kernel;
+using loops::Threads;
+
+namespace {
+
+constexpr size_t kMost = 12;
+constexpr int64_t kWarp = 32;
+constexpr int64_t kMostEach = 8;
+constexpr int64_t kHeldBytes = 192;      // of rows in the registers of one thread, of 255
+constexpr int64_t kFullHeldBytes = 144;  // the same where 1024 threads, of one block or two, have 64 each
+constexpr int64_t kOwnShared = 4 << 10;  // bytes of shared memory for what teams combine, and the system's
+
+constexpr int64_t kBlocks[] = {64, 128, 256, 512, 1024};
+constexpr int64_t kTeams[] = {4, 8, 16, 32, 64, 128, 256, 512, 1024};
+constexpr int64_t kSides[] = {16, 32, 64};  // of tiles
+
+// How often one number is doubled or halved to become the other.
+double steps(int64_t a, int64_t b) { return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b))); }
+
+bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
+
+class Lister {
+ public:
+  Lister(const Kernel& k, const Target& target) : k_(k), target_(target), own_(print(k)) {
+    for (const loops::Instr& i : k.instrs) doubles_ |= i.dtype == DType::F64;
+    for (const loops::Range& r : k.ranges) loops_ |= r.kind == loops::RangeKind::Inner;
+  }
+
+  std::vector<std::shared_ptr<const Kernel>> run() {
+    if (k_.tile.rows > 0) {
+      tiles();
+    } else if (!loops_) {
+      pointwise();
+    } else if (k_.threads.across) {
+      across();
+    } else {
+      along();
+    }
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const Found& a, const Found& b) { return a.distance < b.distance; });
+    if (found_.size() > kMost) found_.resize(kMost);
+    std::vector<std::shared_ptr<const Kernel>> out;
+    for (Found& f : found_) out.push_back(std::move(f.kernel));
+    return out;
+  }
+
+ private:
+  struct Found {
+    double distance;
+    std::shared_ptr<const Kernel> kernel;
+  };
+
+  void tiles() {
+    for (const int64_t block : {128, 256, 512})
+      for (const int64_t rows : kSides)
+        for (const int64_t columns : kSides) {
+          Kernel k = k_;
+          k.threads.block = block;
+          k.tile = {};
+          read_through_tiles(k, rows, columns);
+          if (k.tile.loads == k_.tile.loads) add(std::move(k));
+        }
+  }
+
+  void pointwise() {
+    for (const int64_t block : kBlocks)
+      for (int64_t each = 1; each <= kMostEach; each *= 2) {
+        Threads t = k_.threads;
+        t.block = block;
+        t.each = each;
+        add(t);
+      }
+  }
+
+  void across() {
+    for (const int64_t block : kBlocks)
+      for (int64_t team = 1; team <= kWarp; team *= 2) {
+        Threads t = k_.threads;
+        t.block = block;
+        t.team = team;
+        add(t);
+      }
+  }
+
+  void along() {
+    for (const int64_t team : kTeams)
+      for (const int64_t block : kBlocks)
+        for (int64_t each = 1; each <= kMostEach; each *= 2) {
+          if (team > kWarp && block != team) continue;
+          Threads t = k_.threads;
+          t.block = block;
+          t.team = team;
+          t.each = each;
+          t.held = 0;
+          t.shared = false;
+          const Expr row = loops::row_elements(k_);
+          // Threads beyond the row's elements would only wait.
+          if (team > kWarp && hint(row) < team * each) continue;
+          if (k_.row_slots.empty()) {
+            add(t);
+            continue;
+          }
+          if (!row.is_constant()) continue;
+          t.held = (row.constant() + team * each - 1) / (team * each);
+          if (fits_registers(t)) add(t);
+          t.held = 0;
+          t.shared = true;
+          add(t);
+        }
+  }
+
+  bool fits_registers(const Threads& t) const {
+    int64_t bytes = 0;
+    for (const DType d : k_.row_slots)
+      bytes += t.held * t.each * (is_half(d) ? 2 : std::max<int64_t>(4, element_size(d)));
+    return bytes <= (t.block >= 512 && !doubles_ ? kFullHeldBytes : kHeldBytes);
+  }
+
+  void add(const Threads& threads) {
+    Kernel k = k_;
+    k.threads = threads;
+    add(std::move(k));
+  }
+
+  void add(Kernel k) {
+    if (shared_bytes(k) > target_.l1_bytes - kOwnShared) return;
+    try {
+      verify(k);
+    } catch (const InternalError&) {
+      return;  // no schedule of this kernel
+    }
+    if (print(k) == own_) return;
+    const Threads &a = k_.threads, &b = k.threads;
+    double distance = steps(a.block, b.block) / 2 + steps(a.each, b.each) + (a.shared != b.shared ? 0.25 : 0);
+    // Of a block's team the block is no other choice.
+    distance += a.team == a.block && b.team == b.block ? steps(a.team, b.team) / 2 : steps(a.team, b.team);
+    if (k.tile.rows > 0) distance += steps(k_.tile.rows, k.tile.rows) + steps(k_.tile.columns, k.tile.columns);
+    found_.push_back({distance, std::make_shared<const Kernel>(std::move(k))});
+  }
+
+  const Kernel& k_;
+  const Target& target_;
+  const std::string own_;
+  bool doubles_ = false, loops_ = false;
+  std::vector<Found> found_;
+};
+
+}  // namespace
+
+std::vector<std::shared_ptr<const Kernel>> alternatives(const Kernel& kernel, const Target& target) {
+  return Lister(kernel, target).run();
+}
+
+}  // namespace vesta::schedule
