@@ -26,6 +26,7 @@ from tests.cuda import (
     programs,
     recorded,  # noqa: F401
     traps,
+    tuned,  # noqa: F401
 )
 
 PARTS = ("programs", "traps", "operators", "recorded operators", "models", "random")
@@ -54,7 +55,7 @@ def run_traps() -> tuple[int, list[str]]:
         command = [
             sys.executable,
             "-c",
-            f"from tests.cuda import processes, products, recorded, traps; traps.run({name!r})",
+            f"from tests.cuda import processes, products, recorded, traps, tuned; traps.run({name!r})",
         ]
         try:
             done = subprocess.run(

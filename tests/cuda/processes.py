@@ -24,8 +24,8 @@ def _loaded() -> set[str]:
 
 
 def _in_a_process(function: str, *arguments: object, **environment: str) -> str:
-    """Runs a function of this file in a process of its own; what it logged."""
-    call = f"from tests.cuda import processes; processes.{function}(*{[str(a) for a in arguments]!r})"
+    """Runs "tuned.tune", say, of this folder in a process of its own; what it logged."""
+    call = f"from tests.cuda import {function.split('.')[0]}; {function}(*{[str(a) for a in arguments]!r})"
     done = subprocess.run(
         [sys.executable, "-c", call], env=os.environ | environment, capture_output=True, text=True, timeout=120
     )
@@ -72,16 +72,18 @@ def run_what_is_not_there() -> None:
 @trap
 def a_second_process_loads_no_compiler() -> None:
     with tempfile.TemporaryDirectory() as cache:
-        _in_a_process("compile_and_run", "made", VESTA_CACHE_DIR=cache)
-        _in_a_process("compile_and_run", "found", VESTA_CACHE_DIR=cache)
-        _in_a_process("compile_and_run", "found", VESTA_CACHE_DIR=cache, VESTA_NVRTC="")
+        _in_a_process("processes.compile_and_run", "made", VESTA_CACHE_DIR=cache)
+        _in_a_process("processes.compile_and_run", "found", VESTA_CACHE_DIR=cache)
+        _in_a_process("processes.compile_and_run", "found", VESTA_CACHE_DIR=cache, VESTA_NVRTC="")
 
 
 @trap
 def no_compiler_and_no_code() -> None:
     with tempfile.TemporaryDirectory() as cache:
-        _in_a_process("compile_and_run", "made", VESTA_CACHE_DIR=cache)
-        log = _in_a_process("run_what_is_not_there", VESTA_CACHE_DIR=cache, VESTA_NVRTC="", VESTA_LOG="fallbacks")
+        _in_a_process("processes.compile_and_run", "made", VESTA_CACHE_DIR=cache)
+        log = _in_a_process(
+            "processes.run_what_is_not_there", VESTA_CACHE_DIR=cache, VESTA_NVRTC="", VESTA_LOG="fallbacks"
+        )
         assert log.count("not in the cache") == 1, log
 
 
@@ -113,5 +115,5 @@ def load_program(path: str) -> None:
 def a_saved_program_runs_without_a_compiler() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "model.vesta")
-        _in_a_process("save_program", path, VESTA_CACHE_DIR="")
-        _in_a_process("load_program", path, VESTA_CACHE_DIR="", VESTA_NVRTC="")
+        _in_a_process("processes.save_program", path, VESTA_CACHE_DIR="")
+        _in_a_process("processes.load_program", path, VESTA_CACHE_DIR="", VESTA_NVRTC="")
