@@ -119,6 +119,10 @@ int cuGraphLaunch(void* exec, void*) {
   for (const Launch& l : static_cast<Graph*>(exec)->launches) run(l);
   return 0;
 }
+int cuGraphNodeGetType(void*, int*) { return kInvalid; }
+int cuGraphNodeGetDependencies(void*, void*, size_t*) { return kInvalid; }
+int cuGraphAddDependencies_v2(void*, const void*, const void*, const void*, size_t) { return kInvalid; }
+int cuGraphRemoveDependencies(void*, const void*, const void*, size_t) { return kInvalid; }
 int cuMemcpyDtoDAsync_v2(uint64_t, uint64_t, size_t, void*) { return kInvalid; }
 int cuThreadExchangeStreamCaptureMode(int* mode) {
   static int now = 0;

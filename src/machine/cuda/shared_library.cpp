@@ -40,9 +40,13 @@ std::vector<std::string> library_files(const LibrarySearch& search) {
   for (std::string one; std::getline(list, one, ':');)
     if (!one.empty()) folders.push_back(one);
   const std::string torch = torch_folder();
-  for (const std::string place : search.beside)
-    if (place.starts_with('/') || !torch.empty())
-      folders.push_back(place.starts_with('/') ? place : torch + "/" + place);
+  for (std::string place : search.beside) {
+    if (!place.starts_with('/')) {
+      if (torch.empty()) continue;
+      place.insert(0, torch + "/");
+    }
+    folders.push_back(std::move(place));
+  }
   std::vector<std::string> out;
   for (const char* name : search.names) {
     if (void* loaded = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) {
