@@ -178,6 +178,102 @@ def programs() -> Iterator[Program]:
             lambda t=dtype: (_x(2, 16, 768, dtype=t),),  # type: ignore[misc]
             kernels=0,
         )
+    yield from _one_query_programs()
+
+
+def _one_query_programs() -> Iterator[Program]:
+    """A decode step's attention: one query for each head over caches of keys and values."""
+
+    def program(
+        name: str,
+        keys: int = 200,
+        size: int = 64,
+        dtype: torch.dtype = torch.bfloat16,
+        shared: int = 8,
+        mask: Callable[[int], torch.Tensor] | None = None,
+        kernels: int = 2,
+        **options: Any,
+    ) -> Program:
+        def arguments() -> tuple[torch.Tensor, ...]:
+            caches = [_x(2, shared, keys, size, dtype=dtype) for _ in range(2)]
+            return (_x(2, 8, 1, size, dtype=dtype), *caches, *([mask(keys)] if mask else []))
+
+        def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *m: torch.Tensor) -> torch.Tensor:
+            return F.scaled_dot_product_attention(q, k, v, *m, **options) * 2
+
+        return Program(f"one query: {name}", function, arguments, kernels=kernels)
+
+    def some(keys: int) -> torch.Tensor:
+        return torch.rand(2, 1, 1, keys, device="cuda") < 0.7
+
+    def none_of_first(keys: int) -> torch.Tensor:
+        return some(keys) & torch.tensor([False, True], device="cuda")[:, None, None, None]
+
+    def bias(keys: int, dtype: torch.dtype) -> torch.Tensor:
+        return _x(2, 8, 1, keys, dtype=dtype).masked_fill(~some(keys), float("-inf"))
+
+    for dtype in (torch.float32, torch.half, torch.bfloat16):
+        for size in (64, 80, 128):
+            yield program(f"heads of {size} in {dtype}", size=size, dtype=dtype)
+        yield program(f"boolean mask in {dtype}", dtype=dtype, mask=some)
+        yield program(f"mask in {dtype}", dtype=dtype, mask=lambda keys, t=dtype: bias(keys, t))  # type: ignore[misc]
+        yield program(f"nothing allowed in {dtype}", dtype=dtype, mask=none_of_first)
+        yield program(f"given scale in {dtype}", dtype=dtype, scale=0.3)
+    for keys in (1, 2, 33, 1021, 1024):
+        yield program(f"{keys} keys", keys=keys)
+        yield program(f"{keys} keys and a mask", keys=keys, mask=some)
+    yield program("shared keys", shared=2, enable_gqa=True, kernels=0)
+    yield program("shared keys and a mask", shared=2, enable_gqa=True, mask=some, kernels=0)
+    yield program("causal", is_causal=True, kernels=0)  # the first key alone
+    yield program("one key, causal", keys=1, is_causal=True, kernels=0)
+    yield program("more keys than kernels of ours read", keys=20000, size=128, kernels=0)
+
+    def repeated(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, m: torch.Tensor) -> torch.Tensor:
+        k, v = (x[:, :, None].expand(2, 2, 4, -1, -1).reshape(2, 8, -1, 128) for x in (k, v))
+        return F.scaled_dot_product_attention(q, k, v, m)
+
+    yield Program(
+        "one query: keys repeated by the program",
+        repeated,
+        lambda: (
+            _x(2, 8, 1, 128, dtype=torch.bfloat16),
+            *(_x(2, 2, 1024, 128, dtype=torch.bfloat16) for _ in range(2)),
+            some(1024),
+        ),
+        kernels=2,
+    )
+
+    def of_caches(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        k, v = (x[:, 3:90].transpose(1, 2) for x in (k, v))
+        return F.scaled_dot_product_attention(q.transpose(1, 2), k, v).transpose(1, 2).flatten(2)
+
+    yield Program(
+        "one query: parts of caches",
+        of_caches,
+        lambda: (
+            _x(2, 1, 8, 64, dtype=torch.half),
+            *(_x(2, 100, 8, 64, dtype=torch.half) for _ in range(2)),
+        ),
+        kernels=2,
+    )
+
+    def written(q: torch.Tensor, row: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        k.index_copy_(2, at, row)
+        v.index_copy_(2, at, row * 2)
+        seen = torch.arange(k.shape[2], device="cuda") <= at
+        return F.scaled_dot_product_attention(q, k, v, seen[None, None, None])
+
+    yield Program(
+        "one query: caches that the step writes",
+        written,
+        lambda: (
+            _x(1, 8, 1, 64, dtype=torch.bfloat16),
+            _x(1, 8, 1, 64, dtype=torch.bfloat16),
+            *(_x(1, 8, 256, 64, dtype=torch.bfloat16) for _ in range(2)),
+            torch.tensor([77], device="cuda"),
+        ),
+        kernels=2,
+    )
 
 
 def check(program: Program) -> str:

@@ -29,4 +29,59 @@ output %5
                      all, one);
 }
 
+// A decode step: one query for each of `heads`, over caches of `shared` heads that are `repeated` in memory by the
+// program, or read by several heads each; `mask`: "", or the sizes of a bias of the query's dtype.
+struct DecodeStep {
+  int64_t batch = 1, heads = 8, shared = 8, keys = 64, size = 64;
+  std::string dtype = "f32", mask;
+  bool repeated = false;
+  std::string op = "cudnn", causal = "false", scale = "none";
+};
+
+inline std::string attention_text(const DecodeStep& s) {
+  const auto tensor = [&](int64_t heads, int64_t rows) {
+    return fmt::format("{}[{}, {}, {}, {}]@D", s.dtype, s.batch, heads, rows, s.size);
+  };
+  const std::string cache = tensor(s.shared, s.keys), query = tensor(s.heads, 1);
+  std::string text = fmt::format(
+      "input %0 : {0} = argument \"q\" aligned 16\ninput %1 : {1} = argument \"k\" aligned 16\ninput %2 : {1} = "
+      "argument \"v\" aligned 16\n",
+      query, cache);
+  if (!s.mask.empty()) text += fmt::format("input %3 : {}[{}]@D = argument \"mask\" aligned 16\n", s.dtype, s.mask);
+  int k = 1, v = 2;
+  if (s.repeated) {
+    const int64_t group = s.heads / s.shared, row = s.keys * s.size;
+    for (const int from : {1, 2}) {
+      const int at = from * 10;
+      const std::string one = fmt::format("[{}, {}, 1, {}, {}]", s.batch, s.shared, s.keys, s.size),
+                        all = fmt::format("[{}, {}, {}, {}, {}]", s.batch, s.shared, group, s.keys, s.size);
+      text += fmt::format("%{} : {}{}@D = aten::unsqueeze(%{}, 2)\n", at, s.dtype, one, from);
+      text += fmt::format("%{} : {}{}{{{}, {}, 0, {}, 1}}@D = aten::expand(%{}, {})\n", at + 1, s.dtype, all,
+                          s.shared * row, row, s.size, at, all);
+      text += fmt::format("%{} : {}{}@D = aten::clone(%{}, memory_format=format.contiguous)\n", at + 2, s.dtype, all,
+                          at + 1);
+      text += fmt::format("%{} : {} = aten::view(%{}, [{}, {}, {}, {}])\n", at + 3, tensor(s.heads, s.keys), at + 2,
+                          s.batch, s.heads, s.keys, s.size);
+    }
+    k = 13;
+    v = 23;
+  }
+  const std::string mask = s.mask.empty() ? "none" : "%3";
+  std::string arguments = fmt::format("%0, %{}, %{}", k, v), results = fmt::format("%40 : {}, ", query);
+  const std::string sums = fmt::format("%41 : f32[{}, {}, 1", s.batch, s.heads);
+  const std::string nothing = ", %{} : undefined";
+  if (s.op == "cudnn") {
+    arguments += fmt::format(", {}, false, 0., {}, false", mask, s.causal);
+    results += sums + ", 1]@D, _, _, _, _, _, _, _";
+  } else if (s.op == "efficient") {
+    arguments += fmt::format(", {}, false, 0., {}", mask, s.causal);
+    results += fmt::format("%41 : f32[{}, {}, 0]@D, _, _", s.batch, s.heads);
+  } else {
+    arguments += fmt::format(", 0., {}, false", s.causal);
+    results += sums + "]@D, _, _, _, _, _, _, _";
+  }
+  return text + fmt::format("{} = aten::_scaled_dot_product_{}_attention({}, scale={})\noutput %40\n", results, s.op,
+                            arguments, s.scale);
+}
+
 }  // namespace vesta::testing

@@ -11,6 +11,7 @@
 #include "graph/passes/known_sizes.h"
 #include "graph/passes/linear.h"
 #include "graph/passes/linear_library.h"
+#include "graph/passes/one_query_attention.h"
 #include "graph/passes/pack_weights.h"
 #include "graph/passes/pass.h"
 #include "graph/passes/row_products.h"
@@ -41,6 +42,7 @@ constexpr PassRow kPasses[] = {
     {"conv-library", use_library_convolution, DeviceType::CPU},
     {"pack-weights", pack_weights, DeviceType::CPU},
     {"row-products", write_row_products, DeviceType::CUDA},
+    {"one-query-attention", write_one_query_attention, DeviceType::CUDA},
     {"gemm-epilogue", use_gemm_epilogue, DeviceType::CUDA},
     {"decompose", decompose_composites},
     {"decomposed-constants", fold_constants},

@@ -1,0 +1,137 @@
+#include "graph/passes/one_query_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "graph/ops/decompose.h"
+#include "graph/passes/rewriter.h"
+
+namespace vesta::graph {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Bytes of the keys that all heads read together, each its own. Heads that share keys read them once each, from the
+// GPU's cache: from here on a kernel which reads them once for all of these heads is faster.
+constexpr int64_t kMostBytes = 32 << 20;
+
+constexpr std::string_view kNames[] = {"aten::_scaled_dot_product_cudnn_attention",
+                                       "aten::_scaled_dot_product_efficient_attention",
+                                       "aten::_scaled_dot_product_flash_attention"};
+
+// The sizes of one call: query [batch, heads, 1, size], key [batch, shared, keys, size], value [batch, shared, keys,
+// out]. Heads of one group, `heads / shared` neighbours, read the same keys.
+struct Shape {
+  Expr batch, shared, group, keys, size, out;
+};
+
+// Whether x can be shown in these sizes by an expand.
+bool expands_to(const TensorType& x, Sizes sizes) {
+  if (x.dim() > sizes.size()) return false;
+  const size_t before = sizes.size() - x.dim();
+  for (size_t d = 0; d < x.dim(); ++d)
+    if (!x.sizes[d].is_constant(1) && x.sizes[d] != sizes[before + d]) return false;
+  return true;
+}
+
+std::optional<Shape> shape_of(const Node* n, const PassContext& context) {
+  if (std::none_of(std::begin(kNames), std::end(kNames), [&](std::string_view name) { return is_op(n, name); }))
+    return std::nullopt;
+  if (n->derived || !n->results[0]) return std::nullopt;
+  const TensorType &q = n->input(0)->type, &k = n->input(1)->type, &v = n->input(2)->type;
+  for (const TensorType* t : {&q, &k, &v})
+    if (t->dim() != 4 || !is_float(t->dtype) || t->dtype != q.dtype || t->device.type != context.device ||
+        t->device != q.device)
+      return std::nullopt;
+  const Expr heads = q.sizes[1], shared = k.sizes[1];
+  if (!q.sizes[2].is_constant(1) || q.sizes[3] != k.sizes[3] || k.sizes[0] != q.sizes[0] || v.sizes[0] != q.sizes[0] ||
+      v.sizes[1] != shared || v.sizes[2] != k.sizes[2])
+    return std::nullopt;
+  Expr group = 1;
+  if (heads != shared) {
+    if (!heads.is_constant() || !shared.is_constant() || shared.is_constant(0) ||
+        heads.constant() % shared.constant() != 0)
+      return std::nullopt;
+    group = heads.constant() / shared.constant();
+  }
+  const Shape s{q.sizes[0], shared, group, k.sizes[2], k.sizes[3], v.sizes[3]};
+  if (!s.size.is_constant() || !s.out.is_constant()) return std::nullopt;
+  for (Expr e : {s.batch, heads, s.keys, s.size, s.out})
+    if (!provably_at_least(e, 1)) return std::nullopt;
+  const int64_t most = std::max(s.size.constant(), s.out.constant());
+  if (hint(s.batch) * hint(heads) * hint(s.keys) * most * element_size(q.dtype) > kMostBytes) return std::nullopt;
+  return s;
+}
+
+// Nothing random, no other result, and a mask that says which keys count.
+bool is_arithmetic(const Graph& graph, const Node& n, const Shape& s) {
+  const NodeArgs args = n.named();
+  if (args.number("dropout_p") != 0) return false;
+  // The one query sees the first key alone, or all: backends differ.
+  if (args.boolean("is_causal") && !s.keys.is_constant(1)) return false;
+  for (size_t i = 1; i < n.results.size(); ++i)
+    if (n.results[i] && graph.is_used(n.results[i])) return false;
+  if (args.schema().index_of("attn_bias") < 0) return true;
+  const Value* bias = value_of(args.get("attn_bias"));
+  if (!bias) return true;
+  const TensorType& t = bias->type;
+  return is_float(t.dtype) && t.device == n.input(0)->type.device && t.dim() >= 2 &&
+         expands_to(t, {s.batch, s.shared * s.group, 1, s.keys});
+}
+
+// 1 / sqrt(size) where the program gives none.
+Arg scale_of(const NodeArgs& args, const Shape& s) {
+  const Arg& given = args.get("scale");
+  return is_none(given) ? Arg(1 / std::sqrt(static_cast<double>(s.size.constant()))) : given;
+}
+
+// All tensors are [batch, shared, group, keys, size] in what follows, with ones and with views that repeat.
+Value* attention(Builder& b, const Node& n, const Shape& s) {
+  const NodeArgs args = n.named();
+  const Sizes all = {s.batch, s.shared, s.group, s.keys, s.out};
+  Value* q = opmath(b, reshaped(b, n.input(0), {s.batch, s.shared, s.group, 1, s.size}));
+  Value* k = opmath(b, b("aten::unsqueeze", {n.input(1), Expr(2)}));
+  Value* v = opmath(b, b("aten::unsqueeze", {n.input(2), Expr(2)}));
+  Value* scores = sum_keeping(b, b("aten::mul.Tensor", {q, k}), IntList{4});
+  scores = b("aten::mul.Scalar", {scores, scale_of(args, s)});
+  if (args.schema().index_of("attn_bias") >= 0) {
+    if (Value* bias = value_of(args.get("attn_bias"))) {
+      bias = b("aten::expand", {bias, IntList{s.batch, s.shared * s.group, 1, s.keys}});
+      bias = reshaped(b, bias, {s.batch, s.shared, s.group, s.keys, 1});
+      scores = b("aten::add.Tensor", {scores, opmath(b, bias)});
+    }
+  }
+  // Each column of the values finds the maximum and the sum for itself: they are scalars of the loops that it needs
+  // anyway, and no kernel of their own.
+  scores = b("aten::expand", {scores, IntList(all.begin(), all.end())});
+  const IntList keys = {3};
+  Value* most = amax_keeping(b, scores, keys);
+  // A query whose keys are all masked gives zeros, as in the libraries' kernels.
+  most = b("aten::masked_fill.Scalar", {most, b("aten::eq.Scalar", {most, -kInfinity}), Expr(0)});
+  Value* powers = b("aten::exp", {b("aten::sub.Tensor", {scores, most})});
+  Value* total = sum_keeping(b, powers, keys);
+  total = b("aten::masked_fill.Scalar", {total, b("aten::eq.Scalar", {total, Expr(0)}), Expr(1)});
+  Value* weighted = sum_keeping(b, b("aten::mul.Tensor", {powers, v}), keys);
+  return reshaped(b, b("aten::div.Tensor", {weighted, total}), n.results[0]->type.sizes);
+}
+
+}  // namespace
+
+bool write_one_query_attention(Graph& graph, const PassContext& context) {
+  Rewriter rewriter(graph, context);
+  for (Node *n = graph.first(), *next = nullptr; n; n = next) {
+    next = n->next;
+    const std::optional<Shape> s = shape_of(n, context);
+    if (!s || !is_arithmetic(graph, *n, *s)) continue;
+    if (!rewriter.may()) break;
+    Builder b(graph, n);
+    b.source = n->source;
+    std::vector<Value*> results(n->results.size(), nullptr);
+    results[0] = attention(b, *n, *s);
+    rewriter.substitute(n->results[0], finish(b, *n, std::move(results))[0]);
+    graph.erase(n);
+  }
+  return rewriter.changed();
+}
+
+}  // namespace vesta::graph
