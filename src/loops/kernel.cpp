@@ -22,7 +22,7 @@ int64_t items_of_block(const Kernel& k) {
   if (k.tile.rows > 0) return 1;
   const bool loops =
       std::any_of(k.ranges.begin(), k.ranges.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
-  return k.threads.block / k.threads.team * (loops ? 1 : k.threads.each);
+  return k.threads.block / k.threads.team * (loops && !k.threads.across ? 1 : k.threads.each);
 }
 
 int64_t shared_offset(const Kernel& k, int slot) {

@@ -145,17 +145,19 @@ struct Online {
 // ignores it.
 //
 // `each` neighbouring elements are one thread's: of the last Inner range in loop stages, of the last Parallel one where
-// there is no loop. What lies side by side for them in memory is loaded and stored at once.
+// there is no loop, or where teams work `across`. What lies side by side for them in memory is loaded and stored at
+// once.
 //
 // A block of `block` threads serves teams of `team` threads each. A team does one work item (`each` of them where there
-// is no loop). In a loop stage every `each` inner elements go to the next thread of the team, round and round;
-// accumulators are combined over the team before the next stage, and every thread has every value of the other stages,
-// of which one thread stores. A scan combines the elements of a round over the team, onto those of the rounds before.
-// Rows are kept in registers: then `held` rounds are unrolled. Or they are `shared`: in the block's shared memory, for
-// rows that are a block's.
+// is no loop, or where it works across). In a loop stage every `each` inner elements go to the next thread of the team,
+// round and round; accumulators are combined over the team before the next stage, and every thread has every value of
+// the other stages, of which one thread stores. A scan combines the elements of a round over the team, onto those of
+// the rounds before. Rows are kept in registers: then `held` rounds are unrolled. Or they are `shared`: in the block's
+// shared memory, for rows that are a block's.
 //
 // The threads of a team are neighbours; or, if they work `across`, the teams' first threads are neighbours, then their
-// second ones, and so on: for rows of which neighbouring ones lie side by side.
+// second ones, and so on: for rows of which neighbouring ones lie side by side. What is the same for the rows of one
+// thread is computed once.
 struct Threads {
   int64_t block = 0;  // 0: a kernel for a CPU; a multiple of 32
   int64_t team = 1;   // a power of two up to 32, or `block`; across: any divisor of `block`

@@ -67,12 +67,14 @@ class Verifier : Rules {
     require(t.each > 0 && t.each <= 16 && std::has_single_bit(static_cast<uint64_t>(t.each)), "{} elements each",
             t.each);
     if (t.each > 1) {
-      const auto loops =
-          std::any_of(k_.ranges.begin(), k_.ranges.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
+      const auto first =
+          std::find_if(k_.ranges.begin(), k_.ranges.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
+      const bool loops = first != k_.ranges.end();
       require(k_.ranges.back().kind == RangeKind::Inner || !loops, "elements of no range");
-      require(!t.across && (loops || t.team == 1), "{} elements each of a team", t.each);
-      require(provably_divisible(k_.ranges.back().extent, t.each), "a range of {} is not for {} each",
-              to_string(k_.ranges.back().extent), t.each);
+      require(loops || t.team == 1, "{} elements each of a team", t.each);
+      require(!t.across || (first != k_.ranges.begin() && t.held == 0), "{} rows each of {} held", t.each, t.held);
+      const Expr extent = t.across ? std::prev(first)->extent : k_.ranges.back().extent;
+      require(provably_divisible(extent, t.each), "a range of {} is not for {} each", to_string(extent), t.each);
     }
     require(k_.vector < 0 && k_.ahead.loads.empty() && !k_.serial, "threads and a CPU's schedule");
     require(k_.tile.rows == 0 || (t.team == 1 && t.each == 1), "a tile of teams");

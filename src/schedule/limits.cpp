@@ -24,6 +24,7 @@ constexpr Limits kLimits[] = {
         .chunks = 64,
         .enough_chunks = 16,
         .chunk_elements = 1 << 16,
+        .whole_column = 0,
     },
     {
         .device = DeviceType::CUDA,
@@ -43,6 +44,7 @@ constexpr Limits kLimits[] = {
         .chunks = 128,
         .enough_chunks = 16,
         .chunk_elements = 1 << 12,
+        .whole_column = 1 << 12,  // as long as a second kernel takes
     },
 };
 

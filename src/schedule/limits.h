@@ -33,6 +33,7 @@ struct Limits {
   int64_t chunks;          // at most
   int64_t enough_chunks;   // for a check: with fewer another dimension is cut
   int64_t chunk_elements;  // at least
+  int64_t whole_column;    // but not columns, whose neighbours lie side by side, of at most this many
 };
 
 // A device without a row of its own has the CPU's: no kernels are made for it.

@@ -390,7 +390,8 @@ void Grouping::add_reduction(const Node* node, int position) {
   const bool last_kept = !u.operand_reduced.empty() && !u.operand_reduced.back();
   const int64_t items = last_kept ? kept / std::clamp<int64_t>(hint(u.operand_sizes.back()), 1, 64) : kept;
   int64_t chunks = 1;
-  if (constant && outer >= 0 && all >= limits_.split_elements && items < 32 && can_split(u.shape.op)) {
+  const bool whole = last_kept && all <= kept * limits_.whole_column;
+  if (constant && outer >= 0 && all >= limits_.split_elements && items < 32 && !whole && can_split(u.shape.op)) {
     // Products that underflow pass the denormals, which are slow, once in each lane of each chunk.
     const int64_t least = u.shape.op == ReduceOp::Prod ? 8 * limits_.chunk_elements : limits_.chunk_elements;
     const int64_t most =

@@ -179,6 +179,7 @@ def programs() -> Iterator[Program]:
             kernels=0,
         )
     yield from _one_query_programs()
+    yield from _few_column_programs()
 
 
 def _one_query_programs() -> Iterator[Program]:
@@ -198,8 +199,8 @@ def _one_query_programs() -> Iterator[Program]:
             caches = [_x(2, shared, keys, size, dtype=dtype) for _ in range(2)]
             return (_x(2, 8, 1, size, dtype=dtype), *caches, *([mask(keys)] if mask else []))
 
-        def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *m: torch.Tensor) -> torch.Tensor:
-            return F.scaled_dot_product_attention(q, k, v, *m, **options) * 2
+        def function(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, m: torch.Tensor | None = None) -> torch.Tensor:
+            return F.scaled_dot_product_attention(q, k, v, m, **options) * 2
 
         return Program(f"one query: {name}", function, arguments, kernels=kernels)
 
@@ -274,6 +275,36 @@ def _one_query_programs() -> Iterator[Program]:
         ),
         kernels=2,
     )
+
+
+def _few_column_programs() -> Iterator[Program]:
+    """Reductions down a few columns, and the products of one row with several weights."""
+    for dtype in (torch.float32, torch.half, torch.bfloat16, torch.float64):
+        for rows, columns in ((64, 64), (1000, 96), (4096, 520)):
+            sizes = f"of {rows}x{columns} in {dtype}"
+
+            def arguments(t: torch.dtype = dtype, r: int = rows, c: int = columns) -> tuple[torch.Tensor, ...]:
+                return (_x(r, c, dtype=t),)
+
+            yield Program(f"columns {sizes}", lambda x: (x.sum(0) + 1, x.amax(0)), arguments)
+            yield Program(f"softmax of columns {sizes}", lambda x: x.softmax(0), arguments)
+            yield Program(f"places in columns {sizes}", lambda x: x.argmax(0), arguments)
+
+    def projections(x: torch.Tensor, *weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        q, k, v = (F.linear(x, w).unflatten(-1, (-1, 64)) for w in weights)
+        turned = torch.cat([-q[..., 32:], q[..., :32]], -1)
+        return q * 0.5 + turned, torch.cat([k, v], 1)
+
+    for dtype in (torch.float32, torch.half, torch.bfloat16):
+        yield Program(
+            f"queries, keys and values of one row in {dtype}",
+            projections,
+            lambda t=dtype: (  # type: ignore[misc]
+                _x(1, 1, 1024, dtype=t),
+                *(_x(rows, 1024, dtype=t) / 32 for rows in (1024, 256, 256)),
+            ),
+            kernels=3,
+        )
 
 
 def check(program: Program) -> str:

@@ -10,6 +10,7 @@
 #include "codegen_prims.h"
 #include "cubin.h"
 #include "cuda_plans.h"
+#include "graph/passes/pass.h"
 #include "machine/cuda/code.h"
 #include "vesta/error.h"
 
@@ -19,14 +20,18 @@ namespace {
 using vesta::testing::on_device;
 using vesta::testing::softmax_text;
 
-std::vector<std::string> kernels_of(const std::string& text, const Target& target) {
+std::vector<std::string> kernels_of(const graph::Graph& graph, const Target& target) {
   schedule::Options options;
   options.target = target;
-  const schedule::Plan plan = schedule::make_plan(*on_device("cuda:0", text), options);
+  const schedule::Plan plan = schedule::make_plan(graph, options);
   std::vector<std::string> out;
   for (const schedule::Step& s : plan.steps)
     if (const auto* k = std::get_if<schedule::KernelStep>(&s)) out.push_back(k->text);
   return out;
+}
+
+std::vector<std::string> kernels_of(const std::string& text, const Target& target) {
+  return kernels_of(*on_device("cuda:0", text), target);
 }
 
 machine::CudaCode code_of(const machine::Object& o) { return machine::read_cuda_code(o.bytes, true); }
@@ -109,6 +114,45 @@ TEST(CodegenCuda, ResourcesAreWithinBounds) {
       const auto use = vesta::testing::use_of(code_of(*results[i].object).cubin);
       EXPECT_EQ(use.frame, 0u);
       EXPECT_GT(use.registers, 8u);
+      EXPECT_LE(use.registers * threads[i], 64 << 10);
+      EXPECT_LE(use.shared, 48u << 10);
+    }
+  }
+}
+
+TEST(CodegenCuda, DecodeStepsStayInRegisters) {
+  for (const int arch : {80, 90, 100}) {
+    const Target target = machine::cuda_target_of(arch);
+    std::vector<Request> requests;
+    std::vector<int64_t> threads;
+    for (const char* dtype : {"f32", "bf16", "f16"})
+      for (const int64_t size : {64, 80, 128})
+        for (const int64_t keys : {33, 1024, 4000}) {
+          const auto g = on_device("cuda:0", vesta::testing::attention_text({.heads = 8,
+                                                                             .shared = 2,
+                                                                             .keys = keys,
+                                                                             .size = size,
+                                                                             .dtype = dtype,
+                                                                             .mask = fmt::format("1, 1, 1, {}", keys),
+                                                                             .repeated = size == 64}));
+          const Options user;
+          graph::run_passes(*g, {.options = user, .device = DeviceType::CUDA}, true);
+          for (const std::string& k : kernels_of(*g, target)) {
+            requests.push_back({k, fmt::format("attention_{}", requests.size())});
+            threads.push_back(loops::parse_kernel(k)->threads.block);
+          }
+        }
+    EXPECT_EQ(requests.size(), 54u);
+    const auto projections = on_device("cuda:0", vesta::testing::projections_text());
+    const Options user;
+    graph::run_passes(*projections, {.options = user, .device = DeviceType::CUDA}, true);
+    requests.push_back({kernels_of(*projections, target).at(0), "projections"});
+    threads.push_back(loops::parse_kernel(requests.back().text)->threads.block);
+    const std::vector<Result> results = compile(requests, target, {});
+    for (size_t i = 0; i < results.size(); ++i) {
+      SCOPED_TRACE(fmt::format("sm_{} {}", arch, requests[i].text));
+      const auto use = vesta::testing::use_of(code_of(*results[i].object).cubin);
+      EXPECT_EQ(use.frame, 0u);
       EXPECT_LE(use.registers * threads[i], 64 << 10);
       EXPECT_LE(use.shared, 48u << 10);
     }

@@ -3,6 +3,7 @@
 #include "codegen_run.h"
 #include "cuda_host.h"
 #include "cuda_plans.h"
+#include "graph/passes/pass.h"
 #include "schedule/cuda/alternatives.h"
 
 namespace vesta::codegen::testing {
@@ -59,11 +60,10 @@ void expect_same(std::vector<Case> cases) {
 }
 
 // The kernels of a plan for a GPU, each on random elements of its own.
-void add_plan(std::vector<Case>& cases, const std::string& text, double ulps, double absolute = 1e-6) {
+void add_plan(std::vector<Case>& cases, const graph::Graph& graph, double ulps, double absolute = 1e-6) {
   schedule::Options options;
   options.target = machine::cuda_target_of(90);
-  const auto graph = on_device("cuda:0", text);
-  const schedule::Plan plan = schedule::make_plan(*graph, options);
+  const schedule::Plan plan = schedule::make_plan(graph, options);
   for (const schedule::Step& s : plan.steps) {
     const auto* k = std::get_if<schedule::KernelStep>(&s);
     if (!k) continue;
@@ -77,6 +77,10 @@ void add_plan(std::vector<Case>& cases, const std::string& text, double ulps, do
     for (Expr e : k->sizes) c.sizes.push_back(hint(e));
     cases.push_back(std::move(c));
   }
+}
+
+void add_plan(std::vector<Case>& cases, const std::string& text, double ulps, double absolute = 1e-6) {
+  add_plan(cases, *on_device("cuda:0", text), ulps, absolute);
 }
 
 // Every other schedule of the kernels, on the same elements.
@@ -109,6 +113,12 @@ TEST(CudaOnHost, OtherSchedules) {
            "input %0 : f32[300, 70]@D = argument \"x\"\n%1 : f32[70]@D = aten::sum.dim_IntList(%0, [0], false)\n"
            "output %1\n",
            60, 1e-2);
+  for (const char* op : {"sum.dim_IntList(%0, [0], false)", "logsumexp(%0, [0], false)"})
+    add_plan(cases,
+             fmt::format("input %0 : f32[300, 64]@D = argument \"x\" aligned 16\n%1 : f32[64]@D = aten::{}\n"
+                         "output %1\n",
+                         op),
+             60, 1e-2);
   add_plan(cases,
            "input %0 : f32[70, 300]@D = argument \"x\"\n%1 : i64[300]@D = aten::argmax(%0, 0, false)\noutput %1\n", 0);
   add_plan(cases,
@@ -169,6 +179,101 @@ TEST(CudaOnHost, RowsColumnsAndWholes) {
            "input %0 : f32[17, 300]@D = argument \"x\"\n%1 : f32[300, 17]@D = aten::t(%0)\n%2 : f32[300, 17]@D = "
            "aten::tanh(%1)\noutput %2\n",
            4);
+  expect_same(std::move(cases));
+}
+
+// Few columns: a thread has several side by side, and many threads go down.
+TEST(CudaOnHost, FewColumns) {
+  std::vector<Case> cases;
+  for (const char* dtype : {"f32", "bf16", "f16", "f64"})
+    for (const auto& [rows, columns] : {std::pair(64, 64), {700, 296}, {1030, 72}}) {
+      const bool narrow = std::string_view(dtype).ends_with("16");
+      const auto text = [&](std::string_view body) {
+        return fmt::format("input %0 : {0}[{1}, {2}]@D = argument \"x\" aligned 16\n{3}", dtype, rows, columns, body);
+      };
+      const std::string all = fmt::format("{}[{}, {}]@D", dtype, rows, columns),
+                        one = fmt::format("{}[1, {}]@D", dtype, columns);
+      add_plan(cases,
+               text(fmt::format("%1 : {} = aten::sum.dim_IntList(%0, [0], true)\n%2 : {} = aten::tanh(%1)\noutput %2\n",
+                                one, one)),
+               60, narrow ? 1e-1 : 1e-2);
+      // A running maximum and its sum, and a loop that stores.
+      add_plan(cases,
+               text(fmt::format(R"(%1 : {1} = aten::amax(%0, [0], true)
+%2 : {0} = aten::sub.Tensor(%0, %1)
+%3 : {0} = aten::exp(%2)
+%4 : {1} = aten::sum.dim_IntList(%3, [0], true)
+%5 : {0} = aten::div.Tensor(%3, %4)
+output %5
+)",
+                                all, one)),
+               300, narrow ? 1e-2 : 1e-5);
+      add_plan(cases, text(fmt::format("%1 : i64[{}]@D = aten::argmax(%0, 0, false)\noutput %1\n", columns)), 0);
+      // What is the same for the columns of a thread: a factor of each row, and its sum.
+      add_plan(
+          cases,
+          text(fmt::format(R"(input %1 : f32[{2}, 1]@D = argument "w"
+%2 : f32[{2}, {3}]@D = aten::expand(%1, [{2}, {3}])
+%3 : f32[1, {3}]@D = aten::sum.dim_IntList(%2, [0], true)
+%4 : {0} = aten::mul.Tensor(%0, %1)
+%5 : {1} = aten::sum.dim_IntList(%4, [0], true)
+%6 : {1} = aten::div.Tensor(%5, %3)
+output %6
+)",
+                           std::string_view(dtype) == "f64" ? all : "f32" + all.substr(all.find('[')),
+                           std::string_view(dtype) == "f64" ? one : "f32" + one.substr(one.find('[')), rows, columns)),
+          300, 1);
+    }
+  for (const Case& c : cases) EXPECT_TRUE(c.kernel->threads.across && c.kernel->threads.each > 1) << c.name;
+  expect_same(std::move(cases));
+}
+
+TEST(CudaOnHost, AttentionOfOneQuery) {
+  std::vector<Case> cases;
+  for (const vesta::testing::DecodeStep& s : {
+           vesta::testing::DecodeStep{.heads = 2, .shared = 2, .keys = 1, .size = 64},
+           {.heads = 2, .shared = 1, .keys = 37, .size = 80, .dtype = "bf16", .op = "flash"},
+           {.heads = 8, .shared = 2, .keys = 200, .size = 128, .dtype = "f16", .mask = "1, 1, 1, 200"},
+           {.heads = 4,
+            .shared = 2,
+            .keys = 1000,
+            .size = 64,
+            .dtype = "bf16",
+            .mask = "1, 4, 1, 1000",
+            .repeated = true},
+           {.batch = 3, .heads = 4, .shared = 4, .keys = 129, .size = 64, .op = "efficient"},
+       }) {
+    const auto g = on_device("cuda:0", vesta::testing::attention_text(s));
+    const Options user;
+    graph::run_passes(*g, {.options = user, .device = DeviceType::CUDA}, true);
+    add_plan(cases, *g, 300, s.dtype == "f32" ? 1e-4 : 1e-2);
+  }
+  EXPECT_EQ(cases.size(), 10u);
+  expect_same(std::move(cases));
+}
+
+// Rows of several tensors, a loop for those of each.
+TEST(CudaOnHost, RowsOfPieces) {
+  std::vector<Case> cases;
+  for (const char* dtype : {"f32", "bf16", "f16", "f64"}) {
+    const auto g = on_device("cuda:0", vesta::testing::projections_text(dtype));
+    const Options user;
+    graph::run_passes(*g, {.options = user, .device = DeviceType::CUDA}, true);
+    add_plan(cases, *g, 300, std::string_view(dtype).ends_with("16") ? 1 : 1e-2);
+    add_plan(cases,
+             fmt::format(R"(input %0 : {0}[30, 4096]@D = argument "x" aligned 16
+input %1 : {0}[7, 4096]@D = argument "y" aligned 16
+%2 : {0}[37, 4096]@D = aten::cat([%0, %1], 0)
+%3 : {0}[37, 1]@D = aten::amax(%2, [1], true)
+%4 : {0}[37, 4096]@D = aten::sub.Tensor(%2, %3)
+%5 : {0}[37, 4096]@D = aten::exp(%4)
+%6 : {0}[37, 1]@D = aten::sum.dim_IntList(%5, [1], true)
+%7 : {0}[37, 4096]@D = aten::div.Tensor(%5, %6)
+output %7
+)",
+                         dtype),
+             300, std::string_view(dtype).ends_with("16") ? 1e-2 : 1e-5);
+  }
   expect_same(std::move(cases));
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kCache = 4 << 10;
 
-Object code(const std::string& symbol) { return {Form::Cuda, symbol, write_cuda_code(90, "cubin", "ptx")}; }
+Object code(const std::string& symbol) { return {Form::Cuda, symbol, write_cuda_code(90, true, "cubin", "ptx")}; }
 
 // Of two buffers, the second begins in the middle.
 Trial trial(int64_t bytes) { return {{{0, false}, {bytes / 2, false}}, bytes, {7}, 100}; }

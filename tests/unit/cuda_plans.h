@@ -29,6 +29,26 @@ output %5
                      all, one);
 }
 
+// The products of one row of 512 with three weights, rows of which are read elsewhere: queries, keys and values.
+inline std::string projections_text(std::string_view dtype = "bf16") {
+  return fmt::format(R"(input %0 : {0}[1, 1, 512]@D = argument "x" aligned 16
+input %1 : {0}[256, 512]@D = parameter "q" aligned 16
+input %2 : {0}[64, 512]@D = parameter "k" aligned 16
+input %3 : {0}[64, 512]@D = parameter "v" aligned 16
+%4 : {0}[1, 1, 256]@D = aten::linear(%0, %1, none)
+%5 : {0}[1, 1, 64]@D = aten::linear(%0, %2, none)
+%6 : {0}[1, 1, 64]@D = aten::linear(%0, %3, none)
+%7 : {0}[1, 1, 128]{{256, 256, 1}}@D = aten::slice.Tensor(%4, 2, 0, 128)
+%8 : {0}[1, 1, 128]{{256, 256, 1}}@D = aten::slice.Tensor(%4, 2, 128, 256)
+%9 : {0}[1, 1, 256]@D = aten::cat([%8, %7], 2)
+%10 : {0}[1, 1, 256]@D = aten::mul.Tensor(%9, %4)
+%11 : {0}[1, 1, 128]@D = aten::cat([%5, %6], 2)
+output %10
+output %11
+)",
+                     dtype);
+}
+
 // A decode step: one query for each of `heads`, over caches of `shared` heads that are `repeated` in memory by the
 // program, or read by several heads each; `mask`: "", or the sizes of a bias of the query's dtype.
 struct DecodeStep {

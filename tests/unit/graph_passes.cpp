@@ -9,6 +9,7 @@
 #include "graph/passes/known_sizes.h"
 #include "graph/passes/linear.h"
 #include "graph/passes/linear_library.h"
+#include "graph/passes/one_query_attention.h"
 #include "graph/passes/pass.h"
 #include "graph/passes/row_products.h"
 #include "graph/passes/subexpressions.h"
@@ -491,6 +492,118 @@ input %1 : bf16[32, 64] = parameter "w"
 %2 : bf16[2, 1, 32] = aten::linear(%0, %1, none)
 output %2
 )");
+}
+
+// Queries are rotated, which reads other elements too, and keys go into a cache.
+TEST(RowProducts, OfOneInputJoinWhereTheirReadersStayApart) {
+  expect_pass(write_row_products, R"(
+input %0 : f32[1, 64] = argument "x"
+input %1 : f32[32, 64] = parameter "q"
+input %2 : f32[16, 64] = parameter "k"
+input %3 : f32[16] = parameter "b"
+input %4 : f32[48, 64] = parameter "gate"
+%5 : f32[1, 32] = aten::linear(%0, %1, none)
+%6 : f32[1, 16] = aten::linear(%0, %2, %3)
+%7 : f32[1, 48] = aten::linear(%0, %4, none)
+%8 : f32[1, 16]{32, 1} = aten::slice.Tensor(%5, 1, 0, 16)
+%9 : f32[1, 16] = aten::mul.Scalar(%8, 2)
+%10 : f32[2, 8] = aten::view(%6, [2, 8])
+%11 : f32[2, 16] = aten::cat([%10, %10], 1)
+%12 : f32[1, 48] = aten::silu(%7)
+output %9
+output %11
+output %12
+)",
+              R"(
+input %0 : f32[1, 64] = argument "x"
+input %1 : f32[32, 64] = parameter "q"
+input %2 : f32[16, 64] = parameter "k"
+input %3 : f32[16] = parameter "b"
+input %4 : f32[48, 64] = parameter "gate"
+%5 : f32[64] = aten::view(%0, [64])
+%6 : f32[48, 64] = aten::cat([%1, %2], 0)
+%7 : f32[48, 64] = aten::mul.Tensor(%6, %5)
+%8 : f32[48, 1] = aten::sum.dim_IntList(%7, [1], true, dtype=dtype.f32)
+%9 : f32[32, 1] = aten::slice.Tensor(%8, 0, 0, 32)
+%10 : f32[1, 32] = aten::view(%9, [1, 32])
+%11 : f32[16, 1] = aten::slice.Tensor(%8, 0, 32, 48)
+%12 : f32[1, 16] = aten::view(%11, [1, 16])
+%13 : f32[1, 16] = aten::add.Tensor(%12, %3)
+%14 : f32[64] = aten::view(%0, [64])
+%15 : f32[48, 64] = aten::mul.Tensor(%4, %14)
+%16 : f32[48, 1] = aten::sum.dim_IntList(%15, [1], true, dtype=dtype.f32)
+%17 : f32[1, 48] = aten::view(%16, [1, 48])
+%18 : f32[1, 16]{32, 1} = aten::slice.Tensor(%10, 1, 0, 16)
+%19 : f32[1, 16] = aten::mul.Scalar(%18, 2)
+%20 : f32[2, 8] = aten::view(%13, [2, 8])
+%21 : f32[2, 16] = aten::cat([%20, %20], 1)
+%22 : f32[1, 48] = aten::silu(%17)
+output %19
+output %21
+output %22
+)");
+}
+
+TEST(OneQueryAttention, IsArithmetic) {
+  expect_pass(write_one_query_attention, R"(
+input %0 : bf16[2, 4, 1, 8] = argument "q"
+input %1 : bf16[2, 2, 24, 8] = argument "k"
+input %2 : bf16[2, 2, 24, 16] = argument "v"
+input %3 : bf16[1, 24] = argument "mask"
+%4 : bf16[2, 4, 1, 16], _, _, _, _, _, _, _, _ = aten::_scaled_dot_product_cudnn_attention(%0, %1, %2, %3, false, scale=0.5)
+output %4
+)",
+              R"(
+input %0 : bf16[2, 4, 1, 8] = argument "q"
+input %1 : bf16[2, 2, 24, 8] = argument "k"
+input %2 : bf16[2, 2, 24, 16] = argument "v"
+input %3 : bf16[1, 24] = argument "mask"
+%4 : bf16[2, 2, 2, 1, 8] = aten::view(%0, [2, 2, 2, 1, 8])
+%5 : f32[2, 2, 2, 1, 8] = aten::_to_copy(%4, dtype=dtype.f32)
+%6 : bf16[2, 2, 1, 24, 8] = aten::unsqueeze(%1, 2)
+%7 : f32[2, 2, 1, 24, 8] = aten::_to_copy(%6, dtype=dtype.f32)
+%8 : bf16[2, 2, 1, 24, 16] = aten::unsqueeze(%2, 2)
+%9 : f32[2, 2, 1, 24, 16] = aten::_to_copy(%8, dtype=dtype.f32)
+%10 : f32[2, 2, 2, 24, 8] = aten::mul.Tensor(%5, %7)
+%11 : f32[2, 2, 2, 24, 1] = aten::sum.dim_IntList(%10, [4], true, dtype=dtype.f32)
+%12 : f32[2, 2, 2, 24, 1] = aten::mul.Scalar(%11, 0.5)
+%13 : bf16[2, 4, 1, 24]{0, 0, 24, 1} = aten::expand(%3, [2, 4, 1, 24])
+%14 : bf16[2, 2, 2, 24, 1]{0, 0, 0, 1, 1} = aten::view(%13, [2, 2, 2, 24, 1])
+%15 : f32[2, 2, 2, 24, 1] = aten::_to_copy(%14, dtype=dtype.f32)
+%16 : f32[2, 2, 2, 24, 1] = aten::add.Tensor(%12, %15)
+%17 : f32[2, 2, 2, 24, 16]{96, 48, 24, 1, 0} = aten::expand(%16, [2, 2, 2, 24, 16])
+%18 : f32[2, 2, 2, 1, 16] = aten::amax(%17, [3], true)
+%19 : bool[2, 2, 2, 1, 16] = aten::eq.Scalar(%18, -inf)
+%20 : f32[2, 2, 2, 1, 16] = aten::masked_fill.Scalar(%18, %19, 0)
+%21 : f32[2, 2, 2, 24, 16] = aten::sub.Tensor(%17, %20)
+%22 : f32[2, 2, 2, 24, 16] = aten::exp(%21)
+%23 : f32[2, 2, 2, 1, 16] = aten::sum.dim_IntList(%22, [3], true, dtype=dtype.f32)
+%24 : bool[2, 2, 2, 1, 16] = aten::eq.Scalar(%23, 0)
+%25 : f32[2, 2, 2, 1, 16] = aten::masked_fill.Scalar(%23, %24, 1)
+%26 : f32[2, 2, 2, 24, 16] = aten::mul.Tensor(%22, %9)
+%27 : f32[2, 2, 2, 1, 16] = aten::sum.dim_IntList(%26, [3], true, dtype=dtype.f32)
+%28 : f32[2, 2, 2, 1, 16] = aten::div.Tensor(%27, %25)
+%29 : f32[2, 4, 1, 16] = aten::view(%28, [2, 4, 1, 16])
+%30 : bf16[2, 4, 1, 16] = aten::_to_copy(%29, dtype=dtype.bf16)
+output %30
+)");
+}
+
+TEST(OneQueryAttention, IsACallWhereItIsNoArithmetic) {
+  const auto call = [](const char* query, const char* more, const char* results = "output %3") {
+    return fmt::format(R"(
+input %0 : f16[2, 4, {0}, 8] = argument "q"
+input %1 : f16[2, 4, 24, 8] = argument "k"
+input %2 : f16[2, 4, 24, 8] = argument "v"
+%3 : f16[2, 4, {0}, 8], %4 : f32[2, 4, {0}], _, _, _, _, _, _, _ = aten::_scaled_dot_product_flash_attention(%0, %1, %2{1})
+{2}
+)",
+                       query, more, results);
+  };
+  expect_unchanged(write_one_query_attention, call("2", ""));                          // more queries
+  expect_unchanged(write_one_query_attention, call("1", ", 0.5"));                     // random
+  expect_unchanged(write_one_query_attention, call("1", ", 0., true"));                // causal
+  expect_unchanged(write_one_query_attention, call("1", "", "output %3\noutput %4"));  // more results
 }
 
 TEST(GemmEpilogue, TakesReluAndTheTanhFormOfGelu) {

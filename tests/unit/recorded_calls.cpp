@@ -57,6 +57,22 @@ TEST(RecordedCalls, ResultsAreTheCallers) {
   EXPECT_EQ(e.graphs()->recorded, 1) << e.graphs()->why_none;
 }
 
+TEST(RecordedCalls, KernelsThatFollowKernelsStartEarly) {
+  GpuProgram p(kSide);
+  const int x = p.input(), w = p.input(), b = p.input();
+  const int s = p.arena(), t = p.arena(), u = p.returned(), y = p.output();
+  p.mix(x, b, s);
+  p.mix(s, b, t);
+  p.mm(t, w, u);  // no kernel of ours
+  p.mix(u, b, y);
+  p.show(y);
+  const runtime::Executable e(p.finish());
+  const at::Tensor xt = p.tensor(1), wt = p.tensor(1), bt = p.tensor(1);
+  const int64_t before = gpu::calls().early;
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(all_are(one(e, {xt, wt, bt}), 2 * (kSide * (2 * 3 + 1)) + 1)) << i;
+  EXPECT_EQ(gpu::calls().early - before, 1);
+}
+
 TEST(RecordedCalls, OnlyNodesWithAnotherAddressAreChanged) {
   Middle m;
   const runtime::Executable e(m.p.finish());

@@ -19,7 +19,7 @@ constexpr Device kGpu{DeviceType::CUDA, 0};
 inline std::shared_ptr<machine::Object> gpu_object(const std::string& name, size_t parameters, gpu::Kernel kernel) {
   gpu::define_kernel(name, parameters, std::move(kernel));
   return std::make_shared<machine::Object>(machine::Object{
-      machine::Form::Cuda, name, machine::write_cuda_code(90, gpu::code_of(name), std::string_view("x", 2))});
+      machine::Form::Cuda, name, machine::write_cuda_code(90, true, gpu::code_of(name), std::string_view("x", 2))});
 }
 
 // out[i] = 2 * a[i] + b[i]

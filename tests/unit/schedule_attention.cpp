@@ -99,6 +99,35 @@ TEST(OneQueryAttention, MasksAndRowsThatAreMaskedEntirely) {
   expect_attention({.heads = 4, .shared = 2, .keys = 40, .size = 16, .mask = "1, 4, 1, 40"}, 0.25);
 }
 
+// A cache that grows: as many keys as the caller has.
+TEST(OneQueryAttention, KeysOfAnyNumber) {
+  const auto g = on_device("cuda:0", R"(symbol s0 = 40, at least 2
+source s0 = size 2 of input 1
+input %0 : f32[1, 4, 1, 16]@D = argument "q"
+input %1 : f32[1, 2, s0, 16]@D = argument "k"
+input %2 : f32[1, 2, s0, 16]@D = argument "v"
+input %3 : f32[1, 1, 1, s0]@D = argument "mask"
+%4 : f32[1, 4, 1, 16]@D, _, _, _, _, _, _, _, _ = aten::_scaled_dot_product_cudnn_attention(%0, %1, %2, %3, false)
+output %4
+)");
+  const Options user;
+  graph::run_passes(*g, {.options = user, .device = DeviceType::CUDA}, true);
+  schedule::Options options = with_dags();
+  options.target = machine::cuda_target_of(90);
+  const auto plan = schedule::make_plan(*g, options);
+  EXPECT_EQ(kernels(plan), 2) << schedule::print(plan);
+  for (const int64_t keys : {2, 33, 40, 300}) {
+    const DecodeStep s = {.heads = 4, .shared = 2, .keys = keys, .size = 16, .mask = fmt::format("1, 1, 1, {}", keys)};
+    const auto fixed = on_device("cuda:0", attention_text(s));
+    std::vector<Host> inputs;
+    for (const graph::Input& i : fixed->inputs)
+      inputs.push_back(random_host(i.value->type, static_cast<uint32_t>(inputs.size())));
+    const auto want = attention(s, inputs, 0.25);
+    const auto got = run_plan(plan, inputs, [&](Expr) { return keys; }).at(0);
+    for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 2e-6 * (1 + std::abs(want[i]))) << i;
+  }
+}
+
 // Heads that share keys read them where they are, whether the operator or the program repeats them.
 TEST(OneQueryAttention, SharedKeysAreNotRepeated) {
   for (const bool repeated : {false, true}) {
@@ -107,11 +136,54 @@ TEST(OneQueryAttention, SharedKeysAreNotRepeated) {
   }
 }
 
+// A decode step of a model of 8 billion parameters. Keys are read in accesses of 16 bytes by a few threads each; values
+// by columns, as many blocks as there are multiprocessors, 128 threads on the way down of each, which compute a weight
+// once for the eight columns that they have.
+TEST(OneQueryAttention, ThreadsOfADecodeStep) {
+  const Planned p = plan_of({.heads = 32,
+                             .shared = 8,
+                             .keys = 1024,
+                             .size = 128,
+                             .dtype = "bf16",
+                             .mask = "1, 1, 1, 1024",
+                             .repeated = true});
+  ASSERT_EQ(p.kernels.size(), 2u) << schedule::print(p.plan);
+  const loops::Threads &keys = p.kernels[0]->threads, &values = p.kernels[1]->threads;
+  EXPECT_EQ(keys.team, 8);
+  EXPECT_EQ(keys.each, 8);
+  EXPECT_TRUE(values.across);
+  EXPECT_EQ(values.each, 8);
+  EXPECT_EQ(values.team, 128);
+  EXPECT_EQ(loops::items_of_block(*p.kernels[1]), 32);
+  const std::string text = loops::print(*p.kernels[1]);
+  EXPECT_EQ(loops::print(*loops::parse_kernel(text)), text);
+  for (const schedule::Buffer& b : p.plan.buffers)  // no cache is repeated in memory
+    if (b.role == schedule::BufferRole::Arena) EXPECT_LE(hint(graph::numel(b.type)), 32 * 1024);
+}
+
+TEST(OneQueryAttention, WrongRowsOfAThreadDoNotVerify) {
+  const Planned p = plan_of({.keys = 1024});
+  ASSERT_EQ(p.kernels.size(), 2u);
+  ASSERT_TRUE(p.kernels[1]->threads.across && p.kernels[1]->threads.each > 1);
+  const auto broken = [&](auto&& change) {
+    auto k = loops::parse_kernel(loops::print(*p.kernels[1]));
+    change(*k);
+    EXPECT_THROW(loops::verify(*k), Error);
+  };
+  broken([](loops::Kernel& k) { k.threads.each = 3; });
+  broken([](loops::Kernel& k) { k.threads.held = 64; });
+  broken([](loops::Kernel& k) {
+    for (loops::Range& r : k.ranges)
+      if (r.kind == loops::RangeKind::Parallel) r.extent = 63;
+  });
+}
+
 TEST(OneQueryAttention, OtherCallsStay) {
   for (const DecodeStep& s : {
            DecodeStep{.causal = "true"},
            DecodeStep{.heads = 6, .shared = 4},
            DecodeStep{.batch = 64, .keys = 1024},
+           DecodeStep{.keys = 4097},
            DecodeStep{.mask = "64"},
        })
     EXPECT_TRUE(plan_of(s).calls) << attention_text(s);

@@ -131,7 +131,8 @@ output %1
 )");
   const loops::Kernel& k = only_kernel(plan);
   EXPECT_TRUE(k.threads.across);
-  EXPECT_EQ(k.threads.block / k.threads.team, 32);
+  EXPECT_EQ(k.threads.block / k.threads.team, 8);  // 32 bytes, so that more blocks have some
+  EXPECT_EQ(k.threads.team, 16);
 }
 
 TEST(CudaPlans, ColumnsAreOneThreadEach) {
@@ -222,6 +223,37 @@ output %10
   const auto plan = schedule::make_plan(*g, for_device(DeviceType::CUDA));
   EXPECT_EQ(plan.steps.size(), 2u) << schedule::print(plan);
   EXPECT_EQ(kernels(plan), 2);
+}
+
+// Queries, keys and values: one kernel reads three weights, each row of one of them.
+TEST(CudaPlans, ProductsOfOneRowThatAreReadElsewhereAreOneKernel) {
+  const auto g = on_device("cuda:0", projections_text());
+  const Options user;
+  graph::run_passes(*g, {.options = user, .device = DeviceType::CUDA}, true);
+  const auto plan = schedule::make_plan(*g, for_device(DeviceType::CUDA));
+  ASSERT_EQ(kernels(plan), 3) << schedule::print(plan);
+  const auto& first = std::get<schedule::KernelStep>(plan.steps.at(0));
+  EXPECT_EQ(hint(first.items), 256 + 64 + 64) << first.text;
+  std::vector<Host> inputs;
+  for (const graph::Input& i : g->inputs)
+    inputs.push_back(random_host(i.value->type, static_cast<uint32_t>(inputs.size())));
+  std::vector<std::vector<double>> want;
+  const auto read = [](const Host& h) { return elements(h, h.type.sizes, h.type.strides, 0, h.type.dtype); };
+  const auto x = read(inputs[0]);
+  for (const size_t w : {1, 2, 3}) {
+    want.emplace_back();
+    const auto rows = read(inputs[w]);
+    for (size_t at = 0; at < rows.size(); ++at) {
+      if (at % 512 == 0) want.back().push_back(0);
+      want.back().back() += rows[at] * x[at % 512];
+    }
+  }
+  const auto got = run_plan(plan, inputs);
+  for (size_t i = 0; i < 256; ++i) {
+    const double y = want[0][i] * want[0][(i + 128) % 256];
+    EXPECT_NEAR(got[0][i], y, 3e-2 * (1 + std::abs(y)));
+  }
+  for (size_t i = 0; i < 128; ++i) EXPECT_NEAR(got[1][i], want[1 + i / 64][i % 64], 1e-2 * (1 + std::abs(got[1][i])));
 }
 
 // Quantising, per tensor and per row, and what comes back.

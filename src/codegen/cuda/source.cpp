@@ -1,15 +1,14 @@
 #include "codegen/cuda/source.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <bit>
 #include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/check.h"
 #include "codegen/cuda/arithmetic.h"
+#include "codegen/cuda/lines.h"
+#include "codegen/cuda/reduce.h"
 #include "codegen/cuda/scan.h"
 
 namespace vesta::codegen {
@@ -25,16 +24,15 @@ using loops::Ref;
 namespace {
 
 constexpr size_t kUnrolled = 256;  // instructions of a loop that is unrolled
+constexpr size_t kMostMasks = 4;   // of whole rows, for each of which there is a loop
 
-class Writer {
+class Writer : KernelLines {
  public:
-  Writer(const Kernel& k, const std::string& symbol) : k_(k), t_(k.threads), symbol_(symbol) {
-    for (size_t i = 0; i < k.sizes.size(); ++i) names_[k.sizes[i]] = fmt::format("s{}", i);
-  }
+  Writer(const Kernel& k, const std::string& symbol) : KernelLines(k), k_(k), t_(k.threads), symbol_(symbol) {}
 
   std::string run() {
     VESTA_CHECK(t_.block > 0, "a kernel without threads");
-    choose_index_type();
+    find_columns();
     header();
     if (k_.tile.rows > 0) {
       tiled();
@@ -60,23 +58,27 @@ class Writer {
   }
 
  private:
-  template <class... Args>
-  void line(fmt::format_string<Args...> format, Args&&... args) {
-    out_.append(2 * indent_, ' ');
-    out_ += fmt::format(format, std::forward<Args>(args)...) + "\n";
+  // What differs between the rows of one thread, where it has several: what their range's variable decides.
+  void find_columns() {
+    by_column_.assign(k_.instrs.size(), false);
+    if (!t_.across || t_.each == 1) return;
+    const auto inner = [](const Range& r) { return r.kind == RangeKind::Inner; };
+    column_ = &*std::prev(std::find_if(k_.ranges.begin(), k_.ranges.end(), inner));
+    std::unordered_set<Expr> symbols = {column_->var};
+    for (const loops::Stage& s : k_.stages)
+      for (Ref r : s.body) {
+        const Instr& i = k_.instrs[r];
+        bool differs = false;
+        if (loops::has_index(i.kind))
+          for (Expr e : symbols_of(i.index)) differs |= symbols.contains(e);
+        for (Ref o : i.in) differs |= o != kNoRef && by_column_[o];
+        differs |= i.kind == InstrKind::StoreAdd;  // as often as there are rows
+        by_column_[r] = differs;
+        if (differs && i.kind == InstrKind::Indirect) symbols.insert(i.index);
+      }
   }
-
-  // 32-bit arithmetic on places where every place and every position provably fits.
-  void choose_index_type() {
-    const auto fits = [](Expr e) {
-      const auto low = lower_bound(e), high = upper_bound(e);
-      return low && high && *low >= -(int64_t{1} << 31) && *high < (int64_t{1} << 31) - 2048;
-    };
-    bool all = fits(loops::work_items(k_) * Expr(t_.team)) && fits(loops::row_elements(k_) + Expr(t_.team * t_.each));
-    for (const Instr& i : k_.instrs)
-      if (loops::has_index(i.kind)) all &= fits(i.index);
-    index_ = all ? "int" : "i64";
-  }
+  // Elements of the loop that a thread takes at once.
+  int64_t along() const { return column_ ? 1 : t_.each; }
 
   void header() {
     // As many registers as leave room for 1024 threads, where there are no doubles.
@@ -128,7 +130,7 @@ class Writer {
       // Teams of the last block that have no item go along, since all lanes of a warp take part in what they exchange.
       line("const int lane = {};", lane);
       line("const bool live = first < items;");
-      line("const {} item = ({})(live ? first : items - 1);", index_, index_);
+      line("const {} item = ({})(live ? first : items - {});", index_, index_, column_ ? t_.each : 1);
     }
     decode("item", RangeKind::Parallel);
   }
@@ -206,65 +208,58 @@ class Writer {
   bool is_value(const Instr& access) const { return k_.buffers[static_cast<size_t>(access.buffer)].value; }
   bool is_tiled(Ref r) const { return std::find(k_.tile.loads.begin(), k_.tile.loads.end(), r) != k_.tile.loads.end(); }
 
-  std::string text(Expr e) const {
-    if (e.is_constant()) {
-      const bool wide = e.constant() > INT32_MAX || e.constant() < INT32_MIN;
-      return fmt::format("{}{}", e.constant(), wide ? "ll" : "");
-    }
-    const ExprNode& n = *e.node();
-    const auto joined = [&](const char* with) {
-      std::string s = "(";
-      for (size_t i = 0; i < n.operands.size(); ++i) s += (i ? with : "") + text(n.operands[i]);
-      return s + ")";
-    };
-    const auto called = [&](const char* f) {
-      return fmt::format("{}<{}>({}, {})", f, index_, text(n.operands[0]), text(n.operands[1]));
-    };
-    const bool plain = n.operands.size() == 2 && lower_bound(n.operands[0]).value_or(-1) >= 0 &&
-                       lower_bound(n.operands[1]).value_or(-1) >= 0;
-    switch (n.kind) {
-      case ExprKind::Symbol: {
-        const auto it = names_.find(e);
-        VESTA_CHECK(it != names_.end(), "{} has no value here", n.name);
-        return it->second;
-      }
-      case ExprKind::Product: return joined(" * ");
-      case ExprKind::FloorDiv: return plain ? joined(" / ") : called("floor_div");
-      case ExprKind::Mod: return plain ? joined(" % ") : called("floor_mod");
-      case ExprKind::Min: return called("v_min");
-      case ExprKind::Max: return called("v_max");
-      case ExprKind::Sum: break;
-    }
-    std::string s = "(";
-    for (size_t i = 0; i < n.terms.size(); ++i) {
-      const Term& t = n.terms[i];
-      s += i ? " + " : "";
-      s += t.coefficient == 1 ? text(t.factor) : fmt::format("{} * {}", text(Expr(t.coefficient)), text(t.factor));
-    }
-    if (n.constant != 0) s += fmt::format(" + {}", text(Expr(n.constant)));
-    return s + ")";
-  }
-
   void stage(const loops::Stage& s) {
     for (Ref r : s.body)
       if (k_.instrs[r].kind == InstrKind::Accumulate) begin_accumulator(r);
     if (!s.loop) return body(s);
+    prepare_divisors(s);
+    // Loads that are switched off for whole rows (the pieces of a concatenation): a loop for each of them alone, and
+    // one for whatever else there may be.
+    const std::vector<Ref> masks = row_masks(s);
+    for (const Ref on : masks) {
+      std::string when;
+      for (const Ref m : masks) when += fmt::format("{}{}x{}", when.empty() ? "" : " && ", m == on ? "" : "!", m);
+      line("{}if ({}) {{", on == masks[0] ? "" : "} else ", when);
+      for (const Ref m : masks) known_[m] = m == on;
+      ++indent_;
+      rounds(s);
+      --indent_;
+    }
+    known_.clear();
+    if (!masks.empty()) {
+      line("}} else {{");
+      ++indent_;
+    }
+    rounds(s);
+    if (!masks.empty()) {
+      --indent_;
+      line("}}");
+    }
+    const bool by_first = is_for_stores(s);
+    for (Ref r : s.body)
+      if (k_.instrs[r].kind == InstrKind::Accumulate) combine_over_team(r, by_first);
+  }
+
+  // The loop of a stage, over the elements that are the thread's.
+  void rounds(const loops::Stage& s) {
     const Expr row = loops::row_elements(k_);
     const std::string lane = t_.team == 1 ? "0" : "lane";
-    prepare_divisors(s);
+    // Rows in registers, and those that neighbouring threads of a warp share in the same few rounds each.
+    const int64_t round = t_.team * along();
+    const bool even = t_.team > 1 && t_.team < 32 && row.is_constant() && row.constant() % round == 0;
     if (has_scan(s)) {
       begin_rounds(s, row, lane);
-    } else if (t_.held > 0) {
+    } else if (t_.held > 0 || (even && !t_.across && row.constant() <= 4 * round)) {
+      const int64_t times = t_.held > 0 ? t_.held : row.constant() / round;
       line("#pragma unroll");
-      line("for (int k = 0; k < {}; ++k) {{", t_.held);
+      line("for (int k = 0; k < {}; ++k) {{", times);
       ++indent_;
-      line("const {} at = ({} + k * {}) * {};", index_, lane, t_.team, t_.each);
-      if (!row.is_constant(t_.team * t_.held * t_.each)) line("if (at >= {}) break;", text(row));
+      line("const {} at = ({} + k * {}) * {};", index_, lane, t_.team, along());
+      if (!row.is_constant(round * times)) line("if (at >= {}) break;", text(row));
     } else {
       // Enough of them in flight to keep the memory busy.
-      if (t_.team >= 32)
-        line("#pragma unroll {}", std::clamp<size_t>(kUnrolled / (s.body.size() * static_cast<size_t>(t_.each)), 1, 4));
-      line("for ({} at = {} * {}; at < {}; at += {}) {{", index_, lane, t_.each, text(row), t_.team * t_.each);
+      if (t_.team >= 32) line("#pragma unroll {}", std::clamp<size_t>(kUnrolled / instructions(s), 1, 4));
+      line("for ({} at = {} * {}; at < {}; at += {}) {{", index_, lane, along(), text(row), t_.team * along());
       ++indent_;
     }
     decode("at", RangeKind::Inner);
@@ -272,8 +267,44 @@ class Writer {
     in_row_.clear();
     --indent_;
     line("}}");
+  }
+
+  // The masks of loads that are the same for all elements of a row, where there are a few.
+  std::vector<Ref> row_masks(const loops::Stage& s) const {
+    std::vector<Ref> out;
+    const Range* const range = taken_together(s);
+    if (!range || has_scan(s)) return out;
+    look_at_elements(s, *range);
+    for (Ref r : s.body) {
+      const Instr& i = k_.instrs[r];
+      if (i.kind != InstrKind::Load || i.in[0] == kNoRef || k_.instrs[i.in[0]].kind == InstrKind::Constant) continue;
+      if (is_packed(i, *range, s) && std::find(out.begin(), out.end(), i.in[0]) == out.end()) out.push_back(i.in[0]);
+    }
+    return out.size() > 1 && out.size() <= kMostMasks ? out : std::vector<Ref>();
+  }
+
+  // Of one round of a loop. What a mask that is known decides costs nothing.
+  size_t instructions(const loops::Stage& s) const {
+    size_t n = 0;
+    const auto is_free = [&](const Instr& i) {
+      if (known_.empty()) return false;
+      const auto mask = i.kind == InstrKind::Load && i.in[0] != kNoRef ? known_.find(i.in[0]) : known_.end();
+      return (mask != known_.end() && !mask->second) || (i.kind == InstrKind::Compute && i.prim == Prim::Select);
+    };
     for (Ref r : s.body)
-      if (k_.instrs[r].kind == InstrKind::Accumulate) combine_over_team(r);
+      if (!is_free(k_.instrs[r])) n += column_ && !by_column_[r] ? 1 : static_cast<size_t>(t_.each);
+    return n;
+  }
+
+  // Whether the sums of this loop are for the one thread of a team that stores: no loop follows, and nothing that every
+  // thread checks.
+  bool is_for_stores(const loops::Stage& s) const {
+    for (const loops::Stage* after = &s + 1; after < k_.stages.data() + k_.stages.size(); ++after) {
+      if (after->loop) return false;
+      for (Ref r : after->body)
+        if (k_.instrs[r].kind == InstrKind::Indirect) return false;
+    }
+    return true;
   }
 
   // ---- Scans
@@ -318,12 +349,14 @@ class Writer {
     TeamScan s;
     s.number = r;
     s.type = value_type_name(i.dtype);
-    s.identity = identity(i);
+    s.identity = identity_text(i);
     s.team = t_.team;
     s.each = t_.each;
     s.parity = t_.held > 0 ? "k % 2" : "turn";
-    s.value = [this, from = i.in[0]](const std::string& u) { return spread(from) ? value_at(from, u) : value(from); };
-    s.combined = [this, &i](const std::string& a, const std::string& b) { return combined(i, a, b); };
+    s.value = [this, from = i.in[0]](const std::string& u) {
+      return arrays_.contains(from) ? fmt::format("x{}[{}]", from, u) : value(from);
+    };
+    s.combined = [this, &i](const std::string& a, const std::string& b) { return combined_text(i, a, b); };
     return s;
   }
 
@@ -340,8 +373,8 @@ class Writer {
       const Instr& i = k_.instrs[r];
       if (i.kind != InstrKind::Compute || i.prim != Prim::Div || i.dtype != DType::F32) continue;
       const Ref by = i.in[1];
-      const bool uniform =
-          k_.instrs[by].kind != InstrKind::Constant && std::find(s.body.begin(), s.body.end(), by) == s.body.end();
+      const bool uniform = !by_column_[by] && k_.instrs[by].kind != InstrKind::Constant &&
+                           std::find(s.body.begin(), s.body.end(), by) == s.body.end();
       if (!uniform || !divisors_.insert(by).second) continue;
       line("const float e{0} = fabsf({1}) < bits_float(0x1f800000u) ? bits_float(0x5f800000u)", by, value(by));
       line("               : fabsf({0}) > bits_float(0x5f800000u) ? bits_float(0x1f800000u) : 1.0f;", value(by));
@@ -353,14 +386,19 @@ class Writer {
 
   // The range of which a thread takes several elements at once in this stage; nullptr: one at a time.
   const Range* taken_together(const loops::Stage& s) const {
+    if (column_) return column_;
     const Range& last = k_.ranges.back();
     return t_.each > 1 && s.loop == (last.kind == RangeKind::Inner) ? &last : nullptr;
   }
 
-  // All of them with one access, or a few.
-  bool is_packed(const Instr& i, const Range& range) const {
+  // All of them with one access, or a few. A mask that is the same for all of them is computed before.
+  bool is_packed(const Instr& i, const Range& range, const loops::Stage& s) const {
     if (i.kind == InstrKind::RowStore || i.kind == InstrKind::RowLoad) return t_.shared;
-    const bool load = i.kind == InstrKind::Load && i.in[0] == kNoRef;
+    const auto before = [&](Ref mask) {
+      return k_.instrs[mask].kind == InstrKind::Constant ||
+             (!by_column_[mask] && std::find(s.body.begin(), s.body.end(), mask) == s.body.end());
+    };
+    const bool load = i.kind == InstrKind::Load && (i.in[0] == kNoRef || before(i.in[0]));
     const bool store = i.kind == InstrKind::Store && i.in[1] == kNoRef;
     const bool add = i.kind == InstrKind::StoreAdd && i.in[1] == kNoRef && i.dtype == DType::F32;
     if (!load && !store && !add) return false;
@@ -384,6 +422,10 @@ class Writer {
 
   // Which values of the stage are not the same for all of a thread's elements.
   void look_at_elements(const loops::Stage& s, const Range& range) {
+    if (column_) {
+      varies_ = by_column_;
+      return;
+    }
     varies_.assign(k_.instrs.size(), false);
     for (Ref r : s.body) {
       const Instr& i = k_.instrs[r];
@@ -407,10 +449,16 @@ class Writer {
       if (!varies_[r]) instr(r, s.loop);
     for (Ref r : s.body) {
       const Instr& i = k_.instrs[r];
-      if (!(packed_[r] = is_packed(i, *range))) continue;
+      if (!(packed_[r] = is_packed(i, *range, s))) continue;
       const std::string type = fmt::format("Pack<{}, {}>", stored_type(i.dtype), t_.each);
       if (i.kind == InstrKind::Load) {
-        line("const {} l{} = *(const {}*)(b{} + {});", type, r, type, i.buffer, text(i.index));
+        const std::string all = fmt::format("*(const {}*)(b{} + {})", type, i.buffer, text(i.index));
+        if (i.in[0] == kNoRef) {
+          line("const {} l{} = {};", type, r, all);
+        } else {
+          line("{} l{} = {{}};", type, r);
+          line("if ({}) l{} = {};", operand(i, 0), r, all);
+        }
       } else if (i.kind == InstrKind::RowLoad) {
         line("const {} l{} = *(const {}*)(r{} + at);", type, r, type, i.slot);
       } else {
@@ -418,25 +466,30 @@ class Writer {
       }
     }
     const std::string first = names_.at(range->var);
+    for (Ref r : s.body)
+      if (is_array(r, s)) {
+        arrays_.insert(r);
+        line("{} x{}[{}];", value_type_name(loops::value_type(k_, r)), r, t_.each);
+      }
     names_[range->var] = fmt::format("({} + u)", first);
-    if (has_scan(s)) spread(s);
     // From one scan to the next.
     for (auto from = s.body.begin(); from != s.body.end();) {
       const auto to = std::find_if(from, s.body.end(), [&](Ref r) { return k_.instrs[r].kind == InstrKind::Scan; });
-      line("#pragma unroll");
-      line("for (int u = 0; u < {}; ++u) {{", t_.each);
-      ++indent_;
-      std::for_each(from, to, [&](Ref r) {
-        if (varies_[r]) instr(r, s.loop);
-      });
-      --indent_;
-      line("}}");
+      if (std::any_of(from, to, [&](Ref r) { return varies_[r]; })) {
+        line("#pragma unroll");
+        line("for (int u = 0; u < {}; ++u) {{", t_.each);
+        ++indent_;
+        std::for_each(from, to, [&](Ref r) {
+          if (varies_[r]) instr(r, s.loop);
+        });
+        --indent_;
+        line("}}");
+      }
       if (to != s.body.end()) text_lines(scan_round(team_scan(*to)));
       from = to == s.body.end() ? to : to + 1;
     }
-    spread_.clear();
     names_[range->var] = first;
-    const std::string when = when_stored(true);
+    const std::string when = when_stored(s.loop);
     for (Ref r : s.body) {
       const Instr& i = k_.instrs[r];
       if (packed_[r] && i.kind == InstrKind::RowStore)
@@ -448,23 +501,14 @@ class Writer {
     }
     packed_.assign(k_.instrs.size(), false);
   }
-  // Values of a thread's elements that are needed before and behind a scan have a place each.
-  void spread(const loops::Stage& s) {
-    spread_.assign(k_.instrs.size(), false);
-    for (Ref r : s.body) {
-      const Instr& i = k_.instrs[r];
-      if (!varies_[r] || i.kind == InstrKind::Accumulate || i.kind == InstrKind::RowStore || loops::writes(i.kind))
-        continue;
-      spread_[r] = true;
-      if (i.kind == InstrKind::Indirect) {
-        line("{} t{}[{}];", index_, r, t_.each);
-      } else {
-        line("{} x{}[{}];", value_type_name(loops::value_type(k_, r)), r, t_.each);
-      }
-    }
+  // Whether each of a thread's elements has a place for this value: later stages use it, or what follows a scan.
+  bool is_array(Ref r, const loops::Stage& s) const {
+    const InstrKind kind = k_.instrs[r].kind;
+    if (kind == InstrKind::Constant || kind == InstrKind::Accumulate || kind == InstrKind::RowStore ||
+        loops::writes(kind))
+      return false;
+    return s.loop ? has_scan(s) && varies_[r] : by_column_[r];
   }
-  bool spread(Ref r) const { return r < spread_.size() && spread_[r]; }
-  static std::string value_at(Ref r, const std::string& u) { return fmt::format("x{}[{}]", r, u); }
   std::string in_row() const { return in_row_.empty() ? "" : "if (" + in_row_ + ") "; }
   // Which threads store, where the instruction has the mask.
   std::string when_stored(bool loop, const std::string& mask = "") const {
@@ -486,63 +530,49 @@ class Writer {
 
   // ---- Reductions
 
-  static bool is_arg(const Instr& i) { return i.reduce == ReduceOp::ArgMax || i.reduce == ReduceOp::ArgMin; }
-
-  std::string identity(const Instr& i) const {
-    const bool low = i.reduce == ReduceOp::Max || i.reduce == ReduceOp::ArgMax;
-    switch (i.reduce) {
-      case ReduceOp::Sum:
-      case ReduceOp::Any: return "0";
-      case ReduceOp::Prod:
-      case ReduceOp::All: return "1";
-      default: break;
-    }
-    const DType t = i.dtype;
-    if (t == DType::F64) return low ? "bits_double(0xfff0000000000000ull)" : "bits_double(0x7ff0000000000000ull)";
-    if (is_float(t)) return low ? "bits_float(0xff800000u)" : "bits_float(0x7f800000u)";
-    if (t == DType::Bool) return low ? "false" : "true";
-    const int bits = static_cast<int>(8 * element_size(t));
-    if (!is_signed(t)) return fmt::format("({}){}", stored_type(t), low ? "0" : "-1");
-    const std::string least = fmt::format("(i64)0x{:x}ull", ~0ull << (bits - 1));
-    return fmt::format("({}){}", stored_type(t), low ? least : "~(" + least + ")");
-  }
-
-  std::string combined(const Instr& i, const std::string& a, const std::string& b) const {
-    const std::string_view t = value_type_name(i.dtype);
-    switch (i.reduce) {
-      case ReduceOp::Sum: return arithmetic("+", i.dtype, a, b);
-      case ReduceOp::Prod: return arithmetic("*", i.dtype, a, b);
-      case ReduceOp::Any: return fmt::format("({})({} != 0 || {} != 0)", t, a, b);
-      case ReduceOp::All: return fmt::format("({})({} != 0 && {} != 0)", t, a, b);
-      case ReduceOp::Max: return fmt::format("v_max<{}>({}, {})", t, a, b);
-      case ReduceOp::Min: return fmt::format("v_min<{}>({}, {})", t, a, b);
-      default: break;
-    }
-    VESTA_CHECK(false, "a reduction that combines positions");
+  // The variable of an accumulator: an element where each row of a thread has one.
+  std::string own(char kind, Ref r) const { return fmt::format("{}{}{}", kind, r, by_column_[r] ? "[u]" : ""); }
+  // Runs what `fn` writes once, or for each row of a thread.
+  template <class F>
+  void for_rows(Ref r, F&& fn) {
+    if (!by_column_[r]) return fn();
+    line("#pragma unroll");
+    line("for (int u = 0; u < {}; ++u) {{", t_.each);
+    ++indent_;
+    fn();
+    --indent_;
+    line("}}");
   }
 
   void begin_accumulator(Ref r) {
     const Instr& i = k_.instrs[r];
-    line("{} a{} = {};", value_type_name(i.dtype), r, identity(i));
-    if (is_arg(i)) line("i64 p{} = 0x7fffffffffffffffll;", r);
-    if (sum_of(r)) line("{} p{} = 0;", value_type_name(i.dtype), r);
+    const std::string_view type = value_type_name(i.dtype);
+    const std::string rows = by_column_[r] ? fmt::format("[{}]", t_.each) : "";
+    line("{} a{}{};", type, r, rows);
+    if (is_arg(i) || sum_of(r)) line("{} p{}{};", is_arg(i) ? "i64" : type, r, rows);
+    for_rows(r, [&] {
+      line("{} = {};", own('a', r), identity_text(i));
+      if (is_arg(i)) line("{} = 0x7fffffffffffffffll;", own('p', r));
+      if (sum_of(r)) line("{} = 0;", own('p', r));
+    });
   }
 
   void accumulate(Ref r) {
     const Instr& i = k_.instrs[r];
     if (sum_of(r)) {
-      line("add_relative(a{}, p{}, {});", r, r, operand(i, 0));
+      line("add_relative({}, {}, {});", own('a', r), own('p', r), operand(i, 0));
     } else if (is_arg(i)) {
       take_better(r, operand(i, 0), operand(i, 1));
     } else {
-      line("a{} = {};", r, combined(i, fmt::format("a{}", r), operand(i, 0)));
+      line("{} = {};", own('a', r), combined_text(i, own('a', r), operand(i, 0)));
     }
   }
 
   void take_better(Ref r, const std::string& x, const std::string& at) {
     const Instr& i = k_.instrs[r];
-    line("if (beats<{}>({}, {}, a{}, p{}, {})) {{ a{} = {}; p{} = {}; }}", value_type_name(i.dtype), x, at, r, r,
-         i.reduce == ReduceOp::ArgMax, r, x, r, at);
+    const std::string a = own('a', r), p = own('p', r);
+    line("if (beats<{}>({}, {}, {}, {}, {})) {{ {} = {}; {} = {}; }}", value_type_name(i.dtype), x, at, a, p,
+         i.reduce == ReduceOp::ArgMax, a, x, p, at);
   }
 
   // The online sum of this maximum, or nullptr. It has a variable of its own beside the maximum, as ArgMax has its
@@ -557,63 +587,91 @@ class Writer {
     });
   }
 
-  // Every thread of the team has the whole then.
-  void combine_over_team(Ref r) {
-    combine_accumulator(r);
-    if (const loops::Online* o = sum_of(r))
-      line("const {} a{} = sum_of(a{}, p{});", value_type_name(k_.instrs[r].dtype), o->sum, r, r);
+  // Every thread of the team has the whole then, or its first one alone.
+  void combine_over_team(Ref r, bool by_first) {
+    combine_accumulator(r, by_first);
+    const loops::Online* o = sum_of(r);
+    if (!o) return;
+    line("{} a{}{};", value_type_name(k_.instrs[r].dtype), o->sum, by_column_[r] ? fmt::format("[{}]", t_.each) : "");
+    for_rows(r, [&] { line("{} = sum_of({}, {});", own('a', o->sum), own('a', r), own('p', r)); });
   }
 
-  void combine_accumulator(Ref r) {
+  void combine_accumulator(Ref r, bool by_first) {
     const Instr& i = k_.instrs[r];
     const bool pair = is_arg(i) || sum_of(r);
     const std::string_view second = is_arg(i) ? "i64" : value_type_name(i.dtype);
     const std::string_view t = value_type_name(i.dtype);
-    const int64_t lanes = t_.across ? 1 : std::min<int64_t>(t_.team, 32);
+    const std::string a = own('a', r), p = own('p', r);
     const auto meet = [&](const std::string& x, const std::string& at) {
       if (is_arg(i)) {
         take_better(r, x, at);
       } else if (pair) {
-        line("add_sums(a{}, p{}, {}, {});", r, r, x, at);
+        line("add_sums({}, {}, {}, {});", a, p, x, at);
       } else {
-        line("a{} = {};", r, combined(i, fmt::format("a{}", r), x));
+        line("{} = {};", a, combined_text(i, a, x));
       }
     };
-    for (int64_t mask = lanes / 2; mask > 0; mask /= 2) {
-      line("{{ const {} x = from_lane<{}>(a{}, {});", t, t, r, mask);
-      if (pair) line("  const {} at = from_lane<{}>(p{}, {});", second, second, r, mask);
-      meet("x", "at");
-      line("}}");
-    }
+    // Those of a warp that are of one team: neighbours, or as far from each other as there are teams.
+    const int64_t teams = t_.block / t_.team, between = t_.across ? teams : 1,
+                  width = t_.across ? 32 : std::min<int64_t>(t_.team, 32);
+    const bool in_warps = width % between == 0;
+    for_rows(r, [&] {
+      for (int64_t mask = width / 2; in_warps && mask >= between; mask /= 2) {
+        line("{{ const {} x = from_lane<{}>({}, {});", t, t, a, mask);
+        if (pair) line("  const {} at = from_lane<{}>({}, {});", second, second, p, mask);
+        meet("x", "at");
+        line("}}");
+      }
+    });
     if (!t_.across && t_.team <= 32) return;
     // One of each warp, or all of them, through shared memory.
-    const int64_t teams = t_.block / t_.team, parts = t_.across ? t_.team : t_.block / 32;
-    const std::string own = t_.across ? "threadIdx.x" : "lane / 32",
-                      of_team = t_.across ? fmt::format("threadIdx.x % {}", teams) : "0";
-    line("__shared__ {} shared_a{}[{}];", t, r, parts * teams);
-    if (pair) line("__shared__ {} shared_p{}[{}];", second, r, parts * teams);
-    line("{}{{ shared_a{}[{}] = a{};{} }}", t_.across ? "" : "if (lane % 32 == 0) ", r, own, r,
-         pair ? fmt::format(" shared_p{}[{}] = p{};", r, own, r) : "");
+    const int64_t parts = in_warps ? t_.block / 32 : t_.team, each = by_column_[r] ? t_.each : 1;
+    if (parts == 1) return;
+    const std::string of_team = t_.across ? fmt::format("threadIdx.x % {}", teams) : "0";
+    const std::string part = !in_warps    ? "threadIdx.x"
+                             : !t_.across ? "lane / 32"
+                                          : fmt::format("threadIdx.x / 32 * {} + {}", teams, of_team);
+    const std::string writes = !in_warps ? "" : fmt::format("if (threadIdx.x % 32 < {}) ", between);
+    const auto place = [&](const std::string& at) {
+      return each > 1 ? fmt::format("u * {} + {}", parts * teams, at) : at;
+    };
+    line("__shared__ {} shared_a{}[{}];", t, r, parts * teams * each);
+    if (pair) line("__shared__ {} shared_p{}[{}];", second, r, parts * teams * each);
+    for_rows(r, [&] {
+      line("{}{{ shared_a{}[{}] = {};{} }}", writes, r, place(part), a,
+           pair ? fmt::format(" shared_p{}[{}] = {};", r, place(part), p) : "");
+    });
     line("__syncthreads();");
-    line("a{} = shared_a{}[{}];", r, r, of_team);
-    if (pair) line("p{} = shared_p{}[{}];", r, r, of_team);
-    line("#pragma unroll");
-    line("for (int w = 1; w < {}; ++w) {{", parts);
-    const std::string at = fmt::format("w * {} + {}", teams, of_team);
-    meet(fmt::format("shared_a{}[{}]", r, at), fmt::format("shared_p{}[{}]", r, at));
-    line("}}");
+    if (by_first) {
+      line("if (lane == 0) {{");
+      ++indent_;
+    }
+    for_rows(r, [&] {
+      line("{} = shared_a{}[{}];", a, r, place(of_team));
+      if (pair) line("{} = shared_p{}[{}];", p, r, place(of_team));
+      line("#pragma unroll");
+      line("for (int w = 1; w < {}; ++w) {{", parts);
+      const std::string at = place(fmt::format("w * {} + {}", teams, of_team));
+      meet(fmt::format("shared_a{}[{}]", r, at), fmt::format("shared_p{}[{}]", r, at));
+      line("}}");
+    });
+    if (by_first) {
+      --indent_;
+      line("}}");
+    }
   }
 
   // ---- Instructions
 
   std::string value(Ref r) const {
     const Instr& i = k_.instrs[r];
+    if (const auto known = known_.find(r); known != known_.end()) return known->second ? "true" : "false";
     if (i.kind == InstrKind::Constant) {
       if (is_float(i.dtype)) return literal(i.fimm, i.dtype);
       if (i.dtype == DType::Bool) return i.imm ? "true" : "false";
       return fmt::format("({})0x{:x}ull", stored_type(i.dtype), static_cast<uint64_t>(i.imm));
     }
-    return spread(r) ? value_at(r, "u") : fmt::format("x{}", r);
+    return fmt::format("x{}{}", r, arrays_.contains(r) ? "[u]" : "");
   }
   std::string operand(const Instr& i, size_t n) const { return value(i.in[n]); }
 
@@ -635,7 +693,7 @@ class Writer {
   void instr(Ref r, bool loop) {
     const Instr& i = k_.instrs[r];
     const auto define = [&](const std::string& text) {
-      if (spread(r)) return line("{} = {};", value(r), text);
+      if (arrays_.contains(r)) return line("{} = {};", value(r), text);
       line("const {} x{} = {};", value_type_name(loops::value_type(k_, r)), r, text);
     };
     switch (i.kind) {
@@ -652,7 +710,7 @@ class Writer {
           line("const u16 h{} = {};", r, element);
           return define(loaded(i.dtype, fmt::format("h{}", r)));
         }
-        if (i.in[0] == kNoRef) return define(loaded(i.dtype, element));
+        if (i.in[0] == kNoRef || packed(r)) return define(loaded(i.dtype, element));
         return define(fmt::format("{} ? {} : 0", operand(i, 0), loaded(i.dtype, element)));
       }
       case InstrKind::Compute: return define(computed(i));
@@ -661,9 +719,9 @@ class Writer {
       case InstrKind::Indirect:
         if (i.in[1] != kNoRef)
           line("if (!({})) __assertfail(\"index out of range\", \"{}\", 0, \"Vesta\", 1);", operand(i, 1), symbol_);
-        names_[i.index] = fmt::format("t{}{}", r, spread(r) ? "[u]" : "");
-        return line("{}{} = ({}){};", spread(r) ? "" : fmt::format("const {} ", index_), names_[i.index], index_,
-                    operand(i, 0));
+        names_[i.index] = arrays_.contains(r) ? value(r) : fmt::format("t{}", r);
+        if (arrays_.contains(r)) return line("{} = {};", value(r), operand(i, 0));
+        return line("const {} t{} = ({}){};", index_, r, index_, operand(i, 0));
       case InstrKind::Store:
       case InstrKind::StoreAdd: {
         if (packed(r)) return line("l{}.v[u] = {};", r, stored(i));
@@ -677,9 +735,7 @@ class Writer {
         line("{}{{", in_row());
         accumulate(r);
         return line("}}");
-      case InstrKind::Result:
-        if (i.imm == 1) return define(fmt::format("p{}", i.in[0]));
-        return define(fmt::format("a{}", i.in[0]));
+      case InstrKind::Result: return define(own(i.imm == 1 ? 'p' : 'a', i.in[0]));
       case InstrKind::RowStore:
         if (t_.shared)
           return line("{}{} = {};", packed(r) ? "" : in_row(), in_shared(r),
@@ -704,13 +760,13 @@ class Writer {
   const Kernel& k_;
   const loops::Threads& t_;
   const std::string& symbol_;
-  std::string index_ = "i64";
-  std::unordered_map<Expr, std::string> names_;
-  std::unordered_set<Ref> divisors_;            // whose reciprocal there is
-  std::vector<bool> packed_, spread_, varies_;  // by instruction of the stage in hand
-  std::string in_row_;  // of a scan's thread: whether it has elements of the row; empty: each has
-  size_t indent_ = 1;
-  std::string out_;
+  const Range* column_ = nullptr;        // whose elements a thread has several of, across teams
+  std::vector<bool> by_column_;          // by instruction: it differs between them
+  std::unordered_set<Ref> arrays_;       // values that each of a thread's elements has
+  std::unordered_map<Ref, bool> known_;  // masks, in a loop for one of them
+  std::unordered_set<Ref> divisors_;     // whose reciprocal there is
+  std::vector<bool> packed_, varies_;    // by instruction of the stage in hand
+  std::string in_row_;                   // of a scan's thread: whether it has elements of the row; empty: each has
 };
 
 }  // namespace

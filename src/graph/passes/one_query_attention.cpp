@@ -14,6 +14,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Bytes of the keys that all heads read together, each its own. Heads that share keys read them once each, from the
 // GPU's cache: from here on a kernel which reads them once for all of these heads is faster.
 constexpr int64_t kMostBytes = 32 << 20;
+// A block of threads goes over all of them: more are better shared by several.
+constexpr int64_t kMostKeys = 4096;
 
 constexpr std::string_view kNames[] = {"aten::_scaled_dot_product_cudnn_attention",
                                        "aten::_scaled_dot_product_efficient_attention",
@@ -59,6 +61,7 @@ std::optional<Shape> shape_of(const Node* n, const PassContext& context) {
   for (Expr e : {s.batch, heads, s.keys, s.size, s.out})
     if (!provably_at_least(e, 1)) return std::nullopt;
   const int64_t most = std::max(s.size.constant(), s.out.constant());
+  if (hint(s.keys) > kMostKeys) return std::nullopt;
   if (hint(s.batch) * hint(heads) * hint(s.keys) * most * element_size(q.dtype) > kMostBytes) return std::nullopt;
   return s;
 }

@@ -8,11 +8,54 @@
 namespace vesta::graph {
 namespace {
 
+constexpr size_t kMostJoined = 4;  // products that become one: a kernel has a loop for each
+
 bool is_one_row(const Node* n, const PassContext& context) {
   if (!is_op(n, "aten::linear") || n->derived || !n->results[0]) return false;
   const TensorType &x = n->input(0)->type, &w = n->input(1)->type;
   return w.dim() == 2 && is_float(x.dtype) && x.device.type == context.device && w.device == x.device &&
          std::all_of(x.sizes.begin(), x.sizes.end() - 1, [](Expr e) { return e.is_constant(1); });
+}
+
+// Whether a kernel of the product alone would not take along those who read v: it computes an element at a time, and
+// they want others too (halves of a rotation), or put them elsewhere (rows of a cache).
+bool is_read_elsewhere(const Value* v) {
+  return std::any_of(v->users.begin(), v->users.end(), [](const Node* n) {
+    if (n->op->family() != Family::View) return n->op->family() != Family::Pointwise;
+    if (is_op(n, "aten::slice.Tensor")) return true;
+    return std::any_of(n->results.begin(), n->results.end(), [](const Value* r) { return r && is_read_elsewhere(r); });
+  });
+}
+
+// A product whose weight and bias are there from the start, and whose results are read elsewhere.
+bool may_join(const Node* n, const PassContext& context) {
+  if (!is_one_row(n, context) || !n->input(1)->type.sizes[0].is_constant()) return false;
+  const Value* bias = value_of(n->named().get("bias"));
+  return !n->input(1)->producer && !(bias && bias->producer) && is_read_elsewhere(n->results[0]);
+}
+
+// n, and the later products of the same row that may join it.
+std::vector<Node*> joined(Node* n, const PassContext& context) {
+  std::vector<Node*> out = {n};
+  if (!may_join(n, context)) return out;
+  const Value* x = n->input(0);
+  for (Node* m : x->users) {
+    const bool known = std::find(out.begin(), out.end(), m) != out.end();
+    if (known || out.size() == kMostJoined || !may_join(m, context) || m->input(0) != x) continue;
+    const TensorType &a = n->input(1)->type, &b = m->input(1)->type;
+    if (a.dtype == b.dtype && a.sizes[1] == b.sizes[1]) out.push_back(m);
+  }
+  return out;
+}
+
+// All rows of the weights in one sum: a vector.
+Value* products(Builder& b, const std::vector<Node*>& nodes) {
+  Value* const x = nodes[0]->input(0);
+  Value* row = opmath(b, reshaped(b, x, {x->type.sizes.back()}));
+  ValueList weights;
+  for (const Node* n : nodes) weights.push_back(n->input(1));
+  Value* w = weights.size() == 1 ? weights[0] : b("aten::cat", {weights, Expr(0)});
+  return sum_keeping(b, b("aten::mul.Tensor", {opmath(b, w), row}), IntList{1});
 }
 
 }  // namespace
@@ -23,15 +66,23 @@ bool write_row_products(Graph& graph, const PassContext& context) {
     next = n->next;
     if (!is_one_row(n, context)) continue;
     if (!rewriter.may()) break;
+    const std::vector<Node*> nodes = joined(n, context);
     Builder b(graph, n);
     b.source = n->source;
-    Value* const x = n->input(0);
-    Value* row = opmath(b, reshaped(b, x, {x->type.sizes.back()}));
-    Value* y = sum_keeping(b, b("aten::mul.Tensor", {opmath(b, n->input(1)), row}), IntList{1});
-    y = reshaped(b, y, n->results[0]->type.sizes);
-    if (Value* bias = value_of(n->named().get("bias"))) y = b("aten::add.Tensor", {y, opmath(b, bias)});
-    rewriter.substitute(n->results[0], finish(b, *n, {y})[0]);
-    graph.erase(n);
+    Value* const all = products(b, nodes);
+    Expr begin = 0;
+    for (Node* m : nodes) {
+      const Expr rows = m->input(1)->type.sizes[0];
+      Value* y = nodes.size() == 1 ? all : b("aten::slice.Tensor", {all, Expr(0), begin, begin + rows, Expr(1)});
+      begin = begin + rows;
+      y = reshaped(b, y, m->results[0]->type.sizes);
+      if (Value* bias = value_of(m->named().get("bias"))) y = b("aten::add.Tensor", {y, opmath(b, bias)});
+      rewriter.substitute(m->results[0], finish(b, *m, {y})[0]);
+    }
+    for (Node* m : nodes) {
+      if (m == next) next = m->next;
+      graph.erase(m);
+    }
   }
   return rewriter.changed();
 }

@@ -17,9 +17,10 @@ namespace {
 constexpr size_t kMost = 12;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMostEach = 8;
-constexpr int64_t kHeldBytes = 192;      // of rows in the registers of one thread, of 255
-constexpr int64_t kFullHeldBytes = 144;  // the same where 1024 threads, of one block or two, have 64 each
-constexpr int64_t kOwnShared = 4 << 10;  // bytes of shared memory for what teams combine, and the system's
+constexpr int64_t kHeldBytes = 192;          // of rows in the registers of one thread, of 255
+constexpr int64_t kFullHeldBytes = 144;      // the same where 1024 threads, of one block or two, have 64 each
+constexpr int64_t kOwnShared = 4 << 10;      // bytes of shared memory for what teams combine, and the system's
+constexpr int64_t kMostCombined = 40 << 10;  // of 48 KiB that a kernel has without asking
 
 constexpr int64_t kBlocks[] = {64, 128, 256, 512, 1024};
 constexpr int64_t kTeams[] = {4, 8, 16, 32, 64, 128, 256, 512, 1024};
@@ -89,8 +90,17 @@ class Lister {
         Threads t = k_.threads;
         t.block = block;
         t.team = team;
-        add(t);
+        if (combined_bytes(t) <= kMostCombined) add(t);
       }
+  }
+
+  // Of shared memory, through which the teams of a block combine their accumulators.
+  int64_t combined_bytes(const Threads& t) const {
+    const auto accumulators = std::count_if(k_.instrs.begin(), k_.instrs.end(), [](const loops::Instr& i) {
+      return i.kind == loops::InstrKind::Accumulate;
+    });
+    const int64_t teams = t.block / t.team, parts = kWarp % teams == 0 ? t.block / kWarp : t.team;
+    return parts * teams * t.each * accumulators * 2 * 8;
   }
 
   void along() {

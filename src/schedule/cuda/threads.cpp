@@ -31,6 +31,11 @@ constexpr int64_t kWarpRow = 1024;           // longer rows are a whole block's,
 constexpr int64_t kSumTeam = 128;            // threads for such a row: each has several loads under way
 constexpr int64_t kBusyThreads = 768;        // of a multiprocessor, that keep its memory busy
 constexpr int64_t kSector = 128;             // bytes of memory that neighbouring threads should read together
+constexpr int64_t kLeastBytes = 32;          // what memory reads at least
+constexpr int64_t kThreadRounds = 4;         // accesses of a thread to a short row
+constexpr int64_t kLongColumn = 64;          // elements of one that many threads share
+constexpr int64_t kColumnElements = 8;       // of it, that a thread should have
+constexpr int64_t kFewColumns = 512;         // threads of a block that share columns
 constexpr int64_t kBank = 4;                 // bytes of a bank of shared memory
 constexpr int64_t kSharedBytes = 40 << 10;   // of a block's tiles
 constexpr int64_t kScannedAlone = 16 << 10;  // elements of a row that one block scans as fast as many would
@@ -139,26 +144,25 @@ class Chooser : LoopNest {
     if (out_.tile_rows > 0) {
       out_.threads.block = std::min(kBlock, out_.tile_rows * out_.tile_columns);
     } else if (!has_inner) {
-      out_.threads.each = neighbours(rows / (kBlock * options_.target.threads));
+      out_.threads.each = neighbours(ranges_.size() - 1, rows / (kBlock * options_.target.threads));
       while (out_.threads.each > 1 && !adds_together(out_.threads.each)) out_.threads.each /= 2;
     } else if (scans_) {
       along_scan(rows, length);
     } else if (runs_along_rows()) {
       along_rows(rows, length);
     } else {
-      across_rows(length);
+      across_rows(rows, length);
     }
   }
 
-  // How many neighbours along the last range one thread takes: what lies side by side makes one access of 16 bytes.
-  int64_t neighbours(int64_t most) const {
-    const Expr last = ranges_.back().extent;
+  // How many neighbours along range d one thread takes: what lies side by side makes one access of 16 bytes.
+  int64_t neighbours(size_t d, int64_t most) const {
     int64_t bytes = kWideBytes;
     for (const Access& a : accesses_)
-      if (a.strides.back() && *a.strides.back() == 1) bytes = std::min(bytes, a.bytes);
+      if (a.strides[d] && *a.strides[d] == 1) bytes = std::min(bytes, a.bytes);
     int64_t each = std::min({kWideBytes / bytes, kMostEach, most});
     each = each < 1 ? 1 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(each)));
-    while (each > 1 && !provably_divisible(last, each)) each /= 2;
+    while (each > 1 && !provably_divisible(ranges_[d].extent, each)) each /= 2;
     return each;
   }
 
@@ -188,7 +192,8 @@ class Chooser : LoopNest {
 
   void along_rows(int64_t rows, int64_t length) {
     loops::Threads& t = out_.threads;
-    t.each = neighbours(std::max<int64_t>(1, length / kWarp));
+    const size_t last = ranges_.size() - 1;
+    t.each = neighbours(last, std::max<int64_t>(1, length / kWarp));
     const int64_t units = (length + t.each - 1) / t.each;
     const bool few = rows < 2 * options_.target.threads && length > kBlock;
     if (length > kWarpRow && !few && reads_rows_once()) {
@@ -203,6 +208,7 @@ class Chooser : LoopNest {
       while (t.team > kWarp * 2 && t.team / 2 >= units) t.block = t.team /= 2;
     } else {
       t.team = std::min<int64_t>(kWarp, next_power_of_two(units));
+      if (length <= kWarpRow && reads_rows_once()) share_short_rows(rows, length);
     }
     keep_rows();
   }
@@ -222,7 +228,7 @@ class Chooser : LoopNest {
     if (rows == 1 && length > kScannedAlone) throw loops::CannotFuse("a scan of one long row, which many blocks share");
     if (!runs_along_rows()) return;
     loops::Threads& t = out_.threads;
-    t.each = neighbours(std::max<int64_t>(1, length / kWarp));
+    t.each = neighbours(ranges_.size() - 1, std::max<int64_t>(1, length / kWarp));
     const int64_t units = (length + t.each - 1) / t.each;
     if (length > kWarpRow || (rows < 2 * options_.target.threads && length > kBlock)) {
       t.block = t.team = std::clamp<int64_t>(next_power_of_two(units), kWarp * 2, kBlock);
@@ -237,6 +243,18 @@ class Chooser : LoopNest {
     for (const loops::Range& r : ranges_)
       if (r.kind == loops::RangeKind::Inner) row = row * r.extent;
     if (row.is_constant()) keep_rows(row.constant());
+  }
+
+  // Sums of short rows, more of them than keep the memory busy: with fewer threads for each, fewer exchange what they
+  // have, and an access is as wide as it can be.
+  void share_short_rows(int64_t rows, int64_t length) {
+    loops::Threads& t = out_.threads;
+    const int64_t busy = kBusyThreads * options_.target.threads, widest = neighbours(ranges_.size() - 1, kMostEach);
+    const auto fits = [&](int64_t team, int64_t each) {
+      return rows * team >= busy && length <= team * each * kThreadRounds;
+    };
+    while (t.each < widest && t.team > 1 && fits(t.team / 2, t.each * 2)) t.team /= 2, t.each *= 2;
+    while (t.team > kSector / kWideBytes && fits(t.team / 2, t.each)) t.team /= 2;
   }
 
   // A sum of rows: nothing needs an element again when its row is complete.
@@ -273,15 +291,47 @@ class Chooser : LoopNest {
   }
 
   // Neighbouring items lie side by side: so do the threads that begin their rows, and others go on further down.
-  void across_rows(int64_t length) {
+  void across_rows(int64_t rows, int64_t length) {
     int64_t bytes = kWideBytes;
     for (const Access& a : accesses_) bytes = std::min(bytes, a.bytes);
     const int64_t items = std::max(kWarp, kSector / std::max<int64_t>(1, bytes));
+    if (rows < items * options_.target.threads && share_few_columns(rows, length)) return;
     const int64_t team = std::clamp<int64_t>(length / kThreadRow, 1, kMostThreads / items);
     if (team < 2) return;
     out_.threads.team = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(team)));
     out_.threads.block = items * out_.threads.team;
     out_.threads.across = true;
+  }
+
+  // Fewer columns than keep every multiprocessor busy with one thread each: a thread takes several of them with one
+  // access where memory lies so, a block has as few of them as memory reads at once, and many threads share the way
+  // down.
+  bool share_few_columns(int64_t rows, int64_t length) {
+    loops::Threads& t = out_.threads;
+    const auto inner = [](const loops::Range& r) { return r.kind == loops::RangeKind::Inner; };
+    const auto first = std::find_if(ranges_.begin(), ranges_.end(), inner);
+    if (first == ranges_.begin() || length < kLongColumn) return false;
+    const auto column = static_cast<size_t>(first - ranges_.begin()) - 1;
+    int64_t widest = 0, each = neighbours(column, kMostEach);
+    for (const Access& a : accesses_) {
+      if (!a.strides[column] || *a.strides[column] != 1) continue;
+      widest = std::max(widest, a.bytes);
+      const Instr& i = dag_.instrs()[a.ref];
+      const bool masked = i.in[a.store ? 1 : 0] != loops::kNoRef;
+      const bool aligned = dag_.buffers()[static_cast<size_t>(i.buffer)].alignment >= kWideBytes &&
+                           provably_divisible(i.index - ranges_[column].var, each);
+      if (masked || !aligned) each = 1;
+    }
+    if (widest == 0) return false;
+    const auto wanted = options_.target.threads * 3 / 4;
+    int64_t teams = std::clamp<int64_t>(kSector / (each * widest), 1, kWarp);
+    while (teams > 1 && teams * each * widest > kLeastBytes && rows / (each * teams) < wanted) teams /= 2;
+    const auto threads = static_cast<uint64_t>(std::min(length / kColumnElements, kFewColumns / teams));
+    t.each = each;
+    t.team = std::max(kWarp / teams, static_cast<int64_t>(std::bit_floor(threads)));
+    t.block = teams * t.team;
+    t.across = true;
+    return true;
   }
 
   void estimate() {

@@ -24,6 +24,7 @@ struct Node {
   const LoadedKernel* kernel = nullptr;  // null: `work`
   std::vector<uint64_t> values;
   std::function<void()> work;
+  Node* before = nullptr;  // in a graph
   void run() const {
     if (!kernel) {
       work();
@@ -46,7 +47,7 @@ struct State {
   std::map<std::string, LoadedKernel> kernels;
   std::map<const void*, std::unique_ptr<LoadedKernel>> unknown;  // by code
   std::unordered_map<void*, Stream*> streams;
-  std::atomic<int64_t> launches{0}, graph_launches{0}, changed_nodes{0}, copies{0};
+  std::atomic<int64_t> launches{0}, graph_launches{0}, changed_nodes{0}, copies{0}, early{0};
   std::atomic<bool> running{true};
   std::atomic<int> until_failure{-1};
 };
@@ -64,6 +65,7 @@ Stream* stream_of(void* handle) {
 void give(void* stream, Node node) {
   Stream* const on = stream_of(stream);
   if (on && on->capture) {
+    if (!on->capture->empty()) node.before = on->capture->back().get();
     on->capture->push_back(std::make_unique<Node>(std::move(node)));
   } else if (state().running) {
     node.run();
@@ -115,7 +117,7 @@ void enqueue(void* stream, std::function<void()> work) { give(stream, {nullptr, 
 
 Calls calls() {
   const State& s = state();
-  return {s.launches, s.graph_launches, s.changed_nodes, s.copies};
+  return {s.launches, s.graph_launches, s.changed_nodes, s.copies, s.early};
 }
 
 void set_running(bool on) { state().running = on; }
@@ -226,6 +228,33 @@ int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
   return *exec = made, 0;
 }
 int cuGraphGetNodes(void* graph, void**, size_t* count) { return *count = static_cast<Graph*>(graph)->size(), 0; }
+int cuGraphNodeGetDependencies(void* node, void** before, size_t* count) {
+  Node* const found = static_cast<Node*>(node)->before;
+  if (before && found) *before = found;
+  return *count = found != nullptr, 0;
+}
+int cuGraphNodeGetType(void* node, int* type) {
+  constexpr int kKernel = 0, kHost = 3;
+  return *type = static_cast<Node*>(node)->kernel ? kKernel : kHost, 0;
+}
+int cuGraphRemoveDependencies(void*, void* const* from, void* const* to, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    Node* const node = static_cast<Node*>(to[i]);
+    if (node->before != from[i]) return kNotFound;
+    node->before = nullptr;
+  }
+  return 0;
+}
+int cuGraphAddDependencies_v2(void*, void* const* from, void* const* to, const unsigned char* edges, size_t count) {
+  constexpr size_t kEdge = 8, kType = 2;  // bytes of CUgraphEdgeData, and where its type stands
+  for (size_t i = 0; i < count; ++i) {
+    Node* const node = static_cast<Node*>(to[i]);
+    if (node->before) return kNotFound;
+    node->before = static_cast<Node*>(from[i]);
+    state().early += edges[i * kEdge + kType] == 1;  // CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC
+  }
+  return 0;
+}
 int cuGraphDestroy(void* graph) { return delete static_cast<Graph*>(graph), 0; }
 int cuGraphExecDestroy(void* exec) { return delete static_cast<Exec*>(exec), 0; }
 int cuGraphExecKernelNodeSetParams_v2(void* exec, void* node, const KernelParameters* what) {

@@ -26,6 +26,7 @@ struct Calls {
   int64_t graph_launches = 0;
   int64_t changed_nodes = 0;  // cuGraphExecKernelNodeSetParams
   int64_t copies = 0;
+  int64_t early = 0;  // edges of graphs over which a kernel starts before the one it follows has ended
 };
 Calls calls();
 // Whether graphs do what their nodes say: off, only the CPU's part of a launch is left.

@@ -1,0 +1,33 @@
+// The lines of a kernel's CUDA C++, and integer expressions in them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <unordered_map>
+
+#include "base/expr.h"
+#include "loops/kernel.h"
+
+namespace vesta::codegen {
+
+class KernelLines {
+ protected:
+  // The kernel's sizes are its arguments s0, s1, ...
+  explicit KernelLines(const loops::Kernel& k);
+
+  template <class... Args>
+  void line(fmt::format_string<Args...> format, Args&&... args) {
+    out_.append(2 * indent_, ' ');
+    out_ += fmt::format(format, std::forward<Args>(args)...) + "\n";
+  }
+  // Every symbol of the expression has a name.
+  std::string text(Expr e) const;
+
+  std::string index_ = "i64";  // the type of places and positions; int where all of them provably fit
+  std::unordered_map<Expr, std::string> names_;
+  size_t indent_ = 1;
+  std::string out_;
+};
+
+}  // namespace vesta::codegen
