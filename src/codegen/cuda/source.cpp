@@ -270,7 +270,7 @@ class Writer : KernelLines {
   }
 
   // The masks of loads that are the same for all elements of a row, where there are a few.
-  std::vector<Ref> row_masks(const loops::Stage& s) const {
+  std::vector<Ref> row_masks(const loops::Stage& s) {
     std::vector<Ref> out;
     const Range* const range = taken_together(s);
     if (!range || has_scan(s)) return out;
