@@ -25,10 +25,10 @@ std::string text_of(const artifact::InputFacts& facts) {
 
 // What a compile reads. Others, such as the limit of variants, decide whether there is a compile at all.
 std::string text_of(const Options& o, const Traced& traced, DeviceType device) {
-  std::string out = fmt::format("{}, {}packed_weights {}, numerics {}, skip_passes [{}], rewrite_limit {}, kernels {}",
-                                traced.inference ? "inference" : "training",
-                                traced.deterministic ? "deterministic, " : "", o.packed_weights, o.numerics,
-                                fmt::join(o.skip_passes, " "), o.rewrite_limit, o.kernels);
+  std::string out =
+      fmt::format("{}, {}packed_weights {}, numerics {}, skip_passes [{}], rewrite_limit {}, kernels {}",
+                  traced.inference ? "inference" : "training", traced.deterministic ? "deterministic, " : "",
+                  o.packed_weights, o.numerics, fmt::join(o.skip_passes, " "), o.rewrite_limit, o.kernels);
   if (o.autotune_seconds > 0 && device == DeviceType::CUDA) out += ", measured";
   return out;
 }
