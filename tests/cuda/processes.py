@@ -46,12 +46,13 @@ def _program(x: torch.Tensor) -> torch.Tensor:
 def compile_and_run(expect: str) -> None:
     model = _model()
     torch.zeros(1, device="cuda") @ torch.zeros(1, 1, device="cuda")
-    before = _loaded()
+    before, kept = _loaded(), []  # reports are of functions that are alive
     with torch.no_grad():
         for function, x in ((model, torch.randn(7, 64, device="cuda")), (_program, torch.randn(64, 64, device="cuda"))):
             compiled = _compiled(function)
             for _ in range(3):
                 _equal(compiled(x), function(x))
+            kept.append(compiled)
     reports = _variants()
     assert len(reports) == 2 and all(r.kernels for r in reports)
     assert {r.cached for r in reports} == {expect == "found"}

@@ -40,6 +40,12 @@ def _equal(a: torch.Tensor, b: torch.Tensor) -> None:
     torch.testing.assert_close(a, b, rtol=2e-5, atol=2e-6)
 
 
+def _no_worse(ours: torch.Tensor, eagers: torch.Tensor, exact: torch.Tensor) -> None:
+    """Narrow floats: kernels do not round what they keep to themselves, so that they are nearer to the exact result."""
+    error, allowed = (ours.double() - exact).abs().max().item(), (eagers.double() - exact).abs().max().item()
+    assert error <= 1.5 * allowed + 1e-6 * exact.abs().max().item(), f"{error} off the exact result, eager {allowed}"
+
+
 def _compiled(model: Any) -> Any:
     import vesta
 
@@ -224,18 +230,18 @@ def deterministic_algorithms() -> None:
 
 @trap
 def embedding_gradients() -> None:
-    for dtype, tolerance in ((torch.float32, 1e-4), (torch.bfloat16, 2e-2)):
+    for dtype in (torch.float32, torch.bfloat16):
         w = torch.randn(50, 96, device="cuda", dtype=dtype)
         i = torch.randint(0, 50, (4, 300), device="cuda")
         grads = []
-        for compiled in (False, True):
-            weight = w.clone().requires_grad_()
+        for compiled in (False, True, None):
+            weight = (w.double() if compiled is None else w.clone()).requires_grad_()
             run = lambda i, w: F.embedding(i, w, padding_idx=3).tanh()  # noqa: E731
             run = _compiled(run) if compiled else run
             for _ in range(3):
                 run(i, weight).sum().backward()
             grads.append(weight.grad)
-        torch.testing.assert_close(grads[1], grads[0], rtol=tolerance, atol=tolerance)
+        _no_worse(grads[1], grads[0], grads[2])
         assert not grads[1][3].any()
 
 

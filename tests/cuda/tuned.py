@@ -35,10 +35,12 @@ def _check(mode: str) -> list[Any]:
     """Reports of the programs, each compared with eager in its first calls."""
     import vesta
 
+    kept = []  # reports are of functions that are alive
     with torch.no_grad():
         for function, inputs in _programs():
             torch._dynamo.reset()
             compiled = vesta.compile(function, mode=mode)
+            kept.append(compiled)
             for _ in range(4):
                 ours, eagers = compiled(*inputs), function(*inputs)
                 for a, b in zip(
@@ -87,7 +89,8 @@ def another_program() -> None:
     x = torch.randn(512, 4096, device="cuda")
     function = lambda x: (_entropy(x), x @ x.t())  # noqa: E731
     with torch.no_grad():
-        found = vesta.compile(function, mode="max-autotune")(x)
+        compiled = vesta.compile(function, mode="max-autotune")
+        found = compiled(x)
         for a, b in zip(found, function(x), strict=True):
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-2)
     (report,) = _variants()
@@ -108,8 +111,8 @@ def no_time_to_measure() -> None:
 
     x = torch.randn(512, 4096, device="cuda")
     with torch.no_grad():
-        for seconds in (1e-9, 10):
-            compiled = vesta.compile(_entropy, options={"autotune_seconds": seconds})
+        kept = [vesta.compile(_entropy, options={"autotune_seconds": seconds}) for seconds in (1e-9, 10)]
+        for compiled in kept:
             _equal(compiled(x), _entropy(x))
     reports = [r.tuning for r in _variants()]
     assert len(reports) == 2 and {(r.measured > 0, r.left > 0) for r in reports} == {(False, True), (True, False)}
