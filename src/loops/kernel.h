@@ -126,9 +126,7 @@ struct Tile {
 };
 
 // Memory that is fetched into the caches before it is needed: what these loads read `rows` later along the variable
-// `row`. In a row program the last loop does it, in a tiled one every row of a square. On a GPU `row` is the loop's
-// variable: a team fetches the first `rows` elements of its row before it waits for the kernels before this one
-// (loops/ahead.h).
+// `row`. In a row program the last loop does it, in a tiled one every row of a square.
 struct Ahead {
   Expr row;
   int64_t rows = 0;
@@ -143,7 +141,7 @@ struct Online {
   Ref sum = kNoRef;
 };
 
-// How a GPU's threads share the work: what the kernel says instead of vector, lanes and block. The interpreter
+// How a GPU's threads share the work: what the kernel says instead of vector, lanes, block and ahead. The interpreter
 // ignores it.
 //
 // `each` neighbouring elements are one thread's: of the last Inner range in loop stages, of the last Parallel one where

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "loops/ahead.h"
 #include "loops/online.h"
 #include "loops/rules.h"
 
@@ -77,7 +76,7 @@ class Verifier : Rules {
       const Expr extent = t.across ? std::prev(first)->extent : k_.ranges.back().extent;
       require(provably_divisible(extent, t.each), "a range of {} is not for {} each", to_string(extent), t.each);
     }
-    require(k_.vector < 0 && !k_.serial, "threads and a CPU's schedule");
+    require(k_.vector < 0 && k_.ahead.loads.empty() && !k_.serial, "threads and a CPU's schedule");
     require(k_.tile.rows == 0 || (t.team == 1 && t.each == 1), "a tile of teams");
     require(t.held > 0 || t.shared || (t.held == 0 && k_.row_slots.empty()), "rows that no thread holds");
     if (t.shared) {
@@ -167,13 +166,6 @@ class Verifier : Rules {
   }
 
   void ahead() const {
-    if (k_.threads.block > 0) {
-      const std::vector<Ref> rows = rows_to_fetch(k_);
-      require(k_.ahead.row == k_.ranges.back().var && k_.ahead.rows > 0, "no rows to fetch before the kernel waits");
-      for (Ref r : k_.ahead.loads)
-        require(std::find(rows.begin(), rows.end(), r) != rows.end(), "instruction {} reads no row to fetch", r);
-      return;
-    }
     row_of(k_.ahead.row);
     require(k_.ahead.rows > 0, "rows fetched ahead are these ones");
     for (Ref r : k_.ahead.loads) plain_load(r);

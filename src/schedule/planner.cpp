@@ -5,7 +5,6 @@
 #include <queue>
 
 #include "base/check.h"
-#include "schedule/cuda/ahead.h"
 #include "schedule/kernel_schedule.h"
 
 namespace vesta::schedule {
@@ -142,7 +141,6 @@ KernelStep Planner::build_kernel(int g) {
       (group.units.size() > 1 || groups_.units[group.units[0]].node))
     throw loops::CannotFuse(std::to_string(instructions) + " instructions in one kernel");
   check_in_place(group, staged);
-  if (options_.target.device == DeviceType::CUDA) fetch_ahead(*staged.kernel, weights_of(staged));
 
   KernelStep step;
   step.dag = std::move(unscheduled);
@@ -166,18 +164,6 @@ KernelStep Planner::build_kernel(int g) {
   if (groups_.units[group.units[0]].kind == UnitKind::Check) step.ops.emplace_back("index_check");
   current_ = -1;
   return step;
-}
-
-// Of each buffer of the kernel.
-std::vector<bool> Planner::weights_of(const Staged& staged) const {
-  std::vector<bool> out;
-  for (int id : staged.buffers) {
-    const Buffer& b = plan_.buffers[static_cast<size_t>(id)];
-    const bool parameter =
-        b.role == BufferRole::Input && graph_.inputs[static_cast<size_t>(b.input)].kind == graph::InputKind::Parameter;
-    out.push_back(parameter || b.role == BufferRole::Derived);
-  }
-  return out;
 }
 
 void Planner::check_in_place(const Group& group, const Staged& staged) const {

@@ -47,7 +47,6 @@ class Planner final : public loops::Places {
   // Thrown where a kernel reads an input elsewhere, or later, than it replaces it.
   struct ReadsWhatItWrote {};
   void check_in_place(const Group& group, const Staged& staged) const;
-  std::vector<bool> weights_of(const Staged& staged) const;
   bool has_work(int g) const;
   std::vector<int> order() const;
   ExternStep extern_step(int u);

@@ -34,23 +34,12 @@ __device__ __forceinline__ double bits_double(u64 u) { return __longlong_as_doub
 __device__ __forceinline__ u64 double_bits(double f) { return (u64)__double_as_longlong(f); }
 #endif
 
-// The kernel after this one may start, and finds this one's results when it has waited in its turn (PTX ISA,
-// griddepcontrol).
-__device__ __forceinline__ void let_later_kernels_start() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-// What the kernels before this one wrote is there from here on.
+// The kernel after this one may start, and finds this one's results when it has waited in its turn. What the kernels
+// before this one wrote is there from here on (PTX ISA, griddepcontrol).
 __device__ __forceinline__ void wait_for_earlier_kernels() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-// Into the second cache; both are multiples of 16 bytes. It is a hint, and no read.
-__device__ __forceinline__ void fetch(const void* from, u32 bytes) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(from)), "r"(bytes));
 #endif
 }
 

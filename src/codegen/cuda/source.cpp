@@ -10,7 +10,6 @@
 #include "codegen/cuda/lines.h"
 #include "codegen/cuda/reduce.h"
 #include "codegen/cuda/scan.h"
-#include "loops/ahead.h"
 
 namespace vesta::codegen {
 
@@ -36,7 +35,6 @@ class Writer : KernelLines {
     find_columns();
     header();
     if (k_.tile.rows > 0) {
-      line("wait_for_earlier_kernels();");
       tiled();
       out_ += "}\n";
       return std::move(out_);
@@ -53,14 +51,8 @@ class Writer : KernelLines {
       // Halves are kept two in a register.
       line("{} r{}[{}];", is_half(t) ? "u32" : value_type_name(t), i, is_half(t) ? (elements + 1) / 2 : elements);
     }
-    const size_t before = k_.ahead.loads.empty() ? 0 : loops::stages_without_memory(k_);
-    for (size_t s = 0; s < k_.stages.size(); ++s) {
-      if (s == before) {
-        fetch_ahead();
-        line("wait_for_earlier_kernels();");
-      }
-      if (!is_left_out(k_.stages[s])) stage(k_.stages[s]);
-    }
+    for (const loops::Stage& s : k_.stages)
+      if (!is_left_out(s)) stage(s);
     out_ += "}\n";
     return std::move(out_);
   }
@@ -109,7 +101,7 @@ class Writer : KernelLines {
     }
     for (size_t s = 0; s < k_.sizes.size(); ++s) out_ += fmt::format("const i64 s{}, ", s);
     out_ += "const i64 items) {\n";
-    line("let_later_kernels_start();");
+    line("wait_for_earlier_kernels();");
   }
 
   void place_of_thread() {
@@ -141,18 +133,6 @@ class Writer : KernelLines {
       line("const {} item = ({})(live ? first : items - {});", index_, index_, column_ ? t_.each : 1);
     }
     decode("item", RangeKind::Parallel);
-  }
-
-  void fetch_ahead() {
-    for (Ref r : k_.ahead.loads) {
-      const Instr& i = k_.instrs[r];
-      std::string when = t_.team > 1 ? "lane == 0" : "true";
-      if (i.in[0] != kNoRef) when += " && " + operand(i, 0);
-      names_[k_.ahead.row] = "0";
-      line("if ({}) fetch(b{} + {}, {});", when, i.buffer, text(i.index),
-           k_.ahead.rows * element_size(i.dtype) / 16 * 16);
-      names_.erase(k_.ahead.row);
-    }
   }
 
   // Whether a team of the last block may have nothing to do, and go along.
