@@ -1,6 +1,7 @@
 """Tests on a GPU; the last table that it printed is docs/cuda-results.md.
 
-python -m tests.cuda                    programs, traps, samples of operators, models, random programs
+python -m tests.cuda                    programs, traps, samples of operators, models, random programs; the programs
+                                        again under compute-sanitizer's memcheck and racecheck
 python -m tests.cuda --only programs    one part
 python -m tests.cuda --write FILE       also writes the results as a page
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import functools
 import subprocess
 import sys
 import time
@@ -25,11 +27,12 @@ from tests.cuda import (
     products,  # noqa: F401
     programs,
     recorded,  # noqa: F401
+    sanitized,
     traps,
     tuned,  # noqa: F401
 )
 
-PARTS = ("programs", "traps", "operators", "recorded operators", "models", "random")
+PARTS = ("programs", "traps", "operators", "recorded operators", "models", "random", *sanitized.TOOLS)
 
 
 def run_programs() -> tuple[int, list[str]]:
@@ -99,7 +102,9 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=2, help="of each operator and dtype")
     parser.add_argument("--models", type=int, default=45, metavar="N", help="models of the zoo")
     parser.add_argument("--random", type=int, default=500, metavar="N", help="random programs")
-    parser.add_argument("--limit", type=float, default=400.0, metavar="S", help="seconds for a process of models")
+    parser.add_argument(
+        "--limit", type=float, default=400.0, metavar="S", help="seconds for a process of models or under a sanitizer"
+    )
     parser.add_argument("--write", type=Path, metavar="FILE")
     options = parser.parse_args()
     if not torch.cuda.is_available():
@@ -119,6 +124,8 @@ def main() -> int:
             "random", [str(i) for i in range(options.random)], options.jobs, options.limit, notes
         ),
     }
+    for tool in sanitized.TOOLS:
+        parts[tool] = functools.partial(sanitized.run, tool, options.limit)
     page = [
         "# Results on a GPU",
         "",
