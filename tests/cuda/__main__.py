@@ -95,6 +95,13 @@ def run_models(kind: str, items: list[str], jobs: int, limit_s: float, notes: li
     return count, [f.splitlines()[0] for f in failures]
 
 
+def run_sanitized(tool: str, limit_s: float) -> tuple[int, list[str]]:
+    count, failures = sanitized.run(tool, limit_s)
+    for f in failures:
+        print("  " + f, flush=True)
+    return count, failures
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=list(PARTS), choices=PARTS)
@@ -125,7 +132,7 @@ def main() -> int:
         ),
     }
     for tool in sanitized.TOOLS:
-        parts[tool] = functools.partial(sanitized.run, tool, options.limit)
+        parts[tool] = functools.partial(run_sanitized, tool, options.limit)
     page = [
         "# Results on a GPU",
         "",
