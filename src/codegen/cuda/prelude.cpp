@@ -32,6 +32,8 @@ __device__ __forceinline__ float bits_float(u32 u) { return __uint_as_float(u); 
 __device__ __forceinline__ u32 float_bits(float f) { return __float_as_uint(f); }
 __device__ __forceinline__ double bits_double(u64 u) { return __longlong_as_double((i64)u); }
 __device__ __forceinline__ u64 double_bits(double f) { return (u64)__double_as_longlong(f); }
+// Within 2 ulp; 0 for what is below the normal numbers.
+__device__ __forceinline__ float exp2_normal(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 #endif
 
 // The kernel after this one may start, and finds this one's results when it has waited in its turn. What the kernels
@@ -173,21 +175,29 @@ __device__ inline double v_digamma(double x) {
   return r + log(x) - 0.5 / x - y;
 }
 
-// The sum s of exp(x - m) for the maximum m of all x so far. What is infinite gives no number: see sum_of.
-__device__ __forceinline__ float v_exp(float x) { return expf(x); }
-__device__ __forceinline__ double v_exp(double x) { return exp(x); }
-template <class T> __device__ __forceinline__ void add_relative(T& m, T& s, T x) {
-  if (x > m) {
-    s = s * v_exp(m - x) + 1;
-    m = x;
-  } else if (x != m || x - x == 0) {
-    s += v_exp(x - m);
-    m = v_max<T>(m, x);
-  }
+// exp(d), where d is at most 0 and the sum has a term exp(0). The rounded product with log2(e) moves the term by less than
+// 1.4 ulp of the largest one (docs/numerics.md); below the normal numbers it is 0.
+__device__ __forceinline__ float relative_exp(float d) { return exp2_normal(d * bits_float(0x3fb8aa3bu)); }
+__device__ __forceinline__ double relative_exp(double d) { return exp(d); }
+// What terms are relative to, where m is the maximum of them: a number in any case, if m is less than infinity.
+__device__ __forceinline__ float reference(float m) { return fmaxf(m, bits_float(0xff7fffffu)); }
+__device__ __forceinline__ double reference(double m) { return fmax(m, bits_double(0xffefffffffffffffull)); }
+// The sum s of exp(x - m) for the maximum m of all x so far, and N more of them. What is infinite gives no number: see
+// sum_of.
+template <int N, class T> __device__ __forceinline__ void add_relative(T& m, T& s, const T (&x)[N]) {
+  T most[2] = {m, x[0]}, sum[2] = {0, 0};
+#pragma unroll
+  for (int n = 1; n < N; ++n) most[n % 2 ^ 1] = v_max<T>(most[n % 2 ^ 1], x[n]);
+  most[0] = v_max<T>(most[0], most[1]);
+  const T r = reference(most[0]);
+#pragma unroll
+  for (int n = 0; n < N; ++n) sum[n % 2] += relative_exp(x[n] - r);
+  s = s * relative_exp(m - r) + (N > 1 ? sum[0] + sum[1] : sum[0]);
+  m = most[0];
 }
 template <class T> __device__ __forceinline__ void add_sums(T& m, T& s, T other_m, T other_s) {
-  const T all = v_max<T>(m, other_m);
-  s = (m == all ? s : s * v_exp(m - all)) + (other_m == all ? other_s : other_s * v_exp(other_m - all));
+  const T all = v_max<T>(m, other_m), r = reference(all);
+  s = s * relative_exp(m - r) + other_s * relative_exp(other_m - r);
   m = all;
 }
 // Of a row whose maximum is infinite, as infinity less infinity is no number.

@@ -470,6 +470,8 @@ class Writer : KernelLines {
       if (is_array(r, s)) {
         arrays_.insert(r);
         line("{} x{}[{}];", value_type_name(loops::value_type(k_, r)), r, t_.each);
+      } else if (along() > 1 && sum_of(r)) {
+        line("{} g{}[{}];", value_type_name(k_.instrs[r].dtype), r, t_.each);
       }
     names_[range->var] = fmt::format("({} + u)", first);
     // From one scan to the next.
@@ -492,6 +494,7 @@ class Writer : KernelLines {
     const std::string when = when_stored(s.loop);
     for (Ref r : s.body) {
       const Instr& i = k_.instrs[r];
+      if (along() > 1 && sum_of(r)) line("{}add_relative(a{}, p{}, g{});", in_row(), r, r, r);
       if (packed_[r] && i.kind == InstrKind::RowStore)
         line("{}*(Pack<{}, {}>*)(r{} + at) = l{};", in_row(), stored_type(i.dtype), t_.each, i.slot, r);
       if (packed_[r] && i.kind == InstrKind::Store)
@@ -560,7 +563,9 @@ class Writer : KernelLines {
   void accumulate(Ref r) {
     const Instr& i = k_.instrs[r];
     if (sum_of(r)) {
-      line("add_relative({}, {}, {});", own('a', r), own('p', r), operand(i, 0));
+      if (along() > 1) return line("g{}[u] = {};", r, operand(i, 0));
+      line("const {} g{}[1] = {{{}}};", value_type_name(i.dtype), r, operand(i, 0));
+      line("add_relative({}, {}, g{});", own('a', r), own('p', r), r);
     } else if (is_arg(i)) {
       take_better(r, operand(i, 0), operand(i, 1));
     } else {
