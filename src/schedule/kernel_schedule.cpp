@@ -20,10 +20,21 @@ KernelSchedule for_cpu(loops::Dag& dag, const Options& options) {
   return out;
 }
 
+// Whether one loop remains of a kernel without rows: its others are sums that the first one computes.
+bool is_one_loop(const loops::Kernel& k) {
+  const auto loops = std::count_if(k.stages.begin(), k.stages.end(), [](const loops::Stage& s) { return s.loop; });
+  return k.row_slots.empty() && loops > 1 && loops::online_sums(k).size() + 1 == static_cast<size_t>(loops);
+}
+
 KernelSchedule for_cuda(loops::Dag& dag, const Options& options) {
   dag.pick_terms();
   const CudaSchedule choice = choose_threads(dag, options);
   KernelSchedule out{build_stages(dag, choice), 0, 0, choice.bytes, choice.us};
+  if (!out.staged.kernel->row_slots.empty()) {  // what is read once need not be kept
+    CudaSchedule once = choice;
+    once.row_bytes = 0;
+    if (Staged staged = build_stages(dag, once); is_one_loop(*staged.kernel)) out.staged = std::move(staged);
+  }
   loops::Kernel& k = *out.staged.kernel;
   k.threads = choice.threads;
   if (k.row_slots.empty()) {  // no row is kept: loops need not be unrolled, and may be joined
