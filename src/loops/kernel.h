@@ -139,6 +139,8 @@ struct Ahead {
 struct Online {
   Ref max = kNoRef;  // Accumulate instructions
   Ref sum = kNoRef;
+  bool finite = false;  // of exp(x) where the maximum is infinite
+  bool operator==(const Online&) const = default;
 };
 
 // How a GPU's threads share the work: what the kernel says instead of vector, lanes, block and ahead. The interpreter

@@ -1,6 +1,7 @@
 #include "loops/online.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace vesta::loops {
 namespace {
@@ -25,19 +26,41 @@ bool equal(const Kernel& k, Ref a, Ref b) {
   return true;
 }
 
-// The maximum that the sum's terms are relative to; kNoRef: they are not of that form.
-Ref maximum_of(const Kernel& k, const Instr& sum) {
-  if (sum.reduce != ReduceOp::Sum || (sum.dtype != DType::F32 && sum.dtype != DType::F64)) return kNoRef;
+// The maximum of which this is the result, or, where `finite`, select(abs(maximum) == infinity, 0, maximum).
+Ref maximum_in(const Kernel& k, Ref r, bool* finite) {
+  const auto is = [&](Ref r, Prim p) { return k.instrs[r].kind == InstrKind::Compute && k.instrs[r].prim == p; };
+  const auto is_constant = [&](Ref r, double v) {
+    return k.instrs[r].kind == InstrKind::Constant && k.instrs[r].fimm == v;
+  };
+  *finite = is(r, Prim::Select);
+  if (*finite) {
+    const auto [condition, zero, max] = k.instrs[r].in;
+    if (!is(condition, Prim::Eq) || !is_constant(zero, 0)) return kNoRef;
+    const Ref size = k.instrs[condition].in[0], bound = k.instrs[condition].in[1];
+    if (!is(size, Prim::Abs) || k.instrs[size].in[0] != max) return kNoRef;
+    if (!is_constant(bound, std::numeric_limits<double>::infinity())) return kNoRef;
+    r = max;
+  }
+  const Instr& result = k.instrs[r];
+  return result.kind == InstrKind::Result && result.imm == 0 ? result.in[0] : kNoRef;
+}
+
+// The maximum that the sum's terms are relative to: no `max`, if they are not of that form.
+Online relative_to(const Kernel& k, Ref r) {
+  Online out{kNoRef, r};
+  const Instr& sum = k.instrs[r];
+  if (sum.reduce != ReduceOp::Sum || (sum.dtype != DType::F32 && sum.dtype != DType::F64)) return out;
   const Instr& e = k.instrs[sum.in[0]];
-  if (e.kind != InstrKind::Compute || e.prim != Prim::Exp) return kNoRef;
+  if (e.kind != InstrKind::Compute || e.prim != Prim::Exp) return out;
   const Instr& difference = k.instrs[e.in[0]];
-  if (difference.kind != InstrKind::Compute || difference.prim != Prim::Sub) return kNoRef;
-  const Instr& result = k.instrs[difference.in[1]];
-  if (result.kind != InstrKind::Result || result.imm != 0) return kNoRef;
-  const Instr& max = k.instrs[result.in[0]];
-  const bool fits = max.kind == InstrKind::Accumulate && max.reduce == ReduceOp::Max && max.dtype == sum.dtype &&
-                    equal(k, max.in[0], difference.in[0]);
-  return fits ? result.in[0] : kNoRef;
+  if (difference.kind != InstrKind::Compute || difference.prim != Prim::Sub) return out;
+  const Ref found = maximum_in(k, difference.in[1], &out.finite);
+  if (found == kNoRef) return out;
+  const Instr& max = k.instrs[found];
+  if (max.kind == InstrKind::Accumulate && max.reduce == ReduceOp::Max && max.dtype == sum.dtype &&
+      equal(k, max.in[0], difference.in[0]))
+    out.max = found;
+  return out;
 }
 
 }  // namespace
@@ -52,11 +75,11 @@ std::vector<Online> online_sums(const Kernel& k) {
       if (i.kind != InstrKind::Accumulate)
         return i.kind != InstrKind::Store && i.kind != InstrKind::StoreAdd && i.kind != InstrKind::RowStore &&
                i.kind != InstrKind::RowLoad && i.kind != InstrKind::Indirect;
-      const Ref max = maximum_of(k, i);
-      if (max == kNoRef || in(s, max)) return false;
-      const auto same = [&](const Online& o) { return o.max == max; };
+      const Online sum = relative_to(k, r);
+      if (sum.max == kNoRef || in(s, sum.max)) return false;
+      const auto same = [&](const Online& o) { return o.max == sum.max; };
       if (std::any_of(out.begin(), out.end(), same) || std::any_of(here.begin(), here.end(), same)) return false;
-      here.push_back({max, r});
+      here.push_back(sum);
       return true;
     });
     if (only_sums) out.insert(out.end(), here.begin(), here.end());

@@ -68,8 +68,9 @@ class Parser : TextReader {
       k.ahead.rows = integer(word());
       while (!at_end()) k.ahead.loads.push_back(value());
     } else if (head == "online") {
+      const bool finite = take("finite ");
       const Ref max = value();
-      k.online.push_back({max, value()});
+      k.online.push_back({max, value(), finite});
     } else if (head == "stage") {
       k.stages.push_back({take("loop"), {}});
     } else {

@@ -42,7 +42,8 @@ class Printer : TextWriter {
       out_ += fmt::format("ahead {} {}", text(k_.ahead.row), k_.ahead.rows);
       loads(k_.ahead.loads);
     }
-    for (const Online& o : k_.online) out_ += fmt::format("online {} {}\n", value(o.max), value(o.sum));
+    for (const Online& o : k_.online)
+      out_ += fmt::format("online {}{} {}\n", o.finite ? "finite " : "", value(o.max), value(o.sum));
     return std::move(out_);
   }
 

@@ -153,7 +153,7 @@ class Verifier : Rules {
     require(k_.threads.block > 0, "sums of maxima without threads");
     const std::vector<Online> all = online_sums(k_);
     for (const Online& o : k_.online)
-      require(std::any_of(all.begin(), all.end(), [&](const Online& a) { return a.max == o.max && a.sum == o.sum; }),
+      require(std::find(all.begin(), all.end(), o) != all.end(),
               "the sum {} is not relative to the maximum {}, or not alone in its loop", o.sum, o.max);
     // A loop is left out as a whole.
     for (const Online& a : all) {

@@ -202,6 +202,8 @@ template <class T> __device__ __forceinline__ void add_sums(T& m, T& s, T other_
 }
 // Of a row whose maximum is infinite, as infinity less infinity is no number.
 template <class T> __device__ __forceinline__ T sum_of(T m, T s) { return m - m == 0 ? s : m - m; }
+// Of exp(x) there: 0, infinity or no number, as the maximum is.
+template <class T> __device__ __forceinline__ T sum_of_finite(T m, T s) { return m - m == 0 ? s : m < 0 ? 0 : m; }
 
 // The better of two candidates for a position: NaN wins over all, the first among equals.
 template <class T> __device__ __forceinline__ bool beats(T x, i64 at, T best, i64 best_at, bool larger) {

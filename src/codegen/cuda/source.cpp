@@ -598,7 +598,9 @@ class Writer : KernelLines {
     const loops::Online* o = sum_of(r);
     if (!o) return;
     line("{} a{}{};", value_type_name(k_.instrs[r].dtype), o->sum, by_column_[r] ? fmt::format("[{}]", t_.each) : "");
-    for_rows(r, [&] { line("{} = sum_of({}, {});", own('a', o->sum), own('a', r), own('p', r)); });
+    for_rows(r, [&] {
+      line("{} = sum_of{}({}, {});", own('a', o->sum), o->finite ? "_finite" : "", own('a', r), own('p', r));
+    });
   }
 
   void combine_accumulator(Ref r, bool by_first) {
