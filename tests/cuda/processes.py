@@ -63,10 +63,11 @@ def run_what_is_not_there() -> None:
     import vesta
 
     function, x = (lambda x: torch.tanh(x) * 7 + 3), torch.randn(123, device="cuda")
-    compiled = _compiled(function)
+    function(x)
+    before, compiled = _loaded(), _compiled(function)
     for _ in range(3):
         assert torch.equal(compiled(x), function(x))
-    assert not _loaded() - {"libnvJitLink"}
+    assert _loaded() - {"libnvJitLink"} <= before
     assert any("not in the cache" in f.reason for f in vesta.explain().fallbacks), vesta.explain()
 
 
