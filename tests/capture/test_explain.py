@@ -36,6 +36,7 @@ def report(guards=2):
         ops_extern=3,
         externs=[],
         graphs="recorded 1 times",  # as a GraphReport says it; None for the CPU
+        tuning="2 kernels measured",  # empty outside max-autotune
         guards=[f"x.size(0) >= 2 ({__file__}:{place(3).line})"],
         stages=[
             Record(name="pass:views", ms=0.25),
@@ -121,6 +122,7 @@ def test_text():
                     f"  to    test_explain.py:{line + 2}  print(y.shape)",
                     "  3 operators: aten.mul 2, aten.sin",
                     "  2 kernels (1 from the cache), 3 calls into ATen",
+                    "  tuning: 2 kernels measured",
                     "  CUDA graphs: recorded 1 times",
                     "  5.0 ms: trace 1.2, passes 0.5, codegen 3.0",
                     "  written afterwards: list.append on log",
