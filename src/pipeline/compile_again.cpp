@@ -9,6 +9,9 @@ std::optional<artifact::Artifact> compile_again(const program::Variant& variant)
   options.numerics = variant.origin.numerics;
   options.packed_weights = variant.origin.packed_weights;
   options.kernels = variant.origin.kernels;
+  options.cuda_graphs = variant.origin.cuda_graphs;
+  options.copied_inputs = variant.origin.copied_inputs;
+  options.cuda_graph_memory = variant.origin.cuda_graph_memory;
   pipeline::Traced traced;
   traced.facts = variant.artifact.facts;
   traced.inference = variant.origin.inference;

@@ -91,7 +91,8 @@ class Encoder {
     const auto graph = b_.CreateString(v.origin.graph), numerics = b_.CreateString(v.origin.numerics),
                torch = b_.CreateString(v.origin.torch);
     const auto origin = wire::CreateOrigin(b_, graph, v.origin.inference, numerics, v.origin.packed_weights,
-                                           target(v.origin.target), torch, v.origin.kernels);
+                                           target(v.origin.target), torch, v.origin.kernels, v.origin.cuda_graphs,
+                                           v.origin.copied_inputs, v.origin.cuda_graph_memory);
     return wire::CreateVariant(b_, places, checks, inputs_made, integers, makes, artifact, origin);
   }
 

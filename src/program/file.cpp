@@ -58,21 +58,23 @@ class Unfinished {
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
 
-  void write(std::string_view bytes) {
-    at_ += bytes.size();
+  // What nothing is written to are zeros.
+  void resize(size_t bytes) {
+    if (ftruncate(fd_, static_cast<off_t>(bytes)) != 0) fail();
+  }
+  void write(size_t at, std::string_view bytes) {
     while (!bytes.empty()) {
-      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+      const ssize_t n = pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(at));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) fail();
       bytes.remove_prefix(static_cast<size_t>(n));
+      at += static_cast<size_t>(n);
     }
   }
-  void pad_to(size_t at) { write(std::string(at - at_, '\0')); }
   void finish() {
     if (close(std::exchange(fd_, -1)) != 0 || rename(name_.c_str(), path_.c_str()) != 0) fail();
     name_.clear();
   }
-  size_t at() const { return at_; }
 
  private:
   [[noreturn]] void fail() const {
@@ -81,7 +83,6 @@ class Unfinished {
   fs::path path_;
   std::string name_;
   int fd_ = -1;
-  size_t at_ = 0;
 };
 
 }  // namespace
@@ -156,33 +157,35 @@ std::vector<int> check_weights(const Opened& file) {
   return wrong;
 }
 
-int64_t save(Program program, std::span<const char* const> memory, const fs::path& path) {
+int64_t save(Program program, std::span<const Memory> memory, const fs::path& path) {
   VESTA_CHECK(memory.size() == program.storages.size(), "{} storages in memory of {}", memory.size(),
               program.storages.size());
   size_t end = 0;
   for (size_t i = 0; i < memory.size(); ++i) {
-    Storage& s = program.storages[i];
     if (!memory[i]) continue;
-    s.at = static_cast<int64_t>(end);
-    s.digest = digest_of({memory[i], static_cast<size_t>(s.bytes)});
-    end = aligned(end + static_cast<size_t>(s.bytes), kStorageAlign);
+    program.storages[i].at = static_cast<int64_t>(end);
+    end = aligned(end + static_cast<size_t>(program.storages[i].bytes), kStorageAlign);
   }
-  const std::string bytes = encode(program);
   Header h;
   std::memcpy(h.magic, kMagic.data(), kMagic.size());
-  h.program_bytes = bytes.size();
-  h.weights_at = aligned(kProgramAt + bytes.size(), kWeightsAlign);
+  h.program_bytes = encode(program).size();  // digests are known when the weights are written
+  h.weights_at = aligned(kProgramAt + h.program_bytes, kWeightsAlign);
   h.file_bytes = h.weights_at + end;
-  set_digest(h, bytes, h.digest);
   Unfinished out(path);
-  out.write({reinterpret_cast<const char*>(&h), sizeof h});
-  out.write(bytes);
-  out.pad_to(h.weights_at);
+  out.resize(h.file_bytes);
   for (size_t i = 0; i < memory.size(); ++i) {
     if (!memory[i]) continue;
-    out.write({memory[i], static_cast<size_t>(program.storages[i].bytes)});
-    out.pad_to(h.weights_at + aligned(out.at() - h.weights_at, kStorageAlign));
+    Storage& s = program.storages[i];
+    const std::shared_ptr<const char> data = memory[i]();
+    const std::string_view bytes(data.get(), static_cast<size_t>(s.bytes));
+    s.digest = digest_of(bytes);
+    out.write(h.weights_at + static_cast<size_t>(s.at), bytes);
   }
+  const std::string bytes = encode(program);
+  VESTA_CHECK(bytes.size() == h.program_bytes, "a program of {} bytes that had {}", bytes.size(), h.program_bytes);
+  set_digest(h, bytes, h.digest);
+  out.write(0, {reinterpret_cast<const char*>(&h), sizeof h});
+  out.write(kProgramAt, bytes);
   out.finish();
   return static_cast<int64_t>(h.file_bytes);
 }

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,7 +23,7 @@
 
 namespace vesta::program {
 
-constexpr uint32_t kFormat = 3;
+constexpr uint32_t kFormat = 4;
 
 // A file in memory. Private: who writes there changes no file. A file that is cut short while it is mapped ends the
 // process with SIGBUS when the missing part is read, as with every mapped file; replace files by rename.
@@ -56,8 +57,12 @@ Program read(std::string_view file, size_t* weights_at = nullptr);
 // Storages with a digest other than the file's, by number.
 std::vector<int> check_weights(const Opened& file);
 
-// Writes a file beside `path` and renames it. `memory`: of each storage; null for those that stay outside. Fills `at`
-// and `digest` of the storages. Returns the bytes of the file. Throws UserError.
-int64_t save(Program program, std::span<const char* const> memory, const std::filesystem::path& path);
+// Gives the bytes of one storage, in the CPU's memory.
+using Memory = std::function<std::shared_ptr<const char>()>;
+
+// Writes a file beside `path` and renames it. `memory`: of each storage; empty for those that stay outside. Each is
+// called once, and what it gives is let go before the next is called. Fills `at` and `digest` of the storages. Returns
+// the bytes of the file. Throws UserError, and what `memory` throws.
+int64_t save(Program program, std::span<const Memory> memory, const std::filesystem::path& path);
 
 }  // namespace vesta::program

@@ -82,6 +82,9 @@ struct Origin {
   bool kernels = true;  // Options::kernels
   Target target;
   std::string torch;  // "2.13"
+  // Options::cuda_graphs and those beside it, which runs of the artifact read too.
+  bool cuda_graphs = true;
+  int64_t copied_inputs = int64_t{1} << 20, cuda_graph_memory = -1;
 };
 
 struct Variant {
@@ -98,7 +101,7 @@ struct Variant {
 struct Weight {
   std::string name;  // as in the module's state_dict()
   DType dtype = DType::F32;
-  Device device;
+  Device device;  // weights of one storage are on one
   std::vector<int64_t> sizes, strides;
   int storage = 0;
   int64_t offset = 0;  // elements

@@ -15,6 +15,8 @@ void verify(const Weight& w, const Program& p) {
   VESTA_REQUIRE(w.sizes.size() == w.strides.size() && w.sizes.size() <= 64, "{} sizes with {} strides", w.sizes.size(),
                 w.strides.size());
   VESTA_REQUIRE(element_size(w.dtype) > 0, "a weight of an unknown type");
+  VESTA_REQUIRE(w.device.type == DeviceType::CPU || (w.device.type == DeviceType::CUDA && w.device.index >= 0),
+                "a weight on {}", to_string(w.device));
   VESTA_REQUIRE(w.offset >= 0 && w.offset < kMost, "a weight at {}", w.offset);
   int64_t last = 0;
   for (size_t d = 0; d < w.sizes.size(); ++d) {
@@ -71,7 +73,14 @@ void verify(const Variant& v, const Program& p) {
 
 void verify(const Program& p) {
   for (const Storage& s : p.storages) VESTA_REQUIRE(s.bytes >= 0, "a storage of negative size");
-  for (const Weight& w : p.weights) verify(w, p);
+  std::vector<const Weight*> first(p.storages.size(), nullptr);
+  for (const Weight& w : p.weights) {
+    verify(w, p);
+    const Weight*& other = first[static_cast<size_t>(w.storage)];
+    if (!other) other = &w;
+    VESTA_REQUIRE(w.device == other->device, "a storage on {} and on {}", to_string(other->device),
+                  to_string(w.device));
+  }
   for (const Variant& v : p.variants) verify(v, p);
   VESTA_REQUIRE(!p.variants.empty(), "a program without variants");
 }

@@ -12,11 +12,13 @@
 #include "artifact/uses.h"
 #include "base/check.h"
 #include "interop/torch_release.h"
+#include "interop/torch_types.h"
 #include "machine/cuda/device_target.h"
 #include "program/file.h"
 #include "program/print.h"
 #include "runtime/arguments.h"
 #include "runtime/compile_again.h"
+#include "runtime/cuda/gpus.h"
 #include "runtime/executable.h"
 #include "runtime/weights.h"
 #include "vesta/load.h"
@@ -32,7 +34,11 @@ std::string why_not_here(const program::Variant& v) {
   if (v.origin.torch != torch_release())
     return fmt::format("it was saved with torch {}, this is torch {}", v.origin.torch, torch_release());
   bool launches = false;
-  artifact::for_each_launch(v.artifact, [&](const artifact::Launch&) { launches = true; });
+  int shared = 0;  // bytes
+  artifact::for_each_launch(v.artifact, [&](const artifact::Launch& l) {
+    launches = true;
+    shared = std::max(shared, l.grid.shared);
+  });
   if (!launches) return {};
   const Device device = v.artifact.device;
   std::string why;
@@ -40,6 +46,10 @@ std::string why_not_here(const program::Variant& v) {
       device.type == DeviceType::CUDA ? machine::cuda_target(std::max<int>(0, device.index), &why) : &host_target();
   if (!machine) return fmt::format("it was saved for {}: {}", v.origin.target.cpu, why);
   const std::vector<std::string> missing = missing_features(v.origin.target, *machine);
+  if (missing.empty() && device.type == DeviceType::CUDA && shared > machine->l1_bytes)
+    return fmt::format(
+        "it was saved for {}, and a block of its threads needs {} bytes of shared memory; this GPU has {}",
+        v.origin.target.cpu, shared, machine->l1_bytes);
   if (missing.empty()) return {};
   return fmt::format("it was saved for {} and needs what this {} lacks: {}", v.origin.target.cpu,
                      device.type == DeviceType::CUDA ? "GPU" : "CPU", fmt::join(missing, ", "));
@@ -57,7 +67,9 @@ class Runnable {
                         "such a machine");
       variant.artifact = std::move(*made);
     }
-    executable = std::make_unique<const Executable>(variant.artifact);
+    const program::Origin& o = variant.origin;
+    executable = std::make_unique<const Executable>(variant.artifact,
+                                                    GraphOptions{o.cuda_graphs, o.copied_inputs, o.cuda_graph_memory});
   }
 
   program::Variant variant;
@@ -199,14 +211,21 @@ Program::Program(const std::string& path, const LoadOptions& options) : impl_(st
   program::Opened file = program::open(path);
   if (options.check_weights)
     VESTA_USER_CHECK(program::check_weights(file).empty(), "{}: its weights are damaged", path);
-  auto weights = std::make_shared<runtime::Weights>(runtime::mapped_weights(file));
+  try {
+    runtime::need_gpus(file.program);
+  } catch (const UserError& e) {
+    throw UserError(fmt::format("{} cannot run here: {}", path, e.what()));
+  }
+  auto weights = std::make_shared<runtime::Weights>(runtime::weights_of(file));
   std::map<std::string, at::Tensor> elsewhere;
   if (!options.weights.empty()) elsewhere = runtime::load_safetensors(options.weights);
   std::vector<std::string> missing;
   for (size_t i = 0; i < weights->size(); ++i) {
     const program::Weight& w = file.program.weights[i];
-    for (const auto* from : {&std::as_const(elsewhere), &options.tensors})
-      if (const auto at = from->find(w.name); at != from->end()) (*weights)[i] = runtime::as_weight(w, at->second);
+    if (const auto at = elsewhere.find(w.name); at != elsewhere.end())
+      (*weights)[i] = runtime::as_weight(w, at->second.to(to_torch(w.device)));
+    if (const auto at = options.tensors.find(w.name); at != options.tensors.end())
+      (*weights)[i] = runtime::as_weight(w, at->second);
     if (!(*weights)[i].defined()) missing.push_back(w.name);
   }
   VESTA_USER_CHECK(missing.empty(), "{} was saved without its weights; {} of them are not given: {}{}", path,

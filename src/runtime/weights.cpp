@@ -24,8 +24,21 @@ at::Tensor tensor_at(const std::shared_ptr<program::Mapping>& mapping, char* at,
 
 }  // namespace
 
-std::vector<at::Tensor> mapped_weights(const program::Opened& file) {
-  // Weights of one storage share it, as they did.
+program::Memory to_be_saved(const c10::Storage& storage, int64_t first, int64_t bytes) {
+  if (bytes == 0) return [] { return std::shared_ptr<const char>(std::shared_ptr<void>(), ""); };
+  if (storage.device().is_cpu()) {
+    const auto* const data = static_cast<const char*>(storage.data()) + first;
+    return [storage, data] { return std::shared_ptr<const char>(std::make_shared<c10::Storage>(storage), data); };
+  }
+  return [storage, first, bytes] {
+    at::Tensor there = at::empty({0}, at::TensorOptions(at::kByte).device(storage.device()));
+    there.set_(storage, first, {bytes}, {1});
+    const auto here = std::make_shared<const at::Tensor>(there.to(at::kCPU));
+    return std::shared_ptr<const char>(here, static_cast<const char*>(here->const_data_ptr()));
+  };
+}
+
+std::vector<at::Tensor> weights_of(const program::Opened& file) {
   std::vector<at::Tensor> storages(file.program.storages.size()), out;
   for (const program::Weight& w : file.program.weights) {
     const program::Storage& s = file.program.storages[static_cast<size_t>(w.storage)];
@@ -34,8 +47,9 @@ std::vector<at::Tensor> mapped_weights(const program::Opened& file) {
       out.emplace_back();
       continue;
     }
-    if (!bytes.defined()) bytes = tensor_at(file.mapping, file.memory(s), {s.bytes}, {1}, DType::U8);
-    at::Tensor t = at::empty({0}, at::TensorOptions(to_scalar_type(w.dtype)));
+    const c10::Device device = to_torch(w.device);
+    if (!bytes.defined()) bytes = tensor_at(file.mapping, file.memory(s), {s.bytes}, {1}, DType::U8).to(device);
+    at::Tensor t = at::empty({0}, at::TensorOptions(to_scalar_type(w.dtype)).device(device));
     t.set_(bytes.storage(), w.offset, w.sizes, w.strides);
     out.push_back(std::move(t));
   }
@@ -63,8 +77,8 @@ at::Tensor as_weight(const program::Weight& w, const at::Tensor& given) {
   VESTA_USER_CHECK(given.sizes() == c10::IntArrayRef(w.sizes) && to_dtype(given.scalar_type()) == w.dtype,
                    "the weight {} is {}[{}], not {}[{}]", w.name, name(w.dtype), fmt::join(w.sizes, ", "),
                    name(to_dtype(given.scalar_type())), fmt::join(given.sizes(), ", "));
-  VESTA_USER_CHECK(to_device(given.device()) == w.device, "the weight {} is on {}, not on {}", w.name,
-                   to_string(w.device), to_string(to_device(given.device())));
+  VESTA_USER_CHECK(to_device(given.device()) == w.device, "the weight {} is on {}, not on {}: move the tensor there",
+                   w.name, to_string(w.device), given.device().str());
   at::Tensor plain = given.detach();
   if (given.strides() == c10::IntArrayRef(w.strides)) return plain;
   at::Tensor copy = at::empty_strided(w.sizes, w.strides, given.options());

@@ -15,6 +15,7 @@
 #include "pipeline/pipeline.h"
 #include "program/file.h"
 #include "returned_sample.h"
+#include "runtime/weights.h"
 #include "trace/trace.h"
 
 namespace {
@@ -122,7 +123,7 @@ std::vector<Seed> seeds() {
 }
 
 // Weights of one storage each.
-void add_weight(program::Program& p, std::vector<const char*>& memory, const at::Tensor& t) {
+void add_weight(program::Program& p, std::vector<program::Memory>& memory, const at::Tensor& t) {
   program::Weight w;
   w.name = fmt::format("w{}", p.weights.size());
   w.dtype = to_dtype(t.scalar_type());
@@ -132,7 +133,7 @@ void add_weight(program::Program& p, std::vector<const char*>& memory, const at:
   w.offset = t.storage_offset();
   p.weights.push_back(w);
   p.storages.push_back({static_cast<int64_t>(t.storage().nbytes()), -1, 0});
-  memory.push_back(static_cast<const char*>(t.storage().data()));
+  memory.push_back(runtime::to_be_saved(t.storage(), 0, p.storages.back().bytes));
 }
 
 // Calls `region`, whose results are new tensors, with its inputs; the first result of one call is the first argument of
@@ -174,7 +175,7 @@ artifact::Artifact calls_of(artifact::Artifact region) {
 }
 
 // f(xs, how='sum'): the arguments are the items of a list; the result is a tuple that holds a dict.
-program::Program program_of(const Seed& seed, std::vector<const char*>& memory, Tensors& kept) {
+program::Program program_of(const Seed& seed, std::vector<program::Memory>& memory, Tensors& kept) {
   using What = program::Check::What;
   using Made = program::Make::What;
   std::vector<trace::TraceInput> inputs;
@@ -242,7 +243,7 @@ int main(int count, char** words) {
   std::filesystem::create_directories(folder);
   for (const Seed& seed : seeds()) {
     try {
-      std::vector<const char*> memory;
+      std::vector<program::Memory> memory;
       Tensors kept;
       const program::Program p = program_of(seed, memory, kept);
       program::save(p, memory, folder / (seed.name + ".vesta"));

@@ -27,6 +27,10 @@ std::string read_all(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
+Memory memory_of(const std::string& bytes) {
+  return [&bytes] { return std::shared_ptr<const char>(std::shared_ptr<void>(), bytes.data()); };
+}
+
 class ProgramFile : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -45,6 +49,9 @@ TEST(ProgramBytes, WhatComesBackIsWhatWentIn) {
   EXPECT_EQ(print(q), print(p));
   EXPECT_EQ(q.variants[0].origin.target, host_target());
   EXPECT_EQ(q.variants[0].origin.packed_weights, 1 << 20);
+  EXPECT_FALSE(q.variants[0].origin.cuda_graphs);
+  EXPECT_EQ(q.variants[0].origin.copied_inputs, -1);
+  EXPECT_EQ(q.variants[0].origin.cuda_graph_memory, 1 << 30);
   EXPECT_FALSE(q.variants[0].origin.kernels);
   EXPECT_TRUE(same(q.variants[0].makes[1].value, p.variants[0].makes[1].value));
   EXPECT_EQ(artifact::print(q.variants[0].artifact), artifact::print(p.variants[0].artifact));
@@ -81,6 +88,9 @@ TEST(ProgramBytes, NumbersThatPointNowhereAreRefused) {
       [](Program& p) { p.weights[0].strides = {int64_t{1} << 46}; },
       [](Program& p) { p.weights[0].dtype = DType::Other; },
       [](Program& p) { p.storages[0].bytes = -1; },
+      [](Program& p) { p.weights[0].device = {DeviceType::Meta, -1}; },
+      [](Program& p) { p.weights[0].device = p.weights[1].device = {DeviceType::CUDA, -1}; },
+      [](Program& p) { p.weights[1].device = {DeviceType::CUDA, 0}; },  // of one storage with the first
       [](Program& p) { p.variants.clear(); },
       [](Program& p) { p.variants[0].places[0].index = 2; },
       [](Program& p) { p.variants[0].places[1].parent = 1; },
@@ -139,7 +149,7 @@ TEST_F(ProgramFile, WeightsLieAlignedAndMapped) {
   p.storages.push_back({3, -1, 0});
   p.storages.push_back({5, -1, 0});
   const std::string first(64, 'a'), last = "12345";
-  const char* memory[] = {first.data(), nullptr, last.data()};
+  const Memory memory[] = {memory_of(first), nullptr, memory_of(last)};
   const fs::path path = folder_ / "p.vesta";
   const int64_t bytes = save(p, memory, path);
   EXPECT_EQ(bytes, static_cast<int64_t>(fs::file_size(path)));
@@ -160,8 +170,37 @@ TEST_F(ProgramFile, WeightsLieAlignedAndMapped) {
   EXPECT_EQ(read_all(path), read_all(folder_ / "q.vesta"));
 }
 
+// Weights of a GPU have no memory of the CPU's until they are asked for.
+TEST_F(ProgramFile, OneStorageIsInMemoryAtATime) {
+  Program p = program_sample();
+  p.storages.push_back({100, -1, 0});
+  p.storages.push_back({0, -1, 0});
+  std::vector<int> asked;
+  int held = 0;
+  std::vector<Memory> memory;
+  for (int i = 0; i < 3; ++i)
+    memory.emplace_back([&, i] {
+      asked.push_back(i);
+      EXPECT_EQ(held++, 0);
+      return std::shared_ptr<const char>(new char[100]{}, [&](const char* data) {
+        --held;
+        delete[] data;
+      });
+    });
+  save(p, memory, folder_ / "p.vesta");
+  EXPECT_EQ(asked, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(held, 0);
+  EXPECT_TRUE(check_weights(open(folder_ / "p.vesta")).empty());
+  // What fails leaves the file that was there, and no other.
+  const std::string before = read_all(folder_ / "p.vesta");
+  memory[1] = []() -> std::shared_ptr<const char> { throw std::runtime_error("the GPU is lost"); };
+  EXPECT_THROW(save(p, memory, folder_ / "p.vesta"), std::runtime_error);
+  EXPECT_EQ(read_all(folder_ / "p.vesta"), before);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
+}
+
 TEST_F(ProgramFile, WhatCannotBeWrittenIsAnErrorThatNamesThePath) {
-  const char* memory[] = {nullptr};
+  const Memory memory[] = {nullptr};
   try {
     save(program_sample(), memory, folder_ / "none" / "p.vesta");
     FAIL();
@@ -173,7 +212,7 @@ TEST_F(ProgramFile, WhatCannotBeWrittenIsAnErrorThatNamesThePath) {
 
 // Every field of the header and of the program's bytes stands under the digest.
 TEST_F(ProgramFile, EveryChangedByteIsFound) {
-  const char* memory[] = {nullptr};
+  const Memory memory[] = {nullptr};
   save(program_sample(), memory, folder_ / "p.vesta");
   const std::string whole = read_all(folder_ / "p.vesta");
   uint64_t program_bytes = 0;
@@ -192,7 +231,7 @@ TEST_F(ProgramFile, EveryChangedByteIsFound) {
 TEST_F(ProgramFile, ExtentsAreComparedWithTheFile) {
   Program p = program_sample();
   p.storages[0].at = 64;
-  const char* memory[] = {nullptr};
+  const Memory memory[] = {nullptr};
   save(p, memory, folder_ / "p.vesta");
   EXPECT_THROW(open(folder_ / "p.vesta"), UserError);
 }

@@ -46,8 +46,8 @@ class GpuProgram {
   }
   Artifact a;
 
-  int input() {
-    a.inputs.push_back({type(), false, "x"});
+  int input(bool parameter = false) {
+    a.inputs.push_back({type(), parameter, "x"});
     return add(Role::Input, static_cast<int>(a.inputs.size()) - 1);
   }
   int number() {

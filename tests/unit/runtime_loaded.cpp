@@ -30,7 +30,7 @@ class Loaded : public vesta::testing::StoreTest {
   detail::Program load(const program::Program& p) const {
     std::filesystem::create_directories(folder_);
     const std::string path = folder_ / "p.vesta";
-    program::save(p, {}, path);
+    program::save(p, std::vector<program::Memory>(p.storages.size()), path);
     return {path, {}};
   }
 };
@@ -45,6 +45,28 @@ TEST_F(Loaded, AResultThatIsAnArgumentNeedsIt) {
   } catch (const UserError& e) {
     EXPECT_NE(std::string(e.what()).find("x is part of the result and was not given"), std::string::npos) << e.what();
   }
+}
+
+// This process has neither a driver nor a CUDA build of PyTorch.
+TEST_F(Loaded, AGpuThatIsNotHereIsNamed) {
+  const auto message = [&](const program::Program& p) -> std::string {
+    try {
+      load(p);
+    } catch (const UserError& e) {
+      return e.what();
+    }
+    return {};
+  };
+  program::Program code = identity(), weight = identity();
+  code.variants[0].artifact.device = {DeviceType::CUDA, 0};
+  EXPECT_NE(message(code).find("p.vesta cannot run here: it was saved for cuda:0, and PyTorch has no CUDA here"),
+            std::string::npos)
+      << message(code);
+  weight.weights = {{"w", DType::F32, {DeviceType::CUDA, 3}, {2}, {1}, 0, 0}};
+  weight.storages = {{8, -1, 0}};
+  EXPECT_NE(message(weight).find("it was saved for cuda:3, and PyTorch has no CUDA here: load it with"),
+            std::string::npos)
+      << message(weight);
 }
 
 TEST_F(Loaded, IntegersAreTold) {

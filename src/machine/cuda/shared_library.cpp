@@ -13,9 +13,7 @@
 #include <string_view>
 
 namespace vesta::machine {
-namespace {
 
-// The folder of libc10.so, empty if this process has none.
 std::string torch_folder() {
   std::string found;
   dl_iterate_phdr(
@@ -28,8 +26,6 @@ std::string torch_folder() {
       &found);
   return found;
 }
-
-}  // namespace
 
 std::vector<std::string> library_files(const LibrarySearch& search) {
   if (const char* named = search.variable ? std::getenv(search.variable) : nullptr)

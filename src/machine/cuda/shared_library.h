@@ -26,6 +26,8 @@ inline void* open_library(std::span<const char* const> names, std::span<const ch
   return open_library({names, beside}, why);
 }
 
+// The folder of PyTorch's libraries, which libc10.so lies in; empty if this process has none.
+std::string torch_folder();
 // The file of an opened library.
 std::string file_of(void* library);
 // What tells a library's file from that of any other version, on every machine: its build ID (a note in the file), as

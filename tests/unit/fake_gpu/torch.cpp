@@ -128,6 +128,14 @@ at::Tensor make_empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, 
       sizes, strides, &allocator, c10::DispatchKeySet(c10::DispatchKey::CUDA), dtype.value_or(c10::kFloat)));
 }
 
+at::Tensor& set_storage(at::Tensor& t, at::Storage storage, c10::SymInt offset, c10::SymIntArrayRef sizes,
+                        c10::SymIntArrayRef strides) {
+  t.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage));
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(C10_AS_INTARRAYREF_SLOW(sizes), C10_AS_INTARRAYREF_SLOW(strides),
+                                                 offset.expect_int());
+  return t;
+}
+
 at::Tensor& copy_into(at::Tensor& to, const at::Tensor& from, bool) {
   enqueue(reinterpret_cast<void*>(current), [to = on_cpu(to), from = on_cpu(from)]() mutable { to.copy_(from); });
   return to;
@@ -192,6 +200,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("empty_strided", make_empty_strided);
   m.impl("as_strided", at::native::as_strided_tensorimpl);
   m.impl("view", at::native::view);
+  m.impl("set_.source_Storage_storage_offset", set_storage);
   m.impl("copy_", copy_into);
   m.impl("_copy_from", copy_between);
 }

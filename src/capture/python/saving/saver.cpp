@@ -89,6 +89,9 @@ class VariantSaver {
     out_.origin.kernels = options_.kernels;
     out_.origin.target = target_of_code(out_.artifact);
     out_.origin.torch = torch_release();
+    out_.origin.cuda_graphs = options_.cuda_graphs;
+    out_.origin.copied_inputs = options_.copied_inputs;
+    out_.origin.cuda_graph_memory = options_.cuda_graph_memory;
     return std::move(out_);
   }
 
@@ -411,7 +414,7 @@ Saving make_program(const Captured& captured, const Calling& calling) {
   }
   out.dropped.assign(dropped.begin(), dropped.end());
   out.program.assumed.assign(assumed.begin(), assumed.end());
-  weights.finish(out.program, out.memory, out.tensors);
+  out.memory = weights.finish(out.program);
   program::verify(out.program);
   return out;
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "capture/python/object.h"
-#include "program/program.h"
+#include "program/file.h"
 
 namespace vesta::capture {
 
@@ -27,9 +27,8 @@ struct Calling {
 
 struct Saving {
   program::Program program;
-  std::vector<const char*> memory;   // of each storage
-  std::vector<Object> tensors;       // that own it
-  std::vector<std::string> skipped;  // variants that are not in the program, and why
+  std::vector<program::Memory> memory;  // of each storage
+  std::vector<std::string> skipped;     // variants that are not in the program, and why
   std::vector<std::string>
       dropped;  // guards on the program itself, which a loaded one does not check, with their lines
 };

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "interop/torch_types.h"
+#include "runtime/weights.h"
 
 namespace vesta::capture {
 
@@ -24,7 +25,8 @@ int WeightTable::add(PyObject* tensor, const std::string& name) {
   const at::Tensor& t = THPVariable_Unpack(tensor);
   VESTA_USER_CHECK(t.layout() == c10::kStrided && t.has_storage() && to_dtype(t.scalar_type()) != DType::Other,
                    "the tensor {} is not dense, or of a type that Vesta does not compute with", label);
-  VESTA_USER_CHECK(t.device().is_cpu(), "the tensor {} is on {}: only tensors in the CPU's memory are saved", label,
+  VESTA_USER_CHECK(t.device().is_cpu() || t.device().is_cuda(),
+                   "the tensor {} is on {}: only tensors in the memory of the CPU or of a GPU are saved", label,
                    t.device().str());
   VESTA_USER_CHECK(!t.is_conj() && !t.is_neg(), "the tensor {} is a lazy conjugate: resolve_conj() makes it plain",
                    label);
@@ -32,14 +34,14 @@ int WeightTable::add(PyObject* tensor, const std::string& name) {
   return at->second;
 }
 
-void WeightTable::finish(program::Program& program, std::vector<const char*>& memory, std::vector<Object>& owners) {
+std::vector<program::Memory> WeightTable::finish(program::Program& program) {
   // Of a storage, only what the weights reach is saved.
   struct Range {
     int64_t first, last;  // bytes
   };
   std::unordered_map<const c10::StorageImpl*, size_t> numbers;
   std::vector<Range> ranges;
-  std::vector<const char*> data;
+  std::vector<c10::Storage> storages;
   std::set<std::string> used;
   for (const auto& [object, label] : tensors_) {
     const at::Tensor& t = THPVariable_Unpack(object.get());
@@ -56,21 +58,22 @@ void WeightTable::finish(program::Program& program, std::vector<const char*>& me
     const int64_t first = w.offset * element_size(w.dtype), last = std::max(program::reach(w), first);
     if (fresh) {
       ranges.push_back({first, last});
-      data.push_back(static_cast<const char*>(t.storage().data()));
+      storages.push_back(t.storage());
     }
     Range& r = ranges[at->second];
     r = {std::min(r.first, first), std::max(r.last, last)};
     program.weights.push_back(std::move(w));
-    owners.push_back(object);
   }
   constexpr int64_t kAlign = 64;  // any element size divides it
   for (Range& r : ranges) r.first = r.first / kAlign * kAlign;
   for (program::Weight& w : program.weights)
     w.offset -= ranges[static_cast<size_t>(w.storage)].first / element_size(w.dtype);
+  std::vector<program::Memory> memory;
   for (size_t i = 0; i < ranges.size(); ++i) {
     program.storages.push_back({ranges[i].last - ranges[i].first, -1, 0});
-    memory.push_back(data[i] ? data[i] + ranges[i].first : "");
+    memory.push_back(runtime::to_be_saved(storages[i], ranges[i].first, ranges[i].last - ranges[i].first));
   }
+  return memory;
 }
 
 }  // namespace vesta::capture

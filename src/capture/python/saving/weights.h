@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "capture/python/object.h"
-#include "program/program.h"
+#include "program/file.h"
 
 namespace vesta::capture {
 
@@ -17,8 +17,8 @@ class WeightTable {
   explicit WeightTable(const std::vector<std::pair<std::string, Object>>& names);
   // The number of the weight; `name` where it has no other. Throws UserError where it cannot be saved.
   int add(PyObject* tensor, const std::string& name);
-  // Weights and storages, and the memory of each storage, which the tensors own.
-  void finish(program::Program& program, std::vector<const char*>& memory, std::vector<Object>& tensors);
+  // Adds weights and storages. Returns the memory of each storage, which lives as long as this says.
+  std::vector<program::Memory> finish(program::Program& program);
 
  private:
   std::unordered_map<PyObject*, std::string> names_;
