@@ -57,6 +57,7 @@ class GpuProgram {
     b.role = Role::Input;
     b.type = t;
     b.input = static_cast<int>(a.inputs.size()) - 1;
+    b.bytes = constant(0);
     a.buffers.push_back(std::move(b));
     a.arena.offsets.push_back(-1);
     return static_cast<int>(a.buffers.size()) - 1;
@@ -107,6 +108,7 @@ class GpuProgram {
   void show(int buffer) { a.outputs.push_back(fresh(buffer)); }
   Artifact finish() {  // call it last
     for (const artifact::CopyBack& c : copies_) a.steps.emplace_back(c);
+    for (artifact::Buffer& b : a.buffers) b.last_step = static_cast<int>(a.steps.size()) - 1;
     return a;
   }
   at::Tensor tensor(float value) const {

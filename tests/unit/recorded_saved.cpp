@@ -17,7 +17,7 @@ namespace {
 
 using namespace vesta;
 using namespace vesta::testing;
-using detail::Value;
+using vesta::detail::Value;
 
 constexpr int64_t kSide = 4;
 
@@ -67,13 +67,13 @@ class SavedForAGpu : public StoreTest {
   }
   std::string why_not(const LoadOptions& options = {}) const {
     try {
-      const detail::Program loaded(path_, options);
+      const vesta::detail::Program loaded(path_, options);
     } catch (const UserError& e) {
       return e.what();
     }
     return {};
   }
-  static at::Tensor call(const detail::Program& p, const at::Tensor& x) {
+  static at::Tensor call(const vesta::detail::Program& p, const at::Tensor& x) {
     return std::get<at::Tensor>(p.call({Value{x}}).value);
   }
   std::string path_;
@@ -106,7 +106,7 @@ TEST_F(SavedForAGpu, WeightsGoBackAndCallsAreRecorded) {
   }
   LoadOptions checked;
   checked.check_weights = true;
-  const detail::Program f(path_, checked);
+  const vesta::detail::Program f(path_, checked);
   const int64_t before = gpu::calls().graph_launches;
   for (int i = 0; i < 5; ++i)
     EXPECT_TRUE(all_are(call(f, layer.p.tensor(static_cast<float>(i))), Layer::of(static_cast<float>(i), 0.5F, 3)));
@@ -118,7 +118,7 @@ TEST_F(SavedForAGpu, WeightsGoBackAndCallsAreRecorded) {
   }
   EXPECT_TRUE(all_are(call(f, layer.p.tensor(1)), Layer::of(1, 1, 6)));
   // The file keeps what it has.
-  EXPECT_TRUE(all_are(call(detail::Program(path_, {}), layer.p.tensor(1)), Layer::of(1, 0.5F, 3)));
+  EXPECT_TRUE(all_are(call(vesta::detail::Program(path_, {}), layer.p.tensor(1)), Layer::of(1, 0.5F, 3)));
 }
 
 TEST_F(SavedForAGpu, OptionsOfGraphsAreKept) {
@@ -127,7 +127,7 @@ TEST_F(SavedForAGpu, OptionsOfGraphsAreKept) {
   program::Program p = program_of(layer.p.finish(), weights);
   p.variants[0].origin.cuda_graphs = false;
   save(p, weights);
-  const detail::Program f(path_, {});
+  const vesta::detail::Program f(path_, {});
   const int64_t before = gpu::calls().graph_launches;
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(all_are(call(f, layer.p.tensor(1)), Layer::of(1, 1, 1)));
   EXPECT_EQ(gpu::calls().graph_launches, before);
@@ -141,7 +141,7 @@ TEST_F(SavedForAGpu, TiedWeightsStayTied) {
   const std::vector<at::Tensor> weights = {at::as_strided(whole, {kSide, kSide}, {kSide, 1}, kCount),
                                            at::as_strided(whole, {kSide, kSide}, {kSide, 1}, 0)};
   save(program_of(layer.p.finish(), weights), weights);
-  const detail::Program f(path_, {});
+  const vesta::detail::Program f(path_, {});
   const auto loaded = f.weights();
   EXPECT_EQ(loaded[0].second.storage().unsafeGetStorageImpl(), loaded[1].second.storage().unsafeGetStorageImpl());
   EXPECT_EQ(loaded[0].second.storage_offset(), kCount);
@@ -160,7 +160,7 @@ TEST_F(SavedForAGpu, WeightsOfBothKindsAndWrittenOnes) {
   p.show(y);
   const std::vector<at::Tensor> weights = {at::scalar_tensor(5.0F), p.tensor(0)};
   save(program_of(p.finish(), weights), weights);
-  const detail::Program f(path_, {}), other(path_, {});
+  const vesta::detail::Program f(path_, {}), other(path_, {});
   for (float i = 1; i < 5; ++i) {
     EXPECT_TRUE(all_are(call(f, p.tensor(i)), 2 * i + 5));
     EXPECT_TRUE(all_are(f.weights().at(1).second, 2 * i + 5));
@@ -181,7 +181,7 @@ TEST_F(SavedForAGpu, EmptyWeightsAndOtherTypes) {
   program::Program saved = program_of(p.finish(), weights);
   saved.variants[0].inputs.resize(2);
   save(saved, weights);
-  const detail::Program f(path_, {});
+  const vesta::detail::Program f(path_, {});
   EXPECT_TRUE(all_are(call(f, p.tensor(2)), 5));
   const auto loaded = f.weights();
   for (size_t i = 0; i < weights.size(); ++i) {
@@ -197,7 +197,7 @@ TEST_F(SavedForAGpu, LaterGpusRunThePtx) {
   Layer layer;
   const std::vector<at::Tensor> weights = {layer.p.tensor(1), layer.p.tensor(1)};
   const auto with_code = [&](int arch, std::string_view cubin, std::string_view ptx) {
-    artifact::Artifact a = layer.p.a;
+    artifact::Artifact a = layer.p.finish();
     for (artifact::Step& s : a.steps)
       if (auto* l = std::get_if<artifact::Launch>(&s))
         l->object = std::make_shared<machine::Object>(
@@ -205,7 +205,7 @@ TEST_F(SavedForAGpu, LaterGpusRunThePtx) {
     save(program_of(std::move(a), weights, arch), weights);
   };
   with_code(80, "a cubin of another GPU", gpu::code_of("mix"));
-  EXPECT_TRUE(all_are(call(detail::Program(path_, {}), layer.p.tensor(1)), Layer::of(1, 1, 1)));
+  EXPECT_TRUE(all_are(call(vesta::detail::Program(path_, {}), layer.p.tensor(1)), Layer::of(1, 1, 1)));
   with_code(120, gpu::code_of("mix"), gpu::code_of("mix"));
   EXPECT_NE(why_not().find("it was saved for sm_120 and needs what this GPU lacks: sm_120"), std::string::npos)
       << why_not();
@@ -251,9 +251,9 @@ TEST_F(SavedForAGpu, WeightsOfOthers) {
                                                        values.size() * sizeof(float));
   LoadOptions options;
   options.weights = file;
-  EXPECT_TRUE(all_are(call(detail::Program(path_, options), layer.p.tensor(1)), Layer::of(1, 2, 2)));
+  EXPECT_TRUE(all_are(call(vesta::detail::Program(path_, options), layer.p.tensor(1)), Layer::of(1, 2, 2)));
   options.tensors = {{"w0", layer.p.tensor(3)}};
-  EXPECT_TRUE(all_are(call(detail::Program(path_, options), layer.p.tensor(1)), Layer::of(1, 3, 2)));
+  EXPECT_TRUE(all_are(call(vesta::detail::Program(path_, options), layer.p.tensor(1)), Layer::of(1, 3, 2)));
   options.tensors = {{"w0", at::ones({kSide, kSide})}};
   EXPECT_NE(why_not(options).find("the weight w0 is on cuda:0, not on cpu: move the tensor there"), std::string::npos)
       << why_not(options);

@@ -58,7 +58,19 @@ TEST_F(Loaded, AGpuThatIsNotHereIsNamed) {
     return {};
   };
   program::Program code = identity(), weight = identity();
-  code.variants[0].artifact.device = {DeviceType::CUDA, 0};
+  artifact::InputDesc x;
+  x.type.device = {DeviceType::CUDA, 0};
+  artifact::Buffer b;
+  b.role = artifact::Role::Input;
+  b.type = x.type;
+  b.input = 0;
+  b.bytes = {{{artifact::Size::Code::Constant, 0}}};
+  artifact::Artifact& a = code.variants[0].artifact;
+  a.device = x.type.device;
+  a.inputs = {x};
+  a.buffers = {b};
+  a.arena.offsets = {-1};
+  code.variants[0].inputs = {{0, -1, false}};
   EXPECT_NE(message(code).find("p.vesta cannot run here: it was saved for cuda:0, and PyTorch has no CUDA here"),
             std::string::npos)
       << message(code);
