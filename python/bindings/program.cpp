@@ -117,6 +117,7 @@ void add_program(py::module_& m) {
           py::dict one;
           one["name"] = w.name;
           one["dtype"] = name(w.dtype);
+          one["device"] = to_string(w.device);
           one["shape"] = w.sizes;
           one["inside"] = file.program.storages[static_cast<size_t>(w.storage)].at >= 0;
           weights.append(one);

@@ -109,7 +109,11 @@ std::string print(const Program& p) {
   int64_t inside = 0, outside = 0;
   for (const Storage& s : p.storages) (s.at >= 0 ? inside : outside) += s.bytes;
   out += fmt::format("{} weights, {} in the file", p.weights.size(), bytes_text(inside));
-  out += outside > 0 ? fmt::format(", {} outside of it\n", bytes_text(outside)) : "\n";
+  if (outside > 0) out += fmt::format(", {} outside of it", bytes_text(outside));
+  std::set<std::string> gpus;
+  for (const Weight& w : p.weights)
+    if (w.device.type != DeviceType::CPU) gpus.insert(to_string(w.device));
+  out += gpus.empty() ? "\n" : fmt::format(", for {}\n", fmt::join(gpus, " and "));
   for (size_t i = 0; i < p.variants.size(); ++i) {
     const Variant& v = p.variants[i];
     const artifact::About& about = v.artifact.about;

@@ -136,6 +136,11 @@ at::Tensor& set_storage(at::Tensor& t, at::Storage storage, c10::SymInt offset, 
   return t;
 }
 
+at::Tensor& set_whole_storage(at::Tensor& t, at::Storage storage) {
+  const auto count = static_cast<int64_t>(storage.nbytes() / t.itemsize());
+  return set_storage(t, std::move(storage), 0, {count}, {1});
+}
+
 at::Tensor& copy_into(at::Tensor& to, const at::Tensor& from, bool) {
   enqueue(reinterpret_cast<void*>(current), [to = on_cpu(to), from = on_cpu(from)]() mutable { to.copy_(from); });
   return to;
@@ -201,6 +206,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("as_strided", at::native::as_strided_tensorimpl);
   m.impl("view", at::native::view);
   m.impl("set_.source_Storage_storage_offset", set_storage);
+  m.impl("set_.source_Storage", set_whole_storage);
   m.impl("copy_", copy_into);
   m.impl("_copy_from", copy_between);
 }
