@@ -119,3 +119,133 @@ def a_saved_program_runs_without_a_compiler() -> None:
         path = str(Path(folder) / "model.vesta")
         _in_a_process("processes.save_program", path, VESTA_CACHE_DIR="")
         _in_a_process("processes.load_program", path, VESTA_CACHE_DIR="", VESTA_NVRTC="")
+
+
+class Shared(torch.nn.Module):
+    """Tied weights, weights of two types, a part of a storage, a number of the CPU's, a buffer that calls write, and
+    random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table = torch.nn.Embedding(101, 64)
+        self.out = torch.nn.Linear(64, 101, bias=False)
+        self.out.weight = self.table.weight
+        self.wide = torch.nn.Linear(64, 64, dtype=torch.float64)
+        self.register_buffer("total", torch.zeros(64))
+        self.cuda()
+        self.whole = torch.randn(4_000_000, device="cuda")
+        self.register_buffer("part", self.whole[1_000_001:1_000_065])
+        self.register_buffer("turned", torch.randn(64, 64, device="cuda").t())
+        self.scale = torch.tensor(0.5)
+
+    def forward(self, ids: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        y = self.table(ids) * self.scale + self.wide(x.double()).float()
+        y = torch.tanh(y * self.part) @ self.turned
+        self.total.add_(y.sum(0))
+        return self.out(torch.nn.functional.dropout(y, 0.5, True)).softmax(-1)
+
+
+def _calls(function: Any) -> list[torch.Tensor]:
+    results = []
+    for seed, rows in enumerate((5, 7, 31, 7, 7, 7, 5)):
+        torch.manual_seed(seed)
+        ids, x = torch.randint(101, (rows,), device="cuda"), torch.randn(rows, 64, device="cuda")
+        results.append(function(ids, x).cpu())
+    return results
+
+
+def save_shared(path: str, wanted: str) -> None:
+    import vesta
+
+    model = Shared().eval()
+    compiled = _compiled(model)
+    with torch.no_grad():
+        for a, b in zip(_calls(compiled), _calls(model), strict=True):
+            _equal(a, b)
+        model.total.zero_()
+        saved = vesta.save(compiled, path)
+        assert saved.bytes < 4_000_000, saved  # of one storage, only the part that is read
+        results = _calls(compiled)
+        torch.save([*results, model.total.cpu()], wanted)
+
+
+def load_shared(path: str, wanted: str) -> None:
+    import vesta
+
+    loaded, again = vesta.load(path, check_weights=True), vesta.load(path)
+    state = loaded.state_dict()
+    devices = {name: str(t.device) for name, t in state.items()}
+    assert devices.pop("self.scale") == "cpu", devices
+    assert set(devices.values()) == {"cuda:0"}, devices
+    *results, total = torch.load(wanted)
+    with torch.no_grad():
+        for a, b in zip(_calls(loaded), results, strict=True):
+            _equal(a, b)
+        _equal(state["total"].cpu(), total)
+        assert not again.state_dict()["total"].any()
+        state["table.weight"].mul_(2)  # seen by both that read it
+        model = Shared().eval()
+        model.table.weight.mul_(2)
+        for a, b in zip(_calls(loaded), _calls(model), strict=True):
+            _equal(a, b)
+        again.load_state_dict(state)
+        for a, b in zip(_calls(again), _calls(model), strict=True):
+            _equal(a, b)
+
+
+@trap
+def what_saved_weights_share_they_share_again() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path, wanted = str(Path(folder) / "model.vesta"), str(Path(folder) / "wanted.pt")
+        _in_a_process("processes.save_shared", path, wanted, VESTA_CACHE_DIR="")
+        _in_a_process("processes.load_shared", path, wanted, VESTA_CACHE_DIR="", VESTA_NVRTC="")
+
+
+def load_without_a_gpu(path: str) -> None:
+    import vesta
+
+    try:
+        vesta.load(path)
+    except vesta.errors.UserError as e:
+        assert "it was saved for cuda:0, and there is no GPU here" in str(e), e
+    else:
+        raise AssertionError("it was loaded")
+
+
+@trap
+def a_saved_program_names_the_gpu_that_it_needs() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "model.vesta")
+        _in_a_process("processes.save_program", path, VESTA_CACHE_DIR="")
+        _in_a_process("processes.load_without_a_gpu", path, CUDA_VISIBLE_DEVICES="")
+
+
+@trap
+def a_saved_program_runs_in_cpp() -> None:
+    """A process that links neither Python nor CUDA. Only a build folder has the program."""
+    import vesta
+
+    runner = Path(vesta.__file__).parents[2] / "tests/unit/run_saved"
+    if not runner.exists():
+        return
+    model, calls = _model(), [torch.randn(rows, 64, device="cuda") for rows in (5, 7, 7, 7)]
+    with tempfile.TemporaryDirectory() as name, torch.no_grad():
+        folder = Path(name)
+        _in_a_process("processes.save_program", folder / "model.vesta", VESTA_CACHE_DIR="")
+        torch.save([{"input": x} for x in calls], folder / "in.pt")
+        wanted = [model(x) for x in calls]
+        for weight in model.parameters():
+            weight.mul_(0.9)
+        wanted += [model(x) for x in calls]
+        done = subprocess.run(
+            [runner, *(folder / file for file in ("model.vesta", "in.pt", "out.pt"))],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "no CUDA graph" not in done.stderr, done.stderr
+        found = torch.load(folder / "out.pt", map_location="cuda", weights_only=False)
+        for (ours,), theirs in zip(found, wanted, strict=True):
+            _equal(ours, theirs)

@@ -199,5 +199,7 @@ def test_a_cpp_program_finds_pytorchs_cuda_library(tmp_path):
     done = run()
     assert done.returncode == 0, done.stderr
     assert "no CUDA graph" not in done.stderr
-    for found, expected in zip(torch.load(results, map_location="cpu", weights_only=False), torch.load(wanted), strict=True):
+    for found, expected in zip(
+        torch.load(results, map_location="cpu", weights_only=False), torch.load(wanted), strict=True
+    ):
         _same(found, expected)
