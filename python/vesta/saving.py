@@ -1,7 +1,8 @@
 """``vesta.save`` and ``vesta.load``: a compiled program in a file, run in another process without a compile.
 
 A saved program has every variant that was compiled (shapes, dtypes, structures of arguments), their code and, unless
-``weights=False``, the weights, which are mapped into memory as they lie. C++ programs load the same files
+``weights=False``, the weights. Those on the CPU are mapped into memory as they lie; those on a GPU go back to it, and
+kernels for it run without NVRTC, on later GPUs too. C++ programs load the same files
 (``include/vesta/load.h``). No pickle is involved: a file cannot run anything but its kernels and ATen's operators.
 """
 
@@ -134,8 +135,8 @@ def load(
     weights: str | os.PathLike[str] | Mapping[str, torch.Tensor] | None = None,
     check_weights: bool = False,
 ) -> Loaded:
-    """Loads what :func:`save` wrote. Nothing is traced or compiled, unless the file was made on another kind of CPU or
-    for another torch; then its graphs are compiled again.
+    """Loads what :func:`save` wrote. Nothing is traced or compiled, unless the file was made on another kind of CPU, on a
+    later GPU or for another torch; then its graphs are compiled again. Weights are on the devices that they had.
 
     There is no eager program behind it: arguments that fit no variant, or require gradients, are an error that names
     what differs.
@@ -143,10 +144,12 @@ def load(
     Args:
         path: The file.
         weights: Tensors by name, or a safetensors file of them: instead of those in the file, or where it has none.
+            Tensors are used where they are, which must be the weight's device; those of a file are copied to it.
         check_weights: Read all weights and compare their digests with those of the file.
 
     Raises:
-        vesta.errors.UserError: The file is missing, damaged or of another version, or cannot run here.
+        vesta.errors.UserError: The file is missing, damaged or of another version, or cannot run here: its GPU is
+            missing, say.
     """
     tensors = {n: t.detach() for n, t in weights.items()} if isinstance(weights, Mapping) else {}
     file = "" if weights is None or isinstance(weights, Mapping) else os.fspath(weights)

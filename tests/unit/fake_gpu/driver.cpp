@@ -1,6 +1,7 @@
 #include "fake_gpu/driver.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -45,7 +46,7 @@ struct Stream {
 struct State {
   std::mutex mutex;
   std::map<std::string, LoadedKernel> kernels;
-  std::map<const void*, std::unique_ptr<LoadedKernel>> unknown;  // by code
+  std::vector<std::unique_ptr<LoadedKernel>> unknown;  // of other code, which goes when it is loaded
   std::unordered_map<void*, Stream*> streams;
   std::atomic<int64_t> launches{0}, graph_launches{0}, changed_nodes{0}, copies{0}, early{0};
   std::atomic<bool> running{true};
@@ -146,7 +147,9 @@ int cuInit(unsigned) { return 0; }
 int cuDeviceGetCount(int* count) { return *count = 1, 0; }
 int cuDeviceGetAttribute(int* value, int which, int) {
   constexpr int kMajor = 75, kMinor = 76, kMultiprocessors = 16;
-  *value = which == kMajor ? 9 : which == kMinor ? 0 : which == kMultiprocessors ? 132 : 1 << 16;
+  static const char* const named = std::getenv("VESTA_FAKE_GPU");
+  static const int arch = named ? std::atoi(named) : 90;
+  *value = which == kMajor ? arch / 10 : which == kMinor ? arch % 10 : which == kMultiprocessors ? 132 : 1 << 16;
   return 0;
 }
 int cuCtxGetCurrent(void** context) { return *context = &state(), 0; }
@@ -164,9 +167,8 @@ int cuLibraryGetKernel(void** kernel, void* library, const char* name) {
     *kernel = &at->second;
     return 0;
   }
-  std::unique_ptr<LoadedKernel>& made = state().unknown[code];
-  made = std::make_unique<LoadedKernel>(LoadedKernel{parameters_of(code, name), {}});
-  *kernel = made.get();
+  state().unknown.push_back(std::make_unique<LoadedKernel>(LoadedKernel{parameters_of(code, name), {}}));
+  *kernel = state().unknown.back().get();
   return 0;
 }
 int cuLaunchKernel(void* kernel, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void* stream,

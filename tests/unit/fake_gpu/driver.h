@@ -1,6 +1,6 @@
-// In the place of NVIDIA's driver: one GPU whose memory is the process's own and whose kernels are functions. Streams
-// run at once what they are given, unless they are captured. Linked before the first use, the library is found by the
-// name libcuda.so.1.
+// In the place of NVIDIA's driver: one GPU, of compute capability 9.0 or $VESTA_FAKE_GPU (86 is 8.6), whose memory is
+// the process's own and whose kernels are functions. Streams run at once what they are given, unless they are captured.
+// Linked before the first use, the library is found by the name libcuda.so.1.
 #pragma once
 
 #include <cstddef>
