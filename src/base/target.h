@@ -34,6 +34,10 @@ struct Target {
   bool operator==(const Target&) const = default;
 };
 
+// Bytes of a GPU's shared memory that a block keeps for what its teams combine and for the system: what a launch asks
+// for besides is at most l1_bytes less these.
+inline constexpr int64_t kOwnShared = 4 << 10;
+
 // This machine by cpuid, once per process. What ATEN_CPU_CAPABILITY forbids ATen's kernels it forbids ours.
 const Target& host_target();
 

@@ -15,6 +15,7 @@ std::optional<artifact::Artifact> compile_again(const program::Variant& variant)
   pipeline::Traced traced;
   traced.facts = variant.artifact.facts;
   traced.inference = variant.origin.inference;
+  traced.deterministic = variant.origin.deterministic;
   std::unique_ptr<graph::Graph> graph = graph::parse(variant.origin.graph);
   for (size_t i = 0; i < graph->inputs.size(); ++i) graph->inputs[i].name = variant.artifact.inputs.at(i).name;
   return pipeline::compile(std::move(graph), options, std::move(traced)).executable->artifact();

@@ -69,8 +69,9 @@ Variant variant(const wire::Variant& v) {
     out.makes.push_back({checked(m->what(), Make::What::Dict), or_none(m->value()), m->index(), numbers(m->parts())});
   out.artifact = artifact::decode({reinterpret_cast<const char*>(v.artifact()->data()), v.artifact()->size()});
   const wire::Origin& o = *v.origin();
-  out.origin = {text(o.graph()),     o.inference(),   text(o.numerics()), o.packed_weights(), o.kernels(),
-                target(*o.target()), text(o.torch()), o.cuda_graphs(),    o.copied_inputs(),  o.cuda_graph_memory()};
+  out.origin = {text(o.graph()),   o.inference(),         text(o.numerics()), o.packed_weights(),
+                o.kernels(),       target(*o.target()),   text(o.torch()),    o.cuda_graphs(),
+                o.copied_inputs(), o.cuda_graph_memory(), o.deterministic()};
   return out;
 }
 

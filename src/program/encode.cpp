@@ -92,7 +92,7 @@ class Encoder {
                torch = b_.CreateString(v.origin.torch);
     const auto origin = wire::CreateOrigin(b_, graph, v.origin.inference, numerics, v.origin.packed_weights,
                                            target(v.origin.target), torch, v.origin.kernels, v.origin.cuda_graphs,
-                                           v.origin.copied_inputs, v.origin.cuda_graph_memory);
+                                           v.origin.copied_inputs, v.origin.cuda_graph_memory, v.origin.deterministic);
     return wire::CreateVariant(b_, places, checks, inputs_made, integers, makes, artifact, origin);
   }
 

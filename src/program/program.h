@@ -85,6 +85,7 @@ struct Origin {
   // Options::cuda_graphs and those beside it, which runs of the artifact read too.
   bool cuda_graphs = true;
   int64_t copied_inputs = int64_t{1} << 20, cuda_graph_memory = -1;
+  bool deterministic = false;  // torch.use_deterministic_algorithms
 };
 
 struct Variant {

@@ -46,10 +46,11 @@ std::string why_not_here(const program::Variant& v) {
       device.type == DeviceType::CUDA ? machine::cuda_target(std::max<int>(0, device.index), &why) : &host_target();
   if (!machine) return fmt::format("it was saved for {}: {}", v.origin.target.cpu, why);
   const std::vector<std::string> missing = missing_features(v.origin.target, *machine);
-  if (missing.empty() && device.type == DeviceType::CUDA && shared > machine->l1_bytes)
+  const bool is_short = device.type == DeviceType::CUDA && shared > 0 && shared > machine->l1_bytes - kOwnShared;
+  if (missing.empty() && is_short)
     return fmt::format(
-        "it was saved for {}, and a block of its threads needs {} bytes of shared memory; this GPU has {}",
-        v.origin.target.cpu, shared, machine->l1_bytes);
+        "it was saved for {}, and a block of its threads takes {} bytes of shared memory; this GPU has {}",
+        v.origin.target.cpu, shared + kOwnShared, machine->l1_bytes);
   if (missing.empty()) return {};
   return fmt::format("it was saved for {} and needs what this {} lacks: {}", v.origin.target.cpu,
                      device.type == DeviceType::CUDA ? "GPU" : "CPU", fmt::join(missing, ", "));

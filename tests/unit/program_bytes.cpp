@@ -52,6 +52,7 @@ TEST(ProgramBytes, WhatComesBackIsWhatWentIn) {
   EXPECT_FALSE(q.variants[0].origin.cuda_graphs);
   EXPECT_EQ(q.variants[0].origin.copied_inputs, -1);
   EXPECT_EQ(q.variants[0].origin.cuda_graph_memory, 1 << 30);
+  EXPECT_TRUE(q.variants[0].origin.deterministic);
   EXPECT_FALSE(q.variants[0].origin.kernels);
   EXPECT_TRUE(same(q.variants[0].makes[1].value, p.variants[0].makes[1].value));
   EXPECT_EQ(artifact::print(q.variants[0].artifact), artifact::print(p.variants[0].artifact));

@@ -32,7 +32,7 @@ inline program::Program program_sample() {
              {Made::Dict, {}, 0, {1, 0, 2, 3}},
              {Made::Tuple, {}, 0, {5, 4}}};
   v.artifact = sample();
-  v.origin = {"graph text", true, "fast", 1 << 20, false, host_target(), "2.13", false, -1, 1 << 30};
+  v.origin = {"graph text", true, "fast", 1 << 20, false, host_target(), "2.13", false, -1, 1 << 30, true};
   p.variants = {v};
   p.assumed = {"self.training == False"};
   return p;

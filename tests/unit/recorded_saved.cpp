@@ -220,7 +220,7 @@ TEST_F(SavedForAGpu, WhatThisGpuLacksIsNamed) {
   for (artifact::Step& s : other.variants[0].artifact.steps)
     if (auto* l = std::get_if<artifact::Launch>(&s)) l->grid.shared = 200 << 10;
   save(other, weights);
-  EXPECT_NE(why_not().find("a block of its threads needs 204800 bytes of shared memory; this GPU has 65536"),
+  EXPECT_NE(why_not().find("a block of its threads takes 208896 bytes of shared memory; this GPU has 65536"),
             std::string::npos)
       << why_not();
 

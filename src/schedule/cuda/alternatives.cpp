@@ -19,7 +19,6 @@ constexpr int64_t kWarp = 32;
 constexpr int64_t kMostEach = 8;
 constexpr int64_t kHeldBytes = 192;          // of rows in the registers of one thread, of 255
 constexpr int64_t kFullHeldBytes = 144;      // the same where 1024 threads, of one block or two, have 64 each
-constexpr int64_t kOwnShared = 4 << 10;      // bytes of shared memory for what teams combine, and the system's
 constexpr int64_t kMostCombined = 40 << 10;  // of 48 KiB that a kernel has without asking
 
 constexpr int64_t kBlocks[] = {64, 128, 256, 512, 1024};

@@ -24,7 +24,6 @@ constexpr int64_t kMostEach = 8;             // elements of it
 constexpr int64_t kMostHeldBytes = 128;      // of a row in the registers of one thread
 constexpr int64_t kHeldBytes = 192;          // of all rows together, in the registers of one thread, of 255
 constexpr int64_t kFullHeldBytes = 144;      // the same where 1024 threads, of one block or two, have 64 each
-constexpr int64_t kOwnShared = 4 << 10;      // bytes of shared memory for what teams combine, and the system's
 constexpr int64_t kThreadRow = 16;           // elements of a row that a thread should have, where there are enough
 constexpr int64_t kThreadWideRow = 32;       // the same of four bytes and more: fewer threads wait for each other
 constexpr int64_t kWarpRow = 1024;           // longer rows are a whole block's, unless each is read once

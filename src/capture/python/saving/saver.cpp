@@ -85,6 +85,7 @@ class VariantSaver {
       if (name == "graph") out_.origin.graph = value;
     out_.origin.inference = true;
     out_.origin.numerics = options_.numerics;
+    out_.origin.deterministic = v_.entry.deterministic;
     out_.origin.packed_weights = options_.packed_weights;
     out_.origin.kernels = options_.kernels;
     out_.origin.target = target_of_code(out_.artifact);
