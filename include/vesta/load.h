@@ -7,8 +7,8 @@
 // `vesta.save(compiled, "encoder.vesta")` in Python writes the file: every variant that was compiled, and the weights.
 // A call takes the variant that its arguments fit; there is no eager program behind it, so arguments that fit none are
 // a UserError that names what differs. Gradients are not recorded. Results equal those of the program that was saved.
-// Weights are on the devices they were saved on. A program of a GPU needs a CUDA build of PyTorch, which the caller need
-// not link, and neither a CUDA toolkit nor NVRTC.
+// Weights are on the devices they were saved on. A program of a GPU needs a CUDA build of PyTorch, which the caller
+// need not link, and neither a CUDA toolkit nor NVRTC.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,7 +29,7 @@ struct VESTA_API LoadOptions {
   std::string weights;  // a safetensors file that has the weights, or some of them, by name
   // Weights by name, on the devices of the program's; these come before both files'.
   std::map<std::string, at::Tensor> tensors;
-  bool check_weights = false;                 // reads all weights of the file and compares their digests
+  bool check_weights = false;  // reads all weights of the file and compares their digests
 };
 
 namespace detail {

@@ -135,8 +135,8 @@ def load(
     weights: str | os.PathLike[str] | Mapping[str, torch.Tensor] | None = None,
     check_weights: bool = False,
 ) -> Loaded:
-    """Loads what :func:`save` wrote. Nothing is traced or compiled, unless the file was made on another kind of CPU, on a
-    later GPU or for another torch; then its graphs are compiled again. Weights are on the devices that they had.
+    """Loads what :func:`save` wrote. Nothing is traced or compiled, unless the file was made on another kind of CPU or
+    a later GPU, or for another torch; then its graphs are compiled again. Weights are on the devices that they had.
 
     There is no eager program behind it: arguments that fit no variant, or require gradients, are an error that names
     what differs.

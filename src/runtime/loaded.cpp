@@ -8,6 +8,7 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <set>
 
 #include "artifact/uses.h"
 #include "base/check.h"
@@ -217,9 +218,12 @@ Program::Program(const std::string& path, const LoadOptions& options) : impl_(st
   } catch (const UserError& e) {
     throw UserError(fmt::format("{} cannot run here: {}", path, e.what()));
   }
-  auto weights = std::make_shared<runtime::Weights>(runtime::weights_of(file));
   std::map<std::string, at::Tensor> elsewhere;
   if (!options.weights.empty()) elsewhere = runtime::load_safetensors(options.weights);
+  std::set<std::string> given;
+  for (const auto* from : {&std::as_const(elsewhere), &options.tensors})
+    for (const auto& [name, tensor] : *from) given.insert(name);
+  auto weights = std::make_shared<runtime::Weights>(runtime::weights_of(file, given));
   std::vector<std::string> missing;
   for (size_t i = 0; i < weights->size(); ++i) {
     const program::Weight& w = file.program.weights[i];

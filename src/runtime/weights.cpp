@@ -38,12 +38,12 @@ program::Memory to_be_saved(const c10::Storage& storage, int64_t first, int64_t 
   };
 }
 
-std::vector<at::Tensor> weights_of(const program::Opened& file) {
+std::vector<at::Tensor> weights_of(const program::Opened& file, const std::set<std::string>& given) {
   std::vector<at::Tensor> storages(file.program.storages.size()), out;
   for (const program::Weight& w : file.program.weights) {
     const program::Storage& s = file.program.storages[static_cast<size_t>(w.storage)];
     at::Tensor& bytes = storages[static_cast<size_t>(w.storage)];
-    if (s.at < 0) {
+    if (s.at < 0 || given.contains(w.name)) {
       out.emplace_back();
       continue;
     }

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,10 @@ namespace vesta::runtime {
 // current stream. Keeps the storage.
 program::Memory to_be_saved(const c10::Storage& storage, int64_t first, int64_t bytes);
 
-// By weight; undefined where the file has none. Those on the CPU lie in the mapping, and keep it; those on a GPU are
-// copied there. Weights of one storage share it. Throws c10::Error: the GPU's memory is short.
-std::vector<at::Tensor> weights_of(const program::Opened& file);
+// By weight; undefined where the file has none, or `given` has one of this name. Those on the CPU lie in the mapping,
+// and keep it; those on a GPU are copied there. Weights of one storage share it. Throws c10::Error: the GPU's memory is
+// short.
+std::vector<at::Tensor> weights_of(const program::Opened& file, const std::set<std::string>& given);
 // All tensors of a safetensors file, mapped. Throws UserError naming the file.
 std::map<std::string, at::Tensor> load_safetensors(const std::string& path);
 // `given` as that weight: with its strides (a copy where it has others). Throws UserError for another shape, dtype or
