@@ -143,7 +143,7 @@ def test_text():
             "Breaks: executed by Python between graphs",
             f"  test_explain.py:{line + 2}  print(y.shape)",
             "    8 times: print writes",
-            "    way out: move it",
+            "    what to do: move it",
             "",
             "Recompiles",
             "  x.size(0) == 8 failed: 8 became 9 (2.0 ms)",

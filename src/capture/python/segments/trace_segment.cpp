@@ -11,7 +11,7 @@ namespace vesta::capture {
 namespace {
 
 struct GivenUp : std::exception {
-  const char* what() const noexcept override { return "a trace was given up"; }
+  const char* what() const noexcept override { return "a trace has ended at a graph break"; }
 };
 
 // The frame, the handled exception, the collector and torch's state as they were.
@@ -117,7 +117,7 @@ class Trace {
       if (!tr.aborted()) {
         PyObject* type = PyErr_Occurred();
         result_.site.reason =
-            std::string("raises ") + (type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "an exception");
+            reason_for(Break::Raised, type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "an exception");
         result_.raised = true;
       }
       PyErr_Clear();
@@ -136,18 +136,18 @@ class Trace {
     PyErr_Clear();
     if (ok && thread_->exc_info->exc_value != restore.exception()) {
       ok = last == Step::Return;
-      if (!ok) builder.reason = "an exception is being handled";
+      if (!ok) builder.reason = reason_for(Break::ExceptionAtWork);
     }
     const TorchState now = torch_state();
     // What a trace itself switches off is no change of the program's.
     const std::optional<TorchState> leave = carried(entry_, restore.state(), now);
     if (ok && !leave) {
       ok = false;
-      builder.reason = "torch's modes are changed";
+      builder.reason = reason_for(Break::TorchModesChanged);
     }
     if (const int set = tr.changed_context(); ok && set >= 0) {
       result_.restart_at = set;
-      result_.site.reason = "a context variable is set";
+      result_.site.reason = reason_for(Break::ContextVariableChanged);
       result_.site.where = {};
       return false;
     }
@@ -221,13 +221,19 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer
         continue;
       }
       const int source = tr.source_of(input.tensor.get());
-      if (source < 0 && input.seen_in_python) throw Unsupported("a tensor is used that the frame does not lead to");
+      if (source < 0 && input.seen_in_python) {
+        result.variant.reset();
+        result.restart_at = -1;
+        result.site.reason = reason_for(Break::TensorNotReached);
+        break;
+      }
       const bool constant = source < 0 || tr.sources[source].kind == SourceKind::Constant;
       result.variant->inputs.push_back({constant ? -1 : source, constant ? input.tensor.get() : nullptr});
       if (constant) result.variant->constants.push_back(input.tensor);
       result.variant->require_grad.push_back(requires_grad(input.tensor.get()));
     }
-    for (const IntegerRead& read : tr.integers) result.integers.push_back(read.value);
+    if (result.variant)
+      for (const IntegerRead& read : tr.integers) result.integers.push_back(read.value);
   } catch (const GivenUp&) {
     result.variant.reset();
   } catch (const std::exception& e) {
@@ -235,7 +241,7 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer
     result.site.needs_gradients |= is_gradient_error(e);
     if (!trace.gave_up()) {
       result.restart_at = -1;
-      result.site.reason = e.what();
+      result.site.reason = reason_for(e);
     }
   }
   PyErr_Clear();
