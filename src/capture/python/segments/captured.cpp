@@ -80,11 +80,9 @@ void raise_error(const char* maker, PyObject* arguments) {
 
 // What fullgraph=True makes of a break, or of a frame that is not compiled at all.
 void refuse(const Reason& why, const UserLine& where) {
-  const BreakRow& r = row(why.id);
-  raise_error("_graph_break",
-              Py_BuildValue("(ss#sis[]s#)", why.text.c_str(), r.hint.data(), static_cast<Py_ssize_t>(r.hint.size()),
-                            where.file.c_str(), where.line, where.function.c_str(), r.name.data(),
-                            static_cast<Py_ssize_t>(r.name.size())));
+  const std::string hint(row(why.id).hint), name(row(why.id).name);
+  raise_error("_graph_break", Py_BuildValue("(sssis[]s)", why.text.c_str(), hint.c_str(), where.file.c_str(),
+                                            where.line, where.function.c_str(), name.c_str()));
 }
 
 // What the option `strict` makes of code that Vesta gives up on.
