@@ -20,8 +20,7 @@ void add_capture(py::module_& m) {
   capture::find_stack_limit();
   m.def("_graph_breaks", [] {
     std::vector<std::tuple<std::string, std::string, std::string, std::string>> rows;
-    for (const capture::BreakRow& r : capture::break_rows())
-      rows.emplace_back(r.name, r.text, r.why, r.hint);
+    for (const capture::BreakRow& r : capture::break_rows()) rows.emplace_back(r.name, r.text, r.why, r.hint);
     return rows;
   });
   py::class_<UserLine>(m, "UserLine")

@@ -85,7 +85,7 @@ void refuse(const Reason& why, const UserLine& where) {
                                             where.line, where.function.c_str(), name.c_str()));
 }
 
-// What the option `strict` makes of code that Vesta gives up on.
+// What the option `strict` makes of code that Vesta leaves to Python.
 void refuse_eager(const Reason& why, const UserLine& where) {
   raise_error("_strict",
               Py_BuildValue("(ssis)", why.text.c_str(), where.file.c_str(), where.line, where.function.c_str()));

@@ -10,7 +10,7 @@
 namespace vesta::capture {
 namespace {
 
-struct GivenUp : std::exception {
+struct TraceEnded : std::exception {
   const char* what() const noexcept override { return "a trace has ended at a graph break"; }
 };
 
@@ -75,7 +75,7 @@ class Trace {
     outputs_.clear();
     alive_.clear();
     running_ = false;  // a run that threw leaves it
-    gave_up_ = false;
+    ended_ = false;
     result_.variant.reset();
     const Exclusive exclusive;
     const WarningsKept kept(result_.warnings);
@@ -92,9 +92,9 @@ class Trace {
       const TracerScope scope(*tracer_);
       const Linked linked(thread_, frame_);
       running_ = true;
-      gave_up_ = !run_frame(restore);
+      ended_ = !run_frame(restore);
       running_ = false;
-      if (gave_up_) throw GivenUp();
+      if (ended_) throw TraceEnded();
     }
     return outputs_;
   }
@@ -102,8 +102,8 @@ class Trace {
   Tracer& tracer() { return *tracer_; }
   // Empty before and after the program runs: its frames are gone then.
   std::string line() const { return running_ ? tracer_->line() : std::string(); }
-  // The frame was given up, whatever exception arrives: a failed operator's takes the place of ours.
-  bool gave_up() const { return gave_up_; }
+  // The trace ended at a break, whatever exception arrives: a failed operator's takes the place of ours.
+  bool ended() const { return ended_; }
 
  private:
   bool run_frame(const Restore& restore) {
@@ -199,7 +199,7 @@ class Trace {
   TraceResult& result_;
   const TorchState entry_;  // before the trace
   std::optional<Tracer> tracer_;
-  bool gave_up_ = false;
+  bool ended_ = false;
   bool running_ = false;
   std::vector<PyObject*> outputs_;
   std::vector<Object> alive_;
@@ -234,12 +234,12 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer
     }
     if (result.variant)
       for (const IntegerRead& read : tr.integers) result.integers.push_back(read.value);
-  } catch (const GivenUp&) {
+  } catch (const TraceEnded&) {
     result.variant.reset();
   } catch (const std::exception& e) {
     result.variant.reset();
     result.site.needs_gradients |= is_gradient_error(e);
-    if (!trace.gave_up()) {
+    if (!trace.ended()) {
       result.restart_at = -1;
       result.site.reason = reason_for(e);
     }

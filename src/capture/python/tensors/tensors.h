@@ -141,7 +141,7 @@ struct TracedGraph {
 
 // Runs `body` in a trace; its result are the traced tensors and symbolic integers that the graph returns (borrowed,
 // alive until trace_graph returns). It may be run twice. Throws vesta::Unsupported or what the trace throws; a body
-// that gives up throws itself.
+// that ends at a graph break throws itself.
 // `line`: of the program that is being run, for messages.
 TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, bool gradients,
                         std::function<std::string()> line);
