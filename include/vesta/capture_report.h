@@ -34,8 +34,9 @@ struct CaptureBreak {
   std::vector<UserLine>
       stack;                // where it is in an inlined call: from the compiled frame's line down to `where`'s caller
   std::string instruction;  // the opcode: "CALL"
-  std::string reason;       // "print writes to a file", "bool() of a tensor's value"
-  std::string hint;         // a way out, one sentence, or empty
+  std::string name;         // of the kind, "print": the heading in docs/breaks.md
+  std::string reason;       // "calls print, which writes to a file"
+  std::string hint;         // what to do, one clause
   int64_t count = 0;        // times the instruction was executed outside a graph
 };
 
@@ -64,6 +65,7 @@ struct CaptureSegment {
   std::vector<CaptureVariant> variants;  // in the order in which they were made
   std::string
       skipped;  // why no more of it is compiled and CPython runs it (too many variants, too cheap, generator), or empty
+  std::string skipped_name;  // of the kind, as CaptureBreak::name; empty if skipped is
 };
 
 // What a call has other than a variant wants.

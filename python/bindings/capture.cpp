@@ -3,6 +3,9 @@
 
 #include <pybind11/stl.h>
 
+#include <tuple>
+
+#include "capture/python/breaks/breaks.h"
 #include "capture/python/frame/frame.h"
 #include "capture/python/segments/captured_object.h"
 #include "capture/python/tensors/tensors.h"
@@ -15,6 +18,11 @@ namespace vesta::python {
 
 void add_capture(py::module_& m) {
   capture::find_stack_limit();
+  m.def("_graph_breaks", [] {
+    std::vector<std::tuple<std::string, std::string, std::string, std::string>> rows;
+    for (const capture::BreakRow& r : capture::break_rows()) rows.emplace_back(r.name, r.text, r.why, r.hint);
+    return rows;
+  });
   py::class_<UserLine>(m, "UserLine")
       .def_readonly("file", &UserLine::file)
       .def_readonly("line", &UserLine::line)
@@ -28,6 +36,7 @@ void add_capture(py::module_& m) {
       .def_readonly("where", &CaptureBreak::where)
       .def_readonly("stack", &CaptureBreak::stack)
       .def_readonly("instruction", &CaptureBreak::instruction)
+      .def_readonly("name", &CaptureBreak::name)
       .def_readonly("reason", &CaptureBreak::reason)
       .def_readonly("hint", &CaptureBreak::hint)
       .def_readonly("count", &CaptureBreak::count);
@@ -46,7 +55,8 @@ void add_capture(py::module_& m) {
       .def_readonly("where", &CaptureSegment::where)
       .def_readonly("offset", &CaptureSegment::offset)
       .def_readonly("variants", &CaptureSegment::variants)
-      .def_readonly("skipped", &CaptureSegment::skipped);
+      .def_readonly("skipped", &CaptureSegment::skipped)
+      .def_readonly("skipped_name", &CaptureSegment::skipped_name);
   py::class_<CaptureRecompile>(m, "CaptureRecompile")
       .def_readonly("segment", &CaptureRecompile::segment)
       .def_readonly("guard", &CaptureRecompile::guard)

@@ -3,7 +3,7 @@
 - :class:`UserError`: the caller asked for something impossible; the message says what to do next.
 - :class:`Unsupported`: a correct program that Vesta does not compile. It runs eager unless ``strict`` is set.
 - :class:`NeedsValue`: an Unsupported program that reads a tensor's value (``item``, ``nonzero``, ``bool(tensor)``).
-- :class:`GraphBreak`: an Unsupported program that ``fullgraph=True`` refuses; it has line, reason and a way out.
+- :class:`GraphBreak`: an Unsupported program that ``fullgraph=True`` refuses; it has line, reason and what to do.
 - :class:`RecompileError`: a call that would compile again under ``torch.compiler.set_stance("fail_on_recompile")``.
 - :class:`InternalError`: a bug in Vesta. The call runs eager unless ``strict`` is set.
 """
@@ -47,7 +47,8 @@ class GraphBreak(Unsupported):
     """What ``fullgraph=True`` refuses: the first instruction that cannot be part of the graph.
 
     ``file``, ``line`` and ``function`` are its place, ``stack`` the places from the compiled function down to the call
-    of ``function``, as (file, line, function). ``reason`` says what cannot be captured, ``hint`` what to do about it.
+    of ``function``, as (file, line, function). ``reason`` says what cannot be captured, ``hint`` what to do about
+    it; ``name`` is the heading about it in docs/breaks.md.
     """
 
     def __init__(
@@ -58,9 +59,10 @@ class GraphBreak(Unsupported):
         line: int = 0,
         function: str = "",
         stack: Sequence[tuple[str, int, str]] = (),
+        name: str = "",
     ) -> None:
-        super().__init__(reason, hint, file, line, function, tuple(stack))
-        self.reason, self.hint = reason, hint
+        super().__init__(reason, hint, file, line, function, tuple(stack), name)
+        self.reason, self.hint, self.name = reason, hint, name
         self.file, self.line, self.function = file, line, function
         self.stack = tuple(stack)
 
@@ -70,7 +72,8 @@ class GraphBreak(Unsupported):
         return "\n".join(
             ["fullgraph=True, but the graph would break here:"]
             + [_as_in_traceback(*place) for place in places]
-            + [f"reason: {self.reason}", f"way out: {hint}"]
+            + [f"reason: {self.reason}", f"what to do: {hint}"]
+            + ([f"see {documentation_of(self.name)}"] if self.name else [])
         )
 
 
@@ -104,6 +107,11 @@ class RecompileError(Error):
         return "\n".join([f"{start}: guard {self.guard} failed{change}", *place])
 
 
+def documentation_of(name: str) -> str:
+    """Where the documentation explains the graph break of this name."""
+    return f"docs/breaks.md#{name}"
+
+
 def did_you_mean(name: str, known: Iterable[str], *, everything: str = "") -> str:
     """The end of a message about an unknown ``name``: the nearest known one, else what ``everything`` says."""
     near = difflib.get_close_matches(name, known, n=1)
@@ -122,9 +130,10 @@ def _graph_break(
     line: int = 0,
     function: str = "",
     stack: Sequence[tuple[str, int, str]] = (),
+    name: str = "",
 ) -> GraphBreak:
     """The exception of a break under ``fullgraph=True``; called by the bindings."""
-    return GraphBreak(reason, hint, file, line, function, stack)
+    return GraphBreak(reason, hint, file, line, function, stack, name)
 
 
 def _recompile(

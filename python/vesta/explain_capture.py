@@ -9,13 +9,13 @@ import os
 import re
 import types
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from vesta import _C
-from vesta.errors import UserError
+from vesta.errors import UserError, documentation_of
 from vesta.misses import Miss, miss_of
 
 __all__ = ["Break", "Captured", "Graph", "Guard", "Line", "Recompile", "Skipped", "explain_captured", "read"]
@@ -53,7 +53,10 @@ class Guard:
 
 @dataclass(frozen=True)
 class Break:
-    """An instruction that Python executes between two graphs. ``stack``: the calls that lead to it."""
+    """An instruction that Python executes between two graphs.
+
+    ``name``: of the kind of break, a heading of docs/breaks.md. ``stack``: the calls that lead to the instruction.
+    """
 
     where: Line
     reason: str
@@ -61,6 +64,11 @@ class Break:
     instruction: str = ""
     count: int = 0
     stack: tuple[Line, ...] = ()
+    name: str = ""
+
+    @property
+    def documentation(self) -> str:
+        return documentation_of(self.name) if self.name else ""
 
 
 @dataclass(frozen=True)
@@ -123,10 +131,11 @@ class Recompile:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Code that is left to Python."""
+    """Code that is left to Python. ``name``: of the kind of reason, a heading of docs/breaks.md."""
 
     where: Line
     reason: str
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -176,7 +185,7 @@ def read(report: _C.CaptureReport, wrapped: Any = None) -> Captured:
         breaks=together([g.stop for g in graphs if g.stop is not None]),
         recompiles=tuple(recompile_of(r) for r in report.recompiles),
         fallbacks=tuple(report.fallbacks),
-        skipped=tuple(Skipped(line_of(s.where), s.skipped) for s in report.segments if s.skipped),
+        skipped=tuple(Skipped(line_of(s.where), s.skipped, s.skipped_name) for s in report.segments if s.skipped),
         calls=report.calls,
         aside=report.aside,
         hits=report.hits,
@@ -207,7 +216,7 @@ def graph_of(segment: _C.CaptureSegment, variant: _C.CaptureVariant) -> Graph:
 def break_of(stop: _C.CaptureBreak) -> Break:
     where = line_of(stop.where)
     stack = tuple(place for place in map(line_of, stop.stack) if place != where)
-    return Break(where, stop.reason, stop.hint, stop.instruction, stop.count, stack)
+    return Break(where, stop.reason, stop.hint, stop.instruction, stop.count, stack, stop.name)
 
 
 def line_of(place: _C.UserLine) -> Line:
@@ -258,9 +267,9 @@ def together(breaks: Sequence[Break]) -> tuple[Break, ...]:
     """Breaks at one place for one reason are one break."""
     counts: dict[Break, int] = {}
     for b in breaks:
-        alike = Break(b.where, b.reason, b.hint, b.instruction, 0, b.stack)
+        alike = replace(b, count=0)
         counts[alike] = counts.get(alike, 0) + b.count
-    return tuple(Break(b.where, b.reason, b.hint, b.instruction, n, b.stack) for b, n in counts.items())
+    return tuple(replace(b, count=n) for b, n in counts.items())
 
 
 def lines_of(c: Captured) -> Iterator[str]:
@@ -342,7 +351,9 @@ def break_lines(b: Break) -> Iterator[str]:
         yield "  " * i + at(place)
     yield f"  {several(b.count, 'time')}: {b.reason}"
     if b.hint:
-        yield f"  way out: {b.hint}"
+        yield f"  what to do: {b.hint}"
+    if b.documentation:
+        yield f"  see {b.documentation}"
 
 
 def recompile_lines(r: Recompile) -> Iterator[str]:

@@ -44,7 +44,15 @@ def report(guards=2):
             Record(name="codegen", ms=3.0),
         ],
     )
-    stop = Record(where=place(2), stack=[], instruction="CALL print", reason="print writes", hint="move it", count=4)
+    stop = Record(
+        where=place(2),
+        stack=[],
+        instruction="CALL print",
+        name="print",
+        reason="print writes",
+        hint="move it",
+        count=4,
+    )
     first = Record(
         ops=[Record(op="aten.sin", count=1), Record(op="aten.mul", count=2)],
         compiled=compiled,
@@ -64,8 +72,10 @@ def report(guards=2):
         name="program",
         where=place(0),
         segments=[
-            Record(where=place(1), offset=0, variants=[first, first], skipped=""),
-            Record(where=place(3), offset=20, variants=[second], skipped="32 variants"),
+            Record(where=place(1), offset=0, variants=[first, first], skipped="", skipped_name=""),
+            Record(
+                where=place(3), offset=20, variants=[second], skipped="32 variants", skipped_name="too-many-variants"
+            ),
         ],
         recompiles=[
             Record(segment=place(3), guard="x.size(0) == 8", was="8", now="9", where=place(3), ms=2.0),
@@ -100,7 +110,8 @@ def test_fields():
     assert captured.recompiles[0].was == "8" and captured.recompiles[0].where.text == "if y.shape[0] * 2 < 16:"
     assert not captured.recompiles[1].where
     (skipped,) = captured.skipped
-    assert skipped.reason == "32 variants"
+    assert (skipped.reason, skipped.name) == ("32 variants", "too-many-variants")
+    assert (stop.name, stop.documentation) == ("print", "docs/breaks.md#print")
     assert captured.fallbacks[0].reason == "gradients"
 
 
@@ -143,7 +154,8 @@ def test_text():
             "Breaks: executed by Python between graphs",
             f"  test_explain.py:{line + 2}  print(y.shape)",
             "    8 times: print writes",
-            "    way out: move it",
+            "    what to do: move it",
+            "    see docs/breaks.md#print",
             "",
             "Recompiles",
             "  x.size(0) == 8 failed: 8 became 9 (2.0 ms)",

@@ -760,7 +760,7 @@ def test_a_break_says_where_why_and_what_to_do():
     text = str(error)
     assert f'File "{file}", line {line}, in f\n    return (x + y) * scale' in text
     assert text.index("in outer") < text.index("in f")
-    assert text.endswith("reason: print writes to a file\nway out: take it out")
+    assert text.endswith("reason: print writes to a file\nwhat to do: take it out")
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == text and again.line == line
 

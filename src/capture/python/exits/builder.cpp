@@ -46,10 +46,10 @@ int ExitBuilder::source(int id) {
   return add({Make::Source, static_cast<int>(exit.needed.size()) - 1, nullptr, {}});
 }
 
-int ExitBuilder::fail(PyObject* x, std::string why) {
+int ExitBuilder::fail(PyObject* x, Break why, std::string_view what) {
   if (!blocked) {
     blocked = x;
-    reason = std::move(why);
+    reason = reason_for(why, what);
   }
   return -1;
 }
@@ -63,13 +63,13 @@ int ExitBuilder::container(PyObject* x) {
   const int id = add({make, 0, nullptr, {}});
   known_.try_emplace(x, id);  // an instance whose payload this is has its own
   const Object items = Object::take(items_of(x));
-  if (!items) return PyErr_Clear(), fail(x, "its items cannot be read");
+  if (!items) return PyErr_Clear(), fail(x, Break::ItemsNotRead);
   const Py_ssize_t n = PyTuple_GET_SIZE(items.get());
-  if (n > kMostItems) return fail(x, "it has very many items");
+  if (n > kMostItems) return fail(x, Break::ManyItemsAtExit);
   std::vector<int> parts;
   for (Py_ssize_t i = 0; i < n; ++i) {
     if (PyAnySet_Check(x) && is_hashed_by_program(PyTuple_GET_ITEM(items.get(), i)))
-      return fail(x, "it is a set of objects with a hash of their own");
+      return fail(x, Break::KeysWithHashAtExit);
     const int part = value(PyTuple_GET_ITEM(items.get(), i));
     if (part < 0) return -1;
     parts.push_back(part);
@@ -82,13 +82,13 @@ int ExitBuilder::dict(PyObject* x, Make make) {
   const int id = add({make, 0, nullptr, {}});
   known_.try_emplace(x, id);
   const Object keys = Object::take(keys_of(x));
-  if (!keys) return PyErr_Clear(), fail(x, "its keys cannot be read");
+  if (!keys) return PyErr_Clear(), fail(x, Break::ItemsNotRead);
   std::vector<int> parts;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
     PyObject* key = PyTuple_GET_ITEM(keys.get(), i);
-    if (is_hashed_by_program(key)) return fail(x, "it is a dict whose keys have a hash of their own");
+    if (is_hashed_by_program(key)) return fail(x, Break::KeysWithHashAtExit);
     PyObject* item = PyDict_GetItemWithError(x, key);
-    if (!item) return PyErr_Clear(), fail(x, "its items cannot be read");
+    if (!item) return PyErr_Clear(), fail(x, Break::ItemsNotRead);
     const int k = value(key), v = k < 0 ? -1 : value(item);
     if (v < 0) return -1;
     parts.push_back(k);
@@ -104,7 +104,7 @@ int ExitBuilder::instance(PyObject* x) {
   if (base != &PyBaseObject_Type && base != &PyDict_Type && base != &PyODict_Type && base != &PyList_Type &&
       base != &PyTuple_Type && base != &PySet_Type && base != &PyFrozenSet_Type && base != &PyLong_Type &&
       base != &PyFloat_Type && base != &PyUnicode_Type)
-    return fail(x, std::string("an object of class ") + type->tp_name + " cannot be rebuilt");
+    return fail(x, Break::NotRebuilt, type->tp_name);
   const int id = add({Make::Instance, 0, keep(reinterpret_cast<PyObject*>(type)), {}});
   known_[x] = id;
   Recipe r = exit.recipes[static_cast<size_t>(id)];
@@ -117,7 +117,7 @@ int ExitBuilder::instance(PyObject* x) {
     const Object plain = Object::take(base == &PyLong_Type    ? PyNumber_Long(x)
                                       : base == &PyFloat_Type ? PyFloat_FromDouble(PyFloat_AS_DOUBLE(x))
                                                               : PyUnicode_FromObject(x));
-    if (!plain) return PyErr_Clear(), fail(x, "its value cannot be read");
+    if (!plain) return PyErr_Clear(), fail(x, Break::ValueNotRead, "a number");
     payload = constant(plain.get());
   } else {
     payload = container(x);
@@ -205,7 +205,7 @@ int ExitBuilder::reduced(PyObject* x) {
   const Object r = reducible ? call_quietly(x, reduce) : Object();
   if (!r || !PyTuple_Check(r.get()) || PyTuple_GET_SIZE(r.get()) < 2) {
     PyErr_Clear();
-    return fail(x, std::string("an object of class ") + Py_TYPE(x)->tp_name + " cannot be rebuilt");
+    return fail(x, Break::NotRebuilt, Py_TYPE(x)->tp_name);
   }
   alive.push_back(r);  // the exit would keep what it holds
   std::vector<int> parts;
@@ -214,7 +214,7 @@ int ExitBuilder::reduced(PyObject* x) {
     Object items;
     if (i >= 3 && part != Py_None) {  // iterators of what to append, and of keys and values
       items = Object::take(PySequence_List(part));
-      if (!items) return PyErr_Clear(), fail(x, "its items cannot be read");
+      if (!items) return PyErr_Clear(), fail(x, Break::ItemsNotRead);
       alive.push_back(items);
       part = items.get();
     }
@@ -242,8 +242,7 @@ int ExitBuilder::dict_iterator(PyObject* x, const char* method) {
     // A key that was taken out would be a step.
     if (end > PyDict_GET_SIZE(dict)) dict = nullptr;
   }
-  if (!dict || left < 0 || PyODict_Check(dict))
-    return PyErr_Clear(), fail(x, "an iterator of a dict cannot be rebuilt");
+  if (!dict || left < 0 || PyODict_Check(dict)) return PyErr_Clear(), fail(x, Break::NotRebuilt, Py_TYPE(x)->tp_name);
   const int part = value(dict);
   if (part < 0) return -1;
   const Object name = Object::take(PyUnicode_InternFromString(method));
@@ -265,12 +264,12 @@ int ExitBuilder::bound(PyObject* x, PyObject* self) {
     return owner < 0 ? -1 : known_[x] = add({Make::Call, 0, nullptr, {constant(get.get()), owner}});
   }
   PyErr_Clear();
-  return fail(x, "a bound function written in C cannot be rebuilt");
+  return fail(x, Break::NotRebuilt, Py_TYPE(x)->tp_name);
 }
 
 int ExitBuilder::subclass(PyObject* x, int tensor) {
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(x));
-  if (tracer_.is_made(type)) return fail(x, "a tensor of a class that the function makes cannot be rebuilt");
+  if (tracer_.is_made(type)) return fail(x, Break::NewTypeNotRebuilt, "a tensor");
   PyObject* dict = instance_dict(x);
   const int attributes = dict ? value(dict) : add({Make::Null, 0, nullptr, {}});
   return attributes < 0 ? -1 : add({Make::Subclass, 0, nullptr, {tensor, constant(type), attributes}});
@@ -278,7 +277,7 @@ int ExitBuilder::subclass(PyObject* x, int tensor) {
 
 int ExitBuilder::value(PyObject* x) {
   if (!x) return add({Make::Null, 0, nullptr, {}});
-  if (closed_.contains(x)) return fail(x, "an object that holds itself cannot be rebuilt");
+  if (closed_.contains(x)) return fail(x, Break::SelfReferenceNotRebuilt);
   if (const auto it = known_.find(x); it != known_.end()) return it->second;
   // Of the others an empty one is made first.
   PyTypeObject* base = c_base(Py_TYPE(x));
@@ -303,22 +302,22 @@ int ExitBuilder::described(PyObject* x) {
   }
   if (is_symbolic_bool(x)) {
     const int truth = PyObject_IsTrue(x);
-    if (truth < 0) return PyErr_Clear(), fail(x, "a symbolic condition has no value");
+    if (truth < 0) return PyErr_Clear(), fail(x, Break::ValueNotRead, "a symbolic condition");
     return known_[x] = constant(truth ? Py_True : Py_False);
   }
-  if (is_tensor(x)) return fail(x, "a tensor of unknown origin");
-  if (is_symbolic(x)) return fail(x, "a symbolic floating-point number");
-  if (++depth_ > kMostDepth) return --depth_, fail(x, "objects are nested too deeply");
+  if (is_tensor(x)) return fail(x, Break::UnknownTensor);
+  if (is_symbolic(x)) return fail(x, Break::SymbolicFloat);
+  if (++depth_ > kMostDepth) return --depth_, fail(x, Break::NestingTooDeep);
   struct Leave {
     int& depth;
     ~Leave() { --depth; }
   } leave{depth_};
   PyTypeObject* type = Py_TYPE(x);
   if (PyType_Check(x)) {
-    if (tracer_.is_made(x)) return fail(x, "a class that the function makes cannot be rebuilt");
+    if (tracer_.is_made(x)) return fail(x, Break::NewClassUsed);
     return known_[x] = constant(x);
   }
-  if (PyModule_Check(x) && !is_imported(x)) return fail(x, "a module that was not imported");
+  if (PyModule_Check(x) && !is_imported(x)) return fail(x, Break::ModuleNotInTable);
   if (PyModule_Check(x) || PyCode_Check(x) || PyRange_Check(x) || type == &PyMethodDescr_Type)
     return known_[x] = constant(x);
   if (PyList_CheckExact(x) || PyTuple_CheckExact(x) || PySet_CheckExact(x) || PyFrozenSet_CheckExact(x))
@@ -359,20 +358,20 @@ int ExitBuilder::described(PyObject* x) {
   }
   if (is_method_wrapper(x)) {
     const Object self = Object::take(PyObject_GetAttrString(x, "__self__"));
-    if (!self) return PyErr_Clear(), fail(x, "a bound slot cannot be rebuilt");
+    if (!self) return PyErr_Clear(), fail(x, Break::NotRebuilt, Py_TYPE(x)->tp_name);
     return bound(x, self.get());
   }
   if (type == &PySuper_Type) {
     const Object cls = Object::take(PyObject_GetAttrString(x, "__thisclass__"));
     const Object self = Object::take(PyObject_GetAttrString(x, "__self__"));
-    if (!cls || !self) return PyErr_Clear(), fail(x, "a super object cannot be rebuilt");
+    if (!cls || !self) return PyErr_Clear(), fail(x, Break::NotRebuilt, Py_TYPE(x)->tp_name);
     const int a = value(cls.get()), b = a < 0 ? -1 : value(self.get());
     if (b < 0) return -1;
     return known_[x] = add({Make::Call, 0, nullptr, {constant(reinterpret_cast<PyObject*>(type)), a, b}});
   }
   if (PyGen_CheckExact(x) || PyCoro_CheckExact(x) || PyAsyncGen_CheckExact(x))
-    return fail(x, "a suspended generator cannot be rebuilt");
-  if (PyExceptionInstance_Check(x)) return fail(x, "an exception cannot be rebuilt");
+    return fail(x, Break::NotRebuilt, Py_TYPE(x)->tp_name);
+  if (PyExceptionInstance_Check(x)) return fail(x, Break::NotRebuilt, Py_TYPE(x)->tp_name);
   const std::string_view name = type->tp_name;
   if (name == "torch.device" || name == "torch.dtype" || name == "torch.layout" || name == "torch.memory_format")
     return known_[x] = constant(x);
@@ -380,7 +379,7 @@ int ExitBuilder::described(PyObject* x) {
   if (name == "dict_keys" || name == "dict_values" || name == "dict_items") {
     // Views of a dict, by the view's method of making itself.
     const Object list = Object::take(PyObject_GetAttrString(x, "mapping"));
-    return fail(list ? x : x, "a view of a dict cannot be rebuilt");
+    return fail(x, Break::NotRebuilt, Py_TYPE(x)->tp_name);
   }
   if (name == "torch.Size") {
     const Object items = Object::take(PyTuple_New(PyTuple_GET_SIZE(x)));
@@ -396,18 +395,18 @@ int ExitBuilder::described(PyObject* x) {
   // The containers of these are to be as they were, which what they reduce to does not ask.
   if (name == "set_iterator" || name == "odict_iterator" || name.starts_with("dict_reverse") ||
       name.starts_with("_collections._deque"))
-    return fail(x, std::string("a ") + type->tp_name + " cannot be rebuilt");
+    return fail(x, Break::NotRebuilt, type->tp_name);
   if (const Py_ssize_t fields = fields_of_struct_sequence(type); fields > 0) return struct_sequence(x, fields);
   if (is_known_class(type)) return reduced(x);
-  return fail(x, std::string("an object of class ") + type->tp_name + " cannot be rebuilt");
+  return fail(x, Break::NotRebuilt, type->tp_name);
 }
 
 bool ExitBuilder::dict_effect(int target, const UndoLog::Entry& entry) {
   PyObject *before = entry.before.get(), *now = entry.target.get();
   const int owner = tracer_.source_of(now);
-  if (has_keys_of_program(now)) return fail(now, "a dict gets keys with a hash of their own") >= 0;
+  if (has_keys_of_program(now)) return fail(now, Break::KeysWithHashAtExit) >= 0;
   const Object was = Object::take(keys_of(before)), is = Object::take(keys_of(now));
-  if (!was || !is) return PyErr_Clear(), fail(now, "its keys cannot be read") >= 0;
+  if (!was || !is) return PyErr_Clear(), fail(now, Break::ItemsNotRead) >= 0;
   const Py_ssize_t n = PyTuple_GET_SIZE(is.get());
   // The order is kept if the keys that stayed come first, as they were.
   bool anew = false;
@@ -424,7 +423,7 @@ bool ExitBuilder::dict_effect(int target, const UndoLog::Entry& entry) {
     }
   }
   PyErr_Clear();
-  if (anew && !tracer_.touch_contents(now, 1)) return fail(now, "its items cannot be read") >= 0;
+  if (anew && !tracer_.touch_contents(now, 1)) return fail(now, Break::ItemsNotRead) >= 0;
   SideEffect e{Write::DictAssign, target};
   for (Py_ssize_t k = 0; k < n; ++k) {
     PyObject* key = PyTuple_GET_ITEM(is.get(), k);
@@ -489,7 +488,7 @@ bool ExitBuilder::effect_on(const UndoLog::Entry& e) {
                     target};
   for (Py_ssize_t i = append ? old : 0; i < n; ++i) {
     if (PyAnySet_Check(t) && is_hashed_by_program(PyTuple_GET_ITEM(now.get(), i)))
-      return fail(PyTuple_GET_ITEM(now.get(), i), "a set gets an object with a hash of its own") >= 0;
+      return fail(PyTuple_GET_ITEM(now.get(), i), Break::KeysWithHashAtExit) >= 0;
     const int v = value(PyTuple_GET_ITEM(now.get(), i));
     if (v < 0) return false;
     effect.parts.push_back(v);

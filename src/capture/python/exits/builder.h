@@ -21,7 +21,7 @@ class ExitBuilder {
   std::vector<PyObject*> outputs;  // of the graph
   std::vector<Object> alive;       // these and other new objects, until the graph has been closed
   PyObject* blocked = nullptr;
-  std::string reason;
+  Reason reason;
   std::vector<std::string> effect_texts;  // what the effects write, for reports
 
  private:
@@ -32,7 +32,7 @@ class ExitBuilder {
   int add(Recipe r);
   int constant(PyObject* x);
   int source(int id);
-  int fail(PyObject* x, std::string why);
+  int fail(PyObject* x, Break why, std::string_view what = {});
   int container(PyObject* x);
   int dict(PyObject* x, Make make);
   int instance(PyObject* x);

@@ -389,7 +389,7 @@ Saving make_program(const Captured& captured, const Calling& calling) {
   auto* code = PyFunction_GET_CODE(calling.function.get());
   for (const Segment* s : captured.segments()) {
     if (s->code.get() != code || s->position != 0) continue;
-    if (!s->skipped.empty()) out.skipped.push_back(s->skipped);
+    if (!s->skipped.empty()) out.skipped.push_back(s->skipped.text);
     for (const std::shared_ptr<Variant>& v : s->variants) {
       Registers found;
       std::string why = why_not(*s, *v, calling, found);

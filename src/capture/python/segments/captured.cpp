@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "capture/door/variant_limit.h"
-#include "capture/python/segments/hints.h"
 #include "capture/python/segments/stance.h"
 #include "capture/python/tensors/run.h"
 #include "capture/python/tracer/compilers.h"
@@ -80,15 +79,16 @@ void raise_error(const char* maker, PyObject* arguments) {
 }
 
 // What fullgraph=True makes of a break, or of a frame that is not compiled at all.
-void refuse(const std::string& reason, const UserLine& where) {
-  raise_error("_graph_break", Py_BuildValue("(sssis[])", reason.c_str(), hint_for(reason).c_str(), where.file.c_str(),
-                                            where.line, where.function.c_str()));
+void refuse(const Reason& why, const UserLine& where) {
+  const std::string hint(row(why.id).hint), name(row(why.id).name);
+  raise_error("_graph_break", Py_BuildValue("(sssis[]s)", why.text.c_str(), hint.c_str(), where.file.c_str(),
+                                            where.line, where.function.c_str(), name.c_str()));
 }
 
-// What the option `strict` makes of code that Vesta gives up on.
-void refuse_eager(const std::string& reason, const UserLine& where) {
+// What the option `strict` makes of code that Vesta leaves to Python.
+void refuse_eager(const Reason& why, const UserLine& where) {
   raise_error("_strict",
-              Py_BuildValue("(ssis)", reason.c_str(), where.file.c_str(), where.line, where.function.c_str()));
+              Py_BuildValue("(ssis)", why.text.c_str(), where.file.c_str(), where.line, where.function.c_str()));
 }
 
 class DepthGuard {
@@ -146,25 +146,26 @@ PyObject* Captured::run_with_captured_calls(PyThreadState* t, Frame* f, Gain* ga
 PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain) {
   PyCodeObject* code = code_of(f);
   constexpr int kNotOurs = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR;
-  const char* reason = nullptr;
+  std::optional<Break> why;
   if (code->co_flags & kNotOurs)
-    reason = "it is a generator or coroutine";
+    why = Break::GeneratorFunction;
   else if (!(code->co_flags & CO_OPTIMIZED))
-    reason = "it is no function";
+    why = Break::NotAFunction;
   else if (is_observed(t, code))
-    reason = "a debugger, profiler or coverage tool looks at it";
+    why = Break::Observed;
   else if (checked_code_.get() != reinterpret_cast<PyObject*>(code)) {
     if (is_code_of_compiler(code))
-      reason = "it enters PyTorch's compiler";
+      why = Break::CompilerCode;
     else
       checked_code_ = Object::share(reinterpret_cast<PyObject*>(code));
   }
-  if (reason) {
+  if (why) {
+    const Reason reason = reason_for(*why);
     if (!is_observed(t, code) && (fullgraph_ || options_.strict)) {
       fullgraph_ ? refuse(reason, user_line(code, 0)) : refuse_eager(reason, user_line(code, 0));
       return throw_at(t, f, 0);
     }
-    fall_back(reason);
+    fall_back(reason.text);
     return evaluate_by_cpython(t, f, 0);
   }
   const DepthGuard depth;
@@ -283,11 +284,11 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
   for (int attempt = 0; attempt < kMostTraces; ++attempt) {
     TraceResult r = trace_segment(t, f, position, settings);
     if (!r.variant) append(lost, others(r.warnings, lost));
-    if (!r.variant && r.site.wants_eager) {
+    if (!r.variant && row(r.site.reason.id).then == Then::RunEager) {
       site = r.site;
       break;
     }
-    if (!r.variant && r.site.wants_constants && settings.symbols) {
+    if (!r.variant && row(r.site.reason.id).then == Then::TraceWithoutSymbols && settings.symbols) {
       settings.symbols = false;
       settings.stop_at = -1;
       continue;
@@ -313,7 +314,7 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
     if (!r.variant) {
       site = r.site;
       if (fullgraph_ && r.raised) {
-        raises = site.reason;
+        raises = site.reason.text;
         return nullptr;
       }
       // Twice as far back with each guess: a cause that is far back is reached, too.
@@ -338,10 +339,13 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
       b.stack = site.stack;
       int units = 0;
       b.instruction = name_of_opcode(pristine_code(code_of(f), &units)[2 * v.exit.position]);
-      b.reason = site.reason;
-      b.hint = hint_for(site.reason);
+      const BreakRow& r = row(site.reason.id);
+      b.name = r.name;
+      b.reason = site.reason.text;
+      b.hint = r.hint;
       v.report.stop = std::move(b);
-      v.passing = site.may_pass && ++s.passing <= kMostPassing;
+      v.stop = site.reason;
+      v.passing = r.then == Then::TraceEachTime && ++s.passing <= kMostPassing;
     }
     v.report.stages.push_back({"trace", r.trace_ms});
     v.report.ops = std::move(r.graph.operators);
@@ -350,7 +354,7 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
         v.graph = compile_graph(std::move(r.graph), options_, r.trace_ms, r.integers);
         v.report.compiled = v.graph.report;
       } catch (const std::exception& e) {
-        s.skipped = e.what();
+        s.skipped = reason_for(Break::CompileFailed, e.what());
         return nullptr;
       }
     }
@@ -358,7 +362,7 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
     v.let_go();
     return r.variant;
   }
-  s.skipped = site.reason.empty() ? "it breaks too often" : site.reason;
+  s.skipped = site.reason.empty() ? reason_for(Break::TooManyBreaks) : site.reason;
   return nullptr;
 }
 
@@ -413,14 +417,15 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
     fall_back(reason);
     return fresh ? evaluate_by_cpython(t, f, 0) : resume(t, f, position);
   };
-  auto leave_to_python = [&](const std::string& why) {
-    if (!fullgraph_ && !options_.strict) return go_on_eagerly(why);
+  auto leave_to_python = [&](const Reason& why) {
+    if (!fullgraph_ && !options_.strict) return go_on_eagerly(why.text);
     fullgraph_ ? refuse(why, user_line(code_of(f), position)) : refuse_eager(why, user_line(code_of(f), position));
     return throw_at(t, f, position);
   };
   // Of a run: what eager raises as well is the program's.
   auto leave_failed = [&](const Ready& ready) {
-    return ready.refused && options_.strict ? leave_to_python(ready.failed) : go_on_eagerly(ready.failed);
+    return ready.refused && options_.strict ? leave_to_python(reason_for(Break::RunFailed, ready.failed))
+                                            : go_on_eagerly(ready.failed);
   };
   for (;;) {
     const std::shared_ptr<Segment> held = segment(code_of(f), position);  // reset() may come while we compile
@@ -431,7 +436,7 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
     if (!s.skipped.empty()) {
       const bool whole = fresh && !gain->entered && !fullgraph_;
       PyObject* found = leave_to_python(s.skipped);
-      if (whole) *gain = {.entered = true, .fallback = s.skipped};
+      if (whole) *gain = {.entered = true, .fallback = s.skipped.text};
       return found;
     }
     Ready ready;
@@ -467,14 +472,14 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
       if (const std::string full =
               why_no_more_variants(options_, static_cast<int64_t>(s.variants.size()) + s.gone, difference);
           !full.empty())
-        return leave_to_python(full);
+        return leave_to_python(reason_for(Break::TooManyVariants, full));
       const bool again = passed || !s.variants.empty() || s.gone > 0;
       std::string raises;
       std::shared_ptr<Variant> v = capture(t, f, position, s, raises, lost);
       if (!raises.empty()) return go_on_eagerly(raises);  // not for want of a graph: the exception is the program's
       if (!v) return leave_to_python(s.skipped);
       if (fullgraph_ && v->exit.kind == Exit::Kind::Break && !v->passing) {
-        refuse(v->report.stop->reason, v->report.stop->where);
+        refuse(v->stop, v->report.stop->where);
         return throw_at(t, f, position);
       }
       // What torch warns of once is over with this trace; the next one finds the rest.
@@ -492,10 +497,10 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
       if (!find(s, f, ready, unserved)) {
         if (PyErr_Occurred()) return throw_at(t, f, position);
         if (ready.failed.empty()) {
-          const std::string reason = "a trace does not serve the call it was made for: " + unserved.guard;
-          return options_.strict ? leave_to_python(reason) : go_on_eagerly(reason);
+          const Reason reason = reason_for(Break::TraceDoesNotServe, unserved.guard);
+          return options_.strict ? leave_to_python(reason) : go_on_eagerly(reason.text);
         }
-        if (ready.refused) s.skipped = ready.failed;
+        if (ready.refused) s.skipped = reason_for(Break::RunFailed, ready.failed);
         return leave_failed(ready);
       }
     } else {
@@ -524,7 +529,7 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
     position = x.position;
     if (ready.variant->report.stop) ++ready.variant->report.stop->count;
     if (idle > kMostIdleSegments) {
-      s.skipped = "it breaks too often to be worth it";
+      s.skipped = reason_for(Break::TooManyBreaks);
       return resume(t, f, position);
     }
     // The instruction that breaks, for real: with no reference of ours to what it works on.
@@ -573,7 +578,8 @@ CaptureReport Captured::report() const {
     CaptureSegment out;
     out.where = user_line(key.first, key.second);
     out.offset = key.second;
-    out.skipped = s.skipped;
+    out.skipped = s.skipped.text;
+    if (!s.skipped.empty()) out.skipped_name = row(s.skipped.id).name;
     for (const auto& v : s.variants) {
       if (!v->watched.alive()) continue;
       CaptureVariant c = v->report;

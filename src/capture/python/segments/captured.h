@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct Variant {
   std::vector<bool> require_grad;  // of the inputs, where gradients are recorded
   std::vector<int> integers;       // registers
   CaptureVariant report;
+  Reason stop;                      // of the exit, if it is a break
   std::map<int, int64_t> failures;  // of guards, by index
   int frames = 0;                   // of Python functions that the trace went through
   Watched watched;
@@ -54,7 +56,7 @@ struct Segment {
   SeenPlaces seen;
   int passing = 0;              // variants that were
   std::vector<Warning> warned;  // in some trace
-  std::string skipped;          // CPython runs what follows, for this reason
+  Reason skipped;               // CPython runs what follows, for this reason
 };
 
 class Captured {

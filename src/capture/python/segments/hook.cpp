@@ -54,8 +54,7 @@ void abandon_generators(Tracer& t) {
   if (left.empty()) return;
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
   PyErr_Fetch(&type, &value, &trace);
-  t.give_up("the trace is over");
-  PyErr_Clear();
+  t.end();
   for (const Object& reference : left) {
     const Object generator = Object::share(PyWeakref_GetObject(reference.get()));
     const Object closed = Object::take(
@@ -84,14 +83,14 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
     if (Tracer* tr = tracer) {
       const int flags = code_of(f)->co_flags;
       if (flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) {
-        tr->give_up("runs a coroutine");
+        tr->graph_break(Break::Coroutine);
         return abandon(t, f);
       }
       if (!throwflag && is_fresh(f) && !tr->enter(f)) {
         const HookOff plainly;
         PyObject* found = evaluate_alone(t, f, 0);
         // No error of the program's: it knows of no symbols.
-        if (!found && !tr->aborted()) tr->give_up_symbols();
+        if (!found && !tr->aborted()) tr->restart_without_symbols();
         return found;
       }
       // With an exception thrown in it may be closed by its own end, past which no weak reference is cleared.
@@ -103,7 +102,7 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
       if (number && result && is_varying(result)) Py_SETREF(result, tr->ask(result));
       if (number && result && is_symbolic(result)) {
         Py_CLEAR(result);
-        tr->give_up_symbols();
+        tr->restart_without_symbols();
       }
       if (iterator && result && !tr->may_advance(result)) Py_CLEAR(result);
       return result;

@@ -10,8 +10,8 @@
 namespace vesta::capture {
 namespace {
 
-struct GivenUp : std::exception {
-  const char* what() const noexcept override { return "a trace was given up"; }
+struct TraceEnded : std::exception {
+  const char* what() const noexcept override { return "a trace has ended at a graph break"; }
 };
 
 // The frame, the handled exception, the collector and torch's state as they were.
@@ -75,7 +75,7 @@ class Trace {
     outputs_.clear();
     alive_.clear();
     running_ = false;  // a run that threw leaves it
-    gave_up_ = false;
+    ended_ = false;
     result_.variant.reset();
     const Exclusive exclusive;
     const WarningsKept kept(result_.warnings);
@@ -92,9 +92,9 @@ class Trace {
       const TracerScope scope(*tracer_);
       const Linked linked(thread_, frame_);
       running_ = true;
-      gave_up_ = !run_frame(restore);
+      ended_ = !run_frame(restore);
       running_ = false;
-      if (gave_up_) throw GivenUp();
+      if (ended_) throw TraceEnded();
     }
     return outputs_;
   }
@@ -102,8 +102,8 @@ class Trace {
   Tracer& tracer() { return *tracer_; }
   // Empty before and after the program runs: its frames are gone then.
   std::string line() const { return running_ ? tracer_->line() : std::string(); }
-  // The frame was given up, whatever exception arrives: a failed operator's takes the place of ours.
-  bool gave_up() const { return gave_up_; }
+  // The trace ended at a break, whatever exception arrives: a failed operator's takes the place of ours.
+  bool ended() const { return ended_; }
 
  private:
   bool run_frame(const Restore& restore) {
@@ -117,7 +117,7 @@ class Trace {
       if (!tr.aborted()) {
         PyObject* type = PyErr_Occurred();
         result_.site.reason =
-            std::string("raises ") + (type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "an exception");
+            reason_for(Break::Raised, type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "an exception");
         result_.raised = true;
       }
       PyErr_Clear();
@@ -136,18 +136,18 @@ class Trace {
     PyErr_Clear();
     if (ok && thread_->exc_info->exc_value != restore.exception()) {
       ok = last == Step::Return;
-      if (!ok) builder.reason = "an exception is being handled";
+      if (!ok) builder.reason = reason_for(Break::ExceptionAtWork);
     }
     const TorchState now = torch_state();
     // What a trace itself switches off is no change of the program's.
     const std::optional<TorchState> leave = carried(entry_, restore.state(), now);
     if (ok && !leave) {
       ok = false;
-      builder.reason = "torch's modes are changed";
+      builder.reason = reason_for(Break::TorchModesChanged);
     }
     if (const int set = tr.changed_context(); ok && set >= 0) {
       result_.restart_at = set;
-      result_.site.reason = "a context variable is set";
+      result_.site.reason = reason_for(Break::ContextVariableChanged);
       result_.site.where = {};
       return false;
     }
@@ -199,7 +199,7 @@ class Trace {
   TraceResult& result_;
   const TorchState entry_;  // before the trace
   std::optional<Tracer> tracer_;
-  bool gave_up_ = false;
+  bool ended_ = false;
   bool running_ = false;
   std::vector<PyObject*> outputs_;
   std::vector<Object> alive_;
@@ -221,21 +221,27 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer
         continue;
       }
       const int source = tr.source_of(input.tensor.get());
-      if (source < 0 && input.seen_in_python) throw Unsupported("a tensor is used that the frame does not lead to");
+      if (source < 0 && input.seen_in_python) {
+        result.variant.reset();
+        result.restart_at = -1;
+        result.site.reason = reason_for(Break::TensorNotReached);
+        break;
+      }
       const bool constant = source < 0 || tr.sources[source].kind == SourceKind::Constant;
       result.variant->inputs.push_back({constant ? -1 : source, constant ? input.tensor.get() : nullptr});
       if (constant) result.variant->constants.push_back(input.tensor);
       result.variant->require_grad.push_back(requires_grad(input.tensor.get()));
     }
-    for (const IntegerRead& read : tr.integers) result.integers.push_back(read.value);
-  } catch (const GivenUp&) {
+    if (result.variant)
+      for (const IntegerRead& read : tr.integers) result.integers.push_back(read.value);
+  } catch (const TraceEnded&) {
     result.variant.reset();
   } catch (const std::exception& e) {
     result.variant.reset();
     result.site.needs_gradients |= is_gradient_error(e);
-    if (!trace.gave_up()) {
+    if (!trace.ended()) {
       result.restart_at = -1;
-      result.site.reason = e.what();
+      result.site.reason = reason_for(e);
     }
   }
   PyErr_Clear();

@@ -19,6 +19,7 @@
 
 #include "capture/cpp/context_key.h"
 #include "pipeline/pipeline.h"
+#include "trace/generator.h"
 #include "trace/recorder.h"
 #include "trace/trace.h"
 #include "trace/traced_tensor.h"
@@ -164,6 +165,13 @@ PyObject* add_integer_input(int64_t value, const std::string& name) {
   });
 }
 
+Reason reason_for(const std::exception& e) {
+  if (dynamic_cast<const NeedsValue*>(&e)) return reason_for(Break::TensorValue, e.what());
+  if (dynamic_cast<const trace::GeneratorChanged*>(&e)) return reason_for(Break::RandomState, e.what());
+  const bool refused = dynamic_cast<const Unsupported*>(&e) != nullptr;
+  return reason_for(refused ? Break::OperatorNotTraced : Break::TraceFailed, e.what());
+}
+
 bool is_gradient_error(const std::exception& e) { return dynamic_cast<const trace::NeedsGradients*>(&e) != nullptr; }
 
 bool trace_needs_gradients() {
@@ -193,13 +201,13 @@ int64_t recorded_operators() {
   return r ? r->op_count : 0;
 }
 
-std::string trace_failure() {
+Reason trace_failure() {
   trace::Recorder* r = trace::Recorder::current();
   if (!r || !r->failure) return {};
   try {
     std::rethrow_exception(r->failure);
   } catch (const std::exception& e) {
-    return e.what();
+    return reason_for(e);
   }
 }
 

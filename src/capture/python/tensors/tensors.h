@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "capture/python/breaks/breaks.h"
 #include "capture/python/object.h"
 #include "capture/python/weak_references.h"
 #include "trace/view_relation.h"
@@ -67,10 +68,12 @@ size_t size_guard_count();
 void say_who_asked(size_t from, const std::string& who);
 // Operators that the trace has recorded so far.
 int64_t recorded_operators();
-// Something was asked of the trace that it cannot give; "" if not. It stays so until the trace ends.
-std::string trace_failure();
+// Something was asked of the trace that it cannot give; empty if not. It stays so until the trace ends.
+Reason trace_failure();
 // That is a gradient: the trace is to be made again with TraceKind::Gradients.
 bool trace_needs_gradients();
+// Of what a trace throws: as an operator said it.
+Reason reason_for(const std::exception& e);
 bool is_gradient_error(const std::exception& e);  // thrown by trace_graph: the same
 
 // The global state of torch that a trace depends on, and may change.
@@ -138,7 +141,7 @@ struct TracedGraph {
 
 // Runs `body` in a trace; its result are the traced tensors and symbolic integers that the graph returns (borrowed,
 // alive until trace_graph returns). It may be run twice. Throws vesta::Unsupported or what the trace throws; a body
-// that gives up throws itself.
+// that ends at a graph break throws itself.
 // `line`: of the program that is being run, for messages.
 TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, bool gradients,
                         std::function<std::string()> line);

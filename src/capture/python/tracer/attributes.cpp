@@ -55,7 +55,7 @@ PyObject* Tracer::bind(PyObject* attribute, PyObject* owner, PyTypeObject* type)
       return touch(PyTuple_GET_ITEM(owner, i), sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
   } else if (!PyFunction_Check(attribute) && !is_python_class(kind) && !is_known_class(kind) &&
              std::strcmp(kind->tp_name, "functools._lru_cache_wrapper") != 0 && !PyCFunction_Check(attribute)) {
-    return give_up(std::string("reads an attribute by an object of class ") + kind->tp_name);
+    return graph_break(Break::DescriptorRead, kind->tp_name);
   }
   if (const Object getter = owner ? c_function_of(attribute, "fget") : Object()) {
     PyObject* args[] = {owner};
@@ -99,7 +99,7 @@ PyObject* Tracer::instance_attr(PyObject* owner, PyObject* name) {
         return PyObject_GenericGetAttr(owner, name);
       }
       if (kind == &PyGetSetDescr_Type && !is_known_class(type) && !is_python_class(type))
-        return give_up(std::string("reads an attribute of class ") + type->tp_name);
+        return graph_break(Break::ComputedAttributeRead, type->tp_name);
       if (kind == &PyGetSetDescr_Type && !operand(owner)) return nullptr;
       PyObject* x = bind(attribute.get(), owner, type);
       if (x && PyCode_Check(owner)) {
@@ -125,7 +125,7 @@ PyObject* Tracer::instance_attr(PyObject* owner, PyObject* name) {
     if (found || PyErr_Occurred()) return x;
   }
   if (!PyFunction_Check(hook.get()) && !is_method_of_c(hook.get()))
-    return give_up("reads an attribute by an object of the class");
+    return graph_break(Break::HookObject, "__getattr__");
   PyObject* args[] = {owner, name};
   return call(hook.get(), args, 2, nullptr);
 }
@@ -194,7 +194,7 @@ PyObject* Tracer::class_attr(PyObject* owner, PyObject* name) {
 bool Tracer::lift(PyObject* tensor) {
   if (is_traced(tensor) || sources.find(tensor) < 0) return true;
   if (lift_tensor(tensor)) return true;
-  give_up(trace_failure());
+  graph_break(trace_failure());
   return false;
 }
 
@@ -259,9 +259,8 @@ PyObject* Tracer::tensor_attr(PyObject* owner, PyObject* name) {
   PyTypeObject* kind = attribute ? Py_TYPE(attribute.get()) : nullptr;
   if (attribute) {
     const Callable known = known_callable(attribute.get());
-    if (known.effect == Effect::Refused && known.special == Special::ViewRelation) site_.wants_eager = !aborted_;
     if (known.effect == Effect::Refused)
-      return give_up("Tensor." + std::string(PyUnicode_AsUTF8(name)) + " " + known.reason);
+      return graph_break(break_of(known), "Tensor." + std::string(PyUnicode_AsUTF8(name)), known.reason);
     if (sources.find(attribute.get()) < 0 && (PyFunction_Check(attribute.get()) || is_python_class(kind)))
       Py_XDECREF(touch_constant(attribute.get()));
   }
@@ -282,7 +281,7 @@ PyObject* Tracer::tensor_attr(PyObject* owner, PyObject* name) {
     }
   }
   if (kind && !kind->tp_descr_get) return touch_constant(attribute.get());
-  if (named(name, "__dict__")) return give_up("reads the __dict__ of a tensor");
+  if (named(name, "__dict__")) return graph_break(Break::TensorDict);
   if (!lift(owner)) return nullptr;
   PyObject* real = real_of(owner) ? real_of(owner) : owner;
   const bool flag = named(name, "requires_grad"), history = named(name, "grad_fn") || named(name, "is_leaf");
@@ -291,9 +290,9 @@ PyObject* Tracer::tensor_attr(PyObject* owner, PyObject* name) {
     // Outside of gradient mode a stand-in requires none.
     if (flag && requires_grad(real)) Py_RETURN_TRUE;
   }
-  if (flag && is_traced(real) && may_require_grad_unseen(real)) return give_up("reads Tensor.requires_grad of a view");
+  if (flag && is_traced(real) && may_require_grad_unseen(real)) return graph_break(Break::ViewRequiresGrad);
   if (history && (is_traced(real) || requires_grad(real)))
-    return give_up(std::string("reads Tensor.") + PyUnicode_AsUTF8(name));
+    return graph_break(Break::TensorHistory, PyUnicode_AsUTF8(name));
   return finish_call(PyObject_GetAttr(owner, name));
 }
 
@@ -324,7 +323,7 @@ PyObject* Tracer::function_attr(PyObject* owner, PyObject* name) {
     if (named(name, "__closure__") || named(name, "__globals__") || named(name, "__annotations__")) {
       PyObject* x = PyObject_GetAttr(owner, name);
       if (!x || x == Py_None) return x;
-      if (named(name, "__closure__")) return Py_DECREF(x), give_up("reads a function's __closure__");
+      if (named(name, "__closure__")) return Py_DECREF(x), graph_break(Break::FunctionClosure);
       guard(Check::Is, source, owner);
       PyObject* known = touch_constant(x);
       Py_DECREF(x);
@@ -357,7 +356,7 @@ PyObject* Tracer::get_attr(PyObject* owner, PyObject* name) {
     return finish_call(PyObject_GetAttr(owner, name));
   }
   if (is_known_class(type)) return finish_call(PyObject_GetAttr(owner, name));
-  return give_up(std::string("reads an attribute of an object of class ") + type->tp_name);
+  return graph_break(Break::AttributeOfUnknownClass, type->tp_name);
 }
 
 int Tracer::instance_set_attr(PyObject* owner, PyObject* name, PyObject* value) {
@@ -366,12 +365,12 @@ int Tracer::instance_set_attr(PyObject* owner, PyObject* name, PyObject* value) 
   if (PyObject* attribute = _PyType_Lookup(type, name); attribute && Py_TYPE(attribute)->tp_descr_set) {
     if (Py_TYPE(attribute) == &PyMemberDescr_Type) {
       const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(attribute)->d_member;
-      if (member->type != T_OBJECT_EX && member->type != T_OBJECT) return fail("sets a member that is no object");
+      if (member->type != T_OBJECT_EX && member->type != T_OBJECT) return fail(Break::MemberSet);
       if (log.member(owner, static_cast<int>(member->offset)) < 0) return -1;
     } else if (Py_TYPE(attribute) == &PyGetSetDescr_Type && sources.find(owner) >= 0) {
-      return fail(std::string("sets ") + PyUnicode_AsUTF8(name) + " of an object of class " + type->tp_name);
+      return fail(Break::ComputedAttributeSet, PyUnicode_AsUTF8(name), type->tp_name);
     } else if (c_function_of(attribute, value ? "fset" : "fdel")) {
-      return fail(std::string("sets ") + PyUnicode_AsUTF8(name) + " by a function that is not written in Python");
+      return fail(Break::AttributeSetByC, PyUnicode_AsUTF8(name));
     } else if (PyFunction_Check(attribute) == 0 && sources.find(attribute) < 0) {
       Py_XDECREF(touch_constant(attribute));
     }
@@ -392,11 +391,11 @@ int Tracer::set_attr(PyObject* owner, PyObject* name, PyObject* value) {
     // One that the trace made, of a subclass, is rebuilt with what it holds; what a stand-in holds is lost.
     const bool is_new = is_traced(owner) && !is_base_tensor(owner) && sources.find(owner) < 0 && !real_of(owner);
     if (!is_new || type->tp_setattro != PyBaseObject_Type.tp_setattro || _PyType_Lookup(type, name))
-      return fail("sets an attribute of a tensor");
+      return fail(Break::TensorAttributeSet);
     guard_class(type, name);
     return finish_status(PyObject_GenericSetAttr(owner, name, value));
   }
-  if (PyType_Check(owner)) return fail("sets an attribute of a class");
+  if (PyType_Check(owner)) return fail(Break::ClassAttributeSet);
   if (PyModule_CheckExact(owner)) {
     PyObject* dict = PyModule_GetDict(owner);
     if (sources.find(dict) < 0) sources.know(dict, sources.add(SourceKind::Constant, -1, 0, dict));
@@ -404,15 +403,14 @@ int Tracer::set_attr(PyObject* owner, PyObject* name, PyObject* value) {
     return PyObject_SetAttr(owner, name, value);
   }
   if (PyFunction_Check(owner)) {
-    if (sources.find(owner) >= 0) return fail("sets an attribute of a function");
+    if (sources.find(owner) >= 0) return fail(Break::FunctionAttributeSet);
     return PyObject_SetAttr(owner, name, value);
   }
   if (type->tp_setattro == PyObject_GenericSetAttr) {
-    if (!is_python_class(type) && !is_known_class(type))
-      return fail(std::string("sets an attribute of an object of class ") + type->tp_name);
+    if (!is_python_class(type) && !is_known_class(type)) return fail(Break::UnknownAttributeSet, type->tp_name);
     return instance_set_attr(owner, name, value);
   }
-  if (!is_python_class(type)) return fail(std::string("sets an attribute of an object of class ") + type->tp_name);
+  if (!is_python_class(type)) return fail(Break::UnknownAttributeSet, type->tp_name);
   // The class's own __setattr__, or one it inherits.
   static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
   static PyObject* const delattr = PyUnicode_InternFromString("__delattr__");
@@ -421,8 +419,9 @@ int Tracer::set_attr(PyObject* owner, PyObject* name, PyObject* value) {
   if (PyObject* f = _PyType_Lookup(type, hook); f && !PyFunction_Check(f)) {
     const Object held = Object::share(f);
     PyObject* args[] = {owner, name, value};
-    const Object done = Object::take(is_method_of_c(f) ? call(f, args, value ? 3 : 2, nullptr)
-                                                       : give_up("sets an attribute by an object of the class"));
+    const Object done =
+        Object::take(is_method_of_c(f) ? call(f, args, value ? 3 : 2, nullptr)
+                                       : graph_break(Break::HookObject, value ? "__setattr__" : "__delattr__"));
     return done ? 0 : -1;
   }
   const int status = PyObject_SetAttr(owner, name, value);
@@ -466,8 +465,7 @@ PyObject* Tracer::import_name(Frame* f, PyObject* name, PyObject* fromlist, PyOb
   PyObject* module = name ? PyDict_GetItemWithError(modules, name) : nullptr;
   if (!module || !PyModule_Check(module)) {
     PyErr_Clear();
-    if (!aborted_) site_.may_pass = true;
-    return give_up("imports a module");
+    return graph_break(Break::ModuleImported);
   }
   if (sources.find(modules) < 0) sources.know(modules, sources.add(SourceKind::Constant, -1, 0, modules));
   guard(Check::Is, sources.add(SourceKind::DictValue, sources.find(modules), 0, name), module);
@@ -477,7 +475,7 @@ PyObject* Tracer::import_name(Frame* f, PyObject* name, PyObject* fromlist, PyOb
     if (dot) {
       const Object top = Object::take(PyUnicode_FromStringAndSize(text, dot - text));
       module = PyDict_GetItemWithError(modules, top.get());
-      if (!module) return give_up("imports a module");
+      if (!module) return graph_break(Break::ModuleImported);
     }
   }
   // `from package import module` imports what is not there yet.
@@ -486,8 +484,7 @@ PyObject* Tracer::import_name(Frame* f, PyObject* name, PyObject* fromlist, PyOb
     if (PyUnicode_CompareWithASCIIString(wanted, "*") == 0) continue;
     if (!PyDict_GetItemWithError(PyModule_GetDict(module), wanted)) {
       PyErr_Clear();
-      if (!aborted_) site_.may_pass = true;
-      return give_up("imports from a module what is not there yet");
+      return graph_break(Break::NameImported);
     }
   }
   return touch_constant(module);

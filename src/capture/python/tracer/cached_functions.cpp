@@ -63,7 +63,7 @@ bool Tracer::guard_cache_key(PyObject* x, bool of_library) {
       (source >= 0 && sources[source].kind == SourceKind::Constant))
     return true;
   const bool annotation = of_library && is_annotation(x);
-  if (!annotation && (source < 0 || !has_plain_hash(x))) return give_up("calls a cached function with objects"), false;
+  if (!annotation && (source < 0 || !has_plain_hash(x))) return graph_break(Break::CachedFunctionArguments), false;
   if (source >= 0) guard(Check::Is, source, x);
   return true;
 }
@@ -103,10 +103,8 @@ PyObject* Tracer::call_cached(PyObject* f, PyObject* const* given, Py_ssize_t n,
   const Object key = cache_key(f, args.data(), n, names);
   if (!key) return nullptr;
   PyObject* x = cached_result(f, key.get());
-  if (function < 0 || !x) {
-    if (!aborted_) site_.may_pass = function >= 0;
-    return give_up("calls " + name_of_callable(f) + ", a function that keeps its results");
-  }
+  if (function < 0) return graph_break(Break::NewCachedFunction, name_of_callable(f));
+  if (!x) return graph_break(Break::CachedResultMissing, name_of_callable(f));
   CachedCall call{Object::share(f), Object::take(PyTuple_New(n)), Object::take(all > n ? PyDict_New() : nullptr)};
   if (!call.arguments || (all > n && !call.keywords)) return nullptr;
   for (Py_ssize_t i = 0; i < n; ++i) PyTuple_SET_ITEM(call.arguments.get(), i, Py_NewRef(args[static_cast<size_t>(i)]));

@@ -44,10 +44,11 @@ bool is_plain_operation(PyObject* f, PyObject* const* args, Py_ssize_t all) {
   return true;
 }
 
-// What a program asks of autograd's own record of its operators, which a compiled part of it replaces by one of its
-// own: nothing of such a program is compiled.
-const char* why_all_eager(PyObject* f) {
-  return name_of_callable(f).ends_with("_push_saved_tensors_default_hooks") ? "looks at what autograd saves" : nullptr;
+// Of a function written in C that is not in the table.
+Break break_of_unknown(PyObject* f) {
+  const std::string name = name_of_callable(f);
+  if (name.ends_with("_push_saved_tensors_default_hooks")) return Break::SavedTensorHooks;
+  return name == "print" ? Break::Print : Break::UnknownFunction;
 }
 
 }  // namespace
@@ -67,7 +68,7 @@ bool Tracer::argument(PyObject* x) {
     if (known.special == Special::Len) return true;  // of items that are guarded with what holds them
     if (e == Effect::Unknown || e == Effect::Refused || e == Effect::WritesSelf || e == Effect::Appends ||
         e == Effect::Special) {
-      give_up("passes " + name_of_callable(x) + " on, a function written in C that Vesta does not know");
+      graph_break(Break::FunctionArgument, name_of_callable(x));
       return false;
     }
   }
@@ -75,7 +76,7 @@ bool Tracer::argument(PyObject* x) {
     const Object f = Object::take(PyObject_GetAttrString(x, "func"));
     return f && argument(f.get());
   }
-  if (is_cached_function(x)) return give_up("passes a cached function on"), false;
+  if (is_cached_function(x)) return graph_break(Break::CachedFunctionPassed), false;
   return true;
 }
 
@@ -152,7 +153,7 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       if (!owner || !plain || count < 1 || !PyUnicode_Check(rest[0])) break;
       if (is_tensor(owner) || PyType_Check(owner) || PyModule_CheckExact(owner)) {
         if (special == Special::ObjectGetAttr) return get_attr(owner, rest[0]);
-        return give_up("sets an attribute of a class or tensor");
+        return graph_break(Break::ClassOrTensorAttributeSet);
       }
       if (special == Special::ObjectGetAttr && count == 1) {
         // Only the plain lookup: a class's __getattr__ is not this function's business.
@@ -304,7 +305,8 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
     case Special::Flag: {
       if (n != 0 || !plain) break;
       PyObject* x = call_plainly(f, args, n, names);
-      if (!x || !PyBool_Check(x)) return x ? (Py_DECREF(x), give_up("calls " + name_of_callable(f))) : nullptr;
+      if (!x || !PyBool_Check(x))
+        return x ? (Py_DECREF(x), graph_break(Break::UnsupportedArguments, name_of_callable(f))) : nullptr;
       guard(Check::Is, sources.add(SourceKind::Flag, sources.add(SourceKind::Constant, -1, 0, f)), x);
       return x;
     }
@@ -328,7 +330,7 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
         static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
         const Object required = Object::take(get_attr(args[i], requires_grad));
         if (!required) return nullptr;
-        if (required.get() != Py_False) return give_up("a torch.autograd.Function of a tensor that requires grad");
+        if (required.get() != Py_False) return graph_break(Break::AutogradFunction);
       }
       return call_plainly(f, args, n, names);
     }
@@ -339,21 +341,21 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
             PyList_CheckExact(args[i]) || (PyTuple_Check(args[i]) && !is_python_class(Py_TYPE(args[i])));
         if (is_tensor(args[i]) ||
             (!sequence && !is_symbolic(args[i]) && !is_scalar(args[i]) && !is_numpy_scalar(args[i])))
-          return give_up("calls numpy with more than numbers");
+          return graph_break(Break::NumPyArguments);
         if (!operand(args[i])) return nullptr;
       }
       const HookOff off;  // numpy's own Python code
       PyObject* x = call_with_numbers(f, args, n, names);
       if (!x || is_scalar(x) || is_numpy_scalar(x)) return x;
       Py_DECREF(x);
-      return give_up("calls numpy, which makes an array");
+      return graph_break(Break::NumPyArray);
     }
     case Special::Vars:
       if (plain && n == 1 && !is_tensor(args[0]) && !PyType_Check(args[0])) {
         if (!touch_state(args[0])) return nullptr;
         return call_plainly(f, args, n, names);
       }
-      return give_up("calls " + name_of_callable(f));
+      return graph_break(Break::UnsupportedArguments, name_of_callable(f));
     default: break;
   }
   *done = false;
@@ -368,9 +370,9 @@ bool Tracer::may_refer(PyObject* f, PyObject* const* args, Py_ssize_t n) {
     return true;
   PyObject* const* rest = by_new ? args + 1 : args;
   const Py_ssize_t count = by_new ? n - 1 : n;
-  if (count > 1 && rest[1] != Py_None) return give_up("makes a weak reference that calls back"), false;
+  if (count > 1 && rest[1] != Py_None) return graph_break(Break::WeakReferenceCallback), false;
   if (count > 0 && sources.find(real_of(rest[0]) ? real_of(rest[0]) : rest[0]) < 0)
-    return give_up("makes a weak reference to a new object"), false;
+    return graph_break(Break::WeakReferenceToNewObject), false;
   return true;
 }
 
@@ -407,17 +409,10 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
       reinterpret_cast<PyDescrObject*>(f)->d_type == &PyDict_Type &&
       (known.effect == Effect::WritesSelf || known.special == Special::DictPop ||
        known.special == Special::DictSetDefault || known.special == Special::DictUpdate))
-    return give_up("calls a method of dict with an OrderedDict, whose order it does not know");
+    return graph_break(Break::OrderedDictMethod);
   switch (known.effect) {
-    case Effect::Unknown:
-      if (const char* reason = why_all_eager(f)) {
-        site_.wants_eager = !aborted_;
-        return give_up(reason);
-      }
-      return give_up("calls " + name_of_callable(f) + ", a function written in C that Vesta does not know");
-    case Effect::Refused:
-      if (known.special == Special::ViewRelation) site_.wants_eager = !aborted_;
-      return give_up(name_of_callable(f) + " " + known.reason);
+    case Effect::Unknown: return graph_break(break_of_unknown(f), name_of_callable(f));
+    case Effect::Refused: return graph_break(break_of(known), name_of_callable(f), known.reason);
     case Effect::Special: {
       bool done = false;
       PyObject* x = call_special(known.special, f, self, args, n, names, &done);
@@ -518,9 +513,8 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
       if (sources.find(inner) < 0) Py_XDECREF(touch_constant(inner));
       return call(inner, args, flags, names);
     }
-    if (asks_for_a_break(f)) return give_up("calls " + name_of_callable(f));
-    if (is_disabled(f))
-      return give_up("calls " + name_of_callable(f) + ", for which compiling is disabled" + reason_of_disabling(f));
+    if (asks_for_a_break(f)) return graph_break(Break::RequestedBreak, name_of_callable(f));
+    if (is_disabled(f)) return graph_break(Break::CompilingDisabled, name_of_callable(f), reason_of_disabling(f));
     return call_plainly(f, args, n, names);
   }
   if (PyMethod_Check(f)) {
@@ -538,7 +532,7 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
       return Py_NewRef(is_symbolic_int(args[0]) ? reinterpret_cast<PyObject*>(&PyLong_Type)
                                                 : reinterpret_cast<PyObject*>(
                                                       Py_TYPE(is_varying(args[0]) ? varying_value(args[0]) : args[0])));
-    if (PyType_IsSubtype(type, &PyType_Type)) return give_up("makes a class");
+    if (PyType_IsSubtype(type, &PyType_Type)) return graph_break(Break::ClassMade);
     if (type == &PyLong_Type && all == 1 && is_symbolic_int(args[0])) return Py_NewRef(args[0]);
     if (all == n && (type == tensor_class() || is_tensor_type(f))) {
       PyObject* x = legacy_tensor(f, args, n);
@@ -548,17 +542,17 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
       return x;
     static PyObject* del = PyUnicode_InternFromString("__del__");
     if (is_python_class(type) && _PyType_Lookup(type, del))
-      return give_up("makes an object of class " + name_of_callable(f) + ", which has a __del__");
+      return graph_break(Break::ClassWithDel, name_of_callable(f));
     static PyObject* parts[] = {PyUnicode_InternFromString("__new__"), PyUnicode_InternFromString("__init__"),
                                 PyUnicode_InternFromString("__call__")};
     for (PyObject* part : parts) guard_class(part == parts[2] ? Py_TYPE(type) : type, part);
     if (is_numpy_scalar_type(type)) {
       for (Py_ssize_t i = 0; i < all; ++i)
         if (!is_scalar(args[i]) && !is_symbolic_int(args[i]) && !is_numpy_scalar(args[i]))
-          return give_up("calls numpy with more than numbers");
+          return graph_break(Break::NumPyArguments);
       return call_with_numbers(f, args, n, names);
     }
-    if (known_callable(f).effect == Effect::Unknown) return give_up("makes an object of class " + name_of_callable(f));
+    if (known_callable(f).effect == Effect::Unknown) return graph_break(Break::ClassUnknown, name_of_callable(f));
     if (!is_python_class(type) && !may_refer(f, args, n)) return nullptr;
     if (!is_python_class(type) || type->tp_base != &PyBaseObject_Type)
       for (Py_ssize_t i = 0; i < all; ++i)

@@ -21,14 +21,14 @@ bool is_plain_metaclass(PyTypeObject* type) {
 
 PyObject* Tracer::build_class(PyObject* build, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   static PyObject* const hook = PyUnicode_InternFromString("__init_subclass__");
-  if (names || n < 2 || !PyFunction_Check(args[0]) || !is_made(args[0])) return give_up("makes a class");
+  if (names || n < 2 || !PyFunction_Check(args[0]) || !is_made(args[0])) return graph_break(Break::ClassMade);
   for (Py_ssize_t i = 2; i < n; ++i) {
     auto* base = reinterpret_cast<PyTypeObject*>(args[i]);
     if (!PyType_Check(args[i]) || is_made(args[i]) || !is_plain_metaclass(Py_TYPE(base)))
-      return give_up("makes a class by a metaclass");
+      return graph_break(Break::ClassOfMetaclass);
     guard_class(base, hook);
     if (_PyType_Lookup(base, hook) != _PyType_Lookup(&PyBaseObject_Type, hook))
-      return give_up("makes a class whose base has an __init_subclass__");
+      return graph_break(Break::ClassWithInitSubclass);
   }
   PyObject* x = finish_call(PyObject_Vectorcall(build, args, static_cast<size_t>(n), nullptr));
   if (x) made(x);
@@ -37,7 +37,7 @@ PyObject* Tracer::build_class(PyObject* build, PyObject* const* args, Py_ssize_t
 
 bool Tracer::may_read_class(PyObject* x) {
   if (!PyType_Check(x) || !is_made(x)) return true;
-  return give_up("uses a class that the function makes"), false;
+  return graph_break(Break::NewClassUsed), false;
 }
 
 }  // namespace vesta::capture

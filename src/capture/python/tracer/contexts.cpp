@@ -17,7 +17,7 @@ PyObject* Tracer::context_value(PyObject* variable, PyObject* otherwise) {
   bool written = false;
   for (const ContextWrite& w : contexts_) written |= w.variable.get() == variable;
   if (!written) {
-    if (sources.find(variable) < 0) return give_up("reads a new context variable");
+    if (sources.find(variable) < 0) return graph_break(Break::NewContextVariableRead);
     const int source = sources.add(SourceKind::ContextValue, sources.find(variable));
     if (value) return touch(value.get(), source);
     guard(Check::Absent, source);
@@ -30,10 +30,10 @@ PyObject* Tracer::context_value(PyObject* variable, PyObject* otherwise) {
 }
 
 PyObject* Tracer::set_context(PyObject* method, PyObject* const* args, Py_ssize_t n, PyObject* variable, bool sets) {
-  if (sources.find(variable) < 0) return give_up("sets a new context variable");
+  if (sources.find(variable) < 0) return graph_break(Break::NewContextVariableSet);
   bool written = false;
   for (const ContextWrite& w : contexts_) written |= w.variable.get() == variable;
-  if (!sets && !written) return give_up("resets a context variable that was set before");
+  if (!sets && !written) return graph_break(Break::ContextVariableReset);
   const Object before = value_of(variable);
   PyObject* result = finish_call(PyObject_Vectorcall(method, args, static_cast<size_t>(n), nullptr));
   if (result && sets && !written)

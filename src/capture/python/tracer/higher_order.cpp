@@ -58,23 +58,24 @@ bool Tracer::is_dynamo_compiling() const {
 
 PyObject* Tracer::call_higher_order(PyObject* const* args, Py_ssize_t n, PyObject* names) {
   PyObject* op = args[0];
-  const std::string name = std::string("the higher-order operator ") + Py_TYPE(op)->tp_name;
-  if (settings_.gradients && torch_state().grad) return give_up(name + " while gradients are recorded");
-  if (are_function_modes_active()) return give_up(name + " in a torch function mode");
+  const std::string name = Py_TYPE(op)->tp_name;
+  if (settings_.gradients && torch_state().grad)
+    return graph_break(Break::HigherOrderOperator, name, "while gradients are recorded");
+  if (are_function_modes_active()) return graph_break(Break::HigherOrderOperator, name, "in a torch function mode");
   const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
   for (Py_ssize_t i = 1; i < all; ++i)
-    if (has_own_operators(args[i], 4)) return give_up(name + " of a tensor subclass");
+    if (has_own_operators(args[i], 4)) return graph_break(Break::HigherOrderOperator, name, "with a tensor subclass");
   const TorchState state = torch_state();
-  if (state.transforms > 0) return give_up(name + " in a functional transform");
+  if (state.transforms > 0) return graph_break(Break::HigherOrderOperator, name, "in a functional transform");
   Object kernel;
   {
     const HookOff off;
     for (const auto& [on, key] : {std::pair{state.cpu.enabled, "AutocastCPU"}, {state.cuda.enabled, "AutocastCUDA"}})
-      if (on && kernel_of(op, key)) return PyErr_Clear(), give_up(name + " in autocast");
+      if (on && kernel_of(op, key)) return PyErr_Clear(), graph_break(Break::HigherOrderOperator, name, "in autocast");
     kernel = kernel_of(op, "CompositeExplicitAutograd");
     PyErr_Clear();
   }
-  if (!kernel || !PyFunction_Check(kernel.get())) return give_up(name + ", which has no kernel in Python");
+  if (!kernel || !PyFunction_Check(kernel.get())) return graph_break(Break::HigherOrderKernel, name);
   if (const int source = sources.find(op); source >= 0 && sources[source].kind != SourceKind::Constant)
     guard(Check::Is, source, op);
   if (sources.find(kernel.get()) < 0) Py_XDECREF(touch_constant(kernel.get()));

@@ -66,7 +66,7 @@ PyObject* Tracer::touch_scalar(PyObject* x, int source) {
     const bool is_result = sources[source].kind == SourceKind::Local &&
                            sources[source].index >= code_of(root_)->co_nlocalsplus && PyFloat_CheckExact(x);
     if ((seen.changed || is_result) && ((PyFloat_CheckExact(x) && !seen.asked && !exact_) || !is_constant(seen, x))) {
-      if (exact_) return give_up("reads a number or text in a container that is another in each call");
+      if (exact_) return graph_break(Break::ChangingNumberInContainer);
       guard(Check::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(x)));
       varying_places_[source] = name;
       return varying(x, source);
@@ -86,7 +86,7 @@ PyObject* Tracer::varying(PyObject* value, int source) {
 }
 
 PyObject* Tracer::ask(PyObject* x) {
-  if (aborted_) return give_up("");
+  if (aborted_) return stopped();
   std::vector<int> open{varying_source(x)};
   bool again = false;
   while (!open.empty()) {
@@ -102,7 +102,7 @@ PyObject* Tracer::ask(PyObject* x) {
     }
   }
   site_.wants_value = again;
-  return give_up("asks for the value of a number or text that is another in each call");
+  return graph_break(Break::ChangingNumber);
 }
 
 int Tracer::operand_source(PyObject* x) {
@@ -112,7 +112,7 @@ int Tracer::operand_source(PyObject* x) {
 }
 
 PyObject* Tracer::calculate(int operation, PyObject* a, PyObject* b) {
-  if (aborted_) return give_up("");
+  if (aborted_) return stopped();
   PyObject* asked = is_varying(a) ? a : b;
   auto value = [&](PyObject* x) -> Object {
     if (x && is_symbolic_int(x)) {
@@ -186,7 +186,7 @@ PyObject* Tracer::number_as_tensor(PyObject* x, PyObject* other) {
     t.real = Object::take(number_tensor(value));
     if (!t.real) return ask(x);
     t.stand_in = Object::take(add_tensor_input(t.real.get(), place(varying_source(x)), false, {}));
-    if (!t.stand_in) return give_up(trace_failure());
+    if (!t.stand_in) return graph_break(trace_failure());
   }
   return Py_NewRef(t.stand_in.get());
 }

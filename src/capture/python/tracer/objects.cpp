@@ -58,26 +58,24 @@ void Tracer::note_symbols(PyObject* x) {
     // An argument itself: it alone is to be a constant.
     settings_.seen->scalars[place_key(source)].asked = true;
     site_.wants_value = true;
-    give_up("a number that changes is used as only a constant can be");
+    graph_break(Break::ChangingNumber);
     return;
   }
-  give_up_symbols();
+  restart_without_symbols();
 }
 
 PyObject* Tracer::finish_call(PyObject* result) {
   if (aborted_) {
     Py_XDECREF(result);
-    PyErr_SetString(PyExc_RuntimeError, "a trace of Vesta's was given up");
-    return nullptr;
+    return stopped();
   }
-  if (std::string failure = trace_failure(); !failure.empty()) {
+  if (Reason failure = trace_failure(); !failure.empty()) {
     Py_XDECREF(result);
-    return give_up(std::move(failure));
+    return graph_break(std::move(failure));
   }
   if (recorded_operators() > kMostOperators) {
     Py_XDECREF(result);
-    site_.wants_eager = true;
-    return give_up(fmt::format("a loop of more than {} operators would be unrolled", kMostOperators));
+    return graph_break(Break::ManyOperators, std::to_string(kMostOperators));
   }
   if (!result) return nullptr;
   if (PyUnicode_Check(result) && !may_tell(result)) return Py_DECREF(result), nullptr;
@@ -89,7 +87,7 @@ PyObject* Tracer::finish_call(PyObject* result) {
 
 bool Tracer::guard_address(PyObject* x) {
   const int source = sources.find(x);
-  if (source < 0) return give_up("asks where a new object is"), false;
+  if (source < 0) return graph_break(Break::AddressOfNewObject), false;
   if (sources[source].kind != SourceKind::Constant) guard(Check::Is, source, x);
   return true;
 }
@@ -235,7 +233,7 @@ int Tracer::is_same(PyObject* a, PyObject* b) {
   auto number = [](PyObject* x) { return is_symbolic(x) || PyLong_CheckExact(x); };
   if ((is_scalar(a) && is_scalar(b) && same_scalar(a, b)) ||
       (number(a) && number(b) && (is_symbolic(a) || is_symbolic(b))))
-    return fail("compares equal numbers or strings by identity");
+    return fail(Break::IdentityOfEqualNumbers);
   auto source = [&](PyObject* x) { return sources.find(real_of(x) ? real_of(x) : x); };
   const int left = source(a), right = source(b);
   if (left >= 0 && right >= 0 &&
@@ -267,7 +265,7 @@ Object Tracer::held_by_program(PyObject* x) const {
 int Tracer::changes(PyObject* x) {
   if (aborted_) return -1;
   if (sources.find(x) < 0) return 0;
-  if (PyIter_Check(x)) return is_c_iterator(x) ? fail("an iterator that was there before goes on") : 0;
+  if (PyIter_Check(x)) return is_c_iterator(x) ? fail(Break::OuterIterator) : 0;
   return writes(x, UndoLog::Writes::Append) ? 0 : -1;
 }
 
@@ -302,7 +300,7 @@ int Tracer::is_true(PyObject* x) {
     PyTypeObject* t = Py_TYPE(x);
     if ((t->tp_as_number && t->tp_as_number->nb_bool) || (t->tp_as_mapping && t->tp_as_mapping->mp_length) ||
         (t->tp_as_sequence && t->tp_as_sequence->sq_length))
-      return fail(std::string("the truth of an object of class ") + t->tp_name + " is asked");
+      return fail(Break::TruthUnknown, t->tp_name);
   }
   return finish_status(PyObject_IsTrue(x));
 }
@@ -322,7 +320,7 @@ PyObject* Tracer::missing_item(PyObject* dict, int source, PyObject* key) {
   static PyObject* const missing = PyUnicode_InternFromString("__missing__");
   static PyObject* const name = PyUnicode_InternFromString("default_factory");
   if (PyObject* f = _PyType_Lookup(Py_TYPE(dict), missing); f && PyFunction_Check(f))
-    return give_up("a defaultdict that was there before makes an item by a method of its own");
+    return graph_break(Break::DefaultDictMethod);
   constexpr int kFactory = sizeof(PyDictObject);  // the one member that it has besides a dict's
   PyObject* now = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(dict) + kFactory);
   if (!now) return finish_call(PyObject_GetItem(dict, key));
@@ -373,7 +371,7 @@ PyObject* Tracer::get_item(PyObject* container, PyObject* key) {
   }
   // One that is missing would be made, under the stand-in's hash.
   if (source >= 0 && PyDict_Check(container) && type != &PyDict_Type && is_tensor(key))
-    return give_up("looks up a tensor in a dict that was there before");
+    return graph_break(Break::TensorKey);
   if (!has_known_items(container, key) && !operand(container)) return nullptr;
   if (!operand(key)) return nullptr;
   return finish_call(PyObject_GetItem(container, key));
@@ -396,8 +394,7 @@ bool Tracer::writes(PyObject* x, UndoLog::Writes kind) {
   int status = 0;
   if (PyDict_Check(x)) {
     if (source >= 0 && !touch_contents(x, 1)) return false;
-    if (source >= 0 && !log.find(x) && has_keys_of_program(x))
-      return give_up("writes to a dict whose keys have a hash of their own"), false;
+    if (source >= 0 && !log.find(x) && has_keys_of_program(x)) return graph_break(Break::KeysWithHashWritten), false;
     status = log.dict(x);
   } else if (PyList_Check(x)) {
     const UndoLog::Entry* e = log.find(x);
@@ -407,9 +404,9 @@ bool Tracer::writes(PyObject* x, UndoLog::Writes kind) {
     if (source >= 0 && !log.find(x) && !touch_contents(x, 1)) return false;
     status = log.set(x);
   } else if (std::string_view(Py_TYPE(x)->tp_name) == "collections.deque" || is_python_class(Py_TYPE(x))) {
-    if (source >= 0) return fail(std::string("an object of class ") + Py_TYPE(x)->tp_name + " is changed"), false;
+    if (source >= 0) return fail(Break::ObjectChanged, Py_TYPE(x)->tp_name), false;
   } else if (source >= 0) {
-    return fail(std::string("an object of class ") + Py_TYPE(x)->tp_name + " is changed"), false;
+    return fail(Break::ObjectChanged, Py_TYPE(x)->tp_name), false;
   }
   return status == 0;
 }
@@ -418,7 +415,7 @@ int Tracer::set_item(PyObject* container, PyObject* key, PyObject* value) {
   if (aborted_) return -1;
   if (PyDict_Check(container) && !settle(key)) return -1;
   if (PyDict_Check(container) && sources.find(container) >= 0 && is_hashed_by_program(key))
-    return fail("writes to a dict by a key with a hash of its own");
+    return fail(Break::KeysWithHashWritten);
   Object number;
   if (PyDict_Check(container) && !is_scalar(key)) {
     number = Object::take(plain(key));
@@ -454,8 +451,7 @@ PyObject* Tracer::get_iter(PyObject* x) {
 
 bool Tracer::may_advance(PyObject* iterator) {
   if (aborted_) return false;
-  if (sources.find(iterator) >= 0 && is_c_iterator(iterator))
-    return give_up("an iterator that was there before goes on"), false;
+  if (sources.find(iterator) >= 0 && is_c_iterator(iterator)) return graph_break(Break::OuterIterator), false;
   return operand(iterator);
 }
 
@@ -468,7 +464,7 @@ PyObject* Tracer::next(PyObject* iterator) {
 
 int Tracer::unpack(PyObject* x, int before, int after, PyObject** out) {
   if (aborted_) return -1;
-  if (is_c_iterator(x) && sources.find(x) >= 0) return fail("an iterator that was there before goes on");
+  if (is_c_iterator(x) && sources.find(x) >= 0) return fail(Break::OuterIterator);
   const int source = sources.find(x);
   if (source >= 0 && after < 0 && !log.find(x) && (PyTuple_CheckExact(x) || PyList_CheckExact(x)) &&
       PySequence_Fast_GET_SIZE(x) == before) {
@@ -489,14 +485,14 @@ int Tracer::unpack(PyObject* x, int before, int after, PyObject** out) {
 }
 
 PyObject* Tracer::format(PyObject* x, PyObject* spec) {
-  if (is_tensor(x)) return give_up("a tensor is made a string");
+  if (is_tensor(x)) return graph_break(Break::TensorText);
   if (!operand(x)) return nullptr;
   const Object number = Object::take(plain(x));
   return number ? finish_call(Operations::format(number.get(), spec)) : nullptr;
 }
 
 PyObject* Tracer::convert(PyObject* x, Conversion kind) {
-  if (is_tensor(x)) return give_up("a tensor is made a string");
+  if (is_tensor(x)) return graph_break(Break::TensorText);
   if (!operand(x)) return nullptr;
   const Object number = Object::take(plain(x));
   return number ? finish_call(Operations::convert(number.get(), kind)) : nullptr;

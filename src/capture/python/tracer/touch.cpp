@@ -97,7 +97,7 @@ bool Tracer::touch_slice(PyObject* x, int source) {
   PyObject** const places[] = {&s->start, &s->stop, &s->step};
   for (int i = 0; i < 3; ++i) {
     PyObject* part = *places[i];
-    if (!is_scalar(part)) return give_up("a slice of objects is read"), false;
+    if (!is_scalar(part)) return graph_break(Break::SliceOfObjects), false;
     const auto offset = reinterpret_cast<char*>(places[i]) - reinterpret_cast<char*>(x);
     guard(Check::Equals, sources.add(SourceKind::Member, source, static_cast<int>(offset), names[i]), part);
   }
@@ -121,7 +121,7 @@ PyObject* Tracer::touch_int(PyObject* x, int source) {
   }
   if (dynamic && value >= 2 && value < (1LL << 40)) {
     PyObject* symbol = add_integer_input(value, name);
-    if (!symbol) return give_up(trace_failure());
+    if (!symbol) return graph_break(trace_failure());
     guard(Check::Type, source, reinterpret_cast<PyObject*>(&PyLong_Type));
     integers.push_back({source, value});
     symbolic_[source] = Object::share(symbol);
@@ -162,7 +162,7 @@ PyObject* Tracer::touch_tensor(PyObject* real, int source) {
     apply_marks(real, dynamic);
   }
   PyObject* stand_in = add_tensor_input(real, name, kind != SourceKind::Local, dynamic);
-  if (!stand_in) return give_up(trace_failure());
+  if (!stand_in) return graph_break(trace_failure());
   sources.keep(stand_in);
   stand_in_of_[real] = stand_in;
   real_of_[stand_in] = real;
@@ -184,10 +184,9 @@ PyObject* Tracer::touch(PyObject* x, int source) {
     return adopt(Py_NewRef(x));
   }
   if (is_tensor(x)) return touch_tensor(x, source);
-  if (sources[source].kind == SourceKind::Local && is_local_class(x))
-    return give_up("uses a class that a function made, which may be another the next time");
+  if (sources[source].kind == SourceKind::Local && is_local_class(x)) return graph_break(Break::LocalClassUsed);
   if (sources[source].kind == SourceKind::Local && PyModule_Check(x) && !is_imported(x))
-    return give_up("uses a module that was not imported");
+    return graph_break(Break::ModuleNotInTable);
   if (is_singleton(x)) {
     guard(Check::Is, source, x);
     return touch_constant(x);
@@ -202,8 +201,8 @@ PyObject* Tracer::touch(PyObject* x, int source) {
     guard_function(x);
     return Py_NewRef(x);
   }
-  if (is_symbolic(x)) return give_up("a symbolic number of another trace");
-  if (exact_ && is_c_iterator(x)) return give_up("an iterator that was there before is used");
+  if (is_symbolic(x)) return graph_break(Break::ForeignSymbol);
+  if (exact_ && is_c_iterator(x)) return graph_break(Break::OuterIterator);
   guard(Check::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(x)));
   sources.know(x, source);
   if (is_derived_scalar(x) || is_code_constant(x)) guard(Check::Is, source, x);
@@ -270,7 +269,7 @@ bool Tracer::touch_items(PyObject* x, int depth) {
   PyObject* c = was.get();
   if (PyTuple_Check(c) || PyList_Check(c)) {
     const Py_ssize_t n = PyTuple_Check(c) ? PyTuple_GET_SIZE(c) : PyList_GET_SIZE(c);
-    if (n > kMostItems) return give_up("a container of very many items is read"), false;
+    if (n > kMostItems) return graph_break(Break::ManyItems), false;
     if (source >= 0 && (PyList_Check(x) || PyTuple_Check(x))) {
       guard(Check::Length, source, nullptr, n);
       for (Py_ssize_t i = 0; i < n; ++i) {
@@ -287,9 +286,9 @@ bool Tracer::touch_items(PyObject* x, int depth) {
     return true;
   }
   if (PyDict_Check(c)) {
-    if (PyDict_GET_SIZE(c) > kMostItems) return give_up("a dict of very many items is read"), false;
+    if (PyDict_GET_SIZE(c) > kMostItems) return graph_break(Break::ManyKeys), false;
     if (source >= 0) {
-      if (has_keys_of_program(c)) return give_up("a dict whose keys have a hash of their own is read"), false;
+      if (has_keys_of_program(c)) return graph_break(Break::KeysWithHashRead), false;
       const Object keys = Object::take(keys_of(c));
       if (!keys) return false;
       for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
@@ -324,14 +323,14 @@ bool Tracer::touch_items(PyObject* x, int depth) {
   }
   if (PyAnySet_Check(c)) {
     if (source < 0) return true;
-    if (!holds_plain_keys(c)) return give_up("a set of objects that are not numbers or strings is read"), false;
+    if (!holds_plain_keys(c)) return graph_break(Break::SetOfObjects), false;
     const Object expected = Object::take(PyFrozenSet_New(c));
     if (!expected) return false;
     guard(Check::Members, source, expected.get());
     return true;
   }
   if (source >= 0 && std::string_view(Py_TYPE(x)->tp_name) == "collections.deque")
-    return give_up("a deque that was there before is read"), false;
+    return graph_break(Break::DequeRead), false;
   return true;
 }
 
@@ -407,15 +406,14 @@ bool Tracer::operand(PyObject* x) {
     const Object shown = Object::take(touch(mapping, sources.add(SourceKind::Member, sources.find(x), kMapping, name)));
     return shown && operand(shown.get());
   }
-  if (sources.find(x) >= 0 && is_closed(type))
-    return give_up(std::string("an object of class ") + type->tp_name + " that was there before is used"), false;
-  if (sources.find(x) >= 0 && is_c_iterator(x)) return give_up("an iterator that was there before is used"), false;
+  if (sources.find(x) >= 0 && is_closed(type)) return graph_break(Break::ClosedObject, type->tp_name), false;
+  if (sources.find(x) >= 0 && is_c_iterator(x)) return graph_break(Break::OuterIterator), false;
   if (is_python_class(type)) {
     guard_class(type);
     return true;
   }
   if (is_known_class(type) || PyType_Check(x)) return may_read_class(x);
-  give_up(std::string("an object of class ") + type->tp_name + " is used, which Vesta does not know");
+  graph_break(Break::UnknownObject, type->tp_name);
   return false;
 }
 

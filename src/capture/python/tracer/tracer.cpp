@@ -113,10 +113,10 @@ bool Tracer::is_entry_value(int i) const {
   return i < static_cast<int>(entry_.size()) && !stored_[static_cast<size_t>(i)];
 }
 
-PyObject* Tracer::give_up(std::string reason) {
+PyObject* Tracer::graph_break(Reason why) {
   if (!aborted_) {
     aborted_ = true;
-    site_.reason = std::move(reason);
+    site_.reason = std::move(why);
     site_.needs_gradients = trace_needs_gradients();
     if (where_) {
       site_.where = user_line(code_of(where_), where_position_);
@@ -126,7 +126,15 @@ PyObject* Tracer::give_up(std::string reason) {
       }
     }
   }
-  PyErr_SetString(PyExc_RuntimeError, "a trace of Vesta's was given up");
+  return stopped();
+}
+
+PyObject* Tracer::graph_break(Break why, std::string_view first, std::string_view second) {
+  return graph_break(aborted_ ? Reason() : reason_for(why, first, second));
+}
+
+PyObject* Tracer::stopped() {
+  PyErr_SetString(PyExc_RuntimeError, "a trace of Vesta's has ended");
   return nullptr;
 }
 
@@ -138,11 +146,6 @@ std::string Tracer::line() const {
   if (!f || is_installed_package(code_of(f))) f = where_;
   const UserLine at = user_line(code_of(f), f == where_ ? where_position_ : executing(f));
   return at.file + ":" + std::to_string(at.line);
-}
-
-void Tracer::give_up_symbols() {
-  if (!aborted_) site_.wants_constants = true;
-  give_up("a number that changes is used as only a constant can be");
 }
 
 bool Tracer::before(Frame* f, int position) {
@@ -174,16 +177,15 @@ bool Tracer::before(Frame* f, int position) {
     if (PyObject* real = x ? real_of(x) : nullptr) x = real;
     if (x && (from_slot || (sources.find(x) >= 0 && sources[sources.find(x)].kind == SourceKind::Local)) &&
         is_missed(x))
-      give_up(std::string("lets go of an object of class ") + Py_TYPE(x)->tp_name + ", of which others are told");
+      graph_break(Break::LastReference, Py_TYPE(x)->tp_name);
     if (code[2 * position] == RAISE_VARARGS && oparg > 0) {
       PyObject* x = peek(f, oparg);
       // Raising it would write its traceback.
-      if (x && PyExceptionInstance_Check(x) && sources.find(x) >= 0)
-        give_up("raises an exception that was there before");
+      if (x && PyExceptionInstance_Check(x) && sources.find(x) >= 0) graph_break(Break::OuterExceptionRaised);
     }
   }
   if (++instructions_ > settings_.most_instructions && !aborted_) {
-    give_up("the trace is too long (a loop over very many items?)");
+    graph_break(Break::LongTrace);
     aborted_ = true;
   }
   return true;
@@ -256,17 +258,14 @@ bool Tracer::enter(Frame* f) {
   if (code->co_argcount > 0 && slot(f, 0) && is_symbolic(slot(f, 0))) {
     const UserLine line = user_line(code, 0);
     for (const char* text : {"__repr__", "__str__", "__format__", "__hash__"})
-      if (PyUnicode_CompareWithASCIIString(code->co_name, text) == 0) give_up_symbols();
+      if (PyUnicode_CompareWithASCIIString(code->co_name, text) == 0) restart_without_symbols();
     if (line.file.ends_with("sym_node.py") || line.function.starts_with("Sym")) return false;
   }
   if (is_code_of_compiler(code)) {
-    give_up("enters PyTorch's compiler by " + user_line(code, 0).function);
+    graph_break(Break::CompilerEntered, user_line(code, 0).function);
     return true;
   }
-  if (asks_for_second_gradients(f)) {
-    site_.wants_eager = !aborted_;
-    give_up("takes gradients of gradients");
-  }
+  if (asks_for_second_gradients(f)) graph_break(Break::SecondGradients);
   note_code(code_of(f));
   PyObject* function = function_of(f);
   if (!function || !PyFunction_Check(function)) return true;
@@ -327,7 +326,7 @@ void Tracer::guard_class(PyTypeObject* type, PyObject* name) {
     if (found) sources.keep(found);
     lookups.push_back({type, name, found});
   } else if (writes_by_operators(type)) {
-    give_up(std::string("an operator of class ") + type->tp_name + " is a function written in C that writes");
+    graph_break(Break::WritingOperator, type->tp_name);
   }
   guard(Check::Class, -1, reinterpret_cast<PyObject*>(type));
 }

@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "capture/python/breaks/breaks.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/interpreter/evaluate.h"
 #include "capture/python/sources/source.h"
@@ -41,14 +42,11 @@ struct SeenPlaces {
 };
 
 struct BreakSite {
-  std::string reason;
+  Reason reason;
   UserLine where;               // the innermost Python line
   std::vector<UserLine> stack;  // from the root frame's line to where's caller
   bool needs_gradients = false;
-  bool wants_eager = false;      // no part of the frame may be compiled
-  bool wants_constants = false;  // a symbolic number cannot do what is asked of it: trace again without any
-  bool may_pass = false;         // the next call may get by: what is missing is there then
-  bool wants_value = false;      // of a number that changes: trace again with the value as a constant
+  bool wants_value = false;  // of a number that changes: trace again with the value as a constant
 };
 
 struct IntegerRead {
@@ -127,8 +125,11 @@ class Tracer final : public Operations {
   // Context variables are what they were.
   void restore_contexts();
 
-  // Ends the trace: nullptr with an error set.
-  PyObject* give_up(std::string reason);
+  // Ends the trace: nullptr with an error set. The first reason stays.
+  PyObject* graph_break(Break why, std::string_view first = {}, std::string_view second = {});
+  PyObject* graph_break(Reason why);
+  // Nothing more is recorded, for no reason of the program's.
+  void end() { aborted_ = true; }
   // The same, because someone asks what number or text a varying one is.
   PyObject* ask(PyObject* varying);
   // What an operation makes of varying numbers (Compute, but calls): another one, or a bool, which is guarded. New;
@@ -140,8 +141,8 @@ class Tracer final : public Operations {
   void each_number_source(F&& f) const {
     for (const auto& [source, tensor] : number_tensors_) f(source);
   }
-  void give_up_symbols();
-  // False (given up): its state would be advanced for good.
+  void restart_without_symbols() { graph_break(Break::SymbolicNumber); }
+  // False (the trace has ended): its state would be advanced for good.
   bool may_advance(PyObject* iterator);
   // Something failed with this operand: no error of the program's if it is a symbol.
   void note_symbols(PyObject* operand);
@@ -244,13 +245,13 @@ class Tracer final : public Operations {
   // ---- contents of containers
   bool touch_length(PyObject* container);
   // For who passes its items on and reads none: a copy of a tuple, list or dict, whose numbers may be symbols. Anything
-  // else is read as an operand. Nothing with the trace given up.
+  // else is read as an operand. Nothing where the trace has ended.
   Object unpacked(PyObject* container);
   bool touch_items(PyObject* container, int depth);
   // A list or tuple that is new, or all of which was read for a write to it: one item is read as it is.
   bool has_known_items(PyObject* container, PyObject* key) const;
   bool touch_state(PyObject* instance);
-  // False (given up) if C code cannot be let at it.
+  // False (the trace has ended) if C code cannot be let at it.
   bool operand(PyObject* x);
   // The container as it was before the trace wrote to it; a new reference.
   Object original(PyObject* container);
@@ -283,7 +284,7 @@ class Tracer final : public Operations {
                        PyObject* keyword_names);
   // What a class statement comes to; `build`: builtins.__build_class__.
   PyObject* build_class(PyObject* build, PyObject* const* args, Py_ssize_t n, PyObject* names);
-  // False, given up: `x` is a class that the trace made.
+  // False, the trace having ended: `x` is a class that the trace made.
   bool may_read_class(PyObject* x);
   PyObject* call_special(Special special, PyObject* callable, PyObject* self, PyObject* const* args, Py_ssize_t n,
                          PyObject* keyword_names, bool* done);
@@ -294,7 +295,7 @@ class Tracer final : public Operations {
   // The kernel of a higher-order operator that runs in eager below gradients and modes; args[0] is the operator.
   PyObject* call_higher_order(PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   PyObject* call_plainly(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
-  // False (given up): a call that makes a weak reference, which sees the trace's objects come and go.
+  // False (the trace has ended): a call that makes a weak reference, which sees the trace's objects come and go.
   bool may_refer(PyObject* callable, PyObject* const* args, Py_ssize_t n);
   PyObject* call_with_numbers(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   bool writes(PyObject* container, UndoLog::Writes kind);
@@ -348,9 +349,14 @@ class Tracer final : public Operations {
   // Ints in place of symbolic ones, in tuples, lists and dicts too (those are copied); a new reference.
   PyObject* plain(PyObject* x, int depth = 4);
 
-  int fail(std::string reason) {
-    give_up(std::move(reason));
+  // Of a trace that has ended: nullptr with an error set.
+  static PyObject* stopped();
+  int fail(Break why, std::string_view first = {}, std::string_view second = {}) {
+    graph_break(why, first, second);
     return -1;
+  }
+  static Break break_of(const Callable& refused) {
+    return refused.special == Special::ViewRelation ? Break::ViewRelation : Break::UntraceableFunction;
   }
 
   Frame* const root_;

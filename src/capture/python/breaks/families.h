@@ -1,0 +1,20 @@
+// The rows by family, each in the order of the enum.
+#pragma once
+
+#include "capture/python/breaks/breaks.h"
+
+namespace vesta::capture {
+
+std::span<const BreakRow> calls_rows();
+std::span<const BreakRow> classes_rows();
+std::span<const BreakRow> attributes_rows();
+std::span<const BreakRow> imports_rows();
+std::span<const BreakRow> numbers_rows();
+std::span<const BreakRow> iterators_rows();
+std::span<const BreakRow> containers_rows();
+std::span<const BreakRow> tensors_rows();
+std::span<const BreakRow> states_rows();
+std::span<const BreakRow> exits_rows();
+std::span<const BreakRow> frames_rows();
+
+}  // namespace vesta::capture

@@ -1,0 +1,76 @@
+// Calls of functions.
+#include "capture/python/breaks/families.h"
+
+namespace vesta::capture {
+namespace {
+
+constexpr BreakRow kRows[] = {
+    {Break::UnknownFunction, "unknown-function", "calls {}, a function written in C that Vesta does not know",
+     "Nobody can see from its code what a C function reads and writes, so Vesta traces only the C functions in its "
+     "table.",
+     "call it outside of the compiled function; the code before and after this line is compiled"},
+    {Break::Print, "print", "calls {}, which writes to a file",
+     "A graph cannot write to a file in the middle of its run.",
+     "print after the compiled function has returned, or leave the break: the code before and after it is compiled"},
+    {Break::FunctionArgument, "function-argument",
+     "passes {} to another function, and Vesta does not know that it is safe to call",
+     "A function that is written in C may be called by the code that receives it, and Vesta cannot see what it does.",
+     "call it outside of the compiled function; the code before and after this line is compiled"},
+    {Break::UnsupportedArguments, "unsupported-arguments", "calls {} with arguments that Vesta does not support",
+     "Vesta knows what this function reads for its usual arguments only.",
+     "call it outside of the compiled function; the code before and after this line is compiled"},
+    {Break::UntraceableFunction, "untraceable-function", "calls or reads {}, which {}",
+     "The result depends on memory or on facts that a trace does not have, or the call changes an object that the "
+     "graph cannot change.",
+     "call it outside of the compiled function; the code before and after this line is compiled"},
+    {Break::CompilingDisabled, "compiling-disabled", "calls {}, for which compiling is disabled{}",
+     "The program asks by vesta.disable or torch.compiler.disable that this function runs in Python.",
+     "remove the decorator, or call the function outside of the compiled function"},
+    {Break::RequestedBreak, "requested-break", "calls {}, which asks for a graph break",
+     "The program asks for a break at this line.", "remove the call"},
+    {Break::CachedResultMissing, "cached-result-missing",
+     "calls {}, a function that keeps its results and has none for these arguments",
+     "functools.lru_cache would run the function and store a result; the next call finds the result and is traced "
+     "again.",
+     "call the function once before the compiled function with these arguments", Then::TraceEachTime},
+    {Break::NewCachedFunction, "new-cached-function",
+     "calls {}, a function with a cache that the compiled function itself makes",
+     "The cache is new in each call, so its results cannot be guarded.",
+     "make the cached function outside of the compiled function"},
+    {Break::CachedFunctionArguments, "cached-function-arguments",
+     "calls a cached function with arguments that are neither numbers, strings nor known objects",
+     "functools.lru_cache compares its arguments by hash and equality, which may run any code.",
+     "pass numbers or strings to the cached function"},
+    {Break::CachedFunctionPassed, "cached-function-passed", "passes a cached function to another function",
+     "The code that receives it may call it, and a cache that changes cannot be guarded there.",
+     "call the cached function itself, or pass a plain Python function"},
+    {Break::OrderedDictMethod, "ordered-dict-method", "calls a method of dict on an OrderedDict",
+     "The method changes the dict and not the order that the OrderedDict keeps.", "call the method of OrderedDict"},
+    {Break::NumPyArguments, "numpy-arguments", "calls numpy with arguments that are not numbers",
+     "A graph holds PyTorch's operators only.", "use the torch function of the same name"},
+    {Break::NumPyArray, "numpy-array", "calls numpy, which makes an array", "A graph holds PyTorch's operators only.",
+     "use the torch function of the same name"},
+    {Break::Coroutine, "coroutine", "runs a coroutine",
+     "A coroutine may be suspended, and the event loop decides when it goes on.",
+     "compile the functions that the coroutine calls"},
+    {Break::CompilerEntered, "compiler-entered", "enters PyTorch's compiler by {}",
+     "One compiler cannot trace another one at work.", "call it outside of the compiled function"},
+    {Break::HigherOrderOperator, "higher-order-operator", "calls the higher-order operator {} {}",
+     "There, PyTorch runs another kernel of the operator than the one that Vesta traces.",
+     "do this outside of the compiled function"},
+    {Break::HigherOrderKernel, "higher-order-kernel",
+     "calls the higher-order operator {}, which has no kernel in Python",
+     "Vesta traces a higher-order operator through its Python kernel.", "do this outside of the compiled function"},
+    {Break::WeakReferenceCallback, "weak-reference-callback", "makes a weak reference with a callback",
+     "The callback would run for the objects of the trace.",
+     "make the weak reference outside of the compiled function"},
+    {Break::WeakReferenceToNewObject, "weak-reference-to-new-object", "makes a weak reference to a new object",
+     "The object of the trace goes away with the trace, and the reference would be dead.",
+     "make the weak reference outside of the compiled function"},
+};
+
+}  // namespace
+
+std::span<const BreakRow> calls_rows() { return kRows; }
+
+}  // namespace vesta::capture

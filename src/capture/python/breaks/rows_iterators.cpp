@@ -1,0 +1,18 @@
+// Iterators.
+#include "capture/python/breaks/families.h"
+
+namespace vesta::capture {
+namespace {
+
+constexpr BreakRow kRows[] = {
+    {Break::OuterIterator, "outer-iterator",
+     "advances or reads an iterator that was made outside of the compiled function",
+     "An advanced iterator cannot be put back.",
+     "pass a list or a tuple, or make the iterator inside of the compiled function"},
+};
+
+}  // namespace
+
+std::span<const BreakRow> iterators_rows() { return kRows; }
+
+}  // namespace vesta::capture
