@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "vesta/error.h"
-
 #include "machine/load.h"
+#include "vesta/error.h"
 
 namespace vesta::machine {
 
