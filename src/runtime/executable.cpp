@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "interop/torch_types.h"
+#include "machine/cuda/driver.h"
 #include "runtime/bound_program.h"
 #include "runtime/cuda/recordings.h"
 #include "runtime/derived.h"
@@ -149,11 +150,26 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
   bool wrote = false;
   std::optional<RandomState> before;
   if (impl_->draws) before.emplace(impl_->device);
-  try {
-    run(in, outputs, consumed, wrote);
-  } catch (...) {
+  const auto give_up = [&] {
     if (wrote) throw FailedAfterWriting(std::current_exception());
     if (before) before->put_back();
+  };
+  // What recordings hold may be enough for the caller, who runs eager now.
+  const auto free_memory = [&] {
+    if (impl_->recordings) Recordings::drop_all(impl_->device);
+  };
+  try {
+    run(in, outputs, consumed, wrote);
+  } catch (const machine::OutOfMemory& e) {
+    free_memory();
+    give_up();
+    C10_THROW_ERROR(OutOfMemoryError, e.what());
+  } catch (const c10::OutOfMemoryError&) {
+    free_memory();
+    give_up();
+    throw;
+  } catch (...) {
+    give_up();
     throw;
   }
 }

@@ -265,6 +265,44 @@ def little_memory_for_graphs() -> None:
 
 
 @trap
+def memory_runs_out() -> None:
+    import vesta
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(torch.tanh(x @ x) @ x) @ x
+
+    small, large = (torch.randn(n, n, device="cuda") / n**0.5 for n in (256, 2048))
+    expected = [function(small).cpu(), function(large).cpu()]
+    compiled = vesta.compile(function, dynamic=False)
+    for _ in range(3):
+        _equal(compiled(small).cpu(), expected[0])
+    total = torch.cuda.get_device_properties(0).total_memory
+    ran = []
+    try:
+        # MiB: what a call of the large one needs, by itself and while it is recorded, is in between.
+        for extra in (0, 8, 24, 40, 56, 72, 96, 128, 192):
+            for _ in range(3):
+                gc.collect()
+                torch.cuda.empty_cache()
+                torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + (extra << 20)) / total)
+                try:
+                    found = compiled(large).cpu()
+                except torch.cuda.OutOfMemoryError:
+                    ran.append(False)
+                    continue
+                ran.append(True)
+                _equal(found, expected[1])
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert not ran[0] and ran[-1], ran
+    for i, x in enumerate((small, large)):
+        for _ in range(80):
+            found = compiled(x)
+        _equal(found.cpu(), expected[i])
+    assert all(r.kept > 0 for r in _graphs()), _graphs()
+
+
+@trap
 def without_graphs() -> None:
     import vesta
 

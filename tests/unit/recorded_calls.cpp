@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "recorded_program.h"
+#include "runtime/cuda/replay_stream.h"
 #include "vesta/error.h"
 
 namespace {
@@ -233,6 +234,78 @@ TEST(RecordedCalls, InputsThatAreGivenAway) {
     EXPECT_TRUE(all_are(out[0].toTensor(), Middle::of(static_cast<float>(i), 1, 1))) << i;
     for (const at::Tensor& t : inputs) EXPECT_FALSE(t.defined()) << i;
   }
+}
+
+// A call that finds no memory throws, and its caller runs eager; every other one is right.
+bool ran(const runtime::Executable& e, const std::vector<at::Tensor>& inputs, float want, int served, int failures) {
+  gpu::run_short(served, failures);
+  bool right = true;
+  try {
+    const at::Tensor y = one(e, inputs);
+    EXPECT_TRUE(all_are(y, want)) << "after " << served << " requests";
+  } catch (const c10::OutOfMemoryError&) {
+    right = false;
+  }
+  return right;
+}
+
+// Each request for memory in turn fails, in the first calls, in the one that records and in later recordings for other
+// memory; alone or with all that follow.
+TEST(RecordedCalls, MemoryRunsOut) {
+  for (const int failures : {1, 1000}) {
+    for (int call = 0; call < 5; ++call) {
+      for (int served = 0;; ++served) {
+        Middle m;
+        const at::Tensor x = m.p.tensor(1), b = m.p.tensor(1), w[2] = {m.p.tensor(1), m.p.tensor(2)};
+        const auto other = [&](int i) { return static_cast<size_t>(i >= 4); };
+        const auto want = [&](int i) { return Middle::of(1, i >= 4 ? 2 : 1, 1); };
+        gpu::run_short(0, 0);
+        runtime::ReplayStream::trim_all();
+        const int64_t before = gpu::allocated_bytes();
+        bool enough = false;  // no request of the call failed
+        {
+          const runtime::Executable e(m.p.finish());
+          for (int i = 0; i < call; ++i) EXPECT_TRUE(ran(e, {x, w[other(i)], b}, want(i), 0, 0));
+          const bool right = ran(e, {x, w[other(call)], b}, want(call), served, failures);
+          enough = gpu::requests() <= served;
+          if (!right && failures > 1) {  // nothing is held while the caller runs eager
+            runtime::ReplayStream::trim_all();
+            EXPECT_EQ(gpu::allocated_bytes(), before) << "call " << call << " after " << served;
+          }
+          gpu::run_short(0, 0);
+          if (right && e.graphs()->recorded == 0 && call == 1)
+            EXPECT_NE(e.graphs()->why_none.find("memory was short"), std::string::npos) << e.graphs()->why_none;
+          for (int i = 0; i < 20; ++i)
+            EXPECT_TRUE(ran(e, {x, w[other(call)], b}, want(call), 0, 0)) << "call " << call << " after " << served;
+          EXPECT_GT(e.graphs()->kept, 0) << e.graphs()->why_none;
+        }
+        runtime::ReplayStream::trim_all();
+        EXPECT_EQ(gpu::allocated_bytes(), before);
+        if (!enough) continue;
+        EXPECT_GT(served, 0);
+        break;
+      }
+    }
+  }
+}
+
+// Where memory stays short, few calls try to record. A try takes the two requests that fail here, and the call then
+// runs step by step; where none is made, the call itself fails.
+TEST(RecordedCalls, RecordingIsTriedAgain) {
+  Middle m;
+  const runtime::Executable e(m.p.finish());
+  const at::Tensor x = m.p.tensor(1), w = m.p.tensor(1), b = m.p.tensor(1);
+  runtime::ReplayStream::trim_all();
+  EXPECT_TRUE(ran(e, {x, w, b}, Middle::of(1, 1, 1), 0, 0));
+  std::vector<int> tries;
+  for (int i = 0; i < 120; ++i)
+    if (ran(e, {x, w, b}, Middle::of(1, 1, 1), 0, 2)) tries.push_back(i);
+  EXPECT_EQ(tries, (std::vector<int>{0, 16, 48, 112}));
+  EXPECT_NE(e.graphs()->why_none.find("memory was short"), std::string::npos) << e.graphs()->why_none;
+  gpu::run_short(0, 0);
+  for (int i = 0; i < 130; ++i) EXPECT_TRUE(ran(e, {x, w, b}, Middle::of(1, 1, 1), 0, 0)) << i;
+  EXPECT_EQ(e.graphs()->kept, 1) << e.graphs()->why_none;
+  EXPECT_EQ(e.graphs()->why_none, "");
 }
 
 TEST(RecordedCalls, TwoThreads) {

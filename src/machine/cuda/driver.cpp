@@ -65,6 +65,8 @@ void Driver::require(int status, const char* what) const {
   if (status == 0) return;
   const char* text = nullptr;
   f_->error(status, &text);
+  constexpr int kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
+  if (status == kOutOfMemory) throw OutOfMemory(fmt::format("the CUDA driver {}: out of memory", what));
   VESTA_CHECK(false, "the CUDA driver {}: {} ({})", what, text ? text : "an unknown error", status);
 }
 

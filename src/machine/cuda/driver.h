@@ -6,6 +6,7 @@
 #include <string>
 
 #include "machine/load.h"
+#include "vesta/error.h"
 
 namespace vesta::machine {
 
@@ -14,6 +15,12 @@ using CudaLibrary = struct OpaqueLibrary*;
 inline constexpr const char* kDriverNames[] = {"libcuda.so.1"};
 
 using CudaKernel = struct OpaqueKernel*;  // launched in whatever context is current
+
+// The GPU's memory does not suffice for what the driver was to do.
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
 
 class Driver {
  public:
@@ -36,7 +43,7 @@ class Driver {
   void allow_shared(CudaKernel kernel, unsigned bytes, int device) const;
   // `arguments`: a pointer to the value of each parameter. In the current context.
   void launch(CudaKernel kernel, const LaunchShape& shape, void* stream, void** arguments) const;
-  // Throws InternalError unless `status`, which a function of the driver has returned, is success.
+  // Throws OutOfMemory or InternalError unless `status`, which a function of the driver has returned, is success.
   void require(int status, const char* what) const;
 
  private:

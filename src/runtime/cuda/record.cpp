@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/memory_plan.h"
 #include "base/stopwatch.h"
+#include "machine/cuda/driver.h"
 #include "runtime/cuda/allocation_log.h"
 #include "runtime/cuda/torch_cuda.h"
 #include "runtime/device_launch.h"
@@ -94,6 +95,9 @@ class Recorder {
         step = finished + 1;
       });
     } catch (const c10::OutOfMemoryError&) {
+      give_up();
+      throw;
+    } catch (const machine::OutOfMemory&) {
       give_up();
       throw;
     } catch (const StepRefused&) {

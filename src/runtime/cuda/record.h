@@ -28,7 +28,7 @@ struct RecordedProgram {
 
 // Captures twice: first to see what extern calls allocate. Nothing runs on the GPU. The calling thread has entered
 // `on`, its current stream, and has run the program before, so that libraries have what they make once. Throws
-// StepRefused, c10::OutOfMemoryError, or InternalError.
+// StepRefused, c10::OutOfMemoryError, machine::OutOfMemory, or InternalError.
 std::unique_ptr<Recording> record(const RecordedProgram& what, Sizes& sizes, const CallInputs& in, GraphPlan plan,
                                   const std::set<int>& copied, ReplayStream& on);
 

@@ -112,6 +112,7 @@ std::shared_ptr<Recording> Recordings::use(Kind& kind, Sizes& sizes, const CallI
   }
   if (kind.ran_on.size() == kMostThreads) kind.ran_on.clear();
   if (kind.ran_on.insert(std::this_thread::get_id()).second) return nullptr;
+  if (waits_ > 0 && --waits_ > 0) return nullptr;
   if (!kind.recordings.empty()) {
     std::set<int> other;
     kind.recordings.front()->fits(in, derived, &other);
@@ -156,7 +157,9 @@ std::shared_ptr<Recording> Recordings::make(Kind& kind, Sizes& sizes, const Call
       if (registry().keep_memory.count(op) != 0) refused_steps_.emplace(static_cast<int>(i), op + " keeps memory");
     }
   }
+  bool had_room = false;  // recordings of others have gone
   for (int tries = 0;; ++tries) {
+    bool is_short = false;
     const Stopwatch watch;
     const GraphFacts facts{refused_steps_, kind.changing};
     GraphPlan plan =
@@ -175,6 +178,7 @@ std::shared_ptr<Recording> Recordings::make(Kind& kind, Sizes& sizes, const Call
       made->finish(what.program);
       kind.recordings.insert(kind.recordings.begin(), made);
       ++recorded_;
+      next_waits_ = 0;
       record_ms_ += watch.milliseconds();
       if (log::enabled(log::Topic::Graph)) {
         log::write(log::Topic::Graph, fmt::format("recorded {} CUDA graphs of {} nodes in {:.2f} ms", made->graphs(),
@@ -195,14 +199,26 @@ std::shared_ptr<Recording> Recordings::make(Kind& kind, Sizes& sizes, const Call
         return nullptr;
       }
     } catch (const c10::OutOfMemoryError&) {
-      if (tries == 0) {
-        drop_others(0);
-        continue;
-      }
-      refuse("memory was short while it was recorded");
+      is_short = true;
+    } catch (const machine::OutOfMemory&) {
+      is_short = true;
+    }
+    if (!is_short) continue;
+    kind.stream->trim();
+    if (had_room) {
+      wait();
       return nullptr;
     }
+    had_room = true;
+    drop_others(0);
   }
+}
+
+void Recordings::wait() {
+  constexpr int kFirst = 16, kMost = 1 << 16;
+  if (next_waits_ == 0) log::write(log::Topic::Graph, "no CUDA graph for now: memory was short while it was recorded");
+  next_waits_ = next_waits_ == 0 ? kFirst : std::min(2 * next_waits_, kMost);
+  waits_ = next_waits_;
 }
 
 bool Recordings::make_room(int64_t bytes) {
@@ -223,6 +239,16 @@ void Recordings::drop_others(int64_t bytes) {
     if (RecordedMemory::held() <= bytes) return;
     if (r->drop()) ReplayStream::trim_all();
   }
+}
+
+void Recordings::drop_all(c10::Device device) {
+  // A call in a capture may be a step of what is being recorded here.
+  if (machine::is_capturing(current_stream(device))) return;
+  {
+    const std::lock_guard lock(registry().mutex);
+    for (Recordings* r : registry().all) r->drop();
+  }
+  ReplayStream::trim_all();
 }
 
 bool Recordings::drop() {
@@ -253,6 +279,8 @@ GraphReport Recordings::report() const {
     return r;
   }
   r.why_none = why_refused_;
+  if (waits_ > 0)
+    r.why_none = fmt::format("memory was short while it was recorded; it is tried again {} calls later", waits_);
   r.recorded = recorded_;
   r.record_ms = record_ms_;
   for (const Kind& k : kinds_) {

@@ -5,6 +5,9 @@
 // input whose address is another than before, the program is recorded for the new address too. If the address changes
 // again, the input is copied from then on, if it is small; a large one is recorded for four addresses, and then the
 // calls that read it run beside the graphs.
+//
+// Where memory is short, recordings of other programs go, then the call runs step by step and recording is tried again
+// some calls later.
 #pragma once
 
 #include <atomic>
@@ -50,6 +53,9 @@ class Recordings {
   GraphReport report() const;  // waits for nobody
   // Lets go of every recording, if no call is in the way.
   bool drop();
+  // Memory is short: lets go of every recording of the process, but of those in use and while `device`'s current stream
+  // is captured.
+  static void drop_all(c10::Device device);
   int64_t last_use() const { return last_use_.load(std::memory_order_relaxed); }
 
  private:
@@ -74,6 +80,8 @@ class Recordings {
   // The recordings of other programs, those first that were not used for longest, until all hold at most this.
   void drop_others(int64_t bytes);
   void refuse(std::string why);
+  // Memory was short: the next recording is tried after some calls that would need one, twice as many each time.
+  void wait();
 
   const RecordedProgram what_;
   const c10::Device device_;
@@ -84,6 +92,8 @@ class Recordings {
   std::string why_refused_;
   std::map<int, std::string> refused_steps_;
   std::list<Kind> kinds_;  // the one that was used last comes first
+  int waits_ = 0;          // for so many calls no recording is tried
+  int next_waits_ = 0;     // 0: the last recording found memory
   int64_t recorded_ = 0;
   double record_ms_ = 0;
 };

@@ -77,13 +77,17 @@ ReplayStream& ReplayStream::of(c10::Device device, void* stream) {
   return *found;
 }
 
+void ReplayStream::trim() {
+  if (arena_.use_count() == 1) arena_.reset();
+  if (early_.use_count() == 1) early_.reset();
+}
+
 void ReplayStream::trim_all() {
   Streams& s = streams();
   const std::lock_guard lock(s.mutex);
   for (auto& [key, stream] : s.known) {
     if (!stream->try_enter()) continue;
-    if (stream->arena_.use_count() == 1) stream->arena_.reset();
-    if (stream->early_.use_count() == 1) stream->early_.reset();
+    stream->trim();
     stream->leave();
   }
 }

@@ -50,7 +50,9 @@ class ReplayStream {
   std::shared_ptr<RecordedMemory> early_arena(int64_t bytes);
   // The stream to capture on, with what libraries keep for it and the calling thread made and in memory of ours.
   machine::CaptureStream& capture_stream();
-  // Gives back what no graph uses, of every stream that no thread has entered.
+  // Gives back what no graph uses.
+  void trim();
+  // The same of every stream that no thread has entered.
   static void trim_all();
 
  private:

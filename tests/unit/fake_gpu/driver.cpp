@@ -51,6 +51,7 @@ struct State {
   std::atomic<int64_t> launches{0}, graph_launches{0}, changed_nodes{0}, copies{0}, early{0};
   std::atomic<bool> running{true};
   std::atomic<int> until_failure{-1};
+  std::atomic<int64_t> requests{0}, served{0}, failures{0}, allocated{0};
 };
 State& state() {
   static auto* s = new State;
@@ -122,6 +123,19 @@ Calls calls() {
 }
 
 void set_running(bool on) { state().running = on; }
+void run_short(int served, int failures) {
+  state().requests = 0;
+  state().served = served;
+  state().failures = failures;
+}
+bool is_short() {
+  State& s = state();
+  const int64_t number = s.requests++;
+  return number >= s.served && number < s.served + s.failures;
+}
+int64_t requests() { return state().requests; }
+int64_t allocated_bytes() { return state().allocated; }
+void note_allocated(int64_t bytes) { state().allocated += bytes; }
 void fail_change_after(int calls) { state().until_failure = calls; }
 
 }  // namespace vesta::testing::gpu
@@ -131,7 +145,7 @@ void fail_change_after(int calls) { state().until_failure = calls; }
 using namespace vesta::testing::gpu;
 
 namespace {
-constexpr int kNotFound = 500;
+constexpr int kNotFound = 500, kOutOfMemory = 2;
 struct KernelParameters {  // CUDA_KERNEL_NODE_PARAMS_v2
   void* function;
   unsigned grid[3], block[3], shared_bytes;
@@ -156,6 +170,7 @@ int cuCtxGetCurrent(void** context) { return *context = &state(), 0; }
 int cuCtxSetCurrent(void*) { return 0; }
 int cuDevicePrimaryCtxRetain(void** context, int) { return *context = &state(), 0; }
 int cuLibraryLoadData(void** library, const void* code, int*, void**, unsigned, int*, void**, unsigned) {
+  if (is_short()) return kOutOfMemory;
   return *library = const_cast<void*>(code), 0;
 }
 int cuLibraryGetKernel(void** kernel, void* library, const char* name) {
@@ -173,6 +188,7 @@ int cuLibraryGetKernel(void** kernel, void* library, const char* name) {
 }
 int cuLaunchKernel(void* kernel, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void* stream,
                    void** arguments, void**) {
+  if (is_short()) return kOutOfMemory;
   ++state().launches;
   const auto* const k = static_cast<const LoadedKernel*>(kernel);
   give(stream, {k, values_of(*k, arguments), {}});
@@ -222,6 +238,7 @@ int cuStreamGetCaptureInfo_v2(void* stream, int* status, uint64_t* id, void** gr
   return 0;
 }
 int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
+  if (is_short()) return kOutOfMemory;
   auto* const made = new Exec;
   for (const auto& node : *static_cast<Graph*>(graph)) {
     made->places[node.get()] = made->nodes.size();
@@ -269,6 +286,7 @@ int cuGraphExecKernelNodeSetParams_v2(void* exec, void* node, const KernelParame
   return 0;
 }
 int cuGraphLaunch(void* exec, void*) {
+  if (is_short()) return kOutOfMemory;
   ++state().graph_launches;
   if (!state().running) return 0;
   for (const Node& node : static_cast<Exec*>(exec)->nodes) node.run();

@@ -33,5 +33,12 @@ Calls calls();
 void set_running(bool on);
 // The change of a node that is made after `calls` others fails, once.
 void fail_change_after(int calls);
+// Memory is short: after `served` requests for memory (of the allocator, of a graph that is made, of a kernel that is
+// loaded or launched) so many fail. Counted anew at each call; failures 0: none.
+void run_short(int served, int failures);
+bool is_short();            // for one request
+int64_t requests();         // since run_short()
+int64_t allocated_bytes();  // that the allocator has given and not got back
+void note_allocated(int64_t bytes);
 
 }  // namespace vesta::testing::gpu

@@ -45,7 +45,9 @@ C10_REGISTER_GUARD_IMPL(CUDA, Guard);
 class Blocks {
  public:
   void* take(size_t bytes) {
+    if (is_short()) C10_THROW_ERROR(OutOfMemoryError, "out of memory");
     const std::lock_guard lock(mutex_);
+    note_allocated(static_cast<int64_t>(bytes));
     std::vector<void*>& idle = idle_[bytes];
     void* block = nullptr;
     if (idle.empty()) {
@@ -59,6 +61,7 @@ class Blocks {
   }
   void give_back(void* block) {
     const std::lock_guard lock(mutex_);
+    note_allocated(-static_cast<int64_t>(sizes_.at(block)));
     idle_[sizes_.at(block)].push_back(block);
   }
 

@@ -43,6 +43,10 @@ struct Guard {
 struct Registers {
   std::vector<PyObject*> objects;
   std::vector<Object> computed;  // by source: what no other place holds
+  // What a graph is given, made anew in each call. It is kept with these, as an allocation of this size may make the C
+  // library sort what was freed since the last one.
+  std::vector<PyObject*> tensors;
+  std::vector<int64_t> integers;
   uint64_t of_memo = 0;          // the state of the memo that they repeat; 0: none
   bool apart = false;            // what is written is no other object of these
   PyObject*& operator[](int source) { return objects[static_cast<size_t>(source)]; }

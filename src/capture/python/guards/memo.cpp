@@ -1,6 +1,7 @@
 #include "capture/python/guards/memo.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "capture/python/guards/dict_version.h"
 #include "capture/python/tensors/tensors.h"
@@ -272,6 +273,9 @@ void Memo::remember(const std::vector<Source>& sources, const std::vector<Guard>
       return;
     }
   }
+  // Two ways may lead over one word. Whatever is behind it comes behind its first fact.
+  std::unordered_set<const uint64_t*> known;
+  std::erase_if(facts_, [&](const Fact& f) { return !known.insert(f.place).second; });
   valid_ = true;
 }
 
@@ -296,8 +300,15 @@ bool Memo::repeats(const Registers& r) const {
     const bool is_read = root.kind == SourceKind::DictValue || root.kind == SourceKind::SequenceItem;
     if (is_read && r[root.index] != root.value) return false;
   }
-  for (const Fact& fact : facts_)
-    if (*fact.place != fact.value) return false;
+  // The places lie anywhere: each is asked for before it is read. One that is gone may be asked for as well.
+  constexpr size_t kAhead = 32;
+  const size_t asked = facts_.size() > kAhead ? facts_.size() - kAhead : 0;
+  for (size_t i = 0; i < asked; ++i) {
+    __builtin_prefetch(facts_[i + kAhead].place);
+    if (*facts_[i].place != facts_[i].value) return false;
+  }
+  for (size_t i = asked; i < facts_.size(); ++i)
+    if (*facts_[i].place != facts_[i].value) return false;
   ++repeats_;
   return true;
 }

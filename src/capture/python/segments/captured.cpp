@@ -189,10 +189,11 @@ bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference
     return false;
   }
   auto reg = [&](int source) { return registers[source]; };
-  std::vector<PyObject*> tensors;
-  std::vector<int64_t> integers;
+  std::vector<PyObject*>& tensors = registers.tensors;
+  std::vector<int64_t>& integers = registers.integers;
   std::vector<Object> numbers;
-  tensors.reserve(v.inputs.size());
+  tensors.clear();
+  integers.clear();
   for (const Variant::Input& in : v.inputs) {
     if (in.is_number) {
       numbers.push_back(Object::take(number_tensor(reg(in.source))));

@@ -81,7 +81,9 @@ namespace {
 // for the GIL at each (torch's tensors count their Python object with the second one).
 class Borrowed {
  public:
-  explicit Borrowed(std::span<PyObject* const> objects) : objects_(objects) {
+  // `tensors`: empty, for these.
+  Borrowed(std::span<PyObject* const> objects, std::vector<at::Tensor>& tensors)
+      : objects_(objects), tensors_(tensors) {
     tensors_.reserve(objects.size());
     constexpr size_t kAhead = 12;
     const size_t count = objects.size() > kAhead ? objects.size() : 0;  // of few, none is worth asking for
@@ -100,6 +102,7 @@ class Borrowed {
   }
   ~Borrowed() {
     for (at::Tensor& t : tensors_) Traits::destroyBorrow(t);
+    tensors_.clear();
     for (PyObject* x : objects_) Py_DECREF(x);
   }
   Borrowed(const Borrowed&) = delete;
@@ -110,7 +113,33 @@ class Borrowed {
  private:
   using Traits = c10::MaybeOwnedTraits<at::Tensor>;
   std::span<PyObject* const> objects_;
-  c10::SmallVector<at::Tensor, 16> tensors_;
+  std::vector<at::Tensor>& tensors_;
+};
+
+// Lists of a call, empty. Those of the thread's last call, so that a call of many tensors allocates none; a call within
+// another has its own.
+class Lists {
+ public:
+  Lists() : tensors(std::move(spare().tensors)), addresses(std::move(spare().addresses)) {}
+  ~Lists() {
+    spare().tensors = std::move(tensors);
+    spare().addresses = std::move(addresses);
+  }
+  Lists(const Lists&) = delete;
+  Lists& operator=(const Lists&) = delete;
+
+  std::vector<at::Tensor> tensors;
+  runtime::Addresses addresses;
+
+ private:
+  struct Spare {
+    std::vector<at::Tensor> tensors;
+    runtime::Addresses addresses;
+  };
+  static Spare& spare() {
+    static thread_local Spare s;
+    return s;
+  }
 };
 
 // Weights that were derived from a parameter go when it goes.
@@ -132,7 +161,8 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
     if (why) *why = "an input is missing";
     return GraphRun::Rejected;
   }
-  const Borrowed arguments(tensors);
+  Lists lists;
+  const Borrowed arguments(tensors, lists.tensors);
   const runtime::Executable& graph = *compiled.executable;
   PyObject* differentiable = compiled.differentiable.get();
   if (compiled.in_grad_mode || differentiable) {
@@ -143,7 +173,7 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
     }
   }
   runtime::CallInputs in{arguments.all(), {}, integers};
-  runtime::Addresses addresses;
+  runtime::Addresses& addresses = lists.addresses;
   if (!graph.accepts(in, why, &addresses)) return GraphRun::Rejected;
   in.addresses = {addresses.data(), addresses.size()};
   if (differentiable) return run_differentiable(compiled, arguments.all(), tensors, integers, outputs, why);
