@@ -26,6 +26,8 @@ class Object {
 
   PyObject* get() const { return p_; }
   PyObject* release() { return std::exchange(p_, nullptr); }
+  // For a function that writes a new reference there. The object holds none before.
+  PyObject** out() { return &p_; }
   explicit operator bool() const { return p_ != nullptr; }
 
  private:

@@ -46,7 +46,7 @@ Step delete_attr(Evaluation& e, int oparg) {
 
 Step load_super_attr(Evaluation& e, int oparg) {  // super, the class, self; the bits of oparg: two arguments, a method
   size_t count = (oparg & 2) != 0 ? 2 : 0;
-  Owned super(e.operations.call(peek(e.frame, 3), &peek(e.frame, 2), count | offset_flag(e), nullptr));
+  Object super = Object::take(e.operations.call(peek(e.frame, 3), &peek(e.frame, 2), count | offset_flag(e), nullptr));
   if (!super) return Step::Error;
   PyObject* x = e.operations.get_attr(super.get(), name_at(e, oparg >> 2));
   return (oparg & 1) != 0 ? replace_by_callable(e, 3, x) : replace(e, 3, x);

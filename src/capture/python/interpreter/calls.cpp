@@ -42,23 +42,23 @@ Step call_function_ex(Evaluation& e, int oparg) {
   PyObject* keywords = with_keywords ? peek(e.frame, 1) : nullptr;
   PyObject* callargs = peek(e.frame, with_keywords ? 2 : 1);
   PyObject* callable = peek(e.frame, (with_keywords ? 3 : 2) + (python_minor >= 13 ? 1 : 0));
-  Owned dict, tuple;
+  Object dict, tuple;
   if (keywords != nullptr && !PyDict_CheckExact(keywords)) {
-    dict = Owned(PyDict_New());
+    dict = Object::take(PyDict_New());
     if (!dict || e.operations.merge_keywords(callable, dict.get(), keywords) < 0) return Step::Error;
     keywords = dict.get();
   }
   if (!PyTuple_CheckExact(callargs)) {
     if (Py_TYPE(callargs)->tp_iter == nullptr && !PySequence_Check(callargs)) {
-      Owned what(describe_callable(callable));
+      Object what = Object::take(describe_callable(callable));
       if (what)
         PyErr_Format(PyExc_TypeError, "%U argument after * must be an iterable, not %.200s", what.get(),
                      Py_TYPE(callargs)->tp_name);
       return Step::Error;
     }
-    Owned list(PyList_New(0));
+    Object list = Object::take(PyList_New(0));
     if (!list || e.operations.extend_list(list.get(), callargs) < 0) return Step::Error;
-    tuple = Owned(e.operations.list_to_tuple(list.get()));
+    tuple = Object::take(e.operations.list_to_tuple(list.get()));
     if (!tuple) return Step::Error;
     callargs = tuple.get();
   }

@@ -47,7 +47,7 @@ Step delete_deref(Evaluation& e, int oparg) {
 
 // A free variable of a class body: the body's own namespace comes first.
 Step load_from(Evaluation& e, int operands, PyObject* space, int slot) {
-  Owned x;
+  Object x;
   int found = find_item(space, local_name_at(e, slot), x.out());
   if (found < 0) return Step::Error;
   return replace(e, operands, found > 0 ? x.release() : contents(e, slot));

@@ -6,7 +6,7 @@ namespace {
 
 Step load_build_class(Evaluation& e, int) {
   static PyObject* const name = PyUnicode_InternFromString("__build_class__");
-  Owned x;
+  Object x;
   if (find_item(builtins_of(e.frame), name, x.out()) == 0)
     PyErr_SetString(PyExc_NameError, "__build_class__ not found");
   return replace(e, 0, x.release());
@@ -19,10 +19,10 @@ Step setup_annotations(Evaluation& e, int) {
     PyErr_SetString(PyExc_SystemError, "no locals found when setting up annotations");
     return Step::Error;
   }
-  Owned annotations;
+  Object annotations;
   int found = find_item(space, name, annotations.out());
   if (found != 0) return found < 0 ? Step::Error : Step::Next;
-  annotations = Owned(PyDict_New());
+  annotations = Object::take(PyDict_New());
   if (!annotations) return Step::Error;
   return done(e, 0,
               PyDict_CheckExact(space) ? PyDict_SetItem(space, name, annotations.get())

@@ -26,7 +26,7 @@ Step build_list(Evaluation& e, int oparg) {
 }
 
 Step build_set(Evaluation& e, int oparg) {
-  Owned set(PySet_New(nullptr));
+  Object set = Object::take(PySet_New(nullptr));
   if (!set) return Step::Error;
   for (int i = oparg; i > 0; --i)
     if (e.operations.hashes(peek(e.frame, i)) < 0 || PySet_Add(set.get(), peek(e.frame, i)) < 0) return Step::Error;
@@ -34,7 +34,7 @@ Step build_set(Evaluation& e, int oparg) {
 }
 
 Step build_map(Evaluation& e, int oparg) {
-  Owned dict(PyDict_New());
+  Object dict = Object::take(PyDict_New());
   if (!dict) return Step::Error;
   for (int i = 2 * oparg; i > 0; i -= 2)
     if (e.operations.hashes(peek(e.frame, i)) < 0 ||
@@ -49,7 +49,7 @@ Step build_const_key_map(Evaluation& e, int oparg) {
     PyErr_SetString(PyExc_SystemError, "bad BUILD_CONST_KEY_MAP keys argument");
     return Step::Error;
   }
-  Owned dict(PyDict_New());
+  Object dict = Object::take(PyDict_New());
   if (!dict) return Step::Error;
   for (int i = 0; i < oparg; ++i)
     if (PyDict_SetItem(dict.get(), PyTuple_GET_ITEM(keys, i), peek(e.frame, oparg + 1 - i)) < 0) return Step::Error;

@@ -25,13 +25,13 @@ int find_attr(PyObject* owner, PyObject* name, PyObject** out) {
 PyObject* describe_callable(PyObject* callable) {
   static PyObject* const qualname = PyUnicode_InternFromString("__qualname__");
   static PyObject* const module = PyUnicode_InternFromString("__module__");
-  Owned name, owner;
+  Object name, owner;
   int found = find_attr(callable, qualname, name.out());
   if (found < 0) return nullptr;
   if (found == 0) return PyObject_Str(callable);
   if (find_attr(callable, module, owner.out()) < 0) return nullptr;
   if (owner && owner.get() != Py_None) {
-    Owned builtins(PyUnicode_FromString("builtins"));
+    Object builtins = Object::take(PyUnicode_FromString("builtins"));
     if (!builtins) return nullptr;
     int other = PyObject_RichCompareBool(owner.get(), builtins.get(), Py_NE);
     if (other < 0) return nullptr;

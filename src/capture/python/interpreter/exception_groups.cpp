@@ -15,7 +15,7 @@ PyObject* make_group(PyObject* exceptions) {
 int add_leaf_ids(PyObject* x, PyObject* ids) {
   if (x == Py_None) return 0;
   if (!is_group(x)) {
-    Owned id(PyLong_FromVoidPtr(x));
+    Object id = Object::take(PyLong_FromVoidPtr(x));
     return id ? PySet_Add(ids, id.get()) : -1;
   }
   if (Py_EnterRecursiveCall(" in collect_exception_group_leaf_ids")) return -1;
@@ -28,18 +28,18 @@ int add_leaf_ids(PyObject* x, PyObject* ids) {
 
 // A group like `group` of only these exceptions.
 PyObject* derive(PyObject* group, PyObject* exceptions) {
-  Owned part(PyObject_CallMethod(group, "derive", "(O)", exceptions));
+  Object part = Object::take(PyObject_CallMethod(group, "derive", "(O)", exceptions));
   if (!part) return nullptr;
   if (!is_group(part.get())) {
     PyErr_SetString(PyExc_TypeError, "derive must return an instance of BaseExceptionGroup");
     return nullptr;
   }
-  Owned traceback(PyException_GetTraceback(group));
+  Object traceback = Object::take(PyException_GetTraceback(group));
   if (traceback && PyException_SetTraceback(part.get(), traceback.get()) < 0) return nullptr;
   PyException_SetContext(part.get(), PyException_GetContext(group));
   PyException_SetCause(part.get(), PyException_GetCause(group));
   if (PyObject* notes = reinterpret_cast<PyBaseExceptionObject*>(group)->notes; notes && PySequence_Check(notes)) {
-    Owned copy(PySequence_List(notes));
+    Object copy = Object::take(PySequence_List(notes));
     if (!copy || PyObject_SetAttrString(part.get(), "__notes__", copy.get()) < 0) return nullptr;
   }
   return part.release();
@@ -47,23 +47,23 @@ PyObject* derive(PyObject* group, PyObject* exceptions) {
 
 // The part of a group whose leaves have these ids; None if there is none.
 PyObject* project(PyObject* group, PyObject* ids) {
-  Owned list(PyList_New(0));
+  Object list = Object::take(PyList_New(0));
   if (!list) return nullptr;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(members(group)); ++i) {
     PyObject* x = PyTuple_GET_ITEM(members(group), i);
-    Owned part;
+    Object part;
     if (is_group(x)) {
       if (Py_EnterRecursiveCall(" in exceptiongroup_split_recursive")) return nullptr;
-      part = Owned(project(x, ids));
+      part = Object::take(project(x, ids));
       Py_LeaveRecursiveCall();
       if (!part) return nullptr;
       if (part.get() == Py_None) continue;
     } else {
-      Owned id(PyLong_FromVoidPtr(x));
+      Object id = Object::take(PyLong_FromVoidPtr(x));
       int found = id ? PySet_Contains(ids, id.get()) : -1;
       if (found < 0) return nullptr;
       if (found == 0) continue;
-      part = Owned::share(x);
+      part = Object::share(x);
     }
     if (PyList_Append(list.get(), part.get()) < 0) return nullptr;
   }
@@ -79,33 +79,33 @@ bool is_same(PyObject* a, PyObject* b) {
 
 }  // namespace
 
-int split_group(PyObject* exception, PyObject* types, Owned& match, Owned& rest) {
-  match = Owned::share(Py_None);
-  rest = Owned::share(Py_None);
+int split_group(PyObject* exception, PyObject* types, Object& match, Object& rest) {
+  match = Object::share(Py_None);
+  rest = Object::share(Py_None);
   if (exception == Py_None) return 0;
   if (PyErr_GivenExceptionMatches(exception, types)) {
     if (is_group(exception)) {
-      match = Owned::share(exception);
+      match = Object::share(exception);
       return 0;
     }
-    Owned single(PyTuple_Pack(1, exception));
-    Owned group(single ? make_group(single.get()) : nullptr);
+    Object single = Object::take(PyTuple_Pack(1, exception));
+    Object group = Object::take(single ? make_group(single.get()) : nullptr);
     if (!group) return -1;
     match = std::move(group);
     return 0;
   }
   if (!is_group(exception)) {
-    rest = Owned::share(exception);
+    rest = Object::share(exception);
     return 0;
   }
-  Owned pair(PyObject_CallMethod(exception, "split", "(O)", types));
+  Object pair = Object::take(PyObject_CallMethod(exception, "split", "(O)", types));
   if (!pair) return -1;
   if (!PyTuple_CheckExact(pair.get()) || PyTuple_GET_SIZE(pair.get()) < 2) {
     PyErr_Format(PyExc_TypeError, "%.200s.split must return a 2-tuple", Py_TYPE(exception)->tp_name);
     return -1;
   }
-  match = Owned::share(PyTuple_GET_ITEM(pair.get(), 0));
-  rest = Owned::share(PyTuple_GET_ITEM(pair.get(), 1));
+  match = Object::share(PyTuple_GET_ITEM(pair.get(), 0));
+  rest = Object::share(PyTuple_GET_ITEM(pair.get(), 1));
   return 0;
 }
 
@@ -113,7 +113,7 @@ PyObject* prep_reraise_star(PyObject* original, PyObject* raised) {
   Py_ssize_t count = PyList_GET_SIZE(raised);
   if (count == 0) return Py_NewRef(Py_None);
   if (!is_group(original)) return Py_NewRef(PyList_GET_ITEM(raised, 0));  // one clause at most took it
-  Owned fresh(PyList_New(0)), ids(PySet_New(nullptr));
+  Object fresh = Object::take(PyList_New(0)), ids = Object::take(PySet_New(nullptr));
   if (!fresh || !ids) return nullptr;
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* x = PyList_GET_ITEM(raised, i);
@@ -121,7 +121,7 @@ PyObject* prep_reraise_star(PyObject* original, PyObject* raised) {
     int status = is_same(x, original) ? add_leaf_ids(x, ids.get()) : PyList_Append(fresh.get(), x);
     if (status < 0) return nullptr;
   }
-  Owned again(project(original, ids.get()));
+  Object again = Object::take(project(original, ids.get()));
   if (!again || PyList_GET_SIZE(fresh.get()) == 0) return again.release();
   if (again.get() != Py_None && PyList_Append(fresh.get(), again.get()) < 0) return nullptr;
   constexpr bool wraps_single = PY_VERSION_HEX < 0x030b0400;

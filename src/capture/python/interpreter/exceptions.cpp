@@ -21,7 +21,7 @@ Step reraise_as_it_is(Evaluation& e, PyObject* x) {
 
 // An instance for `raise x` or, named `cause`, for `from x`; nullptr with an error set.
 PyObject* instantiate(PyObject* type) {
-  Owned x(PyObject_CallNoArgs(type));
+  Object x = Object::take(PyObject_CallNoArgs(type));
   if (x && !PyExceptionInstance_Check(x.get())) {
     PyErr_Format(PyExc_TypeError, "calling %R should have returned an instance of BaseException, not %R", type,
                  reinterpret_cast<PyObject*>(Py_TYPE(x.get())));
@@ -31,25 +31,25 @@ PyObject* instantiate(PyObject* type) {
 }
 
 void raise(PyObject* x, PyObject* cause) {
-  Owned value, fixed;
+  Object value, fixed;
   PyObject* type = nullptr;
   if (PyExceptionClass_Check(x)) {
     type = x;
-    value = Owned(instantiate(x));
+    value = Object::take(instantiate(x));
     if (!value) return;
   } else if (PyExceptionInstance_Check(x)) {
     type = PyExceptionInstance_Class(x);
-    value = Owned::share(x);
+    value = Object::share(x);
   } else {
     PyErr_SetString(PyExc_TypeError, "exceptions must derive from BaseException");
     return;
   }
   if (cause != nullptr) {
     if (PyExceptionClass_Check(cause)) {
-      fixed = Owned(python_minor >= 13 ? instantiate(cause) : PyObject_CallNoArgs(cause));
+      fixed = Object::take(python_minor >= 13 ? instantiate(cause) : PyObject_CallNoArgs(cause));
       if (!fixed) return;
     } else if (PyExceptionInstance_Check(cause)) {
-      fixed = Owned::share(cause);
+      fixed = Object::share(cause);
     } else if (cause != Py_None) {
       PyErr_SetString(PyExc_TypeError, "exception causes must derive from BaseException");
       return;
@@ -61,7 +61,7 @@ void raise(PyObject* x, PyObject* cause) {
 
 Step raise_varargs(Evaluation& e, int oparg) {
   if (oparg == 0) {
-    Owned handled(PyErr_GetHandledException());
+    Object handled = Object::take(PyErr_GetHandledException());
     if (handled && handled.get() != Py_None) return reraise_as_it_is(e, handled.get());
     PyErr_SetString(PyExc_RuntimeError, "No active exception to reraise");
   } else {
@@ -79,7 +79,7 @@ Step reraise(Evaluation& e, int oparg) {
     }
     set_executing(e.frame, static_cast<int>(PyLong_AsLong(where)));
   }
-  Owned x(pop(e.frame));
+  Object x = Object::take(pop(e.frame));
   return reraise_as_it_is(e, x.get());
 }
 
@@ -141,7 +141,7 @@ Step check_exc_match(Evaluation& e, int) {
 
 Step check_eg_match(Evaluation& e, int) {  // the exception, the types: what does not match, what does (None: nothing)
   if (!are_plain_classes(peek(e.frame, 1))) return Step::Error;
-  Owned match, rest;
+  Object match, rest;
   if (split_group(peek(e.frame, 2), peek(e.frame, 1), match, rest) < 0) return Step::Error;
   if (match.get() == Py_None) return replace(e, 1, match.release());
   PyErr_SetHandledException(match.get());

@@ -7,8 +7,8 @@ namespace {
 Step format_value(Evaluation& e, int oparg) {  // bits of oparg: 3 the conversion, 4 a format specification
   int count = (oparg & 4) != 0 ? 2 : 1;
   auto kind = static_cast<Operations::Conversion>(oparg & 3);
-  Owned value = Owned::share(peek(e.frame, count));
-  if (kind != Operations::Conversion::None) value = Owned(e.operations.convert(value.get(), kind));
+  Object value = Object::share(peek(e.frame, count));
+  if (kind != Operations::Conversion::None) value = Object::take(e.operations.convert(value.get(), kind));
   if (!value) return Step::Error;
   return replace(e, count, e.operations.format(value.get(), count == 2 ? peek(e.frame, 1) : nullptr));
 }

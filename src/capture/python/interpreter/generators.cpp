@@ -45,7 +45,7 @@ Step get_aiter(Evaluation& e, int) {
                  Py_TYPE(x)->tp_name);
     return Step::Error;
   }
-  Owned iterator(methods->am_aiter(x));
+  Object iterator = Object::take(methods->am_aiter(x));
   if (!iterator) return Step::Error;
   methods = Py_TYPE(iterator.get())->tp_as_async;
   if (methods == nullptr || methods->am_anext == nullptr) {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "capture/python/interpreter/evaluate.h"
-#include "capture/python/interpreter/owned.h"
+#include "capture/python/object.h"
 
 namespace vesta::capture {
 

@@ -35,28 +35,28 @@ std::span<const Row> import_rows() { return rows; }
 int import_all(PyObject* space, PyObject* module) {
   static PyObject* const all_name = PyUnicode_InternFromString("__all__");
   static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
-  Owned all;
+  Object all;
   int listed = find_attr(module, all_name, all.out());
   if (listed < 0) return -1;
   if (listed == 0) {
-    Owned dict;
+    Object dict;
     if (find_attr(module, dict_name, dict.out()) < 0) return -1;
     if (!dict) {
       PyErr_SetString(PyExc_ImportError, "from-import-* object has no __dict__ and no __all__");
       return -1;
     }
-    all = Owned(PyMapping_Keys(dict.get()));
+    all = Object::take(PyMapping_Keys(dict.get()));
     if (!all) return -1;
   }
   for (Py_ssize_t i = 0;; ++i) {
-    Owned name(PySequence_GetItem(all.get(), i));
+    Object name = Object::take(PySequence_GetItem(all.get(), i));
     if (!name) {
       if (!PyErr_ExceptionMatches(PyExc_IndexError)) return -1;
       PyErr_Clear();
       return 0;
     }
     if (!PyUnicode_Check(name.get())) {
-      Owned module_name(PyObject_GetAttrString(module, "__name__"));
+      Object module_name = Object::take(PyObject_GetAttrString(module, "__name__"));
       if (!module_name) return -1;
       if (!PyUnicode_Check(module_name.get())) {
         PyErr_Format(PyExc_TypeError, "module __name__ must be a string, not %.100s",
@@ -68,7 +68,7 @@ int import_all(PyObject* space, PyObject* module) {
       return -1;
     }
     if (listed == 0 && PyUnicode_GET_LENGTH(name.get()) > 0 && PyUnicode_READ_CHAR(name.get(), 0) == '_') continue;
-    Owned value(PyObject_GetAttr(module, name.get()));
+    Object value = Object::take(PyObject_GetAttr(module, name.get()));
     if (!value) return -1;
     int status = PyDict_CheckExact(space) ? PyDict_SetItem(space, name.get(), value.get())
                                           : PyObject_SetItem(space, name.get(), value.get());
@@ -77,36 +77,36 @@ int import_all(PyObject* space, PyObject* module) {
 }
 
 void raise_cannot_import(PyObject* module, PyObject* name) {
-  Owned module_name(PyObject_GetAttrString(module, "__name__"));
+  Object module_name = Object::take(PyObject_GetAttrString(module, "__name__"));
   PyErr_Clear();
   bool named = module_name && PyUnicode_Check(module_name.get());
-  Owned shown = named ? Owned::share(module_name.get()) : Owned(PyUnicode_FromString("<unknown module name>"));
-  Owned path(PyModule_Check(module) ? PyModule_GetFilenameObject(module) : nullptr);
+  Object shown = named ? Object::share(module_name.get()) : Object::take(PyUnicode_FromString("<unknown module name>"));
+  Object path = Object::take(PyModule_Check(module) ? PyModule_GetFilenameObject(module) : nullptr);
   PyErr_Clear();
   if (!shown) return;
-  Owned message;
+  Object message;
   if (!path || !PyUnicode_Check(path.get())) {
-    message = Owned(PyUnicode_FromFormat("cannot import name %R from %R (unknown location)", name, shown.get()));
-    path = Owned();
+    message = Object::take(PyUnicode_FromFormat("cannot import name %R from %R (unknown location)", name, shown.get()));
+    path = Object();
   } else {
-    Owned spec(PyObject_GetAttrString(module, "__spec__"));
+    Object spec = Object::take(PyObject_GetAttrString(module, "__spec__"));
     PyErr_Clear();
-    Owned initializing(spec ? PyObject_GetAttrString(spec.get(), "_initializing") : nullptr);
+    Object initializing = Object::take(spec ? PyObject_GetAttrString(spec.get(), "_initializing") : nullptr);
     PyErr_Clear();
     bool partial = initializing && PyObject_IsTrue(initializing.get()) > 0;
-    message = Owned(PyUnicode_FromFormat(partial ? "cannot import name %R from partially initialized module %R "
-                                                   "(most likely due to a circular import) (%S)"
-                                                 : "cannot import name %R from %R (%S)",
-                                         name, shown.get(), path.get()));
+    message = Object::take(PyUnicode_FromFormat(partial ? "cannot import name %R from partially initialized module %R "
+                                                          "(most likely due to a circular import) (%S)"
+                                                        : "cannot import name %R from %R (%S)",
+                                                name, shown.get(), path.get()));
   }
   if (!message) return;
 #if PY_VERSION_HEX >= 0x030c0000
-  Owned no_args(PyTuple_Pack(1, message.get())), keywords(PyDict_New());
+  Object no_args = Object::take(PyTuple_Pack(1, message.get())), keywords = Object::take(PyDict_New());
   if (!no_args || !keywords) return;
   PyDict_SetItemString(keywords.get(), "name", named ? module_name.get() : Py_None);
   PyDict_SetItemString(keywords.get(), "path", path ? path.get() : Py_None);
   PyDict_SetItemString(keywords.get(), "name_from", name);
-  Owned error(PyObject_Call(PyExc_ImportError, no_args.get(), keywords.get()));
+  Object error = Object::take(PyObject_Call(PyExc_ImportError, no_args.get(), keywords.get()));
   if (error) PyErr_SetObject(PyExc_ImportError, error.get());
 #else
   PyErr_SetImportError(message.get(), named ? module_name.get() : nullptr, path.get());

@@ -20,7 +20,7 @@ PyObject* display(PyObject* x) {
 }
 
 Step print_expr(Evaluation& e, int) {
-  Owned nothing(display(peek(e.frame, 1)));
+  Object nothing = Object::take(display(peek(e.frame, 1)));
   return done(e, 1, nothing ? 0 : -1);
 }
 
@@ -48,13 +48,13 @@ PyObject* convert_stop_iteration(Evaluation& e, PyObject* x) {
 // A function that does one intrinsic of CPython's (of type parameters, most) in CPython's evaluator: the instruction of
 // an operator, with its cache, is replaced by that of the intrinsic.
 PyObject* make_intrinsic(int count, int intrinsic) {
-  Owned globals(PyDict_New());
-  Owned like(globals ? PyRun_String(count == 1 ? "lambda x: ~x" : "lambda x, y: x ** y", Py_eval_input, globals.get(),
-                                    globals.get())
-                     : nullptr);
+  Object globals = Object::take(PyDict_New());
+  Object like = Object::take(globals ? PyRun_String(count == 1 ? "lambda x: ~x" : "lambda x, y: x ** y", Py_eval_input,
+                                                    globals.get(), globals.get())
+                                     : nullptr);
   if (!like) return nullptr;
   PyObject* code = PyFunction_GET_CODE(like.get());
-  Owned bytes(PyCode_GetCode(reinterpret_cast<PyCodeObject*>(code)));
+  Object bytes = Object::take(PyCode_GetCode(reinterpret_cast<PyCodeObject*>(code)));
   if (!bytes) return nullptr;
   constexpr int unary = opcode_of("UNARY_INVERT"), binary = opcode_of("BINARY_OP"), nop = opcode_of("NOP");
   constexpr int one = opcode_of("CALL_INTRINSIC_1"), two = opcode_of("CALL_INTRINSIC_2");
@@ -67,11 +67,11 @@ PyObject* make_intrinsic(int count, int intrinsic) {
     text[i + 1] = static_cast<char>(intrinsic);
     break;
   }
-  Owned replace(PyObject_GetAttrString(code, "replace")), none(PyTuple_New(0));
-  Owned changed(PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
-  Owned changes(changed ? Py_BuildValue("{sO}", "co_code", changed.get()) : nullptr);
+  Object replace = Object::take(PyObject_GetAttrString(code, "replace")), none = Object::take(PyTuple_New(0));
+  Object changed = Object::take(PyBytes_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+  Object changes = Object::take(changed ? Py_BuildValue("{sO}", "co_code", changed.get()) : nullptr);
   if (!replace || !none || !changes) return nullptr;
-  Owned replaced(PyObject_Call(replace.get(), none.get(), changes.get()));
+  Object replaced = Object::take(PyObject_Call(replace.get(), none.get(), changes.get()));
   return replaced ? PyFunction_New(replaced.get(), globals.get()) : nullptr;
 }
 

@@ -34,17 +34,18 @@ PyObject* match_mapping_keys(Evaluation& e, PyObject* mapping, PyObject* keys) {
   static PyObject* const get_name = PyUnicode_InternFromString("get");
   Py_ssize_t count = PyTuple_GET_SIZE(keys);
   if (count == 0) return PyTuple_New(0);
-  Owned get(e.operations.get_attr(mapping, get_name));
+  Object get = Object::take(e.operations.get_attr(mapping, get_name));
   if (!get) return nullptr;
-  Owned seen(PySet_New(nullptr)), missing(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type))),
-      values(PyTuple_New(count));
+  Object seen = Object::take(PySet_New(nullptr)),
+         missing = Object::take(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type))),
+         values = Object::take(PyTuple_New(count));
   if (!seen || !missing || !values) return nullptr;
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* key = PyTuple_GET_ITEM(keys, i);
     if (!first_use(seen.get(), key, PyExc_ValueError, "mapping pattern checks duplicate key (%R)", nullptr))
       return nullptr;
     PyObject* args[] = {nullptr, key, missing.get()};
-    Owned value(e.operations.call(get.get(), args + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+    Object value = Object::take(e.operations.call(get.get(), args + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
     if (!value) return nullptr;
     if (value.get() == missing.get()) return Py_NewRef(Py_None);
     PyTuple_SET_ITEM(values.get(), i, value.release());
@@ -59,7 +60,7 @@ int append_attribute(Evaluation& e, PyObject* subject, PyTypeObject* type, PyObj
                      PyObject* attributes) {
   if (!first_use(seen, name, PyExc_TypeError, "%s() got multiple sub-patterns for attribute %R", type->tp_name))
     return -1;
-  Owned x(e.operations.get_attr(subject, name));
+  Object x = Object::take(e.operations.get_attr(subject, name));
   if (!x) {
     if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
     PyErr_Clear();
@@ -72,7 +73,7 @@ int append_attribute(Evaluation& e, PyObject* subject, PyTypeObject* type, PyObj
 int append_positional(Evaluation& e, PyObject* subject, PyTypeObject* type, Py_ssize_t count, PyObject* seen,
                       PyObject* attributes) {
   static PyObject* const match_args_name = PyUnicode_InternFromString("__match_args__");
-  Owned names(e.operations.get_attr(reinterpret_cast<PyObject*>(type), match_args_name));
+  Object names = Object::take(e.operations.get_attr(reinterpret_cast<PyObject*>(type), match_args_name));
   bool whole = false;  // the one pattern is for the subject itself
   if (names) {
     if (!PyTuple_CheckExact(names.get())) {
@@ -83,7 +84,7 @@ int append_positional(Evaluation& e, PyObject* subject, PyTypeObject* type, Py_s
   } else {
     if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
     PyErr_Clear();
-    names = Owned(PyTuple_New(0));
+    names = Object::take(PyTuple_New(0));
     if (!names) return -1;
     whole = PyType_HasFeature(type, _Py_TPFLAGS_MATCH_SELF) != 0;
   }
@@ -115,7 +116,7 @@ PyObject* match_class_attributes(Evaluation& e, PyObject* subject, PyObject* typ
   int instance = e.operations.is_instance(subject, type);
   if (instance < 0) return nullptr;
   if (instance == 0) return Py_NewRef(Py_None);
-  Owned seen(PySet_New(nullptr)), attributes(PyList_New(0));
+  Object seen = Object::take(PySet_New(nullptr)), attributes = Object::take(PyList_New(0));
   if (!seen || !attributes) return nullptr;
   PyTypeObject* klass = reinterpret_cast<PyTypeObject*>(type);
   int found = count > 0 ? append_positional(e, subject, klass, count, seen.get(), attributes.get()) : 1;

@@ -16,7 +16,7 @@ PyObject* outer_name(Evaluation& e, PyObject* name) {
   if (PyDict_CheckExact(globals)) return e.operations.load_global(e.frame, name);
   if (PyObject* x = PyDict_GetItemWithError(globals, name)) return Py_NewRef(x);
   if (PyErr_Occurred() != nullptr) return nullptr;
-  Owned x;
+  Object x;
   int found = find_item(builtins_of(e.frame), name, x.out());
   if (found == 0) raise_name_error(name);
   return x.release();
@@ -26,7 +26,7 @@ Step load_name(Evaluation& e, int oparg) {
   PyObject* name = name_at(e, oparg);
   PyObject* space = namespace_of(e, "when loading", name);
   if (space == nullptr) return Step::Error;
-  Owned x;
+  Object x;
   int found = find_item(space, name, x.out());
   if (found < 0) return Step::Error;
   return replace(e, 0, found > 0 ? x.release() : outer_name(e, name));
@@ -57,7 +57,7 @@ Step load_locals(Evaluation& e, int) {
 
 Step load_from_dict_or_globals(Evaluation& e, int oparg) {
   PyObject* name = name_at(e, oparg);
-  Owned x;
+  Object x;
   int found = find_item(peek(e.frame, 1), name, x.out());
   if (found < 0) return Step::Error;
   return replace(e, 1, found > 0 ? x.release() : e.operations.load_global(e.frame, name));

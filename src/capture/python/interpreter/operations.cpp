@@ -13,8 +13,8 @@ PyObject* Operations::load_fast(Frame* f, int slot) { return Py_XNewRef(capture:
 bool Operations::is_bound(Frame* f, int slot) { return capture::slot(f, slot) != nullptr; }
 
 PyObject* Operations::join(PyObject* const* pieces, int n) {
-  Owned empty(PyUnicode_FromStringAndSize(nullptr, 0));
-  Owned tuple(PyTuple_New(n));
+  Object empty = Object::take(PyUnicode_FromStringAndSize(nullptr, 0));
+  Object tuple = Object::take(PyTuple_New(n));
   if (!empty || !tuple) return nullptr;
   for (int i = 0; i < n; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(pieces[i]));
   return PyUnicode_Join(empty.get(), tuple.get());
@@ -118,7 +118,7 @@ int Operations::unpack(PyObject* x, int before, int after, PyObject** out) {
     for (int i = 0; i < before; ++i) *out++ = Py_NewRef(PySequence_Fast_GET_ITEM(x, i));
     return 0;
   }
-  Owned iterator(get_iter(x));
+  Object iterator = Object::take(get_iter(x));
   if (!iterator) {
     if (PyErr_ExceptionMatches(PyExc_TypeError) && Py_TYPE(x)->tp_iter == nullptr && !PySequence_Check(x))
       PyErr_Format(PyExc_TypeError, "cannot unpack non-iterable %.200s object", Py_TYPE(x)->tp_name);
@@ -140,12 +140,12 @@ int Operations::unpack(PyObject* x, int before, int after, PyObject** out) {
     *out++ = item;
   }
   if (after < 0) {
-    Owned more(next(iterator.get()));
+    Object more = Object::take(next(iterator.get()));
     if (!more) return PyErr_Occurred() != nullptr ? fail() : 0;
     PyErr_Format(PyExc_ValueError, "too many values to unpack (expected %d)", before);
     return fail();
   }
-  Owned list(PyList_New(0));
+  Object list = Object::take(PyList_New(0));
   if (!list || extend_list(list.get(), iterator.get()) < 0) return fail();
   Py_ssize_t size = PyList_GET_SIZE(list.get());
   if (size < after) {
@@ -163,7 +163,7 @@ PyObject* Operations::lookup_special(PyObject* obj, PyObject* name) {
   PyTypeObject* type = Py_TYPE(obj);
   PyObject* x = _PyType_Lookup(type, name);
   if (x == nullptr) return nullptr;
-  Owned held = Owned::share(x);
+  Object held = Object::share(x);
   descrgetfunc bind = Py_TYPE(x)->tp_descr_get;
   return bind != nullptr ? bind(x, obj, reinterpret_cast<PyObject*>(type)) : held.release();
 }
@@ -186,7 +186,7 @@ int Operations::extend_list(PyObject* list, PyObject* iterable) {
 #if PY_VERSION_HEX >= 0x030d0000
   bool extended = PyList_Extend(list, iterable) == 0;
 #else
-  Owned none(_PyList_Extend(reinterpret_cast<PyListObject*>(list), iterable));
+  Object none = Object::take(_PyList_Extend(reinterpret_cast<PyListObject*>(list), iterable));
   bool extended = static_cast<bool>(none);
 #endif
   if (extended) return 0;
@@ -208,7 +208,7 @@ int Operations::merge_keywords(PyObject* callable, PyObject* dict, PyObject* map
   if (_PyDict_MergeEx(dict, mapping, 2) == 0) return 0;
   if (PyErr_ExceptionMatches(PyExc_AttributeError)) {  // of keys()
     PyErr_Clear();
-    Owned what(describe_callable(callable));
+    Object what = Object::take(describe_callable(callable));
     if (what)
       PyErr_Format(PyExc_TypeError, "%U argument after ** must be a mapping, not %.200s", what.get(),
                    Py_TYPE(mapping)->tp_name);
@@ -222,7 +222,7 @@ int Operations::merge_keywords(PyObject* callable, PyObject* dict, PyObject* map
       PyErr_Restore(type, value, traceback);
       return -1;
     }
-    Owned what(describe_callable(callable));
+    Object what = Object::take(describe_callable(callable));
     if (what)
       PyErr_Format(PyExc_TypeError, "%U got multiple values for keyword argument '%S'", what.get(),
                    PyTuple_GET_ITEM(args, 0));
@@ -245,7 +245,7 @@ PyObject* Operations::call_unpacked(PyObject* callable, PyObject* args_tuple, Py
 
 PyObject* Operations::import_name(Frame* f, PyObject* name, PyObject* fromlist, PyObject* level) {
   static PyObject* const import = PyUnicode_InternFromString("__import__");
-  Owned function;
+  Object function;
   int found = find_item(builtins_of(f), import, function.out());
   if (found == 0) PyErr_SetString(PyExc_ImportError, "__import__ not found");
   if (found <= 0) return nullptr;
@@ -258,9 +258,9 @@ PyObject* Operations::import_from(PyObject* module, PyObject* name) {
   PyObject* x = nullptr;
   if (find_attr(module, name, &x) != 0) return x;
   // A circular import: the submodule may be there before the attribute.
-  Owned package(PyObject_GetAttrString(module, "__name__"));
+  Object package = Object::take(PyObject_GetAttrString(module, "__name__"));
   if (package && PyUnicode_Check(package.get())) {
-    Owned full(PyUnicode_FromFormat("%U.%U", package.get(), name));
+    Object full = Object::take(PyUnicode_FromFormat("%U.%U", package.get(), name));
     if (!full) return nullptr;
     x = PyImport_GetModule(full.get());
     if (x != nullptr || PyErr_Occurred() != nullptr) return x;

@@ -19,12 +19,12 @@ Step to_bool(Evaluation& e, int) {
 
 Step compare_op(Evaluation& e, int oparg) {
   int op = python_minor == 11 ? oparg : python_minor == 12 ? oparg >> 4 : oparg >> 5;
-  Owned x(e.operations.compare(op, peek(e.frame, 2), peek(e.frame, 1)));
+  Object x = Object::take(e.operations.compare(op, peek(e.frame, 2), peek(e.frame, 1)));
   if (!x) return Step::Error;
   if (python_minor >= 13 && (oparg & 16) != 0) {  // the result is for a jump
     int truth = e.operations.is_true(x.get());
     if (truth < 0) return Step::Error;
-    x = Owned(boolean(truth > 0));
+    x = Object::take(boolean(truth > 0));
   }
   return replace(e, 2, x.release());
 }

@@ -21,13 +21,13 @@ Step build_slice(Evaluation& e, int oparg) {
 }
 
 Step binary_slice(Evaluation& e, int) {
-  Owned slice(PySlice_New(peek(e.frame, 2), peek(e.frame, 1), nullptr));
+  Object slice = Object::take(PySlice_New(peek(e.frame, 2), peek(e.frame, 1), nullptr));
   if (!slice) return Step::Error;
   return replace(e, 3, e.operations.get_item(peek(e.frame, 3), slice.get()));
 }
 
 Step store_slice(Evaluation& e, int) {
-  Owned slice(PySlice_New(peek(e.frame, 2), peek(e.frame, 1), nullptr));
+  Object slice = Object::take(PySlice_New(peek(e.frame, 2), peek(e.frame, 1), nullptr));
   if (!slice) return Step::Error;
   return done(e, 4, e.operations.set_item(peek(e.frame, 3), slice.get(), peek(e.frame, 4)));
 }

@@ -14,9 +14,9 @@ PyObject* lookup(Evaluation& e, PyObject* manager, PyObject* name, const char* m
 Step before_with(Evaluation& e, int) {  // the manager: its __exit__, what __enter__ returned
   static PyObject* const enter_name = PyUnicode_InternFromString("__enter__");
   static PyObject* const exit_name = PyUnicode_InternFromString("__exit__");
-  Owned enter(lookup(e, peek(e.frame, 1), enter_name, ""));
+  Object enter = Object::take(lookup(e, peek(e.frame, 1), enter_name, ""));
   if (!enter) return Step::Error;
-  Owned exit(lookup(e, peek(e.frame, 1), exit_name, " (missed __exit__ method)"));
+  Object exit = Object::take(lookup(e, peek(e.frame, 1), exit_name, " (missed __exit__ method)"));
   if (!exit) return Step::Error;
   PyObject* self[] = {nullptr};
   PyObject* x = e.operations.call(enter.get(), self + 1, PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
@@ -29,7 +29,7 @@ Step before_with(Evaluation& e, int) {  // the manager: its __exit__, what __ent
 
 Step with_except_start(Evaluation& e, int) {  // __exit__, lasti, the previous exception, the exception
   PyObject* x = peek(e.frame, 1);
-  Owned traceback(PyException_GetTraceback(x));
+  Object traceback = Object::take(PyException_GetTraceback(x));
   PyObject* args[] = {nullptr, PyExceptionInstance_Class(x), x, traceback ? traceback.get() : Py_None};
   return replace(e, 0, e.operations.call(peek(e.frame, 4), args + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
 }
