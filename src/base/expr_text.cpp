@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "base/expr.h"
+#include "base/text_cursor.h"
 
 namespace vesta {
 
@@ -47,36 +48,26 @@ std::string to_string(Expr e) {
 namespace {
 
 // expr: term (+|- term)*   term: unary (*|//|% unary)*   unary: - unary | atom   atom: int | name | (expr) | min(e, e)
-class Parser {
+class Parser : TextCursor {
  public:
-  Parser(ExprContext& context, std::string_view text) : context_(context), text_(text) {}
+  Parser(ExprContext& context, std::string_view text) : TextCursor(text, " \t\n\r\f\v"), context_(context) {}
 
   Expr parse() {
     Expr e = sum();
-    skip();
-    if (at_ != text_.size()) fail("unexpected text");
+    if (!at_end()) fail("unexpected text");
     return e;
   }
 
  private:
   [[noreturn]] void fail(const char* what) {
-    throw UserError(fmt::format("{} at column {} of the size expression \"{}\"", what, at_ + 1, text_));
-  }
-  void skip() {
-    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
-  }
-  bool take(std::string_view token) {
-    skip();
-    if (text_.substr(at_, token.size()) != token) return false;
-    at_ += token.size();
-    return true;
+    throw UserError(fmt::format("{} at column {} of the size expression \"{}\"", what, pos_ + 1, text_));
   }
   Expr sum() {
     Expr e = term();
     for (;;) {
-      if (take("+")) {
+      if (accept("+")) {
         e = e + term();
-      } else if (take("-")) {
+      } else if (accept("-")) {
         e = e - term();
       } else {
         return e;
@@ -86,11 +77,11 @@ class Parser {
   Expr term() {
     Expr e = unary();
     for (;;) {
-      if (take("*")) {
+      if (accept("*")) {
         e = e * unary();
-      } else if (take("//")) {
+      } else if (accept("//")) {
         e = floordiv(e, unary());
-      } else if (take("%")) {
+      } else if (accept("%")) {
         e = mod(e, unary());
       } else {
         return e;
@@ -98,39 +89,34 @@ class Parser {
     }
   }
   Expr unary() {
-    if (take("-")) return -unary();
+    if (accept("-")) return -unary();
     return atom();
   }
   Expr atom() {
-    skip();
-    if (take("(")) {
+    if (accept("(")) {
       Expr e = sum();
-      if (!take(")")) fail("expected )");
+      if (!accept(")")) fail("expected )");
       return e;
     }
-    size_t begin = at_;
-    auto word = [&](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '$'; };
-    while (at_ < text_.size() && word(text_[at_])) ++at_;
-    std::string_view name = text_.substr(begin, at_ - begin);
+    const size_t begin = pos_;
+    const std::string_view name = take_while([](char c) { return is_word_character(c) || c == '.' || c == '$'; });
     if (name.empty()) fail("expected a number or a symbol");
     if (std::isdigit(static_cast<unsigned char>(name[0]))) return std::stoll(std::string(name));
-    if ((name == "min" || name == "max") && take("(")) {
+    if ((name == "min" || name == "max") && accept("(")) {
       Expr a = sum();
-      if (!take(",")) fail("expected ,");
+      if (!accept(",")) fail("expected ,");
       Expr b = sum();
-      if (!take(")")) fail("expected )");
+      if (!accept(")")) fail("expected )");
       return name == "min" ? min(a, b) : max(a, b);
     }
     for (const Expr& s : context_.symbols()) {
       if (s.node()->name == name) return s;
     }
-    at_ = begin;
+    pos_ = begin;
     fail("unknown symbol");
   }
 
   ExprContext& context_;
-  std::string_view text_;
-  size_t at_ = 0;
 };
 
 }  // namespace

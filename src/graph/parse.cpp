@@ -4,15 +4,16 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/text_cursor.h"
 #include "graph/graph.h"
 #include "graph/text.h"
 
 namespace vesta::graph {
 namespace {
 
-class Parser {
+class Parser : TextCursor {
  public:
-  explicit Parser(std::string_view text) : text_(text), graph_(std::make_unique<Graph>()) {}
+  explicit Parser(std::string_view text) : TextCursor(text, " \t\r", '#'), graph_(std::make_unique<Graph>()) {}
 
   std::unique_ptr<Graph> run() {
     try {
@@ -39,40 +40,17 @@ class Parser {
     }
     throw UserError(fmt::format("graph text, line {}, column {}: {}", line, column, message));
   }
-  void skip() {
-    while (pos_ < text_.size() && (text_[pos_] == ' ' || text_[pos_] == '\t' || text_[pos_] == '\r')) ++pos_;
-    if (pos_ < text_.size() && text_[pos_] == '#')
-      while (pos_ < text_.size() && text_[pos_] != '\n') ++pos_;
-  }
   void skip_lines() {
-    for (skip(); pos_ < text_.size() && text_[pos_] == '\n'; skip()) ++pos_;
+    while (accept("\n")) {
+    }
   }
   void end_of_line() {
-    skip();
-    if (pos_ < text_.size() && text_[pos_] != '\n') fail("expected the end of the line");
-  }
-  char peek() {
-    skip();
-    return pos_ < text_.size() ? text_[pos_] : '\0';
-  }
-  bool accept(std::string_view token) {
-    skip();
-    if (!text_.substr(pos_).starts_with(token)) return false;
-    pos_ += token.size();
-    return true;
+    if (!at_end() && here() != '\n') fail("expected the end of the line");
   }
   void expect(std::string_view token) {
     if (!accept(token)) fail(fmt::format("expected '{}'", token));
   }
-  static bool in_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  }
-  std::string_view peek_word() {
-    skip();
-    size_t end = pos_;
-    while (end < text_.size() && in_word(text_[end])) ++end;
-    return text_.substr(pos_, end - pos_);
-  }
+  std::string_view peek_word() { return peek_while(is_word_character); }
   bool accept_word(std::string_view w) {
     if (peek_word() != w) return false;
     pos_ += w.size();
@@ -88,7 +66,7 @@ class Parser {
     return w;
   }
   int64_t integer() {
-    skip();
+    skip_blanks();
     int64_t v = 0;
     const auto [end, error] = std::from_chars(text_.data() + pos_, text_.data() + text_.size(), v);
     if (error != std::errc()) fail("expected an integer");
@@ -122,7 +100,7 @@ class Parser {
 
   // Text up to where an expression must end: one of `stops`, a comma or a closing bracket outside parentheses.
   std::string_view expression_text(std::string_view stops) {
-    skip();
+    skip_blanks();
     const size_t begin = pos_;
     int depth = 0;
     while (pos_ < text_.size()) {
@@ -181,10 +159,7 @@ class Parser {
     return t;
   }
   Device device() {
-    skip();
-    const size_t begin = pos_;
-    while (pos_ < text_.size() && (in_word(text_[pos_]) || text_[pos_] == ':')) ++pos_;
-    return parse_device(text_.substr(begin, pos_ - begin));
+    return parse_device(take_while([](char c) { return is_word_character(c) || c == ':'; }));
   }
 
   // ---- Statements
@@ -334,11 +309,10 @@ class Parser {
       } while (accept(","));
       expect("=");
     }
-    skip();
-    const size_t begin = pos_;
-    while (pos_ < text_.size() && (in_word(text_[pos_]) || text_[pos_] == ':' || text_[pos_] == '.')) ++pos_;
-    const Op* op = find_op(text_.substr(begin, pos_ - begin));
-    if (!op) fail(fmt::format("no operator '{}'", text_.substr(begin, pos_ - begin)));
+    skip_blanks();
+    const std::string_view name = take_while([](char c) { return is_word_character(c) || c == ':' || c == '.'; });
+    const Op* op = find_op(name);
+    if (!op) fail(fmt::format("no operator '{}'", name));
     Node* n = graph_->add_node(*op, args(*op), std::move(types));
     n->derived = derived;
     n->raises = raises;
@@ -484,8 +458,6 @@ class Parser {
     fail("a list of mixed kinds");
   }
 
-  std::string_view text_;
-  size_t pos_ = 0;
   std::unique_ptr<Graph> graph_;
   std::unordered_map<int64_t, Value*> values_;
 };

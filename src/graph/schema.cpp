@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/text_cursor.h"
 
 namespace vesta::graph {
 namespace {
@@ -60,13 +61,13 @@ DType dtype_of_number(int64_t n) {
   return n == 15 ? DType::BF16 : DType::Other;
 }
 
-class SchemaParser {
+class SchemaParser : TextCursor {
  public:
-  explicit SchemaParser(std::string_view text) : text_(text) {}
+  explicit SchemaParser(std::string_view text) : TextCursor(text, " \t\n") {}
 
   Schema parse() {
     Schema s;
-    skip();
+    skip_blanks();
     const size_t begin = pos_;
     while (pos_ < text_.size() && text_[pos_] != '(' && text_[pos_] != ' ') ++pos_;
     s.name = text_.substr(begin, pos_ - begin);
@@ -75,7 +76,7 @@ class SchemaParser {
     parse_args(s);
     if (!accept("->")) fail("'->'");
     parse_returns(s);
-    skip();
+    skip_blanks();
     if (pos_ != text_.size()) fail("the end");
     return s;
   }
@@ -84,31 +85,11 @@ class SchemaParser {
   [[noreturn]] void fail(std::string_view wanted) const {
     throw UserError(fmt::format("operator schema: expected {} at position {} of \"{}\"", wanted, pos_, text_));
   }
-  void skip() {
-    while (pos_ < text_.size() && (text_[pos_] == ' ' || text_[pos_] == '\n' || text_[pos_] == '\t')) ++pos_;
-  }
-  bool accept(std::string_view token) {
-    skip();
-    if (!text_.substr(pos_).starts_with(token)) return false;
-    pos_ += token.size();
-    return true;
-  }
   void expect(char c) {
     if (!accept(std::string_view(&c, 1))) fail(fmt::format("'{}'", c));
   }
-  char peek() {
-    skip();
-    return pos_ < text_.size() ? text_[pos_] : '\0';
-  }
-  static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
-  }
-  std::string_view word() {
-    skip();
-    const size_t begin = pos_;
-    while (pos_ < text_.size() && is_word(text_[pos_])) ++pos_;
-    return text_.substr(begin, pos_ - begin);
-  }
+  static bool is_word(char c) { return is_word_character(c) || c == '.'; }
+  std::string_view word() { return take_while(is_word); }
 
   void parse_args(Schema& s) {
     bool keyword_only = false;
@@ -254,7 +235,7 @@ class SchemaParser {
 
   // A number as text, with sign and exponent.
   std::string_view number() {
-    skip();
+    skip_blanks();
     const size_t begin = pos_;
     if (pos_ < text_.size() && (text_[pos_] == '-' || text_[pos_] == '+')) ++pos_;
     while (pos_ < text_.size() &&
@@ -326,7 +307,7 @@ class SchemaParser {
   Arg parse_default(const SchemaArg& a) {
     const char c = peek();
     if (c == '"' || c == '\'') return string_literal();
-    if (text_.substr(pos_).starts_with("None") && a.type != ArgType::Int) {
+    if (rest().starts_with("None") && a.type != ArgType::Int) {
       pos_ += 4;
       return None{};
     }
@@ -374,16 +355,12 @@ class SchemaParser {
 
   void skip_unknown_default() {
     int depth = 0;
-    while (pos_ < text_.size()) {
-      const char c = text_[pos_];
+    for (; pos_ < text_.size(); ++pos_) {
+      const char c = here();
       if (depth == 0 && (c == ',' || c == ')')) return;
       depth += c == '(' || c == '[' ? 1 : c == ')' || c == ']' ? -1 : 0;
-      ++pos_;
     }
   }
-
-  std::string_view text_;
-  size_t pos_ = 0;
 };
 
 }  // namespace

@@ -58,7 +58,7 @@ class Parser : TextReader {
       b.dtype = parse_dtype(word());
       b.extent = index();
       b.device = parse_device(word()).type;
-      if (!take("align ")) fail("expected align");
+      if (!accept("align ")) fail("expected align");
       b.alignment = integer(word());
       b.written = writes();
       dag_->append(std::move(b));

@@ -26,30 +26,30 @@ class Parser : TextReader {
       k.ranges.push_back(range());
     } else if (head == "vector") {
       k.vector = range_named(word());
-      if (take("lanes ")) k.lanes = integer(word());
+      if (accept("lanes ")) k.lanes = integer(word());
     } else if (head == "block") {
       k.block = integer(word());
     } else if (head == "serial") {
       k.serial = true;
     } else if (head == "threads") {
       k.threads.block = integer(word());
-      if (!take("team ")) fail("expected team");
+      if (!accept("team ")) fail("expected team");
       k.threads.team = integer(word());
-      if (!take("held ")) fail("expected held");
+      if (!accept("held ")) fail("expected held");
       k.threads.held = integer(word());
-      if (!take("each ")) fail("expected each");
+      if (!accept("each ")) fail("expected each");
       k.threads.each = integer(word());
-      k.threads.across = take("across");
-      k.threads.shared = take("shared");
+      k.threads.across = accept("across");
+      k.threads.shared = accept("shared");
     } else if (head == "buffer") {
       if (numbered('b') != static_cast<int>(k.buffers.size())) fail("buffers must be numbered in order");
       KernelBuffer b;
       b.dtype = parse_dtype(word());
       b.written = writes();
-      b.noalias = !take("shared");
-      b.stream = take("stream");
-      b.value = take("value");
-      if (take("aligned ")) b.alignment = integer(word());
+      b.noalias = !accept("shared");
+      b.stream = accept("stream");
+      b.value = accept("value");
+      if (accept("aligned ")) b.alignment = integer(word());
       k.buffers.push_back(b);
     } else if (head == "row") {
       if (numbered('r') != static_cast<int>(k.row_slots.size())) fail("rows must be numbered in order");
@@ -58,21 +58,21 @@ class Parser : TextReader {
       Tile& t = k.tile;
       t.row = k.ranges[static_cast<size_t>(range_named(word()))].var;
       t.rows = integer(word());
-      if (!take("by ")) fail("expected by");
+      if (!accept("by ")) fail("expected by");
       t.columns = integer(word());
-      if (!take("pitch ")) fail("expected pitch");
+      if (!accept("pitch ")) fail("expected pitch");
       t.pitch = integer(word());
-      while (!at_end()) t.loads.push_back(value());
+      while (!at_end_of_line()) t.loads.push_back(value());
     } else if (head == "ahead") {
       k.ahead.row = k.ranges[static_cast<size_t>(range_named(word()))].var;
       k.ahead.rows = integer(word());
-      while (!at_end()) k.ahead.loads.push_back(value());
+      while (!at_end_of_line()) k.ahead.loads.push_back(value());
     } else if (head == "online") {
-      const bool finite = take("finite ");
+      const bool finite = accept("finite ");
       const Ref max = value();
       k.online.push_back({max, value(), finite});
     } else if (head == "stage") {
-      k.stages.push_back({take("loop"), {}});
+      k.stages.push_back({accept("loop"), {}});
     } else {
       if (k.stages.empty()) fail("expected a stage");
       instr(head);

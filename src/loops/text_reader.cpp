@@ -1,5 +1,6 @@
 #include "loops/text_reader.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -9,55 +10,39 @@ namespace vesta::loops {
 
 void TextReader::read(std::string_view first) {
   bool begun = false;
-  while (!text_.empty()) {
-    size_t end = text_.find('\n');
-    line_ = text_.substr(0, end);
-    text_.remove_prefix(end == std::string_view::npos ? text_.size() : end + 1);
-    ++number_;
-    line_ = line_.substr(0, line_.find('#'));
-    skip();
-    if (line_.empty()) continue;
+  for (;;) {
+    while (accept("\n")) {
+    }
+    if (at_end()) break;
     if (!begun) {
       if (word() != first) fail(fmt::format("expected \"{}\"", first));
       begun = true;
-      continue;
+    } else {
+      statement(word());
     }
-    statement(word());
-    skip();
-    if (!line_.empty()) fail("unexpected text at the end of the line");
+    if (!at_end_of_line()) fail("unexpected text at the end of the line");
   }
   if (!begun) fail(fmt::format("expected \"{}\"", first));
 }
 
-void TextReader::fail(std::string_view what) const {
-  throw UserError(fmt::format("{} in line {} of the kernel text, before \"{}\"", what, number_, line_));
+std::string_view TextReader::rest_of_line() const {
+  std::string_view line = rest().substr(0, rest().find_first_of("#\n"));
+  line.remove_suffix(line.size() - (line.find_last_not_of(" \t\r") + 1));
+  return line;
 }
 
-void TextReader::skip() {
-  while (!line_.empty() && (line_.front() == ' ' || line_.front() == '\t' || line_.front() == '\r'))
-    line_.remove_prefix(1);
-  while (!line_.empty() && (line_.back() == ' ' || line_.back() == '\r')) line_.remove_suffix(1);
+void TextReader::fail(std::string_view what) const {
+  const auto line = 1 + std::ranges::count(text_.substr(0, pos_), '\n');
+  throw UserError(fmt::format("{} in line {} of the kernel text, before \"{}\"", what, line, rest_of_line()));
 }
+
+bool TextReader::at_end_of_line() { return at_end() || here() == '\n'; }
 
 std::string_view TextReader::word() {
-  skip();
-  size_t end = line_.find_first_of(" \t[");
-  std::string_view w = line_.substr(0, end);
+  const std::string_view w =
+      take_while([](char c) { return std::string_view(" \t\r\n[#").find(c) == std::string_view::npos; });
   if (w.empty()) fail("expected a word");
-  line_.remove_prefix(w.size());
   return w;
-}
-
-bool TextReader::take(std::string_view token) {
-  skip();
-  if (line_.substr(0, token.size()) != token) return false;
-  line_.remove_prefix(token.size());
-  return true;
-}
-
-bool TextReader::at_end() {
-  skip();
-  return line_.empty();
 }
 
 int64_t TextReader::integer(std::string_view w) {
@@ -74,19 +59,19 @@ int TextReader::numbered(char prefix) {
 }
 
 Expr TextReader::rest_expr() {
-  skip();
-  Expr e = parse_expr(*context_, line_);
-  line_ = {};
+  skip_blanks();
+  const std::string_view line = rest_of_line();
+  Expr e = parse_expr(*context_, line);
+  pos_ += line.size();
   return e;
 }
 
 Expr TextReader::index() {
-  if (!take("[")) fail("expected [");
-  size_t end = line_.find(']');
-  if (end == std::string_view::npos) fail("expected ]");
-  Expr e = parse_expr(*context_, line_.substr(0, end));
-  line_.remove_prefix(end + 1);
-  return e;
+  if (!accept("[")) fail("expected [");
+  const std::string_view inside = take_while([](char c) { return c != ']' && c != '\n'; });
+  if (here() != ']') fail("expected ]");
+  ++pos_;
+  return parse_expr(*context_, inside);
 }
 
 Ref TextReader::value() {
@@ -97,7 +82,7 @@ Ref TextReader::value() {
 }
 
 Ref TextReader::mask() {
-  if (!take("if ")) return kNoRef;
+  if (!accept("if ")) return kNoRef;
   return value();
 }
 
@@ -108,7 +93,7 @@ void TextReader::element(Instr& i) {
 
 Expr TextReader::size() {
   std::string name(word());
-  int64_t lower = take(">=") ? integer(word()) : 2;
+  int64_t lower = accept(">=") ? integer(word()) : 2;
   return context_->size_symbol(name, lower < 2 ? 2 : lower, lower);
 }
 
@@ -131,7 +116,7 @@ void TextReader::instr(std::string_view head) {
   std::string result;
   if (head[0] == '%' || head[0] == 'x') {
     result = head;
-    if (!take("=")) fail("expected =");
+    if (!accept("=")) fail("expected =");
     head = word();
   }
   if (head == "indirect") {

@@ -7,13 +7,15 @@
 #include <string>
 #include <string_view>
 
+#include "base/text_cursor.h"
 #include "loops/kernel.h"
 
 namespace vesta::loops {
 
-class TextReader {
+class TextReader : TextCursor {
  protected:
-  TextReader(std::string_view text, std::shared_ptr<ExprContext> context) : context_(std::move(context)), text_(text) {}
+  TextReader(std::string_view text, std::shared_ptr<ExprContext> context)
+      : TextCursor(text, " \t\r", '#'), context_(std::move(context)) {}
   ~TextReader() = default;
 
   // The text begins with the word `first`; all other lines are statements.
@@ -24,8 +26,8 @@ class TextReader {
 
   [[noreturn]] void fail(std::string_view what) const;
   std::string_view word();
-  bool take(std::string_view token);
-  bool at_end();  // of the line
+  using TextCursor::accept;
+  bool at_end_of_line();
   int64_t integer(std::string_view w);
   int numbered(char prefix);  // "b7": 7
   Expr index();               // "[...]"
@@ -38,14 +40,12 @@ class TextReader {
   const std::shared_ptr<ExprContext> context_;
 
  private:
-  void skip();
+  std::string_view rest_of_line() const;
   Expr rest_expr();
   Ref mask();
   void element(Instr& i);
   void operation(std::string_view head, Instr& i);
 
-  std::string_view text_, line_;
-  int number_ = 0;
   std::map<std::string, Ref> values_;
 };
 
