@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/expr_bounds.h"
+#include "base/hash_mix.h"
 
 namespace vesta {
 
@@ -426,10 +427,9 @@ ExprContext::~ExprContext() = default;
 namespace {
 
 size_t hash_of(const ExprNode& n) {
-  auto mix = [](size_t h, size_t v) { return (h ^ v) * 0x9E3779B97F4A7C15ull + (h >> 7); };
-  size_t h = mix(static_cast<size_t>(n.kind), static_cast<size_t>(n.constant));
-  for (const Term& t : n.terms) h = mix(mix(h, static_cast<size_t>(t.coefficient)), t.factor.hash());
-  for (const Expr& e : n.operands) h = mix(h, e.hash());
+  size_t h = mix_hash(static_cast<size_t>(n.kind), static_cast<size_t>(n.constant));
+  for (const Term& t : n.terms) h = mix_hash(mix_hash(h, static_cast<size_t>(t.coefficient)), t.factor.hash());
+  for (const Expr& e : n.operands) h = mix_hash(h, e.hash());
   return h;
 }
 

@@ -5,23 +5,22 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/hash_mix.h"
 #include "loops/levels.h"
 
 namespace vesta::loops {
 
 namespace {
 
-size_t mix(size_t h, size_t v) { return (h ^ v) * 0x9E3779B97F4A7C15ull + (h >> 9); }
-
 size_t hash_of(const Instr& i) {
-  size_t h = mix(static_cast<size_t>(i.kind), static_cast<size_t>(i.dtype));
-  h = mix(h, static_cast<size_t>(i.prim));
-  h = mix(h, static_cast<size_t>(i.reduce));
-  for (Ref r : i.in) h = mix(h, r);
-  h = mix(h, static_cast<size_t>(i.imm));
-  h = mix(h, std::bit_cast<uint64_t>(i.fimm));
-  h = mix(h, static_cast<size_t>(i.buffer));
-  return mix(h, i.index.hash());
+  size_t h = mix_hash(static_cast<size_t>(i.kind), static_cast<size_t>(i.dtype));
+  h = mix_hash(h, static_cast<size_t>(i.prim));
+  h = mix_hash(h, static_cast<size_t>(i.reduce));
+  for (Ref r : i.in) h = mix_hash(h, r);
+  h = mix_hash(h, static_cast<size_t>(i.imm));
+  h = mix_hash(h, std::bit_cast<uint64_t>(i.fimm));
+  h = mix_hash(h, static_cast<size_t>(i.buffer));
+  return mix_hash(h, i.index.hash());
 }
 
 bool same(const Instr& a, const Instr& b) {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "pipeline/kernel_name.h"
 
 namespace vesta::pipeline {
 
@@ -159,7 +160,7 @@ class Assembler {
     auto it = objects_.find(k.text);
     VESTA_CHECK(it != objects_.end(), "a kernel of the plan was not compiled");
     out.object = it->second;
-    out.name = kernel_name(k);
+    out.name = kernel_name(k.ops);
     out.access.resize(k.args.size());
     for (size_t i = 0; i < k.args.size(); ++i) out.access[i] = k.kernel->buffers[i].written ? artifact::kWrites : 0;
     for (const loops::Instr& i : k.kernel->instrs) {
@@ -179,16 +180,6 @@ class Assembler {
       out.grid = {static_cast<int>(t.block), static_cast<int>(loops::items_of_block(*k.kernel)),
                   static_cast<int>(loops::shared_bytes(*k.kernel))};
     return out;
-  }
-
-  static std::string kernel_name(const schedule::KernelStep& k) {
-    std::string name;
-    for (const std::string& op : k.ops) {
-      const size_t start = op.rfind(':') + 1;
-      name += (name.empty() ? "" : "_") + op.substr(start, op.find('.', start) - start);
-      if (name.size() > 60) break;
-    }
-    return name;
   }
 
   artifact::Extern call(const schedule::ExternStep& e) const {

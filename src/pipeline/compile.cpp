@@ -16,6 +16,7 @@
 #include "machine/cuda/device_target.h"
 #include "pipeline/assemble.h"
 #include "pipeline/dump.h"
+#include "pipeline/kernel_name.h"
 #include "pipeline/key.h"
 #include "pipeline/labels.h"
 #include "pipeline/pipeline.h"
@@ -38,12 +39,6 @@ bool verify_boundaries() {
 #endif
 }
 
-// "add" of "aten::add.Tensor".
-std::string short_name(std::string_view op) {
-  const size_t start = op.rfind(':') + 1;
-  return std::string(op.substr(start, op.find('.', start) - start));
-}
-
 // What explain() tells of the plan.
 void describe(const schedule::Plan& plan, artifact::About& about) {
   std::map<std::pair<std::string, std::string>, int64_t> externs;
@@ -51,7 +46,7 @@ void describe(const schedule::Plan& plan, artifact::About& about) {
     for (const schedule::Step& s : *steps) {
       if (const auto* k = std::get_if<schedule::KernelStep>(&s)) {
         KernelInfo info;
-        for (const std::string& op : k->ops) info.name += (info.name.empty() ? "" : "_") + short_name(op);
+        info.name = kernel_name(k->ops);
         info.ops = k->ops;
         info.bytes = k->estimated_bytes;
         info.estimated_us = k->estimated_us;
@@ -105,11 +100,7 @@ ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, c
       const auto* k = std::get_if<schedule::KernelStep>(&s);
       if (!k || objects.contains(k->text)) continue;
       objects.emplace(k->text, nullptr);
-      std::string name = fmt::format("k{}", requests.size());
-      for (const std::string& op : k->ops) {
-        if (name.size() > 60) break;
-        name += "_" + short_name(op);
-      }
+      std::string name = fmt::format("k{}_{}", requests.size(), kernel_name(k->ops));
       if (k->dag) dump.write(name + ".dag", loops::print(*k->dag));
       requests.push_back({k->text, std::move(name)});
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedule/divisor.h"
 #include "schedule/loop_nest.h"
 
 namespace vesta::schedule {
@@ -21,13 +22,6 @@ constexpr int64_t kTransposeTile = 16;   // rows that share the cache lines of a
 constexpr int64_t kUnrolled = 4;         // passes of a short loop
 constexpr int64_t kMostUnrolled = 400;   // instructions of what is written out: each costs time to compile
 constexpr double kGather = 8;            // of a strided element, against 1 of a contiguous one
-
-int64_t largest_divisor(int64_t n, int64_t most) {
-  for (int64_t c = std::min(n, most); c > 1; --c) {
-    if (n % c == 0) return c;
-  }
-  return 1;
-}
 
 class Chooser : LoopNest {
  public:

@@ -7,6 +7,7 @@
 #include "graph/ops/complex.h"
 #include "graph/ops/operands.h"
 #include "schedule/body_walk.h"
+#include "schedule/divisor.h"
 #include "schedule/group.h"
 
 namespace vesta::schedule {
@@ -26,13 +27,6 @@ class CostBuilder final : public BodyWalk {
  private:
   void visit(Prim p, DType) override { total += cost(p); }
 };
-
-int64_t largest_divisor(int64_t n, int64_t most) {
-  for (int64_t c = std::min(n, most); c > 1; --c) {
-    if (n % c == 0) return c;
-  }
-  return 1;
-}
 
 bool can_split(ReduceOp op) { return op != ReduceOp::ArgMax && op != ReduceOp::ArgMin; }
 

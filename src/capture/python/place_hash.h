@@ -6,13 +6,15 @@
 #include <tuple>
 #include <type_traits>
 
+#include "base/hash_mix.h"
+
 namespace vesta::capture {
 
 struct PlaceHash {
   template <class... T>
   size_t operator()(const std::tuple<T...>& key) const {
-    uint64_t h = 0;
-    std::apply([&](const T&... part) { ((h = mix(h ^ bits(part))), ...); }, key);
+    size_t h = 0;
+    std::apply([&](const T&... part) { ((h = mix_hash(h, bits(part))), ...); }, key);
     return h;
   }
 
@@ -23,11 +25,6 @@ struct PlaceHash {
       return reinterpret_cast<uintptr_t>(x);
     else
       return static_cast<uint64_t>(x);
-  }
-  // The finalizer of a multiplicative hash (Knuth, TAOCP 6.4): addresses differ in few of their bits.
-  static uint64_t mix(uint64_t h) {
-    h *= 0x9E3779B97F4A7C15;
-    return h ^ (h >> 32);
   }
 };
 

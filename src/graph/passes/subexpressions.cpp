@@ -4,12 +4,11 @@
 #include <bit>
 #include <unordered_map>
 
+#include "base/hash_mix.h"
 #include "graph/passes/rewriter.h"
 
 namespace vesta::graph {
 namespace {
-
-size_t mix(size_t h, size_t v) { return (h ^ v) * 0x9e3779b97f4a7c15u + (h >> 29); }
 
 struct ArgHash {
   size_t operator()(None) const { return 1; }
@@ -17,7 +16,7 @@ struct ArgHash {
   size_t operator()(bool b) const { return b; }
   size_t operator()(Expr e) const { return e.hash(); }
   size_t operator()(double d) const { return std::bit_cast<uint64_t>(d); }
-  size_t operator()(std::complex<double> c) const { return mix((*this)(c.real()), (*this)(c.imag())); }
+  size_t operator()(std::complex<double> c) const { return mix_hash((*this)(c.real()), (*this)(c.imag())); }
   size_t operator()(const std::string& s) const { return std::hash<std::string>{}(s); }
   size_t operator()(Device d) const { return static_cast<size_t>(d.type) * 257 + static_cast<size_t>(d.index + 1); }
   template <class E>
@@ -28,14 +27,14 @@ struct ArgHash {
   template <class T>
   size_t operator()(const std::vector<T>& list) const {
     size_t h = list.size();
-    for (const auto& x : list) h = mix(h, (*this)(static_cast<T>(x)));
+    for (const auto& x : list) h = mix_hash(h, (*this)(static_cast<T>(x)));
     return h;
   }
 };
 
 size_t hash_node(const Node& n) {
   size_t h = std::hash<const void*>{}(n.op);
-  for (const Arg& a : n.args()) h = mix(h, mix(a.index(), std::visit(ArgHash{}, a)));
+  for (const Arg& a : n.args()) h = mix_hash(h, mix_hash(a.index(), std::visit(ArgHash{}, a)));
   return h;
 }
 

@@ -1,5 +1,6 @@
 #include "capture/python/interpreter/operations.h"
 
+#include "capture/python/interpreter/binary_functions.h"
 #include "capture/python/interpreter/handlers.h"
 #include "capture/python/interpreter/imports.h"
 
@@ -56,8 +57,9 @@ namespace {
 PyObject* power(PyObject* x, PyObject* y) { return PyNumber_Power(x, y, Py_None); }
 PyObject* power_in_place(PyObject* x, PyObject* y) { return PyNumber_InPlacePower(x, y, Py_None); }
 
-// In the order of NB_ADD ... NB_INPLACE_XOR.
-constexpr binaryfunc binary_functions[] = {
+}  // namespace
+
+const binaryfunc binary_functions[] = {
     PyNumber_Add,
     PyNumber_And,
     PyNumber_FloorDivide,
@@ -85,8 +87,6 @@ constexpr binaryfunc binary_functions[] = {
     PyNumber_InPlaceTrueDivide,
     PyNumber_InPlaceXor,
 };
-
-}  // namespace
 
 PyObject* Operations::binary(int op, PyObject* left, PyObject* right) { return binary_functions[op](left, right); }
 

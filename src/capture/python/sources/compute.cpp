@@ -1,22 +1,10 @@
 #include "capture/python/sources/compute.h"
 
+#include "capture/python/interpreter/binary_functions.h"
+
 namespace vesta::capture {
 
 PyObject* compute(int operation, PyObject* a, PyObject* b, PyObject* function) {
-  using Operator = PyObject* (*)(PyObject*, PyObject*);
-  static constexpr Operator operators[] = {PyNumber_Add,
-                                           PyNumber_And,
-                                           PyNumber_FloorDivide,
-                                           PyNumber_Lshift,
-                                           PyNumber_MatrixMultiply,
-                                           PyNumber_Multiply,
-                                           PyNumber_Remainder,
-                                           PyNumber_Or,
-                                           [](PyObject* x, PyObject* y) { return PyNumber_Power(x, y, Py_None); },
-                                           PyNumber_Rshift,
-                                           PyNumber_Subtract,
-                                           PyNumber_TrueDivide,
-                                           PyNumber_Xor};
   switch (operation) {
     case Compute::Negative: return PyNumber_Negative(a);
     case Compute::Positive: return PyNumber_Positive(a);
@@ -28,7 +16,7 @@ PyObject* compute(int operation, PyObject* a, PyObject* b, PyObject* function) {
     }
     default:
       return operation >= Compute::Compare ? PyObject_RichCompare(a, b, operation - Compute::Compare)
-                                           : operators[operation](a, b);
+                                           : binary_functions[operation](a, b);
   }
 }
 
