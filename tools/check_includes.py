@@ -1,4 +1,7 @@
-"""Checks that includes never point to a later stage, and that torch, CUDA and LLVM appear only where they may."""
+"""Checks that includes never point to a later stage, and that torch, CUDA and LLVM appear only where they may.
+
+The stages import no module of the Python package either: the bindings look its objects up for them.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,7 @@ CUDA_HEADER = re.compile(
     r"|(cu[A-Z]\w*|cu(da|blas|dnn|fft|rand|solver|sparse)\w*|(driver|vector|surface|texture)_types|nccl|nvrtc|nvJitLink)\.h)"
 )
 LLVM_HEADER = re.compile(r"^(llvm|llvm-c)/")
+PACKAGE_IMPORT = re.compile(r"(?i)import\w*\(\"vesta\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 
 
@@ -60,11 +64,13 @@ def check(path: Path, root: Path) -> list[str]:
     public = path.relative_to(root).parts[0] == "include"
     problems = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        where = f"{path.relative_to(root)}:{number}"
+        if stage not in (None, "bindings") and PACKAGE_IMPORT.search(line):
+            problems.append(f"{where}: only python/bindings may import modules of the Python package")
         match = INCLUDE.match(line)
         if not match:
             continue
         target = match.group(1)
-        where = f"{path.relative_to(root)}:{number}"
         first = target.split("/")[0]
         if public:
             own = str(path.relative_to(root / "include"))

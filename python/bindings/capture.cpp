@@ -7,6 +7,7 @@
 
 #include "capture/python/breaks/breaks.h"
 #include "capture/python/frame/frame.h"
+#include "capture/python/package.h"
 #include "capture/python/segments/captured_object.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/module_items.h"
@@ -15,6 +16,28 @@
 namespace py = pybind11;
 
 namespace vesta::python {
+namespace {
+
+PyObject* look_up(capture::PackageObject which) {
+  using enum capture::PackageObject;
+  auto find = [](const char* module, const char* name) {
+    return py::getattr(py::module_::import(module), name).release().ptr();
+  };
+  try {
+    switch (which) {
+      case ErrorClass: return find("vesta.errors", "Error");
+      case MakeGraphBreak: return find("vesta.errors", "_graph_break");
+      case MakeStrictError: return find("vesta.errors", "_strict");
+      case MakeRecompileError: return find("vesta.errors", "_recompile");
+      case CompileWithGradients: return find("vesta.training", "compile_graph_with_gradients");
+    }
+  } catch (py::error_already_set& e) {
+    e.restore();
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 void add_capture(py::module_& m) {
   capture::find_stack_limit();
@@ -77,6 +100,7 @@ void add_capture(py::module_& m) {
   // torch finds its classes of symbolic numbers by an import at the first question, which must not come in a trace: an
   // import fails while the error of an operator is set.
   capture::is_symbolic(Py_None);
+  capture::set_package_lookup(look_up);
   capture::set_tape_maker(
       [](std::shared_ptr<const trace::Tape> tape) { return to_python(std::move(tape)).release().ptr(); });
   m.def(

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "capture/door/variant_limit.h"
+#include "capture/python/package.h"
 #include "capture/python/segments/stance.h"
 #include "capture/python/tensors/run.h"
 #include "capture/python/tracer/compilers.h"
@@ -69,11 +70,10 @@ class BreakOperations final : public Operations {
   Gain* gain_;
 };
 
-// What a function of vesta.errors makes of `arguments`, a tuple (stolen).
-void raise_error(const char* maker, PyObject* arguments) {
+// Raises the exception that `maker` makes of `arguments`, a tuple (stolen).
+void raise_error(PackageObject maker, PyObject* arguments) {
   const Object given = Object::take(arguments);
-  const Object errors = Object::take(PyImport_ImportModule("vesta.errors"));
-  const Object make = Object::take(errors ? PyObject_GetAttrString(errors.get(), maker) : nullptr);
+  const Object make = package_object(maker);
   const Object error = Object::take(make && given ? PyObject_CallObject(make.get(), given.get()) : nullptr);
   if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
 }
@@ -81,13 +81,14 @@ void raise_error(const char* maker, PyObject* arguments) {
 // What fullgraph=True makes of a break, or of a frame that is not compiled at all.
 void refuse(const Reason& why, const UserLine& where) {
   const std::string hint(row(why.id).hint), name(row(why.id).name);
-  raise_error("_graph_break", Py_BuildValue("(sssis[]s)", why.text.c_str(), hint.c_str(), where.file.c_str(),
-                                            where.line, where.function.c_str(), name.c_str()));
+  raise_error(PackageObject::MakeGraphBreak,
+              Py_BuildValue("(sssis[]s)", why.text.c_str(), hint.c_str(), where.file.c_str(), where.line,
+                            where.function.c_str(), name.c_str()));
 }
 
 // What the option `strict` makes of code that Vesta leaves to Python.
 void refuse_eager(const Reason& why, const UserLine& where) {
-  raise_error("_strict",
+  raise_error(PackageObject::MakeStrictError,
               Py_BuildValue("(ssis)", why.text.c_str(), where.file.c_str(), where.line, where.function.c_str()));
 }
 
@@ -462,7 +463,7 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
       gain->passing = true;
       const Stance set = stance();
       if (set == Stance::FailOnMiss) {
-        raise_error("_recompile",
+        raise_error(PackageObject::MakeRecompileError,
                     Py_BuildValue("(sssssis)", name_.c_str(), why.guard.c_str(), why.was.c_str(), why.now.c_str(),
                                   why.where.file.c_str(), why.where.line, why.where.function.c_str()));
         return throw_at(t, f, position);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "capture/python/package.h"
 #include "capture/python/tensors/tensors.h"
 #include "runtime/executable.h"
 #include "runtime/random_state.h"
@@ -56,7 +57,9 @@ GraphRun run_differentiable(const CompiledGraph& compiled, std::span<const at::T
     if (versions(given) != before || !PyErr_ExceptionMatches(PyExc_Exception)) return GraphRun::Raised;
     const py::error_already_set error;
     random.put_back();
-    const bool refused = error.matches(py::module_::import("vesta.errors").attr("Error"));
+    const Object refusal = package_object(PackageObject::ErrorClass);
+    if (!refusal) throw py::error_already_set();
+    const bool refused = error.matches(refusal.get());
     if (refused) return failed(why, py::str(error.value()), GraphRun::Refused);
     return failed(why,
                   fmt::format("{}: {}", Py_TYPE(error.value().ptr())->tp_name, std::string(py::str(error.value()))));

@@ -18,6 +18,7 @@
 #include <bit>
 
 #include "capture/cpp/context_key.h"
+#include "capture/python/package.h"
 #include "pipeline/pipeline.h"
 #include "trace/generator.h"
 #include "trace/recorder.h"
@@ -432,10 +433,9 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
     for (const int64_t v : integers) examples.append(v);
     try {
       const auto tape = py::reinterpret_steal<py::object>(make_tape(std::move(traced.tape)));
-      out.differentiable = Object::take(py::module_::import("vesta.training")
-                                            .attr("compile_graph_with_gradients")(tape, examples, options)
-                                            .release()
-                                            .ptr());
+      const Object compile = package_object(PackageObject::CompileWithGradients);
+      if (!compile) throw py::error_already_set();
+      out.differentiable = Object::take(py::handle(compile.get())(tape, examples, options).release().ptr());
     } catch (py::error_already_set& e) {
       throw Unsupported(e.what());
     }
