@@ -97,8 +97,8 @@ class Dag final : public graph::ScalarBuilder {
   // Writes the loop of this range out, whose extent is a constant.
   void unroll(size_t range);
   // Replaces sums over an Inner loop that have one term which is not zero, chosen by its place, by that term
-  // (pick.cpp).
-  void pick_terms();
+  // (one_hot_gather.cpp).
+  void load_one_hot_terms();
   // Calls fn for every index expression; `ref` is its instruction.
   template <class F>
   void for_each_index(F&& fn) const {

@@ -60,9 +60,9 @@ std::vector<Expr> delinearize(Expr linear, std::span<const Expr> sizes) {
   return index;
 }
 
-Expr offset_of(const Held& held, std::span<const Expr> index) {
-  Expr offset = held.offset;
-  for (size_t d = 0; d < index.size(); ++d) offset = offset + index[d] * held.strides[d];
+Expr offset_of(const MemoryRef& memory, std::span<const Expr> index) {
+  Expr offset = memory.offset;
+  for (size_t d = 0; d < index.size(); ++d) offset = offset + index[d] * memory.strides[d];
   return offset;
 }
 
@@ -105,7 +105,7 @@ ScalarRef Lowering::element(const Value* v, Index index) {
   if (it != known_.end()) return it->second;
   const DType t = v->type.dtype;
   ScalarRef r = compute(v, index);
-  const bool made_here = v->producer && v->producer->op->family() != Family::View && !places_.held(v);
+  const bool made_here = v->producer && v->producer->op->family() != Family::View && !buffers_.memory_of(v);
   if (manner_.rounds && made_here && is_narrow(t)) r = dag_.cast(t, r);
   r = dag_.cast(scalar_type(t), r);
   if (made_here) computed(v->producer);
@@ -121,9 +121,9 @@ ScalarRef Lowering::compute(const Value* v, Index index) {
   VESTA_CHECK(index.size() == v->type.dim(), "%{} is read with {} indices instead of {}", v->id, index.size(),
               v->type.dim());
   const bool complex = is_complex(v->type.dtype);
-  if (const Held* held = places_.held(v)) {
-    const Expr offset = offset_of(*held, index) + (complex ? part_ : Expr(0));
-    return dag_.load(held->buffer, offset, mask_);
+  if (const MemoryRef* memory = buffers_.memory_of(v)) {
+    const Expr offset = offset_of(*memory, index) + (complex ? part_ : Expr(0));
+    return dag_.load(memory->buffer, offset, mask_);
   }
   const Node* node = v->producer;
   VESTA_CHECK(node, "the graph input %{} is in no buffer", v->id);
@@ -142,11 +142,11 @@ ScalarRef Lowering::compute(const Value* v, Index index) {
     case Family::Pointwise:
       return graph::is_complex_node(*node) ? complex_pointwise(*node, v->type, index)
                                            : pointwise(*node, v->type, index);
-    case Family::Reduction: return at_home(*node, v, index);
-    case Family::Scan: return scan_at_home(*node, v, index);
+    case Family::Reduction: return at_its_index(*node, v, index);
+    case Family::Scan: return scan_at_its_index(*node, v, index);
     case Family::Indexed:
     case Family::Factory: {
-      if (is_pick(*node) && places_.home(node)) return at_home(*node, v, index);
+      if (is_one_hot_gather(*node) && buffers_.index_map(node)) return at_its_index(*node, v, index);
       const ElementRow* row = find_element_row(*node);
       VESTA_CHECK(row, "{} has no lowering", node->op->name);
       return row->element(*this, *node, v, index);
@@ -227,9 +227,9 @@ ScalarRef Lowering::pointwise(const Node& node, const TensorType& type, Index in
   return r;
 }
 
-ScalarRef Lowering::at_home(const Node& node, const Value* v, Index index) {
-  const Home* home = places_.home(&node);
-  if (!home) throw CannotFuse("%" + std::to_string(v->id) + " is reduced in another kernel");
+ScalarRef Lowering::at_its_index(const Node& node, const Value* v, Index index) {
+  const IndexMap* map = buffers_.index_map(&node);
+  if (!map) throw CannotFuse("%" + std::to_string(v->id) + " is reduced in another kernel");
   std::optional<ReductionShape> shape = reduction_shape(node);
   VESTA_CHECK(shape, "{} is no reduction", node.op->name);
   std::vector<Expr> kept;
@@ -241,52 +241,52 @@ ScalarRef Lowering::at_home(const Node& node, const Value* v, Index index) {
     }
   }
   for (size_t d = 0; d < kept.size(); ++d) {
-    if (!provably_equal(kept[d], home->kept[d]))
-      throw CannotFuse("%" + std::to_string(v->id) + " is read away from home");
+    if (!provably_equal(kept[d], map->kept[d]))
+      throw CannotFuse("%" + std::to_string(v->id) + " is read at another index than it is computed at");
   }
   const bool arg = shape->op == ReduceOp::ArgMax || shape->op == ReduceOp::ArgMin;
   int part = arg && (node.results.size() == 1 || v->result == 1) ? 1 : 0;
   ScalarRef saved = mask_;
   mask_ = {};  // the reduction runs over all elements, wherever its result is used
-  ScalarRef r = reduction(node, *home, part);
+  ScalarRef r = reduction(node, *map, part);
   mask_ = saved;
   return r;
 }
 
-ScalarRef Lowering::scan_at_home(const Node& node, const Value* v, Index index) {
-  const Home* home = places_.home(&node);
-  if (!home) throw CannotFuse("%" + std::to_string(v->id) + " is computed in another kernel");
+ScalarRef Lowering::scan_at_its_index(const Node& node, const Value* v, Index index) {
+  const IndexMap* map = buffers_.index_map(&node);
+  if (!map) throw CannotFuse("%" + std::to_string(v->id) + " is computed in another kernel");
   for (size_t d = 0; d < index.size(); ++d) {
-    if (!provably_equal(index[d], home->operand[d]))
-      throw CannotFuse("%" + std::to_string(v->id) + " is read away from home");
+    if (!provably_equal(index[d], map->operand[d]))
+      throw CannotFuse("%" + std::to_string(v->id) + " is read at another index than it is computed at");
   }
   ScalarRef saved = mask_;
   mask_ = {};
-  ScalarRef r = scan(node, *home, v->result);
+  ScalarRef r = scan(node, *map, v->result);
   mask_ = saved;
   return r;
 }
 
-ScalarRef Lowering::reduction(const Node& node, const Home& home, int part) {
+ScalarRef Lowering::reduction(const Node& node, const IndexMap& map, int part) {
   std::optional<ReductionShape> shape = reduction_shape(node);
   VESTA_CHECK(shape, "{} is no reduction", node.op->name);
-  if (home.partials) {
-    std::vector<Expr> at = {home.chunk};
-    at.insert(at.end(), home.kept.begin(), home.kept.end());
-    ScalarRef x = dag_.load(home.partials->buffer, offset_of(*home.partials, at));
+  if (map.partials) {
+    std::vector<Expr> at = {map.chunk};
+    at.insert(at.end(), map.kept.begin(), map.kept.end());
+    ScalarRef x = dag_.load(map.partials->buffer, offset_of(*map.partials, at));
     return dag_.reduce(shape->op, x, {}, part);
   }
   const Value* operand = node.input(0);
-  ScalarRef x = dag_.cast(shape->compute, element(operand, home.operand));
-  if (is_pick(node)) {
+  ScalarRef x = dag_.cast(shape->compute, element(operand, map.operand));
+  if (is_one_hot_gather(node)) {
     size_t d =
         static_cast<size_t>(std::find(shape->reduced.begin(), shape->reduced.end(), true) - shape->reduced.begin());
-    std::vector<Expr> at = home.operand;
+    std::vector<Expr> at = map.operand;
     at[d] = 0;
     ScalarRef wanted = manner_.asserts_places
                            ? dag_.size(DType::I64, place(node.input(2), at, operand->type.sizes[d], /*wraps=*/false))
                            : dag_.cast(DType::I64, element(node.input(2), at));
-    ScalarRef here = dag_.bin(Prim::Eq, wanted, dag_.size(DType::I64, home.operand[d]));
+    ScalarRef here = dag_.bin(Prim::Eq, wanted, dag_.size(DType::I64, map.operand[d]));
     x = dag_.select(here, x, dag_.constant(shape->compute, 0));
   }
   ScalarRef position;
@@ -294,7 +294,7 @@ ScalarRef Lowering::reduction(const Node& node, const Home& home, int part) {
     std::vector<Expr> at, sizes;
     for (size_t d = 0; d < shape->reduced.size(); ++d) {
       if (!shape->reduced[d]) continue;
-      at.push_back(home.operand[d]);
+      at.push_back(map.operand[d]);
       sizes.push_back(operand->type.sizes[d]);
     }
     position = dag_.size(DType::I64, linear_index(at, sizes));

@@ -3,7 +3,7 @@
 //
 // Views rewrite the index, pointwise nodes run their row's body, indexed nodes load at computed places. The recursion
 // ends at values held in buffers (a Load), at reductions and scans computed in this kernel (a Result or Scan at their
-// home index), and at factories. Half-precision values stay in F32 between fused nodes; they are rounded where they are
+// index map), and at factories. Half-precision values stay in F32 between fused nodes; they are rounded where they are
 // stored and where the program converts explicitly, or everywhere if the program asks for it (docs/numerics.md).
 #pragma once
 
@@ -24,7 +24,7 @@ DType scalar_type(DType t);
 
 // A value in memory: element i is at offset + sum(i[d] * strides[d]) of the buffer. A complex number is two elements of
 // its real type, and so are its strides counted.
-struct Held {
+struct MemoryRef {
   DagBuffer buffer;
   std::vector<Expr> strides;
   Expr offset;
@@ -70,18 +70,18 @@ std::vector<std::pair<const graph::Value*, std::vector<Expr>>> update_reads(cons
 std::vector<std::pair<const graph::Value*, Expr>> pieces_of(const graph::Node& cat);
 
 // Where a reduction or scan is computed in the kernel being built.
-struct Home {
+struct IndexMap {
   std::vector<Expr> kept;     // reductions: the only place the result may be read, without the reduced dimensions
   std::vector<Expr> operand;  // the operand's index at the current element of the loops
   // A reduction in two kernels: the first stores partial results, the second combines them.
-  const Held* partials = nullptr;  // second kernel: where they are; read at (chunk, kept...)
+  const MemoryRef* partials = nullptr;  // second kernel: where they are; read at (chunk, kept...)
   Expr chunk;
 };
 
 // aten::gather of one element along its dimension. It is lowered as a sum over that dimension in which only the wanted
-// element counts: so it fuses with the reductions of the same rows (cross-entropy). Where the kernel has no home for
-// it, it is a gather like any other.
-bool is_pick(const graph::Node& node);
+// element counts: so it fuses with the reductions of the same rows (cross-entropy). Where the kernel does not
+// compute it, it is a gather like any other.
+bool is_one_hot_gather(const graph::Node& node);
 
 // Places must be checked before a kernel that reads or writes there runs: every element i of `index` must be
 // in [0, size), or in [-size, size) where negative ones count from the end (`wraps`).
@@ -96,11 +96,11 @@ std::vector<IndexCheck> index_checks(const graph::Node& node);
 // Whether sizes alone prove it (positions made by arange).
 bool surely_holds(const IndexCheck& check, const std::shared_ptr<ExprContext>& context);
 
-class Places {
+class BufferLookup {
  public:
-  virtual ~Places() = default;
-  virtual const Held* held(const graph::Value* v) const = 0;    // nullptr: computed in this kernel
-  virtual const Home* home(const graph::Node* node) const = 0;  // nullptr: not computed in this kernel
+  virtual ~BufferLookup() = default;
+  virtual const MemoryRef* memory_of(const graph::Value* v) const = 0;   // nullptr: computed in this kernel
+  virtual const IndexMap* index_map(const graph::Node* node) const = 0;  // nullptr: not computed in this kernel
 };
 
 // The kernel cannot be built this way; the schedule then groups differently.
@@ -123,16 +123,17 @@ class Lowering {
                                    // before it (index_checks)
     bool adds_atomically = false;  // what adds_in_any_order(), of which all dimensions are then parallel
   };
-  Lowering(Dag& dag, const Places& places, const Manner& manner) : dag_(dag), places_(places), manner_(manner) {}
-  Lowering(Dag& dag, const Places& places) : Lowering(dag, places, Manner{}) {}
+  Lowering(Dag& dag, const BufferLookup& buffers, const Manner& manner)
+      : dag_(dag), buffers_(buffers), manner_(manner) {}
+  Lowering(Dag& dag, const BufferLookup& buffers) : Lowering(dag, buffers, Manner{}) {}
 
   // The element of v at `index`, in scalar_type(v's dtype); of a complex number the part that the Part in force names.
   ScalarRef element(const graph::Value* v, Index index);
-  // Result `part` of a reduction or a scan at its home.
-  ScalarRef reduction(const graph::Node& node, const Home& home, int part);
-  ScalarRef scan(const graph::Node& node, const Home& home, int part);
+  // Result `part` of a reduction or a scan that this kernel computes, at its index map.
+  ScalarRef reduction(const graph::Node& node, const IndexMap& map, int part);
+  ScalarRef scan(const graph::Node& node, const IndexMap& map, int part);
   // Stores element `at` of what an Update writes into the buffer.
-  void update(const graph::Node& node, Index at, const Held& to, size_t piece = 0);
+  void update(const graph::Node& node, Index at, const MemoryRef& to, size_t piece = 0);
   // The place that element `at` of an index tensor names in a dimension of `size`; `wraps`: negative ones count from
   // its end.
   Expr place(const graph::Value* index, Index at, Expr size, bool wraps);
@@ -190,11 +191,11 @@ class Lowering {
   ScalarRef pointwise(const graph::Node& node, const graph::TensorType& type, Index index);
   ScalarRef complex_pointwise(const graph::Node& node, const graph::TensorType& type, Index index);
   ScalarRef operand(const graph::Arg& arg, Index index);
-  ScalarRef at_home(const graph::Node& node, const graph::Value* v, Index index);
-  ScalarRef scan_at_home(const graph::Node& node, const graph::Value* v, Index index);
+  ScalarRef at_its_index(const graph::Node& node, const graph::Value* v, Index index);
+  ScalarRef scan_at_its_index(const graph::Node& node, const graph::Value* v, Index index);
 
   Dag& dag_;
-  const Places& places_;
+  const BufferLookup& buffers_;
   const Manner manner_;
   ScalarRef mask_{};
   Expr part_ = 0;
@@ -206,7 +207,7 @@ class Lowering {
 std::vector<Expr> broadcast_index(std::span<const Expr> index, std::span<const Expr> operand_sizes);
 Expr linear_index(std::span<const Expr> index, std::span<const Expr> sizes);
 std::vector<Expr> delinearize(Expr linear, std::span<const Expr> sizes);
-Expr offset_of(const Held& held, std::span<const Expr> index);
+Expr offset_of(const MemoryRef& memory, std::span<const Expr> index);
 
 // Rows of Family::Indexed and Family::Factory (lower_rows.h): the element of result `v`.
 using ElementFn = graph::ScalarRef (*)(Lowering& l, const graph::Node& node, const graph::Value* v,

@@ -129,9 +129,9 @@ bool reads_nothing(const Value* v, int depth = 8) {
   return nothing;
 }
 
-struct Nowhere final : Places {
-  const Held* held(const Value*) const override { return nullptr; }
-  const Home* home(const Node*) const override { return nullptr; }
+struct NoBuffers final : BufferLookup {
+  const MemoryRef* memory_of(const Value*) const override { return nullptr; }
+  const IndexMap* index_map(const Node*) const override { return nullptr; }
 };
 
 }  // namespace
@@ -139,8 +139,8 @@ struct Nowhere final : Places {
 bool surely_holds(const IndexCheck& check, const std::shared_ptr<ExprContext>& context) {
   if (!reads_nothing(check.index)) return false;
   Dag dag(context);
-  Nowhere nowhere;
-  Lowering lowering(dag, nowhere);
+  NoBuffers no_buffers;
+  Lowering lowering(dag, no_buffers);
   std::vector<Expr> at;
   at.reserve(check.index->type.dim());
   for (Expr size : check.index->type.sizes) at.push_back(context->loop_symbol("at", size));

@@ -5,7 +5,7 @@ namespace vesta::loops {
 
 using graph::Node;
 
-bool is_pick(const Node& node) {
+bool is_one_hot_gather(const Node& node) {
   if (node.op->name != "aten::gather" || node.results.size() != 1) return false;
   graph::NodeArgs args = node.named();
   const graph::TensorType& x = args.tensor("self");
@@ -36,8 +36,8 @@ std::optional<ReductionShape> reduction_shape(const Node& node, std::string* why
   ReductionShape s;
   s.op = node.op->row->reduce;
   s.reduced.assign(operand.dim(), false);
-  const bool pick = is_pick(node);
-  if (pick) s.op = ReduceOp::Sum;
+  const bool one_hot = is_one_hot_gather(node);
+  if (one_hot) s.op = ReduceOp::Sum;
   const bool arg = s.op == ReduceOp::ArgMax || s.op == ReduceOp::ArgMin;
   auto mark = [&](Expr e) {
     if (operand.dim() == 0) return e.is_constant(0) || e.is_constant(-1);
@@ -66,7 +66,7 @@ std::optional<ReductionShape> reduction_shape(const Node& node, std::string* why
   } else {
     mark_all();
   }
-  if (pick) s.keep = true;
+  if (one_hot) s.keep = true;
   if (int i = schema.index_of("keepdim"); i >= 0) {
     if (auto* keep = std::get_if<bool>(&args[static_cast<size_t>(i)])) s.keep = *keep;
   }

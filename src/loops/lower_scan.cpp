@@ -36,10 +36,10 @@ std::optional<ScanShape> scan_shape(const Node& node, std::string* why) {
   return s;
 }
 
-ScalarRef Lowering::scan(const Node& node, const Home& home, int part) {
+ScalarRef Lowering::scan(const Node& node, const IndexMap& map, int part) {
   const ScanShape s = *scan_shape(node);
   const Value* operand = node.input(0);
-  ScalarRef x = element(operand, home.operand);
+  ScalarRef x = element(operand, map.operand);
   if (!keeps_places(node)) {
     DType t = node.results[0]->type.dtype;
     if (t != operand->type.dtype) x = dag_.cast(t, x);  // converted before it is added
@@ -51,7 +51,7 @@ ScalarRef Lowering::scan(const Node& node, const Home& home, int part) {
   // The last of equals wins, a NaN over everything: where this element does, its place is the greatest so far.
   ScalarRef wins = dag_.bin(Prim::Eq, x, best);
   if (is_float(s.compute)) wins = dag_.bin(Prim::Or, wins, dag_.un(Prim::IsNan, x));
-  ScalarRef here = dag_.size(DType::I64, home.operand[s.dim]);
+  ScalarRef here = dag_.size(DType::I64, map.operand[s.dim]);
   return dag_.scan(ReduceOp::Max, dag_.select(wins, here, dag_.integer(DType::I64, 0)));
 }
 

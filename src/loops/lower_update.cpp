@@ -291,7 +291,7 @@ Reads update_reads(const Node& node, Index at, size_t piece) {
   return reads;
 }
 
-void Lowering::update(const Node& node, Index at, const Held& to, size_t piece) {
+void Lowering::update(const Node& node, Index at, const MemoryRef& to, size_t piece) {
   if (is_concatenation(node)) {
     auto [x, begin] = pieces_of(node).at(piece);
     std::vector<Expr> place(at.begin(), at.end());

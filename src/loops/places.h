@@ -1,4 +1,4 @@
-// Places that integer tensors name: what gathers and scatters share.
+// BufferLookup that integer tensors name: what gathers and scatters share.
 #pragma once
 
 #include <vector>

@@ -4,7 +4,7 @@
 #include "graph/ops/complex.h"
 #include "graph/ops/operands.h"
 #include "schedule/body_walk.h"
-#include "schedule/group.h"
+#include "schedule/fusion.h"
 
 namespace vesta::schedule {
 
@@ -70,18 +70,18 @@ bool is_small_factory(const Node& node, const Limits& limits) {
 
 }  // namespace
 
-std::vector<const Node*> Grouping::alone() const {
+std::vector<const Node*> Fusion::alone() const {
   std::vector<const Node*> found;
-  const auto alive = std::ranges::count_if(groups, [](const Group& g) { return g.alive; });
-  for (const Group& g : groups) {
-    if (!options_.fuse || !g.alive || !g.fusable || g.derived || g.units.size() != 1) continue;
-    const Unit& u = units[g.units[0]];
-    if ((u.kind != UnitKind::Map && u.kind != UnitKind::Update) || u.on_input) continue;
+  const auto alive = std::ranges::count_if(groups, [](const FusionGroup& g) { return g.alive; });
+  for (const FusionGroup& g : groups) {
+    if (!options_.fuse || !g.alive || !g.fusable || g.derived || g.nodes.size() != 1) continue;
+    const SchedulerNode& u = nodes[g.nodes[0]];
+    if ((u.kind != SchedulerNodeKind::Map && u.kind != SchedulerNodeKind::Update) || u.on_input) continue;
     if (!is_as_fast_alone(*u.node, limits_) && !(alive == 1 && is_small_factory(*u.node, limits_))) continue;
     bool reads_memory = true;
     u.node->for_each_input([&](const Value* v) {
-      const int p = unit_of(base_of(v));
-      reads_memory &= p < 0 || !units[p].inlined;
+      const int p = scheduler_node_of(base_of(v));
+      reads_memory &= p < 0 || !nodes[p].inlined;
     });
     if (reads_memory) found.push_back(u.node);
   }

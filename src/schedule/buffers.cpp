@@ -49,13 +49,13 @@ int64_t Planner::alignment_of(const Buffer& b) const {
 
 int Planner::add_buffer(Buffer b, const Value* v) {
   int id = static_cast<int>(plan_.buffers.size());
-  loops::Held held{
+  loops::MemoryRef memory{
       {id, real_of(b.type.dtype), extent_of(b.type), alignment_of(b), b.type.device.type, false}, b.type.strides, 0};
   if (is_complex(b.type.dtype)) {
-    held.buffer.extent = held.buffer.extent * 2;
-    for (Expr& s : held.strides) s = s * 2;
+    memory.buffer.extent = memory.buffer.extent * 2;
+    for (Expr& s : memory.strides) s = s * 2;
   }
-  held_.push_back(std::move(held));
+  memory_.push_back(std::move(memory));
   aliased_.emplace_back();
   plan_.buffers.push_back(std::move(b));
   if (v) buffer_of_[v->id] = id;
@@ -64,7 +64,7 @@ int Planner::add_buffer(Buffer b, const Value* v) {
 
 void Planner::assign_buffers() {
   buffer_of_.assign(graph_.value_count(), -1);
-  unit_buffer_.assign(groups_.units.size(), -1);
+  node_buffer_.assign(fusion_.nodes.size(), -1);
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     Buffer b;
     b.role = BufferRole::Input;
@@ -78,34 +78,34 @@ void Planner::assign_buffers() {
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
     const graph::Output& o = graph_.outputs[i];
     if (o.kind != graph::OutputKind::Fresh) continue;
-    if (int c = groups_.output_copy[i]; c >= 0) {
+    if (int c = fusion_.output_copy[i]; c >= 0) {
       given_copy[c] = static_cast<int>(i);
     } else {
-      given.emplace(groups_.base_of(o.value), static_cast<int>(i));
+      given.emplace(fusion_.base_of(o.value), static_cast<int>(i));
     }
   }
 
   // Values that another group, an ATen call, an output or a mutation reads.
   std::unordered_set<const Value*> wanted;
   auto want = [&](const Value* v) {
-    int p = groups_.unit_of(v);
+    int p = fusion_.scheduler_node_of(v);
     if (p >= 0) wanted.insert(v);
   };
-  for (const Unit& u : groups_.units) {
+  for (const SchedulerNode& u : fusion_.nodes) {
     if (u.inlined || u.group < 0) continue;
     for (const Read& r : u.reads) {
-      if (r.base && r.unit >= 0 && groups_.units[r.unit].group != u.group) want(r.base);
+      if (r.base && r.node >= 0 && fusion_.nodes[r.node].group != u.group) want(r.base);
     }
   }
   for (size_t i = 0; i < graph_.mutations.size(); ++i) {
-    if (groups_.mutation_copy[i] < 0) want(groups_.base_of(graph_.mutations[i].value));
+    if (fusion_.mutation_copy[i] < 0) want(fusion_.base_of(graph_.mutations[i].value));
   }
   for (const auto& [v, i] : given) want(v);
 
-  for (size_t i = 0; i < groups_.units.size(); ++i) {
-    const Unit& u = groups_.units[i];
+  for (size_t i = 0; i < fusion_.nodes.size(); ++i) {
+    const SchedulerNode& u = fusion_.nodes[i];
     if (u.inlined || u.group < 0) continue;
-    if (u.kind == UnitKind::Partial) {
+    if (u.kind == SchedulerNodeKind::Partial) {
       Buffer b;
       b.role = u.derived ? BufferRole::Derived : BufferRole::Arena;
       b.type.dtype = u.shape.compute;
@@ -115,22 +115,22 @@ void Planner::assign_buffers() {
         if (!u.operand_reduced[d] && d != static_cast<size_t>(u.split_dim)) b.type.sizes.push_back(u.operand_sizes[d]);
       }
       b.type.strides = graph::contiguous_strides(b.type.sizes);
-      unit_buffer_[i] = add_buffer(std::move(b), nullptr);
+      node_buffer_[i] = add_buffer(std::move(b), nullptr);
       continue;
     }
-    if (u.kind == UnitKind::Assert) continue;
-    if (u.kind == UnitKind::Check) {
+    if (u.kind == SchedulerNodeKind::Assert) continue;
+    if (u.kind == SchedulerNodeKind::Check) {
       Buffer b;
       b.type.dtype = DType::Bool;
       if (u.split_dim >= 0) {
         b.type.sizes = {Expr(u.chunks)};
         b.type.strides = {Expr(1)};
       }
-      unit_buffer_[i] = add_buffer(std::move(b), nullptr);
+      node_buffer_[i] = add_buffer(std::move(b), nullptr);
       continue;
     }
-    if (u.kind == UnitKind::Copy && u.into) continue;
-    if (u.kind == UnitKind::Copy) {
+    if (u.kind == SchedulerNodeKind::Copy && u.into) continue;
+    if (u.kind == SchedulerNodeKind::Copy) {
       Buffer b;
       b.type = storage_type(u.value);
       if (u.is_call()) b.role = BufferRole::Returned;
@@ -140,13 +140,13 @@ void Planner::assign_buffers() {
         b.output = it->second;
         b.type = u.value->type;
       }
-      unit_buffer_[i] = add_buffer(std::move(b), nullptr);
+      node_buffer_[i] = add_buffer(std::move(b), nullptr);
       continue;
     }
     for (const Value* v : u.node->results) {
-      if (!v || groups_.unit_of(v) != static_cast<int>(i)) continue;
+      if (!v || fusion_.scheduler_node_of(v) != static_cast<int>(i)) continue;
       auto out = given.find(v);
-      if (u.kind == UnitKind::Extern) {
+      if (u.kind == SchedulerNodeKind::Extern) {
         if (!wanted.count(v) && out == given.end() && !graph_.is_used(v)) continue;
         Buffer b;
         b.role = u.derived ? BufferRole::Derived : BufferRole::Returned;
@@ -154,7 +154,7 @@ void Planner::assign_buffers() {
         add_buffer(std::move(b), v);
         continue;
       }
-      if (int m = groups_.mutation_in_place(v); m >= 0) {
+      if (int m = fusion_.mutation_in_place(v); m >= 0) {
         buffer_of_[v->id] = graph_.mutations[m].input;
         continue;
       }
@@ -171,12 +171,12 @@ void Planner::assign_buffers() {
       add_buffer(std::move(b), v);
     }
   }
-  for (const Unit& u : groups_.units) {
-    if (u.kind != UnitKind::Extern || u.group < 0 || !u.node->op->schema.is_view()) continue;
+  for (const SchedulerNode& u : fusion_.nodes) {
+    if (u.kind != SchedulerNodeKind::Extern || u.group < 0 || !u.node->op->schema.is_view()) continue;
     for (const Value* v : u.node->results) {
       if (!v || buffer_of_[v->id] < 0) continue;
       u.node->for_each_input([&](Value* x) {
-        int b = buffer_of_[groups_.base_of(x)->id];
+        int b = buffer_of_[fusion_.base_of(x)->id];
         if (b >= 0) aliased_[buffer_of_[v->id]].push_back(b);
       });
     }
@@ -185,7 +185,7 @@ void Planner::assign_buffers() {
 
 BufferView Planner::window(const Value* v) {
   BufferView w;
-  const Value* base = groups_.base_of(v);
+  const Value* base = fusion_.base_of(v);
   int b = buffer_of_[base->id];
   VESTA_CHECK(b >= 0, "%{} is in no buffer", base->id);
   w.buffer = b;
@@ -199,7 +199,7 @@ BufferView Planner::window(const Value* v) {
       if (is_complex(x->producer->input(0)->type.dtype) && !is_complex(x->type.dtype)) part = index.back();
       index = x->producer->op->row->view(x->producer->named(), x->type, index);
     }
-    const Expr offset = loops::offset_of(held_[b], index) + part;
+    const Expr offset = loops::offset_of(memory_[b], index) + part;
     return complex ? floordiv(offset, 2) : offset;
   };
   w.offset = v == base ? Expr(0) : offset_at(std::vector<Expr>(v->type.dim(), Expr(0)));
@@ -212,7 +212,7 @@ BufferView Planner::window(const Value* v) {
     return w;
   }
   std::vector<Expr> probes;
-  for (size_t d = 0; d < v->type.dim(); ++d) probes.push_back(groups_.run_symbol(96 + d, v->type.sizes[d]));
+  for (size_t d = 0; d < v->type.dim(); ++d) probes.push_back(fusion_.dim_symbol(96 + d, v->type.sizes[d]));
   Expr e = offset_at(probes);
   for (Expr p : probes) {
     auto c = coefficient_of(e, p);

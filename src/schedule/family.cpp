@@ -154,8 +154,8 @@ class Chooser : LoopNest {
     out_.items = items;
   }
 
-  // Gives a pointwise kernel an Inner range: along the unit stride of accesses the vector gathers, or so that a work
-  // item is not too short.
+  // Gives a pointwise kernel an Inner range: along the scheduler node stride of accesses the vector gathers, or so that
+  // a work item is not too short.
   void tile(size_t v) {
     vector_ = v;
     std::vector<double> lines(ranges_.size(), 0);

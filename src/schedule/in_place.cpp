@@ -5,13 +5,13 @@
 // whatever they were may come earlier.
 #include <algorithm>
 
-#include "schedule/group.h"
+#include "schedule/fusion.h"
 
 namespace vesta::schedule {
 
 using graph::Value;
 
-int Grouping::mutation_in_place(const Value* v) const {
+int Fusion::mutation_in_place(const Value* v) const {
   for (size_t i = 0; i < in_place.size(); ++i) {
     if (in_place[i] && graph_.mutations[i].value == v) return static_cast<int>(i);
   }
@@ -19,7 +19,7 @@ int Grouping::mutation_in_place(const Value* v) const {
 }
 
 // Nothing but this mutation, and readers of the value inside the graph, knows the input or the value.
-bool Grouping::may_replace(size_t mutation) const {
+bool Fusion::may_replace(size_t mutation) const {
   const graph::Mutation& m = graph_.mutations[mutation];
   const Value* input = graph_.inputs[m.input].value;
   if (m.value->type.dtype != input->type.dtype || !graph::is_non_overlapping_and_dense(input->type)) return false;
@@ -34,7 +34,7 @@ bool Grouping::may_replace(size_t mutation) const {
 }
 
 // Whether some node but `except` needs elements of v: the destination of a copy gives its shape alone.
-bool Grouping::is_read(const Value* v, const graph::Node* except) const {
+bool Fusion::is_read(const Value* v, const graph::Node* except) const {
   return std::any_of(v->users.begin(), v->users.end(), [&](const graph::Node* user) {
     if (user == except) return false;
     if (is_view(user)) return is_read(user->results[0], except);
@@ -43,7 +43,7 @@ bool Grouping::is_read(const Value* v, const graph::Node* except) const {
 }
 
 // The mutation that an update of some elements of its first operand could do in the input itself; -1: none.
-int Grouping::mutation_by(const graph::Node& node) const {
+int Fusion::mutation_by(const graph::Node& node) const {
   const Value* v = node.results[0];
   for (size_t i = 0; i < graph_.mutations.size(); ++i) {
     const graph::Mutation& m = graph_.mutations[i];
@@ -62,47 +62,47 @@ int Grouping::mutation_by(const graph::Node& node) const {
 }
 
 // One that it may do whatever raises after it.
-int Grouping::mutation_of_update(const graph::Node& node) const {
+int Fusion::mutation_of_update(const graph::Node& node) const {
   const int i = mutation_by(node);
   return i >= 0 && !loops::update_of(node)->combine ? i : -1;
 }
 
 // Additions to an input, in it, where no ATen call needs the sums: the copy that they were to go to is left out.
-bool Grouping::adds_in_place(Unit& w) {
+bool Fusion::adds_in_place(SchedulerNode& w) {
   if (!options_.fuse || !adds_atomically() || !loops::adds_in_any_order(*w.node) || mutation_by(*w.node) < 0)
     return false;
   for (size_t x = 0; x < groups.size(); ++x)
     if (groups[x].alive && !groups[x].fusable && depends(static_cast<int>(x), w.group)) return false;
-  const auto copy = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.into == w.value; });
+  const auto copy = std::find_if(nodes.begin(), nodes.end(), [&](const SchedulerNode& u) { return u.into == w.value; });
   groups[copy->group].alive = false;
-  groups[copy->group].units.clear();
+  groups[copy->group].nodes.clear();
   copy->group = -1;
   groups[w.group].replaces_input = true;
   return true;
 }
 
-void Grouping::choose_in_place() {
+void Fusion::choose_in_place() {
   in_place.assign(graph_.mutations.size(), false);
   for (size_t i = 0; i < graph_.mutations.size(); ++i) {
     const Value* input = graph_.inputs[graph_.mutations[i].input].value;
-    const int writer = unit_of(graph_.mutations[i].value);
+    const int writer = scheduler_node_of(graph_.mutations[i].value);
     if (writer < 0 || mutation_copy[i] >= 0 || !may_replace(i)) continue;
-    Unit& w = units[writer];
-    if (w.kind == UnitKind::Update) {
+    SchedulerNode& w = nodes[writer];
+    if (w.kind == SchedulerNodeKind::Update) {
       in_place[i] = w.on_input = w.on_input || adds_in_place(w);
       continue;
     }
-    if ((w.kind != UnitKind::Map && w.kind != UnitKind::Scan) || w.derived) continue;
+    if ((w.kind != SchedulerNodeKind::Map && w.kind != SchedulerNodeKind::Scan) || w.derived) continue;
     // Readers of the old content come before, and so does every ATen call.
     std::vector<int> readers;
     bool possible = options_.fuse;
-    for (size_t k = 0; k < units.size(); ++k) {
-      if (units[k].inlined || units[k].group < 0 || units[k].group == w.group) continue;
-      for (const Read& r : units[k].reads) {
+    for (size_t k = 0; k < nodes.size(); ++k) {
+      if (nodes[k].inlined || nodes[k].group < 0 || nodes[k].group == w.group) continue;
+      for (const Read& r : nodes[k].reads) {
         if (r.base == input) readers.push_back(static_cast<int>(k));
       }
     }
-    for (int k : readers) possible = possible && !depends(units[k].group, w.group);
+    for (int k : readers) possible = possible && !depends(nodes[k].group, w.group);
     for (size_t x = 0; x < groups.size(); ++x) {
       possible = possible && !(groups[x].alive && !groups[x].fusable && depends(static_cast<int>(x), w.group));
     }
@@ -111,20 +111,20 @@ void Grouping::choose_in_place() {
     groups[w.group].replaces_input = true;
     for (int k : readers) {
       Read order;
-      order.unit = k;
+      order.node = k;
       order.opaque = true;
       w.reads.push_back(order);
-      add_dependency(w.group, units[k].group);
+      add_dependency(w.group, nodes[k].group);
     }
   }
 }
 
 // The mutations that group g does in place by reading and replacing become copies.
-bool Grouping::copy_back(int g) {
+bool Fusion::copy_back(int g) {
   bool any = false;
   for (size_t i = 0; i < in_place.size(); ++i) {
-    const int writer = in_place[i] ? unit_of(graph_.mutations[i].value) : -1;
-    if (writer < 0 || units[writer].group != g || units[writer].kind == UnitKind::Update) continue;
+    const int writer = in_place[i] ? scheduler_node_of(graph_.mutations[i].value) : -1;
+    if (writer < 0 || nodes[writer].group != g || nodes[writer].kind == SchedulerNodeKind::Update) continue;
     in_place[i] = false;
     any = true;
   }

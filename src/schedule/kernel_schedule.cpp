@@ -27,7 +27,7 @@ bool is_one_loop(const loops::Kernel& k) {
 }
 
 KernelSchedule for_cuda(loops::Dag& dag, const Options& options) {
-  dag.pick_terms();
+  dag.load_one_hot_terms();
   const CudaSchedule choice = choose_threads(dag, options);
   KernelSchedule out{build_stages(dag, choice), 0, 0, choice.bytes, choice.us};
   if (!out.staged.kernel->row_slots.empty()) {  // what is read once need not be kept

@@ -9,7 +9,7 @@ constexpr Limits kLimits[] = {
         .cheap = 6,
         .inline_cost = 160,
         .distance = 96,
-        .units = 120,
+        .nodes = 120,
         // Compiling takes about 0.2 ms a multiply, and the passes over memory that a longer chain would save are a few
         // percent of such a kernel's time.
         .group_cost = 640,
@@ -31,7 +31,7 @@ constexpr Limits kLimits[] = {
         .cheap = 12,  // arithmetic hides behind the memory's latency
         .inline_cost = 160,
         .distance = 96,
-        .units = 120,
+        .nodes = 120,
         .group_cost = 640,
         .instructions = 800,
         .pieces = 32,

@@ -18,7 +18,7 @@ struct Limits {
 
   // Fusion into one kernel
   int distance;             // nodes between two groups: a longer one would hold operands or results too long
-  size_t units;             // operators of a kernel
+  size_t nodes;             // operators of a kernel
   int group_cost;           // of one element
   size_t instructions;      // of a kernel's code
   size_t pieces;            // of a concatenation that is made by kernels, one each

@@ -17,7 +17,7 @@ namespace {
 // Of a kernel: an eighth of a second to compile. What is larger becomes several, or a call into ATen.
 
 // The element of v at `index` to its place; of a complex number both parts.
-void store(loops::Lowering& lowering, const loops::Held& to, const Value* v, std::span<const Expr> index) {
+void store(loops::Lowering& lowering, const loops::MemoryRef& to, const Value* v, std::span<const Expr> index) {
   const Expr offset = loops::offset_of(to, index);
   for (int part = 0; part < (is_complex(v->type.dtype) ? 2 : 1); ++part) {
     loops::Lowering::Part in_force(lowering, part);
@@ -27,27 +27,27 @@ void store(loops::Lowering& lowering, const loops::Held& to, const Value* v, std
 
 }  // namespace
 
-const loops::Held* Planner::held(const Value* v) const {
-  int p = groups_.unit_of(v);
+const loops::MemoryRef* Planner::memory_of(const Value* v) const {
+  int p = fusion_.scheduler_node_of(v);
   if (p == -2) return nullptr;
-  if (p >= 0 && (groups_.units[p].inlined || groups_.units[p].group == current_)) return nullptr;
+  if (p >= 0 && (fusion_.nodes[p].inlined || fusion_.nodes[p].group == current_)) return nullptr;
   int b = buffer_of_[v->id];
   VESTA_CHECK(b >= 0, "%{} is read by a kernel but lies in no buffer", v->id);
-  return &held_[b];
+  return &memory_[b];
 }
 
-const loops::Home* Planner::home(const Node* node) const {
-  auto it = homes_.find(node);
-  return it == homes_.end() ? nullptr : &it->second;
+const loops::IndexMap* Planner::index_map(const Node* node) const {
+  auto it = index_maps_.find(node);
+  return it == index_maps_.end() ? nullptr : &it->second;
 }
 
 bool Planner::has_work(int g) const {
-  const Group& group = groups_.groups[g];
+  const FusionGroup& group = fusion_.groups[g];
   if (!group.fusable) return true;
-  return std::any_of(group.units.begin(), group.units.end(), [&](int i) {
-    const Unit& u = groups_.units[i];
-    if (unit_buffer_[i] >= 0 || u.into) return true;
-    if (!u.node || u.kind == UnitKind::Check) return false;
+  return std::any_of(group.nodes.begin(), group.nodes.end(), [&](int i) {
+    const SchedulerNode& u = fusion_.nodes[i];
+    if (node_buffer_[i] >= 0 || u.into) return true;
+    if (!u.node || u.kind == SchedulerNodeKind::Check) return false;
     // Nobody may expect anything of what an uninitialised result holds.
     if (u.node->op->name == "aten::empty_strided" && u.value->users.empty()) return false;
     return std::any_of(u.node->results.begin(), u.node->results.end(), [&](const Value* v) {
@@ -57,73 +57,73 @@ bool Planner::has_work(int g) const {
 }
 
 KernelStep Planner::build_kernel(int g) {
-  const Group& group = groups_.groups[g];
+  const FusionGroup& group = fusion_.groups[g];
   current_ = g;
-  homes_.clear();
-  loops::Dag dag(groups_.variables());
-  for (size_t k = 0; k < group.runs.size(); ++k) {
-    dag.ranges().push_back({groups_.run_symbol(k, group.runs[k].extent), group.runs[k].extent, group.runs[k].kind});
+  index_maps_.clear();
+  loops::Dag dag(fusion_.variables());
+  for (size_t k = 0; k < group.dims.size(); ++k) {
+    dag.ranges().push_back({fusion_.dim_symbol(k, group.dims[k].extent), group.dims[k].extent, group.dims[k].kind});
   }
   loops::Lowering lowering(dag, *this,
                            {.rounds = options_.rounds,
                             .asserts_places = limits_of(options_.target.device).asserts_places,
-                            .adds_atomically = groups_.adds_atomically()});
-  for (int i : group.units) {
-    const Unit& u = groups_.units[i];
-    if (u.kind == UnitKind::Reduce || u.kind == UnitKind::Scan) {
-      homes_[u.node] = {u.home, u.operand_home, nullptr, 0};
-    } else if (u.kind == UnitKind::Final) {
-      homes_[u.node] = {u.home, {}, &held_[unit_buffer_[u.partner]], u.operand_home[0]};
+                            .adds_atomically = fusion_.adds_atomically()});
+  for (int i : group.nodes) {
+    const SchedulerNode& u = fusion_.nodes[i];
+    if (u.kind == SchedulerNodeKind::Reduce || u.kind == SchedulerNodeKind::Scan) {
+      index_maps_[u.node] = {u.result_map, u.operand_map, nullptr, 0};
+    } else if (u.kind == SchedulerNodeKind::Final) {
+      index_maps_[u.node] = {u.result_map, {}, &memory_[node_buffer_[u.partner]], u.operand_map[0]};
     }
   }
-  for (int i : group.units) {
-    const Unit& u = groups_.units[i];
-    if (u.kind == UnitKind::Copy) {
-      const loops::Held& to = held_[u.into ? buffer_of_[u.into->id] : unit_buffer_[i]];
-      store(lowering, to, u.value, u.home);
+  for (int i : group.nodes) {
+    const SchedulerNode& u = fusion_.nodes[i];
+    if (u.kind == SchedulerNodeKind::Copy) {
+      const loops::MemoryRef& to = memory_[u.into ? buffer_of_[u.into->id] : node_buffer_[i]];
+      store(lowering, to, u.value, u.result_map);
       continue;
     }
-    if (u.kind == UnitKind::Check) {
-      const loops::Held& to = held_[unit_buffer_[i]];
+    if (u.kind == SchedulerNodeKind::Check) {
+      const loops::MemoryRef& to = memory_[node_buffer_[i]];
       if (u.partner >= 0) {
-        const loops::Held& chunks = held_[unit_buffer_[u.partner]];
-        auto in_range = dag.load(chunks.buffer, loops::offset_of(chunks, u.operand_home));
+        const loops::MemoryRef& chunks = memory_[node_buffer_[u.partner]];
+        auto in_range = dag.load(chunks.buffer, loops::offset_of(chunks, u.operand_map));
         dag.store(to.buffer, 0, dag.reduce(ReduceOp::All, in_range, {}, 0));
         continue;
       }
       auto index = dag.cast(DType::I64, lowering.element(u.check.index, u.operand_index()));
       auto low = dag.bin(Prim::Ge, index, dag.size(DType::I64, u.check.wraps ? -u.check.size : Expr(0)));
       auto high = dag.bin(Prim::Lt, index, dag.size(DType::I64, u.check.size));
-      const Expr chunk = u.split_dim < 0 ? Expr(0) : u.operand_home[static_cast<size_t>(u.split_dim)];
+      const Expr chunk = u.split_dim < 0 ? Expr(0) : u.operand_map[static_cast<size_t>(u.split_dim)];
       dag.store(to.buffer, chunk, dag.reduce(ReduceOp::All, dag.bin(Prim::And, low, high), {}, 0));
       continue;
     }
-    if (u.kind == UnitKind::Update) {
-      lowering.update(*u.node, u.operand_home, held_[buffer_of_[u.value->id]], u.piece);
+    if (u.kind == SchedulerNodeKind::Update) {
+      lowering.update(*u.node, u.operand_map, memory_[buffer_of_[u.value->id]], u.piece);
       continue;
     }
-    if (u.kind == UnitKind::Partial) {
-      loops::Home home;
-      home.operand = u.operand_index();
+    if (u.kind == SchedulerNodeKind::Partial) {
+      loops::IndexMap map;
+      map.operand = u.operand_index();
       const auto d = static_cast<size_t>(u.split_dim);
-      std::vector<Expr> at = {u.operand_home[d]};
+      std::vector<Expr> at = {u.operand_map[d]};
       for (size_t k = 0; k < u.operand_sizes.size(); ++k) {
-        if (!u.operand_reduced[k] && k != d) at.push_back(u.operand_home[k]);
+        if (!u.operand_reduced[k] && k != d) at.push_back(u.operand_map[k]);
       }
-      const loops::Held& to = held_[unit_buffer_[i]];
-      dag.store(to.buffer, loops::offset_of(to, at), lowering.reduction(*u.node, home, 0));
+      const loops::MemoryRef& to = memory_[node_buffer_[i]];
+      dag.store(to.buffer, loops::offset_of(to, at), lowering.reduction(*u.node, map, 0));
       continue;
     }
     for (const Value* v : u.node->results) {
       if (!v || buffer_of_[v->id] < 0) continue;
-      const loops::Held& to = held_[buffer_of_[v->id]];
-      std::vector<Expr> at = u.home;
-      if (u.kind != UnitKind::Map &&
-          u.kind != UnitKind::Scan) {  // a reduction's home leaves its reduced dimensions out
+      const loops::MemoryRef& to = memory_[buffer_of_[v->id]];
+      std::vector<Expr> at = u.result_map;
+      if (u.kind != SchedulerNodeKind::Map &&
+          u.kind != SchedulerNodeKind::Scan) {  // a reduction's map leaves its reduced dimensions out
         at.clear();
         for (size_t d = 0, k = 0; d < u.shape.reduced.size(); ++d) {
           if (!u.shape.reduced[d]) {
-            at.push_back(u.home[k++]);
+            at.push_back(u.result_map[k++]);
           } else if (u.shape.keep) {
             at.push_back(0);
           }
@@ -138,7 +138,7 @@ KernelStep Planner::build_kernel(int g) {
   Staged& staged = choice.staged;
   const size_t instructions = staged.kernel->instrs.size();
   if (instructions > limits_of(options_.target.device).instructions &&
-      (group.units.size() > 1 || groups_.units[group.units[0]].node))
+      (group.nodes.size() > 1 || fusion_.nodes[group.nodes[0]].node))
     throw loops::CannotFuse(std::to_string(instructions) + " instructions in one kernel");
   check_in_place(group, staged);
 
@@ -161,17 +161,18 @@ KernelStep Planner::build_kernel(int g) {
   step.estimated_bytes = choice.bytes;
   step.estimated_us = choice.us;
   for (const Node* n : lowering.nodes()) step.ops.push_back(n->op->name);
-  if (groups_.units[group.units[0]].kind == UnitKind::Check) step.ops.emplace_back("index_check");
+  if (fusion_.nodes[group.nodes[0]].kind == SchedulerNodeKind::Check) step.ops.emplace_back("index_check");
   current_ = -1;
   return step;
 }
 
-void Planner::check_in_place(const Group& group, const Staged& staged) const {
+void Planner::check_in_place(const FusionGroup& group, const Staged& staged) const {
   const loops::Kernel& k = *staged.kernel;
-  for (int i : group.units) {
-    const Unit& u = groups_.units[i];
-    if (u.kind == UnitKind::Update || !u.value || groups_.unit_of(u.value) != i) continue;  // no writer of this kind
-    const int m = groups_.mutation_in_place(u.value);
+  for (int i : group.nodes) {
+    const SchedulerNode& u = fusion_.nodes[i];
+    if (u.kind == SchedulerNodeKind::Update || !u.value || fusion_.scheduler_node_of(u.value) != i)
+      continue;  // no writer of this kind
+    const int m = fusion_.mutation_in_place(u.value);
     if (m < 0) continue;
     const int input = graph_.mutations[m].input;
     std::vector<Expr> written, read;
@@ -196,19 +197,19 @@ void Planner::build_kernels() {
   for (bool again = true; again;) {
     again = false;
     plan_.buffers.clear();
-    held_.clear();
+    memory_.clear();
     aliased_.clear();
     assign_buffers();
-    kernels_.assign(groups_.groups.size(), std::nullopt);
-    for (size_t g = 0; g < groups_.groups.size() && !again; ++g) {
-      const Group& group = groups_.groups[g];
+    kernels_.assign(fusion_.groups.size(), std::nullopt);
+    for (size_t g = 0; g < fusion_.groups.size() && !again; ++g) {
+      const FusionGroup& group = fusion_.groups[g];
       if (!group.alive || !group.fusable || !has_work(static_cast<int>(g))) continue;
       std::string why;
       try {
         kernels_[g] = build_kernel(static_cast<int>(g));
         continue;
       } catch (const ReadsWhatItWrote&) {
-        const bool copied = groups_.copy_back(static_cast<int>(g));
+        const bool copied = fusion_.copy_back(static_cast<int>(g));
         VESTA_CHECK(copied, "a kernel reads what it wrote, and nothing can be copied back");
         again = true;
         continue;
@@ -217,11 +218,11 @@ void Planner::build_kernels() {
       } catch (const Error& e) {
         why = e.what();
       }
-      const Node* node = groups_.units[group.units[0]].node;
-      VESTA_CHECK(group.units.size() > 1 || node, "a copy cannot be a kernel: {}", why);
-      if (group.units.size() == 1) throw Unbuildable{node, why};
-      groups_.copy_back(static_cast<int>(g));
-      groups_.dissolve(static_cast<int>(g));
+      const Node* node = fusion_.nodes[group.nodes[0]].node;
+      VESTA_CHECK(group.nodes.size() > 1 || node, "a copy cannot be a kernel: {}", why);
+      if (group.nodes.size() == 1) throw Unbuildable{node, why};
+      fusion_.copy_back(static_cast<int>(g));
+      fusion_.dissolve(static_cast<int>(g));
       again = true;
     }
   }
@@ -229,17 +230,17 @@ void Planner::build_kernels() {
 
 // Program order, by the last node of each group, as far as dependencies allow.
 std::vector<int> Planner::order() const {
-  size_t n = groups_.groups.size();
+  size_t n = fusion_.groups.size();
   std::vector<int> missing(n, 0), out;
   std::vector<std::vector<int>> users(n);
   for (size_t g = 0; g < n; ++g) {
-    const Group& group = groups_.groups[g];
+    const FusionGroup& group = fusion_.groups[g];
     if (!group.alive) continue;
     std::vector<int> before;
-    for (int i : group.units) {
-      for (const Read& r : groups_.units[i].reads) {
-        if (r.unit < 0) continue;
-        int p = groups_.units[r.unit].group;
+    for (int i : group.nodes) {
+      for (const Read& r : fusion_.nodes[i].reads) {
+        if (r.node < 0) continue;
+        int p = fusion_.nodes[r.node].group;
         if (p == static_cast<int>(g) || p < 0) continue;
         if (std::find(before.begin(), before.end(), p) == before.end()) before.push_back(p);
       }
@@ -249,10 +250,10 @@ std::vector<int> Planner::order() const {
   }
   using Item = std::pair<int, int>;
   std::priority_queue<Item, std::vector<Item>, std::greater<>> ready;
-  auto push = [&](int g) { ready.push({groups_.groups[g].replaces_input ? INT_MAX : groups_.groups[g].last, g}); };
+  auto push = [&](int g) { ready.push({fusion_.groups[g].replaces_input ? INT_MAX : fusion_.groups[g].last, g}); };
   size_t alive = 0;
   for (size_t g = 0; g < n; ++g) {
-    if (!groups_.groups[g].alive) continue;
+    if (!fusion_.groups[g].alive) continue;
     ++alive;
     if (missing[g] == 0) push(static_cast<int>(g));
   }
@@ -269,13 +270,13 @@ std::vector<int> Planner::order() const {
 }
 
 ExternStep Planner::extern_step(int i) {
-  const Unit& u = groups_.units[i];
+  const SchedulerNode& u = fusion_.nodes[i];
   ExternStep step;
   step.reason = u.reason;
-  if (u.kind == UnitKind::Copy) {
+  if (u.kind == SchedulerNodeKind::Copy) {
     step.op = &graph::get_op("aten::clone");
     step.args = {window(u.value), graph::Arg{graph::None{}}};
-    step.results = {unit_buffer_[i]};
+    step.results = {node_buffer_[i]};
     return step;
   }
   step.op = u.node->op;
@@ -307,9 +308,9 @@ BufferView Planner::whole(int buffer) const {
 void Planner::add_outputs() {
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
     const graph::Output& o = graph_.outputs[i];
-    const int copy = groups_.output_copy[i];
+    const int copy = fusion_.output_copy[i];
     plan_.outputs.push_back(o.kind != graph::OutputKind::Fresh ? BufferView{}
-                            : copy >= 0                        ? whole(unit_buffer_[copy])
+                            : copy >= 0                        ? whole(node_buffer_[copy])
                                                                : window(o.value));
   }
 }
@@ -320,32 +321,32 @@ Device Planner::device() const {
   if (std::any_of(plan_.steps.begin(), plan_.steps.end(), is_kernel) ||
       std::any_of(plan_.derived.begin(), plan_.derived.end(), is_kernel) ||
       std::any_of(plan_.buffers.begin(), plan_.buffers.end(), in_arena))
-    return groups_.device();
+    return fusion_.device();
   for (const Buffer& b : plan_.buffers)
     if (b.type.device.type == DeviceType::CUDA) return b.type.device;
   return {};
 }
 
 Plan Planner::run() {
-  groups_.run();
-  if (auto nodes = groups_.alone(); !nodes.empty()) throw Alone{std::move(nodes)};
+  fusion_.run();
+  if (auto nodes = fusion_.alone(); !nodes.empty()) throw Alone{std::move(nodes)};
   build_kernels();
   for (int g : order()) {
-    const Group& group = groups_.groups[g];
+    const FusionGroup& group = fusion_.groups[g];
     std::vector<Step>& steps = group.derived ? plan_.derived : plan_.steps;
-    const Unit& first = groups_.units[group.units[0]];
-    if (first.kind == UnitKind::Assert) {
-      steps.emplace_back(AssertStep{unit_buffer_[first.partner], "index out of range in " + first.node->op->name});
+    const SchedulerNode& first = fusion_.nodes[group.nodes[0]];
+    if (first.kind == SchedulerNodeKind::Assert) {
+      steps.emplace_back(AssertStep{node_buffer_[first.partner], "index out of range in " + first.node->op->name});
     } else if (!group.fusable) {
-      steps.emplace_back(extern_step(group.units[0]));
+      steps.emplace_back(extern_step(group.nodes[0]));
     } else if (kernels_[g]) {
       steps.emplace_back(std::move(*kernels_[g]));
     }
   }
   for (size_t i = 0; i < graph_.mutations.size(); ++i) {
     const graph::Mutation& m = graph_.mutations[i];
-    int c = groups_.mutation_copy[i];
-    plan_.steps.emplace_back(CopyStep{c >= 0 ? whole(unit_buffer_[c]) : window(m.value), m.input});
+    int c = fusion_.mutation_copy[i];
+    plan_.steps.emplace_back(CopyStep{c >= 0 ? whole(node_buffer_[c]) : window(m.value), m.input});
   }
   add_outputs();
   plan_.device = device();

@@ -4,15 +4,15 @@
 #include <deque>
 
 #include "schedule/family.h"
-#include "schedule/group.h"
+#include "schedule/fusion.h"
 #include "schedule/stage.h"
 
 namespace vesta::schedule {
 
-class Planner final : public loops::Places {
+class Planner final : public loops::BufferLookup {
  public:
   Planner(const graph::Graph& graph, const Options& options, const Refused& refused)
-      : graph_(graph), options_(options), groups_(graph, options, refused) {}
+      : graph_(graph), options_(options), fusion_(graph, options, refused) {}
   Plan run();
 
   // Thrown by run(): the kernel of this node alone cannot be built.
@@ -26,9 +26,9 @@ class Planner final : public loops::Places {
     std::vector<const graph::Node*> nodes;
   };
 
-  // loops::Places, for the group being built
-  const loops::Held* held(const graph::Value* v) const override;
-  const loops::Home* home(const graph::Node* node) const override;
+  // loops::BufferLookup, for the group being built
+  const loops::MemoryRef* memory_of(const graph::Value* v) const override;
+  const loops::IndexMap* index_map(const graph::Node* node) const override;
 
  private:
   // Buffers (buffers.cpp)
@@ -46,7 +46,7 @@ class Planner final : public loops::Places {
   KernelStep build_kernel(int g);
   // Thrown where a kernel reads an input elsewhere, or later, than it replaces it.
   struct ReadsWhatItWrote {};
-  void check_in_place(const Group& group, const Staged& staged) const;
+  void check_in_place(const FusionGroup& group, const Staged& staged) const;
   bool has_work(int g) const;
   std::vector<int> order() const;
   ExternStep extern_step(int u);
@@ -55,16 +55,16 @@ class Planner final : public loops::Places {
 
   const graph::Graph& graph_;
   const Options& options_;
-  Grouping groups_;
+  Fusion fusion_;
   Plan plan_;
   std::vector<int> buffer_of_;                      // by value id; -1: none
-  std::vector<int> unit_buffer_;                    // Partial and Copy units
-  std::vector<loops::Held> held_;                   // by buffer
+  std::vector<int> node_buffer_;                    // Partial and Copy scheduler nodes
+  std::vector<loops::MemoryRef> memory_;            // by buffer
   std::vector<std::vector<int>> aliased_;           // by buffer: buffers a returned view shares memory with
   std::vector<std::optional<KernelStep>> kernels_;  // by group
   // of the group being built
   int current_ = -1;
-  std::unordered_map<const graph::Node*, loops::Home> homes_;
+  std::unordered_map<const graph::Node*, loops::IndexMap> index_maps_;
 };
 
 }  // namespace vesta::schedule

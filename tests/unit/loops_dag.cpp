@@ -101,7 +101,7 @@ TEST(Pick, OneTermOfASumIsLoadedAlone) {
   };
   const auto dag = parse_dag(kLoss);
   const std::vector<float> want = run(*dag);
-  dag->pick_terms();
+  dag->load_one_hot_terms();
   verify(*dag);
   const std::vector<float> got = run(*dag);
   for (size_t i = 0; i < want.size(); ++i)
@@ -128,7 +128,7 @@ buffer b2 f32[4] cpu align 4 write
   %7 = result f32 %6
   store f32 b2[p0] %7
 )");
-  dag->pick_terms();
+  dag->load_one_hot_terms();
   verify(*dag);
   EXPECT_EQ(dag->ranges().size(), 1u);
 }
@@ -153,7 +153,7 @@ buffer b2 f32[4] cpu align 4 write
 )",
                                            line));
     const std::string before = print(*dag);
-    dag->pick_terms();
+    dag->load_one_hot_terms();
     EXPECT_EQ(print(*dag), before);
   }
 }

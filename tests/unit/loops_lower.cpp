@@ -7,11 +7,11 @@
 namespace vesta::loops {
 namespace {
 
-struct InputsInMemory final : Places {
+struct InputsInMemory final : BufferLookup {
   const graph::Graph& graph;
-  std::vector<Held> held_values;
-  const graph::Node* at_home = nullptr;
-  Home place;
+  std::vector<MemoryRef> held_values;
+  const graph::Node* at_its_index = nullptr;
+  IndexMap place;
 
   explicit InputsInMemory(const graph::Graph& g) : graph(g) {
     for (size_t i = 0; i < g.inputs.size(); ++i) {
@@ -19,13 +19,13 @@ struct InputsInMemory final : Places {
       held_values.push_back({{static_cast<int>(i), t.dtype, graph::numel(t), element_size(t.dtype)}, t.strides, 0});
     }
   }
-  const Held* held(const graph::Value* v) const override {
+  const MemoryRef* memory_of(const graph::Value* v) const override {
     for (size_t i = 0; i < graph.inputs.size(); ++i) {
       if (graph.inputs[i].value == v) return &held_values[i];
     }
     return nullptr;
   }
-  const Home* home(const graph::Node* node) const override { return node == at_home ? &place : nullptr; }
+  const IndexMap* index_map(const graph::Node* node) const override { return node == at_its_index ? &place : nullptr; }
 };
 
 // The dag that stores the graph's output, one range a dimension; a scan's dimension is the inner one.
@@ -48,12 +48,13 @@ std::string lowered(const std::string& text) {
     }
   }
   if (inner) {
-    places.at_home = out->producer;
+    places.at_its_index = out->producer;
     places.place.operand = index;
   }
-  Held to{{static_cast<int>(g->inputs.size()), out->type.dtype, graph::numel(out->type), element_size(out->type.dtype)},
-          out->type.strides,
-          0};
+  MemoryRef to{
+      {static_cast<int>(g->inputs.size()), out->type.dtype, graph::numel(out->type), element_size(out->type.dtype)},
+      out->type.strides,
+      0};
   dag.store(to.buffer, offset_of(to, index), lowering.element(out, index));
   verify(dag);
   return print(dag);

@@ -193,20 +193,20 @@ class Chooser : LoopNest {
     loops::Threads& t = out_.threads;
     const size_t last = ranges_.size() - 1;
     t.each = neighbours(last, std::max<int64_t>(1, length / kWarp));
-    const int64_t units = (length + t.each - 1) / t.each;
+    const int64_t nodes = (length + t.each - 1) / t.each;
     const bool few = rows < 2 * options_.target.threads && length > kBlock;
     if (length > kWarpRow && !few && reads_rows_once()) {
       const int64_t wanted = std::max(kSumTeam, next_power_of_two(kBusyThreads * options_.target.threads / rows));
-      t.block = t.team = std::clamp<int64_t>(next_power_of_two(units / 2), kWarp, std::min(wanted, kMostThreads));
+      t.block = t.team = std::clamp<int64_t>(next_power_of_two(nodes / 2), kWarp, std::min(wanted, kMostThreads));
       return;
     }
     if (length > kWarpRow || few) {
       const int64_t share = narrowest() < 4 ? kThreadRow : kThreadWideRow;
       t.block = t.team =
           std::clamp<int64_t>(next_power_of_two(length / share), kWarp * 2, doubles_ ? kMostThreads / 2 : kMostThreads);
-      while (t.team > kWarp * 2 && t.team / 2 >= units) t.block = t.team /= 2;
+      while (t.team > kWarp * 2 && t.team / 2 >= nodes) t.block = t.team /= 2;
     } else {
-      t.team = std::min<int64_t>(kWarp, next_power_of_two(units));
+      t.team = std::min<int64_t>(kWarp, next_power_of_two(nodes));
       if (length <= kWarpRow && reads_rows_once()) share_short_rows(rows, length);
     }
     keep_rows();
@@ -228,11 +228,11 @@ class Chooser : LoopNest {
     if (!runs_along_rows()) return;
     loops::Threads& t = out_.threads;
     t.each = neighbours(ranges_.size() - 1, std::max<int64_t>(1, length / kWarp));
-    const int64_t units = (length + t.each - 1) / t.each;
+    const int64_t nodes = (length + t.each - 1) / t.each;
     if (length > kWarpRow || (rows < 2 * options_.target.threads && length > kBlock)) {
-      t.block = t.team = std::clamp<int64_t>(next_power_of_two(units), kWarp * 2, kBlock);
+      t.block = t.team = std::clamp<int64_t>(next_power_of_two(nodes), kWarp * 2, kBlock);
     } else {
-      t.team = std::min<int64_t>(kWarp, next_power_of_two(units));
+      t.team = std::min<int64_t>(kWarp, next_power_of_two(nodes));
     }
     keep_rows();
   }

@@ -8,7 +8,7 @@
 #include "graph/ops/operands.h"
 #include "schedule/body_walk.h"
 #include "schedule/divisor.h"
-#include "schedule/group.h"
+#include "schedule/fusion.h"
 
 namespace vesta::schedule {
 
@@ -67,36 +67,36 @@ int body_cost(const Node& node) {
   }
 }
 
-Grouping::Grouping(const graph::Graph& graph, const Options& options, const Refused& refused)
+Fusion::Fusion(const graph::Graph& graph, const Options& options, const Refused& refused)
     : graph_(graph),
       options_(options),
       limits_(limits_of(options.target.device)),
       device_(graph::first_device(graph, options.target.device).value_or(Device{options.target.device})),
       refused_(refused),
-      unit_of_(graph.value_count(), -1),
+      scheduler_node_of_(graph.value_count(), -1),
       variables_(std::make_shared<loops::LoopVariables>(graph.context)) {}
 
-bool Grouping::is_view(const Node* node) const {
+bool Fusion::is_view(const Node* node) const {
   return node && node->op->family() == Family::View && node->op->row->view && node->results.size() == 1;
 }
 
-const Value* Grouping::base_of(const Value* v) const {
+const Value* Fusion::base_of(const Value* v) const {
   while (is_view(v->producer)) v = v->producer->input(0);
   return v;
 }
 
 // Kernels work on the memory of one device alone.
-bool Grouping::is_on_target(const Value* v) const { return v->type.device == device_; }
+bool Fusion::is_on_target(const Value* v) const { return v->type.device == device_; }
 
 // Whether a kernel of a GPU may take the element of v, a number in the CPU's memory, as an argument: where ATen's do.
-bool Grouping::is_argument(const Node& node, const Value* v) const {
+bool Fusion::is_argument(const Node& node, const Value* v) const {
   return device_.type != DeviceType::CPU && v->type.device.type == DeviceType::CPU && base_of(v)->type.dim() == 0 &&
          !is_complex(v->type.dtype) && v->type.dtype == base_of(v)->type.dtype &&
          node.op->family() == Family::Pointwise;
 }
 
 // Empty where a kernel may compute the node; otherwise why it is a call into ATen.
-std::string Grouping::why_no_kernel(const Node& node) const {
+std::string Fusion::why_no_kernel(const Node& node) const {
   if (!options_.why_no_kernels.empty()) return options_.why_no_kernels;
   const Value* elsewhere = nullptr;
   int values = 0;
@@ -112,12 +112,12 @@ std::string Grouping::why_no_kernel(const Node& node) const {
   return loops::why_not_lowered(node);
 }
 
-void Grouping::collect_units() {
+void Fusion::collect_nodes() {
   int position = 0, last_ordered = -1;
   graph_.for_each_node([&](const Node* node) {
     ++position;
     if (is_view(node)) {
-      unit_of_[node->results[0]->id] = -2;
+      scheduler_node_of_[node->results[0]->id] = -2;
       return;
     }
     bool used = node->op->has(graph::kSideEffect) || node->op->has(graph::kRandom) || !node->op->row || node->raises;
@@ -131,33 +131,33 @@ void Grouping::collect_units() {
       add_pieces(node, position);
       return;
     }
-    bool pick = reason.empty() && loops::is_pick(*node);
-    if (pick) {
+    bool one_hot = reason.empty() && loops::is_one_hot_gather(*node);
+    if (one_hot) {
       // Worth it where it saves writing the operand.
-      int p = unit_of(base_of(node->input(0)));
-      const bool computed = p >= 0 && units[p].kind != UnitKind::Extern && !units[p].derived;
-      pick = computed && options_.fuse;
+      int p = scheduler_node_of(base_of(node->input(0)));
+      const bool computed = p >= 0 && nodes[p].kind != SchedulerNodeKind::Extern && !nodes[p].derived;
+      one_hot = computed && options_.fuse;
     }
-    Unit u;
+    SchedulerNode u;
     if (reason.empty() && !limits_.asserts_places) add_checks(*node, position, u);
-    if (reason.empty() && (pick || node->op->family() == Family::Reduction)) {
+    if (reason.empty() && (one_hot || node->op->family() == Family::Reduction)) {
       add_reduction(node, position);
     } else if (reason.empty() && is_update(*node)) {
       add_update(node, position, std::move(u));
     } else if (reason.empty() && node->op->family() == Family::Scan) {
       add_scan(node, position);
     } else {
-      u.kind = reason.empty() ? UnitKind::Map : UnitKind::Extern;
+      u.kind = reason.empty() ? SchedulerNodeKind::Map : SchedulerNodeKind::Extern;
       u.reason = std::move(reason);
-      u.cost = u.kind == UnitKind::Map ? body_cost(*node) : 0;
+      u.cost = u.kind == SchedulerNodeKind::Map ? body_cost(*node) : 0;
       if (node->op->has(graph::kRandom) || node->op->has(graph::kSideEffect)) {
         if (last_ordered >= 0) {
           Read order;
-          order.unit = last_ordered;
+          order.node = last_ordered;
           order.opaque = true;
           u.reads.push_back(order);
         }
-        last_ordered = static_cast<int>(units.size());
+        last_ordered = static_cast<int>(nodes.size());
       }
       u.node = node;
       u.position = position;
@@ -165,23 +165,23 @@ void Grouping::collect_units() {
       for (const Value* v : node->results) {
         if (!v) continue;
         if (!u.value) u.value = v;
-        unit_of_[v->id] = static_cast<int>(units.size());
+        scheduler_node_of_[v->id] = static_cast<int>(nodes.size());
       }
-      units.push_back(std::move(u));
+      nodes.push_back(std::move(u));
     }
   });
 }
 
-std::vector<Expr> Unit::operand_index() const {
-  std::vector<Expr> at = operand_home;
-  if (split_dim < 0 || kind == UnitKind::Final) return at;
+std::vector<Expr> SchedulerNode::operand_index() const {
+  std::vector<Expr> at = operand_map;
+  if (split_dim < 0 || kind == SchedulerNodeKind::Final) return at;
   const auto d = static_cast<size_t>(split_dim);
   at[d] = at[d] * operand_sizes[d + 1] + at[d + 1];
   at.erase(at.begin() + split_dim + 1);
   return at;
 }
 
-void Unit::split(size_t d, int64_t into) {
+void SchedulerNode::split(size_t d, int64_t into) {
   split_dim = static_cast<int>(d);
   chunks = into;
   operand_sizes[d] = floordiv(operand_sizes[d], into);
@@ -189,14 +189,14 @@ void Unit::split(size_t d, int64_t into) {
   operand_reduced.insert(operand_reduced.begin() + split_dim, false);
 }
 
-// The units that check the places `user` reads or writes at, each place once; `user` runs after them.
-void Grouping::add_checks(const Node& node, int position, Unit& user) {
+// The scheduler nodes that check the places `user` reads or writes at, each place once; `user` runs after them.
+void Fusion::add_checks(const Node& node, int position, SchedulerNode& user) {
   for (const loops::IndexCheck& check : loops::index_checks(node)) {
     auto known = std::find_if(asserted_.begin(), asserted_.end(), [&](const auto& a) { return a.first == check; });
     if (known == asserted_.end()) {
       if (loops::surely_holds(check, graph_.context)) continue;
-      Unit u;
-      u.kind = UnitKind::Check;
+      SchedulerNode u;
+      u.kind = SchedulerNodeKind::Check;
       u.node = &node;
       u.position = position;
       u.needed = true;
@@ -204,24 +204,24 @@ void Grouping::add_checks(const Node& node, int position, Unit& user) {
       u.operand_sizes = check.index->type.sizes;
       u.operand_reduced.assign(u.operand_sizes.size(), true);
       split_check(u);
-      Unit raise;
-      raise.kind = UnitKind::Assert;
+      SchedulerNode raise;
+      raise.kind = SchedulerNodeKind::Assert;
       raise.node = &node;
       raise.position = position;
-      raise.partner = static_cast<int>(units.size());
-      units.push_back(std::move(u));
-      known = asserted_.emplace(asserted_.end(), check, static_cast<int>(units.size()));
-      units.push_back(std::move(raise));
+      raise.partner = static_cast<int>(nodes.size());
+      nodes.push_back(std::move(u));
+      known = asserted_.emplace(asserted_.end(), check, static_cast<int>(nodes.size()));
+      nodes.push_back(std::move(raise));
     }
     Read order;
-    order.unit = known->second;
+    order.node = known->second;
     order.opaque = true;
     user.reads.push_back(std::move(order));
   }
 }
 
-// Many places are checked in chunks first, so that all cores take part. `u` is then the unit that joins them.
-void Grouping::split_check(Unit& u) {
+// Many places are checked in chunks first, so that all cores take part. `u` is then the scheduler node that joins them.
+void Fusion::split_check(SchedulerNode& u) {
   const auto constant = [](Expr e) { return e.is_constant(); };
   if (!options_.fuse || !std::all_of(u.operand_sizes.begin(), u.operand_sizes.end(), constant)) return;
   if (hint_numel(u.operand_sizes) < limits_.split_elements) return;
@@ -236,16 +236,16 @@ void Grouping::split_check(Unit& u) {
     if (worth > best) dim = d, chunks = into, best = worth;
   }
   if (chunks < 4) return;
-  Unit parts = u;
+  SchedulerNode parts = u;
   parts.split(dim, chunks);
-  u.partner = static_cast<int>(units.size());
+  u.partner = static_cast<int>(nodes.size());
   u.operand_sizes = {Expr(chunks)};
   u.operand_reduced = {true};
-  units.push_back(std::move(parts));
+  nodes.push_back(std::move(parts));
 }
 
 // A scatter is an Update; elements of a slice are one where the input itself can be written, otherwise a Map.
-bool Grouping::is_update(const Node& node) const {
+bool Fusion::is_update(const Node& node) const {
   if (node.op->family() == Family::Scatter) return true;
   if (node.op->name == "aten::cat") return false;  // of few pieces
   return options_.fuse && loops::update_of(node) && mutation_of_update(node) >= 0;
@@ -253,28 +253,28 @@ bool Grouping::is_update(const Node& node) const {
 
 // A concatenation of more pieces than one element can choose from: each is stored where it belongs, by the kernel that
 // computes it. Where nothing is computed ATen's copies are as good.
-bool Grouping::joins_pieces(const Node& node) const {
+bool Fusion::joins_pieces(const Node& node) const {
   if (node.op->name != "aten::cat" || node.derived || !options_.fuse || refused_.count(&node)) return false;
   if (!options_.why_no_kernels.empty() || !is_on_target(node.results[0])) return false;
   if (!loops::constant_dim(node) || is_complex(node.results[0]->type.dtype)) return false;
   bool computed = false, plain = true;
   const auto pieces = loops::pieces_of(node);
   for (const auto& [v, begin] : pieces) {
-    const int p = unit_of(base_of(v));
-    computed |= p >= 0 && units[p].kind == UnitKind::Map && !units[p].derived;
+    const int p = scheduler_node_of(base_of(v));
+    computed |= p >= 0 && nodes[p].kind == SchedulerNodeKind::Map && !nodes[p].derived;
     plain &= v->type.dim() == node.results[0]->type.dim() && is_on_target(v);
     plain &= v->type.dtype != DType::Other && !is_complex(v->type.dtype) && !is_float8(v->type.dtype);
   }
   return computed && plain && pieces.size() <= limits_.pieces;
 }
 
-// The last piece's unit stands for the whole.
-void Grouping::add_pieces(const Node* node, int position) {
+// The last piece's scheduler node stands for the whole.
+void Fusion::add_pieces(const Node* node, int position) {
   std::vector<Read> before;
   const size_t n = loops::pieces_of(*node).size();
   for (size_t k = 0; k < n; ++k) {
-    Unit u;
-    u.kind = UnitKind::Update;
+    SchedulerNode u;
+    u.kind = SchedulerNodeKind::Update;
     u.node = node;
     u.value = node->results[0];
     u.position = position;
@@ -285,17 +285,17 @@ void Grouping::add_pieces(const Node* node, int position) {
     u.operand_reduced = update.ordered;
     if (k + 1 == n) u.reads = before;
     Read order;
-    order.unit = static_cast<int>(units.size());
+    order.node = static_cast<int>(nodes.size());
     order.opaque = true;
     before.push_back(std::move(order));
-    units.push_back(std::move(u));
+    nodes.push_back(std::move(u));
   }
-  unit_of_[node->results[0]->id] = static_cast<int>(units.size()) - 1;
+  scheduler_node_of_[node->results[0]->id] = static_cast<int>(nodes.size()) - 1;
 }
 
-void Grouping::add_update(const Node* node, int position, Unit u) {
+void Fusion::add_update(const Node* node, int position, SchedulerNode u) {
   const loops::Update update = *loops::update_of(*node);
-  u.kind = UnitKind::Update;
+  u.kind = SchedulerNodeKind::Update;
   u.node = node;
   u.value = node->results[0];
   u.position = position;
@@ -306,33 +306,35 @@ void Grouping::add_update(const Node* node, int position, Unit u) {
   u.on_input = mutation_of_update(*node) >= 0;
   if (u.on_input) {
     // What raises in eager before this write leaves the input as it was.
-    for (size_t k = 0; k < units.size(); ++k) {
-      if ((units[k].kind != UnitKind::Extern && units[k].kind != UnitKind::Assert) || units[k].derived) continue;
+    for (size_t k = 0; k < nodes.size(); ++k) {
+      if ((nodes[k].kind != SchedulerNodeKind::Extern && nodes[k].kind != SchedulerNodeKind::Assert) ||
+          nodes[k].derived)
+        continue;
       Read order;
-      order.unit = static_cast<int>(k);
+      order.node = static_cast<int>(k);
       order.opaque = true;
       u.reads.push_back(std::move(order));
     }
   } else {
-    Unit base;
-    base.kind = UnitKind::Copy;
+    SchedulerNode base;
+    base.kind = SchedulerNodeKind::Copy;
     base.value = node->input(0);
     base.into = u.value;
     base.position = position;
     base.needed = true;
     Read order;
-    order.unit = static_cast<int>(units.size());
+    order.node = static_cast<int>(nodes.size());
     order.opaque = true;
-    units.push_back(std::move(base));
+    nodes.push_back(std::move(base));
     u.reads.push_back(std::move(order));
   }
-  unit_of_[u.value->id] = static_cast<int>(units.size());
-  units.push_back(std::move(u));
+  scheduler_node_of_[u.value->id] = static_cast<int>(nodes.size());
+  nodes.push_back(std::move(u));
 }
 
-void Grouping::add_scan(const Node* node, int position) {
-  Unit u;
-  u.kind = UnitKind::Scan;
+void Fusion::add_scan(const Node* node, int position) {
+  SchedulerNode u;
+  u.kind = SchedulerNodeKind::Scan;
   u.node = node;
   u.position = position;
   u.derived = node->derived;
@@ -343,14 +345,14 @@ void Grouping::add_scan(const Node* node, int position) {
   for (const Value* v : node->results) {
     if (!v) continue;
     if (!u.value) u.value = v;
-    unit_of_[v->id] = static_cast<int>(units.size());
+    scheduler_node_of_[v->id] = static_cast<int>(nodes.size());
   }
-  units.push_back(std::move(u));
+  nodes.push_back(std::move(u));
 }
 
-void Grouping::add_reduction(const Node* node, int position) {
-  Unit u;
-  u.kind = UnitKind::Reduce;
+void Fusion::add_reduction(const Node* node, int position) {
+  SchedulerNode u;
+  u.kind = SchedulerNodeKind::Reduce;
   u.node = node;
   u.position = position;
   u.derived = node->derived;
@@ -363,7 +365,7 @@ void Grouping::add_reduction(const Node* node, int position) {
   }
   auto bind = [&] {
     for (const Value* v : node->results) {
-      if (v) unit_of_[v->id] = static_cast<int>(units.size());
+      if (v) scheduler_node_of_[v->id] = static_cast<int>(nodes.size());
     }
   };
 
@@ -394,20 +396,20 @@ void Grouping::add_reduction(const Node* node, int position) {
   }
   if (chunks < 4 || !options_.fuse) {
     bind();
-    units.push_back(std::move(u));
+    nodes.push_back(std::move(u));
     return;
   }
-  Unit partial = u;
-  partial.kind = UnitKind::Partial;
+  SchedulerNode partial = u;
+  partial.kind = SchedulerNodeKind::Partial;
   partial.split(static_cast<size_t>(outer), chunks);
-  partial.partner = static_cast<int>(units.size()) + 1;
+  partial.partner = static_cast<int>(nodes.size()) + 1;
   partial.needed = true;
-  units.push_back(std::move(partial));
+  nodes.push_back(std::move(partial));
   bind();
-  u.kind = UnitKind::Final;
+  u.kind = SchedulerNodeKind::Final;
   u.chunks = chunks;
   u.split_dim = outer;
-  u.partner = static_cast<int>(units.size()) - 1;
+  u.partner = static_cast<int>(nodes.size()) - 1;
   u.operand_sizes.insert(u.operand_sizes.begin(), Expr(chunks));
   u.operand_reduced.assign(u.operand_sizes.size(), false);
   u.operand_reduced[0] = true;
@@ -419,29 +421,29 @@ void Grouping::add_reduction(const Node* node, int position) {
       ++at;
     }
   }
-  units.push_back(std::move(u));
+  nodes.push_back(std::move(u));
 }
 
-void Grouping::mark_needed() {
-  int end = units.empty() ? 1 : units.back().position + 1;
+void Fusion::mark_needed() {
+  int end = nodes.empty() ? 1 : nodes.back().position + 1;
   auto add_copy = [&](const Value* v) {
-    Unit u;
-    u.kind = UnitKind::Copy;
+    SchedulerNode u;
+    u.kind = SchedulerNodeKind::Copy;
     u.value = v;
     u.reason = options_.why_no_kernels;
     if (!is_on_target(v))
       u.reason = fmt::format("a copy on {}: code is generated for {}", to_string(v->type.device), to_string(device_));
-    if (const int p = unit_of(base_of(v)); p >= 0 && !u.reason.empty()) units[p].needed = true;
+    if (const int p = scheduler_node_of(base_of(v)); p >= 0 && !u.reason.empty()) nodes[p].needed = true;
     u.position = end;
     u.needed = true;
-    units.push_back(std::move(u));
-    return static_cast<int>(units.size()) - 1;
+    nodes.push_back(std::move(u));
+    return static_cast<int>(nodes.size()) - 1;
   };
-  for (size_t i = 0, n = units.size(); i < n; ++i) {
-    if (units[i].kind != UnitKind::Extern) continue;
-    units[i].node->for_each_input([&](Value* v) {
-      int p = unit_of(base_of(v));
-      if (p >= 0) units[p].needed = true;
+  for (size_t i = 0, n = nodes.size(); i < n; ++i) {
+    if (nodes[i].kind != SchedulerNodeKind::Extern) continue;
+    nodes[i].node->for_each_input([&](Value* v) {
+      int p = scheduler_node_of(base_of(v));
+      if (p >= 0) nodes[p].needed = true;
     });
   }
   std::unordered_set<const Value*> mutated;
@@ -449,9 +451,9 @@ void Grouping::mark_needed() {
   for (const graph::Mutation& m : graph_.mutations) {
     int copy = -1;
     const Value* base = base_of(m.value);
-    int p = unit_of(base);
+    int p = scheduler_node_of(base);
     if (p >= 0) {
-      units[p].needed = true;
+      nodes[p].needed = true;
     } else if (mutated.count(base) && base != graph_.inputs[m.input].value) {
       copy = add_copy(m.value);  // its old content would be overwritten by an earlier copy
     }
@@ -462,28 +464,29 @@ void Grouping::mark_needed() {
     output_copy.push_back(-1);
     if (o.kind != graph::OutputKind::Fresh) continue;
     const Value* base = base_of(o.value);
-    int p = unit_of(base);
-    const bool returned_view = p >= 0 && units[p].kind == UnitKind::Extern && units[p].node->op->schema.is_view();
-    const bool kept = p >= 0 && units[p].derived;
+    int p = scheduler_node_of(base);
+    const bool returned_view =
+        p >= 0 && nodes[p].kind == SchedulerNodeKind::Extern && nodes[p].node->op->schema.is_view();
+    const bool kept = p >= 0 && nodes[p].derived;
     if (p < 0 || returned_view || kept || !given.insert(base).second) {
-      if (p >= 0 && units[p].kind == UnitKind::Extern) units[p].needed = true;
+      if (p >= 0 && nodes[p].kind == SchedulerNodeKind::Extern) nodes[p].needed = true;
       output_copy.back() = add_copy(o.value);
     } else {
-      units[p].needed = true;
+      nodes[p].needed = true;
     }
   }
 }
 
-void Grouping::decide_inlining() {
+void Fusion::decide_inlining() {
   struct Use {
     int64_t volume = 0;
     bool many = false;
   };
-  std::vector<std::vector<std::pair<const Value*, int>>> seen(units.size());
-  std::vector<Use> uses(units.size());
+  std::vector<std::vector<std::pair<const Value*, int>>> seen(nodes.size());
+  std::vector<Use> uses(nodes.size());
   auto use = [&](int consumer, const Value* v, int64_t volume, bool many) {
     const Value* base = base_of(v);
-    int p = unit_of(base);
+    int p = scheduler_node_of(base);
     if (p < 0) return;
     auto key = std::pair(v, consumer);
     if (std::find(seen[p].begin(), seen[p].end(), key) != seen[p].end()) return;
@@ -491,29 +494,30 @@ void Grouping::decide_inlining() {
     uses[p].volume += volume;
     uses[p].many |= many;
   };
-  for (size_t i = 0; i < units.size(); ++i) {
-    Unit& u = units[i];
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    SchedulerNode& u = nodes[i];
     int me = static_cast<int>(i);
     switch (u.kind) {
-      case UnitKind::Copy: use(me, u.value, hint_numel(u.value->type.sizes), false); break;
-      case UnitKind::Extern:
-      case UnitKind::Assert:
-      case UnitKind::Final: break;
-      case UnitKind::Check:
+      case SchedulerNodeKind::Copy: use(me, u.value, hint_numel(u.value->type.sizes), false); break;
+      case SchedulerNodeKind::Extern:
+      case SchedulerNodeKind::Assert:
+      case SchedulerNodeKind::Final: break;
+      case SchedulerNodeKind::Check:
         if (u.partner < 0) use(me, u.check.index, hint_numel(u.operand_sizes), false);
         break;
-      case UnitKind::Scan: use(me, u.node->input(0), hint_numel(u.operand_sizes), false); break;
-      case UnitKind::Update:
+      case SchedulerNodeKind::Scan: use(me, u.node->input(0), hint_numel(u.operand_sizes), false); break;
+      case SchedulerNodeKind::Update:
         for (const auto& [v, at] : loops::update_reads(*u.node, u.operand_sizes, u.piece)) {
           use(me, v, hint_numel(u.operand_sizes), false);
         }
         break;
-      case UnitKind::Reduce:
-      case UnitKind::Partial:
+      case SchedulerNodeKind::Reduce:
+      case SchedulerNodeKind::Partial:
         use(me, u.node->input(0), hint_numel(u.operand_sizes), false);
-        if (loops::is_pick(*u.node)) use(me, u.node->input(2), hint_numel(u.node->input(2)->type.sizes), false);
+        if (loops::is_one_hot_gather(*u.node))
+          use(me, u.node->input(2), hint_numel(u.node->input(2)->type.sizes), false);
         break;
-      case UnitKind::Map: {
+      case SchedulerNodeKind::Map: {
         int64_t n = hint_numel(u.value->type.sizes);
         const bool indexed = u.node->op->family() == Family::Indexed;
         const loops::ElementRow* row = indexed ? loops::find_element_row(*u.node) : nullptr;
@@ -528,17 +532,17 @@ void Grouping::decide_inlining() {
       }
     }
   }
-  for (size_t i = 0; i < units.size(); ++i) {
-    Unit& u = units[i];
-    if (u.kind != UnitKind::Map) continue;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    SchedulerNode& u = nodes[i];
+    if (u.kind != SchedulerNodeKind::Map) continue;
     int64_t n = std::max<int64_t>(1, hint_numel(u.value->type.sizes));
     int64_t small_loads = 0;
     u.node->for_each_input([&](Value* v) {
-      int p = unit_of(base_of(v));
+      int p = scheduler_node_of(base_of(v));
       int64_t m = hint_numel(base_of(v)->type.sizes);
-      if (p >= 0 && units[p].inlined) {
-        u.cost += units[p].cost;
-        u.big_loads += units[p].big_loads;
+      if (p >= 0 && nodes[p].inlined) {
+        u.cost += nodes[p].cost;
+        u.big_loads += nodes[p].big_loads;
       } else if (4 * m > n && n > 64) {
         ++u.big_loads;
       } else {

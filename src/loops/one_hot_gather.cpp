@@ -11,9 +11,9 @@ using ScalarRef = Dag::ScalarRef;
 bool is_zero(const Instr& i) { return i.kind == InstrKind::Constant && (is_float(i.dtype) ? i.fimm == 0 : i.imm == 0); }
 
 // A copy of everything, with such sums replaced.
-class Picker final : public DagCopy {
+class TermLoader final : public DagCopy {
  public:
-  Picker(const Dag& from, Dag& to, const Range& loop) : DagCopy(from, to), loop_(loop), levels_(levels_of(from)) {}
+  TermLoader(const Dag& from, Dag& to, const Range& loop) : DagCopy(from, to), loop_(loop), levels_(levels_of(from)) {}
 
   struct Term {
     Ref value = kNoRef, place = kNoRef;
@@ -36,14 +36,15 @@ class Picker final : public DagCopy {
   }
 
  private:
-  // The value of the term at its place; what does not depend on the loop is copied once, by the picker.
+  // The value of the term at its place; what does not depend on the loop is copied once, by the loader.
   class Value final : public DagCopy {
    public:
-    Value(Picker& picker, Expr place) : DagCopy(picker.from_, picker.to_, picker.loop_.var, place), picker_(picker) {}
+    Value(TermLoader& loader, Expr place)
+        : DagCopy(loader.from_, loader.to_, loader.loop_.var, place), loader_(loader) {}
 
    private:
-    ScalarRef reduction(Ref r) override { return picker_.copy(r); }
-    Picker& picker_;
+    ScalarRef reduction(Ref r) override { return loader_.copy(r); }
+    TermLoader& loader_;
   };
 
   ScalarRef reduction(Ref r) override {
@@ -70,7 +71,7 @@ class Picker final : public DagCopy {
 
 }  // namespace
 
-void Dag::pick_terms() {
+void Dag::load_one_hot_terms() {
   const Range* loop = nullptr;
   for (const Range& r : ranges_) {
     if (r.kind != RangeKind::Inner) continue;
@@ -79,16 +80,16 @@ void Dag::pick_terms() {
   }
   if (!loop || in_order_) return;
   Dag out(variables_);
-  Picker picker(*this, out, *loop);
+  TermLoader loader(*this, out, *loop);
   bool found = false;
   for (const Instr& i : instrs_) {
     if (i.kind == InstrKind::Scan || i.kind == InstrKind::StoreAdd) return;
-    found |= picker.term(i).has_value();
+    found |= loader.term(i).has_value();
   }
   if (!found) return;
   out.next_variable_ = next_variable_;
   out.ranges_ = ranges_;
-  for (Ref r : stores_) picker.store(r);
+  for (Ref r : stores_) loader.store(r);
   if (levels_of(out).roots.empty())  // nothing else needs the loop
     std::erase_if(out.ranges_, [](const Range& r) { return r.kind == RangeKind::Inner; });
   *this = std::move(out);

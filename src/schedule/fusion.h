@@ -1,9 +1,10 @@
 // Which nodes share a kernel.
 //
-// A unit is a node that computes something (views never are: they are index maps). A unit is inlined (computed wherever
-// it is read), or belongs to a group; a group of fusable units becomes one kernel, an ATen call is a group of its own.
-// A group's domain is a list of runs, each a block of adjacent dimensions of one kind; its run symbols u0, u1, ... are
-// the linear positions in each run. The home of a unit is the index tuple its element has at (u0, u1, ...).
+// A scheduler node stands for a graph node that computes something; views compute nothing, they are index maps. It is
+// inlined (computed wherever it is read), or belongs to a fusion group. A group whose scheduler nodes can be fused
+// becomes one kernel; an ATen call is a group of its own. The loops of a group are its iteration dimensions, each a
+// block of adjacent dimensions of one kind. Their symbols u0, u1, ... are linear positions. The result map of a
+// scheduler node is the index of the element that it computes at (u0, u1, ...).
 #pragma once
 
 #include <cstdint>
@@ -18,16 +19,16 @@
 
 namespace vesta::schedule {
 
-struct Run {
+struct IterationDim {
   loops::RangeKind kind = loops::RangeKind::Parallel;
   Expr extent;
-  bool operator==(const Run&) const = default;
+  bool operator==(const IterationDim&) const = default;
 };
 
-enum class UnitKind : uint8_t {
+enum class SchedulerNodeKind : uint8_t {
   Map,      // one element from one index
   Reduce,   // a reduction, computed whole in its kernel
-  Scan,     // a running combination along one dimension, which is its group's inner run
+  Scan,     // a running combination along one dimension, the inner dimension of its group
   Partial,  // the first kernel of a split reduction: results per chunk
   Final,    // the second: combines the chunks
   Update,   // a kernel that writes some elements of a buffer which holds the others
@@ -38,14 +39,14 @@ enum class UnitKind : uint8_t {
 };
 
 struct Read {
-  int unit = -1;                       // the unit that computes the value; -1: a graph input
-  const graph::Value* base = nullptr;  // the value itself, behind views and inlined units
-  bool opaque = false;                 // at indices the grouping does not follow
-  std::vector<Expr> index;             // over the run symbols; a reduction's without its reduced dimensions
+  int node = -1;                       // the scheduler node that computes the value; -1: a graph input
+  const graph::Value* base = nullptr;  // the value itself, behind views and inlined scheduler nodes
+  bool opaque = false;                 // at indices that fusion does not follow
+  std::vector<Expr> index;             // over the dimension symbols; a reduction's without its reduced dimensions
 };
 
-struct Unit {
-  UnitKind kind = UnitKind::Map;
+struct SchedulerNode {
+  SchedulerNodeKind kind = SchedulerNodeKind::Map;
   const graph::Node* node = nullptr;
   const graph::Value* value = nullptr;  // Copy: what is copied; otherwise the node's first result
   const graph::Value* into = nullptr;   // Copy: the result of the Update whose buffer gets it
@@ -68,68 +69,70 @@ struct Unit {
   int partner = -1;         // Partial and Final: the other one; Assert: its Check; Check: the one that checked chunks
   loops::IndexCheck check;  // Check
   // A call into ATen: a group of its own, which no kernel computes.
-  bool is_call() const { return kind == UnitKind::Extern || (kind == UnitKind::Copy && !reason.empty()); }
-  // Home, over the group's run symbols
-  std::vector<Expr> home;  // index of the result; reductions: without the reduced dimensions
+  bool is_call() const {
+    return kind == SchedulerNodeKind::Extern || (kind == SchedulerNodeKind::Copy && !reason.empty());
+  }
+  // Over the symbols of the group's dimensions:
+  std::vector<Expr> result_map;  // index of the result; reductions: without the reduced dimensions
   // Reductions, scans: index of the operand (operand_sizes); Updates: of what is written.
-  std::vector<Expr> operand_home;
+  std::vector<Expr> operand_map;
   std::vector<Read> reads;
 
   // Makes dimension d of the operand two, the outer one of `into` chunks, which is not reduced.
   void split(size_t d, int64_t into);
-  // operand_home as an index of the operand itself, its split dimension one again.
+  // operand_map as an index of the operand itself, its split dimension one again.
   std::vector<Expr> operand_index() const;
 };
 
-struct Group {
-  std::vector<int> units;  // in program order
-  std::vector<Run> runs;
+struct FusionGroup {
+  std::vector<int> nodes;  // in program order
+  std::vector<IterationDim> dims;
   bool fusable = false;
   bool reduces = false;
   bool derived = false;
   bool alive = true;
   bool replaces_input = false;  // by what it computes from it: runs after all that does not need the result
   int first = 0, last = 0;      // positions
-  int cost = 0;                 // of its units
+  int cost = 0;                 // of its scheduler nodes
   std::vector<uint64_t> deps;   // groups that must run before, transitively
 };
 
 using Refused = std::unordered_map<const graph::Node*, std::string>;
 
-class Grouping {
+class Fusion {
  public:
   // `refused`: nodes that stay ATen calls, with the reason.
-  Grouping(const graph::Graph& graph, const Options& options, const Refused& refused);
+  Fusion(const graph::Graph& graph, const Options& options, const Refused& refused);
   void run();
 
-  std::vector<Unit> units;
-  std::vector<Group> groups;
-  // The Copy unit that makes graph output or mutation i; -1: the value's own buffer serves.
+  std::vector<SchedulerNode> nodes;
+  std::vector<FusionGroup> groups;
+  // The Copy scheduler node that makes graph output or mutation i; -1: the value's own buffer serves.
   std::vector<int> output_copy, mutation_copy;
   std::vector<char> in_place;                          // mutations that their kernel does itself
   int mutation_in_place(const graph::Value* v) const;  // -1: v is not what such a kernel writes
   bool copy_back(int g);                               // gives up what group g does in place, if anything; Updates stay
-  // The unit that computes v, behind no views: -1 for graph inputs. View results are no unit: -2.
-  int unit_of(const graph::Value* v) const { return unit_of_[v->id]; }
+  // The scheduler node that computes v, behind no views: -1 for graph inputs. View results are no scheduler node: -2.
+  int scheduler_node_of(const graph::Value* v) const { return scheduler_node_of_[v->id]; }
   // The value in memory behind a chain of views that are index maps.
   const graph::Value* base_of(const graph::Value* v) const;
   bool is_view(const graph::Node* node) const;
   Device device() const { return device_; }  // whose memory kernels work on
   bool adds_atomically() const { return limits_.adds_atomically && !options_.deterministic; }
-  Expr run_symbol(size_t k, Expr extent) { return variables_->get(k, extent); }
+  Expr dim_symbol(size_t k, Expr extent) { return variables_->get(k, extent); }
   const std::shared_ptr<loops::LoopVariables>& variables() const { return variables_; }
-  // Puts every unit of group g in a group of its own (when it cannot be one kernel); returns the new groups.
+  // Puts every scheduler node of group g in a group of its own (when it cannot be one kernel); returns the new groups.
   std::vector<int> dissolve(int g);
   // Nodes that fuse with nothing and that ATen computes as fast (alone.cpp).
   std::vector<const graph::Node*> alone() const;
   bool depends(int later, int earlier) const;  // groups
 
  private:
-  void collect_units();
+  void collect_nodes();
   void add_reduction(const graph::Node* node, int position);
   void add_scan(const graph::Node* node, int position);
-  void add_checks(const graph::Node& node, int position, Unit& user);
-  void split_check(Unit& u);
+  void add_checks(const graph::Node& node, int position, SchedulerNode& user);
+  void split_check(SchedulerNode& u);
   void mark_needed();
   void decide_inlining();
   void form_groups();
@@ -139,12 +142,12 @@ class Grouping {
   std::string why_no_kernel(const graph::Node& node) const;
   void place_alone(int u);
   void collect_reads(int u);
-  void read_wanted(const Unit& u, std::vector<Expr> operand_index, std::vector<Read>& out);
+  void read_wanted(const SchedulerNode& u, std::vector<Expr> operand_index, std::vector<Read>& out);
   void walk(const graph::Value* v, const std::vector<Expr>* index, std::vector<Read>& out);
   bool try_merge(int producer, int consumer);
   bool legal(int a, int b) const;
-  bool fits(const std::vector<Run>& from, const std::vector<Run>& to, std::vector<Expr>& images);
-  void rehome(int g, const std::vector<Run>& runs, const std::vector<Expr>& images);
+  bool fits(const std::vector<IterationDim>& from, const std::vector<IterationDim>& to, std::vector<Expr>& images);
+  void remap(int g, const std::vector<IterationDim>& dims, const std::vector<Expr>& images);
   bool edges_match(int a, int b) const;
   bool solve_permutation(int consumer, int producer);
   void merge_siblings();
@@ -154,29 +157,29 @@ class Grouping {
   bool may_replace(size_t mutation) const;
   int mutation_by(const graph::Node& node) const;
   int mutation_of_update(const graph::Node& node) const;
-  bool adds_in_place(Unit& w);
+  bool adds_in_place(SchedulerNode& w);
   bool is_read(const graph::Value* v, const graph::Node* except) const;
   bool is_update(const graph::Node& node) const;
   bool joins_pieces(const graph::Node& node) const;
   void add_pieces(const graph::Node* node, int position);
-  void add_update(const graph::Node* node, int position, Unit u);
+  void add_update(const graph::Node* node, int position, SchedulerNode u);
 
   const graph::Graph& graph_;
   const Options& options_;
   const Limits& limits_;
   const Device device_;  // whose memory kernels work on
   const Refused& refused_;
-  std::vector<int> unit_of_;
+  std::vector<int> scheduler_node_of_;
   std::shared_ptr<loops::LoopVariables> variables_;
   struct Images {
-    std::vector<Run> from, to;
+    std::vector<IterationDim> from, to;
     std::unordered_map<Expr, Expr> known;
   };
   std::vector<Images> images_;
-  std::vector<std::pair<loops::IndexCheck, int>> asserted_;  // the Assert unit of each check
+  std::vector<std::pair<loops::IndexCheck, int>> asserted_;  // the Assert scheduler node of each check
 };
 
-// Rough cost of one element of a pointwise body, in units of a multiply.
+// Rough cost of one element of a pointwise body, in scheduler nodes of a multiply.
 int body_cost(const graph::Node& node);
 int64_t hint_numel(std::span<const Expr> sizes);
 

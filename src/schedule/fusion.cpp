@@ -1,4 +1,4 @@
-#include "schedule/group.h"
+#include "schedule/fusion.h"
 
 #include <algorithm>
 
@@ -42,9 +42,9 @@ void each_bit(const std::vector<uint64_t>& bits, F&& fn) {
   }
 }
 
-Expr total(const std::vector<Run>& runs, RangeKind kind) {
+Expr total(const std::vector<IterationDim>& dims, RangeKind kind) {
   Expr p = 1;
-  for (const Run& r : runs) {
+  for (const IterationDim& r : dims) {
     if (r.kind == kind) p = p * r.extent;
   }
   return p;
@@ -52,7 +52,7 @@ Expr total(const std::vector<Run>& runs, RangeKind kind) {
 
 void add_read(Read r, std::vector<Read>& out) {
   for (const Read& known : out) {
-    if (known.unit == r.unit && known.base == r.base && known.opaque == r.opaque && known.index == r.index) return;
+    if (known.node == r.node && known.base == r.base && known.opaque == r.opaque && known.index == r.index) return;
   }
   out.push_back(std::move(r));
 }
@@ -67,8 +67,8 @@ bool same_index(const std::vector<Expr>& a, const std::vector<Expr>& b) {
 
 }  // namespace
 
-void Grouping::run() {
-  collect_units();
+void Fusion::run() {
+  collect_nodes();
   mark_needed();
   decide_inlining();
   form_groups();
@@ -79,7 +79,7 @@ void Grouping::run() {
 // ---- Reads ----------------------------------------------------------------------------------------------------------
 
 // Appends what the element of v at `index` reads (nullptr: at indices that are not followed).
-void Grouping::walk(const Value* v, const std::vector<Expr>* index, std::vector<Read>& out) {
+void Fusion::walk(const Value* v, const std::vector<Expr>* index, std::vector<Read>& out) {
   std::vector<Expr> mapped;
   while (is_view(v->producer)) {
     const Node* node = v->producer;
@@ -89,10 +89,10 @@ void Grouping::walk(const Value* v, const std::vector<Expr>* index, std::vector<
     }
     v = node->input(0);
   }
-  int p = unit_of(v);
-  if (p >= 0 && units[p].inlined) {
-    const Node* node = units[p].node;
-    for (const Read& r : units[p].reads) {
+  int p = scheduler_node_of(v);
+  if (p >= 0 && nodes[p].inlined) {
+    const Node* node = nodes[p].node;
+    for (const Read& r : nodes[p].reads) {
       if (!r.base) add_read(r, out);
     }
     const bool follow = index && node->op->family() == Family::Pointwise;
@@ -107,14 +107,14 @@ void Grouping::walk(const Value* v, const std::vector<Expr>* index, std::vector<
     return;
   }
   Read r;
-  r.unit = p;
+  r.node = p;
   r.base = v;
   // Elements that an Update does not write are known in its buffer alone.
-  r.opaque = index == nullptr || (p >= 0 && units[p].kind == UnitKind::Update);
+  r.opaque = index == nullptr || (p >= 0 && nodes[p].kind == SchedulerNodeKind::Update);
   if (index) {
     r.index = *index;
-    if (p >= 0 && (units[p].kind == UnitKind::Reduce || units[p].kind == UnitKind::Final)) {
-      const loops::ReductionShape& s = units[p].shape;
+    if (p >= 0 && (nodes[p].kind == SchedulerNodeKind::Reduce || nodes[p].kind == SchedulerNodeKind::Final)) {
+      const loops::ReductionShape& s = nodes[p].shape;
       r.index.clear();
       for (size_t d = 0, at = 0; d < s.reduced.size(); ++d) {
         if (s.reduced[d]) {
@@ -128,73 +128,73 @@ void Grouping::walk(const Value* v, const std::vector<Expr>* index, std::vector<
   add_read(std::move(r), out);
 }
 
-// The index a pick reads beside its operand.
-void Grouping::read_wanted(const Unit& u, std::vector<Expr> operand_index, std::vector<Read>& out) {
-  if (!loops::is_pick(*u.node)) return;
+// The index that a one-hot gather reads beside its operand.
+void Fusion::read_wanted(const SchedulerNode& u, std::vector<Expr> operand_index, std::vector<Read>& out) {
+  if (!loops::is_one_hot_gather(*u.node)) return;
   for (size_t d = 0; d < operand_index.size(); ++d) {
     if (u.shape.reduced[d]) operand_index[d] = 0;
   }
   walk(u.node->input(2), &operand_index, out);
 }
 
-void Grouping::collect_reads(int i) {
-  Unit& u = units[i];
+void Fusion::collect_reads(int i) {
+  SchedulerNode& u = nodes[i];
   std::vector<Read> reads;
   for (Read& r : u.reads) {
     if (!r.base) reads.push_back(std::move(r));  // order alone: effects, checks of places
   }
   switch (u.kind) {
-    case UnitKind::Extern:
+    case SchedulerNodeKind::Extern:
       u.node->for_each_input([&](Value* v) {
         Read r;
         r.base = base_of(v);
-        r.unit = unit_of(r.base);
+        r.node = scheduler_node_of(r.base);
         r.opaque = true;
         reads.push_back(r);
       });
       break;
-    case UnitKind::Copy:
+    case SchedulerNodeKind::Copy:
       if (!u.is_call()) {
-        walk(u.value, &u.home, reads);
+        walk(u.value, &u.result_map, reads);
       } else {
         const Value* base = base_of(u.value);
-        reads.push_back({.unit = unit_of(base), .base = base, .opaque = true, .index = {}});
+        reads.push_back({.node = scheduler_node_of(base), .base = base, .opaque = true, .index = {}});
       }
       break;
-    case UnitKind::Check:
+    case SchedulerNodeKind::Check:
       if (u.partner < 0) {
         const std::vector<Expr> at = u.operand_index();
         walk(u.check.index, &at, reads);
         break;
       }
       [[fallthrough]];
-    case UnitKind::Assert:
-    case UnitKind::Final: {
+    case SchedulerNodeKind::Assert:
+    case SchedulerNodeKind::Final: {
       Read r;
-      r.unit = u.partner;
+      r.node = u.partner;
       r.opaque = true;
       reads.push_back(r);
       break;
     }
-    case UnitKind::Scan: walk(u.node->input(0), &u.operand_home, reads); break;
-    case UnitKind::Update:
-      for (const auto& [v, at] : loops::update_reads(*u.node, u.operand_home, u.piece)) walk(v, &at, reads);
+    case SchedulerNodeKind::Scan: walk(u.node->input(0), &u.operand_map, reads); break;
+    case SchedulerNodeKind::Update:
+      for (const auto& [v, at] : loops::update_reads(*u.node, u.operand_map, u.piece)) walk(v, &at, reads);
       break;
-    case UnitKind::Reduce:
-      walk(u.node->input(0), &u.operand_home, reads);
-      read_wanted(u, u.operand_home, reads);
+    case SchedulerNodeKind::Reduce:
+      walk(u.node->input(0), &u.operand_map, reads);
+      read_wanted(u, u.operand_map, reads);
       break;
-    case UnitKind::Partial: {
+    case SchedulerNodeKind::Partial: {
       const std::vector<Expr> at = u.operand_index();
       walk(u.node->input(0), &at, reads);
       read_wanted(u, at, reads);
       break;
     }
-    case UnitKind::Map: {
+    case SchedulerNodeKind::Map: {
       const bool follow = u.node->op->family() == Family::Pointwise;
       u.node->for_each_input([&](Value* v) {
         if (follow) {
-          std::vector<Expr> at = loops::broadcast_index(u.home, v->type.sizes);
+          std::vector<Expr> at = loops::broadcast_index(u.result_map, v->type.sizes);
           walk(v, &at, reads);
         } else {
           walk(v, nullptr, reads);
@@ -207,21 +207,22 @@ void Grouping::collect_reads(int i) {
 
 // ---- Groups ---------------------------------------------------------------------------------------------------------
 
-void Grouping::place_alone(int i) {
-  Unit& u = units[i];
-  Group& g = groups[u.group];
-  g.runs.clear();
-  g.reduces = u.kind == UnitKind::Reduce || u.kind == UnitKind::Partial || u.kind == UnitKind::Final ||
-              u.kind == UnitKind::Check || u.kind == UnitKind::Scan || u.kind == UnitKind::Update;
+void Fusion::place_alone(int i) {
+  SchedulerNode& u = nodes[i];
+  FusionGroup& g = groups[u.group];
+  g.dims.clear();
+  g.reduces = u.kind == SchedulerNodeKind::Reduce || u.kind == SchedulerNodeKind::Partial ||
+              u.kind == SchedulerNodeKind::Final || u.kind == SchedulerNodeKind::Check ||
+              u.kind == SchedulerNodeKind::Scan || u.kind == SchedulerNodeKind::Update;
   if (!g.reduces) {
     const std::vector<Expr>& sizes = u.value->type.sizes;
-    g.runs.push_back({RangeKind::Parallel, product(sizes)});
-    u.home = loops::delinearize(run_symbol(0, g.runs[0].extent), sizes);
+    g.dims.push_back({RangeKind::Parallel, product(sizes)});
+    u.result_map = loops::delinearize(dim_symbol(0, g.dims[0].extent), sizes);
     return;
   }
   // Adjacent dimensions of one kind form a run; size-1 dimensions belong to none.
-  u.operand_home.assign(u.operand_sizes.size(), Expr(0));
-  u.home.clear();
+  u.operand_map.assign(u.operand_sizes.size(), Expr(0));
+  u.result_map.clear();
   for (size_t d = 0; d < u.operand_sizes.size();) {
     if (u.operand_sizes[d].is_constant(1)) {
       ++d;
@@ -235,60 +236,60 @@ void Grouping::place_alone(int i) {
       sizes.push_back(u.operand_sizes[d]);
       dims.push_back(d);
     }
-    Run run{reduced ? RangeKind::Inner : RangeKind::Parallel, product(sizes)};
-    std::vector<Expr> index = loops::delinearize(run_symbol(g.runs.size(), run.extent), sizes);
-    for (size_t k = 0; k < dims.size(); ++k) u.operand_home[dims[k]] = index[k];
-    g.runs.push_back(run);
+    IterationDim run{reduced ? RangeKind::Inner : RangeKind::Parallel, product(sizes)};
+    std::vector<Expr> index = loops::delinearize(dim_symbol(g.dims.size(), run.extent), sizes);
+    for (size_t k = 0; k < dims.size(); ++k) u.operand_map[dims[k]] = index[k];
+    g.dims.push_back(run);
   }
   // A reduction always has an inner loop, be it of one element.
-  if (u.kind != UnitKind::Update && total(g.runs, RangeKind::Inner).is_constant(1))
-    g.runs.push_back({RangeKind::Inner, 1});
+  if (u.kind != SchedulerNodeKind::Update && total(g.dims, RangeKind::Inner).is_constant(1))
+    g.dims.push_back({RangeKind::Inner, 1});
   for (size_t d = 0; d < u.operand_sizes.size(); ++d) {
-    if (!u.operand_reduced[d] || u.kind == UnitKind::Scan) u.home.push_back(u.operand_home[d]);
+    if (!u.operand_reduced[d] || u.kind == SchedulerNodeKind::Scan) u.result_map.push_back(u.operand_map[d]);
   }
 }
 
-void Grouping::open_group(int i) {
-  Unit& u = units[i];
+void Fusion::open_group(int i) {
+  SchedulerNode& u = nodes[i];
   u.group = static_cast<int>(groups.size());
   groups.emplace_back();
-  Group& g = groups.back();
-  g.units = {i};
+  FusionGroup& g = groups.back();
+  g.nodes = {i};
   g.first = g.last = u.position;
   g.cost = u.cost;
-  g.fusable = !u.is_call() && u.kind != UnitKind::Assert;
+  g.fusable = !u.is_call() && u.kind != SchedulerNodeKind::Assert;
   g.derived = u.derived;
   if (g.fusable) place_alone(i);
   collect_reads(i);
   for (const Read& r : u.reads) {
-    if (r.unit < 0) continue;
-    int p = units[r.unit].group;
+    if (r.node < 0) continue;
+    int p = nodes[r.node].group;
     if (p == u.group || p < 0) continue;
     merge_into(groups[u.group].deps, groups[p].deps);
     set(groups[u.group].deps, p);
   }
 }
 
-void Grouping::add_dependency(int g, int on) {
+void Fusion::add_dependency(int g, int on) {
   std::vector<uint64_t> before = groups[on].deps;
   set(before, on);
   merge_into(groups[g].deps, before);
-  for (Group& x : groups) {
+  for (FusionGroup& x : groups) {
     if (x.alive && has(x.deps, g)) merge_into(x.deps, before);
   }
 }
 
-bool Grouping::depends(int later, int earlier) const { return has(groups[later].deps, earlier); }
+bool Fusion::depends(int later, int earlier) const { return has(groups[later].deps, earlier); }
 
-void Grouping::form_groups() {
-  for (int i = 0; i < static_cast<int>(units.size()); ++i) {
-    if (units[i].inlined) continue;
+void Fusion::form_groups() {
+  for (int i = 0; i < static_cast<int>(nodes.size()); ++i) {
+    if (nodes[i].inlined) continue;
     open_group(i);
-    if (!groups[units[i].group].fusable || !options_.fuse) continue;
+    if (!groups[nodes[i].group].fusable || !options_.fuse) continue;
     std::vector<int> producers;
-    for (const Read& r : units[i].reads) {
-      if (r.unit < 0 || r.opaque || units[r.unit].kind == UnitKind::Extern) continue;
-      int p = units[r.unit].group;
+    for (const Read& r : nodes[i].reads) {
+      if (r.node < 0 || r.opaque || nodes[r.node].kind == SchedulerNodeKind::Extern) continue;
+      int p = nodes[r.node].group;
       if (std::find(producers.begin(), producers.end(), p) == producers.end()) producers.push_back(p);
     }
     // Groups with reductions first: they fix the runs. Then the nearest.
@@ -296,13 +297,13 @@ void Grouping::form_groups() {
       return std::pair(groups[a].reduces, groups[a].last) > std::pair(groups[b].reduces, groups[b].last);
     });
     for (int p : producers) {
-      if (groups[p].alive && p != units[i].group) try_merge(p, units[i].group);
+      if (groups[p].alive && p != nodes[i].group) try_merge(p, nodes[i].group);
     }
   }
 }
 
 // Whether a and b may become one: no path from one to the other runs through a third group.
-bool Grouping::legal(int a, int b) const {
+bool Fusion::legal(int a, int b) const {
   bool ok = true;
   each_bit(groups[b].deps, [&](int x) { ok &= x == a || !has(groups[x].deps, a); });
   if (!ok) return false;
@@ -311,13 +312,14 @@ bool Grouping::legal(int a, int b) const {
 }
 
 // Whether a group over the runs `from` can run over `to`; images: what each run symbol of `from` becomes.
-bool Grouping::fits(const std::vector<Run>& from, const std::vector<Run>& to, std::vector<Expr>& images) {
+bool Fusion::fits(const std::vector<IterationDim>& from, const std::vector<IterationDim>& to,
+                  std::vector<Expr>& images) {
   images.clear();
   if (from.size() != 1 || from[0].kind != RangeKind::Parallel) return false;
   auto linear = [&](bool all) {
     Expr e = 0;
     for (size_t k = 0; k < to.size(); ++k) {
-      if (all || to[k].kind == RangeKind::Parallel) e = e * to[k].extent + run_symbol(k, to[k].extent);
+      if (all || to[k].kind == RangeKind::Parallel) e = e * to[k].extent + dim_symbol(k, to[k].extent);
     }
     return e;
   };
@@ -333,19 +335,19 @@ bool Grouping::fits(const std::vector<Run>& from, const std::vector<Run>& to, st
   return false;
 }
 
-void Grouping::rehome(int g, const std::vector<Run>& runs, const std::vector<Expr>& images) {
-  Group& group = groups[g];
-  if (group.runs == runs) return;
+void Fusion::remap(int g, const std::vector<IterationDim>& dims, const std::vector<Expr>& images) {
+  FusionGroup& group = groups[g];
+  if (group.dims == dims) return;
   Images* cache = nullptr;
   for (Images& i : images_) {
-    if (i.from == group.runs && i.to == runs) cache = &i;
+    if (i.from == group.dims && i.to == dims) cache = &i;
   }
   if (!cache) {
-    images_.push_back({group.runs, runs, {}});
+    images_.push_back({group.dims, dims, {}});
     cache = &images_.back();
   }
   std::vector<Expr> old;
-  for (size_t k = 0; k < group.runs.size(); ++k) old.push_back(run_symbol(k, group.runs[k].extent));
+  for (size_t k = 0; k < group.dims.size(); ++k) old.push_back(dim_symbol(k, group.dims[k].extent));
   auto move = [&](Expr& e) {
     if (e.is_constant()) return;
     auto [it, fresh] = cache->known.emplace(e, Expr(0));
@@ -359,23 +361,23 @@ void Grouping::rehome(int g, const std::vector<Run>& runs, const std::vector<Exp
     }
     e = it->second;
   };
-  for (int i : group.units) {
-    for (Expr& e : units[i].home) move(e);
-    for (Expr& e : units[i].operand_home) move(e);
-    for (Read& r : units[i].reads) {
+  for (int i : group.nodes) {
+    for (Expr& e : nodes[i].result_map) move(e);
+    for (Expr& e : nodes[i].operand_map) move(e);
+    for (Read& r : nodes[i].reads) {
       for (Expr& e : r.index) move(e);
     }
   }
-  group.runs = runs;
+  group.dims = dims;
 }
 
-// Every read between the two groups is at the producer's home.
-bool Grouping::edges_match(int a, int b) const {
+// Every read between the two groups is at the index at which the producer computes.
+bool Fusion::edges_match(int a, int b) const {
   auto check = [&](int from, int to) {
-    for (int i : groups[to].units) {
-      for (const Read& r : units[i].reads) {
-        if (r.unit < 0 || units[r.unit].group != from) continue;
-        if (r.opaque || !same_index(r.index, units[r.unit].home)) return false;
+    for (int i : groups[to].nodes) {
+      for (const Read& r : nodes[i].reads) {
+        if (r.node < 0 || nodes[r.node].group != from) continue;
+        if (r.opaque || !same_index(r.index, nodes[r.node].result_map)) return false;
       }
     }
     return true;
@@ -384,93 +386,93 @@ bool Grouping::edges_match(int a, int b) const {
 }
 
 // A consumer that sees its producer through a permutation of dimensions takes the producer's order.
-bool Grouping::solve_permutation(int c, int producer_group) {
-  Group& g = groups[c];
-  if (g.units.size() != 1 || g.reduces) return false;
-  Unit& u = units[g.units[0]];
+bool Fusion::solve_permutation(int c, int producer_group) {
+  FusionGroup& g = groups[c];
+  if (g.nodes.size() != 1 || g.reduces) return false;
+  SchedulerNode& u = nodes[g.nodes[0]];
   const std::vector<Expr>& sizes = u.value->type.sizes;
-  if (u.kind == UnitKind::Map && u.node->op->family() != Family::Pointwise) return false;
-  std::vector<Expr> saved = u.home;
+  if (u.kind == SchedulerNodeKind::Map && u.node->op->family() != Family::Pointwise) return false;
+  std::vector<Expr> saved = u.result_map;
   std::vector<Read> saved_reads = u.reads;
   constexpr size_t kProbe = 64;
   for (size_t d = 0; d < sizes.size(); ++d) {
-    u.home[d] = sizes[d].is_constant(1) ? Expr(0) : run_symbol(kProbe + d, sizes[d]);
+    u.result_map[d] = sizes[d].is_constant(1) ? Expr(0) : dim_symbol(kProbe + d, sizes[d]);
   }
-  std::vector<Expr> probes = u.home;
-  collect_reads(g.units[0]);
+  std::vector<Expr> probes = u.result_map;
+  collect_reads(g.nodes[0]);
   std::vector<Expr> solved(sizes.size());
   bool ok = false;
   for (const Read& r : u.reads) {
-    if (r.unit < 0 || units[r.unit].group != producer_group || r.opaque || ok) continue;
-    const std::vector<Expr>& home = units[r.unit].home;
+    if (r.node < 0 || nodes[r.node].group != producer_group || r.opaque || ok) continue;
+    const std::vector<Expr>& result_map = nodes[r.node].result_map;
     std::vector<char> set(sizes.size(), 0);
-    bool bijection = r.index.size() == home.size();
-    for (size_t k = 0; bijection && k < home.size(); ++k) {
+    bool bijection = r.index.size() == result_map.size();
+    for (size_t k = 0; bijection && k < result_map.size(); ++k) {
       if (r.index[k].is_constant(0)) continue;
       auto at = std::find(probes.begin(), probes.end(), r.index[k]);
       if (at == probes.end() || set[static_cast<size_t>(at - probes.begin())]) {
         bijection = false;
         break;
       }
-      solved[static_cast<size_t>(at - probes.begin())] = home[k];
+      solved[static_cast<size_t>(at - probes.begin())] = result_map[k];
       set[static_cast<size_t>(at - probes.begin())] = 1;
     }
     for (size_t d = 0; bijection && d < sizes.size(); ++d) bijection = set[d] || sizes[d].is_constant(1);
     ok = bijection;
   }
   if (!ok) {
-    u.home = std::move(saved);
+    u.result_map = std::move(saved);
     u.reads = std::move(saved_reads);
     return false;
   }
-  u.home = std::move(solved);
-  collect_reads(g.units[0]);
+  u.result_map = std::move(solved);
+  collect_reads(g.nodes[0]);
   return true;
 }
 
-bool Grouping::try_merge(int a, int b) {
-  Group& ga = groups[a];
-  Group& gb = groups[b];
+bool Fusion::try_merge(int a, int b) {
+  FusionGroup& ga = groups[a];
+  FusionGroup& gb = groups[b];
   if (!ga.fusable || !gb.fusable || ga.derived != gb.derived) return false;
-  if (gb.first - ga.last > limits_.distance || ga.units.size() + gb.units.size() > limits_.units) return false;
+  if (gb.first - ga.last > limits_.distance || ga.nodes.size() + gb.nodes.size() > limits_.nodes) return false;
   if (ga.cost + gb.cost > limits_.group_cost) return false;
   if (!legal(a, b)) return false;
   std::vector<Expr> images;
-  if (ga.runs == gb.runs) {
+  if (ga.dims == gb.dims) {
     if (edges_match(a, b)) {
       join(a, b);
       return true;
     }
-    std::vector<Expr> home = units[gb.units[0]].home;
-    std::vector<Read> reads = units[gb.units[0]].reads;
+    std::vector<Expr> result_map = nodes[gb.nodes[0]].result_map;
+    std::vector<Read> reads = nodes[gb.nodes[0]].reads;
     if (solve_permutation(b, a) && edges_match(a, b)) {
       join(a, b);
       return true;
     }
-    units[gb.units[0]].home = std::move(home);
-    units[gb.units[0]].reads = std::move(reads);
+    nodes[gb.nodes[0]].result_map = std::move(result_map);
+    nodes[gb.nodes[0]].reads = std::move(reads);
     return false;
   }
   // One side follows the other's runs; restored if the reads then disagree.
   int moved = -1;
-  std::vector<Run> target;
-  if (gb.reduces && !ga.reduces && fits(ga.runs, gb.runs, images)) {
+  std::vector<IterationDim> target;
+  if (gb.reduces && !ga.reduces && fits(ga.dims, gb.dims, images)) {
     moved = a;
-    target = gb.runs;
-  } else if (ga.reduces && !gb.reduces && fits(gb.runs, ga.runs, images)) {
+    target = gb.dims;
+  } else if (ga.reduces && !gb.reduces && fits(gb.dims, ga.dims, images)) {
     moved = b;
-    target = ga.runs;
+    target = ga.dims;
   } else {
     return false;
   }
   struct Saved {
-    std::vector<Expr> home, operand_home;
+    std::vector<Expr> result_map, operand_map;
     std::vector<Read> reads;
   };
   std::vector<Saved> saved;
-  std::vector<Run> runs = groups[moved].runs;
-  for (int i : groups[moved].units) saved.push_back({units[i].home, units[i].operand_home, units[i].reads});
-  rehome(moved, target, images);
+  std::vector<IterationDim> dims = groups[moved].dims;
+  for (int i : groups[moved].nodes) saved.push_back({nodes[i].result_map, nodes[i].operand_map, nodes[i].reads});
+  remap(moved, target, images);
   bool ok = edges_match(a, b);
   if (!ok && moved == b) ok = solve_permutation(b, a) && edges_match(a, b);
   if (ok) {
@@ -478,23 +480,23 @@ bool Grouping::try_merge(int a, int b) {
     return true;
   }
   for (size_t k = 0; k < saved.size(); ++k) {
-    Unit& u = units[groups[moved].units[k]];
-    u.home = std::move(saved[k].home);
-    u.operand_home = std::move(saved[k].operand_home);
+    SchedulerNode& u = nodes[groups[moved].nodes[k]];
+    u.result_map = std::move(saved[k].result_map);
+    u.operand_map = std::move(saved[k].operand_map);
     u.reads = std::move(saved[k].reads);
   }
-  groups[moved].runs = std::move(runs);
+  groups[moved].dims = std::move(dims);
   return false;
 }
 
 // b takes in a.
-void Grouping::join(int a, int b) {
-  Group& ga = groups[a];
-  Group& gb = groups[b];
-  for (int i : ga.units) units[i].group = b;
+void Fusion::join(int a, int b) {
+  FusionGroup& ga = groups[a];
+  FusionGroup& gb = groups[b];
+  for (int i : ga.nodes) nodes[i].group = b;
   std::vector<int> all;
-  std::merge(ga.units.begin(), ga.units.end(), gb.units.begin(), gb.units.end(), std::back_inserter(all));
-  gb.units = std::move(all);
+  std::merge(ga.nodes.begin(), ga.nodes.end(), gb.nodes.begin(), gb.nodes.end(), std::back_inserter(all));
+  gb.nodes = std::move(all);
   gb.reduces |= ga.reduces;
   gb.cost += ga.cost;
   gb.first = std::min(ga.first, gb.first);
@@ -503,10 +505,10 @@ void Grouping::join(int a, int b) {
   clear(gb.deps, a);
   clear(gb.deps, b);
   ga.alive = false;
-  ga.units.clear();
+  ga.nodes.clear();
   ga.deps.clear();
   for (int x = 0; x < static_cast<int>(groups.size()); ++x) {
-    Group& g = groups[x];
+    FusionGroup& g = groups[x];
     if (x == b || !g.alive || (!has(g.deps, a) && !has(g.deps, b))) continue;
     clear(g.deps, a);
     set(g.deps, b);
@@ -516,23 +518,23 @@ void Grouping::join(int a, int b) {
 
 // Groups over the same runs that read the same value become one, which reads it once. Small values are worth it only to
 // small groups, for which one launch less counts.
-void Grouping::merge_siblings() {
-  const auto is_small = [&](const Group& g) {
+void Fusion::merge_siblings() {
+  const auto is_small = [&](const FusionGroup& g) {
     int64_t steps = 1;
-    for (const Run& r : g.runs) steps *= hint(r.extent);
+    for (const IterationDim& r : g.dims) steps *= hint(r.extent);
     return steps < limits_.shared_elements;
   };
   std::unordered_map<const Value*, std::vector<int>> readers;
   std::vector<const Value*> order;
-  for (const Group& g : groups) {
+  for (const FusionGroup& g : groups) {
     if (!g.alive || !g.fusable) continue;
     const int64_t least = is_small(g) ? 0 : limits_.shared_elements;
-    for (int i : g.units) {
-      for (const Read& r : units[i].reads) {
+    for (int i : g.nodes) {
+      for (const Read& r : nodes[i].reads) {
         if (!r.base || r.opaque || hint_numel(r.base->type.sizes) < least) continue;
         auto& list = readers[r.base];
         if (list.empty()) order.push_back(r.base);
-        if (list.empty() || list.back() != units[i].group) list.push_back(units[i].group);
+        if (list.empty() || list.back() != nodes[i].group) list.push_back(nodes[i].group);
       }
     }
   }
@@ -542,34 +544,34 @@ void Grouping::merge_siblings() {
       int a = list[k], b = list[k + 1];
       if (a == b || !groups[a].alive || !groups[b].alive || depends(b, a) || depends(a, b)) continue;
       bool aligned = false;
-      for (int i : groups[a].units) {
-        for (const Read& r : units[i].reads) {
-          for (int j : groups[b].units) {
-            for (const Read& q : units[j].reads) {
+      for (int i : groups[a].nodes) {
+        for (const Read& r : nodes[i].reads) {
+          for (int j : groups[b].nodes) {
+            for (const Read& q : nodes[j].reads) {
               aligned |= r.base == v && q.base == v && !r.opaque && !q.opaque && r.index == q.index;
             }
           }
         }
       }
-      if (aligned && groups[a].runs == groups[b].runs && std::abs(groups[b].first - groups[a].last) < limits_.distance)
+      if (aligned && groups[a].dims == groups[b].dims && std::abs(groups[b].first - groups[a].last) < limits_.distance)
         try_merge(a, b);
     }
   }
 }
 
-std::vector<int> Grouping::dissolve(int g) {
-  std::vector<int> members = groups[g].units, made;
+std::vector<int> Fusion::dissolve(int g) {
+  std::vector<int> members = groups[g].nodes, made;
   std::vector<uint64_t> before = groups[g].deps;
   groups[g].alive = false;
-  groups[g].units.clear();
+  groups[g].nodes.clear();
   for (int i : members) {
-    units[i].group = -1;
+    nodes[i].group = -1;
   }
   for (int i : members) {
     open_group(i);
-    made.push_back(units[i].group);
+    made.push_back(nodes[i].group);
   }
-  for (Group& other : groups) {
+  for (FusionGroup& other : groups) {
     if (!other.alive || !has(other.deps, g)) continue;
     clear(other.deps, g);
     merge_into(other.deps, before);
