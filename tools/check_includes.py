@@ -30,7 +30,7 @@ ALLOWED["capture"] = {*ALLOWED["pipeline"], "pipeline"}
 ALLOWED["bindings"] = {*ALLOWED["capture"], "capture"}
 
 TORCH_STAGES = {"interop", "trace", "runtime", "pipeline", "capture", "bindings"}
-# Front-door headers that show at::Tensor.
+# Entry-point headers that show at::Tensor.
 TORCH_PUBLIC = ("vesta/compile.h", "vesta/load.h", "vesta/detail/")
 
 TORCH_HEADER = re.compile(r"^(torch|ATen|c10|caffe2|pybind11)/")

@@ -1,4 +1,4 @@
-// The C++ front door.
+// The C++ entry point.
 //
 //   auto f = vesta::compile([](const at::Tensor& x, const at::Tensor& w) { return at::silu(at::mm(x, w)); });
 //   at::Tensor y = f(x, w);

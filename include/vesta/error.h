@@ -1,4 +1,4 @@
-// Errors that cross Vesta's front doors.
+// Errors that cross Vesta's entry points.
 //
 //   UserError      the caller asked for something impossible; the message says what to do next
 //   Unsupported    a correct program that Vesta does not compile; the doors answer it by running eager

@@ -8,7 +8,7 @@
 
 namespace vesta::python {
 
-// What the front door knows of one positional argument beforehand.
+// What the entry point knows of one positional argument beforehand.
 struct ArgumentInfo {
   std::string name;
   bool parameter = false;     // a weight or a buffer: the same tensor from call to call

@@ -1,4 +1,4 @@
-// vesta._C: the nouns of the front door as Python objects.
+// vesta._C: options, reports and compiled functions as Python objects.
 #include <pybind11/stl.h>
 
 #include "capture.h"

@@ -1,6 +1,6 @@
 """Vesta: torch.compile rebuilt as native C++.
 
-Compile a function, method or module with :func:`compile`, or through PyTorch's own door::
+Compile a function, method or module with :func:`compile`, or through PyTorch's own entry point::
 
     model = vesta.compile(model)
     model = torch.compile(model, backend="vesta")

@@ -1,4 +1,4 @@
-"""The door: ``vesta.compile``, with the signature and the meaning of ``torch.compile``."""
+"""The entry point: ``vesta.compile``, with the signature and the meaning of ``torch.compile``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 
 from vesta.compiled_function import Compiled, Settings, capture, compile_callable, compile_class
 from vesta.compiled_method import CompiledMethods, check_methods
-from vesta.compiled_module import is_twin, make_twin
+from vesta.compiled_module import is_wrapper, make_wrapper
 from vesta.eager import innermost
 from vesta.errors import UserError, did_you_mean
 from vesta.options import BACKENDS, OPTION_NAMES, make_options, options_of_mode
@@ -121,7 +121,7 @@ def compile_with(settings: Settings | None, methods: Sequence[str], model: Any) 
     if isinstance(original, torch.jit.ScriptModule | torch.jit.ScriptFunction):
         return scripted(original, settings)
     if isinstance(original, torch.nn.Module):
-        return make_twin(original, capture(original, settings), settings, CompiledMethods(settings, is_plain))
+        return make_wrapper(original, capture(original, settings), settings, CompiledMethods(settings, is_plain))
     if isinstance(original, type):
         return compile_class(original, settings)
     return original if isinstance(original, NO_PYTHON) else compile_callable(original, settings)
@@ -135,7 +135,7 @@ def is_plain(function: Any) -> bool:
 def settings_of(model: Any) -> Any:
     if isinstance(model, types.MethodType):
         model = model.__func__
-    return model._vesta_settings if isinstance(model, Compiled) or is_twin(model) else None
+    return model._vesta_settings if isinstance(model, Compiled) or is_wrapper(model) else None
 
 
 def scripted(model: Any, settings: Settings) -> Any:

@@ -1,7 +1,7 @@
-"""Methods of a compiled module that are compiled themselves: ``twin.forward``, ``twin.training_step``.
+"""Methods of a compiled module that are compiled themselves: ``wrapper.forward``, ``wrapper.training_step``.
 
-What a call of the twin runs has the model as ``self``. A method that is called by its name has the twin, whether it is
-compiled or not, so that its ``self(...)`` and ``self.forward(...)`` are compiled wherever Python executes them.
+What a call of the wrapper runs has the model as ``self``. A method that is called by its name has the wrapper, whether
+it is compiled or not, so that its ``self(...)`` and ``self.forward(...)`` are compiled wherever Python executes them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Override(CompiledFunction):
 
 
 class CompiledMethods:
-    """The methods of a twin that are compiled: ``forward``, the steps of its class, and those of ``methods=``.
+    """The methods of a wrapper that are compiled: ``forward``, the steps of its class, and those of ``methods=``.
 
     ``is_plain``: whether a callable is Python code that nobody has compiled or disabled. Others stay as they are.
     """
@@ -84,48 +84,48 @@ class CompiledMethods:
         return [*made, *self.overrides.values()]
 
 
-def as_compiled(found: Any, twin: Any, name: str) -> Any:
-    """What ``twin.<name>`` gives where the model's own attribute is ``found``.
+def as_compiled(found: Any, wrapper: Any, name: str) -> Any:
+    """What ``wrapper.<name>`` gives where the model's own attribute is ``found``.
 
     The tracer knows this function by its name: in a trace it gives ``found``, which is traced like any other callable.
     """
-    methods = twin._vesta_methods
-    is_override = name in twin.__dict__
+    methods = wrapper._vesta_methods
+    is_override = name in wrapper.__dict__
     if not isinstance(found, types.MethodType):
         return methods.compiled(name, found, is_override)
     owner = found.__self__
-    if owner is twin._vesta_original:
-        owner = twin
+    if owner is wrapper._vesta_original:
+        owner = wrapper
     return types.MethodType(methods.compiled(name, found.__func__, is_override), owner)
 
 
 class MethodOfTwin:
-    """In the class of a twin: the attribute of the model, compiled.
+    """In the class of a wrapper: the attribute of the model, compiled.
 
-    Written through the twin, the attribute becomes the model's own: not compiled, and bound to the model.
+    Written through the wrapper, the attribute becomes the model's own: not compiled, and bound to the model.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __get__(self, twin: Any, owner: Any = None) -> Any:
-        if twin is None:
+    def __get__(self, wrapper: Any, owner: Any = None) -> Any:
+        if wrapper is None:
             return getattr(super(owner, owner), self.name)
-        found = getattr(twin._vesta_original, self.name)
+        found = getattr(wrapper._vesta_original, self.name)
         if torch.compiler.is_dynamo_compiling():
             # Dynamo reads this. torch 2.15's knows no types.MethodType, torch 2.11's no __get__ of functions.
-            own = isinstance(found, types.MethodType) and found.__self__ is twin._vesta_original
-            return functools.partial(found.__func__, twin) if own else found
-        return as_compiled(found, twin, self.name)
+            own = isinstance(found, types.MethodType) and found.__self__ is wrapper._vesta_original
+            return functools.partial(found.__func__, wrapper) if own else found
+        return as_compiled(found, wrapper, self.name)
 
-    def __set__(self, twin: Any, value: Any) -> None:
-        methods, model = twin._vesta_methods, twin._vesta_original
-        if isinstance(value, types.MethodType) and value.__self__ is twin:
+    def __set__(self, wrapper: Any, value: Any) -> None:
+        methods, model = wrapper._vesta_methods, wrapper._vesta_original
+        if isinstance(value, types.MethodType) and value.__self__ is wrapper:
             value = types.MethodType(methods.original(value.__func__), model)
         model.__dict__[self.name] = methods.original(value)
 
-    def __delete__(self, twin: Any) -> None:
-        object.__delattr__(twin._vesta_original, self.name)
+    def __delete__(self, wrapper: Any) -> None:
+        object.__delattr__(wrapper._vesta_original, self.name)
 
 
 def check_methods(model: Any, names: Iterable[str]) -> None:

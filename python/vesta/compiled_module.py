@@ -1,13 +1,13 @@
 """A compiled module: a second object over the same attributes, whose calls are compiled.
 
-``vesta.compile(model)`` returns a *twin* of the model. Its class is made from the model's, and its ``__dict__`` *is*
+``vesta.compile(model)`` returns a *wrapper* of the model. Its class is made from the model's, and its ``__dict__`` *is*
 the model's: parameters, buffers, submodules, hooks and plain attributes are the same whichever of the two is asked or
-changed, and all that the class defines works on the twin as it does on the model. Only calls differ: they go to the
+changed, and all that the class defines works on the wrapper as it does on the model. Only calls differ: they go to the
 compiler, which runs the model itself, so that ``self`` is the model inside of ``forward`` and of hooks. It is
-``twin._orig_mod`` too, the name under which ``torch.compile`` keeps it. Some methods are compiled when they are called
-by their name (:mod:`vesta.compiled_method`); the others are Python's, and ``self`` is the twin in all of them.
+``wrapper._orig_mod`` too, the name under which ``torch.compile`` keeps it. Some methods are compiled when they are
+called by their name (:mod:`vesta.compiled_method`); the others are Python's, and ``self`` is the wrapper in all.
 
-Pickling and copying a twin pickle and copy the model: what comes out is not compiled.
+Pickling and copying a wrapper pickle and copy the model: what comes out is not compiled.
 """
 
 from __future__ import annotations
@@ -26,45 +26,45 @@ import torch
 from vesta import _C
 from vesta.compiled_method import CompiledMethods, MethodOfTwin
 
-__all__ = ["is_twin", "make_twin", "methods_of", "original_of"]
+__all__ = ["is_wrapper", "make_wrapper", "methods_of", "original_of"]
 
 _class_of = object.__dict__["__class__"]
-_twin_classes: weakref.WeakValueDictionary[tuple[type, frozenset[str]], type] = weakref.WeakValueDictionary()
+_wrapper_classes: weakref.WeakValueDictionary[tuple[type, frozenset[str]], type] = weakref.WeakValueDictionary()
 
 
-def is_twin(module: Any) -> bool:
+def is_wrapper(module: Any) -> bool:
     return issubclass(type(module), _TwinMethods)
 
 
-def original_of(twin: Any) -> torch.nn.Module:
-    """The model of a twin."""
-    return cast(torch.nn.Module, object.__getattribute__(twin, "_vesta_original"))
+def original_of(wrapper: Any) -> torch.nn.Module:
+    """The model of a wrapper."""
+    return cast(torch.nn.Module, object.__getattribute__(wrapper, "_vesta_original"))
 
 
-def methods_of(twin: Any) -> CompiledMethods | None:
-    return cast(CompiledMethods | None, object.__getattribute__(twin, "_vesta_methods"))
+def methods_of(wrapper: Any) -> CompiledMethods | None:
+    return cast(CompiledMethods | None, object.__getattribute__(wrapper, "_vesta_methods"))
 
 
-def make_twin(
+def make_wrapper(
     model: torch.nn.Module, call: Callable[..., Any], settings: Any = None, methods: CompiledMethods | None = None
 ) -> Any:
-    """A twin of ``model`` that is called by ``call``; ``settings`` are those it was compiled with."""
+    """A wrapper of ``model`` that is called by ``call``; ``settings`` are those it was compiled with."""
     cls = type(model)
-    twin: Any = object.__new__(_twin_class(cls, methods.names(cls) if methods else frozenset()))
-    object.__setattr__(twin, "__dict__", model.__dict__)
-    object.__setattr__(twin, "_vesta_original", model)
-    object.__setattr__(twin, "_vesta_methods", methods)
-    object.__setattr__(twin, "_vesta_settings", settings)
-    object.__setattr__(twin, "_vesta_call", call)
-    return twin
+    wrapper: Any = object.__new__(_wrapper_class(cls, methods.names(cls) if methods else frozenset()))
+    object.__setattr__(wrapper, "__dict__", model.__dict__)
+    object.__setattr__(wrapper, "_vesta_original", model)
+    object.__setattr__(wrapper, "_vesta_methods", methods)
+    object.__setattr__(wrapper, "_vesta_settings", settings)
+    object.__setattr__(wrapper, "_vesta_call", call)
+    return wrapper
 
 
 class _Signature:
-    """``forward``'s, for ``inspect.signature`` of a twin; of its class, that of the model's class."""
+    """``forward``'s, for ``inspect.signature`` of a wrapper; of its class, that of the model's class."""
 
-    def __get__(self, twin: Any, owner: type) -> inspect.Signature:
+    def __get__(self, wrapper: Any, owner: type) -> inspect.Signature:
         try:
-            return inspect.signature(_class_of_model(owner) if twin is None else original_of(twin).forward)
+            return inspect.signature(_class_of_model(owner) if wrapper is None else original_of(wrapper).forward)
         except (TypeError, ValueError):
             raise AttributeError("__signature__") from None
 
@@ -75,18 +75,18 @@ class _SlotOfModel:
     def __init__(self, slot: types.MemberDescriptorType) -> None:
         self.slot = slot
 
-    def __get__(self, twin: Any, owner: type | None = None) -> Any:
-        return self if twin is None else self.slot.__get__(original_of(twin))
+    def __get__(self, wrapper: Any, owner: type | None = None) -> Any:
+        return self if wrapper is None else self.slot.__get__(original_of(wrapper))
 
-    def __set__(self, twin: Any, value: Any) -> None:
-        self.slot.__set__(original_of(twin), value)
+    def __set__(self, wrapper: Any, value: Any) -> None:
+        self.slot.__set__(original_of(wrapper), value)
 
-    def __delete__(self, twin: Any) -> None:
-        self.slot.__delete__(original_of(twin))
+    def __delete__(self, wrapper: Any) -> None:
+        self.slot.__delete__(original_of(wrapper))
 
 
 class _ClassOfModel:
-    """A twin says that it is of the model's class; assigning another one changes the model and the twin."""
+    """A wrapper says that it is of the model's class; assigning another one changes the model and the wrapper."""
 
     __slots__ = ()
 
@@ -102,7 +102,7 @@ class _ClassOfModel:
 
 
 class _TwinMethods(_ClassOfModel):
-    """What a twin does in its own way, whatever the model's class says."""
+    """What a wrapper does in its own way, whatever the model's class says."""
 
     __slots__ = ()
     __signature__ = _Signature()
@@ -120,12 +120,12 @@ class _TwinMethods(_ClassOfModel):
         return self._vesta_plain(*args, **kwargs) if plainly else self._vesta_call(*args, **kwargs)
 
     def _vesta_plain(self, *args: Any, **kwargs: Any) -> Any:
-        """The model's own call, with the twin as ``self``: who traces it knows the twin, which it found in a module."""
+        """The model's own call, with the wrapper as ``self``."""
         return super().__call__(*args, **kwargs)  # type: ignore[misc]
 
     @property
     def _torchdynamo_orig_callable(self) -> torch.nn.Module:
-        """What torch.compile and torch.export begin with. Of a disabled module that is the twin."""
+        """What torch.compile and torch.export begin with. Of a disabled module that is the wrapper."""
         if isinstance(self._vesta_call, _C.CapturedFunction):
             return original_of(self)
         raise AttributeError("_torchdynamo_orig_callable")
@@ -148,7 +148,7 @@ class _TwinMethods(_ClassOfModel):
         return original_of(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # The model itself, even where it holds a method of its twin; a file that is written needs no Vesta.
+        # The model itself, even where it holds a method of its wrapper; a file that is written needs no Vesta.
         return typing.cast, (None, original_of(self))
 
     def __getstate__(self) -> Any:
@@ -161,8 +161,8 @@ class _TwinMethods(_ClassOfModel):
         return copy.deepcopy(original_of(self), memo)
 
 
-def _class_of_model(twin_class: type) -> type:
-    return next(base for base in twin_class.__mro__ if not issubclass(base, _ClassOfModel))
+def _class_of_model(wrapper_class: type) -> type:
+    return next(base for base in wrapper_class.__mro__ if not issubclass(base, _ClassOfModel))
 
 
 # What the interpreter calls is the value of the slot _vesta_call: no Python frame lies between a caller and the model.
@@ -170,13 +170,13 @@ _SLOTS = ("_vesta_call", "_vesta_methods", "_vesta_original", "_vesta_settings")
 
 
 class _Twin(_TwinMethods, torch.nn.Module):
-    """Holds the slots, so that the classes of all twins have one layout and one may become another."""
+    """Holds the slots, so that the classes of all wrappers have one layout and one may become another."""
 
     __slots__ = _SLOTS
 
 
-def _twin_class(cls: type, methods: frozenset[str]) -> type:
-    made = _twin_classes.get((cls, methods))
+def _wrapper_class(cls: type, methods: frozenset[str]) -> type:
+    made = _wrapper_classes.get((cls, methods))
     if made is not None:
         return made
     body: dict[str, Any] = {n: vars(cls)[n] for n in ("__module__", "__qualname__", "__doc__") if n in vars(cls)}
@@ -185,7 +185,7 @@ def _twin_class(cls: type, methods: frozenset[str]) -> type:
     if issubclass(cls, torch.fx.GraphModule):
         # It writes to the class of the object that it is called on.
         body["__call__"] = _call_graph
-        body["recompile"] = lambda twin: cast(Any, original_of(twin)).recompile()
+        body["recompile"] = lambda wrapper: cast(Any, original_of(wrapper)).recompile()
     try:
         made = _new_class(cls, (_Twin, cls), {**body, "__slots__": ()})
     except TypeError:  # cls has slots of its own: no other class with slots combines with it
@@ -196,13 +196,13 @@ def _twin_class(cls: type, methods: frozenset[str]) -> type:
             if isinstance(value, types.MemberDescriptorType)
         }
         made = _new_class(cls, (_TwinMethods, cls), {**body, **slots, "__slots__": _SLOTS})
-    return _twin_classes.setdefault((cls, methods), made)
+    return _wrapper_classes.setdefault((cls, methods), made)
 
 
-def _call_graph(twin: Any, *args: Any, **kwargs: Any) -> Any:
+def _call_graph(wrapper: Any, *args: Any, **kwargs: Any) -> Any:
     # What Dynamo reads of a torch.fx.GraphModule.
-    plainly = torch.compiler.is_dynamo_compiling() and twin._vesta_settings is not None
-    return twin._call_impl(*args, **kwargs) if plainly else twin._vesta_call(*args, **kwargs)
+    plainly = torch.compiler.is_dynamo_compiling() and wrapper._vesta_settings is not None
+    return wrapper._call_impl(*args, **kwargs) if plainly else wrapper._vesta_call(*args, **kwargs)
 
 
 def _new_class(cls: type, bases: tuple[type, ...], body: dict[str, Any]) -> type:
@@ -214,11 +214,11 @@ def _new_class(cls: type, bases: tuple[type, ...], body: dict[str, Any]) -> type
     return made
 
 
-def _follow(twin: Any) -> bool:
-    """Gives a twin the class that goes with the model's, which parametrizations change; whether it had another."""
-    cls, methods = type(original_of(twin)), methods_of(twin)
-    wanted = _twin_class(cls, methods.names(cls) if methods else frozenset())
-    if type(twin) is wanted:
+def _follow(wrapper: Any) -> bool:
+    """Gives a wrapper the class that goes with the model's, which parametrizations change; whether it had another."""
+    cls, methods = type(original_of(wrapper)), methods_of(wrapper)
+    wanted = _wrapper_class(cls, methods.names(cls) if methods else frozenset())
+    if type(wrapper) is wanted:
         return False
-    _class_of.__set__(twin, wanted)
+    _class_of.__set__(wrapper, wanted)
     return True

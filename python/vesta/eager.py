@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 import torch
 
 from vesta.compiled_function import Compiled
-from vesta.compiled_module import is_twin, make_twin, original_of
+from vesta.compiled_module import is_wrapper, make_wrapper, original_of
 from vesta.errors import UserError
 
 __all__ = ["disable", "innermost", "is_compiling"]
@@ -57,7 +57,7 @@ def disable(function: Any = None, recursive: bool = True, *, reason: str | None 
         _torchdynamo_orig_callable=original,
         _torchdynamo_wrapper_id=id(disabled),
     )
-    return make_twin(original, disabled) if module else disabled
+    return make_wrapper(original, disabled) if module else disabled
 
 
 def innermost(function: Any) -> Any:
@@ -65,7 +65,7 @@ def innermost(function: Any) -> Any:
     while True:
         if isinstance(function, Compiled):
             function = function.__wrapped__
-        elif is_twin(function):
+        elif is_wrapper(function):
             function = original_of(function)
         elif isinstance(function, types.MethodType) and isinstance(function.__func__, Compiled):
             function = types.MethodType(function.__func__.__wrapped__, function.__self__)

@@ -11,7 +11,7 @@ from typing import Any, overload
 from vesta import _C
 from vesta.compile import compile
 from vesta.compiled_function import Compiled
-from vesta.compiled_module import is_twin, methods_of
+from vesta.compiled_module import is_wrapper, methods_of
 from vesta.errors import UserError
 from vesta.explain_capture import Break, Captured, Graph, Guard, Recompile, explain_captured
 from vesta.function import alive
@@ -81,7 +81,7 @@ class Explainer:
     @property
     def explanation(self) -> Explanation:
         """Of a module, its methods that were called are explained, too."""
-        methods = methods_of(self.compiled) if is_twin(self.compiled) else None
+        methods = methods_of(self.compiled) if is_wrapper(self.compiled) else None
         captures = [explain_captured(c) for c in methods.captured()] if methods else []
         return Explanation(captures=[explain_captured(self._captured), *(c for c in captures if c.calls)])
 
@@ -122,7 +122,7 @@ def explain(function: Any = None) -> Explanation | Explainer:
 def captured_of(function: Any) -> _C.CapturedFunction | None:
     """The compiler's object behind what :func:`vesta.compile` returned; None for anything else."""
     inner = function.__func__ if isinstance(function, types.MethodType) else function
-    if not isinstance(inner, Compiled) and not is_twin(inner):
+    if not isinstance(inner, Compiled) and not is_wrapper(inner):
         return None
     captured: Any = object.__getattribute__(inner, "_vesta_call")
     if isinstance(captured, functools.partial):  # of what an instance has in place of a method

@@ -1,4 +1,4 @@
-"""The direct door: a callable on flat arguments, traced and compiled without Dynamo."""
+"""The direct entry point: a callable on flat arguments, traced and compiled without Dynamo."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ import torch
 
 from vesta import _C
 from vesta.compiled_function import Compiled
-from vesta.compiled_module import is_twin
+from vesta.compiled_module import is_wrapper
 from vesta.eager import innermost
 from vesta.errors import UserError
 
@@ -64,7 +64,7 @@ def save(compiled: Callable[..., Any], path: str | os.PathLike[str], *, weights:
         vesta.errors.UserError: Nothing can be saved; the message has the reason and its line for each variant.
     """
     captured = getattr(compiled, "_vesta_call", None)
-    if not (isinstance(compiled, Compiled) or is_twin(compiled)) or not isinstance(captured, _C.CapturedFunction):
+    if not (isinstance(compiled, Compiled) or is_wrapper(compiled)) or not isinstance(captured, _C.CapturedFunction):
         raise UserError(f"vesta.save takes what vesta.compile returned, not {type(compiled).__name__}")
     original = innermost(compiled)
     names: dict[str, torch.Tensor] = {}

@@ -9,7 +9,7 @@
 //   - Sizes, strides and integer arguments are Expr over the symbols of `context`. A size symbol stands for a value
 //   >= 2.
 //   - View operators (Family::View) move no data; their result has strides as eager's, relative to the viewed storage.
-//   - `guards` hold for every run of the graph: the front doors check them (after dtype, dim count, device and
+//   - `guards` hold for every run of the graph: the entry points check them (after dtype, dim count, device and
 //     sizes of every input), and build another graph when one fails.
 #pragma once
 

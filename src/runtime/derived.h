@@ -1,8 +1,8 @@
 // Derived weights: tensors computed from parameters (packed, folded, converted), kept until a parameter changes.
 //
 // A parameter counts as unchanged while it is the same TensorImpl on the same storage with the same data pointer and
-// version counter. Inference tensors have no version counter, so nothing can be kept for them: the door hands them over
-// as plain arguments, and a set that reads one all the same is computed at every run.
+// version counter. Inference tensors have no version counter, so nothing can be kept for them: the entry point hands
+// them over as plain arguments, and a set that reads one all the same is computed at every run.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -293,7 +293,7 @@ void Gradients::run(const Operator& op, Stack& stack) {
 }
 
 void Gradients::run_differentiably(const Operator& op, Stack& stack) {
-  std::vector<std::pair<at::Tensor, at::Tensor>> replaced;  // real, stand-in
+  std::vector<std::pair<at::Tensor, at::Tensor>> replaced;  // real, fake tensor
   const size_t base = stack.size() - op.arg_count;
   for (size_t i = base; i < stack.size(); ++i) {
     replace_tensors(stack[i], [&](const at::Tensor& t) {

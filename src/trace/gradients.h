@@ -5,7 +5,7 @@
 // requires_grad, is_leaf, views and versions of traced tensors are eager's, and so is what autograd refuses. The
 // autograd graph that this builds is dropped at the end, after a look at what in it no tape can say.
 //
-// A real tensor never enters that graph: its stand-in does.
+// A real tensor never enters that graph: its fake tensor does.
 #pragma once
 
 #include <ATen/core/stack.h>
@@ -26,7 +26,7 @@ class Gradients {
 
   // Any operator that reaches the trace.
   void call(const Operator& op, torch::jit::Stack& stack);
-  // The graph has one more input. A new stand-in gets the real tensor's autograd state.
+  // The graph has one more input. A new fake tensor gets the real tensor's autograd state.
   void add_input(const at::Tensor& real, const at::Tensor& stand_in, bool is_new);
   // A copy that shows the same memory and that autograd does not see (tensor.data).
   void note_copy(const TracedTensorImpl& original, TracedTensorImpl& copy);
@@ -48,7 +48,7 @@ class Gradients {
 
   Recorder& recorder_;
   Tape tape_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> inputs_;  // real, stand-in
+  std::vector<std::pair<at::Tensor, at::Tensor>> inputs_;  // real, fake tensor
   std::unordered_set<const void*> known_functions_;        // nodes that custom operators made
   bool inside_ = false;                                    // of an operator on the tape
   bool below_autograd_ = false;

@@ -571,11 +571,11 @@ def test_parametrized_before_and_after(either, x):
     compiled = vesta.compile(net)
     assert parametrize.is_parametrized(compiled)
     torch.testing.assert_close(compiled(x), net(x))
-    for through_the_twin in (True, False):
+    for through_the_wrapper in (True, False):
         net = nn.Linear(4, 3)
         compiled = vesta.compile(net)
         weight = net.weight.detach().clone()
-        target = compiled if through_the_twin else net
+        target = compiled if through_the_wrapper else net
         parametrize.register_parametrization(target, "weight", Double())
         torch.testing.assert_close(compiled.weight, weight * 2)
         torch.testing.assert_close(compiled(x), net(x))
@@ -682,7 +682,7 @@ def test_a_wrapper_that_passes_attributes_on_is_not_taken_for_compiled(either, x
     torch.testing.assert_close(compiled(x), wrapper(x))
 
 
-def test_a_twin_keeps_the_model_alive(either, x):
+def test_a_wrapper_keeps_the_model_alive(either, x):
     compiled = vesta.compile(Net().eval())
     gc.collect()
     torch.testing.assert_close(compiled(x), compiled._orig_mod(x))

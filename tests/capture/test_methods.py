@@ -67,7 +67,7 @@ def x():
 
 
 def captures(compiled):
-    """Of a twin and its methods: name -> what was captured."""
+    """Of a wrapper and its methods: name -> what was captured."""
     return {c.name.rpartition("<locals>.")[2]: c for c in vesta.explain(compiled).explanation.captures}
 
 
@@ -509,6 +509,6 @@ def test_nothing_outlives_its_owner(x):
     assert [o() for o in gone] == [None] * 4
 
 
-def test_a_file_with_twins(net, x):
+def test_a_file_with_wrappers(net, x):
     pair = pickle.loads(pickle.dumps([net, vesta.compile(net)]))
     assert pair[0] is pair[1] and type(pair[0]) is Net

@@ -1,4 +1,4 @@
-// The C++ front door on functions: argument and result kinds, recompiles, mutation, fallback, threads.
+// The C++ entry point on functions: argument and result kinds, recompiles, mutation, fallback, threads.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>

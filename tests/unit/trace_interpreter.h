@@ -10,7 +10,7 @@
 
 namespace vesta::trace::test {
 
-// The results as a front door would hand them out; inputs are graph inputs (the program's tensors, then the lifted
+// The results as an entry point would hand them out; inputs are graph inputs (the program's tensors, then the lifted
 // ones), and are written where the graph says so. Fails the running test when a node's result is not of the type the
 // graph gives.
 std::vector<c10::IValue> interpret(const graph::Graph& g, const std::vector<at::Tensor>& inputs,

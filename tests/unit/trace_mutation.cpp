@@ -89,7 +89,7 @@ TEST(TraceMutation, DtypeStaysThatOfTheTensor) {
     x[1].mul_(3);
     return Tensors{x[0], x[1]};
   });
-  // Eager refuses: the door asks it and passes its error on.
+  // Eager refuses: the entry point asks it and passes its error on.
   EXPECT_ANY_THROW(
       trace(trace_inputs({at::ones({3}, at::kLong)}), boxed([](const Tensors& x) { return Tensors{x[0].add_(0.5)}; })));
   EXPECT_ANY_THROW(trace(trace_inputs({at::ones({3}), at::ones({2, 3})}),

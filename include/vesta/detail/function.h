@@ -1,4 +1,4 @@
-// The type-erased compiled function behind vesta::compile and the Python front door. Not a public interface.
+// The type-erased compiled function behind vesta::compile and the Python entry point. Not a public interface.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -83,7 +83,7 @@ VESTA_API std::vector<c10::IValue> borrow_values();
 VESTA_API void return_values(std::vector<c10::IValue>&& values);
 
 // Python passes a symbolic number to an operator on tensors as a 0-d tensor with some other value, which knows what it
-// stands for. The Python door sets once how to ask it; nullopt for a tensor that is what it seems.
+// stands for. The Python entry point sets once how to ask it; nullopt for a tensor that is what it seems.
 using NumberReader = std::optional<c10::Scalar> (*)(const at::Tensor&);
 VESTA_API void set_number_reader(NumberReader reader);
 

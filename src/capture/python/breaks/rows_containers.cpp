@@ -24,7 +24,7 @@ constexpr BreakRow kRows[] = {
      "reads a missing key of a defaultdict whose class has a __missing__ of its own",
      "Vesta follows the default factory only.", "set the key before you read it"},
     {Break::TensorKey, "tensor-key", "looks up a tensor in a dict that was made outside of the compiled function",
-     "The tensor in a trace is a stand-in, which has another hash.", "use a string or a number as the key"},
+     "The tensor in a trace is a fake tensor, which has another hash.", "use a string or a number as the key"},
     {Break::ObjectChanged, "object-changed",
      "changes an object of class {} that was made outside of the compiled function",
      "Vesta cannot take the change back.", "make the object inside of the compiled function, or use a list or a dict"},

@@ -26,7 +26,7 @@ constexpr BreakRow kRows[] = {
      "The compiled function replaces autograd's record by one of its own.",
      "set the hooks outside of the compiled function, around code that is not compiled", Then::RunEager},
     {Break::ViewRelation, "view-relation", "calls or reads {}, which {}",
-     "The tensor in a trace is a stand-in, and a compiled part of the function would change what is a view of what.",
+     "The tensor in a trace is a fake tensor, and a compiled part of the function would change what is a view of what.",
      "ask outside of the compiled function", Then::RunEager},
     {Break::ManyOperators, "many-operators", "unrolls a loop into more than {} operators",
      "A graph of this size takes too long to compile.", "compile the body of the loop as a function of its own",

@@ -1,6 +1,6 @@
 #include "capture/python/guards/guard.h"
 
-#include "capture/python/guards/memo.h"
+#include "capture/python/guards/guard_cache.h"
 #include "capture/python/sources/cached_result.h"
 #include "capture/python/sources/compute.h"
 #include "capture/python/tensors/tensors.h"
@@ -161,7 +161,7 @@ GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::
   for (const int source : needed) load_step(load_step, source);
   if (!written_.empty())
     for (const int source : objects_) load_step(load_step, source);
-  memo_ = std::make_shared<Memo>(sources_.all(), guards_, written_, loaded);
+  cache_ = std::make_shared<GuardCache>(sources_.all(), guards_, written_, loaded);
 }
 
 int GuardProgram::traverse(visitproc visit, void* arg) const {
@@ -339,7 +339,7 @@ bool GuardProgram::holds(const Guard& g, PyObject* x, const Registers& r) const 
 
 int GuardProgram::check_all(const Roots& roots, Registers& r) const {
   r.objects.assign(static_cast<size_t>(sources_.size()), nullptr);
-  r.of_memo = 0;
+  r.of_cache = 0;
   for (const Step& s : steps_) {
     if (s.source >= 0) {
       load(s.source, roots, r);
@@ -360,7 +360,7 @@ bool GuardProgram::is_aliased(const Registers& r, const std::vector<int>& object
 
 int GuardProgram::check_without(const std::vector<bool>& without, const Roots& roots, Registers& r) const {
   r.objects.assign(static_cast<size_t>(sources_.size()), nullptr);
-  r.of_memo = 0;
+  r.of_cache = 0;
   const auto is_left_out = [&](int source) { return source >= 0 && without[static_cast<size_t>(source)]; };
   for (const Step& s : steps_) {
     if (s.source >= 0) {
@@ -377,14 +377,14 @@ int GuardProgram::check_without(const std::vector<bool>& without, const Roots& r
 
 int GuardProgram::check(Frame* f, Registers& r) const {
   const Roots roots = roots_of(f);
-  Memo& memo = *memo_;
+  GuardCache& memo = *cache_;
   if (memo.begins_alike(f)) {
     const uint64_t state = memo.state();
-    if (r.of_memo != state) {
+    if (r.of_cache != state) {
       r.objects = memo.registers();
       r.apart = false;
     }
-    r.of_memo = state;
+    r.of_cache = state;
     // Two objects are one, or not, as long as the registers are the same.
     const auto load_again = [&](int source) {
       PyObject* const was = r[source];

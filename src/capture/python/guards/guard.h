@@ -47,8 +47,8 @@ struct Registers {
   // library sort what was freed since the last one.
   std::vector<PyObject*> tensors;
   std::vector<int64_t> integers;
-  uint64_t of_memo = 0;          // the state of the memo that they repeat; 0: none
-  bool apart = false;            // what is written is no other object of these
+  uint64_t of_cache = 0;  // the state of the guard cache that they repeat; 0: none
+  bool apart = false;     // what is written is no other object of these
   PyObject*& operator[](int source) { return objects[static_cast<size_t>(source)]; }
   PyObject* operator[](int source) const { return objects[static_cast<size_t>(source)]; }
 };
@@ -60,7 +60,7 @@ struct Roots {
 };
 Roots roots_of(Frame* f);
 
-class Memo;
+class GuardCache;
 
 class GuardProgram {
  public:
@@ -130,7 +130,7 @@ class GuardProgram {
   std::vector<Lookup> lookups_;
   std::vector<Step> steps_;
   std::vector<int> written_, objects_;
-  std::shared_ptr<Memo> memo_;
+  std::shared_ptr<GuardCache> cache_;
   mutable std::unique_ptr<Registers> spare_;
   mutable std::vector<unsigned> versions_;  // per guard: of Check::Class, the version last seen to be right
 };

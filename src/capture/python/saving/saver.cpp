@@ -76,8 +76,8 @@ class VariantSaver {
     for (const std::string& effect : v_.report.effects) dropped.insert("writes " + effect);
     add_inputs();
     check_what_is_not_given();
-    made_.assign(v_.exit.recipes.size(), -1);
-    const int result = recipe(v_.exit.result);
+    made_.assign(v_.epilogue.reconstructions.size(), -1);
+    const int result = reconstruction(v_.epilogue.result);
     VESTA_CHECK(result == static_cast<int>(out_.makes.size()) - 1, "the result is not the last value");
     out_.artifact = v_.graph.executable->artifact();
     name_inputs();
@@ -258,26 +258,26 @@ class VariantSaver {
   }
   int container(Made::What what, const std::vector<int>& parts) {
     Made m{what, {}, 0, {}};
-    for (const int part : parts) m.parts.push_back(recipe(part));
+    for (const int part : parts) m.parts.push_back(reconstruction(part));
     return add(std::move(m));
   }
 
-  // The value that a recipe of the exit makes. Parts come before what holds them.
-  int recipe(int number) {
+  // The value that a reconstruction of the epilogue makes. Parts come before what holds them.
+  int reconstruction(int number) {
     int& known = made_[static_cast<size_t>(number)];
     VESTA_USER_CHECK(known != kOpen, "the result holds itself");
     if (known >= 0) return known;
     known = kOpen;
-    const int made = describe(v_.exit.recipes[static_cast<size_t>(number)]);
+    const int made = describe(v_.epilogue.reconstructions[static_cast<size_t>(number)]);
     return made_[static_cast<size_t>(number)] = made;
   }
 
-  int describe(const Recipe& r) {
+  int describe(const Reconstruction& r) {
     const std::vector<int>& parts = r.parts;
     switch (r.make) {
       case Make::Constant: return constant(r.object, "an object");
       case Make::Source: {
-        const int source = v_.exit.needed[static_cast<size_t>(r.index)];
+        const int source = v_.epilogue.needed[static_cast<size_t>(r.index)];
         if (places_.is_argument(source)) {
           const int place = places_.of(source);
           VESTA_USER_CHECK(place >= 0, "the result holds the tuple or dict of all arguments");
@@ -292,11 +292,11 @@ class VariantSaver {
       case Make::List: return container(Made::What::List, parts);
       case Make::OrderedDict:
       case Make::Dict: return container(Made::What::Dict, parts);
-      case Make::Subclass: return recipe(parts.at(0));
+      case Make::Subclass: return reconstruction(parts.at(0));
       case Make::Instance: {
         // By its C base: a dict, list or tuple is that; other objects are dicts of their attributes.
-        const Recipe& payload = v_.exit.recipes[static_cast<size_t>(parts.at(0))];
-        if (payload.make != Make::Null) return recipe(parts[0]);
+        const Reconstruction& payload = v_.epilogue.reconstructions[static_cast<size_t>(parts.at(0))];
+        if (payload.make != Make::Null) return reconstruction(parts[0]);
         VESTA_USER_CHECK(parts.size() == 1 + 2 * static_cast<size_t>(r.index), "the result has an object with slots");
         return container(Made::What::Dict, {parts.begin() + 1, parts.end()});
       }
@@ -304,7 +304,7 @@ class VariantSaver {
         // torch.Size of a tuple.
         if (parts.size() == 2 && PyType_Check(object_of(parts[0])) &&
             PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(object_of(parts[0])), &PyTuple_Type))
-          return recipe(parts[1]);
+          return reconstruction(parts[1]);
         break;
       default: break;
     }
@@ -313,7 +313,7 @@ class VariantSaver {
         "tuples and dicts of them");
   }
   PyObject* object_of(int number) const {
-    PyObject* x = v_.exit.recipes[static_cast<size_t>(number)].object;
+    PyObject* x = v_.epilogue.reconstructions[static_cast<size_t>(number)].object;
     return x ? x : Py_None;
   }
 
@@ -325,7 +325,7 @@ class VariantSaver {
   WeightTable& weights_;
   program::Variant out_;
   Places places_;
-  std::vector<int> made_;  // by recipe
+  std::vector<int> made_;  // by reconstruction
 };
 
 std::vector<bool> arguments_of(const Variant& v, const Calling& calling) {
@@ -338,21 +338,21 @@ std::vector<bool> arguments_of(const Variant& v, const Calling& calling) {
 bool writes_program_alone(const Variant& v, const std::vector<bool>& arguments) {
   const auto is_of_program = [&](auto&& self, int number) -> bool {
     if (number < 0) return true;
-    const Recipe& r = v.exit.recipes[static_cast<size_t>(number)];
+    const Reconstruction& r = v.epilogue.reconstructions[static_cast<size_t>(number)];
     if (r.make == Make::Output) return false;
-    if (r.make == Make::Source) return !arguments[static_cast<size_t>(v.exit.needed[static_cast<size_t>(r.index)])];
-    if (r.make == Make::Instance) return false;  // its parts are no recipes alone
+    if (r.make == Make::Source) return !arguments[static_cast<size_t>(v.epilogue.needed[static_cast<size_t>(r.index)])];
+    if (r.make == Make::Instance) return false;  // its parts are no reconstructions alone
     return std::all_of(r.parts.begin(), r.parts.end(), [&](int part) { return self(self, part); });
   };
   const auto holds = [&](int number) { return is_of_program(is_of_program, number); };
-  return std::all_of(v.exit.effects.begin(), v.exit.effects.end(), [&](const SideEffect& e) {
+  return std::all_of(v.epilogue.effects.begin(), v.epilogue.effects.end(), [&](const SideEffect& e) {
     return holds(e.target) && holds(e.key) && holds(e.value) && std::all_of(e.parts.begin(), e.parts.end(), holds);
   });
 }
 
 // Why a call now would not take this variant, or why it cannot be saved; empty: it is fine. Fills the registers.
 std::string why_not(const Segment& s, const Variant& v, const Calling& calling, Registers& found) {
-  if (v.exit.kind == Exit::Kind::Break) {
+  if (v.epilogue.kind == Epilogue::Kind::Break) {
     const CaptureBreak stop = v.report.stop.value_or(CaptureBreak());
     return fmt::format("it is not one graph: {}{}", stop.reason, place_text(stop.where));
   }

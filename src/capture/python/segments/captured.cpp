@@ -7,7 +7,7 @@
 #include <cstring>
 #include <optional>
 
-#include "capture/door/variant_limit.h"
+#include "capture/entry/variant_limit.h"
 #include "capture/python/package.h"
 #include "capture/python/segments/stance.h"
 #include "capture/python/tensors/run.h"
@@ -31,13 +31,13 @@ class BreakOperations final : public Operations {
   PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject* names) override {
     const Entered e = entered(callable, 0);
     if (!e.code) return Operations::call(callable, args, flags, names);
-    const Arrival arrival(captured_, e.code, gain_, e.with);
+    const HookScope hook_scope(captured_, e.code, gain_, e.with);
     return Operations::call(callable, args, flags, names);
   }
   PyObject* call_unpacked(PyObject* callable, PyObject* args, PyObject* keywords) override {
     const Entered e = entered(callable, 0);
     if (!e.code) return Operations::call_unpacked(callable, args, keywords);
-    const Arrival arrival(captured_, e.code, gain_, e.with);
+    const HookScope hook_scope(captured_, e.code, gain_, e.with);
     return Operations::call_unpacked(callable, args, keywords);
   }
 
@@ -45,12 +45,12 @@ class BreakOperations final : public Operations {
   // The Python code that a call of it comes to, if capturing it may help.
   struct Entered {
     PyCodeObject* code = nullptr;
-    Arrival::With with = Arrival::With::Capture;
+    HookScope::With with = HookScope::With::Capture;
   };
   static Entered entered(PyObject* f, int depth) {
     if (depth > 4) return {};
     if (PyFunction_Check(f)) {
-      if (PyObject* alone = disabled_alone(f)) return {entered(alone, depth + 1).code, Arrival::With::CapturedCalls};
+      if (PyObject* alone = disabled_alone(f)) return {entered(alone, depth + 1).code, HookScope::With::CapturedCalls};
       if (is_disabled(f) || says_is_compiling(f) || asks_for_a_break(f) || marks_a_range(f)) return {};
       auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f));
       if (is_standard_library(code)) return {};  // it computes nothing on tensors
@@ -107,13 +107,13 @@ class DepthGuard {
 }  // namespace
 
 void Variant::let_go() {
-  std::vector<std::vector<Object>*> holders{&exit.kept, &constants};
+  std::vector<std::vector<Object>*> holders{&epilogue.kept, &constants};
   guards.add_holders(holders);
   watched = Watched(holders);
-  for (const Recipe& r : exit.recipes)
+  for (const Reconstruction& r : epilogue.reconstructions)
     if (r.object && watched.contains(r.object) &&
-        std::find(exit.watched.begin(), exit.watched.end(), r.object) == exit.watched.end())
-      exit.watched.push_back(r.object);
+        std::find(epilogue.watched.begin(), epilogue.watched.end(), r.object) == epilogue.watched.end())
+      epilogue.watched.push_back(r.object);
 }
 
 Captured::Captured(Object wrapped, Options options, std::string name, bool fullgraph)
@@ -211,10 +211,10 @@ bool Captured::try_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference
       return false;
     }
   }
-  // The program may drop what it read; the exit reads it again.
+  // The program may drop what it read; the epilogue reads it again.
   ready.held.clear();
-  for (const int source : v.exit.needed) ready.held.push_back(Object::share(reg(source)));
-  for (PyObject* x : v.exit.watched) ready.held.push_back(Object::share(x));
+  for (const int source : v.epilogue.needed) ready.held.push_back(Object::share(reg(source)));
+  for (PyObject* x : v.epilogue.watched) ready.held.push_back(Object::share(x));
   if (!v.warnings.empty() && may_become_errors()) return ready.failed = "a warning may be an error", false;
   ready.warnings.clear();
   if (!v.graph.executable) return true;
@@ -277,7 +277,7 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
   const auto start = std::chrono::steady_clock::now();
   Tracer::Settings settings;
   settings.dynamic = options_.dynamic;
-  settings.seen = &s.seen;
+  settings.history = &s.history;
   settings.whole = fullgraph_;
   BreakSite site;
   std::optional<TraceResult> told;  // the trace that said so, while the other is tried
@@ -334,13 +334,13 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
     Variant& v = *r.variant;
     v.warnings = std::move(r.warnings);
     lost = others(lost, v.warnings);
-    v.report.end = v.exit.kind == Exit::Kind::Return ? "return" : "break";
-    if (v.exit.kind == Exit::Kind::Break) {
+    v.report.end = v.epilogue.kind == Epilogue::Kind::Return ? "return" : "break";
+    if (v.epilogue.kind == Epilogue::Kind::Break) {
       CaptureBreak b;
-      b.where = site.where.line > 0 ? site.where : user_line(code_of(f), v.exit.position);
+      b.where = site.where.line > 0 ? site.where : user_line(code_of(f), v.epilogue.position);
       b.stack = site.stack;
       int units = 0;
-      b.instruction = name_of_opcode(pristine_code(code_of(f), &units)[2 * v.exit.position]);
+      b.instruction = name_of_opcode(pristine_code(code_of(f), &units)[2 * v.epilogue.position]);
       const BreakRow& r = row(site.reason.id);
       b.name = r.name;
       b.reason = site.reason.text;
@@ -370,21 +370,21 @@ std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int posit
 
 bool Captured::leave(Frame* f, const Ready& ready, PyObject** result) {
   const Variant& v = *ready.variant;
-  const Exit& x = v.exit;
-  Rebuilder rebuild(x, ready.held, ready.outputs);
+  const Epilogue& x = v.epilogue;
+  Reconstructor rebuild(x, ready.held, ready.outputs);
   // Everything is made before anything is written.
-  auto make = [&](int recipe) {
-    PyObject* o = rebuild.make(recipe);
+  auto make = [&](int reconstruction) {
+    PyObject* o = rebuild.make(reconstruction);
     return o || !PyErr_Occurred();
   };
   // In the order in which they were described: what holds itself is made from the same end.
-  if (x.kind == Exit::Kind::Return) {
+  if (x.kind == Epilogue::Kind::Return) {
     if (!make(x.result)) return false;
   } else {
-    for (const auto& [slot, recipe] : x.locals)
-      if (!make(recipe)) return false;
-    for (const int recipe : x.stack)
-      if (!make(recipe)) return false;
+    for (const auto& [slot, reconstruction] : x.locals)
+      if (!make(reconstruction)) return false;
+    for (const int reconstruction : x.stack)
+      if (!make(reconstruction)) return false;
   }
   for (const SideEffect& e : x.effects) {
     for (const int part : {e.target, e.key, e.value})
@@ -395,17 +395,17 @@ bool Captured::leave(Frame* f, const Ready& ready, PyObject** result) {
   if (!(v.entry == v.leave)) set_torch_state(v.entry, v.leave);
   for (const SideEffect& e : x.effects)
     if (!rebuild.write(e)) return false;
-  if (x.kind == Exit::Kind::Return) {
+  if (x.kind == Epilogue::Kind::Return) {
     *result = Py_NewRef(rebuild.make(x.result));
     return true;
   }
   std::vector<PyObject*> old;
-  for (const auto& [i, recipe] : x.locals) {
+  for (const auto& [i, reconstruction] : x.locals) {
     old.push_back(slot(f, i));
-    slot(f, i) = Py_XNewRef(rebuild.make(recipe));
+    slot(f, i) = Py_XNewRef(rebuild.make(reconstruction));
   }
   while (depth_of(f) > 0) old.push_back(pop(f));
-  for (const int recipe : x.stack) push(f, Py_XNewRef(rebuild.make(recipe)));
+  for (const int reconstruction : x.stack) push(f, Py_XNewRef(rebuild.make(reconstruction)));
   for (PyObject* o : old) Py_XDECREF(o);
   return true;
 }
@@ -480,7 +480,7 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
       std::shared_ptr<Variant> v = capture(t, f, position, s, raises, lost);
       if (!raises.empty()) return go_on_eagerly(raises);  // not for want of a graph: the exception is the program's
       if (!v) return leave_to_python(s.skipped);
-      if (fullgraph_ && v->exit.kind == Exit::Kind::Break && !v->passing) {
+      if (fullgraph_ && v->epilogue.kind == Epilogue::Kind::Break && !v->passing) {
         refuse(v->stop, v->report.stop->where);
         return throw_at(t, f, position);
       }
@@ -515,8 +515,8 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
       gain->kernels += static_cast<int64_t>(ready.variant->graph.report.kernels.size());
       gain->operators += ready.variant->graph.report.ops_extern;
     }
-    const Exit& x = ready.variant->exit;
-    const bool over = x.kind == Exit::Kind::Return && !lost.empty();
+    const Epilogue& x = ready.variant->epilogue;
+    const bool over = x.kind == Epilogue::Kind::Return && !lost.empty();
     if (!ready.variant->warnings.empty() || !ready.warnings.empty() || over) {
       place(ready.warnings, f, position);
       const std::vector<Warning>& known = ready.variant->warnings;
@@ -525,7 +525,7 @@ PyObject* Captured::drive(PyThreadState* t, Frame* f, Gain* gain) {
       if (!give(known) || !give(ready.warnings) || (over && !give(lost))) return throw_at(t, f, position);
     }
     if (!leave(f, ready, &result)) return throw_at(t, f, position);
-    if (x.kind == Exit::Kind::Return) return finish(t, f, result, x.position);
+    if (x.kind == Epilogue::Kind::Return) return finish(t, f, result, x.position);
     idle = ready.variant->graph.executable && ready.variant->graph.report.ops_traced > 0 ? 0 : idle + 1;
     fresh = false;
     position = x.position;
@@ -628,7 +628,7 @@ int Captured::traverse(visitproc visit, void* arg) const {
     for (const auto& v : s.variants) {
       if (v.use_count() > 1) continue;  // a call is at work with it
       if (const int status = v->guards.traverse(visit, arg)) return status;
-      for (const Object& o : v->exit.kept) Py_VISIT(o.get());
+      for (const Object& o : v->epilogue.kept) Py_VISIT(o.get());
       for (const Object& o : v->constants) Py_VISIT(o.get());
       Py_VISIT(v->graph.differentiable.get());
     }

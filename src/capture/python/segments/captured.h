@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "capture/door/eager_calls.h"
-#include "capture/python/exits/recipe.h"
+#include "capture/entry/eager_calls.h"
+#include "capture/python/epilogue/epilogue.h"
 #include "capture/python/frame/warnings.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/guards/watched.h"
@@ -22,9 +22,9 @@ namespace vesta::capture {
 
 // One trace of a segment, compiled.
 struct Variant {
-  Variant(GuardProgram g, Exit e) : guards(std::move(g)), exit(std::move(e)) {}
+  Variant(GuardProgram g, Epilogue e) : guards(std::move(g)), epilogue(std::move(e)) {}
   GuardProgram guards;
-  Exit exit;
+  Epilogue epilogue;
   TorchState entry, leave;  // torch's state at both ends
   CompiledGraph graph;      // no executable: nothing to run
   struct Input {
@@ -37,7 +37,7 @@ struct Variant {
   std::vector<bool> require_grad;  // of the inputs, where gradients are recorded
   std::vector<int> integers;       // registers
   CaptureVariant report;
-  Reason stop;                      // of the exit, if it is a break
+  Reason stop;                      // of the epilogue, if it is a break
   std::map<int, int64_t> failures;  // of guards, by index
   int frames = 0;                   // of Python functions that the trace went through
   Watched watched;
@@ -53,7 +53,7 @@ struct Segment {
   int position = 0;
   std::vector<std::shared_ptr<Variant>> variants;  // the last hit first
   int64_t gone = 0;                                // variants that were, and whose objects are no more
-  SeenPlaces seen;
+  ValueHistory history;
   int passing = 0;              // variants that were
   std::vector<Warning> warned;  // in some trace
   Reason skipped;               // CPython runs what follows, for this reason
@@ -132,14 +132,14 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer
 
 // ---- the evaluation hook
 // Captures the first frame of the calling thread that arrives while this lives, or what that frame calls.
-class Arrival {
+class HookScope {
  public:
   enum class With { Capture, CapturedCalls };
   // `code`: only a frame of this code; nullptr: any. `gain` is added to.
-  Arrival(Captured& captured, PyCodeObject* code, Gain* gain, With with = With::Capture);
-  ~Arrival();
-  Arrival(const Arrival&) = delete;
-  Arrival& operator=(const Arrival&) = delete;
+  HookScope(Captured& captured, PyCodeObject* code, Gain* gain, With with = With::Capture);
+  ~HookScope();
+  HookScope(const HookScope&) = delete;
+  HookScope& operator=(const HookScope&) = delete;
 
  private:
   friend PyObject* evaluation_hook(PyThreadState*, Frame*, int);
@@ -147,7 +147,7 @@ class Arrival {
   PyCodeObject* code_;
   Gain* gain_;
   With with_;
-  Arrival* outer_;
+  HookScope* outer_;
 };
 // Every frame of the thread goes to the tracer.
 class TracerScope {

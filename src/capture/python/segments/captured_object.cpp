@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "capture/python/frame/exclusive.h"
+#include "capture/python/frame/gil_hold.h"
 #include "capture/python/segments/captured.h"
 #include "capture/python/segments/module_global.h"
 #include "capture/python/segments/stance.h"
@@ -61,7 +61,7 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
   Gain gain;
   PyObject* result = nullptr;
   {
-    const Arrival arrival(c, nullptr, &gain);
+    const HookScope hook_scope(c, nullptr, &gain);
     result = PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
   if (result)
@@ -232,7 +232,7 @@ int add_captured_object(PyObject* module) {
   type.tp_clear = clear;
   type.tp_methods = methods;
   type.tp_getset = getters;
-  install_exclusive();
+  install_gil_hold();
   return add_compiled_base(module) < 0 ? -1 : add_type(module, type);
 }
 

@@ -12,7 +12,7 @@ struct ByPointer {
 };
 
 thread_local Tracer* tracer = nullptr;
-thread_local Arrival* arrival = nullptr;
+thread_local HookScope* hook_scope = nullptr;
 thread_local int off = 0;
 // Weak references to the generators that frames of the present trace belong to.
 thread_local std::set<Object, ByPointer> generators;
@@ -99,7 +99,7 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
       const bool number = gives_number(code_of(f)), iterator = !is_generator(f) && gives_iterator(code_of(f));
       PyObject* result = evaluate(t, f, throwflag, *tr);
       tr->set_place(caller);
-      if (number && result && is_varying(result)) Py_SETREF(result, tr->ask(result));
+      if (number && result && is_symbolic_scalar(result)) Py_SETREF(result, tr->specialize(result));
       if (number && result && is_symbolic(result)) {
         Py_CLEAR(result);
         tr->restart_without_symbols();
@@ -107,14 +107,14 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
       if (iterator && result && !tr->may_advance(result)) Py_CLEAR(result);
       return result;
     }
-    if (Arrival* a = arrival; a && !throwflag && (!a->code_ || a->code_ == code_of(f))) {
+    if (HookScope* a = hook_scope; a && !throwflag && (!a->code_ || a->code_ == code_of(f))) {
       Captured* captured = a->captured_;
-      const Arrival::With with = a->with_;
+      const HookScope::With with = a->with_;
       Gain* gain = a->gain_;
-      arrival = nullptr;
+      hook_scope = nullptr;
       if (--wanted == 0) set_eval_hook(before);
-      return with == Arrival::With::Capture ? captured->enter(t, f, gain)
-                                            : captured->run_with_captured_calls(t, f, gain);
+      return with == HookScope::With::Capture ? captured->enter(t, f, gain)
+                                              : captured->run_with_captured_calls(t, f, gain);
     }
   }
   if (before) return before(t, f, throwflag);
@@ -134,15 +134,15 @@ void unwant() {
 }
 }  // namespace
 
-Arrival::Arrival(Captured& captured, PyCodeObject* code, Gain* gain, With with)
-    : captured_(&captured), code_(code), gain_(gain), with_(with), outer_(arrival) {
-  arrival = this;
+HookScope::HookScope(Captured& captured, PyCodeObject* code, Gain* gain, With with)
+    : captured_(&captured), code_(code), gain_(gain), with_(with), outer_(hook_scope) {
+  hook_scope = this;
   want();
 }
 
-Arrival::~Arrival() {
-  if (arrival == this) unwant();
-  arrival = outer_;
+HookScope::~HookScope() {
+  if (hook_scope == this) unwant();
+  hook_scope = outer_;
 }
 
 TracerScope::TracerScope(Tracer& t) : outer_(tracer) {

@@ -2,8 +2,8 @@
 #include <chrono>
 #include <optional>
 
-#include "capture/python/exits/builder.h"
-#include "capture/python/frame/exclusive.h"
+#include "capture/python/epilogue/builder.h"
+#include "capture/python/frame/gil_hold.h"
 #include "capture/python/segments/captured.h"
 #include "vesta/error.h"
 
@@ -77,7 +77,7 @@ class Trace {
     running_ = false;  // a run that threw leaves it
     ended_ = false;
     result_.variant.reset();
-    const Exclusive exclusive;
+    const GilHold gil;
     const WarningsKept kept(result_.warnings);
     tracer_.emplace(frame_, settings_);
     const Restore restore(thread_, frame_);
@@ -126,7 +126,7 @@ class Trace {
           tr.raised_at() >= 0 && tr.raised_at() < tr.root_count() ? tr.raised_at() : tr.root_count() - 1;
       return false;
     }
-    ExitBuilder builder(tr, frame_);
+    EpilogueBuilder builder(tr, frame_);
     bool ok = false;
     {
       const HookOff off;  // what is read here is no part of the program
@@ -166,9 +166,9 @@ class Trace {
     return true;
   }
 
-  void finish(ExitBuilder& builder, const TorchState& entry, const TorchState& leave) {
+  void finish(EpilogueBuilder& builder, const TorchState& entry, const TorchState& leave) {
     Tracer& tr = *tracer_;
-    std::vector<int> needed = builder.exit.needed, written, objects;
+    std::vector<int> needed = builder.epilogue.needed, written, objects;
     for (const UndoLog::Entry* e : tr.log.entries())
       if (const int s = tr.source_of(e->target.get()); s >= 0 && tr.sources[s].kind != SourceKind::Constant)
         written.push_back(s);
@@ -182,7 +182,7 @@ class Trace {
     std::vector<std::string> effects = std::move(builder.effect_texts);
     auto v = std::make_shared<Variant>(GuardProgram(tr.sources.places(), tr.guards, tr.lookups, std::move(needed),
                                                     std::move(written), std::move(objects)),
-                                       std::move(builder.exit));
+                                       std::move(builder.epilogue));
     v->guards.code = code_of(frame_);
     v->entry = entry;
     v->leave = leave;

@@ -29,14 +29,14 @@ struct Tape;
 namespace vesta::capture {
 
 bool is_tensor(PyObject* x);  // torch.Tensor or a subclass
-// A stand-in that shows the memory of an input, while no gradients are recorded: it requires grad if the input does.
-bool may_require_grad_unseen(PyObject* stand_in);
+// A fake tensor that shows the memory of an input, while no gradients are recorded: it requires grad if the input does.
+bool may_require_grad_unseen(PyObject* fake);
 PyTypeObject* tensor_class();      // torch.Tensor
 bool is_tensor_type(PyObject* x);  // torch.FloatTensor or another class of a dtype and device
 // What Tensor.as_subclass gives: a new reference, nullptr with an error set.
 PyObject* as_subclass(PyObject* tensor, PyObject* type);
 bool is_base_tensor(PyObject* x);  // exactly torch.Tensor
-// isinstance(t, type) as the program sees it where `type` is such a class, which no stand-in is
+// isinstance(t, type) as the program sees it where `type` is such a class, which no fake tensor is
 // of, or a tuple with one of them; -1: it is not.
 int is_of_tensor_type(PyObject* t, PyObject* type);
 bool is_traced(PyObject* x);    // made in a trace

@@ -42,7 +42,7 @@ int Tracer::dict_source(PyObject* owner) {
 
 PyObject* Tracer::bind(PyObject* attribute, PyObject* owner, PyTypeObject* type) {
   const descrgetfunc get = Py_TYPE(attribute)->tp_descr_get;
-  if (!get) return touch_constant(attribute);
+  if (!get) return track_constant(attribute);
   PyTypeObject* kind = Py_TYPE(attribute);
   if (std::string_view(kind->tp_name).ends_with("collections._tuplegetter")) {  // a field of a namedtuple
     const HookOff off;
@@ -52,7 +52,7 @@ PyObject* Tracer::bind(PyObject* attribute, PyObject* owner, PyTypeObject* type)
     const Py_ssize_t i = index && PyLong_Check(index) ? PyLong_AsSsize_t(index) : -1;
     const int source = sources.find(owner);
     if (source >= 0 && PyTuple_Check(owner) && i >= 0 && i < PyTuple_GET_SIZE(owner))
-      return touch(PyTuple_GET_ITEM(owner, i), sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
+      return track(PyTuple_GET_ITEM(owner, i), sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
   } else if (!PyFunction_Check(attribute) && !is_python_class(kind) && !is_known_class(kind) &&
              std::strcmp(kind->tp_name, "functools._lru_cache_wrapper") != 0 && !PyCFunction_Check(attribute)) {
     return graph_break(Break::DescriptorRead, kind->tp_name);
@@ -62,7 +62,7 @@ PyObject* Tracer::bind(PyObject* attribute, PyObject* owner, PyTypeObject* type)
     return call(getter.get(), args, 1, nullptr);
   }
   if (sources.find(attribute) < 0 && (PyFunction_Check(attribute) || is_python_class(Py_TYPE(attribute))))
-    Py_XDECREF(touch_constant(attribute));
+    Py_XDECREF(track_constant(attribute));
   return finish_call(get(attribute, owner, reinterpret_cast<PyObject*>(type)));
 }
 
@@ -93,7 +93,7 @@ PyObject* Tracer::instance_attr(PyObject* owner, PyObject* name) {
           const UndoLog::Entry* e = log.find(owner, offset);
           if (e && e->before.get() != now) return PyObject_GenericGetAttr(owner, name);
           const int place = sources.add(SourceKind::Member, source, offset, name);
-          if (now) return touch(now, place);
+          if (now) return track(now, place);
           guard(Check::Absent, place);
         }
         return PyObject_GenericGetAttr(owner, name);
@@ -151,7 +151,7 @@ void Tracer::know_class_dict(PyTypeObject* type) {
   PyErr_Clear();
   for (Py_ssize_t i = 0; values && i < PyList_GET_SIZE(values.get()); ++i) {
     PyObject* x = PyList_GET_ITEM(values.get(), i);
-    if (!is_scalar(x) && !is_tensor(x) && sources.find(x) < 0) Py_XDECREF(touch_constant(x));
+    if (!is_scalar(x) && !is_tensor(x) && sources.find(x) < 0) Py_XDECREF(track_constant(x));
   }
 }
 
@@ -165,7 +165,7 @@ PyObject* Tracer::class_attr(PyObject* owner, PyObject* name) {
   for (PyTypeObject* t : {type, Py_TYPE(owner)})
     if (PyObject* d = _PyType_Lookup(t, name);
         d && Py_TYPE(d)->tp_descr_get && is_python_class(Py_TYPE(d)) && sources.find(d) < 0)
-      Py_XDECREF(touch_constant(d));
+      Py_XDECREF(track_constant(d));
   // What binding gives else is new or a fact of the class.
   PyObject* x = finish_call(PyObject_GetAttr(owner, name));
   if (!x) return nullptr;
@@ -184,7 +184,7 @@ PyObject* Tracer::class_attr(PyObject* owner, PyObject* name) {
   }
   PyObject* plain = _PyType_Lookup(type, name);
   if (x == plain || PyFunction_Check(x) || PyType_Check(x)) {
-    PyObject* known = sources.find(x) >= 0 && !is_tensor(x) ? Py_NewRef(x) : touch_constant(x);
+    PyObject* known = sources.find(x) >= 0 && !is_tensor(x) ? Py_NewRef(x) : track_constant(x);
     Py_DECREF(x);
     return known;
   }
@@ -262,7 +262,7 @@ PyObject* Tracer::tensor_attr(PyObject* owner, PyObject* name) {
     if (known.effect == Effect::Refused)
       return graph_break(break_of(known), "Tensor." + std::string(PyUnicode_AsUTF8(name)), known.reason);
     if (sources.find(attribute.get()) < 0 && (PyFunction_Check(attribute.get()) || is_python_class(kind)))
-      Py_XDECREF(touch_constant(attribute.get()));
+      Py_XDECREF(track_constant(attribute.get()));
   }
   if (PyObject* real = real_of(owner)             ? real_of(owner)
                        : sources.find(owner) >= 0 ? owner
@@ -280,14 +280,14 @@ PyObject* Tracer::tensor_attr(PyObject* owner, PyObject* name) {
       if (found || PyErr_Occurred()) return x;
     }
   }
-  if (kind && !kind->tp_descr_get) return touch_constant(attribute.get());
+  if (kind && !kind->tp_descr_get) return track_constant(attribute.get());
   if (named(name, "__dict__")) return graph_break(Break::TensorDict);
   if (!lift(owner)) return nullptr;
   PyObject* real = real_of(owner) ? real_of(owner) : owner;
   const bool flag = named(name, "requires_grad"), history = named(name, "grad_fn") || named(name, "is_leaf");
   if ((flag || history) && !is_traced(real)) {
     if (const int source = sources.find(real); source >= 0) guard(Check::Tensor, source, nullptr, tensor_flags(real));
-    // Outside of gradient mode a stand-in requires none.
+    // Outside of gradient mode a fake tensor requires none.
     if (flag && requires_grad(real)) Py_RETURN_TRUE;
   }
   if (flag && is_traced(real) && may_require_grad_unseen(real)) return graph_break(Break::ViewRequiresGrad);
@@ -316,7 +316,7 @@ PyObject* Tracer::function_attr(PyObject* owner, PyObject* name) {
     for (const auto& [part, kind] : parts) {
       if (!named(name, part)) continue;
       PyObject* x = kind == SourceKind::Defaults ? PyFunction_GET_DEFAULTS(owner) : PyFunction_GET_KW_DEFAULTS(owner);
-      if (x) return touch(x, sources.add(kind, source));
+      if (x) return track(x, sources.add(kind, source));
       guard(Check::Absent, sources.add(kind, source));
       Py_RETURN_NONE;
     }
@@ -325,7 +325,7 @@ PyObject* Tracer::function_attr(PyObject* owner, PyObject* name) {
       if (!x || x == Py_None) return x;
       if (named(name, "__closure__")) return Py_DECREF(x), graph_break(Break::FunctionClosure);
       guard(Check::Is, source, owner);
-      PyObject* known = touch_constant(x);
+      PyObject* known = track_constant(x);
       Py_DECREF(x);
       return known;
     }
@@ -345,7 +345,8 @@ PyObject* Tracer::get_attr(PyObject* owner, PyObject* name) {
     const Object number = Object::take(plain(owner));
     return number ? finish_call(PyObject_GetAttr(number.get(), name)) : nullptr;
   }
-  if (is_scalar(owner) || is_symbolic(owner) || is_varying(owner)) return finish_call(PyObject_GetAttr(owner, name));
+  if (is_scalar(owner) || is_symbolic(owner) || is_symbolic_scalar(owner))
+    return finish_call(PyObject_GetAttr(owner, name));
   if (has_plain_getattr(type)) return instance_attr(owner, name);
   if (is_python_class(type)) {
     // A class with __getattr__ looks as others do first; one with __getattribute__ is asked as it is.
@@ -372,7 +373,7 @@ int Tracer::instance_set_attr(PyObject* owner, PyObject* name, PyObject* value) 
     } else if (c_function_of(attribute, value ? "fset" : "fdel")) {
       return fail(Break::AttributeSetByC, PyUnicode_AsUTF8(name));
     } else if (PyFunction_Check(attribute) == 0 && sources.find(attribute) < 0) {
-      Py_XDECREF(touch_constant(attribute));
+      Py_XDECREF(track_constant(attribute));
     }
     return PyObject_GenericSetAttr(owner, name, value);
   }
@@ -388,7 +389,7 @@ int Tracer::set_attr(PyObject* owner, PyObject* name, PyObject* value) {
   if (aborted_) return -1;
   PyTypeObject* type = Py_TYPE(owner);
   if (is_tensor(owner)) {
-    // One that the trace made, of a subclass, is rebuilt with what it holds; what a stand-in holds is lost.
+    // One that the trace made, of a subclass, is rebuilt with what it holds; what a fake tensor holds is lost.
     const bool is_new = is_traced(owner) && !is_base_tensor(owner) && sources.find(owner) < 0 && !real_of(owner);
     if (!is_new || type->tp_setattro != PyBaseObject_Type.tp_setattro || _PyType_Lookup(type, name))
       return fail(Break::TensorAttributeSet);
@@ -487,7 +488,7 @@ PyObject* Tracer::import_name(Frame* f, PyObject* name, PyObject* fromlist, PyOb
       return graph_break(Break::NameImported);
     }
   }
-  return touch_constant(module);
+  return track_constant(module);
 }
 
 PyObject* Tracer::import_from(PyObject* module, PyObject* name) {

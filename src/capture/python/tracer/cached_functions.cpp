@@ -43,7 +43,7 @@ bool is_plain_tuple(PyObject* x) {
 
 // A number that changes from call to call: no key.
 bool holds_symbol(PyObject* x) {
-  if (is_symbolic(x) || is_varying(x)) return true;
+  if (is_symbolic(x) || is_symbolic_scalar(x)) return true;
   for (Py_ssize_t i = 0; is_plain_tuple(x) && i < PyTuple_GET_SIZE(x); ++i)
     if (holds_symbol(PyTuple_GET_ITEM(x, i))) return true;
   return false;
@@ -73,7 +73,7 @@ PyObject* Tracer::call_cached(PyObject* f, PyObject* const* given, Py_ssize_t n,
   const bool of_library = is_library_function(f);
   if (of_library && std::any_of(given, given + all, holds_symbol)) {
     const Object function = Object::take(PyObject_GetAttrString(f, "__wrapped__"));
-    if (sources.find(function.get()) < 0) Py_XDECREF(touch_constant(function.get()));
+    if (sources.find(function.get()) < 0) Py_XDECREF(track_constant(function.get()));
     return call(function.get(), given, static_cast<size_t>(n), names);
   }
   std::vector<Object> numbers;
@@ -96,7 +96,7 @@ PyObject* Tracer::call_cached(PyObject* f, PyObject* const* given, Py_ssize_t n,
       x = PyObject_Vectorcall(f, args.data(), static_cast<size_t>(n), names);
     }
     if (!x) return finish_call(nullptr);
-    PyObject* known = touch_constant(x);
+    PyObject* known = track_constant(x);
     Py_DECREF(x);
     return known;
   }
@@ -114,7 +114,7 @@ PyObject* Tracer::call_cached(PyObject* f, PyObject* const* given, Py_ssize_t n,
   cached_calls.push_back(std::move(call));
   const int source = sources.add(SourceKind::Cached, function, 0, key.get());
   guard(Check::Present, source);
-  return touch(x, source);
+  return track(x, source);
 }
 
 }  // namespace vesta::capture

@@ -187,7 +187,7 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
           PyObject* asked[] = {given.get(), args[1]};
           return call_plainly(f, asked, n, names);
         }
-        if (PyTuple_Check(args[1]) && !touch_contents(args[1], 4)) return nullptr;
+        if (PyTuple_Check(args[1]) && !track_contents(args[1], 4)) return nullptr;
         if (is_traced(args[0]))
           if (const int known = is_of_tensor_type(args[0], args[1]); known >= 0) return PyBool_FromLong(known);
         return call_plainly(f, args, n, names);
@@ -237,7 +237,7 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       const Py_ssize_t count = self ? n : n - 1;
       PyObject* dict = self ? self : n > 0 ? args[0] : nullptr;
       if (!dict || !plain || count < 1 || count > 2 || !PyDict_Check(dict)) break;
-      if (!settle(rest[0])) return nullptr;
+      if (!guard_by_value(rest[0])) return nullptr;
       if (!is_place_key(rest[0])) break;
       bool found = false;
       PyObject* x = read_dict(dict, sources.find(dict), rest[0], &found);
@@ -254,7 +254,7 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       const Py_ssize_t all = count + (names ? PyTuple_GET_SIZE(names) : 0);
       for (Py_ssize_t i = 0; i < all; ++i)
         if (!operand(rest[i]) || !argument(rest[i])) return nullptr;
-      if (special == Special::DictUpdate ? !settle_arguments(f, self, args, n) : count > 0 && !settle(rest[0]))
+      if (special == Special::DictUpdate ? !guard_arguments(f, self, args, n) : count > 0 && !guard_by_value(rest[0]))
         return nullptr;
       if (!PyODict_Check(dict) && sources.find(dict) >= 0) {
         if (special == Special::DictUpdate && (count == 0 || (count == 1 && PyDict_CheckExact(rest[0])))) {
@@ -352,7 +352,7 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
     }
     case Special::Vars:
       if (plain && n == 1 && !is_tensor(args[0]) && !PyType_Check(args[0])) {
-        if (!touch_state(args[0])) return nullptr;
+        if (!track_state(args[0])) return nullptr;
         return call_plainly(f, args, n, names);
       }
       return graph_break(Break::UnsupportedArguments, name_of_callable(f));
@@ -376,13 +376,13 @@ bool Tracer::may_refer(PyObject* f, PyObject* const* args, Py_ssize_t n) {
   return true;
 }
 
-Object Tracer::with_stand_ins(PyObject* x, int depth) {
+Object Tracer::with_fake_tensors(PyObject* x, int depth) {
   if (depth == 0 || (!PyList_Check(x) && !PyTuple_Check(x))) return Object::share(x);
   Object copy;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(x, i);
-    const auto it = stand_in_of_.find(item);
-    const Object shown = it == stand_in_of_.end() ? with_stand_ins(item, depth - 1) : Object::share(it->second);
+    const auto it = fake_of_.find(item);
+    const Object shown = it == fake_of_.end() ? with_fake_tensors(item, depth - 1) : Object::share(it->second);
     if (!shown) return {};
     if (shown.get() == item) continue;
     if (!copy) copy = Object::take(PySequence_List(x));
@@ -403,7 +403,7 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
     const Object bound = Object::take(PyObject_GetAttrString(f, "__self__"));
     self = bound.get();
   }
-  if (PyObject* x = call_with_varying(known, f, args, n, names); x || aborted_ || PyErr_Occurred()) return x;
+  if (PyObject* x = call_with_symbolic_scalars(known, f, args, n, names); x || aborted_ || PyErr_Occurred()) return x;
   if (!self && n > 0 && PyODict_Check(args[0]) &&
       (Py_TYPE(f) == &PyMethodDescr_Type || Py_TYPE(f) == &PyWrapperDescr_Type) &&
       reinterpret_cast<PyDescrObject*>(f)->d_type == &PyDict_Type &&
@@ -429,7 +429,7 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
       std::vector<PyObject*> given;
       for (Py_ssize_t i = 0; i < all; ++i) {
         if (!operand(args[i]) || (is_tensor(args[i]) && !lift(args[i]))) return nullptr;
-        kept.push_back(with_stand_ins(args[i], 8));
+        kept.push_back(with_fake_tensors(args[i], 8));
         // torch stores the numbers itself, and symbolic ones in 32 bits.
         if (kept.back() && from_data) kept.back() = Object::take(plain(kept.back().get(), 8));
         if (!kept.back()) return nullptr;
@@ -441,7 +441,7 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
     case Effect::Torch: return call_plainly(f, args, n, names);
     case Effect::ReadsState: {
       PyObject* x = self ? self : n > 0 ? args[0] : nullptr;
-      if (x && !touch_state(x)) return nullptr;
+      if (x && !track_state(x)) return nullptr;
       break;
     }
     case Effect::WritesSelf:
@@ -450,7 +450,7 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
       if (x && !is_scalar(x) && !is_tensor(x) &&
           !writes(x, known.effect == Effect::Appends ? UndoLog::Writes::Append : UndoLog::Writes::Any))
         return nullptr;
-      if (known.effect == Effect::WritesSelf && !settle_arguments(f, self, args, n)) return nullptr;
+      if (known.effect == Effect::WritesSelf && !guard_arguments(f, self, args, n)) return nullptr;
       for (Py_ssize_t i = self || x == nullptr ? 0 : 1; i < all; ++i) {
         if (known.effect == Effect::Appends && (is_tensor(args[i]) || sources.find(args[i]) >= 0) &&
             !PyIter_Check(args[i]))
@@ -469,7 +469,7 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
     case Effect::Reads: break;
   }
   if (self && !operand(self)) return nullptr;
-  if (!settle_arguments(f, self, args, n)) return nullptr;
+  if (!guard_arguments(f, self, args, n)) return nullptr;
   if (!may_refer(f, args, n)) return nullptr;
   for (Py_ssize_t i = 0; i < all; ++i)
     if (!operand(args[i]) || !argument(args[i])) return nullptr;
@@ -503,14 +503,14 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
       // Compiled once: as part of this program.
       if (const int source = sources.find(f); source >= 0 && sources[source].kind != SourceKind::Constant)
         guard(Check::Is, source, f);
-      const Object callable = Object::take(touch_constant(inner));
+      const Object callable = Object::take(track_constant(inner));
       return callable ? call(callable.get(), args, flags, names) : nullptr;
     }
     if (n > 0 && gives_compiled(f)) return Py_NewRef(args[0]);
     if (PyObject* inner = hidden_from_dynamo(f)) {
       if (const int source = sources.find(f); source >= 0 && sources[source].kind != SourceKind::Constant)
         guard(Check::Is, source, f);
-      if (sources.find(inner) < 0) Py_XDECREF(touch_constant(inner));
+      if (sources.find(inner) < 0) Py_XDECREF(track_constant(inner));
       return call(inner, args, flags, names);
     }
     if (asks_for_a_break(f)) return graph_break(Break::RequestedBreak, name_of_callable(f));
@@ -530,15 +530,16 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     auto* type = reinterpret_cast<PyTypeObject*>(f);
     if (type == &PyType_Type && all == 1)
       return Py_NewRef(is_symbolic_int(args[0]) ? reinterpret_cast<PyObject*>(&PyLong_Type)
-                                                : reinterpret_cast<PyObject*>(
-                                                      Py_TYPE(is_varying(args[0]) ? varying_value(args[0]) : args[0])));
+                                                : reinterpret_cast<PyObject*>(Py_TYPE(
+                                                      is_symbolic_scalar(args[0]) ? varying_value(args[0]) : args[0])));
     if (PyType_IsSubtype(type, &PyType_Type)) return graph_break(Break::ClassMade);
     if (type == &PyLong_Type && all == 1 && is_symbolic_int(args[0])) return Py_NewRef(args[0]);
     if (all == n && (type == tensor_class() || is_tensor_type(f))) {
       PyObject* x = legacy_tensor(f, args, n);
       if (x || aborted_ || PyErr_Occurred()) return x;
     }
-    if (PyObject* x = call_with_varying(known_callable(f), f, args, n, names); x || aborted_ || PyErr_Occurred())
+    if (PyObject* x = call_with_symbolic_scalars(known_callable(f), f, args, n, names);
+        x || aborted_ || PyErr_Occurred())
       return x;
     static PyObject* del = PyUnicode_InternFromString("__del__");
     if (is_python_class(type) && _PyType_Lookup(type, del))
@@ -557,7 +558,7 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     if (!is_python_class(type) || type->tp_base != &PyBaseObject_Type)
       for (Py_ssize_t i = 0; i < all; ++i)
         if (!operand(args[i]) || !argument(args[i])) return nullptr;
-    if (!settle_arguments(f, nullptr, args, n)) return nullptr;
+    if (!guard_arguments(f, nullptr, args, n)) return nullptr;
     if (type == &PyUnicode_Type || type == &PyFloat_Type || type == &PySet_Type || type == &PyFrozenSet_Type ||
         type == &PyDict_Type || type == &PyComplex_Type || type == &PyBytes_Type)
       return call_with_numbers(f, args, n, names);
@@ -568,7 +569,7 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     const Object bound = Object::take(PyObject_GetAttrString(f, "args"));
     const Object keywords = Object::take(PyObject_GetAttrString(f, "keywords"));
     if (!function || !bound || !keywords) return nullptr;
-    if (!touch_contents(bound.get(), 2) || !touch_contents(keywords.get(), 2)) return nullptr;
+    if (!track_contents(bound.get(), 2) || !track_contents(keywords.get(), 2)) return nullptr;
     const Object more = Object::take(PyTuple_New(n));
     const Object named = Object::take(PyDict_Copy(keywords.get()));
     if (!more || !named) return nullptr;
@@ -581,15 +582,15 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
   if (PyWeakref_CheckRefExact(f) && all == 0) {
     PyObject* x = PyWeakref_GetObject(f);
     const int source = sources.find(f);
-    if (source >= 0) return touch(x, sources.add(SourceKind::Referent, source));
-    return adopt(Py_NewRef(x));
+    if (source >= 0) return track(x, sources.add(SourceKind::Referent, source));
+    return wrap(Py_NewRef(x));
   }
   if (is_cached_function(f)) return call_cached(f, args, n, names);
   if (PyObject* inner = wrapped_by_capture(f)) {
     // What it wraps is fixed, so that its own identity is all to guard.
     if (const int source = sources.find(f); source >= 0) guard(Check::Is, source, f);
     if (sources.find(inner) < 0) {
-      PyObject* touched = touch(inner, sources.add(SourceKind::Constant, -1, 0, inner));
+      PyObject* touched = track(inner, sources.add(SourceKind::Constant, -1, 0, inner));
       if (!touched) return nullptr;
       Py_DECREF(touched);
     }
@@ -600,7 +601,7 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     guard_class(Py_TYPE(f), dunder);
     PyObject* method = _PyType_Lookup(Py_TYPE(f), dunder);
     if (method && PyFunction_Check(method)) {
-      if (sources.find(method) < 0) Py_XDECREF(touch_constant(method));
+      if (sources.find(method) < 0) Py_XDECREF(track_constant(method));
       if (!dispatches_higher_order(method)) return call_plainly(f, args, n, names);
       std::vector<PyObject*> with_self{f};
       with_self.insert(with_self.end(), args, args + all);
@@ -621,8 +622,8 @@ PyObject* Tracer::call_unpacked(PyObject* f, PyObject* args, PyObject* keywords)
   std::vector<PyObject*> flat;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
     PyObject* x = PyTuple_GET_ITEM(tuple.get(), i);
-    const auto it = stand_in_of_.find(x);
-    flat.push_back(it == stand_in_of_.end() ? x : it->second);
+    const auto it = fake_of_.find(x);
+    flat.push_back(it == fake_of_.end() ? x : it->second);
   }
   const size_t n = flat.size();
   Object names;
@@ -633,8 +634,8 @@ PyObject* Tracer::call_unpacked(PyObject* f, PyObject* args, PyObject* keywords)
     while (PyDict_Next(keywords, &at, &key, &value)) {
       if (!PyUnicode_Check(key)) return Operations::call_unpacked(f, args, keywords);
       PyTuple_SET_ITEM(names.get(), i++, Py_NewRef(key));
-      const auto it = stand_in_of_.find(value);
-      flat.push_back(it == stand_in_of_.end() ? value : it->second);
+      const auto it = fake_of_.find(value);
+      flat.push_back(it == fake_of_.end() ? value : it->second);
     }
   }
   flat.push_back(nullptr);

@@ -1,4 +1,4 @@
-// Constructors of tensors that do not know stand-ins: what came after them makes the same.
+// Constructors of tensors that do not know fake tensors: what came after them makes the same.
 #include <algorithm>
 #include <cstring>
 

@@ -19,10 +19,10 @@ PyObject* Tracer::context_value(PyObject* variable, PyObject* otherwise) {
   if (!written) {
     if (sources.find(variable) < 0) return graph_break(Break::NewContextVariableRead);
     const int source = sources.add(SourceKind::ContextValue, sources.find(variable));
-    if (value) return touch(value.get(), source);
+    if (value) return track(value.get(), source);
     guard(Check::Absent, source);
   } else if (value) {
-    return adopt(Py_NewRef(value.get()));
+    return wrap(Py_NewRef(value.get()));
   }
   if (otherwise) return Py_NewRef(otherwise);
   PyErr_SetObject(PyExc_LookupError, variable);

@@ -78,7 +78,7 @@ PyObject* Tracer::call_higher_order(PyObject* const* args, Py_ssize_t n, PyObjec
   if (!kernel || !PyFunction_Check(kernel.get())) return graph_break(Break::HigherOrderKernel, name);
   if (const int source = sources.find(op); source >= 0 && sources[source].kind != SourceKind::Constant)
     guard(Check::Is, source, op);
-  if (sources.find(kernel.get()) < 0) Py_XDECREF(touch_constant(kernel.get()));
+  if (sources.find(kernel.get()) < 0) Py_XDECREF(track_constant(kernel.get()));
   return call(kernel.get(), args + 1, static_cast<size_t>(n - 1), names);
 }
 

@@ -9,7 +9,7 @@ namespace {
 constexpr int kDepth = 8;
 
 bool is_number_or_tensor(PyObject* x) {
-  return is_scalar(x) || is_tensor(x) || is_symbolic(x) || is_varying(x) || is_numpy_scalar(x);
+  return is_scalar(x) || is_tensor(x) || is_symbolic(x) || is_symbolic_scalar(x) || is_numpy_scalar(x);
 }
 
 bool is_container(PyObject* x) {
@@ -23,50 +23,51 @@ bool compares_by_identity(PyObject* x) {
 
 }  // namespace
 
-bool Tracer::settle(PyObject* x, int depth) {
+bool Tracer::guard_by_value(PyObject* x, int depth) {
   if (aborted_) return false;
   if (depth == 0 || is_number_or_tensor(x)) return true;
   if (PyTuple_Check(x) || PyList_Check(x)) {
-    if (!touch_contents(x, depth)) return false;
+    if (!track_contents(x, depth)) return false;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i)
-      if (!settle(PySequence_Fast_GET_ITEM(x, i), depth - 1)) return false;
+      if (!guard_by_value(PySequence_Fast_GET_ITEM(x, i), depth - 1)) return false;
     return true;
   }
   if (PyDict_Check(x)) {
-    if (!touch_contents(x, depth)) return false;
+    if (!track_contents(x, depth)) return false;
     PyObject* key = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(x, &at, &key, nullptr);)
-      if (!settle(key, depth - 1)) return false;
+      if (!guard_by_value(key, depth - 1)) return false;
     return true;
   }
-  if (PyAnySet_Check(x)) return touch_contents(x, depth);
-  if (PyMethod_Check(x)) return settle(PyMethod_GET_SELF(x), depth - 1) && settle(PyMethod_GET_FUNCTION(x), depth - 1);
+  if (PyAnySet_Check(x)) return track_contents(x, depth);
+  if (PyMethod_Check(x))
+    return guard_by_value(PyMethod_GET_SELF(x), depth - 1) && guard_by_value(PyMethod_GET_FUNCTION(x), depth - 1);
   // What else there was before is this very object, or of a value that is guarded already.
   const int source = sources.find(x);
-  if (source < 0 || is_settled_by_touch(x) || is_hashed_by_program(x)) return true;
+  if (source < 0 || is_guarded_when_tracked(x) || is_hashed_by_program(x)) return true;
   return guard_address(x);
 }
 
-bool Tracer::settle(PyObject* x) { return settle(x, kDepth); }
+bool Tracer::guard_by_value(PyObject* x) { return guard_by_value(x, kDepth); }
 
-int Tracer::hashes(PyObject* key) { return settle(key) ? 0 : -1; }
+int Tracer::hashes(PyObject* key) { return guard_by_value(key) ? 0 : -1; }
 
-bool Tracer::settle_comparison(PyObject* a, PyObject* b) {
+bool Tracer::guard_comparison(PyObject* a, PyObject* b) {
   if (is_container(a) && is_container(b)) {
     for (PyObject* x : {a, b}) {
-      if (!settle(x)) return false;
+      if (!guard_by_value(x)) return false;
       PyObject* value = nullptr;
       for (Py_ssize_t at = 0; PyDict_Check(x) && PyDict_Next(x, &at, nullptr, &value);)
-        if (!settle(value)) return false;
+        if (!guard_by_value(value)) return false;
     }
     return true;
   }
-  if (PyMethod_Check(a) && PyMethod_Check(b)) return settle(a) && settle(b);
+  if (PyMethod_Check(a) && PyMethod_Check(b)) return guard_by_value(a) && guard_by_value(b);
   if (a != b && compares_by_identity(a) && compares_by_identity(b)) return is_same(a, b) >= 0;
   return true;
 }
 
-bool Tracer::settle_arguments(PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n) {
+bool Tracer::guard_arguments(PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n) {
   const bool is_unbound = Py_TYPE(f) == &PyMethodDescr_Type || Py_TYPE(f) == &PyWrapperDescr_Type;
   PyTypeObject* owner = is_unbound        ? PyDescr_TYPE(f)
                         : PyType_Check(f) ? reinterpret_cast<PyTypeObject*>(f)
@@ -80,7 +81,7 @@ bool Tracer::settle_arguments(PyObject* f, PyObject* self, PyObject* const* args
     compares = true;
   } else if (owner == &PyList_Type || owner == &PyTuple_Type || (self && is_container(self))) {
     compares = name == "index" || name == "count" || name == "remove" || name.starts_with("__");
-    if (compares && self && !settle(self)) return false;
+    if (compares && self && !guard_by_value(self)) return false;
   } else if (PyCFunction_Check(f) && PyCFunction_GET_SELF(f) && PyType_Check(PyCFunction_GET_SELF(f))) {
     compares = name == "fromkeys";
   } else if (PyCFunction_Check(f) && PyCFunction_GET_SELF(f) && PyModule_Check(PyCFunction_GET_SELF(f))) {
@@ -93,15 +94,16 @@ bool Tracer::settle_arguments(PyObject* f, PyObject* self, PyObject* const* args
   if (!compares) return true;
   if (owner && PyType_IsSubtype(owner, &PyDict_Type) && !PyType_Check(f) && name != "update") {
     const Py_ssize_t key = is_unbound ? 1 : 0;
-    return key >= n || settle(args[key]);
+    return key >= n || guard_by_value(args[key]);
   }
   for (Py_ssize_t i = 0; i < n; ++i) {
     const bool are_pairs =
         owner && PyType_IsSubtype(owner, &PyDict_Type) && (PyList_Check(args[i]) || PyTuple_Check(args[i]));
-    if (!are_pairs && !settle(args[i])) return false;
+    if (!are_pairs && !guard_by_value(args[i])) return false;
     for (Py_ssize_t k = 0; are_pairs && k < PySequence_Fast_GET_SIZE(args[i]); ++k) {
       PyObject* pair = PySequence_Fast_GET_ITEM(args[i], k);
-      if (PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2 && !settle(PyTuple_GET_ITEM(pair, 0))) return false;
+      if (PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2 && !guard_by_value(PyTuple_GET_ITEM(pair, 0)))
+        return false;
     }
   }
   return true;

@@ -62,7 +62,7 @@ PyObject* Tracer::item_of_module(PyObject* module, PyObject* name, PyObject* get
   PyObject* own = _PyType_Lookup(type, dict_name);
   PyObject* dict = instance_dict(module);
   if (!own || Py_TYPE(own) != &PyGetSetDescr_Type || !dict) return nullptr;  // the class has a __dict__ of its own
-  if (sources.find(getattr) < 0) Py_XDECREF(touch_constant(getattr));
+  if (sources.find(getattr) < 0) Py_XDECREF(track_constant(getattr));
   guard_function(getattr);
   guard_class(type, dict_name);
   const int source = dict_source(module);

@@ -54,9 +54,9 @@ bool is_large(PyObject* x) {
 
 void Tracer::note_symbols(PyObject* x) {
   if (aborted_ || !is_symbolic(x) || PyErr_ExceptionMatches(PyExc_StopIteration)) return;
-  if (const int source = symbol_source(x); source >= 0 && settings_.seen) {
+  if (const int source = symbol_source(x); source >= 0 && settings_.history) {
     // An argument itself: it alone is to be a constant.
-    settings_.seen->scalars[place_key(source)].asked = true;
+    settings_.history->scalars[place_key(source)].asked = true;
     site_.wants_value = true;
     graph_break(Break::ChangingNumber);
     return;
@@ -79,7 +79,7 @@ PyObject* Tracer::finish_call(PyObject* result) {
   }
   if (!result) return nullptr;
   if (PyUnicode_Check(result) && !may_tell(result)) return Py_DECREF(result), nullptr;
-  result = adopt(result);
+  result = wrap(result);
   if (is_tensor(result) && !is_base_tensor(result)) guard_tensor_class(Py_TYPE(result));
   if (!is_scalar(result) && (where_ == root_ || PyGen_CheckExact(result))) born_.try_emplace(result, root_count_ - 1);
   return result;
@@ -106,7 +106,7 @@ bool Tracer::may_tell(PyObject* text) {
 }
 
 PyObject* Tracer::plain(PyObject* x, int depth) {
-  if (is_varying(x)) return ask(x);
+  if (is_symbolic_scalar(x)) return specialize(x);
   if (is_symbolic_int(x)) {
     const HookOff off;
     return finish_call(PyNumber_Index(x));
@@ -161,18 +161,18 @@ void Tracer::guard_methods(PyObject* x, std::initializer_list<std::string> names
 
 PyObject* Tracer::binary(int op, PyObject* a, PyObject* b) {
   if (!operand(a) || !operand(b)) return nullptr;
-  if (is_varying(a) || is_varying(b)) {
-    PyObject* x = is_varying(a) ? a : b;
+  if (is_symbolic_scalar(a) || is_symbolic_scalar(b)) {
+    PyObject* x = is_symbolic_scalar(a) ? a : b;
     PyObject* other = x == a ? b : a;
     if (is_tensor(other)) {
-      if (!is_linear(op)) return ask(x);
+      if (!is_linear(op)) return specialize(x);
       const Object number = Object::take(number_as_tensor(x, other));
       return number ? binary(op, x == a ? number.get() : a, x == b ? number.get() : b) : nullptr;
     }
     PyObject* result = calculate(op % 13, a, b);
     if (result != Py_NotImplemented) return result;
     Py_DECREF(result);
-    if (is_scalar(other)) return ask(x);
+    if (is_scalar(other)) return specialize(x);
   }
   const std::string name = kOperators[op % 13];
   guard_methods(a, {"__" + name + "__", is_in_place(op) ? "__i" + name + "__" : "__r" + name + "__"});
@@ -205,14 +205,14 @@ PyObject* Tracer::unary(Unary op, PyObject* x) {
 
 PyObject* Tracer::compare(int op, PyObject* a, PyObject* b) {
   if (!operand(a) || !operand(b)) return nullptr;
-  if (is_varying(a) || is_varying(b)) {
+  if (is_symbolic_scalar(a) || is_symbolic_scalar(b)) {
     PyObject* result = calculate(Compute::Compare + op, a, b);
     if (result != Py_NotImplemented) return result;
     Py_DECREF(result);
-    if (is_scalar(a) || is_scalar(b) || is_tensor(a) || is_tensor(b)) return ask(is_varying(a) ? a : b);
+    if (is_scalar(a) || is_scalar(b) || is_tensor(a) || is_tensor(b)) return specialize(is_symbolic_scalar(a) ? a : b);
   }
   for (PyObject* x : {a, b}) guard_methods(x, {kComparisons[op], kComparisons[kReflected[op]], "__eq__"});
-  if (!settle_comparison(a, b)) return nullptr;
+  if (!guard_comparison(a, b)) return nullptr;
   if ((is_symbolic_int(a) && is_large(b)) || (is_symbolic_int(b) && is_large(a))) {
     const Object left = Object::take(plain(a, 0)), right = Object::take(plain(b, 0));
     return left && right ? finish_call(Operations::compare(op, left.get(), right.get())) : nullptr;
@@ -229,7 +229,7 @@ PyObject* Tracer::compare(int op, PyObject* a, PyObject* b) {
 int Tracer::is_same(PyObject* a, PyObject* b) {
   if (aborted_) return -1;
   if (a == b) return 1;
-  if (is_varying(a) && is_varying(b)) return ask(a), -1;
+  if (is_symbolic_scalar(a) && is_symbolic_scalar(b)) return specialize(a), -1;
   auto number = [](PyObject* x) { return is_symbolic(x) || PyLong_CheckExact(x); };
   if ((is_scalar(a) && is_scalar(b) && same_scalar(a, b)) ||
       (number(a) && number(b) && (is_symbolic(a) || is_symbolic(b))))
@@ -259,7 +259,7 @@ void Tracer::guard_class_check(PyObject* classes) {
 
 Object Tracer::held_by_program(PyObject* x) const {
   if (is_symbolic_int(x)) return Object::take(PyLong_FromLong(2));
-  return Object::share(is_varying(x) ? varying_value(x) : real_of(x) ? real_of(x) : x);
+  return Object::share(is_symbolic_scalar(x) ? varying_value(x) : real_of(x) ? real_of(x) : x);
 }
 
 int Tracer::changes(PyObject* x) {
@@ -270,7 +270,7 @@ int Tracer::changes(PyObject* x) {
 }
 
 int Tracer::contains(PyObject* container, PyObject* x) {
-  if (!settle(x)) return -1;
+  if (!guard_by_value(x)) return -1;
   if (PyDict_Check(container) && !is_python_class(Py_TYPE(container)) && is_place_key(x)) {
     const int source = sources.find(container);
     if (source >= 0) {
@@ -283,15 +283,15 @@ int Tracer::contains(PyObject* container, PyObject* x) {
   }
   if (!operand(container) || !operand(x)) return -1;
   const bool is_searched = PyList_Check(container) || PyTuple_Check(container);
-  if (is_searched && !is_scalar(x) && !is_tensor(x) && !settle(container)) return -1;
+  if (is_searched && !is_scalar(x) && !is_tensor(x) && !guard_by_value(container)) return -1;
   return finish_status(Operations::contains(container, x));
 }
 
 int Tracer::is_true(PyObject* x) {
   if (aborted_) return -1;
-  if (PyBool_Check(x) || is_scalar(x) || is_varying(x)) return PyObject_IsTrue(x);
+  if (PyBool_Check(x) || is_scalar(x) || is_symbolic_scalar(x)) return PyObject_IsTrue(x);
   if (PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x)) {
-    if (!touch_length(x)) return -1;
+    if (!track_length(x)) return -1;
   }
   if (is_python_class(Py_TYPE(x))) {
     static PyObject* names[] = {PyUnicode_InternFromString("__bool__"), PyUnicode_InternFromString("__len__")};
@@ -309,7 +309,7 @@ Py_ssize_t Tracer::length(PyObject* x) {
   if (aborted_) return -1;
   if (!PyTuple_Check(x) && !PyList_Check(x) && !PyDict_Check(x) && !PyAnySet_Check(x)) {
     if (!operand(x)) return -1;
-  } else if (!touch_length(x)) {
+  } else if (!track_length(x)) {
     return -1;
   }
   if (is_python_class(Py_TYPE(x))) guard_class(Py_TYPE(x));
@@ -324,7 +324,7 @@ PyObject* Tracer::missing_item(PyObject* dict, int source, PyObject* key) {
   constexpr int kFactory = sizeof(PyDictObject);  // the one member that it has besides a dict's
   PyObject* now = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(dict) + kFactory);
   if (!now) return finish_call(PyObject_GetItem(dict, key));
-  const Object factory = Object::take(touch(now, sources.add(SourceKind::Member, source, kFactory, name)));
+  const Object factory = Object::take(track(now, sources.add(SourceKind::Member, source, kFactory, name)));
   if (!factory) return nullptr;
   if (factory.get() == Py_None) return finish_call(PyObject_GetItem(dict, key));
   Object x = Object::take(call(factory.get(), nullptr, 0, nullptr));
@@ -333,7 +333,7 @@ PyObject* Tracer::missing_item(PyObject* dict, int source, PyObject* key) {
 }
 
 PyObject* Tracer::get_item(PyObject* container, PyObject* key) {
-  if (aborted_ || (PyDict_Check(container) && !settle(key))) return nullptr;
+  if (aborted_ || (PyDict_Check(container) && !guard_by_value(key))) return nullptr;
   Object number;
   if (PyDict_Check(container) && !is_scalar(key)) {
     number = Object::take(plain(key));
@@ -346,13 +346,13 @@ PyObject* Tracer::get_item(PyObject* container, PyObject* key) {
   if (source >= 0 && !written && PyLong_CheckExact(key) &&
       ((PyTuple_Check(container) && !has_own_subscript(type, &PyTuple_Type)) ||
        (PyList_Check(container) && !has_own_subscript(type, &PyList_Type)))) {
-    if (!touch_length(container)) return nullptr;
+    if (!track_length(container)) return nullptr;
     const Py_ssize_t n = PyList_Check(container) ? PyList_GET_SIZE(container) : PyTuple_GET_SIZE(container);
     Py_ssize_t i = PyLong_AsSsize_t(key);
     if (i == -1 && PyErr_Occurred()) PyErr_Clear();
     if (i < 0) i += n;
     if (i >= 0 && i < n)
-      return touch(PyList_Check(container) ? PyList_GET_ITEM(container, i) : PyTuple_GET_ITEM(container, i),
+      return track(PyList_Check(container) ? PyList_GET_ITEM(container, i) : PyTuple_GET_ITEM(container, i),
                    sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
     return PyObject_GetItem(container, key);
   }
@@ -369,7 +369,7 @@ PyObject* Tracer::get_item(PyObject* container, PyObject* key) {
     if (!operand(key)) return nullptr;
     return finish_call(PyObject_GetItem(container, key));
   }
-  // One that is missing would be made, under the stand-in's hash.
+  // One that is missing would be made, under the fake tensor's hash.
   if (source >= 0 && PyDict_Check(container) && type != &PyDict_Type && is_tensor(key))
     return graph_break(Break::TensorKey);
   if (!has_known_items(container, key) && !operand(container)) return nullptr;
@@ -393,15 +393,15 @@ bool Tracer::writes(PyObject* x, UndoLog::Writes kind) {
   const int source = sources.find(x);
   int status = 0;
   if (PyDict_Check(x)) {
-    if (source >= 0 && !touch_contents(x, 1)) return false;
+    if (source >= 0 && !track_contents(x, 1)) return false;
     if (source >= 0 && !log.find(x) && has_keys_of_program(x)) return graph_break(Break::KeysWithHashWritten), false;
     status = log.dict(x);
   } else if (PyList_Check(x)) {
     const UndoLog::Entry* e = log.find(x);
-    if (kind == UndoLog::Writes::Any && source >= 0 && (!e || e->only_appended) && !touch_contents(x, 1)) return false;
+    if (kind == UndoLog::Writes::Any && source >= 0 && (!e || e->only_appended) && !track_contents(x, 1)) return false;
     status = log.list(x, kind);
   } else if (PyAnySet_Check(x)) {
-    if (source >= 0 && !log.find(x) && !touch_contents(x, 1)) return false;
+    if (source >= 0 && !log.find(x) && !track_contents(x, 1)) return false;
     status = log.set(x);
   } else if (std::string_view(Py_TYPE(x)->tp_name) == "collections.deque" || is_python_class(Py_TYPE(x))) {
     if (source >= 0) return fail(Break::ObjectChanged, Py_TYPE(x)->tp_name), false;
@@ -413,7 +413,7 @@ bool Tracer::writes(PyObject* x, UndoLog::Writes kind) {
 
 int Tracer::set_item(PyObject* container, PyObject* key, PyObject* value) {
   if (aborted_) return -1;
-  if (PyDict_Check(container) && !settle(key)) return -1;
+  if (PyDict_Check(container) && !guard_by_value(key)) return -1;
   if (PyDict_Check(container) && sources.find(container) >= 0 && is_hashed_by_program(key))
     return fail(Break::KeysWithHashWritten);
   Object number;
@@ -433,7 +433,7 @@ int Tracer::set_item(PyObject* container, PyObject* key, PyObject* value) {
     }
   }
   if (!operand(key) || (value && is_tensor(container) && !operand(value))) return -1;
-  if (value && is_tensor(container) && is_varying(value)) {
+  if (value && is_tensor(container) && is_symbolic_scalar(value)) {
     number = Object::take(number_as_tensor(value, container));
     if (!number) return -1;
     value = number.get();
@@ -468,9 +468,9 @@ int Tracer::unpack(PyObject* x, int before, int after, PyObject** out) {
   const int source = sources.find(x);
   if (source >= 0 && after < 0 && !log.find(x) && (PyTuple_CheckExact(x) || PyList_CheckExact(x)) &&
       PySequence_Fast_GET_SIZE(x) == before) {
-    if (!touch_length(x)) return -1;
+    if (!track_length(x)) return -1;
     for (int i = 0; i < before; ++i) {
-      out[i] = touch(PySequence_Fast_GET_ITEM(x, i), sources.add(SourceKind::SequenceItem, source, i));
+      out[i] = track(PySequence_Fast_GET_ITEM(x, i), sources.add(SourceKind::SequenceItem, source, i));
       if (out[i]) continue;
       while (i-- > 0) Py_DECREF(out[i]);
       return -1;
@@ -480,7 +480,7 @@ int Tracer::unpack(PyObject* x, int before, int after, PyObject** out) {
   if (!operand(x)) return -1;
   if (finish_status(Operations::unpack(x, before, after, out)) < 0) return -1;
   const int n = before + (after < 0 ? 0 : 1 + after);
-  for (int i = 0; i < n; ++i) out[i] = adopt(out[i]);
+  for (int i = 0; i < n; ++i) out[i] = wrap(out[i]);
   return 0;
 }
 
@@ -500,7 +500,7 @@ PyObject* Tracer::convert(PyObject* x, Conversion kind) {
 
 PyObject* Tracer::join(PyObject* const* pieces, int n) {
   for (int i = 0; i < n; ++i)
-    if (is_varying(pieces[i])) return ask(pieces[i]);
+    if (is_symbolic_scalar(pieces[i])) return specialize(pieces[i]);
   return Operations::join(pieces, n);
 }
 
@@ -515,7 +515,7 @@ PyObject* Tracer::list_to_tuple(PyObject* list) {
 }
 
 int Tracer::update_set(PyObject* set, PyObject* iterable) {
-  if (!operand(iterable) || !settle(iterable)) return -1;
+  if (!operand(iterable) || !guard_by_value(iterable)) return -1;
   return finish_status(Operations::update_set(set, iterable));
 }
 

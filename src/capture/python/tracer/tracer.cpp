@@ -83,7 +83,7 @@ Tracer::~Tracer() = default;
 bool Tracer::begin() {
   const int locals = code_of(root_)->co_nlocalsplus, all = locals + depth_of(root_);
   entry_.resize(static_cast<size_t>(all));
-  touched_.assign(static_cast<size_t>(all), false);
+  tracked_.assign(static_cast<size_t>(all), false);
   stored_.assign(static_cast<size_t>(all), false);
   for (int i = 0; i < all; ++i) {
     entry_[static_cast<size_t>(i)] = slot(root_, i);
@@ -101,10 +101,10 @@ bool Tracer::begin() {
   // Instructions take values from the stack without asking.
   for (int i = locals; i < all; ++i) {
     if (!slot(root_, i)) continue;
-    PyObject* x = touch(slot(root_, i), sources.add(SourceKind::Local, -1, i));
+    PyObject* x = track(slot(root_, i), sources.add(SourceKind::Local, -1, i));
     if (!x) return false;
     Py_SETREF(slot(root_, i), x);
-    touched_[static_cast<size_t>(i)] = true;
+    tracked_[static_cast<size_t>(i)] = true;
   }
   return true;
 }
@@ -201,7 +201,7 @@ void Tracer::note_code(PyCodeObject* code) {
 
 void Tracer::note_constant(PyObject* x) {
   if (!PyTuple_CheckExact(x) && !PyFrozenSet_CheckExact(x)) return;
-  // Known by another way, too: an exit takes it for the constant.
+  // Known by another way, too: an epilogue takes it for the constant.
   if (const int source = sources.find(x); source >= 0 && sources[source].kind != SourceKind::Constant)
     guard(Check::Is, source, x);
   code_constants_.insert(x);
@@ -225,8 +225,8 @@ void Tracer::guard_function(PyObject* f) {
       guard(Check::Absent, s);
       continue;
     }
-    Py_XDECREF(touch(part, s));
-    touch_contents(part, 1);
+    Py_XDECREF(track(part, s));
+    track_contents(part, 1);
   }
 }
 
@@ -271,7 +271,7 @@ bool Tracer::enter(Frame* f) {
   if (!function || !PyFunction_Check(function)) return true;
   if (!is_made(function)) {
     // Found by C code in a class, or known since: what it is made of is a fact of its own.
-    if (sources.find(function) < 0) Py_XDECREF(touch_constant(function));
+    if (sources.find(function) < 0) Py_XDECREF(track_constant(function));
     guard_function(function);
     know_closure(function);
   }
@@ -354,7 +354,7 @@ void Tracer::made(PyObject* x) {
   // An argument that inner functions share moves into its cell.
   for (int i = 0; i < code_of(root_)->co_nlocalsplus; ++i) {
     if (slot(root_, i) != x || PyCell_GET(x) != entry_[static_cast<size_t>(i)]) continue;
-    PyObject* touched = touch(PyCell_GET(x), sources.add(SourceKind::Local, -1, i));
+    PyObject* touched = track(PyCell_GET(x), sources.add(SourceKind::Local, -1, i));
     if (!touched) return;
     PyCell_Set(x, touched);
     Py_DECREF(touched);
@@ -377,10 +377,10 @@ bool Tracer::is_bound(Frame* f, int i) {
 PyObject* Tracer::load_fast(Frame* f, int i) {
   PyObject* x = slot(f, i);
   if (!x) return is_bound(f, i), nullptr;
-  if (f == root_ && is_entry_value(i) && !touched_[static_cast<size_t>(i)]) {
-    PyObject* touched = touch(x, sources.add(SourceKind::Local, -1, i));
+  if (f == root_ && is_entry_value(i) && !tracked_[static_cast<size_t>(i)]) {
+    PyObject* touched = track(x, sources.add(SourceKind::Local, -1, i));
     if (!touched) return nullptr;
-    touched_[static_cast<size_t>(i)] = true;
+    tracked_[static_cast<size_t>(i)] = true;
     if (touched != x) {
       Py_SETREF(slot(f, i), Py_NewRef(touched));
     }
@@ -422,7 +422,7 @@ PyObject* Tracer::load_cell(Frame* f, int i) {
     guard(Check::Absent, contents);
     return nullptr;
   }
-  return touch(now, contents);
+  return track(now, contents);
 }
 
 int Tracer::store_cell(Frame* f, int i, PyObject* value) {
@@ -436,10 +436,10 @@ PyObject* Tracer::read_dict(PyObject* dict, int source, PyObject* key, bool* fou
   PyObject* now = PyDict_GetItemWithError(dict, key);
   if (!now && PyErr_Occurred()) return nullptr;
   *found = now != nullptr;
-  if (source < 0) return now ? adopt(Py_NewRef(now)) : nullptr;
-  if (PyObject* was = log.before(dict, key); was != now) return now ? adopt(Py_NewRef(now)) : nullptr;
+  if (source < 0) return now ? wrap(Py_NewRef(now)) : nullptr;
+  if (PyObject* was = log.before(dict, key); was != now) return now ? wrap(Py_NewRef(now)) : nullptr;
   const int value = sources.add(SourceKind::DictValue, source, 0, key);
-  if (now) return touch(now, value);
+  if (now) return track(now, value);
   guard(Check::Absent, value);
   return nullptr;
 }

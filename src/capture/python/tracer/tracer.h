@@ -1,6 +1,6 @@
-// Runs a frame's bytecode to see what it does: reads of objects that were there before become guards, writes to them
-// are logged and taken back, tensors are stand-ins whose operators are recorded. Python functions that are called, by
-// whomever, are run by the same evaluator.
+// Runs a frame's bytecode to see what it does. Reads of objects that existed before the trace become guards. Writes to
+// them are logged and undone. A fake tensor takes the place of each tensor, and its operators are recorded. The same
+// evaluator runs every Python function that is called.
 #pragma once
 
 #include <initializer_list>
@@ -18,27 +18,27 @@
 #include "capture/python/sources/source.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/callables.h"
+#include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/undo_log.h"
-#include "capture/python/tracer/varying.h"
 #include "vesta/capture_report.h"
 
 namespace vesta::capture {
 
 // What earlier calls of a segment had in a place: sizes of a tensor, or one integer. `changed`: which of them differed.
-struct Seen {
+struct ShapeHistory {
   std::vector<int64_t> values;
   std::vector<bool> changed;
 };
 // The same of a number or text of any kind.
-struct SeenScalar {
+struct ScalarHistory {
   Object last;
   bool changed = false;
   bool asked = false;             // a trace could not do without the value: it is a constant of the variants,
   std::vector<Object> constants;  // of these, which are to stay few
 };
-struct SeenPlaces {
-  std::map<std::string, Seen> numbers;
-  std::map<std::string, SeenScalar> scalars;
+struct ValueHistory {
+  std::map<std::string, ShapeHistory> numbers;
+  std::map<std::string, ScalarHistory> scalars;
 };
 
 struct BreakSite {
@@ -57,13 +57,13 @@ struct IntegerRead {
 // The line of an instruction, or the first of the function where it has none.
 UserLine user_line(PyCodeObject* code, int position);
 
-// Touched, it is guarded as the object or the value that it is.
-bool is_settled_by_touch(PyObject* x);
+// To track it is to guard its identity or its value.
+bool is_guarded_when_tracked(PyObject* x);
 
 class Tracer final : public Operations {
  public:
   struct Settings {
-    SeenPlaces* seen = nullptr;
+    ValueHistory* history = nullptr;
     std::optional<bool> dynamic;
     bool symbols = true;         // integers and sizes that change may be symbolic
     bool whole = false;          // a break is an error: rather one more constant
@@ -99,10 +99,10 @@ class Tracer final : public Operations {
   int born(PyObject* x) const;
   // The count of the instruction whose exception a handler of the root frame is at work on, or -1.
   int raised_at() const { return raised_at_; }
-  // The real tensor that a stand-in stands for; nullptr for others. Borrowed.
-  PyObject* real_of(PyObject* stand_in) const;
+  // The real tensor that a fake tensor stands for; nullptr for others. Borrowed.
+  PyObject* real_of(PyObject* fake) const;
   void guard(Check check, int source, PyObject* expected = nullptr, int64_t number = 0);
-  // Guards for an object that only an exit reads.
+  // Guards for an object that only an epilogue reads.
   int source_of(PyObject* x) const { return sources.find(x); }
   // The slot was not written: it holds what the frame has there, whatever that is in a later call.
   bool is_entry_value(int slot) const;
@@ -116,7 +116,7 @@ class Tracer final : public Operations {
   int changes(PyObject* x) override;
   int hashes(PyObject* key) override;
   // All items become known, for C code that reads them as they are; `depth`: containers in containers too.
-  bool touch_contents(PyObject* container, int depth);
+  bool track_contents(PyObject* container, int depth);
   // A tuple or frozenset among the constants of code that ran: always the same object.
   bool is_code_constant(PyObject* x) const { return code_constants_.contains(x); }
 
@@ -130,9 +130,9 @@ class Tracer final : public Operations {
   PyObject* graph_break(Reason why);
   // Nothing more is recorded, for no reason of the program's.
   void end() { aborted_ = true; }
-  // The same, because someone asks what number or text a varying one is.
-  PyObject* ask(PyObject* varying);
-  // What an operation makes of varying numbers (Compute, but calls): another one, or a bool, which is guarded. New;
+  // The same, because the program needs the value of a symbolic scalar: the next trace takes it as a constant.
+  PyObject* specialize(PyObject* scalar);
+  // What an operation (Compute, but no call) gives for symbolic scalars: another one, or a bool, which is guarded. New;
   // Py_NotImplemented if the other operand is no number, nullptr with an error set. `right`: nullptr for one operand.
   PyObject* calculate(int operation, PyObject* left, PyObject* right);
   // The source of the number that a tensor stands for in the graph, or -1.
@@ -210,30 +210,30 @@ class Tracer final : public Operations {
   // The methods by which C code asks an object of a Python class: those it has, and those it lacks.
   void guard_methods(PyObject* x, std::initializer_list<std::string> names);
   // The value of a place: what the program gets for it; a new reference, nullptr with an error set.
-  PyObject* touch(PyObject* x, int source);
-  PyObject* touch_tensor(PyObject* real, int source);
-  PyObject* touch_int(PyObject* x, int source);
-  // A constant, or a varying one if the place has had too many of them.
-  PyObject* touch_scalar(PyObject* x, int source);
+  PyObject* track(PyObject* x, int source);
+  PyObject* track_tensor(PyObject* real, int source);
+  PyObject* track_int(PyObject* x, int source);
+  // A constant, or a symbolic scalar if the place has had too many constants.
+  PyObject* track_scalar(PyObject* x, int source);
   // Whether the place may hold one more constant.
-  bool is_constant(SeenScalar& seen, PyObject* x);
-  // A 0-d tensor in the place of a varying number, for an operation with `other`; nullptr with an error set.
-  PyObject* number_as_tensor(PyObject* varying, PyObject* other);
+  bool is_constant(ScalarHistory& history, PyObject* x);
+  // A 0-d tensor in the place of a symbolic scalar, for an operation with `other`; nullptr with an error set.
+  PyObject* number_as_tensor(PyObject* scalar, PyObject* other);
   int operand_source(PyObject* number);
-  PyObject* varying(PyObject* value, int source);
+  PyObject* symbolic_scalar(PyObject* value, int source);
   PyObject* computed(int source, PyObject* result);
-  // What a function of numbers makes of varying ones; nullptr without an error: it is no such function.
-  PyObject* call_with_varying(const Callable& known, PyObject* callable, PyObject* const* args, Py_ssize_t n,
-                              PyObject* keyword_names);
-  bool touch_slice(PyObject* slice, int source);
+  // What a function of numbers gives for symbolic scalars; nullptr without an error: it is no such function.
+  PyObject* call_with_symbolic_scalars(const Callable& known, PyObject* callable, PyObject* const* args, Py_ssize_t n,
+                                       PyObject* keyword_names);
+  bool track_slice(PyObject* slice, int source);
   // The object that a C function is bound to, the function itself being fixed.
-  bool touch_self(PyObject* callable);
+  bool track_self(PyObject* callable);
   // An object whose identity is fixed by guards there are: a class's attribute, a constant of the code.
-  PyObject* touch_constant(PyObject* x);
-  // An object that C code gives: a stand-in for a tensor that has one. Steals and returns.
-  PyObject* adopt(PyObject* x);
-  // A list or tuple with the stand-ins of its tensors: for functions that read values without the dispatcher.
-  Object with_stand_ins(PyObject* x, int depth);
+  PyObject* track_constant(PyObject* x);
+  // An object that C code gives: a fake tensor for a tensor that has one. Steals and returns.
+  PyObject* wrap(PyObject* x);
+  // A list or tuple with the fake tensors of its tensors: for functions that read values without the dispatcher.
+  Object with_fake_tensors(PyObject* x, int depth);
   std::string place(int source) const;
   // The same for what is remembered from trace to trace: two constants may have one text.
   std::string place_key(int source) const;
@@ -243,14 +243,14 @@ class Tracer final : public Operations {
   void know_closure(PyObject* function);
 
   // ---- contents of containers
-  bool touch_length(PyObject* container);
+  bool track_length(PyObject* container);
   // For who passes its items on and reads none: a copy of a tuple, list or dict, whose numbers may be symbols. Anything
   // else is read as an operand. Nothing where the trace has ended.
   Object unpacked(PyObject* container);
-  bool touch_items(PyObject* container, int depth);
+  bool track_items(PyObject* container, int depth);
   // A list or tuple that is new, or all of which was read for a write to it: one item is read as it is.
   bool has_known_items(PyObject* container, PyObject* key) const;
-  bool touch_state(PyObject* instance);
+  bool track_state(PyObject* instance);
   // False (the trace has ended) if C code cannot be let at it.
   bool operand(PyObject* x);
   // The container as it was before the trace wrote to it; a new reference.
@@ -322,11 +322,11 @@ class Tracer final : public Operations {
   bool guard_address(PyObject* x);
   bool guard_hash(PyObject* x);  // its hash may be made of addresses
   // Of an object that is hashed or compared: what its hash and its equality are made of, in tuples and lists as well.
-  bool settle(PyObject* x);
-  bool settle(PyObject* x, int depth);
-  bool settle_comparison(PyObject* a, PyObject* b);
+  bool guard_by_value(PyObject* x);
+  bool guard_by_value(PyObject* x, int depth);
+  bool guard_comparison(PyObject* a, PyObject* b);
   // Those of a function written in C that looks for them or keeps them as keys.
-  bool settle_arguments(PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n);
+  bool guard_arguments(PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n);
   // The same for a result that is a number, -1 being a failure.
   template <class T>
   T finish_status(T status) {
@@ -362,16 +362,16 @@ class Tracer final : public Operations {
   Frame* const root_;
   const Settings settings_;
   std::vector<PyObject*> entry_;                         // the root's slots and stack at its begin, kept by `sources`
-  std::vector<bool> touched_, stored_;                   // by slot of the root
-  std::unordered_map<PyObject*, int> touched_contents_;  // to which depth; kept by `sources`
-  std::unordered_map<PyObject*, PyObject*> stand_in_of_, real_of_;  // kept by `sources`
+  std::vector<bool> tracked_, stored_;                   // by slot of the root
+  std::unordered_map<PyObject*, int> tracked_contents_;  // to which depth; kept by `sources`
+  std::unordered_map<PyObject*, PyObject*> fake_of_, real_of_;  // kept by `sources`
   std::unordered_map<PyObject*, int> born_;
   std::unordered_set<std::tuple<Check, int, PyObject*, int64_t>, PlaceHash> guarded_;
   std::unordered_set<std::tuple<PyTypeObject*, PyObject*>, PlaceHash> looked_up_;
   std::unordered_map<int, Object> symbolic_;  // source: its SymInt
-  std::unordered_map<int, std::string> varying_places_;
+  std::unordered_map<int, std::string> symbolic_scalar_places_;
   struct NumberTensor {
-    Object real, stand_in;
+    Object real, fake;
   };
   std::unordered_map<int, NumberTensor> number_tensors_;  // by source
   int computed_ = 0;
@@ -394,7 +394,7 @@ class Tracer final : public Operations {
   int raised_at_ = -1;
   bool asked_compiling_ = false;
   bool aborted_ = false;
-  bool exact_ = false;  // what is touched is read by C code: no symbols, no iterators
+  bool exact_ = false;  // what is tracked is read by C code: no symbols, no iterators
   BreakSite site_;
 };
 

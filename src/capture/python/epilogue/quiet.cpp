@@ -1,4 +1,4 @@
-#include "capture/python/exits/quiet.h"
+#include "capture/python/epilogue/quiet.h"
 
 #include <string_view>
 

@@ -1,4 +1,4 @@
-#include "capture/python/tracer/varying.h"
+#include "capture/python/tracer/symbolic_scalar.h"
 
 #include "capture/python/object.h"
 #include "capture/python/segments/captured.h"
@@ -8,27 +8,27 @@
 namespace vesta::capture {
 namespace {
 
-struct Varying {
+struct SymbolicScalar {
   PyObject_HEAD;
   PyObject* value;
   int source;
 };
 
-PyObject* ask(PyObject* x) {
-  if (Tracer* t = tracing()) return t->ask(x);
+PyObject* specialize(PyObject* x) {
+  if (Tracer* t = tracing()) return t->specialize(x);
   PyErr_SetString(PyExc_RuntimeError, "a number of a trace of Vesta's outlived it");
   return nullptr;
 }
 
 PyObject* calculate(int operation, PyObject* a, PyObject* b) {
   Tracer* t = tracing();
-  PyObject* varying = is_varying(a) ? a : b;
-  if (!t) return ask(varying);
+  PyObject* scalar = is_symbolic_scalar(a) ? a : b;
+  if (!t) return specialize(scalar);
   PyObject* result = t->calculate(operation, a, b);
   if (result != Py_NotImplemented || is_tensor(a) || is_tensor(b)) return result;
   // C code would take it for an object that is equal to nothing.
   Py_DECREF(result);
-  return ask(varying);
+  return specialize(scalar);
 }
 
 template <int op>
@@ -37,7 +37,10 @@ PyObject* binary(PyObject* a, PyObject* b) {
 }
 PyObject* power(PyObject* a, PyObject* b, PyObject* modulus) {
   constexpr int NB_POWER_ = 8;
-  return modulus == Py_None ? binary<NB_POWER_>(a, b) : ask(is_varying(a) ? a : is_varying(b) ? b : modulus);
+  return modulus == Py_None ? binary<NB_POWER_>(a, b)
+                            : specialize(is_symbolic_scalar(a)   ? a
+                                         : is_symbolic_scalar(b) ? b
+                                                                 : modulus);
 }
 PyObject* compare(PyObject* a, PyObject* b, int op) { return calculate(Compute::Compare + op, a, b); }
 
@@ -50,13 +53,13 @@ int truth(PyObject* x) {
   const Object b = Object::take(calculate(Compute::Truth, x, nullptr));
   return b ? b.get() == Py_True : -1;
 }
-Py_hash_t hash(PyObject* x) { return ask(x), -1; }
-Py_ssize_t length(PyObject* x) { return ask(x), -1; }
-int contains(PyObject* x, PyObject*) { return ask(x), -1; }
-PyObject* item(PyObject* x, PyObject*) { return ask(x); }
-PyObject* attribute(PyObject* x, PyObject*) { return ask(x); }
+Py_hash_t hash(PyObject* x) { return specialize(x), -1; }
+Py_ssize_t length(PyObject* x) { return specialize(x), -1; }
+int contains(PyObject* x, PyObject*) { return specialize(x), -1; }
+PyObject* item(PyObject* x, PyObject*) { return specialize(x); }
+PyObject* attribute(PyObject* x, PyObject*) { return specialize(x); }
 void free(PyObject* x) {
-  Py_XDECREF(reinterpret_cast<Varying*>(x)->value);
+  Py_XDECREF(reinterpret_cast<SymbolicScalar*>(x)->value);
   Py_TYPE(x)->tp_free(x);
 }
 
@@ -78,11 +81,11 @@ PyNumberMethods make_numbers() {
   n.nb_negative = unary<Compute::Negative>;
   n.nb_positive = unary<Compute::Positive>;
   n.nb_invert = unary<Compute::Invert>;
-  n.nb_absolute = ask;
+  n.nb_absolute = specialize;
   n.nb_bool = truth;
-  n.nb_int = ask;
-  n.nb_float = ask;
-  n.nb_index = ask;
+  n.nb_int = specialize;
+  n.nb_float = specialize;
+  n.nb_index = specialize;
   return n;
 }
 
@@ -96,7 +99,7 @@ PyTypeObject* type() {
     mapping.mp_length = length;
     mapping.mp_subscript = item;
     type.tp_name = "vesta.number";
-    type.tp_basicsize = sizeof(Varying);
+    type.tp_basicsize = sizeof(SymbolicScalar);
     type.tp_flags = Py_TPFLAGS_DEFAULT;
     type.tp_dealloc = free;
     type.tp_as_number = &numbers;
@@ -104,9 +107,9 @@ PyTypeObject* type() {
     type.tp_as_mapping = &mapping;
     type.tp_richcompare = compare;
     type.tp_hash = hash;
-    type.tp_repr = ask;
-    type.tp_str = ask;
-    type.tp_iter = ask;
+    type.tp_repr = specialize;
+    type.tp_str = specialize;
+    type.tp_iter = specialize;
     type.tp_getattro = attribute;
     if (PyType_Ready(&type) < 0) PyErr_Clear();
   }
@@ -115,29 +118,29 @@ PyTypeObject* type() {
 
 }  // namespace
 
-bool is_varying(PyObject* x) { return Py_TYPE(x)->tp_dealloc == free; }
-PyObject* varying_value(PyObject* x) { return reinterpret_cast<Varying*>(x)->value; }
-int varying_source(PyObject* x) { return reinterpret_cast<Varying*>(x)->source; }
+bool is_symbolic_scalar(PyObject* x) { return Py_TYPE(x)->tp_dealloc == free; }
+PyObject* varying_value(PyObject* x) { return reinterpret_cast<SymbolicScalar*>(x)->value; }
+int varying_source(PyObject* x) { return reinterpret_cast<SymbolicScalar*>(x)->source; }
 
-PyObject* make_varying(PyObject* value, int source) {
-  auto* x = PyObject_New(Varying, type());
+PyObject* make_symbolic_scalar(PyObject* value, int source) {
+  auto* x = PyObject_New(SymbolicScalar, type());
   if (!x) return nullptr;
   x->value = Py_NewRef(value);
   x->source = source;
   return reinterpret_cast<PyObject*>(x);
 }
 
-PyObject* first_varying(PyObject* x, int depth) {
-  if (is_varying(x)) return x;
+PyObject* first_symbolic_scalar(PyObject* x, int depth) {
+  if (is_symbolic_scalar(x)) return x;
   if (depth == 0) return nullptr;
   PyObject* found = nullptr;
   if (PyTuple_Check(x) || PyList_Check(x)) {
     for (Py_ssize_t i = 0; !found && i < PySequence_Fast_GET_SIZE(x); ++i)
-      found = first_varying(PySequence_Fast_GET_ITEM(x, i), depth - 1);
+      found = first_symbolic_scalar(PySequence_Fast_GET_ITEM(x, i), depth - 1);
   } else if (PyDict_Check(x)) {
     PyObject* value = nullptr;
     Py_ssize_t at = 0;
-    while (!found && PyDict_Next(x, &at, nullptr, &value)) found = first_varying(value, depth - 1);
+    while (!found && PyDict_Next(x, &at, nullptr, &value)) found = first_symbolic_scalar(value, depth - 1);
   }
   return found;
 }

@@ -34,10 +34,10 @@ enum class Make : uint8_t {
   CallState,     // parts: callable, arguments, state, items to append, pairs to set: as __reduce__ gives them
 };
 
-struct Recipe {
+struct Reconstruction {
   Make make;
   int index = 0;
-  PyObject* object = nullptr;  // kept by the exit
+  PyObject* object = nullptr;  // kept by the epilogue
   std::vector<int> parts;
 };
 
@@ -63,35 +63,35 @@ struct SideEffect {
   std::vector<int> parts;
 };
 
-struct Exit {
+struct Epilogue {
   enum class Kind : uint8_t { Return, Break } kind = Kind::Return;
-  std::vector<Recipe> recipes;
+  std::vector<Reconstruction> reconstructions;
   int result = -1;                          // Return
   int position = 0;                         // the RETURN instruction, or the one that breaks
-  std::vector<std::pair<int, int>> locals;  // Break: slot, recipe; other slots stay as they are
+  std::vector<std::pair<int, int>> locals;  // Break: slot, reconstruction; other slots stay as they are
   std::vector<int> stack;                   // Break: the whole value stack
   std::vector<SideEffect> effects;
   std::vector<int> needed;  // sources that are read when the guards have held
   std::vector<Object> kept;
   std::vector<PyObject*>
-      watched;  // of the recipes' objects, those that a call holds while it runs, and nobody else here
+      watched;  // of the reconstructions' objects, those that a call holds while it runs, and nobody else here
 };
 
-// Makes objects by an exit's recipes. Each recipe is made once: aliasing is kept.
-class Rebuilder {
+// Makes objects by an epilogue's reconstructions. Each reconstruction is made once: aliasing is kept.
+class Reconstructor {
  public:
-  // `found`: the objects of exit.needed.
-  Rebuilder(const Exit& exit, const std::vector<Object>& found, const std::vector<Object>& outputs);
-  ~Rebuilder();
+  // `found`: the objects of epilogue.needed.
+  Reconstructor(const Epilogue& epilogue, const std::vector<Object>& found, const std::vector<Object>& outputs);
+  ~Reconstructor();
   // Borrowed; nullptr with an error set, or for Null without.
-  PyObject* make(int recipe);
+  PyObject* make(int reconstruction);
   // False with an error set.
   bool write(const SideEffect& effect);
 
  private:
-  PyObject* build(const Recipe& r, int id);
-  bool fill_instance(PyObject* x, const Recipe& r);
-  const Exit& exit_;
+  PyObject* build(const Reconstruction& r, int id);
+  bool fill_instance(PyObject* x, const Reconstruction& r);
+  const Epilogue& epilogue_;
   const std::vector<Object>& found_;
   const std::vector<Object>& outputs_;
   std::vector<PyObject*> made_;

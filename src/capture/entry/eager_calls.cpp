@@ -1,4 +1,4 @@
-#include "capture/door/eager_calls.h"
+#include "capture/entry/eager_calls.h"
 
 #include "base/log.h"
 

@@ -1,4 +1,4 @@
-#include "capture/python/exits/builder.h"
+#include "capture/python/epilogue/builder.h"
 
 #include <Python.h>
 
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "capture/python/exits/quiet.h"
+#include "capture/python/epilogue/quiet.h"
 
 namespace vesta::capture {
 namespace {
@@ -33,20 +33,20 @@ bool at_its_end(PyObject* iterator) {
 
 }  // namespace
 
-int ExitBuilder::add(Recipe r) {
-  exit.recipes.push_back(std::move(r));
-  return static_cast<int>(exit.recipes.size()) - 1;
+int EpilogueBuilder::add(Reconstruction r) {
+  epilogue.reconstructions.push_back(std::move(r));
+  return static_cast<int>(epilogue.reconstructions.size()) - 1;
 }
 
-int ExitBuilder::constant(PyObject* x) { return add({Make::Constant, 0, keep(x), {}}); }
+int EpilogueBuilder::constant(PyObject* x) { return add({Make::Constant, 0, keep(x), {}}); }
 
-int ExitBuilder::source(int id) {
+int EpilogueBuilder::source(int id) {
   if (tracer_.sources[id].kind == SourceKind::Constant) return constant(tracer_.sources[id].key);
-  exit.needed.push_back(id);
-  return add({Make::Source, static_cast<int>(exit.needed.size()) - 1, nullptr, {}});
+  epilogue.needed.push_back(id);
+  return add({Make::Source, static_cast<int>(epilogue.needed.size()) - 1, nullptr, {}});
 }
 
-int ExitBuilder::fail(PyObject* x, Break why, std::string_view what) {
+int EpilogueBuilder::fail(PyObject* x, Break why, std::string_view what) {
   if (!blocked) {
     blocked = x;
     reason = reason_for(why, what);
@@ -54,8 +54,8 @@ int ExitBuilder::fail(PyObject* x, Break why, std::string_view what) {
   return -1;
 }
 
-int ExitBuilder::container(PyObject* x) {
-  // The recipe has its number before its parts: a list may contain itself.
+int EpilogueBuilder::container(PyObject* x) {
+  // The reconstruction has its number before its parts: a list may contain itself.
   const Make make = PyList_Check(x)    ? Make::List
                     : PyTuple_Check(x) ? Make::Tuple
                     : PySet_Check(x)   ? Make::Set
@@ -74,11 +74,11 @@ int ExitBuilder::container(PyObject* x) {
     if (part < 0) return -1;
     parts.push_back(part);
   }
-  exit.recipes[static_cast<size_t>(id)].parts = std::move(parts);
+  epilogue.reconstructions[static_cast<size_t>(id)].parts = std::move(parts);
   return id;
 }
 
-int ExitBuilder::dict(PyObject* x, Make make) {
+int EpilogueBuilder::dict(PyObject* x, Make make) {
   const int id = add({make, 0, nullptr, {}});
   known_.try_emplace(x, id);
   const Object keys = Object::take(keys_of(x));
@@ -94,11 +94,11 @@ int ExitBuilder::dict(PyObject* x, Make make) {
     parts.push_back(k);
     parts.push_back(v);
   }
-  exit.recipes[static_cast<size_t>(id)].parts = std::move(parts);
+  epilogue.reconstructions[static_cast<size_t>(id)].parts = std::move(parts);
   return id;
 }
 
-int ExitBuilder::instance(PyObject* x) {
+int EpilogueBuilder::instance(PyObject* x) {
   PyTypeObject* type = Py_TYPE(x);
   PyTypeObject* base = c_base(type);
   if (base != &PyBaseObject_Type && base != &PyDict_Type && base != &PyODict_Type && base != &PyList_Type &&
@@ -107,7 +107,7 @@ int ExitBuilder::instance(PyObject* x) {
     return fail(x, Break::NotRebuilt, type->tp_name);
   const int id = add({Make::Instance, 0, keep(reinterpret_cast<PyObject*>(type)), {}});
   known_[x] = id;
-  Recipe r = exit.recipes[static_cast<size_t>(id)];
+  Reconstruction r = epilogue.reconstructions[static_cast<size_t>(id)];
   int payload = -1;
   if (base == &PyBaseObject_Type) {
     payload = add({Make::Null, 0, nullptr, {}});
@@ -150,11 +150,11 @@ int ExitBuilder::instance(PyObject* x) {
       r.parts.push_back(v);
     }
   }
-  exit.recipes[static_cast<size_t>(id)] = std::move(r);
+  epilogue.reconstructions[static_cast<size_t>(id)] = std::move(r);
   return id;
 }
 
-int ExitBuilder::function(PyObject* x) {
+int EpilogueBuilder::function(PyObject* x) {
   auto* f = reinterpret_cast<PyFunctionObject*>(x);
   const int id = add({Make::Function, 0, keep(f->func_code), {}});
   known_[x] = id;
@@ -173,7 +173,7 @@ int ExitBuilder::function(PyObject* x) {
     if (p < 0) return -1;
     parts.push_back(p);
   }
-  exit.recipes[static_cast<size_t>(id)].parts = std::move(parts);
+  epilogue.reconstructions[static_cast<size_t>(id)].parts = std::move(parts);
   return id;
 }
 
@@ -187,8 +187,8 @@ Py_ssize_t fields_of_struct_sequence(PyTypeObject* type) {
 }
 }  // namespace
 
-int ExitBuilder::struct_sequence(PyObject* x, Py_ssize_t fields) {
-  Recipe r{Make::StructSequence, 0, keep(reinterpret_cast<PyObject*>(Py_TYPE(x))), {}};
+int EpilogueBuilder::struct_sequence(PyObject* x, Py_ssize_t fields) {
+  Reconstruction r{Make::StructSequence, 0, keep(reinterpret_cast<PyObject*>(Py_TYPE(x))), {}};
   for (Py_ssize_t i = 0; i < fields; ++i) {
     const int field = value(PyStructSequence_GetItem(x, i));
     if (field < 0) return -1;
@@ -197,7 +197,7 @@ int ExitBuilder::struct_sequence(PyObject* x, Py_ssize_t fields) {
   return known_[x] = add(std::move(r));
 }
 
-int ExitBuilder::reduced(PyObject* x) {
+int EpilogueBuilder::reduced(PyObject* x) {
   static PyObject* const reduce = PyUnicode_InternFromString("__reduce__");
   // object's own says how to make a plain object or an instance of a class statement, and nothing of what C holds.
   const bool reducible = Py_TYPE(x) == &PyBaseObject_Type ||
@@ -207,7 +207,7 @@ int ExitBuilder::reduced(PyObject* x) {
     PyErr_Clear();
     return fail(x, Break::NotRebuilt, Py_TYPE(x)->tp_name);
   }
-  alive.push_back(r);  // the exit would keep what it holds
+  alive.push_back(r);  // the epilogue would keep what it holds
   std::vector<int> parts;
   for (Py_ssize_t i = 0; i < std::min<Py_ssize_t>(PyTuple_GET_SIZE(r.get()), 5); ++i) {
     PyObject* part = PyTuple_GET_ITEM(r.get(), i);
@@ -225,7 +225,7 @@ int ExitBuilder::reduced(PyObject* x) {
   return known_[x] = add({Make::CallState, 0, nullptr, std::move(parts)});
 }
 
-int ExitBuilder::dict_iterator(PyObject* x, const char* method) {
+int EpilogueBuilder::dict_iterator(PyObject* x, const char* method) {
   PyObject* dict = nullptr;
   Py_TYPE(x)->tp_traverse(
       x,
@@ -249,7 +249,7 @@ int ExitBuilder::dict_iterator(PyObject* x, const char* method) {
   return known_[x] = add({Make::DictIterator, static_cast<int>(steps), keep(name.get()), {part}});
 }
 
-int ExitBuilder::bound(PyObject* x, PyObject* self) {
+int EpilogueBuilder::bound(PyObject* x, PyObject* self) {
   // Not what the object has under the name: super() may have found another one.
   const Object name = Object::take(PyObject_GetAttrString(x, "__name__"));
   PyObject* mro = Py_TYPE(self)->tp_mro;
@@ -267,7 +267,7 @@ int ExitBuilder::bound(PyObject* x, PyObject* self) {
   return fail(x, Break::NotRebuilt, Py_TYPE(x)->tp_name);
 }
 
-int ExitBuilder::subclass(PyObject* x, int tensor) {
+int EpilogueBuilder::subclass(PyObject* x, int tensor) {
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(x));
   if (tracer_.is_made(type)) return fail(x, Break::NewTypeNotRebuilt, "a tensor");
   PyObject* dict = instance_dict(x);
@@ -275,7 +275,7 @@ int ExitBuilder::subclass(PyObject* x, int tensor) {
   return attributes < 0 ? -1 : add({Make::Subclass, 0, nullptr, {tensor, constant(type), attributes}});
 }
 
-int ExitBuilder::value(PyObject* x) {
+int EpilogueBuilder::value(PyObject* x) {
   if (!x) return add({Make::Null, 0, nullptr, {}});
   if (closed_.contains(x)) return fail(x, Break::SelfReferenceNotRebuilt);
   if (const auto it = known_.find(x); it != known_.end()) return it->second;
@@ -289,11 +289,12 @@ int ExitBuilder::value(PyObject* x) {
   return id;
 }
 
-int ExitBuilder::described(PyObject* x) {
+int EpilogueBuilder::described(PyObject* x) {
   if (is_scalar(x) || tracer_.is_code_constant(x)) return known_[x] = constant(x);
   if (PyObject* real = tracer_.real_of(x)) return known_[x] = source(tracer_.source_of(real));
   if (const int s = tracer_.source_of(x); s >= 0) return known_[x] = source(s);
-  if (const int s = is_varying(x) ? varying_source(x) : tracer_.symbol_source(x); s >= 0) return known_[x] = source(s);
+  if (const int s = is_symbolic_scalar(x) ? varying_source(x) : tracer_.symbol_source(x); s >= 0)
+    return known_[x] = source(s);
   if (is_traced(x) || is_symbolic_int(x)) {
     outputs.push_back(x);
     alive.push_back(Object::share(x));
@@ -342,7 +343,7 @@ int ExitBuilder::described(PyObject* x) {
     known_[x] = id;
     const int contents = value(PyCell_GET(x));
     if (contents < 0) return -1;
-    exit.recipes[static_cast<size_t>(id)].parts = {contents};
+    epilogue.reconstructions[static_cast<size_t>(id)].parts = {contents};
     return id;
   }
   if (PyMethod_Check(x)) {
@@ -401,7 +402,7 @@ int ExitBuilder::described(PyObject* x) {
   return fail(x, Break::NotRebuilt, type->tp_name);
 }
 
-bool ExitBuilder::dict_effect(int target, const UndoLog::Entry& entry) {
+bool EpilogueBuilder::dict_effect(int target, const UndoLog::Entry& entry) {
   PyObject *before = entry.before.get(), *now = entry.target.get();
   const int owner = tracer_.source_of(now);
   if (has_keys_of_program(now)) return fail(now, Break::KeysWithHashAtExit) >= 0;
@@ -423,7 +424,7 @@ bool ExitBuilder::dict_effect(int target, const UndoLog::Entry& entry) {
     }
   }
   PyErr_Clear();
-  if (anew && !tracer_.touch_contents(now, 1)) return fail(now, Break::ItemsNotRead) >= 0;
+  if (anew && !tracer_.track_contents(now, 1)) return fail(now, Break::ItemsNotRead) >= 0;
   SideEffect e{Write::DictAssign, target};
   for (Py_ssize_t k = 0; k < n; ++k) {
     PyObject* key = PyTuple_GET_ITEM(is.get(), k);
@@ -436,41 +437,41 @@ bool ExitBuilder::dict_effect(int target, const UndoLog::Entry& entry) {
       e.parts.push_back(a);
       e.parts.push_back(b);
     } else {
-      exit.effects.push_back({Write::DictSet, target, a, b});
+      epilogue.effects.push_back({Write::DictSet, target, a, b});
       say(tracer_.sources.item_text(owner, key, code()));
     }
   }
   if (anew) {
-    exit.effects.push_back(std::move(e));
+    epilogue.effects.push_back(std::move(e));
     say(tracer_.sources.text(owner, code()) + " in another order");
     return true;
   }
   for (PyObject* key : gone) {
     const int a = value(key);
     if (a < 0) return false;
-    exit.effects.push_back({Write::DictDelete, target, a});
+    epilogue.effects.push_back({Write::DictDelete, target, a});
     say("del " + tracer_.sources.item_text(owner, key, code()));
   }
   return true;
 }
 
-bool ExitBuilder::effect_on(const UndoLog::Entry& e) {
+bool EpilogueBuilder::effect_on(const UndoLog::Entry& e) {
   PyObject* t = e.target.get();
   const int s = tracer_.source_of(t);
-  if (s < 0) return true;  // new in the trace: its recipe, if it has one, says it all
+  if (s < 0) return true;  // new in the trace: its reconstruction, if it has one, says it all
   const int target = value(t);
   if (target < 0) return false;
   if (e.offset >= 0) {
     PyObject* now = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(t) + e.offset);
     const int v = value(now);
     say(tracer_.sources.text(s, code()) + "'s slot");
-    exit.effects.push_back({Write::Member, target, -1, v, e.offset});
+    epilogue.effects.push_back({Write::Member, target, -1, v, e.offset});
     return v >= 0;
   }
   if (PyCell_Check(t)) {
     const int v = value(PyCell_GET(t));
     say(tracer_.sources.text(s, code()));
-    exit.effects.push_back({Write::Cell, target, -1, v});
+    epilogue.effects.push_back({Write::Cell, target, -1, v});
     return v >= 0;
   }
   if (PyDict_Check(t)) return dict_effect(target, e);
@@ -493,32 +494,32 @@ bool ExitBuilder::effect_on(const UndoLog::Entry& e) {
     if (v < 0) return false;
     effect.parts.push_back(v);
   }
-  exit.effects.push_back(std::move(effect));
+  epilogue.effects.push_back(std::move(effect));
   say("items of " + tracer_.sources.text(s, code()));
   return true;
 }
 
-bool ExitBuilder::effects() {
+bool EpilogueBuilder::effects() {
   for (const UndoLog::Entry* e : tracer_.log.entries())
     if (!effect_on(*e)) return false;
   for (const Tracer::CachedCall& c : tracer_.cached_calls) {
-    exit.effects.push_back({Write::Call, constant(c.function.get()), c.keywords ? constant(c.keywords.get()) : -1,
-                            constant(c.arguments.get())});
+    epilogue.effects.push_back({Write::Call, constant(c.function.get()), c.keywords ? constant(c.keywords.get()) : -1,
+                                constant(c.arguments.get())});
     say("a hit of " + name_of_callable(c.function.get()));
   }
   return true;
 }
 
-bool ExitBuilder::leave_by_return(PyObject* result, int position) {
-  exit.kind = Exit::Kind::Return;
-  exit.position = position;
-  exit.result = value(result);
-  return exit.result >= 0 && effects();
+bool EpilogueBuilder::leave_by_return(PyObject* result, int position) {
+  epilogue.kind = Epilogue::Kind::Return;
+  epilogue.position = position;
+  epilogue.result = value(result);
+  return epilogue.result >= 0 && effects();
 }
 
-bool ExitBuilder::leave_by_break(int position) {
-  exit.kind = Exit::Kind::Break;
-  exit.position = position;
+bool EpilogueBuilder::leave_by_break(int position) {
+  epilogue.kind = Epilogue::Kind::Break;
+  epilogue.position = position;
   PyCodeObject* code = code_of(root_);
   const int locals = code->co_nlocalsplus, closure = locals - code->co_nfreevars;
   for (int i = 0; i < locals; ++i) {
@@ -530,12 +531,12 @@ bool ExitBuilder::leave_by_break(int position) {
     }
     const int v = value(x);
     if (v < 0) return false;
-    exit.locals.emplace_back(i, v);
+    epilogue.locals.emplace_back(i, v);
   }
   for (int i = 0; i < depth_of(root_); ++i) {
     const int v = value(slot(root_, locals + i));
     if (v < 0) return false;
-    exit.stack.push_back(v);
+    epilogue.stack.push_back(v);
   }
   return effects();
 }

@@ -59,11 +59,11 @@ bool is_value(PyObject* x) {
 
 }  // namespace
 
-bool is_settled_by_touch(PyObject* x) { return is_singleton(x) || is_value(x); }
+bool is_guarded_when_tracked(PyObject* x) { return is_singleton(x) || is_value(x); }
 
-PyObject* Tracer::adopt(PyObject* x) {
+PyObject* Tracer::wrap(PyObject* x) {
   if (!x) return nullptr;
-  if (const auto it = stand_in_of_.find(x); it != stand_in_of_.end()) {
+  if (const auto it = fake_of_.find(x); it != fake_of_.end()) {
     Py_INCREF(it->second);
     Py_DECREF(x);
     return it->second;
@@ -71,26 +71,26 @@ PyObject* Tracer::adopt(PyObject* x) {
   return x;
 }
 
-PyObject* Tracer::touch_constant(PyObject* x) {
+PyObject* Tracer::track_constant(PyObject* x) {
   if (is_scalar(x)) return Py_NewRef(x);
   const int source = sources.add(SourceKind::Constant, -1, 0, x);
-  if (is_tensor(x)) return touch_tensor(x, source);
+  if (is_tensor(x)) return track_tensor(x, source);
   sources.know(x, source);
-  return touch_self(x) ? Py_NewRef(x) : nullptr;
+  return track_self(x) ? Py_NewRef(x) : nullptr;
 }
 
-bool Tracer::touch_self(PyObject* f) {
+bool Tracer::track_self(PyObject* f) {
   Object self;
   if (PyCFunction_Check(f))
     self = Object::share(reinterpret_cast<PyCFunctionObject*>(f)->m_self);
   else if (is_method_wrapper(f))
     self = Object::take(PyObject_GetAttrString(f, "__self__"));
   if (!self || is_scalar(self.get()) || sources.find(self.get()) >= 0) return true;
-  const Object touched = Object::take(touch_constant(self.get()));
+  const Object touched = Object::take(track_constant(self.get()));
   return static_cast<bool>(touched);
 }
 
-bool Tracer::touch_slice(PyObject* x, int source) {
+bool Tracer::track_slice(PyObject* x, int source) {
   static PyObject* const names[] = {PyUnicode_InternFromString("start"), PyUnicode_InternFromString("stop"),
                                     PyUnicode_InternFromString("step")};
   auto* s = reinterpret_cast<PySliceObject*>(x);
@@ -104,19 +104,19 @@ bool Tracer::touch_slice(PyObject* x, int source) {
   return true;
 }
 
-PyObject* Tracer::touch_int(PyObject* x, int source) {
-  if (exact_) return touch_scalar(x, source);
+PyObject* Tracer::track_int(PyObject* x, int source) {
+  if (exact_) return track_scalar(x, source);
   if (const auto it = symbolic_.find(source); it != symbolic_.end()) return Py_NewRef(it->second.get());
   int overflow = 0;
   const long long value = PyLong_AsLongLongAndOverflow(x, &overflow);
   const std::string name = place(source);
   bool dynamic = false;
-  if (!overflow && settings_.seen) {
+  if (!overflow && settings_.history) {
     const std::string key = place_key(source);
-    auto [it, first] = settings_.seen->numbers.try_emplace(key, Seen{{value}, {false}});
+    auto [it, first] = settings_.history->numbers.try_emplace(key, ShapeHistory{{value}, {false}});
     if (!first && (it->second.values.size() != 1 || it->second.values[0] != value)) it->second = {{value}, {true}};
-    const auto scalar = settings_.seen->scalars.find(key);
-    const bool asked = scalar != settings_.seen->scalars.end() && scalar->second.asked;
+    const auto scalar = settings_.history->scalars.find(key);
+    const bool asked = scalar != settings_.history->scalars.end() && scalar->second.asked;
     dynamic = it->second.changed[0] && settings_.dynamic.value_or(true) && settings_.symbols && !asked;
   }
   if (dynamic && value >= 2 && value < (1LL << 40)) {
@@ -127,10 +127,10 @@ PyObject* Tracer::touch_int(PyObject* x, int source) {
     symbolic_[source] = Object::share(symbol);
     return symbol;
   }
-  return touch_scalar(x, source);
+  return track_scalar(x, source);
 }
 
-PyObject* Tracer::touch_tensor(PyObject* real, int source) {
+PyObject* Tracer::track_tensor(PyObject* real, int source) {
   if (is_traced(real)) return Py_NewRef(real);  // what the trace has put there
   guard(Check::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(real)));
   sources.know(real, source);
@@ -138,41 +138,41 @@ PyObject* Tracer::touch_tensor(PyObject* real, int source) {
     guard_tensor_class(Py_TYPE(real));
     return aborted_ ? nullptr : Py_NewRef(real);
   }
-  if (const auto it = stand_in_of_.find(real); it != stand_in_of_.end()) return Py_NewRef(it->second);
+  if (const auto it = fake_of_.find(real); it != fake_of_.end()) return Py_NewRef(it->second);
   const std::string name = place(source);
   std::vector<bool> dynamic;
   const SourceKind kind = sources[source].kind;
-  if (settings_.seen && are_strided(real) && kind != SourceKind::Constant) {
+  if (settings_.history && are_strided(real) && kind != SourceKind::Constant) {
     const std::vector<int64_t> sizes = sizes_of(real);
-    auto [it, first] =
-        settings_.seen->numbers.try_emplace(place_key(source), Seen{sizes, std::vector<bool>(sizes.size(), false)});
-    Seen& seen = it->second;
+    auto [it, first] = settings_.history->numbers.try_emplace(
+        place_key(source), ShapeHistory{sizes, std::vector<bool>(sizes.size(), false)});
+    ShapeHistory& history = it->second;
     if (!first) {
-      if (seen.values.size() != sizes.size()) {
-        seen = {sizes, std::vector<bool>(sizes.size(), false)};
+      if (history.values.size() != sizes.size()) {
+        history = {sizes, std::vector<bool>(sizes.size(), false)};
       } else {
         for (size_t d = 0; d < sizes.size(); ++d)
-          if (seen.values[d] != sizes[d]) seen.changed[d] = true;
-        seen.values = sizes;
+          if (history.values[d] != sizes[d]) history.changed[d] = true;
+        history.values = sizes;
       }
     }
-    dynamic = seen.changed;
+    dynamic = history.changed;
     if (settings_.dynamic) dynamic.assign(sizes.size(), *settings_.dynamic);
     if (!settings_.symbols) dynamic.assign(sizes.size(), false);
     apply_marks(real, dynamic);
   }
-  PyObject* stand_in = add_tensor_input(real, name, kind != SourceKind::Local, dynamic);
-  if (!stand_in) return graph_break(trace_failure());
-  sources.keep(stand_in);
-  stand_in_of_[real] = stand_in;
-  real_of_[stand_in] = real;
-  return stand_in;
+  PyObject* fake = add_tensor_input(real, name, kind != SourceKind::Local, dynamic);
+  if (!fake) return graph_break(trace_failure());
+  sources.keep(fake);
+  fake_of_[real] = fake;
+  real_of_[fake] = real;
+  return fake;
 }
 
-PyObject* Tracer::touch(PyObject* x, int source) {
-  if (PyLong_CheckExact(x)) return touch_int(x, source);
+PyObject* Tracer::track(PyObject* x, int source) {
+  if (PyLong_CheckExact(x)) return track_int(x, source);
   if (is_scalar(x)) {
-    if (x != Py_None && !PyBool_Check(x) && x != Py_Ellipsis && x != Py_NotImplemented) return touch_scalar(x, source);
+    if (x != Py_None && !PyBool_Check(x) && x != Py_Ellipsis && x != Py_NotImplemented) return track_scalar(x, source);
     guard(Check::Is, source, x);
     return Py_NewRef(x);
   }
@@ -181,15 +181,15 @@ PyObject* Tracer::touch(PyObject* x, int source) {
       guard(Check::Is, source, x);
     else
       guard(Check::Same, source, nullptr, known);
-    return adopt(Py_NewRef(x));
+    return wrap(Py_NewRef(x));
   }
-  if (is_tensor(x)) return touch_tensor(x, source);
+  if (is_tensor(x)) return track_tensor(x, source);
   if (sources[source].kind == SourceKind::Local && is_local_class(x)) return graph_break(Break::LocalClassUsed);
   if (sources[source].kind == SourceKind::Local && PyModule_Check(x) && !is_imported(x))
     return graph_break(Break::ModuleNotInTable);
   if (is_singleton(x)) {
     guard(Check::Is, source, x);
-    return touch_constant(x);
+    return track_constant(x);
   }
   if (is_value(x)) {
     guard(Check::Equals, source, x);
@@ -206,13 +206,13 @@ PyObject* Tracer::touch(PyObject* x, int source) {
   guard(Check::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(x)));
   sources.know(x, source);
   if (is_derived_scalar(x) || is_code_constant(x)) guard(Check::Is, source, x);
-  if (PySlice_Check(x) && !touch_slice(x, source)) return nullptr;
+  if (PySlice_Check(x) && !track_slice(x, source)) return nullptr;
   if (PyTuple_Check(x)) guard(Check::Length, source, nullptr, PyTuple_GET_SIZE(x));
   if (PyMethod_Check(x)) {
-    PyObject* self = touch(PyMethod_GET_SELF(x), sources.add(SourceKind::MethodSelf, source));
+    PyObject* self = track(PyMethod_GET_SELF(x), sources.add(SourceKind::MethodSelf, source));
     if (!self) return nullptr;
     Py_DECREF(self);
-    PyObject* function = touch(PyMethod_GET_FUNCTION(x), sources.add(SourceKind::MethodFunction, source));
+    PyObject* function = track(PyMethod_GET_FUNCTION(x), sources.add(SourceKind::MethodFunction, source));
     if (!function) return nullptr;
     Py_DECREF(function);
   }
@@ -222,10 +222,10 @@ PyObject* Tracer::touch(PyObject* x, int source) {
           std::pair{SourceKind::PartialKeywords, "keywords"}}) {
       const Object part = Object::take(PyObject_GetAttrString(x, name));
       if (!part) return nullptr;
-      PyObject* touched = touch(part.get(), sources.add(kind, source));
+      PyObject* touched = track(part.get(), sources.add(kind, source));
       if (!touched) return nullptr;
       Py_DECREF(touched);
-      if (kind != SourceKind::PartialFunction && !touch_contents(part.get(), 2)) return nullptr;
+      if (kind != SourceKind::PartialFunction && !track_contents(part.get(), 2)) return nullptr;
     }
   }
   return Py_NewRef(x);
@@ -238,7 +238,7 @@ Object Tracer::original(PyObject* container) {
   return e ? e->before : Object::share(container);
 }
 
-bool Tracer::touch_length(PyObject* x) {
+bool Tracer::track_length(PyObject* x) {
   const int source = sources.find(x);
   if (source < 0) return true;
   const Object was = original(x);
@@ -248,16 +248,16 @@ bool Tracer::touch_length(PyObject* x) {
   return true;
 }
 
-bool Tracer::touch_contents(PyObject* x, int depth) {
+bool Tracer::track_contents(PyObject* x, int depth) {
   if (depth <= 0 || is_scalar(x)) return true;
-  if (const auto it = touched_contents_.find(x); it != touched_contents_.end() && it->second >= depth) return true;
-  if (!touch_items(x, depth)) return false;
+  if (const auto it = tracked_contents_.find(x); it != tracked_contents_.end() && it->second >= depth) return true;
+  if (!track_items(x, depth)) return false;
   // What it held before the trace stays what it was.
-  if (sources.find(x) >= 0) touched_contents_[x] = depth;
+  if (sources.find(x) >= 0) tracked_contents_[x] = depth;
   return true;
 }
 
-bool Tracer::touch_items(PyObject* x, int depth) {
+bool Tracer::track_items(PyObject* x, int depth) {
   struct Exact {
     bool& flag;
     const bool before;
@@ -274,14 +274,14 @@ bool Tracer::touch_items(PyObject* x, int depth) {
       guard(Check::Length, source, nullptr, n);
       for (Py_ssize_t i = 0; i < n; ++i) {
         PyObject* item = PyTuple_Check(c) ? PyTuple_GET_ITEM(c, i) : PyList_GET_ITEM(c, i);
-        PyObject* touched = touch(item, sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
+        PyObject* touched = track(item, sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
         if (!touched) return false;
         Py_DECREF(touched);
       }
     }
     for (Py_ssize_t i = 0; i < n; ++i) {
       PyObject* item = PyTuple_Check(c) ? PyTuple_GET_ITEM(c, i) : PyList_GET_ITEM(c, i);
-      if (!touch_contents(item, depth - 1)) return false;
+      if (!track_contents(item, depth - 1)) return false;
     }
     return true;
   }
@@ -297,7 +297,7 @@ bool Tracer::touch_items(PyObject* x, int depth) {
           if (PyTuple_Check(key) || is_singleton(key)) {
             sources.know(key, sources.add(SourceKind::Constant, -1, 0, key));
           } else {
-            PyObject* touched = touch(key, sources.add(SourceKind::DictKey, source, static_cast<int>(i)));
+            PyObject* touched = track(key, sources.add(SourceKind::DictKey, source, static_cast<int>(i)));
             if (!touched) return false;
             Py_DECREF(touched);
           }
@@ -308,7 +308,7 @@ bool Tracer::touch_items(PyObject* x, int depth) {
         PyObject* key = PyTuple_GET_ITEM(keys.get(), i);
         PyObject* value = PyDict_GetItemWithError(c, key);
         if (!value) return PyErr_Occurred() ? false : true;
-        PyObject* touched = touch(value, sources.add(SourceKind::DictValue, source, 0, key));
+        PyObject* touched = track(value, sources.add(SourceKind::DictValue, source, 0, key));
         if (!touched) return false;
         Py_DECREF(touched);
       }
@@ -318,7 +318,7 @@ bool Tracer::touch_items(PyObject* x, int depth) {
     std::vector<PyObject*> values;
     while (PyDict_Next(c, &at, &key, &value)) values.push_back(value);
     for (PyObject* v : values)
-      if (!touch_contents(v, depth - 1)) return false;
+      if (!track_contents(v, depth - 1)) return false;
     return true;
   }
   if (PyAnySet_Check(c)) {
@@ -334,7 +334,7 @@ bool Tracer::touch_items(PyObject* x, int depth) {
   return true;
 }
 
-bool Tracer::touch_state(PyObject* x) {
+bool Tracer::track_state(PyObject* x) {
   PyTypeObject* type = Py_TYPE(x);
   guard_class(type);
   const int source = sources.find(x);
@@ -342,21 +342,21 @@ bool Tracer::touch_state(PyObject* x) {
   if (source >= 0 && dict) {
     const int s = sources.add(SourceKind::InstanceDict, source);
     sources.know(dict, s);
-    if (!touch_contents(dict, 2)) return false;
+    if (!track_contents(dict, 2)) return false;
   }
-  return touch_contents(x, 2);
+  return track_contents(x, 2);
 }
 
 Object Tracer::unpacked(PyObject* x) {
   const int source = sources.find(x);
   const bool is_dict = PyDict_CheckExact(x), is_tuple = PyTuple_CheckExact(x);
   if (source >= 0 && !log.find(x) && (is_tuple || PyList_CheckExact(x)) && PySequence_Fast_GET_SIZE(x) <= kMostItems) {
-    if (!touch_length(x)) return {};
+    if (!track_length(x)) return {};
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(x);
     Object out = Object::take(is_tuple ? PyTuple_New(n) : PyList_New(n));
     for (Py_ssize_t i = 0; out && i < n; ++i) {
       PyObject* item =
-          touch(PySequence_Fast_GET_ITEM(x, i), sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
+          track(PySequence_Fast_GET_ITEM(x, i), sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
       if (!item) return {};
       if (is_tuple)
         PyTuple_SET_ITEM(out.get(), i, item);
@@ -378,7 +378,7 @@ Object Tracer::unpacked(PyObject* x) {
         PyObject* key = PyTuple_GET_ITEM(keys.get(), i);
         PyObject* value = PyDict_GetItemWithError(x, key);
         const Object item =
-            Object::take(value ? touch(value, sources.add(SourceKind::DictValue, source, 0, key)) : nullptr);
+            Object::take(value ? track(value, sources.add(SourceKind::DictValue, source, 0, key)) : nullptr);
         if (!item || PyDict_SetItem(out.get(), key, item.get()) < 0) return {};
       }
       return out;
@@ -394,16 +394,16 @@ bool Tracer::operand(PyObject* x) {
     guard_tensor_class(type);
     return !aborted_;
   }
-  if (is_scalar(x) || is_symbolic(x) || is_varying(x) || is_numpy_scalar(x)) return true;
+  if (is_scalar(x) || is_symbolic(x) || is_symbolic_scalar(x) || is_numpy_scalar(x)) return true;
   if (PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x)) {
-    if (!touch_contents(x, 8)) return false;
+    if (!track_contents(x, 8)) return false;
   }
   if (type == &PyDictProxy_Type && sources.find(x) >= 0) {
     // Its one member is the mapping it shows.
     constexpr int kMapping = sizeof(PyObject);
     PyObject* mapping = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(x) + kMapping);
     static PyObject* const name = PyUnicode_InternFromString("mapping");
-    const Object shown = Object::take(touch(mapping, sources.add(SourceKind::Member, sources.find(x), kMapping, name)));
+    const Object shown = Object::take(track(mapping, sources.add(SourceKind::Member, sources.find(x), kMapping, name)));
     return shown && operand(shown.get());
   }
   if (sources.find(x) >= 0 && is_closed(type)) return graph_break(Break::ClosedObject, type->tp_name), false;

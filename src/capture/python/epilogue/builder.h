@@ -1,23 +1,23 @@
-// From the state at the end of a trace, before it is rolled back, to an Exit.
+// From the state at the end of a trace, before it is rolled back, to an Epilogue.
 #pragma once
 
 #include <unordered_map>
 #include <unordered_set>
 
-#include "capture/python/exits/recipe.h"
+#include "capture/python/epilogue/epilogue.h"
 #include "capture/python/tracer/tracer.h"
 
 namespace vesta::capture {
 
-class ExitBuilder {
+class EpilogueBuilder {
  public:
-  ExitBuilder(Tracer& tracer, Frame* root) : tracer_(tracer), root_(root) {}
+  EpilogueBuilder(Tracer& tracer, Frame* root) : tracer_(tracer), root_(root) {}
 
   // False: `blocked` is an object that cannot be rebuilt, `reason` says why.
   bool leave_by_return(PyObject* result, int position);
   bool leave_by_break(int position);
 
-  Exit exit;
+  Epilogue epilogue;
   std::vector<PyObject*> outputs;  // of the graph
   std::vector<Object> alive;       // these and other new objects, until the graph has been closed
   PyObject* blocked = nullptr;
@@ -29,7 +29,7 @@ class ExitBuilder {
   void say(std::string effect) { effect_texts.push_back(std::move(effect)); }
   int value(PyObject* x);
   int described(PyObject* x);
-  int add(Recipe r);
+  int add(Reconstruction r);
   int constant(PyObject* x);
   int source(int id);
   int fail(PyObject* x, Break why, std::string_view what = {});
@@ -46,7 +46,7 @@ class ExitBuilder {
   bool effect_on(const UndoLog::Entry& e);
   bool dict_effect(int target, const UndoLog::Entry& entry);
   PyObject* keep(PyObject* x) {
-    exit.kept.push_back(Object::share(x));
+    epilogue.kept.push_back(Object::share(x));
     return x;
   }
 

@@ -1,4 +1,4 @@
-#include "capture/python/frame/exclusive.h"
+#include "capture/python/frame/gil_hold.h"
 
 #include <Python.h>
 
@@ -17,11 +17,11 @@
 namespace vesta::capture {
 namespace {
 
-thread_local int exclusive = 0;  // scopes of this thread
-thread_local int kept = 0;       // releases that were none, and whose other half is still to come
+thread_local int holds = 0;  // scopes of this thread
+thread_local int kept = 0;   // releases that were none, and whose other half is still to come
 
 PyThreadState* save_thread() {
-  if (exclusive == 0) return PyEval_SaveThread();
+  if (holds == 0) return PyEval_SaveThread();
   ++kept;
   return PyThreadState_Get();
 }
@@ -103,10 +103,10 @@ int visit(dl_phdr_info* library, size_t, void* done) {
 
 }  // namespace
 
-Exclusive::Exclusive() { ++exclusive; }
-Exclusive::~Exclusive() { --exclusive; }
+GilHold::GilHold() { ++holds; }
+GilHold::~GilHold() { --holds; }
 
-void install_exclusive() {
+void install_gil_hold() {
   bool done = false;
   dl_iterate_phdr(visit, &done);
   if (!done) log::print(log::Topic::Fallbacks, "torch's operators release the GIL while a frame is traced");

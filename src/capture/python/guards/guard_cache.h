@@ -13,11 +13,11 @@
 
 namespace vesta::capture {
 
-class Memo {
+class GuardCache {
  public:
   // What is worth remembering of a program. `loaded`: by source, whether the program reads it at all.
-  Memo(const std::vector<Source>& sources, const std::vector<Guard>& guards, const std::vector<int>& written,
-       const std::vector<bool>& loaded);
+  GuardCache(const std::vector<Source>& sources, const std::vector<Guard>& guards, const std::vector<int>& written,
+             const std::vector<bool>& loaded);
 
   bool useful() const { return useful_; }
   // After a check that held.

@@ -1,4 +1,4 @@
-#include "capture/door/variant_limit.h"
+#include "capture/entry/variant_limit.h"
 
 #include <fmt/format.h>
 

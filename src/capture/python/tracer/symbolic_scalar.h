@@ -7,12 +7,12 @@
 
 namespace vesta::capture {
 
-bool is_varying(PyObject* x);
+bool is_symbolic_scalar(PyObject* x);
 PyObject* varying_value(PyObject* x);  // borrowed
 int varying_source(PyObject* x);
 // A new reference, nullptr with an error set.
-PyObject* make_varying(PyObject* value, int source);
+PyObject* make_symbolic_scalar(PyObject* value, int source);
 // The object itself if it is one, or the first in a tuple, list or dict (in one of those, too); borrowed, or nullptr.
-PyObject* first_varying(PyObject* x, int depth = 4);
+PyObject* first_symbolic_scalar(PyObject* x, int depth = 4);
 
 }  // namespace vesta::capture

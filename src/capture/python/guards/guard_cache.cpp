@@ -1,4 +1,4 @@
-#include "capture/python/guards/memo.h"
+#include "capture/python/guards/guard_cache.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -24,15 +24,15 @@ PyObject** items_of(PyObject* sequence) {
 }  // namespace
 
 // By source.
-struct Memo::Build {
+struct GuardCache::Build {
   std::vector<PyTypeObject*> type;  // that a guard asks for
   std::vector<char> has_dict;       // attributes are read
   std::vector<char> is_written;     // by the segment
   std::vector<bool> loaded;
 };
 
-Memo::Memo(const std::vector<Source>& sources, const std::vector<Guard>& guards, const std::vector<int>& written,
-           const std::vector<bool>& loaded)
+GuardCache::GuardCache(const std::vector<Source>& sources, const std::vector<Guard>& guards,
+                       const std::vector<int>& written, const std::vector<bool>& loaded)
     : stays_(sources.size(), Changes), typed_(sources.size(), 0) {
   if (sources.size() < kFewSources) return;
   Build b{std::vector<PyTypeObject*>(sources.size(), nullptr), std::vector<char>(sources.size(), 0),
@@ -49,21 +49,21 @@ Memo::Memo(const std::vector<Source>& sources, const std::vector<Guard>& guards,
 }
 
 // An argument in a tuple or dict that is made for the call.
-bool Memo::is_read_first(const std::vector<Source>& sources, int source, const Build& b) const {
+bool GuardCache::is_read_first(const std::vector<Source>& sources, int source, const Build& b) const {
   const Source& s = sources[static_cast<size_t>(source)];
   if (stays_[static_cast<size_t>(source)] != Changes || b.is_written[static_cast<size_t>(source)]) return false;
   if (s.kind == SourceKind::Local) return true;
   return (s.kind == SourceKind::DictValue || s.kind == SourceKind::SequenceItem) && is_read_first(sources, s.parent, b);
 }
 
-void Memo::read_first(const std::vector<Source>& sources, int source) {
+void GuardCache::read_first(const std::vector<Source>& sources, int source) {
   if (std::find(first_sources_.begin(), first_sources_.end(), source) != first_sources_.end()) return;
   const Source& s = sources[static_cast<size_t>(source)];
   if (s.kind != SourceKind::Local) read_first(sources, s.parent);
   first_sources_.push_back(source);
 }
 
-void Memo::choose_sources(const std::vector<Source>& sources, const Build& b) {
+void GuardCache::choose_sources(const std::vector<Source>& sources, const Build& b) {
   for (size_t i = 0; i < sources.size(); ++i) {
     if (!b.loaded[i]) continue;
     const Source& s = sources[i];
@@ -116,7 +116,7 @@ void Memo::choose_sources(const std::vector<Source>& sources, const Build& b) {
     if (b.loaded[i] && stays_[i] == Changes) changing_sources_.push_back(static_cast<int>(i));
 }
 
-void Memo::choose_guards(const std::vector<Guard>& guards, const Build& b) {
+void GuardCache::choose_guards(const std::vector<Guard>& guards, const Build& b) {
   for (size_t i = 0; i < guards.size(); ++i) {
     const Guard& g = guards[i];
     const auto source = static_cast<size_t>(g.source < 0 ? 0 : g.source);
@@ -152,20 +152,20 @@ void Memo::choose_guards(const std::vector<Guard>& guards, const Build& b) {
   }
 }
 
-void Memo::always_check(int guard) {
+void GuardCache::always_check(int guard) {
   const auto at = std::lower_bound(changing_guards_.begin(), changing_guards_.end(), guard);
   if (at == changing_guards_.end() || *at != guard) changing_guards_.insert(at, guard);
 }
 
-void Memo::is_of_size(PyObject* x) { is(&reinterpret_cast<PyVarObject*>(x)->ob_size, Py_SIZE(x)); }
+void GuardCache::is_of_size(PyObject* x) { is(&reinterpret_cast<PyVarObject*>(x)->ob_size, Py_SIZE(x)); }
 
-bool Memo::add_version(PyObject* dict) {
+bool GuardCache::add_version(PyObject* dict) {
   const uint64_t* version = PyDict_Check(dict) ? dict_version_of(dict) : nullptr;
   if (version) facts_.push_back({version, *version});
   return version != nullptr;
 }
 
-bool Memo::add_fact(const Source& s, PyObject* parent, PyObject* x) {
+bool GuardCache::add_fact(const Source& s, PyObject* parent, PyObject* x) {
   auto* function = reinterpret_cast<PyFunctionObject*>(parent);
   switch (s.kind) {
     case SourceKind::InstanceDict: {
@@ -216,7 +216,7 @@ bool Memo::add_fact(const Source& s, PyObject* parent, PyObject* x) {
   }
 }
 
-void Memo::remember(const std::vector<Source>& sources, const std::vector<Guard>& guards, const Registers& r) {
+void GuardCache::remember(const std::vector<Source>& sources, const std::vector<Guard>& guards, const Registers& r) {
   valid_ = false;
   ++state_;
   if (!useful_) return;
@@ -279,7 +279,7 @@ void Memo::remember(const std::vector<Source>& sources, const std::vector<Guard>
   valid_ = true;
 }
 
-bool Memo::begins_alike(Frame* f) const {
+bool GuardCache::begins_alike(Frame* f) const {
   if (!valid_) return false;
   for (const Root& root : roots_) {
     bool same = true;
@@ -295,7 +295,7 @@ bool Memo::begins_alike(Frame* f) const {
   return true;
 }
 
-bool Memo::repeats(const Registers& r) const {
+bool GuardCache::repeats(const Registers& r) const {
   for (const Root& root : roots_) {
     const bool is_read = root.kind == SourceKind::DictValue || root.kind == SourceKind::SequenceItem;
     if (is_read && r[root.index] != root.value) return false;

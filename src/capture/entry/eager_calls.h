@@ -1,5 +1,5 @@
 // The calls of one compiled function that ran eager, by reason: counted, and logged the first time. The same for every
-// front door. Callers see to it that one thread is here at a time.
+// entry point. Callers see to it that one thread is here at a time.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// When a function has variants enough: the same for every front door.
+// How many variants a function may have: the same for every entry point.
 #pragma once
 
 #include <string>

@@ -1,25 +1,26 @@
-#include "capture/python/exits/quiet.h"
-#include "capture/python/exits/recipe.h"
+#include "capture/python/epilogue/epilogue.h"
+#include "capture/python/epilogue/quiet.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/undo_log.h"
 
 namespace vesta::capture {
 
-Rebuilder::Rebuilder(const Exit& exit, const std::vector<Object>& found, const std::vector<Object>& outputs)
-    : exit_(exit), found_(found), outputs_(outputs), made_(exit.recipes.size(), nullptr) {}
+Reconstructor::Reconstructor(const Epilogue& epilogue, const std::vector<Object>& found,
+                             const std::vector<Object>& outputs)
+    : epilogue_(epilogue), found_(found), outputs_(outputs), made_(epilogue.reconstructions.size(), nullptr) {}
 
-Rebuilder::~Rebuilder() {
+Reconstructor::~Reconstructor() {
   for (PyObject* x : made_) Py_XDECREF(x);
 }
 
-PyObject* Rebuilder::make(int recipe) {
-  PyObject*& x = made_[static_cast<size_t>(recipe)];
-  if (!x) x = build(exit_.recipes[static_cast<size_t>(recipe)], recipe);
+PyObject* Reconstructor::make(int reconstruction) {
+  PyObject*& x = made_[static_cast<size_t>(reconstruction)];
+  if (!x) x = build(epilogue_.reconstructions[static_cast<size_t>(reconstruction)], reconstruction);
   return x;
 }
 
-bool Rebuilder::fill_instance(PyObject* x, const Recipe& r) {
+bool Reconstructor::fill_instance(PyObject* x, const Reconstruction& r) {
   if (r.index > 0) {
     PyObject* dict = instance_dict(x);
     if (!dict) return PyErr_SetString(PyExc_SystemError, "a rebuilt object has no __dict__"), false;
@@ -40,7 +41,7 @@ bool Rebuilder::fill_instance(PyObject* x, const Recipe& r) {
   return true;
 }
 
-PyObject* Rebuilder::build(const Recipe& r, int id) {
+PyObject* Reconstructor::build(const Reconstruction& r, int id) {
   PyObject*& self = made_[static_cast<size_t>(id)];
   auto part = [&](size_t i) { return make(r.parts[i]); };
   switch (r.make) {
@@ -155,7 +156,7 @@ PyObject* Rebuilder::build(const Recipe& r, int id) {
         self = base->tp_new(type, empty, nullptr);
         Py_DECREF(empty);
         if (!self) return nullptr;
-        const Recipe& payload = exit_.recipes[static_cast<size_t>(r.parts[0])];
+        const Reconstruction& payload = epilogue_.reconstructions[static_cast<size_t>(r.parts[0])];
         for (size_t i = 0; i < payload.parts.size(); ++i) {
           PyObject* x = make(payload.parts[i]);
           if (!x) return nullptr;
@@ -238,7 +239,7 @@ PyObject* Rebuilder::build(const Recipe& r, int id) {
   return nullptr;
 }
 
-bool Rebuilder::write(const SideEffect& e) {
+bool Reconstructor::write(const SideEffect& e) {
   PyObject* target = make(e.target);
   if (!target) return PyErr_Occurred() == nullptr;
   PyObject* key = e.key >= 0 ? make(e.key) : nullptr;
