@@ -8,6 +8,9 @@
 #include <cstring>
 
 #include "capture/python/epilogue/quiet.h"
+#include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/callables.h"
+#include "capture/python/tracer/symbolic_scalar.h"
 
 namespace vesta::capture {
 namespace {
@@ -41,7 +44,7 @@ int EpilogueBuilder::add(Reconstruction r) {
 int EpilogueBuilder::constant(PyObject* x) { return add({Make::Constant, 0, keep(x), {}}); }
 
 int EpilogueBuilder::source(int id) {
-  if (tracer_.sources[id].kind == SourceKind::Constant) return constant(tracer_.sources[id].key);
+  if (trace_.sources[id].kind == SourceKind::Constant) return constant(trace_.sources[id].key);
   epilogue.needed.push_back(id);
   return add({Make::Source, static_cast<int>(epilogue.needed.size()) - 1, nullptr, {}});
 }
@@ -269,7 +272,7 @@ int EpilogueBuilder::bound(PyObject* x, PyObject* self) {
 
 int EpilogueBuilder::subclass(PyObject* x, int tensor) {
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(x));
-  if (tracer_.is_made(type)) return fail(x, Break::NewTypeNotRebuilt, "a tensor");
+  if (trace_.made.contains(type)) return fail(x, Break::NewTypeNotRebuilt, "a tensor");
   PyObject* dict = instance_dict(x);
   const int attributes = dict ? value(dict) : add({Make::Null, 0, nullptr, {}});
   return attributes < 0 ? -1 : add({Make::Subclass, 0, nullptr, {tensor, constant(type), attributes}});
@@ -290,10 +293,10 @@ int EpilogueBuilder::value(PyObject* x) {
 }
 
 int EpilogueBuilder::described(PyObject* x) {
-  if (is_scalar(x) || tracer_.is_code_constant(x)) return known_[x] = constant(x);
-  if (PyObject* real = tracer_.real_of(x)) return known_[x] = source(tracer_.source_of(real));
-  if (const int s = tracer_.source_of(x); s >= 0) return known_[x] = source(s);
-  if (const int s = is_symbolic_scalar(x) ? varying_source(x) : tracer_.symbol_source(x); s >= 0)
+  if (is_scalar(x) || trace_.functions.is_constant(x)) return known_[x] = constant(x);
+  if (PyObject* real = trace_.tensors.real_of(x)) return known_[x] = source(trace_.sources.find(real));
+  if (const int s = trace_.sources.find(x); s >= 0) return known_[x] = source(s);
+  if (const int s = is_symbolic_scalar(x) ? varying_source(x) : trace_.numbers.symbol_source(x); s >= 0)
     return known_[x] = source(s);
   if (is_traced(x) || is_symbolic_int(x)) {
     outputs.push_back(x);
@@ -315,7 +318,7 @@ int EpilogueBuilder::described(PyObject* x) {
   } leave{depth_};
   PyTypeObject* type = Py_TYPE(x);
   if (PyType_Check(x)) {
-    if (tracer_.is_made(x)) return fail(x, Break::NewClassUsed);
+    if (trace_.made.contains(x)) return fail(x, Break::NewClassUsed);
     return known_[x] = constant(x);
   }
   if (PyModule_Check(x) && !is_imported(x)) return fail(x, Break::ModuleNotInTable);
@@ -351,7 +354,7 @@ int EpilogueBuilder::described(PyObject* x) {
     if (self < 0) return -1;
     return known_[x] = add({Make::Method, 0, nullptr, {f, self}});
   }
-  if (PyFunction_Check(x)) return tracer_.is_made(x) ? function(x) : (known_[x] = constant(x));
+  if (PyFunction_Check(x)) return trace_.made.contains(x) ? function(x) : (known_[x] = constant(x));
   if (PyCFunction_Check(x)) {
     PyObject* self = reinterpret_cast<PyCFunctionObject*>(x)->m_self;
     if (!self || PyModule_Check(self) || PyType_Check(self)) return known_[x] = constant(x);
@@ -404,7 +407,7 @@ int EpilogueBuilder::described(PyObject* x) {
 
 bool EpilogueBuilder::dict_effect(int target, const UndoLog::Entry& entry) {
   PyObject *before = entry.before.get(), *now = entry.target.get();
-  const int owner = tracer_.source_of(now);
+  const int owner = trace_.sources.find(now);
   if (has_keys_of_program(now)) return fail(now, Break::KeysWithHashAtExit) >= 0;
   const Object was = Object::take(keys_of(before)), is = Object::take(keys_of(now));
   if (!was || !is) return PyErr_Clear(), fail(now, Break::ItemsNotRead) >= 0;
@@ -424,7 +427,7 @@ bool EpilogueBuilder::dict_effect(int target, const UndoLog::Entry& entry) {
     }
   }
   PyErr_Clear();
-  if (anew && !tracer_.track_contents(now, 1)) return fail(now, Break::ItemsNotRead) >= 0;
+  if (anew && !trace_.containers.track_contents(now, 1)) return fail(now, Break::ItemsNotRead) >= 0;
   SideEffect e{Write::DictAssign, target};
   for (Py_ssize_t k = 0; k < n; ++k) {
     PyObject* key = PyTuple_GET_ITEM(is.get(), k);
@@ -438,39 +441,39 @@ bool EpilogueBuilder::dict_effect(int target, const UndoLog::Entry& entry) {
       e.parts.push_back(b);
     } else {
       epilogue.effects.push_back({Write::DictSet, target, a, b});
-      say(tracer_.sources.item_text(owner, key, code()));
+      say(trace_.sources.item_text(owner, key, code()));
     }
   }
   if (anew) {
     epilogue.effects.push_back(std::move(e));
-    say(tracer_.sources.text(owner, code()) + " in another order");
+    say(trace_.sources.text(owner, code()) + " in another order");
     return true;
   }
   for (PyObject* key : gone) {
     const int a = value(key);
     if (a < 0) return false;
     epilogue.effects.push_back({Write::DictDelete, target, a});
-    say("del " + tracer_.sources.item_text(owner, key, code()));
+    say("del " + trace_.sources.item_text(owner, key, code()));
   }
   return true;
 }
 
 bool EpilogueBuilder::effect_on(const UndoLog::Entry& e) {
   PyObject* t = e.target.get();
-  const int s = tracer_.source_of(t);
+  const int s = trace_.sources.find(t);
   if (s < 0) return true;  // new in the trace: its reconstruction, if it has one, says it all
   const int target = value(t);
   if (target < 0) return false;
   if (e.offset >= 0) {
     PyObject* now = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(t) + e.offset);
     const int v = value(now);
-    say(tracer_.sources.text(s, code()) + "'s slot");
+    say(trace_.sources.text(s, code()) + "'s slot");
     epilogue.effects.push_back({Write::Member, target, -1, v, e.offset});
     return v >= 0;
   }
   if (PyCell_Check(t)) {
     const int v = value(PyCell_GET(t));
-    say(tracer_.sources.text(s, code()));
+    say(trace_.sources.text(s, code()));
     epilogue.effects.push_back({Write::Cell, target, -1, v});
     return v >= 0;
   }
@@ -495,14 +498,14 @@ bool EpilogueBuilder::effect_on(const UndoLog::Entry& e) {
     effect.parts.push_back(v);
   }
   epilogue.effects.push_back(std::move(effect));
-  say("items of " + tracer_.sources.text(s, code()));
+  say("items of " + trace_.sources.text(s, code()));
   return true;
 }
 
 bool EpilogueBuilder::effects() {
-  for (const UndoLog::Entry* e : tracer_.log.entries())
+  for (const UndoLog::Entry* e : trace_.log.entries())
     if (!effect_on(*e)) return false;
-  for (const Tracer::CachedCall& c : tracer_.cached_calls) {
+  for (const Calls::CachedCall& c : trace_.calls.cached_calls) {
     epilogue.effects.push_back({Write::Call, constant(c.function.get()), c.keywords ? constant(c.keywords.get()) : -1,
                                 constant(c.arguments.get())});
     say("a hit of " + name_of_callable(c.function.get()));
@@ -523,11 +526,11 @@ bool EpilogueBuilder::leave_by_break(int position) {
   PyCodeObject* code = code_of(root_);
   const int locals = code->co_nlocalsplus, closure = locals - code->co_nfreevars;
   for (int i = 0; i < locals; ++i) {
-    if (tracer_.is_entry_value(i)) continue;
+    if (trace_.variables.is_entry_value(i)) continue;
     PyObject* x = slot(root_, i);
-    if (x && i >= closure && tracer_.source_of(x) < 0 && !tracer_.is_made(x)) {
-      const int function = tracer_.sources.find(function_of(root_));
-      tracer_.sources.know(x, tracer_.sources.add(SourceKind::ClosureCell, function, i - closure));
+    if (x && i >= closure && trace_.sources.find(x) < 0 && !trace_.made.contains(x)) {
+      const int function = trace_.sources.find(function_of(root_));
+      trace_.sources.know(x, trace_.sources.add(SourceKind::ClosureCell, function, i - closure));
     }
     const int v = value(x);
     if (v < 0) return false;

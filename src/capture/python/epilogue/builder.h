@@ -5,13 +5,13 @@
 #include <unordered_set>
 
 #include "capture/python/epilogue/epilogue.h"
-#include "capture/python/tracer/tracer.h"
+#include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {
 
 class EpilogueBuilder {
  public:
-  EpilogueBuilder(Tracer& tracer, Frame* root) : tracer_(tracer), root_(root) {}
+  EpilogueBuilder(Trace& trace, Frame* root) : trace_(trace), root_(root) {}
 
   // False: `blocked` is an object that cannot be rebuilt, `reason` says why.
   bool leave_by_return(PyObject* result, int position);
@@ -50,7 +50,7 @@ class EpilogueBuilder {
     return x;
   }
 
-  Tracer& tracer_;
+  Trace& trace_;
   Frame* root_;
   std::unordered_map<PyObject*, int> known_;
   std::unordered_set<PyObject*> closed_;  // being described, and made after their parts: none of those may hold them

@@ -275,7 +275,7 @@ void append(std::vector<Warning>& to, std::vector<Warning> more) {
 std::shared_ptr<Variant> Captured::capture(PyThreadState* t, Frame* f, int position, Segment& s, std::string& raises,
                                            std::vector<Warning>& lost) {
   const auto start = std::chrono::steady_clock::now();
-  Tracer::Settings settings;
+  TraceSettings settings;
   settings.dynamic = options_.dynamic;
   settings.history = &s.history;
   settings.whole = fullgraph_;

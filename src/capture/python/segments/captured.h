@@ -128,7 +128,7 @@ struct TraceResult {
   BreakSite site;
   std::vector<Warning> warnings;
 };
-TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer::Settings& settings);
+TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const TraceSettings& settings);
 
 // ---- the evaluation hook
 // Captures the first frame of the calling thread that arrives while this lives, or what that frame calls.

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "capture/python/segments/captured.h"
+#include "capture/python/tracer/symbolic_scalar.h"
 
 namespace vesta::capture {
 namespace {
@@ -54,7 +55,7 @@ void abandon_generators(Tracer& t) {
   if (left.empty()) return;
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
   PyErr_Fetch(&type, &value, &trace);
-  t.end();
+  t.trace.progress.end();
   for (const Object& reference : left) {
     const Object generator = Object::share(PyWeakref_GetObject(reference.get()));
     const Object closed = Object::take(
@@ -83,28 +84,28 @@ PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
     if (Tracer* tr = tracer) {
       const int flags = code_of(f)->co_flags;
       if (flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) {
-        tr->graph_break(Break::Coroutine);
+        tr->trace.graph_break(Break::Coroutine);
         return abandon(t, f);
       }
-      if (!throwflag && is_fresh(f) && !tr->enter(f)) {
+      if (!throwflag && is_fresh(f) && !tr->trace.functions.enter(f)) {
         const HookOff plainly;
         PyObject* found = evaluate_alone(t, f, 0);
         // No error of the program's: it knows of no symbols.
-        if (!found && !tr->aborted()) tr->restart_without_symbols();
+        if (!found && !tr->aborted()) tr->trace.graph_break(Break::SymbolicNumber);
         return found;
       }
       // With an exception thrown in it may be closed by its own end, past which no weak reference is cleared.
       if (!throwflag && is_generator(f)) remember_generator(generator_of(f));
-      const Tracer::Place caller = tr->place();
+      const Progress::Place caller = tr->trace.progress.place();
       const bool number = gives_number(code_of(f)), iterator = !is_generator(f) && gives_iterator(code_of(f));
       PyObject* result = evaluate(t, f, throwflag, *tr);
-      tr->set_place(caller);
-      if (number && result && is_symbolic_scalar(result)) Py_SETREF(result, tr->specialize(result));
+      tr->trace.progress.set_place(caller);
+      if (number && result && is_symbolic_scalar(result)) Py_SETREF(result, tr->trace.numbers.specialize(result));
       if (number && result && is_symbolic(result)) {
         Py_CLEAR(result);
-        tr->restart_without_symbols();
+        tr->trace.graph_break(Break::SymbolicNumber);
       }
-      if (iterator && result && !tr->may_advance(result)) Py_CLEAR(result);
+      if (iterator && result && !tr->trace.items.may_advance(result)) Py_CLEAR(result);
       return result;
     }
     if (HookScope* a = hook_scope; a && !throwflag && (!a->code_ || a->code_ == code_of(f))) {

@@ -66,9 +66,9 @@ class Linked {
   Frame* frame_;
 };
 
-class Trace {
+class SegmentTrace {
  public:
-  Trace(PyThreadState* t, Frame* f, int position, const Tracer::Settings& settings, TraceResult& result)
+  SegmentTrace(PyThreadState* t, Frame* f, int position, const TraceSettings& settings, TraceResult& result)
       : thread_(t), frame_(f), position_(position), settings_(settings), result_(result), entry_(torch_state()) {}
 
   std::vector<PyObject*> run() {
@@ -82,12 +82,12 @@ class Trace {
     tracer_.emplace(frame_, settings_);
     const Restore restore(thread_, frame_);
     struct RollBack {
-      Tracer& t;
+      Trace& t;
       ~RollBack() {
         t.log.roll_back();
-        t.restore_contexts();
+        t.calls.restore_contexts();
       }
-    } roll_back{*tracer_};
+    } roll_back{tracer_->trace};
     {
       const TracerScope scope(*tracer_);
       const Linked linked(thread_, frame_);
@@ -99,22 +99,22 @@ class Trace {
     return outputs_;
   }
 
-  Tracer& tracer() { return *tracer_; }
+  Trace& trace() { return tracer_->trace; }
   // Empty before and after the program runs: its frames are gone then.
-  std::string line() const { return running_ ? tracer_->line() : std::string(); }
+  std::string line() const { return running_ ? tracer_->trace.progress.line() : std::string(); }
   // The trace ended at a break, whatever exception arrives: a failed operator's takes the place of ours.
   bool ended() const { return ended_; }
 
  private:
   bool run_frame(const Restore& restore) {
-    Tracer& tr = *tracer_;
-    Evaluation e{thread_, frame_, tr, position_};
-    const Step last = tr.begin() ? vesta::capture::run(e) : Step::Error;
+    Trace& tr = tracer_->trace;
+    Evaluation e{thread_, frame_, *tracer_, position_};
+    const Step last = tr.variables.begin() ? vesta::capture::run(e) : Step::Error;
     const Object value = Object::take(last == Step::Return ? e.result : nullptr);
-    result_.site = tr.break_site();
-    result_.asked_compiling = tr.asked_compiling();
-    if (last == Step::Error || last == Step::Yield || tr.aborted()) {
-      if (!tr.aborted()) {
+    result_.site = tr.progress.site();
+    result_.asked_compiling = tr.calls.asked_compiling();
+    if (last == Step::Error || last == Step::Yield || tr.ended()) {
+      if (!tr.ended()) {
         PyObject* type = PyErr_Occurred();
         result_.site.reason =
             reason_for(Break::Raised, type ? reinterpret_cast<PyTypeObject*>(type)->tp_name : "an exception");
@@ -122,8 +122,9 @@ class Trace {
       }
       PyErr_Clear();
       // An exception that a handler was at work on is raised again where it came from.
-      result_.restart_at =
-          tr.raised_at() >= 0 && tr.raised_at() < tr.root_count() ? tr.raised_at() : tr.root_count() - 1;
+      result_.restart_at = tr.progress.raised_at() >= 0 && tr.progress.raised_at() < tr.progress.root_count()
+                               ? tr.progress.raised_at()
+                               : tr.progress.root_count() - 1;
       return false;
     }
     EpilogueBuilder builder(tr, frame_);
@@ -145,17 +146,17 @@ class Trace {
       ok = false;
       builder.reason = reason_for(Break::TorchModesChanged);
     }
-    if (const int set = tr.changed_context(); ok && set >= 0) {
+    if (const int set = tr.calls.changed_context(); ok && set >= 0) {
       result_.restart_at = set;
       result_.site.reason = reason_for(Break::ContextVariableChanged);
       result_.site.where = {};
       return false;
     }
     if (!ok) {
-      int at = builder.blocked ? tr.born(builder.blocked) : -1;
-      if (at < 0) at = tr.raised_at();
-      result_.guessed = at < 0 && tr.root_count() > 0;
-      result_.restart_at = result_.guessed ? std::max(0, tr.root_count() - 2) : at;
+      int at = builder.blocked ? tr.made.born_at(builder.blocked) : -1;
+      if (at < 0) at = tr.progress.raised_at();
+      result_.guessed = at < 0 && tr.progress.root_count() > 0;
+      result_.restart_at = result_.guessed ? std::max(0, tr.progress.root_count() - 2) : at;
       result_.site.reason = builder.reason;
       result_.site.where = {};
       return false;
@@ -167,35 +168,35 @@ class Trace {
   }
 
   void finish(EpilogueBuilder& builder, const TorchState& entry, const TorchState& leave) {
-    Tracer& tr = *tracer_;
+    Trace& tr = tracer_->trace;
     std::vector<int> needed = builder.epilogue.needed, written, objects;
     for (const UndoLog::Entry* e : tr.log.entries())
-      if (const int s = tr.source_of(e->target.get()); s >= 0 && tr.sources[s].kind != SourceKind::Constant)
+      if (const int s = tr.sources.find(e->target.get()); s >= 0 && tr.sources[s].kind != SourceKind::Constant)
         written.push_back(s);
     for (const auto& [object, s] : tr.sources.known()) {
       if (tr.sources[s].kind == SourceKind::Constant) continue;
       objects.push_back(s);
       if (is_tensor(object)) needed.push_back(s);
     }
-    for (const IntegerRead& r : tr.integers) needed.push_back(r.source);
-    tr.each_number_source([&](int source) { needed.push_back(source); });
+    for (const IntegerRead& r : tr.numbers.integers()) needed.push_back(r.source);
+    for (const int source : tr.numbers.sources_of_tensors()) needed.push_back(source);
     std::vector<std::string> effects = std::move(builder.effect_texts);
-    auto v = std::make_shared<Variant>(GuardProgram(tr.sources.places(), tr.guards, tr.lookups, std::move(needed),
-                                                    std::move(written), std::move(objects)),
+    auto v = std::make_shared<Variant>(GuardProgram(tr.sources.places(), tr.guards.guards(), tr.guards.lookups(),
+                                                    std::move(needed), std::move(written), std::move(objects)),
                                        std::move(builder.epilogue));
     v->guards.code = code_of(frame_);
     v->entry = entry;
     v->leave = leave;
-    v->frames = tr.entered_frames();
+    v->frames = tr.progress.entered_frames();
     v->report.effects = std::move(effects);
-    for (const IntegerRead& r : tr.integers) v->integers.push_back(r.source);
+    for (const IntegerRead& r : tr.numbers.integers()) v->integers.push_back(r.source);
     result_.variant = std::move(v);
   }
 
   PyThreadState* thread_;
   Frame* frame_;
   int position_;
-  const Tracer::Settings& settings_;
+  const TraceSettings& settings_;
   TraceResult& result_;
   const TorchState entry_;  // before the trace
   std::optional<Tracer> tracer_;
@@ -207,20 +208,20 @@ class Trace {
 
 }  // namespace
 
-TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer::Settings& settings) {
+TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const TraceSettings& settings) {
   const auto start = std::chrono::steady_clock::now();
   TraceResult result;
-  Trace trace(t, f, position, settings, result);
+  SegmentTrace segment(t, f, position, settings, result);
   try {
-    result.graph = trace_graph([&] { return trace.run(); }, settings.gradients, [&] { return trace.line(); });
-    Tracer& tr = trace.tracer();
+    result.graph = trace_graph([&] { return segment.run(); }, settings.gradients, [&] { return segment.line(); });
+    Trace& tr = segment.trace();
     for (const GraphInput& input : result.graph.inputs) {
-      if (const int number = tr.number_source(input.tensor.get()); number >= 0) {
+      if (const int number = tr.numbers.source_of_tensor(input.tensor.get()); number >= 0) {
         result.variant->inputs.push_back({number, nullptr, true});
         result.variant->require_grad.push_back(false);
         continue;
       }
-      const int source = tr.source_of(input.tensor.get());
+      const int source = tr.sources.find(input.tensor.get());
       if (source < 0 && input.seen_in_python) {
         result.variant.reset();
         result.restart_at = -1;
@@ -233,13 +234,13 @@ TraceResult trace_segment(PyThreadState* t, Frame* f, int position, const Tracer
       result.variant->require_grad.push_back(requires_grad(input.tensor.get()));
     }
     if (result.variant)
-      for (const IntegerRead& read : tr.integers) result.integers.push_back(read.value);
+      for (const IntegerRead& read : tr.numbers.integers()) result.integers.push_back(read.value);
   } catch (const TraceEnded&) {
     result.variant.reset();
   } catch (const std::exception& e) {
     result.variant.reset();
     result.site.needs_gradients |= is_gradient_error(e);
-    if (!trace.ended()) {
+    if (!segment.ended()) {
       result.restart_at = -1;
       result.site.reason = reason_for(e);
     }

@@ -6,8 +6,10 @@
 
 #include "capture/python/segments/captured.h"
 #include "capture/python/sources/cached_result.h"
+#include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/library.h"
-#include "capture/python/tracer/tracer.h"
+#include "capture/python/tracer/symbolic_scalar.h"
+#include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {
 namespace {
@@ -51,43 +53,43 @@ bool holds_symbol(PyObject* x) {
 
 }  // namespace
 
-bool Tracer::guard_cache_key(PyObject* x, bool of_library) {
+bool Calls::guard_cache_key(PyObject* x, bool of_library) {
   if (is_plain_tuple(x)) {
-    if (!operand(x)) return false;
+    if (!t_.tracker.operand(x)) return false;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); ++i)
       if (!guard_cache_key(PyTuple_GET_ITEM(x, i), of_library)) return false;
     return true;
   }
-  const int source = sources.find(x);
+  const int source = t_.sources.find(x);
   if (is_scalar(x) || PyType_Check(x) || is_fact_of_a_tensor(x) ||
-      (source >= 0 && sources[source].kind == SourceKind::Constant))
+      (source >= 0 && t_.sources[source].kind == SourceKind::Constant))
     return true;
   const bool annotation = of_library && is_annotation(x);
-  if (!annotation && (source < 0 || !has_plain_hash(x))) return graph_break(Break::CachedFunctionArguments), false;
-  if (source >= 0) guard(Check::Is, source, x);
+  if (!annotation && (source < 0 || !has_plain_hash(x))) return t_.graph_break(Break::CachedFunctionArguments), false;
+  if (source >= 0) t_.guards.add(Check::Is, source, x);
   return true;
 }
 
-PyObject* Tracer::call_cached(PyObject* f, PyObject* const* given, Py_ssize_t n, PyObject* names) {
+PyObject* Calls::call_cached(PyObject* f, PyObject* const* given, Py_ssize_t n, PyObject* names) {
   const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
   const bool of_library = is_library_function(f);
   if (of_library && std::any_of(given, given + all, holds_symbol)) {
     const Object function = Object::take(PyObject_GetAttrString(f, "__wrapped__"));
-    if (sources.find(function.get()) < 0) Py_XDECREF(track_constant(function.get()));
+    if (t_.sources.find(function.get()) < 0) Py_XDECREF(t_.tracker.track_constant(function.get()));
     return call(function.get(), given, static_cast<size_t>(n), names);
   }
   std::vector<Object> numbers;
   std::vector<PyObject*> args;
   for (Py_ssize_t i = 0; i < all; ++i) {
-    numbers.push_back(Object::take(plain(given[i])));
+    numbers.push_back(Object::take(t_.numbers.plain(given[i])));
     if (!numbers.back()) return nullptr;
     args.push_back(numbers.back().get());
   }
   args.push_back(nullptr);
   for (Py_ssize_t i = 0; i < all; ++i)
     if (!guard_cache_key(args[static_cast<size_t>(i)], of_library)) return nullptr;
-  const int function = sources.find(f);
-  if (function >= 0 && sources[function].kind != SourceKind::Constant) guard(Check::Is, function, f);
+  const int function = t_.sources.find(f);
+  if (function >= 0 && t_.sources[function].kind != SourceKind::Constant) t_.guards.add(Check::Is, function, f);
   // Of a library's function nobody asks what it counts; it gives the same for the same constants.
   if (of_library) {
     PyObject* x = nullptr;
@@ -95,16 +97,16 @@ PyObject* Tracer::call_cached(PyObject* f, PyObject* const* given, Py_ssize_t n,
       const HookOff off;
       x = PyObject_Vectorcall(f, args.data(), static_cast<size_t>(n), names);
     }
-    if (!x) return finish_call(nullptr);
-    PyObject* known = track_constant(x);
+    if (!x) return t_.tracker.finish_call(nullptr);
+    PyObject* known = t_.tracker.track_constant(x);
     Py_DECREF(x);
     return known;
   }
   const Object key = cache_key(f, args.data(), n, names);
   if (!key) return nullptr;
   PyObject* x = cached_result(f, key.get());
-  if (function < 0) return graph_break(Break::NewCachedFunction, name_of_callable(f));
-  if (!x) return graph_break(Break::CachedResultMissing, name_of_callable(f));
+  if (function < 0) return t_.graph_break(Break::NewCachedFunction, name_of_callable(f));
+  if (!x) return t_.graph_break(Break::CachedResultMissing, name_of_callable(f));
   CachedCall call{Object::share(f), Object::take(PyTuple_New(n)), Object::take(all > n ? PyDict_New() : nullptr)};
   if (!call.arguments || (all > n && !call.keywords)) return nullptr;
   for (Py_ssize_t i = 0; i < n; ++i) PyTuple_SET_ITEM(call.arguments.get(), i, Py_NewRef(args[static_cast<size_t>(i)]));
@@ -112,9 +114,9 @@ PyObject* Tracer::call_cached(PyObject* f, PyObject* const* given, Py_ssize_t n,
     if (PyDict_SetItem(call.keywords.get(), PyTuple_GET_ITEM(names, i - n), args[static_cast<size_t>(i)]) < 0)
       return nullptr;
   cached_calls.push_back(std::move(call));
-  const int source = sources.add(SourceKind::Cached, function, 0, key.get());
-  guard(Check::Present, source);
-  return track(x, source);
+  const int source = t_.sources.add(SourceKind::Cached, function, 0, key.get());
+  t_.guards.add(Check::Present, source);
+  return t_.tracker.track(x, source);
 }
 
 }  // namespace vesta::capture

@@ -4,9 +4,11 @@
 
 #include "capture/python/segments/captured.h"
 #include "capture/python/sources/cached_result.h"
+#include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/compilers.h"
 #include "capture/python/tracer/library.h"
-#include "capture/python/tracer/tracer.h"
+#include "capture/python/tracer/symbolic_scalar.h"
+#include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {
 namespace {
@@ -53,7 +55,7 @@ Break break_of_unknown(PyObject* f) {
 
 }  // namespace
 
-bool Tracer::argument(PyObject* x) {
+bool Calls::argument(PyObject* x) {
   if (is_tensor(x) || is_scalar(x)) return true;
   if (PyCFunction_Check(x) || Py_TYPE(x) == &PyMethodDescr_Type || Py_TYPE(x) == &PyWrapperDescr_Type) {
     const Callable known = known_callable(x);
@@ -62,13 +64,13 @@ bool Tracer::argument(PyObject* x) {
     PyObject* self = PyCFunction_Check(x) ? reinterpret_cast<PyCFunctionObject*>(x)->m_self : nullptr;
     const bool writes = e == Effect::WritesSelf || e == Effect::Appends || known.special == Special::DictPop ||
                         known.special == Special::DictGet || known.special == Special::DictSetDefault;
-    if (writes && self && sources.find(self) < 0 &&
+    if (writes && self && t_.sources.find(self) < 0 &&
         (PyDict_CheckExact(self) || PyList_CheckExact(self) || PySet_CheckExact(self)))
       return true;
     if (known.special == Special::Len) return true;  // of items that are guarded with what holds them
     if (e == Effect::Unknown || e == Effect::Refused || e == Effect::WritesSelf || e == Effect::Appends ||
         e == Effect::Special) {
-      graph_break(Break::FunctionArgument, name_of_callable(x));
+      t_.graph_break(Break::FunctionArgument, name_of_callable(x));
       return false;
     }
   }
@@ -76,11 +78,11 @@ bool Tracer::argument(PyObject* x) {
     const Object f = Object::take(PyObject_GetAttrString(x, "func"));
     return f && argument(f.get());
   }
-  if (is_cached_function(x)) return graph_break(Break::CachedFunctionPassed), false;
+  if (is_cached_function(x)) return t_.graph_break(Break::CachedFunctionPassed), false;
   return true;
 }
 
-PyObject* Tracer::call_plainly(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+PyObject* Calls::call_plainly(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   // Python code that torch runs for an operator of plain tensors (what says the shapes of its results, a decomposition)
   // is no part of the program.
   std::optional<HookOff> off;
@@ -88,45 +90,27 @@ PyObject* Tracer::call_plainly(PyObject* f, PyObject* const* args, Py_ssize_t n,
     off.emplace();
   PyObject* result = PyObject_Vectorcall(f, args, static_cast<size_t>(n), names);
   if (!result && !PyFunction_Check(f) && !PyMethod_Check(f))
-    for (Py_ssize_t i = 0; i < n; ++i) note_symbols(args[i]);
-  return finish_call(result);
+    for (Py_ssize_t i = 0; i < n; ++i) t_.numbers.note_failure(args[i]);
+  return t_.tracker.finish_call(result);
 }
 
-bool Tracer::guard_hash(PyObject* x) {
-  if (!may_read_class(x)) return false;
-  if (is_scalar(x) || PyType_Check(x)) return true;
-  for (Py_ssize_t i = 0; PyTuple_Check(x) && i < PyTuple_GET_SIZE(x); ++i)
-    if (!guard_hash(PyTuple_GET_ITEM(x, i))) return false;
-  if (PyMethod_Check(x)) return guard_hash(PyMethod_GET_SELF(x)) && guard_hash(PyMethod_GET_FUNCTION(x));
-  return Py_TYPE(x)->tp_hash != PyBaseObject_Type.tp_hash || guard_address(real_of(x) ? real_of(x) : x);
-}
-
-bool Tracer::update_keys(PyObject* dict, PyObject* mapping) {
-  const Object from = Object::take(PyDict_Copy(mapping));
-  PyObject *key = nullptr, *value = nullptr;
-  Py_ssize_t at = 0;
-  while (from && PyDict_Next(from.get(), &at, &key, &value))
-    if (!writes_key(dict, key, false) || PyDict_SetItem(dict, key, value) < 0) return false;
-  return static_cast<bool>(from);
-}
-
-PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n,
-                               PyObject* names, bool* done) {
+PyObject* Calls::call_special(Special special, PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n,
+                              PyObject* names, bool* done) {
   *done = true;
   const bool plain = !names || PyTuple_GET_SIZE(names) == 0;
   switch (special) {
     case Special::GetAttr:
       if ((n == 2 || n == 3) && plain && PyUnicode_Check(args[1])) {
-        PyObject* x = get_attr(args[0], args[1]);
-        if (x || aborted_ || n == 2 || !PyErr_ExceptionMatches(PyExc_AttributeError)) return x;
+        PyObject* x = t_.objects.get_attr(args[0], args[1]);
+        if (x || t_.ended() || n == 2 || !PyErr_ExceptionMatches(PyExc_AttributeError)) return x;
         PyErr_Clear();
         return Py_NewRef(args[2]);
       }
       break;
     case Special::HasAttr:
       if (n == 2 && plain && PyUnicode_Check(args[1])) {
-        PyObject* x = get_attr(args[0], args[1]);
-        if (aborted_ || (!x && !PyErr_ExceptionMatches(PyExc_AttributeError))) return nullptr;
+        PyObject* x = t_.objects.get_attr(args[0], args[1]);
+        if (t_.ended() || (!x && !PyErr_ExceptionMatches(PyExc_AttributeError))) return nullptr;
         PyErr_Clear();
         Py_XDECREF(x);
         return PyBool_FromLong(x != nullptr);
@@ -134,13 +118,13 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       break;
     case Special::SetAttr:
       if (n == 3 && plain && PyUnicode_Check(args[1])) {
-        if (set_attr(args[0], args[1], args[2]) < 0) return nullptr;
+        if (t_.objects.set_attr(args[0], args[1], args[2]) < 0) return nullptr;
         Py_RETURN_NONE;
       }
       break;
     case Special::DelAttr:
       if (n == 2 && plain && PyUnicode_Check(args[1])) {
-        if (set_attr(args[0], args[1], nullptr) < 0) return nullptr;
+        if (t_.objects.set_attr(args[0], args[1], nullptr) < 0) return nullptr;
         Py_RETURN_NONE;
       }
       break;
@@ -152,49 +136,36 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       PyObject* owner = self ? self : n > 0 ? args[0] : nullptr;
       if (!owner || !plain || count < 1 || !PyUnicode_Check(rest[0])) break;
       if (is_tensor(owner) || PyType_Check(owner) || PyModule_CheckExact(owner)) {
-        if (special == Special::ObjectGetAttr) return get_attr(owner, rest[0]);
-        return graph_break(Break::ClassOrTensorAttributeSet);
+        if (special == Special::ObjectGetAttr) return t_.objects.get_attr(owner, rest[0]);
+        return t_.graph_break(Break::ClassOrTensorAttributeSet);
       }
-      if (special == Special::ObjectGetAttr && count == 1) {
-        // Only the plain lookup: a class's __getattr__ is not this function's business.
-        PyTypeObject* type = Py_TYPE(owner);
-        guard_class(type, rest[0]);
-        if (!_PyType_Lookup(type, rest[0])) {
-          if (PyObject* dict = instance_dict(owner)) {
-            bool found = false;
-            PyObject* x = read_dict(dict, dict_source(owner), rest[0], &found);
-            if (found || PyErr_Occurred()) return x;
-          }
-          return PyObject_GenericGetAttr(owner, rest[0]);
-        }
-        return instance_attr(owner, rest[0]);
-      }
+      if (special == Special::ObjectGetAttr && count == 1) return t_.objects.get_plain_attr(owner, rest[0]);
       if (special == Special::ObjectSetAttr && count == 2) {
-        if (instance_set_attr(owner, rest[0], rest[1]) < 0) return nullptr;
+        if (t_.objects.set_plain_attr(owner, rest[0], rest[1]) < 0) return nullptr;
         Py_RETURN_NONE;
       }
       if (special == Special::ObjectDelAttr && count == 1) {
-        if (instance_set_attr(owner, rest[0], nullptr) < 0) return nullptr;
+        if (t_.objects.set_plain_attr(owner, rest[0], nullptr) < 0) return nullptr;
         Py_RETURN_NONE;
       }
       break;
     }
     case Special::IsInstance:
       if (n == 2 && plain) {
-        guard_class(Py_TYPE(args[0]));
-        guard_class_check(args[1]);
-        if (const Object given = held_by_program(args[0]); given.get() != args[0]) {
+        t_.guards.add_class(Py_TYPE(args[0]));
+        t_.guards.add_class_check(args[1]);
+        if (const Object given = t_.objects.held_by_program(args[0]); given.get() != args[0]) {
           PyObject* asked[] = {given.get(), args[1]};
           return call_plainly(f, asked, n, names);
         }
-        if (PyTuple_Check(args[1]) && !track_contents(args[1], 4)) return nullptr;
+        if (PyTuple_Check(args[1]) && !t_.containers.track_contents(args[1], 4)) return nullptr;
         if (is_traced(args[0]))
           if (const int known = is_of_tensor_type(args[0], args[1]); known >= 0) return PyBool_FromLong(known);
         return call_plainly(f, args, n, names);
       }
       break;
     case Special::Iter:
-      if (plain && n == (self ? 0 : 1)) return get_iter(self ? self : args[0]);
+      if (plain && n == (self ? 0 : 1)) return t_.items.get_iter(self ? self : args[0]);
       if (plain && !self && n == 2 && !argument(args[0])) return nullptr;
       if (plain && !self && n == 2) return call_plainly(f, args, n, names);
       break;
@@ -203,7 +174,7 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
         PyObject* iterator = self ? self : args[0];
         if (!PyIter_Check(iterator)) break;
         // By the function itself: a generator's StopIteration has what it returned.
-        return may_advance(iterator) ? call_plainly(f, args, n, names) : nullptr;
+        return t_.items.may_advance(iterator) ? call_plainly(f, args, n, names) : nullptr;
       }
       break;
     case Special::Len:
@@ -212,18 +183,18 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
         // As an int it would be a constant; as a size it may be a symbol.
         if (is_traced(x)) {
           const Object rank = Object::take(PyObject_GetAttrString(x, "ndim"));
-          if (!rank) return finish_call(nullptr);
-          if (PyObject_IsTrue(rank.get()) == 1) return finish_call(PyObject_CallMethod(x, "size", "i", 0));
+          if (!rank) return t_.tracker.finish_call(nullptr);
+          if (PyObject_IsTrue(rank.get()) == 1) return t_.tracker.finish_call(PyObject_CallMethod(x, "size", "i", 0));
         }
         if (is_tensor(x)) return call_plainly(f, args, n, names);
-        const Py_ssize_t size = length(x);
+        const Py_ssize_t size = t_.items.length(x);
         return size < 0 ? nullptr : PyLong_FromSsize_t(size);
       }
       break;
     case Special::TensorNew:
       if (PyObject* tensor = self ? self : args[0]; plain && is_tensor(tensor)) {
         PyObject* x = legacy_tensor(tensor, self ? args : args + 1, self ? n : n - 1);
-        if (x || aborted_ || PyErr_Occurred()) return x;
+        if (x || t_.ended() || PyErr_Occurred()) return x;
       }
       break;
     case Special::NewTensor: {
@@ -237,10 +208,10 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       const Py_ssize_t count = self ? n : n - 1;
       PyObject* dict = self ? self : n > 0 ? args[0] : nullptr;
       if (!dict || !plain || count < 1 || count > 2 || !PyDict_Check(dict)) break;
-      if (!guard_by_value(rest[0])) return nullptr;
-      if (!is_place_key(rest[0])) break;
+      if (!t_.equality.guard_by_value(rest[0])) return nullptr;
+      if (!t_.equality.is_source_key(rest[0])) break;
       bool found = false;
-      PyObject* x = read_dict(dict, sources.find(dict), rest[0], &found);
+      PyObject* x = t_.containers.read_dict(dict, t_.sources.find(dict), rest[0], &found);
       if (found || PyErr_Occurred()) return x;
       return Py_NewRef(count == 2 ? rest[1] : Py_None);
     }
@@ -253,51 +224,54 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       if (!dict || !PyDict_Check(dict)) break;
       const Py_ssize_t all = count + (names ? PyTuple_GET_SIZE(names) : 0);
       for (Py_ssize_t i = 0; i < all; ++i)
-        if (!operand(rest[i]) || !argument(rest[i])) return nullptr;
-      if (special == Special::DictUpdate ? !guard_arguments(f, self, args, n) : count > 0 && !guard_by_value(rest[0]))
+        if (!t_.tracker.operand(rest[i]) || !argument(rest[i])) return nullptr;
+      if (special == Special::DictUpdate ? !t_.equality.guard_arguments(f, self, args, n)
+                                         : count > 0 && !t_.equality.guard_by_value(rest[0]))
         return nullptr;
-      if (!PyODict_Check(dict) && sources.find(dict) >= 0) {
+      if (!PyODict_Check(dict) && t_.sources.find(dict) >= 0) {
         if (special == Special::DictUpdate && (count == 0 || (count == 1 && PyDict_CheckExact(rest[0])))) {
-          if (count == 1 && !update_keys(dict, rest[0])) return nullptr;
+          if (count == 1 && !t_.containers.update_keys(dict, rest[0])) return nullptr;
           for (Py_ssize_t i = count; i < all; ++i)
-            if (!writes_key(dict, PyTuple_GET_ITEM(names, i - count), false) ||
+            if (!t_.containers.before_write_key(dict, PyTuple_GET_ITEM(names, i - count), false) ||
                 PyDict_SetItem(dict, PyTuple_GET_ITEM(names, i - count), rest[i]) < 0)
               return nullptr;
           Py_RETURN_NONE;
         }
-        const bool one_key = plain && (count == 1 || count == 2) && is_place_key(rest[0]);
+        const bool one_key = plain && (count == 1 || count == 2) && t_.equality.is_source_key(rest[0]);
         if (one_key && special != Special::DictUpdate) {
           bool found = false;
-          Object x = Object::take(read_dict(dict, sources.find(dict), rest[0], &found));
+          Object x = Object::take(t_.containers.read_dict(dict, t_.sources.find(dict), rest[0], &found));
           if (PyErr_Occurred()) return nullptr;
           if (special == Special::DictSetDefault) {
             if (found) return x.release();
             PyObject* value = count == 2 ? rest[1] : Py_None;
-            if (!writes_key(dict, rest[0], false) || PyDict_SetItem(dict, rest[0], value) < 0) return nullptr;
+            if (!t_.containers.before_write_key(dict, rest[0], false) || PyDict_SetItem(dict, rest[0], value) < 0)
+              return nullptr;
             return Py_NewRef(value);
           }
           if (found) {
-            if (!writes_key(dict, rest[0], true) || PyDict_DelItem(dict, rest[0]) < 0) return nullptr;
+            if (!t_.containers.before_write_key(dict, rest[0], true) || PyDict_DelItem(dict, rest[0]) < 0)
+              return nullptr;
             return x.release();
           }
           if (count == 2) return Py_NewRef(rest[1]);
         }
       }
-      if (!writes(dict, UndoLog::Writes::Any)) return nullptr;
+      if (!t_.containers.before_write(dict, UndoLog::Writes::Any)) return nullptr;
       return call_plainly(f, args, n, names);
     }
     case Special::Id:
       if (plain && n == 1) {
         // Where an object is, is a fact of that object. What the trace made will be somewhere else.
-        PyObject* x = real_of(args[0]) ? real_of(args[0]) : args[0];
-        if (!may_read_class(x)) return nullptr;
-        if (x != Py_None && !PyBool_Check(x) && !PyType_Check(x) && !guard_address(x)) return nullptr;
+        PyObject* x = t_.tensors.real_of(args[0]) ? t_.tensors.real_of(args[0]) : args[0];
+        if (!t_.objects.may_read_class(x)) return nullptr;
+        if (x != Py_None && !PyBool_Check(x) && !PyType_Check(x) && !t_.guards.add_address(x)) return nullptr;
         return call_plainly(f, &x, n, names);
       }
       break;
     case Special::Hash:
       if (plain && n == 1) {
-        if (!operand(args[0]) || !argument(args[0]) || !guard_hash(args[0])) return nullptr;
+        if (!t_.tracker.operand(args[0]) || !argument(args[0]) || !t_.equality.guard_hash(args[0])) return nullptr;
         return call_with_numbers(f, args, n, names);
       }
       break;
@@ -306,8 +280,8 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       if (n != 0 || !plain) break;
       PyObject* x = call_plainly(f, args, n, names);
       if (!x || !PyBool_Check(x))
-        return x ? (Py_DECREF(x), graph_break(Break::UnsupportedArguments, name_of_callable(f))) : nullptr;
-      guard(Check::Is, sources.add(SourceKind::Flag, sources.add(SourceKind::Constant, -1, 0, f)), x);
+        return x ? (Py_DECREF(x), t_.graph_break(Break::UnsupportedArguments, name_of_callable(f))) : nullptr;
+      t_.guards.add(Check::Is, t_.sources.add(SourceKind::Flag, t_.sources.add(SourceKind::Constant, -1, 0, f)), x);
       return x;
     }
     case Special::ContextGet:
@@ -325,12 +299,12 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
       const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
       const bool grad = torch_state().grad;
       for (Py_ssize_t i = 0; i < all; ++i) {
-        if (!operand(args[i])) return nullptr;
+        if (!t_.tracker.operand(args[i])) return nullptr;
         if (!grad || !is_tensor(args[i])) continue;
         static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
-        const Object required = Object::take(get_attr(args[i], requires_grad));
+        const Object required = Object::take(t_.objects.get_attr(args[i], requires_grad));
         if (!required) return nullptr;
-        if (required.get() != Py_False) return graph_break(Break::AutogradFunction);
+        if (required.get() != Py_False) return t_.graph_break(Break::AutogradFunction);
       }
       return call_plainly(f, args, n, names);
     }
@@ -341,28 +315,28 @@ PyObject* Tracer::call_special(Special special, PyObject* f, PyObject* self, PyO
             PyList_CheckExact(args[i]) || (PyTuple_Check(args[i]) && !is_python_class(Py_TYPE(args[i])));
         if (is_tensor(args[i]) ||
             (!sequence && !is_symbolic(args[i]) && !is_scalar(args[i]) && !is_numpy_scalar(args[i])))
-          return graph_break(Break::NumPyArguments);
-        if (!operand(args[i])) return nullptr;
+          return t_.graph_break(Break::NumPyArguments);
+        if (!t_.tracker.operand(args[i])) return nullptr;
       }
       const HookOff off;  // numpy's own Python code
       PyObject* x = call_with_numbers(f, args, n, names);
       if (!x || is_scalar(x) || is_numpy_scalar(x)) return x;
       Py_DECREF(x);
-      return graph_break(Break::NumPyArray);
+      return t_.graph_break(Break::NumPyArray);
     }
     case Special::Vars:
       if (plain && n == 1 && !is_tensor(args[0]) && !PyType_Check(args[0])) {
-        if (!track_state(args[0])) return nullptr;
+        if (!t_.tracker.track_state(args[0])) return nullptr;
         return call_plainly(f, args, n, names);
       }
-      return graph_break(Break::UnsupportedArguments, name_of_callable(f));
+      return t_.graph_break(Break::UnsupportedArguments, name_of_callable(f));
     default: break;
   }
   *done = false;
   return nullptr;
 }
 
-bool Tracer::may_refer(PyObject* f, PyObject* const* args, Py_ssize_t n) {
+bool Calls::may_refer(PyObject* f, PyObject* const* args, Py_ssize_t n) {
   // The class, or the `__new__` of one, whose first argument is the class.
   const bool by_new = PyCFunction_Check(f);
   PyObject* type = by_new ? reinterpret_cast<PyCFunctionObject*>(f)->m_self : f;
@@ -370,29 +344,13 @@ bool Tracer::may_refer(PyObject* f, PyObject* const* args, Py_ssize_t n) {
     return true;
   PyObject* const* rest = by_new ? args + 1 : args;
   const Py_ssize_t count = by_new ? n - 1 : n;
-  if (count > 1 && rest[1] != Py_None) return graph_break(Break::WeakReferenceCallback), false;
-  if (count > 0 && sources.find(real_of(rest[0]) ? real_of(rest[0]) : rest[0]) < 0)
-    return graph_break(Break::WeakReferenceToNewObject), false;
+  if (count > 1 && rest[1] != Py_None) return t_.graph_break(Break::WeakReferenceCallback), false;
+  if (count > 0 && t_.sources.find(t_.tensors.real_of(rest[0]) ? t_.tensors.real_of(rest[0]) : rest[0]) < 0)
+    return t_.graph_break(Break::WeakReferenceToNewObject), false;
   return true;
 }
 
-Object Tracer::with_fake_tensors(PyObject* x, int depth) {
-  if (depth == 0 || (!PyList_Check(x) && !PyTuple_Check(x))) return Object::share(x);
-  Object copy;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(x, i);
-    const auto it = fake_of_.find(item);
-    const Object shown = it == fake_of_.end() ? with_fake_tensors(item, depth - 1) : Object::share(it->second);
-    if (!shown) return {};
-    if (shown.get() == item) continue;
-    if (!copy) copy = Object::take(PySequence_List(x));
-    if (!copy || PyList_SetItem(copy.get(), i, Py_NewRef(shown.get())) < 0) return {};
-  }
-  if (!copy) return Object::share(x);
-  return PyList_Check(x) ? copy : Object::take(PyList_AsTuple(copy.get()));
-}
-
-PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+PyObject* Calls::call_known(const Callable& known, PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
   // The object a bound function works on.
   PyObject* self = nullptr;
@@ -403,16 +361,16 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
     const Object bound = Object::take(PyObject_GetAttrString(f, "__self__"));
     self = bound.get();
   }
-  if (PyObject* x = call_with_symbolic_scalars(known, f, args, n, names); x || aborted_ || PyErr_Occurred()) return x;
+  if (PyObject* x = t_.numbers.call(known, f, args, n, names); x || t_.ended() || PyErr_Occurred()) return x;
   if (!self && n > 0 && PyODict_Check(args[0]) &&
       (Py_TYPE(f) == &PyMethodDescr_Type || Py_TYPE(f) == &PyWrapperDescr_Type) &&
       reinterpret_cast<PyDescrObject*>(f)->d_type == &PyDict_Type &&
       (known.effect == Effect::WritesSelf || known.special == Special::DictPop ||
        known.special == Special::DictSetDefault || known.special == Special::DictUpdate))
-    return graph_break(Break::OrderedDictMethod);
+    return t_.graph_break(Break::OrderedDictMethod);
   switch (known.effect) {
-    case Effect::Unknown: return graph_break(break_of_unknown(f), name_of_callable(f));
-    case Effect::Refused: return graph_break(break_of(known), name_of_callable(f), known.reason);
+    case Effect::Unknown: return t_.graph_break(break_of_unknown(f), name_of_callable(f));
+    case Effect::Refused: return t_.graph_break(break_of(known), name_of_callable(f), known.reason);
     case Effect::Special: {
       bool done = false;
       PyObject* x = call_special(known.special, f, self, args, n, names, &done);
@@ -423,15 +381,15 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
       const bool from_data = known.special == Special::FromData;
       if (from_data) {
         PyObject* x = tensor_of_integers(args, n, names);
-        if (x || aborted_ || PyErr_Occurred()) return x;
+        if (x || t_.ended() || PyErr_Occurred()) return x;
       }
       std::vector<Object> kept;
       std::vector<PyObject*> given;
       for (Py_ssize_t i = 0; i < all; ++i) {
-        if (!operand(args[i]) || (is_tensor(args[i]) && !lift(args[i]))) return nullptr;
-        kept.push_back(with_fake_tensors(args[i], 8));
+        if (!t_.tracker.operand(args[i]) || (is_tensor(args[i]) && !t_.tensors.lift(args[i]))) return nullptr;
+        kept.push_back(t_.tensors.wrap_items(args[i], 8));
         // torch stores the numbers itself, and symbolic ones in 32 bits.
-        if (kept.back() && from_data) kept.back() = Object::take(plain(kept.back().get(), 8));
+        if (kept.back() && from_data) kept.back() = Object::take(t_.numbers.plain(kept.back().get(), 8));
         if (!kept.back()) return nullptr;
         given.push_back(kept.back().get());
       }
@@ -441,48 +399,49 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
     case Effect::Torch: return call_plainly(f, args, n, names);
     case Effect::ReadsState: {
       PyObject* x = self ? self : n > 0 ? args[0] : nullptr;
-      if (x && !track_state(x)) return nullptr;
+      if (x && !t_.tracker.track_state(x)) return nullptr;
       break;
     }
     case Effect::WritesSelf:
     case Effect::Appends: {
       PyObject* x = self ? self : n > 0 ? args[0] : nullptr;
       if (x && !is_scalar(x) && !is_tensor(x) &&
-          !writes(x, known.effect == Effect::Appends ? UndoLog::Writes::Append : UndoLog::Writes::Any))
+          !t_.containers.before_write(x,
+                                      known.effect == Effect::Appends ? UndoLog::Writes::Append : UndoLog::Writes::Any))
         return nullptr;
-      if (known.effect == Effect::WritesSelf && !guard_arguments(f, self, args, n)) return nullptr;
+      if (known.effect == Effect::WritesSelf && !t_.equality.guard_arguments(f, self, args, n)) return nullptr;
       for (Py_ssize_t i = self || x == nullptr ? 0 : 1; i < all; ++i) {
-        if (known.effect == Effect::Appends && (is_tensor(args[i]) || sources.find(args[i]) >= 0) &&
+        if (known.effect == Effect::Appends && (is_tensor(args[i]) || t_.sources.find(args[i]) >= 0) &&
             !PyIter_Check(args[i]))
           continue;  // kept, not read; what extend reads is read below
-        if (!operand(args[i]) || !argument(args[i])) return nullptr;
+        if (!t_.tracker.operand(args[i]) || !argument(args[i])) return nullptr;
       }
       if (known.effect == Effect::Appends) {
         const char* name = PyCFunction_Check(f) ? reinterpret_cast<PyCFunctionObject*>(f)->m_ml->ml_name
                                                 : reinterpret_cast<PyMethodDescrObject*>(f)->d_method->ml_name;
         if (std::strcmp(name, "extend") == 0)
           for (Py_ssize_t i = self ? 0 : 1; i < all; ++i)
-            if (!operand(args[i])) return nullptr;
+            if (!t_.tracker.operand(args[i])) return nullptr;
       }
       return call_plainly(f, args, n, names);
     }
     case Effect::Reads: break;
   }
-  if (self && !operand(self)) return nullptr;
-  if (!guard_arguments(f, self, args, n)) return nullptr;
+  if (self && !t_.tracker.operand(self)) return nullptr;
+  if (!t_.equality.guard_arguments(f, self, args, n)) return nullptr;
   if (!may_refer(f, args, n)) return nullptr;
   for (Py_ssize_t i = 0; i < all; ++i)
-    if (!operand(args[i]) || !argument(args[i])) return nullptr;
+    if (!t_.tracker.operand(args[i]) || !argument(args[i])) return nullptr;
   if (known.special == Special::Number) return call_plainly(f, args, n, names);
   return call_with_numbers(f, args, n, names);
 }
 
-PyObject* Tracer::call_with_numbers(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+PyObject* Calls::call_with_numbers(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
   std::vector<Object> numbers;
   std::vector<PyObject*> flat;
   for (Py_ssize_t i = 0; i < all; ++i) {
-    numbers.push_back(Object::take(plain(args[i])));
+    numbers.push_back(Object::take(t_.numbers.plain(args[i])));
     if (!numbers.back()) return nullptr;
     flat.push_back(numbers.back().get());
   }
@@ -490,8 +449,8 @@ PyObject* Tracer::call_with_numbers(PyObject* f, PyObject* const* args, Py_ssize
   return call_plainly(f, flat.data(), n, names);
 }
 
-PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObject* names) {
-  if (aborted_) return nullptr;
+PyObject* Calls::call(PyObject* f, PyObject* const* args, size_t flags, PyObject* names) {
+  if (t_.ended()) return nullptr;
   const Py_ssize_t n = PyVectorcall_NARGS(flags);
   const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
   if (PyFunction_Check(f)) {
@@ -501,20 +460,20 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     if (marks_for_dynamo(f) && enters_dynamo_unless_compiling(asking_module())) Py_RETURN_NONE;
     if (PyObject* inner = is_disabled(f) ? nullptr : compiled_by_torch(f)) {
       // Compiled once: as part of this program.
-      if (const int source = sources.find(f); source >= 0 && sources[source].kind != SourceKind::Constant)
-        guard(Check::Is, source, f);
-      const Object callable = Object::take(track_constant(inner));
+      if (const int source = t_.sources.find(f); source >= 0 && t_.sources[source].kind != SourceKind::Constant)
+        t_.guards.add(Check::Is, source, f);
+      const Object callable = Object::take(t_.tracker.track_constant(inner));
       return callable ? call(callable.get(), args, flags, names) : nullptr;
     }
     if (n > 0 && gives_compiled(f)) return Py_NewRef(args[0]);
     if (PyObject* inner = hidden_from_dynamo(f)) {
-      if (const int source = sources.find(f); source >= 0 && sources[source].kind != SourceKind::Constant)
-        guard(Check::Is, source, f);
-      if (sources.find(inner) < 0) Py_XDECREF(track_constant(inner));
+      if (const int source = t_.sources.find(f); source >= 0 && t_.sources[source].kind != SourceKind::Constant)
+        t_.guards.add(Check::Is, source, f);
+      t_.tracker.note_constant(inner);
       return call(inner, args, flags, names);
     }
-    if (asks_for_a_break(f)) return graph_break(Break::RequestedBreak, name_of_callable(f));
-    if (is_disabled(f)) return graph_break(Break::CompilingDisabled, name_of_callable(f), reason_of_disabling(f));
+    if (asks_for_a_break(f)) return t_.graph_break(Break::RequestedBreak, name_of_callable(f));
+    if (is_disabled(f)) return t_.graph_break(Break::CompilingDisabled, name_of_callable(f), reason_of_disabling(f));
     return call_plainly(f, args, n, names);
   }
   if (PyMethod_Check(f)) {
@@ -526,39 +485,38 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     return call(function, with_self.data(), static_cast<size_t>(n + 1), names);
   }
   if (PyType_Check(f)) {
-    if (!may_read_class(f)) return nullptr;
+    if (!t_.objects.may_read_class(f)) return nullptr;
     auto* type = reinterpret_cast<PyTypeObject*>(f);
     if (type == &PyType_Type && all == 1)
       return Py_NewRef(is_symbolic_int(args[0]) ? reinterpret_cast<PyObject*>(&PyLong_Type)
                                                 : reinterpret_cast<PyObject*>(Py_TYPE(
                                                       is_symbolic_scalar(args[0]) ? varying_value(args[0]) : args[0])));
-    if (PyType_IsSubtype(type, &PyType_Type)) return graph_break(Break::ClassMade);
+    if (PyType_IsSubtype(type, &PyType_Type)) return t_.graph_break(Break::ClassMade);
     if (type == &PyLong_Type && all == 1 && is_symbolic_int(args[0])) return Py_NewRef(args[0]);
     if (all == n && (type == tensor_class() || is_tensor_type(f))) {
       PyObject* x = legacy_tensor(f, args, n);
-      if (x || aborted_ || PyErr_Occurred()) return x;
+      if (x || t_.ended() || PyErr_Occurred()) return x;
     }
-    if (PyObject* x = call_with_symbolic_scalars(known_callable(f), f, args, n, names);
-        x || aborted_ || PyErr_Occurred())
+    if (PyObject* x = t_.numbers.call(known_callable(f), f, args, n, names); x || t_.ended() || PyErr_Occurred())
       return x;
     static PyObject* del = PyUnicode_InternFromString("__del__");
     if (is_python_class(type) && _PyType_Lookup(type, del))
-      return graph_break(Break::ClassWithDel, name_of_callable(f));
+      return t_.graph_break(Break::ClassWithDel, name_of_callable(f));
     static PyObject* parts[] = {PyUnicode_InternFromString("__new__"), PyUnicode_InternFromString("__init__"),
                                 PyUnicode_InternFromString("__call__")};
-    for (PyObject* part : parts) guard_class(part == parts[2] ? Py_TYPE(type) : type, part);
+    for (PyObject* part : parts) t_.guards.add_class(part == parts[2] ? Py_TYPE(type) : type, part);
     if (is_numpy_scalar_type(type)) {
       for (Py_ssize_t i = 0; i < all; ++i)
         if (!is_scalar(args[i]) && !is_symbolic_int(args[i]) && !is_numpy_scalar(args[i]))
-          return graph_break(Break::NumPyArguments);
+          return t_.graph_break(Break::NumPyArguments);
       return call_with_numbers(f, args, n, names);
     }
-    if (known_callable(f).effect == Effect::Unknown) return graph_break(Break::ClassUnknown, name_of_callable(f));
+    if (known_callable(f).effect == Effect::Unknown) return t_.graph_break(Break::ClassUnknown, name_of_callable(f));
     if (!is_python_class(type) && !may_refer(f, args, n)) return nullptr;
     if (!is_python_class(type) || type->tp_base != &PyBaseObject_Type)
       for (Py_ssize_t i = 0; i < all; ++i)
-        if (!operand(args[i]) || !argument(args[i])) return nullptr;
-    if (!guard_arguments(f, nullptr, args, n)) return nullptr;
+        if (!t_.tracker.operand(args[i]) || !argument(args[i])) return nullptr;
+    if (!t_.equality.guard_arguments(f, nullptr, args, n)) return nullptr;
     if (type == &PyUnicode_Type || type == &PyFloat_Type || type == &PySet_Type || type == &PyFrozenSet_Type ||
         type == &PyDict_Type || type == &PyComplex_Type || type == &PyBytes_Type)
       return call_with_numbers(f, args, n, names);
@@ -569,7 +527,8 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
     const Object bound = Object::take(PyObject_GetAttrString(f, "args"));
     const Object keywords = Object::take(PyObject_GetAttrString(f, "keywords"));
     if (!function || !bound || !keywords) return nullptr;
-    if (!track_contents(bound.get(), 2) || !track_contents(keywords.get(), 2)) return nullptr;
+    if (!t_.containers.track_contents(bound.get(), 2) || !t_.containers.track_contents(keywords.get(), 2))
+      return nullptr;
     const Object more = Object::take(PyTuple_New(n));
     const Object named = Object::take(PyDict_Copy(keywords.get()));
     if (!more || !named) return nullptr;
@@ -581,27 +540,25 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
   }
   if (PyWeakref_CheckRefExact(f) && all == 0) {
     PyObject* x = PyWeakref_GetObject(f);
-    const int source = sources.find(f);
-    if (source >= 0) return track(x, sources.add(SourceKind::Referent, source));
-    return wrap(Py_NewRef(x));
+    const int source = t_.sources.find(f);
+    if (source >= 0) return t_.tracker.track(x, t_.sources.add(SourceKind::Referent, source));
+    return t_.tensors.wrap(Py_NewRef(x));
   }
   if (is_cached_function(f)) return call_cached(f, args, n, names);
   if (PyObject* inner = wrapped_by_capture(f)) {
     // What it wraps is fixed, so that its own identity is all to guard.
-    if (const int source = sources.find(f); source >= 0) guard(Check::Is, source, f);
-    if (sources.find(inner) < 0) {
-      PyObject* touched = track(inner, sources.add(SourceKind::Constant, -1, 0, inner));
-      if (!touched) return nullptr;
-      Py_DECREF(touched);
+    if (const int source = t_.sources.find(f); source >= 0) t_.guards.add(Check::Is, source, f);
+    if (t_.sources.find(inner) < 0) {
+      if (!t_.tracker.note(inner, t_.sources.add(SourceKind::Constant, -1, 0, inner))) return nullptr;
     }
     return call(inner, args, flags, names);
   }
   if (is_python_class(Py_TYPE(f))) {
     static PyObject* dunder = PyUnicode_InternFromString("__call__");
-    guard_class(Py_TYPE(f), dunder);
+    t_.guards.add_class(Py_TYPE(f), dunder);
     PyObject* method = _PyType_Lookup(Py_TYPE(f), dunder);
     if (method && PyFunction_Check(method)) {
-      if (sources.find(method) < 0) Py_XDECREF(track_constant(method));
+      t_.tracker.note_constant(method);
       if (!dispatches_higher_order(method)) return call_plainly(f, args, n, names);
       std::vector<PyObject*> with_self{f};
       with_self.insert(with_self.end(), args, args + all);
@@ -611,19 +568,18 @@ PyObject* Tracer::call(PyObject* f, PyObject* const* args, size_t flags, PyObjec
   return call_known(known_callable(f), f, args, n, names);
 }
 
-PyObject* Tracer::call_unpacked(PyObject* f, PyObject* args, PyObject* keywords) {
-  if (aborted_) return nullptr;
-  const Object items = unpacked(args), named = keywords ? unpacked(keywords) : Object();
+PyObject* Calls::call_unpacked(PyObject* f, PyObject* args, PyObject* keywords) {
+  if (t_.ended()) return nullptr;
+  const Object items = t_.containers.unpacked(args), named = keywords ? t_.containers.unpacked(keywords) : Object();
   if (!items || (keywords && !named)) return nullptr;
   args = items.get();
   keywords = named.get();
   const Object tuple = Object::take(PyTuple_Check(args) ? Py_NewRef(args) : PySequence_Tuple(args));
-  if (!tuple) return Operations::call_unpacked(f, args, keywords);
+  if (!tuple) return t_.python.call_unpacked(f, args, keywords);
   std::vector<PyObject*> flat;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
     PyObject* x = PyTuple_GET_ITEM(tuple.get(), i);
-    const auto it = fake_of_.find(x);
-    flat.push_back(it == fake_of_.end() ? x : it->second);
+    flat.push_back(t_.tensors.fake_of(x));
   }
   const size_t n = flat.size();
   Object names;
@@ -632,10 +588,9 @@ PyObject* Tracer::call_unpacked(PyObject* f, PyObject* args, PyObject* keywords)
     PyObject *key = nullptr, *value = nullptr;
     Py_ssize_t at = 0, i = 0;
     while (PyDict_Next(keywords, &at, &key, &value)) {
-      if (!PyUnicode_Check(key)) return Operations::call_unpacked(f, args, keywords);
+      if (!PyUnicode_Check(key)) return t_.python.call_unpacked(f, args, keywords);
       PyTuple_SET_ITEM(names.get(), i++, Py_NewRef(key));
-      const auto it = fake_of_.find(value);
-      flat.push_back(it == fake_of_.end() ? value : it->second);
+      flat.push_back(t_.tensors.fake_of(value));
     }
   }
   flat.push_back(nullptr);

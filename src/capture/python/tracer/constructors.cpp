@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "capture/python/tracer/tracer.h"
+#include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {
 namespace {
@@ -34,14 +35,14 @@ class Arguments {
     values_.push_back(std::move(value));
     return names_.back() && values_.back();
   }
-  PyObject* passed_to(Tracer& t, PyObject* function) const {
+  PyObject* passed_to(Trace& t, PyObject* function) const {
     const Object names = Object::take(PyTuple_New(static_cast<Py_ssize_t>(names_.size())));
     if (!names || !function) return nullptr;
     for (size_t i = 0; i < names_.size(); ++i)
       PyTuple_SET_ITEM(names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(names_[i].get()));
     std::vector<PyObject*> values;
     for (const Object& x : values_) values.push_back(x.get());
-    return t.call(function, values.data(), static_cast<size_t>(positional_), names.get());
+    return t.calls.call(function, values.data(), static_cast<size_t>(positional_), names.get());
   }
 
  private:
@@ -50,9 +51,9 @@ class Arguments {
 };
 
 // Of what is made like a tensor, or by a class of tensors.
-Object dtype_of(Tracer& t, PyObject* like) {
+Object dtype_of(Trace& t, PyObject* like) {
   static PyObject* const dtype = PyUnicode_InternFromString("dtype");
-  if (!PyType_Check(like)) return Object::take(t.get_attr(like, dtype));
+  if (!PyType_Check(like)) return Object::take(t.objects.get_attr(like, dtype));
   if (like != reinterpret_cast<PyObject*>(tensor_class())) return Object::take(PyObject_GetAttr(like, dtype));
   const Object function = torch_attribute("get_default_dtype");
   return Object::take(function ? PyObject_CallNoArgs(function.get()) : nullptr);
@@ -60,18 +61,18 @@ Object dtype_of(Tracer& t, PyObject* like) {
 
 }  // namespace
 
-PyObject* Tracer::tensor_of_data(PyObject* like, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+PyObject* Calls::tensor_of_data(PyObject* like, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   static PyObject* const device = PyUnicode_InternFromString("device");
   Arguments all(args, n, names);
-  if (!all.has("dtype") && !all.add("dtype", dtype_of(*this, like))) return nullptr;
+  if (!all.has("dtype") && !all.add("dtype", dtype_of(t_, like))) return nullptr;
   if (!all.has("device") && !PyType_Check(like)) {
-    Object value = Object::take(get_attr(like, device));
+    Object value = Object::take(t_.objects.get_attr(like, device));
     if (!value || !all.add("device", std::move(value))) return nullptr;
   }
-  return all.passed_to(*this, torch_attribute("tensor").get());
+  return all.passed_to(t_, torch_attribute("tensor").get());
 }
 
-PyObject* Tracer::tensor_of_integers(PyObject* const* args, Py_ssize_t n, PyObject* names) {
+PyObject* Calls::tensor_of_integers(PyObject* const* args, Py_ssize_t n, PyObject* names) {
   constexpr Py_ssize_t kMost = 16;
   if (n != 1) return nullptr;
   PyObject* data = args[0];
@@ -100,16 +101,16 @@ PyObject* Tracer::tensor_of_integers(PyObject* const* args, Py_ssize_t n, PyObje
     Arguments one = all;
     one.add("size", Object::share(scalar.get()));
     one.add("fill_value", Object::share(items[i]));
-    Object number = Object::take(one.passed_to(*this, full.get()));
+    Object number = Object::take(one.passed_to(t_, full.get()));
     if (!number) return nullptr;
     if (!list) return number.release();
     if (PyList_Append(numbers.get(), number.get()) < 0) return nullptr;
   }
   PyObject* given = numbers.get();
-  return Arguments(&given, 1, nullptr).passed_to(*this, torch_attribute("stack").get());
+  return Arguments(&given, 1, nullptr).passed_to(t_, torch_attribute("stack").get());
 }
 
-PyObject* Tracer::legacy_tensor(PyObject* like, PyObject* const* args, Py_ssize_t n) {
+PyObject* Calls::legacy_tensor(PyObject* like, PyObject* const* args, Py_ssize_t n) {
   for (const char* name : {"is_cuda", "is_sparse"}) {
     const Object elsewhere = Object::take(is_tensor_type(like) ? PyObject_GetAttrString(like, name) : nullptr);
     if (elsewhere.get() == Py_True) return nullptr;
@@ -126,11 +127,11 @@ PyObject* Tracer::legacy_tensor(PyObject* like, PyObject* const* args, Py_ssize_
   Arguments all(n == 0 ? &empty : args, std::max<Py_ssize_t>(n, 1), nullptr);
   if (!PyType_Check(like)) {
     static PyObject* const name = PyUnicode_InternFromString("new_empty");
-    const Object method = Object::take(get_attr(like, name));
-    return all.passed_to(*this, method.get());
+    const Object method = Object::take(t_.objects.get_attr(like, name));
+    return all.passed_to(t_, method.get());
   }
-  if (!all.add("dtype", dtype_of(*this, like))) return nullptr;
-  return all.passed_to(*this, torch_attribute("empty").get());
+  if (!all.add("dtype", dtype_of(t_, like))) return nullptr;
+  return all.passed_to(t_, torch_attribute("empty").get());
 }
 
 }  // namespace vesta::capture

@@ -1,5 +1,5 @@
 // Context variables: read as places, set for real, and set back when the trace ends.
-#include "capture/python/tracer/tracer.h"
+#include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {
 namespace {
@@ -12,42 +12,42 @@ Object value_of(PyObject* variable) {
 
 }  // namespace
 
-PyObject* Tracer::context_value(PyObject* variable, PyObject* otherwise) {
+PyObject* Calls::context_value(PyObject* variable, PyObject* otherwise) {
   const Object value = value_of(variable);
   bool written = false;
   for (const ContextWrite& w : contexts_) written |= w.variable.get() == variable;
   if (!written) {
-    if (sources.find(variable) < 0) return graph_break(Break::NewContextVariableRead);
-    const int source = sources.add(SourceKind::ContextValue, sources.find(variable));
-    if (value) return track(value.get(), source);
-    guard(Check::Absent, source);
+    if (t_.sources.find(variable) < 0) return t_.graph_break(Break::NewContextVariableRead);
+    const int source = t_.sources.add(SourceKind::ContextValue, t_.sources.find(variable));
+    if (value) return t_.tracker.track(value.get(), source);
+    t_.guards.add(Check::Absent, source);
   } else if (value) {
-    return wrap(Py_NewRef(value.get()));
+    return t_.tensors.wrap(Py_NewRef(value.get()));
   }
   if (otherwise) return Py_NewRef(otherwise);
   PyErr_SetObject(PyExc_LookupError, variable);
   return nullptr;
 }
 
-PyObject* Tracer::set_context(PyObject* method, PyObject* const* args, Py_ssize_t n, PyObject* variable, bool sets) {
-  if (sources.find(variable) < 0) return graph_break(Break::NewContextVariableSet);
+PyObject* Calls::set_context(PyObject* method, PyObject* const* args, Py_ssize_t n, PyObject* variable, bool sets) {
+  if (t_.sources.find(variable) < 0) return t_.graph_break(Break::NewContextVariableSet);
   bool written = false;
   for (const ContextWrite& w : contexts_) written |= w.variable.get() == variable;
-  if (!sets && !written) return graph_break(Break::ContextVariableReset);
+  if (!sets && !written) return t_.graph_break(Break::ContextVariableReset);
   const Object before = value_of(variable);
-  PyObject* result = finish_call(PyObject_Vectorcall(method, args, static_cast<size_t>(n), nullptr));
+  PyObject* result = t_.tracker.finish_call(PyObject_Vectorcall(method, args, static_cast<size_t>(n), nullptr));
   if (result && sets && !written)
-    contexts_.push_back({Object::share(variable), before, Object::share(result), root_count_ - 1});
+    contexts_.push_back({Object::share(variable), before, Object::share(result), t_.progress.root_count() - 1});
   return result;
 }
 
-int Tracer::changed_context() const {
+int Calls::changed_context() const {
   for (const ContextWrite& w : contexts_)
     if (value_of(w.variable.get()).get() != w.before.get()) return w.count;
   return -1;
 }
 
-void Tracer::restore_contexts() {
+void Calls::restore_contexts() {
   for (const ContextWrite& w : contexts_) {
     if (value_of(w.variable.get()).get() == w.before.get()) continue;
     // A token serves once; the program may have used this one.

@@ -1,7 +1,7 @@
 // torch's higher-order operators (torch.cond, flex_attention, ...), and who is told that it is being compiled.
 #include "capture/python/segments/captured.h"
 #include "capture/python/tracer/compilers.h"
-#include "capture/python/tracer/tracer.h"
+#include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {
 namespace {
@@ -35,50 +35,52 @@ Object kernel_of(PyObject* op, const char* key) {
 
 }  // namespace
 
-std::string_view Tracer::asking_module() const {
-  const Frame* f = where_;
-  while (f && f != root_ && relays_is_compiling(module_of(f))) f = caller_of(f);
+std::string_view Calls::asking_module() const {
+  const Frame* f = t_.progress.place().frame;
+  while (f && f != t_.root && relays_is_compiling(module_of(f))) f = caller_of(f);
   return f ? module_of(f) : std::string_view();
 }
 
-bool Tracer::is_compiling() {
+bool Calls::is_compiling() {
   if (computes_otherwise_compiled(asking_module())) return false;
   asked_compiling_ = true;
-  return settings_.says_compiling;
+  return t_.settings.says_compiling;
 }
 
-bool Tracer::is_dynamo_compiling() const {
+bool Calls::is_dynamo_compiling() const {
   const std::string_view module = asking_module();
   if (!enters_dynamo_unless_compiling(module)) return false;
   // In training the operators have gradients of their own, which Dynamo's graphs ask for: zeros for what the branch
   // that is not taken would have used. flex_attention's math is an operator on its tensors alone.
   const bool own_tensors = module == "torch.nn.attention.flex_attention";
-  return own_tensors ? !settings_.gradients : !torch_state().grad;
+  return own_tensors ? !t_.settings.gradients : !torch_state().grad;
 }
 
-PyObject* Tracer::call_higher_order(PyObject* const* args, Py_ssize_t n, PyObject* names) {
+PyObject* Calls::call_higher_order(PyObject* const* args, Py_ssize_t n, PyObject* names) {
   PyObject* op = args[0];
   const std::string name = Py_TYPE(op)->tp_name;
-  if (settings_.gradients && torch_state().grad)
-    return graph_break(Break::HigherOrderOperator, name, "while gradients are recorded");
-  if (are_function_modes_active()) return graph_break(Break::HigherOrderOperator, name, "in a torch function mode");
+  if (t_.settings.gradients && torch_state().grad)
+    return t_.graph_break(Break::HigherOrderOperator, name, "while gradients are recorded");
+  if (are_function_modes_active()) return t_.graph_break(Break::HigherOrderOperator, name, "in a torch function mode");
   const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
   for (Py_ssize_t i = 1; i < all; ++i)
-    if (has_own_operators(args[i], 4)) return graph_break(Break::HigherOrderOperator, name, "with a tensor subclass");
+    if (has_own_operators(args[i], 4))
+      return t_.graph_break(Break::HigherOrderOperator, name, "with a tensor subclass");
   const TorchState state = torch_state();
-  if (state.transforms > 0) return graph_break(Break::HigherOrderOperator, name, "in a functional transform");
+  if (state.transforms > 0) return t_.graph_break(Break::HigherOrderOperator, name, "in a functional transform");
   Object kernel;
   {
     const HookOff off;
     for (const auto& [on, key] : {std::pair{state.cpu.enabled, "AutocastCPU"}, {state.cuda.enabled, "AutocastCUDA"}})
-      if (on && kernel_of(op, key)) return PyErr_Clear(), graph_break(Break::HigherOrderOperator, name, "in autocast");
+      if (on && kernel_of(op, key))
+        return PyErr_Clear(), t_.graph_break(Break::HigherOrderOperator, name, "in autocast");
     kernel = kernel_of(op, "CompositeExplicitAutograd");
     PyErr_Clear();
   }
-  if (!kernel || !PyFunction_Check(kernel.get())) return graph_break(Break::HigherOrderKernel, name);
-  if (const int source = sources.find(op); source >= 0 && sources[source].kind != SourceKind::Constant)
-    guard(Check::Is, source, op);
-  if (sources.find(kernel.get()) < 0) Py_XDECREF(track_constant(kernel.get()));
+  if (!kernel || !PyFunction_Check(kernel.get())) return t_.graph_break(Break::HigherOrderKernel, name);
+  if (const int source = t_.sources.find(op); source >= 0 && t_.sources[source].kind != SourceKind::Constant)
+    t_.guards.add(Check::Is, source, op);
+  if (t_.sources.find(kernel.get()) < 0) Py_XDECREF(t_.tracker.track_constant(kernel.get()));
   return call(kernel.get(), args + 1, static_cast<size_t>(n - 1), names);
 }
 

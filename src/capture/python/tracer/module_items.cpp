@@ -3,7 +3,8 @@
 #include <array>
 #include <string_view>
 
-#include "capture/python/tracer/tracer.h"
+#include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {
 namespace {
@@ -53,7 +54,7 @@ bool is_getattr_of_modules(PyObject* function) {
   return true;
 }
 
-PyObject* Tracer::item_of_module(PyObject* module, PyObject* name, PyObject* getattr, bool* found) {
+PyObject* ObjectModel::module_item(PyObject* module, PyObject* name, PyObject* getattr, bool* found) {
   static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
   static PyObject* const tables[] = {PyUnicode_InternFromString(kTables[0]), PyUnicode_InternFromString(kTables[1]),
                                      PyUnicode_InternFromString(kTables[2])};
@@ -62,17 +63,17 @@ PyObject* Tracer::item_of_module(PyObject* module, PyObject* name, PyObject* get
   PyObject* own = _PyType_Lookup(type, dict_name);
   PyObject* dict = instance_dict(module);
   if (!own || Py_TYPE(own) != &PyGetSetDescr_Type || !dict) return nullptr;  // the class has a __dict__ of its own
-  if (sources.find(getattr) < 0) Py_XDECREF(track_constant(getattr));
-  guard_function(getattr);
-  guard_class(type, dict_name);
+  t_.tracker.note_constant(getattr);
+  t_.functions.guard(getattr);
+  t_.guards.add_class(type, dict_name);
   const int source = dict_source(module);
   for (PyObject* table : tables) {
     bool present = false;
-    const Object items = Object::take(read_dict(dict, source, table, &present));
+    const Object items = Object::take(t_.containers.read_dict(dict, source, table, &present));
     if (PyErr_Occurred()) return nullptr;
     if (!present) continue;
     if (!PyDict_CheckExact(items.get()) && !PyODict_CheckExact(items.get())) return nullptr;
-    PyObject* x = read_dict(items.get(), sources.find(items.get()), name, found);
+    PyObject* x = t_.containers.read_dict(items.get(), t_.sources.find(items.get()), name, found);
     if (*found || PyErr_Occurred()) return x;
   }
   return nullptr;

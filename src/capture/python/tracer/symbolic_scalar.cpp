@@ -15,8 +15,8 @@ struct SymbolicScalar {
 };
 
 PyObject* specialize(PyObject* x) {
-  if (Tracer* t = tracing()) return t->specialize(x);
-  PyErr_SetString(PyExc_RuntimeError, "a number of a trace of Vesta's outlived it");
+  if (Tracer* t = tracing()) return t->trace.numbers.specialize(x);
+  PyErr_SetString(PyExc_RuntimeError, "a symbolic scalar has outlived its trace");
   return nullptr;
 }
 
@@ -24,7 +24,7 @@ PyObject* calculate(int operation, PyObject* a, PyObject* b) {
   Tracer* t = tracing();
   PyObject* scalar = is_symbolic_scalar(a) ? a : b;
   if (!t) return specialize(scalar);
-  PyObject* result = t->calculate(operation, a, b);
+  PyObject* result = t->trace.numbers.calculate(operation, a, b);
   if (result != Py_NotImplemented || is_tensor(a) || is_tensor(b)) return result;
   // C code would take it for an object that is equal to nothing.
   Py_DECREF(result);

@@ -1,7 +1,11 @@
-// Hashes and equality: what a key, or an object that is looked for, is compared by becomes a fact of the trace.
+#include "capture/python/tracer/equality_model.h"
+
 #include <string_view>
 
-#include "capture/python/tracer/tracer.h"
+#include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/callables.h"
+#include "capture/python/tracer/symbolic_scalar.h"
+#include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {
 namespace {
@@ -23,36 +27,34 @@ bool compares_by_identity(PyObject* x) {
 
 }  // namespace
 
-bool Tracer::guard_by_value(PyObject* x, int depth) {
-  if (aborted_) return false;
+bool EqualityModel::guard_by_value(PyObject* x, int depth) {
+  if (t_.ended()) return false;
   if (depth == 0 || is_number_or_tensor(x)) return true;
   if (PyTuple_Check(x) || PyList_Check(x)) {
-    if (!track_contents(x, depth)) return false;
+    if (!t_.containers.track_contents(x, depth)) return false;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i)
       if (!guard_by_value(PySequence_Fast_GET_ITEM(x, i), depth - 1)) return false;
     return true;
   }
   if (PyDict_Check(x)) {
-    if (!track_contents(x, depth)) return false;
+    if (!t_.containers.track_contents(x, depth)) return false;
     PyObject* key = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(x, &at, &key, nullptr);)
       if (!guard_by_value(key, depth - 1)) return false;
     return true;
   }
-  if (PyAnySet_Check(x)) return track_contents(x, depth);
+  if (PyAnySet_Check(x)) return t_.containers.track_contents(x, depth);
   if (PyMethod_Check(x))
     return guard_by_value(PyMethod_GET_SELF(x), depth - 1) && guard_by_value(PyMethod_GET_FUNCTION(x), depth - 1);
-  // What else there was before is this very object, or of a value that is guarded already.
-  const int source = sources.find(x);
+  // Any other object compares by identity, unless tracking it has guarded its value.
+  const int source = t_.sources.find(x);
   if (source < 0 || is_guarded_when_tracked(x) || is_hashed_by_program(x)) return true;
-  return guard_address(x);
+  return t_.guards.add_address(x);
 }
 
-bool Tracer::guard_by_value(PyObject* x) { return guard_by_value(x, kDepth); }
+bool EqualityModel::guard_by_value(PyObject* x) { return guard_by_value(x, kDepth); }
 
-int Tracer::hashes(PyObject* key) { return guard_by_value(key) ? 0 : -1; }
-
-bool Tracer::guard_comparison(PyObject* a, PyObject* b) {
+bool EqualityModel::guard_comparison(PyObject* a, PyObject* b) {
   if (is_container(a) && is_container(b)) {
     for (PyObject* x : {a, b}) {
       if (!guard_by_value(x)) return false;
@@ -63,11 +65,11 @@ bool Tracer::guard_comparison(PyObject* a, PyObject* b) {
     return true;
   }
   if (PyMethod_Check(a) && PyMethod_Check(b)) return guard_by_value(a) && guard_by_value(b);
-  if (a != b && compares_by_identity(a) && compares_by_identity(b)) return is_same(a, b) >= 0;
+  if (a != b && compares_by_identity(a) && compares_by_identity(b)) return t_.operators.is_same(a, b) >= 0;
   return true;
 }
 
-bool Tracer::guard_arguments(PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n) {
+bool EqualityModel::guard_arguments(PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n) {
   const bool is_unbound = Py_TYPE(f) == &PyMethodDescr_Type || Py_TYPE(f) == &PyWrapperDescr_Type;
   PyTypeObject* owner = is_unbound        ? PyDescr_TYPE(f)
                         : PyType_Check(f) ? reinterpret_cast<PyTypeObject*>(f)
@@ -107,6 +109,19 @@ bool Tracer::guard_arguments(PyObject* f, PyObject* self, PyObject* const* args,
     }
   }
   return true;
+}
+
+bool EqualityModel::guard_hash(PyObject* x) {
+  if (!t_.objects.may_read_class(x)) return false;
+  if (is_scalar(x) || PyType_Check(x)) return true;
+  for (Py_ssize_t i = 0; PyTuple_Check(x) && i < PyTuple_GET_SIZE(x); ++i)
+    if (!guard_hash(PyTuple_GET_ITEM(x, i))) return false;
+  if (PyMethod_Check(x)) return guard_hash(PyMethod_GET_SELF(x)) && guard_hash(PyMethod_GET_FUNCTION(x));
+  return Py_TYPE(x)->tp_hash != PyBaseObject_Type.tp_hash || t_.guards.add_address(t_.tensors.held_by_program(x));
+}
+
+bool EqualityModel::is_source_key(PyObject* x) const {
+  return is_scalar(x) || (t_.sources.find(x) >= 0 && !is_hashed_by_program(x));
 }
 
 }  // namespace vesta::capture

@@ -1,0 +1,143 @@
+// Arithmetic on symbolic scalars, and their tensors.
+#include <algorithm>
+
+#include "capture/python/sources/compute.h"
+#include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/callables.h"
+#include "capture/python/tracer/symbolic_scalar.h"
+#include "capture/python/tracer/trace.h"
+
+namespace vesta::capture {
+namespace {
+
+constexpr int kMostComputed = 256;  // numbers that a call of a segment computes
+
+bool is_number(PyObject* x) { return PyFloat_CheckExact(x) || PyLong_CheckExact(x) || PyBool_Check(x); }
+
+// With ints alone these may take long and need much memory: << and **.
+bool may_grow(int operation) { return operation == Compute::Binary + 3 || operation == Compute::Binary + 8; }
+
+std::string last_name(PyObject* callable) {
+  const std::string name = name_of_callable(callable);
+  return name.substr(name.find_last_of('.') + 1);
+}
+
+// Torch functions for which a number and a 0-d tensor of it are the same.
+bool takes_tensor_for_number(PyObject* callable) {
+  static const char* const names[] = {"add",       "sub",         "subtract", "mul",         "multiply",  "div",
+                                      "divide",    "true_divide", "add_",     "sub_",        "subtract_", "mul_",
+                                      "multiply_", "div_",        "divide_",  "true_divide_"};
+  const std::string name = last_name(callable);
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+bool is_function_of_numbers(PyObject* f) {
+  if (f == reinterpret_cast<PyObject*>(&PyFloat_Type) || f == reinterpret_cast<PyObject*>(&PyLong_Type) ||
+      f == reinterpret_cast<PyObject*>(&PyBool_Type))
+    return true;
+  if (!PyCFunction_Check(f)) return false;
+  PyObject* module = reinterpret_cast<PyCFunctionObject*>(f)->m_module;
+  if (!module || !PyUnicode_Check(module)) return false;
+  if (PyUnicode_CompareWithASCIIString(module, "math") == 0) return true;
+  const std::string name = last_name(f);
+  return PyUnicode_CompareWithASCIIString(module, "builtins") == 0 && (name == "abs" || name == "round");
+}
+
+}  // namespace
+
+int NumberModel::operand_source(PyObject* x) {
+  if (is_symbolic_scalar(x)) return varying_source(x);
+  if (is_symbolic_int(x)) return symbol_source(x);
+  return is_number(x) ? t_.sources.add(SourceKind::Constant, -1, 0, x) : -1;
+}
+
+Object NumberModel::value_of(PyObject* x) const {
+  if (!x || !is_symbolic_int(x)) return Object::share(x && is_symbolic_scalar(x) ? varying_value(x) : x);
+  const auto read = std::find_if(integers_.begin(), integers_.end(),
+                                 [&](const IntegerRead& r) { return r.source == symbol_source(x); });
+  return Object::take(read == integers_.end() ? nullptr : PyLong_FromLongLong(read->value));
+}
+
+PyObject* NumberModel::calculate(int operation, PyObject* a, PyObject* b) {
+  if (t_.ended()) return Progress::stopped();
+  PyObject* scalar = is_symbolic_scalar(a) ? a : b;
+  for (PyObject* x : {a, b})
+    if (x && !is_symbolic_scalar(x) && !is_number(x) && !is_symbolic_int(x)) return Py_NewRef(Py_NotImplemented);
+  const Object left = value_of(a), right = value_of(b);
+  if (!left || (b && !right) || !is_number(left.get()) || (b && !is_number(right.get())) ||
+      (may_grow(operation) && !PyFloat_CheckExact(left.get()) && !PyFloat_CheckExact(right.get())))
+    return specialize(scalar);
+  return compute_in_calls(operation, nullptr, scalar, left.get(), right.get(), operand_source(a),
+                          b ? operand_source(b) : -1);
+}
+
+PyObject* NumberModel::compute_in_calls(int operation, PyObject* f, PyObject* scalar, PyObject* left, PyObject* right,
+                                        int from_left, int from_right) {
+  const Object result = Object::take(computed_count_ < kMostComputed ? compute(operation, left, right, f) : nullptr);
+  // An exception or a complex number is the result for this value alone.
+  if (!result || !is_number(result.get()) || (left && from_left < 0) || (right && from_right < 0))
+    return PyErr_Clear(), specialize(scalar);
+  ++computed_count_;
+  const int source = t_.sources.add(SourceKind::Computed, from_left, operation, f, from_right);
+  if (!PyBool_Check(result.get())) return make_scalar(result.get(), source);
+  t_.guards.add(Check::Is, source, result.get());
+  return Py_NewRef(result.get());
+}
+
+PyObject* NumberModel::call(const Callable& known, PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+  PyObject* found = nullptr;
+  for (Py_ssize_t i = 0; i < all && !found; ++i) found = first_symbolic_scalar(args[i]);
+  if (!found) return nullptr;
+  if (known.effect == Effect::Tensors && all == 2 && n == 2 && takes_tensor_for_number(f) &&
+      is_symbolic_scalar(args[0]) != is_symbolic_scalar(args[1])) {
+    const int i = is_symbolic_scalar(args[0]) ? 0 : 1;
+    PyObject* other = args[1 - i];
+    const Object number = Object::take(as_tensor(args[i], other));
+    if (!number || !t_.tracker.operand(other) || (is_tensor(other) && !t_.tensors.lift(other))) return nullptr;
+    PyObject* replaced[] = {i == 0 ? number.get() : other, i == 0 ? other : number.get()};
+    return t_.calls.call_plainly(f, replaced, n, names);
+  }
+  if (is_function_of_numbers(f) && all == n && n <= 2) {
+    Object values[2];
+    int from[2] = {-1, -1};
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      values[i] = Object::share(is_symbolic_scalar(args[i]) ? varying_value(args[i]) : args[i]);
+      if (!is_number(values[i].get())) return specialize(found);
+      from[i] = operand_source(args[i]);
+    }
+    return compute_in_calls(Compute::Call, f, found, values[0].get(), values[1].get(), from[0], from[1]);
+  }
+  if (known.effect == Effect::Tensors || known.effect == Effect::Torch || known.special == Special::NumPy)
+    return specialize(found);
+  return nullptr;
+}
+
+PyObject* NumberModel::as_tensor(PyObject* x, PyObject* other) {
+  PyObject* value = varying_value(x);
+  if (!is_number(value) || PyBool_Check(value) || !is_tensor(other) || !is_data(other) ||
+      !takes_number_tensor(other, value))
+    return specialize(x);
+  NumberTensor& t = tensors_[varying_source(x)];
+  if (!t.fake) {
+    t.real = Object::take(number_tensor(value));
+    if (!t.real) return specialize(x);
+    t.fake = Object::take(add_tensor_input(t.real.get(), t_.guards.source_text(varying_source(x)), false, {}));
+    if (!t.fake) return t_.graph_break(trace_failure());
+  }
+  return Py_NewRef(t.fake.get());
+}
+
+int NumberModel::source_of_tensor(PyObject* tensor) const {
+  for (const auto& [source, t] : tensors_)
+    if (t.real.get() == tensor) return source;
+  return -1;
+}
+
+std::vector<int> NumberModel::sources_of_tensors() const {
+  std::vector<int> sources;
+  for (const auto& [source, t] : tensors_) sources.push_back(source);
+  return sources;
+}
+
+}  // namespace vesta::capture

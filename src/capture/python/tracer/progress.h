@@ -1,0 +1,79 @@
+// Where a trace is, and whether it has ended.
+//
+// Guarantees: the first graph break is the one that is reported, with the Python line and the stack of calls at which
+// it happened; after it every room of the trace answers with an error. Nothing here reads or writes objects of the
+// program.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "capture/python/breaks/breaks.h"
+#include "capture/python/frame/frame.h"
+#include "vesta/capture_report.h"
+
+namespace vesta::capture {
+
+class Trace;
+
+struct BreakSite {
+  Reason reason;
+  UserLine where;               // the innermost Python line
+  std::vector<UserLine> stack;  // the calls from the root frame to `where`, outermost first
+  bool needs_gradients = false;
+  bool wants_value = false;  // of a symbolic scalar: the next trace takes the value as a constant
+};
+
+// The line of an instruction, or the first line of the function where the instruction has none.
+UserLine user_line(PyCodeObject* code, int position);
+
+class Progress {
+ public:
+  explicit Progress(Trace& trace) : t_(trace) {}
+
+  // Called before each instruction of each frame. False: the root frame has reached TraceSettings::stop_at.
+  bool begin_instruction(Frame* f, int position);
+  void enter_function() { ++entered_frames_; }
+
+  // Ends the trace; always nullptr, with a Python error set. Later reasons are dropped.
+  PyObject* graph_break(Reason why);
+  // Ends the trace without a reason: nothing more is recorded.
+  void end() { ended_ = true; }
+  bool ended() const { return ended_; }
+  // nullptr with the error that a trace that has ended leaves.
+  static PyObject* stopped();
+  // The next trace needs the value of a symbolic scalar.
+  void want_value(bool wanted) { site_.wants_value = wanted; }
+  const BreakSite& site() const { return site_; }
+
+  // The instruction at work. A function that the trace calls leaves it, and its caller puts it back.
+  struct Place {
+    Frame* frame = nullptr;
+    int position = 0;
+  };
+  const Place& place() const { return place_; }
+  void set_place(Place p) { place_ = p; }
+  // "model.py:17": the innermost line of the program's own code, or of installed code where there is no such line.
+  std::string line() const;
+
+  // Instructions of the root frame that have begun.
+  int root_count() const { return root_count_; }
+  // The count of the root frame's instruction whose exception a handler is at work on, or -1.
+  int raised_at() const { return raised_at_; }
+  int entered_frames() const { return entered_frames_; }
+
+ private:
+  void note_size_guards();
+
+  Trace& t_;
+  Place place_;
+  PyCodeObject* code_ = nullptr;  // of the instruction at work; its frame may be gone
+  size_t size_guards_ = 0;        // guards on symbolic sizes when the instruction began
+  int64_t instructions_ = 0;
+  int root_count_ = 0, entered_frames_ = 0, raised_at_ = -1;
+  bool ended_ = false;
+  BreakSite site_;
+};
+
+}  // namespace vesta::capture

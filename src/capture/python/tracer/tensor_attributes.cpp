@@ -1,0 +1,64 @@
+// Attributes of tensors: properties are the fake tensor's, what a program has stored on a tensor is the real one's.
+#include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/callables.h"
+#include "capture/python/tracer/descriptors.h"
+#include "capture/python/tracer/trace.h"
+
+namespace vesta::capture {
+
+PyObject* ObjectModel::tensor_attr(PyObject* owner, PyObject* name) {
+  static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
+  PyTypeObject* type = Py_TYPE(owner);
+  t_.guards.add_class(type, name);
+  t_.guards.add_tensor_class(type);
+  if (!is_method_of_c(_PyType_Lookup(type, getattribute))) return t_.tracker.finish_call(PyObject_GetAttr(owner, name));
+  const Object attribute = Object::share(_PyType_Lookup(type, name));
+  PyTypeObject* kind = attribute ? Py_TYPE(attribute.get()) : nullptr;
+  if (attribute) {
+    const Callable known = known_callable(attribute.get());
+    if (known.effect == Effect::Refused)
+      return t_.graph_break(known.special == Special::ViewRelation ? Break::ViewRelation : Break::UntraceableFunction,
+                            "Tensor." + std::string(PyUnicode_AsUTF8(name)), known.reason);
+    if (PyFunction_Check(attribute.get()) || is_python_class(kind)) t_.tracker.note_constant(attribute.get());
+  }
+  if (!kind || !kind->tp_descr_set) {
+    bool found = false;
+    PyObject* x = tensor_dict_attr(owner, name, &found);
+    if (found || PyErr_Occurred()) return x;
+  }
+  if (kind && !kind->tp_descr_get) return t_.tracker.track_constant(attribute.get());
+  if (named(name, "__dict__")) return t_.graph_break(Break::TensorDict);
+  if (!t_.tensors.lift(owner)) return nullptr;
+  if (named(name, "requires_grad")) return requires_grad_attr(owner, name);
+  if (named(name, "grad_fn") || named(name, "is_leaf")) {
+    PyObject* real = guard_flags(owner);
+    if (is_traced(real) || requires_grad(real)) return t_.graph_break(Break::TensorHistory, PyUnicode_AsUTF8(name));
+  }
+  return t_.tracker.finish_call(PyObject_GetAttr(owner, name));
+}
+
+PyObject* ObjectModel::tensor_dict_attr(PyObject* owner, PyObject* name, bool* found) {
+  PyObject* real = t_.tensors.held_by_program(owner);
+  const int source = t_.sources.find(real);
+  if (source < 0) return nullptr;
+  if (is_bare(real)) return t_.guards.add(Check::Bare, source), nullptr;
+  PyObject* dict = instance_dict(real);
+  return dict ? t_.containers.read_dict(dict, dict_source(real), name, found) : nullptr;
+}
+
+PyObject* ObjectModel::guard_flags(PyObject* tensor) {
+  PyObject* real = t_.tensors.held_by_program(tensor);
+  if (const int source = t_.sources.find(real); source >= 0 && !is_traced(real))
+    t_.guards.add(Check::Tensor, source, nullptr, tensor_flags(real));
+  return real;
+}
+
+PyObject* ObjectModel::requires_grad_attr(PyObject* owner, PyObject* name) {
+  PyObject* real = guard_flags(owner);
+  // Outside of gradient mode a fake tensor requires no gradient.
+  if (!is_traced(real) && requires_grad(real)) Py_RETURN_TRUE;
+  if (is_traced(real) && may_require_grad_unseen(real)) return t_.graph_break(Break::ViewRequiresGrad);
+  return t_.tracker.finish_call(PyObject_GetAttr(owner, name));
+}
+
+}  // namespace vesta::capture
