@@ -296,7 +296,7 @@ int EpilogueBuilder::described(PyObject* x) {
   if (is_scalar(x) || trace_.functions.is_constant(x)) return known_[x] = constant(x);
   if (PyObject* real = trace_.tensors.real_of(x)) return known_[x] = source(trace_.sources.find(real));
   if (const int s = trace_.sources.find(x); s >= 0) return known_[x] = source(s);
-  if (const int s = is_symbolic_scalar(x) ? varying_source(x) : trace_.numbers.symbol_source(x); s >= 0)
+  if (const int s = is_symbolic_scalar(x) ? scalar_source(x) : trace_.numbers.symbol_source(x); s >= 0)
     return known_[x] = source(s);
   if (is_traced(x) || is_symbolic_int(x)) {
     outputs.push_back(x);

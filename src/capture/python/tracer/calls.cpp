@@ -490,7 +490,7 @@ PyObject* Calls::call(PyObject* f, PyObject* const* args, size_t flags, PyObject
     if (type == &PyType_Type && all == 1)
       return Py_NewRef(is_symbolic_int(args[0]) ? reinterpret_cast<PyObject*>(&PyLong_Type)
                                                 : reinterpret_cast<PyObject*>(Py_TYPE(
-                                                      is_symbolic_scalar(args[0]) ? varying_value(args[0]) : args[0])));
+                                                      is_symbolic_scalar(args[0]) ? scalar_value(args[0]) : args[0])));
     if (PyType_IsSubtype(type, &PyType_Type)) return t_.graph_break(Break::ClassMade);
     if (type == &PyLong_Type && all == 1 && is_symbolic_int(args[0])) return Py_NewRef(args[0]);
     if (all == n && (type == tensor_class() || is_tensor_type(f))) {

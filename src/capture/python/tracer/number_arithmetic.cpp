@@ -46,13 +46,13 @@ bool is_function_of_numbers(PyObject* f) {
 }  // namespace
 
 int NumberModel::operand_source(PyObject* x) {
-  if (is_symbolic_scalar(x)) return varying_source(x);
+  if (is_symbolic_scalar(x)) return scalar_source(x);
   if (is_symbolic_int(x)) return symbol_source(x);
   return is_number(x) ? t_.sources.add(SourceKind::Constant, -1, 0, x) : -1;
 }
 
 Object NumberModel::value_of(PyObject* x) const {
-  if (!x || !is_symbolic_int(x)) return Object::share(x && is_symbolic_scalar(x) ? varying_value(x) : x);
+  if (!x || !is_symbolic_int(x)) return Object::share(x && is_symbolic_scalar(x) ? scalar_value(x) : x);
   const auto read = std::find_if(integers_.begin(), integers_.end(),
                                  [&](const IntegerRead& r) { return r.source == symbol_source(x); });
   return Object::take(read == integers_.end() ? nullptr : PyLong_FromLongLong(read->value));
@@ -102,7 +102,7 @@ PyObject* NumberModel::call(const Callable& known, PyObject* f, PyObject* const*
     Object values[2];
     int from[2] = {-1, -1};
     for (Py_ssize_t i = 0; i < n; ++i) {
-      values[i] = Object::share(is_symbolic_scalar(args[i]) ? varying_value(args[i]) : args[i]);
+      values[i] = Object::share(is_symbolic_scalar(args[i]) ? scalar_value(args[i]) : args[i]);
       if (!is_number(values[i].get())) return specialize(found);
       from[i] = operand_source(args[i]);
     }
@@ -114,15 +114,15 @@ PyObject* NumberModel::call(const Callable& known, PyObject* f, PyObject* const*
 }
 
 PyObject* NumberModel::as_tensor(PyObject* x, PyObject* other) {
-  PyObject* value = varying_value(x);
+  PyObject* value = scalar_value(x);
   if (!is_number(value) || PyBool_Check(value) || !is_tensor(other) || !is_data(other) ||
       !takes_number_tensor(other, value))
     return specialize(x);
-  NumberTensor& t = tensors_[varying_source(x)];
+  NumberTensor& t = tensors_[scalar_source(x)];
   if (!t.fake) {
     t.real = Object::take(number_tensor(value));
     if (!t.real) return specialize(x);
-    t.fake = Object::take(add_tensor_input(t.real.get(), t_.guards.source_text(varying_source(x)), false, {}));
+    t.fake = Object::take(add_tensor_input(t.real.get(), t_.guards.source_text(scalar_source(x)), false, {}));
     if (!t.fake) return t_.graph_break(trace_failure());
   }
   return Py_NewRef(t.fake.get());

@@ -89,7 +89,7 @@ int NumberModel::symbol_source(PyObject* x) const {
 
 PyObject* NumberModel::specialize(PyObject* x) {
   if (t_.ended()) return Progress::stopped();
-  std::vector<int> open{varying_source(x)};
+  std::vector<int> open{scalar_source(x)};
   bool is_new = false;
   while (!open.empty()) {
     const int s = open.back();

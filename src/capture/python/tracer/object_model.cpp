@@ -124,7 +124,7 @@ int ObjectModel::is_instance(PyObject* x, PyObject* classes) {
 
 Object ObjectModel::held_by_program(PyObject* x) const {
   if (is_symbolic_int(x)) return Object::take(PyLong_FromLong(2));
-  return Object::share(is_symbolic_scalar(x) ? varying_value(x) : t_.tensors.held_by_program(x));
+  return Object::share(is_symbolic_scalar(x) ? scalar_value(x) : t_.tensors.held_by_program(x));
 }
 
 bool ObjectModel::may_read_class(PyObject* x) {

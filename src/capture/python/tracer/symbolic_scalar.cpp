@@ -119,8 +119,8 @@ PyTypeObject* type() {
 }  // namespace
 
 bool is_symbolic_scalar(PyObject* x) { return Py_TYPE(x)->tp_dealloc == free; }
-PyObject* varying_value(PyObject* x) { return reinterpret_cast<SymbolicScalar*>(x)->value; }
-int varying_source(PyObject* x) { return reinterpret_cast<SymbolicScalar*>(x)->source; }
+PyObject* scalar_value(PyObject* x) { return reinterpret_cast<SymbolicScalar*>(x)->value; }
+int scalar_source(PyObject* x) { return reinterpret_cast<SymbolicScalar*>(x)->source; }
 
 PyObject* make_symbolic_scalar(PyObject* value, int source) {
   auto* x = PyObject_New(SymbolicScalar, type());

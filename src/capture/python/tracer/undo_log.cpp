@@ -8,11 +8,8 @@ namespace vesta::capture {
 PyObject* items_of(PyObject* container) {
   if (PyList_Check(container)) return PyList_AsTuple(container);
   if (PyTuple_Check(container)) return Py_NewRef(container);
-  PyObject* list = PySequence_List(container);
-  if (!list) return nullptr;
-  PyObject* out = PyList_AsTuple(list);
-  Py_DECREF(list);
-  return out;
+  const Object list = Object::take(PySequence_List(container));
+  return list ? PyList_AsTuple(list.get()) : nullptr;
 }
 
 bool assign_set(PyObject* set, PyObject* items) {
@@ -63,18 +60,14 @@ int UndoLog::dict(PyObject* dict, PyObject* key) {
 }
 
 UndoLog::Entry* UndoLog::add_dict(PyObject* dict) {
-  // PyDict_Copy would make an OrderedDict's order the dict's own; the items keep it.
-  // Nor is a key asked for its hash by PyDict_Copy.
-  PyObject* copy = PyODict_Check(dict) ? PyDict_New() : PyDict_Copy(dict);
-  if (!copy) return nullptr;
-  Object owned = Object::take(copy);
-  if (PyODict_Check(dict)) {
-    PyObject* items = PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "items", "O", dict);
-    const int status = items ? PyDict_MergeFromSeq2(copy, items, 1) : -1;
-    Py_XDECREF(items);
-    if (status < 0) return nullptr;
+  // PyDict_Copy asks no key for its hash, but it takes the order of an OrderedDict's hash table.
+  Object copy = Object::take(PyODict_Check(dict) ? PyDict_New() : PyDict_Copy(dict));
+  if (copy && PyODict_Check(dict)) {
+    const Object items =
+        Object::take(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "items", "O", dict));
+    if (!items || PyDict_MergeFromSeq2(copy.get(), items.get(), 1) < 0) return nullptr;
   }
-  return add(dict, std::move(owned), -1);
+  return copy ? add(dict, std::move(copy), -1) : nullptr;
 }
 
 int UndoLog::list(PyObject* list, Writes kind) {
@@ -95,8 +88,6 @@ int UndoLog::set(PyObject* set) {
   add(set, Object::take(items), -1);
   return 0;
 }
-
-int UndoLog::deque(PyObject* deque) { return set(deque); }
 
 int UndoLog::cell(PyObject* cell) {
   if (!find(cell)) add(cell, Object::share(PyCell_GET(cell)), -1);
@@ -125,26 +116,20 @@ void set_dict_item(PyObject* dict, PyObject* key, PyObject* value) {
 
 void clear_dict(PyObject* dict) {
   if (!PyODict_Check(dict)) return PyDict_Clear(dict);
-  PyObject* r = PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "clear", "O", dict);
-  if (!r) PyErr_Clear();
-  Py_XDECREF(r);
+  if (!Object::take(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "clear", "O", dict))) PyErr_Clear();
 }
 
 void restore_dict(PyObject* dict, PyObject* before) {
-  // Keys that were there all the time keep their places; so only a dict that lost one is made anew.
+  // Keys that were there all the time keep their places: only a dict that lost a key is cleared and filled again.
   bool anew = false;
   Py_ssize_t at = 0;
-  PyObject *key = nullptr, *value = nullptr;
-  PyObject* was = nullptr;
-  while (!anew && PyDict_Next(before, &at, &key, &was)) {
-    value = PyDict_GetItemWithError(dict, key);
-    anew = !value;
-  }
+  PyObject *key = nullptr, *was = nullptr;
+  while (!anew && PyDict_Next(before, &at, &key, &was)) anew = !PyDict_GetItemWithError(dict, key);
   PyErr_Clear();
   const Object order = Object::take(keys_of(dict));
   const Object keys = Object::take(order ? PySequence_List(order.get()) : PyDict_Keys(dict));
   if (!anew) {
-    // Same relative order? A key taken out and put back is at the end.
+    // A key that was taken out and put back is at the end.
     Py_ssize_t i = 0;
     at = 0;
     while (!anew && PyDict_Next(before, &at, &key, &was)) {
@@ -170,14 +155,14 @@ void restore_dict(PyObject* dict, PyObject* before) {
   }
 }
 
-// A dict or set of keys that Python code would be asked for their hashes: new ones may be taken back already.
-bool restore_unasked(PyObject* t, PyObject* before) {
+// A dict or set whose keys have Python code for their hashes, which must not run. False: it is of another kind.
+bool restore_unhashed(PyObject* t, PyObject* before) {
   if (PyDict_Check(t)) {
     const bool had = has_keys_of_python(before);
     if (!had && !has_keys_of_python(t)) return false;
     clear_dict(t);
     if (!PyODict_Check(t)) {
-      if (PyDict_Merge(t, before, 1) < 0) PyErr_Clear();  // has the hashes
+      if (PyDict_Merge(t, before, 1) < 0) PyErr_Clear();  // a dict has the hashes of its keys
     } else {
       restore_dict(t, before);
     }
@@ -185,23 +170,16 @@ bool restore_unasked(PyObject* t, PyObject* before) {
   }
   if (!PySet_Check(t) || !has_keys_of_python(t)) return false;
   PySet_Clear(t);
-  // With such items it is new: no other is read.
+  // A set with such items is new: the trace reads no other.
   if (!is_hashed_by_python(before) && !assign_set(t, before)) PyErr_Clear();
   return true;
-}
-
-void call(PyObject* object, const char* method, PyObject* argument) {
-  PyObject* r =
-      argument ? PyObject_CallMethod(object, method, "O", argument) : PyObject_CallMethod(object, method, nullptr);
-  if (!r) PyErr_Clear();
-  Py_XDECREF(r);
 }
 
 }  // namespace
 
 void UndoLog::restore(const Entry& e) {
   PyObject* t = e.target.get();
-  if (e.offset < 0 && restore_unasked(t, e.before.get())) return;
+  if (e.offset < 0 && restore_unhashed(t, e.before.get())) return;
   if (e.offset >= 0) {
     PyObject*& place = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(t) + e.offset);
     PyObject* now = place;
@@ -213,11 +191,8 @@ void UndoLog::restore(const Entry& e) {
     restore_dict(t, e.before.get());
   } else if (PyList_Check(t)) {
     if (PyList_SetSlice(t, 0, PyList_GET_SIZE(t), e.before.get()) < 0) PyErr_Clear();
-  } else if (PySet_Check(t)) {
-    if (!assign_set(t, e.before.get())) PyErr_Clear();
-  } else {
-    call(t, "clear", nullptr);
-    call(t, "extend", e.before.get());
+  } else if (PySet_Check(t) && !assign_set(t, e.before.get())) {
+    PyErr_Clear();
   }
 }
 

@@ -1,5 +1,8 @@
-// What a trace writes to objects, so that it can be taken back. Every object is remembered as it was before its first
-// write; objects that are new in the trace are remembered too, which costs a copy and changes nothing.
+// What a trace writes to objects, so that the writes can be undone and, by the epilogue, done again.
+//
+// Guarantees: `roll_back` restores each object to its state before its first write, in the reverse order of first
+// writes; keys and items that were there all the time keep their places. No code of the program runs: keys are not
+// asked for their hashes. Objects that are new in the trace may be logged too, which costs a copy and changes nothing.
 #pragma once
 
 #include <unordered_map>
@@ -13,32 +16,31 @@ class UndoLog {
  public:
   struct Entry {
     Object target;
-    // Before the first write: a dict's copy, the items of a list, set or deque as a tuple, a cell's or slot's contents.
+    // Before the first write: a copy of a dict, the items of a list or set as a tuple, the contents of a cell or slot.
     Object before;
-    int offset = -1;  // of a slot: in bytes
+    int offset = -1;  // of a slot, in bytes
     bool only_appended = false;
-    // Keys of a dict that were written one by one, with what they had before, it may be.
+    // Whether this key of a dict was written by itself, if only with the value that it had.
     bool wrote(PyObject* key) const;
     Object scalar_keys;  // a set
     std::vector<Object> other_keys;
   };
   enum class Writes { Append, Any };
 
-  // To be called before a write. Each -1 with an error set if memory is short.
-  // Without a key: any of them may be written, all are read.
+  // Called before a write. -1 with an error set if memory is short.
+  // Without a key: any key may be written.
   int dict(PyObject* dict, PyObject* key = nullptr);
   int list(PyObject* list, Writes kind);
   int set(PyObject* set);
-  int deque(PyObject* deque);
   int cell(PyObject* cell);
   int member(PyObject* object, int offset);
 
   const Entry* find(PyObject* target, int offset = -1) const;
   const std::vector<Entry*>& entries() const { return order_; }  // in the order of first writes
 
-  // What the dict had under the key before the trace; borrowed, nullptr: nothing.
+  // What a dict had under a key before the trace; borrowed, nullptr: nothing.
   PyObject* before(PyObject* dict, PyObject* key) const;
-  // Everything is as it was.
+  // Undoes all writes. An error that is set stays set.
   void roll_back();
   ~UndoLog();
 
@@ -58,9 +60,9 @@ class UndoLog {
   std::vector<Entry*> order_;
 };
 
-// The set has these items then, of a list or tuple; those that were there keep their places in its order.
+// Gives a set the items of a list or tuple; items that it has already keep their places. False with an error set.
 bool assign_set(PyObject* set, PyObject* items);
-// A tuple of the items of a list, set or deque.
+// A new tuple of the items of a list, tuple or set; nullptr with an error set.
 PyObject* items_of(PyObject* container);
 
 }  // namespace vesta::capture
