@@ -8,8 +8,11 @@
 #include <cstring>
 
 #include "capture/python/epilogue/quiet.h"
+#include "capture/python/functions/functions.h"
+#include "capture/python/functions/hashed_keys.h"
+#include "capture/python/functions/python_classes.h"
+#include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
-#include "capture/python/tracer/callables.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 
 namespace vesta::capture {

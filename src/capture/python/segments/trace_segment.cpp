@@ -85,7 +85,7 @@ class SegmentTrace {
       Trace& t;
       ~RollBack() {
         t.log.roll_back();
-        t.calls.restore_contexts();
+        t.calls.contexts.restore();
       }
     } roll_back{tracer_->trace};
     {
@@ -146,7 +146,7 @@ class SegmentTrace {
       ok = false;
       builder.reason = reason_for(Break::TorchModesChanged);
     }
-    if (const int set = tr.calls.changed_context(); ok && set >= 0) {
+    if (const int set = tr.calls.contexts.changed(); ok && set >= 0) {
       result_.restart_at = set;
       result_.site.reason = reason_for(Break::ContextVariableChanged);
       result_.site.where = {};

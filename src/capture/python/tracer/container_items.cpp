@@ -1,9 +1,10 @@
 #include "capture/python/tracer/container_items.h"
 
-#include <cstring>
-
+#include "capture/python/functions/hashed_keys.h"
+#include "capture/python/functions/named_classes.h"
+#include "capture/python/functions/python_classes.h"
+#include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
-#include "capture/python/tracer/callables.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
 
@@ -17,7 +18,7 @@ bool has_own_subscript(PyTypeObject* type, PyTypeObject* base) {
 
 // collections.defaultdict or a class derived from it.
 bool has_factory(PyTypeObject* type) {
-  while (type && std::strcmp(type->tp_name, "collections.defaultdict") != 0) type = type->tp_base;
+  while (type && !is_class(type, NamedClass::DefaultDict)) type = type->tp_base;
   return type != nullptr;
 }
 

@@ -2,15 +2,16 @@
 
 #include <algorithm>
 
-#include "capture/python/tracer/callables.h"
+#include "capture/python/functions/functions.h"
+#include "capture/python/functions/hashed_keys.h"
+#include "capture/python/functions/named_classes.h"
+#include "capture/python/guards/guard.h"
 #include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {
 namespace {
 
 constexpr Py_ssize_t kMostItems = 1 << 14;
-
-bool is_deque(PyObject* x) { return std::string_view(Py_TYPE(x)->tp_name) == "collections.deque"; }
 
 class Flag {
  public:
@@ -55,7 +56,7 @@ bool ContainerModel::track_contents(PyObject* x, int depth) {
                         : PyAnySet_Check(c) && !track_set(c, source))
     return false;
   if (source < 0) return true;
-  if (!is_sequence && is_deque(x)) return t_.graph_break(Break::DequeRead), false;
+  if (!is_sequence && is_of_class(x, NamedClass::Deque)) return t_.graph_break(Break::DequeRead), false;
   // What the container held before the trace does not change.
   depths_[x] = depth;
   return true;
@@ -199,14 +200,6 @@ bool ContainerModel::before_write(PyObject* x, UndoLog::Writes kind) {
   }
   if (PyAnySet_Check(x)) return (!is_old || e || track_contents(x, 1)) && t_.log.set(x) == 0;
   return !is_old || (t_.graph_break(Break::ObjectChanged, Py_TYPE(x)->tp_name), false);
-}
-
-bool ContainerModel::update_keys(PyObject* dict, PyObject* mapping) {
-  const Object from = Object::take(PyDict_Copy(mapping));
-  PyObject *key = nullptr, *value = nullptr;
-  for (Py_ssize_t at = 0; from && PyDict_Next(from.get(), &at, &key, &value);)
-    if (!before_write_key(dict, key, false) || PyDict_SetItem(dict, key, value) < 0) return false;
-  return static_cast<bool>(from);
 }
 
 }  // namespace vesta::capture

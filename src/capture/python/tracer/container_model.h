@@ -37,8 +37,6 @@ class ContainerModel {
   bool before_write(PyObject* container, UndoLog::Writes kind);
   // The same for one key of a dict.
   bool before_write_key(PyObject* dict, PyObject* key, bool deletes);
-  // Writes the items of one dict to another.
-  bool update_keys(PyObject* dict, PyObject* mapping);
 
  private:
   // The container as it was before the trace wrote to it.

@@ -16,11 +16,7 @@ class EqualityModel {
 
   // x is hashed or compared.
   bool guard_by_value(PyObject* x);
-  // Only the hash of x is read.
-  bool guard_hash(PyObject* x);
   bool guard_comparison(PyObject* a, PyObject* b);
-  // The arguments of a C function that looks for them, or keeps them as keys.
-  bool guard_arguments(PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n);
   // A source may name a dict's item by this key.
   bool is_source_key(PyObject* x) const;
 

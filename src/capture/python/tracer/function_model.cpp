@@ -1,7 +1,8 @@
 #include "capture/python/tracer/function_model.h"
 
+#include "capture/python/functions/compilers.h"
+#include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
-#include "capture/python/tracer/compilers.h"
 #include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {

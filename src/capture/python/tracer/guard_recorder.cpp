@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "capture/python/functions/functions.h"
+#include "capture/python/functions/python_classes.h"
+#include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
-#include "capture/python/tracer/callables.h"
 #include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {

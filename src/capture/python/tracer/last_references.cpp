@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "capture/python/functions/python_classes.h"
 #include "capture/python/tensors/tensors.h"
-#include "capture/python/tracer/callables.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/weak_references.h"
 

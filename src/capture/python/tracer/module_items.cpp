@@ -3,6 +3,7 @@
 #include <array>
 #include <string_view>
 
+#include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
 

@@ -1,9 +1,11 @@
 // Arithmetic on symbolic scalars, and their tensors.
 #include <algorithm>
 
+#include "capture/python/functions/functions.h"
+#include "capture/python/functions/python_classes.h"
+#include "capture/python/guards/guard.h"
 #include "capture/python/sources/compute.h"
 #include "capture/python/tensors/tensors.h"
-#include "capture/python/tracer/callables.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
 
@@ -96,7 +98,7 @@ PyObject* NumberModel::call(const Callable& known, PyObject* f, PyObject* const*
     const Object number = Object::take(as_tensor(args[i], other));
     if (!number || !t_.tracker.operand(other) || (is_tensor(other) && !t_.tensors.lift(other))) return nullptr;
     PyObject* replaced[] = {i == 0 ? number.get() : other, i == 0 ? other : number.get()};
-    return t_.calls.call_plainly(f, replaced, n, names);
+    return t_.calls.plainly(f, replaced, n, names);
   }
   if (is_function_of_numbers(f) && all == n && n <= 2) {
     Object values[2];
@@ -108,8 +110,7 @@ PyObject* NumberModel::call(const Callable& known, PyObject* f, PyObject* const*
     }
     return compute_in_calls(Compute::Call, f, found, values[0].get(), values[1].get(), from[0], from[1]);
   }
-  if (known.effect == Effect::Tensors || known.effect == Effect::Torch || known.special == Special::NumPy)
-    return specialize(found);
+  if (known.effect == Effect::Tensors || known.effect == Effect::Torch) return specialize(found);
   return nullptr;
 }
 

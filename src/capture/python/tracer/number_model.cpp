@@ -1,9 +1,10 @@
 #include "capture/python/tracer/number_model.h"
 
-#include <cstring>
 #include <optional>
 
-#include "capture/python/segments/captured.h"
+#include "capture/python/frame/hook_off.h"
+#include "capture/python/functions/named_classes.h"
+#include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
@@ -127,7 +128,7 @@ PyObject* NumberModel::plain(PyObject* x, int depth) {
     return t_.tracker.finish_call(PyNumber_Index(x));
   }
   if (depth == 0) return Py_NewRef(x);
-  const bool is_size = std::strcmp(Py_TYPE(x)->tp_name, "torch.Size") == 0;
+  const bool is_size = is_of_class(x, NamedClass::TorchSize);
   if (PyTuple_CheckExact(x) || PyList_CheckExact(x) || is_size) {
     const Object list = plain_items(x, depth);
     if (!list || list.get() == x) return list ? Py_NewRef(x) : nullptr;

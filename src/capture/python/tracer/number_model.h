@@ -10,12 +10,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "capture/python/functions/functions.h"
 #include "capture/python/object.h"
 #include "capture/python/tracer/trace_settings.h"
 
 namespace vesta::capture {
 
-struct Callable;
 class Trace;
 
 struct IntegerRead {

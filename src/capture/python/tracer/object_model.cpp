@@ -1,8 +1,9 @@
 #include "capture/python/tracer/object_model.h"
 
-#include "capture/python/segments/captured.h"
+#include "capture/python/functions/functions.h"
+#include "capture/python/functions/python_classes.h"
+#include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
-#include "capture/python/tracer/callables.h"
 #include "capture/python/tracer/descriptors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"

@@ -2,10 +2,12 @@
 
 #include <string>
 
-#include "capture/python/segments/captured.h"
+#include "capture/python/frame/hook_off.h"
+#include "capture/python/functions/functions.h"
+#include "capture/python/functions/python_classes.h"
+#include "capture/python/guards/guard.h"
 #include "capture/python/sources/compute.h"
 #include "capture/python/tensors/tensors.h"
-#include "capture/python/tracer/callables.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
 

@@ -3,6 +3,7 @@
 #include "capture/python/object.h"
 #include "capture/python/segments/captured.h"
 #include "capture/python/sources/compute.h"
+#include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/tracer.h"
 
 namespace vesta::capture {

@@ -1,8 +1,8 @@
 // Symbolic scalars: the objects that take the place of numbers and texts that change from call to call.
 //
-// Guarantees: arithmetic on one makes another, whose value each call computes again; a comparison is a bool, and a guard
-// on its outcome. Anything else that needs the value, C code through the slots of its class too, specializes it: the
-// trace ends, and the next one takes the value as a constant. One is only valid in its trace.
+// Guarantees: arithmetic on one makes another, whose value each call computes again; a comparison is a bool, and a
+// guard on its outcome. Anything else that needs the value, C code through the slots of its class too, specializes it:
+// the trace ends, and the next one takes the value as a constant. One is only valid in its trace.
 #pragma once
 
 #include <Python.h>

@@ -1,6 +1,8 @@
 // Attributes of tensors: properties are the fake tensor's, what a program has stored on a tensor is the real one's.
+#include "capture/python/functions/functions.h"
+#include "capture/python/functions/python_classes.h"
+#include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
-#include "capture/python/tracer/callables.h"
 #include "capture/python/tracer/descriptors.h"
 #include "capture/python/tracer/trace.h"
 
@@ -17,8 +19,7 @@ PyObject* ObjectModel::tensor_attr(PyObject* owner, PyObject* name) {
   if (attribute) {
     const Callable known = known_callable(attribute.get());
     if (known.effect == Effect::Refused)
-      return t_.graph_break(known.special == Special::ViewRelation ? Break::ViewRelation : Break::UntraceableFunction,
-                            "Tensor." + std::string(PyUnicode_AsUTF8(name)), known.reason);
+      return t_.graph_break(known.refusal, "Tensor." + std::string(PyUnicode_AsUTF8(name)), known.reason);
     if (PyFunction_Check(attribute.get()) || is_python_class(kind)) t_.tracker.note_constant(attribute.get());
   }
   if (!kind || !kind->tp_descr_set) {

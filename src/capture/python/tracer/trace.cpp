@@ -1,4 +1,6 @@
 #include "capture/python/tracer/trace.h"
+#include "capture/python/guards/guard.h"
+#include "capture/python/tensors/tensors.h"
 
 namespace vesta::capture {
 

@@ -13,7 +13,7 @@
 
 #include "capture/python/interpreter/operations.h"
 #include "capture/python/sources/source.h"
-#include "capture/python/tracer/calls.h"
+#include "capture/python/tracer/calls/calls.h"
 #include "capture/python/tracer/container_items.h"
 #include "capture/python/tracer/container_model.h"
 #include "capture/python/tracer/equality_model.h"

@@ -66,7 +66,7 @@ class Tracer final : public Operations {
   PyObject* join(PyObject* const* pieces, int n) override { return trace.operators.join(pieces, n); }
 
   PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject* names) override {
-    return trace.calls.call(callable, args, flags, names);
+    return trace.calls.call(callable, args, PyVectorcall_NARGS(flags), names);
   }
   PyObject* call_unpacked(PyObject* callable, PyObject* args, PyObject* keywords) override {
     return trace.calls.call_unpacked(callable, args, keywords);

@@ -3,8 +3,11 @@
 #include <cstring>
 #include <string_view>
 
+#include "capture/python/functions/functions.h"
+#include "capture/python/functions/named_classes.h"
+#include "capture/python/functions/python_classes.h"
+#include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
-#include "capture/python/tracer/callables.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
 
@@ -43,8 +46,6 @@ bool is_value(PyObject* x) {
   const std::string_view name = Py_TYPE(x)->tp_name;
   return PyRange_Check(x) || name == "torch.device" || is_numpy_scalar(x);
 }
-
-bool is_partial(PyObject* x) { return std::strcmp(Py_TYPE(x)->tp_name, "functools.partial") == 0; }
 
 }  // namespace
 
@@ -150,7 +151,7 @@ PyObject* Tracker::track(PyObject* x, int source) {
   if (PyMethod_Check(x) && (!note(PyMethod_GET_SELF(x), t_.sources.add(SourceKind::MethodSelf, source)) ||
                             !note(PyMethod_GET_FUNCTION(x), t_.sources.add(SourceKind::MethodFunction, source))))
     return nullptr;
-  if (is_partial(x) && !track_partial(x, source)) return nullptr;
+  if (is_of_class(x, NamedClass::Partial) && !track_partial(x, source)) return nullptr;
   return Py_NewRef(x);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "capture/python/guards/guard.h"
 #include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {
