@@ -9,7 +9,7 @@
 
 #include <cstring>
 
-#include "capture/python/tracer/callables.h"
+#include "capture/python/functions/python_classes.h"
 
 namespace vesta::capture {
 

@@ -8,11 +8,12 @@
 #include <optional>
 
 #include "capture/entry/variant_limit.h"
+#include "capture/python/functions/code_origin.h"
+#include "capture/python/functions/compilers.h"
+#include "capture/python/functions/python_functions.h"
 #include "capture/python/package.h"
 #include "capture/python/segments/stance.h"
 #include "capture/python/tensors/run.h"
-#include "capture/python/tracer/compilers.h"
-#include "capture/python/tracer/library.h"
 #include "runtime/executable.h"
 #include "vesta/error.h"
 
@@ -51,7 +52,7 @@ class BreakOperations final : public Operations {
     if (depth > 4) return {};
     if (PyFunction_Check(f)) {
       if (PyObject* alone = disabled_alone(f)) return {entered(alone, depth + 1).code, HookScope::With::CapturedCalls};
-      if (is_disabled(f) || says_is_compiling(f) || asks_for_a_break(f) || marks_a_range(f)) return {};
+      if (is_disabled(f) || computes_nothing(f)) return {};
       auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f));
       if (is_standard_library(code)) return {};  // it computes nothing on tensors
       if (enters_compiler(code)) return {};

@@ -9,6 +9,7 @@
 
 #include "capture/entry/eager_calls.h"
 #include "capture/python/epilogue/epilogue.h"
+#include "capture/python/frame/hook_off.h"
 #include "capture/python/frame/warnings.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/guards/watched.h"
@@ -159,14 +160,6 @@ class TracerScope {
 
  private:
   Tracer* outer_;
-};
-// No frame of the thread is ours.
-class HookOff {
- public:
-  HookOff();
-  ~HookOff();
-  HookOff(const HookOff&) = delete;
-  HookOff& operator=(const HookOff&) = delete;
 };
 // Of the calling thread; nullptr: none.
 Tracer* tracing();

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "capture/python/frame/gil_hold.h"
+#include "capture/python/functions/compiled_callables.h"
 #include "capture/python/segments/captured.h"
 #include "capture/python/segments/module_global.h"
 #include "capture/python/segments/stance.h"
@@ -233,6 +234,7 @@ int add_captured_object(PyObject* module) {
   type.tp_methods = methods;
   type.tp_getset = getters;
   install_gil_hold();
+  set_look_inside(wrapped_by_capture);
   return add_compiled_base(module) < 0 ? -1 : add_type(module, type);
 }
 

@@ -13,7 +13,6 @@ struct ByPointer {
 
 thread_local Tracer* tracer = nullptr;
 thread_local HookScope* hook_scope = nullptr;
-thread_local int off = 0;
 // Weak references to the generators that frames of the present trace belong to.
 thread_local std::set<Object, ByPointer> generators;
 
@@ -79,7 +78,7 @@ PyObject* evaluate_alone(PyThreadState* t, Frame* f, int throwflag) {
 }  // namespace
 
 PyObject* evaluation_hook(PyThreadState* t, Frame* f, int throwflag) {
-  if (off == 0) {
+  if (!HookOff::active()) {
     if (Tracer* tr = tracer) {
       const int flags = code_of(f)->co_flags;
       if (flags & (CO_COROUTINE | CO_ASYNC_GENERATOR)) {
@@ -154,9 +153,6 @@ TracerScope::~TracerScope() {
   tracer = outer_;
   unwant();
 }
-
-HookOff::HookOff() { ++off; }
-HookOff::~HookOff() { --off; }
 
 Tracer* tracing() { return tracer; }
 

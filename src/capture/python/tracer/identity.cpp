@@ -67,46 +67,4 @@ bool Tracer::guard_comparison(PyObject* a, PyObject* b) {
   return true;
 }
 
-bool Tracer::guard_arguments(PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n) {
-  const bool is_unbound = Py_TYPE(f) == &PyMethodDescr_Type || Py_TYPE(f) == &PyWrapperDescr_Type;
-  PyTypeObject* owner = is_unbound        ? PyDescr_TYPE(f)
-                        : PyType_Check(f) ? reinterpret_cast<PyTypeObject*>(f)
-                        : self            ? Py_TYPE(self)
-                                          : nullptr;
-  const std::string_view name = is_unbound             ? PyUnicode_AsUTF8(PyDescr_NAME(f))
-                                : PyCFunction_Check(f) ? reinterpret_cast<PyCFunctionObject*>(f)->m_ml->ml_name
-                                                       : "";
-  bool compares = false;
-  if (owner == &PySet_Type || owner == &PyFrozenSet_Type || (owner && PyType_IsSubtype(owner, &PyDict_Type))) {
-    compares = true;
-  } else if (owner == &PyList_Type || owner == &PyTuple_Type || (self && is_container(self))) {
-    compares = name == "index" || name == "count" || name == "remove" || name.starts_with("__");
-    if (compares && self && !guard_by_value(self)) return false;
-  } else if (PyCFunction_Check(f) && PyCFunction_GET_SELF(f) && PyType_Check(PyCFunction_GET_SELF(f))) {
-    compares = name == "fromkeys";
-  } else if (PyCFunction_Check(f) && PyCFunction_GET_SELF(f) && PyModule_Check(PyCFunction_GET_SELF(f))) {
-    const char* module = PyModule_GetName(PyCFunction_GET_SELF(f));
-    if (!module) PyErr_Clear();
-    compares = module && std::string_view(module) == "_operator";
-  } else {
-    compares = std::string_view(Py_TYPE(f)->tp_name) == "operator.itemgetter";
-  }
-  if (!compares) return true;
-  if (owner && PyType_IsSubtype(owner, &PyDict_Type) && !PyType_Check(f) && name != "update") {
-    const Py_ssize_t key = is_unbound ? 1 : 0;
-    return key >= n || guard_by_value(args[key]);
-  }
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    const bool are_pairs =
-        owner && PyType_IsSubtype(owner, &PyDict_Type) && (PyList_Check(args[i]) || PyTuple_Check(args[i]));
-    if (!are_pairs && !guard_by_value(args[i])) return false;
-    for (Py_ssize_t k = 0; are_pairs && k < PySequence_Fast_GET_SIZE(args[i]); ++k) {
-      PyObject* pair = PySequence_Fast_GET_ITEM(args[i], k);
-      if (PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2 && !guard_by_value(PyTuple_GET_ITEM(pair, 0)))
-        return false;
-    }
-  }
-  return true;
-}
-
 }  // namespace vesta::capture

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "capture/python/sources/compute.h"
-#include "capture/python/tracer/library.h"
 #include "capture/python/tracer/tracer.h"
 
 namespace vesta::capture {
@@ -156,7 +155,7 @@ PyObject* Tracer::call_with_symbolic_scalars(const Callable& known, PyObject* f,
     const Object number = Object::take(number_as_tensor(args[i], args[1 - i]));
     if (!number) return nullptr;
     PyObject* replaced[] = {i == 0 ? number.get() : args[0], i == 0 ? args[1] : number.get()};
-    return operand(args[1 - i]) && (!is_tensor(args[1 - i]) || lift(args[1 - i])) ? call_plainly(f, replaced, n, names)
+    return operand(args[1 - i]) && (!is_tensor(args[1 - i]) || lift(args[1 - i])) ? calls.plainly(f, replaced, n, names)
                                                                                   : nullptr;
   }
   if (is_function_of_numbers(f) && all == n && n <= 2) {
@@ -172,8 +171,7 @@ PyObject* Tracer::call_with_symbolic_scalars(const Callable& known, PyObject* f,
     if (!result || !is_number(result.get())) return PyErr_Clear(), specialize(found);
     return computed(sources.add(SourceKind::Computed, from[0], Compute::Call, f, from[1]), result.get());
   }
-  if (known.effect == Effect::Tensors || known.effect == Effect::Torch || known.special == Special::NumPy)
-    return specialize(found);
+  if (known.effect == Effect::Tensors || known.effect == Effect::Torch) return specialize(found);
   return nullptr;
 }
 

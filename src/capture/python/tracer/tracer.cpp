@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "capture/python/tracer/compilers.h"
-#include "capture/python/tracer/library.h"
+#include "capture/python/functions/code_origin.h"
+#include "capture/python/functions/compilers.h"
 #include "capture/python/weak_references.h"
 
 namespace vesta::capture {
@@ -302,6 +302,11 @@ int Tracer::born(PyObject* x) const {
 PyObject* Tracer::real_of(PyObject* x) const {
   const auto it = real_of_.find(x);
   return it == real_of_.end() ? nullptr : it->second;
+}
+
+PyObject* Tracer::fake_or_itself(PyObject* x) const {
+  const auto it = fake_of_.find(x);
+  return it == fake_of_.end() ? x : it->second;
 }
 
 // ---- guards

@@ -13,11 +13,14 @@
 #include <vector>
 
 #include "capture/python/breaks/breaks.h"
+#include "capture/python/functions/functions.h"
+#include "capture/python/functions/hashed_keys.h"
+#include "capture/python/functions/python_classes.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/interpreter/evaluate.h"
 #include "capture/python/sources/source.h"
 #include "capture/python/tensors/tensors.h"
-#include "capture/python/tracer/callables.h"
+#include "capture/python/tracer/calls/calls.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/undo_log.h"
 #include "vesta/capture_report.h"
@@ -107,7 +110,7 @@ class Tracer final : public Operations {
   // The slot was not written: it holds what the frame has there, whatever that is in a later call.
   bool is_entry_value(int slot) const;
   // The program asked whether it is being compiled.
-  bool asked_compiling() const { return asked_compiling_; }
+  bool asked_compiling() const { return calls.asked_compiling(); }
   // The source of the int that a symbolic one stands for, or -1.
   int symbol_source(PyObject* x) const;
   // A function, cell or class that the trace made.
@@ -121,9 +124,9 @@ class Tracer final : public Operations {
   bool is_code_constant(PyObject* x) const { return code_constants_.contains(x); }
 
   // A context variable that is not what it was before the trace, by the count of the instruction that set it; or -1.
-  int changed_context() const;
+  int changed_context() const { return calls.contexts.changed(); }
   // Context variables are what they were.
-  void restore_contexts();
+  void restore_contexts() { calls.contexts.restore(); }
 
   // Ends the trace: nullptr with an error set. The first reason stays.
   PyObject* graph_break(Break why, std::string_view first = {}, std::string_view second = {});
@@ -183,8 +186,12 @@ class Tracer final : public Operations {
   int update_set(PyObject* set, PyObject* iterable) override;
   int update_dict(PyObject* dict, PyObject* mapping) override;
   int merge_keywords(PyObject* callable, PyObject* dict, PyObject* mapping) override;
-  PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject* keyword_names) override;
-  PyObject* call_unpacked(PyObject* callable, PyObject* args, PyObject* keywords) override;
+  PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject* keyword_names) override {
+    return calls.call(callable, args, PyVectorcall_NARGS(flags), keyword_names);
+  }
+  PyObject* call_unpacked(PyObject* callable, PyObject* args, PyObject* keywords) override {
+    return calls.call_unpacked(callable, args, keywords);
+  }
   PyObject* import_name(Frame* f, PyObject* name, PyObject* fromlist, PyObject* level) override;
   PyObject* import_from(PyObject* module, PyObject* name) override;
 
@@ -202,7 +209,12 @@ class Tracer final : public Operations {
     where_position_ = p.position;
   }
 
- private:
+  Calls calls{*this};
+  const Settings& settings() const { return settings_; }
+  const Frame* root() const { return root_; }
+  // The fake tensor of a real one; any other object itself. Borrowed.
+  PyObject* fake_or_itself(PyObject* x) const;
+
   // ---- guards
   void guard_class(PyTypeObject* type, PyObject* name = nullptr);
   // The methods by which operators and torch's C code ask a tensor: those its class has, and those it lacks.
@@ -232,8 +244,6 @@ class Tracer final : public Operations {
   PyObject* track_constant(PyObject* x);
   // An object that C code gives: a fake tensor for a tensor that has one. Steals and returns.
   PyObject* wrap(PyObject* x);
-  // A list or tuple with the fake tensors of its tensors: for functions that read values without the dispatcher.
-  Object with_fake_tensors(PyObject* x, int depth);
   std::string place(int source) const;
   // The same for what is remembered from trace to trace: two constants may have one text.
   std::string place_key(int source) const;
@@ -279,54 +289,20 @@ class Tracer final : public Operations {
   // What a relative import means in this frame; none if that cannot be said.
   Object absolute_name(Frame* f, PyObject* name, long up);
 
-  // ---- calls
-  PyObject* call_known(const Callable& known, PyObject* callable, PyObject* const* args, Py_ssize_t n,
-                       PyObject* keyword_names);
-  // What a class statement comes to; `build`: builtins.__build_class__.
-  PyObject* build_class(PyObject* build, PyObject* const* args, Py_ssize_t n, PyObject* names);
   // False, the trace having ended: `x` is a class that the trace made.
   bool may_read_class(PyObject* x);
-  PyObject* call_special(Special special, PyObject* callable, PyObject* self, PyObject* const* args, Py_ssize_t n,
-                         PyObject* keyword_names, bool* done);
-  // The module that asks whether it is being compiled, and what it is told.
-  std::string_view asking_module() const;
-  bool is_compiling();
-  bool is_dynamo_compiling() const;
-  // The kernel of a higher-order operator that runs in eager below gradients and modes; args[0] is the operator.
-  PyObject* call_higher_order(PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
-  PyObject* call_plainly(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
-  // False (the trace has ended): a call that makes a weak reference, which sees the trace's objects come and go.
-  bool may_refer(PyObject* callable, PyObject* const* args, Py_ssize_t n);
-  PyObject* call_with_numbers(PyObject* callable, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
   bool writes(PyObject* container, UndoLog::Writes kind);
   // One key of a dict is about to be written, or deleted.
   bool writes_key(PyObject* dict, PyObject* key, bool deletes);
-  // torch.tensor(...) with the dtype and device of `like` where the arguments name none: a tensor, or a class of
-  // tensors.
-  PyObject* tensor_of_data(PyObject* like, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
-  // What the legacy constructors make, of sizes or of data; nullptr without an error: of neither.
-  PyObject* tensor_of_integers(PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
-  PyObject* legacy_tensor(PyObject* like, PyObject* const* args, Py_ssize_t n);
-  // An argument by whose value or identity a cached function keeps its results.
-  bool guard_cache_key(PyObject* x, bool of_library);
-  PyObject* call_cached(PyObject* function, PyObject* const* args, Py_ssize_t n, PyObject* keyword_names);
-  bool update_keys(PyObject* dict, PyObject* mapping);
-  PyObject* context_value(PyObject* variable, PyObject* otherwise);
-  PyObject* set_context(PyObject* method, PyObject* const* args, Py_ssize_t n, PyObject* variable, bool sets);
-  // An argument that is itself a C function (a key, a callback) must be known too.
-  bool argument(PyObject* x);
   PyObject* finish_call(PyObject* result);
   // "<C object at 0x...>": where an object is, is a fact of that object, and nothing that can be said of a new one.
   bool may_tell(PyObject* text);
   bool is_place_key(PyObject* x) const { return is_scalar(x) || (sources.find(x) >= 0 && !is_hashed_by_program(x)); }
   bool guard_address(PyObject* x);
-  bool guard_hash(PyObject* x);  // its hash may be made of addresses
   // Of an object that is hashed or compared: what its hash and its equality are made of, in tuples and lists as well.
   bool guard_by_value(PyObject* x);
   bool guard_by_value(PyObject* x, int depth);
   bool guard_comparison(PyObject* a, PyObject* b);
-  // Those of a function written in C that looks for them or keeps them as keys.
-  bool guard_arguments(PyObject* f, PyObject* self, PyObject* const* args, Py_ssize_t n);
   // The same for a result that is a number, -1 being a failure.
   template <class T>
   T finish_status(T status) {
@@ -355,10 +331,9 @@ class Tracer final : public Operations {
     graph_break(why, first, second);
     return -1;
   }
-  static Break break_of(const Callable& refused) {
-    return refused.special == Special::ViewRelation ? Break::ViewRelation : Break::UntraceableFunction;
-  }
+  static Break break_of(const Callable& refused) { return refused.refusal; }
 
+ private:
   Frame* const root_;
   const Settings settings_;
   std::vector<PyObject*> entry_;                         // the root's slots and stack at its begin, kept by `sources`
@@ -377,11 +352,6 @@ class Tracer final : public Operations {
   int computed_ = 0;
   std::unordered_map<PyObject*, Object> made_;
   std::unordered_set<PyObject*> code_constants_;
-  struct ContextWrite {
-    Object variable, before, token;  // of its first write
-    int count;
-  };
-  std::vector<ContextWrite> contexts_;
   std::unordered_set<PyCodeObject*> noted_;
   std::unordered_set<PyObject*> guarded_functions_;
   std::unordered_set<PyTypeObject*> tensor_classes_;
@@ -392,7 +362,6 @@ class Tracer final : public Operations {
   int64_t instructions_ = 0;
   int root_count_ = 0, entered_frames_ = 0;
   int raised_at_ = -1;
-  bool asked_compiling_ = false;
   bool aborted_ = false;
   bool exact_ = false;  // what is tracked is read by C code: no symbols, no iterators
   BreakSite site_;

@@ -1,7 +1,7 @@
 #include "capture/python/tracer/undo_log.h"
 
+#include "capture/python/functions/hashed_keys.h"
 #include "capture/python/guards/guard.h"
-#include "capture/python/tracer/callables.h"
 
 namespace vesta::capture {
 

@@ -1,4 +1,4 @@
-// Whose code it is: the program's own, an installed package's, Python's.
+// Whose code it is, by its file: the program's own, an installed package's or Python's.
 #pragma once
 
 #include <Python.h>

@@ -1,4 +1,4 @@
-#include "capture/python/tracer/library.h"
+#include "capture/python/functions/code_origin.h"
 
 #include <string>
 

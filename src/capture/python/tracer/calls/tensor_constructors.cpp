@@ -1,13 +1,16 @@
-// Constructors of tensors that do not know fake tensors: what came after them makes the same.
-#include <algorithm>
-#include <cstring>
+#include "capture/python/tracer/calls/tensor_constructors.h"
 
+#include <algorithm>
+#include <vector>
+
+#include "capture/python/functions/call_handlers.h"
+#include "capture/python/functions/named_classes.h"
 #include "capture/python/tracer/tracer.h"
 
 namespace vesta::capture {
 namespace {
 
-bool is_size(PyObject* x) { return std::strcmp(Py_TYPE(x)->tp_name, "torch.Size") == 0; }
+bool is_size(PyObject* x) { return is_of_class(x, NamedClass::TorchSize); }
 
 Object torch_attribute(const char* name) {
   return Object::take(PyObject_GetAttrString(PyImport_AddModule("torch"), name));
@@ -58,20 +61,21 @@ Object dtype_of(Tracer& t, PyObject* like) {
   return Object::take(function ? PyObject_CallNoArgs(function.get()) : nullptr);
 }
 
-}  // namespace
-
-PyObject* Tracer::tensor_of_data(PyObject* like, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+// torch.tensor(...) with the dtype and device of `like` where the arguments name none: a tensor, or a class of tensors.
+PyObject* tensor_of_data(Tracer& t, PyObject* like, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   static PyObject* const device = PyUnicode_InternFromString("device");
   Arguments all(args, n, names);
-  if (!all.has("dtype") && !all.add("dtype", dtype_of(*this, like))) return nullptr;
+  if (!all.has("dtype") && !all.add("dtype", dtype_of(t, like))) return nullptr;
   if (!all.has("device") && !PyType_Check(like)) {
-    Object value = Object::take(get_attr(like, device));
+    Object value = Object::take(t.get_attr(like, device));
     if (!value || !all.add("device", std::move(value))) return nullptr;
   }
-  return all.passed_to(*this, torch_attribute("tensor").get());
+  return all.passed_to(t, torch_attribute("tensor").get());
 }
 
-PyObject* Tracer::tensor_of_integers(PyObject* const* args, Py_ssize_t n, PyObject* names) {
+// torch.tensor(...) of a few integers, some of them symbolic; nullptr without an error: the arguments are none of
+// those.
+PyObject* tensor_of_integers(Tracer& t, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   constexpr Py_ssize_t kMost = 16;
   if (n != 1) return nullptr;
   PyObject* data = args[0];
@@ -86,10 +90,9 @@ PyObject* Tracer::tensor_of_integers(PyObject* const* args, Py_ssize_t n, PyObje
     PyObject* value = args[n + i];
     const std::string name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i));
     if (value == Py_None) continue;
-    // Narrower types refuse what they do not hold.
-    const Object text = Object::take(PyObject_Str(value));
-    const std::string type = text ? PyUnicode_AsUTF8(text.get()) : "";
-    if (name != "device" && !(name == "dtype" && (type == "torch.int64" || type == "torch.float64"))) return nullptr;
+    // Narrower types refuse numbers that they do not hold.
+    const bool holds_all = value == torch_attribute("int64").get() || value == torch_attribute("float64").get();
+    if (name != "device" && !(name == "dtype" && holds_all)) return nullptr;
     if (!all.add(name.c_str(), Object::share(value))) return nullptr;
   }
   if (!all.has("dtype") && !all.add("dtype", torch_attribute("int64"))) return nullptr;
@@ -100,22 +103,24 @@ PyObject* Tracer::tensor_of_integers(PyObject* const* args, Py_ssize_t n, PyObje
     Arguments one = all;
     one.add("size", Object::share(scalar.get()));
     one.add("fill_value", Object::share(items[i]));
-    Object number = Object::take(one.passed_to(*this, full.get()));
+    Object number = Object::take(one.passed_to(t, full.get()));
     if (!number) return nullptr;
     if (!list) return number.release();
     if (PyList_Append(numbers.get(), number.get()) < 0) return nullptr;
   }
   PyObject* given = numbers.get();
-  return Arguments(&given, 1, nullptr).passed_to(*this, torch_attribute("stack").get());
+  return Arguments(&given, 1, nullptr).passed_to(t, torch_attribute("stack").get());
 }
 
-PyObject* Tracer::legacy_tensor(PyObject* like, PyObject* const* args, Py_ssize_t n) {
+}  // namespace
+
+PyObject* legacy_tensor(Tracer& t, PyObject* like, PyObject* const* args, Py_ssize_t n) {
   for (const char* name : {"is_cuda", "is_sparse"}) {
     const Object elsewhere = Object::take(is_tensor_type(like) ? PyObject_GetAttrString(like, name) : nullptr);
     if (elsewhere.get() == Py_True) return nullptr;
   }
   if (n == 1 && !is_size(args[0]) && (PyList_CheckExact(args[0]) || PyTuple_CheckExact(args[0])))
-    return tensor_of_data(like, args, n, nullptr);
+    return tensor_of_data(t, like, args, n, nullptr);
   const bool sizes = n > 0 && std::all_of(args, args + n, [](PyObject* x) {
                        return (PyLong_Check(x) && !PyBool_Check(x)) || is_symbolic_int(x);
                      });
@@ -126,11 +131,33 @@ PyObject* Tracer::legacy_tensor(PyObject* like, PyObject* const* args, Py_ssize_
   Arguments all(n == 0 ? &empty : args, std::max<Py_ssize_t>(n, 1), nullptr);
   if (!PyType_Check(like)) {
     static PyObject* const name = PyUnicode_InternFromString("new_empty");
-    const Object method = Object::take(get_attr(like, name));
-    return all.passed_to(*this, method.get());
+    const Object method = Object::take(t.get_attr(like, name));
+    return all.passed_to(t, method.get());
   }
-  if (!all.add("dtype", dtype_of(*this, like))) return nullptr;
-  return all.passed_to(*this, torch_attribute("empty").get());
+  if (!all.add("dtype", dtype_of(t, like))) return nullptr;
+  return all.passed_to(t, torch_attribute("empty").get());
 }
+
+namespace handlers {
+
+Result tensor_new(Tracer& t, const Call& c) {
+  if (!c.owner() || c.named() > 0 || !is_tensor(c.owner())) return std::nullopt;
+  PyObject* x = legacy_tensor(t, c.owner(), c.rest(), c.rest_count());
+  if (x || t.aborted() || PyErr_Occurred()) return x;
+  return std::nullopt;
+}
+
+Result new_tensor(Tracer& t, const Call& c) {
+  if (!c.owner() || !is_tensor(c.owner()) || c.rest_count() != 1 || is_tensor(c.rest()[0])) return std::nullopt;
+  return tensor_of_data(t, c.owner(), c.rest(), 1, c.names);
+}
+
+Result tensor_from_data(Tracer& t, const Call& c) {
+  PyObject* x = tensor_of_integers(t, c.args, c.n, c.names);
+  if (x || t.aborted() || PyErr_Occurred()) return x;
+  return t.calls.on_tensors(c, /*as_data=*/true);
+}
+
+}  // namespace handlers
 
 }  // namespace vesta::capture

@@ -1,4 +1,4 @@
-#include "capture/python/tracer/compilers.h"
+#include "capture/python/functions/compilers.h"
 
 #include <algorithm>
 #include <string>
@@ -50,7 +50,7 @@ constexpr std::string_view kCompilers[] = {"_dynamo/",
                                            "_functorch/partitioners.py",
                                            "export/",
                                            "_export/"};
-// Of these what programs call, or what torch runs in eager too.
+// Parts of these that programs call, or that torch runs in eager mode too.
 constexpr std::string_view kPartsOfPrograms[] = {"_dynamo/_trace_wrapped_higher_order_op.py",
                                                  "_dynamo/comptime.py",
                                                  "_dynamo/decorators.py",
@@ -92,31 +92,6 @@ bool enters_compiler(PyCodeObject* code) {
   if (path.empty()) return false;
   if (path == "__init__.py") return text(code->co_qualname) == "compile";
   return is_in(path, kTracers) || is_code_of_compiler(code);
-}
-
-PyObject* compiled_by_torch(PyObject* function) {
-  static PyObject* const name = PyUnicode_InternFromString("_torchdynamo_orig_callable");
-  PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
-  PyObject* inner = dict ? PyDict_GetItemWithError(dict, name) : nullptr;
-  if (!inner || !PyCallable_Check(inner)) return nullptr;
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-  if (!text(code->co_qualname).starts_with("_TorchDynamoContext.__call__.<locals>.")) return nullptr;
-  return file_in_torch(code) == "_dynamo/eval_frame.py" ? inner : nullptr;
-}
-
-bool dispatches_higher_order(PyObject* function) {
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-  return text(code->co_qualname) == "HigherOrderOperator.__call__" && file_in_torch(code) == "_ops.py";
-}
-
-bool marks_for_dynamo(PyObject* function) {
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-  return text(code->co_qualname).starts_with("mark_static") && file_in_torch(code) == "_dynamo/decorators.py";
-}
-
-bool marks_a_range(PyObject* function) {
-  auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(function));
-  return text(code->co_qualname).starts_with("record_function.__") && file_in_torch(code) == "autograd/profiler.py";
 }
 
 bool relays_is_compiling(std::string_view module) {

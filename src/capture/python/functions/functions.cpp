@@ -1,0 +1,57 @@
+#include "capture/python/functions/functions.h"
+
+#include "capture/python/functions/python_classes.h"
+#include "capture/python/object.h"
+#include "capture/python/tensors/tensors.h"
+
+namespace vesta::capture {
+namespace {
+
+// pybind11's functions are methods of an object whose class has a name that depends on pybind11's version.
+bool is_bound_by_pybind(PyObject* f) {
+  PyObject* self = PyCFunction_Check(f) ? PyCFunction_GET_SELF(f) : nullptr;
+  return self && std::string_view(Py_TYPE(self)->tp_name).find("pybind11_detail_function_record") != std::string::npos;
+}
+
+// A special method of C under the name of another one, which writes: `__lshift__ = list.append`.
+bool is_renamed_writer(PyObject* name, PyObject* f) {
+  static PyObject* const by_attribute[] = {PyUnicode_InternFromString("__setattr__"),
+                                           PyUnicode_InternFromString("__delattr__")};
+  if (Py_TYPE(f) != &PyMethodDescr_Type && Py_TYPE(f) != &PyWrapperDescr_Type) return false;
+  PyObject* own = reinterpret_cast<PyDescrObject*>(f)->d_name;
+  if (!PyUnicode_Check(name) || PyUnicode_READ_CHAR(name, 0) != '_' || PyUnicode_Compare(own, name) == 0) return false;
+  if (name == by_attribute[0] || name == by_attribute[1]) return false;  // those are called as what they are
+  if (PyType_IsSubtype(tensor_class(), reinterpret_cast<PyDescrObject*>(f)->d_type)) return false;
+  return !known_callable(f).reads();
+}
+
+}  // namespace
+
+bool writes_by_operators(PyTypeObject* type) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (!is_python_class(base) || !base->tp_dict) continue;
+    PyObject *name = nullptr, *value = nullptr;
+    for (Py_ssize_t at = 0; PyDict_Next(base->tp_dict, &at, &name, &value);)
+      if (is_renamed_writer(name, value)) return true;
+  }
+  return false;
+}
+
+std::string name_of_callable(PyObject* f) {
+  if (!PyCFunction_Check(f) && !PyType_Check(f) && !PyFunction_Check(f) && Py_TYPE(f) != &PyMethodDescr_Type &&
+      Py_TYPE(f) != &PyWrapperDescr_Type)
+    return std::string("an object of class ") + Py_TYPE(f)->tp_name;
+  std::string out;
+  for (const char* part : {"__module__", is_bound_by_pybind(f) ? "__name__" : "__qualname__"}) {
+    const Object x = Object::take(PyObject_GetAttrString(f, part));
+    const char* text = x && PyUnicode_Check(x.get()) ? PyUnicode_AsUTF8(x.get()) : nullptr;
+    PyErr_Clear();
+    if (!text || std::string_view(text) == "builtins") continue;
+    if (!out.empty()) out += ".";
+    out += text;
+  }
+  return out.empty() ? "a function" : out;
+}
+
+}  // namespace vesta::capture

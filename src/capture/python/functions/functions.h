@@ -1,0 +1,99 @@
+// The functions written in C that a trace knows: what a call of one reads and writes. A call of any other C function is
+// a graph break that names it.
+//
+// A function is a row in the file of its family (`rows.h`): its module and name, its effect, a handler where the effect
+// does not say all, and the versions that have it. All rows are resolved once and found by pointer afterwards. Lookups
+// run no Python code and leave no error set. This folder includes nothing of the tracer: handlers are declared here
+// (`call_handlers.h`) and written in tracer/calls.
+#pragma once
+
+#include <Python.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "capture/python/breaks/breaks.h"
+
+namespace vesta::capture {
+
+class Tracer;
+struct Call;
+
+enum class Effect : unsigned char {
+  Unknown,       // nobody looked at it: a graph break
+  Reads,         // reads its arguments and what containers among them hold; returns a new object or one of theirs
+  ReadsNumbers,  // the same, and takes symbolic integers as they are
+  ReadsState,    // reads the attributes of its first argument as well
+  Tensors,       // an operator on tensors: PyTorch's dispatcher shows the trace what it does
+  WritesSelf,    // changes its first argument
+  Appends,       // adds its other arguments to the end of its first one, a list
+  Extends,       // adds the items of its second argument to the end of its first one, a list
+  Torch,         // reads or sets state of torch that TorchState holds
+  Refused,       // a graph break for a reason of its own
+};
+
+// What a function compares by equality or looks up by hash; the comparison is then a fact of the trace.
+enum class Compares : unsigned char {
+  Nothing,
+  Items,      // its arguments with the items of its first argument
+  Arguments,  // its arguments
+};
+
+// What a call does where its effect does not say all: a new reference; nullptr with an error set or after the trace has
+// ended; std::nullopt: these arguments are no case of the handler's, and the effect says what the call does.
+using CallHandler = std::optional<PyObject*> (*)(Tracer&, const Call&);
+
+struct Callable {
+  Effect effect = Effect::Unknown;
+  Compares compares = Compares::Nothing;
+  bool passable = true;  // C code that receives the function may call it: the handler is not needed there
+  CallHandler handler = nullptr;
+  Break refusal = Break::UntraceableFunction;  // of a refused function
+  const char* reason = nullptr;                // "which ...", for its text
+
+  constexpr Callable() = default;
+  constexpr Callable(Effect e) : effect(e) {}  // a row's effect is all that most functions need
+  constexpr Callable(Effect e, Compares c) : effect(e), compares(c) {}
+  constexpr Callable(Effect e, CallHandler h) : effect(e), passable(false), handler(h) {}
+  constexpr Callable and_passable() const {
+    Callable c = *this;
+    c.passable = true;
+    return c;
+  }
+  constexpr Callable comparing(Compares what) const {
+    Callable c = *this;
+    c.compares = what;
+    return c;
+  }
+  bool reads() const {
+    return effect == Effect::Reads || effect == Effect::ReadsNumbers || effect == Effect::ReadsState;
+  }
+};
+
+// Resolves all rows, once. False with a Python error set.
+bool load_callables();
+// `callable`: a builtin function or method, a method or slot descriptor, a getter, a class, an object that is called.
+Callable known_callable(PyObject* callable);
+// Objects of exactly this class behave as their C code says, which reads nothing but the object itself.
+bool is_known_class(PyTypeObject* type);
+// A class that inherits a special method from a function which writes, such as `__lshift__ = list.append`.
+bool writes_by_operators(PyTypeObject* type);
+// An operator as torch.ops has it: what an OpOverload or its packet calls.
+bool is_torch_operator(PyObject* callable);
+// "math.sqrt", "list.append", ...
+std::string name_of_callable(PyObject* callable);
+
+// What became of the rows in this process, for tests.
+struct ResolvedRow {
+  std::string name;       // "builtins.list.append"
+  std::string effect;     // "reads", ...
+  bool expected = false;  // this Python and this torch are in the row's range of versions
+  bool resolved = false;
+};
+const std::vector<ResolvedRow>& resolved_rows();
+std::vector<PyTypeObject*> known_classes();
+std::string_view name_of(Effect effect);
+
+}  // namespace vesta::capture

@@ -1,0 +1,71 @@
+// Calls in a trace. Python code comes back to the tracer by the evaluation hook, whoever calls it. C code is called if
+// its row says what it reads and writes, or its handler does what it would do; any other C function is a graph break.
+//
+// The files of this folder: dispatch.cpp tells callables apart, class_calls.cpp calls a class, effects.cpp does what an
+// effect says, compared_arguments.cpp guards what a function compares; the others hold the handlers of one subject
+// each.
+#pragma once
+
+#include <string_view>
+
+#include "capture/python/functions/functions.h"
+#include "capture/python/object.h"
+#include "capture/python/tracer/calls/call.h"
+#include "capture/python/tracer/calls/context_variables.h"
+
+namespace vesta::capture {
+
+class Calls {
+ public:
+  explicit Calls(Tracer& tracer) : contexts(tracer), t_(tracer) {}
+
+  // Each returns a new reference, or nullptr with an error set or after the trace has ended.
+  PyObject* call(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names);
+  PyObject* call_unpacked(PyObject* f, PyObject* args, PyObject* keywords);
+
+  // ---- for handlers
+  // Calls the function itself, and makes its result known to the trace.
+  PyObject* plainly(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names);
+  PyObject* plainly(const Call& c) { return plainly(c.function, c.args, c.n, c.names); }
+  // The same, with integers in the place of symbolic ones.
+  PyObject* with_numbers(const Call& c);
+  // The same, for an operator on tensors. `as_data`: it reads the numbers in its arguments itself.
+  PyObject* on_tensors(const Call& c, bool as_data);
+  // Calls `inner` in the place of `f`, which is guarded by identity.
+  PyObject* in_place_of(const Call& c, PyObject* inner);
+  // The arguments from the index `first` on are known to the trace, and C code may read and call them. False: the trace
+  // has ended.
+  bool may_read_arguments(const Call& c, Py_ssize_t first = 0);
+  // An argument that is itself a C function (a key, a callback) has a row by which C code may call it.
+  bool may_pass(PyObject* x);
+  // What the function of the call compares or looks up becomes a fact of the trace.
+  bool guard_compared(const Callable& known, const Call& c);
+
+  // ---- on being compiled
+  bool is_compiling();
+  bool is_dynamo_compiling() const;
+  // The name of the module that asks.
+  std::string_view asking_module() const;
+  bool asked_compiling() const { return asked_compiling_; }
+
+  ContextVariables contexts;
+
+ private:
+  PyObject* call_function(const Call& c);
+  PyObject* call_method(const Call& c);
+  PyObject* call_class(const Call& c);
+  PyObject* call_partial(const Call& c);
+  PyObject* call_known(const Callable& known, const Call& c);
+  PyObject* by_effect(const Callable& known, const Call& c);
+  bool may_write(const Callable& known, const Call& c);
+  // False: the call makes a weak reference that would see objects of the trace come and go.
+  bool may_refer(const Call& c);
+
+  Tracer& t_;
+  bool asked_compiling_ = false;  // the program asked whether it is being compiled
+};
+
+// A call of a function that functools.lru_cache made.
+PyObject* call_cached(Tracer& t, const Call& c);
+
+}  // namespace vesta::capture

@@ -1,0 +1,73 @@
+// Calls of a class.
+#include "capture/python/functions/named_classes.h"
+#include "capture/python/functions/python_classes.h"
+#include "capture/python/tracer/calls/tensor_constructors.h"
+#include "capture/python/tracer/tracer.h"
+
+namespace vesta::capture {
+namespace {
+
+// Classes whose constructors read numbers and make nothing that keeps symbolic ones.
+bool takes_plain_numbers(PyTypeObject* type) {
+  return type == &PyUnicode_Type || type == &PyFloat_Type || type == &PySet_Type || type == &PyFrozenSet_Type ||
+         type == &PyDict_Type || type == &PyComplex_Type || type == &PyBytes_Type;
+}
+
+// What `type(x)` says of an object in a trace: the class of the number that a symbolic one stands for.
+PyTypeObject* shown_type(PyObject* x) {
+  if (is_symbolic_int(x)) return &PyLong_Type;
+  return Py_TYPE(is_symbolic_scalar(x) ? varying_value(x) : x);
+}
+
+}  // namespace
+
+PyObject* Calls::call_class(const Call& c) {
+  PyObject* f = c.function;
+  if (!t_.may_read_class(f)) return nullptr;
+  auto* type = reinterpret_cast<PyTypeObject*>(f);
+  if (type == &PyType_Type && c.all() == 1) return Py_NewRef(reinterpret_cast<PyObject*>(shown_type(c.args[0])));
+  if (PyType_IsSubtype(type, &PyType_Type)) return t_.graph_break(Break::ClassMade);
+  if (type == &PyLong_Type && c.all() == 1 && is_symbolic_int(c.args[0])) return Py_NewRef(c.args[0]);
+  if (c.named() == 0 && (type == tensor_class() || is_tensor_type(f))) {
+    PyObject* x = legacy_tensor(t_, f, c.args, c.n);
+    if (x || t_.aborted() || PyErr_Occurred()) return x;
+  }
+  const Callable known = known_callable(f);
+  if (PyObject* x = t_.call_with_symbolic_scalars(known, f, c.args, c.n, c.names);
+      x || t_.aborted() || PyErr_Occurred())
+    return x;
+  static PyObject* const del = PyUnicode_InternFromString("__del__");
+  if (is_python_class(type) && _PyType_Lookup(type, del))
+    return t_.graph_break(Break::ClassWithDel, name_of_callable(f));
+  static PyObject* const parts[] = {PyUnicode_InternFromString("__new__"), PyUnicode_InternFromString("__init__"),
+                                    PyUnicode_InternFromString("__call__")};
+  for (PyObject* part : parts) t_.guard_class(part == parts[2] ? Py_TYPE(type) : type, part);
+  if (is_numpy_scalar_type(type)) {
+    for (Py_ssize_t i = 0; i < c.all(); ++i)
+      if (!is_scalar(c.args[i]) && !is_symbolic_int(c.args[i]) && !is_numpy_scalar(c.args[i]))
+        return t_.graph_break(Break::NumPyArguments);
+    return with_numbers(c);
+  }
+  if (known.effect == Effect::Unknown) return t_.graph_break(Break::ClassUnknown, name_of_callable(f));
+  if (!is_python_class(type) && !may_refer(c)) return nullptr;
+  const bool has_c_base = !is_python_class(type) || type->tp_base != &PyBaseObject_Type;
+  if (has_c_base && !may_read_arguments(c)) return nullptr;
+  if (!guard_compared(known, c)) return nullptr;
+  return takes_plain_numbers(type) ? with_numbers(c) : plainly(c);
+}
+
+bool Calls::may_refer(const Call& c) {
+  // The class, or the `__new__` of one, whose first argument is the class.
+  const bool by_new = PyCFunction_Check(c.function);
+  PyObject* type = by_new ? reinterpret_cast<PyCFunctionObject*>(c.function)->m_self : c.function;
+  if (!type || !PyType_Check(type) || !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), &_PyWeakref_RefType))
+    return true;
+  PyObject* const* rest = by_new ? c.args + 1 : c.args;
+  const Py_ssize_t count = by_new ? c.n - 1 : c.n;
+  if (count > 1 && rest[1] != Py_None) return t_.graph_break(Break::WeakReferenceCallback), false;
+  if (count > 0 && t_.sources.find(t_.real_of(rest[0]) ? t_.real_of(rest[0]) : rest[0]) < 0)
+    return t_.graph_break(Break::WeakReferenceToNewObject), false;
+  return true;
+}
+
+}  // namespace vesta::capture

@@ -1,0 +1,80 @@
+// Being compiled: programs that ask whether they are, and functions that torch or Vesta wrapped to compile them or not
+// to.
+#include "capture/python/functions/compilers.h"
+#include "capture/python/functions/call_handlers.h"
+#include "capture/python/functions/python_functions.h"
+#include "capture/python/tracer/tracer.h"
+
+namespace vesta::capture {
+namespace {
+
+std::string_view module_of(const Frame* f) {
+  PyObject* globals = globals_of(f);
+  PyObject* name = globals && PyDict_Check(globals) ? PyDict_GetItemString(globals, "__name__") : nullptr;
+  const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
+  if (!text) PyErr_Clear();
+  return text ? text : "";
+}
+
+}  // namespace
+
+std::string_view Calls::asking_module() const {
+  const Frame* f = t_.place().frame;
+  while (f && f != t_.root() && relays_is_compiling(module_of(f))) f = caller_of(f);
+  return f ? module_of(f) : std::string_view();
+}
+
+bool Calls::is_compiling() {
+  if (computes_otherwise_compiled(asking_module())) return false;
+  asked_compiling_ = true;
+  return t_.settings().says_compiling;
+}
+
+bool Calls::is_dynamo_compiling() const {
+  const std::string_view module = asking_module();
+  if (!enters_dynamo_unless_compiling(module)) return false;
+  // In training the operators have gradients of their own, which Dynamo's graphs ask for: zeros for the operands of the
+  // branch that is not taken. flex_attention's math is an operator on its tensors alone.
+  const bool own_tensors = module == "torch.nn.attention.flex_attention";
+  return own_tensors ? !t_.settings().gradients : !torch_state().grad;
+}
+
+namespace handlers {
+
+Result is_compiling(Tracer& t, const Call&) { return PyBool_FromLong(t.calls.is_compiling()); }
+
+Result is_dynamo_compiling(Tracer& t, const Call&) { return PyBool_FromLong(t.calls.is_dynamo_compiling()); }
+
+// torch._dynamo.mark_static and its like: notes for Dynamo on a tensor.
+Result mark_for_dynamo(Tracer& t, const Call&) {
+  if (!enters_dynamo_unless_compiling(t.calls.asking_module())) return std::nullopt;
+  return Py_NewRef(Py_None);
+}
+
+Result request_break(Tracer& t, const Call& c) {
+  return t.graph_break(Break::RequestedBreak, name_of_callable(c.function));
+}
+
+// Returns its first argument in a compiled form. In a trace it returns the argument: that is compiled with the program.
+Result as_compiled(Tracer&, const Call& c) {
+  if (c.n == 0) return std::nullopt;
+  return Py_NewRef(c.args[0]);
+}
+
+// A function that torch.compile wrapped is compiled once: as part of this program.
+Result compiled_by_torch(Tracer& t, const Call& c) {
+  PyObject* inner = is_disabled(c.function) ? nullptr : wrapped_callable(c.function, "_torchdynamo_orig_callable");
+  if (!inner) return std::nullopt;
+  return t.calls.in_place_of(c, inner);
+}
+
+// A function that torch hides from Dynamo, and from Dynamo alone.
+Result hidden_from_dynamo(Tracer& t, const Call& c) {
+  PyObject* inner = wrapped_callable(c.function, "__wrapped__");
+  if (!inner || !PyFunction_Check(inner)) return std::nullopt;
+  return t.calls.in_place_of(c, inner);
+}
+
+}  // namespace handlers
+
+}  // namespace vesta::capture

@@ -1,0 +1,181 @@
+// Calls of C functions, by what their rows say.
+#include <optional>
+#include <vector>
+
+#include "capture/python/frame/hook_off.h"
+#include "capture/python/functions/named_classes.h"
+#include "capture/python/functions/python_classes.h"
+#include "capture/python/sources/cached_result.h"
+#include "capture/python/tracer/tracer.h"
+
+namespace vesta::capture {
+namespace {
+
+bool is_c_function(PyObject* f) {
+  return PyCFunction_Check(f) || Py_TYPE(f) == &PyMethodDescr_Type || Py_TYPE(f) == &PyWrapperDescr_Type;
+}
+
+bool writes_self(const Callable& known) {
+  return known.effect == Effect::WritesSelf || known.effect == Effect::Appends || known.effect == Effect::Extends;
+}
+
+// A call of an operator that no Python code of the program or of a library can see.
+bool is_plain_operation(PyObject* f, PyObject* const* args, Py_ssize_t all) {
+  if (!is_c_function(f) || known_callable(f).effect != Effect::Tensors) return false;
+  PyObject* self = PyCFunction_Check(f) ? PyCFunction_GET_SELF(f) : nullptr;
+  if (self && !PyModule_Check(self) && !PyType_Check(self) && !is_torch_operator(f) && !is_data(self)) return false;
+  for (Py_ssize_t i = 0; i < all; ++i)
+    if (!is_data(args[i])) return false;
+  return true;
+}
+
+// A method of dict that writes an OrderedDict past its order.
+bool breaks_order(const Callable& known, const Call& c) {
+  const bool is_unbound = Py_TYPE(c.function) == &PyMethodDescr_Type || Py_TYPE(c.function) == &PyWrapperDescr_Type;
+  return is_unbound && known.effect == Effect::WritesSelf && c.n > 0 && PyODict_Check(c.args[0]) &&
+         reinterpret_cast<PyDescrObject*>(c.function)->d_type == &PyDict_Type;
+}
+
+// The break of a function without a row.
+Break break_of_unknown(const std::string& name) {
+  if (name.ends_with("_push_saved_tensors_default_hooks")) return Break::SavedTensorHooks;
+  return name == "print" ? Break::Print : Break::UnknownFunction;
+}
+
+// The object, or a copy of a list or tuple, with the fake tensors of its tensors: for functions that read values
+// without the dispatcher.
+Object with_fake_tensors(const Tracer& t, PyObject* x, int depth) {
+  if (depth == 0 || (!PyList_Check(x) && !PyTuple_Check(x))) return Object::share(x);
+  Object copy;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(x, i);
+    PyObject* fake = t.fake_or_itself(item);
+    const Object shown = fake == item ? with_fake_tensors(t, item, depth - 1) : Object::share(fake);
+    if (!shown) return {};
+    if (shown.get() == item) continue;
+    if (!copy) copy = Object::take(PySequence_List(x));
+    if (!copy || PyList_SetItem(copy.get(), i, Py_NewRef(shown.get())) < 0) return {};
+  }
+  if (!copy) return Object::share(x);
+  return PyList_Check(x) ? copy : Object::take(PyList_AsTuple(copy.get()));
+}
+
+}  // namespace
+
+bool Calls::may_pass(PyObject* x) {
+  if (is_tensor(x) || is_scalar(x)) return true;
+  if (is_c_function(x)) {
+    const Callable known = known_callable(x);
+    // A container that the trace made: there is nothing to guard and nothing to take back.
+    PyObject* self = PyCFunction_Check(x) ? PyCFunction_GET_SELF(x) : nullptr;
+    const bool is_new = self && t_.sources.find(self) < 0 &&
+                        (PyDict_CheckExact(self) || PyList_CheckExact(self) || PySet_CheckExact(self));
+    const bool is_known = known.effect != Effect::Unknown && known.effect != Effect::Refused;
+    if (!is_known || (!is_new && (writes_self(known) || !known.passable)))
+      return t_.graph_break(Break::FunctionArgument, name_of_callable(x)), false;
+  }
+  if (is_of_class(x, NamedClass::Partial)) {
+    const Object f = Object::take(PyObject_GetAttrString(x, "func"));
+    return f && may_pass(f.get());
+  }
+  if (is_cached_function(x)) return t_.graph_break(Break::CachedFunctionPassed), false;
+  return true;
+}
+
+bool Calls::may_read_arguments(const Call& c, Py_ssize_t first) {
+  for (Py_ssize_t i = first; i < c.all(); ++i)
+    if (!t_.operand(c.args[i]) || !may_pass(c.args[i])) return false;
+  return true;
+}
+
+PyObject* Calls::plainly(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
+  // Python code that torch runs for an operator of plain tensors (a rule for the shapes of its results, a
+  // decomposition) is no part of the program.
+  std::optional<HookOff> off;
+  if (is_plain_operation(f, args, n + (names ? PyTuple_GET_SIZE(names) : 0)) && !are_function_modes_active())
+    off.emplace();
+  PyObject* result = PyObject_Vectorcall(f, args, static_cast<size_t>(n), names);
+  if (!result && !PyFunction_Check(f) && !PyMethod_Check(f))
+    for (Py_ssize_t i = 0; i < n; ++i) t_.note_symbols(args[i]);
+  return t_.finish_call(result);
+}
+
+PyObject* Calls::with_numbers(const Call& c) {
+  std::vector<Object> numbers;
+  std::vector<PyObject*> flat;
+  for (Py_ssize_t i = 0; i < c.all(); ++i) {
+    numbers.push_back(Object::take(t_.plain(c.args[i])));
+    if (!numbers.back()) return nullptr;
+    flat.push_back(numbers.back().get());
+  }
+  flat.push_back(nullptr);
+  return plainly(c.function, flat.data(), c.n, c.names);
+}
+
+PyObject* Calls::on_tensors(const Call& c, bool as_data) {
+  std::vector<Object> kept;
+  std::vector<PyObject*> given;
+  for (Py_ssize_t i = 0; i < c.all(); ++i) {
+    PyObject* x = c.args[i];
+    if (!t_.operand(x) || (is_tensor(x) && !t_.lift(x))) return nullptr;
+    kept.push_back(with_fake_tensors(t_, x, 8));
+    // torch stores the numbers itself, and symbolic ones in 32 bits.
+    if (kept.back() && as_data) kept.back() = Object::take(t_.plain(kept.back().get(), 8));
+    if (!kept.back()) return nullptr;
+    given.push_back(kept.back().get());
+  }
+  given.push_back(nullptr);
+  return plainly(c.function, given.data(), c.n, c.names);
+}
+
+bool Calls::may_write(const Callable& known, const Call& c) {
+  const bool appends = known.effect != Effect::WritesSelf;
+  PyObject* x = c.owner();
+  if (x && !is_scalar(x) && !is_tensor(x) && !t_.writes(x, appends ? UndoLog::Writes::Append : UndoLog::Writes::Any))
+    return false;
+  const Py_ssize_t first = c.self || !x ? 0 : 1;
+  if (!appends) return guard_compared(known, c) && may_read_arguments(c, first);
+  for (Py_ssize_t i = first; i < c.all(); ++i) {
+    PyObject* item = c.args[i];
+    // The list keeps it, and nothing reads it.
+    const bool is_kept = (is_tensor(item) || t_.sources.find(item) >= 0) && !PyIter_Check(item);
+    if ((!is_kept || known.effect == Effect::Extends) && !t_.operand(item)) return false;
+    if (!is_kept && !may_pass(item)) return false;
+  }
+  return true;
+}
+
+PyObject* Calls::call_known(const Callable& known, const Call& c) {
+  if (PyObject* x = t_.call_with_symbolic_scalars(known, c.function, c.args, c.n, c.names);
+      x || t_.aborted() || PyErr_Occurred())
+    return x;
+  if (breaks_order(known, c)) return t_.graph_break(Break::OrderedDictMethod);
+  if (known.handler)
+    if (const auto result = known.handler(t_, c)) return *result;
+  return by_effect(known, c);
+}
+
+PyObject* Calls::by_effect(const Callable& known, const Call& c) {
+  switch (known.effect) {
+    case Effect::Unknown: {
+      const std::string name = name_of_callable(c.function);
+      return t_.graph_break(break_of_unknown(name), name);
+    }
+    case Effect::Refused: return t_.graph_break(known.refusal, name_of_callable(c.function), known.reason);
+    case Effect::Tensors: return on_tensors(c, /*as_data=*/false);
+    case Effect::Torch: return plainly(c);
+    case Effect::WritesSelf:
+    case Effect::Appends:
+    case Effect::Extends: return may_write(known, c) ? plainly(c) : nullptr;
+    case Effect::ReadsState:
+      if (c.owner() && !t_.track_state(c.owner())) return nullptr;
+      break;
+    case Effect::Reads:
+    case Effect::ReadsNumbers: break;
+  }
+  if (c.self && !t_.operand(c.self)) return nullptr;
+  if (!guard_compared(known, c) || !may_refer(c) || !may_read_arguments(c)) return nullptr;
+  return known.effect == Effect::ReadsNumbers ? plainly(c) : with_numbers(c);
+}
+
+}  // namespace vesta::capture

@@ -1,0 +1,50 @@
+// isinstance, id, hash: what a program asks about an object as a whole.
+#include "capture/python/functions/call_handlers.h"
+#include "capture/python/tracer/tracer.h"
+
+namespace vesta::capture::handlers {
+namespace {
+
+// A hash may be made of addresses: those become facts of the trace.
+bool guard_hash(Tracer& t, PyObject* x) {
+  if (!t.may_read_class(x)) return false;
+  if (is_scalar(x) || PyType_Check(x)) return true;
+  for (Py_ssize_t i = 0; PyTuple_Check(x) && i < PyTuple_GET_SIZE(x); ++i)
+    if (!guard_hash(t, PyTuple_GET_ITEM(x, i))) return false;
+  if (PyMethod_Check(x)) return guard_hash(t, PyMethod_GET_SELF(x)) && guard_hash(t, PyMethod_GET_FUNCTION(x));
+  return Py_TYPE(x)->tp_hash != PyBaseObject_Type.tp_hash || t.guard_address(t.real_of(x) ? t.real_of(x) : x);
+}
+
+}  // namespace
+
+Result is_instance(Tracer& t, const Call& c) {
+  if (!c.is_positional(2)) return std::nullopt;
+  PyObject *x = c.args[0], *classes = c.args[1];
+  t.guard_class(Py_TYPE(x));
+  t.guard_class_check(classes);
+  if (const Object given = t.held_by_program(x); given.get() != x) {
+    PyObject* asked[] = {given.get(), classes};
+    return t.calls.plainly(c.function, asked, c.n, c.names);
+  }
+  if (PyTuple_Check(classes) && !t.track_contents(classes, 4)) return nullptr;
+  if (is_traced(x))
+    if (const int known = is_of_tensor_type(x, classes); known >= 0) return PyBool_FromLong(known);
+  return t.calls.plainly(c);
+}
+
+Result address(Tracer& t, const Call& c) {
+  if (!c.is_positional(1)) return std::nullopt;
+  // An address is a fact of one object. An object that the trace made will be somewhere else in the next call.
+  PyObject* x = t.real_of(c.args[0]) ? t.real_of(c.args[0]) : c.args[0];
+  if (!t.may_read_class(x)) return nullptr;
+  if (x != Py_None && !PyBool_Check(x) && !PyType_Check(x) && !t.guard_address(x)) return nullptr;
+  return t.calls.plainly(c.function, &x, 1, nullptr);
+}
+
+Result hash(Tracer& t, const Call& c) {
+  if (!c.is_positional(1)) return std::nullopt;
+  if (!t.calls.may_read_arguments(c) || !guard_hash(t, c.args[0])) return nullptr;
+  return t.calls.with_numbers(c);
+}
+
+}  // namespace vesta::capture::handlers
