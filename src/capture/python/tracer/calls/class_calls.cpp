@@ -1,5 +1,5 @@
 // Calls of a class.
-#include "capture/python/functions/named_classes.h"
+#include "capture/python/values/class_sets.h"
 #include "capture/python/functions/python_classes.h"
 #include "capture/python/tracer/calls/tensor_constructors.h"
 #include "capture/python/tracer/tracer.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "capture/python/frame/hook_off.h"
-#include "capture/python/functions/named_classes.h"
+#include "capture/python/values/class_sets.h"
 #include "capture/python/functions/python_classes.h"
 #include "capture/python/sources/cached_result.h"
 #include "capture/python/tracer/tracer.h"
@@ -74,7 +74,7 @@ bool Calls::may_pass(PyObject* x) {
     if (!is_known || (!is_new && (writes_self(known) || !known.passable)))
       return t_.graph_break(Break::FunctionArgument, name_of_callable(x)), false;
   }
-  if (is_of_class(x, NamedClass::Partial)) {
+  if (is_of(x, ClassSet::Partial)) {
     const Object f = Object::take(PyObject_GetAttrString(x, "func"));
     return f && may_pass(f.get());
   }
