@@ -1,9 +1,9 @@
 #include "capture/python/functions/python_classes.h"
 
-#include "capture/python/functions/named_classes.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/object.h"
 #include "capture/python/tensors/tensors.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
@@ -51,9 +51,8 @@ PyTypeObject* c_base(PyTypeObject* type) {
 }
 
 bool is_numpy_scalar_type(PyTypeObject* type) {
-  PyTypeObject* generic = named_class(NamedClass::NumpyGeneric);
-  return generic && PyType_IsSubtype(type, generic) && !is_class(type, NamedClass::NumpyObject) &&
-         !is_class(type, NamedClass::NumpyVoid) && !is_python_class(type);
+  return is_derived_from(type, ClassSet::NumpyScalars) && !is_in(type, ClassSet::NumpyContainers) &&
+         !is_python_class(type);
 }
 
 bool is_numpy_scalar(PyObject* x) { return is_numpy_scalar_type(Py_TYPE(x)); }
@@ -84,7 +83,7 @@ bool is_data(PyObject* x, int depth) {
       if (!is_data(PySequence_Fast_GET_ITEM(x, i), depth - 1)) return false;
     return true;
   }
-  return PySlice_Check(x) || is_tensor_property(x);
+  return PySlice_Check(x) || is_of(x, ClassSet::TensorProperties);
 }
 
 }  // namespace vesta::capture

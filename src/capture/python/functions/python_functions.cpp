@@ -135,7 +135,8 @@ PyObject* wrapped_callable(PyObject* function, const char* name) {
 
 std::vector<ResolvedRow> resolved_python_rows() {
   std::vector<ResolvedRow> out;
-  for (const Row& row : kRows) out.push_back({row.module + (std::string(".") + row.name), "", true, resolve(row) != nullptr});
+  for (const Row& row : kRows)
+    out.push_back({row.module + (std::string(".") + row.name), "", true, resolve(row) != nullptr});
   return out;
 }
 

@@ -2,8 +2,8 @@
 
 #include <torch/version.h>
 
-#include "capture/python/functions/named_classes.h"
 #include "capture/python/guards/guard.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
@@ -76,8 +76,7 @@ Object c_function_of(PyObject* attribute) {
   }
   const bool known_kind = PyCFunction_Check(attribute) || is_method(attribute) ||
                           Py_TYPE(attribute) == &PyWrapperDescr_Type || Py_TYPE(attribute) == &PyGetSetDescr_Type ||
-                          is_of_class(attribute, NamedClass::NumpyUfunc) ||
-                          is_of_class(attribute, NamedClass::NumpyFunction);
+                          is_of(attribute, ClassSet::NumpyFunctions);
   return known_kind ? Object::share(attribute) : Object();
 }
 

@@ -1,9 +1,10 @@
 // The table of C functions: all rows, found by pointer.
 #include <unordered_map>
+#include <utility>
 
-#include "capture/python/functions/named_classes.h"
 #include "capture/python/functions/python_classes.h"
 #include "capture/python/functions/resolve.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
@@ -26,8 +27,7 @@ class Table {
   }
   // The rows of numpy, once the program has imported it.
   void add_numpy() {
-    if (has_numpy_ || !named_class(NamedClass::NumpyUfunc)) return;
-    has_numpy_ = true;
+    if (std::exchange(has_numpy_, true)) return;
     add(numpy_functions());
   }
   const Callable* find(const void* key) const {
@@ -189,7 +189,7 @@ Callable known_callable(PyObject* f) {
     PyTypeObject* base = c_base(reinterpret_cast<PyTypeObject*>(f));
     return base && is_known_class(base) ? Effect::Reads : Effect::Unknown;
   }
-  if (is_of_class(f, NamedClass::NumpyUfunc) || is_of_class(f, NamedClass::NumpyFunction)) {
+  if (is_of(f, ClassSet::NumpyFunctions)) {
     table->add_numpy();
     const Callable* known = table->find(key);
     return known ? *known : Callable();

@@ -1,12 +1,12 @@
 #include "capture/python/tracer/container_items.h"
 
 #include "capture/python/functions/hashed_keys.h"
-#include "capture/python/functions/named_classes.h"
 #include "capture/python/functions/python_classes.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
@@ -14,12 +14,6 @@ namespace {
 bool has_own_subscript(PyTypeObject* type, PyTypeObject* base) {
   return type->tp_as_mapping && base->tp_as_mapping &&
          type->tp_as_mapping->mp_subscript != base->tp_as_mapping->mp_subscript;
-}
-
-// collections.defaultdict or a class derived from it.
-bool has_factory(PyTypeObject* type) {
-  while (type && !is_class(type, NamedClass::DefaultDict)) type = type->tp_base;
-  return type != nullptr;
 }
 
 // Operations::unpack, iterating as the trace does.
@@ -82,7 +76,7 @@ PyObject* ContainerItems::get_dict_item(PyObject* dict, int source, PyObject* ke
   bool found = false;
   PyObject* x = t_.containers.read_dict(dict, source, key, &found);
   if (found || PyErr_Occurred()) return x;
-  if (source >= 0 && has_factory(type)) return missing_item(dict, source, key);
+  if (source >= 0 && is_derived_from(type, ClassSet::DefaultDict)) return missing_item(dict, source, key);
   // A subclass's __missing__ may add the item.
   if (type != &PyDict_Type && !t_.containers.before_write(dict, UndoLog::Writes::Any)) return nullptr;
   return t_.tracker.finish_call(PyObject_GetItem(dict, key));

@@ -4,9 +4,9 @@
 
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/hashed_keys.h"
-#include "capture/python/functions/named_classes.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
@@ -56,7 +56,7 @@ bool ContainerModel::track_contents(PyObject* x, int depth) {
                         : PyAnySet_Check(c) && !track_set(c, source))
     return false;
   if (source < 0) return true;
-  if (!is_sequence && is_of_class(x, NamedClass::Deque)) return t_.graph_break(Break::DequeRead), false;
+  if (!is_sequence && is_of(x, ClassSet::Deque)) return t_.graph_break(Break::DequeRead), false;
   // What the container held before the trace does not change.
   depths_[x] = depth;
   return true;

@@ -1,12 +1,12 @@
 #include "capture/python/tracer/equality_model.h"
 
 #include "capture/python/functions/hashed_keys.h"
-#include "capture/python/functions/named_classes.h"
 #include "capture/python/functions/python_classes.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
@@ -18,8 +18,7 @@ bool is_number_or_tensor(PyObject* x) {
 }
 
 bool is_container(PyObject* x) {
-  return PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x) ||
-         is_of_class(x, NamedClass::Deque);
+  return PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x) || is_of(x, ClassSet::Deque);
 }
 
 bool compares_by_identity(PyObject* x) {

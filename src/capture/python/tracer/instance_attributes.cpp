@@ -5,7 +5,6 @@
 
 #include "capture/python/frame/hook_off.h"
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/named_classes.h"
 #include "capture/python/functions/python_classes.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/sources/cached_result.h"
@@ -13,6 +12,7 @@
 #include "capture/python/tracer/descriptors.h"
 #include "capture/python/tracer/module_items.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
@@ -128,7 +128,7 @@ PyObject* ObjectModel::bind(PyObject* attribute, PyObject* owner, PyTypeObject* 
   const descrgetfunc get = kind->tp_descr_get;
   if (!get) return t_.tracker.track_constant(attribute);
   const bool is_of_python = PyFunction_Check(attribute) || is_python_class(kind);
-  if (is_class(kind, NamedClass::TupleField)) {
+  if (is_in(kind, ClassSet::TupleFields)) {
     const Py_ssize_t i = index_of_field(attribute);
     const int source = t_.sources.find(owner);
     if (source >= 0 && PyTuple_Check(owner) && i >= 0 && i < PyTuple_GET_SIZE(owner))

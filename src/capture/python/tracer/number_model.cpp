@@ -3,11 +3,11 @@
 #include <optional>
 
 #include "capture/python/frame/hook_off.h"
-#include "capture/python/functions/named_classes.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
@@ -128,7 +128,7 @@ PyObject* NumberModel::plain(PyObject* x, int depth) {
     return t_.tracker.finish_call(PyNumber_Index(x));
   }
   if (depth == 0) return Py_NewRef(x);
-  const bool is_size = is_of_class(x, NamedClass::TorchSize);
+  const bool is_size = is_of(x, ClassSet::TorchSize);
   if (PyTuple_CheckExact(x) || PyList_CheckExact(x) || is_size) {
     const Object list = plain_items(x, depth);
     if (!list || list.get() == x) return list ? Py_NewRef(x) : nullptr;

@@ -1,7 +1,6 @@
 #include "capture/python/tracer/symbolic_scalar.h"
 
 #include "capture/python/object.h"
-#include "capture/python/segments/captured.h"
 #include "capture/python/sources/compute.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/tracer.h"

@@ -1,15 +1,14 @@
 #include "capture/python/tracer/tracker.h"
 
 #include <cstring>
-#include <string_view>
 
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/named_classes.h"
 #include "capture/python/functions/python_classes.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
@@ -22,10 +21,7 @@ bool is_closed(PyTypeObject* type) {
   type = c_base(type);
   if (!type) return false;
   if (PyType_IsSubtype(type, reinterpret_cast<PyTypeObject*>(PyExc_BaseException))) return true;
-  const std::string_view name = type->tp_name;
-  return name == "bytearray" || name == "memoryview" || name == "collections.deque" || name == "mappingproxy" ||
-         name == "types.SimpleNamespace" || name == "traceback" || name.starts_with("dict_") ||
-         name.starts_with("odict_");
+  return is_in(type, ClassSet::Closed);
 }
 
 // A number or text of a subclass: its value never changes.
@@ -42,10 +38,7 @@ bool is_local_class(PyObject* x) {
 }
 
 // Immutable objects that compare by value without Python code.
-bool is_value(PyObject* x) {
-  const std::string_view name = Py_TYPE(x)->tp_name;
-  return PyRange_Check(x) || name == "torch.device" || is_numpy_scalar(x);
-}
+bool is_value(PyObject* x) { return PyRange_Check(x) || is_of(x, ClassSet::TensorProperties) || is_numpy_scalar(x); }
 
 }  // namespace
 
@@ -56,13 +49,7 @@ bool is_singleton(PyObject* x) {
       type == &PyMemberDescr_Type || type == &PyClassMethodDescr_Type || type == &PyProperty_Type ||
       type == &PyStaticMethod_Type || type == &PyClassMethod_Type || is_method_wrapper(x))
     return true;
-  const char* meta = Py_TYPE(type)->tp_name;
-  if (std::string_view(meta) == "EnumType" || std::string_view(meta) == "EnumMeta") return true;
-  const std::string_view name = type->tp_name;
-  return name == "torch.dtype" || name == "torch.layout" || name == "torch.memory_format" || name == "torch.qscheme" ||
-         name == "typing.TypeVar" || name == "re.Pattern" || name == "re.Match" || name == "operator.itemgetter" ||
-         name == "operator.attrgetter" || name == "operator.methodcaller" || name == "types.GenericAlias" ||
-         name == "types.UnionType";
+  return is_in(type, ClassSet::Singletons) || is_in(Py_TYPE(type), ClassSet::EnumMeta);
 }
 
 bool is_guarded_when_tracked(PyObject* x) { return is_singleton(x) || is_value(x); }
@@ -151,7 +138,7 @@ PyObject* Tracker::track(PyObject* x, int source) {
   if (PyMethod_Check(x) && (!note(PyMethod_GET_SELF(x), t_.sources.add(SourceKind::MethodSelf, source)) ||
                             !note(PyMethod_GET_FUNCTION(x), t_.sources.add(SourceKind::MethodFunction, source))))
     return nullptr;
-  if (is_of_class(x, NamedClass::Partial) && !track_partial(x, source)) return nullptr;
+  if (is_of(x, ClassSet::Partial) && !track_partial(x, source)) return nullptr;
   return Py_NewRef(x);
 }
 

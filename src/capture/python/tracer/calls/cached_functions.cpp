@@ -7,12 +7,12 @@
 #include "capture/python/frame/hook_off.h"
 #include "capture/python/functions/code_origin.h"
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/named_classes.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/sources/cached_result.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
@@ -36,7 +36,7 @@ bool is_annotation(PyObject* x) {
   return module && PyUnicode_Check(module.get()) && PyUnicode_CompareWithASCIIString(module.get(), "typing") == 0;
 }
 
-bool is_plain_tuple(PyObject* x) { return PyTuple_CheckExact(x) || is_of_class(x, NamedClass::TorchSize); }
+bool is_plain_tuple(PyObject* x) { return PyTuple_CheckExact(x) || is_of(x, ClassSet::TorchSize); }
 
 // A number that changes from call to call cannot be a key.
 bool holds_symbol(PyObject* x) {
@@ -56,7 +56,7 @@ bool guard_cache_key(Trace& t, PyObject* x, bool of_library) {
   }
   // A tensor's device, dtype or layout is guarded where it is read.
   const int source = t.sources.find(x);
-  if (is_scalar(x) || PyType_Check(x) || is_tensor_property(x) ||
+  if (is_scalar(x) || PyType_Check(x) || is_of(x, ClassSet::TensorProperties) ||
       (source >= 0 && t.sources[source].kind == SourceKind::Constant))
     return true;
   const bool annotation = of_library && is_annotation(x);

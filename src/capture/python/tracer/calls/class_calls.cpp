@@ -1,12 +1,12 @@
 // Calls of a class.
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/named_classes.h"
 #include "capture/python/functions/python_classes.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/calls/tensor_constructors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
@@ -67,7 +67,7 @@ bool Calls::may_refer(const Call& c) {
   PyObject* const* rest = by_new ? c.args + 1 : c.args;
   const Py_ssize_t count = by_new ? c.n - 1 : c.n;
   if (count > 1 && rest[1] != Py_None) return t_.graph_break(Break::WeakReferenceCallback), false;
-  if (count > 0 && t_.sources.find(t_.tensors.held_by_program(rest[0])) < 0)
+  if (count > 0 && t_.sources.find(t_.tensors.real_of(rest[0]) ? t_.tensors.real_of(rest[0]) : rest[0]) < 0)
     return t_.graph_break(Break::WeakReferenceToNewObject), false;
   return true;
 }

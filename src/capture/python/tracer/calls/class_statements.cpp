@@ -2,15 +2,15 @@
 // If the program reads the class, the graph breaks before the statement: guards and reconstruction know a class by its
 // identity, and every call makes another class.
 #include "capture/python/functions/call_handlers.h"
-#include "capture/python/functions/named_classes.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
 
 // A metaclass that runs no code of the program and remembers nothing that a program reads.
 bool is_plain_metaclass(PyTypeObject* type) {
-  return type == &PyType_Type || is_class(type, NamedClass::AutogradFunctionMeta);
+  return type == &PyType_Type || is_in(type, ClassSet::AutogradFunctionMeta);
 }
 
 }  // namespace

@@ -1,14 +1,13 @@
 // What a function compares its arguments with, or looks up, becomes a fact of the trace.
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/named_classes.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
 
 bool is_container(PyObject* x) {
-  return PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x) ||
-         is_of_class(x, NamedClass::Deque);
+  return PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x) || is_of(x, ClassSet::Deque);
 }
 
 bool is_unbound(PyObject* f) { return Py_TYPE(f) == &PyMethodDescr_Type || Py_TYPE(f) == &PyWrapperDescr_Type; }
@@ -52,7 +51,7 @@ bool Calls::guard_compared(const Callable& known, const Call& c) {
     if (owner == &PyList_Type || owner == &PyTuple_Type || (c.self && is_container(c.self))) {
       if (known.compares != Compares::Items) return true;
       if (c.self && !t_.equality.guard_by_value(c.self)) return false;
-    } else if (known.compares != Compares::Arguments && !is_of_class(c.function, NamedClass::ItemGetter)) {
+    } else if (known.compares != Compares::Arguments && !is_of(c.function, ClassSet::ItemGetter)) {
       return true;
     }
   }

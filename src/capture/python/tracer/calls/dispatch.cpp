@@ -3,12 +3,12 @@
 
 #include "capture/python/functions/compiled_callables.h"
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/named_classes.h"
 #include "capture/python/functions/python_classes.h"
 #include "capture/python/functions/python_functions.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/sources/cached_result.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
@@ -31,7 +31,7 @@ PyObject* Calls::call(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject
   if (PyFunction_Check(f)) return call_function(c);
   if (PyMethod_Check(f)) return call_method(c);
   if (PyType_Check(f)) return call_class(c);
-  if (is_of_class(f, NamedClass::Partial)) return call_partial(c);
+  if (is_of(f, ClassSet::Partial)) return call_partial(c);
   if (PyWeakref_CheckRefExact(f) && c.all() == 0) {
     PyObject* x = PyWeakref_GetObject(f);
     const int source = t_.sources.find(f);

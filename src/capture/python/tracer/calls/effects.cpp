@@ -4,12 +4,12 @@
 
 #include "capture/python/frame/hook_off.h"
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/named_classes.h"
 #include "capture/python/functions/python_classes.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/sources/cached_result.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
@@ -59,7 +59,7 @@ bool Calls::may_pass(PyObject* x) {
     if (!is_known || (!is_new && (writes_self(known) || !known.passable)))
       return t_.graph_break(Break::FunctionArgument, name_of_callable(x)), false;
   }
-  if (is_of_class(x, NamedClass::Partial)) {
+  if (is_of(x, ClassSet::Partial)) {
     const Object f = Object::take(PyObject_GetAttrString(x, "func"));
     return f && may_pass(f.get());
   }

@@ -4,14 +4,14 @@
 #include <vector>
 
 #include "capture/python/functions/call_handlers.h"
-#include "capture/python/functions/named_classes.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
 
-bool is_size(PyObject* x) { return is_of_class(x, NamedClass::TorchSize); }
+bool is_size(PyObject* x) { return is_of(x, ClassSet::TorchSize); }
 
 Object torch_attribute(const char* name) {
   return Object::take(PyObject_GetAttrString(PyImport_AddModule("torch"), name));
