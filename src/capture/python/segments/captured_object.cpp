@@ -7,6 +7,7 @@
 
 #include "capture/python/frame/gil_hold.h"
 #include "capture/python/functions/compiled_callables.h"
+#include "capture/python/functions/python_classes.h"
 #include "capture/python/segments/captured.h"
 #include "capture/python/segments/module_global.h"
 #include "capture/python/segments/stance.h"
