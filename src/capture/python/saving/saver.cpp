@@ -10,6 +10,7 @@
 
 #include "artifact/uses.h"
 #include "base/check.h"
+#include "capture/python/guards/guard_text.h"
 #include "capture/python/saving/places.h"
 #include "capture/python/saving/scalars.h"
 #include "capture/python/saving/weights.h"
@@ -64,13 +65,14 @@ class VariantSaver {
           add_guard(g);
           continue;
         }
-        dropped.insert(v_.guards.text(g) + place_text(g.asked_in ? user_line(g.asked_in, g.position) : UserLine()));
+        dropped.insert(guard_text(v_.guards, g) +
+                       place_text(g.asked_in ? user_line(g.asked_in, g.position) : UserLine()));
         const bool value = (g.check == Check::Equals || g.check == Check::Is) && g.source >= 0;
         if (const auto s = value ? scalar_of(g.expected) : std::nullopt)
           assumed.insert(fmt::format("{} == {}", without_dicts(text(g.source)), to_string(*s)));
       } catch (const UserError& e) {
         const UserLine where = g.asked_in ? user_line(g.asked_in, g.position) : UserLine();
-        throw UserError(fmt::format("{}: it depends on {}{}", e.what(), v_.guards.text(g), place_text(where)));
+        throw UserError(fmt::format("{}: it depends on {}{}", e.what(), guard_text(v_.guards, g), place_text(where)));
       }
     }
     for (const std::string& effect : v_.report.effects) dropped.insert("writes " + effect);
@@ -375,7 +377,7 @@ std::string why_not(const Segment& s, const Variant& v, const Calling& calling, 
   const Roots roots{slots.data(), calling.function.get(), function->func_globals, function->func_builtins};
   const int failed = v.guards.check_without(arguments, roots, found);
   if (failed == GuardProgram::kHolds) return {};
-  return fmt::format("{} no longer holds", v.guards.text(v.guards.guards()[static_cast<size_t>(failed)]));
+  return fmt::format("{} no longer holds", guard_text(v.guards, v.guards.guards()[static_cast<size_t>(failed)]));
 }
 
 }  // namespace
@@ -396,7 +398,7 @@ Saving make_program(const Captured& captured, const Calling& calling) {
       if (why.empty()) {
         try {
           out.program.variants.push_back(
-              VariantSaver(*v, found, calling, captured.options(), weights).run(dropped, assumed));
+              VariantSaver(*v, found, calling, captured.options, weights).run(dropped, assumed));
           continue;
         } catch (const UserError& e) {
           why = e.what();

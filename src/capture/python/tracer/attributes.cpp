@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "capture/python/segments/captured.h"
+#include "capture/python/hook/hook.h"
 #include "capture/python/tracer/module_items.h"
 #include "capture/python/tracer/tracer.h"
 

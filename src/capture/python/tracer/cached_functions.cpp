@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "capture/python/segments/captured.h"
+#include "capture/python/hook/hook.h"
 #include "capture/python/sources/cached_result.h"
 #include "capture/python/tracer/library.h"
 #include "capture/python/tracer/tracer.h"

@@ -6,10 +6,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "capture/python/guards/guard.h"
 #include "capture/python/object.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/library.h"
+#include "capture/python/values/scalar.h"
 
 namespace vesta::capture {
 namespace {
@@ -178,8 +178,6 @@ struct Table {
   std::unordered_map<const void*, Callable> functions;              // PyMethodDef*
   std::map<std::pair<const void*, PyTypeObject*>, Callable> slots;  // wrapperbase*, class
   std::unordered_set<PyTypeObject*> classes;
-  destructor python_class_dealloc = nullptr;
-  newfunc python_class_new = nullptr;  // that calls a __new__ written in Python
   const PyMethodDef* new_method = nullptr;
 };
 Table* table = nullptr;
@@ -421,37 +419,16 @@ bool load_callables() {
   add_tensor_operators(*t);
   const Object globals = Object::take(PyDict_New());
   PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
-  const Object sample = Object::take(
-      PyRun_String("type('S', (), {'__new__': lambda c: None})", Py_eval_input, globals.get(), globals.get()));
   const Object maker = Object::take(PyRun_String("object.__new__", Py_eval_input, globals.get(), globals.get()));
-  if (!sample || !maker) {
+  if (!maker) {
     delete t;
     return false;
   }
-  t->python_class_dealloc = reinterpret_cast<PyTypeObject*>(sample.get())->tp_dealloc;
-  t->python_class_new = reinterpret_cast<PyTypeObject*>(sample.get())->tp_new;
   t->new_method = reinterpret_cast<PyCFunctionObject*>(maker.get())->m_ml;
   PyErr_Clear();
   table = t;
   return true;
 }
-
-bool is_python_class(PyTypeObject* type) {
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || type->tp_dealloc != table->python_class_dealloc) return false;
-  // A class that C made from a PyType_Spec may leave the end of its objects to Python, not their begin.
-  return type->tp_new == table->python_class_new || type->tp_new == type->tp_base->tp_new;
-}
-
-bool is_numpy_scalar_type(PyTypeObject* type) {
-  const std::string_view name = type->tp_name;
-  if (!name.starts_with("numpy.") || name == "numpy.object_" || name == "numpy.void" || is_python_class(type))
-    return false;
-  // By their common base: numpy may come later than the table, or never.
-  while (type && std::strcmp(type->tp_name, "numpy.generic") != 0) type = type->tp_base;
-  return type != nullptr;
-}
-
-bool is_numpy_scalar(PyObject* x) { return is_numpy_scalar_type(Py_TYPE(x)); }
 
 bool is_torch_operator(PyObject* f) {
   if (!PyCFunction_Check(f)) return false;
@@ -491,11 +468,6 @@ bool is_imported(PyObject* module) {
   PyObject* found = name ? PyDict_GetItemWithError(PyImport_GetModuleDict(), name.get()) : nullptr;
   PyErr_Clear();
   return found == module;
-}
-
-PyTypeObject* c_base(PyTypeObject* type) {
-  while (type && is_python_class(type)) type = type->tp_base;
-  return type;
 }
 
 bool writes_by_operators(PyTypeObject* type) {

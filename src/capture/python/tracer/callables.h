@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "capture/python/values/classes.h"
+
 namespace vesta::capture {
 
 enum class Effect : unsigned char {
@@ -65,21 +67,14 @@ bool load_callables();
 Callable known_callable(PyObject* callable);
 // Objects of this class (exactly) behave as their C code says, which reads nothing but the object itself.
 bool is_known_class(PyTypeObject* type);
-// A class made by a class statement.
-bool is_python_class(PyTypeObject* type);
 // One with a special method that is another one of C's, which writes: `__lshift__ = list.append`.
 bool writes_by_operators(PyTypeObject* type);
-// A numpy scalar: immutable, and no Python code of anyone's is in it.
-bool is_numpy_scalar(PyObject* x);
-bool is_numpy_scalar_type(PyTypeObject* type);
 // An operator as torch.ops has it: what an OpOverload or its packet calls.
 bool is_torch_operator(PyObject* callable);
 // Its `next` is C code's: how far it is, no guard can say.
 bool is_c_iterator(PyObject* x);
 // A module that sys.modules has under its name.
 bool is_imported(PyObject* module);
-// The first base that was not made by a class statement.
-PyTypeObject* c_base(PyTypeObject* type);
 // A Python function marked by torch.compiler.disable or vesta.disable.
 bool is_disabled(PyObject* function);
 // It says whether it is being compiled: vesta.is_compiling and its like.

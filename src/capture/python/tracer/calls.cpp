@@ -2,11 +2,13 @@
 #include <cstring>
 #include <optional>
 
-#include "capture/python/segments/captured.h"
+#include "capture/python/hook/hook.h"
 #include "capture/python/sources/cached_result.h"
 #include "capture/python/tracer/compilers.h"
 #include "capture/python/tracer/library.h"
+#include "capture/python/tracer/operator_after_write.h"
 #include "capture/python/tracer/tracer.h"
+#include "capture/python/wrapper/captured_function.h"
 
 namespace vesta::capture {
 namespace {
@@ -420,6 +422,7 @@ PyObject* Tracer::call_known(const Callable& known, PyObject* f, PyObject* const
       break;
     }
     case Effect::Tensors: {
+      if (!may_run_operator(log, sources)) return graph_break(Break::OperatorAfterWrite);
       const bool from_data = known.special == Special::FromData;
       if (from_data) {
         PyObject* x = tensor_of_integers(args, n, names);

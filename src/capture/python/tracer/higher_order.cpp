@@ -1,5 +1,5 @@
 // torch's higher-order operators (torch.cond, flex_attention, ...), and who is told that it is being compiled.
-#include "capture/python/segments/captured.h"
+#include "capture/python/hook/hook.h"
 #include "capture/python/tracer/compilers.h"
 #include "capture/python/tracer/tracer.h"
 

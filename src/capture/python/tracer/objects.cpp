@@ -3,8 +3,9 @@
 
 #include <cstring>
 
-#include "capture/python/segments/captured.h"
+#include "capture/python/hook/hook.h"
 #include "capture/python/sources/compute.h"
+#include "capture/python/tracer/operator_after_write.h"
 #include "capture/python/tracer/tracer.h"
 
 namespace vesta::capture {
@@ -432,6 +433,7 @@ int Tracer::set_item(PyObject* container, PyObject* key, PyObject* value) {
       if (!writes(container, UndoLog::Writes::Any)) return -1;
     }
   }
+  if (is_tensor(container) && !may_run_operator(log, sources)) return fail(Break::OperatorAfterWrite);
   if (!operand(key) || (value && is_tensor(container) && !operand(value))) return -1;
   if (value && is_tensor(container) && is_symbolic_scalar(value)) {
     number = Object::take(number_as_tensor(value, container));

@@ -1,9 +1,9 @@
 #include "capture/python/tracer/symbolic_scalar.h"
 
 #include "capture/python/object.h"
-#include "capture/python/segments/captured.h"
 #include "capture/python/sources/compute.h"
 #include "capture/python/tracer/tracer.h"
+#include "capture/python/tracer/tracer_scope.h"
 
 namespace vesta::capture {
 namespace {

@@ -20,6 +20,9 @@
 #include "capture/python/tracer/callables.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/undo_log.h"
+#include "capture/python/values/classes.h"
+#include "capture/python/values/keys.h"
+#include "capture/python/values/scalar.h"
 #include "vesta/capture_report.h"
 
 namespace vesta::capture {
@@ -81,7 +84,7 @@ class Tracer final : public Operations {
   // ---- what the trace found
   SourceTable sources;
   std::vector<Guard> guards;
-  std::vector<GuardProgram::Lookup> lookups;
+  std::vector<ClassLookup> lookups;
   UndoLog log;
   std::vector<IntegerRead> integers;
   // Of functions of functools.lru_cache, which count them: results that were there.

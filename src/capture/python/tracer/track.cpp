@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "capture/python/tracer/marks.h"
+#include "capture/python/tracer/operator_after_write.h"
 #include "capture/python/tracer/tracer.h"
 
 namespace vesta::capture {
@@ -391,6 +392,7 @@ bool Tracer::operand(PyObject* x) {
   if (aborted_) return false;
   PyTypeObject* type = Py_TYPE(x);
   if (is_tensor(x)) {
+    if (!may_run_operator(log, sources)) return graph_break(Break::OperatorAfterWrite), false;
     guard_tensor_class(type);
     return !aborted_;
   }
