@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "capture/python/saving/scalars.h"
+#include "capture/python/values/classes.h"
+#include "capture/python/values/keys.h"
 #include "capture/python/values/scalar.h"
 #include "vesta/error.h"
 

@@ -1,3 +1,5 @@
+#include <Python.h>
+
 #include <structmember.h>
 
 #include <utility>

@@ -11,15 +11,16 @@ struct PythonClass {
   newfunc construct = nullptr;  // that calls a __new__ written in Python
 };
 
+// No frame runs: the first question may come from a trace.
 PythonClass find_python_class() {
-  const Object globals = Object::take(PyDict_New());
-  if (globals) PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
   const Object sample = Object::take(
-      globals ? PyRun_String("type('S', (), {'__new__': lambda c: None})", Py_eval_input, globals.get(), globals.get())
-              : nullptr);
+      PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyType_Type), "s(){s:O}", "Sample", "__new__", Py_None));
   if (!sample) Py_FatalError("vesta: Python makes no class");
-  const auto* type = reinterpret_cast<PyTypeObject*>(sample.get());
-  return {type->tp_dealloc, type->tp_new};
+  PyErr_Restore(type, value, trace);
+  const auto* made = reinterpret_cast<PyTypeObject*>(sample.get());
+  return {made->tp_dealloc, made->tp_new};
 }
 
 }  // namespace
