@@ -34,9 +34,29 @@ TORCH_STAGES = {"interop", "trace", "runtime", "pipeline", "capture", "bindings"
 TORCH_PUBLIC = ("vesta/compile.h", "vesta/load.h", "vesta/detail/")
 
 TORCH_HEADER = re.compile(r"^(torch|ATen|c10|caffe2|pybind11)/")
-# In src/capture/python: the folders without torch, and the only one that sees CPython's internals.
-TORCH_FREE = ("src/capture/python/frame/", "src/capture/python/interpreter/")
-PYTHON_INTERNALS = "src/capture/python/frame/"
+# The folders of src/capture/python in their order: each may include those before it. Files beside the folders (owned
+# references and the like) may be included by all of them, and include none.
+CAPTURE_PYTHON = "src/capture/python/"
+CAPTURE_ORDER = (
+    "breaks",
+    "frame",
+    "gil",
+    "interpreter",
+    "hook",
+    "values",
+    "sources",
+    "tensors",
+    "wrapper",
+    "guards",
+    "functions",
+    "tracer",
+    "epilogue",
+    "segments",
+    "saving",
+)
+# Those without torch, and the only one that sees CPython's internals.
+TORCH_FREE = tuple(f"{CAPTURE_PYTHON}{folder}/" for folder in CAPTURE_ORDER if folder not in ("tensors", "saving"))
+PYTHON_INTERNALS = CAPTURE_PYTHON + "frame/"
 
 PYTHON_INTERNAL_HEADER = re.compile(r"^(internal/)?pycore_")
 # The folder of libvesta_cuda, the only one that sees CUDA's headers and torch's that include them.
@@ -57,6 +77,26 @@ def stage_of(path: Path, root: Path) -> str | None:
     if parts[:2] == ("python", "bindings"):
         return "bindings"
     return None
+
+
+def folder_of(path: str, before: str) -> str | None:
+    """The folder of a file below `before`: "" for a file beside the folders, None for a file elsewhere."""
+    if not path.startswith(before):
+        return None
+    return path.removeprefix(before).rpartition("/")[0]
+
+
+def wrong_in_capture(own: str, target: str) -> str | None:
+    """Why a file of the capture of Python may not include another one; None if it may."""
+    here, there = folder_of(own, CAPTURE_PYTHON), folder_of("src/" + target, CAPTURE_PYTHON)
+    if here is None or not there or here == there:
+        return None
+    for folder in (here, there):
+        if folder and folder not in CAPTURE_ORDER:
+            return f"the folder {folder} has no place in CAPTURE_ORDER of tools/check_includes.py"
+    if here and CAPTURE_ORDER.index(there) < CAPTURE_ORDER.index(here):
+        return None
+    return f"{CAPTURE_PYTHON}{here} must not include {target}, which comes later"
 
 
 def check(path: Path, root: Path) -> list[str]:
@@ -93,6 +133,8 @@ def check(path: Path, root: Path) -> list[str]:
         if LLVM_HEADER.match(target) and "codegen/llvm" not in str(path):
             problems.append(f"{where}: only src/codegen/llvm may include LLVM ({target})")
         own = str(path.relative_to(root))
+        if wrong := wrong_in_capture(own, target):
+            problems.append(f"{where}: {wrong}")
         python = stage == "bindings" or own.startswith("src/capture/python/")
         if target in ("Python.h", "pybind11/pybind11.h") and not python:
             problems.append(f"{where}: only python/bindings and src/capture/python may include {target}")

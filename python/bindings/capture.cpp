@@ -9,10 +9,12 @@
 #include "capture/python/frame/frame.h"
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/python_functions.h"
+#include "capture/python/gil/gil_hold.h"
 #include "capture/python/package.h"
-#include "capture/python/segments/captured_object.h"
+#include "capture/python/segments/captured.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/module_items.h"
+#include "capture/python/wrapper/captured_function.h"
 #include "tape.h"
 
 namespace py = pybind11;
@@ -125,7 +127,8 @@ void add_capture(py::module_& m) {
   m.def(
       "is_getattr_of_modules", [](const py::object& f) { return capture::is_getattr_of_modules(f.ptr()); },
       py::arg("function"), "True if a trace knows this function as torch.nn.Module.__getattr__ and need not run it.");
-  if (capture::add_captured_object(m.ptr()) < 0) throw py::error_already_set();
+  if (capture::add_captured_function(m.ptr()) < 0) throw py::error_already_set();
+  capture::install_gil_hold();
   m.def(
       "capture",
       [](const py::object& callable, Options options, std::string name, bool fullgraph) {
@@ -141,7 +144,7 @@ void add_capture(py::module_& m) {
       py::arg("cls"), "The interpreter calls objects of `cls` by what their slot `_vesta_call` holds.");
   // Into the class's own dict: a C class takes no attributes.
   auto* type = reinterpret_cast<PyTypeObject*>(m.attr("CapturedFunction").ptr());
-  const py::object report(py::cpp_function([](const py::object& self) { return capture::report_of(self.ptr()); },
+  const py::object report(py::cpp_function([](const py::object& self) { return capture::captured_of(self.ptr()).report(); },
                                            py::name("report"), py::is_method(m.attr("CapturedFunction"))));
   if (PyDict_SetItemString(type->tp_dict, "report", report.ptr()) < 0) throw py::error_already_set();
   PyType_Modified(type);

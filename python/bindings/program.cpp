@@ -7,7 +7,7 @@
 
 #include "capture/python/saving/saver.h"
 #include "capture/python/saving/scalars.h"
-#include "capture/python/segments/captured_object.h"
+#include "capture/python/segments/captured.h"
 #include "program/file.h"
 #include "program/print.h"
 #include "value.h"

@@ -6,8 +6,10 @@
 #include <complex>
 #include <string_view>
 
-#include "capture/python/guards/guard.h"
 #include "capture/python/saving/scalars.h"
+#include "capture/python/values/classes.h"
+#include "capture/python/values/keys.h"
+#include "capture/python/values/scalar.h"
 #include "vesta/error.h"
 
 namespace py = pybind11;

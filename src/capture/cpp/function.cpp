@@ -14,8 +14,9 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "capture/cpp/context_key.h"
-#include "capture/cpp/variant.h"
+#include "capture/cpp/function_variant.h"
+#include "capture/cpp/make_variant.h"
+#include "capture/entry/context_key.h"
 #include "capture/entry/eager_calls.h"
 #include "capture/entry/variant_limit.h"
 #include "interop/torch_types.h"
@@ -25,8 +26,8 @@
 
 namespace vesta::detail {
 
-using capture::functions::Variant;
-using capture::functions::VariantList;
+using capture::functions::FunctionVariant;
+using capture::functions::FunctionVariantList;
 
 namespace {
 
@@ -57,11 +58,9 @@ Registry& registry() {
 }  // namespace
 
 struct Function::Impl {
-  std::string name;
-  Options options;
-  std::vector<InputInfo> tensor_info, integer_info;
+  capture::functions::FunctionInfo info;
 
-  std::atomic<std::shared_ptr<const VariantList>> variants{std::make_shared<const VariantList>()};
+  std::atomic<std::shared_ptr<const FunctionVariantList>> variants{std::make_shared<const FunctionVariantList>()};
   std::atomic<int64_t> hits{0}, misses{0};
 
   mutable std::mutex mutex;  // guards what follows, and the order of publications
@@ -74,16 +73,16 @@ struct Function::Impl {
 
   // Counts and logs an eager call; where `strict` says so, throws instead: `error`, or Unsupported if it is null.
   void fall_back(const std::string& reason, std::exception_ptr error = nullptr) {
-    if (options.strict) {
+    if (info.options.strict) {
       if (error) std::rethrow_exception(error);
-      throw Unsupported(fmt::format("{}: {}", name, reason));
+      throw Unsupported(fmt::format("{}: {}", info.name, reason));
     }
     count_eager(reason);
   }
 
   void count_eager(const std::string& reason) {
     std::lock_guard lock(mutex);
-    eager_calls.count(name, reason);
+    eager_calls.count(info.name, reason);
   }
 
   // Empty if the call may be compiled.
@@ -97,182 +96,23 @@ struct Function::Impl {
     return {};
   }
 
-  std::shared_ptr<const Variant> find(uint64_t context, const Call& call) const {
-    const std::shared_ptr<const VariantList> list = variants.load(std::memory_order_acquire);
+  std::shared_ptr<const FunctionVariant> find(uint64_t context, const Call& call) const {
+    const std::shared_ptr<const FunctionVariantList> list = variants.load(std::memory_order_acquire);
     for (const auto& v : *list) {
       if (v->matches(context, call)) return v;
     }
     return nullptr;
   }
 
-  void publish(std::shared_ptr<const Variant> v, uint64_t seen_generation, std::string why) {
+  void publish(std::shared_ptr<const FunctionVariant> v, uint64_t seen_generation, std::string why) {
     std::lock_guard lock(mutex);
     if (generation != seen_generation) return;
     const auto list = variants.load();
-    auto next = std::make_shared<VariantList>(*list);
+    auto next = std::make_shared<FunctionVariantList>(*list);
     if (!v->eager_reason.empty()) ++eager_variants;
     if (!list->empty()) recompiles.push_back(std::move(why));
     next->push_back(std::move(v));
     variants.store(std::move(next));
-  }
-
-  std::shared_ptr<Variant> empty_variant(const Call& call, const std::string& key, uint64_t context) const {
-    auto v = std::make_shared<Variant>();
-    v->key = key;
-    v->context = context;
-    v->shapes = capture::functions::shapes_of({call.tensors.data(), call.tensors.size()});
-    v->integers.assign(call.integers.begin(), call.integers.end());
-    for (const auto& s : v->shapes) v->dynamic.emplace_back(s.sizes.size(), false);
-    for (size_t i = 0; i < v->integers.size(); ++i) v->dynamic.emplace_back(1, false);
-    return v;
-  }
-
-  std::shared_ptr<const Variant> eager_variant(const Call& call, const std::string& key, uint64_t context,
-                                               std::string reason, std::exception_ptr error) const {
-    auto v = empty_variant(call, key, context);
-    v->error = std::move(error);
-    v->eager_reason = std::move(reason);
-    artifact::Artifact a;
-    a.is_static = true;
-    auto constants = [](const std::vector<int64_t>& list) {
-      std::vector<artifact::Size> out;
-      for (int64_t x : list) out.push_back({{{artifact::Size::Code::Constant, x}}});
-      return out;
-    };
-    for (const auto& s : v->shapes) {
-      artifact::InputDesc input;
-      input.type.dtype = to_dtype(s.dtype);
-      input.type.sizes = constants(s.sizes);
-      input.type.strides = constants(s.strides);
-      a.inputs.push_back(std::move(input));
-    }
-    for (size_t i = 0; i < call.tensors.size(); ++i) {
-      const Pending pending = pending_of(*call.tensors[i].unsafeGetTensorImpl());
-      if (pending.any()) a.facts.pending.emplace_back(static_cast<int>(i), pending);
-    }
-    v->executable = std::make_shared<const runtime::Executable>(std::move(a));
-    return v;
-  }
-
-  std::vector<trace::TraceInput> trace_inputs(const Call& call, const std::vector<std::vector<bool>>& dynamic) const {
-    std::vector<trace::TraceInput> inputs;
-    for (size_t i = 0; i < call.tensors.size(); ++i) {
-      trace::TraceInput in;
-      in.value = call.tensors[i];
-      in.name = fmt::format("arg{}", i);
-      in.dynamic = dynamic[i];
-      if (i < tensor_info.size()) {
-        const InputInfo& info = tensor_info[i];
-        if (!info.name.empty()) in.name = info.name;
-        // An inference tensor has no version counter, so nothing derived from it could be kept.
-        if (info.parameter && !call.tensors[i].is_inference()) in.kind = graph::InputKind::Parameter;
-        if (info.dynamic_given) in.symbol_label = info.symbol_label;
-      }
-      inputs.push_back(std::move(in));
-    }
-    for (size_t i = 0; i < call.integers.size(); ++i) {
-      trace::TraceInput in;
-      in.value = call.integers[i];
-      in.name = fmt::format("int{}", i);
-      in.dynamic = dynamic[call.tensors.size() + i];
-      if (i < integer_info.size() && integer_info[i].dynamic_given) in.symbol_label = integer_info[i].symbol_label;
-      inputs.push_back(std::move(in));
-    }
-    return inputs;
-  }
-
-  std::shared_ptr<const Variant> trace_and_compile(const Call& call, const std::string& key, uint64_t context,
-                                                   const std::vector<std::vector<bool>>& dynamic,
-                                                   const Program& program) const {
-    const auto start = std::chrono::steady_clock::now();
-    auto v = empty_variant(call, key, context);
-    v->dynamic = dynamic;
-    auto constants = std::make_shared<std::vector<c10::IValue>>();
-    trace::Traced traced = trace::trace(trace_inputs(call, dynamic),
-                                        [&](const std::vector<c10::IValue>& leaves) -> std::vector<c10::IValue> {
-                                          Results results;
-                                          constants->clear();
-                                          program(leaves, results, *constants);
-                                          return std::move(results.values);
-                                        });
-    v->constants = std::move(constants);
-    v->lifted = std::move(traced.lifted);
-    v->in_grad_mode = traced.in_grad_mode;
-    v->views = std::move(traced.views);
-    if (c10::GradMode::is_enabled()) {
-      for (const at::Tensor& t : v->lifted) {
-        if (has_gradient(t))
-          VESTA_UNSUPPORTED("gradients are recorded for a captured tensor (use a torch::NoGradGuard)");
-      }
-    }
-    pipeline::Traced facts;
-    facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.pending)};
-    facts.op_count = traced.op_count;
-    facts.trace_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    facts.deterministic = at::globalContext().deterministicAlgorithms();
-    pipeline::Result compiled = pipeline::compile(std::move(traced.graph), options, std::move(facts));
-    v->executable = std::move(compiled.executable);
-    v->report = std::move(compiled.report);
-    return v;
-  }
-
-  std::vector<std::vector<bool>> dynamic_for(const Call& call, const std::string& key, uint64_t context,
-                                             const VariantList& list) const {
-    std::vector<std::vector<bool>> dynamic;
-    if (options.dynamic == false) {
-      dynamic = empty_variant(call, key, context)->dynamic;
-    } else {
-      dynamic = capture::functions::choose_dynamic(call, key, context, list, options.dynamic == true);
-    }
-    auto given = [&](const std::vector<InputInfo>& info, size_t first) {
-      for (size_t i = 0; i < info.size() && first + i < dynamic.size(); ++i) {
-        if (!info[i].dynamic_given) continue;
-        for (size_t d = 0; d < dynamic[first + i].size() && d < info[i].dynamic.size(); ++d) {
-          if (info[i].dynamic[d]) dynamic[first + i][d] = true;
-        }
-      }
-    };
-    given(tensor_info, 0);
-    given(integer_info, call.tensors.size());
-    return dynamic;
-  }
-
-  // A variant for the call: compiled, or one that says why not. Never returns nullptr.
-  std::shared_ptr<const Variant> make(const Call& call, const std::string& key, uint64_t context,
-                                      const Program& program) const {
-    const auto list = variants.load();
-    auto dynamic = dynamic_for(call, key, context, *list);
-    const bool symbolic = std::any_of(dynamic.begin(), dynamic.end(), [](const std::vector<bool>& d) {
-      return std::find(d.begin(), d.end(), true) != d.end();
-    });
-    std::string reason;
-    std::exception_ptr error;  // of ours; null for the program's own
-    for (const bool with_symbols : {true, false}) {
-      if (with_symbols && !symbolic) continue;
-      if (!with_symbols) dynamic = empty_variant(call, key, context)->dynamic;
-      try {
-        return trace_and_compile(call, key, context, dynamic, program);
-      } catch (const Interrupted& interrupted) {
-        std::rethrow_exception(interrupted.cause);
-      } catch (const NeedsValue& e) {
-        reason = fmt::format("needs a value: {}", e.what());
-        error = std::current_exception();
-        break;  // constants do not help
-      } catch (const Unsupported& e) {
-        reason = e.what();
-        error = std::current_exception();
-      } catch (const InternalError& e) {
-        reason = e.what();
-        error = std::current_exception();
-        log::warn_once(fmt::format("vesta: {}", e.what()));
-      } catch (const std::exception& e) {
-        // Possibly the program's own error: the eager call raises it as it is.
-        const std::string text = e.what();
-        reason = "while tracing: " + text.substr(0, text.find('\n'));
-        error = nullptr;
-      }
-    }
-    return eager_variant(call, key, context, reason, error);
   }
 };
 
@@ -301,10 +141,7 @@ Function::Function(std::string name, Options options, std::vector<InputInfo> ten
     : impl_(std::make_shared<Impl>()) {
   pipeline::prepare();
   std::lock_guard lock(registry().mutex);
-  impl_->name = default_name(std::move(name));
-  impl_->options = std::move(options);
-  impl_->tensor_info = std::move(tensors);
-  impl_->integer_info = std::move(integers);
+  impl_->info = {default_name(std::move(name)), std::move(options), std::move(tensors), std::move(integers)};
   auto& list = registry().functions;
   std::erase_if(list, [](const std::weak_ptr<Impl>& w) { return w.expired(); });
   list.push_back(impl_);
@@ -333,7 +170,7 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
     return false;
   }
 
-  std::shared_ptr<const Variant> variant = impl.find(context, call);
+  std::shared_ptr<const FunctionVariant> variant = impl.find(context, call);
   if (variant) {
     impl.hits.fetch_add(1, std::memory_order_relaxed);
   } else {
@@ -368,13 +205,13 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
         eager = impl.eager_variants;
       }
       std::string why = capture::functions::why_not(*list, key, context, call);
-      const int64_t most = impl.options.variant_limit;
+      const int64_t most = impl.info.options.variant_limit;
       const auto made = eager >= kEagerVariantLimit ? most : static_cast<int64_t>(list->size() - eager);
-      if (const std::string full = capture::why_no_more_variants(impl.options, made, why); !full.empty()) {
+      if (const std::string full = capture::why_no_more_variants(impl.info.options, made, why); !full.empty()) {
         impl.fall_back(full);
         return false;
       }
-      variant = impl.make(call, key, context, program);
+      variant = capture::functions::make_variant(impl.info, call, key, context, *list, program);
       impl.publish(variant, generation, std::move(why));
     }
   }
@@ -439,7 +276,7 @@ FunctionReport Function::report_of(const Impl& impl) {
     r.variants.back().graphs = v->executable->graphs();
   }
   std::lock_guard lock(impl.mutex);
-  r.name = impl.name;
+  r.name = impl.info.name;
   r.fallbacks = impl.eager_calls.list();
   r.hits = impl.hits.load();
   r.misses = impl.misses.load();
@@ -450,7 +287,7 @@ FunctionReport Function::report_of(const Impl& impl) {
 void Function::reset() {
   std::lock_guard lock(impl_->mutex);
   ++impl_->generation;
-  impl_->variants.store(std::make_shared<const VariantList>());
+  impl_->variants.store(std::make_shared<const FunctionVariantList>());
   impl_->eager_calls.clear();
   impl_->recompiles.clear();
   impl_->eager_variants = 0;

@@ -88,6 +88,7 @@ enum class Break : uint8_t {
   TensorText,
   TensorValue,
   OperatorNotTraced,
+  OperatorAfterWrite,
   RandomState,
   TraceFailed,
   SecondGradients,

@@ -13,6 +13,11 @@ constexpr BreakRow kRows[] = {
      "decide on tensors (torch.where, masks), or take the value outside of the compiled function"},
     {Break::OperatorNotTraced, "operator-not-traced", "{}",
      "A graph cannot express what this operator does with its tensors.", "do this outside of the compiled function"},
+    {Break::OperatorAfterWrite, "operator-after-write",
+     "calls a torch operator after a write to an object that was made outside of the compiled function",
+     "Operators release Python's lock in this process (VESTA_GIL_HOLD=0, or another build of torch), so another thread "
+     "could see the write before the trace undoes it.",
+     "leave VESTA_GIL_HOLD unset, or write to the object after the last operator"},
     {Break::RandomState, "random-state", "{}", "A graph draws from the default generator in the state that it finds.",
      "set the seed outside of the compiled function"},
     {Break::TraceFailed, "trace-failed", "{}", "An operator failed while it was traced, or Vesta has a bug.",

@@ -1,11 +1,11 @@
-// How a segment leaves its frame: what is rebuilt, from what, and what is written to objects that were there before.
+// How a segment leaves its frame: the objects that are made, what of, and the writes to objects that existed before.
+// Data alone: builder.h writes it at the end of a trace, reconstruct.h and writes.h execute it after each run.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "capture/python/frame/frame.h"
 #include "capture/python/object.h"
 
 namespace vesta::capture {
@@ -44,14 +44,14 @@ struct Reconstruction {
 enum class Write : uint8_t {
   DictSet,  // target[key] = value, in the dict's own storage
   DictDelete,
-  DictAssign,  // all of it: parts are keys and values
+  DictAssign,  // the dict is cleared; parts are its new keys and values
   ListAppend,  // parts
   ListAssign,
   SetAssign,
   DequeAssign,
   Cell,    // value may be Null
   Member,  // `offset` bytes into the target
-  Call,    // target(*value, **key): what the call counts, its result is known
+  Call,    // target(*value, **key), for what the call counts; its result is known
 };
 
 struct SideEffect {
@@ -71,30 +71,10 @@ struct Epilogue {
   std::vector<std::pair<int, int>> locals;  // Break: slot, reconstruction; other slots stay as they are
   std::vector<int> stack;                   // Break: the whole value stack
   std::vector<SideEffect> effects;
-  std::vector<int> needed;  // sources that are read when the guards have held
-  std::vector<Object> kept;
-  std::vector<PyObject*>
-      watched;  // of the reconstructions' objects, those that a call holds while it runs, and nobody else here
-};
-
-// Makes objects by an epilogue's reconstructions. Each reconstruction is made once: aliasing is kept.
-class Reconstructor {
- public:
-  // `found`: the objects of epilogue.needed.
-  Reconstructor(const Epilogue& epilogue, const std::vector<Object>& found, const std::vector<Object>& outputs);
-  ~Reconstructor();
-  // Borrowed; nullptr with an error set, or for Null without.
-  PyObject* make(int reconstruction);
-  // False with an error set.
-  bool write(const SideEffect& effect);
-
- private:
-  PyObject* build(const Reconstruction& r, int id);
-  bool fill_instance(PyObject* x, const Reconstruction& r);
-  const Epilogue& epilogue_;
-  const std::vector<Object>& found_;
-  const std::vector<Object>& outputs_;
-  std::vector<PyObject*> made_;
+  std::vector<int> needed;   // sources that are read when the guards have held
+  std::vector<Object> kept;  // owns the objects of the reconstructions
+  // Objects of the reconstructions that the variant knows by weak references: each call owns them while it runs.
+  std::vector<PyObject*> watched;
 };
 
 }  // namespace vesta::capture

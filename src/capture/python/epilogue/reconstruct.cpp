@@ -1,8 +1,8 @@
-#include "capture/python/epilogue/epilogue.h"
+#include "capture/python/epilogue/reconstruct.h"
+
 #include "capture/python/epilogue/quiet.h"
-#include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
-#include "capture/python/tracer/undo_log.h"
+#include "capture/python/values/classes.h"
 
 namespace vesta::capture {
 
@@ -131,7 +131,7 @@ PyObject* Reconstructor::build(const Reconstruction& r, int id) {
           PyFunction_SetAnnotations(self, annotations) < 0)
         return nullptr;
       if (type_params && PyObject_SetAttrString(self, "__type_params__", type_params) < 0) return nullptr;
-      // Another function's, where functools.wraps was.
+      // functools.wraps gives a function the names of another one.
       auto* f = reinterpret_cast<PyFunctionObject*>(self);
       for (const auto& [field, i] : {std::pair{&f->func_name, 8}, {&f->func_doc, 9}, {&f->func_module, 10}}) {
         PyObject* x = part(i);
@@ -152,7 +152,7 @@ PyObject* Reconstructor::build(const Reconstruction& r, int id) {
       if (!empty) return nullptr;
       if (base == &PyBaseObject_Type || base == &PyDict_Type || base == &PyODict_Type || base == &PyList_Type ||
           base == &PySet_Type) {
-        // What may contain itself: the object first, what is in it then.
+        // It may hold itself: the empty object comes first, its items then.
         self = base->tp_new(type, empty, nullptr);
         Py_DECREF(empty);
         if (!self) return nullptr;
@@ -217,7 +217,7 @@ PyObject* Reconstructor::build(const Reconstruction& r, int id) {
       if (PyObject* state = r.parts.size() > 2 ? part(2) : nullptr) {
         PyObject* dict =
             PyDict_Check(state) && !PyObject_HasAttrString(x.get(), "__setstate__") ? instance_dict(x.get()) : nullptr;
-        // A state that is a tuple is one argument.
+        // A state may be a tuple, which is one argument.
         static PyObject* const setstate = PyUnicode_InternFromString("__setstate__");
         const Object done = dict ? Object::share(Py_None) : call_quietly(x.get(), setstate, state);
         if (!done || (dict && PyDict_Update(dict, state) < 0)) return nullptr;
@@ -237,84 +237,6 @@ PyObject* Reconstructor::build(const Reconstruction& r, int id) {
     }
   }
   return nullptr;
-}
-
-bool Reconstructor::write(const SideEffect& e) {
-  PyObject* target = make(e.target);
-  if (!target) return PyErr_Occurred() == nullptr;
-  PyObject* key = e.key >= 0 ? make(e.key) : nullptr;
-  PyObject* value = e.value >= 0 ? make(e.value) : nullptr;
-  if (PyErr_Occurred()) return false;
-  auto items = [&]() -> PyObject* {
-    PyObject* list = PyList_New(0);
-    for (const int part : e.parts) {
-      PyObject* x = make(part);
-      if (!x || PyList_Append(list, x) < 0) {
-        Py_DECREF(list);
-        return nullptr;
-      }
-    }
-    return list;
-  };
-  auto set = [&](PyObject* k, PyObject* v) {
-    return (PyODict_Check(target) ? PyODict_SetItem(target, k, v) : PyDict_SetItem(target, k, v)) == 0;
-  };
-  auto call = [&](const char* method, PyObject* argument) {
-    PyObject* r =
-        argument ? PyObject_CallMethod(target, method, "O", argument) : PyObject_CallMethod(target, method, nullptr);
-    Py_XDECREF(r);
-    return r != nullptr;
-  };
-  switch (e.write) {
-    case Write::DictSet: return set(key, value);
-    case Write::DictDelete:
-      return (PyODict_Check(target) ? PyODict_DelItem(target, key) : PyDict_DelItem(target, key)) == 0;
-    case Write::DictAssign: {
-      std::vector<PyObject*> parts;
-      for (const int part : e.parts) {
-        parts.push_back(make(part));
-        if (!parts.back()) return false;
-      }
-      if (PyODict_Check(target)) {
-        const Object cleared =
-            Object::take(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "clear", "O", target));
-        if (!cleared) return false;
-      } else {
-        PyDict_Clear(target);
-      }
-      for (size_t i = 0; i < parts.size(); i += 2)
-        if (!set(parts[i], parts[i + 1])) return false;
-      return true;
-    }
-    case Write::ListAppend:
-      for (const int part : e.parts) {
-        PyObject* x = make(part);
-        if (!x || PyList_Append(target, x) < 0) return false;
-      }
-      return true;
-    case Write::ListAssign: {
-      const Object list = Object::take(items());
-      return list && PyList_SetSlice(target, 0, PyList_GET_SIZE(target), list.get()) == 0;
-    }
-    case Write::SetAssign: {
-      const Object list = Object::take(items());
-      return list && assign_set(target, list.get());
-    }
-    case Write::DequeAssign: {
-      const Object list = Object::take(items());
-      return list && call("clear", nullptr) && call("extend", list.get());
-    }
-    case Write::Cell: return PyCell_Set(target, value) == 0;
-    case Write::Call: return static_cast<bool>(Object::take(PyObject_Call(target, value, key)));
-    case Write::Member: {
-      PyObject*& place = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(target) + e.offset);
-      PyObject* old = place;
-      place = Py_XNewRef(value);
-      Py_XDECREF(old);
-      return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace vesta::capture

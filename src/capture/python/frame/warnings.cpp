@@ -1,6 +1,8 @@
 #include "capture/python/frame/warnings.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 
 namespace vesta::capture {
 namespace {
@@ -33,6 +35,22 @@ int warn(PyObject* category, const char* text, Py_ssize_t level) {
   if (f) place(w, f, executing(f));
   kept->push_back(std::move(w));
   return 0;
+}
+
+std::vector<Warning> warnings_without(const std::vector<Warning>& given, std::vector<Warning> known) {
+  std::vector<Warning> out;
+  for (const Warning& w : given) {
+    const auto at = std::find(known.begin(), known.end(), w);
+    if (at == known.end())
+      out.push_back(w);
+    else
+      known.erase(at);
+  }
+  return out;
+}
+
+void append(std::vector<Warning>& to, std::vector<Warning> more) {
+  to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
 void place(std::vector<Warning>& warnings, const Frame* f, int position) {

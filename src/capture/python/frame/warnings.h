@@ -1,4 +1,5 @@
-// Warnings of torch's operators, kept while a graph is traced or runs, and given where eager gives them.
+// Warnings of torch's operators: kept while a graph is traced or runs, given where eager gives them. Nothing is kept
+// unless a WarningsKept of the thread is alive.
 #pragma once
 
 #include <vector>
@@ -9,7 +10,7 @@
 namespace vesta::capture {
 
 struct Warning {
-  Object category, message, file, globals;  // globals: of the module that the warning is counted for
+  Object category, message, file, globals;  // globals: of the module that Python counts the warning for
   int line = 0;
 
   bool operator==(const Warning& o) const;  // of one kind and text
@@ -27,14 +28,17 @@ class WarningsKept {
   std::vector<Warning>* before_;
 };
 
-// What PyErr_WarnEx is for libtorch_python.
+// Takes the place of PyErr_WarnEx in libtorch_python (gil/gil_hold.h).
 int warn(PyObject* category, const char* text, Py_ssize_t level);
 
+// Those of `given` without one for each of `known`.
+std::vector<Warning> warnings_without(const std::vector<Warning>& given, std::vector<Warning> known);
+void append(std::vector<Warning>& to, std::vector<Warning> more);
 // As if an instruction of `f` gave them.
 void place(std::vector<Warning>& warnings, const Frame* f, int position);
-// False: a Python error is set, for some filter makes errors of warnings.
+// Gives them to Python's module `warnings`. False: a filter turned one into an error, which is set.
 bool give(const std::vector<Warning>& warnings);
-// Whether some filter does. An error of Python's counts as one.
+// Some filter of the program turns warnings into errors, or the filters cannot be read.
 bool may_become_errors();
 
 }  // namespace vesta::capture

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "capture/python/object.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {

@@ -3,9 +3,10 @@
 #include <string_view>
 
 #include "capture/python/functions/code_origin.h"
-#include "capture/python/functions/python_classes.h"
-#include "capture/python/guards/guard.h"
+#include "capture/python/functions/plain_objects.h"
 #include "capture/python/object.h"
+#include "capture/python/values/classes.h"
+#include "capture/python/values/scalar.h"
 
 namespace vesta::capture {
 namespace {

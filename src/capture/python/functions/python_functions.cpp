@@ -4,6 +4,7 @@
 #include <array>
 
 #include "capture/python/functions/call_handlers.h"
+#include "capture/python/functions/functions.h"
 #include "capture/python/object.h"
 
 namespace vesta::capture {

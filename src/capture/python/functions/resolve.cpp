@@ -2,8 +2,8 @@
 
 #include <torch/version.h>
 
-#include "capture/python/guards/guard.h"
 #include "capture/python/values/class_sets.h"
+#include "capture/python/values/classes.h"
 
 namespace vesta::capture {
 namespace {

@@ -2,9 +2,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "capture/python/functions/python_classes.h"
+#include "capture/python/functions/functions.h"
+#include "capture/python/functions/plain_objects.h"
 #include "capture/python/functions/resolve.h"
 #include "capture/python/values/class_sets.h"
+#include "capture/python/values/classes.h"
 
 namespace vesta::capture {
 namespace {

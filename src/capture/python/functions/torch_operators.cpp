@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "capture/python/functions/call_handlers.h"
+#include "capture/python/functions/functions.h"
 #include "capture/python/functions/rows.h"
 
 namespace vesta::capture {

@@ -4,15 +4,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <regex>
 #include <set>
 #include <utility>
 
 #include "artifact/uses.h"
 #include "base/check.h"
-#include "capture/python/saving/places.h"
+#include "capture/python/guards/guard_text.h"
+#include "capture/python/saving/argument_checks.h"
+#include "capture/python/saving/result_saver.h"
 #include "capture/python/saving/scalars.h"
-#include "capture/python/saving/weights.h"
 #include "capture/python/segments/captured.h"
 #include "interop/torch_release.h"
 #include "machine/cuda/device_target.h"
@@ -23,20 +23,8 @@
 namespace vesta::capture {
 namespace {
 
-using Made = program::Make;
-using program::Kind;
-using program::Parameter;
-using program::Scalar;
-using What = program::Check::What;
-
 std::string place_text(const UserLine& where) {
   return where.line > 0 ? fmt::format(" ({}:{})", where.file, where.line) : "";
-}
-
-// "self.first.weight" for "self._modules['first']._parameters['weight']".
-std::string without_dicts(const std::string& text) {
-  static const auto* in_dicts = new std::regex(R"(\._(?:modules|parameters|buffers)\['([^']*)'\])");
-  return std::regex_replace(text, *in_dicts, ".$1");
 }
 
 // The machine that the artifact was compiled for. Calls into ATen alone need no target of the GPU.
@@ -54,33 +42,44 @@ class VariantSaver {
  public:
   VariantSaver(const Variant& v, const Registers& found, const Calling& calling, const Options& options,
                WeightTable& weights)
-      : v_(v), found_(found), calling_(calling), options_(options), weights_(weights), places_(v, calling, out_) {}
+      : v_(v), options_(options), places_(v, calling, out_), parts_{v, found, calling, weights, out_, places_} {}
 
-  // `assumed`: those of the dropped guards that are of a value.
+  // `dropped`: takes what a loaded program does not check or do. `assumed`: those of the dropped guards that compare a
+  // value.
   program::Variant run(std::set<std::string>& dropped, std::set<std::string>& assumed) {
-    for (const Guard& g : v_.guards.guards()) {
-      try {
-        if (hangs_on_arguments(g)) {
-          add_guard(g);
-          continue;
-        }
-        dropped.insert(v_.guards.text(g) + place_text(g.asked_in ? user_line(g.asked_in, g.position) : UserLine()));
-        const bool value = (g.check == Check::Equals || g.check == Check::Is) && g.source >= 0;
-        if (const auto s = value ? scalar_of(g.expected) : std::nullopt)
-          assumed.insert(fmt::format("{} == {}", without_dicts(text(g.source)), to_string(*s)));
-      } catch (const UserError& e) {
-        const UserLine where = g.asked_in ? user_line(g.asked_in, g.position) : UserLine();
-        throw UserError(fmt::format("{}: it depends on {}{}", e.what(), v_.guards.text(g), place_text(where)));
-      }
-    }
+    add_guards(dropped, assumed);
     for (const std::string& effect : v_.report.effects) dropped.insert("writes " + effect);
     add_inputs();
-    check_what_is_not_given();
-    made_.assign(v_.epilogue.reconstructions.size(), -1);
-    const int result = reconstruction(v_.epilogue.result);
+    ArgumentChecks(parts_).add_not_given();
+    const int result = ResultSaver(parts_).save(v_.epilogue.result);
     VESTA_CHECK(result == static_cast<int>(out_.makes.size()) - 1, "the result is not the last value");
     out_.artifact = v_.graph.executable->artifact();
     name_inputs();
+    set_origin();
+    return std::move(out_);
+  }
+
+ private:
+  void add_guards(std::set<std::string>& dropped, std::set<std::string>& assumed) {
+    ArgumentChecks checks(parts_);
+    for (const Guard& g : v_.guards.guards()) {
+      const UserLine where = g.asked_in ? user_line(g.asked_in, g.position) : UserLine();
+      try {
+        if (checks.concern(g)) {
+          checks.add(g);
+          continue;
+        }
+        dropped.insert(guard_text(v_.guards, g) + place_text(where));
+        const bool value = (g.check == Check::Equals || g.check == Check::Is) && g.source >= 0;
+        if (const auto s = value ? scalar_of(g.expected) : std::nullopt)
+          assumed.insert(fmt::format("{} == {}", parts_.plain_text(g.source), to_string(*s)));
+      } catch (const UserError& e) {
+        throw UserError(fmt::format("{}: it depends on {}{}", e.what(), guard_text(v_.guards, g), place_text(where)));
+      }
+    }
+  }
+
+  void set_origin() {
     for (const auto& [name, value] : v_.graph.report.key->fields)
       if (name == "graph") out_.origin.graph = value;
     out_.origin.inference = true;
@@ -93,125 +92,12 @@ class VariantSaver {
     out_.origin.cuda_graphs = options_.cuda_graphs;
     out_.origin.copied_inputs = options_.copied_inputs;
     out_.origin.cuda_graph_memory = options_.cuda_graph_memory;
-    return std::move(out_);
   }
 
- private:
-  std::string text(int source) const {
-    return v_.guards.sources().text(source, reinterpret_cast<PyObject*>(v_.guards.code));
-  }
-
-  void check(What what, int place, Kind kind = Kind::None, Scalar value = {}, int64_t number = 0) {
-    out_.checks.push_back({what, place, kind, std::move(value), number, {}});
-  }
-
-  static bool is_pair(const Guard& g) { return g.check == Check::Same || g.check == Check::Different; }
-  bool hangs_on_arguments(const Guard& g) const {
-    return (g.source >= 0 && places_.is_argument(g.source)) ||
-           (is_pair(g) && places_.is_argument(static_cast<int>(g.number)));
-  }
-
-  void add_guard(const Guard& g) {
-    const int other = static_cast<int>(g.number);
-    if (is_pair(g) && !(places_.is_argument(g.source) && places_.is_argument(other))) {
-      // No argument of another process is an object of this one.
-      VESTA_USER_CHECK(g.check == Check::Different, "an argument is an object that the program knows");
-      return;
-    }
-    // What a tensor is beside its values: a saved program records no gradients.
-    if (g.check == Check::Tensor || g.check == Check::Bare) return;
-    const Source& s = v_.guards.sources()[g.source];
-    if (s.kind == SourceKind::DictKey && g.check != Check::Absent) return;  // the guard of the dict's keys says it
-    const int place = places_.of(g.source);
-    if (place < 0) return add_passed_on(g);
-    switch (g.check) {
-      case Check::Type: {
-        const auto kind = kind_of_class(g.expected);
-        VESTA_USER_CHECK(kind, "an argument's class is unknown to saved programs");
-        return check(What::Kind, place, *kind);
-      }
-      case Check::Is:
-      case Check::Equals: {
-        auto value = scalar_of(g.expected);
-        VESTA_USER_CHECK(value, "an argument is compared with an object that cannot be saved");
-        return check(What::Equals, place, Kind::None, std::move(*value));
-      }
-      case Check::Present: return check(What::Present, place);
-      case Check::Absent: return check(What::Absent, place);
-      case Check::Length: return check(What::Length, place, Kind::None, {}, g.number);
-      case Check::Keys: {
-        program::Check c{What::Keys, place, Kind::None, {}, 0, {}};
-        for (PyObject* key : v_.guards.keys(g)) {
-          auto scalar = scalar_of(key);
-          VESTA_USER_CHECK(scalar, "a dict has keys that cannot be saved");
-          c.keys.push_back(std::move(*scalar));
-        }
-        out_.checks.push_back(std::move(c));
-        return;
-      }
-      case Check::Same:
-      case Check::Different:
-        return check(g.check == Check::Same ? What::Same : What::Different, place, Kind::None, {}, places_.of(other));
-      default: throw UserError("an argument is asked for what a saved program does not know of it");
-    }
-  }
-
-  // Of the tuple and the dict that a module's __call__ hands on: which parameters are given.
-  void add_passed_on(const Guard& g) {
-    int positional = 0;
-    for (const Parameter& p : calling_.parameters)
-      positional += p.how == Parameter::How::PositionalOnly || p.how == Parameter::How::Plain;
-    if (g.check == Check::Length && v_.guards.sources()[g.source].index == 1) {
-      const auto count = static_cast<int>(g.number);
-      for (int i = 0; i < std::min(count, positional); ++i) places_.add({-1, i, {}});
-      for (size_t i = 0; i < calling_.parameters.size(); ++i)
-        if (calling_.parameters[i].how == Parameter::How::Positionals)
-          check(What::Length, places_.add({-1, static_cast<int>(i), {}}), Kind::None, {},
-                std::max(0, count - positional));
-    }
-    if (g.check != Check::Keys) return;
-    program::Check rest{What::Keys, -1, Kind::None, {}, 0, {}};
-    for (PyObject* key : v_.guards.keys(g)) {
-      const auto name = scalar_of(key);
-      const auto at = std::find_if(calling_.parameters.begin(), calling_.parameters.end(), [&](const Parameter& p) {
-        return name && same(*name, Scalar(p.name)) && p.how != Parameter::How::Keywords;
-      });
-      if (at != calling_.parameters.end()) {
-        places_.add({-1, static_cast<int>(at - calling_.parameters.begin()), {}});
-      } else if (name) {
-        rest.keys.push_back(*name);
-      }
-    }
-    for (size_t i = 0; i < calling_.parameters.size(); ++i) {
-      if (calling_.parameters[i].how != Parameter::How::Keywords) continue;
-      rest.place = places_.add({-1, static_cast<int>(i), {}});
-      out_.checks.push_back(rest);
-    }
-  }
-
-  // forward() took its default for each of these when it was traced.
-  void check_what_is_not_given() {
-    if (!calling_.passes_on) return;
-    const std::vector<bool> given = places_.given;
-    for (size_t i = 0; i < given.size(); ++i) {
-      const Parameter& p = calling_.parameters[i];
-      if (given[i] || p.how == Parameter::How::Positionals || p.how == Parameter::How::Keywords) continue;
-      const int place = places_.add({-1, static_cast<int>(i), {}});
-      if (p.fallback)
-        check(What::Equals, place, Kind::None, *p.fallback);
-      else
-        check(What::Absent, place);
-    }
-  }
-
-  PyObject* found(int source) const {
-    VESTA_USER_CHECK(found_[source], "{} is gone", text(source));
-    return found_[source];
-  }
-  // Inputs are called by their parameters, in messages too.
+  // Inputs have the names of their parameters, in messages as well.
   void name_inputs() {
     program::Program signature;
-    signature.parameters = calling_.parameters;
+    signature.parameters = parts_.calling.parameters;
     for (size_t i = 0; i < out_.inputs.size(); ++i) {
       if (out_.inputs[i].place < 0) continue;
       std::string& label = out_.artifact.inputs[i].name;
@@ -224,8 +110,6 @@ class VariantSaver {
     }
   }
 
-  int weight(int source) { return weights_.add(found(source), without_dicts(text(source))); }
-
   void add_inputs() {
     for (const Variant::Input& in : v_.inputs) {
       program::Input made;
@@ -233,99 +117,25 @@ class VariantSaver {
       if (in.source >= 0 && places_.is_argument(in.source)) {
         made.place = places_.of(in.source);
       } else if (in.is_number) {
-        throw UserError(
-            fmt::format("{} is a number that may change from call to call; make it an argument", text(in.source)));
+        throw UserError(fmt::format("{} is a number that may change from call to call; make it an argument",
+                                    parts_.text(in.source)));
       } else {
-        made.weight = in.source >= 0 ? weight(in.source) : weights_.add(in.constant, "constant");
+        made.weight = in.source >= 0 ? parts_.weight(in.source) : parts_.weights.add(in.constant, "constant");
       }
       out_.inputs.push_back(made);
     }
     for (const int source : v_.integers) {
       VESTA_USER_CHECK(places_.is_argument(source),
-                       "{} is a number that changed from call to call; make it an argument", text(source));
+                       "{} is a number that changed from call to call; make it an argument", parts_.text(source));
       out_.integers.push_back(places_.of(source));
     }
   }
 
-  int add(Made m) {
-    out_.makes.push_back(std::move(m));
-    return static_cast<int>(out_.makes.size()) - 1;
-  }
-  int constant(PyObject* x, const char* what) {
-    if (auto s = scalar_of(x)) return add({Made::What::Constant, std::move(*s), 0, {}});
-    if (is_tensor(x)) return add({Made::What::Weight, {}, weights_.add(x, "constant"), {}});
-    throw UserError(fmt::format("the result holds {} of class {}, which cannot be saved", what, Py_TYPE(x)->tp_name));
-  }
-  int container(Made::What what, const std::vector<int>& parts) {
-    Made m{what, {}, 0, {}};
-    for (const int part : parts) m.parts.push_back(reconstruction(part));
-    return add(std::move(m));
-  }
-
-  // The value that a reconstruction of the epilogue makes. Parts come before what holds them.
-  int reconstruction(int number) {
-    int& known = made_[static_cast<size_t>(number)];
-    VESTA_USER_CHECK(known != kOpen, "the result holds itself");
-    if (known >= 0) return known;
-    known = kOpen;
-    const int made = describe(v_.epilogue.reconstructions[static_cast<size_t>(number)]);
-    return made_[static_cast<size_t>(number)] = made;
-  }
-
-  int describe(const Reconstruction& r) {
-    const std::vector<int>& parts = r.parts;
-    switch (r.make) {
-      case Make::Constant: return constant(r.object, "an object");
-      case Make::Source: {
-        const int source = v_.epilogue.needed[static_cast<size_t>(r.index)];
-        if (places_.is_argument(source)) {
-          const int place = places_.of(source);
-          VESTA_USER_CHECK(place >= 0, "the result holds the tuple or dict of all arguments");
-          return add({Made::What::Argument, {}, place, {}});
-        }
-        if (is_tensor(found(source))) return add({Made::What::Weight, {}, weight(source), {}});
-        return constant(found(source), text(source).c_str());
-      }
-      case Make::Output: return add({Made::What::Output, {}, r.index, {}});
-      case Make::StructSequence:
-      case Make::Tuple: return container(Made::What::Tuple, parts);
-      case Make::List: return container(Made::What::List, parts);
-      case Make::OrderedDict:
-      case Make::Dict: return container(Made::What::Dict, parts);
-      case Make::Subclass: return reconstruction(parts.at(0));
-      case Make::Instance: {
-        // By its C base: a dict, list or tuple is that; other objects are dicts of their attributes.
-        const Reconstruction& payload = v_.epilogue.reconstructions[static_cast<size_t>(parts.at(0))];
-        if (payload.make != Make::Null) return reconstruction(parts[0]);
-        VESTA_USER_CHECK(parts.size() == 1 + 2 * static_cast<size_t>(r.index), "the result has an object with slots");
-        return container(Made::What::Dict, {parts.begin() + 1, parts.end()});
-      }
-      case Make::Call:
-        // torch.Size of a tuple.
-        if (parts.size() == 2 && PyType_Check(object_of(parts[0])) &&
-            PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(object_of(parts[0])), &PyTuple_Type))
-          return reconstruction(parts[1]);
-        break;
-      default: break;
-    }
-    throw UserError(
-        "the result holds an object that cannot be saved; return tensors, numbers, strings, and lists, "
-        "tuples and dicts of them");
-  }
-  PyObject* object_of(int number) const {
-    PyObject* x = v_.epilogue.reconstructions[static_cast<size_t>(number)].object;
-    return x ? x : Py_None;
-  }
-
-  static constexpr int kOpen = -2;
   const Variant& v_;
-  const Registers& found_;
-  const Calling& calling_;
   const Options& options_;
-  WeightTable& weights_;
   program::Variant out_;
   Places places_;
-  std::vector<int> made_;  // by reconstruction
+  VariantParts parts_;
 };
 
 std::vector<bool> arguments_of(const Variant& v, const Calling& calling) {
@@ -375,7 +185,7 @@ std::string why_not(const Segment& s, const Variant& v, const Calling& calling, 
   const Roots roots{slots.data(), calling.function.get(), function->func_globals, function->func_builtins};
   const int failed = v.guards.check_without(arguments, roots, found);
   if (failed == GuardProgram::kHolds) return {};
-  return fmt::format("{} no longer holds", v.guards.text(v.guards.guards()[static_cast<size_t>(failed)]));
+  return fmt::format("{} no longer holds", guard_text(v.guards, v.guards.guards()[static_cast<size_t>(failed)]));
 }
 
 }  // namespace
@@ -396,7 +206,7 @@ Saving make_program(const Captured& captured, const Calling& calling) {
       if (why.empty()) {
         try {
           out.program.variants.push_back(
-              VariantSaver(*v, found, calling, captured.options(), weights).run(dropped, assumed));
+              VariantSaver(*v, found, calling, captured.options, weights).run(dropped, assumed));
           continue;
         } catch (const UserError& e) {
           why = e.what();

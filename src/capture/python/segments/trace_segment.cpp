@@ -1,10 +1,13 @@
-// One trace of a segment: the frame is run by the tracer, what it did is written down, and all of it is taken back.
+#include "capture/python/segments/trace_segment.h"
+
 #include <chrono>
 #include <optional>
 
 #include "capture/python/epilogue/builder.h"
-#include "capture/python/frame/gil_hold.h"
-#include "capture/python/segments/captured.h"
+#include "capture/python/gil/gil_hold.h"
+#include "capture/python/hook/hook.h"
+#include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/tracer_scope.h"
 #include "vesta/error.h"
 
 namespace vesta::capture {
@@ -14,7 +17,7 @@ struct TraceEnded : std::exception {
   const char* what() const noexcept override { return "a trace has ended at a graph break"; }
 };
 
-// The frame, the handled exception, the collector and torch's state as they were.
+// Puts back the frame, the handled exception, the garbage collector and torch's state as they were.
 class Restore {
  public:
   Restore(PyThreadState* t, Frame* f) : thread_(t), frame_(f), locals_(code_of(f)->co_nlocalsplus) {
@@ -74,7 +77,7 @@ class SegmentTrace {
   std::vector<PyObject*> run() {
     outputs_.clear();
     alive_.clear();
-    running_ = false;  // a run that threw leaves it
+    running_ = false;
     ended_ = false;
     result_.variant.reset();
     const GilHold gil;
@@ -89,7 +92,7 @@ class SegmentTrace {
       }
     } roll_back{tracer_->trace};
     {
-      const TracerScope scope(*tracer_);
+      TracerScope scope(*tracer_);
       const Linked linked(thread_, frame_);
       running_ = true;
       ended_ = !run_frame(restore);
@@ -100,9 +103,9 @@ class SegmentTrace {
   }
 
   Trace& trace() { return tracer_->trace; }
-  // Empty before and after the program runs: its frames are gone then.
+  // Empty before and after the program runs: it has no frames then.
   std::string line() const { return running_ ? tracer_->trace.progress.line() : std::string(); }
-  // The trace ended at a break, whatever exception arrives: a failed operator's takes the place of ours.
+  // The trace ended at a graph break. The exception that arrives may be that of a failed operator all the same.
   bool ended() const { return ended_; }
 
  private:
@@ -121,7 +124,7 @@ class SegmentTrace {
         result_.raised = true;
       }
       PyErr_Clear();
-      // An exception that a handler was at work on is raised again where it came from.
+      // An exception that a handler of the root frame works on is raised again by the instruction that raised it.
       result_.restart_at = tr.progress.raised_at() >= 0 && tr.progress.raised_at() < tr.progress.root_count()
                                ? tr.progress.raised_at()
                                : tr.progress.root_count() - 1;
@@ -130,21 +133,21 @@ class SegmentTrace {
     EpilogueBuilder builder(tr, frame_);
     bool ok = false;
     {
-      const HookOff off;  // what is read here is no part of the program
+      const HookOff off;  // the program itself reads nothing here
       ok = last == Step::Return ? builder.leave_by_return(value.get(), executing(frame_))
                                 : builder.leave_by_break(e.position);
     }
     PyErr_Clear();
     if (ok && thread_->exc_info->exc_value != restore.exception()) {
       ok = last == Step::Return;
-      if (!ok) builder.reason = reason_for(Break::ExceptionAtWork);
+      if (!ok) builder.objects.reason = reason_for(Break::ExceptionAtWork);
     }
     const TorchState now = torch_state();
-    // What a trace itself switches off is no change of the program's.
+    // Only the program's changes count, not what a trace itself switches off.
     const std::optional<TorchState> leave = carried(entry_, restore.state(), now);
     if (ok && !leave) {
       ok = false;
-      builder.reason = reason_for(Break::TorchModesChanged);
+      builder.objects.reason = reason_for(Break::TorchModesChanged);
     }
     if (const int set = tr.calls.contexts.changed(); ok && set >= 0) {
       result_.restart_at = set;
@@ -153,16 +156,16 @@ class SegmentTrace {
       return false;
     }
     if (!ok) {
-      int at = builder.blocked ? tr.made.born_at(builder.blocked) : -1;
+      int at = builder.objects.blocked ? tr.made.born_at(builder.objects.blocked) : -1;
       if (at < 0) at = tr.progress.raised_at();
       result_.guessed = at < 0 && tr.progress.root_count() > 0;
       result_.restart_at = result_.guessed ? std::max(0, tr.progress.root_count() - 2) : at;
-      result_.site.reason = builder.reason;
+      result_.site.reason = builder.objects.reason;
       result_.site.where = {};
       return false;
     }
-    outputs_ = builder.outputs;
-    alive_ = std::move(builder.alive);
+    outputs_ = builder.objects.outputs;
+    alive_ = std::move(builder.objects.alive);
     finish(builder, entry_, *leave);
     return true;
   }
@@ -180,7 +183,7 @@ class SegmentTrace {
     }
     for (const IntegerRead& r : tr.numbers.integers()) needed.push_back(r.source);
     for (const int source : tr.numbers.sources_of_tensors()) needed.push_back(source);
-    std::vector<std::string> effects = std::move(builder.effect_texts);
+    std::vector<std::string> effects = std::move(builder.effect_texts());
     auto v = std::make_shared<Variant>(GuardProgram(tr.sources.places(), tr.guards.guards(), tr.guards.lookups(),
                                                     std::move(needed), std::move(written), std::move(objects)),
                                        std::move(builder.epilogue));
@@ -201,7 +204,7 @@ class SegmentTrace {
   const TorchState entry_;  // before the trace
   std::optional<Tracer> tracer_;
   bool ended_ = false;
-  bool running_ = false;
+  bool running_ = false;  // the program; a run that threw leaves it set
   std::vector<PyObject*> outputs_;
   std::vector<Object> alive_;
 };

@@ -17,7 +17,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "capture/cpp/context_key.h"
+#include "capture/entry/context_key.h"
 #include "capture/python/package.h"
 #include "pipeline/pipeline.h"
 #include "trace/generator.h"

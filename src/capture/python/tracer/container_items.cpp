@@ -1,12 +1,14 @@
 #include "capture/python/tracer/container_items.h"
 
 #include "capture/python/functions/hashed_keys.h"
-#include "capture/python/functions/python_classes.h"
-#include "capture/python/guards/guard.h"
+#include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/operator_after_write.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/class_sets.h"
+#include "capture/python/values/classes.h"
+#include "capture/python/values/scalar.h"
 
 namespace vesta::capture {
 namespace {
@@ -50,6 +52,7 @@ PyObject* ContainerItems::get(PyObject* container, PyObject* given) {
     return get_known_index(container, source, key);
   if (PyDict_Check(container) && !has_own_subscript(type, &PyDict_Type) && t_.equality.is_source_key(key))
     return get_dict_item(container, source, key);
+  if (is_tensor(container) && !may_run_operator(t_)) return nullptr;
   if (!PyType_Check(container)) {
     // A missing item would be made and kept under the hash of the fake tensor.
     if (source >= 0 && PyDict_Check(container) && type != &PyDict_Type && is_tensor(key))
@@ -120,6 +123,7 @@ int ContainerItems::set(PyObject* container, PyObject* given, PyObject* value) {
 }
 
 int ContainerItems::set_tensor_item(PyObject* tensor, PyObject* key, PyObject* value) {
+  if (!may_run_operator(t_)) return -1;
   if (!t_.tracker.operand(key) || (value && !t_.tracker.operand(value))) return -1;
   Object number;
   if (value && is_symbolic_scalar(value)) {

@@ -4,9 +4,10 @@
 
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/hashed_keys.h"
-#include "capture/python/guards/guard.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/class_sets.h"
+#include "capture/python/values/keys.h"
+#include "capture/python/values/scalar.h"
 
 namespace vesta::capture {
 namespace {

@@ -1,12 +1,12 @@
 #include "capture/python/tracer/equality_model.h"
 
 #include "capture/python/functions/hashed_keys.h"
-#include "capture/python/functions/python_classes.h"
-#include "capture/python/guards/guard.h"
+#include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/class_sets.h"
+#include "capture/python/values/scalar.h"
 
 namespace vesta::capture {
 namespace {

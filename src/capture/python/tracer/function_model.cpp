@@ -1,7 +1,6 @@
 #include "capture/python/tracer/function_model.h"
 
 #include "capture/python/functions/compilers.h"
-#include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
 

@@ -6,10 +6,11 @@
 #include <string_view>
 
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/python_classes.h"
-#include "capture/python/guards/guard.h"
+#include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/classes.h"
+#include "capture/python/values/scalar.h"
 
 namespace vesta::capture {
 namespace {

@@ -45,12 +45,12 @@ class GuardRecorder {
   std::string history_key(int source) const;
 
   const std::vector<Guard>& guards() const { return guards_; }
-  const std::vector<GuardProgram::Lookup>& lookups() const { return lookups_; }
+  const std::vector<ClassLookup>& lookups() const { return lookups_; }
 
  private:
   Trace& t_;
   std::vector<Guard> guards_;
-  std::vector<GuardProgram::Lookup> lookups_;
+  std::vector<ClassLookup> lookups_;
   std::unordered_set<std::tuple<Check, int, PyObject*, int64_t>, PlaceHash> added_;
   std::unordered_set<std::tuple<PyTypeObject*, PyObject*>, PlaceHash> looked_up_;
   std::unordered_set<PyTypeObject*> tensor_classes_, class_dicts_;

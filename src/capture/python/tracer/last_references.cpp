@@ -4,9 +4,10 @@
 
 #include <algorithm>
 
-#include "capture/python/functions/python_classes.h"
+#include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/classes.h"
 #include "capture/python/weak_references.h"
 
 namespace vesta::capture {

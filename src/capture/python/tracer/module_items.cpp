@@ -3,9 +3,9 @@
 #include <array>
 #include <string_view>
 
-#include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/classes.h"
 
 namespace vesta::capture {
 namespace {

@@ -2,12 +2,12 @@
 
 #include <optional>
 
-#include "capture/python/frame/hook_off.h"
-#include "capture/python/guards/guard.h"
+#include "capture/python/hook/hook.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/class_sets.h"
+#include "capture/python/values/scalar.h"
 
 namespace vesta::capture {
 namespace {

@@ -2,14 +2,16 @@
 
 #include <string>
 
-#include "capture/python/frame/hook_off.h"
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/python_classes.h"
-#include "capture/python/guards/guard.h"
+#include "capture/python/functions/plain_objects.h"
+#include "capture/python/hook/hook.h"
 #include "capture/python/sources/compute.h"
 #include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/operator_after_write.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/classes.h"
+#include "capture/python/values/scalar.h"
 
 namespace vesta::capture {
 namespace {
@@ -49,6 +51,7 @@ bool is_container(PyObject* x) { return PyTuple_Check(x) || PyList_Check(x) || P
 
 template <class F>
 PyObject* OperatorModel::finish(PyObject* a, PyObject* b, F&& f) {
+  if ((is_tensor(a) || is_tensor(b)) && !may_run_operator(t_)) return nullptr;
   if (!(is_symbolic_int(a) && is_large(b)) && !(is_symbolic_int(b) && is_large(a)))
     return t_.tracker.finish_call(operate(a, b, f));
   const Object left = Object::take(t_.numbers.plain(a, 0)), right = Object::take(t_.numbers.plain(b, 0));
@@ -95,7 +98,7 @@ PyObject* OperatorModel::unary(Operations::Unary op, PyObject* x) {
     const int truth = is_true(x);
     return truth < 0 ? nullptr : PyBool_FromLong(!truth);
   }
-  if (!t_.tracker.operand(x)) return nullptr;
+  if (!t_.tracker.operand(x) || (is_tensor(x) && !may_run_operator(t_))) return nullptr;
   PyObject* result = t_.python.unary(op, x);
   if (!result) t_.numbers.note_failure(x);
   return t_.tracker.finish_call(result);

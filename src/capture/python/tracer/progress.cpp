@@ -3,7 +3,6 @@
 #include <opcode.h>
 
 #include "capture/python/functions/code_origin.h"
-#include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
 

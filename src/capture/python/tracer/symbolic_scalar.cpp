@@ -4,6 +4,7 @@
 #include "capture/python/sources/compute.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/tracer.h"
+#include "capture/python/tracer/tracer_scope.h"
 
 namespace vesta::capture {
 namespace {

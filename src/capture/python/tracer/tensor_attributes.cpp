@@ -1,10 +1,10 @@
 // Attributes of tensors: properties are the fake tensor's, what a program has stored on a tensor is the real one's.
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/python_classes.h"
-#include "capture/python/guards/guard.h"
+#include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/descriptors.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/classes.h"
 
 namespace vesta::capture {
 

@@ -1,5 +1,4 @@
 #include "capture/python/tracer/trace.h"
-#include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
 
 namespace vesta::capture {

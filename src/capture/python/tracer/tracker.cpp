@@ -3,12 +3,13 @@
 #include <cstring>
 
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/python_classes.h"
-#include "capture/python/guards/guard.h"
+#include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/class_sets.h"
+#include "capture/python/values/classes.h"
+#include "capture/python/values/scalar.h"
 
 namespace vesta::capture {
 namespace {

@@ -1,7 +1,8 @@
 #include "capture/python/tracer/undo_log.h"
 
 #include "capture/python/functions/hashed_keys.h"
-#include "capture/python/guards/guard.h"
+#include "capture/python/values/keys.h"
+#include "capture/python/values/scalar.h"
 
 namespace vesta::capture {
 

@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "capture/python/guards/guard.h"
 #include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {

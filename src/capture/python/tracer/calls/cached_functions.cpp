@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <vector>
 
-#include "capture/python/frame/hook_off.h"
 #include "capture/python/functions/code_origin.h"
 #include "capture/python/functions/functions.h"
-#include "capture/python/guards/guard.h"
+#include "capture/python/hook/hook.h"
 #include "capture/python/sources/cached_result.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/class_sets.h"
+#include "capture/python/values/scalar.h"
 
 namespace vesta::capture {
 namespace {

@@ -4,7 +4,6 @@
 #include "capture/python/functions/compilers.h"
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/python_functions.h"
-#include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
 

@@ -1,14 +1,14 @@
 // What is called: Python functions, methods, objects, and the arguments of calls that unpack them.
 #include <vector>
 
-#include "capture/python/functions/compiled_callables.h"
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/python_classes.h"
+#include "capture/python/functions/plain_objects.h"
 #include "capture/python/functions/python_functions.h"
-#include "capture/python/guards/guard.h"
 #include "capture/python/sources/cached_result.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/class_sets.h"
+#include "capture/python/values/classes.h"
+#include "capture/python/wrapper/captured_function.h"
 
 namespace vesta::capture {
 namespace {
@@ -39,7 +39,7 @@ PyObject* Calls::call(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject
     return t_.tensors.wrap(Py_NewRef(x));
   }
   if (is_cached_function(f)) return call_cached(t_, c);
-  if (PyObject* inner = compiled_by_vesta(f)) {
+  if (PyObject* inner = wrapped_by_capture(f)) {
     // The object never changes what it wraps, so its own identity is all to guard.
     if (const int source = t_.sources.find(f); source >= 0) t_.guards.add(Check::Is, source, f);
     if (t_.sources.find(inner) < 0 && !t_.tracker.note(inner, t_.sources.add(SourceKind::Constant, -1, 0, inner)))

@@ -2,14 +2,15 @@
 #include <optional>
 #include <vector>
 
-#include "capture/python/frame/hook_off.h"
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/python_classes.h"
-#include "capture/python/guards/guard.h"
+#include "capture/python/functions/plain_objects.h"
+#include "capture/python/hook/hook.h"
 #include "capture/python/sources/cached_result.h"
 #include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/operator_after_write.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/class_sets.h"
+#include "capture/python/values/scalar.h"
 
 namespace vesta::capture {
 namespace {
@@ -98,6 +99,7 @@ PyObject* Calls::with_numbers(const Call& c) {
 }
 
 PyObject* Calls::on_tensors(const Call& c, bool as_data) {
+  if (!may_run_operator(t_)) return nullptr;
   std::vector<Object> kept;
   std::vector<PyObject*> given;
   for (Py_ssize_t i = 0; i < c.all(); ++i) {

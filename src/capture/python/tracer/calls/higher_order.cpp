@@ -1,9 +1,8 @@
 // torch's higher-order operators: torch.cond, flex_attention, ... The trace calls the kernel that eager runs below
 // gradients and modes.
-#include "capture/python/frame/hook_off.h"
 #include "capture/python/functions/call_handlers.h"
-#include "capture/python/functions/python_classes.h"
-#include "capture/python/guards/guard.h"
+#include "capture/python/functions/plain_objects.h"
+#include "capture/python/hook/hook.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
 

@@ -1,11 +1,12 @@
 // numpy's functions, of plain numbers to a plain number. Anything else of numpy is an array, which a graph cannot hold.
-#include "capture/python/frame/hook_off.h"
 #include "capture/python/functions/call_handlers.h"
-#include "capture/python/functions/python_classes.h"
-#include "capture/python/guards/guard.h"
+#include "capture/python/functions/plain_objects.h"
+#include "capture/python/hook/hook.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/classes.h"
+#include "capture/python/values/scalar.h"
 
 namespace vesta::capture::handlers {
 

@@ -1,8 +1,8 @@
 // isinstance, id, hash: what a program asks about an object as a whole.
 #include "capture/python/functions/call_handlers.h"
-#include "capture/python/guards/guard.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/scalar.h"
 
 namespace vesta::capture::handlers {
 namespace {

@@ -1,0 +1,188 @@
+#include "capture/cpp/make_variant.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "interop/torch_types.h"
+#include "pipeline/pipeline.h"
+#include "trace/trace.h"
+
+namespace vesta::capture::functions {
+namespace {
+
+using Dimensions = std::vector<std::vector<bool>>;  // which are symbolic: by tensor, then by integer
+
+struct Maker {
+  const FunctionInfo& info;
+  const detail::Call& call;
+  const std::string& key;
+  uint64_t context;
+  const detail::Function::Program& program;
+
+  std::shared_ptr<FunctionVariant> empty_variant() const {
+    auto v = std::make_shared<FunctionVariant>();
+    v->key = key;
+    v->context = context;
+    v->shapes = shapes_of({call.tensors.data(), call.tensors.size()});
+    v->integers.assign(call.integers.begin(), call.integers.end());
+    for (const auto& s : v->shapes) v->dynamic.emplace_back(s.sizes.size(), false);
+    for (size_t i = 0; i < v->integers.size(); ++i) v->dynamic.emplace_back(1, false);
+    return v;
+  }
+
+  std::shared_ptr<const FunctionVariant> eager_variant(std::string reason, std::exception_ptr error) const {
+    auto v = empty_variant();
+    v->error = std::move(error);
+    v->eager_reason = std::move(reason);
+    artifact::Artifact a;
+    a.is_static = true;
+    auto constants = [](const std::vector<int64_t>& list) {
+      std::vector<artifact::Size> out;
+      for (int64_t x : list) out.push_back({{{artifact::Size::Code::Constant, x}}});
+      return out;
+    };
+    for (const auto& s : v->shapes) {
+      artifact::InputDesc input;
+      input.type.dtype = to_dtype(s.dtype);
+      input.type.sizes = constants(s.sizes);
+      input.type.strides = constants(s.strides);
+      a.inputs.push_back(std::move(input));
+    }
+    for (size_t i = 0; i < call.tensors.size(); ++i) {
+      const Pending pending = pending_of(*call.tensors[i].unsafeGetTensorImpl());
+      if (pending.any()) a.facts.pending.emplace_back(static_cast<int>(i), pending);
+    }
+    v->executable = std::make_shared<const runtime::Executable>(std::move(a));
+    return v;
+  }
+
+  std::vector<trace::TraceInput> trace_inputs(const Dimensions& dynamic) const {
+    std::vector<trace::TraceInput> inputs;
+    for (size_t i = 0; i < call.tensors.size(); ++i) {
+      trace::TraceInput in;
+      in.value = call.tensors[i];
+      in.name = fmt::format("arg{}", i);
+      in.dynamic = dynamic[i];
+      if (i < info.tensors.size()) {
+        const detail::InputInfo& given = info.tensors[i];
+        if (!given.name.empty()) in.name = given.name;
+        // An inference tensor has no version counter, so nothing derived from it could be kept.
+        if (given.parameter && !call.tensors[i].is_inference()) in.kind = graph::InputKind::Parameter;
+        if (given.dynamic_given) in.symbol_label = given.symbol_label;
+      }
+      inputs.push_back(std::move(in));
+    }
+    for (size_t i = 0; i < call.integers.size(); ++i) {
+      trace::TraceInput in;
+      in.value = call.integers[i];
+      in.name = fmt::format("int{}", i);
+      in.dynamic = dynamic[call.tensors.size() + i];
+      if (i < info.integers.size() && info.integers[i].dynamic_given) in.symbol_label = info.integers[i].symbol_label;
+      inputs.push_back(std::move(in));
+    }
+    return inputs;
+  }
+
+  std::shared_ptr<const FunctionVariant> trace_and_compile(const Dimensions& dynamic) const {
+    const auto start = std::chrono::steady_clock::now();
+    auto v = empty_variant();
+    v->dynamic = dynamic;
+    auto constants = std::make_shared<std::vector<c10::IValue>>();
+    trace::Traced traced =
+        trace::trace(trace_inputs(dynamic), [&](const std::vector<c10::IValue>& leaves) -> std::vector<c10::IValue> {
+          detail::Results results;
+          constants->clear();
+          program(leaves, results, *constants);
+          return std::move(results.values);
+        });
+    v->constants = std::move(constants);
+    v->lifted = std::move(traced.lifted);
+    v->in_grad_mode = traced.in_grad_mode;
+    v->views = std::move(traced.views);
+    if (c10::GradMode::is_enabled()) {
+      for (const at::Tensor& t : v->lifted) {
+        if (t.unsafeGetTensorImpl()->requires_grad())
+          VESTA_UNSUPPORTED("gradients are recorded for a captured tensor (use a torch::NoGradGuard)");
+      }
+    }
+    pipeline::Traced facts;
+    facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.pending)};
+    facts.op_count = traced.op_count;
+    facts.trace_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    facts.deterministic = at::globalContext().deterministicAlgorithms();
+    pipeline::Result compiled = pipeline::compile(std::move(traced.graph), info.options, std::move(facts));
+    v->executable = std::move(compiled.executable);
+    v->report = std::move(compiled.report);
+    return v;
+  }
+
+  Dimensions dynamic_for(const FunctionVariantList& list) const {
+    Dimensions dynamic;
+    if (info.options.dynamic == false) {
+      dynamic = empty_variant()->dynamic;
+    } else {
+      dynamic = choose_dynamic(call, key, context, list, info.options.dynamic == true);
+    }
+    auto given = [&](const std::vector<detail::InputInfo>& inputs, size_t first) {
+      for (size_t i = 0; i < inputs.size() && first + i < dynamic.size(); ++i) {
+        if (!inputs[i].dynamic_given) continue;
+        for (size_t d = 0; d < dynamic[first + i].size() && d < inputs[i].dynamic.size(); ++d) {
+          if (inputs[i].dynamic[d]) dynamic[first + i][d] = true;
+        }
+      }
+    };
+    given(info.tensors, 0);
+    given(info.integers, call.tensors.size());
+    return dynamic;
+  }
+
+  std::shared_ptr<const FunctionVariant> make(const FunctionVariantList& list) const {
+    Dimensions dynamic = dynamic_for(list);
+    const bool symbolic = std::any_of(dynamic.begin(), dynamic.end(), [](const std::vector<bool>& d) {
+      return std::find(d.begin(), d.end(), true) != d.end();
+    });
+    std::string reason;
+    std::exception_ptr error;  // Vesta's own; null for the program's
+    for (const bool with_symbols : {true, false}) {
+      if (with_symbols && !symbolic) continue;
+      if (!with_symbols) dynamic = empty_variant()->dynamic;
+      try {
+        return trace_and_compile(dynamic);
+      } catch (const detail::Interrupted& interrupted) {
+        std::rethrow_exception(interrupted.cause);
+      } catch (const NeedsValue& e) {
+        reason = fmt::format("needs a value: {}", e.what());
+        error = std::current_exception();
+        break;  // constants in place of symbols do not help
+      } catch (const Unsupported& e) {
+        reason = e.what();
+        error = std::current_exception();
+      } catch (const InternalError& e) {
+        reason = e.what();
+        error = std::current_exception();
+        log::warn_once(fmt::format("vesta: {}", e.what()));
+      } catch (const std::exception& e) {
+        // Possibly the program's own error: the eager call raises it as it is.
+        const std::string text = e.what();
+        reason = "while tracing: " + text.substr(0, text.find('\n'));
+        error = nullptr;
+      }
+    }
+    return eager_variant(reason, error);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const FunctionVariant> make_variant(const FunctionInfo& info, const detail::Call& call,
+                                                    const std::string& key, uint64_t context,
+                                                    const FunctionVariantList& before, const detail::Function::Program& program) {
+  return Maker{info, call, key, context, program}.make(before);
+}
+
+}  // namespace vesta::capture::functions

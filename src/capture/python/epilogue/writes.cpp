@@ -1,0 +1,100 @@
+#include "capture/python/epilogue/writes.h"
+
+#include "capture/python/functions/hashed_keys.h"
+#include "capture/python/tracer/trace.h"
+
+namespace vesta::capture {
+namespace {
+
+PyObject*& slot_at(PyObject* object, int offset) {
+  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
+}
+
+bool call(PyObject* object, const char* method, PyObject* argument) {
+  return static_cast<bool>(Object::take(argument ? PyObject_CallMethod(object, method, "O", argument)
+                                                 : PyObject_CallMethod(object, method, nullptr)));
+}
+
+}  // namespace
+
+void WriteDescriber::add(SideEffect effect, std::string text) {
+  objects_.epilogue.effects.push_back(std::move(effect));
+  texts.push_back(std::move(text));
+}
+
+bool WriteDescriber::describe(const UndoLog::Entry& e) {
+  PyObject* x = e.target.get();
+  const int source = objects_.trace.sources.find(x);
+  if (source < 0) return true;  // made in the trace: its reconstruction, if there is one, says what it holds
+  const int target = objects_.value(x);
+  if (target < 0) return false;
+  if (e.offset < 0 && PyDict_Check(x)) return dict(target, e);
+  if (e.offset < 0 && !PyCell_Check(x)) return items(target, e);
+  const bool slot = e.offset >= 0;
+  const int v = objects_.value(slot ? slot_at(x, e.offset) : PyCell_GET(x));
+  const std::string& text = objects_.trace.sources.text(source, code_);
+  add({slot ? Write::Member : Write::Cell, target, -1, v, slot ? e.offset : 0}, slot ? text + "'s slot" : text);
+  return v >= 0;
+}
+
+// Of a list, set or deque.
+bool WriteDescriber::items(int target, const UndoLog::Entry& e) {
+  PyObject* x = e.target.get();
+  const Object now = Object::take(items_of(x));
+  if (!now) return PyErr_Clear(), false;
+  const Py_ssize_t n = PyTuple_GET_SIZE(now.get()), old = PyTuple_GET_SIZE(e.before.get());
+  Py_ssize_t same = 0;
+  while (same < n && same < old && PyTuple_GET_ITEM(now.get(), same) == PyTuple_GET_ITEM(e.before.get(), same)) ++same;
+  if (same == n && same == old) return true;
+  const bool append = PyList_Check(x) && same == old && e.only_appended;
+  SideEffect effect{append              ? Write::ListAppend
+                    : PyList_Check(x)   ? Write::ListAssign
+                    : PyAnySet_Check(x) ? Write::SetAssign
+                                        : Write::DequeAssign,
+                    target};
+  for (Py_ssize_t i = append ? old : 0; i < n; ++i) {
+    PyObject* item = PyTuple_GET_ITEM(now.get(), i);
+    if (PyAnySet_Check(x) && is_hashed_by_program(item)) return fail(item, Break::KeysWithHashAtExit);
+    if (!objects_.values({item}, effect.parts)) return false;
+  }
+  add(std::move(effect), "items of " + objects_.trace.sources.text(objects_.trace.sources.find(x), code_));
+  return true;
+}
+
+bool replay(const SideEffect& e, Reconstructor& objects) {
+  PyObject* target = objects.make(e.target);
+  if (!target) return PyErr_Occurred() == nullptr;
+  PyObject* key = e.key >= 0 ? objects.make(e.key) : nullptr;
+  PyObject* value = e.value >= 0 ? objects.make(e.value) : nullptr;
+  Object items;
+  if (e.write >= Write::ListAppend && e.write <= Write::DequeAssign) {
+    items = Object::take(PyList_New(0));
+    for (const int part : e.parts) {
+      PyObject* x = items ? objects.make(part) : nullptr;
+      if (!x || PyList_Append(items.get(), x) < 0) return false;
+    }
+  }
+  if (PyErr_Occurred()) return false;
+  switch (e.write) {
+    case Write::DictSet:
+    case Write::DictDelete:
+    case Write::DictAssign: return replay_dict(e, target, objects);
+    case Write::ListAppend: {
+      const Py_ssize_t end = PyList_GET_SIZE(target);
+      return PyList_SetSlice(target, end, end, items.get()) == 0;
+    }
+    case Write::ListAssign: return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), items.get()) == 0;
+    case Write::SetAssign: return assign_set(target, items.get());
+    case Write::DequeAssign: return call(target, "clear", nullptr) && call(target, "extend", items.get());
+    case Write::Cell: return PyCell_Set(target, value) == 0;
+    case Write::Call: return static_cast<bool>(Object::take(PyObject_Call(target, value, key)));
+    case Write::Member: {
+      PyObject* old = std::exchange(slot_at(target, e.offset), Py_XNewRef(value));
+      Py_XDECREF(old);
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace vesta::capture

@@ -1,0 +1,219 @@
+#include "capture/python/guards/guard_program.h"
+
+#include "capture/python/guards/guard_cache.h"
+#include "capture/python/tensors/tensors.h"
+#include "capture/python/values/classes.h"
+#include "capture/python/values/keys.h"
+#include "capture/python/values/scalar.h"
+
+namespace vesta::capture {
+namespace {
+
+bool finds_the_same(const std::vector<ClassLookup>& lookups, PyTypeObject* type) {
+  for (const ClassLookup& l : lookups)
+    if (l.type == type && (!l.name || _PyType_Lookup(type, l.name) != l.found)) return false;
+  return true;
+}
+
+bool has_keys(PyObject* x, const std::vector<PyObject*>& expected) {
+  if (!PyDict_Check(x) || PyDict_GET_SIZE(x) != static_cast<Py_ssize_t>(expected.size())) return false;
+  const auto same = [](PyObject* a, PyObject* b) { return a == b || (is_scalar(a) && same_scalar(a, b)); };
+  if (PyODict_Check(x)) {
+    const Object keys = Object::take(keys_of(x));
+    if (!keys) return PyErr_Clear(), false;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i)
+      if (!same(PyTuple_GET_ITEM(keys.get(), i), expected[static_cast<size_t>(i)])) return false;
+    return true;
+  }
+  Py_ssize_t at = 0;
+  PyObject* key = nullptr;
+  for (PyObject* wanted : expected)
+    if (!PyDict_Next(x, &at, &key, nullptr) || !same(key, wanted)) return false;
+  return true;
+}
+
+// An object of a written source is the object of another source, too.
+bool is_aliased(const Registers& r, const std::vector<int>& written, const std::vector<int>& objects) {
+  for (const int w : written)
+    for (const int o : objects)
+      if (o != w && r[o] && r[o] == r[w]) return true;
+  return false;
+}
+
+}  // namespace
+
+GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::vector<ClassLookup> lookups,
+                           std::vector<int> needed, std::vector<int> written, std::vector<int> objects)
+    : sources_(std::move(sources)),
+      guards_(std::move(guards)),
+      lookups_(std::move(lookups)),
+      written_(std::move(written)),
+      objects_(std::move(objects)),
+      versions_(guards_.size(), 0) {
+  for (Guard& g : guards_) {
+    if (g.check == Check::Keys) {
+      g.number = static_cast<int64_t>(keys_.size());
+      keys_.emplace_back();
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(g.expected); ++i) {
+        keys_.back().push_back(PyTuple_GET_ITEM(g.expected, i));
+        kept_.push_back(Object::share(keys_.back().back()));
+      }
+      g.expected = nullptr;
+    }
+    if (g.check == Check::Code) kept_.push_back(Object::share(reinterpret_cast<PyObject*>(g.number)));
+    if (g.expected) kept_.push_back(Object::share(g.expected));
+    if (g.asked_in) kept_.push_back(Object::share(reinterpret_cast<PyObject*>(g.asked_in)));
+  }
+  for (const ClassLookup& l : lookups_) {
+    kept_.push_back(Object::share(reinterpret_cast<PyObject*>(l.type)));
+    kept_.push_back(Object::share(l.name));
+    kept_.push_back(Object::share(l.found));
+  }
+  std::vector<bool> loaded(static_cast<size_t>(sources_.size()), false);
+  auto load_step = [&](auto&& self, int source) -> void {
+    if (source < 0 || loaded[static_cast<size_t>(source)]) return;
+    self(self, sources_[source].parent);
+    self(self, sources_[source].other);
+    loaded[static_cast<size_t>(source)] = true;
+    steps_.push_back({source, -1});
+  };
+  for (size_t i = 0; i < guards_.size(); ++i) {
+    load_step(load_step, guards_[i].source);
+    if (guards_[i].check == Check::Same || guards_[i].check == Check::Different)
+      load_step(load_step, static_cast<int>(guards_[i].number));
+    steps_.push_back({-1, static_cast<int>(i)});
+    if (guards_[i].check == Check::Class)
+      versions_[i] = version_of(reinterpret_cast<PyTypeObject*>(guards_[i].expected));
+  }
+  for (const int source : needed) load_step(load_step, source);
+  if (!written_.empty())
+    for (const int source : objects_) load_step(load_step, source);
+  cache_ = std::make_shared<GuardCache>(CachePlan(sources_.all(), guards_, written_, loaded));
+}
+
+void GuardProgram::add_holders(std::vector<std::vector<Object>*>& holders) {
+  holders.push_back(&kept_);
+  holders.push_back(&sources_.kept());
+}
+
+void GuardProgram::load(int source, const Roots& roots, Registers& r) const {
+  const Source& s = sources_[source];
+  Object* computed = nullptr;
+  if (s.kind == SourceKind::Computed) {
+    r.computed.resize(static_cast<size_t>(sources_.size()));
+    computed = &r.computed[static_cast<size_t>(source)];
+  }
+  r[source] =
+      read_source(s, roots, s.parent >= 0 ? r[s.parent] : nullptr, s.other >= 0 ? r[s.other] : nullptr, computed);
+}
+
+bool GuardProgram::holds(const Guard& g, const Registers& r) const {
+  PyObject* x = g.source >= 0 ? r[g.source] : nullptr;
+  if (g.check == Check::Absent) return x == nullptr;
+  if (g.check == Check::Class) {
+    unsigned& seen = versions_[static_cast<size_t>(&g - guards_.data())];
+    auto* type = reinterpret_cast<PyTypeObject*>(g.expected);
+    if (seen && (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) && type->tp_version_tag == seen) return true;
+    if (!finds_the_same(lookups_, type)) return false;
+    seen = version_of(type);
+    return true;
+  }
+  if (!x) return false;
+  switch (g.check) {
+    case Check::Type: return reinterpret_cast<PyObject*>(Py_TYPE(x)) == g.expected;
+    case Check::Is: return x == g.expected;
+    case Check::Equals: return same_scalar(x, g.expected);
+    case Check::Present: return true;
+    case Check::Length:
+      if (PyList_Check(x)) return PyList_GET_SIZE(x) == g.number;
+      if (PyTuple_Check(x)) return PyTuple_GET_SIZE(x) == g.number;
+      if (PyDict_Check(x)) return PyDict_GET_SIZE(x) == g.number;
+      return PyAnySet_Check(x) && PySet_GET_SIZE(x) == g.number;
+    case Check::Keys: return has_keys(x, keys_[static_cast<size_t>(g.number)]);
+    case Check::Members: {
+      if (!PyAnySet_Check(x) || PySet_GET_SIZE(x) != PySet_GET_SIZE(g.expected)) return false;
+      // Plain keys compare without Python code.
+      if (!holds_plain_keys(x)) return false;
+      const int equal = PyObject_RichCompareBool(x, g.expected, Py_EQ);
+      if (equal < 0) PyErr_Clear();
+      return equal == 1;
+    }
+    case Check::Code:
+      return PyFunction_Check(x) && PyFunction_GET_CODE(x) == g.expected &&
+             reinterpret_cast<int64_t>(PyFunction_GET_GLOBALS(x)) == g.number;
+    case Check::Tensor: return is_tensor(x) && tensor_flags(x) == g.number;
+    case Check::Bare: return is_bare(x);
+    case Check::Same: return x == r[static_cast<int>(g.number)];
+    case Check::Different: return x != r[static_cast<int>(g.number)];
+    case Check::Absent:
+    case Check::Class: break;
+  }
+  return false;
+}
+
+int GuardProgram::check_all(const Roots& roots, Registers& r) const {
+  r.objects.assign(static_cast<size_t>(sources_.size()), nullptr);
+  r.of_cache = 0;
+  for (const Step& s : steps_) {
+    if (s.source >= 0) {
+      load(s.source, roots, r);
+    } else {
+      const Guard& g = guards_[static_cast<size_t>(s.guard)];
+      if (!holds(g, r)) return s.guard;
+    }
+  }
+  return is_aliased(r, written_, objects_) ? kAliased : kHolds;
+}
+
+int GuardProgram::check_without(const std::vector<bool>& without, const Roots& roots, Registers& r) const {
+  r.objects.assign(static_cast<size_t>(sources_.size()), nullptr);
+  r.of_cache = 0;
+  const auto is_left_out = [&](int source) { return source >= 0 && without[static_cast<size_t>(source)]; };
+  for (const Step& s : steps_) {
+    if (s.source >= 0) {
+      if (!is_left_out(s.source)) load(s.source, roots, r);
+      continue;
+    }
+    const Guard& g = guards_[static_cast<size_t>(s.guard)];
+    const bool pairs = g.check == Check::Same || g.check == Check::Different;
+    if (is_left_out(g.source) || (pairs && is_left_out(static_cast<int>(g.number)))) continue;
+    if (!holds(g, r)) return s.guard;
+  }
+  return kHolds;
+}
+
+bool GuardProgram::check_changes(Frame* f, const Roots& roots, Registers& r) const {
+  GuardCache& cache = *cache_;
+  if (!cache.begins_alike(f)) return false;
+  const uint64_t state = cache.state();
+  if (r.of_cache != state) {
+    r.objects = cache.registers();
+    r.apart = false;
+  }
+  r.of_cache = state;
+  // Which sources give one object is known as long as the registers are the same.
+  const auto load_again = [&](int source) {
+    PyObject* const was = r[source];
+    load(source, roots, r);
+    if (r[source] != was) r.apart = false;
+  };
+  for (const int source : cache.plan().first_sources) load_again(source);
+  if (cache.state() != state || !cache.repeats(r)) return false;
+  for (const int source : cache.plan().changing_sources) load_again(source);
+  // By index: a garbage collection may run Python code that checks this program, and adds to the list.
+  for (size_t i = 0; i < cache.changing_guards().size(); ++i)
+    if (!holds(guards_[static_cast<size_t>(cache.changing_guards()[i])], r)) return false;
+  if (cache.state() != state) return false;
+  r.apart = r.apart || written_.empty() || !is_aliased(r, written_, objects_);
+  return r.apart;
+}
+
+int GuardProgram::check(Frame* f, Registers& r) const {
+  const Roots roots = roots_of(f);
+  if (check_changes(f, roots, r)) return kHolds;
+  const int failed = check_all(roots, r);
+  if (failed == kHolds && cache_->useful()) cache_->remember(sources_.all(), guards_, r);
+  return failed;
+}
+
+}  // namespace vesta::capture

@@ -1,0 +1,24 @@
+// What one check of a guard program reads: an object for each source. The objects are borrowed, but for computed ones.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "capture/python/object.h"
+
+namespace vesta::capture {
+
+struct Registers {
+  std::vector<PyObject*> objects;  // by source; nullptr: not read, or absent
+  std::vector<Object> computed;    // by source: results that no other object owns
+  // The inputs of a graph, made anew for each call. They live here because a fresh allocation of this size may make the
+  // C library sort its free list.
+  std::vector<PyObject*> tensors;
+  std::vector<int64_t> integers;
+  uint64_t of_cache = 0;  // the state of the guard cache that these registers repeat; 0: none
+  bool apart = false;     // no written object is another source's object, in these registers
+  PyObject*& operator[](int source) { return objects[static_cast<size_t>(source)]; }
+  PyObject* operator[](int source) const { return objects[static_cast<size_t>(source)]; }
+};
+
+}  // namespace vesta::capture

@@ -1,0 +1,140 @@
+#include "capture/python/segments/capture_segment.h"
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+
+#include "capture/python/segments/trace_segment.h"
+#include "capture/python/tensors/tensors.h"
+#include "vesta/error.h"
+
+namespace vesta::capture {
+namespace {
+
+constexpr int kMostTraces = 24;  // of one segment for one call: each break moves the end
+
+// Decides what follows a trace that gave no graph.
+class Attempts {
+ public:
+  Attempts(const Options& options, ValueHistory& history, bool fullgraph) : fullgraph_(fullgraph) {
+    settings.dynamic = options.dynamic;
+    settings.history = &history;
+    settings.whole = fullgraph;
+  }
+
+  enum class Next { Again, GiveUp };
+  Next after(TraceResult r) {
+    const Then then = row(r.site.reason.id).then;
+    if (then == Then::RunEager) return give_up(r);
+    if (then == Then::TraceWithoutSymbols && settings.symbols) {
+      settings.symbols = false;
+      settings.stop_at = -1;
+      return Next::Again;
+    }
+    if (r.site.wants_value) return Next::Again;
+    if (r.site.needs_gradients && !settings.gradients) {
+      settings.gradients = true;
+      return Next::Again;
+    }
+    // A program that knows that it is compiled may raise where eager does not, or do what ends here. What it does in
+    // eager is right as well.
+    if (r.asked_compiling && settings.says_compiling && !tried_eager_) {
+      tried_eager_ = true;
+      told_ = std::move(r);
+      settings.says_compiling = false;
+      return Next::Again;
+    }
+    if (told_ && !told_->raised) {
+      r = std::move(*told_);
+      settings.says_compiling = true;
+    }
+    told_.reset();
+    if (fullgraph_ && r.raised) {
+      raises = r.site.reason.text;
+      return give_up(r);
+    }
+    // Each guess goes twice as far back, to reach a cause that is far back.
+    if (r.guessed) r.restart_at = std::max(0, r.restart_at + 1 - (1 << guesses_++));
+    if (r.restart_at < 0 || (settings.stop_at >= 0 && r.restart_at >= settings.stop_at)) {
+      const bool constants_may_do = settings.symbols && r.restart_at < 0;
+      settings.symbols = settings.symbols && !constants_may_do;
+      site = std::move(r.site);
+      return constants_may_do ? Next::Again : Next::GiveUp;
+    }
+    settings.stop_at = r.restart_at;
+    site = std::move(r.site);
+    return Next::Again;
+  }
+
+  TraceSettings settings;
+  BreakSite site;  // of the last break that ended a trace
+  std::string raises;
+
+ private:
+  Next give_up(TraceResult& r) {
+    site = std::move(r.site);
+    return Next::GiveUp;
+  }
+
+  bool fullgraph_;
+  std::optional<TraceResult> told_;  // the trace of a program that knew that it is compiled
+  bool tried_eager_ = false;
+  int guesses_ = 0;
+};
+
+CaptureBreak break_report(const Variant& v, const BreakSite& site, PyCodeObject* code) {
+  CaptureBreak b;
+  b.where = site.where.line > 0 ? site.where : user_line(code, v.epilogue.position);
+  b.stack = site.stack;
+  int units = 0;
+  b.instruction = name_of_opcode(pristine_code(code, &units)[2 * v.epilogue.position]);
+  b.name = row(site.reason.id).name;
+  b.reason = site.reason.text;
+  b.hint = row(site.reason.id).hint;
+  return b;
+}
+
+}  // namespace
+
+SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, const Options& options, bool fullgraph,
+                               std::vector<Warning>& lost) {
+  const auto start = std::chrono::steady_clock::now();
+  Attempts attempts(options, segment.history, fullgraph);
+  TraceResult r;
+  for (int i = 0; i < kMostTraces; ++i) {
+    r = trace_segment(t, f, segment.position, attempts.settings);
+    if (r.variant) break;
+    append(lost, warnings_without(r.warnings, lost));
+    if (attempts.after(std::move(r)) == Attempts::Next::GiveUp) break;
+  }
+  const BreakSite& site = attempts.site;
+  if (!r.variant) {
+    if (attempts.raises.empty()) segment.skipped = site.reason.empty() ? reason_for(Break::TooManyBreaks) : site.reason;
+    return {nullptr, attempts.raises};
+  }
+  Variant& v = *r.variant;
+  v.warnings = std::move(r.warnings);
+  lost = warnings_without(lost, v.warnings);
+  v.report.end = v.epilogue.kind == Epilogue::Kind::Return ? "return" : "break";
+  if (v.epilogue.kind == Epilogue::Kind::Break) {
+    v.report.stop = break_report(v, site, code_of(f));
+    v.stop = site.reason;
+    v.passing = row(site.reason.id).then == Then::TraceEachTime && ++segment.passing <= Segment::kMostPassing;
+  }
+  v.report.stages.push_back({"trace", r.trace_ms});
+  v.report.ops = std::move(r.graph.operators);
+  if (!r.graph.empty) {
+    try {
+      v.graph = compile_graph(std::move(r.graph), options, r.trace_ms, r.integers);
+      v.report.compiled = v.graph.report;
+    } catch (const std::exception& e) {
+      segment.skipped = reason_for(Break::CompileFailed, e.what());
+      return {};
+    }
+  }
+  v.report.total_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  v.let_go();
+  return {r.variant, {}};
+}
+
+}  // namespace vesta::capture

@@ -1,0 +1,25 @@
+// From a frame to a new variant of a segment: traces until a trace gives a graph, each one shorter than the one before
+// or with other settings, then compiles that graph. The frame and the program's objects are afterwards as they were.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "capture/python/segments/variant.h"
+#include "vesta/options.h"
+
+namespace vesta::capture {
+
+struct SegmentCapture {
+  std::shared_ptr<Variant> variant;
+  // Without a variant: the exception that the program itself raises, with fullgraph=True; if empty, segment.skipped
+  // says why CPython must run the frame.
+  std::string raises;
+};
+
+// `lost`: warnings of traces that came to nothing. Those that the variant repeats are taken out again.
+SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, const Options& options, bool fullgraph,
+                               std::vector<Warning>& lost);
+
+}  // namespace vesta::capture

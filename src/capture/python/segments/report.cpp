@@ -1,0 +1,46 @@
+// What explain() shows of a captured callable.
+#include "capture/python/guards/guard_text.h"
+#include "capture/python/segments/captured.h"
+#include "runtime/executable.h"
+
+namespace vesta::capture {
+
+CaptureReport Captured::report() const {
+  CaptureReport r;
+  r.name = name_;
+  if (PyFunction_Check(wrapped_.get()))
+    r.where = user_line(reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(wrapped_.get())), 0);
+  for (const auto& [key, held] : segments_) {
+    const Segment& s = *held;
+    CaptureSegment out;
+    out.where = user_line(key.first, key.second);
+    out.offset = key.second;
+    out.skipped = s.skipped.text;
+    if (!s.skipped.empty()) out.skipped_name = row(s.skipped.id).name;
+    for (const auto& v : s.variants) {
+      if (!v->watched.alive()) continue;
+      CaptureVariant c = v->report;
+      if (c.compiled && v->graph.executable) c.compiled->graphs = v->graph.executable->graphs();
+      for (const Guard& g : v->guards.guards()) {
+        CaptureGuard guard;
+        guard.text = guard_text(v->guards, g);
+        guard.kind = kind_of(g.check);
+        const auto failed = v->failures.find(static_cast<int>(&g - v->guards.guards().data()));
+        guard.failed = failed == v->failures.end() ? 0 : failed->second;
+        if (g.asked_in) guard.where = user_line(g.asked_in, g.position);
+        c.guards.push_back(std::move(guard));
+      }
+      out.variants.push_back(std::move(c));
+    }
+    r.segments.push_back(std::move(out));
+  }
+  r.recompiles = recompiles;
+  r.fallbacks = eager_calls_.list();
+  r.calls = calls;
+  r.aside = aside.calls;
+  r.hits = hits;
+  r.misses = misses;
+  return r;
+}
+
+}  // namespace vesta::capture

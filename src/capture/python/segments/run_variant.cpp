@@ -1,0 +1,108 @@
+#include "capture/python/segments/run_variant.h"
+
+#include "capture/python/epilogue/reconstruct.h"
+#include "capture/python/epilogue/writes.h"
+#include "capture/python/guards/guard_text.h"
+#include "capture/python/tensors/run.h"
+#include "capture/python/tensors/tensors.h"
+
+namespace vesta::capture {
+
+bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
+  if (!v.watched.alive()) {
+    why.guard = "an object that it was compiled for is gone";
+    return false;
+  }
+  const GuardProgram::Lease lease(v.guards);
+  Registers& registers = *lease;
+  if (const int failed = v.guards.check(f, registers); failed != GuardProgram::kHolds) {
+    why = difference(v.guards, failed, registers);
+    if (failed >= 0) ++v.failures[failed];
+    if (failed >= 0)
+      if (const Guard& g = v.guards.guards()[static_cast<size_t>(failed)]; g.asked_in)
+        why.where = user_line(g.asked_in, g.position);
+    return false;
+  }
+  auto reg = [&](int source) { return registers[source]; };
+  std::vector<PyObject*>& tensors = registers.tensors;
+  std::vector<int64_t>& integers = registers.integers;
+  std::vector<Object> numbers;
+  tensors.clear();
+  integers.clear();
+  for (const Variant::Input& in : v.inputs) {
+    if (in.is_number) {
+      numbers.push_back(Object::take(number_tensor(reg(in.source))));
+      if (!numbers.back()) return PyErr_Clear(), why.guard = "an integer is very large", false;
+    }
+    tensors.push_back(in.is_number ? numbers.back().get() : in.source >= 0 ? reg(in.source) : in.constant);
+  }
+  for (const int source : v.integers) {
+    int overflow = 0;
+    integers.push_back(PyLong_AsLongLongAndOverflow(reg(source), &overflow));
+    constexpr int64_t kMost = int64_t{1} << 40;  // what is computed from it should not overflow
+    if (overflow || integers.back() > kMost || integers.back() < -kMost) {
+      why.guard = "an integer is very large";
+      return false;
+    }
+  }
+  // Other threads run during the graph, and may drop what the epilogue needs.
+  ready.held.clear();
+  for (const int source : v.epilogue.needed) ready.held.push_back(Object::share(reg(source)));
+  for (PyObject* x : v.epilogue.watched) ready.held.push_back(Object::share(x));
+  if (!v.warnings.empty() && may_become_errors()) return ready.failed = "a warning may be an error", false;
+  ready.warnings.clear();
+  if (!v.graph.executable) return true;
+  const WarningsKept kept(ready.warnings);
+  switch (run_graph(v.graph, v.require_grad, tensors, integers, ready.outputs, &why.guard)) {
+    case GraphRun::Ran: return true;
+    case GraphRun::Rejected: return false;
+    case GraphRun::Raised: return false;
+    case GraphRun::Failed: ready.failed = why.guard; return false;
+    case GraphRun::Refused: ready.failed = why.guard, ready.refused = true; return false;
+  }
+  return false;
+}
+
+bool leave_segment(Frame* f, const Ready& ready, PyObject** result) {
+  const Variant& v = *ready.variant;
+  const Epilogue& x = v.epilogue;
+  Reconstructor rebuild(x, ready.held, ready.outputs);
+  // Everything is made before anything is written.
+  auto make = [&](int reconstruction) {
+    PyObject* o = rebuild.make(reconstruction);
+    return o || !PyErr_Occurred();
+  };
+  // In the order of the builder: an object that holds itself is made from the same end.
+  if (x.kind == Epilogue::Kind::Return) {
+    if (!make(x.result)) return false;
+  } else {
+    for (const auto& [slot, reconstruction] : x.locals)
+      if (!make(reconstruction)) return false;
+    for (const int reconstruction : x.stack)
+      if (!make(reconstruction)) return false;
+  }
+  for (const SideEffect& e : x.effects) {
+    for (const int part : {e.target, e.key, e.value})
+      if (part >= 0 && !make(part)) return false;
+    for (const int part : e.parts)
+      if (!make(part)) return false;
+  }
+  if (!(v.entry == v.leave)) set_torch_state(v.entry, v.leave);
+  for (const SideEffect& e : x.effects)
+    if (!replay(e, rebuild)) return false;
+  if (x.kind == Epilogue::Kind::Return) {
+    *result = Py_NewRef(rebuild.make(x.result));
+    return true;
+  }
+  std::vector<PyObject*> old;
+  for (const auto& [i, reconstruction] : x.locals) {
+    old.push_back(slot(f, i));
+    slot(f, i) = Py_XNewRef(rebuild.make(reconstruction));
+  }
+  while (depth_of(f) > 0) old.push_back(pop(f));
+  for (const int reconstruction : x.stack) push(f, Py_XNewRef(rebuild.make(reconstruction)));
+  for (PyObject* o : old) Py_XDECREF(o);
+  return true;
+}
+
+}  // namespace vesta::capture

@@ -1,0 +1,210 @@
+#include "capture/python/segments/segmented_call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "capture/entry/variant_limit.h"
+#include "capture/python/interpreter/evaluate.h"
+#include "capture/python/segments/break_operations.h"
+#include "capture/python/segments/capture_segment.h"
+#include "capture/python/segments/refusal.h"
+#include "capture/python/tensors/tensors.h"
+#include "capture/python/wrapper/stance.h"
+
+namespace vesta::capture {
+namespace {
+
+constexpr int kMostIdleSegments = 64;  // in a row without an operator, before CPython runs the rest
+
+}  // namespace
+
+PyObject* SegmentedCall::go_on_eagerly(const std::string& reason) {
+  gain_->passing = true;
+  captured_.fall_back(reason);
+  return fresh_ ? evaluate_by_cpython(thread_, frame_, 0) : resume(thread_, frame_, position_);
+}
+
+PyObject* SegmentedCall::leave_to_python(const Reason& why) {
+  if (!captured_.fullgraph && !captured_.options.strict) return go_on_eagerly(why.text);
+  const UserLine line = user_line(code_of(frame_), position_);
+  captured_.fullgraph ? refuse_break(why, line) : refuse_eager(why, line);
+  return throw_at(thread_, frame_, position_);
+}
+
+// The graph failed. An error that eager raises as well is the program's own.
+PyObject* SegmentedCall::leave_failed(const Ready& ready) {
+  return ready.refused && captured_.options.strict ? leave_to_python(reason_for(Break::RunFailed, ready.failed))
+                                                   : go_on_eagerly(ready.failed);
+}
+
+PyObject* SegmentedCall::leave_skipped(const Segment& s) {
+  const bool whole = fresh_ && !gain_->entered && !captured_.fullgraph;
+  PyObject* result = leave_to_python(s.skipped);
+  if (whole) *gain_ = {.entered = true, .fallback = s.skipped.text};
+  return result;
+}
+
+bool SegmentedCall::left(PyObject* result) {
+  left_ = result;
+  return false;
+}
+
+bool SegmentedCall::find(Segment& s, Ready& ready, CaptureDifference& why) {
+  const TorchState state = torch_state();
+  // By index and by copy: while the graph runs, a call of another thread may change the list.
+  for (size_t i = 0; i < s.variants.size(); ++i) {
+    const std::shared_ptr<Variant> v = s.variants[i];
+    CaptureDifference found;
+    if (!(v->entry == state)) {
+      if (why.guard.empty()) why = difference(v->entry, state);
+      continue;
+    }
+    if (run_variant(*v, frame_, ready, found)) {
+      ++v->report.hits;
+      ready.variant = v;
+      const auto at = std::find(s.variants.begin(), s.variants.end(), v);
+      if (at != s.variants.begin() && at != s.variants.end()) std::rotate(s.variants.begin(), at, at + 1);
+      return true;
+    }
+    if (PyErr_Occurred() || !ready.failed.empty()) return false;
+    if (why.guard.empty()) why = found;
+  }
+  return false;
+}
+
+// Takes the variants out that are to be traced again at this call. True: there was one, and `why` names its break.
+bool SegmentedCall::drop_passing(Segment& s, CaptureRecompile& why) {
+  if (s.passing == 0) return false;
+  const auto first =
+      std::stable_partition(s.variants.begin(), s.variants.end(), [](const auto& v) { return !v->passing; });
+  dropped_.assign(std::make_move_iterator(first), std::make_move_iterator(s.variants.end()));
+  s.variants.erase(first, s.variants.end());
+  if (dropped_.empty()) return false;
+  if (dropped_.back()->report.stop)
+    why.guard = dropped_.back()->report.stop->reason, why.was = "a break", why.now = "it may pass";
+  else
+    why.guard = "a warning", why.was = "given", why.now = "it may be given once only";
+  return true;
+}
+
+bool SegmentedCall::prepare(Segment& s, Ready& ready) {
+  CaptureRecompile why;
+  const bool passed = drop_passing(s, why);
+  if (find(s, ready, why)) {
+    ++captured_.hits;
+    return true;
+  }
+  if (PyErr_Occurred()) return left(throw_at(thread_, frame_, position_));
+  if (!ready.failed.empty()) return left(leave_failed(ready));
+  ++captured_.misses;
+  gain_->passing = true;
+  const Stance set = stance();
+  if (set == Stance::FailOnMiss) {
+    refuse_recompile(captured_.name(), why);
+    return left(throw_at(thread_, frame_, position_));
+  }
+  if (set == Stance::EagerOnMiss) return left(go_on_eagerly("torch.compiler.set_stance asks for it"));
+  s.gone += static_cast<int64_t>(std::erase_if(s.variants, [](const auto& v) { return !v->watched.alive(); }));
+  const std::string full = why_no_more_variants(captured_.options, static_cast<int64_t>(s.variants.size()) + s.gone,
+                                                fmt::format("{}: it is {}", why.guard, why.now));
+  if (!full.empty()) return left(leave_to_python(reason_for(Break::TooManyVariants, full)));
+  return add_variant(s, ready, why, passed || !s.variants.empty() || s.gone > 0);
+}
+
+bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why, bool traced_before) {
+  const SegmentCapture made = capture_segment(thread_, frame_, s, captured_.options, captured_.fullgraph, lost_);
+  // The exception is the program's: it is no failure of Vesta's to find a graph.
+  if (!made.raises.empty()) return left(go_on_eagerly(made.raises));
+  const std::shared_ptr<Variant>& v = made.variant;
+  if (!v) return left(leave_to_python(s.skipped));
+  if (captured_.fullgraph && v->epilogue.kind == Epilogue::Kind::Break && !v->passing) {
+    refuse_break(v->stop, v->report.stop->where);
+    return left(throw_at(thread_, frame_, position_));
+  }
+  // torch gives some warnings only once, and the trace has used that up: the next trace shows whether it comes again.
+  if (std::vector<Warning> unknown = warnings_without(v->warnings, s.warned); !unknown.empty()) {
+    append(s.warned, std::move(unknown));
+    v->passing = v->passing || ++s.passing <= Segment::kMostPassing;
+  }
+  if (traced_before) {
+    why.segment = user_line(code_of(frame_), position_);
+    why.ms = v->report.total_ms;
+    captured_.recompiles.push_back(why);
+  }
+  s.variants.insert(s.variants.begin(), v);
+  CaptureDifference unserved;
+  if (find(s, ready, unserved)) return true;
+  if (PyErr_Occurred()) return left(throw_at(thread_, frame_, position_));
+  if (ready.failed.empty()) {
+    const Reason reason = reason_for(Break::TraceDoesNotServe, unserved.guard);
+    return left(captured_.options.strict ? leave_to_python(reason) : go_on_eagerly(reason.text));
+  }
+  if (ready.refused) s.skipped = reason_for(Break::RunFailed, ready.failed);
+  return left(leave_failed(ready));
+}
+
+void SegmentedCall::count_gain(const Variant& v) {
+  gain_->entered = true;
+  gain_->frames += v.frames;
+  if (!v.graph.executable) return;
+  gain_->kernels += static_cast<int64_t>(v.graph.report.kernels.size());
+  gain_->operators += v.graph.report.ops_extern;
+}
+
+bool SegmentedCall::give_warnings(Ready& ready) {
+  const std::vector<Warning>& known = ready.variant->warnings;
+  const bool over = ready.variant->epilogue.kind == Epilogue::Kind::Return && !lost_.empty();
+  if (known.empty() && ready.warnings.empty() && !over) return true;
+  place(ready.warnings, frame_, position_);
+  // A kernel gives the warning of its operator again when it runs, and so does a trace of its backward half.
+  std::erase_if(ready.warnings, [&](const Warning& w) { return std::ranges::find(known, w) != known.end(); });
+  return give(known) && give(ready.warnings) && (!over || give(lost_));
+}
+
+bool SegmentedCall::execute_break() {
+  BreakOperations operations(captured_, gain_);
+  link(thread_, frame_);
+  Evaluation e{thread_, frame_, operations, position_};
+  const Step outcome = step(e);
+  unlink(thread_, frame_);
+  if (outcome == Step::Error) return left(throw_at(thread_, frame_, position_));
+  if (outcome == Step::Return) return left(finish(thread_, frame_, e.result, position_));
+  position_ = e.position;
+  if (is_observed(thread_, code_of(frame_))) return left(resume(thread_, frame_, position_));
+  return true;
+}
+
+PyObject* SegmentedCall::run() {
+  for (;;) {
+    const std::shared_ptr<Segment> s = captured_.segment(code_of(frame_), position_);
+    // The instruction at a break may have entered a mode.
+    if (is_other_function_mode_active()) return go_on_eagerly("a torch function mode is active");
+    if (is_foreign_mode_active()) return go_on_eagerly("a dispatch mode or a functional transform is active");
+    if (!s->skipped.empty()) return leave_skipped(*s);
+    {
+      Ready ready;
+      if (!prepare(*s, ready)) return left_;
+      const std::shared_ptr<Variant> v = ready.variant;
+      const Epilogue& end = v->epilogue;
+      count_gain(*v);
+      PyObject* result = nullptr;
+      if (!give_warnings(ready) || !leave_segment(frame_, ready, &result)) return throw_at(thread_, frame_, position_);
+      if (end.kind == Epilogue::Kind::Return) return finish(thread_, frame_, result, end.position);
+      idle_ = v->graph.executable && v->graph.report.ops_traced > 0 ? 0 : idle_ + 1;
+      fresh_ = false;
+      position_ = end.position;
+      if (v->report.stop) ++v->report.stop->count;
+      if (idle_ > kMostIdleSegments) {
+        s->skipped = reason_for(Break::TooManyBreaks);
+        return resume(thread_, frame_, position_);
+      }
+    }  // the breaking instruction works on objects that nothing here refers to any more
+    if (!execute_break()) return left_;
+    dropped_.clear();
+  }
+}
+
+}  // namespace vesta::capture

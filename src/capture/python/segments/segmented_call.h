@@ -1,0 +1,51 @@
+// One call's way through the segments of its frame: the variant that serves is found or made, its graph runs, the frame
+// is left at the end of the segment; at a graph break the breaking instruction is executed and the next segment begins.
+// Whatever cannot be compiled runs in CPython: the result is eager's.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "capture/python/segments/captured.h"
+#include "capture/python/segments/run_variant.h"
+
+namespace vesta::capture {
+
+class SegmentedCall {
+ public:
+  SegmentedCall(Captured& captured, PyThreadState* t, Frame* f, Gain* gain)
+      : captured_(captured), thread_(t), frame_(f), gain_(gain) {}
+  // Runs the frame to its end; returns what an evaluation hook must return.
+  PyObject* run();
+
+ private:
+  // Functions that leave the frame for good return what run() is to return. The others return true to go on, or false
+  // with the frame left and `left_` set.
+  PyObject* go_on_eagerly(const std::string& reason);
+  PyObject* leave_to_python(const Reason& why);
+  PyObject* leave_failed(const Ready& ready);
+  PyObject* leave_skipped(const Segment& s);
+  bool left(PyObject* result);
+  bool prepare(Segment& s, Ready& ready);
+  bool add_variant(Segment& s, Ready& ready, CaptureRecompile& why, bool traced_before);
+  // A variant that serves this frame, its graph run. False: `why` is the difference to the last hit.
+  bool find(Segment& s, Ready& ready, CaptureDifference& why);
+  bool drop_passing(Segment& s, CaptureRecompile& why);
+  void count_gain(const Variant& v);
+  bool give_warnings(Ready& ready);
+  bool execute_break();
+
+  Captured& captured_;
+  PyThreadState* const thread_;
+  Frame* const frame_;
+  Gain* const gain_;
+  int position_ = 0, idle_ = 0;
+  bool fresh_ = true;  // no instruction of the frame has been executed
+  PyObject* left_ = nullptr;
+  std::vector<Warning> lost_;  // given in traces that came to nothing, and not given since
+  // Variants that were dropped: objects that they hold may run Python code as they die.
+  std::vector<std::shared_ptr<Variant>> dropped_;
+};
+
+}  // namespace vesta::capture

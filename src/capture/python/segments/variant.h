@@ -1,0 +1,61 @@
+// A segment of a captured callable and its variants: the part of a frame between two graph breaks, by its place in the
+// code, with one variant for each trace of it that was compiled.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "capture/python/epilogue/epilogue.h"
+#include "capture/python/frame/warnings.h"
+#include "capture/python/guards/guard_program.h"
+#include "capture/python/guards/watched.h"
+#include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/tracer.h"
+#include "vesta/capture_report.h"
+
+namespace vesta::capture {
+
+// One trace of a segment, compiled.
+struct Variant {
+  Variant(GuardProgram g, Epilogue e) : guards(std::move(g)), epilogue(std::move(e)) {}
+  GuardProgram guards;
+  Epilogue epilogue;
+  TorchState entry, leave;  // torch's state at both ends
+  CompiledGraph graph;      // without an executable, there is nothing to run
+  struct Input {
+    int source = -1;               // a register; or, if negative,
+    PyObject* constant = nullptr;  // this tensor
+    bool is_number = false;        // a number, of which a tensor is made
+  };
+  std::vector<Input> inputs;
+  std::vector<Object> constants;   // owns the constants of the inputs
+  std::vector<bool> require_grad;  // by input, where gradients are recorded
+  std::vector<int> integers;       // registers of the graph's integer inputs
+  CaptureVariant report;
+  Reason stop;                      // why it ends where it does, if the epilogue is a break
+  std::map<int, int64_t> failures;  // how often each guard failed, by its index
+  int frames = 0;                   // of Python functions that the trace went through
+  Watched watched;
+  // Every list in which the variant holds references.
+  std::vector<std::vector<Object>*> holders();
+  // Drops the references to objects that others own as well: the variant then knows them by weak references alone.
+  void let_go();
+  // The next call traces again: it may get past the break that ends this variant, or torch may not repeat a warning.
+  bool passing = false;
+  std::vector<Warning> warnings;  // that eager gives in each call
+};
+
+struct Segment {
+  Object code;  // keeps the code of its key alive
+  int position = 0;
+  std::vector<std::shared_ptr<Variant>> variants;  // the last hit first
+  int64_t gone = 0;                                // variants that were dropped because an object of theirs died
+  ValueHistory history;
+  static constexpr int kMostPassing = 4;
+  int passing = 0;              // how many variants were to be traced again at the next call
+  std::vector<Warning> warned;  // by any trace
+  Reason skipped;               // if set, CPython runs the rest of the frame, for this reason
+};
+
+}  // namespace vesta::capture
