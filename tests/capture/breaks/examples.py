@@ -24,6 +24,7 @@ WITHOUT_EXAMPLE = {
     "default-dict-method": "a subclass of defaultdict with such a method is asked as a Python class first",
     "symbolic-number": "the function is traced again with constants, so that the break is not reported",
     "foreign-symbol": "it needs a trace inside of another one",
+    "operator-after-write": "it needs VESTA_GIL_HOLD=0, or a build of PyTorch that Vesta does not know",
     "random-state": "functions that set a seed are breaks already (unknown-function)",
     "tensor-not-reached": "functions that find hidden tensors are breaks already",
     "new-context-variable-read": "to make a context variable is a break already (class-unknown)",

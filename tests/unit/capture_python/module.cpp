@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "capture/python/tracer/callables.h"
+#include "capture/python/functions/functions.h"
 
 namespace {
 
