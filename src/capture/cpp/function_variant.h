@@ -25,15 +25,15 @@ struct Shape {
 struct FunctionVariant {
   std::string key;  // of the call's structure and constants
   uint64_t context = 0;
-  std::shared_ptr<const runtime::Executable> executable;  // of an eager variant: checks inputs, runs nothing
-  std::string eager_reason;                               // not empty: these inputs run eager
+  std::shared_ptr<const runtime::Executable> executable;  // of an eager variant: only checks inputs
+  std::string eager_reason;                               // if not empty, these inputs run eager
   std::exception_ptr error;   // what strict rethrows then; null where the program itself raised
   bool in_grad_mode = false;  // an operator was recorded while gradient mode was on: no input may require grad
   std::vector<trace::ViewRelation> views;
   std::vector<at::Tensor> lifted;  // tensors the program captured, the executable's last inputs
   std::shared_ptr<const std::vector<c10::IValue>> constants;
   CompileReport report;
-  // What it was compiled from, and which of it is symbolic: tensors, then integers.
+  // The inputs that it was compiled for, and which of their sizes are symbolic: by tensor, then by integer.
   std::vector<Shape> shapes;
   std::vector<int64_t> integers;
   std::vector<std::vector<bool>> dynamic;
@@ -47,8 +47,8 @@ using FunctionVariantList = std::vector<std::shared_ptr<const FunctionVariant>>;
 
 std::vector<Shape> shapes_of(std::span<const at::Tensor> tensors);
 
-// Which dimensions and integers of this call to make symbolic: those in which it differs from variants of the same
-// structure, and those that were symbolic there. `always`: all of them.
+// Which dimensions and integers of this call become symbolic: those that differ from a variant of the same structure,
+// and those that are symbolic in one. `always`: all of them.
 std::vector<std::vector<bool>> choose_dynamic(const detail::Call& call, std::string_view key, uint64_t context,
                                               const FunctionVariantList& before, bool always);
 

@@ -1,5 +1,5 @@
-// The calls of one compiled function that ran eager, by reason: counted, and logged the first time. The same for every
-// entry point. Callers see to it that one thread is here at a time.
+// Counts the calls of one compiled function that ran eager, by reason, and logs the first call of each reason. Every
+// entry point uses it. Only one thread may be here at a time: callers hold a lock, or the GIL.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace vesta::capture {
 
 class EagerCalls {
  public:
-  // Errors that depend on data quote the data: after many reasons further ones are counted as "other reasons".
+  // A reason may quote data of the call. After many different reasons, new ones are counted as "other reasons".
   void count(const std::string& function, const std::string& reason);
-  // Where further calls of this reason are counted; nullptr if none was. It stays where it is until clear().
+  // The counter of a reason; nullptr if no call was counted for it. Valid until clear().
   int64_t* counter(const std::string& reason);
   std::vector<Fallback> list() const;
   void clear() { by_reason_.clear(); }

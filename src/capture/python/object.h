@@ -1,4 +1,4 @@
-// An owned reference to a Python object. The GIL is held wherever one is made, copied or dropped.
+// An owned reference to a Python object, or none. Whoever makes, copies or drops one holds the GIL.
 #pragma once
 
 #include <Python.h>
@@ -26,7 +26,7 @@ class Object {
 
   PyObject* get() const { return p_; }
   PyObject* release() { return std::exchange(p_, nullptr); }
-  // For a function that writes a new reference there. The object holds none before.
+  // The address for a function that writes a new reference. Holds no reference before.
   PyObject** out() { return &p_; }
   explicit operator bool() const { return p_ != nullptr; }
 

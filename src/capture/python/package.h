@@ -1,4 +1,5 @@
-// What the capture uses of the Python package. The bindings look it up: no file here names a module of the package.
+// Objects of the Python package that the capture uses. The bindings look them up: no file of the capture names or
+// imports a module of the package.
 #pragma once
 
 #include "capture/python/object.h"
@@ -6,19 +7,19 @@
 namespace vesta::capture {
 
 enum class PackageObject {
-  ErrorClass,            // of all of Vesta's errors
+  ErrorClass,            // the base of all of Vesta's errors
   MakeGraphBreak,        // (text, hint, file, line, function, stack, name) -> the exception of fullgraph=True
   MakeStrictError,       // (text, file, line, function) -> the exception of the option `strict`
   MakeRecompileError,    // (name, guard, was, now, file, line, function) -> the exception of the stance
                          // "fail_on_recompile"
   CompileWithGradients,  // (tape, example inputs, options) -> a program that AOTAutograd split in two halves
 };
-// A new reference; nullptr with an error set. It is asked at every use, so that a module is imported as late as it can.
+// A new reference; nullptr with an error set. Called at every use, so that a module is imported only when it is needed.
 using PackageLookup = PyObject* (*)(PackageObject);
 
 // Once, before the first trace.
 void set_package_lookup(PackageLookup lookup);
-// Nothing, with an error set, if the lookup fails.
+// Empty with an error set if the lookup fails.
 Object package_object(PackageObject which);
 
 }  // namespace vesta::capture

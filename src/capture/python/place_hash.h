@@ -1,4 +1,4 @@
-// A hash of tuples of enumerators, numbers and addresses, for the tables that a trace asks at every instruction.
+// A hash of tuples of enumerators, numbers and addresses, for tables that a trace reads at every instruction.
 #pragma once
 
 #include <cstddef>

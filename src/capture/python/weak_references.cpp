@@ -7,18 +7,18 @@ namespace {
 
 using Told = std::function<void()>;
 
-PyObject* one_goes(PyObject* self, PyObject*) {
+PyObject* one_dies(PyObject* self, PyObject*) {
   if (auto* told = static_cast<Told*>(PyCapsule_GetPointer(self, nullptr))) (*told)();
   if (PyErr_Occurred()) return nullptr;
   Py_RETURN_NONE;
 }
 
-PyMethodDef method = {"one_goes", one_goes, METH_O, nullptr};
+PyMethodDef method = {"one_dies", one_dies, METH_O, nullptr};
 
 }  // namespace
 
-WeakReferences::WeakReferences(std::function<void()> when_one_goes) {
-  auto* told = new Told(std::move(when_one_goes));
+WeakReferences::WeakReferences(std::function<void()> when_one_dies) {
+  auto* told = new Told(std::move(when_one_dies));
   const Object self = Object::take(
       PyCapsule_New(told, nullptr, [](PyObject* x) { delete static_cast<Told*>(PyCapsule_GetPointer(x, nullptr)); }));
   if (!self) delete told;

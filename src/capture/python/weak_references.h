@@ -1,4 +1,4 @@
-// Weak references to objects that are known by where they are: whoever has them is told when one of them goes.
+// Weak references to objects that others know by their addresses, with one callback for the death of any of them.
 #pragma once
 
 #include <functional>
@@ -11,12 +11,12 @@ namespace vesta::capture {
 class WeakReferences {
  public:
   WeakReferences() = default;
-  // Called with the GIL held, at most once for each object, and not after clear().
-  explicit WeakReferences(std::function<void()> when_one_goes);
-  // False: there can be no weak reference to it.
+  // `when_one_dies` is called with the GIL held, at most once for each object, and never after clear().
+  explicit WeakReferences(std::function<void()> when_one_dies);
+  // False: objects of this class have no weak references.
   bool add(PyObject* x);
   void clear() { references_.clear(); }
-  // Made by this class: nobody but Vesta is told.
+  // A reference that this class made: no code of the program observes the object through it.
   static bool is_one(const PyWeakReference* reference);
 
  private:

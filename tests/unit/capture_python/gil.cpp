@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <thread>
@@ -99,8 +100,8 @@ TEST(Relocations, SayThatTheTableIsReadOnly) {
   munmap(page, 4096);
 }
 
-// Whether another thread gets the GIL while this one calls operators.
-bool another_thread_runs(Python& py) {
+// Whether another thread gets the GIL in this time, while this one calls operators.
+bool another_thread_runs(Python& py, std::chrono::milliseconds limit) {
   // CPython's evaluator would let the other thread in: below, only torch's own code runs.
   const Object x = py.eval("torch.ones(10_000)"), name = py.eval("'neg'");
   std::atomic<bool> waits{false}, ran{false};
@@ -112,7 +113,8 @@ bool another_thread_runs(Python& py) {
   });
   while (!waits) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  for (int i = 0; i < 2000 && !ran; ++i) Object::take(PyObject_CallMethodNoArgs(x.get(), name.get()));
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!ran && std::chrono::steady_clock::now() < end) Object::take(PyObject_CallMethodNoArgs(x.get(), name.get()));
   const bool found = ran;
   Py_BEGIN_ALLOW_THREADS;
   other.join();
@@ -120,17 +122,19 @@ bool another_thread_runs(Python& py) {
   return found;
 }
 
+constexpr std::chrono::milliseconds kLong{20'000}, kShort{500};
+
 TEST(GilHold, KeepsOtherThreadsOutWhileItLives) {
   Python py;
-  EXPECT_TRUE(another_thread_runs(py));
+  EXPECT_TRUE(another_thread_runs(py, kLong));
   install_gil_hold();
   ASSERT_TRUE(gil_is_held()) << why_gil_is_not_held();
-  EXPECT_TRUE(another_thread_runs(py));
+  EXPECT_TRUE(another_thread_runs(py, kLong));
   {
     const GilHold hold;
-    EXPECT_FALSE(another_thread_runs(py));
+    EXPECT_FALSE(another_thread_runs(py, kShort));
   }
-  EXPECT_TRUE(another_thread_runs(py));
+  EXPECT_TRUE(another_thread_runs(py, kLong));
 }
 
 }  // namespace

@@ -25,8 +25,10 @@ class Guards : public ::testing::Test {
     return p;
   }
   // What check_without() says where the variables have these values.
-  int check(const GuardProgram& p, const Object& x_value, const Object& y_value = Object()) {
-    PyObject* slots[] = {x_value.get(), y_value.get()};
+  int check(const GuardProgram& p, Object x_value, Object y_value = Object()) {
+    values[0] = std::move(x_value);
+    values[1] = std::move(y_value);
+    PyObject* slots[] = {values[0].get(), values[1].get()};
     const int outcome = p.check_without(std::vector<bool>(static_cast<size_t>(p.sources().size())),
                                         {slots, nullptr, nullptr, nullptr}, registers);
     EXPECT_FALSE(PyErr_Occurred());
@@ -45,6 +47,7 @@ class Guards : public ::testing::Test {
   Python py;
   SourceTable sources;
   Registers registers;
+  Object values[2];  // the registers borrow them
   int x, y;
 };
 

@@ -79,16 +79,6 @@ TEST(UndoLog, UndoesWritesToASet) {
   EXPECT_TRUE(py.holds("x == {1, 2, 3} and list(x) == order"));
 }
 
-TEST(UndoLog, UndoesWritesToADeque) {
-  Python py;
-  py.run("x = collections.deque([1, 2, 3])");
-  UndoLog log;
-  ASSERT_EQ(log.deque(py.get("x")), 0);
-  py.run("x.appendleft(0); x.pop()");
-  log.roll_back();
-  EXPECT_TRUE(py.holds("list(x) == [1, 2, 3]"));
-}
-
 TEST(UndoLog, UndoesAttributesThroughTheDictOfTheInstance) {
   Python py;
   py.run("class C: pass\nx = C(); x.a = 1; d = x.__dict__");

@@ -1,4 +1,5 @@
-// Why a trace ends before its frame does, or why a frame is not traced at all: a row for each reason.
+// Graph breaks: why a trace ends before its frame does, or why a frame is not traced at all. Each has one row, with its
+// text, its explanation and its hint; docs/breaks.md is made from the rows.
 #pragma once
 
 #include <cstdint>
@@ -130,24 +131,24 @@ enum class Break : uint8_t {
   TraceDoesNotServe,
 };
 
-// What becomes of the frame, beyond the break.
+// What happens to the frame after the break.
 enum class Then : uint8_t {
-  GoOn,                 // Python executes the instruction, and what follows is compiled
-  TraceWithoutSymbols,  // the trace is made again with constants in place of symbolic integers
-  TraceEachTime,        // as GoOn; the next call may get by, so that it is traced again (a few times)
+  GoOn,                 // Python executes the instruction, and the code after it is compiled
+  TraceWithoutSymbols,  // the frame is traced again, with constants in place of symbolic integers
+  TraceEachTime,        // as GoOn; the next call may not break, so it is traced again (a few times)
   RunEager,             // no part of the frame may be compiled
 };
 
 struct BreakRow {
   Break id;
   std::string_view name;  // in kebab case; the heading of docs/breaks.md
-  std::string_view text;  // what the program does; an fmt pattern of at most two texts
-  std::string_view why;   // Vesta cannot compile it: one or two sentences
-  std::string_view hint;  // what to do, one clause
+  std::string_view text;  // what the program does; an fmt pattern with at most two arguments
+  std::string_view why;   // why Vesta cannot compile it: one or two sentences
+  std::string_view hint;  // what to do: one clause, without a full stop
   Then then = Then::GoOn;
 };
 
-// One break, said of one program. Empty: none.
+// The break of one program, its text filled in. Empty: there is none.
 struct Reason {
   Break id = Break::TooManyBreaks;
   std::string text;

@@ -1,4 +1,4 @@
-// The rows by family, each in the order of the enum.
+// The rows of breaks, a file for each family. Within a family they are in the order of the enum, and so are families.
 #pragma once
 
 #include "capture/python/breaks/breaks.h"

@@ -48,7 +48,6 @@ enum class Write : uint8_t {
   ListAppend,  // parts
   ListAssign,
   SetAssign,
-  DequeAssign,
   Cell,    // value may be Null
   Member,  // `offset` bytes into the target
   Call,    // target(*value, **key), for what the call counts; its result is known

@@ -9,8 +9,8 @@ bool warns(PyObject* x) {
   return PY_VERSION_HEX >= 0x030c0000 && std::string_view(Py_TYPE(x)->tp_name).starts_with("itertools.");
 }
 
-// The first filter of the module `warnings`, put there and taken out by hand: catch_warnings would make every warning
-// that is shown once be shown again.
+// Puts a filter first in the module `warnings`, and takes it out again. warnings.catch_warnings would reset the records
+// of warnings that are shown once.
 class Filter {
  public:
   Filter() {
@@ -42,7 +42,7 @@ class Filter {
   PyObject* filter_ = nullptr;
 };
 
-// A warning leaves a registry in the globals of the function that called: here one of our own.
+// Python records a warning in the globals of the calling function: this function has globals of its own.
 PyObject* caller() {
   static PyObject* const made = [] {
     const Object globals = Object::take(PyDict_New());

@@ -1,5 +1,5 @@
-// A method of an object, called without what Python says against it: from 3.12 to 3.13 the iterators of itertools warn
-// that they are copied, which no program that is traced asked for.
+// Calls a method without Python's deprecation warning: in 3.12 and 3.13, iterators of itertools warn when they are
+// copied, and the copy is Vesta's, not the program's. No other warning is suppressed.
 #pragma once
 
 #include "capture/python/object.h"

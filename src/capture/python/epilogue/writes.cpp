@@ -10,11 +10,6 @@ PyObject*& slot_at(PyObject* object, int offset) {
   return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
 }
 
-bool call(PyObject* object, const char* method, PyObject* argument) {
-  return static_cast<bool>(Object::take(argument ? PyObject_CallMethod(object, method, "O", argument)
-                                                 : PyObject_CallMethod(object, method, nullptr)));
-}
-
 }  // namespace
 
 void WriteDescriber::add(SideEffect effect, std::string text) {
@@ -37,7 +32,7 @@ bool WriteDescriber::describe(const UndoLog::Entry& e) {
   return v >= 0;
 }
 
-// Of a list, set or deque.
+// Of a list or set.
 bool WriteDescriber::items(int target, const UndoLog::Entry& e) {
   PyObject* x = e.target.get();
   const Object now = Object::take(items_of(x));
@@ -47,11 +42,7 @@ bool WriteDescriber::items(int target, const UndoLog::Entry& e) {
   while (same < n && same < old && PyTuple_GET_ITEM(now.get(), same) == PyTuple_GET_ITEM(e.before.get(), same)) ++same;
   if (same == n && same == old) return true;
   const bool append = PyList_Check(x) && same == old && e.only_appended;
-  SideEffect effect{append              ? Write::ListAppend
-                    : PyList_Check(x)   ? Write::ListAssign
-                    : PyAnySet_Check(x) ? Write::SetAssign
-                                        : Write::DequeAssign,
-                    target};
+  SideEffect effect{append ? Write::ListAppend : PyList_Check(x) ? Write::ListAssign : Write::SetAssign, target};
   for (Py_ssize_t i = append ? old : 0; i < n; ++i) {
     PyObject* item = PyTuple_GET_ITEM(now.get(), i);
     if (PyAnySet_Check(x) && is_hashed_by_program(item)) return fail(item, Break::KeysWithHashAtExit);
@@ -67,7 +58,7 @@ bool replay(const SideEffect& e, Reconstructor& objects) {
   PyObject* key = e.key >= 0 ? objects.make(e.key) : nullptr;
   PyObject* value = e.value >= 0 ? objects.make(e.value) : nullptr;
   Object items;
-  if (e.write >= Write::ListAppend && e.write <= Write::DequeAssign) {
+  if (e.write >= Write::ListAppend && e.write <= Write::SetAssign) {
     items = Object::take(PyList_New(0));
     for (const int part : e.parts) {
       PyObject* x = items ? objects.make(part) : nullptr;
@@ -85,7 +76,6 @@ bool replay(const SideEffect& e, Reconstructor& objects) {
     }
     case Write::ListAssign: return PyList_SetSlice(target, 0, PyList_GET_SIZE(target), items.get()) == 0;
     case Write::SetAssign: return assign_set(target, items.get());
-    case Write::DequeAssign: return call(target, "clear", nullptr) && call(target, "extend", items.get());
     case Write::Cell: return PyCell_Set(target, value) == 0;
     case Write::Call: return static_cast<bool>(Object::take(PyObject_Call(target, value, key)));
     case Write::Member: {

@@ -1,4 +1,4 @@
-// Frames of CPython 3.11. Included by frame.cpp alone. A frame is cleared by the C function that called the evaluator.
+// Frames of CPython 3.11. Only frame.cpp includes this. The C function that called the evaluator clears the frame.
 #pragma once
 
 #undef HAVE_STD_ATOMIC  // C's <stdatomic.h> is not C++; the compiler's builtins are the same

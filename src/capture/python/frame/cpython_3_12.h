@@ -1,5 +1,5 @@
-// Frames of CPython 3.12. Included by frame.cpp alone. The evaluator clears frames, by functions that nobody else can
-// call: a frame is left by handing it to the evaluator at an instruction that leaves it.
+// Frames of CPython 3.12. Only frame.cpp includes this. The evaluator clears frames by functions that it does not
+// export: to leave a frame, we hand it to the evaluator at an instruction that leaves it.
 #pragma once
 
 #undef HAVE_STD_ATOMIC  // C's <stdatomic.h> is not C++; the compiler's builtins are the same
@@ -13,7 +13,7 @@ namespace vesta::capture::layout {
 
 inline PyCodeObject* code(const _PyInterpreterFrame* f) { return f->f_code; }
 inline PyObject* function(const _PyInterpreterFrame* f) { return f->f_funcobj; }
-// The evaluator's own, one for each time C calls it; it has no code of the program's.
+// A frame that the evaluator makes each time C calls it; it runs no code of the program.
 inline bool is_entry(const _PyInterpreterFrame* f) { return f->owner == FRAME_OWNED_BY_CSTACK; }
 inline _PyInterpreterFrame*& current(PyThreadState* t) { return t->cframe->current_frame; }
 inline _Py_CODEUNIT* first_unit(const _PyInterpreterFrame* f) { return _PyCode_CODE(f->f_code); }
@@ -35,18 +35,18 @@ inline int set_extra(PyObject* code, Py_ssize_t index, void* extra) {
 inline bool observed(PyThreadState* t, PyCodeObject* code) {
   uint64_t version = t->interp->monitoring_version;
   if (version == 0) return false;                        // no tool was ever registered
-  for (unsigned char tools : t->interp->monitors.tools)  // exceptions have no instructions of their own
+  for (unsigned char tools : t->interp->monitors.tools)  // events without an instruction, such as exceptions
     if (tools != 0) return true;
   const _PyCoMonitoringData* data = code->_co_monitoring;
   if (data == nullptr) return false;
   for (unsigned char tools : data->local_monitors.tools)
     if (tools != 0) return true;
-  for (unsigned char tools : data->active_monitors.tools)  // of a version gone by: RESUME takes them out of the code
+  for (unsigned char tools : data->active_monitors.tools)  // of an old version: RESUME removes them from the code
     if (tools != 0) return true;
   return t->tracing != 0;
 }
 
-// Python's limit alone: C's is a guess at the stack, which enter_recursion looks at itself.
+// Counts against Python's limit alone: C's estimates the stack, which enter_recursion() measures.
 inline bool enter_recursion(PyThreadState* t) {
   if (t->py_recursion_remaining-- > 0 || t->recursion_headroom != 0) return true;
   t->recursion_headroom++;
@@ -68,18 +68,18 @@ inline PyObject* finish(PyThreadState* t, _PyInterpreterFrame* f, PyObject* valu
   if (value != nullptr) f->localsplus[f->stacktop++] = value;
   if (position >= 0) {
     set_next(f, position);
-  } else {  // the evaluator reads instructions wherever they are
+  } else {  // the evaluator reads instructions at any address
     return_value[1].op.code = RETURN_VALUE;
     f->prev_instr = return_value;
   }
-  t->c_recursion_remaining += 2;  // to leave must not fail
+  t->c_recursion_remaining += 2;  // leaving must not fail
   PyObject* result = _PyEval_EvalFrameDefault(t, f, 0);
   t->c_recursion_remaining -= 2;
   return result;
 }
 
-// As an error raised where no handler is, past the end of the code if need be; the traceback entry that this adds is
-// taken off, and a frame object that outlives the frame is told where it really was.
+// Raises the error at an instruction without a handler, if need be past the end of the code. Removes the traceback
+// entry that this adds, and gives a frame object that outlives the frame its true position.
 inline PyObject* abandon(PyThreadState* t, _PyInterpreterFrame* f, bool handled) {
   PyObject* error = PyErr_GetRaisedException();
   PyObject* traceback = PyException_GetTraceback(error);
@@ -113,7 +113,7 @@ inline void suspend(PyThreadState* t, _PyInterpreterFrame* f, bool) {
 inline int handle_pending(PyThreadState* t) {
   _ceval_state& state = t->interp->ceval;
   if (!_Py_atomic_load_relaxed(&state.eval_breaker)) return 0;
-  if (PyErr_CheckSignals() < 0 || Py_MakePendingCalls() < 0) return -1;  // the former collects garbage too
+  if (PyErr_CheckSignals() < 0 || Py_MakePendingCalls() < 0) return -1;  // the former collects garbage as well
   if (_Py_atomic_load_relaxed(&state.gil_drop_request)) PyEval_RestoreThread(PyEval_SaveThread());
   if (PyObject* error = t->async_exc) {
     t->async_exc = nullptr;

@@ -1,4 +1,4 @@
-// Frames of CPython 3.13. Included by frame.cpp alone. Clearing a frame is exported.
+// Frames of CPython 3.13. Only frame.cpp includes this. CPython exports the function that clears a frame.
 #pragma once
 
 #include <internal/pycore_ceval.h>
@@ -9,7 +9,7 @@ namespace vesta::capture::layout {
 
 inline PyCodeObject* code(const _PyInterpreterFrame* f) { return reinterpret_cast<PyCodeObject*>(f->f_executable); }
 inline PyObject* function(const _PyInterpreterFrame* f) { return f->f_funcobj; }
-// The evaluator's own, one for each time C calls it; it has no code of the program's.
+// A frame that the evaluator makes each time C calls it; it runs no code of the program.
 inline bool is_entry(const _PyInterpreterFrame* f) { return f->owner == FRAME_OWNED_BY_CSTACK; }
 inline _PyInterpreterFrame*& current(PyThreadState* t) { return t->current_frame; }
 inline _Py_CODEUNIT* first_unit(const _PyInterpreterFrame* f) { return _PyCode_CODE(code(f)); }
@@ -31,18 +31,18 @@ inline int set_extra(PyObject* code, Py_ssize_t index, void* extra) {
 inline bool observed(PyThreadState* t, PyCodeObject* code) {
   uintptr_t version = t->eval_breaker & ~static_cast<uintptr_t>(_PY_EVAL_EVENTS_MASK);
   if (version == 0) return false;                        // no tool was ever registered
-  for (unsigned char tools : t->interp->monitors.tools)  // exceptions have no instructions of their own
+  for (unsigned char tools : t->interp->monitors.tools)  // events without an instruction, such as exceptions
     if (tools != 0) return true;
   const _PyCoMonitoringData* data = code->_co_monitoring;
   if (data == nullptr) return false;
   for (unsigned char tools : data->local_monitors.tools)
     if (tools != 0) return true;
-  for (unsigned char tools : data->active_monitors.tools)  // of a version gone by: RESUME takes them out of the code
+  for (unsigned char tools : data->active_monitors.tools)  // of an old version: RESUME removes them from the code
     if (tools != 0) return true;
   return t->tracing != 0;
 }
 
-// Python's limit alone: C's is a guess at the stack, which enter_recursion looks at itself.
+// Counts against Python's limit alone: C's estimates the stack, which enter_recursion() measures.
 inline bool enter_recursion(PyThreadState* t) {
   if (t->py_recursion_remaining-- > 0 || t->recursion_headroom != 0) return true;
   t->recursion_headroom++;

@@ -53,7 +53,7 @@ Frame* caller_of(const Frame* f) {
 
 namespace {
 
-// Where this thread's stack has to end for us: CPython keeps Python frames off it, an evaluator in hooks does not.
+// Where this thread's stack ends for us. CPython's evaluator needs no C stack for a Python call; ours does.
 const char* stack_limit() {
   constexpr size_t reserve = 512 * 1024;
   pthread_attr_t attributes;
@@ -112,8 +112,8 @@ bool is(const OpcodeRow& row, const char* name) { return row.name != nullptr && 
 
 #if PY_VERSION_HEX >= 0x030d0000
 
-// The evaluator looks for the handler of the unit before instr_ptr, and for the line of instr_ptr itself. Where one
-// instr_ptr serves both it is told that one; else the error is taken to its handler here.
+// The evaluator looks for the handler of the unit before instr_ptr, and for the line of instr_ptr itself. If one
+// instr_ptr is right for both, the evaluator gets it; else the handler is entered here.
 PyObject* throw_at(PyThreadState* t, Frame* f, int position) {
   PyCodeObject* code = layout::code(f);
   Handler here, before;
@@ -147,7 +147,7 @@ PyObject* throw_at(PyThreadState* t, Frame* f, int position) {
 
 #else
 
-// Tracebacks know a call with keywords by its CALL.
+// In tracebacks, the position of a call with keywords is that of its CALL.
 PyObject* throw_at(PyThreadState* t, Frame* f, int position) {
   PyCodeObject* code = layout::code(f);
   int call = position;

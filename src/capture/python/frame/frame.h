@@ -1,7 +1,8 @@
-// A running Python frame: the part of CPython's internals that capture depends on. What differs between minor versions
-// is in cpython_3_11.h, cpython_3_12.h and cpython_3_13.h; nothing else includes CPython's internal headers.
+// A running Python frame: the part of CPython's internals that capture depends on. The differences between minor
+// versions are in cpython_3_11.h, cpython_3_12.h and cpython_3_13.h. No file of another folder includes CPython's
+// internal headers.
 //
-// Positions are indices of code units (2 bytes) from the begin of the code; an instruction's position is that of its
+// Positions count code units (2 bytes) from the start of the code; an instruction's position is that of its
 // first EXTENDED_ARG prefix. The value stack is slots()[co_nlocalsplus .. co_nlocalsplus + depth).
 #pragma once
 
@@ -29,7 +30,7 @@ PyObject*& peek(Frame* f, int n);  // n = 1: the top
 // The instruction that tracebacks, f_lineno and warnings see.
 void set_executing(Frame* f, int position);
 int executing(const Frame* f);
-// Where the evaluator would go on with a frame that it does not run: a frame that arrives at a hook.
+// The instruction at which a frame that arrives at a hook goes on.
 int next_position(const Frame* f);
 // The prologue (COPY_FREE_VARS, MAKE_CELL) has not run yet.
 bool is_fresh(const Frame* f);
@@ -45,23 +46,23 @@ Frame* caller_of(const Frame* f);
 
 // Counts a frame against the recursion limit as CPython's evaluator does; false: RecursionError is set.
 bool enter_recursion(PyThreadState* t);
-// Where the calling thread's stack ends, for enter_recursion(): a millisecond for the main thread, whose stack glibc
-// finds in the map of the process. Once per thread; the first enter_recursion() does it where nobody did.
+// Finds the end of the calling thread's stack for enter_recursion(), once for each thread. It takes a millisecond in
+// the main thread, whose stack glibc looks up in the memory map of the process. enter_recursion() calls it if need be.
 void find_stack_limit();
 void leave_recursion(PyThreadState* t);
-// Signals, pending calls, other threads that wait for the GIL: what CPython looks at in RESUME and backward jumps.
+// Handles signals, pending calls and threads that wait for the GIL, as CPython does in RESUME and backward jumps.
 int handle_pending(PyThreadState* t);
 
-// The four ways to leave a frame that is not linked. Each returns what an evaluation hook must return.
+// Four ways to leave a frame that is not linked. Each returns what an evaluation hook must return.
 PyObject* resume(PyThreadState* t, Frame* f, int position);    // CPython goes on from here
-PyObject* throw_at(PyThreadState* t, Frame* f, int position);  // with the error that is set, raised by that instruction
+PyObject* throw_at(PyThreadState* t, Frame* f, int position);  // the instruction raises the error that is set
 PyObject* finish(PyThreadState* t, Frame* f, PyObject* value, int position);  // the function returns (steals value)
-// Leaves with the error that is set, running no handler of the frame, and clears the frame.
+// Leaves with the error that is set and clears the frame. No handler of the frame runs.
 PyObject* abandon(PyThreadState* t, Frame* f);
 // The linked frame of a generator stops here, having executed a YIELD_VALUE. Returns `value`.
 PyObject* suspend(PyThreadState* t, Frame* f, PyObject* value, bool delegating);
 
-// A tracing, profiling or monitoring tool looks at this code: everything must run in CPython's evaluator.
+// A tracing, profiling or monitoring tool observes this code, which must then run in CPython's evaluator.
 bool is_observed(PyThreadState* t, PyCodeObject* code);
 
 // The hook of this interpreter; nullptr is CPython's own evaluator.

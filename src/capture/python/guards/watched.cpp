@@ -6,7 +6,7 @@
 namespace vesta::capture {
 namespace {
 
-// The object a C function is bound to, unless it is there for good.
+// The object that a C function is bound to, unless it never dies.
 PyObject* bound_object(PyObject* x) {
   PyObject* self = PyCFunction_Check(x) ? reinterpret_cast<PyCFunctionObject*>(x)->m_self : nullptr;
   if (!self || PyModule_Check(self)) return nullptr;
@@ -34,7 +34,7 @@ Watched::Watched(std::span<std::vector<Object>* const> holders) : gone_(std::mak
   references_ = WeakReferences([gone = gone_] { *gone = true; });
   for (const auto& [x, count] : held)
     if (may_go(x) && owned_by_others(x) && references_.add(x)) objects_.insert(x);
-  // What a bound function keeps is there as long as the function.
+  // A bound function keeps its object alive.
   std::vector<PyObject*> bound;
   for (PyObject* x : objects_)
     if (PyObject* self = bound_object(x); self && owned_by_others(self)) bound.push_back(self);

@@ -1,5 +1,5 @@
-// What a variant knows by its address (a class, a function, an object whose id was asked for), it does not keep alive:
-// when such an object goes, the variant has served its last call.
+// Objects that a variant knows by their addresses and does not keep alive: classes, functions, objects whose id() was
+// read. When one of them dies, the variant must not be used any more.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@ namespace vesta::capture {
 
 class Watched {
  public:
-  // `holders`: all references that the variant has. Those to objects that others own as well are dropped.
+  // `holders`: all references of the variant. Drops those to objects that others own as well, and watches these.
   explicit Watched(std::span<std::vector<Object>* const> holders);
   Watched() = default;
-  // None of them has gone. If one has, no pointer of the variant may be followed but those it holds.
+  // All of them are alive. If not, only pointers that the variant owns may be followed.
   bool alive() const { return !gone_ || !*gone_; }
-  // The variant does not hold it.
+  // It is watched: the variant does not own it.
   bool contains(PyObject* x) const { return objects_.contains(x); }
 
  private:

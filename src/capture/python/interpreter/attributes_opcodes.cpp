@@ -3,7 +3,7 @@
 namespace vesta::capture {
 namespace {
 
-// A callable (stolen) in place of n operands, as CALL takes one that has no separate `self`.
+// Replaces n operands by a callable (stolen) in the form that CALL expects of one without a separate `self`.
 Step replace_by_callable(Evaluation& e, int n, PyObject* callable) {
   if (callable == nullptr) return Step::Error;
   drop(e, n);
@@ -13,7 +13,7 @@ Step replace_by_callable(Evaluation& e, int n, PyObject* callable) {
   return Step::Next;
 }
 
-// A method written in C goes apart from its object, as CPython has it: the texts of errors show which it was.
+// A method written in C and its object stay separate operands, as in CPython: error messages depend on it.
 Step load_callable(Evaluation& e, PyObject* name) {
   PyObject* owner = peek(e.frame, 1);
   PyObject* x = e.operations.get_attr(owner, name);
@@ -44,7 +44,8 @@ Step delete_attr(Evaluation& e, int oparg) {
   return done(e, 1, e.operations.set_attr(peek(e.frame, 1), name_at(e, oparg), nullptr));
 }
 
-Step load_super_attr(Evaluation& e, int oparg) {  // super, the class, self; the bits of oparg: two arguments, a method
+Step load_super_attr(Evaluation& e,
+                     int oparg) {  // operands: super, the class, self; bits of oparg: two arguments, a method
   size_t count = (oparg & 2) != 0 ? 2 : 0;
   Object super = Object::take(e.operations.call(peek(e.frame, 3), &peek(e.frame, 2), count | offset_flag(e), nullptr));
   if (!super) return Step::Error;

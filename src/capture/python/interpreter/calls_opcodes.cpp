@@ -3,8 +3,8 @@
 namespace vesta::capture {
 namespace {
 
-// The callable, a slot for `self` (before 3.13 the other way round: NULL, callable), count arguments; above them
-// `extra` operands. Calls, and puts the result in place of all.
+// Operands: the callable, a slot for `self` (before 3.13 in the other order), `count` arguments, `extra` operands.
+// Calls the callable and replaces all operands by the result.
 Step call_with(Evaluation& e, int count, PyObject* keyword_names, int extra) {
   int base = count + 2 + extra;
   PyObject* callable = peek(e.frame, base);

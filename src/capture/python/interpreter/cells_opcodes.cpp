@@ -1,4 +1,4 @@
-// Variables that functions share through cells.
+// Instructions for variables that functions share through cells.
 #include "capture/python/interpreter/handlers.h"
 
 namespace vesta::capture {
@@ -45,7 +45,7 @@ Step delete_deref(Evaluation& e, int oparg) {
   return done(e, 0, e.operations.store_cell(e.frame, oparg, nullptr));
 }
 
-// A free variable of a class body: the body's own namespace comes first.
+// A free variable of a class body: the namespace of the body is searched first.
 Step load_from(Evaluation& e, int operands, PyObject* space, int slot) {
   Object x;
   int found = find_item(space, local_name_at(e, slot), x.out());

@@ -1,4 +1,4 @@
-// Class and module bodies.
+// Instructions of class and module bodies.
 #include "capture/python/interpreter/handlers.h"
 
 namespace vesta::capture {

@@ -1,4 +1,4 @@
-// Displays, comprehensions and unpacking.
+// Instructions that make, fill and unpack containers.
 #include <vector>
 
 #include "capture/python/interpreter/handlers.h"
@@ -56,7 +56,7 @@ Step build_const_key_map(Evaluation& e, int oparg) {
   return replace(e, oparg + 1, dict.release());
 }
 
-// What is n below the top, to be changed; nullptr with an error set.
+// The container n below the top, which is about to change; nullptr with an error set.
 PyObject* target(Evaluation& e, int n) {
   PyObject* x = peek(e.frame, n);
   return e.operations.changes(x) < 0 ? nullptr : x;
@@ -94,7 +94,7 @@ Step dict_update(Evaluation& e, int oparg) {
   return done(e, 1, e.operations.update_dict(peek(e.frame, oparg + 1), peek(e.frame, 1)));
 }
 
-Step dict_merge(Evaluation& e, int oparg) {  // below the dict: the positional arguments, then the callable
+Step dict_merge(Evaluation& e, int oparg) {  // operands below the dict: the positional arguments, then the callable
   if (target(e, oparg + 1) == nullptr) return Step::Error;
   PyObject* callable = peek(e.frame, oparg + (python_minor >= 13 ? 4 : 3));
   return done(e, 1, e.operations.merge_keywords(callable, peek(e.frame, oparg + 1), peek(e.frame, 1)));

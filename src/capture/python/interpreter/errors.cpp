@@ -42,7 +42,7 @@ PyObject* describe_callable(PyObject* callable) {
 
 namespace {
 
-// NameErrors carry the name, for the suggestions of tracebacks.
+// A NameError carries the name: tracebacks suggest similar ones.
 void attach_name(PyObject* name) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);

@@ -100,7 +100,7 @@ Step step(Evaluation& e) {
     Step result = handler(e, oparg);
     if (result == Step::Next) {
       if (e.keyword_names == nullptr) return result;
-      at = e.position;  // on to the call that these are of
+      at = e.position;  // go on to the CALL that these belong to
       oparg = 0;
       continue;
     }
@@ -171,7 +171,7 @@ PyObject* evaluate(PyThreadState* t, Frame* f, int throwflag, Operations& operat
   Step result = Step::Error;
   if (throwflag == 0) {
     result = run_frame(e, true);
-  } else if (!operations.aborted()) {  // the error comes out of the yield that it stopped at
+  } else if (!operations.aborted()) {  // the error is raised by the yield at which the generator stopped
     e.position -= 1;
     if (enter_handler(e)) result = run_frame(e, true);
   }
@@ -185,7 +185,7 @@ PyObject* evaluate(PyThreadState* t, Frame* f, int throwflag, Operations& operat
       unlink(t, f);
       leave_recursion(t);
       return finish(t, f, e.result, e.position);
-    case Step::Stopped:  // a tool looks at the code now
+    case Step::Stopped:  // a tool has begun to observe the code
       unlink(t, f);
       leave_recursion(t);
       return resume(t, f, e.position);

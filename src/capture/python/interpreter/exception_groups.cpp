@@ -26,7 +26,7 @@ int add_leaf_ids(PyObject* x, PyObject* ids) {
   return status;
 }
 
-// A group like `group` of only these exceptions.
+// A group like `group` that holds these exceptions alone.
 PyObject* derive(PyObject* group, PyObject* exceptions) {
   Object part = Object::take(PyObject_CallMethod(group, "derive", "(O)", exceptions));
   if (!part) return nullptr;
@@ -45,7 +45,7 @@ PyObject* derive(PyObject* group, PyObject* exceptions) {
   return part.release();
 }
 
-// The part of a group whose leaves have these ids; None if there is none.
+// The part of a group whose leaves have these ids; None if no leaf has.
 PyObject* project(PyObject* group, PyObject* ids) {
   Object list = Object::take(PyList_New(0));
   if (!list) return nullptr;
@@ -70,7 +70,7 @@ PyObject* project(PyObject* group, PyObject* ids) {
   return PyList_GET_SIZE(list.get()) > 0 ? derive(group, list.get()) : Py_NewRef(Py_None);
 }
 
-// The clause raised again what it caught, and nothing else.
+// The clause raised the exceptions that it caught, and no other.
 bool is_same(PyObject* a, PyObject* b) {
   auto* x = reinterpret_cast<PyBaseExceptionObject*>(a);
   auto* y = reinterpret_cast<PyBaseExceptionObject*>(b);
@@ -112,7 +112,7 @@ int split_group(PyObject* exception, PyObject* types, Object& match, Object& res
 PyObject* prep_reraise_star(PyObject* original, PyObject* raised) {
   Py_ssize_t count = PyList_GET_SIZE(raised);
   if (count == 0) return Py_NewRef(Py_None);
-  if (!is_group(original)) return Py_NewRef(PyList_GET_ITEM(raised, 0));  // one clause at most took it
+  if (!is_group(original)) return Py_NewRef(PyList_GET_ITEM(raised, 0));  // at most one clause handled it
   Object fresh = Object::take(PyList_New(0)), ids = Object::take(PySet_New(nullptr));
   if (!fresh || !ids) return nullptr;
   for (Py_ssize_t i = 0; i < count; ++i) {

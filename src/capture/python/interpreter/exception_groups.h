@@ -4,11 +4,11 @@
 
 namespace vesta::capture {
 
-// The part of an exception that an `except*` clause takes, wrapped in a group where it is none, and the rest; None for
-// nothing. -1: an error is set.
+// Splits an exception into the part that an `except*` clause handles (wrapped in a group if it is a plain exception)
+// and the rest. Either is None if it is empty. -1: an error is set.
 int split_group(PyObject* exception, PyObject* types, Object& match, Object& rest);
-// What remains to raise after the clauses: of `raised`, a list of what they left (None: nothing), those parts of
-// `original` that nobody handled are joined as they were in it. None: nothing.
+// The exception to raise after all clauses. `raised` lists what each clause left (None: nothing). The parts of
+// `original` that no clause handled keep its structure. None: nothing is raised.
 PyObject* prep_reraise_star(PyObject* original, PyObject* raised);
 
 }  // namespace vesta::capture

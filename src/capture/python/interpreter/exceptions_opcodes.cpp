@@ -4,7 +4,7 @@
 namespace vesta::capture {
 namespace {
 
-// Sets the exception instance x (borrowed) as the error, as it is: no context is added.
+// Sets the exception instance x (borrowed) as the error, without a new context.
 void set_raised(PyObject* x) {
 #if PY_VERSION_HEX >= 0x030c0000
   PyErr_SetRaisedException(Py_NewRef(x));
@@ -19,7 +19,7 @@ Step reraise_as_it_is(Evaluation& e, PyObject* x) {
   return Step::Error;
 }
 
-// An instance for `raise x` or, named `cause`, for `from x`; nullptr with an error set.
+// The exception of `raise x` or, if it is the cause, of `from x`; nullptr with an error set.
 PyObject* instantiate(PyObject* type) {
   Object x = Object::take(PyObject_CallNoArgs(type));
   if (x && !PyExceptionInstance_Check(x.get())) {
@@ -71,7 +71,7 @@ Step raise_varargs(Evaluation& e, int oparg) {
 }
 
 Step reraise(Evaluation& e, int oparg) {
-  if (oparg != 0) {  // the error goes on from where it was: tracebacks show that line
+  if (oparg != 0) {  // tracebacks show the line at which the error was raised first
     PyObject* where = peek(e.frame, oparg + 1);
     if (!PyLong_Check(where)) {
       PyErr_SetString(PyExc_SystemError, "lasti is not an int");
@@ -118,7 +118,7 @@ bool are_exception_classes(PyObject* types) {
   return valid;
 }
 
-// `except*` may not name groups.
+// `except*` must not name exception groups.
 bool are_plain_classes(PyObject* types) {
   if (!are_exception_classes(types)) return false;
   bool tuple = PyTuple_Check(types);
@@ -139,7 +139,8 @@ Step check_exc_match(Evaluation& e, int) {
   return replace(e, 1, boolean(match != 0));
 }
 
-Step check_eg_match(Evaluation& e, int) {  // the exception, the types: what does not match, what does (None: nothing)
+Step check_eg_match(Evaluation& e,
+                    int) {  // operands: the exception, the types; results: the rest, the match (each may be None)
   if (!are_plain_classes(peek(e.frame, 1))) return Step::Error;
   Object match, rest;
   if (split_group(peek(e.frame, 2), peek(e.frame, 1), match, rest) < 0) return Step::Error;
@@ -160,7 +161,8 @@ Step load_assertion_error(Evaluation& e, int) {
   return Step::Next;
 }
 
-Step cleanup_throw(Evaluation& e, int) {  // the subiterator, the value last sent to it, what came of a throw() into it
+Step cleanup_throw(Evaluation& e,
+                   int) {  // operands: the subiterator, the last value sent to it, the exception that throw() raised
   PyObject* x = peek(e.frame, 1);
   if (!PyErr_GivenExceptionMatches(x, PyExc_StopIteration)) return reraise_as_it_is(e, x);
   PyObject* value = Py_NewRef(reinterpret_cast<PyStopIterationObject*>(x)->value);

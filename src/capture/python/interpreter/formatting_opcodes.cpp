@@ -1,10 +1,10 @@
-// Formatted strings.
+// Instructions of formatted strings.
 #include "capture/python/interpreter/handlers.h"
 
 namespace vesta::capture {
 namespace {
 
-Step format_value(Evaluation& e, int oparg) {  // bits of oparg: 3 the conversion, 4 a format specification
+Step format_value(Evaluation& e, int oparg) {  // bits of oparg: 3 is the conversion, 4 a format specification
   int count = (oparg & 4) != 0 ? 2 : 1;
   auto kind = static_cast<Operations::Conversion>(oparg & 3);
   Object value = Object::share(peek(e.frame, count));

@@ -1,4 +1,4 @@
-// Functions are made, and return.
+// Instructions that make functions and return from them.
 #include "capture/python/interpreter/handlers.h"
 
 namespace vesta::capture {

@@ -1,4 +1,4 @@
-// The bodies of generators. Making a generator is CPython's: see evaluate().
+// Instructions of generator bodies. CPython makes the generator itself: see evaluate().
 #include "capture/python/interpreter/handlers.h"
 
 namespace vesta::capture {
@@ -19,7 +19,8 @@ Step get_yield_from_iter(Evaluation& e, int) {
   return PyGen_CheckExact(x) ? Step::Next : replace(e, 1, e.operations.get_iter(x));
 }
 
-Step send(Evaluation& e, int oparg) {  // the receiver, the value: the receiver (3.11: gone at the end), what came
+Step send(Evaluation& e,
+          int oparg) {  // operands: the receiver, the value; results: the receiver (3.11: not at its end), the answer
   PyObject* x = nullptr;
   if (e.operations.changes(peek(e.frame, 2)) < 0) return Step::Error;
   switch (PyIter_Send(peek(e.frame, 2), peek(e.frame, 1), &x)) {

@@ -1,5 +1,6 @@
-// What the families of instructions share. A handler finds `position` at the next instruction and moves it to jump;
-// when an operation fails it returns Error and leaves the operands on the stack.
+// What the files *_opcodes.cpp share: rows of handlers, operands and lookups. A handler is called with `position` at
+// the next instruction, and sets it to jump. If an operation fails, it returns Error and leaves the operands on the
+// stack.
 #pragma once
 
 #include <span>
@@ -56,7 +57,7 @@ inline void drop(Evaluation& e, int n) {
   }
 }
 
-// The result (stolen) in place of n operands; nullptr is an error.
+// Replaces n operands by the result (stolen); nullptr is an error.
 inline Step replace(Evaluation& e, int n, PyObject* result) {
   if (result == nullptr) return Step::Error;
   drop(e, n);
@@ -69,15 +70,15 @@ inline Step done(Evaluation& e, int n, int status) {
   return Step::Next;
 }
 
-// Arguments on the stack may be given to a callee that overwrites the slot before them for a while, except where the
-// garbage collector looks at the stack: in a generator.
+// Whether a callee may overwrite the stack slot before its arguments for a while. It may not in a generator, whose
+// stack the garbage collector traverses.
 inline size_t offset_flag(const Evaluation& e) { return is_generator(e.frame) ? 0 : PY_VECTORCALL_ARGUMENTS_OFFSET; }
 
-// The value of a plain mapping lookup: 1 found, 0 not there, -1 error.
+// Looks a key up in a mapping. 1: found, 0: not there, -1: an error is set.
 int find_item(PyObject* mapping, PyObject* key, PyObject** out);
-// As getattr with a default of nullptr: 1, 0, -1.
+// Looks an attribute up. 1: found, 0: not there, -1: an error is set.
 int find_attr(PyObject* owner, PyObject* name, PyObject** out);
-// "name() argument after * ..." names a callable so. New reference.
+// A callable as messages such as "name() argument after * ..." name it. New reference.
 PyObject* describe_callable(PyObject* callable);
 void raise_name_error(PyObject* name);
 // The variable of a slot has no value.

@@ -13,7 +13,7 @@ Step import_from(Evaluation& e, int oparg) {
   return replace(e, 0, e.operations.import_from(peek(e.frame, 1), name_at(e, oparg)));
 }
 
-Step import_star(Evaluation& e, int) {  // of a module or a class body only: its namespace is f_locals
+Step import_star(Evaluation& e, int) {  // only in a module or a class body, whose namespace is f_locals
   PyObject* space = locals_of(e.frame);
   if (space == nullptr) {
     PyErr_SetString(PyExc_SystemError, "no locals found during 'import *'");

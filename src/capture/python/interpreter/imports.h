@@ -4,9 +4,9 @@
 
 namespace vesta::capture {
 
-// from module import *, into `space`.
+// Executes `from module import *` in the namespace `space`.
 int import_all(PyObject* space, PyObject* module);
-// The ImportError of `from module import name` where there is no such thing.
+// Sets the ImportError of `from module import name` for a name that the module lacks.
 void raise_cannot_import(PyObject* module, PyObject* name);
 
 }  // namespace vesta::capture

@@ -1,4 +1,4 @@
-// What has no instruction of its own from 3.12 on, or is met by the interactive prompt alone.
+// Intrinsics: operations without an instruction of their own from 3.12 on. Some occur at the interactive prompt alone.
 #include <map>
 #include <string>
 
@@ -26,7 +26,7 @@ Step print_expr(Evaluation& e, int) {
 
 #if PY_VERSION_HEX >= 0x030c0000
 
-// A StopIteration that would leave a generator.
+// Turns a StopIteration that would leave a generator into a RuntimeError.
 PyObject* convert_stop_iteration(Evaluation& e, PyObject* x) {
   int flags = code_of(e.frame)->co_flags;
   const char* what = nullptr;
@@ -45,8 +45,8 @@ PyObject* convert_stop_iteration(Evaluation& e, PyObject* x) {
   return error;
 }
 
-// A function that does one intrinsic of CPython's (of type parameters, most) in CPython's evaluator: the instruction of
-// an operator, with its cache, is replaced by that of the intrinsic.
+// A function that executes one intrinsic in CPython's evaluator (most are for type parameters). It is made from a
+// function with an operator, whose instruction and cache are replaced by that of the intrinsic.
 PyObject* make_intrinsic(int count, int intrinsic) {
   Object globals = Object::take(PyDict_New());
   Object like = Object::take(globals ? PyRun_String(count == 1 ? "lambda x: ~x" : "lambda x, y: x ** y", Py_eval_input,

@@ -13,7 +13,7 @@ Step for_iter(Evaluation& e, int oparg) {
   }
   if (PyErr_Occurred() != nullptr) return Step::Error;
   drop(e, 1);
-  // The target is what would take the iterator off: END_FOR, in 3.13 with a POP_TOP.
+  // The target would pop the iterator: it is END_FOR, in 3.13 followed by POP_TOP.
   constexpr int skipped = python_minor - 11;
   e.position += oparg + skipped;
   return Step::Next;

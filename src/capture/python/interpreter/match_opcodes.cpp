@@ -1,4 +1,4 @@
-// Patterns of match statements.
+// Instructions of match statements.
 #include "capture/python/interpreter/handlers.h"
 
 namespace vesta::capture {
@@ -15,7 +15,7 @@ Step match_kind(Evaluation& e, int) {
   return Step::Next;
 }
 
-// Adds x to the set of what the pattern has used; false with an error set if it is there already.
+// Adds x to the set of names that the pattern has used; false with an error set if x is in it.
 bool first_use(PyObject* seen, PyObject* x, PyObject* error, const char* message, const char* type) {
   int found = PySet_Contains(seen, x);
   if (found == 0) return PySet_Add(seen, x) == 0;
@@ -29,7 +29,7 @@ bool first_use(PyObject* seen, PyObject* x, PyObject* error, const char* message
   return false;
 }
 
-// A tuple of the values of the keys, or None. The mapping's get() is asked: a lookup might make the key.
+// A tuple of the values of the keys, or None. Uses the mapping's get(): a subscript may add the key.
 PyObject* match_mapping_keys(Evaluation& e, PyObject* mapping, PyObject* keys) {
   static PyObject* const get_name = PyUnicode_InternFromString("get");
   Py_ssize_t count = PyTuple_GET_SIZE(keys);
@@ -55,7 +55,7 @@ PyObject* match_mapping_keys(Evaluation& e, PyObject* mapping, PyObject* keys) {
 
 Step match_keys(Evaluation& e, int) { return replace(e, 0, match_mapping_keys(e, peek(e.frame, 2), peek(e.frame, 1))); }
 
-// Appends the subject's attribute to `attributes`: 1, 0 if it has none, -1.
+// Appends the subject's attribute to `attributes`. 1: done, 0: there is none, -1: an error is set.
 int append_attribute(Evaluation& e, PyObject* subject, PyTypeObject* type, PyObject* name, PyObject* seen,
                      PyObject* attributes) {
   if (!first_use(seen, name, PyExc_TypeError, "%s() got multiple sub-patterns for attribute %R", type->tp_name))
@@ -69,12 +69,12 @@ int append_attribute(Evaluation& e, PyObject* subject, PyTypeObject* type, PyObj
   return PyList_Append(attributes, x.get()) < 0 ? -1 : 1;
 }
 
-// The `count` positional patterns of a class pattern: 1, 0, -1.
+// The `count` positional patterns of a class pattern. 1: they match, 0: they do not, -1: an error is set.
 int append_positional(Evaluation& e, PyObject* subject, PyTypeObject* type, Py_ssize_t count, PyObject* seen,
                       PyObject* attributes) {
   static PyObject* const match_args_name = PyUnicode_InternFromString("__match_args__");
   Object names = Object::take(e.operations.get_attr(reinterpret_cast<PyObject*>(type), match_args_name));
-  bool whole = false;  // the one pattern is for the subject itself
+  bool whole = false;  // the only pattern matches the subject itself
   if (names) {
     if (!PyTuple_CheckExact(names.get())) {
       PyErr_Format(PyExc_TypeError, "%s.__match_args__ must be a tuple (got %s)", type->tp_name,
@@ -107,7 +107,7 @@ int append_positional(Evaluation& e, PyObject* subject, PyTypeObject* type, Py_s
   return 1;
 }
 
-// A tuple of the attributes that the patterns look at, or None.
+// A tuple of the attributes that the patterns match, or None.
 PyObject* match_class_attributes(Evaluation& e, PyObject* subject, PyObject* type, Py_ssize_t count, PyObject* names) {
   if (!PyType_Check(type)) {
     PyErr_SetString(PyExc_TypeError, "called match pattern must be a type");
@@ -126,7 +126,7 @@ PyObject* match_class_attributes(Evaluation& e, PyObject* subject, PyObject* typ
   return found == 0 ? Py_NewRef(Py_None) : PyList_AsTuple(attributes.get());
 }
 
-Step match_class(Evaluation& e, int oparg) {  // the subject, the class, names of the keyword patterns
+Step match_class(Evaluation& e, int oparg) {  // operands: the subject, the class, the names of the keyword patterns
   return replace(e, 3, match_class_attributes(e, peek(e.frame, 3), peek(e.frame, 2), oparg, peek(e.frame, 1)));
 }
 

@@ -1,4 +1,4 @@
-// Names of modules and class bodies, and globals.
+// Instructions for names of modules and class bodies, and for globals.
 #include "capture/python/interpreter/handlers.h"
 
 namespace vesta::capture {
@@ -10,7 +10,7 @@ PyObject* namespace_of(const Evaluation& e, const char* doing, PyObject* name) {
   return space;
 }
 
-// A global as LOAD_NAME sees it: of globals that are not exactly a dict it does not call __getitem__.
+// A global as LOAD_NAME reads it: without __getitem__ of globals that are a subclass of dict.
 PyObject* outer_name(Evaluation& e, PyObject* name) {
   PyObject* globals = globals_of(e.frame);
   if (PyDict_CheckExact(globals)) return e.operations.load_global(e.frame, name);
@@ -63,7 +63,7 @@ Step load_from_dict_or_globals(Evaluation& e, int oparg) {
   return replace(e, 1, found > 0 ? x.release() : e.operations.load_global(e.frame, name));
 }
 
-Step load_global(Evaluation& e, int oparg) {  // the low bit: with a NULL, for a call
+Step load_global(Evaluation& e, int oparg) {  // the low bit: push a NULL as well, for a call
   PyObject* x = e.operations.load_global(e.frame, name_at(e, oparg >> 1));
   if (x == nullptr) return Step::Error;
   if ((oparg & 1) != 0 && python_minor < 13) push(e.frame, nullptr);

@@ -215,7 +215,7 @@ int Operations::merge_keywords(PyObject* callable, PyObject* dict, PyObject* map
   } else if (PyErr_ExceptionMatches(PyExc_KeyError)) {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    // 3.11 makes an instance of an error that C code set only later: one that the mapping itself raised is kept.
+    // In 3.11 an error of C code has no instance yet. An instance was raised by the mapping itself, and is kept.
     PyObject* args =
         python_minor >= 12 && value != nullptr ? reinterpret_cast<PyBaseExceptionObject*>(value)->args : value;
     if (args == nullptr || !PyTuple_Check(args) || PyTuple_GET_SIZE(args) != 1) {

@@ -1,5 +1,6 @@
-// What instructions do to objects. This class does it as CPython's evaluator does; a tracer overrides what it wants to
-// know of. Arguments are borrowed, results are new references; nullptr or -1 with an error set is a failure.
+// What instructions do to objects. This class does it as CPython's evaluator does. A derived class, such as a tracer,
+// overrides the functions that it must see. Arguments are borrowed, results are new references; nullptr or -1 with an
+// error set is a failure.
 #pragma once
 
 #include "capture/python/frame/frame.h"
@@ -21,18 +22,18 @@ class Operations {
   // collector; any of them may run Python code.
   virtual int pending(PyThreadState* t) { return handle_pending(t); }
 
-  // A cell or function that an instruction has made.
+  // An instruction has made this cell or function.
   virtual void made(PyObject* x) { (void)x; }
-  // A slot's cell is about to be handed to an inner function.
+  // An inner function is about to share the cell in a slot.
   virtual void share_cell(Frame* f, int slot) { (void)f, (void)slot; }
-  // An instruction is about to change x: a list, set or dict under construction on the stack, or an iterator that it
-  // advances by itself.
+  // An instruction is about to change x: a list, set or dict that it builds on the stack, or an iterator that it
+  // advances.
   virtual int changes(PyObject* x) {
     (void)x;
     return 0;
   }
 
-  // An instruction is about to make x a key of a set or dict under construction.
+  // An instruction is about to make x a key of a set or dict that it builds.
   virtual int hashes(PyObject* x) {
     (void)x;
     return 0;

@@ -1,4 +1,4 @@
-// The value stack and local variables.
+// Instructions for the value stack and local variables.
 #include "capture/python/interpreter/handlers.h"
 
 namespace vesta::capture {
@@ -6,7 +6,7 @@ namespace {
 
 Step nothing(Evaluation&, int) { return Step::Next; }
 
-Step resume_(Evaluation& e, int oparg) {  // 2 and 3: after a yield from or an await, whose own frames look
+Step resume_(Evaluation& e, int oparg) {  // 2 and 3: after yield from or await, whose inner frames handle pending calls
   if ((oparg & 3) < 2 && e.operations.pending(e.thread) < 0) return Step::Error;
   return Step::Next;
 }
@@ -47,7 +47,7 @@ Step load_slot(Evaluation& e, int slot) {
   return Step::Next;
 }
 
-// From 3.13 on LOAD_FAST also takes a cell itself, for a closure: that is no read of a variable.
+// From 3.13 on, LOAD_FAST also pushes a cell itself, for a closure. That reads no variable.
 bool holds_cell(const Evaluation& e, int slot) {
   constexpr int cell_or_free = 0x40 | 0x80;  // of co_localspluskinds
   return (PyBytes_AS_STRING(code_of(e.frame)->co_localspluskinds)[slot] & cell_or_free) != 0;
@@ -73,7 +73,8 @@ void store_variable(Evaluation& e, int slot, PyObject* x) {
 
 Step load_fast(Evaluation& e, int oparg) { return load_variable(e, oparg) ? Step::Next : Step::Error; }
 
-Step load_fast_and_clear(Evaluation& e, int oparg) {  // what an inlined comprehension puts aside: may be unbound
+Step load_fast_and_clear(Evaluation& e,
+                         int oparg) {  // the variable that an inlined comprehension puts aside; it may be unbound
   PyObject* x = e.operations.load_fast(e.frame, oparg);
   if (x == nullptr && PyErr_Occurred() != nullptr) return Step::Error;
   store_variable(e, oparg, nullptr);

@@ -11,7 +11,7 @@ PyObject* lookup(Evaluation& e, PyObject* manager, PyObject* name, const char* m
   return method;
 }
 
-Step before_with(Evaluation& e, int) {  // the manager: its __exit__, what __enter__ returned
+Step before_with(Evaluation& e, int) {  // operand: the manager; results: its __exit__, the result of its __enter__
   static PyObject* const enter_name = PyUnicode_InternFromString("__enter__");
   static PyObject* const exit_name = PyUnicode_InternFromString("__exit__");
   Object enter = Object::take(lookup(e, peek(e.frame, 1), enter_name, ""));
@@ -27,7 +27,7 @@ Step before_with(Evaluation& e, int) {  // the manager: its __exit__, what __ent
   return Step::Next;
 }
 
-Step with_except_start(Evaluation& e, int) {  // __exit__, lasti, the previous exception, the exception
+Step with_except_start(Evaluation& e, int) {  // operands: __exit__, lasti, the previous exception, the exception
   PyObject* x = peek(e.frame, 1);
   Object traceback = Object::take(PyException_GetTraceback(x));
   PyObject* args[] = {nullptr, PyExceptionInstance_Class(x), x, traceback ? traceback.get() : Py_None};

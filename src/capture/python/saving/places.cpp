@@ -58,7 +58,7 @@ int Places::add(Place p) {
   return static_cast<int>(out_.places.size()) - 1;
 }
 
-// An item of the tuple or dict that a module's __call__ hands to forward().
+// An item of the tuple or dict that a module's __call__ passes to forward().
 int Places::of_passed_on(const Source& s) {
   const auto starred = [&](Parameter::How how) {
     const auto at = std::find_if(calling_.parameters.begin(), calling_.parameters.end(),

@@ -1,4 +1,5 @@
-// Which sources of a variant are arguments of the call, as places of a saved program.
+// Sources of a variant that lead to arguments of the call, as places of a saved program. Sources of the program's own
+// objects have no place.
 #pragma once
 
 #include <vector>
@@ -12,14 +13,14 @@ class Places {
  public:
   Places(const Variant& v, const Calling& calling, program::Variant& out);
 
-  // Whether a source hangs on an argument; all others hang on the program: its module, globals, closure.
+  // The source begins at an argument. All others begin at the program: its module, globals or closure.
   bool is_argument(int source) const { return argument_[static_cast<size_t>(source)]; }
   std::vector<bool> arguments() const { return argument_; }
-  // The place of a source; -1: the tuple or dict of arguments that torch.nn.Module.__call__ passes on, which is no
-  // place. Throws UserError for what cannot be found again in the arguments of a saved program.
+  // The place of a source; -1: the tuple or dict of arguments that torch.nn.Module.__call__ passes on, which has no
+  // place. Throws UserError for an object that the arguments of a saved program do not lead to.
   int of(int source);
-  int add(program::Place p);  // the one number of this place
-  // Parameters that the call gave, by number.
+  int add(program::Place p);  // the number of this place, the same each time
+  // By parameter: the call gave it.
   std::vector<bool> given;
 
  private:
@@ -32,7 +33,7 @@ class Places {
   program::Variant& out_;
   std::vector<bool> argument_;
   std::vector<int> known_;  // by source: place, kUnknown
-  int positionals_ = 0;     // parameters that a positional argument may be
+  int positionals_ = 0;     // how many parameters take positional arguments
 };
 
 }  // namespace vesta::capture

@@ -27,7 +27,7 @@ std::string place_text(const UserLine& where) {
   return where.line > 0 ? fmt::format(" ({}:{})", where.file, where.line) : "";
 }
 
-// The machine that the artifact was compiled for. Calls into ATen alone need no target of the GPU.
+// The machine that the artifact was compiled for. An artifact of calls into ATen alone needs no target of a GPU.
 Target target_of_code(const artifact::Artifact& a) {
   if (a.device.type != DeviceType::CUDA) return host_target();
   if (const Target* const gpu = machine::cuda_target(std::max<int>(0, a.device.index))) return *gpu;
@@ -143,15 +143,15 @@ std::vector<bool> arguments_of(const Variant& v, const Calling& calling) {
   return Places(v, calling, unused).arguments();
 }
 
-// Whether all that is written beside tensors are objects of the program, with values of the program: a loaded program
-// has neither, and is as the program was when it was saved. What a call computes, or was given, would be lost.
+// Apart from tensors, the variant writes only the program's objects, and only values of the program. A loaded program
+// has neither and behaves as the program did when it was saved. A value that a call computes or gets would be lost.
 bool writes_program_alone(const Variant& v, const std::vector<bool>& arguments) {
   const auto is_of_program = [&](auto&& self, int number) -> bool {
     if (number < 0) return true;
     const Reconstruction& r = v.epilogue.reconstructions[static_cast<size_t>(number)];
     if (r.make == Make::Output) return false;
     if (r.make == Make::Source) return !arguments[static_cast<size_t>(v.epilogue.needed[static_cast<size_t>(r.index)])];
-    if (r.make == Make::Instance) return false;  // its parts are no reconstructions alone
+    if (r.make == Make::Instance) return false;  // not all of its parts are reconstructions
     return std::all_of(r.parts.begin(), r.parts.end(), [&](int part) { return self(self, part); });
   };
   const auto holds = [&](int number) { return is_of_program(is_of_program, number); };
@@ -160,7 +160,7 @@ bool writes_program_alone(const Variant& v, const std::vector<bool>& arguments) 
   });
 }
 
-// Why a call now would not take this variant, or why it cannot be saved; empty: it is fine. Fills the registers.
+// Why a call could not use this variant now, or why it cannot be saved; empty: it can be. Fills the registers.
 std::string why_not(const Segment& s, const Variant& v, const Calling& calling, Registers& found) {
   if (v.epilogue.kind == Epilogue::Kind::Break) {
     const CaptureBreak stop = v.report.stop.value_or(CaptureBreak());
@@ -173,7 +173,7 @@ std::string why_not(const Segment& s, const Variant& v, const Calling& calling, 
     return fmt::format("it writes {}, and a saved program writes tensors only", fmt::join(v.report.effects, ", "));
   if (!(v.entry == v.leave)) return "it changes torch's global state";
   if (!v.watched.alive()) return "an object that it was compiled for is gone";
-  // Modes that decide on gradients alone, and the number of threads, are the caller's.
+  // The caller of a loaded program sets its own gradient modes and number of threads.
   TorchState now = torch_state();
   now.grad = v.entry.grad;
   now.inference = v.entry.inference;

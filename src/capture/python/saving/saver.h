@@ -1,5 +1,5 @@
-// From a captured callable to a saved program (program/program.h): the variants that a call would take now, the guards
-// on arguments as checks, and every tensor that is no argument as a weight.
+// From a captured callable to a saved program (program/program.h): variants that a call could use now, their guards on
+// arguments as checks, and every other tensor as a weight. The callable does not change.
 #pragma once
 
 #include <Python.h>
@@ -15,14 +15,14 @@ namespace vesta::capture {
 
 class Captured;
 
-// How the callable is called; found out in Python, by inspect.signature.
+// How the callable is called, as inspect.signature says.
 struct Calling {
-  std::vector<program::Parameter> parameters;  // without what is bound
-  // The frame is that of torch.nn.Module.__call__(self, *args, **kwargs), which passes both on.
+  std::vector<program::Parameter> parameters;  // without a bound one
+  // The frame is that of torch.nn.Module.__call__(self, *args, **kwargs), which passes its arguments on.
   bool passes_on = false;
   Object function;                                    // of the frame
   Object bound;                                       // the frame's first argument, or empty
-  std::vector<std::pair<std::string, Object>> names;  // of tensors: a state_dict
+  std::vector<std::pair<std::string, Object>> names;  // names of tensors, as in a state_dict
 };
 
 struct Saving {
@@ -30,10 +30,10 @@ struct Saving {
   std::vector<program::Memory> memory;  // of each storage
   std::vector<std::string> skipped;     // variants that are not in the program, and why
   std::vector<std::string>
-      dropped;  // guards on the program itself, which a loaded one does not check, with their lines
+      dropped;  // guards on the program itself, with their lines: a loaded program does not check them
 };
 
-// Throws UserError: there is no variant that can be saved; each reason names the line.
+// Throws UserError if no variant can be saved; each reason names its line.
 Saving make_program(const Captured& captured, const Calling& calling);
 
 }  // namespace vesta::capture

@@ -1,4 +1,4 @@
-// Python's constants as those of a saved program.
+// Python's constants as constants of a saved program.
 #pragma once
 
 #include <Python.h>
@@ -9,9 +9,10 @@
 
 namespace vesta::capture {
 
-// nullopt: no None, bool, int of 64 bits, float, complex, str, dtype, device, layout or memory format.
+// Of None, a bool, an int of 64 bits, a float, complex, str, dtype, device, layout or memory format; nullopt for any
+// other object.
 std::optional<program::Scalar> scalar_of(PyObject* x);
-// What checks say of values of a class; nullopt: values of this class cannot be arguments of a saved program.
+// The kind by which checks name a class; nullopt: its objects cannot be arguments of a saved program.
 std::optional<program::Kind> kind_of_class(PyObject* cls);
 
 }  // namespace vesta::capture

@@ -1,4 +1,4 @@
-// The tensors of a program that are no arguments: each once, and each storage once.
+// The tensors of a saved program that are not arguments: each tensor once, and each storage once.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ namespace vesta::capture {
 
 class WeightTable {
  public:
-  // `names`: of tensors, the first name counts.
+  // `names`: of tensors; the first name of a tensor counts.
   explicit WeightTable(const std::vector<std::pair<std::string, Object>>& names);
-  // The number of the weight; `name` where it has no other. Throws UserError where it cannot be saved.
+  // The number of the weight. `name`: for a tensor without one. Throws UserError for a tensor that cannot be saved.
   int add(PyObject* tensor, const std::string& name);
-  // Adds weights and storages. Returns the memory of each storage, which lives as long as this says.
+  // Adds weights and storages to the program. Returns the memory of each storage, which this table keeps alive.
   std::vector<program::Memory> finish(program::Program& program);
 
  private:

@@ -8,7 +8,7 @@ namespace vesta::capture {
 namespace {
 
 std::string text_of(PyObject* x, bool repr) {
-  // No code of the user's: what is no string or number is named by its class, and where it is: names tell places apart.
+  // No Python code of the program runs. An object that is neither string nor number is named by class and address.
   if (!x || !(PyUnicode_CheckExact(x) || PyLong_CheckExact(x) || PyFloat_CheckExact(x) || PyBool_Check(x) ||
               PyBytes_CheckExact(x) || x == Py_None))
     return x ? fmt::format("<{} at {}>", Py_TYPE(x)->tp_name, static_cast<const void*>(x)) : "?";
@@ -31,7 +31,7 @@ std::string name_of(PyObject* x) {
   return out;
 }
 
-// Of a key of scalars; what else is in it is told by its class.
+// The text of a key: a scalar, or a tuple. Other objects are named by their classes.
 std::string repr_of(PyObject* key) {
   if (!PyTuple_CheckExact(key)) return text_of(key, true);
   std::string out = "(";
@@ -61,8 +61,8 @@ std::string computed_text(int operation, PyObject* function, const std::string& 
 }  // namespace
 
 int SourceTable::add(SourceKind kind, int parent, int index, PyObject* key, int other) {
-  // Keys are compared by identity but for strings and small integers, which are one object mostly; a second source
-  // for an equal key costs a check, no more.
+  // Keys are compared by identity. Equal strings and small integers are mostly one object; a second source for an equal
+  // key costs one more check.
   const auto [it, added] = ids_.try_emplace({kind, parent, index, key, other}, size());
   if (added) sources_.push_back({kind, parent, index, key ? keep(key) : nullptr, other});
   return it->second;

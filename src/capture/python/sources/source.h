@@ -1,5 +1,5 @@
-// How an object that existed before a segment is reached from the segment's frame. A source is read again at every call
-// by plain loads: no code of the user's runs.
+// Sources: how the frame of a segment reaches an object that existed before. A guard program reads sources again at
+// every call (read_source.h); no Python code of the program runs for that.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ enum class SourceKind : uint8_t {
   Function,      // the frame's function object
   Globals,       // the frame's globals
   Builtins,      // the frame's builtins
-  Constant,      // `key` itself: an object whose identity other guards, or the code, fix
+  Constant,      // `key` itself: the code or other guards fix its identity
   InstanceDict,  // __dict__ of the parent
   DictValue,     // parent[key] of a dict
   DictKey,       // key number `index` of a dict, in order
@@ -34,10 +34,10 @@ enum class SourceKind : uint8_t {
   PartialArguments,
   PartialKeywords,
   Referent,      // of the parent, a weakref.ref; None if it is gone
-  Flag,          // what the parent, a C function of no arguments, says: True or False
+  Flag,          // the result, True or False, of the parent, a C function without arguments
   ContextValue,  // of the parent, a contextvars.ContextVar, in the thread's context
-  Cached,        // what the parent, a function of functools.lru_cache, keeps under `key` (cached_result.h)
-  Computed,  // from the numbers `parent` and `other`, if any, by the operation `index` (compute.h); `key`: a function
+  Cached,        // the result that the parent, made by functools.lru_cache, has for `key` (cached_result.h)
+  Computed,      // the operation `index` on the numbers `parent` and `other`, if any (compute.h); `key`: its function
 };
 
 struct Source {
@@ -50,28 +50,28 @@ struct Source {
 
 class SourceTable {
  public:
-  // The one id of this source.
+  // The number of this source, the same each time.
   int add(SourceKind kind, int parent, int index = 0, PyObject* key = nullptr, int other = -1);
   const Source& operator[](int id) const { return sources_[static_cast<size_t>(id)]; }
   int size() const { return static_cast<int>(sources_.size()); }
 
   // The source by which an object is known, or -1.
   int find(PyObject* object) const;
-  // The first source an object was reached by stays its source.
+  // The first source of an object stays its source.
   void know(PyObject* object, int source);
 
-  // As a user would write it; `code`: the frame's, for the names of its slots. Made once: every place below `model` has
-  // the text of `model` in its own.
+  // The source as a user writes it. `code`: of the frame, for the names of its variables. Texts are kept: the text of
+  // `model` is part of all texts below it.
   const std::string& text(int id, PyObject* code) const;
-  // The same of what a dict has under a key: an attribute, if the dict is an object's.
+  // The text of a dict's item; of an attribute, if the dict is an object's.
   std::string item_text(int dict, PyObject* key, PyObject* code) const;
 
   const std::vector<Source>& all() const { return sources_; }
-  // Alive as long as the table.
+  // Keeps an object alive as long as the table; returns it.
   PyObject* keep(PyObject* object);
-  // Every object that is known, with its source.
+  // All known objects, with their sources.
   const std::unordered_map<PyObject*, int>& known() const { return known_; }
-  // The sources alone: it keeps their keys alive, not the objects that a trace found in them.
+  // A table of the same sources that keeps their keys alive, but not the objects that a trace found in them.
   SourceTable places() const;
   std::vector<Object>& kept() { return kept_; }
   const std::vector<Object>& kept() const { return kept_; }
@@ -82,7 +82,7 @@ class SourceTable {
   std::unordered_map<PyObject*, int> known_;
   std::vector<Object> kept_;
   mutable std::unordered_map<int, std::string> texts_;
-  mutable PyObject* texts_are_of_ = nullptr;  // the code, for comparison alone
+  mutable PyObject* texts_are_of_ = nullptr;  // the code; compared, never used
 
   std::string make_text(int id, PyObject* code) const;
 };

@@ -1,4 +1,5 @@
-// A compiled graph on Python's tensors.
+// Runs a compiled graph on Python's tensors. If the graph fails, inputs and random numbers are as they were, unless a
+// Python error is set.
 #pragma once
 
 #include <Python.h>
@@ -19,13 +20,12 @@ namespace vesta::capture {
 
 enum class GraphRun {
   Ran,
-  Rejected,  // made for other inputs: `why`
-  Failed,    // an operator raised; inputs and random numbers are as they were: eager raises the same; `why`
-  Refused,   // Vesta's own error: eager may run it, and later calls would end the same; `why`
-  Raised,    // a Python error is set, and eager must not run the program again
+  Rejected,  // the graph was made for other inputs: see `why`
+  Failed,    // an operator raised, and eager raises the same: see `why`
+  Refused,   // Vesta cannot run it, now and later; eager can: see `why`
+  Raised,    // a Python error is set, and eager must not run the program once more
 };
-// Outputs are appended. Releases the GIL.
-// `require_grad`: which of the inputs do, where that matters: if an operator was recorded in gradient mode.
+// Appends the outputs. Releases the GIL. `require_grad`: by input, if an operator was recorded in gradient mode.
 GraphRun run_graph(const CompiledGraph& graph, const std::vector<bool>& require_grad,
                    std::span<PyObject* const> tensors, std::span<const int64_t> integers, std::vector<Object>& outputs,
                    std::string* why);
