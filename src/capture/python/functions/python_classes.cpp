@@ -1,5 +1,6 @@
 #include "capture/python/functions/python_classes.h"
 
+#include "capture/python/frame/hook_off.h"
 #include "capture/python/guards/guard.h"
 #include "capture/python/object.h"
 #include "capture/python/tensors/tensors.h"
@@ -15,6 +16,7 @@ struct PythonClass {
 };
 
 PythonClass find_python_class() {
+  const HookOff off;
   const Object globals = Object::take(PyDict_New());
   if (globals) PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
   const Object sample = Object::take(

@@ -57,7 +57,7 @@ Family iterators();
 Family exceptions();
 Family standard_library();
 Family torch_operators();
-Family torch_state();
+Family torch_state_functions();
 // Resolved when the program has imported numpy.
 Family numpy_functions();
 

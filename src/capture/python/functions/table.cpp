@@ -2,6 +2,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "capture/python/frame/hook_off.h"
 #include "capture/python/functions/python_classes.h"
 #include "capture/python/functions/resolve.h"
 #include "capture/python/values/class_sets.h"
@@ -14,7 +15,7 @@ class Table {
   bool build() {
     for (const FunctionRow& row : special_methods()) note_special(row);
     for (const Family& family : {builtin_functions(), builtin_classes(), containers(), iterators(), exceptions(),
-                                 standard_library(), torch_operators(), torch_state()})
+                                 standard_library(), torch_operators(), torch_state_functions()})
       add(family);
     add_result_tuples();
     for (const OperatorHome& home : operator_homes()) add_operators(home);
@@ -28,6 +29,7 @@ class Table {
   // The rows of numpy, once the program has imported it.
   void add_numpy() {
     if (std::exchange(has_numpy_, true)) return;
+    const HookOff off;
     add(numpy_functions());
   }
   const Callable* find(const void* key) const {

@@ -60,6 +60,6 @@ constexpr FunctionRow kFunctions[] = {
 
 }  // namespace
 
-Family torch_state() { return {kClasses, kFunctions}; }
+Family torch_state_functions() { return {kClasses, kFunctions}; }
 
 }  // namespace vesta::capture
