@@ -98,7 +98,7 @@ def test_operators_on_tensors() -> None:
         (functools.reduce, "reads"),
         (dict.fromkeys, "reads"),
         (str.maketrans, "reads"),
-        (object.__new__, "unknown"),
+        (type.__new__, "refused"),
         (int.__new__, "reads"),
         (torch.add, "tensors"),
         (torch.Tensor.add_, "tensors"),

@@ -2,8 +2,13 @@
 #include <unordered_map>
 #include <utility>
 
+<<<<<<< ours
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/plain_objects.h"
+=======
+#include "capture/python/hook/hook.h"
+#include "capture/python/functions/python_classes.h"
+>>>>>>> theirs
 #include "capture/python/functions/resolve.h"
 #include "capture/python/values/class_sets.h"
 #include "capture/python/values/classes.h"
@@ -30,6 +35,7 @@ class Table {
   // The rows of numpy, once the program has imported it.
   void add_numpy() {
     if (std::exchange(has_numpy_, true)) return;
+    const HookOff off;
     add(numpy_functions());
   }
   const Callable* find(const void* key) const {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "capture/python/hook/hook.h"
 #include "capture/python/object.h"
 
 namespace vesta::capture {
@@ -66,6 +67,7 @@ bool resolve(const Row& row, std::vector<PyTypeObject*>& classes) {
   PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), row.module);
   const Object globals = Object::take(module && PyModule_Check(module) ? PyDict_New() : nullptr);
   if (!globals) return false;
+  const HookOff off;  // the names may be read in the middle of a trace
   PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
   std::vector<PyTypeObject*> found;
   const std::string_view names = row.names;
