@@ -58,7 +58,7 @@ class Lives {
     VESTA_REQUIRE(!a_.is_static || a_.arena.offsets[index(b)] >= 0, "buffer {} has no place in the arena", b);
   }
 
-  // By the step at which they begin; each is compared with those before it that still live.
+  // Buffers in the order of their first step. Each is compared with those that began before it and still live.
   void nothing_overlaps() const {
     std::vector<int> order, living;
     for (int b = 0; b < static_cast<int>(a_.buffers.size()); ++b)

@@ -61,7 +61,7 @@ class Needs {
     VESTA_REQUIRE(when_.known_after(size) <= when, "{} needs what step {} defines{}", who, when_.known_after(size),
                   when < 0 ? " before the run" : fmt::format(", after step {}", when));
   }
-  // `before`: the last step that has run when it begins; `own`: the same when its results are kept.
+  // `before`: the last step that has run when `s` begins; `own`: the same once its results are stored.
   void step(const char* who, const Step& s, int before, int own) const {
     for_each_size(s, [&](const Size& size) { require(who, size, before); });
     for_each_use(s, [&](int b, uint8_t access, bool is_kernel) {

@@ -9,7 +9,7 @@ namespace vesta::artifact {
 namespace {
 
 constexpr int64_t kMostValue = 8;       // bytes of an argument that is a number
-constexpr int kMostShared = 256 << 10;  // bytes: no GPU has more
+constexpr int kMostShared = 256 << 10;  // bytes; no GPU has more
 
 class Verifier {
  public:
@@ -82,7 +82,7 @@ class Verifier {
     return a_.buffers[index(i)];
   }
 
-  // The stack of the evaluation never runs empty and ends with one value.
+  // The evaluation never pops from an empty stack and ends with one value.
   void size(const Size& s) const {
     int depth = 0;
     for (const Size::Step& step : s.steps) {
@@ -116,7 +116,7 @@ class Verifier {
     return x.dtype == y.dtype && x.device == y.device && same(x.sizes, y.sizes) && same(x.strides, y.strides);
   }
 
-  // Bytes of the elements that such a tensor reaches, if sizes are constants.
+  // Bytes that the elements of the tensor reach. Sizes must be constants.
   static int64_t extent(const std::vector<Size>& sizes_of, const std::vector<Size>& strides, DType t) {
     const auto values = [](const std::vector<Size>& list) {
       std::vector<int64_t> out;
@@ -133,13 +133,13 @@ class Verifier {
       input(b.input);
       VESTA_REQUIRE(same(b.type, a_.inputs[index(b.input)].type), "a buffer that is not what input {} is", b.input);
     }
-    if (b.role == Role::Derived)  // made for the sizes of one call, it serves the next
+    if (b.role == Role::Derived)  // made for the sizes of one call, used by the next calls
       for (const auto* list : {&b.type.sizes, &b.type.strides})
         VESTA_REQUIRE(std::all_of(list->begin(), list->end(), [](const Size& s) { return s.is_constant(); }),
                       "a derived weight whose size changes");
     if (b.role == Role::Output)
       VESTA_REQUIRE(b.output >= 0 && b.output < count(a_.outputs), "there is no output {}", b.output);
-    // Without steps there are buffers all the same: of results without elements.
+    // Even without steps there are buffers: those of results without elements.
     VESTA_REQUIRE(b.last_step <= std::max(count(a_.steps) - 1, 0) && b.first_step >= -1 &&
                       b.first_step <= std::max(b.last_step, 0),
                   "a buffer lives from step {} to {}", b.first_step, b.last_step);
@@ -196,7 +196,7 @@ class Verifier {
       if (t.device == device_) continue;
       VESTA_REQUIRE(!is_cpu && t.device.type == DeviceType::CPU, "a kernel's buffer {} on {}", l.buffers[i],
                     to_string(t.device));
-      // Its element is the argument.
+      // It is passed by value.
       const bool read = !l.access.empty() && l.access[i] == kReads;
       VESTA_REQUIRE(read && t.sizes.empty() && !is_complex(t.dtype) && element_size(t.dtype) <= kMostValue,
                     "an argument of a kernel that is no number");

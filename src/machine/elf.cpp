@@ -19,7 +19,7 @@ namespace vesta::machine {
 
 namespace {
 
-// Pages in the order of their protections; each group starts on a page of its own.
+// Groups of pages with equal protection. Each group starts on a page of its own.
 enum Group : uint8_t { kCode, kConstants, kVariables, kGroups };
 
 size_t round_up(size_t x, size_t to) { return (x + to - 1) / to * to; }
@@ -28,7 +28,7 @@ size_t page_size() {
   return size;
 }
 
-// Private pages: writable until seal().
+// Private pages. They are writable until seal().
 class Pages {
  public:
   explicit Pages(const size_t (&sizes)[kGroups]) {
@@ -76,7 +76,7 @@ class ElfCode final : public Code {
   KernelFn entry_;
 };
 
-// The bytes of a file, read with a check of their bounds.
+// The bytes of a file. Every read is checked against their end.
 class File {
  public:
   explicit File(std::string_view bytes) : bytes_(bytes) {}
@@ -112,10 +112,10 @@ struct Section {
   Elf64_Shdr header;
   bool placed = false;
   Group group = kCode;
-  size_t offset = 0;  // in its group
+  size_t offset = 0;  // within its group
 };
 
-// A function outside: a pointer to it among the constants, and a jump by that pointer, which calls reach.
+// An imported function: its pointer lies among the constants, and calls reach a jump through that pointer.
 struct Import {
   void* address = nullptr;
   size_t pointer = 0;  // offset in kConstants
@@ -171,7 +171,7 @@ class Loader {
   void place_sections() {
     for (Section& s : sections_) {
       const Elf64_Shdr& h = s.header;
-      // Tables for unwinding: kernels do not throw.
+      // Unwind tables are left out because kernels do not throw.
       if (!(h.sh_flags & SHF_ALLOC) || h.sh_size == 0 || h.sh_type == SHT_X86_64_UNWIND) continue;
       if (h.sh_type != SHT_PROGBITS && h.sh_type != SHT_NOBITS) continue;
       VESTA_CHECK(!(h.sh_flags & SHF_TLS), "code with thread-local variables");

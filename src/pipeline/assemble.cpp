@@ -66,7 +66,7 @@ class Assembler {
     for (const graph::SymbolSource& s : graph_.symbols) out_.symbols.push_back({s.input, s.dim, s.stride});
   }
 
-  // With "x.size(0)" for the symbol that is read there.
+  // The text of the expression, with "x.size(0)" for a symbol that is read there.
   std::string text_of(Expr e) const {
     const std::string text = to_string(e);
     std::string out;
@@ -104,7 +104,7 @@ class Assembler {
       if (!source.empty()) text += fmt::format(" ({})", source);
       out_.guards.push_back({size(left), relation_of(relation), size(right), std::move(text)});
     };
-    // What the passes and the planner took for granted about every symbol.
+    // What the passes and the planner assumed about each symbol.
     for (const graph::SymbolSource& s : graph_.symbols) {
       const ExprNode& n = *s.symbol.node();
       add(s.symbol, graph::Relation::AtLeast, n.lower, "sizes 0 and 1 are compiled apart");
@@ -168,7 +168,8 @@ class Assembler {
     }
     for (size_t i = 0; i < k.args.size(); ++i) {
       out.buffers.push_back(k.args[i].buffer);
-      const DType t = real_of(plan_.buffers[k.args[i].buffer].type.dtype);  // kernels see the parts of complex numbers
+      const DType t =
+          real_of(plan_.buffers[k.args[i].buffer].type.dtype);  // kernels see complex numbers as pairs of parts
       out.offsets.push_back(size(k.args[i].offset * Expr(element_size(t))));
     }
     out.sizes = sizes(k.sizes);

@@ -29,7 +29,7 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
   return out;
 }
 
-// The parts of `a` that `b` does not have.
+// The parts of `a` that are not in `b`.
 std::string only_in(const std::vector<std::string_view>& a, const std::vector<std::string_view>& b) {
   std::vector<std::string_view> out;
   for (const std::string_view part : a)
@@ -64,7 +64,7 @@ std::optional<artifact::Key> read_key(const std::filesystem::path& folder, const
   try {
     return artifact::decode(*bytes).about.key;
   } catch (const InternalError&) {
-    return std::nullopt;  // of another version, or damaged: nothing that a compile could have used
+    return std::nullopt;  // another version or damaged: no compile could have used it
   }
 }
 

@@ -12,7 +12,7 @@ namespace vesta::machine {
 namespace {
 
 constexpr uint32_t kMagic = 0x32637576;  // "vuc2"
-constexpr size_t kAlignment = 16;        // of the cubin, in bytes that begin at one
+constexpr size_t kAlignment = 16;        // of the cubin, which readers need at an aligned address
 constexpr uint64_t kMostPtx = 64 << 20;  // bytes
 constexpr int kLevel = 3;
 

@@ -25,7 +25,7 @@ class Loaded final : public DeviceKernel {
   bool waits() const override { return waits_; }
 
  private:
-  static constexpr unsigned kGivenShared = 48 << 10;  // a kernel that needs more says so, on each device
+  static constexpr unsigned kGivenShared = 48 << 10;  // a kernel that needs more must be allowed it, on each device
 
   void allow(unsigned bytes) const {
     const int device = driver_.current_device();
@@ -35,7 +35,7 @@ class Loaded final : public DeviceKernel {
     allowed_.fetch_or(bit, std::memory_order_relaxed);
   }
 
-  mutable std::atomic<uint64_t> allowed_{0};  // a bit a device
+  mutable std::atomic<uint64_t> allowed_{0};  // one bit per device
   const Driver& driver_;
   const CudaKernel kernel_;
   const bool waits_;
