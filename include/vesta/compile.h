@@ -1,7 +1,7 @@
 // The C++ entry point.
 //
-// auto f = vesta::compile([](const at::Tensor& x, const at::Tensor& w) { return at::silu(at::mm(x, w)); });
-// at::Tensor y = f(x, w);
+//   auto f = vesta::compile([](const at::Tensor& x, const at::Tensor& w) { return at::silu(at::mm(x, w)); });
+//   at::Tensor y = f(x, w);
 //
 // The first call with new shapes, strides, dtypes or devices traces and compiles the callable; later calls run the
 // compiled code. Results equal eager's. A program that Vesta cannot compile runs eager; report() counts such calls, the

@@ -1,9 +1,9 @@
 // The errors that cross Vesta's entry points.
 //
-// UserError      the caller asked for something impossible; the message says what to do next
-// Unsupported    a correct program that Vesta does not compile; the entry points run it eager
-// NeedsValue   ... because the program reads a tensor's value (item, nonzero, bool(tensor))
-// InternalError  a bug in Vesta; the entry points run the program eager, count the call and log it once
+//   UserError      the caller asked for something impossible; the message says what to do next
+//   Unsupported    a correct program that Vesta does not compile; the entry points run it eager
+//     NeedsValue   ... because the program reads a tensor's value (item, nonzero, bool(tensor))
+//   InternalError  a bug in Vesta; the entry points run the program eager, count the call and log it once
 //
 // With Options::strict, entry points throw Unsupported and InternalError instead of running eager.
 #pragma once

@@ -20,7 +20,7 @@ namespace {
 
 capture::Object held(py::handle x) { return capture::Object::share(x.ptr()); }
 
-// One of inspect.signature: (name, kind, default); a default that is no constant is left out.
+// A parameter as inspect.signature has it: (name, kind, default). A default that is not a constant is left out.
 program::Parameter parameter(const std::string& name, int kind, const std::optional<py::object>& fallback) {
   program::Parameter out{name, static_cast<program::Parameter::How>(kind), {}};
   if (fallback) out.fallback = capture::scalar_of(fallback->ptr());

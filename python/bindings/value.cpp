@@ -38,7 +38,7 @@ Value convert(py::handle x, int depth);
 
 Value dict_value(PyObject* dict, int depth) {
   Value::Dict out;
-  // In the dict's own order, by its own storage.
+  // In the dict's own order and storage: a subclass may override its methods.
   const auto keys = py::reinterpret_steal<py::object>(capture::keys_of(dict));
   if (!keys) throw py::error_already_set();
   for (py::handle key : keys) {
@@ -68,7 +68,7 @@ Value convert(py::handle h, int depth) {
   return {Value::Name{fmt::format("an object of class {}", Py_TYPE(x)->tp_name)}};
 }
 
-// A dtype, device, layout or memory format by its text.
+// The dtype, device, layout or memory format with this text.
 py::object named(const std::string& text) {
   const py::module_ torch = py::module_::import("torch");
   constexpr std::string_view kPrefix = "torch.";

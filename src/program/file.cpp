@@ -41,7 +41,7 @@ void set_digest(Header& h, std::string_view program, uint64_t (&out)[2]) {
   out[1] = low;
 }
 
-// A file that is deleted unless it is renamed.
+// A temporary file that is deleted unless it is renamed.
 class Unfinished {
  public:
   explicit Unfinished(const fs::path& path) : path_(path), name_(path.string() + ".XXXXXX") {
@@ -58,7 +58,7 @@ class Unfinished {
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
 
-  // What nothing is written to are zeros.
+  // Bytes that are never written are zeros.
   void resize(size_t bytes) {
     if (ftruncate(fd_, static_cast<off_t>(bytes)) != 0) fail();
   }
@@ -168,7 +168,7 @@ int64_t save(Program program, std::span<const Memory> memory, const fs::path& pa
   }
   Header h;
   std::memcpy(h.magic, kMagic.data(), kMagic.size());
-  h.program_bytes = encode(program).size();  // digests are known when the weights are written
+  h.program_bytes = encode(program).size();  // the digests are known once the weights are written
   h.weights_at = aligned(kProgramAt + h.program_bytes, kWeightsAlign);
   h.file_bytes = h.weights_at + end;
   Unfinished out(path);

@@ -10,7 +10,7 @@ int count(const std::vector<T>& v) {
 }
 
 void verify(const Weight& w, const Program& p) {
-  constexpr int64_t kMost = int64_t{1} << 48;  // no product below overflows
+  constexpr int64_t kMost = int64_t{1} << 48;  // products of numbers below this do not overflow
   VESTA_REQUIRE(w.storage >= 0 && w.storage < count(p.storages), "there is no storage {}", w.storage);
   VESTA_REQUIRE(w.sizes.size() == w.strides.size() && w.sizes.size() <= 64, "{} sizes with {} strides", w.sizes.size(),
                 w.strides.size());

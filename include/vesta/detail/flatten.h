@@ -45,8 +45,8 @@ struct ResultReader {
 };
 
 // Flat<T>:  flatten(x, call)       appends the leaves and the key of an argument
-// rebuild(x, reader)     the argument with its leaves replaced, as a Flat<T>::Stored
-// write(x, writer), read(reader)   the same for results
+//           rebuild(x, reader)     the argument with its leaves replaced, as a Flat<T>::Stored
+//           write(x, writer), read(reader)   the same for results
 template <class T, class = void>
 struct Flat {
   static_assert(sizeof(T) == 0,

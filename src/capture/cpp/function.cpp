@@ -31,7 +31,7 @@ using capture::functions::VariantList;
 namespace {
 
 constexpr size_t kEagerVariantLimit = 64;
-// A thread waits this long for another that compiles the same call, then runs eager.
+// How long a thread waits for another that compiles the same call before it runs eager.
 constexpr std::chrono::seconds kCompileWait{20};
 
 bool has_gradient(const at::Tensor& t) {
@@ -39,7 +39,7 @@ bool has_gradient(const at::Tensor& t) {
   return impl->requires_grad();
 }
 
-// A tensor with a forward-mode tangent: only autograd's own kernels carry it along.
+// Whether the tensor has a forward-mode tangent. Only autograd's own kernels compute tangents.
 bool has_tangent(const at::Tensor& t) {
   return t.unsafeGetTensorImpl()->autograd_meta() && t._fw_grad(/*level=*/0).defined();
 }
@@ -50,7 +50,7 @@ struct Registry {
   int64_t created = 0;
 };
 Registry& registry() {
-  static Registry* r = new Registry();  // outlives functions in static storage
+  static Registry* r = new Registry();  // never destroyed: functions in static storage use it at exit
   return *r;
 }
 
@@ -64,15 +64,15 @@ struct Function::Impl {
   std::atomic<std::shared_ptr<const VariantList>> variants{std::make_shared<const VariantList>()};
   std::atomic<int64_t> hits{0}, misses{0};
 
-  mutable std::mutex mutex;  // guards what follows, and the order of publications
+  mutable std::mutex mutex;  // guards the members below and the order in which variants are published
   std::condition_variable compiled;
   std::set<std::pair<std::string, uint64_t>> compiling;
   capture::EagerCalls eager_calls;
   std::vector<std::string> recompiles;
   size_t eager_variants = 0;
-  uint64_t generation = 0;  // of reset()
+  uint64_t generation = 0;  // counts calls of reset()
 
-  // Counts and logs an eager call; where `strict` says so, throws instead: `error`, or Unsupported if it is null.
+  // Counts and logs an eager call. With `strict` it throws instead: `error`, or Unsupported if `error` is null.
   void fall_back(const std::string& reason, std::exception_ptr error = nullptr) {
     if (options.strict) {
       if (error) std::rethrow_exception(error);
@@ -86,12 +86,12 @@ struct Function::Impl {
     eager_calls.count(name, reason);
   }
 
-  // Empty if the call may be compiled.
+  // Why the call cannot be compiled; empty if it can.
   std::string cannot_compile(const Call& call) const {
     for (size_t i = 0; i < call.tensors.size(); ++i) {
       const at::Tensor& t = call.tensors[i];
       if (const std::string why = trace::why_not_traced(t); !why.empty()) return fmt::format("input {} is {}", i, why);
-      // Its keys are part of what a variant checks.
+      // A variant checks the keys, so they must be usual ones.
       if (!runtime::is_plain(t)) return fmt::format("input {} is a tensor with keys {}", i, c10::toString(t.key_set()));
     }
     return {};
@@ -164,7 +164,7 @@ struct Function::Impl {
       if (i < tensor_info.size()) {
         const InputInfo& info = tensor_info[i];
         if (!info.name.empty()) in.name = info.name;
-        // An inference tensor has no version counter, so nothing derived from it could be kept.
+        // An inference tensor has no version counter, so a constant derived from it could not be kept up to date.
         if (info.parameter && !call.tensors[i].is_inference()) in.kind = graph::InputKind::Parameter;
         if (info.dynamic_given) in.symbol_label = info.symbol_label;
       }
@@ -237,7 +237,7 @@ struct Function::Impl {
     return dynamic;
   }
 
-  // A variant for the call: compiled, or one that says why not. Never returns nullptr.
+  // Makes a variant for the call: a compiled one, or one that says why the call runs eager. Never returns nullptr.
   std::shared_ptr<const Variant> make(const Call& call, const std::string& key, uint64_t context,
                                       const Program& program) const {
     const auto list = variants.load();
@@ -246,7 +246,7 @@ struct Function::Impl {
       return std::find(d.begin(), d.end(), true) != d.end();
     });
     std::string reason;
-    std::exception_ptr error;  // of ours; null for the program's own
+    std::exception_ptr error;  // Vesta's error; null if the program itself raised
     for (const bool with_symbols : {true, false}) {
       if (with_symbols && !symbolic) continue;
       if (!with_symbols) dynamic = empty_variant(call, key, context)->dynamic;
@@ -257,7 +257,7 @@ struct Function::Impl {
       } catch (const NeedsValue& e) {
         reason = fmt::format("needs a value: {}", e.what());
         error = std::current_exception();
-        break;  // constants do not help
+        break;  // constant sizes would not help
       } catch (const Unsupported& e) {
         reason = e.what();
         error = std::current_exception();
@@ -266,7 +266,7 @@ struct Function::Impl {
         error = std::current_exception();
         log::warn_once(fmt::format("vesta: {}", e.what()));
       } catch (const std::exception& e) {
-        // Possibly the program's own error: the eager call raises it as it is.
+        // This may be the program's own error: the eager call raises it unchanged.
         const std::string text = e.what();
         reason = "while tracing: " + text.substr(0, text.find('\n'));
         error = nullptr;
@@ -316,7 +316,7 @@ void set_number_reader(NumberReader reader) { trace::set_number_reader(reader); 
 
 bool Function::run(Call& call, const Program& program, Results& results, bool give_away) {
   Impl& impl = *impl_;
-  if (trace::is_tracing()) return false;  // part of another trace: the callable runs in it
+  if (trace::is_tracing()) return false;  // another trace is active: the callable runs as part of it
   const uint64_t context = capture::context_key();
   for (const at::Tensor& t : call.tensors) {
     if (has_tangent(t)) {
@@ -409,7 +409,7 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
     variant->executable->run(in, results.values, given);
     trace::apply(variant->views, results.values);
     return true;
-  } catch (const runtime::FailedAfterWriting& e) {  // to go on as eager would be to write twice
+  } catch (const runtime::FailedAfterWriting& e) {  // an eager call would write a second time
     std::rethrow_exception(e.cause);
   } catch (const Error& e) {
     if (give_away) throw;
@@ -418,8 +418,7 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
     return false;
   } catch (const std::exception& e) {
     if (give_away) throw;
-    // Nothing was written yet that eager would read. If the program itself is at fault, the eager call says so in its
-    // own words.
+    // Eager has not seen any write yet. If the program itself is at fault, the eager call raises its own error.
     const std::string text = e.what();
     results.values.clear();
     impl.count_eager("while running: " + text.substr(0, text.find('\n')));

@@ -28,7 +28,7 @@ bool Variant::matches(uint64_t call_context, const detail::Call& call) const {
          executable->accepts(inputs_of(call, lifted));
 }
 
-// A trace keeps integers below 2 as constants even where they are to be symbolic.
+// A trace keeps integers below 2 as constants even if they are to be symbolic.
 int Variant::other_integer(const detail::Call& call) const {
   if (call.integers.size() != integers.size()) return static_cast<int>(std::min(call.integers.size(), integers.size()));
   for (size_t i = 0; i < integers.size(); ++i) {

@@ -1,5 +1,5 @@
-// The calls of one compiled function that ran eager, by reason: counted, and logged the first time. The same for every
-// entry point. Callers see to it that one thread is here at a time.
+// Counts the eager calls of one compiled function by reason, and logs each reason once. Every entry point uses it.
+// Callers must ensure that one thread at a time uses an object.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace vesta::capture {
 
 class EagerCalls {
  public:
-  // Errors that depend on data quote the data: after many reasons further ones are counted as "other reasons".
+  // Errors that depend on data quote the data, so after many reasons further ones are counted as "other reasons".
   void count(const std::string& function, const std::string& reason);
-  // Where further calls of this reason are counted; nullptr if none was. It stays where it is until clear().
+  // The counter for further calls of this reason; nullptr if there was none. It stays valid until clear().
   int64_t* counter(const std::string& reason);
   std::vector<Fallback> list() const;
   void clear() { by_reason_.clear(); }
