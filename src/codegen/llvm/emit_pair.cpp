@@ -1,4 +1,4 @@
-// Runs of two vectors taken apart into their even and their odd elements (Shape::pairs), and put together again.
+// Splits runs of two vectors into even and odd elements (Shape::pairs) and joins them again.
 #include "base/check.h"
 #include "codegen/llvm/emitter.h"
 
@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kUpperHalf = -0x10000;  // of a 32-bit word: its second element
 }
 
-// Piece u of the run at `pointer`. The other piece comes from the same memory and is kept for when it is asked for.
+// Piece u of the run at `pointer`. The other piece comes from the same load and is kept for its own request.
 Value* Emitter::load_pair(DType t, Value* pointer, Ref r, int u) {
   const llvm::Align align(static_cast<uint64_t>(element_size(t)));
   std::array<Value*, 2> half{};
@@ -35,7 +35,7 @@ Value* Emitter::load_pair(DType t, Value* pointer, Ref r, int u) {
   return half[own];
 }
 
-// The elements of pieces u - 1 and u of a store, in memory's order.
+// The elements of pieces u - 1 and u of a store, in the order of memory.
 Value* Emitter::stored_pair(const Instr& i, int u) {
   if (i.dtype == DType::BF16) {
     const Stored from = source(i);

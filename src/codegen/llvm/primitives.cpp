@@ -85,7 +85,7 @@ Value* Primitives::concat(Value* low, Value* high) {
 }
 
 Value* Primitives::fma(Value* a, Value* b, Value* c) {
-  // Without the instruction the intrinsic is a call per lane; the callers then accept two roundings.
+  // Without the instruction the intrinsic is one call per lane. The callers accept two roundings.
   if (!target_.fma) return b_.CreateFAdd(b_.CreateFMul(a, b), c);
   return b_.CreateIntrinsic(Intrinsic::fma, {a->getType()}, {a, b, c});
 }
@@ -100,8 +100,8 @@ Value* Primitives::widen_half(DType t, Value* bits) {
   if (target_.half_convert) {
     return b_.CreateFPExt(b_.CreateBitCast(bits, like(b_.getHalfTy(), bits)), like(b_.getFloatTy(), bits));
   }
-  // Shift exponent and fraction into place and rescale by 2^112: exact for denormals too; the top exponent means
-  // infinity.
+  // Shifts exponent and fraction into place and rescales by 2^112, which is exact for denormals, too. The top exponent
+  // means infinity.
   Type* i32 = like(b_.getInt32Ty(), bits);
   Type* f32 = like(b_.getFloatTy(), bits);
   Value* wide = b_.CreateZExt(bits, i32);
@@ -179,7 +179,8 @@ Value* Primitives::cast(DType from, DType to, Value* v) {
     if (to == DType::Bool) return b_.CreateFCmpUNE(v, number(v->getType(), 0));
     if (is_float(to))
       return v->getType() == type ? v : to == DType::F64 ? b_.CreateFPExt(v, type) : b_.CreateFPTrunc(v, type);
-    // Out of range the hardware's answer is wanted: the freeze keeps the optimiser from assuming that it never happens.
+    // Out of range, the hardware's result is wanted. The freeze keeps the optimiser from assuming that this never
+    // happens.
     Type* i32 = like(b_.getInt32Ty(), v);
     Type* i64 = like(b_.getInt64Ty(), v);
     switch (to) {
@@ -298,7 +299,7 @@ Value* Primitives::float_compute(Prim p, DType t, Value* a, Value* b, Value* c) 
   return call_function(p, actual, a, b);
 }
 
-// Quotient or remainder without traps: lanes that are masked off may hold zero divisors, and min / -1 wraps.
+// Quotient or remainder without traps: inactive lanes may have zero divisors, and min / -1 wraps.
 Value* Primitives::divide(Prim p, DType t, Value* a, Value* b) {
   Type* type = a->getType();
   Value* zero = integer(type, 0);
@@ -314,7 +315,7 @@ Value* Primitives::divide(Prim p, DType t, Value* a, Value* b) {
   Value* safe = b_.CreateSelect(unsafe, one, b);
   Value* q;
   if (bits <= 32 && lanes_of(a) > 1) {
-    // Exact: the quotient of two 32-bit integers in double never rounds across an integer.
+    // This is exact: the quotient of two 32-bit integers in double never rounds across an integer.
     Type* f64 = like(b_.getDoubleTy(), a);
     Value* x = with_sign ? b_.CreateSIToFP(a, f64) : b_.CreateUIToFP(a, f64);
     Value* y = with_sign ? b_.CreateSIToFP(safe, f64) : b_.CreateUIToFP(safe, f64);
@@ -370,7 +371,7 @@ Value* Primitives::integer_compute(Prim p, DType t, Value* a, Value* b, Value* c
     case Prim::Shl:
     case Prim::Shr: {
       unsigned bits = type->getScalarSizeInBits();
-      Value* outside = b_.CreateICmpUGE(b, integer(type, bits));  // negative counts are huge when unsigned
+      Value* outside = b_.CreateICmpUGE(b, integer(type, bits));  // negative counts are huge as unsigned numbers
       if (p == Prim::Shr && with_sign) {
         return b_.CreateAShr(a, b_.CreateSelect(outside, integer(type, bits - 1), b));
       }

@@ -18,7 +18,8 @@ void initialize_llvm() {
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
-    // Loops arrive with their addresses already in shape; looking for better ones takes a millisecond a kernel.
+    // The emitter already gives loops good addresses. LLVM's search for better ones would take a millisecond per
+    // kernel.
     auto& options = llvm::cl::getRegisteredOptions();
     if (auto it = options.find("disable-lsr"); it != options.end()) {
       static_cast<llvm::cl::opt<bool>*>(it->second)->setValue(true);
