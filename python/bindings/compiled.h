@@ -1,6 +1,5 @@
 // vesta._C.CompiledFunction: a Python callable on flat arguments, compiled through vesta::detail::Function. Arguments
-// that
-// Function does not take are passed to the eager program.
+// that Function does not take are passed to the eager program.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>

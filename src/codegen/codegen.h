@@ -1,6 +1,5 @@
 // Compiles kernels to code, with the generator that serves the target (generator.h). A kernel's code depends on its
-// text
-// and the target's fingerprint alone.
+// text and the target's fingerprint alone.
 #pragma once
 
 #include <functional>

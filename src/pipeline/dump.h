@@ -1,6 +1,5 @@
 // One folder per compile with its graphs, plan, artifact, and the code generator's files. A failure to write is a
-// warning,
-// never an error.
+// warning, never an error.
 #pragma once
 
 #include <string>

@@ -2,8 +2,8 @@
 
 namespace vesta::codegen {
 
-// Conversions round to nearest, ties to even, like __float2half_rn and __float2bfloat16_rn. Integers follow base/prim.h:
-// they wrap, and shifts by more than their width give ATen's results.
+// Conversions round to nearest, ties to even, like __float2half_rn and __float2bfloat16_rn. Integers follow
+// base/prim.h: they wrap, and shifts by more than their width give the results of ATen.
 const char* const kCudaPrelude = R"(
 typedef long long i64;
 typedef unsigned long long u64;

@@ -1,6 +1,5 @@
 // Opens the libraries that PyTorch's CUDA build brings, at run time. Nothing of CUDA is linked, and an opened library
-// is
-// never closed.
+// is never closed.
 #pragma once
 
 #include <span>
