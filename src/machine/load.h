@@ -1,4 +1,4 @@
-// Loads kernels' code into this process. Needs no code generator, and never runs code that it has not checked.
+// Loads kernels' code into this process. Needs no code generator. Checks an object before any of its code can run.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Chooses the schedules of a plan's kernels by measuring them on a GPU. A choice never changes results.
+// Chooses the schedules of a plan's kernels by measuring them on a GPU. Chooses nothing else: which operators a kernel
+// computes stays as planned.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,6 @@
 // The type-erased compiled function behind vesta::compile and the backend of torch.compile. It counts and logs every
-// eager call. It never calls the user's program twice after the program has written to memory. Not a public interface.
+// eager call. A compiled call that fails after it has written to memory rethrows; no eager call repeats the writes. Not
+// a public interface.
 #pragma once
 
 #include <ATen/core/Tensor.h>

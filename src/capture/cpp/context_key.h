@@ -1,4 +1,5 @@
-// The thread-local state of PyTorch that decides what a program does, as one word. Reading it changes nothing.
+// The state of PyTorch, of this thread and of the process, that decides what a program does, as one word. Reading it
+// changes nothing.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A GPU of this machine as a Target. It reads the driver only; it starts no CUDA runtime and allocates nothing.
+// A GPU of this machine as a Target. It asks the driver only and does not start the CUDA runtime.
 #pragma once
 
 #include "base/target.h"
