@@ -34,8 +34,8 @@ from bench import capture, machine, plot, sweep
 from bench.processes import COMPILERS, ROOT, Run, Worker
 from bench.workloads import DTYPES, KERNELS, MODELS
 
-SECTIONS = ("models", "kernels", "capture", "door", "sweep")
-KERNEL_COMPILERS = ("eager", "inductor", "vesta")  # a kernel is the same through both of Vesta's doors
+SECTIONS = ("models", "kernels", "capture", "cpp", "sweep")
+KERNEL_COMPILERS = ("eager", "inductor", "vesta")  # a kernel is the same through both of Vesta's entry points
 
 
 def measure(
@@ -138,7 +138,7 @@ def model_table(results: dict[str, dict[str, Run]]) -> Table:
         "compile: the same without eager; warm: the first call of a further process beyond a steady one, with caches "
         "that the first has filled (of eager, what torch itself does once); loaded: vesta.load of the saved program "
         "and its first call, beyond a steady one; file: such a file without weights; over backend: the time through "
-        "torch.compile's door over vesta.compile's. "
+        "torch.compile's entry point over vesta.compile's. "
         "peak: the process, with compilers and Python; tensors: what a call holds beside inputs and weights, "
         "Vesta's arena included"
     )
@@ -200,9 +200,9 @@ def kernel_table(results: dict[str, dict[str, Run]], what: dict[str, float]) -> 
     return table
 
 
-def door(path: Path | None) -> dict[str, Any]:
-    """What the C++ benchmark of the front door prints: {"hit_ns": ..., "kernel_ns": ..., "eager_ns": ...}."""
-    path = path or next(iter(sorted(ROOT.glob("build/*/bench/vesta_bench_door"))), None)
+def cpp_call(path: Path | None) -> dict[str, Any]:
+    """The output of the C++ benchmark of a call: {"hit_ns": ..., "kernel_ns": ..., "eager_ns": ...}."""
+    path = path or next(iter(sorted(ROOT.glob("build/*/bench/vesta_bench_cpp_call"))), None)
     if path is None or not path.exists():
         return {}
     done = subprocess.run([str(path)], capture_output=True, text=True, timeout=120)
@@ -219,7 +219,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--sections", nargs="*", default=list(SECTIONS), choices=SECTIONS)
     parser.add_argument("--limit", type=float, default=240.0, metavar="S", help="seconds for one answer of a process")
-    parser.add_argument("--door", type=Path, metavar="PROGRAM", help="the C++ benchmark of the front door")
+    parser.add_argument("--cpp", type=Path, metavar="PROGRAM", help="the C++ benchmark of a call")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where results go; OUT/results.json otherwise")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", metavar="FOLDER")
     options = parser.parse_args(arguments)
@@ -239,7 +239,7 @@ def main(arguments: list[str] | None = None) -> int:
     kernels: dict[str, dict[str, Run]] = {}
     rows: list[capture.Row] = []
     failures: list[str] = []
-    door_times: dict[str, Any] = {}
+    cpp_times: dict[str, Any] = {}
     timings: list[sweep.Timing] = []
     model_names = [n for n in MODELS if "models" in options.sections and wanted(n)]
     kernel_names = [n for n in KERNELS if "kernels" in options.sections and wanted(n)]
@@ -264,9 +264,9 @@ def main(arguments: list[str] | None = None) -> int:
         if "capture" in options.sections:
             called, failures = capture.calls(compilers, rounds, seconds / 4, options.limit, say)
             rows = capture.first_calls([c for c in compilers if c != "eager"], options.limit, models, say) + called
-        if "door" in options.sections:
-            say("the C++ door")
-            door_times = door(options.door)
+        if "cpp" in options.sections:
+            say("the C++ entry point")
+            cpp_times = cpp_call(options.cpp)
         if "sweep" in options.sections and not options.only:
             timings = sweep.sweep(list(sweep.MODES), options.quick, options.limit, say)
 
@@ -274,8 +274,8 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(model_table(models))
     if kernels:
         console.print(kernel_table(kernels, what))
-    if door_times:
-        console.print(f"C++ door, relu(x * y + 1) on 8x8, ns a call: {door_times}", highlight=False)
+    if cpp_times:
+        console.print(f"C++ entry point, relu(x * y + 1) on 8x8, ns a call: {cpp_times}", highlight=False)
     if rows:
         console.print(capture.table(rows))
     sweep.print_tables(console, timings)
@@ -297,7 +297,7 @@ def main(arguments: list[str] | None = None) -> int:
         "models": {n: {c: asdict(r) for c, r in runs.items()} for n, runs in models.items()},
         "kernels": {n: {c: asdict(r) for c, r in runs.items()} for n, runs in kernels.items()},
         "capture": capture.as_data(rows),
-        "door": door_times,
+        "cpp": cpp_times,
         "sweep": sweep.summary(timings),
     }
     path.write_text(json.dumps(as_data, indent=1))

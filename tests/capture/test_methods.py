@@ -229,8 +229,8 @@ def test_methods_are_checked(net):
         (None, "takes a tuple of names"),
         (("encod",), r'Net has no method "encod"; did you mean "encode"'),
         (("zzz",), r'Net has no method "zzz"$'),
-        (("device",), r'"device" of Net is a property; compile its getter'),
-        (("scale",), r'"scale" of Net is no method'),
+        (("device",), r'"device" of Net is a property; put @vesta.compile below @property'),
+        (("scale",), r'"scale" of Net is not a method'),
         (("__len__",), "called by their name"),
     ]:
         for more in ({}, {"disable": True}):

@@ -56,7 +56,7 @@ def test_stats_count_what_is_there(filled: Path, tmp_path: Path) -> None:
     assert found["artifacts"]["entries"] == 1 and found["kernels"]["entries"] >= 1
     assert found["bytes"] == found["artifacts"]["bytes"] + found["kernels"]["bytes"] > 0
     said = run("cache", "stats", folder=filled)
-    assert "artifacts" in said and "1.0 GiB" in said and "used between" in said
+    assert "artifacts" in said and "1.0 GiB" in said and "last used between" in said
     empty = told("cache", "stats", "--folder", str(tmp_path / "none"), folder=filled)
     assert empty["bytes"] == 0 and empty["used_last"] is None
     assert "0 B" in run("cache", "stats", folder=tmp_path / "none")
@@ -97,7 +97,7 @@ def test_a_folder_that_is_not_safe_is_not_touched(filled: Path, tmp_path: Path) 
     for command in ("stats", "verify", "trim", "clear"):
         assert "others may write to it" in run("cache", command, folder=folder, status=2)
     assert list(folder.rglob("artifact_*"))
-    assert "there is no cache" in run("cache", "stats", folder="", status=2)
+    assert "the cache is off" in run("cache", "stats", folder="", status=2)
 
 
 def test_env_tells_the_machine(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-// The C++ front door on torch::nn modules and functionals.
+// The C++ entry point with torch::nn modules and functionals.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

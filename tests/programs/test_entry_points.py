@@ -1,4 +1,4 @@
-"""The Python front door: torch.compile(backend="vesta"), trace_and_compile, options, explain."""
+"""The Python entry points: torch.compile(backend="vesta"), trace_and_compile, options, explain."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_value_read_breaks_the_graph_and_stays_right():
         torch.testing.assert_close(compiled(x), f(x))
 
 
-def test_direct_door_falls_back_with_a_reason_or_raises():
+def test_trace_and_compile_falls_back_with_a_reason_or_raises():
     def f(x: torch.Tensor):
         return x[x > 0].sum() if x.sum().item() > 0 else x
 
