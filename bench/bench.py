@@ -55,7 +55,7 @@ def measure(
             worker.run.trace_ms = got.get("trace_ms", 0.0)
 
         def beyond(compiler: str, folder: str) -> list[float]:
-            """What first calls of new processes take beyond the next ones."""
+            """The additional time of first calls in new processes over later calls."""
             took = []
             for _ in range(1 if compiler == "inductor" else processes):
                 again = Worker("bench.worker", [workload, compiler], f"{cache}/{folder}", limit_s, keeps=True)

@@ -1,4 +1,4 @@
-"""What a call of a small function costs under one compiler; obeys lines on stdin, answers in JSON lines on stdout.
+"""Measures calls of small functions under one compiler. Reads commands from stdin and prints JSON lines.
 
 plain             a round of a call-heavy program that is not compiled; answers seconds
 first             compiles and calls all probes; answers how many graph breaks the one with a break had

@@ -1,4 +1,4 @@
-"""What capture costs: first calls, a hit, guards, a graph break, and programs that are not compiled."""
+"""Measures capture: first calls, a hit, guards, a graph break, and programs that are not compiled."""
 
 from __future__ import annotations
 

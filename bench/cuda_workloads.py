@@ -1,4 +1,4 @@
-"""What `python -m bench.cuda` runs: kernels, by what they move, and models."""
+"""The workloads of `python -m bench.cuda`: kernels, with the bytes that they move, and models."""
 
 from __future__ import annotations
 

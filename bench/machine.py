@@ -1,4 +1,4 @@
-"""What this machine can do: copy bandwidth, and vector functions on data that stays in cache."""
+"""The limits of this machine: copy bandwidth, and vector functions on data that stays in cache."""
 
 from __future__ import annotations
 

@@ -50,17 +50,17 @@ class Run:
 
     @property
     def warm_ms(self) -> float:
-        """What the first call takes beyond a steady one in a process that finds filled caches."""
+        """The additional time of the first call over a steady one in a process that finds filled caches."""
         return 1e3 * statistics.median(self.warm_beyond_s) if self.warm_beyond_s else float("nan")
 
     @property
     def loaded_ms(self) -> float:
-        """What loading a saved program and its first call take beyond a steady one."""
+        """The additional time of loading a saved program and its first call over a steady call."""
         return 1e3 * statistics.median(self.loaded_beyond_s) if self.loaded_beyond_s else float("nan")
 
     @property
     def tensor_mib(self) -> float:
-        """What a call needs beside inputs and weights: the peak of its tensors, and the arena kept for it."""
+        """The memory of a call besides inputs and weights: the peak of its tensors, and the arena kept for it."""
         arena: int = self.details.get("arena_bytes", 0)
         return (self.tensor_bytes + arena) / 2**20
 

@@ -190,7 +190,7 @@ def print_tables(
 
 
 def summary(timings: list[Timing]) -> dict[str, Any]:
-    """What is kept of a run beside its rows: of each mode that was measured."""
+    """The facts about a run that are kept beside its rows, for each mode that was measured."""
     return {
         mode: {
             "rows": len(some),

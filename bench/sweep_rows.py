@@ -248,7 +248,7 @@ ROWS = [_row(text) for family in (POINTWISE, SHAPES, INDEXING, REDUCTIONS, NETWO
 
 
 def inputs_of(row: Row, size: str, *, gradients: bool = False) -> list[Any]:
-    """What the row's function takes: float32 tensors for the most part, ints for sizes. The values do not change.
+    """The arguments of the row's function: mostly float32 tensors, and ints for sizes. The values do not change.
 
     gradients: leaves that record gradients, where the dtype has any.
     """

@@ -1,4 +1,4 @@
-"""What is measured: models (batch 1, fp32) and single kernels with the bytes they must move."""
+"""The workloads: models (batch 1, fp32), and single kernels with the bytes that they must move."""
 
 from __future__ import annotations
 

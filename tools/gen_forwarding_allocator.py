@@ -21,7 +21,7 @@ CLASSES = (
 )
 
 TYPE_WORDS = ["bool", "char", "double", "float", "int", "long", "short", "signed", "unsigned", "void"]
-# What may begin a declaration that is neither a function nor a member.
+# Words that begin a declaration that is neither a function nor a member.
 OTHERS = re.compile(r"(using|typedef|friend|static|static_assert|enum|class|struct|union|template)\b")
 
 
@@ -84,7 +84,7 @@ def body_of(text: str, name: str, base: str | None) -> str:
 
 
 def declarations(body: str) -> list[str]:
-    """What stands before each ; or { of the class, without the bodies of functions."""
+    """The text before each ; or { of the class, without the bodies of functions."""
     out, start, i = [], 0, 0
     while i < len(body):
         if body[i] == "(":

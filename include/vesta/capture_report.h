@@ -1,6 +1,6 @@
-// What explain(f) shows of a captured Python function, as plain structs. src/capture/python fills them, python/bindings
-// exposes every field read-only under the same name, and python/vesta/explain.py prints them. Texts are UTF-8 and meant
-// for people: no code parses them. No field refers to an object of the program.
+// The report of explain(f) on a captured Python function, as plain structs. src/capture/python fills them,
+// python/bindings exposes every field read-only under the same name, and python/vesta/explain.py prints them. Texts are
+// UTF-8 and meant for people: no code parses them. No field refers to an object of the program.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 // constants of a variant: another value compiles another variant. A c10::SymInt is an integer that may change without a
 // new variant.
 //
-// What the callable captures is part of the program. A captured tensor is read at each call, so writes to it in place
+// Captured variables are part of the program. A captured tensor is read at each call, so writes to it in place
 // are seen. Assigning another tensor to a captured variable, or changing a captured number, is not seen until reset().
 // A module (std::shared_ptr<M> or a ModuleHolder) compiles its forward(), and train() and eval() on it are seen. A call
 // that records gradients, for an input or a captured tensor, runs eager. Calls are thread-safe if the callable is.
@@ -97,7 +97,7 @@ class Compiled {
     }
   }
 
-  // What was compiled, and which calls ran eager and why.
+  // Lists the compiled variants, and the calls that ran eager with the reasons.
   FunctionReport report() const { return function_->report(); }
   std::string explain() const { return to_string(report()); }
   // Forgets all variants: the next call traces again.

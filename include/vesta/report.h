@@ -1,5 +1,5 @@
-// What explain() shows: what a compile did, and what its calls have done since. Plain data, copied when it is asked
-// for; it keeps no compiled program alive.
+// The contents of explain(): facts about a compile and the calls since then. Plain data, copied when it is asked for;
+// it keeps no compiled program alive.
 #pragma once
 
 #include <cstdint>

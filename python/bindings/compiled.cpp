@@ -103,7 +103,7 @@ void write_element(py::handle x, std::vector<c10::IValue>& values, std::vector<c
     constant(x.cast<std::string>());
   } else {
     throw Unsupported("the program returns an object of type " + std::string(py::str(py::type::of(x))) +
-                      "; tensors, numbers, strings and None, alone or in one tuple or list, can be returned");
+                      "; it may return tensors, numbers, strings and None, alone or in one flat tuple or list");
   }
 }
 

@@ -9,7 +9,7 @@
 
 namespace vesta::python {
 
-// What the caller knows about one positional argument beforehand.
+// Facts about one positional argument that the caller knows beforehand.
 struct ArgumentInfo {
   std::string name;
   bool parameter = false;     // a weight or a buffer: the same tensor from call to call

@@ -53,7 +53,7 @@ Value convert(py::handle h, int depth) {
   PyObject* x = h.ptr();
   if (THPVariable_Check(x)) return {THPVariable_Unpack(x)};
   if (const auto s = capture::scalar_of(x)) return scalar_value(*s);
-  if (depth > kMostDepth) throw UserError(fmt::format("arguments are nested more than {} times", kMostDepth));
+  if (depth > kMostDepth) throw UserError(fmt::format("arguments are nested more than {} levels deep", kMostDepth));
   if (PyList_Check(x) || PyTuple_Check(x)) {
     std::vector<Value> items;
     const Py_ssize_t n = PyList_Check(x) ? PyList_GET_SIZE(x) : PyTuple_GET_SIZE(x);

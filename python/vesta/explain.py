@@ -80,7 +80,7 @@ class Explainer:
 
     @property
     def explanation(self) -> Explanation:
-        """What is known so far. For a module this includes its compiled methods that were called."""
+        """The report so far. For a module this includes its compiled methods that were called."""
         methods = methods_of(self.compiled) if is_wrapper(self.compiled) else None
         captures = [explain_captured(c) for c in methods.captured()] if methods else []
         return Explanation(captures=[explain_captured(self._captured), *(c for c in captures if c.calls)])

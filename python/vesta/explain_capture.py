@@ -171,7 +171,7 @@ class Captured:
 
 
 def explain_captured(captured: _C.CapturedFunction) -> Captured:
-    """What is known about a captured function so far."""
+    """The report on a captured function so far."""
     return read(captured.report(), captured.wrapped)
 
 

@@ -22,7 +22,7 @@ def placeholders(gm: GraphModule) -> list[Node]:
 
 
 def positions_of(gm: GraphModule) -> list[int]:
-    """Which arguments of the graph are floats passed as tensors."""
+    """The positions of arguments that are floats passed as tensors."""
     return [
         i
         for i, node in enumerate(placeholders(gm))

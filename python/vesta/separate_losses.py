@@ -81,7 +81,7 @@ def independent_parts(graph: GraphModule, examples: Sequence[Any]) -> Split | No
 
 
 class _Dependencies:
-    """What each tensor with gradients depends on, as bits: inputs, and calls that save tensors. A view is its base."""
+    """The inputs and saving calls that each tensor with gradients depends on, as bits. A view counts as its base."""
 
     def __init__(self, first: int) -> None:
         self.bits: dict[Node, int] = {}

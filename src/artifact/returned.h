@@ -8,7 +8,7 @@ namespace vesta::artifact {
 
 constexpr int kBeforeTheRun = -1;
 
-// Which steps define symbols, and after which step a size is known: the last step that defines a symbol of it.
+// Lists the steps that define symbols. A size is known after the last step that defines one of its symbols.
 class Definitions {
  public:
   // Every symbol that a step defines must exist.

@@ -25,7 +25,7 @@ class Verifier {
     for (const SymbolSource& s : a_.symbols) {
       VESTA_REQUIRE(s.input >= kReturned && s.input < count(a_.inputs) &&
                         (s.input < 0 || s.dim < count(a_.inputs[index(s.input)].type.sizes)),
-                    "a symbol is read from dimension {} of input {}", s.dim, s.input);
+                    "a symbol is read from dimension {} of input {}, which does not exist", s.dim, s.input);
       VESTA_REQUIRE(s.dim >= 0 && s.dim < kMostIntegers, "a symbol is read from integer {}", s.dim);
     }
     for (const Guard& g : a_.guards) size(g.left), size(g.right);
@@ -46,7 +46,7 @@ class Verifier {
     VESTA_REQUIRE(!a_.is_static || a_.symbols.empty(), "symbols where every size is a constant");
     if (a_.is_static) arena();
     for (const Step& s : a_.derived) {
-      VESTA_REQUIRE(!std::holds_alternative<Call>(s), "a derived weight that a call of an entry makes");
+      VESTA_REQUIRE(!std::holds_alternative<Call>(s), "a call of an entry makes a prepacked constant");
       step(s);
     }
     for (const Step& s : a_.steps) step(s);
@@ -73,7 +73,7 @@ class Verifier {
     if (device_.type == DeviceType::CPU) return;
     const bool used =
         std::any_of(a_.buffers.begin(), a_.buffers.end(), [&](const Buffer& b) { return b.type.device == device_; });
-    VESTA_REQUIRE(device_.type == DeviceType::CUDA && used, "a program of {}, where it has nothing",
+    VESTA_REQUIRE(device_.type == DeviceType::CUDA && used, "a program for {} that keeps nothing there",
                   to_string(device_));
   }
   void input(int i) const { VESTA_REQUIRE(i >= 0 && i < count(a_.inputs), "there is no input {}", i); }
@@ -93,7 +93,7 @@ class Verifier {
       VESTA_REQUIRE(depth > 0 && depth < kMostDepth, "an expression that cannot be evaluated");
     }
     VESTA_REQUIRE(depth == 1, "an expression without a value");
-    VESTA_REQUIRE(!a_.is_static || s.is_constant(), "an expression that is no constant");
+    VESTA_REQUIRE(!a_.is_static || s.is_constant(), "an expression that is not constant");
   }
   void sizes(const std::vector<Size>& list) const {
     for (const Size& s : list) size(s);
@@ -136,7 +136,7 @@ class Verifier {
     if (b.role == Role::Derived)  // made for the sizes of one call, used by the next calls
       for (const auto* list : {&b.type.sizes, &b.type.strides})
         VESTA_REQUIRE(std::all_of(list->begin(), list->end(), [](const Size& s) { return s.is_constant(); }),
-                      "a derived weight whose size changes");
+                      "a prepacked constant whose size is not constant");
     if (b.role == Role::Output)
       VESTA_REQUIRE(b.output >= 0 && b.output < count(a_.outputs), "there is no output {}", b.output);
     // Even without steps there are buffers: those of results without elements.
@@ -199,7 +199,7 @@ class Verifier {
       // It is passed by value.
       const bool read = !l.access.empty() && l.access[i] == kReads;
       VESTA_REQUIRE(read && t.sizes.empty() && !is_complex(t.dtype) && element_size(t.dtype) <= kMostValue,
-                    "an argument of a kernel that is no number");
+                    "an argument of a kernel that is not a number");
       VESTA_REQUIRE(l.offsets[i].is_constant() && l.offsets[i].steps[0].value == 0, "a number at an offset");
     }
     sizes(l.offsets);
@@ -241,8 +241,8 @@ class Verifier {
   }
   void check(const Assert& a) const {
     const TensorDesc& t = existing(a.flag).type;
-    VESTA_REQUIRE(t.dtype == DType::Bool && t.sizes.empty() && t.device.type == DeviceType::CPU, "buffer {} is no flag",
-                  a.flag);
+    VESTA_REQUIRE(t.dtype == DType::Bool && t.sizes.empty() && t.device.type == DeviceType::CPU,
+                  "buffer {} is not a flag", a.flag);
   }
   void check(const CopyBack& c) const {
     input(c.input);

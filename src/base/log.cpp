@@ -43,7 +43,8 @@ Topics parse_topics(std::string_view text) {
 }
 
 std::string says_unknown(std::string_view word) {
-  return fmt::format("unknown log topic \"{}\"; known: stages graph plan kernels fallbacks all quiet", word);
+  return fmt::format("unknown log topic \"{}\"; the topics are stages, graph, plan, kernels, fallbacks, all and quiet",
+                     word);
 }
 
 struct State {

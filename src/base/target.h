@@ -41,7 +41,7 @@ inline constexpr int64_t kOwnShared = 4 << 10;
 // This machine, by cpuid, once per process. ATEN_CPU_CAPABILITY limits Vesta's kernels as it limits ATen's.
 const Target& host_target();
 
-// What code for `code_for` needs and `machine` lacks: features, or the whole architecture or device.
+// The features that code for `code_for` needs and `machine` lacks, or the whole architecture or device.
 std::vector<std::string> missing_features(const Target& code_for, const Target& machine);
 
 // code_text: everything that generated code depends on. plan_text: what plans depend on besides. Both are used in keys

@@ -20,7 +20,8 @@ namespace {
 
 using machine::Object;
 
-// The objects of the process by symbol. Whoever claims a symbol later publishes its object or abandons the claim.
+// The objects of the process by symbol. A thread that claims a symbol must
+// publish its object or abandon the claim.
 class Cache {
  public:
   enum class Claim { Found, Mine, Others };
@@ -134,8 +135,8 @@ class Pool {
   size_t threads_ = 0;
 };
 
-// What a process needs to compile. fork() waits until no compile is running. The child starts with a Process of its
-// own: it has none of the parent's threads and would wait forever for locks that they held.
+// The state of a process that compiles. fork() waits until no compile is running. The child starts with a Process of
+// its own: it has none of the parent's threads and would wait forever for locks that they held.
 struct Process {
   std::shared_mutex compiling;
   Pool pool;

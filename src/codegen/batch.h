@@ -1,5 +1,5 @@
-// What all code generators share: merging of equal texts, a pool of threads, the cache of the process, and the store.
-// Knows nothing of any target.
+// Services that all code generators share: merging of equal texts, a pool of threads, the cache of the process, and the
+// store. Independent of any target.
 #pragma once
 
 #include <functional>

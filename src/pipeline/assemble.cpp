@@ -42,7 +42,7 @@ class Assembler {
   Size size(Expr e) const {
     return compile(e, [&](Expr symbol) -> int64_t {
       auto it = slots_.find(symbol);
-      VESTA_CHECK(it != slots_.end(), "{} is read nowhere in the inputs", to_string(symbol));
+      VESTA_CHECK(it != slots_.end(), "no input defines {}", to_string(symbol));
       return it->second;
     });
   }
@@ -94,7 +94,7 @@ class Assembler {
       case graph::Relation::Less: return artifact::Relation::Less;
       case graph::Relation::AtLeast: return artifact::Relation::AtLeast;
     }
-    VESTA_CHECK(false, "a guard of an unknown relation");
+    VESTA_CHECK(false, "a guard with an unknown relation");
   }
 
   void add_guards() {
@@ -104,7 +104,7 @@ class Assembler {
       if (!source.empty()) text += fmt::format(" ({})", source);
       out_.guards.push_back({size(left), relation_of(relation), size(right), std::move(text)});
     };
-    // What the passes and the planner assumed about each symbol.
+    // The assumptions of passes and planner about each symbol become guards.
     for (const graph::SymbolSource& s : graph_.symbols) {
       const ExprNode& n = *s.symbol.node();
       add(s.symbol, graph::Relation::AtLeast, n.lower, "sizes 0 and 1 are compiled apart");
@@ -272,7 +272,7 @@ class Assembler {
     out_.derived_parameters.assign(inputs.begin(), inputs.end());
     for (size_t b = 0; b < plan_.buffers.size(); ++b) {
       if (plan_.buffers[b].role != schedule::BufferRole::Derived) continue;
-      VESTA_CHECK(out_.buffers[b].bytes.is_constant(), "a derived weight (buffer {}) has a symbolic size", b);
+      VESTA_CHECK(out_.buffers[b].bytes.is_constant(), "a prepacked constant (buffer {}) has a symbolic size", b);
     }
   }
 

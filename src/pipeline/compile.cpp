@@ -224,7 +224,7 @@ std::optional<artifact::Artifact> find(store::Store& store, const std::string& n
     artifact::Artifact found = artifact::decode(*bytes);
     if (found.about.key == key) return found;
   } catch (const InternalError& e) {
-    log::warn_once(fmt::format("vesta: an entry of the cache is not used: {}", e.what()));
+    log::warn_once(fmt::format("an entry of the cache is not used: {}", e.what()));
   }
   return std::nullopt;
 }
@@ -253,7 +253,7 @@ const Target& target_of(const graph::Graph& graph) {
   std::string why;
   const Target* const target = machine::cuda_target(std::max<int>(0, gpu->index), &why);
   if (target && codegen::available(*target, &why)) return *target;
-  log::warn_once(fmt::format("vesta: CUDA programs are calls into ATen: {}", why));
+  log::warn_once(fmt::format("CUDA programs run as calls into ATen: {}", why));
   return host_target();
 }
 
@@ -311,7 +311,7 @@ void prepare() noexcept {
     trace::prepare();
     key_of({}, {}, {}, host_target());
   } catch (const std::exception& e) {
-    log::write(log::Topic::Fallbacks, fmt::format("nothing is prepared: {}", e.what()));
+    log::write(log::Topic::Fallbacks, fmt::format("preparing the first compile failed: {}", e.what()));
   }
 }
 

@@ -16,7 +16,7 @@ struct Result {
   CompileReport report;
 };
 
-// What an entry point knows besides the graph.
+// Facts that an entry point knows besides the graph.
 struct Traced {
   artifact::InputFacts facts;
   int64_t op_count = 0;

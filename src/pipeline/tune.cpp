@@ -251,7 +251,7 @@ Tuned tune_here(schedule::Plan& plan, const Target& target, double seconds, cons
   const Stopwatch watch;
   try {
     std::string why;
-    if (!machine::Driver::get(&why)) VESTA_UNSUPPORTED("measuring kernels: {}", why);
+    if (!machine::Driver::get(&why)) VESTA_UNSUPPORTED("kernels cannot be measured: {}", why);
     const c10::OptionalDeviceGuard on(to_torch(plan.device));
     const auto meter = machine::make_meter(std::max<int>(0, plan.device.index), target.l2_bytes);
     return tune(plan, target, {seconds, [&] { return watch.milliseconds() / 1000; }, compile}, *meter);

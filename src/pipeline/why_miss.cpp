@@ -112,8 +112,9 @@ artifact::Key key_of_entry(const std::filesystem::path& folder, const std::strin
   for (const store::Listed& e : store::list(folder, false))
     if (e.key.starts_with(kArtifact) && (e.key.starts_with(name) || e.key.substr(kArtifact.size()).starts_with(name)))
       found.push_back(e.key);
-  VESTA_USER_CHECK(!found.empty(), "{} has no artifact {}", folder.string(), name);
-  VESTA_USER_CHECK(found.size() == 1, "{} has several artifacts {}: {}", folder.string(), name, fmt::join(found, ", "));
+  VESTA_USER_CHECK(!found.empty(), "the cache {} has no artifact {}", folder.string(), name);
+  VESTA_USER_CHECK(found.size() == 1, "several artifacts of the cache {} begin with {}: {}", folder.string(), name,
+                   fmt::join(found, ", "));
   auto key = read_key(folder, found[0]);
   VESTA_USER_CHECK(key, "{} cannot be read: it is damaged, or of another version", found[0]);
   return *key;

@@ -73,7 +73,7 @@ struct Make {
   std::vector<int> parts;  // Dict: key, value, key, value ...
 };
 
-// What the artifact was compiled from and for. Where the artifact cannot run, it is compiled again from this.
+// The source of an artifact and its target. Where the artifact cannot run, it is compiled again from this.
 struct Origin {
   std::string graph;  // the traced graph's text
   bool inference = true;

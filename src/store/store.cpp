@@ -67,7 +67,7 @@ class Descriptor {
 // Empty if only the user and root can have written the file.
 std::string why_unsafe(const struct stat& s) {
   if (s.st_uid != geteuid() && s.st_uid != 0) return "it belongs to another user";
-  if (s.st_mode & (S_IWGRP | S_IWOTH)) return "others may write to it";
+  if (s.st_mode & (S_IWGRP | S_IWOTH)) return "other users may write to it";
   return "";
 }
 
@@ -175,14 +175,14 @@ struct Store::State {
     std::error_code error;
     fs::create_directories(folder.parent_path(), error);
     if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-      return log::warn_once(fmt::format("no cache of compiled code in {}: {}", folder, reason(errno)));
+      return log::warn_once(fmt::format("the cache of compiled code in {} is not used: {}", folder, reason(errno)));
     usable = is_safe(folder);
   }
 
   static bool is_safe(const fs::path& folder) {
     struct stat s{};
     std::string why = stat(folder.c_str(), &s) != 0 ? reason(errno) : S_ISDIR(s.st_mode) ? why_unsafe(s) : "no folder";
-    if (!why.empty()) log::warn_once(fmt::format("no cache of compiled code in {}: {}", folder, why));
+    if (!why.empty()) log::warn_once(fmt::format("the cache of compiled code in {} is not used: {}", folder, why));
     return why.empty();
   }
 
@@ -265,7 +265,7 @@ std::vector<Listed> list(const fs::path& folder, bool check) {
     VESTA_USER_CHECK(errno == ENOENT, "{} cannot be read: {}", folder, reason(errno));
     return {};
   }
-  VESTA_USER_CHECK(S_ISDIR(s.st_mode), "{} is no folder", folder);
+  VESTA_USER_CHECK(S_ISDIR(s.st_mode), "{} is not a folder", folder);
   VESTA_USER_CHECK(why_unsafe(s).empty(), "{} is not used as a cache: {}", folder, why_unsafe(s));
   std::vector<Listed> out;
   for (const Found& f : files_in(folder, [](const fs::path&) {}))

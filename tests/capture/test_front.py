@@ -185,7 +185,7 @@ def test_torchscript_runs_as_it_is(plain):
     with pytest.warns(UserWarning, match="TorchScript") as warnings:
         assert vesta.compile(scripted) is scripted
     assert warnings[0].filename == __file__
-    with pytest.raises(UserError, match="compile the module or function that was scripted"):
+    with pytest.raises(UserError, match="compile the original module or function"):
         vesta.compile(scripted, fullgraph=True)
 
 

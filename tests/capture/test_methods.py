@@ -224,7 +224,7 @@ def test_fullgraph_and_stances_hold_for_methods(net, x):
 
 def test_methods_are_checked(net):
     for methods, message in [
-        ("encode", r"takes a tuple of names, not 'encode'"),
+        ("encode", r"takes a tuple of method names, not 'encode'"),
         ((3,), "takes a tuple of names"),
         (None, "takes a tuple of names"),
         (("encod",), r'Net has no method "encod"; did you mean "encode"'),

@@ -306,9 +306,9 @@ class Mutator {
     }
   }
   std::string derived() {
-    if (r_.one_in(2)) return change(a_.derived_parameters), "the parameters of derived weights";
+    if (r_.one_in(2)) return change(a_.derived_parameters), "the parameters of prepacked constants";
     if (a_.derived.empty()) return "";
-    return a_.derived.clear(), "no derived weights";
+    return a_.derived.clear(), "no prepacked constants";
   }
   std::string output() {
     if (a_.outputs.empty()) return "";

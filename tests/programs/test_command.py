@@ -87,7 +87,7 @@ def test_trim_and_clear_delete(filled: Path, tmp_path: Path) -> None:
     assert told("cache", "clear", folder=folder)["deleted_bytes"] == before - deleted
     assert told("cache", "stats", folder=folder)["bytes"] == 0
     assert (folder / "mine.txt").exists()
-    assert "is no size" in run("cache", "trim", "--to", "much", folder=folder, status=2)
+    assert "is not a size" in run("cache", "trim", "--to", "much", folder=folder, status=2)
 
 
 def test_a_folder_that_is_not_safe_is_not_touched(filled: Path, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_folder_that_is_not_safe_is_not_touched(filled: Path, tmp_path: Path) 
     subprocess.run(["cp", "-a", str(filled), str(folder)], check=True)
     folder.chmod(0o777)
     for command in ("stats", "verify", "trim", "clear"):
-        assert "others may write to it" in run("cache", command, folder=folder, status=2)
+        assert "other users may write to it" in run("cache", command, folder=folder, status=2)
     assert list(folder.rglob("artifact_*"))
     assert "the cache is off" in run("cache", "stats", folder="", status=2)
 
@@ -118,5 +118,5 @@ def test_show_tells_what_a_saved_program_holds(tmp_path: Path) -> None:
     assert len(found["variants"]) == 1 and found["weights"] == [] and found["damaged_storages"] == []
     assert found["bytes"] == path.stat().st_size
     path.write_bytes(b"something else")
-    assert "no program that Vesta saved" in run("show", str(path), folder=tmp_path, status=2)
+    assert "not a program saved by Vesta" in run("show", str(path), folder=tmp_path, status=2)
     assert "No such file" in run("show", str(tmp_path / "none"), folder=tmp_path, status=2)

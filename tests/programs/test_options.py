@@ -279,7 +279,7 @@ def test_backends_are_options() -> None:
     assert BACKENDS["cudagraphs"]["cuda_graphs"] and not BACKENDS["aot_eager"]["cuda_graphs"]
     vesta.compile(f, backend="aot_eager", mode="reduce-overhead")(x)
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"backend": "cudagraphs", "options": {"cuda_graphs": False}}, "options says cuda_graphs=False"),
+        ({"backend": "cudagraphs", "options": {"cuda_graphs": False}}, "options asks for cuda_graphs=False"),
         ({"backend": "cudagraphs", "mode": "max-autotune-no-cudagraphs"}, "mode asks for cuda_graphs=False"),
         ({"backend": "aot_eager", "options": {"kernels": True}}, "kernels=False, but options asks for kernels=True"),
         ({"backend": "cudagraph"}, 'did you mean "cudagraphs"'),

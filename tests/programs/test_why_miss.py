@@ -89,7 +89,7 @@ def test_the_field_that_changed_is_named(tmp_path: Path) -> None:
     assert [d["field"] for d in told["differences"]] == ["graph"]
     plain = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "graph" in plain and "was" in plain and "now" in plain
-    for a, message in (("artifact_none", "has no artifact"), ("artifact", "has several artifacts")):
+    for a, message in (("artifact_none", "has no artifact"), ("artifact", "several artifacts")):
         failed = subprocess.run([*command[:4], a, entry, "--folder", str(folder)], capture_output=True, text=True)
         assert failed.returncode == 2 and message in failed.stderr
 
@@ -100,5 +100,5 @@ def test_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VESTA_CACHE_DIR", "")
     with pytest.raises(vesta.errors.UserError, match="the cache is off"):
         vesta.why_miss()
-    with pytest.raises(vesta.errors.UserError, match=r"takes what vesta\.compile returned"):
+    with pytest.raises(vesta.errors.UserError, match=r"takes a result of vesta\.compile"):
         vesta.why_miss(print, folder="/tmp")

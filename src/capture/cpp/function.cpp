@@ -320,7 +320,7 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
   const uint64_t context = capture::context_key();
   for (const at::Tensor& t : call.tensors) {
     if (has_tangent(t)) {
-      impl.fall_back("an input carries a forward-mode tangent");
+      impl.fall_back("an input has a forward-mode tangent");
       return false;
     }
     if (c10::GradMode::is_enabled() && has_gradient(t)) {
@@ -434,7 +434,7 @@ FunctionReport Function::report_of(const Impl& impl) {
   for (const auto& v : *list) {
     if (!v->eager_reason.empty()) continue;
     r.variants.push_back(v->report);
-    if (const int64_t held = v->executable->derived_bytes()) r.variants.back().packed_bytes = held;
+    if (const int64_t bytes = v->executable->derived_bytes()) r.variants.back().packed_bytes = bytes;
     r.variants.back().graphs = v->executable->graphs();
   }
   std::lock_guard lock(impl.mutex);

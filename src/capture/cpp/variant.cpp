@@ -66,7 +66,7 @@ std::vector<std::vector<bool>> choose_dynamic(const detail::Call& call, std::str
 }
 
 std::string why_not(const VariantList& list, std::string_view key, uint64_t context, const detail::Call& call) {
-  std::string why = "arguments of another structure, or another constant";
+  std::string why = "the arguments have another structure, or a constant changed";
   for (auto it = list.rbegin(); it != list.rend(); ++it) {
     const Variant& v = **it;
     if (v.key != key) continue;

@@ -47,8 +47,8 @@ using VariantList = std::vector<std::shared_ptr<const Variant>>;
 
 std::vector<Shape> shapes_of(std::span<const at::Tensor> tensors);
 
-// Which dimensions and integers of this call to make symbolic: those that differ from variants of the same structure,
-// and those that are symbolic there. `always`: all of them.
+// Selects the dimensions and integers of this call to make symbolic: those that differ from variants of the same
+// structure, and those that are symbolic there. `always`: all of them.
 std::vector<std::vector<bool>> choose_dynamic(const detail::Call& call, std::string_view key, uint64_t context,
                                               const VariantList& before, bool always);
 

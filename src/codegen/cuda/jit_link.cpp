@@ -53,10 +53,10 @@ const JitLink* JitLink::get(int major) {
 }
 
 std::optional<std::string> JitLink::cubin(const std::string& ptx, const std::string& name, int arch) const {
-  struct Held {
+  struct Linker {
     const Functions* f;
     Linking l = nullptr;
-    ~Held() {
+    ~Linker() {
       if (l) f->destroy(&l);
     }
   } linking{f_};

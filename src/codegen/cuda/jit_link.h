@@ -13,7 +13,7 @@ class JitLink {
  public:
   // The linker that belongs to the NVRTC of this major version; nullptr: there is none. Thread-safe.
   static const JitLink* get(int major);
-  // Where the linker of any version is searched.
+  // The names and folders under which a linker of any version is searched.
   static machine::LibrarySearch search();
 
   const std::string& file() const { return file_; }

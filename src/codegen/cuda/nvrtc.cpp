@@ -87,10 +87,10 @@ std::vector<int> Nvrtc::architectures() const {
 
 std::string Nvrtc::compile(const std::string& source, const std::string& name, const std::string& arch,
                            bool binary) const {
-  struct Held {
+  struct OwnedProgram {
     const Functions* f;
     Program p = nullptr;
-    ~Held() {
+    ~OwnedProgram() {
       if (p) f->destroy(&p);
     }
   } program{f_};
@@ -107,7 +107,7 @@ std::string Nvrtc::compile(const std::string& source, const std::string& name, c
     f_->log_size(program.p, &bytes);
     std::string log(bytes, '\0');
     if (bytes > 0) f_->log(program.p, log.data());
-    VESTA_CHECK(false, "NVRTC does not compile {}:\n{}\n{}", name, log.c_str(), source);
+    VESTA_CHECK(false, "NVRTC cannot compile {}:\n{}\n{}", name, log.c_str(), source);
   }
   size_t bytes = 0;
   require(binary ? f_->cubin_size(program.p, &bytes) : f_->ptx_size(program.p, &bytes), "has no code of");

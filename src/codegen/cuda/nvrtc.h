@@ -13,7 +13,7 @@ class Nvrtc {
   // nullptr: this process has no NVRTC; `why` gets the reason. Determined once per process. Thread-safe.
   static const Nvrtc* get(std::string* why = nullptr);
 
-  // Where it is searched. $VESTA_NVRTC takes precedence.
+  // The names and folders under which NVRTC is searched. $VESTA_NVRTC takes precedence.
   static machine::LibrarySearch search();
 
   const std::string& file() const { return file_; }

@@ -89,7 +89,7 @@ Module parse(std::string_view ptx) {
   Module m;
   constexpr std::string_view kLast = ".address_size";
   const size_t at = ptx.find(kLast);
-  VESTA_CHECK(at != std::string_view::npos, "PTX without a head");
+  VESTA_CHECK(at != std::string_view::npos, "PTX without a header");
   const size_t end = std::min(ptx.find('\n', at), ptx.size());
   m.head = ptx.substr(0, end);
   size_t start = end;

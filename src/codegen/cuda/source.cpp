@@ -531,7 +531,7 @@ class Writer : KernelLines {
     return t_.each > 1 ? fmt::format("l{}.v[u]", r) : fmt::format("r{}[at]", k_.instrs[r].slot);
   }
   // The index of the current element in a row held in registers.
-  std::string held() const { return t_.each > 1 ? fmt::format("k * {} + u", t_.each) : "k"; }
+  std::string row_element() const { return t_.each > 1 ? fmt::format("k * {} + u", t_.each) : "k"; }
 
   // ---- Reductions
 
@@ -748,12 +748,12 @@ class Writer : KernelLines {
         if (t_.shared)
           return line("{}{} = {};", packed(r) ? "" : in_row(), in_shared(r),
                       is_half(i.dtype) ? half(i) : to_store(i.dtype, operand(i, 0)));
-        if (is_half(i.dtype)) return line("keep_half(r{}, {}, {});", i.slot, held(), half(i));
-        return line("r{}[{}] = {};", i.slot, held(), operand(i, 0));
+        if (is_half(i.dtype)) return line("keep_half(r{}, {}, {});", i.slot, row_element(), half(i));
+        return line("r{}[{}] = {};", i.slot, row_element(), operand(i, 0));
       case InstrKind::RowLoad:
         if (t_.shared) return define(loaded(i.dtype, in_shared(r)));
-        if (is_half(i.dtype)) return define(loaded(i.dtype, fmt::format("kept_half(r{}, {})", i.slot, held())));
-        return define(fmt::format("r{}[{}]", i.slot, held()));
+        if (is_half(i.dtype)) return define(loaded(i.dtype, fmt::format("kept_half(r{}, {})", i.slot, row_element())));
+        return define(fmt::format("r{}[{}]", i.slot, row_element()));
       case InstrKind::Scan: return text_lines(scan_round(team_scan(r)));
     }
   }

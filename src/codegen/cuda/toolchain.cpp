@@ -110,9 +110,9 @@ void load_toolchain() {
   std::string why;
   const std::optional<Toolchain> now = load(&why);
   const Toolchain* const said = toolchain();
-  if (!now) VESTA_UNSUPPORTED("code for a GPU that is not in the cache: {}", why);
+  if (!now) VESTA_UNSUPPORTED("code for a GPU is not in the cache and cannot be made: {}", why);
   if (!said || now->name != said->name)
-    VESTA_UNSUPPORTED("code for a GPU: {} was expected, {} was loaded", said ? said->name : "nothing", now->name);
+    VESTA_UNSUPPORTED("code for a GPU needs {}, but {} was loaded", said ? said->name : "nothing", now->name);
   write_note(last_key(), *now);
 }
 

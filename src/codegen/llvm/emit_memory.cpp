@@ -157,8 +157,8 @@ Value* Emitter::strided_load(Value* pointer, DType t, int64_t stride) {
   return result;
 }
 
-// What a store writes. The store does a conversion to a half type that only feeds it, so that there is one rounding,
-// not two. A half value that is stored unchanged keeps its bits.
+// The value that a store writes. The store does a conversion to a half type that only feeds it, so that there is one
+// rounding, not two. A half value that is stored unchanged keeps its bits.
 Emitter::Stored Emitter::source(const Instr& i) const {
   const Instr& from = k_.instrs[i.in[0]];
   bool half = i.dtype == DType::F16 || i.dtype == DType::BF16;

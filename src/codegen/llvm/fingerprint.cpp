@@ -1,5 +1,5 @@
-// What is known about the code generator without calling LLVM. A process that finds its artifacts in the store needs no
-// more.
+// Facts about the code generator that are known without calling LLVM. A process that finds its artifacts in the store
+// needs no more.
 #include <fmt/format.h>
 #include <llvm/Config/llvm-config.h>
 

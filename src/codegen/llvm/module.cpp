@@ -56,7 +56,7 @@ std::unique_ptr<llvm::Module> build_module(loops::Kernel kernel, const std::stri
   // The check is cheap compared to code generation, which would crash on a malformed function.
   std::string broken;
   llvm::raw_string_ostream out(broken);
-  if (llvm::verifyFunction(*f, &out)) VESTA_CHECK(false, "invalid code for a kernel: {}", broken);
+  if (llvm::verifyFunction(*f, &out)) VESTA_CHECK(false, "LLVM rejects the code of a kernel: {}", broken);
   simplify(*f, machine);
   return module;
 }

@@ -227,7 +227,7 @@ Value* Primitives::call_function(Prim p, DType t, Value* a, Value* b) {
     return call;
   }
   std::string name = machine::lane_function(p, t);
-  VESTA_CHECK(!name.empty(), "no function for {} of {}", vesta::name(p), vesta::name(t));
+  VESTA_CHECK(!name.empty(), "there is no function for {} on {}", vesta::name(p), vesta::name(t));
   Type* pointer = b_.getPtrTy();
   llvm::FunctionCallee f = m_.getOrInsertFunction(
       name, llvm::FunctionType::get(b_.getVoidTy(), {pointer, pointer, pointer, b_.getInt32Ty()}, false));

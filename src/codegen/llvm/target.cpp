@@ -36,7 +36,7 @@ llvm::TargetMachine& thread_target_machine(const Target& target) {
     initialize_llvm();
     std::string error;
     const llvm::Target* t = llvm::TargetRegistry::lookupTarget(target.triple, error);
-    VESTA_CHECK(t != nullptr, "LLVM does not know the target: {}", error);
+    VESTA_CHECK(t != nullptr, "LLVM does not support the target: {}", error);
     llvm::TargetOptions options;
     options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
     machine.reset(t->createTargetMachine(target.triple, target.cpu, target.features, options, llvm::Reloc::PIC_,

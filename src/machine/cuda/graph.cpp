@@ -106,7 +106,7 @@ const Api& api() {
 }
 
 const Functions& functions() {
-  if (!api().driver) VESTA_UNSUPPORTED("CUDA graphs: {}", api().problem);
+  if (!api().driver) VESTA_UNSUPPORTED("CUDA graphs cannot be used: {}", api().problem);
   return api().f;
 }
 
@@ -167,7 +167,8 @@ class Stream final : public CaptureStream {
     const GraphNode* after = nullptr;
     size_t count = 0;
     require(functions().capture(stream_, &status, &id, &graph, &after, &count), "tells nothing of a capture");
-    VESTA_CHECK(status == kCaptureIsOn && count == 1, "a capture has status {} and ends in {} nodes", status, count);
+    VESTA_CHECK(status == kCaptureIsOn && count == 1, "a CUDA graph capture has status {} and ends with {} nodes",
+                status, count);
     return after[0];
   }
 

@@ -44,10 +44,10 @@ class Loaded final : public DeviceKernel {
 }  // namespace
 
 std::shared_ptr<const DeviceKernel> load_on_device(const Object& object, int device) {
-  VESTA_CHECK(object.form == Form::Cuda, "{} is no code for a GPU", object.symbol);
+  VESTA_CHECK(object.form == Form::Cuda, "{} is not code for a GPU", object.symbol);
   std::string why;
   const Driver* const driver = Driver::get(&why);
-  if (!driver) VESTA_UNSUPPORTED("code for a GPU: {}", why);
+  if (!driver) VESTA_UNSUPPORTED("code for a GPU cannot be loaded: {}", why);
   const CudaCode code = read_cuda_code(object.bytes, false);
   const bool finished = runs_on(code, driver->architecture(device));
   static std::mutex mutex;

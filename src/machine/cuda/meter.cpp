@@ -49,7 +49,7 @@ const Functions& functions() {
     problem = "the driver has no " + symbols.missing();
     return nullptr;
   }();
-  if (!found) VESTA_UNSUPPORTED("measuring kernels: {}", problem);
+  if (!found) VESTA_UNSUPPORTED("kernels cannot be measured: {}", problem);
   return *found;
 }
 
