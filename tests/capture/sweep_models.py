@@ -135,7 +135,7 @@ def run_row(name: str) -> Row:
         recompiles.append(len(explain_captured(captured).recompiles))
         if found := wrong(entry, before, result, eager, call):
             failure = failure or f"call {call + 1}: {found}"
-    before_hits, settled = recompiles
+    before_hits, after_hits = recompiles
     hits = []
     for _ in range(TIMED_HITS):
         given = copies(inputs)
@@ -143,8 +143,8 @@ def run_row(name: str) -> Row:
         infer(compiled, ours, given)
         hits.append(time.perf_counter() - start)
     seen = explain_captured(captured)
-    if not failure and len(seen.recompiles) > settled:
-        failure = f"recompiles at the third call: {seen.recompiles[settled]}"
+    if not failure and len(seen.recompiles) > after_hits:
+        failure = f"recompiles at the third call: {seen.recompiles[after_hits]}"
     told_already = {s.reason for s in seen.skipped}
     stops = dict.fromkeys(
         [
@@ -161,7 +161,7 @@ def run_row(name: str) -> Row:
         sum(1 for g in seen.graphs if g.compiled),
         tuple(stops),
         len(seen.guards),
-        tuple(f"{r.guard} {r.was} {r.now}".strip() for r in seen.recompiles[before_hits:settled]),
+        tuple(f"{r.guard} {r.was} {r.now}".strip() for r in seen.recompiles[before_hits:after_hits]),
         1e3 * times[0],
         traced,
         seen.total_ms - traced,

@@ -338,8 +338,8 @@ def test_pickle_and_copy_of_functions(either, x):
     assert pickle.loads(pickle.dumps(compiled)) is f  # the name leads to the original
     assert copy.copy(compiled) is copy.deepcopy(compiled) is compiled
     partial = vesta.compile(functools.partial(f, y=2))
-    for twin in (pickle.loads(pickle.dumps(partial)), copy.deepcopy(partial)):
-        assert type(twin) is functools.partial and twin.func is f
+    for copied in (pickle.loads(pickle.dumps(partial)), copy.deepcopy(partial)):
+        assert type(copied) is functools.partial and copied.func is f
 
 
 def test_compiling_twice(either):
@@ -454,9 +454,9 @@ def test_containers(either, x):
 
 def test_copies_of_a_module_are_plain(either, x):
     compiled = vesta.compile(Net().eval())
-    for twin in (copy.deepcopy(compiled), pickle.loads(pickle.dumps(compiled))):
-        assert type(twin) is Net and twin.linear.weight is not compiled.linear.weight
-        torch.testing.assert_close(twin(x), compiled(x))
+    for copied in (copy.deepcopy(compiled), pickle.loads(pickle.dumps(compiled))):
+        assert type(copied) is Net and copied.linear.weight is not compiled.linear.weight
+        torch.testing.assert_close(copied(x), compiled(x))
     shallow = copy.copy(compiled)
     assert type(shallow) is Net and shallow.linear is compiled.linear
     assert type(copy.deepcopy(nn.Sequential(compiled))[0]) is Net

@@ -305,7 +305,7 @@ NOWHERE = Nowhere()
 
 
 @dataclass
-class Held:
+class Alive:
     """What a process holds; a small constant in each is Python's own."""
 
     references: list[int]
@@ -315,7 +315,7 @@ class Held:
     rss: float
 
     @classmethod
-    def now(cls, things: list[Any]) -> Held:
+    def now(cls, things: list[Any]) -> Alive:
         collect()
         references = [sys.getrefcount(thing) for thing in things]
         return cls(references, len(gc.get_objects()), sys.getallocatedblocks(), allocated(), rss())
@@ -342,13 +342,13 @@ def call_many(name: str, compile: Callable[[Any], Any], calls: int) -> None:
         given = result = None
 
     many(200)  # as many variants as there will be, and every cache full
-    held = [Held.now(things)]
+    held = [Alive.now(things)]
     for _ in range(4):
         many(calls // 4)
-        held.append(Held.now(things))
+        held.append(Alive.now(things))
 
     # Of the least round: what grows with the calls grows in each.
-    def growth(of: Callable[[Held], float]) -> float:
+    def growth(of: Callable[[Alive], float]) -> float:
         return min(of(after) - of(before) for before, after in itertools.pairwise(held))
 
     some = calls // 4 // 20
@@ -472,7 +472,7 @@ def make_and_drop_models(count: int, compile: Callable[[nn.Module], Any], bound:
 
     for n in range(2 * len(MODELS)):
         one(n)
-    before = Held.now([x])
+    before = Alive.now([x])
     alive: list[weakref.ref[Any]] = []
     for n in range(count):
         alive += one(n)
@@ -480,7 +480,7 @@ def make_and_drop_models(count: int, compile: Callable[[nn.Module], Any], bound:
             collect()
             alive = [ref for ref in alive if ref() is not None]
             assert not alive, [type(ref()) for ref in alive[:5]]
-    after = Held.now([x])
+    after = Alive.now([x])
     assert after.references == before.references
     assert after.objects - before.objects < 500 + 8 * count  # torch keeps the text of a backward graph's code
     assert after.malloc - before.malloc < bound * 2**20

@@ -145,7 +145,7 @@ def test_sizes_that_change(x):
     ],
 )
 def test_every_size_symbolic_from_the_first_call(make, sizes):
-    """Dimensions that a weight settles are constants behind their guard."""
+    """A dimension that a weight fixes is a constant with a guard."""
     model = make().eval()
     compiled = vesta.compile(model, dynamic=True)
     with torch.no_grad():

@@ -72,10 +72,10 @@ def test_floats_that_dynamo_passes_as_tensors():
     compiled = torch.compile(f, backend="vesta", dynamic=True)
     for k in (0.5, 0.5, 0.7):
         x = torch.randn(6, 16, requires_grad=True)
-        x_twin = x.detach().clone().requires_grad_()
+        x_second = x.detach().clone().requires_grad_()
         compiled(x, k).sum().backward()
-        f(x_twin, k).sum().backward()
-        torch.testing.assert_close(x.grad, x_twin.grad)
+        f(x_second, k).sum().backward()
+        torch.testing.assert_close(x.grad, x_second.grad)
 
 
 def test_slices_to_the_end_of_symbolic_sizes():
@@ -90,14 +90,14 @@ def test_slices_to_the_end_of_symbolic_sizes():
 
 
 def test_training_step_has_eager_gradients():
-    model, twin = mlp(), mlp()
+    model, second = mlp(), mlp()
     compiled = compile_strictly(model)
     x = torch.randn(6, 16, requires_grad=True)
-    x_twin = x.detach().clone().requires_grad_()
+    x_second = x.detach().clone().requires_grad_()
     compiled(x).square().sum().backward()
-    twin(x_twin).square().sum().backward()
-    torch.testing.assert_close(x.grad, x_twin.grad)
-    for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+    second(x_second).square().sum().backward()
+    torch.testing.assert_close(x.grad, x_second.grad)
+    for p, q in zip(model.parameters(), second.parameters(), strict=True):
         torch.testing.assert_close(p.grad, q.grad)
 
 
@@ -229,11 +229,11 @@ def test_integers_of_another_value_are_another_call():
 
     for dynamic in (None, True):
         compiled = torch.compile(step, backend="vesta", dynamic=dynamic, options={"strict": True})
-        log, twin = torch.zeros(5, 4), torch.zeros(5, 4)
+        log, second = torch.zeros(5, 4), torch.zeros(5, 4)
         for t in range(5):
             x = torch.randn(3, 4)
-            torch.testing.assert_close(compiled(x, log, t), step(x, twin, t))
-            torch.testing.assert_close(log, twin)
+            torch.testing.assert_close(compiled(x, log, t), step(x, second, t))
+            torch.testing.assert_close(log, second)
 
 
 def test_symbolic_numbers_meet_tensors():

@@ -402,7 +402,7 @@ def test_damaged_and_missing_files(tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(UserError, match=said):
             vesta.load(path)
-    # A weight, which is only looked at when somebody asks.
+    # Weights are only compared with their digests on request.
     (at,) = struct.unpack_from("<Q", whole, 24)
     path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
     vesta.load(path)

@@ -131,17 +131,17 @@ def test_copies_and_states_of_a_compiled_model():
     x = torch.randn(5, 16)
     with torch.no_grad():
         close(compiled(x), model(x))
-        twin = copy.deepcopy(compiled)
-        for p in twin.parameters():
+        copied = copy.deepcopy(compiled)
+        for p in copied.parameters():
             p.add_(0.5)
-        close(twin(x), twin._orig_mod(x))
+        close(copied(x), copied._orig_mod(x))
         close(compiled(x), model(x))
         assert set(compiled.state_dict()) == {f"_orig_mod.{k}" for k in model.state_dict()}
         file = io.BytesIO()
-        torch.save(twin.state_dict(), file)
+        torch.save(copied.state_dict(), file)
         file.seek(0)
         compiled.load_state_dict(torch.load(file))
-        close(compiled(x), twin(x))
+        close(compiled(x), copied(x))
         model.to(torch.float64)
         close(compiled(x.double()), model(x.double()))
 

@@ -1,4 +1,4 @@
-// Recorded calls: a driver, an allocator and operators stand in for a GPU's.
+// Recorded calls, with a driver, an allocator and operators that replace a GPU's.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -356,13 +356,13 @@ def copies(runner: Runner) -> None:
     net = _net()
     f = runner.compile(net)
     runner.call(f, X)
-    twin = copy.deepcopy(net)
+    copied = copy.deepcopy(net)
     with torch.no_grad():
-        twin.first.weight.mul_(3)
-    g = runner.compile(twin)
+        copied.first.weight.mul_(3)
+    g = runner.compile(copied)
     runner.call(g, X)
     runner.call(f, X)
-    twin.scale = 7.0
+    copied.scale = 7.0
     runner.call(g, X)
     runner.hit(f, X)
 
