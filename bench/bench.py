@@ -3,12 +3,12 @@
     make bench                               everything: about three quarters of an hour on two cores
     python -m bench --quick                  fewer and shorter rounds
     python -m bench --only llama resnet50    some models or kernels
-    python -m bench --sections capture       first calls, hits, guards, breaks: what capture costs
+    python -m bench --sections capture       the cost of capture: first calls, hits, guards, breaks
     python -m bench --sections sweep         single operators against eager: see bench/sweep.py
 
-Compilers are torch.compile (inductor), torch.compile(backend="vesta") (backend) and vesta.compile (vesta). First calls
-start with empty caches, and with everything imported. Ratios are eager's time over the compiler's, taken round by
-round, the median of them and their range: the machine's drift falls out. Writes results.json and plots into --out.
+The compilers are torch.compile (inductor), torch.compile(backend="vesta") (backend) and vesta.compile (vesta). First
+calls start with empty caches and with everything imported. A ratio is eager's time over the compiler's in the same
+round, so that the machine's drift cancels; shown are their median and range. Writes results.json and plots to --out.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KERNEL_COMPILERS = ("eager", "inductor", "vesta")  # a kernel is the same throug
 def measure(
     workload: str, compilers: list[str], rounds: int, seconds: float, limit_s: float, processes: int
 ) -> dict[str, Run]:
-    """`processes`: how many measure a warm first call, each."""
+    """`processes`: the number of processes that measure a warm first call."""
     with ExitStack() as stack:
         cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="vesta-bench-"))
         workers: dict[str, Worker] = {}
@@ -102,7 +102,7 @@ def ratio_text(run: Run | None, aim: float) -> str:
 
 
 def over_text(runs: dict[str, Run]) -> str:
-    """How much longer a call takes through torch.compile(backend="vesta") than through vesta.compile."""
+    """The ratio of a call through torch.compile(backend="vesta") to one through vesta.compile."""
     rounds = [runs[c].rounds_s if c in runs else [] for c in ("backend", "vesta")]
     if not all(rounds):
         return "-"
@@ -172,7 +172,7 @@ def model_table(results: dict[str, dict[str, Run]]) -> Table:
 
 
 def floor_ms(name: str, dtype: str, what: dict[str, float]) -> tuple[float, str]:
-    """The least time of a kernel on this machine, and what bounds it."""
+    """The least possible time of a kernel on this machine, and its bound."""
     kernel = KERNELS[name]
     inputs = kernel.inputs(DTYPES[dtype])
     moved = sum(t.nbytes for t in inputs) + kernel.written(inputs)
@@ -213,14 +213,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help=f"of {', '.join([*MODELS, *KERNELS])}")
+    parser.add_argument(
+        "--only", nargs="*", default=[], metavar="NAME", help=f"only these of {', '.join([*MODELS, *KERNELS])}"
+    )
     parser.add_argument("--compilers", nargs="*", default=list(COMPILERS), choices=COMPILERS)
     parser.add_argument("--quick", action="store_true", help="3 rounds of 0.1 s instead of 9 of 0.4 s")
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--sections", nargs="*", default=list(SECTIONS), choices=SECTIONS)
-    parser.add_argument("--limit", type=float, default=240.0, metavar="S", help="seconds for one answer of a process")
+    parser.add_argument(
+        "--limit", type=float, default=240.0, metavar="S", help="seconds to wait for one answer of a process"
+    )
     parser.add_argument("--cpp", type=Path, metavar="PROGRAM", help="the C++ benchmark of a call")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where results go; OUT/results.json otherwise")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="file for the results (default: OUT/results.json)")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", metavar="FOLDER")
     options = parser.parse_args(arguments)
     unknown = [n for n in options.only if n not in MODELS and n not in KERNELS]

@@ -1,4 +1,4 @@
-"""The rows of the sweep: an operator of PyTorch's op_db each, as an expression on inputs of two sizes.
+"""The rows of the sweep. Each is an operator of PyTorch's op_db as an expression on inputs of two sizes.
 
 A line is `name: expression`, where the name is op_db's, with what sets a further row of the operator apart after a
 space; a lone name stands for the call of that function on x. Rows are only added: figures of different days compare.

@@ -58,7 +58,8 @@ tidy() {
   ninja -C "$BUILD" --quiet vesta_generated || return 1
   local deadline=$((SECONDS + TIDY_SECONDS)) file left=() bad=0 status
   for file in "${files[@]}"; do
-    # A file of the other code generator has no compile command here. clang reads no omp.h but its own, which is not here.
+    # A file of a code generator that is not built has no compile command. clang needs its own omp.h, which is not
+    # installed.
     grep -q "/$file\"" "$BUILD/compile_commands.json" || continue
     if [ $SECONDS -ge $deadline ]; then left+=("$file"); continue; fi
     timeout $((deadline - SECONDS + 1)) clang-tidy-19 -p "$BUILD" --quiet --extra-arg=-fno-openmp "$file" 2>/dev/null
