@@ -201,10 +201,10 @@ def page(rows: list[Row]) -> str:
         "# Models under `vesta.compile`",
         "",
         "<!-- written by: python -m tests.capture.sweep_models --page -->",
-        "Small models with random weights (tests/programs/zoo), without gradients. Each is compared with eager on two "
-        "calls: the one that captures and compiles, and the next. Two graphs without a break are a model that changes "
-        "itself when it is called first (a cache it fills), and is captured as it is then. "
-        "`python -m tests.capture.sweep_models` does it again and measures.",
+        "Small models with random weights (tests/programs/zoo), without gradients. Two calls of each are compared with "
+        "eager: the call that captures and compiles, and the next one. A model with two graphs and no break changes "
+        "itself in its first call, for example by filling a cache, and is captured once more after that. "
+        "`python -m tests.capture.sweep_models` repeats the comparison and measures times.",
         "",
         f"{len(rows)} models: {sum(not r.failure for r in rows)} give eager's results, {whole} of them "
         f"({100 * whole / max(len(rows), 1):.1f} %) without a break.",
