@@ -58,8 +58,8 @@ def page(rows: Sequence[Row]) -> str:
         "# Programs of other libraries under `vesta.compile`",
         "",
         "<!-- written by: python -m tests.ecosystem --page -->",
-        "Each program is written as in its library's documentation, with small sizes and random weights, and runs eager "
-        "and compiled in a process of its own. Three calls with different inputs are compared by the rule of "
+        "Each program is written as in its library's documentation, with small sizes and random weights, and runs "
+        "eager and compiled in a process of its own. Three calls with different inputs are compared by the rule of "
         "[numerics](numerics.md). *First call* is the additional time of the first compiled call over an eager call. "
         "*Steady* is eager's time divided by the compiled time, with alternating calls. *Graphs* counts the compiled "
         "traces, and *breaks* the places where Python runs code between two graphs or code is not compiled; the list "
@@ -75,7 +75,8 @@ def page(rows: Sequence[Row]) -> str:
         text += [
             "",
             "## Training",
-            "In these programs, gradients and optimizer steps take most of the time of a call. Optimizers run as in eager.",
+            "In these programs, gradients and optimizer steps take most of the time of a call. Optimizers run as in "
+            "eager.",
             "",
             *table(training),
         ]
