@@ -71,9 +71,12 @@ CALL = re.compile(r"\b(" + "|".join(CPP_CALLS) + r")\s*\(")
 # Functions that return a reason, or a part of a report, as text.
 REASONS = re.compile(
     r"^ *(?:static )?(?:const )?std::(?:string|optional<std::string>)&? (?:\w+::)*"
-    r"(?:why|reason|refus|what_|cannot|describe|says_|missing|difference|mismatch)\w*\(",
+    r"(?:why|reason|refus|what_|cannot|says_|missing|difference|mismatch)\w*\(",
     re.M,
 )
+# Functions that print a report.
+REPORTS = re.compile(r"^ *std::string (?:to_string|variant_text|print|describe)\(", re.M)
+REPORT_FILES = ("src/pipeline/report.cpp", "src/program/print.cpp")
 LITERAL = re.compile(r'(?:R"\((?:.|\n)*?\)"|"(?:[^"\\\n]|\\.)*")')
 # The evaluator raises what CPython raises, in its words.
 CPYTHON = ("src/capture/python/interpreter/", "src/capture/python/frame/")
@@ -155,7 +158,8 @@ def body_of(text: str, start: int) -> str:
 
 def is_text(literal: str) -> bool:
     """Whether people read it: at least two words, not code."""
-    return len(re.findall(r"[A-Za-z]{2,}", literal)) > 1 and " " in literal.strip()
+    words = re.findall(r"[A-Za-z]{2,}", literal)
+    return len(words) > 1 and " " in literal.strip() and "(?P<" not in literal
 
 
 def cpp_messages(path: Path) -> Iterator[Message]:
@@ -172,14 +176,15 @@ def cpp_messages(path: Path) -> Iterator[Message]:
             for literal in joined(argument):
                 if is_text(literal):
                     yield Message(section, name, literal)
-    for m in REASONS.finditer(text):
+    reports = [("explain", m) for m in REPORTS.finditer(text)] if name in REPORT_FILES else []
+    for section, m in [*(("eager", m) for m in REASONS.finditer(text)), *reports]:
         end = text.find(")", m.end())
         after = text[end : end + 200]
         if "{" not in after or (";" in after and after.index(";") < after.index("{")):
             continue
         for literal in joined(body_of(text, m.end())):
             if is_text(literal):
-                yield Message("eager", name, literal)
+                yield Message(section, name, literal)
 
 
 def python_text(node: ast.expr) -> str | None:

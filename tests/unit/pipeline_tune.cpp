@@ -260,12 +260,12 @@ TEST(Tune, Reports) {
   r.seconds = 1.26;
   r.before_us = 30.04;
   r.after_us = 20.5;
-  EXPECT_EQ(
-      to_string(r),
-      "25 schedules of 2 kernels measured in 1.3 s, 1 kernels known from the cache; 1 kernels changed, 30.0 us -> "
-      "20.5 us");
+  EXPECT_EQ(to_string(r),
+            "measured 25 schedules of 2 kernels in 1.3 s, read the choice for 1 kernels from the cache; changed 1 "
+            "kernels, 30.0 us -> "
+            "20.5 us");
   r.left = 4;
-  EXPECT_TRUE(to_string(r).ends_with("; no time or memory was left for 4 kernels"));
+  EXPECT_TRUE(to_string(r).ends_with("; there was no time or memory for 4 kernels"));
   r.why_none = "no driver";
   EXPECT_EQ(to_string(r), "none: no driver");
 }

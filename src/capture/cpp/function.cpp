@@ -264,7 +264,7 @@ struct Function::Impl {
       } catch (const InternalError& e) {
         reason = e.what();
         error = std::current_exception();
-        log::warn_once(fmt::format("vesta: {}", e.what()));
+        log::warn_once(e.what());
       } catch (const std::exception& e) {
         // This may be the program's own error: the eager call raises it unchanged.
         const std::string text = e.what();
