@@ -31,7 +31,7 @@ MODES: dict[str, Callable[[], Any]] = {
 
 
 def seen(f: Callable[..., Any], arguments: Callable[[], list[Any]]) -> list[Any]:
-    """What a caller sees of one call: result or error, gradients, its arguments and random numbers afterwards."""
+    """The visible outcome of one call: result or error, gradients, and its arguments and random numbers afterwards."""
     torch.manual_seed(1)
     given = arguments()
     gradients: list[Any] = []

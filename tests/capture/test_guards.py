@@ -1,4 +1,4 @@
-"""What a compiled function has read may change between calls: every change is seen, none compiles for nothing."""
+"""Changes of values that a compiled function has read: every change is noticed, and none compiles for nothing."""
 
 from __future__ import annotations
 

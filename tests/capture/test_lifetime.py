@@ -1,4 +1,4 @@
-"""What a compiled function holds, and for how long: calls leave nothing behind, and what its owner drops is gone."""
+"""Lifetimes: calls of a compiled function leave nothing behind, and it keeps nothing alive that its owner drops."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ NOWHERE = Nowhere()
 
 @dataclass
 class Alive:
-    """What a process holds; a small constant in each is Python's own."""
+    """The memory and objects of a process; a small constant in each is Python's own."""
 
     references: list[int]
     objects: int
@@ -347,7 +347,7 @@ def call_many(name: str, compile: Callable[[Any], Any], calls: int) -> None:
         many(calls // 4)
         held.append(Alive.now(things))
 
-    # Of the least round: what grows with the calls grows in each.
+    # The least round counts: a leak grows in every round.
     def growth(of: Callable[[Alive], float]) -> float:
         return min(of(after) - of(before) for before, after in itertools.pairwise(held))
 
@@ -512,7 +512,7 @@ def test_a_model_that_stays_is_found() -> None:
 
 
 def dead_after(function: Callable[..., Any], make: Callable[[], tuple[Any, ...]], calls: int = 4) -> None:
-    """What the arguments and results of each call consist of dies with them, while the variants live."""
+    """The parts of each call's arguments and results die with them, while the variants live."""
     compiled = vesta.compile(function)
     refs: list[weakref.ref[Any]] = []
 

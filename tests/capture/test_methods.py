@@ -67,7 +67,7 @@ def x():
 
 
 def captures(compiled):
-    """Of a wrapper and its methods: name -> what was captured."""
+    """The captured objects of a wrapper and its methods, by name."""
     return {c.name.rpartition("<locals>.")[2]: c for c in vesta.explain(compiled).explanation.captures}
 
 
@@ -82,7 +82,7 @@ def twice(function, *args):
     return function(*args)
 
 
-# What is compiled
+# Compiled methods
 
 
 @pytest.mark.parametrize("gradients", [False, True])
@@ -284,7 +284,7 @@ def test_methods_of_every_kind(x):
     assert compiled.extra_repr() == net.extra_repr()
 
 
-# What a method still is
+# Properties of methods that stay as they are
 
 
 def test_a_method_is_still_a_bound_method(net, x):
@@ -432,7 +432,7 @@ def test_a_forward_that_is_partial(net, x):
     assert_compiled(compiled, "Net")
 
 
-# What libraries do around a compiled module
+# Libraries that wrap or patch a compiled module
 
 
 def test_a_loop_of_generation(x):

@@ -1,4 +1,4 @@
-"""What steers the compiler from outside, over the compiler itself: stances, marks, disable, fullgraph, reset."""
+"""Switches outside of the program, with the real compiler: stances, marks, disable, fullgraph, reset."""
 
 from __future__ import annotations
 
@@ -550,7 +550,7 @@ def test_fullgraph_refuses_one_variant_too_many(x):
 
 
 def test_a_long_loop_is_left_to_python(x):
-    """What tens of thousands of operators unroll to would take longer to compile than the loop takes."""
+    """A loop that unrolls to tens of thousands of operators would take longer to compile than to run."""
 
     def f(x, n):
         for i in range(n):

@@ -175,7 +175,7 @@ class Mutator {
       std::sort(out.begin(), out.end());
       return out;
     }();
-    // Those that take the same kinds of arguments are rare among all of them.
+    // Operators with the same kinds of arguments are rare among all of them.
     const auto handle = [](const std::string& op) {
       const size_t dot = op.find('.', op.find("::"));
       return c10::Dispatcher::singleton().findSchema(

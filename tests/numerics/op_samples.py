@@ -59,7 +59,7 @@ class Task:
 
 @dataclass
 class Outcome:
-    """What became of one sample."""
+    """The outcome of one sample."""
 
     op: str
     dtype: str

@@ -65,7 +65,7 @@ def _normalize(x: torch.Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12
     return x / _norm(x, p, dim, True).clamp_min(eps).expand_as(x)
 
 
-# What has no float64 form of its own, would give a narrow result, or one that is hardly better than float32's.
+# Operators that have no float64 form, would return a narrow result, or would hardly be better than float32's.
 _WIDE_FORMS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.float: torch.Tensor.double,
     torch.Tensor.half: torch.Tensor.double,
@@ -194,7 +194,7 @@ def widen(value: Any, moved: Callable[[torch.Tensor, torch.dtype], torch.Tensor]
 
 @dataclass(frozen=True)
 class Made:
-    """What a call gave at one place of its result."""
+    """The outcome of a call for one of its results."""
 
     dtype: torch.dtype | None  # None: no tensor of numbers in a storage
     owned: bool = False  # lies in a storage that none of the arguments lies in
@@ -430,7 +430,7 @@ class _Shaking(_Widening):
         return pytree.tree_unflatten(moved, spec)
 
     def before(self, call: Call | None, args: Any, kwargs: Any) -> Any:
-        """What a call may write to: the tensor, its dtype in the program, its version and numbers."""
+        """The tensors that a call may write: tensor, dtype in the program, version and numbers."""
         self._calls_inside.begin(call)
         leaves = pytree.tree_leaves((args, kwargs))
         dtypes = call.given if call and len(call.given) == len(leaves) else (None,) * len(leaves)

@@ -324,7 +324,7 @@ def test_where_inputs_begin_in_their_storage():
         torch.testing.assert_close(ours, eagers)
         for mine, eager in zip(ours[:3], eagers[:3], strict=True):
             assert mine.storage_offset() == eager.storage_offset()
-    # What lies outside of the input's own memory is not the program's to read.
+    # Memory outside of the input's own is not part of the program.
     outside = vesta.trace_and_compile(lambda x: x.as_strided((2, 2), (1, 2), 0) * 2)
     assert torch.equal(outside(base[5:25]), base.as_strided((2, 2), (1, 2)) * 2)
 
@@ -346,7 +346,7 @@ def test_windows_on_memory_in_another_order(program: Callable[..., object], dyna
 
 
 def test_a_graph_is_walked_without_being_written_as_source():
-    """What torch.fx's source would do: containers, slices, methods, modules, attributes, keywords."""
+    """Does the same as torch.fx's source: containers, slices, methods, modules, attributes, keywords."""
     graph = torch.fx.Graph()
     x, n = graph.placeholder("x"), graph.placeholder("n")
     rows = graph.call_method("size", (x, 0))

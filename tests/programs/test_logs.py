@@ -1,4 +1,4 @@
-"""What the environment turns on: logs on stderr and a folder for each compile."""
+"""Switches in the environment: logs on stderr, and a folder for each compile."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def test_cache(entry: EntryPoint) -> None:
 @of_option("copied_inputs")
 @of_option("cuda_graph_memory")
 def test_cuda_graphs(entry: EntryPoint) -> None:
-    """What they do needs a GPU: tests/cuda/recorded.py. Programs of the CPU take them, and have no graphs."""
+    """tests/cuda/recorded.py tests the effect on a GPU. Programs of the CPU accept the options and have no graphs."""
     x = torch.randn(4)
     options = {"cuda_graphs": True, "copied_inputs": -1, "cuda_graph_memory": 1 << 20}
     torch.testing.assert_close(entry(lambda x: x.sin() + 1, **options)(x), x.sin() + 1)
@@ -190,7 +190,7 @@ def test_cuda_graphs(entry: EntryPoint) -> None:
 
 @of_option("autotune_seconds")
 def test_tuning(entry: EntryPoint) -> None:
-    """What it does needs a GPU: tests/cuda/tuned.py. Programs of the CPU take it, and nothing is measured."""
+    """tests/cuda/tuned.py tests the effect on a GPU. Programs of the CPU accept the option, and nothing is measured."""
     x = torch.randn(4)
     for seconds in (0, 0.5, 10):
         forget()

@@ -627,7 +627,7 @@ def test_a_graph_kept_for_a_second_backward():
 
 
 def test_results_on_one_memory_are_written():
-    """Which of them is a view of the other is eager's choice: autograd refuses some writes to views."""
+    """Eager decides which result is a view of the other, and autograd refuses some writes to views."""
 
     def view_first(x):
         y = x * 2

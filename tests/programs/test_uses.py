@@ -1,4 +1,4 @@
-"""What people do with a compiled model besides calling it: training loops, generation, copies, threads, custom ops."""
+"""Uses of a compiled model besides calls: training loops, generation, copies, threads, custom operators."""
 
 from __future__ import annotations
 
@@ -339,7 +339,7 @@ def test_loop_of_calls_on_own_results():
 
 
 def test_memory_of_the_first_steps_is_gone_when_a_large_result_is_made():
-    """What tensors of a call hold at most, with the arena that stays for the next call, is eager's."""
+    """The peak memory of a call's tensors, with the arena that stays for the next call, is at most eager's."""
 
     def program(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         s = nn.functional.gelu(x) @ w

@@ -140,7 +140,7 @@ TEST(Returned, NothingIsNeededBeforeItIsKnown) {
   });
 }
 
-// What a call returns beside an integer may have it for a size.
+// A result beside a returned integer may have that integer as a size.
 TEST(Returned, ACallDefinesSizesOfItsOwnResults) {
   Artifact a = returning();
   call_of(a, 1).results = {-1, 3};

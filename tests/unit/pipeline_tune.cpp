@@ -106,7 +106,7 @@ TEST(Tune, TheFastestScheduleIsTaken) {
   EXPECT_EQ(tuned.report.measured, 2);
   EXPECT_EQ(tuned.report.left, 0);
   EXPECT_TRUE(tuned.finished);
-  // Those of the heavier kernel first, each with its memory and sizes.
+  // The heavier kernel's schedules come first, each with its memory and sizes.
   EXPECT_EQ(meter.trials[0].bytes, 2 * 512 * 4096 * 4);
   ASSERT_EQ(meter.trials[0].buffers.size(), 2u);
   EXPECT_EQ(meter.trials[0].buffers[1].start, 512 * 4096 * 4);

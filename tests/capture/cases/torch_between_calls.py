@@ -1,4 +1,4 @@
-"""What happens to a model between the calls of its compiled form."""
+"""Changes of a model between the calls of its compiled form."""
 
 from __future__ import annotations
 

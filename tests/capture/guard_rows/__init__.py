@@ -34,7 +34,7 @@ def variants(compiled: Any) -> int:
 
 
 def frozen(value: Any) -> Any:
-    """What `value` is now, as something that later changes do not reach."""
+    """The present value, in a form that later changes do not affect."""
     if isinstance(value, torch.Tensor):
         with torch.no_grad():
             kind = (type(value).__name__, str(value.dtype), tuple(value.shape), value.requires_grad, str(value.device))

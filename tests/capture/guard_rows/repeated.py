@@ -1,4 +1,4 @@
-"""What the memory of a check that held could miss: each change comes after calls that repeated it."""
+"""Changes that the guard cache could miss: each comes after calls that repeated a successful check."""
 
 from __future__ import annotations
 
