@@ -4,7 +4,7 @@
     python tools/messages.py --write   writes it
     python tools/messages.py --check   exits with 1 if the page is not what this script makes
 
-The page serves as a proof sheet: whoever changes a message reads it there as a user would. C++ messages are the string
+The page is a proof sheet: read a changed message there as a user would. C++ messages are the string
 literals of throwing macros, of `throw`, of the log and of functions that return reasons; Python messages those of
 `raise`, of warnings and of `explain`. A {} stands for a value. Graph breaks and the help of commands are read from the
 built package (`_C._graph_breaks()`, `vesta.command.parser()`), so it must be importable.

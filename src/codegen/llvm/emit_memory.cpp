@@ -145,14 +145,14 @@ Value* Emitter::strided_load(Value* pointer, DType t, int64_t stride) {
     int64_t first = std::min<int64_t>(piece * lanes_, span - lanes_);
     Value* v =
         b_.CreateAlignedLoad(type, b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(first)), alignment(t));
-    llvm::SmallVector<int, 64> pick(static_cast<size_t>(lanes_), -1);
-    for (int l = 0; l < filled; ++l) pick[static_cast<size_t>(l)] = l;
+    llvm::SmallVector<int, 64> order(static_cast<size_t>(lanes_), -1);
+    for (int l = 0; l < filled; ++l) order[static_cast<size_t>(l)] = l;
     int base = result ? lanes_ : 0;
     while (filled < lanes_ && filled * stride < first + lanes_) {
-      pick[static_cast<size_t>(filled)] = base + static_cast<int>(filled * stride - first);
+      order[static_cast<size_t>(filled)] = base + static_cast<int>(filled * stride - first);
       ++filled;
     }
-    result = result ? b_.CreateShuffleVector(result, v, pick) : b_.CreateShuffleVector(v, pick);
+    result = result ? b_.CreateShuffleVector(result, v, order) : b_.CreateShuffleVector(v, order);
   }
   return result;
 }
@@ -214,10 +214,10 @@ Value* Emitter::readable_run(const Instr& i, int level, int u) {
 
 // Whether r selects between contiguous runs of memory by conditions that are the same for all lanes. `leaf` is the
 // common kind of their elements: all of them are loads, or conversions of loads.
-bool Emitter::picks_runs(Ref r, std::optional<Instr>& leaf) const {
+bool Emitter::selects_runs(Ref r, std::optional<Instr>& leaf) const {
   const Instr& i = k_.instrs[r];
   if (i.kind == loops::InstrKind::Compute && i.prim == Prim::Select) {
-    return !shape_.vector[i.in[0]] && picks_runs(i.in[1], leaf) && picks_runs(i.in[2], leaf);
+    return !shape_.vector[i.in[0]] && selects_runs(i.in[1], leaf) && selects_runs(i.in[2], leaf);
   }
   const bool converts = i.kind == loops::InstrKind::Cast;
   const Ref source = converts ? i.in[0] : r;
@@ -230,24 +230,24 @@ bool Emitter::picks_runs(Ref r, std::optional<Instr>& leaf) const {
   return !known || (known->kind == i.kind && known->dtype == load.dtype);
 }
 
-Value* Emitter::picked_run(Ref r, int level, int u) {
+Value* Emitter::selected_run(Ref r, int level, int u) {
   const Instr& i = k_.instrs[r];
   if (i.kind == loops::InstrKind::Load) return readable_run(i, level, u);
   if (i.kind == loops::InstrKind::Cast) return readable_run(k_.instrs[i.in[0]], level, u);
   Value* condition = get(i.in[0], 0);
-  Value* a = picked_run(i.in[1], level, u);
-  Value* b = picked_run(i.in[2], level, u);
+  Value* a = selected_run(i.in[1], level, u);
+  Value* b = selected_run(i.in[2], level, u);
   at(level);
   return b_.CreateSelect(condition, a, b);
 }
 
 // Loads a Select between runs of memory from the chosen run only; nullptr if r is something else.
-Value* Emitter::load_picked(Ref r, int u) {
+Value* Emitter::load_selected(Ref r, int u) {
   std::optional<Instr> leaf;
-  if (lanes_ == 1 || pairs_ || !shape_.vector[r] || !picks_runs(r, leaf)) return nullptr;
+  if (lanes_ == 1 || pairs_ || !shape_.vector[r] || !selects_runs(r, leaf)) return nullptr;
   const DType t = leaf->dtype;
   const int level = shape_.level[r];
-  Value* pointer = picked_run(r, level, u);
+  Value* pointer = selected_run(r, level, u);
   at(level);
   Value* v = p_.from_memory(t, load_vector(p_.memory_type(t, lanes_), pointer, element_size(t), mask_));
   return leaf->kind == loops::InstrKind::Cast ? p_.cast(t, k_.instrs[r].dtype, v) : v;
@@ -361,9 +361,9 @@ void Emitter::store_interleaved(Ref even, Ref odd, int u) {
   llvm::Type* element = p_.memory_type(i.dtype, 1);
   pointer = b_.CreateGEP(element, pointer, lane);
   for (int half = 0; half < 2; ++half) {
-    llvm::SmallVector<int, 64> pick;
-    for (int l = 0; l < lanes_; ++l) pick.push_back((half * lanes_ + l) / 2 + (l % 2) * lanes_);
-    store_vector(b_.CreateShuffleVector(a, c, pick), b_.CreateConstGEP1_64(element, pointer, (2 * u + half) * lanes_),
+    llvm::SmallVector<int, 64> order;
+    for (int l = 0; l < lanes_; ++l) order.push_back((half * lanes_ + l) / 2 + (l % 2) * lanes_);
+    store_vector(b_.CreateShuffleVector(a, c, order), b_.CreateConstGEP1_64(element, pointer, (2 * u + half) * lanes_),
                  element_size(i.dtype), nullptr);
   }
 }

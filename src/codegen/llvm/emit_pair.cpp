@@ -25,9 +25,9 @@ Value* Emitter::load_pair(DType t, Value* pointer, Ref r, int u) {
   } else {
     Value* run = b_.CreateAlignedLoad(p_.memory_type(t, 2 * lanes_), pointer, align);
     for (int odd = 0; odd < 2; ++odd) {
-      llvm::SmallVector<int, 64> pick;
-      for (int l = 0; l < lanes_; ++l) pick.push_back(2 * l + odd);
-      half[static_cast<size_t>(odd)] = p_.from_memory(t, b_.CreateShuffleVector(run, pick));
+      llvm::SmallVector<int, 64> order;
+      for (int l = 0; l < lanes_; ++l) order.push_back(2 * l + odd);
+      half[static_cast<size_t>(odd)] = p_.from_memory(t, b_.CreateShuffleVector(run, order));
     }
   }
   const auto own = static_cast<size_t>(u % 2);
@@ -53,9 +53,9 @@ Value* Emitter::stored_pair(const Instr& i, int u) {
   }
   Value* even = stored(i, u - 1, true);
   Value* odd = stored(i, u, true);
-  llvm::SmallVector<int, 64> pick;
-  for (int l = 0; l < 2 * lanes_; ++l) pick.push_back(l / 2 + (l % 2) * lanes_);
-  return b_.CreateShuffleVector(even, odd, pick);
+  llvm::SmallVector<int, 64> order;
+  for (int l = 0; l < 2 * lanes_; ++l) order.push_back(l / 2 + (l % 2) * lanes_);
+  return b_.CreateShuffleVector(even, odd, order);
 }
 
 }  // namespace vesta::codegen

@@ -238,9 +238,9 @@ Value* Emitter::scan(Ref r, int u) {
   }
   llvm::Constant* neutral = identity(i.reduce, i.dtype, lanes_);
   for (int distance = 1; distance < lanes_; distance *= 2) {
-    llvm::SmallVector<int, 64> pick;
-    for (int l = 0; l < lanes_; ++l) pick.push_back(l < distance ? lanes_ + l : l - distance);
-    x = combine(i.reduce, i.dtype, b_.CreateShuffleVector(x, neutral, pick), x);
+    llvm::SmallVector<int, 64> order;
+    for (int l = 0; l < lanes_; ++l) order.push_back(l < distance ? lanes_ + l : l - distance);
+    x = combine(i.reduce, i.dtype, b_.CreateShuffleVector(x, neutral, order), x);
   }
   x = combine(i.reduce, i.dtype, b_.CreateVectorSplat(static_cast<unsigned>(lanes_), carry), x);
   b_.CreateStore(b_.CreateExtractElement(x, static_cast<uint64_t>(lanes_ - 1)), slot);

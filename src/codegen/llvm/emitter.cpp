@@ -117,7 +117,7 @@ Value* Emitter::emit_value(Ref r, int u) {
     case InstrKind::Load: return load(r, u);
     case InstrKind::Compute: {
       if (i.prim == Prim::Select) {
-        if (Value* v = load_picked(r, u)) return v;
+        if (Value* v = load_selected(r, u)) return v;
       }
       if (Value* v = compare_indices(r, u)) return v;
       std::array<Value*, 3> in{};

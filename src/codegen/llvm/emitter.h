@@ -100,9 +100,9 @@ class Emitter {
   llvm::Value* load(Ref r, int u);
   llvm::Value* readable(llvm::Value* pointer, llvm::Value* condition);
   llvm::Value* readable_run(const loops::Instr& i, int level, int u);
-  bool picks_runs(Ref r, std::optional<loops::Instr>& leaf) const;
-  llvm::Value* picked_run(Ref r, int level, int u);
-  llvm::Value* load_picked(Ref r, int u);
+  bool selects_runs(Ref r, std::optional<loops::Instr>& leaf) const;
+  llvm::Value* selected_run(Ref r, int level, int u);
+  llvm::Value* load_selected(Ref r, int u);
   llvm::Value* load_reversed(const loops::Instr& i, llvm::Value* mask, int level, int u);
   void store(Ref r, int u);
   Ref other_half(Ref r) const;

@@ -251,7 +251,7 @@ Value* Primitives::compute(Prim p, DType t, Value* a, Value* b, Value* c) {
 Value* Primitives::float_compute(Prim p, DType t, Value* a, Value* b, Value* c) {
   Type* type = a->getType();
   auto unary = [&](ID id) { return b_.CreateUnaryIntrinsic(id, a); };
-  auto pick = [&](Value* cond, Value* x, Value* y) { return b_.CreateSelect(cond, x, y); };
+  auto select = [&](Value* cond, Value* x, Value* y) { return b_.CreateSelect(cond, x, y); };
   switch (p) {
     case Prim::Neg: return b_.CreateFNeg(a);
     case Prim::Abs: return unary(Intrinsic::fabs);
@@ -272,10 +272,10 @@ Value* Primitives::float_compute(Prim p, DType t, Value* a, Value* b, Value* c) 
     case Prim::Mul: return b_.CreateFMul(a, b);
     case Prim::Div: return b_.CreateFDiv(a, b);
     case Prim::CopySign: return b_.CreateBinaryIntrinsic(Intrinsic::copysign, a, b);
-    case Prim::Max: return pick(b_.CreateFCmpUNO(a, a), a, pick(b_.CreateFCmpOGT(a, b), a, b));
-    case Prim::Min: return pick(b_.CreateFCmpUNO(a, a), a, pick(b_.CreateFCmpOLT(a, b), a, b));
-    case Prim::FMax: return pick(b_.CreateFCmpUNO(b, b), a, pick(b_.CreateFCmpOGT(a, b), a, b));
-    case Prim::FMin: return pick(b_.CreateFCmpUNO(b, b), a, pick(b_.CreateFCmpOLT(a, b), a, b));
+    case Prim::Max: return select(b_.CreateFCmpUNO(a, a), a, select(b_.CreateFCmpOGT(a, b), a, b));
+    case Prim::Min: return select(b_.CreateFCmpUNO(a, a), a, select(b_.CreateFCmpOLT(a, b), a, b));
+    case Prim::FMax: return select(b_.CreateFCmpUNO(b, b), a, select(b_.CreateFCmpOGT(a, b), a, b));
+    case Prim::FMin: return select(b_.CreateFCmpUNO(b, b), a, select(b_.CreateFCmpOLT(a, b), a, b));
     case Prim::Eq: return b_.CreateFCmpOEQ(a, b);
     case Prim::Ne: return b_.CreateFCmpUNE(a, b);
     case Prim::Lt: return b_.CreateFCmpOLT(a, b);
