@@ -54,7 +54,7 @@ struct CaptureVariant {
   std::vector<std::string> effects;  // replayed after the graph: "self.counter", "cache['k']", "list.append on x"
   std::string end;                   // "return", "break", "raise" or "yield"
   std::optional<CaptureBreak> stop;  // if end is "break"
-  std::vector<StageTime> stages;     // capture's own: "trace", "guards", "exit" (compiled->stages has the rest)
+  std::vector<StageTime> stages;     // capture's own: "trace" (compiled->stages has the rest)
   double total_ms = 0;               // the whole time from the miss to the first hit
   int64_t hits = 0;
 };
