@@ -225,8 +225,8 @@ def test_fullgraph_and_stances_hold_for_methods(net, x):
 def test_methods_are_checked(net):
     for methods, message in [
         ("encode", r"takes a tuple of method names, not 'encode'"),
-        ((3,), "takes a tuple of names"),
-        (None, "takes a tuple of names"),
+        ((3,), "takes a tuple of method names"),
+        (None, "takes a tuple of method names"),
         (("encod",), r'Net has no method "encod"; did you mean "encode"'),
         (("zzz",), r'Net has no method "zzz"$'),
         (("device",), r'"device" of Net is a property; put @vesta.compile below @property'),
@@ -239,7 +239,7 @@ def test_methods_are_checked(net):
     for other in (lambda x: x, Net, functools.partial(print)):
         with pytest.raises(UserError, match="methods is for modules"):
             vesta.compile(other, methods=("forward",))
-    with pytest.raises(UserError, match="takes a tuple of names"):
+    with pytest.raises(UserError, match="takes a tuple of method names"):
         vesta.compile(methods="encode")
 
 
