@@ -231,7 +231,7 @@ def test_methods_are_checked(net):
         (("zzz",), r'Net has no method "zzz"$'),
         (("device",), r'"device" of Net is a property; put @vesta.compile below @property'),
         (("scale",), r'"scale" of Net is not a method'),
-        (("__len__",), "called by their name"),
+        (("__len__",), "called by name"),
     ]:
         for more in ({}, {"disable": True}):
             with pytest.raises(UserError, match=message):
