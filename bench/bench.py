@@ -3,12 +3,12 @@
     make bench                               everything: about three quarters of an hour on two cores
     python -m bench --quick                  fewer and shorter rounds
     python -m bench --only llama resnet50    some models or kernels
-    python -m bench --sections capture       first calls, hits, guards, breaks: what capture costs
+    python -m bench --sections capture       the cost of capture: first calls, hits, guards, breaks
     python -m bench --sections sweep         single operators against eager: see bench/sweep.py
 
-Compilers are torch.compile (inductor), torch.compile(backend="vesta") (backend) and vesta.compile (vesta). First calls
-start with empty caches, and with everything imported. Ratios are eager's time over the compiler's, taken round by
-round, the median of them and their range: the machine's drift falls out. Writes results.json and plots into --out.
+The compilers are torch.compile (inductor), torch.compile(backend="vesta") (backend) and vesta.compile (vesta). First
+calls start with empty caches and with everything imported. A ratio is eager's time over the compiler's in the same
+round, so that the machine's drift cancels; shown are their median and range. Writes results.json and plots to --out.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from bench import capture, machine, plot, sweep
 from bench.processes import COMPILERS, ROOT, Run, Worker
 from bench.workloads import DTYPES, KERNELS, MODELS
 
-SECTIONS = ("models", "kernels", "capture", "door", "sweep")
-KERNEL_COMPILERS = ("eager", "inductor", "vesta")  # a kernel is the same through both of Vesta's doors
+SECTIONS = ("models", "kernels", "capture", "cpp", "sweep")
+KERNEL_COMPILERS = ("eager", "inductor", "vesta")  # a kernel is the same through both of Vesta's entry points
 
 
 def measure(
     workload: str, compilers: list[str], rounds: int, seconds: float, limit_s: float, processes: int
 ) -> dict[str, Run]:
-    """`processes`: how many measure a warm first call, each."""
+    """`processes`: the number of processes that measure a warm first call."""
     with ExitStack() as stack:
         cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="vesta-bench-"))
         workers: dict[str, Worker] = {}
@@ -55,7 +55,7 @@ def measure(
             worker.run.trace_ms = got.get("trace_ms", 0.0)
 
         def beyond(compiler: str, folder: str) -> list[float]:
-            """What first calls of new processes take beyond the next ones."""
+            """The additional time of first calls in new processes over later calls."""
             took = []
             for _ in range(1 if compiler == "inductor" else processes):
                 again = Worker("bench.worker", [workload, compiler], f"{cache}/{folder}", limit_s, keeps=True)
@@ -102,7 +102,7 @@ def ratio_text(run: Run | None, aim: float) -> str:
 
 
 def over_text(runs: dict[str, Run]) -> str:
-    """How much longer a call takes through torch.compile(backend="vesta") than through vesta.compile."""
+    """The ratio of a call through torch.compile(backend="vesta") to one through vesta.compile."""
     rounds = [runs[c].rounds_s if c in runs else [] for c in ("backend", "vesta")]
     if not all(rounds):
         return "-"
@@ -138,7 +138,7 @@ def model_table(results: dict[str, dict[str, Run]]) -> Table:
         "compile: the same without eager; warm: the first call of a further process beyond a steady one, with caches "
         "that the first has filled (of eager, what torch itself does once); loaded: vesta.load of the saved program "
         "and its first call, beyond a steady one; file: such a file without weights; over backend: the time through "
-        "torch.compile's door over vesta.compile's. "
+        "torch.compile's entry point over vesta.compile's. "
         "peak: the process, with compilers and Python; tensors: what a call holds beside inputs and weights, "
         "Vesta's arena included"
     )
@@ -172,7 +172,7 @@ def model_table(results: dict[str, dict[str, Run]]) -> Table:
 
 
 def floor_ms(name: str, dtype: str, what: dict[str, float]) -> tuple[float, str]:
-    """The least time of a kernel on this machine, and what bounds it."""
+    """The least possible time of a kernel on this machine, and its bound."""
     kernel = KERNELS[name]
     inputs = kernel.inputs(DTYPES[dtype])
     moved = sum(t.nbytes for t in inputs) + kernel.written(inputs)
@@ -200,9 +200,9 @@ def kernel_table(results: dict[str, dict[str, Run]], what: dict[str, float]) -> 
     return table
 
 
-def door(path: Path | None) -> dict[str, Any]:
-    """What the C++ benchmark of the front door prints: {"hit_ns": ..., "kernel_ns": ..., "eager_ns": ...}."""
-    path = path or next(iter(sorted(ROOT.glob("build/*/bench/vesta_bench_door"))), None)
+def cpp_call(path: Path | None) -> dict[str, Any]:
+    """The output of the C++ benchmark of a call: {"hit_ns": ..., "kernel_ns": ..., "eager_ns": ...}."""
+    path = path or next(iter(sorted(ROOT.glob("build/*/bench/vesta_bench_cpp_call"))), None)
     if path is None or not path.exists():
         return {}
     done = subprocess.run([str(path)], capture_output=True, text=True, timeout=120)
@@ -213,14 +213,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help=f"of {', '.join([*MODELS, *KERNELS])}")
+    parser.add_argument(
+        "--only", nargs="*", default=[], metavar="NAME", help=f"only these of {', '.join([*MODELS, *KERNELS])}"
+    )
     parser.add_argument("--compilers", nargs="*", default=list(COMPILERS), choices=COMPILERS)
     parser.add_argument("--quick", action="store_true", help="3 rounds of 0.1 s instead of 9 of 0.4 s")
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--sections", nargs="*", default=list(SECTIONS), choices=SECTIONS)
-    parser.add_argument("--limit", type=float, default=240.0, metavar="S", help="seconds for one answer of a process")
-    parser.add_argument("--door", type=Path, metavar="PROGRAM", help="the C++ benchmark of the front door")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where results go; OUT/results.json otherwise")
+    parser.add_argument(
+        "--limit", type=float, default=240.0, metavar="S", help="seconds to wait for one answer of a process"
+    )
+    parser.add_argument("--cpp", type=Path, metavar="PROGRAM", help="the C++ benchmark of a call")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="file for the results (default: OUT/results.json)")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "bench", metavar="FOLDER")
     options = parser.parse_args(arguments)
     unknown = [n for n in options.only if n not in MODELS and n not in KERNELS]
@@ -239,7 +243,7 @@ def main(arguments: list[str] | None = None) -> int:
     kernels: dict[str, dict[str, Run]] = {}
     rows: list[capture.Row] = []
     failures: list[str] = []
-    door_times: dict[str, Any] = {}
+    cpp_times: dict[str, Any] = {}
     timings: list[sweep.Timing] = []
     model_names = [n for n in MODELS if "models" in options.sections and wanted(n)]
     kernel_names = [n for n in KERNELS if "kernels" in options.sections and wanted(n)]
@@ -264,9 +268,9 @@ def main(arguments: list[str] | None = None) -> int:
         if "capture" in options.sections:
             called, failures = capture.calls(compilers, rounds, seconds / 4, options.limit, say)
             rows = capture.first_calls([c for c in compilers if c != "eager"], options.limit, models, say) + called
-        if "door" in options.sections:
-            say("the C++ door")
-            door_times = door(options.door)
+        if "cpp" in options.sections:
+            say("the C++ entry point")
+            cpp_times = cpp_call(options.cpp)
         if "sweep" in options.sections and not options.only:
             timings = sweep.sweep(list(sweep.MODES), options.quick, options.limit, say)
 
@@ -274,8 +278,8 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(model_table(models))
     if kernels:
         console.print(kernel_table(kernels, what))
-    if door_times:
-        console.print(f"C++ door, relu(x * y + 1) on 8x8, ns a call: {door_times}", highlight=False)
+    if cpp_times:
+        console.print(f"C++ entry point, relu(x * y + 1) on 8x8, ns a call: {cpp_times}", highlight=False)
     if rows:
         console.print(capture.table(rows))
     sweep.print_tables(console, timings)
@@ -297,7 +301,7 @@ def main(arguments: list[str] | None = None) -> int:
         "models": {n: {c: asdict(r) for c, r in runs.items()} for n, runs in models.items()},
         "kernels": {n: {c: asdict(r) for c, r in runs.items()} for n, runs in kernels.items()},
         "capture": capture.as_data(rows),
-        "door": door_times,
+        "cpp": cpp_times,
         "sweep": sweep.summary(timings),
     }
     path.write_text(json.dumps(as_data, indent=1))

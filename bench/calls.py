@@ -1,4 +1,4 @@
-"""What a call of a small function costs under one compiler; obeys lines on stdin, answers in JSON lines on stdout.
+"""Measures calls of small functions under one compiler. Reads commands from stdin and prints JSON lines.
 
 plain             a round of a call-heavy program that is not compiled; answers seconds
 first             compiles and calls all probes; answers how many graph breaks the one with a break had
@@ -44,7 +44,7 @@ def with_break(x: torch.Tensor) -> torch.Tensor:
 
 
 class Layers(torch.nn.Module):
-    """Reads each parameter of its layers; `sizes`: and their shapes."""
+    """Reads each parameter of its layers, and with `sizes` also their shapes."""
 
     def __init__(self, count: int, sizes: bool = False) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Weight(torch.nn.Module):
 
 
 class Decoder(torch.nn.Module):
-    """The tensors of a step of a decoder with 32 layers, nine weights and two written caches each, and little work."""
+    """The tensors of a decoder step with little work: 32 layers, each with nine weights and two written caches."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Decoder(torch.nn.Module):
 
 
 def probes() -> dict[str, tuple[Callable[..., Any], int]]:
-    """By name: a callable, and how many tensors it takes."""
+    """The callables by name, each with its number of tensors."""
     return {
         "hit": (tiny, 2),
         "no layers": (Layers(0), 1),
@@ -135,7 +135,7 @@ def call_heavy() -> int:
 
 
 def microseconds(call: Callable[..., Any], arguments: tuple[Any, ...], seconds: float) -> float:
-    """The median over batches of a call's mean."""
+    """The median over batches of the mean time of a call."""
     start = time.perf_counter()
     call(*arguments)
     batch = max(1, min(50, int(1e-3 / (time.perf_counter() - start + 1e-9))))  # a batch is short against a time slice

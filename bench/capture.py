@@ -1,4 +1,4 @@
-"""What capture costs: first calls, a hit, guards, a graph break, and programs that are not compiled."""
+"""Measures capture: first calls, a hit, guards, a graph break, and programs that are not compiled."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROBES = (
 
 @dataclass
 class Row:
-    """One figure of every compiler. `aim`: at most this, of vesta.compile; 0: none."""
+    """One figure for every compiler. `aim`: upper bound for vesta.compile; 0: none."""
 
     name: str
     unit: str
@@ -69,7 +69,7 @@ def first_call(name: str, compiler: str, limit_s: float) -> Run:
 def calls(
     compilers: list[str], rounds: int, seconds: float, limit_s: float, say: Callable[[str], None]
 ) -> tuple[list[Row], list[str]]:
-    """Rows, and what failed."""
+    """The rows, and the failures."""
     us: dict[str, dict[str, list[float]]] = {c: {p: [] for p in PROBES} for c in compilers}
     plain: dict[str, dict[str, list[float]]] = {c: {"before": [], "after": []} for c in compilers}
     failures = []
@@ -124,7 +124,7 @@ def calls(
             100 * slower,
         )
         for row, value in zip(rows, found, strict=True):
-            # Of eager the difference is the reading itself, and a break is none.
+            # For eager, the difference is the cost of reading the value, and a break costs nothing.
             if c != "eager" or row.name != "a graph break":
                 row.values[c] = value
     return rows, failures

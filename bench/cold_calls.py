@@ -1,4 +1,4 @@
-"""A call in a loop, and when other work has used the caches since the last one: `python -m bench.cold_calls`.
+"""Times a call in a loop, and a call after other work has used the caches: `python -m bench.cold_calls`.
 
 On a CPU. The checks of a call are the same for a GPU, which has been computing meanwhile.
 """
@@ -35,7 +35,7 @@ class Weights(torch.nn.Module):
 
 
 def microseconds(call: Callable[..., Any], arguments: tuple[Any, ...], calls: int, other: torch.Tensor | None) -> float:
-    """The median of a call; `other`: memory that is written before each."""
+    """The median time of a call. `other`: memory that is written before each call."""
     times = []
     for _ in range(calls):
         if other is not None:

@@ -14,7 +14,7 @@ import torch
 
 
 def load(compiler: str) -> None:
-    """Imports what the first call would import: a first call is measured without."""
+    """Imports what the first call would import, so that the time of a first call does not include it."""
     if compiler in ("inductor", "backend"):
         importlib.import_module("torch._dynamo")
     if compiler == "inductor":

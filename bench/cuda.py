@@ -48,7 +48,7 @@ def compiled(compiler: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def microseconds(function: Callable[..., Any], sets: list[tuple[Any, ...]]) -> float:
-    """Of one call on the GPU."""
+    """Times of one call on the GPU."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for arguments in sets[:3]:
@@ -185,10 +185,12 @@ def show(console: Console, section: str, results: dict[str, list[dict[str, Any]]
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.cuda", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--sections", nargs="*", default=["named"], choices=("named", "grid"), help="of kernels")
+    parser.add_argument(
+        "--sections", nargs="*", default=["named"], choices=("named", "grid"), help="kernels to measure"
+    )
     parser.add_argument("--models", nargs="*", default=["encoder", "llama-2", "decode-2"])
     parser.add_argument("--compilers", nargs="+", default=["eager", "default", "vesta"], choices=COMPILERS)
-    parser.add_argument("--limit", type=float, default=500.0, metavar="S", help="seconds for a process")
+    parser.add_argument("--limit", type=float, default=500.0, metavar="S", help="seconds to wait for a process")
     parser.add_argument("--work", nargs=2, help=argparse.SUPPRESS)  # in a process: compiler, section
     given = parser.parse_args()
     if not torch.cuda.is_available():

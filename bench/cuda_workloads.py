@@ -1,4 +1,4 @@
-"""What `python -m bench.cuda` runs: kernels, by what they move, and models."""
+"""The workloads of `python -m bench.cuda`: kernels, with the bytes that they move, and models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Arguments = Callable[[], tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Kernel:
-    """`target_us`: microseconds that are asked for on an H200; 0: none."""
+    """`target_us`: goal in microseconds on an H200; 0: none."""
 
     name: str
     function: Callable[..., Any]
@@ -223,7 +223,7 @@ def _encoder() -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return model, (call,)
 
 
-# Name -> a function that makes the module and what to call it with.
+# Name -> a function that makes the module and its arguments.
 MODELS: dict[str, Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]] = {
     "encoder": _encoder,
     "llama-2": lambda: _prefill(2),

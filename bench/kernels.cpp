@@ -1,4 +1,4 @@
-// One kernel at a time: compile time, run time, and bytes per second against a copy on this machine.
+// Measures one kernel at a time: compile time, run time, and bytes per second against a copy on this machine.
 //
 //   kernels                      the built-in kernels
 //   kernels FILE [s0=128 ...]    a kernel text, its size symbols replaced by numbers
@@ -22,7 +22,7 @@
 namespace {
 
 using namespace vesta;
-// Processor time of this thread: what other programs on the machine take does not count.
+// Processor time of this thread, which excludes what other programs on the machine take.
 double now() {
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -138,14 +138,14 @@ double copy_bandwidth() {
 
 void run(const Named& named, const std::string& dump, int compiles) {
   auto kernel = loops::parse_kernel(named.text);
-  // The built-in ones say nothing of lanes; what was dumped does.
+  // Built-in kernels specify no lanes; dumped ones do.
   if (kernel->lanes == 1) schedule::choose_vectors(*kernel, host_target().vector_bytes);
   loops::verify(*kernel);
   codegen::CompileOptions options;
   options.dump_dir = dump;
   options.workers = 1;
   std::string text = loops::print(*kernel);
-  // The code is freed and compiled again: the first time also pays for what a process needs once.
+  // The code is freed and compiled again, because the first compile also pays for what a process needs once.
   double compile_ms = 1e9;
   std::shared_ptr<const machine::Code> code;
   for (int i = 0; i < compiles; ++i) {
@@ -155,7 +155,7 @@ void run(const Named& named, const std::string& dump, int compiles) {
     compile_ms = std::min(compile_ms, 1e3 * seconds_since(t));
   }
 
-  // Each buffer is as long as its largest index; the bytes counted are each buffer once.
+  // Each buffer is as long as its largest index. Each buffer's bytes are counted once.
   std::vector<int64_t> lengths(kernel->buffers.size(), 0);
   for (const loops::Instr& i : kernel->instrs) {
     if (i.buffer < 0) continue;

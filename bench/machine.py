@@ -1,4 +1,4 @@
-"""What this machine can do: copy bandwidth, and vector functions on data that stays in cache."""
+"""The limits of this machine: copy bandwidth, and vector functions on data that stays in cache."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def seconds(function: Callable[[], Any], rounds: int = 9) -> float:
 
 
 def copy_bandwidth(mib: int = 64) -> float:
-    """Bytes read and written in a second by a copy between buffers that exist."""
+    """Bytes per second, read and written, of a copy between existing buffers."""
     source = torch.ones(mib * 2**20 // 4)
     target = torch.zeros_like(source)
     return 2 * source.nbytes / seconds(lambda: target.copy_(source))
 
 
 def clone_bandwidth(mib: int = 64) -> float:
-    """The same into memory allocated by the call, as the result of an operator is."""
+    """The same for a copy into new memory, like that of an operator's result."""
     source = torch.ones(mib * 2**20 // 4)
     source.clone()
     return 2 * source.nbytes / seconds(source.clone)
 
 
 def element_seconds(function: str) -> float:
-    """Of one float32 element through a vector function on all threads."""
+    """The time per float32 element of a vector function on all threads."""
     count = 2**18
     x, out = torch.rand(count) + 0.5, torch.empty(count)
     call = getattr(torch, function)

@@ -43,7 +43,7 @@ def draw(models: dict[str, dict[str, dict[str, Any]]], path: Path) -> None:
     first.invert_yaxis()
     steady.axvline(1.0, color=COLOURS["eager"], linewidth=1)
     steady.set_xlabel("steady state: times faster than eager")
-    # Below the rows, where no bar and no label is.
+    # Below the rows, where there are no bars and labels.
     handles, labels = first.get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=len(labels), fontsize=8, frameon=False)
     for axis in (first, steady):

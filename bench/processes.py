@@ -1,4 +1,4 @@
-"""A process for each workload and compiler, and what was measured in it."""
+"""One process for each workload and compiler, and its measurements."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Run:
     """One workload under one compiler."""
 
     first_s: float = 0.0
-    # Of further processes: how much longer than a steady call the first one takes, with the caches that this one has
-    # filled; and of a program that this one has saved, with the time that loading it takes.
+    # In further processes: the additional time of a first call over a steady one, with the caches that this process
+    # filled, and with a program that this process saved, including the time to load it.
     warm_beyond_s: list[float] = field(default_factory=list)
     loaded_beyond_s: list[float] = field(default_factory=list)
     file_bytes: int = 0  # of the saved program without its weights
@@ -50,17 +50,17 @@ class Run:
 
     @property
     def warm_ms(self) -> float:
-        """What the first call takes beyond a steady one in a process that finds filled caches."""
+        """The additional time of the first call over a steady one in a process that finds filled caches."""
         return 1e3 * statistics.median(self.warm_beyond_s) if self.warm_beyond_s else float("nan")
 
     @property
     def loaded_ms(self) -> float:
-        """What loading a saved program and its first call take beyond a steady one."""
+        """The additional time of loading a saved program and its first call over a steady call."""
         return 1e3 * statistics.median(self.loaded_beyond_s) if self.loaded_beyond_s else float("nan")
 
     @property
     def tensor_mib(self) -> float:
-        """What a call needs beside inputs and weights: the peak of its tensors, and the arena kept for it."""
+        """The memory of a call besides inputs and weights: the peak of its tensors, and the arena kept for it."""
         arena: int = self.details.get("arena_bytes", 0)
         return (self.tensor_bytes + arena) / 2**20
 
@@ -70,8 +70,8 @@ class Run:
 
 
 class Worker:
-    """A process that obeys lines: `python -m module arguments`. Compilers keep what they compile below `cache`; Vesta
-    does if `keeps`."""
+    """A process that reads commands: `python -m module arguments`. Compilers keep their results below `cache`; Vesta
+    does so if `keeps`."""
 
     def __init__(self, module: str, arguments: list[str], cache: str, limit_s: float, keeps: bool = False) -> None:
         self.run = Run()
@@ -97,7 +97,7 @@ class Worker:
         self.run.start_mib = self._read().get("rss_mib", 0.0)
 
     def ask(self, command: str) -> dict[str, Any]:
-        """The answer; {} once the process has failed (run.failure says how)."""
+        """The answer; {} if the process has failed (run.failure says why)."""
         if self.run.failure:
             return {}
         assert self._process.stdin

@@ -67,7 +67,7 @@ def model_table(models: dict[str, dict[str, Any]]) -> str:
 
 
 def measured(timing: dict[str, Any]) -> list[float]:
-    """The ratios of a row that was measured once or twice."""
+    """The ratios of a row, which was measured once or twice."""
     return [timing["ratio"], *([timing["again"]["ratio"]] if timing.get("again") else [])]
 
 

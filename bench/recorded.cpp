@@ -1,5 +1,5 @@
-// What a call that launches a recorded program costs the CPU, in microseconds, with the tests' driver in the place of a
-// GPU's: in a loop, and when other work has used the caches. A graph of that driver does nothing when it is launched.
+// The CPU time in microseconds of a call that launches a recorded program, in a loop and after other work has used the
+// caches. The tests' driver replaces a GPU's: launching a graph does nothing there.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct Program {
   std::vector<at::Tensor> inputs;
 };
 
-// A decoder: two norms, seven products and seven kernels a layer; `caches`: two inputs that each layer writes.
+// A decoder with two norms, seven products and seven kernels per layer. `caches`: each layer writes two inputs.
 Program decoder(bool caches) {
   GpuProgram p(kSide);
   Program out{caches ? "288 weights, 64 written caches" : "288 weights", nullptr, {}};

@@ -71,7 +71,7 @@ class Timing:
 
 
 def timing_of(name: str, size: str, mode: str, answer: dict[str, Any], failure: str) -> Timing | None:
-    """None: there is nothing to differentiate."""
+    """None if there is nothing to differentiate."""
     if "none" in answer:
         return None
     made = Timing(name, size, mode, failure=answer.get("failure", failure))
@@ -87,7 +87,7 @@ def timing_of(name: str, size: str, mode: str, answer: dict[str, Any], failure: 
 def measured(
     wanted: list[tuple[str, str, str]], rounds: int, seconds: float, limit_s: float, step: Callable[[str], None]
 ) -> list[Timing]:
-    """Times rows, given as name, size and mode; those with nothing to differentiate are left out."""
+    """Times rows, given as name, size and mode. Rows with nothing to differentiate are left out."""
     found: list[Timing] = []
     with tempfile.TemporaryDirectory(prefix="vesta-bench-") as cache:
         worker: Worker | None = None
@@ -108,8 +108,8 @@ def measured(
 def sweep(
     modes: list[str], quick: bool, limit_s: float, step: Callable[[str], None], names: list[str] | None = None
 ) -> list[Timing]:
-    """Measures the rows called `names`, or all. `step` is told what is measured next."""
-    # An even number: each of the two goes first as often as the other, and who goes second is often slower.
+    """Measures the rows called `names`, or all. Calls `step` with the row that is measured next."""
+    # An even number, so that each of the two goes first equally often: the second is often slower.
     rounds, seconds = (4, 0.002) if quick else (8, 0.005)
     wanted = [(n, s, m) for m in modes for n in names or [r.name for r in ROWS] for s in SIZES]
     found = measured(wanted, rounds, seconds, limit_s, step)
@@ -128,7 +128,7 @@ def mean_ratio(timings: list[Timing]) -> float:
 
 
 def worst(timings: list[Timing]) -> list[Timing]:
-    """Those that lose most first: by the better of their ratios, short ones by the smaller difference to eager."""
+    """Sorted with the slowest first: by the better of their ratios, short ones by the smaller difference to eager."""
 
     def gain(t: Timing) -> float:
         return t.ratio if t.eager_us >= SHORT_US else t.eager_us - t.vesta_us
@@ -190,7 +190,7 @@ def print_tables(
 
 
 def summary(timings: list[Timing]) -> dict[str, Any]:
-    """What is kept of a run beside its rows: of each mode that was measured."""
+    """The facts about a run that are kept beside its rows, for each mode that was measured."""
     return {
         mode: {
             "rows": len(some),
@@ -209,8 +209,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench.sweep", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="rows whose names begin so")
-    parser.add_argument("--backward", action="store_true", help="also with gradients")
+    parser.add_argument(
+        "--only", nargs="*", default=[], metavar="NAME", help="only rows whose names begin with one of these"
+    )
+    parser.add_argument("--backward", action="store_true", help="also measure backward passes")
     parser.add_argument("--quick", action="store_true", help="4 rounds of 2 ms instead of 8 of 5 ms")
     parser.add_argument("--worst", type=int, default=30, metavar="N", help="rows of each table (default: 30)")
     parser.add_argument("--limit", type=float, default=120.0, metavar="S", help="seconds for one row")

@@ -1,4 +1,4 @@
-"""The rows of the sweep: an operator of PyTorch's op_db each, as an expression on inputs of two sizes.
+"""The rows of the sweep. Each is an operator of PyTorch's op_db as an expression on inputs of two sizes.
 
 A line is `name: expression`, where the name is op_db's, with what sets a further row of the operator apart after a
 space; a lone name stands for the call of that function on x. Rows are only added: figures of different days compare.
@@ -248,7 +248,7 @@ ROWS = [_row(text) for family in (POINTWISE, SHAPES, INDEXING, REDUCTIONS, NETWO
 
 
 def inputs_of(row: Row, size: str, *, gradients: bool = False) -> list[Any]:
-    """What the row's function takes: float32 tensors for the most part, ints for sizes. The values do not change.
+    """The arguments of the row's function: mostly float32 tensors, and ints for sizes. The values do not change.
 
     gradients: leaves that record gradients, where the dtype has any.
     """

@@ -1,4 +1,4 @@
-"""Single operators, eager and compiled in turn, in a process of its own; obeys lines on stdin, answers in JSON lines.
+"""Runs single operators, eager and compiled in turn. Reads commands from stdin and prints JSON lines.
 
 forward NAME SIZE ROUNDS SECONDS     answers times of a call in microseconds, round by round, and of the first call
 backward NAME SIZE ROUNDS SECONDS    the same of a call and its gradients
@@ -30,7 +30,7 @@ def leaves_of(result: Any) -> list[torch.Tensor]:
 def with_gradients(
     function: Callable[..., Any], inputs: list[Any]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Makes of a function one that calls it and differentiates the results. ValueError: none of them has a gradient."""
+    """A function that calls `f` and differentiates its results. Raises ValueError if no result has a gradient."""
     sources = [v for v in inputs if isinstance(v, torch.Tensor) and v.requires_grad]
     ones = [torch.ones_like(t) for t in leaves_of(function(*inputs)) if t.requires_grad]
     if not sources or not ones:
@@ -56,7 +56,7 @@ def batch_seconds(call: Callable[..., Any], inputs: list[Any], batch: int) -> fl
 def timed(
     eager: Callable[..., Any], compiled: Callable[..., Any], inputs: list[Any], rounds: int, seconds: float
 ) -> Any:
-    """Microseconds of a call per round: [eager's, compiled's]. Neighbours in time, and in turn the first."""
+    """Microseconds of a call per round, [eager, compiled]. The two alternate and take turns in going first."""
     once = min(batch_seconds(eager, inputs, 1) for _ in range(3))
     batch = max(1, min(2000, int(seconds / (once + 1e-7))))
     for call in (eager, compiled):
@@ -85,7 +85,7 @@ def measure(row: Row, size: str, backward: bool, rounds: int, seconds: float) ->
             if backward:
                 return {"none": str(error)}
             raise
-        # A second function with the same code: what is compiled is not what is timed as eager.
+        # A second function with the same code, so that the function timed as eager is not the compiled one.
         compiled = wrap(vesta.compile(row.function()))
         start = time.perf_counter()
         compiled(*inputs)

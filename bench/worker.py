@@ -1,4 +1,4 @@
-"""One workload under one compiler in a process of its own; obeys lines on stdin, answers in JSON lines on stdout.
+"""Runs one workload under one compiler. Reads commands from stdin and prints JSON lines.
 
 first            calls once, all imports done; answers seconds and compile times
 round SECONDS    calls for so long; answers the median of a call in seconds
@@ -52,7 +52,7 @@ def largest_error(ours: Any, eager: Any) -> float:
 
 
 def peak_tensor_bytes(call: Callable[..., Any], arguments: tuple[Any, ...]) -> int:
-    """The most bytes that tensors made by one call hold at once."""
+    """The peak memory in bytes of the tensors that one call makes."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         result = call(*arguments)
     events = profile.profiler.kineto_results.events()
@@ -65,7 +65,7 @@ def peak_tensor_bytes(call: Callable[..., Any], arguments: tuple[Any, ...]) -> i
 
 
 def compile_ms(compiler: str) -> float:
-    """The compiler's own part of the first call: without Dynamo and AOTAutograd, with vesta.compile's capture."""
+    """The compiler's part of the first call: without Dynamo and AOTAutograd, but with vesta.compile's capture."""
     if compiler == "inductor":
         from torch._dynamo.utils import compilation_time_metrics
 
@@ -80,7 +80,7 @@ def compile_ms(compiler: str) -> float:
 
 
 def trace_ms(compiler: str) -> float:
-    """Of vesta.compile, the capture alone: bytecode to graphs and guards."""
+    """The time of vesta.compile's capture alone: bytecode to graphs and guards."""
     if compiler != "vesta":
         return 0.0
     import vesta
@@ -96,7 +96,7 @@ def details(compiler: str) -> dict[str, Any]:
     report = vesta.explain()
     return {
         "packed_bytes": sum(v.packed_bytes for v in report.variants),
-        # Of a thread, shared by what runs on it, and kept between calls.
+        # Each thread has one arena, which its programs share and which is kept between calls.
         "arena_bytes": max((v.arena_bytes for v in report.variants), default=0),
         "kernels": sum(len(v.kernels) for v in report.variants),
         "fallbacks": [f.reason for f in report.fallbacks],
@@ -106,7 +106,7 @@ def details(compiler: str) -> dict[str, Any]:
 
 
 def save(compiled: Callable[..., Any]) -> int:
-    """Writes the compiled program with its weights; returns the bytes of a file without them."""
+    """Writes the compiled program with its weights. Returns the size in bytes of a file without them."""
     import vesta
 
     path = os.environ["VESTA_BENCH_FILE"]

@@ -1,4 +1,4 @@
-"""What is measured: models (batch 1, fp32) and single kernels with the bytes they must move."""
+"""The workloads: models (batch 1, fp32), and single kernels with the bytes that they must move."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Built = tuple[Callable[..., Any], tuple[Any, ...]]  # what is compiled, and its 
 
 @dataclass(frozen=True)
 class Model:
-    """`aim` is the least ratio eager / Vesta that the project holds itself to (1: not slower)."""
+    """`aim`: the project's goal for the ratio eager / Vesta (1: not slower)."""
 
     build: Callable[[], Built]
     about: str
@@ -26,7 +26,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A fused loop; `moved` is bytes per element of the input, `math` the function that bounds it, once an element."""
+    """A fused loop. `moved`: bytes per element of the input; `math`: the function per element that bounds it."""
 
     function: Callable[..., Any]
     inputs: Callable[[torch.dtype], tuple[torch.Tensor, ...]]

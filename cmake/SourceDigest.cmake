@@ -1,5 +1,5 @@
 # A script: writes the header OUT, which defines NAME as a digest of the files in FILES (separated by |). A name that
-# contains the digest is another name in a build of other sources.
+# contains the digest differs between builds of different sources.
 string(REPLACE "|" ";" files "${FILES}")
 set(digests "")
 foreach(file IN LISTS files)

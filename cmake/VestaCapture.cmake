@@ -1,6 +1,6 @@
-# Capture of Python frames (src/capture/python): object libraries that become part of the Python extension, never of
-# libvesta. vesta_frame and vesta_interpreter need Python's headers only; the other folders, in vesta_capture_python,
-# include torch as well.
+# The capture of Python frames (src/capture/python): object libraries for the Python extension, never for libvesta.
+# vesta_frame and vesta_interpreter need Python's headers only; the other folders, in vesta_capture_python, include
+# torch as well.
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
 
 set(vesta_opcodes "${CMAKE_CURRENT_BINARY_DIR}/generated/vesta_opcodes.h")

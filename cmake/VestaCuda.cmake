@@ -1,9 +1,9 @@
-# libvesta_cuda.so: the one library that is compiled against torch's CUDA headers. It is built without a GPU and without
-# a CUDA build of torch; what it calls is found in torch's libc10_cuda when it is loaded. It needs CUDA's headers, which
-# the packages nvidia-cuda-runtime and nvidia-cuda-crt have: without them it is left out.
+# libvesta_cuda.so: the only library that is compiled against torch's CUDA headers. Building it needs neither a GPU nor
+# a CUDA build of torch: the functions that it calls are found in torch's libc10_cuda when it is loaded. It needs CUDA's
+# headers from the packages nvidia-cuda-runtime and nvidia-cuda-crt, and is left out without them.
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter)
 
-# Folders that may hold CUDA's headers. First the packages of the Python environment: an isolated build has its own.
+# Folders that may contain CUDA's headers, first those of the Python environment: an isolated build has its own.
 execute_process(
   COMMAND "${Python_EXECUTABLE}" -c "import sys; print(';'.join(p for p in sys.path if p.endswith('-packages')))"
   OUTPUT_VARIABLE vesta_python_folders OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -18,7 +18,7 @@ if(DEFINED ENV{CUDA_HOME})
 endif()
 list(APPEND vesta_cuda_folders /usr/local/cuda/include)
 
-# The first that has both parts. Nothing is cached: an isolated build's folders are gone in the next one.
+# The first folder that has both parts. It is not cached, because the folders of an isolated build do not last.
 set(vesta_cuda_headers "")
 foreach(folder IN LISTS vesta_cuda_folders)
   if(NOT vesta_cuda_headers AND EXISTS "${folder}/cuda_runtime.h" AND EXISTS "${folder}/crt/host_config.h")
@@ -33,8 +33,8 @@ endif()
 message(STATUS "Vesta: CUDA headers in ${vesta_cuda_headers}")
 
 set(vesta_cuda_generated "${CMAKE_CURRENT_BINARY_DIR}/generated/cuda_library")
-# What includes torch's CUDA headers links it; of torch's libraries it has libc10 alone, which needs none of CUDA's. A
-# CPU build of torch has the headers but for one, which a CUDA build makes.
+# For sources that include torch's CUDA headers. Of torch's libraries it links libc10 only, which needs no CUDA library.
+# A CPU build of torch has all headers except one, which a CUDA build makes.
 add_library(vesta_cuda_headers INTERFACE)
 target_link_libraries(vesta_cuda_headers INTERFACE "${VESTA_TORCH_LIB_DIR}/libc10.so")
 target_compile_definitions(vesta_cuda_headers INTERFACE $<TARGET_PROPERTY:vesta::torch,INTERFACE_COMPILE_DEFINITIONS>)
@@ -46,8 +46,8 @@ if(NOT EXISTS "${VESTA_TORCH_DIR}/include/c10/cuda/impl/cuda_cmake_macros.h")
   target_include_directories(vesta_cuda_headers SYSTEM INTERFACE "${vesta_cuda_generated}/macros")
 endif()
 
-# vesta_forwarding_allocator(<file> <names...>): makes the file, which forwards each function of torch's allocator but
-# those; a name with several overloads is <name>=<how many>.
+# vesta_forwarding_allocator(<file> <names...>): makes a file that forwards each function of torch's allocator except
+# those named; a name with several overloads is <name>=<number>.
 function(vesta_forwarding_allocator file)
   set(classes core/Allocator.h core/CachingDeviceAllocator.h cuda/CUDACachingAllocator.h)
   list(TRANSFORM classes PREPEND "${VESTA_TORCH_DIR}/include/c10/")
@@ -67,7 +67,7 @@ target_link_libraries(vesta_cuda_sources PUBLIC vesta_flags vesta_cuda_headers)
 target_include_directories(vesta_cuda_sources SYSTEM PRIVATE "${vesta_cuda_generated}")
 set_target_properties(vesta_cuda_sources PROPERTIES CXX_VISIBILITY_PRESET hidden)
 
-# Linked in the place of torch's library: an empty one of the same name.
+# An empty library with the name of torch's, to link against.
 add_library(vesta_c10_cuda SHARED "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp")
 set_target_properties(vesta_c10_cuda PROPERTIES OUTPUT_NAME c10_cuda
   LIBRARY_OUTPUT_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/link_only")

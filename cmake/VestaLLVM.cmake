@@ -3,7 +3,7 @@
 find_package(LLVM 19.1 REQUIRED CONFIG)
 llvm_map_components_to_libnames(vesta_llvm_libraries core native passes)
 
-# What LLVM's archives need from the system is linked statically too; the constraint solver is never reached.
+# The system libraries that LLVM's archives need are linked statically, too. The constraint solver is never called.
 find_library(VESTA_ZLIB NAMES libz.a REQUIRED)
 get_target_property(vesta_llvm_system LLVMSupport INTERFACE_LINK_LIBRARIES)
 list(TRANSFORM vesta_llvm_system REPLACE "^ZLIB::ZLIB$" "${VESTA_ZLIB}")

@@ -1,12 +1,13 @@
-# libvesta.so (every stage; no Python in it), the Python extension vesta._C, and what `cmake --install` lays down.
+# libvesta.so (every stage, without Python), the Python extension vesta._C, and the files that `cmake --install`
+# installs.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-# The package as Python sees it, in the build folder: `PYTHONPATH=<build>/python` imports this build.
+# The Python package in the build folder: `PYTHONPATH=<build>/python` imports this build.
 set(vesta_package "${CMAKE_CURRENT_BINARY_DIR}/python/vesta")
 
 if(SKBUILD)
-  # A wheel: everything inside the package's folder, beside torch's.
+  # A wheel has everything inside the package's folder, next to torch's.
   set(vesta_lib_destination vesta)
   set(vesta_include_destination vesta/include)
   set(vesta_cmake_destination vesta/share/cmake/Vesta)
@@ -18,7 +19,7 @@ else()
   set(vesta_install_rpath "$ORIGIN;${VESTA_TORCH_LIB_DIR}")
 endif()
 
-# vesta_library(<name> <exported name> <stages...>): a shared library of those stages, beside the Python package.
+# vesta_library(<name> <exported name> <stages...>): a shared library of those stages, in the package's folder.
 file(CONFIGURE OUTPUT "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp" CONTENT "")
 function(vesta_library name exported)
   add_library(${name} SHARED "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp")
@@ -41,7 +42,8 @@ function(vesta_library name exported)
 endfunction()
 
 vesta_library(vesta vesta ${vesta_stages})
-# What vesta::load needs: no compiler, no tracer, no LLVM. The loops' interpreter runs kernels of builds without LLVM.
+# The stages that vesta::load needs, without compiler, tracer and LLVM. The interpreter of loops runs kernels of builds
+# without LLVM.
 vesta_library(vesta_runtime_library runtime base graph loops machine artifact program interop runtime no_compiler)
 set_target_properties(vesta_runtime_library PROPERTIES OUTPUT_NAME vesta_runtime)
 add_library(Vesta::runtime ALIAS vesta_runtime_library)

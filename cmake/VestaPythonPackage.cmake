@@ -1,5 +1,5 @@
-# Completes <build>/python: links to the Python sources, what the build knows about itself, and the package's metadata
-# (so that entry points are found too). Nothing is copied: an edit of a Python file needs no build.
+# Completes <build>/python: links to the Python sources, facts about the build, and the package's metadata (so that
+# entry points are found, too). Nothing is copied, so editing a Python file needs no build.
 set(vesta_python_sources "${CMAKE_CURRENT_SOURCE_DIR}/python/vesta")
 file(GLOB_RECURSE vesta_python_files RELATIVE "${vesta_python_sources}" CONFIGURE_DEPENDS
   "${vesta_python_sources}/*.py" "${vesta_python_sources}/*.pyi" "${vesta_python_sources}/py.typed")

@@ -1,15 +1,16 @@
-# Finds the torch that belongs to a Python environment and gives three imported targets:
+# Finds the torch of a Python environment and defines imported targets:
 #   vesta::torch         headers, libtorch, libtorch_cpu, libc10
 #   vesta::torch_python  adds libtorch_python (bindings only)
-# torch's own CMake package is not used: with a CUDA build of torch it asks for a CUDA toolkit, which nothing here needs.
+# torch's own CMake package is not used, because for a CUDA build of torch it requires a CUDA toolkit, which Vesta does
+# not need.
 #
-# Input: Python_EXECUTABLE, or VESTA_TORCH_DIR (the folder that holds torch's include/ and lib/).
+# Input: Python_EXECUTABLE, or VESTA_TORCH_DIR (the folder with torch's include/ and lib/).
 
 if(NOT VESTA_TORCH_DIR)
   if(NOT Python_EXECUTABLE)
     find_program(Python_EXECUTABLE NAMES python3 python REQUIRED)
   endif()
-  # Once more with -I: pip hides the environment's packages from an isolated build by a PYTHONPATH of its own.
+  # Again with -I, because in an isolated build pip hides the environment's packages with a PYTHONPATH of its own.
   foreach(vesta_python_mode "" "-I")
     if(NOT VESTA_TORCH_DIR)
       execute_process(
@@ -35,7 +36,7 @@ foreach(line IN LISTS vesta_torch_version_lines)
   list(APPEND VESTA_TORCH_VERSION ${part})
 endforeach()
 list(JOIN VESTA_TORCH_VERSION "." VESTA_TORCH_VERSION)
-# What torch makes of a float that is too large for float8_e4m3fn: the largest value, or (in older versions) NaN.
+# torch's result for a float that is too large for float8_e4m3fn: the largest value or, in older versions, NaN.
 file(STRINGS "${VESTA_TORCH_DIR}/include/torch/headeronly/util/Float8_e4m3fn.h" vesta_saturating_lines REGEX "result = 0x7e")
 if(vesta_saturating_lines)
   set(VESTA_E4M3FN_SATURATES 1)
@@ -49,7 +50,7 @@ if(NOT TARGET vesta::torch)
   target_compile_definitions(vesta::torch INTERFACE _GLIBCXX_USE_CXX11_ABI=1)
   target_link_libraries(vesta::torch INTERFACE
     "${VESTA_TORCH_LIB_DIR}/libtorch.so" "${VESTA_TORCH_LIB_DIR}/libtorch_cpu.so" "${VESTA_TORCH_LIB_DIR}/libc10.so")
-  # at::parallel_for is a template: its parallel region is compiled into us, and must run on the threads of torch's own
+  # at::parallel_for is a template, so its parallel region is compiled into Vesta. It must run on the threads of torch's
   # OpenMP library.
   file(GLOB vesta_torch_openmp "${VESTA_TORCH_LIB_DIR}/libgomp*.so*")
   if(NOT vesta_torch_openmp)
@@ -57,7 +58,7 @@ if(NOT TARGET vesta::torch)
     set(vesta_torch_openmp ${OpenMP_CXX_LIBRARIES})
   endif()
   target_link_libraries(vesta::torch INTERFACE ${vesta_torch_openmp})
-  # A CUDA build of libtorch.so names CUDA libraries that live in other wheels; they are found when the program runs.
+  # A CUDA build of libtorch.so needs CUDA libraries from other wheels. They are found when the program runs.
   target_link_options(vesta::torch INTERFACE "LINKER:--allow-shlib-undefined" "LINKER:-rpath-link,${VESTA_TORCH_LIB_DIR}")
 
   add_library(vesta::torch_python INTERFACE IMPORTED)

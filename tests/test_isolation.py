@@ -47,7 +47,7 @@ def name_what_is_loaded(names: tuple[str, ...], emit: Callable[[Any], None]) -> 
 
 
 def test_each_run_has_its_own_server():
-    """What an earlier run's server has not imported is not left to every child."""
+    """Modules that an earlier run's server has not imported are not left for every child to import."""
     for preload in (("xml.dom.minidom",), ("wsgiref.util", "xml.sax"), ("xml.dom.minidom",)):
         tasks = [(*preload, "turtledemo")] * 2
         messages = [m for _, m in isolation.run(tasks, name_what_is_loaded, lambda *_: None, preload=preload)]

@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-# Each stage, and the stages whose headers it may include (besides its own and include/vesta).
+# Each stage with the stages whose headers it may include, besides its own and include/vesta.
 ALLOWED: dict[str, set[str]] = {
     "base": set(),
     "graph": {"base"},

@@ -1,8 +1,9 @@
-"""Writes the functions of an allocator that passes every call on to another one, from the headers of the torch at hand.
+"""Writes the functions of an allocator that passes every call on to another one, from the installed torch's headers.
 
 PyTorch's CUDA allocator is an abstract class whose functions differ from release to release. The output, to be included
 in a class that derives from it and has a member `to_` (which points to the other allocator), overrides each virtual
-function that the class does not write by hand. What cannot be read in the headers is an error: nothing is left out.
+function that the class does not write by hand. A declaration that the script cannot read is an error: nothing is left
+out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-# From the root of the classes to the allocator itself.
+# From the base class to the allocator itself.
 CLASSES = (
     ("c10/core/Allocator.h", "Allocator"),
     ("c10/core/CachingDeviceAllocator.h", "DeviceAllocator"),
@@ -21,12 +22,12 @@ CLASSES = (
 )
 
 TYPE_WORDS = ["bool", "char", "double", "float", "int", "long", "short", "signed", "unsigned", "void"]
-# What may begin a declaration that is neither a function nor a member.
+# Words that begin a declaration that is neither a function nor a member.
 OTHERS = re.compile(r"(using|typedef|friend|static|static_assert|enum|class|struct|union|template)\b")
 
 
 class Unreadable(Exception):
-    """The headers are not as this script knows them."""
+    """The headers differ from what this script can read."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Function:
 
     @property
     def key(self) -> tuple[str, tuple[str, ...], bool]:
-        """Equal where one overrides the other."""
+        """Equal for functions of which one overrides the other."""
         short = tuple(re.sub(r"\b(c10|at|std)::|\s", "", t) for t in self.parameters)
         return self.name, short, self.constant
 
@@ -52,14 +53,14 @@ class Function:
 
 
 def without_comments(text: str) -> str:
-    """Without the contents of string literals as well: they may hold brackets."""
+    """The text without comments and without the contents of string literals, which may contain brackets."""
     return re.sub(
         r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', lambda m: '""' if m[0][0] == '"' else " ", text, flags=re.DOTALL
     )
 
 
 def closing(text: str, at: int) -> int:
-    """The place of the bracket that closes the one at ``at``."""
+    """The index of the bracket that closes the one at ``at``."""
     opened, closed, depth = text[at], {"(": ")", "{": "}"}[text[at]], 0
     for i in range(at, len(text)):
         depth += (text[i] == opened) - (text[i] == closed)
@@ -84,7 +85,7 @@ def body_of(text: str, name: str, base: str | None) -> str:
 
 
 def declarations(body: str) -> list[str]:
-    """What stands before each ; or { of the class, without the bodies of functions."""
+    """The text before each ; or { of the class, without the bodies of functions."""
     out, start, i = [], 0, 0
     while i < len(body):
         if body[i] == "(":
@@ -128,10 +129,10 @@ def type_of(parameter: str) -> str:
 
 
 def function_of(declaration: str) -> Function | None:
-    """None: this is no virtual function, or a destructor."""
+    """None if this is a destructor or not a virtual function."""
     if not re.search(r"\b(virtual|override|final)\b", declaration):
         if "(" in declaration and not OTHERS.match(declaration):
-            # A constructor, or a function that has a result: anything else may be a macro that declares functions.
+            # Anything but a constructor or a function with a result may be a macro that declares functions.
             names = "|".join(name for _, name in CLASSES)
             if not re.match(rf"(explicit )?~?({names}) ?\(|[\w:<>,&* ]+[ &*>](\w+|operator.*?) ?\(", declaration):
                 raise Unreadable(f"cannot read: {declaration}")
@@ -155,7 +156,7 @@ def function_of(declaration: str) -> Function | None:
 
 
 def virtual_functions(include: Path) -> list[Function]:
-    """Each virtual function once, as the most derived class declares it; not those that are final."""
+    """Each virtual function that is not final, once, as the most derived class declares it."""
     found: dict[tuple[str, tuple[str, ...], bool], Function] = {}
     base = None
     for header, name in CLASSES:
@@ -168,7 +169,7 @@ def virtual_functions(include: Path) -> list[Function]:
 
 
 def forwarded(include: Path, by_hand: dict[str, int]) -> list[Function]:
-    """Without those of the names ``by_hand``, which must have as many overloads as it says."""
+    """The functions except those named in ``by_hand``, which must have as many overloads as given there."""
     functions = virtual_functions(include)
     for name, overloads in by_hand.items():
         there = [f for f in functions if f.name == name]

@@ -156,7 +156,7 @@ def run_samples(recorder: Recorder, rng: random.Random, per_op: int) -> None:
                             op.op(args[0], *args[1], **args[2])
                     except Exception:
                         pass
-                # Mixed types: the other tensor arguments of another dtype.
+                # Mixed types: the other tensor arguments get another dtype.
                 try:
                     other = rng.choice([torch.int32, torch.float16, torch.float64, torch.bool, torch.float32])
                     mixed = tree_map(
@@ -190,7 +190,7 @@ def run_backward(recorder: Recorder, rng: random.Random, per_op: int) -> None:
 
 
 def run_pointwise(recorder: Recorder, rng: random.Random, count: int) -> None:
-    """Broadcasts of odd layouts: what TensorIterator's rule for strides depends on."""
+    """Broadcasts of unusual layouts, on which TensorIterator's rule for strides depends."""
 
     def tensor(shape: list[int], dtype: torch.dtype) -> torch.Tensor:
         shape = [1 if rng.random() < 0.2 else s for s in shape]
@@ -237,7 +237,7 @@ def run_pointwise(recorder: Recorder, rng: random.Random, count: int) -> None:
 
 
 def run_composites(recorder: Recorder, rng: random.Random) -> None:
-    """Operators kept whole are composite: the dispatch mode sees their parts only, so they are noted here."""
+    """Records composite operators that Vesta keeps whole: the dispatch mode sees only their parts."""
     aten = torch.ops.aten
 
     def note(func: Any, *args: Any, **kwargs: Any) -> None:

@@ -19,7 +19,7 @@ NAME = re.compile(r'"(aten::[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)?)"')
 
 
 def row_names() -> list[str]:
-    """Every operator named in the row files, rows and the operators that decompositions emit alike."""
+    """Every operator named in the row files: the rows, and the operators that decompositions emit."""
     names: set[str] = set()
     for path in sorted(OPS.glob("*.cpp")):
         names.update(NAME.findall(path.read_text()))

@@ -9,7 +9,8 @@ case "${1:-}" in
 usage: tools/lint.sh
 
 clang-format (check), clang-tidy on the C++ files changed since the merge base with the main branch (on the main branch:
-since the commit before), ruff, mypy, the direction of includes, the sizes of files. Runs all, fails when one fails.
+since the commit before), ruff, mypy, the direction of includes, private words, the sizes of files. Runs all, fails when
+one fails.
 
 environment:
   BUILD         build folder whose flags clang-tidy uses  (default: build/release)
@@ -57,7 +58,8 @@ tidy() {
   ninja -C "$BUILD" --quiet vesta_generated || return 1
   local deadline=$((SECONDS + TIDY_SECONDS)) file left=() bad=0 status
   for file in "${files[@]}"; do
-    # A file of the other code generator has no compile command here. clang reads no omp.h but its own, which is not here.
+    # A file of a code generator that is not built has no compile command. clang needs its own omp.h, which is not
+    # installed.
     grep -q "/$file\"" "$BUILD/compile_commands.json" || continue
     if [ $SECONDS -ge $deadline ]; then left+=("$file"); continue; fi
     timeout $((deadline - SECONDS + 1)) clang-tidy-19 -p "$BUILD" --quiet --extra-arg=-fno-openmp "$file" 2>/dev/null
@@ -74,6 +76,7 @@ check "ruff" "$bin/ruff" check --quiet .
 check "ruff format" "$bin/ruff" format --quiet --check .
 check "mypy" "$bin/mypy" --no-error-summary
 check "include direction" "$bin/python" tools/check_includes.py
+check "words" "$bin/python" tools/check_words.py
 check "file sizes" "$bin/python" tools/size_report.py --quiet
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -27,7 +27,7 @@ echo "== unit tests"
 ctest --test-dir "$BUILD" --output-on-failure --no-tests=error --timeout 300 || failed=1
 
 echo "== Python tests"
-# The build under test is imported, whatever else the environment may hold.
+# The build under test is imported, whatever the environment contains.
 PYTHONPATH="$PWD/$BUILD/python:$PWD" VESTA_BUILD="$BUILD" "$VENV/bin/python" -m pytest -v --durations=12 -m "not slow" "$@" || failed=1
 
 if [ "$failed" = 1 ]; then echo "make test: FAILED ($((SECONDS - started)) s)"; else echo "make test: ok ($((SECONDS - started)) s)"; fi

@@ -7,7 +7,7 @@ usage() {
   cat <<'EOF'
 usage: tools/setup.sh [--lint] [--valgrind] [--no-build] [--no-link] [--no-system]
 
-Does what is still missing, in this order, and nothing twice:
+Runs the steps that are still missing, in this order:
   system   Debian packages (apt-get as root or by sudo)
   python   .venv with the exact packages of requirements.lock and requirements-nodeps.lock
   build    cmake and ninja in build/release, and .venv made to import that build
@@ -15,8 +15,8 @@ Does what is still missing, in this order, and nothing twice:
   --lint       also clang-format and clang-tidy
   --valgrind   also valgrind
   --no-build   stop before configuring
-  --no-link    build, but leave what .venv imports as it is
-  --no-system  leave system packages alone
+  --no-link    build, but do not change what .venv imports
+  --no-system  do not install system packages
 
 environment:
   PYTHON       interpreter for .venv          (default: python3.11)
@@ -74,7 +74,7 @@ system_packages() {
   local log; log=$(mktemp)
   local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}")
   if ! as_root "${install[@]}" >"$log" 2>&1; then
-    # A fresh machine has no package lists, an old one has outdated ones.
+    # A new machine has no package lists, and an old one may have outdated lists.
     as_root apt-get update >>"$log" 2>&1 || true
     as_root "${install[@]}" >>"$log" 2>&1 || {
       tail -n 5 "$log" >&2
@@ -101,7 +101,7 @@ python_packages() {
   say "installing Python packages into $VENV"
   local lock
   lock=$(mktemp --suffix=.txt)
-  # Another torch brings its own dependencies; of the locked ones only those that no torch pins stay exact.
+  # Another torch has its own dependencies, so locked versions are kept only for packages that no torch pins.
   if [ -n "${TORCH:-}" ]; then
     sed "s/^torch==.*/torch==$TORCH/; /^\(sympy\|networkx\|fsspec\|filelock\|Jinja2\|setuptools\)==/d" requirements.lock >"$lock"
   else

@@ -1,4 +1,4 @@
-"""Lines of the project's files: totals by folder, the median, and the largest. A file over the alarm fails."""
+"""Lines of the project's files: totals by folder, the median, and the largest. Fails for a file over the limit."""
 
 from __future__ import annotations
 

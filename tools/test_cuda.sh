@@ -9,7 +9,7 @@ case "${1:-}" in
 usage: tools/test_cuda.sh [arguments of python -m tests.cuda]
 
 Programs, traps (allocators, captures, streams, threads) and samples of operators on the GPU of this machine, compared
-with eager. Writes docs/cuda-results.md. Fails where one fails, and where there is no GPU.
+with eager. Writes docs/cuda-results.md. Fails if a test fails or there is no GPU.
 
 environment:
   PYTHON  interpreter that has a CUDA build of PyTorch and Vesta  (default: .venv/bin/python)
@@ -19,5 +19,5 @@ EOF
 esac
 
 PYTHON=${PYTHON:-.venv/bin/python}
-# Entries of an earlier build say nothing about this one.
+# No cache: entries of an earlier build would hide errors of this one.
 VESTA_CACHE_DIR='' "$PYTHON" -m tests.cuda --write docs/cuda-results.md "$@"

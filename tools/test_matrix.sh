@@ -3,7 +3,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Python and torch of each row, and what cmake is told besides.
+# Python and torch of each row, and further arguments for cmake.
 rows=("3.12 2.11.0" "3.13 2.15.0" "3.11 2.13.0" "3.11 2.13.0 -DVESTA_LLVM=OFF")
 
 case "${1:-}" in

@@ -9,8 +9,8 @@ case "${1:-}" in
 usage: tools/test_sanitize.sh [address,undefined | thread | compiled | capture]...
 
 address,undefined, thread  builds the torch-free tests with these sanitizers in build/sanitize-* and runs them
-compiled                   programs and modules compiled by Vesta, run by the C++ tests of $BUILD under valgrind:
-                           no bad access by Vesta or by the code that it generates
+compiled                   runs the C++ tests of $BUILD that compile programs and modules under valgrind, which finds
+                           bad accesses of Vesta and of the code that it generates
 capture                    builds libvesta and vesta._C with address,undefined and with assertions in
                            build/sanitize-capture and runs the tests of vesta.compile over them
 Without arguments: all four.
@@ -36,8 +36,8 @@ sanitized() {
 compiled() {
   command -v valgrind >/dev/null || { echo "no valgrind on this machine (Debian: apt-get install valgrind)"; return 1; }
   ninja -C "$BUILD" --quiet test_capture || return 1
-  # Threads of at::parallel_for wait in a loop, which valgrind's one core makes slow: one thread. Leaks are the address
-  # sanitizer's.
+  # One thread, because threads of at::parallel_for wait in a loop, which is slow on valgrind's one core. The address
+  # sanitizer checks for leaks.
   OMP_NUM_THREADS=1 valgrind --quiet --error-exitcode=9 --leak-check=no --fair-sched=yes --num-callers=25 \
     "$BUILD/tests/unit/test_capture" --gtest_brief=1 --gtest_filter="${FILTER:-*}"
 }
@@ -46,7 +46,7 @@ capture() {
   local folder=build/sanitize-capture python=${VENV:-.venv}/bin/python failed=0
   cmake -G Ninja -S . -B "$folder" -DVESTA_TESTS=OFF -DVESTA_SANITIZE=address,undefined -DPython_EXECUTABLE="$PWD/$python" \
     -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 >/dev/null && ninja -C "$folder" --quiet || return 1
-  # Python and torch are not instrumented: they come first in the process, and free what they like when it ends.
+  # Python and torch are not instrumented. They are loaded first, and what they free at exit is not checked.
   checked() {
     PYTHONPATH="$PWD/$folder/python:$PWD" PYTHONMALLOC=malloc \
       LD_PRELOAD="$(g++ -print-file-name=libasan.so) $(g++ -print-file-name=libubsan.so)" \

@@ -1,4 +1,4 @@
-// Vesta in a C++ program: compile a callable, call it with several shapes, look at what happened.
+// Vesta in a C++ program: compiles a callable, calls it with several shapes, and shows what happened.
 #include <torch/torch.h>
 #include <vesta/compile.h>
 
@@ -8,7 +8,7 @@
 
 namespace {
 
-// Whether `ours` is as close to the float64 result as eager is, twice over.
+// Whether `ours` is at most twice as far from the float64 result as eager is.
 bool close(const at::Tensor& ours, const at::Tensor& eager, const at::Tensor& exact) {
   const double bound = 2 * (eager.to(at::kDouble) - exact).abs().max().item<double>() + 1e-6;
   return ours.sizes() == eager.sizes() && ours.dtype() == eager.dtype() &&
@@ -27,10 +27,10 @@ int main() {
   at::manual_seed(0);
   bool ok = true;
 
-  // A lambda, as eager code would have it.
+  // A lambda with ordinary eager code.
   const auto swish = [](const at::Tensor& x, const at::Tensor& w) { return at::silu(at::mm(x, w)); };
   const auto f = vesta::compile(swish);
-  for (const int64_t rows : {8, 8, 32}) {  // the second call reuses the first one's code, a new shape compiles again
+  for (const int64_t rows : {8, 8, 32}) {  // the second call runs the first one's code; a new shape compiles again
     const at::Tensor x = at::randn({rows, 16});
     const at::Tensor w = at::randn({16, 24});
     ok &= report("silu(mm(x, w))", close(f(x, w), swish(x, w), swish(x.to(at::kDouble), w.to(at::kDouble))));

@@ -1,7 +1,6 @@
-// A saved program in a C++ program that has no Python, no LLVM and no compiler in it.
+// Runs a saved program from C++ without Python, LLVM or a compiler.
 //   In Python:  vesta.save(compiled, "encoder.vesta")     after calls with batches of several sizes
-//   Here:       load encoder.vesta 5 8                    a tensor of 5 rows and 8 columns goes in, the result is
-//   printed
+//   Here:       load encoder.vesta 5 8                    calls it with a 5 x 8 tensor and prints the result
 #include <ATen/ATen.h>
 #include <vesta/load.h>
 

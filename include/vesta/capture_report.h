@@ -1,6 +1,6 @@
-// What explain(f) shows of a captured Python function: plain structs, filled by src/capture/python and read by
-// python/vesta/explain.py (python/bindings exposes every field read-only, under the same names).
-// Texts are for people; nothing parses them. Strings are UTF-8.
+// The report of explain(f) on a captured Python function, as plain structs. src/capture/python fills them,
+// python/bindings exposes every field read-only under the same name, and python/vesta/explain.py prints them. Texts are
+// UTF-8 and meant for people: no code parses them. No field refers to an object of the program.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace vesta {
 
-// A place in the user's program. Python reads the text of the line itself (linecache), so that no file is opened here.
+// A place in the user's program. Python reads the text of the line itself (linecache); C++ opens no source file.
 struct UserLine {
-  std::string file;      // co_filename; empty: no place is known
+  std::string file;      // co_filename; empty: the place is not known
   int32_t line = 0;      // 1-based
   std::string function;  // co_qualname
 };
@@ -24,19 +24,19 @@ struct CaptureGuard {
   std::string kind;  // one of: type identity constant presence length keys members class code tensor
   std::string
       text;  // as Python reads: "type(x) is Tensor", "x.size(0) == 8", "2*x.size(0) >= 16", "self.training is False"
-  UserLine where;      // the line that asked; for a fact of an argument that nobody asked for: the def line
-  int64_t failed = 0;  // how often it was the one that missed
+  UserLine where;      // the line that relied on it; the def line for a fact about an argument that no line relied on
+  int64_t failed = 0;  // how often this guard was the first to fail
 };
 
-// Why a trace ended before its frame did.
+// Why a trace ended before its frame did: a graph break.
 struct CaptureBreak {
   UserLine where;  // the line of the instruction
   std::vector<UserLine>
-      stack;                // where it is in an inlined call: from the compiled frame's line down to `where`'s caller
+      stack;  // for an inlined call: the callers' lines, from the compiled frame's to that of the direct caller
   std::string instruction;  // the opcode: "CALL"
-  std::string name;         // of the kind, "print": the heading in docs/breaks.md
+  std::string name;         // of this kind of break, "print": its heading in docs/breaks.md
   std::string reason;       // "calls print, which writes to a file"
-  std::string hint;         // what to do, one clause
+  std::string hint;         // what the user can do, one clause
   int64_t count = 0;        // times the instruction was executed outside a graph
 };
 
@@ -45,54 +45,55 @@ struct OpCount {
   int64_t count = 0;
 };
 
-// One trace of a segment, valid while its guards hold.
+// One trace of a segment. It is valid while its guards hold.
 struct CaptureVariant {
-  std::vector<OpCount> ops;               // of the graph, in order of first use; empty: there is no graph
-  std::optional<CompileReport> compiled;  // what the graph became; none: no graph, or it runs as eager operators
-  std::vector<CaptureGuard> guards;       // in the order of the check
-  std::vector<std::string> effects;       // replayed after the graph: "self.counter", "cache['k']", "list.append on x"
-  std::string end;                        // "return", "break", "raise" or "yield"
-  std::optional<CaptureBreak> stop;       // if end is "break"
-  std::vector<StageTime> stages;          // capture's own: "trace", "guards", "exit" (compiled->stages has the rest)
-  double total_ms = 0;                    // all of it, from the miss to the first hit
+  std::vector<OpCount> ops;  // operators of the graph, in order of first use; empty: there is no graph
+  std::optional<CompileReport>
+      compiled;                      // what the graph became; nullopt: there is no graph, or its operators run eager
+  std::vector<CaptureGuard> guards;  // in the order in which they are checked
+  std::vector<std::string> effects;  // replayed after the graph: "self.counter", "cache['k']", "list.append on x"
+  std::string end;                   // "return", "break", "raise" or "yield"
+  std::optional<CaptureBreak> stop;  // if end is "break"
+  std::vector<StageTime> stages;     // capture's own: "trace" (compiled->stages has the rest)
+  double total_ms = 0;               // the whole time from the miss to the first hit
   int64_t hits = 0;
 };
 
-// The code from one offset of a code object on: offset 0 is the function, others go on after a break.
+// The code of a code object from one offset on. Offset 0 is the function; other segments start after a graph break.
 struct CaptureSegment {
   UserLine where;                        // the first instruction's line
   int32_t offset = 0;                    // in code units
   std::vector<CaptureVariant> variants;  // in the order in which they were made
-  std::string
-      skipped;  // why no more of it is compiled and CPython runs it (too many variants, too cheap, generator), or empty
-  std::string skipped_name;  // of the kind, as CaptureBreak::name; empty if skipped is
+  std::string skipped;       // why CPython runs it and nothing more of it is compiled (too many variants, too cheap,
+                             // generator), or empty
+  std::string skipped_name;  // the name of that kind of break, as in CaptureBreak::name; empty if `skipped` is empty
 };
 
-// What a call has other than a variant wants.
+// How a call differs from what a variant was compiled for.
 struct CaptureDifference {
-  std::string guard;  // the text of what failed
-  std::string was;    // "8", "torch.float32"; empty where the guard says it all
-  std::string now;    // "9"
-  UserLine where;     // the guard's
+  std::string guard;  // the text of the guard that failed
+  std::string was;    // the value in the variant: "8", "torch.float32"; empty where the guard's text has it
+  std::string now;    // the value in the call: "9"
+  UserLine where;     // the guard's line
 };
 
-// A miss that made a new variant (or, past the limit, an eager call); of several variants the difference is to the one
-// that was hit last.
+// A miss that made a new variant or, beyond the limit of variants, an eager call. With several variants, the difference
+// is to the one that was hit last.
 struct CaptureRecompile : CaptureDifference {
-  UserLine segment;  // where of the segment
-  double ms = 0;     // what the new variant took; 0: none was made
+  UserLine segment;  // the first line of the segment
+  double ms = 0;     // time to make the new variant; 0: none was made
 };
 
 struct CaptureReport {
-  std::string name;                      // the name given to capture(), else co_qualname
-  UserLine where;                        // def line; empty for what has no Python code
-  std::vector<CaptureSegment> segments;  // by code object, then by offset
+  std::string name;                      // the name given to capture(), otherwise co_qualname
+  UserLine where;                        // def line; empty for a callable without Python code
+  std::vector<CaptureSegment> segments;  // ordered by code object, then by offset
   std::vector<CaptureRecompile> recompiles;
-  std::vector<Fallback> fallbacks;  // calls (or rests of calls) that ran eager, by reason
+  std::vector<Fallback> fallbacks;  // calls, or the rests of calls, that ran eager, by reason
   int64_t calls = 0;
-  int64_t aside = 0;   // of them: run as they are, because a compile gains nothing
-  int64_t hits = 0;    // segments entered through guards that held
-  int64_t misses = 0;  // and those that traced, or ran eager
+  int64_t aside = 0;   // of `calls`: those that ran uncompiled because a compile gains nothing
+  int64_t hits = 0;    // entries of a segment with a variant whose guards held
+  int64_t misses = 0;  // entries of a segment that were traced or ran eager
 };
 
 }  // namespace vesta

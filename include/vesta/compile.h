@@ -3,18 +3,19 @@
 //   auto f = vesta::compile([](const at::Tensor& x, const at::Tensor& w) { return at::silu(at::mm(x, w)); });
 //   at::Tensor y = f(x, w);
 //
-// The first call with new shapes, strides, dtypes or devices traces and compiles; later ones run the compiled code.
-// Results equal eager's; what Vesta cannot compile runs eager (counted in report(), logged once; Options::strict
-// throws). A callable may take and return at::Tensor, std::optional<at::Tensor>, std::vector, std::array, std::tuple,
-// std::pair, std::map<std::string, ...> of these, integers, floating-point numbers, bools and strings. Numbers and
-// strings are constants of a variant: another value compiles another variant. An integer that may change without that
-// is a c10::SymInt.
+// The first call with new shapes, strides, dtypes or devices traces and compiles the callable; later calls run the
+// compiled code. Results equal eager's. A program that Vesta cannot compile runs eager; report() counts such calls, the
+// log names the reason once, and Options::strict makes it an error.
 //
-// What the callable captures is part of the program: tensors are captured by identity, so that writing to them in place
-// is seen by the next call; assigning another tensor to a captured variable, and changing captured numbers, needs
-// reset(). A module (std::shared_ptr<M>, a ModuleHolder) compiles its forward(); train() and eval() on it are seen.
-// While gradients are recorded for an input or a captured tensor the call runs eager.
-// Calls are thread-safe if the callable is.
+// A callable takes and returns at::Tensor, std::optional<at::Tensor>, std::vector, std::array, std::tuple, std::pair
+// and std::map<std::string, ...> of these, integers, floating-point numbers, bools and strings. Numbers and strings are
+// constants of a variant: another value compiles another variant. A c10::SymInt is an integer that may change without a
+// new variant.
+//
+// Captured variables are part of the program. A captured tensor is read at each call, so writes to it in place
+// are seen. Assigning another tensor to a captured variable, or changing a captured number, is not seen until reset().
+// A module (std::shared_ptr<M> or a ModuleHolder) compiles its forward(), and train() and eval() on it are seen. A call
+// that records gradients, for an input or a captured tensor, runs eager. Calls are thread-safe if the callable is.
 #pragma once
 
 #include <functional>
@@ -39,7 +40,7 @@ concept ModulePointer = requires(P p) {
   p->is_training();
 };
 
-// forward() of a module as a callable.
+// The forward() of a module as a callable.
 template <class P>
 struct ModuleCall {
   P module;
@@ -63,7 +64,7 @@ inline constexpr bool is_rebindable = std::is_same_v<A, at::Tensor&>;
 
 }  // namespace detail
 
-// A compiled callable. Copies share their variants.
+// A compiled callable. Copies share its variants.
 template <class F>
 class Compiled {
  public:
@@ -96,7 +97,7 @@ class Compiled {
     }
   }
 
-  // What was compiled, what it contains, and why calls ran eager.
+  // Lists the compiled variants, and the calls that ran eager with the reasons.
   FunctionReport report() const { return function_->report(); }
   std::string explain() const { return to_string(report()); }
   // Forgets all variants: the next call traces again.
@@ -107,7 +108,7 @@ class Compiled {
   void trace_once(const std::vector<c10::IValue>& leaves, size_t tensor_count, detail::Results& results,
                   std::vector<c10::IValue>& constants, std::add_lvalue_reference_t<A>... args) const {
     detail::LeafReader reader{leaves, 0, tensor_count};
-    // Braces: arguments are rebuilt in order.
+    // Braces fix the order: arguments are rebuilt from first to last.
     std::tuple<typename detail::Flat<detail::Bare<A>>::Stored...> stored{
         detail::Flat<detail::Bare<A>>::rebuild(args, reader)...};
     const auto before = stored;
@@ -126,7 +127,7 @@ class Compiled {
     }(std::index_sequence_for<A...>{});
   }
 
-  // A rebuilt argument with the value category the caller used.
+  // Passes a rebuilt argument on with the value category that the caller used.
   template <class A, class S>
   static decltype(auto) forward_stored(S& stored) {
     if constexpr (std::is_lvalue_reference_v<A>) {

@@ -1,11 +1,11 @@
-// Errors that cross Vesta's entry points.
+// The errors that cross Vesta's entry points.
 //
 //   UserError      the caller asked for something impossible; the message says what to do next
-//   Unsupported    a correct program that Vesta does not compile; the doors answer it by running eager
+//   Unsupported    a correct program that Vesta does not compile; the entry points run it eager
 //     NeedsValue   ... because the program reads a tensor's value (item, nonzero, bool(tensor))
-//   InternalError  a bug in Vesta; the doors answer it by running eager, count it and log it once
+//   InternalError  a bug in Vesta; the entry points run the program eager, count the call and log it once
 //
-// With `strict` on, the doors rethrow Unsupported and InternalError instead of running eager.
+// With Options::strict, entry points throw Unsupported and InternalError instead of running eager.
 #pragma once
 
 #include <stdexcept>

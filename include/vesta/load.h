@@ -1,14 +1,14 @@
-// Saved programs, run without Python and without a compiler: link Vesta::runtime (or Vesta::vesta, which can also
-// compile a program again that was saved for another CPU).
+// Runs saved programs without Python and without a compiler. Link Vesta::runtime, or Vesta::vesta, which can also
+// compile a program again that was saved for another CPU.
 //
 //   auto encode = vesta::load<at::Tensor(at::Tensor, at::Tensor)>("encoder.vesta");
 //   at::Tensor y = encode(ids, mask);
 //
-// `vesta.save(compiled, "encoder.vesta")` in Python writes the file: every variant that was compiled, and the weights.
-// A call takes the variant that its arguments fit; there is no eager program behind it, so arguments that fit none are
-// a UserError that names what differs. Gradients are not recorded. Results equal those of the program that was saved.
-// Weights are on the devices they were saved on. A program of a GPU needs a CUDA build of PyTorch, which the caller
-// need not link, and neither a CUDA toolkit nor NVRTC.
+// `vesta.save(compiled, "encoder.vesta")` in Python writes the file: every compiled variant, and the weights. A call
+// runs the variant that fits its arguments. There is no eager program to fall back to, so arguments that fit no variant
+// are a UserError that names the difference. Results equal those of the saved program. Gradients are not recorded.
+// Weights are loaded to the devices that they were saved from. A program for a GPU needs a CUDA build of PyTorch, which
+// the caller need not link, but neither a CUDA toolkit nor NVRTC.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,8 +26,8 @@
 namespace vesta {
 
 struct VESTA_API LoadOptions {
-  std::string weights;  // a safetensors file that has the weights, or some of them, by name
-  // Weights by name, on the devices of the program's; these come before both files'.
+  std::string weights;  // a safetensors file with all or some of the weights, by name
+  // Weights by name, on the program's devices. They take precedence over both files.
   std::map<std::string, at::Tensor> tensors;
   bool check_weights = false;  // reads all weights of the file and compares their digests
 };
@@ -37,7 +37,8 @@ namespace detail {
 // A saved program in this process. Calls are thread-safe.
 class VESTA_API Program {
  public:
-  // Throws UserError: the file cannot be read, or cannot run here; a weight is missing or of another shape or dtype.
+  // Throws UserError if the file cannot be read or cannot run here, or if a weight is missing or has another shape or
+  // dtype.
   Program(const std::string& path, const LoadOptions& options);
   ~Program();
   Program(const Program&) = delete;
@@ -73,14 +74,14 @@ class Loaded<R(A...)> {
     return detail::from_value<R>(program_->call(std::move(values)));
   }
 
-  // Names as in the module's state_dict(). Writing to these tensors in place changes the program.
+  // By the names of the module's state_dict(). Writing to these tensors in place changes the program.
   std::map<std::string, at::Tensor> weights() const {
     auto list = program_->weights();
     return {list.begin(), list.end()};
   }
-  // Other tensors in the place of weights, of the same shapes and dtypes; nothing is compiled.
+  // Replaces weights by tensors of the same shapes and dtypes. Nothing is compiled.
   void bind(const std::map<std::string, at::Tensor>& tensors) { program_->bind(tensors); }
-  // Parameters, variants, weights.
+  // Describes the parameters, variants and weights.
   std::string describe() const { return program_->describe(); }
 
  private:

@@ -1,4 +1,4 @@
-// The graph passes by name: what Options::skip_passes may hold.
+// The names of the graph passes, which Options::skip_passes takes.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace vesta {
 
-// In the order in which they run.
+// In the order in which the passes run.
 VESTA_API std::vector<std::string> passes();
 
 }  // namespace vesta

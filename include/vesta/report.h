@@ -1,4 +1,5 @@
-// What explain() shows: what a compile did and what its calls did since.
+// The contents of explain(): facts about a compile and the calls since then. Plain data, copied when it is asked for;
+// it keeps no compiled program alive.
 #pragma once
 
 #include <cstdint>
@@ -27,41 +28,41 @@ struct ExternReason {
 struct KernelInfo {
   std::string name;
   std::vector<std::string> ops;
-  int64_t bytes = 0;  // estimated bytes moved
+  int64_t bytes = 0;  // estimate of the bytes moved
   double estimated_us = 0;
 };
 
-// By what a compile's result is found in the cache: everything that it depends on.
+// The name and the fields under which the cache keeps a compile's result: everything that the result depends on.
 struct CacheKey {
-  std::string entry;                                        // its name there
+  std::string entry;                                        // its name in the cache
   std::vector<std::pair<std::string, std::string>> fields;  // by name: graph, facts, options, target, ...
-  std::vector<std::string> lines;                           // "<line 3>" in the field "graph" is lines[3]
+  std::vector<std::string> lines;                           // "<line 3>" in the field "graph" stands for lines[3]
 };
 
-// CUDA graphs of a compiled program.
+// The CUDA graphs of a compiled program.
 struct GraphReport {
-  int64_t recorded = 0;  // how often it was recorded: for a stream, sizes and addresses
-  int64_t kept = 0;      // recordings that there are now; the following is of them
-  int64_t graphs = 0;    // more than one of a recording: steps between them run directly
+  int64_t recorded = 0;  // how many recordings were made: one per stream, sizes and addresses
+  int64_t kept = 0;      // recordings that exist now; the next three fields are about them
+  int64_t graphs = 0;    // more than one per recording: steps between the graphs run without one
   int64_t nodes = 0;
   int64_t bytes = 0;                      // of memory
-  double record_ms = 0;                   // all times together
-  std::map<std::string, int64_t> direct;  // steps that run beside the graphs, by reason
-  std::string why_none;                   // empty: it has been recorded, or its calls were too few
+  double record_ms = 0;                   // total of all recordings
+  std::map<std::string, int64_t> direct;  // steps that run outside the graphs, by reason
+  std::string why_none;                   // empty: the program was recorded, or had too few calls
 };
 
-// Schedules of kernels that were measured on the GPU.
+// The kernels whose schedules were measured on the GPU.
 struct TuningReport {
-  int64_t kernels = 0;    // distinct ones that have other schedules
-  int64_t known = 0;      // those of them whose choice was read from the cache
-  int64_t measured = 0;   // those that were measured now, with all of their schedules
-  int64_t left = 0;       // those that no time, or no memory, was left for
-  int64_t schedules = 0;  // that were measured
-  int64_t changed = 0;    // kernels that are not as the planner made them
-  double seconds = 0;     // the stage took
-  double before_us = 0;   // all launches of the known and the measured kernels in a call, as the planner made them
-  double after_us = 0;    // and as chosen
-  std::string why_none;   // empty: kernels were looked at
+  int64_t kernels = 0;    // distinct kernels that have alternative schedules
+  int64_t known = 0;      // of these: the choice was read from the cache
+  int64_t measured = 0;   // of these: measured now, with all their schedules
+  int64_t left = 0;       // of these: not measured for lack of time or memory
+  int64_t schedules = 0;  // schedules measured
+  int64_t changed = 0;    // kernels whose schedule was replaced
+  double seconds = 0;     // duration of the stage
+  double before_us = 0;   // one call's launches of the known and the measured kernels, with the planner's schedules
+  double after_us = 0;    // and with the chosen schedules
+  std::string why_none;   // why no kernel was considered; empty: kernels were considered
 };
 
 struct CompileReport {
@@ -70,19 +71,20 @@ struct CompileReport {
   int64_t ops_extern = 0;
   std::vector<ExternReason> externs;
   std::vector<KernelInfo> kernels;
-  int64_t distinct_kernels = 0;  // after equal ones were merged
-  int64_t cached_kernels = 0;    // those of them that were read from the cache
+  int64_t distinct_kernels = 0;  // after equal kernels were merged
+  int64_t cached_kernels = 0;    // of these: read from the cache
   bool cached = false;           // the whole artifact was read from the cache: nothing was planned or generated
   std::shared_ptr<const CacheKey> key;
   int64_t code_bytes = 0;
-  int64_t arena_bytes = 0;        // memory for intermediates, of a thread and kept between its calls
-  int64_t early_arena_bytes = 0;  // and more for the first part of a call, given back before its large results are made
-  int64_t packed_bytes = 0;       // derived (packed, folded) weights
+  int64_t arena_bytes = 0;  // memory for intermediates; each thread keeps it between its calls
+  int64_t early_arena_bytes =
+      0;  // further memory for the first part of a call, released before the call makes its large results
+  int64_t packed_bytes = 0;  // prepacked constants
   std::vector<StageTime> stages;
   std::vector<std::string> guards;
   double total_ms = 0;
-  std::optional<GraphReport> graphs;   // of a program on a GPU, when the report was made
-  std::optional<TuningReport> tuning;  // where the option autotune_seconds asked for it, unless `cached`
+  std::optional<GraphReport> graphs;   // for a program on a GPU: its CUDA graphs when the report was made
+  std::optional<TuningReport> tuning;  // if the option autotune_seconds asked for it and not `cached`
 };
 
 struct Fallback {
@@ -96,7 +98,7 @@ struct FunctionReport {
   std::vector<Fallback> fallbacks;  // calls that ran eager, by reason
   int64_t hits = 0;
   int64_t misses = 0;
-  std::vector<std::string> recompiles;  // which guard failed, old and new value
+  std::vector<std::string> recompiles;  // the guard that failed, with the old and the new value
 };
 
 VESTA_API std::string to_string(const FunctionReport& report);

@@ -1,4 +1,4 @@
-// The native capture of Python code, and what it reports.
+// Binds the native capture of Python code and its reports.
 #include "capture.h"
 
 #include <pybind11/stl.h>
@@ -118,8 +118,8 @@ void add_capture(py::module_& m) {
       .def_readonly("aside", &CaptureReport::aside)
       .def_readonly("hits", &CaptureReport::hits)
       .def_readonly("misses", &CaptureReport::misses);
-  // torch finds its classes of symbolic numbers by an import at the first question, which must not come in a trace: an
-  // import fails while the error of an operator is set.
+  // torch imports its classes of symbolic numbers at the first question. That import must not happen in a trace, where
+  // it fails if the error of an operator is set, so it happens here.
   capture::is_symbolic(Py_None);
   capture::set_package_lookup(look_up);
   capture::set_tape_maker(
@@ -142,7 +142,7 @@ void add_capture(py::module_& m) {
       "call_by_slot",
       [](const py::type& cls) { capture::call_objects_by_slot(reinterpret_cast<PyTypeObject*>(cls.ptr())); },
       py::arg("cls"), "The interpreter calls objects of `cls` by what their slot `_vesta_call` holds.");
-  // Into the class's own dict: a C class takes no attributes.
+  // A C class takes no attributes, so the method goes into the class's own dict.
   auto* type = reinterpret_cast<PyTypeObject*>(m.attr("CapturedFunction").ptr());
   const py::object report(py::cpp_function([](const py::object& self) { return capture::captured_of(self.ptr()).report(); },
                                            py::name("report"), py::is_method(m.attr("CapturedFunction"))));

@@ -17,18 +17,18 @@ using detail::Function;
 using detail::InputInfo;
 using detail::Results;
 
-// How one positional argument of a call travels.
+// How one positional argument of a call is passed on.
 enum class Kind : char { Tensor = 't', Integer = 's', Constant = 'c' };
 
 struct CompiledObject {
   PyObject_HEAD vectorcallfunc vectorcall;
-  PyObject* program;  // to run eager
-  PyObject* traced;   // the same, called with traced tensors
+  PyObject* program;  // runs eager
+  PyObject* traced;   // the same program, for calls with traced tensors
   PyObject* weakrefs;
   Function* function;
 };
 
-// A constant argument enters the key by type and value; nullopt if it has no such key.
+// A constant argument enters the key with its type and value. nullopt if it has no such key.
 bool add_constant(PyObject* x, Call& call) {
   call.tag(static_cast<char>(Kind::Constant));
   const PyTypeObject* type = Py_TYPE(x);
@@ -56,7 +56,7 @@ bool add_constant(PyObject* x, Call& call) {
   return false;
 }
 
-// False if some argument is of a kind that only eager takes.
+// False if an argument is of a kind that only an eager call takes.
 bool flatten(PyObject* const* args, Py_ssize_t n, Call& call) {
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* x = args[i];
@@ -76,8 +76,8 @@ bool flatten(PyObject* const* args, Py_ssize_t n, Call& call) {
   return true;
 }
 
-// Results of the program: a first code for the container, then one for each element. Elements that change from call to
-// call are values; the others are constants of the variant.
+// The results of a program: a code for the container, then one for each element. Values change from call to call;
+// constants belong to the variant.
 enum Code : int64_t { kSingle, kTuple, kList, kValue, kConstant };
 
 void write_element(py::handle x, std::vector<c10::IValue>& values, std::vector<c10::IValue>& constants) {
@@ -103,7 +103,7 @@ void write_element(py::handle x, std::vector<c10::IValue>& values, std::vector<c
     constant(x.cast<std::string>());
   } else {
     throw Unsupported("the program returns an object of type " + std::string(py::str(py::type::of(x))) +
-                      "; tensors, numbers, strings and None, alone or in one tuple or list, can be returned");
+                      "; it may return tensors, numbers, strings and None, alone or in one flat tuple or list");
   }
 }
 
@@ -155,14 +155,14 @@ PyObject* read_results(const Results& results) {
   return out;
 }
 
-// Turns the C++ exception in flight into a Python one.
+// Sets the Python error for the C++ exception that is being handled.
 PyObject* raise() {
   try {
     throw;
   } catch (py::error_already_set& e) {
     e.restore();
   } catch (const std::exception& e) {
-    // The module registered vesta's own types (see errors.cpp); everything else is torch's RuntimeError.
+    // Vesta's own types are registered with the module (errors.cpp). Any other type becomes torch's RuntimeError.
     py::set_error(py::module_::import("vesta.errors")
                       .attr("_python_type")(dynamic_cast<const UserError*>(&e)       ? "UserError"
                                             : dynamic_cast<const NeedsValue*>(&e)    ? "NeedsValue"
@@ -225,7 +225,7 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
   }
 }
 
-// What python_arg_parser leaves on a tensor that it makes of a symbolic number.
+// The symbolic number for which python_arg_parser made this tensor; nullopt for other tensors.
 std::optional<c10::Scalar> number_of(const at::Tensor& t) {
   py::gil_scoped_acquire gil;
   const auto tensor = py::reinterpret_steal<py::object>(THPVariable_Wrap(t));

@@ -1,4 +1,5 @@
-// vesta._C.CompiledFunction: a Python callable on flat arguments, compiled through vesta::detail::Function.
+// vesta._C.CompiledFunction: a Python callable on flat arguments, compiled through vesta::detail::Function. Arguments
+// that Function does not take are passed to the eager program.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
@@ -8,12 +9,12 @@
 
 namespace vesta::python {
 
-// What the entry point knows of one positional argument beforehand.
+// Facts about one positional argument that the caller knows beforehand.
 struct ArgumentInfo {
   std::string name;
   bool parameter = false;     // a weight or a buffer: the same tensor from call to call
-  std::vector<bool> dynamic;  // per dimension, or one entry for an int; empty: decide from the calls
-  std::vector<int> label;     // dimensions with equal labels have equal sizes; -1: none
+  std::vector<bool> dynamic;  // per dimension, or one entry for an int; empty: the calls decide
+  std::vector<int> label;     // dimensions with equal labels have equal sizes; -1: no label
 };
 
 // Adds the type to the module.

@@ -1,4 +1,4 @@
-// The evaluator alone, for tests: a function and all that it calls, run by it with CPython's own operations.
+// Runs the evaluator without a tracer, for tests: a function and all that it calls, with CPython's own operations.
 #include "evaluator.h"
 
 #include <utility>
@@ -8,9 +8,9 @@
 namespace vesta::python {
 namespace {
 
-// How a thread's frames are run. Whole: by evaluate(). A positive number: so, and each time as many instructions were
-// executed the frame that is at it goes on in CPython. ThrowByCpython: where an instruction fails the frame goes on
-// there.
+// How the frames of a thread run. Whole: evaluate() runs them. A positive number n: the same, but after every n
+// instructions the current frame goes on in CPython. ThrowByCpython: if an instruction fails, the frame goes on in
+// CPython at that point.
 enum How { Off = -3, Abort = -2, ThrowByCpython = -1, Whole = 0 };
 thread_local int how = Off;
 
@@ -48,7 +48,7 @@ PyObject* hook(PyThreadState* t, capture::Frame* f, int throwflag) {
   return capture::evaluate(t, f, throwflag, operations);
 }
 
-// Returns what it was. The hook is there while any thread needs it.
+// Sets the mode and returns the old one. The hook is installed while any thread needs it.
 int set_how(int wanted) {
   static int threads = 0;
   static capture::EvalHook before = nullptr;
@@ -87,7 +87,8 @@ PyObject* evaluated(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "O|i", &function, &wanted)) return nullptr;
   PyObject* self = Py_BuildValue("(Oi)", function, wanted);
   PyObject* callable = self != nullptr ? PyCFunction_New(&call, self) : nullptr;
-  PyObject* method = callable != nullptr ? PyInstanceMethod_New(callable) : nullptr;  // binds as a function does
+  PyObject* method =
+      callable != nullptr ? PyInstanceMethod_New(callable) : nullptr;  // binds to its object like a function
   Py_XDECREF(self);
   Py_XDECREF(callable);
   return method;

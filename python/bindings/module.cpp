@@ -1,4 +1,4 @@
-// vesta._C: options, reports and compiled functions as Python objects.
+// The module vesta._C: options, reports and compiled functions as Python objects.
 #include <pybind11/stl.h>
 
 #include "capture.h"

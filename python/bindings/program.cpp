@@ -18,9 +18,9 @@ namespace py = pybind11;
 namespace vesta::python {
 namespace {
 
-capture::Object held(py::handle x) { return capture::Object::share(x.ptr()); }
+capture::Object owned(py::handle x) { return capture::Object::share(x.ptr()); }
 
-// One of inspect.signature: (name, kind, default); a default that is no constant is left out.
+// A parameter as inspect.signature has it: (name, kind, default). A default that is not a constant is left out.
 program::Parameter parameter(const std::string& name, int kind, const std::optional<py::object>& fallback) {
   program::Parameter out{name, static_cast<program::Parameter::How>(kind), {}};
   if (fallback) out.fallback = capture::scalar_of(fallback->ptr());
@@ -36,9 +36,9 @@ py::dict save(const py::object& captured, const std::string& path, py::list para
                                            t.size() > 2 ? std::optional<py::object>(t[2]) : std::nullopt));
   }
   calling.passes_on = passes_on;
-  calling.function = held(function);
-  if (bound) calling.bound = held(*bound);
-  for (const auto& [name, tensor] : names) calling.names.emplace_back(py::cast<std::string>(name), held(tensor));
+  calling.function = owned(function);
+  if (bound) calling.bound = owned(*bound);
+  for (const auto& [name, tensor] : names) calling.names.emplace_back(py::cast<std::string>(name), owned(tensor));
   capture::Saving made = capture::make_program(capture::captured_of(captured.ptr()), calling);
   if (!weights) made.memory.assign(made.memory.size(), nullptr);
   py::dict out;

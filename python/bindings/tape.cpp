@@ -57,7 +57,7 @@ py::object integer(const Tape& tape, Expr e) {
   const ExprProgram program = compile(e, [&](Expr symbol) -> int64_t {
     for (size_t i = 0; i < tape.symbols.size(); ++i)
       if (tape.symbols[i].symbol == symbol) return static_cast<int64_t>(i);
-    throw InternalError("an integer of a tape depends on a symbol that is none of its own");
+    throw InternalError("an integer of a tape depends on a symbol that is not on the tape");
   });
   SymbolicInt out;
   for (const auto& step : program.steps) out.steps.emplace_back(name_of(step.code), step.value);

@@ -1,4 +1,4 @@
-// vesta._C.Tape: a traced program as Python sees it (src/trace/tape.h).
+// vesta._C.Tape: a traced program for Python (src/trace/tape.h). Reading a tape runs nothing.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
@@ -9,7 +9,7 @@
 
 namespace vesta::python {
 
-// The GIL is held.
+// The caller holds the GIL.
 pybind11::object to_python(std::shared_ptr<const trace::Tape> tape);
 
 // Adds the types and `trace_tape` to the module.

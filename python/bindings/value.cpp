@@ -40,7 +40,7 @@ Value convert(py::handle x, int depth);
 
 Value dict_value(PyObject* dict, int depth) {
   Value::Dict out;
-  // In the dict's own order, by its own storage.
+  // In the dict's own order and storage: a subclass may override its methods.
   const auto keys = py::reinterpret_steal<py::object>(capture::keys_of(dict));
   if (!keys) throw py::error_already_set();
   for (py::handle key : keys) {
@@ -55,7 +55,7 @@ Value convert(py::handle h, int depth) {
   PyObject* x = h.ptr();
   if (THPVariable_Check(x)) return {THPVariable_Unpack(x)};
   if (const auto s = capture::scalar_of(x)) return scalar_value(*s);
-  if (depth > kMostDepth) throw UserError(fmt::format("arguments are nested more than {} times", kMostDepth));
+  if (depth > kMostDepth) throw UserError(fmt::format("arguments are nested more than {} levels deep", kMostDepth));
   if (PyList_Check(x) || PyTuple_Check(x)) {
     std::vector<Value> items;
     const Py_ssize_t n = PyList_Check(x) ? PyList_GET_SIZE(x) : PyTuple_GET_SIZE(x);
@@ -70,7 +70,7 @@ Value convert(py::handle h, int depth) {
   return {Value::Name{fmt::format("an object of class {}", Py_TYPE(x)->tp_name)}};
 }
 
-// A dtype, device, layout or memory format by its text.
+// The dtype, device, layout or memory format with this text.
 py::object named(const std::string& text) {
   const py::module_ torch = py::module_::import("torch");
   constexpr std::string_view kPrefix = "torch.";

@@ -1,4 +1,4 @@
-"""The compiler itself, as python/bindings defines it."""
+"""The native compiler, as python/bindings defines it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,7 +26,7 @@ class Options:
     def __init__(self) -> None: ...
 
 class ArgumentInfo:
-    """What is known of one tensor or int argument beforehand.
+    """Facts about one tensor or int argument that are known beforehand.
 
     ``dynamic``: a flag per dimension (one for an int; empty: decide from the calls). ``label``: dimensions with equal
     labels have equal sizes; -1 is none.
@@ -173,7 +173,7 @@ class CompiledFunction:
     def reset(self) -> None: ...
 
 class UserLine:
-    """A place in the user's program; ``file`` is empty where none is known."""
+    """A place in the user's program; ``file`` is empty if the place is not known."""
 
     @property
     def file(self) -> str: ...
@@ -201,7 +201,7 @@ class CaptureGuard:
     def failed(self) -> int: ...
 
 class CaptureBreak:
-    """Why a trace ended before its frame did."""
+    """A graph break: why a trace ended before its frame did."""
 
     @property
     def where(self) -> UserLine: ...
@@ -241,7 +241,7 @@ class CaptureVariant:
     def hits(self) -> int: ...
 
 class CaptureSegment:
-    """The code from one offset of a code object on."""
+    """The code of a code object from one offset on."""
 
     @property
     def where(self) -> UserLine: ...
@@ -293,7 +293,7 @@ class CaptureReport:
     def misses(self) -> int: ...
 
 class CapturedFunction:
-    """Made by :func:`capture` only; called as what it wraps."""
+    """Made by :func:`capture` only; called like the callable that it wraps."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     @property
@@ -302,7 +302,7 @@ class CapturedFunction:
     def reset(self) -> None: ...
 
 class CompiledBase:
-    """Has the slot ``_vesta_call``; the interpreter calls classes derived from it without a tuple of arguments."""
+    """Has the slot ``_vesta_call``. Calls of derived classes need no tuple of arguments."""
 
     _vesta_call: Callable[..., Any]
 
@@ -331,13 +331,13 @@ class TapeTensor:
     def index(self) -> int: ...
 
 class SymbolicInt:
-    """An integer that depends on the inputs' sizes: a postfix program of (operation, value)."""
+    """An integer that depends on the inputs' sizes, as a postfix program of (operation, value)."""
 
     @property
     def steps(self) -> list[tuple[str, int]]: ...
 
 class TapeCall:
-    """One operator as the program called it; ``args`` for all of its schema, ``results`` one for each return."""
+    """One call of an operator. ``args`` has every argument of the schema, ``results`` one entry per return."""
 
     @property
     def op(self) -> str: ...
@@ -366,13 +366,13 @@ class Tape:
     def symbols(self) -> list[tuple[int, int, bool]]: ...
 
 def may_raise(op: str) -> bool:
-    """Whether an operator ("aten::index.Tensor") checks the values it is given, or may, for all that is known."""
+    """Whether an operator ("aten::index.Tensor") may raise because of the values of its arguments."""
 
 def trace_tape(
     program: Callable[..., Any], inputs: Sequence[Any], dynamic: Sequence[Sequence[bool]] = ()
 ) -> tuple[Tape, list[Any]]: ...
 
-# The evaluator of bytecode alone, for tests: python/bindings/evaluator.cpp.
+# The evaluator of bytecode without a tracer, for tests: python/bindings/evaluator.cpp.
 def evaluate(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any] = ..., how: int = 0, /
 ) -> Any: ...

@@ -5,14 +5,14 @@ Compile a function, method or module with :func:`compile`, or through PyTorch's 
     model = vesta.compile(model)
     model = torch.compile(model, backend="vesta")
 
-and ask what happened with :func:`explain`.
+and see what happened with :func:`explain`.
 """
 
 from __future__ import annotations
 
-import torch  # noqa: F401  (its libraries must be loaded before ours)
+import torch  # noqa: F401  (its libraries must be loaded before vesta._C)
 
-import vesta.torch_version  # noqa: F401  (before vesta._C, which another torch cannot load)
+import vesta.torch_version  # noqa: F401  (must run before vesta._C is loaded)
 from vesta import errors
 from vesta._build import VERSION as __version__
 from vesta._C import passes

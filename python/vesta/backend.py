@@ -25,10 +25,10 @@ __all__ = ["vesta"]
 def vesta(
     gm: GraphModule, example_inputs: Sequence[Any], *, options: dict[str, Any] | None = None, **kwargs: Any
 ) -> Any:
-    """Compiles one graph of Dynamo's.
+    """Compiles one graph that Dynamo captured.
 
-    Where gradients are recorded, PyTorch's AOTAutograd splits the graph and both halves are compiled; otherwise the
-    graph is traced as it is. ``options`` and what ``mode`` stands for: see :mod:`vesta.options`.
+    If gradients are recorded, PyTorch's AOTAutograd splits the graph and both halves are compiled. Otherwise the whole
+    graph is compiled. :mod:`vesta.options` describes ``options`` and the settings that ``mode`` stands for.
     """
     parsed = make_options({**options_of_mode(kwargs.pop("mode", None)), **(options or {})})
     if kwargs:
@@ -45,7 +45,11 @@ def vesta(
 def compile_with_floats(
     gm: GraphModule, example_inputs: Sequence[Any], floats: list[int], options: _C.Options, *, training: bool
 ) -> Callable[..., Any]:
-    """A graph that takes Python floats. AOTAutograd would forget their values, so training binds those it saw first."""
+    """Compiles a graph that takes Python floats.
+
+    AOTAutograd cannot take floats, so the compiled training program has the first call's values as constants. Calls
+    with other values run eager if they record gradients.
+    """
     examples = float_inputs.with_floats(example_inputs, floats)
     on_floats = float_inputs.copy_of(gm)
     float_inputs.as_floats(on_floats, floats)
@@ -64,7 +68,7 @@ def compile_with_floats(
     def run_bound(*args: Any) -> Any:
         plain = float_inputs.with_floats(args, floats)
         if [plain[i].hex() for i in floats] != seen:
-            return general(*plain)  # with gradients: eager, and counted as such
+            return general(*plain)  # a call that records gradients runs eager here and is counted
         return bound(*float_inputs.without(plain, floats))
 
     return run_bound
@@ -73,7 +77,9 @@ def compile_with_floats(
 def make_unknown(kwargs: dict[str, Any]) -> Exception:
     from vesta.errors import UserError
 
-    return UserError(f'backend "vesta" takes no {", ".join(sorted(kwargs))}; pass options={{...}} to torch.compile')
+    return UserError(
+        f'backend "vesta" has no argument {", ".join(sorted(kwargs))}; pass options={{...}} to torch.compile instead'
+    )
 
 
 def needs_gradients(gm: GraphModule, example_inputs: Sequence[Any]) -> bool:
@@ -92,7 +98,7 @@ def compile_training(gm: GraphModule, example_inputs: Sequence[Any], options: _C
 
 
 def halves(options: _C.Options) -> dict[str, Any]:
-    """What AOTAutograd needs to know of us."""
+    """The compilers and the partitioner that AOTAutograd is given."""
     from functorch.compile import make_boxed_func
 
     def compiler(graph: GraphModule, inputs: Sequence[Any], *, fixed: bool) -> Callable[..., Any]:
@@ -110,7 +116,7 @@ def halves(options: _C.Options) -> dict[str, Any]:
 
 
 def outside_analysis(compiled: Callable[..., Any]) -> Callable[..., Any]:
-    """``compiled``, outside dispatch modes that ask compilers to ignore them: AOTAutograd's first call has one."""
+    """Calls ``compiled`` outside dispatch modes that compilers must ignore: AOTAutograd's first call has one."""
     modes_active = torch._C._len_torch_dispatch_stack
 
     def run(*args: Any) -> Any:
@@ -125,7 +131,7 @@ def outside_analysis(compiled: Callable[..., Any]) -> Callable[..., Any]:
 def compile_graph(
     gm: GraphModule, example_inputs: Sequence[Any], options: _C.Options, *, weights_are_fixed: bool, name: str = ""
 ) -> _C.CompiledFunction:
-    """The graph as a callable on the same positional arguments. It is traced and compiled at the first call."""
+    """A callable with the graph's positional arguments. The first call traces and compiles it."""
     labels: dict[str, int] = {}
     tensors: list[_C.ArgumentInfo] = []
     integers: list[_C.ArgumentInfo] = []
@@ -148,14 +154,14 @@ def compile_graph(
 
 
 def label_of(size: Any, labels: dict[str, int]) -> int:
-    """Equal for sizes that torch holds to be one symbol; a size that is an expression has a label of its own."""
+    """A number that is equal for sizes that torch treats as one symbol. -1 for a constant size."""
     if not isinstance(size, torch.SymInt):
         return -1
     return labels.setdefault(str(size), len(labels))
 
 
 def is_weight(node: Node, example: Any) -> bool:
-    """Whether the same tensor comes in every call: a parameter or a buffer of a module."""
+    """Whether the argument is a parameter or a buffer of a module, so that each call passes the same tensor."""
     if isinstance(example, torch.nn.Parameter):
         return True
     described = node.meta.get("tensor_dict") or {}

@@ -1,4 +1,4 @@
-"""The command ``vesta``: looks after the cache of compiled code, and shows saved programs and this machine."""
+"""The command ``vesta``: manages the cache of compiled code, and describes saved programs and this machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def size(text: str) -> int:
     except ValueError:
         count = -1.0
     if unit not in UNITS or count < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 4096, 64k, 100M or 1.5G")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write for example 4096, 64k, 100M or 1.5G")
     return int(count * UNITS[unit])
 
 
@@ -41,7 +41,7 @@ def readable(count: int) -> str:
 def folder_of(options: argparse.Namespace) -> str:
     folder: str | None = options.folder or _C.cache_folder()
     if not folder:
-        raise UserError("there is no cache: VESTA_CACHE_DIR is empty (name a folder with --folder)")
+        raise UserError("the cache is off because VESTA_CACHE_DIR is empty; name a folder with --folder")
     return folder
 
 
@@ -66,10 +66,10 @@ def show_stats(told: dict[str, Any]) -> None:
     print(told["folder"])
     for kind in ("artifacts", "kernels"):
         print(f"  {kind:<10} {told[kind]['entries']:>6}  {readable(told[kind]['bytes']):>10}")
-    print(f"  {'together':<10} {'':>6}  {readable(told['bytes']):>10} of {readable(told['most_bytes'])}")
+    print(f"  {'total':<10} {'':>6}  {readable(told['bytes']):>10} of {readable(told['most_bytes'])}")
     if told["used_last"] is not None:
         day = [time.strftime("%Y-%m-%d %H:%M", time.localtime(told[k])) for k in ("used_first", "used_last")]
-        print(f"  used between {day[0]} and {day[1]}")
+        print(f"  last used between {day[0]} and {day[1]}")
 
 
 def entries(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -95,7 +95,7 @@ def show_verify(told: dict[str, Any]) -> None:
         print(f"damaged: {key}")
     print(f"{told['folder']}: {told['entries']} entries, {len(told['damaged'])} damaged")
     if told["damaged"]:
-        print("They are never used and are compiled again; `vesta cache trim --damaged` deletes them.")
+        print("Damaged entries are never used; `vesta cache trim --damaged` deletes them.")
 
 
 def trim(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -122,7 +122,7 @@ def show_differences(told: dict[str, Any]) -> None:
     for d in told["differences"]:
         print(Difference(**d))
     if not told["differences"]:
-        print("the keys are equal")
+        print("no difference: both artifacts were compiled from and for the same")
 
 
 def show(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -133,7 +133,7 @@ def show(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 def show_program(told: dict[str, Any]) -> None:
     print(told["text"], end="")
     if "damaged_storages" in told:
-        print(f"\nweights: {len(told['damaged_storages'])} storages are damaged")
+        print(f"\nweights: {len(told['damaged_storages'])} damaged storages")
 
 
 def env(options: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -164,38 +164,40 @@ def parser() -> argparse.ArgumentParser:
         one.set_defaults(run=run, show=show)
         return one
 
-    cache = commands.add_parser("cache", help="the cache of compiled code", description="The cache of compiled code.")
+    cache = commands.add_parser(
+        "cache", help="manage the cache of compiled code", description="Manage the cache of compiled code."
+    )
     of_cache = cache.add_subparsers(required=True, metavar="COMMAND")
-    add(of_cache, "stats", stats, show_stats, "how many entries and bytes there are")
+    add(of_cache, "stats", stats, show_stats, "count entries and bytes")
     add(
         of_cache,
         "verify",
         verify,
         show_verify,
-        "read every entry and compare it with its digest; exits with 1 if one is damaged",
+        "read every entry and compare its digest; the exit status is 1 if an entry is damaged",
     )
-    of_trim = add(of_cache, "trim", trim, show_deleted, "delete what was used the longest time ago")
+    of_trim = add(of_cache, "trim", trim, show_deleted, "delete the least recently used entries")
     of_trim.add_argument(
         "--to",
         type=size,
         default=_C.CACHE_BYTES,
         metavar="SIZE",
-        help="bytes to keep at most: 100M (default: the bound, 1G)",
+        help="keep at most this many bytes, for example 100M (default: the limit of the cache, 1G)",
     )
-    of_trim.add_argument("--damaged", action="store_true", help="delete damaged entries, too")
+    of_trim.add_argument("--damaged", action="store_true", help="also delete damaged entries")
     add(of_cache, "clear", clear, show_deleted, "delete every entry")
-    add(of_cache, "list", entries, show_entries, "every artifact, the one used last first")
-    of_why = add(commands, "why-miss", why_miss, show_differences, "what two artifacts were compiled from differently")
+    add(of_cache, "list", entries, show_entries, "list every artifact, most recently used first")
+    of_why = add(commands, "why-miss", why_miss, show_differences, "show how the keys of two artifacts differ")
     of_why.add_argument(
-        "a", metavar="A", help="an artifact, as `vesta cache list` and vesta.why_miss name it, or a beginning of it"
+        "a", metavar="A", help="an artifact's name, as `vesta cache list` and vesta.why_miss print it, or how it begins"
     )
-    of_why.add_argument("b", metavar="B", help="another one")
+    of_why.add_argument("b", metavar="B", help="the artifact to compare with")
     for one in (*of_cache.choices.values(), of_why):
-        one.add_argument("--folder", help="another folder than that of VESTA_CACHE_DIR (default: the user's)")
-    of_show = add(commands, "show", show, show_program, "what a file that vesta.save wrote holds")
-    of_show.add_argument("file", help="FILE.vesta")
-    of_show.add_argument("--check", action="store_true", help="compare the weights with their digests, too")
-    add(commands, "env", env, show_env, "versions, the machine that code is compiled for, the cache")
+        one.add_argument("--folder", help="folder of the cache (default: VESTA_CACHE_DIR, or the user's cache folder)")
+    of_show = add(commands, "show", show, show_program, "describe a file that vesta.save wrote")
+    of_show.add_argument("file", help="a file that vesta.save wrote")
+    of_show.add_argument("--check", action="store_true", help="also compare the weights with their digests")
+    add(commands, "env", env, show_env, "show versions, the machine that code is compiled for, and the cache")
     return made
 
 

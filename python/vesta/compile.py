@@ -1,4 +1,4 @@
-"""The entry point: ``vesta.compile``, with the signature and the meaning of ``torch.compile``."""
+"""``vesta.compile``, with the signature and the meaning of ``torch.compile``."""
 
 from __future__ import annotations
 
@@ -68,29 +68,32 @@ def compile(
     methods: Sequence[str] = (),
     **unknown: Any,
 ) -> Any:
-    """Compiles a function, method, module or any other callable: equal results, faster.
+    """Compiles a function, method, module or any other callable. Results stay equal, and calls get faster.
 
-    The first call captures and compiles; later ones check guards and run the compiled code. What cannot be captured is
-    executed by Python between compiled parts, and what cannot be compiled runs eager, each with a reason and its line
-    in ``vesta.explain(compiled)(*args)``. Also a decorator, with and without arguments.
+    The first call captures and compiles the program. Later calls check guards and run the compiled code. Python
+    executes what cannot be captured, between the compiled parts, and what cannot be compiled runs eager.
+    ``vesta.explain(compiled)(*args)`` shows the reason and the line of each. ``compile`` is also a decorator, with and
+    without arguments.
 
     Args:
-        model: What to compile. A module comes back as another object of its class over the same parameters, hooks and
-            attributes, a class as itself with its ``__call__`` compiled, and what has no Python code as it is.
-        fullgraph: Raise :class:`vesta.errors.GraphBreak` at the first line that is no part of one graph.
-        dynamic: True: sizes are symbolic from the start. False: each new size compiles again. None: a size that is
-            seen to change becomes symbolic.
-        backend: "vesta"; "cudagraphs" for calls of PyTorch's own operators alone, recorded as CUDA graphs on a GPU;
-            "aot_eager" for the same calls one by one; or "eager" for ``model`` as it is.
-        mode: One of torch.compile's modes. They differ on GPUs only; not together with ``options``.
+        model: What to compile. For a module, the result is another object of its class that shares its parameters,
+            hooks and attributes. For a class, it is the class itself with a compiled ``__call__``. A callable without
+            Python code is returned unchanged.
+        fullgraph: Raise :class:`vesta.errors.GraphBreak` at the first line that cannot be part of one graph.
+        dynamic: True: sizes are symbolic from the start. False: each new size compiles again. None: a size becomes
+            symbolic once it changes.
+        backend: "vesta"; "cudagraphs" for calls of PyTorch's own operators only, recorded as CUDA graphs on a GPU;
+            "aot_eager" for the same calls one by one; or "eager" for ``model`` unchanged.
+        mode: One of torch.compile's modes, which differ on GPUs only. ``mode`` and ``options`` exclude each other.
         options: See :mod:`vesta.options`.
-        disable: Return ``model`` as it is. ``TORCH_COMPILE_DISABLE=1`` in the environment does so everywhere.
-        methods: Of a module, names of methods that are compiled where they are called, as in
+        disable: Return ``model`` unchanged. ``TORCH_COMPILE_DISABLE=1`` in the environment does so everywhere.
+        methods: Names of a module's methods that are compiled where they are called, as in
             ``vesta.compile(model, methods=("encode", "decode"))``. A call of the module, ``forward`` and Lightning's
-            steps (``training_step``, ...) are always; any other method is Python whose ``self(...)`` is compiled.
+            steps (``training_step``, ...) are always compiled. Other methods run in Python, and their ``self(...)`` is
+            compiled.
 
     Raises:
-        vesta.errors.UserError: An argument is not one of these; the message names the nearest that is.
+        vesta.errors.UserError: An argument has an unknown name or value; the message suggests the nearest one.
 
     Example::
 
@@ -105,13 +108,13 @@ def compile(
 
 
 def compile_with(settings: Settings | None, methods: Sequence[str], model: Any) -> Any:
-    """``model`` compiled; without settings, or without Python code in it, ``model`` itself."""
+    """``model`` compiled, or ``model`` itself if there are no settings or it has no Python code."""
     if methods:
         check_methods(innermost(model), methods)
     if isinstance(model, staticmethod | classmethod):
         return type(model)(compile_with(settings, (), model.__func__))
     if not callable(model):
-        hint = "; compile its getter, below @property" if isinstance(model, property) else ""
+        hint = "; put @vesta.compile below @property" if isinstance(model, property) else ""
         raise UserError(f"vesta.compile takes a function, method, module or class, not {type(model).__name__}{hint}")
     if settings is None or isinstance(model, NO_PYTHON):
         return model
@@ -128,7 +131,7 @@ def compile_with(settings: Settings | None, methods: Sequence[str], model: Any) 
 
 
 def is_plain(function: Any) -> bool:
-    """Whether ``function`` is Python code that was neither compiled nor disabled."""
+    """Whether ``function`` is Python code that is neither compiled nor disabled."""
     return callable(function) and not isinstance(function, NO_PYTHON) and innermost(function) is function
 
 
@@ -141,8 +144,8 @@ def settings_of(model: Any) -> Any:
 def scripted(model: Any, settings: Settings) -> Any:
     what = f"{type(model).__name__} is TorchScript, which Vesta does not compile"
     if settings.fullgraph:
-        raise UserError(f"{what}; compile the module or function that was scripted")
-    warnings.warn(f"{what}; it runs as it is. Compile what was scripted instead.", stacklevel=4)
+        raise UserError(f"{what}; compile the original module or function instead")
+    warnings.warn(f"{what}; it runs uncompiled. Compile the original module or function instead.", stacklevel=4)
     return model
 
 
@@ -156,7 +159,7 @@ def check(
     methods: Any,
     unknown: Mapping[str, Any],
 ) -> Settings | None:
-    """The arguments of :func:`compile` as settings; None if they say that nothing is to be compiled."""
+    """The settings for the arguments of :func:`compile`; None if they turn compiling off."""
     for name in unknown:
         raise UserError(f'vesta.compile has no argument "{name}"{instead_of(name)}')
     for name, value in (("fullgraph", fullgraph), ("disable", disable)):
@@ -167,18 +170,18 @@ def check(
     of_backend = options_of_backend(backend)
     of_mode = options_of_mode(mode)
     if isinstance(methods, str) or not isinstance(methods, Sequence) or not all(isinstance(n, str) for n in methods):
-        raise UserError(f"methods takes a tuple of names, not {methods!r}")
+        raise UserError(f"methods takes a tuple of method names, not {methods!r}")
     if not isinstance(options, Mapping | None):
         raise UserError(f"options takes a dict, not {options!r}")
     if options and mode not in (None, "default"):
-        raise UserError(f'either mode or options can be given, not both (mode is "{mode}")')
+        raise UserError(f'mode and options exclude each other (mode is "{mode}")')
     options = {**of_mode, **(options or {})}
     for name, value in of_backend.items():
         if options.setdefault(name, value) is not value:
-            says = f"{'mode' if name in of_mode else 'options'} says {name}={options[name]!r}"
-            raise UserError(f'backend "{backend}" is the option {name}={value}, but {says}')
+            given = f"{'mode' if name in of_mode else 'options'} asks for {name}={options[name]!r}"
+            raise UserError(f'backend "{backend}" means {name}={value}, but {given}; give only one of them')
     if dynamic is not None and options.setdefault("dynamic", dynamic) is not dynamic:
-        raise UserError(f"dynamic is {dynamic}, but options say {options['dynamic']!r}")
+        raise UserError(f'dynamic={dynamic}, but options has "dynamic": {options["dynamic"]!r}; give only one of them')
     made = make_options(options)
     if disable or backend == "eager" or os.environ.get("TORCH_COMPILE_DISABLE") == "1":
         return None
@@ -186,21 +189,21 @@ def check(
 
 
 def options_of_backend(backend: Any) -> dict[str, Any]:
-    """What a backend stands for. Raises :class:`vesta.errors.UserError` for an unknown one."""
+    """The options that a backend stands for. Raises :class:`vesta.errors.UserError` for an unknown one."""
     if not isinstance(backend, str):
-        raise UserError(f"backend takes a name, not {backend!r}; use torch.compile(model, backend=...) for it")
+        raise UserError(f"backend takes a name, not {backend!r}; use torch.compile(model, backend=...)")
     if backend not in BACKENDS and backend != "eager":
         known = (*BACKENDS, "eager")
         names = ", ".join(f'"{name}"' for name in known)
         raise UserError(
-            f'vesta.compile has the backends {names}, not "{backend}"{did_you_mean(backend, known)}; '
-            f'for others use torch.compile(model, backend="{backend}")'
+            f'vesta.compile knows the backends {names}, not "{backend}"{did_you_mean(backend, known)}; '
+            f'for another one use torch.compile(model, backend="{backend}")'
         )
     return BACKENDS.get(backend, {})
 
 
 def instead_of(name: str) -> str:
-    """What to write for an argument that vesta.compile does not have."""
+    """The end of the message about an unknown argument: what to write instead."""
     if name in ("recompile_limit", "cache_size_limit"):
         return '; use options={"variant_limit": ...}'
     if name in OPTION_NAMES:
@@ -209,7 +212,7 @@ def instead_of(name: str) -> str:
     return did_you_mean(name, known, everything=f"it has {', '.join(known)}")
 
 
-# For people and editors: **unknown is there for the message.
+# Help and editors show the signature without **unknown, which exists for the error message.
 compile.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
     [p for p in inspect.signature(compile).parameters.values() if p.kind is not p.VAR_KEYWORD]
 )

@@ -1,4 +1,4 @@
-"""A compiled function, method, partial or callable object: the original in everything but its calls."""
+"""A compiled function, method, partial or callable object. It differs from the original in its calls only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Compiled", "CompiledFunction", "Settings", "capture", "compile_calla
 
 @dataclass(frozen=True)
 class Settings:
-    """How something is compiled. Equal for equal arguments of :func:`vesta.compile`."""
+    """How a callable is compiled. Equal arguments of :func:`vesta.compile` give equal settings."""
 
     fullgraph: bool
     arguments: str
@@ -31,7 +31,7 @@ class Settings:
 
 
 def capture(original: Callable[..., Any], settings: Settings, name: str = "") -> _C.CapturedFunction:
-    """The compiler's own object for ``original``. ``name``: what reports call it, if not by its own name."""
+    """The native object that captures ``original``. ``name``: its name in reports, if not its own."""
     name = name or metadata(original).get("__qualname__") or type(original).__qualname__
     captured = _C.capture(original, settings.options, name, settings.fullgraph)
     remember(captured)
@@ -39,7 +39,7 @@ def capture(original: Callable[..., Any], settings: Settings, name: str = "") ->
 
 
 def metadata(original: Callable[..., Any]) -> dict[str, Any]:
-    """Name, documentation and so on, as far as there are any."""
+    """Name, documentation and so on, as far as ``original`` has them."""
     found: dict[str, Any] = {}
     for name in functools.WRAPPER_ASSIGNMENTS:
         with contextlib.suppress(Exception):  # a __getattr__ may raise anything
@@ -48,34 +48,34 @@ def metadata(original: Callable[..., Any]) -> dict[str, Any]:
 
 
 class Compiled(_C.CompiledBase):
-    """What :func:`vesta.compile` makes of a callable that is neither a module nor a class.
+    """The result of :func:`vesta.compile` for a callable that is neither a module nor a class.
 
-    Name, documentation, signature and every other attribute are the original's; writing an attribute changes an object
-    that was compiled, but never a function. In a class body it binds as the original does. It pickles and copies as the
-    original: by name where the name leads to it, and otherwise into something that is not compiled.
+    Name, documentation, signature and every other attribute are the original's. Writing an attribute changes the
+    original object, but never an original function. In a class body it binds like the original. Pickling and copying
+    refer to it by name if the name leads to it; otherwise the result is not compiled.
     """
 
-    # The interpreter calls what the slot _vesta_call of the base class holds: no Python frame lies between a caller and
-    # the original.
+    # The interpreter calls the object in the slot _vesta_call of the base class, so there is no Python frame between a
+    # caller and the original.
     __slots__ = ("__dict__", "__weakref__", "_vesta_settings")
 
     def __init__(self, original: Callable[..., Any], settings: Settings) -> None:
-        self.adopt(original, settings, capture(original, settings))
+        self._wrap(original, settings, capture(original, settings))
 
-    def adopt(self, original: Callable[..., Any], settings: Settings, call: Callable[..., Any]) -> None:
-        """Is ``original`` from now on, called by ``call``."""
+    def _wrap(self, original: Callable[..., Any], settings: Settings, call: Callable[..., Any]) -> None:
+        """Makes this object stand for ``original``; calls go to ``call``."""
         self.__dict__.update(metadata(original), __wrapped__=original)
         object.__setattr__(self, "_vesta_settings", settings)
         object.__setattr__(self, "_vesta_call", call)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Dynamo reads this and finds the original.
-        plainly = torch.compiler.is_dynamo_compiling()
-        return self.__wrapped__(*args, **kwargs) if plainly else self._vesta_call(*args, **kwargs)
+        # Dynamo traces this method and thereby finds the original.
+        for_dynamo = torch.compiler.is_dynamo_compiling()
+        return self.__wrapped__(*args, **kwargs) if for_dynamo else self._vesta_call(*args, **kwargs)
 
     @property
     def _torchdynamo_orig_callable(self) -> Any:
-        """What torch.compile and torch.export begin with."""
+        """The callable that torch.compile and torch.export trace."""
         return self.__wrapped__
 
     @property
@@ -84,15 +84,15 @@ class Compiled(_C.CompiledBase):
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Of a function, a function's: torch.fx, TorchScript and ``inspect`` read those."""
+        """A function's class if the original is a function: torch.fx, TorchScript and ``inspect`` test for it."""
         return types.FunctionType if isinstance(self.__wrapped__, types.FunctionType) else type(self)
 
     def __prepare_scriptable__(self) -> Any:
-        """What torch.jit.script compiles."""
+        """The callable that torch.jit.script compiles."""
         return self.__wrapped__
 
     def __getattr__(self, name: str) -> Any:
-        if name == "__wrapped__":  # of an object that __init__ has not made
+        if name == "__wrapped__":  # the object was not initialised
             raise AttributeError(name)
         return getattr(self.__wrapped__, name)
 
@@ -131,16 +131,16 @@ class Compiled(_C.CompiledBase):
 
 
 class CompiledFunction(Compiled):
-    """Of what becomes a method in a class body."""
+    """For a callable that becomes a method in a class body."""
 
     __slots__ = ()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
-        # Dynamo knows no methods of objects.
-        plainly = torch.compiler.is_dynamo_compiling()
-        return functools.partial(self.__wrapped__, instance) if plainly else types.MethodType(self, instance)
+        # Dynamo does not support types.MethodType of an object that is not a function.
+        for_dynamo = torch.compiler.is_dynamo_compiling()
+        return functools.partial(self.__wrapped__, instance) if for_dynamo else types.MethodType(self, instance)
 
 
 _C.call_by_slot(Compiled)
@@ -153,10 +153,10 @@ def compile_callable(original: Callable[..., Any], settings: Settings) -> Compil
 
 
 def compile_class(cls: type, settings: Settings) -> type:
-    """``cls`` itself, whose instances from now on are called compiled."""
+    """Replaces ``cls.__call__`` by its compiled form and returns ``cls``."""
     call = next((vars(base)["__call__"] for base in cls.__mro__ if "__call__" in vars(base)), None)
     if call is None:
-        raise UserError(f"instances of {cls.__qualname__} cannot be called; compile one of its methods, or a function")
+        raise UserError(f"class {cls.__qualname__} has no __call__; compile one of its methods or a function instead")
     if isinstance(call, Compiled):
         call = call.__wrapped__
     if isinstance(call, types.FunctionType):

@@ -1,13 +1,14 @@
-"""A compiled module: a second object over the same attributes, whose calls are compiled.
+"""A compiled module: a second object with the same attributes, whose calls are compiled.
 
-``vesta.compile(model)`` returns a *wrapper* of the model. Its class is made from the model's, and its ``__dict__`` *is*
-the model's: parameters, buffers, submodules, hooks and plain attributes are the same whichever of the two is asked or
-changed, and all that the class defines works on the wrapper as it does on the model. Only calls differ: they go to the
-compiler, which runs the model itself, so that ``self`` is the model inside of ``forward`` and of hooks. It is
-``wrapper._orig_mod`` too, the name under which ``torch.compile`` keeps it. Some methods are compiled when they are
-called by their name (:mod:`vesta.compiled_method`); the others are Python's, and ``self`` is the wrapper in all.
+``vesta.compile(model)`` returns a *wrapper* of the model. Its class is derived from the model's, and its ``__dict__``
+*is* the model's. So both have the same parameters, buffers, submodules, hooks and plain attributes, whichever of the
+two changes them, and everything that the class defines works on the wrapper as on the model. Only calls differ. They
+run the model itself, compiled: ``self`` is the model inside of ``forward`` and of hooks. As with ``torch.compile``, the
+model is
+``wrapper._orig_mod``. Some methods are compiled when they are called by name (:mod:`vesta.compiled_method`), the others
+are not, and ``self`` is the wrapper in all of them.
 
-Pickling and copying a wrapper pickle and copy the model: what comes out is not compiled.
+Pickling or copying a wrapper pickles or copies the model; the result is not compiled.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any, cast
 import torch
 
 from vesta import _C
-from vesta.compiled_method import CompiledMethods, MethodOfTwin
+from vesta.compiled_method import CompiledMethods, WrapperMethod
 
 __all__ = ["is_wrapper", "make_wrapper", "methods_of", "original_of"]
 
@@ -33,7 +34,7 @@ _wrapper_classes: weakref.WeakValueDictionary[tuple[type, frozenset[str]], type]
 
 
 def is_wrapper(module: Any) -> bool:
-    return issubclass(type(module), _TwinMethods)
+    return issubclass(type(module), _WrapperMethods)
 
 
 def original_of(wrapper: Any) -> torch.nn.Module:
@@ -48,7 +49,7 @@ def methods_of(wrapper: Any) -> CompiledMethods | None:
 def make_wrapper(
     model: torch.nn.Module, call: Callable[..., Any], settings: Any = None, methods: CompiledMethods | None = None
 ) -> Any:
-    """A wrapper of ``model`` that is called by ``call``; ``settings`` are those it was compiled with."""
+    """A wrapper of ``model`` whose calls go to ``call``; ``settings``: those that it is compiled with."""
     cls = type(model)
     wrapper: Any = object.__new__(_wrapper_class(cls, methods.names(cls) if methods else frozenset()))
     object.__setattr__(wrapper, "__dict__", model.__dict__)
@@ -60,7 +61,7 @@ def make_wrapper(
 
 
 class _Signature:
-    """``forward``'s, for ``inspect.signature`` of a wrapper; of its class, that of the model's class."""
+    """The signature of a wrapper is that of ``forward``, the signature of its class that of the model's class."""
 
     def __get__(self, wrapper: Any, owner: type) -> inspect.Signature:
         try:
@@ -70,7 +71,7 @@ class _Signature:
 
 
 class _SlotOfModel:
-    """A value that the model's class keeps in ``__slots__``, not in ``__dict__``."""
+    """An attribute that the model has in ``__slots__``, not in ``__dict__``."""
 
     def __init__(self, slot: types.MemberDescriptorType) -> None:
         self.slot = slot
@@ -86,7 +87,7 @@ class _SlotOfModel:
 
 
 class _ClassOfModel:
-    """A wrapper says that it is of the model's class; assigning another one changes the model and the wrapper."""
+    """A wrapper's ``__class__`` is the model's class. Assigning another class changes the model and the wrapper."""
 
     __slots__ = ()
 
@@ -101,23 +102,23 @@ class _ClassOfModel:
     del _get, _set
 
 
-class _TwinMethods(_ClassOfModel):
-    """What a wrapper does in its own way, whatever the model's class says."""
+class _WrapperMethods(_ClassOfModel):
+    """The methods in which a wrapper differs from the model, whatever the model's class defines."""
 
     __slots__ = ()
     __signature__ = _Signature()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Ends here: the model's class does not hear of a subclass that its author did not write."""
+        """Does not call the model's ``__init_subclass__``, because the wrapper's class is not the author's."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        """``type(self)(...)`` in a method of the model's: another model, which is not compiled."""
+        """``type(self)(...)`` in a method of the model makes another, uncompiled model."""
         return _class_of_model(cls)(*args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        # Dynamo reads this and finds the model, or that it is disabled.
-        plainly = torch.compiler.is_dynamo_compiling() and self._vesta_settings is not None
-        return self._vesta_plain(*args, **kwargs) if plainly else self._vesta_call(*args, **kwargs)
+        # Dynamo traces this method and finds the model, or that the model is disabled.
+        for_dynamo = torch.compiler.is_dynamo_compiling() and self._vesta_settings is not None
+        return self._vesta_plain(*args, **kwargs) if for_dynamo else self._vesta_call(*args, **kwargs)
 
     def _vesta_plain(self, *args: Any, **kwargs: Any) -> Any:
         """The model's own call, with the wrapper as ``self``."""
@@ -125,13 +126,13 @@ class _TwinMethods(_ClassOfModel):
 
     @property
     def _torchdynamo_orig_callable(self) -> torch.nn.Module:
-        """What torch.compile and torch.export begin with. Of a disabled module that is the wrapper."""
+        """The module that torch.compile and torch.export trace; for a disabled module, the wrapper itself."""
         if isinstance(self._vesta_call, _C.CapturedFunction):
             return original_of(self)
         raise AttributeError("_torchdynamo_orig_callable")
 
     def __prepare_scriptable__(self) -> Any:
-        """What torch.jit.script compiles."""
+        """The module that torch.jit.script compiles."""
         model: Any = original_of(self)
         return model.__prepare_scriptable__() if hasattr(model, "__prepare_scriptable__") else model
 
@@ -148,7 +149,7 @@ class _TwinMethods(_ClassOfModel):
         return original_of(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        # The model itself, even where it holds a method of its wrapper; a file that is written needs no Vesta.
+        # The model itself, even if it refers to a method of its wrapper. The written file does not need Vesta.
         return typing.cast, (None, original_of(self))
 
     def __getstate__(self) -> Any:
@@ -165,12 +166,12 @@ def _class_of_model(wrapper_class: type) -> type:
     return next(base for base in wrapper_class.__mro__ if not issubclass(base, _ClassOfModel))
 
 
-# What the interpreter calls is the value of the slot _vesta_call: no Python frame lies between a caller and the model.
+# The interpreter calls the value of the slot _vesta_call, so there is no Python frame between a caller and the model.
 _SLOTS = ("_vesta_call", "_vesta_methods", "_vesta_original", "_vesta_settings")
 
 
-class _Twin(_TwinMethods, torch.nn.Module):
-    """Holds the slots, so that the classes of all wrappers have one layout and one may become another."""
+class _WrapperBase(_WrapperMethods, torch.nn.Module):
+    """Has the slots, so that the classes of all wrappers have one layout and a wrapper can change its class."""
 
     __slots__ = _SLOTS
 
@@ -180,33 +181,33 @@ def _wrapper_class(cls: type, methods: frozenset[str]) -> type:
     if made is not None:
         return made
     body: dict[str, Any] = {n: vars(cls)[n] for n in ("__module__", "__qualname__", "__doc__") if n in vars(cls)}
-    body.update((name, MethodOfTwin(name)) for name in methods)
-    body["__call__"] = _TwinMethods.__call__
+    body.update((name, WrapperMethod(name)) for name in methods)
+    body["__call__"] = _WrapperMethods.__call__
     if issubclass(cls, torch.fx.GraphModule):
-        # It writes to the class of the object that it is called on.
+        # A GraphModule writes to the class of the object on which these are called.
         body["__call__"] = _call_graph
         body["recompile"] = lambda wrapper: cast(Any, original_of(wrapper)).recompile()
     try:
-        made = _new_class(cls, (_Twin, cls), {**body, "__slots__": ()})
-    except TypeError:  # cls has slots of its own: no other class with slots combines with it
+        made = _new_class(cls, (_WrapperBase, cls), {**body, "__slots__": ()})
+    except TypeError:  # cls has slots, so no other class with slots can be a base beside it
         slots = {
             name: _SlotOfModel(value)
             for base in reversed(cls.__mro__)
             for name, value in vars(base).items()
             if isinstance(value, types.MemberDescriptorType)
         }
-        made = _new_class(cls, (_TwinMethods, cls), {**body, **slots, "__slots__": _SLOTS})
+        made = _new_class(cls, (_WrapperMethods, cls), {**body, **slots, "__slots__": _SLOTS})
     return _wrapper_classes.setdefault((cls, methods), made)
 
 
 def _call_graph(wrapper: Any, *args: Any, **kwargs: Any) -> Any:
-    # What Dynamo reads of a torch.fx.GraphModule.
-    plainly = torch.compiler.is_dynamo_compiling() and wrapper._vesta_settings is not None
-    return wrapper._call_impl(*args, **kwargs) if plainly else wrapper._vesta_call(*args, **kwargs)
+    # Dynamo traces the __call__ of a torch.fx.GraphModule.
+    for_dynamo = torch.compiler.is_dynamo_compiling() and wrapper._vesta_settings is not None
+    return wrapper._call_impl(*args, **kwargs) if for_dynamo else wrapper._vesta_call(*args, **kwargs)
 
 
 def _new_class(cls: type, bases: tuple[type, ...], body: dict[str, Any]) -> type:
-    """A class of the metaclass of ``cls``, whose own code (that of a registry, say) does not run."""
+    """Makes a class with the metaclass of ``cls`` without running the metaclass's own code, such as a registry's."""
     metaclass = type(cls)
     create = abc.ABCMeta.__new__ if issubclass(metaclass, abc.ABCMeta) else type.__new__
     made: type = create(metaclass, cls.__name__, bases, body)
@@ -215,7 +216,7 @@ def _new_class(cls: type, bases: tuple[type, ...], body: dict[str, Any]) -> type
 
 
 def _follow(wrapper: Any) -> bool:
-    """Gives a wrapper the class that goes with the model's, which parametrizations change; whether it had another."""
+    """Adapts the wrapper's class to the model's, which parametrizations change. True if it had another class."""
     cls, methods = type(original_of(wrapper)), methods_of(wrapper)
     wanted = _wrapper_class(cls, methods.names(cls) if methods else frozenset())
     if type(wrapper) is wanted:

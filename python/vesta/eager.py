@@ -1,4 +1,4 @@
-"""Ways to stay out of compiled code, and to ask whether one is in it."""
+"""Keeping code out of compiled programs, and finding out whether code is being compiled."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ def disable(function: F, recursive: bool = True, *, reason: str | None = None) -
 @overload
 def disable(function: None = None, recursive: bool = True, *, reason: str | None = None) -> Callable[[F], F]: ...
 def disable(function: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Keeps a function, module or class out of compiled code: a call of it is a graph break, and runs as it is.
+    """Keeps a function, module or class out of compiled code. A call of it is a graph break and runs uncompiled.
 
-    Also a decorator, with and without arguments. What ``function`` calls is left alone as well, except for what was
-    compiled by name; with ``recursive=False`` what it calls is compiled. ``reason`` is shown by
-    :func:`vesta.explain`. ``torch.compiler.disable`` means the same to Vesta, and this the same to ``torch.compile``.
+    ``disable`` is also a decorator, with and without arguments. The functions that ``function`` calls are not compiled
+    either, except those that :func:`vesta.compile` returned; with ``recursive=False`` they are compiled.
+    :func:`vesta.explain` shows ``reason``. ``torch.compiler.disable`` has the same effect on Vesta, and
+    ``vesta.disable`` on ``torch.compile``.
     """
     if function is None:
         return functools.partial(disable, recursive=recursive, reason=reason)
@@ -49,7 +50,7 @@ def disable(function: Any = None, recursive: bool = True, *, reason: str | None 
     if not module:
         own = isinstance(original, types.FunctionType)
         functools.update_wrapper(disabled, original, updated=("__dict__",) if own else ())
-    # The marks that torch.compiler.disable leaves.
+    # The attributes that torch.compiler.disable sets.
     vars(disabled).update(
         _torchdynamo_disable=True,
         _torchdynamo_disable_recursive=bool(recursive),
@@ -61,7 +62,7 @@ def disable(function: Any = None, recursive: bool = True, *, reason: str | None 
 
 
 def innermost(function: Any) -> Any:
-    """What was compiled or disabled, by Vesta or by torch, to become ``function``; most often ``function`` itself."""
+    """The original behind ``function`` if Vesta or torch compiled or disabled it; otherwise ``function`` itself."""
     while True:
         if isinstance(function, Compiled):
             function = function.__wrapped__
@@ -78,11 +79,11 @@ def innermost(function: Any) -> Any:
 
 
 def is_torchs(module: Any) -> bool:
-    """Whether ``module`` is what torch.compile made of one."""
+    """Whether ``module`` is the result of torch.compile for a module."""
     dynamo = sys.modules.get("torch._dynamo.eval_frame")
     return dynamo is not None and isinstance(module, dynamo.OptimizedModule)
 
 
 def is_compiling() -> bool:
-    """Whether the code that asks is being captured, by Vesta or by ``torch.compile``."""
+    """Whether the calling code is being captured, by Vesta or by ``torch.compile``."""
     return torch.compiler.is_compiling()

@@ -1,9 +1,9 @@
-"""Errors of Vesta.
+"""The errors that Vesta raises.
 
 - :class:`UserError`: the caller asked for something impossible; the message says what to do next.
 - :class:`Unsupported`: a correct program that Vesta does not compile. It runs eager unless ``strict`` is set.
 - :class:`NeedsValue`: an Unsupported program that reads a tensor's value (``item``, ``nonzero``, ``bool(tensor)``).
-- :class:`GraphBreak`: an Unsupported program that ``fullgraph=True`` refuses; it has line, reason and what to do.
+- :class:`GraphBreak`: an Unsupported program that ``fullgraph=True`` refuses. It has the line, the reason and a hint.
 - :class:`RecompileError`: a call that would compile again under ``torch.compiler.set_stance("fail_on_recompile")``.
 - :class:`InternalError`: a bug in Vesta. The call runs eager unless ``strict`` is set.
 """
@@ -18,7 +18,7 @@ __all__ = ["Error", "GraphBreak", "InternalError", "NeedsValue", "RecompileError
 
 
 class Error(RuntimeError):
-    """Any error of Vesta's own."""
+    """The base class of Vesta's errors."""
 
 
 class UserError(Error):
@@ -34,9 +34,9 @@ class NeedsValue(Unsupported):
 
 
 def _strict(reason: str, file: str, line: int, function: str) -> Unsupported:
-    """What ``strict`` makes of a call, or of the rest of one, that would run eager."""
+    """The error for a call, or a rest of one, that would run eager under ``strict=True``. The bindings call this."""
     where = f" ({file}:{line}, in {function})" if file else ""
-    return Unsupported(f"strict, but this would run eager{where}: {reason}")
+    return Unsupported(f"strict=True, but this would run eager{where}: {reason}")
 
 
 class InternalError(Error):
@@ -44,11 +44,11 @@ class InternalError(Error):
 
 
 class GraphBreak(Unsupported):
-    """What ``fullgraph=True`` refuses: the first instruction that cannot be part of the graph.
+    """The first instruction that cannot be part of the graph, under ``fullgraph=True``.
 
-    ``file``, ``line`` and ``function`` are its place, ``stack`` the places from the compiled function down to the call
-    of ``function``, as (file, line, function). ``reason`` says what cannot be captured, ``hint`` what to do about
-    it; ``name`` is the heading about it in docs/breaks.md.
+    ``file``, ``line`` and ``function`` say where it is; ``stack`` has the calls from the compiled function down to
+    ``function``, as (file, line, function). ``reason`` says what cannot be captured, ``hint`` what to do about it, and
+    ``name`` is its heading in docs/breaks.md.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class GraphBreak(Unsupported):
 
     def __str__(self) -> str:
         places = [*self.stack, (self.file, self.line, self.function)] if self.file else [*self.stack]
-        hint = self.hint or "compile without fullgraph=True: the code before and after this line is compiled then"
+        hint = self.hint or "compile without fullgraph=True; the code before and after this line is still compiled"
         return "\n".join(
-            ["fullgraph=True, but the graph would break here:"]
+            ["fullgraph=True, but the graph breaks here:"]
             + [_as_in_traceback(*place) for place in places]
             + [f"reason: {self.reason}", f"what to do: {hint}"]
             + ([f"see {documentation_of(self.name)}"] if self.name else [])
@@ -80,8 +80,9 @@ class GraphBreak(Unsupported):
 class RecompileError(Error):
     """A call that no compiled variant serves, under ``torch.compiler.set_stance("fail_on_recompile")``.
 
-    ``guard`` is what failed (empty: nothing was compiled yet), ``was`` and ``now`` its values; ``file`` and ``line``
-    are where the program asked for it.
+    ``guard`` is the guard that failed (empty: nothing was compiled yet), ``was`` and ``now`` are its values. ``file``
+    and
+    ``line`` are where the program read the value.
     """
 
     def __init__(
@@ -99,21 +100,21 @@ class RecompileError(Error):
         self.file, self.line, self.function = file, line, function
 
     def __str__(self) -> str:
-        start = f'{self.name} would compile under the stance "fail_on_recompile"'
+        start = f'{self.name} needs a compile, which the stance "fail_on_recompile" forbids'
         if not self.guard:
-            return f"{start}: nothing was compiled for it yet"
+            return f"{start}: it was not compiled before"
         change = f" ({self.was} became {self.now})" if self.was or self.now else ""
         place = [_as_in_traceback(self.file, self.line, self.function)] if self.file else []
         return "\n".join([f"{start}: guard {self.guard} failed{change}", *place])
 
 
 def documentation_of(name: str) -> str:
-    """Where the documentation explains the graph break of this name."""
+    """The section of the documentation about the graph break of this name."""
     return f"docs/breaks.md#{name}"
 
 
 def did_you_mean(name: str, known: Iterable[str], *, everything: str = "") -> str:
-    """The end of a message about an unknown ``name``: the nearest known one, else what ``everything`` says."""
+    """The end of a message about an unknown ``name``: the nearest known name, or ``everything`` if none is near."""
     near = difflib.get_close_matches(name, known, n=1)
     return f'; did you mean "{near[0]}"?' if near else f"; {everything}" if everything else ""
 
@@ -132,17 +133,17 @@ def _graph_break(
     stack: Sequence[tuple[str, int, str]] = (),
     name: str = "",
 ) -> GraphBreak:
-    """The exception of a break under ``fullgraph=True``; called by the bindings."""
+    """The exception for a graph break under ``fullgraph=True``. The bindings call this."""
     return GraphBreak(reason, hint, file, line, function, stack, name)
 
 
 def _recompile(
     name: str, guard: str = "", was: str = "", now: str = "", file: str = "", line: int = 0, function: str = ""
 ) -> RecompileError:
-    """The exception of a miss under the stance "fail_on_recompile"; called by the bindings."""
+    """The exception for a miss under the stance "fail_on_recompile". The bindings call this."""
     return RecompileError(name, guard, was, now, file, line, function)
 
 
 def _python_type(name: str) -> type[BaseException]:
-    """The Python type of a C++ error, by name; called by the bindings."""
+    """The Python type for a C++ error, by name. The bindings call this."""
     return {e.__name__: e for e in (UserError, Unsupported, NeedsValue, InternalError)}.get(name, RuntimeError)

@@ -1,4 +1,4 @@
-"""What was compiled, into what, how long it took, and what ran eager and why."""
+"""``vesta.explain``: what was compiled, the result, the time it took, and what ran eager and why."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["Explainer", "Explanation", "explain"]
 
 @dataclass
 class Explanation:
-    """Reports of compiled functions; ``print`` it.
+    """Reports on compiled functions; ``print`` shows them.
 
-    ``captures`` are of what :func:`vesta.compile` made, ``functions`` of graphs that came by another way: from
-    ``torch.compile`` and from :func:`vesta.trace_and_compile`.
+    ``captures`` has the results of :func:`vesta.compile`, ``functions`` the graphs of ``torch.compile`` and of
+    :func:`vesta.trace_and_compile`.
     """
 
     functions: list[_C.FunctionReport] = field(default_factory=list)
@@ -58,16 +58,16 @@ class Explanation:
 
     def __str__(self) -> str:
         if not self.functions and not self.captures:
-            return "Vesta has compiled nothing in this process yet."
+            return "Vesta has not compiled anything in this process yet."
         return "\n\n".join([str(c) for c in self.captures] + ["\n".join(str(f) for f in self.functions)]).strip("\n")
 
     __repr__ = __str__
 
 
 class Explainer:
-    """Calls a compiled function and explains it: ``explainer(*args)``. ``print`` it for the calls so far.
+    """Calls a compiled function and explains it: ``explainer(*args)``. ``print`` shows the calls so far.
 
-    ``compiled`` is the compiled function, ``result`` what it returned last.
+    ``compiled`` is the compiled function, ``result`` its last result.
     """
 
     def __init__(self, compiled: Callable[..., Any], captured: _C.CapturedFunction) -> None:
@@ -80,7 +80,7 @@ class Explainer:
 
     @property
     def explanation(self) -> Explanation:
-        """Of a module, its methods that were called are explained, too."""
+        """The report so far. For a module this includes its compiled methods that were called."""
         methods = methods_of(self.compiled) if is_wrapper(self.compiled) else None
         captures = [explain_captured(c) for c in methods.captured()] if methods else []
         return Explanation(captures=[explain_captured(self._captured), *(c for c in captures if c.calls)])
@@ -96,14 +96,14 @@ def explain(function: _C.CompiledFunction | None = None) -> Explanation: ...  # 
 @overload
 def explain(function: Callable[..., Any]) -> Explainer: ...
 def explain(function: Any = None) -> Explanation | Explainer:
-    """Explains one function, or (without an argument) all that the process has compiled.
+    """Explains one function, or without an argument everything that the process has compiled.
 
-    ``vesta.explain(f)(*args)`` calls ``f`` and returns what is then known of it: graphs, operators, breaks with line
-    and reason, guards, recompiles with what changed, milliseconds. ``f`` is what :func:`vesta.compile` returned, or
-    anything that it takes, which is then compiled for the purpose. Call the explainer again to see what other arguments
-    change. Of what :func:`vesta.trace_and_compile` returned it shows the calls so far.
+    ``vesta.explain(f)(*args)`` calls ``f`` and returns graphs, operators, graph breaks with line and reason, guards,
+    recompiles with the change that caused each, and times in milliseconds. ``f`` is a result of :func:`vesta.compile`,
+    or anything that ``vesta.compile`` takes, which is then compiled first. Call the explainer again to see the effect
+    of other arguments. For a result of :func:`vesta.trace_and_compile`, ``explain`` shows the calls so far.
 
-    Functions compiled through ``torch.compile`` appear in ``vesta.explain()``, one for each graph of Dynamo's.
+    Functions compiled through ``torch.compile`` appear in ``vesta.explain()``, one for each graph that Dynamo made.
     """
     if function is None:
         captures = [explain_captured(f) for f in alive() if not isinstance(f, _C.CompiledFunction)]
@@ -115,16 +115,16 @@ def explain(function: Any = None) -> Explanation | Explainer:
     compiled = function if captured_of(function) else compile(function)
     captured = captured_of(compiled)
     if captured is None:
-        raise UserError(f"there is no Python code to explain in {function!r}")
+        raise UserError(f"vesta.explain has nothing to show for {function!r}: it has no Python code")
     return Explainer(compiled, captured)
 
 
 def captured_of(function: Any) -> _C.CapturedFunction | None:
-    """The compiler's object behind what :func:`vesta.compile` returned; None for anything else."""
+    """The native object behind a result of :func:`vesta.compile`; None for anything else."""
     inner = function.__func__ if isinstance(function, types.MethodType) else function
     if not isinstance(inner, Compiled) and not is_wrapper(inner):
         return None
     captured: Any = object.__getattribute__(inner, "_vesta_call")
-    if isinstance(captured, functools.partial):  # of what an instance has in place of a method
+    if isinstance(captured, functools.partial):  # for a function that an instance has instead of a method
         captured = captured.func
-    return None if isinstance(captured, types.FunctionType) else captured  # a function: of a disabled module
+    return None if isinstance(captured, types.FunctionType) else captured  # a function belongs to a disabled module

@@ -1,4 +1,4 @@
-"""What the capture of a Python function made of it: graphs, breaks, guards, recompiles; for programs and for people."""
+"""The result of capturing a Python function: graphs, breaks, guards and recompiles, as data and as text."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from vesta.misses import Miss, miss_of
 
 __all__ = ["Break", "Captured", "Graph", "Guard", "Line", "Recompile", "Skipped", "explain_captured", "read"]
 
-SHOWN_GUARDS = 24  # of a graph; all are in Graph.guards
+SHOWN_GUARDS = 24  # per graph; Graph.guards has all
 SHOWN_OPERATORS = 6
 TORCH = os.path.dirname(torch.__file__) + os.sep
 
 
 @dataclass(frozen=True)
 class Line:
-    """A place in the user's program. ``text`` is what stands there, if the file can be read."""
+    """A place in the user's program. ``text`` is the line itself, if the file can be read."""
 
     file: str = ""
     line: int = 0
@@ -43,7 +43,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Guard:
-    """A fact that a graph relies on. ``failed``: how often it was the one that did not hold."""
+    """A fact that a graph relies on. ``failed``: how often it was the first guard that did not hold."""
 
     text: str
     kind: str = ""
@@ -53,9 +53,9 @@ class Guard:
 
 @dataclass(frozen=True)
 class Break:
-    """An instruction that Python executes between two graphs.
+    """A graph break: an instruction that Python executes between two graphs.
 
-    ``name``: of the kind of break, a heading of docs/breaks.md. ``stack``: the calls that lead to the instruction.
+    ``name``: the kind of break, a heading of docs/breaks.md. ``stack``: the calls that lead to the instruction.
     """
 
     where: Line
@@ -75,9 +75,9 @@ class Break:
 class Graph:
     """One compiled trace, from ``where`` to a return or to ``stop``.
 
-    ``ops``: operators by name. ``effects``: what is written after the graph to objects that existed before it.
-    ``compiled``: kernels and calls into ATen. ``ms``: milliseconds by stage, of which ``total_ms`` is the sum and what
-    lies between.
+    ``ops``: how often each operator occurs. ``effects``: writes to objects that existed before the call, made after the
+    graph has run. ``compiled``: kernels and calls into ATen. ``ms``: milliseconds by stage; ``total_ms`` also includes
+    the time between the stages.
     """
 
     where: Line
@@ -99,17 +99,17 @@ class Graph:
 
     @property
     def miss(self) -> Miss | None:
-        """Why it was compiled though the cache has other graphs; None without a cache that can be used, or if it was
-        found there. Reads the cache's folder."""
+        """The nearest stored graph and how this one differs from it. None if this graph was found in the cache or there
+        is no usable cache. Reads the cache's folder."""
         folder = _C.cache_folder()
         try:
             return miss_of("", self.compiled, folder) if self.compiled and folder else None
-        except UserError:  # the compile has said so, and was not stopped by it
+        except UserError:  # the compile already logged this error
             return None
 
     @property
     def stages(self) -> dict[str, float]:
-        """``ms`` with the passes taken together."""
+        """``ms`` with all passes as one stage."""
         stages: dict[str, float] = {}
         for name, ms in self.ms.items():
             stage = "passes" if name.startswith("pass:") else name
@@ -119,7 +119,7 @@ class Graph:
 
 @dataclass(frozen=True)
 class Recompile:
-    """A call for which ``guard`` did not hold: its value ``was``, and is ``now``. ``ms`` is 0 if it ran eager."""
+    """A call for which ``guard`` did not hold, with its old and new value. ``ms`` is 0 if the call ran eager."""
 
     guard: str
     was: str
@@ -131,7 +131,7 @@ class Recompile:
 
 @dataclass(frozen=True)
 class Skipped:
-    """Code that is left to Python. ``name``: of the kind of reason, a heading of docs/breaks.md."""
+    """Code that Python runs uncompiled. ``name``: the kind of reason, a heading of docs/breaks.md."""
 
     where: Line
     reason: str
@@ -140,7 +140,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Captured:
-    """All that is known of one compiled function; ``print`` it."""
+    """Everything known about one compiled function; ``print`` shows it."""
 
     name: str
     where: Line = Line()
@@ -150,7 +150,7 @@ class Captured:
     fallbacks: tuple[_C.Fallback, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     calls: int = 0
-    aside: int = 0  # calls that ran as they are, because a compile gains nothing
+    aside: int = 0  # calls that ran uncompiled because a compile gains nothing
     hits: int = 0
     misses: int = 0
 
@@ -171,12 +171,12 @@ class Captured:
 
 
 def explain_captured(captured: _C.CapturedFunction) -> Captured:
-    """What is known of a captured function by now."""
+    """The report on a captured function so far."""
     return read(captured.report(), captured.wrapped)
 
 
 def read(report: _C.CaptureReport, wrapped: Any = None) -> Captured:
-    """The compiler's report on ``wrapped``, with the texts of the lines it names."""
+    """The native report on ``wrapped``, with the text of each line that it names."""
     graphs = tuple(graph_of(s, v) for s in report.segments for v in s.variants)
     return Captured(
         name=report.name,
@@ -228,12 +228,12 @@ def line_at(file: str, line: int, function: str = "") -> Line:
 
 
 def apart(text: str) -> tuple[str, Line]:
-    """A guard on sizes and the place that its text ends with, if there is one."""
+    """Splits the text of a guard on sizes into the guard and the place at its end, if there is one."""
     found = re.fullmatch(r"(.*) \((.+):(\d+)\)", text)
     return (found[1], line_at(found[2], int(found[3]))) if found else (text, Line())
 
 
-# How a graph says what it wants of an input and what it finds: in one text.
+# A graph reports a failed guard with the expected and the actual value in one text.
 CHANGES = (
     re.compile(r"(?P<guard>.*?)(?: is)? (?P<now>[^ ]+) instead of (?P<was>[^ ]+)"),
     re.compile(r"(?P<guard>.*) does not hold \((?P<now>.*) and .*\)"),
@@ -250,7 +250,7 @@ def recompile_of(r: _C.CaptureRecompile) -> Recompile:
 
 
 def definition_of(wrapped: Any) -> Line:
-    """The first line of what runs when ``wrapped`` is called."""
+    """The first line of the function that a call of ``wrapped`` runs."""
     if isinstance(wrapped, torch.nn.Module):
         wrapped = wrapped.forward
     elif isinstance(wrapped, functools.partial):
@@ -264,7 +264,7 @@ def definition_of(wrapped: Any) -> Line:
 
 
 def together(breaks: Sequence[Break]) -> tuple[Break, ...]:
-    """Breaks at one place for one reason are one break."""
+    """Merges breaks at one place with one reason and adds their counts."""
     counts: dict[Break, int] = {}
     for b in breaks:
         alike = replace(b, count=0)
@@ -282,14 +282,14 @@ def lines_of(c: Captured) -> Iterator[str]:
         f"{several(len(c.recompiles), 'recompile')}; {c.total_ms:.1f} ms to compile"
     )
     if c.aside:
-        yield f"{several(c.aside, 'call')} ran without a guard or graph: the compiled form gains nothing on eager"
+        yield f"{several(c.aside, 'call')} ran uncompiled: compiled code would not be faster than eager"
     for i, graph in enumerate(c.graphs, 1):
         yield ""
         yield from graph_lines(i, graph)
-    yield from section("Breaks: executed by Python between graphs", [break_lines(b) for b in c.breaks])
+    yield from section("Graph breaks: Python runs these lines between graphs", [break_lines(b) for b in c.breaks])
     yield from section("Recompiles", [recompile_lines(r) for r in c.recompiles])
-    yield from section("Left to Python", [[f"{s.where}  {s.reason}"] for s in c.skipped])
-    yield from section("Ran eager", [[f"{several(f.count, 'time')}: {f.reason}"] for f in c.fallbacks])
+    yield from section("Not compiled: code that Python runs", [[f"{s.where}  {s.reason}"] for s in c.skipped])
+    yield from section("Calls that ran eager", [[f"{several(f.count, 'time')}: {f.reason}"] for f in c.fallbacks])
 
 
 def section(heading: str, entries: Sequence[Iterable[str]]) -> Iterator[str]:
@@ -321,23 +321,27 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
             yield f"  CUDA graphs: {g.compiled.graphs}"
     miss = g.miss
     if miss and miss.nearest:
-        yield f"  not found in the cache: {miss.nearest}, the nearest there, differs in"
+        yield f"  not found in the cache; the nearest entry, {miss.nearest}, differs in"
         yield from (f"  {line}" for difference in miss.differences for line in str(difference).splitlines())
     if g.ms:
         yield f"  {g.total_ms:.1f} ms: " + ", ".join(f"{stage} {ms:.1f}" for stage, ms in g.stages.items())
     if g.effects:
-        yield f"  written afterwards: {', '.join(g.effects)}"
+        yield f"  written after the graph: {', '.join(g.effects)}"
     if g.guards:
         yield "  guards"
         shown = shown_guards(g.guards)
         width = min(max((len(text) for text, _ in shown), default=0), 60)
         yield from (f"    {text:{width}}  {place}".rstrip() for text, place in shown)
         if len(g.guards) > len(shown):
-            yield f"    and {len(g.guards) - len(shown)} more" if shown else f"    {len(g.guards)}, on torch's own code"
+            yield (
+                f"    and {len(g.guards) - len(shown)} more"
+                if shown
+                else f"    {len(g.guards)}, all on torch's own code"
+            )
 
 
 def shown_guards(guards: Sequence[Guard]) -> list[tuple[str, str]]:
-    """Text and place of the guards that tell readers something: on sizes, and what the program itself asked."""
+    """The text and place of the guards worth showing: on sizes, and on values that the program itself reads."""
     lines: dict[tuple[str, str], None] = {}
     for guard in sorted(guards, key=lambda guard: guard.kind != "size"):
         if guard.kind == "size" or not (guard.where.file.startswith(TORCH) or guard.text.endswith(" does not exist")):
@@ -357,11 +361,11 @@ def break_lines(b: Break) -> Iterator[str]:
 
 
 def recompile_lines(r: Recompile) -> Iterator[str]:
-    took = f"{r.ms:.1f} ms" if r.ms else "no variant was made, it ran eager"
+    took = f"{r.ms:.1f} ms" if r.ms else "it ran eager; no variant was made"
     change = f": {r.was} became {r.now}" if r.was else f": it is {r.now}" if r.now else ""
     yield f"{r.guard} failed{change} ({took})"
     if r.where:
-        yield f"  asked by {at(r.where)}"
+        yield f"  read at {at(r.where)}"
 
 
 def at(place: Line) -> str:

@@ -1,7 +1,7 @@
-"""Python floats that Dynamo passes as 0-d tensors (with ``dynamic=True``, or once their value was seen to change).
+"""Python floats that Dynamo passes as 0-d tensors (with ``dynamic=True``, or once their value has changed).
 
-A graph reads such an input by ``.item()``, for ``layer_norm``'s eps say. Here it becomes a float again: a constant of
-the compiled variant, so that another value compiles another variant.
+A graph reads such an input with ``.item()``, for example for ``layer_norm``'s eps. Here it becomes a float again: a
+constant of the compiled variant, so another value compiles another variant.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def placeholders(gm: GraphModule) -> list[Node]:
 
 
 def positions_of(gm: GraphModule) -> list[int]:
-    """Which arguments of the graph are floats in the guise of tensors."""
+    """The positions of arguments that are floats passed as tensors."""
     return [
         i
         for i, node in enumerate(placeholders(gm))
@@ -32,7 +32,7 @@ def positions_of(gm: GraphModule) -> list[int]:
 
 
 def as_floats(gm: GraphModule, positions: Sequence[int]) -> None:
-    """Changes the graph so that it takes plain floats there."""
+    """Changes the graph so that it takes plain floats at these positions."""
     nodes = placeholders(gm)
     for i in positions:
         for item in list(nodes[i].users):
@@ -44,7 +44,7 @@ def as_floats(gm: GraphModule, positions: Sequence[int]) -> None:
 
 
 def bind(gm: GraphModule, values: dict[int, float]) -> None:
-    """Changes the graph so that it does without these arguments."""
+    """Replaces arguments of the graph by constants."""
     nodes = placeholders(gm)
 
     def value_or_node(value: float, bound: Node) -> Callable[[Node], Any]:
@@ -59,7 +59,7 @@ def bind(gm: GraphModule, values: dict[int, float]) -> None:
 
 
 def copy_of(gm: GraphModule) -> GraphModule:
-    """The same graph again, over the same weights; Dynamo still reads the inputs of its own."""
+    """A copy of the graph that shares its weights. Dynamo still reads the inputs of the original."""
     graph = Graph()
     result = graph.graph_copy(gm.graph, {})
     graph.output(result)
@@ -67,7 +67,7 @@ def copy_of(gm: GraphModule) -> GraphModule:
 
 
 def with_floats(args: Sequence[Any], positions: Sequence[int]) -> list[Any]:
-    """The arguments with floats for the tensors there."""
+    """The arguments with a float for the tensor at each of these positions."""
     out = list(args)
     for i in positions:
         if isinstance(out[i], torch.Tensor):

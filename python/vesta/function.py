@@ -1,4 +1,4 @@
-"""The direct entry point: a callable on flat arguments, traced and compiled without Dynamo."""
+"""The direct entry point: traces and compiles a callable on flat arguments, without Dynamo."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _order = itertools.count()
 
 
 def remember(function: Any) -> None:
-    """Makes ``function``, an object of the compiler's with ``reset()`` and ``report()``, known to the process."""
+    """Adds ``function``, a native object with ``reset()`` and ``report()``, to those that :func:`alive` lists."""
     _functions[next(_order)] = function
 
 
 def alive() -> list[Any]:
-    """What was remembered and still exists, oldest first."""
+    """The remembered objects that still exist, oldest first."""
     return [function for ref in _functions.valuerefs() if (function := ref()) is not None]
 
 
@@ -35,9 +35,9 @@ def compile_flat(
     integers: Sequence[_C.ArgumentInfo] = (),
     traced: Callable[..., Any] | None = None,
 ) -> _C.CompiledFunction:
-    """Wraps ``program``; ``tensors`` and ``integers`` say what is known of its tensor and int arguments, in order.
+    """Wraps ``program``. ``tensors`` and ``integers``: facts about its tensor and int arguments, in order.
 
-    ``traced``: the same function of its arguments, for tracing.
+    ``traced``: the callable to trace, which computes the same as ``program``.
     """
     compiled = _C.compile(program, name, options, list(tensors), list(integers), traced)
     remember(compiled)
@@ -48,15 +48,16 @@ def trace_and_compile(function: Callable[..., Any], **options: Any) -> _C.Compil
     """Compiles ``function`` by running it on traced tensors.
 
     ``function`` takes tensors, ints, floats, bools, strings and None by position and returns a tensor, number or None,
-    or a flat tuple or list of these. It must be a pure function of its arguments in everything but tensors: Python side
-    effects happen while it is traced only. ``torch.compile(..., backend="vesta")`` has no such restriction.
+    or a flat tuple or list of these. Apart from tensors it must be a pure function of its arguments: Python side
+    effects happen only while it is traced. ``torch.compile(..., backend="vesta")`` has no such restriction.
 
-    Returns a callable with the methods ``report()`` and ``reset()``. Keyword arguments are :mod:`vesta.options`.
+    Returns a callable with the methods ``report()`` and ``reset()``. The keyword arguments are options
+    (:mod:`vesta.options`).
     """
     return compile_flat(function, make_options(options), name=getattr(function, "__name__", ""))
 
 
 def reset() -> None:
-    """Forgets every compiled variant of the process; the next calls compile again."""
+    """Forgets every compiled variant of the process. The next calls compile again."""
     for function in alive():
         function.reset()

@@ -1,7 +1,7 @@
 """Runs a torch.fx graph node by node.
 
-A GraphModule runs Python source, which torch.fx writes and compiles at its first call. That is worth it for a graph
-that runs often, but a trace runs it once, and the source took longer than all of a trace.
+A GraphModule runs Python source that torch.fx writes and compiles at the first call. That pays for a graph that runs
+often. A trace runs the graph once, and making the source takes longer than the rest of the trace.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["walker"]
 
 
 def walker(gm: GraphModule) -> Callable[..., Any]:
-    """What ``gm`` computes, on the same positional arguments; ``gm`` itself where its calling convention is special."""
+    """A callable that computes what ``gm`` does; ``gm`` itself if its calling convention is special."""
     if type(gm.graph._codegen) is not CodeGen:
         return gm
     return functools.partial(_walk, gm)
@@ -28,7 +28,7 @@ def _walk(gm: GraphModule, *args: Any) -> Any:
     values: dict[Node, Any] = {}
 
     def of(a: Any) -> Any:
-        """An argument with values for nodes, in the plain containers that source would make."""
+        """The argument with values instead of nodes, in the containers that generated source would make."""
         if isinstance(a, Node):
             return values[a]
         if isinstance(a, list):

@@ -1,7 +1,7 @@
-"""What may raise stays in the graphs that AOTAutograd makes, whether or not its results are read.
+"""Keeps operators that may raise in the graphs that AOTAutograd makes, even if nothing reads their results.
 
-AOTAutograd drops what no result depends on: where it has traced a program, where it splits it, and in each half. Eager
-runs it, and its exception is a result, too. So are the random numbers that it draws.
+AOTAutograd drops operators on which no result depends: after it has traced a program, when it splits the program, and
+in each half. Eager runs these operators, so their exceptions, and the random numbers that they draw, are visible.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from vesta import _C
 
 __all__ = ["errors_kept", "partition"]
 
-_calls = threading.local()  # of errors_kept, in each thread
+_calls = threading.local()  # whether errors_kept() is active in this thread
 _lock = threading.Lock()
 _holders = 0
 _own: set[Any] = set()
 
 
 class _Kept(set[Any]):
-    """The functions that torch.fx never removes, and in threads within errors_kept() what may raise or draw, too."""
+    """The functions that torch.fx never removes, plus, within errors_kept(), operators that may raise or draw."""
 
     def __contains__(self, target: object) -> bool:
         return super().__contains__(target) or (getattr(_calls, "keeps", False) and _is_kept(target))
@@ -35,7 +35,7 @@ class _Kept(set[Any]):
 
 @contextlib.contextmanager
 def errors_kept() -> Iterator[None]:
-    """In this thread, torch.fx removes no operator that may raise or that draws random numbers."""
+    """While active, torch.fx removes no operator in this thread that may raise or that draws random numbers."""
     global _holders, _own
     with _lock:
         _holders += 1
@@ -77,8 +77,8 @@ def _is_kept(target: Any) -> bool:
 
 
 def partition(joint: GraphModule, inputs: Any, *, num_fwd_outputs: int, **more: Any) -> tuple[GraphModule, GraphModule]:
-    """PyTorch's, with what may raise in the forward pass in the forward graph, and nothing of it in the backward graph,
-    nor the forward's random numbers: nobody would use them."""
+    """PyTorch's partitioner, except that operators of the forward pass that may raise or draw random numbers stay in
+    the forward graph, and only there: the backward graph would not use their results."""
     from torch._functorch.partitioners import default_partition
 
     with _keeping(False):
@@ -105,7 +105,7 @@ def partition(joint: GraphModule, inputs: Any, *, num_fwd_outputs: int, **more: 
 
 
 def _unread(joint: GraphModule, num_fwd_outputs: int) -> list[Node]:
-    """The forward pass's calls that are to be kept, and that none of its results depends on."""
+    """The calls of the forward pass that must be kept although none of its results depends on them."""
     end = next(n for n in reversed(joint.graph.nodes) if n.op == "output")
     read: set[Node] = set()
     open_ends = [n for n in end.args[0][:num_fwd_outputs] if isinstance(n, Node)]
@@ -127,8 +127,8 @@ def _unread(joint: GraphModule, num_fwd_outputs: int) -> list[Node]:
 
 
 def _checks_and_results(joint: GraphModule, unread: list[Node]) -> tuple[list[Any], list[Node]]:
-    """Takes calls without results out of the graph. Those calls, and what the forward graph has to compute: their
-    arguments, and of each other call a result."""
+    """Removes calls without results from the graph. Returns these calls, and the nodes that the forward graph must
+    compute for them: their arguments, and one result of each other call."""
     checks: list[Any] = []
     results: dict[Node, None] = {}
     for n in unread:

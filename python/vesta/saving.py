@@ -1,9 +1,9 @@
 """``vesta.save`` and ``vesta.load``: a compiled program in a file, run in another process without a compile.
 
-A saved program has every variant that was compiled (shapes, dtypes, structures of arguments), their code and, unless
-``weights=False``, the weights. Those on the CPU are mapped into memory as they lie; those on a GPU go back to it, and
-kernels for it run without NVRTC, on later GPUs too. C++ programs load the same files
-(``include/vesta/load.h``). No pickle is involved: a file cannot run anything but its kernels and ATen's operators.
+A saved program has every variant that was compiled (for shapes, dtypes and structures of arguments), its code and,
+unless ``weights=False``, the weights. Weights on the CPU are mapped into memory. Weights on a GPU are copied back to
+it, and kernels for a GPU run without NVRTC, also on later GPUs. C++ programs load the same files
+(``include/vesta/load.h``). The format is not pickle: a file can only run its kernels and ATen's operators.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ __all__ = ["Loaded", "Saved", "load", "save"]
 
 @dataclass(frozen=True)
 class Saved:
-    """What :func:`save` wrote."""
+    """A summary of the file that :func:`save` wrote."""
 
     path: str
     bytes: int
     variants: int
     dropped: tuple[str, ...]
-    """Guards on the module, globals and flags: the loaded program takes them as they were when it was saved."""
+    """Guards on the module, globals and flags. The loaded program assumes their values at the time of saving."""
     skipped: tuple[str, ...]
-    """Why other compiled variants are not in the file."""
+    """The reasons why other compiled variants are not in the file."""
 
     def __str__(self) -> str:
         lines = [f"{self.path}: {self.variants} variants, {self.bytes:,} bytes"]
         lines += [f"left out: {reason}" for reason in self.skipped]
         if self.dropped:
             lines.append(
-                f"{len(self.dropped)} guards on the program itself are no longer checked (.dropped lists them)"
+                f"{len(self.dropped)} guards on the program itself are not checked after loading (.dropped lists them)"
             )
         return "\n".join(lines)
 
@@ -51,21 +51,21 @@ class Saved:
 def save(compiled: Callable[..., Any], path: str | os.PathLike[str], *, weights: bool = True) -> Saved:
     """Writes a compiled function or module to a file that :func:`load` and C++ programs run.
 
-    Call the compiled program first, under ``torch.no_grad()``, with each kind of arguments that later calls will have:
-    the variants compiled then are saved, as far as a call would take them now (a variant of ``train()`` is not saved
-    after ``eval()``). The program must be one graph: no breaks, no writes but to tensors.
+    Before saving, call the compiled program under ``torch.no_grad()`` with each kind of arguments that later calls will
+    have. The variants compiled for these calls are saved if a call could run them now: a variant for ``train()`` is not
+    saved after ``eval()``. The program must be one graph without breaks and may write to nothing but tensors.
 
     Args:
-        compiled: What :func:`vesta.compile` returned.
-        path: The file; an existing one is replaced in one step.
-        weights: Whether parameters and buffers are in the file. Otherwise ``load(..., weights=...)`` takes them.
+        compiled: A result of :func:`vesta.compile`.
+        path: The file. An existing file is replaced atomically.
+        weights: Whether to write parameters and buffers to the file. Otherwise pass them to ``load(..., weights=...)``.
 
     Raises:
-        vesta.errors.UserError: Nothing can be saved; the message has the reason and its line for each variant.
+        vesta.errors.UserError: No variant can be saved. The message has the reason and the line for each variant.
     """
     captured = getattr(compiled, "_vesta_call", None)
     if not (isinstance(compiled, Compiled) or is_wrapper(compiled)) or not isinstance(captured, _C.CapturedFunction):
-        raise UserError(f"vesta.save takes what vesta.compile returned, not {type(compiled).__name__}")
+        raise UserError(f"vesta.save takes a result of vesta.compile, not {type(compiled).__name__}")
     original = innermost(compiled)
     names: dict[str, torch.Tensor] = {}
     if isinstance(original, torch.nn.Module):
@@ -81,15 +81,17 @@ def save(compiled: Callable[..., Any], path: str | os.PathLike[str], *, weights:
 
 
 def frame_of(original: Any) -> tuple[types.FunctionType, Any, bool]:
-    """The Python function that a call of ``original`` runs, its first argument if that is bound, and whether it is
-    ``torch.nn.Module.__call__``, which passes arguments on to ``forward``."""
+    """The Python function that a call of ``original`` runs, the object that is bound as its first argument, and whether
+    it is ``torch.nn.Module.__call__``, which passes its arguments on to ``forward``."""
     if isinstance(original, types.FunctionType):
         return original, None, False
     if isinstance(original, types.MethodType) and isinstance(original.__func__, types.FunctionType):
         return original.__func__, original.__self__, False
     call = next((vars(base)["__call__"] for base in type(original).__mro__ if "__call__" in vars(base)), None)
     if not isinstance(call, types.FunctionType):
-        raise UserError(f"an object of class {type(original).__name__} cannot be saved; save the function in it")
+        raise UserError(
+            f"an object of class {type(original).__name__} cannot be saved; save the function that it calls"
+        )
     return call, original, call is torch.nn.Module.__call__
 
 
@@ -101,7 +103,7 @@ def signature_of(original: Any, function: Any, bound: Any, passes_on: bool) -> l
 
 
 class Loaded:
-    """A saved program. Calls take the arguments of the program that was saved, by position or by name."""
+    """A loaded program. Calls take the arguments of the saved program, by position or by name."""
 
     def __init__(self, program: _C.LoadedProgram, path: str) -> None:
         self._program = program
@@ -115,9 +117,9 @@ class Loaded:
         return dict(self._program.weights())
 
     def load_state_dict(self, state_dict: Mapping[str, torch.Tensor], strict: bool = True) -> None:
-        """Puts other tensors in the place of weights; nothing is compiled. The tensors are used, not copied.
+        """Replaces weights by other tensors, which are used without a copy. Nothing is compiled.
 
-        With ``strict``, every weight must be given, and nothing else.
+        With ``strict``, the names must be exactly those of the weights.
         """
         own = {name for name, _ in self._program.weights()}
         if strict and own != set(state_dict):
@@ -135,21 +137,23 @@ def load(
     weights: str | os.PathLike[str] | Mapping[str, torch.Tensor] | None = None,
     check_weights: bool = False,
 ) -> Loaded:
-    """Loads what :func:`save` wrote. Nothing is traced or compiled, unless the file was made on another kind of CPU or
-    a later GPU, or for another torch; then its graphs are compiled again. Weights are on the devices that they had.
+    """Loads a file that :func:`save` wrote.
 
-    There is no eager program behind it: arguments that fit no variant, or require gradients, are an error that names
-    what differs.
+    Nothing is traced. Nothing is compiled either, unless the file was made on another kind of CPU, for a later GPU or
+    for another torch: then its graphs are compiled again. Weights are loaded to the devices that they were on.
+
+    A loaded program has no eager program to fall back to. Arguments that fit no variant or require gradients are an
+    error that names the difference.
 
     Args:
         path: The file.
-        weights: Tensors by name, or a safetensors file of them: instead of those in the file, or where it has none.
-            Tensors are used where they are, which must be the weight's device; those of a file are copied to it.
-        check_weights: Read all weights and compare their digests with those of the file.
+        weights: Tensors by name, or a safetensors file, that replace or complete the weights in the file. Tensors must
+            be on the weight's device and are used without a copy; weights of a file are copied to that device.
+        check_weights: Read all weights and compare their digests with those in the file.
 
     Raises:
-        vesta.errors.UserError: The file is missing, damaged or of another version, or cannot run here: its GPU is
-            missing, say.
+        vesta.errors.UserError: The file is missing, damaged or of another version, or cannot run on this machine, for
+            example because its GPU is missing.
     """
     tensors = {n: t.detach() for n, t in weights.items()} if isinstance(weights, Mapping) else {}
     file = "" if weights is None or isinstance(weights, Mapping) else os.fspath(weights)

@@ -1,7 +1,7 @@
 """Gradients of a compiled program's gradients: a backward pass that creates a graph runs the program again, eagerly.
 
-AOTAutograd's backward half has no derivative. Asked for one (``create_graph=True``), the program's own operators give
-it: gradient penalties, forces and the like are then eager's, at eager's speed; every other pass is compiled.
+AOTAutograd's backward half has no derivative. For a pass with ``create_graph=True`` (gradient penalties, forces and the
+like), the program's own operators run eager and give the derivative, at eager's speed. Every other pass is compiled.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from torch.fx import GraphModule, Node
 
 from vesta.separate_losses import node_behind
 
-__all__ = ["can_run_again", "let_differentiate"]
+__all__ = ["allow_double_backward", "can_run_again"]
 
 
 def can_run_again(graph: GraphModule) -> bool:
-    """Whether a second run changes nothing and gives the same: no random numbers, nothing written that was given."""
+    """Whether a second run has no effect and gives equal results: no random numbers, no writes to inputs."""
     given: set[Node] = set()
     for n in graph.graph.nodes:
         if n.op == "placeholder":
@@ -46,7 +46,7 @@ def can_run_again(graph: GraphModule) -> bool:
 
 
 def _updates_statistics(n: Node, schema: Any) -> bool:
-    """Running statistics are written in training, which the schema does not say."""
+    """Whether the call writes running statistics, as in training. The schema does not show these writes."""
     for value, argument in zip(n.args, schema.arguments, strict=False):
         if argument.name in ("training", "train", "use_input_stats") and value is not False:
             return "norm" in schema.name
@@ -60,22 +60,22 @@ def _versions(tensors: Sequence[torch.Tensor]) -> list[int]:
         return [-1 if t.is_inference() else t._version for t in tensors]
 
 
-def let_differentiate(
+def allow_double_backward(
     outputs: Sequence[Any],
     inputs: Sequence[Any],
     graph: GraphModule,
-    as_cast_already: Callable[[], contextlib.AbstractContextManager[Any]],
+    without_autocast: Callable[[], contextlib.AbstractContextManager[Any]],
 ) -> None:
-    """Gives the autograd node of a call's ``outputs`` a derivative, by ``graph`` on ``inputs`` in eager."""
+    """Makes the autograd node of a call's ``outputs`` differentiable: ``graph`` runs eager on ``inputs``."""
     node, found = node_behind(outputs)
     if node is None or len(node.next_functions) != sum(isinstance(x, torch.Tensor) for x in inputs):
         return
     places = {place: i for i, place in found if outputs[i].grad_fn is node}
-    node.register_prehook(_Again(node, graph, inputs, places, as_cast_already).before)
+    node.register_prehook(_RunAgain(node, graph, inputs, places, without_autocast).before)
 
 
-class _Again:
-    """The backward passes through one node that create graphs."""
+class _RunAgain:
+    """The backward passes with ``create_graph=True`` through one autograd node."""
 
     def __init__(
         self,
@@ -83,22 +83,22 @@ class _Again:
         graph: GraphModule,
         inputs: Sequence[Any],
         places: dict[int, int],
-        as_cast_already: Callable[[], contextlib.AbstractContextManager[Any]],
+        without_autocast: Callable[[], contextlib.AbstractContextManager[Any]],
     ) -> None:
         self.graph = graph
         self.places = places
-        self.as_cast_already = as_cast_already
+        self.without_autocast = without_autocast
         self.inputs = list(inputs)
         self.tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
         self.versions = _versions(self.tensors)
         self.given: list[tuple[int, torch.Tensor]] = []
-        self.node: weakref.ref[Any] | None = weakref.ref(node)  # until its hook is there
+        self.node: weakref.ref[Any] | None = weakref.ref(node)  # until its hook is registered
 
     def before(self, gradients: Sequence[Any]) -> tuple[Any, ...] | None:
         self.given = []
         if not torch.is_grad_enabled():
             if not torch._C._autograd._get_current_graph_task_keep_graph():
-                self.inputs.clear()  # as autograd lets go of what the node saved
+                self.inputs.clear()  # autograd frees the node's saved tensors now, too
                 self.tensors.clear()
             return None
         given = [(i, g) for i, g in enumerate(gradients) if g is not None]
@@ -108,13 +108,13 @@ class _Again:
             node.register_hook(self.after)
             self.node = None
         self.given = given
-        # What the compiled half makes of them is not used.
+        # The compiled half's results for them are not used.
         return tuple(g if g is None else g.detach() for g in gradients)
 
     def after(self, gradients: Sequence[Any], _: Sequence[Any]) -> tuple[Any, ...] | None:
         if not self.given:
             return None
-        with self.as_cast_already():
+        with self.without_autocast():
             results = self.graph(*self.inputs)
         asked = [i for i, t in enumerate(self.tensors) if t.requires_grad]
         found = torch.autograd.grad(

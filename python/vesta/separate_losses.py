@@ -1,9 +1,10 @@
-"""Results of one program that go backward on their own, as in eager.
+"""Separate backward passes for the results of one program, as in eager.
 
-AOTAutograd makes one autograd node of a whole program. Autograd lets go of a node's saved tensors with its first
-backward pass: one pass too early where results share nothing that eager would save. Here they are kept until each such
-part has gone backward, or the node itself goes. And inputs that a result does not depend on get no gradient instead of
-zeros.
+AOTAutograd makes one autograd node of a whole program, and autograd frees the node's saved tensors in its first
+backward pass. That is too early if two results share no tensor that eager would save: in eager each of them has a
+backward pass of its own. Here the results are split into parts that share nothing, and saved tensors are kept until
+every part has had its backward pass or the node itself is freed. Inputs that a result does not depend on get no
+gradient instead of zeros.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx import GraphModule, Node
 
-__all__ = ["Apart", "let_go_apart", "let_retain", "outputs_apart"]
+__all__ = ["Split", "allow_retain", "free_by_part", "independent_parts"]
 
-# Their backward formulas read sizes and numbers alone (derivatives.yaml of PyTorch).
+# The backward formulas of these operators read only sizes and numbers (derivatives.yaml of PyTorch).
 _SAVES_NOTHING = """
 add sub rsub neg sum mean clone contiguous to _to_copy view reshape expand expand_as permute transpose t unsqueeze
 squeeze select slice narrow split split_with_sizes chunk unbind cat stack concat flatten unflatten view_as alias
@@ -28,22 +29,21 @@ SAVES_NOTHING = frozenset(_SAVES_NOTHING.split())
 STOPS = frozenset(("detach", "detach_"))
 
 
-class Apart(NamedTuple):
-    """Of each output, and last of the inputs that are written, together: their part, -1 where they have no gradient,
-    and the inputs they depend on, as bits."""
+class Split(NamedTuple):
+    """The parts of a program's results. The lists have an entry per output, and a last one for all written inputs."""
 
-    parts: list[int]
-    inputs: list[int]
-    tensors: list[int]  # the places of tensors among the inputs: those that the autograd node has edges to
+    parts: list[int]  # the part that the result belongs to; -1: it has no gradient
+    inputs: list[int]  # the inputs that it depends on, as bits
+    tensors: list[int]  # which inputs are tensors: the autograd node has an edge to each
 
 
-def outputs_apart(graph: GraphModule, examples: Sequence[Any]) -> Apart | None:
-    """What to keep apart of a program's outputs; None where each depends on all inputs and all share what is saved.
+def independent_parts(graph: GraphModule, examples: Sequence[Any]) -> Split | None:
+    """Splits a program's outputs into parts; None if there is one part and each output depends on all inputs.
 
-    ``examples``: of the graph's placeholders.
+    ``examples``: a value for each placeholder of the graph.
     """
     first = len(examples)
-    known = _Behind(first)
+    known = _Dependencies(first)
     given = iter(enumerate(examples))
     enabled = True
     results: Any = ()
@@ -70,28 +70,28 @@ def outputs_apart(graph: GraphModule, examples: Sequence[Any]) -> Apart | None:
         groups.append((saved, [i, *(k for g in together for k in g[1])]))
     inputs = [bits & (1 << first) - 1 if bits else 0 for bits in found]
     if found[-1] is None:
-        inputs[-1] = (1 << first) - 1  # nothing is written: of a result that is not known nothing is dropped
+        inputs[-1] = (1 << first) - 1  # no input is written, so no result without a known part loses a gradient
     if len(groups) < 2 and len({inputs[i] for _, outputs in groups for i in outputs}) < 2:
         return None
     parts = [-1] * len(found)
     for number, (_, outputs) in enumerate(groups):
         for i in outputs:
             parts[i] = number
-    return Apart(parts, inputs, [i for i, x in enumerate(examples) if isinstance(x, torch.Tensor)])
+    return Split(parts, inputs, [i for i, x in enumerate(examples) if isinstance(x, torch.Tensor)])
 
 
-class _Behind:
-    """What is behind a tensor that has gradients, as bits: inputs and calls that save something. A view is its base."""
+class _Dependencies:
+    """The inputs and saving calls that each tensor with gradients depends on, as bits. A view counts as its base."""
 
     def __init__(self, first: int) -> None:
         self.bits: dict[Node, int] = {}
-        self.shown: dict[Node, Node] = {}
+        self.base_of: dict[Node, Node] = {}
         self.written: set[Node] = set()
         self.next = first
 
     def owner(self, n: Node) -> Node:
-        while n in self.shown:
-            n = self.shown[n]
+        while n in self.base_of:
+            n = self.base_of[n]
         return n
 
     def of(self, n: Node) -> int | None:
@@ -111,34 +111,34 @@ class _Behind:
         if name.rstrip("_") not in SAVES_NOTHING:
             bits |= 1 << self.next
             self.next += 1
-        shown = n.args[0] if schema is None else None
+        base = n.args[0] if schema is None else None
         for value, argument in zip(n.args, schema.arguments if schema else (), strict=False):
             if argument.alias_info is None or not isinstance(value, Node):
                 continue
-            shown = value
+            base = value
             if argument.alias_info.is_write:
                 self.bits[self.owner(value)] = bits
                 self.written.add(self.owner(value))
-        if isinstance(shown, Node):
-            self.shown[n] = shown
-            self.bits[self.owner(shown)] = bits | self.bits.get(self.owner(shown), 0)
+        if isinstance(base, Node):
+            self.base_of[n] = base
+            self.bits[self.owner(base)] = bits | self.bits.get(self.owner(base), 0)
         else:
             self.bits[n] = bits
 
 
 def node_of(output: Any) -> tuple[Any, int]:
-    """AOTAutograd's node behind an output, and which of the node's results it is; None where there is none."""
+    """AOTAutograd's node of an output and the output's number among its results; (None, 0) if there is no node."""
     if not isinstance(output, torch.Tensor) or output.grad_fn is None:
         return None, 0
     function: Any = output.grad_fn
     place = output.output_nr
-    while function is not None and not hasattr(type(function), "saved_tensors"):  # a view, made anew above the node
+    while function is not None and not hasattr(type(function), "saved_tensors"):  # a view of a result
         function, place = function.next_functions[0] if function.next_functions else (None, 0)
     return function, place
 
 
 def node_behind(outputs: Sequence[Any]) -> tuple[Any, list[tuple[int, int]]]:
-    """The one node behind a call's outputs, and which output (views too) is which of its results."""
+    """The one node behind a call's outputs, and pairs (output, number among the node's results), views included."""
     node: Any = None
     found = []
     for i, output in enumerate(outputs):
@@ -150,8 +150,8 @@ def node_behind(outputs: Sequence[Any]) -> tuple[Any, list[tuple[int, int]]]:
     return node, found
 
 
-def let_retain(outputs: Sequence[Any]) -> None:
-    """No buffer is donated to the backward half: any pass may retain the graph. Once for what AOTAutograd compiled."""
+def allow_retain(outputs: Sequence[Any]) -> None:
+    """Lets any pass retain the graph: no buffer is donated to the backward half. Once per compiled program."""
     for output in outputs:
         metadata = getattr(getattr(node_of(output)[0], "_forward_cls", None), "metadata", None)
         if metadata is not None:
@@ -159,22 +159,22 @@ def let_retain(outputs: Sequence[Any]) -> None:
             return
 
 
-def let_go_apart(outputs: Sequence[Any], apart: Apart) -> None:
-    """Has the autograd node of a call's ``outputs`` do for each part what eager's nodes do."""
-    node, found = node_behind([o if part >= 0 else None for o, part in zip(outputs, apart.parts[:-1], strict=True)])
+def free_by_part(outputs: Sequence[Any], split: Split) -> None:
+    """Makes the autograd node of a call's ``outputs`` treat each part as eager treats separate nodes."""
+    node, found = node_behind([o if part >= 0 else None for o, part in zip(outputs, split.parts[:-1], strict=True)])
     if node is None:
         return
     places = {place: i for i, place in found}
-    calls = _Calls(apart, places)
+    calls = _Calls(split, places)
     node.register_prehook(calls.begin)
-    if len(node.next_functions) == len(apart.tensors):
+    if len(node.next_functions) == len(split.tensors):
         node.register_hook(calls.end)
-    if len(set(apart.parts) - {-1}) < 2:
+    if len(set(split.parts) - {-1}) < 2:
         return
     cls = type(node)
     if not isinstance(vars(cls).get("saved_tensors"), property):
         cls.saved_tensors = property(functools.partial(_saved, cls.saved_tensors))
-    # Those that are results of the node would hold it for ever.
+    # Saved tensors that are results of the node would keep it alive forever.
     calls.saved = tuple(t if t is None or t.grad_fn is None else t.detach() for t in node.saved_tensors)
     node._vesta_calls = calls
 
@@ -182,24 +182,24 @@ def let_go_apart(outputs: Sequence[Any], apart: Apart) -> None:
 class _Calls:
     """The backward passes through one node."""
 
-    def __init__(self, apart: Apart, places: dict[int, int]) -> None:
-        self.apart = apart
+    def __init__(self, split: Split, places: dict[int, int]) -> None:
+        self.split = split
         self.places = places
-        self.open = {apart.parts[i] for i in (*places.values(), -1)} - {-1}
+        self.open = {split.parts[i] for i in (*places.values(), -1)} - {-1}
         self.now: list[int] = []
         self.again = False
         self.saved: Any = None
 
     def begin(self, gradients: Sequence[Any]) -> None:
         self.now = [self.places.get(i, -1) for i, g in enumerate(gradients) if g is not None]
-        parts = {self.apart.parts[i] for i in self.now}
+        parts = {self.split.parts[i] for i in self.now}
         self.again = not parts <= self.open
         if not torch._C._autograd._get_current_graph_task_keep_graph():
             self.open -= parts
 
     def end(self, gradients: Sequence[Any], _: Sequence[Any]) -> tuple[Any, ...]:
-        reached = functools.reduce(operator.or_, (self.apart.inputs[i] for i in self.now), 0)
-        return tuple(g if reached >> i & 1 else None for g, i in zip(gradients, self.apart.tensors, strict=True))
+        reached = functools.reduce(operator.or_, (self.split.inputs[i] for i in self.now), 0)
+        return tuple(g if reached >> i & 1 else None for g, i in zip(gradients, self.split.tensors, strict=True))
 
 
 def _saved(own: Any, node: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Refuses, when it is imported, a torch that this build cannot run with.
+"""Importing this module fails if the installed torch is not the one that this build is for.
 
-The compiler is linked against torch's C++ interface, which changes with every minor version: with another one its
-library would fail to load with the name of some missing symbol, or worse, load.
+The compiler is linked against torch's C++ interface, which changes with every minor version. With another version its
+library would fail to load with the name of a missing symbol or, worse, load and misbehave.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["mismatch"]
 
 
 def mismatch(built_for: str, running: str) -> str:
-    """What is wrong with running a build for torch ``built_for`` in torch ``running``; empty if nothing is."""
+    """Why a build for torch ``built_for`` cannot run with torch ``running``; empty if it can."""
     wanted, found = built_for.split(".")[:2], running.split(".")[:2]
     if wanted == found:
         return ""

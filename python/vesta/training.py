@@ -1,7 +1,7 @@
-"""Programs whose gradients are recorded: a tape of the native capture, through PyTorch's AOTAutograd.
+"""Compiles programs that record gradients: a tape of the native capture goes through PyTorch's AOTAutograd.
 
-The tape holds the program's calls of torch's operators as they came: in place where they were, with gradient mode as it
-was. It becomes a torch.fx graph, which AOTAutograd splits into a forward and a backward half; Vesta compiles both.
+The tape has the program's calls of torch's operators in their order, including writes in place and changes of gradient
+mode. It becomes a torch.fx graph, which AOTAutograd splits into a forward and a backward half. Vesta compiles both.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from vesta import _C
 from vesta.backend import halves
 from vesta.errors import Unsupported
 from vesta.kept_errors import errors_kept
-from vesta.second_gradients import can_run_again, let_differentiate
-from vesta.separate_losses import let_go_apart, let_retain, outputs_apart
+from vesta.second_gradients import allow_double_backward, can_run_again
+from vesta.separate_losses import allow_retain, free_by_part, independent_parts
 
 __all__ = ["compile_graph_with_gradients", "graph_of_tape"]
 
@@ -39,19 +39,19 @@ ARITHMETIC: dict[str, Callable[..., Any]] = {
     "max": torch.sym_max,
 }
 
-# AOTAutograd sets modes of the process while it traces: two threads that do would fail each other's.
+# AOTAutograd sets modes of the whole process while it traces, so only one thread at a time may trace.
 _one_at_a_time = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_one_at_a_time._at_fork_reinit)  # type: ignore[attr-defined]
 
-# A constant that the program made: each call has its own.
+# Each call needs a constant of its own, because the program may write to it.
 REPLACED = {"aten::lift_fresh": "aten::lift_fresh_copy"}
 
-# What PyTorch computes in place of these is not what their kernels compute (of targets that end early).
+# AOTAutograd replaces these by operators that differ from their kernels, for targets that end early.
 MISREAD = frozenset(("aten::multilabel_margin_loss", "aten::multilabel_margin_loss_forward"))
 
 BEFORE_2_13 = torch.torch_version.TorchVersion(torch.__version__) < "2.13"
-# AOTAutograd before 2.13 gives the states of an LSTM a dimension too many where oneDNN does not compute it.
+# AOTAutograd before 2.13 adds a dimension to the states of an LSTM that oneDNN does not compute.
 STATES_GROW = BEFORE_2_13
 # AOTAutograd before 2.13 does not check the classes of one_hot.
 CLASSES_UNCHECKED = BEFORE_2_13
@@ -62,15 +62,15 @@ def compile_graph_with_gradients(
 ) -> Callable[..., list[Any]]:
     """The program on ``tape`` as a callable with eager's gradients.
 
-    ``example_inputs``, and the callable's arguments: the real tensors behind the tape's inputs in order (those given
-    and those captured alike), then the ints the program was given, in order. One tensor object may come several times,
-    where it did in the trace. The callable returns the program's outputs in a list: tensors, ints, None. Its tensors
-    require gradients where eager's do, are inputs or views of inputs where eager's are, and inputs that eager writes
-    are written. The gradient mode of a call is that of the trace.
+    ``example_inputs`` and the callable's arguments are the real tensors for the tape's inputs in order, whether they
+    were arguments of the program or captured by it, and then the program's int arguments in order. A tensor object may
+    occur several times if it did in the trace. The callable returns the program's outputs in a list of tensors, ints
+    and None. Its tensors require gradients if eager's do and are inputs or views of inputs if eager's are, and it
+    writes the inputs that eager writes. A call must have the gradient mode of the trace.
 
-    The caller checks what a traced graph asks for (types, sizes, guards, which inputs are one). Compiles for the
-    examples' sizes at once, and later for those that PyTorch's AOTAutograd did not foresee. Both, the first call
-    included, raise Unsupported where AOTAutograd does not take the program; nothing was run then.
+    The caller checks the conditions of the traced graph: types, sizes, guards, and which inputs are one tensor. The
+    program is compiled for the examples' sizes at once, and later for sizes that AOTAutograd's guards exclude.
+    Compiling and the first call raise Unsupported if AOTAutograd does not support the program; nothing has run then.
     """
     return _Program(tape, example_inputs, options)
 
@@ -79,7 +79,7 @@ class _Program:
     def __init__(self, tape: _C.Tape, example_inputs: Sequence[Any], options: _C.Options) -> None:
         self.options = options
         for name in MISREAD & {call.op for call in tape.calls}:
-            raise Unsupported(f"with gradients: AOTAutograd's {name} is not eager's")
+            raise Unsupported(f"with gradients: AOTAutograd computes {name} differently from eager")
         given = len(tape.inputs)
         self.places = [i for i, t in enumerate(tape.inputs) if t not in tape.inputs[:i]]
         self.symbolic = [[isinstance(s, _C.SymbolicInt) for s in tape.input_sizes[i]] for i in self.places]
@@ -87,9 +87,9 @@ class _Program:
         outputs, self.sources = _distinct_outputs(tape)
         with _no_sources():
             self.graph = graph_of_tape(tape, len(example_inputs) - given, outputs)
-        self.apart = outputs_apart(self.graph, [example_inputs[i] for i in self.places])
+        self.split = independent_parts(self.graph, [example_inputs[i] for i in self.places])
         self.runs_again = can_run_again(self.graph)
-        self.settled: list[Callable[..., Any]] = []
+        self.prepared: list[Callable[..., Any]] = []
         self.variants: list[tuple[_Guard | None, Callable[..., Any]]] = []
         self.compile([_plain(example_inputs[i]) for i in self.places])
 
@@ -101,18 +101,20 @@ class _Program:
                 break
         else:
             compiled = self.compile(inputs)
-        with _as_cast_already():
+        with _without_autocast():
             try:
                 found = compiled(*inputs)
-            except AssertionError as error:  # AOTAutograd's own checks; nothing was written before them
-                raise Unsupported(f"with gradients: {str(error).partition(chr(10))[0][:120]}") from error
-        if compiled not in self.settled:
-            let_retain(found)
-            self.settled.append(compiled)
-        if self.apart is not None:
-            let_go_apart(found, self.apart)
+            except AssertionError as error:  # a check of AOTAutograd; nothing was written before it
+                raise Unsupported(
+                    f"with gradients, in AOTAutograd: {str(error).partition(chr(10))[0][:120]}"
+                ) from error
+        if compiled not in self.prepared:
+            allow_retain(found)
+            self.prepared.append(compiled)
+        if self.split is not None:
+            free_by_part(found, self.split)
         if self.runs_again:
-            let_differentiate(found, inputs, self.graph, _as_cast_already)
+            allow_double_backward(found, inputs, self.graph, _without_autocast)
         return [(args if from_input else found)[i] for from_input, i in self.sources]
 
     def compile(self, inputs: list[Any]) -> Callable[..., Any]:
@@ -127,24 +129,26 @@ class _Program:
             if symbols:
                 guard = _Guard(inputs, self.symbolic)
                 examples = guard.examples
-            with _one_at_a_time, _as_cast_already(), _no_sources(), _unlogged(), _unwarned(), errors_kept():
+            with _one_at_a_time, _without_autocast(), _no_sources(), _unlogged(), _unwarned(), errors_kept():
                 compiled: Callable[..., Any] = aot_module_simplified(self.graph, examples, **halves(self.options))
         except Exception as error:
-            raise Unsupported(f"with gradients: {type(error).__name__}: {str(error).partition(chr(10))[0]}") from error
+            raise Unsupported(
+                f"with gradients, in AOTAutograd: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            ) from error
         self.variants.append((guard, compiled))
         return compiled
 
 
 def _plain(x: Any) -> Any:
-    """A tensor of a subclass as the tensor that it is: what its class adds to operators is on the tape already."""
+    """A tensor of a subclass as a plain tensor: the tape already has what the subclass does."""
     if type(x) is torch.Tensor or not isinstance(x, torch.Tensor):
         return x
-    own = type(x).__torch_function__ is not torch._C._disabled_torch_function_impl  # a Parameter has none
+    own = type(x).__torch_function__ is not torch._C._disabled_torch_function_impl  # a Parameter has no code of its own
     return torch.Tensor.as_subclass(x, torch.Tensor) if own else x
 
 
-def _as_cast_already() -> contextlib.AbstractContextManager[Any]:
-    """The tape holds autocast's conversions: there shall be no others."""
+def _without_autocast() -> contextlib.AbstractContextManager[Any]:
+    """Turns autocast off: its conversions are already on the tape."""
     if torch._C._is_any_autocast_enabled():
         disabled: contextlib.AbstractContextManager[Any] = torch._C._DisableAutocast()
         return disabled
@@ -153,7 +157,7 @@ def _as_cast_already() -> contextlib.AbstractContextManager[Any]:
 
 @contextlib.contextmanager
 def _no_sources() -> Iterator[None]:
-    """torch.fx keeps the text of every graph's code that it makes, for tracebacks: not of those that are made here."""
+    """torch.fx keeps the source of every graph for tracebacks. This drops the source of the graphs made here."""
     texts: dict[str, str] = getattr(getattr(torch.fx.graph_module, "_loader", None), "eval_cache", {})
     before = len(texts)
     try:
@@ -166,8 +170,8 @@ def _no_sources() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unwarned() -> Iterator[None]:
-    """Warnings of operators were given when the program was traced. The filter is put there by hand: catch_warnings
-    would make Python forget which warnings were shown."""
+    """Suppresses the warnings of operators, which were given when the program was traced. The filter is inserted by
+    hand because catch_warnings would make Python forget which warnings were shown."""
     filters: Any = warnings.filters
     ignored = ("ignore", None, Warning, None, 0)
     filters.insert(0, ignored)
@@ -179,7 +183,7 @@ def _unwarned() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unlogged() -> Iterator[None]:
-    """What fails here runs eager, whose error is the one to see."""
+    """Suppresses torch's log of failures: a program that fails here runs eager, and eager reports its error."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
     before, log.disabled = log.disabled, True
     try:
@@ -189,7 +193,7 @@ def _unlogged() -> Iterator[None]:
 
 
 class _Guard:
-    """Examples with symbolic sizes, and what AOTAutograd then found that it needs to know of them."""
+    """Examples with symbolic sizes, and the guards on these sizes that AOTAutograd adds."""
 
     def __init__(self, inputs: list[Any], symbolic: list[list[bool]]) -> None:
         from torch._dynamo.source import ConstantSource
@@ -197,7 +201,7 @@ class _Guard:
         from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
         self.shapes = ShapeEnv()
-        # Caches of ShapeEnv's methods, some without a limit, have it among their keys.
+        # Some caches of ShapeEnv's methods have no limit, and their keys keep the ShapeEnv alive.
         weakref.finalize(self, _clear_caches, ShapeEnv).atexit = False
         mode = FakeTensorMode(shape_env=self.shapes)
         self.examples: list[Any] = []
@@ -229,7 +233,7 @@ def _clear_caches(cls: type) -> None:
 
 
 def _distinct_outputs(tape: _C.Tape) -> tuple[list[Any], list[tuple[bool, int]]]:
-    """What the graph shall return; and for each output whether it is an input, and which input or which of these."""
+    """The values that the graph must return, and for each output (is an input, index of the input or of the value)."""
     outputs: list[Any] = []
     sources = []
     seen: dict[int, int] = {}
@@ -248,7 +252,7 @@ def _distinct_outputs(tape: _C.Tape) -> tuple[list[Any], list[tuple[bool, int]]]
 
 
 def graph_of_tape(tape: _C.Tape, integers: int, outputs: Sequence[Any]) -> GraphModule:
-    """The tape as a graph on its distinct input tensors and then ``integers`` ints, which returns ``outputs``."""
+    """The tape as a graph that takes its distinct input tensors and ``integers`` ints and returns ``outputs``."""
     graph = Graph()
     tensors: dict[int, Node] = {}
     for i, t in enumerate(tape.inputs):
@@ -274,7 +278,7 @@ def graph_of_tape(tape: _C.Tape, integers: int, outputs: Sequence[Any]) -> Graph
         if call.op == "aten::one_hot" and CLASSES_UNCHECKED:
             _check_classes(graph, *(node_of(a) for a in call.args))
         if call.op == "aten::dropout" and call.args[1] == 1 and call.args[2]:
-            # Eager draws no random numbers to drop everything; AOTAutograd would.
+            # To drop everything, eager draws no random numbers, but AOTAutograd would.
             result = graph.call_function(torch.ops.aten.mul.Scalar, (node_of(call.args[0]), 0.0))
         else:
             op = _operator(REPLACED.get(call.op, call.op))
@@ -329,7 +333,7 @@ def _name_results(graph: Graph, result: Node, results: list[Any], tensors: dict[
 
 
 def _name(graph: Graph, node: Node, result: Any, tensors: dict[int, Node]) -> None:
-    """A tensor that was there before keeps its node: the operator gave its argument back."""
+    """Names a node's results. A tensor that already has a node keeps it: the operator returned its argument."""
     if isinstance(result, _C.TapeTensor):
         tensors.setdefault(result.index, node)
     elif isinstance(result, list):

@@ -1,4 +1,4 @@
-"""``vesta.why_miss``: why something was compiled that the cache did not have."""
+"""``vesta.why_miss``: why a graph was compiled although the cache has others."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ __all__ = ["why_miss"]
 
 
 def why_miss(function: Callable[..., Any] | None = None, *, folder: str | None = None) -> list[Miss]:
-    """What was compiled in this process and not found in the cache, each with the nearest stored entry and the fields
-    in which the two differ.
+    """Lists the graphs that this process compiled because they were not in the cache. Each has the nearest entry of the
+    cache and the fields in which the two differ.
 
-    ``function`` is what :func:`vesta.compile` returned (default: all that the process has compiled). ``folder`` is
-    another cache than this process's (``VESTA_CACHE_DIR``). What was compiled with ``cache=False`` is left out. Print
-    the result's items, or look at their fields. :func:`vesta.explain` prints the same of each graph.
+    ``function`` is a result of :func:`vesta.compile` (default: everything that the process has compiled). ``folder`` is
+    the cache to compare with (default: the cache of this process). Graphs compiled with ``cache=False`` are left out.
+    Print the items of the result, or read their fields. :func:`vesta.explain` prints the same for each graph.
     """
     folder = folder or _C.cache_folder()
     if folder is None:
-        raise UserError("there is no cache: VESTA_CACHE_DIR is empty (name a folder)")
+        raise UserError("the cache is off because VESTA_CACHE_DIR is empty; pass folder=...")
     if function is None:
         explanation = explain()
     else:
         captured = captured_of(function)
         if captured is None:
-            raise UserError(f"vesta.why_miss takes what vesta.compile returned, not {function!r}")
+            raise UserError(f"vesta.why_miss takes a result of vesta.compile, not {function!r}")
         explanation = Explanation(captures=[explain_captured(captured)])
     misses = (miss_of(name, report, folder) for name, report in named(explanation))
     return [miss for miss in misses if miss]
 
 
 def named(explanation: Explanation) -> list[tuple[str, _C.CompileReport]]:
-    """Every compiled graph, by its function's name and its number."""
+    """Every compiled graph with its name: the function and a number."""
     out = [
         (f"{c.name}, graph {i}", g.compiled)
         for c in explanation.captures

@@ -1,5 +1,5 @@
-// The artifact: what runs, as plain data. No graph, no Expr, no torch type, no address of this process; a run needs
-// this and ATen. Immutable after it is built: any number of threads run one artifact.
+// The artifact: all that a run needs besides ATen, as plain data. It holds no graph, no Expr, no torch type and no
+// address of this process. It is immutable once built, so any number of threads may run it.
 #pragma once
 
 #include <complex>
@@ -29,14 +29,14 @@ struct InputDesc {
   TensorDesc type;
   bool parameter = false;  // graph::InputKind::Parameter
   std::string name;
-  int alignment = 1;  // bytes: its address must be a multiple
+  int alignment = 1;  // in bytes; the input's address is a multiple of it
 };
 
-// In the place of an input: the dim-th integer argument; an integer that a step returns (Extern::integers), unknown
-// until that step has run.
+// Used instead of an input's index. kArgument: the dim-th integer argument. kReturned: an integer that a step returns
+// (Extern::integers), unknown until that step has run.
 constexpr int kArgument = -1, kReturned = -2;
 
-struct SymbolSource {  // symbol i of the run is read here
+struct SymbolSource {  // where the run reads symbol i
   int input = kArgument;
   int dim = 0;
   bool stride = false;
@@ -69,33 +69,34 @@ struct View {
   std::vector<Size> sizes;
   std::vector<Size> strides;
   Size offset;         // elements
-  bool whole = false;  // the buffer itself: same sizes, strides, offset 0
+  bool whole = false;  // the whole buffer: same sizes and strides, offset 0
 };
 
 constexpr uint8_t kReads = 1, kWrites = 2;
 
-// How a GPU runs a kernel: blocks of so many threads, each of them for so many items.
+// How a GPU runs a kernel: the threads of a block, and the work items of a block.
 struct Grid {
   int block = 0;  // 0: a kernel of the CPU
   int items = 0;
-  int shared = 0;  // bytes of shared memory beside what its code says
+  int shared = 0;  // bytes of shared memory beyond what the code declares
 };
 
 struct Launch {
   std::shared_ptr<const machine::Object> object;
   std::string name;
-  std::vector<int> buffers;     // on a GPU, the element of one in the CPU's memory is the argument, not its address
-  std::vector<uint8_t> access;  // of each buffer: kReads, kWrites; empty: every buffer is read and written
+  std::vector<int>
+      buffers;  // on a GPU, a buffer in the CPU's memory is passed by the value of its element, not by address
+  std::vector<uint8_t> access;  // per buffer: kReads, kWrites; empty: every buffer is read and written
   std::vector<Size> offsets;    // bytes
   std::vector<Size> sizes;
   Size items;
-  Size scratch;    // bytes a thread
+  Size scratch;    // bytes per thread
   Size item_cost;  // nanoseconds
   bool serial = false;
   Grid grid;
 };
 
-// Argument data of an extern call, in schema order.
+// The arguments of an extern call, in schema order.
 struct NoneArg {};
 struct Arg {
   std::variant<NoneArg, View, std::vector<View>, bool, Size, std::vector<Size>, double, std::vector<double>,
@@ -108,13 +109,13 @@ struct Extern {
   std::vector<Arg> args;
   std::vector<int> results;  // buffer, or -1
   std::string source;
-  std::vector<int> integers;  // of each result, the symbol that it defines, or -1; empty: none defines one
+  std::vector<int> integers;  // per result, the symbol that it defines, or -1; empty: no result defines a symbol
 };
 
-// Runs a further entry point of the artifact. Its inputs are these views, its results go to these buffers.
+// Runs another entry of the artifact with these views as inputs, and writes its results to these buffers.
 struct Call {
   int entry = -1;            // index into Artifact::entries
-  std::vector<View> inputs;  // one per input of the entry; their facts and guards are checked when the step runs
+  std::vector<View> inputs;  // one per input of the entry; the entry's facts and guards are checked when the step runs
   std::vector<int> results;  // buffer per output of the entry, or -1
   std::string source;
 };
@@ -124,7 +125,7 @@ struct CopyBack {
   int input = -1;
 };
 
-// Raises `message` if the bool in the CPU's memory of `flag` is false.
+// Raises `message` if `flag`, a bool in the CPU's memory, is false.
 struct Assert {
   int flag = -1;  // buffer
   std::string message;
@@ -143,21 +144,23 @@ struct Output {
   bool absolute_offset = false;
   Pending pending;  // InputView, OutputView
   Size integer;
-  bool hidden = false;  // Fresh, for views of it among the others; not returned. Comes last.
+  bool hidden =
+      false;  // Fresh: a base of views among the other outputs that is not returned itself. Hidden outputs come last.
 };
 
 // Facts about the identity of inputs that the program depends on.
 struct InputFacts {
-  std::vector<std::vector<int>> same;            // each group is one tensor object
+  std::vector<std::vector<int>> same;            // the inputs of each group are one tensor object
   std::vector<std::pair<int, int64_t>> offsets;  // storage_offset() of an input
-  std::vector<std::pair<int, Pending>> pending;  // on these inputs, and on no other; steps see their memory as it is
+  std::vector<std::pair<int, Pending>>
+      pending;  // inputs with conj or neg bits; all others have none; steps use their memory without applying the bits
 };
 
 using Key = std::vector<std::pair<std::string, std::string>>;  // fields by name
 
-// For explain() and the store: a run reads nothing of it.
+// Data for explain() and the store. A run reads none of it.
 struct About {
-  Key key;  // what it was compiled from and for; in the store's bytes alone
+  Key key;  // what the artifact was compiled from and for; only in the store's bytes
   std::vector<KernelInfo> kernels;
   std::vector<ExternReason> externs;
   int64_t ops_fused = 0;
@@ -172,20 +175,20 @@ struct Artifact {
   std::vector<SymbolSource> symbols;
   std::vector<Guard> guards;
   InputFacts facts;
-  std::vector<int> mutated;  // inputs written; each shares no memory with an input outside its group
+  std::vector<int> mutated;  // inputs that are written; each shares no memory with an input outside its group
   std::vector<Buffer> buffers;
   std::vector<Step> derived;
-  std::vector<int> derived_parameters;  // inputs the derived steps read
+  std::vector<int> derived_parameters;  // inputs that the steps in `derived` read
   std::vector<Step> steps;
   std::vector<Output> outputs;
-  // Where its kernels run and its arena lies, and whose CUDA graphs record it. A program that has neither may be one of
-  // a GPU too: its calls into ATen are recorded there.
+  // The device of the kernels and the arena, whose CUDA graphs record the program. A program with neither kernels nor
+  // arena may still run on a GPU: its ATen calls are recorded there.
   Device device;
-  bool is_static = false;  // no symbols: every Size is constant
-  ArenaLayout arena;       // static: exact; otherwise under the hints
-  // Further entry points: of whoever loads the artifact (the second half of a program), or of its Call steps (a region
-  // that it repeats). Symbols of an entry are its own. What a step calls writes no input, takes no integers, derives no
-  // weights and returns new tensors alone; an entry calls entries of its own, at most kMostNested deep.
+  bool is_static = false;  // there are no symbols: every Size is constant
+  ArenaLayout arena;       // exact if static; otherwise for the hints of the sizes
+  // Further entries, run by the artifact's loader (the second half of a program) or by its Call steps (a region that it
+  // repeats). Each entry has symbols of its own. An entry that a step calls writes no input, takes no integers, makes
+  // no prepacked constants and returns only new tensors. It may call entries of its own, at most kMostNested deep.
   std::vector<Artifact> entries;
   About about;
 };

@@ -80,7 +80,7 @@ class Decoder {
     uint32_t at = 0;
     if (!in_.program_sizes()) return;
     for (const uint16_t count : *in_.program_sizes()) {
-      VESTA_REQUIRE(count <= steps.size() - at, "a program without its steps");
+      VESTA_REQUIRE(count <= steps.size() - at, "an expression with steps beyond the end");
       Size program;
       for (uint32_t i = 0; i < count; ++i, ++at)
         program.steps.push_back({checked(steps.Get(at)->code(), Size::Code::Max), steps.Get(at)->value()});
@@ -215,7 +215,8 @@ class Decoder {
 Artifact decode(std::string_view bytes) {
   const flat::Aligned aligned(bytes);
   flatbuffers::Verifier verifier = aligned.verifier();
-  VESTA_REQUIRE(bytes.size() >= 8 && wire::VerifyArtifactBuffer(verifier), "its bytes point nowhere");
+  VESTA_REQUIRE(bytes.size() >= 8 && wire::VerifyArtifactBuffer(verifier),
+                "its bytes refer to a position outside of them");
   Artifact a = Decoder(*wire::GetArtifact(aligned.data())).run();
   verify(a);
   return a;

@@ -9,7 +9,7 @@ namespace {
 
 using flatbuffers::Offset;
 
-// Of one artifact. Each entry has objects and programs of its own.
+// Encodes one artifact. Each entry has its own objects and programs.
 class Encoder {
  public:
   explicit Encoder(flatbuffers::FlatBufferBuilder& b) : b_(b) {}

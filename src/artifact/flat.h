@@ -1,4 +1,5 @@
-// Reading and writing FlatBuffers: what every table of ours needs. A missing vector or text is an empty one.
+// Helpers to read and write FlatBuffers tables. A missing vector or text reads as an empty one; a value out of range is
+// an InternalError.
 #pragma once
 
 #include <flatbuffers/flatbuffers.h>
@@ -26,7 +27,7 @@ std::vector<T> numbers(const flatbuffers::Vector<T>* v) {
   return v ? std::vector<T>(v->begin(), v->end()) : std::vector<T>();
 }
 
-// Enumerators are counted from 0 to `last`.
+// Reads an enumerator, which must lie between 0 and `last`.
 template <class E>
 E checked(int64_t number, E last) {
   VESTA_REQUIRE(number >= 0 && number <= static_cast<int64_t>(last), "an enumerator {}", number);
@@ -42,14 +43,14 @@ flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<To>>> list(flatbuffe
   return b.CreateVector(made);
 }
 
-// The bytes at an address where FlatBuffers can read numbers.
+// A copy of the bytes at an address that is aligned enough for FlatBuffers' numbers.
 class Aligned {
  public:
   explicit Aligned(std::string_view bytes) : words_((bytes.size() + 7) / 8), size_(bytes.size()) {
     std::memcpy(words_.data(), bytes.data(), bytes.size());
   }
   const uint8_t* data() const { return reinterpret_cast<const uint8_t*>(words_.data()); }
-  // Limits for nesting and tables hold for every schema of ours.
+  // The limits for nesting and tables hold for every schema of Vesta.
   flatbuffers::Verifier verifier() const { return {data(), size_, 16, 1 << 24}; }
 
  private:

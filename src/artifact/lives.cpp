@@ -15,8 +15,8 @@ class Lives {
   void run() {
     for (const Step& s : a_.derived) {
       for_each_use(s, [&](int b, uint8_t access, bool is_kernel) {
-        VESTA_REQUIRE(!(access & kWrites) || at(b).role != Role::Input, "derived weights written to input {}",
-                      at(b).input);
+        VESTA_REQUIRE(!(access & kWrites) || at(b).role != Role::Input,
+                      "a step that makes prepacked constants writes to input {}", at(b).input);
         if (access & kWrites || is_kernel) derived_[index(b)] = true;
       });
     }
@@ -25,7 +25,7 @@ class Lives {
       for_each_use(a_.steps[i], [&](int b, uint8_t access, bool) {
         lives(b, static_cast<int>(i));
         if (!(access & kWrites)) return;
-        VESTA_REQUIRE(at(b).role != Role::Derived, "step {} writes the derived weight {}", i, b);
+        VESTA_REQUIRE(at(b).role != Role::Derived, "step {} writes the prepacked constant {}", i, b);
         VESTA_REQUIRE(at(b).role != Role::Input || (!is_call && is_written(at(b).input)),
                       "step {} writes to input {}, which the program does not change", i, at(b).input);
       });
@@ -50,7 +50,7 @@ class Lives {
   void lives(int b, int step) {
     const Buffer& buffer = at(b);
     used_[index(b)] = true;
-    VESTA_REQUIRE(buffer.role != Role::Derived || derived_[index(b)], "no step makes the derived weight {}", b);
+    VESTA_REQUIRE(buffer.role != Role::Derived || derived_[index(b)], "no step makes the prepacked constant {}", b);
     if (buffer.role != Role::Arena) return;
     VESTA_REQUIRE(buffer.first_step <= step && step <= buffer.last_step,
                   "step {} uses buffer {}, which lives from step {} to {}", step, b, buffer.first_step,
@@ -58,7 +58,7 @@ class Lives {
     VESTA_REQUIRE(!a_.is_static || a_.arena.offsets[index(b)] >= 0, "buffer {} has no place in the arena", b);
   }
 
-  // By the step at which they begin; each is compared with those before it that still live.
+  // Buffers in the order of their first step. Each is compared with those that began before it and still live.
   void nothing_overlaps() const {
     std::vector<int> order, living;
     for (int b = 0; b < static_cast<int>(a_.buffers.size()); ++b)

@@ -1,13 +1,13 @@
-// Where each buffer is used, compared with where it says that it lives.
+// Compares where each buffer is used with the life that it declares. Changes nothing.
 #pragma once
 
 #include "artifact/artifact.h"
 
 namespace vesta::artifact {
 
-// Throws InternalError where a step uses a buffer before or after its life in the arena or reads a derived weight that
-// no derived step makes, where buffers of the arena share memory while both live (constant sizes), where something
-// writes what is not its to write, or where a kernel is given memory that is not the CPU's. Indices must be verified.
+// Throws InternalError if a step uses a buffer outside its life in the arena, reads a prepacked constant that no step
+// makes, or writes a buffer that it may not write, or if two buffers of the arena share memory while both live
+// (constant sizes only). Indices must be verified before.
 void verify_lives(const Artifact& artifact);
 
 }  // namespace vesta::artifact

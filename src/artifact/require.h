@@ -1,4 +1,5 @@
-// Checks of bytes that come from a file. A failure means that the file is damaged, not that Vesta has a bug.
+// VESTA_REQUIRE checks data that was read from a file. A failure means that the file is damaged, not that Vesta has a
+// bug.
 #pragma once
 
 #include <fmt/format.h>

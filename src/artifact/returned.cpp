@@ -14,12 +14,12 @@ void verify_definitions(const Artifact& a) {
   std::vector<int> times(a.symbols.size());
   for (const Step& s : a.derived) {
     const auto* e = std::get_if<Extern>(&s);
-    VESTA_REQUIRE(!e || e->integers.empty(), "a derived weight's {} defines a symbol", e->op);
+    VESTA_REQUIRE(!e || e->integers.empty(), "the {} of a prepacked constant defines a symbol", e->op);
   }
   for (const Step& s : a.steps) {
     const auto* e = std::get_if<Extern>(&s);
     if (!e || e->integers.empty()) continue;
-    VESTA_REQUIRE(e->integers.size() == e->results.size(), "{} has {} results, and says of {} what they define", e->op,
+    VESTA_REQUIRE(e->integers.size() == e->results.size(), "{} has {} results but says what {} of them define", e->op,
                   e->results.size(), e->integers.size());
     bool any = false;
     for (size_t i = 0; i < e->integers.size(); ++i) {
@@ -27,14 +27,14 @@ void verify_definitions(const Artifact& a) {
       if (symbol == -1) continue;
       any = true;
       VESTA_REQUIRE(symbol >= 0 && index(symbol) < a.symbols.size() && a.symbols[index(symbol)].input == kReturned,
-                    "{} defines symbol {}, which is no step's", e->op, symbol);
+                    "{} defines symbol {}, which is not a symbol of a step", e->op, symbol);
       VESTA_REQUIRE(e->results[i] == -1, "{} returns an integer to buffer {}", e->op, e->results[i]);
       ++times[index(symbol)];
     }
-    VESTA_REQUIRE(any, "{} is said to define symbols and defines none", e->op);
+    VESTA_REQUIRE(any, "{} claims to define symbols but defines none", e->op);
   }
   for (size_t i = 0; i < times.size(); ++i)
-    VESTA_REQUIRE(times[i] == (a.symbols[i].input == kReturned), "{} steps define the symbol {}", times[i], i);
+    VESTA_REQUIRE(times[i] == (a.symbols[i].input == kReturned), "{} steps define symbol {}", times[i], i);
 }
 
 class Needs {
@@ -51,17 +51,17 @@ class Needs {
       require("the arena", b.type, kBeforeTheRun);
       require("the arena", b.bytes, kBeforeTheRun);
     }
-    for (const Step& s : a_.derived) step("a derived weight", s, kBeforeTheRun, kBeforeTheRun);
+    for (const Step& s : a_.derived) step("a prepacked constant", s, kBeforeTheRun, kBeforeTheRun);
     for (int i = 0; i < static_cast<int>(a_.steps.size()); ++i) step("a step", a_.steps[index(i)], i - 1, i);
   }
 
  private:
   template <class T>
   void require(const char* who, const T& size, int when) const {
-    VESTA_REQUIRE(when_.known_after(size) <= when, "{} needs what step {} defines{}", who, when_.known_after(size),
-                  when < 0 ? " before the run" : fmt::format(", after step {}", when));
+    VESTA_REQUIRE(when_.known_after(size) <= when, "{} needs a size that step {} defines{}", who,
+                  when_.known_after(size), when < 0 ? " before the run" : fmt::format(", after step {}", when));
   }
-  // `before`: the last step that has run when it begins; `own`: the same when its results are kept.
+  // `before`: the last step that has run when `s` begins; `own`: the same once its results are stored.
   void step(const char* who, const Step& s, int before, int own) const {
     for_each_size(s, [&](const Size& size) { require(who, size, before); });
     for_each_use(s, [&](int b, uint8_t access, bool is_kernel) {

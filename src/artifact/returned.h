@@ -1,5 +1,5 @@
-// Symbols that steps define: the integers that extern calls return (Extern::integers).
-// No guard bounds them: later steps are right for whatever the call may return. Runs refuse sizes below 0.
+// The symbols that steps define: integers that extern calls return (Extern::integers). No guard bounds them, so later
+// steps must be right for every value. A run refuses sizes below 0.
 #pragma once
 
 #include "artifact/artifact.h"
@@ -8,29 +8,29 @@ namespace vesta::artifact {
 
 constexpr int kBeforeTheRun = -1;
 
-// Which steps define symbols, and when a size is known: once the last of those that define symbols of it has run.
+// Lists the steps that define symbols. A size is known after the last step that defines one of its symbols.
 class Definitions {
  public:
-  // Symbols that steps define must exist.
+  // Every symbol that a step defines must exist.
   explicit Definitions(const Artifact& a);
 
   bool none() const { return steps_.empty(); }
-  // The first at or after `step` that defines symbols; as many as there are steps if there is none.
+  // The first step at or after `step` that defines symbols; the number of steps if there is none.
   int next(int step) const;
-  // The step after which it is known, or kBeforeTheRun.
+  // The step after which the size is known, or kBeforeTheRun.
   int known_after(const Size& s) const;
   int known_after(const TensorDesc& t) const;
 
  private:
   std::vector<int> by_symbol_;  // the step that defines it, or kBeforeTheRun
-  std::vector<int> steps_;      // those that define symbols, in order
+  std::vector<int> steps_;      // the steps that define symbols, in order
   int count_;                   // of all steps
 };
 
-// Throws InternalError where a symbol that is no input's has not exactly one step that defines it, or where something
-// needs a size before it is known: a guard, an input, the arena or a derived weight those of before the run, a step
-// those of the steps before it. Only what a call itself returns may have sizes that it defines.
-// Indices must be verified, but those of Extern::integers.
+// Throws InternalError if a symbol that no input defines is not defined by exactly one step, or if a size is needed
+// before it is known. Guards, inputs, the arena and prepacked constants need their sizes before the run; a step needs
+// its sizes before it begins, and only the call's own results may have sizes that it defines. All indices except
+// Extern::integers must be verified before.
 void verify_returned(const Artifact& a);
 
 }  // namespace vesta::artifact

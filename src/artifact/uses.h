@@ -1,11 +1,12 @@
-// Which buffers and sizes a step uses, and how; which kernels an artifact has.
+// Lists the buffers and sizes that a step uses, and the kernels of an artifact. Changes nothing.
 #pragma once
 
 #include "artifact/artifact.h"
 
 namespace vesta::artifact {
 
-// f(buffer, access, is_kernel) for each: kReads, kWrites or both, as far as the step says.
+// Calls f(buffer, access, is_kernel) for each buffer of the step; access is kReads, kWrites or both, as the step
+// declares.
 template <class F>
 void for_each_use(const Step& step, F&& f) {
   const auto read = [&](const View& v) {
@@ -35,7 +36,7 @@ void for_each_use(const Step& step, F&& f) {
   }
 }
 
-// Buffers that must have memory when the step begins: all but those that it makes.
+// The buffers that must have memory when the step begins: all except those that it makes.
 template <class F>
 void for_each_needed(const Step& step, F&& f) {
   for_each_use(step, [&](int b, uint8_t access, bool is_kernel) {
@@ -43,7 +44,7 @@ void for_each_needed(const Step& step, F&& f) {
   });
 }
 
-// f(size) for each that the step itself says. Those of its buffers are theirs.
+// Calls f(size) for each size of the step itself, not for those of its buffers.
 template <class F>
 void for_each_size(const Step& step, F&& f) {
   const auto all = [&](const std::vector<Size>& sizes) {
@@ -71,7 +72,7 @@ void for_each_size(const Step& step, F&& f) {
   }
 }
 
-// f(launch) for each, in its derived steps, its steps and its entries.
+// Calls f(launch) for each launch of the artifact: in `derived`, in its steps and in its entries.
 template <class F>
 void for_each_launch(const Artifact& a, F&& f) {
   for (const auto* steps : {&a.derived, &a.steps})

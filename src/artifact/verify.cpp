@@ -9,7 +9,7 @@ namespace vesta::artifact {
 namespace {
 
 constexpr int64_t kMostValue = 8;       // bytes of an argument that is a number
-constexpr int kMostShared = 256 << 10;  // bytes: no GPU has more
+constexpr int kMostShared = 256 << 10;  // bytes; no GPU has more
 
 class Verifier {
  public:
@@ -25,7 +25,7 @@ class Verifier {
     for (const SymbolSource& s : a_.symbols) {
       VESTA_REQUIRE(s.input >= kReturned && s.input < count(a_.inputs) &&
                         (s.input < 0 || s.dim < count(a_.inputs[index(s.input)].type.sizes)),
-                    "a symbol is read from dimension {} of input {}", s.dim, s.input);
+                    "a symbol is read from dimension {} of input {}, which does not exist", s.dim, s.input);
       VESTA_REQUIRE(s.dim >= 0 && s.dim < kMostIntegers, "a symbol is read from integer {}", s.dim);
     }
     for (const Guard& g : a_.guards) size(g.left), size(g.right);
@@ -46,7 +46,7 @@ class Verifier {
     VESTA_REQUIRE(!a_.is_static || a_.symbols.empty(), "symbols where every size is a constant");
     if (a_.is_static) arena();
     for (const Step& s : a_.derived) {
-      VESTA_REQUIRE(!std::holds_alternative<Call>(s), "a derived weight that a call of an entry makes");
+      VESTA_REQUIRE(!std::holds_alternative<Call>(s), "a call of an entry makes a prepacked constant");
       step(s);
     }
     for (const Step& s : a_.steps) step(s);
@@ -73,7 +73,7 @@ class Verifier {
     if (device_.type == DeviceType::CPU) return;
     const bool used =
         std::any_of(a_.buffers.begin(), a_.buffers.end(), [&](const Buffer& b) { return b.type.device == device_; });
-    VESTA_REQUIRE(device_.type == DeviceType::CUDA && used, "a program of {}, where it has nothing",
+    VESTA_REQUIRE(device_.type == DeviceType::CUDA && used, "a program for {} that keeps nothing there",
                   to_string(device_));
   }
   void input(int i) const { VESTA_REQUIRE(i >= 0 && i < count(a_.inputs), "there is no input {}", i); }
@@ -82,7 +82,7 @@ class Verifier {
     return a_.buffers[index(i)];
   }
 
-  // The stack of the evaluation never runs empty and ends with one value.
+  // The evaluation never pops from an empty stack and ends with one value.
   void size(const Size& s) const {
     int depth = 0;
     for (const Size::Step& step : s.steps) {
@@ -93,7 +93,7 @@ class Verifier {
       VESTA_REQUIRE(depth > 0 && depth < kMostDepth, "an expression that cannot be evaluated");
     }
     VESTA_REQUIRE(depth == 1, "an expression without a value");
-    VESTA_REQUIRE(!a_.is_static || s.is_constant(), "an expression that is no constant");
+    VESTA_REQUIRE(!a_.is_static || s.is_constant(), "an expression that is not constant");
   }
   void sizes(const std::vector<Size>& list) const {
     for (const Size& s : list) size(s);
@@ -116,7 +116,7 @@ class Verifier {
     return x.dtype == y.dtype && x.device == y.device && same(x.sizes, y.sizes) && same(x.strides, y.strides);
   }
 
-  // Bytes of the elements that such a tensor reaches, if sizes are constants.
+  // Bytes that the elements of the tensor reach. Sizes must be constants.
   static int64_t extent(const std::vector<Size>& sizes_of, const std::vector<Size>& strides, DType t) {
     const auto values = [](const std::vector<Size>& list) {
       std::vector<int64_t> out;
@@ -133,13 +133,13 @@ class Verifier {
       input(b.input);
       VESTA_REQUIRE(same(b.type, a_.inputs[index(b.input)].type), "a buffer that is not what input {} is", b.input);
     }
-    if (b.role == Role::Derived)  // made for the sizes of one call, it serves the next
+    if (b.role == Role::Derived)  // made for the sizes of one call, used by the next calls
       for (const auto* list : {&b.type.sizes, &b.type.strides})
         VESTA_REQUIRE(std::all_of(list->begin(), list->end(), [](const Size& s) { return s.is_constant(); }),
-                      "a derived weight whose size changes");
+                      "a prepacked constant whose size is not constant");
     if (b.role == Role::Output)
       VESTA_REQUIRE(b.output >= 0 && b.output < count(a_.outputs), "there is no output {}", b.output);
-    // Without steps there are buffers all the same: of results without elements.
+    // Even without steps there are buffers: those of results without elements.
     VESTA_REQUIRE(b.last_step <= std::max(count(a_.steps) - 1, 0) && b.first_step >= -1 &&
                       b.first_step <= std::max(b.last_step, 0),
                   "a buffer lives from step {} to {}", b.first_step, b.last_step);
@@ -196,10 +196,10 @@ class Verifier {
       if (t.device == device_) continue;
       VESTA_REQUIRE(!is_cpu && t.device.type == DeviceType::CPU, "a kernel's buffer {} on {}", l.buffers[i],
                     to_string(t.device));
-      // Its element is the argument.
+      // It is passed by value.
       const bool read = !l.access.empty() && l.access[i] == kReads;
       VESTA_REQUIRE(read && t.sizes.empty() && !is_complex(t.dtype) && element_size(t.dtype) <= kMostValue,
-                    "an argument of a kernel that is no number");
+                    "an argument of a kernel that is not a number");
       VESTA_REQUIRE(l.offsets[i].is_constant() && l.offsets[i].steps[0].value == 0, "a number at an offset");
     }
     sizes(l.offsets);
@@ -241,8 +241,8 @@ class Verifier {
   }
   void check(const Assert& a) const {
     const TensorDesc& t = existing(a.flag).type;
-    VESTA_REQUIRE(t.dtype == DType::Bool && t.sizes.empty() && t.device.type == DeviceType::CPU, "buffer {} is no flag",
-                  a.flag);
+    VESTA_REQUIRE(t.dtype == DType::Bool && t.sizes.empty() && t.device.type == DeviceType::CPU,
+                  "buffer {} is not a flag", a.flag);
   }
   void check(const CopyBack& c) const {
     input(c.input);

@@ -1,4 +1,4 @@
-// What artifact.fbs says, as flatc writes it, and what it cannot say.
+// The reader and writer that flatc makes from artifact.fbs, and the constants that the schema cannot express.
 #pragma once
 
 #include <artifact_generated.h>
@@ -7,6 +7,6 @@
 
 namespace vesta::artifact {
 
-constexpr uint32_t kNoProgram = ~uint32_t{0};  // in the place of a program's number: an empty Size
+constexpr uint32_t kNoProgram = ~uint32_t{0};  // in place of a program's index: an empty Size
 
 }  // namespace vesta::artifact

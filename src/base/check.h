@@ -1,4 +1,5 @@
-// Checks whose message is built only when they fail. Format strings are fmt's.
+// Checks that build their message only when they fail, with fmt's format strings. Each macro throws one of the error
+// types of vesta/error.h; none ends the process.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,19 +17,19 @@ template <class E>
 }
 }  // namespace vesta::detail
 
-// A broken invariant of ours.
+// A broken invariant of Vesta: throws InternalError.
 #define VESTA_CHECK(cond, ...)                                                                     \
   do {                                                                                             \
     if (!(cond)) [[unlikely]]                                                                      \
       ::vesta::detail::fail<::vesta::InternalError>(__FILE__, __LINE__, fmt::format(__VA_ARGS__)); \
   } while (0)
 
-// A mistake of the caller's.
+// A mistake of the caller: throws UserError. The message says what to do next.
 #define VESTA_USER_CHECK(cond, ...)                                                            \
   do {                                                                                         \
     if (!(cond)) [[unlikely]]                                                                  \
       ::vesta::detail::fail<::vesta::UserError>(__FILE__, __LINE__, fmt::format(__VA_ARGS__)); \
   } while (0)
 
-// A correct program that is outside what Vesta compiles: the call runs eager.
+// A correct program that Vesta does not compile: throws Unsupported, and the call runs eager.
 #define VESTA_UNSUPPORTED(...) ::vesta::detail::fail<::vesta::Unsupported>(__FILE__, __LINE__, fmt::format(__VA_ARGS__))

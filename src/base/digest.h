@@ -1,5 +1,5 @@
-// A name for content: equal bytes have equal digests, in every process and on every machine. XXH3 with 128 bits
-// (xxHash); not for protection against somebody who makes collisions on purpose.
+// Names for content: equal bytes have equal digests in every process and on every machine (XXH3 of xxHash, 128 bits). A
+// digest is no protection against collisions made on purpose.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace vesta {
 
-// Of the parts, each with its length: ("ab", "c") and ("a", "bc") differ. 32 hexadecimal digits.
+// The digest of all parts as 32 hexadecimal digits. Lengths count: ("ab", "c") and ("a", "bc") differ.
 std::string digest(std::initializer_list<std::string_view> parts);
-// The same as two numbers, the high half first.
+// The same digest as two numbers, the high half first.
 std::pair<uint64_t, uint64_t> digest_pair(std::initializer_list<std::string_view> parts);
-// Of one run of bytes, with 64 bits.
+// A 64-bit digest of one text.
 uint64_t digest_of(std::string_view bytes);
 
 }  // namespace vesta

@@ -33,7 +33,7 @@ int64_t floor_div(int64_t a, int64_t b) {
 
 int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
 
-// A polynomial being built: a constant and terms in any order, factors distinct.
+// A polynomial under construction: a constant and terms in any order with distinct factors.
 struct Poly {
   int64_t constant = 0;
   std::vector<Term> terms;
@@ -74,7 +74,7 @@ ExprContext* context_of(const Poly& p) { return p.terms.empty() ? nullptr : p.te
 
 Expr find_recombination(Poly& p);
 
-// Sorts, recombines floor divisions with their moduli, interns.
+// Sorts the terms, recombines floor divisions with their moduli, and interns the result.
 Expr finish(Poly p) {
   while (p.terms.size() > 1) {
     Expr replaced = find_recombination(p);
@@ -90,13 +90,13 @@ Expr finish(Poly p) {
   return context->intern(std::move(node));
 }
 
-// The atoms of a factor: itself, or a Product's operands.
+// The atoms of a factor: the factor itself, or the operands of a Product.
 std::span<const Expr> atoms(const Expr& factor) {
   if (factor.node()->kind == ExprKind::Product) return factor.node()->operands;
   return {&factor, 1};
 }
 
-Expr product(Expr a, Expr b) {  // of two factors
+Expr product(Expr a, Expr b) {
   std::vector<Expr> all(atoms(a).begin(), atoms(a).end());
   all.insert(all.end(), atoms(b).begin(), atoms(b).end());
   std::sort(all.begin(), all.end(), [](Expr x, Expr y) { return x.before(y); });
@@ -113,7 +113,7 @@ Expr product_of(std::vector<Expr> factors, ExprContext* context) {
   return context->intern(std::move(node));
 }
 
-// A single term (coefficient * atoms), the form a divisor is handled in.
+// A single term, coefficient * atoms: the form in which divisors are handled.
 struct Monomial {
   int64_t coefficient = 1;
   std::vector<Expr> factors;  // sorted
@@ -153,8 +153,8 @@ Monomial gcd(const Monomial& a, const Monomial& b) {
 
 Expr to_expr(const Monomial& m, ExprContext* context) { return Expr(m.coefficient) * product_of(m.factors, context); }
 
-// a = quotient * b + g * rest + small with 0 <= small < g and g * reduced == b, found by facts about the symbols: then
-// a // b == quotient + rest // reduced and a % b == g * (rest % reduced) + small.
+// a = quotient * b + g * rest + small with 0 <= small < g and g * reduced == b, derived from facts about the symbols.
+// Then a // b == quotient + rest // reduced and a % b == g * (rest % reduced) + small.
 struct Division {
   Expr quotient;
   Expr rest;
@@ -200,7 +200,7 @@ Division divide_with_facts(Expr a, Expr b, ExprContext* context) {
     d.reduced = 1;
     return d;
   }
-  // Largest common divisor first.
+  // Tries the largest common divisor first.
   std::vector<Monomial> candidates;
   for (const Term& t : rest.terms) {
     Monomial g = gcd(term_monomial(t), *divisor);
@@ -254,8 +254,8 @@ Expr intern_pair(ExprKind kind, Expr a, Expr b) {
 
 const ExprNode* as(Expr e, ExprKind kind) { return !e.is_constant() && e.node()->kind == kind ? e.node() : nullptr; }
 
-// c*m*(x // m) + c*(x % m) == c*x and c*k*((x // k) % m) + c*(x % k) == c*(x % (k*m)). Rewrites one pair in place and
-// returns a non-zero Expr if it found one.
+// c*m*(x // m) + c*(x % m) == c*x and c*k*((x // k) % m) + c*(x % k) == c*(x % (k*m)). Rewrites one such pair in place
+// and returns the non-zero Expr, if there is a pair.
 Expr find_recombination(Poly& p) {
   for (size_t i = 0; i < p.terms.size(); ++i) {
     const ExprNode* modulus = as(p.terms[i].factor, ExprKind::Mod);
@@ -459,7 +459,7 @@ int64_t hint_of(const ExprNode& n) {
   }
   int64_t a = hint(n.operands[0]), b = hint(n.operands[1]);
   switch (n.kind) {
-    // Loop variables have the hint 0, and a division by one says nothing about the program.
+    // Loop variables have the hint 0. A division by one of them says nothing about the program.
     case ExprKind::FloorDiv: return b == 0 ? 0 : floor_div(a, b);
     case ExprKind::Mod: return b == 0 ? 0 : floor_mod(a, b);
     case ExprKind::Min: return std::min(a, b);
@@ -494,7 +494,7 @@ ExprNode symbol_node(SymbolKind kind, std::string name) {
 }
 }  // namespace
 
-// Symbols are never merged: each is its own atom even when names repeat.
+// Symbols are never merged: each is an atom of its own even if names repeat.
 static Expr add_symbol(ExprContext* context, std::deque<ExprNode>& nodes, std::vector<Expr>& symbols, ExprNode node) {
   node.id = static_cast<uint32_t>(nodes.size());
   node.symbol = static_cast<uint32_t>(symbols.size());
@@ -563,7 +563,7 @@ Expr substitute(Expr e, const std::function<Expr(Expr)>& value_of) {
   switch (n.kind) {
     case ExprKind::Symbol: return value_of(e);
     case ExprKind::Sum: {
-      // The values may live in another context, so every term is rebuilt.
+      // The values may belong to another context, so every term is rebuilt.
       Expr r = n.constant;
       for (const Term& t : n.terms) r = r + Expr(t.coefficient) * substitute(t.factor, value_of);
       return r;

@@ -1,13 +1,14 @@
-// Integer expressions over symbols: tensor sizes and strides, guards, and the indices of loops.
+// Integer expressions over symbols: tensor sizes and strides, guards, and loop indices.
 //
 // An Expr is a canonical polynomial over atoms (symbols, floor divisions, moduli, min, max), hash-consed in an
-// ExprContext: two equal expressions of one context are the same pointer, so == is exact and costs nothing.
-// Constants need no context. Arithmetic is exact in int64; an overflow throws UserError.
+// ExprContext. Two equal expressions of one context are the same pointer, so == is exact and cheap. Constants need no
+// context. Arithmetic is exact in int64; an overflow throws UserError.
 //
-// floordiv rounds towards minus infinity and mod has the sign of the divisor (Python's // and %).
-// Facts used to simplify: each symbol has an inclusive lower bound and, if known, an inclusive upper bound, which may
-// itself be an Expr (the loop variable of a loop of s0 iterations has the upper bound s0 - 1).
-// Not thread-safe while expressions are being built; reading a built expression is.
+// floordiv rounds towards minus infinity and mod has the sign of the divisor (Python's // and %). Simplification uses
+// facts about symbols: each has an inclusive lower bound and, if known, an inclusive upper bound, which may itself be
+// an Expr (the variable of a loop with s0 iterations has the upper bound s0 - 1).
+//
+// Building expressions is not thread-safe. Reading a built expression is.
 #pragma once
 
 #include <concepts>
@@ -41,7 +42,7 @@ class Expr {
   bool is_symbol() const;
   bool operator==(const Expr& o) const { return bits_ == o.bits_; }
   size_t hash() const { return std::hash<uintptr_t>{}(bits_); }
-  // A total order that does not depend on addresses (node ids within one context); constants come first.
+  // A total order that does not depend on addresses but on node ids within one context. Constants come first.
   bool before(const Expr& o) const;
 
  private:
@@ -75,13 +76,13 @@ struct ExprNode {
   SymbolKind symbol_kind = SymbolKind::Size;
   uint32_t symbol = 0;  // dense index among the context's symbols
   std::string name;
-  int64_t hint = 0;  // Size: the value seen while tracing
+  int64_t hint = 0;  // Size: the value seen during the trace
   int64_t lower = 0;
   std::optional<Expr> upper;
-  // Known constant bounds and the value under the hints, computed once when the node is made.
+  // The known constant bounds, and the value under the hints. Computed once, when the node is made.
   std::optional<int64_t> known_lower, known_upper;
   int64_t known_hint = 0;
-  // Sum: constant + sum of terms (sorted by factor); Product: factors (sorted, repeated for powers)
+  // Sum: constant + sum of terms (sorted by factor). Product: factors (sorted, repeated for powers).
   int64_t constant = 0;
   std::vector<Term> terms;
   std::vector<Expr> operands;  // Product: factors; FloorDiv, Mod, Min, Max: the two operands
@@ -94,7 +95,7 @@ class ExprContext {
   ExprContext(const ExprContext&) = delete;
   ExprContext& operator=(const ExprContext&) = delete;
 
-  // A tensor size or an integer argument; sizes are >= 2 because 0 and 1 are specialised, integers pass lower.
+  // A tensor size or an integer argument. Sizes are at least 2 because 0 and 1 are specialized; integers pass `lower`.
   Expr size_symbol(std::string name, int64_t hint, int64_t lower = 2);
   // The variable of a loop: 0 <= var < extent.
   Expr loop_symbol(std::string name, Expr extent);
@@ -102,7 +103,7 @@ class ExprContext {
   Expr indirect_symbol(std::string name);
   std::span<const Expr> symbols() const;
 
-  // Used by the operators above; a and b are in this context.
+  // For the operators above. The node's operands belong to this context.
   Expr intern(ExprNode&& node);
 
  private:
@@ -110,28 +111,29 @@ class ExprContext {
   std::unique_ptr<Impl> impl_;
 };
 
-// All of the following accept constants.
+// All of the following accept constants, too.
 int64_t hint(Expr e);  // value under the symbols' hints
 int64_t evaluate(Expr e, const std::function<int64_t(Expr symbol)>& value_of);
 Expr substitute(Expr e, const std::function<Expr(Expr symbol)>& value_of);
 bool contains(Expr e, Expr symbol);
 std::vector<Expr> symbols_of(Expr e);  // distinct, in node order
-// Coefficient of `symbol` if e is affine in it (e = c * symbol + rest, rest free of it); nullopt otherwise.
+// The coefficient of `symbol` if e is affine in it (e = c * symbol + rest, and rest has no `symbol`); nullopt
+// otherwise.
 std::optional<Expr> coefficient_of(Expr e, Expr symbol);
-// Greatest known lower and least known upper bound; nullopt when unbounded or not a constant.
+// The greatest known lower bound and the least known upper bound; nullopt if unbounded or not constant.
 std::optional<int64_t> lower_bound(Expr e);
 std::optional<int64_t> upper_bound(Expr e);
-// True only when provable for every value of the symbols.
+// True only if provable for every value of the symbols.
 bool provably_equal(Expr a, Expr b);
 bool provably_less(Expr a, Expr b);       // a < b
 bool provably_at_least(Expr a, Expr b);   // a >= b
 bool provably_divisible(Expr a, Expr b);  // a mod b == 0
 
 std::string to_string(Expr e);  // "4*s0 + (s1 // 2) + 3"
-// The inverse of to_string; symbols are looked up by name in `context`. Throws UserError.
+// The inverse of to_string. Symbols are looked up by name in `context`. Throws UserError.
 Expr parse_expr(ExprContext& context, std::string_view text);
 
-// A postfix program for run time: no context, no pointers.
+// An expression as a postfix program that runs without a context and without pointers.
 struct ExprProgram {
   enum class Code : uint8_t { Constant, Symbol, Add, Mul, FloorDiv, Mod, Min, Max };
   struct Step {
@@ -142,7 +144,7 @@ struct ExprProgram {
   bool is_constant() const { return steps.size() == 1 && steps[0].code == Code::Constant; }
   int64_t run(std::span<const int64_t> symbol_values) const;
 };
-// `slot_of` gives each symbol its place among the run-time symbol values.
+// `slot_of` gives each symbol its index among the symbol values of a run.
 ExprProgram compile(Expr e, const std::function<int64_t(Expr symbol)>& slot_of);
 
 }  // namespace vesta

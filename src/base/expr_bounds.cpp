@@ -86,7 +86,7 @@ void detail::compute_bounds(ExprNode& n) {
         if (a && b) return is_min ? std::min(*a, *b) : std::max(*a, *b);
         return one_is_enough ? (a ? a : b) : std::nullopt;
       };
-      // max is at least either operand, min at most either.
+      // max is at least each operand, min at most each.
       lo = pick(lower_bound(n.operands[0]), lower_bound(n.operands[1]), !is_min);
       hi = pick(upper_bound(n.operands[0]), upper_bound(n.operands[1]), is_min);
       break;
@@ -114,7 +114,7 @@ bool add_to(Shifted& p, Powers powers, int64_t c) {
   return !__builtin_add_overflow(slot, c, &slot);
 }
 
-// False when some atom has no known lower bound or the numbers grow too large.
+// False if an atom has no known lower bound or the numbers grow too large.
 bool shift(Expr e, Shifted& out) {
   auto term = [&](int64_t coefficient, std::span<const Expr> factors) {
     Shifted product{{Powers{}, coefficient}};
@@ -154,7 +154,7 @@ bool provably_non_negative(Expr e) {
   }
   if (e.is_constant()) return e.constant() >= 0;
   if (Bound hi = upper_bound(e); hi && *hi < 0) return false;
-  // Put every bounded symbol at the end of its range that makes e least.
+  // Puts every bounded symbol at the end of its range at which e is least.
   for (bool changed = true; changed && !e.is_constant();) {
     changed = false;
     for (const Expr& s : symbols_of(e)) {

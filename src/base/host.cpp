@@ -22,18 +22,18 @@ namespace {
 #if defined(__x86_64__)
 
 enum Register : uint8_t { Eax, Ebx, Ecx, Edx };
-// Registers that the operating system must save between threads, or the feature may not be used.
+// The register state that the operating system must save between threads before a feature may be used.
 enum class State : uint8_t { None, Avx, Avx512, Amx };
 
 struct Feature {
-  const char* name;  // LLVM's
+  const char* name;  // as LLVM spells it
   uint32_t leaf, subleaf;
   Register where;
   uint8_t bit;
   State state = State::None;
 };
 
-// The features that an instruction of generated code may need.
+// The features that instructions of generated code may need.
 constexpr Feature kFeatures[] = {
     {"adx", 7, 0, Ebx, 19},
     {"aes", 1, 0, Ecx, 25},
@@ -91,7 +91,7 @@ constexpr Feature kFeatures[] = {
 struct Leaf {
   uint32_t registers[4] = {};
   Leaf(uint32_t leaf, uint32_t subleaf) {
-    // A subleaf that a CPU does not have may come back as another one's.
+    // A CPU may answer for a subleaf that it does not have with the data of another.
     uint32_t most = 0, unused[3];
     if (subleaf > 0 && (!__get_cpuid_count(leaf, 0, &most, &unused[0], &unused[1], &unused[2]) || most < subleaf))
       return;
@@ -120,8 +120,8 @@ std::string vendor() {
   return name;
 }
 
-// Data caches by level: Intel's leaf 4, AMD's 0x8000001d, which has the same fields. Where neither says anything the
-// target's defaults stay.
+// Data caches by level. Intel's leaf 4 and AMD's 0x8000001d have the same fields. If neither is there, the target keeps
+// its defaults.
 void read_caches(Target& t) {
   const uint32_t leaf = vendor() == kAmd ? 0x8000001d : 4;
   constexpr uint32_t kMostCaches = 8, kData = 1, kUnified = 3;
@@ -142,7 +142,7 @@ struct Models {
   std::string_view vendor;
   uint32_t family;
   uint32_t first, last;
-  const char* name;  // LLVM's
+  const char* name;  // as LLVM spells it
 };
 
 constexpr Models kModels[] = {
@@ -165,7 +165,7 @@ constexpr Models kModels[] = {
     {kAmd, 0x19, 0x20, 0x5f, "znver3"},        {kAmd, 0x19, 0x60, 0xaf, "znver4"},
 };
 
-// Empty: not in the table.
+// Empty if the model is not in the table.
 std::string model_name() {
   const Leaf signature(1, 0);
   const std::string by = vendor();
@@ -178,9 +178,9 @@ std::string model_name() {
   return {};
 }
 
-// The levels of the x86-64 psABI above the first; each has those below it in it.
+// The levels of the x86-64 psABI above the first. Each includes those below it.
 struct Level {
-  const char* name;  // LLVM's
+  const char* name;  // as LLVM spells it
   std::span<const std::string_view> features;
 };
 constexpr std::string_view kLevel2[] = {"cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"};
@@ -198,14 +198,14 @@ class Features {
   bool all(std::span<const std::string_view> names) const {
     return std::ranges::all_of(names, [&](std::string_view n) { return has(n); });
   }
-  // Of the levels up to `last`; without the others.
+  // Keeps the features of the levels up to `last` and removes those above.
   void keep_levels(size_t last) {
     std::erase_if(have_, [&](const std::string& n) {
       return std::none_of(std::begin(kLevels), std::begin(kLevels) + last,
                           [&](const Level& l) { return std::ranges::find(l.features, n) != l.features.end(); });
     });
   }
-  // Every feature of the table with its sign: a hypervisor may hide what CPUs of that name have.
+  // Every feature of the table with its sign, because a hypervisor may hide features that the CPU's name implies.
   std::string text() const {
     std::vector<std::string> all;
     for (const Feature& f : kFeatures) all.push_back(fmt::format("{}{}", has(f.name) ? '+' : '-', f.name));
@@ -217,7 +217,7 @@ class Features {
   std::vector<std::string> have_;
 };
 
-// The highest level whose features, and those of the levels below it, are all there.
+// The highest level for which all features are there, its own and those of the levels below.
 std::string level_name(const Features& f) {
   std::string name = "x86-64";
   for (const Level& l : kLevels) {

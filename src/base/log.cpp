@@ -19,7 +19,7 @@ constexpr uint32_t kQuiet = 1u << 31;
 
 struct Topics {
   uint32_t mask = 0;
-  std::string unknown;  // the first word that names no topic; the others count all the same
+  std::string unknown;  // the first word that is no topic; valid topics are turned on all the same
 };
 
 Topics parse_topics(std::string_view text) {
@@ -43,7 +43,8 @@ Topics parse_topics(std::string_view text) {
 }
 
 std::string says_unknown(std::string_view word) {
-  return fmt::format("unknown log topic \"{}\"; known: stages graph plan kernels fallbacks all quiet", word);
+  return fmt::format("unknown log topic \"{}\"; the topics are stages, graph, plan, kernels, fallbacks, all and quiet",
+                     word);
 }
 
 struct State {

@@ -1,5 +1,6 @@
-// Logs by topic: VESTA_LOG=stages,graph,plan,kernels,fallbacks (or "all"), to stderr or the file $VESTA_LOG_FILE.
-// Warnings are always shown, each text once per process; VESTA_LOG=quiet hides them.
+// Logs by topic: VESTA_LOG=stages,graph,plan,kernels,fallbacks (or "all"), to stderr or to the file $VESTA_LOG_FILE.
+// Warnings are always shown, each text once per process; VESTA_LOG=quiet hides them. Logging never throws, except that
+// set_topics() refuses an unknown topic.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,12 +13,12 @@ namespace vesta::log {
 enum class Topic : uint8_t { Stages, Graph, Plan, Kernels, Fallbacks };
 
 bool enabled(Topic topic);
-// One message, whole, in one write; multi-line texts keep their lines.
+// Writes one message in one piece. A message may have several lines.
 void write(Topic topic, std::string_view message);
-// Shown the first time this text is given.
+// Shows the message unless the same text was shown before.
 void warn_once(const std::string& message);
 
-// Turns topics on as $VESTA_LOG does, from now on. Throws UserError naming an unknown topic.
+// Turns topics on as $VESTA_LOG does, from now on. Throws UserError for an unknown topic.
 void set_topics(std::string_view comma_separated);
 
 template <class... Args>

@@ -8,10 +8,10 @@ namespace vesta {
 namespace {
 int64_t aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 
-// An early block costs every call an allocation.
+// An early block costs each call an allocation, so it must save at least this many bytes.
 constexpr int64_t kWorthAnEarlyBlock = int64_t{256} << 10;
 
-// Offsets of the buffers that `wanted` picks, the others' stay; returns the block's size.
+// Assigns offsets to the buffers for which `wanted` is true and leaves the others unchanged. Returns the block's size.
 template <class Wanted>
 int64_t fill_block(std::span<const BufferLifetime> buffers, std::vector<int64_t>& offsets, Wanted wanted) {
   std::vector<BufferLifetime> chosen;
@@ -44,7 +44,7 @@ int64_t assign_offsets(std::span<const BufferLifetime> buffers, std::vector<int6
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return buffers[a].bytes > buffers[b].bytes; });
 
   int64_t total = 0;
-  std::vector<int> placed;  // by offset
+  std::vector<int> placed;  // sorted by offset
   for (int b : order) {
     const int64_t bytes = aligned(buffers[b].bytes);
     if (bytes == 0) continue;
@@ -66,7 +66,7 @@ ArenaLayout lay_out_arena(std::span<const BufferLifetime> buffers) {
   ArenaLayout one = with_early_end(buffers, 0);
   if (one.kept_bytes < kWorthAnEarlyBlock) return one;
 
-  // Bytes held beside the arena, by step.
+  // Bytes of the buffers outside the arena, by step.
   int steps = 0;
   for (const BufferLifetime& b : buffers) steps = std::max(steps, b.last_step + 1);
   std::vector<int64_t> beside(static_cast<size_t>(steps) + 1, 0);

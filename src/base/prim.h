@@ -1,10 +1,10 @@
-// The scalar primitives: everything a fused kernel computes is made of these, and a code generator implements
-// nothing else. The semantics below bind every backend and every pass.
+// The scalar primitives: everything that a fused kernel computes is made of these, and a code generator implements
+// nothing else. The semantics below bind every generator and every pass.
 //
-// A primitive has one compute type T (the `dtype` of the instruction). Float types mean IEEE 754 in T, no fast-math
-// beyond the contraction of a*b+c into a fused multiply-add where T's rounding rule allows it (docs/numerics.md).
-// F16 and BF16 exist only in Cast, Load and Store: arithmetic on them is in F32.
-// Integers wrap (two's complement). Bool is 0 or 1.
+// A primitive has one compute type T, the `dtype` of the instruction. Float types follow IEEE 754 in T, and the only
+// fast-math is the contraction of a*b+c into a fused multiply-add where T's rounding rule allows it (docs/numerics.md).
+// F16 and BF16 occur only in Cast, Load and Store: arithmetic on them is in F32. Integers wrap (two's complement). Bool
+// is 0 or 1.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,7 @@ enum class Prim : uint8_t {
   Add,
   Sub,
   Mul,
-  Div,       // float: IEEE; integers: towards zero, x/0 is never executed in a live lane (ops guard it)
+  Div,       // float: IEEE; integers: towards zero; x/0 is never executed in a live lane, because operators guard it
   FloorDiv,  // integers only: towards minus infinity
   Rem,       // C fmod / %: sign of the dividend
   Mod,       // sign of the divisor (Python, torch.remainder)
@@ -92,10 +92,11 @@ std::string_view name(Prim p);           // "add", "select", ...
 Prim parse_prim(std::string_view text);  // throws UserError
 int arity(Prim p);                       // 1, 2 or 3
 bool yields_bool(Prim p);
-// Rough cost of one lane in units of a multiply (1): Exp 8, Erf 12, Div 4, Pow 25, ...; read by the fusion costs.
+// Rough cost of one lane, in units of a multiplication: Exp 8, Erf 12, Div 4, Pow 25, ... Fusion reads it.
 int cost(Prim p);
 
-// How a reduction or a scan combines. ArgMax and ArgMin: NaN wins over all, the first index wins among equals.
+// How a reduction or a scan combines values. ArgMax and ArgMin: NaN beats all numbers; the first index wins among
+// equals.
 enum class ReduceOp : uint8_t { Sum, Prod, Max, Min, Any, All, ArgMax, ArgMin };
 std::string_view name(ReduceOp op);
 ReduceOp parse_reduce_op(std::string_view text);

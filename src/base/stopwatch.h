@@ -1,4 +1,4 @@
-// Wall time since it was made.
+// Measures wall time from the moment it is made.
 #pragma once
 
 #include <chrono>

@@ -18,7 +18,7 @@ std::set<std::string> features_of(const Target& t) {
   return out;
 }
 
-// 90 of "sm_90".
+// The 90 in "sm_90".
 int generation(const Target& gpu) {
   int number = 0;
   std::from_chars(gpu.cpu.data() + std::min<size_t>(3, gpu.cpu.size()), gpu.cpu.data() + gpu.cpu.size(), number);
@@ -30,7 +30,7 @@ int generation(const Target& gpu) {
 std::vector<std::string> missing_features(const Target& code_for, const Target& machine) {
   if (code_for.device != machine.device) return {to_string(Device{code_for.device})};
   if (code_for.triple != machine.triple) return {code_for.triple};
-  // Code for a GPU serves every later generation (machine/cuda/code.h).
+  // Code for a GPU runs on every later generation (machine/cuda/code.h).
   if (code_for.device == DeviceType::CUDA && generation(code_for) > generation(machine)) return {code_for.cpu};
   std::vector<std::string> missing;
   const std::set<std::string> have = features_of(machine);

@@ -1,5 +1,5 @@
-// Where a parser is in a text. Parsers of graphs, kernels, schemas and size expressions derive from it and add their
-// grammar and their errors.
+// A position in a text. The parsers of graphs, kernels, schemas and size expressions derive from it and add their
+// grammar and their errors. Reading past the end gives '\0'.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace vesta {
 
 class TextCursor {
  protected:
-  // `blanks`: the characters between tokens. `comment`: text from there to the end of the line is blank; '\0': none.
+  // `blanks`: the characters between tokens. `comment`: starts a comment that ends with the line; '\0': none.
   explicit TextCursor(std::string_view text, std::string_view blanks = " \t\r", char comment = '\0')
       : text_(text), blanks_(blanks), comment_(comment) {}
 
@@ -27,7 +27,7 @@ class TextCursor {
     if (comment_ != '\0' && here() == comment_) pos_ = std::min(text_.find('\n', pos_), text_.size());
   }
 
-  // These skip blanks first.
+  // The following functions skip blanks first.
   bool at_end() {
     skip_blanks();
     return pos_ == text_.size();
@@ -42,7 +42,7 @@ class TextCursor {
     pos_ += token.size();
     return true;
   }
-  // The characters from here on of which `belongs` is true, without going past them.
+  // Reads the characters from here on while `belongs` is true for them.
   template <class F>
   std::string_view peek_while(F&& belongs) {
     skip_blanks();

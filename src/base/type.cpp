@@ -39,7 +39,7 @@ DType promote_integral(DType a, DType b) {
   if (sa == sb) return element_size(a) >= element_size(b) ? a : b;
   DType u = sa ? b : a, s = sa ? a : b;
   if (u == DType::U8) return element_size(s) == 1 ? DType::I16 : s;
-  // PyTorch defines no promotion of the wide unsigned types with signed ones (it asks for a cast).
+  // PyTorch defines no promotion of wide unsigned types with signed types (it asks for a cast).
   VESTA_USER_CHECK(false, "promotion of {} and {} is not defined; cast one of them", name(a), name(b));
 }
 

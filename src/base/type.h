@@ -7,7 +7,7 @@
 
 namespace vesta {
 
-// `Other` stands for every type Vesta does not compute with (quantised, bits, ...). F8E4M3FN to F8E8M0FNU are
+// `Other` is every type that Vesta does not compute with (quantised, bits, ...). F8E4M3FN to F8E8M0FNU are
 // torch.float8_e4m3fn to torch.float8_e8m0fnu.
 enum class DType : uint8_t {
   Bool,
@@ -45,7 +45,7 @@ struct Device {
 enum class MemoryFormat : uint8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
 enum class Layout : uint8_t { Strided, Other };
 
-// What is still to be done to a tensor's memory for what the tensor shows: torch's is_conj() and is_neg().
+// The conj and neg bits of a tensor: operations that its memory does not show yet (is_conj(), is_neg()).
 struct Pending {
   bool conj = false;
   bool neg = false;
@@ -61,17 +61,17 @@ bool is_narrow(DType t);    // floats of 8 or 16 bits: memory holds them, arithm
 bool is_complex(DType t);   // C32 (complex half), C64, C128
 bool is_integral(DType t);  // integers, not Bool
 bool is_signed(DType t);
-// The type arithmetic happens in: F32 for narrow floats, C64 for C32, otherwise `t` (ATen's opmath_t).
+// The type in which arithmetic happens: F32 for narrow floats, C64 for C32, otherwise `t` (ATen's opmath_t).
 DType opmath(DType t);
-// The real type of a complex one (C64 -> F32); `t` for real types.
+// The real type of a complex type (C64 -> F32); `t` for real types.
 DType real_of(DType t);
-// PyTorch's promotion of two types of equal category rank (`c10::promoteTypes`). UserError where it has none: of a
-// float8 type with any other.
+// PyTorch's promotion of two types of equal category rank (`c10::promoteTypes`). Throws UserError where PyTorch has
+// none: a float8 type with any other type.
 DType promote(DType a, DType b);
 
-// "f32", "bf16", "f8e4m3fn", "i64", "bool", "c64", ... as graph texts print them.
+// "f32", "bf16", "f8e4m3fn", "i64", "bool", "c64", ... as texts of graphs print them.
 std::string_view name(DType t);
-// The inverse of name(); throws UserError on an unknown text.
+// The inverse of name(). Throws UserError for an unknown text.
 DType parse_dtype(std::string_view text);
 std::string to_string(Device d);  // "cpu", "cuda:0"
 Device parse_device(std::string_view text);

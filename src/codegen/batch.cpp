@@ -20,7 +20,8 @@ namespace {
 
 using machine::Object;
 
-// Symbol -> object, for the whole process. Who claims a symbol publishes its object, or gives it up.
+// The objects of the process by symbol. A thread that claims a symbol must
+// publish its object or abandon the claim.
 class Cache {
  public:
   enum class Claim { Found, Mine, Others };
@@ -39,12 +40,12 @@ class Cache {
     if (slots_.size() > sweep_at_) sweep();
     built_.notify_all();
   }
-  void give_up(const std::string& symbol) {
+  void abandon(const std::string& symbol) {
     const std::lock_guard lock(mutex_);
     slots_.erase(symbol);
     built_.notify_all();
   }
-  // Returns when nobody builds it.
+  // Returns once no thread builds the symbol's object.
   void wait(const std::string& symbol) {
     std::unique_lock lock(mutex_);
     built_.wait(lock, [&] {
@@ -75,11 +76,11 @@ Cache& cache() {
   return *c;
 }
 
-// Threads that live as long as the process: a thread keeps what its generator made between compiles. The caller of
-// run() works too.
+// Threads that live as long as the process, so that what a thread's generator has set up serves all compiles. The
+// caller of run() works, too.
 class Pool {
  public:
-  // Calls work(i) for i in [0, count), on at most `width` threads; returns when all are done.
+  // Calls work(i) for i in [0, count) on at most `width` threads and returns when all calls are done.
   void run(int width, size_t count, const std::function<void(size_t)>& work) {
     auto batch = std::make_shared<Batch>();
     batch->count = count;
@@ -134,8 +135,8 @@ class Pool {
   size_t threads_ = 0;
 };
 
-// What a process needs to compile. fork() waits until no compile is at work, and a child begins with its own: it has
-// none of the threads, and would wait for ever for what they held.
+// The state of a process that compiles. fork() waits until no compile is running. The child starts with a Process of
+// its own: it has none of the parent's threads and would wait forever for locks that they held.
 struct Process {
   std::shared_mutex compiling;
   Pool pool;
@@ -153,16 +154,16 @@ struct Process {
   }
 };
 
-// Claimed symbols; those that are not published in the end are given up.
+// The claimed symbols of a batch. Symbols that are not published in the end are abandoned.
 class Claims {
  public:
   explicit Claims(const Code& code) : code_(code) {}
   Claims(const Claims&) = delete;
   ~Claims() {
-    for (const std::string& symbol : symbols_) cache().give_up(symbol);
+    for (const std::string& symbol : symbols_) cache().abandon(symbol);
   }
   void add(const std::string& symbol) { symbols_.insert(symbol); }
-  // From any thread.
+  // May be called from any thread.
   std::shared_ptr<const Object> publish(const std::string& symbol, std::string bytes) {
     auto object = std::make_shared<Object>(Object{code_.form, symbol, std::move(bytes)});
     cache().publish(symbol, object);
@@ -177,7 +178,7 @@ class Claims {
   std::unordered_set<std::string> symbols_;
 };
 
-// Those of one batch whose turn it is to be built here: from the store, or by the generator.
+// Builds the kernels that this batch has claimed: from the store, or by the generator.
 void build(std::span<const Wanted> wanted, std::span<Result* const> results, Claims& claims, const Code& code,
            const CompileOptions& options, const Parallel& parallel) {
   std::vector<char> found(wanted.size(), 0);
@@ -235,8 +236,8 @@ std::vector<Result> compile_batch(const std::vector<Request>& requests, const Co
   std::vector<Result> found(distinct.size());
   std::vector<size_t> open(distinct.size());
   std::iota(open.begin(), open.end(), size_t{0});
-  // What another thread builds is waited for when everything of one's own is published; where it fails there, the next
-  // round builds it here.
+  // Objects that other threads build are waited for after all of this batch's own are published. If a build fails
+  // there, the next round builds it here.
   while (!open.empty()) {
     Claims claims(code);
     std::vector<Wanted> mine;

@@ -1,4 +1,5 @@
-// What the code generators share: distinct texts, a pool of threads, a cache for the whole process, the store.
+// Services that all code generators share: merging of equal texts, a pool of threads, the cache of the process, and the
+// store. Independent of any target.
 #pragma once
 
 #include <functional>
@@ -16,15 +17,15 @@ struct Wanted {
   std::string symbol;
 };
 
-// Calls work(i) for i in [0, count) on threads of the process and returns when all are done. Throws what a call threw;
-// the other calls are made all the same.
+// Calls work(i) for i in [0, count) on the process's threads and returns when all calls are done. If a call throws, the
+// other calls are still made, and then the exception is rethrown.
 using Parallel = std::function<void(size_t count, const std::function<void(size_t)>& work)>;
 
 struct Code {
   machine::Form form;
   const std::string& fingerprint;
-  // Calls done(i, bytes) once for each wanted kernel, from any thread, as soon as it has them. Equal texts and symbols
-  // give equal bytes, whatever else is wanted.
+  // Calls done(i, bytes) once for each wanted kernel, from any thread, as soon as the bytes exist. Equal texts and
+  // symbols must give equal bytes, whatever else is wanted.
   std::function<void(std::span<const Wanted> wanted, const Parallel& parallel,
                      const std::function<void(size_t, std::string)>& done)>
       generate;

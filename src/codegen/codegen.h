@@ -1,4 +1,5 @@
-// From kernels to code, by the generator that serves the target (generator.h).
+// Compiles kernels to code, with the generator that serves the target (generator.h). A kernel's code depends on its
+// text and the target's fingerprint alone.
 #pragma once
 
 #include <functional>
@@ -12,24 +13,24 @@
 
 namespace vesta::codegen {
 
-// Whether code is generated for the target that is faster than calls into ATen: the plan fuses where it is. `why`: the
-// reason of the target's last generator, if none serves it.
+// Whether the target has generated code that is faster than calls into ATen; the plan fuses only then. If no generator
+// serves the target, `why` gets the reason of the last one.
 bool available(const Target& target, std::string* why = nullptr);
 // Everything besides a kernel's text that its code depends on: the target, and the generator's version and sources;
-// "none" where no generator serves the target.
+// "none" if no generator serves the target.
 const std::string& fingerprint(const Target& target);
 
 struct CompileOptions {
-  int workers = 0;                // threads for compiling; 0: all cores
-  std::string dump_dir;           // if set: <dir>/<name>.ll and .s, or .cu and .cubin, for each kernel
-  store::Store* store = nullptr;  // where objects of earlier processes are, and go
+  int workers = 0;                // threads that compile; 0: one for each core
+  std::string dump_dir;           // if set: writes <dir>/<name>.ll and .s, or .cu and .cubin, for each kernel
+  store::Store* store = nullptr;  // objects of earlier processes are read from it, new ones written to it
 };
 
-// Compiles distinct kernels (by text) in parallel, each once per process. Equal text gives the same object while
-// somebody owns it, and equal bytes in every process and on every machine. Throws InternalError, and Unsupported where
-// no generator serves the target.
+// Compiles distinct kernels (by text) in parallel, each once per process. Equal text gives the same object while it has
+// an owner, and equal bytes in every process and on every machine. Throws InternalError, and Unsupported if no
+// generator serves the target.
 struct Request {
-  std::string text;  // of a loops::Kernel, as print gives it
+  std::string text;  // of a loops::Kernel, as print() gives it
   std::string name;  // for dumps: "k3_add_gelu"
 };
 enum class Origin : uint8_t { Compiled, Process, Store };  // compiled now; found in this process; read from the store

@@ -1,5 +1,5 @@
-// Code generators are rows: one serves a target if it has the row's device and `available` says so. The first such row
-// of the table (generators.cpp) is chosen for each compile.
+// Code generators are rows of a table (generators.cpp). A generator serves a target if it has the row's device and
+// `available` is true. Each compile uses the first such row.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ namespace vesta::codegen {
 struct Generator {
   DeviceType device;
   std::string_view name;
-  // Its code is faster than calls into ATen. Where it is not, only what no operator of ATen computes is a kernel.
+  // Its code is faster than calls into ATen. If not, only what no operator of ATen computes becomes a kernel.
   bool fast;
   bool (*available)(const Target&, std::string* why);  // `why` may be null
   // Everything besides a kernel's text that its code depends on: the target, the generator's version and sources.

@@ -37,7 +37,7 @@ const std::string& fingerprint(const Target& target) {
 std::vector<Result> compile(const std::vector<Request>& requests, const Target& target, const CompileOptions& options) {
   if (requests.empty()) return {};
   const Generator* const g = generator_for(target);
-  if (!g) VESTA_UNSUPPORTED("no code generator serves {}", to_string(Device{target.device}));
+  if (!g) VESTA_UNSUPPORTED("no code generator of this build makes code for {}", to_string(Device{target.device}));
   return g->compile(requests, target, options);
 }
 

@@ -1,4 +1,4 @@
-// torch's enumerations to Vesta's and back.
+// Converts torch's enumerations to Vesta's and back. Every value has a result or an error; none is guessed.
 #pragma once
 
 #include <c10/core/Device.h>

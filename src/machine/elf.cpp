@@ -19,7 +19,7 @@ namespace vesta::machine {
 
 namespace {
 
-// Pages in the order of their protections; each group starts on a page of its own.
+// Groups of pages with equal protection. Each group starts on a page of its own.
 enum Group : uint8_t { kCode, kConstants, kVariables, kGroups };
 
 size_t round_up(size_t x, size_t to) { return (x + to - 1) / to * to; }
@@ -28,7 +28,7 @@ size_t page_size() {
   return size;
 }
 
-// Private pages: writable until seal().
+// Private pages. They are writable until seal().
 class Pages {
  public:
   explicit Pages(const size_t (&sizes)[kGroups]) {
@@ -39,7 +39,7 @@ class Pages {
     }
     begin_[kGroups] = end;
     void* p = mmap(nullptr, end, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    VESTA_CHECK(p != MAP_FAILED, "no memory for {} bytes of code: {}", end, std::strerror(errno));
+    VESTA_CHECK(p != MAP_FAILED, "cannot allocate {} bytes for code: {}", end, std::strerror(errno));
     base_ = static_cast<char*>(p);
   }
   ~Pages() { munmap(base_, size()); }
@@ -58,7 +58,7 @@ class Pages {
     const size_t bytes = begin_[g + 1] - begin_[g];
     if (bytes == 0) return;
     VESTA_CHECK(mprotect(base_ + begin_[g], bytes, how) == 0,
-                "the system does not let {} bytes of code be executed: {}", bytes, std::strerror(errno));
+                "the system refuses to make {} bytes of code executable: {}", bytes, std::strerror(errno));
   }
 
   char* base_ = nullptr;
@@ -76,7 +76,7 @@ class ElfCode final : public Code {
   KernelFn entry_;
 };
 
-// The bytes of a file, read with a check of their bounds.
+// The bytes of a file. Every read is checked against their end.
 class File {
  public:
   explicit File(std::string_view bytes) : bytes_(bytes) {}
@@ -93,7 +93,7 @@ class File {
   }
   std::string_view text(const Elf64_Shdr& strings, uint64_t offset) const {
     check(strings.sh_offset, strings.sh_size);
-    VESTA_CHECK(offset < strings.sh_size, "damaged code: a name is outside of its table");
+    VESTA_CHECK(offset < strings.sh_size, "damaged code: a name begins beyond its table");
     const std::string_view all = bytes_.substr(strings.sh_offset + offset, strings.sh_size - offset);
     const size_t end = all.find('\0');
     VESTA_CHECK(end != std::string_view::npos, "damaged code: a name has no end");
@@ -112,10 +112,10 @@ struct Section {
   Elf64_Shdr header;
   bool placed = false;
   Group group = kCode;
-  size_t offset = 0;  // in its group
+  size_t offset = 0;  // within its group
 };
 
-// A function outside: a pointer to it among the constants, and a jump by that pointer, which calls reach.
+// An imported function: its pointer lies among the constants, and calls reach a jump through that pointer.
 struct Import {
   void* address = nullptr;
   size_t pointer = 0;  // offset in kConstants
@@ -150,11 +150,11 @@ class Loader {
     VESTA_CHECK(std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64 &&
                     header.e_ident[EI_DATA] == ELFDATA2LSB && header.e_type == ET_REL &&
                     header.e_shentsize == sizeof(Elf64_Shdr),
-                "damaged code: no relocatable ELF file");
+                "damaged code: not a relocatable ELF file");
 #if defined(__x86_64__)
-    VESTA_CHECK(header.e_machine == EM_X86_64, "code for another machine (ELF number {})", header.e_machine);
+    VESTA_CHECK(header.e_machine == EM_X86_64, "the code is for another machine (ELF number {})", header.e_machine);
 #else
-    VESTA_CHECK(false, "code for x86-64 on another machine");
+    VESTA_CHECK(false, "the code is for x86-64, which this machine is not");
 #endif
     for (size_t i = 0; i < header.e_shnum; ++i)
       sections_.push_back({file_.read<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr))});
@@ -171,10 +171,10 @@ class Loader {
   void place_sections() {
     for (Section& s : sections_) {
       const Elf64_Shdr& h = s.header;
-      // Tables for unwinding: kernels do not throw.
+      // Unwind tables are left out because kernels do not throw.
       if (!(h.sh_flags & SHF_ALLOC) || h.sh_size == 0 || h.sh_type == SHT_X86_64_UNWIND) continue;
       if (h.sh_type != SHT_PROGBITS && h.sh_type != SHT_NOBITS) continue;
-      VESTA_CHECK(!(h.sh_flags & SHF_TLS), "code with thread-local variables");
+      VESTA_CHECK(!(h.sh_flags & SHF_TLS), "the code has thread-local variables");
       const size_t align = std::max<uint64_t>(1, h.sh_addralign);
       VESTA_CHECK((align & (align - 1)) == 0 && align <= page_size(), "damaged code: an alignment of {}", align);
       VESTA_CHECK(h.sh_size <= kMostBytes, "damaged code: a section of {} bytes", h.sh_size);
@@ -198,7 +198,7 @@ class Loader {
         if (symbol.st_shndx == SHN_UNDEF) {
           const std::string_view name = file_.text(names_, symbol.st_name);
           it->second.address = import_address(name);
-          VESTA_CHECK(it->second.address, "code that calls {}, which is not there", name);
+          VESTA_CHECK(it->second.address, "the code calls {}, which this process does not have", name);
         }
         it->second.pointer = sizes_[kConstants] = round_up(sizes_[kConstants], sizeof(void*));
         sizes_[kConstants] += sizeof(void*);
@@ -223,7 +223,7 @@ class Loader {
   }
 
   static void write_distance(char* to, int64_t distance) {
-    VESTA_CHECK(distance == static_cast<int32_t>(distance), "code that reaches farther than 2 GB");
+    VESTA_CHECK(distance == static_cast<int32_t>(distance), "the code refers to an address farther away than 2 GB");
     const auto narrow = static_cast<int32_t>(distance);
     std::memcpy(to, &narrow, sizeof narrow);
   }
@@ -264,7 +264,7 @@ class Loader {
           std::memcpy(place, &value, sizeof value);
           return;
         }
-        default: VESTA_CHECK(false, "code with relocations of type {}", type);
+        default: VESTA_CHECK(false, "the code has relocations of the unsupported type {}", type);
       }
     });
   }
@@ -277,12 +277,12 @@ class Loader {
   }
 
   const Section& target_of(const Section& relocations) const {
-    VESTA_CHECK(relocations.header.sh_info < sections_.size(), "damaged code: relocations of no section");
+    VESTA_CHECK(relocations.header.sh_info < sections_.size(), "damaged code: relocations without a section");
     return sections_[relocations.header.sh_info];
   }
 
   const Elf64_Sym& symbol_of(const Elf64_Rela& r) const {
-    VESTA_CHECK(ELF64_R_SYM(r.r_info) < symbols_.size(), "damaged code: a relocation by no symbol");
+    VESTA_CHECK(ELF64_R_SYM(r.r_info) < symbols_.size(), "damaged code: a relocation without a symbol");
     return symbols_[ELF64_R_SYM(r.r_info)];
   }
 
@@ -290,7 +290,7 @@ class Loader {
 
   char* address_of(const Elf64_Sym& symbol) const {
     VESTA_CHECK(symbol.st_shndx < sections_.size() && sections_[symbol.st_shndx].placed,
-                "damaged code: a symbol in no section of it");
+                "damaged code: a symbol outside of all sections");
     const Section& s = sections_[symbol.st_shndx];
     VESTA_CHECK(symbol.st_value <= s.header.sh_size, "damaged code: a symbol outside of its section");
     return memory_of(s) + symbol.st_value;
@@ -301,10 +301,10 @@ class Loader {
       if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF) continue;
       if (file_.text(names_, symbol.st_name) != object_.symbol) continue;
       char* entry = address_of(symbol);
-      VESTA_CHECK(sections_[symbol.st_shndx].group == kCode, "damaged code: the entry is no code");
+      VESTA_CHECK(sections_[symbol.st_shndx].group == kCode, "damaged code: the entry is not in the code section");
       return entry;
     }
-    VESTA_CHECK(false, "code without the function {}", object_.symbol);
+    VESTA_CHECK(false, "the code does not define the function {}", object_.symbol);
   }
 
   static constexpr size_t kMostBytes = size_t{1} << 30;

@@ -7,8 +7,8 @@
 
 namespace vesta::machine {
 
-// Places the sections, resolves imports by a table of pointers and short jumps near the code, relocates, and makes the
-// code executable and no longer writable. Checks every offset, so that damaged bytes are an InternalError.
+// Lays out the sections, resolves imports through a table of pointers and short jumps near the code, relocates, and
+// makes the code executable and read-only. Checks every offset: damaged bytes are an InternalError.
 std::shared_ptr<const Code> load_elf(const Object& object);
 
 }  // namespace vesta::machine

@@ -23,7 +23,7 @@ double lgamma_of(double x) {
   return ::lgamma_r(x, &sign);
 }
 
-// F32 goes through double: these are the rare functions, and the result is then correctly rounded but for ties.
+// F32 is computed in double: these functions are rare, and the result is correctly rounded except for ties.
 template <class T, double (*f)(double)>
 void unary(const T* a, const T*, T* out, int32_t n) {
   for (int32_t i = 0; i < n; ++i) out[i] = static_cast<T>(f(static_cast<double>(a[i])));
@@ -127,7 +127,7 @@ const std::vector<LaneRow>& lane_rows() {
   return *rows;
 }
 
-// The names glibc's vector library uses; a function it lacks on this machine is simply not found.
+// The names in glibc's vector library. A function that this machine's glibc lacks is not found.
 const char* c_name(Prim p) {
   switch (p) {
     case Prim::Exp: return "exp";
@@ -178,7 +178,7 @@ struct Runtime {
 
   Runtime() {
     for (const LaneRow& row : lane_rows()) functions[lane_function(row.prim, row.dtype)] = row.address;
-    // What a code generator may call behind our back.
+    // Functions that a code generator may call on its own.
     functions["memset"] = address_of(&std::memset);
     functions["memcpy"] = address_of(&std::memcpy);
     functions["memmove"] = address_of(&std::memmove);
@@ -192,7 +192,7 @@ struct Runtime {
     functions["truncf"] = address_of(static_cast<float (*)(float)>(&std::trunc));
     functions["rint"] = address_of(static_cast<double (*)(double)>(&std::rint));
     functions["rintf"] = address_of(static_cast<float (*)(float)>(&std::rint));
-    // Never closed: generated code keeps pointers into it.
+    // Never closed, because generated code keeps pointers into it.
     void* library = dlopen("libmvec.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) return;
     for (int p = 0; p < kPrimCount; ++p) {

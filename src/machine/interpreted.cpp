@@ -19,7 +19,7 @@ struct Slot {
 };
 std::array<Slot, kSlots> slots;
 
-// A KernelFn carries no state, so each slot has a function of its own.
+// A KernelFn has no state, so each slot needs a function of its own.
 template <size_t I>
 void run_slot(void* const* buffers, const int64_t* sizes, void*, int64_t begin, int64_t end) {
   const loops::Kernel& k = *slots[I].kernel;

@@ -1,4 +1,4 @@
-// Kernels without machine code: exact and slow, for builds without a code generator and for tests.
+// Runs kernels without machine code, exact but slow, for builds without a code generator and for tests.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace vesta::machine {
 
-// Throws Unsupported where more than 256 kernels would be interpreted at once.
+// Throws Unsupported if more than 256 interpreted kernels would exist at once.
 std::shared_ptr<const Code> load_interpreted(const Object& object);
 
 }  // namespace vesta::machine

@@ -19,7 +19,7 @@ struct Loaded {
   size_t sweep_at = 1024;
 };
 
-// Never destroyed: kernels may outlive static destructors. fork() waits until no thread is loading.
+// Never destroyed, because kernels may outlive static destructors. fork() waits until no thread is loading.
 Loaded& loaded() {
   static auto* l = [] {
     auto* made = new Loaded;

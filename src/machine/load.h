@@ -1,4 +1,4 @@
-// Kernels' code into this process. Needs no code generator.
+// Loads kernels' code into this process. Needs no code generator. Checks an object before any of its code can run.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 
 namespace vesta::machine {
 
-// buffers: one pointer per kernel buffer, offsets applied; sizes: values of Kernel::sizes; scratch: scratch_bytes(k)
-// bytes of this thread, 64-byte aligned; runs the work items [begin, end).
+// Runs the work items [begin, end). `buffers`: one pointer per kernel buffer, offsets applied; `sizes`: the values of
+// Kernel::sizes; `scratch`: scratch_bytes(k) bytes of this thread, 64-byte aligned.
 using KernelFn = void (*)(void* const* buffers, const int64_t* sizes, void* scratch, int64_t begin, int64_t end);
 
-// Code in memory that can be executed and not written; unmapped when the last owner goes.
+// Executable, read-only code in memory. It is unmapped when its last owner releases it.
 class Code {
  public:
   virtual ~Code() = default;
@@ -20,31 +20,31 @@ class Code {
   virtual size_t bytes() const = 0;    // of memory
 };
 
-// Blocks of so many threads, and each block's bytes of shared memory beside what the code says.
+// The blocks of a launch, the threads of a block, and a block's shared memory in bytes beyond what the code declares.
 struct LaunchShape {
   unsigned blocks, threads, shared;
 };
 
-// A kernel of a GPU, in all contexts of the process. It stays as long as the process.
+// A GPU kernel, valid in all contexts of the process. It is never unloaded.
 class DeviceKernel {
  public:
   virtual ~DeviceKernel() = default;
-  // In the current context, on its stream. `arguments`: pointers to the values of the kernel's parameters, that is a
-  // pointer of each buffer (or its element, of KernelBuffer::value), the values of Kernel::sizes and the number of work
-  // items.
+  // Launches in the current context on `stream`. `arguments`: pointers to the parameters' values, which are a pointer
+  // for each buffer (or the number itself, for KernelBuffer::value), the values of Kernel::sizes, and the number of
+  // work items.
   virtual void launch(const LaunchShape& shape, void* stream, void** arguments) const = 0;
   virtual void* native() const = 0;  // CUkernel
-  // Its threads wait by themselves until the kernels before it have ended and their results are visible, before they
-  // touch memory: it may be started earlier (programmatic dependent launch).
+  // Whether its threads wait by themselves, before they touch memory, until the preceding kernels have ended and their
+  // results are visible. Such a kernel may be started earlier (programmatic dependent launch).
   virtual bool waits() const = 0;
 };
-// For the device with this index. Throws Unsupported where the process has no driver for it.
+// For the device with this index. Throws Unsupported if the process has no driver for it.
 std::shared_ptr<const DeviceKernel> load_on_device(const Object& object, int device);
-// What a thread does before its first launch on the device with this index.
+// Each thread calls this before its first launch on the device with this index.
 void prepare_thread(int device);
 
-// One Code for each symbol while any owner lives. Thread-safe. Throws InternalError where the object is malformed, is
-// for another machine or calls a function that this process does not have (imports.h).
+// One Code per symbol exists while it has an owner. Thread-safe. Throws InternalError if the object is malformed, is
+// for another machine, or calls a function that this process does not have (imports.h).
 std::shared_ptr<const Code> load(const Object& object);
 
 }  // namespace vesta::machine

@@ -42,7 +42,7 @@ class Assembler {
   Size size(Expr e) const {
     return compile(e, [&](Expr symbol) -> int64_t {
       auto it = slots_.find(symbol);
-      VESTA_CHECK(it != slots_.end(), "{} is read nowhere in the inputs", to_string(symbol));
+      VESTA_CHECK(it != slots_.end(), "no input defines {}", to_string(symbol));
       return it->second;
     });
   }
@@ -66,7 +66,7 @@ class Assembler {
     for (const graph::SymbolSource& s : graph_.symbols) out_.symbols.push_back({s.input, s.dim, s.stride});
   }
 
-  // With "x.size(0)" for the symbol that is read there.
+  // The text of the expression, with "x.size(0)" for a symbol that is read there.
   std::string text_of(Expr e) const {
     const std::string text = to_string(e);
     std::string out;
@@ -94,7 +94,7 @@ class Assembler {
       case graph::Relation::Less: return artifact::Relation::Less;
       case graph::Relation::AtLeast: return artifact::Relation::AtLeast;
     }
-    VESTA_CHECK(false, "a guard of an unknown relation");
+    VESTA_CHECK(false, "a guard with an unknown relation");
   }
 
   void add_guards() {
@@ -104,7 +104,7 @@ class Assembler {
       if (!source.empty()) text += fmt::format(" ({})", source);
       out_.guards.push_back({size(left), relation_of(relation), size(right), std::move(text)});
     };
-    // What the passes and the planner took for granted about every symbol.
+    // The assumptions of passes and planner about each symbol become guards.
     for (const graph::SymbolSource& s : graph_.symbols) {
       const ExprNode& n = *s.symbol.node();
       add(s.symbol, graph::Relation::AtLeast, n.lower, "sizes 0 and 1 are compiled apart");
@@ -168,7 +168,8 @@ class Assembler {
     }
     for (size_t i = 0; i < k.args.size(); ++i) {
       out.buffers.push_back(k.args[i].buffer);
-      const DType t = real_of(plan_.buffers[k.args[i].buffer].type.dtype);  // kernels see the parts of complex numbers
+      const DType t =
+          real_of(plan_.buffers[k.args[i].buffer].type.dtype);  // kernels see complex numbers as pairs of parts
       out.offsets.push_back(size(k.args[i].offset * Expr(element_size(t))));
     }
     out.sizes = sizes(k.sizes);
@@ -271,7 +272,7 @@ class Assembler {
     out_.derived_parameters.assign(inputs.begin(), inputs.end());
     for (size_t b = 0; b < plan_.buffers.size(); ++b) {
       if (plan_.buffers[b].role != schedule::BufferRole::Derived) continue;
-      VESTA_CHECK(out_.buffers[b].bytes.is_constant(), "a derived weight (buffer {}) has a symbolic size", b);
+      VESTA_CHECK(out_.buffers[b].bytes.is_constant(), "a prepacked constant (buffer {}) has a symbolic size", b);
     }
   }
 

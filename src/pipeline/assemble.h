@@ -1,4 +1,4 @@
-// A plan and its kernels' code into plain data.
+// Makes the artifact of a plan and its kernels' code. Decides nothing: the plan has every choice.
 #pragma once
 
 #include <map>

@@ -29,7 +29,7 @@ namespace vesta::pipeline {
 
 namespace {
 
-// Boundaries are verified where a wrong pass would otherwise show up far away: debug builds, tests, dumps.
+// Verifies between stages where a wrong pass would otherwise show up far away: debug builds, tests, dumps.
 bool verify_boundaries() {
 #ifdef NDEBUG
   static const bool on = std::getenv("VESTA_VERIFY") != nullptr;
@@ -39,7 +39,7 @@ bool verify_boundaries() {
 #endif
 }
 
-// What explain() tells of the plan.
+// Fills in what explain() shows of the plan.
 void describe(const schedule::Plan& plan, artifact::About& about) {
   std::map<std::pair<std::string, std::string>, int64_t> externs;
   for (const auto* steps : {&plan.derived, &plan.steps}) {
@@ -122,10 +122,10 @@ void log_stages(const CompileReport& report) {
   log::write(log::Topic::Stages, text);
 }
 
-// The stages between a graph and its artifact. Nothing here depends on names and lines of the program.
+// The stages between a graph and its artifact. None depends on names or lines of the program.
 class Compile {
  public:
-  // `measures`: the target is this machine's GPU, and kernels are to be measured there.
+  // `measures`: the target is this machine's GPU, and kernels are measured on it.
   Compile(graph::Graph& graph, const Labels& labels, const Options& options, const Target& target, bool measures,
           Dump& dump, CompileReport& report)
       : graph_(graph),
@@ -136,7 +136,7 @@ class Compile {
         dump_(dump),
         report_(report) {}
 
-  // Whether a compile of the same would give the same: no time was lacking.
+  // Whether another compile of the same graph would give the same result: time did not run out.
   bool finished() const { return finished_; }
 
   artifact::Artifact run(Traced& traced) {
@@ -216,7 +216,7 @@ class Compile {
   CompileReport& report_;
 };
 
-// The artifact that the store has under `name`, the name of `key`; nullopt: none.
+// The artifact that the store has for `key`, whose name is `name`; nullopt: none.
 std::optional<artifact::Artifact> find(store::Store& store, const std::string& name, const artifact::Key& key) {
   const std::optional<std::string> bytes = store.find(name);
   if (!bytes) return std::nullopt;
@@ -224,7 +224,7 @@ std::optional<artifact::Artifact> find(store::Store& store, const std::string& n
     artifact::Artifact found = artifact::decode(*bytes);
     if (found.about.key == key) return found;
   } catch (const InternalError& e) {
-    log::warn_once(fmt::format("vesta: an entry of the cache is not used: {}", e.what()));
+    log::warn_once(fmt::format("an entry of the cache is not used: {}", e.what()));
   }
   return std::nullopt;
 }
@@ -253,7 +253,7 @@ const Target& target_of(const graph::Graph& graph) {
   std::string why;
   const Target* const target = machine::cuda_target(std::max<int>(0, gpu->index), &why);
   if (target && codegen::available(*target, &why)) return *target;
-  log::warn_once(fmt::format("vesta: CUDA programs are calls into ATen: {}", why));
+  log::warn_once(fmt::format("CUDA programs run as calls into ATen: {}", why));
   return host_target();
 }
 
@@ -274,7 +274,7 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
   const Labels labels = Labels::take(*graph);
   const bool measures = options.autotune_seconds > 0 && !given && target.device == DeviceType::CUDA;
   Compile work(*graph, labels, options, target, measures, dump, report);
-  // A dump needs every stage to run.
+  // A dump needs every stage to run, so it bypasses the store.
   store::Store* const store = options.cache && !dump.active() ? store::shared() : nullptr;
   auto key = std::make_shared<CacheKey>();
   key->fields = key_of(graph::print_every_argument(*graph), traced, options, target);
@@ -311,7 +311,7 @@ void prepare() noexcept {
     trace::prepare();
     key_of({}, {}, {}, host_target());
   } catch (const std::exception& e) {
-    log::write(log::Topic::Fallbacks, fmt::format("nothing is prepared: {}", e.what()));
+    log::write(log::Topic::Fallbacks, fmt::format("preparing the first compile failed: {}", e.what()));
   }
 }
 

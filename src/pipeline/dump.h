@@ -1,4 +1,5 @@
-// One folder per compile: graphs, plan, artifact, and what the code generator writes beside them.
+// One folder per compile with its graphs, plan, artifact, and the code generator's files. A failure to write is a
+// warning, never an error.
 #pragma once
 
 #include <string>
@@ -10,13 +11,13 @@ namespace vesta::pipeline {
 
 class Dump {
  public:
-  // The folder is named by Options::dump_dir or $VESTA_DUMP; no folder, no dump. A folder that cannot be made is warned
-  // of once.
+  // The folder is made in Options::dump_dir or $VESTA_DUMP. If neither is set, nothing is dumped. A folder that cannot
+  // be made is a warning, given once.
   explicit Dump(const Options& options);
   bool active() const { return !folder_.empty(); }
   const std::string& folder() const { return folder_; }
   void write(std::string_view name, std::string_view text);
-  // "03_cse_after.txt": numbered in the order of calls.
+  // Writes "03_cse_after.txt"; files are numbered in the order of calls.
   void write_numbered(std::string_view name, std::string_view text);
 
  private:

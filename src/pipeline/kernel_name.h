@@ -1,3 +1,4 @@
+// The names of kernels. A name is for people; nothing depends on it.
 #pragma once
 
 #include <string>
@@ -5,8 +6,8 @@
 
 namespace vesta::pipeline {
 
-// What dumps, reports and profilers call a kernel: "layer_norm_add" of "aten::layer_norm" and "aten::add.Tensor". From
-// the 60th character on no operator is added.
+// The name of a kernel in dumps, reports and profilers: "layer_norm_add" for "aten::layer_norm" and "aten::add.Tensor".
+// No operator is appended once the name has 60 characters.
 std::string kernel_name(const std::vector<std::string>& ops);
 
 }  // namespace vesta::pipeline

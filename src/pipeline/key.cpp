@@ -23,7 +23,7 @@ std::string text_of(const artifact::InputFacts& facts) {
   return out;
 }
 
-// What a compile reads. Others, such as the limit of variants, decide whether there is a compile at all.
+// The options that a compile reads. Others, such as the limit of variants, only decide whether there is a compile.
 std::string text_of(const Options& o, const Traced& traced, DeviceType device) {
   std::string out =
       fmt::format("{}, {}packed_weights {}, numerics {}, skip_passes [{}], rewrite_limit {}, kernels {}",
@@ -33,8 +33,8 @@ std::string text_of(const Options& o, const Traced& traced, DeviceType device) {
   return out;
 }
 
-// Operators, what they take and what their kernels give depend on the build. at::show_config() would say all of this,
-// but it asks CUDA's runtime, and the children of a process that has done so cannot use a GPU.
+// Operators, their arguments and their kernels' results depend on torch's build. at::show_config() has all of this, but
+// it calls CUDA's runtime, and the children of a process that has called it cannot use a GPU.
 const std::string& text_of_torch() {
   static const auto* text =
       new std::string(fmt::format("{} {}{}", TORCH_VERSION,

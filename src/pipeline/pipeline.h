@@ -1,5 +1,4 @@
-// The only place that knows the order of the stages: graph -> passes -> plan -> kernels' code -> artifact ->
-// executable.
+// The order of the stages: graph -> passes -> plan -> kernels' code -> artifact -> executable. No other file knows it.
 #pragma once
 
 #include <memory>
@@ -17,26 +16,26 @@ struct Result {
   CompileReport report;
 };
 
-// What a front end knows besides the graph.
+// Facts that an entry point knows besides the graph.
 struct Traced {
   artifact::InputFacts facts;
   int64_t op_count = 0;
-  double trace_ms = 0;         // spent before this; the report's first stage
+  double trace_ms = 0;         // spent before the compile; the report's first stage
   bool inference = true;       // no input requires a gradient
-  bool deterministic = false;  // torch.use_deterministic_algorithms, with a warning or not
+  bool deterministic = false;  // torch.use_deterministic_algorithms is on, with or without warn_only
 };
 
-// Where a graph is compiled for on this machine: the GPU that it computes on, if it does and this process has a code
-// generator for it; this CPU otherwise, and then what the graph does elsewhere stays with ATen.
+// The target for a graph on this machine: the GPU that it computes on, if this process has a code generator for it.
+// Otherwise this CPU; operators on other devices then stay calls into ATen.
 const Target& target_of(const graph::Graph& graph);
 
-// Consumes the graph. Throws Unsupported or InternalError. The result runs on this machine if it is like the target;
-// nullptr: target_of(graph).
+// Consumes the graph. Throws Unsupported or InternalError. The result runs on this machine if the machine is like the
+// target. nullptr: target_of(graph).
 Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced = {},
                const Target* target = nullptr);
 
-// What the first trace and compile of a process need and is the same for all of them, a few milliseconds in all. Front
-// doors call it when they are loaded or made, so that no first call pays for it. Once per process.
+// Does what the first trace and compile of a process need and all compiles share, a few milliseconds in all. Entry
+// points call it when they are loaded or made, so that no first call pays for it. Runs once per process.
 void prepare() noexcept;
 
 }  // namespace vesta::pipeline

@@ -23,14 +23,14 @@ namespace {
 
 using schedule::KernelStep;
 
-constexpr double kFaster = 0.97;  // of the planner's time: what is measured twice differs by 1 % or 2 %
-constexpr size_t kTogether = 2;   // kernels whose schedules are compiled at once
+constexpr double kFaster = 0.97;  // of the planner's time: two measurements of one kernel differ by 1 % or 2 %
+constexpr size_t kTogether = 2;   // kernels whose schedules are compiled together
 
-// One kernel of the plan, by its text.
+// One kernel of the plan. Launches with equal text are one kernel.
 struct Kernel {
   std::vector<KernelStep*> steps;
   double weight = 0;  // bytes that its launches move
-  // The planner's first.
+  // The planner's schedule comes first.
   std::vector<std::shared_ptr<const loops::Kernel>> schedules;
 
   const KernelStep& largest() const {
@@ -41,7 +41,7 @@ struct Kernel {
   double uses() const { return static_cast<double>(steps.size()); }
 };
 
-// Those that have other schedules, the heaviest first.
+// The kernels that have alternative schedules, the heaviest first.
 std::vector<Kernel> kernels_of(schedule::Plan& plan, const Target& target) {
   std::vector<Kernel> out;
   std::map<std::string_view, size_t> places;
@@ -64,7 +64,7 @@ std::vector<Kernel> kernels_of(schedule::Plan& plan, const Target& target) {
   return out;
 }
 
-// Of a schedule of the step's kernel, over the graph's symbols.
+// The work items of a schedule of the step's kernel, over the graph's symbols.
 Expr items_of(const loops::Kernel& k, const KernelStep& step) {
   return substitute(loops::launched_items(k), [&](Expr s) {
     const auto at = std::find(k.sizes.begin(), k.sizes.end(), s) - k.sizes.begin();
@@ -86,7 +86,7 @@ void choose(const Kernel& kernel, size_t which) {
 machine::Trial trial_of(const schedule::Plan& plan, const KernelStep& step) {
   constexpr int64_t kAlignment = 256;
   machine::Trial trial;
-  std::map<int, int64_t> starts;  // of the plan's buffers
+  std::map<int, int64_t> starts;  // by buffer of the plan
   for (size_t b = 0; b < step.args.size(); ++b) {
     const schedule::KernelArg& arg = step.args[b];
     const graph::TensorType& t = plan.buffers[static_cast<size_t>(arg.buffer)].type;
@@ -192,7 +192,7 @@ class Tuner {
     return out;
   }
 
-  // False: there is no memory for it.
+  // False: there is not enough memory to measure.
   bool measure(const Kernel& kernel, const std::vector<codegen::Result>& code) {
     const KernelStep& step = kernel.largest();
     const machine::Trial trial = trial_of(plan_, step);
@@ -201,7 +201,8 @@ class Tuner {
       const loops::Kernel& k = *kernel.schedules[i];
       const int64_t items = hint(items_of(k, step)), of_block = loops::items_of_block(k);
       const int64_t blocks = (items + of_block - 1) / of_block;
-      if (blocks < 1 || blocks > INT32_MAX) return false;  // the planner's, or another
+      if (blocks < 1 || blocks > INT32_MAX)
+        return false;  // the planner's schedule, or an alternative, has no valid launch
       timed.push_back({code[i].object.get(),
                        {static_cast<unsigned>(blocks), static_cast<unsigned>(k.threads.block),
                         static_cast<unsigned>(loops::shared_bytes(k))},
@@ -212,7 +213,7 @@ class Tuner {
     const auto best = static_cast<size_t>(std::min_element(times->begin(), times->end()) - times->begin());
     Choice choice{0, times->front(), times->front()};
     if ((*times)[best] < kFaster * times->front()) {
-      // The fastest of many is one that chance has helped.
+      // The fastest of many measurements is partly luck, so it is measured once more against the planner's.
       const machine::TimedKernel two[] = {timed.front(), timed[best]};
       const auto again = meter_.measure(trial, two);
       if (again && (*again)[1] < kFaster * (*again)[0]) choice = {best, (*again)[0], (*again)[1]};
@@ -250,7 +251,7 @@ Tuned tune_here(schedule::Plan& plan, const Target& target, double seconds, cons
   const Stopwatch watch;
   try {
     std::string why;
-    if (!machine::Driver::get(&why)) VESTA_UNSUPPORTED("measuring kernels: {}", why);
+    if (!machine::Driver::get(&why)) VESTA_UNSUPPORTED("kernels cannot be measured: {}", why);
     const c10::OptionalDeviceGuard on(to_torch(plan.device));
     const auto meter = machine::make_meter(std::max<int>(0, plan.device.index), target.l2_bytes);
     return tune(plan, target, {seconds, [&] { return watch.milliseconds() / 1000; }, compile}, *meter);

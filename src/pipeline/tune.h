@@ -1,4 +1,5 @@
-// The schedules of a plan's kernels, chosen by how long a GPU takes for them.
+// Chooses the schedules of a plan's kernels by measuring them on a GPU. Chooses nothing else: which operators a kernel
+// computes stays as planned.
 #pragma once
 
 #include <functional>
@@ -13,7 +14,7 @@
 namespace vesta::pipeline {
 
 struct TuneOptions {
-  double seconds = 0;               // after which no more kernels are begun
+  double seconds = 0;               // after this time no further kernel is begun
   std::function<double()> clock;    // seconds
   codegen::CompileOptions compile;  // its store keeps the choices, too
 };
@@ -21,16 +22,16 @@ struct TuneOptions {
 struct Tuned {
   TuningReport report;
   bool finished = true;  // no kernel was left for lack of time
-  // Of chosen kernels, so that they are not compiled again while this lives.
+  // The code of chosen kernels. While this lives they are not compiled again.
   std::vector<std::shared_ptr<const machine::Object>> code;
 };
 
-// Replaces kernels of the plan by alternatives of theirs (schedule/cuda/alternatives.h) that are faster under the hints
-// of the sizes, by more than what measuring is off. The heaviest kernels come first. What the store knows is not
-// measured again. Throws what compile() and the meter throw; the plan is then as good as it was.
+// Replaces kernels of the plan by alternatives (schedule/cuda/alternatives.h) that are faster, for the hints of the
+// sizes and by more than the error of measurement. The heaviest kernels come first. Choices in the store are not
+// measured again. Throws what compile() and the meter throw; the plan stays valid then.
 Tuned tune(schedule::Plan& plan, const Target& target, const TuneOptions& options, machine::Meter& meter);
 
-// The same for a plan of a GPU of this machine, whose driver it asks. Where it cannot be asked, the report says why.
+// The same for a plan for a GPU of this machine, through its driver. If the driver is missing, the report says why.
 Tuned tune_here(schedule::Plan& plan, const Target& target, double seconds, const codegen::CompileOptions& compile);
 
 }  // namespace vesta::pipeline

@@ -29,7 +29,7 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
   return out;
 }
 
-// The parts of `a` that `b` does not have.
+// The parts of `a` that are not in `b`.
 std::string only_in(const std::vector<std::string_view>& a, const std::vector<std::string_view>& b) {
   std::vector<std::string_view> out;
   for (const std::string_view part : a)
@@ -64,7 +64,7 @@ std::optional<artifact::Key> read_key(const std::filesystem::path& folder, const
   try {
     return artifact::decode(*bytes).about.key;
   } catch (const InternalError&) {
-    return std::nullopt;  // of another version, or damaged: nothing that a compile could have used
+    return std::nullopt;  // another version or damaged: no compile could have used it
   }
 }
 
@@ -112,8 +112,9 @@ artifact::Key key_of_entry(const std::filesystem::path& folder, const std::strin
   for (const store::Listed& e : store::list(folder, false))
     if (e.key.starts_with(kArtifact) && (e.key.starts_with(name) || e.key.substr(kArtifact.size()).starts_with(name)))
       found.push_back(e.key);
-  VESTA_USER_CHECK(!found.empty(), "{} has no artifact {}", folder.string(), name);
-  VESTA_USER_CHECK(found.size() == 1, "{} has several artifacts {}: {}", folder.string(), name, fmt::join(found, ", "));
+  VESTA_USER_CHECK(!found.empty(), "the cache {} has no artifact {}", folder.string(), name);
+  VESTA_USER_CHECK(found.size() == 1, "several artifacts of the cache {} begin with {}: {}", folder.string(), name,
+                   fmt::join(found, ", "));
   auto key = read_key(folder, found[0]);
   VESTA_USER_CHECK(key, "{} cannot be read: it is damaged, or of another version", found[0]);
   return *key;

@@ -1,4 +1,5 @@
-// Why a graph was compiled although others are stored: the fields in which its key differs from the nearest one.
+// Says why a graph was compiled although others are stored: the fields in which its key differs from the nearest one.
+// Reads the store and changes nothing in it.
 #pragma once
 
 #include <filesystem>
@@ -13,11 +14,11 @@ namespace vesta::pipeline {
 
 struct KeyDifference {
   std::string field;     // "graph", "options", ...
-  std::string was, now;  // the parts that differ; of a graph its first line that does
+  std::string was, now;  // the parts that differ; for a graph the first line that differs
   std::string line;      // of the program, for a graph: "model.py:3"
 };
 
-// Field by field; `lines`: of the program of `now`. Empty: they are equal.
+// Compares field by field. `lines`: the source lines of the program of `now`. Empty: the keys are equal.
 std::vector<KeyDifference> differences(const artifact::Key& was, const artifact::Key& now,
                                        const std::vector<std::string>& lines = {});
 
@@ -25,12 +26,13 @@ struct NearestEntry {
   std::string entry;
   std::vector<KeyDifference> differences;
 };
-// Of the artifacts in a folder that were used last (at most 256 are read), the one with the fewest fields that differ;
-// of graphs, the one with the longest equal beginning. nullopt: there is no other. Throws UserError as store::list().
+// The artifact with the fewest differing fields among the most recently used of a folder (at most 256 are read); among
+// equals, the graph with the longest common beginning. nullopt: there is no other. Throws UserError as store::list()
+// does.
 std::optional<NearestEntry> nearest(const std::filesystem::path& folder, const CacheKey& key);
 
-// The key of a stored artifact, by the whole name of its entry or a beginning of it that no other has. Throws UserError
-// where there is none, or several.
+// The key of a stored artifact, by its entry's full name or a unique beginning of it. Throws UserError if no entry or
+// several match.
 artifact::Key key_of_entry(const std::filesystem::path& folder, const std::string& name);
 
 }  // namespace vesta::pipeline

@@ -80,11 +80,13 @@ Variant variant(const wire::Variant& v) {
 Program decode(std::string_view bytes) {
   const artifact::flat::Aligned aligned(bytes);
   flatbuffers::Verifier verifier = aligned.verifier();
-  VESTA_REQUIRE(bytes.size() >= 8 && wire::VerifyProgramBuffer(verifier), "its bytes point nowhere");
+  VESTA_REQUIRE(bytes.size() >= 8 && wire::VerifyProgramBuffer(verifier),
+                "its bytes refer to a position outside of them");
   const wire::Program& in = *wire::GetProgram(aligned.data());
   if (in.artifact_format() != artifact::kFormat)
-    throw UserError(fmt::format("its code has format {}, this Vesta reads {}: save it again with this version",
-                                in.artifact_format(), artifact::kFormat));
+    throw UserError(
+        fmt::format("its code has format {}, but this version of Vesta reads format {}; save the program again",
+                    in.artifact_format(), artifact::kFormat));
   Program out;
   out.name = text(in.name());
   for (const wire::Parameter* p : all(in.parameters()))

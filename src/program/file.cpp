@@ -41,7 +41,7 @@ void set_digest(Header& h, std::string_view program, uint64_t (&out)[2]) {
   out[1] = low;
 }
 
-// A file that is deleted unless it is renamed.
+// A temporary file that is deleted unless it is renamed.
 class Unfinished {
  public:
   explicit Unfinished(const fs::path& path) : path_(path), name_(path.string() + ".XXXXXX") {
@@ -58,7 +58,7 @@ class Unfinished {
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
 
-  // What nothing is written to are zeros.
+  // Bytes that are never written are zeros.
   void resize(size_t bytes) {
     if (ftruncate(fd_, static_cast<off_t>(bytes)) != 0) fail();
   }
@@ -96,7 +96,7 @@ Mapping::Mapping(const fs::path& path) {
   void* at = size_ ? mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0) : nullptr;
   const int error = errno;
   close(fd);
-  VESTA_USER_CHECK(known, "{} is no file", path.string());
+  VESTA_USER_CHECK(known, "{} is not a file", path.string());
   VESTA_USER_CHECK(at != MAP_FAILED, "{} cannot be mapped: {}", path.string(), reason(error));
   data_ = static_cast<char*>(at);
 }
@@ -109,12 +109,13 @@ char* Opened::memory(const Storage& s) const { return mapping->data() + weights_
 
 Program read(std::string_view file, size_t* weights_at) {
   Header h;
-  if (file.size() < sizeof h || !file.starts_with(kMagic)) throw UserError("it is no program that Vesta saved");
+  if (file.size() < sizeof h || !file.starts_with(kMagic)) throw UserError("it is not a program saved by Vesta");
   std::memcpy(&h, file.data(), sizeof h);
   if (h.format != kFormat)
-    throw UserError(
-        fmt::format("its format is {}, this Vesta reads {}: save it again with this version", h.format, kFormat));
-  if (h.file_bytes != file.size()) throw UserError(fmt::format("it has {} of {} bytes", file.size(), h.file_bytes));
+    throw UserError(fmt::format("it has format {}, but this version of Vesta reads format {}; save the program again",
+                                h.format, kFormat));
+  if (h.file_bytes != file.size())
+    throw UserError(fmt::format("it is incomplete: it has {} of {} bytes", file.size(), h.file_bytes));
   if (h.program_bytes > file.size() - kProgramAt || h.weights_at < kProgramAt + h.program_bytes ||
       h.weights_at > file.size())
     throw UserError("it is damaged");
@@ -131,7 +132,7 @@ Program read(std::string_view file, size_t* weights_at) {
   const auto room = static_cast<int64_t>(file.size() - h.weights_at);
   for (const Storage& s : program.storages)
     if (s.at >= 0 && (s.at % static_cast<int64_t>(kStorageAlign) != 0 || s.at > room || s.bytes > room - s.at))
-      throw UserError("it is damaged: a weight lies outside of it");
+      throw UserError("it is damaged: a weight lies beyond its end");
   if (weights_at) *weights_at = h.weights_at;
   return program;
 }
@@ -158,7 +159,7 @@ std::vector<int> check_weights(const Opened& file) {
 }
 
 int64_t save(Program program, std::span<const Memory> memory, const fs::path& path) {
-  VESTA_CHECK(memory.size() == program.storages.size(), "{} storages in memory of {}", memory.size(),
+  VESTA_CHECK(memory.size() == program.storages.size(), "{} storages, but memory for {}", memory.size(),
               program.storages.size());
   size_t end = 0;
   for (size_t i = 0; i < memory.size(); ++i) {
@@ -168,7 +169,7 @@ int64_t save(Program program, std::span<const Memory> memory, const fs::path& pa
   }
   Header h;
   std::memcpy(h.magic, kMagic.data(), kMagic.size());
-  h.program_bytes = encode(program).size();  // digests are known when the weights are written
+  h.program_bytes = encode(program).size();  // the digests are known once the weights are written
   h.weights_at = aligned(kProgramAt + h.program_bytes, kWeightsAlign);
   h.file_bytes = h.weights_at + end;
   Unfinished out(path);
@@ -182,7 +183,7 @@ int64_t save(Program program, std::span<const Memory> memory, const fs::path& pa
     out.write(h.weights_at + static_cast<size_t>(s.at), bytes);
   }
   const std::string bytes = encode(program);
-  VESTA_CHECK(bytes.size() == h.program_bytes, "a program of {} bytes that had {}", bytes.size(), h.program_bytes);
+  VESTA_CHECK(bytes.size() == h.program_bytes, "a program has {} bytes after it had {}", bytes.size(), h.program_bytes);
   set_digest(h, bytes, h.digest);
   out.write(0, {reinterpret_cast<const char*>(&h), sizeof h});
   out.write(kProgramAt, bytes);

@@ -1,14 +1,14 @@
-// The file of a saved program (by convention *.vesta): a header, the bytes of the program, and the weights, each
-// storage on 64 bytes, so that they are mapped into memory as they lie.
+// The file of a saved program (by convention *.vesta): a header, the bytes of the program, and the weights. Each
+// storage starts at a multiple of 64 bytes, so that mapped weights are used where they lie.
 //
 //   0   "VESTAPRG"
 //   8   kFormat, 4 bytes; 4 bytes 0
-//   16  bytes of the program; 24  where the weights begin, a multiple of 4096; 32  bytes of the file
+//   16  size of the program in bytes; 24  start of the weights, a multiple of 4096; 32  size of the file in bytes
 //   40  digest (XXH3, 128 bits) of all of the above and of the program's bytes
 //   64  the program's bytes; then zeros; then the weights
 //
-// All numbers are little-endian. The digest covers code, launches and extents; weights have digests of their own,
-// which are compared when somebody asks (check_weights()).
+// All numbers are little-endian. The digest covers code, launches and extents and is always compared. Weights have
+// digests of their own, which only check_weights() compares.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,9 @@ namespace vesta::program {
 
 constexpr uint32_t kFormat = 4;
 
-// A file in memory. Private: who writes there changes no file. A file that is cut short while it is mapped ends the
-// process with SIGBUS when the missing part is read, as with every mapped file; replace files by rename.
+// A file mapped into memory. The mapping is private: writes to it change no file. As with every mapped file, a file
+// that is truncated while it is mapped ends the process with SIGBUS when the missing part is read; replace files by
+// rename.
 class Mapping {
  public:
   explicit Mapping(const std::filesystem::path& path);  // throws UserError
@@ -44,25 +45,25 @@ class Mapping {
 struct Opened {
   Program program;
   std::shared_ptr<Mapping> mapping;
-  // Memory of a storage that is in the file.
+  // The memory of a storage that is in the file.
   char* memory(const Storage& s) const;
   size_t weights_at = 0;
 };
 
-// Throws UserError naming the path and what is wrong: not there, no saved program, of another version, damaged.
+// Throws UserError with the path and what is wrong: missing, not a saved program, another version, damaged.
 Opened open(const std::filesystem::path& path);
-// The same of bytes that are in memory already, without the path.
+// The same for bytes that are already in memory. Errors have no path.
 Program read(std::string_view file, size_t* weights_at = nullptr);
 
-// Storages with a digest other than the file's, by number.
+// The indices of the storages whose digest differs from the file's.
 std::vector<int> check_weights(const Opened& file);
 
 // Gives the bytes of one storage, in the CPU's memory.
 using Memory = std::function<std::shared_ptr<const char>()>;
 
-// Writes a file beside `path` and renames it. `memory`: of each storage; empty for those that stay outside. Each is
-// called once, and what it gives is let go before the next is called. Fills `at` and `digest` of the storages. Returns
-// the bytes of the file. Throws UserError, and what `memory` throws.
+// Writes a file beside `path` and renames it. `memory` has an entry per storage, empty for storages that stay outside
+// the file. Each entry is called once, and its bytes are released before the next is called. Sets `at` and `digest` of
+// the storages. Returns the size of the file. Throws UserError, and whatever `memory` throws.
 int64_t save(Program program, std::span<const Memory> memory, const std::filesystem::path& path);
 
 }  // namespace vesta::program

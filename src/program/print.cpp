@@ -109,7 +109,7 @@ std::string print(const Program& p) {
   int64_t inside = 0, outside = 0;
   for (const Storage& s : p.storages) (s.at >= 0 ? inside : outside) += s.bytes;
   out += fmt::format("{} weights, {} in the file", p.weights.size(), bytes_text(inside));
-  if (outside > 0) out += fmt::format(", {} outside of it", bytes_text(outside));
+  if (outside > 0) out += fmt::format(", {} in other files or given at load time", bytes_text(outside));
   std::set<std::string> gpus;
   for (const Weight& w : p.weights)
     if (w.device.type != DeviceType::CPU) gpus.insert(to_string(w.device));
@@ -130,7 +130,7 @@ std::string print(const Program& p) {
     }
     out += fmt::format("  -> {}\n", result_text(v, static_cast<int>(v.makes.size()) - 1));
   }
-  if (!p.assumed.empty()) out += "\nas it was when the program was saved, and no longer checked:\n";
+  if (!p.assumed.empty()) out += "\nassumed as it was when the program was saved, and not checked:\n";
   for (const std::string& a : p.assumed) out += fmt::format("  {}\n", a);
   return out;
 }

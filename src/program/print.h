@@ -1,4 +1,4 @@
-// A saved program for people.
+// Prints a saved program for people. No code parses these texts.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@ namespace vesta::program {
 
 // A place as Python writes it: "batch['mask']", "xs[0]".
 std::string text(const Program& p, const Variant& v, int place);
-// A check as a sentence: "len(xs) == 2".
+// A check as a condition: "len(xs) == 2".
 std::string text(const Program& p, const Variant& v, const Check& c);
 // "f(x, mask=None, *, scale=1.0)".
 std::string signature(const Program& p);
-// Parameters, variants, weights, and the guards that were dropped.
+// The parameters, variants, weights, and the assumptions that nothing checks.
 std::string print(const Program& p);
 
 }  // namespace vesta::program

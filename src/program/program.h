@@ -1,6 +1,6 @@
-// A saved program: one function's compiled variants, its weights and the structure of its calls, as plain data. It
-// runs without Python, a tracer and a code generator: what the interpreter's guards say of arguments are checks here,
-// and the results are made by a short list of instructions.
+// A saved program, as plain data: one function's compiled variants, its weights, and the structure of its calls.
+// Running it needs no Python, tracer or code generator. The guards on arguments are checks here, and a short list of
+// instructions makes the results.
 #pragma once
 
 #include <complex>
@@ -23,7 +23,7 @@ struct Name {
 };
 // None, or a value that Python compares by equality.
 using Scalar = std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string, Name>;
-// Floats are equal if their bits are, except that every NaN equals every other one.
+// Floats are equal if their bits are; all NaNs are equal.
 bool same(const Scalar& a, const Scalar& b);
 std::string to_string(const Scalar& s);  // as Python writes it
 
@@ -39,10 +39,10 @@ struct Parameter {
   std::optional<Scalar> fallback;  // its default value
 };
 
-// Where a value is found among the arguments: a parameter, an item of a list or tuple, a value of a dict.
+// The path to a value among the arguments: a parameter, an item of a list or tuple, or a value of a dict.
 struct Place {
-  int parent = -1;  // an earlier place, or -1: the parameter number `index`
-  int index = 0;    // of the item, where there is no key
+  int parent = -1;  // index of an earlier place; -1: `index` is the number of a parameter
+  int index = 0;    // of the item, unless there is a key
   std::optional<Scalar> key;
 };
 
@@ -51,29 +51,29 @@ struct Check {
   enum class What : uint8_t { Kind, Equals, Length, Keys, Present, Absent, Same, Different };
   What what = What::Present;
   int place = -1;
-  Kind kind = Kind::None;    // Kind
-  Scalar value;              // Equals
-  int64_t number = 0;        // Length; Same and Different: the other place, of the same tensor object or not
+  Kind kind = Kind::None;  // Kind
+  Scalar value;            // Equals
+  int64_t number = 0;  // Length; Same and Different: the other place, which has the same tensor object or another one
   std::vector<Scalar> keys;  // Keys, in order
 };
 
-// An input of the graph: a tensor among the arguments, a weight, or a number, of which a tensor is made.
+// An input of the graph: a tensor among the arguments, a weight, or a number that is made a tensor.
 struct Input {
   int place = -1;
   int weight = -1;
   bool is_number = false;
 };
 
-// One value of the results. Parts are earlier ones.
+// One value that the results consist of. `parts` refers to earlier values.
 struct Make {
   enum class What : uint8_t { Constant, Argument, Weight, Output, List, Tuple, Dict };
   What what = What::Constant;
   Scalar value;            // Constant
-  int index = 0;           // the place, weight or output of the graph
+  int index = 0;           // of the place, weight or output of the graph
   std::vector<int> parts;  // Dict: key, value, key, value ...
 };
 
-// What the artifact was compiled from and for, to compile it again where it cannot run.
+// The source of an artifact and its target. Where the artifact cannot run, it is compiled again from this.
 struct Origin {
   std::string graph;  // the traced graph's text
   bool inference = true;
@@ -82,7 +82,7 @@ struct Origin {
   bool kernels = true;  // Options::kernels
   Target target;
   std::string torch;  // "2.13"
-  // Options::cuda_graphs and those beside it, which runs of the artifact read too.
+  // Options::cuda_graphs and the options beside it. Runs of the artifact read these, too.
   bool cuda_graphs = true;
   int64_t copied_inputs = int64_t{1} << 20, cuda_graph_memory = -1;
   bool deterministic = false;  // torch.use_deterministic_algorithms
@@ -98,11 +98,11 @@ struct Variant {
   Origin origin;
 };
 
-// A tensor that every variant may read. Several may lie in one storage.
+// A tensor that every variant may read. Several weights may share a storage.
 struct Weight {
   std::string name;  // as in the module's state_dict()
   DType dtype = DType::F32;
-  Device device;  // weights of one storage are on one
+  Device device;  // weights that share a storage are on one device
   std::vector<int64_t> sizes, strides;
   int storage = 0;
   int64_t offset = 0;  // elements
@@ -110,7 +110,7 @@ struct Weight {
 
 struct Storage {
   int64_t bytes = 0;
-  int64_t at = -1;  // in the file's weights; -1: they are elsewhere
+  int64_t at = -1;  // position in the file's weights; -1: the storage is elsewhere
   uint64_t digest = 0;
 };
 
@@ -120,12 +120,12 @@ struct Program {
   std::vector<Weight> weights;
   std::vector<Storage> storages;
   std::vector<Variant> variants;
-  // Values of the module, of globals and flags that the variants were compiled for: "self.training == False". Nothing
-  // checks them any more.
+  // Values of the module, of globals and of flags that the variants were compiled for: "self.training == False". A
+  // loaded program does not check them.
   std::vector<std::string> assumed;
 };
 
-// Bytes that a storage must have for this weight.
+// The bytes that a storage must have for this weight.
 int64_t reach(const Weight& w);
 
 }  // namespace vesta::program

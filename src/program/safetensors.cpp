@@ -45,7 +45,7 @@ TensorInFile tensor(const std::string& name, DType dtype, const nlohmann::json& 
   }
   const auto first = entry.at("data_offsets").at(0).get<uint64_t>(),
              last = entry.at("data_offsets").at(1).get<uint64_t>();
-  VESTA_USER_CHECK(first <= last && last <= end - data && last - first == bytes, "the tensor {} lies outside of it",
+  VESTA_USER_CHECK(first <= last && last <= end - data && last - first == bytes, "the tensor {} lies beyond its end",
                    name);
   out.at = data + first;
   out.bytes = bytes;
@@ -56,14 +56,14 @@ TensorInFile tensor(const std::string& name, DType dtype, const nlohmann::json& 
 
 std::map<std::string, TensorInFile> read_safetensors(std::string_view file) {
   uint64_t length = 0;
-  VESTA_USER_CHECK(file.size() >= sizeof length, "it is no safetensors file");
+  VESTA_USER_CHECK(file.size() >= sizeof length, "it is not a safetensors file");
   std::memcpy(&length, file.data(), sizeof length);
-  VESTA_USER_CHECK(length <= file.size() - sizeof length, "it is no safetensors file, or it is cut short");
+  VESTA_USER_CHECK(length <= file.size() - sizeof length, "it is not a safetensors file, or it is cut short");
   const size_t data = sizeof length + length;
   std::map<std::string, TensorInFile> out;
   try {
     const auto header = nlohmann::json::parse(file.substr(sizeof length, length));
-    VESTA_USER_CHECK(header.is_object(), "its header is no object");
+    VESTA_USER_CHECK(header.is_object(), "its header is not a JSON object");
     for (const auto& [name, entry] : header.items()) {
       if (name == "__metadata__") continue;
       if (const auto dtype = dtype_of(entry.at("dtype").get<std::string>()))

@@ -1,4 +1,4 @@
-// The list of tensors in a safetensors file (huggingface.co/docs/safetensors: 8 bytes of length, JSON, the data).
+// Reads the list of tensors in a safetensors file (huggingface.co/docs/safetensors: 8 bytes of length, JSON, the data).
 #pragma once
 
 #include <filesystem>
@@ -14,11 +14,12 @@ namespace vesta::program {
 struct TensorInFile {
   DType dtype = DType::F32;
   std::vector<int64_t> sizes;  // contiguous
-  size_t at = 0;               // in the file
+  size_t at = 0;               // position in the file
   size_t bytes = 0;
 };
 
-// Tensors of types that Vesta does not compute with are left out. Throws UserError where the file is none, or damaged.
+// Tensors of types that Vesta does not compute with are left out. Throws UserError if the file is not a safetensors
+// file or is damaged.
 std::map<std::string, TensorInFile> read_safetensors(std::string_view file);
 
 }  // namespace vesta::program

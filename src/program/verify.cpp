@@ -10,7 +10,7 @@ int count(const std::vector<T>& v) {
 }
 
 void verify(const Weight& w, const Program& p) {
-  constexpr int64_t kMost = int64_t{1} << 48;  // no product below overflows
+  constexpr int64_t kMost = int64_t{1} << 48;  // products of numbers below this do not overflow
   VESTA_REQUIRE(w.storage >= 0 && w.storage < count(p.storages), "there is no storage {}", w.storage);
   VESTA_REQUIRE(w.sizes.size() == w.strides.size() && w.sizes.size() <= 64, "{} sizes with {} strides", w.sizes.size(),
                 w.strides.size());
@@ -34,7 +34,7 @@ void verify(const Variant& v, const Program& p) {
   const auto place = [&](int64_t i) { VESTA_REQUIRE(i >= 0 && i < count(v.places), "there is no place {}", i); };
   for (int i = 0; i < count(v.places); ++i) {
     const Place& at = v.places[static_cast<size_t>(i)];
-    VESTA_REQUIRE(at.parent >= -1 && at.parent < i, "a place inside of a later one");
+    VESTA_REQUIRE(at.parent >= -1 && at.parent < i, "a place that refers to a later place");
     VESTA_REQUIRE(at.key ? at.parent >= 0 : at.index >= 0, "a place without an index");
     VESTA_REQUIRE(at.parent >= 0 || at.index < count(p.parameters), "there is no parameter {}", at.index);
   }
@@ -62,10 +62,11 @@ void verify(const Variant& v, const Program& p) {
       VESTA_REQUIRE(m.index >= 0 && m.index < count(p.weights), "there is no weight {}", m.index);
     if (m.what == Make::What::Output)
       VESTA_REQUIRE(m.index >= 0 && m.index < outputs, "there is no output {}", m.index);
-    for (const int part : m.parts) VESTA_REQUIRE(part >= 0 && part < i, "a result made of a later one");
+    for (const int part : m.parts) VESTA_REQUIRE(part >= 0 && part < i, "a result that refers to a later result");
     VESTA_REQUIRE(m.what != Make::What::Dict || m.parts.size() % 2 == 0, "a key without a value");
     for (size_t k = 0; m.what == Make::What::Dict && k < m.parts.size(); k += 2)
-      VESTA_REQUIRE(v.makes[static_cast<size_t>(m.parts[k])].what == Make::What::Constant, "a key that is no constant");
+      VESTA_REQUIRE(v.makes[static_cast<size_t>(m.parts[k])].what == Make::What::Constant,
+                    "a key that is not constant");
   }
 }
 

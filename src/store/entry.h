@@ -8,7 +8,7 @@
 namespace vesta::store {
 
 std::string encode(std::string_view key, std::string_view content);
-// nullopt: not this key's entry, or damaged.
+// nullopt: the file belongs to another key or is damaged.
 std::optional<std::string> decode(std::string_view key, std::string_view file);
 
 }  // namespace vesta::store

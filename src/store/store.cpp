@@ -33,9 +33,9 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr off_t kMostEntryBytes = off_t{256} << 20;
-constexpr size_t kMostWaiting = 4096;         // entries; those of a process that compiles faster than the disk writes
-constexpr time_t kUsedAgain = 60L * 60;       // seconds: an entry's time of use is this exact
-constexpr time_t kAbandoned = 24L * 60 * 60;  // seconds: older unfinished files are of processes that were killed
+constexpr size_t kMostWaiting = 4096;         // entries; reached if a process compiles faster than the disk writes
+constexpr time_t kUsedAgain = 60L * 60;       // seconds: the precision of an entry's time of use
+constexpr time_t kAbandoned = 24L * 60 * 60;  // seconds: unfinished files older than this belong to killed processes
 constexpr int64_t kWrittenBetweenTrims = int64_t{32} << 20;
 
 std::string reason(int error) { return std::strerror(error); }
@@ -45,7 +45,7 @@ bool is_key(std::string_view key) {
          std::all_of(key.begin(), key.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
-// The last two characters choose the folder: digests end in them.
+// The last two characters of a key choose the subfolder, because digests end in them.
 fs::path place_of(const fs::path& folder, std::string_view key) {
   return folder / key.substr(key.size() - 2) / key.substr(0, key.size() - 2);
 }
@@ -64,10 +64,10 @@ class Descriptor {
   int fd_;
 };
 
-// "": nobody but the user and root can have put something there.
+// Empty if only the user and root can have written the file.
 std::string why_unsafe(const struct stat& s) {
   if (s.st_uid != geteuid() && s.st_uid != 0) return "it belongs to another user";
-  if (s.st_mode & (S_IWGRP | S_IWOTH)) return "others may write to it";
+  if (s.st_mode & (S_IWGRP | S_IWOTH)) return "other users may write to it";
   return "";
 }
 
@@ -90,7 +90,7 @@ std::optional<std::string> read_file(const fs::path& path, Use use = Use::DoesNo
   return bytes;
 }
 
-// 0, or the error.
+// Returns 0 or the error.
 int write_file(const fs::path& path, const std::string& bytes) {
   static std::atomic<uint64_t> count{0};
   const fs::path unfinished = path.parent_path() / fmt::format("{}.{}.unfinished", getpid(), count++);
@@ -113,14 +113,13 @@ struct Found {
   timespec used{};
 };
 
-// A time that is still to come says nothing, since the clock was set back after it: such an entry was used longest ago.
+// A time in the future means that the clock was set back later. Such an entry counts as the least recently used.
 std::pair<int64_t, int64_t> order_of(const timespec& used, time_t now) {
   return used.tv_sec > now + kUsedAgain ? std::pair<int64_t, int64_t>(0, 0)
                                         : std::pair<int64_t, int64_t>(used.tv_sec, used.tv_nsec);
 }
 
-// The files of entries, the one used last first. Calls abandoned(path) for each file that a killed process left
-// unfinished.
+// The files of entries, most recently used first. Calls abandoned(path) for each unfinished file of a killed process.
 template <class F>
 std::vector<Found> files_in(const fs::path& folder, F&& abandoned) {
   std::vector<Found> found;
@@ -136,7 +135,7 @@ std::vector<Found> files_in(const fs::path& folder, F&& abandoned) {
   }
   std::sort(found.begin(), found.end(), [now](const Found& x, const Found& y) {
     const auto a = order_of(x.used, now), b = order_of(y.used, now);
-    return std::tie(b, x.path) < std::tie(a, y.path);  // the one used last first
+    return std::tie(b, x.path) < std::tie(a, y.path);  // most recently used first
   });
   return found;
 }
@@ -149,7 +148,7 @@ bool is_intact(const fs::path& path) {
   return file && decode(key_of(path), *file).has_value();
 }
 
-// Until nine tenths of `most_bytes` are left, so that the next entry does not come here again.
+// Trims to nine tenths of `most_bytes`, so that the next entry does not trim again.
 void trim_to_bound(const fs::path& folder, int64_t most_bytes) {
   int64_t all = 0;
   const std::vector<Found> found = files_in(folder, [](const fs::path& p) { unlink(p.c_str()); });
@@ -161,7 +160,7 @@ void trim_to_bound(const fs::path& folder, int64_t most_bytes) {
 
 struct Store::State {
   fs::path folder;
-  std::vector<fs::path> further;  // those that are safe
+  std::vector<fs::path> further;  // the safe ones
   int64_t most_bytes = 0;
   bool usable = false;
 
@@ -170,20 +169,20 @@ struct Store::State {
   std::deque<std::pair<std::string, std::string>> waiting;
   bool writing = false, started = false, over = false;
   std::atomic<bool> read_only{false};
-  int64_t written = kWrittenBetweenTrims;  // since the last trim; the first entry is followed by one
+  int64_t written = kWrittenBetweenTrims;  // since the last trim; a trim follows the first entry
 
   void open_folder() {
     std::error_code error;
     fs::create_directories(folder.parent_path(), error);
     if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-      return log::warn_once(fmt::format("no cache of compiled code in {}: {}", folder, reason(errno)));
+      return log::warn_once(fmt::format("the cache of compiled code in {} is not used: {}", folder, reason(errno)));
     usable = is_safe(folder);
   }
 
   static bool is_safe(const fs::path& folder) {
     struct stat s{};
     std::string why = stat(folder.c_str(), &s) != 0 ? reason(errno) : S_ISDIR(s.st_mode) ? why_unsafe(s) : "no folder";
-    if (!why.empty()) log::warn_once(fmt::format("no cache of compiled code in {}: {}", folder, why));
+    if (!why.empty()) log::warn_once(fmt::format("the cache of compiled code in {} is not used: {}", folder, why));
     return why.empty();
   }
 
@@ -266,7 +265,7 @@ std::vector<Listed> list(const fs::path& folder, bool check) {
     VESTA_USER_CHECK(errno == ENOENT, "{} cannot be read: {}", folder, reason(errno));
     return {};
   }
-  VESTA_USER_CHECK(S_ISDIR(s.st_mode), "{} is no folder", folder);
+  VESTA_USER_CHECK(S_ISDIR(s.st_mode), "{} is not a folder", folder);
   VESTA_USER_CHECK(why_unsafe(s).empty(), "{} is not used as a cache: {}", folder, why_unsafe(s));
   std::vector<Listed> out;
   for (const Found& f : files_in(folder, [](const fs::path&) {}))
@@ -281,10 +280,10 @@ std::optional<std::string> read(const fs::path& folder, std::string_view key) {
 }
 
 int64_t trim(const fs::path& folder, int64_t most_bytes, bool damaged) {
-  list(folder, false);  // throws where the folder is not ours
+  list(folder, false);  // throws if the folder belongs to another user
   int64_t kept = 0, deleted = 0;
   for (const Found& f : files_in(folder, [](const fs::path& p) { unlink(p.c_str()); })) {
-    if (!is_key(key_of(f.path))) continue;  // somebody else's
+    if (!is_key(key_of(f.path))) continue;  // not a file of the store
     const bool stays = kept + f.bytes <= most_bytes && !(damaged && !is_intact(f.path));
     if (stays)
       kept += f.bytes;
@@ -318,7 +317,7 @@ std::optional<fs::path> folder_of_user() {
 
 namespace {
 
-// Never destroyed: threads of the process may use it until the very end.
+// Never destroyed, because threads may use it until the process ends.
 std::mutex of_process_mutex;
 std::atomic<Store*> of_process{nullptr};
 std::atomic<bool> is_made{false};

@@ -1,9 +1,9 @@
-// Entries by key in a folder, for every process of one user: what one has computed, the next one reads.
+// Entries by key in a folder that all processes of one user share: what one process computes, the next one reads.
 //
-// One file an entry, written under another name and renamed, so that readers see all of it or nothing; a digest of key
-// and content stands in for fsync: an entry that a crash has damaged is not found. Nothing here is needed for a result:
-// whatever goes wrong is a miss, said once in the log. The folder holds machine code, so that it is used only where it
-// and its files belong to the user and nobody else may write to it.
+// Each entry is one file, written under another name and renamed, so that readers see all of it or nothing. A digest of
+// key and content replaces fsync: an entry that a crash has damaged is not found. No result depends on the store: every
+// failure is a miss, which the log names once. The folder holds machine code, so it is used only if it and its files
+// belong to the user and nobody else may write to it.
 #pragma once
 
 #include <chrono>
@@ -21,52 +21,52 @@ constexpr int64_t kMostBytes = int64_t{1} << 30;
 
 class Store {
  public:
-  // Makes the folder if it is not there. Above `most_bytes` the entries that were used the longest time ago go.
-  // `further`: folders that are read after it, and never written: a container image's, a cluster's. One that does not
-  // belong to the user or root, or that others may write to, is left out.
+  // Makes the folder if it does not exist. Beyond `most_bytes` the least recently used entries are deleted. `further`:
+  // folders that are only read, after the first, such as a container image's or a cluster's. Folders that belong to
+  // neither the user nor root, or that others may write to, are left out.
   explicit Store(std::filesystem::path folder, int64_t most_bytes = kMostBytes,
                  std::vector<std::filesystem::path> further = {});
-  ~Store();  // after what put() was given is written
+  ~Store();  // waits until all entries given to put() are written
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
 
-  // Keys consist of letters, digits and '_', at least 3 of them; others are never found.
+  // Keys consist of letters, digits and '_' and have at least 3 characters. Other keys are never found.
   std::optional<std::string> find(std::string_view key);
-  // Returns at once: a thread writes.
+  // Returns at once; a thread writes the entry.
   void put(std::string key, std::string content);
-  // Waits until everything is written, at most so long. False: it is not.
+  // Waits until everything is written, but at most this long. False: something is not written yet.
   bool flush(std::chrono::milliseconds most);
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // the thread's as well
+  std::shared_ptr<State> state_;  // shared with the writing thread
 };
 
 // An entry as the command `vesta` shows it. list() and trim() work on any folder, not only on that of this process.
 struct Listed {
   std::string key;
-  int64_t bytes = 0;  // on the disk
+  int64_t bytes = 0;  // on disk
   int64_t used = 0;   // seconds since 1970, exact to the hour
   bool intact = true;
 };
-// Every entry, the one used last first. `check`: reads each and compares its digest. Throws UserError where the folder
-// is unsafe to use or cannot be read; a folder that is not there has no entries.
+// All entries, most recently used first. `check`: reads each entry and compares its digest. Throws UserError if the
+// folder is unsafe to use or cannot be read. A missing folder has no entries.
 std::vector<Listed> list(const std::filesystem::path& folder, bool check);
-// An entry as it is, which does not count as a use. nullopt: it is not there, or damaged.
+// Reads an entry without counting that as a use. nullopt: it does not exist or is damaged.
 std::optional<std::string> read(const std::filesystem::path& folder, std::string_view key);
-// Deletes the entries that were used the longest time ago until at most `most_bytes` are left, and files that killed
-// processes left unfinished; with `damaged`, also entries whose digest is wrong. Returns the number of bytes deleted.
+// Deletes the least recently used entries until at most `most_bytes` are left, unfinished files of killed processes,
+// and, with `damaged`, entries whose digest is wrong. Returns the number of deleted bytes.
 int64_t trim(const std::filesystem::path& folder, int64_t most_bytes, bool damaged = false);
 
-// Where shared() looks: nullopt where there is no cache.
+// The folder that shared() uses; nullopt: there is no cache.
 std::optional<std::filesystem::path> folder_of_user();
 
 // The folders in $VESTA_CACHE_READ, separated by ':'.
 std::vector<std::filesystem::path> further_folders();
 
-// That of this process: in $VESTA_CACHE_DIR, or in the user's folder for caches ($XDG_CACHE_HOME/vesta,
-// ~/.cache/vesta), and further_folders(). nullptr: $VESTA_CACHE_DIR is empty, or there is no such folder. Flushed when
-// the process ends, within 0.2 s. A forked child has its own.
+// The store of this process: $VESTA_CACHE_DIR or the user's cache folder ($XDG_CACHE_HOME/vesta, ~/.cache/vesta), and
+// further_folders(). nullptr: $VESTA_CACHE_DIR is empty, or there is no such folder. When the process ends it is
+// flushed for at most 0.2 s. A forked child has its own store.
 Store* shared();
 
 }  // namespace vesta::store

@@ -34,7 +34,7 @@ def example() -> str:
 
 
 def written() -> str:
-    """What the page has."""
+    """The example in the page."""
     page = PAGE.read_text()
     return page[page.index(BEGIN) : page.index(END) + len(END)]
 

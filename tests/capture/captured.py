@@ -1,4 +1,4 @@
-"""What became of a case's callable under Vesta: a case that only ran eager is as plain Python too, but says nothing."""
+"""Runs a case under Vesta and keeps the outcome: a case that only ran eager equals plain Python but proves nothing."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def name_of(test: unittest.TestCase) -> str:
 
 
 class _Result(unittest.TestResult):
-    """Of one test: the first thing that went wrong."""
+    """The first failure of one test."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -247,7 +247,7 @@ def run(tasks: list[Task], *, jobs: int = 1, limit_s: float = 60.0) -> Iterator[
 
 
 def available(files: list[str]) -> tuple[list[str], list[str]]:
-    """Those that this interpreter has, and those it has not."""
+    """The tests that this interpreter has, and those that it does not have."""
     if importlib.util.find_spec("test") is None or importlib.util.find_spec("test.support") is None:
         return [], files
     there = [file for file in files if importlib.util.find_spec(f"test.{file}") is not None]

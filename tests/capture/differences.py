@@ -1,4 +1,4 @@
-"""What differs between the portraits of the same moment in two worlds."""
+"""The differences between the portraits of the same moment in two worlds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every random function may use: classes, helpers, exceptions, and the arguments it is called with."""
+"""The parts of random functions: classes, helpers, exceptions, and the arguments of the calls."""
 
 PRELUDE = '''\
 """A random function; see tests/capture/random_functions.py."""

@@ -36,7 +36,7 @@ class Mood(enum.Enum):
 
 @dataclasses.dataclass
 class World:
-    """What a program may reach: made twice from one seed, each copy with globals and classes of its own."""
+    """The objects that a program may reach, made twice from one seed; each copy has globals and classes of its own."""
 
     names: types.SimpleNamespace
     cls: type
@@ -316,7 +316,7 @@ def failure(seed: int, compile_function: Callable[..., Any] | None, steps: list[
 
 
 def check(seed: int, compile_function: Callable[..., Any] | None, steps: int = STEPS) -> str | None:
-    """What differs, with the fewest changes that show it; None if nothing does."""
+    """The difference, with the fewest changes that show it; None if there is none."""
     left = list(range(steps))
     found = failure(seed, compile_function, left)
     if found is None:

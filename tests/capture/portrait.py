@@ -177,7 +177,7 @@ class Portrait:
         return None
 
     def _contents(self, x: Any) -> tuple[Any, list[tuple[str, Any]]]:
-        """What is compared directly, and the parts that are drawn."""
+        """The values that are compared directly, and the parts that are drawn."""
         if isinstance(x, torch.Tensor):
             return self._tensor(x)
         if isinstance(x, types.FunctionType):

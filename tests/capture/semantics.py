@@ -280,7 +280,7 @@ def work(task: Task, emit: Callable[[Any], None]) -> None:
 
 
 def after(task: Task, step: Any, reason: str) -> tuple[Outcome | None, Task | None]:
-    """What a death at `step` means, None if the outcome is known, and the task that goes on behind it."""
+    """The meaning of a process's death at `step`, None if the outcome is known, and the task that goes on after it."""
     number, name = step if step is not None else (task.begin, "loading")
     known = reason.startswith(f"exit with code {_FRESH}")
     lost = None if known else Outcome(Path(task.path).stem, name, (reason,))

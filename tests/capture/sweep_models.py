@@ -135,7 +135,7 @@ def run_row(name: str) -> Row:
         recompiles.append(len(explain_captured(captured).recompiles))
         if found := wrong(entry, before, result, eager, call):
             failure = failure or f"call {call + 1}: {found}"
-    before_hits, settled = recompiles
+    before_hits, after_hits = recompiles
     hits = []
     for _ in range(TIMED_HITS):
         given = copies(inputs)
@@ -143,8 +143,8 @@ def run_row(name: str) -> Row:
         infer(compiled, ours, given)
         hits.append(time.perf_counter() - start)
     seen = explain_captured(captured)
-    if not failure and len(seen.recompiles) > settled:
-        failure = f"recompiles at the third call: {seen.recompiles[settled]}"
+    if not failure and len(seen.recompiles) > after_hits:
+        failure = f"recompiles at the third call: {seen.recompiles[after_hits]}"
     told_already = {s.reason for s in seen.skipped}
     stops = dict.fromkeys(
         [
@@ -161,7 +161,7 @@ def run_row(name: str) -> Row:
         sum(1 for g in seen.graphs if g.compiled),
         tuple(stops),
         len(seen.guards),
-        tuple(f"{r.guard} {r.was} {r.now}".strip() for r in seen.recompiles[before_hits:settled]),
+        tuple(f"{r.guard} {r.was} {r.now}".strip() for r in seen.recompiles[before_hits:after_hits]),
         1e3 * times[0],
         traced,
         seen.total_ms - traced,
@@ -201,10 +201,10 @@ def page(rows: list[Row]) -> str:
         "# Models under `vesta.compile`",
         "",
         "<!-- written by: python -m tests.capture.sweep_models --page -->",
-        "Small models with random weights (tests/programs/zoo), without gradients. Each is compared with eager on two "
-        "calls: the one that captures and compiles, and the next. Two graphs without a break are a model that changes "
-        "itself when it is called first (a cache it fills), and is captured as it is then. "
-        "`python -m tests.capture.sweep_models` does it again and measures.",
+        "Small models with random weights (tests/programs/zoo), without gradients. Two calls of each are compared with "
+        "eager: the call that captures and compiles, and the next one. A model with two graphs and no break changes "
+        "itself in its first call, for example by filling a cache, and is captured once more after that. "
+        "`python -m tests.capture.sweep_models` repeats the comparison and measures times.",
         "",
         f"{len(rows)} models: {sum(not r.failure for r in rows)} give eager's results, {whole} of them "
         f"({100 * whole / max(len(rows), 1):.1f} %) without a break.",

@@ -31,7 +31,7 @@ MODES: dict[str, Callable[[], Any]] = {
 
 
 def seen(f: Callable[..., Any], arguments: Callable[[], list[Any]]) -> list[Any]:
-    """What a caller sees of one call: result or error, gradients, its arguments and random numbers afterwards."""
+    """The visible outcome of one call: result or error, gradients, and its arguments and random numbers afterwards."""
     torch.manual_seed(1)
     given = arguments()
     gradients: list[Any] = []
@@ -465,10 +465,10 @@ def test_what_is_no_error_of_the_program_passes() -> None:
         assert calls == [1]
 
 
-# ---- torch.compile(backend="vesta"), the direct door ----------------------------------------------------------------
+# ---- torch.compile(backend="vesta"), trace_and_compile -------------------------------------------------------------
 
 
-def test_other_doors() -> None:
+def test_other_entry_points() -> None:
     """A graph of Dynamo's has no handler; its error is eager's, read or not, and inputs are as eager leaves them."""
 
     def unread(w, i):

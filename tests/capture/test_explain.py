@@ -122,7 +122,7 @@ def test_text():
             f"program (test_explain.py:{line})",
             "=" * len(f"program (test_explain.py:{line})"),
             "9 calls; 3 graphs, 6 operators, 1 break, 7 guards, 2 recompiles; 10.2 ms to compile",
-            "2 calls ran without a guard or graph: the compiled form gains nothing on eager",
+            "2 calls ran uncompiled: compiled code would not be faster than eager",
             *(
                 text
                 for number in (1, 2)
@@ -136,7 +136,7 @@ def test_text():
                     "  tuning: 2 kernels measured",
                     "  CUDA graphs: recorded 1 times",
                     "  5.0 ms: trace 1.2, passes 0.5, codegen 3.0",
-                    "  written afterwards: list.append on log",
+                    "  written after the graph: list.append on log",
                     "  guards",
                     f"    x.size(0) >= 2  test_explain.py:{line + 3}  if y.shape[0] * 2 < 16:",
                     f"    x is float32    test_explain.py:{line}  def program(x, log):",
@@ -151,7 +151,7 @@ def test_text():
             "  guards",
             f"    2*x.size(0) >= 16  failed 1 time  test_explain.py:{line + 3}  if y.shape[0] * 2 < 16:",
             "",
-            "Breaks: executed by Python between graphs",
+            "Graph breaks: Python runs these lines between graphs",
             f"  test_explain.py:{line + 2}  print(y.shape)",
             "    8 times: print writes",
             "    what to do: move it",
@@ -159,13 +159,13 @@ def test_text():
             "",
             "Recompiles",
             "  x.size(0) == 8 failed: 8 became 9 (2.0 ms)",
-            f"    asked by test_explain.py:{line + 3}  if y.shape[0] * 2 < 16:",
-            "  x is float32 failed: float32 became float64 (no variant was made, it ran eager)",
+            f"    read at test_explain.py:{line + 3}  if y.shape[0] * 2 < 16:",
+            "  x is float32 failed: float32 became float64 (it ran eager; no variant was made)",
             "",
-            "Left to Python",
+            "Not compiled: code that Python runs",
             f"  test_explain.py:{line + 3}  32 variants",
             "",
-            "Ran eager",
+            "Calls that ran eager",
             "  2 times: gradients",
         ]
     )

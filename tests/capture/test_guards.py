@@ -1,4 +1,4 @@
-"""What a compiled function has read may change between calls: every change is seen, none compiles for nothing."""
+"""Changes of values that a compiled function has read: every change is noticed, and none compiles for nothing."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_a_missed_change_is_found() -> None:
         results = []
         return lambda *arguments: (results or results.append(function(*arguments)) or results)[0]
 
-    def program(door: guard_rows.Door) -> None:
+    def program(runner: guard_rows.Runner) -> None:
         scale = [1.0]
-        f = door.compile(lambda x: x * scale[0])
-        door.call(f, torch.ones(2))
+        f = runner.compile(lambda x: x * scale[0])
+        runner.call(f, torch.ones(2))
         scale[0] = 2.0
-        door.call(f, torch.ones(2))
+        runner.call(f, torch.ones(2))
 
     with pytest.raises(AssertionError, match="call 2"):
         guard_rows.check(program, first_result_for_ever)

@@ -145,7 +145,7 @@ def assert_equal(found, expected):
 
 
 def run(function, x, gradients):
-    """What the function returns and the gradient of its input; or the type of what it raises."""
+    """The result of the function and the gradient of its input, or the type of its exception."""
     x = x.clone().requires_grad_(gradients)
     try:
         out = function(x)

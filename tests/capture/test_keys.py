@@ -1,4 +1,4 @@
-"""What a program looks up or compares by hash and equality: another key of the same kind is not the one before."""
+"""Keys that a program looks up or compares by hash and equality: another key of the same kind is another key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compiled function holds, and for how long: calls leave nothing behind, and what its owner drops is gone."""
+"""Lifetimes: calls of a compiled function leave nothing behind, and it keeps nothing alive that its owner drops."""
 
 from __future__ import annotations
 
@@ -305,8 +305,8 @@ NOWHERE = Nowhere()
 
 
 @dataclass
-class Held:
-    """What a process holds; a small constant in each is Python's own."""
+class Alive:
+    """The memory and objects of a process; a small constant in each is Python's own."""
 
     references: list[int]
     objects: int
@@ -315,7 +315,7 @@ class Held:
     rss: float
 
     @classmethod
-    def now(cls, things: list[Any]) -> Held:
+    def now(cls, things: list[Any]) -> Alive:
         collect()
         references = [sys.getrefcount(thing) for thing in things]
         return cls(references, len(gc.get_objects()), sys.getallocatedblocks(), allocated(), rss())
@@ -342,13 +342,13 @@ def call_many(name: str, compile: Callable[[Any], Any], calls: int) -> None:
         given = result = None
 
     many(200)  # as many variants as there will be, and every cache full
-    held = [Held.now(things)]
+    held = [Alive.now(things)]
     for _ in range(4):
         many(calls // 4)
-        held.append(Held.now(things))
+        held.append(Alive.now(things))
 
-    # Of the least round: what grows with the calls grows in each.
-    def growth(of: Callable[[Held], float]) -> float:
+    # The least round counts: a leak grows in every round.
+    def growth(of: Callable[[Alive], float]) -> float:
         return min(of(after) - of(before) for before, after in itertools.pairwise(held))
 
     some = calls // 4 // 20
@@ -472,7 +472,7 @@ def make_and_drop_models(count: int, compile: Callable[[nn.Module], Any], bound:
 
     for n in range(2 * len(MODELS)):
         one(n)
-    before = Held.now([x])
+    before = Alive.now([x])
     alive: list[weakref.ref[Any]] = []
     for n in range(count):
         alive += one(n)
@@ -480,7 +480,7 @@ def make_and_drop_models(count: int, compile: Callable[[nn.Module], Any], bound:
             collect()
             alive = [ref for ref in alive if ref() is not None]
             assert not alive, [type(ref()) for ref in alive[:5]]
-    after = Held.now([x])
+    after = Alive.now([x])
     assert after.references == before.references
     assert after.objects - before.objects < 500 + 8 * count  # torch keeps the text of a backward graph's code
     assert after.malloc - before.malloc < bound * 2**20
@@ -512,7 +512,7 @@ def test_a_model_that_stays_is_found() -> None:
 
 
 def dead_after(function: Callable[..., Any], make: Callable[[], tuple[Any, ...]], calls: int = 4) -> None:
-    """What the arguments and results of each call consist of dies with them, while the variants live."""
+    """The parts of each call's arguments and results die with them, while the variants live."""
     compiled = vesta.compile(function)
     refs: list[weakref.ref[Any]] = []
 

@@ -67,7 +67,7 @@ def x():
 
 
 def captures(compiled):
-    """Of a wrapper and its methods: name -> what was captured."""
+    """The captured objects of a wrapper and its methods, by name."""
     return {c.name.rpartition("<locals>.")[2]: c for c in vesta.explain(compiled).explanation.captures}
 
 
@@ -82,7 +82,7 @@ def twice(function, *args):
     return function(*args)
 
 
-# What is compiled
+# Compiled methods
 
 
 @pytest.mark.parametrize("gradients", [False, True])
@@ -224,14 +224,14 @@ def test_fullgraph_and_stances_hold_for_methods(net, x):
 
 def test_methods_are_checked(net):
     for methods, message in [
-        ("encode", r"takes a tuple of names, not 'encode'"),
-        ((3,), "takes a tuple of names"),
-        (None, "takes a tuple of names"),
+        ("encode", r"takes a tuple of method names, not 'encode'"),
+        ((3,), "takes a tuple of method names"),
+        (None, "takes a tuple of method names"),
         (("encod",), r'Net has no method "encod"; did you mean "encode"'),
         (("zzz",), r'Net has no method "zzz"$'),
-        (("device",), r'"device" of Net is a property; compile its getter'),
-        (("scale",), r'"scale" of Net is no method'),
-        (("__len__",), "called by their name"),
+        (("device",), r'"device" of Net is a property; put @vesta.compile below @property'),
+        (("scale",), r'"scale" of Net is not a method'),
+        (("__len__",), "called by name"),
     ]:
         for more in ({}, {"disable": True}):
             with pytest.raises(UserError, match=message):
@@ -239,7 +239,7 @@ def test_methods_are_checked(net):
     for other in (lambda x: x, Net, functools.partial(print)):
         with pytest.raises(UserError, match="methods is for modules"):
             vesta.compile(other, methods=("forward",))
-    with pytest.raises(UserError, match="takes a tuple of names"):
+    with pytest.raises(UserError, match="takes a tuple of method names"):
         vesta.compile(methods="encode")
 
 
@@ -284,7 +284,7 @@ def test_methods_of_every_kind(x):
     assert compiled.extra_repr() == net.extra_repr()
 
 
-# What a method still is
+# Properties of methods that stay as they are
 
 
 def test_a_method_is_still_a_bound_method(net, x):
@@ -432,7 +432,7 @@ def test_a_forward_that_is_partial(net, x):
     assert_compiled(compiled, "Net")
 
 
-# What libraries do around a compiled module
+# Libraries that wrap or patch a compiled module
 
 
 def test_a_loop_of_generation(x):

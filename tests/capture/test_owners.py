@@ -33,7 +33,7 @@ class Model(nn.Module):
 
 
 @dataclasses.dataclass
-class Held:
+class Holding:
     weight: torch.Tensor
     module: nn.Module
 
@@ -138,7 +138,7 @@ CASES |= {
     "a list": (lambda f, x: f[1](x @ f[0]), lambda: [torch.rand(16, 16), Model()]),
     "a dict": (lambda f, x: f["module"](x @ f["weight"]), lambda: {"weight": torch.rand(16, 16), "module": Model()}),
     "a dict by modules": (of_a_dict, lambda: (lambda m: {m: m})(Model())),
-    "a dataclass": (lambda f, x: f.module(x @ f.weight), lambda: Held(torch.rand(16, 16), Model())),
+    "a dataclass": (lambda f, x: f.module(x @ f.weight), lambda: Holding(torch.rand(16, 16), Model())),
     "a tensor": (lambda f, x: x @ f, lambda: torch.rand(16, 16)),
     "a tensor's id": (lambda f, x: x @ f * (id(f) % 5), lambda: torch.rand(16, 16)),
     "a tensor in a set": (lambda f, x: x @ f * len({f}), lambda: torch.rand(16, 16)),
@@ -162,7 +162,7 @@ def parts(x: Any, seen: set[int]) -> list[Any]:
         if "<locals>" in type(x).__qualname__:
             inner += [type(x), type(x).forward, *(c.cell_contents for c in type(x).forward.__closure__)]
         found = [x]
-    elif isinstance(x, Held):
+    elif isinstance(x, Holding):
         inner, found = [x.weight, x.module], [x]
     elif isinstance(x, type):
         return [x]
@@ -191,7 +191,7 @@ def test_what_is_dropped_dies(name: str, gradients: bool) -> None:
             watched = [weakref.ref(part) for part in [*parts(f, set()), x]]
             assert len(watched) >= 2
             del f, x, wanted, result, found, expected
-            # What AOTAutograd makes while it compiles, and cycles of the program's own, wait for the collector.
+            # Objects that AOTAutograd makes while it compiles, and the program's own cycles, wait for the collector.
             gc.collect()
             assert [part() for part in watched if part() is not None] == []
     report = captured(compiled)  # of variants whose objects are gone nothing is left to tell
@@ -312,7 +312,7 @@ def test_functions_of_one_code_and_other_globals() -> None:
 
 
 def test_others_are_still_told() -> None:
-    """A program that lets go of an object that others watch is a break, whether or not Vesta watches it, too."""
+    """A program that releases an object that others watch is a break, whether or not Vesta watches it, too."""
     told = []
 
     def function(thing, x):

@@ -1,4 +1,4 @@
-"""What steers the compiler from outside, over the compiler itself: stances, marks, disable, fullgraph, reset."""
+"""Switches outside of the program, with the real compiler: stances, marks, disable, fullgraph, reset."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_eager_on_recompile(x):
 
 def test_fail_on_recompile(x):
     compiled = vesta.compile(plus)
-    with torch.compiler.set_stance("fail_on_recompile"), pytest.raises(RecompileError, match="nothing was compiled"):
+    with torch.compiler.set_stance("fail_on_recompile"), pytest.raises(RecompileError, match="was not compiled before"):
         compiled(x)
     compiled(x)
     with torch.compiler.set_stance("fail_on_recompile"):
@@ -145,7 +145,7 @@ def test_sizes_that_change(x):
     ],
 )
 def test_every_size_symbolic_from_the_first_call(make, sizes):
-    """Dimensions that a weight settles are constants behind their guard."""
+    """A dimension that a weight fixes is a constant with a guard."""
     model = make().eval()
     compiled = vesta.compile(model, dynamic=True)
     with torch.no_grad():
@@ -550,7 +550,7 @@ def test_fullgraph_refuses_one_variant_too_many(x):
 
 
 def test_a_long_loop_is_left_to_python(x):
-    """What tens of thousands of operators unroll to would take longer to compile than the loop takes."""
+    """A loop that unrolls to tens of thousands of operators would take longer to compile than to run."""
 
     def f(x, n):
         for i in range(n):

@@ -1,4 +1,4 @@
-"""What a program finds on the classes of tensors is guarded: on subclasses, bases, metaclasses and torch.Tensor."""
+"""Attributes found on classes of tensors are guarded: subclasses, bases, metaclasses and torch.Tensor."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_eight_threads() -> None:
 
 
 def test_no_other_thread_sees_a_trace() -> None:
-    """What a trace writes and takes back."""
+    """Temporary writes of a trace."""
     place = SimpleNamespace(value=0)
 
     def function(x, k):

@@ -174,7 +174,7 @@ with warnings.catch_warnings(record=True) as log:
 
 @pytest.mark.parametrize("gradients", [False, True])
 def test_once_in_a_process(gradients: bool) -> None:
-    """What torch warns of once in a process is given in the first call, whatever was traced how often."""
+    """A warning that torch gives once per process is given in the first call, however often programs are traced."""
     found = subprocess.run(
         [sys.executable, "-c", ONCE.format(gradients=gradients)], capture_output=True, text=True, check=True
     )

@@ -78,9 +78,9 @@ def run_traps() -> tuple[int, list[str]]:
     return len(todo), failures
 
 
-def run_operators(jobs: int, samples: int, door: str) -> tuple[int, list[str]]:
-    count, failures, compiled = operators.run(jobs, samples, door)
-    how = "compiled" if door == "vesta" else "as CUDA graphs"
+def run_operators(jobs: int, samples: int, entry: str) -> tuple[int, list[str]]:
+    count, failures, compiled = operators.run(jobs, samples, entry)
+    how = "compiled" if entry == "vesta" else "as CUDA graphs"
     print(f"  {compiled} of {count} calls ran {how}", flush=True)
     for f in failures:
         print("  " + f.replace("\n", "\n    "), flush=True)

@@ -22,7 +22,7 @@ CALLS = 4  # step by step, recorded, and with other addresses
 
 
 def names_of_models(count: int) -> list[str]:
-    """Those that are tested on the CPU, and more from the whole list."""
+    """The models that are tested on the CPU, and more of the whole list."""
     from tests.programs.zoo import ZOO
 
     tested = [name for name, entry in ZOO.items() if entry.tests]

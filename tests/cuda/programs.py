@@ -105,7 +105,7 @@ def programs() -> Iterator[Program]:
     yield Program("in place", lambda x: x.add_(1).mul_(2), lambda: (_x(64, 100),))
     yield Program("rows of a larger tensor", lambda x: x * 2, lambda: (_x(64, 101)[:, 1:],))
     yield Program("positions", lambda x: x + torch.arange(1000, device="cuda"), lambda: (_x(64, 1000),))
-    # What is added may fall on one place: eager's sums have no fixed order either.
+    # Additions may go to one element: eager's sums have no fixed order either.
     for dtype in (torch.float32, torch.float64, torch.int64):
         yield Program(
             f"add rows of {dtype} at places",

@@ -1,4 +1,4 @@
-"""What people run into with CUDA graphs: more of traps.TRAPS. Each says whether its calls were recorded."""
+"""Uses that break naive CUDA graphs: further traps.TRAPS. Each tells whether its calls were recorded."""
 
 from __future__ import annotations
 
@@ -417,7 +417,7 @@ def numbers_in_the_cpus_memory() -> None:
 
 @trap
 def other_memory_under_the_same_tensors() -> None:
-    """What a call reads of its inputs is where they lie now, not where the same tensors lay in the call before."""
+    """A call uses the present addresses of its inputs, not those of the call before."""
 
     def function(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.tanh(torch.relu(x + b) @ w) * b

@@ -11,7 +11,7 @@ TOOLS = ("memcheck", "racecheck")
 
 
 def path() -> str | None:
-    """Of compute-sanitizer, which CUDA's toolkit brings."""
+    """The tools of compute-sanitizer, which is part of CUDA's toolkit."""
     return shutil.which("compute-sanitizer") or shutil.which("/usr/local/cuda/bin/compute-sanitizer")
 
 

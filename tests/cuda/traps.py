@@ -1,4 +1,4 @@
-"""What people run into when they compile for GPUs, each in a process of its own: `traps()` by name."""
+"""Situations in which compiling for GPUs may go wrong, each in a process of its own: `traps()` by name."""
 
 from __future__ import annotations
 

@@ -58,12 +58,12 @@ def page(rows: Sequence[Row]) -> str:
         "# Programs of other libraries under `vesta.compile`",
         "",
         "<!-- written by: python -m tests.ecosystem --page -->",
-        "Each program is written as its library's documentation writes it, with small sizes and random weights, and "
-        "runs in a process of its own, eager and compiled. Three calls with different inputs are compared by the rule "
-        "of [numerics](numerics.md). *First call* is what the first compiled call takes beyond one of eager's; "
-        "*steady* is eager's time over the compiled one's, calls of both in turn; *graphs* are the compiled traces, "
-        "*breaks* the places where Python goes on between two of them or is left alone, which the list below names. "
-        "`python -m tests.ecosystem` installs the libraries and does it again.",
+        "Each program is written as in its library's documentation, with small sizes and random weights, and runs "
+        "eager and compiled in a process of its own. Three calls with different inputs are compared by the rule of "
+        "[numerics](numerics.md). *First call* is the additional time of the first compiled call over an eager call. "
+        "*Steady* is eager's time divided by the compiled time, with alternating calls. *Graphs* counts the compiled "
+        "traces, and *breaks* the places where Python runs code between two graphs or code is not compiled; the list "
+        "below names them. `python -m tests.ecosystem` installs the libraries and repeats the measurement.",
         "",
         f"torch {torch.__version__.partition('+')[0]}, {torch.get_num_threads()} threads, "
         f"{torch.backends.cpu.get_cpu_capability()}. {len(rows)} programs of {libraries} libraries: {right} give "
@@ -75,13 +75,14 @@ def page(rows: Sequence[Row]) -> str:
         text += [
             "",
             "## Training",
-            "In these, gradients and optimizer steps are the slow part of a call; every optimizer runs as eager does.",
+            "In these programs, gradients and optimizer steps take most of the time of a call. Optimizers run as in "
+            "eager.",
             "",
             *table(training),
         ]
     failed = [r for r in rows if r.failure]
     if failed:
-        text += ["", "## What is not right yet"]
+        text += ["", "## Wrong results"]
         for r in failed:
             last = r.failure.splitlines()[-1 if r.failure.startswith("raises") else 0]
             text.append(f"- {r.package}, {r.what}: {last}")

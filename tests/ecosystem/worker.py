@@ -187,7 +187,7 @@ def run_row(program: Program, rounds: int) -> Row:
     except Exception:
         return row(error=traceback.format_exc(limit=-6))
     failure, first = "", 0.0
-    settled: int | None = None
+    recompiles_before: int | None = None
     try:
         ours = built(program, vesta.compile)
         for n in range(CALLS):
@@ -195,7 +195,7 @@ def run_row(program: Program, rounds: int) -> Row:
             first = first or took
             if found := wrong(program, n, result, expected[n]):
                 failure = failure or f"call {n + 1}: {found}"
-        settled = len(vesta.explain().recompiles)
+        recompiles_before = len(vesta.explain().recompiles)
         theirs, mine, ratio = timed(eager, ours, rounds) if rounds else (0.0, 0.0, 0.0)
     except Exception:
         theirs, mine, ratio = 0.0, 0.0, 0.0
@@ -207,7 +207,7 @@ def run_row(program: Program, rounds: int) -> Row:
         graphs=sum(1 for g in seen.graphs if g.compiled),
         stops=stops_of(seen.captures),
         recompiles=recompiles,
-        late_recompiles=0 if settled is None else len(recompiles) - settled,
+        late_recompiles=0 if recompiles_before is None else len(recompiles) - recompiles_before,
         first_ms=1e3 * max(0.0, first - statistics.median(seconds[1:])),
         eager_us=1e6 * theirs,
         ours_us=1e6 * mine,

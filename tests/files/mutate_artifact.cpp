@@ -175,7 +175,7 @@ class Mutator {
       std::sort(out.begin(), out.end());
       return out;
     }();
-    // Those that take the same kinds of arguments are rare among all of them.
+    // Operators with the same kinds of arguments are rare among all of them.
     const auto handle = [](const std::string& op) {
       const size_t dot = op.find('.', op.find("::"));
       return c10::Dispatcher::singleton().findSchema(
@@ -306,9 +306,9 @@ class Mutator {
     }
   }
   std::string derived() {
-    if (r_.one_in(2)) return change(a_.derived_parameters), "the parameters of derived weights";
+    if (r_.one_in(2)) return change(a_.derived_parameters), "the parameters of prepacked constants";
     if (a_.derived.empty()) return "";
-    return a_.derived.clear(), "no derived weights";
+    return a_.derived.clear(), "no prepacked constants";
   }
   std::string output() {
     if (a_.outputs.empty()) return "";

@@ -16,7 +16,7 @@ from torch.testing._internal.opinfo import core as opinfo_core
 from torch.utils import _pytree as pytree
 
 from tests.numerics.compare import differences
-from tests.numerics.doors import DOORS
+from tests.numerics.entry_points import ENTRY_POINTS
 from tests.numerics.wide_runs import copies, perturbed_runs, reference_run
 
 DTYPES = {
@@ -59,7 +59,7 @@ class Task:
 
 @dataclass
 class Outcome:
-    """What became of one sample."""
+    """The outcome of one sample."""
 
     op: str
     dtype: str
@@ -239,11 +239,11 @@ def _one(op: Any, sample: Any, variant: str, task: Task, outcome: Outcome) -> No
     after_state = _random_state()
     random_op = not torch.equal(before, after_state)
 
-    door = DOORS[task.backend](call.flat)
+    entry = ENTRY_POINTS[task.backend](call.flat)
     our_inputs = copies(call.tensors)
     _seed(task.seed)
-    flat, our_error = _attempt(lambda: door(*our_inputs))
-    path = door.path()
+    flat, our_error = _attempt(lambda: entry(*our_inputs))
+    path = entry.path()
     outcome.compiled, outcome.reason = path.compiled, path.reason
     outcome.kernels, outcome.externs, outcome.recorded = path.kernels, path.externs, path.recorded
 

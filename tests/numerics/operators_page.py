@@ -1,4 +1,4 @@
-"""docs/operators.md from the outcomes of a sweep: what becomes of each operator."""
+"""Makes docs/operators.md, which says how Vesta runs each operator, from the outcomes of a sweep."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _HEAD = """# Operators
 
 Written by `python -m tests.numerics.sweep_op_db --write-page docs/operators.md`; do not edit.
 
-What Vesta does with each operator of PyTorch's `op_db`, over {samples} in {dtypes}:
+How Vesta runs each operator of PyTorch's `op_db`, over {samples} in {dtypes}:
 
 - **fused**: it becomes part of generated kernels,
 - **decomposed**: it is replaced by other operators, all of which are fused,
 - **view**: no data moves and no kernel is needed, or the result has no elements,
-- **extern**: it, or something it is made of, is a call into ATen,
+- **extern**: it, or an operator that it consists of, is a call into ATen,
 - **refused**: the program runs eager, with the reason given.
 
-An operator may be several of these, depending on dtype and arguments; the counts say how often.
+One operator may be in several classes, depending on dtype and arguments; the counts say how often.
 
 """
 

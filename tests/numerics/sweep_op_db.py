@@ -24,7 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tests import isolation
 from tests.numerics import operators_page
-from tests.numerics.doors import DOORS
+from tests.numerics.entry_points import ENTRY_POINTS
 from tests.numerics.op_samples import DTYPES, VARIANTS, Outcome, Task, after, tasks, work
 
 
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--limit", type=float, default=60.0, metavar="S", help="seconds one sample may take")
-    parser.add_argument("--backend", default="vesta", choices=list(DOORS))
+    parser.add_argument("--backend", default="vesta", choices=list(ENTRY_POINTS))
     parser.add_argument("--list-failures", action="store_true", help="print one line a failure and nothing more of it")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all outcomes")
     parser.add_argument("--write-page", type=Path, metavar="FILE", help="write the page of operators")

@@ -286,7 +286,7 @@ def test_sums_in_operators_move_with_their_terms(program, sizes):
 
 
 def test_gradients_move():
-    """What softmax gives back sums to nothing but what its steps were rounded by."""
+    """The gradient of softmax sums to zero except for the rounding of its steps."""
 
     def program(x, g):
         with torch.enable_grad():

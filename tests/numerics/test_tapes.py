@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 SAMPLES = 3
 OPERATORS = [op for op in op_db if torch.float64 in op.dtypes and op.supports_autograd and op.name not in UNINITIALISED]
-# What no trace takes: results that depend on values, and memory that is read past the dispatcher.
+# Operators that no trace supports: results that depend on values, and memory that is read past the dispatcher.
 REFUSED = "needs the values? of|data pointer|in a way Vesta does not know|layout is not strided"
 
 Program = Callable[..., list[torch.Tensor]]

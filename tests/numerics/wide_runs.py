@@ -65,7 +65,7 @@ def _normalize(x: torch.Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12
     return x / _norm(x, p, dim, True).clamp_min(eps).expand_as(x)
 
 
-# What has no float64 form of its own, would give a narrow result, or one that is hardly better than float32's.
+# Operators that have no float64 form, would return a narrow result, or would hardly be better than float32's.
 _WIDE_FORMS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.float: torch.Tensor.double,
     torch.Tensor.half: torch.Tensor.double,
@@ -194,7 +194,7 @@ def widen(value: Any, moved: Callable[[torch.Tensor, torch.dtype], torch.Tensor]
 
 @dataclass(frozen=True)
 class Made:
-    """What a call gave at one place of its result."""
+    """The outcome of a call for one of its results."""
 
     dtype: torch.dtype | None  # None: no tensor of numbers in a storage
     owned: bool = False  # lies in a storage that none of the arguments lies in
@@ -290,14 +290,16 @@ class _Widening(TorchFunctionMode):
         given = _storages((args, kwargs))
         leaves, spec = pytree.tree_flatten(result)
         known = call.made if call and len(call.made) == len(leaves) else (Made(None),) * len(leaves)
-        made = [self.settle(leaf, m, given) if is_plain(leaf) else leaf for leaf, m in zip(leaves, known, strict=True)]
+        made = [
+            self.complete(leaf, m, given) if is_plain(leaf) else leaf for leaf, m in zip(leaves, known, strict=True)
+        ]
         self.after(before)
         while any([b.sync() for b in self._bits]):
             pass
         unchanged = all(a is b for a, b in zip(leaves, made, strict=True))
         return result if unchanged else pytree.tree_unflatten(made, spec)
 
-    def settle(self, leaf: torch.Tensor, known: Made, given: set[int]) -> torch.Tensor:
+    def complete(self, leaf: torch.Tensor, known: Made, given: set[int]) -> torch.Tensor:
         """The result itself, or what the program would have: memory of its own."""
         return leaf.clone() if known.owned and storage_of(leaf) in given else leaf
 
@@ -407,11 +409,13 @@ class _Shaking(_Widening):
         step = torch.randint(0, 2, t.shape, generator=self._generator, dtype=torch.float64) * 2 - 1
         return t * (1 + step * eps)
 
-    def settle(self, leaf: torch.Tensor, known: Made, given: set[int]) -> torch.Tensor:
+    def complete(self, leaf: torch.Tensor, known: Made, given: set[int]) -> torch.Tensor:
         if known.value is not None and known.value.shape == leaf.shape:
             return known.value.to(WIDE.get(known.value.dtype, known.value.dtype), copy=True)
         if storage_of(leaf) not in given or known.owned:
-            return self.moved(leaf, known.dtype) if leaf.dtype in WIDE.values() else super().settle(leaf, known, given)
+            return (
+                self.moved(leaf, known.dtype) if leaf.dtype in WIDE.values() else super().complete(leaf, known, given)
+            )
         return leaf
 
     def seen_by(self, call: Call | None, args: Any, kwargs: Any) -> Any:
@@ -426,7 +430,7 @@ class _Shaking(_Widening):
         return pytree.tree_unflatten(moved, spec)
 
     def before(self, call: Call | None, args: Any, kwargs: Any) -> Any:
-        """What a call may write to: the tensor, its dtype in the program, its version and numbers."""
+        """The tensors that a call may write: tensor, dtype in the program, version and numbers."""
         self._calls_inside.begin(call)
         leaves = pytree.tree_leaves((args, kwargs))
         dtypes = call.given if call and len(call.given) == len(leaves) else (None,) * len(leaves)

@@ -103,7 +103,7 @@ def eager_raises(task: Task) -> bool:
 
 
 def schema(operator: str) -> str:
-    """Of "aten::add.Tensor"."""
+    """The base name "add" in "aten::add.Tensor"."""
     space, _, name = operator.partition("::")
     packet, _, overload = name.partition(".")
     return str(getattr(getattr(getattr(torch.ops, space), packet), overload or "default")._schema)

@@ -49,7 +49,7 @@ def given(inputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def judge(model: str, folder: Path) -> tuple[str, str]:
-    """What is wrong, or '', and what was saved."""
+    """The failure, or '', and a summary of the saved program."""
     import vesta
 
     entry = ZOO[model]

@@ -106,7 +106,7 @@ def test_factories(factory: Callable[..., Any]) -> None:
 
 
 def test_error_inputs() -> None:
-    """Of PyTorch's own list, a sample of them: the same type of exception."""
+    """A sample of PyTorch's own list raises the same type of exception as in eager."""
     checked = 0
     for op in op_db[::4]:
         if op.error_inputs_func is None:

@@ -56,7 +56,7 @@ def test_stats_count_what_is_there(filled: Path, tmp_path: Path) -> None:
     assert found["artifacts"]["entries"] == 1 and found["kernels"]["entries"] >= 1
     assert found["bytes"] == found["artifacts"]["bytes"] + found["kernels"]["bytes"] > 0
     said = run("cache", "stats", folder=filled)
-    assert "artifacts" in said and "1.0 GiB" in said and "used between" in said
+    assert "artifacts" in said and "1.0 GiB" in said and "last used between" in said
     empty = told("cache", "stats", "--folder", str(tmp_path / "none"), folder=filled)
     assert empty["bytes"] == 0 and empty["used_last"] is None
     assert "0 B" in run("cache", "stats", folder=tmp_path / "none")
@@ -87,7 +87,7 @@ def test_trim_and_clear_delete(filled: Path, tmp_path: Path) -> None:
     assert told("cache", "clear", folder=folder)["deleted_bytes"] == before - deleted
     assert told("cache", "stats", folder=folder)["bytes"] == 0
     assert (folder / "mine.txt").exists()
-    assert "is no size" in run("cache", "trim", "--to", "much", folder=folder, status=2)
+    assert "is not a size" in run("cache", "trim", "--to", "much", folder=folder, status=2)
 
 
 def test_a_folder_that_is_not_safe_is_not_touched(filled: Path, tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_a_folder_that_is_not_safe_is_not_touched(filled: Path, tmp_path: Path) 
     subprocess.run(["cp", "-a", str(filled), str(folder)], check=True)
     folder.chmod(0o777)
     for command in ("stats", "verify", "trim", "clear"):
-        assert "others may write to it" in run("cache", command, folder=folder, status=2)
+        assert "other users may write to it" in run("cache", command, folder=folder, status=2)
     assert list(folder.rglob("artifact_*"))
-    assert "there is no cache" in run("cache", "stats", folder="", status=2)
+    assert "the cache is off" in run("cache", "stats", folder="", status=2)
 
 
 def test_env_tells_the_machine(tmp_path: Path) -> None:
@@ -118,5 +118,5 @@ def test_show_tells_what_a_saved_program_holds(tmp_path: Path) -> None:
     assert len(found["variants"]) == 1 and found["weights"] == [] and found["damaged_storages"] == []
     assert found["bytes"] == path.stat().st_size
     path.write_bytes(b"something else")
-    assert "no program that Vesta saved" in run("show", str(path), folder=tmp_path, status=2)
+    assert "not a program saved by Vesta" in run("show", str(path), folder=tmp_path, status=2)
     assert "No such file" in run("show", str(tmp_path / "none"), folder=tmp_path, status=2)

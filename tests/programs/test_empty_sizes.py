@@ -43,9 +43,12 @@ PROGRAMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "three dimensions": lambda x: (x[:, 2:, None] * x[:, None, 2:]).exp(),
 }
 
-Door = Callable[..., Callable[[torch.Tensor], torch.Tensor]]
-DOORS: dict[str, Door] = {"vesta.compile": vesta.compile, "dynamic": lambda f: vesta.compile(f, dynamic=True)}
-BACKEND: Door = lambda f: torch.compile(f, backend="vesta", dynamic=True)  # noqa: E731
+EntryPoint = Callable[..., Callable[[torch.Tensor], torch.Tensor]]
+ENTRY_POINTS: dict[str, EntryPoint] = {
+    "vesta.compile": vesta.compile,
+    "dynamic": lambda f: vesta.compile(f, dynamic=True),
+}
+BACKEND: EntryPoint = lambda f: torch.compile(f, backend="vesta", dynamic=True)  # noqa: E731
 
 
 def same(got: torch.Tensor, wanted: torch.Tensor) -> None:
@@ -54,10 +57,10 @@ def same(got: torch.Tensor, wanted: torch.Tensor) -> None:
     torch.testing.assert_close(got, wanted)
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("entry", ENTRY_POINTS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_sizes_that_become_zero(name: str, door: str) -> None:
-    shrinks(PROGRAMS[name], DOORS[door])
+def test_sizes_that_become_zero(name: str, entry: str) -> None:
+    shrinks(PROGRAMS[name], ENTRY_POINTS[entry])
 
 
 @pytest.mark.parametrize("name", ["a transposed slice", "negative padding", "made of numbers", "a product"])
@@ -65,9 +68,9 @@ def test_sizes_that_become_zero_through_torch_compile(name: str) -> None:
     shrinks(PROGRAMS[name], BACKEND)
 
 
-def shrinks(f: Callable[[torch.Tensor], torch.Tensor], door: Door) -> None:
+def shrinks(f: Callable[[torch.Tensor], torch.Tensor], entry: EntryPoint) -> None:
     torch._dynamo.reset()
-    compiled = door(f)
+    compiled = entry(f)
     for n in (5, 4, 6, 2, 3, 2):
         x = torch.randn(3, n)
         same(compiled(x), f(x))
@@ -91,7 +94,7 @@ LAYOUTS: tuple[Callable[[list[int]], torch.Tensor], ...] = (
 
 @pytest.mark.parametrize("seed", range(3))
 def test_padding_of_empty_and_single_sizes(seed: int) -> None:
-    """Both doors in one process, sizes 0 and 1, padding of both signs: eager's result and strides, or its error."""
+    """Every entry point gives eager's result and strides, or its error, for sizes 0 and 1 and padding of both signs."""
     draw = random.Random(seed)
     for trial in range(12):
         rank = draw.randint(1, 4)
@@ -102,7 +105,7 @@ def test_padding_of_empty_and_single_sizes(seed: int) -> None:
             return F.pad(x, pad, mode, 2.0 if mode == "constant" else None)
 
         torch._dynamo.reset()
-        compiled = [door(f) for door in (*DOORS.values(), *([BACKEND] if trial % 4 == 0 else []))]
+        compiled = [entry(f) for entry in (*ENTRY_POINTS.values(), *([BACKEND] if trial % 4 == 0 else []))]
         for _ in range(4):
             sizes = [draw.choice([0, 1, 1, 2, 3, 5]) for _ in range(rank)]
             x = draw.choice(LAYOUTS)(sizes)

@@ -1,4 +1,4 @@
-"""What the environment turns on: logs on stderr and a folder for each compile."""
+"""Switches in the environment: logs on stderr, and a folder for each compile."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def test_an_unknown_topic_is_named_and_the_others_count(tmp_path: Path):
     nowhere = tmp_path / "file"
     nowhere.touch()
     text = logged("nonsense,stages", nowhere)
-    assert 'unknown log topic "nonsense"; known: stages' in text
+    assert 'unknown log topic "nonsense"; the topics are stages' in text
     assert "[vesta stages]" in text and "[vesta graph]" not in text
     assert f"cannot dump to {nowhere}" in text

@@ -9,7 +9,7 @@ from tests.programs.models import Case, run
 from tests.programs.zoo import ZOO
 
 CASES = [Case(name, mode, "vesta") for name, entry in ZOO.items() for mode in entry.tests]
-# What AOTAutograd gets wrong before a version of torch, whatever the backend ("aot_eager" too).
+# Errors of AOTAutograd before a version of torch, for every backend ("aot_eager", too).
 TORCHS_OWN = {("lstm", "training"): ((2, 13), "an LSTM's state has a dimension too many")}
 
 

@@ -1,4 +1,4 @@
-"""Every option of vesta.options has its effect through every door: vesta.compile, torch.compile and the direct one."""
+"""Every option of vesta.options takes effect through vesta.compile, torch.compile and trace_and_compile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import nn
 import vesta
 from vesta.options import BACKENDS, MODES, OPTION_NAMES, make_options, options_of_mode
 
-Door = Callable[..., Any]
+EntryPoint = Callable[..., Any]
 
 
 kept: list[Any] = []  # reports are of what still exists
@@ -43,14 +43,14 @@ def forget() -> None:
     torch._dynamo.reset()
 
 
-DOORS = {"vesta.compile": by_vesta, "torch.compile": by_torch, "trace_and_compile": directly}
+ENTRY_POINTS = {"vesta.compile": by_vesta, "torch.compile": by_torch, "trace_and_compile": directly}
 
 
-@pytest.fixture(params=DOORS)
-def door(request: pytest.FixtureRequest) -> Iterator[Door]:
+@pytest.fixture(params=ENTRY_POINTS)
+def entry(request: pytest.FixtureRequest) -> Iterator[EntryPoint]:
     forget()
     with torch.no_grad():
-        yield DOORS[request.param]
+        yield ENTRY_POINTS[request.param]
 
 
 def variants() -> list[Any]:
@@ -69,12 +69,12 @@ TESTED: set[str] = set()
 
 
 @of_option("dynamic")
-def test_dynamic(door: Door) -> None:
+def test_dynamic(entry: EntryPoint) -> None:
     """Sizes that a first call has shown are constants or symbols; a symbol is at least 2."""
 
     def guards(dynamic: bool) -> list[str]:
         forget()
-        door(lambda x: x.sin() + 1, dynamic=dynamic)(torch.ones(4, 3))
+        entry(lambda x: x.sin() + 1, dynamic=dynamic)(torch.ones(4, 3))
         return [g for v in variants() for g in v.guards]
 
     assert guards(False) == []
@@ -82,40 +82,40 @@ def test_dynamic(door: Door) -> None:
 
 
 @of_option("strict")
-def test_strict_raises_what_would_run_eager(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strict_raises_what_would_run_eager(entry: EntryPoint, monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.randn(4)
 
     def f(x: torch.Tensor) -> torch.Tensor:
         return x.sin() + 1
 
     # A bug of the compiler's, as its guard against a graph that is no graph would find it.
-    door(f, strict=True)(x)
+    entry(f, strict=True)(x)
     bad = {"strict": True, "variant_limit": 0}
-    compiled = door(f, **bad)
+    compiled = entry(f, **bad)
     with pytest.raises(Exception, match="variant"):
         compiled(x)
-    torch.testing.assert_close(door(f, variant_limit=0)(x), f(x))
+    torch.testing.assert_close(entry(f, variant_limit=0)(x), f(x))
 
 
 @of_option("variant_limit")
-def test_variant_limit(door: Door) -> None:
+def test_variant_limit(entry: EntryPoint) -> None:
     x = torch.randn(4)
-    torch.testing.assert_close(door(lambda x: x.sin() + 1, variant_limit=0)(x), x.sin() + 1)
+    torch.testing.assert_close(entry(lambda x: x.sin() + 1, variant_limit=0)(x), x.sin() + 1)
     assert not variants() and vesta.explain().fallbacks
-    door(lambda x: x.sin() + 1, variant_limit=1)(x)
+    entry(lambda x: x.sin() + 1, variant_limit=1)(x)
     assert len(variants()) == 1
 
 
 @of_option("packed_weights")
-def test_packed_weights(door: Door) -> None:
-    if door is directly:
+def test_packed_weights(entry: EntryPoint) -> None:
+    if entry is directly:
         pytest.skip("it takes tensors alone: none of them is a weight")
     x = torch.randn(2, 3, 16, 16)
 
     def packed(allowed: bool | int) -> int:
         forget()
         model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU()).eval()
-        compiled = door(model, packed_weights=allowed)
+        compiled = entry(model, packed_weights=allowed)
         torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
         return sum(v.packed_bytes for v in variants())
 
@@ -125,24 +125,24 @@ def test_packed_weights(door: Door) -> None:
 
 @of_option("numerics")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_numerics(door: Door, dtype: torch.dtype) -> None:
+def test_numerics(entry: EntryPoint, dtype: torch.dtype) -> None:
     def f(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return ((x * 3.14 + y) * x - y).relu() * 1.7 - x
 
     x, y = (torch.randn(64, 64, generator=torch.Generator().manual_seed(i)).to(dtype) for i in range(2))
     exact = f(x.double(), y.double())
-    eager, fast = door(f, numerics="eager")(x, y), door(f, numerics="fast")(x, y)
+    eager, fast = entry(f, numerics="eager")(x, y), entry(f, numerics="fast")(x, y)
     assert len({k.name for v in variants() for k in v.kernels}) == 1  # one kernel each
     torch.testing.assert_close(eager, f(x, y), rtol=0, atol=0)
     assert not torch.equal(fast, eager)
     assert (fast.double() - exact).abs().mean() < (eager.double() - exact).abs().mean()
     with pytest.raises(Exception, match='"fast" or "eager"'):
-        door(f, numerics="other")(x, y)
+        entry(f, numerics="other")(x, y)
 
 
 @of_option("skip_passes")
 @of_option("rewrite_limit")
-def test_passes_are_left_out(door: Door) -> None:
+def test_passes_are_left_out(entry: EntryPoint) -> None:
     def f(x: torch.Tensor) -> torch.Tensor:
         return nn.functional.softmax(x * 1, -1)
 
@@ -150,7 +150,7 @@ def test_passes_are_left_out(door: Door) -> None:
 
     def operators(**options: Any) -> set[str]:
         forget()
-        torch.testing.assert_close(door(f, **options)(x), f(x))
+        torch.testing.assert_close(entry(f, **options)(x), f(x))
         return {op for v in variants() for k in v.kernels for op in k.ops}
 
     assert "decompose" in vesta.passes()
@@ -160,41 +160,41 @@ def test_passes_are_left_out(door: Door) -> None:
 
 
 @of_option("compile_threads")
-def test_compile_threads(door: Door) -> None:
+def test_compile_threads(entry: EntryPoint) -> None:
     def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x.sin().sum(0), x.cos().sum(1), x.exp()
 
     x = torch.randn(8, 8)
     for threads in (1, 2):
         forget()
-        torch.testing.assert_close(tuple(door(f, compile_threads=threads)(x)), f(x))
+        torch.testing.assert_close(tuple(entry(f, compile_threads=threads)(x)), f(x))
 
 
 @of_option("cache")
-def test_cache(door: Door) -> None:
+def test_cache(entry: EntryPoint) -> None:
     """A process without a cache here; with one: test_artifact_cache.py and test_cache.py."""
-    door(lambda x: x.sin() + 1, cache=False)(torch.randn(4))
+    entry(lambda x: x.sin() + 1, cache=False)(torch.randn(4))
     assert not any(v.cached for v in variants())
 
 
 @of_option("cuda_graphs")
 @of_option("copied_inputs")
 @of_option("cuda_graph_memory")
-def test_cuda_graphs(door: Door) -> None:
-    """What they do needs a GPU: tests/cuda/recorded.py. Programs of the CPU take them, and have no graphs."""
+def test_cuda_graphs(entry: EntryPoint) -> None:
+    """tests/cuda/recorded.py tests the effect on a GPU. Programs of the CPU accept the options and have no graphs."""
     x = torch.randn(4)
     options = {"cuda_graphs": True, "copied_inputs": -1, "cuda_graph_memory": 1 << 20}
-    torch.testing.assert_close(door(lambda x: x.sin() + 1, **options)(x), x.sin() + 1)
+    torch.testing.assert_close(entry(lambda x: x.sin() + 1, **options)(x), x.sin() + 1)
     assert [v.graphs for v in variants()] == [None]
 
 
 @of_option("autotune_seconds")
-def test_tuning(door: Door) -> None:
-    """What it does needs a GPU: tests/cuda/tuned.py. Programs of the CPU take it, and nothing is measured."""
+def test_tuning(entry: EntryPoint) -> None:
+    """tests/cuda/tuned.py tests the effect on a GPU. Programs of the CPU accept the option, and nothing is measured."""
     x = torch.randn(4)
     for seconds in (0, 0.5, 10):
         forget()
-        torch.testing.assert_close(door(lambda x: x.sin() + 1, autotune_seconds=seconds)(x), x.sin() + 1)
+        torch.testing.assert_close(entry(lambda x: x.sin() + 1, autotune_seconds=seconds)(x), x.sin() + 1)
         assert [v.tuning for v in variants()] == [None]
 
 
@@ -206,16 +206,16 @@ def test_modes_are_options() -> None:
     for mode, seconds in (("default", 0), ("reduce-overhead", 0), ("max-autotune", 10)):
         assert make_options(options_of_mode(mode)).autotune_seconds == seconds
     assert make_options(options_of_mode("max-autotune-no-cudagraphs")).autotune_seconds == 10
-    for door in (vesta.compile, functools.partial(torch.compile, backend="vesta")):
+    for entry in (vesta.compile, functools.partial(torch.compile, backend="vesta")):
         for mode in MODES:
             x = torch.randn(4)
-            torch.testing.assert_close(door(lambda x: x.sin() + 1, mode=mode)(x), x.sin() + 1)
+            torch.testing.assert_close(entry(lambda x: x.sin() + 1, mode=mode)(x), x.sin() + 1)
     with pytest.raises(vesta.errors.UserError, match="reduce-overhead"):
         vesta.compile(torch.sin, mode="reduce_overhead")
 
 
 @of_option("kernels")
-def test_without_kernels_every_operator_is_eagers_call(door: Door) -> None:
+def test_without_kernels_every_operator_is_eagers_call(entry: EntryPoint) -> None:
     """Bit for bit: nothing is fused, folded, packed or decomposed; outputs that are inputs or each other are copies."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 16)).eval()
@@ -230,7 +230,7 @@ def test_without_kernels_every_operator_is_eagers_call(door: Door) -> None:
         x, y = torch.randn(2, 3, 8, 8, dtype=dtype), torch.randn(4, dtype=dtype)
         other = y.clone()
         forget()
-        compiled = door(f, kernels=False)
+        compiled = entry(f, kernels=False)
         for _ in range(2):
             for ours, eagers in zip(compiled(x, y), f(x, other), strict=True):
                 torch.testing.assert_close(ours, eagers, rtol=0, atol=0)
@@ -279,9 +279,9 @@ def test_backends_are_options() -> None:
     assert BACKENDS["cudagraphs"]["cuda_graphs"] and not BACKENDS["aot_eager"]["cuda_graphs"]
     vesta.compile(f, backend="aot_eager", mode="reduce-overhead")(x)
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"backend": "cudagraphs", "options": {"cuda_graphs": False}}, "options says cuda_graphs=False"),
-        ({"backend": "cudagraphs", "mode": "max-autotune-no-cudagraphs"}, "mode says cuda_graphs=False"),
-        ({"backend": "aot_eager", "options": {"kernels": True}}, "kernels=False, but options says kernels=True"),
+        ({"backend": "cudagraphs", "options": {"cuda_graphs": False}}, "options asks for cuda_graphs=False"),
+        ({"backend": "cudagraphs", "mode": "max-autotune-no-cudagraphs"}, "mode asks for cuda_graphs=False"),
+        ({"backend": "aot_eager", "options": {"kernels": True}}, "kernels=False, but options asks for kernels=True"),
         ({"backend": "cudagraph"}, 'did you mean "cudagraphs"'),
         ({"backend": "inductor"}, '"vesta", "cudagraphs", "aot_eager", "eager", not "inductor"'),
     ]
@@ -291,8 +291,8 @@ def test_backends_are_options() -> None:
 
 
 @of_option("dump_dir")
-def test_dump_dir(door: Door, tmp_path: Path) -> None:
-    door(lambda x: x.sin() + 1, dump_dir=str(tmp_path))(torch.randn(4))
+def test_dump_dir(entry: EntryPoint, tmp_path: Path) -> None:
+    entry(lambda x: x.sin() + 1, dump_dir=str(tmp_path))(torch.randn(4))
     assert list(tmp_path.rglob("*graph_traced.txt"))
 
 

@@ -111,7 +111,7 @@ def load_and_run(path: str, compiles: str) -> None:
 
 
 def save_calls(inputs: str, results: str) -> None:
-    """Those of tests/unit/run_saved.cpp: each once more when the weights of floats are 0.9 of what they were."""
+    """The programs of tests/unit/run_saved.cpp. Each runs again after its float weights were multiplied by 0.9."""
     calls, wanted, model = [_example(rows).cuda() for rows in (5, 7)], [], Tied().gpus().eval()
     with torch.no_grad():
         for scaled in (False, True):

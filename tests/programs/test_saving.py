@@ -367,7 +367,7 @@ def test_what_cannot_be_saved_names_the_line(tmp_path):
         assert "records gradients" in message(nn.Linear(3, 3), x)
     marker = object()
     assert "type(p) is object" in message(lambda x, p: x * 2 if p is marker else x + 1, x, marker)
-    with pytest.raises(UserError, match=r"takes what vesta\.compile returned"):
+    with pytest.raises(UserError, match=r"takes a result of vesta\.compile"):
         vesta.save(lambda x: x, tmp_path / "p.vesta")  # type: ignore[arg-type]
 
 
@@ -392,17 +392,17 @@ def test_damaged_and_missing_files(tmp_path):
     with pytest.raises(UserError, match=r"nothing.vesta cannot be read: No such file"):
         vesta.load(tmp_path / "nothing.vesta")
     for damaged, said in [
-        (b"", "no program"),
-        (whole[:40], "no program"),
-        (b"PK" + whole[2:], "no program"),
+        (b"", "not a program"),
+        (whole[:40], "not a program"),
+        (b"PK" + whole[2:], "not a program"),
         (whole[:-1], "bytes"),
-        (whole[:8] + b"\x63" + whole[9:], "format is 99"),
+        (whole[:8] + b"\x63" + whole[9:], "format 99"),
         (whole[:100] + bytes([whole[100] ^ 1]) + whole[101:], "digest"),
     ]:
         path.write_bytes(damaged)
         with pytest.raises(UserError, match=said):
             vesta.load(path)
-    # A weight, which is only looked at when somebody asks.
+    # Weights are only compared with their digests on request.
     (at,) = struct.unpack_from("<Q", whole, 24)
     path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
     vesta.load(path)

@@ -1,4 +1,4 @@
-"""Several losses of one compiled program: each goes backward on its own, as in eager."""
+"""Several losses of one compiled program have separate backward passes, as in eager."""
 
 from __future__ import annotations
 

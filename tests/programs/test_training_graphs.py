@@ -469,10 +469,10 @@ def wide(x: Any) -> Any:
 def test_program(name: str):
     function, makes = PROGRAMS[name]
     fixed = [x if isinstance(x, nn.Module) else None for x in (make() for make in makes)]
-    twins = copy.deepcopy(fixed)
+    plains = copy.deepcopy(fixed)
     compiled = FromTape(function)
     for _ in range(2):
-        inputs = [m or make() for m, make in zip(twins, makes, strict=True)]
+        inputs = [m or make() for m, make in zip(plains, makes, strict=True)]
         wide_inputs = [wide(x) for x in inputs]
         eager, eager_facts = step(function, inputs)
         ours, facts = step(compiled, [m or make() for m, make in zip(fixed, makes, strict=True)])
@@ -483,11 +483,11 @@ def test_program(name: str):
                 return step(function, wide_inputs)[0]
 
         check(ours, eager, reference, strides=False)
-        for m, twin in zip(fixed, twins, strict=True):
+        for m, plain in zip(fixed, plains, strict=True):
             if m is not None:
-                m.load_state_dict(twin.state_dict())
+                m.load_state_dict(plain.state_dict())
                 m.zero_grad(set_to_none=True)
-                twin.zero_grad(set_to_none=True)
+                plain.zero_grad(set_to_none=True)
 
 
 # ---- what runs eager ------------------------------------------------------------------------------------------------
@@ -618,16 +618,16 @@ def test_training_loop():
 
 
 def test_a_graph_kept_for_a_second_backward():
-    x, twin = numbers(3, 4)(), numbers(3, 4)()
-    for t, f in ((x, FromTape(torch.exp)), (twin, torch.exp)):
+    x, plain = numbers(3, 4)(), numbers(3, 4)()
+    for t, f in ((x, FromTape(torch.exp)), (plain, torch.exp)):
         y = f(t)
         y.sum().backward(retain_graph=True)
         (y * y).sum().backward()
-    torch.testing.assert_close(x.grad, twin.grad)
+    torch.testing.assert_close(x.grad, plain.grad)
 
 
 def test_results_on_one_memory_are_written():
-    """Which of them is a view of the other is eager's choice: autograd refuses some writes to views."""
+    """Eager decides which result is a view of the other, and autograd refuses some writes to views."""
 
     def view_first(x):
         y = x * 2
@@ -651,15 +651,15 @@ def test_results_on_one_memory_are_written():
 
 
 def test_one_tensor_given_twice():
-    x, twin = numbers(3, 4)(), numbers(3, 4)()
+    x, plain = numbers(3, 4)(), numbers(3, 4)()
     compiled = FromTape(lambda a, b: (a * b.sin(), b))
     y, same = compiled(x, x)
     assert same is x
     y.sum().backward()
-    (twin * twin.sin()).sum().backward()
-    torch.testing.assert_close(x.grad, twin.grad)
+    (plain * plain.sin()).sum().backward()
+    torch.testing.assert_close(x.grad, plain.grad)
     (compiled(x, x)[0]).sum().backward()
-    torch.testing.assert_close(x.grad, 2 * twin.grad)
+    torch.testing.assert_close(x.grad, 2 * plain.grad)
 
 
 def test_symbolic_sizes():
@@ -672,9 +672,9 @@ def test_symbolic_sizes():
     compiled = FromTape(f, dynamic=True)
     for a, b, n in ((4, 5, 3), (7, 5, 2), (9, 9, 4), (4, 5, 3), (30, 6, 5)):
         inputs = [numbers(a, 8)(), numbers(b, 8, seed=1)()]
-        twins = [numbers(a, 8)(), numbers(b, 8, seed=1)()]
+        plains = [numbers(a, 8)(), numbers(b, 8, seed=1)()]
         results = []
-        for call, tensors in ((compiled, inputs), (f, twins)):
+        for call, tensors in ((compiled, inputs), (f, plains)):
             layer.zero_grad()
             out, rows, parts = call(*tensors, n)
             ((out.sum() + (parts * parts).sum()) / rows).backward()
@@ -737,10 +737,10 @@ def test_hooks_on_what_is_saved_get_the_compiled_programs():
         return (x.sin() * x.cos()).exp()
 
     compiled = FromTape(f)
-    x, twin = numbers(3, 4)(), numbers(3, 4)()
+    x, plain = numbers(3, 4)(), numbers(3, 4)()
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
         y = compiled(x)
     assert seen and all(type(shape) is torch.Size for shape in seen)
     y.sum().backward()
-    f(twin).sum().backward()
-    torch.testing.assert_close(x.grad, twin.grad)
+    f(plain).sum().backward()
+    torch.testing.assert_close(x.grad, plain.grad)

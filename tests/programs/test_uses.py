@@ -1,4 +1,4 @@
-"""What people do with a compiled model besides calling it: training loops, generation, copies, threads, custom ops."""
+"""Uses of a compiled model besides calls: training loops, generation, copies, threads, custom operators."""
 
 from __future__ import annotations
 
@@ -131,17 +131,17 @@ def test_copies_and_states_of_a_compiled_model():
     x = torch.randn(5, 16)
     with torch.no_grad():
         close(compiled(x), model(x))
-        twin = copy.deepcopy(compiled)
-        for p in twin.parameters():
+        copied = copy.deepcopy(compiled)
+        for p in copied.parameters():
             p.add_(0.5)
-        close(twin(x), twin._orig_mod(x))
+        close(copied(x), copied._orig_mod(x))
         close(compiled(x), model(x))
         assert set(compiled.state_dict()) == {f"_orig_mod.{k}" for k in model.state_dict()}
         file = io.BytesIO()
-        torch.save(twin.state_dict(), file)
+        torch.save(copied.state_dict(), file)
         file.seek(0)
         compiled.load_state_dict(torch.load(file))
-        close(compiled(x), twin(x))
+        close(compiled(x), copied(x))
         model.to(torch.float64)
         close(compiled(x.double()), model(x.double()))
 
@@ -339,7 +339,7 @@ def test_loop_of_calls_on_own_results():
 
 
 def test_memory_of_the_first_steps_is_gone_when_a_large_result_is_made():
-    """What tensors of a call hold at most, with the arena that stays for the next call, is eager's."""
+    """The peak memory of a call's tensors, with the arena that stays for the next call, is at most eager's."""
 
     def program(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         s = nn.functional.gelu(x) @ w

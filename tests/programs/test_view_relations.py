@@ -1,4 +1,4 @@
-"""What results are views of: `_base` and `_is_view()` are eager's where the base is an input or another result."""
+"""View relations of results: `_base` and `_is_view()` are eager's if the base is an input or another result."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def tensors(x: Any) -> Iterator[Any]:
 
 
 def relations(given: list[torch.Tensor], results: list[torch.Tensor]) -> list[Any]:
-    """Of each result: which object it is, and which one its base is."""
+    """For each result: the object that it is, and the object that its base is."""
     names: dict[int, str] = {}
     for kind, of_kind in ("input", given), ("base of input", [t._base for t in given]), ("result", results):
         for i, t in enumerate(of_kind):

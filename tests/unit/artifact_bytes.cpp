@@ -196,7 +196,7 @@ TEST(ArtifactBytes, ConstantSizesAreComparedWithTheMemory) {
   }
 }
 
-// Two buffers that follow one another in the arena; a derived weight; an input that is written.
+// Two buffers that follow one another in the arena; a prepacked constant; an input that is written.
 Artifact lives() {
   Artifact a;
   a.is_static = true;
@@ -238,7 +238,7 @@ TEST(ArtifactBytes, BuffersAreUsedWhereTheyLive) {
       [](Artifact& a) {
         a.buffers[2].type.sizes[0] = Size{{{Size::Code::Constant, 1}, {Size::Code::Constant, 15}, {Size::Code::Add}}};
       },
-      [&](Artifact& a) { of(a, 0).access[0] = kWrites; },  // the derived weight
+      [&](Artifact& a) { of(a, 0).access[0] = kWrites; },  // the prepacked constant
       [&](Artifact& a) { of(a, 1).buffers[1] = 1; },       // an input that does not change
       [](Artifact& a) { a.steps.pop_back(); },
       [](Artifact& a) { std::get<Launch>(a.derived[0]).buffers[1] = 0; },

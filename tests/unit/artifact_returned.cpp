@@ -74,36 +74,40 @@ void expect_refused(const std::vector<Damage>& damages) {
 TEST(Returned, EachSymbolHasOneStepThatDefinesIt) {
   expect_refused({
       {[](Artifact& a) { a.symbols[1].input = -3; }, "of input -3"},
-      {[](Artifact& a) { a.symbols[1].input = kArgument; }, "aten::item defines symbol 1, which is no step's"},
-      {[](Artifact& a) { a.symbols[1] = {0, 1, false}; }, "which is no step's"},
-      {[](Artifact& a) { a.symbols[0].input = kReturned; }, "0 steps define the symbol 0"},
-      {[](Artifact& a) { call_of(a, 1).integers.clear(); }, "0 steps define the symbol 1"},
-      {[](Artifact& a) { a.steps.push_back(a.steps[1]); }, "2 steps define the symbol 1"},
+      {[](Artifact& a) { a.symbols[1].input = kArgument; },
+       "aten::item defines symbol 1, which is not a symbol of a step"},
+      {[](Artifact& a) { a.symbols[1] = {0, 1, false}; }, "which is not a symbol of a step"},
+      {[](Artifact& a) { a.symbols[0].input = kReturned; }, "0 steps define symbol 0"},
+      {[](Artifact& a) { call_of(a, 1).integers.clear(); }, "0 steps define symbol 1"},
+      {[](Artifact& a) { a.steps.push_back(a.steps[1]); }, "2 steps define symbol 1"},
       {[](Artifact& a) { call_of(a, 1).integers = {1, 1}, call_of(a, 1).results = {-1, -1}; }, "2 steps define"},
       {[](Artifact& a) { call_of(a, 1).integers = {3}; }, "defines symbol 3"},
       {[](Artifact& a) { call_of(a, 1).integers = {-2}; }, "defines symbol -2"},
-      {[](Artifact& a) { call_of(a, 1).integers = {1, -1}; }, "has 1 results, and says of 2"},
+      {[](Artifact& a) { call_of(a, 1).integers = {1, -1}; }, "has 1 results but says what 2 of them define"},
       {[](Artifact& a) { call_of(a, 1).results = {3}; }, "returns an integer to buffer 3"},
       {[](Artifact& a) { call_of(a, 2).integers = {-1}; }, "defines none"},
-      {[](Artifact& a) { a.is_static = true; }, "no constant"},
-      {[](Artifact& a) { a.derived = {a.steps[1]}; }, "a derived weight's aten::item"},
+      {[](Artifact& a) { a.is_static = true; }, "not constant"},
+      {[](Artifact& a) { a.derived = {a.steps[1]}; }, "the aten::item of a prepacked constant"},
   });
 }
 
 TEST(Returned, NothingIsNeededBeforeItIsKnown) {
   const auto reads = [](const Size& size) { return View{0, DType::F32, {size}, {constant(1)}, constant(0), false}; };
   expect_refused({
-      {[](Artifact& a) { a.guards[0].left = symbol(1); }, "a guard needs what step 1 defines before the run"},
-      {[](Artifact& a) { a.guards[0].right = symbol(2); }, "a guard needs what step 4"},
+      {[](Artifact& a) { a.guards[0].left = symbol(1); }, "a guard needs a size that step 1 defines before the run"},
+      {[](Artifact& a) { a.guards[0].right = symbol(2); }, "a guard needs a size that step 4"},
       {[](Artifact& a) { a.inputs[0].type.sizes[0] = a.buffers[0].type.sizes[0] = symbol(1); }, "an input needs"},
       {[](Artifact& a) { a.inputs[0].type.strides[0] = a.buffers[0].type.strides[0] = symbol(1); }, "an input needs"},
       {[](Artifact& a) { a.buffers[2].type.sizes[0] = symbol(1); }, "the arena needs"},
       {[](Artifact& a) { a.buffers[2].bytes = symbol(1); }, "the arena needs"},
       {[](Artifact& a) { a.buffers[3].role = Role::Arena; }, "the arena needs"},
-      {[](Artifact& a) { a.derived = {a.steps[2]}; }, "a derived weight needs what step 1 defines before the run"},
-      {[&](Artifact& a) { a.derived = {tensor_of("aten::relu", {{reads(symbol(1))}}, 5)}; }, "a derived weight needs"},
+      {[](Artifact& a) { a.derived = {a.steps[2]}; },
+       "a prepacked constant needs a size that step 1 defines before the run"},
+      {[&](Artifact& a) { a.derived = {tensor_of("aten::relu", {{reads(symbol(1))}}, 5)}; },
+       "a prepacked constant needs"},
       // Each kind of size that a step has.
-      {[](Artifact& a) { std::get<Launch>(a.steps[0]).sizes[0] = symbol(1); }, "a step needs what step 1 defines"},
+      {[](Artifact& a) { std::get<Launch>(a.steps[0]).sizes[0] = symbol(1); },
+       "a step needs a size that step 1 defines"},
       {[](Artifact& a) { std::get<Launch>(a.steps[0]).offsets[0] = symbol(1); }, "a step needs"},
       {[](Artifact& a) { std::get<Launch>(a.steps[0]).items = symbol(1); }, "a step needs"},
       {[](Artifact& a) { std::get<Launch>(a.steps[3]).scratch = symbol(2); }, "step 4 defines, after step 2"},
@@ -136,7 +140,7 @@ TEST(Returned, NothingIsNeededBeforeItIsKnown) {
   });
 }
 
-// What a call returns beside an integer may have it for a size.
+// A result beside a returned integer may have that integer as a size.
 TEST(Returned, ACallDefinesSizesOfItsOwnResults) {
   Artifact a = returning();
   call_of(a, 1).results = {-1, 3};

@@ -48,7 +48,7 @@ TEST(MemoryPlan, NoLiveBuffersOverlap) {
   }
 }
 
-// What ends before a large result is made is given back first.
+// Memory of steps that end before a large result is made is released first.
 TEST(MemoryPlan, EarlyBlock) {
   const int64_t mib = int64_t{1} << 20;
   std::vector<BufferLifetime> buffers = {

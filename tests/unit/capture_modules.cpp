@@ -1,4 +1,4 @@
-// The C++ front door on torch::nn modules and functionals.
+// The C++ entry point with torch::nn modules and functionals.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -90,15 +90,15 @@ TEST(CaptureModules, TrainAndEvalAreSeenAndWeightsFollow) {
   for (Tensor& p : net->parameters()) p.mul_(1.5);
   EXPECT_TRUE(close(f(x), net->forward(x)));
 
-  torch::nn::BatchNorm1d norm(8), twin(8);
+  torch::nn::BatchNorm1d norm(8), second(8);
   auto g = vesta::compile(norm);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(close(g(x), twin->forward(x)));
-    EXPECT_TRUE(close(norm->running_mean, twin->running_mean) && close(norm->running_var, twin->running_var));
+    EXPECT_TRUE(close(g(x), second->forward(x)));
+    EXPECT_TRUE(close(norm->running_mean, second->running_mean) && close(norm->running_var, second->running_var));
   }
   norm->eval();
-  twin->eval();
-  EXPECT_TRUE(close(g(x), twin->forward(x)));
+  second->eval();
+  EXPECT_TRUE(close(g(x), second->forward(x)));
 }
 
 TEST(CaptureModules, Functionals) {

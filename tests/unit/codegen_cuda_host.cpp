@@ -83,7 +83,7 @@ void add_plan(std::vector<Case>& cases, const std::string& text, double ulps, do
   add_plan(cases, *on_device("cuda:0", text), ulps, absolute);
 }
 
-// Of operators that passes make of others.
+// For operators that passes make from others.
 void add_decomposed(std::vector<Case>& cases, const std::string& text, double ulps, double absolute = 1e-6) {
   const auto g = on_device("cuda:0", text);
   const Options user;
@@ -104,7 +104,7 @@ void add_other_schedules(std::vector<Case>& cases) {
     }
 }
 
-// What a GPU would measure computes the same: rows in registers and in shared memory, columns, tiles, elements alone.
+// All schedules that a GPU would measure compute the same: rows in registers or shared memory, columns, tiles, ...
 TEST(CudaOnHost, OtherSchedules) {
   std::vector<Case> cases;
   for (const auto& [rows, columns] : {std::pair(9, 96), {2, 4096}, {2, 9001}, {3, 33}})
@@ -219,7 +219,7 @@ output %5
                                 all, one)),
                300, narrow ? 1e-2 : 1e-5);
       add_plan(cases, text(fmt::format("%1 : i64[{}]@D = aten::argmax(%0, 0, false)\noutput %1\n", columns)), 0);
-      // What is the same for the columns of a thread: a factor of each row, and its sum.
+      // Values common to the columns of a thread: a factor of each row, and its sum.
       add_plan(
           cases,
           text(fmt::format(R"(input %1 : f32[{2}, 1]@D = argument "w"
@@ -391,7 +391,7 @@ TEST(CudaOnHost, RowsAtPlacesAreTakenTogether) {
                       "output %4\n",
                       dtype, rows, columns),
           1, std::string(dtype) == "bf16" ? 1e-2 : 1e-6);
-      // Of both operands and the result.
+      // For both operands and the result.
       if (columns == 1024) EXPECT_EQ(cases.back().kernel->threads.each * element_size(parse_dtype(dtype)), 16);
       const std::string text = text_of(before);
       const auto packs = [&] {
@@ -609,7 +609,7 @@ TEST(CudaOnHost, EveryPrimitiveInEveryType) {
       if (!is_defined(p, t)) continue;
       Case c{fmt::format("{} {}", name(p), name(t)), nullptr, operands(p, t, n), {n}, prim_ulps(p), 0};
       c.kernel = loops::parse_kernel(kernel_for(p, t, "threads 128 team 1 held 0 each 1\n"));
-      // What a compiler for the CPU does differently from one for GPUs is no matter here.
+      // Differences between compilers for the CPU and for GPUs do not matter here.
       if (is_float(t) && c.ulps > 0) c.ulps = 64, c.absolute = 1e-30;
       cases.push_back(std::move(c));
     }

@@ -102,7 +102,7 @@ inline std::string conversion(DType from, DType to, const std::string& how) {
       how.starts_with("threads") ? how : "", how.starts_with("threads") ? "" : how, name(from), name(to));
 }
 
-// What the hardware makes of values that do not fit differs between its own instructions for small types.
+// The hardware's results for values that do not fit differ between its own instructions for small types.
 inline Array convertible(DType from, DType to, int64_t n) {
   Array in = random_array(from, n, 11, true);
   if (!is_float(from) || is_float(to) || to == DType::I32 || to == DType::I64 || to == DType::Bool) return in;

@@ -15,7 +15,7 @@ struct CubinUse {
   uint64_t shared = 0;     // bytes of a block
 };
 
-// Of a cubin with one kernel.
+// Properties of a cubin with one kernel.
 inline CubinUse use_of(std::string_view cubin) {
   const auto at = [&]<class T>(uint64_t offset, T value) {
     std::memcpy(&value, cubin.data() + offset, sizeof value);

@@ -192,7 +192,7 @@ std::vector<Kernel> other_schedules(const std::vector<Kernel>& kernels) {
 TEST(CudaGraphs, KernelsOfModels) {
   const char* folder = std::getenv("VESTA_CUDA_GRAPHS");
   ASSERT_TRUE(folder) << "VESTA_CUDA_GRAPHS names no folder";
-  // Of operators that have no row.
+  // For operators that have no row.
   std::ifstream schemas(std::filesystem::path(folder) / "operators");
   for (std::string schema; std::getline(schemas, schema);) graph::declare_op(schema);
   int graphs = 0;

@@ -96,7 +96,7 @@ class Fibers {
   unsigned now_ = 0;
 };
 
-// What a compiled text calls.
+// The functions that a compiled text calls.
 struct HostCalls {
   unsigned (*thread)() = [] { return Fibers::current()->now(); };
   unsigned block = 0;

@@ -14,7 +14,7 @@ constexpr int64_t kCache = 4 << 10;
 
 Object code(const std::string& symbol) { return {Form::Cuda, symbol, write_cuda_code(90, true, "cubin", "ptx")}; }
 
-// Of two buffers, the second begins in the middle.
+// The second of two buffers begins in the middle.
 Trial trial(int64_t bytes) { return {{{0, false}, {bytes / 2, false}}, bytes, {7}, 100}; }
 
 TEST(Meter, LaunchesInTheirOrderOfTime) {

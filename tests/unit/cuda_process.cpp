@@ -76,7 +76,7 @@ TEST(CudaProcess, Warm) {
   compile_program(96);
   EXPECT_FALSE(is_loaded("libnvrtc"));
   EXPECT_FALSE(is_loaded("libnvJitLink"));
-  // What the note said is what is loaded.
+  // The process loads the libraries that the note describes.
   const std::string said = codegen::fingerprint(gpu());
   EXPECT_EQ(compile_one(97).origin, Origin::Compiled);
   EXPECT_TRUE(is_loaded("libnvrtc"));

@@ -7,7 +7,7 @@ namespace c10::cuda {
 
 DeviceIndex current_device() { return vesta::testing::current_device; }
 
-// Torch's own has the same bits: a stream of somebody else is its address.
+// Torch's own has the same bits: a stream that torch did not make is represented by its address.
 CUDAStream getStreamFromExternal(cudaStream_t stream, DeviceIndex device) {
   return CUDAStream(Stream(Stream::UNSAFE, Device(kCUDA, device), reinterpret_cast<StreamId>(stream)));
 }

@@ -57,10 +57,10 @@ class FakeAllocator final : public CUDAAllocator {
     note("beginAllocateToPool {} {} {}", int{device}, pool.second, filter(nullptr));
   }
   std::string name() override { return name_; }
-// What is not above throws.
+// All other functions throw.
 #include "vesta_fake_allocator.inc"
 
-  // What was called since the last question.
+  // The calls since the last question.
   std::vector<std::string> calls() {
     const std::lock_guard lock(mutex_);
     return std::exchange(calls_, {});
@@ -84,7 +84,7 @@ class FakeAllocator final : public CUDAAllocator {
   std::vector<std::string> calls_;
 };
 
-// Of every thread.
+// For all threads.
 inline std::atomic<c10::DeviceIndex> current_device{0};
 inline std::atomic<int> errors_forgotten{0};
 

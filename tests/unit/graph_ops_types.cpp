@@ -156,7 +156,7 @@ TEST(OpTypes, MatchRecordedCalls) {
     } catch (const std::exception& e) {
       problem = std::string("threw ") + e.what();
     }
-    // What eager refuses late (a value out of range, a missing kernel) is an error when the call runs.
+    // An error that eager raises late (a value out of range, a missing kernel) is raised when the call runs.
     const bool late = problem.starts_with("accepted");
     if (late && !std::getenv("VESTA_OP_ERRORS")) continue;
     if (!problem.empty() && wrong[c["op"].get<std::string>()]++ < 3)

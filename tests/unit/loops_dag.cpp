@@ -62,7 +62,7 @@ buffer b1 f32[32] cuda align 4 write
   EXPECT_EQ(print(*dag), text);
 }
 
-// What is left of a row's maximum at the row's place.
+// The rest of a row's maximum, at the row's place.
 const char* kLoss = R"(dag
 range p0 parallel 4
 range i0 inner 5
@@ -256,7 +256,7 @@ TEST(DagVerify, NamesTheBrokenRule) {
       "p0 is not in scope");
 }
 
-// What a text cannot say.
+// Errors that a text cannot express.
 TEST(DagVerify, RangesAreOfTheirVariables) {
   const auto broken = [](const std::function<void(Dag&)>& change, const std::string& reason) {
     const auto dag = parse_dag(kSoftmax);

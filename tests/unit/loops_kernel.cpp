@@ -46,7 +46,7 @@ TEST(LoopsText, RoundTrip) {
   EXPECT_TRUE(parse_kernel(print(*k))->buffers[1].stream);
 }
 
-// What runs across the lanes is read in squares, what runs along them is fetched ahead.
+// Data across the lanes is read in squares, data along them is prefetched.
 const char* kTiled = R"(kernel
 range p0 parallel 64
 range p1 parallel 96

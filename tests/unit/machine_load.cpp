@@ -1,4 +1,4 @@
-// What can be loaded without a code generator; codegen_objects.cpp loads what one made.
+// Loads code without a code generator; codegen_objects.cpp loads code that one made.
 #include <gtest/gtest.h>
 
 #include <array>

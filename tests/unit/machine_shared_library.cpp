@@ -34,7 +34,7 @@ class Folder {
   std::string before_;
 };
 
-// That of the C library is one.
+// The C library has a build ID.
 std::string known_file() {
   void* const library = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
   EXPECT_NE(library, nullptr);

@@ -56,7 +56,7 @@ TEST(Pipeline, GraphToResult) {
   EXPECT_NE(why.find(".size(0) >= 2"), std::string::npos) << why;
 }
 
-// What follows the trace reads the target alone: plans and code are made for machines that this one is not.
+// The stages after the trace read only the target, so plans and code can be made for other machines.
 TEST(Pipeline, AnotherTargetHasItsOwnPlanAndCode) {
   Target old = older_target();
   old.threads = 64;

@@ -106,7 +106,7 @@ TEST(Tune, TheFastestScheduleIsTaken) {
   EXPECT_EQ(tuned.report.measured, 2);
   EXPECT_EQ(tuned.report.left, 0);
   EXPECT_TRUE(tuned.finished);
-  // Those of the heavier kernel first, each with its memory and sizes.
+  // The heavier kernel's schedules come first, each with its memory and sizes.
   EXPECT_EQ(meter.trials[0].bytes, 2 * 512 * 4096 * 4);
   ASSERT_EQ(meter.trials[0].buffers.size(), 2u);
   EXPECT_EQ(meter.trials[0].buffers[1].start, 512 * 4096 * 4);
@@ -260,12 +260,12 @@ TEST(Tune, Reports) {
   r.seconds = 1.26;
   r.before_us = 30.04;
   r.after_us = 20.5;
-  EXPECT_EQ(
-      to_string(r),
-      "25 schedules of 2 kernels measured in 1.3 s, 1 kernels known from the cache; 1 kernels changed, 30.0 us -> "
-      "20.5 us");
+  EXPECT_EQ(to_string(r),
+            "measured 25 schedules of 2 kernels in 1.3 s, read the choice for 1 kernels from the cache; changed 1 "
+            "kernels, 30.0 us -> "
+            "20.5 us");
   r.left = 4;
-  EXPECT_TRUE(to_string(r).ends_with("; no time or memory was left for 4 kernels"));
+  EXPECT_TRUE(to_string(r).ends_with("; there was no time or memory for 4 kernels"));
   r.why_none = "no driver";
   EXPECT_EQ(to_string(r), "none: no driver");
 }

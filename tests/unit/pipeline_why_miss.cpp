@@ -60,7 +60,7 @@ TEST(WhyMiss, OfAGraphTheFirstLineAndWhoAskedForIt) {
   EXPECT_EQ(differences(key(), other).at(0).now, "");
 }
 
-// What a compile reads.
+// The inputs of a compile.
 struct Compiled {
   std::string graph = "input %0 : f32[4]\noutput %0\n";
   Traced traced;

@@ -192,7 +192,7 @@ TEST_F(ProgramFile, OneStorageIsInMemoryAtATime) {
   EXPECT_EQ(asked, (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(held, 0);
   EXPECT_TRUE(check_weights(open(folder_ / "p.vesta")).empty());
-  // What fails leaves the file that was there, and no other.
+  // A failed save leaves the old file and no other.
   const std::string before = read_all(folder_ / "p.vesta");
   memory[1] = []() -> std::shared_ptr<const char> { throw std::runtime_error("the GPU is lost"); };
   EXPECT_THROW(save(p, memory, folder_ / "p.vesta"), std::runtime_error);

@@ -1,4 +1,4 @@
-// Recorded calls: a driver, an allocator and operators stand in for a GPU's.
+// Recorded calls, with a driver, an allocator and operators that replace a GPU's.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -118,11 +118,11 @@ TEST(RecordedCalls, TheSameTensorOnOtherMemory) {
   const runtime::Executable e(m.p.finish());
   at::Tensor x = m.p.tensor(1), w = m.p.tensor(1), b = m.p.tensor(1);
   for (int i = 0; i < 4; ++i) one(e, {x, w, b});
-  // What kernels alone read: its place is an argument.
+  // The address of an input that only kernels read is an argument.
   x.unsafeGetTensorImpl()->set_storage_keep_dtype(m.p.tensor(5).storage());
   EXPECT_TRUE(all_are(one(e, {x, w, b}), Middle::of(5, 1, 1)));
   EXPECT_EQ(e.graphs()->recorded, 1);
-  // What a product reads is recorded again, and copied from the second change on.
+  // A product's input at another address is recorded again, and copied from the second change on.
   std::vector<at::Tensor> held = {w.view({kSide, kSide})};  // memory that is let go would come back
   for (const float value : {2.0F, 3.0F, 4.0F, 5.0F}) {
     held.push_back(m.p.tensor(value));

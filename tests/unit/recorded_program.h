@@ -37,7 +37,7 @@ inline const auto mix_number_object = gpu_object("mix_number", 5, [](const uint6
   for (uint64_t i = 0; i < v[3]; ++i) out[i] = 2 * a[i] + std::bit_cast<float>(static_cast<uint32_t>(v[1]));
 });
 
-// Of square matrices of float.
+// For square float matrices.
 class GpuProgram {
  public:
   explicit GpuProgram(int64_t side) : side_(side) {

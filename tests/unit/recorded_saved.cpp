@@ -1,4 +1,4 @@
-// Saved programs of a GPU, on a driver, an allocator and operators that stand in for one.
+// Saved programs of a GPU, on a driver, an allocator and operators that replace one's.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -134,7 +134,7 @@ TEST(Entries, AnArgumentThatDoesNotFitIsAnError) {
   }
 }
 
-// What the region returns is checked as what an operator returns.
+// The results of a region are checked like those of an operator.
 TEST(Entries, AResultOfAnotherSizeIsAnError) {
   Artifact a = repeated(1, false);
   a.buffers[1].type = matrix(constant(4), constant(4));

@@ -1,4 +1,4 @@
-// Which steps go into CUDA graphs, and where memory of their extern calls lies. Without a GPU: nothing is captured.
+// Tests which steps go into CUDA graphs and where memory of their calls lies. Without a GPU: nothing is captured.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -12,13 +12,13 @@
 namespace vesta::runtime {
 namespace {
 
-struct Seen {
+struct Observed {
   std::mutex mutex;
   std::set<std::thread::id> threads;
 };
 
 void count(void* const* buffers, const int64_t*, void*, int64_t begin, int64_t end) {
-  auto* seen = static_cast<Seen*>(buffers[0]);
+  auto* seen = static_cast<Observed*>(buffers[0]);
   auto* items = static_cast<std::vector<int>*>(buffers[1]);
   for (int64_t i = begin; i < end; ++i) ++(*items)[static_cast<size_t>(i)];
   std::lock_guard lock(seen->mutex);
@@ -36,7 +36,7 @@ class Parallel : public testing::TestWithParam<int> {
 
 TEST_P(Parallel, UsesAsManyThreadsAsTorch) {
   constexpr int64_t kItems = 1000;
-  Seen seen;
+  Observed seen;
   std::vector<int> items(kItems, 0);
   void* buffers[] = {&seen, &items};
   run_parallel(count, buffers, nullptr, 0, kItems, 1);

@@ -205,7 +205,7 @@ TEST(Returned, InAnEntry) {
   EXPECT_THROW(artifact::verify(takes), InternalError);
 }
 
-// What was resolved for one step holds what followed it.
+// Sizes resolved for one step are valid for the steps after it.
 TEST(Returned, ByThousandsOfSteps) {
   constexpr int kSteps = 2'000;
   Artifact a;

@@ -90,7 +90,7 @@ TEST(CudaPlans, LongerRowsAreKeptInSharedMemory) {
   }
 }
 
-// What is read is kept, not what it becomes in F32.
+// The row keeps the elements as they are read, not as F32.
 TEST(CudaPlans, HalvesAreKeptAsTheyAre) {
   const auto plan =
       schedule::make_plan(*on_device("cuda:0", softmax_text(40, 8192, "bf16")), for_device(DeviceType::CUDA));
@@ -497,7 +497,7 @@ input %3 : f32[8]@D = argument "y"
 %4 : f32[9, 30, 8]@D = aten::index_put(%0, [%1, %2], %3, true)
 output %4
 )",
-    // What is added is the same everywhere, and so is where.
+    // All of them add the same values at the same places.
     R"(input %0 : f32[9]@D = argument "x"
 %1 : i64[50]@D = aten::full([50], 3, dtype=dtype.i64, device=device.cuda:0)
 %2 : f32[50]@D = aten::full([50], 1, dtype=dtype.f32, device=device.cuda:0)
@@ -599,9 +599,9 @@ mutate input 0 = %4
   const auto plan = check(text);
   EXPECT_EQ(kernels(plan), 1) << schedule::print(plan);
   EXPECT_EQ(std::get<schedule::CopyStep>(plan.steps.at(1)).from.buffer, 0);
-  // What reads the sums sees them in the input.
+  // A node that reads the sums reads them from the input.
   EXPECT_EQ(kernels(check(text + "%5 : f32[7, 300]@D = aten::exp(%4)\noutput %5\n")), 2);
-  // What reads the old elements, shows them or needs the sums in a call takes a copy.
+  // A node that reads the old elements, returns them, or passes the sums to a call gets a copy.
   EXPECT_EQ(kernels(check(text + "%5 : f32[7, 300]@D = aten::exp(%0)\noutput %5\n")), 2);
   EXPECT_EQ(kernels(check(text + "output %4\n")), 2);
   const auto product = [&](int of, int rows) {

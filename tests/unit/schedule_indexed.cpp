@@ -81,7 +81,7 @@ input %2 : f32[3, 8] = argument "y"
   }
 }
 
-// What has only a scalar function in generated code.
+// Primitives with only a scalar function in generated code.
 TEST(MapPlan, FunctionsWithoutVectorsAreCallsWhereTheyStandAlone) {
   auto plan_of = [](const char* type, const char* body) {
     const auto g =
@@ -307,7 +307,7 @@ mutate input 0 = %2
                            0));
 }
 
-// What such an update takes from the input would be read after some of it is written.
+// Such an update would read parts of the input after they were written.
 TEST(InPlacePlan, AnUpdateFromTheInputItselfIsCopiedBack) {
   for (const char* update : {"aten::index_put(%0, [%1], %0)", "aten::scatter.src(%0, 0, %2, %6)",
                              "aten::slice_scatter(%0, %3, 0, 1)", "aten::index_copy(%0, 0, %1, %0)"}) {

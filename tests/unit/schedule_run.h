@@ -112,7 +112,7 @@ inline schedule::Options with_dags() {
   return options;
 }
 
-// What a kernel's dag, verified and through its text, makes of the buffers that it writes, by the plan's number.
+// The buffers that a kernel's dag writes, by the plan's number, after verifying it and passing it through text.
 inline std::map<int, std::vector<char>> run_dag(const loops::Dag& dag, const schedule::Plan& plan,
                                                 const std::vector<char*>& base,
                                                 const std::function<int64_t(Expr)>& value) {

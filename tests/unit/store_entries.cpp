@@ -95,7 +95,7 @@ TEST_F(StoreTest, FurtherFoldersAreReadAndNeverWritten) {
   }
   EXPECT_EQ(files().size(), before + 1);
   EXPECT_TRUE(vesta::store::list(image, true).at(0).intact);
-  // Of use even where the user's own folder is not.
+  // Further folders are used even if the user's own folder cannot be.
   fs::permissions(own, fs::perms::others_write, fs::perm_options::add);
   EXPECT_EQ(Store(own, vesta::store::kMostBytes, {image}).find("key_1"), "content");
 }
@@ -184,7 +184,7 @@ TEST_F(StoreTest, ClocksThatJump) {
     for (const char* key : {"far_01", "never1", "before"}) EXPECT_FALSE(store.find(key)) << key;
   }
   EXPECT_LE(std::abs(vesta::store::list(folder_, false)[0].used - now), 3600);
-  // What a killed process left goes, whatever its time.
+  // Files of a killed process are deleted, whatever their time.
   for (const time_t used : {now - 2 * 86400, now + 2 * 86400, time_t{0}}) {
     const fs::path unfinished = file_of(folder_, "new_01").parent_path() / "1.2.unfinished";
     std::ofstream(unfinished) << "x";

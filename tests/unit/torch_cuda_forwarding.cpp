@@ -110,7 +110,7 @@ TEST_F(TorchCudaForwarding, ANewerAllocatorIsPutBehindAsWell) {
   runtime::free_unserved(torchs);
 
   keep(&allocator());
-  // Stored again by somebody who had read it before: it serves already.
+  // Code that had read it before stores it again: it serves already.
   CUDACachingAllocator::allocator = ours;
   serve_thread(source_);
   EXPECT_EQ(&allocator(), ours);

@@ -1,4 +1,4 @@
-// Which thread is served by what, and for how long (src/runtime/cuda/library).
+// Tests which allocator serves which thread, and for how long (src/runtime/cuda/library).
 #include <thread>
 
 #include "torch_cuda_sample.h"

@@ -157,7 +157,7 @@ TEST(TraceMutation, ResultsThatShareMemory) {
     const at::Tensor y = x[0] * 2;
     return Tensors{y.t(), y, y.view({2, 12}).select(1, 3)};
   });
-  // What the memory was made for, though another one shows all of it as well.
+  // The base is the tensor that the memory was made for, although another tensor shows all of it, too.
   EXPECT_EQ(t.graph->outputs[0].kind, graph::OutputKind::OutputView);
   EXPECT_EQ(t.graph->outputs[1].kind, graph::OutputKind::Fresh);
   EXPECT_EQ(t.graph->outputs[2].kind, graph::OutputKind::OutputView);

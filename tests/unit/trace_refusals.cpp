@@ -1,4 +1,4 @@
-// What a trace must leave to eager although it could give it a meaning, and what ATen's own schemas do not tell.
+// Programs that a trace must leave to eager although it could run them, and properties that ATen's schemas do not show.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>

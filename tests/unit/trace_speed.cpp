@@ -1,4 +1,4 @@
-// What an operator costs to trace. The bound is loose, for machines under load; the figure itself is printed.
+// Measures the cost of tracing an operator. The bound is loose, for machines under load; the figure itself is printed.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

@@ -33,7 +33,7 @@ output %3
 output %4
 )"};
 
-// The option of the C++ door: what it compiles is found by the next process, unless it is to stay out of the cache.
+// The option `cache` of the C++ entry point: the next process finds what this one compiles, unless it is off.
 TEST(WarmProcess, TheDoorsOption) {
   const auto f = [](const at::Tensor& x) { return at::exp(at::sin(x)) + 1; };
   const at::Tensor x = at::randn({32, 16});

@@ -1,4 +1,5 @@
-// C++ values to those of a saved program's calls, and back. Not a public interface.
+// C++ values to the values of a saved program's calls, and back. A conversion never changes a value: another kind of
+// value is a UserError. Not a public interface.
 #pragma once
 
 #include <array>
@@ -23,7 +24,7 @@ VESTA_API std::string describe(const Value& v);  // "a tuple of 2"
   throw UserError(std::string("the result is ") + describe(found) + ", not " + wanted);
 }
 
-// Convert<T>: to(x) and from(value). from() throws UserError where the value is of another kind.
+// Convert<T>: to(x) makes a Value, from(value) reads it. from() throws UserError for a value of another kind.
 template <class T, class = void>
 struct Convert {
   static_assert(
@@ -101,7 +102,7 @@ struct Convert<std::optional<T>> {
   }
 };
 
-// The items of a list or tuple.
+// The items of a list or tuple. `wanted` names the expected type in the error.
 inline std::vector<Value>& items_of(Value& v, const char* wanted) {
   if (auto* l = std::get_if<Value::List>(&v.value)) return l->items;
   if (auto* t = std::get_if<Value::Tuple>(&v.value)) return t->items;

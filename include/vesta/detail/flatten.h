@@ -1,4 +1,5 @@
-// How the arguments and results of a C++ callable become flat tensors and constants, and back. Not a public interface.
+// Flattens the arguments and results of a C++ callable to tensors, integers and constants, and rebuilds them. Types
+// outside the supported list fail to compile. Not a public interface.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,11 +21,11 @@
 
 namespace vesta::detail {
 
-// Leaves of a trace, taken in the order in which flatten() met them.
+// The leaves of a trace, read in the order in which flatten() wrote them.
 struct LeafReader {
   const std::vector<c10::IValue>& leaves;
   size_t next_tensor = 0;
-  size_t next_integer = 0;  // starts behind the tensors
+  size_t next_integer = 0;  // integers follow the tensors in `leaves`
   at::Tensor tensor() { return leaves[next_tensor++].toTensor(); }
   c10::SymInt integer() { return leaves[next_integer++].toSymInt(); }
 };
@@ -43,9 +44,9 @@ struct ResultReader {
   const c10::IValue& constant() { return (*constants)[next_constant++]; }
 };
 
-// Flat<T>:  flatten(x, call)       appends leaves and key of an argument
-//           rebuild(x, reader)     the argument with its leaves replaced; of type Flat<T>::Stored
-//           write(x, writer), read(reader)   for results
+// Flat<T>:  flatten(x, call)       appends the leaves and the key of an argument
+//           rebuild(x, reader)     the argument with its leaves replaced, as a Flat<T>::Stored
+//           write(x, writer), read(reader)   the same for results
 template <class T, class = void>
 struct Flat {
   static_assert(sizeof(T) == 0,
@@ -87,7 +88,7 @@ struct Flat<c10::SymInt> {
   static c10::SymInt read(ResultReader& r) { return c10::SymInt(r.value().toInt()); }
 };
 
-// Numbers, bools and enums: constants of a variant, equal when their bytes are.
+// Numbers, bools and enums are constants of a variant. Two are equal if their bytes are.
 template <class T>
 struct Flat<T, std::enable_if_t<std::is_arithmetic_v<T> || std::is_enum_v<T>>> {
   using Stored = T;

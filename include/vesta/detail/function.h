@@ -1,4 +1,6 @@
-// The type-erased compiled function behind vesta::compile and the Python entry point. Not a public interface.
+// The type-erased compiled function behind vesta::compile and the backend of torch.compile. It counts and logs every
+// eager call. A compiled call that fails after it has written to memory rethrows; no eager call repeats the writes. Not
+// a public interface.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,8 +19,8 @@
 
 namespace vesta::detail {
 
-// One call, flat: its tensors and (possibly symbolic) integers in order, and a key that holds everything else: the
-// structure of the arguments and the value of every constant.
+// One flat call: its tensors and (possibly symbolic) integers in order, and a key that holds the rest, which is the
+// structure of the arguments and the value of each constant.
 struct Call {
   c10::SmallVector<at::Tensor, 8> tensors;
   c10::SmallVector<int64_t, 4> integers;
@@ -31,41 +33,41 @@ struct Call {
   }
 };
 
-// What a call gives back: values that change from call to call (Tensor, int, None), and constants of the variant.
+// The results of a call: values that change from call to call (Tensor, int, None), and constants of the variant.
 struct Results {
   std::vector<c10::IValue> values;
   std::shared_ptr<const std::vector<c10::IValue>> constants;
 };
 
-// Facts about input tensors that only some front ends know.
+// Facts about an input that only some entry points know.
 struct InputInfo {
   std::string name;
-  bool parameter = false;     // the same tensor from call to call
-  std::vector<bool> dynamic;  // per dimension; one entry for an integer. Used when `dynamic_given`
+  bool parameter = false;     // the caller passes the same tensor in each call
+  std::vector<bool> dynamic;  // per dimension; an integer has one entry. Read only if `dynamic_given`
   std::vector<int> symbol_label;
   bool dynamic_given = false;
 };
 
-// Thrown through a trace to stop it and the call: what() is never shown, `cause` is rethrown as it is.
+// Stops a trace and the call when it is thrown. Nobody reads what(); `cause` is rethrown unchanged.
 struct Interrupted {
   std::exception_ptr cause;
 };
 
 class VESTA_API Function {
  public:
-  // Runs the callable on `leaves` (tensors, then integers as SymInt) and flattens what it returns.
+  // Runs the callable on `leaves` (tensors, then integers as SymInt) and flattens its results.
   using Program =
       std::function<void(const std::vector<c10::IValue>& leaves, Results& values, std::vector<c10::IValue>& constants)>;
 
-  // `tensors`, `integers`: what is known of the inputs, or empty.
+  // `tensors`, `integers`: facts about the inputs; empty if none are known.
   Function(std::string name, Options options, std::vector<InputInfo> tensors = {},
            std::vector<InputInfo> integers = {});
   ~Function();
   Function(const Function&) = delete;
   Function& operator=(const Function&) = delete;
 
-  // True: results are filled. False: the caller runs its own callable (the reason is counted).
-  // `give_away`: the tensors of `call` are dropped as soon as they have been read.
+  // True: `results` are filled. False: the caller must run its own callable; the reason is counted.
+  // `give_away`: the call's tensors are released as soon as they have been read.
   bool run(Call& call, const Program& program, Results& results, bool give_away = false);
 
   FunctionReport report() const;
@@ -78,12 +80,12 @@ class VESTA_API Function {
   std::shared_ptr<Impl> impl_;
 };
 
-// Result vectors that keep their memory between the calls of a thread.
+// Vectors for results that keep their memory between the calls of a thread.
 VESTA_API std::vector<c10::IValue> borrow_values();
 VESTA_API void return_values(std::vector<c10::IValue>&& values);
 
-// Python passes a symbolic number to an operator on tensors as a 0-d tensor with some other value, which knows what it
-// stands for. The Python entry point sets once how to ask it; nullopt for a tensor that is what it seems.
+// Python passes a symbolic number to an operator on tensors as a 0-d tensor with a placeholder value, from which the
+// number can be found. The Python entry point sets this reader once. It returns nullopt for an ordinary tensor.
 using NumberReader = std::optional<c10::Scalar> (*)(const at::Tensor&);
 VESTA_API void set_number_reader(NumberReader reader);
 

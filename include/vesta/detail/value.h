@@ -1,4 +1,5 @@
-// Arguments and results of a saved program, whatever their structure. Not a public interface; vesta/load.h is.
+// The arguments and results of a saved program as a tree of values. Plain data. Not a public interface; vesta/load.h
+// is.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,7 +26,7 @@ struct Value {
     std::vector<Value> items;
   };
   struct Dict {
-    std::vector<std::pair<Value, Value>> items;  // in their order
+    std::vector<std::pair<Value, Value>> items;  // in insertion order
   };
   std::variant<None, bool, int64_t, double, std::complex<double>, std::string, Name, at::Tensor, List, Tuple, Dict>
       value;

@@ -32,7 +32,7 @@ using capture::functions::FunctionVariantList;
 namespace {
 
 constexpr size_t kEagerVariantLimit = 64;
-// A thread waits this long for another that compiles the same call, then runs eager.
+// How long a thread waits for another that compiles the same call before it runs eager.
 constexpr std::chrono::seconds kCompileWait{20};
 
 bool has_gradient(const at::Tensor& t) {
@@ -40,7 +40,7 @@ bool has_gradient(const at::Tensor& t) {
   return impl->requires_grad();
 }
 
-// A tensor with a forward-mode tangent: only autograd's own kernels carry it along.
+// Whether the tensor has a forward-mode tangent. Only autograd's own kernels compute tangents.
 bool has_tangent(const at::Tensor& t) {
   return t.unsafeGetTensorImpl()->autograd_meta() && t._fw_grad(/*level=*/0).defined();
 }
@@ -51,7 +51,7 @@ struct Registry {
   int64_t created = 0;
 };
 Registry& registry() {
-  static Registry* r = new Registry();  // outlives functions in static storage
+  static Registry* r = new Registry();  // never destroyed: functions in static storage use it at exit
   return *r;
 }
 
@@ -63,15 +63,15 @@ struct Function::Impl {
   std::atomic<std::shared_ptr<const FunctionVariantList>> variants{std::make_shared<const FunctionVariantList>()};
   std::atomic<int64_t> hits{0}, misses{0};
 
-  mutable std::mutex mutex;  // guards what follows, and the order of publications
+  mutable std::mutex mutex;  // guards the members below and the order in which variants are published
   std::condition_variable compiled;
   std::set<std::pair<std::string, uint64_t>> compiling;
   capture::EagerCalls eager_calls;
   std::vector<std::string> recompiles;
   size_t eager_variants = 0;
-  uint64_t generation = 0;  // of reset()
+  uint64_t generation = 0;  // counts calls of reset()
 
-  // Counts and logs an eager call; where `strict` says so, throws instead: `error`, or Unsupported if it is null.
+  // Counts and logs an eager call. With `strict` it throws instead: `error`, or Unsupported if `error` is null.
   void fall_back(const std::string& reason, std::exception_ptr error = nullptr) {
     if (info.options.strict) {
       if (error) std::rethrow_exception(error);
@@ -85,12 +85,12 @@ struct Function::Impl {
     eager_calls.count(info.name, reason);
   }
 
-  // Empty if the call may be compiled.
+  // Why the call cannot be compiled; empty if it can.
   std::string cannot_compile(const Call& call) const {
     for (size_t i = 0; i < call.tensors.size(); ++i) {
       const at::Tensor& t = call.tensors[i];
       if (const std::string why = trace::why_not_traced(t); !why.empty()) return fmt::format("input {} is {}", i, why);
-      // Its keys are part of what a variant checks.
+      // A variant checks the keys, so they must be usual ones.
       if (!runtime::is_plain(t)) return fmt::format("input {} is a tensor with keys {}", i, c10::toString(t.key_set()));
     }
     return {};
@@ -153,11 +153,11 @@ void set_number_reader(NumberReader reader) { trace::set_number_reader(reader); 
 
 bool Function::run(Call& call, const Program& program, Results& results, bool give_away) {
   Impl& impl = *impl_;
-  if (trace::is_tracing()) return false;  // part of another trace: the callable runs in it
+  if (trace::is_tracing()) return false;  // another trace is active: the callable runs as part of it
   const uint64_t context = capture::context_key();
   for (const at::Tensor& t : call.tensors) {
     if (has_tangent(t)) {
-      impl.fall_back("an input carries a forward-mode tangent");
+      impl.fall_back("an input has a forward-mode tangent");
       return false;
     }
     if (c10::GradMode::is_enabled() && has_gradient(t)) {
@@ -246,7 +246,7 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
     variant->executable->run(in, results.values, given);
     trace::apply(variant->views, results.values);
     return true;
-  } catch (const runtime::FailedAfterWriting& e) {  // to go on as eager would be to write twice
+  } catch (const runtime::FailedAfterWriting& e) {  // an eager call would write a second time
     std::rethrow_exception(e.cause);
   } catch (const Error& e) {
     if (give_away) throw;
@@ -255,8 +255,7 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
     return false;
   } catch (const std::exception& e) {
     if (give_away) throw;
-    // Nothing was written yet that eager would read. If the program itself is at fault, the eager call says so in its
-    // own words.
+    // Eager has not seen any write yet. If the program itself is at fault, the eager call raises its own error.
     const std::string text = e.what();
     results.values.clear();
     impl.count_eager("while running: " + text.substr(0, text.find('\n')));
@@ -272,7 +271,7 @@ FunctionReport Function::report_of(const Impl& impl) {
   for (const auto& v : *list) {
     if (!v->eager_reason.empty()) continue;
     r.variants.push_back(v->report);
-    if (const int64_t held = v->executable->derived_bytes()) r.variants.back().packed_bytes = held;
+    if (const int64_t bytes = v->executable->derived_bytes()) r.variants.back().packed_bytes = bytes;
     r.variants.back().graphs = v->executable->graphs();
   }
   std::lock_guard lock(impl.mutex);

@@ -28,7 +28,7 @@ bool FunctionVariant::matches(uint64_t call_context, const detail::Call& call) c
          executable->accepts(inputs_of(call, lifted));
 }
 
-// A trace keeps integers below 2 as constants even where they are to be symbolic.
+// A trace keeps integers below 2 as constants even if they are to be symbolic.
 int FunctionVariant::other_integer(const detail::Call& call) const {
   if (call.integers.size() != integers.size()) return static_cast<int>(std::min(call.integers.size(), integers.size()));
   for (size_t i = 0; i < integers.size(); ++i) {
@@ -66,7 +66,7 @@ std::vector<std::vector<bool>> choose_dynamic(const detail::Call& call, std::str
 }
 
 std::string why_not(const FunctionVariantList& list, std::string_view key, uint64_t context, const detail::Call& call) {
-  std::string why = "arguments of another structure, or another constant";
+  std::string why = "the arguments have another structure, or a constant changed";
   for (auto it = list.rbegin(); it != list.rend(); ++it) {
     const FunctionVariant& v = **it;
     if (v.key != key) continue;

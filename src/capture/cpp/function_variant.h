@@ -1,5 +1,5 @@
-// One compiled form of a C++ callable, or the fact that these inputs run eager; and how variants are compared with
-// calls. A variant never changes once it is in a list.
+// One compiled form of a function, or the decision that calls like this one run eager. A variant is immutable once it
+// is published.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,23 +23,23 @@ struct Shape {
 };
 
 struct FunctionVariant {
-  std::string key;  // of the call's structure and constants
+  std::string key;  // the key of the call's structure and constants
   uint64_t context = 0;
-  std::shared_ptr<const runtime::Executable> executable;  // of an eager variant: only checks inputs
-  std::string eager_reason;                               // if not empty, these inputs run eager
-  std::exception_ptr error;   // what strict rethrows then; null where the program itself raised
-  bool in_grad_mode = false;  // an operator was recorded while gradient mode was on: no input may require grad
+  std::shared_ptr<const runtime::Executable> executable;  // for an eager variant: checks inputs, runs nothing
+  std::string eager_reason;                               // not empty: such calls run eager
+  std::exception_ptr error;   // what strict mode rethrows for an eager variant; null if the program itself raised
+  bool in_grad_mode = false;  // an operator was recorded while gradient mode was on: no input may require a gradient
   std::vector<trace::ViewRelation> views;
-  std::vector<at::Tensor> lifted;  // tensors the program captured, the executable's last inputs
+  std::vector<at::Tensor> lifted;  // tensors that the program captured: the executable's last inputs
   std::shared_ptr<const std::vector<c10::IValue>> constants;
   CompileReport report;
-  // The inputs that it was compiled for, and which of their sizes are symbolic: by tensor, then by integer.
+  // The sizes that it was compiled for, and which of them are symbolic: tensors, then integers.
   std::vector<Shape> shapes;
   std::vector<int64_t> integers;
   std::vector<std::vector<bool>> dynamic;
 
   bool matches(uint64_t call_context, const detail::Call& call) const;
-  // The first integer argument that this variant was not compiled for; negative: none.
+  // The first integer argument for which this variant was not compiled; negative: none.
   int other_integer(const detail::Call& call) const;
 };
 
@@ -47,12 +47,12 @@ using FunctionVariantList = std::vector<std::shared_ptr<const FunctionVariant>>;
 
 std::vector<Shape> shapes_of(std::span<const at::Tensor> tensors);
 
-// Which dimensions and integers of this call become symbolic: those that differ from a variant of the same structure,
-// and those that are symbolic in one. `always`: all of them.
+// Selects the dimensions and integers of this call to make symbolic: those that differ from variants of the same
+// structure, and those that are symbolic there. `always`: all of them.
 std::vector<std::vector<bool>> choose_dynamic(const detail::Call& call, std::string_view key, uint64_t context,
                                               const FunctionVariantList& before, bool always);
 
-// Why none of them serves this call.
+// Why no variant of the list serves this call.
 std::string why_not(const FunctionVariantList& list, std::string_view key, uint64_t context, const detail::Call& call);
 
 }  // namespace vesta::capture::functions

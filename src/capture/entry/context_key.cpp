@@ -31,7 +31,7 @@ bool foreign_mode_active() {
       c10::autocast_dispatch_keyset;
   const c10::DispatchKeySet included = c10::impl::tls_local_dispatch_key_set().included_;
   if (!(included - usual).empty()) return true;
-  // Forward-mode differentiation: tangents would be lost.
+  // Forward-mode differentiation is active: a compiled program would drop the tangents.
   return torch::autograd::ForwardADLevel::try_get_by_idx(0) != nullptr;
 }
 

@@ -1,4 +1,5 @@
-// The state of PyTorch that decides what a program does in this thread, as one word. Read, never changed.
+// The state of PyTorch, of this thread and of the process, that decides what a program does, as one word. Reading it
+// changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@ namespace vesta::capture {
 // Autocast (enabled, dtype, per device), default dtype, deterministic algorithms, inference mode, grad mode.
 uint64_t context_key();
 
-// A dispatch mode or a functional transform is active: calls must go through the dispatcher op by op.
+// A dispatch mode or a functional transform is active: each operator must go through the dispatcher.
 bool foreign_mode_active();
 
 }  // namespace vesta::capture

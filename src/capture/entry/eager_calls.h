@@ -1,5 +1,5 @@
-// Counts the calls of one compiled function that ran eager, by reason, and logs the first call of each reason. Every
-// entry point uses it. Only one thread may be here at a time: callers hold a lock, or the GIL.
+// Counts the eager calls of one compiled function by reason, and logs each reason once. Every entry point uses it.
+// Callers must ensure that one thread at a time uses an object.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace vesta::capture {
 
 class EagerCalls {
  public:
-  // A reason may quote data of the call. After many different reasons, new ones are counted as "other reasons".
+  // Errors that depend on data quote the data, so after many reasons further ones are counted as "other reasons".
   void count(const std::string& function, const std::string& reason);
-  // The counter of a reason; nullptr if no call was counted for it. Valid until clear().
+  // The counter for further calls of this reason; nullptr if there was none. It stays valid until clear().
   int64_t* counter(const std::string& reason);
   std::vector<Fallback> list() const;
   void clear() { by_reason_.clear(); }

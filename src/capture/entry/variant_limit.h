@@ -1,4 +1,4 @@
-// The limit of variants of one function, for every entry point.
+// The limit on the variants of a function, which is the same for every entry point.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace vesta::capture {
 
-// Why a call runs eager if there are `variants` already; empty: one more may be made. `difference`: how the call
-// differs from a variant.
+// The reason why a call runs eager because there are `variants` variants already; empty: one more may be made.
+// `difference`: how this call differs from a variant.
 std::string why_no_more_variants(const Options& options, int64_t variants, std::string_view difference);
 
 }  // namespace vesta::capture

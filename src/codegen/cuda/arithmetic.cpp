@@ -31,7 +31,7 @@ std::string_view stored_type(DType t) {
     case DType::F64: return "double";
     default: break;
   }
-  VESTA_CHECK(false, "no kernel holds elements of type {}", name(t));
+  VESTA_CHECK(false, "a kernel with elements of type {}", name(t));
 }
 
 bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
@@ -174,7 +174,7 @@ std::string primitive_text(Prim prim, DType t, const std::string& a, const std::
       if (real) return fmt::format("fma{}({}, {}, {})", wide ? "" : "f", a, b, c);
       return arithmetic("+", t, "(" + arithmetic("*", t, a, b) + ")", c);
   }
-  VESTA_CHECK(false, "no CUDA for primitive {}", name(prim));
+  VESTA_CHECK(false, "the primitive {} has no CUDA code", name(prim));
 }
 
 }  // namespace vesta::codegen

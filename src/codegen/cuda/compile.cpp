@@ -1,4 +1,4 @@
-// A kernel's text to code for a GPU: CUDA C++, and NVRTC.
+// Compiles kernels' texts to code for a GPU through CUDA C++ and NVRTC.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,9 +23,9 @@
 namespace vesta::codegen {
 namespace {
 
-constexpr int kFirstThatWaits = 90;  // as wait_for_earlier_kernels of the prelude
+constexpr int kFirstThatWaits = 90;  // the first generation on which wait_for_earlier_kernels (prelude) waits
 
-// 90 of "sm_90"; 0: not the name of a GPU.
+// The 90 in "sm_90"; 0: the target is not a GPU.
 int architecture(const Target& t) {
   int arch = 0;
   const std::string_view name = t.cpu;
@@ -34,16 +34,16 @@ int architecture(const Target& t) {
   return error == std::errc() && end == name.data() + name.size() ? arch : 0;
 }
 
-// NVRTC compiles a few programs of many kernels each: its threads wait for one another while one reads a text, for
-// about 10 ms however short that is, and not while it optimises. A kernel's part of a program's PTX becomes machine
-// code in a thread of its own.
+// NVRTC compiles a few programs of many kernels each. While it parses a text, for about 10 ms however short the text,
+// its threads wait for one another; while it optimises, they do not. Each kernel's part of a program's PTX is then made
+// machine code in a thread of its own.
 class ToCode {
  public:
   ToCode(const Target& target, const std::string& dump_dir)
       : nvrtc_(loaded()), dump_dir_(dump_dir), arch_(architecture(target)) {
     const std::vector<int> known = nvrtc_.architectures();
     binary_ = std::find(known.begin(), known.end(), arch_) != known.end();
-    // The driver finishes what is for a GPU that NVRTC does not know.
+    // For a GPU that NVRTC does not know, the driver compiles the PTX.
     virtual_ = *(std::upper_bound(known.begin(), known.end(), arch_) - 1);
     link_ = JitLink::get(nvrtc_.major());
   }
@@ -55,12 +55,12 @@ class ToCode {
       sources.push_back(cuda_source(*loops::parse_kernel(w.request->text), w.symbol));
       names.push_back(w.symbol);
     }
-    // About as long for all programs to be read as for one of them to be optimised.
+    // Parsing all programs then takes about as long as optimising one of them.
     const auto programs = static_cast<size_t>(std::sqrt(2.0 * static_cast<double>(wanted.size())));
     std::vector<std::promise<std::vector<std::string>>> ptx(programs);
     std::vector<std::shared_future<std::vector<std::string>>> parts;
     for (auto& p : ptx) parts.push_back(p.get_future().share());
-    // Programs are begun before the kernels that wait for them.
+    // Programs start before the kernels that wait for them.
     parallel(programs + wanted.size(), [&](size_t n) {
       if (n < programs) {
         try {
@@ -84,7 +84,7 @@ class ToCode {
     return *Nvrtc::get();
   }
 
-  // The PTX of each kernel of the n-th program: every `programs`-th one.
+  // The PTX of each kernel in the n-th program, which has every `programs`-th kernel.
   std::vector<std::string> program(const std::vector<std::string>& sources, const std::vector<std::string>& names,
                                    size_t n, size_t programs) const {
     std::string text = kCudaPrelude;

@@ -13,7 +13,7 @@ constexpr int kPtx = 2;  // NVJITLINK_INPUT_PTX
 constexpr const char* kNames[] = {"libnvJitLink.so.13", "libnvJitLink.so.12"};
 }  // namespace
 
-// The part of nvJitLink.h that is used here; every status is 0 for success.
+// The part of nvJitLink.h that Vesta uses. Every function returns 0 for success.
 struct JitLink::Functions {
   int (*create)(Linking*, uint32_t options, const char* const*) = nullptr;
   int (*destroy)(Linking*) = nullptr;
@@ -37,7 +37,7 @@ const JitLink* JitLink::get(int major) {
     if (!library) return nullptr;
     auto* f = new Functions;
     machine::Symbols symbols(library);
-    // Each name says from which version of the interface it is.
+    // The names of functions contain the version of the interface.
     const auto find = [&](auto& function, const char* name) {
       symbols.find(function, fmt::format("__nvJitLink{}_{}_0", name, major));
     };
@@ -53,10 +53,10 @@ const JitLink* JitLink::get(int major) {
 }
 
 std::optional<std::string> JitLink::cubin(const std::string& ptx, const std::string& name, int arch) const {
-  struct Held {
+  struct Linker {
     const Functions* f;
     Linking l = nullptr;
-    ~Held() {
+    ~Linker() {
       if (l) f->destroy(&l);
     }
   } linking{f_};

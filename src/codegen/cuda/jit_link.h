@@ -1,5 +1,5 @@
-// NVIDIA's linker for code made at run time, found at run time (nvJitLink manual): PTX to machine code, in many threads
-// at once, where NVRTC's own threads wait for one another.
+// NVIDIA's linker for code made at run time (nvJitLink manual), opened at run time. It compiles PTX to machine code in
+// many threads at once, whereas NVRTC's threads wait for one another.
 #pragma once
 
 #include <optional>
@@ -11,14 +11,14 @@ namespace vesta::codegen {
 
 class JitLink {
  public:
-  // That of the NVRTC of this major version; nullptr: there is none. Thread-safe.
+  // The linker that belongs to the NVRTC of this major version; nullptr: there is none. Thread-safe.
   static const JitLink* get(int major);
-  // Where that of any version is looked for.
+  // The names and folders under which a linker of any version is searched.
   static machine::LibrarySearch search();
 
   const std::string& file() const { return file_; }
 
-  // A cubin for GPUs of compute capability arch / 10, arch % 10. Nothing: it does not take the text. Thread-safe.
+  // A cubin for GPUs of compute capability arch / 10, arch % 10; nullopt if the linker rejects the text. Thread-safe.
   std::optional<std::string> cubin(const std::string& ptx, const std::string& name, int arch) const;
 
  private:

@@ -5,7 +5,7 @@
 namespace vesta::codegen {
 namespace {
 
-// Whether every place and every position provably fits in 32 bits.
+// Whether every index and every position provably fits in 32 bits.
 bool fits_int(const loops::Kernel& k) {
   const auto fits = [](Expr e) {
     const auto low = lower_bound(e), high = upper_bound(e);

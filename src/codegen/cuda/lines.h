@@ -1,4 +1,4 @@
-// The lines of a kernel's CUDA C++, and integer expressions in them.
+// Builds a kernel's CUDA C++ line by line, with integer expressions. Knows nothing of instructions.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,10 +21,10 @@ class KernelLines {
     out_.append(2 * indent_, ' ');
     out_ += fmt::format(format, std::forward<Args>(args)...) + "\n";
   }
-  // Every symbol of the expression has a name.
+  // The expression as text. Each of its symbols must have a name.
   std::string text(Expr e) const;
 
-  std::string index_ = "i64";  // the type of places and positions; int where all of them provably fit
+  std::string index_ = "i64";  // the type of indices and positions; int if all of them provably fit
   std::unordered_map<Expr, std::string> names_;
   size_t indent_ = 1;
   std::string out_;

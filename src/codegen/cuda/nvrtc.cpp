@@ -10,7 +10,7 @@ namespace {
 using Program = struct OpaqueProgram*;
 }  // namespace
 
-// The part of nvrtc.h that is used here; every status is 0 for success.
+// The part of nvrtc.h that Vesta uses. Every function returns 0 for success.
 struct Nvrtc::Functions {
   int (*version)(int* major, int* minor) = nullptr;
   int (*arch_count)(int* count) = nullptr;
@@ -87,10 +87,10 @@ std::vector<int> Nvrtc::architectures() const {
 
 std::string Nvrtc::compile(const std::string& source, const std::string& name, const std::string& arch,
                            bool binary) const {
-  struct Held {
+  struct OwnedProgram {
     const Functions* f;
     Program p = nullptr;
-    ~Held() {
+    ~OwnedProgram() {
       if (p) f->destroy(&p);
     }
   } program{f_};
@@ -99,14 +99,15 @@ std::string Nvrtc::compile(const std::string& source, const std::string& name, c
   };
   require(f_->create(&program.p, source.c_str(), (name + ".cu").c_str(), 0, nullptr, nullptr), "takes no");
   const std::string wanted = "--gpu-architecture=" + arch;
-  // From version 13 on it leaves out what only large programs use: half of its first stage, which threads do in turn.
+  // From version 13 on this leaves out what only large programs use. That is half of the first stage, which threads run
+  // one after another.
   const char* const options[] = {wanted.c_str(), "--std=c++17", "--minimal"};
   if (f_->compile(program.p, major() >= 13 ? 3 : 2, options) != 0) {
     size_t bytes = 0;
     f_->log_size(program.p, &bytes);
     std::string log(bytes, '\0');
     if (bytes > 0) f_->log(program.p, log.data());
-    VESTA_CHECK(false, "NVRTC does not compile {}:\n{}\n{}", name, log.c_str(), source);
+    VESTA_CHECK(false, "NVRTC cannot compile {}:\n{}\n{}", name, log.c_str(), source);
   }
   size_t bytes = 0;
   require(binary ? f_->cubin_size(program.p, &bytes) : f_->ptx_size(program.p, &bytes), "has no code of");

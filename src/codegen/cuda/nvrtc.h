@@ -1,4 +1,4 @@
-// NVIDIA's run-time compiler, found at run time (NVRTC manual, CUDA toolkit 12 and 13).
+// NVIDIA's run-time compiler, opened at run time (NVRTC manual, CUDA toolkit 12 and 13). Nothing of CUDA is linked.
 #pragma once
 
 #include <string>
@@ -10,18 +10,18 @@ namespace vesta::codegen {
 
 class Nvrtc {
  public:
-  // nullptr: this process has no NVRTC, for the reason `why`. Once per process; thread-safe.
+  // nullptr: this process has no NVRTC; `why` gets the reason. Determined once per process. Thread-safe.
   static const Nvrtc* get(std::string* why = nullptr);
 
-  // Where it is looked for: in $VESTA_NVRTC, where that is set.
+  // The names and folders under which NVRTC is searched. $VESTA_NVRTC takes precedence.
   static machine::LibrarySearch search();
 
   const std::string& file() const { return file_; }
   std::string version() const;  // "13.0"
   int major() const;
-  std::vector<int> architectures() const;  // for which it makes code: 75, 80, 86, ...
-  // Machine code (a cubin) for GPUs of compute capability arch / 10, arch % 10. Throws InternalError with the
-  // compiler's messages. Thread-safe.
+  std::vector<int> architectures() const;  // the GPUs that it makes code for: 75, 80, 86, ...
+  // A cubin for GPUs of compute capability arch / 10, arch % 10. Throws InternalError with the compiler's messages.
+  // Thread-safe.
   std::string cubin(const std::string& source, const std::string& name, int arch) const;
   std::string ptx(const std::string& source, const std::string& name, int arch) const;
 

@@ -2,8 +2,8 @@
 
 namespace vesta::codegen {
 
-// Conversions round to nearest, ties to even, as __float2half_rn and __float2bfloat16_rn do. Integers are as
-// base/prim.h says: they wrap, and shifts by more than their bits give what ATen gives.
+// Conversions round to nearest, ties to even, like __float2half_rn and __float2bfloat16_rn. Integers follow
+// base/prim.h: they wrap, and shifts by more than their width give the results of ATen.
 const char* const kCudaPrelude = R"(
 typedef long long i64;
 typedef unsigned long long u64;
@@ -11,10 +11,10 @@ typedef unsigned short u16;
 typedef unsigned char u8;
 typedef unsigned int u32;
 
-// Elements side by side, as one access of at most 16 bytes takes them.
+// Adjacent elements, aligned for accesses of at most 16 bytes.
 template <class T, int N> struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Pack { T v[N]; };
 
-// Halves of a row, two in a register, put there in order.
+// Halves of a row, two in a register. They must be stored in order.
 __device__ __forceinline__ void keep_half(u32* row, int at, u16 h) {
   if (at % 2 == 0) row[at / 2] = h; else row[at / 2] |= (u32)h << 16;
 }
@@ -32,12 +32,12 @@ __device__ __forceinline__ float bits_float(u32 u) { return __uint_as_float(u); 
 __device__ __forceinline__ u32 float_bits(float f) { return __float_as_uint(f); }
 __device__ __forceinline__ double bits_double(u64 u) { return __longlong_as_double((i64)u); }
 __device__ __forceinline__ u64 double_bits(double f) { return (u64)__double_as_longlong(f); }
-// Within 2 ulp; 0 for what is below the normal numbers.
+// Accurate to 2 ulp. Results below the normal numbers are 0.
 __device__ __forceinline__ float exp2_normal(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 #endif
 
-// The kernel after this one may start, and finds this one's results when it has waited in its turn. What the kernels
-// before this one wrote is there from here on (PTX ISA, griddepcontrol).
+// Lets the next kernel start, which waits here for this one's results, and waits until the writes of the preceding
+// kernels are visible (PTX ISA, griddepcontrol).
 __device__ __forceinline__ void wait_for_earlier_kernels() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
@@ -56,7 +56,7 @@ __device__ __forceinline__ u16 to_bf16(float f) {
   return f != f ? (u16)0x7fff : (u16)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
-// float8, as loops/float8.h has it: M bits of fraction, and the exponent's bias. A magnitude's bits, below overflow.
+// float8 as in loops/float8.h, with M bits of fraction and the exponent's bias: the bits of a magnitude below overflow.
 template <int M, int BIAS> __device__ __forceinline__ u32 rounded_f8(u32 u) {
   const u32 power = (u32)(151 - M - BIAS) << 23;
   if (u < (u32)(128 - BIAS) << 23) return float_bits(bits_float(u) + bits_float(power)) - power;
@@ -175,14 +175,14 @@ __device__ inline double v_digamma(double x) {
   return r + log(x) - 0.5 / x - y;
 }
 
-// exp(d), where d is at most 0 and the sum has a term exp(0). The rounded product with log2(e) moves the term by less than
-// 1.4 ulp of the largest one (docs/numerics.md); below the normal numbers it is 0.
+// exp(d) for d <= 0, as a term of a sum that has the term exp(0). Rounding the product with log2(e) changes the term by
+// less than 1.4 ulp of the largest one (docs/numerics.md). Results below the normal numbers are 0.
 __device__ __forceinline__ float relative_exp(float d) { return exp2_normal(d * bits_float(0x3fb8aa3bu)); }
 __device__ __forceinline__ double relative_exp(double d) { return exp(d); }
-// What terms are relative to, where m is the maximum of them: a number in any case, if m is less than infinity.
+// The value that is subtracted from all terms, for their maximum m. It is finite unless m is infinity or NaN.
 __device__ __forceinline__ float reference(float m) { return fmaxf(m, bits_float(0xff7fffffu)); }
 __device__ __forceinline__ double reference(double m) { return fmax(m, bits_double(0xffefffffffffffffull)); }
-// The sum s of exp(x - m) for the maximum m of all x so far, and N more of them. What is infinite gives no number: see
+// Adds N elements to the sum s of exp(x - m), where m is the maximum of all x so far. An infinite m makes s NaN: see
 // sum_of.
 template <int N, class T> __device__ __forceinline__ void add_relative(T& m, T& s, const T (&x)[N]) {
   T most[2] = {m, x[0]}, sum[2] = {0, 0};
@@ -200,12 +200,12 @@ template <class T> __device__ __forceinline__ void add_sums(T& m, T& s, T other_
   s = s * relative_exp(m - r) + other_s * relative_exp(other_m - r);
   m = all;
 }
-// Of a row whose maximum is infinite, as infinity less infinity is no number.
+// The sum. For a row with an infinite maximum it is NaN, because infinity - infinity is.
 template <class T> __device__ __forceinline__ T sum_of(T m, T s) { return m - m == 0 ? s : m - m; }
-// Of exp(x) there: 0, infinity or no number, as the maximum is.
+// The sum of exp(x). For a row with an infinite maximum m it is exp(m): 0, infinity or NaN.
 template <class T> __device__ __forceinline__ T sum_of_finite(T m, T s) { return m - m == 0 ? s : m < 0 ? 0 : m; }
 
-// The better of two candidates for a position: NaN wins over all, the first among equals.
+// Whether x is the better of two candidates for a position: NaN beats all, the first wins among equals.
 template <class T> __device__ __forceinline__ bool beats(T x, i64 at, T best, i64 best_at, bool larger) {
   const bool x_nan = x != x, best_nan = best != best;
   if (x_nan != best_nan) return x_nan;
@@ -214,10 +214,11 @@ template <class T> __device__ __forceinline__ bool beats(T x, i64 at, T best, i6
 }
 
 #ifndef VESTA_ON_HOST
-// Elements are added one after another, in no order.
+// Adds atomically. The order of additions is unspecified.
 template <class T> __device__ __forceinline__ void add_to(T* at, T x) { atomicAdd(at, x); }
 template <> __device__ __forceinline__ void add_to(i64* at, i64 x) { atomicAdd((u64*)at, (u64)x); }
-// Of the lane `distance` before this one, its own where there is none; and of the last of every `lanes` neighbours.
+// The value of the lane `distance` before this one, or the lane's own if there is none, and the value of the last of each
+// `lanes` adjacent lanes.
 template <class T> __device__ __forceinline__ T from_lane_below(T x, int distance) { return (T)__shfl_up_sync(0xffffffffu, x, distance); }
 template <class T> __device__ __forceinline__ T from_last_lane(T x, int lanes) { return (T)__shfl_sync(0xffffffffu, x, lanes - 1, lanes); }
 template <class T> __device__ __forceinline__ T from_lane(T x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
@@ -227,7 +228,7 @@ template <> __device__ __forceinline__ signed char from_lane(signed char x, int 
 template <> __device__ __forceinline__ short from_lane(short x, int mask) { return (short)__shfl_xor_sync(0xffffffffu, (int)x, mask); }
 template <> __device__ __forceinline__ u16 from_lane(u16 x, int mask) { return (u16)__shfl_xor_sync(0xffffffffu, (int)x, mask); }
 #endif
-// Elements side by side.
+// Adds adjacent elements.
 template <int N> __device__ __forceinline__ void add_all(float* at, const Pack<float, N>& x) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   if constexpr (N == 2) {

@@ -12,8 +12,8 @@ namespace {
 
 bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$'; }
 
-// Cuts a text into names and what stands between them, and calls fn(piece, is_name) for each. Registers and directives
-// are not names.
+// Splits a text into names and the text between them, and calls fn(piece, is_name) for each. Registers and directives
+// do not count as names.
 template <class F>
 void for_each_piece(std::string_view text, F&& fn) {
   size_t from = 0;
@@ -35,16 +35,16 @@ void for_each_piece(std::string_view text, F&& fn) {
   fn(text.substr(from), false);
 }
 
-// A directive of the module: a kernel, a function, a variable.
+// A top-level directive of the module: a kernel, a function or a variable.
 struct Item {
   std::string_view text;
   std::string_view name;
-  std::vector<std::string_view> names;  // in it, in order
+  std::vector<std::string_view> names;  // the names in it, in order
   bool entry = false;
-  bool function = false;  // or an entry
+  bool function = false;  // a function or an entry
 };
 
-// The name that it declares: of a function the one before its parameters, of a variable the last before its size.
+// The declared name: a function's stands before its parameters, a variable's is the last before its size.
 std::string_view declared(std::string_view text, bool function) {
   std::string_view found, last;
   bool done = false;
@@ -64,7 +64,7 @@ std::string_view declared(std::string_view text, bool function) {
   return found;
 }
 
-// Comments count calls over the whole module. No string of PTX text holds two slashes.
+// Comments are removed because they number calls over the whole module. No string in PTX contains two slashes.
 std::string without_comments(std::string_view text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
@@ -89,7 +89,7 @@ Module parse(std::string_view ptx) {
   Module m;
   constexpr std::string_view kLast = ".address_size";
   const size_t at = ptx.find(kLast);
-  VESTA_CHECK(at != std::string_view::npos, "PTX without a head");
+  VESTA_CHECK(at != std::string_view::npos, "PTX without a header");
   const size_t end = std::min(ptx.find('\n', at), ptx.size());
   m.head = ptx.substr(0, end);
   size_t start = end;
@@ -102,7 +102,7 @@ Module parse(std::string_view ptx) {
     const std::string_view head = text.substr(0, text.find_first_of("{;"));
     const bool entry = head.find(".entry ") != std::string_view::npos;
     const bool function = entry || head.find(".func ") != std::string_view::npos;
-    if (ptx[i] == '}' && !function) continue;  // of a variable's values
+    if (ptx[i] == '}' && !function) continue;  // it ends a variable's values
     Item item{text, declared(text, function), {}, entry, function};
     for_each_piece(text, [&](std::string_view piece, bool is_name) {
       if (is_name) item.names.push_back(piece);
@@ -120,7 +120,7 @@ bool numbered(std::string_view name, std::string_view before, size_t* rest) {
   return true;
 }
 
-// Labels and local memory bear the number of their function, strings of messages their own.
+// Labels and local memory contain the number of their function; strings of messages have numbers of their own.
 std::string renumbered(std::string_view text, std::unordered_map<std::string_view, size_t>& strings) {
   std::string out;
   for_each_piece(text, [&](std::string_view piece, bool is_name) {
@@ -140,7 +140,8 @@ std::string renumbered(std::string_view text, std::unordered_map<std::string_vie
   return out;
 }
 
-// One entry's module. What it uses stands in the order of use, since the module's order depends on all entries.
+// The module of one entry. Its functions and variables stand in the order of their use, because their order in the
+// whole module depends on all entries.
 class Part {
  public:
   Part(const Module& module, const std::unordered_map<std::string_view, size_t>& named)

@@ -1,4 +1,4 @@
-// A PTX module of several kernels (PTX ISA, "Source Format") in parts.
+// Splits a PTX module with several kernels into parts (PTX ISA, "Source Format"). Changes no instruction.
 #pragma once
 
 #include <span>
@@ -8,9 +8,9 @@
 
 namespace vesta::codegen {
 
-// A module for each of `entries`: the kernel, and the functions and variables of the module that it uses. Names that
-// the compiler numbered over the whole module are numbered anew: a kernel's part does not depend on its neighbours.
-// Throws InternalError where an entry is missing.
+// Makes a module for each of `entries`: the kernel and the functions and variables that it uses. Names that the
+// compiler numbered over the whole module are renumbered, so a kernel's part does not depend on the other kernels.
+// Throws InternalError if an entry is missing.
 std::vector<std::string> split_ptx(std::string_view ptx, std::span<const std::string> entries);
 
 }  // namespace vesta::codegen

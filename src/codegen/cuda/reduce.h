@@ -1,4 +1,4 @@
-// What a reduction begins with, and how it combines two values, as CUDA C++.
+// The initial value of a reduction, and how it combines two values, as CUDA C++.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace vesta::codegen {
 
-// ArgMax and ArgMin: values come with their positions.
+// ArgMax or ArgMin: values are paired with their positions.
 bool is_arg(const loops::Instr& i);
 std::string identity_text(const loops::Instr& i);
-// Of two names of values. Not for ArgMax and ArgMin.
+// Combines two named values. Not for ArgMax and ArgMin.
 std::string combined_text(const loops::Instr& i, const std::string& a, const std::string& b);
 
 }  // namespace vesta::codegen

@@ -23,7 +23,7 @@ std::string scan_round(const TeamScan& s) {
   const auto line = [&]<class... A>(fmt::format_string<A...> format, A&&... a) {
     out += fmt::format(format, std::forward<A>(a)...) + "\n";
   };
-  // The elements of the thread.
+  // Combines the elements of the thread.
   if (s.each > 1) {
     line("{} = {};", element("0"), s.value("0"));
     line("#pragma unroll");
@@ -32,7 +32,8 @@ std::string scan_round(const TeamScan& s) {
     line("{} {} = {};", t, element(""), s.value("0"));
   }
   const std::string last = element(std::to_string(s.each - 1));
-  // y: all elements up to the thread's last one, of the warp. b: those before its first one, of the row.
+  // y: combines the warp's elements up to the thread's last one. b: combines the row's elements before the thread's
+  // first.
   line("{} y{} = {};", t, r, last);
   for (int64_t d = 1; d < lanes; d *= 2)
     line("{{ const {} z = from_lane_below<{}>(y{}, {}); if (lane % {} >= {}) y{} = {}; }}", t, t, r, d, lanes, d, r,
@@ -40,7 +41,7 @@ std::string scan_round(const TeamScan& s) {
   const std::string carry = fmt::format("c{}", r), before = fmt::format("b{}_before", r), y = fmt::format("y{}", r);
   line("{} {} = {};", t, before, carry);
   if (warps > 1) {
-    // Rounds write in turns, so that none overwrites what another thread has yet to read.
+    // Rounds alternate between two arrays, so that no thread overwrites what another has yet to read.
     line("if (lane % 32 == 31) shared_c{}[{} * {} + lane / 32] = {};", r, s.parity, warps, y);
     line("__syncthreads();");
     line("#pragma unroll");

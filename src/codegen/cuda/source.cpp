@@ -24,7 +24,7 @@ using loops::Ref;
 namespace {
 
 constexpr size_t kUnrolled = 256;  // instructions of a loop that is unrolled
-constexpr size_t kMostMasks = 4;   // of whole rows, for each of which there is a loop
+constexpr size_t kMostMasks = 4;   // masks of whole rows; each gets a loop of its own
 
 class Writer : KernelLines {
  public:
@@ -48,7 +48,7 @@ class Writer : KernelLines {
         continue;
       }
       const int64_t elements = t_.held * t_.each;
-      // Halves are kept two in a register.
+      // A register holds two halves.
       line("{} r{}[{}];", is_half(t) ? "u32" : value_type_name(t), i, is_half(t) ? (elements + 1) / 2 : elements);
     }
     for (const loops::Stage& s : k_.stages)
@@ -58,7 +58,8 @@ class Writer : KernelLines {
   }
 
  private:
-  // What differs between the rows of one thread, where it has several: what their range's variable decides.
+  // If a thread has several rows, finds the instructions whose values differ between them: they depend on the variable
+  // of the rows' range.
   void find_columns() {
     by_column_.assign(k_.instrs.size(), false);
     if (!t_.across || t_.each == 1) return;
@@ -72,16 +73,16 @@ class Writer : KernelLines {
         if (loops::has_index(i.kind))
           for (Expr e : symbols_of(i.index)) differs |= symbols.contains(e);
         for (Ref o : i.in) differs |= o != kNoRef && by_column_[o];
-        differs |= i.kind == InstrKind::StoreAdd;  // as often as there are rows
+        differs |= i.kind == InstrKind::StoreAdd;  // stores once per row
         by_column_[r] = differs;
         if (differs && i.kind == InstrKind::Indirect) symbols.insert(i.index);
       }
   }
-  // Elements of the loop that a thread takes at once.
+  // How many elements of the loop a thread processes at once.
   int64_t along() const { return column_ ? 1 : t_.each; }
 
   void header() {
-    // As many registers as leave room for 1024 threads, where there are no doubles.
+    // Without doubles, limits registers so that 1024 threads fit.
     const bool doubles = std::any_of(k_.instrs.begin(), k_.instrs.end(), [&](const Instr& i) {
       return i.dtype == DType::F64 && !(i.kind == InstrKind::Load && is_value(i));
     });
@@ -94,8 +95,8 @@ class Writer : KernelLines {
         out_ += fmt::format("const {} b{}, ", stored_type(buffer.dtype), b);
         continue;
       }
-      // Loads may be moved over these stores, but not before the wait below, as those of memory that is said to be
-      // constant (ld.global.nc) might.
+      // Loads may be moved across these stores, but not before the wait below. Loads of memory declared constant
+      // (ld.global.nc) could be.
       out_ += fmt::format("{}{}* {}b{}, ", buffer.written ? "" : "const ", stored_type(buffer.dtype),
                           buffer.written && apart ? "__restrict__ " : "", b);
     }
@@ -116,7 +117,7 @@ class Writer : KernelLines {
       team += fmt::format(" / {}", t_.team);
       lane += fmt::format(" % {}", t_.team);
     }
-    if (items == 1) {  // every block has one
+    if (items == 1) {  // each block has an item
       line("const int lane = {};", lane);
       line("const {} item = ({})blockIdx.x;", index_, index_);
       return decode("item", RangeKind::Parallel);
@@ -127,7 +128,7 @@ class Writer : KernelLines {
       line("if (first >= items) return;");
       line("const {} item = ({})first;", index_, index_);
     } else {
-      // Teams of the last block that have no item go along, since all lanes of a warp take part in what they exchange.
+      // Teams of the last block without an item execute the code, too, because the threads of a warp exchange values.
       line("const int lane = {};", lane);
       line("const bool live = first < items;");
       line("const {} item = ({})(live ? first : items - {});", index_, index_, column_ ? t_.each : 1);
@@ -135,10 +136,10 @@ class Writer : KernelLines {
     decode("item", RangeKind::Parallel);
   }
 
-  // Whether a team of the last block may have nothing to do, and go along.
+  // Whether a team of the last block may have no item and still execute the code.
   bool may_lack_items() const { return t_.team > 1 && loops::items_of_block(k_) > 1; }
 
-  // The variables of the ranges of one kind from their joint position, the last one fastest.
+  // Computes the variables of all ranges of one kind from their joint position. The last range varies fastest.
   void decode(const std::string& position, RangeKind kind) {
     std::vector<size_t> ranges;
     for (size_t i = 0; i < k_.ranges.size(); ++i)
@@ -162,7 +163,7 @@ class Writer : KernelLines {
     }
   }
 
-  // A block does one tile: its threads load it along the rows into shared memory, then compute and store along the
+  // A block processes one tile: its threads load it along the rows into shared memory, then compute and store along the
   // columns.
   void tiled() {
     const loops::Tile& t = k_.tile;
@@ -213,8 +214,8 @@ class Writer : KernelLines {
       if (k_.instrs[r].kind == InstrKind::Accumulate) begin_accumulator(r);
     if (!s.loop) return body(s);
     prepare_divisors(s);
-    // Loads that are switched off for whole rows (the pieces of a concatenation): a loop for each of them alone, and
-    // one for whatever else there may be.
+    // If loads are masked for whole rows (the pieces of a concatenation), each mask gets a loop in which only it is
+    // true, and one more loop serves all other combinations.
     const std::vector<Ref> masks = row_masks(s);
     for (const Ref on : masks) {
       std::string when;
@@ -240,11 +241,11 @@ class Writer : KernelLines {
       if (k_.instrs[r].kind == InstrKind::Accumulate) combine_over_team(r, by_first);
   }
 
-  // The loop of a stage, over the elements that are the thread's.
+  // The loop of a stage over the thread's elements.
   void rounds(const loops::Stage& s) {
     const Expr row = loops::row_elements(k_);
     const std::string lane = t_.team == 1 ? "0" : "lane";
-    // Rows in registers, and those that neighbouring threads of a warp share in the same few rounds each.
+    // Unrolls rows in registers, and rows that a few threads of a warp share in the same small number of rounds.
     const int64_t round = t_.team * along();
     const bool even = t_.team > 1 && t_.team < 32 && row.is_constant() && row.constant() % round == 0;
     if (has_scan(s)) {
@@ -257,7 +258,7 @@ class Writer : KernelLines {
       line("const {} at = ({} + k * {}) * {};", index_, lane, t_.team, along());
       if (!row.is_constant(round * times)) line("if (at >= {}) break;", text(row));
     } else {
-      // Enough of them in flight to keep the memory busy.
+      // Unrolls far enough to keep the memory busy with loads.
       if (t_.team >= 32) line("#pragma unroll {}", std::clamp<size_t>(kUnrolled / instructions(s), 1, 4));
       line("for ({} at = {} * {}; at < {}; at += {}) {{", index_, lane, along(), text(row), t_.team * along());
       ++indent_;
@@ -269,7 +270,7 @@ class Writer : KernelLines {
     line("}}");
   }
 
-  // The masks of loads that are the same for all elements of a row, where there are a few.
+  // Masks of loads that are the same for all elements of a row, if there are only a few.
   std::vector<Ref> row_masks(const loops::Stage& s) {
     std::vector<Ref> out;
     const Range* const range = taken_together(s);
@@ -283,7 +284,7 @@ class Writer : KernelLines {
     return out.size() > 1 && out.size() <= kMostMasks ? out : std::vector<Ref>();
   }
 
-  // Of one round of a loop. What a mask that is known decides costs nothing.
+  // Instructions of one round of a loop. What a known mask decides costs nothing.
   size_t instructions(const loops::Stage& s) const {
     size_t n = 0;
     const auto is_free = [&](const Instr& i) {
@@ -296,8 +297,8 @@ class Writer : KernelLines {
     return n;
   }
 
-  // Whether the sums of this loop are for the one thread of a team that stores: no loop follows, and nothing that every
-  // thread checks.
+  // Whether only the thread that stores needs this loop's results: no loop follows, and no check that every thread
+  // makes.
   bool is_for_stores(const loops::Stage& s) const {
     for (const loops::Stage* after = &s + 1; after < k_.stages.data() + k_.stages.size(); ++after) {
       if (after->loop) return false;
@@ -313,8 +314,8 @@ class Writer : KernelLines {
     return std::any_of(s.body.begin(), s.body.end(), [&](Ref r) { return k_.instrs[r].kind == InstrKind::Scan; });
   }
 
-  // All threads go through all rounds, since they exchange values in them. Those past the end of the row read its last
-  // elements, of which they store nothing.
+  // All threads execute all rounds because they exchange values in them. Threads past the end of the row read its last
+  // elements and store nothing for them.
   void begin_rounds(const loops::Stage& s, Expr row, const std::string& lane) {
     for (Ref r : s.body)
       if (k_.instrs[r].kind == InstrKind::Scan) text_lines(begin_scan(team_scan(r)));
@@ -326,7 +327,7 @@ class Writer : KernelLines {
       line("const {} own = ({} + k * {}) * {};", index_, lane, t_.team, t_.each);
     } else {
       line("int turn = 0;");
-      // Loads of later rounds are under way, where threads do not meet in each.
+      // Starts loads of later rounds early, unless threads synchronise in each round.
       const size_t most = t_.team == 1 ? 8 : t_.team <= 32 ? 2 : 1;
       line("#pragma unroll {}",
            std::clamp<size_t>(kUnrolled / (s.body.size() * static_cast<size_t>(t_.each)), 1, most));
@@ -365,9 +366,9 @@ class Writer : KernelLines {
       line("{}", text.substr(0, end));
   }
 
-  // Elements that are divided by the same number are multiplied by its reciprocal, within one unit in the last place of
-  // the quotient. A power of two keeps the reciprocal of what is very small or large a normal number; it changes no bit
-  // of an element whose quotient is one.
+  // Elements with a common divisor are multiplied by its reciprocal, which differs from the quotient by at most one
+  // unit in the last place. Scaling by a power of two keeps the reciprocal of very small or large divisors a normal
+  // number and changes no bit of a quotient that is one.
   void prepare_divisors(const loops::Stage& s) {
     for (Ref r : s.body) {
       const Instr& i = k_.instrs[r];
@@ -382,16 +383,17 @@ class Writer : KernelLines {
     }
   }
 
-  // ---- Elements side by side
+  // ---- Adjacent elements
 
-  // The range of which a thread takes several elements at once in this stage; nullptr: one at a time.
+  // The range of which a thread processes several elements at once in this stage; nullptr: one element at a time.
   const Range* taken_together(const loops::Stage& s) const {
     if (column_) return column_;
     const Range& last = k_.ranges.back();
     return t_.each > 1 && s.loop == (last.kind == RangeKind::Inner) ? &last : nullptr;
   }
 
-  // All of them with one access, or a few. A mask that is the same for all of them is computed before.
+  // Whether all of them are accessed at once or in a few wide accesses. A mask common to all of them is computed
+  // before.
   bool is_packed(const Instr& i, const Range& range, const loops::Stage& s) const {
     if (i.kind == InstrKind::RowStore || i.kind == InstrKind::RowLoad) return t_.shared;
     const auto before = [&](Ref mask) {
@@ -409,7 +411,7 @@ class Writer : KernelLines {
     return !names_varying_place(i.index) && provably_divisible(i.index - range.var, t_.each);
   }
 
-  // Whether a place in it is that of one of a thread's elements, and not of all of them.
+  // Whether the index contains an indirect index that differs between a thread's elements.
   bool names_varying_place(Expr index) const {
     if (index.is_constant()) return false;
     for (Expr s : symbols_of(index)) {
@@ -420,7 +422,7 @@ class Writer : KernelLines {
     return false;
   }
 
-  // Which values of the stage are not the same for all of a thread's elements.
+  // Finds the values of the stage that differ between a thread's elements.
   void look_at_elements(const loops::Stage& s, const Range& range) {
     if (column_) {
       varies_ = by_column_;
@@ -474,7 +476,7 @@ class Writer : KernelLines {
         line("{} g{}[{}];", value_type_name(k_.instrs[r].dtype), r, t_.each);
       }
     names_[range->var] = fmt::format("({} + u)", first);
-    // From one scan to the next.
+    // Emits the code between consecutive scans.
     for (auto from = s.body.begin(); from != s.body.end();) {
       const auto to = std::find_if(from, s.body.end(), [&](Ref r) { return k_.instrs[r].kind == InstrKind::Scan; });
       if (std::any_of(from, to, [&](Ref r) { return varies_[r]; })) {
@@ -504,7 +506,7 @@ class Writer : KernelLines {
     }
     packed_.assign(k_.instrs.size(), false);
   }
-  // Whether each of a thread's elements has a place for this value: later stages use it, or what follows a scan.
+  // Whether the value is kept for each of a thread's elements, because later stages or the code after a scan use it.
   bool is_array(Ref r, const loops::Stage& s) const {
     const InstrKind kind = k_.instrs[r].kind;
     if (kind == InstrKind::Constant || kind == InstrKind::Accumulate || kind == InstrKind::RowStore ||
@@ -513,7 +515,7 @@ class Writer : KernelLines {
     return s.loop ? has_scan(s) && varies_[r] : by_column_[r];
   }
   std::string in_row() const { return in_row_.empty() ? "" : "if (" + in_row_ + ") "; }
-  // Which threads store, where the instruction has the mask.
+  // The condition under which a thread stores. `mask`: the instruction's own.
   std::string when_stored(bool loop, const std::string& mask = "") const {
     std::string when;
     const auto and_also = [&](const std::string& c) { when += (when.empty() ? "" : " && ") + c; };
@@ -524,18 +526,18 @@ class Writer : KernelLines {
     return when.empty() ? "" : "if (" + when + ") ";
   }
   bool packed(Ref r) const { return r < packed_.size() && packed_[r]; }
-  // The element of a row in shared memory; those of one thread go there and come from there together.
+  // The element of a row in shared memory. Adjacent elements of one thread are moved together.
   std::string in_shared(Ref r) const {
     return t_.each > 1 ? fmt::format("l{}.v[u]", r) : fmt::format("r{}[at]", k_.instrs[r].slot);
   }
-  // Of the current element in a row.
-  std::string held() const { return t_.each > 1 ? fmt::format("k * {} + u", t_.each) : "k"; }
+  // The index of the current element in a row held in registers.
+  std::string row_element() const { return t_.each > 1 ? fmt::format("k * {} + u", t_.each) : "k"; }
 
   // ---- Reductions
 
-  // The variable of an accumulator: an element where each row of a thread has one.
+  // The name of an accumulator; an element of an array if a thread has several rows.
   std::string own(char kind, Ref r) const { return fmt::format("{}{}{}", kind, r, by_column_[r] ? "[u]" : ""); }
-  // Runs what `fn` writes once, or for each row of a thread.
+  // Emits what `fn` writes once, or in a loop over a thread's rows.
   template <class F>
   void for_rows(Ref r, F&& fn) {
     if (!by_column_[r]) return fn();
@@ -580,8 +582,7 @@ class Writer : KernelLines {
          i.reduce == ReduceOp::ArgMax, a, x, p, at);
   }
 
-  // The online sum of this maximum, or nullptr. It has a variable of its own beside the maximum, as ArgMax has its
-  // position.
+  // The online sum that belongs to this maximum, or nullptr. Like ArgMax's position, the sum has a variable of its own.
   const loops::Online* sum_of(Ref max) const {
     const auto it = std::find_if(k_.online.begin(), k_.online.end(), [&](const auto& o) { return o.max == max; });
     return it == k_.online.end() ? nullptr : &*it;
@@ -592,7 +593,7 @@ class Writer : KernelLines {
     });
   }
 
-  // Every thread of the team has the whole then, or its first one alone.
+  // Afterwards every thread of the team has the result, or its first thread alone.
   void combine_over_team(Ref r, bool by_first) {
     combine_accumulator(r, by_first);
     const loops::Online* o = sum_of(r);
@@ -618,7 +619,7 @@ class Writer : KernelLines {
         line("{} = {};", a, combined_text(i, a, x));
       }
     };
-    // Those of a warp that are of one team: neighbours, or as far from each other as there are teams.
+    // The distance between threads of a warp that belong to one team: 1, or the number of teams.
     const int64_t teams = t_.block / t_.team, between = t_.across ? teams : 1,
                   width = t_.across ? 32 : std::min<int64_t>(t_.team, 32);
     const bool in_warps = width % between == 0;
@@ -631,7 +632,7 @@ class Writer : KernelLines {
       }
     });
     if (!t_.across && t_.team <= 32) return;
-    // One of each warp, or all of them, through shared memory.
+    // Combines through shared memory: one value per warp, or one per thread.
     const int64_t parts = in_warps ? t_.block / 32 : t_.team, each = by_column_[r] ? t_.each : 1;
     if (parts == 1) return;
     const std::string of_team = t_.across ? fmt::format("threadIdx.x % {}", teams) : "0";
@@ -682,7 +683,7 @@ class Writer : KernelLines {
   }
   std::string operand(const Instr& i, size_t n) const { return value(i.in[n]); }
 
-  // What is stored as a narrow float: it is rounded then, and need not be before.
+  // The value to store. A narrow float is rounded by the store, so a cast before it is left out.
   std::string stored(const Instr& i) const {
     const Instr& from = k_.instrs[i.in[0]];
     const bool rounds = from.kind == InstrKind::Cast && from.dtype == i.dtype && is_narrow(i.dtype) &&
@@ -690,7 +691,7 @@ class Writer : KernelLines {
     return to_store(i.dtype, rounds ? operand(from, 0) : operand(i, 0));
   }
 
-  // The bits of a half that goes into a row.
+  // The bits of a half that is kept in a row.
   std::string half(const Instr& i) const {
     const Instr& from = k_.instrs[i.in[0]];
     const bool as_loaded = from.kind == InstrKind::Load && from.in[0] == kNoRef;
@@ -713,7 +714,7 @@ class Writer : KernelLines {
                                     : packed(r)   ? fmt::format("l{}.v[u]", r)
                                     : is_value(i) ? fmt::format("b{}", i.buffer)
                                                   : fmt::format("b{}[{}]", i.buffer, text(i.index));
-        if (i.in[0] == kNoRef && is_half(i.dtype)) {  // as it is, for a row
+        if (i.in[0] == kNoRef && is_half(i.dtype)) {  // kept unconverted, for a row
           line("const u16 h{} = {};", r, element);
           return define(loaded(i.dtype, fmt::format("h{}", r)));
         }
@@ -747,12 +748,12 @@ class Writer : KernelLines {
         if (t_.shared)
           return line("{}{} = {};", packed(r) ? "" : in_row(), in_shared(r),
                       is_half(i.dtype) ? half(i) : to_store(i.dtype, operand(i, 0)));
-        if (is_half(i.dtype)) return line("keep_half(r{}, {}, {});", i.slot, held(), half(i));
-        return line("r{}[{}] = {};", i.slot, held(), operand(i, 0));
+        if (is_half(i.dtype)) return line("keep_half(r{}, {}, {});", i.slot, row_element(), half(i));
+        return line("r{}[{}] = {};", i.slot, row_element(), operand(i, 0));
       case InstrKind::RowLoad:
         if (t_.shared) return define(loaded(i.dtype, in_shared(r)));
-        if (is_half(i.dtype)) return define(loaded(i.dtype, fmt::format("kept_half(r{}, {})", i.slot, held())));
-        return define(fmt::format("r{}[{}]", i.slot, held()));
+        if (is_half(i.dtype)) return define(loaded(i.dtype, fmt::format("kept_half(r{}, {})", i.slot, row_element())));
+        return define(fmt::format("r{}[{}]", i.slot, row_element()));
       case InstrKind::Scan: return text_lines(scan_round(team_scan(r)));
     }
   }
@@ -767,13 +768,13 @@ class Writer : KernelLines {
   const Kernel& k_;
   const loops::Threads& t_;
   const std::string& symbol_;
-  const Range* column_ = nullptr;        // whose elements a thread has several of, across teams
-  std::vector<bool> by_column_;          // by instruction: it differs between them
-  std::unordered_set<Ref> arrays_;       // values that each of a thread's elements has
-  std::unordered_map<Ref, bool> known_;  // masks, in a loop for one of them
-  std::unordered_set<Ref> divisors_;     // whose reciprocal there is
-  std::vector<bool> packed_, varies_;    // by instruction of the stage in hand
-  std::string in_row_;                   // of a scan's thread: whether it has elements of the row; empty: each has
+  const Range* column_ = nullptr;        // the range of which a thread has several elements, if teams lie across it
+  std::vector<bool> by_column_;          // by instruction: the value differs between them
+  std::unordered_set<Ref> arrays_;       // values that are kept for each of a thread's elements
+  std::unordered_map<Ref, bool> known_;  // masks with a known value in the current loop
+  std::unordered_set<Ref> divisors_;     // divisors whose reciprocal is computed
+  std::vector<bool> packed_, varies_;    // by instruction of the current stage
+  std::string in_row_;  // in a scan: the condition that the thread's elements are in the row; empty: they always are
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// A kernel with threads (loops::Threads) as CUDA C++: one function and what it needs, no header.
+// Writes a kernel with threads (loops::Threads) as CUDA C++: one function without headers.
 //
-// The function's parameters are its buffers' pointers, the values of Kernel::sizes and loops::launched_items, the last
-// ones as long long. It is launched with a block of `block` threads for every loops::items_of_block of them.
+// Its parameters are the buffers' pointers, the values of Kernel::sizes and loops::launched_items, the latter as long
+// long. It is launched with one block of `block` threads per loops::items_of_block items.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace vesta::codegen {
 
 std::string cuda_source(const loops::Kernel& kernel, const std::string& symbol);
 
-// The functions and conversions that every kernel may use, in CUDA C++ and, under VESTA_ON_HOST, in plain C++.
+// The functions and conversions that every kernel may use, in CUDA C++ and, with VESTA_ON_HOST, in plain C++.
 extern const char* const kCudaPrelude;
 
 }  // namespace vesta::codegen

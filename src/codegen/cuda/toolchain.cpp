@@ -19,7 +19,7 @@
 namespace vesta::codegen {
 namespace {
 
-// Of a library's file before it is loaded: its build ID, or where and from when it is.
+// Identifies a library's file without loading it: its build ID, or its path, size and time of change.
 std::string identity_of(const std::string& file) {
   if (std::string id = machine::build_id(file); !id.empty()) return id;
   std::error_code error;
@@ -28,16 +28,16 @@ std::string identity_of(const std::string& file) {
   return fmt::format("{} {} {}", file, bytes, time.time_since_epoch().count());
 }
 
-// Of the libraries that would be loaded; empty: none is found without the linker.
+// Identifies the libraries that would be loaded; empty: none is found without the linker.
 std::string identity() {
   const std::vector<std::string> nvrtc = machine::library_files(Nvrtc::search());
   if (nvrtc.empty()) return {};
-  std::set<std::string> linkers;  // a loaded one is found twice
+  std::set<std::string> linkers;  // a set, because a loaded library is found twice
   for (const std::string& file : machine::library_files(JitLink::search())) linkers.insert(identity_of(file));
   return fmt::format("{}; {}", identity_of(nvrtc.front()), fmt::join(linkers, "; "));
 }
 
-// Under the digest of what a note is about.
+// The key of a note in the store: the digest of its subject.
 std::string key_of(const std::string& about) { return "nvrtc_" + digest({about, VESTA_CUDA_DIGEST}); }
 const std::string& last_key() {
   static const auto* key = new std::string(key_of("the last one"));
@@ -62,7 +62,7 @@ void write_note(const std::string& key, const Toolchain& t) {
   if (store && store->find(key) != note_of(t)) store->put(key, note_of(t));
 }
 
-// nullopt: it cannot be loaded.
+// nullopt: the libraries cannot be loaded.
 std::optional<Toolchain> load(std::string* why) {
   const Nvrtc* const nvrtc = Nvrtc::get(why);
   if (!nvrtc) return std::nullopt;
@@ -110,9 +110,9 @@ void load_toolchain() {
   std::string why;
   const std::optional<Toolchain> now = load(&why);
   const Toolchain* const said = toolchain();
-  if (!now) VESTA_UNSUPPORTED("code for a GPU that is not in the cache: {}", why);
+  if (!now) VESTA_UNSUPPORTED("code for a GPU is not in the cache and cannot be made: {}", why);
   if (!said || now->name != said->name)
-    VESTA_UNSUPPORTED("code for a GPU: {} was expected, {} was loaded", said ? said->name : "nothing", now->name);
+    VESTA_UNSUPPORTED("code for a GPU needs {}, but {} was loaded", said ? said->name : "nothing", now->name);
   write_note(last_key(), *now);
 }
 

@@ -1,4 +1,4 @@
-// Kernels that are interpreted: exact and slow, for targets that no other generator serves. Their code is their text.
+// Kernels that are interpreted, exact but slow, for targets that no other generator serves. Their code is their text.
 #include "base/digest.h"
 #include "codegen/generator.h"
 

@@ -1,4 +1,4 @@
-// A kernel's text to an ELF object.
+// Compiles a kernel's text to an ELF object with LLVM.
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
 #include <llvm/IR/Verifier.h>
@@ -47,7 +47,7 @@ std::string generate(const Request& request, const std::string& symbol, const Ta
                      const std::string& dump_dir) {
   llvm::TargetMachine& machine = thread_target_machine(target);
   llvm::LLVMContext context;
-  // The text is parsed into a context of its own: expressions of the request's kernel may be shared between threads.
+  // The text is parsed into a context of its own, because threads may share the expressions of the request's kernel.
   std::unique_ptr<loops::Kernel> kernel = loops::parse_kernel(request.text);
   std::unique_ptr<llvm::Module> module = build_module(std::move(*kernel), symbol, target, context, machine);
   if (!dump_dir.empty()) dump(dump_dir, request.name, request.text, *module, machine);

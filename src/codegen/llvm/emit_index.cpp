@@ -1,4 +1,5 @@
-// Index expressions: 64-bit scalars, hoisted term by term, and vectors of 32 or 64 bits where lanes need their own.
+// Index expressions: 64-bit scalars, whose terms are hoisted one by one, and vectors of 32 or 64 bits where lanes
+// differ.
 #include <map>
 
 #include "base/check.h"
@@ -31,7 +32,7 @@ Value* Emitter::scalar_parts(Expr e) {
       return p_.cast(value_type(k_, binder.in[0]), DType::I64, v);
     }
     case ExprKind::Sum: {
-      // The terms of an outer level are summed there.
+      // Terms of an outer level are summed at that level.
       std::map<int, std::vector<const Term*>> by_level;
       for (const Term& t : n.terms) by_level[shape_.level_of(t.factor)].push_back(&t);
       Value* sum = nullptr;
@@ -62,7 +63,7 @@ Value* Emitter::scalar_parts(Expr e) {
   return divide(n.kind, a, b, plain);
 }
 
-// FloorDiv, Mod, Min or Max. `plain`: the dividend is not negative and the divisor positive.
+// FloorDiv, Mod, Min or Max. `plain`: the dividend is not negative and the divisor is positive.
 Value* Emitter::divide(ExprKind kind, Value* a, Value* b, bool plain) {
   switch (kind) {
     case ExprKind::Min: return b_.CreateSelect(b_.CreateICmpSLT(a, b), a, b);
@@ -80,7 +81,7 @@ bool Emitter::fits_32_bits(Expr e) {
   if (!low || !high || *low < INT32_MIN || *high > INT32_MAX) return false;
   if (e.is_constant()) return true;
   const ExprNode& n = *e.node();
-  // Sums and products may wrap on the way; what divisions see must not.
+  // Sums and products may wrap in between; operands of divisions must not.
   for (const Term& t : n.terms) {
     if (t.coefficient < INT32_MIN || t.coefficient > INT32_MAX || !fits_32_bits(t.factor)) return false;
   }
@@ -205,15 +206,15 @@ std::optional<Emitter::Turn> Emitter::turn_of(Ref r) const {
   if (!slope || !(slope->is_constant(1) || slope->is_constant(-1))) return std::nullopt;
   const Expr rest = difference - *slope * shape_.lane;
   if (!rest.is_constant()) return std::nullopt;
-  // A rising difference turns where it reaches 0 (Lt, Ge) or exceeds it; a falling one where it falls below 0 (Lt, Ge)
-  // or reaches it.
+  // A rising difference changes the comparison where it reaches 0 (Lt, Ge) or exceeds it; a falling one where it falls
+  // below 0 (Lt, Ge) or reaches it.
   const bool rises = slope->is_constant(1), less = prim == Prim::Lt || prim == Prim::Le;
   const bool with_zero = prim == Prim::Lt || prim == Prim::Ge;
   const int64_t zero = rises ? -rest.constant() : rest.constant();
   return Turn{zero + (rises == with_zero ? 0 : 1), less == rises};
 }
 
-// A comparison of two indices in 32 bits, of which a vector holds twice as many; null where r is something else.
+// Compares two indices in 32 bits, of which a vector holds twice as many; nullptr if r is something else.
 Value* Emitter::compare_indices(Ref r, int u) {
   if (const auto it = known_.find(r); it != known_.end())
     return llvm::ConstantInt::getBool(p_.register_type(DType::Bool, lanes_), it->second);

@@ -18,7 +18,7 @@ namespace {
 Align alignment(DType t) { return Align(static_cast<uint64_t>(element_size(t))); }
 }  // namespace
 
-// The address of element `rest` of a buffer, computed once where `rest` is known.
+// The address of element `rest` of a buffer, computed once, at the level where `rest` is known.
 Value* Emitter::base_pointer(int buffer, Expr rest) {
   std::pair<int, uint64_t> key{buffer, rest.hash()};
   for (size_t i = scopes_.size(); i-- > 0;) {
@@ -37,7 +37,7 @@ Value* Emitter::base_pointer(int buffer, Expr rest) {
   return pointer;
 }
 
-// For an instruction of this level: one that leaves the innermost loop takes its mask along.
+// The mask of an instruction at this level. An instruction outside the innermost loop keeps its mask.
 Value* Emitter::combined_mask(Ref mask, int u, int level) {
   if (mask == kNoRef) return mask_;
   Value* m = lanes(mask, u);
@@ -60,15 +60,15 @@ void Emitter::store_vector(Value* v, Value* pointer, int64_t align, Value* mask)
   }
 }
 
-// Whether whole vectors of this store lie on their own size, in a buffer that may be written past the caches. Other
-// machines than x86 have no such store that a plain fence orders.
+// Whether this store's vectors are aligned to their size and may be written past the caches. Only x86 has such stores
+// that a plain fence orders.
 bool Emitter::streams(const Instr& i, int64_t elements) const {
   if (!k_.buffers[static_cast<size_t>(i.buffer)].stream || !p_.target().streaming_stores || lanes_ == 1) return false;
   const Expr start = substitute(i.index, [&](Expr symbol) { return symbol == shape_.lane ? Expr(0) : symbol; });
   return provably_divisible(start, elements) && elements * element_size(i.dtype) >= 16;
 }
 
-// Addresses of the elements of all lanes.
+// The addresses of all lanes' elements.
 Value* Emitter::lane_pointers(const Instr& i, int u) {
   llvm::Type* element = p_.memory_type(k_.buffers[static_cast<size_t>(i.buffer)].dtype, 1);
   int level = shape_.level_of(i.index);
@@ -110,13 +110,13 @@ Value* Emitter::lane_pointers(const Instr& i, int u) {
   return b_.CreateGEP(element, pointer, offsets);
 }
 
-// To be read soon. Where there is no such memory nothing happens.
+// Prefetches for a read soon to come. An address without memory is harmless.
 void Emitter::prefetch(Value* pointer) {
   b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {pointer->getType()},
                      {pointer, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
 }
 
-// The lines that a later row reads where this one has `count` vectors.
+// Prefetches the lines that a later row reads, if this row has `count` vectors.
 void Emitter::prefetch_ahead(int count) {
   constexpr int64_t kLine = 64;
   const Expr row = k_.ahead.row;
@@ -133,8 +133,8 @@ void Emitter::prefetch_ahead(int count) {
   }
 }
 
-// Every stride-th element from `pointer` on, without touching anything past the last one: the vectors read are moved
-// back so that they end with it.
+// Loads every stride-th element from `pointer` on and touches nothing past the last one: the last vector is moved back
+// so that it ends there.
 Value* Emitter::strided_load(Value* pointer, DType t, int64_t stride) {
   llvm::Type* element = p_.memory_type(t, 1);
   llvm::Type* type = p_.memory_type(t, lanes_);
@@ -145,20 +145,20 @@ Value* Emitter::strided_load(Value* pointer, DType t, int64_t stride) {
     int64_t first = std::min<int64_t>(piece * lanes_, span - lanes_);
     Value* v =
         b_.CreateAlignedLoad(type, b_.CreateConstGEP1_64(element, pointer, static_cast<uint64_t>(first)), alignment(t));
-    llvm::SmallVector<int, 64> pick(static_cast<size_t>(lanes_), -1);
-    for (int l = 0; l < filled; ++l) pick[static_cast<size_t>(l)] = l;
+    llvm::SmallVector<int, 64> order(static_cast<size_t>(lanes_), -1);
+    for (int l = 0; l < filled; ++l) order[static_cast<size_t>(l)] = l;
     int base = result ? lanes_ : 0;
     while (filled < lanes_ && filled * stride < first + lanes_) {
-      pick[static_cast<size_t>(filled)] = base + static_cast<int>(filled * stride - first);
+      order[static_cast<size_t>(filled)] = base + static_cast<int>(filled * stride - first);
       ++filled;
     }
-    result = result ? b_.CreateShuffleVector(result, v, pick) : b_.CreateShuffleVector(v, pick);
+    result = result ? b_.CreateShuffleVector(result, v, order) : b_.CreateShuffleVector(v, order);
   }
   return result;
 }
 
-// A conversion to a half type that only feeds the store is done by the store: one rounding, not two. A half value that
-// is stored as it is keeps its bits.
+// The value that a store writes. The store does a conversion to a half type that only feeds it, so that there is one
+// rounding, not two. A half value that is stored unchanged keeps its bits.
 Emitter::Stored Emitter::source(const Instr& i) const {
   const Instr& from = k_.instrs[i.in[0]];
   bool half = i.dtype == DType::F16 || i.dtype == DType::BF16;
@@ -178,7 +178,7 @@ Value* Emitter::stored(const Instr& i, int u, bool vector) {
   return p_.to_memory(i.dtype, v);
 }
 
-// The address of piece u of elements that are a run.
+// The address of piece u of contiguous elements.
 Value* Emitter::run_pointer(const Instr& i, int level, int u) {
   Value* pointer = base_pointer(i.buffer, i.index - shape_.lane);
   Value* lane = scalar(shape_.lane);
@@ -188,8 +188,8 @@ Value* Emitter::run_pointer(const Instr& i, int level, int u) {
   return u ? b_.CreateConstGEP1_64(element, pointer, u * lanes_) : pointer;
 }
 
-// The pointer where the condition holds, otherwise one to zeros. A masked load of nothing may cost as much as thousands
-// of instructions where the memory that it names does not exist.
+// The pointer if the condition holds, otherwise a pointer to zeros. A masked load without active lanes may cost
+// thousands of instructions if its address has no memory.
 Value* Emitter::readable(Value* pointer, Value* condition) {
   if (!zero_) {
     llvm::Type* type = b_.getInt64Ty();
@@ -205,19 +205,19 @@ Value* Emitter::readable(Value* pointer, Value* condition) {
   return b_.CreateSelect(condition, pointer, nothing);
 }
 
-// run_pointer() of a load, whose mask is one for all lanes.
+// run_pointer() of a load whose mask is the same for all lanes.
 Value* Emitter::readable_run(const Instr& i, int level, int u) {
   Value* on = i.in[0] == kNoRef ? nullptr : get(i.in[0], 0);
   Value* pointer = run_pointer(i, level, u);
   return on ? readable(pointer, on) : pointer;
 }
 
-// Whether r is one of several runs of memory, by conditions that are one for all lanes; each an element of `leaf`'s
-// kind (all of them are loads, or conversions of loads).
-bool Emitter::picks_runs(Ref r, std::optional<Instr>& leaf) const {
+// Whether r selects between contiguous runs of memory by conditions that are the same for all lanes. `leaf` is the
+// common kind of their elements: all of them are loads, or conversions of loads.
+bool Emitter::selects_runs(Ref r, std::optional<Instr>& leaf) const {
   const Instr& i = k_.instrs[r];
   if (i.kind == loops::InstrKind::Compute && i.prim == Prim::Select) {
-    return !shape_.vector[i.in[0]] && picks_runs(i.in[1], leaf) && picks_runs(i.in[2], leaf);
+    return !shape_.vector[i.in[0]] && selects_runs(i.in[1], leaf) && selects_runs(i.in[2], leaf);
   }
   const bool converts = i.kind == loops::InstrKind::Cast;
   const Ref source = converts ? i.in[0] : r;
@@ -230,30 +230,30 @@ bool Emitter::picks_runs(Ref r, std::optional<Instr>& leaf) const {
   return !known || (known->kind == i.kind && known->dtype == load.dtype);
 }
 
-Value* Emitter::picked_run(Ref r, int level, int u) {
+Value* Emitter::selected_run(Ref r, int level, int u) {
   const Instr& i = k_.instrs[r];
   if (i.kind == loops::InstrKind::Load) return readable_run(i, level, u);
   if (i.kind == loops::InstrKind::Cast) return readable_run(k_.instrs[i.in[0]], level, u);
   Value* condition = get(i.in[0], 0);
-  Value* a = picked_run(i.in[1], level, u);
-  Value* b = picked_run(i.in[2], level, u);
+  Value* a = selected_run(i.in[1], level, u);
+  Value* b = selected_run(i.in[2], level, u);
   at(level);
   return b_.CreateSelect(condition, a, b);
 }
 
-// A Select between runs of memory loads only from the one that is chosen; null where r is something else.
-Value* Emitter::load_picked(Ref r, int u) {
+// Loads a Select between runs of memory from the chosen run only; nullptr if r is something else.
+Value* Emitter::load_selected(Ref r, int u) {
   std::optional<Instr> leaf;
-  if (lanes_ == 1 || pairs_ || !shape_.vector[r] || !picks_runs(r, leaf)) return nullptr;
+  if (lanes_ == 1 || pairs_ || !shape_.vector[r] || !selects_runs(r, leaf)) return nullptr;
   const DType t = leaf->dtype;
   const int level = shape_.level[r];
-  Value* pointer = picked_run(r, level, u);
+  Value* pointer = selected_run(r, level, u);
   at(level);
   Value* v = p_.from_memory(t, load_vector(p_.memory_type(t, lanes_), pointer, element_size(t), mask_));
   return leaf->kind == loops::InstrKind::Cast ? p_.cast(t, k_.instrs[r].dtype, v) : v;
 }
 
-// Neighbours from the last to the first: one load and one shuffle in place of a gather.
+// Loads adjacent elements in reverse order: one load and one shuffle instead of a gather.
 Value* Emitter::load_reversed(const Instr& i, Value* mask, int level, int u) {
   Value* pointer = base_pointer(i.buffer, i.index + shape_.lane);
   Value* lane = scalar(shape_.lane);
@@ -318,7 +318,7 @@ Value* Emitter::load(Ref r, int u) {
     llvm::Constant* nothing = llvm::Constant::getNullValue(type);
     return p_.from_memory(t, b_.CreateMaskedGather(type, pointers, alignment(t), mask, nothing));
   }
-  // No gather instruction: one load a lane, dead lanes from the zero slot.
+  // Without a gather instruction there is one load per lane. Inactive lanes read the zero slot.
   if (mask) {
     pointers = readable(pointers, mask);
   }
@@ -331,7 +331,8 @@ Value* Emitter::load(Ref r, int u) {
   return p_.from_memory(t, v);
 }
 
-// The store of the same stage that fills the gaps of this one, which takes every second element; kNoRef: none.
+// The store of the same stage that writes the elements between those of this one, which writes every second element;
+// kNoRef: there is none.
 Ref Emitter::other_half(Ref r) const {
   const Instr& i = k_.instrs[r];
   auto c = coefficient_of(i.index, shape_.lane);
@@ -348,7 +349,7 @@ Ref Emitter::other_half(Ref r) const {
   return kNoRef;
 }
 
-// Both halves at once: two vectors of neighbours instead of single elements.
+// Writes both halves at once, as two vectors of adjacent elements.
 void Emitter::store_interleaved(Ref even, Ref odd, int u) {
   const Instr& i = k_.instrs[even];
   int level = shape_.level[even];
@@ -360,14 +361,14 @@ void Emitter::store_interleaved(Ref even, Ref odd, int u) {
   llvm::Type* element = p_.memory_type(i.dtype, 1);
   pointer = b_.CreateGEP(element, pointer, lane);
   for (int half = 0; half < 2; ++half) {
-    llvm::SmallVector<int, 64> pick;
-    for (int l = 0; l < lanes_; ++l) pick.push_back((half * lanes_ + l) / 2 + (l % 2) * lanes_);
-    store_vector(b_.CreateShuffleVector(a, c, pick), b_.CreateConstGEP1_64(element, pointer, (2 * u + half) * lanes_),
+    llvm::SmallVector<int, 64> order;
+    for (int l = 0; l < lanes_; ++l) order.push_back((half * lanes_ + l) / 2 + (l % 2) * lanes_);
+    store_vector(b_.CreateShuffleVector(a, c, order), b_.CreateConstGEP1_64(element, pointer, (2 * u + half) * lanes_),
                  element_size(i.dtype), nullptr);
   }
 }
 
-// Neighbours to memory, past the caches where that is wanted.
+// Writes adjacent elements, past the caches if requested.
 void Emitter::store_run(Value* v, Value* pointer, const Instr& i, Value* mask) {
   const int64_t elements = Primitives::lanes_of(v);
   if (mask || !streams(i, elements)) return store_vector(v, pointer, element_size(i.dtype), mask);
@@ -399,7 +400,7 @@ void Emitter::store(Ref r, int u) {
     return;
   }
   if (!mask_ && lanes_ % 2 == 0) {
-    if (const Ref other = other_half(r); other != kNoRef) {  // the later of the two does both
+    if (const Ref other = other_half(r); other != kNoRef) {  // the later of the two stores both
       const std::vector<Ref>& body = std::find_if(k_.stages.begin(), k_.stages.end(), [&](const loops::Stage& s) {
                                        return std::find(s.body.begin(), s.body.end(), r) != s.body.end();
                                      })->body;
@@ -426,7 +427,7 @@ void Emitter::store(Ref r, int u) {
   b_.CreateMaskedScatter(v, pointers, alignment(i.dtype), mask);
 }
 
-// Lanes may hit one element: they are added one after the other, and atomically unless the kernel is serial.
+// Several lanes may add to one element, so lanes add one after another, and atomically unless the kernel is serial.
 void Emitter::store_add(Ref r, int u) {
   const Instr& i = k_.instrs[r];
   int level = shape_.level[r];

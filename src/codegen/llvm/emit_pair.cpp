@@ -1,4 +1,4 @@
-// Runs of two vectors taken apart into their even and their odd elements (Shape::pairs), and put together again.
+// Splits runs of two vectors into even and odd elements (Shape::pairs) and joins them again.
 #include "base/check.h"
 #include "codegen/llvm/emitter.h"
 
@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kUpperHalf = -0x10000;  // of a 32-bit word: its second element
 }
 
-// Piece u of the run at `pointer`. The other piece comes from the same memory and is kept for when it is asked for.
+// Piece u of the run at `pointer`. The other piece comes from the same load and is kept for its own request.
 Value* Emitter::load_pair(DType t, Value* pointer, Ref r, int u) {
   const llvm::Align align(static_cast<uint64_t>(element_size(t)));
   std::array<Value*, 2> half{};
@@ -25,9 +25,9 @@ Value* Emitter::load_pair(DType t, Value* pointer, Ref r, int u) {
   } else {
     Value* run = b_.CreateAlignedLoad(p_.memory_type(t, 2 * lanes_), pointer, align);
     for (int odd = 0; odd < 2; ++odd) {
-      llvm::SmallVector<int, 64> pick;
-      for (int l = 0; l < lanes_; ++l) pick.push_back(2 * l + odd);
-      half[static_cast<size_t>(odd)] = p_.from_memory(t, b_.CreateShuffleVector(run, pick));
+      llvm::SmallVector<int, 64> order;
+      for (int l = 0; l < lanes_; ++l) order.push_back(2 * l + odd);
+      half[static_cast<size_t>(odd)] = p_.from_memory(t, b_.CreateShuffleVector(run, order));
     }
   }
   const auto own = static_cast<size_t>(u % 2);
@@ -35,7 +35,7 @@ Value* Emitter::load_pair(DType t, Value* pointer, Ref r, int u) {
   return half[own];
 }
 
-// The elements of pieces u - 1 and u of a store, in memory's order.
+// The elements of pieces u - 1 and u of a store, in the order of memory.
 Value* Emitter::stored_pair(const Instr& i, int u) {
   if (i.dtype == DType::BF16) {
     const Stored from = source(i);
@@ -53,9 +53,9 @@ Value* Emitter::stored_pair(const Instr& i, int u) {
   }
   Value* even = stored(i, u - 1, true);
   Value* odd = stored(i, u, true);
-  llvm::SmallVector<int, 64> pick;
-  for (int l = 0; l < 2 * lanes_; ++l) pick.push_back(l / 2 + (l % 2) * lanes_);
-  return b_.CreateShuffleVector(even, odd, pick);
+  llvm::SmallVector<int, 64> order;
+  for (int l = 0; l < 2 * lanes_; ++l) order.push_back(l / 2 + (l % 2) * lanes_);
+  return b_.CreateShuffleVector(even, odd, order);
 }
 
 }  // namespace vesta::codegen

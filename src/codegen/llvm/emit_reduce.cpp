@@ -1,5 +1,5 @@
-// Reductions: an accumulator for each vector piece of a body, combined when the loops end; sums of floats over long
-// ranges in a tree; running combinations by shuffles.
+// Reductions: each vector piece of a body has an accumulator, and they are combined after the loops. Float sums over
+// long ranges are combined in a tree, running combinations by shuffles.
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
 #include <limits>
@@ -50,7 +50,7 @@ Value* Emitter::combine(ReduceOp op, DType t, Value* a, Value* b) {
   return p_.cast(DType::Bool, t, op == ReduceOp::Any ? b_.CreateOr(x, y) : b_.CreateAnd(x, y));
 }
 
-// Of two (value, position) pairs the one that wins: NaN over all, then the larger (smaller), then the first.
+// The pair (value, position) that wins: NaN beats all, then the larger (or smaller) value, then the first position.
 Pair Emitter::better(ReduceOp op, DType t, Pair a, Pair b) {
   Value* wins = p_.compute(op == ReduceOp::ArgMax ? Prim::Gt : Prim::Lt, t, b.first, a.first);
   Value* same = p_.compute(Prim::Eq, t, b.first, a.first);
@@ -68,7 +68,7 @@ void Emitter::begin_reductions(const loops::Stage& s, int count) {
   accumulators_.clear();
   carries_.clear();
   int level = shape_.outside;
-  // How often the innermost body runs for one accumulator; unknown is many.
+  // How often the innermost body runs for one accumulator. An unknown count is taken as large.
   int64_t trips = 1;
   bool known = true;
   for (const Loop& l : shape_.loops) {
@@ -125,7 +125,7 @@ void Emitter::begin_reductions(const loops::Stage& s, int count) {
   b_.CreateStore(b_.getInt64(0), pieces_);
 }
 
-// After a piece: its sums join the next level of the tree.
+// Ends a piece: adds its sums to the next level of the tree.
 void Emitter::flush() {
   Value* n = b_.CreateAdd(b_.CreateLoad(b_.getInt64Ty(), pieces_), b_.getInt64(1));
   b_.CreateStore(n, pieces_);
@@ -167,7 +167,7 @@ void Emitter::accumulate(Ref r, int u) {
   at(shape_.innermost);
   llvm::AllocaInst* slot = a->value[static_cast<size_t>(u)];
   Value* old = b_.CreateLoad(slot->getAllocatedType(), slot);
-  Value* dead = shape_.family == Family::Rows ? mask_ : nullptr;  // a dead column is never stored
+  Value* dead = shape_.family == Family::Rows ? mask_ : nullptr;  // an inactive column is never stored
   if (position) {
     llvm::AllocaInst* at_slot = a->position[static_cast<size_t>(u)];
     Value* old_position = b_.CreateLoad(at_slot->getAllocatedType(), at_slot);
@@ -197,7 +197,7 @@ void Emitter::end_reductions() {
       if (a.position[u]) positions.push_back(b_.CreateLoad(a.position[u]->getAllocatedType(), a.position[u]));
     }
     if (shape_.family == Family::Rows) {
-      // Pieces, then halves of the vector, pairwise down to one element.
+      // Combines the pieces, then the halves of the vector, pairwise down to one element.
       auto join = [&](Pair x, Pair y) -> Pair {
         if (!x.second) return {combine(i.reduce, i.dtype, x.first, y.first), nullptr};
         return better(i.reduce, i.dtype, x, y);
@@ -238,9 +238,9 @@ Value* Emitter::scan(Ref r, int u) {
   }
   llvm::Constant* neutral = identity(i.reduce, i.dtype, lanes_);
   for (int distance = 1; distance < lanes_; distance *= 2) {
-    llvm::SmallVector<int, 64> pick;
-    for (int l = 0; l < lanes_; ++l) pick.push_back(l < distance ? lanes_ + l : l - distance);
-    x = combine(i.reduce, i.dtype, b_.CreateShuffleVector(x, neutral, pick), x);
+    llvm::SmallVector<int, 64> order;
+    for (int l = 0; l < lanes_; ++l) order.push_back(l < distance ? lanes_ + l : l - distance);
+    x = combine(i.reduce, i.dtype, b_.CreateShuffleVector(x, neutral, order), x);
   }
   x = combine(i.reduce, i.dtype, b_.CreateVectorSplat(static_cast<unsigned>(lanes_), carry), x);
   b_.CreateStore(b_.CreateExtractElement(x, static_cast<uint64_t>(lanes_ - 1)), slot);

@@ -1,5 +1,5 @@
-// Work items in groups of rows: what runs along the rows is read in squares and turned in registers, so that every
-// cache line is used whole.
+// Processes work items in groups of rows. Data along the rows is read in squares and transposed in registers, so that
+// every cache line is used whole.
 #include "base/check.h"
 #include "codegen/llvm/emitter.h"
 
@@ -9,8 +9,8 @@ using llvm::Value;
 using loops::Instr;
 using loops::Ref;
 
-// [begin, end) holds whole groups of `rows`, aligned to them, and what is left on either side: narrower groups, then
-// single items.
+// Splits [begin, end) into aligned groups of `rows` items and the items on either side, which narrower groups and then
+// single items process.
 void Emitter::tiled_items(Value* begin, Value* end, int64_t rows) {
   const bool outermost = rows == k_.tile.rows;
   if (rows == 1) {
@@ -34,7 +34,7 @@ void Emitter::tiled_items(Value* begin, Value* end, int64_t rows) {
   });
 }
 
-// `rows` work items from `item` on.
+// Processes `rows` work items from `item` on.
 void Emitter::tile_group(Value* item, int64_t rows) {
   const loops::Tile& tile = k_.tile;
   const int64_t width = k_.ranges[static_cast<size_t>(k_.vector)].extent.constant();
@@ -73,7 +73,7 @@ void Emitter::tile_group(Value* item, int64_t rows) {
   });
 }
 
-// The lines of the squares after these ones: the stride defeats the hardware's own prefetching.
+// Prefetches the lines of the next squares. The stride defeats the hardware's own prefetching.
 void Emitter::prefetch_squares(Ref r, int64_t rows) {
   constexpr int64_t kLine = 64;
   const Instr& i = k_.instrs[r];
@@ -92,8 +92,8 @@ void Emitter::prefetch_squares(Ref r, int64_t rows) {
   }
 }
 
-// A lanes x lanes square: vectors along the rows, then log2(lanes) rounds that swap ever smaller blocks across the
-// diagonal.
+// Reads a lanes x lanes square: vectors along the rows, then log2(lanes) rounds that swap ever smaller blocks across
+// the diagonal.
 void Emitter::fill_tile(Ref r) {
   const Instr& i = k_.instrs[r];
   Expr stride = *coefficient_of(i.index, shape_.lane);

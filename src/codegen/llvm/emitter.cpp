@@ -117,7 +117,7 @@ Value* Emitter::emit_value(Ref r, int u) {
     case InstrKind::Load: return load(r, u);
     case InstrKind::Compute: {
       if (i.prim == Prim::Select) {
-        if (Value* v = load_picked(r, u)) return v;
+        if (Value* v = load_selected(r, u)) return v;
       }
       if (Value* v = compare_indices(r, u)) return v;
       std::array<Value*, 3> in{};
@@ -172,8 +172,8 @@ void Emitter::run() {
   }
 }
 
-// The parallel variables of a work item, into the current scope. Counts are taken outside the loop; only the divisions
-// are inside.
+// Computes the parallel variables of a work item in the current scope. Counts are computed outside the loop; only the
+// divisions are inside.
 void Emitter::decode(Value* item) {
   std::vector<std::pair<Expr, Expr>> order;  // variable, count
   for (size_t i = 0; i < k_.ranges.size(); ++i) {
@@ -229,7 +229,7 @@ Value* Emitter::tail_mask(Value* at, Value* limit) {
 
 bool Emitter::single_masked_loop(int weight) const { return p_.target().avx512 && weight > 24; }
 
-// Squares are read in pairs by themselves; the columns beside them are read singly.
+// Squares are already read in pairs, and the columns beside them are read one by one.
 bool Emitter::takes_pairs() const { return shape_.family == Family::Columns && shape_.pairs[0] && !k_.tile.rows; }
 
 int Emitter::column_unroll() const {
@@ -252,8 +252,8 @@ int Emitter::column_unroll() const {
   return u;
 }
 
-// Some conditions change once along the columns (padding, joined tensors): at a turn. Between two turns they are
-// constants; only the vector that contains a turn is masked. False: the kernel has no such condition, or too many.
+// Some conditions change once along the columns (padding, joined tensors), at a turn. Between two turns they are
+// constant, so only the vector that contains a turn is masked. False: the kernel has no such condition, or too many.
 bool Emitter::split_span() {
   constexpr size_t kMostTurns = 3, kMostInstructions = 400;  // of all loops together
   const Expr extent = k_.ranges[static_cast<size_t>(k_.vector)].extent;
@@ -283,7 +283,7 @@ bool Emitter::split_span() {
       mask_ = nullptr;
     });
   };
-  const auto between = [&](int64_t from, int64_t to) {  // without a turn
+  const auto between = [&](int64_t from, int64_t to) {  // emits columns without a turn
     known_.clear();
     for (const auto& [r, turn] : turns) known_[r] = (from < turn.place) == turn.before;
     const int64_t groups = from + (to - from) / (u * lanes_) * (u * lanes_);
@@ -306,7 +306,7 @@ bool Emitter::split_span() {
   return true;
 }
 
-// The columns of one work item, in groups of `u` vectors; what is left goes one vector at a time under a mask.
+// The columns of one work item, in groups of `u` vectors. The rest is processed one vector at a time, masked.
 void Emitter::column_span() {
   if (split_span()) return;
   const loops::Range& range = k_.ranges[static_cast<size_t>(k_.vector)];
@@ -371,7 +371,7 @@ void Emitter::effect(Ref r, int u) {
     case InstrKind::StoreAdd: store_add(r, u); break;
     case InstrKind::Accumulate: accumulate(r, u); break;
     case InstrKind::RowStore: {
-      // In a row program of one loop the padding of the row takes what a partial vector writes too much.
+      // In a row program with one loop, the padding of the row receives what a partial vector writes past the end.
       bool needs_mask = shape_.family == Family::Rows && shape_.loops.size() > 1;
       if (pairs_ && u % 2 == 0) break;  // its partner stores both
       Value* v = pairs_ ? stored_pair(i, u) : stored(i, u, true);
@@ -412,7 +412,7 @@ void Emitter::nest(const loops::Stage& s, size_t depth) {
   }
 }
 
-// A loop whose sums are cut into pieces so that no partial sum runs over more than some dozens of additions.
+// A loop whose sums are split into pieces, so that each partial sum has at most some dozens of additions.
 void Emitter::innermost(Value* start, Value* limit, int64_t step, int64_t trips, bool surely_runs, Expr var,
                         const std::function<void()>& body) {
   int level = shape_.innermost;

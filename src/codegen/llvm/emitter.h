@@ -1,9 +1,8 @@
-// One kernel to LLVM instructions.
+// Emits one kernel as LLVM instructions.
 //
-// Code is placed by level (shape.h): every open loop contributes two scopes, the block before it and its body, and a
-// value is emitted into the latest scope whose level is not above its own. So what is invariant leaves its loop by
-// itself, once. A vector value is `lanes` elements; a body that is unrolled handles several such pieces (`u`), one
-// after the other.
+// Code is placed by level (shape.h). Each open loop contributes two scopes, the block before it and its body, and a
+// value is emitted into the latest scope whose level is not above its own. So invariant code leaves its loops. A vector
+// value has `lanes` elements; an unrolled body processes several such pieces (`u`), one after another.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -33,7 +32,7 @@ class Emitter {
 
   struct Scope {
     int level = 0;
-    llvm::Instruction* end = nullptr;  // code of this scope goes before it
+    llvm::Instruction* end = nullptr;  // the scope's code goes before it
     std::map<std::pair<Ref, int>, llvm::Value*> values;
     std::map<std::pair<Ref, int>, llvm::Value*> splats;
     std::unordered_map<Expr, llvm::Value*> scalars;  // index expressions, 64-bit
@@ -43,11 +42,11 @@ class Emitter {
     Scope();
   };
 
-  // One Accumulate while its stage runs.
+  // The state of an Accumulate while its stage runs.
   struct Accumulator {
     Ref ref = 0;
     std::array<llvm::AllocaInst*, kMaxUnroll> value{}, position{};
-    // Sums of floats: pieces of a long reduction are combined in a tree of three levels.
+    // Float sums: the pieces of a long reduction are combined in a tree of three levels.
     std::array<llvm::AllocaInst*, kMaxUnroll> second{}, third{};
   };
 
@@ -57,7 +56,7 @@ class Emitter {
   void loop(llvm::Value* start, llvm::Value* limit, int64_t step, int before_level, int body_level, bool surely_runs,
             Expr var, const std::function<void(llvm::Value*)>& body);
   llvm::Value* get(Ref r, int u);
-  llvm::Value* lanes(Ref r, int u);  // a vector whatever r is
+  llvm::Value* lanes(Ref r, int u);  // a vector, even if r is a scalar
   llvm::Value* emit_value(Ref r, int u);
   void items();
   void decode(llvm::Value* item);
@@ -87,7 +86,7 @@ class Emitter {
   static bool fits_32_bits(Expr e);
   llvm::Value* index_value(Expr e, int u, DType t);
   llvm::Value* compare_indices(Ref r, int u);
-  // Both sides of a comparison of indices and constants that differs from lane to lane.
+  // Both sides of a comparison of indices and constants that differs between lanes.
   std::optional<std::array<Expr, 2>> compared_indices(Ref r) const;
   // A comparison that changes once along the lanes: at `place`, from `before` to its opposite.
   struct Turn {
@@ -101,9 +100,9 @@ class Emitter {
   llvm::Value* load(Ref r, int u);
   llvm::Value* readable(llvm::Value* pointer, llvm::Value* condition);
   llvm::Value* readable_run(const loops::Instr& i, int level, int u);
-  bool picks_runs(Ref r, std::optional<loops::Instr>& leaf) const;
-  llvm::Value* picked_run(Ref r, int level, int u);
-  llvm::Value* load_picked(Ref r, int u);
+  bool selects_runs(Ref r, std::optional<loops::Instr>& leaf) const;
+  llvm::Value* selected_run(Ref r, int level, int u);
+  llvm::Value* load_selected(Ref r, int u);
   llvm::Value* load_reversed(const loops::Instr& i, llvm::Value* mask, int level, int u);
   void store(Ref r, int u);
   Ref other_half(Ref r) const;
@@ -151,11 +150,11 @@ class Emitter {
 
   std::vector<Scope> scopes_;
   std::vector<llvm::Value*> buffers_;
-  llvm::Value* zero_ = nullptr;  // eight zero bytes a lane, to read where a masked load reads nothing
-  int count_ = 1;                // pieces the current body handles
-  bool pairs_ = false;           // of which 2p and 2p + 1 are the even and the odd elements of a run (Shape::pairs)
-  std::map<Ref, bool> known_;    // comparisons that are one and the same for all lanes of the current loop
-  llvm::Value* mask_ = nullptr;  // of the only piece, when it is not full
+  llvm::Value* zero_ = nullptr;  // eight zero bytes per lane, read by masked loads without active lanes
+  int count_ = 1;                // pieces that the current body processes
+  bool pairs_ = false;           // pieces 2p and 2p + 1 are the even and the odd elements of a run (Shape::pairs)
+  std::map<Ref, bool> known_;    // comparisons that have one value for all lanes of the current loop
+  llvm::Value* mask_ = nullptr;  // of the only piece, if it is not full
   std::vector<Accumulator> accumulators_;
   std::map<Ref, std::array<llvm::AllocaInst*, kMaxUnroll>> carries_;  // of scans
   std::map<Ref, std::vector<llvm::Value*>> results_, positions_;
@@ -163,10 +162,10 @@ class Emitter {
   int64_t flush_every_ = 1;
   bool cascade_ = false;
   bool streamed_ = false;                   // a store went past the caches
-  std::map<Ref, llvm::AllocaInst*> tiles_;  // while a square is at hand
-  llvm::Value* tile_row_ = nullptr;         // its first row and column
+  std::map<Ref, llvm::AllocaInst*> tiles_;  // while a square is in registers
+  llvm::Value* tile_row_ = nullptr;         // the first row and column of the square
   llvm::Value* tile_column_ = nullptr;
-  // The value of a store or a row store: what it is made of, and as memory holds it.
+  // The value of a Store or RowStore: its parts, and its form in memory.
   struct Stored {
     Ref value = 0;
     bool exact = false;  // a half value that keeps its bits

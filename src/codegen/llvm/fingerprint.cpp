@@ -1,4 +1,4 @@
-// What is known of the code generator without asking LLVM for anything: a process that finds its artifacts in the store
+// Facts about the code generator that are known without calling LLVM. A process that finds its artifacts in the store
 // needs no more.
 #include <fmt/format.h>
 #include <llvm/Config/llvm-config.h>

@@ -18,7 +18,7 @@ namespace vesta::codegen {
 
 namespace {
 
-// Stack slots to values, then equal values once. What else the usual pipeline would do the emitter has done already.
+// Promotes stack slots to values and merges equal values. The emitter has already done the rest of the usual pipeline.
 void simplify(llvm::Function& f, llvm::TargetMachine& machine) {
   llvm::DominatorTree tree(f);
   std::vector<llvm::AllocaInst*> slots;
@@ -53,10 +53,10 @@ std::unique_ptr<llvm::Module> build_module(loops::Kernel kernel, const std::stri
   f->addFnAttr("target-features", machine.getTargetFeatureString());
   f->addFnAttr("prefer-vector-width", std::to_string(8 * target.vector_bytes));
   Emitter(analyse(std::move(kernel)), *module, *f, target).run();
-  // Cheap next to code generation, which would crash on a malformed function.
+  // The check is cheap compared to code generation, which would crash on a malformed function.
   std::string broken;
   llvm::raw_string_ostream out(broken);
-  if (llvm::verifyFunction(*f, &out)) VESTA_CHECK(false, "invalid code for a kernel: {}", broken);
+  if (llvm::verifyFunction(*f, &out)) VESTA_CHECK(false, "LLVM rejects the code of a kernel: {}", broken);
   simplify(*f, machine);
   return module;
 }

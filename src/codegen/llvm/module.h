@@ -1,4 +1,4 @@
-// One kernel as an LLVM module with one function, ready for code generation.
+// Makes an LLVM module with one function from one kernel, ready for code generation.
 #pragma once
 
 #include <llvm/IR/Module.h>
@@ -12,7 +12,7 @@
 
 namespace vesta::codegen {
 
-// The kernel's expression context is extended: it must belong to this thread.
+// Adds expressions to the kernel's context, which must belong to this thread.
 std::unique_ptr<llvm::Module> build_module(loops::Kernel kernel, const std::string& symbol, const Target& target,
                                            llvm::LLVMContext& context, llvm::TargetMachine& machine);
 

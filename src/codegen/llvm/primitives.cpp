@@ -85,7 +85,7 @@ Value* Primitives::concat(Value* low, Value* high) {
 }
 
 Value* Primitives::fma(Value* a, Value* b, Value* c) {
-  // Without the instruction the intrinsic is a call per lane; the callers then accept two roundings.
+  // Without the instruction the intrinsic is one call per lane. The callers accept two roundings.
   if (!target_.fma) return b_.CreateFAdd(b_.CreateFMul(a, b), c);
   return b_.CreateIntrinsic(Intrinsic::fma, {a->getType()}, {a, b, c});
 }
@@ -100,8 +100,8 @@ Value* Primitives::widen_half(DType t, Value* bits) {
   if (target_.half_convert) {
     return b_.CreateFPExt(b_.CreateBitCast(bits, like(b_.getHalfTy(), bits)), like(b_.getFloatTy(), bits));
   }
-  // Shift exponent and fraction into place and rescale by 2^112: exact for denormals too; the top exponent means
-  // infinity.
+  // Shifts exponent and fraction into place and rescales by 2^112, which is exact for denormals, too. The top exponent
+  // means infinity.
   Type* i32 = like(b_.getInt32Ty(), bits);
   Type* f32 = like(b_.getFloatTy(), bits);
   Value* wide = b_.CreateZExt(bits, i32);
@@ -179,7 +179,8 @@ Value* Primitives::cast(DType from, DType to, Value* v) {
     if (to == DType::Bool) return b_.CreateFCmpUNE(v, number(v->getType(), 0));
     if (is_float(to))
       return v->getType() == type ? v : to == DType::F64 ? b_.CreateFPExt(v, type) : b_.CreateFPTrunc(v, type);
-    // Out of range the hardware's answer is wanted: the freeze keeps the optimiser from assuming that it never happens.
+    // Out of range, the hardware's result is wanted. The freeze keeps the optimiser from assuming that this never
+    // happens.
     Type* i32 = like(b_.getInt32Ty(), v);
     Type* i64 = like(b_.getInt64Ty(), v);
     switch (to) {
@@ -226,7 +227,7 @@ Value* Primitives::call_function(Prim p, DType t, Value* a, Value* b) {
     return call;
   }
   std::string name = machine::lane_function(p, t);
-  VESTA_CHECK(!name.empty(), "no function for {} of {}", vesta::name(p), vesta::name(t));
+  VESTA_CHECK(!name.empty(), "there is no function for {} on {}", vesta::name(p), vesta::name(t));
   Type* pointer = b_.getPtrTy();
   llvm::FunctionCallee f = m_.getOrInsertFunction(
       name, llvm::FunctionType::get(b_.getVoidTy(), {pointer, pointer, pointer, b_.getInt32Ty()}, false));
@@ -250,7 +251,7 @@ Value* Primitives::compute(Prim p, DType t, Value* a, Value* b, Value* c) {
 Value* Primitives::float_compute(Prim p, DType t, Value* a, Value* b, Value* c) {
   Type* type = a->getType();
   auto unary = [&](ID id) { return b_.CreateUnaryIntrinsic(id, a); };
-  auto pick = [&](Value* cond, Value* x, Value* y) { return b_.CreateSelect(cond, x, y); };
+  auto select = [&](Value* cond, Value* x, Value* y) { return b_.CreateSelect(cond, x, y); };
   switch (p) {
     case Prim::Neg: return b_.CreateFNeg(a);
     case Prim::Abs: return unary(Intrinsic::fabs);
@@ -271,10 +272,10 @@ Value* Primitives::float_compute(Prim p, DType t, Value* a, Value* b, Value* c) 
     case Prim::Mul: return b_.CreateFMul(a, b);
     case Prim::Div: return b_.CreateFDiv(a, b);
     case Prim::CopySign: return b_.CreateBinaryIntrinsic(Intrinsic::copysign, a, b);
-    case Prim::Max: return pick(b_.CreateFCmpUNO(a, a), a, pick(b_.CreateFCmpOGT(a, b), a, b));
-    case Prim::Min: return pick(b_.CreateFCmpUNO(a, a), a, pick(b_.CreateFCmpOLT(a, b), a, b));
-    case Prim::FMax: return pick(b_.CreateFCmpUNO(b, b), a, pick(b_.CreateFCmpOGT(a, b), a, b));
-    case Prim::FMin: return pick(b_.CreateFCmpUNO(b, b), a, pick(b_.CreateFCmpOLT(a, b), a, b));
+    case Prim::Max: return select(b_.CreateFCmpUNO(a, a), a, select(b_.CreateFCmpOGT(a, b), a, b));
+    case Prim::Min: return select(b_.CreateFCmpUNO(a, a), a, select(b_.CreateFCmpOLT(a, b), a, b));
+    case Prim::FMax: return select(b_.CreateFCmpUNO(b, b), a, select(b_.CreateFCmpOGT(a, b), a, b));
+    case Prim::FMin: return select(b_.CreateFCmpUNO(b, b), a, select(b_.CreateFCmpOLT(a, b), a, b));
     case Prim::Eq: return b_.CreateFCmpOEQ(a, b);
     case Prim::Ne: return b_.CreateFCmpUNE(a, b);
     case Prim::Lt: return b_.CreateFCmpOLT(a, b);
@@ -298,7 +299,7 @@ Value* Primitives::float_compute(Prim p, DType t, Value* a, Value* b, Value* c) 
   return call_function(p, actual, a, b);
 }
 
-// Quotient or remainder without traps: lanes that are masked off may hold zero divisors, and min / -1 wraps.
+// Quotient or remainder without traps: inactive lanes may have zero divisors, and min / -1 wraps.
 Value* Primitives::divide(Prim p, DType t, Value* a, Value* b) {
   Type* type = a->getType();
   Value* zero = integer(type, 0);
@@ -314,7 +315,7 @@ Value* Primitives::divide(Prim p, DType t, Value* a, Value* b) {
   Value* safe = b_.CreateSelect(unsafe, one, b);
   Value* q;
   if (bits <= 32 && lanes_of(a) > 1) {
-    // Exact: the quotient of two 32-bit integers in double never rounds across an integer.
+    // This is exact: the quotient of two 32-bit integers in double never rounds across an integer.
     Type* f64 = like(b_.getDoubleTy(), a);
     Value* x = with_sign ? b_.CreateSIToFP(a, f64) : b_.CreateUIToFP(a, f64);
     Value* y = with_sign ? b_.CreateSIToFP(safe, f64) : b_.CreateUIToFP(safe, f64);
@@ -370,7 +371,7 @@ Value* Primitives::integer_compute(Prim p, DType t, Value* a, Value* b, Value* c
     case Prim::Shl:
     case Prim::Shr: {
       unsigned bits = type->getScalarSizeInBits();
-      Value* outside = b_.CreateICmpUGE(b, integer(type, bits));  // negative counts are huge when unsigned
+      Value* outside = b_.CreateICmpUGE(b, integer(type, bits));  // negative counts are huge as unsigned numbers
       if (p == Prim::Shr && with_sign) {
         return b_.CreateAShr(a, b_.CreateSelect(outside, integer(type, bits - 1), b));
       }

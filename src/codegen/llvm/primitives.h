@@ -1,5 +1,5 @@
-// The scalar primitives as LLVM instructions on scalars or vectors of any length. A value of type F16 or BF16 is held
-// as float; Bool is i1.
+// The scalar primitives (base/prim.h) as LLVM instructions on scalars or vectors of any length. A value of type F16 or
+// BF16 is held as float; Bool is i1.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -17,21 +17,22 @@ class Primitives {
       : b_(builder), m_(module), target_(target) {}
   const Target& target() const { return target_; }
 
-  // The type of a value in registers and in memory; lanes 1 is a scalar.
+  // The types of a value in registers and in memory. lanes == 1 means a scalar.
   llvm::Type* register_type(DType t, int lanes) const;
   llvm::Type* memory_type(DType t, int lanes) const;
   static int lanes_of(llvm::Value* v);
 
-  llvm::Value* number(llvm::Type* type, double v) const;      // floats
-  llvm::Value* integer(llvm::Type* type, int64_t v) const;    // integers, i1
-  llvm::Value* constant(DType t, double f, int64_t i) const;  // a scalar of that type, converted as IR constants are
+  llvm::Value* number(llvm::Type* type, double v) const;    // floats
+  llvm::Value* integer(llvm::Type* type, int64_t v) const;  // integers, i1
+  llvm::Value* constant(DType t, double f,
+                        int64_t i) const;  // a scalar of this type, converted as constants of the IR are
 
   llvm::Value* compute(Prim p, DType t, llvm::Value* a, llvm::Value* b = nullptr, llvm::Value* c = nullptr);
   llvm::Value* cast(DType from, DType to, llvm::Value* v);
   llvm::Value* bitcast(DType from, DType to, llvm::Value* v);
-  llvm::Value* from_memory(DType t, llvm::Value* v);  // what a load gave -> register
+  llvm::Value* from_memory(DType t, llvm::Value* v);  // converts a loaded element to a register value
   llvm::Value* to_memory(DType t, llvm::Value* v);
-  // Floats rounded to BF16: words that hold the element in their upper half; the lower half is undefined.
+  // Rounds floats to BF16. Each 32-bit word has the element in its upper half; its lower half is undefined.
   llvm::Value* round_bf16(llvm::Value* v);
 
   llvm::Value* fma(llvm::Value* a, llvm::Value* b, llvm::Value* c);
@@ -39,7 +40,7 @@ class Primitives {
   llvm::Value* call_function(Prim p, DType t, llvm::Value* a, llvm::Value* b);
   llvm::Value* sub_vector(llvm::Value* v, int first, int count);
   llvm::Value* concat(llvm::Value* low, llvm::Value* high);
-  // An alloca at the head of the function.
+  // An alloca at the beginning of the function.
   llvm::AllocaInst* stack(llvm::Type* type, const char* name);
 
  private:

@@ -15,8 +15,8 @@ using loops::Ref;
 
 namespace {
 
-// Instructions that a stage saves on two vectors when they are the even and the odd elements of a run; nullopt: there
-// is something in it that needs its elements in sequence.
+// The instructions that a stage saves on two vectors if they are the even and the odd elements of a run; nullopt:
+// something in the stage needs its elements in sequence.
 std::optional<int> saved_by_pairs(const Shape& s, const loops::Stage& stage) {
   int saved = 0;
   auto moves = [&](DType t, bool loads) {
@@ -47,7 +47,7 @@ std::optional<int> saved_by_pairs(const Shape& s, const loops::Stage& stage) {
   return saved;
 }
 
-// A column program's values cross its stages, so that all of them take one order.
+// The values of a column program cross its stages, so all stages must use one order.
 void find_pairs(Shape& s) {
   s.pairs.assign(s.kernel.stages.size(), false);
   if (s.family == Family::Scalar || s.lanes < 2) return;
@@ -158,7 +158,7 @@ Shape analyse(Kernel kernel) {
   }
   s.outside = s.family == Family::Columns ? 4 : 2;
   s.innermost = s.outside + 2 * static_cast<int>(s.loops.size());
-  // A load may leave only loops that surely run, or it would read what the program never touches.
+  // A load may only leave loops that surely run. Otherwise it would read memory that the program never touches.
   int lowest_load = s.innermost;
   while (lowest_load > s.outside) {
     const Loop& loop = s.loops[static_cast<size_t>((lowest_load - s.outside) / 2 - 1)];

@@ -1,5 +1,5 @@
-// The rarer functions: remainders exactly, the inverse error function on float, the gamma function's logarithm and its
-// derivative in double for a float. Coefficients are Chebyshev fits, highest power first.
+// The rarer functions: exact remainders, the inverse error function on float, and for a float in double the logarithm
+// of the gamma function and its derivative. Coefficients are Chebyshev fits, highest power first.
 #include <llvm/IR/Intrinsics.h>
 
 #include <bit>
@@ -13,8 +13,8 @@ namespace vesta::codegen {
 using llvm::Value;
 namespace Intrinsic = llvm::Intrinsic;
 
-// |a| - n |b| with n = trunc(|a| / |b|) is exact, and n at most one too large, while n is an integer of the type: then
-// |b| comes back. Quotients beyond that, infinities and NaN take the C library's function.
+// |a| - n |b| with n = trunc(|a| / |b|) is exact and n at most one too large, as long as n is an integer of the type;
+// then |b| is added back. Larger quotients, infinities and NaN go to the C library's function.
 Value* VectorMath::remainder(Prim p, DType t, Value* a, Value* b) {
   if (!p_.target().fma) return nullptr;  // two roundings would not be exact
   Value* dividend = b_.CreateUnaryIntrinsic(Intrinsic::fabs, a);
@@ -35,7 +35,7 @@ Value* VectorMath::remainder(Prim p, DType t, Value* a, Value* b) {
   return unless(b_.CreateNot(easy), rest, [&] { return p_.call_function(p, t, a, b); });
 }
 
-// x times a polynomial in w = -log(1 - x^2); beyond w = 5, for |x| > 0.9966, in its root.
+// x times a polynomial in w = -log(1 - x^2); beyond w = 5, for |x| > 0.9966, a polynomial in sqrt(w).
 Value* VectorMath::erfinv(Value* x) {
   Value* one = number(x, 1);
   Value* magnitude = b_.CreateUnaryIntrinsic(Intrinsic::fabs, x);
@@ -59,8 +59,8 @@ Value* VectorMath::erfinv(Value* x) {
   });
 }
 
-// Of a double that is positive, finite and no denormal: 2^k * m with m in [sqrt(1/2), sqrt(2)), and 2 atanh of
-// (m - 1) / (m + 1).
+// log of a positive, finite and normal double: x = 2^k * m with m in [sqrt(1/2), sqrt(2)), and log(m) is 2 atanh of (m
+// - 1) / (m + 1).
 Value* VectorMath::log_of_double(Value* x) {
   constexpr int64_t kRootHalf = std::bit_cast<int64_t>(0x1.6a09e667f3bcdp-1);
   const int lanes = Primitives::lanes_of(x);
@@ -89,8 +89,8 @@ VectorMath::Turn VectorMath::turn(Value* x) {
   return t;
 }
 
-// For a = |x|: below 3 (a - 1)(a - 2) times a polynomial, to which arguments below 3/2 come by one step of the
-// recurrence, so that it is exact near the zeros 1 and 2; Stirling's formula above. Reflection for negative x.
+// For a = |x|: below 3, (a - 1)(a - 2) times a polynomial, which is exact near the zeros 1 and 2; arguments below 3/2
+// are moved there by one step of the recurrence. Above 3, Stirling's formula. Negative x by reflection.
 Value* VectorMath::lgamma(Value* narrow) {
   const int lanes = Primitives::lanes_of(narrow);
   Value* x = b_.CreateFPExt(narrow, p_.register_type(DType::F64, lanes));
@@ -128,8 +128,8 @@ Value* VectorMath::lgamma(Value* narrow) {
   return b_.CreateFPTrunc(r, narrow->getType());
 }
 
-// Arguments below 8 come there by eight steps of the recurrence, whose sum of inverses is one quotient; then the
-// asymptotic series. Reflection for negative x.
+// Arguments below 8 are moved up by eight steps of the recurrence, whose sum of reciprocals is one quotient; then the
+// asymptotic series. Negative x by reflection.
 Value* VectorMath::digamma(Value* narrow) {
   const int lanes = Primitives::lanes_of(narrow);
   Value* x = b_.CreateFPExt(narrow, p_.register_type(DType::F64, lanes));
@@ -138,7 +138,7 @@ Value* VectorMath::digamma(Value* narrow) {
   Value* negative = b_.CreateFCmpOLT(x, zero);
   Value* y = b_.CreateSelect(negative, b_.CreateFSub(one, x), x);
   Value* small = b_.CreateFCmpOLT(y, number(x, 8));
-  Value* product = y;  // of y, y + 1, ...; its derivative over it is the sum of their inverses
+  Value* product = y;  // of y, y + 1, ...; its derivative divided by it is the sum of the reciprocals
   Value* derivative = one;
   for (int k = 1; k < 8; ++k) {
     Value* factor = b_.CreateFAdd(y, number(x, k));

@@ -18,7 +18,8 @@ void initialize_llvm() {
   std::call_once(once, [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
-    // Loops arrive with their addresses already in shape; looking for better ones takes a millisecond a kernel.
+    // The emitter already gives loops good addresses. LLVM's search for better ones would take a millisecond per
+    // kernel.
     auto& options = llvm::cl::getRegisteredOptions();
     if (auto it = options.find("disable-lsr"); it != options.end()) {
       static_cast<llvm::cl::opt<bool>*>(it->second)->setValue(true);
@@ -35,7 +36,7 @@ llvm::TargetMachine& thread_target_machine(const Target& target) {
     initialize_llvm();
     std::string error;
     const llvm::Target* t = llvm::TargetRegistry::lookupTarget(target.triple, error);
-    VESTA_CHECK(t != nullptr, "LLVM does not know the target: {}", error);
+    VESTA_CHECK(t != nullptr, "LLVM does not support the target: {}", error);
     llvm::TargetOptions options;
     options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
     machine.reset(t->createTargetMachine(target.triple, target.cpu, target.features, options, llvm::Reloc::PIC_,

@@ -1,4 +1,4 @@
-// A Target as LLVM's object for it.
+// Makes LLVM's object for a Target.
 #pragma once
 
 #include <llvm/Target/TargetMachine.h>
@@ -7,7 +7,7 @@
 
 namespace vesta::codegen {
 
-// This thread's target machine for `target`; created on first use, never shared.
+// This thread's target machine for `target`. It is made at the first use and never shared between threads.
 llvm::TargetMachine& thread_target_machine(const Target& target);
 
 }  // namespace vesta::codegen

@@ -68,7 +68,7 @@ Value* VectorMath::power_of_two(Value* n) {
 
 Value* VectorMath::scale(Value* x, Value* n, Value* whole) {
   if (is_avx512(x)) {
-    // One instruction where there is one; seven fewer.
+    // One instruction where the processor has it, instead of eight.
     return b_.CreateIntrinsic(
         Intrinsic::x86_avx512_mask_scalef_ps_512, {},
         {x, whole, llvm::Constant::getNullValue(x->getType()), b_.getInt16(0xffff), b_.getInt32(4)});
@@ -78,7 +78,7 @@ Value* VectorMath::scale(Value* x, Value* n, Value* whole) {
   return b_.CreateFMul(b_.CreateFMul(x, power_of_two(half)), power_of_two(rest));
 }
 
-// Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
+// Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits.
 VectorMath::ExpParts VectorMath::exp_parts(Value* x) {
   Value* magic = number(x, 0x1.8p23);
   Value* shifted = p_.fma(x, number(x, 1.44269504088896341), magic);
@@ -103,8 +103,8 @@ Value* VectorMath::look_up(std::span<const float> table, Value* index) {
                             {llvm::ConstantDataVector::get(b_.getContext(), entries), index});
 }
 
-// Results below all denormals, as exp(-inf) in a softmax with a mask, are put in at the end: to let them underflow
-// costs the processor more than a hundred cycles each.
+// Results below all denormals, such as exp(-inf) in a softmax with a mask, are inserted at the end. Letting them
+// underflow would cost the processor more than a hundred cycles each.
 Value* VectorMath::exp(Value* x) {
   Value* vanishes = b_.CreateFCmpOLT(x, number(x, -104));
   ExpParts e = exp_parts(at_most(b_.CreateSelect(vanishes, number(x, 0), x), 89));
@@ -148,7 +148,7 @@ constexpr std::initializer_list<double> kLog = {7.0376836292e-2,  -1.1514610310e
 constexpr int64_t kRootHalfBits = 0x3f3504f3;  // sqrt(1/2)
 }  // namespace
 
-// x = 2^k * m with m in [sqrt(1/2), sqrt(2)); log(m) by a polynomial in f = m - 1.
+// x = 2^k * m with m in [sqrt(1/2), sqrt(2)); log(m) is a polynomial in f = m - 1.
 VectorMath::LogParts VectorMath::log_parts(Value* x) {
   llvm::Type* i32 = integers(x);
   Value* bits = b_.CreateBitCast(x, i32);
@@ -180,7 +180,7 @@ Value* VectorMath::log(Prim p, Value* x) {
     r = log_of_parts(n, f);
   } else {
     bool two = p == Prim::Log2;
-    // log2(e) and log10(e) in two parts; the high part of n * log10(2) is exact.
+    // log2(e) and log10(e) in two parts. The high part of n * log10(2) is exact.
     double high = two ? 1.442695021629333496 : 0.43429449200630188;
     double low = two ? 1.925963033500e-8 : -1.0103050e-8;
     Value* f2 = b_.CreateFMul(f, f);
@@ -200,7 +200,7 @@ Value* VectorMath::log(Prim p, Value* x) {
   return b_.CreateSelect(b_.CreateFCmpULT(x, number(x, 0)), llvm::ConstantFP::getNaN(x->getType()), r);
 }
 
-// As log(1 + x), with what the addition rounds away added to m - 1.
+// Computes log(1 + x) and adds to m - 1 what rounding removed from the sum.
 Value* VectorMath::log1p(Value* x) {
   llvm::Type* i32 = integers(x);
   Value* one = number(x, 1);
@@ -212,7 +212,7 @@ Value* VectorMath::log1p(Value* x) {
   Value* exponent = b_.CreateShl(k, uint64_t{23});
   Value* m = b_.CreateBitCast(b_.CreateSub(bits, exponent), x->getType());
   Value* n = b_.CreateSIToFP(k, x->getType());
-  // lost * 2^-k; beyond 2^60 it is nothing.
+  // lost * 2^-k, which is negligible beyond 2^60.
   Value* shrink = b_.CreateBitCast(b_.CreateSub(p_.integer(i32, 0x3f800000), exponent), x->getType());
   Value* correction =
       b_.CreateSelect(b_.CreateFCmpOLT(x, number(x, 0x1p60)), b_.CreateFMul(lost, shrink), number(x, 0));
@@ -229,8 +229,8 @@ Value* VectorMath::log1p(Value* x) {
   return b_.CreateSelect(b_.CreateFCmpULT(x, number(x, -1)), llvm::ConstantFP::getNaN(x->getType()), r);
 }
 
-// The reduction by pi/2 is done in double, which is exact enough up to 2^28; beyond, and for infinities, the whole
-// vector goes through the C library.
+// The reduction by pi/2 is done in double, which is exact enough up to 2^28. If a lane is beyond that or infinite, the
+// whole vector goes through the C library.
 Value* VectorMath::sine(Value* x, bool cosine) {
   int lanes = Primitives::lanes_of(x);
   llvm::Type* f32 = x->getType();
@@ -294,9 +294,9 @@ Value* VectorMath::tanh(Value* x) {
 
 namespace {
 
-// erf is base + d: the base is |x| around the first kErfNear of 16 centres kErfStep apart and 1 around the others, and
-// d, which is small in either case, a polynomial of degree 5 in t = |x| - centre, by interpolation at the Chebyshev
-// nodes of |t| <= kErfStep / 2 (of d / t around 0, where d must vanish).
+// erf is base + d. Around the first kErfNear of 16 centres, kErfStep apart, the base is |x|; around the others it is 1.
+// d is small in both cases: a polynomial of degree 5 in t = |x| - centre, interpolated at the Chebyshev nodes of |t| <=
+// kErfStep / 2 (around 0, where d must vanish, d / t is interpolated).
 constexpr double kErfStep = 17.0 / 64;
 constexpr size_t kErfNear = 3;
 constexpr size_t kErfTerms = 6;

@@ -1,5 +1,5 @@
-// Functions on float, as instructions: polynomials and range reductions that hold to one or two ulp, with
-// the special values of the C library (tests/unit/codegen_math.cpp measures them).
+// Functions on float as instructions: polynomials and range reductions, accurate to one or two ulp, with the special
+// values of the C library (tests/unit/codegen_math.cpp measures them).
 #pragma once
 
 #include <functional>
@@ -12,9 +12,9 @@ namespace vesta::codegen {
 class VectorMath {
  public:
   VectorMath(llvm::IRBuilder<>& builder, Primitives& primitives) : b_(builder), p_(primitives) {}
-  // p(x), or null when there is no polynomial for p.
+  // p(x), or nullptr if there is no polynomial for p.
   llvm::Value* compute(Prim p, llvm::Value* x);
-  // Rem or Mod of F32 or F64, exactly; null where the machine cannot.
+  // Rem or Mod of F32 or F64, exact; nullptr if the processor cannot.
   llvm::Value* remainder(Prim p, DType t, llvm::Value* a, llvm::Value* b);
 
  private:
@@ -37,26 +37,25 @@ class VectorMath {
     llvm::Value* sine;
     llvm::Value* cosine;
   };
-  Turn turn(llvm::Value* x);  // of pi times a double, but for the sign that odd multiples of pi give both
+  Turn turn(llvm::Value* x);  // of pi times a double, except for the sign that odd multiples of pi give both
 
-  // `result`, but all of what `otherwise` computes where `rare` is true in some lane: the code for it is out of the
-  // way.
+  // `result`, or all of `otherwise` if `rare` is true in some lane. The code for `otherwise` is placed out of the way.
   llvm::Value* unless(llvm::Value* rare, llvm::Value* result, const std::function<llvm::Value*()>& otherwise);
 
-  // Whether x fills a register of AVX-512, which has instructions that others lack.
+  // Whether x fills a register of AVX-512, which has instructions that other registers lack.
   bool is_avx512(llvm::Value* x) const;
-  // In a table of 16 floats in one such register, by the low four bits of each lane.
+  // Looks up the low four bits of each lane in a table of 16 floats in one such register.
   llvm::Value* look_up(std::span<const float> table, llvm::Value* index);
 
-  // exp(x) = (1 + tail) * 2^n for |x| < 2^22: the parts.
+  // The parts of exp(x) = (1 + tail) * 2^n for |x| < 2^22.
   struct ExpParts {
     llvm::Value* n;      // integer
-    llvm::Value* whole;  // the same as a float
+    llvm::Value* whole;  // n as a float
     llvm::Value* r;      // the reduced argument
     llvm::Value* tail;   // exp(r) - 1 - r
   };
   ExpParts exp_parts(llvm::Value* x);
-  // x = 2^k * (1 + f) for a positive normal x, with 1 + f around 1; and log(x), of n = k as a float.
+  // The parts of x = 2^k * (1 + f) for a positive normal x, with 1 + f near 1, and of log(x); n is k as a float.
   struct LogParts {
     llvm::Value* k;
     llvm::Value* f;

@@ -12,7 +12,7 @@ namespace vesta::machine {
 namespace {
 
 constexpr uint32_t kMagic = 0x32637576;  // "vuc2"
-constexpr size_t kAlignment = 16;        // of the cubin, in bytes that begin at one
+constexpr size_t kAlignment = 16;        // of the cubin, which readers need at an aligned address
 constexpr uint64_t kMostPtx = 64 << 20;  // bytes
 constexpr int kLevel = 3;
 
@@ -48,12 +48,12 @@ std::string write_cuda_code(int arch, bool waits, std::string_view cubin, std::s
 
 CudaCode read_cuda_code(std::string_view bytes, bool with_ptx) {
   Head head;
-  VESTA_CHECK(bytes.size() >= sizeof head, "{} bytes are no code for a GPU", bytes.size());
+  VESTA_CHECK(bytes.size() >= sizeof head, "{} bytes are not code for a GPU", bytes.size());
   std::memcpy(&head, bytes.data(), sizeof head);
   VESTA_CHECK(head.magic == kMagic && head.ptx_bytes <= kMostPtx &&
                   bytes.size() == sizeof head + uint64_t{head.cubin_bytes} + head.compressed_bytes &&
                   (head.arch == 0) == (head.cubin_bytes == 0),
-              "no code for a GPU");
+              "the bytes are not code for a GPU");
   CudaCode code;
   code.arch = static_cast<int>(head.arch);
   code.waits = head.waits != 0;

@@ -7,7 +7,7 @@
 
 namespace vesta::machine {
 
-// The part of cuda.h that is used here; every status is 0 for success.
+// The part of cuda.h that Vesta uses. Every function returns 0 for success.
 struct Driver::Functions {
   int (*init)(unsigned flags) = nullptr;
   int (*device_count)(int* count) = nullptr;

@@ -1,4 +1,5 @@
-// NVIDIA's driver, found at run time (CUDA driver API, 12.0 and later: kernels of a library belong to no context).
+// NVIDIA's driver, opened at run time (CUDA driver API 12.0 or later, whose library kernels belong to no context).
+// Nothing of CUDA is linked. Functions throw on any failure of the driver.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +12,12 @@
 namespace vesta::machine {
 
 using CudaLibrary = struct OpaqueLibrary*;
-// The names of the library that is the driver.
+// The file names of the driver's library.
 inline constexpr const char* kDriverNames[] = {"libcuda.so.1"};
 
-using CudaKernel = struct OpaqueKernel*;  // launched in whatever context is current
+using CudaKernel = struct OpaqueKernel*;  // can be launched in any current context
 
-// The GPU's memory does not suffice for what the driver was to do.
+// The GPU has not enough memory for what the driver was asked to do.
 class OutOfMemory : public Error {
  public:
   using Error::Error;
@@ -24,26 +25,26 @@ class OutOfMemory : public Error {
 
 class Driver {
  public:
-  // nullptr: this process has no driver, or no GPU, for the reason `why`. Once per process; thread-safe.
+  // nullptr: this process has no driver or no GPU; `why` gets the reason. Determined once per process. Thread-safe.
   static const Driver* get(std::string* why = nullptr);
 
   // Reads an attribute (CUdevice_attribute) of the device with this ordinal.
   int attribute(int which, int device) const;
   int64_t memory(int device) const;    // bytes
-  int architecture(int device) const;  // 90 of compute capability 9.0
-  // Makes the primary context of a device the calling thread's, unless it has one already: PyTorch's runtime leaves a
-  // thread that uses the first device without.
+  int architecture(int device) const;  // 90 for compute capability 9.0
+  // Makes the device's primary context the calling thread's, unless it has a context. PyTorch's runtime sets none for a
+  // thread that uses the first device.
   void need_context(int device) const;
-  // `code`: a cubin, or PTX that ends with a zero byte. Stays loaded as long as the process: to unload it would wait
-  // for the device and break a capture.
+  // `code`: a cubin, or PTX that ends with a zero byte. The kernel stays loaded until the process ends: unloading it
+  // would wait for the device and break a capture.
   CudaKernel load(const void* code, const std::string& symbol) const;
-  // That of the current context.
+  // The device of the current context.
   int current_device() const;
-  // Blocks of the kernel may take so many bytes of shared memory at a launch.
+  // Lets launches of the kernel use up to this many bytes of shared memory per block.
   void allow_shared(CudaKernel kernel, unsigned bytes, int device) const;
-  // `arguments`: a pointer to the value of each parameter. In the current context.
+  // Launches in the current context. `arguments`: a pointer to the value of each parameter.
   void launch(CudaKernel kernel, const LaunchShape& shape, void* stream, void** arguments) const;
-  // Throws OutOfMemory or InternalError unless `status`, which a function of the driver has returned, is success.
+  // Throws OutOfMemory or InternalError unless `status`, the result of a driver function, is success.
   void require(int status, const char* what) const;
 
  private:

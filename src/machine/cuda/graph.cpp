@@ -15,7 +15,7 @@ using GraphExec = struct OpaqueGraphExec*;
 
 // CUDA_KERNEL_NODE_PARAMS_v2 of cuda.h.
 struct KernelNode {
-  void* function = nullptr;  // of a context; none where `kernel` is given
+  void* function = nullptr;  // a function of one context; null if `kernel` is given
   unsigned grid[3] = {1, 1, 1};
   unsigned block[3] = {1, 1, 1};
   unsigned shared_bytes = 0;
@@ -25,8 +25,8 @@ struct KernelNode {
   void* context = nullptr;  // null: the current one
 };
 
-// CUgraphEdgeData of cuda.h: the later node may begin as soon as every block of the earlier one has begun, or said that
-// it may.
+// CUgraphEdgeData of cuda.h: the later node may start as soon as every block of the earlier one has started or has
+// allowed it.
 struct EdgeData {
   unsigned char from_port = 1;  // CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
   unsigned char to_port = 0;
@@ -34,12 +34,13 @@ struct EdgeData {
   unsigned char reserved[5] = {};
 };
 
-constexpr int kKernelNode = 0;   // CU_GRAPH_NODE_TYPE_KERNEL
-constexpr int kRelaxed = 2;      // CU_STREAM_CAPTURE_MODE_RELAXED
-constexpr unsigned kApart = 1;   // CU_STREAM_NON_BLOCKING: ordered with no other stream
-constexpr int kCaptureIsOn = 1;  // CU_STREAM_CAPTURE_STATUS_ACTIVE; 2: it was lost, but has not ended
+constexpr int kKernelNode = 0;  // CU_GRAPH_NODE_TYPE_KERNEL
+constexpr int kRelaxed = 2;     // CU_STREAM_CAPTURE_MODE_RELAXED
+constexpr unsigned kApart = 1;  // CU_STREAM_NON_BLOCKING: not ordered with any other stream
+constexpr int kCaptureIsOn =
+    1;  // CU_STREAM_CAPTURE_STATUS_ACTIVE; 2 is a capture that was invalidated but has not ended
 
-// The part of cuda.h that graphs need; every status is 0 for success.
+// The part of cuda.h that graphs need. Every function returns 0 for success.
 struct Functions {
   int (*make_stream)(void** stream, unsigned flags) = nullptr;
   int (*free_stream)(void* stream) = nullptr;
@@ -59,7 +60,7 @@ struct Functions {
   int (*before)(GraphNode node, GraphNode* before, size_t* count) = nullptr;
   int (*type)(GraphNode node, int* type) = nullptr;
   int (*remove)(Graph graph, const GraphNode* from, const GraphNode* to, size_t count) = nullptr;
-  // nullptr: an older driver
+  // nullptr: the driver is too old
   int (*add)(Graph graph, const GraphNode* from, const GraphNode* to, const EdgeData* edges, size_t count) = nullptr;
 };
 
@@ -105,7 +106,7 @@ const Api& api() {
 }
 
 const Functions& functions() {
-  if (!api().driver) VESTA_UNSUPPORTED("CUDA graphs: {}", api().problem);
+  if (!api().driver) VESTA_UNSUPPORTED("CUDA graphs cannot be used: {}", api().problem);
   return api().f;
 }
 
@@ -123,7 +124,7 @@ class Instantiated final : public DeviceGraph {
     }
   }
   ~Instantiated() override {
-    // A launch that has not ended keeps what it needs. After the driver's own end both fail, which is as well.
+    // A running launch keeps what it needs. After the driver has shut down both calls fail, which is harmless.
     functions().free_exec(exec_);
     functions().free_graph(graph_);
   }
@@ -141,7 +142,7 @@ class Instantiated final : public DeviceGraph {
   size_t nodes() const override { return nodes_; }
 
  private:
-  const Graph graph_;  // the nodes' names are its
+  const Graph graph_;  // owns the nodes
   GraphExec exec_ = nullptr;
   size_t nodes_ = 0;
 };
@@ -166,7 +167,8 @@ class Stream final : public CaptureStream {
     const GraphNode* after = nullptr;
     size_t count = 0;
     require(functions().capture(stream_, &status, &id, &graph, &after, &count), "tells nothing of a capture");
-    VESTA_CHECK(status == kCaptureIsOn && count == 1, "a capture has status {} and ends in {} nodes", status, count);
+    VESTA_CHECK(status == kCaptureIsOn && count == 1, "a CUDA graph capture has status {} and ends with {} nodes",
+                status, count);
     return after[0];
   }
 
@@ -196,7 +198,7 @@ class Stream final : public CaptureStream {
   }
 
  private:
-  // Between kernels alone: other nodes have no such edge.
+  // Only kernels can have such an edge between them.
   static void overlap(Graph graph, GraphNode node) {
     const Functions& f = functions();
     size_t count = 1;

@@ -25,7 +25,7 @@ class Loaded final : public DeviceKernel {
   bool waits() const override { return waits_; }
 
  private:
-  static constexpr unsigned kGivenShared = 48 << 10;  // a kernel that needs more says so, on each device
+  static constexpr unsigned kGivenShared = 48 << 10;  // a kernel that needs more must be allowed it, on each device
 
   void allow(unsigned bytes) const {
     const int device = driver_.current_device();
@@ -35,7 +35,7 @@ class Loaded final : public DeviceKernel {
     allowed_.fetch_or(bit, std::memory_order_relaxed);
   }
 
-  mutable std::atomic<uint64_t> allowed_{0};  // a bit a device
+  mutable std::atomic<uint64_t> allowed_{0};  // one bit per device
   const Driver& driver_;
   const CudaKernel kernel_;
   const bool waits_;
@@ -44,10 +44,10 @@ class Loaded final : public DeviceKernel {
 }  // namespace
 
 std::shared_ptr<const DeviceKernel> load_on_device(const Object& object, int device) {
-  VESTA_CHECK(object.form == Form::Cuda, "{} is no code for a GPU", object.symbol);
+  VESTA_CHECK(object.form == Form::Cuda, "{} is not code for a GPU", object.symbol);
   std::string why;
   const Driver* const driver = Driver::get(&why);
-  if (!driver) VESTA_UNSUPPORTED("code for a GPU: {}", why);
+  if (!driver) VESTA_UNSUPPORTED("code for a GPU cannot be loaded: {}", why);
   const CudaCode code = read_cuda_code(object.bytes, false);
   const bool finished = runs_on(code, driver->architecture(device));
   static std::mutex mutex;

@@ -12,11 +12,11 @@ namespace vesta::machine {
 namespace {
 
 constexpr int64_t kAlignment = 256;
-constexpr int64_t kFewestLaunches = 8, kMostLaunches = 64;  // of a kernel, in a graph
-constexpr double kGraphMicroseconds = 200;                  // that a graph should take
+constexpr int64_t kFewestLaunches = 8, kMostLaunches = 64;  // of a kernel, in one graph
+constexpr double kGraphMicroseconds = 200;                  // duration that one graph should have
 constexpr int kRounds = 6;
 
-// The part of cuda.h that is used here; every status is 0 for success.
+// The part of cuda.h that Vesta uses. Every function returns 0 for success.
 struct Functions {
   int (*free_memory)(size_t* free, size_t* total) = nullptr;
   int (*allocate)(uint64_t* address, size_t bytes) = nullptr;
@@ -49,7 +49,7 @@ const Functions& functions() {
     problem = "the driver has no " + symbols.missing();
     return nullptr;
   }();
-  if (!found) VESTA_UNSUPPORTED("measuring kernels: {}", problem);
+  if (!found) VESTA_UNSUPPORTED("kernels cannot be measured: {}", problem);
   return *found;
 }
 
@@ -82,7 +82,7 @@ class DriverMeter final : public Meter {
     const int64_t bytes = std::max<int64_t>(1, (trial.bytes + kAlignment - 1) / kAlignment) * kAlignment;
     const int64_t launches = std::clamp(static_cast<int64_t>(kGraphMicroseconds / std::max(1.0, trial.about_us)),
                                         kFewestLaunches, kMostLaunches);
-    // So many that each is out of the cache when its turn comes again.
+    // Enough copies that the cache no longer holds one when its turn comes again.
     int64_t copies = std::clamp<int64_t>(2 * cache_bytes_ / bytes + 1, 1, launches);
     if (!reserve(bytes * copies)) copies = bytes_ / bytes;
     if (copies == 0) return std::nullopt;
@@ -98,14 +98,14 @@ class DriverMeter final : public Meter {
         graphs[i]->launch(stream_->native());
         end.record(stream_->native());
         end.wait();
-        // The first launch of a graph uploads it.
+        // The first launch of a graph uploads it and is not counted.
         if (round > 0) best[i] = std::min(best[i], end.microseconds_since(begin) / static_cast<double>(launches));
       }
     return best;
   }
 
  private:
-  // A graph of so many launches, one after another. nullptr: the driver does not launch the kernel.
+  // A graph of `launches` launches, one after another. nullptr: the driver refuses to launch the kernel.
   std::unique_ptr<DeviceGraph> graph_of(const Trial& trial, const TimedKernel& k, int64_t launches, int64_t bytes,
                                         int64_t copies) {
     stream_->begin();
@@ -130,7 +130,7 @@ class DriverMeter final : public Meter {
     return stream_->end();
   }
 
-  // Whether there are so many bytes. Where there are fewer, memory_ is what there is.
+  // Whether `bytes` could be allocated. If not, memory_ is as large as possible.
   bool reserve(int64_t bytes) {
     if (bytes <= bytes_) return true;
     release();

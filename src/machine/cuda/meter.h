@@ -1,4 +1,5 @@
-// How long a GPU takes for a kernel.
+// Measures how long a GPU takes for a kernel. Results of kernels are not looked at, and no tensor of the program is
+// used.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +12,16 @@
 
 namespace vesta::machine {
 
-// What launches are given.
+// The arguments of the launches to measure.
 struct Trial {
   struct Buffer {
-    int64_t start = 0;   // of what the pointer names, in bytes from the beginning of a launch's memory
-    bool value = false;  // no pointer, a zero
+    int64_t start = 0;   // where the pointer points, in bytes from the beginning of the launch's memory
+    bool value = false;  // not a pointer: the argument is a zero
   };
   std::vector<Buffer> buffers;
-  int64_t bytes = 0;  // of memory of a launch, all of it zero before the first
+  int64_t bytes = 0;  // size of the memory of one launch; all zero before the first launch
   std::vector<int64_t> sizes;
-  double about_us = 0;  // of a launch
+  double about_us = 0;  // rough estimate for one launch
 };
 
 struct TimedKernel {
@@ -32,15 +33,15 @@ struct TimedKernel {
 class Meter {
  public:
   virtual ~Meter() = default;
-  // Microseconds of a launch of each kernel, infinity where the GPU does not take it. Each is measured in turn, several
-  // times, on memory that the last launches have not used as far as there is some: the fastest time counts. nullopt:
-  // there is no memory for it. Throws InternalError and Unsupported where the driver does.
+  // Microseconds of a launch of each kernel; infinity if the GPU refuses the kernel. Kernels are measured in turn,
+  // several times, and the fastest time counts. If there is enough memory, a launch uses memory that the preceding
+  // launches have not used. nullopt: there is not enough memory. Throws the driver's InternalError and Unsupported.
   virtual std::optional<std::vector<double>> measure(const Trial& trial, std::span<const TimedKernel> kernels) = 0;
 };
 
-// On a stream of its own, by CUDA graphs and events, in memory of the driver that it holds as long as it lives: at most
-// half of what is free. `cache_bytes`: of the GPU's last cache. Of the current context, which is that of the device;
-// lives in one thread.
+// Measures in the current context, which must be the device's, with a stream, CUDA graphs and events of its own. Holds
+// driver memory as long as it lives: at most half of what is free. `cache_bytes`: size of the GPU's last cache. For one
+// thread.
 std::unique_ptr<Meter> make_meter(int device, int64_t cache_bytes);
 
 }  // namespace vesta::machine

@@ -1,4 +1,5 @@
-// Libraries that PyTorch's CUDA build brings, found at run time: nothing of CUDA is linked.
+// Opens the libraries that PyTorch's CUDA build brings, at run time. Nothing of CUDA is linked, and an opened library
+// is never closed.
 #pragma once
 
 #include <span>
@@ -7,34 +8,35 @@
 
 namespace vesta::machine {
 
-// By which names a library is looked for, the best one first, and where besides the linker's folders.
+// The names of a library, best first, and the folders to search besides the linker's.
 struct LibrarySearch {
   std::span<const char* const> names;
   std::span<const char* const> beside =
-      {};                          // folders; relative ones to that of libc10.so, where PyTorch's packages lie
-  const char* variable = nullptr;  // of the environment: the file, where it is set; none where it is empty
+      {};  // relative folders are relative to that of libc10.so, next to which PyTorch's packages lie
+  const char* variable =
+      nullptr;  // environment variable with the file to use; if it is set to nothing, no library is used
 };
 
-// Files that may be the library, the best one first: one that the process has loaded, those in $LD_LIBRARY_PATH, those
-// beside. Loads nothing. The linker may know another.
+// The files that may be the library, best first: a file that the process has loaded, files in $LD_LIBRARY_PATH, files
+// in the folders above. Loads nothing. The linker may know further files.
 std::vector<std::string> library_files(const LibrarySearch& search);
 
-// Opens the first of library_files() that can be, or what the linker has under one of the names. nullptr: none; it
-// stays loaded for good. `why`: what was looked for.
+// Opens the first of library_files() that can be opened, or what the linker finds under one of the names. nullptr:
+// there is none; `why` gets what was searched.
 void* open_library(const LibrarySearch& search, std::string* why);
 inline void* open_library(std::span<const char* const> names, std::span<const char* const> beside, std::string* why) {
   return open_library({names, beside}, why);
 }
 
-// The folder of PyTorch's libraries, which libc10.so lies in; empty if this process has none.
+// The folder of PyTorch's libraries, found by libc10.so; empty if this process has none.
 std::string torch_folder();
-// The file of an opened library.
+// The file that an opened library comes from.
 std::string file_of(void* library);
-// What tells a library's file from that of any other version, on every machine: its build ID (a note in the file), as
-// hexadecimal digits. Empty: it has none, or cannot be read. Loads nothing.
+// A library's build ID (a note in the file) as hexadecimal digits: it differs between versions and is the same on every
+// machine. Empty if the file has none or cannot be read. Loads nothing.
 std::string build_id(const std::string& file);
 
-// Its functions, by name.
+// Looks up the functions of an opened library by name.
 class Symbols {
  public:
   explicit Symbols(void* library) : library_(library) {}
@@ -42,7 +44,7 @@ class Symbols {
   void find(F*& function, const std::string& name) {
     function = reinterpret_cast<F*>(address(name));
   }
-  const std::string& missing() const { return missing_; }  // the last that was not found; empty: none
+  const std::string& missing() const { return missing_; }  // the last function that was not found; empty: none
 
  private:
   void* address(const std::string& name);

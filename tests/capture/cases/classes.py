@@ -265,7 +265,7 @@ def descriptors(x, d):
         return y + d.table, str(error), d.computed, type(Described.width).__name__
 
 
-class Held:
+class Owner:
     """Gives what it holds, as an enumeration's property gives a member."""
 
     def __init__(self, held):
@@ -276,7 +276,7 @@ class Held:
 
 
 class Holding:
-    point = Held(Typed())
+    point = Owner(Typed())
 
 
 @case(lambda: (t(3),))

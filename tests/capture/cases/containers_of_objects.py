@@ -104,8 +104,8 @@ def tuple_that_holds_itself(x):
     whole = (items,)
     items.append(whole)
     print("break")
-    twin = copy.deepcopy(whole)
-    return x * 2, whole[0][0] is whole, twin[0][0] is twin
+    clone = copy.deepcopy(whole)
+    return x * 2, whole[0][0] is whole, clone[0][0] is clone
 
 
 @case(lambda: (t(3),))

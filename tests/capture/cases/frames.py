@@ -1,4 +1,4 @@
-"""What a function can learn about itself and its frame."""
+"""Functions that inspect themselves and their frame."""
 
 import gc
 import inspect

@@ -1,4 +1,4 @@
-"""Which objects are the same: arguments, results, constants, what escapes."""
+"""Identity of objects: arguments, results, constants, and objects that escape."""
 
 import weakref
 

@@ -353,13 +353,13 @@ def batched_generator(x, size):
 
 
 @case(lambda: (t(3),), drive=lambda f, x: [f(x) for _ in range(5)])
-def memoised_by_shape(x, memo={}):
+def memoised_by_shape(x, known={}):
     key = (x.shape, x.dtype)
     try:
-        count, table = memo[key]
+        count, table = known[key]
     except KeyError:
         count, table = 0, torch.arange(x.numel()).to(x)
-    memo[key] = (count + 1, table)
+    known[key] = (count + 1, table)
     return x + table * count
 
 

@@ -1,4 +1,4 @@
-"""What happens to a model between the calls of its compiled form."""
+"""Changes of a model between the calls of its compiled form."""
 
 from __future__ import annotations
 
@@ -120,10 +120,10 @@ def low_rank_swap(): ...
 
 
 def _copied(f, x):
-    twin = copy.deepcopy(f)
+    second = copy.deepcopy(f)
     with torch.no_grad():
-        twin.linear.weight.zero_()
-    return f(x), twin(x), f(x), isinstance(twin, Net)
+        second.linear.weight.zero_()
+    return f(x), second(x), f(x), isinstance(second, Net)
 
 
 @with_drive(_copied)

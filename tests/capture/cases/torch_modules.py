@@ -274,11 +274,11 @@ def module_made_inside():
 @maker(lambda: (t(2, 3),))
 @seeded
 def state_dict_inside():
-    net, twin = nn.Linear(3, 3), nn.Linear(3, 3)
+    net, second = nn.Linear(3, 3), nn.Linear(3, 3)
 
     def f(x):
-        twin.load_state_dict(net.state_dict())
-        return twin(x) - net(x), list(net.state_dict())
+        second.load_state_dict(net.state_dict())
+        return second(x) - net(x), list(net.state_dict())
 
     return f
 
@@ -289,10 +289,10 @@ def deepcopy_inside():
     net = nn.Linear(3, 3)
 
     def f(x):
-        twin = copy.deepcopy(net)
+        second = copy.deepcopy(net)
         with torch.no_grad():
-            twin.weight.zero_()
-        return twin(x), net(x)
+            second.weight.zero_()
+        return second(x), net(x)
 
     return f
 

@@ -29,7 +29,7 @@ def parse(side: str) -> tuple[tuple[str, ...], ...]:
     return tuple(groups)
 
 
-class Recipe:
+class Plan:
     def __init__(self, left, right, sizes):
         self.left, self.right, self.sizes = left, right, dict(sizes)
 
@@ -71,17 +71,17 @@ class Recipe:
 
 
 @functools.cache
-def recipe(pattern, sizes):
+def plan_of(pattern, sizes):
     left, arrow, right = pattern.partition("->")
     assert arrow == "->", pattern
-    return Recipe(parse(left), parse(right), sizes)
+    return Plan(parse(left), parse(right), sizes)
 
 
 def rearrange(x, pattern, reduction=None, **sizes):
     if isinstance(x, list):
         x = torch.stack(x)
     try:
-        return recipe(pattern, tuple(sorted(sizes.items()))).apply(x, reduction)
+        return plan_of(pattern, tuple(sorted(sizes.items()))).apply(x, reduction)
     except ValueError as error:
         raise RuntimeError(f'"{pattern}": {error}') from error
 

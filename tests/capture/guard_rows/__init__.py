@@ -1,8 +1,8 @@
 """Programs that change what a compiled function has read, between its calls.
 
-A row is a function of a `Door`. It is run twice: once where `door.compile` gives the function back as it is, once where
-it compiles. Everything that the row shows to `door.see` must be equal in the two runs, so every change must be seen as
-plain Python sees it. A call made by `door.hit` must, besides, be served by a variant that is already there.
+A row is a function of a `Runner` and runs twice: once with a `runner.compile` that returns functions unchanged, once
+with one that compiles them. All that the row passes to `runner.see` must be equal in both runs, so the compiled
+function must notice every change. A call by `runner.hit` must also be served by a variant that exists already.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import torch
 
 import vesta
 
-ROWS: dict[str, Callable[[Door], None]] = {}
+ROWS: dict[str, Callable[[Runner], None]] = {}
 _ABSENT = object()
 _ATOMS = (int, float, complex, str, bytes, slice, range, torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
-def row(function: Callable[[Door], None]) -> Callable[[Door], None]:
+def row(function: Callable[[Runner], None]) -> Callable[[Runner], None]:
     topic = function.__module__.rsplit(".", 1)[-1]
     name = f"{topic}-{function.__name__.strip('_')}"
     assert name not in ROWS, f"two rows are called {name}"
@@ -34,7 +34,7 @@ def variants(compiled: Any) -> int:
 
 
 def frozen(value: Any) -> Any:
-    """What `value` is now, as something that later changes do not reach."""
+    """The present value, in a form that later changes do not affect."""
     if isinstance(value, torch.Tensor):
         with torch.no_grad():
             kind = (type(value).__name__, str(value.dtype), tuple(value.shape), value.requires_grad, str(value.device))
@@ -77,8 +77,8 @@ def difference(plain: Any, compiled: Any) -> str | None:
     return None if plain == compiled else f"plain gives {plain!r}, compiled {compiled!r}"
 
 
-class Door:
-    """How a row compiles its functions and shows what it got."""
+class Runner:
+    """Runs a row's program, with its functions compiled or not, and records the results."""
 
     def __init__(self, compile_function: Callable[..., Any] | None, *, count: bool = True) -> None:
         self._compile = compile_function
@@ -94,14 +94,14 @@ class Door:
         self.seen.append([frozen(value) for value in values])
 
     def call(self, function: Any, *arguments: Any, **keywords: Any) -> None:
-        """Calls and shows the result or the exception."""
+        """Calls the function and records the result or the exception."""
         try:
             self.see(function(*arguments, **keywords))
         except Exception as error:
             self.see(error)
 
     def hit(self, function: Any, *arguments: Any, **keywords: Any) -> None:
-        """Calls and shows; compiling anything for it is a failure."""
+        """Calls the function and records the result. A compile for this call is a failure."""
         before = variants(function) if self._count else 0
         self.call(function, *arguments, **keywords)
         if self._count and (now := variants(function)) != before:
@@ -123,7 +123,7 @@ class Door:
         self._undo.callback(undo)
 
     @contextlib.contextmanager
-    def until_the_end(self) -> Iterator[Door]:
+    def until_the_end(self) -> Iterator[Runner]:
         grad, dtype, threads = torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_num_threads()
         deterministic = torch.are_deterministic_algorithms_enabled()
         try:
@@ -136,15 +136,15 @@ class Door:
             torch.use_deterministic_algorithms(deterministic)
 
 
-def run(program: Callable[[Door], None], compile_function: Callable[..., Any] | None) -> Door:
-    door = Door(compile_function)
+def run(program: Callable[[Runner], None], compile_function: Callable[..., Any] | None) -> Runner:
+    runner = Runner(compile_function)
     torch.manual_seed(0)
-    with door.until_the_end():
-        program(door)
-    return door
+    with runner.until_the_end():
+        program(runner)
+    return runner
 
 
-def check(program: Callable[[Door], None], compile_function: Callable[..., Any]) -> None:
+def check(program: Callable[[Runner], None], compile_function: Callable[..., Any]) -> None:
     """Raises AssertionError where the compiled run differs from the plain one, or compiled for a call that must hit."""
     plain = run(program, None)
     compiled = run(program, compile_function)

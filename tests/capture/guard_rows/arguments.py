@@ -10,104 +10,104 @@ import typing
 
 import torch
 
-from tests.capture.guard_rows import Door, row
+from tests.capture.guard_rows import Runner, row
 
 X = torch.linspace(-2.0, 3.0, 6).reshape(2, 3)
 
 
 @row
-def kind_of_number(door: Door) -> None:
-    @door.compile
+def kind_of_number(runner: Runner) -> None:
+    @runner.compile
     def f(x, n):
         return x * n, type(n).__name__
 
     for n in (2, 2.0, True, 2 + 0j, 2, True):
-        door.call(f, X, n)
-    door.hit(f, X, 2)
-    door.hit(f, X, True)
+        runner.call(f, X, n)
+    runner.hit(f, X, 2)
+    runner.hit(f, X, True)
 
 
 @row
-def integer(door: Door) -> None:
-    @door.compile
+def integer(runner: Runner) -> None:
+    @runner.compile
     def f(x, n):
         return x + n if n > 3 else x - n
 
     for n in (5, 6, 7, 1, 0, -1, 5, 2**40, 2**70):
-        door.call(f, X, n)
+        runner.call(f, X, n)
     for n in (5, 6, 7):
-        door.hit(f, X, n)
+        runner.hit(f, X, n)
 
 
 @row
-def integer_as_a_size(door: Door) -> None:
-    @door.compile
+def integer_as_a_size(runner: Runner) -> None:
+    @runner.compile
     def f(x, n):
         return torch.zeros(n, 3).sum() + n, x.repeat(n, 1)
 
     for n in (2, 3, 4, 1, 0, 5):
-        door.call(f, X, n)
-    door.hit(f, X, 4)
+        runner.call(f, X, n)
+    runner.hit(f, X, 4)
 
 
 @row
-def floating(door: Door) -> None:
-    @door.compile
+def floating(runner: Runner) -> None:
+    @runner.compile
     def f(x, s):
         return x * s, s > 1.0
 
     for s in (0.5, 0.25, 1.5, float("inf"), float("nan"), -0.0, 0.0, 0.5):
-        door.call(f, X, s)
+        runner.call(f, X, s)
 
 
 @row
-def sign_of_zero(door: Door) -> None:
-    @door.compile
+def sign_of_zero(runner: Runner) -> None:
+    @runner.compile
     def f(x, s):
         return torch.copysign(x, torch.tensor(s)), str(s)
 
     for s in (0.0, -0.0, 0.0):
-        door.call(f, X, s)
+        runner.call(f, X, s)
 
 
 @row
-def string(door: Door) -> None:
-    @door.compile
+def string(runner: Runner) -> None:
+    @runner.compile
     def f(x, mode):
         return getattr(torch, mode)(x)
 
     for mode in ("sin", "cos", "exp", "sin"):
-        door.call(f, X, mode)
-    door.hit(f, X, "".join(["si", "n"]))
+        runner.call(f, X, mode)
+    runner.hit(f, X, "".join(["si", "n"]))
 
 
 @row
-def none_or_tensor(door: Door) -> None:
-    @door.compile
+def none_or_tensor(runner: Runner) -> None:
+    @runner.compile
     def f(x, mask=None):
         return x.exp() if mask is None else x.masked_fill(mask, 0.0)
 
-    door.call(f, X)
-    door.call(f, X, X > 0)
-    door.call(f, X, None)
-    door.hit(f, X, mask=None)
-    door.hit(f, X, X < 0)
+    runner.call(f, X)
+    runner.call(f, X, X > 0)
+    runner.call(f, X, None)
+    runner.hit(f, X, mask=None)
+    runner.hit(f, X, X < 0)
 
 
 @row
-def truth(door: Door) -> None:
-    @door.compile
+def truth(runner: Runner) -> None:
+    @runner.compile
     def f(x, flag):
         return x + 1 if flag else x - 1
 
     for flag in (True, False, True, 0, 1, "", "a", [], [0], None, {}, {1: 1}):
-        door.call(f, X, flag)
-    door.hit(f, X, False)
+        runner.call(f, X, flag)
+    runner.hit(f, X, False)
 
 
 @row
-def count_of_arguments(door: Door) -> None:
-    @door.compile
+def count_of_arguments(runner: Runner) -> None:
+    @runner.compile
     def f(x, *rest, scale=1.0, **named):
         for each in rest:
             x = x + each
@@ -115,20 +115,20 @@ def count_of_arguments(door: Door) -> None:
             x = x * each + len(name)
         return x * scale
 
-    door.call(f, X)
-    door.call(f, X, X, X)
-    door.call(f, X, X, a=X)
-    door.call(f, X, X, a=X, bb=X)
-    door.call(f, X, X, bb=X, a=X + 1)
-    door.call(f, X, scale=2.0)
-    door.call(f, X + 1, X + 1)
-    door.hit(f, X * 2)
-    door.call(f)
+    runner.call(f, X)
+    runner.call(f, X, X, X)
+    runner.call(f, X, X, a=X)
+    runner.call(f, X, X, a=X, bb=X)
+    runner.call(f, X, X, bb=X, a=X + 1)
+    runner.call(f, X, scale=2.0)
+    runner.call(f, X + 1, X + 1)
+    runner.hit(f, X * 2)
+    runner.call(f)
 
 
 @row
-def length_of_a_list(door: Door) -> None:
-    @door.compile
+def length_of_a_list(runner: Runner) -> None:
+    @runner.compile
     def f(xs):
         total = xs[0]
         for each in xs[1:]:
@@ -136,35 +136,35 @@ def length_of_a_list(door: Door) -> None:
         return total, len(xs)
 
     xs = [X, X + 1]
-    door.call(f, xs)
+    runner.call(f, xs)
     xs.append(X * 3)
-    door.call(f, xs)
+    runner.call(f, xs)
     del xs[0]
-    door.call(f, xs)
-    door.hit(f, [X + 5, X])
-    door.call(f, tuple(xs))
-    door.call(f, [])
+    runner.call(f, xs)
+    runner.hit(f, [X + 5, X])
+    runner.call(f, tuple(xs))
+    runner.call(f, [])
 
 
 @row
-def element_of_a_list(door: Door) -> None:
-    @door.compile
+def element_of_a_list(runner: Runner) -> None:
+    @runner.compile
     def f(x, ns):
         return x * ns[0] + ns[-1]
 
     ns = [2, 5, 7]
-    door.call(f, X, ns)
+    runner.call(f, X, ns)
     ns[0] = 3
-    door.call(f, X, ns)
+    runner.call(f, X, ns)
     ns[-1] = "no number"
-    door.call(f, X, ns)
+    runner.call(f, X, ns)
     ns[-1] = X
-    door.call(f, X, ns)
+    runner.call(f, X, ns)
 
 
 @row
-def keys_of_a_dict(door: Door) -> None:
-    @door.compile
+def keys_of_a_dict(runner: Runner) -> None:
+    @runner.compile
     def f(d):
         total = 0
         for key, value in d.items():
@@ -172,20 +172,20 @@ def keys_of_a_dict(door: Door) -> None:
         return total, list(d)
 
     d = {"a": X, "bcd": X + 1}
-    door.call(f, d)
+    runner.call(f, d)
     d["ef"] = X * 2
-    door.call(f, d)
+    runner.call(f, d)
     d["a"] = d.pop("a")
-    door.call(f, d)
+    runner.call(f, d)
     del d["ef"]
-    door.call(f, d)
-    door.hit(f, {"bcd": X, "a": X})
-    door.call(f, collections.OrderedDict(d))
+    runner.call(f, d)
+    runner.hit(f, {"bcd": X, "a": X})
+    runner.call(f, collections.OrderedDict(d))
 
 
 @row
-def order_of_an_ordered_dict(door: Door) -> None:
-    @door.compile
+def order_of_an_ordered_dict(runner: Runner) -> None:
+    @runner.compile
     def f(d):
         total = 0.0
         for value in d.values():
@@ -193,95 +193,95 @@ def order_of_an_ordered_dict(door: Door) -> None:
         return total
 
     d = collections.OrderedDict(a=X, b=X + 1, c=X * 3)
-    door.call(f, d)
+    runner.call(f, d)
     d.move_to_end("a")
-    door.call(f, d)
+    runner.call(f, d)
     d.move_to_end("c", last=False)
-    door.call(f, d)
+    runner.call(f, d)
 
 
 @row
-def missing_key(door: Door) -> None:
-    @door.compile
+def missing_key(runner: Runner) -> None:
+    @runner.compile
     def f(x, d):
         return x * d.get("scale", 2.0), "bias" in d
 
     d: dict[str, typing.Any] = {}
-    door.call(f, X, d)
+    runner.call(f, X, d)
     d["other"] = 1
-    door.call(f, X, d)
+    runner.call(f, X, d)
     d["scale"] = 3.0
-    door.call(f, X, d)
+    runner.call(f, X, d)
     d["bias"] = None
-    door.call(f, X, d)
+    runner.call(f, X, d)
 
 
 @row
-def default_dict(door: Door) -> None:
-    @door.compile
+def default_dict(runner: Runner) -> None:
+    @runner.compile
     def f(x, d):
         return x * d["scale"], len(d)
 
     d = collections.defaultdict(lambda: 2.0)
-    door.call(f, X, d)
-    door.see(dict(d))
+    runner.call(f, X, d)
+    runner.see(dict(d))
     d["scale"] = 5.0
-    door.call(f, X, d)
+    runner.call(f, X, d)
     del d["scale"]
     d.default_factory = lambda: 7.0
-    door.call(f, X, d)
-    door.see(dict(d))
+    runner.call(f, X, d)
+    runner.see(dict(d))
 
 
 @row
-def nested(door: Door) -> None:
-    @door.compile
+def nested(runner: Runner) -> None:
+    @runner.compile
     def f(tree):
         (a, b), rest = tree["pair"], tree["rest"]
         return a * rest[0]["k"] + b
 
     tree = {"pair": [X, X + 1], "rest": ({"k": 2.0},)}
-    door.call(f, tree)
+    runner.call(f, tree)
     tree["rest"][0]["k"] = 3.0
-    door.call(f, tree)
+    runner.call(f, tree)
     tree["pair"][1] = 4
-    door.call(f, tree)
+    runner.call(f, tree)
     tree["pair"].append(1)
-    door.call(f, tree)
+    runner.call(f, tree)
 
 
 @row
-def content_of_a_set(door: Door) -> None:
-    @door.compile
+def content_of_a_set(runner: Runner) -> None:
+    @runner.compile
     def f(x, names):
         return x * (2 if "a" in names else 3) + len(names)
 
     names = {"a", "b"}
-    door.call(f, X, names)
+    runner.call(f, X, names)
     names.remove("a")
-    door.call(f, X, names)
+    runner.call(f, X, names)
     names.update("cd")
-    door.call(f, X, names)
-    door.call(f, X, frozenset("ab"))
-    door.hit(f, X, {"b", "a"})
+    runner.call(f, X, names)
+    runner.call(f, X, frozenset("ab"))
+    runner.hit(f, X, {"b", "a"})
 
 
 @row
-def deque(door: Door) -> None:
-    @door.compile
+def deque(runner: Runner) -> None:
+    @runner.compile
     def f(x, q):
         for each in q:
             x = x * 2 + each
         return x
 
     q = collections.deque([1.0, 2.0], maxlen=3)
-    door.call(f, X, q)
+    runner.call(f, X, q)
     q.append(3.0)
-    door.call(f, X, q)
+    runner.call(f, X, q)
     q.append(4.0)
-    door.call(f, X, q)
+    runner.call(f, X, q)
     q.rotate()
-    door.call(f, X, q)
+    runner.call(f, X, q)
 
 
 @dataclasses.dataclass
@@ -292,38 +292,38 @@ class Settings:
 
 
 @row
-def field_of_a_dataclass(door: Door) -> None:
-    @door.compile
+def field_of_a_dataclass(runner: Runner) -> None:
+    @runner.compile
     def f(x, s):
         return x * s.scale + len(s.names) + (s.inner.scale if s.inner else 0)
 
     s = Settings(2.0)
-    door.call(f, X, s)
+    runner.call(f, X, s)
     s.scale = 3.0
-    door.call(f, X, s)
+    runner.call(f, X, s)
     s.names.append("a")
-    door.call(f, X, s)
+    runner.call(f, X, s)
     s.inner = Settings(5.0)
-    door.call(f, X, s)
+    runner.call(f, X, s)
     s.inner.scale = 6.0
-    door.call(f, X, s)
+    runner.call(f, X, s)
     s.unread = 1
-    door.hit(f, X, s)
+    runner.hit(f, X, s)
 
 
 @row
-def frozen_dataclass(door: Door) -> None:
+def frozen_dataclass(runner: Runner) -> None:
     @dataclasses.dataclass(frozen=True)
     class Shape:
         rows: int
         columns: int = 3
 
-    @door.compile
+    @runner.compile
     def f(x, s):
         return x.reshape(s.rows, s.columns), s
 
     for s in (Shape(2), Shape(3, 2), Shape(6, 1), Shape(2)):
-        door.call(f, X, s)
+        runner.call(f, X, s)
 
 
 class Point(typing.NamedTuple):
@@ -337,14 +337,14 @@ class OtherPoint(typing.NamedTuple):
 
 
 @row
-def named_tuple(door: Door) -> None:
-    @door.compile
+def named_tuple(runner: Runner) -> None:
+    @runner.compile
     def f(p):
         return p._replace(a=p.a * p.n)
 
     for p in (Point(X), Point(X, 3), Point(X, 4), OtherPoint(X, 4), Point(X + 1)):
-        door.call(f, p)
-    door.call(f, (X, 2))
+        runner.call(f, p)
+    runner.call(f, (X, 2))
 
 
 class Color(enum.Enum):
@@ -353,14 +353,14 @@ class Color(enum.Enum):
 
 
 @row
-def member_of_an_enum(door: Door) -> None:
-    @door.compile
+def member_of_an_enum(runner: Runner) -> None:
+    @runner.compile
     def f(x, c):
         return x * c.value if c is Color.RED else x + c.value
 
     for c in (Color.RED, Color.BLUE, Color.RED):
-        door.call(f, X, c)
-    door.hit(f, X, Color.BLUE)
+        runner.call(f, X, c)
+    runner.hit(f, X, Color.BLUE)
 
 
 class Plain:
@@ -375,89 +375,89 @@ class Doubled(Plain):
 
 
 @row
-def attribute_of_an_object(door: Door) -> None:
-    @door.compile
+def attribute_of_an_object(runner: Runner) -> None:
+    @runner.compile
     def f(x, o):
         return x * o.scale + o.bias
 
     o = Plain()
-    door.call(f, X, o)
+    runner.call(f, X, o)
     o.bias = 2.0
-    door.call(f, X, o)
+    runner.call(f, X, o)
     o.scale = 3.0
-    door.call(f, X, o)
+    runner.call(f, X, o)
     del o.scale
-    door.call(f, X, o)
-    door.call(f, X, Doubled(5.0))
+    runner.call(f, X, o)
+    runner.call(f, X, Doubled(5.0))
     del o.bias
-    door.call(f, X, o)
+    runner.call(f, X, o)
 
 
 @row
-def which_object(door: Door) -> None:
+def which_object(runner: Runner) -> None:
     marker = object()
 
-    @door.compile
+    @runner.compile
     def f(x, o, p):
         return x + 1 if o is marker else (x + 2 if o is p else x + 3)
 
     other = object()
     for o, p in ((marker, marker), (other, marker), (other, other), (None, None), (marker, None)):
-        door.call(f, X, o, p)
+        runner.call(f, X, o, p)
 
 
 @row
-def same_list_twice(door: Door) -> None:
-    @door.compile
+def same_list_twice(runner: Runner) -> None:
+    @runner.compile
     def f(x, a, b):
         a.append(1)
         return x * len(b), a is b
 
     a: list[int] = []
-    door.call(f, X, a, [])
-    door.see(a)
-    door.call(f, X, a, a)
-    door.see(a)
-    door.call(f, X, [], a)
-    door.see(a)
+    runner.call(f, X, a, [])
+    runner.see(a)
+    runner.call(f, X, a, a)
+    runner.see(a)
+    runner.call(f, X, [], a)
+    runner.see(a)
 
 
 @row
-def kind_of_a_container(door: Door) -> None:
+def kind_of_a_container(runner: Runner) -> None:
     class Mine(list):
         def __getitem__(self, at):
             return super().__getitem__(at) * 10
 
-    @door.compile
+    @runner.compile
     def f(x, ns):
         return x * ns[0], type(ns).__name__
 
     for ns in ([2, 3], (2, 3), Mine([2, 3]), {0: 2}, "ab", range(2, 4), [2, 3]):
-        door.call(f, X, ns)
+        runner.call(f, X, ns)
 
 
 @row
-def slots(door: Door) -> None:
+def slots(runner: Runner) -> None:
     class Slotted:
         __slots__ = ("a", "b")
 
-    @door.compile
+    @runner.compile
     def f(x, o):
         return x * o.a + getattr(o, "b", 0)
 
     o = Slotted()
-    door.call(f, X, o)
+    runner.call(f, X, o)
     o.a = 2.0
-    door.call(f, X, o)
+    runner.call(f, X, o)
     o.a = 3.0
-    door.call(f, X, o)
+    runner.call(f, X, o)
     o.b = X
-    door.call(f, X, o)
+    runner.call(f, X, o)
 
 
 @row
-def isinstance_of_an_argument(door: Door) -> None:
-    @door.compile
+def isinstance_of_an_argument(runner: Runner) -> None:
+    @runner.compile
     def f(x, v):
         if isinstance(v, int):
             return x + v
@@ -468,12 +468,12 @@ def isinstance_of_an_argument(door: Door) -> None:
         return x
 
     for v in (1, 2.0, True, [1, 2], (3,), X, "a", None, torch.nn.Parameter(X), [1, 2, 3]):
-        door.call(f, X, v)
+        runner.call(f, X, v)
 
 
 @row
-def callable_argument(door: Door) -> None:
-    @door.compile
+def callable_argument(runner: Runner) -> None:
+    @runner.compile
     def f(x, g):
         return g(x) + 1
 
@@ -490,16 +490,16 @@ def callable_argument(door: Door) -> None:
         functools.partial(torch.add, other=5),
         abs,
     ):
-        door.call(f, X, g)
-    door.hit(f, X, torch.sin)
+        runner.call(f, X, g)
+    runner.hit(f, X, torch.sin)
 
 
 @row
-def contents_of_a_partial(door: Door) -> None:
+def contents_of_a_partial(runner: Runner) -> None:
     def g(x, scale, bias=0.0):
         return x * scale + bias
 
-    @door.compile
+    @runner.compile
     def f(x, p):
         return p(x)
 
@@ -508,30 +508,30 @@ def contents_of_a_partial(door: Door) -> None:
         functools.partial(g, scale=3.0),
         functools.partial(g, scale=3.0, bias=1.0),
     ):
-        door.call(f, X, p)
+        runner.call(f, X, p)
     p = functools.partial(g, scale=2.0)
-    door.call(f, X, p)
+    runner.call(f, X, p)
     p.keywords["scale"] = 9.0
-    door.call(f, X, p)
+    runner.call(f, X, p)
     p.__setstate__((torch.sub, (X * 2,), {}, {}))
-    door.call(f, X, p)
+    runner.call(f, X, p)
 
 
 @row
-def torch_values(door: Door) -> None:
-    @door.compile
+def torch_values(runner: Runner) -> None:
+    @runner.compile
     def f(x, dtype, size, device):
         return x.to(dtype).sum() + torch.ones(size, dtype=dtype, device=device)
 
-    door.call(f, X, torch.float32, torch.Size([2]), torch.device("cpu"))
-    door.call(f, X, torch.float64, torch.Size([2]), torch.device("cpu"))
-    door.call(f, X, torch.float32, torch.Size([2, 1]), "cpu")
-    door.call(f, X, torch.int64, (2,), torch.device("meta"))
+    runner.call(f, X, torch.float32, torch.Size([2]), torch.device("cpu"))
+    runner.call(f, X, torch.float64, torch.Size([2]), torch.device("cpu"))
+    runner.call(f, X, torch.float32, torch.Size([2, 1]), "cpu")
+    runner.call(f, X, torch.int64, (2,), torch.device("meta"))
 
 
 @row
-def slice_and_range(door: Door) -> None:
-    @door.compile
+def slice_and_range(runner: Runner) -> None:
+    @runner.compile
     def f(x, s, r):
         total = x[:, s].sum()
         for i in r:
@@ -544,72 +544,72 @@ def slice_and_range(door: Door) -> None:
         (slice(None), range(3)),
         (slice(0, 3, 2), range(3, 0, -1)),
     ):
-        door.call(f, X, s, r)
+        runner.call(f, X, s, r)
 
 
 @row
-def object_with_dict_replaced(door: Door) -> None:
-    @door.compile
+def object_with_dict_replaced(runner: Runner) -> None:
+    @runner.compile
     def f(x, o):
         return x * o.bias
 
     o = Plain(2.0)
-    door.call(f, X, o)
+    runner.call(f, X, o)
     o.__dict__ = {"bias": 3.0}
-    door.call(f, X, o)
+    runner.call(f, X, o)
     held = o.__dict__
     o.__dict__ = {"bias": 4.0}
-    door.call(f, X, o)
+    runner.call(f, X, o)
     held["bias"] = 5.0
-    door.call(f, X, o)
+    runner.call(f, X, o)
     o.__dict__["bias"] = 6.0
-    door.call(f, X, o)
+    runner.call(f, X, o)
     vars(o).update(bias=7.0)
-    door.call(f, X, o)
+    runner.call(f, X, o)
     object.__setattr__(o, "bias", 8.0)
-    door.call(f, X, o)
+    runner.call(f, X, o)
 
 
 @row
-def object_with_class_replaced(door: Door) -> None:
-    @door.compile
+def object_with_class_replaced(runner: Runner) -> None:
+    @runner.compile
     def f(x, o):
         return x * o.scale, type(o).__name__
 
     o = Plain()
-    door.call(f, X, o)
+    runner.call(f, X, o)
     o.__class__ = Doubled
-    door.call(f, X, o)
+    runner.call(f, X, o)
     object.__setattr__(o, "__class__", Plain)
-    door.call(f, X, o)
+    runner.call(f, X, o)
 
 
 @row
-def unread_argument(door: Door) -> None:
-    @door.compile
+def unread_argument(runner: Runner) -> None:
+    @runner.compile
     def f(x, unread):
         return x.sin()
 
-    door.call(f, X, [1, 2, 3])
-    door.call(f, X * 2, [1, 2, 3])
-    door.hit(f, X * 3, [1, 2, 3])
-    door.call(f, X, {"a": X})
-    door.call(f, X, None)
+    runner.call(f, X, [1, 2, 3])
+    runner.call(f, X * 2, [1, 2, 3])
+    runner.hit(f, X * 3, [1, 2, 3])
+    runner.call(f, X, {"a": X})
+    runner.call(f, X, None)
 
 
 @row
-def global_dict_of_handlers(door: Door) -> None:
-    @door.compile
+def global_dict_of_handlers(runner: Runner) -> None:
+    @runner.compile
     def f(x, name):
         return HANDLERS[name](x)
 
-    door.call(f, X, "sin")
-    door.call(f, X, "cos")
-    door.patch(HANDLERS, "sin", torch.exp)
-    door.call(f, X, "sin")
-    door.patch(HANDLERS, "tan", torch.tan)
-    door.call(f, X, "tan")
-    door.call(f, X, "none")
+    runner.call(f, X, "sin")
+    runner.call(f, X, "cos")
+    runner.patch(HANDLERS, "sin", torch.exp)
+    runner.call(f, X, "sin")
+    runner.patch(HANDLERS, "tan", torch.tan)
+    runner.call(f, X, "tan")
+    runner.call(f, X, "none")
 
 
 HANDLERS = {"sin": torch.sin, "cos": torch.cos}

@@ -10,7 +10,7 @@ import types
 
 import torch
 
-from tests.capture.guard_rows import Door, row
+from tests.capture.guard_rows import Runner, row
 
 HERE = sys.modules[__name__]
 X = torch.linspace(-2.0, 3.0, 6).reshape(2, 3)
@@ -29,187 +29,187 @@ def other_helper(x):
 
 
 @row
-def global_value(door: Door) -> None:
-    @door.compile
+def global_value(runner: Runner) -> None:
+    @runner.compile
     def f(x):
         return x * SCALE
 
-    door.patch(HERE, "SCALE", 2.0)
-    door.call(f, X)
+    runner.patch(HERE, "SCALE", 2.0)
+    runner.call(f, X)
     for value in (3.0, 4, torch.tensor([1.0, 2.0, 3.0]), None, 2.0):
         HERE.SCALE = value
-        door.call(f, X)
+        runner.call(f, X)
     HERE.UNREAD = 5
-    door.hit(f, X)
+    runner.hit(f, X)
 
 
 @row
-def global_written_by_globals(door: Door) -> None:
-    f = door.compile(lambda x: x * SCALE)
-    door.patch(HERE, "SCALE", 2.0)
-    door.call(f, X)
+def global_written_by_globals(runner: Runner) -> None:
+    f = runner.compile(lambda x: x * SCALE)
+    runner.patch(HERE, "SCALE", 2.0)
+    runner.call(f, X)
     globals()["SCALE"] = 3.0
-    door.call(f, X)
+    runner.call(f, X)
     vars(HERE).update(SCALE=4.0)
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def global_appears(door: Door) -> None:
-    @door.compile
+def global_appears(runner: Runner) -> None:
+    @runner.compile
     def f(x):
         return x * hidden  # noqa: F821
 
-    door.call(f, X)
-    door.patch(HERE, "hidden", 2.0)
-    door.call(f, X)
+    runner.call(f, X)
+    runner.patch(HERE, "hidden", 2.0)
+    runner.call(f, X)
     HERE.hidden = 3.0
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def element_of_a_global_list(door: Door) -> None:
-    @door.compile
+def element_of_a_global_list(runner: Runner) -> None:
+    @runner.compile
     def f(x):
         return x.clamp(LIMITS[0], LIMITS[-1])
 
-    door.patch(HERE, "LIMITS", [1.0, 2.0])
-    door.call(f, X)
+    runner.patch(HERE, "LIMITS", [1.0, 2.0])
+    runner.call(f, X)
     LIMITS[0] = 0.0
-    door.call(f, X)
+    runner.call(f, X)
     LIMITS.append(2.5)
-    door.call(f, X)
+    runner.call(f, X)
     HERE.LIMITS = [-1.0, 1.0]
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def global_function(door: Door) -> None:
-    @door.compile
+def global_function(runner: Runner) -> None:
+    @runner.compile
     def f(x):
         return helper(x) + 1
 
-    door.patch(HERE, "helper", helper)
-    door.call(f, X)
+    runner.patch(HERE, "helper", helper)
+    runner.call(f, X)
     HERE.helper = other_helper
-    door.call(f, X)
+    runner.call(f, X)
     HERE.helper = torch.sin
-    door.call(f, X)
+    runner.call(f, X)
     HERE.helper = lambda x: x * 11
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def code_of_a_function(door: Door) -> None:
+def code_of_a_function(runner: Runner) -> None:
     def g(x):
         return x * 2
 
     def h(x):
         return x * 3
 
-    f = door.compile(lambda x: g(x) + 1)
-    door.call(f, X)
+    f = runner.compile(lambda x: g(x) + 1)
+    runner.call(f, X)
     g.__code__ = h.__code__
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def code_of_the_function_itself(door: Door) -> None:
+def code_of_the_function_itself(runner: Runner) -> None:
     def f(x):
         return x * 2
 
     def h(x):
         return x * 3
 
-    compiled = door.compile(f)
-    door.call(compiled, X)
+    compiled = runner.compile(f)
+    runner.call(compiled, X)
     f.__code__ = h.__code__
-    door.call(compiled, X)
+    runner.call(compiled, X)
 
 
 @row
-def defaults(door: Door) -> None:
+def defaults(runner: Runner) -> None:
     def g(x, scale=2.0, *, bias=0.0):
         return x * scale + bias
 
-    f = door.compile(lambda x: g(x) + 1)
-    door.call(f, X)
+    f = runner.compile(lambda x: g(x) + 1)
+    runner.call(f, X)
     g.__defaults__ = (3.0,)
-    door.call(f, X)
+    runner.call(f, X)
     g.__kwdefaults__ = {"bias": 1.0}
-    door.call(f, X)
+    runner.call(f, X)
     g.__kwdefaults__["bias"] = 2.0
-    door.call(f, X)
+    runner.call(f, X)
     g.__defaults__ = None
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def defaults_of_the_function_itself(door: Door) -> None:
+def defaults_of_the_function_itself(runner: Runner) -> None:
     def f(x, scale=2.0, *, bias=0.0):
         return x * scale + bias
 
-    compiled = door.compile(f)
-    door.call(compiled, X)
+    compiled = runner.compile(f)
+    runner.call(compiled, X)
     f.__defaults__ = (3.0,)
-    door.call(compiled, X)
+    runner.call(compiled, X)
     f.__kwdefaults__["bias"] = 2.0
-    door.call(compiled, X)
+    runner.call(compiled, X)
     f.__defaults__ = None
-    door.call(compiled, X)
+    runner.call(compiled, X)
 
 
 @row
-def default_that_is_a_list(door: Door) -> None:
+def default_that_is_a_list(runner: Runner) -> None:
     def f(x, seen=[]):  # noqa: B006
         seen.append(len(seen))
         return x * len(seen)
 
-    compiled = door.compile(f)
+    compiled = runner.compile(f)
     for _ in range(4):
-        door.call(compiled, X)
-    door.see(f.__defaults__)
+        runner.call(compiled, X)
+    runner.see(f.__defaults__)
 
 
 @row
-def closure(door: Door) -> None:
+def closure(runner: Runner) -> None:
     scale, unread = 2.0, 1
 
     def set_scale(value):
         nonlocal scale
         scale = value
 
-    @door.compile
+    @runner.compile
     def f(x):
         return x * scale
 
-    door.call(f, X)
+    runner.call(f, X)
     for value in (3.0, 4.0, X, torch.tensor(5.0), 2.0):
         set_scale(value)
-        door.call(f, X)
+        runner.call(f, X)
     unread += 1
-    door.hit(f, X)
+    runner.hit(f, X)
 
 
 @row
-def cell_written_by_cell_contents(door: Door) -> None:
+def cell_written_by_cell_contents(runner: Runner) -> None:
     scale = 2.0
 
     def f(x):
         return x * scale
 
-    compiled = door.compile(f)
-    door.call(compiled, X)
+    compiled = runner.compile(f)
+    runner.call(compiled, X)
     f.__closure__[0].cell_contents = 3.0
-    door.call(compiled, X)
+    runner.call(compiled, X)
     del f.__closure__[0].cell_contents
-    door.call(compiled, X)
+    runner.call(compiled, X)
     f.__closure__[0].cell_contents = 4.0
-    door.call(compiled, X)
+    runner.call(compiled, X)
 
 
 @row
-def closure_of_an_inner_function(door: Door) -> None:
+def closure_of_an_inner_function(runner: Runner) -> None:
     def make(scale):
         def g(x):
             return x * scale
@@ -217,44 +217,44 @@ def closure_of_an_inner_function(door: Door) -> None:
         return g
 
     g = make(2.0)
-    f = door.compile(lambda x: g(x) + 1)
-    door.call(f, X)
+    f = runner.compile(lambda x: g(x) + 1)
+    runner.call(f, X)
     g.__closure__[0].cell_contents = 3.0
-    door.call(f, X)
+    runner.call(f, X)
     g = make(4.0)
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def counter_in_a_closure(door: Door) -> None:
+def counter_in_a_closure(runner: Runner) -> None:
     count = 0
 
-    @door.compile
+    @runner.compile
     def f(x):
         nonlocal count
         count += 1
         return x * count
 
     for _ in range(5):
-        door.call(f, X)
-    door.see(count)
+        runner.call(f, X)
+    runner.see(count)
 
 
 @row
-def counter_in_a_global(door: Door) -> None:
-    @door.compile
+def counter_in_a_global(runner: Runner) -> None:
+    @runner.compile
     def f(x):
         global COUNT
         COUNT += 1
         return x + 1
 
-    door.patch(HERE, "COUNT", 0)
+    runner.patch(HERE, "COUNT", 0)
     for _ in range(4):
-        door.call(f, X)
-        door.see(HERE.COUNT)
+        runner.call(f, X)
+        runner.see(HERE.COUNT)
     HERE.COUNT = 100
-    door.call(f, X)
-    door.see(HERE.COUNT)
+    runner.call(f, X)
+    runner.see(HERE.COUNT)
 
 
 COUNT = 0
@@ -288,84 +288,84 @@ class SubScaler(Scaler):
 
 
 @row
-def method_on_the_class(door: Door) -> None:
+def method_on_the_class(runner: Runner) -> None:
     s = SubScaler()
-    f = door.compile(lambda x: s.apply(x))
-    door.call(f, X)
-    door.patch(Scaler, "apply", lambda self, x: x * 7)
-    door.call(f, X)
-    door.patch(SubScaler, "apply", lambda self, x: x * 8)
-    door.call(f, X)
-    door.on_exit(lambda: None)
+    f = runner.compile(lambda x: s.apply(x))
+    runner.call(f, X)
+    runner.patch(Scaler, "apply", lambda self, x: x * 7)
+    runner.call(f, X)
+    runner.patch(SubScaler, "apply", lambda self, x: x * 8)
+    runner.call(f, X)
+    runner.on_exit(lambda: None)
     del SubScaler.apply
     SubScaler.apply = Scaler.apply
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def method_on_the_instance(door: Door) -> None:
+def method_on_the_instance(runner: Runner) -> None:
     s = Scaler()
-    f = door.compile(lambda x: s.apply(x))
-    door.call(f, X)
+    f = runner.compile(lambda x: s.apply(x))
+    runner.call(f, X)
     s.apply = lambda x: x * 7
-    door.call(f, X)
+    runner.call(f, X)
     s.apply = types.MethodType(lambda self, x: x * self.own * 9, s)
-    door.call(f, X)
+    runner.call(f, X)
     del s.apply
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def class_attribute(door: Door) -> None:
+def class_attribute(runner: Runner) -> None:
     s = SubScaler()
-    f = door.compile(lambda x: s.apply(x) + s.of_class(x))
-    door.call(f, X)
-    door.patch(Scaler, "factor", 3.0)
-    door.call(f, X)
-    door.patch(SubScaler, "factor", 4.0)
-    door.call(f, X)
+    f = runner.compile(lambda x: s.apply(x) + s.of_class(x))
+    runner.call(f, X)
+    runner.patch(Scaler, "factor", 3.0)
+    runner.call(f, X)
+    runner.patch(SubScaler, "factor", 4.0)
+    runner.call(f, X)
     s.factor = 5.0
-    door.call(f, X)
-    door.patch(Scaler, "unread_attribute", 4.0)
-    door.call(f, X)
+    runner.call(f, X)
+    runner.patch(Scaler, "unread_attribute", 4.0)
+    runner.call(f, X)
 
 
 @row
-def container_on_a_class(door: Door) -> None:
-    f = door.compile(lambda x: x * Scaler.table.get("k", 2.0))
-    door.patch(Scaler, "table", {})
-    door.call(f, X)
+def container_on_a_class(runner: Runner) -> None:
+    f = runner.compile(lambda x: x * Scaler.table.get("k", 2.0))
+    runner.patch(Scaler, "table", {})
+    runner.call(f, X)
     Scaler.table["k"] = 3.0
-    door.call(f, X)
+    runner.call(f, X)
     SubScaler.table["k"] = 4.0
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def property_replaced(door: Door) -> None:
+def property_replaced(runner: Runner) -> None:
     s = Scaler()
-    f = door.compile(lambda x: x * s.twice)
-    door.call(f, X)
+    f = runner.compile(lambda x: x * s.twice)
+    runner.call(f, X)
     s.factor = 5.0
-    door.call(f, X)
-    door.patch(Scaler, "twice", property(lambda self: 9.0))
-    door.call(f, X)
+    runner.call(f, X)
+    runner.patch(Scaler, "twice", property(lambda self: 9.0))
+    runner.call(f, X)
     Scaler.twice = 11.0
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def static_and_class_methods(door: Door) -> None:
-    f = door.compile(lambda x: Scaler.static(x) + SubScaler.of_class(x))
-    door.call(f, X)
-    door.patch(Scaler, "static", staticmethod(lambda x: x + 2))
-    door.call(f, X)
-    door.patch(Scaler, "of_class", classmethod(lambda cls, x: x * 9))
-    door.call(f, X)
+def static_and_class_methods(runner: Runner) -> None:
+    f = runner.compile(lambda x: Scaler.static(x) + SubScaler.of_class(x))
+    runner.call(f, X)
+    runner.patch(Scaler, "static", staticmethod(lambda x: x + 2))
+    runner.call(f, X)
+    runner.patch(Scaler, "of_class", classmethod(lambda cls, x: x * 9))
+    runner.call(f, X)
 
 
 @row
-def bases_of_a_class(door: Door) -> None:
+def bases_of_a_class(runner: Runner) -> None:
     class Base:
         scale = 2.0
 
@@ -376,43 +376,43 @@ def bases_of_a_class(door: Door) -> None:
         pass
 
     o = Mine()
-    f = door.compile(lambda x: (x * o.scale, isinstance(o, Base)))
-    door.call(f, X)
+    f = runner.compile(lambda x: (x * o.scale, isinstance(o, Base)))
+    runner.call(f, X)
     Mine.__bases__ = (Other,)
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def getattr_added(door: Door) -> None:
+def getattr_added(runner: Runner) -> None:
     class Mine:
         pass
 
     o = Mine()
-    f = door.compile(lambda x: x * o.missing)
-    door.call(f, X)
+    f = runner.compile(lambda x: x * o.missing)
+    runner.call(f, X)
     Mine.__getattr__ = lambda self, name: 3.0
-    door.call(f, X)
+    runner.call(f, X)
     Mine.__getattribute__ = lambda self, name: 4.0
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def operator_added(door: Door) -> None:
+def operator_added(runner: Runner) -> None:
     class Mine:
         def __mul__(self, x):
             return x * 2
 
     o = Mine()
-    f = door.compile(lambda x: o * x)
-    door.call(f, X)
+    f = runner.compile(lambda x: o * x)
+    runner.call(f, X)
     Mine.__mul__ = lambda self, x: x * 3
-    door.call(f, X)
+    runner.call(f, X)
     del Mine.__mul__
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def truth_and_length_of_an_object(door: Door) -> None:
+def truth_and_length_of_an_object(runner: Runner) -> None:
     class Mine:
         size = 1
 
@@ -420,101 +420,101 @@ def truth_and_length_of_an_object(door: Door) -> None:
             return self.size
 
     o = Mine()
-    f = door.compile(lambda x: x + 1 if o else x - 1)
-    door.call(f, X)
+    f = runner.compile(lambda x: x + 1 if o else x - 1)
+    runner.call(f, X)
     o.size = 0
-    door.call(f, X)
+    runner.call(f, X)
     Mine.__bool__ = lambda self: True
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def constant_of_another_module(door: Door) -> None:
-    f = door.compile(lambda x: x * math.pi)
-    door.call(f, X)
-    door.patch(math, "pi", 3.0)
-    door.call(f, X)
+def constant_of_another_module(runner: Runner) -> None:
+    f = runner.compile(lambda x: x * math.pi)
+    runner.call(f, X)
+    runner.patch(math, "pi", 3.0)
+    runner.call(f, X)
 
 
 @row
-def function_of_torch(door: Door) -> None:
-    f = door.compile(lambda x: torch.sin(x))
-    door.call(f, X)
-    door.patch(torch, "sin", torch.cos)
-    door.call(f, X)
+def function_of_torch(runner: Runner) -> None:
+    f = runner.compile(lambda x: torch.sin(x))
+    runner.call(f, X)
+    runner.patch(torch, "sin", torch.cos)
+    runner.call(f, X)
 
 
 @row
-def function_of_torch_functional(door: Door) -> None:
-    f = door.compile(lambda x: torch.nn.functional.relu(x))
-    door.call(f, X)
-    door.patch(torch.nn.functional, "relu", torch.nn.functional.relu6)
-    door.call(f, X * 4)
-    door.patch(torch.nn.functional, "relu", lambda x: x * 2)
-    door.call(f, X * 4)
+def function_of_torch_functional(runner: Runner) -> None:
+    f = runner.compile(lambda x: torch.nn.functional.relu(x))
+    runner.call(f, X)
+    runner.patch(torch.nn.functional, "relu", torch.nn.functional.relu6)
+    runner.call(f, X * 4)
+    runner.patch(torch.nn.functional, "relu", lambda x: x * 2)
+    runner.call(f, X * 4)
 
 
 @row
-def module_attribute(door: Door) -> None:
+def module_attribute(runner: Runner) -> None:
     constants = types.ModuleType("constants")
     constants.scale = 2.0
-    f = door.compile(lambda x: x * constants.scale)
-    door.call(f, X)
+    f = runner.compile(lambda x: x * constants.scale)
+    runner.call(f, X)
     constants.scale = 3.0
-    door.call(f, X)
+    runner.call(f, X)
     del constants.scale
-    door.call(f, X)
+    runner.call(f, X)
     constants.__getattr__ = lambda name: 4.0
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def builtin(door: Door) -> None:
-    @door.compile
+def builtin(runner: Runner) -> None:
+    @runner.compile
     def f(x, xs):
         return x * len(xs)
 
-    door.call(f, X, [1, 2])
-    door.patch(builtins, "len", lambda xs: 7)
-    door.call(f, X, [1, 2])
+    runner.call(f, X, [1, 2])
+    runner.patch(builtins, "len", lambda xs: 7)
+    runner.call(f, X, [1, 2])
 
 
 @row
-def builtin_shadowed_by_a_global(door: Door) -> None:
-    @door.compile
+def builtin_shadowed_by_a_global(runner: Runner) -> None:
+    @runner.compile
     def f(x, xs):
         return x * len(xs) + sum(xs)
 
-    door.call(f, X, [1, 2])
-    door.patch(HERE, "len", lambda xs: 7)
-    door.call(f, X, [1, 2])
-    door.patch(HERE, "sum", lambda xs: 70)
-    door.call(f, X, [1, 2])
+    runner.call(f, X, [1, 2])
+    runner.patch(HERE, "len", lambda xs: 7)
+    runner.call(f, X, [1, 2])
+    runner.patch(HERE, "sum", lambda xs: 70)
+    runner.call(f, X, [1, 2])
 
 
 @row
-def imported_inside(door: Door) -> None:
-    @door.compile
+def imported_inside(runner: Runner) -> None:
+    @runner.compile
     def f(x):
         import fake_constants_of_this_test as constants
 
         return x * constants.scale
 
-    door.call(f, X)
+    runner.call(f, X)
     constants = types.ModuleType("fake_constants_of_this_test")
     constants.scale = 2.0
-    door.patch(sys.modules, "fake_constants_of_this_test", constants)
-    door.call(f, X)
+    runner.patch(sys.modules, "fake_constants_of_this_test", constants)
+    runner.call(f, X)
     constants.scale = 3.0
-    door.call(f, X)
+    runner.call(f, X)
     other = types.ModuleType("fake_constants_of_this_test")
     other.scale = 4.0
     sys.modules["fake_constants_of_this_test"] = other
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def lru_cache(door: Door) -> None:
+def lru_cache(runner: Runner) -> None:
     calls = []
 
     @functools.lru_cache
@@ -522,20 +522,20 @@ def lru_cache(door: Door) -> None:
         calls.append(n)
         return n * 2.0
 
-    @door.compile
+    @runner.compile
     def f(x, n):
         return x * scale(n)
 
     for n in (2, 2, 3, 2):
-        door.call(f, X, n)
-        door.see(calls)
+        runner.call(f, X, n)
+        runner.see(calls)
     scale.cache_clear()
-    door.call(f, X, 2)
-    door.see(calls)
+    runner.call(f, X, 2)
+    runner.see(calls)
 
 
 @row
-def wrapped_function(door: Door) -> None:
+def wrapped_function(runner: Runner) -> None:
     def decorate(function):
         @functools.wraps(function)
         def wrapper(*arguments):
@@ -549,17 +549,17 @@ def wrapped_function(door: Door) -> None:
     def g(x):
         return x + 1
 
-    f = door.compile(lambda x: g(x))
-    door.call(f, X)
+    f = runner.compile(lambda x: g(x))
+    runner.call(f, X)
     g.factor = 2.0
-    door.call(f, X)
-    door.see(g.calls)
-    door.call(f, X)
-    door.see(g.calls)
+    runner.call(f, X)
+    runner.see(g.calls)
+    runner.call(f, X)
+    runner.see(g.calls)
 
 
 @row
-def metaclass(door: Door) -> None:
+def metaclass(runner: Runner) -> None:
     class Meta(type):
         scale = 2.0
 
@@ -569,46 +569,46 @@ def metaclass(door: Door) -> None:
     class Mine(metaclass=Meta):
         pass
 
-    f = door.compile(lambda x: x * Mine.anything)
-    door.call(f, X)
+    f = runner.compile(lambda x: x * Mine.anything)
+    runner.call(f, X)
     Meta.scale = 3.0
-    door.call(f, X)
+    runner.call(f, X)
     Mine.anything = 4.0
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def bound_method_itself(door: Door) -> None:
+def bound_method_itself(runner: Runner) -> None:
     s, t = Scaler(), SubScaler()
     t.own = 3.0
-    f = door.compile(s.apply)
-    door.call(f, X)
+    f = runner.compile(s.apply)
+    runner.call(f, X)
     s.own = 2.0
-    door.call(f, X)
-    g = door.compile(t.apply)
-    door.call(g, X)
-    door.call(f, X)
+    runner.call(f, X)
+    g = runner.compile(t.apply)
+    runner.call(g, X)
+    runner.call(f, X)
 
 
 @row
-def one_method_of_two_objects(door: Door) -> None:
+def one_method_of_two_objects(runner: Runner) -> None:
     class Mine:
         def __init__(self, scale):
             self.scale = scale
 
-        @door.compile
+        @runner.compile
         def run(self, x):
             self.scale += 1
             return x * self.scale
 
     a, b = Mine(1.0), Mine(10.0)
     for o in (a, b, a, b, a):
-        door.call(o.run, X)
-    door.see(a.scale, b.scale)
+        runner.call(o.run, X)
+    runner.see(a.scale, b.scale)
 
 
 @row
-def descriptor(door: Door) -> None:
+def descriptor(runner: Runner) -> None:
     class Field:
         def __init__(self):
             self.value = 2.0
@@ -623,13 +623,13 @@ def descriptor(door: Door) -> None:
         field = Field()
 
     o = Mine()
-    f = door.compile(lambda x: x * o.field)
-    door.call(f, X)
+    f = runner.compile(lambda x: x * o.field)
+    runner.call(f, X)
     o.field = 3.0
-    door.call(f, X)
+    runner.call(f, X)
     Mine.__dict__["field"].value = 5.0
-    door.call(f, X)
+    runner.call(f, X)
     o.__dict__["field"] = 100.0
-    door.call(f, X)
+    runner.call(f, X)
     del Mine.field
-    door.call(f, X)
+    runner.call(f, X)

@@ -7,7 +7,7 @@ import copy
 import torch
 from torch import nn
 
-from tests.capture.guard_rows import Door, row
+from tests.capture.guard_rows import Runner, row
 
 X = torch.linspace(-2.0, 3.0, 12).reshape(4, 3)
 
@@ -34,167 +34,167 @@ def _net() -> Net:
 
 
 @row
-def training(door: Door) -> None:
+def training(runner: Runner) -> None:
     net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Dropout(1.0))
-    f = door.compile(net)
+    f = runner.compile(net)
     for mode in (True, False, True, False):
         net.train(mode)
-        door.call(f, X)
-    door.see(net[1].running_mean, net[1].num_batches_tracked)
+        runner.call(f, X)
+    runner.see(net[1].running_mean, net[1].num_batches_tracked)
     net.eval()
     net[1].train()
-    door.call(f, X)
+    runner.call(f, X)
     net[1].eval()
     net[2].training = True
-    door.call(f, X)
+    runner.call(f, X)
     net[2].training = False
-    door.hit(f, X)
+    runner.hit(f, X)
 
 
 @row
-def parameter_changed_in_place(door: Door) -> None:
+def parameter_changed_in_place(runner: Runner) -> None:
     net = _net()
-    f = door.compile(net)
-    door.call(f, X)
+    f = runner.compile(net)
+    runner.call(f, X)
     with torch.no_grad():
         net.first.weight.mul_(2)
-    door.hit(f, X)
+    runner.hit(f, X)
     net.second.bias.data.fill_(5)
-    door.hit(f, X)
+    runner.hit(f, X)
     net.first.weight.data = torch.ones(4, 3)
-    door.hit(f, X)
+    runner.hit(f, X)
 
 
 @row
-def parameter_replaced(door: Door) -> None:
+def parameter_replaced(runner: Runner) -> None:
     net = _net()
-    f = door.compile(net)
-    door.call(f, X)
+    f = runner.compile(net)
+    runner.call(f, X)
     net.first.weight = nn.Parameter(torch.ones(4, 3))
-    door.call(f, X)
+    runner.call(f, X)
     net.first.weight = nn.Parameter(torch.ones(4, 3, dtype=torch.float64))
-    door.call(f, X)
+    runner.call(f, X)
     net.first.weight = nn.Parameter(torch.full((4, 3), 2.0), requires_grad=False)
-    door.call(f, X)
+    runner.call(f, X)
     net.first._parameters["weight"] = nn.Parameter(torch.full((4, 3), 3.0))
-    door.call(f, X)
+    runner.call(f, X)
     net.first.bias = None
-    door.call(f, X)
+    runner.call(f, X)
     del net.first.weight
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def parameter_replaced_by_an_equal_one(door: Door) -> None:
+def parameter_replaced_by_an_equal_one(runner: Runner) -> None:
     net = _net()
-    f = door.compile(net)
+    f = runner.compile(net)
     with torch.no_grad():
-        door.call(f, X)
+        runner.call(f, X)
         for step in range(3):
             net.first.weight = nn.Parameter(torch.full((4, 3), float(step)))
-            door.call(f, X)
+            runner.call(f, X)
 
 
 @row
-def load_state_dict(door: Door) -> None:
+def load_state_dict(runner: Runner) -> None:
     net, other = _net(), Net().eval()
-    f = door.compile(net)
-    door.call(f, X)
+    f = runner.compile(net)
+    runner.call(f, X)
     net.load_state_dict(other.state_dict())
-    door.hit(f, X)
+    runner.hit(f, X)
     net.load_state_dict({k: v * 2 for k, v in other.state_dict().items()}, assign=True)
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def buffer(door: Door) -> None:
+def buffer(runner: Runner) -> None:
     net = _net()
-    f = door.compile(net)
-    door.call(f, X)
+    f = runner.compile(net)
+    runner.call(f, X)
     net.shift.add_(1)
-    door.hit(f, X)
+    runner.hit(f, X)
     net.shift = torch.arange(3.0) * 2
-    door.call(f, X)
+    runner.call(f, X)
     net.shift = torch.arange(3)
-    door.call(f, X)
+    runner.call(f, X)
     net._buffers["shift"] = torch.arange(3.0) * 5
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def attribute(door: Door) -> None:
+def attribute(runner: Runner) -> None:
     net = _net()
-    f = door.compile(net)
-    door.call(f, X)
+    f = runner.compile(net)
+    runner.call(f, X)
     for value in (3.0, torch.tensor(2.0), 4, 2.0):
         net.scale = value
-        door.call(f, X)
+        runner.call(f, X)
     net.unread = 3
-    door.hit(f, X)
+    runner.hit(f, X)
 
 
 @row
-def submodule_replaced(door: Door) -> None:
+def submodule_replaced(runner: Runner) -> None:
     net = _net()
-    f = door.compile(net)
-    door.call(f, X)
+    f = runner.compile(net)
+    runner.call(f, X)
     net.layers[0] = nn.Sigmoid()
-    door.call(f, X)
+    runner.call(f, X)
     net.layers.append(nn.Tanh())
-    door.call(f, X)
+    runner.call(f, X)
     del net.layers[0]
-    door.call(f, X)
+    runner.call(f, X)
     net.first = nn.Linear(3, 4, bias=False)
-    door.call(f, X)
+    runner.call(f, X)
     net._modules["second"] = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
-    door.call(f, X)
+    runner.call(f, X)
     net.layers = nn.ModuleList()
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def hooks(door: Door) -> None:
+def hooks(runner: Runner) -> None:
     net = _net()
-    f = door.compile(net)
+    f = runner.compile(net)
     seen = []
-    door.call(f, X)
+    runner.call(f, X)
     handle = net.first.register_forward_hook(lambda module, args, out: out * 2)
-    door.call(f, X)
+    runner.call(f, X)
     before = net.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
-    door.call(f, X)
+    runner.call(f, X)
     handle.remove()
-    door.call(f, X)
+    runner.call(f, X)
     handle = net.second.register_forward_hook(lambda module, args, out: seen.append(out.shape))
-    door.call(f, X)
-    door.call(f, X)
-    door.see(seen)
+    runner.call(f, X)
+    runner.call(f, X)
+    runner.see(seen)
     handle.remove()
     before.remove()
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def global_hook(door: Door) -> None:
+def global_hook(runner: Runner) -> None:
     net = _net()
-    f = door.compile(net)
-    door.call(f, X)
+    f = runner.compile(net)
+    runner.call(f, X)
     handle = nn.modules.module.register_module_forward_hook(lambda module, args, out: out + 1)
-    door.on_exit(handle.remove)
-    door.call(f, X)
+    runner.on_exit(handle.remove)
+    runner.call(f, X)
     handle.remove()
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def backward_hook(door: Door) -> None:
+def backward_hook(runner: Runner) -> None:
     net = _net()
-    f = door.compile(net)
+    f = runner.compile(net)
     seen = []
 
     def step():
         x = X.clone().requires_grad_()
         f(x).sum().backward()
-        door.see(x.grad, seen)
+        runner.see(x.grad, seen)
 
     step()
     handle = net.second.register_full_backward_hook(lambda module, ins, outs: seen.append(len(ins)))
@@ -204,21 +204,21 @@ def backward_hook(door: Door) -> None:
 
 
 @row
-def forward_replaced_on_the_instance(door: Door) -> None:
+def forward_replaced_on_the_instance(runner: Runner) -> None:
     net = _net()
-    f = door.compile(net)
-    door.call(f, X)
+    f = runner.compile(net)
+    runner.call(f, X)
     net.first.forward = lambda x: x.repeat(1, 2)[:, :4]
-    door.call(f, X)
+    runner.call(f, X)
     del net.first.forward
-    door.call(f, X)
+    runner.call(f, X)
     old = net.forward
     net.forward = lambda x: old(x) * 2
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def forward_replaced_on_the_class(door: Door) -> None:
+def forward_replaced_on_the_class(runner: Runner) -> None:
     class Inner(nn.Module):
         def forward(self, x):
             return x * 2
@@ -231,47 +231,47 @@ def forward_replaced_on_the_class(door: Door) -> None:
         def forward(self, x):
             return self.inner(x) + 1
 
-    f = door.compile(Outer())
-    door.call(f, X)
+    f = runner.compile(Outer())
+    runner.call(f, X)
     Inner.forward = lambda self, x: x * 3
-    door.call(f, X)
+    runner.call(f, X)
     Outer.forward = lambda self, x: self.inner(x) - 1
-    door.call(f, X)
+    runner.call(f, X)
     Inner.__call__ = lambda self, x: x * 100
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def requires_grad_of_a_parameter(door: Door) -> None:
+def requires_grad_of_a_parameter(runner: Runner) -> None:
     net = _net()
-    f = door.compile(net)
-    door.call(f, X)
+    f = runner.compile(net)
+    runner.call(f, X)
     net.requires_grad_(False)
-    door.call(f, X)
+    runner.call(f, X)
     net.first.bias.requires_grad_()
-    door.call(f, X)
+    runner.call(f, X)
     net.first.bias.requires_grad_(False)
-    door.hit(f, X)
+    runner.hit(f, X)
 
 
 @row
-def dtype(door: Door) -> None:
+def dtype(runner: Runner) -> None:
     net = _net()
-    f = door.compile(net)
-    door.call(f, X)
+    f = runner.compile(net)
+    runner.call(f, X)
     net.to(torch.float64)
-    door.call(f, X.double())
-    door.call(f, X)
+    runner.call(f, X.double())
+    runner.call(f, X)
     net.float()
-    door.call(f, X)
+    runner.call(f, X)
     net.bfloat16()
-    door.call(f, X.bfloat16())
+    runner.call(f, X.bfloat16())
     net.to("meta")
-    door.call(f, X.bfloat16().to("meta"))
+    runner.call(f, X.bfloat16().to("meta"))
 
 
 @row
-def tied_weights(door: Door) -> None:
+def tied_weights(runner: Runner) -> None:
     class Tied(nn.Module):
         def __init__(self):
             super().__init__()
@@ -283,17 +283,17 @@ def tied_weights(door: Door) -> None:
             return x * self.b
 
     net = Tied()
-    f = door.compile(net)
-    door.call(f, X)
+    f = runner.compile(net)
+    runner.call(f, X)
     net.b = net.a
-    door.call(f, X)
-    door.call(f, X)
+    runner.call(f, X)
+    runner.call(f, X)
     net.b = nn.Parameter(torch.ones(3))
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def counter(door: Door) -> None:
+def counter(runner: Runner) -> None:
     class Counting(nn.Module):
         def __init__(self):
             super().__init__()
@@ -306,17 +306,17 @@ def counter(door: Door) -> None:
             return x * self.steps
 
     net = Counting()
-    f = door.compile(net)
+    f = runner.compile(net)
     for _ in range(5):
-        door.call(f, X)
-        door.see(net.calls, net.steps)
+        runner.call(f, X)
+        runner.see(net.calls, net.steps)
     net.calls = 50
-    door.call(f, X)
-    door.see(net.calls)
+    runner.call(f, X)
+    runner.see(net.calls)
 
 
 @row
-def swap_of_adapters(door: Door) -> None:
+def swap_of_adapters(runner: Runner) -> None:
     class Adapter(nn.Module):
         def __init__(self, rank):
             super().__init__()
@@ -340,62 +340,62 @@ def swap_of_adapters(door: Door) -> None:
 
     torch.manual_seed(5)
     net = Adapted()
-    f = door.compile(net)
+    f = runner.compile(net)
     for active in ([], ["a"], ["b"], ["a", "wide"], ["wide"], []):
         net.active = active
-        door.call(f, X)
+        runner.call(f, X)
     net.active = ["a"]
-    door.call(f, X)
+    runner.call(f, X)
     for weight in net.adapters["a"].parameters():
         weight.data = torch.ones_like(weight) * 0.5
-    door.hit(f, X)
+    runner.hit(f, X)
 
 
 @row
-def copies(door: Door) -> None:
+def copies(runner: Runner) -> None:
     net = _net()
-    f = door.compile(net)
-    door.call(f, X)
-    twin = copy.deepcopy(net)
+    f = runner.compile(net)
+    runner.call(f, X)
+    copied = copy.deepcopy(net)
     with torch.no_grad():
-        twin.first.weight.mul_(3)
-    g = door.compile(twin)
-    door.call(g, X)
-    door.call(f, X)
-    twin.scale = 7.0
-    door.call(g, X)
-    door.hit(f, X)
+        copied.first.weight.mul_(3)
+    g = runner.compile(copied)
+    runner.call(g, X)
+    runner.call(f, X)
+    copied.scale = 7.0
+    runner.call(g, X)
+    runner.hit(f, X)
 
 
 @row
-def one_function_of_many_modules(door: Door) -> None:
+def one_function_of_many_modules(runner: Runner) -> None:
     nets = [nn.Linear(3, 3), nn.Linear(3, 3, bias=False), nn.Linear(3, 5), nn.Sequential(nn.ReLU()), nn.Identity()]
 
-    @door.compile
+    @runner.compile
     def f(net, x):
         return net(x) * 2
 
     for net in (*nets, *nets):
-        door.call(f, net, X)
+        runner.call(f, net, X)
 
 
 @row
-def spectral_norm_removed(door: Door) -> None:
+def spectral_norm_removed(runner: Runner) -> None:
     torch.manual_seed(1)
     net = nn.utils.parametrizations.weight_norm(nn.Linear(3, 3))
-    f = door.compile(net)
-    door.call(f, X)
+    f = runner.compile(net)
+    runner.call(f, X)
     net.parametrizations.weight.original0.data.mul_(2)
-    door.call(f, X)
+    runner.call(f, X)
     nn.utils.parametrize.remove_parametrizations(net, "weight")
-    door.call(f, X)
+    runner.call(f, X)
     with torch.no_grad():
         net.weight.mul_(2)
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def plain_list_of_modules(door: Door) -> None:
+def plain_list_of_modules(runner: Runner) -> None:
     class Holder(nn.Module):
         def __init__(self):
             super().__init__()
@@ -408,18 +408,18 @@ def plain_list_of_modules(door: Door) -> None:
 
     torch.manual_seed(2)
     net = Holder()
-    f = door.compile(net)
-    door.call(f, X)
+    f = runner.compile(net)
+    runner.call(f, X)
     net.hidden[0].bias.data.add_(1)
-    door.call(f, X)
+    runner.call(f, X)
     net.hidden.pop()
-    door.call(f, X)
+    runner.call(f, X)
     net.hidden[0] = nn.Tanh()
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def tensor_on_self(door: Door) -> None:
+def tensor_on_self(runner: Runner) -> None:
     class Caching(nn.Module):
         def __init__(self):
             super().__init__()
@@ -433,24 +433,24 @@ def tensor_on_self(door: Door) -> None:
             return x * self.cache
 
     net = Caching()
-    f = door.compile(net)
+    f = runner.compile(net)
     for x in (X, X, X, X[:2], X[:2], X):
-        door.call(f, x)
-        door.see(net.cache)
+        runner.call(f, x)
+        runner.see(net.cache)
     net.cache = None
-    door.call(f, X)
+    runner.call(f, X)
     net.cache = torch.zeros_like(X)
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def optimizer_steps(door: Door) -> None:
+def optimizer_steps(runner: Runner) -> None:
     net = _net()
-    f = door.compile(net)
+    f = runner.compile(net)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for _ in range(4):
         optimizer.zero_grad()
         loss = f(X).square().mean()
         loss.backward()
         optimizer.step()
-        door.see(loss, net.first.weight)
+        runner.see(loss, net.first.weight)

@@ -1,4 +1,4 @@
-"""What the memory of a check that held could miss: each change comes after calls that repeated it."""
+"""Changes that the guard cache could miss: each comes after calls that repeated a successful check."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import copy
 import torch
 from torch import nn
 
-from tests.capture.guard_rows import Door, row
+from tests.capture.guard_rows import Runner, row
 
 X = torch.linspace(-2.0, 3.0, 6).reshape(2, 3)
 
 
-def _repeat(door: Door, f, *arguments) -> None:
-    door.call(f, *arguments)
+def _repeat(runner: Runner, f, *arguments) -> None:
+    runner.call(f, *arguments)
     for _ in range(3):
-        door.hit(f, *arguments)
+        runner.hit(f, *arguments)
 
 
 class Layer:
@@ -38,8 +38,8 @@ class Cache:
         self.layers = [Layer(i + 1.0) for i in range(6)]
 
 
-def _cached(door: Door):
-    @door.compile
+def _cached(runner: Runner):
+    @runner.compile
     def f(x, *parts, **named):
         for layer in named["cache"].layers:
             x = x + layer.update(x)
@@ -49,54 +49,54 @@ def _cached(door: Door):
 
 
 @row
-def cache_in_keywords(door: Door) -> None:
-    f, cache = _cached(door), Cache()
-    door.call(f, X, cache=cache)
+def cache_in_keywords(runner: Runner) -> None:
+    f, cache = _cached(runner), Cache()
+    runner.call(f, X, cache=cache)
     for _ in range(3):
-        door.hit(f, X, cache=cache)
+        runner.hit(f, X, cache=cache)
     for layer in cache.layers:
-        door.see(layer.keys, layer.values)
+        runner.see(layer.keys, layer.values)
     cache.layers[3].scale = 7.0
-    door.call(f, X, cache=cache)
+    runner.call(f, X, cache=cache)
     cache.layers[4] = Layer(5.0)
-    door.hit(f, X, cache=cache)
-    door.see(cache.layers[4].keys)
+    runner.hit(f, X, cache=cache)
+    runner.see(cache.layers[4].keys)
     del cache.layers[5]
-    door.call(f, X, cache=cache)
+    runner.call(f, X, cache=cache)
     cache.layers.append(Layer(9.0))
-    door.call(f, X, cache=cache)
+    runner.call(f, X, cache=cache)
     cache.layers[0], cache.layers[1] = cache.layers[1], cache.layers[0]
-    door.call(f, X, cache=cache)
+    runner.call(f, X, cache=cache)
     cache.layers = [Layer(i + 2.0) for i in range(3)]
-    door.call(f, X, cache=cache)
-    door.call(f, X, cache=copy.deepcopy(cache))
+    runner.call(f, X, cache=cache)
+    runner.call(f, X, cache=copy.deepcopy(cache))
 
 
 @row
-def caches_that_come_to_overlap(door: Door) -> None:
-    f, cache = _cached(door), Cache()
-    door.call(f, X, cache=cache)
+def caches_that_come_to_overlap(runner: Runner) -> None:
+    f, cache = _cached(runner), Cache()
+    runner.call(f, X, cache=cache)
     for _ in range(3):
-        door.hit(f, X, cache=cache)
+        runner.hit(f, X, cache=cache)
     cache.layers[2].keys = cache.layers[1].keys  # one tensor for two
-    door.call(f, X, cache=cache)
+    runner.call(f, X, cache=cache)
     cache.layers[2].keys = cache.layers[1].keys.view(4, 3)  # one memory
-    door.call(f, X, cache=cache)
+    runner.call(f, X, cache=cache)
     cache.layers[2].keys = torch.zeros(4, 3)
-    door.call(f, X, cache=cache)
+    runner.call(f, X, cache=cache)
     both = torch.zeros(8, 3)
     cache.layers[0].keys.set_(both.untyped_storage(), 0, (4, 3), (3, 1))
     cache.layers[0].values.set_(both.untyped_storage(), 12, (4, 3), (3, 1))  # next to it
-    door.call(f, X, cache=cache)
-    door.hit(f, X, cache=cache)
+    runner.call(f, X, cache=cache)
+    runner.hit(f, X, cache=cache)
     cache.layers[0].values.set_(both.untyped_storage(), 9, (4, 3), (3, 1))  # a row of both
-    door.call(f, X, cache=cache)
-    door.see(both)
-    door.call(f, cache.layers[3].keys[:2], cache=cache)  # what is read is what is written
-    door.see(cache.layers[3].keys)
+    runner.call(f, X, cache=cache)
+    runner.see(both)
+    runner.call(f, cache.layers[3].keys[:2], cache=cache)  # what is read is what is written
+    runner.see(cache.layers[3].keys)
     for layer in cache.layers:
         layer.keys.data = layer.values.detach()
-    door.call(f, X, cache=cache)
+    runner.call(f, X, cache=cache)
 
 
 class Weight(nn.Parameter):
@@ -121,90 +121,90 @@ def _deep() -> nn.Sequential:
 
 
 @row
-def class_of_a_parameter(door: Door) -> None:
+def class_of_a_parameter(runner: Runner) -> None:
     net = _deep()
-    f = door.compile(net)
+    f = runner.compile(net)
     with torch.no_grad():
-        _repeat(door, f, X)
+        _repeat(runner, f, X)
         net[2][0].weight.__class__ = Weight
-        door.call(f, X)
+        runner.call(f, X)
         net[2][0].weight.__class__ = nn.Parameter
-        door.call(f, X)
+        runner.call(f, X)
 
 
 @row
-def class_of_a_module(door: Door) -> None:
+def class_of_a_module(runner: Runner) -> None:
     class Other(Scaled):
         def forward(self, x):
             return super().forward(x) - 1
 
     net = _deep()
-    f = door.compile(net)
-    _repeat(door, f, X)
+    f = runner.compile(net)
+    _repeat(runner, f, X)
     net[3][0].__class__ = Other
-    door.call(f, X)
+    runner.call(f, X)
     net[3][0].__class__ = Scaled
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def parts_of_a_deep_module(door: Door) -> None:
+def parts_of_a_deep_module(runner: Runner) -> None:
     net = _deep()
-    f = door.compile(net)
+    f = runner.compile(net)
     with torch.no_grad():
-        _repeat(door, f, X)
+        _repeat(runner, f, X)
         net[1][0].factor = 3.0
-        door.call(f, X)
+        runner.call(f, X)
         net[1][0].weight = nn.Parameter(torch.ones(3, dtype=torch.float64))
-        door.call(f, X)
+        runner.call(f, X)
         net[1][0].weight.data = torch.ones(1)
-        door.call(f, X)
+        runner.call(f, X)
         net[1][0].weight.requires_grad_(False)
-        door.call(f, X)
-    door.call(f, X)
+        runner.call(f, X)
+    runner.call(f, X)
     net[2][0].weight.requires_grad_(False)
-    door.call(f, X)
+    runner.call(f, X)
     hook = net[2][1].register_forward_hook(lambda module, args, out: out + 1)
-    door.call(f, X)
+    runner.call(f, X)
     hook.remove()
-    door.call(f, X)
+    runner.call(f, X)
     before = net[0].register_forward_pre_hook(lambda module, args: (args[0] * 2,))
-    door.call(f, X)
+    runner.call(f, X)
     before.remove()
     net[3][0].forward = lambda x: x
-    door.call(f, X)
+    runner.call(f, X)
     del net[3][0].forward
     net.append(nn.ReLU())
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def order_of_an_ordered_dict(door: Door) -> None:
+def order_of_an_ordered_dict(runner: Runner) -> None:
     class Holder:
         def __init__(self) -> None:
             self.steps = collections.OrderedDict(a=1.0, b=2.0, c=3.0)
             self.others = collections.OrderedDict()
 
-    @door.compile
+    @runner.compile
     def f(x, holder):
         for name, step in holder.steps.items():
             x = x * step + (1 if name == "a" else 2)
         return x + len(holder.others)
 
     holder = Holder()
-    _repeat(door, f, X, holder)
+    _repeat(runner, f, X, holder)
     holder.steps.move_to_end("a")
-    door.call(f, X, holder)
+    runner.call(f, X, holder)
     holder.steps["b"] = 5.0
-    door.call(f, X, holder)
+    runner.call(f, X, holder)
     holder.others["a"] = 1
-    door.call(f, X, holder)
+    runner.call(f, X, holder)
     holder.others.clear()
-    door.call(f, X, holder)
+    runner.call(f, X, holder)
 
 
 @row
-def parts_of_functions(door: Door) -> None:
+def parts_of_functions(runner: Runner) -> None:
     def make(scale):
         def inner(x, shift=1.0, *, power=2):
             return x * scale + shift**power
@@ -219,46 +219,46 @@ def parts_of_functions(door: Door) -> None:
 
     holder = Holder()
 
-    @door.compile
+    @runner.compile
     def f(x):
         return holder.function(x) * holder.number
 
-    _repeat(door, f, X)
+    _repeat(runner, f, X)
     holder.number = 4.0
-    door.call(f, X)
+    runner.call(f, X)
     holder.function.__closure__[0].cell_contents = 5.0
-    door.call(f, X)
+    runner.call(f, X)
     holder.function.__defaults__ = (6.0,)
-    door.call(f, X)
+    runner.call(f, X)
     holder.function.__kwdefaults__["power"] = 3
-    door.call(f, X)
+    runner.call(f, X)
     holder.function.__kwdefaults__ = {"power": 1}
-    door.call(f, X)
+    runner.call(f, X)
     holder.function.__code__ = make(1.0).__code__.replace(co_name="other")
-    door.call(f, X)
+    runner.call(f, X)
     for scale in (1000, 2000, 3000):  # perhaps where the last one was
         holder.function = None
         holder.function = make(scale)
-        door.call(f, X)
+        runner.call(f, X)
     holder = Holder()
     holder.number = 11.0
-    door.call(f, X)
+    runner.call(f, X)
 
 
 @row
-def another_tensor_in_each_call(door: Door) -> None:
+def another_tensor_in_each_call(runner: Runner) -> None:
     net = _deep()
 
-    @door.compile
+    @runner.compile
     def f(x):
         return net(x.view(3, 2).t().contiguous())
 
     for n in range(4):
-        door.call(f, X + n)
+        runner.call(f, X + n)
     for n in range(4):
-        door.hit(f, X - n)
+        runner.hit(f, X - n)
     mine = X.clone()
     mine.view = lambda *sizes: torch.ones(3, 2)
-    door.call(f, mine)
+    runner.call(f, mine)
     net[0][0].factor = 3.0
-    door.call(f, X)
+    runner.call(f, X)

@@ -1,1 +1,1 @@
-"""What the harness is tried on."""
+"""Programs on which the harness itself is tested."""

@@ -1,4 +1,4 @@
-"""What calls or trains a model (Lightning, accelerate, skorch, tensordict, captum, Lion), metrics and losses."""
+"""Libraries that call or train a model (Lightning, accelerate, skorch, tensordict, captum, Lion), metrics, losses."""
 
 from __future__ import annotations
 

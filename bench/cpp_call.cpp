@@ -1,6 +1,5 @@
-// What a call of a compiled program costs in C++ when nothing is left to compile: relu(x * y + 1) on 8x8, in
-// nanoseconds (the least of several rounds), beside eager and beside the loop that the kernel is. Prints one line of
-// JSON.
+// The time in nanoseconds of a call of a compiled C++ program: relu(x * y + 1) on 8x8, the least of several rounds,
+// beside eager and beside the loop that the kernel consists of. Prints one line of JSON.
 #include <torch/torch.h>
 #include <vesta/compile.h>
 
@@ -23,7 +22,7 @@ double nanoseconds(F&& call) {
   return least;
 }
 
-// Not to be inlined: the arrays are as unknown to it as they are to a kernel.
+// Not inlined, so that the arrays are as unknown to it as to a kernel.
 __attribute__((noinline)) void loop(const float* x, const float* y, float* out, int n) {
   for (int i = 0; i < n; ++i) out[i] = std::max(x[i] * y[i] + 1.0F, 0.0F);
 }

@@ -1,4 +1,4 @@
-"""The Python front door: torch.compile(backend="vesta"), trace_and_compile, options, explain."""
+"""The Python entry points: torch.compile(backend="vesta"), trace_and_compile, options, explain."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ def test_floats_that_dynamo_passes_as_tensors():
     compiled = torch.compile(f, backend="vesta", dynamic=True)
     for k in (0.5, 0.5, 0.7):
         x = torch.randn(6, 16, requires_grad=True)
-        x_twin = x.detach().clone().requires_grad_()
+        x_second = x.detach().clone().requires_grad_()
         compiled(x, k).sum().backward()
-        f(x_twin, k).sum().backward()
-        torch.testing.assert_close(x.grad, x_twin.grad)
+        f(x_second, k).sum().backward()
+        torch.testing.assert_close(x.grad, x_second.grad)
 
 
 def test_slices_to_the_end_of_symbolic_sizes():
@@ -90,14 +90,14 @@ def test_slices_to_the_end_of_symbolic_sizes():
 
 
 def test_training_step_has_eager_gradients():
-    model, twin = mlp(), mlp()
+    model, second = mlp(), mlp()
     compiled = compile_strictly(model)
     x = torch.randn(6, 16, requires_grad=True)
-    x_twin = x.detach().clone().requires_grad_()
+    x_second = x.detach().clone().requires_grad_()
     compiled(x).square().sum().backward()
-    twin(x_twin).square().sum().backward()
-    torch.testing.assert_close(x.grad, x_twin.grad)
-    for p, q in zip(model.parameters(), twin.parameters(), strict=True):
+    second(x_second).square().sum().backward()
+    torch.testing.assert_close(x.grad, x_second.grad)
+    for p, q in zip(model.parameters(), second.parameters(), strict=True):
         torch.testing.assert_close(p.grad, q.grad)
 
 
@@ -141,7 +141,7 @@ def test_a_value_read_breaks_the_graph_and_stays_right():
         torch.testing.assert_close(compiled(x), f(x))
 
 
-def test_direct_door_falls_back_with_a_reason_or_raises():
+def test_trace_and_compile_falls_back_with_a_reason_or_raises():
     def f(x: torch.Tensor):
         return x[x > 0].sum() if x.sum().item() > 0 else x
 
@@ -229,11 +229,11 @@ def test_integers_of_another_value_are_another_call():
 
     for dynamic in (None, True):
         compiled = torch.compile(step, backend="vesta", dynamic=dynamic, options={"strict": True})
-        log, twin = torch.zeros(5, 4), torch.zeros(5, 4)
+        log, second = torch.zeros(5, 4), torch.zeros(5, 4)
         for t in range(5):
             x = torch.randn(3, 4)
-            torch.testing.assert_close(compiled(x, log, t), step(x, twin, t))
-            torch.testing.assert_close(log, twin)
+            torch.testing.assert_close(compiled(x, log, t), step(x, second, t))
+            torch.testing.assert_close(log, second)
 
 
 def test_symbolic_numbers_meet_tensors():
@@ -324,7 +324,7 @@ def test_where_inputs_begin_in_their_storage():
         torch.testing.assert_close(ours, eagers)
         for mine, eager in zip(ours[:3], eagers[:3], strict=True):
             assert mine.storage_offset() == eager.storage_offset()
-    # What lies outside of the input's own memory is not the program's to read.
+    # Memory outside of the input's own is not part of the program.
     outside = vesta.trace_and_compile(lambda x: x.as_strided((2, 2), (1, 2), 0) * 2)
     assert torch.equal(outside(base[5:25]), base.as_strided((2, 2), (1, 2)) * 2)
 
@@ -346,7 +346,7 @@ def test_windows_on_memory_in_another_order(program: Callable[..., object], dyna
 
 
 def test_a_graph_is_walked_without_being_written_as_source():
-    """What torch.fx's source would do: containers, slices, methods, modules, attributes, keywords."""
+    """Does the same as torch.fx's source: containers, slices, methods, modules, attributes, keywords."""
     graph = torch.fx.Graph()
     x, n = graph.placeholder("x"), graph.placeholder("n")
     rows = graph.call_method("size", (x, 0))

@@ -1,4 +1,4 @@
-"""Ways to compile a Python callable on flat tensors, by name, without Dynamo: the sweep's subjects."""
+"""The ways to compile a Python callable on flat tensors without Dynamo, by name. The sweep of operators tests each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Path:
     recorded: bool = False  # into a CUDA graph
 
 
-class EagerDoor:
+class EagerEntry:
     """No compiler: what the harness itself may not complain about."""
 
     def __init__(self, function: Flat) -> None:
@@ -35,7 +35,7 @@ class EagerDoor:
         return Path(compiled=False, reason="eager")
 
 
-class FxDoor:
+class FxEntry:
     """PyTorch's own Python tracer and interpreter: a second, independent subject for the harness."""
 
     def __init__(self, function: Flat) -> None:
@@ -55,7 +55,7 @@ class FxDoor:
         return Path()
 
 
-class VestaDoor:
+class VestaEntry:
     """Vesta's tracer and compiler, entered as a C++ caller would."""
 
     def __init__(self, function: Flat) -> None:
@@ -78,7 +78,7 @@ class VestaDoor:
         return path
 
 
-class RecordedDoor(VestaDoor):
+class RecordedEntry(VestaEntry):
     """On a GPU: the third call, which launches what was recorded with other numbers at the same addresses.
 
     A graph has two steps at least, so a kernel of Vesta's follows the operator.
@@ -114,9 +114,9 @@ class RecordedDoor(VestaDoor):
         return list(self._compiled(*tensors))[: self._results]
 
 
-DOORS: dict[str, Callable[[Flat], Any]] = {
-    "vesta": VestaDoor,
-    "vesta-recorded": RecordedDoor,
-    "eager": EagerDoor,
-    "fx": FxDoor,
+ENTRY_POINTS: dict[str, Callable[[Flat], Any]] = {
+    "vesta": VestaEntry,
+    "vesta-recorded": RecordedEntry,
+    "eager": EagerEntry,
+    "fx": FxEntry,
 }
