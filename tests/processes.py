@@ -1,9 +1,9 @@
 """Python programs in processes of their own, without the seconds that an import of torch takes.
 
 `run` is `python -c program arguments`. The process is forked from a server that has imported torch and nothing of
-vesta. There are two servers, started apart, and they take turns: two runs in a row are processes that differ in the seed
-of hashes and in the addresses of libraries, as any two processes do. A program whose environment differs in more than
-Vesta's own variables, which torch may have read when it was imported, runs in a fresh process.
+vesta. Two servers, started apart, take turns: two runs in a row are processes that differ in the seed of hashes and in
+the addresses of libraries, as any two processes do. A program whose environment differs in more than Vesta's own
+variables, which torch may have read when it was imported, runs in a fresh process.
 """
 
 from __future__ import annotations
