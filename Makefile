@@ -6,7 +6,7 @@ PY := $(VENV)/bin/python
 export BUILD VENV
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test demo bench lint format wheel clean test-matrix test-sanitize mutate-files
+.PHONY: help setup build test test-long nightly demo bench lint format wheel clean test-matrix test-sanitize mutate-files
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,8 +17,15 @@ setup:  ## system packages, .venv with the locked packages (nothing is built)
 build:  ## setup, then libvesta.so, vesta._C and the tests in build/release, importable from .venv
 	@tools/setup.sh
 
-test: build  ## every test: unit tests in C++, then the Python tests
-	@tools/run_tests.sh
+test: build  ## unit tests in C++, then the Python tests, in at most 8 minutes on two cores (ARGS="tests/... -k name": these Python tests alone)
+	@tools/run_tests.sh $(ARGS)
+
+test-long: build  ## the Python tests that `make test` leaves out: long sweeps
+	@tools/run_tests.sh --long
+
+nightly: build  ## test-long, test-matrix and test-sanitize, row by row, with a table of times and results at the end
+	@tools/setup.sh --valgrind --no-build
+	@tools/nightly.sh
 
 demo: build  ## a pretrained sentence encoder: eager, Inductor and Vesta side by side
 	@$(PY) examples/python/sentence_encoder.py
@@ -26,7 +33,7 @@ demo: build  ## a pretrained sentence encoder: eager, Inductor and Vesta side by
 bench: build  ## the benchmark: a table, a JSON file and a plot in build/bench
 	@$(PY) -m bench $(BENCH_ARGS)
 
-lint:  ## clang-format, clang-tidy on changed files, ruff, mypy, include direction, file sizes
+lint:  ## clang-format, clang-tidy on changed files, ruff, mypy, include direction, file sizes, names in documents
 	@tools/setup.sh --lint --no-build
 	@tools/lint.sh
 

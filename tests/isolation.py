@@ -50,7 +50,8 @@ def _forkserver(preload: tuple[str, ...]) -> Any:
         multiprocessing.forkserver._forkserver._stop()  # type: ignore[attr-defined]
         _preloaded = preload
     context: Any = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", *preload])
+    # What a first call of torch's Python functions imports would otherwise be imported by every child: a second each.
+    context.set_forkserver_preload(["torch", "torch._dynamo", *preload])
     return context
 
 

@@ -9,8 +9,8 @@ case "${1:-}" in
 usage: tools/lint.sh
 
 clang-format (check), clang-tidy on the C++ files changed since the merge base with the main branch (on the main branch:
-since the commit before), ruff, mypy, the direction of includes, private words, the sizes of files. Runs all, fails when
-one fails.
+since the commit before), ruff, mypy, the direction of includes, private words, the sizes of files and classes, the names
+in documents. Runs all, fails when one fails.
 
 environment:
   BUILD         build folder whose flags clang-tidy uses  (default: build/release)
@@ -78,6 +78,7 @@ check "mypy" "$bin/mypy" --no-error-summary
 check "include direction" "$bin/python" tools/check_includes.py
 check "words" "$bin/python" tools/check_words.py
 check "file sizes" "$bin/python" tools/size_report.py --quiet
+check "documents" "$bin/python" tools/check_docs.py
 
 if [ ${#failed[@]} -gt 0 ]; then
   echo "lint: FAILED: $(IFS=,; echo "${failed[*]}")"

@@ -14,7 +14,8 @@ usage: tools/test_matrix.sh [PYTHON | no-llvm]...
 For each row (Python, torch): ${rows[*]/%/;}
 makes .venv-<python>, builds in build/python-<python> and runs the tests; Python 3.11 uses .venv and build/release, and
 the build without LLVM build/no-llvm. Arguments choose rows by Python version, "no-llvm" the one without LLVM.
-A row whose interpreter is not on this machine is skipped with one line that names it.
+A row whose interpreter is not on this machine is skipped with one line that names it; where all rows are, the exit
+status is 77.
 EOF
     exit 0
     ;;
@@ -33,6 +34,7 @@ interpreter() {
 
 results=()
 failed=0
+tested=0
 for row in "${rows[@]}"; do
   read -r python torch arguments <<<"$row"
   name=$python
@@ -44,6 +46,7 @@ for row in "${rows[@]}"; do
     continue
   fi
   echo "== $title"
+  tested=1
   setup=()
   export PYTHON=$found VENV=.venv-$python BUILD=build/python-$python TORCH=$torch CMAKE_ARGS=$arguments
   if [ "$python" = 3.11 ]; then export VENV=.venv BUILD=build/release; unset TORCH; fi
@@ -56,4 +59,5 @@ for row in "${rows[@]}"; do
   fi
 done
 printf '%s\n' "== matrix" "${results[@]}"
+[ "$tested" = 1 ] || exit 77
 exit "$failed"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import processes
 
 # Each program gives a function and its arguments; main() calls it three times, compiled and eager.
 MAIN = """
@@ -118,13 +118,7 @@ def arguments(i):
 def process(folder: Path | str, program: str, environment: dict[str, str] | None = None, **options: Any) -> Any:
     env = {**os.environ, "VESTA_CACHE_DIR": str(folder), **(environment or {})}
     env.pop("VESTA_DUMP", None)
-    done = subprocess.run(
-        [sys.executable, "-c", MAIN.format(program=program), json.dumps(options)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=env,
-    )
+    done = processes.run(MAIN.format(program=program), json.dumps(options), env=env)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

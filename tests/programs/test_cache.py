@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import processes
 
 PROGRAM = """
 import json, os, sys, torch, vesta
@@ -33,13 +33,7 @@ def run(folder: Path | str, scale: float = 2.0, program: str = PROGRAM, **option
     """[distinct kernels, kernels from the cache] of a process with this cache, and what it wrote to stderr."""
     environment = {**os.environ, "VESTA_CACHE_DIR": str(folder)}
     environment.pop("VESTA_DUMP", None)
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(scale), json.dumps(options)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=environment,
-    )
+    done = processes.run(program, str(scale), json.dumps(options), env=environment)
     assert done.returncode == 0, done.stderr
     return [*json.loads(done.stdout.splitlines()[-1]), done.stderr]
 

@@ -13,18 +13,16 @@ import pytest
 import torch
 
 import vesta
+from tests import processes
 
 FILL = "import torch, vesta; vesta.compile(lambda x: (x.sin() + 1, x.sum(0)))(torch.ones(64, 64))"
 
 
+COMMAND = "import runpy; runpy.run_module('vesta', run_name='__main__', alter_sys=True)"
+
+
 def run(*arguments: str, folder: Path | str, status: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "vesta", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "VESTA_CACHE_DIR": str(folder)},
-    )
+    done = processes.run(COMMAND, *arguments, env={**os.environ, "VESTA_CACHE_DIR": str(folder)})
     assert done.returncode == status, (done.stdout, done.stderr)
     return done.stdout + done.stderr
 
@@ -36,14 +34,12 @@ def told(*arguments: str, folder: Path, status: int = 0) -> Any:
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("filled") / "cache"
-    subprocess.run(
-        [sys.executable, "-c", FILL], check=True, timeout=120, env={**os.environ, "VESTA_CACHE_DIR": str(folder)}
-    )
+    processes.run(FILL, env={**os.environ, "VESTA_CACHE_DIR": str(folder)}).check_returncode()
     return folder
 
 
 def test_help_is_there_for_every_command(tmp_path: Path) -> None:
-    said = run("--help", folder=tmp_path)
+    said = subprocess.run([sys.executable, "-m", "vesta", "--help"], capture_output=True, text=True, check=True).stdout
     assert "cache" in said and "env" in said
     for command in (("cache",), ("env",), ("show",), *(("cache", c) for c in ("stats", "verify", "trim", "clear"))):
         assert "usage: vesta" in run(*command, "--help", folder=tmp_path)

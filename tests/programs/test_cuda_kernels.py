@@ -20,16 +20,15 @@ TASKS = [
     Task("resnet_small"),
     Task("unet", "bfloat16"),
     Task("denoiser"),
-    Task("losses", schedules=12),
     Task("graph_net"),
     Task("llama", training=True),
     Task("resnet_small", training=True),
-    Task(seed=0, schedules=4),
     Task(seed=400),
 ]
+LONG = [Task("losses", schedules=12), Task(seed=0, schedules=4)]
 
 
-@pytest.mark.parametrize("task", TASKS, ids=str)
+@pytest.mark.parametrize("task", [*TASKS, *(pytest.param(task, marks=pytest.mark.slow) for task in LONG)], ids=str)
 def test_kernels_of(task: Task) -> None:
     (verdict,) = run([task])
     assert not verdict.failure, verdict.failure

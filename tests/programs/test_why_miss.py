@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests import processes
+
+COMMAND = "import runpy; runpy.run_module('vesta', run_name='__main__', alter_sys=True)"
 
 PROGRAM = """
 import json, sys, torch, vesta
@@ -36,13 +39,8 @@ def run(
     **env: str,
 ) -> list[Any]:
     file.write_text(PROGRAM.format(factor=factor, second=second))
-    done = subprocess.run(
-        [sys.executable, str(file), json.dumps(options or {})],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "VESTA_CACHE_DIR": str(folder), **env},
-    )
+    program = f"import runpy; runpy.run_path({str(file)!r}, run_name='__main__')"
+    done = processes.run(program, json.dumps(options or {}), env={**os.environ, "VESTA_CACHE_DIR": str(folder), **env})
     assert done.returncode == 0, done.stderr
     line, explained = done.stdout.split("\n", 1)
     found: list[Any] = json.loads(line)
@@ -84,13 +82,15 @@ def test_the_field_that_changed_is_named(tmp_path: Path) -> None:
         and "+sse3" not in differences[0][2]
     )
 
-    command = [sys.executable, "-m", "vesta", "why-miss", entry, graph_entry, "--folder", str(folder)]
-    told = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout)
+    def told_of(a: str, *more: str) -> subprocess.CompletedProcess[str]:
+        return processes.run(COMMAND, "why-miss", entry, a, "--folder", str(folder), *more)
+
+    told = json.loads(told_of(graph_entry, "--json").stdout)
     assert [d["field"] for d in told["differences"]] == ["graph"]
-    plain = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    plain = told_of(graph_entry).stdout
     assert "graph" in plain and "was" in plain and "now" in plain
     for a, message in (("artifact_none", "has no artifact"), ("artifact", "several artifacts")):
-        failed = subprocess.run([*command[:4], a, entry, "--folder", str(folder)], capture_output=True, text=True)
+        failed = told_of(a)
         assert failed.returncode == 2 and message in failed.stderr
 
 
