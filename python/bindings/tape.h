@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "trace/tape.h"
+#include "trace/gradients/tape.h"
 
 namespace vesta::python {
 

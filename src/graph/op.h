@@ -20,7 +20,7 @@ struct TensorType;
 // ---- What a row's functions see -----------------------------------------------------------------------------------
 
 // A real scalar in the body of a fused kernel: its compute type and a handle owned by the ScalarBuilder. A complex one
-// is a pair of them (ops/complex.h).
+// is a pair of them (rules/complex.h).
 struct ScalarRef {
   uint32_t id = UINT32_MAX;
   DType dtype = DType::Other;
@@ -113,7 +113,8 @@ using ShapeRule = void (*)(const NodeArgs& args, Guards& guards, std::vector<Ten
 
 // Operands arrive already cast to the compute type (opmath of the promoted type; arguments' own types for Keep), in
 // schema order: one ScalarRef per tensor and per Scalar argument that takes part in promotion (`pointwise_types` of
-// ops/operands.h says which, and through which type each is cast); the result is cast to the result type by the caller.
+// rules/operands.h says which, and through which type each is cast); the result is cast to the result type by the
+// caller.
 using PointwiseBody = ScalarRef (*)(ScalarBuilder& b, const NodeArgs& args, std::span<const ScalarRef> x);
 
 // The element of the viewed tensor that element `index` of the result shows.

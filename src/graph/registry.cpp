@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "graph/graph.h"
-#include "graph/ops/broadcast.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/broadcast.h"
 
 namespace vesta::graph {
 namespace {

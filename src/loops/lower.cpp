@@ -3,10 +3,11 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "graph/ops/broadcast.h"
-#include "graph/ops/complex.h"
-#include "graph/ops/operands.h"
+#include "graph/rules/broadcast.h"
+#include "graph/rules/complex.h"
+#include "graph/rules/operands.h"
 #include "loops/float8.h"
+#include "loops/ops/rows.h"
 
 namespace vesta::loops {
 
@@ -86,6 +87,11 @@ ScalarRef Lowering::at_least(Expr a, Expr b) {
   return dag_.bin(Prim::Ge, dag_.size(DType::I64, a), dag_.size(DType::I64, b));
 }
 
+ScalarRef Lowering::in_range(Expr i, Expr begin, Expr end) {
+  ScalarRef c = dag_.logical_and(at_least(i, begin), less(i, end));
+  return c.id == kNoRef ? dag_.integer(DType::Bool, 1) : c;
+}
+
 bool Lowering::is_false(ScalarRef b) const {
   const Instr& i = dag_.instrs()[b.id];
   return i.kind == InstrKind::Constant && i.imm == 0;
@@ -97,6 +103,15 @@ bool Lowering::is_true(ScalarRef b) const {
 }
 
 DType scalar_type(DType t) { return opmath(real_of(t)); }
+
+ScalarRef Lowering::number(const Arg& a, DType t) {
+  if (auto* b = std::get_if<bool>(&a)) return dag_.cast(t, dag_.integer(DType::Bool, *b));
+  if (auto* e = std::get_if<Expr>(&a)) return dag_.cast(t, dag_.size(DType::I64, *e));
+  double v = std::get<double>(a);
+  if (t == DType::Bool) return dag_.integer(t, v != 0);
+  if (is_integral(t)) return dag_.integer(t, static_cast<int64_t>(v));
+  return dag_.cast(t, dag_.constant(DType::F64, v));
+}
 
 ScalarRef Lowering::element(const Value* v, Index index) {
   Key key{v, mask_.id, {index.begin(), index.end()}};
@@ -147,8 +162,8 @@ ScalarRef Lowering::compute(const Value* v, Index index) {
     case Family::Indexed:
     case Family::Factory: {
       if (is_one_hot_gather(*node) && buffers_.index_map(node)) return at_its_index(*node, v, index);
-      const ElementRow* row = find_element_row(*node);
-      VESTA_CHECK(row, "{} has no lowering", node->op->name);
+      const LoweringRow* row = find_lowering(*node);
+      VESTA_CHECK(row && row->element, "{} has no lowering", node->op->name);
       return row->element(*this, *node, v, index);
     }
     default: VESTA_CHECK(false, "{} is in a kernel but has no lowering", node->op->name);
@@ -324,7 +339,7 @@ std::string why_not_lowered(const Node& node) {
   // float8 is converted and shown in other shapes; nothing computes with it.
   if (float8 && (complex || !(op.family() == Family::View || op.row->promote == graph::Promote::Keep))) return "float8";
   if (complex || graph::is_complex_node(node)) {
-    const ElementRow* row = find_element_row(node);
+    const LoweringRow* row = find_lowering(node);
     bool known = op.family() == Family::View || (row && row->moves);
     if (op.family() == Family::Pointwise) known = graph::find_complex_body(node) != nullptr;
     if (row && row->moves) {
@@ -345,8 +360,8 @@ std::string why_not_lowered(const Node& node) {
       return "";
     case Family::Indexed:
     case Family::Factory: {
-      const ElementRow* row = find_element_row(node);
-      if (!row) return "no lowering";
+      const LoweringRow* row = find_lowering(node);
+      if (!row || !row->element) return "no lowering";
       return !row->accepts || row->accepts(node) ? "" : "no lowering for these arguments";
     }
     case Family::Composite: return "not decomposed";

@@ -54,21 +54,6 @@ struct ScanShape {
 };
 std::optional<ScanShape> scan_shape(const graph::Node& node, std::string* why = nullptr);
 
-// Some elements of a buffer are written, which holds the first operand.
-struct Update {
-  std::vector<Expr> sizes;      // of what is written, element by element
-  std::vector<bool> ordered;    // dimensions along which a place may come again: done in order, in one work item
-  std::optional<Prim> combine;  // with the element there; nullopt: it is replaced
-};
-// Whether it adds elements of a type that threads add atomically.
-bool adds_in_any_order(const graph::Node& node);
-std::optional<Update> update_of(const graph::Node& node, std::string* why = nullptr, size_t piece = 0);
-// The values read for the element `at` of what is written; the last one is what is written, where that is a tensor.
-std::vector<std::pair<const graph::Value*, std::vector<Expr>>> update_reads(const graph::Node& node,
-                                                                            std::span<const Expr> at, size_t piece = 0);
-// A concatenation is an Update for each of its pieces: a value, and where it begins along the dimension.
-std::vector<std::pair<const graph::Value*, Expr>> pieces_of(const graph::Node& cat);
-
 // Where a reduction or scan is computed in the kernel being built.
 struct IndexMap {
   std::vector<Expr> kept;     // reductions: the only place the result may be read, without the reduced dimensions
@@ -82,19 +67,6 @@ struct IndexMap {
 // element counts: so it fuses with the reductions of the same rows (cross-entropy). Where the kernel does not
 // compute it, it is a gather like any other.
 bool is_one_hot_gather(const graph::Node& node);
-
-// Places must be checked before a kernel that reads or writes there runs: every element i of `index` must be
-// in [0, size), or in [-size, size) where negative ones count from the end (`wraps`).
-struct IndexCheck {
-  const graph::Value* index = nullptr;
-  Expr size;
-  bool wraps = false;
-  bool operator==(const IndexCheck&) const = default;
-};
-// What the lowering of this node relies on.
-std::vector<IndexCheck> index_checks(const graph::Node& node);
-// Whether sizes alone prove it (positions made by arange).
-bool surely_holds(const IndexCheck& check, const std::shared_ptr<ExprContext>& context);
 
 class BufferLookup {
  public:
@@ -173,6 +145,7 @@ class Lowering {
   // Conveniences for rows: comparisons of index expressions (constants where provable).
   ScalarRef less(Expr a, Expr b);
   ScalarRef at_least(Expr a, Expr b);
+  ScalarRef in_range(Expr i, Expr begin, Expr end);  // begin <= i < end
   bool is_false(ScalarRef b) const;
   bool is_true(ScalarRef b) const;
 
@@ -208,20 +181,6 @@ std::vector<Expr> broadcast_index(std::span<const Expr> index, std::span<const E
 Expr linear_index(std::span<const Expr> index, std::span<const Expr> sizes);
 std::vector<Expr> delinearize(Expr linear, std::span<const Expr> sizes);
 Expr offset_of(const MemoryRef& memory, std::span<const Expr> index);
-
-// Rows of Family::Indexed and Family::Factory (lower_rows.h): the element of result `v`.
-using ElementFn = graph::ScalarRef (*)(Lowering& l, const graph::Node& node, const graph::Value* v,
-                                       Lowering::Index index);
-// What may be fused, decided by types and arguments alone.
-struct ElementRow {
-  const char* name;
-  ElementFn element;
-  bool (*accepts)(const graph::Node& node) = nullptr;  // nullptr: always
-  bool once = false;                                   // reads each element of its operands at most once
-  bool gathers = false;  // reads the first operand where the others say, element by element
-  bool moves = false;    // gives elements of its operands, or 0: complex numbers part by part
-};
-const ElementRow* find_element_row(const graph::Node& node);
 
 // Empty when the node's results can be computed by element(); otherwise the reason it stays an ATen call.
 std::string why_not_lowered(const graph::Node& node);

@@ -1,8 +1,8 @@
 // What ATen does as well as a kernel where nothing is fused with it: such nodes stay calls.
 #include <algorithm>
 
-#include "graph/ops/complex.h"
-#include "graph/ops/operands.h"
+#include "graph/rules/complex.h"
+#include "graph/rules/operands.h"
 #include "schedule/body_walk.h"
 #include "schedule/fusion.h"
 

@@ -1,7 +1,7 @@
 // A pointwise body gone through for the primitives it emits; values are their dtypes and nothing else.
 #pragma once
 
-#include "graph/ops/operands.h"
+#include "graph/rules/operands.h"
 
 namespace vesta::schedule {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/ops/broadcast.h"
+#include "graph/rules/broadcast.h"
 
 namespace vesta::schedule {
 

@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "loops/index_tensors.h"
 #include "loops/lower.h"
+#include "loops/update.h"
 #include "schedule/limits.h"
 #include "schedule/plan.h"
 

@@ -4,8 +4,9 @@
 
 #include "base/check.h"
 #include "graph/device.h"
-#include "graph/ops/complex.h"
-#include "graph/ops/operands.h"
+#include "graph/rules/complex.h"
+#include "graph/rules/operands.h"
+#include "loops/ops/rows.h"
 #include "schedule/body_walk.h"
 #include "schedule/divisor.h"
 #include "schedule/fusion.h"
@@ -59,8 +60,8 @@ int body_cost(const Node& node) {
     case Family::Indexed: {
       int n = 0;
       node.for_each_input([&](Value*) { ++n; });
-      const loops::ElementRow* row = loops::find_element_row(node);
-      if (row && row->gathers) return node.op->name == "aten::embedding" ? 4 : 12;  // whole rows cost as a load does
+      const loops::LoweringRow* row = loops::find_lowering(node);
+      if (row && row->gathers) return row->whole_rows ? 4 : 12;  // a whole row costs what a load costs
       return row && row->once ? 3 * n : 40;
     }
     default: return 4;
@@ -247,14 +248,14 @@ void Fusion::split_check(SchedulerNode& u) {
 // A scatter is an Update; elements of a slice are one where the input itself can be written, otherwise a Map.
 bool Fusion::is_update(const Node& node) const {
   if (node.op->family() == Family::Scatter) return true;
-  if (node.op->name == "aten::cat") return false;  // of few pieces
+  if (loops::is_concatenation(node)) return false;  // of few pieces
   return options_.fuse && loops::update_of(node) && mutation_of_update(node) >= 0;
 }
 
 // A concatenation of more pieces than one element can choose from: each is stored where it belongs, by the kernel that
 // computes it. Where nothing is computed ATen's copies are as good.
 bool Fusion::joins_pieces(const Node& node) const {
-  if (node.op->name != "aten::cat" || node.derived || !options_.fuse || refused_.count(&node)) return false;
+  if (!loops::is_concatenation(node) || node.derived || !options_.fuse || refused_.count(&node)) return false;
   if (!options_.why_no_kernels.empty() || !is_on_target(node.results[0])) return false;
   if (!loops::constant_dim(node) || is_complex(node.results[0]->type.dtype)) return false;
   bool computed = false, plain = true;
@@ -520,7 +521,7 @@ void Fusion::decide_inlining() {
       case SchedulerNodeKind::Map: {
         int64_t n = hint_numel(u.value->type.sizes);
         const bool indexed = u.node->op->family() == Family::Indexed;
-        const loops::ElementRow* row = indexed ? loops::find_element_row(*u.node) : nullptr;
+        const loops::LoweringRow* row = indexed ? loops::find_lowering(*u.node) : nullptr;
         u.node->for_each_input([&](Value* v) {
           if (indexed && !(row && row->gathers && v != u.node->input(0))) {
             use(me, v, row && row->once ? hint_numel(v->type.sizes) : 4 * hint_numel(v->type.sizes),

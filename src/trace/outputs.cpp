@@ -5,8 +5,8 @@
 #include <unordered_map>
 
 #include "base/check.h"
-#include "graph/ops/broadcast.h"
-#include "trace/arguments.h"
+#include "graph/rules/broadcast.h"
+#include "trace/operators/arguments.h"
 #include "trace/recorder.h"
 
 namespace vesta::trace {

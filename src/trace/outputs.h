@@ -3,7 +3,7 @@
 
 #include <ATen/core/ivalue.h>
 
-#include "trace/view_relation.h"
+#include "trace/tensors/view_relation.h"
 
 namespace vesta::trace {
 

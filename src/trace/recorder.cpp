@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "interop/torch_types.h"
-#include "trace/dispatch_key.h"
+#include "trace/operators/dispatch_key.h"
 
 namespace vesta::trace {
 namespace {

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "trace/alias.h"
 #include "trace/generator.h"
-#include "trace/gradients.h"
-#include "trace/sym_node.h"
+#include "trace/gradients/gradients.h"
+#include "trace/tensors/alias.h"
+#include "trace/tensors/sym_node.h"
+#include "trace/tensors/traced_tensor.h"
 #include "trace/trace.h"
-#include "trace/traced_tensor.h"
 
 namespace vesta::trace {
 

@@ -12,11 +12,11 @@
 
 #include "base/check.h"
 #include "graph/op.h"
-#include "graph/ops/promotion.h"
+#include "graph/rules/promotion.h"
 #include "interop/torch_types.h"
-#include "trace/dispatch_key.h"
-#include "trace/fallback.h"
 #include "trace/generator.h"
+#include "trace/operators/dispatch_key.h"
+#include "trace/operators/fallback.h"
 #include "trace/outputs.h"
 #include "trace/recorder.h"
 

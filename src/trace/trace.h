@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "trace/tape.h"
-#include "trace/view_relation.h"
+#include "trace/gradients/tape.h"
+#include "trace/tensors/view_relation.h"
 #include "vesta/error.h"
 
 namespace vesta::trace {

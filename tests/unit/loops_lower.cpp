@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/graph.h"
+#include "loops/index_tensors.h"
 #include "loops/lower.h"
 
 namespace vesta::loops {

@@ -3,9 +3,9 @@
 #include <array>
 
 #include "base/check.h"
-#include "graph/ops/broadcast.h"
-#include "graph/ops/iterator_strides.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/broadcast.h"
+#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {

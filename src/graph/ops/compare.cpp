@@ -1,6 +1,6 @@
 // Comparisons and logic.
-#include "graph/ops/body.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/body.h"
 
 namespace vesta::graph {
 namespace {

@@ -1,8 +1,8 @@
 // Convolution: calls into ATen or oneDNN. The result is channels-last if the input or the weight is.
 #include "base/check.h"
-#include "graph/ops/norm_forms.h"
 #include "graph/ops/rows.h"
-#include "graph/ops/window.h"
+#include "graph/rules/norm_forms.h"
+#include "graph/rules/window.h"
 
 namespace vesta::graph {
 namespace {

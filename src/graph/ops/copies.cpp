@@ -1,8 +1,8 @@
 // Copies and conversions: the identity, laid out and typed as asked.
 #include "base/check.h"
-#include "graph/ops/body.h"
-#include "graph/ops/iterator_strides.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/body.h"
+#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {

@@ -1,10 +1,10 @@
-// Reads at computed places: index, gather, embedding, triangles.
+// Reads at indices that integer tensors hold: index, gather, embedding, take.
 #include <algorithm>
 
 #include "base/check.h"
-#include "graph/ops/index_shape.h"
-#include "graph/ops/iterator_strides.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/index_shape.h"
+#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {
@@ -54,12 +54,6 @@ void take(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(args.tensor(0), args.tensor(1).sizes)};
 }
 
-void triangle(const NodeArgs& args, Guards&, Results& results) {
-  const TensorType& x = args.tensor(0);
-  VESTA_USER_CHECK(x.dim() >= 2, "tril and triu need at least two dimensions");
-  results = {contiguous_like(x, x.sizes)};
-}
-
 constexpr OpRow read(const char* name, ShapeRule shape) {
   return {.name = name, .family = Family::Indexed, .shape = shape, .flags = kMayRaise};
 }
@@ -71,8 +65,6 @@ constexpr OpRow kRows[] = {
     read("aten::gather", gather),
     read("aten::embedding", embedding),
     read("aten::take", take),
-    read("aten::tril", triangle),
-    read("aten::triu", triangle),
 };
 
 }  // namespace

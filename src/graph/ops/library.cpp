@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "graph/ops/iterator_strides.h"
 #include "graph/ops/rows.h"
-#include "graph/ops/window.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/window.h"
 
 namespace vesta::graph {
 namespace {

@@ -1,8 +1,8 @@
 // Factorizations, solvers and their like: calls into ATen with known shapes. LAPACK's matrices are stored by columns.
 // Element types are left for the calls to check: empty matrices may have any.
 #include "base/check.h"
-#include "graph/ops/iterator_strides.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {

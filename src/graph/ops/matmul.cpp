@@ -1,7 +1,7 @@
 // Matrix products: calls into ATen (or, by a pass, oneDNN). Results are contiguous.
 #include "base/check.h"
-#include "graph/ops/iterator_strides.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "graph/ops/iterator_strides.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {

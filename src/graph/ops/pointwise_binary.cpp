@@ -3,10 +3,10 @@
 #include <limits>
 
 #include "base/check.h"
-#include "graph/ops/body.h"
-#include "graph/ops/decompose.h"
-#include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/body.h"
+#include "graph/rules/decompose.h"
+#include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {

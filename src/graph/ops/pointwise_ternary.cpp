@@ -1,9 +1,9 @@
 // Elementwise functions of three operands: where, clamp, lerp, addcmul, masked_fill.
 #include "base/check.h"
-#include "graph/ops/body.h"
-#include "graph/ops/iterator_strides.h"
-#include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/body.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {

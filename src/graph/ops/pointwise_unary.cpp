@@ -2,11 +2,11 @@
 #include <limits>
 #include <numbers>
 
-#include "graph/ops/body.h"
-#include "graph/ops/broadcast.h"
-#include "graph/ops/iterator_strides.h"
-#include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/body.h"
+#include "graph/rules/broadcast.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {

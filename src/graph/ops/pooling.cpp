@@ -1,8 +1,8 @@
 // Pooling. 4-d inputs keep their memory format.
 #include "base/check.h"
-#include "graph/ops/broadcast.h"
 #include "graph/ops/rows.h"
-#include "graph/ops/window.h"
+#include "graph/rules/broadcast.h"
+#include "graph/rules/window.h"
 
 namespace vesta::graph {
 namespace {

@@ -1,8 +1,8 @@
 // Draws from a generator: calls into ATen, in the program's order, so that numbers are eager's.
-#include "graph/ops/factory_types.h"
-#include "graph/ops/iterator_strides.h"
-#include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/factory_types.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {

@@ -1,10 +1,10 @@
 // Reductions by one operation: sum, prod, max, min, any, all, argmax, argmin. Results are contiguous.
 // `sum` of the node's `dtype` (or of integers: int64) accumulates in that type.
 #include "base/check.h"
-#include "graph/ops/decompose.h"
-#include "graph/ops/promotion.h"
-#include "graph/ops/reduced_dims.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/decompose.h"
+#include "graph/rules/promotion.h"
+#include "graph/rules/reduced_dims.h"
 
 namespace vesta::graph {
 namespace {

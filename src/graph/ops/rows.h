@@ -28,6 +28,7 @@ std::span<const OpRow> softmax_rows();
 std::span<const OpRow> normalization_rows();
 std::span<const OpRow> loss_rows();
 std::span<const OpRow> joining_rows();
+std::span<const OpRow> moving_rows();
 std::span<const OpRow> padding_rows();
 std::span<const OpRow> indexing_rows();
 std::span<const OpRow> scatter_rows();
@@ -45,7 +46,7 @@ using RowFamily = std::span<const OpRow> (*)();
 inline constexpr RowFamily kRowFamilies[] = {
     unary_rows,    binary_rows,        compare_rows,        ternary_rows, activation_rows,  activation_backward_rows,
     view_rows,     copy_rows,          factory_rows,        random_rows,  reduction_rows,   statistics_rows,
-    softmax_rows,  normalization_rows, loss_rows,           joining_rows, padding_rows,     indexing_rows,
+    softmax_rows,  normalization_rows, loss_rows,           joining_rows, moving_rows, padding_rows,     indexing_rows,
     scatter_rows,  scan_rows,          sorting_rows,        matmul_rows,  convolution_rows, pooling_rows,
     upsample_rows, attention_rows,     linear_algebra_rows, library_rows,
 };

@@ -1,7 +1,7 @@
 // Running combinations along one dimension. Results are contiguous.
 #include "base/check.h"
-#include "graph/ops/broadcast.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/broadcast.h"
 
 namespace vesta::graph {
 namespace {

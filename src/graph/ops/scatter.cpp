@@ -2,12 +2,12 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "graph/ops/body.h"
-#include "graph/ops/decompose.h"
-#include "graph/ops/index_shape.h"
-#include "graph/ops/iterator_strides.h"
 #include "graph/ops/rows.h"
-#include "graph/ops/slices.h"
+#include "graph/rules/body.h"
+#include "graph/rules/decompose.h"
+#include "graph/rules/index_shape.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/slices.h"
 
 namespace vesta::graph {
 namespace {

@@ -1,8 +1,8 @@
 // Order statistics and counting: calls into ATen with known shapes.
 #include "base/check.h"
-#include "graph/ops/iterator_strides.h"
-#include "graph/ops/reduced_dims.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/reduced_dims.h"
 
 namespace vesta::graph {
 namespace {

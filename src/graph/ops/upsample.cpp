@@ -1,7 +1,7 @@
 // Interpolation of images, where the result keeps the input's memory format.
 #include "base/check.h"
-#include "graph/ops/broadcast.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/broadcast.h"
 
 namespace vesta::graph {
 namespace {

@@ -4,13 +4,13 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "graph/ops/broadcast.h"
-#include "graph/ops/decompose.h"
-#include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
-#include "graph/ops/slices.h"
-#include "graph/ops/view_inverse.h"
-#include "graph/ops/view_strides.h"
+#include "graph/rules/broadcast.h"
+#include "graph/rules/decompose.h"
+#include "graph/rules/promotion.h"
+#include "graph/rules/slices.h"
+#include "graph/rules/view_inverse.h"
+#include "graph/rules/view_strides.h"
 
 namespace vesta::graph {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "graph/ops/decompose.h"
 #include "graph/passes/rewriter.h"
+#include "graph/rules/decompose.h"
 
 namespace vesta::graph {
 namespace {

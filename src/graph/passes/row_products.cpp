@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/ops/decompose.h"
 #include "graph/passes/rewriter.h"
+#include "graph/rules/decompose.h"
 
 namespace vesta::graph {
 namespace {

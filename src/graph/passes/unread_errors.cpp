@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/ops/operands.h"
 #include "graph/passes/rewriter.h"
+#include "graph/rules/operands.h"
 
 namespace vesta::graph {
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <unordered_set>
 
-#include "graph/ops/broadcast.h"
 #include "graph/passes/rewriter.h"
+#include "graph/rules/broadcast.h"
 
 namespace vesta::graph {
 namespace {

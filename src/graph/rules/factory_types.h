@@ -1,0 +1,13 @@
+// The types of factories, for constants and random numbers alike.
+#pragma once
+
+#include "graph/rules/broadcast.h"
+
+namespace vesta::graph {
+
+// Reads dtype, device and memory_format of the node.
+TensorType factory_type(const NodeArgs& args, const IntList& sizes, DType otherwise, Device device);
+// Of the *_like family.
+TensorType like_type(const NodeArgs& args, Guards& g);
+
+}  // namespace vesta::graph

@@ -1,0 +1,19 @@
+// Advanced indexing, x[i, :, j]: what ATen's AdvancedIndex makes of the shapes.
+#pragma once
+
+#include "graph/rules/broadcast.h"
+
+namespace vesta::graph {
+
+struct IndexPlan {
+  std::vector<int64_t> order;   // dimensions of x in the order they take: as they are, or the indexed ones first
+  size_t before = 0;            // result dimensions before the indices' own
+  Sizes index_sizes;            // the broadcast size of the indices
+  std::vector<Value*> indices;  // per dimension in `order`; nullptr: a whole dimension
+};
+// Throws NeedsValue for Bool masks, whose result depends on their values; UserError for indices that do not fit.
+IndexPlan plan_index(Guards& g, const TensorType& x, const ValueList& indices);
+
+TensorType index_result(Guards& g, const TensorType& x, const ValueList& indices);
+
+}  // namespace vesta::graph
