@@ -20,7 +20,7 @@ struct TensorType;
 // ---- What a row's functions see -----------------------------------------------------------------------------------
 
 // A real scalar in the body of a fused kernel: its compute type and a handle owned by the ScalarBuilder. A complex one
-// is a pair of them (rules/complex.h).
+// is a ScalarPair.
 struct ScalarRef {
   uint32_t id = UINT32_MAX;
   DType dtype = DType::Other;
@@ -117,6 +117,15 @@ using ShapeRule = void (*)(const NodeArgs& args, Guards& guards, std::vector<Ten
 // caller.
 using PointwiseBody = ScalarRef (*)(ScalarBuilder& b, const NodeArgs& args, std::span<const ScalarRef> x);
 
+// A complex number, or a real one where `im` is undefined.
+struct ScalarPair {
+  ScalarRef re, im;
+  bool complex() const { return im.id != UINT32_MAX; }
+};
+// A PointwiseBody for complex numbers. Each operand is a pair of the real type of its compute type. A real operand of
+// an operator that computes in complex numbers has the imaginary part 0, as eager's conversion gives it.
+using ComplexBody = ScalarPair (*)(ScalarBuilder& b, const NodeArgs& args, std::span<const ScalarPair> x);
+
 // The element of the viewed tensor that element `index` of the result shows.
 using ViewMap = std::vector<Expr> (*)(const NodeArgs& args, const TensorType& result, std::span<const Expr> index);
 // For functionalisation: the nodes that write `value` (shaped like the view) back into `base`; nullptr: not writable.
@@ -135,6 +144,9 @@ enum RowFlag : uint32_t {
       1u << 4,  // Pointwise: has a body for integers only if the last operand is a positive constant (x / 0 raises)
   kMayRaise = 1u << 5,  // its call checks values, or more of its arguments than the row's rule does
   kFloat8 = 1u << 6,    // has kernels for float8 tensors, as every view has; other operators on them are not traced
+  kComplexSquare = 1u << 7,  // Pointwise: the complex body squares; other exponents have none
+  kIgnoresFirst = 1u << 8,   // the first operand gives the result's type; its elements are not read
+  kUninitialized = 1u << 9,  // nobody may rely on what the result holds
 };
 
 // Categories of compute types for which eager has a kernel; a row's rule throws UserError for others.
@@ -142,18 +154,41 @@ enum TypeCategory : uint8_t { kBoolType = 1, kIntegerType = 2, kFloatType = 4, k
 inline constexpr uint8_t kAnyType = kBoolType | kIntegerType | kFloatType | kComplexType;
 inline constexpr uint8_t kRealNumber = kIntegerType | kFloatType;
 
+// What graph passes recognise an operator as, whichever of its overloads it is.
+enum class Role : uint8_t {
+  None,
+  Fill,       // every element is the argument `fill_value`, or `s`
+  Zeros,      // every element is 0
+  Ones,       // every element is 1
+  Reshape,    // a view of all elements in the same row-major order
+  Permute,    // a view with the dimensions in another order (view_permutation)
+  Part,       // a view of some elements, which are all where its type is that of the tensor
+  BatchNorm,  // arguments as aten::native_batch_norm names them
+  Attention,  // one of the attention kernels of CUDA
+};
+
+// How an operator treats a change of its operands from contiguous to channels-last memory.
+enum class LayoutRule : uint8_t {
+  None,     // its operands must have eager's strides
+  Follows,  // given channels-last, it computes the same and gives channels-last, in ATen and in kernels
+  Ignores,  // its result does not depend on the order of the memory that it reads
+};
+
 struct OpRow {
   const char* name;  // "aten::add.Tensor"
   Family family = Family::Extern;
   Promote promote = Promote::Default;
   ShapeRule shape = nullptr;  // nullptr: derived from the family (Pointwise: broadcast and TensorIterator strides)
   PointwiseBody body = nullptr;
+  ComplexBody complex = nullptr;  // nullptr: an extern call for complex numbers
   ViewMap view = nullptr;
   ViewInverse inverse = nullptr;
   Decompose decompose = nullptr;
   ReduceOp reduce = ReduceOp::Sum;
   uint32_t flags = 0;
   uint8_t accepts = kAnyType;
+  Role role = Role::None;
+  LayoutRule layout = LayoutRule::None;  // Pointwise rows follow and reductions ignore, whatever this says
 };
 
 struct Op {
@@ -162,6 +197,8 @@ struct Op {
   const OpRow* row = nullptr;  // nullptr: extern, shape known only to ATen
   bool has(RowFlag f) const { return row && (row->flags & f); }
   Family family() const { return row ? row->family : Family::Extern; }
+  Role role() const { return row ? row->role : Role::None; }
+  LayoutRule layout_rule() const;
   bool takes_float8() const { return family() == Family::View || has(kFloat8); }
 };
 

@@ -66,6 +66,12 @@ Registry& registry() {
 
 }  // namespace
 
+LayoutRule Op::layout_rule() const {
+  if (family() == Family::Pointwise) return LayoutRule::Follows;
+  if (family() == Family::Reduction) return LayoutRule::Ignores;
+  return row ? row->layout : LayoutRule::None;
+}
+
 const Op* find_op(std::string_view name) { return registry().find(name); }
 
 const Op& get_op(std::string_view name) {

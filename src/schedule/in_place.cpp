@@ -38,7 +38,7 @@ bool Fusion::is_read(const Value* v, const graph::Node* except) const {
   return std::any_of(v->users.begin(), v->users.end(), [&](const graph::Node* user) {
     if (user == except) return false;
     if (is_view(user)) return is_read(user->results[0], except);
-    return user->op->name != "aten::copy" || user->input(1) == v;
+    return !user->op->has(graph::kIgnoresFirst) || user->input(1) == v;
   });
 }
 

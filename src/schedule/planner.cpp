@@ -49,7 +49,7 @@ bool Planner::has_work(int g) const {
     if (node_buffer_[i] >= 0 || u.into) return true;
     if (!u.node || u.kind == SchedulerNodeKind::Check) return false;
     // Nobody may expect anything of what an uninitialised result holds.
-    if (u.node->op->name == "aten::empty_strided" && u.value->users.empty()) return false;
+    if (u.node->op->has(graph::kUninitialized) && u.value->users.empty()) return false;
     return std::any_of(u.node->results.begin(), u.node->results.end(), [&](const Value* v) {
       return v && buffer_of_[v->id] >= 0 && !graph::numel(v->type).is_constant(0);
     });

@@ -112,9 +112,18 @@ void cudnn(const NodeArgs& args, Guards& g, Results& results) {
 }
 
 constexpr OpRow kRows[] = {
-    {.name = "aten::_scaled_dot_product_flash_attention", .shape = flash_cuda, .flags = kExpensive | kRandom},
-    {.name = "aten::_scaled_dot_product_efficient_attention", .shape = efficient_cuda, .flags = kExpensive | kRandom},
-    {.name = "aten::_scaled_dot_product_cudnn_attention", .shape = cudnn, .flags = kExpensive | kRandom},
+    {.name = "aten::_scaled_dot_product_flash_attention",
+     .shape = flash_cuda,
+     .flags = kExpensive | kRandom,
+     .role = Role::Attention},
+    {.name = "aten::_scaled_dot_product_efficient_attention",
+     .shape = efficient_cuda,
+     .flags = kExpensive | kRandom,
+     .role = Role::Attention},
+    {.name = "aten::_scaled_dot_product_cudnn_attention",
+     .shape = cudnn,
+     .flags = kExpensive | kRandom,
+     .role = Role::Attention},
     {.name = "aten::_scaled_dot_product_flash_attention_for_cpu", .shape = flash, .flags = kExpensive},
     {.name = "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
      .shape = flash_backward,

@@ -1,7 +1,7 @@
 // Copies and conversions: the identity, laid out and typed as asked.
 #include "base/check.h"
 #include "graph/ops/rows.h"
-#include "graph/rules/body.h"
+#include "graph/rules/complex_body.h"
 #include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
@@ -45,18 +45,40 @@ void fill_shape(const NodeArgs& args, Guards& g, Results& results) {
 
 constexpr PointwiseBody kIdentity = body<[](Body x) { return x[0]; }>;
 
-constexpr OpRow copy(const char* name, ShapeRule shape, PointwiseBody f) {
-  return {
-      .name = name, .family = Family::Pointwise, .promote = Promote::Keep, .shape = shape, .body = f, .flags = kFloat8};
+constexpr OpRow copy(const char* name, ShapeRule shape, PointwiseBody f, uint32_t flags = 0) {
+  return {.name = name,
+          .family = Family::Pointwise,
+          .promote = Promote::Keep,
+          .shape = shape,
+          .body = f,
+          .flags = kFloat8 | flags};
+}
+
+Complex complex_identity(ComplexArgs x) { return x[0]; }
+Complex complex_fill(ComplexArgs x) { return x.number("value"); }
+
+// A number as a number of type t: a real one keeps the real part.
+ScalarPair converted(ScalarBuilder& b, DType t, ScalarPair x) {
+  const Scalar re(b, x.re);
+  if (t == DType::Bool && x.complex()) return pair((re != 0) | (Scalar(b, x.im) != 0));
+  if (is_complex(t)) return {x.re, x.complex() ? x.im : re.like(0).ref()};
+  return {x.re, {}};
+}
+ScalarPair complex_to_copy(ScalarBuilder& b, const NodeArgs& args, std::span<const ScalarPair> x) {
+  return converted(b, args.dtype("dtype", args.tensor(0).dtype), x[0]);
+}
+ScalarPair complex_copy(ScalarBuilder& b, const NodeArgs& args, std::span<const ScalarPair> x) {
+  return converted(b, args.tensor(0).dtype, x[1]);
 }
 
 constexpr OpRow kRows[] = {
-    copy("aten::clone", clone_shape, kIdentity),
-    copy("aten::_to_copy", to_copy_shape, kIdentity),
-    copy("aten::copy", copy_shape, body<[](Body x) { return x[1]; }>),
-    copy("aten::fill.Scalar", fill_shape, body<[](Body x) {
-           return x.number("value", x.args().tensor(0).dtype == DType::Bool ? DType::Bool : x.dtype());
-         }>),
+    with_complex(copy("aten::clone", clone_shape, kIdentity), complex_body<complex_identity>),
+    with_complex(copy("aten::_to_copy", to_copy_shape, kIdentity), complex_to_copy),
+    with_complex(copy("aten::copy", copy_shape, body<[](Body x) { return x[1]; }>, kIgnoresFirst), complex_copy),
+    with_complex(copy("aten::fill.Scalar", fill_shape, body<[](Body x) {
+                        return x.number("value", x.args().tensor(0).dtype == DType::Bool ? DType::Bool : x.dtype());
+                      }>),
+                 complex_body<complex_fill>),
     copy("aten::fill.Tensor", fill_shape, body<[](Body x) { return x[1].to(x.dtype()); }>),
 };
 

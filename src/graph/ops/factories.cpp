@@ -101,42 +101,45 @@ std::vector<Value*> uninitialised(Builder& b, const Node& node) {
   return {b("aten::empty_strided", {IntList(t.sizes), IntList(t.strides)}, {{"dtype", t.dtype}, {"device", t.device}})};
 }
 
-template <int Constant>
 std::vector<Value*> filled(Builder& b, const Node& node) {
   const TensorType& t = node.results[0]->type;
-  Arg value = Expr(Constant);
-  for (const char* name : {"fill_value", "s"})
-    if (node.op->schema.index_of(name) >= 0) value = node.named().get(name);
+  const std::optional<Arg> number = fill_number(node);
   // The fill converts the number to the element type, as full does.
-  Value* v = b("aten::full", {IntList(t.sizes), value}, {{"dtype", t.dtype}, {"device", t.device}});
+  Value* v = b("aten::full", {IntList(t.sizes), number.value_or(Expr(0))}, {{"dtype", t.dtype}, {"device", t.device}});
   v->type.strides = t.strides;
   return {v};
 }
 
-constexpr OpRow fill(const char* name, ShapeRule shape, Decompose decompose) {
-  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = decompose, .flags = kFloat8};
+constexpr OpRow composite(const char* name, ShapeRule shape, Decompose decompose, Role role = Role::None) {
+  return {.name = name,
+          .family = Family::Composite,
+          .shape = shape,
+          .decompose = decompose,
+          .flags = kFloat8,
+          .role = role};
 }
+constexpr OpRow fill(const char* name, ShapeRule shape, Role role) { return composite(name, shape, filled, role); }
 
 constexpr OpRow kRows[] = {
-    {.name = "aten::full", .family = Family::Factory, .shape = full, .flags = kFloat8},
-    fill("aten::zeros", sized, filled<0>),
-    fill("aten::ones", sized, filled<1>),
-    fill("aten::empty.memory_format", sized, uninitialised),
-    {.name = "aten::empty_strided", .family = Family::Factory, .shape = strided, .flags = kFloat8},
-    fill("aten::scalar_tensor", scalar_tensor, filled<0>),
-    fill("aten::zeros_like", like, filled<0>),
-    fill("aten::ones_like", like, filled<1>),
-    fill("aten::zero", zeroed, filled<0>),
-    fill("aten::full_like", like, filled<0>),
-    fill("aten::empty_like", like, uninitialised),
-    fill("aten::new_zeros", made_new, filled<0>),
-    fill("aten::new_ones", made_new, filled<1>),
-    fill("aten::new_full", made_new, filled<0>),
-    fill("aten::new_empty", made_new, uninitialised),
-    fill("aten::new_empty_strided", new_strided, uninitialised),
+    {.name = "aten::full", .family = Family::Factory, .shape = full, .flags = kFloat8, .role = Role::Fill},
+    fill("aten::zeros", sized, Role::Zeros),
+    fill("aten::ones", sized, Role::Ones),
+    composite("aten::empty.memory_format", sized, uninitialised),
+    {.name = "aten::empty_strided", .family = Family::Factory, .shape = strided, .flags = kFloat8 | kUninitialized},
+    fill("aten::scalar_tensor", scalar_tensor, Role::Fill),
+    fill("aten::zeros_like", like, Role::Zeros),
+    fill("aten::ones_like", like, Role::Ones),
+    fill("aten::zero", zeroed, Role::None),
+    fill("aten::full_like", like, Role::Fill),
+    composite("aten::empty_like", like, uninitialised),
+    fill("aten::new_zeros", made_new, Role::Zeros),
+    fill("aten::new_ones", made_new, Role::Ones),
+    fill("aten::new_full", made_new, Role::Fill),
+    composite("aten::new_empty", made_new, uninitialised),
+    composite("aten::new_empty_strided", new_strided, uninitialised),
     {.name = "aten::arange.start_step", .family = Family::Factory, .shape = arange},
-    fill("aten::arange", arange, arange_full_form),
-    fill("aten::arange.start", arange, arange_full_form),
+    composite("aten::arange", arange, arange_full_form),
+    composite("aten::arange.start", arange, arange_full_form),
     {.name = "aten::eye", .family = Family::Factory, .shape = eye},
     {.name = "aten::eye.m", .family = Family::Factory, .shape = eye},
     {.name = "aten::linspace", .shape = linspace, .flags = kMayRaise},

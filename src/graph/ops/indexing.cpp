@@ -59,12 +59,9 @@ constexpr OpRow read(const char* name, ShapeRule shape) {
 }
 
 constexpr OpRow kRows[] = {
-    read("aten::index.Tensor", index),
-    read("aten::_unsafe_index.Tensor", index),
-    read("aten::index_select", index_select),
-    read("aten::gather", gather),
-    read("aten::embedding", embedding),
-    read("aten::take", take),
+    read("aten::index.Tensor", index),        read("aten::_unsafe_index.Tensor", index),
+    read("aten::index_select", index_select), read("aten::gather", gather),
+    read("aten::embedding", embedding),       read("aten::take", take),
 };
 
 }  // namespace

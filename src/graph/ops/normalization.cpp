@@ -262,6 +262,13 @@ constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32
   return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .flags = flags};
 }
 
+constexpr OpRow batch_norm_row(const char* name, LayoutRule layout) {
+  OpRow row = composite(name, batch_norm, batch_norm_form);
+  row.role = Role::BatchNorm;
+  row.layout = layout;
+  return row;
+}
+
 void weight_norm(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(args.tensor(0), args.tensor(0).sizes),
              contiguous_like(args.tensor(1), args.tensor(1).sizes)};
@@ -273,10 +280,10 @@ constexpr OpRow kRows[] = {
     composite("aten::rms_norm", rms_norm, rms_norm_form),
     composite("aten::native_group_norm", native_group_norm, group_norm_form),
     composite("aten::group_norm", group_norm, group_norm_form),
-    composite("aten::native_batch_norm", batch_norm, batch_norm_form),
-    composite("aten::_native_batch_norm_legit", batch_norm, batch_norm_form),
+    batch_norm_row("aten::native_batch_norm", LayoutRule::Follows),
+    batch_norm_row("aten::_native_batch_norm_legit", LayoutRule::None),
     composite("aten::_native_batch_norm_legit.no_stats", batch_norm, batch_norm_form),
-    composite("aten::_native_batch_norm_legit_no_training", batch_norm, batch_norm_form),
+    batch_norm_row("aten::_native_batch_norm_legit_no_training", LayoutRule::Follows),
     composite("aten::_native_batch_norm_legit_functional", batch_norm_functional, batch_norm_form),
     composite("aten::native_layer_norm_backward", native_layer_norm_backward, layer_norm_backward_form),
     composite("aten::native_group_norm_backward", native_group_norm_backward, group_norm_backward_form),

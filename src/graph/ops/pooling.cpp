@@ -80,14 +80,14 @@ void gradient(const NodeArgs& args, Guards& g, Results& results) {
   results = {in_format(x, x.sizes, format)};
 }
 
-constexpr OpRow pool(const char* name, ShapeRule shape) {
-  return {.name = name, .family = Family::Indexed, .shape = shape};
+constexpr OpRow pool(const char* name, ShapeRule shape, LayoutRule layout = LayoutRule::None) {
+  return {.name = name, .family = Family::Indexed, .shape = shape, .layout = layout};
 }
 
 constexpr OpRow kRows[] = {
-    pool("aten::avg_pool2d", average<2>),
+    pool("aten::avg_pool2d", average<2>, LayoutRule::Follows),
     pool("aten::avg_pool3d", average<3>),
-    pool("aten::max_pool2d_with_indices", maximum<2>),
+    pool("aten::max_pool2d_with_indices", maximum<2>, LayoutRule::Follows),
     pool("aten::max_pool3d_with_indices", maximum<3>),
     pool("aten::_adaptive_avg_pool2d", adaptive<2>),
     pool("aten::_adaptive_avg_pool3d", adaptive<3>),

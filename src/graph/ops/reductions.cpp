@@ -114,8 +114,8 @@ std::vector<Value*> count_form(Builder& b, const Node& node) {
 constexpr OpRow reduce(const char* name, ReduceOp op, ShapeRule shape, Decompose f = nullptr) {
   return {.name = name, .family = Family::Reduction, .shape = shape, .decompose = f, .reduce = op};
 }
-constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f) {
-  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f};
+constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, LayoutRule layout = LayoutRule::None) {
+  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .layout = layout};
 }
 
 constexpr OpRow kRows[] = {
@@ -139,8 +139,8 @@ constexpr OpRow kRows[] = {
     composite("aten::min.dim", extreme_and_position, min_dim),
     composite("aten::aminmax", aminmax, aminmax_form),
     composite("aten::count_nonzero.dim_IntList", count, count_form),
-    composite("aten::mean", mean, mean_form),
-    composite("aten::mean.dim", mean, mean_form),
+    composite("aten::mean", mean, mean_form, LayoutRule::Ignores),
+    composite("aten::mean.dim", mean, mean_form, LayoutRule::Ignores),
 };
 
 }  // namespace

@@ -138,12 +138,12 @@ std::vector<Value*> norm_form(Builder& b, const Node& node) {
   return finish(b, node, {r});
 }
 
-constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f) {
-  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f};
+constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, LayoutRule layout = LayoutRule::None) {
+  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .layout = layout};
 }
 
 constexpr OpRow kRows[] = {
-    composite("aten::var.correction", variance, variance_form<false, false>),
+    composite("aten::var.correction", variance, variance_form<false, false>, LayoutRule::Ignores),
     composite("aten::std.correction", variance, variance_form<true, false>),
     composite("aten::var_mean.correction", variance_and_mean, variance_form<false, true>),
     composite("aten::std_mean.correction", variance_and_mean, variance_form<true, true>),

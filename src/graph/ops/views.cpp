@@ -311,27 +311,33 @@ void view_dtype_shape(const NodeArgs& args, Guards& g, Results& results) {
   results.assign(1, out);
 }
 
-constexpr OpRow view(const char* name, ShapeRule shape, ViewMap map, ViewInverse inverse) {
-  return {.name = name, .family = Family::View, .shape = shape, .view = map, .inverse = inverse};
+constexpr OpRow view(const char* name, ShapeRule shape, ViewMap map, ViewInverse inverse, Role role = Role::None) {
+  return {.name = name, .family = Family::View, .shape = shape, .view = map, .inverse = inverse, .role = role};
+}
+constexpr OpRow reshape(const char* name, ShapeRule shape, ViewMap map = reshape_map) {
+  return view(name, shape, map, reshape_back, Role::Reshape);
+}
+constexpr OpRow permute(const char* name, ShapeRule shape) {
+  return view(name, shape, permute_map, permute_back, Role::Permute);
 }
 
 constexpr OpRow kRows[] = {
-    view("aten::view", view_shape, reshape_map, reshape_back),
-    view("aten::_unsafe_view", view_shape, reshape_map, reshape_back),
-    view("aten::_reshape_alias", reshape_alias_shape, reshape_map, reshape_back),
-    view("aten::expand", expand_shape, expand_map, nullptr),
-    view("aten::permute", permute_shape, permute_map, permute_back),
-    view("aten::transpose.int", transpose_shape, permute_map, permute_back),
-    view("aten::t", t_shape, permute_map, permute_back),
-    view("aten::unsqueeze", unsqueeze_shape, unsqueeze_map, reshape_back),
-    view("aten::squeeze", squeeze_shape, squeeze_map, reshape_back),
-    view("aten::squeeze.dim", squeeze_shape, squeeze_map, reshape_back),
-    view("aten::squeeze.dims", squeeze_shape, squeeze_map, reshape_back),
-    view("aten::slice.Tensor", slice_shape, slice_map, slice_back),
+    reshape("aten::view", view_shape),
+    reshape("aten::_unsafe_view", view_shape),
+    reshape("aten::_reshape_alias", reshape_alias_shape),
+    view("aten::expand", expand_shape, expand_map, nullptr, Role::Part),
+    permute("aten::permute", permute_shape),
+    permute("aten::transpose.int", transpose_shape),
+    permute("aten::t", t_shape),
+    reshape("aten::unsqueeze", unsqueeze_shape, unsqueeze_map),
+    reshape("aten::squeeze", squeeze_shape, squeeze_map),
+    reshape("aten::squeeze.dim", squeeze_shape, squeeze_map),
+    reshape("aten::squeeze.dims", squeeze_shape, squeeze_map),
+    view("aten::slice.Tensor", slice_shape, slice_map, slice_back, Role::Part),
     view("aten::select.int", select_shape, select_map, select_back),
     view("aten::diagonal", diagonal_shape, diagonal_map, diagonal_back),
     view("aten::unfold", unfold_shape, unfold_map, nullptr),
-    view("aten::alias", alias_shape, alias_map, alias_back),
+    view("aten::alias", alias_shape, alias_map, alias_back, Role::Part),
     view("aten::detach", alias_shape, alias_map, alias_back),
     view("aten::lift_fresh", alias_shape, alias_map, alias_back),
     view("aten::_conj", alias_shape, nullptr, nullptr),

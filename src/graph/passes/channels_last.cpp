@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "graph/passes/convolution.h"
 #include "graph/passes/library.h"
@@ -12,21 +11,6 @@ namespace vesta::graph {
 namespace {
 
 constexpr int kLeastConvolutions = 3;
-
-// Operators on [N, C, H, W] that, given channels-last, compute the same and give channels-last: in ATen and in our
-// kernels.
-bool keeps_layout(const Node& n) {
-  static const std::unordered_set<std::string_view> names = {
-      "aten::max_pool2d_with_indices", "aten::max_pool2d", "aten::avg_pool2d",
-      "aten::native_batch_norm",       "aten::batch_norm", "aten::_native_batch_norm_legit_no_training"};
-  return n.op->family() == Family::Pointwise || names.contains(n.op->name);
-}
-
-// Operators whose result does not depend on the order of memory they read.
-bool reads_any_layout(const Node& n) {
-  static const std::unordered_set<std::string_view> names = {"aten::mean.dim", "aten::mean", "aten::var.correction"};
-  return n.op->family() == Family::Reduction || names.contains(n.op->name);
-}
 
 class Layout2d {
  public:
@@ -41,7 +25,7 @@ class Layout2d {
         if (follows(*n)) {
           for (Value* v : n->results)
             if (v && v->type.dim() == 4) convert_type(v);
-        } else if (!reads_any_layout(*n)) {
+        } else if (n->op->layout_rule() != LayoutRule::Ignores) {
           restore_inputs(n);
         }
       }
@@ -69,7 +53,7 @@ class Layout2d {
 
   // A follower's 4-D inputs of the result's size are all in channels-last already, or broadcast.
   bool follows(const Node& n) const {
-    if (!keeps_layout(n) || !n.results[0] || n.results[0]->type.dim() != 4) return false;
+    if (n.op->layout_rule() != LayoutRule::Follows || !n.results[0] || n.results[0]->type.dim() != 4) return false;
     bool follows = true;
     n.for_each_input([&](Value* v) {
       const bool broadcast = v->type.dim() < 4 || is_trivial(v->type);

@@ -12,13 +12,13 @@ enum class Fold : uint8_t { Move, Add, Sub, Mul, Neg, Not };
 
 const std::unordered_map<std::string_view, Fold>& folds() {
   static const std::unordered_map<std::string_view, Fold> table = {
-      {"aten::_to_copy", Fold::Move},     {"aten::clone", Fold::Move},       {"aten::expand", Fold::Move},
-      {"aten::view", Fold::Move},         {"aten::reshape", Fold::Move},     {"aten::_unsafe_view", Fold::Move},
-      {"aten::unsqueeze", Fold::Move},    {"aten::squeeze.dim", Fold::Move}, {"aten::permute", Fold::Move},
-      {"aten::slice.Tensor", Fold::Move}, {"aten::select.int", Fold::Move},  {"aten::transpose.int", Fold::Move},
-      {"aten::add.Tensor", Fold::Add},    {"aten::add.Scalar", Fold::Add},   {"aten::sub.Tensor", Fold::Sub},
-      {"aten::sub.Scalar", Fold::Sub},    {"aten::mul.Tensor", Fold::Mul},   {"aten::mul.Scalar", Fold::Mul},
-      {"aten::neg", Fold::Neg},           {"aten::logical_not", Fold::Not},
+      {"aten::_to_copy", Fold::Move},    {"aten::clone", Fold::Move},         {"aten::expand", Fold::Move},
+      {"aten::view", Fold::Move},        {"aten::_unsafe_view", Fold::Move},  {"aten::unsqueeze", Fold::Move},
+      {"aten::squeeze.dim", Fold::Move}, {"aten::permute", Fold::Move},       {"aten::slice.Tensor", Fold::Move},
+      {"aten::select.int", Fold::Move},  {"aten::transpose.int", Fold::Move}, {"aten::add.Tensor", Fold::Add},
+      {"aten::add.Scalar", Fold::Add},   {"aten::sub.Tensor", Fold::Sub},     {"aten::sub.Scalar", Fold::Sub},
+      {"aten::mul.Tensor", Fold::Mul},   {"aten::mul.Scalar", Fold::Mul},     {"aten::neg", Fold::Neg},
+      {"aten::logical_not", Fold::Not},
   };
   return table;
 }

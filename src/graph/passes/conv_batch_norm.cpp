@@ -16,13 +16,9 @@ struct BatchNorm {
 };
 
 std::optional<BatchNorm> as_batch_norm(const Node& n) {
+  if (n.op->role() != Role::BatchNorm) return std::nullopt;
   const NodeArgs a = n.named();
-  const std::string& name = n.op->name;
-  if (name == "aten::native_batch_norm" || name == "aten::batch_norm" || name == "aten::_native_batch_norm_legit") {
-    if (a.boolean("training")) return std::nullopt;
-  } else if (name != "aten::_native_batch_norm_legit_no_training") {
-    return std::nullopt;
-  }
+  if (n.op->schema.index_of("training") >= 0 && a.boolean("training")) return std::nullopt;
   return BatchNorm{value_of(a.get("weight")), value_of(a.get("bias")), value_of(a.get("running_mean")),
                    value_of(a.get("running_var")), a.number("eps")};
 }

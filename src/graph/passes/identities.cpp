@@ -103,13 +103,12 @@ bool shorten_cast(Rewriter& r, Node* n) {
 using Identity = Value* (*)(Node*);
 const std::unordered_map<std::string_view, Identity>& identities() {
   static const std::unordered_map<std::string_view, Identity> table = {
-      {"aten::mul.Tensor", times},       {"aten::mul.Scalar", times},  {"aten::div.Tensor", divided},
-      {"aten::div.Scalar", divided},     {"aten::add.Tensor", plus},   {"aten::add.Scalar", plus},
-      {"aten::sub.Tensor", minus},       {"aten::sub.Scalar", minus},  {"aten::neg", negated},
-      {"aten::bitwise_not", negated},    {"aten::where.self", chosen}, {"aten::clone", copied},
-      {"aten::_to_copy", copied},        {"aten::alias", copied},      {"aten::detach", copied},
-      {"aten::lift_fresh_copy", copied}, {"aten::contiguous", copied}, {"aten::positive", copied},
-      {"aten::to.dtype", copied},
+      {"aten::mul.Tensor", times},    {"aten::mul.Scalar", times},  {"aten::div.Tensor", divided},
+      {"aten::div.Scalar", divided},  {"aten::add.Tensor", plus},   {"aten::add.Scalar", plus},
+      {"aten::sub.Tensor", minus},    {"aten::sub.Scalar", minus},  {"aten::neg", negated},
+      {"aten::bitwise_not", negated}, {"aten::where.self", chosen}, {"aten::clone", copied},
+      {"aten::_to_copy", copied},     {"aten::alias", copied},      {"aten::detach", copied},
+      {"aten::positive", copied},
   };
   return table;
 }

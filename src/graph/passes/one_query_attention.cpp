@@ -17,10 +17,6 @@ constexpr int64_t kMostBytes = 32 << 20;
 // A block of threads goes over all of them: more are better shared by several.
 constexpr int64_t kMostKeys = 4096;
 
-constexpr std::string_view kNames[] = {"aten::_scaled_dot_product_cudnn_attention",
-                                       "aten::_scaled_dot_product_efficient_attention",
-                                       "aten::_scaled_dot_product_flash_attention"};
-
 // The sizes of one call: query [batch, heads, 1, size], key [batch, shared, keys, size], value [batch, shared, keys,
 // out]. Heads of one group, `heads / shared` neighbours, read the same keys.
 struct Shape {
@@ -37,9 +33,7 @@ bool expands_to(const TensorType& x, Sizes sizes) {
 }
 
 std::optional<Shape> shape_of(const Node* n, const PassContext& context) {
-  if (std::none_of(std::begin(kNames), std::end(kNames), [&](std::string_view name) { return is_op(n, name); }))
-    return std::nullopt;
-  if (n->derived || !n->results[0]) return std::nullopt;
+  if (n->op->role() != Role::Attention || n->derived || !n->results[0]) return std::nullopt;
   const TensorType &q = n->input(0)->type, &k = n->input(1)->type, &v = n->input(2)->type;
   for (const TensorType* t : {&q, &k, &v})
     if (t->dim() != 4 || !is_float(t->dtype) || t->dtype != q.dtype || t->device.type != context.device ||

@@ -19,6 +19,15 @@ TensorType factory_type(const NodeArgs& args, const IntList& sizes, DType otherw
   return out;
 }
 
+std::optional<Arg> fill_number(const Node& node) {
+  switch (node.op->role()) {
+    case Role::Fill: return node.named().get(node.op->schema.index_of("s") >= 0 ? "s" : "fill_value");
+    case Role::Zeros: return Expr(0);
+    case Role::Ones: return Expr(1);
+    default: return std::nullopt;
+  }
+}
+
 TensorType like_type(const NodeArgs& args, Guards& g) {
   const TensorType& x = args.tensor(0);
   TensorType out = factory_type(args, x.sizes, x.dtype, x.device);
