@@ -10,6 +10,7 @@
 #include "artifact/artifact.h"
 #include "machine/load.h"
 #include "runtime/extern_call.h"
+#include "runtime/ops/rows.h"
 
 namespace vesta::runtime {
 

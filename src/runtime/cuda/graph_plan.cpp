@@ -40,7 +40,7 @@ int64_t bytes_of(const ResolvedTensor& t) {
 std::string why_direct(const artifact::Artifact& a, const artifact::Step& step, Device device) {
   if (const auto* l = std::get_if<artifact::Launch>(&step)) return l->grid.block > 0 ? "" : "a kernel of the CPU";
   if (const auto* e = std::get_if<artifact::Extern>(&step)) {
-    if (e->op.rfind("aten::", 0) != 0) return e->op + ": an operator that is not PyTorch's own may act on the CPU";
+    if (is_custom(e->op)) return e->op + ": an operator that is not PyTorch's own may act on the CPU";
     const c10::OperatorHandle op = find_operator(e->op);
     if (may_draw(op, *e)) return e->op + ": random numbers";
     if (op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape) || !e->integers.empty())

@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "trace/operators/arguments.h"
 #include "trace/operators/fallback.h"
+#include "trace/ops/rows.h"
 #include "trace/recorder.h"
 
 namespace vesta::trace {
@@ -74,12 +75,6 @@ bool autocasts() {
 }
 
 bool is_implicit(const Operator& op) { return op.composite == c10::DispatchKey::CompositeImplicitAutograd; }
-
-// Handlers of composite operators that record the operator itself, where its parts have the derivatives.
-bool records_whole(const Operator& op) {
-  const std::string& name = op.handle.schema().name();
-  return name == "aten::batch_norm" || name == "aten::conj_physical";
-}
 
 bool is_real(const at::Tensor& t) { return t.defined() && !traced(t) && !wrapped_number(t); }
 
@@ -272,7 +267,7 @@ void Gradients::call(const Operator& op, Stack& stack) {
   for (size_t i = 0; i < op.arg_count; ++i)
     noted.args.push_back(to_arg(stack[base + i], *schema.arguments()[i].real_type()));
   const int known = tape_.tensor_count;
-  const bool detaches_nothing = schema.name() == "aten::detach_" && !stack[base].toTensor().requires_grad();
+  const bool detaches_nothing = op.row && op.row->drops_history && !stack[base].toTensor().requires_grad();
   {
     const Setting on_tape(inside_, true);
     run(op, stack);
@@ -288,7 +283,7 @@ void Gradients::run(const Operator& op, Stack& stack) {
   const bool refused = op.treatment == Treatment::NeedsValue || op.treatment == Treatment::Refuse;
   if (refused) return trace::call(recorder_, op, stack);
   if (!is_implicit(op)) return run_differentiably(op, stack);
-  if (op.treatment == Treatment::Special && !records_whole(op)) return trace::call(recorder_, op, stack);
+  if (op.treatment == Treatment::Special && !op.row->whole_with_gradients) return trace::call(recorder_, op, stack);
   decompose(recorder_, op, stack);
 }
 
@@ -311,10 +306,9 @@ void Gradients::run_differentiably(const Operator& op, Stack& stack) {
   for (const auto& [real, stand_in] : replaced)
     if (stand_in.requires_grad() != real.requires_grad())
       VESTA_UNSUPPORTED("a captured tensor begins to require a gradient");
-  const bool custom = op.handle.schema().name().rfind("aten::", 0) != 0;
   for (size_t i = base; i < stack.size(); ++i) {
     replace_tensors(stack[i], [&](const at::Tensor& t) {
-      if (custom && t.requires_grad()) known_functions_.insert(number_of(*t.grad_fn()));
+      if (op.custom && t.requires_grad()) known_functions_.insert(number_of(*t.grad_fn()));
       for (const auto& [real, stand_in] : replaced)
         if (stand_in.is_same(t)) return real;
       return t;

@@ -88,7 +88,7 @@ std::optional<Arg> wrapped_number(const at::Tensor& t) {
   if (!t.unsafeGetTensorImpl()->is_wrapped_number() || t.dim() != 0) return std::nullopt;
   if (TracedTensorImpl* impl = traced(t)) {
     const graph::Value* v = impl->alias().value;
-    if (v->producer && v->producer->op->name == "aten::scalar_tensor" && graph::is_number(v->producer->args()[0]))
+    if (v->producer && v->producer->op->role() == graph::Role::Fill && graph::is_number(v->producer->args()[0]))
       return v->producer->args()[0];
     return std::nullopt;
   }

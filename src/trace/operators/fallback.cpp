@@ -14,6 +14,7 @@
 #include "interop/torch_types.h"
 #include "trace/operators/arguments.h"
 #include "trace/operators/literals.h"
+#include "trace/ops/rows.h"
 #include "trace/recorder.h"
 #include "trace/tensors/known_value.h"
 #include "trace/tensors/overlap.h"
@@ -272,7 +273,7 @@ void record_view(Recorder& r, const Operator& op, Stack& stack) {
   graph::Node* node = r.add_node(*op.op, args, {type});
   auto view = std::make_shared<View>(View{alias.view, op.op, std::move(args), source, std::move(type)});
   at::Tensor out = r.view_of(viewed, std::move(view), node->results.at(0), offset);
-  if (op.op->name == "aten::view.dtype") traced(out)->base = -1;  // autograd does not follow it
+  if (op.row && op.row->no_autograd_view) traced(out)->base = -1;
   torch::jit::drop(stack, op.arg_count);
   stack.emplace_back(std::move(out));
 }

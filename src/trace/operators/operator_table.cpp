@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "trace/operators/functional_form.h"
+#include "trace/ops/rows.h"
 
 namespace vesta::trace {
 namespace {
@@ -126,6 +127,7 @@ bool has_meta_in_python(const OperatorHandle& handle) {
 void classify(Operator& info) {
   const auto& schema = info.handle.schema();
   const std::string name = full_name(info.handle.operator_name());
+  info.custom = !name.starts_with("aten::");
   info.arg_count = schema.arguments().size();
   info.return_count = schema.returns().size();
   info.returns_tensors_only = info.return_count > 0;
@@ -154,7 +156,8 @@ void classify(Operator& info) {
   if (known && !schema_fits(info.op->schema, schema))
     return refuse(fmt::format("{} has another signature in this version of torch", name));
 
-  if ((info.handler = special_handler(name))) {
+  info.row = find_operator_row(name);
+  if (info.row && (info.handler = info.row->handler)) {
     info.treatment = Treatment::Special;
     if (!info.op && !schema.is_mutable()) info.op = &graph::declare_op(toString(schema));
     return;
@@ -163,8 +166,7 @@ void classify(Operator& info) {
     info.treatment = Treatment::NeedsValue;
     return;
   }
-  // What a user's operator does is opaque: it may read values.
-  const bool writes_unseen = schema.is_mutable() && !implicit && name.rfind("aten::", 0) != 0;
+  const bool writes_unseen = schema.is_mutable() && !implicit && info.custom;
   if (!info.returns_tensors_only && info.composite != DispatchKey::Undefined && !writes_unseen) {
     info.treatment = Treatment::Decompose;
     return;
@@ -191,7 +193,7 @@ void classify(Operator& info) {
 
   if (is_mutable) {
     if (info.handle.hasTag(at::Tag::inplace_view)) {
-      info.handler = special_handler("inplace_view");
+      info.handler = change_view_in_place;
       info.treatment = Treatment::Special;
       std::string base = schema.name();
       base.pop_back();
@@ -249,8 +251,7 @@ void classify(Operator& info) {
   if (!info.op) info.op = &graph::declare_op(toString(schema));
   // ATen's composite kernels know no device and call only operators: they give more to fuse than one extern call. That
   // of a user's operator with a meta function is opaque: it may read values.
-  const bool opaque =
-      !implicit && name.rfind("aten::", 0) != 0 && info.handle.hasKernelForDispatchKey(DispatchKey::Meta);
+  const bool opaque = !implicit && info.custom && info.handle.hasKernelForDispatchKey(DispatchKey::Meta);
   if (!known && !opaque && info.composite != DispatchKey::Undefined) {
     info.treatment = Treatment::Decompose;
     return;

@@ -13,6 +13,7 @@ namespace vesta::trace {
 
 class Recorder;
 struct Operator;
+struct OperatorRow;
 
 // Takes the operator's arguments off the stack and leaves its results.
 using Handler = void (*)(Recorder& r, const Operator& op, torch::jit::Stack& stack);
@@ -32,6 +33,7 @@ struct Operator {
 
   c10::OperatorHandle handle;
   const graph::Op* op = nullptr;
+  const OperatorRow* row = nullptr;  // of the trace's own table (ops/rows.h)
   Treatment treatment = Treatment::Refuse;
   c10::DispatchKey composite = c10::DispatchKey::Undefined;  // which composite kernel it has, if any
   Handler handler = nullptr;
@@ -40,6 +42,7 @@ struct Operator {
   size_t arg_count = 0;
   size_t return_count = 0;
   bool returns_tensors_only = false;
+  bool custom = false;   // not ATen's: what it does is opaque, it may read values
   bool factory = false;  // takes no tensor, makes one
   bool random = false;   // draws from a generator
   bool meta_in_python = false;
@@ -57,8 +60,5 @@ struct Operator {
 
 const Operator& operator_for(const c10::OperatorHandle& handle);
 const Operator* find_operator(const char* name, const char* overload);
-
-// Handlers by full operator name ("aten::copy_"), special_operators.cpp.
-Handler special_handler(const std::string& name);
 
 }  // namespace vesta::trace

@@ -3,8 +3,6 @@
 #include <ATen/core/stack.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <unordered_set>
-
 #include "trace/operators/arguments.h"
 #include "trace/operators/dispatch_key.h"
 
@@ -23,10 +21,8 @@ std::optional<at::Tensor> known(Recorder& r, const at::Tensor& t) {
   return e && !e->is_constant() ? std::nullopt : std::optional(t);
 }
 
-bool makes_constants(const std::string& op) {
-  static const std::unordered_set<std::string> names = {"aten::full", "aten::scalar_tensor", "aten::zeros",
-                                                        "aten::ones"};
-  return names.contains(op);
+bool makes_constants(const graph::Op& op) {
+  return op.role() == graph::Role::Fill || op.role() == graph::Role::Zeros || op.role() == graph::Role::Ones;
 }
 
 }  // namespace
@@ -34,7 +30,7 @@ bool makes_constants(const std::string& op) {
 void note_known(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> arguments, const graph::Value* result) {
   if (op.random || op.return_count != 1 || !result || result->type.dim() != 0) return;
   torch::jit::Stack stack;
-  bool from_known = makes_constants(op.op->name);
+  bool from_known = makes_constants(*op.op);
   for (const c10::IValue& v : arguments) {
     if (v.isTensor() && v.toTensor().defined()) {
       const auto contents = known(r, v.toTensor());

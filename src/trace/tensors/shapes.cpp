@@ -4,12 +4,11 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 
-#include <unordered_set>
-
 #include "base/check.h"
 #include "interop/torch_types.h"
 #include "trace/operators/dispatch_key.h"
 #include "trace/operators/operator_table.h"
+#include "trace/ops/rows.h"
 #include "trace/recorder.h"
 
 namespace vesta::trace {
@@ -133,7 +132,7 @@ std::vector<graph::TensorType> types_of(const torch::jit::Stack& results, c10::D
 // Runs ATen's kernel on made-up contents. Shapes do not depend on contents: such operators carry a tag and never get
 // here; ATen keeps that promise, other libraries may not.
 std::vector<graph::TensorType> by_execution(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> boxed) {
-  if (op.op->name.rfind("aten::", 0) != 0) VESTA_UNSUPPORTED("{} has no shape rule", op.op->name);
+  if (op.custom) VESTA_UNSUPPORTED("{} has no shape rule", op.op->name);
   const c10::impl::ExcludeDispatchKeyGuard not_ours(trace_key());
   torch::jit::Stack stack = plain_arguments(r, boxed, make_sample);
   try {
@@ -187,7 +186,7 @@ std::vector<graph::TensorType> by_silent_execution(Recorder& r, const Operator& 
 }
 
 std::vector<graph::TensorType> by_meta(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> boxed) {
-  if (op.meta_in_python && op.op->name.starts_with("aten::") && runs_on_samples(r, op, boxed)) {
+  if (op.meta_in_python && !op.custom && runs_on_samples(r, op, boxed)) {
     if (auto types = by_silent_execution(r, op, boxed); !types.empty()) return types;
   }
   torch::jit::Stack stack = plain_arguments(r, boxed, make_meta);
@@ -202,22 +201,6 @@ std::vector<graph::TensorType> by_meta(Recorder& r, const Operator& op, c10::Arr
     return by_execution(r, op, boxed);
   }
   return types_of(stack, result_device(boxed));
-}
-
-// ATen's meta functions of these give other sizes or strides than its CPU kernels.
-bool meta_differs(const std::string& name) {
-  static const std::unordered_set<std::string> names = {
-      "aten::_fft_c2c",
-      "aten::_fft_c2r",
-      "aten::_fft_r2c",
-      "aten::linalg_eig",
-      "aten::max_unpool2d",
-      "aten::nonzero_static",
-      "aten::_batch_norm_with_update_functional",
-      "aten::_embedding_bag",
-      "aten::_embedding_bag_forward_only",
-  };
-  return names.contains(name);
 }
 
 bool is_float8(const graph::Value* v) { return v && vesta::is_float8(v->type.dtype); }
@@ -238,8 +221,8 @@ void refuse_float8(const Operator& op, const std::vector<graph::Arg>& args,
 std::vector<graph::TensorType> inferred_types(Recorder& r, const Operator& op, const std::vector<graph::Arg>& args,
                                               c10::ArrayRef<c10::IValue> boxed) {
   if (has_rule(op)) return graph::infer_types(*op.op, args, r.guards());
-  if (meta_differs(op.op->name) && result_device(boxed).is_cpu()) return by_execution(r, op, boxed);
-  if (op.op->name == "aten::nonzero_static" && !result_device(boxed).is_cpu())
+  if (op.row && op.row->meta_differs && result_device(boxed).is_cpu()) return by_execution(r, op, boxed);
+  if (op.row && op.row->cpu_only && !result_device(boxed).is_cpu())
     VESTA_UNSUPPORTED("{} off the CPU: its strides are others than its meta function says", op.op->name);
   return by_meta(r, op, boxed);
 }

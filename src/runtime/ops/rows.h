@@ -1,0 +1,34 @@
+// Direct calls: extern operators whose result ATen can write into memory that the run has for it, without the
+// dispatcher's boxed call and without an allocation. A row for each, in a file that has the name of the operator's file
+// in graph/ops/.
+//
+// Guarantees the same numbers as the boxed call. An operator without a row is called boxed: it always works, and its
+// result is copied where it has to be elsewhere.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace vesta::runtime {
+
+// Writes the operator's single result into `out`, which has its exact sizes and dtype. `stack` holds all arguments.
+// Returns false where these arguments need the boxed call.
+using IntoFn = bool (*)(const std::vector<c10::IValue>& stack, at::Tensor& out);
+
+struct DirectCallRow {
+  const char* name;  // "aten::mul.Tensor"
+  IntoFn into;
+};
+
+// nullptr: the operator has no row.
+IntoFn find_direct_call(const std::string& op);
+
+std::span<const DirectCallRow> binary_direct_calls();
+std::span<const DirectCallRow> joining_direct_calls();
+std::span<const DirectCallRow> matmul_direct_calls();
+
+}  // namespace vesta::runtime

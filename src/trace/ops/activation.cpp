@@ -1,0 +1,28 @@
+// Activations that draw random numbers in training.
+#include <ATen/ops/leaky_relu.h>
+
+#include "trace/operators/fallback.h"
+#include "trace/ops/rows.h"
+
+namespace vesta::trace {
+namespace {
+
+using torch::jit::Stack;
+
+// Outside of training it draws nothing; the noise that its kernel takes is then never read.
+void rrelu(Recorder& r, const Operator& op, Stack& stack) {
+  const double lower = argument(op, stack, 1).toScalar().toDouble();
+  const double upper = argument(op, stack, 2).toScalar().toDouble();
+  if (argument(op, stack, 3).toBool() || !(lower <= upper)) return decompose(r, op, stack);
+  reply(op, stack, at::leaky_relu(argument(op, stack, 0).toTensor(), (lower + upper) / 2).contiguous());
+}
+
+constexpr OperatorRow kRows[] = {
+    {"aten::rrelu", rrelu},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> activation_rows() { return kRows; }
+
+}  // namespace vesta::trace

@@ -1,0 +1,95 @@
+// Memory of tensors: empty, set_ and resize_.
+#include "base/check.h"
+#include "graph/rules/broadcast.h"
+#include "trace/operators/arguments.h"
+#include "trace/operators/fallback.h"
+#include "trace/ops/rows.h"
+#include "trace/recorder.h"
+#include "trace/tensors/backing.h"
+
+namespace vesta::trace {
+namespace {
+
+using torch::jit::Stack;
+
+void empty(Recorder& r, const Operator& op, Stack& stack) {
+  record(r, op, stack);
+  give_backing(*traced(stack.back().toTensor()));
+}
+
+void refuse_set(Recorder&, const Operator& op, Stack&) {
+  VESTA_UNSUPPORTED("{} gives a tensor other memory", op.handle.schema().name());
+}
+
+// What is in it counts: the result is added.
+void refuse_out(Recorder&, const Operator& op, Stack&) {
+  VESTA_UNSUPPORTED("{} reads its out= tensor", op.handle.schema().name());
+}
+
+// Dynamo writes `module.weight = module.weight.to(dtype)` this way, where nothing changes.
+void set_source(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  if (!argument(op, stack, 1).toTensor().is_same(self)) return refuse_set(r, op, stack);
+  reply(op, stack, self);
+}
+
+// The first elements of memory that nothing else shows.
+graph::Value* shrunk(Recorder& r, const Alias& alias, const graph::IntList& sizes) {
+  const graph::TensorType& old = alias.storage->base->type;
+  const Expr count = graph::product(sizes);
+  const Expr had = graph::numel(old);
+  if (alias.storage.use_count() != 1 || !graph::is_contiguous(r.guards(), old) || !count.is_constant() ||
+      !had.is_constant() || count.constant() > had.constant())
+    return nullptr;
+  graph::Value* flat = r.emit("aten::view", {alias.storage->base, graph::IntList{had}});
+  flat = r.emit("aten::slice.Tensor", {flat, Expr(0), Expr(0), count, Expr(1)});
+  return r.emit("aten::clone", {r.emit("aten::view", {flat, sizes})});
+}
+
+void resize(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  const auto type = r.type_of(self);
+  const graph::IntList sizes = to_int_list(argument(op, stack, 1));
+  if (!argument(op, stack, 2).isNone()) VESTA_UNSUPPORTED("{} into a memory format", op.handle.schema().name());
+  if (sizes == type.sizes) return reply(op, stack, self);
+  TracedTensorImpl* impl = traced(self);
+  graph::Value* value = nullptr;
+  if (impl && !impl->alias().view && impl->alias().storage->input < 0 && !impl->alias().pending.any()) {
+    value = graph::is_empty(r.guards(), type.sizes)
+                ? r.emit("aten::empty.memory_format", {sizes}, {{"dtype", type.dtype}, {"device", type.device}})
+                : shrunk(r, impl->alias(), sizes);
+  }
+  if (!value) VESTA_UNSUPPORTED("{} changes a tensor's size", op.handle.schema().name());
+  auto storage = std::make_shared<Storage>();
+  storage->base = value;
+  impl->replace(Alias{.storage = std::move(storage), .value = value}, value->type, 0);
+  reply(op, stack, self);
+}
+
+void resize_as(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  static const Operator* by_size = find_operator("aten::resize_", "");
+  Stack inner{self};
+  inner.emplace_back(argument(op, stack, 1).toTensor().sym_sizes());
+  inner.push_back(argument(op, stack, 2));
+  resize(r, *by_size, inner);
+  reply(op, stack, self);
+}
+
+constexpr OperatorRow kRows[] = {
+    {"aten::empty.memory_format", empty},
+    {"aten::set_", refuse_set},
+    {"aten::set_.source_Storage", refuse_set},
+    {"aten::set_.source_Storage_storage_offset", refuse_set},
+    {"aten::set_.source_Tensor", set_source},
+    {"aten::set_.source_Tensor_storage_offset", refuse_set},
+    {"aten::_compute_linear_combination.out", refuse_out},
+    {"aten::resize_", resize},
+    {"aten::resize_as_", resize_as},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> factory_rows() { return kRows; }
+
+}  // namespace vesta::trace

@@ -1,0 +1,62 @@
+// Products and solvers that leave the conjugation of their result pending, and transforms whose meta functions differ.
+#include <ATen/ops/dot.h>
+#include <ATen/ops/vdot.h>
+
+#include "graph/rules/broadcast.h"
+#include "trace/operators/fallback.h"
+#include "trace/ops/rows.h"
+#include "trace/recorder.h"
+
+namespace vesta::trace {
+namespace {
+
+using torch::jit::Stack;
+
+void conj_physical(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  return self.is_complex() ? record(r, op, stack) : reply(op, stack, self);
+}
+
+// ATen's products of conjugates, which leave the conjugation of some pending.
+void dot(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor a = argument(op, stack, 0).toTensor(), b = argument(op, stack, 1).toTensor();
+  if (!a.is_conj() && !b.is_conj()) return record(r, op, stack);
+  reply(op, stack,
+        a.is_conj() && b.is_conj() ? at::dot(a.conj(), b.conj()).conj()
+        : a.is_conj()              ? at::vdot(a.conj(), b)
+                                   : at::vdot(b.conj(), a));
+}
+void vdot(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor a = argument(op, stack, 0).toTensor(), b = argument(op, stack, 1).toTensor();
+  if (!a.is_conj() && !b.is_conj()) return record(r, op, stack);
+  reply(op, stack,
+        a.is_conj() && b.is_conj() ? at::vdot(b.conj(), a.conj())
+        : a.is_conj()              ? at::dot(a.conj(), b)
+                                   : at::dot(a, b.conj()).conj());
+}
+
+// ATen solves X A = B as A^H X^H = B^H and leaves the conjugation of a complex result pending.
+void lu_solve(Recorder& r, const Operator& op, Stack& stack) {
+  const bool left = argument(op, stack, 3).toBool();
+  record(r, op, stack);
+  const at::Tensor result = stack.back().toTensor();
+  if (left || !result.is_complex() || graph::is_empty(r.guards(), r.type_of(result).sizes)) return;
+  stack.back() = r.same(r.fresh(r.emit("aten::conj_physical", {r.value_of(result)})), {.conj = true});
+}
+
+constexpr OperatorRow kRows[] = {
+    {.name = "aten::conj_physical", .handler = conj_physical, .whole_with_gradients = true},
+    {"aten::dot", dot},
+    {"aten::vdot", vdot},
+    {"aten::linalg_lu_solve", lu_solve},
+    {.name = "aten::linalg_eig", .meta_differs = true},
+    {.name = "aten::_fft_c2c", .meta_differs = true},
+    {.name = "aten::_fft_c2r", .meta_differs = true},
+    {.name = "aten::_fft_r2c", .meta_differs = true},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> linear_algebra_rows() { return kRows; }
+
+}  // namespace vesta::trace

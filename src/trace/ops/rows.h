@@ -1,0 +1,60 @@
+// What a trace does with operators that are neither a plain node, a plain view, nor a functional operator with a write:
+// a row for each, in a file that has the name of the operator's file in graph/ops/ where it has one there.
+//
+// Guarantees that an operator has at most one row. A handler takes the operator's arguments off the stack and leaves
+// its results; it may not call torch's kernels on traced tensors except through the dispatcher.
+#pragma once
+
+#include <ATen/core/stack.h>
+
+#include <span>
+#include <string>
+
+#include "trace/operators/operator_table.h"
+#include "trace/recorder.h"
+
+namespace vesta::trace {
+
+struct OperatorRow {
+  const char* name;                   // "aten::copy_", with its overload
+  Handler handler = nullptr;          // nullptr: traced as its schema says
+  bool whole_with_gradients = false;  // a composite that a trace with gradients takes apart, for its parts have the
+                                      // derivatives; its handler records it whole
+  bool drops_history = false;         // detach_: does nothing to a tensor that requires no gradient
+  bool no_autograd_view = false;      // a view that autograd does not follow
+  bool meta_differs = false;          // its meta function gives other sizes or strides than its CPU kernel
+  bool cpu_only = false;              // off the CPU nothing tells its strides
+};
+
+// nullptr: the operator has no row.
+const OperatorRow* find_operator_row(const std::string& name);
+
+// The handler of operators that only change a tensor's sizes and strides: transpose_, squeeze_, ...
+void change_view_in_place(Recorder& r, const Operator& op, torch::jit::Stack& stack);
+
+std::span<const OperatorRow> activation_rows();
+std::span<const OperatorRow> attention_rows();
+std::span<const OperatorRow> contents_rows();
+std::span<const OperatorRow> copy_rows();
+std::span<const OperatorRow> factory_rows();
+std::span<const OperatorRow> indexing_rows();
+std::span<const OperatorRow> linear_algebra_rows();
+std::span<const OperatorRow> normalization_rows();
+std::span<const OperatorRow> pooling_rows();
+std::span<const OperatorRow> view_rows();
+
+// ---- for handlers
+
+inline c10::IValue argument(const Operator& op, const torch::jit::Stack& stack, size_t i) {
+  return stack[stack.size() - op.arg_count + i];
+}
+// Replaces the arguments by the result.
+inline void reply(const Operator& op, torch::jit::Stack& stack, c10::IValue result) {
+  torch::jit::drop(stack, op.arg_count);
+  stack.push_back(std::move(result));
+}
+inline c10::IValue boxed(Recorder& r, Expr e) {
+  return e.is_constant() ? c10::IValue(e.constant()) : c10::IValue(to_sym_int(r.shared_from_this(), e));
+}
+
+}  // namespace vesta::trace
