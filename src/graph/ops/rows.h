@@ -1,9 +1,10 @@
-// The op table: each file of this folder yields the rows of one family, and registry.cpp concatenates them in this
+// The op table. Each file of this folder yields the rows of one family of operators; registry.cpp joins them in this
 // order.
 //
-// A row is one line where it can be: a name, a family, and the functions the family needs. docs/adding-an-op.md walks
-// through one. Shape rules must give eager's exact dtypes, sizes and strides: tests/unit/graph_ops_types.cpp compares
-// them with recorded calls of ATen.
+// A row is one line where it can be: a name, a family, and the functions that the family needs. What rows share is in
+// graph/rules. docs/adding-an-op.md walks through a row. Guarantees one row per operator (registry.cpp checks it) and
+// one schema per row. Shape rules must give eager's exact dtypes, sizes and strides: tests/unit/graph_ops_types.cpp
+// compares them with recorded calls of ATen.
 #pragma once
 
 #include <span>
@@ -44,11 +45,11 @@ std::span<const OpRow> library_rows();
 
 using RowFamily = std::span<const OpRow> (*)();
 inline constexpr RowFamily kRowFamilies[] = {
-    unary_rows,    binary_rows,        compare_rows,        ternary_rows, activation_rows,  activation_backward_rows,
-    view_rows,     copy_rows,          factory_rows,        random_rows,  reduction_rows,   statistics_rows,
-    softmax_rows,  normalization_rows, loss_rows,           joining_rows, moving_rows, padding_rows,     indexing_rows,
-    scatter_rows,  scan_rows,          sorting_rows,        matmul_rows,  convolution_rows, pooling_rows,
-    upsample_rows, attention_rows,     linear_algebra_rows, library_rows,
+    unary_rows,    binary_rows,        compare_rows,   ternary_rows,        activation_rows, activation_backward_rows,
+    view_rows,     copy_rows,          factory_rows,   random_rows,         reduction_rows,  statistics_rows,
+    softmax_rows,  normalization_rows, loss_rows,      joining_rows,        moving_rows,     padding_rows,
+    indexing_rows, scatter_rows,       scan_rows,      sorting_rows,        matmul_rows,     convolution_rows,
+    pooling_rows,  upsample_rows,      attention_rows, linear_algebra_rows, library_rows,
 };
 
 // One schema text for each row, in any order (schemas.inc, written by tools/gen_schemas.py).

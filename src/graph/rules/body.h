@@ -1,6 +1,7 @@
-// Writing pointwise bodies as formulas: `body<[](Body x) { return x[0] * sigmoid(x[0]); }>` is a PointwiseBody.
+// Formulas for pointwise bodies: `body<[](Body x) { return x[0] * sigmoid(x[0]); }>` is a PointwiseBody.
 //
-// A Scalar is a value of one compute type. A C++ number next to a Scalar becomes a constant of that Scalar's type.
+// A Scalar is a value of one compute type. A C++ number next to a Scalar becomes a constant of that Scalar's type. A
+// body may not look at memory or at other elements.
 #pragma once
 
 #include <span>

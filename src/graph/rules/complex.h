@@ -1,4 +1,4 @@
-// Pointwise operators on complex numbers, which are pairs of real scalars in loops and code generators. An operator
+// Pointwise operators on complex numbers, which loops and code generators see as pairs of real scalars. An operator
 // whose row has no complex body is an extern call for complex numbers.
 #pragma once
 

@@ -1,7 +1,7 @@
-// Writing pointwise bodies of complex numbers as formulas over pairs of real scalars, beside the real bodies of body.h.
+// Formulas for pointwise bodies of complex numbers over pairs of real scalars, beside the real bodies of body.h.
 //
-// The formulas are those of ATen's CPU kernels (c10::complex, vec256/vec512 for complex, glibc's functions), so that
-// infinities and NaN come out where eager has them. They may not use a primitive on a complex type: loops and code
+// The formulas are those of ATen's CPU kernels (c10::complex, vec256/vec512 for complex, glibc's functions), so
+// infinities and NaN come out as eager's. A formula may not use a primitive on a complex type: loops and code
 // generators know real types only.
 #pragma once
 
@@ -17,12 +17,12 @@ struct Complex {
 class ComplexArgs {
  public:
   ComplexArgs(ScalarBuilder& b, const NodeArgs& args, std::span<const ScalarPair> x) : b_(&b), args_(&args), x_(x) {}
-  // A real operand of an operator that computes in real numbers has the imaginary part 0 too.
+  // A real operand of an operator that computes in real numbers gets the imaginary part 0, too.
   Complex operator[](size_t i) const {
     const Scalar re(*b_, x_[i].re);
     return {re, x_[i].complex() ? Scalar(*b_, x_[i].im) : re.like(0)};
   }
-  // A Scalar argument that is no operand: alpha, value.
+  // A Scalar argument that is not an operand: alpha, value.
   Complex number(std::string_view name) const {
     const Scalar like = (*this)[0].re;
     const Arg& a = args_->get(name);
@@ -53,7 +53,7 @@ inline Scalar copy_sign(Scalar magnitude, Scalar sign) { return apply(Prim::Copy
 inline Scalar modulus(Complex z) { return apply(Prim::Hypot, z.re, z.im); }
 inline Scalar is_zero(Complex z) { return (z.re == 0) & (z.im == 0); }
 
-// By the larger part of the divisor (Smith).
+// Scales by the larger part of the divisor (Smith's method).
 inline Complex operator/(Complex a, Complex b) {
   const Scalar size_re = abs(b.re), size_im = abs(b.im);
   const Scalar by_re = size_re >= size_im;
@@ -65,7 +65,7 @@ inline Complex operator/(Complex a, Complex b) {
   return select(is_zero(b), {a.re / size_re, a.im / size_im}, quotient);
 }
 
-// The row with a formula for complex numbers.
+// The row with a body for complex numbers.
 constexpr OpRow with_complex(OpRow row, ComplexBody f) {
   row.complex = f;
   return row;

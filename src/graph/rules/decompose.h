@@ -1,7 +1,7 @@
 // Building blocks of decompositions.
 //
-// Inside a decomposition half types are widened to their opmath first and rounded once at the end, as ATen's fused
-// kernels do. `finish` gives each result the type of the node it replaces.
+// A decomposition widens half types to their opmath first and rounds once at the end, as ATen's fused kernels do. It
+// calls finish() for its results, which gives each the type of the result that it replaces.
 #pragma once
 
 #include <initializer_list>
@@ -13,14 +13,14 @@ namespace vesta::graph {
 
 Value* cast(Builder& b, Value* v, DType t);
 Value* opmath(Builder& b, Value* v);
-// v as the type its result is rounded to, where that is not v's own (None: v's own).
+// Casts each value to the type of the result it replaces.
 std::vector<Value*> finish(Builder& b, const Node& node, std::vector<Value*> values);
 
-// Reductions over `dims` that keep them, in v's type.
+// Reductions over `dims` that keep the dimensions, in v's type.
 Value* sum_keeping(Builder& b, Value* v, const IntList& dims);
 Value* mean_keeping(Builder& b, Value* v, const IntList& dims);
 Value* amax_keeping(Builder& b, Value* v, const IntList& dims);
-// The same elements in row-major order under other sizes; copies only where no view can show them.
+// The same elements in row-major order with other sizes. It copies only where no view can show them.
 Value* reshaped(Builder& b, Value* v, Sizes sizes);
 
 }  // namespace vesta::graph

@@ -1,4 +1,4 @@
-// The types of factories, for constants and random numbers alike.
+// Result types of operators that make tensors, filled with constants or with random numbers.
 #pragma once
 
 #include <optional>
@@ -7,12 +7,12 @@
 
 namespace vesta::graph {
 
-// The number that every element of the node's result is, where the operator's role says so (Fill, Zeros, Ones).
+// The number that every element of the node's result is, if the operator's role is Fill, Zeros or Ones.
 std::optional<Arg> fill_number(const Node& node);
 
-// Reads dtype, device and memory_format of the node.
+// Reads the node's dtype, device and memory_format.
 TensorType factory_type(const NodeArgs& args, const IntList& sizes, DType otherwise, Device device);
-// Of the *_like family.
+// For the *_like operators.
 TensorType like_type(const NodeArgs& args, Guards& g);
 
 }  // namespace vesta::graph

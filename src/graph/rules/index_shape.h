@@ -1,4 +1,4 @@
-// Advanced indexing, x[i, :, j]: what ATen's AdvancedIndex makes of the shapes.
+// Shapes of advanced indexing, x[i, :, j], as ATen's AdvancedIndex makes them.
 #pragma once
 
 #include "graph/rules/broadcast.h"
@@ -11,7 +11,8 @@ struct IndexPlan {
   Sizes index_sizes;            // the broadcast size of the indices
   std::vector<Value*> indices;  // per dimension in `order`; nullptr: a whole dimension
 };
-// Throws NeedsValue for Bool masks, whose result depends on their values; UserError for indices that do not fit.
+// Throws NeedsValue for Bool masks, whose result size depends on their values, and UserError for indices that do not
+// fit.
 IndexPlan plan_index(Guards& g, const TensorType& x, const ValueList& indices);
 
 TensorType index_result(Guards& g, const TensorType& x, const ValueList& indices);

@@ -1,4 +1,4 @@
-// The strides at::TensorIterator gives a result it allocates.
+// The strides of a result that at::TensorIterator allocates.
 #pragma once
 
 #include <span>
@@ -7,11 +7,11 @@
 
 namespace vesta::graph {
 
-// `operands` in TensorIterator's order (inputs only), `sizes` the broadcast size. Numbers count as 0-d operands.
+// `operands` are the inputs in TensorIterator's order; `sizes` is the broadcast size. Numbers count as 0-d operands.
 std::vector<Expr> iterator_strides(Guards& g, std::span<const Expr> sizes, std::span<const TensorType* const> operands);
 
-// at::empty_like(t, Preserve) with other sizes equal: dense tensors keep their strides, others get those of an iterator
-// over them alone.
+// The strides of at::empty_like(t, Preserve): a dense tensor keeps its strides, another one gets those of an iterator
+// over it alone.
 std::vector<Expr> preserved_strides(Guards& g, const TensorType& t);
 
 }  // namespace vesta::graph

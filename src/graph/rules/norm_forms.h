@@ -1,4 +1,4 @@
-// The arithmetic that the norms and their gradients share.
+// Arithmetic that the norms and their gradients share.
 #pragma once
 
 #include "graph/rules/broadcast.h"

@@ -1,4 +1,4 @@
-// Which arguments of a pointwise node are operands, and the types they are cast to.
+// The operands of a pointwise node and the types they are cast to.
 #pragma once
 
 #include <span>
@@ -22,20 +22,19 @@ struct PointwiseTypes {
   DType result = DType::F32;
 };
 
-// Operands are all tensors given, and for Default, Float, Compare and Logical also the Scalars named self, other,
-// exponent, min and max that are given. Every other Scalar (alpha, value, ...) is a constant that the body reads
-// itself.
+// All given tensors are operands. For Default, Float, Compare and Logical the given Scalars named self, other,
+// exponent, min and max are operands, too. The body reads every other Scalar (alpha, value, ...) itself, as a constant.
 PointwiseTypes pointwise_types(const OpRow& row, const NodeArgs& args);
 
-// Whether the row's body covers these types: false for complex numbers and the types Vesta does not compute in. Such a
-// node is an extern call.
+// Whether the row's body covers these types: not complex numbers, nor types that Vesta does not compute in. Such a node
+// is an extern call.
 bool has_body_for(const OpRow& row, const NodeArgs& args);
 
-// Whether the result's type holds the numbers that a node is given as parameters (a fill value, a slope, a start):
-// eager refuses some that it does not hold, with or without a word. True for operands, which decide the type.
+// Whether the result's type holds the numbers that a node has as parameters (a fill value, a slope, a start). Eager
+// refuses some that it does not hold, with or without an error. True for operands, which decide the type.
 bool holds_parameters(const Op& op, std::span<const Arg> args, DType result);
 
-// True for a 0-d tensor.
+// Whether t is a 0-d tensor.
 inline bool is_zero_dim(const TensorType& t) { return t.sizes.empty(); }
 
 }  // namespace vesta::graph

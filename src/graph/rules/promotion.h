@@ -24,16 +24,16 @@ class ResultType {
   DType type_[3] = {};  // with dimensions, 0-d, numbers
 };
 
-// The type a number has by itself: Bool, I64, the default dtype, or its complex partner.
+// The type that a number has by itself: Bool, I64, the default dtype, or its complex counterpart.
 DType number_type(const Arg& scalar);
 bool is_number(const Arg& scalar);
 
 TypeCategory category(DType t);
-// "Float", "Long", ... is not wanted in our messages: eager raises its own. Throws UserError unless `accepts` covers t.
+// Throws UserError unless `accepts` covers t. The message does not name the type: eager raises its own message.
 void require_category(const OpRow& row, DType t);
 DType complex_of(DType t);
 
-// The largest finite number of a real type; for integers also the smallest, for floats its negative.
+// The range of finite numbers of a real type. The smallest float is the negative of the largest.
 struct FiniteRange {
   double low, high;
 };

@@ -1,11 +1,12 @@
-// Parts of one dimension: the clamping of slice bounds, and views that give several results.
+// Parts of one dimension: slice bounds and views that give several results.
 #pragma once
 
 #include "graph/rules/broadcast.h"
 
 namespace vesta::graph {
 
-// Answers by proofs and hints without recording: for nodes whose guards were recorded when they were added.
+// Answers by proofs and hints and records nothing. For nodes of a graph, whose guards were recorded when they were
+// added.
 class KnownGuards : public Guards {
  public:
   bool equal(Expr a, Expr b) override { return provably_equal(a, b) || hint(a) == hint(b); }

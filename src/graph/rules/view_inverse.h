@@ -1,4 +1,4 @@
-// Writes through views: each function gives `base` with `value` put where the view shows it.
+// Writes through views: each function returns `base` with `value` where the view shows it.
 #pragma once
 
 #include "graph/graph.h"
@@ -16,9 +16,9 @@ Value* view_as_real_back(Builder& b, const NodeArgs& args, Value* base, Value* v
 Value* view_as_complex_back(Builder& b, const NodeArgs& args, Value* base, Value* value);
 Value* view_dtype_back(Builder& b, const NodeArgs& args, Value* base, Value* value);
 
-// Of permute, transpose.int and t: result dimension i shows dimension order[i].
+// For permute, transpose.int and t: dimension i of the result is dimension order[i] of the tensor.
 std::vector<int64_t> view_permutation(const NodeArgs& args);
-// Of the squeeze overloads: the dimensions that vanish.
+// For the squeeze overloads: the dimensions that vanish.
 std::vector<bool> squeezed_dims(const NodeArgs& args);
 
 }  // namespace vesta::graph

@@ -5,10 +5,11 @@
 
 namespace vesta::graph {
 
-// A list argument of 1 or `dims` entries; an empty one gives `otherwise`.
+// A list argument of 1 or `dims` entries. An empty list gives `otherwise`.
 IntList spatial(const NodeArgs& args, std::string_view name, size_t dims, const IntList& otherwise = {});
 
-// Windows over `size` elements; with `ceil_mode` a last partial window counts if it starts inside the padded input.
+// The number of windows over `size` elements. With `ceil_mode`, a last partial window counts if it starts inside the
+// padded input.
 Expr window_count(Guards& g, Expr size, Expr kernel, Expr stride, Expr padding, Expr dilation, bool ceil_mode);
 
 }  // namespace vesta::graph
