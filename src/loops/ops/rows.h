@@ -1,9 +1,11 @@
-// The lowering table: one row for each operator whose elements, writes or checks its family alone does not give. A file
+// The lowering table: one row for each operator whose elements, writes or checks do not follow from its family. A file
 // of this folder has the name of the file in graph/ops/ that has the operators' rows.
 //
-// Pointwise operators need no row here (their body in the op table is the lowering), nor do composite ones (they are
-// decomposed before). Reductions and scans are lowered by what their schema says: ops/reductions.cpp and ops/scan.cpp.
-// A row may not allocate buffers or choose loops; it emits scalars through the Lowering it is given.
+// Pointwise operators need no row here: their body in the op table is the lowering. Composite operators need none: they
+// are decomposed before. Reductions and scans are lowered from their schema: ops/reductions.cpp and ops/scan.cpp.
+//
+// Guarantees at most one row per operator. A row may not allocate buffers or choose loops; it emits scalars through the
+// Lowering it is given.
 #pragma once
 
 #include "loops/index_tensors.h"
@@ -12,7 +14,7 @@
 
 namespace vesta::loops {
 
-// Families Indexed and Factory: the element of result `v` at `index`.
+// For the families Indexed and Factory: computes the element of result `v` at `index`.
 using ElementFn = graph::ScalarRef (*)(Lowering& l, const graph::Node& node, const graph::Value* v,
                                        Lowering::Index index);
 
@@ -23,12 +25,13 @@ struct LoweringRow {
   bool once = false;                                   // reads each element of its operands at most once
   bool gathers = false;                                // reads the first operand at indices that the others hold
   bool whole_rows = false;                             // gathers whole rows of contiguous elements
-  bool moves = false;                  // gives elements of its operands, or 0: complex numbers are lowered part by part
-  bool one_hot = false;                // is lowered as a sum where is_one_hot_gather() says so
+  bool moves = false;    // gives elements of its operands or 0, so complex numbers are lowered part by part
+  bool one_hot = false;  // is lowered as a sum where is_one_hot_gather() holds
   const UpdateForm* update = nullptr;  // writes some elements of a buffer (update.h)
-  std::optional<Prim> combine = std::nullopt;  // Update: with the element that is there, whatever the arguments say
-  IndexCheckFn index_checks = nullptr;         // the checks of its index tensors; nullptr: it has none
-  const char* refusal = nullptr;               // why no kernel computes it, although its family has a lowering
+  std::optional<Prim> combine =
+      std::nullopt;                     // updates combine with the element in the buffer, whatever the arguments say
+  IndexCheckFn index_checks = nullptr;  // gives the checks of its index tensors; nullptr: it has none
+  const char* refusal = nullptr;        // why no kernel computes it, although its family has a lowering
 };
 
 // The row of a node's operator, or nullptr.
