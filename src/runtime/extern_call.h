@@ -9,11 +9,11 @@
 
 namespace vesta::runtime {
 
-// Whether the operator is not one of ATen's: what it does is opaque.
+// Whether the operator is not one of ATen's. Such an operator is opaque.
 bool is_custom(const std::string& op);
 
-// Whether the call may draw from a default generator: its operator may, and no argument (a dropout of 0, a training
-// mode that is off) tells that it does not.
+// Whether the call may draw from a default generator. False if its operator never does, or if an argument (a dropout of
+// 0, a training mode that is off) shows that it does not.
 bool may_draw(const c10::OperatorHandle& op, const artifact::Extern& call);
 
 // The operator's handle. Throws Unsupported if this process has no such operator.

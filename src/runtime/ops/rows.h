@@ -1,9 +1,9 @@
 // Direct calls: extern operators whose result ATen can write into memory that the run has for it, without the
-// dispatcher's boxed call and without an allocation. A row for each, in a file that has the name of the operator's file
+// dispatcher's boxed call and without an allocation. One row each, in a file that has the name of the operator's file
 // in graph/ops/.
 //
-// Guarantees the same numbers as the boxed call. An operator without a row is called boxed: it always works, and its
-// result is copied where it has to be elsewhere.
+// Guarantees the same numbers as the boxed call. An operator without a row is called boxed, which always works; its
+// result is then copied where it must be in other memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,11 +1,11 @@
-// Tracing a program whose gradients eager would record.
+// Traces a program whose gradients eager would record.
 //
-// Each operator arrives whole, is noted on the tape, and then runs as eager runs it: composite operators decompose, and
-// what has a derivative goes through autograd's own kernel, which calls back below autograd for the result. So
-// requires_grad, is_leaf, views and versions of traced tensors are eager's, and so is what autograd refuses. The
-// autograd graph that this builds is dropped at the end, after a look at what in it no tape can say.
+// Each operator arrives whole, is noted on the tape, and then runs as in eager: composite operators decompose, and
+// operators with a derivative go through autograd's own kernel, which calls back below autograd for the result.
+// Guarantees that requires_grad, is_leaf, views and versions of traced tensors are eager's, and so are autograd's
+// errors. The trace drops the autograd graph at its end, after a check that the tape says everything that is in it.
 //
-// A real tensor never enters that graph: its fake tensor does.
+// A real tensor may never enter that autograd graph: its fake tensor does.
 #pragma once
 
 #include <ATen/core/stack.h>
@@ -24,15 +24,15 @@ class Gradients {
  public:
   explicit Gradients(Recorder& r);
 
-  // Any operator that reaches the trace.
+  // Traces any operator that reaches the trace.
   void call(const Operator& op, torch::jit::Stack& stack);
-  // The graph has one more input. A new fake tensor gets the real tensor's autograd state.
+  // Notes one more input of the graph. A new fake tensor gets the real tensor's autograd state.
   void add_input(const at::Tensor& real, const at::Tensor& stand_in, bool is_new);
-  // A copy that shows the same memory and that autograd does not see (tensor.data).
+  // Notes a copy that shares memory but that autograd does not see (tensor.data).
   void note_copy(const TracedTensorImpl& original, TracedTensorImpl& copy);
-  // What the program wrote into one of its tensors through a pointer.
+  // Notes what the program wrote into one of its tensors through a pointer.
   void note_contents(int tensor, const at::Tensor& contents);
-  // Completes the tape. Throws Unsupported where it does not say all that eager's autograd would do.
+  // Completes the tape. Throws Unsupported where the tape would not do all that eager's autograd does.
   Tape finish(const std::vector<c10::IValue>& results);
 
  private:
@@ -50,7 +50,7 @@ class Gradients {
   Tape tape_;
   std::vector<std::pair<at::Tensor, at::Tensor>> inputs_;  // real, fake tensor
   std::unordered_set<const void*> known_functions_;        // nodes that custom operators made
-  bool inside_ = false;                                    // of an operator on the tape
+  bool inside_ = false;                                    // of an operator that is on the tape
   bool below_autograd_ = false;
   size_t saved_tensor_hooks_;
 };

@@ -1,6 +1,6 @@
-// A program as it called torch: every operator as it arrived, whole and in order, in place and as a view where it was
-// one. Where the graph says what is computed, the tape says how to ask for it again, under another interpreter of
-// operators (autograd, say).
+// The tape: a program as a list of its calls of torch. Each operator is on it as it arrived, whole, in order, in place
+// or as a view. The graph says what is computed; the tape allows the same calls under another interpreter of operators,
+// such as autograd. It holds no real tensor.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -16,7 +16,7 @@
 
 namespace vesta::trace {
 
-// A tensor object of the program: the n-th that it was given or made.
+// A tensor object of the program, numbered in the order in which the program got or made it.
 struct TapeTensor {
   int index = -1;
   bool operator==(const TapeTensor&) const = default;
@@ -38,14 +38,14 @@ struct TapeCall {
 
 struct Tape {
   std::vector<TapeCall> calls;
-  // One for each of the graph's inputs. Inputs that are one tensor object are one tensor here.
+  // One for each of the graph's inputs. Inputs that are one tensor object are one TapeTensor.
   std::vector<TapeTensor> inputs;
   std::vector<std::vector<Expr>> input_sizes;
-  // What the program returned: tensors, integers, None; and which of them require a gradient.
+  // The results of the program: tensors, integers, None; and which of them require a gradient.
   std::vector<TapeArg> outputs;
   std::vector<bool> outputs_require_grad;
   int tensor_count = 0;
-  // Of the graph: expressions live as long as their context.
+  // Of the graph. Expressions live as long as their context.
   std::shared_ptr<ExprContext> context;
   std::vector<graph::SymbolSource> symbols;
 };

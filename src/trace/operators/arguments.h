@@ -1,4 +1,4 @@
-// Arguments of torch's boxed calls to arguments of nodes, and back.
+// Converts arguments of torch's boxed calls to arguments of nodes, and back.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -12,13 +12,11 @@ namespace vesta::trace {
 class Recorder;
 struct Operator;
 
-// The number that a 0-d tensor made from a Python or C++ number stands for; it takes part in type promotion as a
-// number.
+// The number of a 0-d tensor that was made from a Python or C++ number, which takes part in type promotion as a number.
 std::optional<graph::Arg> wrapped_number(const at::Tensor& t);
 graph::Arg to_arg(const c10::Scalar& s);
 
-// `args` are the operator's arguments in schema order. A wrapped number in a Tensor position stays a number in the
-// result.
+// Converts the operator's arguments, in schema order. A wrapped number in a Tensor position stays a number.
 std::vector<graph::Arg> to_args(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> args);
 
 // The sizes or integers in a boxed argument.

@@ -1,5 +1,5 @@
-// Which dispatch key traced tensors carry. torch may come to own a fallback on a key, so the choice is made when the
-// first trace starts: the first candidate without a fallback.
+// Chooses the dispatch key of traced tensors: when the first trace starts, the first candidate key for which torch has
+// no fallback.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -1,4 +1,4 @@
-// The kernel behind the trace's dispatch key.
+// The fallback kernel behind the trace's dispatch key, and its steps. Every operator on a traced tensor comes here.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -9,7 +9,7 @@ namespace vesta::trace {
 
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
-// The steps of the fallback, for the handlers of special operators.
+// The steps of the fallback, for handlers of operators (ops/rows.h).
 void call(Recorder& r, const Operator& op, torch::jit::Stack& stack);  // by the operator's treatment
 void record(Recorder& r, const Operator& op, torch::jit::Stack& stack, const graph::TensorType* otherwise = nullptr);
 void record_view(Recorder& r, const Operator& op, torch::jit::Stack& stack);

@@ -1,5 +1,5 @@
-// What tracing does with each of torch's operators: decided once per operator from its schema, kernels, tags and op
-// row.
+// Decides what the trace does with each of torch's operators, once per operator, from its schema, kernels, tags, op row
+// and its row in ops/rows.h. Guarantees that an operator without any row is traced right or refused with a reason.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -22,10 +22,10 @@ enum class Treatment : uint8_t {
   Record,      // a node
   View,        // a node whose result shares the memory of its argument
   Decompose,   // ATen's composite kernel runs and its operators come back to us
-  Mutate,      // the functional counterpart, then writes
-  Special,     // `handler`
+  Mutate,      // runs the functional counterpart, then writes
+  Special,     // runs `handler`
   NeedsValue,  // the result depends on tensors' contents
-  Refuse,      // `reason`
+  Refuse,      // refused for `reason`
 };
 
 struct Operator {
@@ -35,24 +35,25 @@ struct Operator {
   const graph::Op* op = nullptr;
   const OperatorRow* row = nullptr;  // of the trace's own table (ops/rows.h)
   Treatment treatment = Treatment::Refuse;
-  c10::DispatchKey composite = c10::DispatchKey::Undefined;  // which composite kernel it has, if any
+  c10::DispatchKey composite = c10::DispatchKey::Undefined;  // the kind of its composite kernel, if it has one
   Handler handler = nullptr;
   std::string reason;
 
   size_t arg_count = 0;
   size_t return_count = 0;
   bool returns_tensors_only = false;
-  bool custom = false;   // not ATen's: what it does is opaque, it may read values
-  bool factory = false;  // takes no tensor, makes one
+  bool custom = false;   // not one of ATen's operators: it is opaque and may read values
+  bool factory = false;  // makes a tensor and takes none
   bool random = false;   // draws from a generator
   bool meta_in_python = false;
 
-  // Mutate: functional argument i is own argument functional_args[i] (-1: what the out= tensor says by its name); the
-  // functional's results are first this operator's fresh results, then the new contents of the arguments in `mutated`.
+  // For Mutate. Argument i of the functional operator is argument functional_args[i] of this operator; -1: the out=
+  // tensor decides it, by the argument's name. The functional operator returns this operator's fresh results, then the
+  // new contents of the arguments in `mutated`.
   const Operator* functional = nullptr;
   std::vector<int> functional_args;
   std::vector<int> mutated;
-  bool copies_arguments = false;  // the functional is a functional_form()
+  bool copies_arguments = false;  // the functional operator is a functional_form()
   bool out_variant = false;       // mutated arguments are results only: they may be resized
   std::vector<int> return_alias;  // per return: the own argument returned, or -1 for a fresh result
   int view_source = -1;           // View: the argument viewed

@@ -1,5 +1,5 @@
-// What a trace does with operators that are neither a plain node, a plain view, nor a functional operator with a write:
-// a row for each, in a file that has the name of the operator's file in graph/ops/ where it has one there.
+// The trace's own table of operators: those that the trace cannot treat by their schema alone. One row each, in a file
+// that has the name of the operator's file in graph/ops/ where it has one there.
 //
 // Guarantees that an operator has at most one row. A handler takes the operator's arguments off the stack and leaves
 // its results; it may not call torch's kernels on traced tensors except through the dispatcher.
@@ -17,13 +17,13 @@ namespace vesta::trace {
 
 struct OperatorRow {
   const char* name;                   // "aten::copy_", with its overload
-  Handler handler = nullptr;          // nullptr: traced as its schema says
-  bool whole_with_gradients = false;  // a composite that a trace with gradients takes apart, for its parts have the
-                                      // derivatives; its handler records it whole
+  Handler handler = nullptr;          // nullptr: treated by its schema
+  bool whole_with_gradients = false;  // a composite operator whose handler records it whole; a trace with gradients
+                                      // decomposes it, because its parts have the derivatives
   bool drops_history = false;         // detach_: does nothing to a tensor that requires no gradient
   bool no_autograd_view = false;      // a view that autograd does not follow
   bool meta_differs = false;          // its meta function gives other sizes or strides than its CPU kernel
-  bool cpu_only = false;              // off the CPU nothing tells its strides
+  bool cpu_only = false;              // its strides are known on the CPU only
 };
 
 // nullptr: the operator has no row.

@@ -1,5 +1,6 @@
-// torch.SymInt over our expressions. An integer node is an Expr; a boolean node is a comparison, which is decided (and
-// recorded as a guard) when someone asks; a float node is a constant, because a float made from a size specialises it.
+// torch.SymInt over Vesta's expressions. An integer node is an Expr. A boolean node is a comparison, which is decided,
+// and becomes a guard, when the program needs its truth. A float node is a constant, because a float made from a size
+// specializes it.
 #pragma once
 
 #include <c10/core/SymInt.h>
@@ -12,14 +13,14 @@
 
 namespace vesta::trace {
 
-// What nodes need of a trace. `guards()` throws Unsupported once the trace is over.
+// The part of a trace that nodes need. `guards()` throws Unsupported after the end of the trace.
 class GuardSink {
  public:
   virtual ~GuardSink() = default;
   virtual graph::Guards& guards() = 0;
 };
 
-// A comparison of left with right; `negate` is folded into the relation.
+// A comparison of left with right. A negation is part of the relation.
 struct Comparison {
   Expr left;
   graph::Relation relation;
@@ -84,7 +85,7 @@ class SymNode final : public c10::SymNodeImpl {
   bool guard_size_oblivious(const char* file, int64_t line) override { return guard_bool(file, line); }
   bool guard_or_false(const char* file, int64_t line) override { return guard_bool(file, line); }
   bool guard_or_true(const char* file, int64_t line) override { return guard_bool(file, line); }
-  // Asks without recording a guard: true only if it holds for every value of the symbols.
+  // Records no guard: true only if the comparison holds for every value of the symbols.
   bool statically_known_true(const char* file, int64_t line) override;
   bool expect_true(const char* file, int64_t line) override { return guard_bool(file, line); }
   int64_t int_() override { return guard_int("", 0); }
@@ -100,9 +101,9 @@ class SymNode final : public c10::SymNodeImpl {
  private:
   c10::SymNode make(Payload p) const;
   c10::SymNode compare(Expr a, graph::Relation r, Expr b) const;
-  Expr integer() const;                        // Unsupported unless an integer
-  Expr integer(const c10::SymNode& o) const;   // of ours, or a constant of torch's
-  double number(const c10::SymNode& o) const;  // specialises
+  Expr integer() const;                        // throws Unsupported unless the node is an integer
+  Expr integer(const c10::SymNode& o) const;   // of a node of ours, or of a constant of torch's
+  double number(const c10::SymNode& o) const;  // specializes
   bool is_float(const c10::SymNode& o) const { return o->is_float(); }
   graph::TensorType shape(c10::ArrayRef<c10::SymNode> sizes, c10::ArrayRef<c10::SymNode> strides) const;
 
@@ -110,10 +111,10 @@ class SymNode final : public c10::SymNodeImpl {
   Payload payload_;
 };
 
-// The expression of a torch integer; Unsupported if another system made it.
+// The expression of a torch integer. Throws Unsupported if another system made it.
 Expr to_expr(const c10::SymInt& v);
 c10::SymInt to_sym_int(const std::shared_ptr<GuardSink>& sink, Expr e);
-// True or false if it holds for every, or for no value of the symbols.
+// true: it holds for every value of the symbols; false: it holds for none; nullopt: undecided.
 std::optional<bool> decide(const Comparison& c);
 
 }  // namespace vesta::trace

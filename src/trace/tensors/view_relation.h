@@ -1,5 +1,5 @@
-// Which results of a program are views, and of what, where that differs from the memory that they lie in: a detached
-// tensor shares an input's memory and is no view of it.
+// Relations between results of a program that are views. They differ from the memory that results share: a detached
+// tensor shares an input's memory and is not a view of it.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ namespace vesta::trace {
 
 struct ViewRelation {
   size_t output;
-  int base;  // the output that it is a view of, or -1: it is no view
+  int base;  // the output that it is a view of; -1: it is not a view
 };
 
-// Makes the relations eager's, of results that share memory. Tensors that are no views come first in `relations`.
-// `differentiable`: gradients are recorded for the results, which detaching one would cut.
+// Gives results that share memory the relations that eager gives them. Tensors that are not views come first in
+// `relations`. `differentiable`: gradients are recorded for the results; detaching a result would cut them.
 void apply(const std::vector<ViewRelation>& relations, std::vector<c10::IValue>& outputs, bool differentiable = false);
 
 }  // namespace vesta::trace
