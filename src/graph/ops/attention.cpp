@@ -40,7 +40,7 @@ void flash_backward(const NodeArgs& args, Guards&, Results& results) {
     results.push_back(transposed(args.tensor(name), args.tensor(name).sizes));
 }
 
-// CUDA's, for [batch, heads, sequence, size]. What is undefined or an integer among the results has no type.
+// CUDA's kernels, for [batch, heads, sequence, size]. Results that are undefined or integers have no type.
 const TensorType kNothing{.dtype = DType::Other};
 
 TensorType on_device_of(const TensorType& like, DType dtype, std::vector<Expr> sizes) {

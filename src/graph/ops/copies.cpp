@@ -1,4 +1,4 @@
-// Copies and conversions: the identity, laid out and typed as asked.
+// Copies and conversions: the elements of the operand with another layout or type.
 #include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/complex_body.h"
@@ -32,7 +32,7 @@ void to_copy_shape(const NodeArgs& args, Guards& g, Results& results) {
   results[0].device = device_of(args, results[0].device);
   if (results[0].dtype == DType::Other) VESTA_UNSUPPORTED("a copy to a type Vesta does not compute with");
 }
-// aten::copy: self's type, filled from src.
+// aten::copy: the type of self with the elements of src.
 void copy_shape(const NodeArgs& args, Guards& g, Results& results) {
   const Sizes joined = broadcast(g, args.tensor(0).sizes, args.tensor(1).sizes);
   VESTA_USER_CHECK(joined == args.tensor(0).sizes, "copy: the source is larger than the destination");
@@ -57,7 +57,7 @@ constexpr OpRow copy(const char* name, ShapeRule shape, PointwiseBody f, uint32_
 Complex complex_identity(ComplexArgs x) { return x[0]; }
 Complex complex_fill(ComplexArgs x) { return x.number("value"); }
 
-// A number as a number of type t: a real one keeps the real part.
+// Converts a number to type t. To a real type it keeps the real part.
 ScalarPair converted(ScalarBuilder& b, DType t, ScalarPair x) {
   const Scalar re(b, x.re);
   if (t == DType::Bool && x.complex()) return pair((re != 0) | (Scalar(b, x.im) != 0));

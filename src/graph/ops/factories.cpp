@@ -1,5 +1,5 @@
-// Tensors made from sizes and numbers. All constant fills become aten::full, all that nothing fills
-// aten::empty_strided, which a kernel reads as zeros.
+// Tensors made from sizes and numbers. Constant fills become aten::full, uninitialized tensors become
+// aten::empty_strided, whose elements a kernel reads as zeros.
 #include <cmath>
 
 #include "base/check.h"
@@ -52,7 +52,7 @@ void linspace(const NodeArgs& args, Guards&, Results& results) {
       1, factory_type(args, {args.integer("steps")}, complex ? complex_of(default_dtype()) : default_dtype(), {}));
 }
 
-// The count of elements: exact in integers, in double otherwise, as ATen computes it.
+// The count of elements, computed in integers or in double, as ATen does.
 void arange(const NodeArgs& args, Guards& g, Results& results) {
   const bool has_start = args.schema().index_of("start") >= 0, has_step = args.schema().index_of("step") >= 0;
   const Arg start = has_start ? args.get("start") : Arg(Expr(0));

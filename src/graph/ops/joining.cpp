@@ -12,7 +12,7 @@ using Results = std::vector<TensorType>;
 
 const ValueList& tensors_of(const NodeArgs& args) { return std::get<ValueList>(args[0]); }
 
-// The historical exception: an empty 1-d tensor joins anything.
+// As in ATen, an empty 1-d tensor joins anything.
 bool ignored(const TensorType& t) { return t.dim() == 1 && t.sizes[0].is_constant(0); }
 
 TensorType joined(const ValueList& tensors, Expr dim, Guards& g) {
@@ -108,7 +108,7 @@ void block_diag(const NodeArgs& args, Guards&, Results& results) {
   }
   results = {contiguous_like(tensors[0]->type, sizes, type.get())};
 }
-// Rows of blocks, each between zeros.
+// Rows of blocks, each block between zeros.
 std::vector<Value*> block_diag_form(Builder& b, const Node& node) {
   const TensorType& out = node.results[0]->type;
   if (numel(out).is_constant(0)) return {};

@@ -1,4 +1,5 @@
-// Calls into ATen of no family, with known shapes: sampled images and patches, distances, bags, losses of classes.
+// Operators of no other family with known shapes, as calls into ATen: images and patches, distances, bags, losses of
+// classes.
 #include <algorithm>
 
 #include "base/check.h"
@@ -34,7 +35,7 @@ void grid_sampler(const NodeArgs& args, Guards& g, Results& results) {
   results = {contiguous_like(x, sizes)};
 }
 
-// Sliding windows over an image of `size`: how many there are in all.
+// The total of sliding windows over an image of `size`.
 Expr window_total(const NodeArgs& args, Guards& g, std::span<const Expr> size) {
   const IntList kernel = spatial(args, "kernel_size", 2), dilation = spatial(args, "dilation", 2);
   const IntList padding = spatial(args, "padding", 2), stride = spatial(args, "stride", 2);
@@ -134,7 +135,7 @@ void triangle_indices(const NodeArgs& args, Guards& g, Results& results) {
   results = {contiguous_like(like, {2, n})};
 }
 
-// The sum of products of three tensors, of which each is given new dimensions first.
+// The sum of products of three tensors. Each gets new dimensions first.
 void trilinear(const NodeArgs& args, Guards& g, Results& results) {
   static constexpr const char* kNew[] = {"expand1", "expand2", "expand3"};
   Sizes all;
@@ -171,7 +172,7 @@ void binary_cross_entropy(const NodeArgs& args, Guards& g, Results& results) {
   }
   results = {reduces(args) ? contiguous_like(x, {}) : preserved(g, x)};
 }
-// A loss for each row of a matrix, or of one vector.
+// One loss for each row of a matrix, or one for a vector.
 TensorType loss_of_rows(const NodeArgs& args, size_t target_dims_of_rows) {
   const TensorType& x = args.tensor(0);
   VESTA_USER_CHECK(x.dim() <= 2 && is_float(x.dtype), "a loss of classes: expected a matrix of floats");

@@ -1,5 +1,5 @@
-// Factorizations, solvers and their like: calls into ATen with known shapes. LAPACK's matrices are stored by columns.
-// Element types are left for the calls to check: empty matrices may have any.
+// Factorizations, solvers and similar operators: calls into ATen with known shapes. LAPACK stores matrices by columns.
+// The calls check element types: empty matrices may have any.
 #include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/iterator_strides.h"
@@ -42,7 +42,7 @@ TensorType by_columns(const TensorType& like, Sizes sizes) {
 TensorType of(DType t, const TensorType& like, Sizes sizes) { return contiguous_like(like, std::move(sizes), t); }
 TensorType reals(const TensorType& like, Sizes sizes) { return of(real_of(like.dtype), like, std::move(sizes)); }
 TensorType nothing(const TensorType& like) { return by_rows(like, {0}); }
-// LAPACK's integers: a status for each matrix, an interchange for each row.
+// LAPACK's integers: one status per matrix, one interchange per row.
 TensorType status(const TensorType& x) { return of(DType::I32, x, batch(x)); }
 TensorType interchanges(const TensorType& x) { return of(DType::I32, x, with(batch(x), {shorter_side(x)})); }
 
@@ -145,7 +145,7 @@ void fits(Guards& g, const TensorType& a, const Sizes& b, bool left) {
 TensorType solved(const TensorType& like, Sizes sizes, bool left) {
   return left ? by_columns(like, std::move(sizes)) : by_rows(like, std::move(sizes));
 }
-// One right side without a dimension of its own.
+// Whether b is one right side without a dimension of its own.
 bool is_vector(Guards& g, const TensorType& a, const TensorType& b) {
   if (b.dim() == 1) return true;
   if (b.dim() + 1 != a.dim()) return false;
@@ -185,7 +185,7 @@ void ldl_solve(const NodeArgs& args, Guards& g, Results& results) {
   fits(g, a, b.sizes, true);
   results = {by_columns(b, solved_sizes(g, a, b.sizes))};
 }
-// Both arguments arrive broadcast.
+// Both arguments are already broadcast.
 void cholesky_solve(const NodeArgs& args, Guards&, Results& results) {
   const TensorType& b = matrix(args, 0);
   results = {by_columns(b, b.sizes)};

@@ -139,11 +139,11 @@ void nll_backward(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(x, x.sizes)};
 }
 
-// -x[target] with the rows of `ignore_index` left out, and the weight of each row.
+// -x[target], 0 for rows of `ignore_index`, and the weight of each row.
 struct Picked {
   Value* loss;    // 0 where ignored
   Value* weight;  // 0 where ignored
-  Value* index;   // a valid class everywhere, with the class dimension
+  Value* index;   // a valid class in every row, with the class dimension
   Value* kept;    // Bool, with the class dimension
 };
 Picked pick(Builder& b, const Node& node, Value* x, size_t dim) {
@@ -205,7 +205,7 @@ std::vector<Value*> nll_backward_form(Builder& b, const Node& node) {
     grad = b("aten::div.Tensor", {grad, cast(b, std::get<Value*>(args.get("total_weight")), t)});
   if (args.has("weight")) grad = b("aten::mul.Tensor", {grad, cast(b, std::get<Value*>(args.get("weight")), t)});
   Value* out = b("aten::mul.Tensor", {grad, cast(b, hit, t)});
-  // A row that is not hit is 0 whatever the gradient is.
+  // A row without the target is 0 whatever the gradient is.
   out = b("aten::masked_fill.Scalar", {out, b("aten::logical_not", {hit}), Expr(0)});
   return finish(b, node, {out});
 }

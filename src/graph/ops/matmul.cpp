@@ -12,7 +12,7 @@ void agree(Guards& g, Expr a, Expr c, const char* op) {
   VESTA_USER_CHECK(a == c || g.equal(a, c), "{}: inner sizes {} and {} differ", op, to_string(a), to_string(c));
 }
 void same_type(const TensorType& a, const TensorType& c, const char* op) {
-  // Eager refuses most mixed products, but not all empty ones: let it decide.
+  // Eager refuses most products of mixed types, but not all empty ones, so eager decides.
   if (a.dtype != c.dtype) VESTA_UNSUPPORTED("{}: operands of types {} and {}", op, name(a.dtype), name(c.dtype));
 }
 void dims(const TensorType& a, size_t n, const char* op) {

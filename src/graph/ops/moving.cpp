@@ -1,4 +1,4 @@
-// Elements that change places or are masked by their place: repeat, roll, flip, triangles, shuffles of pixels and
+// Elements that change position or are masked by their position: repeat, roll, flip, triangles, shuffles of pixels and
 // channels.
 #include "base/check.h"
 #include "graph/ops/rows.h"
@@ -19,7 +19,7 @@ void repeat(const NodeArgs& args, Guards&, Results& results) {
   for (size_t i = 0; i < x.dim(); ++i) sizes[offset + i] = times[offset + i] * x.sizes[i];
   results = {contiguous_like(x, sizes)};
 }
-// Each repeated dimension becomes two, the outer one broadcast.
+// Each repeated dimension becomes two. The outer one is broadcast.
 std::vector<Value*> repeat_form(Builder& b, const Node& node) {
   const NodeArgs args = node.named();
   const IntList& times = args.integers("repeats");
@@ -56,7 +56,7 @@ void roll(const NodeArgs& args, Guards& g, Results& results) {
   out.strides = !moves ? preserved_strides(g, x) : format_strides(x.sizes, suggest_memory_format(g, x));
   if (dims.empty()) out.strides = contiguous_strides(x.sizes);
   if (dims.size() > 1) out.strides = format_strides(x.sizes, suggest_memory_format(g, x));
-  // Joined with an empty half, which has no channels-last strides.
+  // ATen joins it with an empty half, which has no channels-last strides.
   if (!dims.empty() && !is_empty(g, x.sizes) && suggest_memory_format(g, x) != MemoryFormat::Contiguous)
     for (size_t i = 0; i < dims.size(); ++i) {
       const Expr size = x.sizes[wrap_dim(g, dims[i], x.dim())];

@@ -27,7 +27,7 @@ void constant(const NodeArgs& args, Guards& g, Results& results) {
   const bool grows = std::any_of(pad.begin(), pad.end(), [&](Expr p) { return g.less(0, p); });
   TensorType out = x;
   out.sizes = padded(g, x, pad);
-  for (size_t i = 0; i < pad.size() / 2; ++i) {  // eager narrows by the negative widths first
+  for (size_t i = 0; i < pad.size() / 2; ++i) {  // eager first narrows by the negative widths
     Expr left = x.sizes[x.dim() - 1 - i];
     for (const Expr p : {pad[2 * i], pad[2 * i + 1]}) {
       if (!g.less(p, 0)) continue;
@@ -65,7 +65,7 @@ void reflection(const NodeArgs& args, Guards& g, Results& results) {
     VESTA_USER_CHECK(g.less(pad[i], x.sizes[x.dim() - 1 - i / 2]), "reflection needs padding smaller than the size");
 }
 
-// All dimensions behind the batch and the channels.
+// Pads all dimensions after the batch and the channels.
 void circular(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const IntList& pad = args.integers("pad");

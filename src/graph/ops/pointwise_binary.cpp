@@ -64,7 +64,7 @@ Scalar divide_with_mode(Body x) {
   return x[0].real() ? trunc(x[0] / x[1]) : x[0] / x[1];
 }
 
-// ATen's own special cases of a number as the exponent: they are more exact than pow, and defined for negative bases.
+// ATen's special cases for a number as the exponent. They are more exact than pow, and defined for negative bases.
 Scalar power_by_number(Body x) {
   const Arg& arg = x.args().get("exponent");
   const Scalar v = x[0];
@@ -113,7 +113,7 @@ Scalar heaviside(Body x) {
   return select(x[0] == 0, x[1], select(x[0] > 0, x[0].like(1), x[0].like(0)));
 }
 
-// Subtraction refuses Bool in either place, whatever it promotes to.
+// Subtraction refuses a Bool operand, whatever the promoted type is.
 void difference_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   static constexpr OpRow row = arithmetic("aten::sub.Tensor", nullptr, kNotBool);
   for (size_t i = 0; i < 2; ++i) {
@@ -132,7 +132,7 @@ void heaviside_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& r
   default_shape(row, args, g, results);
 }
 
-// ATen computes rsub(a, b) as sub(b, a): the second operand decides first about strides.
+// ATen computes rsub(a, b) as sub(b, a), so the strides of the second operand come first.
 void reversed_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   std::vector<Arg> swapped(args.all().begin(), args.all().end());
   std::swap(swapped[0], swapped[1]);

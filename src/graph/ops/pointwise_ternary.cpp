@@ -24,7 +24,7 @@ constexpr uint8_t kOrdered = kRealNumber;
 Scalar larger(Scalar a, Scalar c) { return a.dtype() == DType::Bool ? a | c : maximum(a, c); }
 Scalar smaller(Scalar a, Scalar c) { return a.dtype() == DType::Bool ? a & c : minimum(a, c); }
 
-// A NaN bound makes every element NaN, as ATen does.
+// As in ATen, a NaN bound makes every element NaN.
 Scalar clamp(Body x) {
   Scalar v = x[0];
   size_t next = 1;

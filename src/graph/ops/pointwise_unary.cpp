@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// Float result for every input type (`build_borrowing_unary_float_op`).
+// The result is a float for every input type (`build_borrowing_unary_float_op`).
 constexpr OpRow to_float(const char* name, PointwiseBody f, uint8_t accepts = kAnyType) {
   return {.name = name, .family = Family::Pointwise, .promote = Promote::Float, .body = f, .accepts = accepts};
 }
@@ -69,14 +69,14 @@ Scalar entr(Body x) {
   return select(is_nan(x[0]), x[0], select(x[0] > 0, -x[0] * log(x[0]), select(x[0] == 0, 0, x[0].like(-kInf))));
 }
 
-// Complex numbers give their real type.
+// Complex numbers give a result of their real type.
 void magnitude_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   static constexpr OpRow row = same_type("aten::abs", nullptr, kRealNumber | kComplexType);
   default_shape(row, args, g, results);
   results[0].dtype = real_of(results[0].dtype);
 }
 
-// aten::isinf and aten::nan_to_num etc. on a type without such values give a plain answer.
+// For a type without infinities and NaN the answer is a constant.
 Scalar finite(Body x) { return x[0].real() ? !(is_nan(x[0]) | is_inf(x[0])) : true_like(x[0]); }
 
 void same_layout(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
@@ -113,7 +113,7 @@ Complex complex_reciprocal(ComplexArgs x) {
 
 Complex complex_exp(ComplexArgs x) {
   const Complex z = x[0];
-  // Above `top` the exponential alone would overflow although its products need not.
+  // Above `top` the exponential alone overflows although its products need not.
   const double top = z.re.dtype() == DType::F64 ? 700 : 87;
   const Scalar far = z.re > top;
   const Scalar e = exp(select(far, z.re - top, z.re));
@@ -139,7 +139,7 @@ Complex complex_log(ComplexArgs x) {
 Complex complex_sqrt(ComplexArgs x) {
   const Complex z = x[0];
   const bool wide = z.re.dtype() == DType::F64;
-  // A quarter of numbers whose modulus may overflow.
+  // Numbers whose modulus may overflow are computed from their quarter.
   const Scalar huge = (abs(z.re) > (wide ? 1e307 : 1e37)) | (abs(z.im) > (wide ? 1e307 : 1e37));
   const Scalar in = select(huge, 0.25, z.re.like(1)), out = select(huge, 2, z.re.like(1));
   const Scalar re = z.re * in, im = z.im * in;
@@ -241,7 +241,7 @@ constexpr OpRow kRows[] = {
     with_complex(to_float("aten::sqrt", primitive<Prim::Sqrt>), complex_body<complex_sqrt>),
     to_float("aten::tan", primitive<Prim::Tan>),
     to_float("aten::tanh", primitive<Prim::Tanh>),
-    // Known shapes; the functions themselves are calls into ATen.
+    // Operators with known shapes whose functions are calls into ATen.
     to_float("aten::i0", nullptr, kAnyType & ~kComplexType),
     to_float("aten::special_i0e", nullptr, kAnyType & ~kComplexType),
     to_float("aten::special_i1", nullptr, kAnyType & ~kComplexType),

@@ -48,7 +48,7 @@ void average(const NodeArgs& args, Guards& g, Results& results) {
 template <size_t N>
 void maximum(const NodeArgs& args, Guards& g, Results& results) {
   average<N>(args, g, results);
-  // The 3-d kernel adds a batch dimension and keeps the format it then finds.
+  // The 3-d kernel adds a batch dimension and keeps the memory format of that.
   if (const TensorType& x = args.tensor(0); N == 3 && x.dim() == 4) {
     TensorType batch = x;
     batch.sizes.insert(batch.sizes.begin(), 1);

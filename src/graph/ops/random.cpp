@@ -1,4 +1,4 @@
-// Draws from a generator: calls into ATen, in the program's order, so that numbers are eager's.
+// Random numbers: calls into ATen in the program's order, so that the numbers are eager's.
 #include "graph/ops/rows.h"
 #include "graph/rules/factory_types.h"
 #include "graph/rules/iterator_strides.h"

@@ -1,4 +1,5 @@
-// Writes at computed places. Each gives a new tensor: the first argument with some elements replaced or added to.
+// Writes at computed indices. Each operator gives a new tensor: the first argument with some elements replaced or added
+// to.
 #include <algorithm>
 
 #include "base/check.h"
@@ -21,7 +22,7 @@ void preserved(const NodeArgs& args, Guards& g, Results& results) {
 void contiguous(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(args.tensor(0), args.tensor(0).sizes)};
 }
-// at::clone_preserve_strides: even gaps stay, unless elements overlap.
+// at::clone_preserve_strides keeps even gaps, unless elements overlap.
 void kept_strides(const NodeArgs& args, Guards& g, Results& results) {
   results = {args.tensor(0)};
   const TensorType& x = args.tensor(0);
@@ -62,7 +63,7 @@ void index_put(const NodeArgs& args, Guards& g, Results& results) {
   if (any_of(DType::U8)) VESTA_UNSUPPORTED("a mask of type uint8, of which ATen warns in each call");
   const bool masks = any_of(DType::Bool);
   VESTA_USER_CHECK(args.tensor(2).dtype == x.dtype, "index_put: source and destination types differ");
-  // A mask is read by the call itself: the result's type does not depend on it.
+  // The call reads a mask itself; the result's type does not depend on it.
   if (!masks) broadcast(g, index_result(g, x, indices).sizes, args.tensor(2).sizes);
   preserved(args, g, results);
 }
@@ -104,12 +105,12 @@ void embedding_backward(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(grad, {args.integer("num_weights"), grad.sizes.back()})};
 }
 
-// Rows of the gradient added up at the index of each; the padding's row stays zero.
+// Adds each row of the gradient to the row that its index names. The padding's row stays zero.
 std::vector<Value*> embedding_backward_form(Builder& b, const Node& node) {
   const NodeArgs args = node.named();
   const TensorType& grad = node.input(0)->type;
   if (args.boolean("scale_grad_by_freq") || !is_float(grad.dtype)) return {};
-  // ATen's kernel for GPUs adds these up in float32; its additions to half-precision rows would round each sum.
+  // ATen's GPU kernel adds these in float32. Its additions to half-precision rows would round each sum.
   if (grad.device.type == DeviceType::CUDA && is_narrow(grad.dtype)) return {};
   Value* index = node.input(1);
   Value* rows = node.input(0);

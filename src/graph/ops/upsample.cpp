@@ -17,7 +17,7 @@ void upsample(const NodeArgs& args, Guards& g, std::vector<TensorType>& results)
   results = {in_format(x, sizes, N == 1 ? MemoryFormat::Contiguous : suggest_memory_format(g, x))};
 }
 
-// The places of an image's elements under a transformation: [N, H, W, 2], or [N, D, H, W, 3].
+// The positions of an image's elements under a transformation: [N, H, W, 2], or [N, D, H, W, 3].
 void affine_grid(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   const TensorType& theta = args.tensor(0);
   const IntList& size = args.integers("size");

@@ -1,4 +1,4 @@
-// Views: shape rules and index maps. How a write through a view reaches its base is in view_inverse.cpp.
+// Views: shape rules and index maps. rules/view_inverse.cpp has the writes through views.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -161,8 +161,7 @@ Index slice_map(const NodeArgs& args, const TensorType& result, std::span<const 
   const TensorType& x = args.tensor(0);
   const int64_t d = wrap_dim(args.integer("dim"), x.dim());
   Index out(index.begin(), index.end());
-  // An empty slice still starts somewhere; nothing is read there, so where sizes are symbolic the start need not be
-  // known.
+  // An empty slice still has a start. It reads nothing, so with symbolic sizes the start need not be known.
   if (result.sizes[d].is_constant(0) && !x.sizes[d].is_constant()) return out;
   KnownGuards g;
   const SliceRange r = slice_range(g, args, x.sizes[d]);
@@ -259,7 +258,8 @@ void as_strided_shape(const NodeArgs& args, Guards&, Results& results) {
   give(results, args.tensor(0), args.integers("size"), args.integers("stride"));
 }
 
-// ---- complex numbers as pairs: the index of the part is the real view's last; who reads says which part ----
+// ---- complex numbers as pairs: the last index of the real view selects the part; the reader selects the part of a
+// complex view ----
 
 void view_as_real_shape(const NodeArgs& args, Guards&, Results& results) {
   TensorType out = args.tensor(0);

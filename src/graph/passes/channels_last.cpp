@@ -34,7 +34,7 @@ class Layout2d {
   }
 
  private:
-  // With one row and column (or one channel) both orders are the same memory.
+  // With one row and column (or one channel) both memory orders are the same.
   static bool is_trivial(const TensorType& t) {
     return t.sizes[1].is_constant(1) || (t.sizes[2].is_constant(1) && t.sizes[3].is_constant(1));
   }
@@ -51,7 +51,7 @@ class Layout2d {
     v->type.strides = channels_last_strides(v->type.sizes);
   }
 
-  // A follower's 4-D inputs of the result's size are all in channels-last already, or broadcast.
+  // Whether all 4-D inputs of the result's size are in channels-last already, or are broadcast.
   bool follows(const Node& n) const {
     if (n.op->layout_rule() != LayoutRule::Follows || !n.results[0] || n.results[0]->type.dim() != 4) return false;
     bool follows = true;
@@ -79,7 +79,7 @@ class Layout2d {
     if (is_channels_last(x->type)) convert_type(n->results[0]);
   }
 
-  // A value in eager's strides again.
+  // The value in eager's strides.
   Value* restored(Value* v, Node* before) {
     Value*& back = restored_[v];
     if (!back) {
@@ -118,7 +118,7 @@ class Layout2d {
 
   Graph& g_;
   const Op& clone_ = get_op("aten::clone");
-  std::unordered_map<Value*, TensorType> eager_;  // values whose strides were changed, and what they were
+  std::unordered_map<Value*, TensorType> eager_;  // values whose strides were changed, with eager's types
   std::unordered_map<Value*, Value*> copies_, restored_;
 };
 

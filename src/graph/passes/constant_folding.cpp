@@ -30,8 +30,8 @@ std::optional<double> operand(const Arg& a, DType t) {
   return d ? rounded_to(t, *d) : std::nullopt;
 }
 
-// Arithmetic in the type itself, where double arithmetic followed by one rounding gives the same (F32, F64; integers
-// that stay exact in a double).
+// Computes in the type itself where double arithmetic followed by one rounding gives the same (F32, F64; integers that
+// stay exact in a double).
 std::optional<double> arithmetic(Fold f, const Node& n, DType t) {
   if (t != DType::F32 && t != DType::F64 && !is_integral(t)) return std::nullopt;
   const std::optional<double> a = operand(n.args()[0], t);
@@ -79,7 +79,7 @@ bool fold_constants(Graph& graph, const PassContext& context) {
     if (n->derived || n->results.size() != 1 || !n->results[0] || n->args().empty() || !value_of(n->args()[0])) return;
     Value* y = n->results[0];
     const auto it = table.find(n->op->name);
-    // full() makes contiguous tensors, and an expanded or sliced value that is an output has its own strides.
+    // full() makes contiguous tensors. An expanded or sliced value that is an output has strides of its own.
     if (it == table.end() || y->type.strides != contiguous_strides(y->type.sizes)) return;
     const std::optional<double> v = folded(it->second, *n);
     if (!v || !rewriter.may()) return;

@@ -67,7 +67,7 @@ bool fits_packed_budget(const Graph& graph, const PassContext& context, int64_t 
 std::vector<bool> parameters_of(const Graph& graph) {
   std::vector<bool> p(graph.value_count());
   for (const Input& i : graph.inputs) p[i.value->id] = i.kind == InputKind::Parameter;
-  // A parameter that the graph itself writes changes with every run.
+  // A parameter that the graph writes changes with every run.
   for (const Mutation& m : graph.mutations) p[graph.inputs[m.input].value->id] = false;
   return p;
 }

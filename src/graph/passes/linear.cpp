@@ -15,7 +15,7 @@ bool is_swap(const Node* n) {
 // A view as a tensor of other sizes, which its arguments name.
 bool is_resize(const Node* n) { return n && n->op->role() == Role::Reshape && n->op->schema.index_of("size") >= 0; }
 
-// w^T for a 2-D w: what w is a transposition of, or a new view.
+// w^T for a 2-D w: the operand of a transposition, or a new view.
 Value* transposed(Graph& g, Node* before, Value* w) {
   if (is_swap(w->producer)) return w->producer->input(0);
   static const Op& permute = get_op("aten::permute");

@@ -28,7 +28,7 @@ std::optional<double> rounded_to(DType t, double v) {
     case DType::BF16: return to_bf16(v);
     case DType::Bool: return v != 0 ? 1.0 : 0.0;
     case DType::F16:
-      // Small integers are exact; others are left to the machine that runs the program.
+      // Small integers are exact. Other numbers are rounded by the machine that runs the program.
       if (v == std::trunc(v) && std::fabs(v) <= 2048) return v;
       return std::nullopt;
     default: break;

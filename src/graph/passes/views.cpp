@@ -14,7 +14,7 @@ using Dims = std::vector<int64_t>;
 
 bool is_reshape(const Node* n) { return n && n->op->role() == Role::Reshape; }
 
-// The permutation a node makes, if it is one.
+// The permutation that a node performs; nullopt if it performs none.
 std::optional<Dims> permutation(const Node* n) {
   if (!n || n->op->role() != Role::Permute) return std::nullopt;
   return view_permutation(n->named());
@@ -32,7 +32,7 @@ void compose_permutations(Rewriter& r, Node* n, Dims q) {
     for (int64_t& d : q) d = (*p)[d];
     x = x->producer->input(0);
   }
-  if (r.replace(y, x)) return;  // they undo each other
+  if (r.replace(y, x)) return;  // the two permutations cancel
   if (!r.may()) return;
   IntList list(q.begin(), q.end());
   if (canonical) {

@@ -5,7 +5,7 @@
 namespace vesta::graph {
 
 namespace {
-// Converted as C++ and ATen convert: whatever is not 0 is true.
+// Converts as C++ and ATen convert: every number but 0 is true.
 ScalarRef converted(ScalarBuilder& b, DType t, double v) {
   if (is_float(t)) return b.constant(t, v);
   return b.integer(t, t == DType::Bool ? v != 0 : static_cast<int64_t>(v));

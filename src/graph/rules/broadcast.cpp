@@ -68,7 +68,7 @@ void settle_empty_sizes(Guards& g, TensorType& t, bool fresh) {
 }
 
 namespace {
-// Sizes of derived expressions (s0 - 1) may be 1 where a plain symbol never is.
+// Sizes of derived expressions (s0 - 1) may be 1; a plain symbol never is.
 bool is_one(Guards& g, Expr s) { return s.is_constant() ? s.is_constant(1) : g.equal(s, 1); }
 
 bool steps_match(Guards& g, const TensorType& t, std::span<const int> order) {
@@ -107,8 +107,8 @@ bool is_dense(Guards& g, const TensorType& t) {
 }
 
 MemoryFormat suggest_memory_format(Guards& g, const TensorType& t) {
-  // c10::is_channels_last_strides_2d: strides of the permuted order must not fall, and N111 and NCHW-like cases are
-  // out.
+  // c10::is_channels_last_strides_2d: strides in the permuted order must not decrease, and shapes like N111 and NCHW
+  // are excluded.
   const auto matches = [&](std::span<const int> order) {
     Expr least = 0;
     if (t.strides[1].is_constant(0)) return false;
@@ -136,7 +136,7 @@ std::vector<Expr> format_strides(std::span<const Expr> sizes, MemoryFormat forma
   Expr next = 1;
   for (int d : order) {
     strides[d] = next;
-    next = next * sizes[d];  // 0 where ATen's contiguous strides take an empty dimension for one of 1
+    next = next * sizes[d];  // 0 where ATen's contiguous strides treat an empty dimension as one of size 1
   }
   return strides;
 }

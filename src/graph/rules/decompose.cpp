@@ -18,7 +18,7 @@ std::vector<Value*> finish(Builder& b, const Node& node, std::vector<Value*> val
     v = cast(b, v, want.dtype);
     VESTA_CHECK(v->type.sizes == want.sizes, "{}: a decomposition changed the sizes of result {}", node.op->name, i);
     if (v->type.strides == want.strides) continue;
-    // A computed value may be laid out as eager's; one that shows or was given other memory is copied.
+    // A computed value may get eager's layout. A value that views or owns other memory is copied.
     const Family family = v->producer ? v->producer->op->family() : Family::View;
     bool borrowed = family == Family::View || family == Family::Extern;
     node.for_each_input([&](Value* input) { borrowed |= input == v; });

@@ -38,7 +38,7 @@ IndexPlan plan_index(Guards& g, const TensorType& x, const ValueList& indices) {
 
 TensorType index_result(Guards& g, const TensorType& x, const ValueList& indices) {
   const IndexPlan plan = plan_index(g, x, indices);
-  // The source as the iterator sees it: its indexed dimensions replaced by the indices' own, with stride 0.
+  // The source as the iterator sees it: its indexed dimensions are replaced by those of the indices, with stride 0.
   TensorType source{.dtype = x.dtype, .sizes = {}, .strides = {}, .device = x.device};
   const auto put_indices = [&] {
     for (Expr s : plan.index_sizes) {
@@ -61,7 +61,7 @@ TensorType index_result(Guards& g, const TensorType& x, const ValueList& indices
   std::vector<TensorType> shaped;
   for (Value* v : plan.indices) {
     if (!v) continue;
-    // Broadcast to the common size, then reshaped between dimensions of one.
+    // Indices are broadcast to their common size, then reshaped with dimensions of size 1 around it.
     TensorType i = v->type;
     const size_t missing = plan.index_sizes.size() - i.dim();
     TensorType wide{.dtype = i.dtype, .sizes = {}, .strides = {}, .device = i.device};

@@ -12,7 +12,7 @@ std::vector<size_t> dimension_order(Guards& g, std::span<const Expr> sizes,
   const size_t n = sizes.size();
   std::vector<size_t> perm(n);
   for (size_t i = 0; i < n; ++i) perm[i] = n - 1 - i;
-  // 1: dim0 belongs after dim1; -1: before; 0: no operand can tell.
+  // 1: dim0 comes after dim1; -1: before; 0: no operand decides.
   const auto compare = [&](size_t dim0, size_t dim1) {
     for (const auto& s : strides) {
       if (s[dim0].is_constant(0) || s[dim1].is_constant(0)) continue;

@@ -30,8 +30,8 @@ bool is_tensor(const Arg& a) {
   return v && *v;
 }
 
-// Whether the type holds a bound of clamp or hardtanh. One that it does not hold wraps, saturates or raises by the
-// version of ATen.
+// Whether the type holds a bound of clamp or hardtanh. A bound that it does not hold wraps, saturates or raises,
+// depending on the version of ATen.
 bool holds_bound(DType t, const Arg& bound) {
   const FiniteRange range = finite_range(t);
   if (const auto* v = std::get_if<double>(&bound))
@@ -57,7 +57,7 @@ PointwiseTypes pointwise_types(const OpRow& row, const NodeArgs& args) {
   size_t tensors = 0;
   for (size_t i = 0; i < args.size(); ++i) {
     const bool tensor = is_tensor(args[i]);
-    // A number in a tensor's place is PyTorch's wrapped number.
+    // A number in a tensor's position is PyTorch's wrapped number.
     const bool number = is_number(args[i]) && (args.schema().args[i].type == ArgType::Tensor ||
                                                (promotes_scalars(row.promote) && promotes(args.schema().args[i])));
     if (!tensor && !number) continue;
@@ -164,7 +164,7 @@ void default_shape(const OpRow& row, const NodeArgs& args, Guards& g, std::vecto
   Sizes sizes;
   for (const PointwiseOperand& o : types.operands) {
     if (!is_tensor(args[o.arg])) {
-      // A bound of clamp is read by the kernel; every other number is wrapped into a 0-d operand.
+      // The kernel reads a bound of clamp; every other number becomes a 0-d operand.
       const std::string& n = args.schema().args[o.arg].name;
       if (n != "min" && n != "max" && n != "exponent") operands.push_back(&number);
       continue;

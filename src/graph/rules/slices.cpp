@@ -8,7 +8,7 @@
 namespace vesta::graph {
 namespace {
 
-// A bound as Python reads it: negative counts from the end, then clamped to [least, size].
+// A slice bound as Python reads it: a negative bound counts from the end, and all are clamped to [least, size].
 Expr bound(Guards& g, Expr v, Expr least, Expr size) {
   if (g.less(v, 0)) {
     v = v + size;
@@ -25,7 +25,7 @@ SliceRange slice_range(Guards& g, const NodeArgs& args, Expr size) {
   const Expr step = args.integer("step");
   VESTA_USER_CHECK(g.less(0, step), "slice: the step must be positive");
   const Expr start = args.has("start") ? bound(g, args.integer("start"), 0, size) : Expr(0);
-  // Anything that reaches the largest integer means "to the end".
+  // A bound that reaches the largest integer means "to the end".
   const bool open = !args.has("end") || args.integer("end").is_constant(std::numeric_limits<int64_t>::max());
   const Expr end = open ? size : bound(g, args.integer("end"), start, size);
   const Expr length = end == start ? Expr(0) : ceildiv(end - start, step);

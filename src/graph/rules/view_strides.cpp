@@ -69,7 +69,7 @@ std::vector<Expr> reshape_index(std::span<const Expr> from, std::span<const Expr
       } else if (t > 0 && (f == 0 || provably_less(new_count, old_count))) {
         new_count = new_count * to[--t];
       } else {
-        f = t = 0;  // sizes that cannot be compared: the rest is one group
+        f = t = 0;  // the sizes cannot be compared, so the rest is one group
         break;
       }
     }
