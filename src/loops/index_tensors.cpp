@@ -40,7 +40,7 @@ Expr Lowering::place(const graph::Value* index, Index at, Expr size, bool wraps)
 
 namespace {
 
-// Computed from sizes and positions, reading no memory.
+// Whether the value is computed from sizes and indices alone, without reading memory.
 bool reads_nothing(const Value* v, int depth = 8) {
   const Node* node = v->producer;
   if (!node || depth == 0) return false;

@@ -53,7 +53,7 @@ std::vector<Expr> delinearize(Expr linear, std::span<const Expr> sizes) {
     index[d] = outermost || sizes[d].is_constant(0) ? q : mod(q, sizes[d]);
     below = below * sizes[d];
     first = false;
-    if (below.is_constant(0)) {  // an empty space: its indices are never used
+    if (below.is_constant(0)) {  // an empty space, whose indices are never used
       for (size_t o = 0; o < d; ++o) index[o] = 0;
       break;
     }
@@ -170,7 +170,7 @@ ScalarRef Lowering::compute(const Value* v, Index index) {
   }
 }
 
-// An operand's element at an index of the result, not yet cast; of a complex one the part in force.
+// An operand's element at an index of the result, before any cast; of a complex operand the current part.
 ScalarRef Lowering::operand(const Arg& arg, Index index) {
   if (auto* value = std::get_if<Value*>(&arg)) return element(*value, broadcast_index(index, (*value)->type.sizes));
   if (auto* b = std::get_if<bool>(&arg)) return dag_.integer(DType::Bool, *b);
@@ -222,7 +222,7 @@ ScalarRef Lowering::pointwise(const Node& node, const TensorType& type, Index in
     if (o.through != o.to && opmath(o.through) == o.to) {
       const bool is_tensor = std::holds_alternative<Value*>(arg);
       DType own = is_tensor ? std::get<Value*>(arg)->type.dtype : DType::Other;
-      if (own != o.through) s = dag_.cast(o.through, s);  // a value of that type was rounded by its producer
+      if (own != o.through) s = dag_.cast(o.through, s);  // the producer has rounded a value of that type already
     }
     x.push_back(dag_.cast(o.to, s));
   }
@@ -336,7 +336,7 @@ std::string why_not_lowered(const Node& node) {
   }
   node.for_each_input([&](Value* v) { check(v->type); });
   if (!why.empty()) return why;
-  // float8 is converted and shown in other shapes; nothing computes with it.
+  // float8 is converted and viewed in other shapes; no operator computes with it.
   if (float8 && (complex || !(op.family() == Family::View || op.row->promote == graph::Promote::Keep))) return "float8";
   if (complex || graph::is_complex_node(node)) {
     const LoweringRow* row = find_lowering(node);

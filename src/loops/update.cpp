@@ -34,7 +34,7 @@ Written written(const Node& node, size_t piece) {
   if (auto* u = std::get_if<Update>(&w)) {
     if (const auto combine = find_lowering(node)->combine) u->combine = combine;
     if (u->combine && x.dtype == DType::Bool) return "sums of bool";
-    // ATen sums these in float32; here the buffer's type would round each step.
+    // ATen computes these sums in float32; here the buffer's type would round each step.
     const bool rounds = u->combine == Prim::Add || u->combine == Prim::Mul;
     if (rounds && is_narrow(x.dtype) && form->rounds_each) return "sums in half precision";
   }

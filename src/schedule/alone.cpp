@@ -1,4 +1,4 @@
-// What ATen does as well as a kernel where nothing is fused with it: such nodes stay calls.
+// Nodes that stay ATen calls when they fuse with nothing, because ATen is as fast as a kernel.
 #include <algorithm>
 
 #include "graph/rules/complex.h"
@@ -14,7 +14,7 @@ using graph::Value;
 
 namespace {
 
-// Whether a body has a primitive that generated code calls a scalar function for, element by element.
+// Whether a body has a primitive for which generated code calls a scalar function for each element.
 class ScalarCalls final : public BodyWalk {
  public:
   bool any = false;
@@ -59,7 +59,7 @@ bool stretches_lines(const Node& node, const Limits& limits) {
   return hint_numel(to.sizes) >= limits.many_elements && hint(to.sizes.back()) > hint(from.sizes.back());
 }
 
-// Operators that ATen's kernels compute as fast, where the function says so.
+// Operators that ATen computes as fast as a kernel when the function says so.
 struct AloneRow {
   const char* name;
   bool (*is_as_fast)(const Node& node, const Limits& limits);
@@ -76,7 +76,7 @@ bool is_as_fast_alone(const Node& node, const Limits& limits) {
       kRows, [&](const AloneRow& row) { return node.op->name == row.name && row.is_as_fast(node, limits); });
 }
 
-// Few elements made from nothing: the allocation is the work, and a graph around it only adds to that.
+// A few elements made from nothing: the allocation is the work, and a graph around it adds to that.
 bool is_small_factory(const Node& node, const Limits& limits) {
   return node.op->family() == graph::Family::Factory && hint_numel(node.results[0]->type.sizes) <= limits.few_elements;
 }

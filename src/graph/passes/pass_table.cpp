@@ -22,9 +22,9 @@
 namespace vesta::graph {
 namespace {
 
-// The order: cheap clean-up, then what the library computes best as a whole, then decomposition of the rest and clean-up
-// of the result. Dead nodes are removed before the next pass, because a dead product must not become a library call,
-// which no later pass could remove.
+// The order: cheap clean-up, then what the library computes best as a whole, then decomposition of the rest and
+// clean-up of the result. Dead nodes are removed before the next pass, because a dead product must not become a library
+// call, which no later pass could remove.
 // clang-format off: one row a line, in their order
 constexpr PassRow kSweep = {"dead-code", remove_dead_code, {}, true};
 constexpr PassRow kPasses[] = {

@@ -1,5 +1,4 @@
-// Concatenation: an element comes from one of the pieces, the others are not read; or each piece is stored in its
-// place.
+// Concatenation: either an element is read from the one piece that has it, or each piece is stored at its offset.
 #include "loops/ops/rows.h"
 
 namespace vesta::loops {
@@ -10,11 +9,11 @@ using graph::ScalarRef;
 using graph::Value;
 using Index = Lowering::Index;
 
-constexpr size_t kMostPieces = 4;  // each element tests every piece; ATen's copies are better beyond
+constexpr size_t kMostPieces = 4;  // each element tests every piece; beyond this, ATen's copies are faster
 
 const graph::ValueList& pieces(const Node& node) { return std::get<graph::ValueList>(node.args()[0]); }
 
-// at::cat leaves one-dimensional empty tensors out whatever the others' shape.
+// at::cat ignores one-dimensional empty tensors, whatever the shape of the others is.
 bool is_skipped(const Value* v) { return v->type.dim() == 1 && v->type.sizes[0].is_constant(0); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Elements that move or are masked by their place: flip, tril, triu, shuffles of pixels and channels.
+// Elements that move or are masked by their index: flip, tril, triu, shuffles of pixels and channels.
 #include "graph/rules/broadcast.h"
 #include "loops/ops/rows.h"
 
@@ -47,7 +47,7 @@ ScalarRef triu(Lowering& l, const Node& node, const Value* v, Index index) {
   return triangle(l, node, v, index, false);
 }
 
-// Channels to blocks of factor x factor pixels, and back.
+// Moves channels to blocks of factor x factor pixels, and back.
 ScalarRef pixel_shuffle(Lowering& l, const Node& node, const Value*, Index index) {
   std::vector<Expr> at(index.begin(), index.end());
   const size_t c = at.size() - 3;
@@ -73,7 +73,7 @@ ScalarRef channel_shuffle(Lowering& l, const Node& node, const Value* v, Index i
   return l.element(node.input(0), at);
 }
 
-// Channels that lie side by side are too few at a time to be read as vectors.
+// With adjacent channels there are too few at a time to read them as vectors.
 bool accepts_channel_shuffle(const Node& node) { return !node.input(0)->type.strides[1].is_constant(1); }
 
 constexpr LoweringRow kRows[] = {

@@ -50,7 +50,7 @@ const graph::IntList& border_widths(const Node& node) {
   return node.named().integers(node.op->schema.index_of("pad") < 0 ? "padding" : "pad");
 }
 
-// The last dimensions padded by what they hold: `map` gives the place for position i, which may lie outside [0, n).
+// Pads the last dimensions with their own elements: `map` gives the index for position i, which may lie outside [0, n).
 template <Expr (*kMap)(Expr i, Expr n)>
 ScalarRef pad_from_itself(Lowering& l, const Node& node, const Value*, Index index) {
   const Value* x = node.input(0);
@@ -68,7 +68,7 @@ Expr reflect(Expr i, Expr n) {
 }
 Expr replicate(Expr i, Expr n) { return min(max(i, 0), n - 1); }
 Expr around(Expr i, Expr n) { return n.is_constant(0) ? Expr(0) : mod(i, n); }
-// Rows whose neighbours lie side by side ATen copies whole; read element by element they are slower.
+// ATen copies contiguous rows whole; reading them element by element is slower.
 bool accepts_pad_from_itself(const Node& node) {
   const graph::TensorType& x = node.input(0)->type;
   const graph::IntList& widths = border_widths(node);
@@ -77,7 +77,7 @@ bool accepts_pad_from_itself(const Node& node) {
   return !(changes_rows && x.strides.back().is_constant(1));
 }
 
-// Negative widths cut before the rest is continued.
+// ATen crops by negative widths before it repeats the rest.
 bool accepts_pad_around(const Node& node) {
   const graph::IntList& widths = border_widths(node);
   return accepts_pad_from_itself(node) &&

@@ -1,4 +1,4 @@
-// Small windows, unrolled: average and maximum pooling, of windows of one size or adaptive.
+// Average and maximum pooling over small windows, fixed or adaptive, as unrolled loops.
 #include <cmath>
 
 #include "loops/ops/rows.h"
@@ -16,13 +16,14 @@ constexpr int64_t kLargestWindow = 64;
 
 // The windows of one dimension.
 struct Side {
-  Expr size;                                                 // of the operand
-  int64_t count = 1, stride = 1, padding = 0, dilation = 1;  // elements of the largest window; fixed windows
+  Expr size;  // of the operand
+  int64_t count = 1, stride = 1, padding = 0,
+          dilation = 1;  // elements of the largest window; for fixed windows also the others
   bool adaptive = false;
-  Expr results;  // adaptive: how many windows share the dimension
+  Expr results;  // adaptive: the count of windows in the dimension
 
   Expr start(Expr i) const { return adaptive ? floordiv(i * size, results) : i * Expr(stride) - Expr(padding); }
-  // Behind the last element, which may lie in the padding.
+  // One past the last element, which may lie in the padding.
   Expr end(Expr i) const {
     return adaptive ? ceildiv((i + 1) * size, results) : min(start(i) + Expr(count), size + Expr(padding));
   }
@@ -50,7 +51,7 @@ bool few(const Sides& sides) {
   return all <= kLargestWindow;
 }
 
-// Empty when the windows are not known or too large to unroll.
+// Empty if the windows are not known or too large to unroll.
 Sides fixed_sides(const Node& node, size_t n) {
   std::vector<int64_t> kernel, stride, padding, dilation;
   if (!read_list(node, "kernel_size", n, 1, kernel) || !read_list(node, "stride", n, 0, stride) ||
@@ -157,7 +158,7 @@ bool accepts_average(const Node& node) {
   return is_float(node.results[0]->type.dtype) && !sides_of<N>(node).empty();
 }
 
-// The largest element, or (second result) its place in the operand's last N dimensions: the first of the largest, or
+// The largest element, or (second result) its position in the operand's last N dimensions: the first of the largest, or
 // the last NaN.
 template <size_t N>
 ScalarRef maximum(Lowering& l, const Node& node, const Value* v, Index index) {
@@ -180,7 +181,7 @@ ScalarRef maximum(Lowering& l, const Node& node, const Value* v, Index index) {
     if (!l.is_true(inside)) e = d.select(inside, e, d.constant(t, -HUGE_VAL));
     if (best.id == kNoRef) {
       best = e;
-      // The first element of the window inside the input, should none be greater than minus infinity.
+      // The first element of the window that is inside the input, in case none is greater than minus infinity.
       std::vector<Expr> first = at;
       for (size_t k = 0; k < N; ++k) {
         Expr start = sides[k].start(index[lead + k]);

@@ -1,4 +1,4 @@
-// What a reduction node reduces, read from its schema's `dim`, `keepdim` and `dtype` arguments.
+// Which dimensions a reduction node reduces, read from its schema's `dim`, `keepdim` and `dtype` arguments.
 #include "loops/ops/rows.h"
 
 namespace vesta::loops {
@@ -78,7 +78,7 @@ std::optional<ReductionShape> reduction_shape(const Node& node, std::string* why
     case ReduceOp::All: s.compute = DType::Bool; break;
     default: s.compute = opmath(operand.dtype); break;
   }
-  // An empty maximum has no value: eager raises.
+  // An empty maximum has no value, so eager raises.
   const bool has_identity =
       s.op == ReduceOp::Sum || s.op == ReduceOp::Prod || s.op == ReduceOp::Any || s.op == ReduceOp::All;
   if (!has_identity) {

@@ -9,7 +9,7 @@ using graph::Value;
 
 namespace {
 
-// ATen keeps running sums and products of float in double on the CPU, those of half types in float.
+// On the CPU, ATen keeps running sums and products of float in double, and those of half types in float.
 DType running_type(const graph::TensorType& x, DType t) {
   if (t == DType::F32 && x.device.type == DeviceType::CPU) return DType::F64;
   return opmath(t);
@@ -48,13 +48,14 @@ ScalarRef Lowering::scan(const Node& node, const IndexMap& map, int part) {
   ScalarRef x = element(operand, map.operand);
   if (!keeps_places(node)) {
     DType t = node.results[0]->type.dtype;
-    if (t != operand->type.dtype) x = dag_.cast(t, x);  // converted before it is added
+    if (t != operand->type.dtype) x = dag_.cast(t, x);  // ATen converts before it adds
     return dag_.scan(s.op, dag_.cast(s.compute, x));
   }
   x = dag_.cast(s.compute, x);
   ScalarRef best = dag_.scan(s.op, x);
   if (part == 0) return best;
-  // The last of equals wins, a NaN over everything: where this element does, its place is the greatest so far.
+  // The last of equal elements wins, and a NaN wins over everything. Where an element wins, its index is the greatest
+  // so far.
   ScalarRef wins = dag_.bin(Prim::Eq, x, best);
   if (is_float(s.compute)) wins = dag_.bin(Prim::Or, wins, dag_.un(Prim::IsNan, x));
   ScalarRef here = dag_.size(DType::I64, map.operand[s.dim]);

@@ -1,5 +1,5 @@
-// Writes at computed places: slice_scatter, select_scatter and diagonal_scatter as elements of the whole or as writes,
-// index_put, index_copy, index_add and scatter as writes.
+// Writes at computed indices. slice_scatter, select_scatter and diagonal_scatter are lowered as elements of the whole
+// or as writes; index_put, index_copy, index_add and scatter as writes.
 #include <algorithm>
 
 #include "graph/rules/view_strides.h"
@@ -15,9 +15,9 @@ using Index = Lowering::Index;
 
 constexpr const char* kNoLowering = "no lowering for these arguments";
 
-// ---- as elements of the whole: each comes from the source or from the base
+// ---- as elements of the whole, from the source or from the base ----
 
-// A bound of a slice as Python reads it; nullopt when it cannot be decided for all sizes.
+// A slice bound as Python reads it. nullopt: sizes do not decide it.
 std::optional<Expr> bound(const graph::Arg& a, Expr size, Expr otherwise) {
   if (graph::is_none(a)) return otherwise;
   Expr e = std::get<Expr>(a);
@@ -103,7 +103,8 @@ bool accepts_select_scatter(const Node& node) {
   return constant_dim(node) && (provably_less(i, 0) || provably_at_least(i, 0));
 }
 
-// An element is the source's where its place along dim2 is that along dim1 plus the offset, and else the base's.
+// An element comes from the source if its index along dim2 is its index along dim1 plus the offset; otherwise it comes
+// from the base.
 ScalarRef diagonal_scatter(Lowering& l, const Node& node, const Value* v, Index index) {
   const graph::Diagonal d = graph::diagonal_of(node.named(), index.size());
   const auto row = static_cast<size_t>(d.dim1), column = static_cast<size_t>(d.dim2);
@@ -121,7 +122,7 @@ ScalarRef diagonal_scatter(Lowering& l, const Node& node, const Value* v, Index 
   return l.dag().select(here, source, l.element(node.input(0), index));
 }
 
-// ---- as writes of the source: slice_scatter, select_scatter
+// ---- as writes of the source: slice_scatter, select_scatter ----
 
 Written slice_written(const Node& node, const Value* source) {
   graph::NodeArgs args = node.named();
@@ -161,7 +162,7 @@ std::vector<Expr> select_place(Lowering&, const Node& node, Index at, const Read
   return place;
 }
 
-// ---- diagonal_scatter
+// ---- diagonal_scatter ----
 
 Written diagonal_written(const Node& node, const Value* source) {
   if (!node.named().integer("offset").is_constant() || source->type.dim() + 1 != node.input(0)->type.dim())
@@ -173,7 +174,7 @@ std::vector<Expr> diagonal_place(Lowering&, const Node& node, Index at, const Re
   return graph::get_op("aten::diagonal").row->view(node.named(), node.input(1)->type, at);
 }
 
-// ---- index_put
+// ---- index_put ----
 
 Written index_put_written(const Node& node, const Value* source) {
   const graph::TensorType& x = node.input(0)->type;
@@ -230,7 +231,7 @@ std::vector<Expr> index_put_place(Lowering& l, const Node& node, Index at, const
   return place;
 }
 
-// ---- index_copy, index_add, scatter: places along one dimension, which may come again
+// ---- index_copy, index_add, scatter: indices along one dimension, which may repeat ----
 
 const Value* index_of(const Node& node) { return node.input(2); }
 
@@ -289,7 +290,7 @@ Written scatter_reduce_written(const Node& node, const Value* source) {
   return w;
 }
 
-// ---- the table
+// ---- the table ----
 
 constexpr UpdateForm kSlice = {1, slice_written, no_indices, slice_place};
 constexpr UpdateForm kSelect = {1, select_written, no_indices, select_place};

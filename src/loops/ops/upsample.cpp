@@ -1,5 +1,5 @@
-// Interpolation to another size: the nearest element, or a weighted mean of the neighbours along each dimension. Which
-// elements, and with which weights, is computed as ATen computes it, in the operand's compute type.
+// Interpolation to another size: the nearest element, or a weighted mean of the neighbours along each dimension.
+// Indices and weights are computed as in ATen, in the operand's compute type.
 #include <cmath>
 
 #include "loops/ops/rows.h"
@@ -13,7 +13,7 @@ using graph::ScalarRef;
 using graph::Value;
 using Index = Lowering::Index;
 
-// The scale the caller gave for dimension k of N; nullopt: the sizes' ratio.
+// The scale argument for dimension k of N. nullopt: the scale is the ratio of the sizes.
 template <size_t N>
 std::optional<double> given_scale(const Node& node, size_t k) {
   static constexpr const char* kNames[] = {"scales_d", "scales_h", "scales_w"};
@@ -26,7 +26,7 @@ std::optional<double> given_scale(const Node& node, size_t k) {
   return v > 0 ? std::optional(v) : std::nullopt;
 }
 
-// Elements of the operand for each element of the result.
+// The distance in the operand between neighbours in the result.
 ScalarRef ratio(Lowering& l, DType t, Expr in, Expr out, std::optional<double> scale) {
   Dag& d = l.dag();
   if (scale) return d.constant(t, 1 / *scale);
@@ -43,13 +43,13 @@ ScalarRef minimum(Lowering& l, ScalarRef i, Expr most) {
   return l.dag().bin(Prim::Min, i, l.dag().size(DType::I64, most));
 }
 
-// Rounded down as ATen rounds: in float, whatever the compute type.
+// Rounds down as ATen does: in float, whatever the compute type is.
 ScalarRef floor_index(Lowering& l, ScalarRef x) {
   Dag& d = l.dag();
   return d.cast(DType::I64, d.un(Prim::Floor, d.cast(DType::F32, x)));
 }
 
-// i // k where the formula gives exactly that for every i: then the element needs no gather.
+// i // k if the formula gives exactly that for every i. Then the element needs no gather.
 std::optional<Expr> whole_ratio(Expr i, Expr in, Expr out, std::optional<double> scale) {
   if (!in.is_constant() || !out.is_constant() || in.constant() < 1) return std::nullopt;
   const int64_t n = in.constant(), m = out.constant();
@@ -62,14 +62,14 @@ std::optional<Expr> whole_ratio(Expr i, Expr in, Expr out, std::optional<double>
   return floordiv(i, k);
 }
 
-// k where result i lies half way between elements k*i + k/2 - 1 and k*i + k/2 of the operand, exactly by the formula
-// without aligned corners: those need no gather either.
+// k if result i lies exactly half way between elements k*i + k/2 - 1 and k*i + k/2 of the operand, by the formula
+// without aligned corners. These need no gather either.
 std::optional<int64_t> halfway_ratio(Expr in, Expr out, std::optional<double> scale) {
   if (!in.is_constant() || !out.is_constant() || out.constant() < 1) return std::nullopt;
   const int64_t n = in.constant(), m = out.constant();
   const double ratio = scale ? 1 / *scale : static_cast<double>(n) / static_cast<double>(m);
   const auto k = static_cast<int64_t>(ratio);
-  constexpr int64_t kExactHalves = 1 << 22;  // in float
+  constexpr int64_t kExactHalves = 1 << 22;  // floats represent halves exactly up to here
   if (static_cast<double>(k) != ratio || k < 2 || k % 2 != 0 || k * (m - 1) + k / 2 >= std::min(n, kExactHalves))
     return std::nullopt;
   return k;
@@ -122,7 +122,7 @@ bool accepts_scales(const Node& node) {
 // One dimension of a linear interpolation: two neighbours and their weights.
 struct Neighbours {
   Expr place[2];
-  ScalarRef weight[2];  // weight[0] without a handle: only place[0] counts
+  ScalarRef weight[2];  // weight[0] without an id: only place[0] counts
 };
 
 template <size_t N>
