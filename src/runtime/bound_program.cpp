@@ -35,7 +35,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
       }
     }
   }
-  // What derived steps need only among themselves (unpacked or wider forms of weights) goes after its last use.
+  // Buffers that only derived steps read (unpacked or wider forms of weights) are released after their last use.
   const std::vector<bool> kept = owned ? read_by_runs(a) : std::vector<bool>(count, true);
   for (size_t b = 0; b < count; ++b) {
     const Role role = a.buffers[b].role;

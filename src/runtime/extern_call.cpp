@@ -21,7 +21,7 @@ bool may_draw(const c10::OperatorHandle& op, const artifact::Extern& call) {
 }
 
 c10::OperatorHandle find_operator(const std::string& op) {
-  // "aten::add.Tensor": namespace::name.overload; a name has no dot of its own.
+  // "aten::add.Tensor": namespace::name.overload. A name contains no dot.
   const size_t colons = op.find("::");
   const size_t dot = op.find('.', colons == std::string::npos ? 0 : colons);
   const c10::OperatorName name(op.substr(0, dot), dot == std::string::npos ? "" : op.substr(dot + 1));

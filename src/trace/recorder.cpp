@@ -12,7 +12,7 @@
 namespace vesta::trace {
 namespace {
 
-// Many of ATen's kernels refuse tensors of more.
+// Many of ATen's kernels refuse tensors with more dimensions.
 constexpr int64_t kMostDims = 64;
 
 thread_local Recorder* current_recorder = nullptr;
@@ -34,7 +34,7 @@ bool overlap(const at::Tensor& a, const at::Tensor& b) {
   return x.begin < y.end && y.begin < x.end;
 }
 
-// Two elements of the tensor may share memory (an expanded tensor).
+// Whether two elements of the tensor may share memory (as in an expanded tensor).
 bool overlaps_itself(const at::Tensor& t) {
   for (int64_t d = 0; d < t.dim(); ++d)
     if (t.size(d) > 1 && t.stride(d) == 0) return true;
@@ -127,14 +127,14 @@ void Recorder::refuse_gradient(const at::Tensor& t) {
 void Recorder::note_grad_mode() {
   if (!c10::GradMode::is_enabled() || c10::InferenceMode::is_enabled()) return;
   recorded_in_grad_mode = true;
-  // The program switched it on after it had read the tensor.
+  // The program switched gradient mode on after it had read the tensor.
   if (withheld_gradient_ && !gradients)
     throw NeedsGradients("needs gradients: gradient mode is switched on for a tensor that requires grad");
 }
 
 namespace {
 
-// Kernels of a GPU take 16 bytes at once where they may. On the CPU it makes no difference.
+// GPU kernels access 16 bytes at once where alignment allows. On the CPU alignment makes no difference.
 int64_t alignment_of(const at::Tensor& real) {
   constexpr uintptr_t wide = 16;
   if (!real.is_cuda() || !real.has_storage()) return 1;
@@ -226,7 +226,7 @@ at::Tensor Recorder::fresh(graph::Value* value) {
 }
 
 namespace {
-// What shows a detached tensor is detached.
+// A view of a detached tensor is detached.
 at::Tensor shows(Recorder& r, at::Tensor out, const at::Tensor& source) {
   const TracedTensorImpl* shown = traced(source);
   traced(out)->detached = shown && shown->detached;
@@ -307,7 +307,7 @@ int64_t Recorder::begin_in_storage(int input) {
 }
 
 std::unique_ptr<graph::Graph> Recorder::close() {
-  // Stand-ins hold the recorder.
+  // Fake tensors hold the recorder.
   gradients.reset();
   for (RealTensor* real : real_order_) real->stand_in.reset();
   return std::move(graph_);

@@ -1,4 +1,4 @@
-// Concatenation into memory that the run has for it.
+// Concatenation into allocated memory.
 #include <ATen/ops/cat.h>
 
 #include "runtime/ops/rows.h"

@@ -1,4 +1,4 @@
-// Products of matrices into memory that the run has for them.
+// Products of matrices into allocated memory.
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
@@ -31,7 +31,7 @@ bool baddbmm_into(const Stack& s, at::Tensor& out) {
   return true;
 }
 
-// at::linear's own way for these layouts (addmm or mm on rows), without its allocation.
+// Computes as at::linear does for these layouts (addmm or mm on rows), without its allocation.
 bool linear_into(const Stack& s, at::Tensor& out) {
   const at::Tensor& x = s[0].toTensor();
   const at::Tensor& w = s[1].toTensor();

@@ -1,4 +1,4 @@
-// Arithmetic that stays an extern call, into memory that the run has for it.
+// Arithmetic that stays an extern call, into allocated memory.
 #include <ATen/ops/mul.h>
 
 #include "runtime/ops/rows.h"

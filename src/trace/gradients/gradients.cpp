@@ -27,14 +27,14 @@ namespace {
 
 using torch::jit::Stack;
 
-// The gradient of an input goes back to where the caller got it from.
+// Marks where the gradient of an input leaves the program's history for the caller's.
 struct InputGradient final : torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
     VESTA_UNSUPPORTED("a backward pass goes through an input of the trace");
   }
 };
 
-// Shared pointers before torch 2.12 or so, intrusive ones since.
+// torch uses shared pointers before 2.12 or so, and intrusive ones since.
 using NodePointer = decltype(torch::autograd::Edge::function);
 
 template <class Pointer = NodePointer>
@@ -57,7 +57,7 @@ class Setting {
   bool was_;
 };
 
-// Autograd's kernels run again, for the calls made meanwhile.
+// While it lives, the thread's calls run autograd's kernels again.
 class WithAutograd {
  public:
   WithAutograd()
@@ -109,7 +109,7 @@ bool is_input_gradient(const torch::autograd::Node& node) {
   return dynamic_cast<const InputGradient*>(&node) != nullptr;
 }
 
-// Its sequence number, which no other node has: an address may be used again.
+// The node's sequence number, which no other node has. An address may be used again.
 const void* number_of(const torch::autograd::Node& node) {
   return reinterpret_cast<const void*>(static_cast<uintptr_t>(node.sequence_nr()));
 }
@@ -231,7 +231,7 @@ void Gradients::note_contents(int tensor, const at::Tensor& contents) {
                          .grad_mode = false});
 }
 
-// Under autocast the parts of a composite operator are cast, not the operator.
+// Under autocast the parts of a composite operator are cast, not the operator itself.
 bool Gradients::belongs_on_tape(const Operator& op) const {
   if (inside_ || below_autograd_) return false;
   if (op.return_count > 0 && !op.returns_tensors_only) return false;
@@ -254,7 +254,7 @@ void Gradients::call(const Operator& op, Stack& stack) {
   if (!belongs_on_tape(op)) return run(op, stack);
 
   const c10::FunctionSchema& schema = op.handle.schema();
-  // Real tensors are lifted before they are named.
+  // Real tensors are lifted before they get tape indices.
   const size_t base = stack.size() - op.arg_count;
   for (size_t i = base; i < stack.size(); ++i) {
     c10::IValue v = stack[i];
@@ -273,7 +273,7 @@ void Gradients::call(const Operator& op, Stack& stack) {
     run(op, stack);
   }
   for (size_t i = base; i < stack.size(); ++i) noted.results.push_back(to_result(stack[i]));
-  // An operator that gave its argument back did nothing; nor does detach_ where there is no history.
+  // An operator that returned its argument did nothing, and neither did detach_ on a tensor without history.
   const bool did_something =
       tape_.tensor_count != known || (schema.is_mutable() && !detaches_nothing) || schema.returns().empty();
   if (did_something) tape_.calls.push_back(std::move(noted));
@@ -337,7 +337,8 @@ void Gradients::check_history(const std::vector<c10::IValue>& results) const {
   for (const auto& [real, stand_in] : inputs_) {
     if (stand_in.is_leaf() && stand_in.requires_grad() != real.requires_grad())
       VESTA_UNSUPPORTED("requires_grad of an input changes");
-    // What the caller hung on it would follow it into history that the compiled program does not have.
+    // Hooks and retained gradients of the caller's would follow the input into history that the compiled program does
+    // not have.
     const bool written = real.requires_grad() && !real.is_leaf() && !is_input_gradient(*stand_in.grad_fn());
     if (written && (real.retains_grad() || !torch::autograd::impl::hooks(real).empty()))
       VESTA_UNSUPPORTED("an input with a hook or a retained gradient is written");

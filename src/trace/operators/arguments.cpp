@@ -19,14 +19,14 @@ using graph::None;
 
 namespace {
 
-// to_expr brings what is far beyond every size nearer; a number must stay what it is.
+// to_expr() clamps integers far beyond every size; a number must keep its value.
 Expr exact(const c10::SymInt& v) {
   const Expr e = to_expr(v);
   if (const auto i = v.maybe_as_int(); i && !e.is_constant(*i)) VESTA_UNSUPPORTED("an integer of more than 62 bits");
   return e;
 }
 
-// Slices to the end come as the largest integer.
+// Slices to the end arrive as the largest integer.
 bool is_bound(const graph::SchemaArg& a) { return a.name == "start" || a.name == "end"; }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 namespace vesta::trace {
 namespace {
-// Below autograd and autocast, above BackendSelect (so that factories are seen) and every backend.
+// Candidates are below autograd and autocast, and above BackendSelect (so that factories are seen) and every backend.
 constexpr c10::DispatchKey kCandidates[] = {c10::DispatchKey::Fake, c10::DispatchKey::FuncTorchDynamicLayerBackMode};
 
 std::atomic<c10::DispatchKey> key{c10::DispatchKey::Undefined};
@@ -30,7 +30,7 @@ c10::DispatchKey claim_trace_key(Kernel kernel) {
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const c10::DispatchKey candidate : kCandidates) {
     if (dispatcher.hasBackendFallbackForDispatchKey(candidate)) continue;
-    // Lives as long as the process: a traced tensor may outlive every trace.
+    // The registration lives as long as the process: a traced tensor may outlive every trace.
     static auto* registration = new c10::RegistrationHandleRAII(dispatcher.registerFallback(
         candidate, c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<FallbackFunctor>(kernel)),
         "vesta trace"));

@@ -29,7 +29,7 @@ c10::ArrayRef<c10::IValue> arguments(const Operator& op, const Stack& stack) {
   return c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.arg_count);
 }
 
-// Leaves results typed by the schema: a Tensor each, or a list.
+// Pushes results as the schema types them: a Tensor each, or a list.
 void push_results(Recorder& r, const Operator& op, const std::vector<graph::Value*>& values, Stack& stack) {
   const auto& returns = op.handle.schema().returns();
   const auto wrap = [&](graph::Value* v) { return v ? r.fresh(v) : at::Tensor(); };
@@ -56,7 +56,7 @@ void push_results(Recorder& r, const Operator& op, const std::vector<graph::Valu
   }
 }
 
-// Attention draws nothing where nothing is dropped.
+// Attention draws nothing if its dropout is 0.
 bool draws(const Operator& op, c10::ArrayRef<c10::IValue> boxed) {
   const auto at = op.handle.schema().argumentIndexWithName("dropout_p");
   return !at || !boxed[static_cast<size_t>(*at)].isDouble() || boxed[static_cast<size_t>(*at)].toDouble() != 0;
@@ -69,7 +69,7 @@ void require_castable(const at::Tensor& target, const graph::TensorType& result)
                    c10::toString(target.scalar_type()));
 }
 
-// Replaces the contents of an out= tensor, which may be empty and then takes the result's sizes.
+// Replaces the contents of an out= tensor. An empty one takes the result's sizes.
 void write_out(Recorder& r, const at::Tensor& target, graph::Value* value) {
   require_castable(target, value->type);
   const graph::TensorType type = r.type_of(target);
@@ -122,7 +122,7 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
     otherwise = &first;
   }
   const Operator& f = *op.functional;
-  // A composite kernel may be built on the in-place or out= operator that we come from.
+  // A composite kernel may itself call the in-place or out= operator that is being traced.
   const auto& within = r.in_functional_form;
   const bool is_inner = std::find(within.begin(), within.end(), &op) != within.end();
   if (f.treatment == Treatment::Special) {
@@ -149,8 +149,8 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
       graph::Value* value = r.value_of(result.toTensor());
       if (op.out_variant) {
         if (result.toTensor().is_conj()) VESTA_UNSUPPORTED("{} marks its out= tensor", op.handle.schema().name());
-        // Iterators convert on the way out, most of those with one operand excepted; other kernels refuse another
-        // dtype, or compute in it.
+        // Most iterators convert to the dtype of the output, except most of those with one operand. Other kernels
+        // refuse another dtype, or compute in it.
         const bool converts = f.op && f.op->family() == graph::Family::Pointwise && converts_out(*f.op);
         if (!converts && r.type_of(target.toTensor()).dtype != value->type.dtype)
           VESTA_UNSUPPORTED("an out= tensor of another dtype than the result's");
@@ -158,7 +158,7 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
       } else {
         require_castable(target.toTensor(), value->type);
         const auto type = r.type_of(target.toTensor());
-        // Comparisons write 0 and 1; what maps complex to real numbers (abs_) is not allowed in place.
+        // Comparisons write 0 and 1. Operators that map complex to real numbers (abs_) are not allowed in place.
         if (is_complex(type.dtype) && is_float(value->type.dtype))
           VESTA_UNSUPPORTED("{} of complex numbers gives real ones", op.handle.schema().name());
         VESTA_USER_CHECK(same_sizes(r, type.sizes, value->type.sizes),
@@ -202,7 +202,7 @@ bool same_sizes(Recorder& r, const std::vector<Expr>& a, const std::vector<Expr>
   return true;
 }
 
-// More than a process can address: eager raises, and the graph might not compute it.
+// Refuses tensors larger than a process can address: eager raises, and the graph might not compute them.
 void refuse_beyond_memory(const std::vector<graph::TensorType>& types) {
   constexpr double kMostBytes = double{1ll << 47};
   for (const graph::TensorType& t : types) {
@@ -225,7 +225,7 @@ void record(Recorder& r, const Operator& op, Stack& stack, const graph::TensorTy
   if (target != op.op) {
     types = graph::infer_types(*target, args, r.guards());
   } else if (otherwise && !has_rule(op) && op.return_count == 1) {
-    // An in-place operator's counterpart without a rule of its own keeps the type of what it replaces.
+    // An in-place operator's functional counterpart may have no rule. Its result has the type of what it replaces.
     try {
       types = result_types(r, op, args, boxed);
     } catch (const Unsupported&) {
@@ -234,7 +234,7 @@ void record(Recorder& r, const Operator& op, Stack& stack, const graph::TensorTy
   } else {
     types = result_types(r, op, args, boxed);
   }
-  for (auto& t : types)  // "cuda" is the current one
+  for (auto& t : types)  // "cuda" is the current GPU
     if (t.device.type == DeviceType::CUDA && t.device.index < 0)
       t.device.index = c10::impl::VirtualGuardImpl(c10::kCUDA).getDevice().index();
   refuse_beyond_memory(types);
@@ -259,7 +259,7 @@ void record_view(Recorder& r, const Operator& op, Stack& stack) {
   if (!std::holds_alternative<graph::Value*>(args[source])) VESTA_UNSUPPORTED("a view of a number");
   Alias& alias = r.alias_of(viewed);
   args[source] = read_memory(r, alias);
-  // The view is of the tensor as torch sees it.
+  // The view is one of the tensor as torch sees it.
   graph::TensorType type = result_types(r, op, args, boxed).at(0);
   const graph::TensorType viewed_type = r.type_of(viewed);
   Expr offset = convert_offset(r.offset_of(viewed), viewed_type.dtype, type.dtype);

@@ -23,7 +23,7 @@ c10::IValue copy(const c10::IValue& v) {
 
 class CopyAndCall final : public c10::OperatorKernel {
  public:
-  // `runs`: false where the copies are all that is asked for (types of an operator without a meta function).
+  // `runs`: false if only the copies are wanted (for the types of an operator without a meta function).
   CopyAndCall(c10::OperatorHandle op, bool runs) : op_(std::move(op)), runs_(runs) {}
 
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack* stack) {
@@ -75,7 +75,7 @@ std::optional<c10::OperatorHandle> functional_form(const c10::OperatorHandle& op
   c10::FunctionSchema functional("vesta::" + name + "_functional", schema.overload_name(), arguments, returns);
   const c10::OperatorName own = functional.operator_name();
   auto& dispatcher = c10::Dispatcher::singleton();
-  // For ever, as every operator of a library is.
+  // Registrations are kept, as every operator of a library is.
   static auto* registered = new std::vector<c10::RegistrationHandleRAII>();
   registered->push_back(dispatcher.registerDef(std::move(functional), "", op.getTags().vec()));
   const auto implement = [&](c10::DispatchKey key, bool runs) {

@@ -9,7 +9,8 @@ namespace {
 
 using graph::Arg;
 
-// `from` with a number as argument `number` is `to` with arguments in the given order (positions in `from`).
+// The operator `from` with a number as argument `number` equals the operator `to` with arguments in the given order
+// (positions in `from`).
 struct Overload {
   const char* from;
   size_t number;
@@ -46,7 +47,7 @@ const std::vector<Overload>& overloads() {
         {"aten::clamp_max.Tensor", 1, "aten::clamp_max", {0, 1}},
     };
     for (const char* op : {"bitwise_and", "bitwise_or", "bitwise_xor", "eq", "ne", "lt", "le", "gt", "ge"}) {
-      // Kept for ever: the table is.
+      // Leaked on purpose: the table lives as long as the process.
       const auto keep = [](std::string s) { return (new std::string(std::move(s)))->c_str(); };
       t.push_back({keep(fmt::format("aten::{}.Tensor", op)), 1, keep(fmt::format("aten::{}.Scalar", op)), {0, 1}});
     }
@@ -80,7 +81,7 @@ void place_numbers(Recorder& r, const graph::Op*& op, std::vector<Arg>& args) {
       return;
     }
   }
-  // A 0-d tensor of the promoted type promotes like the number does.
+  // A 0-d tensor of the promoted type promotes as the number does.
   std::optional<DType> promoted;
   if (has_tensor && op->row && op->row->promote != graph::Promote::Keep) {
     graph::ResultType type;

@@ -36,7 +36,7 @@ bool is_tensor_type(const c10::Type& t) {
 bool mutates(const c10::Argument& a) { return a.alias_info() && a.alias_info()->isWrite(); }
 bool aliases(const c10::Argument& a) { return a.alias_info() != nullptr; }
 
-// Every overload of an operator's name, of those registered when the first was asked for.
+// Every overload of an operator's name, among those registered at the first call.
 std::vector<OperatorHandle> overloads(const std::string& name) {
   static std::mutex mutex;
   static std::unordered_map<std::string, std::vector<c10::OperatorName>> names;
@@ -50,14 +50,14 @@ std::vector<OperatorHandle> overloads(const std::string& name) {
   return out;
 }
 
-// What a factory is told of its result; an out= tensor says it itself.
+// Whether the argument describes the result of a factory. An out= tensor describes itself.
 bool describes_result(const c10::Argument& a) {
   return a.kwarg_only() &&
          (a.name() == "dtype" || a.name() == "layout" || a.name() == "device" || a.name() == "pin_memory");
 }
 
-// Functional argument -> own argument (-1: what the out= tensor says), or empty if `functional` is not the counterpart
-// of `schema`.
+// Maps each argument of `functional` to an argument of `schema` (-1: the out= tensor decides it). Empty if `functional`
+// is not its counterpart.
 std::vector<int> match(const c10::FunctionSchema& schema, const c10::FunctionSchema& functional, bool out_variant) {
   std::vector<int> map;
   const auto& own = schema.arguments();
@@ -100,7 +100,7 @@ bool find_functional(Operator& info, const c10::FunctionSchema& schema) {
       if (map.empty() || candidate.schema().returns().size() != fresh + info.mutated.size()) continue;
       const bool pure = std::none_of(candidate.schema().returns().begin(), candidate.schema().returns().end(), aliases);
       if (!pure) continue;
-      // Numbers are drawn in the order of the tensor that they are drawn into.
+      // Numbers are drawn in the memory order of the tensor that they are drawn into.
       const bool described = std::find(map.begin(), map.end(), -1) != map.end();
       if (described && (info.composite != DispatchKey::Undefined || info.random)) continue;
       info.functional_args = map;
@@ -110,7 +110,7 @@ bool find_functional(Operator& info, const c10::FunctionSchema& schema) {
   return false;
 }
 
-// The op table's schema may be that of another version of torch.
+// The op table's schema may be one of another version of torch.
 bool schema_fits(const graph::Schema& ours, const c10::FunctionSchema& theirs) {
   if (ours.args.size() != theirs.arguments().size() || ours.returns.size() != theirs.returns().size()) return false;
   for (size_t i = 0; i < ours.args.size(); ++i)
@@ -118,7 +118,7 @@ bool schema_fits(const graph::Schema& ours, const c10::FunctionSchema& theirs) {
   return true;
 }
 
-// Such a function imports sympy and much else when it first runs.
+// Whether the meta function is in Python. Such a function imports sympy and much else when it first runs.
 bool has_meta_in_python(const OperatorHandle& handle) {
   return handle.hasComputedKernelForDispatchKey(DispatchKey::Meta) &&
          handle.getComputedKernelForDispatchKey(DispatchKey::Meta).debug().find(".py:") != std::string::npos;
@@ -142,7 +142,8 @@ void classify(Operator& info) {
   else if (info.handle.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutogradNonFunctional) &&
            !info.handle.hasKernelForDispatchKey(DispatchKey::CPU) &&
            (info.meta_in_python || !info.handle.hasKernelForDispatchKey(DispatchKey::Meta)))
-    info.composite = DispatchKey::CompositeExplicitAutogradNonFunctional;  // view_copy and its like, linalg_pinv
+    info.composite =
+        DispatchKey::CompositeExplicitAutogradNonFunctional;  // view_copy and similar operators, linalg_pinv
   const bool implicit = info.composite == DispatchKey::CompositeImplicitAutograd;
 
   const auto refuse = [&](std::string reason) {
@@ -207,7 +208,7 @@ void classify(Operator& info) {
     }
     const bool found = find_functional(info, schema);
     const bool composite = info.composite != DispatchKey::Undefined;
-    // A composite kernel resizes its out= tensor behind the dispatcher's back.
+    // A composite kernel resizes its out= tensor without the dispatcher.
     if (found && ((info.functional->op && info.functional->op->row) || (info.out_variant && composite))) {
       info.treatment = Treatment::Mutate;
       return;
@@ -235,7 +236,7 @@ void classify(Operator& info) {
   }
 
   if (is_view) {
-    // reshape, contiguous, to, ...: views only sometimes, so ATen decides.
+    // reshape, contiguous, to, ...: they return a view only sometimes, so ATen decides.
     if (implicit) {
       info.treatment = Treatment::Decompose;
       return;
@@ -249,8 +250,8 @@ void classify(Operator& info) {
 
   if (!info.returns_tensors_only) return refuse(fmt::format("{} does not return tensors", name));
   if (!info.op) info.op = &graph::declare_op(toString(schema));
-  // ATen's composite kernels know no device and call only operators: they give more to fuse than one extern call. That
-  // of a user's operator with a meta function is opaque: it may read values.
+  // ATen's composite kernels are independent of the device and call only operators, so they give more to fuse than one
+  // extern call. A custom operator with a meta function is opaque: it may read values.
   const bool opaque = !implicit && info.custom && info.handle.hasKernelForDispatchKey(DispatchKey::Meta);
   if (!known && !opaque && info.composite != DispatchKey::Undefined) {
     info.treatment = Treatment::Decompose;
@@ -282,7 +283,7 @@ const Operator& operator_for(const OperatorHandle& handle) {
     const std::shared_lock lock(t.mutex);
     if (const auto it = t.by_handle.find(handle); it != t.by_handle.end()) return *it->second;
   }
-  // Two threads may classify at once but not insert twice; classify() recurses into functional counterparts.
+  // Two threads may classify at once but may not insert twice. classify() recurses into functional counterparts.
   const std::lock_guard building(t.building);
   {
     const std::shared_lock lock(t.mutex);

@@ -9,7 +9,7 @@ namespace {
 
 using torch::jit::Stack;
 
-// Outside of training it draws nothing; the noise that its kernel takes is then never read.
+// Outside of training it draws nothing, and the noise argument is not read.
 void rrelu(Recorder& r, const Operator& op, Stack& stack) {
   const double lower = argument(op, stack, 1).toScalar().toDouble();
   const double upper = argument(op, stack, 2).toScalar().toDouble();

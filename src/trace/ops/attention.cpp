@@ -8,7 +8,7 @@ namespace {
 
 using torch::jit::Stack;
 
-// CUDA's attention: the integers among its results are sizes of its operands.
+// The integers among the results of CUDA's attention are sizes of its operands.
 void attention(Recorder& r, const Operator& op, Stack& stack) {
   const Expr queries = r.type_of(argument(op, stack, 0).toTensor()).sizes.at(2);
   const Expr keys = r.type_of(argument(op, stack, 1).toTensor()).sizes.at(2);

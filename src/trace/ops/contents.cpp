@@ -1,4 +1,4 @@
-// Operators that read what tensors hold: item, equal, and checks.
+// Operators that read the contents of tensors: item, equal, and checks.
 #include <ATen/ops/_assert_async.h>
 
 #include "base/check.h"
@@ -19,8 +19,8 @@ void item(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, *number);
 }
 
-// A tensor equals itself unless it holds a NaN: that is checked when the program runs, and the one call that fails runs
-// eager. Of two different tensors sizes alone can tell.
+// A tensor equals itself unless it holds a NaN. The program checks that when it runs, and a call whose check fails runs
+// eager. For two different tensors, only their sizes can be compared.
 void equal(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor a = argument(op, stack, 0).toTensor(), b = argument(op, stack, 1).toTensor();
   const graph::TensorType ta = r.type_of(a), tb = r.type_of(b);
@@ -38,7 +38,7 @@ void equal(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, true);
 }
 
-// A check of contents: a call without results, which raises what eager raises.
+// A check of contents becomes a node without results, whose call raises what eager raises.
 void check_contents(Recorder& r, const Operator& op, Stack& stack) {
   const c10::ArrayRef<c10::IValue> boxed = c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.arg_count);
   std::vector<graph::Arg> args = to_args(r, op, boxed);
@@ -46,7 +46,7 @@ void check_contents(Recorder& r, const Operator& op, Stack& stack) {
   torch::jit::drop(stack, op.arg_count);
 }
 
-// A check of metadata that eager has just passed.
+// A check of metadata, which eager has just passed, is left out.
 void no_effect(Recorder&, const Operator& op, Stack& stack) { torch::jit::drop(stack, op.arg_count); }
 
 constexpr OperatorRow kRows[] = {

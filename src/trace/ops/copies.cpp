@@ -16,21 +16,21 @@ using torch::jit::Stack;
 // aten::lift: a real tensor is lifted when it is used.
 void itself(Recorder&, const Operator& op, Stack& stack) { reply(op, stack, argument(op, stack, 0)); }
 
-// A constant of the program's, which may write to it: each run has its own.
+// A constant of the program. The program may write to it, so each run gets its own copy.
 void lift_fresh_copy(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, r.fresh(r.emit("aten::clone", {r.value_of(argument(op, stack, 0).toTensor())})));
 }
 
-// The same, where nobody else has it already.
+// Copies as lift_fresh_copy does, unless the tensor is the trace's own already.
 void lift_fresh(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor t = argument(op, stack, 0).toTensor();
   const TracedTensorImpl* impl = traced(t);
-  // A literal of the program's is an input in a trace with gradients.
+  // In a trace with gradients a literal of the program is an input.
   const bool literal = impl && r.is_input_stand_in(impl) &&
                        r.graph().inputs[static_cast<size_t>(impl->identity)].kind == graph::InputKind::Parameter;
   if ((impl && !literal) || wrapped_number(t)) return itself(r, op, stack);
   lift_fresh_copy(r, op, stack);
-  // Nobody else can change it: a number of the program's in a tensor stays a number.
+  // No other code can change the literal, so its number stays known.
   if (!impl && t.dim() == 0 && t.device().is_cpu()) r.known.emplace(r.value_of(stack.back().toTensor()), t);
 }
 

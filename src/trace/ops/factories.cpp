@@ -1,4 +1,4 @@
-// Memory of tensors: empty, set_ and resize_.
+// Memory of tensors: empty, set_, resize_.
 #include "base/check.h"
 #include "graph/rules/broadcast.h"
 #include "trace/operators/arguments.h"
@@ -21,19 +21,19 @@ void refuse_set(Recorder&, const Operator& op, Stack&) {
   VESTA_UNSUPPORTED("{} gives a tensor other memory", op.handle.schema().name());
 }
 
-// What is in it counts: the result is added.
+// Refuses an out= tensor whose contents are read: the result is added to them.
 void refuse_out(Recorder&, const Operator& op, Stack&) {
   VESTA_UNSUPPORTED("{} reads its out= tensor", op.handle.schema().name());
 }
 
-// Dynamo writes `module.weight = module.weight.to(dtype)` this way, where nothing changes.
+// Dynamo writes `module.weight = module.weight.to(dtype)` as set_, even where it changes nothing.
 void set_source(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
   if (!argument(op, stack, 1).toTensor().is_same(self)) return refuse_set(r, op, stack);
   reply(op, stack, self);
 }
 
-// The first elements of memory that nothing else shows.
+// The first elements of memory that no other tensor views. nullptr: not possible.
 graph::Value* shrunk(Recorder& r, const Alias& alias, const graph::IntList& sizes) {
   const graph::TensorType& old = alias.storage->base->type;
   const Expr count = graph::product(sizes);

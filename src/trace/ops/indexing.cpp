@@ -1,4 +1,4 @@
-// Indexing whose result or whose checks depend on what the index tensors hold.
+// Indexing whose result or whose checks depend on the contents of index tensors.
 #include <ATen/ops/_assert_async.h>
 #include <ATen/ops/arange.h>
 
@@ -20,7 +20,7 @@ void index(Recorder& r, const Operator& op, Stack& stack) {
   record(r, op, stack);
 }
 
-// ATen's kernel reads its argument to check it; this one checks when it runs, with the same words.
+// ATen's kernel reads its argument to check it. This one adds checks to the graph, with the same messages.
 void one_hot(Recorder&, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
   const int64_t classes = argument(op, stack, 1).toInt();

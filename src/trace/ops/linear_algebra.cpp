@@ -1,4 +1,4 @@
-// Products and solvers that leave the conjugation of their result pending, and transforms whose meta functions differ.
+// Products and solvers that leave pending conj bits on their result, and transforms whose meta functions differ.
 #include <ATen/ops/dot.h>
 #include <ATen/ops/vdot.h>
 
@@ -17,7 +17,7 @@ void conj_physical(Recorder& r, const Operator& op, Stack& stack) {
   return self.is_complex() ? record(r, op, stack) : reply(op, stack, self);
 }
 
-// ATen's products of conjugates, which leave the conjugation of some pending.
+// ATen computes products of conjugates by others, and leaves pending conj bits on some results.
 void dot(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor a = argument(op, stack, 0).toTensor(), b = argument(op, stack, 1).toTensor();
   if (!a.is_conj() && !b.is_conj()) return record(r, op, stack);
@@ -35,7 +35,7 @@ void vdot(Recorder& r, const Operator& op, Stack& stack) {
                                    : at::dot(a, b.conj()).conj());
 }
 
-// ATen solves X A = B as A^H X^H = B^H and leaves the conjugation of a complex result pending.
+// ATen solves X A = B as A^H X^H = B^H and leaves a pending conj bit on a complex result.
 void lu_solve(Recorder& r, const Operator& op, Stack& stack) {
   const bool left = argument(op, stack, 3).toBool();
   record(r, op, stack);

@@ -9,7 +9,7 @@ namespace {
 
 using torch::jit::Stack;
 
-// In training the running statistics are written although the schema does not say so.
+// In training it writes the running statistics, which the schema does not say.
 void native_batch_norm(Recorder& r, const Operator& op, Stack& stack) {
   const bool training = argument(op, stack, 5).toBool();
   const c10::IValue mean = argument(op, stack, 3), variance = argument(op, stack, 4);
@@ -29,7 +29,7 @@ void batch_norm(Recorder& r, const Operator& op, Stack& stack) {
   const bool training = argument(op, stack, 5).toBool();
   if (!training && op.op && op.op->row) return record(r, op, stack);
   if (training && argument(op, stack, 0).toTensor().is_cuda() && !r.gradients) {
-    // What ATen calls here, cuDNN's among others, writes running statistics although its schema does not say so.
+    // ATen's kernels for this, such as cuDNN's, write running statistics, which their schema does not say.
     static const Operator* native = find_operator("aten::native_batch_norm", "");
     const auto first = stack.end() - static_cast<std::ptrdiff_t>(op.arg_count);
     Stack inner(first, first + static_cast<std::ptrdiff_t>(native->arg_count));

@@ -1,4 +1,4 @@
-// Pooling.
+// Pooling operators whose kernels cannot run on traced tensors.
 #include "base/check.h"
 #include "graph/rules/broadcast.h"
 #include "trace/operators/fallback.h"
@@ -10,7 +10,7 @@ namespace {
 
 using torch::jit::Stack;
 
-// ATen's kernel reads memory below the dispatcher; the differentiable form does not, and gives the same numbers.
+// ATen's kernel reads memory below the dispatcher. The differentiable form does not, and it gives the same numbers.
 void max_pool1d(Recorder& r, const Operator& op, Stack& stack) {
   if (graph::is_empty(r.guards(), r.type_of(argument(op, stack, 0).toTensor()).sizes))
     VESTA_UNSUPPORTED("max_pool1d of an empty tensor");

@@ -1,4 +1,4 @@
-// Views whose results are several, or whose memory, autograd history or pending bits differ from what the schema says.
+// Views with several results, and views whose memory, autograd history or pending bits differ from the schema.
 #include "base/check.h"
 #include "graph/rules/broadcast.h"
 #include "trace/operators/arguments.h"
@@ -88,7 +88,7 @@ void unbind(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, std::move(out));
 }
 
-// ATen has found the strides of a view; view() finds the same.
+// ATen has computed the strides of a view; view() computes the same.
 
 void reshape_alias(Recorder& r, const Operator& op, Stack& stack) {
   Stack args{argument(op, stack, 0), argument(op, stack, 1)};
@@ -96,13 +96,13 @@ void reshape_alias(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, args.at(0));
 }
 
-// Its schema hides that the result shares the argument's memory: kron.out writes through it.
+// Its schema hides that the result shares the argument's memory, which kron.out writes through.
 void unsafe_view(Recorder& r, const Operator& op, Stack& stack) {
   reshape_alias(r, op, stack);
   if (TracedTensorImpl* impl = traced(stack.back().toTensor())) impl->base = -1;
 }
 
-// The elements fill the memory in the order that the strides say, in the compiled program as in eager's.
+// Whether the elements fill the memory in the order of their strides, both in the compiled program and in eager.
 bool is_laid_out(Recorder& r, const Storage& s) {
   const graph::TensorType& base = s.base->type;
   const bool given = s.input >= 0 && s.base == s.initial;  // the caller's own memory
@@ -110,7 +110,7 @@ bool is_laid_out(Recorder& r, const Storage& s) {
          (given && graph::is_dense(r.guards(), base));
 }
 
-// Addresses the storage, not the tensor: recorded on the storage's base.
+// as_strided addresses the storage, not the tensor, so it is recorded on the storage's base.
 void as_strided(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
   graph::TensorType type = r.type_of(self);
@@ -143,7 +143,7 @@ void as_strided(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, r.view_of(self, std::move(view), node->results.at(0), offset));
 }
 
-// The result is the same memory, marked.
+// The result is the same memory with a pending conj bit.
 void conj(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
   Pending pending = r.alias_of(self).pending;
@@ -177,7 +177,7 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-// transpose_, squeeze_, ...: the view's, under the old object.
+// Gives the tensor object the alias of the view.
 void change_view_in_place(Recorder&, const Operator& op, torch::jit::Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
   TracedTensorImpl* impl = traced(self);

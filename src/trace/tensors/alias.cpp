@@ -14,15 +14,15 @@ graph::Value* replay(Recorder& r, const View* view, graph::Value* base) {
   return r.add_node(*view->op, std::move(args), {view->type})->results.at(0);
 }
 
-// Conjugation and negation undo themselves: what a tensor shows of its memory, or what its memory holds to show
-// `value`.
+// Applies pending bits. Conjugation and negation are their own inverses, so this maps memory to what a tensor shows,
+// and `value` to what its memory must hold.
 graph::Value* done(Recorder& r, graph::Value* value, Pending pending) {
   if (pending.conj) value = r.emit("aten::conj_physical", {value});
   if (pending.neg) value = r.emit("aten::neg", {value});
   return value;
 }
 
-// The contents of the storage after the view shows `value`.
+// The contents of the storage after `value` was written through the view.
 graph::Value* write_back(Recorder& r, const View* view, graph::Value* base, graph::Value* value) {
   if (!view) return value;
   graph::Value* source = replay(r, view->parent.get(), base);

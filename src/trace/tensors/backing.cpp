@@ -14,7 +14,7 @@ namespace vesta::trace {
 namespace {
 
 constexpr size_t kLargest = 1 << 16;  // bytes
-constexpr size_t kRecognisable = 16;  // a shorter pattern could be a value
+constexpr size_t kRecognisable = 16;  // a shorter pattern could occur as a value
 
 unsigned char pattern(size_t i) { return static_cast<unsigned char>((i * 167 + 89) ^ (i >> 8)); }
 

@@ -9,13 +9,14 @@
 namespace vesta::trace {
 namespace {
 
-// The tensor as real contents, or nullopt.
+// The tensor's contents as a real tensor; nullopt if they are not known.
 std::optional<at::Tensor> known(Recorder& r, const at::Tensor& t) {
   if (traced(t)) {
     const auto it = r.known.find(r.value_of(t));
     return it == r.known.end() ? std::nullopt : std::optional(it->second);
   }
-  const auto number = wrapped_number(t);  // a real one: any other may be changed before the next call
+  const auto number =
+      wrapped_number(t);  // a number of the program's; any other real tensor may change before the next call
   if (!number) return std::nullopt;
   const Expr* e = std::get_if<Expr>(&*number);
   return e && !e->is_constant() ? std::nullopt : std::optional(t);
@@ -48,7 +49,7 @@ void note_known(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> argu
   try {
     op.handle.callBoxed(stack);
   } catch (const c10::Error&) {
-    return;  // the run raises it
+    return;  // the compiled program raises it
   }
   r.known.emplace(result, stack.at(0).toTensor());
 }

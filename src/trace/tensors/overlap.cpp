@@ -11,7 +11,7 @@ bool pointwise(const Operator& op) {
   return op.functional->op && op.functional->op->family() == graph::Family::Pointwise;
 }
 
-// The elements from the first to behind the last, in the storage.
+// The elements from the first to one past the last, in the storage.
 std::pair<int64_t, int64_t> reach(const graph::TensorType& t, Expr offset) {
   const int64_t first = hint(offset);
   return {first, first + hint(graph::numel(t))};
@@ -25,7 +25,7 @@ void refuse_overlap(Recorder& r, const at::Tensor& target, const at::Tensor& sou
   const graph::TensorType a = r.type_of(target), b = r.type_of(source);
   const Expr from = r.offset_of(target), other = r.offset_of(source);
   if (same_allowed && a == b && from == other) return;
-  // Eager looks no closer at tensors with gaps.
+  // Eager does not examine tensors with gaps more closely.
   if (!graph::is_non_overlapping_and_dense(a) || !graph::is_non_overlapping_and_dense(b)) return;
   const auto [begin, end] = reach(a, from);
   const auto [other_begin, other_end] = reach(b, other);
@@ -33,10 +33,10 @@ void refuse_overlap(Recorder& r, const at::Tensor& target, const at::Tensor& sou
     VESTA_UNSUPPORTED("a tensor is written that shares memory with another argument");
 }
 
-// Every argument of an operator that will see copies of those it writes has a storage of its own.
+// Refuses arguments that share memory, for an operator that gets copies of the arguments it writes.
 void refuse_shared(Recorder& r, const Operator& op, const torch::jit::Stack& stack) {
   const size_t base = stack.size() - op.arg_count;
-  std::vector<std::pair<const Storage*, bool>> seen;  // and whether it is written
+  std::vector<std::pair<const Storage*, bool>> seen;  // with whether it is written
   const auto see = [&](const at::Tensor& t, bool is_written) {
     if (!t.defined() || !traced(t)) return;
     const Storage* own = r.alias_of(t).storage.get();
@@ -66,7 +66,7 @@ void refuse_overlaps(Recorder& r, const Operator& op, const torch::jit::Stack& s
     for (size_t i = 0; i < op.arg_count; ++i) {
       const bool also_written =
           std::find(op.mutated.begin(), op.mutated.end(), static_cast<int>(i)) != op.mutated.end();
-      if (also_written && static_cast<int>(i) <= m) continue;  // itself, or a pair seen before
+      if (also_written && static_cast<int>(i) <= m) continue;  // the argument itself, or a pair that was checked
       const c10::IValue& source = stack[base + i];
       if (source.isTensor()) {
         refuse_overlap(r, target.toTensor(), source.toTensor(), same_allowed && !also_written);

@@ -33,7 +33,7 @@ at::Tensor make_meta(Recorder& r, const graph::TensorType& type) {
   return at::detail::empty_strided_meta(s.sizes, s.strides, to_scalar_type(type.dtype));
 }
 
-// Zeros for integers (any tensor may be indexed by them), ones for the rest.
+// Sample contents: zeros for integers (any tensor may be indexed by them), ones for the rest.
 at::Tensor make_sample(Recorder& r, const graph::TensorType& type) {
   constexpr int64_t kLargest = 1 << 24;
   const Shape s = plain_shape(r, type);
@@ -56,7 +56,7 @@ at::Tensor like(Recorder& r, const at::Tensor& t, MakeTensor make) {
   return out;
 }
 
-// The arguments with tensors made by `make` and plain integers.
+// The arguments, with tensors made by `make` and with plain integers.
 torch::jit::Stack plain_arguments(Recorder& r, c10::ArrayRef<c10::IValue> boxed, MakeTensor make) {
   torch::jit::Stack stack;
   stack.reserve(boxed.size());
@@ -85,7 +85,8 @@ torch::jit::Stack plain_arguments(Recorder& r, c10::ArrayRef<c10::IValue> boxed,
   return stack;
 }
 
-// The device results live on, as ATen's kernels choose it: that of the tensors, 0-d CPU tensors yielding to others.
+// The device of the results, as ATen's kernels choose it: the device of the tensors, where other tensors take
+// precedence over 0-d CPU tensors.
 c10::Device result_device(c10::ArrayRef<c10::IValue> boxed) {
   std::optional<c10::Device> device;
   const auto see = [&](const at::Tensor& t) {
@@ -129,8 +130,8 @@ std::vector<graph::TensorType> types_of(const torch::jit::Stack& results, c10::D
   return types;
 }
 
-// Runs ATen's kernel on made-up contents. Shapes do not depend on contents: such operators carry a tag and never get
-// here; ATen keeps that promise, other libraries may not.
+// Runs ATen's kernel on sample contents. Shapes do not depend on contents: operators whose shapes do have a tag and do
+// not get here. ATen guarantees this, other libraries may not.
 std::vector<graph::TensorType> by_execution(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> boxed) {
   if (op.custom) VESTA_UNSUPPORTED("{} has no shape rule", op.op->name);
   const c10::impl::ExcludeDispatchKeyGuard not_ours(trace_key());
@@ -143,8 +144,8 @@ std::vector<graph::TensorType> by_execution(Recorder& r, const Operator& op, c10
   return types_of(stack, result_device(boxed));
 }
 
-// Whether that kernel may be run on contents that are made up although there is a meta function: few elements, and no
-// integers that may be places in another tensor.
+// Whether the kernel may run on sample contents although there is a meta function: few elements, and no integers that
+// may be indices into another tensor.
 bool runs_on_samples(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> boxed) {
   constexpr int64_t kMost = 1 << 20;
   int64_t elements = 0;
@@ -167,13 +168,13 @@ bool runs_on_samples(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue>
   return !op.random && tensors > 0 && elements <= kMost && (integers == 0 || tensors == 1);
 }
 
-// What the call warns of is said when the program runs it.
+// Swallows warnings: the program warns when it runs.
 struct Silence final : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
 // Cheaper than a meta function in Python, which imports sympy and much else when it first runs. Empty: the kernel does
-// not take the contents.
+// not accept the sample.
 std::vector<graph::TensorType> by_silent_execution(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> boxed) {
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard quiet(&silence);
@@ -205,7 +206,7 @@ std::vector<graph::TensorType> by_meta(Recorder& r, const Operator& op, c10::Arr
 
 bool is_float8(const graph::Value* v) { return v && vesta::is_float8(v->type.dtype); }
 
-// ATen has few kernels for float8. An operator without one raises when it is called, be its result read or not.
+// ATen has few kernels for float8. Eager raises for an operator without one, even if its result is not read.
 void refuse_float8(const Operator& op, const std::vector<graph::Arg>& args,
                    const std::vector<graph::TensorType>& results) {
   if (op.op->takes_float8()) return;

@@ -33,7 +33,7 @@ std::optional<bool> decide(const Comparison& c) {
 }
 
 namespace {
-// Slices to the end come as INT64_MAX; sizes and positions are never near what an Expr cannot hold.
+// Slices to the end arrive as INT64_MAX. Sizes and positions are always far below the limits of an Expr.
 Expr constant(int64_t v) {
   constexpr int64_t kFar = int64_t{1} << 61;
   return Expr(std::clamp(v, -kFar, kFar));
@@ -159,7 +159,7 @@ c10::SymNode SymNode::wrap_int(int64_t v) { return make(constant(v)); }
 c10::SymNode SymNode::wrap_float(double v) { return make(v); }
 c10::SymNode SymNode::wrap_bool(bool v) { return make(v); }
 
-// An operand that is not known is decided here and now: one guard more than strictly needed, never a wrong answer.
+// An undecided operand is decided now. That may be one guard more than needed, but never a wrong answer.
 c10::SymNode SymNode::sym_or(const c10::SymNode& o) {
   if (const auto b = o->constant_bool()) return *b ? make(true) : clone();
   return guard_bool("", 0) ? make(true) : o;

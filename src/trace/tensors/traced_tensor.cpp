@@ -83,7 +83,7 @@ c10::intrusive_ptr<c10::TensorImpl> TracedTensorImpl::copy(Version&& version, bo
   if (!out->is_inference()) out->set_version_counter(std::forward<Version>(version));
   out->set_allow_tensor_metadata_change(allow_metadata_change);
   if (is_wrapped_number()) out->set_wrapped_number(true);
-  out->detached = true;  // and no view
+  out->detached = true;  // and not a view
   if (recorder_->gradients) recorder_->gradients->note_copy(*this, *out);
   return out;
 }
