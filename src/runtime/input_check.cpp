@@ -308,7 +308,7 @@ std::string InputCheck::first_difference(const CallInputs& in) const {
     if (!holds(g.relation, left, right)) return fmt::format("{} does not hold ({} and {})", g.text, left, right);
   }
   if (has_facts_ && !facts_hold(in, addresses))
-    return "inputs are the same tensor, share memory or start elsewhere in their storage";
+    return "inputs are the same tensor, share memory, or begin at another offset of their storage";
   return {};
 }
 

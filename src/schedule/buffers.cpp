@@ -216,7 +216,7 @@ BufferView Planner::window(const Value* v) {
   Expr e = offset_at(probes);
   for (Expr p : probes) {
     auto c = coefficient_of(e, p);
-    if (!c) VESTA_UNSUPPORTED("a view of %{} is no strided window on its buffer", base->id);
+    if (!c) VESTA_UNSUPPORTED("a view of %{} is not a strided window on its buffer", base->id);
     w.strides.push_back(*c);
   }
   return w;

@@ -67,7 +67,7 @@ std::string why_not_traced(const at::Tensor& t) {
   const auto* impl = t.unsafeGetTensorImpl();
   const auto keys = impl->key_set();
   if (t.layout() != at::kStrided) return "a tensor whose layout is not strided";
-  if (t.is_quantized()) return "a quantised tensor";
+  if (t.is_quantized()) return "a quantized tensor";
   if (t.is_nested()) return "a nested tensor";
   if (keys.has(c10::DispatchKey::Python)) return "a tensor subclass";
   if (impl->has_symbolic_sizes_strides()) return "a tensor with symbolic sizes of another tracer";
@@ -288,10 +288,10 @@ void Recorder::refuse_write(Storage& s) {
   if (written->tensor.is_inference() && !c10::InferenceMode::is_enabled())
     VESTA_UNSUPPORTED("an inference tensor is written outside of inference mode");
   if (overlaps_itself(written->tensor))
-    VESTA_UNSUPPORTED("an input whose elements share memory (an expanded tensor) is written");
+    VESTA_UNSUPPORTED("a write to an input whose elements share memory (an expanded tensor)");
   for (const RealTensor* other : real_order_)
     if (other != written && overlap(other->tensor, written->tensor))
-      VESTA_UNSUPPORTED("an input is written that shares memory with another input");
+      VESTA_UNSUPPORTED("a write to an input that shares memory with another input");
 }
 
 const Recorder::RealTensor* Recorder::real_tensor(int input) const {

@@ -32,7 +32,7 @@ std::optional<ScanShape> scan_shape(const Node& node, std::string* why) {
   };
   const graph::TensorType& x = node.input(0)->type;
   const std::optional<size_t> dim = constant_dim(node);
-  if (!dim) return refuse("a running value of one element");
+  if (!dim) return refuse("no dimension to scan along");
   if (const LoweringRow* row = find_lowering(node)) return refuse(row->refusal);
   ScanShape s;
   s.op = node.op->row->reduce;

@@ -180,7 +180,7 @@ Written index_put_written(const Node& node, const Value* source) {
   const graph::TensorType& x = node.input(0)->type;
   const auto& given = std::get<graph::ValueList>(node.args()[1]);
   for (const Value* v : given) {
-    if (v && !is_index_type(v->type)) return "writes where a mask is true";
+    if (v && !is_index_type(v->type)) return "a write selected by a mask";
   }
   if (given.size() > x.dim() || std::none_of(given.begin(), given.end(), [](const Value* v) { return v; })) {
     return kNoLowering;
@@ -285,7 +285,7 @@ Written scatter_reduce_written(const Node& node, const Value* source) {
   Written w = scatter_written(node, source);
   if (auto* u = std::get_if<Update>(&w)) {
     u->combine = reduction_named(node);
-    if (!u->combine) return "a mean, or without the elements themselves";
+    if (!u->combine) return "a mean, or a reduction that ignores the old elements";
   }
   return w;
 }

@@ -51,7 +51,7 @@ Recordings::Recordings(const artifact::Artifact& artifact, const BoundProgram& p
   if (!refused_ && !torch_cuda(&why)) refuse(why);
   for (const artifact::Step& s : artifact.steps) {
     const auto* const call = std::get_if<artifact::Extern>(&s);
-    if (call && !call->integers.empty()) refuse(call->op + " returns sizes of what follows");
+    if (call && !call->integers.empty()) refuse(call->op + " returns sizes that later steps need");
   }
   const std::lock_guard lock(registry().mutex);
   registry().all.insert(this);

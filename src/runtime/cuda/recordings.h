@@ -50,7 +50,7 @@ class Recordings {
   // For a call on the device's current stream. It may record. It never throws because a recording cannot be made.
   Run find(Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> derived);
 
-  GraphReport report() const;  // takes no lock that a call holds
+  GraphReport report() const;  // does not wait for calls
   // Drops every recording, if no call uses one.
   bool drop();
   // Called when memory is short: drops every recording of the process, except those in use and except while `device`'s

@@ -129,7 +129,7 @@ Gradients::Gradients(Recorder& r)
 TapeTensor Gradients::tensor_of(const at::Tensor& t) const {
   TracedTensorImpl* impl = traced(t);
   if (!impl) impl = traced(recorder_.stand_in(t));
-  if (impl->tape_index < 0) VESTA_UNSUPPORTED("a tensor is used that came to be in a way that the trace has not seen");
+  if (impl->tape_index < 0) VESTA_UNSUPPORTED("a tensor is used whose origin the trace has not recorded");
   return {impl->tape_index};
 }
 

@@ -148,7 +148,8 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
     if (target.isTensor()) {
       graph::Value* value = r.value_of(result.toTensor());
       if (op.out_variant) {
-        if (result.toTensor().is_conj()) VESTA_UNSUPPORTED("{} marks its out= tensor", op.handle.schema().name());
+        if (result.toTensor().is_conj())
+          VESTA_UNSUPPORTED("{} leaves a pending conj bit on its out= tensor", op.handle.schema().name());
         // Most iterators convert to the dtype of the output, except most of those with one operand. Other kernels
         // refuse another dtype, or compute in it.
         const bool converts = f.op && f.op->family() == graph::Family::Pointwise && converts_out(*f.op);
@@ -160,7 +161,7 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
         const auto type = r.type_of(target.toTensor());
         // Comparisons write 0 and 1. Operators that map complex to real numbers (abs_) are not allowed in place.
         if (is_complex(type.dtype) && is_float(value->type.dtype))
-          VESTA_UNSUPPORTED("{} of complex numbers gives real ones", op.handle.schema().name());
+          VESTA_UNSUPPORTED("{} in place would turn complex numbers into real ones", op.handle.schema().name());
         VESTA_USER_CHECK(same_sizes(r, type.sizes, value->type.sizes),
                          "the result of {} does not have the shape of the tensor it is written to",
                          op.handle.schema().name());
@@ -303,7 +304,7 @@ void call(Recorder& r, const Operator& op, Stack& stack) {
 
 void fallback(const c10::OperatorHandle& handle, Stack* stack) {
   Recorder* r = Recorder::current();
-  if (!r) VESTA_UNSUPPORTED("{} is given a traced tensor outside its trace", handle.schema().name());
+  if (!r) VESTA_UNSUPPORTED("{} gets a traced tensor outside of its trace", handle.schema().name());
   try {
     const Operator& op = operator_for(handle);
     r->note_grad_mode();

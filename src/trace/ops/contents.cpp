@@ -27,7 +27,7 @@ void equal(Recorder& r, const Operator& op, Stack& stack) {
   const auto needs_value = [&](const char* why) {
     throw NeedsValue(fmt::format("{} {}", op.handle.schema().name(), why));
   };
-  if (ta.device != tb.device || ta.dtype != tb.dtype) needs_value("compares tensors of two kinds");
+  if (ta.device != tb.device || ta.dtype != tb.dtype) needs_value("compares tensors of different dtypes or devices");
   if (!same_sizes(r, ta.sizes, tb.sizes)) return reply(op, stack, false);
   if (!a.is_same(b) && r.value_of(a) != r.value_of(b)) needs_value("needs the values of two tensors");
   if (!is_integral(ta.dtype) && ta.dtype != DType::Bool) {

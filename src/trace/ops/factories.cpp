@@ -18,7 +18,7 @@ void empty(Recorder& r, const Operator& op, Stack& stack) {
 }
 
 void refuse_set(Recorder&, const Operator& op, Stack&) {
-  VESTA_UNSUPPORTED("{} gives a tensor other memory", op.handle.schema().name());
+  VESTA_UNSUPPORTED("{} replaces the memory of a tensor", op.handle.schema().name());
 }
 
 // Refuses an out= tensor whose contents are read: the result is added to them.

@@ -182,8 +182,7 @@ void change_view_in_place(Recorder&, const Operator& op, torch::jit::Stack& stac
   const at::Tensor self = argument(op, stack, 0).toTensor();
   TracedTensorImpl* impl = traced(self);
   const bool input = !impl || (!impl->alias().view && impl->alias().storage->input >= 0);
-  if (input)
-    VESTA_UNSUPPORTED("{} gives the tensor that the caller holds another shape or strides", op.handle.schema().name());
+  if (input) VESTA_UNSUPPORTED("{} changes the shape or strides of an input in place", op.handle.schema().name());
   torch::jit::Stack inner(stack.end() - static_cast<std::ptrdiff_t>(op.arg_count), stack.end());
   op.functional->handle.callBoxed(inner);
   TracedTensorImpl* view = traced(inner.at(0).toTensor());

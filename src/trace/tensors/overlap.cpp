@@ -30,7 +30,7 @@ void refuse_overlap(Recorder& r, const at::Tensor& target, const at::Tensor& sou
   const auto [begin, end] = reach(a, from);
   const auto [other_begin, other_end] = reach(b, other);
   if (begin < other_end && other_begin < end)
-    VESTA_UNSUPPORTED("a tensor is written that shares memory with another argument");
+    VESTA_UNSUPPORTED("a write to a tensor that shares memory with another argument");
 }
 
 // Refuses arguments that share memory, for an operator that gets copies of the arguments it writes.

@@ -224,7 +224,7 @@ std::vector<graph::TensorType> inferred_types(Recorder& r, const Operator& op, c
   if (has_rule(op)) return graph::infer_types(*op.op, args, r.guards());
   if (op.row && op.row->meta_differs && result_device(boxed).is_cpu()) return by_execution(r, op, boxed);
   if (op.row && op.row->cpu_only && !result_device(boxed).is_cpu())
-    VESTA_UNSUPPORTED("{} off the CPU: its strides are others than its meta function says", op.op->name);
+    VESTA_UNSUPPORTED("{} off the CPU, where its strides differ from its meta function's", op.op->name);
   return by_meta(r, op, boxed);
 }
 
