@@ -1,4 +1,4 @@
-// vesta._C.Tape: a traced program as Python sees it (src/trace/tape.h).
+// vesta._C.Tape: a traced program as Python sees it (src/trace/gradients/tape.h).
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>

@@ -4,7 +4,7 @@
 
 namespace vesta::loops {
 
-const LoweringRow* find_lowering(const graph::Node& node) {
+const LoweringRow* find_lowering(const graph::Op& op) {
   static const auto table = [] {
     std::unordered_map<const graph::Op*, const LoweringRow*> t;
     for (auto rows :
@@ -17,7 +17,7 @@ const LoweringRow* find_lowering(const graph::Node& node) {
     }
     return t;
   }();
-  const auto it = table.find(node.op);
+  const auto it = table.find(&op);
   return it == table.end() ? nullptr : it->second;
 }
 

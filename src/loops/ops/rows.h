@@ -34,8 +34,9 @@ struct LoweringRow {
   const char* refusal = nullptr;        // why no kernel computes it, although its family has a lowering
 };
 
-// The row of a node's operator, or nullptr.
-const LoweringRow* find_lowering(const graph::Node& node);
+// The row of an operator, or nullptr.
+const LoweringRow* find_lowering(const graph::Op& op);
+inline const LoweringRow* find_lowering(const graph::Node& node) { return find_lowering(*node.op); }
 
 std::span<const LoweringRow> factory_lowerings();
 std::span<const LoweringRow> indexing_lowerings();
