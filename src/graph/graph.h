@@ -54,7 +54,7 @@ class Node {
   // A constant that a pass computes from weights (folded, packed, converted). Its tensor inputs are Parameters or
   // results of other derived nodes. It is computed once per version of those Parameters.
   bool derived = false;
-  bool raises = false;  // nobody reads its results: it is there for the exception that its call may raise
+  bool raises = false;  // its results are not read; it stays for the exception that its call may raise
   std::span<const Arg> args() const { return args_; }
   NodeArgs named() const { return {op->schema, args_}; }
   Value* input(size_t i) const;  // the i-th argument, which must be a Value

@@ -154,7 +154,7 @@ enum RowFlag : uint32_t {
   kFloat8 = 1u << 6,    // has kernels for float8 tensors, as every view has; other operators on them are not traced
   kComplexSquare = 1u << 7,  // Pointwise: the complex body squares; other exponents have none
   kIgnoresFirst = 1u << 8,   // the first operand gives the result's type; its elements are not read
-  kUninitialized = 1u << 9,  // nobody may rely on what the result holds
+  kUninitialized = 1u << 9,  // the elements of the result are undefined
 };
 
 // Categories of compute types for which eager has a kernel; a row's rule throws UserError for others.

@@ -93,7 +93,7 @@ std::vector<TensorType> infer_types(const Op& op, std::span<const Arg> args, Gua
   } else {
     default_shape(*op.row, named, guards, types);
   }
-  for (TensorType& t : types) settle_empty_sizes(guards, t, op.row->family != Family::View);
+  for (TensorType& t : types) decide_empty_sizes(guards, t, op.row->family != Family::View);
   return types;
 }
 

@@ -83,7 +83,7 @@ class Interpreter : Evaluator {
     }
   }
 
-  void touches(Ref r, int64_t element) override {
+  void before_access(Ref r, int64_t element) override {
     const Instr& i = dag_.instrs()[r];
     const int64_t extent = extents_[static_cast<size_t>(i.buffer)];
     VESTA_CHECK(element >= 0 && element < extent, "instruction {} accesses b{}[{}], element {} of {}, of\n{}", r,

@@ -26,7 +26,7 @@ class Evaluator {
   void restart();
   void restart(Ref r) { accumulators_[r] = {}; }
   // Called before an element of a buffer is read or written.
-  virtual void touches(Ref, int64_t /*element*/) {}
+  virtual void before_access(Ref, int64_t /*element*/) {}
 
   std::vector<const void*>
       reads_;  // the memory that loads read for each buffer; by default the memory that stores write

@@ -149,7 +149,7 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
   bool wrote = false;
   std::optional<RandomState> before;
   if (impl_->draws) before.emplace(impl_->device);
-  const auto give_up = [&] {
+  const auto abandon = [&] {
     if (wrote) throw FailedAfterWriting(std::current_exception());
     if (before) before->put_back();
   };
@@ -161,14 +161,14 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
     run(in, outputs, consumed, wrote);
   } catch (const machine::OutOfMemory& e) {
     free_memory();
-    give_up();
+    abandon();
     C10_THROW_ERROR(OutOfMemoryError, e.what());
   } catch (const c10::OutOfMemoryError&) {
     free_memory();
-    give_up();
+    abandon();
     throw;
   } catch (...) {
-    give_up();
+    abandon();
     throw;
   }
 }

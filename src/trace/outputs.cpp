@@ -72,7 +72,7 @@ Output tensor_output(Recorder& r, const at::Tensor& t, std::vector<Shown>& shown
     return out;
   }
   out.alias = storage->input;
-  if (!impl || r.is_input_stand_in(impl)) {
+  if (!impl || r.is_input_fake(impl)) {
     out.kind = OutputKind::Input;
     return out;
   }
@@ -158,7 +158,7 @@ std::vector<ViewRelation> recorded_relations(Recorder& r, const std::vector<c10:
     const at::Tensor t = tensor(i);
     if (!t.defined() || !traced(t)) continue;
     const Storage* storage = traced(t)->alias().storage.get();
-    bool shares = storage->input >= 0 && !r.is_input_stand_in(traced(t));
+    bool shares = storage->input >= 0 && !r.is_input_fake(traced(t));
     for (size_t k = 0; k < results.size(); ++k)
       shares |= k != i && tensor(k).defined() && traced(tensor(k)) &&
                 traced(tensor(k))->alias().storage.get() == storage && !tensor(k).is_same(t);

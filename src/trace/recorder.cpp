@@ -152,7 +152,7 @@ Alias& Recorder::add_input(const at::Tensor& real, graph::TensorType type, graph
   RealTensor& entry = it->second;
   if (!added) {
     entry.same.push_back(index);
-    if (gradients) gradients->add_input(real, entry.stand_in, /*is_new=*/false);
+    if (gradients) gradients->add_input(real, entry.fake, /*is_new=*/false);
     return *entry.alias;
   }
   entry.tensor = real;
@@ -169,8 +169,8 @@ Alias& Recorder::add_input(const at::Tensor& real, graph::TensorType type, graph
   }
   real_order_.push_back(&entry);
   if (gradients) {
-    entry.stand_in = make_stand_in(entry);
-    gradients->add_input(real, entry.stand_in, /*is_new=*/true);
+    entry.fake = make_fake(entry);
+    gradients->add_input(real, entry.fake, /*is_new=*/true);
   }
   return *entry.alias;
 }
@@ -203,15 +203,15 @@ int64_t Recorder::identity_of(const at::Tensor& t) {
   return real_.at(t.unsafeGetTensorImpl()).input;
 }
 
-at::Tensor Recorder::stand_in(const at::Tensor& real) {
+at::Tensor Recorder::fake_of(const at::Tensor& real) {
   const RealTensor& entry = real_.at(real.unsafeGetTensorImpl());
-  return entry.stand_in.defined() ? entry.stand_in : make_stand_in(entry);
+  return entry.fake.defined() ? entry.fake : make_fake(entry);
 }
 
-at::Tensor Recorder::make_stand_in(const RealTensor& entry) {
+at::Tensor Recorder::make_fake(const RealTensor& entry) {
   at::Tensor t = at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), entry.alias,
                                                            entry.alias->storage->initial->type, Expr(0));
-  stand_ins_.insert(t.unsafeGetTensorImpl());
+  fakes_.insert(t.unsafeGetTensorImpl());
   traced(t)->identity = entry.input;
   return t;
 }
@@ -309,7 +309,7 @@ int64_t Recorder::begin_in_storage(int input) {
 std::unique_ptr<graph::Graph> Recorder::close() {
   // Fake tensors hold the recorder.
   gradients.reset();
-  for (RealTensor* real : real_order_) real->stand_in.reset();
+  for (RealTensor* real : real_order_) real->fake.reset();
   return std::move(graph_);
 }
 

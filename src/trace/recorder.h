@@ -50,8 +50,8 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
 
   // The fake tensor that the program gets for an input. It shares the input's alias. A trace with gradients always
   // gives the same one.
-  at::Tensor stand_in(const at::Tensor& real);
-  bool is_input_stand_in(const TracedTensorImpl* impl) const { return stand_ins_.count(impl) != 0; }
+  at::Tensor fake_of(const at::Tensor& real);
+  bool is_input_fake(const TracedTensorImpl* impl) const { return fakes_.count(impl) != 0; }
 
   at::Tensor fresh(graph::Value* value);
   at::Tensor view_of(const at::Tensor& source, std::shared_ptr<const View> view, graph::Value* value, Expr offset);
@@ -92,7 +92,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   // ---- the end
   struct RealTensor {
     at::Tensor tensor;
-    at::Tensor stand_in;  // the only one: set in a trace with gradients
+    at::Tensor fake;  // the only one: set in a trace with gradients
     std::shared_ptr<Alias> alias;
     int input = -1;
     std::vector<int> same;  // further inputs that are the same tensor object
@@ -108,14 +108,14 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
 
  private:
   friend class RecorderScope;
-  at::Tensor make_stand_in(const RealTensor& entry);
+  at::Tensor make_fake(const RealTensor& entry);
   std::unique_ptr<graph::Graph> graph_;
   std::shared_ptr<ExprContext> context_;  // outlives the graph: a program may print symbolic integers later
   std::unique_ptr<TraceGuards> guards_;
   bool withheld_gradient_ = false;  // a tensor that requires grad was used while gradient mode was off
   std::unordered_map<c10::TensorImpl*, RealTensor> real_;
   std::vector<RealTensor*> real_order_;
-  std::unordered_set<const c10::TensorImpl*> stand_ins_;
+  std::unordered_set<const c10::TensorImpl*> fakes_;
   GeneratorState generator_;
 };
 

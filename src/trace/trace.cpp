@@ -148,7 +148,7 @@ class Inputs {
     const std::string name = in.name.empty() ? "arg" + std::to_string(index) : in.name;
     recorder_.add_input(real, type, in.kind, name);
     auto [it, first] = seen_.try_emplace(real.unsafeGetTensorImpl());
-    if (first) it->second = recorder_.stand_in(real);
+    if (first) it->second = recorder_.fake_of(real);
     return it->second;
   }
 

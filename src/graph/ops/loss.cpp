@@ -140,13 +140,13 @@ void nll_backward(const NodeArgs& args, Guards&, Results& results) {
 }
 
 // -x[target], 0 for rows of `ignore_index`, and the weight of each row.
-struct Picked {
+struct TargetLoss {
   Value* loss;    // 0 where ignored
   Value* weight;  // 0 where ignored
   Value* index;   // a valid class in every row, with the class dimension
   Value* kept;    // Bool, with the class dimension
 };
-Picked pick(Builder& b, const Node& node, Value* x, size_t dim) {
+TargetLoss target_loss(Builder& b, const Node& node, Value* x, size_t dim) {
   const NodeArgs args = node.named();
   const Expr d = static_cast<int64_t>(dim);
   Value* target = std::get<Value*>(args.get("target"));
@@ -177,7 +177,7 @@ std::vector<Value*> nll_form(Builder& b, const Node& node) {
   Value* x = node.input(0);
   if (x->type.dim() != 2 || node.input(1)->type.dim() != 1) return {};
   x = opmath(b, x);
-  const Picked p = pick(b, node, x, 1);
+  const TargetLoss p = target_loss(b, node, x, 1);
   const int64_t reduction = reduction_of(node.named());
   Value* weight = total(b, p.weight);
   if (reduction == kNone) {
@@ -283,7 +283,7 @@ std::vector<Value*> cross_entropy_form(Builder& b, const Node& node) {
     return is_float(node.input(1)->type.dtype) ? cross_entropy_of_probabilities(b, node, log_p, dim)
                                                : std::vector<Value*>{};
   }
-  const Picked p = pick(b, node, log_p, dim);
+  const TargetLoss p = target_loss(b, node, log_p, dim);
   Value* each = p.loss;
   if (const double s = args.number("label_smoothing"); s != 0) {
     const Expr classes = input->type.sizes[dim];

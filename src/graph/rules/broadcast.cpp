@@ -58,7 +58,7 @@ bool is_empty(Guards& g, std::span<const Expr> sizes) {
                      [&](Expr s) { return s.is_constant() ? s.is_constant(0) : g.equal(s, 0); });
 }
 
-void settle_empty_sizes(Guards& g, TensorType& t, bool fresh) {
+void decide_empty_sizes(Guards& g, TensorType& t, bool fresh) {
   const auto may_be_empty = [](Expr s) { return !s.is_constant() && !provably_at_least(s, 1); };
   if (std::none_of(t.sizes.begin(), t.sizes.end(), may_be_empty)) return;
   const bool contiguous = t.strides == contiguous_strides(t.sizes);

@@ -28,7 +28,7 @@ bool is_empty(Guards& g, std::span<const Expr> sizes);
 // Decides, by guards, whether sizes that are 0 for some value of the symbols (s0 - 2) are 0, because the strides of an
 // empty tensor are not products of its sizes. `fresh`: the strides were chosen for the sizes, not taken from another
 // tensor.
-void settle_empty_sizes(Guards& g, TensorType& t, bool fresh);
+void decide_empty_sizes(Guards& g, TensorType& t, bool fresh);
 // at::Tensor::suggest_memory_format().
 MemoryFormat suggest_memory_format(Guards& g, const TensorType& t);
 

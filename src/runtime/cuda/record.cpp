@@ -95,20 +95,20 @@ class Recorder {
         step = finished + 1;
       });
     } catch (const c10::OutOfMemoryError&) {
-      give_up();
+      abandon();
       throw;
     } catch (const machine::OutOfMemory&) {
-      give_up();
+      abandon();
       throw;
     } catch (const StepRefused&) {
-      give_up();
+      abandon();
       throw;
     } catch (const std::exception& e) {
-      give_up();
+      abandon();
       throw StepRefused{step, first_line(e.what())};
     }
   }
-  void give_up() {
+  void abandon() {
     capture_.abandon();
     torch_cuda()->clear_error();
   }

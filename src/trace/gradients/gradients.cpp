@@ -128,7 +128,7 @@ Gradients::Gradients(Recorder& r)
 
 TapeTensor Gradients::tensor_of(const at::Tensor& t) const {
   TracedTensorImpl* impl = traced(t);
-  if (!impl) impl = traced(recorder_.stand_in(t));
+  if (!impl) impl = traced(recorder_.fake_of(t));
   if (impl->tape_index < 0) VESTA_UNSUPPORTED("a tensor is used whose origin the trace has not recorded");
   return {impl->tape_index};
 }
@@ -197,19 +197,19 @@ TapeArg Gradients::to_result(const c10::IValue& v) {
   return {std::move(list)};
 }
 
-void Gradients::add_input(const at::Tensor& real, const at::Tensor& stand_in, bool is_new) {
+void Gradients::add_input(const at::Tensor& real, const at::Tensor& fake, bool is_new) {
   if (is_new) {
-    inputs_.emplace_back(real, stand_in);
+    inputs_.emplace_back(real, fake);
     if (real.requires_grad() && real.is_leaf()) {
-      stand_in.set_requires_grad(true);
+      fake.set_requires_grad(true);
     } else if (real.requires_grad()) {
       NodePointer node = make_input_gradient();
-      const uint32_t n = node->add_input_metadata(stand_in);
-      torch::autograd::impl::set_gradient_edge(stand_in, torch::autograd::Edge(std::move(node), n));
+      const uint32_t n = node->add_input_metadata(fake);
+      torch::autograd::impl::set_gradient_edge(fake, torch::autograd::Edge(std::move(node), n));
     }
   }
-  tape_.inputs.push_back(name(stand_in));
-  tape_.input_sizes.push_back(recorder_.type_of(stand_in).sizes);
+  tape_.inputs.push_back(name(fake));
+  tape_.input_sizes.push_back(recorder_.type_of(fake).sizes);
 }
 
 void Gradients::note_copy(const TracedTensorImpl& original, TracedTensorImpl& copy) {
@@ -294,7 +294,7 @@ void Gradients::run_differentiably(const Operator& op, Stack& stack) {
     replace_tensors(stack[i], [&](const at::Tensor& t) {
       if (!is_real(t)) return t;
       recorder_.alias_of(t);
-      replaced.emplace_back(t, recorder_.stand_in(t));
+      replaced.emplace_back(t, recorder_.fake_of(t));
       return replaced.back().second;
     });
   }
@@ -303,14 +303,14 @@ void Gradients::run_differentiably(const Operator& op, Stack& stack) {
     const WithAutograd autograd;
     op.handle.callBoxed(stack);
   }
-  for (const auto& [real, stand_in] : replaced)
-    if (stand_in.requires_grad() != real.requires_grad())
+  for (const auto& [real, fake] : replaced)
+    if (fake.requires_grad() != real.requires_grad())
       VESTA_UNSUPPORTED("a captured tensor begins to require a gradient");
   for (size_t i = base; i < stack.size(); ++i) {
     replace_tensors(stack[i], [&](const at::Tensor& t) {
       if (op.custom && t.requires_grad()) known_functions_.insert(number_of(*t.grad_fn()));
-      for (const auto& [real, stand_in] : replaced)
-        if (stand_in.is_same(t)) return real;
+      for (const auto& [real, fake] : replaced)
+        if (fake.is_same(t)) return real;
       return t;
     });
   }
@@ -324,7 +324,7 @@ void Gradients::check_history(const std::vector<c10::IValue>& results) const {
   const auto follow = [&](const NodePointer& node) {
     if (node && seen.insert(node.get()).second) open.push_back(node);
   };
-  const auto is_stand_in = [&](const at::Tensor& t) {
+  const auto is_fake = [&](const at::Tensor& t) {
     return std::any_of(inputs_.begin(), inputs_.end(), [&](const auto& input) { return input.second.is_same(t); });
   };
   const auto start = [&](const at::Tensor& t) {
@@ -332,17 +332,17 @@ void Gradients::check_history(const std::vector<c10::IValue>& results) const {
     if (!torch::autograd::impl::hooks(t).empty() || torch::autograd::impl::post_acc_grad_hooks(t))
       VESTA_UNSUPPORTED("a hook on a tensor of a program with gradients");
     if (!t.is_leaf()) return follow(t.grad_fn());
-    if (traced(t) && !is_stand_in(t)) VESTA_UNSUPPORTED("a tensor begins to require a gradient inside the program");
+    if (traced(t) && !is_fake(t)) VESTA_UNSUPPORTED("a tensor begins to require a gradient inside the program");
   };
-  for (const auto& [real, stand_in] : inputs_) {
-    if (stand_in.is_leaf() && stand_in.requires_grad() != real.requires_grad())
+  for (const auto& [real, fake] : inputs_) {
+    if (fake.is_leaf() && fake.requires_grad() != real.requires_grad())
       VESTA_UNSUPPORTED("requires_grad of an input changes");
     // Hooks and retained gradients of the caller's would follow the input into history that the compiled program does
     // not have.
-    const bool written = real.requires_grad() && !real.is_leaf() && !is_input_gradient(*stand_in.grad_fn());
+    const bool written = real.requires_grad() && !real.is_leaf() && !is_input_gradient(*fake.grad_fn());
     if (written && (real.retains_grad() || !torch::autograd::impl::hooks(real).empty()))
       VESTA_UNSUPPORTED("an input with a hook or a retained gradient is written");
-    start(stand_in);
+    start(fake);
   }
   for (const c10::IValue& v : results)
     if (v.isTensor() && v.toTensor().defined()) start(v.toTensor());

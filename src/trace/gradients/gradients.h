@@ -27,7 +27,7 @@ class Gradients {
   // Traces any operator that reaches the trace.
   void call(const Operator& op, torch::jit::Stack& stack);
   // Notes one more input of the graph. A new fake tensor gets the real tensor's autograd state.
-  void add_input(const at::Tensor& real, const at::Tensor& stand_in, bool is_new);
+  void add_input(const at::Tensor& real, const at::Tensor& fake, bool is_new);
   // Notes a copy that shares memory but that autograd does not see (tensor.data).
   void note_copy(const TracedTensorImpl& original, TracedTensorImpl& copy);
   // Notes what the program wrote into one of its tensors through a pointer.

@@ -26,7 +26,7 @@ void lift_fresh(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor t = argument(op, stack, 0).toTensor();
   const TracedTensorImpl* impl = traced(t);
   // In a trace with gradients a literal of the program is an input.
-  const bool literal = impl && r.is_input_stand_in(impl) &&
+  const bool literal = impl && r.is_input_fake(impl) &&
                        r.graph().inputs[static_cast<size_t>(impl->identity)].kind == graph::InputKind::Parameter;
   if ((impl && !literal) || wrapped_number(t)) return itself(r, op, stack);
   lift_fresh_copy(r, op, stack);
