@@ -104,7 +104,6 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   std::vector<std::pair<int, int64_t>> storage_offsets;
   // Ends recording. Symbols and tensors that outlive the trace throw Unsupported from now on.
   std::unique_ptr<graph::Graph> close();
-  bool is_open() const { return graph_ != nullptr; }
 
  private:
   friend class RecorderScope;

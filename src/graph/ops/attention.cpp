@@ -10,8 +10,6 @@
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
-
 // The backward kernel writes [batch, sequence, heads, size] and returns it transposed.
 TensorType transposed(const TensorType& like, Sizes sizes) {
   TensorType out = contiguous_like(like, {sizes[0], sizes[2], sizes[1], sizes[3]});
@@ -124,10 +122,8 @@ constexpr OpRow kRows[] = {
      .shape = cudnn,
      .flags = kExpensive | kRandom,
      .role = Role::Attention},
-    {.name = "aten::_scaled_dot_product_flash_attention_for_cpu", .shape = flash, .flags = kExpensive},
-    {.name = "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
-     .shape = flash_backward,
-     .flags = kExpensive},
+    call("aten::_scaled_dot_product_flash_attention_for_cpu", flash, kExpensive),
+    call("aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_backward, kExpensive),
 };
 
 }  // namespace

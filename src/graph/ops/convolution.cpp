@@ -7,8 +7,6 @@
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
-
 // conv1d runs as a 2-d convolution of height 1.
 TensorType with_height(const TensorType& t) {
   TensorType out = t;
@@ -78,8 +76,8 @@ void convolution_backward(const NodeArgs& args, Guards& g, Results& results) {
 }
 
 constexpr OpRow kRows[] = {
-    {.name = "aten::convolution", .shape = convolution, .flags = kExpensive},
-    {.name = "aten::convolution_backward", .shape = convolution_backward, .flags = kExpensive},
+    call("aten::convolution", convolution, kExpensive),
+    call("aten::convolution_backward", convolution_backward, kExpensive),
 };
 
 }  // namespace

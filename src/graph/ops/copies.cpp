@@ -7,8 +7,6 @@
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
-
 std::vector<Expr> strides_for(Guards& g, const TensorType& x, MemoryFormat format) {
   return format == MemoryFormat::Preserve ? preserved_strides(g, x) : format_strides(x.sizes, format);
 }

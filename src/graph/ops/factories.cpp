@@ -13,8 +13,6 @@ namespace vesta::graph {
 
 namespace {
 
-using Results = std::vector<TensorType>;
-
 void sized(const NodeArgs& args, Guards&, Results& results) {
   results.assign(1, factory_type(args, args.integers("size"), default_dtype(), {}));
 }
@@ -110,7 +108,7 @@ std::vector<Value*> filled(Builder& b, const Node& node) {
   return {v};
 }
 
-constexpr OpRow composite(const char* name, ShapeRule shape, Decompose decompose, Role role = Role::None) {
+constexpr OpRow factory(const char* name, ShapeRule shape, Decompose decompose, Role role = Role::None) {
   return {.name = name,
           .family = Family::Composite,
           .shape = shape,
@@ -118,32 +116,32 @@ constexpr OpRow composite(const char* name, ShapeRule shape, Decompose decompose
           .flags = kFloat8,
           .role = role};
 }
-constexpr OpRow fill(const char* name, ShapeRule shape, Role role) { return composite(name, shape, filled, role); }
+constexpr OpRow fill(const char* name, ShapeRule shape, Role role) { return factory(name, shape, filled, role); }
 
 constexpr OpRow kRows[] = {
     {.name = "aten::full", .family = Family::Factory, .shape = full, .flags = kFloat8, .role = Role::Fill},
     fill("aten::zeros", sized, Role::Zeros),
     fill("aten::ones", sized, Role::Ones),
-    composite("aten::empty.memory_format", sized, uninitialised),
+    factory("aten::empty.memory_format", sized, uninitialised),
     {.name = "aten::empty_strided", .family = Family::Factory, .shape = strided, .flags = kFloat8 | kUninitialized},
     fill("aten::scalar_tensor", scalar_tensor, Role::Fill),
     fill("aten::zeros_like", like, Role::Zeros),
     fill("aten::ones_like", like, Role::Ones),
     fill("aten::zero", zeroed, Role::None),
     fill("aten::full_like", like, Role::Fill),
-    composite("aten::empty_like", like, uninitialised),
+    factory("aten::empty_like", like, uninitialised),
     fill("aten::new_zeros", made_new, Role::Zeros),
     fill("aten::new_ones", made_new, Role::Ones),
     fill("aten::new_full", made_new, Role::Fill),
-    composite("aten::new_empty", made_new, uninitialised),
-    composite("aten::new_empty_strided", new_strided, uninitialised),
+    factory("aten::new_empty", made_new, uninitialised),
+    factory("aten::new_empty_strided", new_strided, uninitialised),
     {.name = "aten::arange.start_step", .family = Family::Factory, .shape = arange},
-    composite("aten::arange", arange, arange_full_form),
-    composite("aten::arange.start", arange, arange_full_form),
+    factory("aten::arange", arange, arange_full_form),
+    factory("aten::arange.start", arange, arange_full_form),
     {.name = "aten::eye", .family = Family::Factory, .shape = eye},
     {.name = "aten::eye.m", .family = Family::Factory, .shape = eye},
-    {.name = "aten::linspace", .shape = linspace, .flags = kMayRaise},
-    {.name = "aten::logspace", .shape = linspace, .flags = kMayRaise},
+    call("aten::linspace", linspace, kMayRaise),
+    call("aten::logspace", linspace, kMayRaise),
 };
 
 }  // namespace

@@ -9,8 +9,6 @@
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
-
 void index(const NodeArgs& args, Guards& g, Results& results) {
   results = {index_result(g, args.tensor(0), std::get<ValueList>(args[1]))};
 }
@@ -54,14 +52,10 @@ void take(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(args.tensor(0), args.tensor(1).sizes)};
 }
 
-constexpr OpRow read(const char* name, ShapeRule shape) {
-  return {.name = name, .family = Family::Indexed, .shape = shape, .flags = kMayRaise};
-}
-
 constexpr OpRow kRows[] = {
-    read("aten::index.Tensor", index),        read("aten::_unsafe_index.Tensor", index),
-    read("aten::index_select", index_select), read("aten::gather", gather),
-    read("aten::embedding", embedding),       read("aten::take", take),
+    indexed("aten::index.Tensor", index, kMayRaise),        indexed("aten::_unsafe_index.Tensor", index, kMayRaise),
+    indexed("aten::index_select", index_select, kMayRaise), indexed("aten::gather", gather, kMayRaise),
+    indexed("aten::embedding", embedding, kMayRaise),       indexed("aten::take", take, kMayRaise),
 };
 
 }  // namespace

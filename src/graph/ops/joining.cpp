@@ -8,8 +8,6 @@
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
-
 const ValueList& tensors_of(const NodeArgs& args) { return std::get<ValueList>(args[0]); }
 
 // As in ATen, an empty 1-d tensor joins anything.
@@ -132,9 +130,9 @@ std::vector<Value*> block_diag_form(Builder& b, const Node& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {.name = "aten::cat", .family = Family::Indexed, .shape = cat, .flags = kFloat8},
-    {.name = "aten::stack", .family = Family::Composite, .shape = stack, .decompose = stack_form},
-    {.name = "aten::block_diag", .family = Family::Composite, .shape = block_diag, .decompose = block_diag_form},
+    indexed("aten::cat", cat, kFloat8),
+    composite("aten::stack", stack, stack_form),
+    composite("aten::block_diag", block_diag, block_diag_form),
 };
 
 }  // namespace

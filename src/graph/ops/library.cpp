@@ -10,8 +10,6 @@
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
-
 TensorType preserved(Guards& g, const TensorType& x) {
   TensorType out = x;
   out.strides = preserved_strides(g, x);
@@ -195,25 +193,23 @@ void nll_loss2d(const NodeArgs& args, Guards& g, Results& results) {
   results = {contiguous_like(x, reduces(args) ? Sizes{} : target.sizes), contiguous_like(x, {})};
 }
 
-constexpr OpRow call(const char* name, ShapeRule shape) { return {.name = name, .shape = shape, .flags = kMayRaise}; }
-
 constexpr OpRow kRows[] = {
-    call("aten::grid_sampler_2d", grid_sampler<2>),
-    call("aten::grid_sampler_3d", grid_sampler<3>),
-    call("aten::im2col", im2col),
-    call("aten::col2im", col2im),
-    call("aten::_cdist_forward", cdist),
-    call("aten::_pdist_forward", pdist),
-    call("aten::frexp.Tensor", frexp),
-    call("aten::renorm", renorm),
-    call("aten::isin.Tensor_Tensor", is_in),
-    call("aten::tril_indices", triangle_indices<true>),
-    call("aten::triu_indices", triangle_indices<false>),
-    call("aten::_trilinear", trilinear),
-    call("aten::binary_cross_entropy", binary_cross_entropy),
-    call("aten::multi_margin_loss", multi_margin_loss),
-    call("aten::multilabel_margin_loss_forward", multilabel_margin_loss),
-    call("aten::nll_loss2d_forward", nll_loss2d),
+    call("aten::grid_sampler_2d", grid_sampler<2>, kMayRaise),
+    call("aten::grid_sampler_3d", grid_sampler<3>, kMayRaise),
+    call("aten::im2col", im2col, kMayRaise),
+    call("aten::col2im", col2im, kMayRaise),
+    call("aten::_cdist_forward", cdist, kMayRaise),
+    call("aten::_pdist_forward", pdist, kMayRaise),
+    call("aten::frexp.Tensor", frexp, kMayRaise),
+    call("aten::renorm", renorm, kMayRaise),
+    call("aten::isin.Tensor_Tensor", is_in, kMayRaise),
+    call("aten::tril_indices", triangle_indices<true>, kMayRaise),
+    call("aten::triu_indices", triangle_indices<false>, kMayRaise),
+    call("aten::_trilinear", trilinear, kMayRaise),
+    call("aten::binary_cross_entropy", binary_cross_entropy, kMayRaise),
+    call("aten::multi_margin_loss", multi_margin_loss, kMayRaise),
+    call("aten::multilabel_margin_loss_forward", multilabel_margin_loss, kMayRaise),
+    call("aten::nll_loss2d_forward", nll_loss2d, kMayRaise),
 };
 
 }  // namespace

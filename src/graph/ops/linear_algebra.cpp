@@ -7,8 +7,6 @@
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
-
 const TensorType& matrix(const NodeArgs& args, size_t i) {
   const TensorType& x = args.tensor(i);
   VESTA_USER_CHECK(x.dim() >= 2, "linear algebra needs matrices");
@@ -207,32 +205,30 @@ void trace(const NodeArgs& args, Guards&, Results& results) {
   results = {of(is_integral(x.dtype) || x.dtype == DType::Bool ? DType::I64 : x.dtype, x, {})};
 }
 
-constexpr OpRow call(const char* name, ShapeRule shape) { return {.name = name, .shape = shape, .flags = kMayRaise}; }
-
 constexpr OpRow kRows[] = {
-    call("aten::linalg_cholesky_ex", factor),
-    call("aten::linalg_inv_ex", factor),
-    call("aten::linalg_lu_factor_ex", lu_factor),
-    call("aten::linalg_ldl_factor_ex", ldl_factor),
-    call("aten::linalg_lu", lu),
-    call("aten::lu_unpack", lu_unpack),
-    call("aten::linalg_qr", qr),
-    call("aten::_linalg_svd", svd),
-    call("aten::_linalg_eigh", eigh),
-    call("aten::_linalg_eigvals", eigenvalues),
-    call("aten::_linalg_det", determinant),
-    call("aten::_linalg_slogdet", log_determinant),
-    call("aten::cholesky", cholesky),
-    call("aten::cholesky_inverse", like_square),
-    call("aten::linalg_householder_product", householder),
-    call("aten::linalg_matrix_exp", matrix_exp),
-    call("aten::_linalg_solve_ex", solve),
-    call("aten::linalg_solve_triangular", solve_triangular),
-    call("aten::linalg_lu_solve", lu_solve),
-    call("aten::linalg_ldl_solve", ldl_solve),
-    call("aten::_cholesky_solve_helper", cholesky_solve),
-    call("aten::linalg_cross", cross),
-    call("aten::trace", trace),
+    call("aten::linalg_cholesky_ex", factor, kMayRaise),
+    call("aten::linalg_inv_ex", factor, kMayRaise),
+    call("aten::linalg_lu_factor_ex", lu_factor, kMayRaise),
+    call("aten::linalg_ldl_factor_ex", ldl_factor, kMayRaise),
+    call("aten::linalg_lu", lu, kMayRaise),
+    call("aten::lu_unpack", lu_unpack, kMayRaise),
+    call("aten::linalg_qr", qr, kMayRaise),
+    call("aten::_linalg_svd", svd, kMayRaise),
+    call("aten::_linalg_eigh", eigh, kMayRaise),
+    call("aten::_linalg_eigvals", eigenvalues, kMayRaise),
+    call("aten::_linalg_det", determinant, kMayRaise),
+    call("aten::_linalg_slogdet", log_determinant, kMayRaise),
+    call("aten::cholesky", cholesky, kMayRaise),
+    call("aten::cholesky_inverse", like_square, kMayRaise),
+    call("aten::linalg_householder_product", householder, kMayRaise),
+    call("aten::linalg_matrix_exp", matrix_exp, kMayRaise),
+    call("aten::_linalg_solve_ex", solve, kMayRaise),
+    call("aten::linalg_solve_triangular", solve_triangular, kMayRaise),
+    call("aten::linalg_lu_solve", lu_solve, kMayRaise),
+    call("aten::linalg_ldl_solve", ldl_solve, kMayRaise),
+    call("aten::_cholesky_solve_helper", cholesky_solve, kMayRaise),
+    call("aten::linalg_cross", cross, kMayRaise),
+    call("aten::trace", trace, kMayRaise),
 };
 
 }  // namespace

@@ -299,10 +299,6 @@ std::vector<Value*> cross_entropy_form(Builder& b, const Node& node) {
   return finish(b, node, {loss});
 }
 
-constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32_t flags = 0) {
-  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .flags = flags};
-}
-
 constexpr OpRow kRows[] = {
     composite("aten::mse_loss", pairwise, mse),
     composite("aten::l1_loss", l1_shape, l1),

@@ -8,8 +8,6 @@
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
-
 void repeat(const NodeArgs& args, Guards&, Results& results) {
   const TensorType& x = args.tensor(0);
   const IntList& times = args.integers("repeats");
@@ -130,14 +128,14 @@ void triangle(const NodeArgs& args, Guards&, Results& results) {
 }
 
 constexpr OpRow kRows[] = {
-    {.name = "aten::repeat", .family = Family::Composite, .shape = repeat, .decompose = repeat_form},
-    {.name = "aten::roll", .family = Family::Composite, .shape = roll, .decompose = roll_form},
-    {.name = "aten::flip", .family = Family::Indexed, .shape = flip},
-    {.name = "aten::pixel_shuffle", .family = Family::Indexed, .shape = pixel_shuffle},
-    {.name = "aten::pixel_unshuffle", .family = Family::Indexed, .shape = pixel_unshuffle},
-    {.name = "aten::channel_shuffle", .family = Family::Indexed, .shape = channel_shuffle},
-    {.name = "aten::tril", .family = Family::Indexed, .shape = triangle, .flags = kMayRaise},
-    {.name = "aten::triu", .family = Family::Indexed, .shape = triangle, .flags = kMayRaise},
+    composite("aten::repeat", repeat, repeat_form),
+    composite("aten::roll", roll, roll_form),
+    indexed("aten::flip", flip),
+    indexed("aten::pixel_shuffle", pixel_shuffle),
+    indexed("aten::pixel_unshuffle", pixel_unshuffle),
+    indexed("aten::channel_shuffle", channel_shuffle),
+    indexed("aten::tril", triangle, kMayRaise),
+    indexed("aten::triu", triangle, kMayRaise),
 };
 
 }  // namespace

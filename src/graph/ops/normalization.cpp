@@ -11,8 +11,6 @@
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
-
 const TensorType* maybe(const NodeArgs& args, std::string_view name) {
   return args.has(name) ? &args.tensor(name) : nullptr;
 }
@@ -258,10 +256,6 @@ std::vector<Value*> batch_norm_form(Builder& b, const Node& node) {
   return finish(b, node, {out, mean, rstd, moved("running_mean", mean), moved("running_var", variance)});
 }
 
-constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32_t flags = 0) {
-  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .flags = flags};
-}
-
 constexpr OpRow batch_norm_row(const char* name, LayoutRule layout) {
   OpRow row = composite(name, batch_norm, batch_norm_form);
   row.role = Role::BatchNorm;
@@ -288,7 +282,7 @@ constexpr OpRow kRows[] = {
     composite("aten::native_layer_norm_backward", native_layer_norm_backward, layer_norm_backward_form),
     composite("aten::native_group_norm_backward", native_group_norm_backward, group_norm_backward_form),
     composite("aten::native_batch_norm_backward", native_batch_norm_backward, batch_norm_backward_form),
-    {.name = "aten::_weight_norm_interface", .shape = weight_norm},
+    call("aten::_weight_norm_interface", weight_norm),
 };
 
 }  // namespace

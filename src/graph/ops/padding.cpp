@@ -8,8 +8,6 @@
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
-
 Sizes padded(Guards& g, const TensorType& x, const IntList& pad) {
   VESTA_USER_CHECK(pad.size() % 2 == 0 && pad.size() / 2 <= x.dim(), "pad has the wrong length");
   Sizes sizes = x.sizes;
@@ -79,15 +77,11 @@ void circular(const NodeArgs& args, Guards& g, Results& results) {
   results = {out};
 }
 
-constexpr OpRow pad(const char* name, ShapeRule shape) {
-  return {.name = name, .family = Family::Indexed, .shape = shape};
-}
-
 constexpr OpRow kRows[] = {
-    pad("aten::constant_pad_nd", constant),       pad("aten::reflection_pad1d", reflection<1>),
-    pad("aten::reflection_pad2d", reflection<2>), pad("aten::reflection_pad3d", reflection<3>),
-    pad("aten::replication_pad1d", edge<1>),      pad("aten::replication_pad2d", edge<2>),
-    pad("aten::replication_pad3d", edge<3>),      pad("aten::_pad_circular", circular),
+    indexed("aten::constant_pad_nd", constant),       indexed("aten::reflection_pad1d", reflection<1>),
+    indexed("aten::reflection_pad2d", reflection<2>), indexed("aten::reflection_pad3d", reflection<3>),
+    indexed("aten::replication_pad1d", edge<1>),      indexed("aten::replication_pad2d", edge<2>),
+    indexed("aten::replication_pad3d", edge<3>),      indexed("aten::_pad_circular", circular),
 };
 
 }  // namespace

@@ -188,7 +188,7 @@ constexpr OpRow kRows[] = {
     same_type("aten::floor", float_only<Prim::Floor>, kRealNumber),
     same_type("aten::trunc", float_only<Prim::Trunc>, kRealNumber),
     same_type("aten::round", float_only<Prim::Round>, kRealNumber),
-    {.name = "aten::round.decimals", .shape = round_decimals_shape},
+    call("aten::round.decimals", round_decimals_shape),
     same_type("aten::frac", body<[](Body x) { return x[0] - trunc(x[0]); }>, kFloatType),
     same_type("aten::bitwise_not", primitive<Prim::Not>, kBoolType | kIntegerType),
     {.name = "aten::nan_to_num", .family = Family::Pointwise, .shape = same_layout, .body = body<nan_to_num>},

@@ -9,8 +9,6 @@
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
-
 DType sum_type(const NodeArgs& args) {
   const DType t = args.tensor(0).dtype;
   return args.dtype("dtype", is_integral(t) || t == DType::Bool ? DType::I64 : t);
@@ -115,10 +113,6 @@ std::vector<Value*> count_form(Builder& b, const Node& node) {
 constexpr OpRow reduce(const char* name, ReduceOp op, ShapeRule shape, Decompose f = nullptr) {
   return {.name = name, .family = Family::Reduction, .shape = shape, .decompose = f, .reduce = op};
 }
-constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, LayoutRule layout = LayoutRule::None) {
-  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .layout = layout};
-}
-
 constexpr OpRow kRows[] = {
     reduce("aten::sum", ReduceOp::Sum, sum, sum_form),
     reduce("aten::sum.dim_IntList", ReduceOp::Sum, sum, sum_form),
@@ -140,8 +134,8 @@ constexpr OpRow kRows[] = {
     composite("aten::min.dim", extreme_and_position, min_dim),
     composite("aten::aminmax", aminmax, aminmax_form),
     composite("aten::count_nonzero.dim_IntList", count, count_form),
-    composite("aten::mean", mean, mean_form, LayoutRule::Ignores),
-    composite("aten::mean.dim", mean, mean_form, LayoutRule::Ignores),
+    composite("aten::mean", mean, mean_form, 0, LayoutRule::Ignores),
+    composite("aten::mean.dim", mean, mean_form, 0, LayoutRule::Ignores),
 };
 
 }  // namespace

@@ -13,6 +13,24 @@
 
 namespace vesta::graph {
 
+using Results = std::vector<TensorType>;
+
+// ---- rows of families
+
+constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32_t flags = 0,
+                          LayoutRule layout = LayoutRule::None) {
+  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .flags = flags, .layout = layout};
+}
+constexpr OpRow indexed(const char* name, ShapeRule shape, uint32_t flags = 0, LayoutRule layout = LayoutRule::None) {
+  return {.name = name, .family = Family::Indexed, .shape = shape, .flags = flags, .layout = layout};
+}
+// An extern call with a known shape.
+constexpr OpRow call(const char* name, ShapeRule shape, uint32_t flags = 0) {
+  return {.name = name, .shape = shape, .flags = flags};
+}
+
+// ---- the table
+
 std::span<const OpRow> unary_rows();
 std::span<const OpRow> binary_rows();
 std::span<const OpRow> compare_rows();

@@ -6,8 +6,6 @@
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
-
 void running(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   wrap_dim(g, args.integer("dim"), x.dim());

@@ -13,8 +13,6 @@
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
-
 void preserved(const NodeArgs& args, Guards& g, Results& results) {
   results = {args.tensor(0)};
   results[0].strides = preserved_strides(g, args.tensor(0));
@@ -131,10 +129,10 @@ constexpr OpRow write(const char* name, ShapeRule shape) {
 }
 
 constexpr OpRow kRows[] = {
-    {.name = "aten::slice_scatter", .family = Family::Indexed, .shape = slice_scatter},
-    {.name = "aten::select_scatter", .family = Family::Indexed, .shape = select_scatter},
-    {.name = "aten::diagonal_scatter", .family = Family::Indexed, .shape = kept_strides},
-    {.name = "aten::as_strided_scatter", .shape = kept_strides, .flags = kMayRaise},
+    indexed("aten::slice_scatter", slice_scatter),
+    indexed("aten::select_scatter", select_scatter),
+    indexed("aten::diagonal_scatter", kept_strides),
+    call("aten::as_strided_scatter", kept_strides, kMayRaise),
     write("aten::index_put", index_put),
     write("aten::_unsafe_index_put", index_put),
     write("aten::scatter.src", contiguous),
@@ -148,18 +146,9 @@ constexpr OpRow kRows[] = {
     write("aten::index_fill.int_Scalar", fill_like),
     write("aten::index_fill.int_Tensor", fill_like),
     write("aten::masked_scatter", masked),
-    {.name = "aten::embedding_dense_backward",
-     .family = Family::Composite,
-     .shape = embedding_backward,
-     .decompose = embedding_backward_form},
-    {.name = "aten::slice_backward",
-     .family = Family::Composite,
-     .shape = slice_backward,
-     .decompose = slice_backward_form},
-    {.name = "aten::select_backward",
-     .family = Family::Composite,
-     .shape = slice_backward,
-     .decompose = select_backward_form},
+    composite("aten::embedding_dense_backward", embedding_backward, embedding_backward_form),
+    composite("aten::slice_backward", slice_backward, slice_backward_form),
+    composite("aten::select_backward", slice_backward, select_backward_form),
 };
 
 }  // namespace

@@ -14,8 +14,6 @@
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
-
 void give(const NodeArgs& args, Guards& g, DType t, Results& results) {
   const TensorType& x = args.tensor(0);
   wrap_dim(g, args.integer("dim"), x.dim());
@@ -98,10 +96,6 @@ std::vector<Value*> log_softmax_backward(Builder& b, const Node& node) {
   Value* output = opmath(b, node.input(1));
   Value* total = sum_keeping(b, grad, dims_of(node));
   return finish(b, node, {b("aten::sub.Tensor", {grad, b("aten::mul.Tensor", {b("aten::exp", {output}), total})})});
-}
-
-constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32_t flags = 0) {
-  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .flags = flags};
 }
 
 constexpr OpRow kRows[] = {

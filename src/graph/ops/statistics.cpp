@@ -11,8 +11,6 @@
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
-
 void give(const NodeArgs& args, Guards& g, DType t, Results& results) {
   const TensorType& x = args.tensor(0);
   results.assign(1, contiguous_like(x, reduced_sizes(x, checked_reduced_dims(args, g), keeps_dims(args)), t));
@@ -139,12 +137,8 @@ std::vector<Value*> norm_form(Builder& b, const Node& node) {
   return finish(b, node, {r});
 }
 
-constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, LayoutRule layout = LayoutRule::None) {
-  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .layout = layout};
-}
-
 constexpr OpRow kRows[] = {
-    composite("aten::var.correction", variance, variance_form<false, false>, LayoutRule::Ignores),
+    composite("aten::var.correction", variance, variance_form<false, false>, 0, LayoutRule::Ignores),
     composite("aten::std.correction", variance, variance_form<true, false>),
     composite("aten::var_mean.correction", variance_and_mean, variance_form<false, true>),
     composite("aten::std_mean.correction", variance_and_mean, variance_form<true, true>),

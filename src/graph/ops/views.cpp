@@ -346,12 +346,9 @@ constexpr OpRow kRows[] = {
     view("aten::view_as_real", view_as_real_shape, view_as_real_map, view_as_real_back),
     view("aten::view_as_complex", view_as_complex_shape, view_as_complex_map, view_as_complex_back),
     view("aten::view.dtype", view_dtype_shape, nullptr, view_dtype_back),
-    {.name = "aten::split.Tensor", .family = Family::Composite, .shape = split_shape, .decompose = split},
-    {.name = "aten::split_with_sizes",
-     .family = Family::Composite,
-     .shape = split_with_sizes_shape,
-     .decompose = split_with_sizes},
-    {.name = "aten::unbind.int", .family = Family::Composite, .shape = unbind_shape, .decompose = unbind},
+    composite("aten::split.Tensor", split_shape, split),
+    composite("aten::split_with_sizes", split_with_sizes_shape, split_with_sizes),
+    composite("aten::unbind.int", unbind_shape, unbind),
 };
 
 }  // namespace

@@ -9,28 +9,6 @@
 namespace vesta::runtime {
 namespace {
 
-using Stack = std::vector<c10::IValue>;
-
-bool mm_into(const Stack& s, at::Tensor& out) {
-  at::mm_out(out, s[0].toTensor(), s[1].toTensor());
-  return true;
-}
-
-bool bmm_into(const Stack& s, at::Tensor& out) {
-  at::bmm_out(out, s[0].toTensor(), s[1].toTensor());
-  return true;
-}
-
-bool addmm_into(const Stack& s, at::Tensor& out) {
-  at::addmm_out(out, s[0].toTensor(), s[1].toTensor(), s[2].toTensor(), s[3].toScalar(), s[4].toScalar());
-  return true;
-}
-
-bool baddbmm_into(const Stack& s, at::Tensor& out) {
-  at::baddbmm_out(out, s[0].toTensor(), s[1].toTensor(), s[2].toTensor(), s[3].toScalar(), s[4].toScalar());
-  return true;
-}
-
 // Computes as at::linear does for these layouts (addmm or mm on rows), without its allocation.
 bool linear_into(const Stack& s, at::Tensor& out) {
   const at::Tensor& x = s[0].toTensor();
@@ -48,8 +26,21 @@ bool linear_into(const Stack& s, at::Tensor& out) {
 }
 
 constexpr DirectCallRow kMatmul[] = {
-    {"aten::mm", mm_into},           {"aten::bmm", bmm_into},       {"aten::addmm", addmm_into},
-    {"aten::baddbmm", baddbmm_into}, {"aten::linear", linear_into},
+    {"aten::mm",
+     [](const Stack& s, at::Tensor& out) { return done(at::mm_out(out, s[0].toTensor(), s[1].toTensor())); }},
+    {"aten::bmm",
+     [](const Stack& s, at::Tensor& out) { return done(at::bmm_out(out, s[0].toTensor(), s[1].toTensor())); }},
+    {"aten::addmm",
+     [](const Stack& s, at::Tensor& out) {
+       return done(
+           at::addmm_out(out, s[0].toTensor(), s[1].toTensor(), s[2].toTensor(), s[3].toScalar(), s[4].toScalar()));
+     }},
+    {"aten::baddbmm",
+     [](const Stack& s, at::Tensor& out) {
+       return done(
+           at::baddbmm_out(out, s[0].toTensor(), s[1].toTensor(), s[2].toTensor(), s[3].toScalar(), s[4].toScalar()));
+     }},
+    {"aten::linear", linear_into},
 };
 
 }  // namespace

@@ -4,20 +4,10 @@
 #include "runtime/ops/rows.h"
 
 namespace vesta::runtime {
-namespace {
-
-using Stack = std::vector<c10::IValue>;
-
-bool mul_into(const Stack& s, at::Tensor& out) {
-  at::mul_out(out, s[0].toTensor(), s[1].toTensor());
-  return true;
-}
-
 constexpr DirectCallRow kBinary[] = {
-    {"aten::mul.Tensor", mul_into},
+    {"aten::mul.Tensor",
+     [](const Stack& s, at::Tensor& out) { return done(at::mul_out(out, s[0].toTensor(), s[1].toTensor())); }},
 };
-
-}  // namespace
 
 std::span<const DirectCallRow> binary_direct_calls() { return kBinary; }
 

@@ -19,6 +19,10 @@ namespace vesta::runtime {
 // Returns false where these arguments need the boxed call.
 using IntoFn = bool (*)(const std::vector<c10::IValue>& stack, at::Tensor& out);
 
+using Stack = std::vector<c10::IValue>;
+// For rows whose call serves all arguments.
+inline bool done(const at::Tensor&) { return true; }
+
 struct DirectCallRow {
   const char* name;  // "aten::mul.Tensor"
   IntoFn into;

@@ -7,8 +7,6 @@
 namespace vesta::trace {
 namespace {
 
-using torch::jit::Stack;
-
 // Outside of training it draws nothing, and the noise argument is not read.
 void rrelu(Recorder& r, const Operator& op, Stack& stack) {
   const double lower = argument(op, stack, 1).toScalar().toDouble();

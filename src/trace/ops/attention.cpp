@@ -6,8 +6,6 @@
 namespace vesta::trace {
 namespace {
 
-using torch::jit::Stack;
-
 // The integers among the results of CUDA's attention are sizes of its operands.
 void attention(Recorder& r, const Operator& op, Stack& stack) {
   const Expr queries = r.type_of(argument(op, stack, 0).toTensor()).sizes.at(2);

@@ -11,8 +11,6 @@
 namespace vesta::trace {
 namespace {
 
-using torch::jit::Stack;
-
 void item(Recorder& r, const Operator& op, Stack& stack) {
   const auto number = known_number(r, argument(op, stack, 0).toTensor());
   if (!number) throw NeedsValue(fmt::format("{} needs the value of a tensor", op.handle.schema().name()));

@@ -11,8 +11,6 @@
 namespace vesta::trace {
 namespace {
 
-using torch::jit::Stack;
-
 // aten::lift: a real tensor is lifted when it is used.
 void itself(Recorder&, const Operator& op, Stack& stack) { reply(op, stack, argument(op, stack, 0)); }
 

@@ -10,8 +10,6 @@
 namespace vesta::trace {
 namespace {
 
-using torch::jit::Stack;
-
 void empty(Recorder& r, const Operator& op, Stack& stack) {
   record(r, op, stack);
   give_backing(*traced(stack.back().toTensor()));

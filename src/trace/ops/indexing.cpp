@@ -10,8 +10,6 @@
 namespace vesta::trace {
 namespace {
 
-using torch::jit::Stack;
-
 void index(Recorder& r, const Operator& op, Stack& stack) {
   for (const auto& e : argument(op, stack, 1).toListRef())
     if (e.isTensor() && e.toTensor().defined() &&

@@ -10,8 +10,6 @@
 namespace vesta::trace {
 namespace {
 
-using torch::jit::Stack;
-
 void conj_physical(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
   return self.is_complex() ? record(r, op, stack) : reply(op, stack, self);

@@ -7,8 +7,6 @@
 namespace vesta::trace {
 namespace {
 
-using torch::jit::Stack;
-
 // In training it writes the running statistics, which the schema does not say.
 void native_batch_norm(Recorder& r, const Operator& op, Stack& stack) {
   const bool training = argument(op, stack, 5).toBool();

@@ -8,8 +8,6 @@
 namespace vesta::trace {
 namespace {
 
-using torch::jit::Stack;
-
 // ATen's kernel reads memory below the dispatcher. The differentiable form does not, and it gives the same numbers.
 void max_pool1d(Recorder& r, const Operator& op, Stack& stack) {
   if (graph::is_empty(r.guards(), r.type_of(argument(op, stack, 0).toTensor()).sizes))

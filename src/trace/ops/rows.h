@@ -15,6 +15,8 @@
 
 namespace vesta::trace {
 
+using torch::jit::Stack;
+
 struct OperatorRow {
   const char* name;                   // "aten::copy_", with its overload
   Handler handler = nullptr;          // nullptr: treated by its schema
@@ -30,7 +32,7 @@ struct OperatorRow {
 const OperatorRow* find_operator_row(const std::string& name);
 
 // The handler of operators that only change a tensor's sizes and strides: transpose_, squeeze_, ...
-void change_view_in_place(Recorder& r, const Operator& op, torch::jit::Stack& stack);
+void change_view_in_place(Recorder& r, const Operator& op, Stack& stack);
 
 std::span<const OperatorRow> activation_rows();
 std::span<const OperatorRow> attention_rows();
@@ -45,11 +47,11 @@ std::span<const OperatorRow> view_rows();
 
 // ---- for handlers
 
-inline c10::IValue argument(const Operator& op, const torch::jit::Stack& stack, size_t i) {
+inline c10::IValue argument(const Operator& op, const Stack& stack, size_t i) {
   return stack[stack.size() - op.arg_count + i];
 }
 // Replaces the arguments by the result.
-inline void reply(const Operator& op, torch::jit::Stack& stack, c10::IValue result) {
+inline void reply(const Operator& op, Stack& stack, c10::IValue result) {
   torch::jit::drop(stack, op.arg_count);
   stack.push_back(std::move(result));
 }

@@ -10,8 +10,6 @@
 namespace vesta::trace {
 namespace {
 
-using torch::jit::Stack;
-
 void alias(Recorder& r, const Operator& op, Stack& stack) {
   reply(op, stack, r.same(argument(op, stack, 0).toTensor()));
 }
@@ -178,12 +176,12 @@ constexpr OperatorRow kRows[] = {
 }  // namespace
 
 // Gives the tensor object the alias of the view.
-void change_view_in_place(Recorder&, const Operator& op, torch::jit::Stack& stack) {
+void change_view_in_place(Recorder&, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
   TracedTensorImpl* impl = traced(self);
   const bool input = !impl || (!impl->alias().view && impl->alias().storage->input >= 0);
   if (input) VESTA_UNSUPPORTED("{} changes the shape or strides of an input in place", op.handle.schema().name());
-  torch::jit::Stack inner(stack.end() - static_cast<std::ptrdiff_t>(op.arg_count), stack.end());
+  Stack inner(stack.end() - static_cast<std::ptrdiff_t>(op.arg_count), stack.end());
   op.functional->handle.callBoxed(inner);
   TracedTensorImpl* view = traced(inner.at(0).toTensor());
   VESTA_CHECK(view, "{} gave no traced tensor", op.functional->handle.schema().name());
