@@ -11,6 +11,10 @@
 namespace vesta::graph {
 namespace {
 
+constexpr const char* kSchemas[] = {
+#include "graph/ops/schemas.inc"
+};
+
 class Registry {
  public:
   Registry() {
@@ -21,7 +25,7 @@ class Registry {
         rows_.push_back(&row);
       }
     }
-    for (const char* text : row_schemas()) {
+    for (const char* text : kSchemas) {
       Schema schema = parse_schema(text);
       const auto row = row_of.find(schema.name);
       insert(std::move(schema), row == row_of.end() ? nullptr : row->second);

@@ -6,10 +6,6 @@
 
 namespace vesta::loops {
 
-using graph::Node;
-using graph::ScalarRef;
-using graph::Value;
-
 Indexing indexing(const graph::Node& node) {
   Indexing x;
   const auto& given = std::get<graph::ValueList>(node.args()[1]);

@@ -13,10 +13,7 @@ namespace vesta::loops {
 
 using graph::Arg;
 using graph::Family;
-using graph::Node;
-using graph::ScalarRef;
 using graph::TensorType;
-using graph::Value;
 
 size_t Lowering::KeyHash::operator()(const Key& k) const {
   size_t h = std::hash<const void*>{}(k.value) ^ (k.mask * 0x9E3779B97F4A7C15ull);
@@ -125,6 +122,13 @@ ScalarRef Lowering::element(const Value* v, Index index) {
   r = dag_.cast(scalar_type(t), r);
   if (made_here) computed(v->producer);
   known_.emplace(std::move(key), r);
+  return r;
+}
+
+ScalarRef Lowering::element_where(ScalarRef condition, const Value* v, Index index) {
+  const ScalarRef before = std::exchange(mask_, dag_.logical_and(mask_, condition));
+  const ScalarRef r = element(v, index);
+  mask_ = before;
   return r;
 }
 

@@ -107,6 +107,8 @@ class Lowering {
   // The element of v at `index`, in scalar_type(v's dtype). Of a complex number it is the part that the current Part
   // selects.
   ScalarRef element(const graph::Value* v, Index index);
+  // The same with loads only where `condition` holds. The element must not be used elsewhere.
+  ScalarRef element_where(ScalarRef condition, const graph::Value* v, Index index);
   // Result `part` of a reduction or a scan that this kernel computes, at its index map.
   ScalarRef reduction(const graph::Node& node, const IndexMap& map, int part);
   ScalarRef scan(const graph::Node& node, const IndexMap& map, int part);
@@ -135,20 +137,6 @@ class Lowering {
     Expr before_;
   };
 
-  // While it lives, loads happen only where `condition` holds. A value elsewhere must not be used.
-  class Masked {
-   public:
-    Masked(Lowering& l, ScalarRef condition) : l_(l), before_(l.mask_) {
-      l.mask_ = l.dag_.logical_and(before_, condition);
-    }
-    ~Masked() { l_.mask_ = before_; }
-    Masked(const Masked&) = delete;
-    Masked& operator=(const Masked&) = delete;
-
-   private:
-    Lowering& l_;
-    ScalarRef before_;
-  };
   // For rows: comparisons of index expressions, as constants where they are provable.
   ScalarRef less(Expr a, Expr b);
   ScalarRef at_least(Expr a, Expr b);

@@ -4,10 +4,6 @@
 
 namespace vesta::loops {
 
-using graph::Node;
-using graph::ScalarRef;
-using graph::Value;
-
 namespace {
 
 const UpdateForm* form_of(const Node& node) {

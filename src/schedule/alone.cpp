@@ -36,19 +36,15 @@ bool calls_scalar_functions(const Node& node) {
   return calls.any;
 }
 
-bool is_along_last_dim(const Node& node) {
+// Along the last dimension ATen's loops over rows check each index as they use it. A kernel reads all indices twice,
+// unless it adds atomically: then it checks and adds in one pass.
+bool moves_along_rows(const Node& node, const Limits&) {
   const std::optional<size_t> d = loops::constant_dim(node);
   return d && *d + 1 == node.results[0]->type.dim();
 }
-
-// Along the last dimension ATen's loops over rows check each index as they use it. A kernel reads all indices twice,
-// unless it adds atomically: then it checks and adds in one pass.
-bool gathers_along_rows(const Node& node, const Limits&) { return is_along_last_dim(node); }
-bool adds_along_rows(const Node& node, const Limits& limits) {
-  return !limits.adds_atomically && is_along_last_dim(node);
-}
 bool sums_along_rows(const Node& node, const Limits& limits) {
-  return node.named().string("reduce") == "sum" && adds_along_rows(node, limits);
+  const bool sums = node.op->schema.index_of("reduce") < 0 || node.named().string("reduce") == "sum";
+  return sums && !limits.adds_atomically && moves_along_rows(node, limits);
 }
 bool always(const Node&, const Limits&) { return true; }
 
@@ -65,8 +61,8 @@ struct AloneRow {
   bool (*is_as_fast)(const Node& node, const Limits& limits);
 };
 constexpr AloneRow kRows[] = {
-    {"aten::gather", gathers_along_rows},         {"aten::scatter.src", always},
-    {"aten::scatter_add", adds_along_rows},       {"aten::scatter_reduce.two", sums_along_rows},
+    {"aten::gather", moves_along_rows},           {"aten::scatter.src", always},
+    {"aten::scatter_add", sums_along_rows},       {"aten::scatter_reduce.two", sums_along_rows},
     {"aten::upsample_linear1d", stretches_lines},
 };
 

@@ -3,7 +3,6 @@
 
 #include <numbers>
 
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/body.h"
 #include "graph/rules/broadcast.h"

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/broadcast.h"
 #include "graph/rules/iterator_strides.h"

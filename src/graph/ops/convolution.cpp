@@ -1,5 +1,4 @@
 // Convolution: calls into ATen or oneDNN. The result is channels-last if the input or the weight is.
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/norm_forms.h"
 #include "graph/rules/window.h"

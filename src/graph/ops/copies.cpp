@@ -1,5 +1,4 @@
 // Copies and conversions: the elements of the operand with another layout or type.
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/complex_body.h"
 #include "graph/rules/iterator_strides.h"

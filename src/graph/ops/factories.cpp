@@ -2,7 +2,6 @@
 // aten::empty_strided, whose elements a kernel reads as zeros.
 #include <cmath>
 
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/decompose.h"
 #include "graph/rules/factory_types.h"

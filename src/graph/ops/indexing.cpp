@@ -1,7 +1,6 @@
 // Reads at indices that integer tensors hold: index, gather, embedding, take.
 #include <algorithm>
 
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/index_shape.h"
 #include "graph/rules/iterator_strides.h"

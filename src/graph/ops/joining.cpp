@@ -1,5 +1,4 @@
 // Tensors put together: cat, stack, block_diag.
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/decompose.h"
 #include "graph/rules/promotion.h"

@@ -2,7 +2,6 @@
 // classes.
 #include <algorithm>
 
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/iterator_strides.h"
 #include "graph/rules/window.h"

@@ -1,6 +1,5 @@
 // Factorizations, solvers and similar operators: calls into ATen with known shapes. LAPACK stores matrices by columns.
 // The calls check element types: empty matrices may have any.
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/iterator_strides.h"
 

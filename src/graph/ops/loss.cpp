@@ -1,5 +1,4 @@
 // Losses and their gradients.
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/body.h"
 #include "graph/rules/decompose.h"

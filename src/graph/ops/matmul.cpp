@@ -1,5 +1,4 @@
 // Matrix products: calls into ATen (or, by a pass, oneDNN). Results are contiguous.
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/iterator_strides.h"
 

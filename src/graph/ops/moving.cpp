@@ -1,6 +1,5 @@
 // Elements that change position or are masked by their position: repeat, roll, flip, triangles, shuffles of pixels and
 // channels.
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/decompose.h"
 #include "graph/rules/iterator_strides.h"

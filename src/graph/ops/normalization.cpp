@@ -1,7 +1,6 @@
 // layer_norm, rms_norm, group_norm and batch_norm. Statistics are computed in the opmath type, in two passes.
 #include <limits>
 
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/decompose.h"
 #include "graph/rules/iterator_strides.h"

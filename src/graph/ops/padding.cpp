@@ -1,7 +1,6 @@
 // Padding: by a constant, by reflection, by the edge, around the torus.
 #include <algorithm>
 
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/iterator_strides.h"
 

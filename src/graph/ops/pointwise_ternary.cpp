@@ -1,5 +1,4 @@
 // Elementwise functions of three operands: where, clamp, lerp, addcmul, masked_fill.
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/complex_body.h"
 #include "graph/rules/iterator_strides.h"

@@ -1,5 +1,4 @@
 // Pooling. 4-d inputs keep their memory format.
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/broadcast.h"
 #include "graph/rules/window.h"

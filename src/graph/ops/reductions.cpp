@@ -1,6 +1,5 @@
 // Reductions with one operation: sum, prod, max, min, any, all, argmax, argmin. Results are contiguous. A sum
 // accumulates in its result's type (for integers int64).
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/decompose.h"
 #include "graph/rules/promotion.h"

@@ -9,6 +9,7 @@
 
 #include <span>
 
+#include "base/check.h"
 #include "graph/graph.h"
 
 namespace vesta::graph {
@@ -69,9 +70,6 @@ inline constexpr RowFamily kRowFamilies[] = {
     indexing_rows, scatter_rows,       scan_rows,      sorting_rows,        matmul_rows,     convolution_rows,
     pooling_rows,  upsample_rows,      attention_rows, linear_algebra_rows, library_rows,
 };
-
-// One schema text for each row, in any order (schemas.inc, written by tools/gen_schemas.py).
-std::span<const char* const> row_schemas();
 
 // The types of a node whose row has no shape rule of its own: Pointwise rows broadcast, promote and take
 // TensorIterator's strides. Throws Unsupported for any other family.

@@ -1,5 +1,4 @@
 // Running combinations along one dimension. Results are contiguous.
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/broadcast.h"
 

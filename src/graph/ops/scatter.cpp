@@ -2,7 +2,6 @@
 // to.
 #include <algorithm>
 
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/body.h"
 #include "graph/rules/decompose.h"

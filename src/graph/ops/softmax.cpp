@@ -5,7 +5,6 @@
 // On GPUs one loop finds the maximum and the sum (loops/online.h).
 #include <limits>
 
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/decompose.h"
 #include "graph/rules/iterator_strides.h"

@@ -1,5 +1,4 @@
 // Order statistics and counting: calls into ATen with known shapes.
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/iterator_strides.h"
 #include "graph/rules/reduced_dims.h"

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <limits>
 
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/decompose.h"
 #include "graph/rules/promotion.h"

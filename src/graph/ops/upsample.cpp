@@ -1,5 +1,4 @@
 // Interpolation of images, where the result keeps the input's memory format.
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/broadcast.h"
 

@@ -3,7 +3,6 @@
 #include <limits>
 #include <numeric>
 
-#include "base/check.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/broadcast.h"
 #include "graph/rules/decompose.h"

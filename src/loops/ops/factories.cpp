@@ -5,11 +5,6 @@ namespace vesta::loops {
 namespace {
 
 using graph::Arg;
-using graph::Node;
-using graph::ScalarRef;
-using graph::Value;
-using Index = Lowering::Index;
-
 bool is_real_number(const Arg& a) {
   return std::holds_alternative<bool>(a) || std::holds_alternative<Expr>(a) || std::holds_alternative<double>(a);
 }

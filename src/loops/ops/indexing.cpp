@@ -7,11 +7,6 @@ namespace vesta::loops {
 
 namespace {
 
-using graph::Node;
-using graph::ScalarRef;
-using graph::Value;
-using Index = Lowering::Index;
-
 ScalarRef embedding(Lowering& l, const Node& node, const Value*, Index index) {
   const Value* weight = node.input(0);
   Index at = index.first(index.size() - 1);

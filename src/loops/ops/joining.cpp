@@ -4,11 +4,6 @@
 namespace vesta::loops {
 namespace {
 
-using graph::Node;
-using graph::ScalarRef;
-using graph::Value;
-using Index = Lowering::Index;
-
 constexpr size_t kMostPieces = 4;  // each element tests every piece; beyond this, ATen's copies are faster
 
 const graph::ValueList& pieces(const Node& node) { return std::get<graph::ValueList>(node.args()[0]); }
@@ -44,11 +39,7 @@ ScalarRef cat(Lowering& l, const Node& node, const Value* v, Index index) {
     if (l.is_false(here)) continue;
     std::vector<Expr> at(index.begin(), index.end());
     at[d] = at[d] - from;
-    ScalarRef x;
-    {
-      Lowering::Masked masked(l, here);
-      x = l.dag().cast(t, l.element(p, at));
-    }
+    ScalarRef x = l.dag().cast(t, l.element_where(here, p, at));
     result = result.id == kNoRef ? x : l.dag().select(l.less(index[d], end), x, result);
   }
   return result.id == kNoRef ? l.dag().integer(t, 0) : result;

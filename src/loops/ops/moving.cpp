@@ -6,11 +6,6 @@ namespace vesta::loops {
 
 namespace {
 
-using graph::Node;
-using graph::ScalarRef;
-using graph::Value;
-using Index = Lowering::Index;
-
 bool constant_list(const Node& node, const char* name) {
   for (Expr e : node.named().integers(name)) {
     if (!e.is_constant()) return false;
@@ -35,11 +30,7 @@ ScalarRef triangle(Lowering& l, const Node& node, const Value* v, Index index, b
   ScalarRef row = d.size(DType::I64, index[n - 2] + node.named().integer("diagonal"));
   ScalarRef column = d.size(DType::I64, index[n - 1]);
   ScalarRef keep = d.bin(lower ? Prim::Le : Prim::Ge, column, row);
-  ScalarRef x;
-  {
-    Lowering::Masked masked(l, keep);
-    x = l.element(node.input(0), index);
-  }
+  ScalarRef x = l.element_where(keep, node.input(0), index);
   return d.select(keep, x, d.integer(scalar_type(v->type.dtype), 0));
 }
 ScalarRef tril(Lowering& l, const Node& node, const Value* v, Index index) { return triangle(l, node, v, index, true); }

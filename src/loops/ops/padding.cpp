@@ -6,11 +6,6 @@
 namespace vesta::loops {
 namespace {
 
-using graph::Node;
-using graph::ScalarRef;
-using graph::Value;
-using Index = Lowering::Index;
-
 ScalarRef pad(Lowering& l, const Node& node, const Value* v, Index index) {
   const Value* x = node.input(0);
   const graph::IntList& widths = node.named().integers("pad");
@@ -36,11 +31,7 @@ ScalarRef pad(Lowering& l, const Node& node, const Value* v, Index index) {
     value = l.dag().integer(t, std::holds_alternative<bool>(fill) && std::get<bool>(fill));
   }
   if (l.is_false(inside)) return value;
-  ScalarRef element;
-  {
-    Lowering::Masked masked(l, inside);
-    element = l.element(x, at);
-  }
+  ScalarRef element = l.element_where(inside, x, at);
   return l.dag().select(inside, element, value);
 }
 

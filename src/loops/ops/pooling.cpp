@@ -7,11 +7,6 @@ namespace vesta::loops {
 
 namespace {
 
-using graph::Node;
-using graph::ScalarRef;
-using graph::Value;
-using Index = Lowering::Index;
-
 constexpr int64_t kLargestWindow = 64;
 
 // The windows of one dimension.
@@ -135,8 +130,7 @@ ScalarRef average(Lowering& l, const Node& node, const Value* v, Index index) {
   ScalarRef sum = d.constant(t, 0);
   each_element(l, sides, index, [&](ScalarRef inside, const std::vector<Expr>& at) {
     if (l.is_false(inside)) return;
-    Lowering::Masked masked(l, inside);
-    ScalarRef e = l.element(x, at);
+    ScalarRef e = l.element_where(inside, x, at);
     sum = d.bin(Prim::Add, sum, l.is_true(inside) ? e : d.select(inside, e, d.constant(t, 0)));
   });
   const graph::Schema& schema = node.op->schema;
@@ -173,11 +167,7 @@ ScalarRef maximum(Lowering& l, const Node& node, const Value* v, Index index) {
   ScalarRef best, place;
   each_element(l, sides, index, [&](ScalarRef inside, const std::vector<Expr>& at) {
     if (l.is_false(inside)) return;
-    ScalarRef e;
-    {
-      Lowering::Masked masked(l, inside);
-      e = l.element(x, at);
-    }
+    ScalarRef e = l.element_where(inside, x, at);
     if (!l.is_true(inside)) e = d.select(inside, e, d.constant(t, -HUGE_VAL));
     if (best.id == kNoRef) {
       best = e;

@@ -3,8 +3,6 @@
 
 namespace vesta::loops {
 
-using graph::Node;
-
 bool is_one_hot_gather(const Node& node) {
   const LoweringRow* row = find_lowering(node);
   if (!row || !row->one_hot || node.results.size() != 1) return false;

@@ -14,17 +14,21 @@
 
 namespace vesta::loops {
 
+using graph::Node;
+using graph::ScalarRef;
+using graph::Value;
+using Index = Lowering::Index;
+
 // For the families Indexed and Factory: computes the element of result `v` at `index`.
-using ElementFn = graph::ScalarRef (*)(Lowering& l, const graph::Node& node, const graph::Value* v,
-                                       Lowering::Index index);
+using ElementFn = ScalarRef (*)(Lowering& l, const Node& node, const Value* v, Index index);
 
 struct LoweringRow {
   const char* name;  // as in the op table
   ElementFn element = nullptr;
-  bool (*accepts)(const graph::Node& node) = nullptr;  // by types and arguments alone; nullptr: every node
-  bool once = false;                                   // reads each element of its operands at most once
-  bool gathers = false;                                // reads the first operand at indices that the others hold
-  bool whole_rows = false;                             // gathers whole rows of contiguous elements
+  bool (*accepts)(const Node& node) = nullptr;  // by types and arguments alone; nullptr: every node
+  bool once = false;                            // reads each element of its operands at most once
+  bool gathers = false;                         // reads the first operand at indices that the others hold
+  bool whole_rows = false;                      // gathers whole rows of contiguous elements
   bool moves = false;    // gives elements of its operands or 0, so complex numbers are lowered part by part
   bool one_hot = false;  // is lowered as a sum where is_one_hot_gather() holds
   const UpdateForm* update = nullptr;  // writes some elements of a buffer (update.h)
@@ -36,7 +40,7 @@ struct LoweringRow {
 
 // The row of an operator, or nullptr.
 const LoweringRow* find_lowering(const graph::Op& op);
-inline const LoweringRow* find_lowering(const graph::Node& node) { return find_lowering(*node.op); }
+inline const LoweringRow* find_lowering(const Node& node) { return find_lowering(*node.op); }
 
 std::span<const LoweringRow> factory_lowerings();
 std::span<const LoweringRow> indexing_lowerings();

@@ -3,10 +3,6 @@
 
 namespace vesta::loops {
 
-using graph::Node;
-using graph::ScalarRef;
-using graph::Value;
-
 namespace {
 
 // On the CPU, ATen keeps running sums and products of float in double, and those of half types in float.

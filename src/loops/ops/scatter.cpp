@@ -8,11 +8,6 @@
 namespace vesta::loops {
 namespace {
 
-using graph::Node;
-using graph::ScalarRef;
-using graph::Value;
-using Index = Lowering::Index;
-
 constexpr const char* kNoLowering = "no lowering for these arguments";
 
 // ---- as elements of the whole, from the source or from the base ----
@@ -66,17 +61,9 @@ ScalarRef slice_scatter(Lowering& l, const Node& node, const Value* v, Index ind
   std::vector<Expr> at(index.begin(), index.end());
   at[s.dim] = floordiv(i - s.start, s.step);
   if (l.is_false(here)) return l.element(node.input(0), index);
-  ScalarRef source;
-  {
-    Lowering::Masked masked(l, here);
-    source = l.dag().cast(t, l.element(node.input(1), at));
-  }
+  ScalarRef source = l.dag().cast(t, l.element_where(here, node.input(1), at));
   if (l.is_true(here)) return source;
-  ScalarRef rest;
-  {
-    Lowering::Masked masked(l, l.dag().un(Prim::Not, here));
-    rest = l.element(node.input(0), index);
-  }
+  ScalarRef rest = l.element_where(l.dag().un(Prim::Not, here), node.input(0), index);
   return l.dag().select(here, source, rest);
 }
 bool accepts_slice_scatter(const Node& node) {
@@ -90,11 +77,7 @@ ScalarRef select_scatter(Lowering& l, const Node& node, const Value* v, Index in
   ScalarRef here = l.in_range(index[d], place, place + 1);
   std::vector<Expr> at(index.begin(), index.end());
   at.erase(at.begin() + static_cast<int64_t>(d));
-  ScalarRef source;
-  {
-    Lowering::Masked masked(l, here);
-    source = l.dag().cast(scalar_type(v->type.dtype), l.element(node.input(1), at));
-  }
+  ScalarRef source = l.dag().cast(scalar_type(v->type.dtype), l.element_where(here, node.input(1), at));
   if (l.is_true(here)) return source;
   return l.dag().select(here, source, l.element(node.input(0), index));
 }
@@ -114,11 +97,7 @@ ScalarRef diagonal_scatter(Lowering& l, const Node& node, const Value* v, Index 
   for (size_t k = 0; k < index.size(); ++k)
     if (k != row && k != column) at.push_back(index[k]);
   at.push_back(index[row] + min(d.offset, 0));
-  ScalarRef source;
-  {
-    Lowering::Masked masked(l, here);
-    source = l.dag().cast(scalar_type(v->type.dtype), l.element(node.input(1), at));
-  }
+  ScalarRef source = l.dag().cast(scalar_type(v->type.dtype), l.element_where(here, node.input(1), at));
   return l.dag().select(here, source, l.element(node.input(0), index));
 }
 

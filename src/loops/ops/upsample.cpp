@@ -8,11 +8,6 @@ namespace vesta::loops {
 
 namespace {
 
-using graph::Node;
-using graph::ScalarRef;
-using graph::Value;
-using Index = Lowering::Index;
-
 // The scale argument for dimension k of N. nullopt: the scale is the ratio of the sizes.
 template <size_t N>
 std::optional<double> given_scale(const Node& node, size_t k) {

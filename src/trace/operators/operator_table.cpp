@@ -158,6 +158,7 @@ void classify(Operator& info) {
     return refuse(fmt::format("{} has another signature in this version of torch", name));
 
   info.row = find_operator_row(name);
+  if (info.row && info.row->refusal) return refuse(fmt::format("{} {}", schema.name(), info.row->refusal));
   if (info.row && (info.handler = info.row->handler)) {
     info.treatment = Treatment::Special;
     if (!info.op && !schema.is_mutable()) info.op = &graph::declare_op(toString(schema));

@@ -1,7 +1,6 @@
 // Activations that draw random numbers in training.
 #include <ATen/ops/leaky_relu.h>
 
-#include "trace/operators/fallback.h"
 #include "trace/ops/rows.h"
 
 namespace vesta::trace {

@@ -1,7 +1,5 @@
 // Attention kernels of CUDA.
-#include "trace/operators/fallback.h"
 #include "trace/ops/rows.h"
-#include "trace/recorder.h"
 
 namespace vesta::trace {
 namespace {

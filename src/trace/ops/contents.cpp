@@ -1,11 +1,7 @@
 // Operators that read the contents of tensors: item, equal, and checks.
 #include <ATen/ops/_assert_async.h>
 
-#include "base/check.h"
-#include "trace/operators/arguments.h"
-#include "trace/operators/fallback.h"
 #include "trace/ops/rows.h"
-#include "trace/recorder.h"
 #include "trace/tensors/known_value.h"
 
 namespace vesta::trace {

@@ -1,18 +1,11 @@
 // Copies: constants that enter the program, and copy_.
-#include "base/check.h"
 #include "graph/rules/broadcast.h"
 #include "interop/torch_types.h"
-#include "trace/operators/arguments.h"
-#include "trace/operators/fallback.h"
 #include "trace/ops/rows.h"
-#include "trace/recorder.h"
 #include "trace/tensors/overlap.h"
 
 namespace vesta::trace {
 namespace {
-
-// aten::lift: a real tensor is lifted when it is used.
-void itself(Recorder&, const Operator& op, Stack& stack) { reply(op, stack, argument(op, stack, 0)); }
 
 // A constant of the program. The program may write to it, so each run gets its own copy.
 void lift_fresh_copy(Recorder& r, const Operator& op, Stack& stack) {
@@ -26,7 +19,7 @@ void lift_fresh(Recorder& r, const Operator& op, Stack& stack) {
   // In a trace with gradients a literal of the program is an input.
   const bool literal = impl && r.is_input_fake(impl) &&
                        r.graph().inputs[static_cast<size_t>(impl->identity)].kind == graph::InputKind::Parameter;
-  if ((impl && !literal) || wrapped_number(t)) return itself(r, op, stack);
+  if ((impl && !literal) || wrapped_number(t)) return unchanged(r, op, stack);
   lift_fresh_copy(r, op, stack);
   // No other code can change the literal, so its number stays known.
   if (!impl && t.dim() == 0 && t.device().is_cpu()) r.known.emplace(r.value_of(stack.back().toTensor()), t);
@@ -50,7 +43,7 @@ void copy_in_place(Recorder& r, const Operator& op, Stack& stack) {
 }
 
 constexpr OperatorRow kRows[] = {
-    {"aten::lift", itself},
+    {"aten::lift", unchanged},
     {"aten::lift_fresh", lift_fresh},
     {"aten::lift_fresh_copy", lift_fresh_copy},
     {"aten::copy_", copy_in_place},

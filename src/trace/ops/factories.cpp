@@ -1,10 +1,6 @@
 // Memory of tensors: empty, set_, resize_.
-#include "base/check.h"
 #include "graph/rules/broadcast.h"
-#include "trace/operators/arguments.h"
-#include "trace/operators/fallback.h"
 #include "trace/ops/rows.h"
-#include "trace/recorder.h"
 #include "trace/tensors/backing.h"
 
 namespace vesta::trace {
@@ -15,19 +11,13 @@ void empty(Recorder& r, const Operator& op, Stack& stack) {
   give_backing(*traced(stack.back().toTensor()));
 }
 
-void refuse_set(Recorder&, const Operator& op, Stack&) {
-  VESTA_UNSUPPORTED("{} replaces the memory of a tensor", op.handle.schema().name());
-}
-
-// Refuses an out= tensor whose contents are read: the result is added to them.
-void refuse_out(Recorder&, const Operator& op, Stack&) {
-  VESTA_UNSUPPORTED("{} reads its out= tensor", op.handle.schema().name());
-}
+constexpr const char* kOtherMemory = "replaces the memory of a tensor";
 
 // Dynamo writes `module.weight = module.weight.to(dtype)` as set_, even where it changes nothing.
-void set_source(Recorder& r, const Operator& op, Stack& stack) {
+void set_source(Recorder&, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
-  if (!argument(op, stack, 1).toTensor().is_same(self)) return refuse_set(r, op, stack);
+  if (!argument(op, stack, 1).toTensor().is_same(self))
+    VESTA_UNSUPPORTED("{} {}", op.handle.schema().name(), kOtherMemory);
   reply(op, stack, self);
 }
 
@@ -76,12 +66,12 @@ void resize_as(Recorder& r, const Operator& op, Stack& stack) {
 
 constexpr OperatorRow kRows[] = {
     {"aten::empty.memory_format", empty},
-    {"aten::set_", refuse_set},
-    {"aten::set_.source_Storage", refuse_set},
-    {"aten::set_.source_Storage_storage_offset", refuse_set},
+    {.name = "aten::set_", .refusal = kOtherMemory},
+    {.name = "aten::set_.source_Storage", .refusal = kOtherMemory},
+    {.name = "aten::set_.source_Storage_storage_offset", .refusal = kOtherMemory},
     {"aten::set_.source_Tensor", set_source},
-    {"aten::set_.source_Tensor_storage_offset", refuse_set},
-    {"aten::_compute_linear_combination.out", refuse_out},
+    {.name = "aten::set_.source_Tensor_storage_offset", .refusal = kOtherMemory},
+    {.name = "aten::_compute_linear_combination.out", .refusal = "reads its out= tensor"},
     {"aten::resize_", resize},
     {"aten::resize_as_", resize_as},
 };

@@ -2,8 +2,6 @@
 #include <ATen/ops/_assert_async.h>
 #include <ATen/ops/arange.h>
 
-#include "base/check.h"
-#include "trace/operators/fallback.h"
 #include "trace/ops/rows.h"
 #include "trace/trace.h"
 

@@ -3,9 +3,7 @@
 #include <ATen/ops/vdot.h>
 
 #include "graph/rules/broadcast.h"
-#include "trace/operators/fallback.h"
 #include "trace/ops/rows.h"
-#include "trace/recorder.h"
 
 namespace vesta::trace {
 namespace {
@@ -15,22 +13,20 @@ void conj_physical(Recorder& r, const Operator& op, Stack& stack) {
   return self.is_complex() ? record(r, op, stack) : reply(op, stack, self);
 }
 
-// ATen computes products of conjugates by others, and leaves pending conj bits on some results.
+// ATen computes products of conjugates by others, and leaves pending conj bits on some results. vdot is dot of the
+// first operand's conjugate.
+template <bool kConjugatesFirst>
 void dot(Recorder& r, const Operator& op, Stack& stack) {
-  const at::Tensor a = argument(op, stack, 0).toTensor(), b = argument(op, stack, 1).toTensor();
+  at::Tensor a = argument(op, stack, 0).toTensor(), b = argument(op, stack, 1).toTensor();
   if (!a.is_conj() && !b.is_conj()) return record(r, op, stack);
+  const bool first = a.is_conj() != kConjugatesFirst, second = b.is_conj();
+  if (a.is_conj()) a = a.conj();
+  if (b.is_conj()) b = b.conj();
   reply(op, stack,
-        a.is_conj() && b.is_conj() ? at::dot(a.conj(), b.conj()).conj()
-        : a.is_conj()              ? at::vdot(a.conj(), b)
-                                   : at::vdot(b.conj(), a));
-}
-void vdot(Recorder& r, const Operator& op, Stack& stack) {
-  const at::Tensor a = argument(op, stack, 0).toTensor(), b = argument(op, stack, 1).toTensor();
-  if (!a.is_conj() && !b.is_conj()) return record(r, op, stack);
-  reply(op, stack,
-        a.is_conj() && b.is_conj() ? at::vdot(b.conj(), a.conj())
-        : a.is_conj()              ? at::dot(a.conj(), b)
-                                   : at::dot(a, b.conj()).conj());
+        first && second ? at::dot(a, b).conj()
+        : first         ? at::vdot(a, b)
+        : second        ? at::vdot(b, a)
+                        : at::dot(a, b));
 }
 
 // ATen solves X A = B as A^H X^H = B^H and leaves a pending conj bit on a complex result.
@@ -44,8 +40,8 @@ void lu_solve(Recorder& r, const Operator& op, Stack& stack) {
 
 constexpr OperatorRow kRows[] = {
     {.name = "aten::conj_physical", .handler = conj_physical, .whole_with_gradients = true},
-    {"aten::dot", dot},
-    {"aten::vdot", vdot},
+    {"aten::dot", dot<false>},
+    {"aten::vdot", dot<true>},
     {"aten::linalg_lu_solve", lu_solve},
     {.name = "aten::linalg_eig", .meta_differs = true},
     {.name = "aten::_fft_c2c", .meta_differs = true},

@@ -1,8 +1,5 @@
 // Batch normalization, which writes running statistics although its schema does not say so.
-#include "base/check.h"
-#include "trace/operators/fallback.h"
 #include "trace/ops/rows.h"
-#include "trace/recorder.h"
 
 namespace vesta::trace {
 namespace {

@@ -1,9 +1,6 @@
 // Pooling operators whose kernels cannot run on traced tensors.
-#include "base/check.h"
 #include "graph/rules/broadcast.h"
-#include "trace/operators/fallback.h"
 #include "trace/ops/rows.h"
-#include "trace/recorder.h"
 
 namespace vesta::trace {
 namespace {

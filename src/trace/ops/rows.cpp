@@ -3,8 +3,6 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "base/check.h"
-
 namespace vesta::trace {
 
 const OperatorRow* find_operator_row(const std::string& name) {

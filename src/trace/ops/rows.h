@@ -10,7 +10,9 @@
 #include <span>
 #include <string>
 
-#include "trace/operators/operator_table.h"
+#include "base/check.h"
+#include "trace/operators/arguments.h"
+#include "trace/operators/fallback.h"
 #include "trace/recorder.h"
 
 namespace vesta::trace {
@@ -25,6 +27,7 @@ struct OperatorRow {
   bool drops_history = false;         // detach_: does nothing to a tensor that requires no gradient
   bool no_autograd_view = false;      // a view that autograd does not follow
   bool meta_differs = false;          // its meta function gives other sizes or strides than its CPU kernel
+  const char* refusal = nullptr;      // why no trace may contain it, after its name
   bool cpu_only = false;              // its strides are known on the CPU only
 };
 
@@ -55,6 +58,8 @@ inline void reply(const Operator& op, Stack& stack, c10::IValue result) {
   torch::jit::drop(stack, op.arg_count);
   stack.push_back(std::move(result));
 }
+// The handler of operators that return their argument. A real tensor is lifted when another operator uses it.
+inline void unchanged(Recorder&, const Operator& op, Stack& stack) { reply(op, stack, argument(op, stack, 0)); }
 inline c10::IValue boxed(Recorder& r, Expr e) {
   return e.is_constant() ? c10::IValue(e.constant()) : c10::IValue(to_sym_int(r.shared_from_this(), e));
 }

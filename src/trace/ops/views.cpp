@@ -1,10 +1,6 @@
 // Views with several results, and views whose memory, autograd history or pending bits differ from the schema.
-#include "base/check.h"
 #include "graph/rules/broadcast.h"
-#include "trace/operators/arguments.h"
-#include "trace/operators/fallback.h"
 #include "trace/ops/rows.h"
-#include "trace/recorder.h"
 #include "trace/tensors/alias.h"
 
 namespace vesta::trace {
@@ -20,8 +16,6 @@ void detach(Recorder& r, const Operator& op, Stack& stack) {
   traced(out)->base = -1;
   reply(op, stack, out);
 }
-
-void detach_in_place(Recorder&, const Operator& op, Stack& stack) { reply(op, stack, argument(op, stack, 0)); }
 
 at::Tensor view_by(Recorder& r, const char* name, const char* overload, Stack args) {
   record_view(r, *find_operator(name, overload), args);
@@ -159,7 +153,7 @@ void neg_view(Recorder& r, const Operator& op, Stack& stack) {
 constexpr OperatorRow kRows[] = {
     {"aten::alias", alias},
     {"aten::detach", detach},
-    {.name = "aten::detach_", .handler = detach_in_place, .drops_history = true},
+    {.name = "aten::detach_", .handler = unchanged, .drops_history = true},
     {"aten::split.Tensor", split},
     {"aten::unsafe_split.Tensor", split},
     {"aten::split_with_sizes", split_with_sizes},

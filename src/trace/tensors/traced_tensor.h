@@ -14,9 +14,7 @@ class TracedTensorImpl final : public c10::TensorImpl {
                    Expr offset);
 
   Recorder& recorder() const { return *recorder_; }
-  const std::shared_ptr<Recorder>& shared_recorder() const { return recorder_; }
   Alias& alias() const { return *alias_; }
-  const std::shared_ptr<Alias>& shared_alias() const { return alias_; }
   const graph::TensorType& type() const { return type_; }
   Expr offset() const { return offset_; }  // in elements, from the first element of the storage's base value
   // For resize_ and similar operators: other contents and another type.
