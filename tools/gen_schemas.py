@@ -13,15 +13,15 @@ from pathlib import Path
 
 import torch
 
-OPS = Path(__file__).resolve().parent.parent / "src" / "graph" / "ops"
-TARGET = OPS / "schemas.inc"
+GRAPH = Path(__file__).resolve().parent.parent / "src" / "graph"
+TARGET = GRAPH / "ops" / "schemas.inc"
 NAME = re.compile(r'"(aten::[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)?)"')
 
 
 def row_names() -> list[str]:
     """Every operator named in the row files: the rows, and the operators that decompositions emit."""
     names: set[str] = set()
-    for path in sorted(OPS.glob("*.cpp")):
+    for path in sorted([*GRAPH.glob("ops/*.cpp"), *GRAPH.glob("rules/*.cpp")]):
         names.update(NAME.findall(path.read_text()))
     return sorted(names)
 

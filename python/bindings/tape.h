@@ -1,11 +1,11 @@
-// vesta._C.Tape: a traced program for Python (src/trace/tape.h). Reading a tape runs nothing.
+// vesta._C.Tape: a traced program for Python (src/trace/gradients/tape.h). Reading a tape runs nothing.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
 
 #include <memory>
 
-#include "trace/tape.h"
+#include "trace/gradients/tape.h"
 
 namespace vesta::python {
 

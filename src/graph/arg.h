@@ -1,4 +1,5 @@
-// The argument of a node: a value, a list of values, or plain data.
+// The argument of a node: a value, a list of values, or plain data. Arguments own nothing of a graph: a Value belongs
+// to the Graph that made it.
 #pragma once
 
 #include <complex>

@@ -6,7 +6,7 @@
 namespace vesta::graph {
 namespace {
 
-// A lone number for a list of a fixed size, an integer for a float: what ATen's own binding accepts.
+// ATen's binding accepts a lone number for a list of fixed size, and an integer for a float.
 Arg fitted(const SchemaArg& schema, Arg arg) {
   const Expr* e = std::get_if<Expr>(&arg);
   if (!e) return arg;

@@ -1,4 +1,4 @@
-// Which devices a graph's values are on.
+// Finds the device that a graph is compiled for.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,8 @@
 
 namespace vesta::graph {
 
-// The device of the first value, inputs before nodes, that is on a device of this type; nullopt: there is none.
+// The device of the first value that is on a device of this type. Inputs are looked at before nodes. nullopt: no value
+// is on one.
 std::optional<Device> first_device(const Graph& graph, DeviceType type);
 
 }  // namespace vesta::graph

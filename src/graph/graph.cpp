@@ -88,7 +88,7 @@ void Graph::add_uses(Node* node, const Arg& arg) {
 
 void Graph::drop_uses(Node* node, const Arg& arg) {
   each_value(arg, [&](Value* v) {
-    // From the back: what is dropped is mostly what was added last.
+    // Searches from the back, because the use that is dropped is mostly the last one added.
     const auto it = std::find(v->users.rbegin(), v->users.rend(), node);
     VESTA_CHECK(it != v->users.rend(), "%{} does not know its user {}", v->id, node->op->name);
     v->users.erase(std::next(it).base());
@@ -104,7 +104,7 @@ void Graph::set_arg(Node* node, size_t i, Arg arg) {
 
 void Graph::replace_uses(Value* from, Value* to) {
   if (from == to) return;
-  for (Node* user : from->users) {  // a user listed twice has all its uses replaced at its first turn
+  for (Node* user : from->users) {  // the first visit of a user replaces all its uses
     for (Arg& a : user->args_) {
       if (auto* v = std::get_if<Value*>(&a)) {
         if (*v == from) *v = to;

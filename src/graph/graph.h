@@ -51,10 +51,10 @@ class Node {
   const Op* op = nullptr;
   std::vector<Value*> results;  // an entry may be nullptr (an undefined tensor)
   std::string source;           // where the user's program asked for it, for messages
-  // A constant that a pass made from weights (folded, packed, converted): its tensor inputs are Parameters or results
-  // of other derived nodes, and it is computed once per version of those Parameters.
+  // A constant that a pass computes from weights (folded, packed, converted). Its tensor inputs are Parameters or
+  // results of other derived nodes. It is computed once per version of those Parameters.
   bool derived = false;
-  bool raises = false;  // nobody reads its results: it is there for the exception that its call may raise
+  bool raises = false;  // its results are not read; it stays for the exception that its call may raise
   std::span<const Arg> args() const { return args_; }
   NodeArgs named() const { return {op->schema, args_}; }
   Value* input(size_t i) const;  // the i-th argument, which must be a Value
@@ -76,7 +76,8 @@ struct Input {
   Value* value = nullptr;
   InputKind kind = InputKind::Argument;
   std::string name;  // for texts and messages
-  // Bytes: the address of its first element is a multiple, in every call that the graph serves. 1: nothing is known.
+  // In every call that the graph serves, the address of the input's first element is a multiple of this many bytes. 1:
+  // nothing is known.
   int64_t alignment = 1;
 };
 
@@ -141,7 +142,7 @@ class Graph {
   // Appends, or inserts before `before`. `types` gives the results; args are copied.
   Node* add_node(const Op& op, std::vector<Arg> args, std::vector<TensorType> types, Node* before = nullptr);
   void set_arg(Node* node, size_t i, Arg arg);
-  // Uses in nodes, outputs and mutations; `to` must come before every user.
+  // Replaces uses in nodes, outputs and mutations. `to` must come before every user.
   void replace_uses(Value* from, Value* to);
   // Requires that no result is used.
   void erase(Node* node);
@@ -151,7 +152,7 @@ class Graph {
   Node* first() const { return first_; }
   Node* last() const { return last_; }
   size_t node_count() const { return count_; }
-  // Stable while the current node is erased or nodes are inserted before it.
+  // `fn` may erase the current node and may insert nodes before it.
   template <class F>
   void for_each_node(F&& fn) const {
     for (Node* n = first_; n;) {
@@ -161,7 +162,7 @@ class Graph {
     }
   }
   uint32_t value_count() const { return next_value_; }
-  // Gives values the numbers 0, 1, ... in the order in which the text names them.
+  // Numbers values 0, 1, ... in the order in which the text names them.
   void renumber();
 
  private:
@@ -177,7 +178,8 @@ class Graph {
   uint32_t next_value_ = 0;
 };
 
-// Adds nodes by name at one place, with the row's own shape rule; for decompositions, passes and tests.
+// Adds nodes by name at one place and infers their types by the operator's own shape rule. For decompositions, passes
+// and tests.
 class Builder {
  public:
   explicit Builder(Graph& graph, Node* before = nullptr) : graph_(&graph), before_(before) {}
@@ -195,9 +197,11 @@ class Builder {
   Node* before_;
 };
 
-// The types of a node's results by its row's rule (or its family's). `Unsupported` if the op has no rule.
+// The types of a node's results, by the shape rule of its row or of its family. Throws Unsupported if the operator has
+// no rule.
 std::vector<TensorType> infer_types(const Op& op, std::span<const Arg> args, Guards& guards);
-// Guards that only prove: an undecidable question answers by the hints and is appended to the graph's guards.
+// Guards that first try to prove. A comparison that cannot be proven is answered by the hints and becomes a guard of
+// the graph.
 class GraphGuards : public Guards {
  public:
   explicit GraphGuards(Graph& graph) : graph_(&graph) {}

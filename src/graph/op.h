@@ -1,5 +1,10 @@
-// Operators. Each has a schema; those Vesta understands have a row in the op table (src/graph/ops/, a file per family).
-// An operator without a row is an extern call into ATen: it always works, it is only never fused.
+// Operators. Every operator has a schema. An operator that Vesta understands also has one row in the op table
+// (src/graph/ops/, a file per family): shape rule, body, decomposition, layout rule. Later stages have tables of their
+// own, keyed by the same name, in files of the same name: src/loops/ops (lowering), src/trace/ops (special handlers),
+// src/runtime/ops (direct calls).
+//
+// Guarantees that an operator without a row works: it is an extern call into ATen, which is never fused. A row may not
+// change what eager computes, and no code outside the tables may list operators by name.
 #pragma once
 
 #include <span>
@@ -19,14 +24,14 @@ struct TensorType;
 
 // ---- What a row's functions see -----------------------------------------------------------------------------------
 
-// A real scalar in the body of a fused kernel: its compute type and a handle owned by the ScalarBuilder. A complex one
-// is a pair of them (ops/complex.h).
+// A real scalar in the body of a fused kernel: its compute type and a handle that the ScalarBuilder owns. A complex
+// scalar is a ScalarPair.
 struct ScalarRef {
   uint32_t id = UINT32_MAX;
   DType dtype = DType::Other;
 };
 
-// Emits primitives. Implemented by src/loops (into a kernel) and by tests (an interpreter over doubles).
+// Emits primitives. src/loops implements it (into a dag), and tests do (an interpreter over doubles).
 class ScalarBuilder {
  public:
   virtual ~ScalarBuilder() = default;
@@ -87,7 +92,8 @@ enum class Family : uint8_t {
   Extern,     // an ATen call; the row only gives the shape rule
 };
 
-// Which dtype a pointwise op computes and returns in, from its arguments (PyTorch's type promotion).
+// The dtype that a pointwise operator computes in and the dtype of its result, from its arguments (PyTorch's type
+// promotion).
 enum class Promote : uint8_t {
   Default,  // promoted type of the tensors and scalars, result the same
   Float,    // integers and Bool become the default dtype; result the same
@@ -98,12 +104,13 @@ enum class Promote : uint8_t {
   Keep,     // no promotion; the body is given the arguments' own types and states its result through `result`
 };
 
-// Computes the results' types. Sizes may be symbolic; a comparison it must decide goes through `Guards`.
-// A shape error of the user's (mismatched sizes) throws UserError; eager is then asked and raises its own message.
+// Answers the questions of shape rules, which compute the types of results. Sizes may be symbolic, so a rule compares
+// them through Guards. Where the user's shapes do not fit, a rule throws UserError; the program then runs eager, which
+// raises its own message.
 class Guards {
  public:
   virtual ~Guards() = default;
-  // The truth of a comparison under the hints, recorded as a guard unless provable. `line` is the asking source.
+  // The truth of a comparison under the hints. Unless it is provable, it becomes a guard.
   virtual bool equal(Expr a, Expr b) = 0;
   virtual bool less(Expr a, Expr b) = 0;
   // The value of e under the hints, recorded as the guard e == value.
@@ -111,14 +118,25 @@ class Guards {
 };
 using ShapeRule = void (*)(const NodeArgs& args, Guards& guards, std::vector<TensorType>& results);
 
-// Operands arrive already cast to the compute type (opmath of the promoted type; arguments' own types for Keep), in
-// schema order: one ScalarRef per tensor and per Scalar argument that takes part in promotion (`pointwise_types` of
-// ops/operands.h says which, and through which type each is cast); the result is cast to the result type by the caller.
+// Operands are cast to the compute type before the body gets them (opmath of the promoted type; the arguments' own
+// types for Keep). They come in schema order: one ScalarRef for each tensor and for each Scalar argument that takes
+// part in promotion. pointwise_types() in rules/operands.h lists them, with the type through which each is cast. The
+// caller casts the result to the result type.
 using PointwiseBody = ScalarRef (*)(ScalarBuilder& b, const NodeArgs& args, std::span<const ScalarRef> x);
+
+// A complex number, or a real one where `im` is undefined.
+struct ScalarPair {
+  ScalarRef re, im;
+  bool complex() const { return im.id != UINT32_MAX; }
+};
+// A PointwiseBody for complex numbers. Each operand is a pair of the real type of its compute type. Where the operator
+// computes in complex numbers, a real operand has the imaginary part 0, as eager's conversion gives it.
+using ComplexBody = ScalarPair (*)(ScalarBuilder& b, const NodeArgs& args, std::span<const ScalarPair> x);
 
 // The element of the viewed tensor that element `index` of the result shows.
 using ViewMap = std::vector<Expr> (*)(const NodeArgs& args, const TensorType& result, std::span<const Expr> index);
-// For functionalisation: the nodes that write `value` (shaped like the view) back into `base`; nullptr: not writable.
+// Functionalization: the nodes that write `value` (shaped like the view) back into `base`. nullptr: the view is not
+// writable.
 using ViewInverse = Value* (*)(Builder& b, const NodeArgs& args, Value* base, Value* value);
 
 // Emits replacement nodes; returns one value for each result, or an empty vector to leave the node as it is.
@@ -134,6 +152,9 @@ enum RowFlag : uint32_t {
       1u << 4,  // Pointwise: has a body for integers only if the last operand is a positive constant (x / 0 raises)
   kMayRaise = 1u << 5,  // its call checks values, or more of its arguments than the row's rule does
   kFloat8 = 1u << 6,    // has kernels for float8 tensors, as every view has; other operators on them are not traced
+  kComplexSquare = 1u << 7,  // Pointwise: the complex body squares; other exponents have none
+  kIgnoresFirst = 1u << 8,   // the first operand gives the result's type; its elements are not read
+  kUninitialized = 1u << 9,  // the elements of the result are undefined
 };
 
 // Categories of compute types for which eager has a kernel; a row's rule throws UserError for others.
@@ -141,18 +162,41 @@ enum TypeCategory : uint8_t { kBoolType = 1, kIntegerType = 2, kFloatType = 4, k
 inline constexpr uint8_t kAnyType = kBoolType | kIntegerType | kFloatType | kComplexType;
 inline constexpr uint8_t kRealNumber = kIntegerType | kFloatType;
 
+// The role by which graph passes recognize an operator, whichever of its overloads it is.
+enum class Role : uint8_t {
+  None,
+  Fill,       // every element is the argument `fill_value`, or `s`
+  Zeros,      // every element is 0
+  Ones,       // every element is 1
+  Reshape,    // a view of all elements in the same row-major order
+  Permute,    // a view with the dimensions in another order (view_permutation)
+  Part,       // a view of some elements, which are all where its type is that of the tensor
+  BatchNorm,  // arguments as aten::native_batch_norm names them
+  Attention,  // one of the attention kernels of CUDA
+};
+
+// What becomes of an operator whose operands change from contiguous to channels-last memory.
+enum class LayoutRule : uint8_t {
+  None,     // its operands must have eager's strides
+  Follows,  // given channels-last, it computes the same and gives channels-last, in ATen and in kernels
+  Ignores,  // its result does not depend on the order of the memory that it reads
+};
+
 struct OpRow {
   const char* name;  // "aten::add.Tensor"
   Family family = Family::Extern;
   Promote promote = Promote::Default;
   ShapeRule shape = nullptr;  // nullptr: derived from the family (Pointwise: broadcast and TensorIterator strides)
   PointwiseBody body = nullptr;
+  ComplexBody complex = nullptr;  // nullptr: an extern call for complex numbers
   ViewMap view = nullptr;
   ViewInverse inverse = nullptr;
   Decompose decompose = nullptr;
   ReduceOp reduce = ReduceOp::Sum;
   uint32_t flags = 0;
   uint8_t accepts = kAnyType;
+  Role role = Role::None;
+  LayoutRule layout = LayoutRule::None;  // Pointwise rows follow and reductions ignore, whatever this says
 };
 
 struct Op {
@@ -161,11 +205,13 @@ struct Op {
   const OpRow* row = nullptr;  // nullptr: extern, shape known only to ATen
   bool has(RowFlag f) const { return row && (row->flags & f); }
   Family family() const { return row ? row->family : Family::Extern; }
+  Role role() const { return row ? row->role : Role::None; }
+  LayoutRule layout_rule() const;
   bool takes_float8() const { return family() == Family::View || has(kFloat8); }
 };
 
-// Process-wide and thread-safe; an Op lives for ever. ops/schemas.inc holds the schemas of all rows, so that texts
-// parse without torch; the tracer adds the schema of any other operator it meets.
+// The registry is process-wide and thread-safe; an Op lives as long as the process. ops/schemas.inc holds the schemas
+// of all rows, so texts parse without torch. The tracer declares the schema of any other operator that it meets.
 const Op* find_op(std::string_view name);            // nullptr if unknown
 const Op& get_op(std::string_view name);             // InternalError if unknown
 const Op& declare_op(std::string_view schema_text);  // adds it, or returns the one declared before

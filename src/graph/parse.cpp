@@ -23,7 +23,7 @@ class Parser : TextCursor {
         statement();
         end_of_line();
       }
-    } catch (const InternalError& e) {  // a text that no graph can hold
+    } catch (const InternalError& e) {  // no graph can hold this text
       fail(e.what());
     }
     return std::move(graph_);
@@ -98,7 +98,7 @@ class Parser : TextCursor {
   }
   std::string source() { return accept("@") ? string() : std::string(); }
 
-  // Text up to where an expression must end: one of `stops`, a comma or a closing bracket outside parentheses.
+  // The text of an expression: it ends at one of `stops`, at a comma, or at a closing bracket outside parentheses.
   std::string_view expression_text(std::string_view stops) {
     skip_blanks();
     const size_t begin = pos_;

@@ -113,7 +113,7 @@ class Printer {
     std::string operator()(Layout l) const { return l == Layout::Strided ? "layout.strided" : "layout.other"; }
   };
 
-  // Arguments that the parser would fill in by itself, from the end.
+  // The arguments without the trailing ones that the parser fills in by itself.
   size_t explicit_positional(const Node& n) const {
     const auto& schema = n.op->schema.args;
     size_t count = 0;

@@ -5,11 +5,15 @@
 
 #include "base/check.h"
 #include "graph/graph.h"
-#include "graph/ops/broadcast.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/broadcast.h"
 
 namespace vesta::graph {
 namespace {
+
+constexpr const char* kSchemas[] = {
+#include "graph/ops/schemas.inc"
+};
 
 class Registry {
  public:
@@ -21,7 +25,7 @@ class Registry {
         rows_.push_back(&row);
       }
     }
-    for (const char* text : row_schemas()) {
+    for (const char* text : kSchemas) {
       Schema schema = parse_schema(text);
       const auto row = row_of.find(schema.name);
       insert(std::move(schema), row == row_of.end() ? nullptr : row->second);
@@ -66,6 +70,12 @@ Registry& registry() {
 
 }  // namespace
 
+LayoutRule Op::layout_rule() const {
+  if (family() == Family::Pointwise) return LayoutRule::Follows;
+  if (family() == Family::Reduction) return LayoutRule::Ignores;
+  return row ? row->layout : LayoutRule::None;
+}
+
 const Op* find_op(std::string_view name) { return registry().find(name); }
 
 const Op& get_op(std::string_view name) {
@@ -87,7 +97,7 @@ std::vector<TensorType> infer_types(const Op& op, std::span<const Arg> args, Gua
   } else {
     default_shape(*op.row, named, guards, types);
   }
-  for (TensorType& t : types) settle_empty_sizes(guards, t, op.row->family != Family::View);
+  for (TensorType& t : types) decide_empty_sizes(guards, t, op.row->family != Family::View);
   return types;
 }
 

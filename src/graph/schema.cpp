@@ -16,7 +16,7 @@ struct BaseType {
   ArgType list;
 };
 
-// Types whose list form is Other have none in ATen.
+// Types whose list form is Other have no list form in ATen.
 constexpr BaseType kBaseTypes[] = {
     {"Tensor", ArgType::Tensor, ArgType::TensorList},
     {"int", ArgType::Int, ArgType::IntList},
@@ -41,7 +41,7 @@ struct NamedNumber {
   std::string_view name;
   int64_t value;
 };
-// Words that stand for integers in registered schemas.
+// Words for integers in registered schemas.
 constexpr NamedNumber kReductions[] = {{"None", 0}, {"Mean", 1}, {"Sum", 2}};
 
 struct ParsedType {
@@ -144,7 +144,7 @@ class SchemaParser : TextCursor {
     return r;
   }
 
-  // Skips a parenthesised group after a type such as Dict(str, Tensor) or (int, float).
+  // Skips a parenthesized group after a type such as Dict(str, Tensor) or (int, float).
   void skip_group() {
     int depth = 0;
     do {
@@ -159,7 +159,7 @@ class SchemaParser : TextCursor {
     expect('(');
     t.aliased = true;
     while (peek() != ')') {
-      if (accept("->")) {  // what the sets become afterwards
+      if (accept("->")) {  // the alias sets after the call
         while (peek() != ')' && peek() != '\0') ++pos_;
         break;
       }

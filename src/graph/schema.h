@@ -1,4 +1,4 @@
-// A torch-free reading of ATen schemas: "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor".
+// Reads ATen schemas without torch: "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor".
 #pragma once
 
 #include <string>
@@ -61,7 +61,7 @@ struct Schema {
   bool is_view() const;  // a return aliases an argument that is not mutated
 };
 
-// Throws UserError with the position on a text it cannot read.
+// Throws UserError with the position of the text that it cannot read.
 Schema parse_schema(std::string_view text);
 
 }  // namespace vesta::graph

@@ -40,7 +40,7 @@ bool is_non_overlapping_and_dense(const TensorType& t) {
     if (t.sizes[i].is_constant(0)) return true;
     if (!t.sizes[i].is_constant(1)) dims.push_back(i);
   }
-  // Picks, from the inside out, the dimension whose stride is the product of those picked before.
+  // Takes, from the inside out, the dimension whose stride is the product of those taken before.
   Expr expected = 1;
   while (!dims.empty()) {
     const auto it = std::find_if(dims.begin(), dims.end(), [&](size_t d) { return t.strides[d] == expected; });

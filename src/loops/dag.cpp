@@ -104,7 +104,7 @@ Dag::ScalarRef Dag::emit(Prim p, std::span<const ScalarRef> operands) {
               operands.size());
   for (const ScalarRef& o : operands) VESTA_CHECK(o.id < instrs_.size(), "an operand of {} is undefined", name(p));
   DType t = p == Prim::Select ? operands[1].dtype : operands[0].dtype;
-  // Position arithmetic stays an index expression, so that it can address memory.
+  // Index arithmetic stays an index expression, so that it can address memory.
   if (t == DType::I64 && (p == Prim::Add || p == Prim::Sub || p == Prim::Mul)) {
     auto a = affine(operands[0]), b = affine(operands[1]);
     if (a && b) {
@@ -159,7 +159,8 @@ Dag::ScalarRef Dag::cast(DType to, ScalarRef x) {
   if (to == x.dtype) return x;
   VESTA_CHECK(x.id < instrs_.size(), "a cast of an undefined value");
   const Instr& from = instrs_[x.id];
-  // Rounding twice to one narrow type is rounding once. What was not rounded here stays: its NaN may have other bits.
+  // Rounding to one narrow type twice is the same as once. A value that was not rounded here stays: its NaN may have
+  // other bits.
   if (from.kind == InstrKind::Cast && is_narrow(to) && x.dtype == DType::F32) {
     const Instr& narrow = instrs_[from.in[0]];
     if (narrow.kind == InstrKind::Cast && narrow.dtype == to) return {from.in[0], to};

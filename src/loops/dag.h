@@ -1,13 +1,14 @@
 // A fused computation before a device's schedule: loop ranges, buffers, and hash-consed scalar instructions, one per
-// distinct value, in dependency order. The lowering (lower.h) fills it, the schedule may rewrite its ranges and indices
-// (split and merge loop variables), and orders it into a Kernel.
+// distinct value, in dependency order. The lowering (lower.h) fills a Dag; the schedule rewrites its ranges and indices
+// (it splits and merges loop variables) and orders it into a Kernel.
 //
-// - Every store runs for each point of the ranges that its place and its value depend on. A reduction is one Accumulate
-//   over all Inner ranges and one Result; which loop computes it, and when, is for the schedule to say.
-// - A load finds what memory held before the first store, unless all runs in order.
-// - An addition (StoreAdd) runs for each point of all ranges, in any order. Nothing else touches its buffer.
-// - An access of a buffer asserts that its index lies in [0, extent of the buffer). One that its mask switches off
-//   asserts nothing.
+// Contract
+// - Every store runs for each point of the ranges that its index and its value depend on. A reduction is one Accumulate
+//   over all Inner ranges and one Result; the schedule decides which loop computes it, and when.
+// - A load sees what memory held before the first store, unless the dag runs in order.
+// - An addition (StoreAdd) runs for each point of all ranges, in any order. No other instruction touches its buffer.
+// - An access asserts that its index lies in [0, extent of the buffer), unless its mask switches it off.
+// - A Dag knows no device: nothing in it may depend on lanes, threads or caches.
 #pragma once
 
 #include <functional>
@@ -19,18 +20,18 @@
 
 namespace vesta::loops {
 
-// Memory outside the computation.
+// A buffer outside of the computation.
 struct DagBuffer {
-  int id = -1;               // which memory it is, for whoever fills the Dag: one buffer for each
-  DType dtype = DType::F32;  // of its elements; real
+  int id = -1;               // identifies the memory: the filler of the Dag gives each buffer one id
+  DType dtype = DType::F32;  // of its elements; a real type
   Expr extent = 0;           // elements: every access lies in [0, extent)
-  int64_t alignment = 1;     // bytes: element 0 must lie at a multiple of it
+  int64_t alignment = 1;     // element 0 must lie at a multiple of this many bytes
   DeviceType device = DeviceType::CPU;
   bool written = false;
 };
 
-// The loop variables that the Dags of one graph share: the k-th one of a Dag, with this extent, is the same in all of
-// them, so that equal expressions are made once.
+// The loop variables that the Dags of one graph share. Variable k of a given extent is the same in all Dags, so that
+// equal expressions are made once.
 class LoopVariables {
  public:
   explicit LoopVariables(std::shared_ptr<ExprContext> context) : context_(std::move(context)) {}
@@ -55,51 +56,53 @@ class Dag final : public graph::ScalarBuilder {
   ScalarRef cast(DType to, ScalarRef x) override;
   ScalarRef bitcast(DType to, ScalarRef x) override;
 
-  // An element as the buffer holds it; `mask` (id kNoRef: none) false yields 0 unread.
+  // An element as the buffer holds it. Where `mask` is false (id kNoRef: there is no mask), it is 0 and memory is not
+  // read.
   ScalarRef load(const DagBuffer& buffer, Expr offset, ScalarRef mask = {});
   // An index expression for the integer x: the expression itself where x is one, otherwise an indirect symbol. With an
-  // assertion (a Bool), always an indirect symbol: whoever runs it fails where that is false.
+  // assertion (a Bool) it is always an indirect symbol, and a run fails where the assertion is false.
   Expr as_index(ScalarRef x, ScalarRef assertion = {});
-  // The expression of x when it is computed from loop variables and sizes alone.
+  // The expression of x if loop variables and sizes alone decide it.
   std::optional<Expr> affine(ScalarRef x) const;
   ScalarRef logical_and(ScalarRef a, ScalarRef b);  // either may be absent
   // Reduces x over all Inner ranges. `part` 1 gives the position of ArgMax/ArgMin.
   ScalarRef reduce(ReduceOp op, ScalarRef x, ScalarRef position, int part);
   ScalarRef scan(ReduceOp op, ScalarRef x);
   void store(const DagBuffer& buffer, Expr offset, ScalarRef x, ScalarRef mask = {});
-  // What the buffer holds there plus x, atomically.
+  // Adds x to the element, atomically.
   void store_add(const DagBuffer& buffer, Expr offset, ScalarRef x) {
     write(InstrKind::StoreAdd, buffer, offset, x, {});
   }
-  // Taken as they are, nothing folded: what a text says.
+  // Appends without folding: for text that is parsed.
   void append(DagBuffer buffer) { buffers_.push_back(std::move(buffer)); }
   Ref append(Instr instr);
-  // Elements are read and written again along the inner ranges: those go one after the other.
+  // Elements are read and written again along the inner ranges, so these iterations must run one after the other.
   void run_in_order() { in_order_ = true; }
   bool in_order() const { return in_order_; }
 
   const std::shared_ptr<ExprContext>& context() const { return variables_->context(); }
-  // In no order that means anything, until a schedule gives them one.
+  // The order of the ranges has no meaning until a schedule gives them one.
   const std::vector<Range>& ranges() const { return ranges_; }
   std::vector<Range>& ranges() { return ranges_; }
-  // A loop variable that no range of this Dag had.
+  // A loop variable that no range of this Dag has used.
   Expr new_variable(Expr extent) { return variables_->get(next_variable_++, extent); }
   const std::vector<DagBuffer>& buffers() const { return buffers_; }
-  // The size symbols that it depends on, in order of first use.
+  // The size symbols that the Dag depends on, in order of first use.
   std::vector<Expr> sizes() const;
   const std::vector<Instr>& instrs() const { return instrs_; }
   const std::vector<Ref>& stores() const { return stores_; }
   // Replaces every index expression e by fn(e).
   void rewrite_indices(const std::function<Expr(Expr)>& fn);
-  // Whether values depend on what `var` is, not only places, and every store is at a place of its own for each: worth
-  // unrolling where the loop is short. False for what unroll() cannot do (reductions, scans).
+  // Whether the loop over `var` is worth unrolling where it is short: values, not only indices, depend on `var`, and
+  // every store writes its own element for each of its values. False for dags that unroll() cannot handle (reductions,
+  // scans).
   bool chooses_by(Expr var) const;
-  // Writes the loop of this range out, whose extent is a constant.
+  // Unrolls the loop of this range, whose extent is a constant.
   void unroll(size_t range);
-  // Replaces sums over an Inner loop that have one term which is not zero, chosen by its place, by that term
+  // Replaces a sum over an Inner loop in which one term, selected by its index, is not zero, by that term
   // (one_hot_gather.cpp).
   void load_one_hot_terms();
-  // Calls fn for every index expression; `ref` is its instruction.
+  // Calls fn for every index expression and its instruction `ref`.
   template <class F>
   void for_each_index(F&& fn) const {
     for (Ref r = 0; r < instrs_.size(); ++r) {
@@ -108,11 +111,12 @@ class Dag final : public graph::ScalarBuilder {
   }
   // The Indirect instruction that binds `symbol`.
   Ref binder(Expr symbol) const;
-  // Instructions that must run before r: its operands and the binders of indirect symbols in its index.
+  // Calls fn for the instructions that must run before r: its operands and the binders of indirect symbols in its
+  // index.
   void for_each_operand(Ref r, const std::function<void(Ref)>& fn) const;
 
  private:
-  // Variables of lower numbers are those of the ranges that it is made with.
+  // Lower numbers are the variables of the ranges that the Dag is made with.
   static constexpr size_t kFirstNewVariable = 16;
 
   ScalarRef add(Instr instr, DType value_type);
@@ -129,13 +133,13 @@ class Dag final : public graph::ScalarBuilder {
   bool in_order_ = false;
 };
 
-// As with kernels (kernel.h). The text leaves out what no store needs.
+// As for kernels (kernel.h). The text leaves out what no store needs.
 std::string print(const Dag& dag);
 std::unique_ptr<Dag> parse_dag(std::string_view text);
 void verify(const Dag& dag);
 
-// Runs a Dag slowly in plain C++, without any schedule. `buffers`: one pointer for each of dag.buffers(); `sizes`:
-// values of dag.sizes(). An access outside its buffer is an InternalError that names it, and is not done.
+// Runs a Dag slowly in plain C++ without a schedule. `buffers`: one pointer for each of dag.buffers(); `sizes`: values
+// of dag.sizes(). An access outside of its buffer is not done and throws an InternalError that names it.
 void interpret(const Dag& dag, std::span<void* const> buffers, std::span<const int64_t> sizes);
 
 }  // namespace vesta::loops

@@ -49,7 +49,7 @@ DagCopy::ScalarRef DagCopy::make(Ref r) {
       return to_.load(buffer_of(i), index(i.index), known ? ScalarRef{} : mask);
     }
     case InstrKind::Compute: {
-      if (i.prim == Prim::Select) {  // only what is chosen is worth emitting
+      if (i.prim == Prim::Select) {  // only the selected operand is worth emitting
         const ScalarRef condition = copy(i.in[0]);
         if (const auto known = constant(condition)) return copy(i.in[*known ? 1 : 2]);
       }

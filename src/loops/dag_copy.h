@@ -1,4 +1,4 @@
-// Copies instructions of one Dag into another, which folds what has become constant.
+// Copies instructions of one Dag into another. The copy folds what has become constant.
 #pragma once
 
 #include <optional>
@@ -12,17 +12,17 @@ namespace vesta::loops {
 class DagCopy {
  public:
   using ScalarRef = Dag::ScalarRef;
-  // In indices, `value` takes the place of `var` (a loop variable of `from`; none: nothing is replaced).
+  // Replaces `var`, a loop variable of `from`, by `value` in indices. Without a variable nothing is replaced.
   DagCopy(const Dag& from, Dag& to, Expr var = {}, Expr value = {}) : from_(from), to_(to), var_(var), value_(value) {}
   virtual ~DagCopy() = default;
 
   void store(Ref r);
   ScalarRef copy(Ref r);
-  // And every load is switched off where `mask` is false.
+  // Switches off every load where `mask` is false.
   void mask_loads(ScalarRef mask) { mask_ = mask; }
 
  protected:
-  // A reduction whose Result is r. Throws InternalError here: loops that are written out have none.
+  // Copies the reduction whose Result is r. Throws InternalError unless overridden: an unrolled loop has no reductions.
   virtual ScalarRef reduction(Ref r);
   const Dag& from_;
   Dag& to_;

@@ -35,7 +35,7 @@ class Interpreter : Evaluator {
   }
 
  private:
-  // Loads find what was there before any store.
+  // Loads read the contents from before any store.
   void keep_what_is_read() {
     before_.resize(extents_.size());
     for (const Instr& i : dag_.instrs()) {
@@ -48,7 +48,8 @@ class Interpreter : Evaluator {
     }
   }
 
-  // What the roots of this level need of each inner element. Nothing is kept from one level to the next.
+  // The instructions that the roots of this level need for each inner element. Nothing is kept from one level to the
+  // next.
   std::vector<Ref> loop_of(int level) const {
     std::vector<char> wanted(dag_.instrs().size());
     for (Ref r : levels_.roots) wanted[r] = levels_.level[r] == level;
@@ -62,7 +63,7 @@ class Interpreter : Evaluator {
     return loop;
   }
 
-  // Every value of the variables of one kind, the last range's fastest.
+  // Calls fn for all values of the variables of one kind, the last range fastest.
   template <class F>
   void for_each(RangeKind kind, F&& body) {
     std::vector<std::pair<Expr, int64_t>> loops;
@@ -82,7 +83,7 @@ class Interpreter : Evaluator {
     }
   }
 
-  void touches(Ref r, int64_t element) override {
+  void before_access(Ref r, int64_t element) override {
     const Instr& i = dag_.instrs()[r];
     const int64_t extent = extents_[static_cast<size_t>(i.buffer)];
     VESTA_CHECK(element >= 0 && element < extent, "instruction {} accesses b{}[{}], element {} of {}, of\n{}", r,

@@ -1,4 +1,4 @@
-// Dags as text, both ways.
+// Writes dags as text and reads them.
 #include "base/check.h"
 #include "loops/levels.h"
 #include "loops/text_reader.h"

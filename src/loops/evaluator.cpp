@@ -63,7 +63,7 @@ int64_t Evaluator::eval(Expr e) const {
 
 int64_t Evaluator::place(Ref r) {
   const int64_t at = eval(instrs_[r].index);
-  touches(r, at);
+  before_access(r, at);
   return at * element_size(instrs_[r].dtype);
 }
 

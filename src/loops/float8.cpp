@@ -12,9 +12,9 @@ namespace vesta::loops {
 namespace {
 
 struct Format {
-  int fraction, bias;  // bits of the fraction; of the exponent
-  uint32_t overflow;   // magnitudes from here on have no rounding: the bits of a float
-  bool signed_nan;     // 0x7f with either sign; otherwise 0x80, and there is no negative zero
+  int fraction, bias;  // bits of the fraction; bias of the exponent
+  uint32_t overflow;   // the bits of a float: magnitudes from here on are too large to round
+  bool signed_nan;     // NaN is 0x7f with either sign; otherwise NaN is 0x80, and there is no negative zero
 };
 
 Format format_of(DType t) {
@@ -30,7 +30,8 @@ Format format_of(DType t) {
 
 uint8_t rounded(const Format& f, uint32_t magnitude) {
   const int dropped = 23 - f.fraction;
-  if (magnitude < static_cast<uint32_t>(128 - f.bias) << 23) {  // adding a power of two leaves a denormal at the bottom
+  if (magnitude < static_cast<uint32_t>(128 - f.bias)
+                      << 23) {  // adding a power of two leaves the bits of a denormal at the bottom
     const uint32_t power = static_cast<uint32_t>(128 + dropped - f.bias) << 23;
     return static_cast<uint8_t>(std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + std::bit_cast<float>(power)) -
                                 power);

@@ -1,4 +1,4 @@
-// Conversions between float and the 16-bit float formats, round to nearest even; the bits are what memory holds.
+// Conversions between float and the 16-bit float formats, as bits in memory, rounding to nearest even.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// The kernel: one fused loop nest, free of the graph: a Dag (dag.h) with the CPU's schedule of it. What src/schedule
-// builds and src/codegen emits as it stands.
+// A kernel: one fused loop nest that knows no graph, a Dag (dag.h) with a device's schedule. src/schedule builds
+// kernels and src/codegen emits them without choices of its own.
 //
 // Shape of the computation (all loops are over `ranges`):
 //
@@ -53,7 +53,8 @@ enum class InstrKind : uint8_t {
   Cast,      // from in[0]'s dtype to dtype
   Bitcast,
   Indirect,  // binds the symbol `index` (an indirect symbol) to the integer in[0], for use in later index expressions;
-             // where a Bool in[1] is given it asserts that: a kernel for a CPU has none, its places are checked before
+             // where a Bool in[1] is given, it asserts that. Kernels for a CPU have no assertion: their indices are
+             // checked before they run
   Store,     // buffer[index] = in[0]; mask in[1] if given
   StoreAdd,  // buffer[index] += in[0], once for each point of all ranges; correct when lanes, threads and work items
              // collide (atomic, in no order, or serial: `serial` below)
@@ -61,20 +62,20 @@ enum class InstrKind : uint8_t {
   Result,      // of Accumulate in[0]; imm 0: the value, imm 1: the position of ArgMax/ArgMin
   Scan,        // running combination of in[0] along the single Inner range, inclusive (no ArgMax)
   RowStore,    // scratch row `slot` at the current inner element = in[0]
-  RowLoad,     // its value
+  RowLoad,     // the value of the scratch row there
 };
 
-// Those whose `index` is an expression to be computed.
+// Whether `index` is an expression to be computed.
 constexpr bool has_index(InstrKind k) {
   return k == InstrKind::Index || k == InstrKind::Load || k == InstrKind::Store || k == InstrKind::StoreAdd;
 }
 
-// Of the types whose additions a GPU's threads do atomically.
+// Whether GPU threads can add elements of this type atomically.
 constexpr bool adds_atomically(DType t) {
   return t == DType::F32 || t == DType::F64 || t == DType::I32 || t == DType::I64;
 }
 
-// Those that write a buffer.
+// Whether the instruction writes a buffer.
 constexpr bool writes(InstrKind k) { return k == InstrKind::Store || k == InstrKind::StoreAdd; }
 
 using Ref = uint32_t;  // index into Kernel::instrs
@@ -103,20 +104,20 @@ struct KernelBuffer {
   bool written = false;
   // True when no other written buffer of this kernel may share memory with it: the generator may reorder accesses.
   bool noalias = true;
-  // Written only, begins at a multiple of 64 bytes, and is out of the caches before anybody reads it: whole vectors may
-  // be stored past them.
+  // The buffer is only written, begins at a multiple of 64 bytes, and leaves the caches before it is read. Whole
+  // vectors may be stored past the caches.
   bool stream = false;
-  // One element that is only read, and is the argument itself: no pointer. For kernels with threads; the interpreter is
-  // given a pointer to it.
+  // One element that is only read and is passed as the kernel's argument itself instead of a pointer. For kernels with
+  // threads; the interpreter gets a pointer to it.
   bool value = false;
-  // Bytes: the pointer is a multiple. 1: of the element's size alone.
+  // The pointer is a multiple of this many bytes. 1: only of the element's size.
   int64_t alignment = 1;
 };
 
-// Loads of a pointwise program that run along another parallel variable `row` than the lanes: a square of `rows` x
-// `columns` elements is read along `row`, turned, and kept while its elements are used. `row` is the variable next to
-// the lanes, so that neighbouring work items are neighbours along it. On a GPU the last Parallel range is that of the
-// lanes, a block does one square, and the squares at the ends may be incomplete.
+// Loads of a pointwise program that run along another parallel variable `row` than the lanes. A square of `rows` x
+// `columns` elements is read along `row`, transposed, and kept while its elements are used. `row` is the variable next
+// to the lanes, so that neighbouring work items are neighbours along it. On a GPU the lanes run along the last Parallel
+// range, a block does one square, and the squares at the edges may be incomplete.
 struct Tile {
   Expr row;
   int64_t rows = 0;  // 0: no tile
@@ -125,44 +126,42 @@ struct Tile {
   std::vector<Ref> loads;
 };
 
-// Memory that is fetched into the caches before it is needed: what these loads read `rows` later along the variable
-// `row`. In a row program the last loop does it, in a tiled one every row of a square.
+// Memory that is prefetched into the caches: what these loads read `rows` iterations later along the variable `row`. In
+// a row program the last loop prefetches, in a tiled program every row of a square.
 struct Ahead {
   Expr row;
   int64_t rows = 0;
   std::vector<Ref> loads;  // none: nothing is fetched
 };
 
-// A sum of exp(x - m), m being the maximum of the same x over the row, that needs no pass of its own: the loop that
-// finds the maximum computes the sum too, and scales what it has anew where the maximum grows (Milakov and Gimelshein,
-// "Online normalizer calculation for softmax", 2018). For kernels with threads; the interpreter ignores it.
+// A sum of exp(x - m) that needs no pass of its own, where m is the maximum of the same x over the row. The loop that
+// finds the maximum computes the sum too, and rescales it where the maximum grows (Milakov and Gimelshein, "Online
+// normalizer calculation for softmax", 2018). For kernels with threads; the interpreter ignores it.
 struct Online {
   Ref max = kNoRef;  // Accumulate instructions
   Ref sum = kNoRef;
-  bool finite = false;  // of exp(x) where the maximum is infinite
+  bool finite = false;  // where the maximum is infinite, the sum is of exp(x)
   bool operator==(const Online&) const = default;
 };
 
-// How a GPU's threads share the work: what the kernel says instead of vector, lanes, block and ahead. The interpreter
-// ignores it.
+// How a GPU's threads share the work. It replaces vector, lanes, block and ahead; the interpreter ignores it.
 //
-// `each` neighbouring elements are one thread's: of the last Inner range in loop stages, of the last Parallel one where
-// there is no loop, or where teams work `across`. What lies side by side for them in memory is loaded and stored at
-// once.
+// A thread computes `each` neighbouring elements: of the last Inner range in loop stages, of the last Parallel range
+// where there is no loop or where teams work `across`. It loads and stores neighbours in memory at once.
 //
 // A block of `block` threads serves teams of `team` threads each. A team does one work item (`each` of them where there
-// is no loop, or where it works across). In a loop stage every `each` inner elements go to the next thread of the team,
-// round and round; accumulators are combined over the team before the next stage, and every thread has every value of
-// the other stages, of which one thread stores. A scan combines the elements of a round over the team, onto those of
-// the rounds before. Rows are kept in registers: then `held` rounds are unrolled. Or they are `shared`: in the block's
-// shared memory, for rows that are a block's.
+// is no loop or where it works across). In a loop stage the threads of a team take `each` inner elements in turn, round
+// after round. Accumulators are combined over the team before the next stage. Every thread has every value of the other
+// stages, and one thread stores it. A scan combines the elements of a round over the team and adds the rounds before.
+// Rows are kept in registers, with `held` rounds unrolled, or in the block's shared memory (`shared`), for rows that a
+// whole block computes.
 //
-// The threads of a team are neighbours; or, if they work `across`, the teams' first threads are neighbours, then their
-// second ones, and so on: for rows of which neighbouring ones lie side by side. What is the same for the rows of one
-// thread is computed once.
+// The threads of a team are neighbours. If they work `across`, the first threads of the teams are neighbours, then
+// their second threads, and so on: for rows whose neighbours are adjacent in memory. A value that is the same for all
+// rows of a thread is computed once.
 struct Threads {
   int64_t block = 0;  // 0: a kernel for a CPU; a multiple of 32
-  int64_t team = 1;   // a power of two up to 32, or `block`; across: any divisor of `block`
+  int64_t team = 1;   // a power of two up to 32, or `block`; with `across`, any divisor of `block`
   int64_t held = 0;   // 0: no rows in registers, and loops of any length
   int64_t each = 1;   // a power of two that divides its range's extent
   bool across = false;
@@ -175,7 +174,7 @@ struct Kernel {
   std::vector<Range> ranges;          // Parallel ranges first
   int vector = -1;                    // index into ranges; -1: scalar code
   int64_t lanes = 1;                  // elements of a vector; a power of two that divides `block`
-  int64_t block = 0;                  // see above; a constant
+  int64_t block = 0;                  // elements of the vector range in a work item (see above); a constant
   std::vector<KernelBuffer> buffers;  // in order of first use
   std::vector<Instr> instrs;
   std::vector<Stage> stages;
@@ -190,12 +189,13 @@ struct Kernel {
 
 // Number of work items: the `end` of a whole run.
 Expr work_items(const Kernel& k);
-// What a kernel with threads is launched for, work items or squares of a tile, and those of one block.
+// The count of work items, or squares of a tile, that a kernel with threads is launched for, and the count in one
+// block.
 Expr launched_items(const Kernel& k);
 int64_t items_of_block(const Kernel& k);
 // Bytes of shared memory that a block's rows take.
 int64_t shared_bytes(const Kernel& k);
-// Where the row of a slot begins there.
+// Where the row of a slot begins in shared memory.
 int64_t shared_offset(const Kernel& k, int slot);
 // Bytes of scratch one thread needs for the rows.
 Expr scratch_bytes(const Kernel& k);
@@ -205,7 +205,7 @@ Expr scratch_bytes(const Kernel& k);
 Expr row_elements(const Kernel& k);
 Expr row_offset(const Kernel& k, int slot);
 
-// The type an instruction's value has, and the type its primitive computes in (that of its operands).
+// The type of an instruction's value, and the type in which its primitive computes (that of its operands).
 DType value_type(std::span<const Instr> instrs, Ref r);
 DType compute_type(std::span<const Instr> instrs, const Instr& instr);
 inline DType value_type(const Kernel& k, Ref r) { return value_type(k.instrs, r); }
@@ -215,8 +215,8 @@ std::string print(const Kernel& k);  // canonical text (symbols renamed by posit
 std::unique_ptr<Kernel> parse_kernel(std::string_view text);
 void verify(const Kernel& k);  // InternalError naming the broken rule
 
-// Runs a kernel slowly in plain C++: the meaning of the IR as code, for tests and for builds without LLVM.
-// `buffers`: one pointer each; `sizes`: values of k.sizes.
+// Runs a kernel slowly in plain C++: the meaning of the IR as code, for tests and for builds without LLVM. `buffers`:
+// one pointer each; `sizes`: values of k.sizes.
 void interpret(const Kernel& k, std::span<void* const> buffers, std::span<const int64_t> sizes, int64_t begin,
                int64_t end);
 

@@ -12,7 +12,7 @@ Levels levels_of(const Dag& dag) {
     if (r.kind == RangeKind::Inner) vars.push_back(r.var);
   }
   auto varies = [&](Expr e) { return std::any_of(vars.begin(), vars.end(), [&](Expr v) { return contains(e, v); }); };
-  // Read and written again by every pass of the inner loops, be it at one place.
+  // Whether every pass of the inner loops reads or writes the element again, even if it is a single one.
   auto repeats = [&](const Instr& i) {
     if (!dag.in_order() || vars.empty() || i.buffer < 0) return false;
     auto touches = [&](InstrKind k) {

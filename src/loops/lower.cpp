@@ -3,19 +3,17 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "graph/ops/broadcast.h"
-#include "graph/ops/complex.h"
-#include "graph/ops/operands.h"
+#include "graph/rules/broadcast.h"
+#include "graph/rules/complex.h"
+#include "graph/rules/operands.h"
 #include "loops/float8.h"
+#include "loops/ops/rows.h"
 
 namespace vesta::loops {
 
 using graph::Arg;
 using graph::Family;
-using graph::Node;
-using graph::ScalarRef;
 using graph::TensorType;
-using graph::Value;
 
 size_t Lowering::KeyHash::operator()(const Key& k) const {
   size_t h = std::hash<const void*>{}(k.value) ^ (k.mask * 0x9E3779B97F4A7C15ull);
@@ -52,7 +50,7 @@ std::vector<Expr> delinearize(Expr linear, std::span<const Expr> sizes) {
     index[d] = outermost || sizes[d].is_constant(0) ? q : mod(q, sizes[d]);
     below = below * sizes[d];
     first = false;
-    if (below.is_constant(0)) {  // an empty space: its indices are never used
+    if (below.is_constant(0)) {  // an empty space, whose indices are never used
       for (size_t o = 0; o < d; ++o) index[o] = 0;
       break;
     }
@@ -86,6 +84,11 @@ ScalarRef Lowering::at_least(Expr a, Expr b) {
   return dag_.bin(Prim::Ge, dag_.size(DType::I64, a), dag_.size(DType::I64, b));
 }
 
+ScalarRef Lowering::in_range(Expr i, Expr begin, Expr end) {
+  ScalarRef c = dag_.logical_and(at_least(i, begin), less(i, end));
+  return c.id == kNoRef ? dag_.integer(DType::Bool, 1) : c;
+}
+
 bool Lowering::is_false(ScalarRef b) const {
   const Instr& i = dag_.instrs()[b.id];
   return i.kind == InstrKind::Constant && i.imm == 0;
@@ -97,6 +100,15 @@ bool Lowering::is_true(ScalarRef b) const {
 }
 
 DType scalar_type(DType t) { return opmath(real_of(t)); }
+
+ScalarRef Lowering::number(const Arg& a, DType t) {
+  if (auto* b = std::get_if<bool>(&a)) return dag_.cast(t, dag_.integer(DType::Bool, *b));
+  if (auto* e = std::get_if<Expr>(&a)) return dag_.cast(t, dag_.size(DType::I64, *e));
+  double v = std::get<double>(a);
+  if (t == DType::Bool) return dag_.integer(t, v != 0);
+  if (is_integral(t)) return dag_.integer(t, static_cast<int64_t>(v));
+  return dag_.cast(t, dag_.constant(DType::F64, v));
+}
 
 ScalarRef Lowering::element(const Value* v, Index index) {
   Key key{v, mask_.id, {index.begin(), index.end()}};
@@ -110,6 +122,13 @@ ScalarRef Lowering::element(const Value* v, Index index) {
   r = dag_.cast(scalar_type(t), r);
   if (made_here) computed(v->producer);
   known_.emplace(std::move(key), r);
+  return r;
+}
+
+ScalarRef Lowering::element_where(ScalarRef condition, const Value* v, Index index) {
+  const ScalarRef before = std::exchange(mask_, dag_.logical_and(mask_, condition));
+  const ScalarRef r = element(v, index);
+  mask_ = before;
   return r;
 }
 
@@ -147,15 +166,15 @@ ScalarRef Lowering::compute(const Value* v, Index index) {
     case Family::Indexed:
     case Family::Factory: {
       if (is_one_hot_gather(*node) && buffers_.index_map(node)) return at_its_index(*node, v, index);
-      const ElementRow* row = find_element_row(*node);
-      VESTA_CHECK(row, "{} has no lowering", node->op->name);
+      const LoweringRow* row = find_lowering(*node);
+      VESTA_CHECK(row && row->element, "{} has no lowering", node->op->name);
       return row->element(*this, *node, v, index);
     }
     default: VESTA_CHECK(false, "{} is in a kernel but has no lowering", node->op->name);
   }
 }
 
-// An operand's element at an index of the result, not yet cast; of a complex one the part in force.
+// An operand's element at an index of the result, before any cast; of a complex operand the current part.
 ScalarRef Lowering::operand(const Arg& arg, Index index) {
   if (auto* value = std::get_if<Value*>(&arg)) return element(*value, broadcast_index(index, (*value)->type.sizes));
   if (auto* b = std::get_if<bool>(&arg)) return dag_.integer(DType::Bool, *b);
@@ -207,7 +226,7 @@ ScalarRef Lowering::pointwise(const Node& node, const TensorType& type, Index in
     if (o.through != o.to && opmath(o.through) == o.to) {
       const bool is_tensor = std::holds_alternative<Value*>(arg);
       DType own = is_tensor ? std::get<Value*>(arg)->type.dtype : DType::Other;
-      if (own != o.through) s = dag_.cast(o.through, s);  // a value of that type was rounded by its producer
+      if (own != o.through) s = dag_.cast(o.through, s);  // the producer has rounded a value of that type already
     }
     x.push_back(dag_.cast(o.to, s));
   }
@@ -321,10 +340,10 @@ std::string why_not_lowered(const Node& node) {
   }
   node.for_each_input([&](Value* v) { check(v->type); });
   if (!why.empty()) return why;
-  // float8 is converted and shown in other shapes; nothing computes with it.
+  // float8 is converted and viewed in other shapes; no operator computes with it.
   if (float8 && (complex || !(op.family() == Family::View || op.row->promote == graph::Promote::Keep))) return "float8";
   if (complex || graph::is_complex_node(node)) {
-    const ElementRow* row = find_element_row(node);
+    const LoweringRow* row = find_lowering(node);
     bool known = op.family() == Family::View || (row && row->moves);
     if (op.family() == Family::Pointwise) known = graph::find_complex_body(node) != nullptr;
     if (row && row->moves) {
@@ -345,8 +364,8 @@ std::string why_not_lowered(const Node& node) {
       return "";
     case Family::Indexed:
     case Family::Factory: {
-      const ElementRow* row = find_element_row(node);
-      if (!row) return "no lowering";
+      const LoweringRow* row = find_lowering(node);
+      if (!row || !row->element) return "no lowering";
       return !row->accepts || row->accepts(node) ? "" : "no lowering for these arguments";
     }
     case Family::Composite: return "not decomposed";

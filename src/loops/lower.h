@@ -1,10 +1,14 @@
-// From graph values to scalars: the element of a value at an index tuple, by recursion through the nodes that compute
-// it.
+// Lowering: from graph values to scalars. It computes the element of a value at an index by recursion through the nodes
+// that compute the value.
 //
-// Views rewrite the index, pointwise nodes run their row's body, indexed nodes load at computed places. The recursion
-// ends at values held in buffers (a Load), at reductions and scans computed in this kernel (a Result or Scan at their
-// index map), and at factories. Half-precision values stay in F32 between fused nodes; they are rounded where they are
-// stored and where the program converts explicitly, or everywhere if the program asks for it (docs/numerics.md).
+// Views rewrite the index, pointwise nodes run their row's body, indexed nodes load at computed indices (ops/rows.h).
+// The recursion ends at values held in buffers (a Load), at reductions and scans that this kernel computes (a Result or
+// Scan at their index map), and at factories. Half-precision values stay in F32 between fused nodes. They are rounded
+// where they are stored and where the program converts explicitly, or everywhere if the program asks for it
+// (docs/numerics.md).
+//
+// The lowering may not choose loops, groups or buffers: the schedule tells it through BufferLookup which values are in
+// memory.
 #pragma once
 
 #include <optional>
@@ -19,20 +23,20 @@
 
 namespace vesta::loops {
 
-// What scalars of a dtype are computed in; for complex numbers, each of their parts.
+// The type in which scalars of a dtype are computed. For a complex dtype, the type of each part.
 DType scalar_type(DType t);
 
 // A value in memory: element i is at offset + sum(i[d] * strides[d]) of the buffer. A complex number is two elements of
-// its real type, and so are its strides counted.
+// its real type, and strides count such elements.
 struct MemoryRef {
   DagBuffer buffer;
   std::vector<Expr> strides;
   Expr offset;
 };
 
-// One of `dims` dimensions, counted from the end where negative; nullopt if it is not constant or not one of them.
+// Resolves one of `dims` dimensions, counted from the end where negative. nullopt: it is not constant or out of range.
 std::optional<size_t> constant_dim(Expr dim, size_t dims);
-// The `dim` argument, one of the result's dimensions.
+// The node's `dim` argument as a dimension of its result.
 std::optional<size_t> constant_dim(const graph::Node& node);
 
 // How a reduction reads its operand.
@@ -54,47 +58,19 @@ struct ScanShape {
 };
 std::optional<ScanShape> scan_shape(const graph::Node& node, std::string* why = nullptr);
 
-// Some elements of a buffer are written, which holds the first operand.
-struct Update {
-  std::vector<Expr> sizes;      // of what is written, element by element
-  std::vector<bool> ordered;    // dimensions along which a place may come again: done in order, in one work item
-  std::optional<Prim> combine;  // with the element there; nullopt: it is replaced
-};
-// Whether it adds elements of a type that threads add atomically.
-bool adds_in_any_order(const graph::Node& node);
-std::optional<Update> update_of(const graph::Node& node, std::string* why = nullptr, size_t piece = 0);
-// The values read for the element `at` of what is written; the last one is what is written, where that is a tensor.
-std::vector<std::pair<const graph::Value*, std::vector<Expr>>> update_reads(const graph::Node& node,
-                                                                            std::span<const Expr> at, size_t piece = 0);
-// A concatenation is an Update for each of its pieces: a value, and where it begins along the dimension.
-std::vector<std::pair<const graph::Value*, Expr>> pieces_of(const graph::Node& cat);
-
-// Where a reduction or scan is computed in the kernel being built.
+// Where the kernel that is being built computes a reduction or scan.
 struct IndexMap {
-  std::vector<Expr> kept;     // reductions: the only place the result may be read, without the reduced dimensions
+  std::vector<Expr> kept;  // reductions: the only index at which the result may be read, without the reduced dimensions
   std::vector<Expr> operand;  // the operand's index at the current element of the loops
   // A reduction in two kernels: the first stores partial results, the second combines them.
   const MemoryRef* partials = nullptr;  // second kernel: where they are; read at (chunk, kept...)
   Expr chunk;
 };
 
-// aten::gather of one element along its dimension. It is lowered as a sum over that dimension in which only the wanted
-// element counts: so it fuses with the reductions of the same rows (cross-entropy). Where the kernel does not
-// compute it, it is a gather like any other.
+// Whether the node is an aten::gather of one element along its dimension. Such a gather is lowered as a sum over that
+// dimension in which only the wanted element counts, so it fuses with the reductions of the same rows (cross-entropy).
+// In a kernel that does not compute the sum, it is lowered like any other gather.
 bool is_one_hot_gather(const graph::Node& node);
-
-// Places must be checked before a kernel that reads or writes there runs: every element i of `index` must be
-// in [0, size), or in [-size, size) where negative ones count from the end (`wraps`).
-struct IndexCheck {
-  const graph::Value* index = nullptr;
-  Expr size;
-  bool wraps = false;
-  bool operator==(const IndexCheck&) const = default;
-};
-// What the lowering of this node relies on.
-std::vector<IndexCheck> index_checks(const graph::Node& node);
-// Whether sizes alone prove it (positions made by arange).
-bool surely_holds(const IndexCheck& check, const std::shared_ptr<ExprContext>& context);
 
 class BufferLookup {
  public:
@@ -103,7 +79,7 @@ class BufferLookup {
   virtual const IndexMap* index_map(const graph::Node* node) const = 0;  // nullptr: not computed in this kernel
 };
 
-// The kernel cannot be built this way; the schedule then groups differently.
+// Thrown where the kernel cannot be built this way. The schedule then groups differently.
 class CannotFuse : public std::exception {
  public:
   explicit CannotFuse(std::string why) : why_(std::move(why)) {}
@@ -118,32 +94,37 @@ class Lowering {
   using ScalarRef = graph::ScalarRef;
   using Index = std::span<const Expr>;
   struct Manner {
-    bool rounds = false;           // every half-precision value, whether or not it is stored, as eager rounds it
-    bool asserts_places = false;   // the kernel checks the places that index tensors name; otherwise that is done
-                                   // before it (index_checks)
-    bool adds_atomically = false;  // what adds_in_any_order(), of which all dimensions are then parallel
+    bool rounds = false;          // rounds every half-precision value, stored or not, as eager does
+    bool asserts_places = false;  // the kernel checks the indices that index tensors hold; otherwise they are checked
+                                  // before it runs (index_checks)
+    bool adds_atomically =
+        false;  // updates for which adds_in_any_order() holds add atomically; all their dimensions are then parallel
   };
   Lowering(Dag& dag, const BufferLookup& buffers, const Manner& manner)
       : dag_(dag), buffers_(buffers), manner_(manner) {}
   Lowering(Dag& dag, const BufferLookup& buffers) : Lowering(dag, buffers, Manner{}) {}
 
-  // The element of v at `index`, in scalar_type(v's dtype); of a complex number the part that the Part in force names.
+  // The element of v at `index`, in scalar_type(v's dtype). Of a complex number it is the part that the current Part
+  // selects.
   ScalarRef element(const graph::Value* v, Index index);
+  // The same with loads only where `condition` holds. The element must not be used elsewhere.
+  ScalarRef element_where(ScalarRef condition, const graph::Value* v, Index index);
   // Result `part` of a reduction or a scan that this kernel computes, at its index map.
   ScalarRef reduction(const graph::Node& node, const IndexMap& map, int part);
   ScalarRef scan(const graph::Node& node, const IndexMap& map, int part);
   // Stores element `at` of what an Update writes into the buffer.
   void update(const graph::Node& node, Index at, const MemoryRef& to, size_t piece = 0);
-  // The place that element `at` of an index tensor names in a dimension of `size`; `wraps`: negative ones count from
-  // its end.
+  // The index that element `at` of an index tensor holds for a dimension of `size`. `wraps`: negative indices count
+  // from the end.
   Expr place(const graph::Value* index, Index at, Expr size, bool wraps);
   // A Scalar argument converted to t as ATen converts it.
   ScalarRef number(const graph::Arg& a, DType t);
   Dag& dag() { return dag_; }
-  // The nodes computed so far, views left out, operands first.
+  // The nodes computed so far, operands first, without views.
   const std::vector<const graph::Node*>& nodes() const { return nodes_; }
 
-  // While alive, the elements of complex values are their real (0) or imaginary (1) parts. At first the real ones.
+  // While it lives, elements of complex values are their real (0) or imaginary (1) parts. The default is the real
+  // parts.
   class Part {
    public:
     Part(Lowering& l, Expr part) : l_(l), before_(std::exchange(l.part_, part)) {}
@@ -156,23 +137,10 @@ class Lowering {
     Expr before_;
   };
 
-  // While alive, loads happen only where `condition` holds; a value at other places is never used.
-  class Masked {
-   public:
-    Masked(Lowering& l, ScalarRef condition) : l_(l), before_(l.mask_) {
-      l.mask_ = l.dag_.logical_and(before_, condition);
-    }
-    ~Masked() { l_.mask_ = before_; }
-    Masked(const Masked&) = delete;
-    Masked& operator=(const Masked&) = delete;
-
-   private:
-    Lowering& l_;
-    ScalarRef before_;
-  };
-  // Conveniences for rows: comparisons of index expressions (constants where provable).
+  // For rows: comparisons of index expressions, as constants where they are provable.
   ScalarRef less(Expr a, Expr b);
   ScalarRef at_least(Expr a, Expr b);
+  ScalarRef in_range(Expr i, Expr begin, Expr end);  // begin <= i < end
   bool is_false(ScalarRef b) const;
   bool is_true(ScalarRef b) const;
 
@@ -203,27 +171,13 @@ class Lowering {
   std::unordered_map<Key, ScalarRef, KeyHash> known_;
 };
 
-// Index of the operand of a broadcast: trailing dimensions aligned, size-1 dimensions at 0.
+// The index of a broadcast operand: trailing dimensions are aligned, dimensions of size 1 are at 0.
 std::vector<Expr> broadcast_index(std::span<const Expr> index, std::span<const Expr> operand_sizes);
 Expr linear_index(std::span<const Expr> index, std::span<const Expr> sizes);
 std::vector<Expr> delinearize(Expr linear, std::span<const Expr> sizes);
 Expr offset_of(const MemoryRef& memory, std::span<const Expr> index);
 
-// Rows of Family::Indexed and Family::Factory (lower_rows.h): the element of result `v`.
-using ElementFn = graph::ScalarRef (*)(Lowering& l, const graph::Node& node, const graph::Value* v,
-                                       Lowering::Index index);
-// What may be fused, decided by types and arguments alone.
-struct ElementRow {
-  const char* name;
-  ElementFn element;
-  bool (*accepts)(const graph::Node& node) = nullptr;  // nullptr: always
-  bool once = false;                                   // reads each element of its operands at most once
-  bool gathers = false;  // reads the first operand where the others say, element by element
-  bool moves = false;    // gives elements of its operands, or 0: complex numbers part by part
-};
-const ElementRow* find_element_row(const graph::Node& node);
-
-// Empty when the node's results can be computed by element(); otherwise the reason it stays an ATen call.
+// Empty if element() can compute the node's results; otherwise the reason why the node stays an ATen call.
 std::string why_not_lowered(const graph::Node& node);
 
 }  // namespace vesta::loops

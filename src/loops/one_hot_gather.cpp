@@ -1,4 +1,5 @@
-// A sum over a loop of which all terms but one are zero, by their place, is that one: the loss of a class, say.
+// Replaces a sum over a loop in which all terms but one are zero, selected by their index, by that term: the loss of a
+// class, for example.
 #include "loops/dag_copy.h"
 #include "loops/levels.h"
 
@@ -10,7 +11,7 @@ using ScalarRef = Dag::ScalarRef;
 
 bool is_zero(const Instr& i) { return i.kind == InstrKind::Constant && (is_float(i.dtype) ? i.fimm == 0 : i.imm == 0); }
 
-// A copy of everything, with such sums replaced.
+// Copies everything and replaces such sums.
 class TermLoader final : public DagCopy {
  public:
   TermLoader(const Dag& from, Dag& to, const Range& loop) : DagCopy(from, to), loop_(loop), levels_(levels_of(from)) {}
@@ -18,7 +19,7 @@ class TermLoader final : public DagCopy {
   struct Term {
     Ref value = kNoRef, place = kNoRef;
   };
-  // Of a sum: select(place == loop variable, value, 0).
+  // The term of a sum over select(index == loop variable, value, 0).
   std::optional<Term> term(const Instr& sum) const {
     if (sum.kind != InstrKind::Accumulate || sum.reduce != ReduceOp::Sum || sum.in[1] != kNoRef) return std::nullopt;
     const Instr& select = from_.instrs()[sum.in[0]];
@@ -36,7 +37,7 @@ class TermLoader final : public DagCopy {
   }
 
  private:
-  // The value of the term at its place; what does not depend on the loop is copied once, by the loader.
+  // The value of the term at its index. The outer loader copies once what does not depend on the loop.
   class Value final : public DagCopy {
    public:
     Value(TermLoader& loader, Expr place)

@@ -8,7 +8,7 @@ namespace {
 
 bool in(const Stage& s, Ref r) { return std::find(s.body.begin(), s.body.end(), r) != s.body.end(); }
 
-// Whether two instructions have the same value for the same inner element.
+// Whether two instructions have the same value at the same inner element.
 bool equal(const Kernel& k, Ref a, Ref b) {
   if (a == b) return true;
   const Instr &x = k.instrs[a], &y = k.instrs[b];
@@ -26,7 +26,7 @@ bool equal(const Kernel& k, Ref a, Ref b) {
   return true;
 }
 
-// The maximum of which this is the result, or, where `finite`, select(abs(maximum) == infinity, 0, maximum).
+// The maximum whose Result is r; with `finite`, r is select(abs(maximum) == infinity, 0, maximum).
 Ref maximum_in(const Kernel& k, Ref r, bool* finite) {
   const auto is = [&](Ref r, Prim p) { return k.instrs[r].kind == InstrKind::Compute && k.instrs[r].prim == p; };
   const auto is_constant = [&](Ref r, double v) {
@@ -45,7 +45,7 @@ Ref maximum_in(const Kernel& k, Ref r, bool* finite) {
   return result.kind == InstrKind::Result && result.imm == 0 ? result.in[0] : kNoRef;
 }
 
-// The maximum that the sum's terms are relative to: no `max`, if they are not of that form.
+// The maximum that the terms of the sum are relative to. `max` is kNoRef if they do not have that form.
 Online relative_to(const Kernel& k, Ref r) {
   Online out{kNoRef, r};
   const Instr& sum = k.instrs[r];

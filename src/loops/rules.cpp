@@ -33,7 +33,7 @@ void Rules::symbols(Expr e, bool parallel, bool inner) const {
   }
 }
 
-// Its type.
+// The type of an operand.
 DType Rules::operand(const Instr& i, size_t n) const {
   require(i.in[n] != kNoRef, "instruction {} lacks operand {}", ref_, n);
   require(visible(i.in[n]), "instruction {} reads {} out of its scope", ref_, i.in[n]);

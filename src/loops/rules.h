@@ -1,4 +1,4 @@
-// Rules that the instructions of kernels and of dags keep alike.
+// Rules that the instructions of kernels and of dags have in common. The verifiers derive from it.
 #pragma once
 
 #include <span>
@@ -15,14 +15,14 @@ class Rules {
       : what_(what), ranges_(ranges), instrs_(instrs) {}
   ~Rules() = default;
 
-  // What the two differ in.
+  // What the verifiers of kernels and dags answer differently.
   virtual std::string text() const = 0;
-  virtual bool visible(Ref r) const = 0;  // computed before, and readable where the current instruction is
+  virtual bool visible(Ref r) const = 0;  // r is computed before the current instruction and readable by it
   virtual bool in_loop() const = 0;       // the current instruction may depend on Inner ranges
   virtual bool is_size(Expr symbol) const = 0;
   virtual size_t buffer_count() const = 0;
   virtual KernelBuffer buffer(size_t b) const = 0;
-  virtual void access(const Instr&) const {}  // further rules of a load or store
+  virtual void access(const Instr&) const {}  // checks further rules of a load or store
   virtual void row(const Instr& i) const = 0;
   virtual void result(const Instr& i) const = 0;
 
@@ -30,7 +30,7 @@ class Rules {
   void require(bool ok, fmt::format_string<Args...> format, Args&&... args) const {
     VESTA_CHECK(ok, "{} does not verify: {}\n{}", what_, fmt::format(format, std::forward<Args>(args)...), text());
   }
-  // Of each range: a variable, and an extent that sizes alone decide.
+  // Checks each range: it has a variable, and sizes alone decide its extent.
   void range(size_t i) const;
   void symbols(Expr e, bool parallel, bool inner) const;
   void instr(Ref r);

@@ -234,7 +234,7 @@ Scalar with_type(DType t, F&& f) {
   VESTA_CHECK(false, "no scalar of type {}", name(t));
 }
 
-// cvttss2si and its siblings: the most negative integer when the value does not fit.
+// As cvttss2si and similar instructions: the most negative integer if the value does not fit.
 int32_t hardware_i32(double v) {
   return v > -2147483649.0 && v < 2147483648.0 ? static_cast<int32_t>(v) : std::numeric_limits<int32_t>::min();
 }

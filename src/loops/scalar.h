@@ -1,5 +1,5 @@
-// One element of any real type and the meaning of every primitive on it. The interpreter and the constant folders use
-// this; generated code must agree with it.
+// One element of any real type, and the meaning of every primitive on it. The interpreter and the constant folders use
+// it; generated code must agree with it.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace vesta::loops {
 
-// Floats live in `f`, exactly representable in their own type (a value of F32 or of a narrow type is a float). Integers
-// and Bool live in `i`, sign- or zero-extended from their own type; U64 keeps its bits.
+// Floats are in `f`, exactly representable in their own type (a value of F32 or of a narrow type is a float). Integers
+// and Bool are in `i`, sign- or zero-extended from their own type; U64 keeps its bits.
 struct Scalar {
   double f = 0;
   int64_t i = 0;
@@ -21,14 +21,15 @@ Scalar from_integer(DType t, int64_t v);  // wraps to the type
 
 // prim on operands of type T (Select: operand 0 is Bool). The result is Bool for comparisons and tests, else T.
 Scalar compute(Prim prim, DType t, Scalar a, Scalar b, Scalar c);
-// ATen's conversions on this machine: float to integer truncates; out of range and NaN give what the hardware gives.
+// ATen's conversions on this machine. Float to integer truncates; NaN and numbers out of range give what the hardware
+// gives.
 Scalar cast(DType from, DType to, Scalar v);
 Scalar bitcast(DType from, DType to, Scalar v);
 
 Scalar load(DType t, const void* element);
 void store(DType t, void* element, Scalar v);
 
-// Special functions that the C library lacks.
+// Special functions that the C library does not have.
 double erfinv(double x);
 double digamma(double x);
 

@@ -14,7 +14,8 @@ double polynomial(double x, const double* c, int n) {
 }
 }  // namespace
 
-// A rational start (Giles' and Wichura's regions: the centre and the tails), then two Newton steps on erf.
+// Starts with a rational approximation (Giles' and Wichura's regions: the centre and the tails), then makes two Newton
+// steps on erf.
 double erfinv(double x) {
   double magnitude = std::fabs(x);
   if (!(magnitude <= 1)) return std::numeric_limits<double>::quiet_NaN();
@@ -37,7 +38,7 @@ double erfinv(double x) {
   return r;
 }
 
-// Reflection for negative arguments, recurrence up to 10, then the asymptotic series.
+// Uses reflection for negative arguments, the recurrence up to 10, then the asymptotic series.
 double digamma(double x) {
   if (x == 0) return std::copysign(std::numeric_limits<double>::infinity(), -x);
   if (x < 0) {

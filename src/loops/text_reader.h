@@ -1,5 +1,5 @@
-// The inverse of text_writer.h. One line at a time: words are separated by blanks; an index expression is everything
-// between [ and ]. Errors are UserErrors that name the line.
+// Reads the texts that text_writer.h writes. Statements are lines, words are separated by blanks, and an index
+// expression is everything between [ and ]. An error is a UserError that names the line.
 #pragma once
 
 #include <map>
@@ -18,10 +18,10 @@ class TextReader : TextCursor {
       : TextCursor(text, " \t\r", '#'), context_(std::move(context)) {}
   ~TextReader() = default;
 
-  // The text begins with the word `first`; all other lines are statements.
+  // Reads a text that begins with the word `first`. All other lines are statements.
   void read(std::string_view first);
   virtual void statement(std::string_view head) = 0;
-  // Takes an instruction into what is read; returns its number.
+  // Appends an instruction and returns its number.
   virtual Ref add(Instr i) = 0;
 
   [[noreturn]] void fail(std::string_view what) const;

@@ -109,7 +109,7 @@ void TextWriter::instr(Ref r) {
   }
 }
 
-// Terms and operands are ordered by their text: node ids depend on how the expression came to be.
+// Terms and operands are sorted by their text, because node ids depend on the history of the expression.
 std::string TextWriter::text(Expr e) const {
   if (e.is_constant()) return std::to_string(e.constant());
   auto known = names_.find(e);

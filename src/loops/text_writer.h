@@ -1,5 +1,5 @@
-// What the texts of kernels and of dags have in common: sizes, ranges, instructions, index expressions. Texts are
-// canonical: symbols and values are renamed by position, terms are sorted by their text.
+// Writes what the texts of kernels and of dags have in common: sizes, ranges, instructions, index expressions. Texts
+// are canonical: symbols and values are renamed by position, terms are sorted by their text.
 #pragma once
 
 #include <fmt/format.h>

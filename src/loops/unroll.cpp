@@ -1,5 +1,5 @@
-// A short loop written out: what chooses between pieces by its variable (a stack of two, the parts of a complex number)
-// becomes straight-line code without a choice.
+// Unrolls a short loop: selections between pieces by its variable (a stack of two, the parts of a complex number)
+// become straight-line code.
 #include "loops/dag_copy.h"
 
 namespace vesta::loops {

@@ -8,7 +8,7 @@ namespace vesta::loops {
 
 namespace {
 
-constexpr int64_t kMostShared = 256 << 10;  // bytes: no GPU has more
+constexpr int64_t kMostShared = 256 << 10;  // in bytes; no GPU has more
 
 class Verifier : Rules {
  public:
@@ -104,7 +104,7 @@ class Verifier : Rules {
     return k_.threads.block > 0 ? static_cast<std::ptrdiff_t>(k_.ranges.size()) - 1 : k_.vector;
   }
 
-  // The range with this variable, a parallel one before that.
+  // The range with this variable, which is a parallel range before the one of the lanes.
   const Range& row_of(Expr var) const {
     auto it = std::find_if(k_.ranges.begin(), k_.ranges.end(), [&](const Range& r) { return r.var == var; });
     const bool other = it != k_.ranges.end() && it - k_.ranges.begin() < columns() && it->kind == RangeKind::Parallel;
@@ -155,7 +155,7 @@ class Verifier : Rules {
     for (const Online& o : k_.online)
       require(std::find(all.begin(), all.end(), o) != all.end(),
               "the sum {} is not relative to the maximum {}, or not alone in its loop", o.sum, o.max);
-    // A loop is left out as a whole.
+    // A loop that is computed online is left out as a whole.
     for (const Online& a : all) {
       const auto named = [&](const Online& o) { return stage_of_[o.sum] == stage_of_[a.sum]; };
       const auto itself = [&](const Online& o) { return o.sum == a.sum; };

@@ -37,14 +37,14 @@ class Zeros {
                        [](Expr s) { return s.node()->symbol_kind == SymbolKind::Indirect; });
   }
 
-  // A place that a launch has written is no zero for the next one.
+  // An element that one launch writes is not zero in the next one.
   bool reads_what_it_writes() const {
     return std::any_of(k_.instrs.begin(), k_.instrs.end(), [&](const Instr& i) {
       return i.kind == InstrKind::Load && k_.buffers[static_cast<size_t>(i.buffer)].written;
     });
   }
 
-  // Of an instruction, where it is the same in every iteration. Sizes are those of the hints.
+  // The value of an instruction that is the same in every iteration. Sizes are those of the hints.
   std::optional<Scalar> value(Ref r) const {
     const Instr& i = k_.instrs[r];
     const auto in = [&](size_t n) { return i.in[n] == kNoRef ? std::optional(Scalar{}) : values_[i.in[n]]; };

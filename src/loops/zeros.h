@@ -1,12 +1,12 @@
-// Kernels on memory of zeros, in which their operands are not known.
+// Decides whether a kernel can be timed on memory of zeros, when its operands are not known.
 #pragma once
 
 #include "loops/kernel.h"
 
 namespace vesta::loops {
 
-// Whether the kernel may run where all that it reads is zero, over and over: what it indexes with values are elements
-// that are there (the first ones), its assertions hold, and no such place is written.
+// Whether the kernel may run again and again where all memory that it reads is zero: the elements that it indexes with
+// values exist (they are the first ones), its assertions hold, and it writes no such element.
 bool runs_on_zeros(const Kernel& k);
 
 }  // namespace vesta::loops

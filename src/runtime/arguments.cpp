@@ -25,7 +25,7 @@ Kind kind_of(const Value& v) {
   return kinds[v.value.index()];
 }
 
-// The scalar that a value is; None where it is no scalar, so ask for its kind first.
+// The scalar in a value. None if it is not a scalar, so check its kind first.
 Scalar scalar_of(const Value& v) {
   return std::visit(
       [](const auto& x) -> Scalar {

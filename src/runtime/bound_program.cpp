@@ -35,7 +35,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
       }
     }
   }
-  // What derived steps need only among themselves (unpacked or wider forms of weights) goes after its last use.
+  // Buffers that only derived steps read (unpacked or wider forms of weights) are released after their last use.
   const std::vector<bool> kept = owned ? read_by_runs(a) : std::vector<bool>(count, true);
   for (size_t b = 0; b < count; ++b) {
     const Role role = a.buffers[b].role;
@@ -103,7 +103,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
         const Role role = a.buffers[b].role;
         const bool on_cpu = a.buffers[b].type.device.type == DeviceType::CPU;
         const bool passing = owned && role == Role::Derived && !kept[b] && on_cpu;
-        if (role == Role::Arena || role == Role::Output || passing || exists[b]) s.into = find_into(s.call->op);
+        if (role == Role::Arena || role == Role::Output || passing || exists[b]) s.into = find_direct_call(s.call->op);
         if (s.into && !exists[b]) s.allocate.push_back(b);
         if (s.into && passing) passing_.push_back(b);
       }

@@ -1,5 +1,5 @@
-// A saved variant that was compiled for another CPU or another torch, compiled for this one. Two libraries define it:
-// libvesta has a compiler (pipeline/compile_again.cpp), libvesta_runtime has none (runtime/no_compiler/).
+// Compiles a saved variant that was made for another CPU or another torch again, for this process. Two libraries define
+// it: libvesta has a compiler (pipeline/compile_again.cpp), libvesta_runtime has none (runtime/no_compiler/).
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace vesta::runtime {
 
-// nullopt: there is no compiler in this library. Throws Unsupported, InternalError.
+// nullopt: this library has no compiler. Throws Unsupported or InternalError.
 std::optional<artifact::Artifact> compile_again(const program::Variant& variant);
 
 }  // namespace vesta::runtime

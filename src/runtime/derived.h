@@ -1,8 +1,8 @@
-// Derived weights: tensors computed from parameters (packed, folded, converted), kept until a parameter changes.
+// Derived weights: tensors computed from parameters (packed, folded, converted) and kept until a parameter changes.
 //
 // A parameter counts as unchanged while it is the same TensorImpl on the same storage with the same data pointer and
-// version counter. Inference tensors have no version counter, so nothing can be kept for them: the entry point hands
-// them over as plain arguments, and a set that reads one all the same is computed at every run.
+// version counter. Inference tensors have no version counter, so nothing may be kept for them: the entry point passes
+// them as plain arguments. If a set of derived weights reads one nevertheless, it is computed at every run.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,13 +22,13 @@ class ParameterVersion {
   bool current(const at::Tensor& t) const;
 
  private:
-  // Weak references keep the addresses from being used again by another tensor.
+  // Weak references keep other tensors from using the addresses again.
   c10::weak_intrusive_ptr<c10::TensorImpl> tensor_;
   c10::weak_intrusive_ptr<c10::StorageImpl> storage_;
   const c10::TensorImpl* tensor_address_;
   const c10::StorageImpl* storage_address_;
   const void* data_;
-  int64_t version_;  // -1: has no counter
+  int64_t version_;  // -1: it has no counter
 };
 
 struct DerivedSet {

@@ -1,4 +1,4 @@
-// A launch of a kernel on a GPU, as machine::DeviceKernel takes it.
+// The arguments of a kernel launch on a GPU, as machine::DeviceKernel takes them.
 #pragma once
 
 #include <c10/util/SmallVector.h>
@@ -19,11 +19,11 @@ inline machine::LaunchShape shape_of(const artifact::Grid& grid, int64_t items) 
   return {static_cast<unsigned>(blocks), static_cast<unsigned>(grid.block), static_cast<unsigned>(grid.shared)};
 }
 
-// An address for kernels that are captured and not run: their nodes get another before they run.
+// An address for kernels that are captured and not run. Their nodes get another address before they run.
 inline void* const kElsewhere = reinterpret_cast<void*>(kDeviceAlignment);
 
-// What a kernel of a GPU is given for a buffer that begins at `address`: the address, or, of one element in the CPU's
-// memory, its bits.
+// The argument of a GPU kernel for a buffer that begins at `address`: the address, or the bits of an element in the
+// CPU's memory.
 inline void* argument_for(const artifact::Buffer& buffer, void* address) {
   if (buffer.type.device.type != DeviceType::CPU || address == kElsewhere) return address;
   static_assert(std::endian::native == std::endian::little);
@@ -32,7 +32,8 @@ inline void* argument_for(const artifact::Buffer& buffer, void* address) {
   return bits;
 }
 
-// Pointers to `buffers`, `count` of what argument_for gives, and to what else the launch has. Valid as long as both.
+// Pointers to the `count` results of argument_for() in `buffers`, and to the other arguments of the launch. Valid as
+// long as both live.
 using DeviceArguments = c10::SmallVector<void*, 32>;
 inline DeviceArguments arguments_of(void** buffers, size_t count, const ResolvedLaunch& launch) {
   DeviceArguments out;

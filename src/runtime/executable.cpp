@@ -26,14 +26,14 @@ namespace vesta::runtime {
 
 namespace {
 
-// What was traced already contains what autograd and autocast did.
+// The graph already contains what autograd and autocast did.
 struct BelowAutograd {
   at::AutoDispatchBelowADInplaceOrView autograd;
   c10::impl::ExcludeDispatchKeyGuard autocast{c10::autocast_dispatch_keyset};
 };
 
-// The elements of `base`'s storage as a row of another type, a view of `base`. Complex numbers and their parts by the
-// views that autograd follows.
+// The elements of `base`'s storage as a vector of another type, as a view of `base`. Complex numbers and their parts
+// use the views that autograd follows.
 at::Tensor elements_as(const at::Tensor& base, c10::ScalarType dtype) {
   if (base.is_complex() && dtype == c10::toRealValueType(base.scalar_type())) {
     const auto whole = static_cast<int64_t>(base.storage().nbytes() / base.itemsize());
@@ -74,13 +74,12 @@ struct Executable::Impl {
   std::vector<std::unique_ptr<Executable>> entries;
   c10::Device device = c10::kCPU;  // of kernels and the arena
   std::optional<Recordings> recordings;
-  bool draws = false;  // a step of it or of an entry may draw from the default generator
+  bool draws = false;  // a step of it or of an entry point may draw from the default generator
   std::atomic<std::shared_ptr<const DerivedSet>> derived{nullptr};
   std::mutex derived_mutex;
   std::atomic<int64_t> times_derived = 0;
 
-  // The same with addresses: of memory that is the inputs' own where kernels write (copy-on-write storage is made
-  // real).
+  // The inputs with addresses of memory of their own where kernels write: copy-on-write storage is copied.
   CallInputs with_own_memory(const CallInputs& in, Addresses& read) const {
     bool moved = in.addresses.empty();
     for (const int i : program.written_inputs()) {
@@ -110,7 +109,7 @@ struct Executable::Impl {
     set = derived.load();
     if (set && current(*set, in)) return set;
     auto made = std::make_shared<DerivedSet>();
-    // Versions are read first: a parameter written meanwhile makes the set stale, never wrong.
+    // Versions are read first. A parameter that is written meanwhile makes the set out of date, never wrong.
     for (int i : artifact.derived_parameters) made->versions.emplace_back(in.tensor(i));
     WorkspaceLease workspace;
     bool wrote = false;
@@ -124,7 +123,7 @@ struct Executable::Impl {
       made->tensors[b] = workspace->tensors[b];
       const at::Tensor& t = made->tensors[b];
       if (t.use_count() != 2) continue;
-      // A packed weight has no storage of PyTorch's; its bytes are at least its elements'.
+      // A packed weight has no storage in PyTorch. Its bytes are at least those of its elements.
       made->bytes +=
           t.has_storage() ? static_cast<int64_t>(t.storage().nbytes()) : t.numel() * static_cast<int64_t>(t.itemsize());
     }
@@ -150,11 +149,11 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
   bool wrote = false;
   std::optional<RandomState> before;
   if (impl_->draws) before.emplace(impl_->device);
-  const auto give_up = [&] {
+  const auto abandon = [&] {
     if (wrote) throw FailedAfterWriting(std::current_exception());
     if (before) before->put_back();
   };
-  // What recordings hold may be enough for the caller, who runs eager now.
+  // The memory of recordings may be enough for the caller, which runs eager now.
   const auto free_memory = [&] {
     if (impl_->recordings) Recordings::drop_all(impl_->device);
   };
@@ -162,14 +161,14 @@ void Executable::run(const CallInputs& in, std::vector<c10::IValue>& outputs, st
     run(in, outputs, consumed, wrote);
   } catch (const machine::OutOfMemory& e) {
     free_memory();
-    give_up();
+    abandon();
     C10_THROW_ERROR(OutOfMemoryError, e.what());
   } catch (const c10::OutOfMemoryError&) {
     free_memory();
-    give_up();
+    abandon();
     throw;
   } catch (...) {
-    give_up();
+    abandon();
     throw;
   }
 }
@@ -209,7 +208,7 @@ void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs,
     if (impl.program.first_copy() < a.steps.size()) runner.copy_back(impl.program);
   }
   if (!views) return;
-  // Views are made above the guard, so that they share their base's version counter as eager's do.
+  // Views are made above the guard, so that they share their base's version counter as in eager.
   for (size_t i = 0; i < a.outputs.size(); ++i) {
     const artifact::Output& o = a.outputs[i];
     const Resolved::Output& r = sizes.now().outputs[i];

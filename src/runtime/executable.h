@@ -1,4 +1,5 @@
-// An artifact bound to this process: operator handles looked up, derived weights kept. Calls are thread-safe.
+// An artifact bound to this process: it holds operator handles and derived weights. Calls are thread-safe. It never
+// compiles.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,8 +19,8 @@
 
 namespace vesta::runtime {
 
-// A run failed after it had begun to write its inputs: the same call made again would apply the update twice. `cause`
-// is what failed.
+// A run failed after it had begun to write its inputs: a repeated call would apply the update twice. `cause` is the
+// failure.
 class FailedAfterWriting : public std::exception {
  public:
   explicit FailedAfterWriting(std::exception_ptr cause)
@@ -34,19 +35,21 @@ class Executable {
   explicit Executable(artifact::Artifact artifact, const GraphOptions& graphs = {});
   ~Executable();
 
-  // Whether these inputs meet the artifact's types, sizes, strides and guards. On false, *why (if given) says which
-  // fact failed with the expected and the found value. `addresses`, if given, are then those of the inputs, for run().
+  // Whether these inputs meet the artifact's types, sizes, strides and guards. If not, *why (if given) says which fact
+  // failed, with the expected and the found value. `addresses`, if given, gets the addresses of the inputs, for run().
   bool accepts(const CallInputs& inputs, std::string* why = nullptr, Addresses* addresses = nullptr) const;
   bool accepts(std::span<const at::Tensor> tensors, std::span<const int64_t> integers,
                std::string* why = nullptr) const {
     return accepts(CallInputs{tensors, {}, integers}, why);
   }
 
-  // Requires accepts(). Runs below autograd. Outputs in graph order: Tensor, int or None; appended to `outputs`.
-  // Exceptions of extern operators pass through, and that memory is short: an input that the program reads is written
-  // when all that is left are kernels and copies whose memory is there, so that such an exception leaves the inputs as
-  // they were, or so that the same call made again gives the same; random numbers are given back. What fails later yet
-  // is FailedAfterWriting.
+  // Requires accepts(). Runs below autograd. Appends to `outputs`, in graph order: Tensor, int or None.
+  //
+  // Exceptions of extern operators pass through, and so do errors about missing memory. An input that the program reads
+  // is written only when all remaining steps are kernels and copies whose memory is allocated. After such an exception
+  // the inputs are therefore as they were, or a repeated call gives the same results, and random numbers are given
+  // back. A failure after that is FailedAfterWriting.
+  //
   // `consumed`: the same tensors as inputs.arguments, if the caller gives them away; each is dropped after its last
   // use.
   void run(const CallInputs& inputs, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed = {}) const;
@@ -58,9 +61,9 @@ class Executable {
   const artifact::Artifact& artifact() const;
   // The further entry points of the artifact, in its order.
   std::span<const std::unique_ptr<Executable>> entries() const;
-  int64_t derived_bytes() const;              // packed and folded weights now held
-  std::optional<GraphReport> graphs() const;  // nullopt: a program of the CPU
-  // How often they were made. Whoever knows when one of their parameters goes lets them go with it.
+  int64_t derived_bytes() const;              // of packed and folded weights that are held now
+  std::optional<GraphReport> graphs() const;  // nullopt: a program for the CPU
+  // How often derived weights were computed. A caller that learns that one of their parameters is gone drops them.
   int64_t times_derived() const;
   void drop_derived() const;
 

@@ -12,12 +12,12 @@ namespace vesta::runtime {
 
 namespace {
 
-// Keys that do not change what a run below autograd does: autograd, autocast, version counting.
+// Dispatch keys that do not change a run below autograd: autograd, autocast, version counting.
 uint64_t ignored_keys() {
   static const uint64_t keys = [] {
     c10::DispatchKeySet set = c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset;
     set = set | c10::DispatchKeySet(c10::DispatchKey::BackendSelect);
-    // Backend bits stay: they tell CPU from CUDA.
+    // Backend bits stay, because they distinguish CPU from CUDA.
     return set.raw_repr() & ~((uint64_t{1} << c10::num_backends) - 1);
   }();
   return keys;
@@ -44,7 +44,7 @@ bool holds(artifact::Relation relation, int64_t left, int64_t right) {
   return false;
 }
 
-// Where the elements of a dense tensor begin.
+// The address of a dense tensor's first element.
 const void* address_of(const c10::TensorImpl* impl, size_t item) {
   c10::StorageImpl* const storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (!storage || impl->numel() == 0) return nullptr;
@@ -69,8 +69,8 @@ struct InputCheck::Reach {
 };
 
 struct InputCheck::Written {
-  std::vector<Reach> reaches;  // those that are not empty, by address
-  Addresses begins;            // per input: of the call that this was found in
+  std::vector<Reach> reaches;  // of the inputs that are not empty, by address
+  Addresses begins;            // per input: its address in the call for which this was computed
 };
 
 namespace {
@@ -180,8 +180,8 @@ bool InputCheck::mutated_apart(const CallInputs& in, const Addresses& addresses)
     if (last && last->begins[static_cast<size_t>(m)] != addresses[static_cast<size_t>(m)]) last = nullptr;
   const std::shared_ptr<const Written> written = last ? last : written_apart(in);
   if (!written) return false;
-  // As the written ones are apart, the only one that can overlap another tensor first is the first that ends behind
-  // its begin.
+  // The written tensors do not overlap each other, so the first one that ends after another tensor's start is the first
+  // that can overlap it.
   const std::vector<Reach>& reaches = written->reaches;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     if (is_written_[i] || (last && last->begins[i] == addresses[i])) continue;
@@ -220,7 +220,7 @@ bool InputCheck::accepts(const CallInputs& in, SymbolValues& symbols, Addresses&
     prefetch(in, i, count);
     const Tensor& want = tensors_[i];
     const c10::TensorImpl* const impl = in.tensor(i).unsafeGetTensorImpl();
-    // An undefined tensor has other keys.
+    // An undefined tensor has other dispatch keys.
     if ((impl->key_set().raw_repr() & keys) != want.keys || c10::typeMetaToScalarType(impl->dtype()) != want.dtype ||
         impl->device() != want.device || impl->has_symbolic_sizes_strides() || impl->dim() != want.dim)
       return false;
@@ -308,7 +308,7 @@ std::string InputCheck::first_difference(const CallInputs& in) const {
     if (!holds(g.relation, left, right)) return fmt::format("{} does not hold ({} and {})", g.text, left, right);
   }
   if (has_facts_ && !facts_hold(in, addresses))
-    return "inputs are the same tensor, share memory or start elsewhere in their storage";
+    return "inputs are the same tensor, share memory, or begin at another offset of their storage";
   return {};
 }
 

@@ -1,5 +1,5 @@
-// Whether a call's inputs are what an artifact was made for. No allocation when they are, but where a written input of
-// a known size is in another place than in the call before.
+// Checks that a call's inputs are what an artifact was made for. It allocates nothing when they are, except when a
+// written input of a known size has moved since the last call.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,7 +24,8 @@ struct CallInputs {
   std::span<const at::Tensor> arguments;
   std::span<const at::Tensor> bound;
   std::span<const int64_t> integers;
-  // Where the elements of each tensor begin; empty: nobody has looked yet. nullptr: it has none, or no memory yet.
+  // The address of each tensor's first element. Empty: the addresses have not been read. nullptr: the tensor has no
+  // elements, or no memory yet.
   std::span<const void* const> addresses = {};
   const at::Tensor& tensor(size_t i) const { return i < arguments.size() ? arguments[i] : bound[i - arguments.size()]; }
   size_t tensor_count() const { return arguments.size() + bound.size(); }
@@ -35,14 +36,14 @@ class InputCheck {
   explicit InputCheck(const artifact::Artifact& artifact);
   ~InputCheck();
 
-  // Fills `symbols` and `addresses` when true.
+  // Fills `symbols` and `addresses` if the inputs are accepted.
   bool accepts(const CallInputs& in, SymbolValues& symbols, Addresses& addresses) const;
-  // The first fact that does not hold, with the expected and the found value; empty if all hold.
+  // The first fact that fails, with the expected and the found value. Empty if all hold.
   std::string first_difference(const CallInputs& in) const;
 
-  // The bytes a tensor can reach, from the first to behind the last.
+  // The bytes that a tensor can reach, from the first to one past the last.
   struct Reach;
-  // Those that steps define are 0.
+  // Symbols that steps define are 0.
   void read_symbols(const CallInputs& in, SymbolValues& symbols) const;
 
  private:
@@ -51,52 +52,51 @@ class InputCheck {
     c10::ScalarType dtype = c10::ScalarType::Undefined;
     c10::Device device = c10::kCPU;
     int32_t dim = 0;
-    int32_t first = 0;      // into expected_: dim sizes, then dim strides
-    bool constant = true;   // no symbolic size or stride
+    int32_t first = 0;      // index into expected_: first the sizes of its dimensions, then their strides
+    bool constant = true;   // no size or stride is symbolic
     uint8_t alignment = 1;  // a power of two
     uint8_t item = 0;       // bytes of an element
   };
   bool facts_hold(const CallInputs& in, const Addresses& addresses) const;
-  // Whether inputs that are written share no memory with others.
+  // Whether inputs that are written share no memory with other inputs.
   bool mutated_apart(const CallInputs& in, const Addresses& addresses) const;
-  // Where the written inputs are; nullptr if two of them overlap.
+  // The memory of the written inputs. nullptr if two of them overlap.
   struct Written;
   std::shared_ptr<const Written> written_apart(const CallInputs& in) const;
 
   const artifact::Artifact* artifact_;
   std::vector<Tensor> tensors_;
-  std::vector<int64_t> expected_;  // constants; where program_[i] >= 0 the value of that Size
+  std::vector<int64_t> expected_;  // constants; where program_[i] >= 0, the value of that Size instead
   std::vector<int32_t> program_;
   std::vector<artifact::Size> programs_;
-  std::vector<int> group_;           // per input, the group of one tensor object it is in, or -1
-  std::vector<bool> is_written_;     // per input, whether it or another of its group is
-  std::vector<int> written_once_;    // inputs that are written, one of each group
-  bool has_constant_types_ = false;  // no input has symbolic sizes or strides: where it begins says what it reaches
-  // Of the last call that was accepted: an input that begins where it did then reaches no written one.
+  std::vector<int> group_;           // per input, its group of inputs that are one tensor object, or -1
+  std::vector<bool> is_written_;     // per input, whether an input of its group is written
+  std::vector<int> written_once_;    // the written inputs, one of each group
+  bool has_constant_types_ = false;  // no input has symbolic sizes or strides: its address decides what it reaches
+  // Of the last accepted call: an input at the same address as then reaches no written input.
   mutable std::atomic<std::shared_ptr<const Written>> last_written_{nullptr};
   bool has_facts_ = false;
-  int integers_ = 0;  // integer arguments expected
+  int integers_ = 0;  // count of integer arguments
 };
 
-// Of every tensor of the call. Reads no element and throws nothing: whoever uses memory that is missing asks the
-// tensor.
+// For every tensor of the call. It reads no element and throws nothing: code that uses missing memory asks the tensor.
 void read_addresses(const CallInputs& in, Addresses& addresses);
 
-// Ask for the memory of what is looked at a little later: after others have used the caches, most of the time of a call
-// is spent waiting for it. A storage is asked for when its tensor is there.
+// Prefetches memory that is read a little later. After other code has used the caches, most of the time of a call is
+// spent waiting for it. A storage is prefetched when its tensor has arrived.
 inline void prefetch_bytes(const void* begin, size_t bytes) {
   constexpr size_t kLine = 64;
   const auto* const at = static_cast<const char*>(begin);
   for (size_t i = 0; i < bytes; i += kLine) __builtin_prefetch(at + i);
-  __builtin_prefetch(at + bytes - 1);  // it need not begin at a line
+  __builtin_prefetch(at + bytes - 1);  // it need not begin at the start of a cache line
 }
 inline void prefetch_tensor(const at::Tensor& t) { prefetch_bytes(t.unsafeGetTensorImpl(), sizeof(c10::TensorImpl)); }
 inline void prefetch_storage(const at::Tensor& t) {
-  constexpr size_t kAddressEnds = 24;  // behind the counts of references
+  constexpr size_t kAddressEnds = 24;  // after the reference counts
   prefetch_bytes(t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(), kAddressEnds);
 }
 
-// True if `t` is a plain tensor: strided, no wrapper; a conjugation or negation may be pending.
+// Whether `t` is a plain tensor: strided, not a wrapper. It may have pending conj and neg bits.
 bool is_plain(const at::Tensor& t);
 
 }  // namespace vesta::runtime

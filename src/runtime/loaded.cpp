@@ -30,7 +30,7 @@ namespace {
 using program::Make;
 using Weights = std::vector<at::Tensor>;
 
-// Why code that was made for `target` cannot run here; empty: it can.
+// The reason why code for `target` cannot run here. Empty: it can.
 std::string why_not_here(const program::Variant& v) {
   if (v.origin.torch != torch_release())
     return fmt::format("it was saved with torch {}, this is torch {}", v.origin.torch, torch_release());
@@ -78,7 +78,7 @@ class Runnable {
   std::unique_ptr<const Executable> executable;
 };
 
-// One call's memory, kept by its thread for the next.
+// Memory for one call, which its thread keeps for the next call.
 struct Frame {
   Bound arguments;
   std::vector<const Value*> places;
@@ -88,9 +88,9 @@ struct Frame {
   std::vector<c10::IValue> outputs;
 };
 
-constexpr int64_t kMostInteger = int64_t{1} << 40;  // what is computed from it should not overflow
+constexpr int64_t kMostInteger = int64_t{1} << 40;  // so that sums and products of it do not overflow
 
-// Fills the inputs of the graph; empty, or why they do not fit.
+// Fills the inputs of the graph. Empty, or the reason why they do not fit.
 std::string read_inputs(const program::Program& p, const program::Variant& v, const Weights& weights, Frame& f) {
   f.tensors.clear();
   f.integers.clear();
@@ -132,7 +132,7 @@ Value make_result(const program::Program& p, const program::Variant& v, const We
   std::vector<Value> made(v.makes.size());
   for (size_t i = 0; i < v.makes.size(); ++i) {
     const Make& m = v.makes[i];
-    // A part may be in several places, as one object is in eager.
+    // A part may occur in several places, as one object does in eager.
     const auto part = [&](size_t k) { return made[static_cast<size_t>(m.parts[k])]; };
     switch (m.what) {
       case Make::What::Constant: made[i] = to_value(m.value); break;
@@ -178,18 +178,18 @@ namespace vesta::detail {
 
 struct Program::Impl {
   std::string path;
-  program::Program program;  // its variants are in `variants`
+  program::Program program;  // without its variants, which are in `variants`
   std::vector<runtime::Runnable> variants;
   std::vector<Value> fallbacks;
   mutable std::mutex mutex;
-  std::shared_ptr<const runtime::Weights> weights;  // under the mutex; a call keeps those it began with
-  mutable std::atomic<size_t> last{0};              // the variant that the last call took
+  std::shared_ptr<const runtime::Weights> weights;  // protected by the mutex; a call keeps the weights it began with
+  mutable std::atomic<size_t> last{0};              // the variant of the last call
 
   std::shared_ptr<const runtime::Weights> current() const {
     const std::lock_guard lock(mutex);
     return weights;
   }
-  // Empty: it ran.
+  // Runs the variant. Empty if it ran, otherwise the reason why it does not fit.
   std::string try_variant(const runtime::Runnable& r, const runtime::Weights& now, runtime::Frame& f) const {
     runtime::find_places(r.variant, f.arguments, f.places);
     std::string why = runtime::first_difference(program, r.variant, f.places);

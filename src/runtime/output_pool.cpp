@@ -17,7 +17,7 @@ constexpr size_t kLargeBytes = size_t{256} << 10;
 constexpr size_t kKeptBytes = size_t{256} << 20;
 constexpr size_t kRounding = size_t{64} << 10;
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kHeader = 64;  // in front of the data, which keeps PyTorch's alignment
+constexpr size_t kHeader = 64;  // before the data, which keeps PyTorch's alignment
 
 struct Header {
   size_t bytes;  // of the data
@@ -31,7 +31,7 @@ class OutputPool final : public c10::Allocator {
     if (n < kLargeBytes) return c10::GetCPUAllocator()->allocate(n);
     void* data = take(n);
     if (!data) data = fresh((n + kRounding - 1) / kRounding * kRounding);
-    // As PyTorch's CPU allocator does, so that its memory profiler sees what callers hold.
+    // Reports as PyTorch's CPU allocator does, so that its memory profiler sees what callers hold.
     c10::profiledCPUMemoryReporter().New(data, header_of(data)->bytes);
     return {data, data, &OutputPool::give_back, c10::Device(c10::DeviceType::CPU)};
   }
@@ -52,7 +52,7 @@ class OutputPool final : public c10::Allocator {
 
   static OutputPool& instance() {
     static OutputPool* pool = [] {
-      // A child finds it free, whoever held it in the parent.
+      // A child process must find the mutex free, whichever thread held it in the parent.
       pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
                      [] { instance().mutex_.unlock(); });
       return new OutputPool;  // outlives tensors in static storage
@@ -84,7 +84,7 @@ class OutputPool final : public c10::Allocator {
       release();
       base = std::aligned_alloc(alignment, total);
       if (!base) {
-        c10::GetCPUAllocator()->allocate(bytes);  // fails with PyTorch's own message
+        c10::GetCPUAllocator()->allocate(bytes);  // fails with PyTorch's message
         throw std::bad_alloc();
       }
     }

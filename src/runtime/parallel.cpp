@@ -13,7 +13,7 @@
 namespace vesta::runtime {
 
 namespace {
-constexpr int64_t kSplitAbove = 20'000;   // ns of work in all: waking threads costs about 5 us
+constexpr int64_t kSplitAbove = 20'000;   // ns of work in total; waking threads costs about 5 us
 constexpr int64_t kChunkAtLeast = 8'000;  // ns
 }  // namespace
 

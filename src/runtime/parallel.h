@@ -1,4 +1,4 @@
-// Work items over at::parallel_for. The one file compiled with OpenMP, which ATen's template needs.
+// Runs work items over at::parallel_for. This is the only file compiled with OpenMP, which ATen's template needs.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace vesta::runtime {
 
-// Runs fn over [0, items) with `grain` items at least in a chunk; each chunk gets scratch of its own thread.
+// Runs fn over [0, items) in chunks of at least `grain` items. Each chunk gets its own thread's scratch.
 void run_parallel(machine::KernelFn fn, void* const* buffers, const int64_t* sizes, int64_t scratch_bytes,
                   int64_t items, int64_t grain);
 
-// The grain for this work, or 0 where splitting does not pay.
+// The grain for this work. 0: splitting it does not pay.
 int64_t parallel_grain(int64_t items, int64_t item_nanoseconds);
 
 }  // namespace vesta::runtime

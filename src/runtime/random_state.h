@@ -1,5 +1,5 @@
-// The state of the default generators, that of the CPU and that of the current GPU, before a run: a run that fails
-// gives back the numbers that it drew, so that the program, run again by eager, draws the same.
+// The state of the default generators, of the CPU and of the current GPU, before a run. A run that fails restores it,
+// so that eager, which runs the program again, draws the same numbers.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -10,7 +10,7 @@ namespace vesta::runtime {
 
 class RandomState {
  public:
-  // The present one. That of a GPU is left out where PyTorch does not tell it: during a capture.
+  // The current state. A GPU's state is left out where PyTorch does not give it: during a capture.
   explicit RandomState(c10::Device device = c10::kCPU);
   void put_back() const;
 

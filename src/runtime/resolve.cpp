@@ -17,7 +17,7 @@ namespace {
 using artifact::Size;
 using Symbols = std::span<const int64_t>;
 
-constexpr int64_t kMostBytes = int64_t{1} << 48;  // of a buffer: sums of them do not overflow
+constexpr int64_t kMostBytes = int64_t{1} << 48;  // of a buffer, so that sums do not overflow
 
 std::vector<int64_t> values(const std::vector<Size>& sizes, Symbols symbols) {
   std::vector<int64_t> out(sizes.size());
@@ -76,7 +76,7 @@ c10::IValue scalar_list(const std::vector<T>& from, const c10::Type& type) {
   return list;
 }
 
-// Plain data as the schema wants it.
+// Plain data as an IValue of the schema's type.
 c10::IValue to_ivalue(const artifact::Arg& arg, const c10::Type& type, Symbols symbols) {
   return std::visit(
       [&](const auto& v) -> c10::IValue {
@@ -119,7 +119,7 @@ c10::IValue to_ivalue(const artifact::Arg& arg, const c10::Type& type, Symbols s
       arg.value);
 }
 
-// ATen takes any number for an enumerator, and looks it up in tables.
+// ATen accepts any number as an enumerator and looks it up in tables.
 void require_enumerator(const artifact::Extern& e, size_t i, const c10::Argument& formal, const c10::Type& type) {
   const auto is = [&](auto* none) {
     return std::holds_alternative<std::remove_pointer_t<decltype(none)>>(e.args[i].value) ||
@@ -192,7 +192,7 @@ std::vector<Resolved::Step> resolve_steps(std::span<const artifact::Step> steps,
   return out;
 }
 
-// Returns the bytes of the buffers. What steps make whose size is not known yet counts as nothing.
+// Returns the bytes of the buffers. Results of steps whose size is not known yet count as 0.
 std::vector<int64_t> place_arena(const artifact::Artifact& a, const artifact::Definitions& definitions, Resolved& r) {
   if (a.is_static) {
     r.arena = a.arena;
@@ -212,7 +212,7 @@ std::vector<int64_t> place_arena(const artifact::Artifact& a, const artifact::De
   return bytes;
 }
 
-// What a step has returned may be no size.
+// A step may return integers that are not sizes.
 void require_sizes(const artifact::Artifact& a, const Resolved& r, int defined_by, size_t buffer) {
   for (const int64_t size : r.buffers[buffer].sizes)
     VESTA_CHECK(size >= 0, "{} returned integers that make {} the size of a tensor",
@@ -222,7 +222,7 @@ void require_sizes(const artifact::Artifact& a, const Resolved& r, int defined_b
 }  // namespace
 
 Resolved::~Resolved() {
-  // Not by recursion, which is as deep as there are steps that define symbols.
+  // Not recursive: the depth would be the number of steps that define symbols.
   std::shared_ptr<const Resolved> last = next.exchange(nullptr);
   while (last && last.use_count() == 1) last = last->next.exchange(nullptr);
 }

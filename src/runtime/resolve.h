@@ -1,4 +1,4 @@
-// An artifact with every Size evaluated for one assignment of its symbols: what a run reads.
+// An artifact with every Size evaluated for one assignment of its symbols. A run reads only this.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -23,12 +23,12 @@ struct ResolvedTensor {
 struct ResolvedView {
   int buffer = -1;
   bool whole = false;
-  int64_t offset = 0;  // elements
+  int64_t offset = 0;  // in elements
   ResolvedTensor type;
 };
 
 struct ResolvedLaunch {
-  std::vector<int64_t> offsets;  // bytes
+  std::vector<int64_t> offsets;  // in bytes
   std::vector<int64_t> sizes;
   int64_t items = 0;
   int64_t scratch = 0;
@@ -36,7 +36,7 @@ struct ResolvedLaunch {
 };
 
 struct ResolvedExtern {
-  std::vector<c10::IValue> stack;  // every argument; tensors are filled in at run time
+  std::vector<c10::IValue> stack;  // every argument; a run fills in the tensors
   struct Slot {
     int argument = 0;
     enum Kind : uint8_t { One, List, OptionalList } kind = One;
@@ -45,23 +45,23 @@ struct ResolvedExtern {
   std::vector<Slot> slots;
 };
 
-// The sizes of a run, as far as they are known: for the steps up to the next one that defines symbols, and, if there is
-// none, for the outputs.
+// The sizes of a run, as far as they are known: for the steps up to the next one that defines symbols, and for the
+// outputs if there is no such step.
 struct Resolved {
   Resolved() = default;
   Resolved(const Resolved&) = delete;
   ~Resolved();
 
   std::vector<int64_t> symbols;         // 0: not known yet
-  std::vector<ResolvedTensor> buffers;  // sizes that are not known yet are missing
+  std::vector<ResolvedTensor> buffers;  // without sizes that are not known yet
   ArenaLayout arena;                    // one for the whole run
-  struct Step {                         // one of them is set
+  struct Step {                         // exactly one of them is set
     ResolvedLaunch launch;
     ResolvedExtern call;
     std::vector<ResolvedView> inputs;  // of a Call
     ResolvedView copy;
   };
-  std::vector<Step> derived;  // parallel to Artifact::derived; of a run that begins
+  std::vector<Step> derived;  // parallel to Artifact::derived; set when a run begins
   std::vector<Step> steps;    // Artifact::steps from first_step on
   size_t first_step = 0;
   struct Output {
@@ -71,16 +71,16 @@ struct Resolved {
     int64_t integer = 0;
   };
   std::vector<Output> outputs;
-  // What the last run went on with.
+  // The Resolved with which the last run continued.
   mutable std::atomic<std::shared_ptr<const Resolved>> next{nullptr};
 };
 
-// Per step; nullptr unless an extern call: its argument types decide how plain data becomes IValues.
+// Per step; nullptr unless it is an extern call, whose argument types decide how plain data becomes IValues.
 struct Schemas {
   std::vector<const c10::FunctionSchema*> derived, steps;
 };
 
-// `before`: what the run knew until now, whose last step has defined more of `symbols`; null where the run begins.
+// `before`: what the run knew until now. Its last step has defined more of `symbols`. nullptr at the begin of a run.
 std::shared_ptr<const Resolved> resolve(const artifact::Artifact& artifact, const artifact::Definitions& definitions,
                                         const Schemas& schemas, std::span<const int64_t> symbols,
                                         const Resolved* before);

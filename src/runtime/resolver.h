@@ -1,5 +1,5 @@
-// The sizes of an artifact's runs. Where steps return integers, a run knows its sizes in parts: those up to the first
-// such step, then, with what it returned, those up to the next.
+// The sizes of an artifact's runs. Where steps return integers, a run learns its sizes in parts: first those up to the
+// first such step, then, with what it returned, those up to the next.
 #pragma once
 
 #include <atomic>
@@ -12,17 +12,17 @@
 
 namespace vesta::runtime {
 
-// Keeps what was resolved for the last few assignments of symbols, and after each part of a run what followed it last.
-// Thread-safe.
+// Keeps the results for the last few assignments of symbols, and after each part of a run the part that followed it
+// last. Thread-safe.
 class Resolver {
  public:
   Resolver(const artifact::Artifact& artifact, Schemas schemas);
 
-  // Static artifacts have one; otherwise null.
+  // The only one of a static artifact; otherwise nullptr.
   const std::shared_ptr<const Resolved>& only() const { return only_; }
-  // For a run that begins.
+  // For the begin of a run.
   std::shared_ptr<const Resolved> first(std::span<const int64_t> symbols);
-  // When the last step of `now` has run; with the symbols that it has defined.
+  // After the last step of `now` has run, with the symbols that it has defined.
   std::shared_ptr<const Resolved> next(const Resolved& now, std::span<const int64_t> symbols) const;
 
  private:
@@ -34,7 +34,7 @@ class Resolver {
   std::atomic<std::shared_ptr<const Recent>> recent_{nullptr};
 };
 
-// Of one run.
+// The sizes of one run.
 class Sizes {
  public:
   Sizes(Resolver& resolver, const InputCheck& check, const CallInputs& in) : resolver_(resolver) {
@@ -45,9 +45,9 @@ class Sizes {
     hold(resolver.first(symbols));
   }
   const Resolved& now() const { return *now_; }
-  // The same, for longer than the run.
+  // The sizes as an object that may outlive the run.
   std::shared_ptr<const Resolved> share() const { return held_ ? held_ : resolver_.only(); }
-  // Resolver::next. What now() gave before is gone.
+  // Calls Resolver::next(). References from now() end.
   void define(std::span<const int64_t> symbols) { hold(resolver_.next(*now_, symbols)); }
 
  private:

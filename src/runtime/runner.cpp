@@ -22,7 +22,7 @@ namespace vesta::runtime {
 
 namespace {
 
-// Equal where it matters: the strides of a dimension of one element, or of an empty tensor, reach nothing.
+// Whether both have the same layout. Strides of dimensions of one element, and of empty tensors, do not count.
 bool same_layout(const at::Tensor& t, const ResolvedTensor& type) {
   if (type.empty) return true;
   const auto strides = t.strides();
@@ -32,7 +32,7 @@ bool same_layout(const at::Tensor& t, const ResolvedTensor& type) {
   return true;
 }
 
-// copy_, also where elements of `to` share memory (an expanded value): each place is written once.
+// copy_ that also works if elements of `to` share memory (an expanded value): each element is written once.
 void copy_values(at::Tensor to, at::Tensor from) {
   for (int64_t d = 0; d < to.dim(); ++d) {
     if (to.size(d) < 2 || to.stride(d) != 0) continue;
@@ -128,7 +128,7 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> deri
     machine::prepare_thread(device_.index());
     stream_ = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_).native_handle();
   }
-  // Views of empty buffers need a storage too.
+  // Views of empty buffers need a storage, too.
   if (recording_) recording_->lend_memory(ws_);
   const Standing& standing = recording_ && recording_->standing() ? *recording_->standing() : program.standing();
   if (!standing.arena.empty()) {
@@ -140,7 +140,8 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> deri
       ws_.pointers[b] = (layout.is_early(artifact_.buffers[b].last_step) ? early : kept) + layout.offsets[b];
   }
   for (const auto& [b, input] : standing.inputs) {
-    // What kernels only read stays shared with what it is a lazy copy of. A tensor without memory says why it has none.
+    // Memory that kernels only read stays shared with the original of a lazy copy. A tensor without memory raises its
+    // own error.
     const void* const at = in_.addresses[static_cast<size_t>(input)];
     ws_.pointers[b] = const_cast<void*>(at ? at : in_.tensor(static_cast<size_t>(input)).const_data_ptr());
   }
@@ -178,7 +179,7 @@ void Runner::launch_on_device(const BoundStep& step, const ResolvedLaunch& l, vo
 void Runner::store_result(int buffer, at::Tensor result, const std::string& from) {
   const ResolvedTensor& type = resolved_->buffers[buffer];
   if (program_->owned() && !program_->is_for_kernels(buffer) && result.defined() &&
-      result.layout() == c10::kMkldnn) {  // a packed weight: only oneDNN's operators read it
+      result.layout() == c10::kMkldnn) {  // a packed weight, which only oneDNN's operators read
     ws_.pointers[buffer] = nullptr;
     ws_.tensors[buffer] = std::move(result);
     return;
@@ -203,14 +204,14 @@ void Runner::store_result(int buffer, at::Tensor result, const std::string& from
     copy_values(ws_.tensors[buffer], result);
     return;
   }
-  // Kernels of a GPU rely on what its allocator gives.
+  // Kernels of a GPU rely on the alignment of its allocator.
   const bool misaligned =
       !type.device.is_cpu() && reinterpret_cast<uintptr_t>(result.const_data_ptr()) % kDeviceAlignment != 0;
   if (in_arena || misaligned || !same_layout(result, type)) {
     at::Tensor fresh = allocate_tensor(type);
     copy_values(fresh, result);
     result = std::move(fresh);
-  } else if (result.strides() != c10::IntArrayRef(type.strides)) {  // callers see those that reach nothing too
+  } else if (result.strides() != c10::IntArrayRef(type.strides)) {  // callers also see the strides that reach nothing
     result = result.as_strided(type.sizes, type.strides);
   }
   ws_.pointers[buffer] = const_cast<void*>(result.const_data_ptr());
@@ -218,7 +219,7 @@ void Runner::store_result(int buffer, at::Tensor result, const std::string& from
 }
 
 void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
-  std::vector<c10::IValue> stack = std::move(ws_.stack);  // an operator may run a compiled function itself
+  std::vector<c10::IValue> stack = std::move(ws_.stack);  // an operator may itself run a compiled function
   stack.assign(e.stack.begin(), e.stack.end());
   for (const ResolvedExtern::Slot& slot : e.slots) {
     c10::IValue& value = stack[slot.argument];
@@ -238,7 +239,7 @@ void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
       value = std::move(list);
     }
   }
-  // In the graph an offset counts from the value's own begin, in ATen from its storage's.
+  // In the graph an offset counts from the value's first element, in ATen from the start of its storage.
   if (step.storage_offset >= 0) {
     c10::IValue& offset = stack[step.storage_offset];
     if (offset.isInt()) offset = offset.toInt() + stack[0].toTensor().storage_offset();
@@ -328,7 +329,7 @@ void Runner::copy_back(const BoundProgram& program) {
     from.emplace_back();
     const ResolvedView& copy = resolved_->steps[i - resolved_->first_step].copy;
     from.back() = view(copy);
-    // What a copy reads from an input may be what an earlier one overwrites.
+    // A copy may read an input that an earlier copy overwrites.
     if (artifact_.buffers[copy.buffer].role == artifact::Role::Input && count - program.first_copy() > 1) {
       from.back() = from.back().clone();
     }
@@ -428,8 +429,8 @@ at::Tensor Runner::take_output(const Resolved::Output& output) {
   const artifact::Role role = artifact_.buffers[v.buffer].role;
   const bool ours = role == artifact::Role::Output || role == artifact::Role::Returned;
   at::Tensor t = view(v);
-  // Ours alone: one tensor on its storage, held by `t` and the workspace, or a view of that one as eager's results are.
-  // A second output of the same value is a copy.
+  // A tensor that only this run holds: either it is the one tensor on its storage, or it is a view of such a tensor, as
+  // eager's results are. A second output of the same value is a copy.
   if (ours && v.whole && t.use_count() == 2 && t.storage().use_count() == 1) return t;
   if (ours && !v.whole && base(v.buffer).use_count() == 1 && t.storage().use_count() == 2) return t;
   at::Tensor copy = allocate_tensor(v.type);

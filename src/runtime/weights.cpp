@@ -13,7 +13,7 @@
 namespace vesta::runtime {
 namespace {
 
-// Memory of a mapped file as a tensor that keeps the mapping; elements that do not lie on their size are copied.
+// Memory of a mapped file as a tensor that keeps the mapping alive. Misaligned elements are copied.
 at::Tensor tensor_at(const std::shared_ptr<program::Mapping>& mapping, char* at, c10::IntArrayRef sizes,
                      c10::IntArrayRef strides, DType dtype) {
   const auto options = at::TensorOptions(to_scalar_type(dtype));

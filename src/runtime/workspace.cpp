@@ -11,7 +11,7 @@ namespace vesta::runtime {
 
 namespace {
 
-// An arena this small is never given back: it costs less than the allocations.
+// An arena this small is never freed: it costs less than allocating it again.
 constexpr int64_t kKeepBytes = int64_t{8} << 20;
 constexpr int kSmallRunsBeforeShrink = 64;
 

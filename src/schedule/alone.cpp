@@ -1,8 +1,8 @@
-// What ATen does as well as a kernel where nothing is fused with it: such nodes stay calls.
+// Nodes that stay ATen calls when they fuse with nothing, because ATen is as fast as a kernel.
 #include <algorithm>
 
-#include "graph/ops/complex.h"
-#include "graph/ops/operands.h"
+#include "graph/rules/complex.h"
+#include "graph/rules/operands.h"
 #include "schedule/body_walk.h"
 #include "schedule/fusion.h"
 
@@ -14,7 +14,7 @@ using graph::Value;
 
 namespace {
 
-// Whether a body has a primitive that generated code calls a scalar function for, element by element.
+// Whether a body has a primitive for which generated code calls a scalar function for each element.
 class ScalarCalls final : public BodyWalk {
  public:
   bool any = false;
@@ -36,34 +36,43 @@ bool calls_scalar_functions(const Node& node) {
   return calls.any;
 }
 
-// Along the last dimension ATen's loops over rows check each place as they use it; a kernel reads all places twice,
-// unless it does both at once too.
-bool moves_along_rows(const Node& node, const Limits& limits) {
-  const std::string& op = node.op->name;
-  if (op == "aten::scatter.src") return true;
-  const bool sums =
-      op == "aten::scatter_add" || (op == "aten::scatter_reduce.two" && node.named().string("reduce") == "sum");
-  if (sums && limits.adds_atomically) return false;
-  if (!sums && op != "aten::gather") return false;
+// Along the last dimension ATen's loops over rows check each index as they use it. A kernel reads all indices twice,
+// unless it adds atomically: then it checks and adds in one pass.
+bool moves_along_rows(const Node& node, const Limits&) {
   const std::optional<size_t> d = loops::constant_dim(node);
   return d && *d + 1 == node.results[0]->type.dim();
 }
+bool sums_along_rows(const Node& node, const Limits& limits) {
+  const bool sums = node.op->schema.index_of("reduce") < 0 || node.named().string("reduce") == "sum";
+  return sums && !limits.adds_atomically && moves_along_rows(node, limits);
+}
+bool always(const Node&, const Limits&) { return true; }
 
 // A kernel computes indices and weights again for each line and gathers twice; ATen computes them once for all lines.
 bool stretches_lines(const Node& node, const Limits& limits) {
-  if (node.op->name != "aten::upsample_linear1d") return false;
   const graph::TensorType& to = node.results[0]->type;
   const graph::TensorType& from = node.input(0)->type;
   return hint_numel(to.sizes) >= limits.many_elements && hint(to.sizes.back()) > hint(from.sizes.back());
 }
 
+// Operators that ATen computes as fast as a kernel when the function says so.
+struct AloneRow {
+  const char* name;
+  bool (*is_as_fast)(const Node& node, const Limits& limits);
+};
+constexpr AloneRow kRows[] = {
+    {"aten::gather", moves_along_rows},           {"aten::scatter.src", always},
+    {"aten::scatter_add", sums_along_rows},       {"aten::scatter_reduce.two", sums_along_rows},
+    {"aten::upsample_linear1d", stretches_lines},
+};
+
 bool is_as_fast_alone(const Node& node, const Limits& limits) {
-  if (stretches_lines(node, limits)) return true;
   if (node.op->family() == graph::Family::Pointwise) return calls_scalar_functions(node);
-  return moves_along_rows(node, limits);
+  return std::ranges::any_of(
+      kRows, [&](const AloneRow& row) { return node.op->name == row.name && row.is_as_fast(node, limits); });
 }
 
-// Few elements made from nothing: the allocation is the work, and a graph around it only adds to that.
+// A few elements made from nothing: the allocation is the work, and a graph around it adds to that.
 bool is_small_factory(const Node& node, const Limits& limits) {
   return node.op->family() == graph::Family::Factory && hint_numel(node.results[0]->type.sizes) <= limits.few_elements;
 }

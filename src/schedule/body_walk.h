@@ -1,7 +1,7 @@
-// A pointwise body gone through for the primitives it emits; values are their dtypes and nothing else.
+// Walks through a pointwise body for the primitives it emits. Values are only their dtypes.
 #pragma once
 
-#include "graph/ops/operands.h"
+#include "graph/rules/operands.h"
 
 namespace vesta::schedule {
 
@@ -20,7 +20,7 @@ class BodyWalk : public graph::ScalarBuilder {
   ScalarRef bitcast(DType to, ScalarRef) final { return {0, to}; }
 
  protected:
-  // `t`: of the operands, and of the result unless that is a Bool.
+  // `t` is the dtype of the operands, and of the result unless that is a Bool.
   virtual void visit(Prim p, DType t) = 0;
 };
 

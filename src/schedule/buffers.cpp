@@ -1,4 +1,4 @@
-// Where values live, for how long, and the windows ATen calls get on them.
+// Decides where values live, for how long, and which views of buffers ATen calls get.
 #include <algorithm>
 #include <unordered_set>
 
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kLineBytes = 64;
 
-// From the first element to behind the last one.
+// The elements from the first to one past the last.
 Expr extent_of(const TensorType& t) {
   if (graph::is_contiguous(t)) return graph::numel(t);
   Expr last = 0;
@@ -34,7 +34,7 @@ Expr extent_of(const TensorType& t) {
 
 }  // namespace
 
-// What kernels may rely on: large memory of ours is aligned whatever allocator PyTorch was given for the rest.
+// The alignment that kernels may assume. Large memory of ours is aligned, whatever allocator PyTorch uses.
 int64_t Planner::alignment_of(const Buffer& b) const {
   const int64_t element = element_size(b.type.dtype);
   if (b.type.device.type != DeviceType::CPU)
@@ -72,7 +72,7 @@ void Planner::assign_buffers() {
     b.type = graph_.inputs[i].value->type;
     add_buffer(std::move(b), graph_.inputs[i].value);
   }
-  // The outputs that are computed straight into the caller's tensors.
+  // Outputs that are computed directly into the caller's tensors.
   std::unordered_map<const Value*, int> given;
   std::unordered_map<int, int> given_copy;
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
@@ -192,7 +192,7 @@ BufferView Planner::window(const Value* v) {
   w.sizes = v->type.sizes;
   w.dtype = v->type.dtype;
   const bool complex = is_complex(v->type.dtype);
-  // In elements of v's dtype; `part` of a complex number counts from a view of the parts on.
+  // An offset in elements of v's dtype. `part` of a complex number counts from a view of the parts.
   auto offset_at = [&](std::vector<Expr> index) {
     Expr part = 0;
     for (const Value* x = v; x != base; x = x->producer->input(0)) {
@@ -204,7 +204,7 @@ BufferView Planner::window(const Value* v) {
   };
   w.offset = v == base ? Expr(0) : offset_at(std::vector<Expr>(v->type.dim(), Expr(0)));
   if (plan_.buffers[b].type.strides == base->type.strides) {
-    w.strides = v->type.strides;  // the buffer is laid out as eager's, so are the views on it
+    w.strides = v->type.strides;  // the buffer has eager's layout, and so have views of it
     return w;
   }
   if (v == base) {
@@ -216,7 +216,7 @@ BufferView Planner::window(const Value* v) {
   Expr e = offset_at(probes);
   for (Expr p : probes) {
     auto c = coefficient_of(e, p);
-    if (!c) VESTA_UNSUPPORTED("a view of %{} is no strided window on its buffer", base->id);
+    if (!c) VESTA_UNSUPPORTED("a view of %{} is not a strided window on its buffer", base->id);
     w.strides.push_back(*c);
   }
   return w;

@@ -1,5 +1,5 @@
-// The CPU's schedule of one dag: every choice that makes a kernel of it, but for the order of the ranges, which is that
-// of the dag as choose_loops() leaves it. Another device has a schedule of its own and starts from the same dag.
+// The CPU's schedule of one dag: every choice that makes a kernel of it, except the order of the ranges, which is the
+// order in which choose_loops() leaves the dag. Other devices have schedules of their own and start from the same dag.
 #pragma once
 
 #include "schedule/stage.h"
@@ -10,9 +10,9 @@ enum class LoopFamily : uint8_t { Pointwise, Transposed, Row, Column };
 
 struct CpuSchedule : Staging {
   LoopFamily family = LoopFamily::Pointwise;
-  int64_t vector_bytes = 16;  // from which lanes and tiles follow, once there are instructions (vectors.h)
-  bool stream = false;        // what is only written goes past the caches, where its alignment allows
-  // What follows.
+  int64_t vector_bytes = 16;  // decides lanes and tiles, once there are instructions (vectors.h)
+  bool stream = false;        // buffers that are only written bypass the caches, where their alignment allows
+  // Derived from the choices above.
   Expr items;         // over the graph's symbols
   Expr item_cost;     // nanoseconds
   int64_t bytes = 0;  // moved, under the hints

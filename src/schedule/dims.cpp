@@ -1,4 +1,4 @@
-// Splitting and merging of loop ranges.
+// Splits and merges loop ranges.
 #include <algorithm>
 #include <unordered_set>
 
@@ -14,7 +14,7 @@ namespace {
 
 const ExprNode* as(Expr e, ExprKind kind) { return !e.is_constant() && e.node()->kind == kind ? e.node() : nullptr; }
 
-// The divisors at which e takes `var` apart.
+// The divisors by which e splits `var`.
 void collect_cuts(Expr e, Expr var, std::vector<Expr>& cuts, std::unordered_set<Expr>& seen) {
   if (e.is_constant() || !seen.insert(e).second) return;
   const ExprNode& n = *e.node();

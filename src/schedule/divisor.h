@@ -1,3 +1,4 @@
+// Divisors of extents, for sizes of blocks and chunks.
 #pragma once
 
 #include <algorithm>

@@ -20,8 +20,8 @@ namespace {
 constexpr int64_t kItemElements = 2048;  // of a pointwise work item
 constexpr int64_t kTransposeTile = 16;   // rows that share the cache lines of a gather
 constexpr int64_t kUnrolled = 4;         // passes of a short loop
-constexpr int64_t kMostUnrolled = 400;   // instructions of what is written out: each costs time to compile
-constexpr double kGather = 8;            // of a strided element, against 1 of a contiguous one
+constexpr int64_t kMostUnrolled = 400;   // of the unrolled code; each instruction costs compile time
+constexpr double kGather = 8;            // the cost of a strided element; a contiguous one costs 1
 
 class Chooser : LoopNest {
  public:
@@ -41,7 +41,7 @@ class Chooser : LoopNest {
   }
 
  private:
-  // Short ranges whose position decides which piece an element comes from.
+  // Unrolls short ranges whose variable selects the piece that an element comes from.
   void unroll() {
     for (size_t d = ranges_.size(); d-- > 0;) {
       const Range r = ranges_[d];
@@ -54,7 +54,7 @@ class Chooser : LoopNest {
 
   int64_t lanes() const { return std::max<int64_t>(1, options_.target.vector_bytes / 4); }
 
-  // Cost of an element when lanes run along range d.
+  // The cost of an element if lanes run along range d.
   double vector_cost(size_t d) const {
     double total = 0, weight = 0;
     for (const Access& a : accesses_) {
@@ -79,7 +79,7 @@ class Chooser : LoopNest {
     return cost;
   }
 
-  // Whether neighbours along an Inner range are neighbours in memory, those along Parallel ranges are not.
+  // Whether neighbours along an Inner range are adjacent in memory and neighbours along Parallel ranges are not.
   bool runs_along_rows() const {
     double along = 0, across = 0;
     for (const Access& a : accesses_) {
@@ -107,7 +107,7 @@ class Chooser : LoopNest {
     double least = INFINITY;
     for (size_t d = 0; d < ranges_.size(); ++d) {
       if (dag_.in_order() && inner(d)) continue;
-      double c = vector_cost(d) * (1 - 1e-6 * static_cast<double>(d));  // the fastest among equals
+      double c = vector_cost(d) * (1 - 1e-6 * static_cast<double>(d));  // among equals the fastest range
       if (c < least) {
         least = c;
         best = d;
@@ -154,8 +154,8 @@ class Chooser : LoopNest {
     out_.items = items;
   }
 
-  // Gives a pointwise kernel an Inner range: along the scheduler node stride of accesses the vector gathers, or so that
-  // a work item is not too short.
+  // Gives a pointwise kernel an Inner range: along the unit stride of accesses that the vector gathers, or so that a
+  // work item is not too short.
   void tile(size_t v) {
     vector_ = v;
     std::vector<double> lines(ranges_.size(), 0);
@@ -169,7 +169,8 @@ class Chooser : LoopNest {
     if (lines[t] > 0) {
       out_.family = LoopFamily::Transposed;
       if (cuts_into_squares(t) && cuts_into_squares(v)) {
-        // The code generator reads squares along t and turns them in registers; t must be the slower neighbour of v.
+        // The code generator reads squares along t and transposes them in registers. t must be the slower neighbour of
+        // v.
         squares_ = true;
         move_last(t);
         vector_ = v < t ? v : v - 1;
@@ -195,8 +196,7 @@ class Chooser : LoopNest {
     return !inner(d) && e.is_constant() && e.constant() % lanes() == 0;
   }
 
-  // Turns range d, or its fastest part of at most `most` elements, into an Inner one. Keeps vector_ pointing at its
-  // range.
+  // Makes range d, or its fastest part of at most `most` elements, an Inner range. vector_ keeps pointing at its range.
   bool make_inner(size_t d, int64_t most) {
     Range r = ranges_[d];
     Expr vector_var = ranges_[vector_].var;
@@ -221,7 +221,7 @@ class Chooser : LoopNest {
       }
     }
     low.kind = RangeKind::Inner;
-    // The Inner ranges keep the order the Parallel ones had.
+    // The Inner ranges keep the order of the Parallel ranges.
     size_t at = 0;
     while (at < ranges_.size() && !inner(at)) ++at;
     ranges_.insert(ranges_.begin() + static_cast<int64_t>(at), low);
@@ -261,12 +261,12 @@ class Chooser : LoopNest {
                                                                              : options_.target.cache_bytes_per_ns)
                 : 0;
     double ns = std::max(compute_ns, memory_ns);
-    // Fixed point, in 1/1024 ns, so that it stays an expression of the sizes.
+    // In fixed point, in 1/1024 ns, so that it stays an expression of the sizes.
     int64_t scaled = std::max<int64_t>(1, static_cast<int64_t>(ns * 1024));
     out_.item_cost = floordiv(elements * Expr(scaled), 1024) + 3;
     out_.bytes = static_cast<int64_t>(bytes);
     out_.vector_bytes = options_.target.vector_bytes;
-    // Beyond half of it, what is written drives out what is read; and others share it.
+    // If writes take more than half of the cache, they evict what is read; and other kernels share the cache.
     out_.stream = out_.bytes > options_.target.l3_bytes / 2;
     const double work = all * ns / 1000;
     out_.us = 0.5 + (work > 20 ? work / std::max(1, options_.target.threads) + 5 : work);

@@ -1,4 +1,5 @@
-// The loops of one kernel: which ranges, in which order, which of them is the vector, how large a work item is.
+// Chooses the loops of one kernel on a CPU: the ranges, their order, the range that is the vector, and the size of a
+// work item.
 //
 // Families: row programs (the vector runs along an Inner range), column programs (along the last Parallel range, the
 // loops step over the Inner ones), pointwise (no reduction; short or transposed accesses get an Inner range so that
@@ -11,12 +12,12 @@
 
 namespace vesta::schedule {
 
-// The dag's ranges are those of the group's runs; it is rewritten to the chosen ones.
+// The dag comes with the iteration dimensions of its group as ranges and is rewritten to the chosen ranges.
 CpuSchedule choose_loops(loops::Dag& dag, const Options& options);
 
-// Splits runs where indices divide them (dims.cpp): afterwards indices are affine wherever sizes divide.
+// Splits ranges where indices divide them (dims.cpp). Indices are then affine wherever sizes divide.
 void split_ranges(loops::Dag& dag);
-// Merges neighbours of one kind that every index walks through as one (dims.cpp).
+// Merges neighbouring ranges of one kind that every index walks through as one (dims.cpp).
 void merge_ranges(loops::Dag& dag);
 
 }  // namespace vesta::schedule

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/ops/broadcast.h"
+#include "graph/rules/broadcast.h"
 
 namespace vesta::schedule {
 
@@ -78,7 +78,7 @@ void Fusion::run() {
 
 // ---- Reads ----------------------------------------------------------------------------------------------------------
 
-// Appends what the element of v at `index` reads (nullptr: at indices that are not followed).
+// Appends what the element of v at `index` reads. nullptr: the indices are not followed.
 void Fusion::walk(const Value* v, const std::vector<Expr>* index, std::vector<Read>& out) {
   std::vector<Expr> mapped;
   while (is_view(v->producer)) {
@@ -109,7 +109,7 @@ void Fusion::walk(const Value* v, const std::vector<Expr>* index, std::vector<Re
   Read r;
   r.node = p;
   r.base = v;
-  // Elements that an Update does not write are known in its buffer alone.
+  // Elements that an Update does not write are known only in its buffer.
   r.opaque = index == nullptr || (p >= 0 && nodes[p].kind == SchedulerNodeKind::Update);
   if (index) {
     r.index = *index;
@@ -128,7 +128,7 @@ void Fusion::walk(const Value* v, const std::vector<Expr>* index, std::vector<Re
   add_read(std::move(r), out);
 }
 
-// The index that a one-hot gather reads beside its operand.
+// Appends the read of a one-hot gather's index tensor.
 void Fusion::read_wanted(const SchedulerNode& u, std::vector<Expr> operand_index, std::vector<Read>& out) {
   if (!loops::is_one_hot_gather(*u.node)) return;
   for (size_t d = 0; d < operand_index.size(); ++d) {
@@ -141,7 +141,7 @@ void Fusion::collect_reads(int i) {
   SchedulerNode& u = nodes[i];
   std::vector<Read> reads;
   for (Read& r : u.reads) {
-    if (!r.base) reads.push_back(std::move(r));  // order alone: effects, checks of places
+    if (!r.base) reads.push_back(std::move(r));  // only orders nodes: effects, checks of indices
   }
   switch (u.kind) {
     case SchedulerNodeKind::Extern:
@@ -220,7 +220,7 @@ void Fusion::place_alone(int i) {
     u.result_map = loops::delinearize(dim_symbol(0, g.dims[0].extent), sizes);
     return;
   }
-  // Adjacent dimensions of one kind form a run; size-1 dimensions belong to none.
+  // Adjacent dimensions of one kind form an iteration dimension. Dimensions of size 1 belong to none.
   u.operand_map.assign(u.operand_sizes.size(), Expr(0));
   u.result_map.clear();
   for (size_t d = 0; d < u.operand_sizes.size();) {
@@ -241,7 +241,7 @@ void Fusion::place_alone(int i) {
     for (size_t k = 0; k < dims.size(); ++k) u.operand_map[dims[k]] = index[k];
     g.dims.push_back(run);
   }
-  // A reduction always has an inner loop, be it of one element.
+  // A reduction always has an inner loop, even if it has one element.
   if (u.kind != SchedulerNodeKind::Update && total(g.dims, RangeKind::Inner).is_constant(1))
     g.dims.push_back({RangeKind::Inner, 1});
   for (size_t d = 0; d < u.operand_sizes.size(); ++d) {
@@ -292,7 +292,7 @@ void Fusion::form_groups() {
       int p = nodes[r.node].group;
       if (std::find(producers.begin(), producers.end(), p) == producers.end()) producers.push_back(p);
     }
-    // Groups with reductions first: they fix the runs. Then the nearest.
+    // Groups with reductions come first, because they fix the iteration dimensions. Then the nearest.
     std::sort(producers.begin(), producers.end(), [&](int a, int b) {
       return std::pair(groups[a].reduces, groups[a].last) > std::pair(groups[b].reduces, groups[b].last);
     });
@@ -302,7 +302,7 @@ void Fusion::form_groups() {
   }
 }
 
-// Whether a and b may become one: no path from one to the other runs through a third group.
+// Whether a and b may become one group: no path between them runs through a third group.
 bool Fusion::legal(int a, int b) const {
   bool ok = true;
   each_bit(groups[b].deps, [&](int x) { ok &= x == a || !has(groups[x].deps, a); });
@@ -311,7 +311,7 @@ bool Fusion::legal(int a, int b) const {
   return ok;
 }
 
-// Whether a group over the runs `from` can run over `to`; images: what each run symbol of `from` becomes.
+// Whether a group over the dimensions `from` can run over `to`. images: what each symbol of `from` becomes.
 bool Fusion::fits(const std::vector<IterationDim>& from, const std::vector<IterationDim>& to,
                   std::vector<Expr>& images) {
   images.clear();
@@ -371,7 +371,7 @@ void Fusion::remap(int g, const std::vector<IterationDim>& dims, const std::vect
   group.dims = dims;
 }
 
-// Every read between the two groups is at the index at which the producer computes.
+// Whether every read between the two groups is at the index at which the producer computes.
 bool Fusion::edges_match(int a, int b) const {
   auto check = [&](int from, int to) {
     for (int i : groups[to].nodes) {
@@ -385,7 +385,7 @@ bool Fusion::edges_match(int a, int b) const {
   return check(a, b) && check(b, a);
 }
 
-// A consumer that sees its producer through a permutation of dimensions takes the producer's order.
+// A consumer that reads its producer through a permutation of dimensions takes the producer's order.
 bool Fusion::solve_permutation(int c, int producer_group) {
   FusionGroup& g = groups[c];
   if (g.nodes.size() != 1 || g.reduces) return false;
@@ -453,7 +453,7 @@ bool Fusion::try_merge(int a, int b) {
     nodes[gb.nodes[0]].reads = std::move(reads);
     return false;
   }
-  // One side follows the other's runs; restored if the reads then disagree.
+  // One side takes the other's dimensions. They are restored if the reads then disagree.
   int moved = -1;
   std::vector<IterationDim> target;
   if (gb.reduces && !ga.reduces && fits(ga.dims, gb.dims, images)) {
@@ -489,7 +489,7 @@ bool Fusion::try_merge(int a, int b) {
   return false;
 }
 
-// b takes in a.
+// Merges a into b.
 void Fusion::join(int a, int b) {
   FusionGroup& ga = groups[a];
   FusionGroup& gb = groups[b];
@@ -516,8 +516,8 @@ void Fusion::join(int a, int b) {
   }
 }
 
-// Groups over the same runs that read the same value become one, which reads it once. Small values are worth it only to
-// small groups, for which one launch less counts.
+// Merges groups over the same dimensions that read the same value, so that it is read once. For small values this pays
+// only in small groups, where one launch less counts.
 void Fusion::merge_siblings() {
   const auto is_small = [&](const FusionGroup& g) {
     int64_t steps = 1;

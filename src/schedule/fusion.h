@@ -1,10 +1,13 @@
-// Which nodes share a kernel.
+// Decides which nodes share a kernel.
 //
-// A scheduler node stands for a graph node that computes something; views compute nothing, they are index maps. It is
-// inlined (computed wherever it is read), or belongs to a fusion group. A group whose scheduler nodes can be fused
-// becomes one kernel; an ATen call is a group of its own. The loops of a group are its iteration dimensions, each a
-// block of adjacent dimensions of one kind. Their symbols u0, u1, ... are linear positions. The result map of a
-// scheduler node is the index of the element that it computes at (u0, u1, ...).
+// A scheduler node represents a graph node that computes something; views compute nothing and are index maps. A
+// scheduler node is inlined (computed wherever it is read) or belongs to a fusion group. A group whose scheduler nodes
+// can be fused becomes one kernel; an ATen call is a group of its own. The loops of a group are its iteration
+// dimensions, each a block of adjacent dimensions of one kind, with symbols u0, u1, ... as linear positions. The result
+// map of a scheduler node is the index of the element that it computes at (u0, u1, ...).
+//
+// Guarantees that groups, run in the order of their dependencies, compute what the graph computes. Fusion may not
+// change the graph.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +16,9 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "loops/index_tensors.h"
 #include "loops/lower.h"
+#include "loops/update.h"
 #include "schedule/limits.h"
 #include "schedule/plan.h"
 
@@ -27,37 +32,37 @@ struct IterationDim {
 
 enum class SchedulerNodeKind : uint8_t {
   Map,      // one element from one index
-  Reduce,   // a reduction, computed whole in its kernel
+  Reduce,   // a reduction that one kernel computes whole
   Scan,     // a running combination along one dimension, the inner dimension of its group
   Partial,  // the first kernel of a split reduction: results per chunk
-  Final,    // the second: combines the chunks
-  Update,   // a kernel that writes some elements of a buffer which holds the others
-  Copy,     // a value written to a buffer of its own, or to that of the Update which follows
-  Check,    // whether all elements of an index tensor are in range; with a partner: whether all its chunks are
+  Final,    // the second kernel: combines the chunks
+  Update,   // a kernel that writes some elements of a buffer that holds the others
+  Copy,     // a value written to a buffer of its own, or to that of the Update that follows
+  Check,    // checks that all elements of an index tensor are in range; with a partner: that all its chunks are
   Assert,   // an ATen call that raises when a Check failed
   Extern,
 };
 
 struct Read {
   int node = -1;                       // the scheduler node that computes the value; -1: a graph input
-  const graph::Value* base = nullptr;  // the value itself, behind views and inlined scheduler nodes
+  const graph::Value* base = nullptr;  // the value itself, without views and inlined scheduler nodes
   bool opaque = false;                 // at indices that fusion does not follow
-  std::vector<Expr> index;             // over the dimension symbols; a reduction's without its reduced dimensions
+  std::vector<Expr> index;             // over the dimension symbols; for a reduction without its reduced dimensions
 };
 
 struct SchedulerNode {
   SchedulerNodeKind kind = SchedulerNodeKind::Map;
   const graph::Node* node = nullptr;
   const graph::Value* value = nullptr;  // Copy: what is copied; otherwise the node's first result
-  const graph::Value* into = nullptr;   // Copy: the result of the Update whose buffer gets it
-  bool on_input = false;                // Update: its buffer is that of the input it mutates
-  size_t piece = 0;                     // Update: of a concatenation
+  const graph::Value* into = nullptr;   // Copy: the result of the Update that uses its buffer
+  bool on_input = false;                // Update: it writes to the buffer of the input that it mutates
+  size_t piece = 0;                     // Update: the piece of a concatenation
   int position = 0;                     // in program order
   bool inlined = false;
-  bool needed = false;  // read by an ATen call, an output or a mutation: has a buffer in any case
+  bool needed = false;  // read by an ATen call, an output or a mutation: always has a buffer
   bool derived = false;
   int group = -1;
-  std::string reason;  // Extern: why; Copy: why it is a call of aten::clone, if it is one
+  std::string reason;  // Extern: why it is one; Copy: why it is a call of aten::clone, if it is one
   int cost = 0;        // prims per element, with inlined operands
   int big_loads = 0;   // operands as large as the result
   // Reductions
@@ -66,21 +71,21 @@ struct SchedulerNode {
   std::vector<bool> operand_reduced;
   int split_dim = -1;
   int64_t chunks = 0;
-  int partner = -1;         // Partial and Final: the other one; Assert: its Check; Check: the one that checked chunks
+  int partner = -1;         // Partial and Final: the other one; Assert: its Check; Check: the Check of the chunks
   loops::IndexCheck check;  // Check
-  // A call into ATen: a group of its own, which no kernel computes.
+  // Whether it is a call into ATen: a group of its own that no kernel computes.
   bool is_call() const {
     return kind == SchedulerNodeKind::Extern || (kind == SchedulerNodeKind::Copy && !reason.empty());
   }
-  // Over the symbols of the group's dimensions:
+  // Indices over the symbols of the group's dimensions.
   std::vector<Expr> result_map;  // index of the result; reductions: without the reduced dimensions
   // Reductions, scans: index of the operand (operand_sizes); Updates: of what is written.
   std::vector<Expr> operand_map;
   std::vector<Read> reads;
 
-  // Makes dimension d of the operand two, the outer one of `into` chunks, which is not reduced.
+  // Splits dimension d of the operand in two. The outer one, of `into` chunks, is not reduced.
   void split(size_t d, int64_t into);
-  // operand_map as an index of the operand itself, its split dimension one again.
+  // operand_map as an index of the operand itself, with the split dimension joined again.
   std::vector<Expr> operand_index() const;
 };
 
@@ -91,10 +96,11 @@ struct FusionGroup {
   bool reduces = false;
   bool derived = false;
   bool alive = true;
-  bool replaces_input = false;  // by what it computes from it: runs after all that does not need the result
-  int first = 0, last = 0;      // positions
-  int cost = 0;                 // of its scheduler nodes
-  std::vector<uint64_t> deps;   // groups that must run before, transitively
+  bool replaces_input =
+      false;  // it overwrites an input that it reads, and runs after all groups that do not need its result
+  int first = 0, last = 0;     // positions
+  int cost = 0;                // of its scheduler nodes
+  std::vector<uint64_t> deps;  // groups that must run before, transitively
 };
 
 using Refused = std::unordered_map<const graph::Node*, std::string>;
@@ -107,25 +113,26 @@ class Fusion {
 
   std::vector<SchedulerNode> nodes;
   std::vector<FusionGroup> groups;
-  // The Copy scheduler node that makes graph output or mutation i; -1: the value's own buffer serves.
+  // The Copy scheduler node that makes graph output or mutation i. -1: the value's own buffer serves.
   std::vector<int> output_copy, mutation_copy;
-  std::vector<char> in_place;                          // mutations that their kernel does itself
-  int mutation_in_place(const graph::Value* v) const;  // -1: v is not what such a kernel writes
-  bool copy_back(int g);                               // gives up what group g does in place, if anything; Updates stay
-  // The scheduler node that computes v, behind no views: -1 for graph inputs. View results are no scheduler node: -2.
+  std::vector<char> in_place;                          // mutations that their kernel performs in the input itself
+  int mutation_in_place(const graph::Value* v) const;  // -1: no such kernel writes v
+  bool copy_back(int g);  // takes back what group g does in place, if anything; Updates stay
+  // The scheduler node that computes v, which is no view result. -1: a graph input; -2: a view result.
   int scheduler_node_of(const graph::Value* v) const { return scheduler_node_of_[v->id]; }
-  // The value in memory behind a chain of views that are index maps.
+  // The value in memory whose views, as index maps, lead to v.
   const graph::Value* base_of(const graph::Value* v) const;
   bool is_view(const graph::Node* node) const;
-  Device device() const { return device_; }  // whose memory kernels work on
+  Device device() const { return device_; }  // the device whose memory kernels work on
   bool adds_atomically() const { return limits_.adds_atomically && !options_.deterministic; }
   Expr dim_symbol(size_t k, Expr extent) { return variables_->get(k, extent); }
   const std::shared_ptr<loops::LoopVariables>& variables() const { return variables_; }
-  // Puts every scheduler node of group g in a group of its own (when it cannot be one kernel); returns the new groups.
+  // Gives every scheduler node of group g a group of its own, when the group cannot be one kernel. Returns the new
+  // groups.
   std::vector<int> dissolve(int g);
-  // Nodes that fuse with nothing and that ATen computes as fast (alone.cpp).
+  // Nodes that fuse with no other and that ATen computes as fast (alone.cpp).
   std::vector<const graph::Node*> alone() const;
-  bool depends(int later, int earlier) const;  // groups
+  bool depends(int later, int earlier) const;  // between groups
 
  private:
   void collect_nodes();
@@ -167,7 +174,7 @@ class Fusion {
   const graph::Graph& graph_;
   const Options& options_;
   const Limits& limits_;
-  const Device device_;  // whose memory kernels work on
+  const Device device_;  // the device whose memory kernels work on
   const Refused& refused_;
   std::vector<int> scheduler_node_of_;
   std::shared_ptr<loops::LoopVariables> variables_;
@@ -176,10 +183,10 @@ class Fusion {
     std::unordered_map<Expr, Expr> known;
   };
   std::vector<Images> images_;
-  std::vector<std::pair<loops::IndexCheck, int>> asserted_;  // the Assert scheduler node of each check
+  std::vector<std::pair<loops::IndexCheck, int>> asserted_;  // with the Assert scheduler node of each check
 };
 
-// Rough cost of one element of a pointwise body, in scheduler nodes of a multiply.
+// The rough cost of one element of a pointwise body, in multiplies.
 int body_cost(const graph::Node& node);
 int64_t hint_numel(std::span<const Expr> sizes);
 

@@ -1,8 +1,8 @@
-// Which mutated inputs their kernels write themselves, so that nothing is copied back.
+// Decides which mutated inputs are written by their kernels directly, so that nothing is copied back.
 //
-// A run that ends in an exception must leave its inputs as they were, or so that the same call made again by eager
-// gives the same: a kernel that replaces an input it reads comes after every ATen call; one that overwrites elements
-// whatever they were may come earlier.
+// A run that ends in an exception must leave its inputs unchanged, or must leave them so that eager, which runs the
+// program again, gives the same results. A kernel that replaces an input which it reads therefore runs after every ATen
+// call. A kernel that overwrites elements without reading them may run earlier.
 #include <algorithm>
 
 #include "schedule/fusion.h"
@@ -18,7 +18,7 @@ int Fusion::mutation_in_place(const Value* v) const {
   return -1;
 }
 
-// Nothing but this mutation, and readers of the value inside the graph, knows the input or the value.
+// Whether only this mutation, and readers of the value inside the graph, use the input and the value.
 bool Fusion::may_replace(size_t mutation) const {
   const graph::Mutation& m = graph_.mutations[mutation];
   const Value* input = graph_.inputs[m.input].value;
@@ -33,23 +33,23 @@ bool Fusion::may_replace(size_t mutation) const {
   });
 }
 
-// Whether some node but `except` needs elements of v: the destination of a copy gives its shape alone.
+// Whether a node other than `except` reads elements of v. The destination of a copy gives only its shape.
 bool Fusion::is_read(const Value* v, const graph::Node* except) const {
   return std::any_of(v->users.begin(), v->users.end(), [&](const graph::Node* user) {
     if (user == except) return false;
     if (is_view(user)) return is_read(user->results[0], except);
-    return user->op->name != "aten::copy" || user->input(1) == v;
+    return !user->op->has(graph::kIgnoresFirst) || user->input(1) == v;
   });
 }
 
-// The mutation that an update of some elements of its first operand could do in the input itself; -1: none.
+// The mutation that an update of some elements of its first operand could perform in the input itself. -1: none.
 int Fusion::mutation_by(const graph::Node& node) const {
   const Value* v = node.results[0];
   for (size_t i = 0; i < graph_.mutations.size(); ++i) {
     const graph::Mutation& m = graph_.mutations[i];
     const Value* input = graph_.inputs[m.input].value;
     if (m.value != v || node.input(0) != input || !may_replace(i)) continue;
-    // Elements or places that the update takes from the input itself would be read after some are written.
+    // The update would read elements or indices from the input after it has written some.
     int uses = 0;
     node.for_each_input([&](Value* operand) { uses += base_of(operand) == input; });
     if (uses > 1) continue;
@@ -61,13 +61,13 @@ int Fusion::mutation_by(const graph::Node& node) const {
   return -1;
 }
 
-// One that it may do whatever raises after it.
+// A mutation that the update may perform whatever raises after it.
 int Fusion::mutation_of_update(const graph::Node& node) const {
   const int i = mutation_by(node);
   return i >= 0 && !loops::update_of(node)->combine ? i : -1;
 }
 
-// Additions to an input, in it, where no ATen call needs the sums: the copy that they were to go to is left out.
+// Performs additions to an input in the input, if no ATen call needs the sums. The copy of the sums is left out.
 bool Fusion::adds_in_place(SchedulerNode& w) {
   if (!options_.fuse || !adds_atomically() || !loops::adds_in_any_order(*w.node) || mutation_by(*w.node) < 0)
     return false;
@@ -93,7 +93,7 @@ void Fusion::choose_in_place() {
       continue;
     }
     if ((w.kind != SchedulerNodeKind::Map && w.kind != SchedulerNodeKind::Scan) || w.derived) continue;
-    // Readers of the old content come before, and so does every ATen call.
+    // Readers of the old contents run before, and so does every ATen call.
     std::vector<int> readers;
     bool possible = options_.fuse;
     for (size_t k = 0; k < nodes.size(); ++k) {
@@ -119,7 +119,7 @@ void Fusion::choose_in_place() {
   }
 }
 
-// The mutations that group g does in place by reading and replacing become copies.
+// Turns the mutations that group g performs in place, by reading and replacing, into copies.
 bool Fusion::copy_back(int g) {
   bool any = false;
   for (size_t i = 0; i < in_place.size(); ++i) {

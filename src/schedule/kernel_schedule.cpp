@@ -20,7 +20,7 @@ KernelSchedule for_cpu(loops::Dag& dag, const Options& options) {
   return out;
 }
 
-// Whether one loop remains of a kernel without rows: its others are sums that the first one computes.
+// Whether a kernel without rows has one loop: its other loops are sums that the first one computes.
 bool is_one_loop(const loops::Kernel& k) {
   const auto loops = std::count_if(k.stages.begin(), k.stages.end(), [](const loops::Stage& s) { return s.loop; });
   return k.row_slots.empty() && loops > 1 && loops::online_sums(k).size() + 1 == static_cast<size_t>(loops);
@@ -30,14 +30,14 @@ KernelSchedule for_cuda(loops::Dag& dag, const Options& options) {
   dag.load_one_hot_terms();
   const CudaSchedule choice = choose_threads(dag, options);
   KernelSchedule out{build_stages(dag, choice), 0, 0, choice.bytes, choice.us};
-  if (!out.staged.kernel->row_slots.empty()) {  // what is read once need not be kept
+  if (!out.staged.kernel->row_slots.empty()) {  // a value that is read once need not be kept
     CudaSchedule once = choice;
     once.row_bytes = 0;
     if (Staged staged = build_stages(dag, once); is_one_loop(*staged.kernel)) out.staged = std::move(staged);
   }
   loops::Kernel& k = *out.staged.kernel;
   k.threads = choice.threads;
-  if (k.row_slots.empty()) {  // no row is kept: loops need not be unrolled, and may be joined
+  if (k.row_slots.empty()) {  // without kept rows, loops need not be unrolled and may be joined
     k.threads.held = 0;
     k.threads.shared = false;
     k.online = loops::online_sums(k);
@@ -46,7 +46,7 @@ KernelSchedule for_cuda(loops::Dag& dag, const Options& options) {
     throw loops::CannotFuse("rows that no thread has room for");
   if (choice.tile_rows > 0) read_through_tiles(k, choice.tile_rows, choice.tile_columns);
   describe_buffers(out.staged, dag);
-  // Over the graph's symbols again.
+  // Rewritten over the graph's symbols.
   out.items = substitute(loops::launched_items(k), [&](Expr s) {
     const auto at = std::find(k.sizes.begin(), k.sizes.end(), s) - k.sizes.begin();
     return out.staged.sizes.at(static_cast<size_t>(at));

@@ -1,4 +1,4 @@
-// From a dag to a kernel, by the schedule of the target's device: a row a device (kernel_schedule.cpp).
+// From a dag to a kernel, by the schedule of the target's device: a row for each device (kernel_schedule.cpp).
 #pragma once
 
 #include "loops/dag.h"
@@ -15,7 +15,7 @@ struct KernelSchedule {
   double us = 0;
 };
 
-// Orders, splits and merges the ranges of the dag. Throws CannotFuse where the device's threads cannot run it.
+// Orders, splits and merges the ranges of the dag. Throws CannotFuse if the device's threads cannot run it.
 KernelSchedule schedule_kernel(loops::Dag& dag, const Options& options);
 
 }  // namespace vesta::schedule

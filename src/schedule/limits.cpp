@@ -10,7 +10,7 @@ constexpr Limits kLimits[] = {
         .inline_cost = 160,
         .distance = 96,
         .nodes = 120,
-        // Compiling takes about 0.2 ms a multiply, and the passes over memory that a longer chain would save are a few
+        // Compiling takes about 0.2 ms per multiply. The passes over memory that a longer chain would save are a few
         // percent of such a kernel's time.
         .group_cost = 640,
         .instructions = 800,
@@ -28,7 +28,7 @@ constexpr Limits kLimits[] = {
     },
     {
         .device = DeviceType::CUDA,
-        .cheap = 12,  // arithmetic hides behind the memory's latency
+        .cheap = 12,  // the memory's latency hides arithmetic
         .inline_cost = 160,
         .distance = 96,
         .nodes = 120,
@@ -36,10 +36,10 @@ constexpr Limits kLimits[] = {
         .instructions = 800,
         .pieces = 32,
         .shared_elements = 1 << 16,
-        .few_elements = 0,  // a launch of ours is no slower than ATen's
+        .few_elements = 0,  // our launch is as fast as ATen's
         .many_elements = INT64_MAX,
         .adds_atomically = true,
-        .asserts_places = true,  // as ATen's CUDA kernels do: the host does not wait for the outcome of a check
+        .asserts_places = true,  // as in ATen's CUDA kernels, the host does not wait for the result of a check
         .split_elements = 1 << 16,
         .chunks = 128,
         .enough_chunks = 16,

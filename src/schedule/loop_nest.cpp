@@ -98,7 +98,7 @@ void LoopNest::order() {
     auto weight = [](const Access& x) { return x.trips * (x.store ? 1.5 : 1.0); };
     if (!any || weight(a) > weight(*any)) any = &a;
   }
-  // Additions fall where an index tensor says: they follow what is added.
+  // Additions go to elements that an index tensor names, so they follow the order of what is added.
   if (store && dag_.instrs()[store->ref].kind == InstrKind::StoreAdd) {
     store = nullptr;
     for (const Access& a : accesses_)

@@ -1,4 +1,4 @@
-// The ranges of a dag and how its accesses run along them: what every device's schedule begins with.
+// The ranges of a dag and how its accesses run along them. Every device's schedule starts with them.
 #pragma once
 
 #include <algorithm>
@@ -25,10 +25,10 @@ class LoopNest {
  protected:
   int64_t extent(size_t d) const { return std::max<int64_t>(1, hint(ranges_[d].extent)); }
   bool inner(size_t d) const { return ranges_[d].kind == loops::RangeKind::Inner; }
-  // Ranges of one element: their variable is 0. One Inner range stays where there are reductions.
+  // Drops ranges of one element: their variable is 0. One Inner range stays where there are reductions.
   void drop_ones();
   void read_accesses();
-  // Parallel ranges follow the memory order of the largest store, Inner ones that of the largest access.
+  // Orders Parallel ranges by the memory of the largest store, and Inner ranges by that of the largest access.
   void order();
 
   loops::Dag& dag_;
@@ -36,7 +36,7 @@ class LoopNest {
   std::vector<Access> accesses_;
 
  private:
-  // The loop variables behind the gathered places in an index.
+  // The loop variables that decide the gathered indices in an index expression.
   std::vector<Expr> named_by(Expr index) const;
 };
 

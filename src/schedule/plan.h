@@ -1,4 +1,4 @@
-// The Plan: every choice the compiler made for one graph, printable, before any code exists.
+// The Plan: every choice that the compiler made for one graph, before there is any code. It can be printed.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ enum class BufferRole : uint8_t {
   Input,     // graph input `input`
   Output,    // allocated for the caller, with the eager strides of graph output `output`
   Arena,     // lives from its first to its last step, at an offset of the arena
-  Returned,  // a tensor an extern op returned; freed after its last step
+  Returned,  // a tensor that an extern call returns; freed after its last step
   Derived,   // computed once per version of its Parameters (folded, packed or converted weights), then kept
 };
 
@@ -29,7 +29,8 @@ struct Buffer {
   int output = -1;
   int first_step = -1;  // lifetime, as indices into Plan::steps
   int last_step = -1;
-  // Arena: lay_out_arena() gives the offset from the sizes' hints, and the runtime again for other sizes.
+  // For Arena: lay_out_arena() computes the offset from the sizes' hints, and the runtime computes it again for other
+  // sizes.
 };
 
 // A strided window on a buffer; `offset` in elements from the buffer's first element.
@@ -43,26 +44,26 @@ struct BufferView {
 
 struct KernelArg {
   int buffer = -1;
-  // Elements of the buffer's dtype added to its pointer. KernelBuffer::value: the one element of a buffer in the CPU's
-  // memory is the argument.
+  // Elements of the buffer's dtype that are added to its pointer. With KernelBuffer::value, the one element of a buffer
+  // in the CPU's memory is the argument.
   Expr offset;
 };
 
 struct KernelStep {
   std::shared_ptr<const loops::Kernel> kernel;
-  std::shared_ptr<const loops::Dag> dag;  // what the kernel is a schedule of, where Options ask for it
+  std::shared_ptr<const loops::Dag> dag;  // the dag of which the kernel is a schedule, where Options ask for it
   std::string text;                       // print(*kernel): identity
   std::vector<KernelArg> args;            // one per kernel buffer
   std::vector<Expr> sizes;                // one per kernel size symbol, over the graph's symbols
   Expr items;                             // over the graph's symbols
-  Expr scratch;                           // bytes a thread
+  Expr scratch;                           // bytes per thread
   Expr item_cost;                         // estimated nanoseconds of one work item, for splitting over threads
-  int64_t estimated_bytes = 0;            // under the hints
+  int64_t estimated_bytes = 0;            // for the sizes' hints
   double estimated_us = 0;
   std::vector<std::string> ops;  // the ATen ops fused here, in order
 };
 
-// An argument of an extern call: data, or windows on buffers.
+// An argument of an extern call: data, or views of buffers.
 struct ViewList {
   std::vector<BufferView> views;  // buffer -1 for None
 };
@@ -71,7 +72,8 @@ using ExternArg = std::variant<graph::Arg, BufferView, ViewList>;
 struct ExternStep {
   const graph::Op* op = nullptr;
   std::vector<ExternArg> args;  // graph::Arg never holds a Value here
-  // Buffer per result; -1: ignored or undefined. Of role Returned, Derived or Output (the result is moved there).
+  // One buffer per result; -1: ignored or undefined. Its role is Returned, Derived or Output (the result is moved
+  // there).
   std::vector<int> results;
   std::string reason;  // why it is not fused: "no lowering", "library op", ...
   std::string source;
@@ -95,11 +97,12 @@ struct Plan {
   std::vector<Buffer> buffers;
   std::vector<Step> derived;  // steps that compute Derived buffers, run when a Parameter they read changes
   std::vector<Step> steps;
-  // Of each output of the graph: where a Fresh one is when the run has ended, in a buffer of role Output (whole) or in
-  // another whose tensor has exactly its type. Others are made of these and of inputs; they have no buffer.
+  // For each output of the graph that is Fresh: where it is when the run has ended, in a buffer of role Output (whole)
+  // or in another buffer whose tensor has exactly its type. Other outputs are made of these and of inputs and have no
+  // buffer.
   std::vector<BufferView> outputs;
-  ArenaLayout arena;  // under the hints
-  // Of kernels and the arena. Where there are neither, of the first tensor that is on a GPU; otherwise the CPU.
+  ArenaLayout arena;  // for the sizes' hints
+  // The device of the kernels and the arena. Without these, the device of the first tensor on a GPU; otherwise the CPU.
   Device device;
 };
 
@@ -107,12 +110,12 @@ struct Options {
   Target target;
   bool fuse = true;            // false: one kernel per node
   bool rounds = false;         // every half-precision value is rounded, as in eager
-  bool deterministic = false;  // no atomic additions of floats: their order, and so the last bits, would change
+  bool deterministic = false;  // no atomic additions of floats, whose order would change the last bits
   bool keep_dags = false;
-  std::string why_no_kernels;  // every node is an extern call, for this reason; empty: those that may become kernels
+  std::string why_no_kernels;  // if not empty, every node is an extern call for this reason
 };
 
-// Groups, orders, tiles and lays out. The graph must outlive the plan.
+// Groups nodes, orders groups, schedules kernels and lays out memory. The graph must outlive the plan.
 Plan make_plan(const graph::Graph& graph, const Options& options);
 
 std::string print(const Plan& plan);

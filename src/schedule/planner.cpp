@@ -14,9 +14,9 @@ using graph::Value;
 
 namespace {
 
-// Of a kernel: an eighth of a second to compile. What is larger becomes several, or a call into ATen.
+// For one kernel: an eighth of a second to compile. Larger code becomes several kernels, or a call into ATen.
 
-// The element of v at `index` to its place; of a complex number both parts.
+// Stores the element of v at `index`; of a complex number both parts.
 void store(loops::Lowering& lowering, const loops::MemoryRef& to, const Value* v, std::span<const Expr> index) {
   const Expr offset = loops::offset_of(to, index);
   for (int part = 0; part < (is_complex(v->type.dtype) ? 2 : 1); ++part) {
@@ -48,8 +48,8 @@ bool Planner::has_work(int g) const {
     const SchedulerNode& u = fusion_.nodes[i];
     if (node_buffer_[i] >= 0 || u.into) return true;
     if (!u.node || u.kind == SchedulerNodeKind::Check) return false;
-    // Nobody may expect anything of what an uninitialised result holds.
-    if (u.node->op->name == "aten::empty_strided" && u.value->users.empty()) return false;
+    // An uninitialized result need not hold anything.
+    if (u.node->op->has(graph::kUninitialized) && u.value->users.empty()) return false;
     return std::any_of(u.node->results.begin(), u.node->results.end(), [&](const Value* v) {
       return v && buffer_of_[v->id] >= 0 && !graph::numel(v->type).is_constant(0);
     });
@@ -119,7 +119,7 @@ KernelStep Planner::build_kernel(int g) {
       const loops::MemoryRef& to = memory_[buffer_of_[v->id]];
       std::vector<Expr> at = u.result_map;
       if (u.kind != SchedulerNodeKind::Map &&
-          u.kind != SchedulerNodeKind::Scan) {  // a reduction's map leaves its reduced dimensions out
+          u.kind != SchedulerNodeKind::Scan) {  // a reduction's map does not have its reduced dimensions
         at.clear();
         for (size_t d = 0, k = 0; d < u.shape.reduced.size(); ++d) {
           if (!u.shape.reduced[d]) {
@@ -171,7 +171,7 @@ void Planner::check_in_place(const FusionGroup& group, const Staged& staged) con
   for (int i : group.nodes) {
     const SchedulerNode& u = fusion_.nodes[i];
     if (u.kind == SchedulerNodeKind::Update || !u.value || fusion_.scheduler_node_of(u.value) != i)
-      continue;  // no writer of this kind
+      continue;  // it writes nothing of this kind
     const int m = fusion_.mutation_in_place(u.value);
     if (m < 0) continue;
     const int input = graph_.mutations[m].input;
@@ -228,7 +228,7 @@ void Planner::build_kernels() {
   }
 }
 
-// Program order, by the last node of each group, as far as dependencies allow.
+// Program order, by the last node of each group, where dependencies allow it.
 std::vector<int> Planner::order() const {
   size_t n = fusion_.groups.size();
   std::vector<int> missing(n, 0), out;

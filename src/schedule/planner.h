@@ -1,4 +1,4 @@
-// From groups to steps and buffers.
+// From fusion groups to steps and buffers.
 #pragma once
 
 #include <deque>
@@ -15,18 +15,18 @@ class Planner final : public loops::BufferLookup {
       : graph_(graph), options_(options), fusion_(graph, options, refused) {}
   Plan run();
 
-  // Thrown by run(): the kernel of this node alone cannot be built.
+  // Thrown by run(): the kernel of this node cannot be built even alone.
   struct Unbuildable {
     const graph::Node* node;
     std::string why;
   };
 
-  // Thrown by run(): these had better be ATen calls.
+  // Thrown by run(): these nodes are faster as ATen calls.
   struct Alone {
     std::vector<const graph::Node*> nodes;
   };
 
-  // loops::BufferLookup, for the group being built
+  // loops::BufferLookup, for the group that is being built
   const loops::MemoryRef* memory_of(const graph::Value* v) const override;
   const loops::IndexMap* index_map(const graph::Node* node) const override;
 
@@ -44,7 +44,7 @@ class Planner final : public loops::BufferLookup {
   // Steps (planner.cpp)
   void build_kernels();
   KernelStep build_kernel(int g);
-  // Thrown where a kernel reads an input elsewhere, or later, than it replaces it.
+  // Thrown where a kernel would read an input at another index, or later, than it overwrites it.
   struct ReadsWhatItWrote {};
   void check_in_place(const FusionGroup& group, const Staged& staged) const;
   bool has_work(int g) const;
@@ -60,9 +60,9 @@ class Planner final : public loops::BufferLookup {
   std::vector<int> buffer_of_;                      // by value id; -1: none
   std::vector<int> node_buffer_;                    // Partial and Copy scheduler nodes
   std::vector<loops::MemoryRef> memory_;            // by buffer
-  std::vector<std::vector<int>> aliased_;           // by buffer: buffers a returned view shares memory with
+  std::vector<std::vector<int>> aliased_;           // by buffer: buffers that share memory with a returned view
   std::vector<std::optional<KernelStep>> kernels_;  // by group
-  // of the group being built
+  // of the group that is being built
   int current_ = -1;
   std::unordered_map<const graph::Node*, loops::IndexMap> index_maps_;
 };

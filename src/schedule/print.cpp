@@ -1,4 +1,4 @@
-// The plan as text: one line for each buffer, step and output. Kernels print their own text below their line.
+// Prints the plan: one line for each buffer, step and output. Kernels print their own text below their line.
 #include <fmt/format.h>
 
 #include "schedule/plan.h"
@@ -71,7 +71,7 @@ std::string text(const ExternArg& a) {
   return text(std::get<graph::Arg>(a));
 }
 
-// The shape of the loops in a line: parallel ranges, inner ranges, vector and block.
+// The shape of the loops in one line: parallel ranges, inner ranges, vector and block.
 std::string loops_of(const loops::Kernel& k) {
   std::string p, r;
   bool reduces = false;

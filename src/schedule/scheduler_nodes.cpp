@@ -1,11 +1,13 @@
-// The first half of grouping: what computes, what must be in memory, what is computed where it is read.
+// The first half of grouping: which nodes compute, which values must be in memory, and which are computed where they
+// are read.
 #include <algorithm>
 #include <unordered_set>
 
 #include "base/check.h"
 #include "graph/device.h"
-#include "graph/ops/complex.h"
-#include "graph/ops/operands.h"
+#include "graph/rules/complex.h"
+#include "graph/rules/operands.h"
+#include "loops/ops/rows.h"
 #include "schedule/body_walk.h"
 #include "schedule/divisor.h"
 #include "schedule/fusion.h"
@@ -59,8 +61,8 @@ int body_cost(const Node& node) {
     case Family::Indexed: {
       int n = 0;
       node.for_each_input([&](Value*) { ++n; });
-      const loops::ElementRow* row = loops::find_element_row(node);
-      if (row && row->gathers) return node.op->name == "aten::embedding" ? 4 : 12;  // whole rows cost as a load does
+      const loops::LoweringRow* row = loops::find_lowering(node);
+      if (row && row->gathers) return row->whole_rows ? 4 : 12;  // a whole row costs what a load costs
       return row && row->once ? 3 * n : 40;
     }
     default: return 4;
@@ -85,17 +87,17 @@ const Value* Fusion::base_of(const Value* v) const {
   return v;
 }
 
-// Kernels work on the memory of one device alone.
+// Kernels work on the memory of one device.
 bool Fusion::is_on_target(const Value* v) const { return v->type.device == device_; }
 
-// Whether a kernel of a GPU may take the element of v, a number in the CPU's memory, as an argument: where ATen's do.
+// Whether a GPU kernel may take the element of v, a number in the CPU's memory, as an argument, as ATen's kernels do.
 bool Fusion::is_argument(const Node& node, const Value* v) const {
   return device_.type != DeviceType::CPU && v->type.device.type == DeviceType::CPU && base_of(v)->type.dim() == 0 &&
          !is_complex(v->type.dtype) && v->type.dtype == base_of(v)->type.dtype &&
          node.op->family() == Family::Pointwise;
 }
 
-// Empty where a kernel may compute the node; otherwise why it is a call into ATen.
+// Empty if a kernel may compute the node; otherwise the reason why it is a call into ATen.
 std::string Fusion::why_no_kernel(const Node& node) const {
   if (!options_.why_no_kernels.empty()) return options_.why_no_kernels;
   const Value* elsewhere = nullptr;
@@ -133,7 +135,7 @@ void Fusion::collect_nodes() {
     }
     bool one_hot = reason.empty() && loops::is_one_hot_gather(*node);
     if (one_hot) {
-      // Worth it where it saves writing the operand.
+      // This pays if it saves writing the operand.
       int p = scheduler_node_of(base_of(node->input(0)));
       const bool computed = p >= 0 && nodes[p].kind != SchedulerNodeKind::Extern && !nodes[p].derived;
       one_hot = computed && options_.fuse;
@@ -189,7 +191,8 @@ void SchedulerNode::split(size_t d, int64_t into) {
   operand_reduced.insert(operand_reduced.begin() + split_dim, false);
 }
 
-// The scheduler nodes that check the places `user` reads or writes at, each place once; `user` runs after them.
+// Adds the scheduler nodes that check the indices at which `user` reads or writes, each index tensor once. `user` runs
+// after them.
 void Fusion::add_checks(const Node& node, int position, SchedulerNode& user) {
   for (const loops::IndexCheck& check : loops::index_checks(node)) {
     auto known = std::find_if(asserted_.begin(), asserted_.end(), [&](const auto& a) { return a.first == check; });
@@ -220,12 +223,12 @@ void Fusion::add_checks(const Node& node, int position, SchedulerNode& user) {
   }
 }
 
-// Many places are checked in chunks first, so that all cores take part. `u` is then the scheduler node that joins them.
+// Checks many indices in chunks, so that all cores take part. `u` becomes the scheduler node that combines the chunks.
 void Fusion::split_check(SchedulerNode& u) {
   const auto constant = [](Expr e) { return e.is_constant(); };
   if (!options_.fuse || !std::all_of(u.operand_sizes.begin(), u.operand_sizes.end(), constant)) return;
   if (hint_numel(u.operand_sizes) < limits_.split_elements) return;
-  // Among dimensions that give enough chunks, the one with the largest stride: each chunk is then contiguous memory.
+  // Among the dimensions with enough chunks, the one with the largest stride: each chunk is then contiguous.
   size_t dim = 0;
   int64_t chunks = 0;
   std::pair<bool, int64_t> best{false, 0};
@@ -244,17 +247,17 @@ void Fusion::split_check(SchedulerNode& u) {
   nodes.push_back(std::move(parts));
 }
 
-// A scatter is an Update; elements of a slice are one where the input itself can be written, otherwise a Map.
+// A scatter is an Update. Elements of a slice are an Update if the input itself can be written, otherwise a Map.
 bool Fusion::is_update(const Node& node) const {
   if (node.op->family() == Family::Scatter) return true;
-  if (node.op->name == "aten::cat") return false;  // of few pieces
+  if (loops::is_concatenation(node)) return false;  // one with few pieces
   return options_.fuse && loops::update_of(node) && mutation_of_update(node) >= 0;
 }
 
-// A concatenation of more pieces than one element can choose from: each is stored where it belongs, by the kernel that
-// computes it. Where nothing is computed ATen's copies are as good.
+// Whether a concatenation has more pieces than one element can select from. The kernel that computes a piece stores it
+// at its offset. If no piece is computed, ATen's copies are as good.
 bool Fusion::joins_pieces(const Node& node) const {
-  if (node.op->name != "aten::cat" || node.derived || !options_.fuse || refused_.count(&node)) return false;
+  if (!loops::is_concatenation(node) || node.derived || !options_.fuse || refused_.count(&node)) return false;
   if (!options_.why_no_kernels.empty() || !is_on_target(node.results[0])) return false;
   if (!loops::constant_dim(node) || is_complex(node.results[0]->type.dtype)) return false;
   bool computed = false, plain = true;
@@ -268,7 +271,7 @@ bool Fusion::joins_pieces(const Node& node) const {
   return computed && plain && pieces.size() <= limits_.pieces;
 }
 
-// The last piece's scheduler node stands for the whole.
+// The scheduler node of the last piece represents the concatenation.
 void Fusion::add_pieces(const Node* node, int position) {
   std::vector<Read> before;
   const size_t n = loops::pieces_of(*node).size();
@@ -305,7 +308,7 @@ void Fusion::add_update(const Node* node, int position, SchedulerNode u) {
   u.cost = 10;
   u.on_input = mutation_of_update(*node) >= 0;
   if (u.on_input) {
-    // What raises in eager before this write leaves the input as it was.
+    // If eager raises before this write, the input must stay unchanged.
     for (size_t k = 0; k < nodes.size(); ++k) {
       if ((nodes[k].kind != SchedulerNodeKind::Extern && nodes[k].kind != SchedulerNodeKind::Assert) ||
           nodes[k].derived)
@@ -369,8 +372,8 @@ void Fusion::add_reduction(const Node* node, int position) {
     }
   };
 
-  // Few results from many elements: chunks first, so that all cores and whole vectors have work. The split depends on
-  // sizes alone.
+  // For few results from many elements, chunks come first, so that all cores and whole vectors have work. The split
+  // depends on sizes alone.
   int64_t kept = 1, all = 1;
   int outer = -1;
   bool constant = true;
@@ -388,7 +391,7 @@ void Fusion::add_reduction(const Node* node, int position) {
   int64_t chunks = 1;
   const bool whole = last_kept && all <= kept * limits_.whole_column;
   if (constant && outer >= 0 && all >= limits_.split_elements && items < 32 && !whole && can_split(u.shape.op)) {
-    // Products that underflow pass the denormals, which are slow, once in each lane of each chunk.
+    // Products that underflow pass through denormals, which are slow, once in each lane of each chunk.
     const int64_t least = u.shape.op == ReduceOp::Prod ? 8 * limits_.chunk_elements : limits_.chunk_elements;
     const int64_t most =
         std::min({limits_.chunks, all / least, limits_.split_elements * 8 / std::max<int64_t>(1, kept)});
@@ -455,7 +458,7 @@ void Fusion::mark_needed() {
     if (p >= 0) {
       nodes[p].needed = true;
     } else if (mutated.count(base) && base != graph_.inputs[m.input].value) {
-      copy = add_copy(m.value);  // its old content would be overwritten by an earlier copy
+      copy = add_copy(m.value);  // an earlier copy would overwrite its old contents
     }
     mutation_copy.push_back(copy);
   }
@@ -520,7 +523,7 @@ void Fusion::decide_inlining() {
       case SchedulerNodeKind::Map: {
         int64_t n = hint_numel(u.value->type.sizes);
         const bool indexed = u.node->op->family() == Family::Indexed;
-        const loops::ElementRow* row = indexed ? loops::find_element_row(*u.node) : nullptr;
+        const loops::LoweringRow* row = indexed ? loops::find_lowering(*u.node) : nullptr;
         u.node->for_each_input([&](Value* v) {
           if (indexed && !(row && row->gathers && v != u.node->input(0))) {
             use(me, v, row && row->once ? hint_numel(v->type.sizes) : 4 * hint_numel(v->type.sizes),

@@ -43,8 +43,8 @@ class Stager {
   }
 
  private:
-  // The part of a buffer's offsets that is the same everywhere moves into the launch, so that layers which differ only
-  // in where their data lies give equal kernels.
+  // Moves the part of a buffer's offsets that is the same in all accesses into the launch. Layers that differ only in
+  // the position of their data then give equal kernels.
   void take_out_offsets() {
     std::unordered_map<int, Expr> base;
     std::unordered_map<int, bool> equal;
@@ -82,7 +82,7 @@ class Stager {
     }
   }
 
-  // Cost of computing r from loads, each instruction once; stops counting beyond the threshold.
+  // The cost of computing r from loads, each instruction once. It stops counting at the threshold.
   int recompute_cost(Ref r) {
     std::vector<Ref> work = {r}, seen;
     int total = 0;
@@ -211,11 +211,11 @@ class Stager {
     return r;
   }
 
-  // Emits r and what it needs into the stage; returns its number in the kernel.
+  // Emits r and what it needs into the stage. Returns its number in the kernel.
   Ref emit(Stage& stage, Ref r) {
     const Instr& from = dag_.instrs()[r];
     if (auto it = local_.find(r); it != local_.end()) return it->second;
-    // A Result names its Accumulate across stages.
+    // A Result names its Accumulate in another stage.
     if (from.kind == InstrKind::Accumulate) {
       if (auto it = global_.find(r); it != global_.end()) return it->second;
     }
@@ -259,7 +259,7 @@ class Stager {
     Stage stage;
     current_ = s;
     local_.clear();
-    // What later loops need must be there before them; constants follow their users.
+    // Values that later loops need come before those loops; constants follow their users.
     for (Ref r = 0; r < in.size(); ++r) {
       if (levels_.live[r] && !levels_.inner[r] && levels_.level[r] == s && in[r].kind != InstrKind::Constant)
         emit(stage, r);

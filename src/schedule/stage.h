@@ -1,6 +1,6 @@
-// The kernel of a dag whose ranges have their order: the dag ordered into stages.
+// The kernel of a dag whose ranges are ordered: orders its instructions into stages.
 //
-// A value that depends on a reduction's result comes a stage later than that reduction. Values free of Inner variables
+// A value that depends on a reduction's result is in a later stage than that reduction. Values without Inner variables
 // go to the non-loop stages. A value of each inner element that several stages need is loaded or computed again where
 // that is cheap, and kept in a scratch row otherwise.
 #pragma once
@@ -12,16 +12,16 @@ namespace vesta::schedule {
 struct Staged {
   std::shared_ptr<loops::Kernel> kernel;  // in a context of its own
   std::vector<int> buffers;               // for each kernel buffer the id of the dag's buffer
-  std::vector<Expr> offsets;              // and the part of its offsets that no loop changes, taken out of the kernel
-  std::vector<Expr> sizes;                // the dag's expression for each kernel size symbol
+  std::vector<Expr> offsets;  // the part of each buffer's offset that no loop changes, taken out of the kernel
+  std::vector<Expr> sizes;    // the dag's expression for each kernel size symbol
 };
-// What decides what is kept in rows.
+// The choices that decide what is kept in rows.
 struct Staging {
   int vector = -1;                // the range along the lanes: index into the dag's; -1: scalar code
   int64_t block = 0;              // elements of a parallel vector range in a work item
   int64_t row_bytes = 256 << 10;  // the rows of one work item together take at most this, under the hints
-  int keep_cost = 6;              // what costs this much, a load being 2, is kept rather than computed again
-  bool keep_narrow = false;       // of a value and what it was widened from, the latter is kept
+  int keep_cost = 6;              // a value that costs this much (a load costs 2) is kept rather than computed again
+  bool keep_narrow = false;       // where a value is widened from a narrow one, the narrow one is kept
 };
 
 // The Parallel ranges of the dag must come first.

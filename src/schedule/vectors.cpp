@@ -17,11 +17,11 @@ using loops::Tile;
 
 namespace {
 
-// Elements of the types that most of the work is done in fill one vector; a wider type then takes several registers.
+// Elements of the types that most of the work uses fill one vector. A wider type then takes several registers.
 int64_t choose_lanes(const Kernel& k, int64_t vector_bytes) {
   const loops::Range& range = k.ranges[static_cast<size_t>(k.vector)];
   int wide = 0, word = 0, narrow = 0, bytes = 0;
-  bool plain = true;  // no index or condition that needs more than a byte a lane
+  bool plain = true;  // no index or condition needs more than a byte per lane
   for (const Instr& i : k.instrs) {
     plain &= i.kind == InstrKind::Load || i.kind == InstrKind::Store || i.kind == InstrKind::Compute ||
              i.kind == InstrKind::Constant || i.kind == InstrKind::Cast;
@@ -34,7 +34,7 @@ int64_t choose_lanes(const Kernel& k, int64_t vector_bytes) {
   int64_t width = wide > word + narrow + bytes ? 8 : wide + word > 0 ? 4 : narrow > 0 ? 2 : plain ? 1 : 4;
   int64_t lanes = vector_bytes / width;
   while (width == 1 && 4 * lanes > vector_bytes && k.block % lanes != 0) lanes /= 2;
-  // A row shorter than a vector takes a shorter vector.
+  // A row shorter than a vector gets a shorter vector.
   if (range.extent.is_constant()) {
     while (lanes > 1 && lanes / 2 >= range.extent.constant()) lanes /= 2;
   }
@@ -52,14 +52,14 @@ int64_t tile_side(Expr extent, int64_t lanes, int64_t most) {
   return 0;
 }
 
-// Whether a place is read from memory itself: it may depend on any range.
+// Whether the index is read from memory. Then it may depend on any range.
 bool gathers(Expr index) {
   const std::vector<Expr> symbols = symbols_of(index);
   return std::any_of(symbols.begin(), symbols.end(),
                      [](Expr e) { return e.node()->symbol_kind == SymbolKind::Indirect; });
 }
 
-// Along the lanes of one kernel.
+// Choices along the lanes of one kernel.
 class Vectors {
  public:
   explicit Vectors(Kernel& k) : k_(k), range_(k.ranges[static_cast<size_t>(k.vector)]), lane_(range_.var) {
@@ -90,7 +90,7 @@ class Vectors {
     return false;
   }
 
-  // From lane to lane.
+  // Whether the value differs from lane to lane.
   bool differs(const Instr& i) const {
     switch (i.kind) {
       case InstrKind::Result: return range_.kind == RangeKind::Parallel;
@@ -110,7 +110,7 @@ class Vectors {
     return along_lanes && along_lanes->is_constant(1) && !is_vector(index - lane_);
   }
 
-  // Whether the load takes neighbours, of another row for another `row`, at places that can be computed ahead.
+  // Whether the load reads neighbours, of another row for another `row`, at indices that can be computed ahead.
   bool takes_neighbours(Ref r, Expr row) const {
     const Instr& i = k_.instrs[r];
     if (i.kind != InstrKind::Load || i.in[0] != kNoRef || !differs_[r] || k_.lanes == 1) return false;
@@ -118,7 +118,7 @@ class Vectors {
     return !gathers(i.index) && is_run(i.index) && along_rows && !along_rows->is_constant(0);
   }
 
-  // What runs along the variable next to the lanes is read in squares.
+  // Loads that are contiguous along the variable next to the lanes are read in squares.
   void tile() {
     if (inner_ranges_ > 0 || k_.serial || k_.vector < 1 || k_.lanes < 4 || k_.lanes > 16) return;
     const Range& rows = k_.ranges[static_cast<size_t>(k_.vector) - 1];
@@ -140,14 +140,14 @@ class Vectors {
       bytes = std::max(bytes, element_size(i.dtype));
     }
     if (t.loads.empty()) return;
-    // A few cache lines along the rows at a time; along the lanes what fits well into the second cache, so that
-    // everything else is read and written in long runs.
+    // A square has a few cache lines along the rows. Along the lanes it has what fits well into the second-level cache,
+    // so that all other accesses are long runs.
     t.rows = tile_side(rows.extent, k_.lanes, 512 / bytes);
     t.columns = tile_side(range_.extent, k_.lanes, 1024 / bytes / static_cast<int64_t>(std::bit_ceil(t.loads.size())));
     if (t.rows == 0 || t.columns == 0) return;
-    t.pitch = t.columns + 64 / bytes;  // no power of two, or all rows share a cache set
+    t.pitch = t.columns + 64 / bytes;  // not a power of two, otherwise all rows share a cache set
     k_.tile = std::move(t);
-    // What runs along the lanes comes in pieces too short for the hardware to fetch them ahead.
+    // Accesses along the lanes are too short for the hardware to prefetch them.
     k_.ahead.row = rows.var;
     k_.ahead.rows = 4;
     for (Ref r = 0; r < k_.instrs.size(); ++r) {
@@ -155,8 +155,8 @@ class Vectors {
     }
   }
 
-  // Rows that a next one fits beside in the first cache, and that are too long for the hardware to have fetched ahead:
-  // by the last loop, which finds its own in the cache and leaves the memory idle.
+  // Prefetches the next row if it fits beside the current one in the first-level cache and is too long for the hardware
+  // to have prefetched. The last loop does it: it finds its own row in the cache and leaves the memory idle.
   void next_row() {
     constexpr int64_t kAtLeast = 1 << 10, kAtMost = 16 << 10;  // bytes
     if (inner_ranges_ != 1 || k_.vector < 1) return;

@@ -17,7 +17,7 @@ at::Tensor present_state() {
   return generator.get_state();
 }
 
-// A generator of its own, in the given state.
+// A new generator in the given state.
 at::Generator in_state(const at::Tensor& state) {
   at::Generator other = at::detail::getDefaultCPUGenerator().clone();
   const std::lock_guard lock(other.mutex());

@@ -5,8 +5,8 @@
 #include <unordered_map>
 
 #include "base/check.h"
-#include "graph/ops/broadcast.h"
-#include "trace/arguments.h"
+#include "graph/rules/broadcast.h"
+#include "trace/operators/arguments.h"
 #include "trace/recorder.h"
 
 namespace vesta::trace {
@@ -15,10 +15,10 @@ namespace {
 using graph::Output;
 using graph::OutputKind;
 
-// A result in memory that the program made.
+// A result in memory that the program allocated.
 struct Shown {
   graph::TensorType type;
-  Expr offset;  // in elements of the type, from the storage's first
+  Expr offset;  // in elements of the type, from the start of the storage
   Storage* storage = nullptr;
   Pending pending;
   bool whole = false;
@@ -26,7 +26,7 @@ struct Shown {
   size_t output = 0;
 };
 
-// The first byte and the one behind the last, counted from the storage's begin; nullopt if a size is symbolic.
+// The first byte and one past the last, from the start of the storage. nullopt if a size is symbolic.
 std::optional<std::pair<int64_t, int64_t>> range(const Shown& s) {
   if (!s.offset.is_constant()) return std::nullopt;
   const int64_t bytes = element_size(s.type.dtype), first = s.offset.constant();
@@ -39,8 +39,8 @@ std::optional<std::pair<int64_t, int64_t>> range(const Shown& s) {
   return std::pair<int64_t, int64_t>{first * bytes, (last + 1) * bytes};
 }
 
-// Memory laid out as `a` holds every element of `b` at its own distance from a's first: a fresh copy of `a` can show
-// `b`.
+// Whether memory with the layout of `a` holds every element of `b` at its own distance from a's first element. A fresh
+// copy of `a` can then be viewed as `b`.
 bool covers(Recorder& r, const Shown& a, const Shown& b) {
   if (a.whole) return true;
   if (a.type.dtype != b.type.dtype) return false;
@@ -51,13 +51,13 @@ bool covers(Recorder& r, const Shown& a, const Shown& b) {
     return ra->first <= rb->first && rb->second <= ra->second && bytes.is_constant(ra->second - ra->first) &&
            graph::is_non_overlapping_and_dense(a.type);
   }
-  // A reshaped view of all of the storage.
+  // Whether it is a reshaped view of the whole storage.
   const graph::TensorType& base = a.storage->base->type;
   return a.offset.is_constant(0) && graph::numel(a.type) == graph::numel(base) &&
          graph::is_contiguous(r.guards(), a.type) && graph::is_contiguous(r.guards(), base);
 }
 
-// All but what concerns memory that the program made: that is noted in `shown`.
+// The output of a tensor, unless it is in memory that the program allocated: then it is noted in `shown`.
 Output tensor_output(Recorder& r, const at::Tensor& t, std::vector<Shown>& shown, size_t index) {
   Output out;
   TracedTensorImpl* impl = traced(t);
@@ -72,7 +72,7 @@ Output tensor_output(Recorder& r, const at::Tensor& t, std::vector<Shown>& shown
     return out;
   }
   out.alias = storage->input;
-  if (!impl || r.is_input_stand_in(impl)) {
+  if (!impl || r.is_input_fake(impl)) {
     out.kind = OutputKind::Input;
     return out;
   }
@@ -82,8 +82,8 @@ Output tensor_output(Recorder& r, const at::Tensor& t, std::vector<Shown>& shown
   return out;
 }
 
-// One fresh tensor for each storage, which the other results on it are views of, as eager's are: the one that the
-// storage was made for, a result that shows all the others do, or else the storage itself.
+// Gives each storage one fresh tensor; the other results on it are views of that one, as in eager. It is the result
+// that the storage was made for, else a result of which all others can be views, else the storage itself.
 void place(Recorder& r, std::span<const Shown> shown, std::vector<Output>& outputs) {
   std::vector<bool> placed(shown.size(), false);
   for (size_t i = 0; i < shown.size(); ++i) {
@@ -99,7 +99,7 @@ void place(Recorder& r, std::span<const Shown> shown, std::vector<Output>& outpu
       if (a->pending.any()) return false;
       return std::all_of(group.begin(), group.end(), [&](const Shown* b) { return a == b || covers(r, *a, *b); });
     };
-    // Autograd refuses writes to what is a view and was none in eager.
+    // A view that was no view in eager may not be the base: autograd would refuse writes to it.
     auto anchor =
         std::find_if(group.begin(), group.end(), [&](const Shown* a) { return a->made_storage && shows_all(a); });
     if (anchor == group.end()) anchor = std::find_if(group.begin(), group.end(), shows_all);
@@ -150,7 +150,7 @@ void finish_outputs(Recorder& r, const std::vector<c10::IValue>& results) {
 
 namespace {
 
-// In a trace with gradients, autograd's own kernels made the traced tensors views of each other.
+// In a trace with gradients, autograd's own kernels have recorded which traced tensors are views of each other.
 std::vector<ViewRelation> recorded_relations(Recorder& r, const std::vector<c10::IValue>& results) {
   std::vector<ViewRelation> out, views;
   const auto tensor = [&](size_t i) { return results[i].isTensor() ? results[i].toTensor() : at::Tensor(); };
@@ -158,7 +158,7 @@ std::vector<ViewRelation> recorded_relations(Recorder& r, const std::vector<c10:
     const at::Tensor t = tensor(i);
     if (!t.defined() || !traced(t)) continue;
     const Storage* storage = traced(t)->alias().storage.get();
-    bool shares = storage->input >= 0 && !r.is_input_stand_in(traced(t));
+    bool shares = storage->input >= 0 && !r.is_input_fake(traced(t));
     for (size_t k = 0; k < results.size(); ++k)
       shares |= k != i && tensor(k).defined() && traced(tensor(k)) &&
                 traced(tensor(k))->alias().storage.get() == storage && !tensor(k).is_same(t);

@@ -1,19 +1,19 @@
-// What a traced program's results are: new tensors, inputs, or views of inputs and of each other.
+// The results of a traced program: new tensors, inputs, or views of inputs and of each other.
 #pragma once
 
 #include <ATen/core/ivalue.h>
 
-#include "trace/view_relation.h"
+#include "trace/tensors/view_relation.h"
 
 namespace vesta::trace {
 
 class Recorder;
 
-// Fills the graph's outputs and mutations. Throws Unsupported for results whose aliasing a graph cannot say.
+// Fills the graph's outputs and mutations. Throws Unsupported for results whose aliasing a graph cannot express.
 void finish_outputs(Recorder& r, const std::vector<c10::IValue>& results);
 
-// To be called after it: what apply() makes of the results of a run. Where eager's base is no result and no input, a
-// result that shares another's memory is no view.
+// The argument for apply() with the results of a run. Call it after finish_outputs(). Where eager's base is neither a
+// result nor an input, a result that shares another's memory is not a view.
 std::vector<ViewRelation> view_relations(Recorder& r, const std::vector<c10::IValue>& results);
 
 }  // namespace vesta::trace

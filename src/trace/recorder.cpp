@@ -7,12 +7,12 @@
 
 #include "base/check.h"
 #include "interop/torch_types.h"
-#include "trace/dispatch_key.h"
+#include "trace/operators/dispatch_key.h"
 
 namespace vesta::trace {
 namespace {
 
-// Many of ATen's kernels refuse tensors of more.
+// Many of ATen's kernels refuse tensors with more dimensions.
 constexpr int64_t kMostDims = 64;
 
 thread_local Recorder* current_recorder = nullptr;
@@ -34,7 +34,7 @@ bool overlap(const at::Tensor& a, const at::Tensor& b) {
   return x.begin < y.end && y.begin < x.end;
 }
 
-// Two elements of the tensor may share memory (an expanded tensor).
+// Whether two elements of the tensor may share memory (as in an expanded tensor).
 bool overlaps_itself(const at::Tensor& t) {
   for (int64_t d = 0; d < t.dim(); ++d)
     if (t.size(d) > 1 && t.stride(d) == 0) return true;
@@ -67,7 +67,7 @@ std::string why_not_traced(const at::Tensor& t) {
   const auto* impl = t.unsafeGetTensorImpl();
   const auto keys = impl->key_set();
   if (t.layout() != at::kStrided) return "a tensor whose layout is not strided";
-  if (t.is_quantized()) return "a quantised tensor";
+  if (t.is_quantized()) return "a quantized tensor";
   if (t.is_nested()) return "a nested tensor";
   if (keys.has(c10::DispatchKey::Python)) return "a tensor subclass";
   if (impl->has_symbolic_sizes_strides()) return "a tensor with symbolic sizes of another tracer";
@@ -127,14 +127,14 @@ void Recorder::refuse_gradient(const at::Tensor& t) {
 void Recorder::note_grad_mode() {
   if (!c10::GradMode::is_enabled() || c10::InferenceMode::is_enabled()) return;
   recorded_in_grad_mode = true;
-  // The program switched it on after it had read the tensor.
+  // The program switched gradient mode on after it had read the tensor.
   if (withheld_gradient_ && !gradients)
     throw NeedsGradients("needs gradients: gradient mode is switched on for a tensor that requires grad");
 }
 
 namespace {
 
-// Kernels of a GPU take 16 bytes at once where they may. On the CPU it makes no difference.
+// GPU kernels access 16 bytes at once where alignment allows. On the CPU alignment makes no difference.
 int64_t alignment_of(const at::Tensor& real) {
   constexpr uintptr_t wide = 16;
   if (!real.is_cuda() || !real.has_storage()) return 1;
@@ -152,7 +152,7 @@ Alias& Recorder::add_input(const at::Tensor& real, graph::TensorType type, graph
   RealTensor& entry = it->second;
   if (!added) {
     entry.same.push_back(index);
-    if (gradients) gradients->add_input(real, entry.stand_in, /*is_new=*/false);
+    if (gradients) gradients->add_input(real, entry.fake, /*is_new=*/false);
     return *entry.alias;
   }
   entry.tensor = real;
@@ -169,8 +169,8 @@ Alias& Recorder::add_input(const at::Tensor& real, graph::TensorType type, graph
   }
   real_order_.push_back(&entry);
   if (gradients) {
-    entry.stand_in = make_stand_in(entry);
-    gradients->add_input(real, entry.stand_in, /*is_new=*/true);
+    entry.fake = make_fake(entry);
+    gradients->add_input(real, entry.fake, /*is_new=*/true);
   }
   return *entry.alias;
 }
@@ -203,15 +203,15 @@ int64_t Recorder::identity_of(const at::Tensor& t) {
   return real_.at(t.unsafeGetTensorImpl()).input;
 }
 
-at::Tensor Recorder::stand_in(const at::Tensor& real) {
+at::Tensor Recorder::fake_of(const at::Tensor& real) {
   const RealTensor& entry = real_.at(real.unsafeGetTensorImpl());
-  return entry.stand_in.defined() ? entry.stand_in : make_stand_in(entry);
+  return entry.fake.defined() ? entry.fake : make_fake(entry);
 }
 
-at::Tensor Recorder::make_stand_in(const RealTensor& entry) {
+at::Tensor Recorder::make_fake(const RealTensor& entry) {
   at::Tensor t = at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), entry.alias,
                                                            entry.alias->storage->initial->type, Expr(0));
-  stand_ins_.insert(t.unsafeGetTensorImpl());
+  fakes_.insert(t.unsafeGetTensorImpl());
   traced(t)->identity = entry.input;
   return t;
 }
@@ -226,7 +226,7 @@ at::Tensor Recorder::fresh(graph::Value* value) {
 }
 
 namespace {
-// What shows a detached tensor is detached.
+// A view of a detached tensor is detached.
 at::Tensor shows(Recorder& r, at::Tensor out, const at::Tensor& source) {
   const TracedTensorImpl* shown = traced(source);
   traced(out)->detached = shown && shown->detached;
@@ -288,10 +288,10 @@ void Recorder::refuse_write(Storage& s) {
   if (written->tensor.is_inference() && !c10::InferenceMode::is_enabled())
     VESTA_UNSUPPORTED("an inference tensor is written outside of inference mode");
   if (overlaps_itself(written->tensor))
-    VESTA_UNSUPPORTED("an input whose elements share memory (an expanded tensor) is written");
+    VESTA_UNSUPPORTED("a write to an input whose elements share memory (an expanded tensor)");
   for (const RealTensor* other : real_order_)
     if (other != written && overlap(other->tensor, written->tensor))
-      VESTA_UNSUPPORTED("an input is written that shares memory with another input");
+      VESTA_UNSUPPORTED("a write to an input that shares memory with another input");
 }
 
 const Recorder::RealTensor* Recorder::real_tensor(int input) const {
@@ -307,9 +307,9 @@ int64_t Recorder::begin_in_storage(int input) {
 }
 
 std::unique_ptr<graph::Graph> Recorder::close() {
-  // Stand-ins hold the recorder.
+  // Fake tensors hold the recorder.
   gradients.reset();
-  for (RealTensor* real : real_order_) real->stand_in.reset();
+  for (RealTensor* real : real_order_) real->fake.reset();
   return std::move(graph_);
 }
 

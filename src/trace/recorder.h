@@ -1,4 +1,5 @@
-// One trace in progress: the graph so far, the tensors lifted into it, and where to note guards.
+// One trace in progress: the graph so far, the tensors lifted into it, and its guards. One thread uses a recorder at a
+// time; after close() nothing may be recorded.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,16 +12,16 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "trace/alias.h"
 #include "trace/generator.h"
-#include "trace/gradients.h"
-#include "trace/sym_node.h"
+#include "trace/gradients/gradients.h"
+#include "trace/tensors/alias.h"
+#include "trace/tensors/sym_node.h"
+#include "trace/tensors/traced_tensor.h"
 #include "trace/trace.h"
-#include "trace/traced_tensor.h"
 
 namespace vesta::trace {
 
-// Guards of the graph, named after the operator that asked.
+// Guards of the graph, named after the operator whose rule needs them.
 class TraceGuards final : public graph::GraphGuards {
  public:
   using GraphGuards::GraphGuards;
@@ -37,87 +38,87 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   static Recorder* current();
 
   // ---- tensors
-  // Throws Unsupported for tensors that cannot be inputs (sparse, quantised, requiring a gradient, ...).
+  // Throws Unsupported for tensors that cannot be inputs (sparse, quantized, requiring a gradient, ...).
   Alias& add_input(const at::Tensor& real, graph::TensorType type, graph::InputKind kind, std::string name);
-  // The alias of any tensor an operator is given: a traced one's own, or that of a real one, lifted.
+  // The alias of any tensor argument of an operator. A real tensor is lifted first.
   Alias& alias_of(const at::Tensor& t);
   graph::Value* value_of(const at::Tensor& t) { return read(*this, alias_of(t)); }
-  // The type torch sees (its strides are the tensor's, whatever the value's).
+  // The type that torch sees. Its strides are the tensor's, whatever the value's strides are.
   graph::TensorType type_of(const at::Tensor& t);
   Expr offset_of(const at::Tensor& t);
   int64_t identity_of(const at::Tensor& t);
 
-  // The traced tensor the program gets in place of an input, sharing its alias; in a trace with gradients, always the
-  // same.
-  at::Tensor stand_in(const at::Tensor& real);
-  bool is_input_stand_in(const TracedTensorImpl* impl) const { return stand_ins_.count(impl) != 0; }
+  // The fake tensor that the program gets for an input. It shares the input's alias. A trace with gradients always
+  // gives the same one.
+  at::Tensor fake_of(const at::Tensor& real);
+  bool is_input_fake(const TracedTensorImpl* impl) const { return fakes_.count(impl) != 0; }
 
   at::Tensor fresh(graph::Value* value);
   at::Tensor view_of(const at::Tensor& source, std::shared_ptr<const View> view, graph::Value* value, Expr offset);
-  // Another tensor object showing the same, or the same memory with something else pending.
+  // Another tensor object for the same contents, or for the same memory with other pending bits.
   at::Tensor same(const at::Tensor& t);
   at::Tensor same(const at::Tensor& t, Pending pending);
 
   // ---- nodes
   graph::Node* add_node(const graph::Op& op, std::vector<graph::Arg> args, std::vector<graph::TensorType> types);
-  // By name with the op's own shape rule.
+  // Adds a node by name, with the operator's own shape rule.
   graph::Value* emit(std::string_view op, std::vector<graph::Arg> args,
                      std::vector<std::pair<std::string_view, graph::Arg>> named = {});
-  // To be called before a node that draws random numbers, and at the end.
+  // Call it before a node that draws random numbers, and at the end of the trace.
   void check_generator() const { generator_.require_unchanged(); }
   bool drew_random_numbers = false;
   int64_t op_count = 0;
-  int64_t made = 0;                                 // tensors
-  std::string source;                               // the outermost operator being traced, for messages
-  std::function<std::string()> line;                // of the program that is being run; may be empty
-  std::string source_of_node() const;               // both
-  std::vector<const Operator*> in_functional_form;  // out= operators at work, as the composites of their counterparts
+  int64_t made = 0;                    // tensors made so far
+  std::string source;                  // the outermost operator being traced, for messages
+  std::function<std::string()> line;   // the line of the program that is running; may be empty
+  std::string source_of_node() const;  // `source` and `line`
+  std::vector<const Operator*>
+      in_functional_form;  // out= operators that run as the composite kernels of their functional counterparts
 
-  // Where the trace is one with gradients.
+  // Set in a trace with gradients.
   std::unique_ptr<Gradients> gradients;
-  // Throws unless `t` needs no gradient in this trace, or the trace is one with gradients.
+  // Throws if `t` needs a gradient in this trace, unless it is a trace with gradients.
   void refuse_gradient(const at::Tensor& t);
-  // To be called before an operator is recorded.
+  // Call it before an operator is recorded.
   void note_grad_mode();
   bool recorded_in_grad_mode = false;
   void refuse_write(Storage& s);
 
-  std::unordered_map<const graph::Value*, at::Tensor> known;  // contents, where they follow from numbers alone
+  std::unordered_map<const graph::Value*, at::Tensor> known;  // contents that follow from numbers alone
 
-  // The first reason why this trace must fail; a program that swallows our exceptions does not escape it.
+  // The first reason why this trace must fail. It is thrown at the end even if the program catches our exceptions.
   std::exception_ptr failure;
 
   // ---- the end
   struct RealTensor {
     at::Tensor tensor;
-    at::Tensor stand_in;  // where there is but one: in a trace with gradients
+    at::Tensor fake;  // the only one: set in a trace with gradients
     std::shared_ptr<Alias> alias;
     int input = -1;
-    std::vector<int> same;  // further inputs that are this very tensor
+    std::vector<int> same;  // further inputs that are the same tensor object
   };
   const RealTensor* real_tensor(int input) const;
-  // The input's storage_offset(), which the graph then depends on.
+  // The input's storage_offset(). The graph depends on it from now on.
   int64_t begin_in_storage(int input);
   std::vector<RealTensor*>& reals() { return real_order_; }
   std::vector<std::pair<int, int64_t>> storage_offsets;
-  // No more recording; symbols and tensors that outlive the trace throw Unsupported.
+  // Ends recording. Symbols and tensors that outlive the trace throw Unsupported from now on.
   std::unique_ptr<graph::Graph> close();
-  bool is_open() const { return graph_ != nullptr; }
 
  private:
   friend class RecorderScope;
-  at::Tensor make_stand_in(const RealTensor& entry);
+  at::Tensor make_fake(const RealTensor& entry);
   std::unique_ptr<graph::Graph> graph_;
-  std::shared_ptr<ExprContext> context_;  // outlives the graph: symbolic integers may be printed later
+  std::shared_ptr<ExprContext> context_;  // outlives the graph: a program may print symbolic integers later
   std::unique_ptr<TraceGuards> guards_;
-  bool withheld_gradient_ = false;  // a tensor that requires grad was given while gradient mode was off
+  bool withheld_gradient_ = false;  // a tensor that requires grad was used while gradient mode was off
   std::unordered_map<c10::TensorImpl*, RealTensor> real_;
   std::vector<RealTensor*> real_order_;
-  std::unordered_set<const c10::TensorImpl*> stand_ins_;
+  std::unordered_set<const c10::TensorImpl*> fakes_;
   GeneratorState generator_;
 };
 
-// Makes a recorder the calling thread's.
+// Makes a recorder the one of the calling thread while it lives.
 class RecorderScope {
  public:
   explicit RecorderScope(Recorder& r);
@@ -129,10 +130,10 @@ class RecorderScope {
   Recorder* previous_;
 };
 
-// Empty if a program may be traced with this tensor; otherwise what it is ("a quantised tensor"). On a device without a
-// code generator a graph's nodes are calls into ATen.
+// Empty if a program may be traced with this tensor; otherwise the kind of tensor ("a quantized tensor"). On a device
+// without a code generator all nodes of a graph are calls into ATen.
 std::string why_not_traced(const at::Tensor& t);
-// The type of a real tensor, all sizes constant. Throws Unsupported for what Vesta cannot read.
+// The type of a real tensor, with constant sizes. Throws Unsupported for tensors that Vesta cannot read.
 graph::TensorType static_type(const at::Tensor& real);
 
 }  // namespace vesta::trace

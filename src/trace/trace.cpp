@@ -12,18 +12,18 @@
 
 #include "base/check.h"
 #include "graph/op.h"
-#include "graph/ops/promotion.h"
+#include "graph/rules/promotion.h"
 #include "interop/torch_types.h"
-#include "trace/dispatch_key.h"
-#include "trace/fallback.h"
 #include "trace/generator.h"
+#include "trace/operators/dispatch_key.h"
+#include "trace/operators/fallback.h"
 #include "trace/outputs.h"
 #include "trace/recorder.h"
 
 namespace vesta::trace {
 namespace {
 
-// Autocast keeps casts of weights in a cache that outlives the trace.
+// Autocast keeps casts of weights in a cache that would outlive the trace.
 class NoAutocastCache {
  public:
   NoAutocastCache() : was_(at::autocast::is_autocast_cache_enabled()) {
@@ -35,7 +35,8 @@ class NoAutocastCache {
   bool was_;
 };
 
-// What autograd saves while it traces is never used: the caller's hooks wait for what the compiled program saves.
+// Tensors that autograd saves while it traces are never used. The caller's hooks are for those that the compiled
+// program saves.
 class NoSavedTensorHooks {
  public:
   NoSavedTensorHooks() : was_(at::SavedTensorDefaultHooks::set_tracing(true)) {}
@@ -58,7 +59,7 @@ class DefaultDtype {
   DType was_;
 };
 
-// Gives symbols to the dimensions that shall be symbolic.
+// Gives symbols to the dimensions that become symbolic.
 class Symbols {
  public:
   explicit Symbols(graph::Graph& g) : graph_(g) {}
@@ -70,8 +71,8 @@ class Symbols {
     return known_[key] = add(hint, {.input = input, .dim = dim, .stride = false});
   }
 
-  // Strides of a tensor some of whose sizes are symbolic: products of sizes where the tensor is dense in some order, or
-  // else constants.
+  // Strides of a tensor with symbolic sizes: products of sizes if the tensor is dense in some order, otherwise
+  // constants.
   void strides(graph::TensorType& type, const at::Tensor& real) {
     std::vector<size_t> order;
     for (size_t d = 0; d < type.dim(); ++d)
@@ -84,11 +85,11 @@ class Symbols {
     for (size_t d : order) {
       const int64_t stride = real.stride(static_cast<int64_t>(d));
       if (stride == 0) continue;
-      // A gap (a slice of something larger) stays what it is; what lies outside of it grows with the sizes inside.
+      // A gap (in a slice of a larger tensor) keeps its size; strides outside of it grow with the sizes inside.
       if (vesta::hint(next) == stride) type.strides[d] = next;
       next = type.strides[d] * type.sizes[d];
     }
-    // Dimensions of size 1: torch's contiguous strides are products too.
+    // For dimensions of size 1, torch's contiguous strides are products, too.
     Expr inner = 1;
     for (size_t d = type.dim(); d-- > 0;) {
       if (real.size(static_cast<int64_t>(d)) == 1 && vesta::hint(inner) == real.stride(static_cast<int64_t>(d)))
@@ -108,7 +109,7 @@ class Symbols {
   std::map<std::pair<int64_t, int64_t>, Expr> known_;
 };
 
-// The inputs of one trace, as they come.
+// The inputs of one trace, in the order in which they are added.
 class Inputs {
  public:
   explicit Inputs(Recorder& r) : recorder_(r), symbols_(r.graph()), previous_(current) { current = this; }
@@ -116,14 +117,14 @@ class Inputs {
   Inputs(const Inputs&) = delete;
   Inputs& operator=(const Inputs&) = delete;
 
-  // What the program gets in its place.
+  // Returns the fake tensor or symbolic integer for the input.
   c10::IValue add(const TraceInput& in) {
     const auto dynamic = [&](size_t d) { return d < in.dynamic.size() && in.dynamic[d]; };
     const auto label = [&](size_t d) { return d < in.symbol_label.size() ? in.symbol_label[d] : -1; };
     if (in.value.isInt()) {
       const int64_t v = in.value.toInt();
       Expr e = v;
-      // Without a label it shares no symbol with a size: no one would check that they stay equal.
+      // Without a label it shares no symbol with a size, because no guard would check that they stay equal.
       if (dynamic(0) && v >= 2)
         e = label(0) >= 0 ? symbols_.size(v, label(0), -1, integers_)
                           : symbols_.add(v, {.input = -1, .dim = integers_});
@@ -147,7 +148,7 @@ class Inputs {
     const std::string name = in.name.empty() ? "arg" + std::to_string(index) : in.name;
     recorder_.add_input(real, type, in.kind, name);
     auto [it, first] = seen_.try_emplace(real.unsafeGetTensorImpl());
-    if (first) it->second = recorder_.stand_in(real);
+    if (first) it->second = recorder_.fake_of(real);
     return it->second;
   }
 
@@ -168,7 +169,7 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
   auto recorder = std::make_shared<Recorder>();
   recorder->line = options.line;
   Recorder& r = *recorder;
-  // Whatever happens, tensors and symbols that got away must not record into a dead graph.
+  // Tensors and symbols that leave a failed trace must not record into a destroyed graph.
   struct Close {
     Recorder& r;
     ~Close() { r.close(); }
@@ -187,7 +188,7 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
     const NoAutocastCache no_cache;
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     const c10::impl::IncludeDispatchKeyGuard include(key);
-    // Traced tensors carry eager's marks; what is pending is done where a value is read.
+    // Traced tensors have eager's pending bits, which are applied where a value is read.
     const c10::impl::ExcludeDispatchKeyGuard marks(
         c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}));
     const RecorderScope scope(r);
@@ -246,8 +247,8 @@ c10::IValue add_input(const TraceInput& input) {
 }
 
 Traced trace(const std::vector<TraceInput>& inputs, const Program& program, const TraceOptions& options) {
-  // Other threads may draw while this one traces, again and again; a program that draws without the dispatcher does so
-  // each time.
+  // Other threads may draw while this one traces, so the trace is repeated. A program that draws without the dispatcher
+  // draws each time.
   constexpr int kMostDraws = 8;
   const GeneratorState before;
   for (int draws = 0;;) {
@@ -260,7 +261,7 @@ Traced trace(const std::vector<TraceInput>& inputs, const Program& program, cons
       throw;
     }
   }
-  // Another thread set the state, maybe. A program that does so does it again, whatever state it finds.
+  // Another thread may have set the state. A program that sets it sets it again, whatever state it finds.
   const GeneratorState after;
   after.next().put_back();
   try {

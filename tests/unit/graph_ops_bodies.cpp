@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "graph/graph.h"
-#include "graph/ops/operands.h"
+#include "graph/rules/operands.h"
 
 namespace vesta::graph {
 namespace {

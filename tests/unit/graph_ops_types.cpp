@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/graph.h"
-#include "graph/ops/norm_forms.h"
+#include "graph/rules/norm_forms.h"
 #include "vesta/error.h"
 
 namespace vesta::graph {

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "graph/graph.h"
+#include "loops/index_tensors.h"
 #include "loops/lower.h"
+#include "loops/ops/rows.h"
 
 namespace vesta::loops {
 namespace {
@@ -58,6 +60,24 @@ std::string lowered(const std::string& text) {
   dag.store(to.buffer, offset_of(to, index), lowering.element(out, index));
   verify(dag);
   return print(dag);
+}
+
+TEST(LoweringTable, HasTheRowsThatFamiliesNeed) {
+  using graph::Family;
+  for (const graph::OpRow* row : graph::op_rows()) {
+    const LoweringRow* lowering = find_lowering(graph::get_op(row->name));
+    const bool elements = row->family == Family::Factory || row->family == Family::Indexed;
+    if (elements) {
+      ASSERT_NE(lowering, nullptr) << row->name;
+      EXPECT_NE(lowering->element, nullptr) << row->name;
+    }
+    if (!lowering) continue;
+    EXPECT_TRUE(elements || row->family == Family::Scatter || row->family == Family::Scan) << row->name;
+    EXPECT_EQ(lowering->gathers, elements && lowering->index_checks != nullptr) << row->name;
+    if (row->family != Family::Scatter) continue;
+    EXPECT_NE(lowering->update, nullptr) << row->name;
+    EXPECT_NE(lowering->index_checks, nullptr) << row->name;
+  }
 }
 
 TEST(Lower, EmbeddingReadsTheRowItsIndexNames) {

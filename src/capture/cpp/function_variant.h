@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/executable.h"
-#include "trace/view_relation.h"
+#include "trace/tensors/view_relation.h"
 #include "vesta/detail/function.h"
 
 namespace vesta::capture::functions {

@@ -3,13 +3,12 @@
 
 #include <numbers>
 
-#include "base/check.h"
-#include "graph/ops/body.h"
-#include "graph/ops/broadcast.h"
-#include "graph/ops/decompose.h"
-#include "graph/ops/iterator_strides.h"
-#include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/body.h"
+#include "graph/rules/broadcast.h"
+#include "graph/rules/decompose.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {

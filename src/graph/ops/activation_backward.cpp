@@ -1,8 +1,8 @@
 // Gradients of activation functions, by the formulas of ATen's CPU kernels. The first operand is the incoming gradient.
 #include <numbers>
 
-#include "graph/ops/body.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/body.h"
 
 namespace vesta::graph {
 namespace {

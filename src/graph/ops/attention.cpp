@@ -2,15 +2,12 @@
 #include <algorithm>
 #include <array>
 
-#include "base/check.h"
-#include "graph/ops/broadcast.h"
-#include "graph/ops/iterator_strides.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/broadcast.h"
+#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 // The backward kernel writes [batch, sequence, heads, size] and returns it transposed.
 TensorType transposed(const TensorType& like, Sizes sizes) {
@@ -40,7 +37,7 @@ void flash_backward(const NodeArgs& args, Guards&, Results& results) {
     results.push_back(transposed(args.tensor(name), args.tensor(name).sizes));
 }
 
-// CUDA's, for [batch, heads, sequence, size]. What is undefined or an integer among the results has no type.
+// CUDA's kernels, for [batch, heads, sequence, size]. Results that are undefined or integers have no type.
 const TensorType kNothing{.dtype = DType::Other};
 
 TensorType on_device_of(const TensorType& like, DType dtype, std::vector<Expr> sizes) {
@@ -112,13 +109,20 @@ void cudnn(const NodeArgs& args, Guards& g, Results& results) {
 }
 
 constexpr OpRow kRows[] = {
-    {.name = "aten::_scaled_dot_product_flash_attention", .shape = flash_cuda, .flags = kExpensive | kRandom},
-    {.name = "aten::_scaled_dot_product_efficient_attention", .shape = efficient_cuda, .flags = kExpensive | kRandom},
-    {.name = "aten::_scaled_dot_product_cudnn_attention", .shape = cudnn, .flags = kExpensive | kRandom},
-    {.name = "aten::_scaled_dot_product_flash_attention_for_cpu", .shape = flash, .flags = kExpensive},
-    {.name = "aten::_scaled_dot_product_flash_attention_for_cpu_backward",
-     .shape = flash_backward,
-     .flags = kExpensive},
+    {.name = "aten::_scaled_dot_product_flash_attention",
+     .shape = flash_cuda,
+     .flags = kExpensive | kRandom,
+     .role = Role::Attention},
+    {.name = "aten::_scaled_dot_product_efficient_attention",
+     .shape = efficient_cuda,
+     .flags = kExpensive | kRandom,
+     .role = Role::Attention},
+    {.name = "aten::_scaled_dot_product_cudnn_attention",
+     .shape = cudnn,
+     .flags = kExpensive | kRandom,
+     .role = Role::Attention},
+    call("aten::_scaled_dot_product_flash_attention_for_cpu", flash, kExpensive),
+    call("aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_backward, kExpensive),
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Comparisons and logic.
-#include "graph/ops/body.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/complex_body.h"
 
 namespace vesta::graph {
 namespace {
@@ -14,11 +14,14 @@ constexpr OpRow logical(const char* name, PointwiseBody f) {
   return {.name = name, .family = Family::Pointwise, .promote = Promote::Logical, .body = f};
 }
 
+Scalar complex_equal(ComplexArgs x) { return (x[0].re == x[1].re) & (x[0].im == x[1].im); }
+Scalar complex_differs(ComplexArgs x) { return (x[0].re != x[1].re) | (x[0].im != x[1].im); }
+
 constexpr OpRow kRows[] = {
-    compare("aten::eq.Tensor", primitive<Prim::Eq>),
-    compare("aten::eq.Scalar", primitive<Prim::Eq>),
-    compare("aten::ne.Tensor", primitive<Prim::Ne>),
-    compare("aten::ne.Scalar", primitive<Prim::Ne>),
+    with_complex(compare("aten::eq.Tensor", primitive<Prim::Eq>), complex_body<complex_equal>),
+    with_complex(compare("aten::eq.Scalar", primitive<Prim::Eq>), complex_body<complex_equal>),
+    with_complex(compare("aten::ne.Tensor", primitive<Prim::Ne>), complex_body<complex_differs>),
+    with_complex(compare("aten::ne.Scalar", primitive<Prim::Ne>), complex_body<complex_differs>),
     compare("aten::lt.Tensor", primitive<Prim::Lt>, kOrdered),
     compare("aten::lt.Scalar", primitive<Prim::Lt>, kOrdered),
     compare("aten::le.Tensor", primitive<Prim::Le>, kOrdered),

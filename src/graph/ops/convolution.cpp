@@ -1,13 +1,10 @@
 // Convolution: calls into ATen or oneDNN. The result is channels-last if the input or the weight is.
-#include "base/check.h"
-#include "graph/ops/norm_forms.h"
 #include "graph/ops/rows.h"
-#include "graph/ops/window.h"
+#include "graph/rules/norm_forms.h"
+#include "graph/rules/window.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 // conv1d runs as a 2-d convolution of height 1.
 TensorType with_height(const TensorType& t) {
@@ -78,8 +75,8 @@ void convolution_backward(const NodeArgs& args, Guards& g, Results& results) {
 }
 
 constexpr OpRow kRows[] = {
-    {.name = "aten::convolution", .shape = convolution, .flags = kExpensive},
-    {.name = "aten::convolution_backward", .shape = convolution_backward, .flags = kExpensive},
+    call("aten::convolution", convolution, kExpensive),
+    call("aten::convolution_backward", convolution_backward, kExpensive),
 };
 
 }  // namespace

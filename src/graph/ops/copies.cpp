@@ -1,13 +1,10 @@
-// Copies and conversions: the identity, laid out and typed as asked.
-#include "base/check.h"
-#include "graph/ops/body.h"
-#include "graph/ops/iterator_strides.h"
+// Copies and conversions: the elements of the operand with another layout or type.
 #include "graph/ops/rows.h"
+#include "graph/rules/complex_body.h"
+#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 std::vector<Expr> strides_for(Guards& g, const TensorType& x, MemoryFormat format) {
   return format == MemoryFormat::Preserve ? preserved_strides(g, x) : format_strides(x.sizes, format);
@@ -32,7 +29,7 @@ void to_copy_shape(const NodeArgs& args, Guards& g, Results& results) {
   results[0].device = device_of(args, results[0].device);
   if (results[0].dtype == DType::Other) VESTA_UNSUPPORTED("a copy to a type Vesta does not compute with");
 }
-// aten::copy: self's type, filled from src.
+// aten::copy: the type of self with the elements of src.
 void copy_shape(const NodeArgs& args, Guards& g, Results& results) {
   const Sizes joined = broadcast(g, args.tensor(0).sizes, args.tensor(1).sizes);
   VESTA_USER_CHECK(joined == args.tensor(0).sizes, "copy: the source is larger than the destination");
@@ -45,18 +42,40 @@ void fill_shape(const NodeArgs& args, Guards& g, Results& results) {
 
 constexpr PointwiseBody kIdentity = body<[](Body x) { return x[0]; }>;
 
-constexpr OpRow copy(const char* name, ShapeRule shape, PointwiseBody f) {
-  return {
-      .name = name, .family = Family::Pointwise, .promote = Promote::Keep, .shape = shape, .body = f, .flags = kFloat8};
+constexpr OpRow copy(const char* name, ShapeRule shape, PointwiseBody f, uint32_t flags = 0) {
+  return {.name = name,
+          .family = Family::Pointwise,
+          .promote = Promote::Keep,
+          .shape = shape,
+          .body = f,
+          .flags = kFloat8 | flags};
+}
+
+Complex complex_identity(ComplexArgs x) { return x[0]; }
+Complex complex_fill(ComplexArgs x) { return x.number("value"); }
+
+// Converts a number to type t. To a real type it keeps the real part.
+ScalarPair converted(ScalarBuilder& b, DType t, ScalarPair x) {
+  const Scalar re(b, x.re);
+  if (t == DType::Bool && x.complex()) return pair((re != 0) | (Scalar(b, x.im) != 0));
+  if (is_complex(t)) return {x.re, x.complex() ? x.im : re.like(0).ref()};
+  return {x.re, {}};
+}
+ScalarPair complex_to_copy(ScalarBuilder& b, const NodeArgs& args, std::span<const ScalarPair> x) {
+  return converted(b, args.dtype("dtype", args.tensor(0).dtype), x[0]);
+}
+ScalarPair complex_copy(ScalarBuilder& b, const NodeArgs& args, std::span<const ScalarPair> x) {
+  return converted(b, args.tensor(0).dtype, x[1]);
 }
 
 constexpr OpRow kRows[] = {
-    copy("aten::clone", clone_shape, kIdentity),
-    copy("aten::_to_copy", to_copy_shape, kIdentity),
-    copy("aten::copy", copy_shape, body<[](Body x) { return x[1]; }>),
-    copy("aten::fill.Scalar", fill_shape, body<[](Body x) {
-           return x.number("value", x.args().tensor(0).dtype == DType::Bool ? DType::Bool : x.dtype());
-         }>),
+    with_complex(copy("aten::clone", clone_shape, kIdentity), complex_body<complex_identity>),
+    with_complex(copy("aten::_to_copy", to_copy_shape, kIdentity), complex_to_copy),
+    with_complex(copy("aten::copy", copy_shape, body<[](Body x) { return x[1]; }>, kIgnoresFirst), complex_copy),
+    with_complex(copy("aten::fill.Scalar", fill_shape, body<[](Body x) {
+                        return x.number("value", x.args().tensor(0).dtype == DType::Bool ? DType::Bool : x.dtype());
+                      }>),
+                 complex_body<complex_fill>),
     copy("aten::fill.Tensor", fill_shape, body<[](Body x) { return x[1].to(x.dtype()); }>),
 };
 

@@ -1,41 +1,16 @@
-// Tensors made from sizes and numbers. All constant fills become aten::full, all that nothing fills
-// aten::empty_strided, which a kernel reads as zeros.
+// Tensors made from sizes and numbers. Constant fills become aten::full, uninitialized tensors become
+// aten::empty_strided, whose elements a kernel reads as zeros.
 #include <cmath>
 
-#include "base/check.h"
-#include "graph/ops/decompose.h"
-#include "graph/ops/factory_types.h"
-#include "graph/ops/iterator_strides.h"
-#include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/decompose.h"
+#include "graph/rules/factory_types.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 
-TensorType factory_type(const NodeArgs& args, const IntList& sizes, DType otherwise, Device device) {
-  for (Expr s : sizes) VESTA_USER_CHECK(!s.is_constant() || s.constant() >= 0, "a negative size");
-  TensorType out{.dtype = args.dtype("dtype", otherwise), .sizes = sizes, .strides = {}, .device = device};
-  if (const auto* d = std::get_if<Device>(&args.get("device"))) out.device = *d;
-  const bool* pinned = args.schema().index_of("pin_memory") >= 0 ? std::get_if<bool>(&args.get("pin_memory")) : nullptr;
-  VESTA_USER_CHECK(!pinned || !*pinned, "pinned memory");
-  if (out.dtype == DType::Other) VESTA_UNSUPPORTED("a tensor of a type Vesta does not compute with");
-  MemoryFormat format = MemoryFormat::Contiguous;
-  if (args.schema().index_of("memory_format") >= 0)
-    if (const auto* f = std::get_if<MemoryFormat>(&args.get("memory_format"))) format = *f;
-  out.strides = format_strides(out.sizes, format);
-  return out;
-}
-
-TensorType like_type(const NodeArgs& args, Guards& g) {
-  const TensorType& x = args.tensor(0);
-  TensorType out = factory_type(args, x.sizes, x.dtype, x.device);
-  const auto* f = std::get_if<MemoryFormat>(&args.get("memory_format"));
-  if (!f || *f == MemoryFormat::Preserve) out.strides = preserved_strides(g, x);
-  return out;
-}
-
 namespace {
-
-using Results = std::vector<TensorType>;
 
 void sized(const NodeArgs& args, Guards&, Results& results) {
   results.assign(1, factory_type(args, args.integers("size"), default_dtype(), {}));
@@ -74,7 +49,7 @@ void linspace(const NodeArgs& args, Guards&, Results& results) {
       1, factory_type(args, {args.integer("steps")}, complex ? complex_of(default_dtype()) : default_dtype(), {}));
 }
 
-// The count of elements: exact in integers, in double otherwise, as ATen computes it.
+// The count of elements, computed in integers or in double, as ATen does.
 void arange(const NodeArgs& args, Guards& g, Results& results) {
   const bool has_start = args.schema().index_of("start") >= 0, has_step = args.schema().index_of("step") >= 0;
   const Arg start = has_start ? args.get("start") : Arg(Expr(0));
@@ -123,46 +98,49 @@ std::vector<Value*> uninitialised(Builder& b, const Node& node) {
   return {b("aten::empty_strided", {IntList(t.sizes), IntList(t.strides)}, {{"dtype", t.dtype}, {"device", t.device}})};
 }
 
-template <int Constant>
 std::vector<Value*> filled(Builder& b, const Node& node) {
   const TensorType& t = node.results[0]->type;
-  Arg value = Expr(Constant);
-  for (const char* name : {"fill_value", "s"})
-    if (node.op->schema.index_of(name) >= 0) value = node.named().get(name);
+  const std::optional<Arg> number = fill_number(node);
   // The fill converts the number to the element type, as full does.
-  Value* v = b("aten::full", {IntList(t.sizes), value}, {{"dtype", t.dtype}, {"device", t.device}});
+  Value* v = b("aten::full", {IntList(t.sizes), number.value_or(Expr(0))}, {{"dtype", t.dtype}, {"device", t.device}});
   v->type.strides = t.strides;
   return {v};
 }
 
-constexpr OpRow fill(const char* name, ShapeRule shape, Decompose decompose) {
-  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = decompose, .flags = kFloat8};
+constexpr OpRow factory(const char* name, ShapeRule shape, Decompose decompose, Role role = Role::None) {
+  return {.name = name,
+          .family = Family::Composite,
+          .shape = shape,
+          .decompose = decompose,
+          .flags = kFloat8,
+          .role = role};
 }
+constexpr OpRow fill(const char* name, ShapeRule shape, Role role) { return factory(name, shape, filled, role); }
 
 constexpr OpRow kRows[] = {
-    {.name = "aten::full", .family = Family::Factory, .shape = full, .flags = kFloat8},
-    fill("aten::zeros", sized, filled<0>),
-    fill("aten::ones", sized, filled<1>),
-    fill("aten::empty.memory_format", sized, uninitialised),
-    {.name = "aten::empty_strided", .family = Family::Factory, .shape = strided, .flags = kFloat8},
-    fill("aten::scalar_tensor", scalar_tensor, filled<0>),
-    fill("aten::zeros_like", like, filled<0>),
-    fill("aten::ones_like", like, filled<1>),
-    fill("aten::zero", zeroed, filled<0>),
-    fill("aten::full_like", like, filled<0>),
-    fill("aten::empty_like", like, uninitialised),
-    fill("aten::new_zeros", made_new, filled<0>),
-    fill("aten::new_ones", made_new, filled<1>),
-    fill("aten::new_full", made_new, filled<0>),
-    fill("aten::new_empty", made_new, uninitialised),
-    fill("aten::new_empty_strided", new_strided, uninitialised),
+    {.name = "aten::full", .family = Family::Factory, .shape = full, .flags = kFloat8, .role = Role::Fill},
+    fill("aten::zeros", sized, Role::Zeros),
+    fill("aten::ones", sized, Role::Ones),
+    factory("aten::empty.memory_format", sized, uninitialised),
+    {.name = "aten::empty_strided", .family = Family::Factory, .shape = strided, .flags = kFloat8 | kUninitialized},
+    fill("aten::scalar_tensor", scalar_tensor, Role::Fill),
+    fill("aten::zeros_like", like, Role::Zeros),
+    fill("aten::ones_like", like, Role::Ones),
+    fill("aten::zero", zeroed, Role::None),
+    fill("aten::full_like", like, Role::Fill),
+    factory("aten::empty_like", like, uninitialised),
+    fill("aten::new_zeros", made_new, Role::Zeros),
+    fill("aten::new_ones", made_new, Role::Ones),
+    fill("aten::new_full", made_new, Role::Fill),
+    factory("aten::new_empty", made_new, uninitialised),
+    factory("aten::new_empty_strided", new_strided, uninitialised),
     {.name = "aten::arange.start_step", .family = Family::Factory, .shape = arange},
-    fill("aten::arange", arange, arange_full_form),
-    fill("aten::arange.start", arange, arange_full_form),
+    factory("aten::arange", arange, arange_full_form),
+    factory("aten::arange.start", arange, arange_full_form),
     {.name = "aten::eye", .family = Family::Factory, .shape = eye},
     {.name = "aten::eye.m", .family = Family::Factory, .shape = eye},
-    {.name = "aten::linspace", .shape = linspace, .flags = kMayRaise},
-    {.name = "aten::logspace", .shape = linspace, .flags = kMayRaise},
+    call("aten::linspace", linspace, kMayRaise),
+    call("aten::logspace", linspace, kMayRaise),
 };
 
 }  // namespace

@@ -1,15 +1,12 @@
-// Reads at computed places: index, gather, embedding, triangles.
+// Reads at indices that integer tensors hold: index, gather, embedding, take.
 #include <algorithm>
 
-#include "base/check.h"
-#include "graph/ops/index_shape.h"
-#include "graph/ops/iterator_strides.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/index_shape.h"
+#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 void index(const NodeArgs& args, Guards& g, Results& results) {
   results = {index_result(g, args.tensor(0), std::get<ValueList>(args[1]))};
@@ -54,25 +51,10 @@ void take(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(args.tensor(0), args.tensor(1).sizes)};
 }
 
-void triangle(const NodeArgs& args, Guards&, Results& results) {
-  const TensorType& x = args.tensor(0);
-  VESTA_USER_CHECK(x.dim() >= 2, "tril and triu need at least two dimensions");
-  results = {contiguous_like(x, x.sizes)};
-}
-
-constexpr OpRow read(const char* name, ShapeRule shape) {
-  return {.name = name, .family = Family::Indexed, .shape = shape, .flags = kMayRaise};
-}
-
 constexpr OpRow kRows[] = {
-    read("aten::index.Tensor", index),
-    read("aten::_unsafe_index.Tensor", index),
-    read("aten::index_select", index_select),
-    read("aten::gather", gather),
-    read("aten::embedding", embedding),
-    read("aten::take", take),
-    read("aten::tril", triangle),
-    read("aten::triu", triangle),
+    indexed("aten::index.Tensor", index, kMayRaise),        indexed("aten::_unsafe_index.Tensor", index, kMayRaise),
+    indexed("aten::index_select", index_select, kMayRaise), indexed("aten::gather", gather, kMayRaise),
+    indexed("aten::embedding", embedding, kMayRaise),       indexed("aten::take", take, kMayRaise),
 };
 
 }  // namespace

@@ -1,15 +1,13 @@
-// Calls into ATen of no family, with known shapes: sampled images and patches, distances, bags, losses of classes.
+// Operators of no other family with known shapes, as calls into ATen: images and patches, distances, bags, losses of
+// classes.
 #include <algorithm>
 
-#include "base/check.h"
-#include "graph/ops/iterator_strides.h"
 #include "graph/ops/rows.h"
-#include "graph/ops/window.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/window.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 TensorType preserved(Guards& g, const TensorType& x) {
   TensorType out = x;
@@ -34,7 +32,7 @@ void grid_sampler(const NodeArgs& args, Guards& g, Results& results) {
   results = {contiguous_like(x, sizes)};
 }
 
-// Sliding windows over an image of `size`: how many there are in all.
+// The total of sliding windows over an image of `size`.
 Expr window_total(const NodeArgs& args, Guards& g, std::span<const Expr> size) {
   const IntList kernel = spatial(args, "kernel_size", 2), dilation = spatial(args, "dilation", 2);
   const IntList padding = spatial(args, "padding", 2), stride = spatial(args, "stride", 2);
@@ -134,7 +132,7 @@ void triangle_indices(const NodeArgs& args, Guards& g, Results& results) {
   results = {contiguous_like(like, {2, n})};
 }
 
-// The sum of products of three tensors, of which each is given new dimensions first.
+// The sum of products of three tensors. Each gets new dimensions first.
 void trilinear(const NodeArgs& args, Guards& g, Results& results) {
   static constexpr const char* kNew[] = {"expand1", "expand2", "expand3"};
   Sizes all;
@@ -171,7 +169,7 @@ void binary_cross_entropy(const NodeArgs& args, Guards& g, Results& results) {
   }
   results = {reduces(args) ? contiguous_like(x, {}) : preserved(g, x)};
 }
-// A loss for each row of a matrix, or of one vector.
+// One loss for each row of a matrix, or one for a vector.
 TensorType loss_of_rows(const NodeArgs& args, size_t target_dims_of_rows) {
   const TensorType& x = args.tensor(0);
   VESTA_USER_CHECK(x.dim() <= 2 && is_float(x.dtype), "a loss of classes: expected a matrix of floats");
@@ -194,25 +192,23 @@ void nll_loss2d(const NodeArgs& args, Guards& g, Results& results) {
   results = {contiguous_like(x, reduces(args) ? Sizes{} : target.sizes), contiguous_like(x, {})};
 }
 
-constexpr OpRow call(const char* name, ShapeRule shape) { return {.name = name, .shape = shape, .flags = kMayRaise}; }
-
 constexpr OpRow kRows[] = {
-    call("aten::grid_sampler_2d", grid_sampler<2>),
-    call("aten::grid_sampler_3d", grid_sampler<3>),
-    call("aten::im2col", im2col),
-    call("aten::col2im", col2im),
-    call("aten::_cdist_forward", cdist),
-    call("aten::_pdist_forward", pdist),
-    call("aten::frexp.Tensor", frexp),
-    call("aten::renorm", renorm),
-    call("aten::isin.Tensor_Tensor", is_in),
-    call("aten::tril_indices", triangle_indices<true>),
-    call("aten::triu_indices", triangle_indices<false>),
-    call("aten::_trilinear", trilinear),
-    call("aten::binary_cross_entropy", binary_cross_entropy),
-    call("aten::multi_margin_loss", multi_margin_loss),
-    call("aten::multilabel_margin_loss_forward", multilabel_margin_loss),
-    call("aten::nll_loss2d_forward", nll_loss2d),
+    call("aten::grid_sampler_2d", grid_sampler<2>, kMayRaise),
+    call("aten::grid_sampler_3d", grid_sampler<3>, kMayRaise),
+    call("aten::im2col", im2col, kMayRaise),
+    call("aten::col2im", col2im, kMayRaise),
+    call("aten::_cdist_forward", cdist, kMayRaise),
+    call("aten::_pdist_forward", pdist, kMayRaise),
+    call("aten::frexp.Tensor", frexp, kMayRaise),
+    call("aten::renorm", renorm, kMayRaise),
+    call("aten::isin.Tensor_Tensor", is_in, kMayRaise),
+    call("aten::tril_indices", triangle_indices<true>, kMayRaise),
+    call("aten::triu_indices", triangle_indices<false>, kMayRaise),
+    call("aten::_trilinear", trilinear, kMayRaise),
+    call("aten::binary_cross_entropy", binary_cross_entropy, kMayRaise),
+    call("aten::multi_margin_loss", multi_margin_loss, kMayRaise),
+    call("aten::multilabel_margin_loss_forward", multilabel_margin_loss, kMayRaise),
+    call("aten::nll_loss2d_forward", nll_loss2d, kMayRaise),
 };
 
 }  // namespace

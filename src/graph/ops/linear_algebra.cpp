@@ -1,13 +1,10 @@
-// Factorizations, solvers and their like: calls into ATen with known shapes. LAPACK's matrices are stored by columns.
-// Element types are left for the calls to check: empty matrices may have any.
-#include "base/check.h"
-#include "graph/ops/iterator_strides.h"
+// Factorizations, solvers and similar operators: calls into ATen with known shapes. LAPACK stores matrices by columns.
+// The calls check element types: empty matrices may have any.
 #include "graph/ops/rows.h"
+#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 const TensorType& matrix(const NodeArgs& args, size_t i) {
   const TensorType& x = args.tensor(i);
@@ -42,7 +39,7 @@ TensorType by_columns(const TensorType& like, Sizes sizes) {
 TensorType of(DType t, const TensorType& like, Sizes sizes) { return contiguous_like(like, std::move(sizes), t); }
 TensorType reals(const TensorType& like, Sizes sizes) { return of(real_of(like.dtype), like, std::move(sizes)); }
 TensorType nothing(const TensorType& like) { return by_rows(like, {0}); }
-// LAPACK's integers: a status for each matrix, an interchange for each row.
+// LAPACK's integers: one status per matrix, one interchange per row.
 TensorType status(const TensorType& x) { return of(DType::I32, x, batch(x)); }
 TensorType interchanges(const TensorType& x) { return of(DType::I32, x, with(batch(x), {shorter_side(x)})); }
 
@@ -145,7 +142,7 @@ void fits(Guards& g, const TensorType& a, const Sizes& b, bool left) {
 TensorType solved(const TensorType& like, Sizes sizes, bool left) {
   return left ? by_columns(like, std::move(sizes)) : by_rows(like, std::move(sizes));
 }
-// One right side without a dimension of its own.
+// Whether b is one right side without a dimension of its own.
 bool is_vector(Guards& g, const TensorType& a, const TensorType& b) {
   if (b.dim() == 1) return true;
   if (b.dim() + 1 != a.dim()) return false;
@@ -185,7 +182,7 @@ void ldl_solve(const NodeArgs& args, Guards& g, Results& results) {
   fits(g, a, b.sizes, true);
   results = {by_columns(b, solved_sizes(g, a, b.sizes))};
 }
-// Both arguments arrive broadcast.
+// Both arguments are already broadcast.
 void cholesky_solve(const NodeArgs& args, Guards&, Results& results) {
   const TensorType& b = matrix(args, 0);
   results = {by_columns(b, b.sizes)};
@@ -207,32 +204,30 @@ void trace(const NodeArgs& args, Guards&, Results& results) {
   results = {of(is_integral(x.dtype) || x.dtype == DType::Bool ? DType::I64 : x.dtype, x, {})};
 }
 
-constexpr OpRow call(const char* name, ShapeRule shape) { return {.name = name, .shape = shape, .flags = kMayRaise}; }
-
 constexpr OpRow kRows[] = {
-    call("aten::linalg_cholesky_ex", factor),
-    call("aten::linalg_inv_ex", factor),
-    call("aten::linalg_lu_factor_ex", lu_factor),
-    call("aten::linalg_ldl_factor_ex", ldl_factor),
-    call("aten::linalg_lu", lu),
-    call("aten::lu_unpack", lu_unpack),
-    call("aten::linalg_qr", qr),
-    call("aten::_linalg_svd", svd),
-    call("aten::_linalg_eigh", eigh),
-    call("aten::_linalg_eigvals", eigenvalues),
-    call("aten::_linalg_det", determinant),
-    call("aten::_linalg_slogdet", log_determinant),
-    call("aten::cholesky", cholesky),
-    call("aten::cholesky_inverse", like_square),
-    call("aten::linalg_householder_product", householder),
-    call("aten::linalg_matrix_exp", matrix_exp),
-    call("aten::_linalg_solve_ex", solve),
-    call("aten::linalg_solve_triangular", solve_triangular),
-    call("aten::linalg_lu_solve", lu_solve),
-    call("aten::linalg_ldl_solve", ldl_solve),
-    call("aten::_cholesky_solve_helper", cholesky_solve),
-    call("aten::linalg_cross", cross),
-    call("aten::trace", trace),
+    call("aten::linalg_cholesky_ex", factor, kMayRaise),
+    call("aten::linalg_inv_ex", factor, kMayRaise),
+    call("aten::linalg_lu_factor_ex", lu_factor, kMayRaise),
+    call("aten::linalg_ldl_factor_ex", ldl_factor, kMayRaise),
+    call("aten::linalg_lu", lu, kMayRaise),
+    call("aten::lu_unpack", lu_unpack, kMayRaise),
+    call("aten::linalg_qr", qr, kMayRaise),
+    call("aten::_linalg_svd", svd, kMayRaise),
+    call("aten::_linalg_eigh", eigh, kMayRaise),
+    call("aten::_linalg_eigvals", eigenvalues, kMayRaise),
+    call("aten::_linalg_det", determinant, kMayRaise),
+    call("aten::_linalg_slogdet", log_determinant, kMayRaise),
+    call("aten::cholesky", cholesky, kMayRaise),
+    call("aten::cholesky_inverse", like_square, kMayRaise),
+    call("aten::linalg_householder_product", householder, kMayRaise),
+    call("aten::linalg_matrix_exp", matrix_exp, kMayRaise),
+    call("aten::_linalg_solve_ex", solve, kMayRaise),
+    call("aten::linalg_solve_triangular", solve_triangular, kMayRaise),
+    call("aten::linalg_lu_solve", lu_solve, kMayRaise),
+    call("aten::linalg_ldl_solve", ldl_solve, kMayRaise),
+    call("aten::_cholesky_solve_helper", cholesky_solve, kMayRaise),
+    call("aten::linalg_cross", cross, kMayRaise),
+    call("aten::trace", trace, kMayRaise),
 };
 
 }  // namespace

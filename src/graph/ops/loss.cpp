@@ -1,10 +1,9 @@
 // Losses and their gradients.
-#include "base/check.h"
-#include "graph/ops/body.h"
-#include "graph/ops/decompose.h"
-#include "graph/ops/iterator_strides.h"
-#include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/body.h"
+#include "graph/rules/decompose.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {
@@ -139,14 +138,14 @@ void nll_backward(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(x, x.sizes)};
 }
 
-// -x[target] with the rows of `ignore_index` left out, and the weight of each row.
-struct Picked {
+// -x[target], 0 for rows of `ignore_index`, and the weight of each row.
+struct TargetLoss {
   Value* loss;    // 0 where ignored
   Value* weight;  // 0 where ignored
-  Value* index;   // a valid class everywhere, with the class dimension
+  Value* index;   // a valid class in every row, with the class dimension
   Value* kept;    // Bool, with the class dimension
 };
-Picked pick(Builder& b, const Node& node, Value* x, size_t dim) {
+TargetLoss target_loss(Builder& b, const Node& node, Value* x, size_t dim) {
   const NodeArgs args = node.named();
   const Expr d = static_cast<int64_t>(dim);
   Value* target = std::get<Value*>(args.get("target"));
@@ -177,7 +176,7 @@ std::vector<Value*> nll_form(Builder& b, const Node& node) {
   Value* x = node.input(0);
   if (x->type.dim() != 2 || node.input(1)->type.dim() != 1) return {};
   x = opmath(b, x);
-  const Picked p = pick(b, node, x, 1);
+  const TargetLoss p = target_loss(b, node, x, 1);
   const int64_t reduction = reduction_of(node.named());
   Value* weight = total(b, p.weight);
   if (reduction == kNone) {
@@ -205,7 +204,7 @@ std::vector<Value*> nll_backward_form(Builder& b, const Node& node) {
     grad = b("aten::div.Tensor", {grad, cast(b, std::get<Value*>(args.get("total_weight")), t)});
   if (args.has("weight")) grad = b("aten::mul.Tensor", {grad, cast(b, std::get<Value*>(args.get("weight")), t)});
   Value* out = b("aten::mul.Tensor", {grad, cast(b, hit, t)});
-  // A row that is not hit is 0 whatever the gradient is.
+  // A row without the target is 0 whatever the gradient is.
   out = b("aten::masked_fill.Scalar", {out, b("aten::logical_not", {hit}), Expr(0)});
   return finish(b, node, {out});
 }
@@ -283,7 +282,7 @@ std::vector<Value*> cross_entropy_form(Builder& b, const Node& node) {
     return is_float(node.input(1)->type.dtype) ? cross_entropy_of_probabilities(b, node, log_p, dim)
                                                : std::vector<Value*>{};
   }
-  const Picked p = pick(b, node, log_p, dim);
+  const TargetLoss p = target_loss(b, node, log_p, dim);
   Value* each = p.loss;
   if (const double s = args.number("label_smoothing"); s != 0) {
     const Expr classes = input->type.sizes[dim];
@@ -297,10 +296,6 @@ std::vector<Value*> cross_entropy_form(Builder& b, const Node& node) {
   Value* loss = total(b, each);
   if (reduction == kMean) loss = b("aten::div.Tensor", {loss, total(b, p.weight)});
   return finish(b, node, {loss});
-}
-
-constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32_t flags = 0) {
-  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .flags = flags};
 }
 
 constexpr OpRow kRows[] = {

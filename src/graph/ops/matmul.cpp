@@ -1,18 +1,15 @@
 // Matrix products: calls into ATen (or, by a pass, oneDNN). Results are contiguous.
-#include "base/check.h"
-#include "graph/ops/iterator_strides.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 void agree(Guards& g, Expr a, Expr c, const char* op) {
   VESTA_USER_CHECK(a == c || g.equal(a, c), "{}: inner sizes {} and {} differ", op, to_string(a), to_string(c));
 }
 void same_type(const TensorType& a, const TensorType& c, const char* op) {
-  // Eager refuses most mixed products, but not all empty ones: let it decide.
+  // Eager refuses most products of mixed types, but not all empty ones, so eager decides.
   if (a.dtype != c.dtype) VESTA_UNSUPPORTED("{}: operands of types {} and {}", op, name(a.dtype), name(c.dtype));
 }
 void dims(const TensorType& a, size_t n, const char* op) {
@@ -125,25 +122,21 @@ void scaled_mm(const NodeArgs& args, Guards& g, Results& results) {
   agree(g, a.sizes[1], c.sizes[0], "_scaled_mm");
   results = {contiguous_like(a, {a.sizes[0], c.sizes[1]}, args.dtype("out_dtype", a.dtype))};
 }
-constexpr OpRow product_row(const char* name, ShapeRule shape, uint32_t flags = kExpensive) {
-  return {.name = name, .shape = shape, .flags = flags};
-}
-
 constexpr OpRow kRows[] = {
-    product_row("aten::mm", mm),
-    product_row("aten::bmm", bmm),
-    product_row("aten::addmm", addmm),
-    product_row("aten::baddbmm", baddbmm),
-    product_row("aten::addbmm", addbmm),
-    product_row("aten::mv", mv),
-    product_row("aten::addmv", addmv),
-    product_row("aten::dot", dot),
-    product_row("aten::vdot", dot),
-    product_row("aten::addr", addr),
-    product_row("aten::linear", linear, kExpensive),
-    product_row("aten::_addmm_activation", addmm),
-    product_row("aten::_scaled_mm", scaled_mm, kExpensive | kMayRaise | kFloat8),
-    product_row("aten::_scaled_mm_v2", scaled_mm, kExpensive | kMayRaise | kFloat8),
+    call("aten::mm", mm, kExpensive),
+    call("aten::bmm", bmm, kExpensive),
+    call("aten::addmm", addmm, kExpensive),
+    call("aten::baddbmm", baddbmm, kExpensive),
+    call("aten::addbmm", addbmm, kExpensive),
+    call("aten::mv", mv, kExpensive),
+    call("aten::addmv", addmv, kExpensive),
+    call("aten::dot", dot, kExpensive),
+    call("aten::vdot", dot, kExpensive),
+    call("aten::addr", addr, kExpensive),
+    call("aten::linear", linear, kExpensive),
+    call("aten::_addmm_activation", addmm, kExpensive),
+    call("aten::_scaled_mm", scaled_mm, kExpensive | kMayRaise | kFloat8),
+    call("aten::_scaled_mm_v2", scaled_mm, kExpensive | kMayRaise | kFloat8),
 };
 
 }  // namespace

@@ -1,17 +1,14 @@
-// layer_norm, rms_norm, group_norm and batch_norm. Statistics are taken in the opmath type, in two passes.
+// layer_norm, rms_norm, group_norm and batch_norm. Statistics are computed in the opmath type, in two passes.
 #include <limits>
 
-#include "base/check.h"
-#include "graph/ops/decompose.h"
-#include "graph/ops/iterator_strides.h"
-#include "graph/ops/norm_forms.h"
-#include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/decompose.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/norm_forms.h"
+#include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 const TensorType* maybe(const NodeArgs& args, std::string_view name) {
   return args.has(name) ? &args.tensor(name) : nullptr;
@@ -21,7 +18,7 @@ Value* maybe_value(const Node& node, std::string_view name) {
   return args.has(name) ? std::get<Value*>(args.get(name)) : nullptr;
 }
 
-// Statistics have the type of the parameters where half inputs come with fp32 parameters.
+// Statistics have the type of the parameters where the input is half precision and the parameters are fp32.
 DType statistics_type(const NodeArgs& args, DType input) {
   for (const char* name : {"weight", "bias"})
     if (const TensorType* p = maybe(args, name)) return p->dtype == input ? input : p->dtype;
@@ -54,7 +51,7 @@ void native_layer_norm(const NodeArgs& args, Guards& g, Results& results) {
   const size_t axis = check_normalized(args, g);
   Sizes outer = x.sizes;
   for (size_t i = axis; i < outer.size(); ++i) outer[i] = 1;
-  // CUDA's kernels keep what they computed them in.
+  // CUDA's kernels return statistics in the type they compute in.
   const DType t = x.device.type == DeviceType::CUDA ? opmath(x.dtype) : statistics_type(args, x.dtype);
   results = {contiguous_like(x, x.sizes), contiguous_like(x, outer, t), contiguous_like(x, outer, t)};
 }
@@ -155,7 +152,7 @@ std::vector<Value*> group_norm_form(Builder& b, const Node& node) {
 
 bool trains(const NodeArgs& args) { return args.schema().index_of("training") >= 0 && args.boolean("training"); }
 
-// Of the formats that x is contiguous in, ATen's kernels take the first of these.
+// The first of these formats in which x is contiguous, as ATen's kernels choose.
 MemoryFormat format_of_contiguous(Guards& g, const TensorType& x) {
   for (const MemoryFormat f : {MemoryFormat::Contiguous, MemoryFormat::ChannelsLast3d, MemoryFormat::ChannelsLast}) {
     const size_t dims = f == MemoryFormat::ChannelsLast3d ? 5 : 4;
@@ -178,7 +175,7 @@ void batch_norm(const NodeArgs& args, Guards& g, Results& results) {
   if (const TensorType* p = args.schema().index_of("running_mean") >= 0 ? maybe(args, "running_mean") : nullptr)
     if (p->dtype != x.dtype) t = p->dtype;
   if (x.device.type == DeviceType::CUDA) t = opmath(x.dtype);
-  // Outside of training CUDA's kernels return what they made of the running statistics.
+  // Outside of training CUDA's kernels return values derived from the running statistics.
   const Sizes stats = {trains(args) || x.device.type == DeviceType::CUDA ? channels : Expr(0)};
   results = {in_format(x, x.sizes, format_of_contiguous(g, x)), contiguous_like(x, stats, t),
              contiguous_like(x, stats, t)};
@@ -231,7 +228,7 @@ std::vector<Value*> batch_norm_form(Builder& b, const Node& node) {
   const NodeArgs args = node.named();
   if (numel(input->type).is_constant(0)) return {};
   if (!trains(args)) return batch_norm_inference(b, node);
-  // The forms that write the running statistics in place stay calls; the functional one returns them.
+  // Forms that write the running statistics in place stay calls. The functional form returns them.
   const bool functional = node.results.size() == 5;
   if (!functional && (maybe_value(node, "running_mean") || maybe_value(node, "running_var"))) return {};
   Value* x = opmath(b, input);
@@ -258,8 +255,11 @@ std::vector<Value*> batch_norm_form(Builder& b, const Node& node) {
   return finish(b, node, {out, mean, rstd, moved("running_mean", mean), moved("running_var", variance)});
 }
 
-constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32_t flags = 0) {
-  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .flags = flags};
+constexpr OpRow batch_norm_row(const char* name, LayoutRule layout) {
+  OpRow row = composite(name, batch_norm, batch_norm_form);
+  row.role = Role::BatchNorm;
+  row.layout = layout;
+  return row;
 }
 
 void weight_norm(const NodeArgs& args, Guards&, Results& results) {
@@ -273,15 +273,15 @@ constexpr OpRow kRows[] = {
     composite("aten::rms_norm", rms_norm, rms_norm_form),
     composite("aten::native_group_norm", native_group_norm, group_norm_form),
     composite("aten::group_norm", group_norm, group_norm_form),
-    composite("aten::native_batch_norm", batch_norm, batch_norm_form),
-    composite("aten::_native_batch_norm_legit", batch_norm, batch_norm_form),
+    batch_norm_row("aten::native_batch_norm", LayoutRule::Follows),
+    batch_norm_row("aten::_native_batch_norm_legit", LayoutRule::None),
     composite("aten::_native_batch_norm_legit.no_stats", batch_norm, batch_norm_form),
-    composite("aten::_native_batch_norm_legit_no_training", batch_norm, batch_norm_form),
+    batch_norm_row("aten::_native_batch_norm_legit_no_training", LayoutRule::Follows),
     composite("aten::_native_batch_norm_legit_functional", batch_norm_functional, batch_norm_form),
     composite("aten::native_layer_norm_backward", native_layer_norm_backward, layer_norm_backward_form),
     composite("aten::native_group_norm_backward", native_group_norm_backward, group_norm_backward_form),
     composite("aten::native_batch_norm_backward", native_batch_norm_backward, batch_norm_backward_form),
-    {.name = "aten::_weight_norm_interface", .shape = weight_norm},
+    call("aten::_weight_norm_interface", weight_norm),
 };
 
 }  // namespace

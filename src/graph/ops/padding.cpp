@@ -1,14 +1,11 @@
 // Padding: by a constant, by reflection, by the edge, around the torus.
 #include <algorithm>
 
-#include "base/check.h"
-#include "graph/ops/iterator_strides.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 Sizes padded(Guards& g, const TensorType& x, const IntList& pad) {
   VESTA_USER_CHECK(pad.size() % 2 == 0 && pad.size() / 2 <= x.dim(), "pad has the wrong length");
@@ -27,7 +24,7 @@ void constant(const NodeArgs& args, Guards& g, Results& results) {
   const bool grows = std::any_of(pad.begin(), pad.end(), [&](Expr p) { return g.less(0, p); });
   TensorType out = x;
   out.sizes = padded(g, x, pad);
-  for (size_t i = 0; i < pad.size() / 2; ++i) {  // eager narrows by the negative widths first
+  for (size_t i = 0; i < pad.size() / 2; ++i) {  // eager first narrows by the negative widths
     Expr left = x.sizes[x.dim() - 1 - i];
     for (const Expr p : {pad[2 * i], pad[2 * i + 1]}) {
       if (!g.less(p, 0)) continue;
@@ -65,7 +62,7 @@ void reflection(const NodeArgs& args, Guards& g, Results& results) {
     VESTA_USER_CHECK(g.less(pad[i], x.sizes[x.dim() - 1 - i / 2]), "reflection needs padding smaller than the size");
 }
 
-// All dimensions behind the batch and the channels.
+// Pads all dimensions after the batch and the channels.
 void circular(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const IntList& pad = args.integers("pad");
@@ -79,15 +76,11 @@ void circular(const NodeArgs& args, Guards& g, Results& results) {
   results = {out};
 }
 
-constexpr OpRow pad(const char* name, ShapeRule shape) {
-  return {.name = name, .family = Family::Indexed, .shape = shape};
-}
-
 constexpr OpRow kRows[] = {
-    pad("aten::constant_pad_nd", constant),       pad("aten::reflection_pad1d", reflection<1>),
-    pad("aten::reflection_pad2d", reflection<2>), pad("aten::reflection_pad3d", reflection<3>),
-    pad("aten::replication_pad1d", edge<1>),      pad("aten::replication_pad2d", edge<2>),
-    pad("aten::replication_pad3d", edge<3>),      pad("aten::_pad_circular", circular),
+    indexed("aten::constant_pad_nd", constant),       indexed("aten::reflection_pad1d", reflection<1>),
+    indexed("aten::reflection_pad2d", reflection<2>), indexed("aten::reflection_pad3d", reflection<3>),
+    indexed("aten::replication_pad1d", edge<1>),      indexed("aten::replication_pad2d", edge<2>),
+    indexed("aten::replication_pad3d", edge<3>),      indexed("aten::_pad_circular", circular),
 };
 
 }  // namespace

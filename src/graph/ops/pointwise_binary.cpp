@@ -2,11 +2,10 @@
 #include <cmath>
 #include <limits>
 
-#include "base/check.h"
-#include "graph/ops/body.h"
-#include "graph/ops/decompose.h"
-#include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/complex_body.h"
+#include "graph/rules/decompose.h"
+#include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {
@@ -64,7 +63,7 @@ Scalar divide_with_mode(Body x) {
   return x[0].real() ? trunc(x[0] / x[1]) : x[0] / x[1];
 }
 
-// ATen's own special cases of a number as the exponent: they are more exact than pow, and defined for negative bases.
+// ATen's special cases for a number as the exponent. They are more exact than pow, and defined for negative bases.
 Scalar power_by_number(Body x) {
   const Arg& arg = x.args().get("exponent");
   const Scalar v = x[0];
@@ -113,7 +112,7 @@ Scalar heaviside(Body x) {
   return select(x[0] == 0, x[1], select(x[0] > 0, x[0].like(1), x[0].like(0)));
 }
 
-// Subtraction refuses Bool in either place, whatever it promotes to.
+// Subtraction refuses a Bool operand, whatever the promoted type is.
 void difference_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   static constexpr OpRow row = arithmetic("aten::sub.Tensor", nullptr, kNotBool);
   for (size_t i = 0; i < 2; ++i) {
@@ -132,7 +131,7 @@ void heaviside_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& r
   default_shape(row, args, g, results);
 }
 
-// ATen computes rsub(a, b) as sub(b, a): the second operand decides first about strides.
+// ATen computes rsub(a, b) as sub(b, a), so the strides of the second operand come first.
 void reversed_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   std::vector<Arg> swapped(args.all().begin(), args.all().end());
   std::swap(swapped[0], swapped[1]);
@@ -169,17 +168,27 @@ constexpr OpRow decomposed(OpRow row, Decompose form) {
   return row;
 }
 
+Complex complex_add(ComplexArgs x) { return x[0] + x[1] * x.number("alpha"); }
+Complex complex_subtract(ComplexArgs x) { return x[0] - x[1] * x.number("alpha"); }
+Complex complex_subtract_from(ComplexArgs x) { return x[1] - x[0] * x.number("alpha"); }
+
+Complex complex_multiply(ComplexArgs x) { return x[0] * x[1]; }
+Complex complex_divide(ComplexArgs x) { return x[0] / x[1]; }
+Complex complex_square(ComplexArgs x) { return x[0] * x[0]; }
+Complex complex_polar(ComplexArgs x) { return {x[0].re * cos(x[1].re), x[0].re * sin(x[1].re)}; }
+Complex complex_from_parts(ComplexArgs x) { return {x[0].re, x[1].re}; }
+
 constexpr OpRow kRows[] = {
-    arithmetic("aten::add.Tensor", body<add>),
-    arithmetic("aten::add.Scalar", body<add>),
-    difference("aten::sub.Tensor", kSubtract, difference_shape),
-    difference("aten::sub.Scalar", kSubtract, difference_shape),
-    difference("aten::rsub.Tensor", kSubtractFrom, reversed_shape),
-    difference("aten::rsub.Scalar", kSubtractFrom, difference_shape),
-    arithmetic("aten::mul.Tensor", body<multiply>),
-    arithmetic("aten::mul.Scalar", body<multiply>),
-    to_float("aten::div.Tensor", kDivide, kAnyType, kWideScalars),
-    to_float("aten::div.Scalar", kDivide, kAnyType, kWideScalars),
+    with_complex(arithmetic("aten::add.Tensor", body<add>), complex_body<complex_add>),
+    with_complex(arithmetic("aten::add.Scalar", body<add>), complex_body<complex_add>),
+    with_complex(difference("aten::sub.Tensor", kSubtract, difference_shape), complex_body<complex_subtract>),
+    with_complex(difference("aten::sub.Scalar", kSubtract, difference_shape), complex_body<complex_subtract>),
+    with_complex(difference("aten::rsub.Tensor", kSubtractFrom, reversed_shape), complex_body<complex_subtract_from>),
+    with_complex(difference("aten::rsub.Scalar", kSubtractFrom, difference_shape), complex_body<complex_subtract_from>),
+    with_complex(arithmetic("aten::mul.Tensor", body<multiply>), complex_body<complex_multiply>),
+    with_complex(arithmetic("aten::mul.Scalar", body<multiply>), complex_body<complex_multiply>),
+    with_complex(to_float("aten::div.Tensor", kDivide, kAnyType, kWideScalars), complex_body<complex_divide>),
+    with_complex(to_float("aten::div.Scalar", kDivide, kAnyType, kWideScalars), complex_body<complex_divide>),
     arithmetic("aten::div.Tensor_mode", body<divide_with_mode>, kRealNumber | kComplexType, kGuarded),
     arithmetic("aten::div.Scalar_mode", body<divide_with_mode>, kRealNumber | kComplexType, kGuarded),
     arithmetic("aten::floor_divide", body<floor_divide>, kRealNumber, kGuarded),
@@ -190,7 +199,9 @@ constexpr OpRow kRows[] = {
     arithmetic("aten::fmod.Tensor", primitive<Prim::Rem>, kRealNumber, kIntegerByConstant),
     arithmetic("aten::fmod.Scalar", primitive<Prim::Rem>, kRealNumber, kIntegerByConstant),
     arithmetic("aten::pow.Tensor_Tensor", primitive<Prim::Pow>, kNotBool, kIntegerByConstant),
-    arithmetic("aten::pow.Tensor_Scalar", body<power_by_number>, kAnyType, kIntegerByConstant),
+    with_complex(
+        arithmetic("aten::pow.Tensor_Scalar", body<power_by_number>, kAnyType, kIntegerByConstant | kComplexSquare),
+        complex_body<complex_square>),
     arithmetic("aten::pow.Scalar", primitive<Prim::Pow>, kAnyType, kIntegerByConstant),
     arithmetic("aten::maximum", body<larger>, kNotComplex, 0),
     arithmetic("aten::minimum", body<smaller>, kNotComplex, 0),
@@ -224,8 +235,16 @@ constexpr OpRow kRows[] = {
     arithmetic("aten::__lshift__.Scalar", primitive<Prim::Shl>, kIntegerType),
     arithmetic("aten::__rshift__.Tensor", primitive<Prim::Shr>, kIntegerType),
     arithmetic("aten::__rshift__.Scalar", primitive<Prim::Shr>, kIntegerType),
-    {.name = "aten::complex", .family = Family::Pointwise, .promote = Promote::Keep, .shape = complex_shape},
-    {.name = "aten::polar", .family = Family::Pointwise, .promote = Promote::Keep, .shape = complex_shape},
+    {.name = "aten::complex",
+     .family = Family::Pointwise,
+     .promote = Promote::Keep,
+     .shape = complex_shape,
+     .complex = complex_body<complex_from_parts>},
+    {.name = "aten::polar",
+     .family = Family::Pointwise,
+     .promote = Promote::Keep,
+     .shape = complex_shape,
+     .complex = complex_body<complex_polar>},
     arithmetic("aten::gcd", nullptr, kIntegerType),
     arithmetic("aten::lcm", nullptr, kIntegerType),
     to_float("aten::atan2", primitive<Prim::Atan2>, kNotComplex),

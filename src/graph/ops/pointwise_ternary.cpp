@@ -1,9 +1,8 @@
 // Elementwise functions of three operands: where, clamp, lerp, addcmul, masked_fill.
-#include "base/check.h"
-#include "graph/ops/body.h"
-#include "graph/ops/iterator_strides.h"
-#include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/complex_body.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {
@@ -24,7 +23,7 @@ constexpr uint8_t kOrdered = kRealNumber;
 Scalar larger(Scalar a, Scalar c) { return a.dtype() == DType::Bool ? a | c : maximum(a, c); }
 Scalar smaller(Scalar a, Scalar c) { return a.dtype() == DType::Bool ? a & c : minimum(a, c); }
 
-// A NaN bound makes every element NaN, as ATen does.
+// As in ATen, a NaN bound makes every element NaN.
 Scalar clamp(Body x) {
   Scalar v = x[0];
   size_t next = 1;
@@ -85,12 +84,20 @@ void masked_fill_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>&
 Scalar masked_fill_number(Body x) { return select(x[1], x.number("value"), x[0]); }
 Scalar masked_fill_tensor(Body x) { return select(x[1], x[2].to(x.dtype()), x[0]); }
 
+Complex complex_where(ComplexArgs x) { return select(x[0].re, x[1], x[2]); }
+Complex complex_addcmul(ComplexArgs x) { return x[0] + x.number("value") * x[1] * x[2]; }
+Complex complex_masked_fill(ComplexArgs x) { return select(x[1].re, x.number("value"), x[0]); }
+
 constexpr OpRow kRows[] = {
-    pointwise("aten::where.self", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType, Promote::Select),
-    pointwise("aten::where.ScalarSelf", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType,
-              Promote::Select),
-    pointwise("aten::where.ScalarOther", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType,
-              Promote::Select),
+    with_complex(
+        pointwise("aten::where.self", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType, Promote::Select),
+        complex_body<complex_where>),
+    with_complex(pointwise("aten::where.ScalarSelf", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType,
+                           Promote::Select),
+                 complex_body<complex_where>),
+    with_complex(pointwise("aten::where.ScalarOther", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType,
+                           Promote::Select),
+                 complex_body<complex_where>),
     pointwise("aten::clamp", body<clamp>, kOrdered, Promote::Default, clamp_shape<kOrdered>),
     pointwise("aten::clamp.Tensor", body<clamp>, kRealNumber | kBoolType, Promote::Default,
               clamp_shape<kRealNumber | kBoolType>),
@@ -102,9 +109,11 @@ constexpr OpRow kRows[] = {
               Promote::Default, lerp_number_shape),
     pointwise("aten::lerp.Tensor", body<[](Body x) { return lerp_formula(x[0], x[1], x[2]); }>, kAnyType,
               Promote::Default, lerp_tensor_shape),
-    pointwise("aten::addcmul", body<addcmul>, kRealNumber | kComplexType),
+    with_complex(pointwise("aten::addcmul", body<addcmul>, kRealNumber | kComplexType), complex_body<complex_addcmul>),
     pointwise("aten::addcdiv", body<addcdiv>, kFloatType | kComplexType),
-    pointwise("aten::masked_fill.Scalar", body<masked_fill_number>, kAnyType, Promote::Keep, masked_fill_shape),
+    with_complex(
+        pointwise("aten::masked_fill.Scalar", body<masked_fill_number>, kAnyType, Promote::Keep, masked_fill_shape),
+        complex_body<complex_masked_fill>),
     pointwise("aten::masked_fill.Tensor", body<masked_fill_tensor>, kAnyType, Promote::Keep, masked_fill_shape),
 };
 

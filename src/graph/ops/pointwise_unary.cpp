@@ -2,18 +2,18 @@
 #include <limits>
 #include <numbers>
 
-#include "graph/ops/body.h"
-#include "graph/ops/broadcast.h"
-#include "graph/ops/iterator_strides.h"
-#include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/broadcast.h"
+#include "graph/rules/complex_body.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// Float result for every input type (`build_borrowing_unary_float_op`).
+// The result is a float for every input type (`build_borrowing_unary_float_op`).
 constexpr OpRow to_float(const char* name, PointwiseBody f, uint8_t accepts = kAnyType) {
   return {.name = name, .family = Family::Pointwise, .promote = Promote::Float, .body = f, .accepts = accepts};
 }
@@ -69,14 +69,14 @@ Scalar entr(Body x) {
   return select(is_nan(x[0]), x[0], select(x[0] > 0, -x[0] * log(x[0]), select(x[0] == 0, 0, x[0].like(-kInf))));
 }
 
-// Complex numbers give their real type.
+// Complex numbers give a result of their real type.
 void magnitude_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   static constexpr OpRow row = same_type("aten::abs", nullptr, kRealNumber | kComplexType);
   default_shape(row, args, g, results);
   results[0].dtype = real_of(results[0].dtype);
 }
 
-// aten::isinf and aten::nan_to_num etc. on a type without such values give a plain answer.
+// For a type without infinities and NaN the answer is a constant.
 Scalar finite(Body x) { return x[0].real() ? !(is_nan(x[0]) | is_inf(x[0])) : true_like(x[0]); }
 
 void same_layout(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
@@ -98,24 +98,97 @@ void angle_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& resul
 Scalar identity(Body x) { return x[0]; }
 Scalar angle(Body x) { return select(is_nan(x[0]), x[0], select(x[0] < 0, x[0].like(std::numbers::pi), 0)); }
 
+Complex complex_identity(ComplexArgs x) { return x[0]; }
+Complex complex_negative(ComplexArgs x) { return {0 - x[0].re, 0 - x[0].im}; }
+Complex complex_conjugate(ComplexArgs x) { return {x[0].re, -x[0].im}; }
+Scalar complex_magnitude(ComplexArgs x) { return modulus(x[0]); }
+Scalar complex_is_nan(ComplexArgs x) { return is_nan(x[0].re) | is_nan(x[0].im); }
+Scalar complex_is_inf(ComplexArgs x) { return is_inf(x[0].re) | is_inf(x[0].im); }
+Scalar complex_angle(ComplexArgs x) { return apply(Prim::Atan2, x[0].im, x[0].re); }
+
+Complex complex_reciprocal(ComplexArgs x) {
+  const Complex z = x[0];
+  return Complex{z.re.like(1), z.re.like(0)} / z;
+}
+
+Complex complex_exp(ComplexArgs x) {
+  const Complex z = x[0];
+  // Above `top` the exponential alone overflows although its products need not.
+  const double top = z.re.dtype() == DType::F64 ? 700 : 87;
+  const Scalar far = z.re > top;
+  const Scalar e = exp(select(far, z.re - top, z.re));
+  const Scalar scale = select(far, std::exp(top), z.re.like(1));
+  Complex out{e * cos(z.im) * scale, e * sin(z.im) * scale};
+  const Scalar no_angle = is_nan(z.im) | is_inf(z.im);
+  out.re = select((z.re == kInf) & no_angle, kInf, select((z.re == -kInf) & no_angle, 0, out.re));
+  out.im = select((z.re == -kInf) & no_angle, copy_sign(z.im.like(0), z.im), out.im);
+  return {out.re, select(z.im == 0, z.im, out.im)};
+}
+
+Complex complex_log(ComplexArgs x) {
+  const Complex z = x[0];
+  const Scalar a = abs(z.re), b = abs(z.im);
+  const Scalar large = select(a > b, a, b), small = select(a > b, b, a);
+  const Scalar ratio = select((large == 0) | is_inf(large), 0, small / large);
+  const Scalar size = log(large) + 0.5 * log1p(ratio * ratio);
+  const Scalar nan = is_nan(z.re) | is_nan(z.im);
+  const Scalar infinite = is_inf(z.re) | is_inf(z.im);
+  return {select(infinite, kInf, select(nan, a + b, size)), apply(Prim::Atan2, z.im, z.re)};
+}
+
+Complex complex_sqrt(ComplexArgs x) {
+  const Complex z = x[0];
+  const bool wide = z.re.dtype() == DType::F64;
+  // Numbers whose modulus may overflow are computed from their quarter.
+  const Scalar huge = (abs(z.re) > (wide ? 1e307 : 1e37)) | (abs(z.im) > (wide ? 1e307 : 1e37));
+  const Scalar in = select(huge, 0.25, z.re.like(1)), out = select(huge, 2, z.re.like(1));
+  const Scalar re = z.re * in, im = z.im * in;
+  const Scalar t = sqrt(abs(re) * 0.5 + apply(Prim::Hypot, re, im) * 0.5);
+  const Scalar other = select(t == 0, abs(im), abs(im) / (t * 2));
+  const Scalar right = re >= 0;
+  const Complex root{select(right, t, other) * out, copy_sign(select(right, other, t), im) * out};
+  return select(is_inf(z.im), {z.re.like(kInf), z.im}, root);
+}
+
+Complex complex_sign(ComplexArgs x) {
+  const Complex z = x[0];
+  const Scalar size = modulus(z);
+  return {select(size == 0, 0, z.re / size), select(size == 0, 0, z.im / size)};
+}
+
 constexpr OpRow kRows[] = {
     {.name = "aten::angle",
      .family = Family::Pointwise,
      .promote = Promote::Float,
      .shape = angle_shape,
-     .body = body<angle>},
-    {.name = "aten::conj_physical", .family = Family::Pointwise, .shape = same_layout, .body = body<identity>},
-    {.name = "aten::_conj_physical", .family = Family::Pointwise, .shape = same_layout, .body = body<identity>},
-    {.name = "aten::abs", .family = Family::Pointwise, .shape = magnitude_shape, .body = body<magnitude>},
-    same_type("aten::neg", primitive<Prim::Neg>, kRealNumber | kComplexType),
-    same_type("aten::positive", body<[](Body x) { return x[0]; }>, kRealNumber | kComplexType),
+     .body = body<angle>,
+     .complex = complex_body<complex_angle>},
+    {.name = "aten::conj_physical",
+     .family = Family::Pointwise,
+     .shape = same_layout,
+     .body = body<identity>,
+     .complex = complex_body<complex_conjugate>},
+    {.name = "aten::_conj_physical",
+     .family = Family::Pointwise,
+     .shape = same_layout,
+     .body = body<identity>,
+     .complex = complex_body<complex_conjugate>},
+    {.name = "aten::abs",
+     .family = Family::Pointwise,
+     .shape = magnitude_shape,
+     .body = body<magnitude>,
+     .complex = complex_body<complex_magnitude>},
+    with_complex(same_type("aten::neg", primitive<Prim::Neg>, kRealNumber | kComplexType),
+                 complex_body<complex_negative>),
+    with_complex(same_type("aten::positive", body<[](Body x) { return x[0]; }>, kRealNumber | kComplexType),
+                 complex_body<complex_identity>),
     same_type("aten::sign", body<sign>, kAnyType & ~kComplexType),
-    same_type("aten::sgn", body<sign>),
+    with_complex(same_type("aten::sgn", body<sign>), complex_body<complex_sign>),
     same_type("aten::ceil", float_only<Prim::Ceil>, kRealNumber),
     same_type("aten::floor", float_only<Prim::Floor>, kRealNumber),
     same_type("aten::trunc", float_only<Prim::Trunc>, kRealNumber),
     same_type("aten::round", float_only<Prim::Round>, kRealNumber),
-    {.name = "aten::round.decimals", .shape = round_decimals_shape},
+    call("aten::round.decimals", round_decimals_shape),
     same_type("aten::frac", body<[](Body x) { return x[0] - trunc(x[0]); }>, kFloatType),
     same_type("aten::bitwise_not", primitive<Prim::Not>, kBoolType | kIntegerType),
     {.name = "aten::nan_to_num", .family = Family::Pointwise, .shape = same_layout, .body = body<nan_to_num>},
@@ -123,8 +196,10 @@ constexpr OpRow kRows[] = {
      .family = Family::Pointwise,
      .promote = Promote::Logical,
      .body = primitive<Prim::Not>},
-    test("aten::isnan", body<[](Body x) { return x[0].real() ? is_nan(x[0]) : false_like(x[0]); }>),
-    test("aten::isinf", body<[](Body x) { return x[0].real() ? is_inf(x[0]) : false_like(x[0]); }>),
+    with_complex(test("aten::isnan", body<[](Body x) { return x[0].real() ? is_nan(x[0]) : false_like(x[0]); }>),
+                 complex_body<complex_is_nan>),
+    with_complex(test("aten::isinf", body<[](Body x) { return x[0].real() ? is_inf(x[0]) : false_like(x[0]); }>),
+                 complex_body<complex_is_inf>),
     test("aten::isfinite", body<finite>),
     test("aten::isposinf", body<[](Body x) { return x[0].real() ? x[0] == kInf : false_like(x[0]); }>,
          kAnyType & ~kComplexType),
@@ -147,26 +222,26 @@ constexpr OpRow kRows[] = {
     to_float("aten::erf", primitive<Prim::Erf>, kAnyType & ~kComplexType),
     to_float("aten::erfc", primitive<Prim::Erfc>, kAnyType & ~kComplexType),
     to_float("aten::erfinv", primitive<Prim::Erfinv>, kAnyType & ~kComplexType),
-    to_float("aten::exp", primitive<Prim::Exp>),
+    with_complex(to_float("aten::exp", primitive<Prim::Exp>), complex_body<complex_exp>),
     to_float("aten::exp2", primitive<Prim::Exp2>),
     to_float("aten::expm1", primitive<Prim::Expm1>),
     to_float("aten::lgamma", primitive<Prim::Lgamma>, kAnyType & ~kComplexType),
-    to_float("aten::log", primitive<Prim::Log>),
+    with_complex(to_float("aten::log", primitive<Prim::Log>), complex_body<complex_log>),
     to_float("aten::log10", primitive<Prim::Log10>),
     to_float("aten::log1p", primitive<Prim::Log1p>),
     to_float("aten::log2", primitive<Prim::Log2>),
     to_float("aten::logit", body<logit>, kAnyType & ~kComplexType),
-    to_float("aten::reciprocal", body<[](Body x) { return 1 / x[0]; }>),
+    with_complex(to_float("aten::reciprocal", body<[](Body x) { return 1 / x[0]; }>), complex_body<complex_reciprocal>),
     to_float("aten::rsqrt", primitive<Prim::Rsqrt>),
     to_float("aten::sigmoid", primitive<Prim::Sigmoid>),
     to_float("aten::sin", primitive<Prim::Sin>),
     to_float("aten::sinc", body<sinc>),
     to_float("aten::sinh", primitive<Prim::Sinh>),
     to_float("aten::special_entr", body<entr>, kAnyType & ~kComplexType),
-    to_float("aten::sqrt", primitive<Prim::Sqrt>),
+    with_complex(to_float("aten::sqrt", primitive<Prim::Sqrt>), complex_body<complex_sqrt>),
     to_float("aten::tan", primitive<Prim::Tan>),
     to_float("aten::tanh", primitive<Prim::Tanh>),
-    // Known shapes; the functions themselves are calls into ATen.
+    // Operators with known shapes whose functions are calls into ATen.
     to_float("aten::i0", nullptr, kAnyType & ~kComplexType),
     to_float("aten::special_i0e", nullptr, kAnyType & ~kComplexType),
     to_float("aten::special_i1", nullptr, kAnyType & ~kComplexType),

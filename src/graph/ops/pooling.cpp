@@ -1,13 +1,10 @@
 // Pooling. 4-d inputs keep their memory format.
-#include "base/check.h"
-#include "graph/ops/broadcast.h"
 #include "graph/ops/rows.h"
-#include "graph/ops/window.h"
+#include "graph/rules/broadcast.h"
+#include "graph/rules/window.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 TensorType pooled(Guards& g, const TensorType& x, size_t n, const IntList& counts) {
   VESTA_USER_CHECK(x.dim() == n + 1 || x.dim() == n + 2, "pooling: wrong number of dimensions");
@@ -48,7 +45,7 @@ void average(const NodeArgs& args, Guards& g, Results& results) {
 template <size_t N>
 void maximum(const NodeArgs& args, Guards& g, Results& results) {
   average<N>(args, g, results);
-  // The 3-d kernel adds a batch dimension and keeps the format it then finds.
+  // The 3-d kernel adds a batch dimension and keeps the memory format of that.
   if (const TensorType& x = args.tensor(0); N == 3 && x.dim() == 4) {
     TensorType batch = x;
     batch.sizes.insert(batch.sizes.begin(), 1);
@@ -80,23 +77,19 @@ void gradient(const NodeArgs& args, Guards& g, Results& results) {
   results = {in_format(x, x.sizes, format)};
 }
 
-constexpr OpRow pool(const char* name, ShapeRule shape) {
-  return {.name = name, .family = Family::Indexed, .shape = shape};
-}
-
 constexpr OpRow kRows[] = {
-    pool("aten::avg_pool2d", average<2>),
-    pool("aten::avg_pool3d", average<3>),
-    pool("aten::max_pool2d_with_indices", maximum<2>),
-    pool("aten::max_pool3d_with_indices", maximum<3>),
-    pool("aten::_adaptive_avg_pool2d", adaptive<2>),
-    pool("aten::_adaptive_avg_pool3d", adaptive<3>),
-    pool("aten::adaptive_max_pool2d", adaptive_maximum<2>),
-    pool("aten::adaptive_max_pool3d", adaptive_maximum<3>),
-    {.name = "aten::avg_pool2d_backward", .shape = gradient},
-    {.name = "aten::max_pool2d_with_indices_backward", .shape = gradient},
-    {.name = "aten::_adaptive_avg_pool2d_backward", .shape = gradient},
-    {.name = "aten::adaptive_max_pool2d_backward", .shape = gradient},
+    indexed("aten::avg_pool2d", average<2>, 0, LayoutRule::Follows),
+    indexed("aten::avg_pool3d", average<3>),
+    indexed("aten::max_pool2d_with_indices", maximum<2>, 0, LayoutRule::Follows),
+    indexed("aten::max_pool3d_with_indices", maximum<3>),
+    indexed("aten::_adaptive_avg_pool2d", adaptive<2>),
+    indexed("aten::_adaptive_avg_pool3d", adaptive<3>),
+    indexed("aten::adaptive_max_pool2d", adaptive_maximum<2>),
+    indexed("aten::adaptive_max_pool3d", adaptive_maximum<3>),
+    call("aten::avg_pool2d_backward", gradient),
+    call("aten::max_pool2d_with_indices_backward", gradient),
+    call("aten::_adaptive_avg_pool2d_backward", gradient),
+    call("aten::adaptive_max_pool2d_backward", gradient),
 };
 
 }  // namespace

@@ -1,13 +1,11 @@
-// Draws from a generator: calls into ATen, in the program's order, so that numbers are eager's.
-#include "graph/ops/factory_types.h"
-#include "graph/ops/iterator_strides.h"
-#include "graph/ops/promotion.h"
+// Random numbers: calls into ATen in the program's order, so that the numbers are eager's.
 #include "graph/ops/rows.h"
+#include "graph/rules/factory_types.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 void sized(const NodeArgs& args, Guards&, Results& results) {
   results.assign(1, factory_type(args, args.integers("size"), default_dtype(), {}));
@@ -38,28 +36,26 @@ void multinomial(const NodeArgs& args, Guards&, Results& results) {
   results.assign(1, contiguous_like(args.tensor(0), sizes, DType::I64));
 }
 
-constexpr OpRow draw(const char* name, ShapeRule shape) { return {.name = name, .shape = shape, .flags = kRandom}; }
-
 constexpr OpRow kRows[] = {
-    draw("aten::rand", sized),
-    draw("aten::randn", sized),
-    draw("aten::randint", sized_integers),
-    draw("aten::randint.low", sized_integers),
-    draw("aten::randperm", permutation),
-    draw("aten::rand_like", like),
-    draw("aten::randn_like", like),
-    draw("aten::randint_like", like),
-    draw("aten::randint_like.low_dtype", like),
-    draw("aten::bernoulli", same),
-    draw("aten::bernoulli.p", same),
-    draw("aten::bernoulli.Tensor", same),
-    draw("aten::normal_functional", same),
-    draw("aten::uniform", same),
-    draw("aten::exponential", same),
-    draw("aten::random", same),
-    draw("aten::native_dropout", native_dropout),
-    draw("aten::rrelu_with_noise_functional", rrelu),
-    draw("aten::multinomial", multinomial),
+    call("aten::rand", sized, kRandom),
+    call("aten::randn", sized, kRandom),
+    call("aten::randint", sized_integers, kRandom),
+    call("aten::randint.low", sized_integers, kRandom),
+    call("aten::randperm", permutation, kRandom),
+    call("aten::rand_like", like, kRandom),
+    call("aten::randn_like", like, kRandom),
+    call("aten::randint_like", like, kRandom),
+    call("aten::randint_like.low_dtype", like, kRandom),
+    call("aten::bernoulli", same, kRandom),
+    call("aten::bernoulli.p", same, kRandom),
+    call("aten::bernoulli.Tensor", same, kRandom),
+    call("aten::normal_functional", same, kRandom),
+    call("aten::uniform", same, kRandom),
+    call("aten::exponential", same, kRandom),
+    call("aten::random", same, kRandom),
+    call("aten::native_dropout", native_dropout, kRandom),
+    call("aten::rrelu_with_noise_functional", rrelu, kRandom),
+    call("aten::multinomial", multinomial, kRandom),
 };
 
 }  // namespace

@@ -1,15 +1,12 @@
-// Reductions by one operation: sum, prod, max, min, any, all, argmax, argmin. Results are contiguous.
-// `sum` of the node's `dtype` (or of integers: int64) accumulates in that type.
-#include "base/check.h"
-#include "graph/ops/decompose.h"
-#include "graph/ops/promotion.h"
-#include "graph/ops/reduced_dims.h"
+// Reductions with one operation: sum, prod, max, min, any, all, argmax, argmin. Results are contiguous. A sum
+// accumulates in its result's type (for integers int64).
 #include "graph/ops/rows.h"
+#include "graph/rules/decompose.h"
+#include "graph/rules/promotion.h"
+#include "graph/rules/reduced_dims.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 DType sum_type(const NodeArgs& args) {
   const DType t = args.tensor(0).dtype;
@@ -20,7 +17,7 @@ void give(const NodeArgs& args, Guards& g, DType t, Results& results) {
   const TensorType& x = args.tensor(0);
   results.assign(1, contiguous_like(x, reduced_sizes(x, checked_reduced_dims(args, g), keeps_dims(args)), t));
 }
-// max, argmax and their like have no identity: an empty dimension is the caller's mistake.
+// max, argmax and similar operators have no identity, so an empty dimension is the caller's mistake.
 void require_elements(const NodeArgs& args, Guards& g) {
   const TensorType& x = args.tensor(0);
   VESTA_USER_CHECK(!is_complex(x.dtype), "an ordering of complex numbers");
@@ -34,7 +31,8 @@ void sum(const NodeArgs& args, Guards& g, Results& results) { give(args, g, sum_
 void truth(const NodeArgs& args, Guards& g, Results& results) {
   if (args.has("dim")) {
     const auto* dims = std::get_if<IntList>(&args.get("dim"));
-    if (dims && dims->empty()) VESTA_UNSUPPORTED("any and all of an empty list of dimensions");  // of none, not of all
+    if (dims && dims->empty())
+      VESTA_UNSUPPORTED("any and all of an empty list of dimensions");  // an empty list means no dimensions here
   }
   give(args, g, args.tensor(0).dtype == DType::U8 ? DType::U8 : DType::Bool, results);
 }
@@ -62,7 +60,7 @@ void mean(const NodeArgs& args, Guards& g, Results& results) {
   give(args, g, t, results);
 }
 
-// Complex numbers part by part; empty for real ones.
+// Complex numbers are summed part by part. Returns nothing for real numbers.
 std::vector<Value*> sum_form(Builder& b, const Node& node) {
   Value* z = node.input(0);
   if (!is_complex(z->type.dtype) || node.results[0]->type.dtype != z->type.dtype) return {};
@@ -114,10 +112,6 @@ std::vector<Value*> count_form(Builder& b, const Node& node) {
 constexpr OpRow reduce(const char* name, ReduceOp op, ShapeRule shape, Decompose f = nullptr) {
   return {.name = name, .family = Family::Reduction, .shape = shape, .decompose = f, .reduce = op};
 }
-constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f) {
-  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f};
-}
-
 constexpr OpRow kRows[] = {
     reduce("aten::sum", ReduceOp::Sum, sum, sum_form),
     reduce("aten::sum.dim_IntList", ReduceOp::Sum, sum, sum_form),
@@ -139,8 +133,8 @@ constexpr OpRow kRows[] = {
     composite("aten::min.dim", extreme_and_position, min_dim),
     composite("aten::aminmax", aminmax, aminmax_form),
     composite("aten::count_nonzero.dim_IntList", count, count_form),
-    composite("aten::mean", mean, mean_form),
-    composite("aten::mean.dim", mean, mean_form),
+    composite("aten::mean", mean, mean_form, 0, LayoutRule::Ignores),
+    composite("aten::mean.dim", mean, mean_form, 0, LayoutRule::Ignores),
 };
 
 }  // namespace

@@ -1,16 +1,36 @@
-// The op table: each file of this folder yields the rows of one family, and registry.cpp concatenates them in this
+// The op table. Each file of this folder yields the rows of one family of operators; registry.cpp joins them in this
 // order.
 //
-// A row is one line where it can be: a name, a family, and the functions the family needs. docs/adding-an-op.md walks
-// through one. Shape rules must give eager's exact dtypes, sizes and strides: tests/unit/graph_ops_types.cpp compares
-// them with recorded calls of ATen.
+// A row is one line where it can be: a name, a family, and the functions that the family needs. What rows share is in
+// graph/rules. docs/adding-an-op.md walks through a row. Guarantees one row per operator (registry.cpp checks it) and
+// one schema per row. Shape rules must give eager's exact dtypes, sizes and strides: tests/unit/graph_ops_types.cpp
+// compares them with recorded calls of ATen.
 #pragma once
 
 #include <span>
 
+#include "base/check.h"
 #include "graph/graph.h"
 
 namespace vesta::graph {
+
+using Results = std::vector<TensorType>;
+
+// ---- rows of families
+
+constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32_t flags = 0,
+                          LayoutRule layout = LayoutRule::None) {
+  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .flags = flags, .layout = layout};
+}
+constexpr OpRow indexed(const char* name, ShapeRule shape, uint32_t flags = 0, LayoutRule layout = LayoutRule::None) {
+  return {.name = name, .family = Family::Indexed, .shape = shape, .flags = flags, .layout = layout};
+}
+// An extern call with a known shape.
+constexpr OpRow call(const char* name, ShapeRule shape, uint32_t flags = 0) {
+  return {.name = name, .shape = shape, .flags = flags};
+}
+
+// ---- the table
 
 std::span<const OpRow> unary_rows();
 std::span<const OpRow> binary_rows();
@@ -28,6 +48,7 @@ std::span<const OpRow> softmax_rows();
 std::span<const OpRow> normalization_rows();
 std::span<const OpRow> loss_rows();
 std::span<const OpRow> joining_rows();
+std::span<const OpRow> moving_rows();
 std::span<const OpRow> padding_rows();
 std::span<const OpRow> indexing_rows();
 std::span<const OpRow> scatter_rows();
@@ -43,15 +64,12 @@ std::span<const OpRow> library_rows();
 
 using RowFamily = std::span<const OpRow> (*)();
 inline constexpr RowFamily kRowFamilies[] = {
-    unary_rows,    binary_rows,        compare_rows,        ternary_rows, activation_rows,  activation_backward_rows,
-    view_rows,     copy_rows,          factory_rows,        random_rows,  reduction_rows,   statistics_rows,
-    softmax_rows,  normalization_rows, loss_rows,           joining_rows, padding_rows,     indexing_rows,
-    scatter_rows,  scan_rows,          sorting_rows,        matmul_rows,  convolution_rows, pooling_rows,
-    upsample_rows, attention_rows,     linear_algebra_rows, library_rows,
+    unary_rows,    binary_rows,        compare_rows,   ternary_rows,        activation_rows, activation_backward_rows,
+    view_rows,     copy_rows,          factory_rows,   random_rows,         reduction_rows,  statistics_rows,
+    softmax_rows,  normalization_rows, loss_rows,      joining_rows,        moving_rows,     padding_rows,
+    indexing_rows, scatter_rows,       scan_rows,      sorting_rows,        matmul_rows,     convolution_rows,
+    pooling_rows,  upsample_rows,      attention_rows, linear_algebra_rows, library_rows,
 };
-
-// One schema text for each row, in any order (schemas.inc, written by tools/gen_schemas.py).
-std::span<const char* const> row_schemas();
 
 // The types of a node whose row has no shape rule of its own: Pointwise rows broadcast, promote and take
 // TensorIterator's strides. Throws Unsupported for any other family.

@@ -1,12 +1,9 @@
 // Running combinations along one dimension. Results are contiguous.
-#include "base/check.h"
-#include "graph/ops/broadcast.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/broadcast.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 void running(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);

@@ -1,18 +1,16 @@
-// Writes at computed places. Each gives a new tensor: the first argument with some elements replaced or added to.
+// Writes at computed indices. Each operator gives a new tensor: the first argument with some elements replaced or added
+// to.
 #include <algorithm>
 
-#include "base/check.h"
-#include "graph/ops/body.h"
-#include "graph/ops/decompose.h"
-#include "graph/ops/index_shape.h"
-#include "graph/ops/iterator_strides.h"
 #include "graph/ops/rows.h"
-#include "graph/ops/slices.h"
+#include "graph/rules/body.h"
+#include "graph/rules/decompose.h"
+#include "graph/rules/index_shape.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/slices.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 void preserved(const NodeArgs& args, Guards& g, Results& results) {
   results = {args.tensor(0)};
@@ -21,7 +19,7 @@ void preserved(const NodeArgs& args, Guards& g, Results& results) {
 void contiguous(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(args.tensor(0), args.tensor(0).sizes)};
 }
-// at::clone_preserve_strides: even gaps stay, unless elements overlap.
+// at::clone_preserve_strides keeps even gaps, unless elements overlap.
 void kept_strides(const NodeArgs& args, Guards& g, Results& results) {
   results = {args.tensor(0)};
   const TensorType& x = args.tensor(0);
@@ -62,7 +60,7 @@ void index_put(const NodeArgs& args, Guards& g, Results& results) {
   if (any_of(DType::U8)) VESTA_UNSUPPORTED("a mask of type uint8, of which ATen warns in each call");
   const bool masks = any_of(DType::Bool);
   VESTA_USER_CHECK(args.tensor(2).dtype == x.dtype, "index_put: source and destination types differ");
-  // A mask is read by the call itself: the result's type does not depend on it.
+  // The call reads a mask itself; the result's type does not depend on it.
   if (!masks) broadcast(g, index_result(g, x, indices).sizes, args.tensor(2).sizes);
   preserved(args, g, results);
 }
@@ -104,12 +102,12 @@ void embedding_backward(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(grad, {args.integer("num_weights"), grad.sizes.back()})};
 }
 
-// Rows of the gradient added up at the index of each; the padding's row stays zero.
+// Adds each row of the gradient to the row that its index names. The padding's row stays zero.
 std::vector<Value*> embedding_backward_form(Builder& b, const Node& node) {
   const NodeArgs args = node.named();
   const TensorType& grad = node.input(0)->type;
   if (args.boolean("scale_grad_by_freq") || !is_float(grad.dtype)) return {};
-  // ATen's kernel for GPUs adds these up in float32; its additions to half-precision rows would round each sum.
+  // ATen's GPU kernel adds these in float32. Its additions to half-precision rows would round each sum.
   if (grad.device.type == DeviceType::CUDA && is_narrow(grad.dtype)) return {};
   Value* index = node.input(1);
   Value* rows = node.input(0);
@@ -130,10 +128,10 @@ constexpr OpRow write(const char* name, ShapeRule shape) {
 }
 
 constexpr OpRow kRows[] = {
-    {.name = "aten::slice_scatter", .family = Family::Indexed, .shape = slice_scatter},
-    {.name = "aten::select_scatter", .family = Family::Indexed, .shape = select_scatter},
-    {.name = "aten::diagonal_scatter", .family = Family::Indexed, .shape = kept_strides},
-    {.name = "aten::as_strided_scatter", .shape = kept_strides, .flags = kMayRaise},
+    indexed("aten::slice_scatter", slice_scatter),
+    indexed("aten::select_scatter", select_scatter),
+    indexed("aten::diagonal_scatter", kept_strides),
+    call("aten::as_strided_scatter", kept_strides, kMayRaise),
     write("aten::index_put", index_put),
     write("aten::_unsafe_index_put", index_put),
     write("aten::scatter.src", contiguous),
@@ -147,18 +145,9 @@ constexpr OpRow kRows[] = {
     write("aten::index_fill.int_Scalar", fill_like),
     write("aten::index_fill.int_Tensor", fill_like),
     write("aten::masked_scatter", masked),
-    {.name = "aten::embedding_dense_backward",
-     .family = Family::Composite,
-     .shape = embedding_backward,
-     .decompose = embedding_backward_form},
-    {.name = "aten::slice_backward",
-     .family = Family::Composite,
-     .shape = slice_backward,
-     .decompose = slice_backward_form},
-    {.name = "aten::select_backward",
-     .family = Family::Composite,
-     .shape = slice_backward,
-     .decompose = select_backward_form},
+    composite("aten::embedding_dense_backward", embedding_backward, embedding_backward_form),
+    composite("aten::slice_backward", slice_backward, slice_backward_form),
+    composite("aten::select_backward", slice_backward, select_backward_form),
 };
 
 }  // namespace

@@ -1,16 +1,17 @@
-// Softmax and its gradients. Results are contiguous.
+// Softmax and its gradients, as compositions. Results are contiguous.
+//
+// The decompose pass replaces a softmax by the nodes below: two reductions and pointwise arithmetic. The reductions are
+// lowered by loops/ops/reductions.cpp, and the scheduler fuses all of it into one kernel per row (schedule/fusion.h).
+// On GPUs one loop finds the maximum and the sum (loops/online.h).
 #include <limits>
 
-#include "base/check.h"
-#include "graph/ops/decompose.h"
-#include "graph/ops/iterator_strides.h"
-#include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/decompose.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 void give(const NodeArgs& args, Guards& g, DType t, Results& results) {
   const TensorType& x = args.tensor(0);
@@ -40,7 +41,7 @@ bool skip(const Node& node) {
   return numel(node.results[0]->type).is_constant(0) || is_complex(node.results[0]->type.dtype);
 }
 
-// x - max and the sum of exponentials, in the result's opmath.
+// x - max, its exponentials, and their sum, in the result's opmath.
 struct Shifted {
   Value* shifted;
   Value* total;
@@ -69,7 +70,7 @@ std::vector<Value*> log_softmax(Builder& b, const Node& node) {
   const Shifted s = shift(b, node, dims_of(node));
   return finish(b, node, {b("aten::sub.Tensor", {s.shifted, b("aten::log", {s.total})})});
 }
-// A row of nothing but -inf gives zeros.
+// A row that holds only -inf gives zeros.
 std::vector<Value*> safe_softmax(Builder& b, const Node& node) {
   if (skip(node) || node.input(0)->type.dim() == 0) return {};
   const IntList dims = dims_of(node);
@@ -94,10 +95,6 @@ std::vector<Value*> log_softmax_backward(Builder& b, const Node& node) {
   Value* output = opmath(b, node.input(1));
   Value* total = sum_keeping(b, grad, dims_of(node));
   return finish(b, node, {b("aten::sub.Tensor", {grad, b("aten::mul.Tensor", {b("aten::exp", {output}), total})})});
-}
-
-constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32_t flags = 0) {
-  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .flags = flags};
 }
 
 constexpr OpRow kRows[] = {

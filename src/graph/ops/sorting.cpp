@@ -1,13 +1,10 @@
 // Order statistics and counting: calls into ATen with known shapes.
-#include "base/check.h"
-#include "graph/ops/iterator_strides.h"
-#include "graph/ops/reduced_dims.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/iterator_strides.h"
+#include "graph/rules/reduced_dims.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 TensorType as_positions(TensorType t) {
   t.dtype = DType::I64;
@@ -48,18 +45,18 @@ void search(const NodeArgs& args, Guards&, Results& results) {
 }
 
 constexpr OpRow kRows[] = {
-    {.name = "aten::sort", .shape = sort},
-    {.name = "aten::sort.stable", .shape = sort},
-    {.name = "aten::topk", .shape = topk},
-    {.name = "aten::median.dim", .shape = one_along_dim},
-    {.name = "aten::nanmedian.dim", .shape = one_along_dim},
-    {.name = "aten::mode", .shape = one_along_dim},
-    {.name = "aten::kthvalue", .shape = one_along_dim, .flags = kMayRaise},
-    {.name = "aten::median", .shape = scalar},
-    {.name = "aten::nanmedian", .shape = scalar},
-    {.name = "aten::histc", .shape = histc, .flags = kMayRaise},
-    {.name = "aten::bucketize.Tensor", .shape = search, .flags = kMayRaise},
-    {.name = "aten::searchsorted.Tensor", .shape = search, .flags = kMayRaise},
+    call("aten::sort", sort),
+    call("aten::sort.stable", sort),
+    call("aten::topk", topk),
+    call("aten::median.dim", one_along_dim),
+    call("aten::nanmedian.dim", one_along_dim),
+    call("aten::mode", one_along_dim),
+    call("aten::kthvalue", one_along_dim, kMayRaise),
+    call("aten::median", scalar),
+    call("aten::nanmedian", scalar),
+    call("aten::histc", histc, kMayRaise),
+    call("aten::bucketize.Tensor", search, kMayRaise),
+    call("aten::searchsorted.Tensor", search, kMayRaise),
 };
 
 }  // namespace

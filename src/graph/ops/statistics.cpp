@@ -2,16 +2,13 @@
 #include <cmath>
 #include <limits>
 
-#include "base/check.h"
-#include "graph/ops/decompose.h"
-#include "graph/ops/promotion.h"
-#include "graph/ops/reduced_dims.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/decompose.h"
+#include "graph/rules/promotion.h"
+#include "graph/rules/reduced_dims.h"
 
 namespace vesta::graph {
 namespace {
-
-using Results = std::vector<TensorType>;
 
 void give(const NodeArgs& args, Guards& g, DType t, Results& results) {
   const TensorType& x = args.tensor(0);
@@ -40,7 +37,8 @@ struct Moments {
   Value* mean;  // reduced dimensions kept
   Value* variance;
 };
-// In double, as ATen's: the squares of a float need not fit a float, and the mean of equal numbers is that number.
+// Computed in double, as in ATen: squares of floats may not fit a float, and the mean of equal numbers must be that
+// number.
 Moments moments(Builder& b, const Node& node) {
   const NodeArgs args = node.named();
   Value* x = cast(b, node.input(0), DType::F64);
@@ -90,7 +88,7 @@ std::vector<Value*> log_sum_exp_form(Builder& b, const Node& node) {
   const IntList dims = dim_list(gone);
   Value* x = cast(b, node.input(0), opmath(node.results[0]->type.dtype));
   Value* top = amax_keeping(b, x, dims);
-  // A row whose maximum is infinite would give inf - inf.
+  // For a row whose maximum is infinite, inf - inf would be NaN.
   Value* infinite = b("aten::eq.Scalar", {b("aten::abs", {top}), std::numeric_limits<double>::infinity()});
   Value* shift = b("aten::masked_fill.Scalar", {top, infinite, Expr(0)});
   Value* total = sum_keeping(b, b("aten::exp", {b("aten::sub.Tensor", {x, shift})}), dims);
@@ -111,7 +109,7 @@ void norm(const NodeArgs& args, Guards& g, Results& results) {
   const bool has_dtype = args.schema().index_of("dtype") >= 0;
   give(args, g, real_of(has_dtype ? args.dtype("dtype", t) : t), results);
 }
-// Orders 0, 1, 2 and the infinities; others stay calls.
+// Handles orders 0, 1, 2 and the infinities. Other orders stay calls.
 std::vector<Value*> norm_form(Builder& b, const Node& node) {
   const NodeArgs args = node.named();
   const char* name = args.schema().index_of("ord") >= 0 ? "ord" : "p";
@@ -138,12 +136,8 @@ std::vector<Value*> norm_form(Builder& b, const Node& node) {
   return finish(b, node, {r});
 }
 
-constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f) {
-  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f};
-}
-
 constexpr OpRow kRows[] = {
-    composite("aten::var.correction", variance, variance_form<false, false>),
+    composite("aten::var.correction", variance, variance_form<false, false>, 0, LayoutRule::Ignores),
     composite("aten::std.correction", variance, variance_form<true, false>),
     composite("aten::var_mean.correction", variance_and_mean, variance_form<false, true>),
     composite("aten::std_mean.correction", variance_and_mean, variance_form<true, true>),

@@ -1,7 +1,6 @@
 // Interpolation of images, where the result keeps the input's memory format.
-#include "base/check.h"
-#include "graph/ops/broadcast.h"
 #include "graph/ops/rows.h"
+#include "graph/rules/broadcast.h"
 
 namespace vesta::graph {
 namespace {
@@ -17,7 +16,7 @@ void upsample(const NodeArgs& args, Guards& g, std::vector<TensorType>& results)
   results = {in_format(x, sizes, N == 1 ? MemoryFormat::Contiguous : suggest_memory_format(g, x))};
 }
 
-// The places of an image's elements under a transformation: [N, H, W, 2], or [N, D, H, W, 3].
+// The positions of an image's elements under a transformation: [N, H, W, 2], or [N, D, H, W, 3].
 void affine_grid(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   const TensorType& theta = args.tensor(0);
   const IntList& size = args.integers("size");
@@ -32,18 +31,13 @@ void affine_grid(const NodeArgs& args, Guards& g, std::vector<TensorType>& resul
   results = {contiguous_like(theta, std::move(sizes))};
 }
 
-constexpr OpRow image(const char* name, ShapeRule shape) {
-  return {.name = name, .family = Family::Indexed, .shape = shape};
-}
-constexpr OpRow call(const char* name, ShapeRule shape) { return {.name = name, .shape = shape}; }
-
 constexpr OpRow kRows[] = {
-    image("aten::upsample_nearest1d", upsample<1>),        image("aten::upsample_nearest2d", upsample<2>),
-    image("aten::upsample_nearest3d", upsample<3>),        image("aten::_upsample_nearest_exact1d", upsample<1>),
-    image("aten::_upsample_nearest_exact2d", upsample<2>), image("aten::upsample_linear1d", upsample<1>),
-    image("aten::_upsample_nearest_exact3d", upsample<3>), image("aten::upsample_trilinear3d", upsample<3>),
-    image("aten::upsample_bilinear2d", upsample<2>),       call("aten::upsample_bicubic2d", upsample<2>),
-    call("aten::_upsample_bilinear2d_aa", upsample<2>),    call("aten::_upsample_bicubic2d_aa", upsample<2>),
+    indexed("aten::upsample_nearest1d", upsample<1>),        indexed("aten::upsample_nearest2d", upsample<2>),
+    indexed("aten::upsample_nearest3d", upsample<3>),        indexed("aten::_upsample_nearest_exact1d", upsample<1>),
+    indexed("aten::_upsample_nearest_exact2d", upsample<2>), indexed("aten::upsample_linear1d", upsample<1>),
+    indexed("aten::_upsample_nearest_exact3d", upsample<3>), indexed("aten::upsample_trilinear3d", upsample<3>),
+    indexed("aten::upsample_bilinear2d", upsample<2>),       call("aten::upsample_bicubic2d", upsample<2>),
+    call("aten::_upsample_bilinear2d_aa", upsample<2>),      call("aten::_upsample_bicubic2d_aa", upsample<2>),
     call("aten::affine_grid_generator", affine_grid),
 };
 

@@ -1,16 +1,15 @@
-// Views: shape rules and index maps. How a write through a view reaches its base is in view_inverse.cpp.
+// Views: shape rules and index maps. rules/view_inverse.cpp has the writes through views.
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
-#include "base/check.h"
-#include "graph/ops/broadcast.h"
-#include "graph/ops/decompose.h"
-#include "graph/ops/promotion.h"
 #include "graph/ops/rows.h"
-#include "graph/ops/slices.h"
-#include "graph/ops/view_inverse.h"
-#include "graph/ops/view_strides.h"
+#include "graph/rules/broadcast.h"
+#include "graph/rules/decompose.h"
+#include "graph/rules/promotion.h"
+#include "graph/rules/slices.h"
+#include "graph/rules/view_inverse.h"
+#include "graph/rules/view_strides.h"
 
 namespace vesta::graph {
 namespace {
@@ -161,8 +160,7 @@ Index slice_map(const NodeArgs& args, const TensorType& result, std::span<const 
   const TensorType& x = args.tensor(0);
   const int64_t d = wrap_dim(args.integer("dim"), x.dim());
   Index out(index.begin(), index.end());
-  // An empty slice still starts somewhere; nothing is read there, so where sizes are symbolic the start need not be
-  // known.
+  // An empty slice still has a start. It reads nothing, so with symbolic sizes the start need not be known.
   if (result.sizes[d].is_constant(0) && !x.sizes[d].is_constant()) return out;
   KnownGuards g;
   const SliceRange r = slice_range(g, args, x.sizes[d]);
@@ -259,7 +257,8 @@ void as_strided_shape(const NodeArgs& args, Guards&, Results& results) {
   give(results, args.tensor(0), args.integers("size"), args.integers("stride"));
 }
 
-// ---- complex numbers as pairs: the index of the part is the real view's last; who reads says which part ----
+// ---- complex numbers as pairs: the last index of the real view selects the part; the reader selects the part of a
+// complex view ----
 
 void view_as_real_shape(const NodeArgs& args, Guards&, Results& results) {
   TensorType out = args.tensor(0);
@@ -311,27 +310,33 @@ void view_dtype_shape(const NodeArgs& args, Guards& g, Results& results) {
   results.assign(1, out);
 }
 
-constexpr OpRow view(const char* name, ShapeRule shape, ViewMap map, ViewInverse inverse) {
-  return {.name = name, .family = Family::View, .shape = shape, .view = map, .inverse = inverse};
+constexpr OpRow view(const char* name, ShapeRule shape, ViewMap map, ViewInverse inverse, Role role = Role::None) {
+  return {.name = name, .family = Family::View, .shape = shape, .view = map, .inverse = inverse, .role = role};
+}
+constexpr OpRow reshape(const char* name, ShapeRule shape, ViewMap map = reshape_map) {
+  return view(name, shape, map, reshape_back, Role::Reshape);
+}
+constexpr OpRow permute(const char* name, ShapeRule shape) {
+  return view(name, shape, permute_map, permute_back, Role::Permute);
 }
 
 constexpr OpRow kRows[] = {
-    view("aten::view", view_shape, reshape_map, reshape_back),
-    view("aten::_unsafe_view", view_shape, reshape_map, reshape_back),
-    view("aten::_reshape_alias", reshape_alias_shape, reshape_map, reshape_back),
-    view("aten::expand", expand_shape, expand_map, nullptr),
-    view("aten::permute", permute_shape, permute_map, permute_back),
-    view("aten::transpose.int", transpose_shape, permute_map, permute_back),
-    view("aten::t", t_shape, permute_map, permute_back),
-    view("aten::unsqueeze", unsqueeze_shape, unsqueeze_map, reshape_back),
-    view("aten::squeeze", squeeze_shape, squeeze_map, reshape_back),
-    view("aten::squeeze.dim", squeeze_shape, squeeze_map, reshape_back),
-    view("aten::squeeze.dims", squeeze_shape, squeeze_map, reshape_back),
-    view("aten::slice.Tensor", slice_shape, slice_map, slice_back),
+    reshape("aten::view", view_shape),
+    reshape("aten::_unsafe_view", view_shape),
+    reshape("aten::_reshape_alias", reshape_alias_shape),
+    view("aten::expand", expand_shape, expand_map, nullptr, Role::Part),
+    permute("aten::permute", permute_shape),
+    permute("aten::transpose.int", transpose_shape),
+    permute("aten::t", t_shape),
+    reshape("aten::unsqueeze", unsqueeze_shape, unsqueeze_map),
+    reshape("aten::squeeze", squeeze_shape, squeeze_map),
+    reshape("aten::squeeze.dim", squeeze_shape, squeeze_map),
+    reshape("aten::squeeze.dims", squeeze_shape, squeeze_map),
+    view("aten::slice.Tensor", slice_shape, slice_map, slice_back, Role::Part),
     view("aten::select.int", select_shape, select_map, select_back),
     view("aten::diagonal", diagonal_shape, diagonal_map, diagonal_back),
     view("aten::unfold", unfold_shape, unfold_map, nullptr),
-    view("aten::alias", alias_shape, alias_map, alias_back),
+    view("aten::alias", alias_shape, alias_map, alias_back, Role::Part),
     view("aten::detach", alias_shape, alias_map, alias_back),
     view("aten::lift_fresh", alias_shape, alias_map, alias_back),
     view("aten::_conj", alias_shape, nullptr, nullptr),
@@ -340,12 +345,9 @@ constexpr OpRow kRows[] = {
     view("aten::view_as_real", view_as_real_shape, view_as_real_map, view_as_real_back),
     view("aten::view_as_complex", view_as_complex_shape, view_as_complex_map, view_as_complex_back),
     view("aten::view.dtype", view_dtype_shape, nullptr, view_dtype_back),
-    {.name = "aten::split.Tensor", .family = Family::Composite, .shape = split_shape, .decompose = split},
-    {.name = "aten::split_with_sizes",
-     .family = Family::Composite,
-     .shape = split_with_sizes_shape,
-     .decompose = split_with_sizes},
-    {.name = "aten::unbind.int", .family = Family::Composite, .shape = unbind_shape, .decompose = unbind},
+    composite("aten::split.Tensor", split_shape, split),
+    composite("aten::split_with_sizes", split_with_sizes_shape, split_with_sizes),
+    composite("aten::unbind.int", unbind_shape, unbind),
 };
 
 }  // namespace

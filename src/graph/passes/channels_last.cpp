@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "graph/passes/convolution.h"
 #include "graph/passes/library.h"
@@ -12,21 +11,6 @@ namespace vesta::graph {
 namespace {
 
 constexpr int kLeastConvolutions = 3;
-
-// Operators on [N, C, H, W] that, given channels-last, compute the same and give channels-last: in ATen and in our
-// kernels.
-bool keeps_layout(const Node& n) {
-  static const std::unordered_set<std::string_view> names = {
-      "aten::max_pool2d_with_indices", "aten::max_pool2d", "aten::avg_pool2d",
-      "aten::native_batch_norm",       "aten::batch_norm", "aten::_native_batch_norm_legit_no_training"};
-  return n.op->family() == Family::Pointwise || names.contains(n.op->name);
-}
-
-// Operators whose result does not depend on the order of memory they read.
-bool reads_any_layout(const Node& n) {
-  static const std::unordered_set<std::string_view> names = {"aten::mean.dim", "aten::mean", "aten::var.correction"};
-  return n.op->family() == Family::Reduction || names.contains(n.op->name);
-}
 
 class Layout2d {
  public:
@@ -41,7 +25,7 @@ class Layout2d {
         if (follows(*n)) {
           for (Value* v : n->results)
             if (v && v->type.dim() == 4) convert_type(v);
-        } else if (!reads_any_layout(*n)) {
+        } else if (n->op->layout_rule() != LayoutRule::Ignores) {
           restore_inputs(n);
         }
       }
@@ -50,7 +34,7 @@ class Layout2d {
   }
 
  private:
-  // With one row and column (or one channel) both orders are the same memory.
+  // With one row and column (or one channel) both memory orders are the same.
   static bool is_trivial(const TensorType& t) {
     return t.sizes[1].is_constant(1) || (t.sizes[2].is_constant(1) && t.sizes[3].is_constant(1));
   }
@@ -67,9 +51,9 @@ class Layout2d {
     v->type.strides = channels_last_strides(v->type.sizes);
   }
 
-  // A follower's 4-D inputs of the result's size are all in channels-last already, or broadcast.
+  // Whether all 4-D inputs of the result's size are in channels-last already, or are broadcast.
   bool follows(const Node& n) const {
-    if (!keeps_layout(n) || !n.results[0] || n.results[0]->type.dim() != 4) return false;
+    if (n.op->layout_rule() != LayoutRule::Follows || !n.results[0] || n.results[0]->type.dim() != 4) return false;
     bool follows = true;
     n.for_each_input([&](Value* v) {
       const bool broadcast = v->type.dim() < 4 || is_trivial(v->type);
@@ -95,7 +79,7 @@ class Layout2d {
     if (is_channels_last(x->type)) convert_type(n->results[0]);
   }
 
-  // A value in eager's strides again.
+  // The value in eager's strides.
   Value* restored(Value* v, Node* before) {
     Value*& back = restored_[v];
     if (!back) {
@@ -134,7 +118,7 @@ class Layout2d {
 
   Graph& g_;
   const Op& clone_ = get_op("aten::clone");
-  std::unordered_map<Value*, TensorType> eager_;  // values whose strides were changed, and what they were
+  std::unordered_map<Value*, TensorType> eager_;  // values whose strides were changed, with eager's types
   std::unordered_map<Value*, Value*> copies_, restored_;
 };
 

@@ -1,9 +1,9 @@
-// Chains of convolutions run in channels-last, oneDNN's own order: values between them change their strides, and copies
-// stand only at the edges. Graph outputs keep eager's strides.
+// Runs chains of convolutions in channels-last, the order that oneDNN computes in. Values inside a chain change their
+// strides; copies stand at its edges only. Graph outputs keep eager's strides.
 //
 // Measured (float32, two cores): a 1x1 convolution takes 0.29 ms instead of 0.49, a depthwise 5x5 one 0.07 instead of
-// 0.14, 3x3 ones about the same, bfloat16 ones half. Below three convolutions the copies at the edges cost what is
-// gained.
+// 0.14, a 3x3 one about the same, a bfloat16 one half. Below three convolutions the copies at the edges cost as much as
+// the chain gains.
 #pragma once
 
 #include "graph/passes/pass.h"

@@ -12,13 +12,13 @@ enum class Fold : uint8_t { Move, Add, Sub, Mul, Neg, Not };
 
 const std::unordered_map<std::string_view, Fold>& folds() {
   static const std::unordered_map<std::string_view, Fold> table = {
-      {"aten::_to_copy", Fold::Move},     {"aten::clone", Fold::Move},       {"aten::expand", Fold::Move},
-      {"aten::view", Fold::Move},         {"aten::reshape", Fold::Move},     {"aten::_unsafe_view", Fold::Move},
-      {"aten::unsqueeze", Fold::Move},    {"aten::squeeze.dim", Fold::Move}, {"aten::permute", Fold::Move},
-      {"aten::slice.Tensor", Fold::Move}, {"aten::select.int", Fold::Move},  {"aten::transpose.int", Fold::Move},
-      {"aten::add.Tensor", Fold::Add},    {"aten::add.Scalar", Fold::Add},   {"aten::sub.Tensor", Fold::Sub},
-      {"aten::sub.Scalar", Fold::Sub},    {"aten::mul.Tensor", Fold::Mul},   {"aten::mul.Scalar", Fold::Mul},
-      {"aten::neg", Fold::Neg},           {"aten::logical_not", Fold::Not},
+      {"aten::_to_copy", Fold::Move},    {"aten::clone", Fold::Move},         {"aten::expand", Fold::Move},
+      {"aten::view", Fold::Move},        {"aten::_unsafe_view", Fold::Move},  {"aten::unsqueeze", Fold::Move},
+      {"aten::squeeze.dim", Fold::Move}, {"aten::permute", Fold::Move},       {"aten::slice.Tensor", Fold::Move},
+      {"aten::select.int", Fold::Move},  {"aten::transpose.int", Fold::Move}, {"aten::add.Tensor", Fold::Add},
+      {"aten::add.Scalar", Fold::Add},   {"aten::sub.Tensor", Fold::Sub},     {"aten::sub.Scalar", Fold::Sub},
+      {"aten::mul.Tensor", Fold::Mul},   {"aten::mul.Scalar", Fold::Mul},     {"aten::neg", Fold::Neg},
+      {"aten::logical_not", Fold::Not},
   };
   return table;
 }
@@ -30,8 +30,8 @@ std::optional<double> operand(const Arg& a, DType t) {
   return d ? rounded_to(t, *d) : std::nullopt;
 }
 
-// Arithmetic in the type itself, where double arithmetic followed by one rounding gives the same (F32, F64; integers
-// that stay exact in a double).
+// Computes in the type itself where double arithmetic followed by one rounding gives the same (F32, F64; integers that
+// stay exact in a double).
 std::optional<double> arithmetic(Fold f, const Node& n, DType t) {
   if (t != DType::F32 && t != DType::F64 && !is_integral(t)) return std::nullopt;
   const std::optional<double> a = operand(n.args()[0], t);
@@ -79,7 +79,7 @@ bool fold_constants(Graph& graph, const PassContext& context) {
     if (n->derived || n->results.size() != 1 || !n->results[0] || n->args().empty() || !value_of(n->args()[0])) return;
     Value* y = n->results[0];
     const auto it = table.find(n->op->name);
-    // full() makes contiguous tensors, and an expanded or sliced value that is an output has its own strides.
+    // full() makes contiguous tensors. An expanded or sliced value that is an output has strides of its own.
     if (it == table.end() || y->type.strides != contiguous_strides(y->type.sizes)) return;
     const std::optional<double> v = folded(it->second, *n);
     if (!v || !rewriter.may()) return;

@@ -1,5 +1,5 @@
-// Computes on metadata: tensors that are one number throughout (uniform.h) stay so through casts, views, copies and
-// arithmetic, and become aten::full. No tensor is ever evaluated.
+// Folds constants by metadata alone: a tensor that is one number throughout (uniform.h) stays so through casts, views,
+// copies and arithmetic, and becomes aten::full. The pass never evaluates a tensor.
 #pragma once
 
 #include "graph/passes/pass.h"

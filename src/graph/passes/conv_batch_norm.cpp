@@ -16,18 +16,14 @@ struct BatchNorm {
 };
 
 std::optional<BatchNorm> as_batch_norm(const Node& n) {
+  if (n.op->role() != Role::BatchNorm) return std::nullopt;
   const NodeArgs a = n.named();
-  const std::string& name = n.op->name;
-  if (name == "aten::native_batch_norm" || name == "aten::batch_norm" || name == "aten::_native_batch_norm_legit") {
-    if (a.boolean("training")) return std::nullopt;
-  } else if (name != "aten::_native_batch_norm_legit_no_training") {
-    return std::nullopt;
-  }
+  if (n.op->schema.index_of("training") >= 0 && a.boolean("training")) return std::nullopt;
   return BatchNorm{value_of(a.get("weight")), value_of(a.get("bias")), value_of(a.get("running_mean")),
                    value_of(a.get("running_var")), a.number("eps")};
 }
 
-// The folding arithmetic, all of it derived.
+// Builds the folding arithmetic; all its nodes are derived.
 class Folder {
  public:
   Folder(Graph& g, Node* before) : builder_(g, before) {}
@@ -47,10 +43,10 @@ void fold(Rewriter& r, Node* norm, Node* conv, const Convolution& c, const Batch
   Graph& g = r.graph();
   Folder f(g, conv);
   const DType t = c.w->type.dtype;
-  constexpr DType kFolding = DType::F64;  // of what there is one of for each channel
+  constexpr DType kFolding = DType::F64;  // for per-channel factors
   Value* scale = f("aten::rsqrt", {f("aten::add.Scalar", {f.cast(bn.variance, kFolding), bn.eps})});
   if (bn.weight) scale = f("aten::mul.Tensor", {scale, f.cast(bn.weight, kFolding)});
-  // Weight and bias have the same factor: what they add up to may be far smaller than both.
+  // Weight and bias are multiplied by the same factor, because their sum may be far smaller than both.
   Value* factor = f.cast(scale, opmath(t));
   scale = f.cast(factor, kFolding);
   Value* shift = f("aten::neg", {f.cast(bn.mean, kFolding)});

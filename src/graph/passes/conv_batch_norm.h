@@ -1,7 +1,7 @@
-// batch_norm(convolution(x, w, b)) in inference becomes one convolution with a folded weight and bias: derived
-// constants. What a channel has one of is computed in float64; the weight is multiplied in the type that batch_norm
-// computes in, by a factor rounded to it as eager rounds it, in one pass over its memory. Needs all of the weights and
-// statistics to be Parameters.
+// Turns batch_norm(convolution(x, w, b)) in inference into one convolution whose weight and bias are derived constants.
+// Per-channel factors are computed in float64. The weight is multiplied in the type that batch_norm computes in, by a
+// factor that is rounded to that type as eager rounds it, in one pass over its memory. All weights and statistics must
+// be Parameters.
 #pragma once
 
 #include "graph/passes/pass.h"

@@ -6,7 +6,8 @@
 namespace vesta::graph {
 namespace {
 
-// A plain call is worth it in channels-last, where ATen's own path asks oneDNN the same; the gain is in what is fused.
+// A plain call pays only in channels-last, where ATen's own call runs the same oneDNN kernel. The gain is in the fused
+// operators.
 void fuse(Rewriter& r, Node* n, const Convolution& c) {
   static const Op& unary = declare_op(
       "mkldnn::_convolution_pointwise(Tensor X, Tensor W, Tensor? B, int[] padding, int[] stride, int[] dilation, int "

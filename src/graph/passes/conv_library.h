@@ -1,5 +1,5 @@
-// aten::convolution, with the activation or the addition that follows, becomes one call of oneDNN's fused convolution
-// (library.h). Inference on the CPU only.
+// Turns aten::convolution, with the activation or the addition that follows it, into one call of oneDNN's fused
+// convolution (library.h). For inference on the CPU only.
 #pragma once
 
 #include "graph/passes/pass.h"

@@ -1,4 +1,4 @@
-// Reads an aten::convolution, on any device.
+// Reads an aten::convolution on any device.
 #pragma once
 
 #include <optional>
@@ -14,10 +14,10 @@ struct Convolution {
   IntList stride, padding, dilation;
   int64_t groups = 1;
 };
-// A 2-D convolution of real floats, not transposed, of no empty dimension, all of one dtype.
+// A 2-D convolution of real floats of one dtype, not transposed, without empty dimensions.
 std::optional<Convolution> as_convolution(const Node& n);
 
-// "Channels-last" strides: of a 4-D tensor whose channels are adjacent in memory.
+// Strides of a 4-D tensor whose channels are adjacent in memory.
 std::vector<Expr> channels_last_strides(const std::vector<Expr>& sizes);
 
 }  // namespace vesta::graph

@@ -1,4 +1,4 @@
-// Removes nodes whose results nobody reads.
+// Removes nodes whose results are not read.
 #pragma once
 
 #include "graph/passes/pass.h"

@@ -1,5 +1,6 @@
-// Replaces each node whose row knows simpler nodes for it, until none is left. Runs after the passes that recognise
-// library operators: a row answers with nothing where the whole operator is best as it is.
+// Replaces each node by the simpler nodes that its row's decomposition emits, until no decomposition is left. It runs
+// after the passes that recognize library operators. A decomposition returns no nodes where the whole operator is best
+// as it is.
 #pragma once
 
 #include "graph/passes/pass.h"

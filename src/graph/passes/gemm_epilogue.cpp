@@ -9,7 +9,7 @@ namespace {
 
 bool is_more_than_one(Expr e) { return provably_less(1, e); }
 
-// Whether ATen gives a linear of these operands to cuBLASLt, bias and all.
+// Whether ATen computes a linear of these operands, with the bias, by cuBLASLt.
 bool is_library_product(const Node& n, const PassContext& context) {
   const Value *x = n.input(0), *w = n.input(1), *b = value_of(n.args()[2]);
   const TensorType& y = n.results[0]->type;
@@ -19,14 +19,14 @@ bool is_library_product(const Node& n, const PassContext& context) {
     if (v->type.dtype != y.dtype || v->type.device != y.device) return false;
   if (x->type.dim() < 2 || w->type.dim() != 2 || b->type.dim() != 1 || !is_contiguous(b->type) || !is_contiguous(y))
     return false;
-  // Rows of more dimensions are seen as one, without a copy.
+  // Leading dimensions are viewed as one, without a copy.
   if (x->type.dim() > 2 && !is_contiguous(x->type)) return false;
   return b->type.sizes[0] == w->type.sizes[0] && is_more_than_one(w->type.sizes[0]) &&
          is_more_than_one(w->type.sizes[1]) &&
          std::none_of(x->type.sizes.begin(), x->type.sizes.end(), [](Expr e) { return e.is_constant(0); });
 }
 
-// Whether some kernel of ours may read v: it then applies the activation as well, at no cost.
+// Whether a kernel of ours may read v. Such a kernel also applies the activation, at no cost.
 bool is_read_by_kernel(const Value* v) {
   return std::any_of(v->users.begin(), v->users.end(), [](const Node* n) {
     if (n->op->family() != Family::View) return n->op->family() != Family::Extern;
@@ -34,7 +34,7 @@ bool is_read_by_kernel(const Value* v) {
   });
 }
 
-// relu: false; gelu in its tanh form, the only one that the library has: true.
+// relu: false. gelu in its tanh form, the only form that the library has: true.
 std::optional<bool> activation_of(const Node& n) {
   if (is_op(&n, "aten::relu")) return false;
   if (is_op(&n, "aten::gelu") && n.named().string("approximate") == "tanh") return true;
@@ -44,7 +44,7 @@ std::optional<bool> activation_of(const Node& n) {
 }  // namespace
 
 bool use_gemm_epilogue(Graph& graph, const PassContext& context) {
-  // The product is not rounded before the activation, as eager's is.
+  // The library does not round the product before the activation, as eager does.
   if (!context.inference || context.options.numerics == "eager") return false;
   Rewriter rewriter(graph, context);
   graph.for_each_node([&](Node* n) {
@@ -54,7 +54,7 @@ bool use_gemm_epilogue(Graph& graph, const PassContext& context) {
     Node* const product = n->input(0)->producer;
     if (!is_op(product, "aten::linear") || !has_one_use(graph, n->input(0)) || y->type != n->input(0)->type) return;
     const bool flat = product->input(0)->type.dim() == 2;
-    if (!flat && rewriter.is_output(y)) return;  // a view is no result of its own
+    if (!flat && rewriter.is_output(y)) return;  // an output may not be a view
     if (!is_library_product(*product, context) || is_read_by_kernel(y) || !rewriter.may()) return;
     Builder b(graph, n);
     b.source = product->source;

@@ -1,5 +1,5 @@
-// An activation right after a product with a bias on a GPU: aten::_addmm_activation, which ATen runs as one call of
-// cuBLASLt that applies relu or gelu to its sums before they are rounded and stored.
+// Joins an activation to the product with a bias before it, on a GPU: aten::_addmm_activation, which ATen runs as one
+// cuBLASLt call that applies relu or gelu to its sums before they are rounded and stored.
 #pragma once
 
 #include "graph/passes/pass.h"

@@ -11,8 +11,8 @@
 namespace vesta::graph {
 namespace {
 
-// The number an argument stands for: a Scalar, or a tensor that is one number throughout. NaN, which equals no number,
-// where there is none.
+// The number of an argument: a Scalar, or a tensor that is one number throughout. Otherwise NaN, which equals no
+// number.
 double number(const Arg& a) {
   std::optional<double> x;
   if (const Value* v = value_of(a)) {
@@ -39,7 +39,7 @@ Value* divided(Node* n) {
   return number(n->args()[1]) == 1.0 ? n->input(0) : nullptr;
 }
 
-// x + z leaves every x as it is: integers with 0, floats with -0.0.
+// Whether x + z equals every x: integers with 0, floats with -0.0.
 bool is_neutral(double z, DType t, bool negated) {
   if (z != 0) return false;
   return is_integral(t) || (is_float(t) && std::signbit(z) != negated);
@@ -62,14 +62,14 @@ Value* minus(Node* n) {
 
 Value* negated(Node* n) { return is_op(n->input(0), n->op->name) ? n->input(0)->producer->input(0) : nullptr; }
 
-Value* copied(Node* n) { return n->input(0); }  // exact where the types are equal, which replace() demands
+Value* copied(Node* n) { return n->input(0); }  // exact where the types are equal, which replace() requires
 
 Value* chosen(Node* n) {
   const NodeArgs a = n->named();
   return value_of(a[1]) == value_of(a[2]) ? value_of(a[1]) : nullptr;
 }
 
-// Every value of `from` has an equal one in `to`.
+// Whether every value of `from` has an equal value in `to`.
 bool holds_all(DType from, DType to) {
   if (from == to) return true;
   switch (to) {
@@ -86,7 +86,7 @@ bool holds_all(DType from, DType to) {
   }
 }
 
-// A cast of a cast through a type that holds every value of the first.
+// Shortens a cast of a cast whose middle type holds every value of the first.
 bool shorten_cast(Rewriter& r, Node* n) {
   Value* middle = n->input(0);
   if (!is_op(middle, n->op->name)) return false;
@@ -103,13 +103,12 @@ bool shorten_cast(Rewriter& r, Node* n) {
 using Identity = Value* (*)(Node*);
 const std::unordered_map<std::string_view, Identity>& identities() {
   static const std::unordered_map<std::string_view, Identity> table = {
-      {"aten::mul.Tensor", times},       {"aten::mul.Scalar", times},  {"aten::div.Tensor", divided},
-      {"aten::div.Scalar", divided},     {"aten::add.Tensor", plus},   {"aten::add.Scalar", plus},
-      {"aten::sub.Tensor", minus},       {"aten::sub.Scalar", minus},  {"aten::neg", negated},
-      {"aten::bitwise_not", negated},    {"aten::where.self", chosen}, {"aten::clone", copied},
-      {"aten::_to_copy", copied},        {"aten::alias", copied},      {"aten::detach", copied},
-      {"aten::lift_fresh_copy", copied}, {"aten::contiguous", copied}, {"aten::positive", copied},
-      {"aten::to.dtype", copied},
+      {"aten::mul.Tensor", times},    {"aten::mul.Scalar", times},  {"aten::div.Tensor", divided},
+      {"aten::div.Scalar", divided},  {"aten::add.Tensor", plus},   {"aten::add.Scalar", plus},
+      {"aten::sub.Tensor", minus},    {"aten::sub.Scalar", minus},  {"aten::neg", negated},
+      {"aten::bitwise_not", negated}, {"aten::where.self", chosen}, {"aten::clone", copied},
+      {"aten::_to_copy", copied},     {"aten::alias", copied},      {"aten::detach", copied},
+      {"aten::positive", copied},
   };
   return table;
 }

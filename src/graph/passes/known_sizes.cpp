@@ -9,7 +9,7 @@ namespace {
 class KnownSizes {
  public:
   explicit KnownSizes(const Graph& g) {
-    // What is a constant first: the rest then has fewer symbols.
+    // Equations that give a constant come first, because they remove symbols from the others.
     for (const bool constants : {true, false}) {
       for (const Guard& guard : g.guards)
         if (guard.relation == Relation::Equal) solve((*this)(guard.left), (*this)(guard.right), constants);
@@ -34,7 +34,7 @@ class KnownSizes {
   }
 
  private:
-  // Neither side has a symbol that is known.
+  // Neither side contains a symbol that is known already.
   void solve(Expr left, Expr right, bool constants) {
     const Expr difference = left - right;
     std::optional<std::pair<Expr, Expr>> best;
@@ -48,7 +48,7 @@ class KnownSizes {
         value = -rest.constant() / by;
       else if (!constants && (by == 1 || by == -1))
         value = by == 1 ? -rest : rest;
-      // The last one is said by those before it.
+      // The last symbol is expressed by the symbols before it.
       if (value && (!constants || value->is_constant())) best = {symbol, *value};
     }
     if (!best) return;

@@ -1,5 +1,5 @@
-// Puts what the guards say that a size symbol is in its place: a constant, or an expression of other symbols. Where
-// types are equal by a guard they are equal as they are written then, which decompositions and fusion ask for.
+// Replaces size symbols by what the guards say they equal: a constant, or an expression of other symbols. Types that
+// are equal by a guard are then written alike, which decompositions and fusion need.
 #pragma once
 
 #include "graph/passes/pass.h"

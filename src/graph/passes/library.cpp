@@ -1,6 +1,7 @@
 #include "graph/passes/library.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "graph/passes/rewriter.h"
 
@@ -16,17 +17,17 @@ std::optional<Convolution> as_library_convolution(const Node& n) {
 }
 
 std::optional<Activation> library_activation(const Node& n) {
-  const std::string& name = n.op->name;
-  if (name == "aten::gelu") return Activation{"gelu", {}, n.named().string("approximate")};
-  if (name == "aten::silu") return Activation{"swish", {}, ""};
-  if (name == "aten::sigmoid") return Activation{"sigmoid", {}, ""};
-  if (name == "aten::tanh") return Activation{"tanh", {}, ""};
-  if (name == "aten::hardswish") return Activation{"hardswish", {}, ""};
-  if (name == "aten::leaky_relu") {
-    const double slope = n.named().number("negative_slope");
-    if (slope != 0) return Activation{"leaky_relu", {slope}, ""};
-  }
-  return std::nullopt;
+  static const std::unordered_map<std::string_view, const char*> names = {
+      {"aten::gelu", "gelu"}, {"aten::silu", "swish"},          {"aten::sigmoid", "sigmoid"},
+      {"aten::tanh", "tanh"}, {"aten::hardswish", "hardswish"}, {"aten::leaky_relu", "leaky_relu"},
+  };
+  const auto it = names.find(n.op->name);
+  if (it == names.end()) return std::nullopt;
+  Activation a{it->second, {}, ""};
+  if (n.op->schema.index_of("approximate") >= 0) a.algorithm = n.named().string("approximate");
+  if (n.op->schema.index_of("negative_slope") >= 0) a.scalars = {n.named().number("negative_slope")};
+  if (!a.scalars.empty() && a.scalars[0] == 0) return std::nullopt;
+  return a;
 }
 
 Value* addend_of(const Node& add, const Value* v) {
@@ -66,7 +67,7 @@ bool fits_packed_budget(const Graph& graph, const PassContext& context, int64_t 
 std::vector<bool> parameters_of(const Graph& graph) {
   std::vector<bool> p(graph.value_count());
   for (const Input& i : graph.inputs) p[i.value->id] = i.kind == InputKind::Parameter;
-  // A parameter that the graph itself writes changes with every run.
+  // A parameter that the graph writes changes with every run.
   for (const Mutation& m : graph.mutations) p[graph.inputs[m.input].value->id] = false;
   return p;
 }

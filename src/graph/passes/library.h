@@ -1,15 +1,15 @@
-// oneDNN's fused operators, which every CPU build of PyTorch carries: what they accept, and which activations they may
-// take.
+// oneDNN's fused operators, which every CPU build of PyTorch has: the tensors they accept and the activations they may
+// apply.
 //
 // Measured on torch 2.13 with AVX-512:
-//   - float32 and bfloat16 always work, float16 only on processors with AVX512-FP16: not used.
-//   - Weights may be strided in any way (a transposed [in, out] weight is as fast as a plain one, from two rows on).
+//   - float32 and bfloat16 always work. float16 works only on processors with AVX512-FP16, so it is not used.
+//   - Weights may have any strides (a transposed [in, out] weight is as fast as a plain one, from two rows on).
 //   - gelu (both forms), swish, sigmoid, tanh, hardswish and leaky_relu keep NaN and infinities as eager does, and
-//     their error is that of the product. relu, hardtanh and hardsigmoid turn NaN into a number: eager does not, so
+//     their error is that of the product. relu, hardtanh and hardsigmoid turn NaN into a number, which eager does not:
 //     they stay kernels of ours.
 //   - An empty reduction (in = 0) fails.
-//   - A call costs about 12 us more than MKL's, and the product runs at 200 GFLOP/s instead of 150: worth it from about
-//     two million multiply-adds.
+//   - A call costs about 12 us more than MKL's, and the product runs at 200 GFLOP/s instead of 150. The call pays from
+//     about two million multiply-adds.
 #pragma once
 
 #include <optional>
@@ -31,17 +31,17 @@ struct Activation {
   std::vector<double> scalars;
   std::string algorithm;
 };
-// The activation a node applies to its first argument, if the library's does the same.
+// The activation that a node applies to its first argument, if oneDNN has one that gives the same results.
 std::optional<Activation> library_activation(const Node& n);
 
-// The tensor that add.Tensor(v, other) adds to v, if it has v's type and alpha is 1.
+// The tensor that add.Tensor(v, other) adds to v, if it has v's type and alpha is 1; otherwise nullptr.
 Value* addend_of(const Node& add, const Value* v);
 
-// Bytes of derived constants that other nodes read: what a run keeps beside the weights.
+// Bytes of the derived constants that other nodes read. A run keeps them beside the weights.
 int64_t derived_bytes(const Graph& graph);
 // Whether one more derived constant of this many bytes fits Options::packed_weights.
 bool fits_packed_budget(const Graph& graph, const PassContext& context, int64_t more);
-// v is a Parameter, or a result of a derived node. `is_parameter` is by value id (see parameters_of).
+// Whether v is a Parameter or a result of a derived node. `parameters` is indexed by value id (parameters_of).
 std::vector<bool> parameters_of(const Graph& graph);
 bool is_constant_weight(const std::vector<bool>& parameters, const Value* v);
 std::optional<int64_t> bytes_of(const TensorType& t);  // nullopt when symbolic

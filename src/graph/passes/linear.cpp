@@ -3,19 +3,19 @@
 #include <algorithm>
 
 #include "graph/passes/rewriter.h"
+#include "graph/rules/view_inverse.h"
 
 namespace vesta::graph {
 namespace {
 
 bool is_swap(const Node* n) {
-  if (is_op(n, "aten::t")) return true;
-  if (!is_op(n, "aten::permute")) return false;
-  const IntList& p = std::get<IntList>(n->args()[1]);
-  return p.size() == 2 && (p[0].is_constant(1) || p[0].is_constant(-1)) &&
-         (p[1].is_constant(0) || p[1].is_constant(-2));
+  return n && n->op->role() == Role::Permute && view_permutation(n->named()) == std::vector<int64_t>{1, 0};
 }
 
-// w^T for a 2-D w: what w is a transposition of, or a new view.
+// A view as a tensor of other sizes, which its arguments name.
+bool is_resize(const Node* n) { return n && n->op->role() == Role::Reshape && n->op->schema.index_of("size") >= 0; }
+
+// w^T for a 2-D w: the operand of a transposition, or a new view.
 Value* transposed(Graph& g, Node* before, Value* w) {
   if (is_swap(w->producer)) return w->producer->input(0);
   static const Op& permute = get_op("aten::permute");
@@ -38,7 +38,7 @@ bool is_one(const Arg& a) {
 }
 
 bool match(const Node* n, Product& p) {
-  if (is_op(n, "aten::mm") || is_op(n, "aten::matmul")) {
+  if (is_op(n, "aten::mm")) {
     p = {n->input(0), n->input(1), nullptr};
   } else if (is_op(n, "aten::addmm")) {
     const NodeArgs a = n->named();
@@ -60,7 +60,7 @@ void unflatten(Rewriter& r, Node* view) {
     return;
   const Node* linear = flat->producer;
   const Node* in = linear->input(0)->producer;
-  if (!is_op(in, "aten::view") && !is_op(in, "aten::reshape") && !is_op(in, "aten::_unsafe_view")) return;
+  if (!is_resize(in)) return;
   Value* x = in->input(0);
   const auto &xs = x->type.sizes, &ys = y->type.sizes;
   if (xs.size() != ys.size() || xs.back() != linear->input(0)->type.sizes[1] || ys.back() != flat->type.sizes[1])
@@ -87,7 +87,7 @@ bool recognise_linear(Graph& graph, const PassContext& context) {
       made->source = n->source;
       rewriter.substitute(n->results[0], made->results[0]);
       graph.erase(n);
-    } else if (is_op(n, "aten::view") || is_op(n, "aten::reshape") || is_op(n, "aten::_unsafe_view")) {
+    } else if (is_resize(n)) {
       unflatten(rewriter, n);
     }
   });

@@ -18,13 +18,13 @@ bool pays(const Node& n) {
   const int64_t in = hint(w->type.sizes[1]);
   for (Expr s : x->type.sizes)
     if (s.is_constant(0)) return false;
-  // One row by a weight that is stored [in, out]: MKL is 1.3 to 1.8 times as fast.
+  // For one row and a weight that is stored as [in, out], MKL is 1.3 to 1.8 times as fast.
   const bool turned = !is_contiguous(w->type);
   if (turned && hint(numel(y->type)) == hint(w->type.sizes[0])) return false;
   return in > 0 && hint(numel(y->type)) * static_cast<double>(in) >= static_cast<double>(kLibraryProductThreshold);
 }
 
-// The fused call stands where the activation or addition stood: there both operands of the addition are known.
+// The fused call replaces the activation or addition, where both operands of the addition are known.
 void fuse(Rewriter& r, Node* n) {
   static const Op& unary = declare_op(
       "mkldnn::_linear_pointwise(Tensor X, Tensor W, Tensor? B, str attr, Scalar?[] scalars, str? algorithm) -> Tensor "

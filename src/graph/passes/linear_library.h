@@ -1,5 +1,5 @@
-// aten::linear, with the activation or the addition that follows, becomes one call of oneDNN's fused linear operator
-// (library.h) on plain weights. Inference on the CPU only.
+// Turns aten::linear, with the activation or the addition that follows it, into one call of oneDNN's fused linear
+// operator (library.h) on plain weights. For inference on the CPU only.
 #pragma once
 
 #include "graph/passes/pass.h"

@@ -4,22 +4,18 @@
 #include <cmath>
 #include <limits>
 
-#include "graph/ops/decompose.h"
 #include "graph/passes/rewriter.h"
+#include "graph/rules/decompose.h"
 
 namespace vesta::graph {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Bytes of the keys that all heads read together, each its own. Heads that share keys read them once each, from the
-// GPU's cache: from here on a kernel which reads them once for all of these heads is faster.
+// Bytes of the keys that all heads read, each head its own. Heads that share keys read them once each, from the GPU's
+// cache. Above this limit, a kernel that reads them once for all of these heads is faster.
 constexpr int64_t kMostBytes = 32 << 20;
-// A block of threads goes over all of them: more are better shared by several.
+// One block of threads walks over all keys. More keys are better shared by several blocks.
 constexpr int64_t kMostKeys = 4096;
-
-constexpr std::string_view kNames[] = {"aten::_scaled_dot_product_cudnn_attention",
-                                       "aten::_scaled_dot_product_efficient_attention",
-                                       "aten::_scaled_dot_product_flash_attention"};
 
 // The sizes of one call: query [batch, heads, 1, size], key [batch, shared, keys, size], value [batch, shared, keys,
 // out]. Heads of one group, `heads / shared` neighbours, read the same keys.
@@ -27,7 +23,7 @@ struct Shape {
   Expr batch, shared, group, keys, size, out;
 };
 
-// Whether x can be shown in these sizes by an expand.
+// Whether an expand can show x with these sizes.
 bool expands_to(const TensorType& x, Sizes sizes) {
   if (x.dim() > sizes.size()) return false;
   const size_t before = sizes.size() - x.dim();
@@ -37,9 +33,7 @@ bool expands_to(const TensorType& x, Sizes sizes) {
 }
 
 std::optional<Shape> shape_of(const Node* n, const PassContext& context) {
-  if (std::none_of(std::begin(kNames), std::end(kNames), [&](std::string_view name) { return is_op(n, name); }))
-    return std::nullopt;
-  if (n->derived || !n->results[0]) return std::nullopt;
+  if (n->op->role() != Role::Attention || n->derived || !n->results[0]) return std::nullopt;
   const TensorType &q = n->input(0)->type, &k = n->input(1)->type, &v = n->input(2)->type;
   for (const TensorType* t : {&q, &k, &v})
     if (t->dim() != 4 || !is_float(t->dtype) || t->dtype != q.dtype || t->device.type != context.device ||
@@ -66,11 +60,11 @@ std::optional<Shape> shape_of(const Node* n, const PassContext& context) {
   return s;
 }
 
-// Nothing random, no other result, and a mask that says which keys count.
+// Whether the call draws nothing at random, has no other result that is used, and has a mask that arithmetic can apply.
 bool is_arithmetic(const Graph& graph, const Node& n, const Shape& s) {
   const NodeArgs args = n.named();
   if (args.number("dropout_p") != 0) return false;
-  // The one query sees the first key alone, or all: backends differ.
+  // With one query, backends differ in whether it sees the first key alone or all keys.
   if (args.boolean("is_causal") && !s.keys.is_constant(1)) return false;
   for (size_t i = 1; i < n.results.size(); ++i)
     if (n.results[i] && graph.is_used(n.results[i])) return false;
@@ -82,13 +76,13 @@ bool is_arithmetic(const Graph& graph, const Node& n, const Shape& s) {
          expands_to(t, {s.batch, s.shared * s.group, 1, s.keys});
 }
 
-// 1 / sqrt(size) where the program gives none.
+// The program's scale, or 1 / sqrt(size).
 Arg scale_of(const NodeArgs& args, const Shape& s) {
   const Arg& given = args.get("scale");
   return is_none(given) ? Arg(1 / std::sqrt(static_cast<double>(s.size.constant()))) : given;
 }
 
-// All tensors are [batch, shared, group, keys, size] in what follows, with ones and with views that repeat.
+// All tensors below are [batch, shared, group, keys, size], with dimensions of size 1 and views that repeat.
 Value* attention(Builder& b, const Node& n, const Shape& s) {
   const NodeArgs args = n.named();
   const Sizes all = {s.batch, s.shared, s.group, s.keys, s.out};
@@ -104,8 +98,8 @@ Value* attention(Builder& b, const Node& n, const Shape& s) {
       scores = b("aten::add.Tensor", {scores, opmath(b, bias)});
     }
   }
-  // Each column of the values finds the maximum and the sum for itself: they are scalars of the loops that it needs
-  // anyway, and no kernel of their own.
+  // Each column of the values computes the maximum and the sum by itself. They are scalars of loops that run anyway, so
+  // they need no kernel of their own.
   scores = b("aten::expand", {scores, IntList(all.begin(), all.end())});
   const IntList keys = {3};
   Value* most = amax_keeping(b, scores, keys);

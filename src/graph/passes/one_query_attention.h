@@ -1,7 +1,8 @@
-// Attention of one query for each head, a decode step over a cache of keys and values, becomes arithmetic: the products
-// of the query with the keys, a softmax, and the sum of the values with these weights, in F32, rounded once. It fuses
-// with what makes the mask and with views of the cache (heads that share keys are not repeated in memory), and every
-// thread has keys of its own. Libraries' kernels share the work by queries. For GPUs.
+// Writes attention with one query per head (a decode step over a cache of keys and values) as arithmetic, on a GPU:
+// products of the query with the keys, a softmax, and the sum of the values with these weights, in F32, rounded once.
+// The arithmetic fuses with the computation of the mask and with views of the cache, so keys that heads share are not
+// repeated in memory, and every thread works on its own keys. The libraries' kernels share the work by queries, of
+// which there is one here.
 #pragma once
 
 #include "graph/passes/pass.h"

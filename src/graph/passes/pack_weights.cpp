@@ -27,7 +27,7 @@ std::optional<int64_t> packed_bytes(const Value* w, int64_t groups) {
   return out * in * s[2].constant() * s[3].constant() * element_size(w->type.dtype);
 }
 
-// Strides along one element reach nothing and do not count.
+// Whether the tensor is channels-last. Strides of dimensions of size 1 do not count.
 bool lies_channels_last(const TensorType& t) {
   const std::vector<Expr> strides = channels_last_strides(t.sizes);
   for (size_t d = 0; d < t.sizes.size(); ++d)
@@ -35,7 +35,7 @@ bool lies_channels_last(const TensorType& t) {
   return true;
 }
 
-// oneDNN as torch 2.11 has it fails there if the weight is packed and something is added.
+// oneDNN in torch 2.11 fails for one pixel if the weight is packed and something is added.
 bool is_one_pixel(const TensorType& t) { return t.sizes[2].is_constant(1) && t.sizes[3].is_constant(1); }
 
 struct Library {
@@ -88,7 +88,7 @@ bool pack_weights(Graph& graph, const PassContext& context) {
     }
     Value*& p = packed[{w, key}];
     if (!p) {
-      // A folded weight that nothing else reads is dropped once it is packed.
+      // A folded weight that no other node reads is dropped once it is packed.
       const bool frees =
           w->producer && std::all_of(w->users.begin(), w->users.end(), [&](Node* u) { return u == n || u->derived; });
       const int64_t more = *bytes - (frees ? bytes_of(w->type).value_or(0) : 0);
@@ -97,7 +97,7 @@ bool pack_weights(Graph& graph, const PassContext& context) {
       spent += more;
       std::vector<Arg> args = {w};
       args.insert(args.end(), key_args.begin(), key_args.end());
-      // The packing reads channels-last weights. One that is computed for it alone is computed in that order.
+      // The packing reads channels-last weights, so a weight that is computed for it alone is computed in that order.
       if (is_op(w, "aten::mul.Tensor") && w->producer->derived && w->type.dim() == 4 && has_one_use(graph, w))
         w->type.strides = channels_last_strides(w->type.sizes);
       TensorType t = w->type;

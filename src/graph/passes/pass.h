@@ -1,5 +1,6 @@
-// Graph passes are rows: a name, a function, and where in the order. Timing, dumping, skipping and bisecting by name
-// come with the row (pass_table.cpp); each pass is one pair of files.
+// Graph passes are rows of one table: a name, a function, and a position in the order. Timing, dumping, skipping and
+// bisecting by name come with the row (pass_table.cpp). Each pass is one pair of files. A pass may not change what a
+// graph computes, nor the types of its outputs and mutations.
 #pragma once
 
 #include <functional>
@@ -16,11 +17,12 @@ struct PassContext {
   const Options& options;
   DeviceType device = DeviceType::CPU;  // that the graph is compiled for
   bool inference = true;                // no graph input requires a gradient
-  // Asks to make one more rewrite; false once Options::rewrite_limit is reached. Every rewrite of a pass asks first.
+  // Asks for permission to make one more rewrite; false once Options::rewrite_limit is reached. A pass asks before
+  // every rewrite.
   std::function<bool()> may_rewrite = [] { return true; };
 };
 
-// Returns whether anything changed.
+// Returns whether the graph changed.
 using PassFn = bool (*)(Graph& graph, const PassContext& context);
 
 struct PassRow {
@@ -32,9 +34,9 @@ struct PassRow {
 
 std::span<const PassRow> pass_table();  // in order
 
-// Runs all rows, and after each that changed something removes what is dead (unless "dead-code" is skipped);
-// `observe(row, before)` is called around each (for timing and dumps). Verifies after each pass when `verify_each` is
-// set (always in tests and debug builds).
+// Runs all rows, and removes dead nodes after each row that changed something (unless "dead-code" is skipped). Calls
+// `observe(row, before)` around each row, for timing and dumps. Verifies the graph after each pass when `verify_each`
+// is set (always in tests and debug builds).
 void run_passes(Graph& graph, const PassContext& context, bool verify_each,
                 const std::function<void(const PassRow&, bool before)>& observe = {});
 

@@ -22,9 +22,9 @@
 namespace vesta::graph {
 namespace {
 
-// Cheap clean-up first, then what the library does best as a whole, then decomposition of the rest and clean-up of
-// that. What a pass leaves without a reader goes before the next one: a dead product must not become a library call,
-// which no later pass could remove.
+// The order: cheap clean-up, then what the library computes best as a whole, then decomposition of the rest and
+// clean-up of the result. Dead nodes are removed before the next pass, because a dead product must not become a library
+// call, which no later pass could remove.
 // clang-format off: one row a line, in their order
 constexpr PassRow kSweep = {"dead-code", remove_dead_code, {}, true};
 constexpr PassRow kPasses[] = {
@@ -72,7 +72,7 @@ void run_passes(Graph& graph, const PassContext& context, bool verify_each,
     if (!context.options.kernels && !row.keeps_calls) continue;
     if (observe) observe(row, true);
     const bool changed = row.run(graph, counted);
-    // Removing is no rewrite: it neither counts nor can be wrong.
+    // Removal is not a rewrite: it does not count, and it cannot be wrong.
     if (changed && sweep) remove_dead_code(graph, {.options = context.options});
     if (changed && verify_each) verify(graph);
     if (observe) observe(row, false);

@@ -1,4 +1,4 @@
-// What every rewrite must respect, in one place: the rewrite limit, and the binding types of outputs.
+// The rules that every rewrite must keep: the rewrite limit, and the binding types of outputs.
 #pragma once
 
 #include <vector>
@@ -15,14 +15,14 @@ class Rewriter {
   bool changed() const { return changed_; }
 
   bool is_output(const Value* v) const { return v->id < output_.size() && output_[v->id]; }
-  // Whether `to` may stand for `from` everywhere. Types must be equal. A graph output is a tensor of its own, so its
-  // value is only replaced by one that a node computes anew and that is no output already.
+  // Whether `to` may replace `from` everywhere. Types must be equal. A graph output is a tensor of its own, so its
+  // value is replaced only by one that a node computes and that is not an output yet.
   bool can_replace(const Value* from, const Value* to) const;
-  // Replaces if allowed and within the rewrite limit; the producer of `from` stays for dead-code.
+  // Replaces `from` if that is allowed and within the rewrite limit. The dead-code pass removes its producer.
   bool replace(Value* from, Value* to);
-  // The same without can_replace: the caller has made `to` as a full substitute for `from`.
+  // Replaces without can_replace(): the caller has made `to` as a full substitute for `from`.
   void substitute(Value* from, Value* to);
-  // Asks for one rewrite; the caller then makes it.
+  // Asks for one rewrite, which the caller then makes.
   bool may() {
     if (!context_.may_rewrite()) return false;
     changed_ = true;
@@ -44,13 +44,14 @@ inline Value* value_of(const Arg& a) {
   Value* const* v = std::get_if<Value*>(&a);
   return v ? *v : nullptr;
 }
-// By id, the values that the graph returns or writes to its inputs.
+// Indexed by value id: whether the graph returns the value or writes it to an input.
 std::vector<bool> results_of(const Graph& graph);
-// v has exactly one use: by a node, as no output and no mutation.
+// Whether v has exactly one use, which is by a node.
 bool has_one_use(const Graph& graph, const Value* v);
 // aten::clone of v with the given (binding) type, inserted before `before`.
 Value* own_copy(Graph& graph, Node* before, Value* v, const TensorType& type);
-// Nodes whose repetition or removal nobody can see. An operator without a row may draw random numbers or have effects.
+// Whether the node may be repeated or removed without a visible difference. An operator without a row may draw random
+// numbers or have effects.
 inline bool is_pure(const Node& n) { return n.op->row && !n.op->has(kRandom) && !n.op->has(kSideEffect); }
 
 }  // namespace vesta::graph

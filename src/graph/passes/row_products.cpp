@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/ops/decompose.h"
 #include "graph/passes/rewriter.h"
+#include "graph/rules/decompose.h"
 
 namespace vesta::graph {
 namespace {
@@ -17,8 +17,8 @@ bool is_one_row(const Node* n, const PassContext& context) {
          std::all_of(x.sizes.begin(), x.sizes.end() - 1, [](Expr e) { return e.is_constant(1); });
 }
 
-// Whether a kernel of the product alone would not take along those who read v: it computes an element at a time, and
-// they want others too (halves of a rotation), or put them elsewhere (rows of a cache).
+// Whether a kernel of the product alone could not fuse with the readers of v. It computes one element at a time; these
+// readers also need other elements (halves of a rotation) or store them elsewhere (rows of a cache).
 bool is_read_elsewhere(const Value* v) {
   return std::any_of(v->users.begin(), v->users.end(), [](const Node* n) {
     if (n->op->family() != Family::View) return n->op->family() != Family::Pointwise;
@@ -27,14 +27,14 @@ bool is_read_elsewhere(const Value* v) {
   });
 }
 
-// A product whose weight and bias are there from the start, and whose results are read elsewhere.
+// A product whose weight and bias are graph inputs and whose results are read elsewhere.
 bool may_join(const Node* n, const PassContext& context) {
   if (!is_one_row(n, context) || !n->input(1)->type.sizes[0].is_constant()) return false;
   const Value* bias = value_of(n->named().get("bias"));
   return !n->input(1)->producer && !(bias && bias->producer) && is_read_elsewhere(n->results[0]);
 }
 
-// n, and the later products of the same row that may join it.
+// n and the later products of the same row that may join it.
 std::vector<Node*> joined(Node* n, const PassContext& context) {
   std::vector<Node*> out = {n};
   if (!may_join(n, context)) return out;
@@ -48,7 +48,7 @@ std::vector<Node*> joined(Node* n, const PassContext& context) {
   return out;
 }
 
-// All rows of the weights in one sum: a vector.
+// One sum over the rows of all weights: a vector.
 Value* products(Builder& b, const std::vector<Node*>& nodes) {
   Value* const x = nodes[0]->input(0);
   Value* row = opmath(b, reshaped(b, x, {x->type.sizes.back()}));

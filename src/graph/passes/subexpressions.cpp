@@ -38,7 +38,7 @@ size_t hash_node(const Node& n) {
   return h;
 }
 
-// Bit for bit: == would merge -0.0 with 0.0 and keep equal NaNs apart.
+// Compares bits: == would merge -0.0 with 0.0 and would keep equal NaNs apart.
 bool same(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
 bool same(const Arg& a, const Arg& b) {
   if (a.index() != b.index()) return false;
@@ -78,7 +78,7 @@ bool merge_subexpressions(Graph& graph, const PassContext& context) {
     for (auto it = begin; it != end; ++it) {
       Node* first = it->second;
       if (!same(*first, *n)) continue;
-      bool whole = true;  // both may be outputs, each a tensor of its own
+      bool whole = true;  // both may be outputs, which are tensors of their own
       for (size_t i = 0; i < n->results.size(); ++i) {
         if (!n->results[i]) continue;
         whole = whole && rewriter.can_replace(n->results[i], first->results[i]);

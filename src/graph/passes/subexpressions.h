@@ -1,4 +1,4 @@
-// Of nodes with equal operator, arguments and types only the first is kept. Random nodes and those with effects stay.
+// Keeps only the first of nodes with equal operator, arguments and types. Random nodes and nodes with effects stay.
 #pragma once
 
 #include "graph/passes/pass.h"

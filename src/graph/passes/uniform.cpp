@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "graph/rules/factory_types.h"
+
 namespace vesta::graph {
 namespace {
 
@@ -26,7 +28,7 @@ std::optional<double> rounded_to(DType t, double v) {
     case DType::BF16: return to_bf16(v);
     case DType::Bool: return v != 0 ? 1.0 : 0.0;
     case DType::F16:
-      // Small integers are exact; others are left to the machine that runs the program.
+      // Small integers are exact. Other numbers are rounded by the machine that runs the program.
       if (v == std::trunc(v) && std::fabs(v) <= 2048) return v;
       return std::nullopt;
     default: break;
@@ -56,15 +58,8 @@ std::optional<double> Uniform::real() const {
 std::optional<Uniform> uniform_of(const Value* v) {
   const Node* n = v->producer;
   if (!n || n->derived) return std::nullopt;
-  const std::string& name = n->op->name;
-  if (!name.starts_with("aten::")) return std::nullopt;
-  const DType t = v->type.dtype;
-  if (name == "aten::full" || name == "aten::full_like" || name == "aten::new_full")
-    return Uniform{n->named().get("fill_value"), t};
-  if (name == "aten::scalar_tensor") return Uniform{n->named().get("s"), t};
-  if (name == "aten::zeros" || name == "aten::zeros_like" || name == "aten::new_zeros") return Uniform{Expr(0), t};
-  if (name == "aten::ones" || name == "aten::ones_like" || name == "aten::new_ones") return Uniform{Expr(1), t};
-  return std::nullopt;
+  const std::optional<Arg> number = fill_number(*n);
+  return number ? std::optional(Uniform{*number, v->type.dtype}) : std::nullopt;
 }
 
 }  // namespace vesta::graph

@@ -1,4 +1,4 @@
-// Tensors that are one number throughout, known while compiling: full, zeros, ones, scalar_tensor and casts of these.
+// Tensors that hold one number throughout, which is known at compile time: full, zeros, ones, scalar_tensor.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ struct Uniform {
 };
 
 std::optional<Uniform> uniform_of(const Value* v);
-// v rounded to t as a conversion from double to t does; nullopt for types without such numbers.
+// v rounded to t as a conversion from double to t rounds it; nullopt for types without such numbers.
 std::optional<double> rounded_to(DType t, double v);
 
 }  // namespace vesta::graph

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include "graph/ops/operands.h"
 #include "graph/passes/rewriter.h"
+#include "graph/rules/operands.h"
 
 namespace vesta::graph {
 
 bool may_raise(const Node& node) {
   if (node.op->has(kMayRaise)) return true;
   if (!node.op->has(kIntegerByConstant)) return false;
-  // The quotient of integers by what may be zero.
+  // A quotient of integers whose divisor may be zero.
   const DType type = pointwise_types(*node.op->row, node.named()).compute;
   return (is_integral(type) || type == DType::Bool) && !has_body_for(*node.op->row, node.named());
 }

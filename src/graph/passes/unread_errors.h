@@ -1,4 +1,4 @@
-// What a program computes and does not read is removed, the exceptions of it are not: eager raises them.
+// Keeps the exceptions of computations whose results are not read: eager raises them, although dead code is removed.
 #pragma once
 
 #include <string_view>
@@ -7,12 +7,12 @@
 
 namespace vesta::graph {
 
-// Marks the nodes that check the values they are given, and whose results nobody needs: they stay.
+// Marks the nodes that check the values they are given and whose results are not needed; they stay in the graph.
 bool keep_unread_errors(Graph& graph, const PassContext& context);
 
-// Such an operator, for arguments that do not show that it never raises.
+// Whether the node may raise. False only where its arguments show that it never does.
 bool may_raise(const Node& node);
-// For some arguments. What an operator without a row does is not known.
+// Whether the operator may raise for some arguments. True for an operator without a row, about which nothing is known.
 bool may_raise(std::string_view op);
 
 }  // namespace vesta::graph

@@ -2,52 +2,22 @@
 
 #include <algorithm>
 #include <optional>
-#include <unordered_set>
 
-#include "graph/ops/broadcast.h"
 #include "graph/passes/rewriter.h"
+#include "graph/rules/broadcast.h"
+#include "graph/rules/view_inverse.h"
 
 namespace vesta::graph {
 namespace {
 
 using Dims = std::vector<int64_t>;
 
-// Views that keep the row-major order of elements.
-bool is_reshape(const Node* n) {
-  static const std::unordered_set<std::string_view> names = {
-      "aten::view",        "aten::reshape", "aten::_unsafe_view", "aten::_reshape_alias",     "aten::unsqueeze",
-      "aten::squeeze.dim", "aten::squeeze", "aten::squeeze.dims", "aten::flatten.using_ints", "aten::unflatten.int"};
-  return n && names.contains(n->op->name);
-}
+bool is_reshape(const Node* n) { return n && n->op->role() == Role::Reshape; }
 
-// The permutation a node makes, if it is one.
+// The permutation that a node performs; nullopt if it performs none.
 std::optional<Dims> permutation(const Node* n) {
-  if (!n) return std::nullopt;
-  const std::string& name = n->op->name;
-  if (name != "aten::permute" && name != "aten::t" && name != "aten::transpose.int" && name != "aten::numpy_T")
-    return std::nullopt;
-  const size_t dims = n->input(0)->type.dim();
-  Dims p(dims);
-  for (size_t i = 0; i < dims; ++i) p[i] = static_cast<int64_t>(i);
-  if (name == "aten::permute") {
-    const IntList& list = std::get<IntList>(n->args()[1]);
-    if (list.size() != dims) return std::nullopt;
-    for (size_t i = 0; i < dims; ++i) p[i] = wrap_dim(list[i], dims);
-  } else if (name == "aten::transpose.int") {
-    if (dims > 0)
-      std::swap(p[wrap_dim(std::get<Expr>(n->args()[1]), dims)], p[wrap_dim(std::get<Expr>(n->args()[2]), dims)]);
-  } else if (name == "aten::t") {
-    if (dims == 2) std::swap(p[0], p[1]);
-  } else {
-    std::reverse(p.begin(), p.end());
-  }
-  return p;
-}
-
-bool is_plain_view(const Node* n) {
-  static const std::unordered_set<std::string_view> names = {"aten::slice.Tensor", "aten::expand",    "aten::narrow",
-                                                             "aten::view_as",      "aten::expand_as", "aten::alias"};
-  return is_reshape(n) || permutation(n) || names.contains(n->op->name);
+  if (!n || n->op->role() != Role::Permute) return std::nullopt;
+  return view_permutation(n->named());
 }
 
 // permute(permute(x, p), q) = permute(x, p[q]).
@@ -62,7 +32,7 @@ void compose_permutations(Rewriter& r, Node* n, Dims q) {
     for (int64_t& d : q) d = (*p)[d];
     x = x->producer->input(0);
   }
-  if (r.replace(y, x)) return;  // they undo each other
+  if (r.replace(y, x)) return;  // the two permutations cancel
   if (!r.may()) return;
   IntList list(q.begin(), q.end());
   if (canonical) {
@@ -97,10 +67,9 @@ bool canonicalise_views(Graph& graph, const PassContext& context) {
   if (!find_op("aten::permute") || !find_op("aten::view")) return false;
   graph.for_each_node([&](Node* n) {
     if (n->derived || n->results.size() != 1 || n->args().empty() || !value_of(n->args()[0])) return;
-    if (!is_plain_view(n)) return;
-    // With equal sizes and strides a view shows the whole tensor, except where a slice starts elsewhere.
-    const bool may_be_whole = !is_op(n, "aten::slice.Tensor") || n->results[0]->type.sizes == n->input(0)->type.sizes;
-    if (may_be_whole && !permutation(n) && rewriter.replace(n->results[0], n->input(0))) return;
+    const Role role = n->op->role();
+    // A view of the tensor's own type shows the whole tensor.
+    if ((role == Role::Reshape || role == Role::Part) && rewriter.replace(n->results[0], n->input(0))) return;
     if (const std::optional<Dims> p = permutation(n)) {
       bool identity = true;
       for (size_t i = 0; i < p->size(); ++i) identity &= (*p)[i] == static_cast<int64_t>(i);

@@ -1,5 +1,5 @@
-// Shortens chains of views: reshapes of reshapes, permutations of permutations; drops views that show their tensor as
-// it is; writes t and transpose as permute, so that later passes match one form.
+// Shortens chains of views: reshapes of reshapes, permutations of permutations. Drops views that show their tensor
+// unchanged. Writes t and transpose as permute, so that later passes match one form.
 #pragma once
 
 #include "graph/passes/pass.h"

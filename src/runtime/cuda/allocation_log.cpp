@@ -80,8 +80,9 @@ void PlacedBlocks::give_back(void* block) noexcept {
   const std::lock_guard lock(mutex_);
   const auto it = numbers_.find(block);
   if (it == numbers_.end()) return;
-  if (next_ < events_.size()) {                                    // what the log leaves alive may go at any time after
-    differs_ |= events_[next_] != AllocationEvent{it->second, 0};  // its place may be another block's too early
+  if (next_ < events_.size()) {  // blocks that the log leaves alive may be freed at any time later
+    differs_ |=
+        events_[next_] != AllocationEvent{it->second, 0};  // freed too early, its place may belong to another block
     ++next_;
   }
   numbers_.erase(it);

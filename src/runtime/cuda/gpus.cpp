@@ -28,8 +28,8 @@ void note(const artifact::Artifact& a, std::set<int>& gpus) {
   for (const artifact::Artifact& entry : a.entries) note(entry, gpus);
 }
 
-// PyTorch's part that knows GPUs registers itself when it is loaded. A program that links libtorch_cuda has it, Python
-// has it, and another process finds it beside PyTorch's other libraries.
+// PyTorch's part for GPUs registers itself when it is loaded. A program that links libtorch_cuda has it, and Python has
+// it; any other process finds it beside PyTorch's other libraries.
 bool has_cuda() {
   if (c10::impl::hasDeviceGuardImpl(c10::kCUDA)) return true;
   const std::filesystem::path folder = machine::torch_folder();

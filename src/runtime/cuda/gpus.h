@@ -1,12 +1,12 @@
-// The GPUs of a saved program in this process.
+// Checks that the GPUs of a saved program are in this process.
 #pragma once
 
 #include "program/program.h"
 
 namespace vesta::runtime {
 
-// Loads PyTorch's CUDA library if a program needs a GPU and the process, one of C++ mostly, has not loaded it. Throws
-// UserError that names the GPU which is not here, and says what to do.
+// Loads PyTorch's CUDA library if a program needs a GPU and the process has not loaded it, as in a C++ program. Throws
+// UserError that names the missing GPU and says what to do.
 void need_gpus(const program::Program& program);
 
 }  // namespace vesta::runtime

@@ -13,12 +13,12 @@ namespace {
 
 using artifact::Role;
 
-constexpr int kFewestSteps = 2;  // of a graph: one launch costs what a graph's launch costs
-// A result that an extern call makes at the end of a program, and that is larger, is made directly: to copy it out of a
+constexpr int kFewestSteps = 2;  // steps of a graph: launching one kernel costs as much as launching a graph
+// A larger result that an extern call makes at the end of a program is made outside of graphs: copying it out of a
 // graph would cost more than the launch.
 constexpr int64_t kCopiedOut = int64_t{1} << 20;
-// What copying results out may cost, by what a graph saves at each step: 2 us of the CPU, in which a GPU copies so
-// much.
+// The bytes that may be copied out for each step in a graph. A graph saves 2 us of the CPU per step, in which a GPU
+// copies this much.
 constexpr int64_t kCopiedPerStep = int64_t{4} << 20;
 
 bool is_on(const Device& found, const Device& wanted) {
@@ -40,7 +40,7 @@ int64_t bytes_of(const ResolvedTensor& t) {
 std::string why_direct(const artifact::Artifact& a, const artifact::Step& step, Device device) {
   if (const auto* l = std::get_if<artifact::Launch>(&step)) return l->grid.block > 0 ? "" : "a kernel of the CPU";
   if (const auto* e = std::get_if<artifact::Extern>(&step)) {
-    if (e->op.rfind("aten::", 0) != 0) return e->op + ": an operator that is not PyTorch's own may act on the CPU";
+    if (is_custom(e->op)) return e->op + ": an operator that is not PyTorch's own may act on the CPU";
     const c10::OperatorHandle op = find_operator(e->op);
     if (may_draw(op, *e)) return e->op + ": random numbers";
     if (op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape) || !e->integers.empty())
@@ -72,7 +72,7 @@ GraphPlan plan_graphs(const artifact::Artifact& a, int count, const Resolved& si
   for (const artifact::Output& o : a.outputs)
     if (o.kind == artifact::OutputKind::Fresh && o.view.buffer >= 0) returned[o.view.buffer] = true;
   const auto is_kernel = [&](int i) { return std::holds_alternative<artifact::Launch>(a.steps[i]); };
-  // A large result that is copied out costs more than its call's launch, where no graph has to be taken apart for it.
+  // A large result that is copied out costs more than the launch of its call, if no graph is split for it.
   for (int i = count - 1; i >= 0 && !is_kernel(i); --i) {
     if (!plan.direct[i].empty()) continue;
     int64_t most = 0;
@@ -85,7 +85,7 @@ GraphPlan plan_graphs(const artifact::Artifact& a, int count, const Resolved& si
 
   for (bool changed = true; changed;) {
     changed = false;
-    // Memory that is another at every run.
+    // Buffers whose memory differs at every run.
     std::vector<bool> moves(a.buffers.size(), false);
     for (int b : facts.changing) moves[b] = true;
     for (int i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// Which steps of a program go into CUDA graphs, and what that means for the memory they use. Needs no GPU.
+// Decides which steps of a program go into CUDA graphs, and what that means for their memory. It needs no GPU.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace vesta::runtime {
 
-// Whose address a graph holds, of a buffer that is not in the arena.
+// Whether a graph depends on the address of a buffer that is not in the arena.
 enum class Address : uint8_t {
-  Any,    // kernels of ours alone use it: their nodes are given the address of each run
-  Fixed,  // an extern call in a graph reads it: the graph serves runs with the same address
-  Own,    // an extern call in a graph makes it: it lies in the recording's memory
+  Any,    // only our kernels use it: their nodes get the address of each run
+  Fixed,  // an extern call in a graph reads it: the graph serves only runs with the same address
+  Own,    // an extern call in a graph makes it: it is in the recording's memory
 };
 
 struct GraphPlan {
@@ -24,22 +24,23 @@ struct GraphPlan {
     int begin = 0, end = 0;  // steps
   };
   std::vector<Range> graphs;
-  std::vector<std::string> direct;  // by step, why it runs beside the graphs; empty: it is in one
+  std::vector<std::string> direct;  // by step, the reason why it runs beside the graphs; empty: it is in one
   std::vector<Address> addresses;   // by buffer
-  std::string why_none;             // where there are no graphs
+  std::string why_none;             // the reason why there are no graphs; empty: there are some
 };
 
-// What is known besides the program.
+// Facts that are learned from earlier captures and runs.
 struct GraphFacts {
-  std::map<int, std::string> refused;  // steps that a capture failed at, and its message
-  std::set<int> changing;  // buffers whose address is another at every run: no extern call in a graph reads them
+  std::map<int, std::string> refused;  // steps at which a capture failed, with the message
+  std::set<int> changing;  // buffers with another address at every run: no extern call in a graph may read them
 };
 
-// Of the first `count` steps; those behind are copies to inputs. `device`: of the kernels and the arena.
+// Plans the first `count` steps; the steps after them are copies to inputs. `device`: the device of the kernels and the
+// arena.
 GraphPlan plan_graphs(const artifact::Artifact& artifact, int count, const Resolved& sizes, Device device,
                       const GraphFacts& facts);
 
-// Why no graph may hold this step; empty: one may.
+// The reason why no graph may contain this step; empty: a graph may.
 std::string why_direct(const artifact::Artifact& artifact, const artifact::Step& step, Device device);
 
 }  // namespace vesta::runtime

@@ -68,8 +68,8 @@ class Recorder {
  private:
   c10::Device device() const { return recording_.stream().device(); }
 
-  // each(runner, workspace, graph) for each graph of the plan, on the stream to capture on, with `source` for whoever
-  // allocates.
+  // Calls each(runner, workspace, graph) for each graph of the plan, on the stream to capture on, while `source` serves
+  // allocations.
   template <class F>
   void walk(std::shared_ptr<AllocationSource> source, F&& each) {
     const c10::StreamGuard on(torch_cuda()->stream(capture_.native(), device().index()));
@@ -95,26 +95,26 @@ class Recorder {
         step = finished + 1;
       });
     } catch (const c10::OutOfMemoryError&) {
-      give_up();
+      abandon();
       throw;
     } catch (const machine::OutOfMemory&) {
-      give_up();
+      abandon();
       throw;
     } catch (const StepRefused&) {
-      give_up();
+      abandon();
       throw;
     } catch (const std::exception& e) {
-      give_up();
+      abandon();
       throw StepRefused{step, first_line(e.what())};
     }
   }
-  void give_up() {
+  void abandon() {
     capture_.abandon();
     torch_cuda()->clear_error();
   }
 
-  // Memory that a step has allocated and holds, but not as a tensor of the program, belongs to a library's cache, which
-  // may let it go while the graph uses it.
+  // Memory that a step has allocated and holds, but not as a tensor of the program, belongs to a library's cache. The
+  // library may free it while the graph uses it.
   static void check_held(int step, const std::vector<const void*>& held, const Workspace& workspace) {
     for (const void* block : held) {
       const bool result = std::any_of(workspace.tensors.begin(), workspace.tensors.end(), [&](const at::Tensor& t) {

@@ -12,11 +12,11 @@ namespace vesta::runtime {
 
 class Executable;
 
-// A capture failed at a step. It may run directly.
+// A capture failed at a step. The step may run directly.
 struct StepRefused {
   int step = 0;
   std::string why;
-  bool keeps_memory = false;  // its operator allocated memory that nobody but a library has
+  bool keeps_memory = false;  // its operator allocated memory that only a library holds
 };
 
 struct RecordedProgram {
@@ -26,9 +26,9 @@ struct RecordedProgram {
   std::span<const at::Tensor> derived;  // by buffer; empty: there are none
 };
 
-// Captures twice: first to see what extern calls allocate. Nothing runs on the GPU. The calling thread has entered
-// `on`, its current stream, and has run the program before, so that libraries have what they make once. Throws
-// StepRefused, c10::OutOfMemoryError, machine::OutOfMemory, or InternalError.
+// Captures twice: the first capture finds what extern calls allocate. Nothing runs on the GPU. The calling thread has
+// entered `on`, its current stream, and has run the program before, so that libraries have made what they make once.
+// Throws StepRefused, c10::OutOfMemoryError, machine::OutOfMemory, or InternalError.
 std::unique_ptr<Recording> record(const RecordedProgram& what, Sizes& sizes, const CallInputs& in, GraphPlan plan,
                                   const std::set<int>& copied, ReplayStream& on);
 

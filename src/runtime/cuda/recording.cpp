@@ -18,7 +18,7 @@ using artifact::Role;
 
 namespace {
 
-// The address of a buffer before a launch has asked for it.
+// The address of a buffer that no launch has asked for yet.
 const char kNowhere = 0;
 
 size_t bytes_of(const at::Tensor& t) { return at::detail::computeStorageNbytes(t.sizes(), t.strides(), t.itemsize()); }
@@ -130,7 +130,7 @@ void Recording::launch(RecordedGraph& g, std::span<void* const> pointers) {
       DeviceArguments arguments = arguments_of(k.arguments.data(), k.arguments.size(), *k.launch);
       g.graph->set_arguments(k.node, *k.kernel, k.shape, arguments.data());
     }
-  } catch (...) {  // what the nodes have is not known any more
+  } catch (...) {  // the arguments of the nodes are not known any more
     g.forget_places();
     throw;
   }

@@ -1,9 +1,9 @@
-// A program recorded into CUDA graphs, for one assignment of its symbols and one stream. Runs of it launch them.
+// A program recorded as CUDA graphs, for one assignment of its symbols and one stream. Runs launch the graphs.
 //
-// Kernels of ours in a graph take the addresses of each run, and the numbers that lie in the CPU's memory: their nodes
-// are changed where one of these is another than before. What extern calls in a graph make lies in the recording's own
-// memory; outputs there are copied out. Addresses of inputs that extern calls in a graph read are part of the recording
-// (fits()), but for those that are copied first.
+// Our kernels in a graph take the addresses of each run and the numbers in the CPU's memory: a launch updates the nodes
+// for which one of these has changed. Results of extern calls in a graph are in the recording's own memory; outputs
+// there are copied out. Addresses of inputs that extern calls in a graph read are part of the recording (fits()),
+// except those of inputs that are copied first.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@
 
 namespace vesta::runtime {
 
-// A node that launches a kernel of ours with an argument that may change.
+// A node that launches one of our kernels with an argument that may change.
 struct KernelNode {
   struct Moving {
     size_t argument = 0;
@@ -30,21 +30,20 @@ struct KernelNode {
   const machine::DeviceKernel* kernel = nullptr;
   const ResolvedLaunch* launch = nullptr;
   machine::LaunchShape shape{};
-  std::vector<void*> arguments;  // for its buffers, as the node has them: addresses, and bits (device_launch.h)
+  std::vector<void*> arguments;  // for its buffers, as the node has them: addresses, or bits (device_launch.h)
   std::vector<Moving> moving;
 };
 
-// What a recording's launch does for one graph. The first two are made by the capture, the rest by Recording::add and
-// finish.
+// The launch of one graph. The capture sets the first two members, Recording::add and finish the rest.
 struct RecordedGraph {
   std::unique_ptr<machine::DeviceGraph> graph;
   std::vector<KernelNode> kernels;
 
-  // A buffer whose address may be another at each launch, and the arguments that it is.
+  // A buffer whose address may differ at each launch, with the arguments that hold it.
   struct Place {
     int buffer = 0;
-    bool is_number = false;         // its bits are the argument: they are read at each launch
-    const void* last = nullptr;     // the address in the last launch; before the first one that of no memory
+    bool is_number = false;         // the argument is its bits, which are read at each launch
+    const void* last = nullptr;     // its address in the last launch; nullptr before the first one
     size_t first_use = 0, end = 0;  // in uses
   };
   struct Use {
@@ -53,41 +52,42 @@ struct RecordedGraph {
   };
   std::vector<Place> places;
   std::vector<Use> uses;
-  std::vector<size_t> changed;  // kernels, while a launch finds them
-  void forget_places();         // the next launch changes every node with such arguments
+  std::vector<size_t> changed;  // kernels to update, while a launch looks for them
+  void forget_places();         // makes the next launch update every node with such arguments
 
   GraphPlan::Range steps;
-  std::vector<int> allocate;        // buffers that are memory of their own in each run
-  std::vector<int> release;         // tensors to drop after it
-  std::vector<int> release_inputs;  // of the artifact, not read after it
-  bool ends_early = false;          // the early arena ends with it
-  bool mutates = false;             // BoundProgram::first_mutation() is a step of it
+  std::vector<int> allocate;        // buffers that get memory of their own in each run
+  std::vector<int> release;         // tensors to release after the graph
+  std::vector<int> release_inputs;  // inputs of the artifact that nothing reads after the graph
+  bool ends_early = false;          // the early arena is released after it
+  bool mutates = false;             // it contains the step BoundProgram::first_mutation()
 };
 
 class Recording {
  public:
-  // Without graphs yet (record.h). `copied`: inputs that each run copies to the recording's memory. The calling thread
-  // has entered `on`. Throws c10::OutOfMemoryError.
+  // Makes a recording without graphs (record.h adds them). `copied`: inputs that each run copies to the recording's
+  // memory. The calling thread has entered `on`. Throws c10::OutOfMemoryError.
   Recording(const artifact::Artifact& artifact, std::shared_ptr<const Resolved> sizes, const CallInputs& in,
             std::span<const at::Tensor> derived, GraphPlan plan, const std::set<int>& copied, ReplayStream& on);
   Recording(const Recording&) = delete;
 
-  // Whether the addresses are those that the graphs hold. `other`, if given: the buffers with another.
+  // Whether the addresses are those in the graphs. `other`, if given, gets the buffers with another address.
   bool fits(const CallInputs& in, std::span<const at::Tensor> derived, std::set<int>* other = nullptr) const;
 
-  // Copies the inputs of a run that are copied to where its graphs read them.
+  // Copies those inputs of a run that are copied to the memory that its graphs read.
   void copy_inputs(const CallInputs& in) const;
-  // The arena, and those tensors that the graphs make and others read.
+  // Lends the arena, and the tensors that some graphs make and others read.
   void lend_memory(Workspace& workspace) const;
-  // Of those that a run needs, apart from what is in the graphs; nullptr while it is made: all.
+  // The standing buffers that a run needs outside of the graphs. nullptr while the recording is being made: all of
+  // them.
   const Standing* standing() const { return finished_ ? &standing_ : nullptr; }
   bool is_own(int buffer) const { return plan_.addresses[static_cast<size_t>(buffer)] == Address::Own; }
-  // The graph that begins with this step; nullptr: none.
+  // The graph that begins with this step. nullptr: none.
   RecordedGraph* graph_at(int step) {
     const int at = graph_at_[static_cast<size_t>(step)];
     return at < 0 ? nullptr : &graphs_[static_cast<size_t>(at)];
   }
-  // Where buffers lie as `pointers` say.
+  // Launches a graph with buffers at `pointers`.
   void launch(RecordedGraph& graph, std::span<void* const> pointers);
 
   ReplayStream& stream() const { return on_; }
@@ -96,23 +96,23 @@ class Recording {
   const artifact::Artifact& artifact() const { return artifact_; }
   size_t graphs() const { return plan_.graphs.size(); }
   size_t nodes() const;
-  int64_t bytes() const;  // of memory, the shared arena's too
+  int64_t bytes() const;  // of all memory, including the shared arena
 
-  // While it is made:
-  // The inputs with copies in the place of those that are copied. Valid until forget_inputs().
+  // While the recording is made: the inputs, with copies in place of those that are copied. Valid until
+  // forget_inputs().
   CallInputs with_copies(const CallInputs& in);
   void forget_inputs();
   void add(int first_step, RecordedGraph graph);
   void set_blocks(std::unique_ptr<RecordedMemory> blocks) { blocks_ = std::move(blocks); }
-  // What a graph makes. Throws InternalError where it lies in no memory of the recording.
+  // Sets what a graph makes. Throws InternalError where it is in no memory of the recording.
   void set_own(int buffer, const at::Tensor& made);
-  // When all is there: from now on it runs.
+  // Completes the recording, which runs from now on.
   void finish(const BoundProgram& program);
 
  private:
   struct Fixed {
     int buffer = 0;
-    int input = -1;  // that it is; -1: a derived weight
+    int input = -1;  // the artifact's input; -1: a derived weight
     const void* address = nullptr;
   };
   struct Copied {
@@ -124,17 +124,17 @@ class Recording {
   const GraphPlan plan_;
   ReplayStream& on_;
   std::shared_ptr<RecordedMemory> arena_, early_;
-  std::unique_ptr<RecordedMemory> blocks_;  // of what extern calls in the graphs allocate
-  std::vector<int> graph_at_;               // by step, its place in graphs_ if one begins there, or -1
+  std::unique_ptr<RecordedMemory> blocks_;  // for allocations of the extern calls in the graphs
+  std::vector<int> graph_at_;               // by step: the position in graphs_ of the graph that begins there, or -1
   std::vector<RecordedGraph> graphs_;       // in the order of steps
-  std::vector<Fixed> fixed_;                // addresses in the graphs
+  std::vector<Fixed> fixed_;                // addresses that the graphs contain
   std::vector<at::Tensor> own_;             // by buffer
-  std::vector<int> lent_;                   // of own_
+  std::vector<int> lent_;                   // buffers of own_ that are lent
   Standing standing_;
   bool finished_ = false;
-  std::vector<at::Tensor> copies_;  // by input; defined where it is copied
+  std::vector<at::Tensor> copies_;  // by input; defined for inputs that are copied
   std::vector<Copied> copied_;
-  std::vector<at::Tensor> inputs_;  // with_copies()
+  std::vector<at::Tensor> inputs_;  // the result of with_copies()
   Addresses addresses_;
 };
 

@@ -17,13 +17,13 @@ namespace vesta::runtime {
 namespace {
 
 constexpr int kMostAddresses = 4;
-constexpr int kChangesBeforeCopy = 2;  // a weight that is replaced once is recorded again instead
+constexpr int kChangesBeforeCopy = 2;  // changes of address; a weight that is replaced once is recorded again instead
 constexpr size_t kMostKinds = 8;
-constexpr size_t kMostThreads = 64;    // that are remembered for a kind
-constexpr int kMostRefusedSteps = 16;  // captures that one recording may try
+constexpr size_t kMostThreads = 64;    // threads that a kind remembers
+constexpr int kMostRefusedSteps = 16;  // failed captures that one recording may try
 
-// Every Recordings of the process, and the operators that were seen to keep memory between calls: once their memory
-// exists, no capture shows it.
+// Every Recordings of the process, and the operators that kept memory between calls. Once such memory exists, no
+// capture shows it.
 struct Registry {
   std::mutex mutex;
   std::set<Recordings*> all;
@@ -51,7 +51,7 @@ Recordings::Recordings(const artifact::Artifact& artifact, const BoundProgram& p
   if (!refused_ && !torch_cuda(&why)) refuse(why);
   for (const artifact::Step& s : artifact.steps) {
     const auto* const call = std::get_if<artifact::Extern>(&s);
-    if (call && !call->integers.empty()) refuse(call->op + " returns sizes of what follows");
+    if (call && !call->integers.empty()) refuse(call->op + " returns sizes that later steps need");
   }
   const std::lock_guard lock(registry().mutex);
   registry().all.insert(this);
@@ -72,7 +72,7 @@ Recordings::Run Recordings::find(Sizes& sizes, const CallInputs& in, std::span<c
   void* const stream = current_stream(device_);
   if (machine::is_capturing(stream)) return {};
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return {};  // another thread's call may be recording
+  if (!lock) return {};  // a call of another thread may be recording
   ReplayStream& on = ReplayStream::of(device_, stream);
   if (!on.try_enter()) return {};
   last_use_ = ++registry().uses;
@@ -157,7 +157,7 @@ std::shared_ptr<Recording> Recordings::make(Kind& kind, Sizes& sizes, const Call
       if (registry().keep_memory.count(op) != 0) refused_steps_.emplace(static_cast<int>(i), op + " keeps memory");
     }
   }
-  bool had_room = false;  // recordings of others have gone
+  bool had_room = false;  // recordings of other programs were dropped
   for (int tries = 0;; ++tries) {
     bool is_short = false;
     const Stopwatch watch;
@@ -242,7 +242,7 @@ void Recordings::drop_others(int64_t bytes) {
 }
 
 void Recordings::drop_all(c10::Device device) {
-  // A call in a capture may be a step of what is being recorded here.
+  // A call inside a capture may be a step of a program that is being recorded.
   if (machine::is_capturing(current_stream(device))) return;
   {
     const std::lock_guard lock(registry().mutex);
@@ -272,7 +272,7 @@ void Recordings::refuse(std::string why) {
 
 GraphReport Recordings::report() const {
   GraphReport r;
-  // Whoever asks may hold Python's lock, which an operator that is being captured may want.
+  // The caller may hold Python's lock, which an operator that is being captured may need.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) {
     r.why_none = "another thread is recording it now";

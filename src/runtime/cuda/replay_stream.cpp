@@ -26,8 +26,9 @@ ReplayStream::Streams& ReplayStream::streams() {
   return *s;
 }
 
-// Memory of libraries' workspaces. PyTorch keeps workspaces by stream, and lets them go now and then (when a graph of
-// its own goes, or on request); graphs go on using them, so their memory stays, for the next workspace on this stream.
+// Memory of libraries' workspaces. PyTorch keeps workspaces by stream and frees them now and then (when one of its own
+// graphs is destroyed, or on request). Recorded graphs continue to use them, so their memory stays and serves the next
+// workspace on this stream.
 class ReplayStream::Workspaces final : public AllocationSource {
  public:
   explicit Workspaces(void* stream) : stream_(stream) {}
@@ -113,7 +114,7 @@ machine::CaptureStream& ReplayStream::capture_stream() {
     capture_ = machine::make_capture_stream();
     workspaces_ = std::make_shared<Workspaces>(stream_);
   }
-  // Nothing runs in the workspaces, which a graph may be using now.
+  // No kernel may run in the workspaces now, because a graph may be using them.
   const c10::StreamGuard on(torch_cuda()->stream(capture_->native(), device_.index()));
   const ServedBy served(workspaces_);
   torch_cuda()->make_workspaces();

@@ -1,5 +1,5 @@
-// What the CUDA graphs that are launched on one stream share: memory, for the stream runs them one after another, and a
-// second stream to capture them on.
+// What CUDA graphs launched on one stream share: memory, because the stream runs them one after another, and a second
+// stream on which they are captured.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -12,7 +12,7 @@
 
 namespace vesta::runtime {
 
-// Memory of recorded graphs, of PyTorch's allocator. Counted for the process.
+// Memory of recorded graphs from PyTorch's allocator. Its bytes are counted for the process.
 class RecordedMemory {
  public:
   // For work on the current stream of the device, 512-byte aligned. Throws c10::OutOfMemoryError.
@@ -23,7 +23,7 @@ class RecordedMemory {
   char* data() const { return static_cast<char*>(storage_.mutable_data()); }
   int64_t bytes() const { return bytes_; }
 
-  static int64_t held();  // bytes of all
+  static int64_t held();  // in bytes, of the whole process
 
  private:
   c10::Storage storage_;
@@ -32,27 +32,28 @@ class RecordedMemory {
 
 class ReplayStream {
  public:
-  // That of the device's current stream; one for each in the process.
+  // The ReplayStream of the device's current stream. The process has one for each stream.
   static ReplayStream& of(c10::Device device, void* stream);
 
-  // Whoever runs a program with graphs has it for the whole run: steps of two runs on one stream must not mix in the
-  // same memory. False: another run has it, or this thread's own, around an operator that calls a compiled function.
+  // A run of a program with graphs holds it until its end: steps of two runs on one stream must not mix in the same
+  // memory. False: another run holds it, or a run of this thread does, around an operator that calls a compiled
+  // function.
   bool try_enter() { return !entered_.exchange(true, std::memory_order_acquire); }
   void leave() { entered_.store(false, std::memory_order_release); }
 
   c10::Device device() const { return device_; }
   void* stream() const { return stream_; }
 
-  // The following: by whoever has entered.
+  // For the holder only:
 
-  // At least this large; graphs on the stream share it. Owners keep the one that they were given.
+  // Memory of at least this size, which the graphs on the stream share. An owner keeps the memory that it got.
   std::shared_ptr<RecordedMemory> arena(int64_t bytes);
   std::shared_ptr<RecordedMemory> early_arena(int64_t bytes);
-  // The stream to capture on, with what libraries keep for it and the calling thread made and in memory of ours.
+  // The stream to capture on. What libraries keep for it and the calling thread exists and is in our memory.
   machine::CaptureStream& capture_stream();
-  // Gives back what no graph uses.
+  // Frees memory that no graph uses.
   void trim();
-  // The same of every stream that no thread has entered.
+  // Trims every stream that no thread has entered.
   static void trim_all();
 
  private:

@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kLibrary = "libvesta_cuda.so";
 constexpr const char* kTorch = "libc10_cuda.so";
 
-// nullptr: `problem` says why.
+// nullptr for the reason `problem`.
 const TorchCuda* find(std::string& problem) {
   if (!dlopen(kTorch, RTLD_NOW | RTLD_NOLOAD)) {
     problem = fmt::format("PyTorch has no CUDA here: {} is not loaded", kTorch);
@@ -25,7 +25,7 @@ const TorchCuda* find(std::string& problem) {
     return nullptr;
   }
   const std::string path = (std::filesystem::path(here.dli_fname).parent_path() / kLibrary).string();
-  // Never closed: its allocator stays in PyTorch.
+  // The library is never closed: its allocator stays in PyTorch.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {
     const char* const error = dlerror();

@@ -17,15 +17,15 @@ namespace {
 constexpr size_t kMost = 12;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMostEach = 8;
-constexpr int64_t kHeldBytes = 192;          // of rows in the registers of one thread, of 255
-constexpr int64_t kFullHeldBytes = 144;      // the same where 1024 threads, of one block or two, have 64 each
-constexpr int64_t kMostCombined = 40 << 10;  // of 48 KiB that a kernel has without asking
+constexpr int64_t kHeldBytes = 192;          // for rows in the registers of one thread, of 255 registers
+constexpr int64_t kFullHeldBytes = 144;      // the same, where 1024 threads of one or two blocks have 64 registers each
+constexpr int64_t kMostCombined = 40 << 10;  // of the 48 KiB that a kernel has without a request
 
 constexpr int64_t kBlocks[] = {64, 128, 256, 512, 1024};
 constexpr int64_t kTeams[] = {4, 8, 16, 32, 64, 128, 256, 512, 1024};
-constexpr int64_t kSides[] = {16, 32, 64};  // of tiles
+constexpr int64_t kSides[] = {16, 32, 64};  // sides of tiles
 
-// How often one number is doubled or halved to become the other.
+// How often one number must be doubled or halved to become the other.
 double steps(int64_t a, int64_t b) { return std::abs(std::log2(static_cast<double>(a) / static_cast<double>(b))); }
 
 bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
@@ -93,7 +93,7 @@ class Lister {
       }
   }
 
-  // Of shared memory, through which the teams of a block combine their accumulators.
+  // Shared memory through which the teams of a block combine their accumulators.
   int64_t combined_bytes(const Threads& t) const {
     const auto accumulators = std::count_if(k_.instrs.begin(), k_.instrs.end(), [](const loops::Instr& i) {
       return i.kind == loops::InstrKind::Accumulate;
@@ -114,7 +114,7 @@ class Lister {
           t.held = 0;
           t.shared = false;
           const Expr row = loops::row_elements(k_);
-          // Threads beyond the row's elements would only wait.
+          // More threads than elements in the row would only wait.
           if (team > kWarp && hint(row) < team * each) continue;
           if (k_.row_slots.empty()) {
             add(t);
@@ -147,12 +147,12 @@ class Lister {
     try {
       verify(k);
     } catch (const InternalError&) {
-      return;  // no schedule of this kernel
+      return;  // this kernel has no schedule of this kind
     }
     if (print(k) == own_) return;
     const Threads &a = k_.threads, &b = k.threads;
     double distance = steps(a.block, b.block) / 2 + steps(a.each, b.each) + (a.shared != b.shared ? 0.25 : 0);
-    // Of a block's team the block is no other choice.
+    // Where the team is the block, another block size is not a choice of its own.
     distance += a.team == a.block && b.team == b.block ? steps(a.team, b.team) / 2 : steps(a.team, b.team);
     if (k.tile.rows > 0) distance += steps(k_.tile.rows, k.tile.rows) + steps(k_.tile.columns, k.tile.columns);
     found_.push_back({distance, std::make_shared<const Kernel>(std::move(k))});

@@ -1,4 +1,4 @@
-// Other schedules of a GPU's kernel, for those who can measure which is the fastest.
+// Alternative schedules of a GPU kernel, for tuning by measurement.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace vesta::schedule {
 
-// Kernels that differ from this one in Threads, and the size of a tile, alone: they compute the same, sums in another
-// order. Each is verified and fits the target's registers and shared memory. At most 12, those that differ least first.
+// Kernels that differ from this one in Threads and tile size alone. They compute the same, with sums in another order.
+// Each is verified and fits the target's registers and shared memory. At most 12; those that differ least come first.
 std::vector<std::shared_ptr<const loops::Kernel>> alternatives(const loops::Kernel& kernel, const Target& target);
 
 }  // namespace vesta::schedule

@@ -19,11 +19,11 @@ namespace {
 constexpr int64_t kBlock = 256;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMostThreads = 1024;
-constexpr int64_t kWideBytes = 16;           // of one access of one thread
-constexpr int64_t kMostEach = 8;             // elements of it
+constexpr int64_t kWideBytes = 16;           // of one access by one thread
+constexpr int64_t kMostEach = 8;             // elements of one access
 constexpr int64_t kMostHeldBytes = 128;      // of a row in the registers of one thread
-constexpr int64_t kHeldBytes = 192;          // of all rows together, in the registers of one thread, of 255
-constexpr int64_t kFullHeldBytes = 144;      // the same where 1024 threads, of one block or two, have 64 each
+constexpr int64_t kHeldBytes = 192;          // of all rows together in the registers of one thread, of 255 registers
+constexpr int64_t kFullHeldBytes = 144;      // the same, where 1024 threads of one or two blocks have 64 registers each
 constexpr int64_t kThreadRow = 16;           // elements of a row that a thread should have, where there are enough
 constexpr int64_t kThreadWideRow = 32;       // the same of four bytes and more: fewer threads wait for each other
 constexpr int64_t kWarpRow = 1024;           // longer rows are a whole block's, unless each is read once
@@ -53,7 +53,7 @@ bool crosses(Expr index, Expr row, Expr column) {
   return true;
 }
 
-// An element in the CPU's memory, which a kernel is given as an argument.
+// Whether it is an element in the CPU's memory, which a kernel gets as an argument.
 bool is_value(const loops::DagBuffer& b) { return b.device == DeviceType::CPU; }
 bool is_value(const Dag& dag, const Instr& load) { return is_value(dag.buffers()[static_cast<size_t>(load.buffer)]); }
 
@@ -86,7 +86,7 @@ class Chooser : LoopNest {
     }
   }
 
-  // Whether neighbours along an Inner range are neighbours in memory more often than those along a Parallel one.
+  // Whether neighbours along an Inner range are adjacent in memory more often than neighbours along a Parallel range.
   bool runs_along_rows() const {
     double along = 0, across = 0;
     for (const Access& a : accesses_)
@@ -95,8 +95,8 @@ class Chooser : LoopNest {
     return along >= across;
   }
 
-  // Where most loads are contiguous along another range than the stores, the kernel reads them through tiles; that
-  // range then comes next to the last.
+  // If most loads are contiguous along another range than the stores, the kernel reads them through tiles. That range
+  // then becomes the last but one.
   void choose_tile() {
     if (ranges_.size() < 2 || std::any_of(ranges_.begin(), ranges_.end(),
                                           [](const loops::Range& r) { return r.kind == loops::RangeKind::Inner; }))
@@ -154,7 +154,7 @@ class Chooser : LoopNest {
     }
   }
 
-  // How many neighbours along range d one thread takes: what lies side by side makes one access of 16 bytes.
+  // How many neighbours along range d one thread computes: adjacent elements become one access of 16 bytes.
   int64_t neighbours(size_t d, int64_t most) const {
     int64_t bytes = kWideBytes;
     for (const Access& a : accesses_)
@@ -165,11 +165,11 @@ class Chooser : LoopNest {
     return each;
   }
 
-  // Whether additions of so many neighbours are done at once. Otherwise those of neighbouring threads should fall side
-  // by side, and each has one.
+  // Whether additions of this many neighbours are one instruction. Otherwise each thread has one, so that additions of
+  // neighbouring threads are adjacent.
   bool adds_together(int64_t each) const {
     if (!adds_) return true;
-    const std::string& gpu = options_.target.cpu;  // "sm_90" is the first that can
+    const std::string& gpu = options_.target.cpu;  // "sm_90" is the first GPU with such instructions
     if (gpu.size() == 5 && gpu < "sm_90") return false;
     const Expr last = ranges_.back().var;
     return std::all_of(accesses_.begin(), accesses_.end(), [&](const Access& a) {
@@ -180,7 +180,7 @@ class Chooser : LoopNest {
     });
   }
 
-  // Bytes of the narrowest elements that are read along rows: what a row takes at least.
+  // Bytes of the narrowest elements that are read along rows: a lower bound of a row's size.
   int64_t narrowest() const {
     int64_t bytes = 8;
     for (const Access& a : accesses_)
@@ -212,13 +212,12 @@ class Chooser : LoopNest {
     keep_rows();
   }
 
-  // Each row is scanned by a warp, or a block where it is long or there are few; columns by a thread each, so that
+  // A warp scans each row, or a block where the row is long or there are few. A thread scans each column, so that
   // neighbouring threads read neighbours.
   void along_scan(int64_t rows, int64_t length) {
     const auto inner_ranges = std::count_if(ranges_.begin(), ranges_.end(),
                                             [](const loops::Range& r) { return r.kind == loops::RangeKind::Inner; });
-    // Threads past the end of a row read elements of others, which those may have replaced by then: these are no
-    // places.
+    // A thread past the end of a row would read elements that other threads may have overwritten, so it has no element.
     const bool replaces = std::any_of(dag_.instrs().begin(), dag_.instrs().end(), [&](const Instr& i) {
       return i.kind == InstrKind::Load && dag_.buffers()[static_cast<size_t>(i.buffer)].written;
     });
@@ -244,8 +243,8 @@ class Chooser : LoopNest {
     if (row.is_constant()) keep_rows(row.constant());
   }
 
-  // Sums of short rows, more of them than keep the memory busy: with fewer threads for each, fewer exchange what they
-  // have, and an access is as wide as it can be.
+  // For sums of short rows, with more rows than keep the memory busy: fewer threads per row exchange less, and each
+  // access is as wide as possible.
   void share_short_rows(int64_t rows, int64_t length) {
     loops::Threads& t = out_.threads;
     const int64_t busy = kBusyThreads * options_.target.threads, widest = neighbours(ranges_.size() - 1, kMostEach);
@@ -256,7 +255,7 @@ class Chooser : LoopNest {
     while (t.team > kSector / kWideBytes && fits(t.team / 2, t.each)) t.team /= 2;
   }
 
-  // A sum of rows: nothing needs an element again when its row is complete.
+  // Whether no element of a row is needed again when its sum is complete.
   bool reads_rows_once() const {
     const loops::Levels levels = loops::levels_of(dag_);
     return levels.last == 1 && std::all_of(levels.roots.begin(), levels.roots.end(), [&](loops::Ref r) {
@@ -264,8 +263,8 @@ class Chooser : LoopNest {
            });
   }
 
-  // Of so many elements, in registers or in shared memory. Two blocks of a multiprocessor, where there is room: one
-  // computes while the other waits for memory.
+  // Keeps rows of this many elements in registers or in shared memory. Where there is room, a multiprocessor runs two
+  // blocks: one computes while the other waits for memory.
   void keep_rows(int64_t length) {
     loops::Threads& t = out_.threads;
     const int64_t bytes = narrowest(), each = t.team * t.each,
@@ -285,11 +284,12 @@ class Chooser : LoopNest {
     } else {
       return;
     }
-    out_.keep_cost = 2;  // a second read of memory costs more than a register
+    out_.keep_cost = 2;  // another read of memory costs more than a register
     out_.keep_narrow = true;
   }
 
-  // Neighbouring items lie side by side: so do the threads that begin their rows, and others go on further down.
+  // Neighbouring work items are adjacent in memory, so the threads that begin their rows are neighbours, and other
+  // threads continue further down the rows.
   void across_rows(int64_t rows, int64_t length) {
     int64_t bytes = kWideBytes;
     for (const Access& a : accesses_) bytes = std::min(bytes, a.bytes);
@@ -302,9 +302,8 @@ class Chooser : LoopNest {
     out_.threads.across = true;
   }
 
-  // Fewer columns than keep every multiprocessor busy with one thread each: a thread takes several of them with one
-  // access where memory lies so, a block has as few of them as memory reads at once, and many threads share the way
-  // down.
+  // For fewer columns than keep every multiprocessor busy with one thread each: a thread takes several columns with one
+  // access where memory allows, a block has as few columns as memory reads at once, and many threads share a column.
   bool share_few_columns(int64_t rows, int64_t length) {
     loops::Threads& t = out_.threads;
     const auto inner = [](const loops::Range& r) { return r.kind == loops::RangeKind::Inner; };
@@ -341,9 +340,9 @@ class Chooser : LoopNest {
   }
 
   const Options& options_;
-  bool doubles_ = false;  // computes in F64: with twice the registers
+  bool doubles_ = false;  // computes in F64, which takes twice the registers
   bool scans_ = false, gathers_ = false;
-  bool adds_ = false;  // atomically, to places that an index tensor names
+  bool adds_ = false;  // adds atomically to elements that an index tensor names
   CudaSchedule out_;
 };
 
@@ -368,7 +367,7 @@ void read_through_tiles(loops::Kernel& k, int64_t rows, int64_t columns) {
   k.tile.row = row;
   k.tile.rows = rows;
   k.tile.columns = columns;
-  // Elements down a column lie in banks of their own.
+  // The pitch puts the elements of a column in different banks.
   k.tile.pitch = rows + std::max<int64_t>(1, kBank / widest);
 }
 

@@ -1,5 +1,5 @@
-// The schedule of a dag on a GPU: which threads compute what. Every load and store of neighbouring threads should lie
-// side by side in memory; rows that are read more than once stay in registers.
+// The schedule of a dag on a GPU: which threads compute which elements. Loads and stores of neighbouring threads are
+// adjacent in memory where possible. Rows that are read more than once stay in registers.
 #pragma once
 
 #include "loops/dag.h"
@@ -15,15 +15,15 @@ struct CudaSchedule : Staging {
   double us = 0;                            // at the target's speed of memory
 };
 
-// Splits, orders and merges the ranges of the dag. Throws CannotFuse for what threads cannot do yet: loops whose
+// Splits, orders and merges the ranges of the dag. Throws CannotFuse for dags that threads cannot run yet: loops whose
 // passes must follow one another, scans of very long rows.
 CudaSchedule choose_threads(loops::Dag& dag, const Options& options);
 
-// A pointwise kernel reads the loads that are contiguous along the range before the last one through tiles of that
+// Makes a pointwise kernel read the loads that are contiguous along the range before the last one through tiles of that
 // size.
 void read_through_tiles(loops::Kernel& kernel, int64_t rows, int64_t columns);
 
-// Says in the kernel which of its buffers are values, and which surely begin at a multiple of 16 bytes.
+// Marks the kernel's buffers that are values, and those that certainly begin at a multiple of 16 bytes.
 void describe_buffers(Staged& staged, const loops::Dag& dag);
 
 }  // namespace vesta::schedule

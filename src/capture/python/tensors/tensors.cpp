@@ -23,7 +23,7 @@
 #include "trace/generator.h"
 #include "trace/recorder.h"
 #include "trace/trace.h"
-#include "trace/traced_tensor.h"
+#include "trace/tensors/traced_tensor.h"
 #include "vesta/error.h"
 
 namespace py = pybind11;

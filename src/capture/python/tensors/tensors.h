@@ -14,7 +14,7 @@
 #include "capture/python/breaks/breaks.h"
 #include "capture/python/object.h"
 #include "capture/python/weak_references.h"
-#include "trace/view_relation.h"
+#include "trace/tensors/view_relation.h"
 #include "vesta/capture_report.h"
 #include "vesta/options.h"
 #include "vesta/report.h"

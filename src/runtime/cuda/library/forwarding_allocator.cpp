@@ -10,15 +10,15 @@
 namespace vesta::runtime {
 namespace {
 
-// The generated functions name types as the headers of these namespaces do.
+// The generated functions name types as headers in these namespaces do.
 using namespace c10;
 using namespace c10::cuda;
 using namespace c10::cuda::CUDACachingAllocator;
 
 thread_local std::shared_ptr<AllocationSource> source_of_thread;
 
-// The context of a DataPtr. It is not the block: raw_allocate(), whose caller would free the block by the deleter of
-// PyTorch's allocator, throws on it.
+// The context of a DataPtr. It is not the block itself, so that raw_allocate(), whose caller would free the block by
+// the deleter of PyTorch's allocator, throws on it.
 struct ServedBlock {
   std::shared_ptr<AllocationSource> source;
   void* block = nullptr;
@@ -56,14 +56,14 @@ class ForwardingAllocator final : public CUDAAllocator {
   void raw_delete(void* block) override {
     if (!raw_blocks().give_back(block)) to_->raw_delete(block);
   }
-  // Says that another stream uses a block. A source's memory has one user: there is nothing to delay.
+  // Notes that another stream uses a block. A source's memory has one user, so there is nothing to delay.
   void recordStream(const DataPtr& block, CUDAStream stream) override {
     if (block.get_deleter() != &give_back) to_->recordStream(block, stream);
   }
   void recordStream(const DataPtr& block, c10::Stream stream) override {
     if (block.get_deleter() != &give_back) to_->recordStream(block, stream);
   }
-  // Among them raw_deleter(): PyTorch compares it with the deleters of blocks that its own allocator has served.
+  // One of these functions is raw_deleter(): PyTorch compares it with the deleters of blocks from its own allocator.
 #include "vesta_forwarding_allocator.inc"
 
  private:
@@ -74,7 +74,7 @@ void install() {
   CUDAAllocator* now = allocator.load();
   while (!dynamic_cast<ForwardingAllocator*>(now)) {
     auto* const ours = new ForwardingAllocator(now);
-    // Once stored it is never deleted: whoever has read its address may use it as long as the process lives.
+    // A stored allocator is never deleted: code that has read its address may use it as long as the process lives.
     if (allocator.compare_exchange_strong(now, ours)) return;
     delete ours;
   }

@@ -1,4 +1,4 @@
-// Blocks that sources have served as bare pointers, which say nothing of where they came from.
+// Blocks that sources have served as bare pointers, which do not say where they came from.
 #pragma once
 
 #include <atomic>
@@ -11,10 +11,10 @@
 
 namespace vesta::runtime {
 
-// Thread-safe. Few blocks: those of a capture.
+// Thread-safe. It holds few blocks: those of a capture.
 class RawBlocks {
  public:
-  // A new block of `bytes` > 0. The source lives as long as it is here. Throws what the source throws.
+  // A new block of `bytes` > 0. The source lives as long as its block. Throws what the source throws.
   void* take(std::shared_ptr<AllocationSource> source, size_t bytes) {
     void* const block = source->take(bytes);
     const std::lock_guard lock(mutex_);
@@ -25,7 +25,7 @@ class RawBlocks {
 
   // False: the block is not from here, and nothing has happened.
   bool give_back(void* block) {
-    // Whoever frees a block has been told of it by the thread that took it, and so sees that thread's count.
+    // The thread that frees a block got it from the thread that took it, and so sees that thread's count.
     if (count_ == 0) return false;
     std::shared_ptr<AllocationSource> source;
     {
@@ -41,7 +41,7 @@ class RawBlocks {
   }
 
  private:
-  std::atomic<size_t> count_{0};  // of sources_: most calls find it 0 and take no lock
+  std::atomic<size_t> count_{0};  // of sources_: most calls find 0 and take no lock
   std::mutex mutex_;
   std::unordered_map<void*, std::shared_ptr<AllocationSource>> sources_;
 };

@@ -1,4 +1,4 @@
-// libvesta_cuda: what torch_cuda() finds in it.
+// libvesta_cuda: implements the interface that torch_cuda() returns.
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -10,8 +10,8 @@
 namespace vesta::runtime {
 namespace {
 
-// Functions of ATen's CUDA library. Its header needs those of cuBLAS, cuSPARSE and cuSOLVER, so they are found by name;
-// from torch 2.13 on the first takes an argument.
+// Functions of ATen's CUDA library. Its header needs those of cuBLAS, cuSPARSE and cuSOLVER, so the functions are found
+// by name. From torch 2.13 on the first one takes an argument.
 class Blas {
  public:
   Blas() {

@@ -1,0 +1,26 @@
+// Building blocks of decompositions.
+//
+// A decomposition widens half types to their opmath first and rounds once at the end, as ATen's fused kernels do. It
+// calls finish() for its results, which gives each the type of the result that it replaces.
+#pragma once
+
+#include <initializer_list>
+#include <vector>
+
+#include "graph/rules/broadcast.h"
+
+namespace vesta::graph {
+
+Value* cast(Builder& b, Value* v, DType t);
+Value* opmath(Builder& b, Value* v);
+// Casts each value to the type of the result it replaces.
+std::vector<Value*> finish(Builder& b, const Node& node, std::vector<Value*> values);
+
+// Reductions over `dims` that keep the dimensions, in v's type.
+Value* sum_keeping(Builder& b, Value* v, const IntList& dims);
+Value* mean_keeping(Builder& b, Value* v, const IntList& dims);
+Value* amax_keeping(Builder& b, Value* v, const IntList& dims);
+// The same elements in row-major order with other sizes. It copies only where no view can show them.
+Value* reshaped(Builder& b, Value* v, Sizes sizes);
+
+}  // namespace vesta::graph

@@ -1,0 +1,180 @@
+#include "graph/rules/norm_forms.h"
+
+#include "graph/rules/decompose.h"
+#include "graph/rules/promotion.h"
+
+namespace vesta::graph {
+
+Standardized standardize(Builder& b, Value* x, const IntList& dims, double eps) {
+  Value* mean = mean_keeping(b, x, dims);
+  Value* centered = b("aten::sub.Tensor", {x, mean});
+  Value* variance = mean_keeping(b, b("aten::mul.Tensor", {centered, centered}), dims);
+  Value* rstd = b("aten::rsqrt", {b("aten::add.Scalar", {variance, eps})});
+  return {b("aten::mul.Tensor", {centered, rstd}), mean, rstd, variance};
+}
+
+Value* scale_and_shift(Builder& b, Value* v, Value* weight, Value* bias) {
+  if (weight) v = b("aten::mul.Tensor", {v, cast(b, weight, v->type.dtype)});
+  if (bias) v = b("aten::add.Tensor", {v, cast(b, bias, v->type.dtype)});
+  return v;
+}
+
+namespace {
+
+using Results = std::vector<TensorType>;
+
+const std::vector<bool>& mask_of(const NodeArgs& args) { return std::get<std::vector<bool>>(args.get("output_mask")); }
+void mask(const NodeArgs& args, Results& results) {
+  for (size_t i = 0; i < results.size(); ++i)
+    if (!mask_of(args)[i]) results[i] = undefined();
+}
+Value* given(const Node& node, std::string_view name) {
+  const NodeArgs args = node.named();
+  return args.has(name) ? std::get<Value*>(args.get(name)) : nullptr;
+}
+IntList range(size_t from, size_t to) {
+  IntList out;
+  for (size_t i = from; i < to; ++i) out.push_back(static_cast<int64_t>(i));
+  return out;
+}
+Value* sum_dropping(Builder& b, Value* v, const IntList& dims) {
+  return dims.empty() ? v : b("aten::sum.dim_IntList", {v, dims, false}, {{"dtype", v->type.dtype}});
+}
+Value* channels(Builder& b, Value* v, size_t ndim) {
+  Sizes shape(ndim, Expr(1));
+  shape[1] = v->type.sizes[0];
+  return reshaped(b, v, shape);
+}
+// Only the defined results are computed.
+std::vector<Value*> finish_masked(Builder& b, const Node& node, std::vector<Value*> values) {
+  for (size_t i = 0; i < values.size(); ++i)
+    if (!node.results[i]) values[i] = nullptr;
+  return finish(b, node, values);
+}
+
+}  // namespace
+
+void native_layer_norm_backward(const NodeArgs& args, Guards&, Results& results) {
+  const TensorType& x = args.tensor("input");
+  const Sizes& shape = args.integers("normalized_shape");
+  const TensorType& parameter = args.has("weight") ? args.tensor("weight") : x;
+  results = {contiguous_like(x, x.sizes), contiguous_like(parameter, shape), contiguous_like(parameter, shape)};
+  mask(args, results);
+}
+void native_group_norm_backward(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor("input");
+  const TensorType& parameter = args.has("weight") ? args.tensor("weight") : x;
+  const Sizes shape = {args.integer("C")};
+  results = {in_format(x, x.sizes, suggest_memory_format(g, x)), contiguous_like(parameter, shape),
+             contiguous_like(parameter, shape)};
+  mask(args, results);
+}
+void native_batch_norm_backward(const NodeArgs& args, Guards& g, Results& results) {
+  const TensorType& x = args.tensor("input");
+  const TensorType& parameter = args.has("weight") ? args.tensor("weight") : x;
+  const Sizes shape = {x.sizes[1]};
+  results = {in_format(x, x.sizes, suggest_memory_format(g, x)), contiguous_like(parameter, shape),
+             contiguous_like(parameter, shape)};
+  mask(args, results);
+}
+
+std::vector<Value*> layer_norm_backward_form(Builder& b, const Node& node) {
+  if (numel(node.input(1)->type).is_constant(0)) return {};
+  const DType t = opmath(node.input(1)->type.dtype);
+  Value* grad = cast(b, node.input(0), t);
+  Value* x = cast(b, node.input(1), t);
+  const size_t n = x->type.dim();
+  const size_t axis = n - node.named().integers("normalized_shape").size();
+  const IntList inner = range(axis, n), outer = range(0, axis);
+  Value* rstd = cast(b, given(node, "rstd"), t);
+  Value* normal = b("aten::mul.Tensor", {b("aten::sub.Tensor", {x, cast(b, given(node, "mean"), t)}), rstd});
+  std::vector<Value*> values(3, nullptr);
+  if (node.results[0]) {
+    Value* scaled = scale_and_shift(b, grad, given(node, "weight"), nullptr);
+    Value* mean = mean_keeping(b, scaled, inner);
+    Value* along = b("aten::mul.Tensor", {normal, mean_keeping(b, b("aten::mul.Tensor", {scaled, normal}), inner)});
+    Value* rest = b("aten::sub.Tensor", {b("aten::sub.Tensor", {scaled, mean}), along});
+    values[0] = b("aten::mul.Tensor", {rest, rstd});
+  }
+  if (node.results[1]) values[1] = sum_dropping(b, b("aten::mul.Tensor", {grad, normal}), outer);
+  if (node.results[2]) values[2] = sum_dropping(b, grad, outer);
+  return finish_masked(b, node, values);
+}
+
+std::vector<Value*> group_norm_backward_form(Builder& b, const Node& node) {
+  const TensorType& type = node.input(1)->type;
+  if (numel(type).is_constant(0)) return {};
+  const DType t = opmath(type.dtype);
+  // N, groups, channels of a group, the rest
+  const Expr groups = node.named().integer("group");
+  Sizes split = {type.sizes[0], groups, floordiv(type.sizes[1], groups)};
+  split.insert(split.end(), type.sizes.begin() + 2, type.sizes.end());
+  const size_t n = split.size();
+  const auto parted = [&](Value* v) { return reshaped(b, cast(b, v, t), split); };
+  const auto statistic = [&](const char* name) {
+    Sizes shape(n, Expr(1));
+    shape[0] = split[0];
+    shape[1] = split[1];
+    return reshaped(b, cast(b, given(node, name), t), shape);
+  };
+  Value* grad = parted(node.input(0));
+  Value* rstd = statistic("rstd");
+  Value* normal = b("aten::mul.Tensor", {b("aten::sub.Tensor", {parted(node.input(1)), statistic("mean")}), rstd});
+  const IntList inner = range(2, n);
+  std::vector<Value*> values(3, nullptr);
+  if (node.results[0]) {
+    Value* scaled = grad;
+    if (Value* weight = given(node, "weight")) {
+      Sizes shape(n, Expr(1));
+      shape[1] = split[1];
+      shape[2] = split[2];
+      scaled = b("aten::mul.Tensor", {grad, reshaped(b, cast(b, weight, t), shape)});
+    }
+    Value* mean = mean_keeping(b, scaled, inner);
+    Value* along = b("aten::mul.Tensor", {normal, mean_keeping(b, b("aten::mul.Tensor", {scaled, normal}), inner)});
+    Value* rest = b("aten::sub.Tensor", {b("aten::sub.Tensor", {scaled, mean}), along});
+    values[0] = reshaped(b, b("aten::mul.Tensor", {rest, rstd}), type.sizes);
+  }
+  IntList outer = range(3, n);
+  outer.insert(outer.begin(), 0);
+  const auto of_channels = [&](Value* v) { return reshaped(b, sum_dropping(b, v, outer), {type.sizes[1]}); };
+  if (node.results[1]) values[1] = of_channels(b("aten::mul.Tensor", {grad, normal}));
+  if (node.results[2]) values[2] = of_channels(grad);
+  return finish_masked(b, node, values);
+}
+
+std::vector<Value*> batch_norm_backward_form(Builder& b, const Node& node) {
+  const NodeArgs args = node.named();
+  if (numel(node.input(1)->type).is_constant(0)) return {};
+  const DType t = opmath(node.input(1)->type.dtype);
+  Value* grad = cast(b, node.input(0), t);
+  Value* x = cast(b, node.input(1), t);
+  const size_t n = x->type.dim();
+  const bool train = args.boolean("train");
+  Value* mean = given(node, train ? "save_mean" : "running_mean");
+  Value* spread = given(node, train ? "save_invstd" : "running_var");
+  if (!mean || !spread) return {};
+  mean = channels(b, cast(b, mean, t), n);
+  spread = channels(b, cast(b, spread, t), n);
+  Value* rstd = train ? spread : b("aten::rsqrt", {b("aten::add.Scalar", {spread, args.number("eps")})});
+  IntList dims = range(2, n);
+  dims.insert(dims.begin(), 0);
+  Value* normal = b("aten::mul.Tensor", {b("aten::sub.Tensor", {x, mean}), rstd});
+  Value* weighted = b("aten::mul.Tensor", {grad, normal});
+  std::vector<Value*> values(3, nullptr);
+  if (node.results[0]) {
+    Value* weight = given(node, "weight");
+    Value* scale = weight ? b("aten::mul.Tensor", {rstd, channels(b, cast(b, weight, t), n)}) : rstd;
+    Value* rest = grad;
+    if (train) {
+      Value* along = b("aten::mul.Tensor", {normal, mean_keeping(b, weighted, dims)});
+      rest = b("aten::sub.Tensor", {b("aten::sub.Tensor", {grad, mean_keeping(b, grad, dims)}), along});
+    }
+    values[0] = b("aten::mul.Tensor", {rest, scale});
+  }
+  if (node.results[1]) values[1] = sum_dropping(b, weighted, dims);
+  if (node.results[2]) values[2] = sum_dropping(b, grad, dims);
+  return finish_masked(b, node, values);
+}
+
+}  // namespace vesta::graph

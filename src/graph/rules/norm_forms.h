@@ -1,0 +1,29 @@
+// Arithmetic that the norms and their gradients share.
+#pragma once
+
+#include "graph/rules/broadcast.h"
+
+namespace vesta::graph {
+
+struct Standardized {
+  Value* normal;  // (x - mean) * rstd
+  Value* mean;    // reduced dimensions kept
+  Value* rstd;
+  Value* variance;  // biased
+};
+Standardized standardize(Builder& b, Value* x, const IntList& dims, double eps);
+
+// v * weight + bias in v's type; either may be absent.
+Value* scale_and_shift(Builder& b, Value* v, Value* weight, Value* bias);
+
+void native_layer_norm_backward(const NodeArgs& args, Guards& g, std::vector<TensorType>& results);
+void native_group_norm_backward(const NodeArgs& args, Guards& g, std::vector<TensorType>& results);
+void native_batch_norm_backward(const NodeArgs& args, Guards& g, std::vector<TensorType>& results);
+std::vector<Value*> layer_norm_backward_form(Builder& b, const Node& node);
+std::vector<Value*> group_norm_backward_form(Builder& b, const Node& node);
+std::vector<Value*> batch_norm_backward_form(Builder& b, const Node& node);
+
+// A result that ATen leaves undefined.
+inline TensorType undefined() { return {.dtype = DType::Other, .sizes = {}, .strides = {}, .device = {}}; }
+
+}  // namespace vesta::graph

@@ -1,0 +1,24 @@
+#include "loops/ops/rows.h"
+
+#include "base/check.h"
+
+namespace vesta::loops {
+
+const LoweringRow* find_lowering(const graph::Op& op) {
+  static const auto table = [] {
+    std::unordered_map<const graph::Op*, const LoweringRow*> t;
+    for (auto rows :
+         {factory_lowerings(), indexing_lowerings(), joining_lowerings(), moving_lowerings(), padding_lowerings(),
+          pooling_lowerings(), scan_lowerings(), scatter_lowerings(), upsample_lowerings()}) {
+      for (const LoweringRow& r : rows) {
+        const bool added = t.emplace(&graph::get_op(r.name), &r).second;
+        VESTA_CHECK(added, "two lowerings for operator {}", r.name);
+      }
+    }
+    return t;
+  }();
+  const auto it = table.find(&op);
+  return it == table.end() ? nullptr : it->second;
+}
+
+}  // namespace vesta::loops

@@ -1,0 +1,83 @@
+// Memory of tensors: empty, set_, resize_.
+#include "graph/rules/broadcast.h"
+#include "trace/ops/rows.h"
+#include "trace/tensors/backing.h"
+
+namespace vesta::trace {
+namespace {
+
+void empty(Recorder& r, const Operator& op, Stack& stack) {
+  record(r, op, stack);
+  give_backing(*traced(stack.back().toTensor()));
+}
+
+constexpr const char* kOtherMemory = "replaces the memory of a tensor";
+
+// Dynamo writes `module.weight = module.weight.to(dtype)` as set_, even where it changes nothing.
+void set_source(Recorder&, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  if (!argument(op, stack, 1).toTensor().is_same(self))
+    VESTA_UNSUPPORTED("{} {}", op.handle.schema().name(), kOtherMemory);
+  reply(op, stack, self);
+}
+
+// The first elements of memory that no other tensor views. nullptr: not possible.
+graph::Value* shrunk(Recorder& r, const Alias& alias, const graph::IntList& sizes) {
+  const graph::TensorType& old = alias.storage->base->type;
+  const Expr count = graph::product(sizes);
+  const Expr had = graph::numel(old);
+  if (alias.storage.use_count() != 1 || !graph::is_contiguous(r.guards(), old) || !count.is_constant() ||
+      !had.is_constant() || count.constant() > had.constant())
+    return nullptr;
+  graph::Value* flat = r.emit("aten::view", {alias.storage->base, graph::IntList{had}});
+  flat = r.emit("aten::slice.Tensor", {flat, Expr(0), Expr(0), count, Expr(1)});
+  return r.emit("aten::clone", {r.emit("aten::view", {flat, sizes})});
+}
+
+void resize(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  const auto type = r.type_of(self);
+  const graph::IntList sizes = to_int_list(argument(op, stack, 1));
+  if (!argument(op, stack, 2).isNone()) VESTA_UNSUPPORTED("{} into a memory format", op.handle.schema().name());
+  if (sizes == type.sizes) return reply(op, stack, self);
+  TracedTensorImpl* impl = traced(self);
+  graph::Value* value = nullptr;
+  if (impl && !impl->alias().view && impl->alias().storage->input < 0 && !impl->alias().pending.any()) {
+    value = graph::is_empty(r.guards(), type.sizes)
+                ? r.emit("aten::empty.memory_format", {sizes}, {{"dtype", type.dtype}, {"device", type.device}})
+                : shrunk(r, impl->alias(), sizes);
+  }
+  if (!value) VESTA_UNSUPPORTED("{} changes a tensor's size", op.handle.schema().name());
+  auto storage = std::make_shared<Storage>();
+  storage->base = value;
+  impl->replace(Alias{.storage = std::move(storage), .value = value}, value->type, 0);
+  reply(op, stack, self);
+}
+
+void resize_as(Recorder& r, const Operator& op, Stack& stack) {
+  const at::Tensor self = argument(op, stack, 0).toTensor();
+  static const Operator* by_size = find_operator("aten::resize_", "");
+  Stack inner{self};
+  inner.emplace_back(argument(op, stack, 1).toTensor().sym_sizes());
+  inner.push_back(argument(op, stack, 2));
+  resize(r, *by_size, inner);
+  reply(op, stack, self);
+}
+
+constexpr OperatorRow kRows[] = {
+    {"aten::empty.memory_format", empty},
+    {.name = "aten::set_", .refusal = kOtherMemory},
+    {.name = "aten::set_.source_Storage", .refusal = kOtherMemory},
+    {.name = "aten::set_.source_Storage_storage_offset", .refusal = kOtherMemory},
+    {"aten::set_.source_Tensor", set_source},
+    {.name = "aten::set_.source_Tensor_storage_offset", .refusal = kOtherMemory},
+    {.name = "aten::_compute_linear_combination.out", .refusal = "reads its out= tensor"},
+    {"aten::resize_", resize},
+    {"aten::resize_as_", resize_as},
+};
+
+}  // namespace
+
+std::span<const OperatorRow> factory_rows() { return kRows; }
+
+}  // namespace vesta::trace
