@@ -55,7 +55,7 @@ CAPTURE_ORDER = (
     "saving",
 )
 # Those without torch, and the only one that sees CPython's internals.
-TORCH_FREE = tuple(f"{CAPTURE_PYTHON}{folder}/" for folder in CAPTURE_ORDER if folder not in ("tensors", "saving"))
+TORCH_FREE = tuple(f"{CAPTURE_PYTHON}{folder}/" for folder in CAPTURE_ORDER if folder not in ("tensors", "functions", "saving"))
 PYTHON_INTERNALS = CAPTURE_PYTHON + "frame/"
 
 PYTHON_INTERNAL_HEADER = re.compile(r"^(internal/)?pycore_")
@@ -80,10 +80,11 @@ def stage_of(path: Path, root: Path) -> str | None:
 
 
 def folder_of(path: str, before: str) -> str | None:
-    """The folder of a file below `before`: "" for a file beside the folders, None for a file elsewhere."""
+    """The first folder of a file below `before`: "" for a file beside the folders, None for a file elsewhere."""
     if not path.startswith(before):
         return None
-    return path.removeprefix(before).rpartition("/")[0]
+    folder, below, _ = path.removeprefix(before).partition("/")
+    return folder if below else ""
 
 
 def wrong_in_capture(own: str, target: str) -> str | None:

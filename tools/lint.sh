@@ -78,6 +78,7 @@ check "mypy" "$bin/mypy" --no-error-summary
 check "include direction" "$bin/python" tools/check_includes.py
 check "words" "$bin/python" tools/check_words.py
 check "file sizes" "$bin/python" tools/size_report.py --quiet
+check "class sizes" "$bin/python" tools/check_classes.py
 check "documents" "$bin/python" tools/check_docs.py
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -51,7 +51,7 @@ struct Guard {
   std::string text;  // "4*s0 >= 16", with its source line, for messages
 };
 
-enum class Role : uint8_t { Input, Output, Arena, Returned, Derived };
+enum class Role : uint8_t { Input, Output, Arena, Returned, Prepacked };
 
 struct Buffer {
   Role role = Role::Arena;
@@ -142,7 +142,7 @@ struct Output {
   TensorDesc type;  // InputView, OutputView
   Size storage_offset;
   bool absolute_offset = false;
-  Pending pending;  // InputView, OutputView
+  ConjNegBits conj_neg;  // InputView, OutputView
   Size integer;
   bool hidden =
       false;  // Fresh: a base of views among the other outputs that is not returned itself. Hidden outputs come last.
@@ -152,8 +152,8 @@ struct Output {
 struct InputFacts {
   std::vector<std::vector<int>> same;            // the inputs of each group are one tensor object
   std::vector<std::pair<int, int64_t>> offsets;  // storage_offset() of an input
-  std::vector<std::pair<int, Pending>>
-      pending;  // inputs with conj or neg bits; all others have none; steps use their memory without applying the bits
+  std::vector<std::pair<int, ConjNegBits>>
+      conj_neg;  // inputs with conj or neg bits; all others have none; steps use their memory without applying the bits
 };
 
 using Key = std::vector<std::pair<std::string, std::string>>;  // fields by name
@@ -177,8 +177,8 @@ struct Artifact {
   InputFacts facts;
   std::vector<int> mutated;  // inputs that are written; each shares no memory with an input outside its group
   std::vector<Buffer> buffers;
-  std::vector<Step> derived;
-  std::vector<int> derived_parameters;  // inputs that the steps in `derived` read
+  std::vector<Step> prepacked;
+  std::vector<int> prepacked_parameters;  // inputs that the steps in `prepacked` read
   std::vector<Step> steps;
   std::vector<Output> outputs;
   // The device of the kernels and the arena, whose CUDA graphs record the program. A program with neither kernels nor

@@ -30,14 +30,14 @@ class Decoder {
           {size(g->left()), checked(g->relation(), Relation::AtLeast), size(g->right()), text(g->text())});
     for (const wire::Group* g : all(in_.same())) a.facts.same.push_back(flat::numbers(g->inputs()));
     for (const wire::InputOffset* o : all(in_.offsets())) a.facts.offsets.emplace_back(o->input(), o->offset());
-    for (const wire::InputPending* p : all(in_.pending()))
-      a.facts.pending.emplace_back(p->input(), Pending{p->conj(), p->neg()});
+    for (const wire::InputConjNeg* p : all(in_.conj_neg()))
+      a.facts.conj_neg.emplace_back(p->input(), ConjNegBits{p->conj(), p->neg()});
     a.mutated = flat::numbers(in_.mutated());
     for (const wire::Buffer* b : all(in_.buffers()))
-      a.buffers.push_back({checked(b->role(), Role::Derived), tensor(*b->type()), b->input(), b->output(),
+      a.buffers.push_back({checked(b->role(), Role::Prepacked), tensor(*b->type()), b->input(), b->output(),
                            b->first_step(), b->last_step(), size(b->bytes())});
-    a.derived = steps(in_.derived());
-    a.derived_parameters = flat::numbers(in_.derived_parameters());
+    a.prepacked = steps(in_.prepacked());
+    a.prepacked_parameters = flat::numbers(in_.prepacked_parameters());
     a.steps = steps(in_.steps());
     for (const wire::Output* o : all(in_.outputs())) {
       Output out;
@@ -47,7 +47,7 @@ class Decoder {
       out.type = tensor(*o->type());
       out.storage_offset = size(o->storage_offset());
       out.absolute_offset = o->absolute_offset();
-      out.pending = {o->conj(), o->neg()};
+      out.conj_neg = {o->conj(), o->neg()};
       out.integer = size(o->integer());
       out.hidden = o->hidden();
       a.outputs.push_back(std::move(out));

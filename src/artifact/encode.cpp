@@ -31,19 +31,19 @@ class Encoder {
         b_, a.facts.same, [&](const std::vector<int>& g) { return wire::CreateGroup(b_, b_.CreateVector(g)); });
     std::vector<wire::InputOffset> offsets;
     for (const auto& [input, offset] : a.facts.offsets) offsets.emplace_back(input, offset);
-    std::vector<wire::InputPending> pending;
-    for (const auto& [input, p] : a.facts.pending) pending.emplace_back(input, p.conj, p.neg);
+    std::vector<wire::InputConjNeg> conj_neg;
+    for (const auto& [input, p] : a.facts.conj_neg) conj_neg.emplace_back(input, p.conj, p.neg);
     const auto buffers = flat::list<wire::Buffer>(b_, a.buffers, [&](const Buffer& x) {
       const auto type = tensor(x.type);
       return wire::CreateBuffer(b_, static_cast<uint8_t>(x.role), type, x.input, x.output, x.first_step, x.last_step,
                                 number(x.bytes));
     });
-    const auto derived = steps(a.derived), steps_made = steps(a.steps);
+    const auto prepacked = steps(a.prepacked), steps_made = steps(a.steps);
     const auto outputs = flat::list<wire::Output>(b_, a.outputs, [&](const Output& o) {
       const auto from = view(o.view);
       const auto type = tensor(o.type);
       return wire::CreateOutput(b_, static_cast<uint8_t>(o.kind), from, o.alias, type, number(o.storage_offset),
-                                o.absolute_offset, o.pending.conj, o.pending.neg, number(o.integer), o.hidden);
+                                o.absolute_offset, o.conj_neg.conj, o.conj_neg.neg, number(o.integer), o.hidden);
     });
     const auto kernels = flat::list<wire::KernelInfo>(b_, a.about.kernels, [&](const KernelInfo& k) {
       const auto ops = b_.CreateVectorOfStrings(k.ops);
@@ -62,9 +62,9 @@ class Encoder {
     const auto program_sizes = b_.CreateVector(program_sizes_);
     const auto symbols_made = b_.CreateVectorOfStructs(symbols);
     const auto offsets_made = b_.CreateVectorOfStructs(offsets);
-    const auto pending_made = b_.CreateVectorOfStructs(pending);
+    const auto conj_neg_made = b_.CreateVectorOfStructs(conj_neg);
     const auto mutated = b_.CreateVector(a.mutated);
-    const auto parameters = b_.CreateVector(a.derived_parameters);
+    const auto parameters = b_.CreateVector(a.prepacked_parameters);
     const auto arena = b_.CreateVector(a.arena.offsets);
     wire::ArtifactBuilder out(b_);
     out.add_programs(programs);
@@ -74,12 +74,12 @@ class Encoder {
     out.add_guards(guards);
     out.add_same(same);
     out.add_offsets(offsets_made);
-    out.add_pending(pending_made);
+    out.add_conj_neg(conj_neg_made);
     out.add_mutated(mutated);
     out.add_buffers(buffers);
     out.add_objects(objects);
-    out.add_derived(derived);
-    out.add_derived_parameters(parameters);
+    out.add_prepacked(prepacked);
+    out.add_prepacked_parameters(parameters);
     out.add_steps(steps_made);
     out.add_outputs(outputs);
     out.add_is_static(a.is_static);

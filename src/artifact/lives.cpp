@@ -10,14 +10,14 @@ namespace {
 
 class Lives {
  public:
-  explicit Lives(const Artifact& a) : a_(a), derived_(a.buffers.size()), used_(a.buffers.size()) {}
+  explicit Lives(const Artifact& a) : a_(a), prepacked_(a.buffers.size()), used_(a.buffers.size()) {}
 
   void run() {
-    for (const Step& s : a_.derived) {
+    for (const Step& s : a_.prepacked) {
       for_each_use(s, [&](int b, uint8_t access, bool is_kernel) {
         VESTA_REQUIRE(!(access & kWrites) || at(b).role != Role::Input,
                       "a step that makes prepacked constants writes to input {}", at(b).input);
-        if (access & kWrites || is_kernel) derived_[index(b)] = true;
+        if (access & kWrites || is_kernel) prepacked_[index(b)] = true;
       });
     }
     for (size_t i = 0; i < a_.steps.size(); ++i) {
@@ -25,7 +25,7 @@ class Lives {
       for_each_use(a_.steps[i], [&](int b, uint8_t access, bool) {
         lives(b, static_cast<int>(i));
         if (!(access & kWrites)) return;
-        VESTA_REQUIRE(at(b).role != Role::Derived, "step {} writes the prepacked constant {}", i, b);
+        VESTA_REQUIRE(at(b).role != Role::Prepacked, "step {} writes the prepacked constant {}", i, b);
         VESTA_REQUIRE(at(b).role != Role::Input || (!is_call && is_written(at(b).input)),
                       "step {} writes to input {}, which the program does not change", i, at(b).input);
       });
@@ -50,7 +50,7 @@ class Lives {
   void lives(int b, int step) {
     const Buffer& buffer = at(b);
     used_[index(b)] = true;
-    VESTA_REQUIRE(buffer.role != Role::Derived || derived_[index(b)], "no step makes the prepacked constant {}", b);
+    VESTA_REQUIRE(buffer.role != Role::Prepacked || prepacked_[index(b)], "no step makes the prepacked constant {}", b);
     if (buffer.role != Role::Arena) return;
     VESTA_REQUIRE(buffer.first_step <= step && step <= buffer.last_step,
                   "step {} uses buffer {}, which lives from step {} to {}", step, b, buffer.first_step,
@@ -78,7 +78,7 @@ class Lives {
   }
 
   const Artifact& a_;
-  std::vector<bool> derived_, used_;
+  std::vector<bool> prepacked_, used_;
 };
 
 }  // namespace

@@ -126,7 +126,7 @@ std::string text(const Step& step) {
 }
 
 std::string_view name(Role r) {
-  constexpr std::string_view names[] = {"input", "output", "arena", "returned", "derived"};
+  constexpr std::string_view names[] = {"input", "output", "arena", "returned", "prepacked"};
   return names[static_cast<int>(r)];
 }
 
@@ -160,8 +160,8 @@ std::string print(const Artifact& a) {
     line("one tensor:{}", members);
   }
   for (const auto& [input, offset] : a.facts.offsets) line("storage_offset of input {} is {}", input, offset);
-  for (const auto& [input, pending] : a.facts.pending) {
-    line("input {} is pending{}{}", input, pending.conj ? " conj" : "", pending.neg ? " neg" : "");
+  for (const auto& [input, conj_neg] : a.facts.conj_neg) {
+    line("input {} has bits{}{}", input, conj_neg.conj ? " conj" : "", conj_neg.neg ? " neg" : "");
   }
   if (a.device.type != DeviceType::CPU) line("device {}", to_string(a.device));
   for (size_t b = 0; b < a.buffers.size(); ++b) {
@@ -180,7 +180,7 @@ std::string print(const Artifact& a) {
   const std::string early =
       a.arena.early_end > 0 ? fmt::format(" and {} until step {}", a.arena.early_bytes, a.arena.early_end) : "";
   line("arena {} bytes{}{}", a.arena.kept_bytes, early, a.is_static ? "" : " under the hints");
-  for (const Step& s : a.derived) line("derived {}", text(s));
+  for (const Step& s : a.prepacked) line("prepacked {}", text(s));
   for (size_t i = 0; i < a.steps.size(); ++i) line("{}: {}", i, text(a.steps[i]));
   for (size_t i = 0; i < a.outputs.size(); ++i) {
     const Output& o = a.outputs[i];
@@ -190,7 +190,7 @@ std::string print(const Artifact& a) {
       case OutputKind::InputView:
       case OutputKind::OutputView:
         line("output {} = {} {} as {}{}{} from {}{}", i, o.kind == OutputKind::InputView ? "input" : "output", o.alias,
-             text(o.type), o.pending.conj ? " conj" : "", o.pending.neg ? " neg" : "", text(o.storage_offset),
+             text(o.type), o.conj_neg.conj ? " conj" : "", o.conj_neg.neg ? " neg" : "", text(o.storage_offset),
              o.absolute_offset ? " of the storage" : "");
         break;
       case OutputKind::Integer: line("output {} = {}", i, text(o.integer)); break;

@@ -12,7 +12,7 @@ size_t index(int i) { return static_cast<size_t>(i); }
 
 void verify_definitions(const Artifact& a) {
   std::vector<int> times(a.symbols.size());
-  for (const Step& s : a.derived) {
+  for (const Step& s : a.prepacked) {
     const auto* e = std::get_if<Extern>(&s);
     VESTA_REQUIRE(!e || e->integers.empty(), "the {} of a prepacked constant defines a symbol", e->op);
   }
@@ -51,7 +51,7 @@ class Needs {
       require("the arena", b.type, kBeforeTheRun);
       require("the arena", b.bytes, kBeforeTheRun);
     }
-    for (const Step& s : a_.derived) step("a prepacked constant", s, kBeforeTheRun, kBeforeTheRun);
+    for (const Step& s : a_.prepacked) step("a prepacked constant", s, kBeforeTheRun, kBeforeTheRun);
     for (int i = 0; i < static_cast<int>(a_.steps.size()); ++i) step("a step", a_.steps[index(i)], i - 1, i);
   }
 

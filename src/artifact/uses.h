@@ -72,10 +72,10 @@ void for_each_size(const Step& step, F&& f) {
   }
 }
 
-// Calls f(launch) for each launch of the artifact: in `derived`, in its steps and in its entries.
+// Calls f(launch) for each launch of the artifact: in `prepacked`, in its steps and in its entries.
 template <class F>
 void for_each_launch(const Artifact& a, F&& f) {
-  for (const auto* steps : {&a.derived, &a.steps})
+  for (const auto* steps : {&a.prepacked, &a.steps})
     for (const Step& s : *steps)
       if (const auto* l = std::get_if<Launch>(&s)) f(*l);
   for (const Artifact& entry : a.entries) for_each_launch(entry, f);

@@ -32,9 +32,9 @@ class Verifier {
     for (const auto& group : a_.facts.same)
       for (const int i : group) input(i);
     for (const auto& [i, offset] : a_.facts.offsets) input(i);
-    for (const auto& [i, pending] : a_.facts.pending) input(i);
+    for (const auto& [i, conj_neg] : a_.facts.conj_neg) input(i);
     for (const int i : a_.mutated) input(i);
-    for (const int i : a_.derived_parameters) input(i);
+    for (const int i : a_.prepacked_parameters) input(i);
     for (const Buffer& b : a_.buffers) {
       buffer(b);
       VESTA_REQUIRE(b.role != Role::Arena || b.type.device == device_, "an arena on {} and {}", to_string(device_),
@@ -45,7 +45,7 @@ class Verifier {
     VESTA_REQUIRE(a_.arena.kept_bytes >= 0 && a_.arena.early_bytes >= 0, "an arena of negative size");
     VESTA_REQUIRE(!a_.is_static || a_.symbols.empty(), "symbols where every size is a constant");
     if (a_.is_static) arena();
-    for (const Step& s : a_.derived) {
+    for (const Step& s : a_.prepacked) {
       VESTA_REQUIRE(!std::holds_alternative<Call>(s), "a call of an entry makes a prepacked constant");
       step(s);
     }
@@ -133,7 +133,7 @@ class Verifier {
       input(b.input);
       VESTA_REQUIRE(same(b.type, a_.inputs[index(b.input)].type), "a buffer that is not what input {} is", b.input);
     }
-    if (b.role == Role::Derived)  // made for the sizes of one call, used by the next calls
+    if (b.role == Role::Prepacked)  // made for the sizes of one call, used by the next calls
       for (const auto* list : {&b.type.sizes, &b.type.strides})
         VESTA_REQUIRE(std::all_of(list->begin(), list->end(), [](const Size& s) { return s.is_constant(); }),
                       "a prepacked constant whose size is not constant");
@@ -229,7 +229,7 @@ class Verifier {
     }
     for (const int r : c.results)
       if (r != -1) existing(r);
-    VESTA_REQUIRE(e.mutated.empty() && e.derived.empty(), "a step calls entry {}, which {}", c.entry,
+    VESTA_REQUIRE(e.mutated.empty() && e.prepacked.empty(), "a step calls entry {}, which {}", c.entry,
                   e.mutated.empty() ? "derives weights" : "writes its inputs");
     for (const SymbolSource& s : e.symbols)
       VESTA_REQUIRE(s.input != kArgument, "a step calls entry {}, which takes integers", c.entry);

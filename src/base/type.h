@@ -46,11 +46,11 @@ enum class MemoryFormat : uint8_t { Contiguous, Preserve, ChannelsLast, Channels
 enum class Layout : uint8_t { Strided, Other };
 
 // The conj and neg bits of a tensor: operations that its memory does not show yet (is_conj(), is_neg()).
-struct Pending {
+struct ConjNegBits {
   bool conj = false;
   bool neg = false;
   bool any() const { return conj || neg; }
-  bool operator==(const Pending&) const = default;
+  bool operator==(const ConjNegBits&) const = default;
 };
 
 // Bytes of one element; 0 for Other.

@@ -52,8 +52,8 @@ class Node {
   std::vector<Value*> results;  // an entry may be nullptr (an undefined tensor)
   std::string source;           // where the user's program asked for it, for messages
   // A constant that a pass computes from weights (folded, packed, converted). Its tensor inputs are Parameters or
-  // results of other derived nodes. It is computed once per version of those Parameters.
-  bool derived = false;
+  // results of other prepacked nodes. It is computed once per version of those Parameters.
+  bool prepacked = false;
   bool raises = false;  // its results are not read; it stays for the exception that its call may raise
   std::span<const Arg> args() const { return args_; }
   NodeArgs named() const { return {op->schema, args_}; }
@@ -107,7 +107,7 @@ struct Output {
   bool absolute_offset =
       false;  // true: storage_offset counts from the storage's start; false: from alias's first element
   Expr integer;
-  Pending pending;      // views: of the memory; `value` is what the memory holds
+  ConjNegBits conj_neg;      // views: of the memory; `value` is what the memory holds
   bool hidden = false;  // Fresh, not returned itself: other outputs are views of it. Comes after those returned.
 };
 

@@ -264,8 +264,8 @@ class Parser : TextCursor {
       o.alias = static_cast<int>(integer());
       expect(":");
       o.type = type();
-      o.pending.conj = accept_word("conj");
-      o.pending.neg = accept_word("neg");
+      o.conj_neg.conj = accept_word("conj");
+      o.conj_neg.neg = accept_word("neg");
       o.absolute_offset = accept_word("at");
       if (!o.absolute_offset) expect_word("offset");
       const size_t line_end = std::min(text_.find('\n', pos_), text_.size());
@@ -291,7 +291,7 @@ class Parser : TextCursor {
   }
 
   void node() {
-    const bool derived = accept_word("derived");
+    const bool prepacked = accept_word("prepacked");
     const bool raises = accept_word("raises");
     std::vector<TensorType> types;
     std::vector<int64_t> ids;
@@ -314,7 +314,7 @@ class Parser : TextCursor {
     const Op* op = find_op(name);
     if (!op) fail(fmt::format("no operator '{}'", name));
     Node* n = graph_->add_node(*op, args(*op), std::move(types));
-    n->derived = derived;
+    n->prepacked = prepacked;
     n->raises = raises;
     n->source = source();
     for (size_t i = 0; i < ids.size(); ++i) {

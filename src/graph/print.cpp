@@ -128,7 +128,7 @@ class Printer {
 
   void node(const Node& n) {
     std::string s;
-    if (n.derived) s += "derived ";
+    if (n.prepacked) s += "prepacked ";
     if (n.raises) s += "raises ";
     for (size_t i = 0; i < n.results.size(); ++i) {
       if (i) s += ", ";
@@ -158,7 +158,7 @@ class Printer {
       case OutputKind::InputView:
       case OutputKind::OutputView:
         line("output view of {} {} : {}{}{} {} {}{}", o.kind == OutputKind::InputView ? "input" : "output", o.alias,
-             type(o.type), o.pending.conj ? " conj" : "", o.pending.neg ? " neg" : "",
+             type(o.type), o.conj_neg.conj ? " conj" : "", o.conj_neg.neg ? " neg" : "",
              o.absolute_offset ? "at" : "offset", to_string(o.storage_offset), o.value ? " as " + value(o.value) : "");
         return;
       case OutputKind::Integer: line("output integer {}", to_string(o.integer)); return;

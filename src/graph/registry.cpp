@@ -89,7 +89,7 @@ const Op& declare_op(std::string_view schema_text) { return registry().declare(s
 std::span<const OpRow* const> op_rows() { return registry().rows(); }
 
 std::vector<TensorType> infer_types(const Op& op, std::span<const Arg> args, Guards& guards) {
-  if (!op.row) VESTA_UNSUPPORTED("{} has no row in the op table: only ATen knows the type of its results", op.name);
+  if (!op.row) VESTA_UNSUPPORTED("{} has no row in the op table, so the type of its result is unknown", op.name);
   std::vector<TensorType> types;
   const NodeArgs named(op.schema, args);
   if (op.row->shape) {

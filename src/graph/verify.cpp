@@ -43,14 +43,14 @@ bool fits(const SchemaArg& s, const Arg& a) {
 class Verifier {
  public:
   explicit Verifier(const Graph& g)
-      : g_(g), defined_(g.value_count()), derived_(g.value_count()), users_(g.value_count()) {}
+      : g_(g), defined_(g.value_count()), prepacked_(g.value_count()), users_(g.value_count()) {}
 
   void run() {
     symbols();
     for (const Input& i : g_.inputs) {
       require(i.value && !i.value->producer, "an input has no value, or one that a node produces");
       define(i.value);
-      derived_[i.value->id] = i.kind == InputKind::Parameter;
+      prepacked_[i.value->id] = i.kind == InputKind::Parameter;
       type(i.value->type);
     }
     const Node* last = nullptr;
@@ -143,7 +143,7 @@ class Verifier {
     }
     n.for_each_input([&](const Value* v) {
       require(is_defined(v), "it uses %{} before it is defined, or after its producer is gone", v ? v->id : UINT32_MAX);
-      require(!n.derived || derived_[v->id], "it is a derived constant, but %{} is no Parameter and not derived",
+      require(!n.prepacked || prepacked_[v->id], "it is a prepacked constant, but %{} is no Parameter and not prepacked",
               v->id);
       users_[v->id].push_back(&n);
     });
@@ -155,10 +155,10 @@ class Verifier {
       if (!v) continue;
       require(v->producer == &n && v->result == i, "%{} does not know that it is result {}", v->id, i);
       define(v);
-      derived_[v->id] = n.derived;
+      prepacked_[v->id] = n.prepacked;
       type(v->type);
     }
-    require(!n.derived || !n.op->has(kRandom), "a random number is no derived constant");
+    require(!n.prepacked || !n.op->has(kRandom), "a random number is no prepacked constant");
   }
 
   void use_lists() {
@@ -228,7 +228,7 @@ class Verifier {
   const Graph& g_;
   const Node* node_ = nullptr;
   std::vector<const Value*> defined_;
-  std::vector<bool> derived_;
+  std::vector<bool> prepacked_;
   std::vector<std::vector<const Node*>> users_;
   std::unordered_set<Expr> sourced_;
 };

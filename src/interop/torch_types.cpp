@@ -98,6 +98,6 @@ c10::MemoryFormat to_torch(MemoryFormat f) {
   VESTA_CHECK(false, "unknown memory format");
 }
 
-Pending pending_of(const c10::TensorImpl& t) { return {t.is_conj(), t.is_neg()}; }
+ConjNegBits conj_neg_of(const c10::TensorImpl& t) { return {t.is_conj(), t.is_neg()}; }
 
 }  // namespace vesta

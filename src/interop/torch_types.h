@@ -16,6 +16,6 @@ Device to_device(c10::Device d);          // DeviceType::Other for devices Vesta
 c10::Device to_torch(Device d);           // Unsupported for Other
 MemoryFormat to_memory_format(c10::MemoryFormat f);
 c10::MemoryFormat to_torch(MemoryFormat f);
-Pending pending_of(const c10::TensorImpl& t);
+ConjNegBits conj_neg_of(const c10::TensorImpl& t);
 
 }  // namespace vesta

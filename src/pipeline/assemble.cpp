@@ -25,8 +25,8 @@ class Assembler {
     add_inputs();
     add_guards();
     add_buffers();
-    for (const schedule::Step& s : plan_.derived) out_.derived.push_back(step(s));
-    find_derived_parameters();
+    for (const schedule::Step& s : plan_.prepacked) out_.prepacked.push_back(step(s));
+    find_prepacked_parameters();
     for (const schedule::Step& s : plan_.steps) out_.steps.push_back(step(s));
     for (size_t i = 0; i < graph_.outputs.size(); ++i)
       out_.outputs.push_back(output(graph_.outputs[i], plan_.outputs[i]));
@@ -121,7 +121,7 @@ class Assembler {
         case schedule::BufferRole::Output: buffer.role = artifact::Role::Output; break;
         case schedule::BufferRole::Arena: buffer.role = artifact::Role::Arena; break;
         case schedule::BufferRole::Returned: buffer.role = artifact::Role::Returned; break;
-        case schedule::BufferRole::Derived: buffer.role = artifact::Role::Derived; break;
+        case schedule::BufferRole::Prepacked: buffer.role = artifact::Role::Prepacked; break;
       }
       buffer.type = type(b.type);
       buffer.input = b.input;
@@ -245,19 +245,19 @@ class Assembler {
       out.type = type(o.type);
       out.storage_offset = size(o.storage_offset);
       out.absolute_offset = o.absolute_offset;
-      out.pending = o.pending;
+      out.conj_neg = o.conj_neg;
     }
     return out;
   }
 
-  void find_derived_parameters() {
+  void find_prepacked_parameters() {
     std::set<int> inputs;
     auto note = [&](int buffer) {
       if (buffer >= 0 && plan_.buffers[buffer].role == schedule::BufferRole::Input) {
         inputs.insert(plan_.buffers[buffer].input);
       }
     };
-    for (const schedule::Step& s : plan_.derived) {
+    for (const schedule::Step& s : plan_.prepacked) {
       if (const auto* k = std::get_if<schedule::KernelStep>(&s)) {
         for (const schedule::KernelArg& a : k->args) note(a.buffer);
       } else if (const auto* e = std::get_if<schedule::ExternStep>(&s)) {
@@ -269,9 +269,9 @@ class Assembler {
         }
       }
     }
-    out_.derived_parameters.assign(inputs.begin(), inputs.end());
+    out_.prepacked_parameters.assign(inputs.begin(), inputs.end());
     for (size_t b = 0; b < plan_.buffers.size(); ++b) {
-      if (plan_.buffers[b].role != schedule::BufferRole::Derived) continue;
+      if (plan_.buffers[b].role != schedule::BufferRole::Prepacked) continue;
       VESTA_CHECK(out_.buffers[b].bytes.is_constant(), "a prepacked constant (buffer {}) has a symbolic size", b);
     }
   }

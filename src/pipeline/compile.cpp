@@ -42,7 +42,7 @@ bool verify_boundaries() {
 // Fills in what explain() shows of the plan.
 void describe(const schedule::Plan& plan, artifact::About& about) {
   std::map<std::pair<std::string, std::string>, int64_t> externs;
-  for (const auto* steps : {&plan.derived, &plan.steps}) {
+  for (const auto* steps : {&plan.prepacked, &plan.steps}) {
     for (const schedule::Step& s : *steps) {
       if (const auto* k = std::get_if<schedule::KernelStep>(&s)) {
         KernelInfo info;
@@ -60,7 +60,7 @@ void describe(const schedule::Plan& plan, artifact::About& about) {
   }
   for (const auto& [key, count] : externs) about.externs.push_back({key.first, key.second, count});
   for (const schedule::Buffer& b : plan.buffers) {
-    if (b.role == schedule::BufferRole::Derived) {
+    if (b.role == schedule::BufferRole::Prepacked) {
       about.packed_bytes += hint(graph::numel(b.type)) * element_size(b.type.dtype);
     }
   }
@@ -95,7 +95,7 @@ ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, c
                              CompileReport& report) {
   ObjectByText objects;
   std::vector<codegen::Request> requests;
-  for (const auto* steps : {&plan.derived, &plan.steps}) {
+  for (const auto* steps : {&plan.prepacked, &plan.steps}) {
     for (const schedule::Step& s : *steps) {
       const auto* k = std::get_if<schedule::KernelStep>(&s);
       if (!k || objects.contains(k->text)) continue;

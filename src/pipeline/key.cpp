@@ -18,8 +18,8 @@ std::string text_of(const artifact::InputFacts& facts) {
   std::string out;
   for (const auto& group : facts.same) out += fmt::format("one tensor: {}; ", fmt::join(group, " "));
   for (const auto& [input, offset] : facts.offsets) out += fmt::format("input {} starts at {}; ", input, offset);
-  for (const auto& [input, pending] : facts.pending)
-    out += fmt::format("input {} is pending{}{}; ", input, pending.conj ? " conj" : "", pending.neg ? " neg" : "");
+  for (const auto& [input, conj_neg] : facts.conj_neg)
+    out += fmt::format("input {} has bits{}{}; ", input, conj_neg.conj ? " conj" : "", conj_neg.neg ? " neg" : "");
   return out;
 }
 

@@ -31,7 +31,7 @@ void for_each_device(artifact::Artifact& a, F&& fn) {
   fn(a.device);
   for (artifact::InputDesc& i : a.inputs) fn(i.type.device);
   for (artifact::Buffer& b : a.buffers) fn(b.type.device);
-  for (auto* steps : {&a.derived, &a.steps}) {
+  for (auto* steps : {&a.prepacked, &a.steps}) {
     for (artifact::Step& s : *steps) {
       auto* e = std::get_if<artifact::Extern>(&s);
       if (!e) continue;
@@ -111,7 +111,7 @@ void Labels::restore_texts(artifact::Artifact& a) const {
   };
   for (artifact::InputDesc& i : a.inputs) i.name = restore(i.name);
   for (artifact::Guard& g : a.guards) g.text = restore(g.text);
-  for (auto* steps : {&a.derived, &a.steps})
+  for (auto* steps : {&a.prepacked, &a.steps})
     for (artifact::Step& s : *steps) restore_line(s);
   for (artifact::Artifact& entry : a.entries) restore_texts(entry);
 }

@@ -5,7 +5,7 @@
 #include "artifact/returned.h"
 #include "artifact/uses.h"
 #include "base/check.h"
-#include "runtime/derived.h"
+#include "runtime/prepacked.h"
 
 namespace vesta::runtime {
 
@@ -14,7 +14,7 @@ using artifact::Role;
 BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifact::Step>& steps, bool owned)
     : for_kernels_(a.buffers.size(), false), owned_(owned) {
   const size_t count = a.buffers.size();
-  for (const auto* list : {&a.derived, &a.steps}) {
+  for (const auto* list : {&a.prepacked, &a.steps}) {
     for (const artifact::Step& s : *list) {
       if (const auto* l = std::get_if<artifact::Launch>(&s))
         for (int b : l->buffers) for_kernels_[b] = true;
@@ -35,18 +35,18 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
       }
     }
   }
-  // Buffers that only derived steps read (unpacked or wider forms of weights) are released after their last use.
+  // Buffers that only prepacked steps read (unpacked or wider forms of weights) are released after their last use.
   const std::vector<bool> kept = owned ? read_by_runs(a) : std::vector<bool>(count, true);
   for (size_t b = 0; b < count; ++b) {
     const Role role = a.buffers[b].role;
-    if (role == Role::Input || (role == Role::Derived && !owned)) exists[b] = true;
+    if (role == Role::Input || (role == Role::Prepacked && !owned)) exists[b] = true;
     if (role == Role::Arena && !owned) {
       exists[b] = true;
       standing_.arena.push_back(static_cast<int>(b));
     }
     if (role == Role::Input) standing_.inputs.emplace_back(static_cast<int>(b), a.buffers[b].input);
-    if (role == Role::Derived && !owned) standing_.derived.push_back(static_cast<int>(b));
-    if (owned ? role == Role::Derived && kept[b] : role == Role::Output) is_output[b] = true;
+    if (role == Role::Prepacked && !owned) standing_.prepacked.push_back(static_cast<int>(b));
+    if (owned ? role == Role::Prepacked && kept[b] : role == Role::Output) is_output[b] = true;
   }
   std::vector<bool> input_kept(a.inputs.size(), false);
   if (!owned) {
@@ -102,7 +102,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
         const int b = s.call->results[0];
         const Role role = a.buffers[b].role;
         const bool on_cpu = a.buffers[b].type.device.type == DeviceType::CPU;
-        const bool passing = owned && role == Role::Derived && !kept[b] && on_cpu;
+        const bool passing = owned && role == Role::Prepacked && !kept[b] && on_cpu;
         if (role == Role::Arena || role == Role::Output || passing || exists[b]) s.into = find_direct_call(s.call->op);
         if (s.into && !exists[b]) s.allocate.push_back(b);
         if (s.into && passing) passing_.push_back(b);

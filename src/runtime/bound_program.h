@@ -37,12 +37,12 @@ struct BoundStep {
 struct Standing {
   std::vector<int> arena;
   std::vector<std::pair<int, int>> inputs;  // each with the artifact's input that it is
-  std::vector<int> derived;
+  std::vector<int> prepacked;
 };
 
 class BoundProgram {
  public:
-  // `owned`: every buffer but the inputs is a tensor of its own (derived steps). Otherwise Arena buffers are in the
+  // `owned`: every buffer but the inputs is a tensor of its own (prepacked steps). Otherwise Arena buffers are in the
   // arena.
   BoundProgram(const artifact::Artifact& artifact, const std::vector<artifact::Step>& steps, bool owned);
 
@@ -63,7 +63,7 @@ class BoundProgram {
   const std::vector<int>& never_written() const { return never_written_; }
   // Inputs that a kernel has already written when the copies run.
   const std::vector<int>& written_inputs() const { return written_inputs_; }
-  // For derived steps: buffers that only later derived steps read (an unpacked weight) and that direct calls fill.
+  // For prepacked steps: buffers that only later prepacked steps read (an unpacked weight) and that direct calls fill.
   const std::vector<int>& passing() const { return passing_; }
   const Standing& standing() const { return standing_; }
 

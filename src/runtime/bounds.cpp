@@ -47,7 +47,7 @@ void require_bounds(const artifact::Artifact& a, const Resolved& r, std::span<co
   for (size_t b = 0; b < arena_bytes.size(); ++b)
     VESTA_REQUIRE(a.buffers[b].role != artifact::Role::Arena || bounds.bytes(b) <= arena_bytes[b],
                   "a buffer of {} bytes is too small", arena_bytes[b]);
-  bounds.steps(r.derived);
+  bounds.steps(r.prepacked);
   bounds.steps(r.steps);
   for (const Resolved::Output& o : r.outputs) bounds.view(o.view);
 }

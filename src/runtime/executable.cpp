@@ -17,7 +17,7 @@
 #include "machine/cuda/driver.h"
 #include "runtime/bound_program.h"
 #include "runtime/cuda/recordings.h"
-#include "runtime/derived.h"
+#include "runtime/prepacked.h"
 #include "runtime/random_state.h"
 #include "runtime/resolver.h"
 #include "runtime/runner.h"
@@ -55,9 +55,9 @@ struct Executable::Impl {
   Impl(artifact::Artifact a, const GraphOptions& graphs)
       : artifact(std::move(a)),
         check(artifact),
-        derived_program(artifact, artifact.derived, true),
+        prepacked_program(artifact, artifact.prepacked, true),
         program(artifact, artifact.steps, false),
-        resolver(artifact, {derived_program.schemas(), program.schemas()}) {
+        resolver(artifact, {prepacked_program.schemas(), program.schemas()}) {
     draws = program.draws();
     device = to_torch(artifact.device);
     for (const artifact::Artifact& entry : artifact.entries) {
@@ -69,15 +69,15 @@ struct Executable::Impl {
 
   artifact::Artifact artifact;
   InputCheck check;
-  BoundProgram derived_program, program;
+  BoundProgram prepacked_program, program;
   Resolver resolver;
   std::vector<std::unique_ptr<Executable>> entries;
   c10::Device device = c10::kCPU;  // of kernels and the arena
   std::optional<Recordings> recordings;
   bool draws = false;  // a step of it or of an entry point may draw from the default generator
-  std::atomic<std::shared_ptr<const DerivedSet>> derived{nullptr};
-  std::mutex derived_mutex;
-  std::atomic<int64_t> times_derived = 0;
+  std::atomic<std::shared_ptr<const PrepackedSet>> prepacked{nullptr};
+  std::mutex prepacked_mutex;
+  std::atomic<int64_t> times_prepacked = 0;
 
   // The inputs with addresses of memory of their own where kernels write: copy-on-write storage is copied.
   CallInputs with_own_memory(const CallInputs& in, Addresses& read) const {
@@ -95,31 +95,31 @@ struct Executable::Impl {
     return out;
   }
 
-  bool current(const DerivedSet& set, const CallInputs& in) const {
+  bool current(const PrepackedSet& set, const CallInputs& in) const {
     for (size_t i = 0; i < set.versions.size(); ++i) {
-      if (!set.versions[i].current(in.tensor(artifact.derived_parameters[i]))) return false;
+      if (!set.versions[i].current(in.tensor(artifact.prepacked_parameters[i]))) return false;
     }
     return true;
   }
 
-  std::shared_ptr<const DerivedSet> derived_for(const CallInputs& in, Sizes& sizes) {
-    std::shared_ptr<const DerivedSet> set = derived.load();
+  std::shared_ptr<const PrepackedSet> prepacked_for(const CallInputs& in, Sizes& sizes) {
+    std::shared_ptr<const PrepackedSet> set = prepacked.load();
     if (set && current(*set, in)) return set;
-    std::lock_guard lock(derived_mutex);
-    set = derived.load();
+    std::lock_guard lock(prepacked_mutex);
+    set = prepacked.load();
     if (set && current(*set, in)) return set;
-    auto made = std::make_shared<DerivedSet>();
+    auto made = std::make_shared<PrepackedSet>();
     // Versions are read first. A parameter that is written meanwhile makes the set out of date, never wrong.
-    for (int i : artifact.derived_parameters) made->versions.emplace_back(in.tensor(i));
+    for (int i : artifact.prepacked_parameters) made->versions.emplace_back(in.tensor(i));
     WorkspaceLease workspace;
     bool wrote = false;
     Runner runner(artifact, device, sizes, in, *workspace, wrote);
-    runner.begin(derived_program, {});
-    runner.run(derived_program, {});
+    runner.begin(prepacked_program, {});
+    runner.run(prepacked_program, {});
     made->tensors.resize(artifact.buffers.size());
     const std::vector<bool> kept = read_by_runs(artifact);
     for (size_t b = 0; b < artifact.buffers.size(); ++b) {
-      if (artifact.buffers[b].role != artifact::Role::Derived || !kept[b]) continue;
+      if (artifact.buffers[b].role != artifact::Role::Prepacked || !kept[b]) continue;
       made->tensors[b] = workspace->tensors[b];
       const at::Tensor& t = made->tensors[b];
       if (t.use_count() != 2) continue;
@@ -127,8 +127,8 @@ struct Executable::Impl {
       made->bytes +=
           t.has_storage() ? static_cast<int64_t>(t.storage().nbytes()) : t.numel() * static_cast<int64_t>(t.itemsize());
     }
-    derived.store(made);
-    ++times_derived;
+    prepacked.store(made);
+    ++times_prepacked;
     return made;
   }
 };
@@ -186,15 +186,15 @@ void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs,
   {
     BelowAutograd guard;
     const c10::OptionalDeviceGuard on(impl.device.is_cpu() ? std::nullopt : std::optional(impl.device));
-    std::shared_ptr<const DerivedSet> derived;
-    if (!a.derived.empty()) derived = impl.derived_for(in, sizes);
-    std::span<const at::Tensor> derived_tensors;
-    if (derived) derived_tensors = derived->tensors;
+    std::shared_ptr<const PrepackedSet> prepacked;
+    if (!a.prepacked.empty()) prepacked = impl.prepacked_for(in, sizes);
+    std::span<const at::Tensor> prepacked_tensors;
+    if (prepacked) prepacked_tensors = prepacked->tensors;
     Recordings::Run recorded;
-    if (impl.recordings) recorded = impl.recordings->find(sizes, in, derived_tensors);
+    if (impl.recordings) recorded = impl.recordings->find(sizes, in, prepacked_tensors);
     WorkspaceLease workspace;
     Runner runner(a, impl.device, sizes, in, *workspace, wrote, impl.entries);
-    runner.begin(impl.program, derived_tensors, recorded.recording());
+    runner.begin(impl.program, prepacked_tensors, recorded.recording());
     if (recorded.recording()) recorded.recording()->copy_inputs(in);
     runner.run(impl.program, consumed);
     for (size_t i = 0; i < a.outputs.size(); ++i) {
@@ -227,8 +227,8 @@ void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs,
         const int64_t offset = o.absolute_offset ? r.storage_offset : own + r.storage_offset;
         at::Tensor view = at::as_strided(base.scalar_type() == r.type.dtype ? base : elements_as(base, r.type.dtype),
                                          r.type.sizes, r.type.strides, offset);
-        if (o.pending.conj) view = at::_conj(view);
-        if (o.pending.neg) view = at::_neg_view(view);
+        if (o.conj_neg.conj) view = at::_conj(view);
+        if (o.conj_neg.neg) view = at::_neg_view(view);
         out = std::move(view);
         break;
       }
@@ -241,15 +241,15 @@ void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs,
 const artifact::Artifact& Executable::artifact() const { return impl_->artifact; }
 std::span<const std::unique_ptr<Executable>> Executable::entries() const { return impl_->entries; }
 
-int64_t Executable::times_derived() const { return impl_->times_derived.load(std::memory_order_relaxed); }
-void Executable::drop_derived() const { impl_->derived.store(nullptr); }
+int64_t Executable::times_prepacked() const { return impl_->times_prepacked.load(std::memory_order_relaxed); }
+void Executable::drop_prepacked() const { impl_->prepacked.store(nullptr); }
 
 std::optional<GraphReport> Executable::graphs() const {
   return impl_->recordings ? std::optional(impl_->recordings->report()) : std::nullopt;
 }
 
-int64_t Executable::derived_bytes() const {
-  const auto set = impl_->derived.load();
+int64_t Executable::prepacked_bytes() const {
+  const auto set = impl_->prepacked.load();
   return set ? set->bytes : 0;
 }
 

@@ -1,4 +1,4 @@
-// An artifact bound to this process: it holds operator handles and derived weights. Calls are thread-safe. It never
+// An artifact bound to this process: it holds operator handles and prepacked constants. Calls are thread-safe. It never
 // compiles.
 #pragma once
 
@@ -61,11 +61,11 @@ class Executable {
   const artifact::Artifact& artifact() const;
   // The further entry points of the artifact, in its order.
   std::span<const std::unique_ptr<Executable>> entries() const;
-  int64_t derived_bytes() const;              // of packed and folded weights that are held now
+  int64_t prepacked_bytes() const;              // of packed and folded weights that are held now
   std::optional<GraphReport> graphs() const;  // nullopt: a program for the CPU
-  // How often derived weights were computed. A caller that learns that one of their parameters is gone drops them.
-  int64_t times_derived() const;
-  void drop_derived() const;
+  // How often prepacked constants were computed. A caller that learns that one of their parameters is gone drops them.
+  int64_t times_prepacked() const;
+  void drop_prepacked() const;
 
  private:
   void run(const CallInputs& in, std::vector<c10::IValue>& outputs, std::span<at::Tensor> consumed, bool& wrote) const;

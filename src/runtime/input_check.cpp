@@ -23,10 +23,10 @@ uint64_t ignored_keys() {
   return keys;
 }
 
-uint64_t pending_keys(Pending pending) {
+uint64_t conj_neg_keys(ConjNegBits conj_neg) {
   c10::DispatchKeySet set;
-  if (pending.conj) set = set.add(c10::DispatchKey::Conjugate);
-  if (pending.neg) set = set.add(c10::DispatchKey::Negative);
+  if (conj_neg.conj) set = set.add(c10::DispatchKey::Conjugate);
+  if (conj_neg.neg) set = set.add(c10::DispatchKey::Negative);
   return set.raw_repr();
 }
 
@@ -89,7 +89,7 @@ InputCheck::Reach reach(const at::Tensor& t) {
 
 bool is_plain(const at::Tensor& t) {
   return t.defined() && t.layout() == c10::kStrided && !t.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
-         (t.key_set().raw_repr() & ~ignored_keys() & ~pending_keys({true, true})) == plain_keys(t.device());
+         (t.key_set().raw_repr() & ~ignored_keys() & ~conj_neg_keys({true, true})) == plain_keys(t.device());
 }
 
 InputCheck::~InputCheck() = default;
@@ -123,7 +123,7 @@ InputCheck::InputCheck(const artifact::Artifact& artifact) : artifact_(&artifact
     tensors_.push_back(t);
   }
   has_constant_types_ = std::all_of(tensors_.begin(), tensors_.end(), [](const Tensor& t) { return t.constant; });
-  for (const auto& [input, pending] : artifact.facts.pending) tensors_[input].keys |= pending_keys(pending);
+  for (const auto& [input, conj_neg] : artifact.facts.conj_neg) tensors_[input].keys |= conj_neg_keys(conj_neg);
   group_.assign(artifact.inputs.size(), -1);
   for (size_t g = 0; g < artifact.facts.same.size(); ++g) {
     for (int i : artifact.facts.same[g]) group_[i] = static_cast<int>(g);
@@ -280,7 +280,7 @@ std::string InputCheck::first_difference(const CallInputs& in) const {
                          c10::toString(want.dtype));
     }
     if (!is_plain(t)) return label(i) + " is not a plain strided tensor";
-    if (pending_keys(pending_of(*t.unsafeGetTensorImpl())) != (want.keys & pending_keys({true, true}))) {
+    if (conj_neg_keys(conj_neg_of(*t.unsafeGetTensorImpl())) != (want.keys & conj_neg_keys({true, true}))) {
       return fmt::format("{}: is_conj() is {} and is_neg() is {}", label(i), t.is_conj(), t.is_neg());
     }
     if (t.dim() != want.dim) return fmt::format("{}: {} dimensions instead of {}", label(i), t.dim(), want.dim);

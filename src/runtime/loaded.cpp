@@ -50,10 +50,10 @@ std::string why_not_here(const program::Variant& v) {
   const bool is_short = device.type == DeviceType::CUDA && shared > 0 && shared > machine->l1_bytes - kOwnShared;
   if (missing.empty() && is_short)
     return fmt::format(
-        "it was saved for {}, and a block of its threads takes {} bytes of shared memory; this GPU has {}",
+        "it was saved for {}, and its kernels need {} bytes of shared memory per block, but this GPU has {}",
         v.origin.target.cpu, shared + kOwnShared, machine->l1_bytes);
   if (missing.empty()) return {};
-  return fmt::format("it was saved for {} and needs what this {} lacks: {}", v.origin.target.cpu,
+  return fmt::format("it was saved for {} and needs features that this {} does not have: {}", v.origin.target.cpu,
                      device.type == DeviceType::CUDA ? "GPU" : "CPU", fmt::join(missing, ", "));
 }
 
@@ -66,7 +66,7 @@ class Runnable {
       if (!made)
         throw UserError(why +
                         ". Load it with the library Vesta::vesta or from Python, which compile it again, or save it on "
-                        "such a machine");
+                        "a machine like this one");
       variant.artifact = std::move(*made);
     }
     const program::Origin& o = variant.origin;
@@ -138,7 +138,7 @@ Value make_result(const program::Program& p, const program::Variant& v, const We
       case Make::What::Constant: made[i] = to_value(m.value); break;
       case Make::What::Argument: {
         const Value* given = f.places[static_cast<size_t>(m.index)];
-        VESTA_USER_CHECK(given, "{} is part of the result and was not given", program::text(p, v, m.index));
+        VESTA_USER_CHECK(given, "the result contains {}, which was not given", program::text(p, v, m.index));
         made[i] = *given;
         break;
       }
@@ -233,7 +233,7 @@ Program::Program(const std::string& path, const LoadOptions& options) : impl_(st
       (*weights)[i] = runtime::as_weight(w, at->second);
     if (!(*weights)[i].defined()) missing.push_back(w.name);
   }
-  VESTA_USER_CHECK(missing.empty(), "{} was saved without its weights; {} of them are not given: {}{}", path,
+  VESTA_USER_CHECK(missing.empty(), "{} was saved without its weights, and {} of them are missing: {}{}", path,
                    missing.size(),
                    fmt::join(missing.begin(), missing.begin() + std::min<ptrdiff_t>(8, std::ssize(missing)), ", "),
                    missing.size() > 8 ? ", ..." : "");

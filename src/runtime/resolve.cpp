@@ -246,7 +246,7 @@ std::shared_ptr<const Resolved> resolve(const artifact::Artifact& a, const artif
     r->arena = before->arena;
   } else {
     bytes = place_arena(a, definitions, *r);
-    r->derived = resolve_steps(a.derived, schemas.derived, *r, symbols);
+    r->prepacked = resolve_steps(a.prepacked, schemas.prepacked, *r, symbols);
   }
   const auto next = static_cast<size_t>(definitions.next(done + 1));
   const size_t count = std::min(next + 1, a.steps.size()) - r->first_step;

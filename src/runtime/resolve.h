@@ -61,7 +61,7 @@ struct Resolved {
     std::vector<ResolvedView> inputs;  // of a Call
     ResolvedView copy;
   };
-  std::vector<Step> derived;  // parallel to Artifact::derived; set when a run begins
+  std::vector<Step> prepacked;  // parallel to Artifact::prepacked; set when a run begins
   std::vector<Step> steps;    // Artifact::steps from first_step on
   size_t first_step = 0;
   struct Output {
@@ -77,7 +77,7 @@ struct Resolved {
 
 // Per step; nullptr unless it is an extern call, whose argument types decide how plain data becomes IValues.
 struct Schemas {
-  std::vector<const c10::FunctionSchema*> derived, steps;
+  std::vector<const c10::FunctionSchema*> prepacked, steps;
 };
 
 // `before`: what the run knew until now. Its last step has defined more of `symbols`. nullptr at the begin of a run.

@@ -119,7 +119,7 @@ void Runner::make(int buffer) {
   }
 }
 
-void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> derived, Recording* recording) {
+void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> prepacked, Recording* recording) {
   program_ = &program;
   recording_ = recording;
   ws_.take(artifact_.buffers.size());
@@ -145,10 +145,10 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> deri
     const void* const at = in_.addresses[static_cast<size_t>(input)];
     ws_.pointers[b] = const_cast<void*>(at ? at : in_.tensor(static_cast<size_t>(input)).const_data_ptr());
   }
-  if (derived.empty()) return;
-  for (int b : standing.derived) {
-    ws_.tensors[b] = derived[b];
-    ws_.pointers[b] = derived[b].has_storage() ? const_cast<void*>(derived[b].const_data_ptr()) : nullptr;
+  if (prepacked.empty()) return;
+  for (int b : standing.prepacked) {
+    ws_.tensors[b] = prepacked[b];
+    ws_.pointers[b] = prepacked[b].has_storage() ? const_cast<void*>(prepacked[b].const_data_ptr()) : nullptr;
   }
 }
 
@@ -386,7 +386,7 @@ void Runner::drop(const std::vector<int>& inputs, std::span<at::Tensor> consumed
 }
 
 void Runner::run(const BoundProgram& program, std::span<at::Tensor> consumed) {
-  next_ = program.owned() ? resolved_->derived.data() : resolved_->steps.data();
+  next_ = program.owned() ? resolved_->prepacked.data() : resolved_->steps.data();
   const int count = static_cast<int>(program.first_copy());
   for (int i = 0; i < count;) {
     if (RecordedGraph* const graph = recording_ ? recording_->graph_at(i) : nullptr) {

@@ -31,9 +31,9 @@ class Runner {
         entries_(entries) {}
 
   // Points buffers that exist before the first step to their memory. The addresses of the inputs must be known, and
-  // inputs that are written in place must have their own. `derived`: tensors of Derived buffers. `recording`: a
+  // inputs that are written in place must have their own. `prepacked`: tensors of Prepacked buffers. `recording`: a
   // recording of the program, whose arena is used and whose graphs run in place of their steps.
-  void begin(const BoundProgram& program, std::span<const at::Tensor> derived, Recording* recording = nullptr);
+  void begin(const BoundProgram& program, std::span<const at::Tensor> prepacked, Recording* recording = nullptr);
   // Runs every step except the copies to inputs. `sizes` are complete when it returns.
   void run(const BoundProgram& program, std::span<at::Tensor> consumed);
   // For a recording that is being made, in the order of steps, on a stream that is captured. capture() runs the steps

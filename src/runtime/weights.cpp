@@ -73,7 +73,7 @@ std::map<std::string, at::Tensor> load_safetensors(const std::string& path) {
 }
 
 at::Tensor as_weight(const program::Weight& w, const at::Tensor& given) {
-  VESTA_USER_CHECK(given.defined() && given.layout() == c10::kStrided, "the weight {} is no dense tensor", w.name);
+  VESTA_USER_CHECK(given.defined() && given.layout() == c10::kStrided, "the weight {} is not a dense tensor", w.name);
   VESTA_USER_CHECK(given.sizes() == c10::IntArrayRef(w.sizes) && to_dtype(given.scalar_type()) == w.dtype,
                    "the weight {} is {}[{}], not {}[{}]", w.name, name(w.dtype), fmt::join(w.sizes, ", "),
                    name(to_dtype(given.scalar_type())), fmt::join(given.sizes(), ", "));

@@ -83,7 +83,7 @@ std::vector<const Node*> Fusion::alone() const {
   std::vector<const Node*> found;
   const auto alive = std::ranges::count_if(groups, [](const FusionGroup& g) { return g.alive; });
   for (const FusionGroup& g : groups) {
-    if (!options_.fuse || !g.alive || !g.fusable || g.derived || g.nodes.size() != 1) continue;
+    if (!options_.fuse || !g.alive || !g.fusable || g.prepacked || g.nodes.size() != 1) continue;
     const SchedulerNode& u = nodes[g.nodes[0]];
     if ((u.kind != SchedulerNodeKind::Map && u.kind != SchedulerNodeKind::Update) || u.on_input) continue;
     if (!is_as_fast_alone(*u.node, limits_) && !(alive == 1 && is_small_factory(*u.node, limits_))) continue;

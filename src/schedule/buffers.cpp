@@ -107,7 +107,7 @@ void Planner::assign_buffers() {
     if (u.inlined || u.group < 0) continue;
     if (u.kind == SchedulerNodeKind::Partial) {
       Buffer b;
-      b.role = u.derived ? BufferRole::Derived : BufferRole::Arena;
+      b.role = u.prepacked ? BufferRole::Prepacked : BufferRole::Arena;
       b.type.dtype = u.shape.compute;
       b.type.device = u.node->input(0)->type.device;
       b.type.sizes = {Expr(u.chunks)};
@@ -149,7 +149,7 @@ void Planner::assign_buffers() {
       if (u.kind == SchedulerNodeKind::Extern) {
         if (!wanted.count(v) && out == given.end() && !graph_.is_used(v)) continue;
         Buffer b;
-        b.role = u.derived ? BufferRole::Derived : BufferRole::Returned;
+        b.role = u.prepacked ? BufferRole::Prepacked : BufferRole::Returned;
         b.type = v->type;
         add_buffer(std::move(b), v);
         continue;
@@ -161,8 +161,8 @@ void Planner::assign_buffers() {
       if (!wanted.count(v)) continue;
       Buffer b;
       b.type = storage_type(v);
-      if (u.derived) {
-        b.role = BufferRole::Derived;
+      if (u.prepacked) {
+        b.role = BufferRole::Prepacked;
       } else if (out != given.end()) {
         b.role = BufferRole::Output;
         b.output = out->second;

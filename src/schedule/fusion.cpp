@@ -258,7 +258,7 @@ void Fusion::open_group(int i) {
   g.first = g.last = u.position;
   g.cost = u.cost;
   g.fusable = !u.is_call() && u.kind != SchedulerNodeKind::Assert;
-  g.derived = u.derived;
+  g.prepacked = u.prepacked;
   if (g.fusable) place_alone(i);
   collect_reads(i);
   for (const Read& r : u.reads) {
@@ -433,7 +433,7 @@ bool Fusion::solve_permutation(int c, int producer_group) {
 bool Fusion::try_merge(int a, int b) {
   FusionGroup& ga = groups[a];
   FusionGroup& gb = groups[b];
-  if (!ga.fusable || !gb.fusable || ga.derived != gb.derived) return false;
+  if (!ga.fusable || !gb.fusable || ga.prepacked != gb.prepacked) return false;
   if (gb.first - ga.last > limits_.distance || ga.nodes.size() + gb.nodes.size() > limits_.nodes) return false;
   if (ga.cost + gb.cost > limits_.group_cost) return false;
   if (!legal(a, b)) return false;

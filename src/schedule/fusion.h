@@ -60,7 +60,7 @@ struct SchedulerNode {
   int position = 0;                     // in program order
   bool inlined = false;
   bool needed = false;  // read by an ATen call, an output or a mutation: always has a buffer
-  bool derived = false;
+  bool prepacked = false;
   int group = -1;
   std::string reason;  // Extern: why it is one; Copy: why it is a call of aten::clone, if it is one
   int cost = 0;        // prims per element, with inlined operands
@@ -94,7 +94,7 @@ struct FusionGroup {
   std::vector<IterationDim> dims;
   bool fusable = false;
   bool reduces = false;
-  bool derived = false;
+  bool prepacked = false;
   bool alive = true;
   bool replaces_input =
       false;  // it overwrites an input that it reads, and runs after all groups that do not need its result

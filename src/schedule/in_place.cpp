@@ -92,7 +92,7 @@ void Fusion::choose_in_place() {
       in_place[i] = w.on_input = w.on_input || adds_in_place(w);
       continue;
     }
-    if ((w.kind != SchedulerNodeKind::Map && w.kind != SchedulerNodeKind::Scan) || w.derived) continue;
+    if ((w.kind != SchedulerNodeKind::Map && w.kind != SchedulerNodeKind::Scan) || w.prepacked) continue;
     // Readers of the old contents run before, and so does every ATen call.
     std::vector<int> readers;
     bool possible = options_.fuse;

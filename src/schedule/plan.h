@@ -19,7 +19,7 @@ enum class BufferRole : uint8_t {
   Output,    // allocated for the caller, with the eager strides of graph output `output`
   Arena,     // lives from its first to its last step, at an offset of the arena
   Returned,  // a tensor that an extern call returns; freed after its last step
-  Derived,   // computed once per version of its Parameters (folded, packed or converted weights), then kept
+  Prepacked,   // computed once per version of its Parameters (folded, packed or converted weights), then kept
 };
 
 struct Buffer {
@@ -72,7 +72,7 @@ using ExternArg = std::variant<graph::Arg, BufferView, ViewList>;
 struct ExternStep {
   const graph::Op* op = nullptr;
   std::vector<ExternArg> args;  // graph::Arg never holds a Value here
-  // One buffer per result; -1: ignored or undefined. Its role is Returned, Derived or Output (the result is moved
+  // One buffer per result; -1: ignored or undefined. Its role is Returned, Prepacked or Output (the result is moved
   // there).
   std::vector<int> results;
   std::string reason;  // why it is not fused: "no lowering", "library op", ...
@@ -95,7 +95,7 @@ using Step = std::variant<KernelStep, ExternStep, AssertStep, CopyStep>;
 
 struct Plan {
   std::vector<Buffer> buffers;
-  std::vector<Step> derived;  // steps that compute Derived buffers, run when a Parameter they read changes
+  std::vector<Step> prepacked;  // steps that compute Prepacked buffers, run when a Parameter they read changes
   std::vector<Step> steps;
   // For each output of the graph that is Fresh: where it is when the run has ended, in a buffer of role Output (whole)
   // or in another buffer whose tensor has exactly its type. Other outputs are made of these and of inputs and have no

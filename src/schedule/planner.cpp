@@ -319,7 +319,7 @@ Device Planner::device() const {
   const auto is_kernel = [](const Step& s) { return std::holds_alternative<KernelStep>(s); };
   const auto in_arena = [](const Buffer& b) { return b.role == BufferRole::Arena; };
   if (std::any_of(plan_.steps.begin(), plan_.steps.end(), is_kernel) ||
-      std::any_of(plan_.derived.begin(), plan_.derived.end(), is_kernel) ||
+      std::any_of(plan_.prepacked.begin(), plan_.prepacked.end(), is_kernel) ||
       std::any_of(plan_.buffers.begin(), plan_.buffers.end(), in_arena))
     return fusion_.device();
   for (const Buffer& b : plan_.buffers)
@@ -333,7 +333,7 @@ Plan Planner::run() {
   build_kernels();
   for (int g : order()) {
     const FusionGroup& group = fusion_.groups[g];
-    std::vector<Step>& steps = group.derived ? plan_.derived : plan_.steps;
+    std::vector<Step>& steps = group.prepacked ? plan_.prepacked : plan_.steps;
     const SchedulerNode& first = fusion_.nodes[group.nodes[0]];
     if (first.kind == SchedulerNodeKind::Assert) {
       steps.emplace_back(AssertStep{node_buffer_[first.partner], "index out of range in " + first.node->op->name});

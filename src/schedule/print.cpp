@@ -23,7 +23,7 @@ std::string_view text(BufferRole r) {
     case BufferRole::Output: return "output";
     case BufferRole::Arena: return "arena";
     case BufferRole::Returned: return "returned";
-    case BufferRole::Derived: return "derived";
+    case BufferRole::Prepacked: return "prepacked";
   }
   return "?";
 }
@@ -142,7 +142,7 @@ std::string print(const Plan& plan) {
   s += fmt::format("arena {} bytes", plan.arena.kept_bytes);
   if (plan.arena.early_end > 0) s += fmt::format(" and {} until step {}", plan.arena.early_bytes, plan.arena.early_end);
   s += "\n";
-  for (size_t i = 0; i < plan.derived.size(); ++i) s += fmt::format("derived {}: {}", i, text(plan.derived[i]));
+  for (size_t i = 0; i < plan.prepacked.size(); ++i) s += fmt::format("prepacked {}: {}", i, text(plan.prepacked[i]));
   for (size_t i = 0; i < plan.steps.size(); ++i) s += fmt::format("step {}: {}", i, text(plan.steps[i]));
   for (size_t i = 0; i < plan.outputs.size(); ++i)
     if (plan.outputs[i].buffer >= 0) s += fmt::format("output {}: {}\n", i, text(plan.outputs[i]));

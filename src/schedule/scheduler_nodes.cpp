@@ -109,7 +109,7 @@ std::string Fusion::why_no_kernel(const Node& node) const {
     elsewhere = v;
   });
   if (elsewhere)
-    return fmt::format("a tensor is on {}: code is generated for {}", to_string(elsewhere->type.device),
+    return fmt::format("a tensor is on {}, but code is generated for {}", to_string(elsewhere->type.device),
                        to_string(device_));
   return loops::why_not_lowered(node);
 }
@@ -128,7 +128,7 @@ void Fusion::collect_nodes() {
     auto refused = refused_.find(node);
     std::string reason = refused == refused_.end() ? why_no_kernel(*node) : refused->second;
     if (node->raises && reason.empty()) reason = "its result is not read, but it may raise";
-    if (node->derived && reason.empty()) reason = "computed once for each version of its weights: no kernel pays";
+    if (node->prepacked && reason.empty()) reason = "computed once for each version of its weights: no kernel pays";
     if (!reason.empty() && joins_pieces(*node)) {
       add_pieces(node, position);
       return;
@@ -137,7 +137,7 @@ void Fusion::collect_nodes() {
     if (one_hot) {
       // This pays if it saves writing the operand.
       int p = scheduler_node_of(base_of(node->input(0)));
-      const bool computed = p >= 0 && nodes[p].kind != SchedulerNodeKind::Extern && !nodes[p].derived;
+      const bool computed = p >= 0 && nodes[p].kind != SchedulerNodeKind::Extern && !nodes[p].prepacked;
       one_hot = computed && options_.fuse;
     }
     SchedulerNode u;
@@ -163,7 +163,7 @@ void Fusion::collect_nodes() {
       }
       u.node = node;
       u.position = position;
-      u.derived = node->derived;
+      u.prepacked = node->prepacked;
       for (const Value* v : node->results) {
         if (!v) continue;
         if (!u.value) u.value = v;
@@ -257,14 +257,14 @@ bool Fusion::is_update(const Node& node) const {
 // Whether a concatenation has more pieces than one element can select from. The kernel that computes a piece stores it
 // at its offset. If no piece is computed, ATen's copies are as good.
 bool Fusion::joins_pieces(const Node& node) const {
-  if (!loops::is_concatenation(node) || node.derived || !options_.fuse || refused_.count(&node)) return false;
+  if (!loops::is_concatenation(node) || node.prepacked || !options_.fuse || refused_.count(&node)) return false;
   if (!options_.why_no_kernels.empty() || !is_on_target(node.results[0])) return false;
   if (!loops::constant_dim(node) || is_complex(node.results[0]->type.dtype)) return false;
   bool computed = false, plain = true;
   const auto pieces = loops::pieces_of(node);
   for (const auto& [v, begin] : pieces) {
     const int p = scheduler_node_of(base_of(v));
-    computed |= p >= 0 && nodes[p].kind == SchedulerNodeKind::Map && !nodes[p].derived;
+    computed |= p >= 0 && nodes[p].kind == SchedulerNodeKind::Map && !nodes[p].prepacked;
     plain &= v->type.dim() == node.results[0]->type.dim() && is_on_target(v);
     plain &= v->type.dtype != DType::Other && !is_complex(v->type.dtype) && !is_float8(v->type.dtype);
   }
@@ -311,7 +311,7 @@ void Fusion::add_update(const Node* node, int position, SchedulerNode u) {
     // If eager raises before this write, the input must stay unchanged.
     for (size_t k = 0; k < nodes.size(); ++k) {
       if ((nodes[k].kind != SchedulerNodeKind::Extern && nodes[k].kind != SchedulerNodeKind::Assert) ||
-          nodes[k].derived)
+          nodes[k].prepacked)
         continue;
       Read order;
       order.node = static_cast<int>(k);
@@ -340,7 +340,7 @@ void Fusion::add_scan(const Node* node, int position) {
   u.kind = SchedulerNodeKind::Scan;
   u.node = node;
   u.position = position;
-  u.derived = node->derived;
+  u.prepacked = node->prepacked;
   u.operand_sizes = node->input(0)->type.sizes;
   u.operand_reduced.assign(u.operand_sizes.size(), false);
   u.operand_reduced[loops::scan_shape(*node)->dim] = true;
@@ -358,7 +358,7 @@ void Fusion::add_reduction(const Node* node, int position) {
   u.kind = SchedulerNodeKind::Reduce;
   u.node = node;
   u.position = position;
-  u.derived = node->derived;
+  u.prepacked = node->prepacked;
   u.shape = *loops::reduction_shape(*node);
   u.operand_sizes = node->input(0)->type.sizes;
   u.operand_reduced = u.shape.reduced;
@@ -470,7 +470,7 @@ void Fusion::mark_needed() {
     int p = scheduler_node_of(base);
     const bool returned_view =
         p >= 0 && nodes[p].kind == SchedulerNodeKind::Extern && nodes[p].node->op->schema.is_view();
-    const bool kept = p >= 0 && nodes[p].derived;
+    const bool kept = p >= 0 && nodes[p].prepacked;
     if (p < 0 || returned_view || kept || !given.insert(base).second) {
       if (p >= 0 && nodes[p].kind == SchedulerNodeKind::Extern) nodes[p].needed = true;
       output_copy.back() = add_copy(o.value);
@@ -552,7 +552,7 @@ void Fusion::decide_inlining() {
         ++small_loads;
       }
     });
-    if (u.needed || !options_.fuse || u.cost > limits_.inline_cost || u.derived) continue;
+    if (u.needed || !options_.fuse || u.cost > limits_.inline_cost || u.prepacked) continue;
     const bool factory = u.node->op->family() == Family::Factory;
     const bool once = !uses[i].many && uses[i].volume <= n;
     const bool cheap = u.cost <= limits_.cheap && u.big_loads <= 1 && (!uses[i].many || u.cost <= 2);

@@ -20,7 +20,7 @@ struct Shown {
   graph::TensorType type;
   Expr offset;  // in elements of the type, from the start of the storage
   Storage* storage = nullptr;
-  Pending pending;
+  ConjNegBits conj_neg;
   bool whole = false;
   bool made_storage = false;
   size_t output = 0;
@@ -64,11 +64,11 @@ Output tensor_output(Recorder& r, const at::Tensor& t, std::vector<Shown>& shown
   if (!r.gradients && t.requires_grad()) throw NeedsGradients("needs gradients: a result requires grad");
   Alias& alias = r.alias_of(t);  // lifts a real tensor
   out.value = read_memory(r, alias);
-  out.pending = alias.pending;
+  out.conj_neg = alias.conj_neg;
   Storage* storage = alias.storage.get();
   const graph::TensorType type = r.type_of(t);
   if (storage->input < 0) {
-    shown.push_back({type, impl->offset(), storage, alias.pending, !alias.view, alias.made_storage, index});
+    shown.push_back({type, impl->offset(), storage, alias.conj_neg, !alias.view, alias.made_storage, index});
     return out;
   }
   out.alias = storage->input;
@@ -96,7 +96,7 @@ void place(Recorder& r, std::span<const Shown> shown, std::vector<Output>& outpu
       placed[k] = true;
     }
     const auto shows_all = [&](const Shown* a) {
-      if (a->pending.any()) return false;
+      if (a->conj_neg.any()) return false;
       return std::all_of(group.begin(), group.end(), [&](const Shown* b) { return a == b || covers(r, *a, *b); });
     };
     // A view that was no view in eager may not be the base: autograd would refuse writes to it.

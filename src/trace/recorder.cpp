@@ -70,7 +70,7 @@ std::string why_not_traced(const at::Tensor& t) {
   if (t.is_quantized()) return "a quantized tensor";
   if (t.is_nested()) return "a nested tensor";
   if (keys.has(c10::DispatchKey::Python)) return "a tensor subclass";
-  if (impl->has_symbolic_sizes_strides()) return "a tensor with symbolic sizes of another tracer";
+  if (impl->has_symbolic_sizes_strides()) return "a tensor with symbolic sizes of another trace";
   if (keys.has_any(c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Functionalize,
                                         c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper,
                                         c10::DispatchKey::ZeroTensor, c10::DispatchKey::MkldnnCPU})))
@@ -161,7 +161,7 @@ Alias& Recorder::add_input(const at::Tensor& real, graph::TensorType type, graph
   storage->base = storage->initial = value;
   storage->input = index;
   entry.alias = std::make_shared<Alias>(
-      Alias{.storage = std::move(storage), .value = value, .pending = pending_of(*real.unsafeGetTensorImpl())});
+      Alias{.storage = std::move(storage), .value = value, .conj_neg = conj_neg_of(*real.unsafeGetTensorImpl())});
   for (const RealTensor* other : real_order_) {
     const Storage& s = *other->alias->storage;
     if (s.base != s.initial && overlap(other->tensor, real))
@@ -244,18 +244,18 @@ at::Tensor Recorder::view_of(const at::Tensor& source, std::shared_ptr<const Vie
                                                                                      .view = std::move(view),
                                                                                      .value = value,
                                                                                      .version = a.storage->version,
-                                                                                     .pending = a.pending}),
+                                                                                     .conj_neg = a.conj_neg}),
                                                        type, offset);
   return shows(*this, std::move(out), source);
 }
 
-at::Tensor Recorder::same(const at::Tensor& t) { return same(t, alias_of(t).pending); }
+at::Tensor Recorder::same(const at::Tensor& t) { return same(t, alias_of(t).conj_neg); }
 
-at::Tensor Recorder::same(const at::Tensor& t, Pending pending) {
+at::Tensor Recorder::same(const at::Tensor& t, ConjNegBits conj_neg) {
   auto alias = std::make_shared<Alias>(alias_of(t));
   alias->made_storage = false;
-  if (alias->pending != pending) alias->shown = nullptr;
-  alias->pending = pending;
+  if (alias->conj_neg != conj_neg) alias->shown = nullptr;
+  alias->conj_neg = conj_neg;
   at::Tensor out =
       at::detail::make_tensor<TracedTensorImpl>(shared_from_this(), std::move(alias), type_of(t), offset_of(t));
   return shows(*this, std::move(out), t);

@@ -57,7 +57,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   at::Tensor view_of(const at::Tensor& source, std::shared_ptr<const View> view, graph::Value* value, Expr offset);
   // Another tensor object for the same contents, or for the same memory with other pending bits.
   at::Tensor same(const at::Tensor& t);
-  at::Tensor same(const at::Tensor& t, Pending pending);
+  at::Tensor same(const at::Tensor& t, ConjNegBits conj_neg);
 
   // ---- nodes
   graph::Node* add_node(const graph::Op& op, std::vector<graph::Arg> args, std::vector<graph::TensorType> types);

@@ -216,9 +216,9 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
       out.inputs.resize(std::max(out.inputs.size(), static_cast<size_t>(same) + 1));
       out.inputs[static_cast<size_t>(same)] = real->tensor;
     }
-    if (const Pending pending = pending_of(*real->tensor.unsafeGetTensorImpl()); pending.any()) {
-      out.pending.emplace_back(real->input, pending);
-      for (const int same : real->same) out.pending.emplace_back(same, pending);
+    if (const ConjNegBits conj_neg = conj_neg_of(*real->tensor.unsafeGetTensorImpl()); conj_neg.any()) {
+      out.conj_neg.emplace_back(real->input, conj_neg);
+      for (const int same : real->same) out.conj_neg.emplace_back(same, conj_neg);
     }
     if (real->same.empty()) continue;
     std::vector<int> group{real->input};

@@ -71,7 +71,7 @@ struct Traced {
   std::vector<std::pair<int, int64_t>> storage_offsets;
   //   - these inputs, and no others, have pending conj or neg bits. Their values in the graph are the contents of
   //     memory.
-  std::vector<std::pair<int, Pending>> pending;
+  std::vector<std::pair<int, ConjNegBits>> conj_neg;
 };
 
 // Takes fake tensors and gives results: each is a Tensor, SymInt, int, or None.

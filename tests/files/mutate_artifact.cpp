@@ -28,7 +28,7 @@ class Mutator {
         &Mutator::input,  &Mutator::symbol, &Mutator::facts,  &Mutator::buffer, &Mutator::buffer, &Mutator::call,
         &Mutator::call,   &Mutator::call,   &Mutator::call,   &Mutator::call,   &Mutator::copy,   &Mutator::assertion,
         &Mutator::entry,  &Mutator::region, &Mutator::region, &Mutator::steps,  &Mutator::arena,  &Mutator::output,
-        &Mutator::output, &Mutator::output, &Mutator::derived};
+        &Mutator::output, &Mutator::output, &Mutator::prepacked};
     for (;;)
       if (std::string done = (this->*changes[r_.below(std::size(changes))])(); !done.empty()) return done;
   }
@@ -139,7 +139,7 @@ class Mutator {
     switch (r_.below(4)) {
       case 0: return a_.facts.same.push_back({any(), any()}), "equal inputs";
       case 1: return a_.facts.offsets.emplace_back(any(), r_.number(0, 4)), "an input's offset";
-      case 2: return a_.facts.pending.emplace_back(any(), Pending{r_.one_in(2), r_.one_in(2)}), "what is pending";
+      case 2: return a_.facts.conj_neg.emplace_back(any(), ConjNegBits{r_.one_in(2), r_.one_in(2)}), "what has bits";
       default: return change(a_.mutated), "inputs that are written";
     }
   }
@@ -161,7 +161,7 @@ class Mutator {
   template <class T>
   T* step_of_kind() {
     std::vector<T*> found;
-    for (auto* list : {&a_.steps, &a_.derived})
+    for (auto* list : {&a_.steps, &a_.prepacked})
       for (Step& s : *list)
         if (T* x = std::get_if<T>(&s)) found.push_back(x);
     return found.empty() ? nullptr : found[r_.below(found.size())];
@@ -285,7 +285,7 @@ class Mutator {
   }
   // The order of launches and of what they wait for stays.
   std::string steps() {
-    auto& list = a_.derived.empty() || r_.one_in(3) ? a_.steps : a_.derived;
+    auto& list = a_.prepacked.empty() || r_.one_in(3) ? a_.steps : a_.prepacked;
     if (list.empty()) return "";
     const size_t at = r_.below(list.size());
     if (!std::holds_alternative<Extern>(list[at]) && !std::holds_alternative<CopyBack>(list[at])) return "";
@@ -305,10 +305,10 @@ class Mutator {
         return "a buffer's place in the arena";
     }
   }
-  std::string derived() {
-    if (r_.one_in(2)) return change(a_.derived_parameters), "the parameters of prepacked constants";
-    if (a_.derived.empty()) return "";
-    return a_.derived.clear(), "no prepacked constants";
+  std::string prepacked() {
+    if (r_.one_in(2)) return change(a_.prepacked_parameters), "the parameters of prepacked constants";
+    if (a_.prepacked.empty()) return "";
+    return a_.prepacked.clear(), "no prepacked constants";
   }
   std::string output() {
     if (a_.outputs.empty()) return "";
@@ -322,7 +322,7 @@ class Mutator {
       case 5: return change(o.type), "an output's type";
       case 6: return change(o.storage_offset), "an output's offset";
       case 7: return change(o.absolute_offset), "an output's base";
-      case 8: return o.pending = {r_.one_in(2), r_.one_in(2)}, "what is pending on an output";
+      case 8: return o.conj_neg = {r_.one_in(2), r_.one_in(2)}, "what has bits on an output";
       case 9: return change(o.integer), "an integer output";
       case 10: return change(o.hidden), "a hidden output";
       default: {

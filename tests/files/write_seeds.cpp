@@ -214,7 +214,7 @@ program::Program program_of(const Seed& seed, std::vector<program::Memory>& memo
   Options options;
   options.packed_weights = 1 << 20;
   pipeline::Traced facts;
-  facts.facts = {traced.same_inputs, traced.storage_offsets, traced.pending};
+  facts.facts = {traced.same_inputs, traced.storage_offsets, traced.conj_neg};
   v.artifact = pipeline::compile(std::move(traced.graph), options, std::move(facts)).executable->artifact();
   if (seed.instead) v.artifact = seed.instead(std::move(v.artifact));
   std::vector<int> parts;

@@ -18,9 +18,9 @@ using vesta::testing::symbol;
 
 TEST(ArtifactBytes, WhatComesBackIsWhatWentIn) {
   Artifact a = sample();
-  a.facts.pending = {{0, {true, false}}};
+  a.facts.conj_neg = {{0, {true, false}}};
   a.mutated = {0};
-  a.derived_parameters = {1};
+  a.prepacked_parameters = {1};
   a.about.kernels = {{"add_exp", {"aten::add.Tensor", "aten::exp"}, 1024, 0.5}};
   a.about.externs = {{"aten::mm", "library op", 3}};
   a.about.ops_fused = 2;
@@ -203,7 +203,7 @@ Artifact lives() {
   const TensorDesc type{DType::F32, {}, {constant(16)}, {constant(1)}};
   a.inputs = {{type, false, "x"}, {type, true, "w"}};
   a.buffers = {{Role::Input, type, 0, -1, -1, 2, constant(64)},    {Role::Input, type, 1, -1, -1, -1, constant(64)},
-               {Role::Derived, type, -1, -1, -1, 2, constant(64)}, {Role::Arena, type, -1, -1, 0, 1, constant(64)},
+               {Role::Prepacked, type, -1, -1, -1, 2, constant(64)}, {Role::Arena, type, -1, -1, 0, 1, constant(64)},
                {Role::Arena, type, -1, -1, 1, 2, constant(64)},    {Role::Arena, type, -1, -1, 2, 2, constant(64)}};
   a.arena.offsets = {-1, -1, -1, 0, 64, 0};
   a.arena.kept_bytes = 128;
@@ -216,8 +216,8 @@ Artifact lives() {
     l.items = l.scratch = l.item_cost = constant(0);
     return l;
   };
-  a.derived = {launch({1, 2})};
-  a.derived_parameters = {1};
+  a.prepacked = {launch({1, 2})};
+  a.prepacked_parameters = {1};
   const View x{0, DType::F32, {}, {}, {}, true};
   a.steps = {launch({2, 3}), launch({3, 4}), launch({4, 0}), CopyBack{x, 0}};
   a.buffers[0].last_step = 3;
@@ -233,15 +233,15 @@ TEST(ArtifactBytes, BuffersAreUsedWhereTheyLive) {
       [](Artifact& a) { a.arena.offsets[3] = -1; },      // has no memory
       [](Artifact& a) { a.buffers[4].last_step = 1; },   // read later
       [](Artifact& a) { a.buffers[3].first_step = 1; },  // written earlier
-      [](Artifact& a) { a.derived.clear(); },            // nobody makes it
-      [](Artifact& a) { a.buffers[3].role = Role::Derived; },
+      [](Artifact& a) { a.prepacked.clear(); },            // nobody makes it
+      [](Artifact& a) { a.buffers[3].role = Role::Prepacked; },
       [](Artifact& a) {
         a.buffers[2].type.sizes[0] = Size{{{Size::Code::Constant, 1}, {Size::Code::Constant, 15}, {Size::Code::Add}}};
       },
       [&](Artifact& a) { of(a, 0).access[0] = kWrites; },  // the prepacked constant
       [&](Artifact& a) { of(a, 1).buffers[1] = 1; },       // an input that does not change
       [](Artifact& a) { a.steps.pop_back(); },
-      [](Artifact& a) { std::get<Launch>(a.derived[0]).buffers[1] = 0; },
+      [](Artifact& a) { std::get<Launch>(a.prepacked[0]).buffers[1] = 0; },
       [](Artifact& a) { a.buffers[4].type.device.type = DeviceType::Meta; },
       [](Artifact& a) { a.buffers[2].type.device.type = DeviceType::CUDA; },
   };

@@ -87,7 +87,7 @@ TEST(Returned, EachSymbolHasOneStepThatDefinesIt) {
       {[](Artifact& a) { call_of(a, 1).results = {3}; }, "returns an integer to buffer 3"},
       {[](Artifact& a) { call_of(a, 2).integers = {-1}; }, "defines none"},
       {[](Artifact& a) { a.is_static = true; }, "not constant"},
-      {[](Artifact& a) { a.derived = {a.steps[1]}; }, "the aten::item of a prepacked constant"},
+      {[](Artifact& a) { a.prepacked = {a.steps[1]}; }, "the aten::item of a prepacked constant"},
   });
 }
 
@@ -101,9 +101,9 @@ TEST(Returned, NothingIsNeededBeforeItIsKnown) {
       {[](Artifact& a) { a.buffers[2].type.sizes[0] = symbol(1); }, "the arena needs"},
       {[](Artifact& a) { a.buffers[2].bytes = symbol(1); }, "the arena needs"},
       {[](Artifact& a) { a.buffers[3].role = Role::Arena; }, "the arena needs"},
-      {[](Artifact& a) { a.derived = {a.steps[2]}; },
+      {[](Artifact& a) { a.prepacked = {a.steps[2]}; },
        "a prepacked constant needs a size that step 1 defines before the run"},
-      {[&](Artifact& a) { a.derived = {tensor_of("aten::relu", {{reads(symbol(1))}}, 5)}; },
+      {[&](Artifact& a) { a.prepacked = {tensor_of("aten::relu", {{reads(symbol(1))}}, 5)}; },
        "a prepacked constant needs"},
       // Each kind of size that a step has.
       {[](Artifact& a) { std::get<Launch>(a.steps[0]).sizes[0] = symbol(1); },

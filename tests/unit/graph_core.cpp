@@ -125,8 +125,8 @@ void expect_broken(const char* text, const char* rule) {
 }
 
 TEST(Verify, NamesNodeAndRule) {
-  expect_broken("input %0 : f32[2] = argument \"x\"\nderived %1 : f32[2] = aten::exp(%0)\noutput %1\n",
-                "%1 aten::exp: it is a derived constant");
+  expect_broken("input %0 : f32[2] = argument \"x\"\nprepacked %1 : f32[2] = aten::exp(%0)\noutput %1\n",
+                "%1 aten::exp: it is a prepacked constant");
   expect_broken("input %0 : f32[2] = argument \"x\"\n%1 : f32[2] = aten::exp(3)\noutput %1\n",
                 "argument 'self' has a value of a wrong kind");
   expect_broken("input %0 : f32[2] = argument \"x\"\n%1 : f32[2]{1, 2} = aten::exp(%0)\noutput %1\n",

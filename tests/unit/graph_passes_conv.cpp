@@ -25,7 +25,7 @@ input %5 : f32[4] = parameter "var"
 output %7
 )";
 
-TEST(ConvBatchNorm, FoldsIntoDerivedWeights) {
+TEST(ConvBatchNorm, FoldsIntoPrepackedConstants) {
   expect_pass(fold_batch_norm, kConvAndNorm, R"(
 input %0 : f32[1, 3, 8, 8] = argument "x"
 input %1 : f32[4, 3, 3, 3] = parameter "w"
@@ -33,21 +33,21 @@ input %2 : f32[4] = parameter "gamma"
 input %3 : f32[4] = parameter "beta"
 input %4 : f32[4] = parameter "mean"
 input %5 : f32[4] = parameter "var"
-derived %6 : f64[4] = aten::_to_copy(%5, dtype=dtype.f64)
-derived %7 : f64[4] = aten::add.Scalar(%6, 1e-05)
-derived %8 : f64[4] = aten::rsqrt(%7)
-derived %9 : f64[4] = aten::_to_copy(%2, dtype=dtype.f64)
-derived %10 : f64[4] = aten::mul.Tensor(%8, %9)
-derived %11 : f32[4] = aten::_to_copy(%10, dtype=dtype.f32)
-derived %12 : f64[4] = aten::_to_copy(%11, dtype=dtype.f64)
-derived %13 : f64[4] = aten::_to_copy(%4, dtype=dtype.f64)
-derived %14 : f64[4] = aten::neg(%13)
-derived %15 : f64[4] = aten::mul.Tensor(%14, %12)
-derived %16 : f64[4] = aten::_to_copy(%3, dtype=dtype.f64)
-derived %17 : f64[4] = aten::add.Tensor(%15, %16)
-derived %18 : f32[4, 1, 1, 1] = aten::view(%11, [4, 1, 1, 1])
-derived %19 : f32[4, 3, 3, 3] = aten::mul.Tensor(%1, %18)
-derived %20 : f32[4] = aten::_to_copy(%17, dtype=dtype.f32)
+prepacked %6 : f64[4] = aten::_to_copy(%5, dtype=dtype.f64)
+prepacked %7 : f64[4] = aten::add.Scalar(%6, 1e-05)
+prepacked %8 : f64[4] = aten::rsqrt(%7)
+prepacked %9 : f64[4] = aten::_to_copy(%2, dtype=dtype.f64)
+prepacked %10 : f64[4] = aten::mul.Tensor(%8, %9)
+prepacked %11 : f32[4] = aten::_to_copy(%10, dtype=dtype.f32)
+prepacked %12 : f64[4] = aten::_to_copy(%11, dtype=dtype.f64)
+prepacked %13 : f64[4] = aten::_to_copy(%4, dtype=dtype.f64)
+prepacked %14 : f64[4] = aten::neg(%13)
+prepacked %15 : f64[4] = aten::mul.Tensor(%14, %12)
+prepacked %16 : f64[4] = aten::_to_copy(%3, dtype=dtype.f64)
+prepacked %17 : f64[4] = aten::add.Tensor(%15, %16)
+prepacked %18 : f32[4, 1, 1, 1] = aten::view(%11, [4, 1, 1, 1])
+prepacked %19 : f32[4, 3, 3, 3] = aten::mul.Tensor(%1, %18)
+prepacked %20 : f32[4] = aten::_to_copy(%17, dtype=dtype.f32)
 %21 : f32[1, 4, 8, 8] = aten::convolution(%0, %19, %20, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
 output %21
 )");
@@ -182,7 +182,7 @@ TEST(PackWeights, PacksOncePerUse) {
   expect_pass(pack_weights, kChannelsLastConvs, R"(
 input %0 : f32[1, 4, 8, 8]{256, 1, 32, 4} = argument "x"
 input %1 : f32[4, 4, 3, 3] = parameter "w"
-derived %2 : f32[4, 4, 3, 3] = mkldnn::_reorder_convolution_weight(%1, [1, 1], [1, 1], [1, 1], 1, [1, 4, 8, 8])
+prepacked %2 : f32[4, 4, 3, 3] = mkldnn::_reorder_convolution_weight(%1, [1, 1], [1, 1], [1, 1], 1, [1, 4, 8, 8])
 %3 : f32[1, 4, 8, 8]{256, 1, 32, 4} = mkldnn::_convolution_pointwise(%0, %2, none, [1, 1], [1, 1], [1, 1], 1, "none", float[], "")
 %4 : f32[1, 4, 8, 8]{256, 1, 32, 4} = mkldnn::_convolution_pointwise(%3, %2, none, [1, 1], [1, 1], [1, 1], 1, "swish", float[], "")
 %5 : f32[1, 4, 8, 8] = aten::convolution(%4, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
@@ -197,14 +197,14 @@ TEST(PackWeights, FoldedWeightsLieChannelsLast) {
 input %0 : f32[1, 4, 8, 8]{256, 1, 32, 4} = argument "x"
 input %1 : f32[4, 4, 3, 3] = parameter "w"
 input %2 : f32[4, 1, 1, 1] = parameter "scale"
-derived %3 : f32[4, 4, 3, 3])" +
+prepacked %3 : f32[4, 4, 3, 3])" +
            strides + " = aten::mul.Tensor(%1, %2)\n" + more + "output " + outputs + "\n";
   };
   const std::string convolution =
       "%4 : f32[1, 4, 8, 8]{256, 1, 32, 4} = aten::convolution(%0, %3, none, [1, 1], [1, 1], [1, 1], false, [0, 0], "
       "1)\n";
   const std::string packed =
-      "derived %4 : f32[4, 4, 3, 3] = mkldnn::_reorder_convolution_weight(%3, [1, 1], [1, 1], [1, 1], 1, [1, 4, 8, "
+      "prepacked %4 : f32[4, 4, 3, 3] = mkldnn::_reorder_convolution_weight(%3, [1, 1], [1, 1], [1, 1], 1, [1, 4, 8, "
       "8])\n"
       "%5 : f32[1, 4, 8, 8]{256, 1, 32, 4} = mkldnn::_convolution_pointwise(%0, %4, none, [1, 1], [1, 1], [1, 1], 1, "
       "\"none\", float[], \"\")\n";
@@ -223,7 +223,7 @@ output %2
               R"(
 input %0 : f32[2, 4, 7, 7]{196, 1, 28, 4} = argument "x"
 input %1 : f32[8, 4, 7, 7] = parameter "w"
-derived %2 : f32[8, 4, 7, 7] = mkldnn::_reorder_convolution_weight(%1, [0, 0], [1, 1], [1, 1], 1, [2, 4, 7, 7])
+prepacked %2 : f32[8, 4, 7, 7] = mkldnn::_reorder_convolution_weight(%1, [0, 0], [1, 1], [1, 1], 1, [2, 4, 7, 7])
 %3 : f32[2, 8, 1, 1] = mkldnn::_convolution_pointwise(%0, %2, none, [0, 0], [1, 1], [1, 1], 1, "none", float[], "")
 output %3
 )");

@@ -44,8 +44,8 @@ guard s1 != 2
 TEST(GraphText, EveryKindOfResultAndOutput) {
   round_trip(R"(input %0 : f32[2, 3] = argument "x"
 input %1 : f32[2, 3] = parameter "w"
-derived %2 : f32[2, 3] = test::one(%1)
-derived %3 : f32[2, 3] = test::one(%2)
+prepacked %2 : f32[2, 3] = test::one(%1)
+prepacked %3 : f32[2, 3] = test::one(%2)
 %4 : f32[2, 3], _ = test::two(%3)
 test::none(%4)
 mutate input 0 = %4

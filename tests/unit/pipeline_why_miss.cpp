@@ -74,7 +74,7 @@ TEST(WhyMiss, WhatACompileReadsIsInOneField) {
       {"graph", [](Compiled& c) { c.graph = "input %0 : f32[5]\noutput %0\n"; }},
       {"facts", [](Compiled& c) { c.traced.facts.same = {{0, 1}}; }},
       {"facts", [](Compiled& c) { c.traced.facts.offsets = {{0, 4}}; }},
-      {"facts", [](Compiled& c) { c.traced.facts.pending = {{0, {true, false}}}; }},
+      {"facts", [](Compiled& c) { c.traced.facts.conj_neg = {{0, {true, false}}}; }},
       {"options", [](Compiled& c) { c.traced.inference = false; }},
       {"options", [](Compiled& c) { c.traced.deterministic = true; }},
       {"options", [](Compiled& c) { c.options.packed_weights = 7; }},

@@ -115,15 +115,15 @@ TEST(Bounds, APackedWeightIsNotForKernels) {
     Artifact a = calling("aten::relu", {});
     a.inputs[0].parameter = true;
     a.buffers.push_back(a.buffers[0]);
-    a.buffers[2].role = Role::Derived;
+    a.buffers[2].role = Role::Prepacked;
     a.buffers[2].input = -1;
     a.arena.offsets.push_back(-1);
     artifact::Extern pack;
     pack.op = op;
     pack.args = {{whole(0)}, kNone};
     pack.results = {2};
-    a.derived = {pack};
-    a.derived_parameters = {0};
+    a.prepacked = {pack};
+    a.prepacked_parameters = {0};
     artifact::Launch l;
     l.object = std::make_shared<machine::Object>(machine::Object{machine::Form::Text, "negate 16", R"(kernel
 range p0 parallel 16

@@ -180,8 +180,8 @@ TEST(Entries, CallsOfWhatIsNoRegionAreRefused) {
       [](Artifact& a) { std::get<artifact::Call>(a.steps[0]).results[0] = 0; },  // an input
       [](Artifact& a) { a.entries[0].mutated = {0}; },
       [](Artifact& a) { a.entries[0].steps.emplace_back(artifact::CopyBack{whole(1), 0}); },
-      [](Artifact& a) { a.entries[0].derived = {a.entries[0].steps[0]}; },
-      [](Artifact& a) { a.derived = {a.steps[0]}; },
+      [](Artifact& a) { a.entries[0].prepacked = {a.entries[0].steps[0]}; },
+      [](Artifact& a) { a.prepacked = {a.steps[0]}; },
       [](Artifact& a) { a.entries[0].outputs[0].hidden = true; },
       [](Artifact& a) {
         a.entries[0].outputs[0] = {};

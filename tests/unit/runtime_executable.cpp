@@ -220,17 +220,17 @@ TEST(Executable, CopiesToInputsComeLastAndSeeOldValues) {
 }
 
 // y = x @ (2 w + 1), with 2 w + 1 kept.
-TEST(Executable, DerivedWeightsFollowTheirParameters) {
+TEST(Executable, PrepackedConstantsFollowTheirParameters) {
   Artifact a;
   a.is_static = true;
   const auto t = matrix(constant(4), constant(4));
   a.inputs = {{t, false, "x"}, {t, true, "w"}};
   const int x = add_buffer(a, Role::Input, t, 0);
   const int w = add_buffer(a, Role::Input, t, 1);
-  const int d = add_buffer(a, Role::Derived, t);
+  const int d = add_buffer(a, Role::Prepacked, t);
   const int y = add_buffer(a, Role::Output, t, 0);
-  a.derived = {launch(w, d, constant(4), constant(4))};
-  a.derived_parameters = {1};
+  a.prepacked = {launch(w, d, constant(4), constant(4))};
+  a.prepacked_parameters = {1};
   a.steps = {extern_call("aten::mm", {{whole(x)}, {whole(d)}}, {y})};
   a.outputs = {fresh(y)};
   runtime::Executable e(std::move(a));
@@ -238,7 +238,7 @@ TEST(Executable, DerivedWeightsFollowTheirParameters) {
   at::Tensor weight = at::randn({4, 4});
   auto check = [&] { EXPECT_TRUE(at::equal(run_one(e, {in, weight}), at::mm(in, 2 * weight + 1))); };
   check();
-  EXPECT_EQ(e.derived_bytes(), 64);
+  EXPECT_EQ(e.prepacked_bytes(), 64);
   weight.add_(1);
   check();
   weight = at::randn({4, 4});

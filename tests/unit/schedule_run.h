@@ -230,7 +230,7 @@ inline std::vector<std::vector<double>> run_plan(const schedule::Plan& plan, std
       }
     }
   };
-  run_steps(plan.derived);
+  run_steps(plan.prepacked);
   run_steps(plan.steps);
   std::vector<std::vector<double>> out;
   for (const schedule::BufferView& o : plan.outputs) {

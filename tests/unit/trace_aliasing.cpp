@@ -133,8 +133,8 @@ TEST(TraceAliasing, PendingOnInputs) {
     return Tensors{x[0] * 2, x[0], x[0].conj(), x[0].select(0, 1), at::imag(x[0]), at::mm(x[0], x[1].mT()), x[1].neg()};
   };
   const Traced traced = check({complex({3, 4}).conj(), complex({3, 4})}, program);
-  EXPECT_EQ(traced.pending.size(), 1u);
-  EXPECT_EQ(traced.pending.at(0), std::make_pair(0, Pending{.conj = true}));
+  EXPECT_EQ(traced.conj_neg.size(), 1u);
+  EXPECT_EQ(traced.conj_neg.at(0), std::make_pair(0, ConjNegBits{.conj = true}));
   check({at::imag(complex({3, 4}).conj())}, [](const Tensors& x) {
     EXPECT_TRUE(x[0].is_neg());
     return Tensors{x[0] + 1, x[0].resolve_neg(), x[0].mT(), x[0].view({2, 6}).neg()};

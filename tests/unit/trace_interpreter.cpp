@@ -230,8 +230,8 @@ std::vector<c10::IValue> interpret(const graph::Graph& g, const std::vector<at::
       }
       of = of.as_strided(in.numbers(o.type.sizes), in.numbers(o.type.strides),
                          in.number(o.storage_offset) + (o.absolute_offset ? 0 : of.storage_offset()));
-      if (o.pending.conj) of = at::_conj(of);
-      return o.pending.neg ? at::_neg_view(of) : of;
+      if (o.conj_neg.conj) of = at::_conj(of);
+      return o.conj_neg.neg ? at::_neg_view(of) : of;
     };
     switch (o.kind) {
       case graph::OutputKind::Fresh: out.emplace_back(fresh[i]); break;

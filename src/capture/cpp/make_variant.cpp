@@ -54,8 +54,8 @@ struct Maker {
       a.inputs.push_back(std::move(input));
     }
     for (size_t i = 0; i < call.tensors.size(); ++i) {
-      const Pending pending = pending_of(*call.tensors[i].unsafeGetTensorImpl());
-      if (pending.any()) a.facts.pending.emplace_back(static_cast<int>(i), pending);
+      const ConjNegBits conj_neg = conj_neg_of(*call.tensors[i].unsafeGetTensorImpl());
+      if (conj_neg.any()) a.facts.conj_neg.emplace_back(static_cast<int>(i), conj_neg);
     }
     v->executable = std::make_shared<const runtime::Executable>(std::move(a));
     return v;
@@ -111,7 +111,7 @@ struct Maker {
       }
     }
     pipeline::Traced facts;
-    facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.pending)};
+    facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.conj_neg)};
     facts.op_count = traced.op_count;
     facts.trace_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     facts.deterministic = at::globalContext().deterministicAlgorithms();

@@ -1,4 +1,4 @@
-// An owned reference to a Python object, or none. Whoever makes, copies or drops one holds the GIL.
+// An owned reference to a Python object, or none. A thread that makes, copies or drops one holds the GIL.
 #pragma once
 
 #include <Python.h>

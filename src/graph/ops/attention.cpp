@@ -22,8 +22,8 @@ void flash(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& k = args.tensor(1);
   const TensorType& v = args.tensor(2);
   VESTA_USER_CHECK(q.dim() == 4 && k.dim() == 4 && v.dim() == 4, "attention needs four dimensions");
-  VESTA_USER_CHECK(q.dtype == k.dtype && q.dtype == v.dtype, "attention: operands of different types");
-  VESTA_USER_CHECK(q.sizes[3] == v.sizes[3] || g.equal(q.sizes[3], v.sizes[3]), "attention: head sizes differ");
+  VESTA_USER_CHECK(q.dtype == k.dtype && q.dtype == v.dtype, "attention: the operands have different types");
+  VESTA_USER_CHECK(q.sizes[3] == v.sizes[3] || g.equal(q.sizes[3], v.sizes[3]), "attention: the head sizes differ");
   TensorType sums = contiguous_like(q, {q.sizes[0], q.sizes[2], q.sizes[1]}, opmath(q.dtype));
   std::swap(sums.sizes[1], sums.sizes[2]);
   std::swap(sums.strides[1], sums.strides[2]);

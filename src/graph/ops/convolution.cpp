@@ -37,7 +37,7 @@ void convolution(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const TensorType& w = args.tensor(1);
   VESTA_USER_CHECK(x.dim() >= 3 && x.dim() <= 5 && w.dim() == x.dim(), "convolution: wrong number of dimensions");
-  VESTA_USER_CHECK(x.dtype == w.dtype, "convolution: operands of different types");
+  VESTA_USER_CHECK(x.dtype == w.dtype, "convolution: the operands have different types");
   const size_t n = x.dim() - 2;
   const IntList stride = spatial(args, "stride", n), padding = spatial(args, "padding", n),
                 dilation = spatial(args, "dilation", n), extra = spatial(args, "output_padding", n, {0});

@@ -27,7 +27,7 @@ void to_copy_shape(const NodeArgs& args, Guards& g, Results& results) {
   clone_shape(args, g, results);
   results[0].dtype = args.dtype("dtype", results[0].dtype);
   results[0].device = device_of(args, results[0].device);
-  if (results[0].dtype == DType::Other) VESTA_UNSUPPORTED("a copy to a type Vesta does not compute with");
+  if (results[0].dtype == DType::Other) VESTA_UNSUPPORTED("a copy to a dtype that Vesta does not support");
 }
 // aten::copy: the type of self with the elements of src.
 void copy_shape(const NodeArgs& args, Guards& g, Results& results) {

@@ -58,7 +58,7 @@ void arange(const NodeArgs& args, Guards& g, Results& results) {
   const auto is_double = [](const Arg& a) { return std::holds_alternative<double>(a); };
   const bool floating = is_double(start) || is_double(end) || is_double(step);
   const DType t = args.dtype("dtype", floating ? default_dtype() : DType::I64);
-  VESTA_USER_CHECK(t != DType::Bool && !is_complex(t), "arange of {}", name(t));
+  VESTA_USER_CHECK(t != DType::Bool && !is_complex(t), "arange does not support {}", name(t));
   Expr count;
   if (!floating || is_integral(t)) {
     const auto integer = [](const Arg& a) {
@@ -74,7 +74,7 @@ void arange(const NodeArgs& args, Guards& g, Results& results) {
   } else {
     const auto real = [](const Arg& a) {
       if (const auto* e = std::get_if<Expr>(&a)) {
-        if (!e->is_constant()) VESTA_UNSUPPORTED("arange of floats with a symbolic bound");
+        if (!e->is_constant()) VESTA_UNSUPPORTED("arange does not support floats with a symbolic bound");
         return static_cast<double>(e->constant());
       }
       return std::holds_alternative<bool>(a) ? double(std::get<bool>(a)) : std::get<double>(a);

@@ -17,7 +17,7 @@ void index_select(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& i = args.tensor("index");
   const int64_t d = wrap_dim(g, args.integer("dim"), x.dim());
   VESTA_USER_CHECK(i.dim() <= 1 && (i.dtype == DType::I64 || i.dtype == DType::I32),
-                   "index_select needs a vector of integers");
+                   "index_select needs a 1-d tensor of integers");
   Sizes sizes = x.sizes;
   if (x.dim() > 0) sizes[d] = i.dim() == 0 ? Expr(1) : i.sizes[0];
   results = {contiguous_like(x, sizes)};
@@ -29,11 +29,11 @@ void gather(const NodeArgs& args, Guards& g, Results& results) {
   const int64_t d = wrap_dim(g, args.integer("dim"), x.dim());
   const bool free = is_empty(g, i.sizes);
   VESTA_USER_CHECK(free || i.dtype == DType::I64 || i.dtype == DType::I32, "gather needs integer indices");
-  VESTA_USER_CHECK(free || std::max<size_t>(x.dim(), 1) == std::max<size_t>(i.dim(), 1), "gather: dimensions differ");
+  VESTA_USER_CHECK(free || std::max<size_t>(x.dim(), 1) == std::max<size_t>(i.dim(), 1), "gather: the input and the index must have the same number of dimensions");
   if (!free)
     for (size_t k = 0; k < std::min(x.dim(), i.dim()); ++k)
       VESTA_USER_CHECK(static_cast<int64_t>(k) == d || !g.less(x.sizes[k], i.sizes[k]),
-                       "gather: the index is too large");
+                       "gather: the index is larger than the input");
   results = {contiguous_like(x, i.sizes)};
 }
 

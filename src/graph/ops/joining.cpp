@@ -13,12 +13,12 @@ const ValueList& tensors_of(const NodeArgs& args) { return std::get<ValueList>(a
 bool ignored(const TensorType& t) { return t.dim() == 1 && t.sizes[0].is_constant(0); }
 
 TensorType joined(const ValueList& tensors, Expr dim, Guards& g) {
-  VESTA_USER_CHECK(!tensors.empty(), "cat of no tensors");
+  VESTA_USER_CHECK(!tensors.empty(), "cat needs at least one tensor");
   ResultType type;
   const TensorType* shape = nullptr;
   for (const Value* v : tensors) {
     type.add(v->type);
-    VESTA_USER_CHECK(v->type.dim() > 0, "cat of a 0-d tensor");
+    VESTA_USER_CHECK(v->type.dim() > 0, "cat does not take 0-d tensors");
     if (!shape && !ignored(v->type)) shape = &v->type;
   }
   TensorType out = shape ? *shape : tensors[0]->type;
@@ -34,7 +34,7 @@ TensorType joined(const ValueList& tensors, Expr dim, Guards& g) {
   }
   for (const Value* v : tensors) {
     if (ignored(v->type)) continue;
-    VESTA_USER_CHECK(v->type.dim() == out.dim(), "cat of tensors of different dimensions");
+    VESTA_USER_CHECK(v->type.dim() == out.dim(), "cat needs tensors with the same number of dimensions");
     for (size_t i = 0; i < out.dim(); ++i)
       if (static_cast<int64_t>(i) != d)
         VESTA_USER_CHECK(v->type.sizes[i] == out.sizes[i] || g.equal(v->type.sizes[i], out.sizes[i]),
@@ -53,15 +53,15 @@ void cat(const NodeArgs& args, Guards& g, Results& results) {
 
 void stack(const NodeArgs& args, Guards& g, Results& results) {
   const ValueList& tensors = tensors_of(args);
-  VESTA_USER_CHECK(!tensors.empty(), "stack of no tensors");
+  VESTA_USER_CHECK(!tensors.empty(), "stack needs at least one tensor");
   ResultType type;
   const TensorType& first = tensors[0]->type;
   for (const Value* v : tensors) {
     type.add(v->type);
-    VESTA_USER_CHECK(v->type.dim() == first.dim(), "stack of tensors of different dimensions");
+    VESTA_USER_CHECK(v->type.dim() == first.dim(), "stack needs tensors with the same number of dimensions");
     for (size_t i = 0; i < first.dim(); ++i)
       VESTA_USER_CHECK(v->type.sizes[i] == first.sizes[i] || g.equal(v->type.sizes[i], first.sizes[i]),
-                       "stack of tensors of different sizes");
+                       "stack needs tensors of equal sizes");
   }
   const int64_t d = wrap_dim(g, args.integer("dim"), first.dim() + 1);
   Sizes sizes = first.sizes;
@@ -92,12 +92,12 @@ std::pair<Expr, Expr> block_sizes(const TensorType& t) {
 
 void block_diag(const NodeArgs& args, Guards&, Results& results) {
   const ValueList& tensors = tensors_of(args);
-  if (tensors.empty()) VESTA_UNSUPPORTED("block_diag of no tensors");
+  if (tensors.empty()) VESTA_UNSUPPORTED("block_diag needs at least one tensor");
   ResultType type;
   Sizes sizes = {0, 0};
   for (const Value* v : tensors) {
-    VESTA_USER_CHECK(v->type.dim() <= 2, "block_diag of a tensor with more than two dimensions");
-    VESTA_USER_CHECK(v->type.device == tensors[0]->type.device, "block_diag of tensors on different devices");
+    VESTA_USER_CHECK(v->type.dim() <= 2, "block_diag takes tensors with at most two dimensions");
+    VESTA_USER_CHECK(v->type.device == tensors[0]->type.device, "block_diag needs tensors on one device");
     type.add(v->type);
     const auto [rows, columns] = block_sizes(v->type);
     sizes[0] = sizes[0] + rows;

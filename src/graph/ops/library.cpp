@@ -26,7 +26,7 @@ void grid_sampler(const NodeArgs& args, Guards& g, Results& results) {
   VESTA_USER_CHECK(x.dtype == grid.dtype && is_float(x.dtype), "grid_sampler: wrong element types");
   VESTA_USER_CHECK(g.equal(x.sizes[0], grid.sizes[0]) && g.equal(grid.sizes[N + 1], static_cast<int64_t>(N)),
                    "grid_sampler: the grid does not fit");
-  VESTA_USER_CHECK(!is_empty(g, std::span(x.sizes).subspan(2)), "grid_sampler: an empty image");
+  VESTA_USER_CHECK(!is_empty(g, std::span(x.sizes).subspan(2)), "grid_sampler: the image is empty");
   Sizes sizes = {x.sizes[0], x.sizes[1]};
   sizes.insert(sizes.end(), grid.sizes.begin() + 1, grid.sizes.end() - 1);
   results = {contiguous_like(x, sizes)};
@@ -39,9 +39,9 @@ Expr window_total(const NodeArgs& args, Guards& g, std::span<const Expr> size) {
   Expr total = 1;
   for (size_t d = 0; d < 2; ++d) {
     VESTA_USER_CHECK(g.less(0, kernel[d]) && g.less(0, dilation[d]) && g.less(0, stride[d]) && !g.less(padding[d], 0),
-                     "sliding windows: a kernel, dilation or stride that is not positive");
+                     "sliding windows: kernel, dilation and stride must be positive");
     const Expr n = window_count(g, size[d], kernel[d], stride[d], padding[d], dilation[d], false);
-    VESTA_USER_CHECK(g.less(0, n), "sliding windows: the image is smaller than one");
+    VESTA_USER_CHECK(g.less(0, n), "sliding windows: the image is smaller than one window");
     total = total * n;
   }
   return total;
@@ -50,7 +50,7 @@ void im2col(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   VESTA_USER_CHECK(x.dim() == 3 || x.dim() == 4, "im2col: expected an image");
   const auto image = std::span(x.sizes).last(3);
-  VESTA_USER_CHECK(!is_empty(g, image), "im2col: an empty image");
+  VESTA_USER_CHECK(!is_empty(g, image), "im2col: the image is empty");
   const Expr windows = window_total(args, g, image.subspan(1));
   const IntList kernel = spatial(args, "kernel_size", 2);
   Sizes sizes(x.sizes.begin(), x.sizes.end() - 3);
@@ -60,11 +60,11 @@ void im2col(const NodeArgs& args, Guards& g, Results& results) {
 void col2im(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   VESTA_USER_CHECK(x.dim() == 2 || x.dim() == 3, "col2im: expected columns");
-  VESTA_USER_CHECK(!is_empty(g, std::span(x.sizes).last(2)), "col2im: no columns");
+  VESTA_USER_CHECK(!is_empty(g, std::span(x.sizes).last(2)), "col2im: there are no columns");
   const IntList image = spatial(args, "output_size", 2), kernel = spatial(args, "kernel_size", 2);
   const Expr values = x.sizes[x.dim() - 2], area = kernel[0] * kernel[1];
   VESTA_USER_CHECK(g.equal(mod(values, area), 0), "col2im: the columns do not fit the kernel");
-  VESTA_USER_CHECK(g.equal(x.sizes.back(), window_total(args, g, image)), "col2im: another number of windows");
+  VESTA_USER_CHECK(g.equal(x.sizes.back(), window_total(args, g, image)), "col2im: the number of columns does not fit the number of windows");
   Sizes sizes(x.sizes.begin(), x.sizes.end() - 2);
   sizes.insert(sizes.end(), {floordiv(values, area), image[0], image[1]});
   results = {contiguous_like(x, sizes)};
@@ -76,7 +76,7 @@ void cdist(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& a = args.tensor(0);
   const TensorType& b = args.tensor(1);
   VESTA_USER_CHECK(a.dim() >= 2 && b.dim() >= 2 && g.equal(a.sizes.back(), b.sizes.back()), "cdist: sizes differ");
-  VESTA_USER_CHECK(is_float(a.dtype), "cdist needs floats");
+  VESTA_USER_CHECK(is_float(a.dtype), "cdist needs a floating point type");
   const Sizes of_a(a.sizes.begin(), a.sizes.end() - 2), of_b(b.sizes.begin(), b.sizes.end() - 2);
   Sizes sizes = broadcast(g, of_a, of_b);
   sizes.insert(sizes.end(), {a.sizes[a.dim() - 2], b.sizes[b.dim() - 2]});
@@ -92,7 +92,7 @@ void pdist(const NodeArgs& args, Guards& g, Results& results) {
 // ---- elements ----
 
 void frexp(const NodeArgs& args, Guards& g, Results& results) {
-  VESTA_USER_CHECK(is_float(args.tensor(0).dtype), "frexp needs floats");
+  VESTA_USER_CHECK(is_float(args.tensor(0).dtype), "frexp needs a floating point type");
   const TensorType mantissa = preserved(g, args.tensor(0));
   results = {mantissa, mantissa};
   results[1].dtype = DType::I32;
@@ -123,7 +123,7 @@ template <bool kLower>
 void triangle_indices(const NodeArgs& args, Guards& g, Results& results) {
   const int64_t rows = g.specialize(args.integer("row")), columns = g.specialize(args.integer("col"));
   const int64_t diagonal = g.specialize(args.integer("offset"));
-  VESTA_USER_CHECK(rows >= 0 && columns >= 0, "a matrix of negative size");
+  VESTA_USER_CHECK(rows >= 0 && columns >= 0, "a matrix cannot have a negative size");
   const int64_t n =
       kLower ? lower_triangle(rows, columns, diagonal) : rows * columns - lower_triangle(rows, columns, diagonal - 1);
   const auto* device = std::get_if<Device>(&args.get("device"));
@@ -138,7 +138,7 @@ void trilinear(const NodeArgs& args, Guards& g, Results& results) {
   Sizes all;
   for (size_t i = 0; i < 3; ++i) {
     const TensorType& x = args.tensor(i);
-    VESTA_USER_CHECK(x.dtype == args.tensor(0).dtype, "_trilinear: mixed types");
+    VESTA_USER_CHECK(x.dtype == args.tensor(0).dtype, "_trilinear: the operands have different types");
     const IntList& added = args.integers(kNew[i]);
     Sizes sizes;
     for (size_t d = 0, next = 0; d < x.dim() + added.size(); ++d) {
@@ -172,7 +172,7 @@ void binary_cross_entropy(const NodeArgs& args, Guards& g, Results& results) {
 // One loss for each row of a matrix, or one for a vector.
 TensorType loss_of_rows(const NodeArgs& args, size_t target_dims_of_rows) {
   const TensorType& x = args.tensor(0);
-  VESTA_USER_CHECK(x.dim() <= 2 && is_float(x.dtype), "a loss of classes: expected a matrix of floats");
+  VESTA_USER_CHECK(x.dim() <= 2 && is_float(x.dtype), "the loss needs a matrix of floats");
   const bool each = !reduces(args) && args.tensor(1).dim() >= target_dims_of_rows;
   const Expr rows = x.dim() == 2 ? x.sizes[0] : Expr(1);
   return contiguous_like(x, each ? Sizes{rows} : Sizes{});

@@ -72,7 +72,7 @@ void lu_unpack(const NodeArgs& args, Guards&, Results& results) {
 void qr(const NodeArgs& args, Guards&, Results& results) {
   const TensorType& x = matrix(args, 0);
   const std::string& mode = args.string("mode");
-  VESTA_USER_CHECK(mode == "reduced" || mode == "complete" || mode == "r", "qr: no such mode");
+  VESTA_USER_CHECK(mode == "reduced" || mode == "complete" || mode == "r", "qr: unknown mode");
   const Expr m = rows_of(x), n = columns_of(x), k = mode == "complete" ? m : shorter_side(x);
   results = {mode == "r" ? nothing(x) : by_columns(x, with(batch(x), {m, k})), by_columns(x, with(batch(x), {k, n}))};
 }
@@ -118,7 +118,7 @@ void cholesky(const NodeArgs& args, Guards& g, Results& results) {
 }
 void householder(const NodeArgs& args, Guards&, Results& results) {
   const TensorType& x = matrix(args, 0);
-  VESTA_USER_CHECK(args.tensor(1).dim() + 1 == x.dim(), "householder_product: tau has other dimensions");
+  VESTA_USER_CHECK(args.tensor(1).dim() + 1 == x.dim(), "householder_product: the dimensions of tau do not fit");
   results = {by_columns(x, x.sizes)};
 }
 
@@ -137,7 +137,7 @@ Sizes solved_sizes(Guards& g, const TensorType& a, const Sizes& b) {
   return with(broadcast(g, batch(a), of_b), {b[b.size() - 2], b[b.size() - 1]});
 }
 void fits(Guards& g, const TensorType& a, const Sizes& b, bool left) {
-  VESTA_USER_CHECK(g.equal(columns_of(a), b[b.size() - (left ? 2 : 1)]), "a solver's matrices do not fit");
+  VESTA_USER_CHECK(g.equal(columns_of(a), b[b.size() - (left ? 2 : 1)]), "the shapes of the solver's matrices do not fit");
 }
 TensorType solved(const TensorType& like, Sizes sizes, bool left) {
   return left ? by_columns(like, std::move(sizes)) : by_rows(like, std::move(sizes));
@@ -157,7 +157,7 @@ void solve(const NodeArgs& args, Guards& g, Results& results) {
   const bool left = args.boolean("left"), vector = is_vector(g, a, b);
   Sizes sizes = b.sizes;
   if (vector) sizes.emplace_back(1);
-  VESTA_USER_CHECK(sizes.size() >= 2 && (left || !vector), "solve: the right side has other dimensions");
+  VESTA_USER_CHECK(sizes.size() >= 2 && (left || !vector), "solve: the dimensions of the right side do not fit");
   fits(g, a, sizes, left);
   sizes = solved_sizes(g, a, sizes);
   if (vector) sizes.pop_back();

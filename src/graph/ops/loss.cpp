@@ -41,7 +41,7 @@ void smooth_l1_shape(const NodeArgs& args, Guards& g, Results& results) {
 }
 void huber_shape(const NodeArgs& args, Guards& g, Results& results) {
   VESTA_USER_CHECK(args.number("delta") > 0, "huber_loss: delta is not positive");
-  if (args.tensor(0).dtype != args.tensor(1).dtype) VESTA_UNSUPPORTED("huber_loss of mixed types");
+  if (args.tensor(0).dtype != args.tensor(1).dtype) VESTA_UNSUPPORTED("huber_loss: the operands have different types");
   pairwise(args, g, results);
 }
 
@@ -225,7 +225,7 @@ void cross_entropy(const NodeArgs& args, Guards& g, Results& results) {
     VESTA_USER_CHECK(target.sizes[i] == wanted[i] || g.equal(target.sizes[i], wanted[i]),
                      "cross_entropy: the target has the wrong size");
   if (const TensorType* w = weight_of(args))
-    VESTA_USER_CHECK(w->dim() == 1 && g.equal(w->sizes[0], x.sizes[d]), "cross_entropy needs a weight for each class");
+    VESTA_USER_CHECK(w->dim() == 1 && g.equal(w->sizes[0], x.sizes[d]), "cross_entropy needs one weight per class");
   results = {contiguous_like(x, reduction_of(args) == kNone ? rest : Sizes{})};
 }
 // The classes' weights in the shape of x, or nullptr.

@@ -13,7 +13,7 @@ void same_type(const TensorType& a, const TensorType& c, const char* op) {
   if (a.dtype != c.dtype) VESTA_UNSUPPORTED("{}: operands of types {} and {}", op, name(a.dtype), name(c.dtype));
 }
 void dims(const TensorType& a, size_t n, const char* op) {
-  VESTA_USER_CHECK(a.dim() == n, "{}: an operand of {} dimensions where {} are needed", op, a.dim(), n);
+  VESTA_USER_CHECK(a.dim() == n, "{}: an operand has {} dimensions, but {} are needed", op, a.dim(), n);
 }
 void product(const TensorType& a, const TensorType& c, size_t n, Guards& g, const char* op, Results& results) {
   dims(a, n, op);
@@ -26,7 +26,7 @@ void product(const TensorType& a, const TensorType& c, size_t n, Guards& g, cons
   results = {contiguous_like(a, sizes)};
 }
 void added(const TensorType& self, Guards& g, const char* op, Results& results) {
-  VESTA_USER_CHECK(self.dtype == results[0].dtype, "{}: operands of different types", op);
+  VESTA_USER_CHECK(self.dtype == results[0].dtype, "{}: the operands have different types", op);
   const Sizes joined = broadcast(g, self.sizes, results[0].sizes);
   VESTA_USER_CHECK(joined.size() == results[0].dim() && joined == results[0].sizes, "{}: the addend does not fit", op);
 }
@@ -85,7 +85,7 @@ void addr(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& column = args.tensor(1);
   const TensorType& row = args.tensor(2);
   TensorType out = contiguous_like(self, {column.sizes[0], row.sizes[0]});
-  if (self.dtype != column.dtype) VESTA_UNSUPPORTED("addr of mixed types");
+  if (self.dtype != column.dtype) VESTA_UNSUPPORTED("addr: the operands have different types");
   results = {out};
   added(self, g, "addr", results);
   TensorType upright = column;

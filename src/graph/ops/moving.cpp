@@ -44,7 +44,7 @@ void roll(const NodeArgs& args, Guards& g, Results& results) {
   const IntList& dims = args.integers("dims");
   wrap_dims(g, dims, x.dim());
   VESTA_USER_CHECK(!args.integers("shifts").empty(), "roll needs shifts");
-  VESTA_USER_CHECK(dims.empty() || x.dim() > 0, "roll along a dimension of a 0-d tensor");
+  VESTA_USER_CHECK(dims.empty() || x.dim() > 0, "roll cannot take dimensions of a 0-d tensor");
   VESTA_USER_CHECK(
       dims.size() == args.integers("shifts").size() || (dims.empty() && args.integers("shifts").size() == 1),
       "roll needs a shift for each dimension");
@@ -92,7 +92,7 @@ void pixel_shuffle(const NodeArgs& args, Guards& g, Results& results) {
   VESTA_USER_CHECK(x.dim() >= 3 && r.is_constant() && r.constant() > 0, "pixel_shuffle needs an image and a factor");
   const size_t c = x.dim() - 3;
   VESTA_USER_CHECK(g.equal(mod(x.sizes[c], r * r), 0),
-                   "pixel_shuffle: the channels are no multiple of the factor's square");
+                   "pixel_shuffle: the number of channels must be a multiple of the factor's square");
   Sizes sizes = x.sizes;
   sizes[c] = floordiv(x.sizes[c], r * r);
   sizes[c + 1] = x.sizes[c + 1] * r;
@@ -107,7 +107,7 @@ void pixel_unshuffle(const NodeArgs& args, Guards& g, Results& results) {
   Sizes sizes = x.sizes;
   sizes[c] = x.sizes[c] * r * r;
   for (size_t i = c + 1; i < x.dim(); ++i) {
-    VESTA_USER_CHECK(g.equal(mod(x.sizes[i], r), 0), "pixel_unshuffle: a size is no multiple of the factor");
+    VESTA_USER_CHECK(g.equal(mod(x.sizes[i], r), 0), "pixel_unshuffle: the sizes must be multiples of the factor");
     sizes[i] = floordiv(x.sizes[i], r);
   }
   results = {in_format(x, sizes, suggest_memory_format(g, x))};
@@ -116,7 +116,7 @@ void channel_shuffle(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const Expr groups = args.integer("groups");
   VESTA_USER_CHECK(x.dim() > 2 && groups.is_constant() && groups.constant() > 0 && g.equal(mod(x.sizes[1], groups), 0),
-                   "channel_shuffle: the channels are no multiple of the groups");
+                   "channel_shuffle: the number of channels must be a multiple of the number of groups");
   results = {in_format(x, x.sizes, suggest_memory_format(g, x))};
 }
 

@@ -61,10 +61,10 @@ void layer_norm(const NodeArgs& args, Guards& g, Results& results) {
 }
 void rms_norm(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
-  if (is_complex(x.dtype)) VESTA_UNSUPPORTED("rms_norm of complex numbers");
+  if (is_complex(x.dtype)) VESTA_UNSUPPORTED("rms_norm does not support complex numbers");
   VESTA_USER_CHECK(is_float(x.dtype), "rms_norm needs a floating point type");
   check_normalized(args, g);
-  if (args.has("weight") && is_empty(g, x.sizes)) VESTA_UNSUPPORTED("rms_norm of an empty tensor");
+  if (args.has("weight") && is_empty(g, x.sizes)) VESTA_UNSUPPORTED("rms_norm does not support empty tensors");
   results = {in_format(x, x.sizes, suggest_memory_format(g, x))};
 }
 
@@ -117,10 +117,10 @@ void group_norm(const NodeArgs& args, Guards& g, Results& results) {
   VESTA_USER_CHECK(is_float(x.dtype) && x.dim() >= 2, "group_norm needs floats of at least two dimensions");
   const Expr groups = args.integer("num_groups");
   VESTA_USER_CHECK(!groups.is_constant(0) && g.equal(mod(x.sizes[1], groups), 0),
-                   "the channels do not divide into the groups");
+                   "the number of channels is not a multiple of the number of groups");
   for (const char* name : {"weight", "bias"})
     if (const TensorType* p = maybe(args, name))
-      VESTA_USER_CHECK(p->dim() == 1 && g.equal(p->sizes[0], x.sizes[1]), "{} needs one element a channel", name);
+      VESTA_USER_CHECK(p->dim() == 1 && g.equal(p->sizes[0], x.sizes[1]), "{} needs one element per channel", name);
   results = {in_format(x, x.sizes, suggest_memory_format(g, x))};
 }
 std::vector<Value*> group_norm_form(Builder& b, const Node& node) {
@@ -169,7 +169,7 @@ void batch_norm(const NodeArgs& args, Guards& g, Results& results) {
     if (args.schema().index_of(name) < 0) continue;
     if (const TensorType* p = maybe(args, name))
       VESTA_USER_CHECK(p->dim() == 1 && (p->sizes[0] == channels || g.equal(p->sizes[0], channels)),
-                       "{} needs one element a channel", name);
+                       "{} needs one element per channel", name);
   }
   DType t = statistics_type(args, x.dtype);
   if (const TensorType* p = args.schema().index_of("running_mean") >= 0 ? maybe(args, "running_mean") : nullptr)

@@ -8,7 +8,7 @@ namespace vesta::graph {
 namespace {
 
 Sizes padded(Guards& g, const TensorType& x, const IntList& pad) {
-  VESTA_USER_CHECK(pad.size() % 2 == 0 && pad.size() / 2 <= x.dim(), "pad has the wrong length");
+  VESTA_USER_CHECK(pad.size() % 2 == 0 && pad.size() / 2 <= x.dim(), "pad has the wrong number of entries");
   Sizes sizes = x.sizes;
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     Expr& s = sizes[x.dim() - 1 - i];
@@ -29,7 +29,7 @@ void constant(const NodeArgs& args, Guards& g, Results& results) {
     for (const Expr p : {pad[2 * i], pad[2 * i + 1]}) {
       if (!g.less(p, 0)) continue;
       left = left + p;
-      VESTA_USER_CHECK(!g.less(left, 0), "pad takes more away than there is");
+      VESTA_USER_CHECK(!g.less(left, 0), "pad removes more elements than the dimension has");
     }
   }
   if (grows) {
@@ -44,13 +44,13 @@ template <size_t Dims>
 void edge(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const IntList& pad = args.integers("padding");
-  VESTA_USER_CHECK(pad.size() == 2 * Dims && (x.dim() == Dims + 1 || x.dim() == Dims + 2), "pad has the wrong length");
+  VESTA_USER_CHECK(pad.size() == 2 * Dims && (x.dim() == Dims + 1 || x.dim() == Dims + 2), "pad has the wrong number of entries");
   for (size_t d = x.dim() - Dims - 1; d < x.dim(); ++d)
-    VESTA_USER_CHECK(!x.sizes[d].is_constant(0), "a dimension other than the batch is empty");
+    VESTA_USER_CHECK(!x.sizes[d].is_constant(0), "only the batch dimension may be empty");
   const MemoryFormat format = Dims == 1 ? MemoryFormat::Contiguous : suggest_memory_format(g, x);
   const Sizes sizes = padded(g, x, pad);
   for (size_t d = x.dim() - Dims; d < x.dim(); ++d)
-    VESTA_USER_CHECK(!g.less(sizes[d], 1), "pad leaves nothing of a dimension");
+    VESTA_USER_CHECK(!g.less(sizes[d], 1), "pad removes all elements of a dimension");
   results = {in_format(x, sizes, format)};
 }
 template <size_t Dims>
@@ -67,7 +67,7 @@ void circular(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const IntList& pad = args.integers("pad");
   const size_t dims = pad.size() / 2;
-  VESTA_USER_CHECK(pad.size() % 2 == 0 && x.dim() == dims + 2, "pad has the wrong length");
+  VESTA_USER_CHECK(pad.size() % 2 == 0 && x.dim() == dims + 2, "pad has the wrong number of entries");
   for (size_t i = 0; i < pad.size(); ++i)
     VESTA_USER_CHECK(!g.less(x.sizes[x.dim() - 1 - i / 2], pad[i]), "circular padding wraps around more than once");
   TensorType out = x;

@@ -118,7 +118,7 @@ void difference_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& 
   for (size_t i = 0; i < 2; ++i) {
     const auto* v = std::get_if<Value*>(&args[i]);
     VESTA_USER_CHECK(!std::holds_alternative<bool>(args[i]) && !(v && (*v)->type.dtype == DType::Bool),
-                     "subtraction of a boolean");
+                     "subtraction does not support booleans");
   }
   default_shape(row, args, g, results);
 }
@@ -127,7 +127,7 @@ void heaviside_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& r
   static constexpr OpRow row = arithmetic("aten::heaviside", nullptr, kNotComplex, 0);
   const auto* values = std::get_if<Value*>(&args[1]);
   VESTA_USER_CHECK(!values || !*values || args.tensor(0).dtype == (*values)->type.dtype,
-                   "heaviside of tensors of two types");
+                   "heaviside needs two tensors of one type");
   default_shape(row, args, g, results);
 }
 

@@ -57,7 +57,7 @@ Scalar addcdiv(Body x) {
 void same_dtypes(const NodeArgs& args, size_t tensors, const char* op) {
   for (size_t i = 1; i < tensors; ++i)
     VESTA_USER_CHECK(!std::holds_alternative<Value*>(args[i]) || args.tensor(i).dtype == args.tensor(0).dtype,
-                     "{}: operands of different types", op);
+                     "{}: the operands have different types", op);
 }
 void lerp_tensor_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   static constexpr OpRow row = pointwise("aten::lerp", nullptr, kFloatType | kComplexType);
@@ -78,7 +78,7 @@ void masked_fill_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>&
   const DType filler = is_number(value) ? number_type(value) : args.tensor(2).dtype;
   VESTA_USER_CHECK(is_number(value) || args.tensor(2).dim() == 0, "masked_fill needs a 0-d value");
   VESTA_USER_CHECK(category(filler) <= kFloatType || category(self.dtype) == kComplexType,
-                   "masked_fill of real numbers with a complex value");
+                   "masked_fill cannot fill real numbers with a complex value");
   results.assign(1, contiguous_like(self, broadcast(g, self.sizes, mask.sizes)));
 }
 Scalar masked_fill_number(Body x) { return select(x[1], x.number("value"), x[0]); }

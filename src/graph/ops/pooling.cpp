@@ -10,7 +10,7 @@ TensorType pooled(Guards& g, const TensorType& x, size_t n, const IntList& count
   VESTA_USER_CHECK(x.dim() == n + 1 || x.dim() == n + 2, "pooling: wrong number of dimensions");
   VESTA_USER_CHECK(x.dtype != DType::Bool, "pooling is not implemented for {}", name(x.dtype));
   for (size_t i = x.dim() - n - 1; n == 3 && i < x.dim(); ++i) {
-    VESTA_USER_CHECK(!g.equal(x.sizes[i], 0), "pooling: an empty dimension");
+    VESTA_USER_CHECK(!g.equal(x.sizes[i], 0), "pooling: a dimension is empty");
   }
   Sizes sizes(x.sizes.begin(), x.sizes.end() - static_cast<int64_t>(n));
   sizes.insert(sizes.end(), counts.begin(), counts.end());
@@ -26,7 +26,7 @@ IntList windows(const NodeArgs& args, Guards& g) {
                 padding = spatial(args, "padding", N);
   const IntList dilation = args.schema().index_of("dilation") >= 0 ? spatial(args, "dilation", N) : IntList(N, Expr(1));
   const bool batched = x.dim() == N + 2;
-  VESTA_USER_CHECK(!is_empty(g, std::span(x.sizes).subspan(batched ? 1 : 0)), "pooling: only the batch may be empty");
+  VESTA_USER_CHECK(!is_empty(g, std::span(x.sizes).subspan(batched ? 1 : 0)), "pooling: only the batch dimension may be empty");
   IntList counts;
   for (size_t i = 0; i < N; ++i) {
     VESTA_USER_CHECK(!g.less(kernel[i], padding[i] * 2), "pooling: the padding is more than half the window");
@@ -66,7 +66,7 @@ void adaptive(const NodeArgs& args, Guards& g, Results& results) {
 template <size_t N>
 void adaptive_maximum(const NodeArgs& args, Guards& g, Results& results) {
   adaptive<N>(args, g, results);
-  for (Expr size : results[0].sizes) VESTA_USER_CHECK(!g.less(size, 0), "adaptive pooling to a negative size");
+  for (Expr size : results[0].sizes) VESTA_USER_CHECK(!g.less(size, 0), "adaptive pooling needs sizes that are not negative");
   results.push_back(results[0]);
   results[1].dtype = DType::I64;
 }

@@ -20,11 +20,11 @@ void give(const NodeArgs& args, Guards& g, DType t, Results& results) {
 // max, argmax and similar operators have no identity, so an empty dimension is the caller's mistake.
 void require_elements(const NodeArgs& args, Guards& g) {
   const TensorType& x = args.tensor(0);
-  VESTA_USER_CHECK(!is_complex(x.dtype), "an ordering of complex numbers");
+  VESTA_USER_CHECK(!is_complex(x.dtype), "complex numbers have no order");
   if (x.dim() == 0) return;
   const std::vector<bool> gone = checked_reduced_dims(args, g);
   for (size_t i = 0; i < x.dim(); ++i)
-    VESTA_USER_CHECK(!gone[i] || !x.sizes[i].is_constant(0), "a reduction without identity over an empty dimension");
+    VESTA_USER_CHECK(!gone[i] || !x.sizes[i].is_constant(0), "this reduction is not defined over an empty dimension");
 }
 
 void sum(const NodeArgs& args, Guards& g, Results& results) { give(args, g, sum_type(args), results); }
@@ -32,7 +32,7 @@ void truth(const NodeArgs& args, Guards& g, Results& results) {
   if (args.has("dim")) {
     const auto* dims = std::get_if<IntList>(&args.get("dim"));
     if (dims && dims->empty())
-      VESTA_UNSUPPORTED("any and all of an empty list of dimensions");  // an empty list means no dimensions here
+      VESTA_UNSUPPORTED("any and all do not support an empty list of dimensions");  // an empty list means no dimensions here
   }
   give(args, g, args.tensor(0).dtype == DType::U8 ? DType::U8 : DType::Bool, results);
 }
@@ -42,7 +42,7 @@ void extreme(const NodeArgs& args, Guards& g, Results& results) {
 }
 void position(const NodeArgs& args, Guards& g, Results& results) {
   require_elements(args, g);
-  VESTA_USER_CHECK(args.tensor(0).dtype != DType::Bool, "argmax of Bool");
+  VESTA_USER_CHECK(args.tensor(0).dtype != DType::Bool, "argmax and argmin do not support Bool");
   give(args, g, DType::I64, results);
 }
 void extreme_and_position(const NodeArgs& args, Guards& g, Results& results) {

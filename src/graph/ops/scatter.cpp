@@ -27,9 +27,9 @@ void kept_strides(const NodeArgs& args, Guards& g, Results& results) {
     if (x.strides[i].is_constant(0) && !x.sizes[i].is_constant(1)) results[0].strides = preserved_strides(g, x);
 }
 void same_sizes(Guards& g, const Sizes& a, const Sizes& c, const char* what) {
-  VESTA_USER_CHECK(a.size() == c.size(), "{}: the source has the wrong shape", what);
+  VESTA_USER_CHECK(a.size() == c.size(), "{}: the shape of the source does not fit", what);
   for (size_t i = 0; i < a.size(); ++i)
-    VESTA_USER_CHECK(a[i] == c[i] || g.equal(a[i], c[i]), "{}: the source has the wrong shape", what);
+    VESTA_USER_CHECK(a[i] == c[i] || g.equal(a[i], c[i]), "{}: the shape of the source does not fit", what);
 }
 
 void slice_scatter(const NodeArgs& args, Guards& g, Results& results) {
@@ -57,9 +57,9 @@ void index_put(const NodeArgs& args, Guards& g, Results& results) {
   const auto any_of = [&](DType t) {
     return std::any_of(indices.begin(), indices.end(), [t](const Value* v) { return v && v->type.dtype == t; });
   };
-  if (any_of(DType::U8)) VESTA_UNSUPPORTED("a mask of type uint8, of which ATen warns in each call");
+  if (any_of(DType::U8)) VESTA_UNSUPPORTED("a mask of type uint8, for which ATen warns in each call");
   const bool masks = any_of(DType::Bool);
-  VESTA_USER_CHECK(args.tensor(2).dtype == x.dtype, "index_put: source and destination types differ");
+  VESTA_USER_CHECK(args.tensor(2).dtype == x.dtype, "index_put: the source and the destination have different types");
   // The call reads a mask itself; the result's type does not depend on it.
   if (!masks) broadcast(g, index_result(g, x, indices).sizes, args.tensor(2).sizes);
   preserved(args, g, results);

@@ -23,7 +23,7 @@ void inner(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const bool widens = args.boolean("half_to_float");
   VESTA_USER_CHECK(!widens || (x.device.type == DeviceType::CUDA && x.dtype == DType::F16),
-                   "half_to_float exists on CUDA, for halves, only");
+                   "half_to_float is only supported on CUDA for half precision");
   give(args, g, widens ? DType::F32 : x.dtype, results);
 }
 void outer(const NodeArgs& args, Guards& g, Results& results) {

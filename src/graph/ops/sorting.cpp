@@ -13,7 +13,7 @@ TensorType as_positions(TensorType t) {
 
 void sort(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
-  VESTA_USER_CHECK(!is_complex(x.dtype), "an ordering of complex numbers");
+  VESTA_USER_CHECK(!is_complex(x.dtype), "complex numbers have no order");
   wrap_dim(g, args.integer("dim"), x.dim());
   TensorType out = x;
   out.strides = preserved_strides(g, x);
@@ -21,7 +21,7 @@ void sort(const NodeArgs& args, Guards& g, Results& results) {
 }
 void topk(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
-  VESTA_USER_CHECK(!is_complex(x.dtype), "an ordering of complex numbers");
+  VESTA_USER_CHECK(!is_complex(x.dtype), "complex numbers have no order");
   const int64_t d = wrap_dim(g, args.integer("dim"), x.dim());
   const Expr k = args.integer("k");
   VESTA_USER_CHECK(!g.less(k, 0) && !g.less(x.dim() ? x.sizes[d] : Expr(1), k), "topk: k is out of range");

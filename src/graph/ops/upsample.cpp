@@ -20,7 +20,7 @@ void upsample(const NodeArgs& args, Guards& g, std::vector<TensorType>& results)
 void affine_grid(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   const TensorType& theta = args.tensor(0);
   const IntList& size = args.integers("size");
-  VESTA_USER_CHECK((size.size() == 4 || size.size() == 5) && theta.dim() == 3, "affine_grid: 2 or 3 dimensions");
+  VESTA_USER_CHECK((size.size() == 4 || size.size() == 5) && theta.dim() == 3, "affine_grid needs 2 or 3 dimensions");
   const auto dims = static_cast<int64_t>(size.size()) - 2;
   VESTA_USER_CHECK(
       g.equal(theta.sizes[0], size[0]) && g.equal(theta.sizes[1], dims) && g.equal(theta.sizes[2], dims + 1),

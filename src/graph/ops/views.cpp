@@ -42,7 +42,7 @@ Index reshape_map(const NodeArgs& args, const TensorType& result, std::span<cons
 void expand_shape(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const IntList& wanted = args.integers("size");
-  VESTA_USER_CHECK(wanted.size() >= x.dim(), "expand to fewer dimensions");
+  VESTA_USER_CHECK(wanted.size() >= x.dim(), "expand: there must not be fewer dimensions than before");
   Sizes sizes(wanted.size());
   std::vector<Expr> strides(wanted.size(), Expr(0));
   const size_t offset = wanted.size() - x.dim();
@@ -50,13 +50,13 @@ void expand_shape(const NodeArgs& args, Guards& g, Results& results) {
     const bool own = i >= offset;
     Expr size = own ? x.sizes[i - offset] : Expr(1);
     Expr stride = own ? x.strides[i - offset] : x.dim() == 0 ? Expr(0) : sizes[i + 1] * strides[i + 1];
-    VESTA_USER_CHECK(own || !wanted[i].is_constant(-1), "expand: -1 for a new dimension");
+    VESTA_USER_CHECK(own || !wanted[i].is_constant(-1), "expand: -1 is not allowed for a new dimension");
     const Expr target = wanted[i].is_constant(-1) ? size : wanted[i];
     if (!(size == target)) {
       if (size.is_constant(1)) {
         stride = 0;
       } else {
-        VESTA_USER_CHECK(g.equal(size, target), "expand of a size that is not 1");
+        VESTA_USER_CHECK(g.equal(size, target), "expand: only dimensions of size 1 can be expanded");
       }
       if (!size.is_constant() || size.is_constant(1)) size = target;
     }
@@ -85,7 +85,7 @@ void permute_by(const TensorType& x, std::span<const int64_t> order, Results& re
 void permute_shape(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const std::vector<int64_t> order = wrap_dims(g, args.integers("dims"), x.dim());
-  VESTA_USER_CHECK(order.size() == x.dim(), "permute needs each dimension once");
+  VESTA_USER_CHECK(order.size() == x.dim(), "permute needs each dimension exactly once");
   permute_by(x, order, results);
 }
 void transpose_shape(const NodeArgs& args, Guards& g, Results& results) {
@@ -148,7 +148,7 @@ Index squeeze_map(const NodeArgs& args, const TensorType&, std::span<const Expr>
 
 void slice_shape(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
-  VESTA_USER_CHECK(x.dim() > 0, "slice of a 0-d tensor");
+  VESTA_USER_CHECK(x.dim() > 0, "slice does not take 0-d tensors");
   const int64_t d = wrap_dim(g, args.integer("dim"), x.dim());
   const SliceRange r = slice_range(g, args, x.sizes[d]);
   TensorType out = x;
@@ -174,7 +174,7 @@ Expr select_position(const NodeArgs& args, Expr size) {
 }
 void select_shape(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
-  VESTA_USER_CHECK(x.dim() > 0, "select of a 0-d tensor");
+  VESTA_USER_CHECK(x.dim() > 0, "select does not take 0-d tensors");
   const int64_t d = wrap_dim(g, args.integer("dim"), x.dim());
   const Expr i = args.integer("index");
   VESTA_USER_CHECK(!g.less(i, -x.sizes[d]) && g.less(i, x.sizes[d]), "select: the index is out of range");
@@ -279,7 +279,7 @@ Index view_as_complex_map(const NodeArgs&, const TensorType&, std::span<const Ex
 }
 void view_as_complex_shape(const NodeArgs& args, Guards& g, Results& results) {
   TensorType out = args.tensor(0);
-  VESTA_USER_CHECK(is_float(out.dtype) && out.dtype != DType::BF16, "view_as_complex needs floats");
+  VESTA_USER_CHECK(is_float(out.dtype) && out.dtype != DType::BF16, "view_as_complex needs a floating point type");
   VESTA_USER_CHECK(out.dim() > 0 && g.equal(out.sizes.back(), 2) && g.equal(out.strides.back(), 1),
                    "view_as_complex needs a last dimension of 2 with stride 1");
   out.sizes.pop_back();
@@ -295,13 +295,13 @@ void view_dtype_shape(const NodeArgs& args, Guards& g, Results& results) {
   TensorType out = args.tensor(0);
   const DType t = args.dtype("dtype", out.dtype);
   const int64_t from = element_size(out.dtype), to = element_size(t);
-  if (!from || !to) VESTA_UNSUPPORTED("view as a type Vesta does not compute with");
+  if (!from || !to) VESTA_UNSUPPORTED("a view with a dtype that Vesta does not support");
   out.dtype = t;
   if (from != to) {
-    VESTA_USER_CHECK(out.dim() > 0 && g.equal(out.strides.back(), 1), "view.dtype needs a last stride of 1");
+    VESTA_USER_CHECK(out.dim() > 0 && g.equal(out.strides.back(), 1), "view(dtype) needs a last stride of 1");
     const auto scale = [&](Expr e) {
       if (from > to) return e * (from / to);
-      VESTA_USER_CHECK(g.equal(mod(e, to / from), 0), "view.dtype: sizes and strides must divide");
+      VESTA_USER_CHECK(g.equal(mod(e, to / from), 0), "view(dtype): sizes and strides must be multiples of the ratio of the element sizes");
       return floordiv(e, to / from);
     };
     out.sizes.back() = scale(out.sizes.back());

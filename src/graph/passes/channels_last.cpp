@@ -18,7 +18,7 @@ class Layout2d {
 
   void run() {
     g_.for_each_node([&](Node* n) {
-      if (n->derived) return;
+      if (n->prepacked) return;
       if (const auto c = as_library_convolution(*n)) {
         convolution(n, *c);
       } else if (any_converted(*n)) {

@@ -23,14 +23,14 @@ std::optional<BatchNorm> as_batch_norm(const Node& n) {
                    value_of(a.get("running_var")), a.number("eps")};
 }
 
-// Builds the folding arithmetic; all its nodes are derived.
+// Builds the folding arithmetic; all its nodes are prepacked.
 class Folder {
  public:
   Folder(Graph& g, Node* before) : builder_(g, before) {}
   Value* operator()(std::string_view op, std::vector<Arg> args,
                     std::vector<std::pair<std::string_view, Arg>> named = {}) {
     Node* n = builder_.node(op, std::move(args), std::move(named));
-    n->derived = true;
+    n->prepacked = true;
     return n->results[0];
   }
   Value* cast(Value* v, DType t) { return v->type.dtype == t ? v : (*this)("aten::_to_copy", {v}, {{"dtype", t}}); }
@@ -73,7 +73,7 @@ bool fold_batch_norm(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   const std::vector<bool> parameters = parameters_of(graph);
   graph.for_each_node([&](Node* n) {
-    const std::optional<BatchNorm> bn = n->args().empty() || n->derived ? std::nullopt : as_batch_norm(*n);
+    const std::optional<BatchNorm> bn = n->args().empty() || n->prepacked ? std::nullopt : as_batch_norm(*n);
     if (!bn || !bn->mean || !bn->variance) return;
     Value* y = n->input(0);
     const std::optional<Convolution> c = y->producer ? as_convolution(*y->producer) : std::nullopt;

@@ -5,7 +5,7 @@
 namespace vesta::graph {
 
 std::optional<Convolution> as_convolution(const Node& n) {
-  if (!is_op(&n, "aten::convolution") || n.derived) return std::nullopt;
+  if (!is_op(&n, "aten::convolution") || n.prepacked) return std::nullopt;
   const NodeArgs a = n.named();
   if (a.boolean("transposed")) return std::nullopt;
   Convolution c;

@@ -9,7 +9,7 @@ bool remove_dead_code(Graph& graph, const PassContext& context) {
   bool changed = false;
   for (Node* n = graph.last(); n;) {
     Node* previous = n->prev;
-    bool dead = (is_pure(*n) && !n->raises) || n->derived;
+    bool dead = (is_pure(*n) && !n->raises) || n->prepacked;
     for (const Value* v : n->results) dead = dead && (!v || (v->users.empty() && !kept[v->id]));
     if (dead) {
       if (!context.may_rewrite()) return changed;

@@ -10,7 +10,7 @@ bool decompose_composites(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   for (Node* n = graph.first(); n;) {
     Node* next = n->next;
-    if (!n->op->row || !n->op->row->decompose || n->derived) {
+    if (!n->op->row || !n->op->row->decompose || n->prepacked) {
       n = next;
       continue;
     }

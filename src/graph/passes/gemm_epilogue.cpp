@@ -13,7 +13,7 @@ bool is_more_than_one(Expr e) { return provably_less(1, e); }
 bool is_library_product(const Node& n, const PassContext& context) {
   const Value *x = n.input(0), *w = n.input(1), *b = value_of(n.args()[2]);
   const TensorType& y = n.results[0]->type;
-  if (!b || n.derived || y.device.type != context.device || (y.dtype != DType::F16 && y.dtype != DType::BF16))
+  if (!b || n.prepacked || y.device.type != context.device || (y.dtype != DType::F16 && y.dtype != DType::BF16))
     return false;
   for (const Value* v : {x, w, b})
     if (v->type.dtype != y.dtype || v->type.device != y.device) return false;

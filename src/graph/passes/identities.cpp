@@ -119,7 +119,7 @@ bool apply_identities(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   const auto& table = identities();
   graph.for_each_node([&](Node* n) {
-    if (n->derived || n->results.size() != 1 || !n->results[0]) return;
+    if (n->prepacked || n->results.size() != 1 || !n->results[0]) return;
     const auto it = table.find(n->op->name);
     if (it == table.end()) return;
     if (is_op(n, "aten::_to_copy") && shorten_cast(rewriter, n)) return;

@@ -45,14 +45,14 @@ std::optional<int64_t> bytes_of(const TensorType& t) {
   return n.constant() * element_size(t.dtype);
 }
 
-int64_t derived_bytes(const Graph& graph) {
+int64_t prepacked_bytes(const Graph& graph) {
   int64_t total = 0;
   graph.for_each_node([&](const Node* n) {
     // A view of a weight keeps no bytes of its own.
-    if (!n->derived || n->op->family() == Family::View) return;
+    if (!n->prepacked || n->op->family() == Family::View) return;
     for (const Value* v : n->results) {
       if (!v) continue;
-      if (std::any_of(v->users.begin(), v->users.end(), [](const Node* u) { return !u->derived; }))
+      if (std::any_of(v->users.begin(), v->users.end(), [](const Node* u) { return !u->prepacked; }))
         total += bytes_of(v->type).value_or(0);
     }
   });
@@ -61,7 +61,7 @@ int64_t derived_bytes(const Graph& graph) {
 
 bool fits_packed_budget(const Graph& graph, const PassContext& context, int64_t more) {
   const int64_t budget = context.options.packed_weights;
-  return budget < 0 || (budget > 0 && derived_bytes(graph) + more <= budget);
+  return budget < 0 || (budget > 0 && prepacked_bytes(graph) + more <= budget);
 }
 
 std::vector<bool> parameters_of(const Graph& graph) {
@@ -73,7 +73,7 @@ std::vector<bool> parameters_of(const Graph& graph) {
 }
 
 bool is_constant_weight(const std::vector<bool>& parameters, const Value* v) {
-  if (v->producer) return v->producer->derived;
+  if (v->producer) return v->producer->prepacked;
   return v->id < parameters.size() && parameters[v->id];
 }
 

@@ -37,11 +37,11 @@ std::optional<Activation> library_activation(const Node& n);
 // The tensor that add.Tensor(v, other) adds to v, if it has v's type and alpha is 1; otherwise nullptr.
 Value* addend_of(const Node& add, const Value* v);
 
-// Bytes of the derived constants that other nodes read. A run keeps them beside the weights.
-int64_t derived_bytes(const Graph& graph);
-// Whether one more derived constant of this many bytes fits Options::packed_weights.
+// Bytes of the prepacked constants that other nodes read. A run keeps them beside the weights.
+int64_t prepacked_bytes(const Graph& graph);
+// Whether one more prepacked constant of this many bytes fits Options::packed_weights.
 bool fits_packed_budget(const Graph& graph, const PassContext& context, int64_t more);
-// Whether v is a Parameter or a result of a derived node. `parameters` is indexed by value id (parameters_of).
+// Whether v is a Parameter or a result of a prepacked node. `parameters` is indexed by value id (parameters_of).
 std::vector<bool> parameters_of(const Graph& graph);
 bool is_constant_weight(const std::vector<bool>& parameters, const Value* v);
 std::optional<int64_t> bytes_of(const TensorType& t);  // nullopt when symbolic

@@ -69,7 +69,7 @@ bool use_library_linear(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   std::vector<Node*> linears;
   graph.for_each_node([&](Node* n) {
-    if (is_op(n, "aten::linear") && !n->derived && pays(*n)) linears.push_back(n);
+    if (is_op(n, "aten::linear") && !n->prepacked && pays(*n)) linears.push_back(n);
   });
   for (Node* n : linears) fuse(rewriter, n);
   return rewriter.changed();

@@ -33,7 +33,7 @@ bool expands_to(const TensorType& x, Sizes sizes) {
 }
 
 std::optional<Shape> shape_of(const Node* n, const PassContext& context) {
-  if (n->op->role() != Role::Attention || n->derived || !n->results[0]) return std::nullopt;
+  if (n->op->role() != Role::Attention || n->prepacked || !n->results[0]) return std::nullopt;
   const TensorType &q = n->input(0)->type, &k = n->input(1)->type, &v = n->input(2)->type;
   for (const TensorType* t : {&q, &k, &v})
     if (t->dim() != 4 || !is_float(t->dtype) || t->dtype != q.dtype || t->device.type != context.device ||

@@ -65,7 +65,7 @@ bool pack_weights(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   const std::vector<bool> parameters = parameters_of(graph);
   std::map<std::pair<Value*, std::string>, Value*> packed;
-  int64_t spent = derived_bytes(graph);
+  int64_t spent = prepacked_bytes(graph);
   graph.for_each_node([&](Node* n) {
     const bool plain = as_library_convolution(*n).has_value();
     if (!plain && n->op != &library.convolution && n->op != &library.binary) return;
@@ -90,7 +90,7 @@ bool pack_weights(Graph& graph, const PassContext& context) {
     if (!p) {
       // A folded weight that no other node reads is dropped once it is packed.
       const bool frees =
-          w->producer && std::all_of(w->users.begin(), w->users.end(), [&](Node* u) { return u == n || u->derived; });
+          w->producer && std::all_of(w->users.begin(), w->users.end(), [&](Node* u) { return u == n || u->prepacked; });
       const int64_t more = *bytes - (frees ? bytes_of(w->type).value_or(0) : 0);
       const int64_t budget = context.options.packed_weights;
       if ((budget >= 0 && spent + more > budget) || !rewriter.may()) return;
@@ -98,12 +98,12 @@ bool pack_weights(Graph& graph, const PassContext& context) {
       std::vector<Arg> args = {w};
       args.insert(args.end(), key_args.begin(), key_args.end());
       // The packing reads channels-last weights, so a weight that is computed for it alone is computed in that order.
-      if (is_op(w, "aten::mul.Tensor") && w->producer->derived && w->type.dim() == 4 && has_one_use(graph, w))
+      if (is_op(w, "aten::mul.Tensor") && w->producer->prepacked && w->type.dim() == 4 && has_one_use(graph, w))
         w->type.strides = channels_last_strides(w->type.sizes);
       TensorType t = w->type;
       t.strides = contiguous_strides(t.sizes);
       Node* made = graph.add_node(library.reorder, std::move(args), {std::move(t)}, n);
-      made->derived = true;
+      made->prepacked = true;
       p = made->results[0];
     } else if (!rewriter.may()) {
       return;

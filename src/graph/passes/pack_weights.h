@@ -1,4 +1,4 @@
-// Packs convolution weights once, in the order that oneDNN's chosen kernel reads them: derived constants that only
+// Packs convolution weights once, in the order that oneDNN's chosen kernel reads them: prepacked constants that only
 // oneDNN can read. Options::packed_weights bounds their bytes.
 //
 // Measured (float32, channels-last, two cores): a 3x3 convolution of 256 channels takes 0.52 ms instead of 0.80, a 1x1

@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kMostJoined = 4;  // products that become one: a kernel has a loop for each
 
 bool is_one_row(const Node* n, const PassContext& context) {
-  if (!is_op(n, "aten::linear") || n->derived || !n->results[0]) return false;
+  if (!is_op(n, "aten::linear") || n->prepacked || !n->results[0]) return false;
   const TensorType &x = n->input(0)->type, &w = n->input(1)->type;
   return w.dim() == 2 && is_float(x.dtype) && x.device.type == context.device && w.device == x.device &&
          std::all_of(x.sizes.begin(), x.sizes.end() - 1, [](Expr e) { return e.is_constant(1); });

@@ -55,7 +55,7 @@ bool same(const Arg& a, const Arg& b) {
 }
 
 bool same(const Node& a, const Node& b) {
-  if (a.op != b.op || a.derived != b.derived || a.results.size() != b.results.size()) return false;
+  if (a.op != b.op || a.prepacked != b.prepacked || a.results.size() != b.results.size()) return false;
   for (size_t i = 0; i < a.args().size(); ++i)
     if (!same(a.args()[i], b.args()[i])) return false;
   for (size_t i = 0; i < a.results.size(); ++i) {
@@ -72,7 +72,7 @@ bool merge_subexpressions(Graph& graph, const PassContext& context) {
   std::unordered_multimap<size_t, Node*> seen;
   seen.reserve(graph.node_count());
   graph.for_each_node([&](Node* n) {
-    if (!is_pure(*n) && !n->derived) return;
+    if (!is_pure(*n) && !n->prepacked) return;
     const size_t h = hash_node(*n);
     const auto [begin, end] = seen.equal_range(h);
     for (auto it = begin; it != end; ++it) {

@@ -57,7 +57,7 @@ std::optional<double> Uniform::real() const {
 
 std::optional<Uniform> uniform_of(const Value* v) {
   const Node* n = v->producer;
-  if (!n || n->derived) return std::nullopt;
+  if (!n || n->prepacked) return std::nullopt;
   const std::optional<Arg> number = fill_number(*n);
   return number ? std::optional(Uniform{*number, v->type.dtype}) : std::nullopt;
 }

@@ -66,7 +66,7 @@ bool canonicalise_views(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   if (!find_op("aten::permute") || !find_op("aten::view")) return false;
   graph.for_each_node([&](Node* n) {
-    if (n->derived || n->results.size() != 1 || n->args().empty() || !value_of(n->args()[0])) return;
+    if (n->prepacked || n->results.size() != 1 || n->args().empty() || !value_of(n->args()[0])) return;
     const Role role = n->op->role();
     // A view of the tensor's own type shows the whole tensor.
     if ((role == Role::Reshape || role == Role::Part) && rewriter.replace(n->results[0], n->input(0))) return;

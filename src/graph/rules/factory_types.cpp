@@ -6,12 +6,12 @@
 namespace vesta::graph {
 
 TensorType factory_type(const NodeArgs& args, const IntList& sizes, DType otherwise, Device device) {
-  for (Expr s : sizes) VESTA_USER_CHECK(!s.is_constant() || s.constant() >= 0, "a negative size");
+  for (Expr s : sizes) VESTA_USER_CHECK(!s.is_constant() || s.constant() >= 0, "a size must not be negative");
   TensorType out{.dtype = args.dtype("dtype", otherwise), .sizes = sizes, .strides = {}, .device = device};
   if (const auto* d = std::get_if<Device>(&args.get("device"))) out.device = *d;
   const bool* pinned = args.schema().index_of("pin_memory") >= 0 ? std::get_if<bool>(&args.get("pin_memory")) : nullptr;
   VESTA_USER_CHECK(!pinned || !*pinned, "pinned memory");
-  if (out.dtype == DType::Other) VESTA_UNSUPPORTED("a tensor of a type Vesta does not compute with");
+  if (out.dtype == DType::Other) VESTA_UNSUPPORTED("a tensor of a dtype that Vesta does not support");
   MemoryFormat format = MemoryFormat::Contiguous;
   if (args.schema().index_of("memory_format") >= 0)
     if (const auto* f = std::get_if<MemoryFormat>(&args.get("memory_format"))) format = *f;

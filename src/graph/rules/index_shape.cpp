@@ -15,7 +15,7 @@ IndexPlan plan_index(Guards& g, const TensorType& x, const ValueList& indices) {
     if (!each[d]) continue;
     const DType t = each[d]->type.dtype;
     if (t == DType::Bool || t == DType::U8)
-      throw NeedsValue("indexing with a mask: the result's size is the number of true elements");
+      throw NeedsValue("indexing with a mask: the size of the result depends on the mask's values");
     VESTA_USER_CHECK(t == DType::I64 || t == DType::I32, "indices must be integers");
     plan.index_sizes = broadcast(g, plan.index_sizes, each[d]->type.sizes);
     if (first < 0) first = static_cast<int64_t>(d);

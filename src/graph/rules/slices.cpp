@@ -35,7 +35,7 @@ SliceRange slice_range(Guards& g, const NodeArgs& args, Expr size) {
 void split_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   const TensorType& x = args.tensor(0);
   const int64_t d = wrap_dim(g, args.integer("dim"), x.dim());
-  VESTA_USER_CHECK(x.dim() > 0, "split of a 0-d tensor");
+  VESTA_USER_CHECK(x.dim() > 0, "split does not take 0-d tensors");
   const int64_t step = g.specialize(args.integer("split_size"));
   const int64_t size = g.specialize(x.sizes[d]);
   VESTA_USER_CHECK(step > 0 || (step == 0 && size == 0), "split: the size must be positive");
@@ -51,22 +51,22 @@ void split_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& resul
 void split_with_sizes_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   const TensorType& x = args.tensor(0);
   const int64_t d = wrap_dim(g, args.integer("dim"), x.dim());
-  VESTA_USER_CHECK(x.dim() > 0, "split of a 0-d tensor");
+  VESTA_USER_CHECK(x.dim() > 0, "split does not take 0-d tensors");
   results.clear();
   Expr total = 0;
   for (Expr size : args.integers("split_sizes")) {
-    VESTA_USER_CHECK(!g.less(size, 0), "split: negative size");
+    VESTA_USER_CHECK(!g.less(size, 0), "split: the size must not be negative");
     TensorType part = x;
     part.sizes[d] = size;
     total = total + size;
     results.push_back(part);
   }
-  VESTA_USER_CHECK(total == x.sizes[d] || g.equal(total, x.sizes[d]), "split sizes do not add up");
+  VESTA_USER_CHECK(total == x.sizes[d] || g.equal(total, x.sizes[d]), "split: the sizes do not add up to the dimension's size");
 }
 
 void unbind_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   const TensorType& x = args.tensor(0);
-  VESTA_USER_CHECK(x.dim() > 0, "unbind of a 0-d tensor");
+  VESTA_USER_CHECK(x.dim() > 0, "unbind does not take 0-d tensors");
   const int64_t d = wrap_dim(g, args.integer("dim"), x.dim());
   TensorType part = x;
   part.sizes.erase(part.sizes.begin() + d);

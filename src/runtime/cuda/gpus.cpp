@@ -47,18 +47,18 @@ void need_gpus(const program::Program& program) {
   const std::string needed = to_string(Device{DeviceType::CUDA, static_cast<int8_t>(*gpus.rbegin())});
   VESTA_USER_CHECK(
       has_cuda(),
-      "it was saved for {}, and PyTorch has no CUDA here: load it with a CUDA build of PyTorch, or save the "
+      "it was saved for {}, but PyTorch has no CUDA here; load it with a CUDA build of PyTorch, or save the "
       "program with its tensors on the CPU",
       needed);
   std::string why;
   VESTA_USER_CHECK(machine::cuda_target(0, &why),
-                   "it was saved for {}, and there is no GPU here ({}): load it on a machine with one, or save the "
+                   "it was saved for {}, but there is no GPU here ({}); load it on a machine with a GPU, or save the "
                    "program with its tensors on the CPU",
                    needed, why);
   const int count = c10::impl::VirtualGuardImpl(c10::kCUDA).deviceCount();
   VESTA_USER_CHECK(
       *gpus.rbegin() < count,
-      "it was saved for {}, and this process sees {} GPU{}: let it see more (CUDA_VISIBLE_DEVICES), or save "
+      "it was saved for {}, but this process sees {} GPU{}; make more visible (CUDA_VISIBLE_DEVICES), or save "
       "the program with its tensors on cuda:0",
       needed, count, count == 1 ? "" : "s");
 }

@@ -38,25 +38,25 @@ int64_t bytes_of(const ResolvedTensor& t) {
 }  // namespace
 
 std::string why_direct(const artifact::Artifact& a, const artifact::Step& step, Device device) {
-  if (const auto* l = std::get_if<artifact::Launch>(&step)) return l->grid.block > 0 ? "" : "a kernel of the CPU";
+  if (const auto* l = std::get_if<artifact::Launch>(&step)) return l->grid.block > 0 ? "" : "a kernel that runs on the CPU";
   if (const auto* e = std::get_if<artifact::Extern>(&step)) {
     if (is_custom(e->op)) return e->op + ": an operator that is not PyTorch's own may act on the CPU";
     const c10::OperatorHandle op = find_operator(e->op);
-    if (may_draw(op, *e)) return e->op + ": random numbers";
+    if (may_draw(op, *e)) return e->op + ": it draws random numbers";
     if (op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape) || !e->integers.empty())
-      return e->op + ": its result's size is in the GPU's memory";
-    return same_memory(a, step, device) ? "" : e->op + ": tensors outside the GPU";
+      return e->op + ": the size of its result is only known on the GPU";
+    return same_memory(a, step, device) ? "" : e->op + ": it uses tensors outside of the GPU";
   }
   if (const auto* c = std::get_if<artifact::Call>(&step)) {
-    if (!same_memory(a, step, device)) return "a region with tensors outside the GPU";
+    if (!same_memory(a, step, device)) return "a repeated region that uses tensors outside of the GPU";
     const artifact::Artifact& entry = a.entries[static_cast<size_t>(c->entry)];
     for (const artifact::Step& s : entry.steps) {
       std::string why = why_direct(entry, s, device);
       if (!why.empty()) return why;
     }
-    return entry.mutated.empty() ? "" : "a region that writes its inputs";
+    return entry.mutated.empty() ? "" : "a repeated region that writes its inputs";
   }
-  if (std::holds_alternative<artifact::Assert>(step)) return "a check on the CPU";
+  if (std::holds_alternative<artifact::Assert>(step)) return "a check that runs on the CPU";
   return "a copy to an input";
 }
 
@@ -125,7 +125,7 @@ GraphPlan plan_graphs(const artifact::Artifact& a, int count, const Resolved& si
       if (is_kernel(i)) continue;
       artifact::for_each_use(a.steps[i], [&](int b, uint8_t, bool) {
         const Role role = a.buffers[b].role;
-        if (role == Role::Input || role == Role::Derived) plan.addresses[b] = Address::Fixed;
+        if (role == Role::Input || role == Role::Prepacked) plan.addresses[b] = Address::Fixed;
         if (role == Role::Output || role == Role::Returned) plan.addresses[b] = Address::Own;
       });
     }

@@ -77,7 +77,7 @@ class Recorder {
     WorkspaceLease workspace;
     bool wrote = false;
     Runner runner(what_.artifact, device(), sizes_, in_, *workspace, wrote, what_.entries);
-    runner.begin(what_.program, what_.derived, &recording_);
+    runner.begin(what_.program, what_.prepacked, &recording_);
     int at = 0;
     for (const GraphPlan::Range& g : recording_.plan().graphs) {
       runner.pass_over(at, g.begin);
@@ -169,7 +169,7 @@ std::unique_ptr<Recording> record(const RecordedProgram& what, Sizes& sizes, con
                                   const std::set<int>& copied, ReplayStream& on) {
   const machine::RelaxedThread relaxed;
   auto recording =
-      std::make_unique<Recording>(what.artifact, sizes.share(), in, what.derived, std::move(plan), copied, on);
+      std::make_unique<Recording>(what.artifact, sizes.share(), in, what.prepacked, std::move(plan), copied, on);
   try {
     Recorder(what, sizes, in, *recording).run();
   } catch (...) {

@@ -23,7 +23,7 @@ struct RecordedProgram {
   const artifact::Artifact& artifact;
   const BoundProgram& program;
   std::span<const std::unique_ptr<Executable>> entries;
-  std::span<const at::Tensor> derived;  // by buffer; empty: there are none
+  std::span<const at::Tensor> prepacked;  // by buffer; empty: there are none
 };
 
 // Captures twice: the first capture finds what extern calls allocate. Nothing runs on the GPU. The calling thread has

@@ -26,7 +26,7 @@ size_t bytes_of(const at::Tensor& t) { return at::detail::computeStorageNbytes(t
 }  // namespace
 
 Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved> sizes, const CallInputs& in,
-                     std::span<const at::Tensor> derived, GraphPlan plan, const std::set<int>& copied, ReplayStream& on)
+                     std::span<const at::Tensor> prepacked, GraphPlan plan, const std::set<int>& copied, ReplayStream& on)
     : artifact_(a),
       sizes_(std::move(sizes)),
       plan_(std::move(plan)),
@@ -40,7 +40,7 @@ Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved
   if (layout.early_end > 0) early_ = on.early_arena(std::max(layout.early_bytes, kArenaAlignment));
   for (size_t b = 0; b < a.buffers.size(); ++b) {
     const artifact::Buffer& buffer = a.buffers[b];
-    if (buffer.role != Role::Input && buffer.role != Role::Derived) continue;
+    if (buffer.role != Role::Input && buffer.role != Role::Prepacked) continue;
     if (buffer.role == Role::Input && copied.count(buffer.input) != 0) {
       const auto input = static_cast<size_t>(buffer.input);
       if (copies_[input].defined()) continue;
@@ -49,7 +49,7 @@ Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved
     } else if (plan_.addresses[b] == Address::Fixed) {
       const bool is_input = buffer.role == Role::Input;
       fixed_.push_back({static_cast<int>(b), is_input ? buffer.input : -1,
-                        is_input ? in.addresses[static_cast<size_t>(buffer.input)] : derived[b].const_data_ptr()});
+                        is_input ? in.addresses[static_cast<size_t>(buffer.input)] : prepacked[b].const_data_ptr()});
     }
   }
   for (size_t g = 0; g < plan_.graphs.size(); ++g) {
@@ -58,11 +58,11 @@ Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved
   }
 }
 
-bool Recording::fits(const CallInputs& in, std::span<const at::Tensor> derived, std::set<int>* other) const {
+bool Recording::fits(const CallInputs& in, std::span<const at::Tensor> prepacked, std::set<int>* other) const {
   bool same = true;
   for (const Fixed& f : fixed_) {
     const void* const now = f.input >= 0 ? in.addresses[static_cast<size_t>(f.input)]
-                                         : derived[static_cast<size_t>(f.buffer)].const_data_ptr();
+                                         : prepacked[static_cast<size_t>(f.buffer)].const_data_ptr();
     if (now == f.address) continue;
     same = false;
     if (!other) break;
@@ -181,7 +181,7 @@ void Recording::finish(const BoundProgram& program) {
 
   const Standing& all = program.standing();
   std::copy_if(all.arena.begin(), all.arena.end(), std::back_inserter(standing_.arena), is_needed);
-  std::copy_if(all.derived.begin(), all.derived.end(), std::back_inserter(standing_.derived), is_needed);
+  std::copy_if(all.prepacked.begin(), all.prepacked.end(), std::back_inserter(standing_.prepacked), is_needed);
   std::copy_if(all.inputs.begin(), all.inputs.end(), std::back_inserter(standing_.inputs),
                [&](const auto& buffer) { return is_needed(buffer.first); });
   for (size_t b = 0; b < own_.size(); ++b)

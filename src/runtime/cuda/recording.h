@@ -68,11 +68,11 @@ class Recording {
   // Makes a recording without graphs (record.h adds them). `copied`: inputs that each run copies to the recording's
   // memory. The calling thread has entered `on`. Throws c10::OutOfMemoryError.
   Recording(const artifact::Artifact& artifact, std::shared_ptr<const Resolved> sizes, const CallInputs& in,
-            std::span<const at::Tensor> derived, GraphPlan plan, const std::set<int>& copied, ReplayStream& on);
+            std::span<const at::Tensor> prepacked, GraphPlan plan, const std::set<int>& copied, ReplayStream& on);
   Recording(const Recording&) = delete;
 
   // Whether the addresses are those in the graphs. `other`, if given, gets the buffers with another address.
-  bool fits(const CallInputs& in, std::span<const at::Tensor> derived, std::set<int>* other = nullptr) const;
+  bool fits(const CallInputs& in, std::span<const at::Tensor> prepacked, std::set<int>* other = nullptr) const;
 
   // Copies those inputs of a run that are copied to the memory that its graphs read.
   void copy_inputs(const CallInputs& in) const;
@@ -112,7 +112,7 @@ class Recording {
  private:
   struct Fixed {
     int buffer = 0;
-    int input = -1;  // the artifact's input; -1: a derived weight
+    int input = -1;  // the artifact's input; -1: a prepacked constant
     const void* address = nullptr;
   };
   struct Copied {

@@ -67,7 +67,7 @@ Recordings::Run::~Run() {
   recording_->stream().leave();
 }
 
-Recordings::Run Recordings::find(Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> derived) {
+Recordings::Run Recordings::find(Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> prepacked) {
   if (refused_.load(std::memory_order_relaxed)) return {};
   void* const stream = current_stream(device_);
   if (machine::is_capturing(stream)) return {};
@@ -78,7 +78,7 @@ Recordings::Run Recordings::find(Sizes& sizes, const CallInputs& in, std::span<c
   last_use_ = ++registry().uses;
   std::shared_ptr<Recording> found;
   try {
-    found = use(kind_of(on, sizes.now().symbols), sizes, in, derived);
+    found = use(kind_of(on, sizes.now().symbols), sizes, in, prepacked);
   } catch (const std::exception& e) {
     refuse(e.what());
   }
@@ -104,9 +104,9 @@ Recordings::Kind& Recordings::kind_of(ReplayStream& stream, const std::vector<in
 }
 
 std::shared_ptr<Recording> Recordings::use(Kind& kind, Sizes& sizes, const CallInputs& in,
-                                           std::span<const at::Tensor> derived) {
+                                           std::span<const at::Tensor> prepacked) {
   for (auto it = kind.recordings.begin(); it != kind.recordings.end(); ++it) {
-    if (!(*it)->fits(in, derived)) continue;
+    if (!(*it)->fits(in, prepacked)) continue;
     std::rotate(kind.recordings.begin(), it, it + 1);
     return kind.recordings.front();
   }
@@ -115,10 +115,10 @@ std::shared_ptr<Recording> Recordings::use(Kind& kind, Sizes& sizes, const CallI
   if (waits_ > 0 && --waits_ > 0) return nullptr;
   if (!kind.recordings.empty()) {
     std::set<int> other;
-    kind.recordings.front()->fits(in, derived, &other);
+    kind.recordings.front()->fits(in, prepacked, &other);
     widen(kind, other, in);
   }
-  return make(kind, sizes, in, derived);
+  return make(kind, sizes, in, prepacked);
 }
 
 void Recordings::widen(Kind& kind, const std::set<int>& other, const CallInputs& in) {
@@ -148,8 +148,8 @@ bool Recordings::may_copy(int buffer, const CallInputs& in) const {
 }
 
 std::shared_ptr<Recording> Recordings::make(Kind& kind, Sizes& sizes, const CallInputs& in,
-                                            std::span<const at::Tensor> derived) {
-  const RecordedProgram what{what_.artifact, what_.program, what_.entries, derived};
+                                            std::span<const at::Tensor> prepacked) {
+  const RecordedProgram what{what_.artifact, what_.program, what_.entries, prepacked};
   {
     const std::lock_guard lock(registry().mutex);
     for (size_t i = 0; i < what.artifact.steps.size(); ++i) {
@@ -188,7 +188,7 @@ std::shared_ptr<Recording> Recordings::make(Kind& kind, Sizes& sizes, const Call
     } catch (const StepRefused& refused) {
       const std::string op = operator_of(what.artifact.steps[static_cast<size_t>(refused.step)]);
       log::write(log::Topic::Graph,
-                 fmt::format("step {} runs beside the CUDA graphs: {}: {}", refused.step, op, refused.why));
+                 fmt::format("step {} runs outside the CUDA graphs: {}: {}", refused.step, op, refused.why));
       refused_steps_[refused.step] = op + ": " + refused.why;
       if (refused.keeps_memory) {
         const std::lock_guard lock(registry().mutex);

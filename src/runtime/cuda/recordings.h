@@ -48,7 +48,7 @@ class Recordings {
     std::shared_ptr<Recording> recording_;  // this thread has entered its stream
   };
   // For a call on the device's current stream. It may record. It never throws because a recording cannot be made.
-  Run find(Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> derived);
+  Run find(Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> prepacked);
 
   GraphReport report() const;  // does not wait for calls
   // Drops every recording, if no call uses one.
@@ -70,8 +70,8 @@ class Recordings {
     std::set<int> changing;                              // buffers whose address changes in every call
   };
   Kind& kind_of(ReplayStream& stream, const std::vector<int64_t>& symbols);
-  std::shared_ptr<Recording> use(Kind& kind, Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> derived);
-  std::shared_ptr<Recording> make(Kind& kind, Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> derived);
+  std::shared_ptr<Recording> use(Kind& kind, Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> prepacked);
+  std::shared_ptr<Recording> make(Kind& kind, Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> prepacked);
   // Notes that these buffers have other addresses than in any recording.
   void widen(Kind& kind, const std::set<int>& other, const CallInputs& in);
   bool may_copy(int buffer, const CallInputs& in) const;

@@ -52,7 +52,7 @@ const TorchCuda* torch_cuda(std::string* why) {
 
 ServedBy::ServedBy(std::shared_ptr<AllocationSource> source) {
   const TorchCuda* const torch = torch_cuda();
-  VESTA_CHECK(torch && source, "there is no allocator to stand in for");
+  VESTA_CHECK(torch && source, "PyTorch's CUDA allocator was not found");
   before_ = torch->serve(std::move(source));
 }
 

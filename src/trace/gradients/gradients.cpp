@@ -30,7 +30,7 @@ using torch::jit::Stack;
 // Marks where the gradient of an input leaves the program's history for the caller's.
 struct InputGradient final : torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
-    VESTA_UNSUPPORTED("a backward pass goes through an input of the trace");
+    VESTA_UNSUPPORTED("a backward pass inside the program goes through an input");
   }
 };
 
@@ -186,7 +186,7 @@ TapeArg Gradients::to_arg(const c10::IValue& v, const c10::Type& given) const {
     for (const c10::IValue& e : v.toListRef()) list.push_back(to_arg(e, element));
     return {std::move(list)};
   }
-  VESTA_UNSUPPORTED("an argument of type {} with gradients", v.tagKind());
+  VESTA_UNSUPPORTED("an argument of type {} in a program that records gradients", v.tagKind());
 }
 
 TapeArg Gradients::to_result(const c10::IValue& v) {
@@ -239,11 +239,11 @@ bool Gradients::belongs_on_tape(const Operator& op) const {
 }
 
 void Gradients::refuse_hidden_state() const {
-  if (c10::InferenceMode::is_enabled()) VESTA_UNSUPPORTED("inference mode inside a program with gradients");
+  if (c10::InferenceMode::is_enabled()) VESTA_UNSUPPORTED("inference mode inside a program that records gradients");
   if (torch::autograd::get_current_graph_task_id() != -1)
-    VESTA_UNSUPPORTED("a backward pass inside a program with gradients");
+    VESTA_UNSUPPORTED("a backward pass inside a program that records gradients");
   if (at::SavedTensorDefaultHooks::get_tls_state().stack.size() != saved_tensor_hooks_)
-    VESTA_UNSUPPORTED("hooks on saved tensors (checkpointing) inside a program with gradients");
+    VESTA_UNSUPPORTED("hooks on saved tensors (checkpointing) inside a program that records gradients");
 }
 
 // ---- operators ----------------------------------------------------------------------------------------------------
@@ -330,7 +330,7 @@ void Gradients::check_history(const std::vector<c10::IValue>& results) const {
   const auto start = [&](const at::Tensor& t) {
     if (!t.requires_grad()) return;
     if (!torch::autograd::impl::hooks(t).empty() || torch::autograd::impl::post_acc_grad_hooks(t))
-      VESTA_UNSUPPORTED("a hook on a tensor of a program with gradients");
+      VESTA_UNSUPPORTED("a hook on a tensor of a program that records gradients");
     if (!t.is_leaf()) return follow(t.grad_fn());
     if (traced(t) && !is_fake(t)) VESTA_UNSUPPORTED("a tensor begins to require a gradient inside the program");
   };
@@ -349,7 +349,7 @@ void Gradients::check_history(const std::vector<c10::IValue>& results) const {
   while (!open.empty()) {
     const auto node = std::move(open.back());
     open.pop_back();
-    if (has_hooks(*node)) VESTA_UNSUPPORTED("a hook on a tensor of a program with gradients");
+    if (has_hooks(*node)) VESTA_UNSUPPORTED("a hook on a tensor of a program that records gradients");
     if (is_custom_function(*node) && !known_functions_.contains(number_of(*node)))
       VESTA_UNSUPPORTED("a custom autograd.Function ({})", node->name());
     if (const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node.get())) start(leaf->variable);

@@ -41,7 +41,7 @@ void push_results(Recorder& r, const Operator& op, const std::vector<graph::Valu
   }
   const auto is_list = [](const c10::Argument& a) { return a.type()->kind() == c10::TypeKind::ListType; };
   const auto lists = std::count_if(returns.begin(), returns.end(), is_list);
-  if (lists > 1) VESTA_UNSUPPORTED("{} gives several lists of tensors", op.op->name);
+  if (lists > 1) VESTA_UNSUPPORTED("{} returns several lists of tensors", op.op->name);
   VESTA_CHECK(lists ? values.size() + 1 >= returns.size() : values.size() == returns.size(), "{} gave {} results",
               op.op->name, values.size());
   auto next = values.begin();
@@ -75,7 +75,7 @@ void write_out(Recorder& r, const at::Tensor& target, graph::Value* value) {
   const graph::TensorType type = r.type_of(target);
   if (!same_sizes(r, type.sizes, value->type.sizes)) {
     TracedTensorImpl* impl = traced(target);
-    if (!impl || impl->alias().view || impl->alias().storage->input >= 0 || impl->alias().pending.any() ||
+    if (!impl || impl->alias().view || impl->alias().storage->input >= 0 || impl->alias().conj_neg.any() ||
         !graph::is_empty(r.guards(), type.sizes))
       VESTA_UNSUPPORTED("an out= tensor would be resized");
     graph::TensorType resized = graph::contiguous_like(type, value->type.sizes);
@@ -154,7 +154,7 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
         // refuse another dtype, or compute in it.
         const bool converts = f.op && f.op->family() == graph::Family::Pointwise && converts_out(*f.op);
         if (!converts && r.type_of(target.toTensor()).dtype != value->type.dtype)
-          VESTA_UNSUPPORTED("an out= tensor of another dtype than the result's");
+          VESTA_UNSUPPORTED("an out= tensor has another dtype than the result");
         write_out(r, target.toTensor(), value);
       } else {
         require_castable(target.toTensor(), value->type);
@@ -209,7 +209,7 @@ void refuse_beyond_memory(const std::vector<graph::TensorType>& types) {
   for (const graph::TensorType& t : types) {
     double bytes = static_cast<double>(element_size(t.dtype));
     for (Expr s : t.sizes) bytes *= static_cast<double>(hint(s));
-    VESTA_USER_CHECK(bytes < kMostBytes, "a tensor of {} bytes", bytes);
+    VESTA_USER_CHECK(bytes < kMostBytes, "a tensor of {} bytes is too large", bytes);
   }
 }
 
@@ -269,8 +269,8 @@ void record_view(Recorder& r, const Operator& op, Stack& stack) {
     const std::vector<Expr> at = op.op->row->view(graph::NodeArgs(op.op->schema, args), type, first);
     for (size_t d = 0; d < at.size() && d < viewed_type.dim(); ++d) offset = offset + at[d] * viewed_type.strides[d];
   }
-  if (alias.pending.any() && viewed_type.dtype != type.dtype)
-    VESTA_UNSUPPORTED("a view as another type of a tensor with a pending conjugation or negation");
+  if (alias.conj_neg.any() && viewed_type.dtype != type.dtype)
+    VESTA_UNSUPPORTED("a view as another type of a tensor whose conj or neg bit is set");
   graph::Node* node = r.add_node(*op.op, args, {type});
   auto view = std::make_shared<View>(View{alias.view, op.op, std::move(args), source, std::move(type)});
   at::Tensor out = r.view_of(viewed, std::move(view), node->results.at(0), offset);

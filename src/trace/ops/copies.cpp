@@ -27,7 +27,7 @@ void lift_fresh(Recorder& r, const Operator& op, Stack& stack) {
 
 void copy_in_place(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor(), source = argument(op, stack, 1).toTensor();
-  if (self.device() != source.device() && source.dim() != 0) VESTA_UNSUPPORTED("copy_ between devices");
+  if (self.device() != source.device() && source.dim() != 0) VESTA_UNSUPPORTED("copy_ between two devices");
   graph::Value* value;
   if (const auto number = wrapped_number(source)) {
     value = r.emit("aten::full", {graph::IntList{}, *number}, {{"dtype", to_dtype(source.scalar_type())}});

@@ -38,11 +38,11 @@ void resize(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
   const auto type = r.type_of(self);
   const graph::IntList sizes = to_int_list(argument(op, stack, 1));
-  if (!argument(op, stack, 2).isNone()) VESTA_UNSUPPORTED("{} into a memory format", op.handle.schema().name());
+  if (!argument(op, stack, 2).isNone()) VESTA_UNSUPPORTED("{} changes the memory format", op.handle.schema().name());
   if (sizes == type.sizes) return reply(op, stack, self);
   TracedTensorImpl* impl = traced(self);
   graph::Value* value = nullptr;
-  if (impl && !impl->alias().view && impl->alias().storage->input < 0 && !impl->alias().pending.any()) {
+  if (impl && !impl->alias().view && impl->alias().storage->input < 0 && !impl->alias().conj_neg.any()) {
     value = graph::is_empty(r.guards(), type.sizes)
                 ? r.emit("aten::empty.memory_format", {sizes}, {{"dtype", type.dtype}, {"device", type.device}})
                 : shrunk(r, impl->alias(), sizes);

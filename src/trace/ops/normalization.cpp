@@ -11,7 +11,7 @@ void native_batch_norm(Recorder& r, const Operator& op, Stack& stack) {
   const bool tracked = !mean.isNone() && mean.toTensor().defined();
   if (!training || !tracked) return record(r, op, stack);
   static const Operator* functional = find_operator("aten::_native_batch_norm_legit_functional", "");
-  if (!functional) VESTA_UNSUPPORTED("batch_norm in training in this version of torch");
+  if (!functional) VESTA_UNSUPPORTED("batch_norm in training mode with this version of torch");
   Stack inner(stack.end() - static_cast<std::ptrdiff_t>(op.arg_count), stack.end());
   record(r, *functional, inner);
   write_tensor(r, mean.toTensor(), r.value_of(inner.at(3).toTensor()));

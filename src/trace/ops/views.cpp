@@ -126,7 +126,7 @@ void as_strided(Recorder& r, const Operator& op, Stack& stack) {
     return a.is_constant() && b.is_constant() ? a.constant() < b.constant() : r.guards().less(a, b);
   };
   if (!graph::is_empty(r.guards(), sizes) && (less(offset, 0) || !less(last, elements)))
-    VESTA_UNSUPPORTED("as_strided beyond the tensor's own memory");
+    VESTA_UNSUPPORTED("as_strided reaches beyond the tensor's own memory");
   std::vector<graph::Arg> args{s.base, sizes, strides, offset};
   type.sizes = std::move(sizes);
   type.strides = std::move(strides);
@@ -138,16 +138,16 @@ void as_strided(Recorder& r, const Operator& op, Stack& stack) {
 // The result is the same memory with a pending conj bit.
 void conj(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
-  Pending pending = r.alias_of(self).pending;
-  pending.conj = !pending.conj;
-  reply(op, stack, r.same(self, pending));
+  ConjNegBits conj_neg = r.alias_of(self).conj_neg;
+  conj_neg.conj = !conj_neg.conj;
+  reply(op, stack, r.same(self, conj_neg));
 }
 
 void neg_view(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
-  Pending pending = r.alias_of(self).pending;
-  pending.neg = !pending.neg;
-  reply(op, stack, r.same(self, pending));
+  ConjNegBits conj_neg = r.alias_of(self).conj_neg;
+  conj_neg.neg = !conj_neg.neg;
+  reply(op, stack, r.same(self, conj_neg));
 }
 
 constexpr OperatorRow kRows[] = {

@@ -16,9 +16,9 @@ graph::Value* replay(Recorder& r, const View* view, graph::Value* base) {
 
 // Applies pending bits. Conjugation and negation are their own inverses, so this maps memory to what a tensor shows,
 // and `value` to what its memory must hold.
-graph::Value* done(Recorder& r, graph::Value* value, Pending pending) {
-  if (pending.conj) value = r.emit("aten::conj_physical", {value});
-  if (pending.neg) value = r.emit("aten::neg", {value});
+graph::Value* done(Recorder& r, graph::Value* value, ConjNegBits conj_neg) {
+  if (conj_neg.conj) value = r.emit("aten::conj_physical", {value});
+  if (conj_neg.neg) value = r.emit("aten::neg", {value});
   return value;
 }
 
@@ -53,8 +53,8 @@ graph::Value* read_memory(Recorder& r, Alias& a) {
 
 graph::Value* read(Recorder& r, Alias& a) {
   graph::Value* memory = read_memory(r, a);
-  if (!a.pending.any()) return memory;
-  if (!a.shown) a.shown = done(r, memory, a.pending);
+  if (!a.conj_neg.any()) return memory;
+  if (!a.shown) a.shown = done(r, memory, a.conj_neg);
   return a.shown;
 }
 
@@ -62,9 +62,9 @@ void write(Recorder& r, Alias& a, graph::Value* value) {
   Storage& s = *a.storage;
   r.refuse_write(s);
   graph::Value* memory = value;
-  if (a.pending.any()) {
+  if (a.conj_neg.any()) {
     graph::Value* old = read_memory(r, a);
-    memory = conform(r, done(r, value, a.pending), old);
+    memory = conform(r, done(r, value, a.conj_neg), old);
   }
   s.base = conform(r, write_back(r, a.view.get(), s.base, memory), s.base);
   ++s.version;

@@ -39,7 +39,7 @@ struct Alias {
   std::shared_ptr<const View> view;
   graph::Value* value = nullptr;  // the contents of its memory at `version`
   uint32_t version = 0;
-  Pending pending;
+  ConjNegBits conj_neg;
   graph::Value* shown = nullptr;  // `value` with the pending conj and neg bits applied, once it is needed
   bool made_storage = false;      // the storage was made for this tensor; other tensors view it
 };

@@ -40,7 +40,7 @@ at::Tensor make_sample(Recorder& r, const graph::TensorType& type) {
   int64_t elements = 1;
   for (size_t d = 0; d < s.sizes.size(); ++d) elements += std::max<int64_t>(s.sizes[d] - 1, 0) * s.strides[d];
   if (type.device.type != DeviceType::CPU || elements > kLargest)
-    VESTA_UNSUPPORTED("an operator without a shape rule on large tensors or off the CPU");
+    VESTA_UNSUPPORTED("an operator without a shape rule, on large tensors or another device than the CPU");
   const at::Tensor memory = at::detail::empty_cpu({elements}, to_scalar_type(type.dtype), {}, {}, {}, {});
   const bool ones = is_float(type.dtype) || is_complex(type.dtype);
   memory.fill_(ones ? 1 : 0);

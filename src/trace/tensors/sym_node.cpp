@@ -43,7 +43,7 @@ Expr constant(int64_t v) {
 Expr to_expr(const c10::SymInt& v) {
   if (const auto i = v.maybe_as_int()) return constant(*i);
   auto* node = dynamic_cast<SymNode*>(v.toSymNodeImplUnowned());
-  if (!node || !node->expr()) VESTA_UNSUPPORTED("a symbolic integer made by another tracer");
+  if (!node || !node->expr()) VESTA_UNSUPPORTED("a symbolic integer of another trace");
   return *node->expr();
 }
 
@@ -64,7 +64,7 @@ Expr SymNode::integer(const c10::SymNode& o) const {
   if (auto* node = dynamic_cast<SymNode*>(o.get())) return node->integer();
   if (o->is_int())
     if (const auto v = o->maybe_as_int()) return constant(*v);
-  VESTA_UNSUPPORTED("a symbolic integer made by another tracer");
+  VESTA_UNSUPPORTED("a symbolic integer of another trace");
 }
 
 double SymNode::number(const c10::SymNode& o) const {
@@ -171,7 +171,7 @@ c10::SymNode SymNode::sym_and(const c10::SymNode& o) {
 c10::SymNode SymNode::sym_not() {
   if (const bool* b = std::get_if<bool>(&payload_)) return make(!*b);
   auto* c = std::get_if<Comparison>(&payload_);
-  if (!c) VESTA_UNSUPPORTED("the negation of a symbolic number");
+  if (!c) VESTA_UNSUPPORTED("a symbolic number is negated logically");
   switch (c->relation) {
     case Relation::Equal: return make(Comparison{c->left, Relation::NotEqual, c->right});
     case Relation::NotEqual: return make(Comparison{c->left, Relation::Equal, c->right});
@@ -192,7 +192,7 @@ int64_t SymNode::guard_int(const char*, int64_t) {
 bool SymNode::guard_bool(const char*, int64_t) {
   if (const bool* b = std::get_if<bool>(&payload_)) return *b;
   const auto* c = std::get_if<Comparison>(&payload_);
-  if (!c) VESTA_UNSUPPORTED("the truth of a symbolic number");
+  if (!c) VESTA_UNSUPPORTED("the truth value of a symbolic number is needed");
   switch (c->relation) {
     case Relation::Equal: return sink_->guards().equal(c->left, c->right);
     case Relation::NotEqual: return !sink_->guards().equal(c->left, c->right);

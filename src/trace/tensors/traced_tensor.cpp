@@ -41,8 +41,8 @@ TracedTensorImpl::TracedTensorImpl(std::shared_ptr<Recorder> recorder, std::shar
 void TracedTensorImpl::set_type(const graph::TensorType& type, Expr offset) {
   type_ = type;
   offset_ = offset;
-  _set_conj(alias_->pending.conj);
-  _set_neg(alias_->pending.neg);
+  _set_conj(alias_->conj_neg.conj);
+  _set_neg(alias_->conj_neg.neg);
   set_custom_sizes_strides(alias_->storage->input >= 0 ? SizesStridesPolicy::CustomSizes : SizesStridesPolicy::Default);
   const size_t n = type.dim();
   if (is_static(type) && offset.is_constant()) {
@@ -99,7 +99,7 @@ c10::intrusive_ptr<c10::TensorImpl> TracedTensorImpl::shallow_copy_and_detach(c1
 
 void TracedTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& impl) {
   auto* other = dynamic_cast<TracedTensorImpl*>(impl.get());
-  if (!other) VESTA_UNSUPPORTED("the data of a traced tensor is replaced by that of a real one");
+  if (!other) VESTA_UNSUPPORTED("the data of a tensor in the program is replaced by that of an existing tensor");
   if (alias_->storage->input >= 0) VESTA_UNSUPPORTED("the data of an input is replaced (tensor.data = ...)");
   alias_ = other->alias_;
   plain_sizes_.clear();

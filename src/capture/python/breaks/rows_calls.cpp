@@ -65,7 +65,7 @@ constexpr BreakRow kRows[] = {
      "The callback would run for the objects of the trace.",
      "make the weak reference outside of the compiled function"},
     {Break::WeakReferenceToNewObject, "weak-reference-to-new-object", "makes a weak reference to a new object",
-     "The object of the trace goes away with the trace, and the reference would be dead.",
+     "The object exists only in the trace, so the reference would be dead after it.",
      "make the weak reference outside of the compiled function"},
 };
 

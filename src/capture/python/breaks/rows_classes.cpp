@@ -20,7 +20,7 @@ constexpr BreakRow kRows[] = {
      "uses a class that a function has made, which may be another class in the next call",
      "A guard on the class would fail in each call.", "make the class at the top of a module"},
     {Break::ClassWithDel, "class-with-del", "makes an object of class {}, which has a __del__",
-     "A graph cannot say when an object goes away, so __del__ would run at another time.",
+     "A graph does not know when an object is destroyed, so __del__ would run at another time.",
      "make the object outside of the compiled function"},
     {Break::ClassUnknown, "class-unknown", "makes an object of class {}, which Vesta does not know",
      "The class is written in C, and Vesta does not know what its constructor reads and writes.",

@@ -31,7 +31,7 @@ void ArgumentChecks::add(const Guard& g) {
   const int other = static_cast<int>(g.number);
   if (is_pair(g) && !(parts_.places.is_argument(g.source) && parts_.places.is_argument(other))) {
     // No argument of another process is an object of this one.
-    VESTA_USER_CHECK(g.check == Check::Different, "an argument is an object that the program knows");
+    VESTA_USER_CHECK(g.check == Check::Different, "an argument is an object that the program refers to by identity, which cannot be saved");
     return;
   }
   // A saved program records no gradients, and reads no attributes of tensors.
@@ -43,13 +43,13 @@ void ArgumentChecks::add(const Guard& g) {
   switch (g.check) {
     case Check::Type: {
       const auto kind = kind_of_class(g.expected);
-      VESTA_USER_CHECK(kind, "an argument's class is unknown to saved programs");
+      VESTA_USER_CHECK(kind, "a saved program cannot check the class of an argument");
       return check(What::Kind, place, *kind);
     }
     case Check::Is:
     case Check::Equals: {
       auto value = scalar_of(g.expected);
-      VESTA_USER_CHECK(value, "an argument is compared with an object that cannot be saved");
+      VESTA_USER_CHECK(value, "the program compares an argument with an object that cannot be saved");
       return check(What::Equals, place, Kind::None, std::move(*value));
     }
     case Check::Present: return check(What::Present, place);
@@ -69,7 +69,7 @@ void ArgumentChecks::add(const Guard& g) {
     case Check::Different:
       return check(g.check == Check::Same ? What::Same : What::Different, place, Kind::None, {},
                    parts_.places.of(other));
-    default: throw UserError("an argument is asked for what a saved program does not know of it");
+    default: throw UserError("the program reads a property of an argument that a saved program cannot check");
   }
 }
 

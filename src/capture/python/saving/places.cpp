@@ -63,7 +63,7 @@ int Places::of_passed_on(const Source& s) {
   const auto starred = [&](Parameter::How how) {
     const auto at = std::find_if(calling_.parameters.begin(), calling_.parameters.end(),
                                  [&](const Parameter& p) { return p.how == how; });
-    VESTA_USER_CHECK(at != calling_.parameters.end(), "forward() has no parameter for an argument of the call");
+    VESTA_USER_CHECK(at != calling_.parameters.end(), "forward() has no parameter for one of the call's arguments");
     return static_cast<int>(at - calling_.parameters.begin());
   };
   if (s.kind == SourceKind::SequenceItem) {
@@ -72,7 +72,7 @@ int Places::of_passed_on(const Source& s) {
   }
   const auto key = s.key ? scalar_of(s.key) : std::nullopt;
   const auto* name = key ? std::get_if<std::string>(&*key) : nullptr;
-  VESTA_USER_CHECK(s.kind == SourceKind::DictValue && name, "an argument is read in a way that cannot be saved");
+  VESTA_USER_CHECK(s.kind == SourceKind::DictValue && name, "the program reads an argument in a way that cannot be saved");
   if (const int p = parameter(*name); p >= 0) return add({-1, p, {}});
   return add({add({-1, starred(Parameter::How::Keywords), {}}), 0, key});
 }
@@ -85,10 +85,10 @@ int Places::of(int source) {
     const bool passed_on = calling_.passes_on && (s.index == kPositionalSlot || s.index == kKeywordSlot);
     if (passed_on) return known = -1;
     const int p = parameter(text(source));
-    VESTA_USER_CHECK(p >= 0, "{} is no parameter", text(source));
+    VESTA_USER_CHECK(p >= 0, "{} is not a parameter", text(source));
     return known = add({-1, p, {}});
   }
-  VESTA_USER_CHECK(s.kind != SourceKind::Computed, "a number that is computed from arguments, {}, decides on the graph",
+  VESTA_USER_CHECK(s.kind != SourceKind::Computed, "the graph depends on {}, a number that is computed from arguments, which cannot be saved",
                    text(source));
   const int parent = s.parent >= 0 ? of(s.parent) : -1;
   switch (s.kind) {
@@ -110,7 +110,7 @@ int Places::of(int source) {
       break;
     default: break;
   }
-  throw UserError(fmt::format("{} cannot be found in the arguments of a saved program", text(source)));
+  throw UserError(fmt::format("a saved program cannot read {} from its arguments", text(source)));
 }
 
 }  // namespace vesta::capture

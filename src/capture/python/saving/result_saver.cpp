@@ -14,7 +14,7 @@ int ResultSaver::add(Made m) {
 int ResultSaver::constant(PyObject* x, const char* what) {
   if (auto s = scalar_of(x)) return add({Made::What::Constant, std::move(*s), 0, {}});
   if (is_tensor(x)) return add({Made::What::Weight, {}, parts_.weights.add(x, "constant"), {}});
-  throw UserError(fmt::format("the result holds {} of class {}, which cannot be saved", what, Py_TYPE(x)->tp_name));
+  throw UserError(fmt::format("the result contains {} of class {}, which cannot be saved", what, Py_TYPE(x)->tp_name));
 }
 int ResultSaver::container(Made::What what, const std::vector<int>& parts) {
   Made m{what, {}, 0, {}};
@@ -24,7 +24,7 @@ int ResultSaver::container(Made::What what, const std::vector<int>& parts) {
 
 int ResultSaver::save(int number) {
   int& known = made_[static_cast<size_t>(number)];
-  VESTA_USER_CHECK(known != kOpen, "the result holds itself");
+  VESTA_USER_CHECK(known != kOpen, "the result contains itself, which cannot be saved");
   if (known >= 0) return known;
   known = kOpen;
   const int made = describe(parts_.variant.epilogue.reconstructions[static_cast<size_t>(number)]);
@@ -39,7 +39,7 @@ int ResultSaver::describe(const Reconstruction& r) {
       const int source = parts_.variant.epilogue.needed[static_cast<size_t>(r.index)];
       if (parts_.places.is_argument(source)) {
         const int place = parts_.places.of(source);
-        VESTA_USER_CHECK(place >= 0, "the result holds the tuple or dict of all arguments");
+        VESTA_USER_CHECK(place >= 0, "the result contains the tuple or dict of all arguments, which cannot be saved");
         return add({Made::What::Argument, {}, place, {}});
       }
       if (is_tensor(parts_.object(source))) return add({Made::What::Weight, {}, parts_.weight(source), {}});
@@ -56,7 +56,7 @@ int ResultSaver::describe(const Reconstruction& r) {
       // By its C base: a dict, list or tuple is that; other objects are dicts of their attributes.
       const Reconstruction& payload = parts_.variant.epilogue.reconstructions[static_cast<size_t>(parts.at(0))];
       if (payload.make != Make::Null) return save(parts[0]);
-      VESTA_USER_CHECK(parts.size() == 1 + 2 * static_cast<size_t>(r.index), "the result has an object with slots");
+      VESTA_USER_CHECK(parts.size() == 1 + 2 * static_cast<size_t>(r.index), "the result contains an object with __slots__, which cannot be saved");
       return container(Made::What::Dict, {parts.begin() + 1, parts.end()});
     }
     case Make::Call:
@@ -68,7 +68,7 @@ int ResultSaver::describe(const Reconstruction& r) {
     default: break;
   }
   throw UserError(
-      "the result holds an object that cannot be saved; return tensors, numbers, strings, and lists, "
+      "the result contains an object that cannot be saved; return tensors, numbers, strings, and lists, "
       "tuples and dicts of them");
 }
 PyObject* ResultSaver::object_of(int number) const {

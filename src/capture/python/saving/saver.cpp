@@ -33,7 +33,7 @@ Target target_of_code(const artifact::Artifact& a) {
   if (const Target* const gpu = machine::cuda_target(std::max<int>(0, a.device.index))) return *gpu;
   bool launches = false;
   artifact::for_each_launch(a, [&](const artifact::Launch&) { launches = true; });
-  VESTA_CHECK(!launches, "a program with kernels of a GPU, and no GPU");
+  VESTA_CHECK(!launches, "a program has kernels for a GPU but no GPU");
   return host_target();
 }
 
@@ -117,7 +117,7 @@ class VariantSaver {
       if (in.source >= 0 && places_.is_argument(in.source)) {
         made.place = places_.of(in.source);
       } else if (in.is_number) {
-        throw UserError(fmt::format("{} is a number that may change from call to call; make it an argument",
+        throw UserError(fmt::format("{} is a number that may change between calls; make it an argument",
                                     parts_.text(in.source)));
       } else {
         made.weight = in.source >= 0 ? parts_.weight(in.source) : parts_.weights.add(in.constant, "constant");
@@ -126,7 +126,7 @@ class VariantSaver {
     }
     for (const int source : v_.integers) {
       VESTA_USER_CHECK(places_.is_argument(source),
-                       "{} is a number that changed from call to call; make it an argument", parts_.text(source));
+                       "{} is a number that changed between calls; make it an argument", parts_.text(source));
       out_.integers.push_back(places_.of(source));
     }
   }
@@ -167,12 +167,12 @@ std::string why_not(const Segment& s, const Variant& v, const Calling& calling, 
     return fmt::format("it is not one graph: {}{}", stop.reason, place_text(stop.where));
   }
   if (v.graph.differentiable) return "it records gradients; call the compiled program once under torch.no_grad()";
-  if (!v.graph.executable) return "it computes nothing with tensors";
+  if (!v.graph.executable) return "it does not compute anything with tensors";
   const std::vector<bool> arguments = arguments_of(v, calling);
   if (!writes_program_alone(v, arguments))
-    return fmt::format("it writes {}, and a saved program writes tensors only", fmt::join(v.report.effects, ", "));
-  if (!(v.entry == v.leave)) return "it changes torch's global state";
-  if (!v.watched.alive()) return "an object that it was compiled for is gone";
+    return fmt::format("it writes {}, but a saved program can write tensors only", fmt::join(v.report.effects, ", "));
+  if (!(v.entry == v.leave)) return "it changes torch's global state, which a saved program cannot do";
+  if (!v.watched.alive()) return "an object that it was compiled for does not exist any more";
   // The caller of a loaded program sets its own gradient modes and number of threads.
   TorchState now = torch_state();
   now.grad = v.entry.grad;
@@ -185,7 +185,7 @@ std::string why_not(const Segment& s, const Variant& v, const Calling& calling, 
   const Roots roots{slots.data(), calling.function.get(), function->func_globals, function->func_builtins};
   const int failed = v.guards.check_without(arguments, roots, found);
   if (failed == GuardProgram::kHolds) return {};
-  return fmt::format("{} no longer holds", guard_text(v.guards, v.guards.guards()[static_cast<size_t>(failed)]));
+  return fmt::format("the guard {} does not hold now", guard_text(v.guards, v.guards.guards()[static_cast<size_t>(failed)]));
 }
 
 }  // namespace
@@ -218,7 +218,7 @@ Saving make_program(const Captured& captured, const Calling& calling) {
   }
   if (out.program.variants.empty()) {
     VESTA_USER_CHECK(!out.skipped.empty(),
-                     "{} has not been compiled yet: call it once, under torch.no_grad(), with "
+                     "{} has not been compiled yet; call it once under torch.no_grad() with "
                      "arguments like those of later calls",
                      out.program.name);
     throw UserError(fmt::format("{} cannot be saved: {}", out.program.name, fmt::join(out.skipped, "; and ")));

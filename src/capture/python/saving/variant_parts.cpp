@@ -16,7 +16,7 @@ std::string VariantParts::plain_text(int source) const {
 }
 
 PyObject* VariantParts::object(int source) const {
-  VESTA_USER_CHECK(found[source], "{} is gone", text(source));
+  VESTA_USER_CHECK(found[source], "{} does not exist any more", text(source));
   return found[source];
 }
 

@@ -24,9 +24,9 @@ int WeightTable::add(PyObject* tensor, const std::string& name) {
   const std::string& label = known == names_.end() ? name : known->second;
   const at::Tensor& t = THPVariable_Unpack(tensor);
   VESTA_USER_CHECK(t.layout() == c10::kStrided && t.has_storage() && to_dtype(t.scalar_type()) != DType::Other,
-                   "the tensor {} is not dense, or of a type that Vesta does not compute with", label);
+                   "the tensor {} is not dense or has a dtype that Vesta does not support", label);
   VESTA_USER_CHECK(t.device().is_cpu() || t.device().is_cuda(),
-                   "the tensor {} is on {}: only tensors in the memory of the CPU or of a GPU are saved", label,
+                   "the tensor {} is on {}; only tensors on the CPU or a GPU can be saved", label,
                    t.device().str());
   VESTA_USER_CHECK(!t.is_conj() && !t.is_neg(), "the tensor {} is a lazy conjugate: resolve_conj() makes it plain",
                    label);

@@ -22,10 +22,10 @@ class Attempts {
     settings.whole = fullgraph;
   }
 
-  enum class Next { Again, GiveUp };
+  enum class Next { Again, LeaveToPython };
   Next after(TraceResult r) {
     const Then then = row(r.site.reason.id).then;
-    if (then == Then::RunEager) return give_up(r);
+    if (then == Then::RunEager) return leave_to_python(r);
     if (then == Then::TraceWithoutSymbols && settings.symbols) {
       settings.symbols = false;
       settings.stop_at = -1;
@@ -51,7 +51,7 @@ class Attempts {
     told_.reset();
     if (fullgraph_ && r.raised) {
       raises = r.site.reason.text;
-      return give_up(r);
+      return leave_to_python(r);
     }
     // Each guess goes twice as far back, to reach a cause that is far back.
     if (r.guessed) r.restart_at = std::max(0, r.restart_at + 1 - (1 << guesses_++));
@@ -59,7 +59,7 @@ class Attempts {
       const bool constants_may_do = settings.symbols && r.restart_at < 0;
       settings.symbols = settings.symbols && !constants_may_do;
       site = std::move(r.site);
-      return constants_may_do ? Next::Again : Next::GiveUp;
+      return constants_may_do ? Next::Again : Next::LeaveToPython;
     }
     settings.stop_at = r.restart_at;
     site = std::move(r.site);
@@ -71,9 +71,9 @@ class Attempts {
   std::string raises;
 
  private:
-  Next give_up(TraceResult& r) {
+  Next leave_to_python(TraceResult& r) {
     site = std::move(r.site);
-    return Next::GiveUp;
+    return Next::LeaveToPython;
   }
 
   bool fullgraph_;
@@ -105,7 +105,7 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
     r = trace_segment(t, f, segment.position, attempts.settings);
     if (r.variant) break;
     append(lost, warnings_without(r.warnings, lost));
-    if (attempts.after(std::move(r)) == Attempts::Next::GiveUp) break;
+    if (attempts.after(std::move(r)) == Attempts::Next::LeaveToPython) break;
   }
   const BreakSite& site = attempts.site;
   if (!r.variant) {

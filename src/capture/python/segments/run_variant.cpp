@@ -10,7 +10,7 @@ namespace vesta::capture {
 
 bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
   if (!v.watched.alive()) {
-    why.guard = "an object that it was compiled for is gone";
+    why.guard = "an object that it was compiled for does not exist any more";
     return false;
   }
   const GuardProgram::Lease lease(v.guards);

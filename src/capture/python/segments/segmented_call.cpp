@@ -106,7 +106,7 @@ bool SegmentedCall::prepare(Segment& s, Ready& ready) {
     refuse_recompile(captured_.name(), why);
     return left(throw_at(thread_, frame_, position_));
   }
-  if (set == Stance::EagerOnMiss) return left(go_on_eagerly("torch.compiler.set_stance asks for it"));
+  if (set == Stance::EagerOnMiss) return left(go_on_eagerly("torch.compiler.set_stance forces eager mode"));
   s.gone += static_cast<int64_t>(std::erase_if(s.variants, [](const auto& v) { return !v->watched.alive(); }));
   const std::string full = why_no_more_variants(captured_.options, static_cast<int64_t>(s.variants.size()) + s.gone,
                                                 fmt::format("{}: it is {}", why.guard, why.now));

@@ -115,7 +115,7 @@ class SegmentTrace {
     const Step last = tr.variables.begin() ? vesta::capture::run(e) : Step::Error;
     const Object value = Object::take(last == Step::Return ? e.result : nullptr);
     result_.site = tr.progress.site();
-    result_.asked_compiling = tr.calls.asked_compiling();
+    result_.asked_compiling = tr.calls.asked_compiling;
     if (last == Step::Error || last == Step::Yield || tr.ended()) {
       if (!tr.ended()) {
         PyObject* type = PyErr_Occurred();
@@ -190,7 +190,7 @@ class SegmentTrace {
     v->guards.code = code_of(frame_);
     v->entry = entry;
     v->leave = leave;
-    v->frames = tr.progress.entered_frames();
+    v->frames = tr.functions.entered_frames();
     v->report.effects = std::move(effects);
     for (const IntegerRead& r : tr.numbers.integers()) v->integers.push_back(r.source);
     result_.variant = std::move(v);

@@ -50,7 +50,7 @@ Object cache_key(PyObject* function, PyObject* const* args, Py_ssize_t n, PyObje
     add(args[n + i]);
   }
   for (Py_ssize_t i = 0; f && f->typed && i < n + named; ++i) add(reinterpret_cast<PyObject*>(Py_TYPE(args[i])));
-  if (!f) PyErr_SetString(PyExc_TypeError, "no function of functools.lru_cache");
+  if (!f) PyErr_SetString(PyExc_TypeError, "it is not a function made by functools.lru_cache");
   return Object::take(ok ? PyList_AsTuple(parts.get()) : nullptr);
 }
 

@@ -147,11 +147,11 @@ class Lists {
 
 // Weights that were derived from a parameter go when it goes.
 void watch_parameters(const CompiledGraph& compiled, std::span<PyObject* const> tensors) {
-  compiled.watched = compiled.executable->times_derived();
+  compiled.watched = compiled.executable->times_prepacked();
   compiled.parameters = WeakReferences([graph = std::weak_ptr(compiled.executable)] {
-    if (const auto alive = graph.lock()) alive->drop_derived();
+    if (const auto alive = graph.lock()) alive->drop_prepacked();
   });
-  for (const int i : compiled.executable->artifact().derived_parameters)
+  for (const int i : compiled.executable->artifact().prepacked_parameters)
     compiled.parameters.add(tensors[static_cast<size_t>(i)]);
 }
 
@@ -208,7 +208,7 @@ GraphRun run_graph(const CompiledGraph& compiled, const std::vector<bool>& requi
   } catch (const std::exception& e) {
     return failed(why, e.what());
   }
-  if (graph.times_derived() != compiled.watched) watch_parameters(compiled, tensors);
+  if (graph.times_prepacked() != compiled.watched) watch_parameters(compiled, tensors);
   if (!compiled.views.empty()) trace::apply(compiled.views, values);
   for (const c10::IValue& v : values) {
     PyObject* x = v.isTensor() ? THPVariable_Wrap(v.toTensor())

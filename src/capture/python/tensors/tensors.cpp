@@ -271,7 +271,7 @@ KeptTorchState::KeptTorchState() : state_(torch_state()), functions_(std::make_u
 
 KeptTorchState::~KeptTorchState() {
   at::impl::PythonTorchFunctionTLS::set_state(functions_->state);
-  // Whoever was to leave these levels was not run.
+  // The code that leaves these levels has not run.
   while (static_cast<int>(at::functorch::getDynamicLayerStack().size()) > state_.transforms)
     at::functorch::popDynamicLayerAndDeleteMetadata();
   TorchState now = torch_state(), was = state_;
@@ -407,7 +407,7 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
                             const std::vector<int64_t>& integers) {
   trace::Traced& traced = graph.impl->traced;
   pipeline::Traced facts;
-  facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.pending)};
+  facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.conj_neg)};
   facts.op_count = traced.op_count;
   facts.trace_ms = trace_ms;
   facts.inference = !traced.tape;

@@ -19,6 +19,7 @@ class FunctionModel {
   // The trace enters the frame of a Python function, called by C code or by the trace. False: the function's effects
   // are invisible to the program (PyTorch's own bookkeeping), and CPython is to run it.
   bool enter(Frame* f);
+  int entered_frames() const { return entered_frames_; }
   // The code of a function at a source. Its globals are those of this function, whichever function comes later.
   void guard_code(PyObject* function, int source);
   // A function's code and defaults.
@@ -34,6 +35,7 @@ class FunctionModel {
   Trace& t_;
   std::unordered_set<PyObject*> constants_, guarded_;
   std::unordered_set<PyCodeObject*> noted_;
+  int entered_frames_ = 0;
 };
 
 }  // namespace vesta::capture

@@ -68,7 +68,7 @@ PyObject* ObjectModel::instance_attr(PyObject* owner, PyObject* name) {
   if (!hook) return t_.tracker.finish_call(PyObject_GetAttr(owner, name));  // raises
   if (is_getattr_of_modules(hook.get())) {
     bool found = false;
-    PyObject* x = module_item(owner, name, hook.get(), &found);
+    PyObject* x = module_item(t_, owner, name, hook.get(), &found);
     if (found || PyErr_Occurred()) return x;
   }
   if (!PyFunction_Check(hook.get()) && !is_method_of_c(hook.get()))

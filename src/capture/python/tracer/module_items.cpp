@@ -55,7 +55,7 @@ bool is_getattr_of_modules(PyObject* function) {
   return true;
 }
 
-PyObject* ObjectModel::module_item(PyObject* module, PyObject* name, PyObject* getattr, bool* found) {
+PyObject* module_item(Trace& t, PyObject* module, PyObject* name, PyObject* getattr, bool* found) {
   static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
   static PyObject* const tables[] = {PyUnicode_InternFromString(kTables[0]), PyUnicode_InternFromString(kTables[1]),
                                      PyUnicode_InternFromString(kTables[2])};
@@ -64,17 +64,17 @@ PyObject* ObjectModel::module_item(PyObject* module, PyObject* name, PyObject* g
   PyObject* own = _PyType_Lookup(type, dict_name);
   PyObject* dict = instance_dict(module);
   if (!own || Py_TYPE(own) != &PyGetSetDescr_Type || !dict) return nullptr;  // the class has a __dict__ of its own
-  t_.tracker.note_constant(getattr);
-  t_.functions.guard(getattr);
-  t_.guards.add_class(type, dict_name);
-  const int source = dict_source(module);
+  t.tracker.note_constant(getattr);
+  t.functions.guard(getattr);
+  t.guards.add_class(type, dict_name);
+  const int source = t.objects.dict_source(module);
   for (PyObject* table : tables) {
     bool present = false;
-    const Object items = Object::take(t_.containers.read_dict(dict, source, table, &present));
+    const Object items = Object::take(t.containers.read_dict(dict, source, table, &present));
     if (PyErr_Occurred()) return nullptr;
     if (!present) continue;
     if (!PyDict_CheckExact(items.get()) && !PyODict_CheckExact(items.get())) return nullptr;
-    PyObject* x = t_.containers.read_dict(items.get(), t_.sources.find(items.get()), name, found);
+    PyObject* x = t.containers.read_dict(items.get(), t.sources.find(items.get()), name, found);
     if (*found || PyErr_Occurred()) return x;
   }
   return nullptr;

@@ -14,6 +14,15 @@ namespace {
 
 constexpr size_t kMostConstants = 4;  // that variants hold for one source; past it, the program needs a symbolic scalar
 
+// Whether the source may have one more constant. `whole`: it may have any number.
+bool takes_constant(ScalarHistory& history, PyObject* x, bool whole) {
+  for (const Object& c : history.constants)
+    if (same_scalar(c.get(), x)) return true;
+  if (history.constants.size() >= kMostConstants && !whole) return false;
+  history.constants.push_back(Object::share(x));
+  return true;
+}
+
 }  // namespace
 
 PyObject* NumberModel::track_int(PyObject* x, int source) {
@@ -54,7 +63,7 @@ PyObject* NumberModel::track_scalar(PyObject* x, int source) {
                            t_.sources[source].index >= code_of(t_.root)->co_nlocalsplus && PyFloat_CheckExact(x);
     const bool exact = t_.containers.is_exact();
     if ((history.changed || is_result) &&
-        ((PyFloat_CheckExact(x) && !history.specialized && !exact) || !takes_constant(history, x))) {
+        ((PyFloat_CheckExact(x) && !history.specialized && !exact) || !takes_constant(history, x, t_.settings.whole))) {
       if (exact) return t_.graph_break(Break::ChangingNumberInContainer);
       t_.guards.add(Check::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(x)));
       scalar_keys_[source] = key;
@@ -63,14 +72,6 @@ PyObject* NumberModel::track_scalar(PyObject* x, int source) {
   }
   t_.guards.add(Check::Equals, source, x);
   return Py_NewRef(x);
-}
-
-bool NumberModel::takes_constant(ScalarHistory& history, PyObject* x) {
-  for (const Object& c : history.constants)
-    if (same_scalar(c.get(), x)) return true;
-  if (history.constants.size() >= kMostConstants && !t_.settings.whole) return false;
-  history.constants.push_back(Object::share(x));
-  return true;
 }
 
 PyObject* NumberModel::make_scalar(PyObject* value, int source) {

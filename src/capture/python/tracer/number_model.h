@@ -63,8 +63,6 @@ class NumberModel {
   // A list of the items of a list or tuple, without symbols; the sequence itself if it holds none; empty with an error
   // set.
   Object plain_items(PyObject* sequence, int depth);
-  // Whether the source may have one more constant.
-  bool takes_constant(ScalarHistory& history, PyObject* x);
   PyObject* make_scalar(PyObject* value, int source);
   int operand_source(PyObject* number);
   // The value that a number, symbolic or not, has now; empty if it is unknown.

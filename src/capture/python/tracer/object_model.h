@@ -44,9 +44,6 @@ class ObjectModel {
   PyObject* guard_flags(PyObject* tensor);
   // What the real tensor's __dict__ has; nullptr without an error and *found false: nothing.
   PyObject* tensor_dict_attr(PyObject* owner, PyObject* name, bool* found);
-  // What `getattr`, torch.nn.Module's own __getattr__, does: a parameter, buffer or module of that name. Not found: the
-  // function itself is to be called, which raises or goes on in another way.
-  PyObject* module_item(PyObject* module, PyObject* name, PyObject* getattr, bool* found);
   PyObject* bind(PyObject* attribute, PyObject* owner, PyTypeObject* type);
   int set_tensor_attr(PyObject* owner, PyObject* name, PyObject* value);
   int set_attr_by_hook(PyObject* owner, PyObject* name, PyObject* value);

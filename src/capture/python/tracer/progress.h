@@ -34,7 +34,6 @@ class Progress {
 
   // Called before each instruction of each frame. False: the root frame has reached TraceSettings::stop_at.
   bool begin_instruction(Frame* f, int position);
-  void enter_function() { ++entered_frames_; }
 
   // Ends the trace; always nullptr, with a Python error set. Later reasons are dropped.
   PyObject* graph_break(Reason why);
@@ -61,7 +60,6 @@ class Progress {
   int root_count() const { return root_count_; }
   // The count of the root frame's instruction whose exception a handler is at work on, or -1.
   int raised_at() const { return raised_at_; }
-  int entered_frames() const { return entered_frames_; }
 
  private:
   void note_size_guards();
@@ -71,7 +69,7 @@ class Progress {
   PyCodeObject* code_ = nullptr;  // of the instruction at work; its frame may be gone
   size_t size_guards_ = 0;        // guards on symbolic sizes when the instruction began
   int64_t instructions_ = 0;
-  int root_count_ = 0, entered_frames_ = 0, raised_at_ = -1;
+  int root_count_ = 0, raised_at_ = -1;
   bool ended_ = false;
   BreakSite site_;
 };

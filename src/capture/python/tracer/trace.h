@@ -60,10 +60,10 @@ class Trace {
 
   bool ended() const { return progress.ended(); }
   // Ends the trace: nullptr with an error set. The first reason stays.
-  PyObject* graph_break(Break why, std::string_view first = {}, std::string_view second = {});
+  PyObject* graph_break(Break why, std::string_view first = "", std::string_view second = "");
   PyObject* graph_break(Reason why) { return progress.graph_break(std::move(why)); }
   // The same where -1 is a failure.
-  int fail(Break why, std::string_view first = {}, std::string_view second = {});
+  int fail(Break why, std::string_view first = "", std::string_view second = "");
 };
 
 }  // namespace vesta::capture

@@ -66,7 +66,7 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
     return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
   if (const Stance s = stance(); s == Stance::ForceEager || (s == Stance::EagerFirst && c.calls == 1)) {
-    c.fall_back("torch.compiler.set_stance asks for it");
+    c.fall_back("torch.compiler.set_stance forces eager mode");
     return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
   const size_t count = PyVectorcall_NARGS(flags);

@@ -1,4 +1,4 @@
-// Calls in a trace. Python code comes back to the tracer by the evaluation hook, whoever calls it. C code is called if
+// Calls in a trace. Python code comes back to the tracer by the evaluation hook, whether the trace or C code calls it. C code is called if
 // its row says what it reads and writes, or its handler does what it would do; any other C function is a graph break.
 //
 // The files of this folder: dispatch.cpp tells callables apart, class_calls.cpp calls a class, effects.cpp does what an
@@ -6,7 +6,6 @@
 // each.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "capture/python/functions/functions.h"
@@ -42,13 +41,7 @@ class Calls {
   // What the function of the call compares or looks up becomes a fact of the trace.
   bool guard_compared(const Callable& known, const Call& c);
 
-  // ---- on being compiled
-  bool is_compiling();
-  bool is_dynamo_compiling() const;
-  // The name of the module that asks.
-  std::string_view asking_module() const;
-  bool asked_compiling() const { return asked_compiling_; }
-
+  bool asked_compiling = false;  // the program asked whether it is being compiled
   ContextVariables contexts;
   // Calls of functions of functools.lru_cache whose results the cache had: the epilogue makes them again, for their
   // count.
@@ -69,7 +62,6 @@ class Calls {
   bool may_refer(const Call& c);
 
   Trace& t_;
-  bool asked_compiling_ = false;  // the program asked whether it is being compiled
 };
 
 // A call of a function that functools.lru_cache made.

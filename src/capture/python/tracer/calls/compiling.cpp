@@ -18,38 +18,35 @@ std::string_view module_of(const Frame* f) {
   return text ? text : "";
 }
 
-}  // namespace
-
-std::string_view Calls::asking_module() const {
-  const Frame* f = t_.progress.place().frame;
-  while (f && f != t_.root && relays_is_compiling(module_of(f))) f = caller_of(f);
+// The name of the module that asks.
+std::string_view asking_module(const Trace& t) {
+  const Frame* f = t.progress.place().frame;
+  while (f && f != t.root && relays_is_compiling(module_of(f))) f = caller_of(f);
   return f ? module_of(f) : std::string_view();
 }
 
-bool Calls::is_compiling() {
-  if (computes_otherwise_compiled(asking_module())) return false;
-  asked_compiling_ = true;
-  return t_.settings.says_compiling;
-}
-
-bool Calls::is_dynamo_compiling() const {
-  const std::string_view module = asking_module();
-  if (!enters_dynamo_unless_compiling(module)) return false;
-  // In training the operators have gradients of their own, which Dynamo's graphs ask for: zeros for the operands of the
-  // branch that is not taken. flex_attention's math is an operator on its tensors alone.
-  const bool own_tensors = module == "torch.nn.attention.flex_attention";
-  return own_tensors ? !t_.settings.gradients : !torch_state().grad;
-}
+}  // namespace
 
 namespace handlers {
 
-Result is_compiling(Trace& t, const Call&) { return PyBool_FromLong(t.calls.is_compiling()); }
+Result is_compiling(Trace& t, const Call&) {
+  if (computes_otherwise_compiled(asking_module(t))) return Py_NewRef(Py_False);
+  t.calls.asked_compiling = true;
+  return PyBool_FromLong(t.settings.says_compiling);
+}
 
-Result is_dynamo_compiling(Trace& t, const Call&) { return PyBool_FromLong(t.calls.is_dynamo_compiling()); }
+Result is_dynamo_compiling(Trace& t, const Call&) {
+  const std::string_view module = asking_module(t);
+  if (!enters_dynamo_unless_compiling(module)) return Py_NewRef(Py_False);
+  // In training the operators have gradients of their own, which Dynamo's graphs ask for: zeros for the operands of the
+  // branch that is not taken. flex_attention's math is an operator on its tensors alone.
+  const bool own_tensors = module == "torch.nn.attention.flex_attention";
+  return PyBool_FromLong(own_tensors ? !t.settings.gradients : !torch_state().grad);
+}
 
 // torch._dynamo.mark_static and its like: notes for Dynamo on a tensor.
 Result mark_for_dynamo(Trace& t, const Call&) {
-  if (!enters_dynamo_unless_compiling(t.calls.asking_module())) return std::nullopt;
+  if (!enters_dynamo_unless_compiling(asking_module(t))) return std::nullopt;
   return Py_NewRef(Py_None);
 }
 

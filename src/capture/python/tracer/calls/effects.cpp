@@ -76,7 +76,7 @@ bool Calls::may_read_arguments(const Call& c, Py_ssize_t first) {
 
 PyObject* Calls::plainly(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   // Python code that torch runs for an operator of plain tensors (a rule for the shapes of its results, a
-  // decomposition) is no part of the program.
+  // decomposition) is not part of the program.
   std::optional<HookOff> off;
   if (is_plain_operation(f, args, n + (names ? PyTuple_GET_SIZE(names) : 0)) && !are_function_modes_active())
     off.emplace();

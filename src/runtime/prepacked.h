@@ -1,8 +1,8 @@
-// Derived weights: tensors computed from parameters (packed, folded, converted) and kept until a parameter changes.
+// Prepacked constants: tensors computed from parameters (packed, folded, converted) and kept until a parameter changes.
 //
 // A parameter counts as unchanged while it is the same TensorImpl on the same storage with the same data pointer and
 // version counter. Inference tensors have no version counter, so nothing may be kept for them: the entry point passes
-// them as plain arguments. If a set of derived weights reads one nevertheless, it is computed at every run.
+// them as plain arguments. If a set of prepacked constants reads one nevertheless, it is computed at every run.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,13 +31,13 @@ class ParameterVersion {
   int64_t version_;  // -1: it has no counter
 };
 
-struct DerivedSet {
-  std::vector<ParameterVersion> versions;  // parallel to Artifact::derived_parameters
-  std::vector<at::Tensor> tensors;         // per buffer; defined for the Derived ones that runs read
+struct PrepackedSet {
+  std::vector<ParameterVersion> versions;  // parallel to Artifact::prepacked_parameters
+  std::vector<at::Tensor> tensors;         // per buffer; defined for the Prepacked ones that runs read
   int64_t bytes = 0;
 };
 
-// By buffer: whether a step of a run or an output reads it. Derived buffers that only derived steps read are dropped.
+// By buffer: whether a step of a run or an output reads it. Prepacked buffers that only prepacked steps read are dropped.
 std::vector<bool> read_by_runs(const artifact::Artifact& a);
 
 }  // namespace vesta::runtime

@@ -1,4 +1,4 @@
-#include "runtime/derived.h"
+#include "runtime/prepacked.h"
 
 #include "artifact/uses.h"
 
