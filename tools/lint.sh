@@ -9,7 +9,7 @@ case "${1:-}" in
 usage: tools/lint.sh
 
 clang-format (check), clang-tidy on the C++ files changed since the merge base with the main branch (on the main branch:
-since the commit before), ruff, mypy, the direction of includes, the sizes of files. Runs all, fails when one fails.
+since the commit before), ruff, mypy, the direction of includes, the sizes of files and of the capture's classes. Runs all, fails when one fails.
 
 environment:
   BUILD         build folder whose flags clang-tidy uses  (default: build/release)
@@ -75,6 +75,7 @@ check "ruff format" "$bin/ruff" format --quiet --check .
 check "mypy" "$bin/mypy" --no-error-summary
 check "include direction" "$bin/python" tools/check_includes.py
 check "file sizes" "$bin/python" tools/size_report.py --quiet
+check "class sizes" "$bin/python" tools/check_classes.py
 
 if [ ${#failed[@]} -gt 0 ]; then
   echo "lint: FAILED: $(IFS=,; echo "${failed[*]}")"
