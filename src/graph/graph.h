@@ -107,8 +107,8 @@ struct Output {
   bool absolute_offset =
       false;  // true: storage_offset counts from the storage's start; false: from alias's first element
   Expr integer;
-  ConjNegBits conj_neg;      // views: of the memory; `value` is what the memory holds
-  bool hidden = false;  // Fresh, not returned itself: other outputs are views of it. Comes after those returned.
+  ConjNegBits conj_neg;  // views: of the memory; `value` is what the memory holds
+  bool hidden = false;   // Fresh, not returned itself: other outputs are views of it. Comes after those returned.
 };
 
 // After the run: inputs[input].copy_(value). The value has the input's sizes and dtype.

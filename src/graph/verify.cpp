@@ -143,8 +143,8 @@ class Verifier {
     }
     n.for_each_input([&](const Value* v) {
       require(is_defined(v), "it uses %{} before it is defined, or after its producer is gone", v ? v->id : UINT32_MAX);
-      require(!n.prepacked || prepacked_[v->id], "it is a prepacked constant, but %{} is no Parameter and not prepacked",
-              v->id);
+      require(!n.prepacked || prepacked_[v->id],
+              "it is a prepacked constant, but %{} is no Parameter and not prepacked", v->id);
       users_[v->id].push_back(&n);
     });
     const bool list = schema.returns.size() == 1 && schema.returns[0].type == ArgType::TensorList;

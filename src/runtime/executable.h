@@ -61,7 +61,7 @@ class Executable {
   const artifact::Artifact& artifact() const;
   // The further entry points of the artifact, in its order.
   std::span<const std::unique_ptr<Executable>> entries() const;
-  int64_t prepacked_bytes() const;              // of packed and folded weights that are held now
+  int64_t prepacked_bytes() const;            // of packed and folded weights that are held now
   std::optional<GraphReport> graphs() const;  // nullopt: a program for the CPU
   // How often prepacked constants were computed. A caller that learns that one of their parameters is gone drops them.
   int64_t times_prepacked() const;

@@ -37,7 +37,8 @@ struct PrepackedSet {
   int64_t bytes = 0;
 };
 
-// By buffer: whether a step of a run or an output reads it. Prepacked buffers that only prepacked steps read are dropped.
+// By buffer: whether a step of a run or an output reads it. Prepacked buffers that only prepacked steps read are
+// dropped.
 std::vector<bool> read_by_runs(const artifact::Artifact& a);
 
 }  // namespace vesta::runtime

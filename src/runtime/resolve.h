@@ -62,7 +62,7 @@ struct Resolved {
     ResolvedView copy;
   };
   std::vector<Step> prepacked;  // parallel to Artifact::prepacked; set when a run begins
-  std::vector<Step> steps;    // Artifact::steps from first_step on
+  std::vector<Step> steps;      // Artifact::steps from first_step on
   size_t first_step = 0;
   struct Output {
     ResolvedView view;

@@ -25,9 +25,9 @@ class Mutator {
   std::string run() {
     using Change = std::string (Mutator::*)();
     constexpr Change changes[] = {
-        &Mutator::input,  &Mutator::symbol, &Mutator::facts,  &Mutator::buffer, &Mutator::buffer, &Mutator::call,
-        &Mutator::call,   &Mutator::call,   &Mutator::call,   &Mutator::call,   &Mutator::copy,   &Mutator::assertion,
-        &Mutator::entry,  &Mutator::region, &Mutator::region, &Mutator::steps,  &Mutator::arena,  &Mutator::output,
+        &Mutator::input,  &Mutator::symbol, &Mutator::facts,    &Mutator::buffer, &Mutator::buffer, &Mutator::call,
+        &Mutator::call,   &Mutator::call,   &Mutator::call,     &Mutator::call,   &Mutator::copy,   &Mutator::assertion,
+        &Mutator::entry,  &Mutator::region, &Mutator::region,   &Mutator::steps,  &Mutator::arena,  &Mutator::output,
         &Mutator::output, &Mutator::output, &Mutator::prepacked};
     for (;;)
       if (std::string done = (this->*changes[r_.below(std::size(changes))])(); !done.empty()) return done;

@@ -202,9 +202,9 @@ Artifact lives() {
   a.is_static = true;
   const TensorDesc type{DType::F32, {}, {constant(16)}, {constant(1)}};
   a.inputs = {{type, false, "x"}, {type, true, "w"}};
-  a.buffers = {{Role::Input, type, 0, -1, -1, 2, constant(64)},    {Role::Input, type, 1, -1, -1, -1, constant(64)},
+  a.buffers = {{Role::Input, type, 0, -1, -1, 2, constant(64)},      {Role::Input, type, 1, -1, -1, -1, constant(64)},
                {Role::Prepacked, type, -1, -1, -1, 2, constant(64)}, {Role::Arena, type, -1, -1, 0, 1, constant(64)},
-               {Role::Arena, type, -1, -1, 1, 2, constant(64)},    {Role::Arena, type, -1, -1, 2, 2, constant(64)}};
+               {Role::Arena, type, -1, -1, 1, 2, constant(64)},      {Role::Arena, type, -1, -1, 2, 2, constant(64)}};
   a.arena.offsets = {-1, -1, -1, 0, 64, 0};
   a.arena.kept_bytes = 128;
   const auto launch = [](std::vector<int> buffers) {
@@ -233,7 +233,7 @@ TEST(ArtifactBytes, BuffersAreUsedWhereTheyLive) {
       [](Artifact& a) { a.arena.offsets[3] = -1; },      // has no memory
       [](Artifact& a) { a.buffers[4].last_step = 1; },   // read later
       [](Artifact& a) { a.buffers[3].first_step = 1; },  // written earlier
-      [](Artifact& a) { a.prepacked.clear(); },            // nobody makes it
+      [](Artifact& a) { a.prepacked.clear(); },          // nobody makes it
       [](Artifact& a) { a.buffers[3].role = Role::Prepacked; },
       [](Artifact& a) {
         a.buffers[2].type.sizes[0] = Size{{{Size::Code::Constant, 1}, {Size::Code::Constant, 15}, {Size::Code::Add}}};

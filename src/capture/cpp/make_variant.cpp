@@ -181,7 +181,8 @@ struct Maker {
 
 std::shared_ptr<const FunctionVariant> make_variant(const FunctionInfo& info, const detail::Call& call,
                                                     const std::string& key, uint64_t context,
-                                                    const FunctionVariantList& before, const detail::Function::Program& program) {
+                                                    const FunctionVariantList& before,
+                                                    const detail::Function::Program& program) {
   return Maker{info, call, key, context, program}.make(before);
 }
 

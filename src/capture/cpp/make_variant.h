@@ -23,6 +23,7 @@ struct FunctionInfo {
 // of detail::Interrupted. `before`: the variants so far, from which the call's symbolic dimensions follow.
 std::shared_ptr<const FunctionVariant> make_variant(const FunctionInfo& info, const detail::Call& call,
                                                     const std::string& key, uint64_t context,
-                                                    const FunctionVariantList& before, const detail::Function::Program& program);
+                                                    const FunctionVariantList& before,
+                                                    const detail::Function::Program& program);
 
 }  // namespace vesta::capture::functions

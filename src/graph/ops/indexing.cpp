@@ -29,7 +29,8 @@ void gather(const NodeArgs& args, Guards& g, Results& results) {
   const int64_t d = wrap_dim(g, args.integer("dim"), x.dim());
   const bool free = is_empty(g, i.sizes);
   VESTA_USER_CHECK(free || i.dtype == DType::I64 || i.dtype == DType::I32, "gather needs integer indices");
-  VESTA_USER_CHECK(free || std::max<size_t>(x.dim(), 1) == std::max<size_t>(i.dim(), 1), "gather: the input and the index must have the same number of dimensions");
+  VESTA_USER_CHECK(free || std::max<size_t>(x.dim(), 1) == std::max<size_t>(i.dim(), 1),
+                   "gather: the input and the index must have the same number of dimensions");
   if (!free)
     for (size_t k = 0; k < std::min(x.dim(), i.dim()); ++k)
       VESTA_USER_CHECK(static_cast<int64_t>(k) == d || !g.less(x.sizes[k], i.sizes[k]),

@@ -64,7 +64,8 @@ void col2im(const NodeArgs& args, Guards& g, Results& results) {
   const IntList image = spatial(args, "output_size", 2), kernel = spatial(args, "kernel_size", 2);
   const Expr values = x.sizes[x.dim() - 2], area = kernel[0] * kernel[1];
   VESTA_USER_CHECK(g.equal(mod(values, area), 0), "col2im: the columns do not fit the kernel");
-  VESTA_USER_CHECK(g.equal(x.sizes.back(), window_total(args, g, image)), "col2im: the number of columns does not fit the number of windows");
+  VESTA_USER_CHECK(g.equal(x.sizes.back(), window_total(args, g, image)),
+                   "col2im: the number of columns does not fit the number of windows");
   Sizes sizes(x.sizes.begin(), x.sizes.end() - 2);
   sizes.insert(sizes.end(), {floordiv(values, area), image[0], image[1]});
   results = {contiguous_like(x, sizes)};

@@ -137,7 +137,8 @@ Sizes solved_sizes(Guards& g, const TensorType& a, const Sizes& b) {
   return with(broadcast(g, batch(a), of_b), {b[b.size() - 2], b[b.size() - 1]});
 }
 void fits(Guards& g, const TensorType& a, const Sizes& b, bool left) {
-  VESTA_USER_CHECK(g.equal(columns_of(a), b[b.size() - (left ? 2 : 1)]), "the shapes of the solver's matrices do not fit");
+  VESTA_USER_CHECK(g.equal(columns_of(a), b[b.size() - (left ? 2 : 1)]),
+                   "the shapes of the solver's matrices do not fit");
 }
 TensorType solved(const TensorType& like, Sizes sizes, bool left) {
   return left ? by_columns(like, std::move(sizes)) : by_rows(like, std::move(sizes));

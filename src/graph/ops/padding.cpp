@@ -44,7 +44,8 @@ template <size_t Dims>
 void edge(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const IntList& pad = args.integers("padding");
-  VESTA_USER_CHECK(pad.size() == 2 * Dims && (x.dim() == Dims + 1 || x.dim() == Dims + 2), "pad has the wrong number of entries");
+  VESTA_USER_CHECK(pad.size() == 2 * Dims && (x.dim() == Dims + 1 || x.dim() == Dims + 2),
+                   "pad has the wrong number of entries");
   for (size_t d = x.dim() - Dims - 1; d < x.dim(); ++d)
     VESTA_USER_CHECK(!x.sizes[d].is_constant(0), "only the batch dimension may be empty");
   const MemoryFormat format = Dims == 1 ? MemoryFormat::Contiguous : suggest_memory_format(g, x);

@@ -26,7 +26,8 @@ IntList windows(const NodeArgs& args, Guards& g) {
                 padding = spatial(args, "padding", N);
   const IntList dilation = args.schema().index_of("dilation") >= 0 ? spatial(args, "dilation", N) : IntList(N, Expr(1));
   const bool batched = x.dim() == N + 2;
-  VESTA_USER_CHECK(!is_empty(g, std::span(x.sizes).subspan(batched ? 1 : 0)), "pooling: only the batch dimension may be empty");
+  VESTA_USER_CHECK(!is_empty(g, std::span(x.sizes).subspan(batched ? 1 : 0)),
+                   "pooling: only the batch dimension may be empty");
   IntList counts;
   for (size_t i = 0; i < N; ++i) {
     VESTA_USER_CHECK(!g.less(kernel[i], padding[i] * 2), "pooling: the padding is more than half the window");
@@ -66,7 +67,8 @@ void adaptive(const NodeArgs& args, Guards& g, Results& results) {
 template <size_t N>
 void adaptive_maximum(const NodeArgs& args, Guards& g, Results& results) {
   adaptive<N>(args, g, results);
-  for (Expr size : results[0].sizes) VESTA_USER_CHECK(!g.less(size, 0), "adaptive pooling needs sizes that are not negative");
+  for (Expr size : results[0].sizes)
+    VESTA_USER_CHECK(!g.less(size, 0), "adaptive pooling needs sizes that are not negative");
   results.push_back(results[0]);
   results[1].dtype = DType::I64;
 }

@@ -32,7 +32,8 @@ void truth(const NodeArgs& args, Guards& g, Results& results) {
   if (args.has("dim")) {
     const auto* dims = std::get_if<IntList>(&args.get("dim"));
     if (dims && dims->empty())
-      VESTA_UNSUPPORTED("any and all do not support an empty list of dimensions");  // an empty list means no dimensions here
+      VESTA_UNSUPPORTED(
+          "any and all do not support an empty list of dimensions");  // an empty list means no dimensions here
   }
   give(args, g, args.tensor(0).dtype == DType::U8 ? DType::U8 : DType::Bool, results);
 }

@@ -104,7 +104,8 @@ void norm(const NodeArgs& args, Guards& g, Results& results) {
   if (const double order = is_real ? args.number(name) : 2; order < 0 || std::isinf(order)) {
     const std::vector<bool> gone = reduced_dims(args);
     for (size_t d = 0; d < gone.size(); ++d)
-      VESTA_USER_CHECK(!gone[d] || !args.tensor(0).sizes[d].is_constant(0), "this norm is not defined for a tensor without elements");
+      VESTA_USER_CHECK(!gone[d] || !args.tensor(0).sizes[d].is_constant(0),
+                       "this norm is not defined for a tensor without elements");
   }
   const bool has_dtype = args.schema().index_of("dtype") >= 0;
   give(args, g, real_of(has_dtype ? args.dtype("dtype", t) : t), results);

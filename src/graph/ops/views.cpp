@@ -301,7 +301,8 @@ void view_dtype_shape(const NodeArgs& args, Guards& g, Results& results) {
     VESTA_USER_CHECK(out.dim() > 0 && g.equal(out.strides.back(), 1), "view(dtype) needs a last stride of 1");
     const auto scale = [&](Expr e) {
       if (from > to) return e * (from / to);
-      VESTA_USER_CHECK(g.equal(mod(e, to / from), 0), "view(dtype): sizes and strides must be multiples of the ratio of the element sizes");
+      VESTA_USER_CHECK(g.equal(mod(e, to / from), 0),
+                       "view(dtype): sizes and strides must be multiples of the ratio of the element sizes");
       return floordiv(e, to / from);
     };
     out.sizes.back() = scale(out.sizes.back());

@@ -76,7 +76,8 @@ bool fold_constants(Graph& graph, const PassContext& context) {
   static const Op* full = find_op("aten::full");
   if (!full) return false;
   graph.for_each_node([&](Node* n) {
-    if (n->prepacked || n->results.size() != 1 || !n->results[0] || n->args().empty() || !value_of(n->args()[0])) return;
+    if (n->prepacked || n->results.size() != 1 || !n->results[0] || n->args().empty() || !value_of(n->args()[0]))
+      return;
     Value* y = n->results[0];
     const auto it = table.find(n->op->name);
     // full() makes contiguous tensors. An expanded or sliced value that is an output has strides of its own.

@@ -61,7 +61,8 @@ void split_with_sizes_shape(const NodeArgs& args, Guards& g, std::vector<TensorT
     total = total + size;
     results.push_back(part);
   }
-  VESTA_USER_CHECK(total == x.sizes[d] || g.equal(total, x.sizes[d]), "split: the sizes do not add up to the dimension's size");
+  VESTA_USER_CHECK(total == x.sizes[d] || g.equal(total, x.sizes[d]),
+                   "split: the sizes do not add up to the dimension's size");
 }
 
 void unbind_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {

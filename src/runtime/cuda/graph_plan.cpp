@@ -38,7 +38,8 @@ int64_t bytes_of(const ResolvedTensor& t) {
 }  // namespace
 
 std::string why_direct(const artifact::Artifact& a, const artifact::Step& step, Device device) {
-  if (const auto* l = std::get_if<artifact::Launch>(&step)) return l->grid.block > 0 ? "" : "a kernel that runs on the CPU";
+  if (const auto* l = std::get_if<artifact::Launch>(&step))
+    return l->grid.block > 0 ? "" : "a kernel that runs on the CPU";
   if (const auto* e = std::get_if<artifact::Extern>(&step)) {
     if (is_custom(e->op)) return e->op + ": an operator that is not PyTorch's own may act on the CPU";
     const c10::OperatorHandle op = find_operator(e->op);

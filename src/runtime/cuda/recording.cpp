@@ -26,7 +26,8 @@ size_t bytes_of(const at::Tensor& t) { return at::detail::computeStorageNbytes(t
 }  // namespace
 
 Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved> sizes, const CallInputs& in,
-                     std::span<const at::Tensor> prepacked, GraphPlan plan, const std::set<int>& copied, ReplayStream& on)
+                     std::span<const at::Tensor> prepacked, GraphPlan plan, const std::set<int>& copied,
+                     ReplayStream& on)
     : artifact_(a),
       sizes_(std::move(sizes)),
       plan_(std::move(plan)),

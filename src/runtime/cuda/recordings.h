@@ -71,7 +71,8 @@ class Recordings {
   };
   Kind& kind_of(ReplayStream& stream, const std::vector<int64_t>& symbols);
   std::shared_ptr<Recording> use(Kind& kind, Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> prepacked);
-  std::shared_ptr<Recording> make(Kind& kind, Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> prepacked);
+  std::shared_ptr<Recording> make(Kind& kind, Sizes& sizes, const CallInputs& in,
+                                  std::span<const at::Tensor> prepacked);
   // Notes that these buffers have other addresses than in any recording.
   void widen(Kind& kind, const std::set<int>& other, const CallInputs& in);
   bool may_copy(int buffer, const CallInputs& in) const;

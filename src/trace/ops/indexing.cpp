@@ -21,7 +21,8 @@ void one_hot(Recorder&, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
   const int64_t classes = argument(op, stack, 1).toInt();
   if (classes <= 0) throw NeedsValue("one_hot without num_classes needs the largest class");
-  if (self.scalar_type() != at::kLong) VESTA_UNSUPPORTED("one_hot does not support {}", c10::toString(self.scalar_type()));
+  if (self.scalar_type() != at::kLong)
+    VESTA_UNSUPPORTED("one_hot does not support {}", c10::toString(self.scalar_type()));
   at::_assert_async(self.ge(0).all(), "Class values must be non-negative.");
   at::_assert_async(self.lt(classes).all(), "Class values must be smaller than num_classes.");
   reply(op, stack, self.unsqueeze(-1).eq(at::arange(classes, self.options())).to(at::kLong));

@@ -1,6 +1,7 @@
-// Memory for tensors that code fills through a pointer while it is traced: torch::tensor({1, 2, 3}) makes an empty tensor
-// and writes to it. A small CPU at::empty gets real memory filled with a pattern. If the tensor is read and the pattern
-// is gone, the memory is a constant of the program. Reading memory that was never written is undefined in eager, too.
+// Memory for tensors that code fills through a pointer while it is traced: torch::tensor({1, 2, 3}) makes an empty
+// tensor and writes to it. A small CPU at::empty gets real memory filled with a pattern. If the tensor is read and the
+// pattern is gone, the memory is a constant of the program. Reading memory that was never written is undefined in
+// eager, too.
 #pragma once
 
 #include "trace/tensors/alias.h"

@@ -31,7 +31,8 @@ void ArgumentChecks::add(const Guard& g) {
   const int other = static_cast<int>(g.number);
   if (is_pair(g) && !(parts_.places.is_argument(g.source) && parts_.places.is_argument(other))) {
     // No argument of another process is an object of this one.
-    VESTA_USER_CHECK(g.check == Check::Different, "an argument is an object that the program refers to by identity, which cannot be saved");
+    VESTA_USER_CHECK(g.check == Check::Different,
+                     "an argument is an object that the program refers to by identity, which cannot be saved");
     return;
   }
   // A saved program records no gradients, and reads no attributes of tensors.

@@ -72,7 +72,8 @@ int Places::of_passed_on(const Source& s) {
   }
   const auto key = s.key ? scalar_of(s.key) : std::nullopt;
   const auto* name = key ? std::get_if<std::string>(&*key) : nullptr;
-  VESTA_USER_CHECK(s.kind == SourceKind::DictValue && name, "the program reads an argument in a way that cannot be saved");
+  VESTA_USER_CHECK(s.kind == SourceKind::DictValue && name,
+                   "the program reads an argument in a way that cannot be saved");
   if (const int p = parameter(*name); p >= 0) return add({-1, p, {}});
   return add({add({-1, starred(Parameter::How::Keywords), {}}), 0, key});
 }
@@ -88,7 +89,8 @@ int Places::of(int source) {
     VESTA_USER_CHECK(p >= 0, "{} is not a parameter", text(source));
     return known = add({-1, p, {}});
   }
-  VESTA_USER_CHECK(s.kind != SourceKind::Computed, "the graph depends on {}, a number that is computed from arguments, which cannot be saved",
+  VESTA_USER_CHECK(s.kind != SourceKind::Computed,
+                   "the graph depends on {}, a number that is computed from arguments, which cannot be saved",
                    text(source));
   const int parent = s.parent >= 0 ? of(s.parent) : -1;
   switch (s.kind) {

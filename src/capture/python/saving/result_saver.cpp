@@ -56,7 +56,8 @@ int ResultSaver::describe(const Reconstruction& r) {
       // By its C base: a dict, list or tuple is that; other objects are dicts of their attributes.
       const Reconstruction& payload = parts_.variant.epilogue.reconstructions[static_cast<size_t>(parts.at(0))];
       if (payload.make != Make::Null) return save(parts[0]);
-      VESTA_USER_CHECK(parts.size() == 1 + 2 * static_cast<size_t>(r.index), "the result contains an object with __slots__, which cannot be saved");
+      VESTA_USER_CHECK(parts.size() == 1 + 2 * static_cast<size_t>(r.index),
+                       "the result contains an object with __slots__, which cannot be saved");
       return container(Made::What::Dict, {parts.begin() + 1, parts.end()});
     }
     case Make::Call:

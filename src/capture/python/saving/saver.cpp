@@ -117,16 +117,16 @@ class VariantSaver {
       if (in.source >= 0 && places_.is_argument(in.source)) {
         made.place = places_.of(in.source);
       } else if (in.is_number) {
-        throw UserError(fmt::format("{} is a number that may change between calls; make it an argument",
-                                    parts_.text(in.source)));
+        throw UserError(
+            fmt::format("{} is a number that may change between calls; make it an argument", parts_.text(in.source)));
       } else {
         made.weight = in.source >= 0 ? parts_.weight(in.source) : parts_.weights.add(in.constant, "constant");
       }
       out_.inputs.push_back(made);
     }
     for (const int source : v_.integers) {
-      VESTA_USER_CHECK(places_.is_argument(source),
-                       "{} is a number that changed between calls; make it an argument", parts_.text(source));
+      VESTA_USER_CHECK(places_.is_argument(source), "{} is a number that changed between calls; make it an argument",
+                       parts_.text(source));
       out_.integers.push_back(places_.of(source));
     }
   }
@@ -185,7 +185,8 @@ std::string why_not(const Segment& s, const Variant& v, const Calling& calling, 
   const Roots roots{slots.data(), calling.function.get(), function->func_globals, function->func_builtins};
   const int failed = v.guards.check_without(arguments, roots, found);
   if (failed == GuardProgram::kHolds) return {};
-  return fmt::format("the guard {} does not hold now", guard_text(v.guards, v.guards.guards()[static_cast<size_t>(failed)]));
+  return fmt::format("the guard {} does not hold now",
+                     guard_text(v.guards, v.guards.guards()[static_cast<size_t>(failed)]));
 }
 
 }  // namespace

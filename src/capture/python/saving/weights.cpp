@@ -26,8 +26,7 @@ int WeightTable::add(PyObject* tensor, const std::string& name) {
   VESTA_USER_CHECK(t.layout() == c10::kStrided && t.has_storage() && to_dtype(t.scalar_type()) != DType::Other,
                    "the tensor {} is not dense or has a dtype that Vesta does not support", label);
   VESTA_USER_CHECK(t.device().is_cpu() || t.device().is_cuda(),
-                   "the tensor {} is on {}; only tensors on the CPU or a GPU can be saved", label,
-                   t.device().str());
+                   "the tensor {} is on {}; only tensors on the CPU or a GPU can be saved", label, t.device().str());
   VESTA_USER_CHECK(!t.is_conj() && !t.is_neg(), "the tensor {} is a lazy conjugate: resolve_conj() makes it plain",
                    label);
   tensors_.emplace_back(Object::share(tensor), label);

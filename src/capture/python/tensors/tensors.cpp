@@ -22,8 +22,8 @@
 #include "pipeline/pipeline.h"
 #include "trace/generator.h"
 #include "trace/recorder.h"
-#include "trace/trace.h"
 #include "trace/tensors/traced_tensor.h"
+#include "trace/trace.h"
 #include "vesta/error.h"
 
 namespace py = pybind11;

@@ -1,5 +1,6 @@
-// Calls in a trace. Python code comes back to the tracer by the evaluation hook, whether the trace or C code calls it. C code is called if
-// its row says what it reads and writes, or its handler does what it would do; any other C function is a graph break.
+// Calls in a trace. Python code comes back to the tracer by the evaluation hook, whether the trace or C code calls it.
+// C code is called if its row says what it reads and writes, or its handler does what it would do; any other C function
+// is a graph break.
 //
 // The files of this folder: dispatch.cpp tells callables apart, class_calls.cpp calls a class, effects.cpp does what an
 // effect says, compared_arguments.cpp guards what a function compares; the others hold the handlers of one subject
