@@ -32,7 +32,7 @@ using capture::functions::FunctionVariantList;
 namespace {
 
 constexpr size_t kEagerVariantLimit = 64;
-// A thread waits this long for another that compiles the same call, then runs eager.
+// A thread waits this long for another one that compiles the same call, and then runs eager.
 constexpr std::chrono::seconds kCompileWait{20};
 
 bool has_gradient(const at::Tensor& t) {
@@ -40,7 +40,7 @@ bool has_gradient(const at::Tensor& t) {
   return impl->requires_grad();
 }
 
-// A tensor with a forward-mode tangent: only autograd's own kernels carry it along.
+// A tensor with a forward-mode tangent, which only autograd's own kernels propagate.
 bool has_tangent(const at::Tensor& t) {
   return t.unsafeGetTensorImpl()->autograd_meta() && t._fw_grad(/*level=*/0).defined();
 }
@@ -63,7 +63,7 @@ struct Function::Impl {
   std::atomic<std::shared_ptr<const FunctionVariantList>> variants{std::make_shared<const FunctionVariantList>()};
   std::atomic<int64_t> hits{0}, misses{0};
 
-  mutable std::mutex mutex;  // guards what follows, and the order of publications
+  mutable std::mutex mutex;  // guards the fields below, and the order of publications
   std::condition_variable compiled;
   std::set<std::pair<std::string, uint64_t>> compiling;
   capture::EagerCalls eager_calls;
@@ -246,7 +246,7 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
     variant->executable->run(in, results.values, given);
     trace::apply(variant->views, results.values);
     return true;
-  } catch (const runtime::FailedAfterWriting& e) {  // to go on as eager would be to write twice
+  } catch (const runtime::FailedAfterWriting& e) {  // an eager call would write twice
     std::rethrow_exception(e.cause);
   } catch (const Error& e) {
     if (give_away) throw;
@@ -255,8 +255,8 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
     return false;
   } catch (const std::exception& e) {
     if (give_away) throw;
-    // Nothing was written yet that eager would read. If the program itself is at fault, the eager call says so in its
-    // own words.
+    // The graph has written nothing that eager reads. If the program itself is at fault, the eager call raises its own
+    // error.
     const std::string text = e.what();
     results.values.clear();
     impl.count_eager("while running: " + text.substr(0, text.find('\n')));
