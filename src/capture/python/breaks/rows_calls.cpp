@@ -6,8 +6,7 @@ namespace {
 
 constexpr BreakRow kRows[] = {
     {Break::UnknownFunction, "unknown-function", "calls {}, a function written in C that Vesta does not know",
-     "Nobody can see from its code what a C function reads and writes, so Vesta traces only the C functions in its "
-     "table.",
+     "Vesta cannot see what a C function reads and writes, so it traces only the C functions in its table.",
      "call it outside of the compiled function; the code before and after this line is compiled"},
     {Break::Print, "print", "calls {}, which writes to a file",
      "A graph cannot write to a file in the middle of its run.",
@@ -54,7 +53,7 @@ constexpr BreakRow kRows[] = {
      "A coroutine may be suspended, and the event loop decides when it goes on.",
      "compile the functions that the coroutine calls"},
     {Break::CompilerEntered, "compiler-entered", "enters PyTorch's compiler by {}",
-     "One compiler cannot trace another one at work.", "call it outside of the compiled function"},
+     "Vesta does not trace PyTorch's own compilers.", "call it outside of the compiled function"},
     {Break::HigherOrderOperator, "higher-order-operator", "calls the higher-order operator {} {}",
      "There, PyTorch runs another kernel of the operator than the one that Vesta traces.",
      "do this outside of the compiled function"},

@@ -6,7 +6,7 @@ namespace {
 
 constexpr BreakRow kRows[] = {
     {Break::ClassMade, "class-made", "makes a class",
-     "A class is made by its metaclass, whose work on other classes cannot be taken back.",
+     "A metaclass makes the class and may change other classes, which Vesta cannot undo.",
      "make the class outside of the compiled function"},
     {Break::ClassOfMetaclass, "class-of-metaclass", "makes a class by a metaclass of its own",
      "The metaclass may run any code when the class is made.", "make the class outside of the compiled function"},
@@ -24,9 +24,9 @@ constexpr BreakRow kRows[] = {
      "make the object outside of the compiled function"},
     {Break::ClassUnknown, "class-unknown", "makes an object of class {}, which Vesta does not know",
      "The class is written in C, and Vesta does not know what its constructor reads and writes.",
-     "call it outside of the compiled function; the code before and after this line is compiled"},
+     "make the object outside of the compiled function; the code before and after this line is compiled"},
     {Break::ClassAttributeSet, "class-attribute-set", "sets an attribute of a class",
-     "Other objects of the class read the attribute too, and the change cannot be taken back.",
+     "Other objects of the class read the attribute too, and Vesta cannot undo the change.",
      "keep the value on an instance"},
     {Break::LastReference, "last-reference",
      "drops a reference to an object of class {}, so that its __del__, a callback of a weak reference or a generator's "
@@ -34,9 +34,8 @@ constexpr BreakRow kRows[] = {
      "The trace keeps the object alive, and this code would run later than in eager mode.",
      "keep the object in a variable until the compiled function has returned"},
     {Break::WritingOperator, "writing-operator",
-     "uses an operator of class {} that is written in C and changes the object",
-     "Vesta cannot take such a change back.",
-     "call it outside of the compiled function; the code before and after this line is compiled"},
+     "uses an operator of class {} that is written in C and changes the object", "Vesta cannot undo such a change.",
+     "use the operator outside of the compiled function; the code before and after this line is compiled"},
 };
 
 }  // namespace

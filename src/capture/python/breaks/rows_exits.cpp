@@ -22,7 +22,7 @@ constexpr BreakRow kRows[] = {
      "Each item would be rebuilt after each run.", "return a tensor in place of a long list"},
     {Break::KeysWithHashAtExit, "keys-with-hash-at-exit",
      "writes or returns a dict or set whose members have a __hash__ of their own",
-     "To rebuild it would run code of the program once more.", "use strings or numbers as keys"},
+     "Rebuilding it would run code of the program once more.", "use strings or numbers as keys"},
     {Break::ValueNotRead, "value-not-read", "cannot read the value of {} after the trace",
      "It has no value that a later call can compute.", "compute it outside of the compiled function"},
     {Break::UnknownTensor, "unknown-tensor", "uses a tensor of unknown origin",

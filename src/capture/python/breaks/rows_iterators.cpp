@@ -7,7 +7,7 @@ namespace {
 constexpr BreakRow kRows[] = {
     {Break::OuterIterator, "outer-iterator",
      "advances or reads an iterator that was made outside of the compiled function",
-     "An advanced iterator cannot be put back.",
+     "Vesta cannot undo a step of an iterator.",
      "pass a list or a tuple, or make the iterator inside of the compiled function"},
 };
 

@@ -21,7 +21,7 @@ constexpr BreakRow kRows[] = {
     {Break::ExceptionAtWork, "exception-at-work", "breaks while an exception is being handled",
      "A handler cannot be entered again in its middle.", "move this line out of the except block"},
     {Break::OuterExceptionRaised, "outer-exception-raised",
-     "raises an exception object that was made outside of the compiled function", "To raise it changes its traceback.",
+     "raises an exception object that was made outside of the compiled function", "Raising it changes its traceback.",
      "make a new exception object where it is raised"},
     {Break::Raised, "raised", "raises {}",
      "The exception leaves the compiled function, which then runs eager for that call.",

@@ -47,13 +47,13 @@ GraphRun run_differentiable(const CompiledGraph& compiled, std::span<const at::T
     numbers.emplace_back(py::int_(v));
     arguments.push_back(numbers.back().ptr());
   }
-  const at::AutoGradMode on(true);  // where the program is not to record any, the tape says so
+  const at::AutoGradMode on(true);  // the tape says where the program records no gradients
   const runtime::RandomState random;
   const std::vector<uint32_t> before = versions(given);
   const auto found =
       py::reinterpret_steal<py::object>(PyObject_Vectorcall(program, arguments.data(), arguments.size(), nullptr));
   if (!found) {
-    // What the program writes is written at the end.
+    // The program's writes come at the end: unchanged versions mean that none has happened.
     if (versions(given) != before || !PyErr_ExceptionMatches(PyExc_Exception)) return GraphRun::Raised;
     const py::error_already_set error;
     random.put_back();
@@ -80,16 +80,16 @@ GraphRun run_differentiable(const CompiledGraph& compiled, std::span<const at::T
 
 namespace {
 
-// The tensors in Python's objects, which are held meanwhile. Counting references of the tensors themselves would ask
-// for the GIL at each (torch's tensors count their Python object with the second one).
+// The tensors of Python objects, which stay alive meanwhile. Counting references of the tensors would need the GIL for
+// each: the second reference of a torch tensor counts its Python object.
 class Borrowed {
  public:
-  // `tensors`: empty, for these.
+  // `tensors`: an empty list that takes them.
   Borrowed(std::span<PyObject* const> objects, std::vector<at::Tensor>& tensors)
       : objects_(objects), tensors_(tensors) {
     tensors_.reserve(objects.size());
     constexpr size_t kAhead = 12;
-    const size_t count = objects.size() > kAhead ? objects.size() : 0;  // of few, none is worth asking for
+    const size_t count = objects.size() > kAhead ? objects.size() : 0;  // a few need no prefetch
     const auto prefetch = [&](size_t i) { runtime::prefetch_bytes(objects[i], sizeof(THPVariable)); };
     const auto tensor = [&](size_t i) -> const at::Tensor& { return THPVariable_Unpack(objects[i]); };
     for (size_t i = 0; i < std::min(3 * kAhead, count); ++i) prefetch(i);
@@ -119,8 +119,8 @@ class Borrowed {
   std::vector<at::Tensor>& tensors_;
 };
 
-// Lists of a call, empty. Those of the thread's last call, so that a call of many tensors allocates none; a call within
-// another has its own.
+// The lists of a call, empty at first. They are those of the thread's last call, so that a call with many tensors
+// allocates none; a call inside of another has its own.
 class Lists {
  public:
   Lists() : tensors(std::move(spare().tensors)), addresses(std::move(spare().addresses)) {}
@@ -145,7 +145,7 @@ class Lists {
   }
 };
 
-// Weights that were derived from a parameter go when it goes.
+// When a parameter dies, the weights that are derived from it are dropped.
 void watch_parameters(const CompiledGraph& compiled, std::span<PyObject* const> tensors) {
   compiled.watched = compiled.executable->times_prepacked();
   compiled.parameters = WeakReferences([graph = std::weak_ptr(compiled.executable)] {

@@ -30,7 +30,7 @@ namespace py = pybind11;
 
 namespace vesta::capture {
 
-// By the type alone: isinstance() would read `__class__`, which may be a property of the program's.
+// By the type alone: isinstance() reads `__class__`, which may be a property of the program.
 static bool is_a(PyObject* x, PyObject* type) {
   return PyType_IsSubtype(Py_TYPE(x), reinterpret_cast<PyTypeObject*>(type)) != 0;
 }
@@ -61,7 +61,7 @@ int is_of_tensor_type(PyObject* x, PyObject* type) {
       if (one == 0) found = 0;
       others |= one < 0;
     }
-    // Of the others isinstance() itself says it, and False of these.
+    // isinstance() itself decides for other classes, and says False for these.
     return others ? -1 : found;
   }
   if (!is_tensor_type(type)) return -1;
@@ -214,7 +214,7 @@ Reason trace_failure() {
 
 namespace {
 
-// Of torch.set_default_device and `with torch.device(...)`.
+// The number of the default device that torch.set_default_device or `with torch.device(...)` sets.
 int mode_number(PyObject* mode) {
   static PyObject* const type = [] {
     PyObject* module = PyImport_ImportModule("torch.utils._device");
@@ -275,7 +275,7 @@ KeptTorchState::~KeptTorchState() {
   while (static_cast<int>(at::functorch::getDynamicLayerStack().size()) > state_.transforms)
     at::functorch::popDynamicLayerAndDeleteMetadata();
   TorchState now = torch_state(), was = state_;
-  // What no trace changes.
+  // No trace changes these.
   was.inference = now.inference;
   was.deterministic = now.deterministic;
   was.deterministic_warn = now.deterministic_warn;
@@ -400,7 +400,7 @@ TapeMaker make_tape = nullptr;
 
 void set_tape_maker(TapeMaker maker) { make_tape = maker; }
 
-// A run that is estimated to be shorter keeps the GIL: other threads wait less than a hand-over would cost.
+// A run with a shorter estimate keeps the GIL: other threads wait for less time than releasing it would cost.
 constexpr double kBriefUs = 5;
 
 CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms,
@@ -427,7 +427,7 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   for (const KernelInfo& k : out.report.kernels) us += k.estimated_us;
   out.is_brief = !out.calls_aten && us < kBriefUs && out.executable->artifact().is_static;
   if (traced.tape) {
-    const at::AutoGradMode on(true);  // where the program is not to record any, the tape says so
+    const at::AutoGradMode on(true);  // the tape says where the program records no gradients
     py::list examples;
     for (const GraphInput& in : graph.inputs) examples.append(py::reinterpret_borrow<py::object>(in.tensor.get()));
     for (const int64_t v : integers) examples.append(v);
