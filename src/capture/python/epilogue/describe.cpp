@@ -8,6 +8,7 @@
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/class_sets.h"
 #include "capture/python/values/classes.h"
 #include "capture/python/values/scalar.h"
 
@@ -18,18 +19,14 @@ constexpr int kMostDepth = 200;
 
 // Immutable objects of C that no rebuilt object differs from.
 bool is_immutable(PyObject* x) {
-  const std::string_view name = Py_TYPE(x)->tp_name;
   return PyModule_Check(x) || PyCode_Check(x) || PyRange_Check(x) || Py_TYPE(x) == &PyMethodDescr_Type ||
-         name == "torch.device" || name == "torch.dtype" || name == "torch.layout" || name == "torch.memory_format" ||
-         is_numpy_scalar(x);
+         is_of(x, ClassSet::TensorProperties) || is_numpy_scalar(x);
 }
 
 // Objects of C whose state __reduce__ does not give, or gives only with a change to a container of theirs.
 bool cannot_be_reduced(PyObject* x) {
-  const std::string_view name = Py_TYPE(x)->tp_name;
   return PyGen_CheckExact(x) || PyCoro_CheckExact(x) || PyAsyncGen_CheckExact(x) || PyExceptionInstance_Check(x) ||
-         name == "dict_keys" || name == "dict_values" || name == "dict_items" || name == "set_iterator" ||
-         name == "odict_iterator" || name.starts_with("dict_reverse") || name.starts_with("_collections._deque");
+         is_of(x, ClassSet::DictViews) || is_of(x, ClassSet::ContainerIterators);
 }
 
 }  // namespace
@@ -165,7 +162,7 @@ int Describer::described_object(PyObject* x) {
     parts.insert(parts.begin(), constant(cls));
     return add({Make::Call, 0, nullptr, std::move(parts)});
   }
-  if (std::string_view(type->tp_name) == "torch.Size") {
+  if (is_in(type, ClassSet::TorchSize)) {
     const Object tuple = Object::take(PySequence_Tuple(x));
     if (!tuple) return PyErr_Clear(), fail(x, Break::ItemsNotRead);
     alive.push_back(tuple);

@@ -1,13 +1,11 @@
 #include "capture/python/epilogue/quiet.h"
 
-#include <string_view>
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
 
-bool warns(PyObject* x) {
-  return PY_VERSION_HEX >= 0x030c0000 && std::string_view(Py_TYPE(x)->tp_name).starts_with("itertools.");
-}
+bool warns(PyObject* x) { return PY_VERSION_HEX >= 0x030c0000 && is_of(x, ClassSet::Itertools); }
 
 // Puts a filter first in the module `warnings`, and takes it out again. warnings.catch_warnings would reset the records
 // of warnings that are shown once.

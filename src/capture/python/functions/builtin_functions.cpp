@@ -7,8 +7,10 @@ namespace vesta::capture {
 namespace {
 
 constexpr FunctionRow kFunctions[] = {
-    {"builtins", "", "all any ascii bin callable chr format hex issubclass oct ord repr round sorted", Effect::Reads},
-    {"builtins", "", "abs divmod max min pow sum", Effect::ReadsNumbers},
+    {"builtins", "", "all any ascii bin callable chr format hex issubclass oct ord repr sorted", Effect::Reads},
+    {"builtins", "", "divmod max min pow sum", Effect::ReadsNumbers},
+    {"builtins", "", "abs", Callable(Effect::ReadsNumbers).on_numbers()},
+    {"builtins", "", "round", Callable(Effect::Reads).on_numbers()},
     {"builtins", "", "getattr", {Effect::Reads, handlers::get_attribute}},
     {"builtins", "", "hasattr", {Effect::Reads, handlers::has_attribute}},
     {"builtins", "", "setattr", {Effect::WritesSelf, handlers::set_attribute}},

@@ -48,7 +48,8 @@ using CallHandler = std::optional<PyObject*> (*)(Trace&, const Call&);
 struct Callable {
   Effect effect = Effect::Unknown;
   Compares compares = Compares::Nothing;
-  bool passable = true;  // C code that receives the function may call it: the handler is not needed there
+  bool passable = true;     // C code that receives the function may call it: the handler is not needed there
+  bool of_numbers = false;  // of plain numbers alone: for a symbolic scalar it is called again in each call
   CallHandler handler = nullptr;
   Break refusal = Break::UntraceableFunction;  // of a refused function
   const char* reason = nullptr;                // "which ...", for its text
@@ -65,6 +66,11 @@ struct Callable {
   constexpr Callable comparing(Compares what) const {
     Callable c = *this;
     c.compares = what;
+    return c;
+  }
+  constexpr Callable on_numbers() const {
+    Callable c = *this;
+    c.of_numbers = true;
     return c;
   }
   bool reads() const {

@@ -11,15 +11,17 @@ constexpr ClassRow kClasses[] = {
     {"re", "Pattern Match"},
 };
 
+constexpr Callable kOfNumbers = Callable(Effect::Reads).on_numbers();
+
 constexpr FunctionRow kFunctions[] = {
     {"math", "",
      "acos acosh asin asinh atan atan2 atanh cbrt ceil comb copysign cos cosh degrees dist erf erfc exp exp2 expm1 "
      "fabs "
      "factorial floor fmod frexp fsum gamma gcd hypot isclose isfinite isinf isnan isqrt lcm ldexp lgamma log log10 "
      "log1p log2 modf nextafter perm pow prod radians remainder sin sinh sqrt tan tanh trunc ulp",
-     Effect::Reads},
-    {"math", "", "sumprod", Effect::Reads, since_python(12)},
-    {"math", "", "fma", Effect::Reads, since_python(13)},
+     kOfNumbers},
+    {"math", "", "sumprod", kOfNumbers, since_python(12)},
+    {"math", "", "fma", kOfNumbers, since_python(13)},
     {"cmath", "",
      "acos acosh asin asinh atan atanh cos cosh exp isclose isfinite isinf isnan log log10 phase polar rect sin sinh "
      "sqrt tan tanh",

@@ -5,6 +5,7 @@
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/plain_objects.h"
 #include "capture/python/functions/resolve.h"
+#include "capture/python/hook/hook.h"
 #include "capture/python/values/class_sets.h"
 #include "capture/python/values/classes.h"
 

@@ -1,23 +1,13 @@
 #include "capture/python/saving/scalars.h"
 
-#include <string_view>
-
 #include "capture/python/object.h"
 #include "capture/python/tensors/tensors.h"
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 
 using program::Kind;
 using program::Scalar;
-
-namespace {
-
-bool is_named_class(const PyTypeObject* type) {
-  const std::string_view name = type->tp_name;
-  return name == "torch.dtype" || name == "torch.device" || name == "torch.layout" || name == "torch.memory_format";
-}
-
-}  // namespace
 
 std::optional<Scalar> scalar_of(PyObject* x) {
   if (x == Py_None) return Scalar();
@@ -29,7 +19,7 @@ std::optional<Scalar> scalar_of(PyObject* x) {
   }
   if (PyFloat_CheckExact(x)) return PyFloat_AS_DOUBLE(x);
   if (PyComplex_CheckExact(x)) return std::complex<double>(PyComplex_RealAsDouble(x), PyComplex_ImagAsDouble(x));
-  const bool named = is_named_class(Py_TYPE(x));
+  const bool named = is_of(x, ClassSet::TensorProperties);
   if (!named && !PyUnicode_CheckExact(x)) return std::nullopt;
   const Object text = Object::take(PyObject_Str(x));
   Py_ssize_t n = 0;
@@ -48,7 +38,7 @@ std::optional<Kind> kind_of_class(PyObject* cls) {
   if (type == &PyFloat_Type) return Kind::Float;
   if (type == &PyComplex_Type) return Kind::Complex;
   if (type == &PyUnicode_Type) return Kind::String;
-  if (is_named_class(type)) return Kind::Name;
+  if (is_in(type, ClassSet::TensorProperties)) return Kind::Name;
   if (PyType_IsSubtype(type, &PyList_Type)) return Kind::List;
   if (PyType_IsSubtype(type, &PyTuple_Type)) return Kind::Tuple;
   if (PyType_IsSubtype(type, &PyDict_Type)) return Kind::Dict;

@@ -1,6 +1,6 @@
 #include "capture/python/sources/cached_result.h"
 
-#include <cstring>
+#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
@@ -33,7 +33,7 @@ const CachedFunction* layout_of(PyObject* x) {
 
 }  // namespace
 
-bool is_cached_function(PyObject* x) { return std::strcmp(Py_TYPE(x)->tp_name, "functools._lru_cache_wrapper") == 0; }
+bool is_cached_function(PyObject* x) { return is_of(x, ClassSet::CachedFunctions); }
 
 Object cache_key(PyObject* function, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   const CachedFunction* f = layout_of(function);

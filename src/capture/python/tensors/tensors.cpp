@@ -19,6 +19,7 @@
 
 #include "capture/entry/context_key.h"
 #include "capture/python/package.h"
+#include "capture/python/values/class_sets.h"
 #include "pipeline/pipeline.h"
 #include "trace/generator.h"
 #include "trace/recorder.h"
@@ -42,7 +43,7 @@ bool may_require_grad_unseen(PyObject* x) {
 }
 
 PyTypeObject* tensor_class() { return reinterpret_cast<PyTypeObject*>(THPVariableClass); }
-bool is_tensor_type(PyObject* x) { return std::string_view(Py_TYPE(x)->tp_name) == "torch.tensortype"; }
+bool is_tensor_type(PyObject* x) { return is_of(x, ClassSet::TensorTypes); }
 
 PyObject* as_subclass(PyObject* tensor, PyObject* type) {
   static PyObject* const method = PyObject_GetAttrString(THPVariableClass, "as_subclass");

@@ -18,30 +18,18 @@ bool is_number(PyObject* x) { return PyFloat_CheckExact(x) || PyLong_CheckExact(
 // With ints alone these may take long and need much memory: << and **.
 bool may_grow(int operation) { return operation == Compute::Binary + 3 || operation == Compute::Binary + 8; }
 
-std::string last_name(PyObject* callable) {
-  const std::string name = name_of_callable(callable);
-  return name.substr(name.find_last_of('.') + 1);
-}
-
 // Torch functions for which a number and a 0-d tensor of it are the same.
 bool takes_tensor_for_number(PyObject* callable) {
   static const char* const names[] = {"add",       "sub",         "subtract", "mul",         "multiply",  "div",
                                       "divide",    "true_divide", "add_",     "sub_",        "subtract_", "mul_",
                                       "multiply_", "div_",        "divide_",  "true_divide_"};
-  const std::string name = last_name(callable);
+  const std::string full = name_of_callable(callable), name = full.substr(full.find_last_of('.') + 1);
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-bool is_function_of_numbers(PyObject* f) {
-  if (f == reinterpret_cast<PyObject*>(&PyFloat_Type) || f == reinterpret_cast<PyObject*>(&PyLong_Type) ||
-      f == reinterpret_cast<PyObject*>(&PyBool_Type))
-    return true;
-  if (!PyCFunction_Check(f)) return false;
-  PyObject* module = reinterpret_cast<PyCFunctionObject*>(f)->m_module;
-  if (!module || !PyUnicode_Check(module)) return false;
-  if (PyUnicode_CompareWithASCIIString(module, "math") == 0) return true;
-  const std::string name = last_name(f);
-  return PyUnicode_CompareWithASCIIString(module, "builtins") == 0 && (name == "abs" || name == "round");
+bool is_class_of_numbers(PyObject* f) {
+  return f == reinterpret_cast<PyObject*>(&PyFloat_Type) || f == reinterpret_cast<PyObject*>(&PyLong_Type) ||
+         f == reinterpret_cast<PyObject*>(&PyBool_Type);
 }
 
 }  // namespace
@@ -99,7 +87,7 @@ PyObject* NumberModel::call(const Callable& known, PyObject* f, PyObject* const*
     PyObject* replaced[] = {i == 0 ? number.get() : other, i == 0 ? other : number.get()};
     return t_.calls.plainly(f, replaced, n, names);
   }
-  if (is_function_of_numbers(f) && all == n && n <= 2) {
+  if ((known.of_numbers || is_class_of_numbers(f)) && all == n && n <= 2) {
     Object values[2];
     int from[2] = {-1, -1};
     for (Py_ssize_t i = 0; i < n; ++i) {
