@@ -12,7 +12,7 @@ struct CpuSchedule : Staging {
   LoopFamily family = LoopFamily::Pointwise;
   int64_t vector_bytes = 16;  // decides lanes and tiles, once there are instructions (vectors.h)
   bool stream = false;        // buffers that are only written bypass the caches, where their alignment allows
-  // Prepacked from the choices above.
+  // These follow from the choices above.
   Expr items;         // over the graph's symbols
   Expr item_cost;     // nanoseconds
   int64_t bytes = 0;  // moved, under the hints

@@ -14,8 +14,6 @@ using graph::Value;
 
 namespace {
 
-// For one kernel: an eighth of a second to compile. Larger code becomes several kernels, or a call into ATen.
-
 // Stores the element of v at `index`; of a complex number both parts.
 void store(loops::Lowering& lowering, const loops::MemoryRef& to, const Value* v, std::span<const Expr> index) {
   const Expr offset = loops::offset_of(to, index);

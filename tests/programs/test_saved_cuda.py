@@ -128,7 +128,7 @@ def load_without_a_gpu(path: str) -> None:
         vesta.load(path)
     except vesta.errors.UserError as e:
         assert str(e) == (
-            f"{path} cannot run here: it was saved for cuda:0, and PyTorch has no CUDA here: load it with a CUDA build "
+            f"{path} cannot run here: it was saved for cuda:0, but PyTorch has no CUDA here; load it with a CUDA build "
             "of PyTorch, or save the program with its tensors on the CPU"
         ), e
     else:
@@ -200,7 +200,7 @@ def test_a_cpp_program_finds_pytorchs_cuda_library(tmp_path):
 
     done = run()
     assert done.returncode == 1
-    assert "it was saved for cuda:0, and PyTorch has no CUDA here" in done.stderr
+    assert "it was saved for cuda:0, but PyTorch has no CUDA here" in done.stderr
     for name in ("libtorch_cuda.so", "libvesta_cuda.so"):
         (folder / name).symlink_to(fake_gpu.TORCH)
     done = run()

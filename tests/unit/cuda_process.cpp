@@ -94,7 +94,7 @@ TEST(CudaProcess, WithoutCompiler) {
       compile_one(98);
       FAIL() << "there is a compiler";
     } catch (const Unsupported& e) {
-      EXPECT_STREQ(e.what(), "code for a GPU that is not in the cache: VESTA_NVRTC is \"\"");
+      EXPECT_STREQ(e.what(), "code for a GPU is not in the cache and cannot be made: VESTA_NVRTC is \"\"");
     }
   }
   EXPECT_THROW(pipeline::compile(on_device("cuda:0", softmax_text(32, 98)), {}, {}, &gpu()), Unsupported);

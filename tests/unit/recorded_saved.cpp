@@ -207,7 +207,8 @@ TEST_F(SavedForAGpu, LaterGpusRunThePtx) {
   with_code(80, "a cubin of another GPU", gpu::code_of("mix"));
   EXPECT_TRUE(all_are(call(vesta::detail::Program(path_, {}), layer.p.tensor(1)), Layer::of(1, 1, 1)));
   with_code(120, gpu::code_of("mix"), gpu::code_of("mix"));
-  EXPECT_NE(why_not().find("it was saved for sm_120 and needs what this GPU lacks: sm_120"), std::string::npos)
+  EXPECT_NE(why_not().find("it was saved for sm_120 and needs features that this GPU does not have: sm_120"),
+            std::string::npos)
       << why_not();
 }
 
@@ -220,7 +221,7 @@ TEST_F(SavedForAGpu, WhatThisGpuLacksIsNamed) {
   for (artifact::Step& s : other.variants[0].artifact.steps)
     if (auto* l = std::get_if<artifact::Launch>(&s)) l->grid.shared = 200 << 10;
   save(other, weights);
-  EXPECT_NE(why_not().find("a block of its threads takes 208896 bytes of shared memory; this GPU has 65536"),
+  EXPECT_NE(why_not().find("its kernels need 208896 bytes of shared memory per block, but this GPU has 65536"),
             std::string::npos)
       << why_not();
 
@@ -228,7 +229,7 @@ TEST_F(SavedForAGpu, WhatThisGpuLacksIsNamed) {
   other.weights[1].device.index = 2;
   other.weights[1].storage = 1;
   save(other, weights);
-  EXPECT_NE(why_not().find("p.vesta cannot run here: it was saved for cuda:2, and this process sees 1 GPU:"),
+  EXPECT_NE(why_not().find("p.vesta cannot run here: it was saved for cuda:2, but this process sees 1 GPU;"),
             std::string::npos)
       << why_not();
 }
@@ -238,7 +239,7 @@ TEST_F(SavedForAGpu, WeightsOfOthers) {
   const std::vector<at::Tensor> weights = {layer.p.tensor(1), layer.p.tensor(1)};
   const program::Program p = program_of(layer.p.finish(), weights);
   program::save(p, std::vector<program::Memory>(p.storages.size()), path_);
-  EXPECT_NE(why_not().find("2 of them are not given: w0, w1"), std::string::npos) << why_not();
+  EXPECT_NE(why_not().find("2 of them are missing: w0, w1"), std::string::npos) << why_not();
 
   // A safetensors file is of no device; the caller's tensors are used where they are.
   const std::string file = folder_ / "w.safetensors";

@@ -17,7 +17,7 @@ constexpr FunctionRow kFunctions[] = {
     {"builtins", "", "delattr", {Effect::WritesSelf, handlers::delete_attribute}},
     {"builtins", "", "isinstance", {Effect::Reads, handlers::is_instance}},
     {"builtins", "", "iter", {Effect::Reads, handlers::iterate}},
-    {"builtins", "", "next", {Effect::WritesSelf, handlers::advance}},
+    {"builtins", "", "next", {Effect::Reads, handlers::advance}},
     // The items of a container are guarded together with it.
     {"builtins", "", "len", Callable(Effect::Reads, handlers::length).and_passable()},
     {"builtins", "", "vars dir", {Effect::Reads, handlers::vars}},

@@ -23,13 +23,16 @@ constexpr FunctionRow kFunctions[] = {
     {"torch._C", "_VariableFunctions", "as_tensor tensor",
      Callable(Effect::Tensors, handlers::tensor_from_data).and_passable()},
     {"torch._C", "_VariableFunctions",
-     "_nnpack_available can_cast dsmm hsmm is_vulkan_available promote_types saddmm spmm", Effect::Tensors},
+     "_assert_scalar _nnpack_available _use_cudnn_rnn_flatten_weight can_cast dsmm hsmm is_vulkan_available "
+     "promote_types "
+     "saddmm spmm sym_constrain_range sym_constrain_range_for_size",
+     Effect::Tensors},
     {"torch._C", "_VariableFunctions", "asarray from_file from_numpy frombuffer is_inference", refused(kSharesMemory)},
     {"torch._C._nn", "", "_parse_to", Effect::Tensors},
     {"torch._C._nested", "", "nested_tensor", Effect::Tensors},
 
-    {"torch._C", "TensorBase", "new", {Effect::Tensors, handlers::tensor_new}},
-    {"torch._C", "TensorBase", "new_tensor", {Effect::Tensors, handlers::new_tensor}},
+    {"torch._C", "TensorBase", "new", {Effect::Reads, handlers::tensor_new}},
+    {"torch._C", "TensorBase", "new_tensor", {Effect::Reads, handlers::new_tensor}},
     {"torch._C", "TensorBase",
      "__add__ __bool__ __complex__ __delitem__ __div__ __eq__ __float__ __floordiv__ __ge__ __getitem__ __gt__ "
      "__iadd__ __idiv__ __ifloordiv__ __imod__ __imul__ __index__ __int__ __invert__ __isub__ __le__ __len__ __long__ "

@@ -24,6 +24,7 @@ class Unpacking final : public Operations {
   explicit Unpacking(ContainerItems& items) : items_(items) {}
   PyObject* get_iter(PyObject* x) override { return items_.get_iter(x); }
   PyObject* next(PyObject* iterator) override { return items_.next(iterator); }
+  int extend_list(PyObject* list, PyObject* iterable) override { return items_.extend_list(list, iterable); }
 
  private:
   ContainerItems& items_;
@@ -207,6 +208,11 @@ int ContainerItems::unpack(PyObject* x, int before, int after, PyObject** out) {
 PyObject* ContainerItems::list_to_tuple(PyObject* list) {
   // After a graph break in the middle of a display the list existed before the trace.
   return t_.tracker.operand(list) ? t_.python.list_to_tuple(list) : nullptr;
+}
+
+int ContainerItems::extend_list(PyObject* list, PyObject* iterable) {
+  const Object items = t_.containers.unpacked(iterable);
+  return items ? t_.tracker.finish_status(t_.python.extend_list(list, items.get())) : -1;
 }
 
 int ContainerItems::update_set(PyObject* set, PyObject* iterable) {

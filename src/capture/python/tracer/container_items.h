@@ -24,6 +24,7 @@ class ContainerItems {
   bool may_advance(PyObject* iterator);
   int unpack(PyObject* x, int before, int after, PyObject** out);
   PyObject* list_to_tuple(PyObject* list);
+  int extend_list(PyObject* list, PyObject* iterable);
   int update_set(PyObject* set, PyObject* iterable);
 
  private:

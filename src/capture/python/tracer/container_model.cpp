@@ -49,7 +49,8 @@ bool ContainerModel::track_contents(PyObject* x, int depth) {
   if (const auto it = depths_.find(x); it != depths_.end() && it->second >= depth) return true;
   const Flag exact(exact_);
   const int source = t_.sources.find(x);
-  const Object before = original(x);
+  // A container that the trace made has no earlier state to guard: what it holds now may.
+  const Object before = source >= 0 ? original(x) : Object::share(x);
   PyObject* c = before.get();
   const bool is_sequence = PyTuple_Check(c) || PyList_Check(c);  // a written set's items are a tuple, too
   if (is_sequence       ? !track_sequence(x, c, source, depth)
@@ -181,6 +182,7 @@ PyObject* ContainerModel::read_dict(PyObject* dict, int source, PyObject* key, b
 // ---- writes
 
 bool ContainerModel::before_write_key(PyObject* dict, PyObject* key, bool deletes) {
+  // An assignment does the same whether or not the dict has the key; a deletion does not.
   if (const int source = t_.sources.find(dict); deletes && source >= 0)
     t_.guards.add(t_.log.before(dict, key) ? Check::Present : Check::Absent,
                   t_.sources.add(SourceKind::DictValue, source, 0, key));

@@ -45,6 +45,7 @@ Object FakeTensors::wrap_items(PyObject* x, int depth) const {
 
 PyObject* FakeTensors::track(PyObject* real, int source) {
   if (is_traced(real)) return Py_NewRef(real);  // the trace itself has stored it there
+  // Its dtype, sizes and strides are checked with the graph's other inputs (Executable::accepts).
   t_.guards.add(Check::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(real)));
   t_.sources.know(real, source);
   if (!is_base_tensor(real)) {

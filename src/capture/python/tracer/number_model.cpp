@@ -43,7 +43,10 @@ bool NumberModel::is_symbolic_source(int source, int64_t value, bool overflow) {
   ValueHistory* history = t_.settings.history;
   if (overflow || !history) return false;
   const std::string key = t_.guards.history_key(source);
-  const bool changed = history->shapes[key].add({value})[0];
+  const auto [it, is_first] = history->shapes.try_emplace(key);
+  const bool was_tensor = !is_first && it->second.values.size() != 1;
+  const bool changed = it->second.add({value})[0] || was_tensor;
+  it->second.changed[0] = changed;
   const auto scalar = history->scalars.find(key);
   const bool specialized = scalar != history->scalars.end() && scalar->second.specialized;
   return changed && t_.settings.dynamic.value_or(true) && t_.settings.symbols && !specialized && value >= 2 &&

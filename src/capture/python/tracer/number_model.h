@@ -1,4 +1,5 @@
-// Numbers and texts that change from call to call.
+// Numbers and texts that change from call to call. Sources: number_model.cpp (what a trace reads),
+// number_arithmetic.cpp (what it computes of them).
 //
 // Guarantees: a number or text that did not change so far is a constant with a guard on its value. An integer that
 // changed is a symbolic integer of the graph. A float or text that changed is a symbolic scalar (symbolic_scalar.h):

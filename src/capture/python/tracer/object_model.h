@@ -1,4 +1,5 @@
-// Attributes, descriptors and classes.
+// Attributes, descriptors and classes. Sources: object_model.cpp (modules, classes, functions),
+// instance_attributes.cpp, tensor_attributes.cpp, attribute_writes.cpp.
 //
 // Guarantees: what a lookup finds on a class is a guard on the class; what it finds in an instance's dict or slot has a
 // source and guards of its own. Code of the program that a lookup runs (properties, __getattr__) is traced; C code runs

@@ -29,7 +29,7 @@ bool Progress::begin_instruction(Frame* f, int position) {
     if (opcode == POP_EXCEPT) raised_at_ = -1;
     ++root_count_;
   }
-  if (++instructions_ > t_.settings.most_instructions) t_.graph_break(Break::LongTrace);
+  if (++instructions_ > t_.settings.most_instructions && !ended_) t_.graph_break(Break::LongTrace);
   return true;
 }
 

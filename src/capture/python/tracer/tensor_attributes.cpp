@@ -3,6 +3,7 @@
 #include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/descriptors.h"
+#include "capture/python/tracer/operator_after_write.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/classes.h"
 
@@ -35,7 +36,8 @@ PyObject* ObjectModel::tensor_attr(PyObject* owner, PyObject* name) {
     PyObject* real = guard_flags(owner);
     if (is_traced(real) || requires_grad(real)) return t_.graph_break(Break::TensorHistory, PyUnicode_AsUTF8(name));
   }
-  return t_.tracker.finish_call(PyObject_GetAttr(owner, name));
+  // Some properties are operators: x.T, x.real.
+  return may_run_operator(t_) ? t_.tracker.finish_call(PyObject_GetAttr(owner, name)) : nullptr;
 }
 
 PyObject* ObjectModel::tensor_dict_attr(PyObject* owner, PyObject* name, bool* found) {

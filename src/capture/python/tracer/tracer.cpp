@@ -10,11 +10,6 @@ bool Tracer::before(Frame* f, int position) {
   return true;
 }
 
-int Tracer::extend_list(PyObject* list, PyObject* iterable) {
-  const Object items = trace.containers.unpacked(iterable);
-  return items ? trace.tracker.finish_status(Operations::extend_list(list, items.get())) : -1;
-}
-
 int Tracer::update_dict(PyObject* dict, PyObject* mapping) {
   const Object items = trace.containers.unpacked(mapping);
   return items ? trace.tracker.finish_status(Operations::update_dict(dict, items.get())) : -1;

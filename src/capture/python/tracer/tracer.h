@@ -48,7 +48,7 @@ class Tracer final : public Operations {
   int unpack(PyObject* x, int before, int after, PyObject** out) override {
     return trace.items.unpack(x, before, after, out);
   }
-  int extend_list(PyObject* list, PyObject* iterable) override;
+  int extend_list(PyObject* list, PyObject* iterable) override { return trace.items.extend_list(list, iterable); }
   PyObject* list_to_tuple(PyObject* list) override { return trace.items.list_to_tuple(list); }
   int update_set(PyObject* set, PyObject* iterable) override { return trace.items.update_set(set, iterable); }
   int update_dict(PyObject* dict, PyObject* mapping) override;

@@ -67,20 +67,25 @@ bool resolve(const Row& row, std::vector<PyTypeObject*>& classes) {
   PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), row.module);
   const Object globals = Object::take(module && PyModule_Check(module) ? PyDict_New() : nullptr);
   if (!globals) return false;
-  const HookOff off;  // the names may be read in the middle of a trace
+  const HookOff off;  // the names may be read in the middle of a trace, and while an error is set
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
   PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
   std::vector<PyTypeObject*> found;
+  bool done = true;
   const std::string_view names = row.names;
-  for (size_t at = 0; at < names.size();) {
+  for (size_t at = 0; done && at < names.size();) {
     const size_t end = std::min(names.find(' ', at), names.size());
     const std::string name(names.substr(at, end - at));
     PyObject* x = PyRun_String(name.c_str(), Py_eval_input, globals.get(), PyModule_GetDict(module));
-    if (!x || !PyType_Check(x)) return PyErr_Clear(), false;  // the module is being imported
+    done = x && PyType_Check(x);  // else the module is being imported
     found.push_back(reinterpret_cast<PyTypeObject*>(x));
     at = end + 1;
   }
-  classes.insert(classes.end(), found.begin(), found.end());
-  return true;
+  PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+  if (done) classes.insert(classes.end(), found.begin(), found.end());
+  return done;
 }
 
 const std::vector<PyTypeObject*>& classes_of(ClassSet set) {

@@ -1,5 +1,6 @@
-// Methods of dict. On a dict that was there before the trace they read and write one key at a time where they can, so
-// that the other keys are neither guarded nor rebuilt.
+// Methods of dict. On a dict that existed before the trace they read and write one key at a time, so that the other
+// keys are neither guarded nor rebuilt. An OrderedDict, a mapping that is no plain dict and other arguments are written
+// as a whole.
 #include "capture/python/functions/call_handlers.h"
 #include "capture/python/functions/functions.h"
 #include "capture/python/tracer/trace.h"

@@ -1,4 +1,5 @@
 // Calls of C functions, by what their rows say.
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -77,9 +78,11 @@ bool Calls::may_read_arguments(const Call& c, Py_ssize_t first) {
 PyObject* Calls::plainly(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject* names) {
   // Python code that torch runs for an operator of plain tensors (a rule for the shapes of its results, a
   // decomposition) is not part of the program.
+  const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+  if (!PyFunction_Check(f) && !PyMethod_Check(f) && std::any_of(args, args + all, is_tensor) && !may_run_operator(t_))
+    return nullptr;
   std::optional<HookOff> off;
-  if (is_plain_operation(f, args, n + (names ? PyTuple_GET_SIZE(names) : 0)) && !are_function_modes_active())
-    off.emplace();
+  if (is_plain_operation(f, args, all) && !are_function_modes_active()) off.emplace();
   PyObject* result = PyObject_Vectorcall(f, args, static_cast<size_t>(n), names);
   if (!result && !PyFunction_Check(f) && !PyMethod_Check(f))
     for (Py_ssize_t i = 0; i < n; ++i) t_.numbers.note_failure(args[i]);

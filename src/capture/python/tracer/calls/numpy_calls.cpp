@@ -11,9 +11,10 @@
 namespace vesta::capture::handlers {
 
 Result numpy_function(Trace& t, const Call& c) {
+  for (Py_ssize_t i = 0; i < c.all(); ++i)
+    if (PyObject* symbolic = first_symbolic_scalar(c.args[i])) return t.numbers.specialize(symbolic);
   for (Py_ssize_t i = 0; i < c.all(); ++i) {
     PyObject* x = c.args[i];
-    if (PyObject* symbolic = first_symbolic_scalar(x)) return t.numbers.specialize(symbolic);
     const bool is_sequence = PyList_CheckExact(x) || (PyTuple_Check(x) && !is_python_class(Py_TYPE(x)));
     if (is_tensor(x) || (!is_sequence && !is_symbolic(x) && !is_scalar(x) && !is_numpy_scalar(x)))
       return t.graph_break(Break::NumPyArguments);
