@@ -172,6 +172,18 @@ TEST_F(Rooms, ArithmeticOnSymbolicScalarsIsComputedInEachCall) {
   EXPECT_TRUE(history.scalars.begin()->second.specialized);
 }
 
+TEST_F(Rooms, AnIntWhereATensorWasIsSymbolicAtOnce) {
+  ValueHistory history;
+  history.shapes["a"].add({2, 3});
+  TraceSettings settings;
+  settings.history = &history;
+  settings.symbols = false;  // a symbol needs a graph
+  trace("f(7, 0)", [](Trace& t) { first(t); }, settings);
+  EXPECT_EQ(history.shapes["a"].changed, std::vector<bool>{true});
+  trace("f(8, 0)", [](Trace& t) { Object::take(t.variables.load_fast(t.root, 1)); }, settings);
+  EXPECT_EQ(history.shapes["b"].changed, std::vector<bool>{false});
+}
+
 TEST(ShapeHistory, RemembersWhatChanged) {
   ShapeHistory h;
   EXPECT_EQ(h.add({2, 3}), (std::vector<bool>{false, false}));
@@ -225,6 +237,18 @@ TEST_F(Rooms, AnAppendReadsNothingOfAList) {
     EXPECT_EQ(count(t, Check::Equals), 2U);  // of the items
   });
   EXPECT_TRUE(py.holds("l == [1, 2]"));
+}
+
+TEST_F(Rooms, AContainerOfTheTraceIsReadAsItIsNow) {
+  trace("f([1, 2], 0)", [](Trace& t) {
+    const Object old = first(t), made = Object::take(PyList_New(0));
+    // The undo log has the new list as it was before its first write: empty.
+    EXPECT_TRUE(t.containers.before_write(made.get(), UndoLog::Writes::Any));
+    EXPECT_EQ(PyList_Append(made.get(), old.get()), 0);
+    EXPECT_TRUE(t.containers.track_contents(made.get(), 2));
+    EXPECT_EQ(count(t, Check::Length), 1U);
+    EXPECT_EQ(count(t, Check::Equals), 2U);
+  });
 }
 
 TEST_F(Rooms, ADequeOfTheProgramIsAGraphBreak) {
