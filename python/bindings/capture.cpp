@@ -125,8 +125,9 @@ void add_capture(py::module_& m) {
       py::arg("cls"), "The interpreter calls objects of `cls` by what their slot `_vesta_call` holds.");
   // Into the class's own dict: a C class takes no attributes.
   auto* type = reinterpret_cast<PyTypeObject*>(m.attr("CapturedFunction").ptr());
-  const py::object report(py::cpp_function([](const py::object& self) { return capture::captured_of(self.ptr()).report(); },
-                                           py::name("report"), py::is_method(m.attr("CapturedFunction"))));
+  const py::object report(
+      py::cpp_function([](const py::object& self) { return capture::captured_of(self.ptr()).report(); },
+                       py::name("report"), py::is_method(m.attr("CapturedFunction"))));
   if (PyDict_SetItemString(type->tp_dict, "report", report.ptr()) < 0) throw py::error_already_set();
   PyType_Modified(type);
 }
