@@ -83,7 +83,7 @@ def outcome(hold: str | None, operators: int = 200) -> tuple[dict[str, Any], str
 
 def test_on() -> None:
     """The hold leaves the writes to the end of the graph."""
-    found, log = outcome(None)
+    found, log = outcome(None, operators=2000)
     assert found["right"] and found["steps"] == [0, 1] and found["seen"] == 2
     assert found["breaks"] == []
     assert found["taken back"] == []
