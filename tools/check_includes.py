@@ -55,7 +55,9 @@ CAPTURE_ORDER = (
     "saving",
 )
 # Those without torch, and the only one that sees CPython's internals.
-TORCH_FREE = tuple(f"{CAPTURE_PYTHON}{folder}/" for folder in CAPTURE_ORDER if folder not in ("tensors", "functions", "saving"))
+TORCH_FREE = tuple(
+    f"{CAPTURE_PYTHON}{folder}/" for folder in CAPTURE_ORDER if folder not in ("tensors", "functions", "saving")
+)
 PYTHON_INTERNALS = CAPTURE_PYTHON + "frame/"
 
 PYTHON_INTERNAL_HEADER = re.compile(r"^(internal/)?pycore_")

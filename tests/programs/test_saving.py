@@ -466,4 +466,8 @@ def test_without_a_compiler_a_better_cpu_is_an_error(tmp_path):
         env={**os.environ, "ATEN_CPU_CAPABILITY": "default"},
     )
     assert done.returncode == 1
-    assert "cannot run here" in done.stderr and "needs features that this CPU does not have: " in done.stderr and "avx2" in done.stderr
+    assert (
+        "cannot run here" in done.stderr
+        and "needs features that this CPU does not have: " in done.stderr
+        and "avx2" in done.stderr
+    )
