@@ -349,8 +349,8 @@ class TapeCall:
     def grad_mode(self) -> bool: ...
 
 class Tape:
-    """src/trace/gradients/tape.h. ``inputs``: the tensor's index for each input of the graph; ``symbols``: for each symbol
-    the input (-1: the ints of the call), the dimension (which of the ints), and whether it is the stride there."""
+    """src/trace/gradients/tape.h. ``inputs``: the tensor's index for each input of the graph; ``symbols``: for each
+    symbol the input (-1: the ints of the call), the dimension (which of the ints), and whether it is the stride."""
 
     @property
     def calls(self) -> list[TapeCall]: ...

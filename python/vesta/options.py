@@ -39,8 +39,8 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
 
 In the environment, for the whole process: ``VESTA_GIL_HOLD=0`` leaves PyTorch's library as it is loaded. By default
 Vesta redirects the two functions of Python by which PyTorch releases the GIL, so that no other thread sees what a trace
-writes and undoes. With ``0``, a trace ends before an operator that follows a write to an object from outside (the graph break
-``operator-after-write``): the results are the same, and such programs have more graphs.
+writes and undoes. With ``0``, a trace ends before an operator that follows a write to an object from outside (the graph
+break ``operator-after-write``): the results are the same, and such programs have more graphs.
 """
 
 from __future__ import annotations
