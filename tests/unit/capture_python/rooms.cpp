@@ -327,7 +327,7 @@ TEST_F(Rooms, AKeyIsGuardedByWhatItIsComparedBy) {
   py.run("class C: pass\nc = C()\n");
   trace("f((1, c), 0)", [&](Trace& t) {
     const Object key = first(t);
-    EXPECT_TRUE(t.equality.guard_by_value(key.get()));
+    EXPECT_TRUE(t.equality.guard_key(key.get()));
     EXPECT_EQ(count(t, Check::Equals), 1U);  // the number
     EXPECT_EQ(count(t, Check::Is), 1U);      // the object, which compares by identity
   });

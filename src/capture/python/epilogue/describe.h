@@ -1,6 +1,6 @@
-// From objects at the end of a trace to the reconstructions that make their like after each run of the graph. An object
-// is described once: aliases stay aliases, and an object may hold itself. What cannot be made is a graph break, whose
-// reason is kept. Describing runs no code of the program and changes no object of it.
+// Describes objects that exist at the end of a trace by reconstructions, which make equal objects after each run. An
+// object is described once: aliases stay aliases, and an object may hold itself. What cannot be made is a graph break,
+// whose reason is kept. Describing runs no code of the program and changes no object of it.
 #pragma once
 
 #include <initializer_list>
@@ -49,7 +49,8 @@ class Describer {
   int tensor_or_number(PyObject* x);
 
   std::unordered_map<PyObject*, int> known_;
-  std::unordered_set<PyObject*> closed_;  // being described; made after their parts, so that no part may hold them
+  std::unordered_set<PyObject*>
+      closed_;  // now being described. Their parts are made first, so that no part may hold them
   int depth_ = 0;
 };
 

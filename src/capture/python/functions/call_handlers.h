@@ -1,5 +1,6 @@
-// The handlers that rows of C functions name. They are written in tracer/calls, where a file has the handlers of one
-// subject; CallHandler in functions.h says what a handler returns.
+// The handlers that rows of C functions name. (What instructions do is in interpreter/operations.h.) They are written
+// in tracer/calls, where a file has the handlers of one subject; CallHandler in functions.h says what a handler
+// returns.
 #pragma once
 
 #include "capture/python/functions/functions.h"

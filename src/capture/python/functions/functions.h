@@ -42,14 +42,15 @@ enum class Compares : unsigned char {
 };
 
 // What a call does where its effect does not say all: a new reference; nullptr with an error set or after the trace has
-// ended; std::nullopt: these arguments are no case of the handler's, and the effect says what the call does.
+// ended; std::nullopt: the handler does not cover these arguments, and the call does what the effect says.
 using CallHandler = std::optional<PyObject*> (*)(Trace&, const Call&);
 
 struct Callable {
   Effect effect = Effect::Unknown;
   Compares compares = Compares::Nothing;
-  bool passable = true;     // C code that receives the function may call it: the handler is not needed there
-  bool of_numbers = false;  // of plain numbers alone: for a symbolic scalar it is called again in each call
+  bool passable = true;  // C code that gets the function as an argument may call it, without the handler
+  // Takes at most two numbers and returns one: with a symbolic scalar, each compiled call calls it again.
+  bool of_numbers = false;
   CallHandler handler = nullptr;
   Break refusal = Break::UntraceableFunction;  // of a refused function
   const char* reason = nullptr;                // "which ...", for its text

@@ -17,7 +17,7 @@ enum class Check : uint8_t {
   Present,    // the source finds an object
   Absent,     // the source finds none: a dict lacks the key, a cell or slot is empty
   Length,     // a list, tuple, dict or set has `number` items
-  Keys,       // a dict's keys, in order, are those of `expected`, a tuple (of a program: its list `number`)
+  Keys,       // a dict's keys, in order, are those of `expected`, a tuple (in a GuardProgram: of its key list `number`)
   Members,    // a set equals `expected`, a frozenset of scalars and plain keys
   Class,      // the class `expected` has its version still, or every ClassLookup on it finds what it found (no source)
   Code,       // a function's __code__ is `expected`, its globals are the dict at address `number`

@@ -1,6 +1,6 @@
-// One call's way through the segments of its frame: the variant that serves is found or made, its graph runs, the frame
-// is left at the end of the segment; at a graph break the breaking instruction is executed and the next segment begins.
-// Whatever cannot be compiled runs in CPython: the result is eager's.
+// One call of a captured function, segment by segment: it finds or makes a variant whose guards hold, runs its graph,
+// and leaves the frame as the segment leaves it. At a graph break it executes the instruction and goes on with the next
+// segment. Whatever cannot be compiled runs in CPython: the result is eager's.
 #pragma once
 
 #include <memory>

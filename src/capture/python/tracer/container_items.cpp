@@ -36,7 +36,7 @@ class Unpacking final : public Operations {
 
 Object ContainerItems::plain_key(PyObject* container, PyObject* key) {
   if (!PyDict_Check(container)) return Object::share(key);
-  if (!t_.equality.guard_by_value(key)) return {};
+  if (!t_.equality.guard_key(key)) return {};
   return is_scalar(key) ? Object::share(key) : Object::take(t_.numbers.plain(key));
 }
 
@@ -106,7 +106,7 @@ int ContainerItems::set(PyObject* container, PyObject* given, PyObject* value) {
   if (t_.ended()) return -1;
   const bool is_dict = PyDict_Check(container);
   if (is_dict && t_.sources.find(container) >= 0 && is_hashed_by_program(given))
-    return t_.equality.guard_by_value(given) ? t_.fail(Break::KeysWithHashWritten) : -1;
+    return t_.equality.guard_key(given) ? t_.fail(Break::KeysWithHashWritten) : -1;
   const Object plain = plain_key(container, given);
   if (!plain) return -1;
   PyObject* key = plain.get();
@@ -136,7 +136,7 @@ int ContainerItems::set_tensor_item(PyObject* tensor, PyObject* key, PyObject* v
 }
 
 int ContainerItems::contains(PyObject* container, PyObject* x) {
-  if (!t_.equality.guard_by_value(x)) return -1;
+  if (!t_.equality.guard_key(x)) return -1;
   if (const int source = t_.sources.find(container);
       source >= 0 && PyDict_Check(container) && !is_python_class(Py_TYPE(container)) && t_.equality.is_source_key(x)) {
     const int found = PyDict_Contains(container, x);
@@ -146,7 +146,7 @@ int ContainerItems::contains(PyObject* container, PyObject* x) {
   }
   if (!t_.tracker.operand(container) || !t_.tracker.operand(x)) return -1;
   const bool is_searched = PyList_Check(container) || PyTuple_Check(container);
-  if (is_searched && !is_scalar(x) && !is_tensor(x) && !t_.equality.guard_by_value(container)) return -1;
+  if (is_searched && !is_scalar(x) && !is_tensor(x) && !t_.equality.guard_key(container)) return -1;
   return t_.tracker.finish_status(t_.python.contains(container, x));
 }
 
@@ -216,7 +216,7 @@ int ContainerItems::extend_list(PyObject* list, PyObject* iterable) {
 }
 
 int ContainerItems::update_set(PyObject* set, PyObject* iterable) {
-  if (!t_.tracker.operand(iterable) || !t_.equality.guard_by_value(iterable)) return -1;
+  if (!t_.tracker.operand(iterable) || !t_.equality.guard_key(iterable)) return -1;
   return t_.tracker.finish_status(t_.python.update_set(set, iterable));
 }
 

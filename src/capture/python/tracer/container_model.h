@@ -22,9 +22,10 @@ class ContainerModel {
   bool track_length(PyObject* container);
   // All items become known, for C code that reads them as they are; `depth`: containers in containers too.
   bool track_contents(PyObject* container, int depth);
-  // While contents are tracked: C code reads them, so that nothing in them may be symbolic.
+  // Whether contents are being tracked. C code reads them, so that no number among them may be symbolic.
   bool is_exact() const { return exact_; }
-  // Whether an item of a list or tuple may be read as it is: the container is new, or a write has made all of it known.
+  // Whether an item of a list or tuple may be read as it is: the trace made the container, or a
+  // write to it has guarded all items.
   bool has_known_items(PyObject* container, PyObject* key) const;
   // For instructions that pass the items of a tuple, list or dict on and read none: a copy, whose numbers may be
   // symbols. Other objects are read by C code. Empty: the trace has ended, or an error is set.

@@ -27,44 +27,44 @@ bool compares_by_identity(PyObject* x) {
 
 }  // namespace
 
-bool EqualityModel::guard_by_value(PyObject* x, int depth) {
+bool EqualityModel::guard_key(PyObject* x, int depth) {
   if (t_.ended()) return false;
   if (depth == 0 || is_number_or_tensor(x)) return true;
   if (PyTuple_Check(x) || PyList_Check(x)) {
     if (!t_.containers.track_contents(x, depth)) return false;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i)
-      if (!guard_by_value(PySequence_Fast_GET_ITEM(x, i), depth - 1)) return false;
+      if (!guard_key(PySequence_Fast_GET_ITEM(x, i), depth - 1)) return false;
     return true;
   }
   if (PyDict_Check(x)) {
     if (!t_.containers.track_contents(x, depth)) return false;
     PyObject* key = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(x, &at, &key, nullptr);)
-      if (!guard_by_value(key, depth - 1)) return false;
+      if (!guard_key(key, depth - 1)) return false;
     return true;
   }
   if (PyAnySet_Check(x)) return t_.containers.track_contents(x, depth);
   if (PyMethod_Check(x))
-    return guard_by_value(PyMethod_GET_SELF(x), depth - 1) && guard_by_value(PyMethod_GET_FUNCTION(x), depth - 1);
+    return guard_key(PyMethod_GET_SELF(x), depth - 1) && guard_key(PyMethod_GET_FUNCTION(x), depth - 1);
   // Any other object compares by identity, unless tracking it has guarded its value.
   const int source = t_.sources.find(x);
   if (source < 0 || is_guarded_when_tracked(x) || is_hashed_by_program(x)) return true;
   return t_.guards.add_address(x);
 }
 
-bool EqualityModel::guard_by_value(PyObject* x) { return guard_by_value(x, kDepth); }
+bool EqualityModel::guard_key(PyObject* x) { return guard_key(x, kDepth); }
 
 bool EqualityModel::guard_comparison(PyObject* a, PyObject* b) {
   if (is_container(a) && is_container(b)) {
     for (PyObject* x : {a, b}) {
-      if (!guard_by_value(x)) return false;
+      if (!guard_key(x)) return false;
       PyObject* value = nullptr;
       for (Py_ssize_t at = 0; PyDict_Check(x) && PyDict_Next(x, &at, nullptr, &value);)
-        if (!guard_by_value(value)) return false;
+        if (!guard_key(value)) return false;
     }
     return true;
   }
-  if (PyMethod_Check(a) && PyMethod_Check(b)) return guard_by_value(a) && guard_by_value(b);
+  if (PyMethod_Check(a) && PyMethod_Check(b)) return guard_key(a) && guard_key(b);
   if (a != b && compares_by_identity(a) && compares_by_identity(b)) return t_.operators.is_same(a, b) >= 0;
   return true;
 }

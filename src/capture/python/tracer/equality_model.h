@@ -14,14 +14,14 @@ class EqualityModel {
  public:
   explicit EqualityModel(Trace& trace) : t_(trace) {}
 
-  // x is hashed or compared.
-  bool guard_by_value(PyObject* x);
+  // x is hashed, or compared as a key is: its value is guarded, or its identity if it compares by identity.
+  bool guard_key(PyObject* x);
   bool guard_comparison(PyObject* a, PyObject* b);
-  // A source may name a dict's item by this key.
+  // Whether a source can name an item of a dict by this key: the key is found again in each call.
   bool is_source_key(PyObject* x) const;
 
  private:
-  bool guard_by_value(PyObject* x, int depth);
+  bool guard_key(PyObject* x, int depth);
 
   Trace& t_;
 };

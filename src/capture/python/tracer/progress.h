@@ -58,7 +58,7 @@ class Progress {
 
   // Instructions of the root frame that have begun.
   int root_count() const { return root_count_; }
-  // The count of the root frame's instruction whose exception a handler is at work on, or -1.
+  // The count of the root frame's instruction that raised the exception which is being handled, or -1.
   int raised_at() const { return raised_at_; }
 
  private:

@@ -20,7 +20,7 @@ class Tracer final : public Operations {
   void made(PyObject* x) override { trace.made.add(x); }
   void share_cell(Frame* f, int slot) override { trace.variables.cell_source(f, slot); }
   int changes(PyObject* x) override { return trace.operators.changes(x); }
-  int hashes(PyObject* key) override { return trace.equality.guard_by_value(key) ? 0 : -1; }
+  int hashes(PyObject* key) override { return trace.equality.guard_key(key) ? 0 : -1; }
 
   void storing(Frame* f, int slot) override { trace.variables.storing(f, slot); }
   bool is_bound(Frame* f, int slot) override { return trace.variables.is_bound(f, slot); }

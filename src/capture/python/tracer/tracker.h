@@ -24,11 +24,11 @@ class Tracker {
   PyObject* track(PyObject* x, int source);
   // Guards and remembers the value. False with an error set.
   bool note(PyObject* x, int source) { return static_cast<bool>(Object::take(track(x, source))); }
-  // An object whose identity the existing guards fix: a class's attribute, a constant of the code. New.
+  // An object that is the same one whenever the existing guards hold: a class's attribute, a constant of the code. New.
   PyObject* track_constant(PyObject* x);
   // The same for an object that may be known already.
   void note_constant(PyObject* x);
-  // The source of an object that is the same in each call, which thereby is known.
+  // The source of an object that is the same one in each call. The object is known afterwards.
   int constant_source(PyObject* x);
   // The attributes of an instance, and its items. False: the trace has ended.
   bool track_state(PyObject* instance);

@@ -5,6 +5,10 @@
 // The files of this folder: dispatch.cpp tells callables apart, class_calls.cpp calls a class, effects.cpp does what an
 // effect says, compared_arguments.cpp guards what a function compares; the others hold the handlers of one subject
 // each.
+//
+// What guards an argument of a C function: `may_read_arguments` guards the contents of containers (Tracker::operand,
+// then ContainerModel::track_contents), `guard_compared` what keys and comparisons depend on (EqualityModel), the
+// handler what it reads by itself. ContainerModel::before_write logs what the function writes.
 #pragma once
 
 #include <vector>
@@ -59,7 +63,7 @@ class Calls {
   PyObject* call_known(const Callable& known, const Call& c);
   PyObject* by_effect(const Callable& known, const Call& c);
   bool may_write(const Callable& known, const Call& c);
-  // False: the call makes a weak reference that would see objects of the trace come and go.
+  // False (the trace has ended): the call makes a weak reference to an object of the trace, or one with a callback.
   bool may_refer(const Call& c);
 
   Trace& t_;

@@ -25,7 +25,7 @@ bool is_dict_class(PyTypeObject* type) { return type && PyType_IsSubtype(type, &
 bool guard_keys(Trace& t, PyObject* pairs) {
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(pairs); ++i) {
     PyObject* pair = PySequence_Fast_GET_ITEM(pairs, i);
-    if (PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2 && !t.equality.guard_by_value(PyTuple_GET_ITEM(pair, 0)))
+    if (PyTuple_Check(pair) && PyTuple_GET_SIZE(pair) == 2 && !t.equality.guard_key(PyTuple_GET_ITEM(pair, 0)))
       return false;
   }
   return true;
@@ -38,11 +38,11 @@ bool Calls::guard_compared(const Callable& known, const Call& c) {
   if (is_dict_class(owner)) {
     if (!PyType_Check(c.function) && known.compares != Compares::Arguments) {
       const Py_ssize_t key = is_unbound(c.function) ? 1 : 0;
-      return key >= c.n || t_.equality.guard_by_value(c.args[key]);
+      return key >= c.n || t_.equality.guard_key(c.args[key]);
     }
     for (Py_ssize_t i = 0; i < c.n; ++i) {
       const bool are_pairs = PyList_Check(c.args[i]) || PyTuple_Check(c.args[i]);
-      if (!(are_pairs ? guard_keys(t_, c.args[i]) : t_.equality.guard_by_value(c.args[i]))) return false;
+      if (!(are_pairs ? guard_keys(t_, c.args[i]) : t_.equality.guard_key(c.args[i]))) return false;
     }
     return true;
   }
@@ -50,13 +50,13 @@ bool Calls::guard_compared(const Callable& known, const Call& c) {
   if (!is_set) {
     if (owner == &PyList_Type || owner == &PyTuple_Type || (c.self && is_container(c.self))) {
       if (known.compares != Compares::Items) return true;
-      if (c.self && !t_.equality.guard_by_value(c.self)) return false;
+      if (c.self && !t_.equality.guard_key(c.self)) return false;
     } else if (known.compares != Compares::Arguments && !is_of(c.function, ClassSet::ItemGetter)) {
       return true;
     }
   }
   for (Py_ssize_t i = 0; i < c.n; ++i)
-    if (!t_.equality.guard_by_value(c.args[i])) return false;
+    if (!t_.equality.guard_key(c.args[i])) return false;
   return true;
 }
 

@@ -1,6 +1,7 @@
-// Methods of dict. On a dict that existed before the trace they read and write one key at a time, so that the other
-// keys are neither guarded nor rebuilt. An OrderedDict, a mapping that is no plain dict and other arguments are written
-// as a whole.
+// Methods of dict. On a dict that existed before the trace they read and write one key at a time, so that the other keys
+// are neither guarded nor rebuilt. An OrderedDict is written as a whole, and so is a dict that gets a mapping which is no
+// plain dict. `update` guards the keys and values of its argument (Calls::may_read_arguments); the dict's own keys need
+// no guard, and ContainerModel::before_write_key puts each into the undo log.
 #include "capture/python/functions/call_handlers.h"
 #include "capture/python/functions/functions.h"
 #include "capture/python/tracer/trace.h"
@@ -31,7 +32,7 @@ struct KeyCall {
 };
 
 bool may_read_key(Trace& t, const Call& c) {
-  return may_read_rest(t, c) && (c.rest_count() == 0 || t.equality.guard_by_value(c.rest()[0]));
+  return may_read_rest(t, c) && (c.rest_count() == 0 || t.equality.guard_key(c.rest()[0]));
 }
 
 Result write_any(Trace& t, const Call& c) {
@@ -53,7 +54,7 @@ Result dict_get(Trace& t, const Call& c) {
   const Py_ssize_t count = c.rest_count();
   if (!is_of_dict(c) || c.named() > 0 || count < 1 || count > 2) return std::nullopt;
   PyObject* key = c.rest()[0];
-  if (!t.equality.guard_by_value(key)) return nullptr;
+  if (!t.equality.guard_key(key)) return nullptr;
   if (!t.equality.is_source_key(key)) return std::nullopt;
   bool found = false;
   PyObject* x = t.containers.read_dict(c.owner(), t.sources.find(c.owner()), key, &found);

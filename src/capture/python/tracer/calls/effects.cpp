@@ -34,7 +34,7 @@ bool is_plain_operation(PyObject* f, PyObject* const* args, Py_ssize_t all) {
   return true;
 }
 
-// A method of dict that writes an OrderedDict past its order.
+// A method of dict that writes to an OrderedDict and leaves its order as it was.
 bool breaks_order(const Callable& known, const Call& c) {
   const bool is_unbound = Py_TYPE(c.function) == &PyMethodDescr_Type || Py_TYPE(c.function) == &PyWrapperDescr_Type;
   return is_unbound && known.effect == Effect::WritesSelf && c.n > 0 && PyODict_Check(c.args[0]) &&
