@@ -77,15 +77,19 @@ bool has_tensors(const std::vector<c10::Argument>& arguments) {
                      [](const c10::Argument& a) { return holds_tensor(*a.type()); });
 }
 
+// Schemas are looked up until one of an operator's overloads has a tensor.
 std::unordered_set<std::string> find_operators() {
   constexpr std::string_view kNamespace = "aten::";
   auto& dispatcher = c10::Dispatcher::singleton();
   std::unordered_set<std::string> out;
+  out.reserve(2048);
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     if (!std::string_view(name.name).starts_with(kNamespace)) continue;
+    std::string base = name.name.substr(kNamespace.size());
+    if (out.contains(base)) continue;
     const auto op = dispatcher.findSchema(name);
     if (op && (has_tensors(op->schema().arguments()) || has_tensors(op->schema().returns())))
-      out.insert(name.name.substr(kNamespace.size()));
+      out.insert(std::move(base));
   }
   return out;
 }

@@ -5,6 +5,7 @@
 
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/plain_objects.h"
+#include "capture/python/gil/gil_hold.h"
 #include "capture/python/hook/hook.h"
 #include "capture/python/sources/cached_result.h"
 #include "capture/python/tensors/tensors.h"
@@ -79,7 +80,8 @@ PyObject* Calls::plainly(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObj
   // Python code that torch runs for an operator of plain tensors (a rule for the shapes of its results, a
   // decomposition) is not part of the program.
   const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
-  if (!PyFunction_Check(f) && !PyMethod_Check(f) && std::any_of(args, args + all, is_tensor) && !may_run_operator(t_))
+  if (!gil_is_held() && !PyFunction_Check(f) && !PyMethod_Check(f) && std::any_of(args, args + all, is_tensor) &&
+      !may_run_operator(t_))
     return nullptr;
   std::optional<HookOff> off;
   if (is_plain_operation(f, args, all) && !are_function_modes_active()) off.emplace();
