@@ -1,7 +1,7 @@
-// Methods of dict. On a dict that existed before the trace they read and write one key at a time, so that the other keys
-// are neither guarded nor rebuilt. An OrderedDict is written as a whole, and so is a dict that gets a mapping which is no
-// plain dict. `update` guards the keys and values of its argument (Calls::may_read_arguments); the dict's own keys need
-// no guard, and ContainerModel::before_write_key puts each into the undo log.
+// Methods of dict. On a dict that existed before the trace they read and write one key at a time, so that the other
+// keys are neither guarded nor rebuilt. An OrderedDict is written as a whole, and so is a dict that gets a mapping
+// which is no plain dict. `update` guards the keys and values of its argument (Calls::may_read_arguments); the dict's
+// own keys need no guard, and ContainerModel::before_write_key puts each into the undo log.
 #include "capture/python/functions/call_handlers.h"
 #include "capture/python/functions/functions.h"
 #include "capture/python/tracer/trace.h"
