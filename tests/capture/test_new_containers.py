@@ -1,7 +1,9 @@
-"""Containers that the compiled function makes: what they hold of the program is guarded where C code reads it."""
+"""Objects that the compiled function makes: containers, whose contents are guarded where C code reads them, and methods
+that live on after a graph break."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -69,3 +71,15 @@ def test_unpacking_an_iterator_from_outside_advances_it_once() -> None:
         values = iter([1, 2, 3])
         torch.testing.assert_close(compiled(x, values), x + 9)
         assert list(values) == []
+
+
+def test_a_method_that_reads_its_class_lives_on() -> None:
+    def f(x: torch.Tensor, pattern: re.Pattern[str]) -> torch.Tensor:
+        match = pattern.match  # C code that takes the class it is bound through
+        torch._dynamo.graph_break()
+        found = match("aab")
+        return x + (found.end() if found else 0)
+
+    compiled, x = vesta.compile(f), torch.ones(2)
+    for pattern in (re.compile("a+"), re.compile("b"), re.compile("a+")):
+        torch.testing.assert_close(compiled(x, pattern), f(x, pattern))

@@ -80,15 +80,16 @@ int describe_bound(Describer& d, PyObject* x, PyObject* self) {
   // Not the attribute of that name: super() may have found the method of another class.
   const Object name = Object::take(PyObject_GetAttrString(x, "__name__"));
   PyObject* mro = Py_TYPE(self)->tp_mro;
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(self));  // some methods read the class that they are bound through
   for (Py_ssize_t i = 0; name && mro && i < PyTuple_GET_SIZE(mro); ++i) {
     PyObject* descriptor = _PyType_Lookup(reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(mro, i)), name.get());
     if (!descriptor) continue;
     if (Py_TYPE(descriptor) != &PyMethodDescr_Type && Py_TYPE(descriptor) != &PyWrapperDescr_Type) continue;
     const Object get = Object::take(PyObject_GetAttrString(descriptor, "__get__"));
-    const Object again = Object::take(get ? PyObject_CallOneArg(get.get(), self) : nullptr);
+    const Object again = Object::take(get ? PyObject_CallFunctionObjArgs(get.get(), self, type, nullptr) : nullptr);
     if (!again || Py_TYPE(again.get()) != Py_TYPE(x) || PyObject_RichCompareBool(again.get(), x, Py_EQ) != 1) continue;
-    const int owner = d.value(self);
-    return owner < 0 ? -1 : d.add(x, {Make::Call, 0, nullptr, {d.constant(get.get()), owner}});
+    const int owner = d.value(self), cls = owner < 0 ? -1 : d.value(type);
+    return cls < 0 ? -1 : d.add(x, {Make::Call, 0, nullptr, {d.constant(get.get()), owner, cls}});
   }
   PyErr_Clear();
   return d.fail(x, Break::NotRebuilt, Py_TYPE(x)->tp_name);
