@@ -98,15 +98,21 @@ def without_comments(text: str) -> str:
     )
 
 
+def after_literal(text: str, at: int) -> int:
+    """The position after the string or character literal that begins at `at`; `at` itself if none begins there."""
+    if text[at] == '"':
+        return LITERAL.match(text, at).end()  # type: ignore[union-attr]
+    if text[at] == "'" and not text[at - 1].isalnum():
+        return text.index("'", at + 2 if text[at + 1] == "\\" else at + 1) + 1
+    return at
+
+
 def arguments(text: str, start: int) -> list[str]:
     """The arguments of the call whose opening parenthesis is before `start`."""
     out, depth, begin, i = [], 0, start, start
     while i < len(text):
-        if text[i] == '"':
-            i = LITERAL.match(text, i).end()  # type: ignore[union-attr]
-            continue
-        if text[i] == "'" and not text[i - 1].isalnum():
-            i = text.index("'", i + 2 if text[i + 1] == "\\" else i + 1) + 1
+        if (after := after_literal(text, i)) > i:
+            i = after
             continue
         if text[i] in "([{":
             depth += 1
@@ -144,11 +150,8 @@ def body_of(text: str, start: int) -> str:
     begin = text.index("{", start)
     depth, i = 0, begin
     while True:
-        if text[i] == '"':
-            i = LITERAL.match(text, i).end()  # type: ignore[union-attr]
-            continue
-        if text[i] == "'" and not text[i - 1].isalnum():
-            i = text.index("'", i + 2 if text[i + 1] == "\\" else i + 1) + 1
+        if (after := after_literal(text, i)) > i:
+            i = after
             continue
         depth += {"{": 1, "}": -1}.get(text[i], 0)
         i += 1

@@ -128,8 +128,8 @@ Value* VectorMath::lgamma(Value* narrow) {
   return b_.CreateFPTrunc(r, narrow->getType());
 }
 
-// Arguments below 8 are moved up by eight steps of the recurrence, whose sum of reciprocals is one quotient; then the
-// asymptotic series. Negative x by reflection.
+// For x < 8, the recurrence digamma(x) = digamma(x + 1) - 1/x is applied eight times; one quotient computes the sum of
+// the eight reciprocals. The asymptotic series then gives the value. The reflection formula maps negative x to x > 0.
 Value* VectorMath::digamma(Value* narrow) {
   const int lanes = Primitives::lanes_of(narrow);
   Value* x = b_.CreateFPExt(narrow, p_.register_type(DType::F64, lanes));

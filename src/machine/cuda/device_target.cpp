@@ -19,7 +19,7 @@ Target describe(const Driver& driver, int device) {
   t.threads = driver.attribute(kMultiprocessors, device);
   t.l1_bytes = driver.attribute(kSharedBytes, device);
   t.l2_bytes = driver.attribute(kL2Bytes, device);
-  // Two transfers per clock; kHz and bits.
+  // The memory transfers data twice per clock cycle. The clock rate is in kHz, the width of the bus in bits.
   const double speed = 2.0 * driver.attribute(kMemoryClock, device) * driver.attribute(kBusWidth, device) / 8 / 1e6;
   if (speed > 0) t.memory_bytes_per_ns = speed;
   return t;

@@ -125,11 +125,11 @@ class Recording {
   ReplayStream& on_;
   std::shared_ptr<RecordedMemory> arena_, early_;
   std::unique_ptr<RecordedMemory> blocks_;  // for allocations of the extern calls in the graphs
-  std::vector<int> graph_at_;               // by step: the position in graphs_ of the graph that begins there, or -1
-  std::vector<RecordedGraph> graphs_;       // in the order of steps
-  std::vector<Fixed> fixed_;                // addresses that the graphs contain
-  std::vector<at::Tensor> own_;             // by buffer
-  std::vector<int> lent_;                   // buffers of own_ that are lent
+  std::vector<int> graph_at_;          // for each step: the index in graphs_ of the graph that begins with it, or -1
+  std::vector<RecordedGraph> graphs_;  // in the order of steps
+  std::vector<Fixed> fixed_;           // addresses that the graphs contain
+  std::vector<at::Tensor> own_;        // by buffer
+  std::vector<int> lent_;              // buffers of own_ that are lent
   Standing standing_;
   bool finished_ = false;
   std::vector<at::Tensor> copies_;  // by input; defined for inputs that are copied

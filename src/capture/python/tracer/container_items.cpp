@@ -152,8 +152,7 @@ int ContainerItems::contains(PyObject* container, PyObject* x) {
 
 Py_ssize_t ContainerItems::length(PyObject* x) {
   if (t_.ended()) return -1;
-  const bool is_container = PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x);
-  if (is_container ? !t_.containers.track_length(x) : !t_.tracker.operand(x)) return -1;
+  if (is_container(x) ? !t_.containers.track_length(x) : !t_.tracker.operand(x)) return -1;
   if (is_python_class(Py_TYPE(x))) t_.guards.add_class(Py_TYPE(x));
   return t_.tracker.finish_status(t_.python.length(x));
 }

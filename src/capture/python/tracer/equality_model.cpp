@@ -17,12 +17,9 @@ bool is_number_or_tensor(PyObject* x) {
   return is_scalar(x) || is_tensor(x) || is_symbolic(x) || is_symbolic_scalar(x) || is_numpy_scalar(x);
 }
 
-bool is_container(PyObject* x) {
-  return PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x) || is_of(x, ClassSet::Deque);
-}
-
 bool compares_by_identity(PyObject* x) {
-  return !is_number_or_tensor(x) && !is_container(x) && Py_TYPE(x)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+  return !is_number_or_tensor(x) && !is_container_or_deque(x) &&
+         Py_TYPE(x)->tp_richcompare == PyBaseObject_Type.tp_richcompare;
 }
 
 }  // namespace
@@ -55,7 +52,7 @@ bool EqualityModel::guard_key(PyObject* x, int depth) {
 bool EqualityModel::guard_key(PyObject* x) { return guard_key(x, kDepth); }
 
 bool EqualityModel::guard_comparison(PyObject* a, PyObject* b) {
-  if (is_container(a) && is_container(b)) {
+  if (is_container_or_deque(a) && is_container_or_deque(b)) {
     for (PyObject* x : {a, b}) {
       if (!guard_key(x)) return false;
       PyObject* value = nullptr;

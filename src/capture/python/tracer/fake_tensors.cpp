@@ -22,8 +22,10 @@ PyObject* FakeTensors::held_by_program(PyObject* x) const {
 }
 
 PyObject* FakeTensors::wrap(PyObject* x) const {
-  if (!x || fake_of(x) == x) return x;
-  PyObject* fake = Py_NewRef(fake_of(x));
+  if (!x) return x;
+  PyObject* fake = fake_of(x);
+  if (fake == x) return x;
+  Py_INCREF(fake);
   Py_DECREF(x);
   return fake;
 }

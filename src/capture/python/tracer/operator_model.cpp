@@ -10,6 +10,7 @@
 #include "capture/python/tracer/operator_after_write.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/class_sets.h"
 #include "capture/python/values/classes.h"
 #include "capture/python/values/scalar.h"
 
@@ -44,8 +45,6 @@ bool is_large(PyObject* x) {
   constexpr long long kMost = 1LL << 40;
   return overflow != 0 || value > kMost || value < -kMost;
 }
-
-bool is_container(PyObject* x) { return PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x); }
 
 }  // namespace
 

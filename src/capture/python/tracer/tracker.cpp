@@ -168,8 +168,7 @@ bool Tracker::operand(PyObject* x) {
     return !t_.ended();
   }
   if (is_scalar(x) || is_symbolic(x) || is_symbolic_scalar(x) || is_numpy_scalar(x)) return true;
-  const bool is_container = PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x);
-  if (is_container && !t_.containers.track_contents(x, 8)) return false;
+  if (is_container(x) && !t_.containers.track_contents(x, 8)) return false;
   const int source = t_.sources.find(x);
   if (type == &PyDictProxy_Type && source >= 0) {
     // Its one member is the mapping that it shows.

@@ -35,4 +35,10 @@ inline bool is_of(PyObject* x, ClassSet set) { return is_in(Py_TYPE(x), set); }
 // One of these classes, or a subclass.
 bool is_derived_from(PyTypeObject* type, ClassSet set);
 
+// A tuple, list, dict, set or frozenset, or an object of a subclass of these.
+inline bool is_container(PyObject* x) {
+  return PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x);
+}
+inline bool is_container_or_deque(PyObject* x) { return is_container(x) || is_of(x, ClassSet::Deque); }
+
 }  // namespace vesta::capture

@@ -1,20 +1,15 @@
 // What a function compares its arguments with, or looks up, becomes a fact of the trace.
 #include "capture/python/functions/functions.h"
+#include "capture/python/tracer/descriptors.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {
 
-bool is_container(PyObject* x) {
-  return PyTuple_Check(x) || PyList_Check(x) || PyDict_Check(x) || PyAnySet_Check(x) || is_of(x, ClassSet::Deque);
-}
-
-bool is_unbound(PyObject* f) { return Py_TYPE(f) == &PyMethodDescr_Type || Py_TYPE(f) == &PyWrapperDescr_Type; }
-
 // The class whose method is called, or that is called itself; nullptr: the function is no method of an object.
 PyTypeObject* owner_of(const Call& c) {
-  if (is_unbound(c.function)) return PyDescr_TYPE(c.function);
+  if (is_method_of_c(c.function)) return PyDescr_TYPE(c.function);
   if (PyType_Check(c.function)) return reinterpret_cast<PyTypeObject*>(c.function);
   return c.self ? Py_TYPE(c.self) : nullptr;
 }
@@ -37,7 +32,7 @@ bool Calls::guard_compared(const Callable& known, const Call& c) {
   PyTypeObject* owner = owner_of(c);
   if (is_dict_class(owner)) {
     if (!PyType_Check(c.function) && known.compares != Compares::Arguments) {
-      const Py_ssize_t key = is_unbound(c.function) ? 1 : 0;
+      const Py_ssize_t key = is_method_of_c(c.function) ? 1 : 0;
       return key >= c.n || t_.equality.guard_key(c.args[key]);
     }
     for (Py_ssize_t i = 0; i < c.n; ++i) {
@@ -48,7 +43,7 @@ bool Calls::guard_compared(const Callable& known, const Call& c) {
   }
   const bool is_set = owner == &PySet_Type || owner == &PyFrozenSet_Type;
   if (!is_set) {
-    if (owner == &PyList_Type || owner == &PyTuple_Type || (c.self && is_container(c.self))) {
+    if (owner == &PyList_Type || owner == &PyTuple_Type || (c.self && is_container_or_deque(c.self))) {
       if (known.compares != Compares::Items) return true;
       if (c.self && !t_.equality.guard_key(c.self)) return false;
     } else if (known.compares != Compares::Arguments && !is_of(c.function, ClassSet::ItemGetter)) {

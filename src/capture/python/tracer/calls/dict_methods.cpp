@@ -2,6 +2,8 @@
 // keys are neither guarded nor rebuilt. An OrderedDict is written as a whole, and so is a dict that gets a mapping
 // which is no plain dict. `update` guards the keys and values of its argument (Calls::may_read_arguments); the dict's
 // own keys need no guard, and ContainerModel::before_write_key puts each into the undo log.
+#include <utility>
+
 #include "capture/python/functions/call_handlers.h"
 #include "capture/python/functions/functions.h"
 #include "capture/python/tracer/trace.h"
@@ -31,12 +33,22 @@ struct KeyCall {
   bool is_one_key;
 };
 
-bool may_read_key(Trace& t, const Call& c) {
-  return may_read_rest(t, c) && (c.rest_count() == 0 || t.equality.guard_key(c.rest()[0]));
-}
-
 Result write_any(Trace& t, const Call& c) {
   return t.containers.before_write(c.owner(), UndoLog::Writes::Any) ? t.calls.plainly(c) : nullptr;
+}
+
+// pop and setdefault. On one key of an old dict, `finish` gets the call, what the dict holds under the key (empty: it
+// has no such key) and whether it has the key. Any other call writes the dict as a whole.
+template <class F>
+Result with_one_key(Trace& t, const Call& c, F&& finish) {
+  if (!is_of_dict(c)) return std::nullopt;
+  if (!may_read_rest(t, c) || (c.rest_count() > 0 && !t.equality.guard_key(c.rest()[0]))) return nullptr;
+  const KeyCall k(t, c);
+  if (!k.is_one_key) return write_any(t, c);
+  bool found = false;
+  Object x = Object::take(t.containers.read_dict(k.dict, t.sources.find(k.dict), k.key, &found));
+  if (PyErr_Occurred()) return nullptr;
+  return finish(k, std::move(x), found);
 }
 
 bool update_keys(Trace& t, PyObject* dict, PyObject* mapping) {
@@ -63,31 +75,19 @@ Result dict_get(Trace& t, const Call& c) {
 }
 
 Result dict_pop(Trace& t, const Call& c) {
-  if (!is_of_dict(c)) return std::nullopt;
-  if (!may_read_key(t, c)) return nullptr;
-  const KeyCall k(t, c);
-  if (!k.is_one_key) return write_any(t, c);
-  bool found = false;
-  Object x = Object::take(t.containers.read_dict(k.dict, t.sources.find(k.dict), k.key, &found));
-  if (PyErr_Occurred()) return nullptr;
-  if (found) {
+  return with_one_key(t, c, [&](const KeyCall& k, Object x, bool found) -> Result {
+    if (!found) return k.value ? Py_NewRef(k.value) : write_any(t, c);
     if (!t.containers.before_write_key(k.dict, k.key, true) || PyDict_DelItem(k.dict, k.key) < 0) return nullptr;
     return x.release();
-  }
-  return k.value ? Py_NewRef(k.value) : write_any(t, c);
+  });
 }
 
 Result dict_set_default(Trace& t, const Call& c) {
-  if (!is_of_dict(c)) return std::nullopt;
-  if (!may_read_key(t, c)) return nullptr;
-  const KeyCall k(t, c);
-  if (!k.is_one_key) return write_any(t, c);
-  bool found = false;
-  Object x = Object::take(t.containers.read_dict(k.dict, t.sources.find(k.dict), k.key, &found));
-  if (PyErr_Occurred()) return nullptr;
-  if (found) return x.release();
-  PyObject* value = k.value ? k.value : Py_None;
-  return write(t, k.dict, k.key, value) ? Py_NewRef(value) : nullptr;
+  return with_one_key(t, c, [&](const KeyCall& k, Object x, bool found) -> Result {
+    if (found) return x.release();
+    PyObject* value = k.value ? k.value : Py_None;
+    return write(t, k.dict, k.key, value) ? Py_NewRef(value) : nullptr;
+  });
 }
 
 Result dict_update(Trace& t, const Call& c) {

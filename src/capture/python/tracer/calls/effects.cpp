@@ -9,6 +9,7 @@
 #include "capture/python/hook/hook.h"
 #include "capture/python/sources/cached_result.h"
 #include "capture/python/tensors/tensors.h"
+#include "capture/python/tracer/descriptors.h"
 #include "capture/python/tracer/operator_after_write.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/class_sets.h"
@@ -17,9 +18,7 @@
 namespace vesta::capture {
 namespace {
 
-bool is_c_function(PyObject* f) {
-  return PyCFunction_Check(f) || Py_TYPE(f) == &PyMethodDescr_Type || Py_TYPE(f) == &PyWrapperDescr_Type;
-}
+bool is_c_function(PyObject* f) { return PyCFunction_Check(f) || is_method_of_c(f); }
 
 bool writes_self(const Callable& known) {
   return known.effect == Effect::WritesSelf || known.effect == Effect::Appends || known.effect == Effect::Extends;
@@ -37,8 +36,7 @@ bool is_plain_operation(PyObject* f, PyObject* const* args, Py_ssize_t all) {
 
 // A method of dict that writes to an OrderedDict and leaves its order as it was.
 bool breaks_order(const Callable& known, const Call& c) {
-  const bool is_unbound = Py_TYPE(c.function) == &PyMethodDescr_Type || Py_TYPE(c.function) == &PyWrapperDescr_Type;
-  return is_unbound && known.effect == Effect::WritesSelf && c.n > 0 && PyODict_Check(c.args[0]) &&
+  return is_method_of_c(c.function) && known.effect == Effect::WritesSelf && c.n > 0 && PyODict_Check(c.args[0]) &&
          reinterpret_cast<PyDescrObject*>(c.function)->d_type == &PyDict_Type;
 }
 
