@@ -1,13 +1,15 @@
 """On a GPU: eager, modes of torch.compile and Vesta, in one run.
 
     python -m bench.cuda                            the named kernels and the small models
-    python -m bench.cuda --sections grid            every kind of kernel over rows, columns and dtypes
+    python -m bench.cuda --sections grid --models --compilers copy default vesta
+                                                    every kind of kernel over rows, columns and dtypes
     python -m bench.cuda --models llama-32 decode-32
     python -m bench.cuda --compilers eager vesta
 
 A process for each compiler and section, and for each model. Kernels: microseconds on the GPU, without the CPU's part
 (the calls are captured in a CUDA graph), on arguments that rotate through more memory than the second cache holds.
-Models: seconds of the first call, milliseconds of a steady one, microseconds that the CPU is busy with it, GiB at most.
+"copy" is not a compiler: it copies as many bytes as the kernel has to move. Models: seconds of the first call,
+milliseconds of a steady one, microseconds that the CPU is busy with it, GiB at most.
 Medians. Writes build/bench/cuda.json.
 """
 
@@ -28,14 +30,14 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
-COMPILERS = ("eager", "default", "reduce-overhead", "max-autotune-no-cudagraphs", "vesta")
-TITLES = {"default": "torch.compile"}
+COMPILERS = ("eager", "default", "reduce-overhead", "max-autotune-no-cudagraphs", "vesta", "copy")
+TITLES = {"default": "torch.compile", "copy": "copy of as many bytes"}
 ROTATED_BYTES = 200 << 20  # of one set of arguments after another
 ROUNDS = 7
 
 
 def compiled(compiler: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    if compiler == "eager":
+    if compiler in ("eager", "copy"):
         return function
     if compiler == "vesta":
         import vesta
@@ -81,11 +83,19 @@ def work_on_kernels(compiler: str, section: str) -> Iterator[dict[str, Any]]:
     for kernel in getattr(cuda_workloads, section)():
         torch._dynamo.reset()
         one = kernel.arguments()
-        moved = bytes_of(one) + bytes_of(kernel.function(*one))
-        sets = [one] + [kernel.arguments() for _ in range(min(63, ROTATED_BYTES // max(1, moved)))]
+        moved = bytes_of(one) + bytes_of(kernel.function(*one)) + kernel.again
+        function, arguments = kernel.function, kernel.arguments
+        if compiler == "copy":
+            function = torch.clone
+
+            def arguments(size: int = moved // 2) -> tuple[Any, ...]:
+                return (torch.empty(max(1, size), device="cuda", dtype=torch.uint8),)
+
+            one = arguments()
+        sets = [one] + [arguments() for _ in range(min(63, ROTATED_BYTES // max(1, moved)))]
         try:
             start = time.perf_counter()
-            function = compiled(compiler, kernel.function)
+            function = compiled(compiler, function)
             with torch.no_grad():
                 function(*one)
                 torch.cuda.synchronize()
@@ -180,6 +190,24 @@ def show(console: Console, section: str, results: dict[str, list[dict[str, Any]]
         for r in rows:
             if "failure" in r:
                 console.print(f"{compiler}, {r['name']}: {r['failure']}", markup=False, highlight=False)
+    for line in short_of_goals({c: {r["name"]: r["us"] for r in rows if "us" in r} for c, rows in results.items()}):
+        console.print(line, markup=False, highlight=False)
+
+
+def short_of_goals(us: dict[str, dict[str, float]]) -> list[str]:
+    """Kernels of Vesta that reach less than 0.8 of torch.compile's best speed, or 0.85 of a copy's.
+
+    `us`: microseconds by compiler and kernel.
+    """
+    lines = []
+    for name, own in us.get("vesta", {}).items():
+        others = [times[name] for c, times in us.items() if c not in ("eager", "copy", "vesta") and name in times]
+        if others and min(others) < 0.8 * own:
+            lines.append(f"{name}: {min(others) / own:.2f} of torch.compile's speed")
+        copy = us.get("copy", {}).get(name, own)
+        if copy < 0.85 * own:
+            lines.append(f"{name}: {copy / own:.2f} of a copy's speed")
+    return lines
 
 
 def main() -> int:
@@ -206,7 +234,8 @@ def main() -> int:
     console.print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
     everything = {}
     for section in [*given.sections, *given.models]:
-        results = {compiler: run(compiler, section, given.limit) for compiler in given.compilers}
+        compilers = [c for c in given.compilers if c != "copy" or section in ("named", "grid")]
+        results = {compiler: run(compiler, section, given.limit) for compiler in compilers}
         show(console, section, results)
         everything[section] = results
     out = ROOT / "build/bench/cuda.json"

@@ -14,12 +14,13 @@ Arguments = Callable[[], tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Kernel:
-    """`target_us`: goal in microseconds on an H200; 0: none."""
+    """`target_us`: goal in microseconds on an H200; 0: none. `again`: bytes that any plan must read a second time."""
 
     name: str
     function: Callable[..., Any]
     arguments: Arguments
     target_us: float = 0.0
+    again: int = 0
 
 
 def _x(rows: int, columns: int, dtype: torch.dtype) -> torch.Tensor:
@@ -152,6 +153,9 @@ def named() -> Iterator[Kernel]:
     )
 
 
+SM_BYTES = 227 << 10  # of shared memory that a block can have, on an H100 and an H200: longer rows are read twice
+
+
 def grid() -> Iterator[Kernel]:
     kinds = {"softmax": _softmax, "norm": _norm, "sum": _sum, "gelu": F.gelu}
     for dtype in (torch.float32, torch.bfloat16):
@@ -159,9 +163,11 @@ def grid() -> Iterator[Kernel]:
             for columns in (33, 4096, 32000, 131072):
                 if rows * columns * dtype.itemsize > 2**31:
                     continue
+                long = columns * dtype.itemsize > SM_BYTES
                 for kind, function in kinds.items():
                     name = f"{kind} {rows}x{columns} {str(dtype).removeprefix('torch.')}"
-                    yield Kernel(name, function, lambda r=rows, c=columns, t=dtype: (_x(r, c, t),))  # type: ignore[misc]
+                    again = rows * columns * dtype.itemsize if long and kind in ("softmax", "norm") else 0
+                    yield Kernel(name, function, lambda r=rows, c=columns, t=dtype: (_x(r, c, t),), 0, again)  # type: ignore[misc]
 
 
 def llama(layers: int, hidden: int, inner: int, heads: int, groups: int, vocabulary: int) -> Any:
@@ -223,6 +229,46 @@ def _encoder() -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return model, (call,)
 
 
+def _bert(batch: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    from transformers import BertConfig, BertModel
+
+    model = BertModel(BertConfig()).eval().cuda().bfloat16()
+    ids = torch.randint(0, 1000, (batch, 128), device="cuda")
+
+    def call(compiled: Callable[..., Any]) -> Any:
+        return compiled(ids).last_hidden_state
+
+    return model, (call,)
+
+
+def _image(name: str, batch: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    import timm
+
+    model = timm.create_model(name, pretrained=False).eval().cuda().bfloat16()
+    image = torch.randn(batch, 3, 224, 224, device="cuda", dtype=torch.bfloat16)
+
+    def call(compiled: Callable[..., Any]) -> Any:
+        return compiled(image)
+
+    return model, (call,)
+
+
+def _unet(batch: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """The network of Stable Diffusion 1.5, for images of 512x512."""
+    from diffusers import UNet2DConditionModel  # type: ignore[import-not-found]  # install it to run this model
+
+    model = UNet2DConditionModel(sample_size=64, cross_attention_dim=768, attention_head_dim=8)
+    model = model.eval().cuda().bfloat16()
+    latents = torch.randn(batch, 4, 64, 64, device="cuda", dtype=torch.bfloat16)
+    text = torch.randn(batch, 77, 768, device="cuda", dtype=torch.bfloat16)
+    step = torch.tensor(500, device="cuda")
+
+    def call(compiled: Callable[..., Any]) -> Any:
+        return compiled(latents, step, text, return_dict=False)[0]
+
+    return model, (call,)
+
+
 # Name -> a function that makes the module and its arguments.
 MODELS: dict[str, Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]] = {
     "encoder": _encoder,
@@ -230,4 +276,12 @@ MODELS: dict[str, Callable[[], tuple[Callable[..., Any], tuple[Any, ...]]]] = {
     "llama-32": lambda: _prefill(32),
     "decode-2": lambda: _decode(2),
     "decode-32": lambda: _decode(32),
+    "resnet50-1": lambda: _image("resnet50", 1),
+    "resnet50-32": lambda: _image("resnet50", 32),
+    "vit-1": lambda: _image("vit_base_patch16_224", 1),
+    "vit-32": lambda: _image("vit_base_patch16_224", 32),
+    "bert-1": lambda: _bert(1),
+    "bert-32": lambda: _bert(32),
+    "unet-1": lambda: _unet(1),
+    "unet-32": lambda: _unet(32),
 }

@@ -81,7 +81,9 @@ void emit(std::string_view tag, std::string_view message) {
 
 bool enabled(Topic topic) { return state().mask.load(std::memory_order_relaxed) & (1u << static_cast<int>(topic)); }
 
-void write(Topic topic, std::string_view message) { emit(kTopics[static_cast<size_t>(topic)], message); }
+void write(Topic topic, std::string_view message) {
+  if (enabled(topic)) emit(kTopics[static_cast<size_t>(topic)], message);
+}
 
 void warn_once(const std::string& message) {
   if (state().mask.load(std::memory_order_relaxed) & kQuiet) return;

@@ -13,7 +13,7 @@ namespace vesta::log {
 enum class Topic : uint8_t { Stages, Graph, Plan, Kernels, Fallbacks };
 
 bool enabled(Topic topic);
-// Writes one message in one piece. A message may have several lines.
+// Writes one message in one piece, if the topic is enabled. A message may have several lines.
 void write(Topic topic, std::string_view message);
 // Shows the message unless the same text was shown before.
 void warn_once(const std::string& message);

@@ -180,15 +180,12 @@ std::shared_ptr<Recording> Recordings::make(Kind& kind, Sizes& sizes, const Call
       ++recorded_;
       next_waits_ = 0;
       record_ms_ += watch.milliseconds();
-      if (log::enabled(log::Topic::Graph)) {
-        log::write(log::Topic::Graph, fmt::format("recorded {} CUDA graphs of {} nodes in {:.2f} ms", made->graphs(),
-                                                  made->nodes(), watch.milliseconds()));
-      }
+      log::print(log::Topic::Graph, "recorded {} CUDA graphs of {} nodes in {:.2f} ms", made->graphs(), made->nodes(),
+                 watch.milliseconds());
       return made;
     } catch (const StepRefused& refused) {
       const std::string op = operator_of(what.artifact.steps[static_cast<size_t>(refused.step)]);
-      log::write(log::Topic::Graph,
-                 fmt::format("step {} runs outside the CUDA graphs: {}: {}", refused.step, op, refused.why));
+      log::print(log::Topic::Graph, "step {} runs outside the CUDA graphs: {}: {}", refused.step, op, refused.why);
       refused_steps_[refused.step] = op + ": " + refused.why;
       if (refused.keeps_memory) {
         const std::lock_guard lock(registry().mutex);
@@ -216,7 +213,7 @@ std::shared_ptr<Recording> Recordings::make(Kind& kind, Sizes& sizes, const Call
 
 void Recordings::wait() {
   constexpr int kFirst = 16, kMost = 1 << 16;
-  if (next_waits_ == 0) log::write(log::Topic::Graph, "no CUDA graph for now: memory was short while it was recorded");
+  if (next_waits_ == 0) log::print(log::Topic::Graph, "no CUDA graph for now: memory was short while it was recorded");
   next_waits_ = next_waits_ == 0 ? kFirst : std::min(2 * next_waits_, kMost);
   waits_ = next_waits_;
 }
@@ -264,7 +261,7 @@ bool Recordings::drop() {
 
 void Recordings::refuse(std::string why) {
   if (!why_refused_.empty()) return;
-  log::write(log::Topic::Graph, "no CUDA graph: " + why);
+  log::print(log::Topic::Graph, "no CUDA graph: {}", why);
   why_refused_ = std::move(why);
   kinds_.clear();
   refused_ = true;
