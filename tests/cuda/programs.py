@@ -40,8 +40,56 @@ def _rms_norm(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor) -> Any:
     return h, h * torch.rsqrt(h.float().pow(2).mean(-1, keepdim=True) + 1e-6).to(h.dtype) * w
 
 
+def groups_of_heads() -> Iterator[Program]:
+    """Attention of many queries in which the program repeats keys for the heads that share them."""
+
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, m: torch.Tensor | None) -> torch.Tensor:
+        def repeated(x: torch.Tensor) -> torch.Tensor:
+            batch, heads, keys, size = x.shape
+            group = q.shape[1] // heads
+            return x[:, :, None].expand(batch, heads, group, keys, size).reshape(batch, heads * group, keys, size)
+
+        return F.scaled_dot_product_attention(q, repeated(k + 1), repeated(v.transpose(1, 2)), m) * 2
+
+    for dtype in (torch.half, torch.bfloat16, torch.float32):
+        for masked in (False, True):
+            yield Program(
+                f"attention of groups of heads in {dtype}" + (" with a mask" if masked else ""),
+                attend,
+                lambda t=dtype, m=masked: (  # type: ignore[misc]
+                    _x(2, 8, 48, 64, dtype=t),
+                    _x(2, 2, 80, 64, dtype=t),
+                    _x(2, 80, 2, 64, dtype=t),
+                    _x(48, 80) > 0 if m else None,
+                ),
+                kernels=2,
+            )
+
+
+def convolutions() -> Iterator[Program]:
+    """Networks whose convolutions run in channels-last; the float32 one keeps eager's order."""
+    nn = torch.nn
+    for dtype in (torch.half, torch.bfloat16, torch.float32):
+        network = nn.Sequential(
+            nn.Conv2d(3, 32, 3, padding=1),
+            nn.GroupNorm(4, 32),
+            nn.SiLU(),
+            nn.Conv2d(32, 64, 3, padding=1, stride=2, bias=False),
+            nn.BatchNorm2d(64),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(64, 48, 1),
+            nn.Upsample(scale_factor=2),
+            nn.Conv2d(48, 8, 3),
+        )
+        module = network.eval().cuda().to(dtype)
+        yield Program(f"convolutions in {dtype}", module, lambda t=dtype: (_x(2, 3, 40, 40, dtype=t),), kernels=2)  # type: ignore[misc]
+
+
 def programs() -> Iterator[Program]:
     bf16 = torch.bfloat16
+    yield from groups_of_heads()
+    yield from convolutions()
     yield Program("gelu", lambda x, y: F.gelu(x) * y + 1, lambda: (_x(64, 1000), _x(64, 1000)))
     yield Program("tanh of float16", lambda x: torch.tanh(x) * x.sigmoid(), lambda: (_x(64, 1000, dtype=torch.half),))
     for rows, columns in ((1, 7), (64, 1000), (4, 4096), (3, 50000), (5000, 33), (7, 1), (1, 300000)):
@@ -334,6 +382,8 @@ def check(program: Program) -> str:
     kernels = sum(len(graph.compiled.kernels) for graph in report.graphs if graph.compiled)
     if report.fallbacks:
         return f"ran eager: {report.fallbacks[0].reason}"
+    if report.breaks:
+        return f"a graph break: {report.breaks[0].reason}"
     if kernels < program.kernels:
         return f"{kernels} kernels, {program.kernels} expected"
     return ""

@@ -5,6 +5,7 @@
 #include "graph/passes/constant_folding.h"
 #include "graph/passes/dead_code.h"
 #include "graph/passes/gemm_epilogue.h"
+#include "graph/passes/grouped_attention.h"
 #include "graph/passes/identities.h"
 #include "graph/passes/known_sizes.h"
 #include "graph/passes/linear.h"
@@ -587,6 +588,63 @@ input %3 : bf16[1, 24] = argument "mask"
 %30 : bf16[2, 4, 1, 16] = aten::_to_copy(%29, dtype=dtype.bf16)
 output %30
 )");
+}
+
+std::string grouped(const char* attention, const char* keys, const char* values) {
+  return fmt::format(R"(
+input %0 : bf16[2, 4, 16, 8] = argument "q"
+input %1 : bf16[2, 2, 1, 24, 8] = argument "k"
+input %2 : bf16[2, 2, 1, 24, 8] = argument "v"
+{1}
+{2}
+%9 : bf16[2, 4, 16, 8], _, _, _, _, _, _, _, _ = aten::{0}
+output %9
+)",
+                     attention, keys, values);
+}
+
+TEST(GroupedAttention, ReadsSharedKeysOnce) {
+  const char* const keys = R"(%3 : bf16[2, 2, 2, 24, 8]{384, 192, 0, 8, 1} = aten::expand(%1, [2, 2, 2, 24, 8])
+%4 : bf16[2, 2, 2, 24, 8] = aten::clone(%3, memory_format=format.contiguous)
+%5 : bf16[2, 4, 24, 8] = aten::view(%4, [2, 4, 24, 8]))";
+  const char* const values = R"(%6 : bf16[2, 2, 2, 24, 8]{384, 192, 0, 8, 1} = aten::expand(%2, [2, 2, 2, 24, 8])
+%7 : bf16[2, 2, 2, 24, 8] = aten::clone(%6, memory_format=format.contiguous)
+%8 : bf16[2, 4, 24, 8] = aten::view(%7, [2, 4, 24, 8]))";
+  expect_pass(share_keys_of_groups,
+              grouped("_scaled_dot_product_cudnn_attention(%0, %5, %8, none, false)", keys, values), R"(
+input %0 : bf16[2, 4, 16, 8] = argument "q"
+input %1 : bf16[2, 2, 1, 24, 8] = argument "k"
+input %2 : bf16[2, 2, 1, 24, 8] = argument "v"
+%3 : bf16[2, 2, 24, 8] = aten::squeeze.dim(%1, 2)
+%4 : bf16[2, 2, 24, 8] = aten::squeeze.dim(%2, 2)
+%5 : bf16[2, 4, 16, 8], _, _, _, _, _, _, _, _ = aten::_scaled_dot_product_cudnn_attention(%0, %3, %4, none, false)
+output %5
+)");
+}
+
+TEST(GroupedAttention, KeepsOtherCopies) {
+  const char* const values = R"(%6 : bf16[2, 2, 2, 24, 8]{384, 192, 0, 8, 1} = aten::expand(%2, [2, 2, 2, 24, 8])
+%7 : bf16[2, 2, 2, 24, 8] = aten::clone(%6, memory_format=format.contiguous)
+%8 : bf16[2, 4, 24, 8] = aten::view(%7, [2, 4, 24, 8]))";
+  // Keys of their own for each head: here the whole list of heads is repeated, so that no group of neighbours shares
+  // one.
+  const char* const whole = R"(%3 : bf16[2, 2, 2, 24, 8] = aten::cat([%1, %1], 2)
+%5 : bf16[2, 4, 24, 8] = aten::view(%3, [2, 4, 24, 8]))";
+  expect_unchanged(share_keys_of_groups, grouped("_scaled_dot_product_flash_attention(%0, %5, %8)", whole, values));
+  const char* const keys = R"(%3 : bf16[2, 2, 2, 24, 8]{384, 192, 0, 8, 1} = aten::expand(%1, [2, 2, 2, 24, 8])
+%4 : bf16[2, 2, 2, 24, 8] = aten::clone(%3, memory_format=format.contiguous)
+%5 : bf16[2, 4, 24, 8] = aten::view(%4, [2, 4, 24, 8]))";
+  // This kernel has no groups.
+  expect_unchanged(share_keys_of_groups, fmt::format(R"(
+input %0 : bf16[2, 4, 16, 8] = argument "q"
+input %1 : bf16[2, 2, 1, 24, 8] = argument "k"
+input %2 : bf16[2, 2, 1, 24, 8] = argument "v"
+{}
+{}
+%9 : bf16[2, 4, 16, 8]{{512, 8, 32, 1}}, _, _, _ = aten::_scaled_dot_product_efficient_attention(%0, %5, %8, none, false)
+output %9
+)",
+                                                     keys, values));
 }
 
 TEST(OneQueryAttention, IsACallWhereItIsNoArithmetic) {

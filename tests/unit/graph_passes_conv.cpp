@@ -1,9 +1,11 @@
 // Passes over convolutions, text in and text out.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "graph/passes/channels_last.h"
 #include "graph/passes/conv_batch_norm.h"
 #include "graph/passes/conv_library.h"
+#include "graph/passes/library.h"
 #include "graph/passes/pack_weights.h"
 #include "pass_text.h"
 
@@ -166,6 +168,53 @@ input %1 : f32[4, 4, 3, 3] = parameter "w"
 %3 : f32[1, 4, 8, 8] = aten::convolution(%2, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
 output %3
 )");
+}
+
+// Three convolutions on a GPU, of which the second has this many groups.
+std::string convolutions_on_gpu(const char* dtype, int groups) {
+  return fmt::format(R"(
+input %0 : {0}[1, 8, 6, 6]@cuda:0 = argument "x"
+input %1 : {0}[8, 8, 3, 3]@cuda:0 = parameter "w"
+input %2 : {0}[8, {2}, 3, 3]@cuda:0 = argument "v"
+%3 : {0}[1, 8, 6, 6]@cuda:0 = aten::convolution(%0, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%4 : {0}[1, 8, 6, 6]@cuda:0 = aten::group_norm(%3, 2)
+%5 : {0}[1, 8, 6, 6]@cuda:0 = aten::convolution(%4, %2, none, [1, 1], [1, 1], [1, 1], false, [0, 0], {1})
+%6 : {0}[1, 8, 6, 6]@cuda:0 = aten::convolution(%5, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%7 : {0}[1, 8, 6, 6]@cuda:0 = aten::convolution(%6, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+output %7
+)",
+                     dtype, groups, 8 / groups);
+}
+
+TEST(ChannelsLast, LaysConstantWeightsOutOnceOnAGpu) {
+  expect_pass(use_channels_last, convolutions_on_gpu("bf16", 1), R"(
+input %0 : bf16[1, 8, 6, 6]@cuda:0 = argument "x"
+input %1 : bf16[8, 8, 3, 3]@cuda:0 = parameter "w"
+input %2 : bf16[8, 8, 3, 3]@cuda:0 = argument "v"
+%3 : bf16[1, 8, 6, 6]{288, 1, 48, 8}@cuda:0 = aten::clone(%0, memory_format=format.channels_last)
+prepacked %4 : bf16[8, 8, 3, 3]{72, 1, 24, 8}@cuda:0 = aten::clone(%1, memory_format=format.channels_last)
+%5 : bf16[1, 8, 6, 6]{288, 1, 48, 8}@cuda:0 = aten::convolution(%3, %4, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%6 : bf16[1, 8, 6, 6]{288, 1, 48, 8}@cuda:0 = aten::group_norm(%5, 2)
+%7 : bf16[1, 8, 6, 6]{288, 1, 48, 8}@cuda:0 = aten::convolution(%6, %2, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%8 : bf16[1, 8, 6, 6]{288, 1, 48, 8}@cuda:0 = aten::convolution(%7, %4, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%9 : bf16[1, 8, 6, 6]{288, 1, 48, 8}@cuda:0 = aten::convolution(%8, %4, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%10 : bf16[1, 8, 6, 6]@cuda:0 = aten::clone(%9, memory_format=format.contiguous)
+output %10
+)",
+              {}, DeviceType::CUDA);
+}
+
+TEST(ChannelsLast, KeepsWeightsWithinTheBoundOfCopies) {
+  const auto g = parse(convolutions_on_gpu("f16", 1));
+  EXPECT_TRUE(use_channels_last(*g, {.options = {.packed_weights = 0}, .device = DeviceType::CUDA}));
+  verify(*g);
+  EXPECT_EQ(prepacked_bytes(*g), 0);
+}
+
+TEST(ChannelsLast, IsForHalfTypesWithoutGroupsOnAGpu) {
+  expect_unchanged(use_channels_last, convolutions_on_gpu("f32", 1), {}, DeviceType::CUDA);
+  expect_unchanged(use_channels_last, convolutions_on_gpu("bf16", 8), {}, DeviceType::CUDA);
+  expect_unchanged(use_channels_last, convolutions_on_gpu("bf16", 1), {.numerics = "eager"}, DeviceType::CUDA);
 }
 
 const char* const kChannelsLastConvs = R"(

@@ -17,10 +17,11 @@ inline std::string canonical(const std::string& text) {
 }
 
 // The pass, then dead-code: passes leave what they replaced to it.
-inline void expect_pass(PassFn pass, const std::string& before, const std::string& after, Options options = {}) {
+inline void expect_pass(PassFn pass, const std::string& before, const std::string& after, Options options = {},
+                        DeviceType device = DeviceType::CPU) {
   const auto g = parse(before);
   verify(*g);
-  EXPECT_TRUE(pass(*g, {.options = options})) << before;
+  EXPECT_TRUE(pass(*g, {.options = options, .device = device})) << before;
   verify(*g);
   remove_dead_code(*g, {.options = options});
   verify(*g);
@@ -28,14 +29,15 @@ inline void expect_pass(PassFn pass, const std::string& before, const std::strin
   // Nothing is rewritten when no rewrite is allowed.
   const auto limited = parse(before);
   const std::string untouched = print(*limited);
-  EXPECT_FALSE(pass(*limited, {.options = options, .may_rewrite = [] { return false; }}));
+  EXPECT_FALSE(pass(*limited, {.options = options, .device = device, .may_rewrite = [] { return false; }}));
   EXPECT_EQ(print(*limited), untouched);
 }
 
-inline void expect_unchanged(PassFn pass, const std::string& text, Options options = {}) {
+inline void expect_unchanged(PassFn pass, const std::string& text, Options options = {},
+                             DeviceType device = DeviceType::CPU) {
   const auto g = parse(text);
   verify(*g);
-  EXPECT_FALSE(pass(*g, {.options = options})) << print(*g);
+  EXPECT_FALSE(pass(*g, {.options = options, .device = device})) << print(*g);
   verify(*g);
   EXPECT_EQ(print(*parse(print(*g))), canonical(text));
 }

@@ -12,14 +12,22 @@ namespace {
 
 constexpr int kLeastConvolutions = 3;
 
+// A convolution that runs in channels-last.
+std::optional<Convolution> as_candidate(const Node& n, const PassContext& context) {
+  if (context.device == DeviceType::CPU) return as_library_convolution(n);
+  std::optional<Convolution> c = as_convolution(n);
+  const bool half = c && (c->x->type.dtype == DType::F16 || c->x->type.dtype == DType::BF16);
+  return half && c->x->type.device.type == context.device ? c : std::nullopt;
+}
+
 class Layout2d {
  public:
-  explicit Layout2d(Graph& g) : g_(g) {}
+  Layout2d(Graph& g, const PassContext& context) : g_(g), context_(context), parameters_(parameters_of(g)) {}
 
   void run() {
     g_.for_each_node([&](Node* n) {
       if (n->prepacked) return;
-      if (const auto c = as_library_convolution(*n)) {
+      if (const auto c = as_candidate(*n, context_)) {
         convolution(n, *c);
       } else if (any_converted(*n)) {
         if (follows(*n)) {
@@ -76,7 +84,20 @@ class Layout2d {
   void convolution(Node* n, const Convolution& c) {
     Value* x = converted(c.x, n);
     g_.set_arg(n, 0, x);
-    if (is_channels_last(x->type)) convert_type(n->results[0]);
+    if (!is_channels_last(x->type)) return;
+    convert_type(n->results[0]);
+    if (context_.device != DeviceType::CPU) g_.set_arg(n, 1, laid_out_once(c.w, n));
+  }
+
+  // A constant weight in channels-last. What computes it for this convolution alone is dropped after that.
+  Value* laid_out_once(Value* w, Node* before) {
+    if (!is_constant_weight(parameters_, w) || is_channels_last(w->type) || is_trivial(w->type)) return w;
+    const bool frees = w->producer && has_one_use(g_, w);
+    const std::optional<int64_t> bytes = bytes_of(w->type);
+    if (!bytes || !fits_packed_budget(g_, context_, frees ? 0 : *bytes)) return w;
+    Value* const copy = converted(w, before);
+    copy->producer->prepacked = true;
+    return copy;
   }
 
   // The value in eager's strides.
@@ -117,6 +138,8 @@ class Layout2d {
   }
 
   Graph& g_;
+  const PassContext& context_;
+  const std::vector<bool> parameters_;
   const Op& clone_ = get_op("aten::clone");
   std::unordered_map<Value*, TensorType> eager_;  // values whose strides were changed, with eager's types
   std::unordered_map<Value*, Value*> copies_, restored_;
@@ -126,16 +149,21 @@ class Layout2d {
 
 bool use_channels_last(Graph& graph, const PassContext& context) {
   if (!context.inference || !find_op("aten::clone")) return false;
+  // cuDNN may add up in another order.
+  const bool on_gpu = context.device != DeviceType::CPU;
+  if (on_gpu && context.options.numerics == "eager") return false;
   const std::vector<bool> parameters = parameters_of(graph);
   int gaining = 0;
+  bool grouped = false;
   graph.for_each_node([&](const Node* n) {
-    const auto c = as_library_convolution(*n);
+    const auto c = as_candidate(*n, context);
     gaining += c && is_constant_weight(parameters, c->w) && is_contiguous(c->x->type);
+    grouped |= c && c->groups != 1;
   });
-  if (gaining < kLeastConvolutions) return false;
+  if (gaining < kLeastConvolutions || (on_gpu && grouped)) return false;
   Rewriter rewriter(graph, context);
   if (!rewriter.may()) return false;
-  Layout2d(graph).run();
+  Layout2d(graph, context).run();
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include "graph/passes/dead_code.h"
 #include "graph/passes/decompose.h"
 #include "graph/passes/gemm_epilogue.h"
+#include "graph/passes/grouped_attention.h"
 #include "graph/passes/identities.h"
 #include "graph/passes/known_sizes.h"
 #include "graph/passes/linear.h"
@@ -38,11 +39,12 @@ constexpr PassRow kPasses[] = {
     {"linear", recognise_linear},
     {"linear-library", use_library_linear, DeviceType::CPU},
     {"conv-batch-norm", fold_batch_norm},
-    {"channels-last", use_channels_last, DeviceType::CPU},
+    {"channels-last", use_channels_last},
     {"conv-library", use_library_convolution, DeviceType::CPU},
     {"pack-weights", pack_weights, DeviceType::CPU},
     {"row-products", write_row_products, DeviceType::CUDA},
     {"one-query-attention", write_one_query_attention, DeviceType::CUDA},
+    {"grouped-attention", share_keys_of_groups, DeviceType::CUDA},
     {"gemm-epilogue", use_gemm_epilogue, DeviceType::CUDA},
     {"decompose", decompose_composites},
     {"decomposed-constants", fold_constants},
