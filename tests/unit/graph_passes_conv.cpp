@@ -4,6 +4,7 @@
 
 #include "graph/passes/channels_last.h"
 #include "graph/passes/conv_batch_norm.h"
+#include "graph/passes/conv_bias.h"
 #include "graph/passes/conv_library.h"
 #include "graph/passes/library.h"
 #include "graph/passes/pack_weights.h"
@@ -215,6 +216,31 @@ TEST(ChannelsLast, IsForHalfTypesWithoutGroupsOnAGpu) {
   expect_unchanged(use_channels_last, convolutions_on_gpu("f32", 1), {}, DeviceType::CUDA);
   expect_unchanged(use_channels_last, convolutions_on_gpu("bf16", 8), {}, DeviceType::CUDA);
   expect_unchanged(use_channels_last, convolutions_on_gpu("bf16", 1), {.numerics = "eager"}, DeviceType::CUDA);
+}
+
+TEST(ConvBias, IsAddedByANodeOfTheGraphOnAGpu) {
+  const auto convolution = [](const char* weight, int groups) {
+    return fmt::format(R"(
+input %0 : bf16[2, 4, 6, 6]@cuda:0 = argument "x"
+input %1 : bf16[{}]@cuda:0 = parameter "w"
+input %2 : bf16[4]@cuda:0 = parameter "b"
+%3 : bf16[2, 4, 6, 6]@cuda:0 = aten::convolution(%0, %1, %2, [1, 1], [1, 1], [1, 1], false, [0, 0], {})
+output %3
+)",
+                       weight, groups);
+  };
+  expect_pass(separate_bias, convolution("4, 4, 3, 3", 1), R"(
+input %0 : bf16[2, 4, 6, 6]@cuda:0 = argument "x"
+input %1 : bf16[4, 4, 3, 3]@cuda:0 = parameter "w"
+input %2 : bf16[4]@cuda:0 = parameter "b"
+%3 : bf16[2, 4, 6, 6]@cuda:0 = aten::convolution(%0, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+%4 : bf16[1, 4, 1, 1]@cuda:0 = aten::view(%2, [1, 4, 1, 1])
+%5 : bf16[2, 4, 6, 6]@cuda:0 = aten::add.Tensor(%3, %4)
+output %5
+)",
+              {}, DeviceType::CUDA);
+  expect_unchanged(separate_bias, convolution("4, 1, 3, 3", 4), {}, DeviceType::CUDA);
+  expect_unchanged(separate_bias, convolution("4, 4, 3, 3", 1), {.numerics = "eager"}, DeviceType::CUDA);
 }
 
 const char* const kChannelsLastConvs = R"(

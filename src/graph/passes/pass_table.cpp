@@ -3,6 +3,7 @@
 #include "graph/passes/channels_last.h"
 #include "graph/passes/constant_folding.h"
 #include "graph/passes/conv_batch_norm.h"
+#include "graph/passes/conv_bias.h"
 #include "graph/passes/conv_library.h"
 #include "graph/passes/dead_code.h"
 #include "graph/passes/decompose.h"
@@ -40,6 +41,7 @@ constexpr PassRow kPasses[] = {
     {"linear-library", use_library_linear, DeviceType::CPU},
     {"conv-batch-norm", fold_batch_norm},
     {"channels-last", use_channels_last},
+    {"conv-bias", separate_bias, DeviceType::CUDA},
     {"conv-library", use_library_convolution, DeviceType::CPU},
     {"pack-weights", pack_weights, DeviceType::CPU},
     {"row-products", write_row_products, DeviceType::CUDA},
