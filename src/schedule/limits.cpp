@@ -24,6 +24,8 @@ constexpr Limits kLimits[] = {
         .chunks = 64,
         .enough_chunks = 16,
         .chunk_elements = 1 << 16,
+        .many_rows = 0,
+        .row_elements = 0,
         .whole_column = 0,
     },
     {
@@ -44,6 +46,8 @@ constexpr Limits kLimits[] = {
         .chunks = 128,
         .enough_chunks = 16,
         .chunk_elements = 1 << 12,
+        .many_rows = 128,  // about the multiprocessors of a GPU: a row is the work of one of them
+        .row_elements = 1 << 13,
         .whole_column = 1 << 12,  // as long as a second kernel takes
     },
 };

@@ -389,8 +389,11 @@ void Fusion::add_reduction(const Node* node, int position) {
   const bool last_kept = !u.operand_reduced.empty() && !u.operand_reduced.back();
   const int64_t items = last_kept ? kept / std::clamp<int64_t>(hint(u.operand_sizes.back()), 1, 64) : kept;
   int64_t chunks = 1;
+  // The groups of a group norm over channels-last memory: one block of threads would read them slowly, three times.
+  const bool apart = !last_kept && !u.operand_sizes.empty() && !node->input(0)->type.strides.back().is_constant(1);
+  const bool few = items < 32 || (apart && items < limits_.many_rows && all / kept >= limits_.row_elements);
   const bool whole = last_kept && all <= kept * limits_.whole_column;
-  if (constant && outer >= 0 && all >= limits_.split_elements && items < 32 && !whole && can_split(u.shape.op)) {
+  if (constant && outer >= 0 && all >= limits_.split_elements && few && !whole && can_split(u.shape.op)) {
     // Products that underflow pass through denormals, which are slow, once in each lane of each chunk.
     const int64_t least = u.shape.op == ReduceOp::Prod ? 8 * limits_.chunk_elements : limits_.chunk_elements;
     const int64_t most =

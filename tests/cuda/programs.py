@@ -66,30 +66,9 @@ def groups_of_heads() -> Iterator[Program]:
             )
 
 
-def convolutions() -> Iterator[Program]:
-    """Networks whose convolutions run in channels-last; the float32 one keeps eager's order."""
-    nn = torch.nn
-    for dtype in (torch.half, torch.bfloat16, torch.float32):
-        network = nn.Sequential(
-            nn.Conv2d(3, 32, 3, padding=1),
-            nn.GroupNorm(4, 32),
-            nn.SiLU(),
-            nn.Conv2d(32, 64, 3, padding=1, stride=2, bias=False),
-            nn.BatchNorm2d(64),
-            nn.ReLU(),
-            nn.MaxPool2d(2),
-            nn.Conv2d(64, 48, 1),
-            nn.Upsample(scale_factor=2),
-            nn.Conv2d(48, 8, 3),
-        )
-        module = network.eval().cuda().to(dtype)
-        yield Program(f"convolutions in {dtype}", module, lambda t=dtype: (_x(2, 3, 40, 40, dtype=t),), kernels=2)  # type: ignore[misc]
-
-
 def programs() -> Iterator[Program]:
     bf16 = torch.bfloat16
     yield from groups_of_heads()
-    yield from convolutions()
     yield Program("gelu", lambda x, y: F.gelu(x) * y + 1, lambda: (_x(64, 1000), _x(64, 1000)))
     yield Program("tanh of float16", lambda x: torch.tanh(x) * x.sigmoid(), lambda: (_x(64, 1000, dtype=torch.half),))
     for rows, columns in ((1, 7), (64, 1000), (4, 4096), (3, 50000), (5000, 33), (7, 1), (1, 300000)):
