@@ -148,7 +148,7 @@ bool InputCheck::facts_hold(const CallInputs& in, const Addresses& addresses) co
 std::shared_ptr<const InputCheck::Written> InputCheck::written_apart(const CallInputs& in) const {
   auto found = std::make_shared<Written>();
   for (int m : written_once_)
-    if (const Bytes r = bytes_of(in.tensor(m)); r.begin != r.end) found->reaches.push_back(r);
+    if (const Bytes r = vesta::bytes_of(in.tensor(m)); r.begin != r.end) found->reaches.push_back(r);
   std::sort(found->reaches.begin(), found->reaches.end(),
             [](const Bytes& a, const Bytes& b) { return a.begin < b.begin; });
   for (size_t i = 1; i < found->reaches.size(); ++i)
@@ -168,7 +168,7 @@ bool InputCheck::mutated_apart(const CallInputs& in, const Addresses& addresses)
   const std::vector<Bytes>& reaches = written->reaches;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     if (is_written_[i] || (last && last->begins[i] == addresses[i])) continue;
-    const Bytes r = bytes_of(in.tensor(i));
+    const Bytes r = vesta::bytes_of(in.tensor(i));
     const auto next = std::upper_bound(reaches.begin(), reaches.end(), r.begin,
                                        [](const char* p, const Bytes& w) { return p < w.end; });
     if (r.begin != r.end && next != reaches.end() && next->begin < r.end) return false;

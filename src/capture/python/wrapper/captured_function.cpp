@@ -60,11 +60,12 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t flags, PyO
   const Object held = Object::share(self);
   const Object wrapped = Object::share(c.wrapped());
   ++c.calls;
-  if (!elsewhere)
-    if (const Stance s = stance(); s == Stance::ForceEager || (s == Stance::EagerFirst && c.calls == 1))
-      elsewhere = "torch.compiler.set_stance forces eager mode";
   if (elsewhere) {
     c.fall_back(elsewhere);
+    return PyObject_Vectorcall(wrapped.get(), args, flags, names);
+  }
+  if (const Stance s = stance(); s == Stance::ForceEager || (s == Stance::EagerFirst && c.calls == 1)) {
+    c.fall_back("torch.compiler.set_stance forces eager mode");
     return PyObject_Vectorcall(wrapped.get(), args, flags, names);
   }
   const size_t count = PyVectorcall_NARGS(flags);
