@@ -1,6 +1,7 @@
 // Converts torch's enumerations to Vesta's and back. Every value has a result or an error; none is guessed.
 #pragma once
 
+#include <ATen/core/TensorBase.h>
 #include <c10/core/Device.h>
 #include <c10/core/MemoryFormat.h>
 #include <c10/core/ScalarType.h>
@@ -17,5 +18,11 @@ c10::Device to_torch(Device d);           // Unsupported for Other
 MemoryFormat to_memory_format(c10::MemoryFormat f);
 c10::MemoryFormat to_torch(MemoryFormat f);
 ConjNegBits conj_neg_of(const c10::TensorImpl& t);
+
+// From the first to past the last byte that the elements of a strided tensor lie in; empty if it has none.
+struct Bytes {
+  const char *begin, *end;
+};
+Bytes bytes_of(const at::TensorBase& t);
 
 }  // namespace vesta

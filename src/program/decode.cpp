@@ -31,23 +31,21 @@ std::optional<Scalar> optional(const wire::Scalar* s) { return s ? std::optional
 Scalar or_none(const wire::Scalar* s) { return s ? scalar(*s) : Scalar(); }
 
 Target target(const wire::Target& t) {
-  Target out;
-  out.device = checked(t.device(), DeviceType::Other);
-  out.triple = text(t.triple());
-  out.cpu = text(t.cpu());
-  out.features = text(t.features());
-  out.vector_bytes = t.vector_bytes();
-  out.avx512 = t.avx512();
-  out.half_convert = t.half_convert();
-  out.fma = t.fma();
-  out.streaming_stores = t.streaming_stores();
-  out.threads = t.threads();
-  out.l1_bytes = t.l1_bytes();
-  out.l2_bytes = t.l2_bytes();
-  out.l3_bytes = t.l3_bytes();
-  out.memory_bytes_per_ns = t.memory_bytes_per_ns();
-  out.cache_bytes_per_ns = t.cache_bytes_per_ns();
-  return out;
+  return {.device = checked(t.device(), DeviceType::Other),
+          .triple = text(t.triple()),
+          .cpu = text(t.cpu()),
+          .features = text(t.features()),
+          .vector_bytes = t.vector_bytes(),
+          .avx512 = t.avx512(),
+          .half_convert = t.half_convert(),
+          .fma = t.fma(),
+          .streaming_stores = t.streaming_stores(),
+          .threads = t.threads(),
+          .l1_bytes = t.l1_bytes(),
+          .l2_bytes = t.l2_bytes(),
+          .l3_bytes = t.l3_bytes(),
+          .memory_bytes_per_ns = t.memory_bytes_per_ns(),
+          .cache_bytes_per_ns = t.cache_bytes_per_ns()};
 }
 
 Variant variant(const wire::Variant& v) {

@@ -38,25 +38,20 @@ class Encoder {
  private:
   Offset<wire::Scalar> scalar(const Scalar& s) {
     const auto kind = static_cast<wire::ScalarKind>(s.index());
-    return std::visit(
-        [&](const auto& v) {
-          using T = std::decay_t<decltype(v)>;
-          if constexpr (std::is_same_v<T, std::monostate>) {
-            return wire::CreateScalar(b_, kind);
-          } else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, int64_t>) {
-            return wire::CreateScalar(b_, kind, v);
-          } else if constexpr (std::is_same_v<T, double>) {
-            return wire::CreateScalar(b_, kind, 0, std::bit_cast<uint64_t>(v));
-          } else if constexpr (std::is_same_v<T, std::complex<double>>) {
-            return wire::CreateScalar(b_, kind, 0, std::bit_cast<uint64_t>(v.real()),
-                                      std::bit_cast<uint64_t>(v.imag()));
-          } else if constexpr (std::is_same_v<T, Name>) {
-            return wire::CreateScalar(b_, kind, 0, 0, 0, b_.CreateString(v.text));
-          } else {
-            return wire::CreateScalar(b_, kind, 0, 0, 0, b_.CreateString(v));
-          }
-        },
-        s);
+    const auto text = [&](const std::string& v) { return wire::CreateScalar(b_, kind, 0, 0, 0, b_.CreateString(v)); };
+    return std::visit(Overloaded{
+                          [&](std::monostate) { return wire::CreateScalar(b_, kind); },
+                          [&](bool v) { return wire::CreateScalar(b_, kind, v); },
+                          [&](int64_t v) { return wire::CreateScalar(b_, kind, v); },
+                          [&](double v) { return wire::CreateScalar(b_, kind, 0, std::bit_cast<uint64_t>(v)); },
+                          [&](const std::complex<double>& v) {
+                            return wire::CreateScalar(b_, kind, 0, std::bit_cast<uint64_t>(v.real()),
+                                                      std::bit_cast<uint64_t>(v.imag()));
+                          },
+                          [&](const std::string& v) { return text(v); },
+                          [&](const Name& v) { return text(v.text); },
+                      },
+                      s);
   }
   Offset<wire::Scalar> optional(const std::optional<Scalar>& s) { return s ? scalar(*s) : Offset<wire::Scalar>(); }
 

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <system_error>
 
-#include "artifact/bytes.h"
 #include "base/check.h"
 #include "base/digest.h"
 #include "program/bytes.h"
@@ -55,8 +54,7 @@ class Unfinished {
     if (fd_ >= 0) close(fd_);
     if (!name_.empty()) unlink(name_.c_str());
   }
-  Unfinished(const Unfinished&) = delete;
-  Unfinished& operator=(const Unfinished&) = delete;
+  Unfinished& operator=(Unfinished&&) = delete;  // neither copied nor moved
 
   // Bytes that are never written are zeros.
   void resize(size_t bytes) {
@@ -104,8 +102,6 @@ Mapping::Mapping(const fs::path& path) {
 Mapping::~Mapping() {
   if (data_) munmap(data_, size_);
 }
-
-char* Opened::memory(const Storage& s) const { return mapping->data() + weights_at + static_cast<size_t>(s.at); }
 
 Program read(std::string_view file, size_t* weights_at) {
   Header h;

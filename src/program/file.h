@@ -32,8 +32,7 @@ class Mapping {
  public:
   explicit Mapping(const std::filesystem::path& path);  // throws UserError
   ~Mapping();
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
+  Mapping& operator=(Mapping&&) = delete;  // neither copied nor moved
   std::string_view bytes() const { return {data_, size_}; }
   char* data() { return data_; }
 
@@ -46,7 +45,7 @@ struct Opened {
   Program program;
   std::shared_ptr<Mapping> mapping;
   // The memory of a storage that is in the file.
-  char* memory(const Storage& s) const;
+  char* memory(const Storage& s) const { return mapping->data() + weights_at + static_cast<size_t>(s.at); }
   size_t weights_at = 0;
 };
 

@@ -26,25 +26,18 @@ bool same(const Scalar& a, const Scalar& b) {
 }
 
 std::string to_string(const Scalar& s) {
-  return std::visit(
-      [](const auto& v) -> std::string {
-        using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, std::monostate>) {
-          return "None";
-        } else if constexpr (std::is_same_v<T, bool>) {
-          return v ? "True" : "False";
-        } else if constexpr (std::is_same_v<T, double>) {
-          const std::string text = fmt::format("{}", v);
-          return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
-        } else if constexpr (std::is_same_v<T, std::complex<double>>) {
-          return fmt::format("({}{:+}j)", v.real(), v.imag());
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          return fmt::format("'{}'", v);
-        } else if constexpr (std::is_same_v<T, Name>) {
-          return v.text;
-        } else {
-          return fmt::format("{}", v);
-        }
+  return std::visit<std::string>(
+      Overloaded{
+          [](std::monostate) { return "None"; },
+          [](bool v) { return v ? "True" : "False"; },
+          [](int64_t v) { return std::to_string(v); },
+          [](double v) {
+            std::string text = fmt::format("{}", v);
+            return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
+          },
+          [](const std::complex<double>& v) { return fmt::format("({}{:+}j)", v.real(), v.imag()); },
+          [](const std::string& v) { return fmt::format("'{}'", v); },
+          [](const Name& v) { return v.text; },
       },
       s);
 }

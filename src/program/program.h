@@ -24,6 +24,12 @@ struct Name {
 // None, or a value that Python compares by equality.
 using Scalar = std::variant<std::monostate, bool, int64_t, double, std::complex<double>, std::string, Name>;
 // Floats are equal if their bits are; all NaNs are equal.
+// A function of several, for std::visit.
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+
 bool same(const Scalar& a, const Scalar& b);
 std::string to_string(const Scalar& s);  // as Python writes it
 

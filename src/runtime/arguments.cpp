@@ -77,18 +77,10 @@ bool is_same_tensor(const Value* a, const Value* b) {
 }  // namespace
 
 Value to_value(const Scalar& s) {
-  return std::visit(
-      [](const auto& x) -> Value {
-        using T = std::decay_t<decltype(x)>;
-        if constexpr (std::is_same_v<T, std::monostate>) {
-          return {Value::None()};
-        } else if constexpr (std::is_same_v<T, program::Name>) {
-          return {Value::Name{x.text}};
-        } else {
-          return {x};
-        }
-      },
-      s);
+  return std::visit<Value>(program::Overloaded{[](std::monostate) { return Value{Value::None()}; },
+                                               [](const program::Name& x) { return Value{Value::Name{x.text}}; },
+                                               [](const auto& x) { return Value{x}; }},
+                           s);
 }
 
 std::vector<Value> fallbacks_of(const program::Program& p) {

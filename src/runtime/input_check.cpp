@@ -64,28 +64,10 @@ bool is_aligned(const void* address, uint8_t alignment) {
 
 }  // namespace
 
-struct InputCheck::Reach {
-  const char *first, *end;
-};
-
 struct InputCheck::Written {
-  std::vector<Reach> reaches;  // of the inputs that are not empty, by address
+  std::vector<Bytes> reaches;  // of the inputs that are not empty, by address
   Addresses begins;            // per input: its address in the call for which this was computed
 };
-
-namespace {
-
-InputCheck::Reach reach(const at::Tensor& t) {
-  const char* first = static_cast<const char*>(t.const_data_ptr());
-  int64_t last = 0;
-  for (int64_t d = 0; d < t.dim(); ++d) {
-    if (t.size(d) == 0) return {first, first};
-    last += (t.size(d) - 1) * t.stride(d);
-  }
-  return {first, first + (last + 1) * static_cast<int64_t>(t.itemsize())};
-}
-
-}  // namespace
 
 bool is_plain(const at::Tensor& t) {
   return t.defined() && t.layout() == c10::kStrided && !t.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
@@ -97,14 +79,15 @@ InputCheck::~InputCheck() = default;
 InputCheck::InputCheck(const artifact::Artifact& artifact) : artifact_(&artifact) {
   tensors_.reserve(artifact.inputs.size());
   for (const artifact::InputDesc& input : artifact.inputs) {
-    Tensor t;
-    t.dtype = to_scalar_type(input.type.dtype);
-    t.device = to_torch(input.type.device);
-    t.keys = plain_keys(t.device);
-    t.dim = static_cast<int32_t>(input.type.sizes.size());
-    t.alignment = static_cast<uint8_t>(input.alignment);
-    t.item = static_cast<uint8_t>(c10::elementSize(t.dtype));
-    t.first = static_cast<int32_t>(expected_.size());
+    const c10::Device device = to_torch(input.type.device);
+    const c10::ScalarType dtype = to_scalar_type(input.type.dtype);
+    Tensor t{.keys = plain_keys(device),
+             .dtype = dtype,
+             .device = device,
+             .dim = static_cast<int32_t>(input.type.sizes.size()),
+             .first = static_cast<int32_t>(expected_.size()),
+             .alignment = static_cast<uint8_t>(input.alignment),
+             .item = static_cast<uint8_t>(c10::elementSize(dtype))};
     for (const auto* list : {&input.type.sizes, &input.type.strides}) {
       VESTA_CHECK(list->size() == input.type.sizes.size(), "an input has {} sizes and {} strides",
                   input.type.sizes.size(), list->size());
@@ -165,11 +148,11 @@ bool InputCheck::facts_hold(const CallInputs& in, const Addresses& addresses) co
 std::shared_ptr<const InputCheck::Written> InputCheck::written_apart(const CallInputs& in) const {
   auto found = std::make_shared<Written>();
   for (int m : written_once_)
-    if (const Reach r = reach(in.tensor(m)); r.first != r.end) found->reaches.push_back(r);
+    if (const Bytes r = vesta::bytes_of(in.tensor(m)); r.begin != r.end) found->reaches.push_back(r);
   std::sort(found->reaches.begin(), found->reaches.end(),
-            [](const Reach& a, const Reach& b) { return a.first < b.first; });
+            [](const Bytes& a, const Bytes& b) { return a.begin < b.begin; });
   for (size_t i = 1; i < found->reaches.size(); ++i)
-    if (found->reaches[i].first < found->reaches[i - 1].end) return nullptr;
+    if (found->reaches[i].begin < found->reaches[i - 1].end) return nullptr;
   return found;
 }
 
@@ -182,13 +165,13 @@ bool InputCheck::mutated_apart(const CallInputs& in, const Addresses& addresses)
   if (!written) return false;
   // The written tensors do not overlap each other, so the first one that ends after another tensor's start is the first
   // that can overlap it.
-  const std::vector<Reach>& reaches = written->reaches;
+  const std::vector<Bytes>& reaches = written->reaches;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     if (is_written_[i] || (last && last->begins[i] == addresses[i])) continue;
-    const Reach r = reach(in.tensor(i));
-    const auto next = std::upper_bound(reaches.begin(), reaches.end(), r.first,
-                                       [](const char* p, const Reach& w) { return p < w.end; });
-    if (r.first != r.end && next != reaches.end() && next->first < r.end) return false;
+    const Bytes r = vesta::bytes_of(in.tensor(i));
+    const auto next = std::upper_bound(reaches.begin(), reaches.end(), r.begin,
+                                       [](const char* p, const Bytes& w) { return p < w.end; });
+    if (r.begin != r.end && next != reaches.end() && next->begin < r.end) return false;
   }
   if (!last && has_constant_types_) {
     auto kept = std::make_shared<Written>(*written);

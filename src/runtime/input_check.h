@@ -41,8 +41,6 @@ class InputCheck {
   // The first fact that fails, with the expected and the found value. Empty if all hold.
   std::string first_difference(const CallInputs& in) const;
 
-  // The bytes that a tensor can reach, from the first to one past the last.
-  struct Reach;
   // Symbols that steps define are 0.
   void read_symbols(const CallInputs& in, SymbolValues& symbols) const;
 

@@ -38,16 +38,14 @@ class OutputPool final : public c10::Allocator {
 
   void copy_data(void* to, const void* from, size_t n) const override { default_copy_data(to, from, n); }
 
-  int64_t release() {
+  void release() {
     std::list<void*> blocks;
-    size_t bytes = 0;
     {
       std::lock_guard lock(mutex_);
       blocks.swap(free_);
-      std::swap(bytes, free_bytes_);
+      free_bytes_ = 0;
     }
     for (void* b : blocks) std::free(header_of(b));
-    return static_cast<int64_t>(bytes);
   }
 
   static OutputPool& instance() {
@@ -117,7 +115,5 @@ class OutputPool final : public c10::Allocator {
 }  // namespace
 
 c10::Allocator& output_allocator() { return OutputPool::instance(); }
-
-int64_t release_output_memory() { return OutputPool::instance().release(); }
 
 }  // namespace vesta::runtime

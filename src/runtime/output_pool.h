@@ -7,13 +7,8 @@
 
 #include <c10/core/Allocator.h>
 
-#include <cstdint>
-
 namespace vesta::runtime {
 
 c10::Allocator& output_allocator();
-
-// Returns the free blocks to the system, and the count of their bytes.
-int64_t release_output_memory();
 
 }  // namespace vesta::runtime

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/memory_plan.h"
 #include "interop/torch_types.h"
+#include "program/program.h"
 #include "runtime/bounds.h"
 #include "runtime/parallel.h"
 
@@ -78,43 +79,35 @@ c10::IValue scalar_list(const std::vector<T>& from, const c10::Type& type) {
 
 // Plain data as an IValue of the schema's type.
 c10::IValue to_ivalue(const artifact::Arg& arg, const c10::Type& type, Symbols symbols) {
-  return std::visit(
-      [&](const auto& v) -> c10::IValue {
-        using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, artifact::NoneArg>) {
-          return {};
-        } else if constexpr (std::is_same_v<T, Size>) {
-          const int64_t i = v.run(symbols);
-          if (type.kind() == c10::TypeKind::FloatType) return static_cast<double>(i);
-          if (type.kind() == c10::TypeKind::ListType) return c10::List<int64_t>({i});
-          return i;
-        } else if constexpr (std::is_same_v<T, std::vector<Size>>) {
-          const std::vector<int64_t> list = values(v, symbols);
-          if (is_scalar_list(type)) return scalar_list(list, type);
-          return list;
-        } else if constexpr (std::is_same_v<T, std::vector<double>>) {
-          if (is_scalar_list(type)) return scalar_list(v, type);
-          return v;
-        } else if constexpr (std::is_same_v<T, std::vector<bool>>) {
-          c10::List<bool> list;
-          for (bool b : v) list.push_back(b);
-          return list;
-        } else if constexpr (std::is_same_v<T, std::complex<double>>) {
-          return c10::complex<double>(v);
-        } else if constexpr (std::is_same_v<T, DType>) {
-          return static_cast<int64_t>(to_scalar_type(v));
-        } else if constexpr (std::is_same_v<T, Device>) {
-          return to_torch(v);
-        } else if constexpr (std::is_same_v<T, MemoryFormat>) {
-          return static_cast<int64_t>(to_torch(v));
-        } else if constexpr (std::is_same_v<T, Layout>) {
-          VESTA_CHECK(v == Layout::Strided, "an extern call with a layout that is not strided");
-          return static_cast<int64_t>(c10::Layout::Strided);
-        } else if constexpr (std::is_same_v<T, artifact::View> || std::is_same_v<T, std::vector<artifact::View>>) {
-          return {};
-        } else {
-          return v;  // bool, double, string
-        }
+  const auto list_of = [&](const auto& values) -> c10::IValue {
+    return is_scalar_list(type) ? scalar_list(values, type) : c10::IValue(values);
+  };
+  return std::visit<c10::IValue>(
+      program::Overloaded{
+          [](const artifact::NoneArg&) { return c10::IValue(); },
+          [&](const Size& v) -> c10::IValue {
+            const int64_t i = v.run(symbols);
+            if (type.kind() == c10::TypeKind::FloatType) return static_cast<double>(i);
+            if (type.kind() == c10::TypeKind::ListType) return c10::List<int64_t>({i});
+            return i;
+          },
+          [&](const std::vector<Size>& v) { return list_of(values(v, symbols)); },
+          [&](const std::vector<double>& v) { return list_of(v); },
+          [](const std::vector<bool>& v) {
+            c10::List<bool> list;
+            for (bool b : v) list.push_back(b);
+            return list;
+          },
+          [](const std::complex<double>& v) { return c10::complex<double>(v); },
+          [](DType v) { return static_cast<int64_t>(to_scalar_type(v)); }, [](Device v) { return to_torch(v); },
+          [](MemoryFormat v) { return static_cast<int64_t>(to_torch(v)); },
+          [](Layout v) {
+            VESTA_CHECK(v == Layout::Strided, "an extern call with a layout that is not strided");
+            return static_cast<int64_t>(c10::Layout::Strided);
+          },
+          [](const artifact::View&) { return c10::IValue(); },               // a run fills in the tensors
+          [](const std::vector<artifact::View>&) { return c10::IValue(); },  // as here
+          [](const auto& v) { return c10::IValue(v); },                      // bool, double, string
       },
       arg.value);
 }
@@ -165,13 +158,9 @@ ResolvedExtern resolve_extern(const artifact::Extern& e, const c10::FunctionSche
 }
 
 ResolvedLaunch resolve_launch(const artifact::Launch& l, Symbols symbols) {
-  ResolvedLaunch out;
-  out.offsets = values(l.offsets, symbols);
-  out.sizes = values(l.sizes, symbols);
-  out.items = l.items.run(symbols);
-  out.scratch = l.scratch.run(symbols);
-  out.grain = l.serial || l.grid.block > 0 ? 0 : parallel_grain(out.items, l.item_cost.run(symbols));
-  return out;
+  const int64_t items = l.items.run(symbols);
+  return {values(l.offsets, symbols), values(l.sizes, symbols), items, l.scratch.run(symbols),
+          l.serial || l.grid.block > 0 ? 0 : parallel_grain(items, l.item_cost.run(symbols))};
 }
 
 std::vector<Resolved::Step> resolve_steps(std::span<const artifact::Step> steps,

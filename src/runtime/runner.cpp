@@ -194,10 +194,7 @@ void Runner::store_result(int buffer, at::Tensor result, const std::string& from
               fmt::join(result.sizes(), ", "), c10::toString(type.dtype), fmt::join(type.sizes, ", "));
   const bool in_arena = ws_.owns(result.storage().data());
   if (!program_->owned() && artifact_.buffers[buffer].role == artifact::Role::Arena) {
-    ResolvedView whole;
-    whole.buffer = buffer;
-    whole.type = type;
-    copy_values(view(whole), result);
+    copy_values(view({.buffer = buffer, .type = type}), result);
     return;
   }
   if (ws_.tensors[buffer].defined()) {  // other steps write or wrote here
@@ -246,16 +243,13 @@ void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
   }
   if (step.into) {
     const int b = step.call->results[0];
-    ResolvedView whole;
-    whole.buffer = b;
-    whole.whole = true;
-    whole.type = resolved_->buffers[b];
-    at::Tensor out = view(whole);
+    const ResolvedTensor& type = resolved_->buffers[b];
+    at::Tensor out = view({.buffer = b, .whole = true, .type = type});
     const void* memory = out.const_data_ptr();
     if (step.into(stack, out)) {
-      VESTA_CHECK(out.sizes() == c10::IntArrayRef(whole.type.sizes) && out.const_data_ptr() == memory,
+      VESTA_CHECK(out.sizes() == c10::IntArrayRef(type.sizes) && out.const_data_ptr() == memory,
                   "{} returned [{}], the graph says [{}]", step.call->op, fmt::join(out.sizes(), ", "),
-                  fmt::join(whole.type.sizes, ", "));
+                  fmt::join(type.sizes, ", "));
       stack.clear();
       ws_.stack = std::move(stack);
       return;

@@ -15,12 +15,9 @@ namespace {
 constexpr int64_t kKeepBytes = int64_t{8} << 20;
 constexpr int kSmallRunsBeforeShrink = 64;
 
-struct Pool {
-  std::vector<std::unique_ptr<Workspace>> idle;
-};
-Pool& pool() {
-  static thread_local Pool p;
-  return p;
+std::vector<std::unique_ptr<Workspace>>& idle_workspaces() {
+  static thread_local std::vector<std::unique_ptr<Workspace>> idle;
+  return idle;
 }
 
 struct Scratch {
@@ -96,7 +93,7 @@ void Workspace::finish() {
 }
 
 WorkspaceLease::WorkspaceLease() {
-  auto& idle = pool().idle;
+  auto& idle = idle_workspaces();
   if (idle.empty()) {
     workspace_ = std::make_unique<Workspace>();
   } else {
@@ -107,7 +104,7 @@ WorkspaceLease::WorkspaceLease() {
 
 WorkspaceLease::~WorkspaceLease() {
   workspace_->finish();
-  pool().idle.push_back(std::move(workspace_));
+  idle_workspaces().push_back(std::move(workspace_));
 }
 
 void* thread_scratch(int64_t bytes) {
@@ -123,7 +120,5 @@ void* thread_scratch(int64_t bytes) {
   }
   return s.memory;
 }
-
-void release_thread_memory() { pool().idle.clear(); }
 
 }  // namespace vesta::runtime

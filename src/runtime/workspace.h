@@ -69,7 +69,4 @@ c10::Storage storage_of(int64_t bytes, c10::Device device);
 // Scratch of the calling thread for kernels' rows, 64-byte aligned, valid until the next call on this thread.
 void* thread_scratch(int64_t bytes);
 
-// Frees the memory of idle workspaces of the calling thread.
-void release_thread_memory();
-
 }  // namespace vesta::runtime

@@ -17,17 +17,6 @@ constexpr int64_t kMostDims = 64;
 
 thread_local Recorder* current_recorder = nullptr;
 
-struct Bytes {
-  const char* begin;
-  const char* end;
-};
-Bytes bytes_of(const at::Tensor& t) {
-  const char* p = static_cast<const char*>(t.const_data_ptr());
-  if (t.numel() == 0) return {p, p};
-  int64_t last = 0;
-  for (int64_t d = 0; d < t.dim(); ++d) last += (t.size(d) - 1) * t.stride(d);
-  return {p, p + (last + 1) * static_cast<int64_t>(t.element_size())};
-}
 bool overlap(const at::Tensor& a, const at::Tensor& b) {
   if (!a.storage().is_alias_of(b.storage())) return false;
   const Bytes x = bytes_of(a), y = bytes_of(b);
@@ -101,7 +90,7 @@ graph::TensorType static_type(const at::Tensor& t) {
 
 Recorder::Recorder() : graph_(std::make_unique<graph::Graph>()) {
   context_ = graph_->context;
-  guards_ = std::make_unique<TraceGuards>(*graph_);
+  guards_ = std::make_unique<graph::GraphGuards>(*graph_);
 }
 
 graph::Guards& Recorder::guards() {

@@ -21,12 +21,6 @@
 
 namespace vesta::trace {
 
-// Guards of the graph, named after the operator whose rule needs them.
-class TraceGuards final : public graph::GraphGuards {
- public:
-  using GraphGuards::GraphGuards;
-};
-
 class Recorder final : public GuardSink, public std::enable_shared_from_this<Recorder> {
  public:
   Recorder();
@@ -110,7 +104,7 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   at::Tensor make_fake(const RealTensor& entry);
   std::unique_ptr<graph::Graph> graph_;
   std::shared_ptr<ExprContext> context_;  // outlives the graph: a program may print symbolic integers later
-  std::unique_ptr<TraceGuards> guards_;
+  std::unique_ptr<graph::GraphGuards> guards_;
   bool withheld_gradient_ = false;  // a tensor that requires grad was used while gradient mode was off
   std::unordered_map<c10::TensorImpl*, RealTensor> real_;
   std::vector<RealTensor*> real_order_;
@@ -123,8 +117,7 @@ class RecorderScope {
  public:
   explicit RecorderScope(Recorder& r);
   ~RecorderScope();
-  RecorderScope(const RecorderScope&) = delete;
-  RecorderScope& operator=(const RecorderScope&) = delete;
+  RecorderScope& operator=(RecorderScope&&) = delete;  // neither copied nor moved
 
  private:
   Recorder* previous_;

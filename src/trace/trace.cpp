@@ -5,6 +5,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <map>
@@ -22,42 +23,6 @@
 
 namespace vesta::trace {
 namespace {
-
-// Autocast keeps casts of weights in a cache that would outlive the trace.
-class NoAutocastCache {
- public:
-  NoAutocastCache() : was_(at::autocast::is_autocast_cache_enabled()) {
-    at::autocast::set_autocast_cache_enabled(false);
-  }
-  ~NoAutocastCache() { at::autocast::set_autocast_cache_enabled(was_); }
-
- private:
-  bool was_;
-};
-
-// Tensors that autograd saves while it traces are never used. The caller's hooks are for those that the compiled
-// program saves.
-class NoSavedTensorHooks {
- public:
-  NoSavedTensorHooks() : was_(at::SavedTensorDefaultHooks::set_tracing(true)) {}
-  ~NoSavedTensorHooks() { at::SavedTensorDefaultHooks::set_tracing(was_); }
-  NoSavedTensorHooks(const NoSavedTensorHooks&) = delete;
-  NoSavedTensorHooks& operator=(const NoSavedTensorHooks&) = delete;
-
- private:
-  bool was_;
-};
-
-class DefaultDtype {
- public:
-  DefaultDtype() : was_(graph::default_dtype()) {
-    graph::set_default_dtype(to_dtype(c10::typeMetaToScalarType(c10::get_default_dtype())));
-  }
-  ~DefaultDtype() { graph::set_default_dtype(was_); }
-
- private:
-  DType was_;
-};
 
 // Gives symbols to the dimensions that become symbolic.
 class Symbols {
@@ -114,8 +79,7 @@ class Inputs {
  public:
   explicit Inputs(Recorder& r) : recorder_(r), symbols_(r.graph()), previous_(current) { current = this; }
   ~Inputs() { current = previous_; }
-  Inputs(const Inputs&) = delete;
-  Inputs& operator=(const Inputs&) = delete;
+  Inputs& operator=(Inputs&&) = delete;  // neither copied nor moved
 
   // Returns the fake tensor or symbolic integer for the input.
   c10::IValue add(const TraceInput& in) {
@@ -170,22 +134,25 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
   recorder->line = options.line;
   Recorder& r = *recorder;
   // Tensors and symbols that leave a failed trace must not record into a destroyed graph.
-  struct Close {
-    Recorder& r;
-    ~Close() { r.close(); }
-  } close{r};
-  const DefaultDtype default_dtype;
-  std::optional<NoSavedTensorHooks> no_hooks;
-  if (options.gradients) {
-    no_hooks.emplace();
-    r.gradients = std::make_unique<Gradients>(r);
-  }
+  const auto close = c10::make_scope_exit([&] { r.close(); });
+  const auto dtype = c10::make_scope_exit([was = graph::default_dtype()] { graph::set_default_dtype(was); });
+  graph::set_default_dtype(to_dtype(c10::typeMetaToScalarType(c10::get_default_dtype())));
+  // Tensors that autograd saves while it traces are never used. The caller's hooks are for those that the compiled
+  // program saves.
+  const bool hooks_were_traced = options.gradients && at::SavedTensorDefaultHooks::set_tracing(true);
+  const auto hooks = c10::make_scope_exit([&] {
+    if (options.gradients) at::SavedTensorDefaultHooks::set_tracing(hooks_were_traced);
+  });
+  if (options.gradients) r.gradients = std::make_unique<Gradients>(r);
   Traced out;
   Inputs adder(r);
   std::vector<c10::IValue> arguments;
   for (const TraceInput& in : inputs) arguments.push_back(adder.add(in));
   {
-    const NoAutocastCache no_cache;
+    // Autocast keeps casts of weights in a cache that would outlive the trace.
+    const auto cache = c10::make_scope_exit(
+        [was = at::autocast::is_autocast_cache_enabled()] { at::autocast::set_autocast_cache_enabled(was); });
+    at::autocast::set_autocast_cache_enabled(false);
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     const c10::impl::IncludeDispatchKeyGuard include(key);
     // Traced tensors have eager's pending bits, which are applied where a value is read.

@@ -71,18 +71,20 @@ struct Function::Impl {
   size_t eager_variants = 0;
   uint64_t generation = 0;  // counts calls of reset()
 
-  // Counts and logs an eager call. With `strict` it throws instead: `error`, or Unsupported if `error` is null.
-  void fall_back(const std::string& reason, std::exception_ptr error = nullptr) {
+  // Counts and logs an eager call; false, as run() returns for it. With `strict` it throws instead: `error`, or
+  // Unsupported if `error` is null.
+  bool fall_back(const std::string& reason, std::exception_ptr error = nullptr) {
     if (info.options.strict) {
       if (error) std::rethrow_exception(error);
       throw Unsupported(fmt::format("{}: {}", info.name, reason));
     }
-    count_eager(reason);
+    return count_eager(reason);
   }
 
-  void count_eager(const std::string& reason) {
+  bool count_eager(const std::string& reason) {
     std::lock_guard lock(mutex);
     eager_calls.count(info.name, reason);
+    return false;
   }
 
   // Why the call cannot be compiled; empty if it can.
@@ -156,29 +158,17 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
   if (trace::is_tracing()) return false;  // another trace is active: the callable runs as part of it
   const uint64_t context = capture::context_key();
   for (const at::Tensor& t : call.tensors) {
-    if (has_tangent(t)) {
-      impl.fall_back("an input has a forward-mode tangent");
-      return false;
-    }
-    if (c10::GradMode::is_enabled() && has_gradient(t)) {
-      impl.fall_back("gradients are recorded for an input");
-      return false;
-    }
+    if (has_tangent(t)) return impl.fall_back("an input has a forward-mode tangent");
+    if (c10::GradMode::is_enabled() && has_gradient(t)) return impl.fall_back("gradients are recorded for an input");
   }
-  if (capture::foreign_mode_active()) {
-    impl.fall_back("a dispatch mode or a functional transform is active");
-    return false;
-  }
+  if (capture::foreign_mode_active()) return impl.fall_back("a dispatch mode or a functional transform is active");
 
   std::shared_ptr<const FunctionVariant> variant = impl.find(context, call);
   if (variant) {
     impl.hits.fetch_add(1, std::memory_order_relaxed);
   } else {
     impl.misses.fetch_add(1, std::memory_order_relaxed);
-    if (std::string reason = impl.cannot_compile(call); !reason.empty()) {
-      impl.fall_back(reason);
-      return false;
-    }
+    if (std::string reason = impl.cannot_compile(call); !reason.empty()) return impl.fall_back(reason);
     const std::string key(call.key.begin(), call.key.end());
     uint64_t generation = 0;
     {
@@ -188,8 +178,7 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
         const bool done = impl.compiled.wait_for(lock, kCompileWait, free);
         if (!done) {
           lock.unlock();
-          impl.fall_back("another thread is still compiling this call");
-          return false;
+          return impl.fall_back("another thread is still compiling this call");
         }
       }
       variant = impl.find(context, call);
@@ -207,36 +196,27 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
       std::string why = capture::functions::why_not(*list, key, context, call);
       const int64_t most = impl.info.options.variant_limit;
       const auto made = eager >= kEagerVariantLimit ? most : static_cast<int64_t>(list->size() - eager);
-      if (const std::string full = capture::why_no_more_variants(impl.info.options, made, why); !full.empty()) {
-        impl.fall_back(full);
-        return false;
-      }
+      if (const std::string full = capture::why_no_more_variants(impl.info.options, made, why); !full.empty())
+        return impl.fall_back(full);
       variant = capture::functions::make_variant(impl.info, call, key, context, *list, program);
       impl.publish(variant, generation, std::move(why));
     }
   }
-  if (!variant->eager_reason.empty()) {
-    if (variant->error) {
-      impl.fall_back(variant->eager_reason, variant->error);
-    } else {
-      impl.count_eager(variant->eager_reason);
-    }
-    return false;
-  }
+  if (!variant->eager_reason.empty())
+    return variant->error ? impl.fall_back(variant->eager_reason, variant->error)
+                          : impl.count_eager(variant->eager_reason);
   const runtime::CallInputs in{
       {call.tensors.data(), call.tensors.size()}, variant->lifted, {call.integers.data(), call.integers.size()}};
   if (variant->in_grad_mode && !c10::GradMode::is_enabled()) {
     for (size_t i = 0; i < in.tensor_count(); ++i) {
       if (!has_gradient(in.tensor(i))) continue;
-      impl.count_eager("gradients are recorded for an input");
-      return false;
+      return impl.count_eager("gradients are recorded for an input");
     }
   }
   if (!c10::InferenceMode::is_enabled()) {
     for (const int m : variant->executable->artifact().mutated) {
       if (!in.tensor(m).is_inference()) continue;
-      impl.count_eager("an inference tensor is written outside of inference mode, which eager refuses");
-      return false;
+      return impl.count_eager("an inference tensor is written outside of inference mode, which eager refuses");
     }
   }
   results.constants = variant->constants;
@@ -251,15 +231,13 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
   } catch (const Error& e) {
     if (give_away) throw;
     results.values.clear();
-    impl.fall_back(std::string("while running: ") + e.what(), std::current_exception());
-    return false;
+    return impl.fall_back(std::string("while running: ") + e.what(), std::current_exception());
   } catch (const std::exception& e) {
     if (give_away) throw;
     // Eager has not seen any write yet. If the program itself is at fault, the eager call raises its own error.
     const std::string text = e.what();
     results.values.clear();
-    impl.count_eager("while running: " + text.substr(0, text.find('\n')));
-    return false;
+    return impl.count_eager("while running: " + text.substr(0, text.find('\n')));
   }
 }
 

@@ -47,11 +47,8 @@ struct Maker {
       return out;
     };
     for (const auto& s : v->shapes) {
-      artifact::InputDesc input;
-      input.type.dtype = to_dtype(s.dtype);
-      input.type.sizes = constants(s.sizes);
-      input.type.strides = constants(s.strides);
-      a.inputs.push_back(std::move(input));
+      a.inputs.push_back(
+          {.type = {.dtype = to_dtype(s.dtype), .sizes = constants(s.sizes), .strides = constants(s.strides)}});
     }
     for (size_t i = 0; i < call.tensors.size(); ++i) {
       const ConjNegBits conj_neg = conj_neg_of(*call.tensors[i].unsafeGetTensorImpl());
@@ -64,10 +61,7 @@ struct Maker {
   std::vector<trace::TraceInput> trace_inputs(const Dimensions& dynamic) const {
     std::vector<trace::TraceInput> inputs;
     for (size_t i = 0; i < call.tensors.size(); ++i) {
-      trace::TraceInput in;
-      in.value = call.tensors[i];
-      in.name = fmt::format("arg{}", i);
-      in.dynamic = dynamic[i];
+      trace::TraceInput in{.value = call.tensors[i], .name = fmt::format("arg{}", i), .dynamic = dynamic[i]};
       if (i < info.tensors.size()) {
         const detail::InputInfo& given = info.tensors[i];
         if (!given.name.empty()) in.name = given.name;
@@ -78,10 +72,8 @@ struct Maker {
       inputs.push_back(std::move(in));
     }
     for (size_t i = 0; i < call.integers.size(); ++i) {
-      trace::TraceInput in;
-      in.value = call.integers[i];
-      in.name = fmt::format("int{}", i);
-      in.dynamic = dynamic[call.tensors.size() + i];
+      trace::TraceInput in{
+          .value = call.integers[i], .name = fmt::format("int{}", i), .dynamic = dynamic[call.tensors.size() + i]};
       if (i < info.integers.size() && info.integers[i].dynamic_given) in.symbol_label = info.integers[i].symbol_label;
       inputs.push_back(std::move(in));
     }

@@ -7,6 +7,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -45,29 +46,12 @@ Pointer make_input_gradient() {
     return c10::make_intrusive<InputGradient>();
 }
 
-class Setting {
- public:
-  Setting(bool& flag, bool value) : flag_(flag), was_(flag) { flag = value; }
-  ~Setting() { flag_ = was_; }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
- private:
-  bool& flag_;
-  bool was_;
-};
-
 // While it lives, the thread's calls run autograd's kernels again.
-class WithAutograd {
- public:
-  WithAutograd()
-      : guard_(c10::impl::tls_local_dispatch_key_set().included_,
-               c10::impl::tls_local_dispatch_key_set().excluded_ - c10::autograd_dispatch_keyset_with_ADInplaceOrView) {
-  }
-
- private:
-  c10::impl::ForceDispatchKeyGuard guard_;
-};
+c10::impl::ForceDispatchKeyGuard with_autograd() {
+  const auto& keys = c10::impl::tls_local_dispatch_key_set();
+  return c10::impl::ForceDispatchKeyGuard(keys.included_,
+                                          keys.excluded_ - c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+}
 
 bool autocasts() {
   return !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU) ||
@@ -269,7 +253,7 @@ void Gradients::call(const Operator& op, Stack& stack) {
   const int known = tape_.tensor_count;
   const bool detaches_nothing = op.row && op.row->drops_history && !stack[base].toTensor().requires_grad();
   {
-    const Setting on_tape(inside_, true);
+    const auto on_tape = c10::make_scope_exit([&, was = std::exchange(inside_, true)] { inside_ = was; });
     run(op, stack);
   }
   for (size_t i = base; i < stack.size(); ++i) noted.results.push_back(to_result(stack[i]));
@@ -299,8 +283,8 @@ void Gradients::run_differentiably(const Operator& op, Stack& stack) {
     });
   }
   {
-    const Setting below(below_autograd_, true);
-    const WithAutograd autograd;
+    const auto below = c10::make_scope_exit([&, was = std::exchange(below_autograd_, true)] { below_autograd_ = was; });
+    const auto autograd = with_autograd();
     op.handle.callBoxed(stack);
   }
   for (const auto& [real, fake] : replaced)
@@ -359,8 +343,8 @@ void Gradients::check_history(const std::vector<c10::IValue>& results) const {
 
 Tape Gradients::finish(const std::vector<c10::IValue>& results) {
   {
-    const Setting below(below_autograd_, true);
-    const WithAutograd autograd;
+    const auto below = c10::make_scope_exit([&, was = std::exchange(below_autograd_, true)] { below_autograd_ = was; });
+    const auto autograd = with_autograd();
     check_history(results);
   }
   for (const c10::IValue& v : results) {

@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/ScalarType.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 
@@ -129,11 +130,8 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
     call(r, f, inner);
   } else if (op.out_variant && op.composite != c10::DispatchKey::Undefined && f.treatment == Treatment::Decompose) {
     if (is_inner) return decompose(r, op, stack);
-    struct Leave {
-      std::vector<const Operator*>& operators;
-      ~Leave() { operators.pop_back(); }
-    } const leave{r.in_functional_form};
     r.in_functional_form.push_back(&op);
+    const auto leave = c10::make_scope_exit([&] { r.in_functional_form.pop_back(); });
     call(r, f, inner);
   } else {
     record(r, f, inner, otherwise);
@@ -186,13 +184,9 @@ void mutate(Recorder& r, const Operator& op, Stack& stack) {
 void decompose(Recorder& r, const Operator& op, Stack& stack) {
   const bool outermost = r.source.empty();
   if (outermost) r.source = op.handle.schema().name();
-  struct Restore {
-    Recorder& r;
-    bool clear;
-    ~Restore() {
-      if (clear) r.source.clear();
-    }
-  } restore{r, outermost};
+  const auto restore = c10::make_scope_exit([&] {
+    if (outermost) r.source.clear();
+  });
   op.handle.callBoxedForDispatchKey(op.composite, stack);
 }
 

@@ -146,9 +146,10 @@ void classify(Operator& info) {
         DispatchKey::CompositeExplicitAutogradNonFunctional;  // view_copy and similar operators, linalg_pinv
   const bool implicit = info.composite == DispatchKey::CompositeImplicitAutograd;
 
+  const auto treat = [&](Treatment how) { info.treatment = how; };
   const auto refuse = [&](std::string reason) {
-    info.treatment = Treatment::Refuse;
     info.reason = std::move(reason);
+    treat(Treatment::Refuse);
   };
 
   info.op = graph::find_op(name);
@@ -164,15 +165,11 @@ void classify(Operator& info) {
     if (!info.op && !schema.is_mutable()) info.op = &graph::declare_op(toString(schema));
     return;
   }
-  if (info.handle.hasTag(at::Tag::data_dependent_output) || info.handle.hasTag(at::Tag::dynamic_output_shape)) {
-    info.treatment = Treatment::NeedsValue;
-    return;
-  }
+  if (info.handle.hasTag(at::Tag::data_dependent_output) || info.handle.hasTag(at::Tag::dynamic_output_shape))
+    return treat(Treatment::NeedsValue);
   const bool writes_unseen = schema.is_mutable() && !implicit && info.custom;
-  if (!info.returns_tensors_only && info.composite != DispatchKey::Undefined && !writes_unseen) {
-    info.treatment = Treatment::Decompose;
-    return;
-  }
+  if (!info.returns_tensors_only && info.composite != DispatchKey::Undefined && !writes_unseen)
+    return treat(Treatment::Decompose);
 
   bool is_mutable = false, is_view = false;
   for (const auto& a : schema.arguments()) is_mutable |= mutates(a);
@@ -210,10 +207,8 @@ void classify(Operator& info) {
     const bool found = find_functional(info, schema);
     const bool composite = info.composite != DispatchKey::Undefined;
     // A composite kernel resizes its out= tensor without the dispatcher.
-    if (found && ((info.functional->op && info.functional->op->row) || (info.out_variant && composite))) {
-      info.treatment = Treatment::Mutate;
-      return;
-    }
+    if (found && ((info.functional->op && info.functional->op->row) || (info.out_variant && composite)))
+      return treat(Treatment::Mutate);
     if (!found && writes_unseen) {
       if (const auto form = functional_form(info.handle)) {
         info.functional = &operator_for(*form);
@@ -221,32 +216,21 @@ void classify(Operator& info) {
         if (info.functional->treatment != Treatment::Record) return refuse(info.functional->reason);
         info.functional_args.resize(info.arg_count);
         std::iota(info.functional_args.begin(), info.functional_args.end(), 0);
-        info.treatment = Treatment::Mutate;
-        return;
+        return treat(Treatment::Mutate);
       }
     }
-    if (composite) {
-      info.treatment = Treatment::Decompose;
-      return;
-    }
-    if (found) {
-      info.treatment = Treatment::Mutate;
-      return;
-    }
+    if (composite) return treat(Treatment::Decompose);
+    if (found) return treat(Treatment::Mutate);
     return refuse(fmt::format("{} writes to its arguments and has no functional counterpart", name));
   }
 
   if (is_view) {
     // reshape, contiguous, to, ...: they return a view only sometimes, so ATen decides.
-    if (implicit) {
-      info.treatment = Treatment::Decompose;
-      return;
-    }
+    if (implicit) return treat(Treatment::Decompose);
     if (!known || info.view_source < 0 || info.return_count != 1 ||
         schema.returns()[0].type()->kind() != c10::TypeKind::TensorType)
       return refuse(fmt::format("{} returns a view that Vesta does not know", name));
-    info.treatment = Treatment::View;
-    return;
+    return treat(Treatment::View);
   }
 
   if (!info.returns_tensors_only) return refuse(fmt::format("{} does not return tensors", name));
@@ -254,15 +238,12 @@ void classify(Operator& info) {
   // ATen's composite kernels are independent of the device and call only operators, so they give more to fuse than one
   // extern call. A custom operator with a meta function is opaque: it may read values.
   const bool opaque = !implicit && info.custom && info.handle.hasKernelForDispatchKey(DispatchKey::Meta);
-  if (!known && !opaque && info.composite != DispatchKey::Undefined) {
-    info.treatment = Treatment::Decompose;
-    return;
-  }
+  if (!known && !opaque && info.composite != DispatchKey::Undefined) return treat(Treatment::Decompose);
   if (!known && info.random) return refuse(fmt::format("{} draws random numbers in a way Vesta does not know", name));
   for (const auto& a : info.op->schema.args)
     if (a.type == graph::ArgType::Storage || a.type == graph::ArgType::ScalarList || a.type == graph::ArgType::Other)
       return refuse(fmt::format("{} has an argument ({}) that a graph cannot hold", name, a.name));
-  info.treatment = Treatment::Record;
+  treat(Treatment::Record);
 }
 
 struct Table {

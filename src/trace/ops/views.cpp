@@ -136,17 +136,11 @@ void as_strided(Recorder& r, const Operator& op, Stack& stack) {
 }
 
 // The result is the same memory with a pending conj bit.
-void conj(Recorder& r, const Operator& op, Stack& stack) {
+template <bool ConjNegBits::* bit>
+void flip(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor self = argument(op, stack, 0).toTensor();
   ConjNegBits conj_neg = r.alias_of(self).conj_neg;
-  conj_neg.conj = !conj_neg.conj;
-  reply(op, stack, r.same(self, conj_neg));
-}
-
-void neg_view(Recorder& r, const Operator& op, Stack& stack) {
-  const at::Tensor self = argument(op, stack, 0).toTensor();
-  ConjNegBits conj_neg = r.alias_of(self).conj_neg;
-  conj_neg.neg = !conj_neg.neg;
+  conj_neg.*bit = !(conj_neg.*bit);
   reply(op, stack, r.same(self, conj_neg));
 }
 
@@ -162,8 +156,8 @@ constexpr OperatorRow kRows[] = {
     {"aten::_reshape_alias", reshape_alias},
     {"aten::_unsafe_view", unsafe_view},
     {"aten::as_strided", as_strided},
-    {"aten::_conj", conj},
-    {"aten::_neg_view", neg_view},
+    {"aten::_conj", flip<&ConjNegBits::conj>},
+    {"aten::_neg_view", flip<&ConjNegBits::neg>},
     {.name = "aten::view.dtype", .no_autograd_view = true},
 };
 

@@ -52,8 +52,6 @@ c10::SymInt to_sym_int(const std::shared_ptr<GuardSink>& sink, Expr e) {
   return c10::SymInt(c10::SymNode(c10::make_intrusive<SymNode>(sink, e)));
 }
 
-c10::SymNode SymNode::make(Payload p) const { return c10::make_intrusive<SymNode>(sink_, std::move(p)); }
-
 Expr SymNode::integer() const {
   const Expr* e = expr();
   if (!e) VESTA_UNSUPPORTED("integer arithmetic on a symbolic value that is not an integer");
@@ -152,12 +150,7 @@ c10::SymNode SymNode::ceil() {
 c10::SymNode SymNode::floor() {
   return is_float() ? make(Expr(static_cast<int64_t>(std::floor(number(clone()))))) : clone();
 }
-c10::SymNode SymNode::neg() { return is_float() ? make(-std::get<double>(payload_)) : make(-integer()); }
-c10::SymNode SymNode::clone() { return make(payload_); }
-c10::SymNode SymNode::sym_float() { return is_float() ? clone() : make(static_cast<double>(guard_int("", 0))); }
 c10::SymNode SymNode::wrap_int(int64_t v) { return make(constant(v)); }
-c10::SymNode SymNode::wrap_float(double v) { return make(v); }
-c10::SymNode SymNode::wrap_bool(bool v) { return make(v); }
 
 // An undecided operand is decided now. That may be one guard more than needed, but never a wrong answer.
 c10::SymNode SymNode::sym_or(const c10::SymNode& o) {
@@ -206,8 +199,6 @@ double SymNode::guard_float(const char*, int64_t) {
   if (const double* d = std::get_if<double>(&payload_)) return *d;
   return static_cast<double>(guard_int("", 0));
 }
-
-bool SymNode::statically_known_true(const char*, int64_t) { return constant_bool().value_or(false); }
 
 std::optional<bool> SymNode::constant_bool() {
   if (const bool* b = std::get_if<bool>(&payload_)) return *b;

@@ -60,18 +60,18 @@ class SymNode final : public c10::SymNodeImpl {
   c10::SymNode ge(const c10::SymNode& o) override;
   c10::SymNode ceil() override;
   c10::SymNode floor() override;
-  c10::SymNode neg() override;
+  c10::SymNode neg() override { return is_float() ? make(-std::get<double>(payload_)) : make(-integer()); }
   c10::SymNode sym_min(const c10::SymNode& o) override;
   c10::SymNode sym_max(const c10::SymNode& o) override;
   c10::SymNode sym_or(const c10::SymNode& o) override;
   c10::SymNode sym_and(const c10::SymNode& o) override;
   c10::SymNode sym_not() override;
   c10::SymNode sym_ite(const c10::SymNode& then_value, const c10::SymNode& else_value) override;
-  c10::SymNode clone() override;
-  c10::SymNode sym_float() override;
+  c10::SymNode clone() override { return make(payload_); }
+  c10::SymNode sym_float() override { return is_float() ? clone() : make(static_cast<double>(guard_int("", 0))); }
   c10::SymNode wrap_int(int64_t v) override;
-  c10::SymNode wrap_float(double v) override;
-  c10::SymNode wrap_bool(bool v) override;
+  c10::SymNode wrap_float(double v) override { return make(v); }
+  c10::SymNode wrap_bool(bool v) override { return make(v); }
   c10::SymNode is_contiguous(c10::ArrayRef<c10::SymNode> sizes, c10::ArrayRef<c10::SymNode> strides) override;
   c10::SymNode is_channels_last_contiguous_2d(c10::ArrayRef<c10::SymNode> s, c10::ArrayRef<c10::SymNode> t) override;
   c10::SymNode is_channels_last_contiguous_3d(c10::ArrayRef<c10::SymNode> s, c10::ArrayRef<c10::SymNode> t) override;
@@ -86,7 +86,7 @@ class SymNode final : public c10::SymNodeImpl {
   bool guard_or_false(const char* file, int64_t line) override { return guard_bool(file, line); }
   bool guard_or_true(const char* file, int64_t line) override { return guard_bool(file, line); }
   // Records no guard: true only if the comparison holds for every value of the symbols.
-  bool statically_known_true(const char* file, int64_t line) override;
+  bool statically_known_true(const char*, int64_t) override { return constant_bool().value_or(false); }
   bool expect_true(const char* file, int64_t line) override { return guard_bool(file, line); }
   int64_t int_() override { return guard_int("", 0); }
   bool bool_() override { return guard_bool("", 0); }
@@ -99,12 +99,11 @@ class SymNode final : public c10::SymNodeImpl {
   bool is_symbolic() override { return !is_constant(); }
 
  private:
-  c10::SymNode make(Payload p) const;
+  c10::SymNode make(Payload p) const { return c10::make_intrusive<SymNode>(sink_, std::move(p)); }
   c10::SymNode compare(Expr a, graph::Relation r, Expr b) const;
   Expr integer() const;                        // throws Unsupported unless the node is an integer
   Expr integer(const c10::SymNode& o) const;   // of a node of ours, or of a constant of torch's
   double number(const c10::SymNode& o) const;  // specializes
-  bool is_float(const c10::SymNode& o) const { return o->is_float(); }
   graph::TensorType shape(c10::ArrayRef<c10::SymNode> sizes, c10::ArrayRef<c10::SymNode> strides) const;
 
   std::shared_ptr<GuardSink> sink_;

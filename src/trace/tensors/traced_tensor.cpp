@@ -18,11 +18,8 @@ c10::DispatchKeySet keys(const graph::TensorType& type, c10::Device device) {
 }
 
 bool is_static(const graph::TensorType& t) {
-  for (Expr e : t.sizes)
-    if (!e.is_constant()) return false;
-  for (Expr e : t.strides)
-    if (!e.is_constant()) return false;
-  return true;
+  const auto constant = [](const Expr& e) { return e.is_constant(); };
+  return std::ranges::all_of(t.sizes, constant) && std::ranges::all_of(t.strides, constant);
 }
 
 }  // namespace
@@ -107,37 +104,31 @@ void TracedTensorImpl::shallow_copy_from(const c10::intrusive_ptr<TensorImpl>& i
   set_type(other->type_, other->offset_);
 }
 
+int64_t TracedTensorImpl::plain(Expr e) const {
+  return e.is_constant() ? e.constant() : recorder_->guards().specialize(e);
+}
+
 c10::IntArrayRef TracedTensorImpl::sizes_custom() const {
   if (!has_symbolic_sizes_strides_) return sizes_and_strides_.sizes_arrayref();
   if (plain_sizes_.empty())
-    for (Expr e : type_.sizes)
-      plain_sizes_.push_back(e.is_constant() ? e.constant() : recorder_->guards().specialize(e));
+    for (Expr e : type_.sizes) plain_sizes_.push_back(plain(e));
   return plain_sizes_;
 }
 
 c10::IntArrayRef TracedTensorImpl::strides_custom() const {
   if (!has_symbolic_sizes_strides_) return sizes_and_strides_.strides_arrayref();
   if (plain_strides_.empty())
-    for (Expr e : type_.strides)
-      plain_strides_.push_back(e.is_constant() ? e.constant() : recorder_->guards().specialize(e));
+    for (Expr e : type_.strides) plain_strides_.push_back(plain(e));
   return plain_strides_;
 }
 
-int64_t TracedTensorImpl::numel_custom() const {
-  const Expr n = graph::numel(type_);
-  return n.is_constant() ? n.constant() : recorder_->guards().specialize(n);
-}
+int64_t TracedTensorImpl::numel_custom() const { return plain(graph::numel(type_)); }
 
 Expr TracedTensorImpl::offset_in_storage() const {
   const int input = alias_->storage->input;
   if (input < 0) return offset_;
   const DType stored = alias_->storage->initial->type.dtype;
   return convert_offset(recorder_->begin_in_storage(input), stored, type_.dtype) + offset_;
-}
-
-int64_t TracedTensorImpl::storage_offset_custom() const {
-  const Expr offset = offset_in_storage();
-  return offset.is_constant() ? offset.constant() : recorder_->guards().specialize(offset);
 }
 
 c10::SymInt TracedTensorImpl::sym_storage_offset_custom() const { return to_sym_int(recorder_, offset_in_storage()); }

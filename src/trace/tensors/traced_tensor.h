@@ -41,13 +41,14 @@ class TracedTensorImpl final : public c10::TensorImpl {
   c10::IntArrayRef strides_custom() const override;
   int64_t numel_custom() const override;
   // For memory of an input it counts from the start of the storage, which is a fact about the call.
-  int64_t storage_offset_custom() const override;
+  int64_t storage_offset_custom() const override { return plain(offset_in_storage()); }
   c10::SymInt sym_storage_offset_custom() const override;
   const char* tensorimpl_type_name() const override { return "vesta::TracedTensorImpl"; }
 
  private:
   void set_type(const graph::TensorType& type, Expr offset);
   Expr offset_in_storage() const;
+  int64_t plain(Expr e) const;  // the number, which a guard fixes
   template <class Version>
   c10::intrusive_ptr<TensorImpl> copy(Version&& version, bool allow_metadata_change) const;
 

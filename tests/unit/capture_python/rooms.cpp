@@ -197,11 +197,9 @@ TEST(ShapeHistory, RemembersWhatChanged) {
 TEST_F(Rooms, AReadOfADictGuardsTheKeyAlone) {
   trace("f({'x': 1, 'y': 2}, 0)", [](Trace& t) {
     const Object dict = first(t), x = text("x"), z = text("z");
-    bool found = false;
-    const Object value = Object::take(t.containers.read_dict(dict.get(), t.sources.find(dict.get()), x.get(), &found));
-    EXPECT_TRUE(found && value);
-    EXPECT_EQ(t.containers.read_dict(dict.get(), t.sources.find(dict.get()), z.get(), &found), nullptr);
-    EXPECT_FALSE(found);
+    const auto value = t.containers.read_dict(dict.get(), t.sources.find(dict.get()), x.get());
+    EXPECT_TRUE(value && Object::take(*value));
+    EXPECT_FALSE(t.containers.read_dict(dict.get(), t.sources.find(dict.get()), z.get()));
     EXPECT_EQ(count(t, Check::Keys), 0U);
     EXPECT_EQ(count(t, Check::Equals), 1U);  // of the value under "x"
     EXPECT_EQ(count(t, Check::Absent), 1U);

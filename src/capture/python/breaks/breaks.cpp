@@ -12,17 +12,10 @@ namespace {
 
 std::vector<BreakRow> all_rows() {
   std::vector<BreakRow> rows;
-  for (const BreakRow& r : calls_rows()) rows.push_back(r);
-  for (const BreakRow& r : classes_rows()) rows.push_back(r);
-  for (const BreakRow& r : attributes_rows()) rows.push_back(r);
-  for (const BreakRow& r : imports_rows()) rows.push_back(r);
-  for (const BreakRow& r : numbers_rows()) rows.push_back(r);
-  for (const BreakRow& r : iterators_rows()) rows.push_back(r);
-  for (const BreakRow& r : containers_rows()) rows.push_back(r);
-  for (const BreakRow& r : tensors_rows()) rows.push_back(r);
-  for (const BreakRow& r : states_rows()) rows.push_back(r);
-  for (const BreakRow& r : exits_rows()) rows.push_back(r);
-  for (const BreakRow& r : frames_rows()) rows.push_back(r);
+  for (std::span<const BreakRow> family :
+       {calls_rows(), classes_rows(), attributes_rows(), imports_rows(), numbers_rows(), containers_rows(),
+        tensors_rows(), states_rows(), exits_rows(), frames_rows()})
+    rows.insert(rows.end(), family.begin(), family.end());
   for (size_t i = 0; i < rows.size(); ++i)
     VESTA_CHECK(rows[i].id == static_cast<Break>(i), "the row {} is out of order", rows[i].name);
   return rows;

@@ -26,11 +26,11 @@ constexpr BreakRow kRows[] = {
      "The class is written in C, and Vesta does not know what the attribute reads.",
      "read the attribute outside of the compiled function; the code before and after this line is compiled"},
     {Break::MemberSet, "member-set", "sets a member of an object that holds a C value",
-     "Vesta can undo writes of Python objects only.", "do this outside of the compiled function"},
+     "Vesta can undo writes of Python objects only.", kDoOutside},
     {Break::ComputedAttributeSet, "computed-attribute-set", "sets {} of an object of class {}",
-     "C code stores the value, and Vesta cannot undo the write.", "do this outside of the compiled function"},
+     "C code stores the value, and Vesta cannot undo the write.", kDoOutside},
     {Break::AttributeSetByC, "attribute-set-by-c", "sets {} by a function that is not written in Python",
-     "Vesta does not know what this function writes.", "do this outside of the compiled function"},
+     "Vesta does not know what this function writes.", kDoOutside},
     {Break::TensorAttributeSet, "tensor-attribute-set", "sets an attribute of a tensor",
      "The tensor in a trace is a fake tensor, and the attribute would be lost with it.",
      "keep the value in another object, or set it outside of the compiled function"},
@@ -41,7 +41,7 @@ constexpr BreakRow kRows[] = {
     {Break::FunctionAttributeSet, "function-attribute-set", "sets an attribute of a function",
      "Vesta does not undo writes to functions.", "keep the value in another object"},
     {Break::UnknownAttributeSet, "unknown-attribute-set", "sets an attribute of an object of class {}",
-     "The class is written in C, and Vesta cannot undo the write.", "do this outside of the compiled function"},
+     "The class is written in C, and Vesta cannot undo the write.", kDoOutside},
 };
 
 }  // namespace

@@ -1,10 +1,14 @@
-// Containers and objects from outside.
+// Iterators, containers and objects from outside.
 #include "capture/python/breaks/families.h"
 
 namespace vesta::capture {
 namespace {
 
 constexpr BreakRow kRows[] = {
+    {Break::OuterIterator, "outer-iterator",
+     "advances or reads an iterator that was made outside of the compiled function",
+     "Vesta cannot undo a step of an iterator.",
+     "pass a list or a tuple, or make the iterator inside of the compiled function"},
     {Break::ManyItems, "many-items", "reads a container of very many items", "Each item would be a guard.",
      "pass a tensor in place of a long list"},
     {Break::ManyKeys, "many-keys", "reads a dict of very many items", "Each item would be a guard.",

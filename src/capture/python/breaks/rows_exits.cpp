@@ -10,7 +10,7 @@ constexpr BreakRow kRows[] = {
      "make the object outside of the compiled function"},
     {Break::NewTypeNotRebuilt, "new-type-not-rebuilt",
      "cannot rebuild {} of a class that the compiled function itself makes",
-     "The class is another object in each call.", "make the class outside of the compiled function"},
+     "The class is another object in each call.", kMakeClassOutside},
     {Break::SelfReferenceNotRebuilt, "self-reference-not-rebuilt", "cannot rebuild an object that holds itself",
      "Its parts must exist before it, and it must exist before its parts.",
      "make the object outside of the compiled function"},

@@ -11,7 +11,7 @@ constexpr BreakRow kRows[] = {
     {Break::TensorValue, "tensor-value", "{}", "The program reads a value that is only known after the graph has run.",
      "keep it a tensor (torch.where, masks), or take the value outside of the compiled function"},
     {Break::OperatorNotTraced, "operator-not-traced", "{}",
-     "A graph cannot express what this operator does with its tensors.", "do this outside of the compiled function"},
+     "A graph cannot express what this operator does with its tensors.", kDoOutside},
     {Break::OperatorAfterWrite, "operator-after-write",
      "calls a torch operator after a write to an object that was made outside of the compiled function",
      "Operators release Python's lock in this process (VESTA_GIL_HOLD=0, or another build of torch), so another thread "
@@ -20,7 +20,7 @@ constexpr BreakRow kRows[] = {
     {Break::RandomState, "random-state", "{}", "A graph draws from the default generator in the state that it finds.",
      "set the seed outside of the compiled function"},
     {Break::TraceFailed, "trace-failed", "{}", "An operator failed while it was traced, or Vesta has a bug.",
-     "do this outside of the compiled function"},
+     kDoOutside},
     {Break::SecondGradients, "second-gradients", "takes gradients of gradients",
      "A compiled part of a program has no second derivative.",
      "compute gradients of gradients outside of the compiled function", Then::RunEager},

@@ -47,8 +47,6 @@ PyObject* Describer::keep(PyObject* x) {
   return x;
 }
 
-int Describer::constant(PyObject* x) { return add({Make::Constant, 0, keep(x), {}}); }
-
 int Describer::source(int id) {
   if (trace.sources[id].kind == SourceKind::Constant) return constant(trace.sources[id].key);
   epilogue.needed.push_back(id);
@@ -150,14 +148,12 @@ int Describer::described_object(PyObject* x) {
     return !self || PyModule_Check(self) || PyType_Check(self) ? constant(x) : describe_bound(*this, x, self);
   }
   if (is_method_wrapper(x)) {
-    const Object self = Object::take(PyObject_GetAttrString(x, "__self__"));
-    if (!self) return PyErr_Clear(), fail(x, Break::NotRebuilt, type->tp_name);
-    return describe_bound(*this, x, self.get());
+    const Object self = attribute_of(x, "__self__");
+    return self ? describe_bound(*this, x, self.get()) : fail(x, Break::NotRebuilt, type->tp_name);
   }
   if (type == &PySuper_Type) {
-    const Object start = Object::take(PyObject_GetAttrString(x, "__thisclass__"));
-    const Object self = Object::take(PyObject_GetAttrString(x, "__self__"));
-    if (!start || !self) return PyErr_Clear(), fail(x, Break::NotRebuilt, type->tp_name);
+    const Object start = attribute_of(x, "__thisclass__"), self = attribute_of(x, "__self__");
+    if (!start || !self) return fail(x, Break::NotRebuilt, type->tp_name);
     if (!values({start.get(), self.get()}, parts)) return -1;
     parts.insert(parts.begin(), constant(cls));
     return add({Make::Call, 0, nullptr, std::move(parts)});

@@ -23,7 +23,7 @@ class Describer {
   // The number of the reconstruction of x (nullptr: of no object), or -1: see `blocked`.
   int value(PyObject* x);
   // The object itself.
-  int constant(PyObject* x);
+  int constant(PyObject* x) { return add({Make::Constant, 0, keep(x), {}}); }
   // Appends value(x) of each to `parts`, up to the first failure.
   bool values(std::initializer_list<PyObject*> xs, std::vector<int>& parts);
 

@@ -16,8 +16,7 @@ const char* method_of_iterator(PyTypeObject* type) {
 
 // For an iterator of a dict that promises no more items: it has passed all of them, and the dict has its old size.
 bool at_its_end(PyObject* iterator) {
-  static PyObject* const reduce = PyUnicode_InternFromString("__reduce__");
-  const Object r = call_quietly(iterator, reduce);  // raises if the size has changed
+  const Object r = call_quietly(iterator, "__reduce__"_name);  // raises if the size has changed
   if (!r) PyErr_Clear();
   return bool(r);
 }
@@ -27,11 +26,10 @@ bool at_its_end(PyObject* iterator) {
 bool is_dict_iterator(PyTypeObject* type) { return method_of_iterator(type) != nullptr; }
 
 int describe_reduced(Describer& d, PyObject* x) {
-  static PyObject* const reduce = PyUnicode_InternFromString("__reduce__");
   // That of object itself makes a plain object or an instance of a class statement, without what C code holds.
-  const bool reducible = Py_TYPE(x) == &PyBaseObject_Type ||
-                         _PyType_Lookup(Py_TYPE(x), reduce) != _PyType_Lookup(&PyBaseObject_Type, reduce);
-  const Object r = reducible ? call_quietly(x, reduce) : Object();
+  const bool reducible = Py_TYPE(x) == &PyBaseObject_Type || _PyType_Lookup(Py_TYPE(x), "__reduce__"_name) !=
+                                                                 _PyType_Lookup(&PyBaseObject_Type, "__reduce__"_name);
+  const Object r = reducible ? call_quietly(x, "__reduce__"_name) : Object();
   if (!r || !PyTuple_Check(r.get()) || PyTuple_GET_SIZE(r.get()) < 2) {
     PyErr_Clear();
     return d.fail(x, Break::NotRebuilt, Py_TYPE(x)->tp_name);

@@ -20,13 +20,11 @@ int describe_container(Describer& d, PyObject* x) {
   const int id = d.add(x, {make, 0, nullptr, {}});
   const Object items = Object::take(items_of(x));
   if (!items) return PyErr_Clear(), d.fail(x, Break::ItemsNotRead);
-  const Py_ssize_t n = PyTuple_GET_SIZE(items.get());
-  if (n > kMostItems) return d.fail(x, Break::ManyItemsAtExit);
+  if (PyTuple_GET_SIZE(items.get()) > kMostItems) return d.fail(x, Break::ManyItemsAtExit);
   std::vector<int> parts;
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    if (PyAnySet_Check(x) && is_hashed_by_program(PyTuple_GET_ITEM(items.get(), i)))
-      return d.fail(x, Break::KeysWithHashAtExit);
-    if (!d.values({PyTuple_GET_ITEM(items.get(), i)}, parts)) return -1;
+  for (PyObject* item : span_of(items.get())) {
+    if (PyAnySet_Check(x) && is_hashed_by_program(item)) return d.fail(x, Break::KeysWithHashAtExit);
+    if (!d.values({item}, parts)) return -1;
   }
   d[id].parts = std::move(parts);
   return id;
@@ -37,8 +35,7 @@ int describe_dict(Describer& d, PyObject* x, Make make) {
   const Object keys = Object::take(keys_of(x));
   if (!keys) return PyErr_Clear(), d.fail(x, Break::ItemsNotRead);
   std::vector<int> parts;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i) {
-    PyObject* key = PyTuple_GET_ITEM(keys.get(), i);
+  for (PyObject* key : span_of(keys.get())) {
     if (is_hashed_by_program(key)) return d.fail(x, Break::KeysWithHashAtExit);
     PyObject* item = PyDict_GetItemWithError(x, key);
     if (!item) return PyErr_Clear(), d.fail(x, Break::ItemsNotRead);
@@ -49,9 +46,8 @@ int describe_dict(Describer& d, PyObject* x, Make make) {
 }
 
 Py_ssize_t fields_of_struct_sequence(PyTypeObject* type) {
-  static PyObject* const name = PyUnicode_InternFromString("n_fields");
   if (type->tp_base != &PyTuple_Type || is_python_class(type)) return 0;
-  PyObject* fields = _PyType_Lookup(type, name);
+  PyObject* fields = _PyType_Lookup(type, "n_fields"_name);
   return fields && PyLong_CheckExact(fields) ? PyLong_AsSsize_t(fields) : 0;
 }
 

@@ -47,8 +47,7 @@ int describe_instance(Describer& d, PyObject* x) {
   }
   for (PyTypeObject* t = type; t && is_python_class(t); t = t->tp_base) {
     const Object members = Object::take(PyDict_Values(t->tp_dict));
-    for (Py_ssize_t i = 0; members && i < PyList_GET_SIZE(members.get()); ++i) {
-      PyObject* m = PyList_GET_ITEM(members.get(), i);
+    for (PyObject* m : span_of(members.get())) {
       if (Py_TYPE(m) != &PyMemberDescr_Type) continue;
       const PyMemberDef* def = reinterpret_cast<PyMemberDescrObject*>(m)->d_member;
       if (def->type != T_OBJECT_EX) continue;
@@ -66,8 +65,7 @@ int describe_function(Describer& d, PyObject* x) {
   auto* f = reinterpret_cast<PyFunctionObject*>(x);
   const int id = d.add(x, {Make::Function, 0, d.keep(f->func_code), {}});
   std::vector<int> parts;
-  const Object annotations = Object::take(PyObject_GetAttrString(x, "__annotations__"));
-  if (!annotations) PyErr_Clear();
+  const Object annotations = attribute_of(x, "__annotations__");
 #if PY_VERSION_HEX >= 0x030c0000
   PyObject* type_params = f->func_typeparams;
 #else

@@ -7,24 +7,13 @@
 namespace vesta::capture {
 namespace {
 
-bool set_item(PyObject* dict, PyObject* key, PyObject* value) {
-  return (PyODict_Check(dict) ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value)) == 0;
-}
-
-bool clear(PyObject* dict) {
-  if (!PyODict_Check(dict)) return PyDict_Clear(dict), true;
-  return static_cast<bool>(
-      Object::take(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "clear", "O", dict)));
-}
-
 // The keys that were deleted. `kept_order`: the keys that stayed come first, in their old order.
 std::vector<PyObject*> deleted_keys(PyObject* before, PyObject* now, PyObject* dict, bool& kept_order) {
   const Py_ssize_t n = PyTuple_GET_SIZE(now);
   kept_order = true;
   Py_ssize_t i = 0;
   std::vector<PyObject*> gone;
-  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(before); ++k) {
-    PyObject* key = PyTuple_GET_ITEM(before, k);
+  for (PyObject* key : span_of(before)) {
     if (!PyDict_GetItemWithError(dict, key))
       gone.push_back(key);
     else if (i < n && PyTuple_GET_ITEM(now, i) == key)
@@ -50,8 +39,7 @@ bool WriteDescriber::dict(int target, const UndoLog::Entry& e) {
   const std::vector<PyObject*> gone = deleted_keys(old_keys.get(), keys.get(), now, kept_order);
   if (!kept_order && !objects_.trace.containers.track_contents(now, 1)) return fail(now, Break::ItemsNotRead);
   SideEffect all{Write::DictAssign, target};
-  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(keys.get()); ++k) {
-    PyObject* key = PyTuple_GET_ITEM(keys.get(), k);
+  for (PyObject* key : span_of(keys.get())) {
     PyObject* item = PyDict_GetItemWithError(now, key);
     if (kept_order && PyDict_GetItemWithError(before, key) == item && !e.wrote(key)) continue;
     std::vector<int> pair;
@@ -75,15 +63,12 @@ bool WriteDescriber::dict(int target, const UndoLog::Entry& e) {
 
 bool replay_dict(const SideEffect& e, PyObject* dict, Reconstructor& objects) {
   switch (e.write) {
-    case Write::DictSet: return set_item(dict, objects.make(e.key), objects.make(e.value));
-    case Write::DictDelete: {
-      PyObject* key = objects.make(e.key);
-      return (PyODict_Check(dict) ? PyODict_DelItem(dict, key) : PyDict_DelItem(dict, key)) == 0;
-    }
+    case Write::DictSet: return set_dict_item(dict, objects.make(e.key), objects.make(e.value)) == 0;
+    case Write::DictDelete: return delete_dict_item(dict, objects.make(e.key)) == 0;
     case Write::DictAssign:
-      if (!clear(dict)) return false;
+      if (clear_dict(dict) < 0) return false;
       for (size_t i = 0; i < e.parts.size(); i += 2)
-        if (!set_item(dict, objects.make(e.parts[i]), objects.make(e.parts[i + 1]))) return false;
+        if (set_dict_item(dict, objects.make(e.parts[i]), objects.make(e.parts[i + 1])) < 0) return false;
       return true;
     default: return false;
   }

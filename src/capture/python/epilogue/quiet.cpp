@@ -13,8 +13,7 @@ class Filter {
  public:
   Filter() {
     static PyObject* const ignored = Py_BuildValue("(sOOOi)", "ignore", Py_None, PyExc_DeprecationWarning, Py_None, 0);
-    const Object module = Object::take(PyImport_ImportModule("warnings"));
-    const Object filters = Object::take(module ? PyObject_GetAttrString(module.get(), "filters") : nullptr);
+    const Object filters = attribute_of("warnings", "filters");
     if (filters && ignored && PyList_Check(filters.get()) && PyList_Insert(filters.get(), 0, ignored) == 0) {
       filters_ = filters;
       filter_ = ignored;
@@ -23,17 +22,14 @@ class Filter {
   }
   ~Filter() {
     if (!filters_) return;
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
+    const ErrorAside error;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(filters_.get()); ++i)
       if (PyList_GET_ITEM(filters_.get(), i) == filter_) {
         PyList_SetSlice(filters_.get(), i, i + 1, nullptr);
         break;
       }
-    PyErr_Restore(type, value, trace);
   }
-  Filter(const Filter&) = delete;
-  Filter& operator=(const Filter&) = delete;
+  Filter& operator=(Filter&&) = delete;  // neither copied nor moved
 
  private:
   Object filters_;

@@ -3,6 +3,7 @@
 #include "capture/python/epilogue/quiet.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/values/classes.h"
+#include "capture/python/values/keys.h"
 
 namespace vesta::capture {
 
@@ -20,6 +21,14 @@ PyObject* Reconstructor::make(int reconstruction) {
   return x;
 }
 
+bool Reconstructor::make_all(const Reconstruction& r, std::vector<PyObject*>& parts) {
+  for (const int part : r.parts) {
+    parts.push_back(make(part));
+    if (!parts.back()) return false;
+  }
+  return true;
+}
+
 bool Reconstructor::fill_instance(PyObject* x, const Reconstruction& r) {
   if (r.index > 0) {
     PyObject* dict = instance_dict(x);
@@ -34,15 +43,14 @@ bool Reconstructor::fill_instance(PyObject* x, const Reconstruction& r) {
     PyObject* value = make(r.parts[i + 1]);
     if (!value && PyErr_Occurred()) return false;
     PyObject*& place = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(x) + r.parts[i]);
-    PyObject* old = place;
-    place = Py_XNewRef(value);
-    Py_XDECREF(old);
+    Py_XSETREF(place, Py_XNewRef(value));
   }
   return true;
 }
 
 PyObject* Reconstructor::build(const Reconstruction& r, int id) {
   PyObject*& self = made_[static_cast<size_t>(id)];
+  std::vector<PyObject*> parts;
   auto part = [&](size_t i) { return make(r.parts[i]); };
   switch (r.make) {
     case Make::Null: return nullptr;
@@ -50,25 +58,18 @@ PyObject* Reconstructor::build(const Reconstruction& r, int id) {
     case Make::Source: return Py_XNewRef(found_[static_cast<size_t>(r.index)].get());
     case Make::Output: return Py_NewRef(outputs_[static_cast<size_t>(r.index)].get());
     case Make::Tuple: {
-      PyObject* t = PyTuple_New(static_cast<Py_ssize_t>(r.parts.size()));
-      for (size_t i = 0; t && i < r.parts.size(); ++i) {
-        PyObject* x = part(i);
-        if (!x) {
-          Py_DECREF(t);
-          return nullptr;
-        }
-        PyTuple_SET_ITEM(t, static_cast<Py_ssize_t>(i), Py_NewRef(x));
-      }
+      if (!make_all(r, parts)) return nullptr;
+      PyObject* t = PyTuple_New(static_cast<Py_ssize_t>(parts.size()));
+      for (size_t i = 0; t && i < parts.size(); ++i)
+        PyTuple_SET_ITEM(t, static_cast<Py_ssize_t>(i), Py_NewRef(parts[i]));
       return t;
     }
     case Make::StructSequence: {
-      const Object t = Object::take(PyStructSequence_New(reinterpret_cast<PyTypeObject*>(r.object)));
-      for (size_t i = 0; t && i < r.parts.size(); ++i) {
-        PyObject* x = part(i);
-        if (!x) return nullptr;
-        PyStructSequence_SetItem(t.get(), static_cast<Py_ssize_t>(i), Py_NewRef(x));
-      }
-      return Py_XNewRef(t.get());
+      if (!make_all(r, parts)) return nullptr;
+      PyObject* t = PyStructSequence_New(reinterpret_cast<PyTypeObject*>(r.object));
+      for (size_t i = 0; t && i < parts.size(); ++i)
+        PyStructSequence_SetItem(t, static_cast<Py_ssize_t>(i), Py_NewRef(parts[i]));
+      return t;
     }
     case Make::List: {
       self = PyList_New(0);
@@ -80,15 +81,11 @@ PyObject* Reconstructor::build(const Reconstruction& r, int id) {
     }
     case Make::Set:
     case Make::FrozenSet: {
-      PyObject* s = r.make == Make::Set ? PySet_New(nullptr) : PyFrozenSet_New(nullptr);
-      for (size_t i = 0; s && i < r.parts.size(); ++i) {
-        PyObject* x = part(i);
-        if (!x || PySet_Add(s, x) < 0) {
-          Py_DECREF(s);
-          return nullptr;
-        }
-      }
-      return s;
+      if (!make_all(r, parts)) return nullptr;
+      Object s = Object::take(r.make == Make::Set ? PySet_New(nullptr) : PyFrozenSet_New(nullptr));
+      for (size_t i = 0; s && i < parts.size(); ++i)
+        if (PySet_Add(s.get(), parts[i]) < 0) return nullptr;
+      return s.release();
     }
     case Make::Dict:
     case Make::OrderedDict: {
@@ -96,8 +93,7 @@ PyObject* Reconstructor::build(const Reconstruction& r, int id) {
       for (size_t i = 0; self && i < r.parts.size(); i += 2) {
         PyObject *key = part(i), *value = part(i + 1);
         if (!key || !value) return nullptr;
-        const int status = r.make == Make::Dict ? PyDict_SetItem(self, key, value) : PyODict_SetItem(self, key, value);
-        if (status < 0) return nullptr;
+        if (set_dict_item(self, key, value) < 0) return nullptr;
       }
       return self;
     }
@@ -168,7 +164,7 @@ PyObject* Reconstructor::build(const Reconstruction& r, int id) {
           } else {
             PyObject* value = make(payload.parts[++i]);
             if (!value) return nullptr;
-            status = base == &PyDict_Type ? PyDict_SetItem(self, x, value) : PyODict_SetItem(self, x, value);
+            status = set_dict_item(self, x, value);
           }
           if (status < 0) return nullptr;
         }
@@ -183,14 +179,9 @@ PyObject* Reconstructor::build(const Reconstruction& r, int id) {
       }
       return fill_instance(self, r) ? self : nullptr;
     }
-    case Make::Call: {
-      std::vector<PyObject*> args;
-      for (size_t i = 0; i < r.parts.size(); ++i) {
-        args.push_back(part(i));
-        if (!args.back()) return nullptr;
-      }
-      return PyObject_Vectorcall(args[0], args.data() + 1, args.size() - 1, nullptr);
-    }
+    case Make::Call:
+      if (!make_all(r, parts)) return nullptr;
+      return PyObject_Vectorcall(parts[0], parts.data() + 1, parts.size() - 1, nullptr);
     case Make::Subclass: {
       PyObject *tensor = part(0), *type = tensor ? part(1) : nullptr, *attributes = type ? part(2) : nullptr;
       if (PyErr_Occurred()) return nullptr;
@@ -218,8 +209,7 @@ PyObject* Reconstructor::build(const Reconstruction& r, int id) {
         PyObject* dict =
             PyDict_Check(state) && !PyObject_HasAttrString(x.get(), "__setstate__") ? instance_dict(x.get()) : nullptr;
         // A state may be a tuple, which is one argument.
-        static PyObject* const setstate = PyUnicode_InternFromString("__setstate__");
-        const Object done = dict ? Object::share(Py_None) : call_quietly(x.get(), setstate, state);
+        const Object done = dict ? Object::share(Py_None) : call_quietly(x.get(), "__setstate__"_name, state);
         if (!done || (dict && PyDict_Update(dict, state) < 0)) return nullptr;
       }
       PyObject* items = r.parts.size() > 3 ? part(3) : nullptr;
@@ -229,10 +219,8 @@ PyObject* Reconstructor::build(const Reconstruction& r, int id) {
         const Object done = Object::take(PyObject_CallMethod(x.get(), "extend", "O", items));
         if (!done) return nullptr;
       }
-      for (Py_ssize_t i = 0; pairs && i < PyList_GET_SIZE(pairs); ++i) {
-        PyObject* pair = PyList_GET_ITEM(pairs, i);
+      for (PyObject* pair : span_of(pairs))
         if (PyObject_SetItem(x.get(), PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1)) < 0) return nullptr;
-      }
       return x.release();
     }
   }

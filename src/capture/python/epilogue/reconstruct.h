@@ -18,6 +18,7 @@ class Reconstructor {
 
  private:
   PyObject* build(const Reconstruction& r, int id);
+  bool make_all(const Reconstruction& r, std::vector<PyObject*>& parts);  // false: one of them is nothing
   bool fill_instance(PyObject* x, const Reconstruction& r);
   const Epilogue& epilogue_;
   const std::vector<Object>& found_;

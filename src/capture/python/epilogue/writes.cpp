@@ -79,8 +79,7 @@ bool replay(const SideEffect& e, Reconstructor& objects) {
     case Write::Cell: return PyCell_Set(target, value) == 0;
     case Write::Call: return static_cast<bool>(Object::take(PyObject_Call(target, value, key)));
     case Write::Member: {
-      PyObject* old = std::exchange(slot_at(target, e.offset), Py_XNewRef(value));
-      Py_XDECREF(old);
+      Py_XSETREF(slot_at(target, e.offset), Py_XNewRef(value));
       return true;
     }
   }

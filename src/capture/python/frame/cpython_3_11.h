@@ -1,24 +1,12 @@
 // Frames of CPython 3.11. Only frame.cpp includes this. The C function that called the evaluator clears the frame.
 #pragma once
 
-#undef HAVE_STD_ATOMIC  // C's <stdatomic.h> is not C++; the compiler's builtins are the same
-
-#include <internal/pycore_frame.h>
-#include <internal/pycore_interp.h>
+#include "capture/python/frame/cpython_before_3_13.h"
 
 namespace vesta::capture::layout {
 
-inline PyCodeObject* code(const _PyInterpreterFrame* f) { return f->f_code; }
 inline PyObject* function(const _PyInterpreterFrame* f) { return reinterpret_cast<PyObject*>(f->f_func); }
 inline bool is_entry(const _PyInterpreterFrame*) { return false; }
-inline _PyInterpreterFrame*& current(PyThreadState* t) { return t->cframe->current_frame; }
-inline _Py_CODEUNIT* first_unit(const _PyInterpreterFrame* f) { return _PyCode_CODE(f->f_code); }
-
-// prev_instr is the unit before the next one; while an instruction executes, that instruction.
-inline int executing(const _PyInterpreterFrame* f) { return static_cast<int>(f->prev_instr - first_unit(f)); }
-inline void set_executing(_PyInterpreterFrame* f, int position) { f->prev_instr = first_unit(f) + position; }
-inline int next(const _PyInterpreterFrame* f) { return executing(f) + 1; }
-inline void set_next(_PyInterpreterFrame* f, int position) { set_executing(f, position - 1); }
 
 inline Py_ssize_t request_extra(freefunc free) { return _PyEval_RequestCodeExtraIndex(free); }
 inline int get_extra(PyObject* code, Py_ssize_t index, void** extra) { return _PyCode_GetExtra(code, index, extra); }
@@ -29,30 +17,11 @@ inline bool observed(PyThreadState* t, PyCodeObject*) { return t->cframe->use_tr
 inline bool enter_recursion(PyThreadState*) { return Py_EnterRecursiveCall("") == 0; }
 inline void leave_recursion(PyThreadState*) { Py_LeaveRecursiveCall(); }
 
-inline PyObject* throw_at(PyThreadState* t, _PyInterpreterFrame* f, int position) {
-  set_executing(f, position);
-  return _PyEval_EvalFrameDefault(t, f, 1);
-}
-
 inline PyObject* finish(PyThreadState*, _PyInterpreterFrame*, PyObject* value, int) { return value; }
 inline PyObject* abandon(PyThreadState*, _PyInterpreterFrame*) { return nullptr; }
 
 inline void suspend(PyThreadState*, _PyInterpreterFrame* f, bool) {
   _PyFrame_GetGenerator(f)->gi_frame_state = FRAME_SUSPENDED;
-}
-
-inline int handle_pending(PyThreadState* t) {
-  _ceval_state& state = t->interp->ceval;
-  if (!_Py_atomic_load_relaxed(&state.eval_breaker)) return 0;
-  if (PyErr_CheckSignals() < 0 || Py_MakePendingCalls() < 0) return -1;
-  if (_Py_atomic_load_relaxed(&state.gil_drop_request)) PyEval_RestoreThread(PyEval_SaveThread());
-  if (PyObject* error = t->async_exc) {
-    t->async_exc = nullptr;
-    PyErr_SetNone(error);
-    Py_DECREF(error);
-    return -1;
-  }
-  return 0;
 }
 
 }  // namespace vesta::capture::layout

@@ -2,64 +2,15 @@
 // export: to leave a frame, we hand it to the evaluator at an instruction that leaves it.
 #pragma once
 
-#undef HAVE_STD_ATOMIC  // C's <stdatomic.h> is not C++; the compiler's builtins are the same
-
-#include <internal/pycore_ceval.h>
-#include <internal/pycore_frame.h>
-#include <internal/pycore_interp.h>
 #include <opcode.h>
+
+#include "capture/python/frame/cpython_before_3_13.h"
+#include "capture/python/frame/cpython_since_3_12.h"
 
 namespace vesta::capture::layout {
 
-inline PyCodeObject* code(const _PyInterpreterFrame* f) { return f->f_code; }
-inline PyObject* function(const _PyInterpreterFrame* f) { return f->f_funcobj; }
-// A frame that the evaluator makes each time C calls it; it runs no code of the program.
-inline bool is_entry(const _PyInterpreterFrame* f) { return f->owner == FRAME_OWNED_BY_CSTACK; }
-inline _PyInterpreterFrame*& current(PyThreadState* t) { return t->cframe->current_frame; }
-inline _Py_CODEUNIT* first_unit(const _PyInterpreterFrame* f) { return _PyCode_CODE(f->f_code); }
-
-// prev_instr is the unit before the next one; while an instruction executes, that instruction.
-inline int executing(const _PyInterpreterFrame* f) { return static_cast<int>(f->prev_instr - first_unit(f)); }
-inline void set_executing(_PyInterpreterFrame* f, int position) { f->prev_instr = first_unit(f) + position; }
-inline int next(const _PyInterpreterFrame* f) { return executing(f) + 1; }
-inline void set_next(_PyInterpreterFrame* f, int position) { set_executing(f, position - 1); }
-
-inline Py_ssize_t request_extra(freefunc free) { return PyUnstable_Eval_RequestCodeExtraIndex(free); }
-inline int get_extra(PyObject* code, Py_ssize_t index, void** extra) {
-  return PyUnstable_Code_GetExtra(code, index, extra);
-}
-inline int set_extra(PyObject* code, Py_ssize_t index, void* extra) {
-  return PyUnstable_Code_SetExtra(code, index, extra);
-}
-
 inline bool observed(PyThreadState* t, PyCodeObject* code) {
-  uint64_t version = t->interp->monitoring_version;
-  if (version == 0) return false;                        // no tool was ever registered
-  for (unsigned char tools : t->interp->monitors.tools)  // events without an instruction, such as exceptions
-    if (tools != 0) return true;
-  const _PyCoMonitoringData* data = code->_co_monitoring;
-  if (data == nullptr) return false;
-  for (unsigned char tools : data->local_monitors.tools)
-    if (tools != 0) return true;
-  for (unsigned char tools : data->active_monitors.tools)  // of an old version: RESUME removes them from the code
-    if (tools != 0) return true;
-  return t->tracing != 0;
-}
-
-// Counts against Python's limit alone: C's estimates the stack, which enter_recursion() measures.
-inline bool enter_recursion(PyThreadState* t) {
-  if (t->py_recursion_remaining-- > 0 || t->recursion_headroom != 0) return true;
-  t->recursion_headroom++;
-  PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded");
-  t->recursion_headroom--;
-  t->py_recursion_remaining++;
-  return false;
-}
-inline void leave_recursion(PyThreadState* t) { t->py_recursion_remaining++; }
-
-inline PyObject* throw_at(PyThreadState* t, _PyInterpreterFrame* f, int position) {
-  set_executing(f, position);
-  return _PyEval_EvalFrameDefault(t, f, 1);
+  return t->interp->monitoring_version != 0 && is_monitored(t, code);
 }
 
 // `position` holds a RETURN_VALUE or, with no value, a RETURN_CONST; -1: neither is in the code.
@@ -102,26 +53,6 @@ inline PyObject* abandon(PyThreadState* t, _PyInterpreterFrame* f, bool handled)
   return nullptr;
 }
 
-inline void suspend(PyThreadState* t, _PyInterpreterFrame* f, bool) {
-  PyGenObject* generator = _PyFrame_GetGenerator(f);
-  generator->gi_frame_state = FRAME_SUSPENDED;
-  t->exc_info = generator->gi_exc_state.previous_item;
-  generator->gi_exc_state.previous_item = nullptr;
-  f->previous = nullptr;
-}
-
-inline int handle_pending(PyThreadState* t) {
-  _ceval_state& state = t->interp->ceval;
-  if (!_Py_atomic_load_relaxed(&state.eval_breaker)) return 0;
-  if (PyErr_CheckSignals() < 0 || Py_MakePendingCalls() < 0) return -1;  // the former collects garbage as well
-  if (_Py_atomic_load_relaxed(&state.gil_drop_request)) PyEval_RestoreThread(PyEval_SaveThread());
-  if (PyObject* error = t->async_exc) {
-    t->async_exc = nullptr;
-    PyErr_SetNone(error);
-    Py_DECREF(error);
-    return -1;
-  }
-  return 0;
-}
+inline void suspend(PyThreadState* t, _PyInterpreterFrame* f, bool) { suspend_generator(t, f, FRAME_SUSPENDED); }
 
 }  // namespace vesta::capture::layout

@@ -91,9 +91,9 @@ PyObject* resume(PyThreadState* t, Frame* f, int position) {
 
 namespace {
 
-void drop_stack(Frame* f) {
-  int base = layout::code(f)->co_nlocalsplus;
-  while (f->stacktop > base) {
+void drop_stack(Frame* f, int depth = 0) {
+  int top = layout::code(f)->co_nlocalsplus + depth;
+  while (f->stacktop > top) {
     PyObject* x = f->localsplus[--f->stacktop];
     Py_XDECREF(x);
   }
@@ -135,11 +135,7 @@ PyObject* throw_at(PyThreadState* t, Frame* f, int position) {
   unlink(t, f);
   if (!handled) return abandon(t, f);
   PyObject* error = PyErr_GetRaisedException();
-  int top = code->co_nlocalsplus + here.depth;
-  while (f->stacktop > top) {
-    PyObject* x = f->localsplus[--f->stacktop];
-    Py_XDECREF(x);
-  }
+  drop_stack(f, here.depth);
   if (here.push_lasti) push(f, PyLong_FromLong(position));
   push(f, error);
   return resume(t, f, here.position);

@@ -82,12 +82,10 @@ bool give(const std::vector<Warning>& warnings) {
 }
 
 bool may_become_errors() {
-  const Object module = Object::take(PyImport_ImportModule("warnings"));
-  const Object filters = Object::take(module ? PyObject_GetAttrString(module.get(), "filters") : nullptr);
+  const Object filters = attribute_of("warnings", "filters");
   const Object all = Object::take(filters ? PySequence_Fast(filters.get(), "") : nullptr);
   if (!all) return PyErr_Clear(), true;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(all.get()); ++i) {
-    PyObject* filter = PySequence_Fast_GET_ITEM(all.get(), i);
+  for (PyObject* filter : span_of(all.get())) {
     if (!PyTuple_Check(filter) || PyTuple_GET_SIZE(filter) == 0) return true;
     PyObject* action = PyTuple_GET_ITEM(filter, 0);
     if (!PyUnicode_Check(action) || PyUnicode_CompareWithASCIIString(action, "error") == 0) return true;

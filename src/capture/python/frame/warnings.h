@@ -21,8 +21,7 @@ class WarningsKept {
  public:
   explicit WarningsKept(std::vector<Warning>& into);
   ~WarningsKept();
-  WarningsKept(const WarningsKept&) = delete;
-  WarningsKept& operator=(const WarningsKept&) = delete;
+  WarningsKept& operator=(WarningsKept&&) = delete;  // neither copied nor moved
 
  private:
   std::vector<Warning>* before_;

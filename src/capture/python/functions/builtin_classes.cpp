@@ -1,6 +1,5 @@
 // Classes of numbers, strings, functions and other objects that hold no items to write, with their methods.
 #include "capture/python/functions/call_handlers.h"
-#include "capture/python/functions/functions.h"
 #include "capture/python/functions/rows.h"
 
 namespace vesta::capture {

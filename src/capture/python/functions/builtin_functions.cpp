@@ -1,6 +1,5 @@
 // Functions of the module builtins.
 #include "capture/python/functions/call_handlers.h"
-#include "capture/python/functions/functions.h"
 #include "capture/python/functions/rows.h"
 
 namespace vesta::capture {

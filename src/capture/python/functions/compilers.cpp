@@ -9,23 +9,14 @@
 namespace vesta::capture {
 namespace {
 
-std::string_view text(PyObject* s) {
-  Py_ssize_t n = 0;
-  const char* p = s && PyUnicode_Check(s) ? PyUnicode_AsUTF8AndSize(s, &n) : nullptr;
-  if (!p) return PyErr_Clear(), std::string_view();
-  return {p, static_cast<size_t>(n)};
-}
-
 // A file of torch's, by its path in the package; empty for others.
 std::string_view file_in_torch(PyCodeObject* code) {
   static const std::string folder = [] {
-    const Object torch = Object::take(PyImport_ImportModule("torch"));
-    const Object file = Object::take(torch ? PyObject_GetAttrString(torch.get(), "__file__") : nullptr);
-    PyErr_Clear();
-    const std::string_view path = text(file.get());
+    const Object file = attribute_of("torch", "__file__");
+    const std::string_view path = utf8_of(file.get());
     return std::string(path.substr(0, path.rfind('/') + 1));
   }();
-  const std::string_view file = text(code->co_filename);
+  const std::string_view file = utf8_of(code->co_filename);
   return !folder.empty() && file.starts_with(folder) ? file.substr(folder.size()) : std::string_view();
 }
 
@@ -82,7 +73,7 @@ bool is_code_of_compiler(PyCodeObject* code) {
   const std::string_view path = file_in_torch(code);
   if (!is_in(path, kCompilers) || is_in(path, kPartsOfPrograms)) return false;
   // torch.compile's wrapper of a module is a module like others.
-  const std::string_view name = text(code->co_qualname);
+  const std::string_view name = utf8_of(code->co_qualname);
   if (name.starts_with("OptimizedModule.") || name == "_set_in_optimized_module") return false;
   // What runs around every module's __init__ once Dynamo is imported: it notes the module and goes on.
   return !name.starts_with("install_generation_tagging_init.");
@@ -91,7 +82,7 @@ bool is_code_of_compiler(PyCodeObject* code) {
 bool enters_compiler(PyCodeObject* code) {
   const std::string_view path = file_in_torch(code);
   if (path.empty()) return false;
-  if (path == "__init__.py") return text(code->co_qualname) == "compile";
+  if (path == "__init__.py") return utf8_of(code->co_qualname) == "compile";
   return is_in(path, kTracers) || is_code_of_compiler(code);
 }
 

@@ -1,6 +1,5 @@
 // Lists, dicts, sets, deques and byte arrays: containers that a program writes.
 #include "capture/python/functions/call_handlers.h"
-#include "capture/python/functions/functions.h"
 #include "capture/python/functions/rows.h"
 
 namespace vesta::capture {

@@ -1,5 +1,4 @@
 // The exceptions and warnings of the module builtins.
-#include "capture/python/functions/functions.h"
 #include "capture/python/functions/rows.h"
 
 namespace vesta::capture {

@@ -16,8 +16,7 @@ bool is_bound_by_pybind(PyObject* f) {
 
 // A special method of C under the name of another one, which writes: `__lshift__ = list.append`.
 bool is_renamed_writer(PyObject* name, PyObject* f) {
-  static PyObject* const by_attribute[] = {PyUnicode_InternFromString("__setattr__"),
-                                           PyUnicode_InternFromString("__delattr__")};
+  static PyObject* const by_attribute[] = {"__setattr__"_name, "__delattr__"_name};
   if (Py_TYPE(f) != &PyMethodDescr_Type && Py_TYPE(f) != &PyWrapperDescr_Type) return false;
   PyObject* own = reinterpret_cast<PyDescrObject*>(f)->d_name;
   if (!PyUnicode_Check(name) || PyUnicode_READ_CHAR(name, 0) != '_' || PyUnicode_Compare(own, name) == 0) return false;
@@ -29,8 +28,8 @@ bool is_renamed_writer(PyObject* name, PyObject* f) {
 }  // namespace
 
 bool writes_by_operators(PyTypeObject* type) {
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    auto* base = reinterpret_cast<PyTypeObject*>(PyTuple_GET_ITEM(type->tp_mro, i));
+  for (PyObject* x : span_of(type->tp_mro)) {
+    auto* base = reinterpret_cast<PyTypeObject*>(x);
     if (!is_python_class(base) || !base->tp_dict) continue;
     PyObject *name = nullptr, *value = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(base->tp_dict, &at, &name, &value);)
@@ -45,10 +44,9 @@ std::string name_of_callable(PyObject* f) {
     return std::string("an object of class ") + Py_TYPE(f)->tp_name;
   std::string out;
   for (const char* part : {"__module__", is_bound_by_pybind(f) ? "__name__" : "__qualname__"}) {
-    const Object x = Object::take(PyObject_GetAttrString(f, part));
-    const char* text = x && PyUnicode_Check(x.get()) ? PyUnicode_AsUTF8(x.get()) : nullptr;
-    PyErr_Clear();
-    if (!text || std::string_view(text) == "builtins") continue;
+    const Object x = attribute_of(f, part);
+    const std::string_view text = utf8_of(x.get());
+    if (text.empty() || text == "builtins") continue;
     if (!out.empty()) out += ".";
     out += text;
   }

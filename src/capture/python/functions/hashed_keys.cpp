@@ -1,7 +1,5 @@
 #include "capture/python/functions/hashed_keys.h"
 
-#include <string_view>
-
 #include "capture/python/functions/code_origin.h"
 #include "capture/python/functions/plain_objects.h"
 #include "capture/python/object.h"
@@ -12,15 +10,10 @@ namespace vesta::capture {
 namespace {
 
 // The dataclass decorator made it: it asks the fields, and nothing else.
-bool is_of_dataclass(PyCodeObject* code) {
-  const char* name = PyUnicode_AsUTF8(code->co_qualname);
-  if (!name) return PyErr_Clear(), false;
-  return std::string_view(name).starts_with("__create_fn__.<locals>.");
-}
+bool is_of_dataclass(PyCodeObject* code) { return utf8_of(code->co_qualname).starts_with("__create_fn__.<locals>."); }
 
 bool has_fields_of_program(PyObject* x) {
-  static PyObject* const name = PyUnicode_InternFromString("__dataclass_fields__");
-  PyObject* fields = _PyType_Lookup(Py_TYPE(x), name);
+  PyObject* fields = _PyType_Lookup(Py_TYPE(x), "__dataclass_fields__"_name);
   PyObject* field = nullptr;
   Py_ssize_t at = 0;
   while (fields && PyDict_Check(fields) && PyDict_Next(fields, &at, &field, nullptr)) {
@@ -41,7 +34,7 @@ bool is_of_program(PyObject* x, PyObject* f) {
 // The __hash__ or __eq__ of the object, or of an item of a tuple, for which `counts` holds.
 template <class F>
 bool has_hash(PyObject* x, const F& counts) {
-  static PyObject* const names[] = {PyUnicode_InternFromString("__hash__"), PyUnicode_InternFromString("__eq__")};
+  static PyObject* const names[] = {"__hash__"_name, "__eq__"_name};
   if (is_scalar(x)) return false;
   for (Py_ssize_t i = 0; PyTuple_Check(x) && i < PyTuple_GET_SIZE(x); ++i)
     if (has_hash(PyTuple_GET_ITEM(x, i), counts)) return true;

@@ -1,6 +1,5 @@
 // Iterators and views of containers. Most of their classes have no names: what makes them stands in their place. All of
 // their methods are special ones.
-#include "capture/python/functions/functions.h"
 #include "capture/python/functions/rows.h"
 
 namespace vesta::capture {

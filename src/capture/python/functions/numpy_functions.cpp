@@ -1,6 +1,5 @@
 // Functions of numpy on plain numbers: the handler lets them see numbers only, and takes a number only as a result.
 #include "capture/python/functions/call_handlers.h"
-#include "capture/python/functions/functions.h"
 #include "capture/python/functions/rows.h"
 
 namespace vesta::capture {

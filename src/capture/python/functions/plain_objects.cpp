@@ -11,12 +11,8 @@ namespace {
 
 // __torch_function__ of a class whose operators are a plain tensor's.
 PyObject* disabled_torch_function() {
-  static PyObject* const found = [] {
-    PyObject* c = PyImport_AddModule("torch._C");
-    PyObject* f = c ? PyObject_GetAttrString(c, "_disabled_torch_function_impl") : nullptr;
-    PyErr_Clear();
-    return f;
-  }();
+  static PyObject* const found =
+      attribute_of(PyImport_AddModule("torch._C"), "_disabled_torch_function_impl").release();
   return found;
 }
 
@@ -37,8 +33,7 @@ bool is_imported(PyObject* module) {
 bool is_data(PyObject* x, int depth) {
   if (is_scalar(x) || is_base_tensor(x) || is_symbolic(x)) return true;
   if (is_tensor(x)) {  // a Parameter
-    static PyObject* const name = PyUnicode_InternFromString("__torch_function__");
-    PyObject* f = _PyType_Lookup(Py_TYPE(x), name);
+    PyObject* f = _PyType_Lookup(Py_TYPE(x), "__torch_function__"_name);
     return f && f == disabled_torch_function();
   }
   if (PyList_CheckExact(x) || (PyTuple_Check(x) && !is_python_class(Py_TYPE(x)))) {

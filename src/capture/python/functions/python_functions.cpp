@@ -4,7 +4,6 @@
 #include <array>
 
 #include "capture/python/functions/call_handlers.h"
-#include "capture/python/functions/functions.h"
 #include "capture/python/object.h"
 
 namespace vesta::capture {
@@ -42,8 +41,7 @@ PyCodeObject* code_of_function(PyObject* f) {
 
 // A function's code among the constants of the code that makes it.
 PyCodeObject* inner_code(PyCodeObject* outer, const std::string& name) {
-  for (Py_ssize_t i = 0; outer && i < PyTuple_GET_SIZE(outer->co_consts); ++i) {
-    PyObject* x = PyTuple_GET_ITEM(outer->co_consts, i);
+  for (PyObject* x : span_of(outer ? outer->co_consts : nullptr)) {
     auto* code = reinterpret_cast<PyCodeObject*>(x);
     if (PyCode_Check(x) && PyUnicode_CompareWithASCIIString(code->co_name, name.c_str()) == 0) return code;
   }
@@ -113,15 +111,13 @@ bool computes_nothing(PyObject* function) {
 }
 
 bool is_disabled(PyObject* function) {
-  static PyObject* const flag = PyUnicode_InternFromString("_torchdynamo_disable");
   PyObject* dict = reinterpret_cast<PyFunctionObject*>(function)->func_dict;
-  return dict && PyDict_GetItemWithError(dict, flag) == Py_True;
+  return dict && PyDict_GetItemWithError(dict, "_torchdynamo_disable"_name) == Py_True;
 }
 
 std::string reason_of_disabling(PyObject* function) {
   PyObject* why = attribute(function, "_torchdynamo_disable_msg");
-  const char* text = why && PyUnicode_Check(why) ? PyUnicode_AsUTF8(why) : nullptr;
-  return text ? std::string(": ") + text : std::string();
+  return why && PyUnicode_Check(why) ? ": " + std::string(utf8_of(why)) : std::string();
 }
 
 PyObject* disabled_alone(PyObject* function) {

@@ -70,8 +70,7 @@ Object attributes_of(PyTypeObject* type) {
 
 Object c_function_of(PyObject* attribute) {
   if (Py_TYPE(attribute) == &PyStaticMethod_Type) {
-    Object f = Object::take(PyObject_GetAttrString(attribute, "__func__"));
-    PyErr_Clear();
+    Object f = attribute_of(attribute, "__func__");
     return f && PyCFunction_Check(f.get()) ? f : Object();
   }
   const bool known_kind = PyCFunction_Check(attribute) || is_method(attribute) ||

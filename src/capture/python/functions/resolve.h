@@ -41,9 +41,8 @@ template <class F>
 void each_function(PyObject* attributes, F&& f) {
   PyObject *key = nullptr, *value = nullptr;
   for (Py_ssize_t at = 0; attributes && PyDict_Next(attributes, &at, &key, &value);) {
-    const char* name = PyUnicode_Check(key) ? PyUnicode_AsUTF8(key) : nullptr;
-    if (!name) PyErr_Clear();
-    if (const Object function = name ? c_function_of(value) : Object()) f(std::string_view(name), function.get());
+    const std::string_view name = utf8_of(key);
+    if (const Object function = name.empty() ? Object() : c_function_of(value)) f(name, function.get());
   }
 }
 

@@ -1,6 +1,5 @@
 // Special methods. Python's data model says what each one does, in every class of C that a trace knows.
 #include "capture/python/functions/call_handlers.h"
-#include "capture/python/functions/functions.h"
 #include "capture/python/functions/rows.h"
 
 namespace vesta::capture {

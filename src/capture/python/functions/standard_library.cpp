@@ -1,5 +1,4 @@
 // C functions of Python's standard library.
-#include "capture/python/functions/functions.h"
 #include "capture/python/functions/rows.h"
 
 namespace vesta::capture {

@@ -1,6 +1,5 @@
 // Functions that read or set torch's state, and torch's classes that are neither tensors nor modules.
 #include "capture/python/functions/call_handlers.h"
-#include "capture/python/functions/functions.h"
 #include "capture/python/functions/rows.h"
 
 namespace vesta::capture {

@@ -25,8 +25,7 @@ class GilHold {
  public:
   GilHold();
   ~GilHold();
-  GilHold(const GilHold&) = delete;
-  GilHold& operator=(const GilHold&) = delete;
+  GilHold& operator=(GilHold&&) = delete;  // neither copied nor moved
 };
 
 // Before the first trace, with the GIL held and torch imported. Later calls do nothing.

@@ -22,9 +22,9 @@ struct Planner {
   const std::vector<Guard>& guards;
   const std::vector<bool>& loaded;
   // By source.
-  std::vector<PyTypeObject*> type;  // that a guard asks for
-  std::vector<char> has_dict;       // attributes are read
-  std::vector<char> is_written;     // by the segment
+  std::vector<PyTypeObject*> type = std::vector<PyTypeObject*>(sources.size());  // that a guard asks for
+  std::vector<char> has_dict = std::vector<char>(sources.size());                // attributes are read
+  std::vector<char> is_written = std::vector<char>(sources.size());              // by the segment
 
   // An argument in a tuple or dict that is made for the call.
   bool is_read_first(int source) const {
@@ -135,13 +135,7 @@ CachePlan::CachePlan(const std::vector<Source>& sources, const std::vector<Guard
                      const std::vector<int>& written, const std::vector<bool>& loaded)
     : stays(sources.size(), Changes), typed(sources.size(), 0) {
   if (sources.size() < kFewSources) return;
-  Planner p{*this,
-            sources,
-            guards,
-            loaded,
-            std::vector<PyTypeObject*>(sources.size(), nullptr),
-            std::vector<char>(sources.size(), 0),
-            std::vector<char>(sources.size(), 0)};
+  Planner p{*this, sources, guards, loaded};
   for (const int w : written) p.is_written[static_cast<size_t>(w)] = 1;
   for (const Source& s : sources)
     if (s.kind == SourceKind::InstanceDict) p.has_dict[static_cast<size_t>(s.parent)] = 1;

@@ -25,8 +25,6 @@ void GuardCache::always_check(int guard) {
   if (at == changing_guards_.end() || *at != guard) changing_guards_.insert(at, guard);
 }
 
-void GuardCache::is_of_size(PyObject* x) { is(&reinterpret_cast<PyVarObject*>(x)->ob_size, Py_SIZE(x)); }
-
 bool GuardCache::add_version(PyObject* dict) {
   const uint64_t* version = PyDict_Check(dict) ? dict_version_of(dict) : nullptr;
   if (version) facts_.push_back({version, *version});
@@ -42,8 +40,8 @@ bool GuardCache::add_fact(const Source& s, PyObject* parent, PyObject* x) {
       if (!place || *place != x) return false;
 #if PY_VERSION_HEX >= 0x030d0000
       // While a dict shares its values with the object, writes to attributes do not reach watchers (gh-125608).
-      static PyObject* dunder = PyUnicode_InternFromString("__dict__");
-      if ((Py_TYPE(parent)->tp_flags & Py_TPFLAGS_INLINE_VALUES) && PyObject_GenericSetAttr(parent, dunder, x) < 0) {
+      if ((Py_TYPE(parent)->tp_flags & Py_TPFLAGS_INLINE_VALUES) &&
+          PyObject_GenericSetAttr(parent, "__dict__"_name, x) < 0) {
         PyErr_Clear();
         return false;
       }

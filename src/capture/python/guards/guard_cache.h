@@ -54,7 +54,7 @@ class GuardCache {
   void is(const Word* place, Word value) {
     facts_.push_back({reinterpret_cast<const uint64_t*>(place), std::bit_cast<uint64_t>(value)});
   }
-  void is_of_size(PyObject* x);
+  void is_of_size(PyObject* x) { is(&reinterpret_cast<PyVarObject*>(x)->ob_size, Py_SIZE(x)); }
   // The fact by which a source gives `x` again as long as its parent is the same. False: there is none.
   bool add_fact(const Source& s, PyObject* parent, PyObject* x);
   bool add_version(PyObject* dict);

@@ -21,9 +21,7 @@ bool has_keys(PyObject* x, const std::vector<PyObject*>& expected) {
   if (PyODict_Check(x)) {
     const Object keys = Object::take(keys_of(x));
     if (!keys) return PyErr_Clear(), false;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys.get()); ++i)
-      if (!same(PyTuple_GET_ITEM(keys.get(), i), expected[static_cast<size_t>(i)])) return false;
-    return true;
+    return std::ranges::equal(span_of(keys.get()), expected, same);
   }
   Py_ssize_t at = 0;
   PyObject* key = nullptr;
@@ -54,9 +52,9 @@ GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::
     if (g.check == Check::Keys) {
       g.number = static_cast<int64_t>(keys_.size());
       keys_.emplace_back();
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(g.expected); ++i) {
-        keys_.back().push_back(PyTuple_GET_ITEM(g.expected, i));
-        kept_.push_back(Object::share(keys_.back().back()));
+      for (PyObject* key : span_of(g.expected)) {
+        keys_.back().push_back(key);
+        kept_.push_back(Object::share(key));
       }
       g.expected = nullptr;
     }
@@ -151,24 +149,10 @@ bool GuardProgram::holds(const Guard& g, const Registers& r) const {
   return false;
 }
 
-int GuardProgram::check_all(const Roots& roots, Registers& r) const {
+template <class LeftOut>
+int GuardProgram::check_steps(const LeftOut& is_left_out, const Roots& roots, Registers& r) const {
   r.objects.assign(static_cast<size_t>(sources_.size()), nullptr);
   r.of_cache = 0;
-  for (const Step& s : steps_) {
-    if (s.source >= 0) {
-      load(s.source, roots, r);
-    } else {
-      const Guard& g = guards_[static_cast<size_t>(s.guard)];
-      if (!holds(g, r)) return s.guard;
-    }
-  }
-  return is_aliased(r, written_, objects_) ? kAliased : kHolds;
-}
-
-int GuardProgram::check_without(const std::vector<bool>& without, const Roots& roots, Registers& r) const {
-  r.objects.assign(static_cast<size_t>(sources_.size()), nullptr);
-  r.of_cache = 0;
-  const auto is_left_out = [&](int source) { return source >= 0 && without[static_cast<size_t>(source)]; };
   for (const Step& s : steps_) {
     if (s.source >= 0) {
       if (!is_left_out(s.source)) load(s.source, roots, r);
@@ -180,6 +164,10 @@ int GuardProgram::check_without(const std::vector<bool>& without, const Roots& r
     if (!holds(g, r)) return s.guard;
   }
   return kHolds;
+}
+
+int GuardProgram::check_without(const std::vector<bool>& without, const Roots& roots, Registers& r) const {
+  return check_steps([&](int source) { return source >= 0 && without[static_cast<size_t>(source)]; }, roots, r);
 }
 
 bool GuardProgram::check_changes(Frame* f, const Roots& roots, Registers& r) const {
@@ -211,7 +199,8 @@ bool GuardProgram::check_changes(Frame* f, const Roots& roots, Registers& r) con
 int GuardProgram::check(Frame* f, Registers& r) const {
   const Roots roots = roots_of(f);
   if (check_changes(f, roots, r)) return kHolds;
-  const int failed = check_all(roots, r);
+  int failed = check_steps([](int) { return false; }, roots, r);
+  if (failed == kHolds && is_aliased(r, written_, objects_)) failed = kAliased;
   if (failed == kHolds && cache_->useful()) cache_->remember(sources_.all(), guards_, r);
   return failed;
 }

@@ -29,8 +29,7 @@ class GuardProgram {
     explicit Lease(const GuardProgram& program)
         : program_(program), registers_(program.spare_ ? std::move(program.spare_) : std::make_unique<Registers>()) {}
     ~Lease() { program_.spare_ = std::move(registers_); }
-    Lease(const Lease&) = delete;
-    Lease& operator=(const Lease&) = delete;
+    Lease& operator=(Lease&&) = delete;  // neither copied nor moved
     Registers& operator*() const { return *registers_; }
 
    private:
@@ -58,7 +57,8 @@ class GuardProgram {
     int source;  // to read, or -1
     int guard;   // to check, or -1
   };
-  int check_all(const Roots& roots, Registers& registers) const;
+  template <class LeftOut>
+  int check_steps(const LeftOut& is_left_out, const Roots& roots, Registers& registers) const;
   // Checks what changed since the last check that held. False: that does not suffice, or a guard fails.
   bool check_changes(Frame* f, const Roots& roots, Registers& registers) const;
   void load(int source, const Roots& roots, Registers& registers) const;

@@ -10,14 +10,7 @@ namespace {
 // Runs no Python code of the program.
 std::string show(PyObject* x) {
   if (!x) return "nothing";
-  if (is_scalar(x)) {
-    PyObject* s = PyObject_Repr(x);
-    const char* p = s ? PyUnicode_AsUTF8(s) : nullptr;
-    std::string out = p ? p : "?";
-    Py_XDECREF(s);
-    PyErr_Clear();
-    return out.size() > 80 ? out.substr(0, 77) + "..." : out;
-  }
+  if (is_scalar(x)) return shortened(Object::take(PyObject_Repr(x)), 80);
   if (PyType_Check(x)) return std::string("class ") + reinterpret_cast<PyTypeObject*>(x)->tp_name;
   return fmt::format("{} at {}", Py_TYPE(x)->tp_name, static_cast<void*>(x));
 }
@@ -29,30 +22,52 @@ std::string length(PyObject* x) {
   return std::to_string(n);
 }
 
+// By Check: its kind, and what it says of a source.
+struct Row {
+  Check check;
+  const char *kind, *text;
+};
+constexpr Row kRows[] = {
+    {Check::Type, "type", "type({what}) is {that}"},
+    {Check::Is, "identity", "{what} is {that}"},
+    {Check::Same, "identity", "{what} is {that}"},
+    {Check::Different, "identity", "{what} is not {that}"},
+    {Check::Equals, "constant", "{what} == {that}"},
+    {Check::Present, "presence", "{what} exists"},
+    {Check::Absent, "presence", "{what} does not exist"},
+    {Check::Length, "length", "len({what}) == {that}"},
+    {Check::Keys, "keys", "the keys of {what} and their order"},
+    {Check::Members, "members", "the items of {what}"},
+    {Check::Class, "class", "class {that} is unchanged"},
+    {Check::Code, "code", "the code of {what}"},
+    {Check::Tensor, "tensor", "requires_grad, is_leaf and inference mode of {what}"},
+    {Check::Bare, "tensor", "{what} has no attributes of its own"},
+};
+const Row& row_of(Check c) { return *std::ranges::find(kRows, c, &Row::check); }
+
+std::string source_text(const GuardProgram& program, int source) {
+  return program.sources().text(source, reinterpret_cast<PyObject*>(program.code));
+}
+
+std::string expected_text(const GuardProgram& program, const Guard& g) {
+  switch (g.check) {
+    case Check::Type:
+    case Check::Class: return reinterpret_cast<PyTypeObject*>(g.expected)->tp_name;
+    case Check::Same:
+    case Check::Different: return source_text(program, static_cast<int>(g.number));
+    case Check::Is:
+    case Check::Equals: return show(g.expected);
+    case Check::Length: return std::to_string(g.number);
+    default: return "";
+  }
+}
+
 }  // namespace
 
 std::string guard_text(const GuardProgram& program, const Guard& g) {
-  const auto of = [&](int source) { return program.sources().text(source, reinterpret_cast<PyObject*>(program.code)); };
-  const std::string what = g.source >= 0 ? of(g.source) : "";
-  switch (g.check) {
-    case Check::Type: return fmt::format("type({}) is {}", what, reinterpret_cast<PyTypeObject*>(g.expected)->tp_name);
-    case Check::Same:
-    case Check::Different:
-      return fmt::format("{} {} {}", what, g.check == Check::Same ? "is" : "is not", of(static_cast<int>(g.number)));
-    case Check::Is: return fmt::format("{} is {}", what, show(g.expected));
-    case Check::Equals: return fmt::format("{} == {}", what, show(g.expected));
-    case Check::Present: return fmt::format("{} exists", what);
-    case Check::Absent: return fmt::format("{} does not exist", what);
-    case Check::Length: return fmt::format("len({}) == {}", what, g.number);
-    case Check::Keys: return fmt::format("the keys of {} and their order", what);
-    case Check::Members: return fmt::format("the items of {}", what);
-    case Check::Class:
-      return fmt::format("class {} is unchanged", reinterpret_cast<PyTypeObject*>(g.expected)->tp_name);
-    case Check::Code: return fmt::format("the code of {}", what);
-    case Check::Bare: return fmt::format("{} has no attributes of its own", what);
-    case Check::Tensor: return fmt::format("requires_grad, is_leaf and inference mode of {}", what);
-  }
-  return "";
+  return fmt::format(fmt::runtime(row_of(g.check).text),
+                     fmt::arg("what", g.source >= 0 ? source_text(program, g.source) : ""),
+                     fmt::arg("that", expected_text(program, g)));
 }
 
 CaptureDifference difference(const GuardProgram& program, int failed, const Registers& r) {
@@ -61,20 +76,11 @@ CaptureDifference difference(const GuardProgram& program, int failed, const Regi
   const Guard& g = program.guards()[static_cast<size_t>(failed)];
   PyObject* x = g.source >= 0 ? r[g.source] : nullptr;
   CaptureDifference d{guard_text(program, g), "", "", {}};
+  if (g.check == Check::Type || g.check == Check::Length || g.check == Check::Is || g.check == Check::Equals)
+    d.was = expected_text(program, g);
   switch (g.check) {
-    case Check::Type:
-      d.was = reinterpret_cast<PyTypeObject*>(g.expected)->tp_name;
-      d.now = x ? Py_TYPE(x)->tp_name : "nothing";
-      break;
-    case Check::Length:
-      d.was = std::to_string(g.number);
-      d.now = length(x);
-      break;
-    case Check::Is:
-    case Check::Equals:
-      d.was = show(g.expected);
-      d.now = show(x);
-      break;
+    case Check::Type: d.now = x ? Py_TYPE(x)->tp_name : "nothing"; break;
+    case Check::Length: d.now = length(x); break;
     case Check::Class:
     case Check::Keys:
     case Check::Members:
@@ -86,24 +92,6 @@ CaptureDifference difference(const GuardProgram& program, int failed, const Regi
   return d;
 }
 
-const char* kind_of(Check c) {
-  switch (c) {
-    case Check::Type: return "type";
-    case Check::Is:
-    case Check::Same:
-    case Check::Different: return "identity";
-    case Check::Equals: return "constant";
-    case Check::Present:
-    case Check::Absent: return "presence";
-    case Check::Length: return "length";
-    case Check::Keys: return "keys";
-    case Check::Members: return "members";
-    case Check::Class: return "class";
-    case Check::Code: return "code";
-    case Check::Tensor:
-    case Check::Bare: return "tensor";
-  }
-  return "";
-}
+const char* kind_of(Check c) { return row_of(c).kind; }
 
 }  // namespace vesta::capture

@@ -1,6 +1,5 @@
 #include "capture/python/guards/watched.h"
 
-#include <algorithm>
 #include <unordered_map>
 
 namespace vesta::capture {

@@ -20,8 +20,7 @@ class HookScope {
   // `code`: only a frame of this code; nullptr: any.
   HookScope(FrameReceiver& receiver, PyCodeObject* code);
   ~HookScope();
-  HookScope(const HookScope&) = delete;
-  HookScope& operator=(const HookScope&) = delete;
+  HookScope& operator=(HookScope&&) = delete;  // neither copied nor moved
 
  private:
   friend PyObject* evaluation_hook(PyThreadState*, Frame*, int);
@@ -35,8 +34,7 @@ class TraceHookScope {
  public:
   explicit TraceHookScope(FrameReceiver& receiver);
   ~TraceHookScope();
-  TraceHookScope(const TraceHookScope&) = delete;
-  TraceHookScope& operator=(const TraceHookScope&) = delete;
+  TraceHookScope& operator=(TraceHookScope&&) = delete;  // neither copied nor moved
 
  private:
   FrameReceiver* outer_;
@@ -47,8 +45,7 @@ class HookOff {
  public:
   HookOff();
   ~HookOff();
-  HookOff(const HookOff&) = delete;
-  HookOff& operator=(const HookOff&) = delete;
+  HookOff& operator=(HookOff&&) = delete;  // neither copied nor moved
 };
 
 // A TraceHookScope of the calling thread is alive.

@@ -51,10 +51,9 @@ Step call_function_ex(Evaluation& e, int oparg) {
   if (!PyTuple_CheckExact(callargs)) {
     if (Py_TYPE(callargs)->tp_iter == nullptr && !PySequence_Check(callargs)) {
       Object what = Object::take(describe_callable(callable));
-      if (what)
-        PyErr_Format(PyExc_TypeError, "%U argument after * must be an iterable, not %.200s", what.get(),
-                     Py_TYPE(callargs)->tp_name);
-      return Step::Error;
+      if (!what) return Step::Error;
+      return fail(PyExc_TypeError, "%U argument after * must be an iterable, not %.200s", what.get(),
+                  Py_TYPE(callargs)->tp_name);
     }
     Object list = Object::take(PyList_New(0));
     if (!list || e.operations.extend_list(list.get(), callargs) < 0) return Step::Error;

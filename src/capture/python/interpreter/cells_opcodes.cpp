@@ -38,10 +38,7 @@ Step store_deref(Evaluation& e, int oparg) {
 }
 
 Step delete_deref(Evaluation& e, int oparg) {
-  if (PyCell_GET(slot(e.frame, oparg)) == nullptr) {
-    raise_unbound(e, oparg);
-    return Step::Error;
-  }
+  if (PyCell_GET(slot(e.frame, oparg)) == nullptr) return raise_unbound(e, oparg);
   return done(e, 0, e.operations.store_cell(e.frame, oparg, nullptr));
 }
 

@@ -1,4 +1,4 @@
-// Instructions that make, fill and unpack containers.
+// Instructions that make, fill, read and unpack containers.
 #include <vector>
 
 #include "capture/python/interpreter/handlers.h"
@@ -9,20 +9,12 @@ namespace {
 // The first of n operands.
 PyObject** operands(Evaluation& e, int n) { return n > 0 ? &peek(e.frame, n) : nullptr; }
 
-Step build_tuple(Evaluation& e, int oparg) {
-  PyObject* tuple = PyTuple_New(oparg);
-  if (tuple == nullptr) return Step::Error;
-  for (int i = oparg; i-- > 0;) PyTuple_SET_ITEM(tuple, i, pop(e.frame));
-  push(e.frame, tuple);
-  return Step::Next;
-}
-
-Step build_list(Evaluation& e, int oparg) {
-  PyObject* list = PyList_New(oparg);
-  if (list == nullptr) return Step::Error;
-  for (int i = oparg; i-- > 0;) PyList_SET_ITEM(list, i, pop(e.frame));
-  push(e.frame, list);
-  return Step::Next;
+template <PyObject* (*make)(Py_ssize_t)>
+Step build_sequence(Evaluation& e, int oparg) {
+  PyObject* sequence = make(oparg);
+  if (sequence == nullptr) return Step::Error;
+  for (int i = oparg; i-- > 0;) PySequence_Fast_ITEMS(sequence)[i] = pop(e.frame);
+  return replace(e, 0, sequence);
 }
 
 Step build_set(Evaluation& e, int oparg) {
@@ -45,10 +37,8 @@ Step build_map(Evaluation& e, int oparg) {
 
 Step build_const_key_map(Evaluation& e, int oparg) {
   PyObject* keys = peek(e.frame, 1);
-  if (!PyTuple_CheckExact(keys) || PyTuple_GET_SIZE(keys) != oparg) {
-    PyErr_SetString(PyExc_SystemError, "bad BUILD_CONST_KEY_MAP keys argument");
-    return Step::Error;
-  }
+  if (!PyTuple_CheckExact(keys) || PyTuple_GET_SIZE(keys) != oparg)
+    return fail(PyExc_SystemError, "bad BUILD_CONST_KEY_MAP keys argument");
   Object dict = Object::take(PyDict_New());
   if (!dict) return Step::Error;
   for (int i = 0; i < oparg; ++i)
@@ -79,19 +69,10 @@ Step map_add(Evaluation& e, int oparg) {
   return done(e, 2, may ? PyDict_SetItem(dict, peek(e.frame, 2), peek(e.frame, 1)) : -1);
 }
 
-Step list_extend(Evaluation& e, int oparg) {
+template <int (Operations::*update)(PyObject*, PyObject*)>
+Step update_by(Evaluation& e, int oparg) {
   if (target(e, oparg + 1) == nullptr) return Step::Error;
-  return done(e, 1, e.operations.extend_list(peek(e.frame, oparg + 1), peek(e.frame, 1)));
-}
-
-Step set_update(Evaluation& e, int oparg) {
-  if (target(e, oparg + 1) == nullptr) return Step::Error;
-  return done(e, 1, e.operations.update_set(peek(e.frame, oparg + 1), peek(e.frame, 1)));
-}
-
-Step dict_update(Evaluation& e, int oparg) {
-  if (target(e, oparg + 1) == nullptr) return Step::Error;
-  return done(e, 1, e.operations.update_dict(peek(e.frame, oparg + 1), peek(e.frame, 1)));
+  return done(e, 1, (e.operations.*update)(peek(e.frame, oparg + 1), peek(e.frame, 1)));
 }
 
 Step dict_merge(Evaluation& e, int oparg) {  // operands below the dict: the positional arguments, then the callable
@@ -115,9 +96,38 @@ Step unpack_ex(Evaluation& e, int oparg) { return unpack(e, oparg & 0xff, oparg 
 
 Step build_string(Evaluation& e, int oparg) { return replace(e, oparg, e.operations.join(operands(e, oparg), oparg)); }
 
+Step binary_subscr(Evaluation& e, int) {
+  return replace(e, 2, e.operations.get_item(peek(e.frame, 2), peek(e.frame, 1)));
+}
+
+Step store_subscr(Evaluation& e, int) {
+  return done(e, 3, e.operations.set_item(peek(e.frame, 2), peek(e.frame, 1), peek(e.frame, 3)));
+}
+
+Step delete_subscr(Evaluation& e, int) {
+  return done(e, 2, e.operations.set_item(peek(e.frame, 2), peek(e.frame, 1), nullptr));
+}
+
+Step build_slice(Evaluation& e, int oparg) {
+  PyObject* step = oparg == 3 ? peek(e.frame, 1) : nullptr;
+  return replace(e, oparg, PySlice_New(peek(e.frame, oparg), peek(e.frame, oparg - 1), step));
+}
+
+Step binary_slice(Evaluation& e, int) {
+  Object slice = Object::take(PySlice_New(peek(e.frame, 2), peek(e.frame, 1), nullptr));
+  if (!slice) return Step::Error;
+  return replace(e, 3, e.operations.get_item(peek(e.frame, 3), slice.get()));
+}
+
+Step store_slice(Evaluation& e, int) {
+  Object slice = Object::take(PySlice_New(peek(e.frame, 2), peek(e.frame, 1), nullptr));
+  if (!slice) return Step::Error;
+  return done(e, 4, e.operations.set_item(peek(e.frame, 3), slice.get(), peek(e.frame, 4)));
+}
+
 constexpr Row rows[] = {
-    {"BUILD_TUPLE", 11, 13, build_tuple},
-    {"BUILD_LIST", 11, 13, build_list},
+    {"BUILD_TUPLE", 11, 13, build_sequence<PyTuple_New>},
+    {"BUILD_LIST", 11, 13, build_sequence<PyList_New>},
     {"BUILD_SET", 11, 13, build_set},
     {"BUILD_MAP", 11, 13, build_map},
     {"BUILD_CONST_KEY_MAP", 11, 13, build_const_key_map},
@@ -125,13 +135,19 @@ constexpr Row rows[] = {
     {"LIST_APPEND", 11, 13, list_append},
     {"SET_ADD", 11, 13, set_add},
     {"MAP_ADD", 11, 13, map_add},
-    {"LIST_EXTEND", 11, 13, list_extend},
-    {"SET_UPDATE", 11, 13, set_update},
-    {"DICT_UPDATE", 11, 13, dict_update},
+    {"LIST_EXTEND", 11, 13, update_by<&Operations::extend_list>},
+    {"SET_UPDATE", 11, 13, update_by<&Operations::update_set>},
+    {"DICT_UPDATE", 11, 13, update_by<&Operations::update_dict>},
     {"DICT_MERGE", 11, 13, dict_merge},
     {"LIST_TO_TUPLE", 11, 11, list_to_tuple},
     {"UNPACK_SEQUENCE", 11, 13, unpack_sequence},
     {"UNPACK_EX", 11, 13, unpack_ex},
+    {"BINARY_SUBSCR", 11, 13, binary_subscr},
+    {"STORE_SUBSCR", 11, 13, store_subscr},
+    {"DELETE_SUBSCR", 11, 13, delete_subscr},
+    {"BUILD_SLICE", 11, 13, build_slice},
+    {"BINARY_SLICE", 12, 13, binary_slice},
+    {"STORE_SLICE", 12, 13, store_slice},
 };
 
 }  // namespace

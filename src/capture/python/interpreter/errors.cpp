@@ -23,13 +23,11 @@ int find_attr(PyObject* owner, PyObject* name, PyObject** out) {
 }
 
 PyObject* describe_callable(PyObject* callable) {
-  static PyObject* const qualname = PyUnicode_InternFromString("__qualname__");
-  static PyObject* const module = PyUnicode_InternFromString("__module__");
   Object name, owner;
-  int found = find_attr(callable, qualname, name.out());
+  int found = find_attr(callable, "__qualname__"_name, name.out());
   if (found < 0) return nullptr;
   if (found == 0) return PyObject_Str(callable);
-  if (find_attr(callable, module, owner.out()) < 0) return nullptr;
+  if (find_attr(callable, "__module__"_name, owner.out()) < 0) return nullptr;
   if (owner && owner.get() != Py_None) {
     Object builtins = Object::take(PyUnicode_FromString("builtins"));
     if (!builtins) return nullptr;
@@ -63,19 +61,18 @@ void raise_name_error(PyObject* name) {
   attach_name(name);
 }
 
-void raise_unbound(const Evaluation& e, int slot) {
+Step raise_unbound(const Evaluation& e, int slot) {
   PyCodeObject* code = code_of(e.frame);
   PyObject* name = local_name_at(e, slot);
   const char* text = PyUnicode_AsUTF8(name);
-  if (text == nullptr) return;
-  if (slot < code->co_nlocalsplus - code->co_nfreevars) {
-    PyErr_Format(PyExc_UnboundLocalError, "cannot access local variable '%s' where it is not associated with a value",
-                 text);
-  } else {
-    PyErr_Format(PyExc_NameError,
-                 "cannot access free variable '%s' where it is not associated with a value in enclosing scope", text);
-    attach_name(name);
-  }
+  if (text == nullptr) return Step::Error;
+  if (slot < code->co_nlocalsplus - code->co_nfreevars)
+    return fail(PyExc_UnboundLocalError, "cannot access local variable '%s' where it is not associated with a value",
+                text);
+  fail(PyExc_NameError, "cannot access free variable '%s' where it is not associated with a value in enclosing scope",
+       text);
+  attach_name(name);
+  return Step::Error;
 }
 
 }  // namespace vesta::capture

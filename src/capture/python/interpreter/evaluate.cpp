@@ -37,10 +37,9 @@ using Table = std::array<Execute, 256>;
 const Table& table() {
   static const Table made = [] {
     Table t{};
-    for (std::span<const Row> rows :
-         {stack_rows(), name_rows(), cell_rows(), attribute_rows(), operator_rows(), subscript_rows(), container_rows(),
-          jump_rows(), loop_rows(), call_rows(), function_rows(), intrinsic_rows(), exception_rows(), with_rows(),
-          generator_rows(), match_rows(), import_rows(), formatting_rows(), class_rows()})
+    for (std::span<const Row> rows : {stack_rows(), name_rows(), cell_rows(), attribute_rows(), operator_rows(),
+                                      container_rows(), jump_rows(), call_rows(), function_rows(), intrinsic_rows(),
+                                      exception_rows(), generator_rows(), match_rows(), import_rows()})
       for (const Row& row : rows)
         if (row.first <= python_minor && python_minor <= row.last) {
           int opcode = opcode_of(row.name);
@@ -93,8 +92,7 @@ Step step(Evaluation& e) {
     Execute handler = handlers[opcode];
     if (handler == nullptr) {
       const char* name = opcode_table[opcode].name;
-      PyErr_Format(PyExc_SystemError, "instruction %s cannot be interpreted", name != nullptr ? name : "?");
-      return Step::Error;
+      return fail(PyExc_SystemError, "instruction %s cannot be interpreted", name != nullptr ? name : "?");
     }
     e.position = at + 1 + opcode_table[opcode].caches;
     Step result = handler(e, oparg);
@@ -175,25 +173,16 @@ PyObject* evaluate(PyThreadState* t, Frame* f, int throwflag, Operations& operat
     e.position -= 1;
     if (enter_handler(e)) result = run_frame(e, true);
   }
-  switch (result) {
-    case Step::Yield: {
-      leave_recursion(t);
-      bool delegating = e.code[2 * e.position - 1] == 1;
-      return suspend(t, f, e.result, delegating);
-    }
-    case Step::Return:
-      unlink(t, f);
-      leave_recursion(t);
-      return finish(t, f, e.result, e.position);
-    case Step::Stopped:  // a tool has begun to observe the code
-      unlink(t, f);
-      leave_recursion(t);
-      return resume(t, f, e.position);
-    default:
-      unlink(t, f);
-      leave_recursion(t);
-      return abandon(t, f);
+  if (result == Step::Yield) {
+    leave_recursion(t);
+    bool delegating = e.code[2 * e.position - 1] == 1;
+    return suspend(t, f, e.result, delegating);
   }
+  unlink(t, f);
+  leave_recursion(t);
+  if (result == Step::Return) return finish(t, f, e.result, e.position);
+  // Stopped: a tool has begun to observe the code.
+  return result == Step::Stopped ? resume(t, f, e.position) : abandon(t, f);
 }
 
 const char* how_handled(int opcode) {
@@ -208,13 +197,6 @@ const char* how_handled(int opcode) {
 const char* name_of_opcode(int opcode) {
   const char* name = opcode_table[opcode].name;
   return name ? name : "";
-}
-
-const char* why_unhandled(int opcode) {
-  std::string_view how = how_handled(opcode);
-  if (how == "handled" || how.starts_with("never:")) return "";
-  constexpr std::string_view prefix = "break: ";
-  return how.starts_with(prefix) ? how.data() + prefix.size() : "an unknown instruction";
 }
 
 }  // namespace vesta::capture

@@ -40,8 +40,6 @@ PyObject* evaluate(PyThreadState* t, Frame* f, int throwflag, Operations& operat
 
 // "CALL"; "" if this Python has no such opcode.
 const char* name_of_opcode(int opcode);
-// Why an opcode of this Python is a break; "" if it has a handler or never occurs in an evaluation.
-const char* why_unhandled(int opcode);
 // For a test of the tables: "handled", "never: ..." (why it does not occur), "break: ...", or "" for a forgotten one.
 const char* how_handled(int opcode);
 

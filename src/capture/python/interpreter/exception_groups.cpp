@@ -20,8 +20,8 @@ int add_leaf_ids(PyObject* x, PyObject* ids) {
   }
   if (Py_EnterRecursiveCall(" in collect_exception_group_leaf_ids")) return -1;
   int status = 0;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(members(x)) && status == 0; ++i)
-    status = add_leaf_ids(PyTuple_GET_ITEM(members(x), i), ids);
+  for (PyObject* member : span_of(members(x)))
+    if (status == 0) status = add_leaf_ids(member, ids);
   Py_LeaveRecursiveCall();
   return status;
 }
@@ -30,10 +30,8 @@ int add_leaf_ids(PyObject* x, PyObject* ids) {
 PyObject* derive(PyObject* group, PyObject* exceptions) {
   Object part = Object::take(PyObject_CallMethod(group, "derive", "(O)", exceptions));
   if (!part) return nullptr;
-  if (!is_group(part.get())) {
-    PyErr_SetString(PyExc_TypeError, "derive must return an instance of BaseExceptionGroup");
-    return nullptr;
-  }
+  if (!is_group(part.get()))
+    return PyErr_Format(PyExc_TypeError, "derive must return an instance of BaseExceptionGroup");
   Object traceback = Object::take(PyException_GetTraceback(group));
   if (traceback && PyException_SetTraceback(part.get(), traceback.get()) < 0) return nullptr;
   PyException_SetContext(part.get(), PyException_GetContext(group));
@@ -49,8 +47,7 @@ PyObject* derive(PyObject* group, PyObject* exceptions) {
 PyObject* project(PyObject* group, PyObject* ids) {
   Object list = Object::take(PyList_New(0));
   if (!list) return nullptr;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(members(group)); ++i) {
-    PyObject* x = PyTuple_GET_ITEM(members(group), i);
+  for (PyObject* x : span_of(members(group))) {
     Object part;
     if (is_group(x)) {
       if (Py_EnterRecursiveCall(" in exceptiongroup_split_recursive")) return nullptr;
@@ -100,10 +97,8 @@ int split_group(PyObject* exception, PyObject* types, Object& match, Object& res
   }
   Object pair = Object::take(PyObject_CallMethod(exception, "split", "(O)", types));
   if (!pair) return -1;
-  if (!PyTuple_CheckExact(pair.get()) || PyTuple_GET_SIZE(pair.get()) < 2) {
-    PyErr_Format(PyExc_TypeError, "%.200s.split must return a 2-tuple", Py_TYPE(exception)->tp_name);
-    return -1;
-  }
+  if (!PyTuple_CheckExact(pair.get()) || PyTuple_GET_SIZE(pair.get()) < 2)
+    return PyErr_Format(PyExc_TypeError, "%.200s.split must return a 2-tuple", Py_TYPE(exception)->tp_name), -1;
   match = Object::share(PyTuple_GET_ITEM(pair.get(), 0));
   rest = Object::share(PyTuple_GET_ITEM(pair.get(), 1));
   return 0;

@@ -22,11 +22,9 @@ Step reraise_as_it_is(Evaluation& e, PyObject* x) {
 // The exception of `raise x` or, if it is the cause, of `from x`; nullptr with an error set.
 PyObject* instantiate(PyObject* type) {
   Object x = Object::take(PyObject_CallNoArgs(type));
-  if (x && !PyExceptionInstance_Check(x.get())) {
-    PyErr_Format(PyExc_TypeError, "calling %R should have returned an instance of BaseException, not %R", type,
-                 reinterpret_cast<PyObject*>(Py_TYPE(x.get())));
-    return nullptr;
-  }
+  if (x && !PyExceptionInstance_Check(x.get()))
+    return PyErr_Format(PyExc_TypeError, "calling %R should have returned an instance of BaseException, not %R", type,
+                        reinterpret_cast<PyObject*>(Py_TYPE(x.get())));
   return x.release();
 }
 
@@ -63,20 +61,16 @@ Step raise_varargs(Evaluation& e, int oparg) {
   if (oparg == 0) {
     Object handled = Object::take(PyErr_GetHandledException());
     if (handled && handled.get() != Py_None) return reraise_as_it_is(e, handled.get());
-    PyErr_SetString(PyExc_RuntimeError, "No active exception to reraise");
-  } else {
-    raise(peek(e.frame, oparg), oparg == 2 ? peek(e.frame, 1) : nullptr);
+    return fail(PyExc_RuntimeError, "No active exception to reraise");
   }
+  raise(peek(e.frame, oparg), oparg == 2 ? peek(e.frame, 1) : nullptr);
   return Step::Error;
 }
 
 Step reraise(Evaluation& e, int oparg) {
   if (oparg != 0) {  // tracebacks show the line at which the error was raised first
     PyObject* where = peek(e.frame, oparg + 1);
-    if (!PyLong_Check(where)) {
-      PyErr_SetString(PyExc_SystemError, "lasti is not an int");
-      return Step::Error;
-    }
+    if (!PyLong_Check(where)) return fail(PyExc_SystemError, "lasti is not an int");
     set_executing(e.frame, static_cast<int>(PyLong_AsLong(where)));
   }
   Object x = Object::take(pop(e.frame));
@@ -94,25 +88,16 @@ Step push_exc_info(Evaluation& e, int) {
 
 Step pop_except(Evaluation& e, int) {
   PyObject* previous = pop(e.frame);
-  if (python_minor >= 13 && previous == Py_None) {
-    Py_DECREF(previous);
-    previous = nullptr;
-  }
-  _PyErr_StackItem* info = e.thread->exc_info;
-  PyObject* old = info->exc_value;
-  info->exc_value = previous;
-  Py_XDECREF(old);
+  if (python_minor >= 13 && previous == Py_None) Py_CLEAR(previous);
+  Py_XSETREF(e.thread->exc_info->exc_value, previous);
   return Step::Next;
 }
 
+// The members of a tuple, or the object alone.
+std::span<PyObject* const> one_or_all(PyObject* const& x) { return PyTuple_Check(x) ? span_of(x) : std::span(&x, 1); }
+
 bool are_exception_classes(PyObject* types) {
-  bool valid = true;
-  if (PyTuple_Check(types)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(types); ++i)
-      valid = valid && PyExceptionClass_Check(PyTuple_GET_ITEM(types, i));
-  } else {
-    valid = PyExceptionClass_Check(types);
-  }
+  const bool valid = std::ranges::all_of(one_or_all(types), [](PyObject* x) { return PyExceptionClass_Check(x); });
   if (!valid)
     PyErr_SetString(PyExc_TypeError, "catching classes that do not inherit from BaseException is not allowed");
   return valid;
@@ -121,9 +106,8 @@ bool are_exception_classes(PyObject* types) {
 // `except*` must not name exception groups.
 bool are_plain_classes(PyObject* types) {
   if (!are_exception_classes(types)) return false;
-  bool tuple = PyTuple_Check(types);
-  for (Py_ssize_t i = 0; i < (tuple ? PyTuple_GET_SIZE(types) : 1); ++i) {
-    int group = PyObject_IsSubclass(tuple ? PyTuple_GET_ITEM(types, i) : types, PyExc_BaseExceptionGroup);
+  for (PyObject* type : one_or_all(types)) {
+    int group = PyObject_IsSubclass(type, PyExc_BaseExceptionGroup);
     if (group < 0) return false;
     if (group > 0) {
       PyErr_SetString(PyExc_TypeError, "catching ExceptionGroup with except* is not allowed. Use except instead.");
@@ -156,10 +140,7 @@ Step prep_reraise_star_(Evaluation& e, int) {
   return replace(e, 2, prep_reraise_star(peek(e.frame, 2), peek(e.frame, 1)));
 }
 
-Step load_assertion_error(Evaluation& e, int) {
-  push(e.frame, Py_NewRef(PyExc_AssertionError));
-  return Step::Next;
-}
+Step load_assertion_error(Evaluation& e, int) { return replace(e, 0, Py_NewRef(PyExc_AssertionError)); }
 
 Step cleanup_throw(Evaluation& e,
                    int) {  // operands: the subiterator, the last value sent to it, the exception that throw() raised
@@ -172,12 +153,42 @@ Step cleanup_throw(Evaluation& e,
   return Step::Next;
 }
 
+PyObject* lookup(Evaluation& e, PyObject* manager, PyObject* name, const char* missed) {
+  PyObject* method = e.operations.lookup_special(manager, name);
+  if (method == nullptr && PyErr_Occurred() == nullptr)
+    PyErr_Format(PyExc_TypeError, "'%.200s' object does not support the context manager protocol%s",
+                 Py_TYPE(manager)->tp_name, missed);
+  return method;
+}
+
+Step before_with(Evaluation& e, int) {  // operand: the manager; results: its __exit__, the result of its __enter__
+  Object enter = Object::take(lookup(e, peek(e.frame, 1), "__enter__"_name, ""));
+  if (!enter) return Step::Error;
+  Object exit = Object::take(lookup(e, peek(e.frame, 1), "__exit__"_name, " (missed __exit__ method)"));
+  if (!exit) return Step::Error;
+  PyObject* self[] = {nullptr};
+  PyObject* x = e.operations.call(enter.get(), self + 1, PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+  if (x == nullptr) return Step::Error;
+  drop(e, 1);
+  push(e.frame, exit.release());
+  push(e.frame, x);
+  return Step::Next;
+}
+
+Step with_except_start(Evaluation& e, int) {  // operands: __exit__, lasti, the previous exception, the exception
+  PyObject* x = peek(e.frame, 1);
+  Object traceback = Object::take(PyException_GetTraceback(x));
+  PyObject* args[] = {nullptr, PyExceptionInstance_Class(x), x, traceback ? traceback.get() : Py_None};
+  return replace(e, 0, e.operations.call(peek(e.frame, 4), args + 1, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+}
+
 constexpr Row rows[] = {
     {"RAISE_VARARGS", 11, 13, raise_varargs},          {"RERAISE", 11, 13, reraise},
     {"PUSH_EXC_INFO", 11, 13, push_exc_info},          {"POP_EXCEPT", 11, 13, pop_except},
     {"CHECK_EXC_MATCH", 11, 13, check_exc_match},      {"CHECK_EG_MATCH", 11, 13, check_eg_match},
     {"PREP_RERAISE_STAR", 11, 11, prep_reraise_star_}, {"LOAD_ASSERTION_ERROR", 11, 13, load_assertion_error},
-    {"CLEANUP_THROW", 12, 13, cleanup_throw},
+    {"CLEANUP_THROW", 12, 13, cleanup_throw},          {"BEFORE_WITH", 11, 13, before_with},
+    {"WITH_EXCEPT_START", 11, 13, with_except_start},
 };
 
 }  // namespace

@@ -12,9 +12,7 @@ void set_part(PyFunctionObject* function, Part part, PyObject* x) {
                      : part == KeywordDefaults ? &function->func_kwdefaults
                      : part == Annotations     ? &function->func_annotations
                                                : &function->func_closure;
-  PyObject* old = *place;
-  *place = x;
-  Py_XDECREF(old);
+  Py_XSETREF(*place, x);
 }
 
 Step make_function(Evaluation& e, int oparg) {

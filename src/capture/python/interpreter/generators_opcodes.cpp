@@ -13,8 +13,7 @@ Step get_yield_from_iter(Evaluation& e, int) {
   PyObject* x = peek(e.frame, 1);
   if (PyCoro_CheckExact(x)) {
     if ((code_of(e.frame)->co_flags & (CO_COROUTINE | CO_ITERABLE_COROUTINE)) != 0) return Step::Next;
-    PyErr_SetString(PyExc_TypeError, "cannot 'yield from' a coroutine object in a non-coroutine generator");
-    return Step::Error;
+    return fail(PyExc_TypeError, "cannot 'yield from' a coroutine object in a non-coroutine generator");
   }
   return PyGen_CheckExact(x) ? Step::Next : replace(e, 1, e.operations.get_iter(x));
 }
@@ -41,20 +40,16 @@ Step end_send(Evaluation& e, int) {
 Step get_aiter(Evaluation& e, int) {
   PyObject* x = peek(e.frame, 1);
   PyAsyncMethods* methods = Py_TYPE(x)->tp_as_async;
-  if (methods == nullptr || methods->am_aiter == nullptr) {
-    PyErr_Format(PyExc_TypeError, "'async for' requires an object with __aiter__ method, got %.100s",
-                 Py_TYPE(x)->tp_name);
-    return Step::Error;
-  }
+  if (methods == nullptr || methods->am_aiter == nullptr)
+    return fail(PyExc_TypeError, "'async for' requires an object with __aiter__ method, got %.100s",
+                Py_TYPE(x)->tp_name);
   Object iterator = Object::take(methods->am_aiter(x));
   if (!iterator) return Step::Error;
   methods = Py_TYPE(iterator.get())->tp_as_async;
-  if (methods == nullptr || methods->am_anext == nullptr) {
-    PyErr_Format(PyExc_TypeError,
-                 "'async for' received an object from __aiter__ that does not implement __anext__: %.100s",
-                 Py_TYPE(iterator.get())->tp_name);
-    return Step::Error;
-  }
+  if (methods == nullptr || methods->am_anext == nullptr)
+    return fail(PyExc_TypeError,
+                "'async for' received an object from __aiter__ that does not implement __anext__: %.100s",
+                Py_TYPE(iterator.get())->tp_name);
   return replace(e, 1, iterator.release());
 }
 

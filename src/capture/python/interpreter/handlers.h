@@ -26,20 +26,15 @@ std::span<const Row> name_rows();
 std::span<const Row> cell_rows();
 std::span<const Row> attribute_rows();
 std::span<const Row> operator_rows();
-std::span<const Row> subscript_rows();
 std::span<const Row> container_rows();
 std::span<const Row> jump_rows();
-std::span<const Row> loop_rows();
 std::span<const Row> call_rows();
 std::span<const Row> function_rows();
 std::span<const Row> intrinsic_rows();
 std::span<const Row> exception_rows();
-std::span<const Row> with_rows();
 std::span<const Row> generator_rows();
 std::span<const Row> match_rows();
 std::span<const Row> import_rows();
-std::span<const Row> formatting_rows();
-std::span<const Row> class_rows();
 
 inline PyObject* name_at(const Evaluation& e, int i) { return PyTuple_GET_ITEM(code_of(e.frame)->co_names, i); }
 inline PyObject* constant_at(const Evaluation& e, int i) { return PyTuple_GET_ITEM(code_of(e.frame)->co_consts, i); }
@@ -55,6 +50,17 @@ inline void drop(Evaluation& e, int n) {
     PyObject* x = pop(e.frame);
     Py_XDECREF(x);
   }
+}
+
+// Sets an error. The result is what a handler returns for it, or -1.
+struct Failed {
+  operator Step() const { return Step::Error; }
+  operator int() const { return -1; }
+};
+template <class... Args>
+Failed fail(PyObject* type, const char* format, Args... args) {
+  PyErr_Format(type, format, args...);
+  return {};
 }
 
 // Replaces n operands by the result (stolen); nullptr is an error.
@@ -82,6 +88,6 @@ int find_attr(PyObject* owner, PyObject* name, PyObject** out);
 PyObject* describe_callable(PyObject* callable);
 void raise_name_error(PyObject* name);
 // The variable of a slot has no value.
-void raise_unbound(const Evaluation& e, int slot);
+Step raise_unbound(const Evaluation& e, int slot);
 
 }  // namespace vesta::capture

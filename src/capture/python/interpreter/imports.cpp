@@ -15,10 +15,7 @@ Step import_from(Evaluation& e, int oparg) {
 
 Step import_star(Evaluation& e, int) {  // only in a module or a class body, whose namespace is f_locals
   PyObject* space = locals_of(e.frame);
-  if (space == nullptr) {
-    PyErr_SetString(PyExc_SystemError, "no locals found during 'import *'");
-    return Step::Error;
-  }
+  if (space == nullptr) return fail(PyExc_SystemError, "no locals found during 'import *'");
   return done(e, 1, import_all(space, peek(e.frame, 1)));
 }
 
@@ -33,18 +30,13 @@ constexpr Row rows[] = {
 std::span<const Row> import_rows() { return rows; }
 
 int import_all(PyObject* space, PyObject* module) {
-  static PyObject* const all_name = PyUnicode_InternFromString("__all__");
-  static PyObject* const dict_name = PyUnicode_InternFromString("__dict__");
   Object all;
-  int listed = find_attr(module, all_name, all.out());
+  int listed = find_attr(module, "__all__"_name, all.out());
   if (listed < 0) return -1;
   if (listed == 0) {
     Object dict;
-    if (find_attr(module, dict_name, dict.out()) < 0) return -1;
-    if (!dict) {
-      PyErr_SetString(PyExc_ImportError, "from-import-* object has no __dict__ and no __all__");
-      return -1;
-    }
+    if (find_attr(module, "__dict__"_name, dict.out()) < 0) return -1;
+    if (!dict) return fail(PyExc_ImportError, "from-import-* object has no __dict__ and no __all__");
     all = Object::take(PyMapping_Keys(dict.get()));
     if (!all) return -1;
   }
@@ -58,14 +50,11 @@ int import_all(PyObject* space, PyObject* module) {
     if (!PyUnicode_Check(name.get())) {
       Object module_name = Object::take(PyObject_GetAttrString(module, "__name__"));
       if (!module_name) return -1;
-      if (!PyUnicode_Check(module_name.get())) {
-        PyErr_Format(PyExc_TypeError, "module __name__ must be a string, not %.100s",
-                     Py_TYPE(module_name.get())->tp_name);
-      } else {
-        PyErr_Format(PyExc_TypeError, "%s in %U.%s must be str, not %.100s", listed == 0 ? "Key" : "Item",
-                     module_name.get(), listed == 0 ? "__dict__" : "__all__", Py_TYPE(name.get())->tp_name);
-      }
-      return -1;
+      if (!PyUnicode_Check(module_name.get()))
+        return fail(PyExc_TypeError, "module __name__ must be a string, not %.100s",
+                    Py_TYPE(module_name.get())->tp_name);
+      return fail(PyExc_TypeError, "%s in %U.%s must be str, not %.100s", listed == 0 ? "Key" : "Item",
+                  module_name.get(), listed == 0 ? "__dict__" : "__all__", Py_TYPE(name.get())->tp_name);
     }
     if (listed == 0 && PyUnicode_GET_LENGTH(name.get()) > 0 && PyUnicode_READ_CHAR(name.get(), 0) == '_') continue;
     Object value = Object::take(PyObject_GetAttr(module, name.get()));
@@ -77,8 +66,7 @@ int import_all(PyObject* space, PyObject* module) {
 }
 
 void raise_cannot_import(PyObject* module, PyObject* name) {
-  Object module_name = Object::take(PyObject_GetAttrString(module, "__name__"));
-  PyErr_Clear();
+  Object module_name = attribute_of(module, "__name__");
   bool named = module_name && PyUnicode_Check(module_name.get());
   Object shown = named ? Object::share(module_name.get()) : Object::take(PyUnicode_FromString("<unknown module name>"));
   Object path = Object::take(PyModule_Check(module) ? PyModule_GetFilenameObject(module) : nullptr);
@@ -89,10 +77,7 @@ void raise_cannot_import(PyObject* module, PyObject* name) {
     message = Object::take(PyUnicode_FromFormat("cannot import name %R from %R (unknown location)", name, shown.get()));
     path = Object();
   } else {
-    Object spec = Object::take(PyObject_GetAttrString(module, "__spec__"));
-    PyErr_Clear();
-    Object initializing = Object::take(spec ? PyObject_GetAttrString(spec.get(), "_initializing") : nullptr);
-    PyErr_Clear();
+    Object initializing = attribute_of(attribute_of(module, "__spec__").get(), "_initializing");
     bool partial = initializing && PyObject_IsTrue(initializing.get()) > 0;
     message = Object::take(PyUnicode_FromFormat(partial ? "cannot import name %R from partially initialized module %R "
                                                           "(most likely due to a circular import) (%S)"

@@ -12,11 +12,7 @@ namespace {
 
 PyObject* display(PyObject* x) {
   PyObject* hook = PySys_GetObject("displayhook");
-  if (hook == nullptr) {
-    PyErr_SetString(PyExc_RuntimeError, "lost sys.displayhook");
-    return nullptr;
-  }
-  return PyObject_CallOneArg(hook, x);
+  return hook ? PyObject_CallOneArg(hook, x) : PyErr_Format(PyExc_RuntimeError, "lost sys.displayhook");
 }
 
 Step print_expr(Evaluation& e, int) {

@@ -44,6 +44,24 @@ Step jump_if_or_pop(Evaluation& e, int oparg) {
   return Step::Next;
 }
 
+Step get_iter(Evaluation& e, int) { return replace(e, 1, e.operations.get_iter(peek(e.frame, 1))); }
+
+Step for_iter(Evaluation& e, int oparg) {
+  PyObject* x = e.operations.next(peek(e.frame, 1));
+  if (x != nullptr) {
+    push(e.frame, x);
+    return Step::Next;
+  }
+  if (PyErr_Occurred() != nullptr) return Step::Error;
+  drop(e, 1);
+  // The target would pop the iterator: it is END_FOR, in 3.13 followed by POP_TOP.
+  constexpr int skipped = python_minor - 11;
+  e.position += oparg + skipped;
+  return Step::Next;
+}
+
+Step end_for(Evaluation& e, int) { return done(e, python_minor >= 13 ? 1 : 2, 0); }
+
 constexpr Row rows[] = {
     {"JUMP_FORWARD", 11, 13, forward},
     {"JUMP_BACKWARD", 11, 13, backward},
@@ -62,6 +80,9 @@ constexpr Row rows[] = {
     {"POP_JUMP_IF_FALSE", 12, 13, pop_jump_if<false, false>},
     {"POP_JUMP_IF_NONE", 12, 13, pop_jump_if_none<true, false>},
     {"POP_JUMP_IF_NOT_NONE", 12, 13, pop_jump_if_none<false, false>},
+    {"GET_ITER", 11, 13, get_iter},
+    {"FOR_ITER", 11, 13, for_iter},
+    {"END_FOR", 12, 13, end_for},
 };
 
 }  // namespace

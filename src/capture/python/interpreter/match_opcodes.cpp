@@ -11,8 +11,7 @@ Step get_len(Evaluation& e, int) {
 
 template <unsigned long flag>
 Step match_kind(Evaluation& e, int) {
-  push(e.frame, boolean((Py_TYPE(peek(e.frame, 1))->tp_flags & flag) != 0));
-  return Step::Next;
+  return replace(e, 0, boolean((Py_TYPE(peek(e.frame, 1))->tp_flags & flag) != 0));
 }
 
 // Adds x to the set of names that the pattern has used; false with an error set if x is in it.
@@ -31,10 +30,9 @@ bool first_use(PyObject* seen, PyObject* x, PyObject* error, const char* message
 
 // A tuple of the values of the keys, or None. Uses the mapping's get(): a subscript may add the key.
 PyObject* match_mapping_keys(Evaluation& e, PyObject* mapping, PyObject* keys) {
-  static PyObject* const get_name = PyUnicode_InternFromString("get");
   Py_ssize_t count = PyTuple_GET_SIZE(keys);
   if (count == 0) return PyTuple_New(0);
-  Object get = Object::take(e.operations.get_attr(mapping, get_name));
+  Object get = Object::take(e.operations.get_attr(mapping, "get"_name));
   if (!get) return nullptr;
   Object seen = Object::take(PySet_New(nullptr)),
          missing = Object::take(PyObject_CallNoArgs(reinterpret_cast<PyObject*>(&PyBaseObject_Type))),
@@ -72,15 +70,12 @@ int append_attribute(Evaluation& e, PyObject* subject, PyTypeObject* type, PyObj
 // The `count` positional patterns of a class pattern. 1: they match, 0: they do not, -1: an error is set.
 int append_positional(Evaluation& e, PyObject* subject, PyTypeObject* type, Py_ssize_t count, PyObject* seen,
                       PyObject* attributes) {
-  static PyObject* const match_args_name = PyUnicode_InternFromString("__match_args__");
-  Object names = Object::take(e.operations.get_attr(reinterpret_cast<PyObject*>(type), match_args_name));
+  Object names = Object::take(e.operations.get_attr(reinterpret_cast<PyObject*>(type), "__match_args__"_name));
   bool whole = false;  // the only pattern matches the subject itself
   if (names) {
-    if (!PyTuple_CheckExact(names.get())) {
-      PyErr_Format(PyExc_TypeError, "%s.__match_args__ must be a tuple (got %s)", type->tp_name,
-                   Py_TYPE(names.get())->tp_name);
-      return -1;
-    }
+    if (!PyTuple_CheckExact(names.get()))
+      return fail(PyExc_TypeError, "%s.__match_args__ must be a tuple (got %s)", type->tp_name,
+                  Py_TYPE(names.get())->tp_name);
   } else {
     if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
     PyErr_Clear();
@@ -89,18 +84,14 @@ int append_positional(Evaluation& e, PyObject* subject, PyTypeObject* type, Py_s
     whole = PyType_HasFeature(type, _Py_TPFLAGS_MATCH_SELF) != 0;
   }
   Py_ssize_t allowed = whole ? 1 : PyTuple_GET_SIZE(names.get());
-  if (allowed < count) {
-    PyErr_Format(PyExc_TypeError, "%s() accepts %zd positional sub-pattern%s (%zd given)", type->tp_name, allowed,
-                 allowed == 1 ? "" : "s", count);
-    return -1;
-  }
+  if (allowed < count)
+    return fail(PyExc_TypeError, "%s() accepts %zd positional sub-pattern%s (%zd given)", type->tp_name, allowed,
+                allowed == 1 ? "" : "s", count);
   if (whole) return PyList_Append(attributes, subject) < 0 ? -1 : 1;
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* name = PyTuple_GET_ITEM(names.get(), i);
-    if (!PyUnicode_CheckExact(name)) {
-      PyErr_Format(PyExc_TypeError, "__match_args__ elements must be strings (got %s)", Py_TYPE(name)->tp_name);
-      return -1;
-    }
+    if (!PyUnicode_CheckExact(name))
+      return fail(PyExc_TypeError, "__match_args__ elements must be strings (got %s)", Py_TYPE(name)->tp_name);
     int found = append_attribute(e, subject, type, name, seen, attributes);
     if (found <= 0) return found;
   }
@@ -109,10 +100,7 @@ int append_positional(Evaluation& e, PyObject* subject, PyTypeObject* type, Py_s
 
 // A tuple of the attributes that the patterns match, or None.
 PyObject* match_class_attributes(Evaluation& e, PyObject* subject, PyObject* type, Py_ssize_t count, PyObject* names) {
-  if (!PyType_Check(type)) {
-    PyErr_SetString(PyExc_TypeError, "called match pattern must be a type");
-    return nullptr;
-  }
+  if (!PyType_Check(type)) return PyErr_Format(PyExc_TypeError, "called match pattern must be a type");
   int instance = e.operations.is_instance(subject, type);
   if (instance < 0) return nullptr;
   if (instance == 0) return Py_NewRef(Py_None);

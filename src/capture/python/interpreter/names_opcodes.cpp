@@ -80,6 +80,26 @@ Step delete_global(Evaluation& e, int oparg) {
   return done(e, 0, e.operations.store_global(e.frame, name_at(e, oparg), nullptr));
 }
 
+Step load_build_class(Evaluation& e, int) {
+  Object x;
+  if (find_item(builtins_of(e.frame), "__build_class__"_name, x.out()) == 0)
+    PyErr_SetString(PyExc_NameError, "__build_class__ not found");
+  return replace(e, 0, x.release());
+}
+
+Step setup_annotations(Evaluation& e, int) {
+  PyObject* space = locals_of(e.frame);
+  if (space == nullptr) return fail(PyExc_SystemError, "no locals found when setting up annotations");
+  Object annotations;
+  int found = find_item(space, "__annotations__"_name, annotations.out());
+  if (found != 0) return found < 0 ? Step::Error : Step::Next;
+  annotations = Object::take(PyDict_New());
+  if (!annotations) return Step::Error;
+  return done(e, 0,
+              PyDict_CheckExact(space) ? PyDict_SetItem(space, "__annotations__"_name, annotations.get())
+                                       : PyObject_SetItem(space, "__annotations__"_name, annotations.get()));
+}
+
 constexpr Row rows[] = {
     {"LOAD_NAME", 11, 13, load_name},
     {"STORE_NAME", 11, 13, store_name},
@@ -89,6 +109,8 @@ constexpr Row rows[] = {
     {"LOAD_GLOBAL", 11, 13, load_global},
     {"STORE_GLOBAL", 11, 13, store_global},
     {"DELETE_GLOBAL", 11, 13, delete_global},
+    {"LOAD_BUILD_CLASS", 11, 13, load_build_class},
+    {"SETUP_ANNOTATIONS", 11, 13, setup_annotations},
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "capture/python/interpreter/operations.h"
 
-#include "capture/python/interpreter/binary_functions.h"
 #include "capture/python/interpreter/handlers.h"
 #include "capture/python/interpreter/imports.h"
 
@@ -9,10 +8,6 @@ extern "C" PyAPI_FUNC(int) _PySet_Update(PyObject*, PyObject*);
 
 namespace vesta::capture {
 
-PyObject* Operations::load_fast(Frame* f, int slot) { return Py_XNewRef(capture::slot(f, slot)); }
-
-bool Operations::is_bound(Frame* f, int slot) { return capture::slot(f, slot) != nullptr; }
-
 PyObject* Operations::join(PyObject* const* pieces, int n) {
   Object empty = Object::take(PyUnicode_FromStringAndSize(nullptr, 0));
   Object tuple = Object::take(PyTuple_New(n));
@@ -20,10 +15,6 @@ PyObject* Operations::join(PyObject* const* pieces, int n) {
   for (int i = 0; i < n; ++i) PyTuple_SET_ITEM(tuple.get(), i, Py_NewRef(pieces[i]));
   return PyUnicode_Join(empty.get(), tuple.get());
 }
-
-PyObject* Operations::load_cell(Frame* f, int slot) { return PyCell_Get(capture::slot(f, slot)); }
-
-int Operations::store_cell(Frame* f, int slot, PyObject* value) { return PyCell_Set(capture::slot(f, slot), value); }
 
 PyObject* Operations::load_global(Frame* f, PyObject* name) {
   PyObject* x = nullptr;
@@ -40,13 +31,9 @@ int Operations::store_global(Frame* f, PyObject* name, PyObject* value) {
   return -1;
 }
 
-PyObject* Operations::get_attr(PyObject* owner, PyObject* name) { return PyObject_GetAttr(owner, name); }
-
 int Operations::set_attr(PyObject* owner, PyObject* name, PyObject* value) {
   return PyObject_SetAttr(owner, name, value);
 }
-
-PyObject* Operations::get_item(PyObject* container, PyObject* key) { return PyObject_GetItem(container, key); }
 
 int Operations::set_item(PyObject* container, PyObject* key, PyObject* value) {
   return value != nullptr ? PyObject_SetItem(container, key, value) : PyObject_DelItem(container, key);
@@ -100,13 +87,6 @@ PyObject* Operations::unary(Unary op, PyObject* x) {
   int truth = is_true(x);
   return truth < 0 ? nullptr : boolean(truth == 0);
 }
-
-PyObject* Operations::compare(int op, PyObject* left, PyObject* right) { return PyObject_RichCompare(left, right, op); }
-int Operations::contains(PyObject* container, PyObject* x) { return PySequence_Contains(container, x); }
-int Operations::is_true(PyObject* x) { return PyObject_IsTrue(x); }
-Py_ssize_t Operations::length(PyObject* x) { return PyObject_Size(x); }
-PyObject* Operations::get_iter(PyObject* x) { return PyObject_GetIter(x); }
-PyObject* Operations::next(PyObject* iterator) { return PyIter_Next(iterator); }
 
 int Operations::unpack(PyObject* x, int before, int after, PyObject** out) {
   PyObject** const begin = out;
@@ -233,8 +213,6 @@ int Operations::merge_keywords(PyObject* callable, PyObject* dict, PyObject* map
   return -1;
 }
 
-PyObject* Operations::list_to_tuple(PyObject* list) { return PyList_AsTuple(list); }
-
 PyObject* Operations::call(PyObject* callable, PyObject* const* args, size_t flags, PyObject* keyword_names) {
   return PyObject_Vectorcall(callable, args, flags, keyword_names);
 }
@@ -244,9 +222,8 @@ PyObject* Operations::call_unpacked(PyObject* callable, PyObject* args_tuple, Py
 }
 
 PyObject* Operations::import_name(Frame* f, PyObject* name, PyObject* fromlist, PyObject* level) {
-  static PyObject* const import = PyUnicode_InternFromString("__import__");
   Object function;
-  int found = find_item(builtins_of(f), import, function.out());
+  int found = find_item(builtins_of(f), "__import__"_name, function.out());
   if (found == 0) PyErr_SetString(PyExc_ImportError, "__import__ not found");
   if (found <= 0) return nullptr;
   PyObject* locals = locals_of(f);

@@ -11,10 +11,7 @@ Step resume_(Evaluation& e, int oparg) {  // 2 and 3: after yield from or await,
   return Step::Next;
 }
 
-Step pop_top(Evaluation& e, int) {
-  drop(e, 1);
-  return Step::Next;
-}
+Step pop_top(Evaluation& e, int) { return done(e, 1, 0); }
 
 Step push_null(Evaluation& e, int) {
   push(e.frame, nullptr);
@@ -31,20 +28,13 @@ Step swap(Evaluation& e, int oparg) {
   return Step::Next;
 }
 
-Step load_const(Evaluation& e, int oparg) {
-  push(e.frame, Py_NewRef(constant_at(e, oparg)));
-  return Step::Next;
-}
+Step load_const(Evaluation& e, int oparg) { return replace(e, 0, Py_NewRef(constant_at(e, oparg))); }
 
 Step load_slot(Evaluation& e, int slot) {
   e.operations.share_cell(e.frame, slot);
   PyObject* x = Py_XNewRef(capture::slot(e.frame, slot));
-  if (x == nullptr) {
-    raise_unbound(e, slot);
-    return Step::Error;
-  }
-  push(e.frame, x);
-  return Step::Next;
+  if (x == nullptr) raise_unbound(e, slot);
+  return replace(e, 0, x);
 }
 
 // From 3.13 on, LOAD_FAST also pushes a cell itself, for a closure. That reads no variable.
@@ -56,19 +46,13 @@ bool holds_cell(const Evaluation& e, int slot) {
 bool load_variable(Evaluation& e, int slot) {
   if (python_minor >= 13 && holds_cell(e, slot)) return load_slot(e, slot) == Step::Next;
   PyObject* x = e.operations.load_fast(e.frame, slot);
-  if (x == nullptr) {
-    if (PyErr_Occurred() == nullptr) raise_unbound(e, slot);
-    return false;
-  }
-  push(e.frame, x);
-  return true;
+  if (x == nullptr && PyErr_Occurred() == nullptr) raise_unbound(e, slot);
+  return replace(e, 0, x) == Step::Next;
 }
 
 void store_variable(Evaluation& e, int slot, PyObject* x) {
   e.operations.storing(e.frame, slot);
-  PyObject* old = capture::slot(e.frame, slot);
-  capture::slot(e.frame, slot) = x;
-  Py_XDECREF(old);
+  Py_XSETREF(capture::slot(e.frame, slot), x);
 }
 
 Step load_fast(Evaluation& e, int oparg) { return load_variable(e, oparg) ? Step::Next : Step::Error; }
@@ -103,10 +87,7 @@ Step store_fast_store_fast(Evaluation& e, int oparg) {
 }
 
 Step delete_fast(Evaluation& e, int oparg) {
-  if (!e.operations.is_bound(e.frame, oparg)) {
-    raise_unbound(e, oparg);
-    return Step::Error;
-  }
+  if (!e.operations.is_bound(e.frame, oparg)) return raise_unbound(e, oparg);
   store_variable(e, oparg, nullptr);
   return Step::Next;
 }

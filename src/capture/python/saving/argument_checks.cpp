@@ -76,9 +76,7 @@ void ArgumentChecks::add(const Guard& g) {
 
 // A guard on the tuple or dict that a module's __call__ passes on: it says which parameters are given.
 void ArgumentChecks::add_passed_on(const Guard& g) {
-  int positional = 0;
-  for (const Parameter& p : parts_.calling.parameters)
-    positional += p.how == Parameter::How::PositionalOnly || p.how == Parameter::How::Plain;
+  const int positional = parts_.places.positionals();
   if (g.check == Check::Length && parts_.variant.guards.sources()[g.source].index == 1) {
     const auto count = static_cast<int>(g.number);
     for (int i = 0; i < std::min(count, positional); ++i) parts_.places.add({-1, i, {}});

@@ -16,6 +16,7 @@ class Places {
   // The source begins at an argument. All others begin at the program: its module, globals or closure.
   bool is_argument(int source) const { return argument_[static_cast<size_t>(source)]; }
   std::vector<bool> arguments() const { return argument_; }
+  int positionals() const { return positionals_; }
   // The place of a source; -1: the tuple or dict of arguments that torch.nn.Module.__call__ passes on, which has no
   // place. Throws UserError for an object that the arguments of a saved program do not lead to.
   int of(int source);

@@ -80,18 +80,18 @@ class VariantSaver {
   }
 
   void set_origin() {
+    out_.origin = {.inference = true,
+                   .numerics = options_.numerics,
+                   .packed_weights = options_.packed_weights,
+                   .kernels = options_.kernels,
+                   .target = target_of_code(out_.artifact),
+                   .torch = torch_release(),
+                   .cuda_graphs = options_.cuda_graphs,
+                   .copied_inputs = options_.copied_inputs,
+                   .cuda_graph_memory = options_.cuda_graph_memory,
+                   .deterministic = v_.entry.deterministic};
     for (const auto& [name, value] : v_.graph.report.key->fields)
       if (name == "graph") out_.origin.graph = value;
-    out_.origin.inference = true;
-    out_.origin.numerics = options_.numerics;
-    out_.origin.deterministic = v_.entry.deterministic;
-    out_.origin.packed_weights = options_.packed_weights;
-    out_.origin.kernels = options_.kernels;
-    out_.origin.target = target_of_code(out_.artifact);
-    out_.origin.torch = torch_release();
-    out_.origin.cuda_graphs = options_.cuda_graphs;
-    out_.origin.copied_inputs = options_.copied_inputs;
-    out_.origin.cuda_graph_memory = options_.cuda_graph_memory;
   }
 
   // Inputs have the names of their parameters, in messages as well.

@@ -5,7 +5,6 @@
 #include "capture/python/functions/python_functions.h"
 #include "capture/python/hook/hook.h"
 #include "capture/python/segments/captured.h"
-#include "capture/python/tracer/tracer_scope.h"
 #include "capture/python/values/classes.h"
 
 namespace vesta::capture {
@@ -29,8 +28,7 @@ Entered entered(PyObject* f, int depth) {
   }
   if (PyMethod_Check(f)) return entered(PyMethod_GET_FUNCTION(f), depth + 1);
   if (!PyType_Check(f) && is_python_class(Py_TYPE(f))) {
-    static PyObject* name = PyUnicode_InternFromString("__call__");
-    PyObject* method = _PyType_Lookup(Py_TYPE(f), name);
+    PyObject* method = _PyType_Lookup(Py_TYPE(f), "__call__"_name);
     if (method && PyFunction_Check(method)) return entered(method, depth + 1);
   }
   return {};

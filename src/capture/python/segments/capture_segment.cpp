@@ -6,7 +6,6 @@
 
 #include "capture/python/segments/trace_segment.h"
 #include "capture/python/tensors/tensors.h"
-#include "vesta/error.h"
 
 namespace vesta::capture {
 namespace {

@@ -14,18 +14,6 @@
 namespace vesta::capture {
 namespace {
 
-class DepthGuard {
- public:
-  DepthGuard() : ok_(Py_EnterRecursiveCall(" in a compiled function") == 0) {}
-  ~DepthGuard() {
-    if (ok_) Py_LeaveRecursiveCall();
-  }
-  bool ok() const { return ok_; }
-
- private:
-  bool ok_;
-};
-
 // Why no part of a frame of this code is ever compiled.
 std::optional<Break> why_never(PyThreadState* t, PyCodeObject* code) {
   if (code->co_flags & (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)) return Break::GeneratorFunction;
@@ -79,8 +67,10 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain) {
     fall_back(reason.text);
     return evaluate_by_cpython(t, f, 0);
   }
-  const DepthGuard depth;
-  return depth.ok() ? SegmentedCall(*this, t, f, gain).run() : throw_at(t, f, 0);
+  if (Py_EnterRecursiveCall(" in a compiled function") != 0) return throw_at(t, f, 0);
+  PyObject* result = SegmentedCall(*this, t, f, gain).run();
+  Py_LeaveRecursiveCall();
+  return result;
 }
 
 void Captured::reset() {

@@ -9,10 +9,7 @@
 namespace vesta::capture {
 
 bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
-  if (!v.watched.alive()) {
-    why.guard = "an object that it was compiled for does not exist any more";
-    return false;
-  }
+  if (!v.watched.alive()) return why.guard = "an object that it was compiled for does not exist any more", false;
   const GuardProgram::Lease lease(v.guards);
   Registers& registers = *lease;
   if (const int failed = v.guards.check(f, registers); failed != GuardProgram::kHolds) {
@@ -40,10 +37,8 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
     int overflow = 0;
     integers.push_back(PyLong_AsLongLongAndOverflow(reg(source), &overflow));
     constexpr int64_t kMost = int64_t{1} << 40;  // what is computed from it should not overflow
-    if (overflow || integers.back() > kMost || integers.back() < -kMost) {
-      why.guard = "an integer is very large";
-      return false;
-    }
+    if (overflow || integers.back() > kMost || integers.back() < -kMost)
+      return why.guard = "an integer is very large", false;
   }
   // Other threads run during the graph, and may drop what the epilogue needs.
   ready.held.clear();
@@ -53,14 +48,10 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
   ready.warnings.clear();
   if (!v.graph.executable) return true;
   const WarningsKept kept(ready.warnings);
-  switch (run_graph(v.graph, v.require_grad, tensors, integers, ready.outputs, &why.guard)) {
-    case GraphRun::Ran: return true;
-    case GraphRun::Rejected: return false;
-    case GraphRun::Raised: return false;
-    case GraphRun::Failed: ready.failed = why.guard; return false;
-    case GraphRun::Refused: ready.failed = why.guard, ready.refused = true; return false;
-  }
-  return false;
+  const GraphRun run = run_graph(v.graph, v.require_grad, tensors, integers, ready.outputs, &why.guard);
+  ready.refused = run == GraphRun::Refused;
+  if (run == GraphRun::Failed || ready.refused) ready.failed = why.guard;
+  return run == GraphRun::Ran;
 }
 
 bool leave_segment(Frame* f, const Ready& ready, PyObject** result) {

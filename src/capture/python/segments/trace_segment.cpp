@@ -8,7 +8,6 @@
 #include "capture/python/hook/hook.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/tracer_scope.h"
-#include "vesta/error.h"
 
 namespace vesta::capture {
 namespace {
@@ -27,24 +26,15 @@ class Restore {
     collecting_ = PyGC_Disable();
   }
   ~Restore() {
-    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-    PyErr_Fetch(&type, &value, &trace);
+    const ErrorAside error;
     while (depth_of(frame_) > 0) Py_XDECREF(pop(frame_));
-    for (int i = 0; i < locals_; ++i) {
-      PyObject* now = slot(frame_, i);
-      slot(frame_, i) = slots_[static_cast<size_t>(i)].release();
-      Py_XDECREF(now);
-    }
+    for (int i = 0; i < locals_; ++i) Py_XSETREF(slot(frame_, i), slots_[static_cast<size_t>(i)].release());
     for (size_t i = static_cast<size_t>(locals_); i < slots_.size(); ++i) push(frame_, slots_[i].release());
-    PyObject* now = thread_->exc_info->exc_value;
-    thread_->exc_info->exc_value = exception_.release();
-    Py_XDECREF(now);
+    Py_XSETREF(thread_->exc_info->exc_value, exception_.release());
     set_executing(frame_, position_);
     if (collecting_) PyGC_Enable();
-    PyErr_Restore(type, value, trace);
   }
-  Restore(const Restore&) = delete;
-  Restore& operator=(const Restore&) = delete;
+  Restore& operator=(Restore&&) = delete;  // neither copied nor moved
   const TorchState& state() const { return state_.state(); }
   PyObject* exception() const { return exception_.get(); }
 
@@ -61,8 +51,7 @@ class Linked {
  public:
   Linked(PyThreadState* t, Frame* f) : thread_(t), frame_(f) { link(t, f); }
   ~Linked() { unlink(thread_, frame_); }
-  Linked(const Linked&) = delete;
-  Linked& operator=(const Linked&) = delete;
+  Linked& operator=(Linked&&) = delete;  // neither copied nor moved
 
  private:
   PyThreadState* thread_;

@@ -1,6 +1,6 @@
 #include "capture/python/sources/compute.h"
 
-#include "capture/python/interpreter/binary_functions.h"
+#include "capture/python/interpreter/operations.h"
 
 namespace vesta::capture {
 

@@ -55,23 +55,13 @@ PyObject* read_source(const Source& s, const Roots& roots, PyObject* parent, PyO
       const char* name = s.kind == SourceKind::PartialFunction    ? "func"
                          : s.kind == SourceKind::PartialArguments ? "args"
                                                                   : "keywords";
-      PyObject* x = PyObject_GetAttrString(parent, name);
-      if (!x) {
-        PyErr_Clear();
-        return nullptr;
-      }
-      Py_DECREF(x);
-      return x;
+      return attribute_of(parent, name).get();  // the parent holds it
     }
     case SourceKind::Referent: return PyWeakref_CheckRef(parent) ? PyWeakref_GetObject(parent) : nullptr;
     case SourceKind::Flag: {
-      PyObject* x = PyObject_CallNoArgs(parent);
+      const Object x = Object::take(PyObject_CallNoArgs(parent));
       if (!x) PyErr_Clear();
-      const bool truth = x == Py_True;
-      if (x && !PyBool_Check(x)) Py_SETREF(x, nullptr);
-      if (!x) return nullptr;
-      Py_DECREF(x);
-      return truth ? Py_True : Py_False;
+      return x && PyBool_Check(x.get()) ? x.get() : nullptr;  // True and False live on
     }
     case SourceKind::ContextValue: {
       PyObject* x = nullptr;

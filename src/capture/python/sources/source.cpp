@@ -12,23 +12,15 @@ std::string text_of(PyObject* x, bool repr) {
   if (!x || !(PyUnicode_CheckExact(x) || PyLong_CheckExact(x) || PyFloat_CheckExact(x) || PyBool_Check(x) ||
               PyBytes_CheckExact(x) || x == Py_None))
     return x ? fmt::format("<{} at {}>", Py_TYPE(x)->tp_name, static_cast<const void*>(x)) : "?";
-  PyObject* s = repr ? PyObject_Repr(x) : PyObject_Str(x);
-  const char* p = s ? PyUnicode_AsUTF8(s) : nullptr;
-  std::string out = p ? p : "?";
-  Py_XDECREF(s);
-  PyErr_Clear();
-  return out.size() > 60 ? out.substr(0, 57) + "..." : out;
+  return shortened(Object::take(repr ? PyObject_Repr(x) : PyObject_Str(x)), 60);
 }
 
 std::string name_of(PyObject* x) {
-  PyObject* name = PyModule_Check(x) ? PyModule_GetNameObject(x)
-                   : PyType_Check(x) || PyFunction_Check(x) || PyCFunction_Check(x)
-                       ? PyObject_GetAttrString(x, "__qualname__")
-                       : nullptr;
-  std::string out = name ? text_of(name, false) : std::string("a ") + Py_TYPE(x)->tp_name;
-  Py_XDECREF(name);
+  const bool has_name = PyType_Check(x) || PyFunction_Check(x) || PyCFunction_Check(x);
+  const Object name = PyModule_Check(x) ? Object::take(PyModule_GetNameObject(x))
+                                        : attribute_of(has_name ? x : nullptr, "__qualname__");
   PyErr_Clear();
-  return out;
+  return name ? text_of(name.get(), false) : std::string("a ") + Py_TYPE(x)->tp_name;
 }
 
 // The text of a key: a scalar, or a tuple. Other objects are named by their classes.
@@ -60,17 +52,19 @@ std::string computed_text(int operation, PyObject* function, const std::string& 
 
 }  // namespace
 
+std::string shortened(const Object& text, size_t most) {
+  const char* utf8 = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  PyErr_Clear();
+  const std::string out = utf8 ? utf8 : "?";
+  return out.size() > most ? out.substr(0, most - 3) + "..." : out;
+}
+
 int SourceTable::add(SourceKind kind, int parent, int index, PyObject* key, int other) {
   // Keys are compared by identity. Equal strings and small integers are mostly one object; a second source for an equal
   // key costs one more check.
   const auto [it, added] = ids_.try_emplace({kind, parent, index, key, other}, size());
   if (added) sources_.push_back({kind, parent, index, key ? keep(key) : nullptr, other});
   return it->second;
-}
-
-int SourceTable::find(PyObject* object) const {
-  const auto it = known_.find(object);
-  return it == known_.end() ? -1 : it->second;
 }
 
 void SourceTable::know(PyObject* object, int source) {

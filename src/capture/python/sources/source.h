@@ -48,15 +48,22 @@ struct Source {
   int other = -1;
 };
 
+// A str as text of at most `most` bytes; "?" if there is none. No error is set.
+std::string shortened(const Object& text, size_t most);
+
 class SourceTable {
  public:
   // The number of this source, the same each time.
   int add(SourceKind kind, int parent, int index = 0, PyObject* key = nullptr, int other = -1);
+  // Of the item of a list or tuple; of what a dict has under a key.
+  int item(int sequence, Py_ssize_t index) { return add(SourceKind::SequenceItem, sequence, static_cast<int>(index)); }
+  int value(int dict, PyObject* key) { return add(SourceKind::DictValue, dict, 0, key); }
+  int constant(PyObject* x) { return add(SourceKind::Constant, -1, 0, x); }
   const Source& operator[](int id) const { return sources_[static_cast<size_t>(id)]; }
   int size() const { return static_cast<int>(sources_.size()); }
 
   // The source by which an object is known, or -1.
-  int find(PyObject* object) const;
+  int find(PyObject* object) const { return found_in(known_, object, -1); }
   // The first source of an object stays its source.
   void know(PyObject* object, int source);
 
@@ -74,7 +81,6 @@ class SourceTable {
   // A table of the same sources that keeps their keys alive, but not the objects that a trace found in them.
   SourceTable places() const;
   std::vector<Object>& kept() { return kept_; }
-  const std::vector<Object>& kept() const { return kept_; }
 
  private:
   std::vector<Source> sources_;

@@ -108,8 +108,7 @@ class Borrowed {
     tensors_.clear();
     for (PyObject* x : objects_) Py_DECREF(x);
   }
-  Borrowed(const Borrowed&) = delete;
-  Borrowed& operator=(const Borrowed&) = delete;
+  Borrowed& operator=(Borrowed&&) = delete;  // neither copied nor moved
   const at::Tensor& operator[](size_t i) const { return tensors_[i]; }
   std::span<const at::Tensor> all() const { return {tensors_.data(), tensors_.size()}; }
 
@@ -128,8 +127,7 @@ class Lists {
     spare().tensors = std::move(tensors);
     spare().addresses = std::move(addresses);
   }
-  Lists(const Lists&) = delete;
-  Lists& operator=(const Lists&) = delete;
+  Lists& operator=(Lists&&) = delete;  // neither copied nor moved
 
   std::vector<at::Tensor> tensors;
   runtime::Addresses addresses;

@@ -122,10 +122,7 @@ PyObject* guarded(F&& f) {
 
 PyObject* add_tensor_input(PyObject* real, const std::string& name, bool parameter, const std::vector<bool>& dynamic) {
   return guarded([&] {
-    trace::TraceInput in;
-    in.value = THPVariable_Unpack(real);
-    in.name = name;
-    in.dynamic = dynamic;
+    trace::TraceInput in{.value = THPVariable_Unpack(real), .name = name, .dynamic = dynamic};
     if (parameter && !THPVariable_Unpack(real).is_inference()) in.kind = graph::InputKind::Parameter;
     return THPVariable_Wrap(trace::add_input(in).toTensor());
   });
@@ -158,11 +155,7 @@ bool lift_tensor(PyObject* real) {
 
 PyObject* add_integer_input(int64_t value, const std::string& name) {
   return guarded([&] {
-    trace::TraceInput in;
-    in.value = value;
-    in.name = name;
-    in.dynamic = {true};
-    const c10::IValue v = trace::add_input(in);
+    const c10::IValue v = trace::add_input({.value = value, .name = name, .dynamic = {true}});
     return v.isInt() ? PyLong_FromLongLong(v.toInt()) : py::cast(v.toSymInt()).release().ptr();
   });
 }
@@ -176,16 +169,25 @@ Reason reason_for(const std::exception& e) {
 
 bool is_gradient_error(const std::exception& e) { return dynamic_cast<const trace::NeedsGradients*>(&e) != nullptr; }
 
-bool trace_needs_gradients() {
+namespace {
+
+// What f makes of the error that has ended the trace.
+template <class F>
+std::invoke_result_t<F, const std::exception&> of_failure(F&& f) {
   trace::Recorder* r = trace::Recorder::current();
-  if (!r || !r->failure) return false;
+  if (!r || !r->failure) return {};
   try {
     std::rethrow_exception(r->failure);
-  } catch (const trace::NeedsGradients&) {
-    return true;
-  } catch (const std::exception&) {
-    return false;
+  } catch (const std::exception& e) {
+    return f(e);
   }
+}
+
+}  // namespace
+
+bool trace_needs_gradients() { return of_failure(is_gradient_error); }
+Reason trace_failure() {
+  return of_failure([](const std::exception& e) { return reason_for(e); });
 }
 
 size_t size_guard_count() {
@@ -203,29 +205,14 @@ int64_t recorded_operators() {
   return r ? r->op_count : 0;
 }
 
-Reason trace_failure() {
-  trace::Recorder* r = trace::Recorder::current();
-  if (!r || !r->failure) return {};
-  try {
-    std::rethrow_exception(r->failure);
-  } catch (const std::exception& e) {
-    return reason_for(e);
-  }
-}
-
 namespace {
 
 // The number of the default device that torch.set_default_device or `with torch.device(...)` sets.
 int mode_number(PyObject* mode) {
-  static PyObject* const type = [] {
-    PyObject* module = PyImport_ImportModule("torch.utils._device");
-    PyObject* found = module ? PyObject_GetAttrString(module, "DeviceContext") : nullptr;
-    PyErr_Clear();
-    return found;
-  }();
+  static PyObject* const type = attribute_of("torch.utils._device", "DeviceContext").release();
   if (reinterpret_cast<PyObject*>(Py_TYPE(mode)) != type) return TorchState::kOtherMode;
-  const Object device = Object::take(PyObject_GetAttrString(mode, "device"));
-  if (!device || !THPDevice_Check(device.get())) return PyErr_Clear(), TorchState::kOtherMode;
+  const Object device = attribute_of(mode, "device");
+  if (!device || !THPDevice_Check(device.get())) return TorchState::kOtherMode;
   const c10::Device d = reinterpret_cast<THPDevice*>(device.get())->device;
   return 1 + (static_cast<int>(d.type()) << 9 | (d.index() + 1));
 }
@@ -244,24 +231,25 @@ std::array<int, 4> function_modes() {
 }  // namespace
 
 TorchState torch_state() {
-  TorchState s;
-  s.grad = c10::GradMode::is_enabled();
-  s.inference = c10::InferenceMode::is_enabled();
-  s.deterministic = at::globalContext().deterministicAlgorithms();
-  s.deterministic_warn = at::globalContext().deterministicAlgorithmsWarnOnly();
-  s.threads = at::get_num_threads();
-  s.default_dtype = static_cast<int>(c10::typeMetaToScalarType(c10::get_default_dtype()));
-  s.cpu = {at::autocast::is_autocast_enabled(c10::kCPU), static_cast<int>(at::autocast::get_autocast_dtype(c10::kCPU))};
-  s.cuda = {at::autocast::is_autocast_enabled(c10::kCUDA),
-            static_cast<int>(at::autocast::get_autocast_dtype(c10::kCUDA))};
-  s.autocast_cache = at::autocast::is_autocast_cache_enabled();
-  s.autocast_nesting = at::autocast::increment_nesting() - 1;
+  const auto autocast = [](c10::DeviceType device) -> TorchState::Autocast {
+    return {at::autocast::is_autocast_enabled(device), static_cast<int>(at::autocast::get_autocast_dtype(device))};
+  };
+  const int nesting = at::autocast::increment_nesting() - 1;
   at::autocast::decrement_nesting();
-  s.transforms = static_cast<int>(at::functorch::getDynamicLayerStack().size());
-  s.function_modes = function_modes();
-  s.function_enabled =
-      at::impl::PythonTorchFunctionTLS::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED;
-  return s;
+  return {.grad = c10::GradMode::is_enabled(),
+          .inference = c10::InferenceMode::is_enabled(),
+          .deterministic = at::globalContext().deterministicAlgorithms(),
+          .deterministic_warn = at::globalContext().deterministicAlgorithmsWarnOnly(),
+          .autocast_cache = at::autocast::is_autocast_cache_enabled(),
+          .threads = at::get_num_threads(),
+          .default_dtype = static_cast<int>(c10::typeMetaToScalarType(c10::get_default_dtype())),
+          .cpu = autocast(c10::kCPU),
+          .cuda = autocast(c10::kCUDA),
+          .autocast_nesting = nesting,
+          .function_modes = function_modes(),
+          .transforms = static_cast<int>(at::functorch::getDynamicLayerStack().size()),
+          .function_enabled =
+              at::impl::PythonTorchFunctionTLS::get_disabled_state() == at::impl::TorchFunctionDisabledState::ENABLED};
 }
 
 struct KeptTorchState::Functions {
@@ -350,36 +338,27 @@ bool is_other_function_mode_active() {
 
 bool is_foreign_mode_active() { return foreign_mode_active(); }
 
-struct TracedGraph::Impl {
-  trace::Traced traced;
-};
-TracedGraph::TracedGraph() = default;
-TracedGraph::~TracedGraph() = default;
-TracedGraph::TracedGraph(TracedGraph&&) noexcept = default;
-TracedGraph& TracedGraph::operator=(TracedGraph&&) noexcept = default;
-
 TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, bool gradients,
                         std::function<std::string()> line) {
   TracedGraph out;
-  out.impl = std::make_unique<TracedGraph::Impl>();
-  out.impl->traced = trace::trace({},
-                                  [&](const std::vector<c10::IValue>&) {
-                                    std::vector<c10::IValue> results;
-                                    for (PyObject* x : body()) {
-                                      if (is_tensor(x))
-                                        results.emplace_back(THPVariable_Unpack(x));
-                                      else
-                                        results.emplace_back(py::cast<c10::SymInt>(py::handle(x)));
-                                    }
-                                    return results;
-                                  },
-                                  {.gradients = gradients, .line = std::move(line)});
-  const trace::Traced& traced = out.impl->traced;
+  out.traced =
+      std::make_shared<trace::Traced>(trace::trace({},
+                                                   [&](const std::vector<c10::IValue>&) {
+                                                     std::vector<c10::IValue> results;
+                                                     for (PyObject* x : body()) {
+                                                       if (is_tensor(x))
+                                                         results.emplace_back(THPVariable_Unpack(x));
+                                                       else
+                                                         results.emplace_back(py::cast<c10::SymInt>(py::handle(x)));
+                                                     }
+                                                     return results;
+                                                   },
+                                                   {.gradients = gradients, .line = std::move(line)}));
+  const trace::Traced& traced = *out.traced;
   for (const at::Tensor& t : traced.inputs) {
     const bool seen = t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() != nullptr;
     out.inputs.push_back({Object::take(THPVariable_Wrap(t)), seen});
   }
-  out.ops = traced.op_count;
   out.in_grad_mode = traced.in_grad_mode;
   traced.graph->for_each_node([&](const graph::Node* n) {
     const std::string& name = n->op->name;
@@ -406,7 +385,7 @@ constexpr double kBriefUs = 5;
 
 CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms,
                             const std::vector<int64_t>& integers) {
-  trace::Traced& traced = graph.impl->traced;
+  trace::Traced& traced = *graph.traced;
   pipeline::Traced facts;
   facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.conj_neg)};
   facts.op_count = traced.op_count;

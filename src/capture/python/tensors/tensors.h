@@ -25,7 +25,8 @@ class Executable;
 }
 namespace vesta::trace {
 struct Tape;
-}
+struct Traced;
+}  // namespace vesta::trace
 
 namespace vesta::capture {
 
@@ -107,8 +108,7 @@ class KeptTorchState {
  public:
   KeptTorchState();
   ~KeptTorchState();
-  KeptTorchState(const KeptTorchState&) = delete;
-  KeptTorchState& operator=(const KeptTorchState&) = delete;
+  KeptTorchState& operator=(KeptTorchState&&) = delete;  // neither copied nor moved
   const TorchState& state() const { return state_; }
 
  private:
@@ -129,14 +129,8 @@ struct GraphInput {
 };
 
 struct TracedGraph {
-  TracedGraph();
-  ~TracedGraph();
-  TracedGraph(TracedGraph&&) noexcept;
-  TracedGraph& operator=(TracedGraph&&) noexcept;
-  struct Impl;
-  std::unique_ptr<Impl> impl;
+  std::shared_ptr<trace::Traced> traced;
   std::vector<GraphInput> inputs;  // of the graph, in order
-  int64_t ops = 0;
   std::vector<OpCount> operators;  // in the order of first use
   bool in_grad_mode = false;       // an operator was recorded while gradient mode was on
   bool empty = false;              // no operator, output or input

@@ -4,7 +4,6 @@
 #include <structmember.h>
 
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/descriptors.h"
 #include "capture/python/tracer/trace.h"
@@ -67,9 +66,7 @@ int ObjectModel::set_tensor_attr(PyObject* owner, PyObject* name, PyObject* valu
 
 int ObjectModel::set_attr_by_hook(PyObject* owner, PyObject* name, PyObject* value) {
   // The class's own __setattr__ or __delattr__, or one that it inherits.
-  static PyObject* const setattr = PyUnicode_InternFromString("__setattr__");
-  static PyObject* const delattr = PyUnicode_InternFromString("__delattr__");
-  PyObject* const hook = value ? setattr : delattr;
+  PyObject* const hook = value ? "__setattr__"_name : "__delattr__"_name;
   PyTypeObject* type = Py_TYPE(owner);
   t_.guards.add_class(type, hook);
   if (const Object f = Object::share(_PyType_Lookup(type, hook)); f && !PyFunction_Check(f.get())) {

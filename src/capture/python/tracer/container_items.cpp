@@ -3,7 +3,6 @@
 #include "capture/python/functions/hashed_keys.h"
 #include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/tensors.h"
-#include "capture/python/tracer/operator_after_write.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/class_sets.h"
@@ -53,7 +52,7 @@ PyObject* ContainerItems::get(PyObject* container, PyObject* given) {
     return get_known_index(container, source, key);
   if (PyDict_Check(container) && !has_own_subscript(type, &PyDict_Type) && t_.equality.is_source_key(key))
     return get_dict_item(container, source, key);
-  if (is_tensor(container) && !may_run_operator(t_)) return nullptr;
+  if (is_tensor(container) && !t_.may_run_operator()) return nullptr;
   if (!PyType_Check(container)) {
     // A missing item would be made and kept under the hash of the fake tensor.
     if (source >= 0 && PyDict_Check(container) && type != &PyDict_Type && is_tensor(key))
@@ -70,16 +69,13 @@ PyObject* ContainerItems::get_known_index(PyObject* sequence, int source, PyObje
   if (i == -1 && PyErr_Occurred()) PyErr_Clear();
   if (i < 0) i += n;
   if (i < 0 || i >= n) return PyObject_GetItem(sequence, key);  // raises
-  return t_.tracker.track(PySequence_Fast_GET_ITEM(sequence, i),
-                          t_.sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
+  return t_.tracker.track(PySequence_Fast_GET_ITEM(sequence, i), t_.sources.item(source, i));
 }
 
 PyObject* ContainerItems::get_dict_item(PyObject* dict, int source, PyObject* key) {
   PyTypeObject* type = Py_TYPE(dict);
   t_.guards.add_class(type);
-  bool found = false;
-  PyObject* x = t_.containers.read_dict(dict, source, key, &found);
-  if (found || PyErr_Occurred()) return x;
+  if (const auto x = t_.containers.read_dict(dict, source, key)) return *x;
   if (source >= 0 && is_derived_from(type, ClassSet::DefaultDict)) return missing_item(dict, source, key);
   // A subclass's __missing__ may add the item.
   if (type != &PyDict_Type && !t_.containers.before_write(dict, UndoLog::Writes::Any)) return nullptr;
@@ -87,14 +83,13 @@ PyObject* ContainerItems::get_dict_item(PyObject* dict, int source, PyObject* ke
 }
 
 PyObject* ContainerItems::missing_item(PyObject* dict, int source, PyObject* key) {
-  static PyObject* const missing = PyUnicode_InternFromString("__missing__");
-  static PyObject* const name = PyUnicode_InternFromString("default_factory");
-  if (PyObject* f = _PyType_Lookup(Py_TYPE(dict), missing); f && PyFunction_Check(f))
+  if (PyObject* f = _PyType_Lookup(Py_TYPE(dict), "__missing__"_name); f && PyFunction_Check(f))
     return t_.graph_break(Break::DefaultDictMethod);
   constexpr int kFactory = sizeof(PyDictObject);  // a defaultdict has this one member besides a dict's
   PyObject* now = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(dict) + kFactory);
   const Object factory = Object::take(
-      now ? t_.tracker.track(now, t_.sources.add(SourceKind::Member, source, kFactory, name)) : Py_NewRef(Py_None));
+      now ? t_.tracker.track(now, t_.sources.add(SourceKind::Member, source, kFactory, "default_factory"_name))
+          : Py_NewRef(Py_None));
   if (!factory) return nullptr;
   if (factory.get() == Py_None) return t_.tracker.finish_call(PyObject_GetItem(dict, key));  // raises
   Object x = Object::take(t_.calls.call(factory.get(), nullptr, 0, nullptr));
@@ -124,7 +119,7 @@ int ContainerItems::set(PyObject* container, PyObject* given, PyObject* value) {
 }
 
 int ContainerItems::set_tensor_item(PyObject* tensor, PyObject* key, PyObject* value) {
-  if (!may_run_operator(t_)) return -1;
+  if (!t_.may_run_operator()) return -1;
   if (!t_.tracker.operand(key) || (value && !t_.tracker.operand(value))) return -1;
   Object number;
   if (value && is_symbolic_scalar(value)) {
@@ -141,7 +136,7 @@ int ContainerItems::contains(PyObject* container, PyObject* x) {
       source >= 0 && PyDict_Check(container) && !is_python_class(Py_TYPE(container)) && t_.equality.is_source_key(x)) {
     const int found = PyDict_Contains(container, x);
     if (found >= 0 && (t_.log.before(container, x) != nullptr) == (found == 1))
-      t_.guards.add(found ? Check::Present : Check::Absent, t_.sources.add(SourceKind::DictValue, source, 0, x));
+      t_.guards.add(found ? Check::Present : Check::Absent, t_.sources.value(source, x));
     return found;
   }
   if (!t_.tracker.operand(container) || !t_.tracker.operand(x)) return -1;
@@ -160,9 +155,8 @@ Py_ssize_t ContainerItems::length(PyObject* x) {
 // ---- iteration
 
 PyObject* ContainerItems::get_iter(PyObject* x) {
-  static PyObject* const iter = PyUnicode_InternFromString("__iter__");
   if (!t_.tracker.operand(x)) return nullptr;
-  t_.guards.add_class(Py_TYPE(x), iter);
+  t_.guards.add_class(Py_TYPE(x), "__iter__"_name);
   PyObject* iterator = t_.python.get_iter(x);
   return PyIter_Check(x) && t_.sources.find(x) >= 0 ? iterator : t_.tracker.finish_call(iterator);
 }
@@ -188,7 +182,7 @@ int ContainerItems::unpack(PyObject* x, int before, int after, PyObject** out) {
       PySequence_Fast_GET_SIZE(x) == before) {
     if (!t_.containers.track_length(x)) return -1;
     for (int i = 0; i < before; ++i) {
-      out[i] = t_.tracker.track(PySequence_Fast_GET_ITEM(x, i), t_.sources.add(SourceKind::SequenceItem, source, i));
+      out[i] = t_.tracker.track(PySequence_Fast_GET_ITEM(x, i), t_.sources.item(source, i));
       if (out[i]) continue;
       while (i-- > 0) Py_DECREF(out[i]);
       return -1;

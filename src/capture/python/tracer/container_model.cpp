@@ -18,8 +18,7 @@ class Flag {
  public:
   explicit Flag(bool& flag) : flag_(flag), outer_(flag) { flag = true; }
   ~Flag() { flag_ = outer_; }
-  Flag(const Flag&) = delete;
-  Flag& operator=(const Flag&) = delete;
+  Flag& operator=(Flag&&) = delete;  // neither copied nor moved
 
  private:
   bool& flag_;
@@ -70,9 +69,7 @@ bool ContainerModel::track_sequence(PyObject* x, PyObject* before, int source, i
   if (source >= 0 && (PyList_Check(x) || PyTuple_Check(x))) {
     t_.guards.add(Check::Length, source, nullptr, n);
     for (Py_ssize_t i = 0; i < n; ++i)
-      if (!t_.tracker.note(PySequence_Fast_GET_ITEM(before, i),
-                           t_.sources.add(SourceKind::SequenceItem, source, static_cast<int>(i))))
-        return false;
+      if (!t_.tracker.note(PySequence_Fast_GET_ITEM(before, i), t_.sources.item(source, i))) return false;
   }
   for (Py_ssize_t i = 0; i < n; ++i)
     if (!track_contents(PySequence_Fast_GET_ITEM(before, i), depth - 1)) return false;
@@ -102,11 +99,10 @@ bool ContainerModel::track_items(PyObject* before, int source) {
       return false;
   }
   t_.guards.add(Check::Keys, source, keys.get());
-  for (Py_ssize_t i = 0; i < n; ++i) {
-    PyObject* key = PyTuple_GET_ITEM(keys.get(), i);
+  for (PyObject* key : span_of(keys.get())) {
     PyObject* value = PyDict_GetItemWithError(before, key);
     if (!value) return !PyErr_Occurred();
-    if (!t_.tracker.note(value, t_.sources.add(SourceKind::DictValue, source, 0, key))) return false;
+    if (!t_.tracker.note(value, t_.sources.value(source, key))) return false;
   }
   return true;
 }
@@ -134,8 +130,7 @@ Object ContainerModel::unpacked(PyObject* x) {
     if (PyDict_CheckExact(x) && PyDict_GET_SIZE(x) <= kMostItems) {
       const Object keys = Object::take(keys_of(x));
       if (!keys) return {};
-      PyObject** const items = PySequence_Fast_ITEMS(keys.get());
-      if (std::all_of(items, items + PyTuple_GET_SIZE(keys.get()), [](PyObject* k) { return PyUnicode_CheckExact(k); }))
+      if (std::ranges::all_of(span_of(keys.get()), [](PyObject* k) { return PyUnicode_CheckExact(k); }))
         return unpacked_dict(x, source, keys.get());
     }
   }
@@ -147,8 +142,7 @@ Object ContainerModel::unpacked_sequence(PyObject* x, int source) {
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(x);
   const Object list = Object::take(PyList_New(n));
   for (Py_ssize_t i = 0; list && i < n; ++i) {
-    PyObject* item = t_.tracker.track(PySequence_Fast_GET_ITEM(x, i),
-                                      t_.sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
+    PyObject* item = t_.tracker.track(PySequence_Fast_GET_ITEM(x, i), t_.sources.item(source, i));
     if (!item) return {};
     PyList_SET_ITEM(list.get(), i, item);
   }
@@ -158,25 +152,23 @@ Object ContainerModel::unpacked_sequence(PyObject* x, int source) {
 Object ContainerModel::unpacked_dict(PyObject* x, int source, PyObject* keys) {
   t_.guards.add(Check::Keys, source, keys);
   Object out = Object::take(PyDict_New());
-  for (Py_ssize_t i = 0; out && i < PyTuple_GET_SIZE(keys); ++i) {
-    PyObject* key = PyTuple_GET_ITEM(keys, i);
+  for (PyObject* key : span_of(out ? keys : nullptr)) {
     PyObject* value = PyDict_GetItemWithError(x, key);
-    const Object item =
-        Object::take(value ? t_.tracker.track(value, t_.sources.add(SourceKind::DictValue, source, 0, key)) : nullptr);
+    const Object item = Object::take(value ? t_.tracker.track(value, t_.sources.value(source, key)) : nullptr);
     if (!item || PyDict_SetItem(out.get(), key, item.get()) < 0) return {};
   }
   return out;
 }
 
-PyObject* ContainerModel::read_dict(PyObject* dict, int source, PyObject* key, bool* found) {
+std::optional<PyObject*> ContainerModel::read_dict(PyObject* dict, int source, PyObject* key) {
   PyObject* now = PyDict_GetItemWithError(dict, key);
   if (!now && PyErr_Occurred()) return nullptr;
-  *found = now != nullptr;
-  if (source < 0 || t_.log.before(dict, key) != now) return t_.tensors.wrap(Py_XNewRef(now));
-  const int value = t_.sources.add(SourceKind::DictValue, source, 0, key);
-  if (now) return t_.tracker.track(now, value);
-  t_.guards.add(Check::Absent, value);
-  return nullptr;
+  const bool is_known = source >= 0 && t_.log.before(dict, key) == now;
+  const int value = is_known ? t_.sources.value(source, key) : -1;
+  if (now) return is_known ? t_.tracker.track(now, value) : t_.tensors.wrap(Py_NewRef(now));
+  if (is_known) t_.guards.add(Check::Absent, value);
+  if (PyErr_Occurred()) return nullptr;
+  return std::nullopt;
 }
 
 // ---- writes
@@ -184,8 +176,7 @@ PyObject* ContainerModel::read_dict(PyObject* dict, int source, PyObject* key, b
 bool ContainerModel::before_write_key(PyObject* dict, PyObject* key, bool deletes) {
   // An assignment does the same whether or not the dict has the key; a deletion does not.
   if (const int source = t_.sources.find(dict); deletes && source >= 0)
-    t_.guards.add(t_.log.before(dict, key) ? Check::Present : Check::Absent,
-                  t_.sources.add(SourceKind::DictValue, source, 0, key));
+    t_.guards.add(t_.log.before(dict, key) ? Check::Present : Check::Absent, t_.sources.value(source, key));
   return t_.log.dict(dict, key) == 0;
 }
 

@@ -6,6 +6,7 @@
 // again.
 #pragma once
 
+#include <optional>
 #include <unordered_map>
 
 #include "capture/python/tracer/undo_log.h"
@@ -30,9 +31,9 @@ class ContainerModel {
   // For instructions that pass the items of a tuple, list or dict on and read none: a copy, whose numbers may be
   // symbols. Other objects are read by C code. Empty: the trace has ended, or an error is set.
   Object unpacked(PyObject* container);
-  // What a dict has under a key; new, nullptr where it has nothing (`found`) or with an error set. `source`: of the
-  // dict, -1 for a new one.
-  PyObject* read_dict(PyObject* dict, int source, PyObject* key, bool* found);
+  // What a dict has under a key; new, nullptr with an error set. Nothing where it has none. `source`: of the dict, -1
+  // for a new one.
+  std::optional<PyObject*> read_dict(PyObject* dict, int source, PyObject* key);
 
   // Called before a container is written: it goes into the undo log, and what the write depends on is guarded.
   bool before_write(PyObject* container, UndoLog::Writes kind);

@@ -1,7 +1,6 @@
 #include "capture/python/tracer/equality_model.h"
 
 #include "capture/python/functions/hashed_keys.h"
-#include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
@@ -27,20 +26,16 @@ bool compares_by_identity(PyObject* x) {
 bool EqualityModel::guard_key(PyObject* x, int depth) {
   if (t_.ended()) return false;
   if (depth == 0 || is_number_or_tensor(x)) return true;
-  if (PyTuple_Check(x) || PyList_Check(x)) {
+  if (is_container(x)) {
     if (!t_.containers.track_contents(x, depth)) return false;
-    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i)
+    const bool is_sequence = PyTuple_Check(x) || PyList_Check(x);
+    for (Py_ssize_t i = 0; is_sequence && i < PySequence_Fast_GET_SIZE(x); ++i)
       if (!guard_key(PySequence_Fast_GET_ITEM(x, i), depth - 1)) return false;
-    return true;
-  }
-  if (PyDict_Check(x)) {
-    if (!t_.containers.track_contents(x, depth)) return false;
     PyObject* key = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(x, &at, &key, nullptr);)
+    for (Py_ssize_t at = 0; PyDict_Check(x) && PyDict_Next(x, &at, &key, nullptr);)
       if (!guard_key(key, depth - 1)) return false;
     return true;
   }
-  if (PyAnySet_Check(x)) return t_.containers.track_contents(x, depth);
   if (PyMethod_Check(x))
     return guard_key(PyMethod_GET_SELF(x), depth - 1) && guard_key(PyMethod_GET_FUNCTION(x), depth - 1);
   // Any other object compares by identity, unless tracking it has guarded its value.

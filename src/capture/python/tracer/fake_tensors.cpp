@@ -1,25 +1,32 @@
 #include "capture/python/tracer/fake_tensors.h"
 
 #include "capture/python/tensors/tensors.h"
-#include "capture/python/tracer/marks.h"
 #include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {
+namespace {
 
-PyObject* FakeTensors::real_of(PyObject* x) const {
-  const auto it = real_of_.find(x);
-  return it == real_of_.end() ? nullptr : it->second;
+void apply_mark(PyObject* tensor, PyObject* name, bool value, std::vector<bool>& dynamic) {
+  const Object set = Object::take(PyObject_GetAttr(tensor, name));
+  if (set && PyAnySet_Check(set.get())) {
+    for (size_t d = 0; d < dynamic.size(); ++d) {
+      const Object number = Object::take(PyLong_FromSize_t(d));
+      if (number && PySet_Contains(set.get(), number.get()) == 1) dynamic[d] = value;
+    }
+  }
+  PyErr_Clear();
 }
 
-PyObject* FakeTensors::fake_of(PyObject* x) const {
-  const auto it = fake_of_.find(x);
-  return it == fake_of_.end() ? x : it->second;
+// torch._dynamo.mark_dynamic, mark_static and their like leave sets of dimensions as attributes of a tensor. Changes
+// which dimensions are to be symbolic as the tensor is marked. A mark as dynamic wins.
+void apply_marks(PyObject* tensor, std::vector<bool>& dynamic) {
+  static PyObject* const as_dynamic[] = {"_dynamo_dynamic_indices"_name, "_dynamo_weak_dynamic_indices"_name,
+                                         "_dynamo_unbacked_indices"_name};
+  apply_mark(tensor, "_dynamo_static_indices"_name, false, dynamic);
+  for (PyObject* name : as_dynamic) apply_mark(tensor, name, true, dynamic);
 }
 
-PyObject* FakeTensors::held_by_program(PyObject* x) const {
-  PyObject* real = real_of(x);
-  return real ? real : x;
-}
+}  // namespace
 
 PyObject* FakeTensors::wrap(PyObject* x) const {
   if (!x) return x;
@@ -32,17 +39,10 @@ PyObject* FakeTensors::wrap(PyObject* x) const {
 
 Object FakeTensors::wrap_items(PyObject* x, int depth) const {
   if (depth == 0 || (!PyList_Check(x) && !PyTuple_Check(x))) return Object::share(x);
-  Object copy;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(x); ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(x, i);
-    const Object seen = fake_of(item) == item ? wrap_items(item, depth - 1) : Object::share(fake_of(item));
-    if (!seen) return {};
-    if (seen.get() == item) continue;
-    if (!copy) copy = Object::take(PySequence_List(x));
-    if (!copy || PyList_SetItem(copy.get(), i, Py_NewRef(seen.get())) < 0) return {};
-  }
-  if (!copy) return Object::share(x);
-  return PyList_Check(x) ? copy : Object::take(PyList_AsTuple(copy.get()));
+  Object items = mapped_items(x, [&](PyObject* item) {
+    return fake_of(item) == item ? wrap_items(item, depth - 1) : Object::share(fake_of(item));
+  });
+  return !items || items.get() == x || PyList_Check(x) ? items : Object::take(PyList_AsTuple(items.get()));
 }
 
 PyObject* FakeTensors::track(PyObject* real, int source) {

@@ -22,11 +22,11 @@ class FakeTensors {
   // is its own fake tensor: its class's operators see it.
   PyObject* track(PyObject* real, int source);
   // The fake tensor of an object, if it has one; borrowed, x itself otherwise.
-  PyObject* fake_of(PyObject* x) const;
+  PyObject* fake_of(PyObject* x) const { return found_in(fake_of_, x, x); }
   // The real tensor of a fake one; borrowed, nullptr otherwise.
-  PyObject* real_of(PyObject* fake) const;
+  PyObject* real_of(PyObject* x) const { return found_in(real_of_, x, nullptr); }
   // The real tensor of a fake one, or x itself; borrowed.
-  PyObject* held_by_program(PyObject* x) const;
+  PyObject* held_by_program(PyObject* x) const { return found_in(real_of_, x, x); }
   // An object that C code returned: its fake tensor, if it has one. Takes the reference and gives one; nullptr stays
   // so.
   PyObject* wrap(PyObject* x) const;

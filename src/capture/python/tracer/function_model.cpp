@@ -34,8 +34,7 @@ bool is_bookkeeping(PyCodeObject* code) {
 void FunctionModel::note_code(PyCodeObject* code) {
   if (!noted_.insert(code).second) return;
   t_.sources.keep(reinterpret_cast<PyObject*>(code));
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i)
-    note_constant(PyTuple_GET_ITEM(code->co_consts, i));
+  for (PyObject* x : span_of(code->co_consts)) note_constant(x);
 }
 
 void FunctionModel::note_constant(PyObject* x) {

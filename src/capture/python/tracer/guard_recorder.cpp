@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/classes.h"
@@ -68,13 +67,11 @@ void GuardRecorder::add_class(PyTypeObject* type, PyObject* name) {
 void GuardRecorder::add_class_dict(PyTypeObject* type) {
   if (!class_dicts_.insert(type).second) return;
   lookups_.push_back({type, nullptr, nullptr});
-  const Object proxy = Object::take(PyObject_GetAttrString(reinterpret_cast<PyObject*>(type), "__dict__"));
+  const Object proxy = attribute_of(reinterpret_cast<PyObject*>(type), "__dict__");
   const Object values = Object::take(proxy ? PyMapping_Values(proxy.get()) : nullptr);
   PyErr_Clear();
-  for (Py_ssize_t i = 0; values && i < PyList_GET_SIZE(values.get()); ++i) {
-    PyObject* x = PyList_GET_ITEM(values.get(), i);
+  for (PyObject* x : span_of(values.get()))
     if (!is_scalar(x) && !is_tensor(x)) t_.tracker.note_constant(x);
-  }
 }
 
 void GuardRecorder::add_tensor_class(PyTypeObject* type) {
@@ -90,9 +87,8 @@ void GuardRecorder::add_methods(PyObject* x, std::initializer_list<std::string> 
 }
 
 void GuardRecorder::add_class_check(PyObject* classes) {
-  static PyObject* const name = PyUnicode_InternFromString("__instancecheck__");
   if (!t_.objects.may_read_class(classes)) return;
-  if (PyType_Check(classes) && !PyType_CheckExact(classes)) add_class(Py_TYPE(classes), name);
+  if (PyType_Check(classes) && !PyType_CheckExact(classes)) add_class(Py_TYPE(classes), "__instancecheck__"_name);
   for (Py_ssize_t i = 0; PyTuple_Check(classes) && i < PyTuple_GET_SIZE(classes); ++i)
     add_class_check(PyTuple_GET_ITEM(classes, i));
 }

@@ -4,10 +4,8 @@
 #include <structmember.h>
 
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/plain_objects.h"
 #include "capture/python/hook/hook.h"
 #include "capture/python/sources/cached_result.h"
-#include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/descriptors.h"
 #include "capture/python/tracer/module_items.h"
 #include "capture/python/tracer/trace.h"
@@ -30,8 +28,7 @@ Py_ssize_t index_of_field(PyObject* descriptor) {
 
 Object c_function_of(PyObject* property, const char* part) {
   if (!PyObject_TypeCheck(property, &PyProperty_Type)) return {};
-  Object f = Object::take(PyObject_GetAttrString(property, part));
-  if (!f) PyErr_Clear();
+  Object f = attribute_of(property, part);
   return !f || f.get() == Py_None || PyFunction_Check(f.get()) ? Object() : f;
 }
 
@@ -44,10 +41,8 @@ int ObjectModel::dict_source(PyObject* owner) {
 }
 
 PyObject* ObjectModel::instance_attr(PyObject* owner, PyObject* name) {
-  static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
-  static PyObject* const getattr = PyUnicode_InternFromString("__getattr__");
   PyTypeObject* type = Py_TYPE(owner);
-  for (PyObject* read : {name, getattribute, getattr}) t_.guards.add_class(type, read);
+  for (PyObject* read : {name, "__getattribute__"_name, "__getattr__"_name}) t_.guards.add_class(type, read);
   if (named(name, "__dict__")) {
     PyObject* dict = instance_dict(owner);
     if (!dict) return PyObject_GenericGetAttr(owner, name);
@@ -59,17 +54,13 @@ PyObject* ObjectModel::instance_attr(PyObject* owner, PyObject* name) {
   PyTypeObject* kind = attribute ? Py_TYPE(attribute.get()) : nullptr;
   if (kind && kind->tp_descr_get && kind->tp_descr_set) return data_descriptor_attr(owner, name, attribute.get());
   if (PyObject* dict = instance_dict(owner)) {
-    bool found = false;
-    PyObject* x = t_.containers.read_dict(dict, dict_source(owner), name, &found);
-    if (found || PyErr_Occurred()) return x;
+    if (const auto x = t_.containers.read_dict(dict, dict_source(owner), name)) return *x;
   }
   if (attribute) return bind(attribute.get(), owner, type);
-  const Object hook = Object::share(_PyType_Lookup(type, getattr));
+  const Object hook = Object::share(_PyType_Lookup(type, "__getattr__"_name));
   if (!hook) return t_.tracker.finish_call(PyObject_GetAttr(owner, name));  // raises
   if (is_getattr_of_modules(hook.get())) {
-    bool found = false;
-    PyObject* x = module_item(t_, owner, name, hook.get(), &found);
-    if (found || PyErr_Occurred()) return x;
+    if (const auto x = module_item(t_, owner, name, hook.get())) return *x;
   }
   if (!PyFunction_Check(hook.get()) && !is_method_of_c(hook.get()))
     return t_.graph_break(Break::HookObject, "__getattr__");
@@ -82,9 +73,7 @@ PyObject* ObjectModel::get_plain_attr(PyObject* owner, PyObject* name) {
   t_.guards.add_class(type, name);
   if (_PyType_Lookup(type, name)) return instance_attr(owner, name);
   if (PyObject* dict = instance_dict(owner)) {
-    bool found = false;
-    PyObject* x = t_.containers.read_dict(dict, dict_source(owner), name, &found);
-    if (found || PyErr_Occurred()) return x;
+    if (const auto x = t_.containers.read_dict(dict, dict_source(owner), name)) return *x;
   }
   return PyObject_GenericGetAttr(owner, name);
 }
@@ -132,8 +121,7 @@ PyObject* ObjectModel::bind(PyObject* attribute, PyObject* owner, PyTypeObject* 
     const Py_ssize_t i = index_of_field(attribute);
     const int source = t_.sources.find(owner);
     if (source >= 0 && PyTuple_Check(owner) && i >= 0 && i < PyTuple_GET_SIZE(owner))
-      return t_.tracker.track(PyTuple_GET_ITEM(owner, i),
-                              t_.sources.add(SourceKind::SequenceItem, source, static_cast<int>(i)));
+      return t_.tracker.track(PyTuple_GET_ITEM(owner, i), t_.sources.item(source, i));
   } else if (!is_of_python && !is_known_class(kind) && !is_cached_function(attribute) &&
              !PyCFunction_Check(attribute)) {
     return t_.graph_break(Break::DescriptorRead, kind->tp_name);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/classes.h"
@@ -16,9 +15,8 @@ namespace {
 // A weak table of PyTorch's (torch.utils.weak) drops its entry by this callback. A later drop is not observable.
 bool is_weak_table(PyObject* callback) {
   if (!callback || !PyFunction_Check(callback)) return false;
-  static PyObject* const module = PyUnicode_InternFromString("torch.utils.weak");
   PyObject* own = reinterpret_cast<PyFunctionObject*>(callback)->func_module;
-  return own && PyUnicode_Check(own) && PyUnicode_Compare(own, module) == 0;
+  return own && PyUnicode_Check(own) && PyUnicode_Compare(own, "torch.utils.weak"_name) == 0;
 }
 
 bool has_weak_references(PyObject* x) {
@@ -40,8 +38,7 @@ bool is_observed(PyObject* x, int depth = 2) {
     return has_weak_references(x);
   }
   if (PyGen_CheckExact(x)) return true;  // its `finally` blocks
-  static PyObject* const del = PyUnicode_InternFromString("__del__");
-  if (is_python_class(type) && _PyType_Lookup(type, del)) return true;
+  if (is_python_class(type) && _PyType_Lookup(type, "__del__"_name)) return true;
   if (PyType_SUPPORTS_WEAKREFS(type) && !PyType_Check(x) && has_weak_references(x)) return true;
   // A list's items may die with it.
   constexpr Py_ssize_t kMostItems = 1000;

@@ -4,11 +4,6 @@
 
 namespace vesta::capture {
 
-int MadeObjects::born_at(PyObject* x) const {
-  const auto it = born_.find(x);
-  return it == born_.end() ? -1 : it->second;
-}
-
 void MadeObjects::add(PyObject* x) {
   made_.try_emplace(x, Object::share(x));
   if (t_.progress.place().frame == t_.root && PyCell_Check(x)) t_.variables.move_into_cell(x);

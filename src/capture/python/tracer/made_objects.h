@@ -23,7 +23,7 @@ class MadeObjects {
   // A result of the root frame's instruction at work.
   void add_result(PyObject* x);
   // The count of the root frame's instruction that made x, or -1.
-  int born_at(PyObject* x) const;
+  int born_at(PyObject* x) const { return found_in(born_, x, -1); }
 
  private:
   Trace& t_;

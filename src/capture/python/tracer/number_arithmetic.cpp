@@ -37,7 +37,7 @@ bool is_class_of_numbers(PyObject* f) {
 int NumberModel::operand_source(PyObject* x) {
   if (is_symbolic_scalar(x)) return scalar_source(x);
   if (is_symbolic_int(x)) return symbol_source(x);
-  return is_number(x) ? t_.sources.add(SourceKind::Constant, -1, 0, x) : -1;
+  return is_number(x) ? t_.sources.constant(x) : -1;
 }
 
 Object NumberModel::value_of(PyObject* x) const {

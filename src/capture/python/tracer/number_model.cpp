@@ -134,7 +134,7 @@ PyObject* NumberModel::plain(PyObject* x, int depth) {
   if (depth == 0) return Py_NewRef(x);
   const bool is_size = is_of(x, ClassSet::TorchSize);
   if (PyTuple_CheckExact(x) || PyList_CheckExact(x) || is_size) {
-    const Object list = plain_items(x, depth);
+    const Object list = mapped_items(x, [&](PyObject* item) { return Object::take(plain(item, depth - 1)); });
     if (!list || list.get() == x) return list ? Py_NewRef(x) : nullptr;
     if (PyList_Check(x)) return Py_NewRef(list.get());
     const Object tuple = Object::take(PyList_AsTuple(list.get()));
@@ -152,19 +152,6 @@ PyObject* NumberModel::plain(PyObject* x, int depth) {
     if (!copy || PyDict_SetItem(copy.get(), key, item.get()) < 0) return nullptr;
   }
   return Py_NewRef(copy ? copy.get() : x);
-}
-
-Object NumberModel::plain_items(PyObject* sequence, int depth) {
-  Object copy;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(sequence, i);
-    Object number = Object::take(plain(item, depth - 1));
-    if (!number) return {};
-    if (number.get() == item) continue;
-    if (!copy) copy = Object::take(PySequence_List(sequence));
-    if (!copy || PyList_SetItem(copy.get(), i, number.release()) < 0) return {};
-  }
-  return copy ? copy : Object::share(sequence);
 }
 
 }  // namespace vesta::capture

@@ -63,7 +63,6 @@ class NumberModel {
   bool is_symbolic_source(int source, int64_t value, bool overflow);
   // A list of the items of a list or tuple, without symbols; the sequence itself if it holds none; empty with an error
   // set.
-  Object plain_items(PyObject* sequence, int depth);
   PyObject* make_scalar(PyObject* value, int source);
   int operand_source(PyObject* number);
   // The value that a number, symbolic or not, has now; empty if it is unknown.

@@ -1,7 +1,6 @@
 #include "capture/python/tracer/object_model.h"
 
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/descriptors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
@@ -28,9 +27,8 @@ PyObject* ObjectModel::get_attr(PyObject* owner, PyObject* name) {
   if (type->tp_getattro == PyObject_GenericGetAttr) return instance_attr(owner, name);
   if (is_python_class(type)) {
     // A class with __getattr__ alone looks first as others do.
-    static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
-    t_.guards.add_class(type, getattribute);
-    if (_PyType_Lookup(type, getattribute) == _PyType_Lookup(&PyBaseObject_Type, getattribute))
+    t_.guards.add_class(type, "__getattribute__"_name);
+    if (_PyType_Lookup(type, "__getattribute__"_name) == _PyType_Lookup(&PyBaseObject_Type, "__getattribute__"_name))
       return instance_attr(owner, name);
     return t_.tracker.finish_call(PyObject_GetAttr(owner, name));
   }
@@ -42,9 +40,8 @@ PyObject* ObjectModel::module_attr(PyObject* owner, PyObject* name) {
   PyObject* dict = PyModule_GetDict(owner);
   const int source = t_.tracker.constant_source(dict);
   if (named(name, "__dict__")) return Py_NewRef(dict);
-  bool found = false;
-  PyObject* x = t_.containers.read_dict(dict, source, name, &found);
-  return found || PyErr_Occurred() ? x : t_.tracker.finish_call(PyObject_GetAttr(owner, name));
+  if (const auto x = t_.containers.read_dict(dict, source, name)) return *x;
+  return t_.tracker.finish_call(PyObject_GetAttr(owner, name));
 }
 
 PyObject* ObjectModel::class_attr(PyObject* owner, PyObject* name) {
@@ -66,8 +63,7 @@ PyObject* ObjectModel::class_attr(PyObject* owner, PyObject* name) {
     if (named(name, part) && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
         x.get() == *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(type) + offset))
       t_.guards.add(Check::Equals,
-                    t_.sources.add(SourceKind::Member, t_.sources.add(SourceKind::Constant, -1, 0, owner),
-                                   static_cast<int>(offset), name),
+                    t_.sources.add(SourceKind::Member, t_.sources.constant(owner), static_cast<int>(offset), name),
                     x.get());
   if (is_scalar(x.get()) || PyMethod_Check(x.get()) || PyCFunction_Check(x.get())) return x.release();
   const bool is_fact = x.get() == _PyType_Lookup(type, name) || PyFunction_Check(x.get()) || PyType_Check(x.get());
@@ -77,7 +73,7 @@ PyObject* ObjectModel::class_attr(PyObject* owner, PyObject* name) {
 
 PyObject* ObjectModel::super_attr(PyObject* owner, PyObject* name) {
   // super() looks into each class of the order after the given one.
-  const Object type = Object::take(PyObject_GetAttrString(owner, "__self_class__"));
+  const Object type = attribute_of(owner, "__self_class__");
   if (type && PyType_Check(type.get())) {
     PyObject* mro = reinterpret_cast<PyTypeObject*>(type.get())->tp_mro;
     for (Py_ssize_t i = 0; mro && i < PyTuple_GET_SIZE(mro); ++i)

@@ -6,6 +6,8 @@
 // if it is known. Functions have the contracts of interpreter/operations.h.
 #pragma once
 
+#include <optional>
+
 #include "capture/python/object.h"
 
 namespace vesta::capture {
@@ -44,7 +46,7 @@ class ObjectModel {
   // Guards the real tensor's flags (requires_grad, is_leaf, ...); the real tensor, borrowed.
   PyObject* guard_flags(PyObject* tensor);
   // What the real tensor's __dict__ has; nullptr without an error and *found false: nothing.
-  PyObject* tensor_dict_attr(PyObject* owner, PyObject* name, bool* found);
+  std::optional<PyObject*> tensor_dict_attr(PyObject* owner, PyObject* name);
   PyObject* bind(PyObject* attribute, PyObject* owner, PyTypeObject* type);
   int set_tensor_attr(PyObject* owner, PyObject* name, PyObject* value);
   int set_attr_by_hook(PyObject* owner, PyObject* name, PyObject* value);

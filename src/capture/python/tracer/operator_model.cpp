@@ -7,7 +7,6 @@
 #include "capture/python/hook/hook.h"
 #include "capture/python/sources/compute.h"
 #include "capture/python/tensors/tensors.h"
-#include "capture/python/tracer/operator_after_write.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/class_sets.h"
@@ -50,7 +49,7 @@ bool is_large(PyObject* x) {
 
 template <class F>
 PyObject* OperatorModel::finish(PyObject* a, PyObject* b, F&& f) {
-  if ((is_tensor(a) || is_tensor(b)) && !may_run_operator(t_)) return nullptr;
+  if ((is_tensor(a) || is_tensor(b)) && !t_.may_run_operator()) return nullptr;
   if (!(is_symbolic_int(a) && is_large(b)) && !(is_symbolic_int(b) && is_large(a)))
     return t_.tracker.finish_call(operate(a, b, f));
   const Object left = Object::take(t_.numbers.plain(a, 0)), right = Object::take(t_.numbers.plain(b, 0));
@@ -97,7 +96,7 @@ PyObject* OperatorModel::unary(Operations::Unary op, PyObject* x) {
     const int truth = is_true(x);
     return truth < 0 ? nullptr : PyBool_FromLong(!truth);
   }
-  if (!t_.tracker.operand(x) || (is_tensor(x) && !may_run_operator(t_))) return nullptr;
+  if (!t_.tracker.operand(x) || (is_tensor(x) && !t_.may_run_operator())) return nullptr;
   PyObject* result = t_.python.unary(op, x);
   if (!result) t_.numbers.note_failure(x);
   return t_.tracker.finish_call(result);

@@ -9,12 +9,9 @@
 namespace vesta::capture {
 
 UserLine user_line(PyCodeObject* code, int position) {
-  auto text = [](PyObject* s) {
-    const char* p = s && PyUnicode_Check(s) ? PyUnicode_AsUTF8(s) : nullptr;
-    return std::string(p ? p : "");
-  };
   const int line = line_of(code, position);
-  return {text(code->co_filename), line > 0 ? line : code->co_firstlineno, text(code->co_qualname)};
+  return {std::string(utf8_of(code->co_filename)), line > 0 ? line : code->co_firstlineno,
+          std::string(utf8_of(code->co_qualname))};
 }
 
 bool Progress::begin_instruction(Frame* f, int position) {

@@ -64,56 +64,47 @@ void free(PyObject* x) {
   Py_TYPE(x)->tp_free(x);
 }
 
-PyNumberMethods make_numbers() {
-  PyNumberMethods n{};
-  n.nb_add = binary<0>;
-  n.nb_and = binary<1>;
-  n.nb_floor_divide = binary<2>;
-  n.nb_lshift = binary<3>;
-  n.nb_matrix_multiply = binary<4>;
-  n.nb_multiply = binary<5>;
-  n.nb_remainder = binary<6>;
-  n.nb_or = binary<7>;
-  n.nb_power = power;
-  n.nb_rshift = binary<9>;
-  n.nb_subtract = binary<10>;
-  n.nb_true_divide = binary<11>;
-  n.nb_xor = binary<12>;
-  n.nb_negative = unary<Compute::Negative>;
-  n.nb_positive = unary<Compute::Positive>;
-  n.nb_invert = unary<Compute::Invert>;
-  n.nb_absolute = specialize;
-  n.nb_bool = truth;
-  n.nb_int = specialize;
-  n.nb_float = specialize;
-  n.nb_index = specialize;
-  return n;
-}
+PyNumberMethods numbers = {.nb_add = binary<0>,
+                           .nb_subtract = binary<10>,
+                           .nb_multiply = binary<5>,
+                           .nb_remainder = binary<6>,
+                           .nb_power = power,
+                           .nb_negative = unary<Compute::Negative>,
+                           .nb_positive = unary<Compute::Positive>,
+                           .nb_absolute = specialize,
+                           .nb_bool = truth,
+                           .nb_invert = unary<Compute::Invert>,
+                           .nb_lshift = binary<3>,
+                           .nb_rshift = binary<9>,
+                           .nb_and = binary<1>,
+                           .nb_xor = binary<12>,
+                           .nb_or = binary<7>,
+                           .nb_int = specialize,
+                           .nb_float = specialize,
+                           .nb_floor_divide = binary<2>,
+                           .nb_true_divide = binary<11>,
+                           .nb_index = specialize,
+                           .nb_matrix_multiply = binary<4>};
+PySequenceMethods sequence = {.sq_contains = contains};
+PyMappingMethods mapping = {.mp_length = length, .mp_subscript = item};
 
 PyTypeObject* type() {
-  static PyNumberMethods numbers = make_numbers();
-  static PySequenceMethods sequence{};
-  static PyMappingMethods mapping{};
-  static PyTypeObject type{PyVarObject_HEAD_INIT(nullptr, 0)};
-  if (!type.tp_name) {
-    sequence.sq_contains = contains;
-    mapping.mp_length = length;
-    mapping.mp_subscript = item;
-    type.tp_name = "vesta.number";
-    type.tp_basicsize = sizeof(SymbolicScalar);
-    type.tp_flags = Py_TPFLAGS_DEFAULT;
-    type.tp_dealloc = free;
-    type.tp_as_number = &numbers;
-    type.tp_as_sequence = &sequence;
-    type.tp_as_mapping = &mapping;
-    type.tp_richcompare = compare;
-    type.tp_hash = hash;
-    type.tp_repr = specialize;
-    type.tp_str = specialize;
-    type.tp_iter = specialize;
-    type.tp_getattro = attribute;
-    if (PyType_Ready(&type) < 0) PyErr_Clear();
-  }
+  static PyTypeObject type = {.ob_base = {PyObject_HEAD_INIT(nullptr) 0},
+                              .tp_name = "vesta.number",
+                              .tp_basicsize = sizeof(SymbolicScalar),
+                              .tp_dealloc = free,
+                              .tp_repr = specialize,
+                              .tp_as_number = &numbers,
+                              .tp_as_sequence = &sequence,
+                              .tp_as_mapping = &mapping,
+                              .tp_hash = hash,
+                              .tp_str = specialize,
+                              .tp_getattro = attribute,
+                              .tp_flags = Py_TPFLAGS_DEFAULT,
+                              .tp_richcompare = compare,
+                              .tp_iter = specialize};
+  static const bool is_ready = PyType_Ready(&type) == 0;
+  if (!is_ready) PyErr_Clear();
   return &type;
 }
 

@@ -1,20 +1,18 @@
 // Attributes of tensors: properties are the fake tensor's, what a program has stored on a tensor is the real one's.
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/descriptors.h"
-#include "capture/python/tracer/operator_after_write.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/classes.h"
 
 namespace vesta::capture {
 
 PyObject* ObjectModel::tensor_attr(PyObject* owner, PyObject* name) {
-  static PyObject* const getattribute = PyUnicode_InternFromString("__getattribute__");
   PyTypeObject* type = Py_TYPE(owner);
   t_.guards.add_class(type, name);
   t_.guards.add_tensor_class(type);
-  if (!is_method_of_c(_PyType_Lookup(type, getattribute))) return t_.tracker.finish_call(PyObject_GetAttr(owner, name));
+  if (!is_method_of_c(_PyType_Lookup(type, "__getattribute__"_name)))
+    return t_.tracker.finish_call(PyObject_GetAttr(owner, name));
   const Object attribute = Object::share(_PyType_Lookup(type, name));
   PyTypeObject* kind = attribute ? Py_TYPE(attribute.get()) : nullptr;
   if (attribute) {
@@ -24,9 +22,7 @@ PyObject* ObjectModel::tensor_attr(PyObject* owner, PyObject* name) {
     if (PyFunction_Check(attribute.get()) || is_python_class(kind)) t_.tracker.note_constant(attribute.get());
   }
   if (!kind || !kind->tp_descr_set) {
-    bool found = false;
-    PyObject* x = tensor_dict_attr(owner, name, &found);
-    if (found || PyErr_Occurred()) return x;
+    if (const auto x = tensor_dict_attr(owner, name)) return *x;
   }
   if (kind && !kind->tp_descr_get) return t_.tracker.track_constant(attribute.get());
   if (named(name, "__dict__")) return t_.graph_break(Break::TensorDict);
@@ -37,16 +33,16 @@ PyObject* ObjectModel::tensor_attr(PyObject* owner, PyObject* name) {
     if (is_traced(real) || requires_grad(real)) return t_.graph_break(Break::TensorHistory, PyUnicode_AsUTF8(name));
   }
   // Some properties are operators: x.T, x.real.
-  return may_run_operator(t_) ? t_.tracker.finish_call(PyObject_GetAttr(owner, name)) : nullptr;
+  return t_.may_run_operator() ? t_.tracker.finish_call(PyObject_GetAttr(owner, name)) : nullptr;
 }
 
-PyObject* ObjectModel::tensor_dict_attr(PyObject* owner, PyObject* name, bool* found) {
+std::optional<PyObject*> ObjectModel::tensor_dict_attr(PyObject* owner, PyObject* name) {
   PyObject* real = t_.tensors.held_by_program(owner);
   const int source = t_.sources.find(real);
-  if (source < 0) return nullptr;
-  if (is_bare(real)) return t_.guards.add(Check::Bare, source), nullptr;
+  if (source < 0) return std::nullopt;
+  if (is_bare(real)) return t_.guards.add(Check::Bare, source), std::nullopt;
   PyObject* dict = instance_dict(real);
-  return dict ? t_.containers.read_dict(dict, dict_source(real), name, found) : nullptr;
+  return dict ? t_.containers.read_dict(dict, dict_source(real), name) : std::nullopt;
 }
 
 PyObject* ObjectModel::guard_flags(PyObject* tensor) {

@@ -1,5 +1,5 @@
 #include "capture/python/tracer/trace.h"
-#include "capture/python/tensors/tensors.h"
+#include "capture/python/gil/gil_hold.h"
 
 namespace vesta::capture {
 
@@ -9,6 +9,13 @@ Trace::Trace(Frame* frame, const TraceSettings& given) : root(frame), settings(g
 
 PyObject* Trace::graph_break(Break why, std::string_view first, std::string_view second) {
   return progress.graph_break(ended() ? Reason() : reason_for(why, first, second));
+}
+
+bool Trace::may_run_operator() {
+  if (gil_is_held()) return true;
+  // Objects that the trace made have no source: no other thread knows them.
+  const auto is_old = [&](const UndoLog::Entry* e) { return sources.find(e->target.get()) >= 0; };
+  return std::ranges::none_of(log.entries(), is_old) || (graph_break(Break::OperatorAfterWrite), false);
 }
 
 int Trace::fail(Break why, std::string_view first, std::string_view second) {

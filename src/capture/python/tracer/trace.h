@@ -35,8 +35,7 @@ namespace vesta::capture {
 class Trace {
  public:
   Trace(Frame* root, const TraceSettings& settings);
-  Trace(const Trace&) = delete;
-  Trace& operator=(const Trace&) = delete;
+  Trace& operator=(Trace&&) = delete;  // neither copied nor moved
 
   Frame* const root;
   const TraceSettings settings;
@@ -64,6 +63,10 @@ class Trace {
   PyObject* graph_break(Reason why) { return progress.graph_break(std::move(why)); }
   // The same where -1 is a failure.
   int fail(Break why, std::string_view first = "", std::string_view second = "");
+  // Whether a torch operator may run now. Where torch's operators release the GIL in a trace (gil_is_held() is false),
+  // another thread would see what the trace has written to the program's objects and not yet undone. False: the trace
+  // has ended before the operator, at Break::OperatorAfterWrite.
+  bool may_run_operator();
 };
 
 }  // namespace vesta::capture

@@ -17,7 +17,13 @@ struct ShapeHistory {
   std::vector<int64_t> values;
   std::vector<bool> changed;
   // Adds one more call and returns `changed`. Another number of sizes starts the history anew.
-  const std::vector<bool>& add(const std::vector<int64_t>& now);
+  const std::vector<bool>& add(const std::vector<int64_t>& now) {
+    if (values.size() != now.size()) changed.assign(now.size(), false);
+    for (size_t d = 0; d < now.size() && values.size() == now.size(); ++d)
+      if (values[d] != now[d]) changed[d] = true;
+    values = now;
+    return changed;
+  }
 };
 
 // The number or text that one source had in the last call.

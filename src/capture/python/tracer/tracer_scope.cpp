@@ -54,8 +54,7 @@ void TracerScope::remember_generator(PyObject* generator) {
 void TracerScope::close_generators() {
   const std::set<Object, ByPointer> left = std::exchange(generators_, {});
   if (left.empty()) return;
-  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-  PyErr_Fetch(&type, &value, &trace);
+  const ErrorAside error;
   tracer_.trace.progress.end();
   for (const Object& reference : left) {
     const Object generator = Object::share(PyWeakref_GetObject(reference.get()));
@@ -63,7 +62,6 @@ void TracerScope::close_generators() {
         PyGen_CheckExact(generator.get()) ? PyObject_CallMethod(generator.get(), "close", nullptr) : nullptr);
     PyErr_Clear();
   }
-  PyErr_Restore(type, value, trace);
 }
 
 PyObject* TracerScope::trace_frame(PyThreadState* t, Frame* f, int throwflag) {

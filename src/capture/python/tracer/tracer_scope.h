@@ -15,8 +15,7 @@ class TracerScope final : public FrameReceiver {
  public:
   explicit TracerScope(Tracer& tracer);
   ~TracerScope() override;
-  TracerScope(const TracerScope&) = delete;
-  TracerScope& operator=(const TracerScope&) = delete;
+  TracerScope& operator=(TracerScope&&) = delete;  // neither copied nor moved
   PyObject* receive(PyThreadState* t, Frame* f, int throwflag) override;
 
  private:

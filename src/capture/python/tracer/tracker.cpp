@@ -1,7 +1,5 @@
 #include "capture/python/tracer/tracker.h"
 
-#include <cstring>
-
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/plain_objects.h"
 #include "capture/python/tensors/tensors.h"
@@ -33,9 +31,7 @@ bool is_derived_scalar(PyObject* x) {
 // A class statement in a function made it: a guard on it would serve one call, and keep the class alive.
 bool is_local_class(PyObject* x) {
   if (!PyType_Check(x) || !(reinterpret_cast<PyTypeObject*>(x)->tp_flags & Py_TPFLAGS_HEAPTYPE)) return false;
-  const char* name = PyUnicode_AsUTF8(reinterpret_cast<PyHeapTypeObject*>(x)->ht_qualname);
-  if (!name) PyErr_Clear();
-  return name && std::strstr(name, "<locals>") != nullptr;
+  return utf8_of(reinterpret_cast<PyHeapTypeObject*>(x)->ht_qualname).find("<locals>") != std::string_view::npos;
 }
 
 // Immutable objects that compare by value without Python code.
@@ -57,7 +53,7 @@ bool is_guarded_when_tracked(PyObject* x) { return is_singleton(x) || is_value(x
 
 PyObject* Tracker::track_constant(PyObject* x) {
   if (is_scalar(x)) return Py_NewRef(x);
-  const int source = t_.sources.add(SourceKind::Constant, -1, 0, x);
+  const int source = t_.sources.constant(x);
   if (is_tensor(x)) return t_.tensors.track(x, source);
   t_.sources.know(x, source);
   return track_self(x) ? Py_NewRef(x) : nullptr;
@@ -68,7 +64,7 @@ void Tracker::note_constant(PyObject* x) {
 }
 
 int Tracker::constant_source(PyObject* x) {
-  if (t_.sources.find(x) < 0) t_.sources.know(x, t_.sources.add(SourceKind::Constant, -1, 0, x));
+  if (t_.sources.find(x) < 0) t_.sources.know(x, t_.sources.constant(x));
   return t_.sources.find(x);
 }
 
@@ -83,8 +79,7 @@ bool Tracker::track_self(PyObject* f) {
 }
 
 bool Tracker::track_slice(PyObject* x, int source) {
-  static PyObject* const names[] = {PyUnicode_InternFromString("start"), PyUnicode_InternFromString("stop"),
-                                    PyUnicode_InternFromString("step")};
+  static PyObject* const names[] = {"start"_name, "stop"_name, "step"_name};
   auto* s = reinterpret_cast<PySliceObject*>(x);
   PyObject** const places[] = {&s->start, &s->stop, &s->step};
   for (int i = 0; i < 3; ++i) {
@@ -174,8 +169,8 @@ bool Tracker::operand(PyObject* x) {
     // Its one member is the mapping that it shows.
     constexpr int kMapping = sizeof(PyObject);
     PyObject* mapping = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(x) + kMapping);
-    static PyObject* const name = PyUnicode_InternFromString("mapping");
-    const Object shown = Object::take(track(mapping, t_.sources.add(SourceKind::Member, source, kMapping, name)));
+    const Object shown =
+        Object::take(track(mapping, t_.sources.add(SourceKind::Member, source, kMapping, "mapping"_name)));
     return shown && operand(shown.get());
   }
   if (source >= 0 && is_closed(type)) return t_.graph_break(Break::ClosedObject, type->tp_name), false;

@@ -38,8 +38,7 @@ UndoLog::Entry* UndoLog::add(PyObject* target, Object before, int offset) {
 }
 
 const UndoLog::Entry* UndoLog::find(PyObject* target, int offset) const {
-  const auto it = entries_.find({target, offset});
-  return it == entries_.end() ? nullptr : it->second;
+  return found_in(entries_, {target, offset}, nullptr);
 }
 
 bool UndoLog::Entry::wrote(PyObject* key) const {
@@ -110,14 +109,9 @@ PyObject* UndoLog::before(PyObject* dict, PyObject* key) const {
 
 namespace {
 
-void set_dict_item(PyObject* dict, PyObject* key, PyObject* value) {
-  const int status = PyODict_Check(dict) ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value);
+// Goes on after an error.
+void quietly(int status) {
   if (status < 0) PyErr_Clear();
-}
-
-void clear_dict(PyObject* dict) {
-  if (!PyODict_Check(dict)) return PyDict_Clear(dict);
-  if (!Object::take(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "clear", "O", dict))) PyErr_Clear();
 }
 
 void restore_dict(PyObject* dict, PyObject* before) {
@@ -139,20 +133,18 @@ void restore_dict(PyObject* dict, PyObject* before) {
     }
   }
   if (anew) {
-    clear_dict(dict);
+    quietly(clear_dict(dict));
     at = 0;
-    while (PyDict_Next(before, &at, &key, &was)) set_dict_item(dict, key, was);
+    while (PyDict_Next(before, &at, &key, &was)) quietly(set_dict_item(dict, key, was));
     return;
   }
   for (Py_ssize_t i = PyList_GET_SIZE(keys.get()); i-- > 0;) {
     key = PyList_GET_ITEM(keys.get(), i);
     was = PyDict_GetItemWithError(before, key);
-    if (was) {
-      if (PyDict_GetItemWithError(dict, key) != was) set_dict_item(dict, key, was);
-    } else {
-      const int status = PyODict_Check(dict) ? PyODict_DelItem(dict, key) : PyDict_DelItem(dict, key);
-      if (status < 0) PyErr_Clear();
-    }
+    if (!was)
+      quietly(delete_dict_item(dict, key));
+    else if (PyDict_GetItemWithError(dict, key) != was)
+      quietly(set_dict_item(dict, key, was));
   }
 }
 
@@ -161,12 +153,11 @@ bool restore_unhashed(PyObject* t, PyObject* before) {
   if (PyDict_Check(t)) {
     const bool had = has_keys_of_python(before);
     if (!had && !has_keys_of_python(t)) return false;
-    clear_dict(t);
-    if (!PyODict_Check(t)) {
-      if (PyDict_Merge(t, before, 1) < 0) PyErr_Clear();  // a dict has the hashes of its keys
-    } else {
+    quietly(clear_dict(t));
+    if (PyODict_Check(t))
       restore_dict(t, before);
-    }
+    else
+      quietly(PyDict_Merge(t, before, 1));  // a dict has the hashes of its keys
     return true;
   }
   if (!PySet_Check(t) || !has_keys_of_python(t)) return false;
@@ -183,25 +174,21 @@ void UndoLog::restore(const Entry& e) {
   if (e.offset < 0 && restore_unhashed(t, e.before.get())) return;
   if (e.offset >= 0) {
     PyObject*& place = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(t) + e.offset);
-    PyObject* now = place;
-    place = Py_XNewRef(e.before.get());
-    Py_XDECREF(now);
+    Py_XSETREF(place, Py_XNewRef(e.before.get()));
   } else if (PyCell_Check(t)) {
     PyCell_Set(t, e.before.get());
   } else if (PyDict_Check(t)) {
     restore_dict(t, e.before.get());
   } else if (PyList_Check(t)) {
-    if (PyList_SetSlice(t, 0, PyList_GET_SIZE(t), e.before.get()) < 0) PyErr_Clear();
+    quietly(PyList_SetSlice(t, 0, PyList_GET_SIZE(t), e.before.get()));
   } else if (PySet_Check(t) && !assign_set(t, e.before.get())) {
     PyErr_Clear();
   }
 }
 
 void UndoLog::roll_back() {
-  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-  PyErr_Fetch(&type, &value, &trace);
+  const ErrorAside error;
   for (size_t i = order_.size(); i-- > 0;) restore(*order_[i]);
-  PyErr_Restore(type, value, trace);
 }
 
 }  // namespace vesta::capture

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "capture/python/object.h"
+#include "capture/python/place_hash.h"
 
 namespace vesta::capture {
 
@@ -48,15 +49,7 @@ class UndoLog {
   Entry* add(PyObject* target, Object before, int offset);
   Entry* add_dict(PyObject* dict);
   static void restore(const Entry& e);
-  struct Key {
-    PyObject* target;
-    int offset;
-    bool operator==(const Key&) const = default;
-  };
-  struct Hash {
-    size_t operator()(const Key& k) const { return std::hash<void*>()(k.target) ^ static_cast<size_t>(k.offset); }
-  };
-  std::unordered_map<Key, Entry*, Hash> entries_;
+  std::unordered_map<std::tuple<PyObject*, int>, Entry*, PlaceHash> entries_;  // by target and offset
   std::vector<Entry*> order_;
 };
 

@@ -44,7 +44,7 @@ int VariableModel::namespace_source(Frame* f, PyObject* dict) {
   if (const int source = t_.sources.find(dict); source >= 0) return source;
   const int source = f == t_.root
                          ? t_.sources.add(dict == globals_of(f) ? SourceKind::Globals : SourceKind::Builtins, -1)
-                         : t_.sources.add(SourceKind::Constant, -1, 0, dict);
+                         : t_.sources.constant(dict);
   t_.sources.know(dict, source);
   return source;
 }
@@ -129,9 +129,7 @@ int VariableModel::store_cell(Frame* f, int i, PyObject* value) {
 PyObject* VariableModel::load_global(Frame* f, PyObject* name) {
   for (PyObject* dict : {globals_of(f), builtins_of(f)}) {
     if (!PyDict_Check(dict)) continue;
-    bool found = false;
-    PyObject* x = t_.containers.read_dict(dict, namespace_source(f, dict), name, &found);
-    if (found || PyErr_Occurred()) return x;
+    if (const auto x = t_.containers.read_dict(dict, namespace_source(f, dict), name)) return *x;
   }
   return t_.python.load_global(f, name);
 }
@@ -146,12 +144,11 @@ int VariableModel::store_global(Frame* f, PyObject* name, PyObject* value) {
 // ---- imports
 
 Object VariableModel::absolute_name(Frame* f, PyObject* name, long up) {
-  static PyObject* const key = PyUnicode_InternFromString("__package__");
   PyObject* globals = globals_of(f);
-  PyObject* package = PyDict_GetItemWithError(globals, key);
+  PyObject* package = PyDict_GetItemWithError(globals, "__package__"_name);
   PyErr_Clear();
   if (!package || !PyUnicode_CheckExact(package)) return {};
-  t_.guards.add(Check::Equals, t_.sources.add(SourceKind::DictValue, namespace_source(f, globals), 0, key), package);
+  t_.guards.add(Check::Equals, t_.sources.value(namespace_source(f, globals), "__package__"_name), package);
   const char* text = PyUnicode_AsUTF8(package);
   const char* more = PyUnicode_AsUTF8(name);
   if (!text || !more) return PyErr_Clear(), Object();
@@ -175,7 +172,7 @@ PyObject* VariableModel::import_name(Frame* f, PyObject* name, PyObject* fromlis
     PyErr_Clear();
     return t_.graph_break(Break::ModuleImported);
   }
-  t_.guards.add(Check::Is, t_.sources.add(SourceKind::DictValue, t_.tracker.constant_source(modules), 0, name), module);
+  t_.guards.add(Check::Is, t_.sources.value(t_.tracker.constant_source(modules), name), module);
   if (up == 0 && (fromlist == Py_None || (PyTuple_Check(fromlist) && PyTuple_GET_SIZE(fromlist) == 0))) {
     const char* text = PyUnicode_AsUTF8(name);
     const char* dot = text ? std::strchr(text, '.') : nullptr;

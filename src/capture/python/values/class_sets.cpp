@@ -68,8 +68,7 @@ bool resolve(const Row& row, std::vector<PyTypeObject*>& classes) {
   const Object globals = Object::take(module && PyModule_Check(module) ? PyDict_New() : nullptr);
   if (!globals) return false;
   const HookOff off;  // the names may be read in the middle of a trace, and while an error is set
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
+  const ErrorAside error;
   PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
   std::vector<PyTypeObject*> found;
   bool done = true;
@@ -83,7 +82,6 @@ bool resolve(const Row& row, std::vector<PyTypeObject*>& classes) {
     at = end + 1;
   }
   PyErr_Clear();
-  PyErr_Restore(type, value, traceback);
   if (done) classes.insert(classes.end(), found.begin(), found.end());
   return done;
 }

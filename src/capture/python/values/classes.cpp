@@ -13,12 +13,10 @@ struct PythonClass {
 
 // No frame runs: the first question may come from a trace.
 PythonClass find_python_class() {
-  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-  PyErr_Fetch(&type, &value, &trace);
+  const ErrorAside error;
   const Object sample = Object::take(
       PyObject_CallFunction(reinterpret_cast<PyObject*>(&PyType_Type), "s(){s:O}", "Sample", "__new__", Py_None));
   if (!sample) Py_FatalError("vesta: Python makes no class");
-  PyErr_Restore(type, value, trace);
   const auto* made = reinterpret_cast<PyTypeObject*>(sample.get());
   return {made->tp_dealloc, made->tp_new};
 }
@@ -40,8 +38,7 @@ PyTypeObject* c_base(PyTypeObject* type) {
 unsigned version_of(PyTypeObject* type) {
   if (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) return type->tp_version_tag;
   // A lookup assigns one.
-  static PyObject* name = PyUnicode_InternFromString("__vesta_version__");
-  _PyType_Lookup(type, name);
+  _PyType_Lookup(type, "__vesta_version__"_name);
   return type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG ? type->tp_version_tag : 0;
 }
 

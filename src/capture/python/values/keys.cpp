@@ -33,4 +33,17 @@ PyObject* keys_of(PyObject* dict) {
   return keys ? PySequence_Tuple(keys.get()) : nullptr;
 }
 
+int set_dict_item(PyObject* dict, PyObject* key, PyObject* value) {
+  return PyODict_Check(dict) ? PyODict_SetItem(dict, key, value) : PyDict_SetItem(dict, key, value);
+}
+
+int delete_dict_item(PyObject* dict, PyObject* key) {
+  return PyODict_Check(dict) ? PyODict_DelItem(dict, key) : PyDict_DelItem(dict, key);
+}
+
+int clear_dict(PyObject* dict) {
+  if (!PyODict_Check(dict)) return PyDict_Clear(dict), 0;
+  return Object::take(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyODict_Type), "clear", "O", dict)) ? 0 : -1;
+}
+
 }  // namespace vesta::capture

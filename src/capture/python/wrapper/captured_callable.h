@@ -15,8 +15,7 @@ class CapturedCallable {
  public:
   CapturedCallable(Object wrapped, std::string name) : wrapped_(std::move(wrapped)), name_(std::move(name)) {}
   virtual ~CapturedCallable() = default;
-  CapturedCallable(const CapturedCallable&) = delete;
-  CapturedCallable& operator=(const CapturedCallable&) = delete;
+  CapturedCallable& operator=(CapturedCallable&&) = delete;  // neither copied nor moved
 
   // Runs the first frame of a compiled call, as an evaluation hook does. Adds to `gain` what the call had from it.
   virtual PyObject* enter(PyThreadState* t, Frame* f, Gain* gain) = 0;

@@ -40,12 +40,11 @@ bool is_fx_tracing() {
   if (PyObject* set = flag.get()) return set == Py_True;
   PyObject* local = of_threads.get();
   if (!local) return false;
-  static PyObject* const name = PyUnicode_InternFromString("flag");
-  const Object set = Object::take(PyObject_GetAttr(local, name));
+  const Object set = Object::take(PyObject_GetAttr(local, "flag"_name));
   if (set) return set.get() == Py_True;
   // The thread has never traced: torch takes that for False. The next read finds the attribute, and raises nothing.
   PyErr_Clear();
-  if (PyObject_SetAttr(local, name, Py_False) < 0) PyErr_Clear();
+  if (PyObject_SetAttr(local, "flag"_name, Py_False) < 0) PyErr_Clear();
   return false;
 }
 
@@ -103,8 +102,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t flags, PyObject* na
 
 // The slot `_vesta_call` of an object; nullptr: its class has none.
 PyObject** slot_of_call(PyObject* x) {
-  static PyObject* const name = PyUnicode_InternFromString("_vesta_call");
-  PyObject* member = _PyType_Lookup(Py_TYPE(x), name);
+  PyObject* member = _PyType_Lookup(Py_TYPE(x), "_vesta_call"_name);
   if (!member || Py_TYPE(member) != &PyMemberDescr_Type) return nullptr;
   const PyMemberDef* def = reinterpret_cast<PyMemberDescrObject*>(member)->d_member;
   if (def->type != T_OBJECT_EX) return nullptr;
@@ -122,10 +120,10 @@ PyObject* call_by_slot(PyObject* self, PyObject* args, PyObject* keywords) {
   const Object held = Object::share(slot ? *slot : nullptr);
   if (!held) return unfinished(self);
   if (is_captured(held.get()) && !is_tracing()) {
-    static PyObject* const name = PyUnicode_InternFromString("_vesta_plain");
     const char* reason = traced_elsewhere();
-    const Object plain =
-        Object::take(reason && _PyType_Lookup(Py_TYPE(self), name) ? PyObject_GenericGetAttr(self, name) : nullptr);
+    const Object plain = Object::take(reason && _PyType_Lookup(Py_TYPE(self), "_vesta_plain"_name)
+                                          ? PyObject_GenericGetAttr(self, "_vesta_plain"_name)
+                                          : nullptr);
     if (plain) {
       ++of(held.get()).calls;
       of(held.get()).fall_back(reason);
@@ -178,25 +176,21 @@ void dealloc_base(PyObject* self) {
 }
 
 PyMemberDef base_members[] = {{"_vesta_call", T_OBJECT_EX, offsetof(CompiledBase, call), 0, nullptr}, {}};
-PyTypeObject base_type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+PyTypeObject base_type = {.ob_base = {PyObject_HEAD_INIT(nullptr) 0},
+                          .tp_name = "vesta._C.CompiledBase",
+                          .tp_basicsize = sizeof(CompiledBase),
+                          .tp_dealloc = dealloc_base,
+                          .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+                          .tp_doc = "Has the slot _vesta_call, by which call_by_slot() makes the interpreter call it.",
+                          .tp_traverse = traverse_base,
+                          .tp_clear = clear_base,
+                          .tp_members = base_members,
+                          .tp_new = new_base};
 
 // Makes a static type ready and puts it into the module under the last part of its name.
 int add_type(PyObject* module, PyTypeObject& t) {
   if (PyType_Ready(&t) < 0) return -1;
   return PyModule_AddObjectRef(module, std::strrchr(t.tp_name, '.') + 1, reinterpret_cast<PyObject*>(&t));
-}
-
-int add_compiled_base(PyObject* module) {
-  base_type.tp_name = "vesta._C.CompiledBase";
-  base_type.tp_basicsize = sizeof(CompiledBase);
-  base_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
-  base_type.tp_doc = "Has the slot _vesta_call, by which call_by_slot() makes the interpreter call it.";
-  base_type.tp_new = new_base;
-  base_type.tp_dealloc = dealloc_base;
-  base_type.tp_traverse = traverse_base;
-  base_type.tp_clear = clear_base;
-  base_type.tp_members = base_members;
-  return add_type(module, base_type);
 }
 
 PyObject* get_wrapped(PyObject* self, void*) { return Py_NewRef(of(self).wrapped()); }
@@ -228,25 +222,23 @@ PyMethodDef methods[] = {{"reset", reset, METH_NOARGS, "Forgets every compiled v
                          {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef getters[] = {{"wrapped", get_wrapped, nullptr, "The callable as it is without Vesta.", nullptr},
                          {nullptr, nullptr, nullptr, nullptr, nullptr}};
-PyTypeObject type = {PyVarObject_HEAD_INIT(nullptr, 0)};
+PyTypeObject type = {.ob_base = {PyObject_HEAD_INIT(nullptr) 0},
+                     .tp_name = "vesta._C.CapturedFunction",
+                     .tp_basicsize = sizeof(CapturedObject),
+                     .tp_dealloc = dealloc,
+                     .tp_vectorcall_offset = offsetof(CapturedObject, vectorcall),
+                     .tp_call = PyVectorcall_Call,
+                     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,
+                     .tp_doc = "A Python callable that Vesta captures and compiles as it is called.",
+                     .tp_traverse = traverse,
+                     .tp_clear = clear,
+                     .tp_weaklistoffset = offsetof(CapturedObject, weakrefs),
+                     .tp_methods = methods,
+                     .tp_getset = getters};
 
 }  // namespace
 
-int add_captured_function(PyObject* module) {
-  type.tp_name = "vesta._C.CapturedFunction";
-  type.tp_basicsize = sizeof(CapturedObject);
-  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC;
-  type.tp_doc = "A Python callable that Vesta captures and compiles as it is called.";
-  type.tp_vectorcall_offset = offsetof(CapturedObject, vectorcall);
-  type.tp_weaklistoffset = offsetof(CapturedObject, weakrefs);
-  type.tp_call = PyVectorcall_Call;
-  type.tp_dealloc = dealloc;
-  type.tp_traverse = traverse;
-  type.tp_clear = clear;
-  type.tp_methods = methods;
-  type.tp_getset = getters;
-  return add_compiled_base(module) < 0 ? -1 : add_type(module, type);
-}
+int add_captured_function(PyObject* module) { return add_type(module, base_type) < 0 ? -1 : add_type(module, type); }
 
 PyObject* new_captured_function(std::unique_ptr<CapturedCallable> callable) {
   auto* o = PyObject_GC_New(CapturedObject, &type);

@@ -6,14 +6,10 @@
 namespace vesta::capture {
 namespace {
 
-bool is(const Object& o, const char* text) {
-  return o && PyUnicode_Check(o.get()) && PyUnicode_CompareWithASCIIString(o.get(), text) == 0;
-}
+bool is(const Object& o, std::string_view text) { return utf8_of(o.get()) == text; }
 
 Stance decode(PyObject* set) {
-  const Object name = Object::take(PyObject_GetAttrString(set, "stance"));
-  const Object backend = Object::take(PyObject_GetAttrString(set, "backend"));
-  PyErr_Clear();
+  const Object name = attribute_of(set, "stance"), backend = attribute_of(set, "backend");
   if (is(name, "force_eager") || is(backend, "eager")) return Stance::ForceEager;
   if (is(name, "eager_on_recompile")) return Stance::EagerOnMiss;
   if (is(name, "fail_on_recompile")) return Stance::FailOnMiss;

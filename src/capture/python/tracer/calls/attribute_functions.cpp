@@ -1,6 +1,5 @@
 // getattr and its like, and the special methods behind them.
 #include "capture/python/functions/call_handlers.h"
-#include "capture/python/functions/functions.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
 

@@ -22,8 +22,7 @@ bool has_plain_hash(PyObject* x) { return Py_TYPE(x)->tp_hash == PyBaseObject_Ty
 
 // What functools.lru_cache wraps is of a package or of Python itself, not of the program.
 bool is_library_function(PyObject* cached) {
-  const Object f = Object::take(PyObject_GetAttrString(cached, "__wrapped__"));
-  PyErr_Clear();
+  const Object f = attribute_of(cached, "__wrapped__");
   if (!f || !PyFunction_Check(f.get())) return false;
   auto* code = reinterpret_cast<PyCodeObject*>(PyFunction_GET_CODE(f.get()));
   return is_installed_package(code) || is_standard_library(code);
@@ -31,9 +30,7 @@ bool is_library_function(PyObject* cached) {
 
 // A form of the module typing, which never changes: List, List[int], Optional[T].
 bool is_annotation(PyObject* x) {
-  const Object module = Object::take(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(x)), "__module__"));
-  PyErr_Clear();
-  return module && PyUnicode_Check(module.get()) && PyUnicode_CompareWithASCIIString(module.get(), "typing") == 0;
+  return utf8_of(attribute_of(reinterpret_cast<PyObject*>(Py_TYPE(x)), "__module__").get()) == "typing";
 }
 
 bool is_plain_tuple(PyObject* x) { return PyTuple_CheckExact(x) || is_of(x, ClassSet::TorchSize); }
@@ -65,25 +62,6 @@ bool guard_cache_key(Trace& t, PyObject* x, bool of_library) {
   return true;
 }
 
-// The arguments, with integers in the place of symbolic ones. Each is a key that is guarded.
-class Arguments {
- public:
-  bool collect(Trace& t, const Call& c, bool of_library) {
-    for (Py_ssize_t i = 0; i < c.all(); ++i) {
-      numbers_.push_back(Object::take(t.numbers.plain(c.args[i])));
-      if (!numbers_.back()) return false;
-      args_.push_back(numbers_.back().get());
-    }
-    args_.push_back(nullptr);
-    return std::all_of(args_.begin(), args_.end() - 1, [&](PyObject* x) { return guard_cache_key(t, x, of_library); });
-  }
-  PyObject* const* data() const { return args_.data(); }
-
- private:
-  std::vector<Object> numbers_;
-  std::vector<PyObject*> args_;
-};
-
 // What the epilogue calls again.
 bool note_call(Trace& t, const Call& c) {
   Calls::CachedCall call{Object::share(c.function), Object::take(PyTuple_New(c.n)),
@@ -106,8 +84,11 @@ PyObject* call_cached(Trace& t, const Call& given) {
     t.tracker.note_constant(function.get());
     return t.calls.call(function.get(), given.args, given.n, given.names);
   }
-  Arguments args;
-  if (!args.collect(t, given, of_library)) return nullptr;
+  KeptArguments args(given);  // with numbers in place of symbols
+  for (Py_ssize_t i = 0; i < given.all(); ++i)
+    if (!args.add(Object::take(t.numbers.plain(given.args[i])))) return nullptr;
+  for (Py_ssize_t i = 0; i < given.all(); ++i)
+    if (!guard_cache_key(t, args.data()[i], of_library)) return nullptr;
   const Call c{f, nullptr, args.data(), given.n, given.names};
   const int function = t.sources.find(f);
   t.guards.add_identity(f);

@@ -20,6 +20,22 @@
 
 namespace vesta::capture {
 
+// Arguments for a call that are kept alive, one for each that it has.
+class KeptArguments {
+ public:
+  explicit KeptArguments(const Call& c) { given_.reserve(static_cast<size_t>(c.all()) + 1); }
+  bool add(Object x) {
+    given_.push_back(x.get());
+    kept_.push_back(std::move(x));
+    return given_.back() != nullptr;
+  }
+  PyObject* const* data() const { return given_.data(); }
+
+ private:
+  std::vector<Object> kept_;
+  std::vector<PyObject*> given_;
+};
+
 class Calls {
  public:
   explicit Calls(Trace& trace) : contexts(trace), t_(trace) {}

@@ -1,6 +1,7 @@
-// Calls of a class.
-#include "capture/python/functions/functions.h"
-#include "capture/python/functions/plain_objects.h"
+// Calls of a class, and class statements. If the program never reads the class that a statement makes, only the trace
+// makes it, and compiled calls leave it out. If the program reads the class, the graph breaks before the statement:
+// guards and reconstruction know a class by its identity, and every call makes another class.
+#include "capture/python/functions/call_handlers.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/calls/tensor_constructors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
@@ -24,6 +25,11 @@ PyTypeObject* shown_type(PyObject* x) {
   return Py_TYPE(is_symbolic_scalar(x) ? scalar_value(x) : x);
 }
 
+// A metaclass that runs no code of the program and remembers nothing that a program reads.
+bool is_plain_metaclass(PyTypeObject* type) {
+  return type == &PyType_Type || is_in(type, ClassSet::AutogradFunctionMeta);
+}
+
 }  // namespace
 
 PyObject* Calls::call_class(const Call& c) {
@@ -39,11 +45,9 @@ PyObject* Calls::call_class(const Call& c) {
   }
   const Callable known = known_callable(f);
   if (PyObject* x = t_.numbers.call(known, f, c.args, c.n, c.names); x || t_.ended() || PyErr_Occurred()) return x;
-  static PyObject* const del = PyUnicode_InternFromString("__del__");
-  if (is_python_class(type) && _PyType_Lookup(type, del))
+  if (is_python_class(type) && _PyType_Lookup(type, "__del__"_name))
     return t_.graph_break(Break::ClassWithDel, name_of_callable(f));
-  static PyObject* const parts[] = {PyUnicode_InternFromString("__new__"), PyUnicode_InternFromString("__init__"),
-                                    PyUnicode_InternFromString("__call__")};
+  static PyObject* const parts[] = {"__new__"_name, "__init__"_name, "__call__"_name};
   for (PyObject* part : parts) t_.guards.add_class(part == parts[2] ? Py_TYPE(type) : type, part);
   if (is_numpy_scalar_type(type)) {
     for (Py_ssize_t i = 0; i < c.all(); ++i)
@@ -72,5 +76,25 @@ bool Calls::may_refer(const Call& c) {
     return t_.graph_break(Break::WeakReferenceToNewObject), false;
   return true;
 }
+
+namespace handlers {
+
+Result build_class(Trace& t, const Call& c) {
+  if (c.names || c.n < 2 || !PyFunction_Check(c.args[0]) || !t.made.contains(c.args[0]))
+    return t.graph_break(Break::ClassMade);
+  for (Py_ssize_t i = 2; i < c.n; ++i) {
+    auto* base = reinterpret_cast<PyTypeObject*>(c.args[i]);
+    if (!PyType_Check(c.args[i]) || t.made.contains(c.args[i]) || !is_plain_metaclass(Py_TYPE(base)))
+      return t.graph_break(Break::ClassOfMetaclass);
+    t.guards.add_class(base, "__init_subclass__"_name);
+    if (_PyType_Lookup(base, "__init_subclass__"_name) != _PyType_Lookup(&PyBaseObject_Type, "__init_subclass__"_name))
+      return t.graph_break(Break::ClassWithInitSubclass);
+  }
+  PyObject* x = t.tracker.finish_call(PyObject_Vectorcall(c.function, c.args, static_cast<size_t>(c.n), nullptr));
+  if (x) t.made.add(x);
+  return x;
+}
+
+}  // namespace handlers
 
 }  // namespace vesta::capture

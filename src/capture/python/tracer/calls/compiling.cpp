@@ -2,7 +2,6 @@
 // to.
 #include "capture/python/functions/call_handlers.h"
 #include "capture/python/functions/compilers.h"
-#include "capture/python/functions/functions.h"
 #include "capture/python/functions/python_functions.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
@@ -13,9 +12,7 @@ namespace {
 std::string_view module_of(const Frame* f) {
   PyObject* globals = globals_of(f);
   PyObject* name = globals && PyDict_Check(globals) ? PyDict_GetItemString(globals, "__name__") : nullptr;
-  const char* text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : nullptr;
-  if (!text) PyErr_Clear();
-  return text ? text : "";
+  return utf8_of(name);
 }
 
 // The name of the module that asks.

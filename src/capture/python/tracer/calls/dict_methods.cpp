@@ -2,10 +2,8 @@
 // keys are neither guarded nor rebuilt. An OrderedDict is written as a whole, and so is a dict that gets a mapping
 // which is no plain dict. `update` guards the keys and values of its argument (Calls::may_read_arguments); the dict's
 // own keys need no guard, and ContainerModel::before_write_key puts each into the undo log.
-#include <utility>
 
 #include "capture/python/functions/call_handlers.h"
-#include "capture/python/functions/functions.h"
 #include "capture/python/tracer/trace.h"
 
 namespace vesta::capture::handlers {
@@ -45,10 +43,8 @@ Result with_one_key(Trace& t, const Call& c, F&& finish) {
   if (!may_read_rest(t, c) || (c.rest_count() > 0 && !t.equality.guard_key(c.rest()[0]))) return nullptr;
   const KeyCall k(t, c);
   if (!k.is_one_key) return write_any(t, c);
-  bool found = false;
-  Object x = Object::take(t.containers.read_dict(k.dict, t.sources.find(k.dict), k.key, &found));
-  if (PyErr_Occurred()) return nullptr;
-  return finish(k, std::move(x), found);
+  const auto x = t.containers.read_dict(k.dict, t.sources.find(k.dict), k.key);
+  return x && !*x ? nullptr : finish(k, Object::take(x.value_or(nullptr)));
 }
 
 bool update_keys(Trace& t, PyObject* dict, PyObject* mapping) {
@@ -68,23 +64,21 @@ Result dict_get(Trace& t, const Call& c) {
   PyObject* key = c.rest()[0];
   if (!t.equality.guard_key(key)) return nullptr;
   if (!t.equality.is_source_key(key)) return std::nullopt;
-  bool found = false;
-  PyObject* x = t.containers.read_dict(c.owner(), t.sources.find(c.owner()), key, &found);
-  if (found || PyErr_Occurred()) return x;
+  if (const auto x = t.containers.read_dict(c.owner(), t.sources.find(c.owner()), key)) return *x;
   return Py_NewRef(count == 2 ? c.rest()[1] : Py_None);
 }
 
 Result dict_pop(Trace& t, const Call& c) {
-  return with_one_key(t, c, [&](const KeyCall& k, Object x, bool found) -> Result {
-    if (!found) return k.value ? Py_NewRef(k.value) : write_any(t, c);
+  return with_one_key(t, c, [&](const KeyCall& k, Object x) -> Result {
+    if (!x) return k.value ? Py_NewRef(k.value) : write_any(t, c);
     if (!t.containers.before_write_key(k.dict, k.key, true) || PyDict_DelItem(k.dict, k.key) < 0) return nullptr;
     return x.release();
   });
 }
 
 Result dict_set_default(Trace& t, const Call& c) {
-  return with_one_key(t, c, [&](const KeyCall& k, Object x, bool found) -> Result {
-    if (found) return x.release();
+  return with_one_key(t, c, [&](const KeyCall& k, Object x) -> Result {
+    if (x) return x.release();
     PyObject* value = k.value ? k.value : Py_None;
     return write(t, k.dict, k.key, value) ? Py_NewRef(value) : nullptr;
   });

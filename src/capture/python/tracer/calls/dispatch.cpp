@@ -2,7 +2,6 @@
 #include <vector>
 
 #include "capture/python/functions/functions.h"
-#include "capture/python/functions/plain_objects.h"
 #include "capture/python/functions/python_functions.h"
 #include "capture/python/sources/cached_result.h"
 #include "capture/python/tracer/trace.h"
@@ -42,14 +41,12 @@ PyObject* Calls::call(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObject
   if (PyObject* inner = wrapped_by_capture(f)) {
     // The object never changes what it wraps, so its own identity is all to guard.
     if (const int source = t_.sources.find(f); source >= 0) t_.guards.add(Check::Is, source, f);
-    if (t_.sources.find(inner) < 0 && !t_.tracker.note(inner, t_.sources.add(SourceKind::Constant, -1, 0, inner)))
-      return nullptr;
+    if (t_.sources.find(inner) < 0 && !t_.tracker.note(inner, t_.sources.constant(inner))) return nullptr;
     return call(inner, args, n, names);
   }
   if (is_python_class(Py_TYPE(f))) {
-    static PyObject* const dunder = PyUnicode_InternFromString("__call__");
-    t_.guards.add_class(Py_TYPE(f), dunder);
-    PyObject* method = _PyType_Lookup(Py_TYPE(f), dunder);
+    t_.guards.add_class(Py_TYPE(f), "__call__"_name);
+    PyObject* method = _PyType_Lookup(Py_TYPE(f), "__call__"_name);
     if (method && PyFunction_Check(method)) {
       t_.tracker.note_constant(method);
       if (!dispatches_higher_order(method)) return plainly(c);

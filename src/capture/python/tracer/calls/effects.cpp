@@ -1,7 +1,6 @@
 // Calls of C functions, by what their rows say.
 #include <algorithm>
 #include <optional>
-#include <vector>
 
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/plain_objects.h"
@@ -10,7 +9,6 @@
 #include "capture/python/sources/cached_result.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/descriptors.h"
-#include "capture/python/tracer/operator_after_write.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/class_sets.h"
 #include "capture/python/values/scalar.h"
@@ -79,7 +77,7 @@ PyObject* Calls::plainly(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObj
   // decomposition) is not part of the program.
   const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);
   if (!gil_is_held() && !PyFunction_Check(f) && !PyMethod_Check(f) && std::any_of(args, args + all, is_tensor) &&
-      !may_run_operator(t_))
+      !t_.may_run_operator())
     return nullptr;
   std::optional<HookOff> off;
   if (is_plain_operation(f, args, all) && !are_function_modes_active()) off.emplace();
@@ -90,31 +88,23 @@ PyObject* Calls::plainly(PyObject* f, PyObject* const* args, Py_ssize_t n, PyObj
 }
 
 PyObject* Calls::with_numbers(const Call& c) {
-  std::vector<Object> numbers;
-  std::vector<PyObject*> flat;
-  for (Py_ssize_t i = 0; i < c.all(); ++i) {
-    numbers.push_back(Object::take(t_.numbers.plain(c.args[i])));
-    if (!numbers.back()) return nullptr;
-    flat.push_back(numbers.back().get());
-  }
-  flat.push_back(nullptr);
-  return plainly(c.function, flat.data(), c.n, c.names);
+  KeptArguments numbers(c);
+  for (Py_ssize_t i = 0; i < c.all(); ++i)
+    if (!numbers.add(Object::take(t_.numbers.plain(c.args[i])))) return nullptr;
+  return plainly(c.function, numbers.data(), c.n, c.names);
 }
 
 PyObject* Calls::on_tensors(const Call& c, bool as_data) {
-  if (!may_run_operator(t_)) return nullptr;
-  std::vector<Object> kept;
-  std::vector<PyObject*> given;
+  if (!t_.may_run_operator()) return nullptr;
+  KeptArguments given(c);
   for (Py_ssize_t i = 0; i < c.all(); ++i) {
     PyObject* x = c.args[i];
     if (!t_.tracker.operand(x) || (is_tensor(x) && !t_.tensors.lift(x))) return nullptr;
-    kept.push_back(t_.tensors.wrap_items(x, 8));
+    Object seen = t_.tensors.wrap_items(x, 8);
     // torch stores the numbers itself, and symbolic ones in 32 bits.
-    if (kept.back() && as_data) kept.back() = Object::take(t_.numbers.plain(kept.back().get(), 8));
-    if (!kept.back()) return nullptr;
-    given.push_back(kept.back().get());
+    if (seen && as_data) seen = Object::take(t_.numbers.plain(seen.get(), 8));
+    if (!given.add(std::move(seen))) return nullptr;
   }
-  given.push_back(nullptr);
   return plainly(c.function, given.data(), c.n, c.names);
 }
 

@@ -20,11 +20,9 @@ bool has_own_operators(PyObject* x, int depth) {
 
 // What an operator does on the dispatch key of this name; a Python error or nothing if it has no such kernel.
 Object kernel_of(PyObject* op, const char* key) {
-  const Object kernels = Object::take(PyObject_GetAttrString(op, "py_kernels"));
-  const Object c = Object::take(kernels ? PyImport_ImportModule("torch._C") : nullptr);
-  const Object keys = Object::take(c ? PyObject_GetAttrString(c.get(), "DispatchKey") : nullptr);
-  const Object name = Object::take(keys ? PyObject_GetAttrString(keys.get(), key) : nullptr);
-  if (!name || !PyDict_Check(kernels.get())) return {};
+  const Object kernels = attribute_of(op, "py_kernels");
+  const Object name = attribute_of(attribute_of("torch._C", "DispatchKey").get(), key);
+  if (!name || !kernels || !PyDict_Check(kernels.get())) return {};
   return Object::share(PyDict_GetItemWithError(kernels.get(), name.get()));
 }
 

@@ -1,6 +1,5 @@
 // numpy's functions, of plain numbers to a plain number. Anything else of numpy is an array, which a graph cannot hold.
 #include "capture/python/functions/call_handlers.h"
-#include "capture/python/functions/plain_objects.h"
 #include "capture/python/hook/hook.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"

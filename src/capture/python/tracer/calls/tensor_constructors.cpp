@@ -55,20 +55,18 @@ class Arguments {
 
 // Of what is made like a tensor, or by a class of tensors.
 Object dtype_of(Trace& t, PyObject* like) {
-  static PyObject* const dtype = PyUnicode_InternFromString("dtype");
-  if (!PyType_Check(like)) return Object::take(t.objects.get_attr(like, dtype));
-  if (like != reinterpret_cast<PyObject*>(tensor_class())) return Object::take(PyObject_GetAttr(like, dtype));
+  if (!PyType_Check(like)) return Object::take(t.objects.get_attr(like, "dtype"_name));
+  if (like != reinterpret_cast<PyObject*>(tensor_class())) return Object::take(PyObject_GetAttr(like, "dtype"_name));
   const Object function = torch_attribute("get_default_dtype");
   return Object::take(function ? PyObject_CallNoArgs(function.get()) : nullptr);
 }
 
 // torch.tensor(...) with the dtype and device of `like` where the arguments name none: a tensor, or a class of tensors.
 PyObject* tensor_of_data(Trace& t, PyObject* like, PyObject* const* args, Py_ssize_t n, PyObject* names) {
-  static PyObject* const device = PyUnicode_InternFromString("device");
   Arguments all(args, n, names);
   if (!all.has("dtype") && !all.add("dtype", dtype_of(t, like))) return nullptr;
   if (!all.has("device") && !PyType_Check(like)) {
-    Object value = Object::take(t.objects.get_attr(like, device));
+    Object value = Object::take(t.objects.get_attr(like, "device"_name));
     if (!value || !all.add("device", std::move(value))) return nullptr;
   }
   return all.passed_to(t, torch_attribute("tensor").get());
@@ -131,8 +129,7 @@ PyObject* legacy_tensor(Trace& t, PyObject* like, PyObject* const* args, Py_ssiz
   PyObject* empty = none.get();
   Arguments all(n == 0 ? &empty : args, std::max<Py_ssize_t>(n, 1), nullptr);
   if (!PyType_Check(like)) {
-    static PyObject* const name = PyUnicode_InternFromString("new_empty");
-    const Object method = Object::take(t.objects.get_attr(like, name));
+    const Object method = Object::take(t.objects.get_attr(like, "new_empty"_name));
     return all.passed_to(t, method.get());
   }
   if (!all.add("dtype", dtype_of(t, like))) return nullptr;

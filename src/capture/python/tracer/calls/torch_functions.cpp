@@ -1,6 +1,5 @@
 // Functions of torch that are no operators: settings, and torch.autograd.Function.apply.
 #include "capture/python/functions/call_handlers.h"
-#include "capture/python/functions/functions.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/trace.h"
 
@@ -11,18 +10,16 @@ Result torch_setting(Trace& t, const Call& c) {
   Object x = Object::take(t.calls.plainly(c));
   if (!x) return nullptr;
   if (!PyBool_Check(x.get())) return t.graph_break(Break::UnsupportedArguments, name_of_callable(c.function));
-  t.guards.add(Check::Is, t.sources.add(SourceKind::Flag, t.sources.add(SourceKind::Constant, -1, 0, c.function)),
-               x.get());
+  t.guards.add(Check::Is, t.sources.add(SourceKind::Flag, t.sources.constant(c.function)), x.get());
   return x.release();
 }
 
 Result autograd_apply(Trace& t, const Call& c) {
-  static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
   const bool grad = torch_state().grad;
   for (Py_ssize_t i = 0; i < c.all(); ++i) {
     if (!t.tracker.operand(c.args[i])) return nullptr;
     if (!grad || !is_tensor(c.args[i])) continue;
-    const Object required = Object::take(t.objects.get_attr(c.args[i], requires_grad));
+    const Object required = Object::take(t.objects.get_attr(c.args[i], "requires_grad"_name));
     if (!required) return nullptr;
     if (required.get() != Py_False) return t.graph_break(Break::AutogradFunction);
   }
