@@ -1,12 +1,10 @@
-// From the names of a row to Python's objects, while the table of C functions is built. Nothing here leaves an error
-// set.
+// From the rows of the table of C functions to Python's functions. Nothing here leaves an error set.
 #pragma once
 
 #include <Python.h>
 
-#include <algorithm>
-#include <string>
 #include <string_view>
+#include <vector>
 
 #include "capture/python/functions/rows.h"
 #include "capture/python/object.h"
@@ -15,36 +13,17 @@ namespace vesta::capture {
 
 // This Python and this torch have what a row of these versions names.
 bool is_here(const Versions& versions);
-// A module, or one of torch._C's inner modules, which are attributes only; nothing: there is none.
-Object import_module(const std::string& name);
-// A name of the module or object, or an expression of a module's names; nothing: there is none.
-Object evaluate(PyObject* module, const std::string& name);
-// The class's own attributes, as a new dict. (Static classes have no tp_dict in newer versions.)
-Object attributes_of(PyTypeObject* type);
+// The attribute of a module or a class, or of the class of another object.
+Object attribute_of(PyObject* owner, PyObject* name);
 // The C function behind an attribute of a class or module; nothing: there is none.
 Object c_function_of(PyObject* attribute);
+// A row's C functions of that name: one for each of its classes that has it.
+std::vector<Object> functions_of(const FunctionRow& row, std::string_view name);
 // By what the table finds a function: its definition, which a method shares with its bound form, or the object itself.
 const void* key_of(PyObject* function);
-
-// Each of the names that are separated by spaces.
-template <class F>
-void each_name(std::string_view list, F&& f) {
-  for (size_t at = 0; at < list.size();) {
-    const size_t end = std::min(list.find(' ', at), list.size());
-    if (end > at) f(std::string(list.substr(at, end - at)));
-    at = end + 1;
-  }
-}
-
-// Each C function among a dict's values, with its name.
-template <class F>
-void each_function(PyObject* attributes, F&& f) {
-  PyObject *key = nullptr, *value = nullptr;
-  for (Py_ssize_t at = 0; attributes && PyDict_Next(attributes, &at, &key, &value);) {
-    const char* name = PyUnicode_Check(key) ? PyUnicode_AsUTF8(key) : nullptr;
-    if (!name) PyErr_Clear();
-    if (const Object function = name ? c_function_of(value) : Object()) f(std::string_view(name), function.get());
-  }
-}
+// The name that C gave a function, by which its rows are found; nullptr: it is no C function.
+const char* name_in_c(PyObject* function);
+// A known class that has this function under this name as its own or an inherited method; nothing: there is none.
+Object method_of_known_class(PyObject* function, PyObject* name);
 
 }  // namespace vesta::capture
