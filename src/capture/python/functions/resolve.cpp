@@ -25,8 +25,16 @@ bool is_in_class(PyObject* x) {
   return is_method(x) || Py_TYPE(x) == &PyGetSetDescr_Type || Py_TYPE(x) == &PyWrapperDescr_Type;
 }
 
+// The attribute of a module or a class, or of the class of another object.
+Object attribute_of(PyObject* owner, const std::string& text) {
+  const Object name = Object::take(PyUnicode_InternFromString(text.c_str()));
+  if (PyModule_Check(owner)) return Object::share(PyDict_GetItem(PyModule_GetDict(owner), name.get()));
+  auto* type = PyType_Check(owner) ? reinterpret_cast<PyTypeObject*>(owner) : Py_TYPE(owner);
+  return Object::share(_PyType_Lookup(type, name.get()));
+}
+
 // The method among the attributes of a class and its bases that is this function.
-Object method_among_bases(PyTypeObject* type, PyObject* name, const void* key) {
+Object method_among_bases(PyTypeObject* type, const std::string& name, const void* key) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     Object found = attribute_of(PyTuple_GET_ITEM(type->tp_mro, i), name);
     if (found && is_in_class(found.get()) && key_of(found.get()) == key) return found;
@@ -57,37 +65,29 @@ bool is_here(const Versions& v) {
   return v.first <= minor && minor <= v.last;
 }
 
-Object attribute_of(PyObject* owner, PyObject* name) {
-  if (PyModule_Check(owner)) return Object::share(PyDict_GetItem(PyModule_GetDict(owner), name));
-  return Object::share(
-      _PyType_Lookup(PyType_Check(owner) ? reinterpret_cast<PyTypeObject*>(owner) : Py_TYPE(owner), name));
-}
-
-Object c_function_of(PyObject* attribute) {
-  if (Py_TYPE(attribute) == &PyStaticMethod_Type) {
-    Object f = Object::take(PyObject_GetAttrString(attribute, "__func__"));
+Object c_function_of(PyObject* owner, const std::string& name) {
+  const Object attribute = attribute_of(owner, name);
+  if (attribute && Py_TYPE(attribute.get()) == &PyStaticMethod_Type) {
+    Object f = Object::take(PyObject_GetAttrString(attribute.get(), "__func__"));
     return f && PyCFunction_Check(f.get()) ? f : Object();
   }
-  const bool is_known_kind =
-      PyCFunction_Check(attribute) || is_in_class(attribute) || is_of(attribute, ClassSet::NumpyFunctions);
-  return is_known_kind ? Object::share(attribute) : Object();
+  PyObject* x = attribute.get();
+  const bool is_known_kind = x && (PyCFunction_Check(x) || is_in_class(x) || is_of(x, ClassSet::NumpyFunctions));
+  return is_known_kind ? attribute : Object();
 }
 
-std::vector<Object> functions_of(const FunctionRow& row, std::string_view name) {
+std::vector<Object> functions_of(const FunctionRow& row, const std::string& name) {
   std::vector<Object> out;
   PyObject* module = imported_module(row.module);
-  const Object text = Object::take(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
-  if (!module || !text) return out;
-  const auto add = [&](const Object& owner) {
-    const Object attribute = owner ? attribute_of(owner.get(), text.get()) : Object();
-    if (Object function = attribute ? c_function_of(attribute.get()) : Object()) out.push_back(std::move(function));
+  const auto add = [&](PyObject* owner) {
+    if (Object function = owner ? c_function_of(owner, name) : Object()) out.push_back(std::move(function));
   };
-  if (*row.classes == 0) add(Object::share(module));
-  each_name(row.classes, [&](std::string_view owner) { add(evaluate(module, std::string(owner))); });
+  if (*row.classes == 0) add(module);
+  if (module) each_name(row.classes, [&](std::string_view o) { add(evaluate(module, std::string(o)).get()); });
   return out;
 }
 
-Object method_of_known_class(PyObject* f, PyObject* name) {
+Object method_of_known_class(PyObject* f, const std::string& name) {
   Object method;
   if (is_method_wrapper(f)) {
     method = Object::share(reinterpret_cast<PyObject*>(reinterpret_cast<WrapperObject*>(f)->descr));

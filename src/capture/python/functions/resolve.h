@@ -3,7 +3,7 @@
 
 #include <Python.h>
 
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "capture/python/functions/rows.h"
@@ -13,17 +13,15 @@ namespace vesta::capture {
 
 // This Python and this torch have what a row of these versions names.
 bool is_here(const Versions& versions);
-// The attribute of a module or a class, or of the class of another object.
-Object attribute_of(PyObject* owner, PyObject* name);
-// The C function behind an attribute of a class or module; nothing: there is none.
-Object c_function_of(PyObject* attribute);
+// The C function behind an attribute of a module or a class, or of the class of another object; nothing: there is none.
+Object c_function_of(PyObject* owner, const std::string& name);
 // A row's C functions of that name: one for each of its classes that has it.
-std::vector<Object> functions_of(const FunctionRow& row, std::string_view name);
+std::vector<Object> functions_of(const FunctionRow& row, const std::string& name);
 // By what the table finds a function: its definition, which a method shares with its bound form, or the object itself.
 const void* key_of(PyObject* function);
 // The name that C gave a function, by which its rows are found; nullptr: it is no C function.
 const char* name_in_c(PyObject* function);
-// A known class that has this function under this name as its own or an inherited method; nothing: there is none.
-Object method_of_known_class(PyObject* function, PyObject* name);
+// The method of a known class that a function with this name is, or is bound to; nothing: it is none.
+Object method_of_known_class(PyObject* function, const std::string& name);
 
 }  // namespace vesta::capture

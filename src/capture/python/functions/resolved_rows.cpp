@@ -1,4 +1,6 @@
 // What the rows of C functions mean in this process.
+#include <algorithm>
+
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/resolve.h"
 #include "capture/python/functions/rows.h"
@@ -7,15 +9,12 @@
 namespace vesta::capture {
 namespace {
 
-bool is_found_by(const FunctionRow& row, PyObject* function) {
-  const Callable known = known_callable(function);
-  return known.effect == row.known.effect && known.handler == row.known.handler;
-}
-
 ResolvedRow resolved(const FunctionRow& row, std::string name, const std::vector<Object>& functions) {
-  const auto is_found = [&](const Object& f) { return is_found_by(row, f.get()); };
-  return {std::move(name), std::string(name_of(row.known.effect)), is_here(row.versions),
-          std::any_of(functions.begin(), functions.end(), is_found)};
+  const bool is_found = std::ranges::any_of(functions, [&](const Object& f) {
+    const Callable known = known_callable(f.get());
+    return known.effect == row.known.effect && known.handler == row.known.handler;
+  });
+  return {std::move(name), std::string(name_of(row.known.effect)), is_here(row.versions), is_found};
 }
 
 void resolve_classes(const ClassRow& row, std::vector<ResolvedRow>& out) {
@@ -35,7 +34,7 @@ void resolve_functions(const FunctionRow& row, std::vector<ResolvedRow>& out) {
     const FunctionRow one = {row.module, owner.c_str(), row.names, row.known, row.versions};
     each_name(row.names, [&](std::string_view name) {
       std::string whole = row.module + ("." + owner) + (owner.empty() ? "" : ".") + std::string(name);
-      out.push_back(resolved(row, std::move(whole), functions_of(one, name)));
+      out.push_back(resolved(row, std::move(whole), functions_of(one, std::string(name))));
     });
   };
   if (*row.classes == 0) of_class("");
@@ -44,11 +43,10 @@ void resolve_functions(const FunctionRow& row, std::vector<ResolvedRow>& out) {
 
 void resolve_special(const FunctionRow& row, std::vector<ResolvedRow>& out) {
   each_name(row.names, [&](std::string_view name) {
-    const Object text = Object::take(PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
     std::vector<Object> methods;
     for (PyTypeObject* type : known_classes())
-      if (Object method = attribute_of(reinterpret_cast<PyObject*>(type), text.get()))
-        methods.push_back(std::move(method));
+      if (Object f = c_function_of(reinterpret_cast<PyObject*>(type), std::string(name)))
+        methods.push_back(std::move(f));
     out.push_back(resolved(row, std::string(name), methods));
   });
 }

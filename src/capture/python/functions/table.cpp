@@ -25,19 +25,23 @@ class Table {
     for (const OperatorHome& home : operator_homes())
       if (PyObject* module = imported_module(home.module))
         homes_.push_back(*home.object ? evaluate(module, home.object) : Object::share(module));
+    std::erase_if(homes_, [](const Object& home) { return !home; });
+    new_method_ = key_of(c_function_of(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__new__").get());
   }
   const Callable* find(PyObject* function) {
     const void* key = key_of(function);
     if (const auto it = known_.find(key); it != known_.end()) return &it->second;
     if (const char* name = name_in_c(function)) return find_by_name(function, key, name);
-    return is_of(function, ClassSet::NumpyFunctions) ? find_in_numpy(key) : nullptr;
+    if (has_numpy_ || !is_of(function, ClassSet::NumpyFunctions)) return nullptr;
+    add_numpy();
+    return find(function);
   }
   bool has(PyTypeObject* type) {
-    if (known_.contains(type)) return true;
-    if (!type->tp_iter || has_iterables_ || is_python_class(type)) return false;
-    add_iterables();
+    if (!known_.contains(type) && type->tp_iter && !is_python_class(type)) add_iterables();
     return known_.contains(type);
   }
+  // What makes an object of a class, whichever the class: __new__ of all classes of C is one function.
+  bool is_new_method(PyObject* function) const { return key_of(function) == new_method_; }
   const std::vector<PyTypeObject*>& classes() {
     add_iterables();
     return classes_;
@@ -45,34 +49,27 @@ class Table {
 
  private:
   const Callable* find_by_name(PyObject* function, const void* key, const char* name) {
-    const Object text = Object::take(PyUnicode_InternFromString(name));
     for (auto [it, end] = rows_.equal_range(name); it != end; ++it)
       for (const Object& found : functions_of(*it->second, name))
         if (key_of(found.get()) == key) return keep(found, it->second->known);
     if (const auto it = special_.find(name); it != special_.end())
-      if (const Object method = method_of_known_class(function, text.get())) return keep(method, it->second->known);
+      if (const Object method = method_of_known_class(function, name)) return keep(method, it->second->known);
     for (const Object& home : homes_) {
-      const Object attribute = home ? attribute_of(home.get(), text.get()) : Object();
-      const Object found = attribute ? c_function_of(attribute.get()) : Object();
+      const Object found = c_function_of(home.get(), name);
       if (!found || key_of(found.get()) != key) continue;
       if (is_operator_on_tensors(name)) return keep(found, Effect::Tensors);
-      if (is_attribute_of(found.get(), home.get()))
+      if (Py_TYPE(found.get()) == &PyGetSetDescr_Type && key_of(home.get()) == PyDescr_TYPE(found.get()))
         return keep(found, refused("is an attribute that Vesta does not know"));
     }
     return nullptr;
   }
-  static bool is_attribute_of(PyObject* x, PyObject* type) {
-    return Py_TYPE(x) == &PyGetSetDescr_Type && reinterpret_cast<PyObject*>(PyDescr_TYPE(x)) == type;
-  }
 
-  const Callable* find_in_numpy(const void* key) {
-    if (!std::exchange(has_numpy_, true))
-      for (const FunctionRow& row : numpy_functions().functions)
-        each_name(row.names, [&](std::string_view name) {
-          for (const Object& function : functions_of(row, name)) keep(function, row.known);
-        });
-    const auto it = known_.find(key);
-    return it == known_.end() ? nullptr : &it->second;
+  void add_numpy() {
+    has_numpy_ = true;
+    for (const FunctionRow& row : numpy_functions().functions)
+      each_name(row.names, [&](std::string_view name) {
+        for (const Object& function : functions_of(row, std::string(name))) keep(function, row.known);
+      });
   }
 
   // Classes without names, which an expression finds, are all iterable.
@@ -111,22 +108,13 @@ class Table {
   std::unordered_map<const void*, Callable> known_;
   std::vector<Object> kept_;  // so that no other object gets the address of a key
   std::vector<PyTypeObject*> classes_;
+  const void* new_method_ = nullptr;
   bool has_iterables_ = false, has_numpy_ = false;
 };
 
 Table& table() {
   static auto* const made = new Table();
   return *made;
-}
-
-// What makes an object of a class, whichever the class: __new__ of all classes of C is one function.
-bool is_new_method(PyObject* f) {
-  static const void* const made = [] {
-    const Object name = Object::take(PyUnicode_InternFromString("__new__"));
-    const Object found = attribute_of(reinterpret_cast<PyObject*>(&PyBaseObject_Type), name.get());
-    return found ? key_of(found.get()) : nullptr;
-  }();
-  return key_of(f) == made;
 }
 
 }  // namespace
@@ -155,7 +143,7 @@ Callable known_callable(PyObject* f) {
     return base && is_known_class(base) ? Effect::Reads : Effect::Unknown;
   }
   if (is_torch_operator(f)) return Effect::Tensors;
-  if (PyCFunction_Check(f) && is_new_method(f)) {
+  if (PyCFunction_Check(f) && table().is_new_method(f)) {
     PyObject* self = PyCFunction_GET_SELF(f);
     auto* type = self && PyType_Check(self) ? reinterpret_cast<PyTypeObject*>(self) : nullptr;
     if (type && PyType_IsSubtype(type, &PyType_Type)) return refused("makes a class");
