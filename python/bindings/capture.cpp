@@ -61,9 +61,8 @@ void add_capture(py::module_& m) {
     for (PyTypeObject* type : capture::known_classes()) classes.append(py::handle(reinterpret_cast<PyObject*>(type)));
     return classes;
   });
-  m.def("_effect_of", [](const py::object& function) {
-    return capture::name_of(capture::known_callable(function.ptr()).effect);
-  });
+  m.def("_effect_of",
+        [](const py::object& function) { return capture::name_of(capture::known_callable(function.ptr()).effect); });
   py::class_<UserLine>(m, "UserLine")
       .def_readonly("file", &UserLine::file)
       .def_readonly("line", &UserLine::line)
