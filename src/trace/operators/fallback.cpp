@@ -290,8 +290,7 @@ void call(Recorder& r, const Operator& op, Stack& stack) {
     case Treatment::Decompose: return decompose(r, op, stack);
     case Treatment::Mutate: return mutate(r, op, stack);
     case Treatment::Special: return op.handler(r, op, stack);
-    case Treatment::NeedsValue:
-      throw NeedsValue(fmt::format("{} needs the value of a tensor", op.handle.schema().name()));
+    case Treatment::NeedsValue: needs_value(op);
     case Treatment::Refuse: VESTA_UNSUPPORTED("{}", op.reason);
   }
 }

@@ -9,7 +9,7 @@ namespace {
 
 void item(Recorder& r, const Operator& op, Stack& stack) {
   const auto number = known_number(r, argument(op, stack, 0).toTensor());
-  if (!number) throw NeedsValue(fmt::format("{} needs the value of a tensor", op.handle.schema().name()));
+  if (!number) needs_value(op);
   reply(op, stack, *number);
 }
 
@@ -18,15 +18,12 @@ void item(Recorder& r, const Operator& op, Stack& stack) {
 void equal(Recorder& r, const Operator& op, Stack& stack) {
   const at::Tensor a = argument(op, stack, 0).toTensor(), b = argument(op, stack, 1).toTensor();
   const graph::TensorType ta = r.type_of(a), tb = r.type_of(b);
-  const auto needs_value = [&](const char* why) {
-    throw NeedsValue(fmt::format("{} {}", op.handle.schema().name(), why));
-  };
-  if (ta.device != tb.device || ta.dtype != tb.dtype) needs_value("compares tensors of different dtypes or devices");
+  const auto fail = [&](const char* why) { throw NeedsValue(fmt::format("{} {}", op.handle.schema().name(), why)); };
+  if (ta.device != tb.device || ta.dtype != tb.dtype) fail("compares tensors of different dtypes or devices");
   if (!same_sizes(r, ta.sizes, tb.sizes)) return reply(op, stack, false);
-  if (!a.is_same(b) && r.value_of(a) != r.value_of(b)) needs_value("needs the values of two tensors");
+  if (!a.is_same(b) && r.value_of(a) != r.value_of(b)) fail("needs the values of two tensors");
   if (!is_integral(ta.dtype) && ta.dtype != DType::Bool) {
-    if (r.drew_random_numbers)
-      needs_value("looks for NaNs after random numbers were drawn, which eager would draw again");
+    if (r.drew_random_numbers) fail("looks for NaNs after random numbers were drawn, which eager would draw again");
     at::_assert_async(a.eq(a).all(), "a tensor that is compared with itself holds a NaN");
   }
   reply(op, stack, true);

@@ -3,6 +3,7 @@
 #include <ATen/core/stack.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "base/check.h"
 #include "trace/operators/arguments.h"
 #include "trace/operators/dispatch_key.h"
 
@@ -59,6 +60,10 @@ std::optional<c10::Scalar> known_number(Recorder& r, const at::Tensor& t) {
   if (!contents) return std::nullopt;
   const c10::impl::ExcludeDispatchKeyGuard not_ours(trace_key());
   return contents->item();
+}
+
+void needs_value(const Operator& op) {
+  throw NeedsValue(fmt::format("{} needs the value of a tensor", op.handle.schema().name()));
 }
 
 }  // namespace vesta::trace

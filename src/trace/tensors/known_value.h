@@ -16,4 +16,7 @@ void note_known(Recorder& r, const Operator& op, c10::ArrayRef<c10::IValue> argu
 
 std::optional<c10::Scalar> known_number(Recorder& r, const at::Tensor& t);
 
+// The operator reads a value that only a run has.
+[[noreturn]] void needs_value(const Operator& op);
+
 }  // namespace vesta::trace

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "capture/python/functions/functions.h"
-
 namespace {
 
 PyObject* run(PyObject*, PyObject* given) {
@@ -25,7 +23,6 @@ PyObject* run(PyObject*, PyObject* given) {
   int count = static_cast<int>(arguments.size());
   arguments.push_back(nullptr);
   testing::InitGoogleTest(&count, arguments.data());
-  if (!vesta::capture::load_callables()) return nullptr;
   return PyLong_FromLong(RUN_ALL_TESTS());
 }
 

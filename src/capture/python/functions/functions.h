@@ -2,8 +2,9 @@
 // a graph break that names it.
 //
 // A function is a row in the file of its family (`rows.h`): its module and name, its effect, a handler where the effect
-// does not say all, and the versions that have it. All rows are resolved once and found by pointer afterwards. Lookups
-// run no Python code and leave no error set. This folder includes nothing of the tracer: handlers are declared here
+// does not say all, and the versions that have it. The first lookup of a function finds its row by its name, later ones
+// find it by pointer. Lookups run no Python code of the program, and leave no error set. This folder includes nothing
+// of the tracer: handlers are declared here
 // (`call_handlers.h`) and written in tracer/calls.
 #pragma once
 
@@ -79,8 +80,6 @@ struct Callable {
   }
 };
 
-// Resolves all rows, once. False with a Python error set.
-bool load_callables();
 // `callable`: a builtin function or method, a method or slot descriptor, a getter, a class, an object that is called.
 Callable known_callable(PyObject* callable);
 // Objects of exactly this class behave as their C code says, which reads nothing but the object itself.
@@ -99,8 +98,8 @@ struct ResolvedRow {
   bool expected = false;  // this Python and this torch are in the row's range of versions
   bool resolved = false;
 };
-const std::vector<ResolvedRow>& resolved_rows();
-std::vector<PyTypeObject*> known_classes();
+std::vector<ResolvedRow> resolved_rows();
+const std::vector<PyTypeObject*>& known_classes();
 std::string_view name_of(Effect effect);
 
 }  // namespace vesta::capture

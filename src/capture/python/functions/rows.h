@@ -58,7 +58,9 @@ Family exceptions();
 Family standard_library();
 Family torch_operators();
 Family torch_state_functions();
-// Resolved when the program has imported numpy.
+// All families above.
+std::span<const Family> families();
+// Resolved when a trace meets a function of numpy.
 Family numpy_functions();
 
 // Special methods, which Python's data model gives a meaning that is the same in every known class. (module and classes

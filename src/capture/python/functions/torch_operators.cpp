@@ -1,10 +1,10 @@
 // Operators on tensors: the functions and methods that are no operators of PyTorch's dispatcher, or that a trace must
 // not run as such. All others are known by the dispatcher (`operator_homes` in rows.h).
-#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/function_schema.h>
+#include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
 #include <string>
-#include <unordered_set>
 
 #include "capture/python/functions/call_handlers.h"
 #include "capture/python/functions/functions.h"
@@ -80,23 +80,6 @@ bool has_tensors(const std::vector<c10::Argument>& arguments) {
                      [](const c10::Argument& a) { return holds_tensor(*a.type()); });
 }
 
-// Schemas are looked up until one of an operator's overloads has a tensor.
-std::unordered_set<std::string> find_operators() {
-  constexpr std::string_view kNamespace = "aten::";
-  auto& dispatcher = c10::Dispatcher::singleton();
-  std::unordered_set<std::string> out;
-  out.reserve(2048);
-  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
-    if (!std::string_view(name.name).starts_with(kNamespace)) continue;
-    std::string base = name.name.substr(kNamespace.size());
-    if (out.contains(base)) continue;
-    const auto op = dispatcher.findSchema(name);
-    if (op && (has_tensors(op->schema().arguments()) || has_tensors(op->schema().returns())))
-      out.insert(std::move(base));
-  }
-  return out;
-}
-
 }  // namespace
 
 Family torch_operators() { return {{}, kFunctions}; }
@@ -104,8 +87,11 @@ Family torch_operators() { return {{}, kFunctions}; }
 std::span<const OperatorHome> operator_homes() { return kHomes; }
 
 bool is_operator_on_tensors(std::string_view name) {
-  static const std::unordered_set<std::string> operators = find_operators();
-  return operators.contains(std::string(name));
+  // TorchScript's operators are found by their names, as the dispatcher's are not. They have all of these.
+  const auto overloads = torch::jit::getAllOperatorsFor(c10::Symbol::aten(std::string(name)));
+  return std::any_of(overloads.begin(), overloads.end(), [](const auto& op) {
+    return op->isC10Op() && (has_tensors(op->schema().arguments()) || has_tensors(op->schema().returns()));
+  });
 }
 
 }  // namespace vesta::capture

@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "capture/python/functions/compilers.h"
-#include "capture/python/functions/functions.h"
 #include "capture/python/interpreter/evaluate.h"
 #include "capture/python/segments/break_operations.h"
 #include "capture/python/segments/refusal.h"
@@ -108,7 +107,6 @@ void Captured::clear() {
 }
 
 PyObject* make_captured(PyObject* wrapped, Options options, std::string name, bool fullgraph) {
-  if (!load_callables()) return nullptr;
   return new_captured_function(
       std::make_unique<Captured>(Object::share(wrapped), std::move(options), std::move(name), fullgraph));
 }

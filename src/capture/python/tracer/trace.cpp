@@ -1,5 +1,9 @@
 #include "capture/python/tracer/trace.h"
+
+#include <algorithm>
+
 #include "capture/python/gil/gil_hold.h"
+#include "capture/python/tensors/tensors.h"
 
 namespace vesta::capture {
 
@@ -16,6 +20,10 @@ bool Trace::may_run_operator() {
   // Objects that the trace made have no source: no other thread knows them.
   const auto is_old = [&](const UndoLog::Entry* e) { return sources.find(e->target.get()) >= 0; };
   return std::ranges::none_of(log.entries(), is_old) || (graph_break(Break::OperatorAfterWrite), false);
+}
+
+bool Trace::may_operate_on(std::initializer_list<PyObject*> operands) {
+  return gil_is_held() || std::ranges::none_of(operands, is_tensor) || may_run_operator();
 }
 
 int Trace::fail(Break why, std::string_view first, std::string_view second) {

@@ -6,8 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "capture/python/hook/hook.h"
-#include "capture/python/object.h"
+#include "capture/python/values/names.h"
 
 namespace vesta::capture {
 namespace {
@@ -63,27 +62,16 @@ struct Resolved {
   std::vector<const Row*> pending;     // of modules that are not imported
 };
 
+// False while the module is not imported, or is being imported.
 bool resolve(const Row& row, std::vector<PyTypeObject*>& classes) {
-  PyObject* module = PyDict_GetItemString(PyImport_GetModuleDict(), row.module);
-  const Object globals = Object::take(module && PyModule_Check(module) ? PyDict_New() : nullptr);
-  if (!globals) return false;
-  const HookOff off;  // the names may be read in the middle of a trace, and while an error is set
-  const ErrorAside error;
-  PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
-  std::vector<PyTypeObject*> found;
-  bool done = true;
-  const std::string_view names = row.names;
-  for (size_t at = 0; done && at < names.size();) {
-    const size_t end = std::min(names.find(' ', at), names.size());
-    const std::string name(names.substr(at, end - at));
-    PyObject* x = PyRun_String(name.c_str(), Py_eval_input, globals.get(), PyModule_GetDict(module));
-    done = x && PyType_Check(x);  // else the module is being imported
-    found.push_back(reinterpret_cast<PyTypeObject*>(x));
-    at = end + 1;
-  }
-  PyErr_Clear();
-  if (done) classes.insert(classes.end(), found.begin(), found.end());
-  return done;
+  PyObject* module = imported_module(row.module);
+  if (!module) return false;
+  std::vector<Object> found;
+  each_name(row.names, [&](std::string_view name) { found.push_back(evaluate(module, std::string(name))); });
+  const auto is_class = [](const Object& x) { return x && PyType_Check(x.get()); };
+  if (!std::all_of(found.begin(), found.end(), is_class)) return false;
+  for (Object& x : found) classes.push_back(reinterpret_cast<PyTypeObject*>(x.release()));
+  return true;
 }
 
 const std::vector<PyTypeObject*>& classes_of(ClassSet set) {
