@@ -10,7 +10,7 @@
 namespace {
 
 using namespace vesta;
-using detail::Value;
+using vesta::detail::Value;
 
 class Loaded : public vesta::testing::StoreTest {
  protected:
@@ -27,7 +27,7 @@ class Loaded : public vesta::testing::StoreTest {
     p.variants = {v};
     return p;
   }
-  detail::Program load(const program::Program& p) const {
+  vesta::detail::Program load(const program::Program& p) const {
     std::filesystem::create_directories(folder_);
     const std::string path = folder_ / "p.vesta";
     program::save(p, std::vector<program::Memory>(p.storages.size()), path);
@@ -37,7 +37,7 @@ class Loaded : public vesta::testing::StoreTest {
 
 // No check of the variant says that its argument is there.
 TEST_F(Loaded, AResultThatIsAnArgumentNeedsIt) {
-  const detail::Program f = load(identity());
+  const vesta::detail::Program f = load(identity());
   EXPECT_EQ(std::get<int64_t>(f.call({Value{int64_t{3}}}).value), 3);
   try {
     f.call({});
@@ -91,7 +91,7 @@ TEST_F(Loaded, IntegersAreTold) {
   p.variants[0].makes = {{program::Make::What::Output, {}, 0, {}},
                          {program::Make::What::Output, {}, 1, {}},
                          {program::Make::What::Tuple, {}, 0, {0, 1}}};
-  const detail::Program f = load(p);
+  const vesta::detail::Program f = load(p);
   EXPECT_NE(f.describe().find("-> (an integer, None)"), std::string::npos) << f.describe();
   const Value out = f.call({Value{int64_t{3}}});
   const auto& items = std::get<Value::Tuple>(out.value).items;

@@ -32,6 +32,9 @@ constexpr FunctionRow kFunctions[] = {
     {"torch._C", "_VariableFunctions", "get_device numel", Effect::Tensors},
     {"torch._C", "TensorBase", "dim get_device has_names is_contiguous numel storage_offset", Effect::Tensors},
     {"torch._C._nn", "", "_parse_to", Effect::Tensors},
+    // The dispatcher of torch 2.11 does not have these.
+    {"torch._C", "_VariableFunctions", "get_device numel", Effect::Tensors},
+    {"torch._C", "TensorBase", "dim get_device is_contiguous numel storage_offset", Effect::Tensors},
     {"torch._C._nested", "", "nested_tensor", Effect::Tensors},
 
     {"torch._C", "TensorBase", "new", {Effect::Reads, handlers::tensor_new}},
@@ -53,9 +56,10 @@ constexpr FunctionRow kFunctions[] = {
      Effect::Tensors},
     {"torch._C", "TensorBase",
      "_backward_hooks _fix_weakref _make_subclass _make_wrapper_subclass _post_accumulate_grad_hooks "
-     "_rev_view_func_unsafe _view_func _view_func_unsafe apply_ const_data_ptr data_ptr map2_ map_ numpy pin_memory "
+     "_rev_view_func_unsafe _view_func _view_func_unsafe apply_ data_ptr map2_ map_ numpy pin_memory "
      "requires_grad_ resize_as_sparse_ retain_grad set_ tolist untyped_storage",
      refused(kReadsMemory)},
+    {"torch._C", "TensorBase", "const_data_ptr", refused(kReadsMemory), since_torch(13)},
     {"torch._C", "TensorBase",
      "_cdata _grad _grad_fn _python_dispatch _use_count _version grad is_inference is_pinned output_nr retains_grad "
      "volatile",
