@@ -28,13 +28,11 @@ constexpr FunctionRow kFunctions[] = {
      "saddmm spmm sym_constrain_range sym_constrain_range_for_size",
      Effect::Tensors},
     {"torch._C", "_VariableFunctions", "asarray from_file from_numpy frombuffer is_inference", refused(kSharesMemory)},
-    // The dispatcher has operators of these names only from torch 2.12 on.
-    {"torch._C", "_VariableFunctions", "get_device numel", Effect::Tensors},
-    {"torch._C", "TensorBase", "dim get_device has_names is_contiguous numel storage_offset", Effect::Tensors},
     {"torch._C._nn", "", "_parse_to", Effect::Tensors},
     // The dispatcher of torch 2.11 does not have these.
     {"torch._C", "_VariableFunctions", "get_device numel", Effect::Tensors},
     {"torch._C", "TensorBase", "dim get_device is_contiguous numel storage_offset", Effect::Tensors},
+    {"torch._C", "TensorBase", "has_names", Effect::Tensors, until_torch(11)},
     {"torch._C._nested", "", "nested_tensor", Effect::Tensors},
 
     {"torch._C", "TensorBase", "new", {Effect::Reads, handlers::tensor_new}},
