@@ -1,10 +1,7 @@
 // Passes over convolutions, text in and text out.
 #include <gtest/gtest.h>
 
-#include "graph/passes/channels_last.h"
-#include "graph/passes/conv_batch_norm.h"
-#include "graph/passes/conv_library.h"
-#include "graph/passes/pack_weights.h"
+#include "graph/passes/passes.h"
 #include "pass_text.h"
 
 namespace vesta::graph {

@@ -1,4 +1,4 @@
-#include "graph/passes/channels_last.h"
+#include "graph/passes/passes.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-#include "graph/passes/constant_folding.h"
+#include "graph/passes/passes.h"
 
 #include <unordered_map>
 

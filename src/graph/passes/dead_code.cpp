@@ -1,4 +1,4 @@
-#include "graph/passes/dead_code.h"
+#include "graph/passes/passes.h"
 
 #include "graph/passes/rewriter.h"
 

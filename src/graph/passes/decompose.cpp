@@ -1,4 +1,4 @@
-#include "graph/passes/decompose.h"
+#include "graph/passes/passes.h"
 
 #include "base/check.h"
 #include "graph/passes/rewriter.h"

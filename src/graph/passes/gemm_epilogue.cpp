@@ -1,4 +1,4 @@
-#include "graph/passes/gemm_epilogue.h"
+#include "graph/passes/passes.h"
 
 #include <algorithm>
 

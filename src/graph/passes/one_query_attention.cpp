@@ -1,4 +1,4 @@
-#include "graph/passes/one_query_attention.h"
+#include "graph/passes/passes.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "graph/passes/row_products.h"
+#include "graph/passes/passes.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "graph/passes/subexpressions.h"
+#include "graph/passes/passes.h"
 
 #include <algorithm>
 #include <bit>

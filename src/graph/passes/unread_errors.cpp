@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 #include "graph/rules/operands.h"
 
