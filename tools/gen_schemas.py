@@ -15,14 +15,16 @@ import torch
 
 GRAPH = Path(__file__).resolve().parent.parent / "src" / "graph"
 TARGET = GRAPH / "ops" / "schemas.inc"
-NAME = re.compile(r'"(aten::[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)?)"')
+TEXT = re.compile(r'"([^"\n]*)"')
+NAME = re.compile(r"aten::[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)?")
 
 
 def row_names() -> list[str]:
     """Every operator named in the row files: the rows, and the operators that decompositions emit."""
     names: set[str] = set()
     for path in sorted([*GRAPH.glob("ops/*.cpp"), *GRAPH.glob("rules/*.cpp")]):
-        names.update(NAME.findall(path.read_text()))
+        words = [word for text in TEXT.findall(path.read_text()) for word in text.split()]
+        names.update(filter(NAME.fullmatch, words))
     return sorted(names)
 
 

@@ -3,10 +3,7 @@
 #pragma once
 
 #include <complex>
-#include <memory>
-#include <string>
 #include <variant>
-#include <vector>
 
 #include "base/expr.h"
 #include "base/memory_plan.h"

@@ -2,11 +2,6 @@
 // checked.
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <string>
-#include <string_view>
-
 #include "artifact/artifact.h"
 
 namespace vesta::artifact {

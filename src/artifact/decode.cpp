@@ -40,17 +40,16 @@ class Decoder {
     a.prepacked_parameters = flat::numbers(in_.prepacked_parameters());
     a.steps = steps(in_.steps());
     for (const wire::Output* o : all(in_.outputs())) {
-      Output out;
-      out.kind = checked(o->kind(), OutputKind::None);
-      out.view = view(*o->view());
-      out.alias = o->alias();
-      out.type = tensor(*o->type());
-      out.storage_offset = size(o->storage_offset());
-      out.absolute_offset = o->absolute_offset();
-      out.conj_neg = {o->conj(), o->neg()};
-      out.integer = size(o->integer());
-      out.hidden = o->hidden();
-      a.outputs.push_back(std::move(out));
+      const OutputKind kind = checked(o->kind(), OutputKind::None);
+      a.outputs.push_back({kind,
+                           view(*o->view()),
+                           o->alias(),
+                           tensor(*o->type()),
+                           size(o->storage_offset()),
+                           o->absolute_offset(),
+                           {o->conj(), o->neg()},
+                           size(o->integer()),
+                           o->hidden()});
     }
     a.device = device(in_.device(), in_.device_index());
     a.is_static = in_.is_static();

@@ -143,20 +143,12 @@ class Encoder {
   }
 
   Offset<flatbuffers::Vector<Offset<wire::Step>>> steps(const std::vector<Step>& from) {
-    return flat::list<wire::Step>(b_, from, [&](const Step& s) {
-      return std::visit(
-          [&](const auto& x) {
-            const auto made = step(x);
-            return wire::CreateStep(b_, kind_of(x), made.Union());
-          },
-          s);
-    });
+    const auto tagged = [&]<class T>(Offset<T> made) {
+      return wire::CreateStep(b_, wire::StepKindTraits<T>::enum_value, made.Union());
+    };
+    return flat::list<wire::Step>(
+        b_, from, [&](const Step& s) { return std::visit([&](const auto& x) { return tagged(step(x)); }, s); });
   }
-  static wire::StepKind kind_of(const Launch&) { return wire::StepKind::Launch; }
-  static wire::StepKind kind_of(const Extern&) { return wire::StepKind::Extern; }
-  static wire::StepKind kind_of(const Call&) { return wire::StepKind::Call; }
-  static wire::StepKind kind_of(const Assert&) { return wire::StepKind::Assert; }
-  static wire::StepKind kind_of(const CopyBack&) { return wire::StepKind::CopyBack; }
 
   Offset<wire::Launch> step(const Launch& l) {
     const uint32_t code = object(*l.object);
@@ -169,7 +161,8 @@ class Encoder {
                               static_cast<uint16_t>(l.grid.items), static_cast<uint32_t>(l.grid.shared));
   }
   Offset<wire::Extern> step(const Extern& e) {
-    const auto args = flat::list<wire::Arg>(b_, e.args, [&](const Arg& a) { return arg(a); });
+    const auto args = flat::list<wire::Arg>(
+        b_, e.args, [&](const Arg& a) { return std::visit([&](const auto& v) { return arg(v); }, a.value); });
     const auto op = b_.CreateSharedString(e.op);
     const auto results = b_.CreateVector(e.results);
     const auto integers = e.integers.empty() ? Offset<flatbuffers::Vector<int>>() : b_.CreateVector(e.integers);
@@ -188,51 +181,37 @@ class Encoder {
     return wire::CreateCopyBack(b_, from, c.input);
   }
 
-  Offset<wire::Arg> plain(wire::ArgKind kind, int64_t integer) { return wire::CreateArg(b_, kind, integer); }
-  Offset<wire::Arg> numbers_arg(wire::ArgKind kind, const std::vector<double>& list) {
+  using Kind = wire::ArgKind;
+  Offset<wire::Arg> plain(Kind kind, int64_t integer) { return wire::CreateArg(b_, kind, integer); }
+  Offset<wire::Arg> numbers_arg(Kind kind, const std::vector<double>& list) {
     return wire::CreateArg(b_, kind, 0, b_.CreateVector(list));
   }
-  Offset<wire::Arg> arg(const Arg& a) {
-    return std::visit(
-        [&](const auto& v) -> Offset<wire::Arg> {
-          using T = std::decay_t<decltype(v)>;
-          if constexpr (std::is_same_v<T, NoneArg>) {
-            return plain(wire::ArgKind::None, 0);
-          } else if constexpr (std::is_same_v<T, View>) {
-            const std::vector<Offset<wire::View>> one{view(v)};
-            return wire::CreateArg(b_, wire::ArgKind::View, 0, 0, 0, 0, b_.CreateVector(one));
-          } else if constexpr (std::is_same_v<T, std::vector<View>>) {
-            const auto made = flat::list<wire::View>(b_, v, [&](const View& x) { return view(x); });
-            return wire::CreateArg(b_, wire::ArgKind::Views, 0, 0, 0, 0, made);
-          } else if constexpr (std::is_same_v<T, bool>) {
-            return plain(wire::ArgKind::Bool, v);
-          } else if constexpr (std::is_same_v<T, Size>) {
-            return wire::CreateArg(b_, wire::ArgKind::Size, 0, 0, 0, numbers({v}));
-          } else if constexpr (std::is_same_v<T, std::vector<Size>>) {
-            return wire::CreateArg(b_, wire::ArgKind::Sizes, 0, 0, 0, numbers(v));
-          } else if constexpr (std::is_same_v<T, double>) {
-            return numbers_arg(wire::ArgKind::Double, {v});
-          } else if constexpr (std::is_same_v<T, std::vector<double>>) {
-            return numbers_arg(wire::ArgKind::Doubles, v);
-          } else if constexpr (std::is_same_v<T, std::vector<bool>>) {
-            return numbers_arg(wire::ArgKind::Bools, {v.begin(), v.end()});
-          } else if constexpr (std::is_same_v<T, std::complex<double>>) {
-            return numbers_arg(wire::ArgKind::Complex, {v.real(), v.imag()});
-          } else if constexpr (std::is_same_v<T, std::string>) {
-            return wire::CreateArg(b_, wire::ArgKind::String, 0, 0, b_.CreateSharedString(v));
-          } else if constexpr (std::is_same_v<T, DType>) {
-            return plain(wire::ArgKind::DType, static_cast<int64_t>(v));
-          } else if constexpr (std::is_same_v<T, Device>) {
-            return plain(wire::ArgKind::Device, static_cast<int64_t>(v.type) << 8 | static_cast<uint8_t>(v.index));
-          } else if constexpr (std::is_same_v<T, MemoryFormat>) {
-            return plain(wire::ArgKind::MemoryFormat, static_cast<int64_t>(v));
-          } else {
-            static_assert(std::is_same_v<T, Layout>);
-            return plain(wire::ArgKind::Layout, static_cast<int64_t>(v));
-          }
-        },
-        a.value);
+  Offset<wire::Arg> sizes_arg(Kind kind, const std::vector<Size>& list) {
+    return wire::CreateArg(b_, kind, 0, 0, 0, numbers(list));
   }
+  Offset<wire::Arg> views_arg(Kind kind, const std::vector<View>& list) {
+    const auto made = flat::list<wire::View>(b_, list, [&](const View& v) { return view(v); });
+    return wire::CreateArg(b_, kind, 0, 0, 0, 0, made);
+  }
+  Offset<wire::Arg> arg(NoneArg) { return plain(Kind::None, 0); }
+  Offset<wire::Arg> arg(const View& v) { return views_arg(Kind::View, {v}); }
+  Offset<wire::Arg> arg(const std::vector<View>& l) { return views_arg(Kind::Views, l); }
+  Offset<wire::Arg> arg(bool b) { return plain(Kind::Bool, b); }
+  Offset<wire::Arg> arg(const Size& s) { return sizes_arg(Kind::Size, {s}); }
+  Offset<wire::Arg> arg(const std::vector<Size>& l) { return sizes_arg(Kind::Sizes, l); }
+  Offset<wire::Arg> arg(double d) { return numbers_arg(Kind::Double, {d}); }
+  Offset<wire::Arg> arg(const std::vector<double>& l) { return numbers_arg(Kind::Doubles, l); }
+  Offset<wire::Arg> arg(const std::vector<bool>& l) { return numbers_arg(Kind::Bools, {l.begin(), l.end()}); }
+  Offset<wire::Arg> arg(std::complex<double> c) { return numbers_arg(Kind::Complex, {c.real(), c.imag()}); }
+  Offset<wire::Arg> arg(const std::string& s) {
+    return wire::CreateArg(b_, Kind::String, 0, 0, b_.CreateSharedString(s));
+  }
+  Offset<wire::Arg> arg(DType t) { return plain(Kind::DType, static_cast<int64_t>(t)); }
+  Offset<wire::Arg> arg(Device d) {
+    return plain(Kind::Device, static_cast<int64_t>(d.type) << 8 | static_cast<uint8_t>(d.index));
+  }
+  Offset<wire::Arg> arg(MemoryFormat f) { return plain(Kind::MemoryFormat, static_cast<int64_t>(f)); }
+  Offset<wire::Arg> arg(Layout l) { return plain(Kind::Layout, static_cast<int64_t>(l)); }
 
   flatbuffers::FlatBufferBuilder& b_;
   std::unordered_map<std::string, uint32_t> programs_, object_numbers_;

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "artifact/artifact.h"
+#include "base/join.h"
 
 namespace vesta::artifact {
 
@@ -37,9 +38,7 @@ std::string text(const Size& s) {
 }
 
 std::string text(const std::vector<Size>& sizes) {
-  std::string out = "[";
-  for (size_t i = 0; i < sizes.size(); ++i) out += (i ? ", " : "") + text(sizes[i]);
-  return out + "]";
+  return "[" + join(sizes, [](const Size& s) { return text(s); }) + "]";
 }
 
 std::string text(const TensorDesc& t) {
@@ -52,41 +51,33 @@ std::string text(const View& v) {
   return fmt::format("b{}:{}{}x{}+{}", v.buffer, name(v.dtype), text(v.sizes), text(v.strides), text(v.offset));
 }
 
-std::string text(const Arg& arg) {
-  return std::visit(
-      [](const auto& v) -> std::string {
-        using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, NoneArg>) {
-          return "none";
-        } else if constexpr (std::is_same_v<T, View> || std::is_same_v<T, Size> ||
-                             std::is_same_v<T, std::vector<Size>>) {
-          return text(v);
-        } else if constexpr (std::is_same_v<T, std::vector<View>>) {
-          std::string out = "[";
-          for (size_t i = 0; i < v.size(); ++i) out += (i ? ", " : "") + text(v[i]);
-          return out + "]";
-        } else if constexpr (std::is_same_v<T, bool>) {
-          return v ? "true" : "false";
-        } else if constexpr (std::is_same_v<T, double>) {
-          return fmt::format("{}f", v);
-        } else if constexpr (std::is_same_v<T, std::vector<double>> || std::is_same_v<T, std::vector<bool>>) {
-          std::string out = "[";
-          for (size_t i = 0; i < v.size(); ++i) out += (i ? ", " : "") + fmt::format("{}", static_cast<double>(v[i]));
-          return out + "]";
-        } else if constexpr (std::is_same_v<T, std::complex<double>>) {
-          return fmt::format("({}+{}j)", v.real(), v.imag());
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          return '"' + v + '"';
-        } else if constexpr (std::is_same_v<T, DType> || std::is_same_v<T, MemoryFormat>) {
-          return std::string(name(v));
-        } else if constexpr (std::is_same_v<T, Device>) {
-          return to_string(v);
-        } else {
-          return v == Layout::Strided ? "strided" : "other layout";
-        }
-      },
-      arg.value);
-}
+struct ArgText {
+  std::string operator()(NoneArg) const { return "none"; }
+  std::string operator()(const View& v) const { return text(v); }
+  std::string operator()(const std::vector<View>& l) const { return "[" + join(l, *this) + "]"; }
+  std::string operator()(bool b) const { return b ? "true" : "false"; }
+  std::string operator()(const Size& s) const { return text(s); }
+  std::string operator()(const std::vector<Size>& l) const { return text(l); }
+  std::string operator()(double d) const { return fmt::format("{}f", d); }
+  std::string operator()(const std::vector<double>& l) const { return numbers(l); }
+  std::string operator()(const std::vector<bool>& l) const { return numbers(l); }
+  std::string operator()(std::complex<double> c) const { return fmt::format("({}+{}j)", c.real(), c.imag()); }
+  std::string operator()(const std::string& s) const { return '"' + s + '"'; }
+  std::string operator()(DType t) const { return std::string(name(t)); }
+  std::string operator()(Device d) const { return to_string(d); }
+  std::string operator()(MemoryFormat f) const { return std::string(name(f)); }
+  std::string operator()(Layout l) const { return l == Layout::Strided ? "strided" : "other layout"; }
+
+  template <class T>
+  static std::string numbers(const std::vector<T>& l) {
+    return "[" + join(l, [](double d) { return fmt::format("{}", d); }) + "]";
+  }
+};
+
+std::string text(const Arg& arg) { return std::visit(ArgText{}, arg.value); }
+
+// A buffer that a step writes; "_": its result is dropped.
+std::string result_text(int buffer) { return buffer < 0 ? "_" : fmt::format("b{}", buffer); }
 
 std::string text(const Step& step) {
   if (const auto* l = std::get_if<Launch>(&step)) {
@@ -104,21 +95,17 @@ std::string text(const Step& step) {
                        shared);
   }
   if (const auto* e = std::get_if<Extern>(&step)) {
-    std::string args, results;
-    for (size_t i = 0; i < e->args.size(); ++i) args += (i ? ", " : "") + text(e->args[i]);
+    std::string results;
     for (size_t i = 0; i < e->results.size(); ++i) {
       const int symbol = i < e->integers.size() ? e->integers[i] : -1;
       results += i ? ", " : "";
-      results += symbol >= 0 ? fmt::format("s{}", symbol) : e->results[i] < 0 ? "_" : fmt::format("b{}", e->results[i]);
+      results += symbol >= 0 ? fmt::format("s{}", symbol) : result_text(e->results[i]);
     }
-    return fmt::format("{} = {}({})", results, e->op, args);
+    return fmt::format("{} = {}({})", results, e->op, join(e->args, [](const Arg& a) { return text(a); }));
   }
   if (const auto* c = std::get_if<Call>(&step)) {
-    std::string inputs, results;
-    for (size_t i = 0; i < c->inputs.size(); ++i) inputs += (i ? ", " : "") + text(c->inputs[i]);
-    for (size_t i = 0; i < c->results.size(); ++i)
-      results += fmt::format("{}{}", i ? ", " : "", c->results[i] < 0 ? "_" : fmt::format("b{}", c->results[i]));
-    return fmt::format("{} = entry {}({})", results, c->entry, inputs);
+    return fmt::format("{} = entry {}({})", join(c->results, result_text), c->entry,
+                       join(c->inputs, [](const View& v) { return text(v); }));
   }
   if (const auto* a = std::get_if<Assert>(&step)) return fmt::format("assert b{}, \"{}\"", a->flag, a->message);
   const auto& c = std::get<CopyBack>(step);

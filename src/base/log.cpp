@@ -1,6 +1,5 @@
 #include "base/log.h"
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -9,6 +8,7 @@
 #include <unordered_set>
 
 #include "base/check.h"
+#include "base/split.h"
 
 namespace vesta::log {
 
@@ -24,11 +24,7 @@ struct Topics {
 
 Topics parse_topics(std::string_view text) {
   Topics out;
-  while (!text.empty()) {
-    size_t comma = text.find(',');
-    std::string_view word = text.substr(0, comma);
-    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
-    if (word.empty()) continue;
+  for (const std::string_view word : split(text, ',')) {
     if (word == "all") {
       out.mask |= (1u << kTopics.size()) - 1;
     } else if (word == "quiet") {

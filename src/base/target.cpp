@@ -2,19 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 #include <set>
-#include <sstream>
+
+#include "base/split.h"
 
 namespace vesta {
 namespace {
 
 std::set<std::string> features_of(const Target& t) {
   std::set<std::string> out;
-  std::stringstream list(t.features);
-  for (std::string one; std::getline(list, one, ',');)
-    if (one.starts_with('+')) out.insert(one.substr(1));
+  for (const std::string_view one : split(t.features, ','))
+    if (one.starts_with('+')) out.emplace(one.substr(1));
   return out;
 }
 

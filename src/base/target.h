@@ -3,8 +3,6 @@
 // wherever the compile runs, and one machine can compile for another.
 #pragma once
 
-#include <cstdint>
-#include <string>
 #include <vector>
 
 #include "base/type.h"

@@ -2,10 +2,7 @@
 // store. Independent of any target.
 #pragma once
 
-#include <functional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "codegen/codegen.h"
 

@@ -3,9 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "base/target.h"
 #include "machine/object.h"

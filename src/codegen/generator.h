@@ -3,9 +3,6 @@
 #pragma once
 
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "codegen/codegen.h"
 

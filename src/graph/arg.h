@@ -3,9 +3,7 @@
 #pragma once
 
 #include <complex>
-#include <string>
 #include <variant>
-#include <vector>
 
 #include "base/expr.h"
 #include "base/type.h"
@@ -25,5 +23,11 @@ using Arg = std::variant<None, Value*, ValueList, bool, Expr, IntList, double, s
                          std::complex<double>, std::string, DType, Device, MemoryFormat, Layout>;
 
 inline bool is_none(const Arg& a) { return std::holds_alternative<None>(a); }
+// Whether the argument is the integer or the float 1.
+inline bool is_one(const Arg& a) {
+  if (const Expr* e = std::get_if<Expr>(&a)) return e->is_constant(1);
+  const double* d = std::get_if<double>(&a);
+  return d && *d == 1;
+}
 
 }  // namespace vesta::graph

@@ -1,8 +1,6 @@
 // Finds the device that a graph is compiled for.
 #pragma once
 
-#include <optional>
-
 #include "graph/graph.h"
 
 namespace vesta::graph {

@@ -121,13 +121,9 @@ void Graph::replace_uses(Value* from, Value* to) {
     if (m.value == from) m.value = to;
 }
 
-bool Graph::is_used(const Value* v) const {
-  if (!v->users.empty()) return true;
-  for (const Output& o : outputs)
-    if (o.value == v) return true;
-  for (const Mutation& m : mutations)
-    if (m.value == v) return true;
-  return false;
+bool Graph::is_result(const Value* v) const {
+  return std::ranges::find(outputs, v, &Output::value) != outputs.end() ||
+         std::ranges::find(mutations, v, &Mutation::value) != mutations.end();
 }
 
 void Graph::erase(Node* node) {

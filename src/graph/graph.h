@@ -14,10 +14,6 @@
 #pragma once
 
 #include <deque>
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "graph/op.h"
 
@@ -147,7 +143,8 @@ class Graph {
   // Requires that no result is used.
   void erase(Node* node);
   void move_before(Node* node, Node* before);
-  bool is_used(const Value* v) const;  // by a node, an output or a mutation
+  bool is_result(const Value* v) const;  // of an output or a mutation
+  bool is_used(const Value* v) const { return !v->users.empty() || is_result(v); }
 
   Node* first() const { return first_; }
   Node* last() const { return last_; }

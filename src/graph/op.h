@@ -7,11 +7,6 @@
 // change what eager computes, and no code outside the tables may list operators by name.
 #pragma once
 
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "base/prim.h"
 #include "graph/schema.h"
 
@@ -161,6 +156,7 @@ enum RowFlag : uint32_t {
 enum TypeCategory : uint8_t { kBoolType = 1, kIntegerType = 2, kFloatType = 4, kComplexType = 8, kFloat8Type = 16 };
 inline constexpr uint8_t kAnyType = kBoolType | kIntegerType | kFloatType | kComplexType;
 inline constexpr uint8_t kRealNumber = kIntegerType | kFloatType;
+inline constexpr uint8_t kNotComplex = kAnyType & ~kComplexType;
 
 // The role by which graph passes recognize an operator, whichever of its overloads it is.
 enum class Role : uint8_t {
@@ -183,7 +179,7 @@ enum class LayoutRule : uint8_t {
 };
 
 struct OpRow {
-  const char* name;  // "aten::add.Tensor"
+  const char* names;  // "aten::add.Tensor", or the names of several operators with blanks between them
   Family family = Family::Extern;
   Promote promote = Promote::Default;
   ShapeRule shape = nullptr;  // nullptr: derived from the family (Pointwise: broadcast and TensorIterator strides)
@@ -215,6 +211,5 @@ struct Op {
 const Op* find_op(std::string_view name);            // nullptr if unknown
 const Op& get_op(std::string_view name);             // InternalError if unknown
 const Op& declare_op(std::string_view schema_text);  // adds it, or returns the one declared before
-std::span<const OpRow* const> op_rows();             // every row, in table order
 
 }  // namespace vesta::graph

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/join.h"
 #include "graph/graph.h"
 #include "graph/text.h"
 
@@ -48,22 +49,18 @@ class Printer {
   static std::string quoted(std::string_view text) {
     std::string s = "\"";
     for (char c : text) {
-      if (c == '"' || c == '\\') {
-        s += '\\';
-        s += c;
-      } else if (static_cast<unsigned char>(c) < 0x20) {
+      if (static_cast<unsigned char>(c) < 0x20) {
         s += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-      } else {
-        s += c;
+        continue;
       }
+      if (c == '"' || c == '\\') s += '\\';
+      s += c;
     }
     return s + '"';
   }
 
   static std::string list(std::span<const Expr> es, char open, char close) {
-    std::string s(1, open);
-    for (size_t i = 0; i < es.size(); ++i) s += (i ? ", " : "") + to_string(es[i]);
-    return s + close;
+    return open + join(es, [](Expr e) { return to_string(e); }) + close;
   }
 
   static std::string type(const TensorType& t) {
@@ -84,9 +81,7 @@ class Printer {
 
   template <class List, class F>
   static std::string items(std::string_view kind, const List& list, F&& text) {
-    std::string s = list.empty() ? std::string(kind) + '[' : "[";
-    for (size_t i = 0; i < list.size(); ++i) s += (i ? ", " : "") + text(list[i]);
-    return s + ']';
+    return (list.empty() ? std::string(kind) : "") + '[' + join(list, text) + ']';
   }
 
   struct ArgText {
@@ -130,10 +125,7 @@ class Printer {
     std::string s;
     if (n.prepacked) s += "prepacked ";
     if (n.raises) s += "raises ";
-    for (size_t i = 0; i < n.results.size(); ++i) {
-      if (i) s += ", ";
-      s += n.results[i] ? fmt::format("%{} : {}", n.results[i]->id, type(n.results[i]->type)) : "_";
-    }
+    s += join(n.results, [](const Value* v) { return v ? fmt::format("%{} : {}", v->id, type(v->type)) : "_"; });
     if (!n.results.empty()) s += " = ";
     s += n.op->name;
     s += '(';

@@ -1,9 +1,9 @@
-#include <deque>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
 
 #include "base/check.h"
+#include "base/split.h"
 #include "graph/graph.h"
 #include "graph/ops/rows.h"
 #include "graph/rules/broadcast.h"
@@ -21,8 +21,8 @@ class Registry {
     std::unordered_map<std::string_view, const OpRow*> row_of;
     for (RowFamily family : kRowFamilies) {
       for (const OpRow& row : family()) {
-        VESTA_CHECK(row_of.emplace(row.name, &row).second, "two rows for operator {}", row.name);
-        rows_.push_back(&row);
+        for (const std::string_view name : split(row.names, ' '))
+          VESTA_CHECK(row_of.emplace(name, &row).second, "two rows for operator {}", name);
       }
     }
     for (const char* text : kSchemas) {
@@ -30,8 +30,8 @@ class Registry {
       const auto row = row_of.find(schema.name);
       insert(std::move(schema), row == row_of.end() ? nullptr : row->second);
     }
-    for (const OpRow* row : rows_)
-      VESTA_CHECK(ops_.contains(row->name), "the row {} has no schema in ops/schemas.inc", row->name);
+    for (const auto& [name, row] : row_of)
+      VESTA_CHECK(ops_.contains(name), "the row {} has no schema in ops/schemas.inc", name);
   }
 
   const Op* find(std::string_view name) const {
@@ -47,8 +47,6 @@ class Registry {
     return it == ops_.end() ? insert(std::move(schema), nullptr) : *it->second;
   }
 
-  std::span<const OpRow* const> rows() const { return rows_; }
-
  private:
   const Op& insert(Schema schema, const OpRow* row) {
     Op& op = storage_.emplace_back(Op{schema.name, {}, row});
@@ -60,7 +58,6 @@ class Registry {
   mutable std::shared_mutex mutex_;
   std::deque<Op> storage_;
   std::unordered_map<std::string_view, const Op*> ops_;  // keys live in storage_
-  std::vector<const OpRow*> rows_;
 };
 
 Registry& registry() {
@@ -85,8 +82,6 @@ const Op& get_op(std::string_view name) {
 }
 
 const Op& declare_op(std::string_view schema_text) { return registry().declare(schema_text); }
-
-std::span<const OpRow* const> op_rows() { return registry().rows(); }
 
 std::vector<TensorType> infer_types(const Op& op, std::span<const Arg> args, Guards& guards) {
   if (!op.row) VESTA_UNSUPPORTED("{} has no row in the op table, so the type of its result is unknown", op.name);

@@ -37,21 +37,8 @@ constexpr BaseType kBaseTypes[] = {
     {"Storage", ArgType::Storage, ArgType::Other},
 };
 
-struct NamedNumber {
-  std::string_view name;
-  int64_t value;
-};
-// Words for integers in registered schemas.
-constexpr NamedNumber kReductions[] = {{"None", 0}, {"Mean", 1}, {"Sum", 2}};
-
-struct ParsedType {
-  ArgType type = ArgType::Other;
-  bool optional = false;
-  int list_size = 0;
-  bool aliased = false;
-  bool mutated = false;
-  std::string alias_set;
-};
+// Words for the integers 0, 1, ... in registered schemas.
+constexpr std::string_view kReductions[] = {"None", "Mean", "Sum"};
 
 // c10::ScalarType and c10::MemoryFormat by number, as defaults in registered schemas hold them.
 DType dtype_of_number(int64_t n) {
@@ -101,13 +88,7 @@ class SchemaParser : TextCursor {
         continue;
       }
       SchemaArg a;
-      const ParsedType t = parse_type();
-      a.type = t.type;
-      a.optional = t.optional;
-      a.list_size = t.list_size;
-      a.aliased = t.aliased;
-      a.mutated = t.mutated;
-      a.alias_set = t.alias_set;
+      static_cast<SchemaType&>(a) = parse_type();
       a.keyword_only = keyword_only;
       a.name = word();
       if (a.name.empty()) fail("an argument name");
@@ -135,13 +116,8 @@ class SchemaParser : TextCursor {
   }
 
   SchemaReturn parse_return() {
-    SchemaReturn r;
-    const ParsedType t = parse_type();
-    r.type = t.type;
-    r.alias_set = t.alias_set;
-    r.mutated = t.mutated;
-    r.name = word();
-    return r;
+    SchemaType type = parse_type();
+    return {std::move(type), std::string(word())};
   }
 
   // Skips a parenthesized group after a type such as Dict(str, Tensor) or (int, float).
@@ -155,7 +131,7 @@ class SchemaParser : TextCursor {
     } while (depth > 0);
   }
 
-  void parse_alias(ParsedType& t) {
+  void parse_alias(SchemaType& t) {
     expect('(');
     t.aliased = true;
     while (peek() != ')') {
@@ -178,16 +154,15 @@ class SchemaParser : TextCursor {
     expect(')');
   }
 
-  ParsedType parse_type() {
-    ParsedType t;
+  SchemaType parse_type() {
+    SchemaType t;
     if (peek() == '(') {  // a tuple
       skip_group();
     } else {
       const std::string_view base = word();
       if (base.empty()) fail("a type");
-      const BaseType* known = nullptr;
-      for (const BaseType& b : kBaseTypes)
-        if (b.name == base) known = &b;
+      const BaseType* known = std::ranges::find(kBaseTypes, base, &BaseType::name);
+      if (known == std::end(kBaseTypes)) known = nullptr;
       if (peek() == '(') {
         if (known) {
           parse_alias(t);
@@ -248,8 +223,8 @@ class SchemaParser : TextCursor {
     if (w == "True" || w == "true") return true;
     if (w == "False" || w == "false") return false;
     if (w == "inf" || w == "-inf") return w[0] == '-' ? -HUGE_VAL : HUGE_VAL;
-    for (const NamedNumber& n : kReductions)
-      if (n.name == w) return Expr(n.value);
+    if (const auto* found = std::ranges::find(kReductions, w); found != std::end(kReductions))
+      return Expr(found - kReductions);
     const bool integer = w.find_first_of(".eE") == std::string_view::npos;
     if (integer && type != ArgType::Float) return Expr(to_int(w));
     double v = 0;
@@ -371,11 +346,7 @@ int Schema::index_of(std::string_view arg_name) const {
   return -1;
 }
 
-bool Schema::mutates() const {
-  for (const SchemaArg& a : args)
-    if (a.mutated) return true;
-  return false;
-}
+bool Schema::mutates() const { return std::ranges::any_of(args, &SchemaArg::mutated); }
 
 bool Schema::is_view() const {
   for (const SchemaReturn& r : returns) {

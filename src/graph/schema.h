@@ -1,10 +1,6 @@
 // Reads ATen schemas without torch: "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor".
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "graph/arg.h"
 
 namespace vesta::graph {
@@ -32,24 +28,24 @@ enum class ArgType : uint8_t {
   Other,
 };
 
-struct SchemaArg {
-  std::string name;
+struct SchemaType {
   ArgType type = ArgType::Other;
   bool optional = false;  // T?
   int list_size = 0;      // int[2]: a lone number stands for a list of that many
-  bool keyword_only = false;
-  bool has_default = false;
-  Arg default_value;     // None where the default is None
-  bool aliased = false;  // (a): a view of, or written together with (a!): mutated
+  bool aliased = false;   // (a): a view of, or written together with (a!): mutated
   bool mutated = false;
-  std::string alias_set;  // "a" in Tensor(a!)
+  std::string alias_set;  // "a" in Tensor(a!); of a return, empty: a fresh tensor
 };
 
-struct SchemaReturn {
+struct SchemaArg : SchemaType {
   std::string name;
-  ArgType type = ArgType::Tensor;
-  std::string alias_set;  // empty: a fresh tensor
-  bool mutated = false;
+  bool keyword_only = false;
+  bool has_default = false;
+  Arg default_value;  // None where the default is None
+};
+
+struct SchemaReturn : SchemaType {
+  std::string name;
 };
 
 struct Schema {

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <array>
-#include <string>
-#include <string_view>
 
 #include "graph/graph.h"
 

@@ -29,6 +29,9 @@ bool same(const Instr& a, const Instr& b) {
          a.index == b.index;
 }
 
+// The operands of an instruction.
+std::array<Ref, 3> of(Dag::ScalarRef a, Dag::ScalarRef b = {}) { return {a.id, b.id, kNoRef}; }
+
 bool holds_integers(DType t) { return is_integral(t) || t == DType::Bool; }
 
 // Wraps as a C conversion to t does.
@@ -54,41 +57,31 @@ Expr LoopVariables::get(size_t k, Expr extent) {
   return it->second;
 }
 
-Dag::ScalarRef Dag::add(Instr instr, DType value_type) {
+Dag::ScalarRef Dag::add(Instr instr) {
   size_t h = hash_of(instr);
   auto [begin, end] = numbering_.equal_range(h);
   for (auto it = begin; it != end; ++it) {
-    if (same(instrs_[it->second], instr)) return {it->second, value_type};
+    if (same(instrs_[it->second], instr)) return {it->second, instr.dtype};
   }
   Ref r = static_cast<Ref>(instrs_.size());
   instrs_.push_back(std::move(instr));
   numbering_.emplace(h, r);
-  return {r, value_type};
+  return {r, instrs_[r].dtype};
 }
 
 Dag::ScalarRef Dag::constant(DType t, double v) {
   if (holds_integers(t)) return integer(t, static_cast<int64_t>(v));
-  Instr i;
-  i.dtype = t;
-  i.fimm = t == DType::F32 ? static_cast<double>(static_cast<float>(v)) : v;
-  return add(std::move(i), t);
+  return add({.dtype = t, .fimm = t == DType::F32 ? static_cast<double>(static_cast<float>(v)) : v});
 }
 
 Dag::ScalarRef Dag::integer(DType t, int64_t v) {
   if (!holds_integers(t)) return constant(t, static_cast<double>(v));
-  Instr i;
-  i.dtype = t;
-  i.imm = wrap(t, v);
-  return add(std::move(i), t);
+  return add({.dtype = t, .imm = wrap(t, v)});
 }
 
 Dag::ScalarRef Dag::size(DType t, Expr e) {
   if (e.is_constant()) return integer(t, e.constant());
-  Instr i;
-  i.kind = InstrKind::Index;
-  i.dtype = t;
-  i.index = e;
-  return add(std::move(i), t);
+  return add({.kind = InstrKind::Index, .dtype = t, .index = e});
 }
 
 std::optional<Expr> Dag::affine(ScalarRef x) const {
@@ -146,13 +139,9 @@ Dag::ScalarRef Dag::emit(Prim p, std::span<const ScalarRef> operands) {
       if (v) return integer(DType::Bool, *v);
     }
   }
-  Instr i;
-  i.kind = InstrKind::Compute;
-  i.prim = p;
-  i.dtype = yields_bool(p) ? DType::Bool : t;
+  Instr i{.kind = InstrKind::Compute, .dtype = yields_bool(p) ? DType::Bool : t, .prim = p};
   for (size_t k = 0; k < operands.size(); ++k) i.in[k] = operands[k].id;
-  DType result = i.dtype;
-  return add(std::move(i), result);
+  return add(std::move(i));
 }
 
 Dag::ScalarRef Dag::cast(DType to, ScalarRef x) {
@@ -174,20 +163,12 @@ Dag::ScalarRef Dag::cast(DType to, ScalarRef x) {
       return constant(to, from.fimm);
     }
   }
-  Instr i;
-  i.kind = InstrKind::Cast;
-  i.dtype = to;
-  i.in[0] = x.id;
-  return add(std::move(i), to);
+  return add({.kind = InstrKind::Cast, .dtype = to, .in = of(x)});
 }
 
 Dag::ScalarRef Dag::bitcast(DType to, ScalarRef x) {
   if (to == x.dtype) return x;
-  Instr i;
-  i.kind = InstrKind::Bitcast;
-  i.dtype = to;
-  i.in[0] = x.id;
-  return add(std::move(i), to);
+  return add({.kind = InstrKind::Bitcast, .dtype = to, .in = of(x)});
 }
 
 int Dag::number_of(const DagBuffer& buffer) {
@@ -200,13 +181,8 @@ int Dag::number_of(const DagBuffer& buffer) {
 }
 
 Dag::ScalarRef Dag::load(const DagBuffer& buffer, Expr offset, ScalarRef mask) {
-  Instr i;
-  i.kind = InstrKind::Load;
-  i.dtype = buffer.dtype;
-  i.buffer = number_of(buffer);
-  i.index = offset;
-  i.in[0] = mask.id;
-  return add(std::move(i), buffer.dtype);
+  return add(
+      {.kind = InstrKind::Load, .dtype = buffer.dtype, .in = of(mask), .buffer = number_of(buffer), .index = offset});
 }
 
 Expr Dag::as_index(ScalarRef x, ScalarRef assertion) {
@@ -217,13 +193,8 @@ Expr Dag::as_index(ScalarRef x, ScalarRef assertion) {
     if (instrs_[ref].in[0] == x.id && instrs_[ref].in[1] == assertion.id) return symbol;
   }
   Expr symbol = context()->indirect_symbol("t");
-  Instr i;
-  i.kind = InstrKind::Indirect;
-  i.dtype = DType::I64;
-  i.in[0] = x.id;
-  i.in[1] = assertion.id;
-  i.index = symbol;
-  binders_[symbol] = add(std::move(i), DType::I64).id;
+  binders_[symbol] =
+      add({.kind = InstrKind::Indirect, .dtype = DType::I64, .in = of(x, assertion), .index = symbol}).id;
   return symbol;
 }
 
@@ -237,28 +208,12 @@ Dag::ScalarRef Dag::logical_and(ScalarRef a, ScalarRef b) {
 }
 
 Dag::ScalarRef Dag::reduce(ReduceOp op, ScalarRef x, ScalarRef position, int part) {
-  Instr a;
-  a.kind = InstrKind::Accumulate;
-  a.dtype = x.dtype;
-  a.reduce = op;
-  a.in[0] = x.id;
-  a.in[1] = position.id;
-  Instr r;
-  r.kind = InstrKind::Result;
-  r.in[0] = add(std::move(a), x.dtype).id;
-  r.dtype = part == 1 ? DType::I64 : x.dtype;
-  r.imm = part;
-  DType t = r.dtype;
-  return add(std::move(r), t);
+  const ScalarRef sum = add({.kind = InstrKind::Accumulate, .dtype = x.dtype, .reduce = op, .in = of(x, position)});
+  return add({.kind = InstrKind::Result, .dtype = part == 1 ? DType::I64 : x.dtype, .in = of(sum), .imm = part});
 }
 
 Dag::ScalarRef Dag::scan(ReduceOp op, ScalarRef x) {
-  Instr i;
-  i.kind = InstrKind::Scan;
-  i.dtype = x.dtype;
-  i.reduce = op;
-  i.in[0] = x.id;
-  return add(std::move(i), x.dtype);
+  return add({.kind = InstrKind::Scan, .dtype = x.dtype, .reduce = op, .in = of(x)});
 }
 
 void Dag::store(const DagBuffer& buffer, Expr offset, ScalarRef x, ScalarRef mask) {
@@ -266,16 +221,11 @@ void Dag::store(const DagBuffer& buffer, Expr offset, ScalarRef x, ScalarRef mas
 }
 
 void Dag::write(InstrKind kind, const DagBuffer& buffer, Expr offset, ScalarRef x, ScalarRef mask) {
-  Instr i;
-  i.kind = kind;
-  i.dtype = buffer.dtype;
-  i.buffer = number_of(buffer);
-  i.index = offset;
-  i.in[0] = cast(buffer.dtype, x).id;
-  i.in[1] = mask.id;
-  buffers_[static_cast<size_t>(i.buffer)].written = true;
+  const int number = number_of(buffer);
+  x = cast(buffer.dtype, x);
+  buffers_[static_cast<size_t>(number)].written = true;
   stores_.push_back(static_cast<Ref>(instrs_.size()));
-  instrs_.push_back(std::move(i));
+  instrs_.push_back({.kind = kind, .dtype = buffer.dtype, .in = of(x, mask), .buffer = number, .index = offset});
 }
 
 void Dag::rewrite_indices(const std::function<Expr(Expr)>& fn) {

@@ -11,9 +11,7 @@
 // - A Dag knows no device: nothing in it may depend on lanes, threads or caches.
 #pragma once
 
-#include <functional>
 #include <unordered_map>
-#include <vector>
 
 #include "graph/op.h"
 #include "loops/kernel.h"
@@ -119,7 +117,7 @@ class Dag final : public graph::ScalarBuilder {
   // Lower numbers are the variables of the ranges that the Dag is made with.
   static constexpr size_t kFirstNewVariable = 16;
 
-  ScalarRef add(Instr instr, DType value_type);
+  ScalarRef add(Instr instr);
   int number_of(const DagBuffer& buffer);
   void write(InstrKind kind, const DagBuffer& buffer, Expr offset, ScalarRef x, ScalarRef mask);
   std::shared_ptr<LoopVariables> variables_;

@@ -1,10 +1,6 @@
 // Copies instructions of one Dag into another. The copy folds what has become constant.
 #pragma once
 
-#include <optional>
-#include <unordered_map>
-#include <vector>
-
 #include "loops/dag.h"
 
 namespace vesta::loops {

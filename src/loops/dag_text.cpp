@@ -58,7 +58,7 @@ class Parser : TextReader {
       b.dtype = parse_dtype(word());
       b.extent = index();
       b.device = parse_device(word()).type;
-      if (!accept("align ")) fail("expected align");
+      expect("align");
       b.alignment = integer(word());
       b.written = writes();
       dag_->append(std::move(b));

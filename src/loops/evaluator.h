@@ -2,9 +2,7 @@
 // decide the order and the elements.
 #pragma once
 
-#include <span>
 #include <unordered_map>
-#include <vector>
 
 #include "loops/kernel.h"
 #include "loops/scalar.h"

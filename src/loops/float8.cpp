@@ -1,6 +1,5 @@
 #include "loops/float8.h"
 
-#include <bit>
 #include <cmath>
 #include <limits>
 

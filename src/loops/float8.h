@@ -2,8 +2,6 @@
 // large becomes NaN (infinity where the format has one). torch's own conversion may differ: e4m3fn_saturates().
 #pragma once
 
-#include <cstdint>
-
 #include "base/type.h"
 
 namespace vesta::loops {

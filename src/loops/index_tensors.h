@@ -5,9 +5,6 @@
 // not be used for an index tensor that no check names.
 #pragma once
 
-#include <memory>
-#include <vector>
-
 #include "graph/graph.h"
 
 namespace vesta::loops {

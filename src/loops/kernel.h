@@ -25,11 +25,6 @@
 #pragma once
 
 #include <array>
-#include <memory>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "base/expr.h"
 #include "base/prim.h"

@@ -1,8 +1,6 @@
 // The order in which a schedule may compute the values of a Dag.
 #pragma once
 
-#include <vector>
-
 #include "loops/dag.h"
 
 namespace vesta::loops {

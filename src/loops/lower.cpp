@@ -89,14 +89,9 @@ ScalarRef Lowering::in_range(Expr i, Expr begin, Expr end) {
   return c.id == kNoRef ? dag_.integer(DType::Bool, 1) : c;
 }
 
-bool Lowering::is_false(ScalarRef b) const {
+bool Lowering::is_known(ScalarRef b, bool value) const {
   const Instr& i = dag_.instrs()[b.id];
-  return i.kind == InstrKind::Constant && i.imm == 0;
-}
-
-bool Lowering::is_true(ScalarRef b) const {
-  const Instr& i = dag_.instrs()[b.id];
-  return i.kind == InstrKind::Constant && i.imm == 1;
+  return i.kind == InstrKind::Constant && i.imm == value;
 }
 
 DType scalar_type(DType t) { return opmath(real_of(t)); }
@@ -265,8 +260,8 @@ ScalarRef Lowering::at_its_index(const Node& node, const Value* v, Index index) 
   }
   const bool arg = shape->op == ReduceOp::ArgMax || shape->op == ReduceOp::ArgMin;
   int part = arg && (node.results.size() == 1 || v->result == 1) ? 1 : 0;
-  ScalarRef saved = mask_;
-  mask_ = {};  // the reduction runs over all elements, wherever its result is used
+  // The reduction runs over all elements, wherever its result is used.
+  const ScalarRef saved = std::exchange(mask_, {});
   ScalarRef r = reduction(node, *map, part);
   mask_ = saved;
   return r;
@@ -279,8 +274,7 @@ ScalarRef Lowering::scan_at_its_index(const Node& node, const Value* v, Index in
     if (!provably_equal(index[d], map->operand[d]))
       throw CannotFuse("%" + std::to_string(v->id) + " is read at another index than it is computed at");
   }
-  ScalarRef saved = mask_;
-  mask_ = {};
+  const ScalarRef saved = std::exchange(mask_, {});
   ScalarRef r = scan(node, *map, v->result);
   mask_ = saved;
   return r;

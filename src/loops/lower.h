@@ -11,12 +11,8 @@
 // memory.
 #pragma once
 
-#include <optional>
-#include <span>
-#include <string>
-#include <unordered_map>
+#include <stdexcept>
 #include <utility>
-#include <vector>
 
 #include "graph/graph.h"
 #include "loops/dag.h"
@@ -80,13 +76,8 @@ class BufferLookup {
 };
 
 // Thrown where the kernel cannot be built this way. The schedule then groups differently.
-class CannotFuse : public std::exception {
- public:
-  explicit CannotFuse(std::string why) : why_(std::move(why)) {}
-  const char* what() const noexcept override { return why_.c_str(); }
-
- private:
-  std::string why_;
+struct CannotFuse : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
 class Lowering {
@@ -141,8 +132,8 @@ class Lowering {
   ScalarRef less(Expr a, Expr b);
   ScalarRef at_least(Expr a, Expr b);
   ScalarRef in_range(Expr i, Expr begin, Expr end);  // begin <= i < end
-  bool is_false(ScalarRef b) const;
-  bool is_true(ScalarRef b) const;
+  bool is_false(ScalarRef b) const { return is_known(b, false); }
+  bool is_true(ScalarRef b) const { return is_known(b, true); }
 
  private:
   struct Key {
@@ -154,6 +145,7 @@ class Lowering {
   struct KeyHash {
     size_t operator()(const Key& k) const;
   };
+  bool is_known(ScalarRef b, bool value) const;
   ScalarRef compute(const graph::Value* v, Index index);
   void computed(const graph::Node* node);
   ScalarRef pointwise(const graph::Node& node, const graph::TensorType& type, Index index);

@@ -33,11 +33,11 @@ class Parser : TextReader {
       k.serial = true;
     } else if (head == "threads") {
       k.threads.block = integer(word());
-      if (!accept("team ")) fail("expected team");
+      expect("team");
       k.threads.team = integer(word());
-      if (!accept("held ")) fail("expected held");
+      expect("held");
       k.threads.held = integer(word());
-      if (!accept("each ")) fail("expected each");
+      expect("each");
       k.threads.each = integer(word());
       k.threads.across = accept("across");
       k.threads.shared = accept("shared");
@@ -58,9 +58,9 @@ class Parser : TextReader {
       Tile& t = k.tile;
       t.row = k.ranges[static_cast<size_t>(range_named(word()))].var;
       t.rows = integer(word());
-      if (!accept("by ")) fail("expected by");
+      expect("by");
       t.columns = integer(word());
-      if (!accept("pitch ")) fail("expected pitch");
+      expect("pitch");
       t.pitch = integer(word());
       while (!at_end_of_line()) t.loads.push_back(value());
     } else if (head == "ahead") {

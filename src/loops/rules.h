@@ -1,9 +1,6 @@
 // Rules that the instructions of kernels and of dags have in common. The verifiers derive from it.
 #pragma once
 
-#include <span>
-#include <string>
-
 #include "base/check.h"
 #include "loops/kernel.h"
 

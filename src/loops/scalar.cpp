@@ -1,6 +1,5 @@
 #include "loops/scalar.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -2,8 +2,6 @@
 // it; generated code must agree with it.
 #pragma once
 
-#include <cstdint>
-
 #include "base/prim.h"
 #include "base/type.h"
 

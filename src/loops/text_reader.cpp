@@ -1,6 +1,5 @@
 #include "loops/text_reader.h"
 
-#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -43,6 +42,10 @@ std::string_view TextReader::word() {
       take_while([](char c) { return std::string_view(" \t\r\n[#").find(c) == std::string_view::npos; });
   if (w.empty()) fail("expected a word");
   return w;
+}
+
+void TextReader::expect(std::string_view word) {
+  if (!accept(fmt::format("{} ", word))) fail(fmt::format("expected {}", word));
 }
 
 int64_t TextReader::integer(std::string_view w) {

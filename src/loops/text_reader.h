@@ -3,9 +3,6 @@
 #pragma once
 
 #include <map>
-#include <memory>
-#include <string>
-#include <string_view>
 
 #include "base/text_cursor.h"
 #include "loops/kernel.h"
@@ -27,6 +24,8 @@ class TextReader : TextCursor {
   [[noreturn]] void fail(std::string_view what) const;
   std::string_view word();
   using TextCursor::accept;
+  // Reads this word and the blank after it.
+  void expect(std::string_view word);
   bool at_end_of_line();
   int64_t integer(std::string_view w);
   int numbered(char prefix);  // "b7": 7

@@ -54,32 +54,23 @@ void TextWriter::instr(Ref r) {
   auto operand = [&](int n) { return value(i.in[static_cast<size_t>(n)]); };
   auto mask = [&](int n) { return i.in[static_cast<size_t>(n)] == kNoRef ? "" : " if " + operand(n); };
   auto element = [&] { return fmt::format("b{}[{}]", i.buffer, text(i.index)); };
+  // The texts of the operands are made before the value gets its number.
+  auto yields = [&](const std::string& text) { line("{} = {}", define(r), text); };
   std::string_view t = name(i.dtype);
   switch (i.kind) {
-    case InstrKind::Constant: {
-      std::string v = is_float(i.dtype) ? number(i.fimm) : std::to_string(i.imm);
-      line("{} = const {} {}", define(r), t, v);
+    case InstrKind::Constant:
+      yields(fmt::format("const {} {}", t, is_float(i.dtype) ? number(i.fimm) : std::to_string(i.imm)));
       break;
-    }
-    case InstrKind::Index: line("{} = index {} [{}]", define(r), t, text(i.index)); break;
-    case InstrKind::Load: {
-      std::string m = mask(0);
-      line("{} = load {} {}{}", define(r), t, element(), m);
-      break;
-    }
+    case InstrKind::Index: yields(fmt::format("index {} [{}]", t, text(i.index))); break;
+    case InstrKind::Load: yields(fmt::format("load {} {}{}", t, element(), mask(0))); break;
     case InstrKind::Compute: {
       std::string in;
       for (int n = 0; n < arity(i.prim); ++n) in += " " + operand(n);
-      std::string_view type = name(compute_type(instrs_, i));
-      line("{} = {} {}{}", define(r), name(i.prim), type, in);
+      yields(fmt::format("{} {}{}", name(i.prim), name(compute_type(instrs_, i)), in));
       break;
     }
-    case InstrKind::Cast:
-    case InstrKind::Bitcast: {
-      std::string in = operand(0);
-      line("{} = {} {} {}", define(r), i.kind == InstrKind::Cast ? "cast" : "bitcast", t, in);
-      break;
-    }
+    case InstrKind::Cast: yields(fmt::format("cast {} {}", t, operand(0))); break;
+    case InstrKind::Bitcast: yields(fmt::format("bitcast {} {}", t, operand(0))); break;
     case InstrKind::Indirect: {
       std::string in = operand(0), asserts = mask(1), x = fmt::format("x{}", indirects_++);
       names_[i.index] = x;
@@ -89,23 +80,16 @@ void TextWriter::instr(Ref r) {
     case InstrKind::Store: line("store {} {} {}{}", t, element(), operand(0), mask(1)); break;
     case InstrKind::StoreAdd: line("storeadd {} {} {}{}", t, element(), operand(0), mask(1)); break;
     case InstrKind::Accumulate: {
-      std::string in = operand(0);
-      if (i.reduce == ReduceOp::ArgMax || i.reduce == ReduceOp::ArgMin) in += " " + operand(1);
-      line("{} = accumulate {} {} {}", define(r), t, name(i.reduce), in);
+      const bool arg = i.reduce == ReduceOp::ArgMax || i.reduce == ReduceOp::ArgMin;
+      yields(fmt::format("accumulate {} {} {}{}", t, name(i.reduce), operand(0), arg ? " " + operand(1) : ""));
       break;
     }
-    case InstrKind::Result: {
-      std::string in = operand(0);
-      line("{} = {} {} {}", define(r), i.imm == 1 ? "position" : "result", name(value_type(instrs_, r)), in);
+    case InstrKind::Result:
+      yields(fmt::format("{} {} {}", i.imm == 1 ? "position" : "result", name(value_type(instrs_, r)), operand(0)));
       break;
-    }
-    case InstrKind::Scan: {
-      std::string in = operand(0);
-      line("{} = scan {} {} {}", define(r), t, name(i.reduce), in);
-      break;
-    }
+    case InstrKind::Scan: yields(fmt::format("scan {} {} {}", t, name(i.reduce), operand(0))); break;
     case InstrKind::RowStore: line("rowstore {} r{} {}", t, i.slot, operand(0)); break;
-    case InstrKind::RowLoad: line("{} = rowload {} r{}", define(r), t, i.slot); break;
+    case InstrKind::RowLoad: yields(fmt::format("rowload {} r{}", t, i.slot)); break;
   }
 }
 
@@ -118,10 +102,7 @@ std::string TextWriter::text(Expr e) const {
   switch (n.kind) {
     case ExprKind::Symbol: return n.name + "?";
     case ExprKind::Sum: return sum(n);
-    case ExprKind::Product: {
-      std::vector<std::string> factors = sorted(n.operands);
-      return fmt::format("{}", fmt::join(factors, "*"));
-    }
+    case ExprKind::Product: return fmt::format("{}", fmt::join(sorted(n.operands), "*"));
     case ExprKind::FloorDiv: return fmt::format("(({}) // ({}))", text(n.operands[0]), text(n.operands[1]));
     case ExprKind::Mod: return fmt::format("(({}) % ({}))", text(n.operands[0]), text(n.operands[1]));
     case ExprKind::Min:

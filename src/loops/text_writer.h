@@ -4,10 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <span>
-#include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "loops/kernel.h"
 

@@ -5,8 +5,6 @@
 // written to one index are `ordered`: the schedule may not run them in parallel unless the writes are atomic additions.
 #pragma once
 
-#include <variant>
-
 #include "loops/lower.h"
 
 namespace vesta::loops {

@@ -1,7 +1,6 @@
 #include "loops/zeros.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "loops/scalar.h"
 

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <string_view>
 #include <vector>
 
 #include "base/check.h"

@@ -1,8 +1,6 @@
 // Loads relocatable ELF files, as code generators for x86-64 write them (System V ABI, AMD64 supplement 1.0).
 #pragma once
 
-#include <memory>
-
 #include "machine/load.h"
 
 namespace vesta::machine {

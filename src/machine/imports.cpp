@@ -50,12 +50,9 @@ void integer_power(const T* a, const T* b, T* out, int32_t n) {
   }
 }
 
-float pow_f32(float a, float b) { return static_cast<float>(std::pow(static_cast<double>(a), static_cast<double>(b))); }
-float atan2_f32(float a, float b) {
-  return static_cast<float>(std::atan2(static_cast<double>(a), static_cast<double>(b)));
-}
-float hypot_f32(float a, float b) {
-  return static_cast<float>(std::hypot(static_cast<double>(a), static_cast<double>(b)));
+template <double (*f)(double, double)>
+float in_double(float a, float b) {
+  return static_cast<float>(f(static_cast<double>(a), static_cast<double>(b)));
 }
 
 struct LaneRow {
@@ -102,18 +99,16 @@ const std::vector<LaneRow>& lane_rows() {
     VESTA_UNARY(Digamma, loops::digamma)
     VESTA_UNARY(Sigmoid, sigmoid_of)
 #undef VESTA_UNARY
-    r->push_back({Prim::Pow, DType::F32, address_of(&binary<float, pow_f32>)});
-    r->push_back({Prim::Pow, DType::F64, address_of(&binary<double, std::pow>)});
-    r->push_back({Prim::Atan2, DType::F32, address_of(&binary<float, atan2_f32>)});
-    r->push_back({Prim::Atan2, DType::F64, address_of(&binary<double, std::atan2>)});
-    r->push_back({Prim::Hypot, DType::F32, address_of(&binary<float, hypot_f32>)});
-    r->push_back({Prim::Hypot, DType::F64, address_of(&binary<double, std::hypot>)});
-    r->push_back({Prim::NextAfter, DType::F32, address_of(&binary<float, std::nextafter>)});
-    r->push_back({Prim::NextAfter, DType::F64, address_of(&binary<double, std::nextafter>)});
-    r->push_back({Prim::Rem, DType::F32, address_of(&binary<float, std::fmod>)});
-    r->push_back({Prim::Rem, DType::F64, address_of(&binary<double, std::fmod>)});
-    r->push_back({Prim::Mod, DType::F32, address_of(&binary<float, float_mod<float>>)});
-    r->push_back({Prim::Mod, DType::F64, address_of(&binary<double, float_mod<double>>)});
+#define VESTA_BINARY(P, F, D)                                         \
+  r->push_back({Prim::P, DType::F32, address_of(&binary<float, F>)}); \
+  r->push_back({Prim::P, DType::F64, address_of(&binary<double, D>)});
+    VESTA_BINARY(Pow, in_double<std::pow>, std::pow)
+    VESTA_BINARY(Atan2, in_double<std::atan2>, std::atan2)
+    VESTA_BINARY(Hypot, in_double<std::hypot>, std::hypot)
+    VESTA_BINARY(NextAfter, std::nextafter, std::nextafter)
+    VESTA_BINARY(Rem, std::fmod, std::fmod)
+    VESTA_BINARY(Mod, float_mod<float>, float_mod<double>)
+#undef VESTA_BINARY
     r->push_back({Prim::Pow, DType::U8, address_of(&integer_power<uint8_t, DType::U8>)});
     r->push_back({Prim::Pow, DType::I8, address_of(&integer_power<int8_t, DType::I8>)});
     r->push_back({Prim::Pow, DType::I16, address_of(&integer_power<int16_t, DType::I16>)});
@@ -127,39 +122,16 @@ const std::vector<LaneRow>& lane_rows() {
   return *rows;
 }
 
-// The names in glibc's vector library. A function that this machine's glibc lacks is not found.
-const char* c_name(Prim p) {
-  switch (p) {
-    case Prim::Exp: return "exp";
-    case Prim::Exp2: return "exp2";
-    case Prim::Expm1: return "expm1";
-    case Prim::Log: return "log";
-    case Prim::Log2: return "log2";
-    case Prim::Log10: return "log10";
-    case Prim::Log1p: return "log1p";
-    case Prim::Sin: return "sin";
-    case Prim::Cos: return "cos";
-    case Prim::Tan: return "tan";
-    case Prim::Asin: return "asin";
-    case Prim::Acos: return "acos";
-    case Prim::Atan: return "atan";
-    case Prim::Sinh: return "sinh";
-    case Prim::Cosh: return "cosh";
-    case Prim::Tanh: return "tanh";
-    case Prim::Asinh: return "asinh";
-    case Prim::Acosh: return "acosh";
-    case Prim::Atanh: return "atanh";
-    case Prim::Erf: return "erf";
-    case Prim::Erfc: return "erfc";
-    case Prim::Pow: return "pow";
-    case Prim::Atan2: return "atan2";
-    case Prim::Hypot: return "hypot";
-    default: return nullptr;
-  }
-}
+// The functions in glibc's vector library, which have the primitives' names. One that this machine's glibc lacks is not
+// found.
+constexpr Prim kVectorFunctions[] = {
+    Prim::Exp,   Prim::Exp2,  Prim::Expm1, Prim::Log,  Prim::Log2, Prim::Log10, Prim::Log1p, Prim::Sin,
+    Prim::Cos,   Prim::Tan,   Prim::Asin,  Prim::Acos, Prim::Atan, Prim::Sinh,  Prim::Cosh,  Prim::Tanh,
+    Prim::Asinh, Prim::Acosh, Prim::Atanh, Prim::Erf,  Prim::Erfc, Prim::Pow,   Prim::Atan2, Prim::Hypot,
+};
 
 std::string mangled(Prim p, DType t, int lanes) {
-  const char* base = c_name(p);
+  const bool known = std::ranges::find(kVectorFunctions, p) != std::end(kVectorFunctions);
   int64_t bytes = lanes * element_size(t);
 #if defined(__x86_64__)
   const char* isa = bytes == 64 ? "e" : bytes == 32 ? "d" : bytes == 16 ? "b" : nullptr;
@@ -168,8 +140,8 @@ std::string mangled(Prim p, DType t, int lanes) {
 #else
   const char* isa = nullptr;
 #endif
-  if (!base || !isa || (t != DType::F32 && t != DType::F64)) return {};
-  return fmt::format("_ZGV{}N{}{}_{}{}", isa, lanes, arity(p) == 2 ? "vv" : "v", base, t == DType::F32 ? "f" : "");
+  if (!known || !isa || (t != DType::F32 && t != DType::F64)) return {};
+  return fmt::format("_ZGV{}N{}{}_{}{}", isa, lanes, arity(p) == 2 ? "vv" : "v", name(p), t == DType::F32 ? "f" : "");
 }
 
 struct Runtime {

@@ -2,9 +2,6 @@
 // which take whole vectors through memory. Code that calls any other function is not loaded.
 #pragma once
 
-#include <string>
-#include <string_view>
-
 #include "base/prim.h"
 #include "base/type.h"
 

@@ -1,6 +1,5 @@
 #include "machine/interpreted.h"
 
-#include <array>
 #include <atomic>
 #include <utility>
 

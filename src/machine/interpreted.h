@@ -1,8 +1,6 @@
 // Runs kernels without machine code, exact but slow, for builds without a code generator and for tests.
 #pragma once
 
-#include <memory>
-
 #include "machine/load.h"
 
 namespace vesta::machine {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
-#include <unordered_map>
 
 #include "base/check.h"
 #include "pipeline/kernel_name.h"
@@ -87,14 +86,13 @@ class Assembler {
     return out;
   }
 
-  static artifact::Relation relation_of(graph::Relation r) {
-    switch (r) {
-      case graph::Relation::Equal: return artifact::Relation::Equal;
-      case graph::Relation::NotEqual: return artifact::Relation::NotEqual;
-      case graph::Relation::Less: return artifact::Relation::Less;
-      case graph::Relation::AtLeast: return artifact::Relation::AtLeast;
-    }
-    VESTA_CHECK(false, "a guard with an unknown relation");
+  // The enumerator of the same name. Both lists have one order.
+  template <class To, class From>
+  static To same(From e) {
+    static_assert(static_cast<int>(artifact::Relation::AtLeast) == static_cast<int>(graph::Relation::AtLeast));
+    static_assert(static_cast<int>(artifact::Role::Prepacked) == static_cast<int>(schedule::BufferRole::Prepacked));
+    static_assert(static_cast<int>(artifact::OutputKind::None) == static_cast<int>(graph::OutputKind::None));
+    return static_cast<To>(e);
   }
 
   void add_guards() {
@@ -102,7 +100,7 @@ class Assembler {
     auto add = [&](Expr left, graph::Relation relation, Expr right, const std::string& source) {
       std::string text = fmt::format("{} {} {}", text_of(left), relations[static_cast<int>(relation)], text_of(right));
       if (!source.empty()) text += fmt::format(" ({})", source);
-      out_.guards.push_back({size(left), relation_of(relation), size(right), std::move(text)});
+      out_.guards.push_back({size(left), same<artifact::Relation>(relation), size(right), std::move(text)});
     };
     // The assumptions of passes and planner about each symbol become guards.
     for (const graph::SymbolSource& s : graph_.symbols) {
@@ -115,21 +113,8 @@ class Assembler {
 
   void add_buffers() {
     for (const schedule::Buffer& b : plan_.buffers) {
-      artifact::Buffer buffer;
-      switch (b.role) {
-        case schedule::BufferRole::Input: buffer.role = artifact::Role::Input; break;
-        case schedule::BufferRole::Output: buffer.role = artifact::Role::Output; break;
-        case schedule::BufferRole::Arena: buffer.role = artifact::Role::Arena; break;
-        case schedule::BufferRole::Returned: buffer.role = artifact::Role::Returned; break;
-        case schedule::BufferRole::Prepacked: buffer.role = artifact::Role::Prepacked; break;
-      }
-      buffer.type = type(b.type);
-      buffer.input = b.input;
-      buffer.output = b.output;
-      buffer.first_step = b.first_step;
-      buffer.last_step = b.last_step;
-      buffer.bytes = size(graph::numel(b.type) * Expr(element_size(b.type.dtype)));
-      out_.buffers.push_back(std::move(buffer));
+      out_.buffers.push_back({same<artifact::Role>(b.role), type(b.type), b.input, b.output, b.first_step, b.last_step,
+                              size(graph::numel(b.type) * Expr(element_size(b.type.dtype)))});
     }
   }
 
@@ -223,25 +208,13 @@ class Assembler {
 
   artifact::Output output(const graph::Output& o, const schedule::BufferView& fresh) const {
     artifact::Output out;
-    using From = graph::OutputKind;
-    using To = artifact::OutputKind;
-    switch (o.kind) {
-      case From::Fresh:
-        out.kind = To::Fresh;
-        out.view = view(fresh);
-        break;
-      case From::Input: out.kind = To::Input; break;
-      case From::InputView: out.kind = To::InputView; break;
-      case From::OutputView: out.kind = To::OutputView; break;
-      case From::Integer:
-        out.kind = To::Integer;
-        out.integer = size(o.integer);
-        break;
-      case From::None: out.kind = To::None; break;
-    }
+    using Kind = graph::OutputKind;
+    out.kind = same<artifact::OutputKind>(o.kind);
+    if (o.kind == Kind::Fresh) out.view = view(fresh);
+    if (o.kind == Kind::Integer) out.integer = size(o.integer);
     out.alias = o.alias;
     out.hidden = o.hidden;
-    if (o.kind == From::InputView || o.kind == From::OutputView) {
+    if (o.kind == Kind::InputView || o.kind == Kind::OutputView) {
       out.type = type(o.type);
       out.storage_offset = size(o.storage_offset);
       out.absolute_offset = o.absolute_offset;
@@ -252,23 +225,10 @@ class Assembler {
 
   void find_prepacked_parameters() {
     std::set<int> inputs;
-    auto note = [&](int buffer) {
-      if (buffer >= 0 && plan_.buffers[buffer].role == schedule::BufferRole::Input) {
-        inputs.insert(plan_.buffers[buffer].input);
-      }
-    };
-    for (const schedule::Step& s : plan_.prepacked) {
-      if (const auto* k = std::get_if<schedule::KernelStep>(&s)) {
-        for (const schedule::KernelArg& a : k->args) note(a.buffer);
-      } else if (const auto* e = std::get_if<schedule::ExternStep>(&s)) {
-        for (const schedule::ExternArg& a : e->args) {
-          if (const auto* v = std::get_if<schedule::BufferView>(&a)) note(v->buffer);
-          if (const auto* list = std::get_if<schedule::ViewList>(&a)) {
-            for (const schedule::BufferView& v : list->views) note(v.buffer);
-          }
-        }
-      }
-    }
+    for (const schedule::Step& s : plan_.prepacked)
+      for_each_buffer(s, [&](int b) {
+        if (plan_.buffers[b].role == schedule::BufferRole::Input) inputs.insert(plan_.buffers[b].input);
+      });
     out_.prepacked_parameters.assign(inputs.begin(), inputs.end());
     for (size_t b = 0; b < plan_.buffers.size(); ++b) {
       if (plan_.buffers[b].role != schedule::BufferRole::Prepacked) continue;

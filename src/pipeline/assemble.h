@@ -1,10 +1,6 @@
 // Makes the artifact of a plan and its kernels' code. Decides nothing: the plan has every choice.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <string>
-
 #include "artifact/artifact.h"
 #include "codegen/codegen.h"
 #include "graph/graph.h"

@@ -1,6 +1,3 @@
-#include <chrono>
-#include <map>
-#include <optional>
 #include <set>
 
 #include "artifact/bytes.h"
@@ -45,12 +42,7 @@ void describe(const schedule::Plan& plan, artifact::About& about) {
   for (const auto* steps : {&plan.prepacked, &plan.steps}) {
     for (const schedule::Step& s : *steps) {
       if (const auto* k = std::get_if<schedule::KernelStep>(&s)) {
-        KernelInfo info;
-        info.name = kernel_name(k->ops);
-        info.ops = k->ops;
-        info.bytes = k->estimated_bytes;
-        info.estimated_us = k->estimated_us;
-        about.kernels.push_back(std::move(info));
+        about.kernels.push_back({kernel_name(k->ops), k->ops, k->estimated_bytes, k->estimated_us});
         about.ops_fused += static_cast<int64_t>(k->ops.size());
       } else if (const auto* e = std::get_if<schedule::ExternStep>(&s)) {
         ++externs[{e->op->name, e->reason}];

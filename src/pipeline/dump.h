@@ -2,7 +2,6 @@
 // warning, never an error.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "vesta/options.h"

@@ -4,8 +4,6 @@
 // schemas are covered by the graph, which has every argument in the schema's order.
 #pragma once
 
-#include <string>
-
 #include "artifact/artifact.h"
 #include "base/target.h"
 #include "pipeline/pipeline.h"

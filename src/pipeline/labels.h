@@ -4,10 +4,6 @@
 // loaded artifact gets the indices of this process. So eight processes with one GPU each share one stored artifact.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "artifact/artifact.h"
 #include "graph/graph.h"
 

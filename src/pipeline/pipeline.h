@@ -1,8 +1,6 @@
 // The order of the stages: graph -> passes -> plan -> kernels' code -> artifact -> executable. No other file knows it.
 #pragma once
 
-#include <memory>
-
 #include "base/target.h"
 #include "graph/graph.h"
 #include "runtime/executable.h"

@@ -5,8 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <sstream>
 
 #include "base/check.h"

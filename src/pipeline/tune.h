@@ -2,10 +2,6 @@
 // computes stays as planned.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <vector>
-
 #include "codegen/codegen.h"
 #include "machine/cuda/meter.h"
 #include "schedule/plan.h"

@@ -3,9 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "artifact/artifact.h"
 #include "vesta/report.h"

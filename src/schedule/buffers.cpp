@@ -66,11 +66,8 @@ void Planner::assign_buffers() {
   buffer_of_.assign(graph_.value_count(), -1);
   node_buffer_.assign(fusion_.nodes.size(), -1);
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
-    Buffer b;
-    b.role = BufferRole::Input;
-    b.input = static_cast<int>(i);
-    b.type = graph_.inputs[i].value->type;
-    add_buffer(std::move(b), graph_.inputs[i].value);
+    const Value* v = graph_.inputs[i].value;
+    add_buffer({.role = BufferRole::Input, .type = v->type, .input = static_cast<int>(i)}, v);
   }
   // Outputs that are computed directly into the caller's tensors.
   std::unordered_map<const Value*, int> given;
@@ -88,8 +85,7 @@ void Planner::assign_buffers() {
   // Values that another group, an ATen call, an output or a mutation reads.
   std::unordered_set<const Value*> wanted;
   auto want = [&](const Value* v) {
-    int p = fusion_.scheduler_node_of(v);
-    if (p >= 0) wanted.insert(v);
+    if (fusion_.scheduler_node_of(v) >= 0) wanted.insert(v);
   };
   for (const SchedulerNode& u : fusion_.nodes) {
     if (u.inlined || u.group < 0) continue;
@@ -148,10 +144,7 @@ void Planner::assign_buffers() {
       auto out = given.find(v);
       if (u.kind == SchedulerNodeKind::Extern) {
         if (!wanted.count(v) && out == given.end() && !graph_.is_used(v)) continue;
-        Buffer b;
-        b.role = u.prepacked ? BufferRole::Prepacked : BufferRole::Returned;
-        b.type = v->type;
-        add_buffer(std::move(b), v);
+        add_buffer({.role = u.prepacked ? BufferRole::Prepacked : BufferRole::Returned, .type = v->type}, v);
         continue;
       }
       if (int m = fusion_.mutation_in_place(v); m >= 0) {
@@ -186,9 +179,8 @@ void Planner::assign_buffers() {
 BufferView Planner::window(const Value* v) {
   BufferView w;
   const Value* base = fusion_.base_of(v);
-  int b = buffer_of_[base->id];
+  const int b = w.buffer = buffer_of_[base->id];
   VESTA_CHECK(b >= 0, "%{} is in no buffer", base->id);
-  w.buffer = b;
   w.sizes = v->type.sizes;
   w.dtype = v->type.dtype;
   const bool complex = is_complex(v->type.dtype);
@@ -224,31 +216,14 @@ BufferView Planner::window(const Value* v) {
 
 void Planner::add_lifetimes() {
   auto touch = [&](int b, int step, auto& self) -> void {
-    if (b < 0) return;
     Buffer& buffer = plan_.buffers[b];
     if (buffer.first_step < 0) buffer.first_step = step;
     buffer.last_step = std::max(buffer.last_step, step);
     for (int a : aliased_[b]) self(a, step, self);
   };
   auto use = [&](int b, int step) { touch(b, step, touch); };
-  for (size_t s = 0; s < plan_.steps.size(); ++s) {
-    int step = static_cast<int>(s);
-    if (auto* k = std::get_if<KernelStep>(&plan_.steps[s])) {
-      for (const KernelArg& a : k->args) use(a.buffer, step);
-    } else if (auto* x = std::get_if<ExternStep>(&plan_.steps[s])) {
-      for (const ExternArg& a : x->args) {
-        if (auto* v = std::get_if<BufferView>(&a)) use(v->buffer, step);
-        if (auto* l = std::get_if<ViewList>(&a)) {
-          for (const BufferView& v : l->views) use(v.buffer, step);
-        }
-      }
-      for (int r : x->results) use(r, step);
-    } else if (auto* a = std::get_if<AssertStep>(&plan_.steps[s])) {
-      use(a->flag, step);
-    } else {
-      use(std::get<CopyStep>(plan_.steps[s]).from.buffer, step);
-    }
-  }
+  for (size_t s = 0; s < plan_.steps.size(); ++s)
+    for_each_buffer(plan_.steps[s], [&](int b) { use(b, static_cast<int>(s)); });
   int end = static_cast<int>(plan_.steps.size()) - 1;
   for (const BufferView& o : plan_.outputs)
     if (o.buffer >= 0) use(o.buffer, std::max(0, end));

@@ -1,6 +1,5 @@
 #include "schedule/family.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "schedule/divisor.h"
@@ -52,6 +51,10 @@ class Chooser : LoopNest {
     }
   }
 
+  bool has_inner() const {
+    return std::ranges::any_of(ranges_, [](const Range& r) { return r.kind == RangeKind::Inner; });
+  }
+
   int64_t lanes() const { return std::max<int64_t>(1, options_.target.vector_bytes / 4); }
 
   // The cost of an element if lanes run along range d.
@@ -73,7 +76,7 @@ class Chooser : LoopNest {
       double all = 1;
       for (size_t k = 0; k < ranges_.size(); ++k) all *= inner(k) ? static_cast<double>(extent(k)) : 1;
       cost += 16 / all;  // the horizontal combine of a row
-    } else if (std::any_of(ranges_.begin(), ranges_.end(), [](const Range& r) { return r.kind == RangeKind::Inner; })) {
+    } else if (has_inner()) {
       cost *= 1.1;
     }
     return cost;
@@ -113,8 +116,7 @@ class Chooser : LoopNest {
         best = d;
       }
     }
-    const bool reduces =
-        std::any_of(ranges_.begin(), ranges_.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
+    const bool reduces = has_inner();
     if (dag_.in_order() && (least >= kGather || runs_along_rows())) {  // scalar code
       out_.family = LoopFamily::Row;
       out_.items = 1;
@@ -129,11 +131,9 @@ class Chooser : LoopNest {
     int64_t block = 0;
     if (!row) {
       int64_t e = extent(vector_), l = lanes();
-      bool loops = false;
-      for (size_t d = 0; d < ranges_.size(); ++d) loops |= inner(d);
       int64_t most = squares_                                ? e
                      : out_.family == LoopFamily::Transposed ? 64
-                     : loops && reduces                      ? 8 * l
+                     : has_inner() && reduces                ? 8 * l
                                                              : kItemElements;
       block = std::min((e + l - 1) / l * l, most);
       if (!ranges_[vector_].extent.is_constant()) block = std::max(block, std::min<int64_t>(most, 4 * l));

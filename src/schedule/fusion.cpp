@@ -58,11 +58,7 @@ void add_read(Read r, std::vector<Read>& out) {
 }
 
 bool same_index(const std::vector<Expr>& a, const std::vector<Expr>& b) {
-  if (a.size() != b.size()) return false;
-  for (size_t d = 0; d < a.size(); ++d) {
-    if (!provably_equal(a[d], b[d])) return false;
-  }
-  return true;
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), provably_equal);
 }
 
 }  // namespace
@@ -95,16 +91,7 @@ void Fusion::walk(const Value* v, const std::vector<Expr>* index, std::vector<Re
     for (const Read& r : nodes[p].reads) {
       if (!r.base) add_read(r, out);
     }
-    const bool follow = index && node->op->family() == Family::Pointwise;
-    node->for_each_input([&](Value* x) {
-      if (follow) {
-        std::vector<Expr> at = loops::broadcast_index(*index, x->type.sizes);
-        walk(x, &at, out);
-      } else {
-        walk(x, nullptr, out);
-      }
-    });
-    return;
+    return walk_operands(*node, index, out);
   }
   Read r;
   r.node = p;
@@ -128,6 +115,16 @@ void Fusion::walk(const Value* v, const std::vector<Expr>* index, std::vector<Re
   add_read(std::move(r), out);
 }
 
+// Appends what the operands read for the result's element at `index`.
+void Fusion::walk_operands(const Node& node, const std::vector<Expr>* index, std::vector<Read>& out) {
+  const bool follow = index && node.op->family() == Family::Pointwise;
+  node.for_each_input([&](Value* v) {
+    if (!follow) return walk(v, nullptr, out);
+    const std::vector<Expr> at = loops::broadcast_index(*index, v->type.sizes);
+    walk(v, &at, out);
+  });
+}
+
 // Appends the read of a one-hot gather's index tensor.
 void Fusion::read_wanted(const SchedulerNode& u, std::vector<Expr> operand_index, std::vector<Read>& out) {
   if (!loops::is_one_hot_gather(*u.node)) return;
@@ -146,11 +143,8 @@ void Fusion::collect_reads(int i) {
   switch (u.kind) {
     case SchedulerNodeKind::Extern:
       u.node->for_each_input([&](Value* v) {
-        Read r;
-        r.base = base_of(v);
-        r.node = scheduler_node_of(r.base);
-        r.opaque = true;
-        reads.push_back(r);
+        const Value* base = base_of(v);
+        reads.push_back({.node = scheduler_node_of(base), .base = base, .opaque = true});
       });
       break;
     case SchedulerNodeKind::Copy:
@@ -158,7 +152,7 @@ void Fusion::collect_reads(int i) {
         walk(u.value, &u.result_map, reads);
       } else {
         const Value* base = base_of(u.value);
-        reads.push_back({.node = scheduler_node_of(base), .base = base, .opaque = true, .index = {}});
+        reads.push_back({.node = scheduler_node_of(base), .base = base, .opaque = true});
       }
       break;
     case SchedulerNodeKind::Check:
@@ -169,13 +163,7 @@ void Fusion::collect_reads(int i) {
       }
       [[fallthrough]];
     case SchedulerNodeKind::Assert:
-    case SchedulerNodeKind::Final: {
-      Read r;
-      r.node = u.partner;
-      r.opaque = true;
-      reads.push_back(r);
-      break;
-    }
+    case SchedulerNodeKind::Final: reads.push_back(Read::after(u.partner)); break;
     case SchedulerNodeKind::Scan: walk(u.node->input(0), &u.operand_map, reads); break;
     case SchedulerNodeKind::Update:
       for (const auto& [v, at] : loops::update_reads(*u.node, u.operand_map, u.piece)) walk(v, &at, reads);
@@ -190,17 +178,7 @@ void Fusion::collect_reads(int i) {
       read_wanted(u, at, reads);
       break;
     }
-    case SchedulerNodeKind::Map: {
-      const bool follow = u.node->op->family() == Family::Pointwise;
-      u.node->for_each_input([&](Value* v) {
-        if (follow) {
-          std::vector<Expr> at = loops::broadcast_index(u.result_map, v->type.sizes);
-          walk(v, &at, reads);
-        } else {
-          walk(v, nullptr, reads);
-        }
-      });
-    }
+    case SchedulerNodeKind::Map: walk_operands(*u.node, &u.result_map, reads); break;
   }
   u.reads = std::move(reads);
 }
@@ -437,44 +415,30 @@ bool Fusion::try_merge(int a, int b) {
   if (gb.first - ga.last > limits_.distance || ga.nodes.size() + gb.nodes.size() > limits_.nodes) return false;
   if (ga.cost + gb.cost > limits_.group_cost) return false;
   if (!legal(a, b)) return false;
+  const bool alike = ga.dims == gb.dims;
+  bool ok = alike && edges_match(a, b);
+  if (alike && !ok && gb.nodes.size() > 1) return false;  // its nodes have one order
+  // Otherwise one side takes the other's dimensions or order. They are restored if the reads then disagree.
+  int moved = b;
   std::vector<Expr> images;
-  if (ga.dims == gb.dims) {
-    if (edges_match(a, b)) {
-      join(a, b);
-      return true;
+  if (!alike) {
+    if (gb.reduces && !ga.reduces && fits(ga.dims, gb.dims, images)) {
+      moved = a;
+    } else if (!ga.reduces || gb.reduces || !fits(gb.dims, ga.dims, images)) {
+      return false;
     }
-    std::vector<Expr> result_map = nodes[gb.nodes[0]].result_map;
-    std::vector<Read> reads = nodes[gb.nodes[0]].reads;
-    if (solve_permutation(b, a) && edges_match(a, b)) {
-      join(a, b);
-      return true;
-    }
-    nodes[gb.nodes[0]].result_map = std::move(result_map);
-    nodes[gb.nodes[0]].reads = std::move(reads);
-    return false;
-  }
-  // One side takes the other's dimensions. They are restored if the reads then disagree.
-  int moved = -1;
-  std::vector<IterationDim> target;
-  if (gb.reduces && !ga.reduces && fits(ga.dims, gb.dims, images)) {
-    moved = a;
-    target = gb.dims;
-  } else if (ga.reduces && !gb.reduces && fits(gb.dims, ga.dims, images)) {
-    moved = b;
-    target = ga.dims;
-  } else {
-    return false;
   }
   struct Saved {
     std::vector<Expr> result_map, operand_map;
     std::vector<Read> reads;
   };
   std::vector<Saved> saved;
-  std::vector<IterationDim> dims = groups[moved].dims;
-  for (int i : groups[moved].nodes) saved.push_back({nodes[i].result_map, nodes[i].operand_map, nodes[i].reads});
-  remap(moved, target, images);
-  bool ok = edges_match(a, b);
-  if (!ok && moved == b) ok = solve_permutation(b, a) && edges_match(a, b);
+  const std::vector<IterationDim> dims = groups[moved].dims;
+  if (!ok) {
+    for (int i : groups[moved].nodes) saved.push_back({nodes[i].result_map, nodes[i].operand_map, nodes[i].reads});
+    remap(moved, moved == a ? gb.dims : ga.dims, images);
+    ok = (!alike && edges_match(a, b)) || (moved == b && solve_permutation(b, a) && edges_match(a, b));
+  }
   if (ok) {
     join(a, b);
     return true;
@@ -485,7 +449,7 @@ bool Fusion::try_merge(int a, int b) {
     u.operand_map = std::move(saved[k].operand_map);
     u.reads = std::move(saved[k].reads);
   }
-  groups[moved].dims = std::move(dims);
+  groups[moved].dims = dims;
   return false;
 }
 

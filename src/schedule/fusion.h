@@ -10,11 +10,6 @@
 // change the graph.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <unordered_map>
-#include <vector>
-
 #include "graph/graph.h"
 #include "loops/index_tensors.h"
 #include "loops/lower.h"
@@ -47,7 +42,9 @@ struct Read {
   int node = -1;                       // the scheduler node that computes the value; -1: a graph input
   const graph::Value* base = nullptr;  // the value itself, without views and inlined scheduler nodes
   bool opaque = false;                 // at indices that fusion does not follow
-  std::vector<Expr> index;             // over the dimension symbols; for a reduction without its reduced dimensions
+  std::vector<Expr> index = {};        // over the dimension symbols; for a reduction without its reduced dimensions
+  // Only orders nodes: the reader runs after `node`.
+  static Read after(int node) { return {.node = node, .opaque = true}; }
 };
 
 struct SchedulerNode {
@@ -136,6 +133,7 @@ class Fusion {
 
  private:
   void collect_nodes();
+  void add(SchedulerNode u);
   void add_reduction(const graph::Node* node, int position);
   void add_scan(const graph::Node* node, int position);
   void add_checks(const graph::Node& node, int position, SchedulerNode& user);
@@ -151,6 +149,7 @@ class Fusion {
   void collect_reads(int u);
   void read_wanted(const SchedulerNode& u, std::vector<Expr> operand_index, std::vector<Read>& out);
   void walk(const graph::Value* v, const std::vector<Expr>* index, std::vector<Read>& out);
+  void walk_operands(const graph::Node& node, const std::vector<Expr>* index, std::vector<Read>& out);
   bool try_merge(int producer, int consumer);
   bool legal(int a, int b) const;
   bool fits(const std::vector<IterationDim>& from, const std::vector<IterationDim>& to, std::vector<Expr>& images);

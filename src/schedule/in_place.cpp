@@ -110,10 +110,7 @@ void Fusion::choose_in_place() {
     in_place[i] = true;
     groups[w.group].replaces_input = true;
     for (int k : readers) {
-      Read order;
-      order.node = k;
-      order.opaque = true;
-      w.reads.push_back(order);
+      w.reads.push_back(Read::after(k));
       add_dependency(w.group, nodes[k].group);
     }
   }

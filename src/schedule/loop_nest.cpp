@@ -1,7 +1,5 @@
 #include "schedule/loop_nest.h"
 
-#include <algorithm>
-
 namespace vesta::schedule {
 
 using loops::Instr;

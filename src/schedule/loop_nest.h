@@ -2,9 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <vector>
 
 #include "loops/dag.h"
 

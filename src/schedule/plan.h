@@ -1,11 +1,7 @@
 // The Plan: every choice that the compiler made for one graph, before there is any code. It can be printed.
 #pragma once
 
-#include <memory>
-#include <optional>
-#include <string>
-#include <variant>
-#include <vector>
+#include <algorithm>
 
 #include "base/memory_plan.h"
 #include "base/target.h"
@@ -92,6 +88,28 @@ struct AssertStep {
 };
 
 using Step = std::variant<KernelStep, ExternStep, AssertStep, CopyStep>;
+
+// Calls f(buffer) for each buffer that the step reads or writes.
+template <class F>
+void for_each_buffer(const Step& step, F&& f) {
+  const auto view = [&](const BufferView& v) {
+    if (v.buffer >= 0) f(v.buffer);
+  };
+  if (const auto* k = std::get_if<KernelStep>(&step)) {
+    for (const KernelArg& a : k->args) f(a.buffer);
+  } else if (const auto* e = std::get_if<ExternStep>(&step)) {
+    for (const ExternArg& a : e->args) {
+      if (const auto* v = std::get_if<BufferView>(&a)) view(*v);
+      if (const auto* list = std::get_if<ViewList>(&a)) std::for_each(list->views.begin(), list->views.end(), view);
+    }
+    for (const int r : e->results)
+      if (r >= 0) f(r);
+  } else if (const auto* a = std::get_if<AssertStep>(&step)) {
+    f(a->flag);
+  } else {
+    view(std::get<CopyStep>(step).from);
+  }
+}
 
 struct Plan {
   std::vector<Buffer> buffers;

@@ -1,8 +1,6 @@
 // From fusion groups to steps and buffers.
 #pragma once
 
-#include <deque>
-
 #include "schedule/family.h"
 #include "schedule/fusion.h"
 #include "schedule/stage.h"

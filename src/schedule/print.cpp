@@ -1,6 +1,7 @@
 // Prints the plan: one line for each buffer, step and output. Kernels print their own text below their line.
 #include <fmt/format.h>
 
+#include "base/join.h"
 #include "schedule/plan.h"
 
 namespace vesta::schedule {
@@ -8,9 +9,7 @@ namespace vesta::schedule {
 namespace {
 
 std::string list(std::span<const Expr> e) {
-  std::string s = "[";
-  for (size_t i = 0; i < e.size(); ++i) s += (i ? ", " : "") + to_string(e[i]);
-  return s + "]";
+  return "[" + join(e, [](Expr x) { return to_string(x); }) + "]";
 }
 
 std::string text(const graph::TensorType& t) {
@@ -18,14 +17,8 @@ std::string text(const graph::TensorType& t) {
 }
 
 std::string_view text(BufferRole r) {
-  switch (r) {
-    case BufferRole::Input: return "input";
-    case BufferRole::Output: return "output";
-    case BufferRole::Arena: return "arena";
-    case BufferRole::Returned: return "returned";
-    case BufferRole::Prepacked: return "prepacked";
-  }
-  return "?";
+  constexpr std::string_view names[] = {"input", "output", "arena", "returned", "prepacked"};
+  return names[static_cast<size_t>(r)];
 }
 
 std::string text(const BufferView& v) {
@@ -47,9 +40,7 @@ std::string text(const graph::Arg& a) {
     std::string operator()(double d) const { return fmt::format("{}", d); }
     std::string operator()(const std::vector<double>& l) const { return fmt::format("[{}]", fmt::join(l, ", ")); }
     std::string operator()(const std::vector<bool>& l) const {
-      std::string s = "[";
-      for (size_t i = 0; i < l.size(); ++i) s += fmt::format("{}{}", i ? ", " : "", l[i] ? "true" : "false");
-      return s + "]";
+      return "[" + join(l, [](bool b) { return b ? "true" : "false"; }) + "]";
     }
     std::string operator()(std::complex<double> c) const { return fmt::format("{}+{}j", c.real(), c.imag()); }
     std::string operator()(const std::string& s) const { return fmt::format("\"{}\"", s); }
@@ -63,11 +54,8 @@ std::string text(const graph::Arg& a) {
 
 std::string text(const ExternArg& a) {
   if (auto* v = std::get_if<BufferView>(&a)) return text(*v);
-  if (auto* l = std::get_if<ViewList>(&a)) {
-    std::string s = "[";
-    for (size_t i = 0; i < l->views.size(); ++i) s += (i ? ", " : "") + text(l->views[i]);
-    return s + "]";
-  }
+  if (auto* l = std::get_if<ViewList>(&a))
+    return "[" + join(l->views, [](const BufferView& v) { return text(v); }) + "]";
   return text(std::get<graph::Arg>(a));
 }
 
@@ -115,8 +103,7 @@ std::string text(const Step& step) {
   }
   if (auto* x = std::get_if<ExternStep>(&step)) {
     std::string s = "extern " + x->op->name + "(";
-    for (size_t i = 0; i < x->args.size(); ++i) s += (i ? ", " : "") + text(x->args[i]);
-    s += ") ->";
+    s += join(x->args, [](const ExternArg& a) { return text(a); }) + ") ->";
     for (int r : x->results) s += r < 0 ? " _" : fmt::format(" b{}", r);
     return s + "  # " + x->reason + "\n";
   }

@@ -1,6 +1,5 @@
 // The first half of grouping: which nodes compute, which values must be in memory, and which are computed where they
 // are read.
-#include <algorithm>
 #include <unordered_set>
 
 #include "base/check.h"
@@ -153,25 +152,25 @@ void Fusion::collect_nodes() {
       u.reason = std::move(reason);
       u.cost = u.kind == SchedulerNodeKind::Map ? body_cost(*node) : 0;
       if (node->op->has(graph::kRandom) || node->op->has(graph::kSideEffect)) {
-        if (last_ordered >= 0) {
-          Read order;
-          order.node = last_ordered;
-          order.opaque = true;
-          u.reads.push_back(order);
-        }
+        if (last_ordered >= 0) u.reads.push_back(Read::after(last_ordered));
         last_ordered = static_cast<int>(nodes.size());
       }
       u.node = node;
       u.position = position;
       u.prepacked = node->prepacked;
-      for (const Value* v : node->results) {
-        if (!v) continue;
-        if (!u.value) u.value = v;
-        scheduler_node_of_[v->id] = static_cast<int>(nodes.size());
-      }
-      nodes.push_back(std::move(u));
+      add(std::move(u));
     }
   });
+}
+
+// Adds a scheduler node that computes the results of its node.
+void Fusion::add(SchedulerNode u) {
+  for (const Value* v : u.node->results) {
+    if (!v) continue;
+    if (!u.value) u.value = v;
+    scheduler_node_of_[v->id] = static_cast<int>(nodes.size());
+  }
+  nodes.push_back(std::move(u));
 }
 
 std::vector<Expr> SchedulerNode::operand_index() const {
@@ -216,10 +215,7 @@ void Fusion::add_checks(const Node& node, int position, SchedulerNode& user) {
       known = asserted_.emplace(asserted_.end(), check, static_cast<int>(nodes.size()));
       nodes.push_back(std::move(raise));
     }
-    Read order;
-    order.node = known->second;
-    order.opaque = true;
-    user.reads.push_back(std::move(order));
+    user.reads.push_back(Read::after(known->second));
   }
 }
 
@@ -287,10 +283,7 @@ void Fusion::add_pieces(const Node* node, int position) {
     u.operand_sizes = update.sizes;
     u.operand_reduced = update.ordered;
     if (k + 1 == n) u.reads = before;
-    Read order;
-    order.node = static_cast<int>(nodes.size());
-    order.opaque = true;
-    before.push_back(std::move(order));
+    before.push_back(Read::after(static_cast<int>(nodes.size())));
     nodes.push_back(std::move(u));
   }
   scheduler_node_of_[node->results[0]->id] = static_cast<int>(nodes.size()) - 1;
@@ -310,13 +303,8 @@ void Fusion::add_update(const Node* node, int position, SchedulerNode u) {
   if (u.on_input) {
     // If eager raises before this write, the input must stay unchanged.
     for (size_t k = 0; k < nodes.size(); ++k) {
-      if ((nodes[k].kind != SchedulerNodeKind::Extern && nodes[k].kind != SchedulerNodeKind::Assert) ||
-          nodes[k].prepacked)
-        continue;
-      Read order;
-      order.node = static_cast<int>(k);
-      order.opaque = true;
-      u.reads.push_back(std::move(order));
+      const bool raises = nodes[k].kind == SchedulerNodeKind::Extern || nodes[k].kind == SchedulerNodeKind::Assert;
+      if (raises && !nodes[k].prepacked) u.reads.push_back(Read::after(static_cast<int>(k)));
     }
   } else {
     SchedulerNode base;
@@ -325,14 +313,10 @@ void Fusion::add_update(const Node* node, int position, SchedulerNode u) {
     base.into = u.value;
     base.position = position;
     base.needed = true;
-    Read order;
-    order.node = static_cast<int>(nodes.size());
-    order.opaque = true;
+    u.reads.push_back(Read::after(static_cast<int>(nodes.size())));
     nodes.push_back(std::move(base));
-    u.reads.push_back(std::move(order));
   }
-  scheduler_node_of_[u.value->id] = static_cast<int>(nodes.size());
-  nodes.push_back(std::move(u));
+  add(std::move(u));
 }
 
 void Fusion::add_scan(const Node* node, int position) {
@@ -345,12 +329,7 @@ void Fusion::add_scan(const Node* node, int position) {
   u.operand_reduced.assign(u.operand_sizes.size(), false);
   u.operand_reduced[loops::scan_shape(*node)->dim] = true;
   u.cost = 10;
-  for (const Value* v : node->results) {
-    if (!v) continue;
-    if (!u.value) u.value = v;
-    scheduler_node_of_[v->id] = static_cast<int>(nodes.size());
-  }
-  nodes.push_back(std::move(u));
+  add(std::move(u));
 }
 
 void Fusion::add_reduction(const Node* node, int position) {
@@ -363,14 +342,7 @@ void Fusion::add_reduction(const Node* node, int position) {
   u.operand_sizes = node->input(0)->type.sizes;
   u.operand_reduced = u.shape.reduced;
   u.cost = 4;
-  for (const Value* v : node->results) {
-    if (v && !u.value) u.value = v;
-  }
-  auto bind = [&] {
-    for (const Value* v : node->results) {
-      if (v) scheduler_node_of_[v->id] = static_cast<int>(nodes.size());
-    }
-  };
+  u.value = *std::ranges::find_if(node->results, [](const Value* v) { return v; });
 
   // For few results from many elements, chunks come first, so that all cores and whole vectors have work. The split
   // depends on sizes alone.
@@ -400,18 +372,13 @@ void Fusion::add_reduction(const Node* node, int position) {
         std::min({limits_.chunks, all / least, limits_.split_elements * 8 / std::max<int64_t>(1, kept)});
     chunks = largest_divisor(hint(u.operand_sizes[outer]), most);
   }
-  if (chunks < 4 || !options_.fuse) {
-    bind();
-    nodes.push_back(std::move(u));
-    return;
-  }
+  if (chunks < 4 || !options_.fuse) return add(std::move(u));
   SchedulerNode partial = u;
   partial.kind = SchedulerNodeKind::Partial;
   partial.split(static_cast<size_t>(outer), chunks);
   partial.partner = static_cast<int>(nodes.size()) + 1;
   partial.needed = true;
   nodes.push_back(std::move(partial));
-  bind();
   u.kind = SchedulerNodeKind::Final;
   u.chunks = chunks;
   u.split_dim = outer;
@@ -427,7 +394,7 @@ void Fusion::add_reduction(const Node* node, int position) {
       ++at;
     }
   }
-  nodes.push_back(std::move(u));
+  add(std::move(u));
 }
 
 void Fusion::mark_needed() {

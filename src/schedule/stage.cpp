@@ -155,13 +155,10 @@ class Stager {
     Kernel& k = *out_.kernel;
     int p = 0, q = 0;
     for (const Range& r : dag_.ranges()) {
-      Range own;
-      own.extent = move(r.extent);
-      own.kind = r.kind;
-      own.var = context_->loop_symbol(
-          r.kind == RangeKind::Parallel ? "p" + std::to_string(p++) : "r" + std::to_string(q++), own.extent);
-      moved_[r.var] = own.var;
-      k.ranges.push_back(own);
+      const Expr extent = move(r.extent);
+      const std::string name = r.kind == RangeKind::Parallel ? "p" + std::to_string(p++) : "r" + std::to_string(q++);
+      k.ranges.push_back({context_->loop_symbol(name, extent), extent, r.kind});
+      moved_[r.var] = k.ranges.back().var;
     }
     k.vector = choice_.vector;
     k.block = choice_.block;
@@ -196,10 +193,7 @@ class Stager {
       out_.buffers.push_back(from.id);
       auto o = offsets_.find(b);
       out_.offsets.push_back(o == offsets_.end() ? Expr(0) : o->second);
-      KernelBuffer buffer;
-      buffer.dtype = from.dtype;
-      buffer.written = from.written;
-      out_.kernel->buffers.push_back(buffer);
+      out_.kernel->buffers.push_back({.dtype = from.dtype, .written = from.written});
     }
     return k;
   }
@@ -224,14 +218,9 @@ class Stager {
       if (auto it = global_.find(r); it != global_.end()) return it->second;
       VESTA_CHECK(!stage.loop, "a value free of inner variables was not computed before its loop");
     }
+    if (stage.loop && slot_[r] >= 0 && first_stage_[r] < current_)
+      return local_[r] = append(stage, {.kind = InstrKind::RowLoad, .dtype = from.dtype, .slot = slot_[r]});
     Instr i = from;
-    if (stage.loop && slot_[r] >= 0 && first_stage_[r] < current_) {
-      i = Instr{};
-      i.kind = InstrKind::RowLoad;
-      i.dtype = from.dtype;
-      i.slot = slot_[r];
-      return local_[r] = append(stage, std::move(i));
-    }
     dag_.for_each_operand(r, [&](Ref o) { emit(stage, o); });
     for (Ref& o : i.in) {
       if (o != kNoRef) o = emit(stage, o);
@@ -243,14 +232,8 @@ class Stager {
     if (from.buffer >= 0) i.buffer = kernel_buffer(from.buffer);
     Ref k = append(stage, std::move(i));
     (local ? local_ : global_)[r] = k;
-    if (stage.loop && slot_[r] >= 0) {
-      Instr keep;
-      keep.kind = InstrKind::RowStore;
-      keep.dtype = from.dtype;
-      keep.in[0] = k;
-      keep.slot = slot_[r];
-      append(stage, std::move(keep));
-    }
+    if (stage.loop && slot_[r] >= 0)
+      append(stage, {.kind = InstrKind::RowStore, .dtype = from.dtype, .in = {k, kNoRef, kNoRef}, .slot = slot_[r]});
     return k;
   }
 

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
@@ -16,13 +15,12 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
-#include <sstream>
 #include <thread>
 #include <tuple>
-#include <vector>
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/split.h"
 #include "store/entry.h"
 
 namespace vesta::store {
@@ -294,12 +292,9 @@ int64_t trim(const fs::path& folder, int64_t most_bytes, bool damaged) {
 }
 
 std::vector<fs::path> further_folders() {
-  std::vector<fs::path> out;
   const char* named = std::getenv("VESTA_CACHE_READ");
-  std::stringstream list(named ? named : "");
-  for (std::string one; std::getline(list, one, ':');)
-    if (!one.empty()) out.emplace_back(one);
-  return out;
+  const std::vector<std::string_view> folders = split(named ? named : "", ':');
+  return {folders.begin(), folders.end()};
 }
 
 std::optional<fs::path> folder_of_user() {

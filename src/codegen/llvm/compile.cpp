@@ -5,7 +5,6 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Transforms/Utils/Cloning.h>
 
-#include <filesystem>
 #include <fstream>
 
 #include "base/check.h"

@@ -1,6 +1,5 @@
 // Index expressions: 64-bit scalars, whose terms are hoisted one by one, and vectors of 32 or 64 bits where lanes
 // differ.
-#include <map>
 
 #include "base/check.h"
 #include "codegen/llvm/emitter.h"
@@ -11,10 +10,7 @@ using llvm::Value;
 
 Value* Emitter::scalar(Expr e) {
   if (e.is_constant()) return b_.getInt64(static_cast<uint64_t>(e.constant()));
-  for (size_t i = scopes_.size(); i-- > 0;) {
-    auto it = scopes_[i].scalars.find(e);
-    if (it != scopes_[i].scalars.end()) return it->second;
-  }
+  if (Value* known = find(&Scope::scalars, e)) return known;
   Value* v = scalar_parts(e);
   scopes_[scope_index(shape_.level_of(e))].scalars[e] = v;
   return v;
@@ -102,10 +98,7 @@ Value* Emitter::vector(Expr e, int u, llvm::Type* element) {
     return splat(v);
   }
   int key = 2 * u + (element->getScalarSizeInBits() == 32);
-  for (size_t i = scopes_.size(); i-- > 0;) {
-    auto it = scopes_[i].vectors.find({e, key});
-    if (it != scopes_[i].vectors.end()) return it->second;
-  }
+  if (Value* known = find(&Scope::vectors, std::pair(e, key))) return known;
   const ExprNode& n = *e.node();
   Value* v = nullptr;
   switch (n.kind) {

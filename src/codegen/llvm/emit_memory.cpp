@@ -21,10 +21,7 @@ Align alignment(DType t) { return Align(static_cast<uint64_t>(element_size(t)));
 // The address of element `rest` of a buffer, computed once, at the level where `rest` is known.
 Value* Emitter::base_pointer(int buffer, Expr rest) {
   std::pair<int, uint64_t> key{buffer, rest.hash()};
-  for (size_t i = scopes_.size(); i-- > 0;) {
-    auto it = scopes_[i].pointers.find(key);
-    if (it != scopes_[i].pointers.end()) return it->second;
-  }
+  if (Value* known = find(&Scope::pointers, key)) return known;
   Value* pointer = buffers_[static_cast<size_t>(buffer)];
   if (!rest.is_constant(0)) {
     int level = shape_.level_of(rest);
@@ -379,19 +376,21 @@ void Emitter::store_run(Value* v, Value* pointer, const Instr& i, Value* mask) {
   streamed_ = true;
 }
 
+void Emitter::write_one(const Instr& i, int level, const std::function<void(Value*)>& write) {
+  Value* pointer = base_pointer(i.buffer, i.index);
+  Value* mask = i.in[1] == kNoRef ? nullptr : get(i.in[1], 0);
+  at(level);
+  if (mask) b_.SetInsertPoint(llvm::SplitBlockAndInsertIfThen(mask, scopes_[scope_index(level)].end, false));
+  write(pointer);
+  at(level);
+}
+
 void Emitter::store(Ref r, int u) {
   const Instr& i = k_.instrs[r];
   int level = shape_.level[r];
-  bool one_element = lanes_ == 1 || (shape_.family == Family::Rows && level == shape_.outside);
-  if (one_element) {
+  if (is_one_element(level)) {
     Value* v = stored(i, 0, false);
-    Value* pointer = base_pointer(i.buffer, i.index);
-    Value* mask = i.in[1] == kNoRef ? nullptr : get(i.in[1], 0);
-    at(level);
-    if (mask) b_.SetInsertPoint(llvm::SplitBlockAndInsertIfThen(mask, scopes_[scope_index(level)].end, false));
-    b_.CreateAlignedStore(v, pointer, alignment(i.dtype));
-    at(level);
-    return;
+    return write_one(i, level, [&](Value* pointer) { b_.CreateAlignedStore(v, pointer, alignment(i.dtype)); });
   }
   if (pairs_) {
     if (u % 2 == 0) return;  // its partner stores both
@@ -446,16 +445,9 @@ void Emitter::store_add(Ref r, int u) {
     b_.CreateAtomicRMW(is_float(t) ? llvm::AtomicRMWInst::FAdd : llvm::AtomicRMWInst::Add, pointer, v, alignment(t),
                        llvm::AtomicOrdering::Monotonic);
   };
-  bool one_element = lanes_ == 1 || (shape_.family == Family::Rows && level == shape_.outside);
-  if (one_element) {
+  if (is_one_element(level)) {
     Value* v = get(i.in[0], 0);
-    Value* pointer = base_pointer(i.buffer, i.index);
-    Value* mask = i.in[1] == kNoRef ? nullptr : get(i.in[1], 0);
-    at(level);
-    if (mask) b_.SetInsertPoint(llvm::SplitBlockAndInsertIfThen(mask, scopes_[scope_index(level)].end, false));
-    add_one(pointer, v);
-    at(level);
-    return;
+    return write_one(i, level, [&](Value* pointer) { add_one(pointer, v); });
   }
   Value* v = lanes(i.in[0], u);
   Value* mask = combined_mask(i.in[1], u, level);

@@ -15,8 +15,8 @@ using llvm::Value;
 using loops::Instr;
 using loops::InstrKind;
 
-Emitter::Scope::Scope()
-    : vectors([](const std::pair<Expr, int>& a, const std::pair<Expr, int>& b) {
+Emitter::Scope::Scope(int level, llvm::Instruction* end)
+    : level(level), end(end), vectors([](const std::pair<Expr, int>& a, const std::pair<Expr, int>& b) {
         return a.first == b.first ? a.second < b.second : a.first.before(b.first);
       }) {}
 
@@ -65,12 +65,8 @@ void Emitter::loop(Value* start, Value* limit, int64_t step, int before_level, i
   Value* next = b_.CreateAdd(i, b_.getInt64(static_cast<uint64_t>(step)), "", true, true);
   b_.CreateCondBr(b_.CreateICmpSLT(next, limit), head, exit);
 
-  scopes_.emplace_back();
-  scopes_.back().level = before_level;
-  scopes_.back().end = before_end;
-  scopes_.emplace_back();
-  scopes_.back().level = body_level;
-  scopes_.back().end = body_end;
+  scopes_.emplace_back(before_level, before_end);
+  scopes_.emplace_back(body_level, body_end);
   if (!var.is_constant()) scopes_.back().scalars[var] = i;
   b_.SetInsertPoint(body_end);
   body(i);
@@ -85,10 +81,7 @@ void Emitter::loop(Value* start, Value* limit, int64_t step, int before_level, i
 
 Value* Emitter::get(Ref r, int u) {
   if (!shape_.vector[r]) u = 0;
-  for (size_t i = scopes_.size(); i-- > 0;) {
-    auto it = scopes_[i].values.find({r, u});
-    if (it != scopes_[i].values.end()) return it->second;
-  }
+  if (Value* known = find(&Scope::values, std::pair(r, u))) return known;
   Value* v = emit_value(r, u);
   scopes_[scope_index(shape_.level[r])].values[{r, u}] = v;
   return v;
@@ -97,10 +90,7 @@ Value* Emitter::get(Ref r, int u) {
 Value* Emitter::lanes(Ref r, int u) {
   Value* v = get(r, u);
   if (lanes_ == 1 || shape_.vector[r]) return v;
-  for (size_t i = scopes_.size(); i-- > 0;) {
-    auto it = scopes_[i].splats.find({r, 0});
-    if (it != scopes_[i].splats.end()) return it->second;
-  }
+  if (Value* known = find(&Scope::splats, std::pair(r, 0))) return known;
   at(shape_.level[r]);
   Value* splat = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), v);
   scopes_[scope_index(shape_.level[r])].splats[{r, 0}] = splat;
@@ -154,8 +144,7 @@ void Emitter::run() {
   BasicBlock* entry = BasicBlock::Create(m_.getContext(), "entry", &f_);
   b_.SetInsertPoint(entry);
   llvm::Instruction* end = b_.CreateRetVoid();
-  scopes_.emplace_back();
-  scopes_.back().end = end;
+  scopes_.emplace_back(0, end);
   b_.SetInsertPoint(end);
   for (size_t i = 0; i < k_.buffers.size(); ++i) {
     Value* p = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), f_.getArg(0), i);

@@ -8,12 +8,8 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 
-#include <array>
-#include <functional>
 #include <map>
-#include <optional>
 #include <unordered_map>
-#include <vector>
 
 #include "codegen/llvm/primitives.h"
 #include "codegen/llvm/shape.h"
@@ -39,7 +35,7 @@ class Emitter {
     std::map<std::pair<Expr, int>, llvm::Value*, bool (*)(const std::pair<Expr, int>&, const std::pair<Expr, int>&)>
         vectors;
     std::map<std::pair<int, uint64_t>, llvm::Value*> pointers;  // buffer, constant part of the index -> address
-    Scope();
+    Scope(int level, llvm::Instruction* end);
   };
 
   // The state of an Accumulate while its stage runs.
@@ -52,6 +48,13 @@ class Emitter {
 
   // emitter.cpp: scopes, loops, values
   size_t scope_index(int level) const;
+  // What an open scope has under this key in one of its maps; nullptr: none.
+  template <class Map, class Key>
+  llvm::Value* find(Map Scope::* map, const Key& key) const {
+    for (size_t i = scopes_.size(); i-- > 0;)
+      if (const auto it = (scopes_[i].*map).find(key); it != (scopes_[i].*map).end()) return it->second;
+    return nullptr;
+  }
   void at(int level);
   void loop(llvm::Value* start, llvm::Value* limit, int64_t step, int before_level, int body_level, bool surely_runs,
             Expr var, const std::function<void(llvm::Value*)>& body);
@@ -109,6 +112,11 @@ class Emitter {
   void store_interleaved(Ref even, Ref odd, int u);
   void store_run(llvm::Value* v, llvm::Value* pointer, const loops::Instr& i, llvm::Value* mask);
   void store_add(Ref r, int u);
+  // Whether a store at this level writes one element; write_one() calls write(its address) where its mask holds.
+  bool is_one_element(int level) const {
+    return lanes_ == 1 || (shape_.family == Family::Rows && level == shape_.outside);
+  }
+  void write_one(const loops::Instr& i, int level, const std::function<void(llvm::Value*)>& write);
   llvm::Value* lane_pointers(const loops::Instr& i, int u);
   llvm::Value* combined_mask(Ref mask, int u, int level);
   llvm::Value* row_pointer(int slot, int u);

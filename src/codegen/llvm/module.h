@@ -4,9 +4,6 @@
 #include <llvm/IR/Module.h>
 #include <llvm/Target/TargetMachine.h>
 
-#include <memory>
-#include <string>
-
 #include "base/target.h"
 #include "loops/kernel.h"
 

@@ -2,8 +2,6 @@
 // level at which it can be computed and whether its value is a vector. Emits nothing.
 #pragma once
 
-#include <vector>
-
 #include "loops/kernel.h"
 
 namespace vesta::codegen {

@@ -167,6 +167,13 @@ Value* VectorMath::log_of_parts(Value* n, Value* f) {
   return p_.fma(n, number(f, 0.693359375), b_.CreateFAdd(f, tail));
 }
 
+Value* VectorMath::log_ends(Value* r, Value* x, double pole) {
+  Value* infinity = llvm::ConstantFP::getInfinity(x->getType());
+  r = b_.CreateSelect(b_.CreateFCmpOEQ(x, infinity), x, r);
+  r = b_.CreateSelect(b_.CreateFCmpOEQ(x, number(x, pole)), llvm::ConstantFP::getInfinity(x->getType(), true), r);
+  return b_.CreateSelect(b_.CreateFCmpULT(x, number(x, pole)), llvm::ConstantFP::getNaN(x->getType()), r);
+}
+
 Value* VectorMath::log(Prim p, Value* x) {
   llvm::Type* i32 = integers(x);
   Value* tiny = b_.CreateFCmpOLT(x, number(x, 0x1p-126));
@@ -194,10 +201,7 @@ Value* VectorMath::log(Prim p, Value* x) {
       r = p_.fma(n, number(x, 0.301025390625), p_.fma(f, number(x, high), small));
     }
   }
-  Value* infinity = llvm::ConstantFP::getInfinity(x->getType());
-  r = b_.CreateSelect(b_.CreateFCmpOEQ(x, infinity), x, r);
-  r = b_.CreateSelect(b_.CreateFCmpOEQ(x, number(x, 0)), llvm::ConstantFP::getInfinity(x->getType(), true), r);
-  return b_.CreateSelect(b_.CreateFCmpULT(x, number(x, 0)), llvm::ConstantFP::getNaN(x->getType()), r);
+  return log_ends(r, x, 0);
 }
 
 // Computes log(1 + x) and adds to m - 1 what rounding removed from the sum.
@@ -217,16 +221,7 @@ Value* VectorMath::log1p(Value* x) {
   Value* correction =
       b_.CreateSelect(b_.CreateFCmpOLT(x, number(x, 0x1p60)), b_.CreateFMul(lost, shrink), number(x, 0));
   Value* f = b_.CreateFAdd(b_.CreateFSub(m, one), correction);
-  Value* f2 = b_.CreateFMul(f, f);
-  Value* tail = b_.CreateFMul(b_.CreateFMul(f2, f), polynomial(f, kLog));
-  tail = p_.fma(n, number(x, -2.12194440e-4), tail);
-  tail = p_.fma(f2, number(x, -0.5), tail);
-  Value* r = p_.fma(n, number(x, 0.693359375), b_.CreateFAdd(f, tail));
-  r = with_sign_of(r, x);
-  Value* infinity = llvm::ConstantFP::getInfinity(x->getType());
-  r = b_.CreateSelect(b_.CreateFCmpOEQ(x, infinity), x, r);
-  r = b_.CreateSelect(b_.CreateFCmpOEQ(x, number(x, -1)), llvm::ConstantFP::getInfinity(x->getType(), true), r);
-  return b_.CreateSelect(b_.CreateFCmpULT(x, number(x, -1)), llvm::ConstantFP::getNaN(x->getType()), r);
+  return log_ends(with_sign_of(log_of_parts(n, f), x), x, -1);
 }
 
 // The reduction by pi/2 is done in double, which is exact enough up to 2^28. If a lane is beyond that or infinite, the

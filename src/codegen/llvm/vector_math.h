@@ -62,6 +62,8 @@ class VectorMath {
   };
   LogParts log_parts(llvm::Value* x);
   llvm::Value* log_of_parts(llvm::Value* n, llvm::Value* f);
+  // r with the values of a logarithm at infinity, at its pole and below it.
+  llvm::Value* log_ends(llvm::Value* r, llvm::Value* x, double pole);
 
   llvm::Value* power_of_two(llvm::Value* n);                               // n in [-126, 127]
   llvm::Value* scale(llvm::Value* x, llvm::Value* n, llvm::Value* whole);  // x * 2^n for any n in [-252, 254]

@@ -1,20 +1,17 @@
 // Activation functions, by the formulas of ATen's CPU kernels.
 #include <array>
-
 #include <numbers>
 
 #include "graph/ops/rows.h"
 #include "graph/rules/body.h"
-#include "graph/rules/broadcast.h"
 #include "graph/rules/decompose.h"
-#include "graph/rules/iterator_strides.h"
 #include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {
 
-constexpr OpRow activation(const char* name, PointwiseBody f, uint8_t accepts = kFloatType) {
-  return {.name = name, .family = Family::Pointwise, .promote = Promote::First, .body = f, .accepts = accepts};
+constexpr OpRow activation(const char* names, PointwiseBody f, uint8_t accepts = kFloatType) {
+  return pointwise(names, Promote::First, f, accepts);
 }
 
 Scalar gelu(Body x) {
@@ -111,54 +108,27 @@ std::vector<Value*> log_sigmoid(Builder& b, const Node& node) {
 
 constexpr OpRow kRows[] = {
     activation("aten::relu", body<[](Body x) { return maximum(x[0], 0.0); }>, kRealNumber),
-    {.name = "aten::relu6",
-     .family = Family::Pointwise,
-     .promote = Promote::First,
-     .shape = hardtanh_shape,
-     .body = body<[](Body x) { return minimum(maximum(x[0], 0.0), 6.0); }>,
-     .accepts = kRealNumber},
-    {.name = "aten::gelu",
-     .family = Family::Pointwise,
-     .promote = Promote::First,
-     .shape = gelu_shape,
-     .body = body<gelu>,
-     .accepts = kFloatType},
+    with_shape(activation("aten::relu6", body<[](Body x) { return minimum(maximum(x[0], 0.0), 6.0); }>, kRealNumber),
+               hardtanh_shape),
+    with_shape(activation("aten::gelu", body<gelu>), gelu_shape),
     activation("aten::silu", body<[](Body x) { return x[0] / (1 + exp(-x[0])); }>, kFloatType | kComplexType),
     activation("aten::mish", body<[](Body x) { return x[0] * tanh(log1p(exp(x[0]))); }>),
-    {.name = "aten::hardtanh",
-     .family = Family::Pointwise,
-     .promote = Promote::First,
-     .shape = hardtanh_shape,
-     .body = body<hardtanh>,
-     .accepts = kRealNumber},
+    with_shape(activation("aten::hardtanh", body<hardtanh>, kRealNumber), hardtanh_shape),
     activation("aten::hardswish", body<[](Body x) { return x[0] * minimum(maximum(x[0] + 3, 0.0), 6.0) / 6; }>),
     activation("aten::hardsigmoid", body<[](Body x) { return minimum(maximum(x[0] + 3, 0.0), 6.0) / 6; }>),
     activation("aten::hardshrink", body<hardshrink>),
-    {.name = "aten::softshrink",
-     .family = Family::Pointwise,
-     .promote = Promote::First,
-     .shape = softshrink_shape,
-     .body = body<softshrink>,
-     .accepts = kFloatType},
+    with_shape(activation("aten::softshrink", body<softshrink>), softshrink_shape),
     activation("aten::elu", body<elu>),
     activation("aten::leaky_relu",
                body<[](Body x) { return select(x[0] > 0, x[0], x[0] * x.number("negative_slope")); }>),
-    {.name = "aten::_prelu_kernel",
-     .family = Family::Pointwise,
-     .promote = Promote::First,
-     .shape = prelu_shape,
-     .body = body<[](Body x) { return select(x[0] > 0, x[0], x[1] * x[0]); }>,
-     .accepts = kFloatType},
+    with_shape(activation("aten::_prelu_kernel", body<[](Body x) { return select(x[0] > 0, x[0], x[1] * x[0]); }>),
+               prelu_shape),
     activation("aten::softplus", body<softplus>),
     activation("aten::threshold",
                body<[](Body x) { return select(x[0] <= x.number("threshold"), x.number("value"), x[0]); }>,
                kRealNumber),
-    {.name = "aten::log_sigmoid_forward",
-     .family = Family::Composite,
-     .shape = log_sigmoid_shape,
-     .decompose = log_sigmoid,
-     .accepts = kFloatType},
-    {.name = "aten::glu", .family = Family::Composite, .shape = glu_shape, .decompose = glu, .accepts = kFloatType},
+    composite("aten::log_sigmoid_forward", log_sigmoid_shape, log_sigmoid),
+    composite("aten::glu", glu_shape, glu),
 };
 
 }  // namespace

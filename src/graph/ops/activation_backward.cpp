@@ -7,8 +7,8 @@
 namespace vesta::graph {
 namespace {
 
-constexpr OpRow backward(const char* name, PointwiseBody f, uint8_t accepts = kFloatType) {
-  return {.name = name, .family = Family::Pointwise, .promote = Promote::Default, .body = f, .accepts = accepts};
+constexpr OpRow backward(const char* names, PointwiseBody f, uint8_t accepts = kFloatType) {
+  return pointwise(names, Promote::Default, f, accepts);
 }
 
 Scalar gelu_backward(Body x) {
@@ -92,15 +92,12 @@ constexpr OpRow kRows[] = {
     backward(
         "aten::hardtanh_backward",
         body<[](Body x) { return select((x[1] <= x.number("min_val")) | (x[1] >= x.number("max_val")), 0, x[0]); }>),
-    {.name = "aten::leaky_relu_backward",
-     .family = Family::Pointwise,
-     .shape = self_first,
-     .body = body<[](Body x) { return select(x[1] > 0, x[0], x[0] * x.number("negative_slope")); }>,
-     .accepts = kFloatType},
+    with_shape(backward("aten::leaky_relu_backward",
+                        body<[](Body x) { return select(x[1] > 0, x[0], x[0] * x.number("negative_slope")); }>),
+               self_first),
     backward("aten::elu_backward", body<elu_backward>),
     backward("aten::softplus_backward", body<softplus_backward>),
-    backward("aten::hardshrink_backward", body<shrink_backward>),
-    backward("aten::softshrink_backward", body<shrink_backward>),
+    backward("aten::hardshrink_backward aten::softshrink_backward", body<shrink_backward>),
     backward("aten::logit_backward", body<logit_backward>),
     backward("aten::log_sigmoid_backward", body<log_sigmoid_backward>),
 };

@@ -1,7 +1,6 @@
 // Copies and conversions: the elements of the operand with another layout or type.
 #include "graph/ops/rows.h"
 #include "graph/rules/complex_body.h"
-#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {
@@ -35,20 +34,11 @@ void copy_shape(const NodeArgs& args, Guards& g, Results& results) {
   VESTA_USER_CHECK(joined == args.tensor(0).sizes, "copy: the source is larger than the destination");
   results.assign(1, args.tensor(0));
 }
-void fill_shape(const NodeArgs& args, Guards& g, Results& results) {
-  results.assign(1, args.tensor(0));
-  results[0].strides = preserved_strides(g, args.tensor(0));
-}
 
 constexpr PointwiseBody kIdentity = body<[](Body x) { return x[0]; }>;
 
-constexpr OpRow copy(const char* name, ShapeRule shape, PointwiseBody f, uint32_t flags = 0) {
-  return {.name = name,
-          .family = Family::Pointwise,
-          .promote = Promote::Keep,
-          .shape = shape,
-          .body = f,
-          .flags = kFloat8 | flags};
+constexpr OpRow copy(const char* names, ShapeRule shape, PointwiseBody f, uint32_t flags = 0) {
+  return with_shape(pointwise(names, Promote::Keep, f, kAnyType, kFloat8 | flags), shape);
 }
 
 Complex complex_identity(ComplexArgs x) { return x[0]; }
@@ -72,11 +62,11 @@ constexpr OpRow kRows[] = {
     with_complex(copy("aten::clone", clone_shape, kIdentity), complex_body<complex_identity>),
     with_complex(copy("aten::_to_copy", to_copy_shape, kIdentity), complex_to_copy),
     with_complex(copy("aten::copy", copy_shape, body<[](Body x) { return x[1]; }>, kIgnoresFirst), complex_copy),
-    with_complex(copy("aten::fill.Scalar", fill_shape, body<[](Body x) {
+    with_complex(copy("aten::fill.Scalar", empty_like_first, body<[](Body x) {
                         return x.number("value", x.args().tensor(0).dtype == DType::Bool ? DType::Bool : x.dtype());
                       }>),
                  complex_body<complex_fill>),
-    copy("aten::fill.Tensor", fill_shape, body<[](Body x) { return x[1].to(x.dtype()); }>),
+    copy("aten::fill.Tensor", empty_like_first, body<[](Body x) { return x[1].to(x.dtype()); }>),
 };
 
 }  // namespace

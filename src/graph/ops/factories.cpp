@@ -5,7 +5,6 @@
 #include "graph/ops/rows.h"
 #include "graph/rules/decompose.h"
 #include "graph/rules/factory_types.h"
-#include "graph/rules/iterator_strides.h"
 #include "graph/rules/promotion.h"
 
 namespace vesta::graph {
@@ -22,10 +21,6 @@ void scalar_tensor(const NodeArgs& args, Guards&, Results& results) {
   results.assign(1, factory_type(args, {}, default_dtype(), {}));
 }
 void like(const NodeArgs& args, Guards& g, Results& results) { results.assign(1, like_type(args, g)); }
-void zeroed(const NodeArgs& args, Guards& g, Results& results) {
-  results = {args.tensor(0)};
-  results[0].strides = preserved_strides(g, args.tensor(0));
-}
 void made_new(const NodeArgs& args, Guards&, Results& results) {
   results.assign(1, factory_type(args, args.integers("size"), args.tensor(0).dtype, args.tensor(0).device));
 }
@@ -107,26 +102,26 @@ std::vector<Value*> filled(Builder& b, const Node& node) {
   return {v};
 }
 
-constexpr OpRow factory(const char* name, ShapeRule shape, Decompose decompose, Role role = Role::None) {
-  return {.name = name,
+constexpr OpRow factory(const char* names, ShapeRule shape, Decompose decompose, Role role = Role::None) {
+  return {.names = names,
           .family = Family::Composite,
           .shape = shape,
           .decompose = decompose,
           .flags = kFloat8,
           .role = role};
 }
-constexpr OpRow fill(const char* name, ShapeRule shape, Role role) { return factory(name, shape, filled, role); }
+constexpr OpRow fill(const char* names, ShapeRule shape, Role role) { return factory(names, shape, filled, role); }
 
 constexpr OpRow kRows[] = {
-    {.name = "aten::full", .family = Family::Factory, .shape = full, .flags = kFloat8, .role = Role::Fill},
+    {.names = "aten::full", .family = Family::Factory, .shape = full, .flags = kFloat8, .role = Role::Fill},
     fill("aten::zeros", sized, Role::Zeros),
     fill("aten::ones", sized, Role::Ones),
     factory("aten::empty.memory_format", sized, uninitialised),
-    {.name = "aten::empty_strided", .family = Family::Factory, .shape = strided, .flags = kFloat8 | kUninitialized},
+    {.names = "aten::empty_strided", .family = Family::Factory, .shape = strided, .flags = kFloat8 | kUninitialized},
     fill("aten::scalar_tensor", scalar_tensor, Role::Fill),
     fill("aten::zeros_like", like, Role::Zeros),
     fill("aten::ones_like", like, Role::Ones),
-    fill("aten::zero", zeroed, Role::None),
+    fill("aten::zero", empty_like_first, Role::None),
     fill("aten::full_like", like, Role::Fill),
     factory("aten::empty_like", like, uninitialised),
     fill("aten::new_zeros", made_new, Role::Zeros),
@@ -134,13 +129,11 @@ constexpr OpRow kRows[] = {
     fill("aten::new_full", made_new, Role::Fill),
     factory("aten::new_empty", made_new, uninitialised),
     factory("aten::new_empty_strided", new_strided, uninitialised),
-    {.name = "aten::arange.start_step", .family = Family::Factory, .shape = arange},
-    factory("aten::arange", arange, arange_full_form),
-    factory("aten::arange.start", arange, arange_full_form),
-    {.name = "aten::eye", .family = Family::Factory, .shape = eye},
-    {.name = "aten::eye.m", .family = Family::Factory, .shape = eye},
-    call("aten::linspace", linspace, kMayRaise),
-    call("aten::logspace", linspace, kMayRaise),
+    {.names = "aten::arange.start_step", .family = Family::Factory, .shape = arange},
+    factory("aten::arange aten::arange.start", arange, arange_full_form),
+    {.names = "aten::eye", .family = Family::Factory, .shape = eye},
+    {.names = "aten::eye.m", .family = Family::Factory, .shape = eye},
+    call("aten::linspace aten::logspace", linspace, kMayRaise),
 };
 
 }  // namespace

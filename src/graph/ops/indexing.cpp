@@ -3,7 +3,6 @@
 
 #include "graph/ops/rows.h"
 #include "graph/rules/index_shape.h"
-#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {
@@ -53,9 +52,11 @@ void take(const NodeArgs& args, Guards&, Results& results) {
 }
 
 constexpr OpRow kRows[] = {
-    indexed("aten::index.Tensor", index, kMayRaise),        indexed("aten::_unsafe_index.Tensor", index, kMayRaise),
-    indexed("aten::index_select", index_select, kMayRaise), indexed("aten::gather", gather, kMayRaise),
-    indexed("aten::embedding", embedding, kMayRaise),       indexed("aten::take", take, kMayRaise),
+    indexed("aten::index.Tensor aten::_unsafe_index.Tensor", index, kMayRaise),
+    indexed("aten::index_select", index_select, kMayRaise),
+    indexed("aten::gather", gather, kMayRaise),
+    indexed("aten::embedding", embedding, kMayRaise),
+    indexed("aten::take", take, kMayRaise),
 };
 
 }  // namespace

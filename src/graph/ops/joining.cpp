@@ -25,20 +25,15 @@ TensorType joined(const ValueList& tensors, Expr dim, Guards& g) {
   out.dtype = type.get();
   const int64_t d = wrap_dim(g, dim, out.dim());
   Expr total = 0;
-  bool has_format = false;
-  MemoryFormat format = MemoryFormat::Contiguous;
-  for (const Value* v : tensors) {
-    const MemoryFormat own = suggest_memory_format(g, v->type);
-    format = !has_format || format == own ? own : MemoryFormat::Contiguous;
-    has_format = true;
-  }
+  MemoryFormat format = suggest_memory_format(g, tensors[0]->type);
+  for (const Value* v : std::span(tensors).subspan(1))
+    if (suggest_memory_format(g, v->type) != format) format = MemoryFormat::Contiguous;
   for (const Value* v : tensors) {
     if (ignored(v->type)) continue;
     VESTA_USER_CHECK(v->type.dim() == out.dim(), "cat needs tensors with the same number of dimensions");
     for (size_t i = 0; i < out.dim(); ++i)
       if (static_cast<int64_t>(i) != d)
-        VESTA_USER_CHECK(v->type.sizes[i] == out.sizes[i] || g.equal(v->type.sizes[i], out.sizes[i]),
-                         "cat: sizes differ outside dimension {}", d);
+        VESTA_USER_CHECK(g.equal(v->type.sizes[i], out.sizes[i]), "cat: sizes differ outside dimension {}", d);
     total = total + v->type.sizes[d];
   }
   if (shape) out.sizes[d] = total;
@@ -59,9 +54,7 @@ void stack(const NodeArgs& args, Guards& g, Results& results) {
   for (const Value* v : tensors) {
     type.add(v->type);
     VESTA_USER_CHECK(v->type.dim() == first.dim(), "stack needs tensors with the same number of dimensions");
-    for (size_t i = 0; i < first.dim(); ++i)
-      VESTA_USER_CHECK(v->type.sizes[i] == first.sizes[i] || g.equal(v->type.sizes[i], first.sizes[i]),
-                       "stack needs tensors of equal sizes");
+    VESTA_USER_CHECK(same_sizes(g, v->type.sizes, first.sizes), "stack needs tensors of equal sizes");
   }
   const int64_t d = wrap_dim(g, args.integer("dim"), first.dim() + 1);
   Sizes sizes = first.sizes;

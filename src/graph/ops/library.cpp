@@ -3,17 +3,11 @@
 #include <algorithm>
 
 #include "graph/ops/rows.h"
-#include "graph/rules/iterator_strides.h"
 #include "graph/rules/window.h"
 
 namespace vesta::graph {
 namespace {
 
-TensorType preserved(Guards& g, const TensorType& x) {
-  TensorType out = x;
-  out.strides = preserved_strides(g, x);
-  return out;
-}
 bool reduces(const NodeArgs& args) { return args.integer("reduction").constant() != 0; }
 
 // ---- images ----
@@ -164,10 +158,7 @@ void binary_cross_entropy(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const TensorType& target = args.tensor(1);
   VESTA_USER_CHECK(is_float(x.dtype) && x.dtype == target.dtype, "binary_cross_entropy: wrong element types");
-  VESTA_USER_CHECK(x.dim() == target.dim(), "binary_cross_entropy: sizes differ");
-  for (size_t d = 0; d < x.dim(); ++d) {
-    VESTA_USER_CHECK(g.equal(x.sizes[d], target.sizes[d]), "binary_cross_entropy: sizes differ");
-  }
+  VESTA_USER_CHECK(same_sizes(g, x.sizes, target.sizes), "binary_cross_entropy: sizes differ");
   results = {reduces(args) ? contiguous_like(x, {}) : preserved(g, x)};
 }
 // One loss for each row of a matrix, or one for a vector.

@@ -1,7 +1,6 @@
 // Factorizations, solvers and similar operators: calls into ATen with known shapes. LAPACK stores matrices by columns.
 // The calls check element types: empty matrices may have any.
 #include "graph/ops/rows.h"
-#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {
@@ -206,8 +205,7 @@ void trace(const NodeArgs& args, Guards&, Results& results) {
 }
 
 constexpr OpRow kRows[] = {
-    call("aten::linalg_cholesky_ex", factor, kMayRaise),
-    call("aten::linalg_inv_ex", factor, kMayRaise),
+    call("aten::linalg_cholesky_ex aten::linalg_inv_ex", factor, kMayRaise),
     call("aten::linalg_lu_factor_ex", lu_factor, kMayRaise),
     call("aten::linalg_ldl_factor_ex", ldl_factor, kMayRaise),
     call("aten::linalg_lu", lu, kMayRaise),

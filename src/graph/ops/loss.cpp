@@ -2,14 +2,12 @@
 #include "graph/ops/rows.h"
 #include "graph/rules/body.h"
 #include "graph/rules/decompose.h"
-#include "graph/rules/iterator_strides.h"
 #include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
-enum Reduction { kNone = 0, kMean = 1, kSum = 2 };
+enum Reduction { kNone = 0, kMean = 1 };  // 2: the sum
 
 int64_t reduction_of(const NodeArgs& args) { return args.integer("reduction").constant(); }
 
@@ -118,8 +116,6 @@ std::vector<Value*> mse_backward(Builder& b, const Node& node) {
 
 // ---- nll_loss and cross_entropy ----
 
-const TensorType* weight_of(const NodeArgs& args) { return args.has("weight") ? &args.tensor("weight") : nullptr; }
-
 void nll_forward(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   const TensorType& target = args.tensor(1);
@@ -127,9 +123,7 @@ void nll_forward(const NodeArgs& args, Guards& g, Results& results) {
       x.dim() >= 1 && x.dim() <= 2 && target.dim() + 1 == x.dim() + (x.dim() == 1 && target.dim() == 1 ? 1 : 0),
       "nll_loss: the input has one or two dimensions, the target one less");
   VESTA_USER_CHECK(is_float(x.dtype) && is_integral(target.dtype), "nll_loss needs floats and integer targets");
-  if (x.dim() == 2)
-    VESTA_USER_CHECK(x.sizes[0] == target.sizes[0] || g.equal(x.sizes[0], target.sizes[0]),
-                     "nll_loss: batch sizes differ");
+  if (x.dim() == 2) VESTA_USER_CHECK(g.equal(x.sizes[0], target.sizes[0]), "nll_loss: batch sizes differ");
   const bool each = reduction_of(args) == kNone && x.dim() == 2;
   results = {contiguous_like(x, each ? Sizes{x.sizes[0]} : Sizes{}), contiguous_like(x, {})};
 }
@@ -138,11 +132,16 @@ void nll_backward(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(x, x.sizes)};
 }
 
+// The classes' weights in the shape of x, or nullptr.
+Value* class_weights(Builder& b, const Node& node, Value* x, size_t dim) {
+  Value* w = given(node, "weight");
+  return w ? along(b, cast(b, w, x->type.dtype), dim, x->type.dim()) : nullptr;
+}
+
 // -x[target], 0 for rows of `ignore_index`, and the weight of each row.
 struct TargetLoss {
   Value* loss;    // 0 where ignored
   Value* weight;  // 0 where ignored
-  Value* index;   // a valid class in every row, with the class dimension
   Value* kept;    // Bool, with the class dimension
 };
 TargetLoss target_loss(Builder& b, const Node& node, Value* x, size_t dim) {
@@ -154,20 +153,17 @@ TargetLoss target_loss(Builder& b, const Node& node, Value* x, size_t dim) {
   Value* kept = b("aten::ne.Scalar", {index, args.integer("ignore_index")});
   Value* dropped = b("aten::logical_not", {kept});
   index = b("aten::masked_fill.Scalar", {index, dropped, Expr(0)});
+  Value* weights = class_weights(b, node, x, dim);
   Value* weight = nullptr;
-  if (args.has("weight")) {
-    Value* w = cast(b, std::get<Value*>(args.get("weight")), x->type.dtype);
-    Sizes shape(x->type.dim(), Expr(1));
-    shape[dim] = w->type.sizes[0];
-    w = b("aten::expand", {reshaped(b, w, shape), IntList(x->type.sizes)});
-    weight = b("aten::masked_fill.Scalar", {b("aten::gather", {w, d, index}), dropped, Expr(0)});
+  if (weights) {
+    weights = b("aten::expand", {weights, IntList(x->type.sizes)});
+    weight = b("aten::masked_fill.Scalar", {b("aten::gather", {weights, d, index}), dropped, Expr(0)});
   } else {
     weight = cast(b, kept, x->type.dtype);
   }
   Value* loss = b("aten::neg", {b("aten::gather", {x, d, index})});
-  loss = b("aten::masked_fill.Scalar",
-           {args.has("weight") ? b("aten::mul.Tensor", {loss, weight}) : loss, dropped, Expr(0)});
-  return {loss, weight, index, kept};
+  if (weights) loss = b("aten::mul.Tensor", {loss, weight});
+  return {b("aten::masked_fill.Scalar", {loss, dropped, Expr(0)}), weight, kept};
 }
 
 Value* total(Builder& b, Value* v) { return b("aten::sum", {v}, {{"dtype", v->type.dtype}}); }
@@ -200,9 +196,8 @@ std::vector<Value*> nll_backward_form(Builder& b, const Node& node) {
   Value* hit = b("aten::logical_and", {b("aten::eq.Tensor", {target, classes}), kept});
   Value* grad = b("aten::neg", {cast(b, node.input(0), t)});
   if (reduction_of(args) == kNone) grad = b("aten::unsqueeze", {grad, Expr(1)});
-  if (reduction_of(args) == kMean)
-    grad = b("aten::div.Tensor", {grad, cast(b, std::get<Value*>(args.get("total_weight")), t)});
-  if (args.has("weight")) grad = b("aten::mul.Tensor", {grad, cast(b, std::get<Value*>(args.get("weight")), t)});
+  if (reduction_of(args) == kMean) grad = b("aten::div.Tensor", {grad, cast(b, given(node, "total_weight"), t)});
+  if (Value* w = given(node, "weight")) grad = b("aten::mul.Tensor", {grad, cast(b, w, t)});
   Value* out = b("aten::mul.Tensor", {grad, cast(b, hit, t)});
   // A row without the target is 0 whatever the gradient is.
   out = b("aten::masked_fill.Scalar", {out, b("aten::logical_not", {hit}), Expr(0)});
@@ -221,20 +216,10 @@ void cross_entropy(const NodeArgs& args, Guards& g, Results& results) {
   rest.erase(rest.begin() + static_cast<int64_t>(d));
   const Sizes wanted = has_class_indices(x, target) ? rest : x.sizes;
   VESTA_USER_CHECK(target.dim() == wanted.size(), "cross_entropy: the target has the wrong number of dimensions");
-  for (size_t i = 0; i < wanted.size(); ++i)
-    VESTA_USER_CHECK(target.sizes[i] == wanted[i] || g.equal(target.sizes[i], wanted[i]),
-                     "cross_entropy: the target has the wrong size");
-  if (const TensorType* w = weight_of(args))
-    VESTA_USER_CHECK(w->dim() == 1 && g.equal(w->sizes[0], x.sizes[d]), "cross_entropy needs one weight per class");
+  VESTA_USER_CHECK(same_sizes(g, target.sizes, wanted), "cross_entropy: the target has the wrong size");
+  VESTA_USER_CHECK(!args.has("weight") || same_sizes(g, args.tensor("weight").sizes, {{x.sizes[d]}}),
+                   "cross_entropy needs one weight per class");
   results = {contiguous_like(x, reduction_of(args) == kNone ? rest : Sizes{})};
-}
-// The classes' weights in the shape of x, or nullptr.
-Value* class_weights(Builder& b, const NodeArgs& args, Value* x, size_t dim) {
-  if (!args.has("weight")) return nullptr;
-  Value* w = cast(b, std::get<Value*>(args.get("weight")), x->type.dtype);
-  Sizes shape(x->type.dim(), Expr(1));
-  shape[dim] = w->type.sizes[0];
-  return reshaped(b, w, shape);
 }
 
 // -sum over classes of log_p * target: the target is a probability for each class.
@@ -248,7 +233,7 @@ std::vector<Value*> cross_entropy_of_probabilities(Builder& b, const Node& node,
         b("aten::add.Scalar", {b("aten::mul.Scalar", {target, 1 - s}), s / static_cast<double>(classes.constant())});
   }
   Value* product = b("aten::mul.Tensor", {log_p, target});
-  if (Value* w = class_weights(b, args, log_p, dim)) product = b("aten::mul.Tensor", {product, w});
+  if (Value* w = class_weights(b, node, log_p, dim)) product = b("aten::mul.Tensor", {product, w});
   const int64_t reduction = reduction_of(args);
   if (reduction == kNone) {
     return finish(b, node, {b("aten::neg", {b("aten::sum.dim_IntList", {product, IntList{d}, false})})});
@@ -266,7 +251,7 @@ std::vector<Value*> cross_entropy_of_probabilities(Builder& b, const Node& node,
 Value* smooth_loss(Builder& b, const Node& node, Value* log_p, size_t dim, Value* kept) {
   const Expr d = static_cast<int64_t>(dim);
   Value* x = log_p;
-  if (Value* w = class_weights(b, node.named(), log_p, dim)) x = b("aten::mul.Tensor", {x, w});
+  if (Value* w = class_weights(b, node, log_p, dim)) x = b("aten::mul.Tensor", {x, w});
   Value* sum = b("aten::neg", {b("aten::sum.dim_IntList", {x, IntList{d}, true})});
   return b("aten::masked_fill.Scalar", {sum, b("aten::logical_not", {kept}), Expr(0)});
 }

@@ -1,12 +1,11 @@
 // Matrix products: calls into ATen (or, by a pass, oneDNN). Results are contiguous.
 #include "graph/ops/rows.h"
-#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {
 
 void agree(Guards& g, Expr a, Expr c, const char* op) {
-  VESTA_USER_CHECK(a == c || g.equal(a, c), "{}: inner sizes {} and {} differ", op, to_string(a), to_string(c));
+  VESTA_USER_CHECK(g.equal(a, c), "{}: inner sizes {} and {} differ", op, to_string(a), to_string(c));
 }
 void same_type(const TensorType& a, const TensorType& c, const char* op) {
   // Eager refuses most products of mixed types, but not all empty ones, so eager decides.
@@ -27,8 +26,8 @@ void product(const TensorType& a, const TensorType& c, size_t n, Guards& g, cons
 }
 void added(const TensorType& self, Guards& g, const char* op, Results& results) {
   VESTA_USER_CHECK(self.dtype == results[0].dtype, "{}: the operands have different types", op);
-  const Sizes joined = broadcast(g, self.sizes, results[0].sizes);
-  VESTA_USER_CHECK(joined.size() == results[0].dim() && joined == results[0].sizes, "{}: the addend does not fit", op);
+  const Sizes& sizes = results[0].sizes;
+  VESTA_USER_CHECK(broadcast(g, self.sizes, sizes) == sizes, "{}: the addend does not fit", op);
 }
 
 void mm(const NodeArgs& args, Guards& g, Results& results) {
@@ -50,40 +49,31 @@ void addbmm(const NodeArgs& args, Guards& g, Results& results) {
   results = {contiguous_like(results[0], {results[0].sizes[1], results[0].sizes[2]})};
   added(args.tensor(0), g, "addbmm", results);
 }
+// A vector, or a matrix of `n` dimensions, times a vector.
+void times_vector(const TensorType& a, size_t n, const TensorType& v, Guards& g, const char* op, Results& results) {
+  dims(a, n, op);
+  dims(v, 1, op);
+  same_type(a, v, op);
+  agree(g, a.sizes.back(), v.sizes[0], op);
+  results = {contiguous_like(a, {a.sizes.begin(), a.sizes.end() - 1})};
+}
 void mv(const NodeArgs& args, Guards& g, Results& results) {
-  const TensorType& a = args.tensor(0);
-  const TensorType& v = args.tensor(1);
-  dims(a, 2, "mv");
-  dims(v, 1, "mv");
-  same_type(a, v, "mv");
-  agree(g, a.sizes[1], v.sizes[0], "mv");
-  results = {contiguous_like(a, {a.sizes[0]})};
+  times_vector(args.tensor(0), 2, args.tensor(1), g, "mv", results);
 }
 void addmv(const NodeArgs& args, Guards& g, Results& results) {
-  const TensorType& a = args.tensor(1);
-  const TensorType& v = args.tensor(2);
-  dims(a, 2, "addmv");
-  dims(v, 1, "addmv");
-  same_type(a, v, "addmv");
-  agree(g, a.sizes[1], v.sizes[0], "addmv");
-  results = {contiguous_like(a, {a.sizes[0]})};
+  times_vector(args.tensor(1), 2, args.tensor(2), g, "addmv", results);
   added(args.tensor(0), g, "addmv", results);
 }
 void dot(const NodeArgs& args, Guards& g, Results& results) {
-  const TensorType& a = args.tensor(0);
-  dims(a, 1, "dot");
-  dims(args.tensor(1), 1, "dot");
-  same_type(a, args.tensor(1), "dot");
-  agree(g, a.sizes[0], args.tensor(1).sizes[0], "dot");
-  results = {contiguous_like(a, {})};
+  times_vector(args.tensor(0), 1, args.tensor(1), g, "dot", results);
 }
 void addr(const NodeArgs& args, Guards& g, Results& results) {
-  dims(args.tensor(1), 1, "addr");
-  dims(args.tensor(2), 1, "addr");
-  same_type(args.tensor(1), args.tensor(2), "addr");
   const TensorType& self = args.tensor(0);
   const TensorType& column = args.tensor(1);
   const TensorType& row = args.tensor(2);
+  dims(column, 1, "addr");
+  dims(row, 1, "addr");
+  same_type(column, row, "addr");
   TensorType out = contiguous_like(self, {column.sizes[0], row.sizes[0]});
   if (self.dtype != column.dtype) VESTA_UNSUPPORTED("addr: the operands have different types");
   results = {out};
@@ -107,8 +97,7 @@ void linear(const NodeArgs& args, Guards& g, Results& results) {
   results = {contiguous_like(x, sizes)};
   if (args.has("bias")) {
     same_type(x, args.tensor("bias"), "linear");
-    const Sizes joined = broadcast(g, args.tensor("bias").sizes, sizes);
-    VESTA_USER_CHECK(joined == sizes, "linear: the bias does not fit");
+    VESTA_USER_CHECK(broadcast(g, args.tensor("bias").sizes, sizes) == sizes, "linear: the bias does not fit");
   }
 }
 
@@ -125,18 +114,15 @@ void scaled_mm(const NodeArgs& args, Guards& g, Results& results) {
 constexpr OpRow kRows[] = {
     call("aten::mm", mm, kExpensive),
     call("aten::bmm", bmm, kExpensive),
-    call("aten::addmm", addmm, kExpensive),
+    call("aten::addmm aten::_addmm_activation", addmm, kExpensive),
     call("aten::baddbmm", baddbmm, kExpensive),
     call("aten::addbmm", addbmm, kExpensive),
     call("aten::mv", mv, kExpensive),
     call("aten::addmv", addmv, kExpensive),
-    call("aten::dot", dot, kExpensive),
-    call("aten::vdot", dot, kExpensive),
+    call("aten::dot aten::vdot", dot, kExpensive),
     call("aten::addr", addr, kExpensive),
     call("aten::linear", linear, kExpensive),
-    call("aten::_addmm_activation", addmm, kExpensive),
-    call("aten::_scaled_mm", scaled_mm, kExpensive | kMayRaise | kFloat8),
-    call("aten::_scaled_mm_v2", scaled_mm, kExpensive | kMayRaise | kFloat8),
+    call("aten::_scaled_mm aten::_scaled_mm_v2", scaled_mm, kExpensive | kMayRaise | kFloat8),
 };
 
 }  // namespace

@@ -2,7 +2,6 @@
 // channels.
 #include "graph/ops/rows.h"
 #include "graph/rules/decompose.h"
-#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {
@@ -133,8 +132,7 @@ constexpr OpRow kRows[] = {
     indexed("aten::pixel_shuffle", pixel_shuffle),
     indexed("aten::pixel_unshuffle", pixel_unshuffle),
     indexed("aten::channel_shuffle", channel_shuffle),
-    indexed("aten::tril", triangle, kMayRaise),
-    indexed("aten::triu", triangle, kMayRaise),
+    indexed("aten::tril aten::triu", triangle, kMayRaise),
 };
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include "graph/ops/rows.h"
 #include "graph/rules/decompose.h"
-#include "graph/rules/iterator_strides.h"
 #include "graph/rules/norm_forms.h"
 #include "graph/rules/promotion.h"
 
@@ -12,10 +11,6 @@ namespace {
 
 const TensorType* maybe(const NodeArgs& args, std::string_view name) {
   return args.has(name) ? &args.tensor(name) : nullptr;
-}
-Value* maybe_value(const Node& node, std::string_view name) {
-  const NodeArgs args = node.named();
-  return args.has(name) ? std::get<Value*>(args.get(name)) : nullptr;
 }
 
 // Statistics have the type of the parameters where the input is half precision and the parameters are fp32.
@@ -28,21 +23,13 @@ DType statistics_type(const NodeArgs& args, DType input) {
 size_t check_normalized(const NodeArgs& args, Guards& g) {
   const TensorType& x = args.tensor(0);
   const IntList& shape = args.integers("normalized_shape");
-  VESTA_USER_CHECK(!shape.empty() && shape.size() <= x.dim(), "normalized_shape does not fit the input");
-  const size_t axis = x.dim() - shape.size();
-  for (size_t i = 0; i < shape.size(); ++i)
-    VESTA_USER_CHECK(shape[i] == x.sizes[axis + i] || g.equal(shape[i], x.sizes[axis + i]),
-                     "normalized_shape does not fit the input");
-  for (const char* name : {"weight", "bias"}) {
-    if (args.schema().index_of(name) < 0) continue;
-    const TensorType* p = maybe(args, name);
-    if (!p) continue;
-    VESTA_USER_CHECK(p->dim() == shape.size(), "{} does not have the normalized shape", name);
-    for (size_t i = 0; i < shape.size(); ++i)
-      VESTA_USER_CHECK(p->sizes[i] == shape[i] || g.equal(p->sizes[i], shape[i]),
-                       "{} does not have the normalized shape", name);
-  }
-  return axis;
+  VESTA_USER_CHECK(
+      !shape.empty() && shape.size() <= x.dim() && same_sizes(g, shape, std::span(x.sizes).last(shape.size())),
+      "normalized_shape does not fit the input");
+  for (const char* name : {"weight", "bias"})
+    if (const TensorType* p = maybe(args, name))
+      VESTA_USER_CHECK(same_sizes(g, p->sizes, shape), "{} does not have the normalized shape", name);
+  return x.dim() - shape.size();
 }
 
 void native_layer_norm(const NodeArgs& args, Guards& g, Results& results) {
@@ -68,20 +55,14 @@ void rms_norm(const NodeArgs& args, Guards& g, Results& results) {
   results = {in_format(x, x.sizes, suggest_memory_format(g, x))};
 }
 
-IntList trailing(size_t from, size_t to) {
-  IntList dims;
-  for (size_t i = from; i < to; ++i) dims.push_back(static_cast<int64_t>(i));
-  return dims;
-}
-
 std::vector<Value*> layer_norm_form(Builder& b, const Node& node) {
   if (numel(node.input(0)->type).is_constant(0)) return {};
   const NodeArgs args = node.named();
   Value* x = opmath(b, node.input(0));
   const size_t n = x->type.dim();
-  const IntList dims = trailing(n - args.integers("normalized_shape").size(), n);
+  const IntList dims = range(n - args.integers("normalized_shape").size(), n);
   const Standardized s = standardize(b, x, dims, args.number("eps"));
-  Value* out = scale_and_shift(b, s.normal, maybe_value(node, "weight"), maybe_value(node, "bias"));
+  Value* out = scale_and_shift(b, s.normal, given(node, "weight"), given(node, "bias"));
   if (node.results.size() == 1) return finish(b, node, {out});
   return finish(b, node, {out, s.mean, s.rstd});
 }
@@ -92,14 +73,14 @@ std::vector<Value*> rms_norm_form(Builder& b, const Node& node) {
   const DType t = node.input(0)->type.dtype;
   Value* x = opmath(b, node.input(0));
   const size_t n = x->type.dim();
-  const IntList dims = trailing(n - args.integers("normalized_shape").size(), n);
+  const IntList dims = range(n - args.integers("normalized_shape").size(), n);
   const double eps = args.has("eps")   ? args.number("eps")
                      : t == DType::F64 ? std::numeric_limits<double>::epsilon()
                                        : static_cast<double>(std::numeric_limits<float>::epsilon());
   Value* square = mean_keeping(b, b("aten::mul.Tensor", {x, x}), dims);
   Value* scale = b("aten::rsqrt", {b("aten::add.Scalar", {square, eps})});
   Value* out = b("aten::mul.Tensor", {x, scale});
-  return finish(b, node, {scale_and_shift(b, out, maybe_value(node, "weight"), nullptr)});
+  return finish(b, node, {scale_and_shift(b, out, given(node, "weight"), nullptr)});
 }
 
 // ---- group_norm ----
@@ -120,7 +101,7 @@ void group_norm(const NodeArgs& args, Guards& g, Results& results) {
                    "the number of channels is not a multiple of the number of groups");
   for (const char* name : {"weight", "bias"})
     if (const TensorType* p = maybe(args, name))
-      VESTA_USER_CHECK(p->dim() == 1 && g.equal(p->sizes[0], x.sizes[1]), "{} needs one element per channel", name);
+      VESTA_USER_CHECK(same_sizes(g, p->sizes, {{x.sizes[1]}}), "{} needs one element per channel", name);
   results = {in_format(x, x.sizes, suggest_memory_format(g, x))};
 }
 std::vector<Value*> group_norm_form(Builder& b, const Node& node) {
@@ -133,7 +114,7 @@ std::vector<Value*> group_norm_form(Builder& b, const Node& node) {
   Sizes split = {x->type.sizes[0], groups, floordiv(x->type.sizes[1], groups)};
   split.insert(split.end(), x->type.sizes.begin() + 2, x->type.sizes.end());
   Value* parted = reshaped(b, x, split);
-  const Standardized s = standardize(b, parted, trailing(2, split.size()), args.number("eps"));
+  const Standardized s = standardize(b, parted, range(2, split.size()), args.number("eps"));
   const auto channels = [&](Value* p) -> Value* {
     if (!p) return nullptr;
     Sizes shape(split.size(), Expr(1));
@@ -141,7 +122,7 @@ std::vector<Value*> group_norm_form(Builder& b, const Node& node) {
     shape[2] = split[2];
     return reshaped(b, p, shape);
   };
-  Value* out = scale_and_shift(b, s.normal, channels(maybe_value(node, "weight")), channels(maybe_value(node, "bias")));
+  Value* out = scale_and_shift(b, s.normal, channels(given(node, "weight")), channels(given(node, "bias")));
   out = reshaped(b, out, x->type.sizes);
   if (node.results.size() == 1) return finish(b, node, {out});
   const Sizes stats = {split[0], split[1]};
@@ -165,14 +146,11 @@ void batch_norm(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   VESTA_USER_CHECK(is_float(x.dtype) && x.dim() >= 2, "batch_norm needs floats of at least two dimensions");
   const Expr channels = x.sizes[1];
-  for (const char* name : {"weight", "bias", "running_mean", "running_var"}) {
-    if (args.schema().index_of(name) < 0) continue;
+  for (const char* name : {"weight", "bias", "running_mean", "running_var"})
     if (const TensorType* p = maybe(args, name))
-      VESTA_USER_CHECK(p->dim() == 1 && (p->sizes[0] == channels || g.equal(p->sizes[0], channels)),
-                       "{} needs one element per channel", name);
-  }
+      VESTA_USER_CHECK(same_sizes(g, p->sizes, {{channels}}), "{} needs one element per channel", name);
   DType t = statistics_type(args, x.dtype);
-  if (const TensorType* p = args.schema().index_of("running_mean") >= 0 ? maybe(args, "running_mean") : nullptr)
+  if (const TensorType* p = maybe(args, "running_mean"))
     if (p->dtype != x.dtype) t = p->dtype;
   if (x.device.type == DeviceType::CUDA) t = opmath(x.dtype);
   // Outside of training CUDA's kernels return values derived from the running statistics.
@@ -186,25 +164,20 @@ void batch_norm_functional(const NodeArgs& args, Guards& g, Results& results) {
   results.push_back(contiguous_like(args.tensor("running_var"), args.tensor("running_var").sizes));
 }
 
-Value* per_channel(Builder& b, Value* v, size_t ndim) {
-  if (!v) return nullptr;
-  Sizes shape(ndim, Expr(1));
-  shape[1] = v->type.sizes[0];
-  return reshaped(b, v, shape);
-}
+Value* per_channel(Builder& b, Value* v, size_t ndim) { return v ? along(b, v, 1, ndim) : nullptr; }
 
 // x * (weight * rstd) + (bias - mean * weight * rstd), as ATen's inference kernel computes it.
 std::vector<Value*> batch_norm_inference(Builder& b, const Node& node) {
   Value* input = node.input(0);
-  Value* mean = maybe_value(node, "running_mean");
-  Value* var = maybe_value(node, "running_var");
+  Value* mean = given(node, "running_mean");
+  Value* var = given(node, "running_var");
   if (!mean || !var) return {};
   const DType t = opmath(input->type.dtype);
   Value* rstd = b("aten::rsqrt", {b("aten::add.Scalar", {cast(b, var, t), node.named().number("eps")})});
-  Value* w = maybe_value(node, "weight");
+  Value* w = given(node, "weight");
   Value* scale = w ? b("aten::mul.Tensor", {rstd, cast(b, w, t)}) : rstd;
   Value* offset = b("aten::mul.Tensor", {cast(b, mean, t), scale});
-  Value* bias = maybe_value(node, "bias");
+  Value* bias = given(node, "bias");
   Value* shift = bias ? b("aten::sub.Tensor", {cast(b, bias, t), offset}) : b("aten::neg", {offset});
   const size_t n = input->type.dim();
   Value* out = b("aten::mul.Tensor", {cast(b, input, t), per_channel(b, scale, n)});
@@ -230,21 +203,21 @@ std::vector<Value*> batch_norm_form(Builder& b, const Node& node) {
   if (!trains(args)) return batch_norm_inference(b, node);
   // Forms that write the running statistics in place stay calls. The functional form returns them.
   const bool functional = node.results.size() == 5;
-  if (!functional && (maybe_value(node, "running_mean") || maybe_value(node, "running_var"))) return {};
+  if (!functional && (given(node, "running_mean") || given(node, "running_var"))) return {};
   Value* x = opmath(b, input);
   const size_t n = x->type.dim();
-  IntList dims = trailing(2, n);
+  IntList dims = range(2, n);
   dims.insert(dims.begin(), 0);
   const Standardized s = standardize(b, x, dims, args.number("eps"));
-  Value* out = scale_and_shift(b, s.normal, per_channel(b, maybe_value(node, "weight"), n),
-                               per_channel(b, maybe_value(node, "bias"), n));
+  Value* out =
+      scale_and_shift(b, s.normal, per_channel(b, given(node, "weight"), n), per_channel(b, given(node, "bias"), n));
   const Sizes channels = {x->type.sizes[1]};
   Value* mean = reshaped(b, s.mean, channels);
   Value* rstd = reshaped(b, s.rstd, channels);
   if (!functional) return finish(b, node, {out, mean, rstd});
   const double momentum = args.number("momentum");
   const auto moved = [&](std::string_view name, Value* now) {
-    Value* old = maybe_value(node, name);
+    Value* old = given(node, name);
     Value* kept = b("aten::mul.Scalar", {opmath(b, old), 1 - momentum});
     return b("aten::add.Tensor", {kept, now}, {{"alpha", momentum}});
   };
@@ -255,8 +228,8 @@ std::vector<Value*> batch_norm_form(Builder& b, const Node& node) {
   return finish(b, node, {out, mean, rstd, moved("running_mean", mean), moved("running_var", variance)});
 }
 
-constexpr OpRow batch_norm_row(const char* name, LayoutRule layout) {
-  OpRow row = composite(name, batch_norm, batch_norm_form);
+constexpr OpRow batch_norm_row(const char* names, LayoutRule layout) {
+  OpRow row = composite(names, batch_norm, batch_norm_form);
   row.role = Role::BatchNorm;
   row.layout = layout;
   return row;
@@ -273,10 +246,9 @@ constexpr OpRow kRows[] = {
     composite("aten::rms_norm", rms_norm, rms_norm_form),
     composite("aten::native_group_norm", native_group_norm, group_norm_form, 0, LayoutRule::Follows),
     composite("aten::group_norm", group_norm, group_norm_form, 0, LayoutRule::Follows),
-    batch_norm_row("aten::native_batch_norm", LayoutRule::Follows),
+    batch_norm_row("aten::native_batch_norm aten::_native_batch_norm_legit_no_training", LayoutRule::Follows),
     batch_norm_row("aten::_native_batch_norm_legit", LayoutRule::None),
     composite("aten::_native_batch_norm_legit.no_stats", batch_norm, batch_norm_form),
-    batch_norm_row("aten::_native_batch_norm_legit_no_training", LayoutRule::Follows),
     composite("aten::_native_batch_norm_legit_functional", batch_norm_functional, batch_norm_form),
     composite("aten::native_layer_norm_backward", native_layer_norm_backward, layer_norm_backward_form),
     composite("aten::native_group_norm_backward", native_group_norm_backward, group_norm_backward_form),

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "graph/ops/rows.h"
-#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 namespace {

@@ -10,33 +10,17 @@
 namespace vesta::graph {
 namespace {
 
-constexpr uint8_t kNotComplex = kAnyType & ~kComplexType;
 constexpr uint8_t kNotBool = kAnyType & ~kBoolType;
 
-constexpr OpRow arithmetic(const char* name, PointwiseBody f, uint8_t accepts = kAnyType,
+constexpr OpRow arithmetic(const char* names, PointwiseBody f, uint8_t accepts = kAnyType,
                            uint32_t flags = kWideScalars) {
-  return {.name = name,
-          .family = Family::Pointwise,
-          .promote = Promote::Default,
-          .body = f,
-          .flags = flags,
-          .accepts = accepts};
-}
-constexpr OpRow to_float(const char* name, PointwiseBody f, uint8_t accepts = kAnyType, uint32_t flags = 0) {
-  return {.name = name,
-          .family = Family::Pointwise,
-          .promote = Promote::Float,
-          .body = f,
-          .flags = flags,
-          .accepts = accepts};
+  return pointwise(names, Promote::Default, f, accepts, flags);
 }
 
 Scalar scaled(Body x, Scalar v) {
   const Arg& alpha = x.args().get("alpha");
-  const bool one = (std::holds_alternative<Expr>(alpha) && std::get<Expr>(alpha).is_constant(1)) ||
-                   (std::holds_alternative<double>(alpha) && std::get<double>(alpha) == 1) ||
-                   (std::holds_alternative<bool>(alpha) && std::get<bool>(alpha));
-  return one ? v : v * x.number("alpha");
+  const bool* whether = std::get_if<bool>(&alpha);
+  return is_one(alpha) || (whether && *whether) ? v : v * x.number("alpha");
 }
 
 Scalar add(Body x) {
@@ -147,9 +131,8 @@ void complex_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& res
   results[0].dtype = complex_of(results[0].dtype);
 }
 
-constexpr OpRow difference(const char* name, PointwiseBody f, ShapeRule shape) {
-  return {
-      .name = name, .family = Family::Pointwise, .shape = shape, .body = f, .flags = kWideScalars, .accepts = kNotBool};
+constexpr OpRow difference(const char* names, PointwiseBody f, ShapeRule shape) {
+  return with_shape(arithmetic(names, f, kNotBool), shape);
 }
 
 constexpr PointwiseBody kSubtract = body<[](Body x) { return x[0] - scaled(x, x[1]); }>;
@@ -178,26 +161,25 @@ Complex complex_square(ComplexArgs x) { return x[0] * x[0]; }
 Complex complex_polar(ComplexArgs x) { return {x[0].re * cos(x[1].re), x[0].re * sin(x[1].re)}; }
 Complex complex_from_parts(ComplexArgs x) { return {x[0].re, x[1].re}; }
 
+constexpr OpRow of_parts(const char* names, ComplexBody f) {
+  return with_complex(with_shape(pointwise(names, Promote::Keep, nullptr), complex_shape), f);
+}
+
 constexpr OpRow kRows[] = {
-    with_complex(arithmetic("aten::add.Tensor", body<add>), complex_body<complex_add>),
-    with_complex(arithmetic("aten::add.Scalar", body<add>), complex_body<complex_add>),
-    with_complex(difference("aten::sub.Tensor", kSubtract, difference_shape), complex_body<complex_subtract>),
-    with_complex(difference("aten::sub.Scalar", kSubtract, difference_shape), complex_body<complex_subtract>),
+    with_complex(arithmetic("aten::add.Tensor aten::add.Scalar", body<add>), complex_body<complex_add>),
+    with_complex(difference("aten::sub.Tensor aten::sub.Scalar", kSubtract, difference_shape),
+                 complex_body<complex_subtract>),
     with_complex(difference("aten::rsub.Tensor", kSubtractFrom, reversed_shape), complex_body<complex_subtract_from>),
     with_complex(difference("aten::rsub.Scalar", kSubtractFrom, difference_shape), complex_body<complex_subtract_from>),
-    with_complex(arithmetic("aten::mul.Tensor", body<multiply>), complex_body<complex_multiply>),
-    with_complex(arithmetic("aten::mul.Scalar", body<multiply>), complex_body<complex_multiply>),
-    with_complex(to_float("aten::div.Tensor", kDivide, kAnyType, kWideScalars), complex_body<complex_divide>),
-    with_complex(to_float("aten::div.Scalar", kDivide, kAnyType, kWideScalars), complex_body<complex_divide>),
-    arithmetic("aten::div.Tensor_mode", body<divide_with_mode>, kRealNumber | kComplexType, kGuarded),
-    arithmetic("aten::div.Scalar_mode", body<divide_with_mode>, kRealNumber | kComplexType, kGuarded),
-    arithmetic("aten::floor_divide", body<floor_divide>, kRealNumber, kGuarded),
-    arithmetic("aten::floor_divide.Scalar", body<floor_divide>, kRealNumber, kGuarded),
-    arithmetic("aten::remainder.Tensor", primitive<Prim::Mod>, kRealNumber, kIntegerByConstant),
-    arithmetic("aten::remainder.Scalar", primitive<Prim::Mod>, kRealNumber, kIntegerByConstant),
-    arithmetic("aten::remainder.Scalar_Tensor", primitive<Prim::Mod>, kRealNumber, kIntegerByConstant),
-    arithmetic("aten::fmod.Tensor", primitive<Prim::Rem>, kRealNumber, kIntegerByConstant),
-    arithmetic("aten::fmod.Scalar", primitive<Prim::Rem>, kRealNumber, kIntegerByConstant),
+    with_complex(arithmetic("aten::mul.Tensor aten::mul.Scalar", body<multiply>), complex_body<complex_multiply>),
+    with_complex(to_float("aten::div.Tensor aten::div.Scalar", kDivide, kAnyType, kWideScalars),
+                 complex_body<complex_divide>),
+    arithmetic("aten::div.Tensor_mode aten::div.Scalar_mode", body<divide_with_mode>, kRealNumber | kComplexType,
+               kGuarded),
+    arithmetic("aten::floor_divide aten::floor_divide.Scalar", body<floor_divide>, kRealNumber, kGuarded),
+    arithmetic("aten::remainder.Tensor aten::remainder.Scalar aten::remainder.Scalar_Tensor", primitive<Prim::Mod>,
+               kRealNumber, kIntegerByConstant),
+    arithmetic("aten::fmod.Tensor aten::fmod.Scalar", primitive<Prim::Rem>, kRealNumber, kIntegerByConstant),
     arithmetic("aten::pow.Tensor_Tensor", primitive<Prim::Pow>, kNotBool, kIntegerByConstant),
     with_complex(
         arithmetic("aten::pow.Tensor_Scalar", body<power_by_number>, kAnyType, kIntegerByConstant | kComplexSquare),
@@ -211,69 +193,36 @@ constexpr OpRow kRows[] = {
     arithmetic("aten::nextafter", nullptr, kFloatType, 0),
     arithmetic("aten::logaddexp", body<log_add_exp>, kFloatType | kComplexType, 0),
     arithmetic("aten::logaddexp2", body<log_add_exp2>, kFloatType, 0),
-    {.name = "aten::heaviside",
-     .family = Family::Pointwise,
-     .shape = heaviside_shape,
-     .body = body<heaviside>,
-     .accepts = kNotComplex},
-    arithmetic("aten::bitwise_and.Tensor", primitive<Prim::And>, kBoolType | kIntegerType),
-    arithmetic("aten::bitwise_and.Scalar", primitive<Prim::And>, kBoolType | kIntegerType),
-    arithmetic("aten::bitwise_and.Scalar_Tensor", primitive<Prim::And>, kBoolType | kIntegerType),
-    arithmetic("aten::bitwise_or.Tensor", primitive<Prim::Or>, kBoolType | kIntegerType),
-    arithmetic("aten::bitwise_or.Scalar", primitive<Prim::Or>, kBoolType | kIntegerType),
-    arithmetic("aten::bitwise_or.Scalar_Tensor", primitive<Prim::Or>, kBoolType | kIntegerType),
-    arithmetic("aten::bitwise_xor.Tensor", primitive<Prim::Xor>, kBoolType | kIntegerType),
-    arithmetic("aten::bitwise_xor.Scalar", primitive<Prim::Xor>, kBoolType | kIntegerType),
-    arithmetic("aten::bitwise_xor.Scalar_Tensor", primitive<Prim::Xor>, kBoolType | kIntegerType),
-    arithmetic("aten::bitwise_left_shift.Tensor", primitive<Prim::Shl>, kIntegerType),
-    arithmetic("aten::bitwise_left_shift.Tensor_Scalar", primitive<Prim::Shl>, kIntegerType),
-    arithmetic("aten::bitwise_left_shift.Scalar_Tensor", primitive<Prim::Shl>, kIntegerType),
-    arithmetic("aten::bitwise_right_shift.Tensor", primitive<Prim::Shr>, kIntegerType),
-    arithmetic("aten::bitwise_right_shift.Tensor_Scalar", primitive<Prim::Shr>, kIntegerType),
-    arithmetic("aten::bitwise_right_shift.Scalar_Tensor", primitive<Prim::Shr>, kIntegerType),
-    arithmetic("aten::__lshift__.Tensor", primitive<Prim::Shl>, kIntegerType),
-    arithmetic("aten::__lshift__.Scalar", primitive<Prim::Shl>, kIntegerType),
-    arithmetic("aten::__rshift__.Tensor", primitive<Prim::Shr>, kIntegerType),
-    arithmetic("aten::__rshift__.Scalar", primitive<Prim::Shr>, kIntegerType),
-    {.name = "aten::complex",
-     .family = Family::Pointwise,
-     .promote = Promote::Keep,
-     .shape = complex_shape,
-     .complex = complex_body<complex_from_parts>},
-    {.name = "aten::polar",
-     .family = Family::Pointwise,
-     .promote = Promote::Keep,
-     .shape = complex_shape,
-     .complex = complex_body<complex_polar>},
-    arithmetic("aten::gcd", nullptr, kIntegerType),
-    arithmetic("aten::lcm", nullptr, kIntegerType),
+    with_shape(arithmetic("aten::heaviside", body<heaviside>, kNotComplex, 0), heaviside_shape),
+    arithmetic("aten::bitwise_and.Tensor aten::bitwise_and.Scalar aten::bitwise_and.Scalar_Tensor",
+               primitive<Prim::And>, kBoolType | kIntegerType),
+    arithmetic("aten::bitwise_or.Tensor aten::bitwise_or.Scalar aten::bitwise_or.Scalar_Tensor", primitive<Prim::Or>,
+               kBoolType | kIntegerType),
+    arithmetic("aten::bitwise_xor.Tensor aten::bitwise_xor.Scalar aten::bitwise_xor.Scalar_Tensor",
+               primitive<Prim::Xor>, kBoolType | kIntegerType),
+    arithmetic("aten::bitwise_left_shift.Tensor aten::bitwise_left_shift.Tensor_Scalar "
+               "aten::bitwise_left_shift.Scalar_Tensor aten::__lshift__.Tensor aten::__lshift__.Scalar",
+               primitive<Prim::Shl>, kIntegerType),
+    arithmetic("aten::bitwise_right_shift.Tensor aten::bitwise_right_shift.Tensor_Scalar "
+               "aten::bitwise_right_shift.Scalar_Tensor aten::__rshift__.Tensor aten::__rshift__.Scalar",
+               primitive<Prim::Shr>, kIntegerType),
+    of_parts("aten::complex", complex_body<complex_from_parts>),
+    of_parts("aten::polar", complex_body<complex_polar>),
+    arithmetic("aten::gcd aten::lcm", nullptr, kIntegerType),
     to_float("aten::atan2", primitive<Prim::Atan2>, kNotComplex),
     decomposed(to_float("aten::ldexp.Tensor", nullptr, kNotComplex), ldexp_form),
-    to_float("aten::copysign.Tensor", primitive<Prim::CopySign>, kNotComplex),
-    to_float("aten::copysign.Scalar", primitive<Prim::CopySign>, kNotComplex),
-    to_float("aten::xlogy.Tensor", body<x_log_y>, kNotComplex),
-    to_float("aten::xlogy.Scalar_Self", body<x_log_y>, kNotComplex),
-    to_float("aten::xlogy.Scalar_Other", body<x_log_y>, kNotComplex),
-    to_float("aten::special_xlog1py", body<x_log1p_y>, kNotComplex),
-    to_float("aten::special_xlog1py.self_scalar", body<x_log1p_y>, kNotComplex),
-    to_float("aten::special_xlog1py.other_scalar", body<x_log1p_y>, kNotComplex),
-    to_float("aten::special_zeta", nullptr, kNotComplex),
-    to_float("aten::special_zeta.self_scalar", nullptr, kNotComplex),
-    to_float("aten::special_zeta.other_scalar", nullptr, kNotComplex),
-    to_float("aten::special_chebyshev_polynomial_t", nullptr, kNotComplex),
-    to_float("aten::special_chebyshev_polynomial_u", nullptr, kNotComplex),
-    to_float("aten::special_chebyshev_polynomial_v", nullptr, kNotComplex),
-    to_float("aten::special_chebyshev_polynomial_w", nullptr, kNotComplex),
-    to_float("aten::special_shifted_chebyshev_polynomial_t", nullptr, kNotComplex),
-    to_float("aten::special_shifted_chebyshev_polynomial_u", nullptr, kNotComplex),
-    to_float("aten::special_shifted_chebyshev_polynomial_v", nullptr, kNotComplex),
-    to_float("aten::special_shifted_chebyshev_polynomial_w", nullptr, kNotComplex),
-    to_float("aten::special_hermite_polynomial_h", nullptr, kNotComplex),
-    to_float("aten::special_hermite_polynomial_he", nullptr, kNotComplex),
-    to_float("aten::special_laguerre_polynomial_l", nullptr, kNotComplex),
-    to_float("aten::special_legendre_polynomial_p", nullptr, kNotComplex),
-    to_float("aten::igamma", nullptr, kNotComplex),
-    to_float("aten::igammac", nullptr, kNotComplex),
+    to_float("aten::copysign.Tensor aten::copysign.Scalar", primitive<Prim::CopySign>, kNotComplex),
+    to_float("aten::xlogy.Tensor aten::xlogy.Scalar_Self aten::xlogy.Scalar_Other", body<x_log_y>, kNotComplex),
+    to_float("aten::special_xlog1py aten::special_xlog1py.self_scalar aten::special_xlog1py.other_scalar",
+             body<x_log1p_y>, kNotComplex),
+    to_float("aten::special_zeta aten::special_zeta.self_scalar aten::special_zeta.other_scalar "
+             "aten::special_chebyshev_polynomial_t aten::special_chebyshev_polynomial_u "
+             "aten::special_chebyshev_polynomial_v aten::special_chebyshev_polynomial_w "
+             "aten::special_shifted_chebyshev_polynomial_t aten::special_shifted_chebyshev_polynomial_u "
+             "aten::special_shifted_chebyshev_polynomial_v aten::special_shifted_chebyshev_polynomial_w "
+             "aten::special_hermite_polynomial_h aten::special_hermite_polynomial_he "
+             "aten::special_laguerre_polynomial_l aten::special_legendre_polynomial_p aten::igamma aten::igammac",
+             nullptr, kNotComplex),
 };
 
 }  // namespace

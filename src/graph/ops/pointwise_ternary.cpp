@@ -1,24 +1,14 @@
 // Elementwise functions of three operands: where, clamp, lerp, addcmul, masked_fill.
 #include "graph/ops/rows.h"
 #include "graph/rules/complex_body.h"
-#include "graph/rules/iterator_strides.h"
 #include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {
 
-constexpr OpRow pointwise(const char* name, PointwiseBody f, uint8_t accepts = kAnyType, Promote p = Promote::Default,
-                          ShapeRule shape = nullptr, uint32_t flags = 0) {
-  return {.name = name,
-          .family = Family::Pointwise,
-          .promote = p,
-          .shape = shape,
-          .body = f,
-          .flags = flags,
-          .accepts = accepts};
+constexpr OpRow plain(const char* names, PointwiseBody f, uint8_t accepts = kAnyType) {
+  return pointwise(names, Promote::Default, f, accepts);
 }
-
-constexpr uint8_t kOrdered = kRealNumber;
 
 Scalar larger(Scalar a, Scalar c) { return a.dtype() == DType::Bool ? a | c : maximum(a, c); }
 Scalar smaller(Scalar a, Scalar c) { return a.dtype() == DType::Bool ? a & c : minimum(a, c); }
@@ -33,8 +23,8 @@ Scalar clamp(Body x) {
 }
 
 template <uint8_t Accepts>
-void clamp_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  static constexpr OpRow row = pointwise("aten::clamp", nullptr, Accepts);
+void clamp_shape(const NodeArgs& args, Guards& g, Results& results) {
+  static constexpr OpRow row = plain("aten::clamp", nullptr, Accepts);
   VESTA_USER_CHECK(args.has("min") || args.has("max"), "clamp needs a bound");
   default_shape(row, args, g, results);
 }
@@ -43,10 +33,6 @@ Scalar lerp_formula(Scalar a, Scalar b, Scalar w) {
   return select(abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w));
 }
 
-bool is_one(const Arg& a) {
-  return (std::holds_alternative<Expr>(a) && std::get<Expr>(a).is_constant(1)) ||
-         (std::holds_alternative<double>(a) && std::get<double>(a) == 1);
-}
 Scalar addcmul(Body x) {
   return is_one(x.args().get("value")) ? x[0] + x[1] * x[2] : x[0] + x.number("value") * x[1] * x[2];
 }
@@ -54,19 +40,11 @@ Scalar addcdiv(Body x) {
   return is_one(x.args().get("value")) ? x[0] + x[1] / x[2] : x[0] + x.number("value") * x[1] / x[2];
 }
 
-void same_dtypes(const NodeArgs& args, size_t tensors, const char* op) {
-  for (size_t i = 1; i < tensors; ++i)
+void lerp_shape(const NodeArgs& args, Guards& g, Results& results) {
+  static constexpr OpRow row = plain("aten::lerp", nullptr, kFloatType | kComplexType);
+  for (size_t i = 1; i < args.size(); ++i)
     VESTA_USER_CHECK(!std::holds_alternative<Value*>(args[i]) || args.tensor(i).dtype == args.tensor(0).dtype,
-                     "{}: the operands have different types", op);
-}
-void lerp_tensor_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  static constexpr OpRow row = pointwise("aten::lerp", nullptr, kFloatType | kComplexType);
-  same_dtypes(args, 3, row.name);
-  default_shape(row, args, g, results);
-}
-void lerp_number_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  static constexpr OpRow row = pointwise("aten::lerp", nullptr, kFloatType | kComplexType);
-  same_dtypes(args, 2, row.name);
+                     "aten::lerp: the operands have different types");
   default_shape(row, args, g, results);
 }
 
@@ -88,33 +66,31 @@ Complex complex_where(ComplexArgs x) { return select(x[0].re, x[1], x[2]); }
 Complex complex_addcmul(ComplexArgs x) { return x[0] + x.number("value") * x[1] * x[2]; }
 Complex complex_masked_fill(ComplexArgs x) { return select(x[1].re, x.number("value"), x[0]); }
 
+constexpr PointwiseBody kWhere = body<[](Body x) { return select(x[0], x[1], x[2]); }>;
+constexpr PointwiseBody kLerpByNumber = body<[](Body x) { return lerp_formula(x[0], x[1], x.number("weight")); }>;
+constexpr PointwiseBody kLerp = body<[](Body x) { return lerp_formula(x[0], x[1], x[2]); }>;
+constexpr PointwiseBody kAtLeast = body<[](Body x) { return larger(x[0], x[1]); }>;
+constexpr PointwiseBody kAtMost = body<[](Body x) { return smaller(x[0], x[1]); }>;
+
+constexpr OpRow masked_fill(const char* names, PointwiseBody f) {
+  return with_shape(pointwise(names, Promote::Keep, f), masked_fill_shape);
+}
+
 constexpr OpRow kRows[] = {
-    with_complex(
-        pointwise("aten::where.self", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType, Promote::Select),
-        complex_body<complex_where>),
-    with_complex(pointwise("aten::where.ScalarSelf", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType,
-                           Promote::Select),
+    with_complex(pointwise("aten::where.self aten::where.ScalarSelf aten::where.ScalarOther", Promote::Select, kWhere),
                  complex_body<complex_where>),
-    with_complex(pointwise("aten::where.ScalarOther", body<[](Body x) { return select(x[0], x[1], x[2]); }>, kAnyType,
-                           Promote::Select),
-                 complex_body<complex_where>),
-    pointwise("aten::clamp", body<clamp>, kOrdered, Promote::Default, clamp_shape<kOrdered>),
-    pointwise("aten::clamp.Tensor", body<clamp>, kRealNumber | kBoolType, Promote::Default,
-              clamp_shape<kRealNumber | kBoolType>),
-    pointwise("aten::clamp_min", body<[](Body x) { return larger(x[0], x[1]); }>, kOrdered),
-    pointwise("aten::clamp_min.Tensor", body<[](Body x) { return larger(x[0], x[1]); }>, kRealNumber | kBoolType),
-    pointwise("aten::clamp_max", body<[](Body x) { return smaller(x[0], x[1]); }>, kOrdered),
-    pointwise("aten::clamp_max.Tensor", body<[](Body x) { return smaller(x[0], x[1]); }>, kRealNumber | kBoolType),
-    pointwise("aten::lerp.Scalar", body<[](Body x) { return lerp_formula(x[0], x[1], x.number("weight")); }>, kAnyType,
-              Promote::Default, lerp_number_shape),
-    pointwise("aten::lerp.Tensor", body<[](Body x) { return lerp_formula(x[0], x[1], x[2]); }>, kAnyType,
-              Promote::Default, lerp_tensor_shape),
-    with_complex(pointwise("aten::addcmul", body<addcmul>, kRealNumber | kComplexType), complex_body<complex_addcmul>),
-    pointwise("aten::addcdiv", body<addcdiv>, kFloatType | kComplexType),
-    with_complex(
-        pointwise("aten::masked_fill.Scalar", body<masked_fill_number>, kAnyType, Promote::Keep, masked_fill_shape),
-        complex_body<complex_masked_fill>),
-    pointwise("aten::masked_fill.Tensor", body<masked_fill_tensor>, kAnyType, Promote::Keep, masked_fill_shape),
+    with_shape(plain("aten::clamp", body<clamp>, kRealNumber), clamp_shape<kRealNumber>),
+    with_shape(plain("aten::clamp.Tensor", body<clamp>, kNotComplex), clamp_shape<kNotComplex>),
+    plain("aten::clamp_min", kAtLeast, kRealNumber),
+    plain("aten::clamp_min.Tensor", kAtLeast, kNotComplex),
+    plain("aten::clamp_max", kAtMost, kRealNumber),
+    plain("aten::clamp_max.Tensor", kAtMost, kNotComplex),
+    with_shape(plain("aten::lerp.Scalar", kLerpByNumber), lerp_shape),
+    with_shape(plain("aten::lerp.Tensor", kLerp), lerp_shape),
+    with_complex(plain("aten::addcmul", body<addcmul>, kRealNumber | kComplexType), complex_body<complex_addcmul>),
+    plain("aten::addcdiv", body<addcdiv>, kFloatType | kComplexType),
+    with_complex(masked_fill("aten::masked_fill.Scalar", body<masked_fill_number>), complex_body<complex_masked_fill>),
+    masked_fill("aten::masked_fill.Tensor", body<masked_fill_tensor>),
 };
 
 }  // namespace

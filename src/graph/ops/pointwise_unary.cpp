@@ -3,9 +3,7 @@
 #include <numbers>
 
 #include "graph/ops/rows.h"
-#include "graph/rules/broadcast.h"
 #include "graph/rules/complex_body.h"
-#include "graph/rules/iterator_strides.h"
 #include "graph/rules/promotion.h"
 
 namespace vesta::graph {
@@ -13,15 +11,11 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-// The result is a float for every input type (`build_borrowing_unary_float_op`).
-constexpr OpRow to_float(const char* name, PointwiseBody f, uint8_t accepts = kAnyType) {
-  return {.name = name, .family = Family::Pointwise, .promote = Promote::Float, .body = f, .accepts = accepts};
+constexpr OpRow same_type(const char* names, PointwiseBody f, uint8_t accepts = kAnyType) {
+  return pointwise(names, Promote::Default, f, accepts);
 }
-constexpr OpRow same_type(const char* name, PointwiseBody f, uint8_t accepts = kAnyType) {
-  return {.name = name, .family = Family::Pointwise, .promote = Promote::Default, .body = f, .accepts = accepts};
-}
-constexpr OpRow test(const char* name, PointwiseBody f, uint8_t accepts = kAnyType) {
-  return {.name = name, .family = Family::Pointwise, .promote = Promote::Compare, .body = f, .accepts = accepts};
+constexpr OpRow test(const char* names, PointwiseBody f, uint8_t accepts = kAnyType) {
+  return pointwise(names, Promote::Compare, f, accepts);
 }
 
 template <Prim P>
@@ -78,11 +72,6 @@ void magnitude_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& r
 
 // For a type without infinities and NaN the answer is a constant.
 Scalar finite(Body x) { return x[0].real() ? !(is_nan(x[0]) | is_inf(x[0])) : true_like(x[0]); }
-
-void same_layout(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  results = {args.tensor(0)};
-  results[0].strides = preserved_strides(g, args.tensor(0));
-}
 
 void round_decimals_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   static constexpr OpRow row = same_type("aten::round.decimals", nullptr, kFloatType);
@@ -157,32 +146,15 @@ Complex complex_sign(ComplexArgs x) {
 }
 
 constexpr OpRow kRows[] = {
-    {.name = "aten::angle",
-     .family = Family::Pointwise,
-     .promote = Promote::Float,
-     .shape = angle_shape,
-     .body = body<angle>,
-     .complex = complex_body<complex_angle>},
-    {.name = "aten::conj_physical",
-     .family = Family::Pointwise,
-     .shape = same_layout,
-     .body = body<identity>,
-     .complex = complex_body<complex_conjugate>},
-    {.name = "aten::_conj_physical",
-     .family = Family::Pointwise,
-     .shape = same_layout,
-     .body = body<identity>,
-     .complex = complex_body<complex_conjugate>},
-    {.name = "aten::abs",
-     .family = Family::Pointwise,
-     .shape = magnitude_shape,
-     .body = body<magnitude>,
-     .complex = complex_body<complex_magnitude>},
+    with_complex(with_shape(to_float("aten::angle", body<angle>), angle_shape), complex_body<complex_angle>),
+    with_complex(with_shape(same_type("aten::conj_physical aten::_conj_physical", body<identity>), empty_like_first),
+                 complex_body<complex_conjugate>),
+    with_complex(with_shape(same_type("aten::abs", body<magnitude>), magnitude_shape), complex_body<complex_magnitude>),
     with_complex(same_type("aten::neg", primitive<Prim::Neg>, kRealNumber | kComplexType),
                  complex_body<complex_negative>),
-    with_complex(same_type("aten::positive", body<[](Body x) { return x[0]; }>, kRealNumber | kComplexType),
+    with_complex(same_type("aten::positive", body<identity>, kRealNumber | kComplexType),
                  complex_body<complex_identity>),
-    same_type("aten::sign", body<sign>, kAnyType & ~kComplexType),
+    same_type("aten::sign", body<sign>, kNotComplex),
     with_complex(same_type("aten::sgn", body<sign>), complex_body<complex_sign>),
     same_type("aten::ceil", float_only<Prim::Ceil>, kRealNumber),
     same_type("aten::floor", float_only<Prim::Floor>, kRealNumber),
@@ -191,25 +163,20 @@ constexpr OpRow kRows[] = {
     call("aten::round.decimals", round_decimals_shape),
     same_type("aten::frac", body<[](Body x) { return x[0] - trunc(x[0]); }>, kFloatType),
     same_type("aten::bitwise_not", primitive<Prim::Not>, kBoolType | kIntegerType),
-    {.name = "aten::nan_to_num", .family = Family::Pointwise, .shape = same_layout, .body = body<nan_to_num>},
-    {.name = "aten::logical_not",
-     .family = Family::Pointwise,
-     .promote = Promote::Logical,
-     .body = primitive<Prim::Not>},
+    with_shape(same_type("aten::nan_to_num", body<nan_to_num>), empty_like_first),
+    pointwise("aten::logical_not", Promote::Logical, primitive<Prim::Not>),
     with_complex(test("aten::isnan", body<[](Body x) { return x[0].real() ? is_nan(x[0]) : false_like(x[0]); }>),
                  complex_body<complex_is_nan>),
     with_complex(test("aten::isinf", body<[](Body x) { return x[0].real() ? is_inf(x[0]) : false_like(x[0]); }>),
                  complex_body<complex_is_inf>),
     test("aten::isfinite", body<finite>),
-    test("aten::isposinf", body<[](Body x) { return x[0].real() ? x[0] == kInf : false_like(x[0]); }>,
-         kAnyType & ~kComplexType),
-    test("aten::isneginf", body<[](Body x) { return x[0].real() ? x[0] == -kInf : false_like(x[0]); }>,
-         kAnyType & ~kComplexType),
+    test("aten::isposinf", body<[](Body x) { return x[0].real() ? x[0] == kInf : false_like(x[0]); }>, kNotComplex),
+    test("aten::isneginf", body<[](Body x) { return x[0].real() ? x[0] == -kInf : false_like(x[0]); }>, kNotComplex),
     test("aten::signbit", body<[](Body x) {
            if (x[0].real()) return apply(Prim::SignBit, x[0]);
            return is_signed(x.dtype()) ? x[0] < 0 : false_like(x[0]);
          }>,
-         kAnyType & ~kComplexType),
+         kNotComplex),
     to_float("aten::acos", primitive<Prim::Acos>),
     to_float("aten::acosh", primitive<Prim::Acosh>),
     to_float("aten::asin", primitive<Prim::Asin>),
@@ -218,50 +185,37 @@ constexpr OpRow kRows[] = {
     to_float("aten::atanh", primitive<Prim::Atanh>),
     to_float("aten::cos", primitive<Prim::Cos>),
     to_float("aten::cosh", primitive<Prim::Cosh>),
-    to_float("aten::digamma", primitive<Prim::Digamma>, kAnyType & ~kComplexType),
-    to_float("aten::erf", primitive<Prim::Erf>, kAnyType & ~kComplexType),
-    to_float("aten::erfc", primitive<Prim::Erfc>, kAnyType & ~kComplexType),
-    to_float("aten::erfinv", primitive<Prim::Erfinv>, kAnyType & ~kComplexType),
+    to_float("aten::digamma", primitive<Prim::Digamma>, kNotComplex),
+    to_float("aten::erf", primitive<Prim::Erf>, kNotComplex),
+    to_float("aten::erfc", primitive<Prim::Erfc>, kNotComplex),
+    to_float("aten::erfinv", primitive<Prim::Erfinv>, kNotComplex),
     with_complex(to_float("aten::exp", primitive<Prim::Exp>), complex_body<complex_exp>),
     to_float("aten::exp2", primitive<Prim::Exp2>),
     to_float("aten::expm1", primitive<Prim::Expm1>),
-    to_float("aten::lgamma", primitive<Prim::Lgamma>, kAnyType & ~kComplexType),
+    to_float("aten::lgamma", primitive<Prim::Lgamma>, kNotComplex),
     with_complex(to_float("aten::log", primitive<Prim::Log>), complex_body<complex_log>),
     to_float("aten::log10", primitive<Prim::Log10>),
     to_float("aten::log1p", primitive<Prim::Log1p>),
     to_float("aten::log2", primitive<Prim::Log2>),
-    to_float("aten::logit", body<logit>, kAnyType & ~kComplexType),
+    to_float("aten::logit", body<logit>, kNotComplex),
     with_complex(to_float("aten::reciprocal", body<[](Body x) { return 1 / x[0]; }>), complex_body<complex_reciprocal>),
     to_float("aten::rsqrt", primitive<Prim::Rsqrt>),
     to_float("aten::sigmoid", primitive<Prim::Sigmoid>),
     to_float("aten::sin", primitive<Prim::Sin>),
     to_float("aten::sinc", body<sinc>),
     to_float("aten::sinh", primitive<Prim::Sinh>),
-    to_float("aten::special_entr", body<entr>, kAnyType & ~kComplexType),
+    to_float("aten::special_entr", body<entr>, kNotComplex),
     with_complex(to_float("aten::sqrt", primitive<Prim::Sqrt>), complex_body<complex_sqrt>),
     to_float("aten::tan", primitive<Prim::Tan>),
     to_float("aten::tanh", primitive<Prim::Tanh>),
     // Operators with known shapes whose functions are calls into ATen.
-    to_float("aten::i0", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_i0e", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_i1", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_i1e", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_erfcx", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_ndtri", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_log_ndtr", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_bessel_j0", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_bessel_j1", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_airy_ai", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_bessel_y0", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_bessel_y1", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_modified_bessel_i0", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_modified_bessel_i1", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_modified_bessel_k0", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_modified_bessel_k1", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_scaled_modified_bessel_k0", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_scaled_modified_bessel_k1", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::special_spherical_bessel_j0", nullptr, kAnyType & ~kComplexType),
-    to_float("aten::polygamma", nullptr, kAnyType & ~kComplexType),
+    to_float("aten::i0 aten::special_i0e aten::special_i1 aten::special_i1e aten::special_erfcx aten::special_ndtri "
+             "aten::special_log_ndtr aten::special_bessel_j0 aten::special_bessel_j1 aten::special_airy_ai "
+             "aten::special_bessel_y0 aten::special_bessel_y1 aten::special_modified_bessel_i0 "
+             "aten::special_modified_bessel_i1 aten::special_modified_bessel_k0 aten::special_modified_bessel_k1 "
+             "aten::special_scaled_modified_bessel_k0 aten::special_scaled_modified_bessel_k1 "
+             "aten::special_spherical_bessel_j0 aten::polygamma",
+             nullptr, kNotComplex),
 };
 
 }  // namespace

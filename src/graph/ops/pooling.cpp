@@ -1,6 +1,5 @@
 // Pooling. 4-d inputs keep their memory format.
 #include "graph/ops/rows.h"
-#include "graph/rules/broadcast.h"
 #include "graph/rules/window.h"
 
 namespace vesta::graph {
@@ -88,10 +87,9 @@ constexpr OpRow kRows[] = {
     indexed("aten::_adaptive_avg_pool3d", adaptive<3>),
     indexed("aten::adaptive_max_pool2d", adaptive_maximum<2>),
     indexed("aten::adaptive_max_pool3d", adaptive_maximum<3>),
-    call("aten::avg_pool2d_backward", gradient),
-    call("aten::max_pool2d_with_indices_backward", gradient),
-    call("aten::_adaptive_avg_pool2d_backward", gradient),
-    call("aten::adaptive_max_pool2d_backward", gradient),
+    call("aten::avg_pool2d_backward aten::max_pool2d_with_indices_backward aten::_adaptive_avg_pool2d_backward "
+         "aten::adaptive_max_pool2d_backward",
+         gradient),
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 // Random numbers: calls into ATen in the program's order, so that the numbers are eager's.
 #include "graph/ops/rows.h"
 #include "graph/rules/factory_types.h"
-#include "graph/rules/iterator_strides.h"
 #include "graph/rules/promotion.h"
 
 namespace vesta::graph {
@@ -17,18 +16,13 @@ void like(const NodeArgs& args, Guards& g, Results& results) { results.assign(1,
 void permutation(const NodeArgs& args, Guards&, Results& results) {
   results.assign(1, factory_type(args, {args.integer("n")}, DType::I64, {}));
 }
-void same(const NodeArgs& args, Guards& g, Results& results) {
-  results.assign(1, args.tensor(0));
-  results[0].strides = preserved_strides(g, args.tensor(0));
-}
 void native_dropout(const NodeArgs& args, Guards& g, Results& results) {
-  same(args, g, results);
+  empty_like_first(args, g, results);
   results.push_back(results[0]);
   results[1].dtype = DType::Bool;
 }
 void rrelu(const NodeArgs& args, Guards& g, Results& results) {
-  results = {args.tensor(0), args.tensor(1)};
-  for (TensorType& t : results) t.strides = preserved_strides(g, t);
+  results = {preserved(g, args.tensor(0)), preserved(g, args.tensor(1))};
 }
 void multinomial(const NodeArgs& args, Guards&, Results& results) {
   Sizes sizes = args.tensor(0).sizes;
@@ -37,22 +31,13 @@ void multinomial(const NodeArgs& args, Guards&, Results& results) {
 }
 
 constexpr OpRow kRows[] = {
-    call("aten::rand", sized, kRandom),
-    call("aten::randn", sized, kRandom),
-    call("aten::randint", sized_integers, kRandom),
-    call("aten::randint.low", sized_integers, kRandom),
+    call("aten::rand aten::randn", sized, kRandom),
+    call("aten::randint aten::randint.low", sized_integers, kRandom),
     call("aten::randperm", permutation, kRandom),
-    call("aten::rand_like", like, kRandom),
-    call("aten::randn_like", like, kRandom),
-    call("aten::randint_like", like, kRandom),
-    call("aten::randint_like.low_dtype", like, kRandom),
-    call("aten::bernoulli", same, kRandom),
-    call("aten::bernoulli.p", same, kRandom),
-    call("aten::bernoulli.Tensor", same, kRandom),
-    call("aten::normal_functional", same, kRandom),
-    call("aten::uniform", same, kRandom),
-    call("aten::exponential", same, kRandom),
-    call("aten::random", same, kRandom),
+    call("aten::rand_like aten::randn_like aten::randint_like aten::randint_like.low_dtype", like, kRandom),
+    call("aten::bernoulli aten::bernoulli.p aten::bernoulli.Tensor aten::normal_functional aten::uniform "
+         "aten::exponential aten::random",
+         empty_like_first, kRandom),
     call("aten::native_dropout", native_dropout, kRandom),
     call("aten::rrelu_with_noise_functional", rrelu, kRandom),
     call("aten::multinomial", multinomial, kRandom),

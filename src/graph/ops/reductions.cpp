@@ -110,32 +110,23 @@ std::vector<Value*> count_form(Builder& b, const Node& node) {
   return finish(b, node, {b("aten::sum.dim_IntList", {b("aten::ne.Scalar", {x, Expr(0)}), dims, false})});
 }
 
-constexpr OpRow reduce(const char* name, ReduceOp op, ShapeRule shape, Decompose f = nullptr) {
-  return {.name = name, .family = Family::Reduction, .shape = shape, .decompose = f, .reduce = op};
+constexpr OpRow reduce(const char* names, ReduceOp op, ShapeRule shape, Decompose f = nullptr) {
+  return {.names = names, .family = Family::Reduction, .shape = shape, .decompose = f, .reduce = op};
 }
 constexpr OpRow kRows[] = {
-    reduce("aten::sum", ReduceOp::Sum, sum, sum_form),
-    reduce("aten::sum.dim_IntList", ReduceOp::Sum, sum, sum_form),
-    reduce("aten::prod", ReduceOp::Prod, sum),
-    reduce("aten::prod.dim_int", ReduceOp::Prod, sum),
-    reduce("aten::any", ReduceOp::Any, truth),
-    reduce("aten::any.dim", ReduceOp::Any, truth),
-    reduce("aten::any.dims", ReduceOp::Any, truth),
-    reduce("aten::all", ReduceOp::All, truth),
-    reduce("aten::all.dim", ReduceOp::All, truth),
-    reduce("aten::all.dims", ReduceOp::All, truth),
-    reduce("aten::amax", ReduceOp::Max, extreme),
-    reduce("aten::amin", ReduceOp::Min, extreme),
-    reduce("aten::max", ReduceOp::Max, extreme),
-    reduce("aten::min", ReduceOp::Min, extreme),
+    reduce("aten::sum aten::sum.dim_IntList", ReduceOp::Sum, sum, sum_form),
+    reduce("aten::prod aten::prod.dim_int", ReduceOp::Prod, sum),
+    reduce("aten::any aten::any.dim aten::any.dims", ReduceOp::Any, truth),
+    reduce("aten::all aten::all.dim aten::all.dims", ReduceOp::All, truth),
+    reduce("aten::amax aten::max", ReduceOp::Max, extreme),
+    reduce("aten::amin aten::min", ReduceOp::Min, extreme),
     reduce("aten::argmax", ReduceOp::ArgMax, position),
     reduce("aten::argmin", ReduceOp::ArgMin, position),
     composite("aten::max.dim", extreme_and_position, max_dim),
     composite("aten::min.dim", extreme_and_position, min_dim),
     composite("aten::aminmax", aminmax, aminmax_form),
     composite("aten::count_nonzero.dim_IntList", count, count_form),
-    composite("aten::mean", mean, mean_form, 0, LayoutRule::Ignores),
-    composite("aten::mean.dim", mean, mean_form, 0, LayoutRule::Ignores),
+    composite("aten::mean aten::mean.dim", mean, mean_form, 0, LayoutRule::Ignores),
 };
 
 }  // namespace

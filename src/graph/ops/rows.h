@@ -7,10 +7,9 @@
 // compares them with recorded calls of ATen.
 #pragma once
 
-#include <span>
-
 #include "base/check.h"
 #include "graph/graph.h"
+#include "graph/rules/iterator_strides.h"
 
 namespace vesta::graph {
 
@@ -18,17 +17,36 @@ using Results = std::vector<TensorType>;
 
 // ---- rows of families
 
-constexpr OpRow composite(const char* name, ShapeRule shape, Decompose f, uint32_t flags = 0,
-                          LayoutRule layout = LayoutRule::None) {
-  return {.name = name, .family = Family::Composite, .shape = shape, .decompose = f, .flags = flags, .layout = layout};
+constexpr OpRow pointwise(const char* names, Promote promote, PointwiseBody f, uint8_t accepts = kAnyType,
+                          uint32_t flags = 0) {
+  return {
+      .names = names, .family = Family::Pointwise, .promote = promote, .body = f, .flags = flags, .accepts = accepts};
 }
-constexpr OpRow indexed(const char* name, ShapeRule shape, uint32_t flags = 0, LayoutRule layout = LayoutRule::None) {
-  return {.name = name, .family = Family::Indexed, .shape = shape, .flags = flags, .layout = layout};
+// The result is a float for every input type (`build_borrowing_unary_float_op`).
+constexpr OpRow to_float(const char* names, PointwiseBody f, uint8_t accepts = kAnyType, uint32_t flags = 0) {
+  return pointwise(names, Promote::Float, f, accepts, flags);
+}
+constexpr OpRow with_shape(OpRow row, ShapeRule shape) {
+  row.shape = shape;
+  return row;
+}
+constexpr OpRow composite(const char* names, ShapeRule shape, Decompose f, uint32_t flags = 0,
+                          LayoutRule layout = LayoutRule::None) {
+  return {
+      .names = names, .family = Family::Composite, .shape = shape, .decompose = f, .flags = flags, .layout = layout};
+}
+constexpr OpRow indexed(const char* names, ShapeRule shape, uint32_t flags = 0, LayoutRule layout = LayoutRule::None) {
+  return {.names = names, .family = Family::Indexed, .shape = shape, .flags = flags, .layout = layout};
 }
 // An extern call with a known shape.
-constexpr OpRow call(const char* name, ShapeRule shape, uint32_t flags = 0) {
-  return {.name = name, .shape = shape, .flags = flags};
+constexpr OpRow call(const char* names, ShapeRule shape, uint32_t flags = 0) {
+  return {.names = names, .shape = shape, .flags = flags};
 }
+
+// ---- shape rules of several families
+
+// at::empty_like(the first operand).
+void empty_like_first(const NodeArgs& args, Guards& guards, Results& results);
 
 // ---- the table
 

@@ -1,6 +1,5 @@
 // Running combinations along one dimension. Results are contiguous.
 #include "graph/ops/rows.h"
-#include "graph/rules/broadcast.h"
 
 namespace vesta::graph {
 namespace {
@@ -23,16 +22,16 @@ void running_extreme(const NodeArgs& args, Guards& g, Results& results) {
   results = {contiguous_like(x, x.sizes), contiguous_like(x, x.sizes, DType::I64)};
 }
 
-constexpr OpRow scan(const char* name, ReduceOp op) {
-  return {.name = name, .family = Family::Scan, .shape = running, .reduce = op};
+constexpr OpRow scan(const char* names, ReduceOp op) {
+  return {.names = names, .family = Family::Scan, .shape = running, .reduce = op};
 }
 
 constexpr OpRow kRows[] = {
     scan("aten::cumsum", ReduceOp::Sum),
     scan("aten::cumprod", ReduceOp::Prod),
-    {.name = "aten::logcumsumexp", .family = Family::Scan, .shape = running_log},
-    {.name = "aten::cummax", .family = Family::Scan, .shape = running_extreme, .reduce = ReduceOp::Max},
-    {.name = "aten::cummin", .family = Family::Scan, .shape = running_extreme, .reduce = ReduceOp::Min},
+    {.names = "aten::logcumsumexp", .family = Family::Scan, .shape = running_log},
+    {.names = "aten::cummax", .family = Family::Scan, .shape = running_extreme, .reduce = ReduceOp::Max},
+    {.names = "aten::cummin", .family = Family::Scan, .shape = running_extreme, .reduce = ReduceOp::Min},
 };
 
 }  // namespace

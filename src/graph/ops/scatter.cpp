@@ -6,16 +6,11 @@
 #include "graph/rules/body.h"
 #include "graph/rules/decompose.h"
 #include "graph/rules/index_shape.h"
-#include "graph/rules/iterator_strides.h"
 #include "graph/rules/slices.h"
 
 namespace vesta::graph {
 namespace {
 
-void preserved(const NodeArgs& args, Guards& g, Results& results) {
-  results = {args.tensor(0)};
-  results[0].strides = preserved_strides(g, args.tensor(0));
-}
 void contiguous(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(args.tensor(0), args.tensor(0).sizes)};
 }
@@ -26,10 +21,9 @@ void kept_strides(const NodeArgs& args, Guards& g, Results& results) {
   for (size_t i = 0; i < x.dim(); ++i)
     if (x.strides[i].is_constant(0) && !x.sizes[i].is_constant(1)) results[0].strides = preserved_strides(g, x);
 }
-void same_sizes(Guards& g, const Sizes& a, const Sizes& c, const char* what) {
-  VESTA_USER_CHECK(a.size() == c.size(), "{}: the shape of the source does not fit", what);
-  for (size_t i = 0; i < a.size(); ++i)
-    VESTA_USER_CHECK(a[i] == c[i] || g.equal(a[i], c[i]), "{}: the shape of the source does not fit", what);
+// The parts of a view get the elements of the second operand.
+void fits(const NodeArgs& args, Guards& g, const Sizes& part, const char* what) {
+  VESTA_USER_CHECK(same_sizes(g, part, args.tensor(1).sizes), "{}: the shape of the source does not fit", what);
 }
 
 void slice_scatter(const NodeArgs& args, Guards& g, Results& results) {
@@ -37,7 +31,7 @@ void slice_scatter(const NodeArgs& args, Guards& g, Results& results) {
   const int64_t d = wrap_dim(g, args.integer("dim"), x.dim());
   Sizes part = x.sizes;
   part[d] = slice_range(g, args, x.sizes[d]).length;
-  same_sizes(g, part, args.tensor(1).sizes, "slice_scatter");
+  fits(args, g, part, "slice_scatter");
   kept_strides(args, g, results);
 }
 void select_scatter(const NodeArgs& args, Guards& g, Results& results) {
@@ -47,7 +41,7 @@ void select_scatter(const NodeArgs& args, Guards& g, Results& results) {
   VESTA_USER_CHECK(!g.less(i, -x.sizes[d]) && g.less(i, x.sizes[d]), "select_scatter: the index is out of range");
   Sizes part = x.sizes;
   part.erase(part.begin() + d);
-  same_sizes(g, part, args.tensor(1).sizes, "select_scatter");
+  fits(args, g, part, "select_scatter");
   kept_strides(args, g, results);
 }
 
@@ -62,7 +56,7 @@ void index_put(const NodeArgs& args, Guards& g, Results& results) {
   VESTA_USER_CHECK(args.tensor(2).dtype == x.dtype, "index_put: the source and the destination have different types");
   // The call reads a mask itself; the result's type does not depend on it.
   if (!masks) broadcast(g, index_result(g, x, indices).sizes, args.tensor(2).sizes);
-  preserved(args, g, results);
+  empty_like_first(args, g, results);
 }
 void masked(const NodeArgs& args, Guards& g, Results& results) {
   results = {contiguous_like(args.tensor(0), broadcast(g, args.tensor(0).sizes, args.tensor(1).sizes))};
@@ -73,7 +67,7 @@ void add_like(const NodeArgs& args, Guards& g, Results& results) {
 }
 void fill_like(const NodeArgs& args, Guards& g, Results& results) {
   wrap_dim(g, args.integer("dim"), args.tensor(0).dim());
-  preserved(args, g, results);
+  empty_like_first(args, g, results);
 }
 
 // ---- gradients of views ----
@@ -123,8 +117,8 @@ std::vector<Value*> embedding_backward_form(Builder& b, const Node& node) {
   return finish(b, node, {b("aten::index_add", {zeros(b, node.results[0]->type), Expr(0), index, rows})});
 }
 
-constexpr OpRow write(const char* name, ShapeRule shape) {
-  return {.name = name, .family = Family::Scatter, .shape = shape, .flags = kMayRaise};
+constexpr OpRow write(const char* names, ShapeRule shape) {
+  return {.names = names, .family = Family::Scatter, .shape = shape, .flags = kMayRaise};
 }
 
 constexpr OpRow kRows[] = {
@@ -132,18 +126,12 @@ constexpr OpRow kRows[] = {
     indexed("aten::select_scatter", select_scatter),
     indexed("aten::diagonal_scatter", kept_strides),
     call("aten::as_strided_scatter", kept_strides, kMayRaise),
-    write("aten::index_put", index_put),
-    write("aten::_unsafe_index_put", index_put),
-    write("aten::scatter.src", contiguous),
-    write("aten::scatter.value", contiguous),
-    write("aten::scatter.reduce", contiguous),
-    write("aten::scatter.value_reduce", contiguous),
-    write("aten::scatter_add", contiguous),
-    write("aten::scatter_reduce.two", contiguous),
-    write("aten::index_add", add_like),
-    write("aten::index_copy", add_like),
-    write("aten::index_fill.int_Scalar", fill_like),
-    write("aten::index_fill.int_Tensor", fill_like),
+    write("aten::index_put aten::_unsafe_index_put", index_put),
+    write("aten::scatter.src aten::scatter.value aten::scatter.reduce aten::scatter.value_reduce aten::scatter_add "
+          "aten::scatter_reduce.two",
+          contiguous),
+    write("aten::index_add aten::index_copy", add_like),
+    write("aten::index_fill.int_Scalar aten::index_fill.int_Tensor", fill_like),
     write("aten::masked_scatter", masked),
     composite("aten::embedding_dense_backward", embedding_backward, embedding_backward_form),
     composite("aten::slice_backward", slice_backward, slice_backward_form),

@@ -1,6 +1,5 @@
 // Order statistics and counting: calls into ATen with known shapes.
 #include "graph/ops/rows.h"
-#include "graph/rules/iterator_strides.h"
 #include "graph/rules/reduced_dims.h"
 
 namespace vesta::graph {
@@ -15,8 +14,7 @@ void sort(const NodeArgs& args, Guards& g, Results& results) {
   const TensorType& x = args.tensor(0);
   VESTA_USER_CHECK(!is_complex(x.dtype), "complex numbers have no order");
   wrap_dim(g, args.integer("dim"), x.dim());
-  TensorType out = x;
-  out.strides = preserved_strides(g, x);
+  const TensorType out = preserved(g, x);
   results = {out, as_positions(out)};
 }
 void topk(const NodeArgs& args, Guards& g, Results& results) {
@@ -45,18 +43,13 @@ void search(const NodeArgs& args, Guards&, Results& results) {
 }
 
 constexpr OpRow kRows[] = {
-    call("aten::sort", sort),
-    call("aten::sort.stable", sort),
+    call("aten::sort aten::sort.stable", sort),
     call("aten::topk", topk),
-    call("aten::median.dim", one_along_dim),
-    call("aten::nanmedian.dim", one_along_dim),
-    call("aten::mode", one_along_dim),
+    call("aten::median.dim aten::nanmedian.dim aten::mode", one_along_dim),
     call("aten::kthvalue", one_along_dim, kMayRaise),
-    call("aten::median", scalar),
-    call("aten::nanmedian", scalar),
+    call("aten::median aten::nanmedian", scalar),
     call("aten::histc", histc, kMayRaise),
-    call("aten::bucketize.Tensor", search, kMayRaise),
-    call("aten::searchsorted.Tensor", search, kMayRaise),
+    call("aten::bucketize.Tensor aten::searchsorted.Tensor", search, kMayRaise),
 };
 
 }  // namespace

@@ -143,9 +143,7 @@ constexpr OpRow kRows[] = {
     composite("aten::var_mean.correction", variance_and_mean, variance_form<false, true>),
     composite("aten::std_mean.correction", variance_and_mean, variance_form<true, true>),
     composite("aten::logsumexp", log_sum_exp, log_sum_exp_form),
-    composite("aten::linalg_vector_norm", norm, norm_form),
-    composite("aten::norm.ScalarOpt_dim", norm, norm_form),
-    composite("aten::norm.Scalar", norm, norm_form),
+    composite("aten::linalg_vector_norm aten::norm.ScalarOpt_dim aten::norm.Scalar", norm, norm_form),
 };
 
 }  // namespace

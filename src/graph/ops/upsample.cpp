@@ -1,6 +1,5 @@
 // Interpolation of images, where the result keeps the input's memory format.
 #include "graph/ops/rows.h"
-#include "graph/rules/broadcast.h"
 
 namespace vesta::graph {
 namespace {
@@ -32,12 +31,10 @@ void affine_grid(const NodeArgs& args, Guards& g, std::vector<TensorType>& resul
 }
 
 constexpr OpRow kRows[] = {
-    indexed("aten::upsample_nearest1d", upsample<1>),        indexed("aten::upsample_nearest2d", upsample<2>),
-    indexed("aten::upsample_nearest3d", upsample<3>),        indexed("aten::_upsample_nearest_exact1d", upsample<1>),
-    indexed("aten::_upsample_nearest_exact2d", upsample<2>), indexed("aten::upsample_linear1d", upsample<1>),
-    indexed("aten::_upsample_nearest_exact3d", upsample<3>), indexed("aten::upsample_trilinear3d", upsample<3>),
-    indexed("aten::upsample_bilinear2d", upsample<2>),       call("aten::upsample_bicubic2d", upsample<2>),
-    call("aten::_upsample_bilinear2d_aa", upsample<2>),      call("aten::_upsample_bicubic2d_aa", upsample<2>),
+    indexed("aten::upsample_nearest1d aten::_upsample_nearest_exact1d aten::upsample_linear1d", upsample<1>),
+    indexed("aten::upsample_nearest2d aten::_upsample_nearest_exact2d aten::upsample_bilinear2d", upsample<2>),
+    indexed("aten::upsample_nearest3d aten::_upsample_nearest_exact3d aten::upsample_trilinear3d", upsample<3>),
+    call("aten::upsample_bicubic2d aten::_upsample_bilinear2d_aa aten::_upsample_bicubic2d_aa", upsample<2>),
     call("aten::affine_grid_generator", affine_grid),
 };
 

@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "graph/ops/rows.h"
-#include "graph/rules/broadcast.h"
 #include "graph/rules/decompose.h"
 #include "graph/rules/promotion.h"
 #include "graph/rules/slices.h"
@@ -14,7 +13,6 @@
 namespace vesta::graph {
 namespace {
 
-using Results = std::vector<TensorType>;
 using Index = std::vector<Expr>;
 
 void give(Results& results, const TensorType& like, Sizes sizes, std::vector<Expr> strides) {
@@ -311,37 +309,32 @@ void view_dtype_shape(const NodeArgs& args, Guards& g, Results& results) {
   results.assign(1, out);
 }
 
-constexpr OpRow view(const char* name, ShapeRule shape, ViewMap map, ViewInverse inverse, Role role = Role::None) {
-  return {.name = name, .family = Family::View, .shape = shape, .view = map, .inverse = inverse, .role = role};
+constexpr OpRow view(const char* names, ShapeRule shape, ViewMap map, ViewInverse inverse, Role role = Role::None) {
+  return {.names = names, .family = Family::View, .shape = shape, .view = map, .inverse = inverse, .role = role};
 }
-constexpr OpRow reshape(const char* name, ShapeRule shape, ViewMap map = reshape_map) {
-  return view(name, shape, map, reshape_back, Role::Reshape);
+constexpr OpRow reshape(const char* names, ShapeRule shape, ViewMap map = reshape_map) {
+  return view(names, shape, map, reshape_back, Role::Reshape);
 }
-constexpr OpRow permute(const char* name, ShapeRule shape) {
-  return view(name, shape, permute_map, permute_back, Role::Permute);
+constexpr OpRow permute(const char* names, ShapeRule shape) {
+  return view(names, shape, permute_map, permute_back, Role::Permute);
 }
 
 constexpr OpRow kRows[] = {
-    reshape("aten::view", view_shape),
-    reshape("aten::_unsafe_view", view_shape),
+    reshape("aten::view aten::_unsafe_view", view_shape),
     reshape("aten::_reshape_alias", reshape_alias_shape),
     view("aten::expand", expand_shape, expand_map, nullptr, Role::Part),
     permute("aten::permute", permute_shape),
     permute("aten::transpose.int", transpose_shape),
     permute("aten::t", t_shape),
     reshape("aten::unsqueeze", unsqueeze_shape, unsqueeze_map),
-    reshape("aten::squeeze", squeeze_shape, squeeze_map),
-    reshape("aten::squeeze.dim", squeeze_shape, squeeze_map),
-    reshape("aten::squeeze.dims", squeeze_shape, squeeze_map),
+    reshape("aten::squeeze aten::squeeze.dim aten::squeeze.dims", squeeze_shape, squeeze_map),
     view("aten::slice.Tensor", slice_shape, slice_map, slice_back, Role::Part),
     view("aten::select.int", select_shape, select_map, select_back),
     view("aten::diagonal", diagonal_shape, diagonal_map, diagonal_back),
     view("aten::unfold", unfold_shape, unfold_map, nullptr),
     view("aten::alias", alias_shape, alias_map, alias_back, Role::Part),
-    view("aten::detach", alias_shape, alias_map, alias_back),
-    view("aten::lift_fresh", alias_shape, alias_map, alias_back),
-    view("aten::_conj", alias_shape, nullptr, nullptr),
-    view("aten::_neg_view", alias_shape, nullptr, nullptr),
+    view("aten::detach aten::lift_fresh", alias_shape, alias_map, alias_back),
+    view("aten::_conj aten::_neg_view", alias_shape, nullptr, nullptr),
     view("aten::as_strided", as_strided_shape, nullptr, as_strided_back),
     view("aten::view_as_real", view_as_real_shape, view_as_real_map, view_as_real_back),
     view("aten::view_as_complex", view_as_complex_shape, view_as_complex_map, view_as_complex_back),

@@ -59,9 +59,7 @@ void fold(Rewriter& r, Node* norm, Node* conv, const Convolution& c, const Batch
   std::vector<Arg> args(conv->args().begin(), conv->args().end());
   args[1] = weight;
   args[2] = bias;
-  Node* made = g.add_node(*conv->op, std::move(args), {norm->results[0]->type}, conv);
-  made->source = conv->source;
-  r.substitute(norm->results[0], made->results[0]);
+  r.substitute(norm->results[0], conv, *conv->op, std::move(args), conv);
   g.erase(norm);
   g.erase(conv);
 }

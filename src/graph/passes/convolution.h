@@ -1,8 +1,6 @@
 // Reads an aten::convolution on any device.
 #pragma once
 
-#include <optional>
-
 #include "graph/graph.h"
 
 namespace vesta::graph {

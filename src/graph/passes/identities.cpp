@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <unordered_map>
 
 #include "graph/passes/rewriter.h"
@@ -71,18 +70,14 @@ Value* chosen(Node* n) {
 
 // Whether every value of `from` has an equal value in `to`.
 bool holds_all(DType from, DType to) {
-  if (from == to) return true;
+  const bool half = from == DType::F16 || from == DType::BF16;
+  const bool small = from == DType::Bool || from == DType::U8 || from == DType::I8 || from == DType::I16;
   switch (to) {
-    case DType::F64:
-      return from == DType::F32 || from == DType::F16 || from == DType::BF16 || from == DType::I32 ||
-             from == DType::I16 || from == DType::I8 || from == DType::U8 || from == DType::Bool;
-    case DType::F32:
-      return from == DType::F16 || from == DType::BF16 || from == DType::I16 || from == DType::I8 ||
-             from == DType::U8 || from == DType::Bool;
-    case DType::I64:
-      return from == DType::I32 || from == DType::I16 || from == DType::I8 || from == DType::U8 || from == DType::Bool;
-    case DType::I32: return from == DType::I16 || from == DType::I8 || from == DType::U8 || from == DType::Bool;
-    default: return false;
+    case DType::F64: return from == to || from == DType::F32 || from == DType::I32 || half || small;
+    case DType::F32: return from == to || half || small;
+    case DType::I64: return from == to || from == DType::I32 || small;
+    case DType::I32: return from == to || small;
+    default: return from == to;
   }
 }
 

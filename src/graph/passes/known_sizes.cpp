@@ -1,6 +1,5 @@
 #include "graph/passes/known_sizes.h"
 
-#include <optional>
 #include <unordered_map>
 
 namespace vesta::graph {
@@ -56,10 +55,7 @@ class KnownSizes {
     for (auto& [symbol, value] : known_) value = (*this)(value);
   }
 
-  struct Hash {
-    size_t operator()(Expr e) const { return e.hash(); }
-  };
-  std::unordered_map<Expr, Expr, Hash> known_;
+  std::unordered_map<Expr, Expr> known_;
 };
 
 Arg rewritten(const KnownSizes& known, const Arg& arg) {

@@ -16,6 +16,20 @@ std::optional<Convolution> as_library_convolution(const Node& n) {
   return c && is_library_tensor(c->x->type) ? c : std::nullopt;
 }
 
+const Op& pointwise_convolution() {
+  static const Op& op = declare_op(
+      "mkldnn::_convolution_pointwise(Tensor X, Tensor W, Tensor? B, int[] padding, int[] stride, int[] dilation, int "
+      "groups, str attr, Scalar?[] scalars, str? algorithm) -> Tensor Y");
+  return op;
+}
+const Op& adding_convolution() {
+  static const Op& op = declare_op(
+      "mkldnn::_convolution_pointwise.binary(Tensor X, Tensor other, Tensor W, Tensor? B, int[] padding, int[] stride, "
+      "int[] dilation, int groups, str binary_attr, Scalar? alpha, str? unary_attr, Scalar?[] unary_scalars, "
+      "str? unary_algorithm) -> Tensor Y");
+  return op;
+}
+
 std::optional<Activation> library_activation(const Node& n) {
   static const std::unordered_map<std::string_view, const char*> names = {
       {"aten::gelu", "gelu"}, {"aten::silu", "swish"},          {"aten::sigmoid", "sigmoid"},

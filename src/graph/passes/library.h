@@ -12,10 +12,6 @@
 //     about two million multiply-adds.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "graph/passes/convolution.h"
 #include "graph/passes/pass.h"
 
@@ -25,6 +21,10 @@ inline constexpr int64_t kLibraryProductThreshold = int64_t{1} << 21;
 
 bool is_library_tensor(const TensorType& t);  // on the CPU, float32 or bfloat16
 std::optional<Convolution> as_library_convolution(const Node& n);
+
+// oneDNN's convolutions: with an activation, and with an addition.
+const Op& pointwise_convolution();
+const Op& adding_convolution();
 
 struct Activation {
   std::string attr = "none";

@@ -31,12 +31,6 @@ struct Product {
   Value* bias = nullptr;
 };
 
-bool is_one(const Arg& a) {
-  if (const Expr* e = std::get_if<Expr>(&a)) return e->is_constant(1);
-  const double* d = std::get_if<double>(&a);
-  return d && *d == 1;
-}
-
 bool match(const Node* n, Product& p) {
   if (is_op(n, "aten::mm")) {
     p = {n->input(0), n->input(1), nullptr};
@@ -67,9 +61,7 @@ void unflatten(Rewriter& r, Node* view) {
     return;
   if (!std::equal(xs.begin(), xs.end() - 1, ys.begin()) || !is_contiguous(x->type) || !is_contiguous(y->type)) return;
   if (!r.may()) return;
-  Node* made = r.graph().add_node(*linear->op, {x, linear->args()[1], linear->args()[2]}, {y->type}, view);
-  made->source = linear->source;
-  r.substitute(y, made->results[0]);
+  r.substitute(y, linear, *linear->op, {x, linear->args()[1], linear->args()[2]}, view);
 }
 
 }  // namespace
@@ -82,10 +74,8 @@ bool recognise_linear(Graph& graph, const PassContext& context) {
     Product p;
     if (match(n, p)) {
       if (!rewriter.may()) return;
-      Node* made = graph.add_node(*linear, {p.x, transposed(graph, n, p.w), p.bias ? Arg(p.bias) : Arg(None{})},
-                                  {n->results[0]->type}, n);
-      made->source = n->source;
-      rewriter.substitute(n->results[0], made->results[0]);
+      rewriter.substitute(n->results[0], n, *linear,
+                          {p.x, transposed(graph, n, p.w), p.bias ? Arg(p.bias) : Arg(None{})}, n);
       graph.erase(n);
     } else if (is_resize(n)) {
       unflatten(rewriter, n);

@@ -50,14 +50,12 @@ void fuse(Rewriter& r, Node* n) {
   }
   if (!r.may()) return;
   Value* out = last->results[0];
-  Node* made = addend ? g.add_node(binary, {n->args()[0], addend, n->args()[1], n->args()[2], std::string("add")},
-                                   {out->type}, last)
-                      : g.add_node(unary,
-                                   {n->args()[0], n->args()[1], n->args()[2], activation.attr, activation.scalars,
-                                    activation.algorithm},
-                                   {out->type}, last);
-  made->source = n->source;
-  r.substitute(out, made->results[0]);
+  const Arg &x = n->args()[0], &w = n->args()[1], &b = n->args()[2];
+  if (addend) {
+    r.substitute(out, n, binary, {x, addend, w, b, std::string("add")}, last);
+  } else {
+    r.substitute(out, n, unary, {x, w, b, activation.attr, activation.scalars, activation.algorithm}, last);
+  }
   if (last != n) g.erase(last);
   g.erase(n);
 }

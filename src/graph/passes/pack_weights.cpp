@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "graph/passes/convolution.h"
 #include "graph/passes/library.h"
@@ -38,21 +37,6 @@ bool lies_channels_last(const TensorType& t) {
 // oneDNN in torch 2.11 fails for one pixel if the weight is packed and something is added.
 bool is_one_pixel(const TensorType& t) { return t.sizes[2].is_constant(1) && t.sizes[3].is_constant(1); }
 
-struct Library {
-  const Op& convolution = declare_op(
-      "mkldnn::_convolution_pointwise(Tensor X, Tensor W, Tensor? B, int[] padding, int[] stride, int[] dilation, int "
-      "groups, "
-      "str attr, Scalar?[] scalars, str? algorithm) -> Tensor Y");
-  const Op& binary = declare_op(
-      "mkldnn::_convolution_pointwise.binary(Tensor X, Tensor other, Tensor W, Tensor? B, int[] padding, int[] stride, "
-      "int[] dilation, int groups, str binary_attr, Scalar? alpha, str? unary_attr, Scalar?[] unary_scalars, "
-      "str? unary_algorithm) -> Tensor Y");
-  const Op& reorder = declare_op(
-      "mkldnn::_reorder_convolution_weight(Tensor self, int[2] padding=0, int[2] stride=1, int[2] dilation=1, int "
-      "groups=1, "
-      "int[]? input_size=None) -> Tensor Y");
-};
-
 bool is_constant(const IntList& list) {
   return std::all_of(list.begin(), list.end(), [](Expr e) { return e.is_constant(); });
 }
@@ -61,21 +45,24 @@ bool is_constant(const IntList& list) {
 
 bool pack_weights(Graph& graph, const PassContext& context) {
   if (!context.inference || context.options.packed_weights == 0) return false;
-  static const Library library;
+  const Op &pointwise = pointwise_convolution(), &adding = adding_convolution();
+  static const Op& reorder = declare_op(
+      "mkldnn::_reorder_convolution_weight(Tensor self, int[2] padding=0, int[2] stride=1, int[2] dilation=1, int "
+      "groups=1, int[]? input_size=None) -> Tensor Y");
   Rewriter rewriter(graph, context);
   const std::vector<bool> parameters = parameters_of(graph);
   std::map<std::pair<Value*, std::string>, Value*> packed;
   int64_t spent = prepacked_bytes(graph);
   graph.for_each_node([&](Node* n) {
     const bool plain = as_library_convolution(*n).has_value();
-    if (!plain && n->op != &library.convolution && n->op != &library.binary) return;
+    if (!plain && n->op != &pointwise && n->op != &adding) return;
     const NodeArgs a = n->named();
     const size_t w_index = static_cast<size_t>(a.schema().index_of(plain ? "weight" : "W"));
     Value *x = n->input(0), *w = n->input(w_index);
-    if (!is_constant_weight(parameters, w) || (w->producer && w->producer->op == &library.reorder)) return;
+    if (!is_constant_weight(parameters, w) || (w->producer && w->producer->op == &reorder)) return;
     // The packed order makes the result channels-last; its recorded strides must say so.
     if (!lies_channels_last(n->results[0]->type) || !is_constant(x->type.sizes)) return;
-    if (n->op == &library.binary && is_one_pixel(n->results[0]->type)) return;
+    if (n->op == &adding && is_one_pixel(n->results[0]->type)) return;
     const Expr groups = a.integer("groups");
     const std::optional<int64_t> bytes = packed_bytes(w, groups.constant());
     if (!bytes) return;
@@ -102,7 +89,7 @@ bool pack_weights(Graph& graph, const PassContext& context) {
         w->type.strides = channels_last_strides(w->type.sizes);
       TensorType t = w->type;
       t.strides = contiguous_strides(t.sizes);
-      Node* made = graph.add_node(library.reorder, std::move(args), {std::move(t)}, n);
+      Node* made = graph.add_node(reorder, std::move(args), {std::move(t)}, n);
       made->prepacked = true;
       p = made->results[0];
     } else if (!rewriter.may()) {
@@ -112,12 +99,10 @@ bool pack_weights(Graph& graph, const PassContext& context) {
       graph.set_arg(n, w_index, p);
       return;
     }
-    Node* made = graph.add_node(library.convolution,
-                                {x, p, a.get("bias"), a.get("padding"), a.get("stride"), a.get("dilation"), groups,
-                                 std::string("none"), std::vector<double>{}, std::string()},
-                                {n->results[0]->type}, n);
-    made->source = n->source;
-    rewriter.substitute(n->results[0], made->results[0]);
+    rewriter.substitute(n->results[0], n, pointwise,
+                        {x, p, a.get("bias"), a.get("padding"), a.get("stride"), a.get("dilation"), groups,
+                         std::string("none"), std::vector<double>{}, std::string()},
+                        n);
     graph.erase(n);
   });
   return rewriter.changed();

@@ -1,12 +1,7 @@
 // Graph passes are rows of one table: a name, a function, and a position in the order. Timing, dumping, skipping and
-// bisecting by name come with the row (pass_table.cpp). Each pass is one pair of files. A pass may not change what a
-// graph computes, nor the types of its outputs and mutations.
+// bisecting by name come with the row (pass_table.cpp). Each pass is a source of its own, declared in passes.h. A pass
+// may not change what a graph computes, nor the types of its outputs and mutations.
 #pragma once
-
-#include <functional>
-#include <optional>
-#include <span>
-#include <string_view>
 
 #include "graph/graph.h"
 #include "vesta/options.h"

@@ -29,6 +29,12 @@ void Rewriter::substitute(Value* from, Value* to) {
   graph_.replace_uses(from, to);
 }
 
+void Rewriter::substitute(Value* from, const Node* original, const Op& op, std::vector<Arg> args, Node* before) {
+  Node* made = graph_.add_node(op, std::move(args), {from->type}, before);
+  made->source = original->source;
+  substitute(from, made->results[0]);
+}
+
 Value* own_copy(Graph& graph, Node* before, Value* v, const TensorType& type) {
   static const Op& clone = declare_op("aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor");
   return graph.add_node(clone, {v, None{}}, {type}, before)->results[0];
@@ -42,13 +48,6 @@ std::vector<bool> results_of(const Graph& graph) {
   return is_result;
 }
 
-bool has_one_use(const Graph& graph, const Value* v) {
-  if (v->users.size() != 1) return false;
-  for (const Output& o : graph.outputs)
-    if (o.value == v) return false;
-  for (const Mutation& m : graph.mutations)
-    if (m.value == v) return false;
-  return true;
-}
+bool has_one_use(const Graph& graph, const Value* v) { return v->users.size() == 1 && !graph.is_result(v); }
 
 }  // namespace vesta::graph

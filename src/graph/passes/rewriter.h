@@ -1,8 +1,6 @@
 // The rules that every rewrite must keep: the rewrite limit, and the binding types of outputs.
 #pragma once
 
-#include <vector>
-
 #include "graph/passes/pass.h"
 
 namespace vesta::graph {
@@ -22,6 +20,8 @@ class Rewriter {
   bool replace(Value* from, Value* to);
   // Replaces without can_replace(): the caller has made `to` as a full substitute for `from`.
   void substitute(Value* from, Value* to);
+  // Substitutes the result of a new node for `from`. The node comes before `before` and has the source of `original`.
+  void substitute(Value* from, const Node* original, const Op& op, std::vector<Arg> args, Node* before);
   // Asks for one rewrite, which the caller then makes.
   bool may() {
     if (!context_.may_rewrite()) return false;

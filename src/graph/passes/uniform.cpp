@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <cmath>
-#include <cstdint>
 
 #include "graph/rules/factory_types.h"
 

@@ -1,8 +1,6 @@
 // Tensors that hold one number throughout, which is known at compile time: full, zeros, ones, scalar_tensor.
 #pragma once
 
-#include <optional>
-
 #include "graph/graph.h"
 
 namespace vesta::graph {

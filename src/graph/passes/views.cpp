@@ -1,7 +1,6 @@
 #include "graph/passes/views.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "graph/passes/rewriter.h"
 #include "graph/rules/broadcast.h"
@@ -40,9 +39,7 @@ void compose_permutations(Rewriter& r, Node* n, Dims q) {
     r.graph().set_arg(n, 1, std::move(list));
     return;
   }
-  Node* made = r.graph().add_node(permute, {x, std::move(list)}, {y->type}, n);
-  made->source = n->source;
-  r.substitute(y, made->results[0]);
+  r.substitute(y, n, permute, {x, std::move(list)}, n);
 }
 
 // A reshape of a reshape of a contiguous tensor is one view of that tensor.
@@ -55,9 +52,7 @@ void compose_reshapes(Rewriter& r, Node* n) {
   if (!is_contiguous(x->type) || !is_contiguous(y->type)) return;
   if (r.replace(y, x)) return;
   if (!r.may()) return;
-  Node* made = r.graph().add_node(view, {x, y->type.sizes}, {y->type}, n);
-  made->source = n->source;
-  r.substitute(y, made->results[0]);
+  r.substitute(y, n, view, {x, y->type.sizes}, n);
 }
 
 }  // namespace

@@ -4,9 +4,6 @@
 // body may not look at memory or at other elements.
 #pragma once
 
-#include <span>
-#include <string_view>
-
 #include "graph/graph.h"
 
 namespace vesta::graph {

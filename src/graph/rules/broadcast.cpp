@@ -24,6 +24,10 @@ Sizes broadcast(Guards& g, std::span<const Expr> a, std::span<const Expr> b) {
   return out;
 }
 
+bool same_sizes(Guards& g, std::span<const Expr> a, std::span<const Expr> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](Expr x, Expr y) { return g.equal(x, y); });
+}
+
 int64_t wrap_dim(Guards& g, Expr dim, size_t ndim) {
   const int64_t n = ndim == 0 ? 1 : static_cast<int64_t>(ndim);
   int64_t d = dim.is_constant() ? dim.constant() : g.specialize(dim);

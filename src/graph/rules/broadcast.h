@@ -1,9 +1,6 @@
 // Broadcasting, dimensions and contiguity with symbolic sizes. Every answer that is not provable becomes a guard.
 #pragma once
 
-#include <span>
-#include <vector>
-
 #include "graph/graph.h"
 
 namespace vesta::graph {
@@ -12,6 +9,9 @@ using Sizes = std::vector<Expr>;
 
 // The common size of two shapes. Throws UserError if they do not broadcast.
 Sizes broadcast(Guards& g, std::span<const Expr> a, std::span<const Expr> b);
+
+// Whether two shapes have as many dimensions and equal sizes.
+bool same_sizes(Guards& g, std::span<const Expr> a, std::span<const Expr> b);
 
 // Resolves negative dimensions as Python does; a 0-d tensor has dimensions 0 and -1. Throws UserError out of range.
 int64_t wrap_dim(Guards& g, Expr dim, size_t ndim);

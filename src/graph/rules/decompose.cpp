@@ -28,6 +28,23 @@ std::vector<Value*> finish(Builder& b, const Node& node, std::vector<Value*> val
   return values;
 }
 
+Value* given(const Node& node, std::string_view name) {
+  const NodeArgs args = node.named();
+  return args.has(name) ? std::get<Value*>(args.get(name)) : nullptr;
+}
+
+IntList range(size_t from, size_t to) {
+  IntList out;
+  for (size_t i = from; i < to; ++i) out.push_back(static_cast<int64_t>(i));
+  return out;
+}
+
+Value* along(Builder& b, Value* vector, size_t dim, size_t ndim) {
+  Sizes shape(ndim, Expr(1));
+  shape[dim] = vector->type.sizes[0];
+  return reshaped(b, vector, shape);
+}
+
 Value* sum_keeping(Builder& b, Value* v, const IntList& dims) {
   return b("aten::sum.dim_IntList", {v, dims, true}, {{"dtype", v->type.dtype}});
 }

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <initializer_list>
-#include <vector>
 
 #include "graph/rules/broadcast.h"
 
@@ -15,6 +14,13 @@ Value* cast(Builder& b, Value* v, DType t);
 Value* opmath(Builder& b, Value* v);
 // Casts each value to the type of the result it replaces.
 std::vector<Value*> finish(Builder& b, const Node& node, std::vector<Value*> values);
+
+// The tensor that the node is given as this argument, or nullptr.
+Value* given(const Node& node, std::string_view name);
+// from, from + 1, ..., to - 1: dimensions.
+IntList range(size_t from, size_t to);
+// A vector as a tensor of `ndim` dimensions that broadcasts along `dim`.
+Value* along(Builder& b, Value* vector, size_t dim, size_t ndim);
 
 // Reductions over `dims` that keep the dimensions, in v's type.
 Value* sum_keeping(Builder& b, Value* v, const IntList& dims);

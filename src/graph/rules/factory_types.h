@@ -1,8 +1,6 @@
 // Result types of operators that make tensors, filled with constants or with random numbers.
 #pragma once
 
-#include <optional>
-
 #include "graph/rules/broadcast.h"
 
 namespace vesta::graph {

@@ -87,4 +87,6 @@ std::vector<Expr> preserved_strides(Guards& g, const TensorType& t) {
   return sorted_strides(g, t.sizes, one);
 }
 
+TensorType preserved(Guards& g, const TensorType& t) { return {t.dtype, t.sizes, preserved_strides(g, t), t.device}; }
+
 }  // namespace vesta::graph

@@ -1,8 +1,6 @@
 // The strides of a result that at::TensorIterator allocates.
 #pragma once
 
-#include <span>
-
 #include "graph/rules/broadcast.h"
 
 namespace vesta::graph {
@@ -13,5 +11,7 @@ std::vector<Expr> iterator_strides(Guards& g, std::span<const Expr> sizes, std::
 // The strides of at::empty_like(t, Preserve): a dense tensor keeps its strides, another one gets those of an iterator
 // over it alone.
 std::vector<Expr> preserved_strides(Guards& g, const TensorType& t);
+// The type of that tensor.
+TensorType preserved(Guards& g, const TensorType& t);
 
 }  // namespace vesta::graph

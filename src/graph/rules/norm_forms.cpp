@@ -19,31 +19,31 @@ Value* scale_and_shift(Builder& b, Value* v, Value* weight, Value* bias) {
   return v;
 }
 
+std::vector<TensorType> only_asked(const NodeArgs& args, std::vector<TensorType> gradients) {
+  const auto& mask = std::get<std::vector<bool>>(args.get("output_mask"));
+  for (size_t i = 0; i < gradients.size(); ++i)
+    if (!mask[i]) gradients[i] = {.dtype = DType::Other, .sizes = {}, .strides = {}, .device = {}};
+  return gradients;
+}
+
 namespace {
 
-using Results = std::vector<TensorType>;
-
-const std::vector<bool>& mask_of(const NodeArgs& args) { return std::get<std::vector<bool>>(args.get("output_mask")); }
-void mask(const NodeArgs& args, Results& results) {
-  for (size_t i = 0; i < results.size(); ++i)
-    if (!mask_of(args)[i]) results[i] = undefined();
+// The gradients of the input, which has type x, and of weight and bias.
+std::vector<TensorType> gradients(const NodeArgs& args, const TensorType& x, const Sizes& parameters) {
+  const TensorType parameter =
+      contiguous_like(args.has("weight") ? args.tensor("weight") : args.tensor("input"), parameters);
+  return only_asked(args, {x, parameter, parameter});
 }
-Value* given(const Node& node, std::string_view name) {
-  const NodeArgs args = node.named();
-  return args.has(name) ? std::get<Value*>(args.get(name)) : nullptr;
-}
-IntList range(size_t from, size_t to) {
-  IntList out;
-  for (size_t i = from; i < to; ++i) out.push_back(static_cast<int64_t>(i));
-  return out;
-}
+TensorType in_own_format(Guards& g, const TensorType& x) { return in_format(x, x.sizes, suggest_memory_format(g, x)); }
 Value* sum_dropping(Builder& b, Value* v, const IntList& dims) {
   return dims.empty() ? v : b("aten::sum.dim_IntList", {v, dims, false}, {{"dtype", v->type.dtype}});
 }
-Value* channels(Builder& b, Value* v, size_t ndim) {
-  Sizes shape(ndim, Expr(1));
-  shape[1] = v->type.sizes[0];
-  return reshaped(b, v, shape);
+// The gradient of the input of a norm over `inner` whose scaled gradient this is.
+Value* input_gradient(Builder& b, Value* scaled, Value* normal, Value* rstd, const IntList& inner) {
+  Value* mean = mean_keeping(b, scaled, inner);
+  Value* part = b("aten::mul.Tensor", {normal, mean_keeping(b, b("aten::mul.Tensor", {scaled, normal}), inner)});
+  Value* rest = b("aten::sub.Tensor", {b("aten::sub.Tensor", {scaled, mean}), part});
+  return b("aten::mul.Tensor", {rest, rstd});
 }
 // Only the defined results are computed.
 std::vector<Value*> finish_masked(Builder& b, const Node& node, std::vector<Value*> values) {
@@ -54,28 +54,16 @@ std::vector<Value*> finish_masked(Builder& b, const Node& node, std::vector<Valu
 
 }  // namespace
 
-void native_layer_norm_backward(const NodeArgs& args, Guards&, Results& results) {
+void native_layer_norm_backward(const NodeArgs& args, Guards&, std::vector<TensorType>& results) {
   const TensorType& x = args.tensor("input");
-  const Sizes& shape = args.integers("normalized_shape");
-  const TensorType& parameter = args.has("weight") ? args.tensor("weight") : x;
-  results = {contiguous_like(x, x.sizes), contiguous_like(parameter, shape), contiguous_like(parameter, shape)};
-  mask(args, results);
+  results = gradients(args, contiguous_like(x, x.sizes), args.integers("normalized_shape"));
 }
-void native_group_norm_backward(const NodeArgs& args, Guards& g, Results& results) {
-  const TensorType& x = args.tensor("input");
-  const TensorType& parameter = args.has("weight") ? args.tensor("weight") : x;
-  const Sizes shape = {args.integer("C")};
-  results = {in_format(x, x.sizes, suggest_memory_format(g, x)), contiguous_like(parameter, shape),
-             contiguous_like(parameter, shape)};
-  mask(args, results);
+void native_group_norm_backward(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  results = gradients(args, in_own_format(g, args.tensor("input")), {args.integer("C")});
 }
-void native_batch_norm_backward(const NodeArgs& args, Guards& g, Results& results) {
+void native_batch_norm_backward(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
   const TensorType& x = args.tensor("input");
-  const TensorType& parameter = args.has("weight") ? args.tensor("weight") : x;
-  const Sizes shape = {x.sizes[1]};
-  results = {in_format(x, x.sizes, suggest_memory_format(g, x)), contiguous_like(parameter, shape),
-             contiguous_like(parameter, shape)};
-  mask(args, results);
+  results = gradients(args, in_own_format(g, x), {x.sizes[1]});
 }
 
 std::vector<Value*> layer_norm_backward_form(Builder& b, const Node& node) {
@@ -91,10 +79,7 @@ std::vector<Value*> layer_norm_backward_form(Builder& b, const Node& node) {
   std::vector<Value*> values(3, nullptr);
   if (node.results[0]) {
     Value* scaled = scale_and_shift(b, grad, given(node, "weight"), nullptr);
-    Value* mean = mean_keeping(b, scaled, inner);
-    Value* along = b("aten::mul.Tensor", {normal, mean_keeping(b, b("aten::mul.Tensor", {scaled, normal}), inner)});
-    Value* rest = b("aten::sub.Tensor", {b("aten::sub.Tensor", {scaled, mean}), along});
-    values[0] = b("aten::mul.Tensor", {rest, rstd});
+    values[0] = input_gradient(b, scaled, normal, rstd, inner);
   }
   if (node.results[1]) values[1] = sum_dropping(b, b("aten::mul.Tensor", {grad, normal}), outer);
   if (node.results[2]) values[2] = sum_dropping(b, grad, outer);
@@ -130,10 +115,7 @@ std::vector<Value*> group_norm_backward_form(Builder& b, const Node& node) {
       shape[2] = split[2];
       scaled = b("aten::mul.Tensor", {grad, reshaped(b, cast(b, weight, t), shape)});
     }
-    Value* mean = mean_keeping(b, scaled, inner);
-    Value* along = b("aten::mul.Tensor", {normal, mean_keeping(b, b("aten::mul.Tensor", {scaled, normal}), inner)});
-    Value* rest = b("aten::sub.Tensor", {b("aten::sub.Tensor", {scaled, mean}), along});
-    values[0] = reshaped(b, b("aten::mul.Tensor", {rest, rstd}), type.sizes);
+    values[0] = reshaped(b, input_gradient(b, scaled, normal, rstd, inner), type.sizes);
   }
   IntList outer = range(3, n);
   outer.insert(outer.begin(), 0);
@@ -154,8 +136,8 @@ std::vector<Value*> batch_norm_backward_form(Builder& b, const Node& node) {
   Value* mean = given(node, train ? "save_mean" : "running_mean");
   Value* spread = given(node, train ? "save_invstd" : "running_var");
   if (!mean || !spread) return {};
-  mean = channels(b, cast(b, mean, t), n);
-  spread = channels(b, cast(b, spread, t), n);
+  mean = along(b, cast(b, mean, t), 1, n);
+  spread = along(b, cast(b, spread, t), 1, n);
   Value* rstd = train ? spread : b("aten::rsqrt", {b("aten::add.Scalar", {spread, args.number("eps")})});
   IntList dims = range(2, n);
   dims.insert(dims.begin(), 0);
@@ -164,11 +146,11 @@ std::vector<Value*> batch_norm_backward_form(Builder& b, const Node& node) {
   std::vector<Value*> values(3, nullptr);
   if (node.results[0]) {
     Value* weight = given(node, "weight");
-    Value* scale = weight ? b("aten::mul.Tensor", {rstd, channels(b, cast(b, weight, t), n)}) : rstd;
+    Value* scale = weight ? b("aten::mul.Tensor", {rstd, along(b, cast(b, weight, t), 1, n)}) : rstd;
     Value* rest = grad;
     if (train) {
-      Value* along = b("aten::mul.Tensor", {normal, mean_keeping(b, weighted, dims)});
-      rest = b("aten::sub.Tensor", {b("aten::sub.Tensor", {grad, mean_keeping(b, grad, dims)}), along});
+      Value* part = b("aten::mul.Tensor", {normal, mean_keeping(b, weighted, dims)});
+      rest = b("aten::sub.Tensor", {b("aten::sub.Tensor", {grad, mean_keeping(b, grad, dims)}), part});
     }
     values[0] = b("aten::mul.Tensor", {rest, scale});
   }

@@ -23,7 +23,7 @@ std::vector<Value*> layer_norm_backward_form(Builder& b, const Node& node);
 std::vector<Value*> group_norm_backward_form(Builder& b, const Node& node);
 std::vector<Value*> batch_norm_backward_form(Builder& b, const Node& node);
 
-// A result that ATen leaves undefined.
-inline TensorType undefined() { return {.dtype = DType::Other, .sizes = {}, .strides = {}, .device = {}}; }
+// The gradients that `output_mask` asks for; ATen leaves the others undefined.
+std::vector<TensorType> only_asked(const NodeArgs& args, std::vector<TensorType> gradients);
 
 }  // namespace vesta::graph

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cmath>
-#include <deque>
 
 #include "base/check.h"
 #include "graph/ops/rows.h"
@@ -72,7 +71,7 @@ PointwiseTypes pointwise_types(const OpRow& row, const NodeArgs& args) {
     if (!apart) joined.add(t);
     ++tensors;
   }
-  VESTA_CHECK(!joined.empty(), "{} has no operands", row.name);
+  VESTA_CHECK(!joined.empty(), "{} has no operands", args.schema().name);
   switch (row.promote) {
     case Promote::First:
     case Promote::Keep: types.promoted = first->dtype; break;
@@ -150,10 +149,12 @@ bool holds_parameters(const Op& op, std::span<const Arg> args, DType result) {
   return true;
 }
 
+void empty_like_first(const NodeArgs& args, Guards& g, Results& results) { results = {preserved(g, args.tensor(0))}; }
+
 void default_shape(const OpRow& row, const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  if (row.family != Family::Pointwise) VESTA_UNSUPPORTED("{} has no shape rule", row.name);
+  if (row.family != Family::Pointwise) VESTA_UNSUPPORTED("{} has no shape rule", args.schema().name);
   const PointwiseTypes types = pointwise_types(row, args);
-  if (row.promote != Promote::Keep && row.promote != Promote::Logical) require_category(row, types.promoted);
+  if (row.promote != Promote::Keep && row.promote != Promote::Logical) require_category(row, args, types.promoted);
   static const TensorType number;
   std::vector<const TensorType*> operands;
   std::deque<TensorType> casts;
@@ -173,11 +174,9 @@ void default_shape(const OpRow& row, const NodeArgs& args, Guards& g, std::vecto
     if (!device || (device->dim() == 0 && device->device.type == DeviceType::CPU)) device = &t;
     const bool condition = row.promote == Promote::Select && &o == types.operands.data();
     VESTA_USER_CHECK(!condition || t.dtype == DType::Bool || t.dtype == DType::U8, "{} needs a boolean condition",
-                     row.name);
+                     args.schema().name);
     if (casts_operands && !condition && t.dtype != types.promoted) {
-      casts.push_back(t);
-      casts.back().strides = preserved_strides(g, t);
-      operands.push_back(&casts.back());
+      operands.push_back(&casts.emplace_back(preserved(g, t)));
     } else {
       operands.push_back(&t);
     }

@@ -1,9 +1,6 @@
 // The operands of a pointwise node and the types they are cast to.
 #pragma once
 
-#include <span>
-#include <vector>
-
 #include "graph/graph.h"
 
 namespace vesta::graph {

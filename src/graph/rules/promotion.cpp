@@ -77,8 +77,8 @@ DType ResultType::get() const {
   return combine(has_[0], type_[0], has_[1] || has_[2], low);
 }
 
-void require_category(const OpRow& row, DType t) {
-  VESTA_USER_CHECK(row.accepts & category(t), "{} is not implemented for {}", row.name, name(t));
+void require_category(const OpRow& row, const NodeArgs& args, DType t) {
+  VESTA_USER_CHECK(row.accepts & category(t), "{} is not implemented for {}", args.schema().name, name(t));
 }
 
 FiniteRange finite_range(DType t) {

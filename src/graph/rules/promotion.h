@@ -30,7 +30,7 @@ bool is_number(const Arg& scalar);
 
 TypeCategory category(DType t);
 // Throws UserError unless `accepts` covers t. The message does not name the type: eager raises its own message.
-void require_category(const OpRow& row, DType t);
+void require_category(const OpRow& row, const NodeArgs& args, DType t);
 DType complex_of(DType t);
 
 // The range of finite numbers of a real type. The smallest float is the negative of the largest.

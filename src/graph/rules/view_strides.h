@@ -1,8 +1,6 @@
 // Strides and index maps of reshapes.
 #pragma once
 
-#include <optional>
-
 #include "graph/rules/broadcast.h"
 
 namespace vesta::graph {

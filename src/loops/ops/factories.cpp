@@ -1,13 +1,12 @@
 // Tensors made from nothing: the element is a function of the index.
+#include "graph/rules/promotion.h"
 #include "loops/ops/rows.h"
 
 namespace vesta::loops {
 namespace {
 
 using graph::Arg;
-bool is_real_number(const Arg& a) {
-  return std::holds_alternative<bool>(a) || std::holds_alternative<Expr>(a) || std::holds_alternative<double>(a);
-}
+bool is_real_number(const Arg& a) { return graph::is_number(a) && !std::holds_alternative<std::complex<double>>(a); }
 
 ScalarRef fill(Lowering& l, const Node& node, const Value* v, Index) {
   return l.number(node.named().get("fill_value"), v->type.dtype);
@@ -40,11 +39,10 @@ ScalarRef eye(Lowering& l, const Node&, const Value* v, Index index) {
 }
 
 constexpr LoweringRow kRows[] = {
-    {.name = "aten::full", .element = fill, .accepts = accepts_fill},
-    {.name = "aten::empty_strided", .element = zero},
-    {.name = "aten::arange.start_step", .element = arange, .accepts = accepts_arange},
-    {.name = "aten::eye", .element = eye},
-    {.name = "aten::eye.m", .element = eye},
+    {.names = "aten::full", .element = fill, .accepts = accepts_fill},
+    {.names = "aten::empty_strided", .element = zero},
+    {.names = "aten::arange.start_step", .element = arange, .accepts = accepts_arange},
+    {.names = "aten::eye aten::eye.m", .element = eye},
 };
 
 }  // namespace

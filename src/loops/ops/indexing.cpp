@@ -74,9 +74,10 @@ std::vector<IndexCheck> checks_of_embedding(const Node& node) {
 }
 std::vector<IndexCheck> checks_of_take(const Node& node) { return {{node.input(1), numel(node.input(0)->type), true}}; }
 
-constexpr LoweringRow gather_row(const char* name, ElementFn element, bool (*accepts)(const Node&),
+constexpr LoweringRow gather_row(const char* names, ElementFn element, bool (*accepts)(const Node&),
                                  IndexCheckFn checks) {
-  return {.name = name, .element = element, .accepts = accepts, .gathers = true, .moves = true, .index_checks = checks};
+  return {
+      .names = names, .element = element, .accepts = accepts, .gathers = true, .moves = true, .index_checks = checks};
 }
 constexpr LoweringRow gather_of_rows(LoweringRow row) {
   row.whole_rows = true;
@@ -92,8 +93,7 @@ constexpr LoweringRow kRows[] = {
     gather_row("aten::index_select", index_select, accepts_index_select, checks_along_dim),
     maybe_one_hot(gather_row("aten::gather", gather, accepts_gather, checks_along_dim)),
     gather_row("aten::take", take, accepts_take, checks_of_take),
-    gather_row("aten::index.Tensor", index_tensor, accepts_index, checks_of_indexing),
-    gather_row("aten::_unsafe_index.Tensor", index_tensor, accepts_index, checks_of_indexing),
+    gather_row("aten::index.Tensor aten::_unsafe_index.Tensor", index_tensor, accepts_index, checks_of_indexing),
 };
 
 }  // namespace

@@ -66,7 +66,7 @@ constexpr UpdateForm kPieces = {
     .source = 0, .written = piece_written, .indices = no_indices, .place = piece_place, .pieces = true};
 
 constexpr LoweringRow kRows[] = {
-    {.name = "aten::cat", .element = cat, .accepts = accepts_cat, .once = true, .moves = true, .update = &kPieces},
+    {.names = "aten::cat", .element = cat, .accepts = accepts_cat, .once = true, .moves = true, .update = &kPieces},
 };
 
 }  // namespace

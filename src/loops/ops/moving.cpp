@@ -1,17 +1,12 @@
 // Elements that move or are masked by their index: flip, tril, triu, shuffles of pixels and channels.
+#include <algorithm>
+
 #include "graph/rules/broadcast.h"
 #include "loops/ops/rows.h"
 
 namespace vesta::loops {
 
 namespace {
-
-bool constant_list(const Node& node, const char* name) {
-  for (Expr e : node.named().integers(name)) {
-    if (!e.is_constant()) return false;
-  }
-  return true;
-}
 
 ScalarRef flip(Lowering& l, const Node& node, const Value* v, Index index) {
   std::vector<Expr> at(index.begin(), index.end());
@@ -22,20 +17,19 @@ ScalarRef flip(Lowering& l, const Node& node, const Value* v, Index index) {
   }
   return l.element(node.input(0), at);
 }
-bool accepts_flip(const Node& node) { return constant_list(node, "dims"); }
+bool accepts_flip(const Node& node) {
+  return std::ranges::all_of(node.named().integers("dims"), [](Expr e) { return e.is_constant(); });
+}
 
-ScalarRef triangle(Lowering& l, const Node& node, const Value* v, Index index, bool lower) {
+template <Prim kKeeps>  // columns so compared with the row's diagonal
+ScalarRef triangle(Lowering& l, const Node& node, const Value* v, Index index) {
   Dag& d = l.dag();
   size_t n = index.size();
   ScalarRef row = d.size(DType::I64, index[n - 2] + node.named().integer("diagonal"));
   ScalarRef column = d.size(DType::I64, index[n - 1]);
-  ScalarRef keep = d.bin(lower ? Prim::Le : Prim::Ge, column, row);
+  ScalarRef keep = d.bin(kKeeps, column, row);
   ScalarRef x = l.element_where(keep, node.input(0), index);
   return d.select(keep, x, d.integer(scalar_type(v->type.dtype), 0));
-}
-ScalarRef tril(Lowering& l, const Node& node, const Value* v, Index index) { return triangle(l, node, v, index, true); }
-ScalarRef triu(Lowering& l, const Node& node, const Value* v, Index index) {
-  return triangle(l, node, v, index, false);
 }
 
 // Moves channels to blocks of factor x factor pixels, and back.
@@ -68,12 +62,12 @@ ScalarRef channel_shuffle(Lowering& l, const Node& node, const Value* v, Index i
 bool accepts_channel_shuffle(const Node& node) { return !node.input(0)->type.strides[1].is_constant(1); }
 
 constexpr LoweringRow kRows[] = {
-    {.name = "aten::flip", .element = flip, .accepts = accepts_flip, .once = true, .moves = true},
-    {.name = "aten::tril", .element = tril, .once = true, .moves = true},
-    {.name = "aten::triu", .element = triu, .once = true, .moves = true},
-    {.name = "aten::pixel_shuffle", .element = pixel_shuffle, .once = true},
-    {.name = "aten::pixel_unshuffle", .element = pixel_unshuffle, .once = true},
-    {.name = "aten::channel_shuffle", .element = channel_shuffle, .accepts = accepts_channel_shuffle, .once = true},
+    {.names = "aten::flip", .element = flip, .accepts = accepts_flip, .once = true, .moves = true},
+    {.names = "aten::tril", .element = triangle<Prim::Le>, .once = true, .moves = true},
+    {.names = "aten::triu", .element = triangle<Prim::Ge>, .once = true, .moves = true},
+    {.names = "aten::pixel_shuffle", .element = pixel_shuffle, .once = true},
+    {.names = "aten::pixel_unshuffle", .element = pixel_unshuffle, .once = true},
+    {.names = "aten::channel_shuffle", .element = channel_shuffle, .accepts = accepts_channel_shuffle, .once = true},
 };
 
 }  // namespace

@@ -75,19 +75,15 @@ bool accepts_pad_around(const Node& node) {
          std::all_of(widths.begin(), widths.end(), [](Expr w) { return provably_at_least(w, 0); });
 }
 
-constexpr LoweringRow from_itself(const char* name, ElementFn element,
+constexpr LoweringRow from_itself(const char* names, ElementFn element,
                                   bool (*accepts)(const Node&) = accepts_pad_from_itself) {
-  return {.name = name, .element = element, .accepts = accepts};
+  return {.names = names, .element = element, .accepts = accepts};
 }
 
 constexpr LoweringRow kRows[] = {
-    {.name = "aten::constant_pad_nd", .element = pad, .accepts = accepts_pad, .once = true},
-    from_itself("aten::reflection_pad1d", pad_from_itself<reflect>),
-    from_itself("aten::reflection_pad2d", pad_from_itself<reflect>),
-    from_itself("aten::reflection_pad3d", pad_from_itself<reflect>),
-    from_itself("aten::replication_pad1d", pad_from_itself<replicate>),
-    from_itself("aten::replication_pad2d", pad_from_itself<replicate>),
-    from_itself("aten::replication_pad3d", pad_from_itself<replicate>),
+    {.names = "aten::constant_pad_nd", .element = pad, .accepts = accepts_pad, .once = true},
+    from_itself("aten::reflection_pad1d aten::reflection_pad2d aten::reflection_pad3d", pad_from_itself<reflect>),
+    from_itself("aten::replication_pad1d aten::replication_pad2d aten::replication_pad3d", pad_from_itself<replicate>),
     from_itself("aten::_pad_circular", pad_from_itself<around>, accepts_pad_around),
 };
 

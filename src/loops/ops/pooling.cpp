@@ -147,10 +147,6 @@ ScalarRef average(Lowering& l, const Node& node, const Value* v, Index index) {
   }
   return d.bin(Prim::Div, sum, d.cast(t, d.size(DType::I64, n)));
 }
-template <size_t N>
-bool accepts_average(const Node& node) {
-  return is_float(node.results[0]->type.dtype) && !sides_of<N>(node).empty();
-}
 
 // The largest element, or (second result) its position in the operand's last N dimensions: the first of the largest, or
 // the last NaN.
@@ -190,19 +186,15 @@ ScalarRef maximum(Lowering& l, const Node& node, const Value* v, Index index) {
   return v->result == 1 ? place : best;
 }
 template <size_t N>
-bool accepts_maximum(const Node& node) {
+bool accepts(const Node& node) {
   return is_float(node.results[0]->type.dtype) && !sides_of<N>(node).empty();
 }
 
 constexpr LoweringRow kRows[] = {
-    {"aten::avg_pool2d", average<2>, accepts_average<2>},
-    {"aten::avg_pool3d", average<3>, accepts_average<3>},
-    {"aten::_adaptive_avg_pool2d", average<2>, accepts_average<2>},
-    {"aten::_adaptive_avg_pool3d", average<3>, accepts_average<3>},
-    {"aten::max_pool2d_with_indices", maximum<2>, accepts_maximum<2>},
-    {"aten::max_pool3d_with_indices", maximum<3>, accepts_maximum<3>},
-    {"aten::adaptive_max_pool2d", maximum<2>, accepts_maximum<2>},
-    {"aten::adaptive_max_pool3d", maximum<3>, accepts_maximum<3>},
+    {"aten::avg_pool2d aten::_adaptive_avg_pool2d", average<2>, accepts<2>},
+    {"aten::avg_pool3d aten::_adaptive_avg_pool3d", average<3>, accepts<3>},
+    {"aten::max_pool2d_with_indices aten::adaptive_max_pool2d", maximum<2>, accepts<2>},
+    {"aten::max_pool3d_with_indices aten::adaptive_max_pool3d", maximum<3>, accepts<3>},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "loops/ops/rows.h"
 
 #include "base/check.h"
+#include "base/split.h"
 
 namespace vesta::loops {
 
@@ -10,10 +11,9 @@ const LoweringRow* find_lowering(const graph::Op& op) {
     for (auto rows :
          {factory_lowerings(), indexing_lowerings(), joining_lowerings(), moving_lowerings(), padding_lowerings(),
           pooling_lowerings(), scan_lowerings(), scatter_lowerings(), upsample_lowerings()}) {
-      for (const LoweringRow& r : rows) {
-        const bool added = t.emplace(&graph::get_op(r.name), &r).second;
-        VESTA_CHECK(added, "two lowerings for operator {}", r.name);
-      }
+      for (const LoweringRow& r : rows)
+        for (const std::string_view name : split(r.names, ' '))
+          VESTA_CHECK(t.emplace(&graph::get_op(name), &r).second, "two lowerings for operator {}", name);
     }
     return t;
   }();

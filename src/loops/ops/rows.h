@@ -23,7 +23,7 @@ using Index = Lowering::Index;
 using ElementFn = ScalarRef (*)(Lowering& l, const Node& node, const Value* v, Index index);
 
 struct LoweringRow {
-  const char* name;  // as in the op table
+  const char* names;  // as in the op table, with blanks between several
   ElementFn element = nullptr;
   bool (*accepts)(const Node& node) = nullptr;  // by types and arguments alone; nullptr: every node
   bool once = false;                            // reads each element of its operands at most once

@@ -12,7 +12,7 @@ DType running_type(const graph::TensorType& x, DType t) {
 }
 
 constexpr LoweringRow kRows[] = {
-    {.name = "aten::logcumsumexp", .refusal = "no primitive adds logarithms"},
+    {.names = "aten::logcumsumexp", .refusal = "no primitive adds logarithms"},
 };
 
 bool keeps_places(const Node& node) { return node.results.size() == 2; }

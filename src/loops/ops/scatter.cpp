@@ -284,24 +284,22 @@ constexpr UpdateForm kScatterReduce = {.source = 3,
                                        .place = place_along_dim,
                                        .rounds_each = true};
 
-constexpr LoweringRow part(const char* name, ElementFn element, bool (*accepts)(const Node&), const UpdateForm& form) {
-  return {.name = name, .element = element, .accepts = accepts, .once = true, .moves = true, .update = &form};
+constexpr LoweringRow part(const char* names, ElementFn element, bool (*accepts)(const Node&), const UpdateForm& form) {
+  return {.names = names, .element = element, .accepts = accepts, .once = true, .moves = true, .update = &form};
 }
-constexpr LoweringRow scatter(const char* name, const UpdateForm& form, IndexCheckFn checks = checks_along_dim,
+constexpr LoweringRow scatter(const char* names, const UpdateForm& form, IndexCheckFn checks = checks_along_dim,
                               std::optional<Prim> combine = std::nullopt) {
-  return {.name = name, .update = &form, .combine = combine, .index_checks = checks};
+  return {.names = names, .update = &form, .combine = combine, .index_checks = checks};
 }
 
 constexpr LoweringRow kRows[] = {
     part("aten::slice_scatter", slice_scatter, accepts_slice_scatter, kSlice),
     part("aten::select_scatter", select_scatter, accepts_select_scatter, kSelect),
     part("aten::diagonal_scatter", diagonal_scatter, nullptr, kDiagonal),
-    scatter("aten::index_put", kIndexPut, checks_of_indexing),
-    scatter("aten::_unsafe_index_put", kIndexPut, checks_of_indexing),
+    scatter("aten::index_put aten::_unsafe_index_put", kIndexPut, checks_of_indexing),
     scatter("aten::index_copy", kIndexCopy),
     scatter("aten::index_add", kIndexCopy, checks_along_dim, Prim::Add),
-    scatter("aten::scatter.src", kScatter),
-    scatter("aten::scatter.value", kScatter),
+    scatter("aten::scatter.src aten::scatter.value", kScatter),
     scatter("aten::scatter_add", kScatter, checks_along_dim, Prim::Add),
     scatter("aten::scatter_reduce.two", kScatterReduce),
 };
