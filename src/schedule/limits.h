@@ -32,8 +32,9 @@ struct Limits {
   int64_t chunks;          // at most
   int64_t enough_chunks;   // for a check: with fewer chunks another dimension is split
   int64_t chunk_elements;  // at least
-  int64_t many_rows;       // rows whose elements are apart are split below this many, from row_elements on
-  int64_t row_elements;
+  int64_t row_elements;    // rows of fewer elements are not split
+  int64_t many_rows;       // rows whose elements are apart are split below this many, from apart_elements on
+  int64_t apart_elements;
   int64_t
       whole_column;  // columns, whose neighbours are adjacent in memory, of at most this many elements are not split
 };

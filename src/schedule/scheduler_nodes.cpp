@@ -29,6 +29,8 @@ class CostBuilder final : public BodyWalk {
   void visit(Prim p, DType) override { total += cost(p); }
 };
 
+constexpr int64_t kFewRows = 32;
+
 bool can_split(ReduceOp op) { return op != ReduceOp::ArgMax && op != ReduceOp::ArgMin; }
 
 }  // namespace
@@ -363,7 +365,9 @@ void Fusion::add_reduction(const Node* node, int position) {
   int64_t chunks = 1;
   // The groups of a group norm over channels-last memory: one block of threads would read them slowly, three times.
   const bool apart = !last_kept && !u.operand_sizes.empty() && !node->input(0)->type.strides.back().is_constant(1);
-  const bool few = items < 32 || (apart && items < limits_.many_rows && all / kept >= limits_.row_elements);
+  const int64_t length = all / std::max<int64_t>(1, kept);
+  const bool few = apart ? items < limits_.many_rows && length >= limits_.apart_elements
+                         : items < kFewRows && (last_kept || length >= limits_.row_elements);
   const bool whole = last_kept && all <= kept * limits_.whole_column;
   if (constant && outer >= 0 && all >= limits_.split_elements && few && !whole && can_split(u.shape.op)) {
     // Products that underflow pass through denormals, which are slow, once in each lane of each chunk.

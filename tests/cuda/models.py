@@ -59,7 +59,11 @@ def check_random(seed: int) -> str:
     make_inputs, function = made.load()
     with torch.device("cuda"):
         program = Program(
-            str(seed), function, lambda: tuple(pytree.tree_map(lambda t: t.to("cuda"), make_inputs(seed))), 0
+            str(seed),
+            function,
+            lambda: tuple(pytree.tree_map(lambda t: t.to("cuda"), make_inputs(seed))),
+            kernels=0,
+            breaks=True,
         )
         try:
             function(*program.arguments())

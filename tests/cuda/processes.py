@@ -208,7 +208,7 @@ def load_without_a_gpu(path: str) -> None:
     try:
         vesta.load(path)
     except vesta.errors.UserError as e:
-        assert "it was saved for cuda:0, and there is no GPU here" in str(e), e
+        assert "it was saved for cuda:0, but there is no GPU here" in str(e), e
     else:
         raise AssertionError("it was loaded")
 

@@ -277,6 +277,9 @@ def memory_runs_out() -> None:
     for _ in range(3):
         _equal(compiled(small).cpu(), expected[0])
     total = torch.cuda.get_device_properties(0).total_memory
+    # What the limit counts: PyTorch's allocator what it has reserved, cudaMallocAsync what tensors have.
+    native = torch.cuda.get_allocator_backend() == "native"
+    held = torch.cuda.memory_reserved if native else torch.cuda.memory_allocated
     ran = []
     try:
         # MiB: what a call of the large one needs, by itself and while it is recorded, is in between.
@@ -284,7 +287,7 @@ def memory_runs_out() -> None:
             for _ in range(3):
                 gc.collect()
                 torch.cuda.empty_cache()
-                torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + (extra << 20)) / total)
+                torch.cuda.set_per_process_memory_fraction((held() + (extra << 20)) / total)
                 try:
                     found = compiled(large).cpu()
                 except torch.cuda.OutOfMemoryError:
