@@ -15,7 +15,7 @@ import torch
 BUILD = Path(__file__).resolve().parents[2] / os.environ.get("VESTA_BUILD", "build/release")
 FOLDER = BUILD / "tests/unit/fake_gpu"
 DRIVER, TORCH, ALLOCATOR = (FOLDER / name for name in ("libcuda.so.1", "libvesta_cuda.so", "libc10_cuda.so"))
-AVAILABLE = TORCH.exists() and not torch.cuda.is_available()
+AVAILABLE = TORCH.exists() and torch.version.cuda is None
 
 
 def use() -> None:

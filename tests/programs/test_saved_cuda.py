@@ -15,7 +15,7 @@ import vesta
 from tests.programs import fake_gpu
 from tests.programs.saved_models import RUNNER
 
-pytestmark = pytest.mark.skipif(not fake_gpu.AVAILABLE, reason="no fake GPU was built, or there is a real one")
+pytestmark = pytest.mark.skipif(not fake_gpu.AVAILABLE, reason="no fake GPU was built, or torch is a CUDA build")
 NVRTC = str(Path(sysconfig.get_paths()["purelib"]) / "nvidia/cu13/lib")
 
 

@@ -1,6 +1,7 @@
 #include "fake_c10_cuda.h"
 
 #include <c10/cuda/CUDAFunctions.h>
+#include <torch/version.h>
 
 // NOLINTBEGIN(readability-identifier-naming): torch's names
 namespace c10::cuda {
@@ -12,7 +13,12 @@ CUDAStream getStreamFromExternal(cudaStream_t stream, DeviceIndex device) {
   return CUDAStream(Stream(Stream::UNSAFE, Device(kCUDA, device), reinterpret_cast<StreamId>(stream)));
 }
 
+#if TORCH_VERSION_MINOR >= 14
+CUDAErrorLogCapture::CUDAErrorLogCapture() noexcept = default;
+void c10_cuda_check_implementation(int32_t error, const char*, const char*, uint32_t, bool, CUDAErrorLogCapture*) {
+#else
 void c10_cuda_check_implementation(int32_t error, const char*, const char*, uint32_t, bool) {
+#endif
   TORCH_CHECK(error == 0, "CUDA error ", error);
 }
 

@@ -10,6 +10,7 @@
 
 #include "artifact/bytes.h"
 #include "pipeline/key.h"
+#include "remove_folder.h"
 #include "store/store.h"
 
 namespace vesta::pipeline {
@@ -137,7 +138,7 @@ TEST(WhyMiss, BuildsThatShareAFolder) {
       ASSERT_EQ(found.size(), 1U);
     }
   }
-  std::filesystem::remove_all(folder);
+  vesta::testing::remove_folder(folder);
 }
 
 }  // namespace

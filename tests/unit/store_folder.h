@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "remove_folder.h"
+
 namespace vesta::testing {
 
 class StoreTest : public ::testing::Test {
@@ -17,7 +19,7 @@ class StoreTest : public ::testing::Test {
   ~StoreTest() override {
     std::error_code error;
     std::filesystem::permissions(folder_, std::filesystem::perms::owner_all, error);
-    std::filesystem::remove_all(folder_, error);
+    remove_folder(folder_);
   }
   std::vector<std::filesystem::path> files() const {
     std::vector<std::filesystem::path> found;

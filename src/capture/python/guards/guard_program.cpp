@@ -111,7 +111,7 @@ bool GuardProgram::holds(const Guard& g, const Registers& r) const {
   if (g.check == Check::Class) {
     unsigned& seen = versions_[static_cast<size_t>(&g - guards_.data())];
     auto* type = reinterpret_cast<PyTypeObject*>(g.expected);
-    if (seen && (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) && type->tp_version_tag == seen) return true;
+    if (seen && assigned_version(type) == seen) return true;
     if (!finds_the_same(lookups_, type)) return false;
     seen = version_of(type);
     return true;

@@ -52,7 +52,7 @@ PyObject* ContainerItems::get(PyObject* container, PyObject* given) {
     return get_known_index(container, source, key);
   if (PyDict_Check(container) && !has_own_subscript(type, &PyDict_Type) && t_.equality.is_source_key(key))
     return get_dict_item(container, source, key);
-  if (!t_.may_operate_on({container})) return nullptr;
+  if (!may_operate_on(t_, {container})) return nullptr;
   if (!PyType_Check(container)) {
     // A missing item would be made and kept under the hash of the fake tensor.
     if (source >= 0 && PyDict_Check(container) && type != &PyDict_Type && is_tensor(key))

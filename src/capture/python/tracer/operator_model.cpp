@@ -49,7 +49,7 @@ bool is_large(PyObject* x) {
 
 template <class F>
 PyObject* OperatorModel::finish(PyObject* a, PyObject* b, F&& f) {
-  if (!t_.may_operate_on({a, b})) return nullptr;
+  if (!may_operate_on(t_, {a, b})) return nullptr;
   if (!(is_symbolic_int(a) && is_large(b)) && !(is_symbolic_int(b) && is_large(a)))
     return t_.tracker.finish_call(operate(a, b, f));
   const Object left = Object::take(t_.numbers.plain(a, 0)), right = Object::take(t_.numbers.plain(b, 0));
@@ -96,7 +96,7 @@ PyObject* OperatorModel::unary(Operations::Unary op, PyObject* x) {
     const int truth = is_true(x);
     return truth < 0 ? nullptr : PyBool_FromLong(!truth);
   }
-  if (!t_.tracker.operand(x) || !t_.may_operate_on({x})) return nullptr;
+  if (!t_.tracker.operand(x) || !may_operate_on(t_, {x})) return nullptr;
   PyObject* result = t_.python.unary(op, x);
   if (!result) t_.numbers.note_failure(x);
   return t_.tracker.finish_call(result);

@@ -22,13 +22,13 @@ bool Trace::may_run_operator() {
   return std::ranges::none_of(log.entries(), is_old) || (graph_break(Break::OperatorAfterWrite), false);
 }
 
-bool Trace::may_operate_on(std::initializer_list<PyObject*> operands) {
-  return gil_is_held() || std::ranges::none_of(operands, is_tensor) || may_run_operator();
-}
-
 int Trace::fail(Break why, std::string_view first, std::string_view second) {
   graph_break(why, first, second);
   return -1;
+}
+
+bool may_operate_on(Trace& t, std::initializer_list<PyObject*> operands) {
+  return gil_is_held() || std::ranges::none_of(operands, is_tensor) || t.may_run_operator();
 }
 
 }  // namespace vesta::capture

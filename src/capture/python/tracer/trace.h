@@ -67,8 +67,9 @@ class Trace {
   // another thread would see what the trace has written to the program's objects and not yet undone. False: the trace
   // has ended before the operator, at Break::OperatorAfterWrite.
   bool may_run_operator();
-  // The same for an operation that is a torch operator if an operand is a tensor.
-  bool may_operate_on(std::initializer_list<PyObject*> operands);
 };
+
+// Trace::may_run_operator() for an operation that is a torch operator if an operand is a tensor.
+bool may_operate_on(Trace& trace, std::initializer_list<PyObject*> operands);
 
 }  // namespace vesta::capture

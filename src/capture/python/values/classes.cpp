@@ -36,10 +36,10 @@ PyTypeObject* c_base(PyTypeObject* type) {
 }
 
 unsigned version_of(PyTypeObject* type) {
-  if (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) return type->tp_version_tag;
+  if (const unsigned version = assigned_version(type)) return version;
   // A lookup assigns one.
   _PyType_Lookup(type, "__vesta_version__"_name);
-  return type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG ? type->tp_version_tag : 0;
+  return assigned_version(type);
 }
 
 bool is_method_wrapper(PyObject* x) {

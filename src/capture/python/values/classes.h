@@ -10,7 +10,11 @@ namespace vesta::capture {
 bool is_python_class(PyTypeObject* type);
 // The first base of `type` (or `type` itself) that no class statement made.
 PyTypeObject* c_base(PyTypeObject* type);
-// Another number after each change of the class or of a base; 0: the class has no number.
+// Another number after each change of the class or of a base; 0: it has none yet. CPython 3.13 sets the flag no more.
+inline unsigned assigned_version(PyTypeObject* type) {
+  return PY_VERSION_HEX >= 0x030d0000 || (type->tp_flags & Py_TPFLAGS_VALID_VERSION_TAG) ? type->tp_version_tag : 0;
+}
+// Assigns it one, where CPython can: 0 otherwise.
 unsigned version_of(PyTypeObject* type);
 // A slot's function bound to an object, such as `(3).__add__`.
 bool is_method_wrapper(PyObject* x);
