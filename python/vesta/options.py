@@ -8,7 +8,8 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
 ``strict`` (bool; False)
     Raise an error instead of running eager.
 ``packed_weights`` (bool or int; True)
-    Upper bound in bytes for packed or folded copies of weights. False: make none. True: no bound.
+    Upper bound in bytes for copies of weights that are packed, folded or laid out in another order. False: make none.
+    True: no bound.
 ``numerics`` ("fast" or "eager"; "fast")
     "eager" rounds half-precision values wherever eager does.
 ``variant_limit`` (int; 16)
