@@ -194,18 +194,21 @@ def test_a_cpp_program_finds_pytorchs_cuda_library(tmp_path):
             (folder / library.name).symlink_to(library.resolve())
     environment = os.environ | {"LD_LIBRARY_PATH": str(folder), "LD_PRELOAD": str(fake_gpu.ALLOCATOR)}
 
-    def run() -> subprocess.CompletedProcess[str]:
+    def run(**more: str) -> subprocess.CompletedProcess[str]:
         words = [RUNNER, program, inputs, results]
-        return subprocess.run(words, capture_output=True, text=True, timeout=200, env=environment)
+        return subprocess.run(words, capture_output=True, text=True, timeout=200, env=environment | more)
 
     done = run()
     assert done.returncode == 1
     assert "it was saved for cuda:0, but PyTorch has no CUDA here" in done.stderr
     for name in ("libtorch_cuda.so", "libvesta_cuda.so"):
         (folder / name).symlink_to(fake_gpu.TORCH)
-    done = run()
+    done = run(VESTA_LOG="graph")
     assert done.returncode == 0, done.stderr
+    assert "recorded 1 CUDA graphs" in done.stderr
     assert "no CUDA graph" not in done.stderr
+    # Nothing is printed that nobody asked for.
+    assert run().stderr == ""
     for found, expected in zip(
         torch.load(results, map_location="cpu", weights_only=False), torch.load(wanted), strict=True
     ):
