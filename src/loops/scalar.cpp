@@ -1,5 +1,6 @@
 #include "loops/scalar.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -13,7 +13,6 @@ using loops::has_index;
 using loops::Instr;
 using loops::InstrKind;
 using loops::Kernel;
-using loops::KernelBuffer;
 using loops::kNoRef;
 using loops::Levels;
 using loops::Range;

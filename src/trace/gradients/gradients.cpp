@@ -62,9 +62,9 @@ bool is_implicit(const Operator& op) { return op.composite == c10::DispatchKey::
 
 bool is_real(const at::Tensor& t) { return t.defined() && !traced(t) && !wrapped_number(t); }
 
-const c10::Type& inner_type(const c10::Type& t) {
-  if (t.kind() == c10::TypeKind::OptionalType) return inner_type(*t.castRaw<c10::OptionalType>()->getElementType());
-  return t;
+const c10::Type* inner_type(const c10::Type* t) {
+  const auto* const optional = t->castRaw<c10::OptionalType>();
+  return optional ? inner_type(optional->getElementType().get()) : t;
 }
 
 // Applies `fn` to every tensor of the value.
@@ -129,7 +129,7 @@ TapeTensor Gradients::name(const at::Tensor& t) {
 }
 
 TapeArg Gradients::to_arg(const c10::IValue& v, const c10::Type& given) const {
-  const c10::Type& type = inner_type(given);
+  const c10::Type& type = *inner_type(&given);
   if (v.isNone()) return {};
   if (v.isTensor()) {
     const at::Tensor& t = v.toTensor();

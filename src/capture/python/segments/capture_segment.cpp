@@ -99,18 +99,22 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
                                std::vector<Warning>& lost) {
   const auto start = std::chrono::steady_clock::now();
   Attempts attempts(options, segment.history, fullgraph);
-  TraceResult r;
+  std::optional<TraceResult> done;
   for (int i = 0; i < kMostTraces; ++i) {
-    r = trace_segment(t, f, segment.position, attempts.settings);
-    if (r.variant) break;
+    TraceResult r = trace_segment(t, f, segment.position, attempts.settings);
+    if (r.variant) {
+      done = std::move(r);
+      break;
+    }
     append(lost, warnings_without(r.warnings, lost));
     if (attempts.after(std::move(r)) == Attempts::Next::LeaveToPython) break;
   }
   const BreakSite& site = attempts.site;
-  if (!r.variant) {
+  if (!done) {
     if (attempts.raises.empty()) segment.skipped = site.reason.empty() ? reason_for(Break::TooManyBreaks) : site.reason;
     return {nullptr, attempts.raises};
   }
+  TraceResult& r = *done;
   Variant& v = *r.variant;
   v.warnings = std::move(r.warnings);
   lost = warnings_without(lost, v.warnings);

@@ -64,7 +64,7 @@ Result dict_get(Trace& t, const Call& c) {
   PyObject* key = c.rest()[0];
   if (!t.equality.guard_key(key)) return nullptr;
   if (!t.equality.is_source_key(key)) return std::nullopt;
-  if (const auto x = t.containers.read_dict(c.owner(), t.sources.find(c.owner()), key)) return *x;
+  if (const auto x = t.containers.read_dict(c.owner(), t.sources.find(c.owner()), key)) return x;
   return Py_NewRef(count == 2 ? c.rest()[1] : Py_None);
 }
 
