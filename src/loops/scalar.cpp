@@ -26,7 +26,7 @@ Scalar put(T v) {
   if constexpr (std::is_floating_point_v<T>) {
     s.f = v;
   } else {
-    s.i = static_cast<int64_t>(v);
+    s.i = static_cast<int64_t>(v);  // NOLINT(bugprone-signed-char-misuse): int8 keeps its sign
   }
   return s;
 }
@@ -115,7 +115,7 @@ T power(T base, T exponent) {
       return 0;
     }
   }
-  U r = 1, b = static_cast<U>(base);
+  U r = 1, b = static_cast<U>(base);  // NOLINT(bugprone-signed-char-misuse): int8 keeps its sign
   for (auto e = static_cast<std::make_unsigned_t<T>>(exponent); e != 0; e = static_cast<decltype(e)>(e >> 1)) {
     if (e & 1) r *= b;
     b *= b;
@@ -129,7 +129,7 @@ Scalar integer_compute(Prim p, T a, T b, T c) {
   constexpr bool is_signed = std::is_signed_v<T>;
   constexpr int bits = 8 * sizeof(T);
   auto wrap = [](U v) { return put(static_cast<T>(v)); };
-  U ua = static_cast<U>(a), ub = static_cast<U>(b);
+  U ua = static_cast<U>(a), ub = static_cast<U>(b);  // NOLINT(bugprone-signed-char-misuse): as above
   auto quotient = [&]() -> T {
     VESTA_CHECK(b != 0, "integer division by zero in a live lane");
     if (is_signed && b == static_cast<T>(-1)) return static_cast<T>(U(0) - ua);
