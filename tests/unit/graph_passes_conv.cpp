@@ -210,6 +210,17 @@ TEST(ChannelsLast, KeepsWeightsWithinTheBoundOfCopies) {
   EXPECT_TRUE(use_channels_last(*g, {.options = {.packed_weights = 0}, .device = DeviceType::CUDA}));
   verify(*g);
   EXPECT_EQ(prepacked_bytes(*g), 0);
+  // Room for one weight, which three convolutions read.
+  const auto shared = parse(convolutions_on_gpu("f16", 1));
+  const int64_t bytes = 8 * 8 * 3 * 3 * 2;
+  EXPECT_TRUE(use_channels_last(*shared, {.options = {.packed_weights = bytes}, .device = DeviceType::CUDA}));
+  verify(*shared);
+  EXPECT_EQ(prepacked_bytes(*shared), bytes);
+  int reading = 0;
+  shared->for_each_node([&](const Node* n) {
+    n->for_each_input([&](const Value* v) { reading += v->producer && v->producer->prepacked; });
+  });
+  EXPECT_EQ(reading, 3);
 }
 
 TEST(ChannelsLast, IsForHalfTypesWithoutGroupsOnAGpu) {

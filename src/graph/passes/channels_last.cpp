@@ -22,7 +22,8 @@ std::optional<Convolution> as_candidate(const Node& n, const PassContext& contex
 
 class Layout2d {
  public:
-  Layout2d(Graph& g, const PassContext& context) : g_(g), context_(context), parameters_(parameters_of(g)) {}
+  Layout2d(Graph& g, const PassContext& context, const std::vector<bool>& parameters)
+      : g_(g), context_(context), parameters_(parameters) {}
 
   void run() {
     g_.for_each_node([&](Node* n) {
@@ -94,7 +95,8 @@ class Layout2d {
     if (!is_constant_weight(parameters_, w) || is_channels_last(w->type) || is_trivial(w->type)) return w;
     const bool frees = w->producer && has_one_use(g_, w);
     const std::optional<int64_t> bytes = bytes_of(w->type);
-    if (!bytes || !fits_packed_budget(g_, context_, frees ? 0 : *bytes)) return w;
+    // The copy for another convolution counts already.
+    if (!copies_.contains(w) && (!bytes || !fits_packed_budget(g_, context_, frees ? 0 : *bytes))) return w;
     Value* const copy = converted(w, before);
     copy->producer->prepacked = true;
     return copy;
@@ -139,7 +141,7 @@ class Layout2d {
 
   Graph& g_;
   const PassContext& context_;
-  const std::vector<bool> parameters_;
+  const std::vector<bool>& parameters_;
   const Op& clone_ = get_op("aten::clone");
   std::unordered_map<Value*, TensorType> eager_;  // values whose strides were changed, with eager's types
   std::unordered_map<Value*, Value*> copies_, restored_;
@@ -163,7 +165,7 @@ bool use_channels_last(Graph& graph, const PassContext& context) {
   if (gaining < kLeastConvolutions || (on_gpu && grouped)) return false;
   Rewriter rewriter(graph, context);
   if (!rewriter.may()) return false;
-  Layout2d(graph, context).run();
+  Layout2d(graph, context, parameters).run();
   return true;
 }
 
