@@ -48,22 +48,37 @@ class Cache : public ::testing::Test {
   std::vector<Guard> guards;
 };
 
+// A cache, and the guards that it repeats, of frames of f(model).
+struct Remembering {
+  Python& py;
+  const SourceTable& sources;
+  const std::vector<Guard>& guards;
+  GuardCache cache{CachePlan(sources.all(), guards, {}, std::vector<bool>(static_cast<size_t>(sources.size()), true))};
+  GuardProgram program{sources.places(), guards, {}, {}, {}, {}};
+  Registers r{};
+
+  void remember() {
+    py.in_frame("f(model)", [&](Frame* f) {
+      const std::vector<bool> all(static_cast<size_t>(sources.size()));
+      ASSERT_EQ(program.check_without(all, roots_of(f), r), GuardProgram::kHolds);
+      cache.remember(sources.all(), guards, r);
+    });
+  }
+  bool repeats(const std::string& call = "f(model)") {
+    bool repeats = false;
+    py.in_frame(call, [&](Frame* f) { repeats = cache.begins_alike(f) && cache.repeats(sources.all(), r); });
+    return repeats;
+  }
+};
+
 // Remembers a check of the frame of f(model), then asks the cache about a later frame, after `change`.
 bool repeats_after(Python& py, const SourceTable& sources, const std::vector<Guard>& guards, const std::string& change,
                    const std::string& call = "f(model)") {
-  GuardCache cache(CachePlan(sources.all(), guards, {}, std::vector<bool>(static_cast<size_t>(sources.size()), true)));
-  EXPECT_TRUE(cache.useful());
-  const GuardProgram program(sources.places(), guards, {}, {}, {}, {});
-  Registers r;
-  py.in_frame("f(model)", [&](Frame* f) {
-    const std::vector<bool> all(static_cast<size_t>(sources.size()));
-    ASSERT_EQ(program.check_without(all, roots_of(f), r), GuardProgram::kHolds);
-    cache.remember(sources.all(), guards, r);
-  });
+  Remembering m{py, sources, guards};
+  EXPECT_TRUE(m.cache.useful());
+  m.remember();
   py.run(change);
-  bool repeats = false;
-  py.in_frame(call, [&](Frame* f) { repeats = cache.begins_alike(f) && cache.repeats(r); });
-  return repeats;
+  return m.repeats(call);
 }
 
 TEST_F(Cache, RepeatsWhereNothingChanged) {
@@ -83,6 +98,101 @@ TEST_F(Cache, SeesAReplacedDict) {
 }
 TEST_F(Cache, SeesAnotherClass) {
   EXPECT_FALSE(repeats_after(py, sources, guards, "class Other(Model): pass\nmodel.__class__ = Other"));
+}
+
+// From the second write on, the values of a dict are looked up.
+TEST_F(Cache, LooksUpTheValuesOfADictThatIsWrittenBetweenCalls) {
+  Remembering m{py, sources, guards};
+  const auto write = [&] { py.run("model.child.calls = getattr(model.child, 'calls', 0) + 1"); };
+  m.remember();
+  for (int i = 0; i < 2; ++i) {
+    write();
+    EXPECT_FALSE(m.repeats()) << i;
+    m.remember();
+  }
+  for (int i = 0; i < 3; ++i) {
+    write();
+    EXPECT_TRUE(m.repeats()) << i;
+  }
+  py.run("model.child.table = {'k': 4}");
+  EXPECT_FALSE(m.repeats());
+  m.remember();
+  EXPECT_TRUE(m.repeats());
+  py.run("model.child.table['k'] = 9");
+  EXPECT_FALSE(m.repeats());
+  py.run("model.child.table['k'] = 4");
+  m.remember();
+  py.run("del model.child.n");
+  EXPECT_FALSE(m.repeats());
+  py.run("model.child.n = 1");
+  m.remember();
+  // The number itself is compared at each call, because another one may have its address.
+  const auto& checked = m.cache.changing_guards();
+  EXPECT_NE(std::find(checked.begin(), checked.end(), 2), checked.end());
+}
+
+// Enough dicts that they are watched where Python has watchers.
+TEST_F(Cache, SeesAWriteToOneOfManyDicts) {
+  py.run("model.tables = [{'k': i} for i in range(100)]");
+  const int tables = add(SourceKind::DictValue, 1, 0, sources.keep(py.eval("'tables'").get()));
+  PyObject* const key = sources.keep(py.eval("'k'").get());
+  guards.push_back({Check::Type, tables, reinterpret_cast<PyObject*>(&PyList_Type)});
+  for (int i = 0; i < 100; ++i) {
+    const int table = add(SourceKind::SequenceItem, tables, i);
+    guards.push_back({Check::Type, table, reinterpret_cast<PyObject*>(&PyDict_Type)});
+    const int value = add(SourceKind::DictValue, table, 0, key);
+    guards.push_back({Check::Equals, value, sources.keep(PyLong_FromLong(i))});
+  }
+  EXPECT_TRUE(repeats_after(py, sources, guards, "pass"));
+  EXPECT_FALSE(repeats_after(py, sources, guards, "model.tables[70]['k'] = 5"));
+  py.run("model.tables[70]['k'] = 70");
+  EXPECT_FALSE(repeats_after(py, sources, guards, "model.tables[3] = {'k': 3}"));
+  EXPECT_FALSE(repeats_after(py, sources, guards, "model.__dict__ = dict(model.__dict__)"));
+  EXPECT_FALSE(repeats_after(py, sources, guards, "model.tables[9].clear()"));
+  py.run("model.tables[9]['k'] = 9");
+
+  Remembering m{py, sources, guards};
+  m.remember();
+  EXPECT_TRUE(m.repeats());
+  py.run("model.child.calls = 1");  // a write that no guard asks about
+  EXPECT_FALSE(m.repeats());
+  m.remember();
+  py.run("model.child.calls = 2");
+  EXPECT_FALSE(m.repeats());
+  m.remember();
+  for (int i = 0; i < 3; ++i) {
+    py.run("model.child.calls = " + std::to_string(i));
+    EXPECT_TRUE(m.repeats());
+  }
+  py.run("model.tables[70]['k'] = 5");
+  EXPECT_FALSE(m.repeats());
+}
+
+// Two caches watch the same dicts; one of them ends, and dicts die while they are watched.
+TEST_F(Cache, WatchedDictsMayDie) {
+  py.run("model.tables = {i: {'k': i} for i in range(100)}");
+  const int tables = add(SourceKind::DictValue, 1, 0, sources.keep(py.eval("'tables'").get()));
+  PyObject* const key = sources.keep(py.eval("'k'").get());
+  for (int i = 0; i < 100; ++i) {
+    const int table = add(SourceKind::DictValue, tables, 0, sources.keep(PyLong_FromLong(i)));
+    guards.push_back({Check::Equals, add(SourceKind::DictValue, table, 0, key), sources.keep(PyLong_FromLong(i))});
+  }
+  guards.push_back({Check::Type, tables, reinterpret_cast<PyObject*>(&PyDict_Type)});
+  Remembering kept{py, sources, guards};
+  kept.remember();
+  {
+    Remembering other{py, sources, guards};
+    other.remember();
+    EXPECT_TRUE(other.repeats());
+    EXPECT_TRUE(kept.repeats());
+  }
+  EXPECT_TRUE(kept.repeats());
+  py.run("model.tables = {i: {'k': i} for i in range(100)}");
+  EXPECT_FALSE(kept.repeats());
+  kept.remember();
+  EXPECT_TRUE(kept.repeats());
+  py.run("model.tables[50]['k'] = 0");
+  EXPECT_FALSE(kept.repeats());
 }
 
 TEST_F(Cache, AProgramFindsTheGuardThatFailsAfterAHit) {

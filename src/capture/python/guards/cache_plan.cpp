@@ -20,7 +20,6 @@ struct Planner {
   CachePlan& plan;
   const std::vector<Source>& sources;
   const std::vector<Guard>& guards;
-  const std::vector<bool>& loaded;
   // By source.
   std::vector<PyTypeObject*> type = std::vector<PyTypeObject*>(sources.size());  // that a guard asks for
   std::vector<char> has_dict = std::vector<char>(sources.size());                // attributes are read
@@ -43,7 +42,7 @@ struct Planner {
 
   void choose_sources() {
     for (size_t i = 0; i < sources.size(); ++i) {
-      if (!loaded[i]) continue;
+      if (!plan.loaded[i]) continue;
       const Source& s = sources[i];
       const auto parent = static_cast<size_t>(s.parent < 0 ? 0 : s.parent);
       const Stay above = s.parent >= 0 && !is_written[parent] ? plan.stays[parent] : Changes;
@@ -61,10 +60,15 @@ struct Planner {
           stays = above ? SamePlace : Changes;
           if (above) plan.typed[parent] = 1;
           break;
-        case SourceKind::DictValue: stays = above ? SameObject : Changes; break;
+        case SourceKind::DictValue:
+          stays = !above ? Changes : plan.is_unsteady(s.parent) ? SamePlace : SameObject;
+          break;
         case SourceKind::DictKey:
           // An OrderedDict moves a key without a write to the dict.
-          stays = above && !(type[parent] && PyType_IsSubtype(type[parent], &PyODict_Type)) ? SameObject : Changes;
+          stays =
+              above && !plan.is_unsteady(s.parent) && !(type[parent] && PyType_IsSubtype(type[parent], &PyODict_Type))
+                  ? SameObject
+                  : Changes;
           break;
         case SourceKind::MethodSelf:
         case SourceKind::MethodFunction: stays = above == SameObject ? SameObject : Changes; break;
@@ -89,7 +93,7 @@ struct Planner {
       if (above == SamePlace && s.kind != SourceKind::InstanceDict) plan.typed[parent] = 1;
     }
     for (size_t i = 0; i < sources.size(); ++i)
-      if (loaded[i] && plan.stays[i] == Changes) plan.changing_sources.push_back(static_cast<int>(i));
+      if (plan.loaded[i] && plan.stays[i] == Changes) plan.changing_sources.push_back(static_cast<int>(i));
   }
 
   void choose_guards() {
@@ -112,7 +116,7 @@ struct Planner {
         case Check::Different: stays = stays && plan.stays[static_cast<size_t>(g.number)] != Changes; break;
         case Check::Length:
         case Check::Keys:
-          stays = stays && !is_written[source];
+          stays = stays && !is_written[source] && !plan.is_unsteady(g.source);
           if (g.check == Check::Keys && type[source] && PyType_IsSubtype(type[source], &PyODict_Type)) stays = false;
           if (stays && stay == SamePlace) plan.typed[source] = 1;
           break;
@@ -132,10 +136,15 @@ struct Planner {
 }  // namespace
 
 CachePlan::CachePlan(const std::vector<Source>& sources, const std::vector<Guard>& guards,
-                     const std::vector<int>& written, const std::vector<bool>& loaded)
-    : stays(sources.size(), Changes), typed(sources.size(), 0) {
+                     std::vector<int> written_sources, std::vector<bool> loaded_sources,
+                     std::vector<bool> unsteady_dicts)
+    : written(std::move(written_sources)),
+      loaded(std::move(loaded_sources)),
+      unsteady(std::move(unsteady_dicts)),
+      stays(sources.size(), Changes),
+      typed(sources.size(), 0) {
   if (sources.size() < kFewSources) return;
-  Planner p{*this, sources, guards, loaded};
+  Planner p{*this, sources, guards};
   for (const int w : written) p.is_written[static_cast<size_t>(w)] = 1;
   for (const Source& s : sources)
     if (s.kind == SourceKind::InstanceDict) p.has_dict[static_cast<size_t>(s.parent)] = 1;

@@ -18,9 +18,15 @@ struct CachePlan {
     SameObject  // its object is the one that it was: a dict without a write since then still holds it
   };
   // `written`: sources of objects that the segment writes. `loaded`: by source, whether the program reads it.
-  CachePlan(const std::vector<Source>& sources, const std::vector<Guard>& guards, const std::vector<int>& written,
-            const std::vector<bool>& loaded);
+  // `unsteady`: by source, a dict that others write between calls; empty: there is none.
+  CachePlan(const std::vector<Source>& sources, const std::vector<Guard>& guards, std::vector<int> written,
+            std::vector<bool> loaded, std::vector<bool> unsteady = {});
+  bool is_unsteady(int source) const {
+    return !unsteady.empty() && source >= 0 && unsteady[static_cast<size_t>(source)];
+  }
 
+  std::vector<int> written;
+  std::vector<bool> loaded, unsteady;
   std::vector<Stay> stays;         // by source
   std::vector<char> typed;         // by source: the class of its object is among the facts
   std::vector<int> first_sources;  // read before the facts are compared: an object in *args or **kwargs

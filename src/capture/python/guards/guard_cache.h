@@ -3,16 +3,19 @@
 // cell, a slot or a part of a function. Where the roots and all words are as they were, a check would read the same
 // objects, so that most guards hold without a look at them. A fact never follows a pointer to an object that may have
 // died: the facts before it show that the object is alive.
+//
+// A model has most of its facts about dicts that nobody writes. From Python 3.12 on these are watched: as long as no
+// write was noted, the versions are not read. A dict that is written between calls, as the globals of a script are, is
+// unsteady: its values are looked up at each call, and other writes to it do not matter.
 #pragma once
 
-#include <bit>
 #include <cstdint>
-#include <type_traits>
 #include <vector>
 
 #include "capture/python/frame/frame.h"
 #include "capture/python/guards/cache_plan.h"
 #include "capture/python/guards/registers.h"
+#include "capture/python/values/dict_version.h"
 
 namespace vesta::capture {
 
@@ -21,6 +24,7 @@ class GuardCache {
   explicit GuardCache(CachePlan plan);
 
   bool useful() const { return useful_; }
+  // Another one after a remember() that finds an unsteady dict.
   const CachePlan& plan() const { return plan_; }
   // The guards to check at every call, in order: those of the plan, and those of objects that leave no sign of a
   // change.
@@ -32,7 +36,7 @@ class GuardCache {
   bool begins_alike(Frame* f) const;
   // All facts hold, the plan's first_sources having been read into `r`: the registers of all sources that stay are
   // registers().
-  bool repeats(const Registers& r) const;
+  bool repeats(const std::vector<Source>& sources, const Registers& r) const;
   const std::vector<PyObject*>& registers() const { return registers_; }
   // Another number after each remember(); never 0.
   uint64_t state() const { return state_; }
@@ -47,26 +51,40 @@ class GuardCache {
     const uint64_t* place;
     uint64_t value;
   };
+  struct Lookup {
+    size_t facts;  // that hold before it is made
+    int source;    // the value of an unsteady dict
+  };
+  // In order: each place is alive if the facts and lookups before it hold.
+  struct Facts {
+    std::vector<Fact> words;
+    std::vector<Lookup> lookups;
+  };
+  struct DictVersion {
+    int source;
+    const uint64_t* place;
+    uint64_t value;
+  };
+  class Finder;  // of facts
 
   void always_check(int guard);
-  template <class Word>
-    requires(std::is_pointer_v<Word> || std::is_same_v<Word, Py_ssize_t>)
-  void is(const Word* place, Word value) {
-    facts_.push_back({reinterpret_cast<const uint64_t*>(place), std::bit_cast<uint64_t>(value)});
-  }
-  void is_of_size(PyObject* x) { is(&reinterpret_cast<PyVarObject*>(x)->ob_size, Py_SIZE(x)); }
-  // The fact by which a source gives `x` again as long as its parent is the same. False: there is none.
-  bool add_fact(const Source& s, PyObject* parent, PyObject* x);
-  bool add_version(PyObject* dict);
+  void find_unsteady_dicts(const std::vector<Source>& sources, const std::vector<Guard>& guards, const Registers& r);
+  bool find_facts(const std::vector<Source>& sources, const std::vector<Guard>& guards, const Registers& r);
+  bool hold(const Facts& facts, const std::vector<Source>& sources) const;
 
-  const CachePlan plan_;
+  CachePlan plan_;
   std::vector<int> changing_guards_;
   std::vector<Root> roots_;
-  std::vector<Fact> facts_;  // each place is alive if the facts before it hold
+  Facts all_, unwatched_;
+  std::vector<DictVersion> versions_;
+  std::vector<uint8_t> writes_;  // by source: how often this dict was found written between two checks that held
+  DictsWatch watch_;
   std::vector<PyObject*> registers_;
   bool useful_, valid_ = false;
+  bool watches_ = false;  // all dicts of versions_ are watched
   uint64_t state_ = 1;
   int remembered_ = 0;
+  mutable uint64_t unchanged_since_ = 0;  // what watch_ said when all facts held
   mutable int64_t repeats_ = 0;
 };
 

@@ -185,10 +185,10 @@ bool GuardProgram::check_changes(Frame* f, const Roots& roots, Registers& r) con
     load(source, roots, r);
     if (r[source] != was) r.apart = false;
   };
-  for (const int source : cache.plan().first_sources) load_again(source);
-  if (cache.state() != state || !cache.repeats(r)) return false;
-  for (const int source : cache.plan().changing_sources) load_again(source);
-  // By index: a garbage collection may run Python code that checks this program, and adds to the list.
+  // By index: a garbage collection may run Python code that checks this program, and changes the lists.
+  for (size_t i = 0; i < cache.plan().first_sources.size(); ++i) load_again(cache.plan().first_sources[i]);
+  if (cache.state() != state || !cache.repeats(sources_.all(), r)) return false;
+  for (size_t i = 0; i < cache.plan().changing_sources.size(); ++i) load_again(cache.plan().changing_sources[i]);
   for (size_t i = 0; i < cache.changing_guards().size(); ++i)
     if (!holds(guards_[static_cast<size_t>(cache.changing_guards()[i])], r)) return false;
   if (cache.state() != state) return false;
