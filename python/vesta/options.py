@@ -8,8 +8,10 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
 ``strict`` (bool; False)
     Raise an error instead of running eager.
 ``packed_weights`` (bool or int; True)
-    Upper bound in bytes for copies of weights that are packed, folded or laid out in another order. False: make none.
-    True: no bound.
+    Upper bound in bytes for each graph's copies of weights: packed, folded into another operator, laid out in another
+    order, or put side by side. False: make none. True: no bound on a CPU. On a GPU, True means 2 GiB for weights of
+    convolutions, and none for products: several products of one input become one product of weights that lie side by
+    side only if a number of bytes allows this copy.
 ``numerics`` ("fast" or "eager"; "fast")
     "eager" rounds half-precision values wherever eager does.
 ``variant_limit`` (int; 16)

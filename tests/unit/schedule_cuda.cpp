@@ -47,6 +47,25 @@ schedule::Plan check(const std::string& text) {
   return plan;
 }
 
+// Kernels read the parts of a wide product where they lie.
+TEST(CudaPlans, PartsOfAWideProductAreNotCopied) {
+  const auto g = on_device("cuda:0", R"(input %0 : f16[64, 48]@D = argument "x"
+input %1 : f16[96, 48]@D = parameter "gate"
+input %2 : f16[96, 48]@D = parameter "up"
+%3 : f16[64, 96]@D = aten::linear(%0, %1, none)
+%4 : f16[64, 96]@D = aten::silu(%3)
+%5 : f16[64, 96]@D = aten::linear(%0, %2, none)
+%6 : f16[64, 96]@D = aten::mul.Tensor(%4, %5)
+output %6
+)");
+  vesta::Options user;
+  user.packed_weights = 1 << 20;
+  graph::run_passes(*g, {.options = user, .device = DeviceType::CUDA}, true);
+  const auto plan = schedule::make_plan(*g, for_device(DeviceType::CUDA));
+  EXPECT_EQ(plan.steps.size(), 2) << schedule::print(plan);  // the product and one kernel
+  EXPECT_EQ(plan.prepacked.size(), 1) << schedule::print(plan);
+}
+
 TEST(CudaPlans, PointwiseIsOneThreadAnElement) {
   const auto plan = check(R"(input %0 : f32[64, 48]@D = argument "x"
 %1 : f32[64, 48]@D = aten::tanh(%0)

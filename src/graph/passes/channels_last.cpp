@@ -96,7 +96,9 @@ class Layout2d {
     const bool frees = w->producer && has_one_use(g_, w);
     const std::optional<int64_t> bytes = bytes_of(w->type);
     // The copy for another convolution counts already.
-    if (!copies_.contains(w) && (!bytes || !fits_packed_budget(g_, context_, frees ? 0 : *bytes))) return w;
+    if (!copies_.contains(w) &&
+        (!bytes || !fits_packed_budget(g_, context_, Copies::OfConvolutions, frees ? 0 : *bytes)))
+      return w;
     Value* const copy = converted(w, before);
     copy->producer->prepacked = true;
     return copy;

@@ -83,7 +83,8 @@ bool fold_batch_norm(Graph& graph, const PassContext& context) {
     const std::optional<int64_t> bytes = bytes_of(c->w->type);
     const Expr channels = c->w->type.sizes[0];
     if (!bytes || !channels.is_constant()) return;
-    if (!fits_packed_budget(graph, context, *bytes + channels.constant() * element_size(c->w->type.dtype)) ||
+    if (!fits_packed_budget(graph, context, Copies::OfConvolutions,
+                            *bytes + channels.constant() * element_size(c->w->type.dtype)) ||
         !rewriter.may())
       return;
     fold(rewriter, n, y->producer, *c, *bn);

@@ -73,8 +73,10 @@ int64_t prepacked_bytes(const Graph& graph) {
   return total;
 }
 
-bool fits_packed_budget(const Graph& graph, const PassContext& context, int64_t more) {
-  const int64_t budget = context.options.packed_weights;
+bool fits_packed_budget(const Graph& graph, const PassContext& context, Copies kind, int64_t more) {
+  constexpr int64_t kOnGpu = int64_t{2} << 30;  // of convolutions; include/vesta/options.h names it
+  int64_t budget = context.options.packed_weights;
+  if (budget < 0 && context.device != DeviceType::CPU) budget = kind == Copies::OfConvolutions ? kOnGpu : 0;
   return budget < 0 || (budget > 0 && prepacked_bytes(graph) + more <= budget);
 }
 

@@ -20,6 +20,7 @@
 #include "graph/passes/subexpressions.h"
 #include "graph/passes/unread_errors.h"
 #include "graph/passes/views.h"
+#include "graph/passes/wide_products.h"
 
 namespace vesta::graph {
 namespace {
@@ -47,6 +48,7 @@ constexpr PassRow kPasses[] = {
     {"row-products", write_row_products, DeviceType::CUDA},
     {"one-query-attention", write_one_query_attention, DeviceType::CUDA},
     {"grouped-attention", share_keys_of_groups, DeviceType::CUDA},
+    {"wide-products", write_wide_products, DeviceType::CUDA},
     {"gemm-epilogue", use_gemm_epilogue, DeviceType::CUDA},
     {"decompose", decompose_composites},
     {"decomposed-constants", fold_constants},

@@ -1,0 +1,87 @@
+#include "graph/passes/wide_products.h"
+
+#include <algorithm>
+
+#include "graph/passes/library.h"
+#include "graph/passes/rewriter.h"
+
+namespace vesta::graph {
+namespace {
+
+bool is_weight(const std::vector<bool>& parameters, const Value* v) {
+  return !v->producer && is_constant_weight(parameters, v) && v->type.sizes[0].is_constant();
+}
+
+// A product whose weight and bias are constants that exist before the first node.
+bool may_join(const Node* n, const PassContext& context, const std::vector<bool>& parameters) {
+  if (!is_op(n, "aten::linear") || n->prepacked || !n->results[0]) return false;
+  const Value *x = n->input(0), *w = n->input(1), *bias = value_of(n->args()[2]);
+  const TensorType& y = n->results[0]->type;
+  return y.device.type == context.device && w->type.dim() == 2 && w->type.dtype == x->type.dtype &&
+         y.dtype == x->type.dtype && is_contiguous(y) && is_weight(parameters, w) &&
+         (!bias || (bias->type.dim() == 1 && bias->type.dtype == y.dtype && is_weight(parameters, bias)));
+}
+
+// n and the later products of the same input, all with a bias or all without.
+std::vector<Node*> joined(Node* n, const PassContext& context, const std::vector<bool>& parameters) {
+  std::vector<Node*> out;
+  for (Node* m : n->input(0)->users) {
+    const bool known = std::find(out.begin(), out.end(), m) != out.end();
+    if (known || !may_join(m, context, parameters) || m->input(0) != n->input(0)) continue;
+    if (!value_of(m->args()[2]) == !value_of(n->args()[2])) out.push_back(m);
+  }
+  return out;
+}
+
+Value* side_by_side(Builder& b, const std::vector<Node*>& nodes, size_t argument) {
+  ValueList parts;
+  for (const Node* n : nodes) parts.push_back(n->input(argument));
+  Node* const all = b.node("aten::cat", {parts, Expr(0)});
+  all->prepacked = true;
+  return all->results[0];
+}
+
+int64_t bytes_side_by_side(const std::vector<Node*>& nodes) {
+  int64_t bytes = 0;
+  for (const Node* n : nodes)
+    for (const Value* v : {n->input(1), value_of(n->args()[2])})
+      if (v) bytes += bytes_of(v->type).value_or(0);
+  return bytes;
+}
+
+}  // namespace
+
+bool write_wide_products(Graph& graph, const PassContext& context) {
+  // The library may add up in another order.
+  if (!context.inference || context.options.numerics == "eager") return false;
+  Rewriter rewriter(graph, context);
+  const std::vector<bool> parameters = parameters_of(graph);
+  for (Node *n = graph.first(), *next = nullptr; n; n = next) {
+    next = n->next;
+    if (!may_join(n, context, parameters)) continue;
+    const std::vector<Node*> nodes = joined(n, context, parameters);
+    if (nodes.size() < 2 || !fits_packed_budget(graph, context, Copies::OfProducts, bytes_side_by_side(nodes)))
+      continue;
+    if (!rewriter.may()) break;
+    Builder b(graph, n);
+    b.source = n->source;
+    Value* const weights = side_by_side(b, nodes, 1);
+    const Arg bias = value_of(n->args()[2]) ? Arg(side_by_side(b, nodes, 2)) : Arg(None{});
+    Value* const all = b("aten::linear", {n->input(0), weights, bias});
+    const auto columns = Expr(static_cast<int64_t>(all->type.dim()) - 1);
+    Expr begin = 0;
+    for (Node* m : nodes) {
+      const Expr end = begin + m->input(1)->type.sizes[0];
+      Value* const part = b("aten::slice.Tensor", {all, columns, begin, end, Expr(1)});
+      begin = end;
+      rewriter.substitute(m->results[0], b("aten::clone", {part, MemoryFormat::Contiguous}));
+    }
+    for (Node* m : nodes) {
+      if (m == next) next = m->next;
+      graph.erase(m);
+    }
+  }
+  return rewriter.changed();
+}
+
+}  // namespace vesta::graph
