@@ -25,7 +25,8 @@ struct LaunchShape {
   unsigned blocks, threads, shared;
 };
 
-// A GPU kernel, valid in all contexts of the process. It is never unloaded.
+// A GPU kernel, valid in all contexts of the process. Its code is unloaded some time after its last owner has released
+// it (cuda/retired.h); graphs that launch it are no owners.
 class DeviceKernel {
  public:
   virtual ~DeviceKernel() = default;

@@ -15,6 +15,7 @@
 
 #include "interop/torch_types.h"
 #include "machine/cuda/driver.h"
+#include "machine/cuda/retired.h"
 #include "runtime/bound_program.h"
 #include "runtime/cuda/recordings.h"
 #include "runtime/prepacked.h"
@@ -64,7 +65,9 @@ struct Executable::Impl {
       entries.push_back(std::make_unique<Executable>(entry, graphs));
       draws |= entries.back()->impl_->draws;
     }
-    if (!device.is_cpu()) recordings.emplace(artifact, program, entries, device, graphs);
+    if (device.is_cpu()) return;
+    recordings.emplace(artifact, program, entries, device, graphs);
+    if (!machine::is_capturing(current_stream(device))) machine::release_retired();
   }
 
   artifact::Artifact artifact;
@@ -78,6 +81,20 @@ struct Executable::Impl {
   std::atomic<std::shared_ptr<const PrepackedSet>> prepacked{nullptr};
   std::mutex prepacked_mutex;
   std::atomic<int64_t> times_prepacked = 0;
+
+  // What a graph that the caller captures needs, even after this program is gone.
+  std::shared_ptr<const void> kept_for_graph(std::shared_ptr<const PrepackedSet> set) const {
+    struct Kept {
+      std::vector<std::shared_ptr<const machine::DeviceKernel>> kernels;
+      std::shared_ptr<const PrepackedSet> prepacked;
+    };
+    auto kept = std::make_shared<Kept>();
+    for (const BoundProgram* p : {&prepacked_program, &program})
+      for (const BoundStep& s : p->steps())
+        if (s.kernel) kept->kernels.push_back(s.kernel);
+    kept->prepacked = std::move(set);
+    return kept;
+  }
 
   // The inputs with addresses of memory of their own where kernels write: copy-on-write storage is copied.
   CallInputs with_own_memory(const CallInputs& in, Addresses& read) const {
@@ -191,7 +208,14 @@ void Executable::run(const CallInputs& given, std::vector<c10::IValue>& outputs,
     std::span<const at::Tensor> prepacked_tensors;
     if (prepacked) prepacked_tensors = prepacked->tensors;
     Recordings::Run recorded;
-    if (impl.recordings) recorded = impl.recordings->find(sizes, in, prepacked_tensors);
+    if (impl.recordings) {
+      void* const stream = current_stream(impl.device);
+      if (machine::is_capturing(stream)) {
+        machine::keep_for_graph(stream, impl.kept_for_graph(prepacked));
+      } else {
+        recorded = impl.recordings->find(stream, sizes, in, prepacked_tensors);
+      }
+    }
     WorkspaceLease workspace;
     Runner runner(a, impl.device, sizes, in, *workspace, wrote, impl.entries);
     runner.begin(impl.program, prepacked_tensors, recorded.recording());

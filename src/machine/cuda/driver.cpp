@@ -17,6 +17,7 @@ struct Driver::Functions {
   int (*primary)(void** context, int device) = nullptr;
   int (*load)(CudaLibrary*, const void* code, int* jit_options, void** jit_values, unsigned jit_count, int* options,
               void** values, unsigned count) = nullptr;
+  int (*unload)(CudaLibrary) = nullptr;
   int (*kernel)(CudaKernel*, CudaLibrary, const char* name) = nullptr;
   int (*launch)(CudaKernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                 unsigned block_z, unsigned shared_bytes, void* stream, void** arguments, void** extra) = nullptr;
@@ -40,6 +41,7 @@ const Driver* Driver::get(std::string* why) {
     symbols.find(f->make_current, "cuCtxSetCurrent");
     symbols.find(f->primary, "cuDevicePrimaryCtxRetain");
     symbols.find(f->load, "cuLibraryLoadData");
+    symbols.find(f->unload, "cuLibraryUnload");
     symbols.find(f->kernel, "cuLibraryGetKernel");
     symbols.find(f->launch, "cuLaunchKernel");
     symbols.find(f->current_device, "cuCtxGetDevice");
@@ -95,10 +97,16 @@ void Driver::need_context(int device) const {
   require(f_->make_current(context), "sets no context");
 }
 
-CudaKernel Driver::load(const void* code, const std::string& symbol) const {
+CudaLibrary Driver::load(const void* code) const {
   CudaLibrary library = nullptr;
-  CudaKernel kernel = nullptr;
   require(f_->load(&library, code, nullptr, nullptr, 0, nullptr, nullptr, 0), "does not load a kernel");
+  return library;
+}
+
+void Driver::unload(CudaLibrary library) const noexcept { f_->unload(library); }
+
+CudaKernel Driver::kernel(CudaLibrary library, const std::string& symbol) const {
+  CudaKernel kernel = nullptr;
   require(f_->kernel(&kernel, library, symbol.c_str()), "finds no kernel in its code");
   return kernel;
 }

@@ -35,9 +35,11 @@ class Driver {
   // Makes the device's primary context the calling thread's, unless it has a context. PyTorch's runtime sets none for a
   // thread that uses the first device.
   void need_context(int device) const;
-  // `code`: a cubin, or PTX that ends with a zero byte. The kernel stays loaded until the process ends: unloading it
-  // would wait for the device and break a capture.
-  CudaKernel load(const void* code, const std::string& symbol) const;
+  // `code`: a cubin, or PTX that ends with a zero byte.
+  CudaLibrary load(const void* code) const;
+  // Waits for the device, which breaks a capture of the calling thread.
+  void unload(CudaLibrary library) const noexcept;
+  CudaKernel kernel(CudaLibrary library, const std::string& symbol) const;  // valid until the library is unloaded
   // The device of the current context.
   int current_device() const;
   // Lets launches of the kernel use up to this many bytes of shared memory per block.

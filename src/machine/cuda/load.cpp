@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "machine/cuda/code.h"
 #include "machine/cuda/driver.h"
+#include "machine/cuda/retired.h"
 #include "machine/load.h"
 
 namespace vesta::machine {
@@ -14,7 +15,11 @@ namespace {
 class Loaded final : public DeviceKernel {
  public:
   Loaded(const Driver& driver, const void* code, const std::string& symbol, bool waits)
-      : driver_(driver), kernel_(driver.load(code, symbol)), waits_(waits) {}
+      : driver_(driver),
+        library_(driver.load(code), [&driver](CudaLibrary library) { driver.unload(library); }),
+        kernel_(driver.kernel(library_.get(), symbol)),
+        waits_(waits) {}
+  ~Loaded() override { retire(std::move(library_)); }
 
   void launch(const LaunchShape& shape, void* stream, void** arguments) const override {
     if (shape.shared > kGivenShared) allow(shape.shared);
@@ -37,6 +42,7 @@ class Loaded final : public DeviceKernel {
 
   mutable std::atomic<uint64_t> allowed_{0};  // one bit per device
   const Driver& driver_;
+  std::shared_ptr<std::remove_pointer_t<CudaLibrary>> library_;
   const CudaKernel kernel_;
   const bool waits_;
 };
@@ -51,14 +57,14 @@ std::shared_ptr<const DeviceKernel> load_on_device(const Object& object, int dev
   const CudaCode code = read_cuda_code(object.bytes, false);
   const bool finished = runs_on(code, driver->architecture(device));
   static std::mutex mutex;
-  static auto* known = new std::map<std::pair<std::string, bool>, std::shared_ptr<const DeviceKernel>>;
+  static auto* known = new std::map<std::pair<std::string, bool>, std::weak_ptr<const DeviceKernel>>;
   const std::lock_guard lock(mutex);
-  std::shared_ptr<const DeviceKernel>& kernel = (*known)[{object.symbol, finished}];
-  if (!kernel) {
-    const CudaCode whole = read_cuda_code(object.bytes, !finished);
-    kernel =
-        std::make_shared<Loaded>(*driver, finished ? whole.cubin.data() : whole.ptx.data(), object.symbol, whole.waits);
-  }
+  std::weak_ptr<const DeviceKernel>& before = (*known)[{object.symbol, finished}];
+  if (std::shared_ptr<const DeviceKernel> kernel = before.lock()) return kernel;
+  const CudaCode whole = read_cuda_code(object.bytes, !finished);
+  const auto kernel =
+      std::make_shared<Loaded>(*driver, finished ? whole.cubin.data() : whole.ptx.data(), object.symbol, whole.waits);
+  before = kernel;
   return kernel;
 }
 

@@ -67,10 +67,9 @@ Recordings::Run::~Run() {
   recording_->stream().leave();
 }
 
-Recordings::Run Recordings::find(Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> prepacked) {
+Recordings::Run Recordings::find(void* stream, Sizes& sizes, const CallInputs& in,
+                                 std::span<const at::Tensor> prepacked) {
   if (refused_.load(std::memory_order_relaxed)) return {};
-  void* const stream = current_stream(device_);
-  if (machine::is_capturing(stream)) return {};
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return {};  // a call of another thread may be recording
   ReplayStream& on = ReplayStream::of(device_, stream);

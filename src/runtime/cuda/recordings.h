@@ -47,8 +47,9 @@ class Recordings {
     explicit Run(std::shared_ptr<Recording> recording) : recording_(std::move(recording)) {}
     std::shared_ptr<Recording> recording_;  // this thread has entered its stream
   };
-  // For a call on the device's current stream. It may record. It never throws because a recording cannot be made.
-  Run find(Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> prepacked);
+  // For a call on the device's current stream, which is not being captured. It may record. It never throws because a
+  // recording cannot be made.
+  Run find(void* stream, Sizes& sizes, const CallInputs& in, std::span<const at::Tensor> prepacked);
 
   GraphReport report() const;  // does not wait for calls
   // Drops every recording, if no call uses one.

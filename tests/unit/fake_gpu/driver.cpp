@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -18,7 +19,12 @@ constexpr std::string_view kFake = "fake gpu code";
 
 struct LoadedKernel {
   size_t parameters = 0;
-  Kernel run;  // empty: nothing
+  Kernel run;                     // empty: nothing
+  std::atomic<int> libraries{0};  // loaded ones that contain it
+};
+struct Library {
+  const char* code = nullptr;
+  LoadedKernel* kernel = nullptr;  // null: nobody has asked for it
 };
 
 struct Node {
@@ -27,15 +33,32 @@ struct Node {
   std::function<void()> work;
   Node* before = nullptr;  // in a graph
   void run() const {
-    if (!kernel) {
-      work();
-    } else if (kernel->run) {
-      kernel->run(values.data());
-    }
+    if (!kernel) return work();
+    if (kernel->libraries == 0) std::abort();  // its code has been unloaded
+    if (kernel->run) kernel->run(values.data());
   }
 };
-using Graph = std::vector<std::unique_ptr<Node>>;
+struct UserObject {
+  void* value;
+  void (*destroy)(void*);
+  std::atomic<unsigned> references;
+};
+thread_local bool in_destructor = false;  // of a user object, which may call nothing of the driver
+
+void release(UserObject* object, unsigned references) {
+  if ((object->references -= references) > 0) return;
+  std::thread([object] {
+    in_destructor = true;
+    object->destroy(object->value);
+    delete object;
+  }).join();
+}
+
+struct Graph : std::vector<std::unique_ptr<Node>> {
+  std::vector<std::shared_ptr<UserObject>> kept;
+};
 struct Exec {
+  std::vector<std::shared_ptr<UserObject>> kept;
   std::vector<Node> nodes;
   std::unordered_map<const Node*, size_t> places;  // by node of the graph
 };
@@ -110,7 +133,9 @@ std::vector<uint64_t> values_of(const LoadedKernel& kernel, void** arguments) {
 
 void define_kernel(const std::string& name, size_t parameters, Kernel kernel) {
   const std::lock_guard lock(state().mutex);
-  state().kernels[name] = {parameters, std::move(kernel)};
+  LoadedKernel& k = state().kernels[name];
+  k.parameters = parameters;
+  k.run = std::move(kernel);
 }
 
 std::string code_of(const std::string& name) { return std::string(kFake) + ' ' + name + '\0'; }
@@ -122,6 +147,10 @@ Calls calls() {
   return {s.launches, s.graph_launches, s.changed_nodes, s.copies, s.early};
 }
 
+int libraries_of(const std::string& name) {
+  const std::lock_guard lock(state().mutex);
+  return state().kernels.at(name).libraries;
+}
 void set_running(bool on) { state().running = on; }
 void run_short(int served, int failures) {
   state().requests = 0;
@@ -145,7 +174,7 @@ void fail_change_after(int calls) { state().until_failure = calls; }
 using namespace vesta::testing::gpu;
 
 namespace {
-constexpr int kNotFound = 500, kOutOfMemory = 2;
+constexpr int kNotFound = 500, kOutOfMemory = 2, kNotPermitted = 800;
 struct KernelParameters {  // CUDA_KERNEL_NODE_PARAMS_v2
   void* function;
   unsigned grid[3], block[3], shared_bytes;
@@ -171,19 +200,28 @@ int cuCtxSetCurrent(void*) { return 0; }
 int cuDevicePrimaryCtxRetain(void** context, int) { return *context = &state(), 0; }
 int cuLibraryLoadData(void** library, const void* code, int*, void**, unsigned, int*, void**, unsigned) {
   if (is_short()) return kOutOfMemory;
-  return *library = const_cast<void*>(code), 0;
+  return *library = new Library{static_cast<const char*>(code)}, 0;
+}
+int cuLibraryUnload(void* library) {
+  if (in_destructor) return kNotPermitted;
+  const std::unique_ptr<const Library> unloaded(static_cast<const Library*>(library));
+  if (unloaded->kernel) --unloaded->kernel->libraries;
+  return 0;
 }
 int cuLibraryGetKernel(void** kernel, void* library, const char* name) {
   const std::lock_guard lock(state().mutex);
-  const char* const code = static_cast<const char*>(library);
+  auto* const from = static_cast<Library*>(library);
+  const char* const code = from->code;
   if (std::memcmp(code, kFake.data(), kFake.size()) == 0) {
     const auto at = state().kernels.find(name);
     if (at == state().kernels.end()) return kNotFound;
-    *kernel = &at->second;
-    return 0;
+    from->kernel = &at->second;
+  } else {
+    from->kernel = state().unknown.emplace_back(std::make_unique<LoadedKernel>()).get();
+    from->kernel->parameters = parameters_of(code, name);
   }
-  state().unknown.push_back(std::make_unique<LoadedKernel>(LoadedKernel{parameters_of(code, name), {}}));
-  *kernel = state().unknown.back().get();
+  ++from->kernel->libraries;
+  *kernel = from->kernel;
   return 0;
 }
 int cuLaunchKernel(void* kernel, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void* stream,
@@ -244,6 +282,7 @@ int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
     made->places[node.get()] = made->nodes.size();
     made->nodes.push_back(*node);
   }
+  made->kept = static_cast<Graph*>(graph)->kept;
   return *exec = made, 0;
 }
 int cuGraphGetNodes(void* graph, void**, size_t* count) { return *count = static_cast<Graph*>(graph)->size(), 0; }
@@ -298,4 +337,15 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void*) {
   return 0;
 }
 int cuThreadExchangeStreamCaptureMode(int*) { return 0; }
+int cuUserObjectCreate(void** object, void* value, void (*destroy)(void*), unsigned references, unsigned) {
+  return *object = new UserObject{value, destroy, {references}}, 0;
+}
+int cuUserObjectRelease(void* object, unsigned references) {
+  return release(static_cast<UserObject*>(object), references), 0;
+}
+int cuGraphRetainUserObject(void* graph, void* object, unsigned references, unsigned) {  // moves them
+  static_cast<Graph*>(graph)->kept.emplace_back(static_cast<UserObject*>(object),
+                                                [references](UserObject* o) { release(o, references); });
+  return 0;
+}
 }

@@ -18,6 +18,7 @@ using Kernel = std::function<void(const uint64_t* values)>;
 void define_kernel(const std::string& name, size_t parameters, Kernel kernel);
 // Code for load_on_device() of a kernel that is defined.
 std::string code_of(const std::string& name);
+int libraries_of(const std::string& name);  // how many of the libraries that are loaded have the kernel
 // Work of a library on a stream: done now, or by the graph that is being captured.
 void enqueue(void* stream, std::function<void()> work);
 
