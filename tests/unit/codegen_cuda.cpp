@@ -12,6 +12,7 @@
 #include "cuda_plans.h"
 #include "graph/passes/pass.h"
 #include "machine/cuda/code.h"
+#include "machine/cuda/memset_nodes.h"
 #include "vesta/error.h"
 
 namespace vesta::codegen::testing {
@@ -67,6 +68,14 @@ TEST(CodegenCuda, NvrtcIsFound) {
   ASSERT_NE(Nvrtc::get(&why), nullptr) << why;
   EXPECT_TRUE(available(machine::cuda_target_of(90)));
   ASSERT_NE(JitLink::get(Nvrtc::get()->major()), nullptr) << "the linker's package is not installed";
+}
+
+// The driver finishes this text.
+TEST(CodegenCuda, FillsOfMemoryForEveryGeneration) {
+  const JitLink* const link = JitLink::get(Nvrtc::get()->major());
+  ASSERT_NE(link, nullptr);
+  for (const int arch : {75, 80, 90, 100, 120})
+    EXPECT_TRUE(link->cubin(std::string(machine::fill_ptx()) + '\0', "vesta_fill", arch)) << arch;
 }
 
 TEST(CodegenCuda, PlansForThreeGenerations) {

@@ -5,6 +5,8 @@
 
 #include "base/check.h"
 #include "machine/cuda/driver.h"
+#include "machine/cuda/kernel_node.h"
+#include "machine/cuda/memset_nodes.h"
 #include "machine/cuda/shared_library.h"
 
 namespace vesta::machine {
@@ -12,18 +14,6 @@ namespace {
 
 using Graph = struct OpaqueGraph*;
 using GraphExec = struct OpaqueGraphExec*;
-
-// CUDA_KERNEL_NODE_PARAMS_v2 of cuda.h.
-struct KernelNode {
-  void* function = nullptr;  // a function of one context; null if `kernel` is given
-  unsigned grid[3] = {1, 1, 1};
-  unsigned block[3] = {1, 1, 1};
-  unsigned shared_bytes = 0;
-  void** arguments = nullptr;
-  void** extra = nullptr;
-  void* kernel = nullptr;
-  void* context = nullptr;  // null: the current one
-};
 
 // CUgraphEdgeData of cuda.h: the later node may start as soon as every block of the earlier one has started or has
 // allowed it.
@@ -180,6 +170,7 @@ class Stream final : public CaptureStream {
     if (status != 0 && graph) functions().free_graph(graph);
     require(status, "lost a capture");
     try {
+      replace_memset_nodes(graph);
       if (functions().add)
         for (GraphNode node : early_) overlap(graph, node);
     } catch (...) {

@@ -1,11 +1,13 @@
 #include "fake_gpu/driver.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <unordered_map>
@@ -15,7 +17,16 @@
 namespace vesta::testing::gpu {
 namespace {
 
+using namespace std::string_view_literals;
+
 constexpr std::string_view kFake = "fake gpu code";
+
+void fill(const Memset& m) {
+  for (size_t row = 0; row < m.height; ++row)
+    for (size_t i = 0; i < m.width * m.element_bytes; ++i)
+      reinterpret_cast<unsigned char*>(m.begin)[row * m.pitch + i] =
+          static_cast<unsigned char>(m.value >> i % m.element_bytes * 8);
+}
 
 struct LoadedKernel {
   size_t parameters = 0;
@@ -27,12 +38,16 @@ struct Library {
   LoadedKernel* kernel = nullptr;  // null: nobody has asked for it
 };
 
+struct Graph;
 struct Node {
   const LoadedKernel* kernel = nullptr;  // null: `work`
   std::vector<uint64_t> values;
   std::function<void()> work;
+  std::optional<Memset> memset = {};
   Node* before = nullptr;  // in a graph
+  Graph* graph = nullptr;
   void run() const {
+    if (memset) return fill(*memset);
     if (!kernel) return work();
     if (kernel->libraries == 0) std::abort();  // its code has been unloaded
     if (kernel->run) kernel->run(values.data());
@@ -71,7 +86,7 @@ struct State {
   std::map<std::string, LoadedKernel> kernels;
   std::vector<std::unique_ptr<LoadedKernel>> unknown;  // of other code, which goes when it is loaded
   std::unordered_map<void*, Stream*> streams;
-  std::atomic<int64_t> launches{0}, graph_launches{0}, changed_nodes{0}, copies{0}, early{0};
+  std::atomic<int64_t> launches{0}, graph_launches{0}, changed_nodes{0}, copies{0}, memsets{0}, early{0};
   std::atomic<bool> running{true};
   std::atomic<int> until_failure{-1};
   std::atomic<int64_t> requests{0}, served{0}, failures{0}, allocated{0};
@@ -91,6 +106,7 @@ void give(void* stream, Node node) {
   Stream* const on = stream_of(stream);
   if (on && on->capture) {
     if (!on->capture->empty()) node.before = on->capture->back().get();
+    node.graph = on->capture.get();
     on->capture->push_back(std::make_unique<Node>(std::move(node)));
   } else if (state().running) {
     node.run();
@@ -144,8 +160,10 @@ void enqueue(void* stream, std::function<void()> work) { give(stream, {nullptr, 
 
 Calls calls() {
   const State& s = state();
-  return {s.launches, s.graph_launches, s.changed_nodes, s.copies, s.early};
+  return {s.launches, s.graph_launches, s.changed_nodes, s.copies, s.memsets, s.early};
 }
+
+void enqueue(void* stream, const Memset& memset) { give(stream, {nullptr, {}, {}, memset}); }
 
 int libraries_of(const std::string& name) {
   const std::lock_guard lock(state().mutex);
@@ -216,6 +234,14 @@ int cuLibraryGetKernel(void** kernel, void* library, const char* name) {
     const auto at = state().kernels.find(name);
     if (at == state().kernels.end()) return kNotFound;
     from->kernel = &at->second;
+  } else if (name == "vesta_fill"sv) {  // what its PTX says
+    static LoadedKernel fills{4, [](const uint64_t* v) {
+                                for (uint64_t i = 0; i < v[1]; ++i)
+                                  reinterpret_cast<uint32_t*>(v[0])[i] = static_cast<uint32_t>(v[3]);
+                                for (uint64_t i = 0; i < v[2]; ++i)
+                                  reinterpret_cast<uint8_t*>(v[0])[4 * v[1] + i] = static_cast<uint8_t>(v[3]);
+                              }};
+    from->kernel = &fills;
   } else {
     from->kernel = state().unknown.emplace_back(std::make_unique<LoadedKernel>()).get();
     from->kernel->parameters = parameters_of(code, name);
@@ -278,22 +304,59 @@ int cuStreamGetCaptureInfo_v2(void* stream, int* status, uint64_t* id, void** gr
 int cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
   if (is_short()) return kOutOfMemory;
   auto* const made = new Exec;
-  for (const auto& node : *static_cast<Graph*>(graph)) {
-    made->places[node.get()] = made->nodes.size();
-    made->nodes.push_back(*node);
+  // One after another: each node has at most one that follows it.
+  std::unordered_map<const Node*, const Node*> after;
+  for (const auto& node : *static_cast<Graph*>(graph))
+    if (!after.emplace(node->before, node.get()).second) std::abort();
+  for (auto at = after.find(nullptr); at != after.end(); at = after.find(at->second)) {
+    made->places[at->second] = made->nodes.size();
+    made->nodes.push_back(*at->second);
+    state().memsets += at->second->memset.has_value();
   }
+  if (made->nodes.size() != static_cast<Graph*>(graph)->size()) std::abort();
   made->kept = static_cast<Graph*>(graph)->kept;
   return *exec = made, 0;
 }
-int cuGraphGetNodes(void* graph, void**, size_t* count) { return *count = static_cast<Graph*>(graph)->size(), 0; }
+int cuGraphGetNodes(void* graph, void** nodes, size_t* count) {
+  const Graph& g = *static_cast<Graph*>(graph);
+  for (size_t i = 0; nodes && i < std::min(*count, g.size()); ++i) nodes[i] = g[i].get();
+  return *count = g.size(), 0;
+}
+int cuGraphMemsetNodeGetParams(void* node, Memset* what) { return *what = *static_cast<Node*>(node)->memset, 0; }
+int cuGraphNodeGetDependentNodes(void* node, void** after, size_t* count) {
+  size_t found = 0;
+  for (const auto& n : *static_cast<Node*>(node)->graph) {
+    if (n->before != node) continue;
+    if (after) after[found] = n.get();
+    ++found;
+  }
+  return *count = found, 0;
+}
+int cuGraphAddKernelNode_v2(void** made, void* graph, void* const* before, size_t count, const KernelParameters* what) {
+  Graph& g = *static_cast<Graph*>(graph);
+  const auto* const k = static_cast<const LoadedKernel*>(what->kernel);
+  g.push_back(std::make_unique<Node>(Node{k, values_of(*k, what->arguments), {}}));
+  g.back()->graph = &g;
+  g.back()->before = count > 0 ? static_cast<Node*>(before[0]) : nullptr;
+  return *made = g.back().get(), 0;
+}
+int cuGraphAddDependencies(void*, void* const* from, void* const* to, size_t count) {
+  for (size_t i = 0; i < count; ++i) static_cast<Node*>(to[i])->before = static_cast<Node*>(from[i]);
+  return 0;
+}
+int cuGraphDestroyNode(void* node) {
+  std::erase_if(*static_cast<Node*>(node)->graph, [&](const auto& n) { return n.get() == node; });
+  return 0;
+}
 int cuGraphNodeGetDependencies(void* node, void** before, size_t* count) {
   Node* const found = static_cast<Node*>(node)->before;
   if (before && found) *before = found;
   return *count = found != nullptr, 0;
 }
 int cuGraphNodeGetType(void* node, int* type) {
-  constexpr int kKernel = 0, kHost = 3;
-  return *type = static_cast<Node*>(node)->kernel ? kKernel : kHost, 0;
+  constexpr int kKernel = 0, kMemset = 2, kHost = 3;
+  const Node& n = *static_cast<Node*>(node);
+  return *type = n.kernel ? kKernel : n.memset ? kMemset : kHost, 0;
 }
 int cuGraphRemoveDependencies(void*, void* const* from, void* const* to, size_t count) {
   for (size_t i = 0; i < count; ++i) {

@@ -22,12 +22,22 @@ int libraries_of(const std::string& name);  // how many of the libraries that ar
 // Work of a library on a stream: done now, or by the graph that is being captured.
 void enqueue(void* stream, std::function<void()> work);
 
+// CUDA_MEMSET_NODE_PARAMS of cuda.h.
+struct Memset {
+  uint64_t begin = 0;
+  size_t pitch = 0;
+  unsigned value = 0, element_bytes = 1;
+  size_t width = 0, height = 1;
+};
+void enqueue(void* stream, const Memset& memset);
+
 struct Calls {
   int64_t launches = 0;  // of kernels, not in graphs
   int64_t graph_launches = 0;
   int64_t changed_nodes = 0;  // cuGraphExecKernelNodeSetParams
   int64_t copies = 0;
-  int64_t early = 0;  // edges of graphs over which a kernel starts before the one it follows has ended
+  int64_t memsets = 0;  // in graphs that are made
+  int64_t early = 0;    // edges of graphs over which a kernel starts before the one it follows has ended
 };
 Calls calls();
 // Whether graphs do what their nodes say: off, only the CPU's part of a launch is left.
