@@ -30,6 +30,7 @@ from tests.cuda import (
     sanitized,
     traps,
     tuned,  # noqa: F401
+    two_gpus,  # noqa: F401
 )
 
 PARTS = ("programs", "traps", "operators", "recorded operators", "models", "random", *sanitized.TOOLS)
@@ -49,8 +50,13 @@ def run_programs() -> tuple[int, list[str]]:
     return len(todo), failures
 
 
-def run_traps() -> tuple[int, list[str]]:
-    todo = [(name, allocator) for name in traps.TRAPS for allocator in traps.ALLOCATORS]
+def run_traps(notes: list[str]) -> tuple[int, list[str]]:
+    left_out = traps.TWO_GPUS if torch.cuda.device_count() < 2 else set()
+    not_run = [f"{name}: did not run, for lack of a second GPU" for name in sorted(left_out)]
+    for note in not_run:
+        print("  " + note, flush=True)
+    notes += not_run
+    todo = [(name, allocator) for name in traps.TRAPS if name not in left_out for allocator in traps.ALLOCATORS]
     todo = [item for item in todo if item not in traps.NOT_WITH]
 
     def one(item: tuple[str, str]) -> str:
@@ -58,7 +64,7 @@ def run_traps() -> tuple[int, list[str]]:
         command = [
             sys.executable,
             "-c",
-            f"from tests.cuda import processes, products, recorded, traps, tuned; traps.run({name!r})",
+            f"from tests.cuda import processes, products, recorded, traps, tuned, two_gpus; traps.run({name!r})",
         ]
         try:
             done = subprocess.run(
@@ -121,7 +127,7 @@ def main() -> int:
     notes: list[str] = []
     parts: dict[str, Callable[[], tuple[int, list[str]]]] = {
         "programs": run_programs,
-        "traps": run_traps,
+        "traps": lambda: run_traps(notes),
         "operators": lambda: run_operators(options.jobs, options.samples, "vesta"),
         "recorded operators": lambda: run_operators(options.jobs, options.samples, "vesta-recorded"),
         "models": lambda: run_models(

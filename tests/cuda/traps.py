@@ -18,6 +18,7 @@ ALLOCATORS = {
 # It ends the process when the device is lost, as it does in eager programs.
 NOT_WITH = {(name, "cudaMallocAsync") for name in ("an index out of range", "an addition out of range")}
 TRAPS: dict[str, Callable[[], None]] = {}
+TWO_GPUS: set[str] = set()  # of these: what needs a second GPU
 
 
 def trap(function: Callable[[], None]) -> Callable[[], None]:
