@@ -67,7 +67,7 @@ struct Executable::Impl {
     }
     if (device.is_cpu()) return;
     recordings.emplace(artifact, program, entries, device, graphs);
-    if (!machine::is_capturing(current_stream(device))) machine::release_retired();
+    if (machine::has_retired() && !machine::is_capturing(current_stream(device))) machine::release_retired();
   }
 
   artifact::Artifact artifact;

@@ -1,5 +1,8 @@
 // Products of one input that become one product with weights side by side.
 #include "graph/passes/wide_products.h"
+
+#include <fmt/format.h>
+
 #include "pass_text.h"
 
 namespace vesta::graph {
@@ -51,6 +54,26 @@ TEST(WideProducts, NeedABoundOfCopiesThatAllowsThem) {
   expect_unchanged(write_wide_products, kProjections, {.packed_weights = kBytes - 1}, DeviceType::CUDA);
   expect_unchanged(write_wide_products, kProjections, {.packed_weights = kBytes, .numerics = "eager"},
                    DeviceType::CUDA);
+}
+
+// Gate and up of a large model are faster one after the other.
+TEST(WideProducts, LeaveProductsThatFillAGpu) {
+  const auto text = [](int rows) {
+    return fmt::format(R"(
+input %0 : f16[{0}, 64]@cuda:0 = argument "x"
+input %1 : f16[16384, 64]@cuda:0 = parameter "gate"
+input %2 : f16[16384, 64]@cuda:0 = parameter "up"
+%3 : f16[{0}, 16384]@cuda:0 = aten::linear(%0, %1, none)
+%4 : f16[{0}, 16384]@cuda:0 = aten::linear(%0, %2, none)
+output %3
+output %4
+)",
+                       rows);
+  };
+  const Options options{.packed_weights = 1 << 30};
+  expect_unchanged(write_wide_products, text(64), options, DeviceType::CUDA);
+  const auto narrower = parse(text(63));
+  EXPECT_TRUE(write_wide_products(*narrower, {.options = options, .device = DeviceType::CUDA}));
 }
 
 TEST(WideProducts, HaveOneBiasSideBySide) {

@@ -63,10 +63,15 @@ void retire(Owned object) noexcept {
   retired().objects.push_back(std::move(object));
 }
 
+bool has_retired() {
+  const std::lock_guard lock(retired().mutex);
+  return !retired().objects.empty();
+}
+
 void release_retired() {
   const RelaxedThread relaxed;  // other threads may capture
   for (;;) {
-    std::vector<Owned> now;  // their end may retire others
+    std::vector<Owned> now;  // their destructors may retire others
     {
       const std::lock_guard lock(retired().mutex);
       now.swap(retired().objects);
@@ -84,9 +89,10 @@ void keep_for_graph(void* stream, Owned object) {
   void* const* after = nullptr;
   size_t count = 0;
   driver.require(f.capture(stream, &status, &id, &graph, &after, &count), "tells nothing of a capture");
-  auto value = std::make_unique<Owned>(std::move(object));
-  driver.require(f.make(&kept, value.get(), &retire_kept, 1, kNoSync), "makes no object that a graph keeps");
-  static_cast<void>(value.release());
+  auto* const value = new Owned(std::move(object));
+  const int made = f.make(&kept, value, &retire_kept, 1, kNoSync);
+  if (made != 0) delete value;
+  driver.require(made, "makes no object that a graph keeps");
   const int retained = f.retain(graph, kept, 1, kMove);
   if (retained != 0) f.release(kept, 1);
   driver.require(retained, "does not keep an object with a graph");
