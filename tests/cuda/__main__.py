@@ -101,8 +101,8 @@ def run_models(kind: str, items: list[str], jobs: int, limit_s: float, notes: li
     return count, [f.splitlines()[0] for f in failures]
 
 
-def run_sanitized(tool: str, limit_s: float) -> tuple[int, list[str]]:
-    count, failures = sanitized.run(tool, limit_s)
+def run_sanitized(tool: str, limit_s: float, notes: list[str]) -> tuple[int, list[str]]:
+    count, failures = sanitized.run(tool, limit_s, notes)
     for f in failures:
         print("  " + f, flush=True)
     return count, failures
@@ -138,7 +138,7 @@ def main() -> int:
         ),
     }
     for tool in sanitized.TOOLS:
-        parts[tool] = functools.partial(run_sanitized, tool, options.limit)
+        parts[tool] = functools.partial(run_sanitized, tool, options.limit, notes)
     page = [
         "# Results on a GPU",
         "",
@@ -162,7 +162,7 @@ def main() -> int:
         page.append(line)
         details += [f"- {name}: {f}" for f in failures]
     if options.write:
-        details += [f"- not compared: {note}" for note in notes]
+        details += [f"- note: {note}" for note in notes]
         options.write.write_text("\n".join([*page, "", *details]).rstrip() + "\n")
     return 1 if failed else 0
 
