@@ -25,7 +25,7 @@ def path() -> str | None:
 def run(tool: str, limit_s: float, notes: list[str]) -> tuple[int, list[str]]:
     """How many programs ran, and what the tool found: a line each.
 
-    The tool can fail by itself, in a kernel of cuBLAS that eager launches. The program that ran then is run again, as the
+    The tool can fail by itself, in a kernel of cuBLAS that eager launches. The program that ran then runs again, as the
     first one of a new process. If the tool fails there, too, that is a failure.
     """
     sanitizer = path()
