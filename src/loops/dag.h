@@ -71,7 +71,7 @@ class Dag final : public graph::ScalarBuilder {
   void store_add(const DagBuffer& buffer, Expr offset, ScalarRef x) {
     write(InstrKind::StoreAdd, buffer, offset, x, {});
   }
-  // Appends without folding: for text that is parsed.
+  // Appends without folding, for a reader of texts.
   void append(DagBuffer buffer) { buffers_.push_back(std::move(buffer)); }
   Ref append(Instr instr);
   // Elements are read and written again along the inner ranges, so these iterations must run one after the other.
@@ -131,13 +131,7 @@ class Dag final : public graph::ScalarBuilder {
   bool in_order_ = false;
 };
 
-// As for kernels (kernel.h). The text leaves out what no store needs.
+// The canonical text, without what no store needs.
 std::string print(const Dag& dag);
-std::unique_ptr<Dag> parse_dag(std::string_view text);
-void verify(const Dag& dag);
-
-// Runs a Dag slowly in plain C++ without a schedule. `buffers`: one pointer for each of dag.buffers(); `sizes`: values
-// of dag.sizes(). An access outside of its buffer is not done and throws an InternalError that names it.
-void interpret(const Dag& dag, std::span<void* const> buffers, std::span<const int64_t> sizes);
 
 }  // namespace vesta::loops

@@ -1,7 +1,5 @@
-// Writes dags as text and reads them.
-#include "base/check.h"
+#include "loops/dag.h"
 #include "loops/levels.h"
-#include "loops/text_reader.h"
 #include "loops/text_writer.h"
 
 namespace vesta::loops {
@@ -33,49 +31,8 @@ class Printer : TextWriter {
   const Dag& dag_;
 };
 
-class Parser : TextReader {
- public:
-  explicit Parser(std::string_view text)
-      : TextReader(text, std::make_shared<ExprContext>()), dag_(std::make_unique<Dag>(context_)) {}
-
-  std::unique_ptr<Dag> run() {
-    read("dag");
-    return std::move(dag_);
-  }
-
- private:
-  void statement(std::string_view head) override {
-    if (head == "size") {
-      size();
-    } else if (head == "range") {
-      dag_->ranges().push_back(range());
-    } else if (head == "ordered") {
-      dag_->run_in_order();
-    } else if (head == "buffer") {
-      DagBuffer b;
-      b.id = numbered('b');
-      if (b.id != static_cast<int>(dag_->buffers().size())) fail("buffers must be numbered in order");
-      b.dtype = parse_dtype(word());
-      b.extent = index();
-      b.device = parse_device(word()).type;
-      expect("align");
-      b.alignment = integer(word());
-      b.written = writes();
-      dag_->append(std::move(b));
-    } else {
-      instr(head);
-    }
-  }
-
-  Ref add(Instr i) override { return dag_->append(std::move(i)); }
-
-  std::unique_ptr<Dag> dag_;
-};
-
 }  // namespace
 
 std::string print(const Dag& dag) { return Printer(dag).run(); }
-
-std::unique_ptr<Dag> parse_dag(std::string_view text) { return Parser(text).run(); }
 
 }  // namespace vesta::loops

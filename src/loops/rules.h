@@ -1,4 +1,5 @@
-// Rules that the instructions of kernels and of dags have in common. The verifiers derive from it.
+// Rules that the instructions of kernels and of dags have in common. The verifier of kernels derives from it, and that
+// of dags, which is one of the tests (tests/unit/dag_reference.h).
 #pragma once
 
 #include "base/check.h"

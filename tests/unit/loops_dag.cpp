@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <cmath>
 
-#include "loops/dag.h"
+#include "dag_reference.h"
 #include "vesta/error.h"
 
 namespace vesta::loops {

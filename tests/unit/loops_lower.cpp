@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/split.h"
+#include "dag_reference.h"
 #include "graph/graph.h"
 #include "graph/ops/rows.h"
 #include "loops/index_tensors.h"

@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 
+#include "dag_reference.h"
 #include "graph/graph.h"
 #include "schedule/plan.h"
 #include "vesta/error.h"

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "dag_reference.h"
 #include "loops/levels.h"
 #include "loops/rules.h"
 

@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "dag_reference.h"
 #include "loops/evaluator.h"
 #include "loops/levels.h"
 
