@@ -50,19 +50,6 @@ void add_capture(py::module_& m) {
     for (const capture::BreakRow& r : capture::break_rows()) rows.emplace_back(r.name, r.text, r.why, r.hint);
     return rows;
   });
-  m.def("_known_functions", [] {
-    std::vector<std::tuple<std::string, std::string, bool, bool>> rows;
-    for (const auto& all : {capture::resolved_rows(), capture::resolved_python_rows()})
-      for (const capture::ResolvedRow& r : all) rows.emplace_back(r.name, r.effect, r.expected, r.resolved);
-    return rows;
-  });
-  m.def("_known_classes", [] {
-    py::list classes;
-    for (PyTypeObject* type : capture::known_classes()) classes.append(py::handle(reinterpret_cast<PyObject*>(type)));
-    return classes;
-  });
-  m.def("_effect_of",
-        [](const py::object& function) { return capture::name_of(capture::known_callable(function.ptr()).effect); });
   py::class_<UserLine>(m, "UserLine")
       .def_readonly("file", &UserLine::file)
       .def_readonly("line", &UserLine::line)

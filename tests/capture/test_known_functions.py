@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import collections
 import functools
+import importlib.util
 import itertools
 import math
 import operator
+import os
 import re
 import socket
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -24,6 +27,18 @@ from vesta import _C
 from vesta.errors import GraphBreak
 
 pytestmark = pytest.mark.skipif(not hasattr(_C, "capture"), reason="this build has no capture")
+
+BUILD = Path(__file__).resolve().parents[2] / os.environ.get("VESTA_BUILD", "build/release")
+
+
+@functools.cache
+def table() -> Any:
+    """The extension module of the unit tests, which shows the table of C functions."""
+    file = next((BUILD / "tests/unit").glob("vesta_capture_tests*.so"))
+    spec = importlib.util.spec_from_file_location("vesta_capture_tests", file)
+    assert spec
+    return importlib.util.module_from_spec(spec)
+
 
 # In the dictionary of a class, what is called for one of its objects.
 METHODS = (
@@ -41,7 +56,7 @@ def methods(cls: type) -> dict[str, Any]:
 
 
 def test_every_row_resolves() -> None:
-    rows = _C._known_functions()
+    rows = table().known_functions()
     assert len(rows) > 1000
     assert [name for name, _, expected, resolved in rows if expected and not resolved] == []
     # A row that is outside its range of versions resolves to nothing.
@@ -50,14 +65,14 @@ def test_every_row_resolves() -> None:
 
 def test_no_function_has_two_rows() -> None:
     # "builtins.list.append"; a special method, which stands for all known classes, has no module.
-    names = [name for name, *_ in _C._known_functions() if "." in name]
+    names = [name for name, *_ in table().known_functions() if "." in name]
     assert [name for name, n in collections.Counter(names).items() if n > 1] == []
 
 
 def test_every_method_of_a_known_class_has_a_row() -> None:
-    known = _C._known_classes()
+    known = table().known_classes()
     assert {int, list, dict, collections.OrderedDict, itertools.chain, ValueError, torch.Size} <= {*known}
-    missing = [(cls, name) for cls in known for name, f in methods(cls).items() if _C._effect_of(f) == "unknown"]
+    missing = [(cls, name) for cls in known for name, f in methods(cls).items() if table().effect_of(f) == "unknown"]
     assert missing == []
 
 
@@ -69,7 +84,7 @@ def test_operators_on_tensors() -> None:
         functions = vars(getattr(torch._C, module)).items()
         found |= {f"{module}.{n}": f for n, f in functions if isinstance(f, types.BuiltinFunctionType)}
     operators = {name.removeprefix("aten::").split(".")[0] for name in torch._C._dispatch_get_all_op_names()}
-    effects = {name: _C._effect_of(f) for name, f in found.items()}
+    effects = {name: table().effect_of(f) for name, f in found.items()}
     # Constructors read their arguments as numbers; the handler makes the tensor.
     assert {n for n, e in effects.items() if e == "reads"} == {"TensorBase.new", "TensorBase.new_tensor"}
     assert {*effects.values()} == {"tensors", "refused", "unknown", "reads"}
@@ -128,7 +143,7 @@ def test_operators_on_tensors() -> None:
     ],
 )
 def test_effect(function: Any, effect: str) -> None:
-    assert _C._effect_of(function) == effect
+    assert table().effect_of(function) == effect
 
 
 def raised(f: Callable[..., Any], *args: Any) -> GraphBreak:

@@ -1,10 +1,13 @@
 // The extension module vesta_capture_tests: unit tests of src/capture/python inside of a Python interpreter, with torch
-// imported before. ctest runs vesta_capture_tests.run(arguments).
+// imported before. ctest runs vesta_capture_tests.run(arguments). Its other functions show Python tests the table of C
+// functions.
 #include <Python.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
+
+#include "known_functions.h"
 
 namespace {
 
@@ -26,8 +29,12 @@ PyObject* run(PyObject*, PyObject* given) {
   return PyLong_FromLong(RUN_ALL_TESTS());
 }
 
-PyMethodDef methods[] = {{"run", run, METH_O, "Runs the tests; the result is the exit code. Arguments are gtest's."},
-                         {nullptr, nullptr, 0, nullptr}};
+PyMethodDef methods[] = {
+    {"run", run, METH_O, "Runs the tests; the result is the exit code. Arguments are gtest's."},
+    {"known_functions", vesta::capture::testing::known_functions, METH_NOARGS, "The rows of the table of C functions."},
+    {"known_classes", vesta::capture::testing::known_classes, METH_NOARGS, "The classes with a row."},
+    {"effect_of", vesta::capture::testing::effect_of, METH_O, "The effect of a C function."},
+    {nullptr, nullptr, 0, nullptr}};
 PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "vesta_capture_tests", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
 

@@ -91,15 +91,4 @@ bool is_torch_operator(PyObject* callable);
 // "math.sqrt", "list.append", ...
 std::string name_of_callable(PyObject* callable);
 
-// What became of the rows in this process, for tests.
-struct ResolvedRow {
-  std::string name;       // "builtins.list.append"
-  std::string effect;     // "reads", ...
-  bool expected = false;  // this Python and this torch are in the row's range of versions
-  bool resolved = false;
-};
-std::vector<ResolvedRow> resolved_rows();
-const std::vector<PyTypeObject*>& known_classes();
-std::string_view name_of(Effect effect);
-
 }  // namespace vesta::capture

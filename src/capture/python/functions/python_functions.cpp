@@ -130,10 +130,9 @@ PyObject* wrapped_callable(PyObject* function, const char* name) {
   return inner && PyCallable_Check(inner) ? inner : nullptr;
 }
 
-std::vector<ResolvedRow> resolved_python_rows() {
-  std::vector<ResolvedRow> out;
-  for (const Row& row : kRows)
-    out.push_back({row.module + (std::string(".") + row.name), "", true, resolve(row) != nullptr});
+std::vector<std::pair<std::string, bool>> resolved_python_rows() {
+  std::vector<std::pair<std::string, bool>> out;
+  for (const Row& row : kRows) out.emplace_back(row.module + (std::string(".") + row.name), resolve(row) != nullptr);
   return out;
 }
 

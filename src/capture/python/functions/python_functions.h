@@ -27,7 +27,7 @@ PyObject* disabled_alone(PyObject* function);
 // The callable that a wrapper of torch's stands for: the wrapper's attribute of that name. Borrowed, or nullptr.
 PyObject* wrapped_callable(PyObject* function, const char* attribute);
 
-// The rows and what became of them, for tests: a module that is not imported resolves nothing.
-std::vector<ResolvedRow> resolved_python_rows();
+// The names of all rows, and whether each is the name of a function, for tests. A module that is not imported has none.
+std::vector<std::pair<std::string, bool>> resolved_python_rows();
 
 }  // namespace vesta::capture

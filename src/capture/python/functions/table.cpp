@@ -1,7 +1,6 @@
 // The table of C functions: all rows, found by pointer.
 #include <string>
 #include <unordered_map>
-#include <utility>
 
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/resolve.h"
@@ -42,10 +41,6 @@ class Table {
   }
   // What makes an object of a class, whichever the class: __new__ of all classes of C is one function.
   bool is_new_method(PyObject* function) const { return key_of(function) == new_method_; }
-  const std::vector<PyTypeObject*>& classes() {
-    add_iterables();
-    return classes_;
-  }
 
  private:
   const Callable* find_by_name(PyObject* function, const void* key, const char* name) {
@@ -81,9 +76,7 @@ class Table {
       });
   }
   void add_class(PyObject* type) {
-    if (!type || !PyType_Check(type) || known_.contains(type)) return;
-    keep(Object::share(type), Effect::Reads);
-    classes_.push_back(reinterpret_cast<PyTypeObject*>(type));
+    if (type && PyType_Check(type) && !known_.contains(type)) keep(Object::share(type), Effect::Reads);
   }
   void add_iterables() {
     if (has_iterables_) return;
@@ -107,7 +100,6 @@ class Table {
   std::vector<Object> homes_;  // of operators on tensors
   std::unordered_map<const void*, Callable> known_;
   std::vector<Object> kept_;  // so that no other object gets the address of a key
-  std::vector<PyTypeObject*> classes_;
   const void* new_method_ = nullptr;
   bool has_iterables_ = false, has_numpy_ = false;
 };
@@ -152,24 +144,6 @@ Callable known_callable(PyObject* f) {
   if (const Callable* known = table().find(f)) return *known;
   // An object whose class is a known one.
   return !name_in_c(f) && is_known_class(Py_TYPE(f)) ? Effect::Reads : Effect::Unknown;
-}
-
-const std::vector<PyTypeObject*>& known_classes() { return table().classes(); }
-
-std::string_view name_of(Effect effect) {
-  switch (effect) {
-    case Effect::Unknown: return "unknown";
-    case Effect::Reads: return "reads";
-    case Effect::ReadsNumbers: return "reads numbers";
-    case Effect::ReadsState: return "reads state";
-    case Effect::Tensors: return "tensors";
-    case Effect::WritesSelf: return "writes";
-    case Effect::Appends: return "appends";
-    case Effect::Extends: return "extends";
-    case Effect::Torch: return "torch";
-    case Effect::Refused: return "refused";
-  }
-  return "";
 }
 
 }  // namespace vesta::capture
