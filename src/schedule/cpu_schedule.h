@@ -6,10 +6,7 @@
 
 namespace vesta::schedule {
 
-enum class LoopFamily : uint8_t { Pointwise, Transposed, Row, Column };
-
 struct CpuSchedule : Staging {
-  LoopFamily family = LoopFamily::Pointwise;
   int64_t vector_bytes = 16;  // decides lanes and tiles, once there are instructions (vectors.h)
   bool stream = false;        // buffers that are only written bypass the caches, where their alignment allows
   // These follow from the choices above.

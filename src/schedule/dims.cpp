@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "schedule/family.h"
+#include "schedule/cpu_loops.h"
 
 namespace vesta::schedule {
 

@@ -5,8 +5,8 @@
 #include "base/check.h"
 #include "loops/lower.h"
 #include "loops/online.h"
+#include "schedule/cpu_loops.h"
 #include "schedule/cuda/threads.h"
-#include "schedule/family.h"
 #include "schedule/vectors.h"
 
 namespace vesta::schedule {

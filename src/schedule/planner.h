@@ -1,7 +1,7 @@
 // From fusion groups to steps and buffers.
 #pragma once
 
-#include "schedule/family.h"
+#include "schedule/cpu_loops.h"
 #include "schedule/fusion.h"
 #include "schedule/stage.h"
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "base/join.h"
+#include "graph/text.h"
 #include "schedule/plan.h"
 
 namespace vesta::schedule {
@@ -29,34 +30,11 @@ std::string text(const BufferView& v) {
   return s;
 }
 
-std::string text(const graph::Arg& a) {
-  struct Printer {
-    std::string operator()(graph::None) const { return "none"; }
-    std::string operator()(graph::Value*) const { return "value"; }
-    std::string operator()(const graph::ValueList&) const { return "values"; }
-    std::string operator()(bool b) const { return b ? "true" : "false"; }
-    std::string operator()(Expr e) const { return to_string(e); }
-    std::string operator()(const graph::IntList& l) const { return list(l); }
-    std::string operator()(double d) const { return fmt::format("{}", d); }
-    std::string operator()(const std::vector<double>& l) const { return fmt::format("[{}]", fmt::join(l, ", ")); }
-    std::string operator()(const std::vector<bool>& l) const {
-      return "[" + join(l, [](bool b) { return b ? "true" : "false"; }) + "]";
-    }
-    std::string operator()(std::complex<double> c) const { return fmt::format("{}+{}j", c.real(), c.imag()); }
-    std::string operator()(const std::string& s) const { return fmt::format("\"{}\"", s); }
-    std::string operator()(DType t) const { return std::string(name(t)); }
-    std::string operator()(const Device& d) const { return to_string(d); }
-    std::string operator()(MemoryFormat f) const { return std::string(name(f)); }
-    std::string operator()(Layout) const { return "layout"; }
-  };
-  return std::visit(Printer{}, a);
-}
-
 std::string text(const ExternArg& a) {
   if (auto* v = std::get_if<BufferView>(&a)) return text(*v);
   if (auto* l = std::get_if<ViewList>(&a))
     return "[" + join(l->views, [](const BufferView& v) { return text(v); }) + "]";
-  return text(std::get<graph::Arg>(a));
+  return graph::text(std::get<graph::Arg>(a));
 }
 
 // The shape of the loops in one line: parallel ranges, inner ranges, vector and block.

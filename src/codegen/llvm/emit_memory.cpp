@@ -481,9 +481,9 @@ void Emitter::store_add(Ref r, int u) {
 Value* Emitter::row_pointer(int slot, int u) {
   Expr position = 0;
   for (const Loop& l : shape_.loops) position = position * l.extent + l.var;
-  bool columns = shape_.family == Family::Columns;
+  bool columns = shape_.kind == LoopKind::Columns;
   if (columns) position = position * k_.block;
-  Expr rest = shape_.family == Family::Rows ? position - shape_.lane : position;
+  Expr rest = shape_.kind == LoopKind::Rows ? position - shape_.lane : position;
   Value* offset = scalar(row_offset(k_, slot));
   at(0);
   Value* pointer = b_.CreateGEP(b_.getInt8Ty(), f_.getArg(2), offset);
@@ -491,7 +491,7 @@ Value* Emitter::row_pointer(int slot, int u) {
   Value* base = scalar(rest);
   at(shape_.level_of(rest));
   pointer = b_.CreateGEP(element, pointer, base);
-  if (shape_.family == Family::Scalar) return pointer;
+  if (shape_.kind == LoopKind::Scalar) return pointer;
   Value* lane = scalar(shape_.lane);
   at(shape_.innermost);
   pointer = b_.CreateGEP(element, pointer, lane);

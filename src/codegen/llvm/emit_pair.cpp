@@ -1,5 +1,4 @@
 // Splits runs of two vectors into even and odd elements (Shape::pairs) and joins them again.
-#include "base/check.h"
 #include "codegen/llvm/emitter.h"
 
 namespace vesta::codegen {

@@ -2,10 +2,9 @@
 // long ranges are combined in a tree, running combinations by shuffles.
 #include <llvm/Transforms/Utils/BasicBlockUtils.h>
 
-#include <limits>
-
 #include "base/check.h"
 #include "codegen/llvm/emitter.h"
+#include "loops/scalar.h"
 
 namespace vesta::codegen {
 
@@ -21,20 +20,9 @@ bool is_arg(ReduceOp op) { return op == ReduceOp::ArgMax || op == ReduceOp::ArgM
 
 llvm::Constant* Emitter::identity(ReduceOp op, DType t, int lanes) {
   llvm::Type* type = p_.register_type(t, lanes);
-  bool low = op == ReduceOp::Max || op == ReduceOp::ArgMax;
-  switch (op) {
-    case ReduceOp::Sum:
-    case ReduceOp::Any: return llvm::Constant::getNullValue(type);
-    case ReduceOp::Prod:
-    case ReduceOp::All: return is_float(t) ? llvm::ConstantFP::get(type, 1) : llvm::ConstantInt::get(type, 1);
-    default: break;
-  }
-  if (is_float(t)) return llvm::ConstantFP::getInfinity(type, low);
-  unsigned bits = type->getScalarSizeInBits();
-  bool with_sign = t != DType::Bool && is_signed(t);
-  llvm::APInt v = low ? (with_sign ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getZero(bits))
-                      : (with_sign ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits));
-  return llvm::ConstantInt::get(type, v);
+  const loops::Scalar x = loops::identity(op, t);
+  if (is_float(t)) return llvm::ConstantFP::get(type, x.f);
+  return llvm::ConstantInt::get(type, static_cast<uint64_t>(x.i), is_signed(t));
 }
 
 Value* Emitter::combine(ReduceOp op, DType t, Value* a, Value* b) {
@@ -75,14 +63,14 @@ void Emitter::begin_reductions(const loops::Stage& s, int count) {
     known = known && l.extent.is_constant();
     if (known) trips *= l.lanes ? (l.extent.constant() + lanes_ - 1) / lanes_ : l.extent.constant();
   }
-  if (shape_.family == Family::Rows) trips /= count;
+  if (shape_.kind == LoopKind::Rows) trips /= count;
   bool sums = false;
   at(level);
   for (Ref r : s.body) {
     const Instr& i = k_.instrs[r];
     llvm::Type* type = p_.register_type(i.dtype, lanes_);
     if (i.kind == InstrKind::Scan) {
-      bool rows = shape_.family == Family::Rows;
+      bool rows = shape_.kind == LoopKind::Rows;
       auto& carry = carries_[r];
       for (int u = 0; u < count; ++u) {
         carry[static_cast<size_t>(u)] = p_.stack(rows ? type->getScalarType() : type, "carry");
@@ -112,7 +100,7 @@ void Emitter::begin_reductions(const loops::Stage& s, int count) {
     }
     accumulators_.push_back(a);
   }
-  int64_t piece = shape_.family == Family::Rows ? 64 : 32;
+  int64_t piece = shape_.kind == LoopKind::Rows ? 64 : 32;
   cascade_ = sums && (!known || trips > 2 * piece);
   flush_every_ = 1;
   if (!cascade_) return;
@@ -167,7 +155,7 @@ void Emitter::accumulate(Ref r, int u) {
   at(shape_.innermost);
   llvm::AllocaInst* slot = a->value[static_cast<size_t>(u)];
   Value* old = b_.CreateLoad(slot->getAllocatedType(), slot);
-  Value* dead = shape_.family == Family::Rows ? mask_ : nullptr;  // an inactive column is never stored
+  Value* dead = shape_.kind == LoopKind::Rows ? mask_ : nullptr;  // an inactive column is never stored
   if (position) {
     llvm::AllocaInst* at_slot = a->position[static_cast<size_t>(u)];
     Value* old_position = b_.CreateLoad(at_slot->getAllocatedType(), at_slot);
@@ -196,7 +184,7 @@ void Emitter::end_reductions() {
       values.push_back(v);
       if (a.position[u]) positions.push_back(b_.CreateLoad(a.position[u]->getAllocatedType(), a.position[u]));
     }
-    if (shape_.family == Family::Rows) {
+    if (shape_.kind == LoopKind::Rows) {
       // Combines the pieces, then the halves of the vector, pairwise down to one element.
       auto join = [&](Pair x, Pair y) -> Pair {
         if (!x.second) return {combine(i.reduce, i.dtype, x.first, y.first), nullptr};
@@ -231,7 +219,7 @@ Value* Emitter::scan(Ref r, int u) {
   at(shape_.innermost);
   llvm::AllocaInst* slot = carries_.at(r)[static_cast<size_t>(u)];
   Value* carry = b_.CreateLoad(slot->getAllocatedType(), slot);
-  if (shape_.family != Family::Rows || lanes_ == 1) {
+  if (shape_.kind != LoopKind::Rows || lanes_ == 1) {
     x = combine(i.reduce, i.dtype, carry, x);
     b_.CreateStore(x, slot);
     return x;

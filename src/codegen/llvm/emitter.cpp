@@ -168,7 +168,7 @@ void Emitter::decode(Value* item) {
   for (size_t i = 0; i < k_.ranges.size(); ++i) {
     const loops::Range& r = k_.ranges[i];
     if (r.kind != loops::RangeKind::Parallel) continue;
-    bool blocked = shape_.family == Family::Columns && static_cast<int>(i) == k_.vector;
+    bool blocked = shape_.kind == LoopKind::Columns && static_cast<int>(i) == k_.vector;
     order.emplace_back(blocked ? shape_.block_index : r.var, blocked ? ceildiv(r.extent, k_.block) : r.extent);
   }
   Value* rest = item;
@@ -187,7 +187,7 @@ void Emitter::decode(Value* item) {
 
 void Emitter::one_item() {
   at(2);
-  if (shape_.family == Family::Columns) {
+  if (shape_.kind == LoopKind::Columns) {
     column_span();
   } else {
     stages();
@@ -219,7 +219,7 @@ Value* Emitter::tail_mask(Value* at, Value* limit) {
 bool Emitter::single_masked_loop(int weight) const { return p_.target().avx512 && weight > 24; }
 
 // Squares are already read in pairs, and the columns beside them are read one by one.
-bool Emitter::takes_pairs() const { return shape_.family == Family::Columns && shape_.pairs[0] && !k_.tile.rows; }
+bool Emitter::takes_pairs() const { return shape_.kind == LoopKind::Columns && shape_.pairs[0] && !k_.tile.rows; }
 
 int Emitter::column_unroll() const {
   int weight = 0, accumulators = 1;
@@ -361,7 +361,7 @@ void Emitter::effect(Ref r, int u) {
     case InstrKind::Accumulate: accumulate(r, u); break;
     case InstrKind::RowStore: {
       // In a row program with one loop, the padding of the row receives what a partial vector writes past the end.
-      bool needs_mask = shape_.family == Family::Rows && shape_.loops.size() > 1;
+      bool needs_mask = shape_.kind == LoopKind::Rows && shape_.loops.size() > 1;
       if (pairs_ && u % 2 == 0) break;  // its partner stores both
       Value* v = pairs_ ? stored_pair(i, u) : stored(i, u, true);
       Value* pointer = row_pointer(i.slot, pairs_ ? u - 1 : u);
@@ -377,7 +377,7 @@ void Emitter::effect(Ref r, int u) {
 
 void Emitter::loop_stage(const loops::Stage& s) {
   int count = count_;
-  if (shape_.family == Family::Rows) count = row_unroll(s, shape_.loops.back().extent);
+  if (shape_.kind == LoopKind::Rows) count = row_unroll(s, shape_.loops.back().extent);
   begin_reductions(s, count);
   nest(s, 0);
   end_reductions();
@@ -405,7 +405,7 @@ void Emitter::nest(const loops::Stage& s, size_t depth) {
 void Emitter::innermost(Value* start, Value* limit, int64_t step, int64_t trips, bool surely_runs, Expr var,
                         const std::function<void()>& body) {
   int level = shape_.innermost;
-  int64_t piece = shape_.family == Family::Rows ? 64 : 32;
+  int64_t piece = shape_.kind == LoopKind::Rows ? 64 : 32;
   if (!cascade_ || (trips >= 0 && trips <= piece)) {
     loop(start, limit, step, level - 2, level, surely_runs, var, [&](Value*) { body(); });
     if (cascade_) flush();

@@ -114,7 +114,7 @@ class Emitter {
   void store_add(Ref r, int u);
   // Whether a store at this level writes one element; write_one() calls write(its address) where its mask holds.
   bool is_one_element(int level) const {
-    return lanes_ == 1 || (shape_.family == Family::Rows && level == shape_.outside);
+    return lanes_ == 1 || (shape_.kind == LoopKind::Rows && level == shape_.outside);
   }
   void write_one(const loops::Instr& i, int level, const std::function<void(llvm::Value*)>& write);
   llvm::Value* lane_pointers(const loops::Instr& i, int u);

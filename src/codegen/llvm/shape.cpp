@@ -50,13 +50,13 @@ std::optional<int> saved_by_pairs(const Shape& s, const loops::Stage& stage) {
 // The values of a column program cross its stages, so all stages must use one order.
 void find_pairs(Shape& s) {
   s.pairs.assign(s.kernel.stages.size(), false);
-  if (s.family == Family::Scalar || s.lanes < 2) return;
+  if (s.kind == LoopKind::Scalar || s.lanes < 2) return;
   int all = 0;
   for (size_t n = 0; n < s.kernel.stages.size(); ++n) {
     const loops::Stage& stage = s.kernel.stages[n];
-    if (s.family == Family::Rows && !stage.loop) continue;
+    if (s.kind == LoopKind::Rows && !stage.loop) continue;
     const std::optional<int> saved = saved_by_pairs(s, stage);
-    if (s.family == Family::Rows) {
+    if (s.kind == LoopKind::Rows) {
       s.pairs[n] = saved.value_or(0) > 0;
     } else if (!saved) {
       return;
@@ -64,7 +64,7 @@ void find_pairs(Shape& s) {
       all += *saved;
     }
   }
-  if (s.family == Family::Columns) s.pairs.assign(s.pairs.size(), all > 0);
+  if (s.kind == LoopKind::Columns) s.pairs.assign(s.pairs.size(), all > 0);
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ int Shape::level_of(Expr e) const {
       l = level[binder(s)];
     } else if (s.node()->symbol_kind == SymbolKind::Loop) {
       l = 2;
-      if (family == Family::Columns && s == lane) l = 4;
+      if (kind == LoopKind::Columns && s == lane) l = 4;
       for (size_t i = 0; i < loops.size(); ++i) {
         if (loops[i].var == s) l = outside + 2 * (static_cast<int>(i) + 1);
       }
@@ -106,7 +106,7 @@ int Shape::level_of(Expr e) const {
 
 bool Shape::is_vector(Expr e) const {
   for (Expr s : symbols_of(e)) {
-    if (family != Family::Scalar && s == lane) return true;
+    if (kind != LoopKind::Scalar && s == lane) return true;
     if (s.node()->symbol_kind == SymbolKind::Indirect && vector[binder(s)]) return true;
   }
   return false;
@@ -135,10 +135,10 @@ Shape analyse(Kernel kernel) {
   Shape s;
   if (kernel.vector >= 0) {
     const loops::Range& range = kernel.ranges[static_cast<size_t>(kernel.vector)];
-    s.family = range.kind == RangeKind::Parallel ? Family::Columns : Family::Rows;
+    s.kind = range.kind == RangeKind::Parallel ? LoopKind::Columns : LoopKind::Rows;
     s.lanes = static_cast<int>(kernel.lanes);
     s.lane = range.var;
-    if (s.family == Family::Columns) {
+    if (s.kind == LoopKind::Columns) {
       Expr block = kernel.block;
       s.block_index = kernel.context->loop_symbol("block", ceildiv(range.extent, block));
       s.lane = kernel.context->loop_symbol("lane", block);
@@ -153,10 +153,10 @@ Shape analyse(Kernel kernel) {
     const loops::Range& r = kernel.ranges[i];
     if (r.kind == RangeKind::Inner && static_cast<int>(i) != kernel.vector) s.loops.push_back({r.var, r.extent, false});
   }
-  if (s.family == Family::Rows) {
+  if (s.kind == LoopKind::Rows) {
     s.loops.push_back({s.lane, kernel.ranges[static_cast<size_t>(kernel.vector)].extent, true});
   }
-  s.outside = s.family == Family::Columns ? 4 : 2;
+  s.outside = s.kind == LoopKind::Columns ? 4 : 2;
   s.innermost = s.outside + 2 * static_cast<int>(s.loops.size());
   // A load may only leave loops that surely run. Otherwise it would read memory that the program never touches.
   int lowest_load = s.innermost;
@@ -199,13 +199,13 @@ Shape analyse(Kernel kernel) {
         }
         case InstrKind::Result:
           level = s.outside;
-          vector = s.family == Family::Columns;
+          vector = s.kind == LoopKind::Columns;
           break;
         case InstrKind::RowLoad:
         case InstrKind::Scan:
           s.ordered[r] = true;
           level = own;
-          vector = s.family != Family::Scalar;
+          vector = s.kind != LoopKind::Scalar;
           break;
         case InstrKind::Store:
         case InstrKind::StoreAdd:

@@ -6,8 +6,9 @@
 
 namespace vesta::codegen {
 
-enum class Family : uint8_t {
-  Scalar,   // no vector range
+// Where the lanes of a kernel's vectors run.
+enum class LoopKind : uint8_t {
+  Scalar,   // there is no vector range
   Rows,     // lanes along an Inner range
   Columns,  // lanes along the last Parallel range, in blocks
 };
@@ -22,7 +23,7 @@ struct Loop {
 // Odd levels are loops that only split another loop; nothing is hoisted to them.
 struct Shape {
   loops::Kernel kernel;  // indices of a column program are rewritten to block_index * block + lane
-  Family family = Family::Scalar;
+  LoopKind kind = LoopKind::Scalar;
   int lanes = 1;
   Expr lane;                  // the variable along the lanes; constant 0 for Scalar
   Expr block_index;           // Columns

@@ -1,7 +1,6 @@
 #include "schedule/cuda/alternatives.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "base/check.h"

@@ -5,7 +5,7 @@
 
 #include "loops/levels.h"
 #include "loops/lower.h"
-#include "schedule/family.h"
+#include "schedule/cpu_loops.h"
 #include "schedule/loop_nest.h"
 
 namespace vesta::schedule {

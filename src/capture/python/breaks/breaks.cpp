@@ -1,7 +1,5 @@
 #include "capture/python/breaks/breaks.h"
 
-#include <fmt/format.h>
-
 #include <vector>
 
 #include "base/check.h"

@@ -8,8 +8,6 @@ namespace vesta::capture {
 // Hints of several rows.
 inline constexpr std::string_view kDoOutside = "do this outside of the compiled function";
 inline constexpr std::string_view kMakeClassOutside = "make the class outside of the compiled function";
-inline constexpr std::string_view kCallOutside =
-    "call it outside of the compiled function; the code before and after this line is compiled";
 
 std::span<const BreakRow> calls_rows();
 std::span<const BreakRow> classes_rows();

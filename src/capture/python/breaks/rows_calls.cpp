@@ -4,6 +4,11 @@
 namespace vesta::capture {
 namespace {
 
+constexpr std::string_view kCallOutside =
+    "call it outside of the compiled function; the code before and after this line is compiled";
+
+// Name, what the program does, why Vesta cannot compile it, what to do (BreakRow). Trace::graph_break gives the values
+// for {}.
 constexpr BreakRow kRows[] = {
     {Break::UnknownFunction, "unknown-function", "calls {}, a function written in C that Vesta does not know",
      "Vesta cannot see what a C function reads and writes, so it traces only the C functions in its table.",

@@ -1,7 +1,8 @@
 // Methods of dict. On a dict that existed before the trace they read and write one key at a time, so that the other
 // keys are neither guarded nor rebuilt. An OrderedDict is written as a whole, and so is a dict that gets a mapping
 // which is no plain dict. `update` guards the keys and values of its argument (Calls::may_read_arguments); the dict's
-// own keys need no guard, and ContainerModel::before_write_key puts each into the undo log.
+// own keys need no guard. What the dict held is in the undo log before the first write: one copy of the whole dict,
+// which UndoLog::dict (undo_log.cpp) makes for ContainerModel::before_write_key or before_write (container_model.cpp).
 
 #include "capture/python/functions/call_handlers.h"
 #include "capture/python/tracer/trace.h"
@@ -31,6 +32,7 @@ struct KeyCall {
   bool is_one_key;
 };
 
+// Writes the dict as a whole: before_write guards all that it held and logs it, then the method of C itself runs.
 Result write_any(Trace& t, const Call& c) {
   return t.containers.before_write(c.owner(), UndoLog::Writes::Any) ? t.calls.plainly(c) : nullptr;
 }

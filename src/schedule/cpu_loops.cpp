@@ -1,4 +1,7 @@
-#include "schedule/family.h"
+// The ranges are first split and unrolled, then ordered by the strides of their accesses (loop_nest.h). choose_vector()
+// puts the range with the cheapest accesses last and makes the lanes run along it; a pointwise kernel is cut into
+// tiles.
+#include "schedule/cpu_loops.h"
 
 #include <cmath>
 
@@ -118,7 +121,6 @@ class Chooser : LoopNest {
     }
     const bool reduces = has_inner();
     if (dag_.in_order() && (least >= kGather || runs_along_rows())) {  // scalar code
-      out_.family = LoopFamily::Row;
       out_.items = 1;
       for (const Range& r : ranges_) {
         if (r.kind == RangeKind::Parallel) out_.items = out_.items * r.extent;
@@ -131,17 +133,9 @@ class Chooser : LoopNest {
     int64_t block = 0;
     if (!row) {
       int64_t e = extent(vector_), l = lanes();
-      int64_t most = squares_                                ? e
-                     : out_.family == LoopFamily::Transposed ? 64
-                     : has_inner() && reduces                ? 8 * l
-                                                             : kItemElements;
+      int64_t most = squares_ ? e : transposed_ ? 64 : reduces ? 8 * l : kItemElements;
       block = std::min((e + l - 1) / l * l, most);
       if (!ranges_[vector_].extent.is_constant()) block = std::max(block, std::min<int64_t>(most, 4 * l));
-    }
-    if (row) {
-      out_.family = LoopFamily::Row;
-    } else if (reduces) {
-      out_.family = LoopFamily::Column;
     }
     out_.vector = static_cast<int>(vector_);
     out_.block = block;
@@ -167,7 +161,7 @@ class Chooser : LoopNest {
     }
     size_t t = static_cast<size_t>(std::max_element(lines.begin(), lines.end()) - lines.begin());
     if (lines[t] > 0) {
-      out_.family = LoopFamily::Transposed;
+      transposed_ = true;
       if (cuts_into_squares(t) && cuts_into_squares(v)) {
         // The code generator reads squares along t and transposes them in registers. t must be the slower neighbour of
         // v.
@@ -274,7 +268,7 @@ class Chooser : LoopNest {
 
   const Options& options_;
   size_t vector_ = 0;
-  bool squares_ = false;
+  bool transposed_ = false, squares_ = false;
   CpuSchedule out_;
 };
 

@@ -1,9 +1,9 @@
 // Chooses the loops of one kernel on a CPU: the ranges, their order, the range that is the vector, and the size of a
 // work item.
 //
-// Families: row programs (the vector runs along an Inner range), column programs (along the last Parallel range, the
-// loops step over the Inner ones), pointwise (no reduction; short or transposed accesses get an Inner range so that
-// cache lines and work items are used whole).
+// The vector of a reduction runs along an Inner range (a row program) or along the last Parallel range, while the loops
+// step over the Inner ones (a column program), whichever costs less. A kernel without a reduction has a vector along a
+// Parallel range; short or transposed accesses get an Inner range, so that cache lines and work items are used whole.
 #pragma once
 
 #include "loops/dag.h"
