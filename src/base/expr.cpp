@@ -6,32 +6,13 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "base/checked_arithmetic.h"
 #include "base/expr_bounds.h"
 #include "base/hash_mix.h"
 
 namespace vesta {
 
 namespace {
-
-int64_t checked_add(int64_t a, int64_t b) {
-  int64_t r;
-  VESTA_USER_CHECK(!__builtin_add_overflow(a, b, &r), "size arithmetic overflows 64 bits: {} + {}", a, b);
-  return r;
-}
-
-int64_t checked_mul(int64_t a, int64_t b) {
-  int64_t r;
-  VESTA_USER_CHECK(!__builtin_mul_overflow(a, b, &r), "size arithmetic overflows 64 bits: {} * {}", a, b);
-  return r;
-}
-
-int64_t floor_div(int64_t a, int64_t b) {
-  VESTA_USER_CHECK(b != 0, "division of the size {} by zero", a);
-  int64_t q = a / b;
-  return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
-}
-
-int64_t floor_mod(int64_t a, int64_t b) { return a - floor_div(a, b) * b; }
 
 // A polynomial under construction: a constant and terms in any order with distinct factors.
 struct Poly {
@@ -399,19 +380,15 @@ Expr mod(Expr a, Expr b) {
 
 Expr ceildiv(Expr a, Expr b) { return floordiv(a + b - 1, b); }
 
-Expr min(Expr a, Expr b) {
-  if (a.is_constant() && b.is_constant()) return std::min(a.constant(), b.constant());
-  if (provably_at_least(b, a)) return a;
-  if (provably_at_least(a, b)) return b;
-  return b.before(a) ? intern_pair(ExprKind::Min, b, a) : intern_pair(ExprKind::Min, a, b);
+// The one of a and b that is the least or the greatest, as `kind` says.
+static Expr extremum(ExprKind kind, Expr a, Expr b) {
+  const bool least = kind == ExprKind::Min;
+  if (provably_at_least(least ? b : a, least ? a : b)) return a;
+  if (provably_at_least(least ? a : b, least ? b : a)) return b;
+  return b.before(a) ? intern_pair(kind, b, a) : intern_pair(kind, a, b);
 }
-
-Expr max(Expr a, Expr b) {
-  if (a.is_constant() && b.is_constant()) return std::max(a.constant(), b.constant());
-  if (provably_at_least(a, b)) return a;
-  if (provably_at_least(b, a)) return b;
-  return b.before(a) ? intern_pair(ExprKind::Max, b, a) : intern_pair(ExprKind::Max, a, b);
-}
+Expr min(Expr a, Expr b) { return extremum(ExprKind::Min, a, b); }
+Expr max(Expr a, Expr b) { return extremum(ExprKind::Max, a, b); }
 
 // ---- ExprContext ----------------------------------------------------------------------------------------------------
 
@@ -442,29 +419,33 @@ bool same(const ExprNode& a, const ExprNode& b) {
   return a.kind == b.kind && a.constant == b.constant && a.operands == b.operands && same_terms();
 }
 
-int64_t hint_of(const ExprNode& n) {
+// The value of a node, which is no symbol, whose operands have the values that `value` gives.
+template <class F>
+int64_t value_of_node(const ExprNode& n, F&& value) {
   switch (n.kind) {
-    case ExprKind::Symbol: return n.hint;
+    case ExprKind::Symbol: break;
     case ExprKind::Sum: {
       int64_t r = n.constant;
-      for (const Term& t : n.terms) r = checked_add(r, checked_mul(t.coefficient, hint(t.factor)));
+      for (const Term& t : n.terms) r = checked_add(r, checked_mul(t.coefficient, value(t.factor)));
       return r;
     }
     case ExprKind::Product: {
       int64_t r = 1;
-      for (const Expr& e : n.operands) r = checked_mul(r, hint(e));
+      for (const Expr& e : n.operands) r = checked_mul(r, value(e));
       return r;
     }
-    default: break;
+    case ExprKind::FloorDiv: return floor_div(value(n.operands[0]), value(n.operands[1]));
+    case ExprKind::Mod: return floor_mod(value(n.operands[0]), value(n.operands[1]));
+    case ExprKind::Min: return std::min(value(n.operands[0]), value(n.operands[1]));
+    case ExprKind::Max: return std::max(value(n.operands[0]), value(n.operands[1]));
   }
-  int64_t a = hint(n.operands[0]), b = hint(n.operands[1]);
-  switch (n.kind) {
-    // Loop variables have the hint 0. A division by one of them says nothing about the program.
-    case ExprKind::FloorDiv: return b == 0 ? 0 : floor_div(a, b);
-    case ExprKind::Mod: return b == 0 ? 0 : floor_mod(a, b);
-    case ExprKind::Min: return std::min(a, b);
-    default: return std::max(a, b);
-  }
+  VESTA_CHECK(false, "a symbol has no value of its own");
+}
+
+int64_t hint_of(const ExprNode& n) {
+  // Loop variables have the hint 0. A division by one of them says nothing about the program.
+  if ((n.kind == ExprKind::FloorDiv || n.kind == ExprKind::Mod) && hint(n.operands[1]) == 0) return 0;
+  return value_of_node(n, hint);
 }
 
 }  // namespace
@@ -533,28 +514,8 @@ int64_t hint(Expr e) { return e.is_constant() ? e.constant() : e.node()->known_h
 
 int64_t evaluate(Expr e, const std::function<int64_t(Expr)>& value_of) {
   if (e.is_constant()) return e.constant();
-  const ExprNode& n = *e.node();
-  switch (n.kind) {
-    case ExprKind::Symbol: return value_of(e);
-    case ExprKind::Sum: {
-      int64_t r = n.constant;
-      for (const Term& t : n.terms) r = checked_add(r, checked_mul(t.coefficient, evaluate(t.factor, value_of)));
-      return r;
-    }
-    case ExprKind::Product: {
-      int64_t r = 1;
-      for (const Expr& f : n.operands) r = checked_mul(r, evaluate(f, value_of));
-      return r;
-    }
-    default: break;
-  }
-  int64_t a = evaluate(n.operands[0], value_of), b = evaluate(n.operands[1], value_of);
-  switch (n.kind) {
-    case ExprKind::FloorDiv: return floor_div(a, b);
-    case ExprKind::Mod: return floor_mod(a, b);
-    case ExprKind::Min: return std::min(a, b);
-    default: return std::max(a, b);
-  }
+  if (e.node()->kind == ExprKind::Symbol) return value_of(e);
+  return value_of_node(*e.node(), [&](Expr operand) { return evaluate(operand, value_of); });
 }
 
 Expr substitute(Expr e, const std::function<Expr(Expr)>& value_of) {

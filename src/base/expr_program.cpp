@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/checked_arithmetic.h"
 #include "base/expr.h"
 
 namespace vesta {
@@ -45,23 +45,14 @@ void emit(Expr e, const std::function<int64_t(Expr)>& slot_of, std::vector<ExprP
 }
 
 int64_t apply(Code code, int64_t a, int64_t b) {
-  int64_t r = 0;
   switch (code) {
-    case Code::Add:
-      VESTA_USER_CHECK(!__builtin_add_overflow(a, b, &r), "size arithmetic overflows 64 bits: {} + {}", a, b);
-      return r;
-    case Code::Mul:
-      VESTA_USER_CHECK(!__builtin_mul_overflow(a, b, &r), "size arithmetic overflows 64 bits: {} * {}", a, b);
-      return r;
+    case Code::Add: return checked_add(a, b);
+    case Code::Mul: return checked_mul(a, b);
+    case Code::FloorDiv: return floor_div(a, b);
+    case Code::Mod: return floor_mod(a, b);
     case Code::Min: return std::min(a, b);
-    case Code::Max: return std::max(a, b);
-    default: break;
+    default: return std::max(a, b);
   }
-  VESTA_USER_CHECK(b != 0, "division of the size {} by zero", a);
-  VESTA_USER_CHECK(b != -1 || a != INT64_MIN, "size arithmetic overflows 64 bits: {} / {}", a, b);
-  int64_t q = a / b;
-  if (a % b != 0 && (a < 0) != (b < 0)) --q;
-  return code == Code::FloorDiv ? q : a - q * b;
 }
 
 }  // namespace

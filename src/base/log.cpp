@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -7,7 +8,6 @@
 #include <mutex>
 #include <unordered_set>
 
-#include "base/check.h"
 #include "base/split.h"
 
 namespace vesta::log {
@@ -38,11 +38,6 @@ Topics parse_topics(std::string_view text) {
   return out;
 }
 
-std::string says_unknown(std::string_view word) {
-  return fmt::format("unknown log topic \"{}\"; the topics are stages, graph, plan, kernels, fallbacks, all and quiet",
-                     word);
-}
-
 struct State {
   std::atomic<uint32_t> mask{0};
   std::mutex mutex;
@@ -57,7 +52,11 @@ struct State {
     const Topics topics = parse_topics(text ? text : "");
     mask = topics.mask;
     // A bad environment variable must not end the process.
-    if (!topics.unknown.empty()) fmt::print(stderr, "vesta: VESTA_LOG: {}\n", says_unknown(topics.unknown));
+    if (!topics.unknown.empty())
+      fmt::print(stderr,
+                 "vesta: VESTA_LOG: unknown log topic \"{}\"; the topics are stages, graph, plan, kernels, fallbacks, "
+                 "all and quiet\n",
+                 topics.unknown);
   }
 };
 
@@ -88,12 +87,6 @@ void warn_once(const std::string& message) {
     if (!state().warned.insert(message).second) return;
   }
   emit("warning", message);
-}
-
-void set_topics(std::string_view comma_separated) {
-  const Topics topics = parse_topics(comma_separated);
-  VESTA_USER_CHECK(topics.unknown.empty(), "{}", says_unknown(topics.unknown));
-  state().mask = topics.mask;
 }
 
 }  // namespace vesta::log

@@ -1,6 +1,5 @@
 // Logs by topic: VESTA_LOG=stages,graph,plan,kernels,fallbacks (or "all"), to stderr or to the file $VESTA_LOG_FILE.
-// Warnings are always shown, each text once per process; VESTA_LOG=quiet hides them. Logging never throws, except that
-// set_topics() refuses an unknown topic.
+// Warnings are always shown, each text once per process; VESTA_LOG=quiet hides them. Logging never throws.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,9 +16,6 @@ bool enabled(Topic topic);
 void write(Topic topic, std::string_view message);
 // Shows the message unless the same text was shown before.
 void warn_once(const std::string& message);
-
-// Turns topics on as $VESTA_LOG does, from now on. Throws UserError for an unknown topic.
-void set_topics(std::string_view comma_separated);
 
 template <class... Args>
 void print(Topic topic, fmt::format_string<Args...> format, Args&&... args) {

@@ -1,5 +1,6 @@
 #include "base/prim.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/check.h"
@@ -47,18 +48,16 @@ bool yields_bool(Prim p) { return row(p).yields_bool; }
 int cost(Prim p) { return row(p).cost; }
 
 Prim parse_prim(std::string_view text) {
-  for (size_t i = 0; i < kPrims.size(); ++i) {
-    if (kPrims[i].name == text) return static_cast<Prim>(i);
-  }
+  const auto found = std::ranges::find(kPrims, text, &Row::name);
+  if (found != kPrims.end()) return static_cast<Prim>(found - kPrims.begin());
   throw UserError(fmt::format("unknown primitive \"{}\"", text));
 }
 
 std::string_view name(ReduceOp op) { return kReduce[static_cast<size_t>(op)]; }
 
 ReduceOp parse_reduce_op(std::string_view text) {
-  for (size_t i = 0; i < kReduce.size(); ++i) {
-    if (kReduce[i] == text) return static_cast<ReduceOp>(i);
-  }
+  const auto found = std::ranges::find(kReduce, text);
+  if (found != kReduce.end()) return static_cast<ReduceOp>(found - kReduce.begin());
   throw UserError(fmt::format("unknown reduction \"{}\"", text));
 }
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
+#include <optional>
 #include <string_view>
 
 namespace vesta {
@@ -16,6 +18,14 @@ class TextCursor {
 
   static constexpr bool is_word_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  }
+
+  // The number that is the whole text; nullopt: it is none.
+  template <class T>
+  static std::optional<T> number_in(std::string_view text) {
+    T v{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+    return error == std::errc() && end == text.data() + text.size() ? std::optional(v) : std::nullopt;
   }
 
   std::string_view rest() const { return text_.substr(pos_); }

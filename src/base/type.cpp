@@ -1,5 +1,6 @@
 #include "base/type.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/check.h"
@@ -89,9 +90,8 @@ DType promote(DType a, DType b) {
 std::string_view name(DType t) { return row(t).name; }
 
 DType parse_dtype(std::string_view text) {
-  for (size_t i = 0; i < kTypes.size(); ++i) {
-    if (kTypes[i].name == text) return static_cast<DType>(i);
-  }
+  const auto found = std::ranges::find(kTypes, text, &Row::name);
+  if (found != kTypes.end()) return static_cast<DType>(found - kTypes.begin());
   throw UserError(
       fmt::format("unknown dtype \"{}\"; known: bool u8 i8 i16 i32 i64 u16 u32 u64 f16 bf16 f32 f64 c32 c64 "
                   "c128 f8e4m3fn f8e5m2 f8e4m3fnuz f8e5m2fnuz f8e8m0fnu other",
@@ -117,9 +117,8 @@ Device parse_device(std::string_view text) {
 std::string_view name(MemoryFormat f) { return kFormats[static_cast<size_t>(f)]; }
 
 MemoryFormat parse_memory_format(std::string_view text) {
-  for (size_t i = 0; i < kFormats.size(); ++i) {
-    if (kFormats[i] == text) return static_cast<MemoryFormat>(i);
-  }
+  const auto found = std::ranges::find(kFormats, text);
+  if (found != kFormats.end()) return static_cast<MemoryFormat>(found - kFormats.begin());
   throw UserError(fmt::format("unknown memory format \"{}\"", text));
 }
 

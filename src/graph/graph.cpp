@@ -136,10 +136,4 @@ void Graph::erase(Node* node) {
   node->results.clear();
 }
 
-void Graph::move_before(Node* node, Node* before) {
-  if (node == before || node->next == before) return;
-  unlink(node);
-  link(node, before);
-}
-
 }  // namespace vesta::graph

@@ -142,7 +142,6 @@ class Graph {
   void replace_uses(Value* from, Value* to);
   // Requires that no result is used.
   void erase(Node* node);
-  void move_before(Node* node, Node* before);
   bool is_result(const Value* v) const;  // of an output or a mutation
   bool is_used(const Value* v) const { return !v->users.empty() || is_result(v); }
 

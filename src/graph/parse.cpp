@@ -120,9 +120,7 @@ class Parser : TextCursor {
     return expression_of(t);
   }
   Expr expression_of(std::string_view t) {
-    int64_t v = 0;
-    const auto [end, error] = std::from_chars(t.data(), t.data() + t.size(), v);
-    if (error == std::errc() && end == t.data() + t.size()) return v;
+    if (const auto v = number_in<int64_t>(t)) return *v;
     try {
       return parse_expr(*graph_->context, t);
     } catch (const UserError& e) {
@@ -367,16 +365,12 @@ class Parser : TextCursor {
   static bool is_float_text(std::string_view t) {
     if (t == "nan" || t == "inf" || t == "-inf") return true;
     if (t.empty() || !((t[0] >= '0' && t[0] <= '9') || t[0] == '-' || t[0] == '+')) return false;
-    double unused = 0;
-    const auto [end, error] = std::from_chars(t.data(), t.data() + t.size(), unused);
-    return error == std::errc() && end == t.data() + t.size() && t.find_first_of(".e") != std::string_view::npos;
+    return t.find_first_of(".e") != std::string_view::npos && number_in<double>(t);
   }
   double number_of(std::string_view t) const {
     if (t == "nan") return std::nan("");
     if (t == "inf" || t == "-inf") return t[0] == '-' ? -HUGE_VAL : HUGE_VAL;
-    double v = 0;
-    std::from_chars(t.data(), t.data() + t.size(), v);
-    return v;
+    return number_in<double>(t).value_or(0);
   }
 
   Arg arg() {

@@ -10,6 +10,57 @@
 namespace vesta::graph {
 namespace {
 
+std::string quoted(std::string_view text) {
+  std::string s = "\"";
+  for (char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) {
+      s += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+      continue;
+    }
+    if (c == '"' || c == '\\') s += '\\';
+    s += c;
+  }
+  return s + '"';
+}
+
+std::string number(double d) {
+  if (std::isnan(d)) return "nan";
+  if (std::isinf(d)) return d < 0 ? "-inf" : "inf";
+  std::string s = fmt::format("{}", d);
+  return s.find_first_of(".e") == std::string::npos ? s + ".0" : s;
+}
+
+std::string value(const Value* v) { return v ? fmt::format("%{}", v->id) : "none"; }
+
+template <class List, class F>
+std::string items(std::string_view kind, const List& list, F&& text) {
+  return (list.empty() ? std::string(kind) : "") + '[' + join(list, text) + ']';
+}
+
+struct ArgText {
+  std::string operator()(None) const { return "none"; }
+  std::string operator()(const Value* v) const { return value(v); }
+  std::string operator()(const ValueList& l) const { return items("value", l, value); }
+  std::string operator()(bool b) const { return b ? "true" : "false"; }
+  std::string operator()(Expr e) const { return to_string(e); }
+  std::string operator()(const IntList& l) const {
+    return items("int", l, [](Expr e) { return to_string(e); });
+  }
+  std::string operator()(double d) const { return number(d); }
+  std::string operator()(const std::vector<double>& l) const { return items("float", l, number); }
+  std::string operator()(const std::vector<bool>& l) const {
+    return items("bool", l, [](bool b) { return std::string(b ? "true" : "false"); });
+  }
+  std::string operator()(std::complex<double> c) const {
+    return fmt::format("complex({}, {})", number(c.real()), number(c.imag()));
+  }
+  std::string operator()(const std::string& s) const { return quoted(s); }
+  std::string operator()(DType t) const { return fmt::format("dtype.{}", name(t)); }
+  std::string operator()(Device d) const { return fmt::format("device.{}", to_string(d)); }
+  std::string operator()(MemoryFormat f) const { return fmt::format("format.{}", name(f)); }
+  std::string operator()(Layout l) const { return l == Layout::Strided ? "layout.strided" : "layout.other"; }
+};
+
 class Printer {
  public:
   Printer(const Graph& graph, bool every_argument) : graph_(graph), every_argument_(every_argument) {}
@@ -46,19 +97,6 @@ class Printer {
     out_ += '\n';
   }
 
-  static std::string quoted(std::string_view text) {
-    std::string s = "\"";
-    for (char c : text) {
-      if (static_cast<unsigned char>(c) < 0x20) {
-        s += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-        continue;
-      }
-      if (c == '"' || c == '\\') s += '\\';
-      s += c;
-    }
-    return s + '"';
-  }
-
   static std::string list(std::span<const Expr> es, char open, char close) {
     return open + join(es, [](Expr e) { return to_string(e); }) + close;
   }
@@ -69,44 +107,6 @@ class Printer {
     if (t.device != Device{}) s += '@' + to_string(t.device);
     return s;
   }
-
-  static std::string number(double d) {
-    if (std::isnan(d)) return "nan";
-    if (std::isinf(d)) return d < 0 ? "-inf" : "inf";
-    std::string s = fmt::format("{}", d);
-    return s.find_first_of(".e") == std::string::npos ? s + ".0" : s;
-  }
-
-  static std::string value(const Value* v) { return v ? fmt::format("%{}", v->id) : "none"; }
-
-  template <class List, class F>
-  static std::string items(std::string_view kind, const List& list, F&& text) {
-    return (list.empty() ? std::string(kind) : "") + '[' + join(list, text) + ']';
-  }
-
-  struct ArgText {
-    std::string operator()(None) const { return "none"; }
-    std::string operator()(const Value* v) const { return value(v); }
-    std::string operator()(const ValueList& l) const { return items("value", l, value); }
-    std::string operator()(bool b) const { return b ? "true" : "false"; }
-    std::string operator()(Expr e) const { return to_string(e); }
-    std::string operator()(const IntList& l) const {
-      return items("int", l, [](Expr e) { return to_string(e); });
-    }
-    std::string operator()(double d) const { return number(d); }
-    std::string operator()(const std::vector<double>& l) const { return items("float", l, number); }
-    std::string operator()(const std::vector<bool>& l) const {
-      return items("bool", l, [](bool b) { return std::string(b ? "true" : "false"); });
-    }
-    std::string operator()(std::complex<double> c) const {
-      return fmt::format("complex({}, {})", number(c.real()), number(c.imag()));
-    }
-    std::string operator()(const std::string& s) const { return quoted(s); }
-    std::string operator()(DType t) const { return fmt::format("dtype.{}", name(t)); }
-    std::string operator()(Device d) const { return fmt::format("device.{}", to_string(d)); }
-    std::string operator()(MemoryFormat f) const { return fmt::format("format.{}", name(f)); }
-    std::string operator()(Layout l) const { return l == Layout::Strided ? "layout.strided" : "layout.other"; }
-  };
 
   // The arguments without the trailing ones that the parser fills in by itself.
   size_t explicit_positional(const Node& n) const {
@@ -136,7 +136,7 @@ class Printer {
       if (schema.keyword_only ? is_implied(schema, n.args()[i]) : i >= positional) continue;
       if (!std::exchange(first, false)) s += ", ";
       if (schema.keyword_only) s += schema.name + '=';
-      s += std::visit(ArgText{}, n.args()[i]);
+      s += text(n.args()[i]);
     }
     s += ')';
     if (!n.source.empty()) s += " @ " + quoted(n.source);
@@ -164,6 +164,8 @@ class Printer {
 };
 
 }  // namespace
+
+std::string text(const Arg& arg) { return std::visit(ArgText{}, arg); }
 
 std::string print(const Graph& graph) { return Printer(graph, false).run(); }
 

@@ -1,6 +1,5 @@
 #include "graph/schema.h"
 
-#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -202,10 +201,8 @@ class SchemaParser : TextCursor {
   }
 
   int64_t to_int(std::string_view w) {
-    int64_t v = 0;
-    const auto [end, error] = std::from_chars(w.data(), w.data() + w.size(), v);
-    if (error != std::errc() || end != w.data() + w.size()) fail("an integer");
-    return v;
+    if (const auto v = number_in<int64_t>(w)) return *v;
+    fail("an integer");
   }
 
   // A number as text, with sign and exponent.
@@ -227,10 +224,8 @@ class SchemaParser : TextCursor {
       return Expr(found - kReductions);
     const bool integer = w.find_first_of(".eE") == std::string_view::npos;
     if (integer && type != ArgType::Float) return Expr(to_int(w));
-    double v = 0;
-    const auto [end, error] = std::from_chars(w.data(), w.data() + w.size(), v);
-    if (error != std::errc() || end != w.data() + w.size()) fail("a number");
-    return v;
+    if (const auto v = number_in<double>(w)) return *v;
+    fail("a number");
   }
 
   std::string string_literal() {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "base/check.h"
 #include "base/hash_mix.h"
 #include "loops/levels.h"
+#include "loops/scalar.h"
 
 namespace vesta::loops {
 
@@ -33,20 +33,6 @@ bool same(const Instr& a, const Instr& b) {
 std::array<Ref, 3> of(Dag::ScalarRef a, Dag::ScalarRef b = {}) { return {a.id, b.id, kNoRef}; }
 
 bool holds_integers(DType t) { return is_integral(t) || t == DType::Bool; }
-
-// Wraps as a C conversion to t does.
-int64_t wrap(DType t, int64_t v) {
-  switch (t) {
-    case DType::Bool: return v != 0;
-    case DType::U8: return static_cast<uint8_t>(v);
-    case DType::I8: return static_cast<int8_t>(v);
-    case DType::I16: return static_cast<int16_t>(v);
-    case DType::U16: return static_cast<uint16_t>(v);
-    case DType::I32: return static_cast<int32_t>(v);
-    case DType::U32: return static_cast<uint32_t>(v);
-    default: return v;
-  }
-}
 
 }  // namespace
 
@@ -76,7 +62,7 @@ Dag::ScalarRef Dag::constant(DType t, double v) {
 
 Dag::ScalarRef Dag::integer(DType t, int64_t v) {
   if (!holds_integers(t)) return constant(t, static_cast<double>(v));
-  return add({.dtype = t, .imm = wrap(t, v)});
+  return add({.dtype = t, .imm = from_integer(t, v).i});
 }
 
 Dag::ScalarRef Dag::size(DType t, Expr e) {

@@ -1,31 +1,12 @@
 #include "loops/evaluator.h"
 
 #include <cmath>
-#include <limits>
 
 #include "base/check.h"
 
 namespace vesta::loops {
 
 namespace {
-
-Scalar identity(ReduceOp op, DType t) {
-  double infinity = std::numeric_limits<double>::infinity();
-  bool low = op == ReduceOp::Max || op == ReduceOp::ArgMax;
-  switch (op) {
-    case ReduceOp::Sum:
-    case ReduceOp::Any: return from_integer(t, 0);
-    case ReduceOp::Prod:
-    case ReduceOp::All: return from_integer(t, 1);
-    default: break;
-  }
-  if (is_float(t)) return from_double(t, low ? -infinity : infinity);
-  if (t == DType::Bool) return from_integer(t, low ? 0 : 1);
-  int bits = static_cast<int>(8 * element_size(t));
-  if (!is_signed(t)) return from_integer(t, low ? 0 : -1);
-  int64_t smallest = static_cast<int64_t>(~0ull << (bits - 1));
-  return from_integer(t, low ? smallest : ~smallest);
-}
 
 Scalar combine(ReduceOp op, DType t, Scalar a, Scalar b) {
   switch (op) {

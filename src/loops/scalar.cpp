@@ -1,6 +1,5 @@
 #include "loops/scalar.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -271,6 +270,24 @@ Scalar from_integer(DType t, int64_t v) {
 }
 
 Scalar from_double(DType t, double v) { return cast(DType::F64, t, put(v)); }
+
+Scalar identity(ReduceOp op, DType t) {
+  double infinity = std::numeric_limits<double>::infinity();
+  bool low = op == ReduceOp::Max || op == ReduceOp::ArgMax;
+  switch (op) {
+    case ReduceOp::Sum:
+    case ReduceOp::Any: return from_integer(t, 0);
+    case ReduceOp::Prod:
+    case ReduceOp::All: return from_integer(t, 1);
+    default: break;
+  }
+  if (is_float(t)) return from_double(t, low ? -infinity : infinity);
+  if (t == DType::Bool) return from_integer(t, low ? 0 : 1);
+  int bits = static_cast<int>(8 * element_size(t));
+  if (!is_signed(t)) return from_integer(t, low ? 0 : -1);
+  int64_t smallest = static_cast<int64_t>(~0ull << (bits - 1));
+  return from_integer(t, low ? smallest : ~smallest);
+}
 
 Scalar compute(Prim p, DType t, Scalar a, Scalar b, Scalar c) {
   if (p == Prim::Select) return a.i ? b : c;

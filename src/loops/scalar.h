@@ -17,6 +17,8 @@ struct Scalar {
 Scalar from_double(DType t, double v);    // converts as cast() from F64 does
 Scalar from_integer(DType t, int64_t v);  // wraps to the type
 
+// What a reduction gives where it has nothing to reduce.
+Scalar identity(ReduceOp op, DType t);
 // prim on operands of type T (Select: operand 0 is Bool). The result is Bool for comparisons and tests, else T.
 Scalar compute(Prim prim, DType t, Scalar a, Scalar b, Scalar c);
 // ATen's conversions on this machine. Float to integer truncates; NaN and numbers out of range give what the hardware

@@ -1,6 +1,5 @@
 #include "loops/text_reader.h"
 
-#include <charconv>
 #include <limits>
 
 #include "base/check.h"
@@ -49,10 +48,8 @@ void TextReader::expect(std::string_view word) {
 }
 
 int64_t TextReader::integer(std::string_view w) {
-  int64_t v = 0;
-  auto [end, error] = std::from_chars(w.data(), w.data() + w.size(), v);
-  if (error != std::errc() || end != w.data() + w.size()) fail(fmt::format("expected an integer, found \"{}\"", w));
-  return v;
+  if (const auto v = number_in<int64_t>(w)) return *v;
+  fail(fmt::format("expected an integer, found \"{}\"", w));
 }
 
 int TextReader::numbered(char prefix) {
@@ -147,8 +144,9 @@ void TextReader::operation(std::string_view head, Instr& i) {
       double infinity = std::numeric_limits<double>::infinity();
       i.fimm = v == "nan" ? std::numeric_limits<double>::quiet_NaN() : v == "inf" ? infinity : -infinity;
     } else {
-      auto [end, error] = std::from_chars(v.data(), v.data() + v.size(), i.fimm);
-      if (error != std::errc() || end != v.data() + v.size()) fail("expected a number");
+      const auto number = number_in<double>(v);
+      if (!number) fail("expected a number");
+      i.fimm = *number;
     }
   } else if (head == "index") {
     i.kind = InstrKind::Index;

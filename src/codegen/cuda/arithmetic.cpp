@@ -1,7 +1,5 @@
 #include "codegen/cuda/arithmetic.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <bit>
 
@@ -85,6 +83,13 @@ std::string arithmetic(const char* op, DType t, const std::string& a, const std:
 
 namespace {
 
+// Functions of CUDA's library that have the names of primitives. Their variants for float end with an f.
+constexpr Prim kLibrary[] = {Prim::Sqrt,  Prim::Exp,   Prim::Exp2,     Prim::Expm1,    Prim::Log,    Prim::Log2,
+                             Prim::Log10, Prim::Log1p, Prim::Sin,      Prim::Cos,      Prim::Tan,    Prim::Asin,
+                             Prim::Acos,  Prim::Atan,  Prim::Sinh,     Prim::Cosh,     Prim::Tanh,   Prim::Asinh,
+                             Prim::Acosh, Prim::Atanh, Prim::Erf,      Prim::Erfc,     Prim::Erfinv, Prim::Lgamma,
+                             Prim::Atan2, Prim::Hypot, Prim::CopySign, Prim::NextAfter};
+
 const char* infinity(bool wide) { return wide ? "bits_double(0x7ff0000000000000ull)" : "bits_float(0x7f800000u)"; }
 
 }  // namespace
@@ -92,13 +97,14 @@ const char* infinity(bool wide) { return wide ? "bits_double(0x7ff0000000000000u
 std::string primitive_text(Prim prim, DType t, const std::string& a, const std::string& b, const std::string& c) {
   const bool real = is_float(t), wide = t == DType::F64, truth = t == DType::Bool;
   const std::string_view type = value_type_name(t);
-  const auto call = [&](const char* f) {
+  const auto call = [&](std::string_view f) {
     return fmt::format("{}{}({}{}{})", f, wide ? "" : "f", a, b.empty() ? "" : ", ", b);
   };
   const auto of = [&](const char* f) { return fmt::format("{}<{}>({}, {})", f, type, a, b); };
   const auto infix = [&](const char* op) { return fmt::format("{} {} {}", a, op, b); };
   const auto integer = [&](const char* op) { return fmt::format("({})({} {} {})", type, a, op, b); };
   const auto one = literal(1, t);
+  if (std::ranges::find(kLibrary, prim) != std::end(kLibrary)) return call(name(prim));
   switch (prim) {
     case Prim::Neg: return real ? "-(" + a + ")" : arithmetic("-", t, "0", a);
     case Prim::Abs:
@@ -106,31 +112,7 @@ std::string primitive_text(Prim prim, DType t, const std::string& a, const std::
       if (!is_signed(t) || truth) return a;
       return fmt::format("{} < 0 ? {} : {}", a, arithmetic("-", t, "0", a), a);
     case Prim::Not: return truth ? "!" + a : fmt::format("({})~{}", type, a);
-    case Prim::Sqrt: return call("sqrt");
     case Prim::Rsqrt: return fmt::format("{} / {}", one, call("sqrt"));
-    case Prim::Exp: return call("exp");
-    case Prim::Exp2: return call("exp2");
-    case Prim::Expm1: return call("expm1");
-    case Prim::Log: return call("log");
-    case Prim::Log2: return call("log2");
-    case Prim::Log10: return call("log10");
-    case Prim::Log1p: return call("log1p");
-    case Prim::Sin: return call("sin");
-    case Prim::Cos: return call("cos");
-    case Prim::Tan: return call("tan");
-    case Prim::Asin: return call("asin");
-    case Prim::Acos: return call("acos");
-    case Prim::Atan: return call("atan");
-    case Prim::Sinh: return call("sinh");
-    case Prim::Cosh: return call("cosh");
-    case Prim::Tanh: return call("tanh");
-    case Prim::Asinh: return call("asinh");
-    case Prim::Acosh: return call("acosh");
-    case Prim::Atanh: return call("atanh");
-    case Prim::Erf: return call("erf");
-    case Prim::Erfc: return call("erfc");
-    case Prim::Erfinv: return call("erfinv");
-    case Prim::Lgamma: return call("lgamma");
     case Prim::Digamma: return fmt::format("({})v_digamma({})", type, a);
     case Prim::Sigmoid: return fmt::format("{} / ({} + {}(-({})))", one, one, wide ? "exp" : "expf", a);
     case Prim::Floor: return real ? call("floor") : a;
@@ -150,10 +132,6 @@ std::string primitive_text(Prim prim, DType t, const std::string& a, const std::
     case Prim::Rem: return real ? call("fmod") : of("int_rem");
     case Prim::Mod: return real ? fmt::format("float_mod<{}>({}, {}, {})", type, a, b, call("fmod")) : of("floor_mod");
     case Prim::Pow: return real ? call("pow") : of("power");
-    case Prim::Atan2: return call("atan2");
-    case Prim::Hypot: return call("hypot");
-    case Prim::CopySign: return call("copysign");
-    case Prim::NextAfter: return call("nextafter");
     case Prim::Max: return truth ? infix("||") : of("v_max");
     case Prim::Min: return truth ? infix("&&") : of("v_min");
     case Prim::FMax: return truth ? infix("||") : of("v_fmax");
@@ -173,6 +151,7 @@ std::string primitive_text(Prim prim, DType t, const std::string& a, const std::
     case Prim::Fma:
       if (real) return fmt::format("fma{}({}, {}, {})", wide ? "" : "f", a, b, c);
       return arithmetic("+", t, "(" + arithmetic("*", t, a, b) + ")", c);
+    default: break;
   }
   VESTA_CHECK(false, "the primitive {} has no CUDA code", name(prim));
 }

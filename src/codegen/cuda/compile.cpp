@@ -10,7 +10,6 @@
 #include <map>
 #include <mutex>
 
-#include "base/check.h"
 #include "codegen/batch.h"
 #include "codegen/cuda/jit_link.h"
 #include "codegen/cuda/nvrtc.h"

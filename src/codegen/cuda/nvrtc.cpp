@@ -1,7 +1,5 @@
 #include "codegen/cuda/nvrtc.h"
 
-#include <fmt/format.h>
-
 #include "base/check.h"
 
 namespace vesta::codegen {
@@ -71,11 +69,7 @@ std::string Nvrtc::version() const {
   return fmt::format("{}.{}", major, minor);
 }
 
-int Nvrtc::major() const {
-  int major = 0, minor = 0;
-  f_->version(&major, &minor);
-  return major;
-}
+int Nvrtc::major() const { return std::stoi(version()); }
 
 std::vector<int> Nvrtc::architectures() const {
   int count = 0;

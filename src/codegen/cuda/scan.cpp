@@ -46,8 +46,8 @@ std::string scan_round(const TeamScan& s) {
     line("__syncthreads();");
     line("#pragma unroll");
     line("for (int w = 0; w < {}; ++w) {{", warps);
-    line("  if (w == lane / 32) {} = {};", before, carry);
-    line("  {} = {};", carry, s.combined(carry, fmt::format("shared_c{}[{} * {} + w]", r, s.parity, warps)));
+    line("if (w == lane / 32) {} = {};", before, carry);
+    line("{} = {};", carry, s.combined(carry, fmt::format("shared_c{}[{} * {} + w]", r, s.parity, warps)));
     line("}}");
   }
   if (lanes > 1)

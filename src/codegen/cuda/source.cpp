@@ -186,7 +186,6 @@ class Writer : KernelLines {
     const auto elements = [&](size_t fast, size_t slow, int64_t size) {
       line("#pragma unroll");
       line("for (int k = 0; k < {}; ++k) {{", t.rows * t.columns / t_.block);
-      ++indent_;
       line("const int at = (int)threadIdx.x + k * {};", t_.block);
       line("const {} v{} = first{} + at % {}, v{} = first{} + at / {};", index_, fast, fast, size, slow, slow, size);
       for (const size_t d : {row, column})
@@ -197,13 +196,11 @@ class Writer : KernelLines {
     for (Ref r : t.loads)
       line("q{}[at / {} * {} + at % {}] = b{}[{}];", r, t.rows, t.pitch, t.rows, k_.instrs[r].buffer,
            text(k_.instrs[r].index));
-    --indent_;
     line("}}");
     line("__syncthreads();");
     elements(column, row, t.columns);
     for (const loops::Stage& s : k_.stages)
       for (Ref r : s.body) instr(r, false);
-    --indent_;
     line("}}");
   }
   bool is_value(const Instr& access) const { return k_.buffers[static_cast<size_t>(access.buffer)].value; }
@@ -222,20 +219,12 @@ class Writer : KernelLines {
       for (const Ref m : masks) when += fmt::format("{}{}x{}", when.empty() ? "" : " && ", m == on ? "" : "!", m);
       line("{}if ({}) {{", on == masks[0] ? "" : "} else ", when);
       for (const Ref m : masks) known_[m] = m == on;
-      ++indent_;
       rounds(s);
-      --indent_;
     }
     known_.clear();
-    if (!masks.empty()) {
-      line("}} else {{");
-      ++indent_;
-    }
+    if (!masks.empty()) line("}} else {{");
     rounds(s);
-    if (!masks.empty()) {
-      --indent_;
-      line("}}");
-    }
+    if (!masks.empty()) line("}}");
     const bool by_first = is_for_stores(s);
     for (Ref r : s.body)
       if (k_.instrs[r].kind == InstrKind::Accumulate) combine_over_team(r, by_first);
@@ -254,19 +243,16 @@ class Writer : KernelLines {
       const int64_t times = t_.held > 0 ? t_.held : row.constant() / round;
       line("#pragma unroll");
       line("for (int k = 0; k < {}; ++k) {{", times);
-      ++indent_;
       line("const {} at = ({} + k * {}) * {};", index_, lane, t_.team, along());
       if (!row.is_constant(round * times)) line("if (at >= {}) break;", text(row));
     } else {
       // Unrolls far enough to keep the memory busy with loads.
       if (t_.team >= 32) line("#pragma unroll {}", std::clamp<size_t>(kUnrolled / instructions(s), 1, 4));
       line("for ({} at = {} * {}; at < {}; at += {}) {{", index_, lane, along(), text(row), t_.team * along());
-      ++indent_;
     }
     decode("at", RangeKind::Inner);
     body(s);
     in_row_.clear();
-    --indent_;
     line("}}");
   }
 
@@ -323,7 +309,6 @@ class Writer : KernelLines {
     if (t_.held > 0) {
       line("#pragma unroll");
       line("for (int k = 0; k < {}; ++k) {{", t_.held);
-      ++indent_;
       line("const {} own = ({} + k * {}) * {};", index_, lane, t_.team, t_.each);
     } else {
       line("int turn = 0;");
@@ -332,7 +317,6 @@ class Writer : KernelLines {
       line("#pragma unroll {}",
            std::clamp<size_t>(kUnrolled / (s.body.size() * static_cast<size_t>(t_.each)), 1, most));
       line("for ({} begin = 0; begin < {}; begin += {}, turn ^= 1) {{", index_, text(row), round);
-      ++indent_;
       line("const {} own = begin + {} * {};", index_, lane, t_.each);
     }
     const bool whole = provably_divisible(row, round) && (t_.held == 0 || row.is_constant(round * t_.held));
@@ -482,11 +466,9 @@ class Writer : KernelLines {
       if (std::any_of(from, to, [&](Ref r) { return varies_[r]; })) {
         line("#pragma unroll");
         line("for (int u = 0; u < {}; ++u) {{", t_.each);
-        ++indent_;
         std::for_each(from, to, [&](Ref r) {
           if (varies_[r]) instr(r, s.loop);
         });
-        --indent_;
         line("}}");
       }
       if (to != s.body.end()) text_lines(scan_round(team_scan(*to)));
@@ -543,9 +525,7 @@ class Writer : KernelLines {
     if (!by_column_[r]) return fn();
     line("#pragma unroll");
     line("for (int u = 0; u < {}; ++u) {{", t_.each);
-    ++indent_;
     fn();
-    --indent_;
     line("}}");
   }
 
@@ -625,8 +605,9 @@ class Writer : KernelLines {
     const bool in_warps = width % between == 0;
     for_rows(r, [&] {
       for (int64_t mask = width / 2; in_warps && mask >= between; mask /= 2) {
-        line("{{ const {} x = from_lane<{}>({}, {});", t, t, a, mask);
-        if (pair) line("  const {} at = from_lane<{}>({}, {});", second, second, p, mask);
+        line("{{");
+        line("const {} x = from_lane<{}>({}, {});", t, t, a, mask);
+        if (pair) line("const {} at = from_lane<{}>({}, {});", second, second, p, mask);
         meet("x", "at");
         line("}}");
       }
@@ -650,10 +631,7 @@ class Writer : KernelLines {
            pair ? fmt::format(" shared_p{}[{}] = {};", r, place(part), p) : "");
     });
     line("__syncthreads();");
-    if (by_first) {
-      line("if (lane == 0) {{");
-      ++indent_;
-    }
+    if (by_first) line("if (lane == 0) {{");
     for_rows(r, [&] {
       line("{} = shared_a{}[{}];", a, r, place(of_team));
       if (pair) line("{} = shared_p{}[{}];", p, r, place(of_team));
@@ -663,10 +641,7 @@ class Writer : KernelLines {
       meet(fmt::format("shared_a{}[{}]", r, at), fmt::format("shared_p{}[{}]", r, at));
       line("}}");
     });
-    if (by_first) {
-      --indent_;
-      line("}}");
-    }
+    if (by_first) line("}}");
   }
 
   // ---- Instructions

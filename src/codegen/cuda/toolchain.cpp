@@ -1,6 +1,5 @@
 #include "codegen/cuda/toolchain.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

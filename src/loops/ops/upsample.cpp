@@ -70,6 +70,14 @@ std::optional<int64_t> halfway_ratio(Expr in, Expr out, std::optional<double> sc
   return k;
 }
 
+// Where the centre of result i lies in the operand, from the centre of the operand's element 0 on, and not before it.
+ScalarRef centre(Lowering& l, DType t, ScalarRef step, Expr i) {
+  Dag& d = l.dag();
+  const ScalarRef half = d.constant(t, 0.5);
+  const ScalarRef from = d.bin(Prim::Sub, d.bin(Prim::Mul, step, d.bin(Prim::Add, d.size(t, i), half)), half);
+  return d.bin(Prim::Max, from, d.constant(t, 0));
+}
+
 template <size_t N, bool kExact>
 ScalarRef nearest(Lowering& l, const Node& node, const Value* v, Index index) {
   Dag& d = l.dag();
@@ -86,14 +94,8 @@ ScalarRef nearest(Lowering& l, const Node& node, const Value* v, Index index) {
       }
     }
     ScalarRef step = ratio(l, t, in, out, scale);
-    ScalarRef place;
-    if (kExact) {
-      ScalarRef half = d.constant(t, 0.5);
-      ScalarRef from = d.bin(Prim::Sub, d.bin(Prim::Mul, step, d.bin(Prim::Add, d.size(t, i), half)), half);
-      place = d.bin(Prim::Add, d.bin(Prim::Max, from, d.constant(t, 0)), half);
-    } else {
-      place = d.bin(Prim::Mul, step, d.size(t, i));
-    }
+    const ScalarRef place =
+        kExact ? d.bin(Prim::Add, centre(l, t, step, i), d.constant(t, 0.5)) : d.bin(Prim::Mul, step, d.size(t, i));
     at[2 + k] = d.as_index(minimum(l, floor_index(l, place), in - 1));
   }
   return l.element(x, at);
@@ -135,10 +137,7 @@ Neighbours neighbours(Lowering& l, const Node& node, DType t, size_t k, Expr i, 
     if (out.is_constant(1)) return {{0, 0}, {}};
     from = d.bin(Prim::Mul, ratio(l, t, in - 1, out - 1, std::nullopt), d.size(t, i));
   } else {
-    ScalarRef half = d.constant(t, 0.5);
-    ScalarRef step = ratio(l, t, in, out, given_scale<N>(node, k));
-    from = d.bin(Prim::Sub, d.bin(Prim::Mul, step, d.bin(Prim::Add, d.size(t, i), half)), half);
-    from = d.bin(Prim::Max, from, d.constant(t, 0));
+    from = centre(l, t, ratio(l, t, in, out, given_scale<N>(node, k)), i);
   }
   ScalarRef low = minimum(l, floor_index(l, from), in - 1);
   ScalarRef high = minimum(l, d.bin(Prim::Add, low, d.integer(DType::I64, 1)), in - 1);

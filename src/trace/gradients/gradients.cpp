@@ -67,23 +67,6 @@ const c10::Type* inner_type(const c10::Type* t) {
   return optional ? inner_type(optional->getElementType().get()) : t;
 }
 
-// Applies `fn` to every tensor of the value.
-template <class F>
-void replace_tensors(c10::IValue& v, F&& fn) {
-  if (v.isTensor()) {
-    if (v.toTensor().defined()) v = fn(v.toTensor());
-  } else if (v.isTensorList()) {
-    c10::List<at::Tensor> list;
-    for (const at::Tensor& t : v.toTensorVector()) list.push_back(t.defined() ? fn(t) : t);
-    v = std::move(list);
-  } else if (v.isOptionalTensorList()) {
-    c10::List<std::optional<at::Tensor>> list;
-    for (const auto& t : v.toOptionalTensorVector())
-      list.push_back(t && t->defined() ? std::optional<at::Tensor>(fn(*t)) : t);
-    v = std::move(list);
-  }
-}
-
 bool is_custom_function(const torch::autograd::Node& node) {
   const std::string_view type = typeid(node).name();
   return type.find("6PyNode") != std::string_view::npos || type.find("7CppNode") != std::string_view::npos;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "interop/torch_types.h"
+#include "trace/operators/arguments.h"
 #include "trace/operators/dispatch_key.h"
 #include "trace/operators/operator_table.h"
 #include "trace/ops/rows.h"
@@ -48,7 +49,6 @@ at::Tensor make_sample(Recorder& r, const graph::TensorType& type) {
 }
 
 at::Tensor like(Recorder& r, const at::Tensor& t, MakeTensor make) {
-  if (!t.defined()) return t;
   const bool number = t.unsafeGetTensorImpl()->is_wrapped_number();
   if (number && !traced(t) && t.device().is_cpu()) return t;
   at::Tensor out = make(r, r.type_of(t));
@@ -61,18 +61,7 @@ torch::jit::Stack plain_arguments(Recorder& r, c10::ArrayRef<c10::IValue> boxed,
   torch::jit::Stack stack;
   stack.reserve(boxed.size());
   for (const c10::IValue& v : boxed) {
-    if (v.isTensor()) {
-      stack.emplace_back(like(r, v.toTensor(), make));
-    } else if (v.isTensorList()) {
-      std::vector<at::Tensor> list = v.toTensorVector();
-      for (auto& t : list) t = like(r, t, make);
-      stack.emplace_back(c10::List<at::Tensor>(list));
-    } else if (v.isOptionalTensorList()) {
-      c10::List<std::optional<at::Tensor>> list;
-      for (const auto& t : v.toOptionalTensorVector())
-        list.push_back(t && t->defined() ? std::optional<at::Tensor>(like(r, *t, make)) : std::nullopt);
-      stack.emplace_back(std::move(list));
-    } else if (v.isSymInt()) {
+    if (v.isSymInt()) {
       stack.emplace_back(specialize(r, to_expr(v.toSymInt())));
     } else if (v.isSymIntList()) {
       c10::List<int64_t> list;
@@ -80,6 +69,7 @@ torch::jit::Stack plain_arguments(Recorder& r, c10::ArrayRef<c10::IValue> boxed,
       stack.emplace_back(std::move(list));
     } else {
       stack.push_back(v);
+      replace_tensors(stack.back(), [&](const at::Tensor& t) { return like(r, t, make); });
     }
   }
   return stack;

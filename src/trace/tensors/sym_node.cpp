@@ -12,24 +12,26 @@ namespace vesta::trace {
 
 using graph::Relation;
 
+static Relation negated(Relation r) {
+  constexpr Relation kNegated[] = {Relation::NotEqual, Relation::Equal, Relation::AtLeast, Relation::Less};
+  return kNegated[static_cast<size_t>(r)];
+}
+
 std::optional<bool> decide(const Comparison& c) {
   switch (c.relation) {
     case Relation::Equal:
-    case Relation::NotEqual: {
-      const bool equal = c.relation == Relation::Equal;
-      if (provably_equal(c.left, c.right)) return equal;
-      if (provably_less(c.left, c.right) || provably_less(c.right, c.left)) return !equal;
+      if (provably_equal(c.left, c.right)) return true;
+      if (provably_less(c.left, c.right) || provably_less(c.right, c.left)) return false;
       return std::nullopt;
-    }
     case Relation::Less:
-    case Relation::AtLeast: {
-      const bool less = c.relation == Relation::Less;
-      if (provably_less(c.left, c.right)) return less;
-      if (provably_at_least(c.left, c.right)) return !less;
+      if (provably_less(c.left, c.right)) return true;
+      if (provably_at_least(c.left, c.right)) return false;
       return std::nullopt;
-    }
+    case Relation::NotEqual:
+    case Relation::AtLeast: break;
   }
-  return std::nullopt;
+  const std::optional<bool> opposite = decide({c.left, negated(c.relation), c.right});
+  return opposite ? std::optional(!*opposite) : std::nullopt;
 }
 
 namespace {
@@ -165,13 +167,7 @@ c10::SymNode SymNode::sym_not() {
   if (const bool* b = std::get_if<bool>(&payload_)) return make(!*b);
   auto* c = std::get_if<Comparison>(&payload_);
   if (!c) VESTA_UNSUPPORTED("a symbolic number is negated logically");
-  switch (c->relation) {
-    case Relation::Equal: return make(Comparison{c->left, Relation::NotEqual, c->right});
-    case Relation::NotEqual: return make(Comparison{c->left, Relation::Equal, c->right});
-    case Relation::Less: return make(Comparison{c->left, Relation::AtLeast, c->right});
-    case Relation::AtLeast: return make(Comparison{c->left, Relation::Less, c->right});
-  }
-  VESTA_CHECK(false, "unknown relation");
+  return make(Comparison{c->left, negated(c->relation), c->right});
 }
 c10::SymNode SymNode::sym_ite(const c10::SymNode& then_value, const c10::SymNode& else_value) {
   return guard_bool("", 0) ? then_value : else_value;
