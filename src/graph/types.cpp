@@ -1,6 +1,5 @@
 // Facts about tensor types that hold for every value of the symbols.
 #include <algorithm>
-#include <numeric>
 
 #include "graph/graph.h"
 

@@ -11,7 +11,6 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/check.h"
 #include "loops/scalar.h"
 
 namespace vesta::machine {

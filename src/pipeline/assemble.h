@@ -2,7 +2,6 @@
 #pragma once
 
 #include "artifact/artifact.h"
-#include "codegen/codegen.h"
 #include "graph/graph.h"
 #include "schedule/plan.h"
 

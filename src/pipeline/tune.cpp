@@ -1,7 +1,6 @@
 #include "pipeline/tune.h"
 
 #include <c10/core/DeviceGuard.h>
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

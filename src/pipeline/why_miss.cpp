@@ -1,6 +1,5 @@
 #include "pipeline/why_miss.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -1,8 +1,5 @@
 #include "runtime/arguments.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 

@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <mutex>
-#include <optional>
 
 #include "interop/torch_types.h"
 #include "machine/cuda/driver.h"

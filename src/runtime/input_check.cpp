@@ -1,8 +1,5 @@
 #include "runtime/input_check.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "base/check.h"

@@ -8,8 +8,6 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
 
-#include <memory>
-#include <span>
 #include <vector>
 
 #include "artifact/artifact.h"

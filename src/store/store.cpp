@@ -1,7 +1,6 @@
 #include "store/store.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <fmt/std.h>
 #include <pthread.h>
 #include <pwd.h>

@@ -6,8 +6,6 @@
 #include <cstring>
 #include <mutex>
 
-#include "base/check.h"
-
 namespace vesta::trace {
 namespace {
 

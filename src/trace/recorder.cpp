@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "interop/torch_types.h"
-#include "trace/operators/dispatch_key.h"
 
 namespace vesta::trace {
 namespace {

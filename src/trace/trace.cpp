@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "base/check.h"
 #include "graph/op.h"

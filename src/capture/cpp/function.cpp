@@ -8,18 +8,15 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <map>
 #include <mutex>
 #include <set>
 
 #include "base/check.h"
-#include "base/log.h"
 #include "capture/cpp/function_variant.h"
 #include "capture/cpp/make_variant.h"
 #include "capture/entry/context_key.h"
 #include "capture/entry/eager_calls.h"
 #include "capture/entry/variant_limit.h"
-#include "interop/torch_types.h"
 #include "pipeline/pipeline.h"
 #include "trace/recorder.h"
 #include "trace/trace.h"

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "graph/ops/rows.h"
-#include "graph/rules/decompose.h"
 #include "graph/rules/factory_types.h"
 #include "graph/rules/promotion.h"
 

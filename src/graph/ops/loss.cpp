@@ -1,6 +1,5 @@
 // Losses and their gradients.
 #include "graph/ops/rows.h"
-#include "graph/rules/body.h"
 #include "graph/rules/decompose.h"
 #include "graph/rules/promotion.h"
 

@@ -4,7 +4,6 @@
 #include "graph/ops/rows.h"
 #include "graph/rules/decompose.h"
 #include "graph/rules/norm_forms.h"
-#include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {

@@ -1,6 +1,5 @@
 // Arithmetic on two operands, a tensor or a number each.
 #include <cmath>
-#include <limits>
 
 #include "graph/ops/rows.h"
 #include "graph/rules/complex_body.h"

@@ -2,7 +2,6 @@
 // accumulates in its result's type (for integers int64).
 #include "graph/ops/rows.h"
 #include "graph/rules/decompose.h"
-#include "graph/rules/promotion.h"
 #include "graph/rules/reduced_dims.h"
 
 namespace vesta::graph {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "graph/ops/rows.h"
-#include "graph/rules/body.h"
 #include "graph/rules/decompose.h"
 #include "graph/rules/index_shape.h"
 #include "graph/rules/slices.h"

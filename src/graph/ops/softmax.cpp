@@ -7,7 +7,6 @@
 
 #include "graph/ops/rows.h"
 #include "graph/rules/decompose.h"
-#include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 namespace {

@@ -1,10 +1,7 @@
 // Views: shape rules and index maps. rules/view_inverse.cpp has the writes through views.
 #include <algorithm>
-#include <limits>
-#include <numeric>
 
 #include "graph/ops/rows.h"
-#include "graph/rules/decompose.h"
 #include "graph/rules/promotion.h"
 #include "graph/rules/slices.h"
 #include "graph/rules/view_inverse.h"

@@ -4,8 +4,6 @@
 // calls finish() for its results, which gives each the type of the result that it replaces.
 #pragma once
 
-#include <initializer_list>
-
 #include "graph/rules/broadcast.h"
 
 namespace vesta::graph {

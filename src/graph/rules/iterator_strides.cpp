@@ -1,7 +1,6 @@
 #include "graph/rules/iterator_strides.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace vesta::graph {
 namespace {

@@ -1,7 +1,6 @@
 #include "graph/rules/norm_forms.h"
 
 #include "graph/rules/decompose.h"
-#include "graph/rules/promotion.h"
 
 namespace vesta::graph {
 

@@ -1,7 +1,5 @@
 #include "graph/rules/reduced_dims.h"
 
-#include "graph/rules/decompose.h"
-
 namespace vesta::graph {
 namespace {
 

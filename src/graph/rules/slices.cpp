@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "base/check.h"
-#include "graph/rules/decompose.h"
 
 namespace vesta::graph {
 namespace {

@@ -2,12 +2,10 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/Generator.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "base/check.h"
 #include "graph/rules/promotion.h"
 #include "interop/torch_types.h"
-#include "trace/operators/dispatch_key.h"
 #include "trace/operators/operator_table.h"
 #include "trace/recorder.h"
 

@@ -11,7 +11,6 @@
 #include "base/check.h"
 #include "graph/rules/broadcast.h"
 #include "graph/rules/operands.h"
-#include "graph/rules/promotion.h"
 #include "interop/torch_types.h"
 #include "trace/operators/arguments.h"
 #include "trace/operators/literals.h"

@@ -7,7 +7,6 @@
 #include <mutex>
 #include <numeric>
 #include <shared_mutex>
-#include <sstream>
 #include <unordered_map>
 
 #include "base/check.h"

@@ -1,13 +1,11 @@
 #include "trace/tensors/backing.h"
 
 #include <ATen/EmptyTensor.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <cstring>
 
 #include "interop/torch_types.h"
 #include "trace/gradients/gradients.h"
-#include "trace/operators/dispatch_key.h"
 #include "trace/recorder.h"
 
 namespace vesta::trace {

@@ -1,7 +1,5 @@
 #include "capture/python/epilogue/describe.h"
 
-#include <string_view>
-
 #include "capture/python/epilogue/describe_kinds.h"
 #include "capture/python/functions/functions.h"
 #include "capture/python/functions/plain_objects.h"

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "capture/python/object.h"
-#include "capture/python/values/class_sets.h"
 
 namespace vesta::capture {
 namespace {

@@ -1,6 +1,5 @@
 #include "capture/python/functions/functions.h"
 
-#include "capture/python/functions/plain_objects.h"
 #include "capture/python/object.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/values/classes.h"

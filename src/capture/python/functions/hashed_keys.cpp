@@ -1,7 +1,6 @@
 #include "capture/python/functions/hashed_keys.h"
 
 #include "capture/python/functions/code_origin.h"
-#include "capture/python/functions/plain_objects.h"
 #include "capture/python/object.h"
 #include "capture/python/values/classes.h"
 #include "capture/python/values/scalar.h"

@@ -1,7 +1,5 @@
 #include "capture/python/saving/places.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/check.h"

@@ -1,7 +1,5 @@
 #include "capture/python/saving/result_saver.h"
 
-#include <fmt/format.h>
-
 #include "base/check.h"
 #include "capture/python/saving/scalars.h"
 

@@ -1,11 +1,9 @@
 #include "capture/python/saving/saver.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
-#include <utility>
 
 #include "artifact/uses.h"
 #include "base/check.h"

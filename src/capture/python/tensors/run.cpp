@@ -12,7 +12,6 @@
 #include <optional>
 
 #include "capture/python/package.h"
-#include "capture/python/tensors/tensors.h"
 #include "runtime/executable.h"
 #include "runtime/random_state.h"
 #include "vesta/detail/function.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "capture/python/functions/functions.h"
 #include "capture/python/functions/hashed_keys.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/class_sets.h"

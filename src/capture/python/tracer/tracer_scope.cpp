@@ -4,7 +4,6 @@
 #include <span>
 #include <utility>
 
-#include "capture/python/hook/hook.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/tracer.h"

@@ -2,7 +2,6 @@
 // counts it. So a result that the cache has is a place that is read, and the epilogue makes the call again for its
 // count; a result that is missing is a graph break, the first time.
 #include <algorithm>
-#include <vector>
 
 #include "capture/python/functions/code_origin.h"
 #include "capture/python/functions/functions.h"
