@@ -129,13 +129,23 @@ struct Ahead {
   std::vector<Ref> loads;  // none: nothing is fetched
 };
 
-// A sum of exp(x - m) that needs no pass of its own, where m is the maximum of the same x over the row. The loop that
-// finds the maximum computes the sum too, and rescales it where the maximum grows (Milakov and Gimelshein, "Online
-// normalizer calculation for softmax", 2018). For kernels with threads; the interpreter ignores it.
+// A sum that needs no pass of its own, although its terms depend on an earlier reduction of the same x over the row:
+// the loop of that reduction computes the sum too. For kernels with threads; the interpreter ignores it.
+enum class OnlineKind : uint8_t {
+  // Of exp(x - m), where m is the maximum. It is rescaled where the maximum grows (Milakov and Gimelshein, "Online
+  // normalizer calculation for softmax", 2018).
+  Exp,
+  FiniteExp,  // the same, but of exp(x) where the maximum is infinite
+  // Of the squares of x - m, where m is the mean. Sums of squares of a few elements are relative to the mean of these,
+  // and
+  // are combined (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
+  // 1979).
+  Squares,
+};
 struct Online {
-  Ref max = kNoRef;  // Accumulate instructions
+  Ref first = kNoRef;  // Accumulate instructions: of the maximum, or of the sum of x
   Ref sum = kNoRef;
-  bool finite = false;  // where the maximum is infinite, the sum is of exp(x)
+  OnlineKind kind = OnlineKind::Exp;
   bool operator==(const Online&) const = default;
 };
 

@@ -26,40 +26,58 @@ bool equal(const Kernel& k, Ref a, Ref b) {
   return true;
 }
 
-// The maximum whose Result is r; with `finite`, r is select(abs(maximum) == infinity, 0, maximum).
-Ref maximum_in(const Kernel& k, Ref r, bool* finite) {
-  const auto is = [&](Ref r, Prim p) { return k.instrs[r].kind == InstrKind::Compute && k.instrs[r].prim == p; };
-  const auto is_constant = [&](Ref r, double v) {
-    return k.instrs[r].kind == InstrKind::Constant && k.instrs[r].fimm == v;
-  };
-  *finite = is(r, Prim::Select);
-  if (*finite) {
-    const auto [condition, zero, max] = k.instrs[r].in;
-    if (!is(condition, Prim::Eq) || !is_constant(zero, 0)) return kNoRef;
-    const Ref size = k.instrs[condition].in[0], bound = k.instrs[condition].in[1];
-    if (!is(size, Prim::Abs) || k.instrs[size].in[0] != max) return kNoRef;
-    if (!is_constant(bound, std::numeric_limits<double>::infinity())) return kNoRef;
-    r = max;
-  }
+bool is(const Kernel& k, Ref r, Prim p) { return k.instrs[r].kind == InstrKind::Compute && k.instrs[r].prim == p; }
+bool is_constant(const Kernel& k, Ref r, double v) {
+  return k.instrs[r].kind == InstrKind::Constant && k.instrs[r].fimm == v;
+}
+
+// The accumulator whose value r is; kNoRef: none.
+Ref accumulator_of(const Kernel& k, Ref r) {
   const Instr& result = k.instrs[r];
   return result.kind == InstrKind::Result && result.imm == 0 ? result.in[0] : kNoRef;
 }
 
-// The maximum that the terms of the sum are relative to. `max` is kNoRef if they do not have that form.
+// The maximum that is r; with `finite`, r is select(abs(maximum) == infinity, 0, maximum).
+Ref maximum_in(const Kernel& k, Ref r, bool* finite) {
+  *finite = is(k, r, Prim::Select);
+  if (*finite) {
+    const auto [condition, zero, max] = k.instrs[r].in;
+    if (!is(k, condition, Prim::Eq) || !is_constant(k, zero, 0)) return kNoRef;
+    const Ref size = k.instrs[condition].in[0], bound = k.instrs[condition].in[1];
+    if (!is(k, size, Prim::Abs) || k.instrs[size].in[0] != max) return kNoRef;
+    if (!is_constant(k, bound, std::numeric_limits<double>::infinity())) return kNoRef;
+    r = max;
+  }
+  return accumulator_of(k, r);
+}
+
+// The sum of a row whose mean is r: sum / elements.
+Ref sum_in(const Kernel& k, Ref r) {
+  const Expr elements = row_elements(k);
+  if (!is(k, r, Prim::Div) || !elements.is_constant()) return kNoRef;
+  const bool is_mean = is_constant(k, k.instrs[r].in[1], static_cast<double>(elements.constant()));
+  return is_mean ? accumulator_of(k, k.instrs[r].in[0]) : kNoRef;
+}
+
+// What the terms of the sum are relative to. `first` is kNoRef if they have no such form.
 Online relative_to(const Kernel& k, Ref r) {
   Online out{kNoRef, r};
   const Instr& sum = k.instrs[r];
   if (sum.reduce != ReduceOp::Sum || (sum.dtype != DType::F32 && sum.dtype != DType::F64)) return out;
-  const Instr& e = k.instrs[sum.in[0]];
-  if (e.kind != InstrKind::Compute || e.prim != Prim::Exp) return out;
-  const Instr& difference = k.instrs[e.in[0]];
-  if (difference.kind != InstrKind::Compute || difference.prim != Prim::Sub) return out;
-  const Ref found = maximum_in(k, difference.in[1], &out.finite);
+  const Instr& term = k.instrs[sum.in[0]];
+  const bool is_square = is(k, sum.in[0], Prim::Mul) && term.in[0] == term.in[1];
+  if (!is_square && !is(k, sum.in[0], Prim::Exp)) return out;
+  if (!is(k, term.in[0], Prim::Sub)) return out;
+  const Instr& difference = k.instrs[term.in[0]];
+  bool finite = false;
+  const Ref found = is_square ? sum_in(k, difference.in[1]) : maximum_in(k, difference.in[1], &finite);
   if (found == kNoRef) return out;
-  const Instr& max = k.instrs[found];
-  if (max.kind == InstrKind::Accumulate && max.reduce == ReduceOp::Max && max.dtype == sum.dtype &&
-      equal(k, max.in[0], difference.in[0]))
-    out.max = found;
+  const Instr& first = k.instrs[found];
+  if (first.kind != InstrKind::Accumulate || first.reduce != (is_square ? ReduceOp::Sum : ReduceOp::Max) ||
+      first.dtype != sum.dtype || !equal(k, first.in[0], difference.in[0]))
+    return out;
+  out.first = found;
+  out.kind = is_square ? OnlineKind::Squares : finite ? OnlineKind::FiniteExp : OnlineKind::Exp;
   return out;
 }
 
@@ -76,8 +94,8 @@ std::vector<Online> online_sums(const Kernel& k) {
         return i.kind != InstrKind::Store && i.kind != InstrKind::StoreAdd && i.kind != InstrKind::RowStore &&
                i.kind != InstrKind::RowLoad && i.kind != InstrKind::Indirect;
       const Online sum = relative_to(k, r);
-      if (sum.max == kNoRef || in(s, sum.max)) return false;
-      const auto same = [&](const Online& o) { return o.max == sum.max; };
+      if (sum.first == kNoRef || in(s, sum.first)) return false;
+      const auto same = [&](const Online& o) { return o.first == sum.first; };
       if (std::any_of(out.begin(), out.end(), same) || std::any_of(here.begin(), here.end(), same)) return false;
       here.push_back(sum);
       return true;

@@ -68,9 +68,11 @@ class Parser : TextReader {
       k.ahead.rows = integer(word());
       while (!at_end_of_line()) k.ahead.loads.push_back(value());
     } else if (head == "online") {
-      const bool finite = accept("finite ");
-      const Ref max = value();
-      k.online.push_back({max, value(), finite});
+      const OnlineKind kind = accept("finite ")    ? OnlineKind::FiniteExp
+                              : accept("squares ") ? OnlineKind::Squares
+                                                   : OnlineKind::Exp;
+      const Ref first = value();
+      k.online.push_back({first, value(), kind});
     } else if (head == "stage") {
       k.stages.push_back({accept("loop"), {}});
     } else {

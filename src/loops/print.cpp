@@ -43,7 +43,11 @@ class Printer : TextWriter {
       loads(k_.ahead.loads);
     }
     for (const Online& o : k_.online)
-      out_ += fmt::format("online {}{} {}\n", o.finite ? "finite " : "", value(o.max), value(o.sum));
+      out_ += fmt::format("online {}{} {}\n",
+                          o.kind == OnlineKind::FiniteExp ? "finite "
+                          : o.kind == OnlineKind::Squares ? "squares "
+                                                          : "",
+                          value(o.first), value(o.sum));
     return std::move(out_);
   }
 

@@ -150,11 +150,11 @@ class Verifier : Rules {
   }
 
   void online() const {
-    require(k_.threads.block > 0, "sums of maxima without threads");
+    require(k_.threads.block > 0, "online sums without threads");
     const std::vector<Online> all = online_sums(k_);
     for (const Online& o : k_.online)
       require(std::find(all.begin(), all.end(), o) != all.end(),
-              "the sum {} is not relative to the maximum {}, or not alone in its loop", o.sum, o.max);
+              "the sum {} is not relative to the reduction {}, or not alone in its loop", o.sum, o.first);
     // A loop that is computed online is left out as a whole.
     for (const Online& a : all) {
       const auto named = [&](const Online& o) { return stage_of_[o.sum] == stage_of_[a.sum]; };

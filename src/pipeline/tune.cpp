@@ -1,6 +1,7 @@
 #include "pipeline/tune.h"
 
 #include <c10/core/DeviceGuard.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include "pipeline/why_miss.h"
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "runtime/arguments.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 

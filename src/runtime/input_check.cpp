@@ -1,5 +1,7 @@
 #include "runtime/input_check.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/check.h"

@@ -1,6 +1,7 @@
 // A saved program in this process: vesta/load.h.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

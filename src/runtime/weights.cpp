@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/check.h"

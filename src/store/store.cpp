@@ -1,6 +1,7 @@
 #include "store/store.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <fmt/std.h>
 #include <pthread.h>
 #include <pwd.h>

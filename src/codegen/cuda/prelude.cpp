@@ -205,6 +205,36 @@ template <class T> __device__ __forceinline__ T sum_of(T m, T s) { return m - m 
 // The sum of exp(x). For a row with an infinite maximum m it is exp(m): 0, infinity or NaN.
 template <class T> __device__ __forceinline__ T sum_of_finite(T m, T s) { return m - m == 0 ? s : m < 0 ? 0 : m; }
 
+// About a / b.
+template <class T> __device__ __forceinline__ T about(T a, T b) { return a / b; }
+#ifndef VESTA_ON_HOST
+template <> __device__ __forceinline__ float about(float a, float b) { return __fdividef(a, b); }
+#endif
+// Adds N elements to their sum, to the sum of squares of their differences from their mean, to their count and mean.
+template <int N, class T> __device__ __forceinline__ void add_moments(T& sum, T& squares, T& count, T& mean, const T (&x)[N]) {
+  T here = x[0], own = 0;
+#pragma unroll
+  for (int n = 1; n < N; ++n) here += x[n];
+  const T middle = here / N;
+#pragma unroll
+  for (int n = 0; n < N; ++n) own += (x[n] - middle) * (x[n] - middle);
+  const T all = count + N, share = about<T>(N, all), d = middle - mean;
+  sum += here;
+  squares += own + count * share * d * d;
+  mean += d * share;
+  count = all;
+}
+template <class T> __device__ __forceinline__ void meet_moments(T& sum, T& squares, T& count, T& mean, T other_sum, T other_squares, T other_count, T other_mean) {
+  sum += other_sum;
+  const T all = count + other_count;
+  if (all == 0) return;
+  const T share = about<T>(1, all), here = count * share, there = other_count * share;
+  const T d = count == 0 || other_count == 0 ? 0 : other_mean - mean;
+  squares = (squares + other_squares) + d * d * (here * there * all);
+  mean = (count == 0 ? 0 : mean * here) + (other_count == 0 ? 0 : other_mean * there);
+  count = all;
+}
+
 // Whether x is the better of two candidates for a position: NaN beats all, the first wins among equals.
 template <class T> __device__ __forceinline__ bool beats(T x, i64 at, T best, i64 best_at, bool larger) {
   const bool x_nan = x != x, best_nan = best != best;

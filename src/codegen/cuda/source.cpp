@@ -1,5 +1,7 @@
 #include "codegen/cuda/source.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 #include <unordered_map>
@@ -478,7 +480,7 @@ class Writer : KernelLines {
     const std::string when = when_stored(s.loop);
     for (Ref r : s.body) {
       const Instr& i = k_.instrs[r];
-      if (along() > 1 && sum_of(r)) line("{}add_relative(a{}, p{}, g{});", in_row(), r, r, r);
+      if (along() > 1 && sum_of(r)) line("{}{}", in_row(), added_to_sum(r));
       if (packed_[r] && i.kind == InstrKind::RowStore)
         line("{}*(Pack<{}, {}>*)(r{} + at) = l{};", in_row(), stored_type(i.dtype), t_.each, i.slot, r);
       if (packed_[r] && i.kind == InstrKind::Store)
@@ -529,16 +531,33 @@ class Writer : KernelLines {
     line("}}");
   }
 
+  // The variables of an accumulator that are combined over a team: the value, and what belongs to it, which is a
+  // position or an online sum, for squares with the count and mean of their elements.
+  struct Variable {
+    char kind;
+    std::string_view type;
+  };
+  std::vector<Variable> variables_of(Ref r) const {
+    const Instr& i = k_.instrs[r];
+    const std::string_view t = value_type_name(i.dtype);
+    std::vector<Variable> out{{'a', t}};
+    if (is_arg(i)) out.push_back({'p', "i64"});
+    const loops::Online* const o = sum_of(r);
+    if (o) out.push_back({'p', t});
+    if (o && o->kind == loops::OnlineKind::Squares) out.insert(out.end(), {{'n', t}, {'m', t}});
+    return out;
+  }
+
   void begin_accumulator(Ref r) {
     const Instr& i = k_.instrs[r];
-    const std::string_view type = value_type_name(i.dtype);
     const std::string rows = by_column_[r] ? fmt::format("[{}]", t_.each) : "";
-    line("{} a{}{};", type, r, rows);
-    if (is_arg(i) || sum_of(r)) line("{} p{}{};", is_arg(i) ? "i64" : type, r, rows);
+    const std::vector<Variable> variables = variables_of(r);
+    for (const Variable& v : variables) line("{} {}{}{};", v.type, v.kind, r, rows);
     for_rows(r, [&] {
-      line("{} = {};", own('a', r), identity_text(i));
-      if (is_arg(i)) line("{} = 0x7fffffffffffffffll;", own('p', r));
-      if (sum_of(r)) line("{} = 0;", own('p', r));
+      for (const Variable& v : variables) {
+        const bool is_place = v.kind == 'p' && is_arg(i);
+        line("{} = {};", own(v.kind, r), v.kind == 'a' ? identity_text(i) : is_place ? "0x7fffffffffffffffll" : "0");
+      }
     });
   }
 
@@ -547,7 +566,7 @@ class Writer : KernelLines {
     if (sum_of(r)) {
       if (along() > 1) return line("g{}[u] = {};", r, operand(i, 0));
       line("const {} g{}[1] = {{{}}};", value_type_name(i.dtype), r, operand(i, 0));
-      line("add_relative({}, {}, g{});", own('a', r), own('p', r), r);
+      line("{}", added_to_sum(r));
     } else if (is_arg(i)) {
       take_better(r, operand(i, 0), operand(i, 1));
     } else {
@@ -562,10 +581,17 @@ class Writer : KernelLines {
          i.reduce == ReduceOp::ArgMax, a, x, p, at);
   }
 
-  // The online sum that belongs to this maximum, or nullptr. Like ArgMax's position, the sum has a variable of its own.
-  const loops::Online* sum_of(Ref max) const {
-    const auto it = std::find_if(k_.online.begin(), k_.online.end(), [&](const auto& o) { return o.max == max; });
+  // The online sum that belongs to this accumulator, or nullptr.
+  const loops::Online* sum_of(Ref first) const {
+    const auto it = std::find_if(k_.online.begin(), k_.online.end(), [&](const auto& o) { return o.first == first; });
     return it == k_.online.end() ? nullptr : &*it;
+  }
+  bool is_online_squares(Ref r) const { return sum_of(r) && sum_of(r)->kind == loops::OnlineKind::Squares; }
+  // Adds the elements g of an accumulator with an online sum.
+  std::string added_to_sum(Ref r) const {
+    const std::string a = own('a', r), p = own('p', r);
+    if (!is_online_squares(r)) return fmt::format("add_relative({}, {}, g{});", a, p, r);
+    return fmt::format("add_moments({}, {}, {}, {}, g{});", a, p, own('n', r), own('m', r), r);
   }
   bool is_left_out(const loops::Stage& s) const {
     return std::any_of(k_.online.begin(), k_.online.end(), [&](const loops::Online& o) {
@@ -580,24 +606,35 @@ class Writer : KernelLines {
     if (!o) return;
     line("{} a{}{};", value_type_name(k_.instrs[r].dtype), o->sum, by_column_[r] ? fmt::format("[{}]", t_.each) : "");
     for_rows(r, [&] {
-      line("{} = sum_of{}({}, {});", own('a', o->sum), o->finite ? "_finite" : "", own('a', r), own('p', r));
+      const std::string sum = own('a', o->sum), a = own('a', r), p = own('p', r);
+      switch (o->kind) {
+        case loops::OnlineKind::Exp: return line("{} = sum_of({}, {});", sum, a, p);
+        case loops::OnlineKind::FiniteExp: return line("{} = sum_of_finite({}, {});", sum, a, p);
+        case loops::OnlineKind::Squares: return line("{} = {};", sum, p);
+      }
     });
   }
 
-  void combine_accumulator(Ref r, bool by_first) {
-    const Instr& i = k_.instrs[r];
-    const bool pair = is_arg(i) || sum_of(r);
-    const std::string_view second = is_arg(i) ? "i64" : value_type_name(i.dtype);
-    const std::string_view t = value_type_name(i.dtype);
+  // Combines the accumulator with the variables that another thread has.
+  void meet(Ref r, const std::vector<std::string>& other) {
     const std::string a = own('a', r), p = own('p', r);
-    const auto meet = [&](const std::string& x, const std::string& at) {
-      if (is_arg(i)) {
-        take_better(r, x, at);
-      } else if (pair) {
-        line("add_sums({}, {}, {}, {});", a, p, x, at);
-      } else {
-        line("{} = {};", a, combined_text(i, a, x));
-      }
+    if (is_arg(k_.instrs[r])) {
+      take_better(r, other[0], other[1]);
+    } else if (is_online_squares(r)) {
+      line("meet_moments({}, {}, {}, {}, {});", a, p, own('n', r), own('m', r), fmt::join(other, ", "));
+    } else if (sum_of(r)) {
+      line("add_sums({}, {}, {});", a, p, fmt::join(other, ", "));
+    } else {
+      line("{} = {};", a, combined_text(k_.instrs[r], a, other[0]));
+    }
+  }
+
+  void combine_accumulator(Ref r, bool by_first) {
+    const std::vector<Variable> variables = variables_of(r);
+    const auto each_variable = [&](auto&& name) {
+      std::vector<std::string> names;
+      for (const Variable& v : variables) names.push_back(name(v));
+      return names;
     };
     // The distance between threads of a warp that belong to one team: 1, or the number of teams.
     const int64_t teams = t_.block / t_.team, between = t_.across ? teams : 1,
@@ -606,9 +643,9 @@ class Writer : KernelLines {
     for_rows(r, [&] {
       for (int64_t mask = width / 2; in_warps && mask >= between; mask /= 2) {
         line("{{");
-        line("const {} x = from_lane<{}>({}, {});", t, t, a, mask);
-        if (pair) line("const {} at = from_lane<{}>({}, {});", second, second, p, mask);
-        meet("x", "at");
+        for (const Variable& v : variables)
+          line("const {0} other_{1} = from_lane<{0}>({2}, {3});", v.type, v.kind, own(v.kind, r), mask);
+        meet(r, each_variable([](const Variable& v) { return fmt::format("other_{}", v.kind); }));
         line("}}");
       }
     });
@@ -624,21 +661,22 @@ class Writer : KernelLines {
     const auto place = [&](const std::string& at) {
       return each > 1 ? fmt::format("u * {} + {}", parts * teams, at) : at;
     };
-    line("__shared__ {} shared_a{}[{}];", t, r, parts * teams * each);
-    if (pair) line("__shared__ {} shared_p{}[{}];", second, r, parts * teams * each);
+    for (const Variable& v : variables) line("__shared__ {} shared_{}{}[{}];", v.type, v.kind, r, parts * teams * each);
     for_rows(r, [&] {
-      line("{}{{ shared_a{}[{}] = {};{} }}", writes, r, place(part), a,
-           pair ? fmt::format(" shared_p{}[{}] = {};", r, place(part), p) : "");
+      for (const Variable& v : variables)
+        line("{}shared_{}{}[{}] = {};", writes, v.kind, r, place(part), own(v.kind, r));
     });
     line("__syncthreads();");
     if (by_first) line("if (lane == 0) {{");
+    const auto shared = [&](const std::string& at) {
+      return each_variable([&](const Variable& v) { return fmt::format("shared_{}{}[{}]", v.kind, r, place(at)); });
+    };
     for_rows(r, [&] {
-      line("{} = shared_a{}[{}];", a, r, place(of_team));
-      if (pair) line("{} = shared_p{}[{}];", p, r, place(of_team));
+      const std::vector<std::string> first = shared(of_team);
+      for (size_t v = 0; v < variables.size(); ++v) line("{} = {};", own(variables[v].kind, r), first[v]);
       line("#pragma unroll");
       line("for (int w = 1; w < {}; ++w) {{", parts);
-      const std::string at = place(fmt::format("w * {} + {}", teams, of_team));
-      meet(fmt::format("shared_a{}[{}]", r, at), fmt::format("shared_p{}[{}]", r, at));
+      meet(r, shared(fmt::format("w * {} + {}", teams, of_team)));
       line("}}");
     });
     if (by_first) line("}}");

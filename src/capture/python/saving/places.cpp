@@ -1,5 +1,7 @@
 #include "capture/python/saving/places.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/check.h"

@@ -1,5 +1,7 @@
 #include "capture/python/saving/result_saver.h"
 
+#include <fmt/format.h>
+
 #include "base/check.h"
 #include "capture/python/saving/scalars.h"
 

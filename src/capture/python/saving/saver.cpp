@@ -1,5 +1,6 @@
 #include "capture/python/saving/saver.h"
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "capture/python/saving/weights.h"
 
 #include <ATen/core/Tensor.h>
+#include <fmt/format.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
