@@ -60,7 +60,7 @@ def run(tool: str, limit_s: float, notes: list[str]) -> tuple[int, list[str]]:
         ran += len(outcomes)
         failures += [f"{names[int(number)]}: {found}" for number, found in outcomes if found]
         summary = re.findall(r"(?:ERROR SUMMARY: (\d+) errors?|RACECHECK SUMMARY: (\d+) hazards?)", text)
-        if own >= 0 or done.returncode != 0 or not summary:
+        if own >= 0 or done.returncode != 0 or not summary or not outcomes:
             told = [line for line in text.splitlines() if line.startswith("=========")]
             return ran, [*failures, *(told[:20] or [f"exit {done.returncode}: {text.strip()[-300:]}"])]
         if sum(int(n or m) for n, m in summary):

@@ -51,7 +51,7 @@ PyObject* FakeTensors::track(PyObject* real, int source) {
   t_.guards.add(Check::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(real)));
   t_.sources.know(real, source);
   if (!is_base_tensor(real)) {
-    t_.guards.add_tensor_class(Py_TYPE(real));
+    t_.guards.add_special_methods(Py_TYPE(real));
     return t_.ended() ? nullptr : Py_NewRef(real);
   }
   if (PyObject* fake = fake_of(real); fake != real) return Py_NewRef(fake);

@@ -74,7 +74,7 @@ void GuardRecorder::add_class_dict(PyTypeObject* type) {
     if (!is_scalar(x) && !is_tensor(x)) t_.tracker.note_constant(x);
 }
 
-void GuardRecorder::add_tensor_class(PyTypeObject* type) {
+void GuardRecorder::add_special_methods(PyTypeObject* type) {
   if (!tensor_classes_.insert(type).second) return;
   static const std::vector<PyObject*> names = special_methods_of_tensors();
   for (PyObject* name : names) add_class(type, name);

@@ -29,7 +29,7 @@ class GuardRecorder {
   void add_class_dict(PyTypeObject* type);
   // The special methods by which operators and torch's C code treat a tensor: those that its class has, and those it
   // lacks.
-  void add_tensor_class(PyTypeObject* type);
+  void add_special_methods(PyTypeObject* type);
   // Special methods by which C code treats an object of a Python class: those that it has, and those it lacks.
   void add_methods(PyObject* x, std::initializer_list<std::string> names);
   // How a class, or each class of a tuple, answers isinstance().

@@ -10,7 +10,7 @@ namespace vesta::capture {
 PyObject* ObjectModel::tensor_attr(PyObject* owner, PyObject* name) {
   PyTypeObject* type = Py_TYPE(owner);
   t_.guards.add_class(type, name);
-  t_.guards.add_tensor_class(type);
+  t_.guards.add_special_methods(type);
   if (!is_method_of_c(_PyType_Lookup(type, "__getattribute__"_name)))
     return t_.tracker.finish_call(PyObject_GetAttr(owner, name));
   const Object attribute = Object::share(_PyType_Lookup(type, name));

@@ -159,7 +159,7 @@ bool Tracker::operand(PyObject* x) {
   if (t_.ended()) return false;
   PyTypeObject* type = Py_TYPE(x);
   if (is_tensor(x)) {
-    t_.guards.add_tensor_class(type);
+    t_.guards.add_special_methods(type);
     return !t_.ended();
   }
   if (is_scalar(x) || is_symbolic(x) || is_symbolic_scalar(x) || is_numpy_scalar(x)) return true;
@@ -194,7 +194,7 @@ PyObject* Tracker::finish_call(PyObject* given) {
     return t_.graph_break(Break::ManyOperators, std::to_string(kMostOperators));
   if (!result || (PyUnicode_Check(result.get()) && !t_.guards.add_addresses_in(result.get()))) return nullptr;
   PyObject* x = t_.tensors.wrap(result.release());
-  if (is_tensor(x) && !is_base_tensor(x)) t_.guards.add_tensor_class(Py_TYPE(x));
+  if (is_tensor(x) && !is_base_tensor(x)) t_.guards.add_special_methods(Py_TYPE(x));
   if (!is_scalar(x) && (t_.progress.place().frame == t_.root || PyGen_CheckExact(x))) t_.made.add_result(x);
   return x;
 }
