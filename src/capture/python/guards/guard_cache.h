@@ -4,9 +4,8 @@
 // objects, so that most guards hold without a look at them. A fact never follows a pointer to an object that may have
 // died: the facts before it show that the object is alive.
 //
-// A model has most of its facts about dicts that nobody writes. From Python 3.12 on these are watched: as long as no
-// write was noted, the versions are not read. A dict that is written between calls, as the globals of a script are, is
-// unsteady: its values are looked up at each call, and other writes to it do not matter.
+// A dict that is written between calls, as the globals of a script are, is unsteady: its values are looked up at each
+// call, and other writes to it do not matter.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +13,8 @@
 
 #include "capture/python/frame/frame.h"
 #include "capture/python/guards/cache_plan.h"
+#include "capture/python/guards/facts.h"
 #include "capture/python/guards/registers.h"
-#include "capture/python/values/dict_version.h"
 
 namespace vesta::capture {
 
@@ -47,44 +46,20 @@ class GuardCache {
     int index;  // of a local, or of a source that is compared
     PyObject* value;
   };
-  struct Fact {
-    const uint64_t* place;
-    uint64_t value;
-  };
-  struct Lookup {
-    size_t facts;  // that hold before it is made
-    int source;    // the value of an unsteady dict
-  };
-  // In order: each place is alive if the facts and lookups before it hold.
-  struct Facts {
-    std::vector<Fact> words;
-    std::vector<Lookup> lookups;
-  };
-  struct DictVersion {
-    int source;
-    const uint64_t* place;
-    uint64_t value;
-  };
-  class Finder;  // of facts
 
   void always_check(int guard);
   void find_unsteady_dicts(const std::vector<Source>& sources, const std::vector<Guard>& guards, const Registers& r);
   bool find_facts(const std::vector<Source>& sources, const std::vector<Guard>& guards, const Registers& r);
-  bool hold(const Facts& facts, const std::vector<Source>& sources) const;
 
   CachePlan plan_;
   std::vector<int> changing_guards_;
   std::vector<Root> roots_;
-  Facts all_, unwatched_;
-  std::vector<DictVersion> versions_;
+  Facts facts_;
   std::vector<uint8_t> writes_;  // by source: how often this dict was found written between two checks that held
-  DictsWatch watch_;
   std::vector<PyObject*> registers_;
   bool useful_, valid_ = false;
-  bool watches_ = false;  // all dicts of versions_ are watched
   uint64_t state_ = 1;
   int remembered_ = 0;
-  mutable uint64_t unchanged_since_ = 0;  // what watch_ said when all facts held
   mutable int64_t repeats_ = 0;
 };
 

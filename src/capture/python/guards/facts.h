@@ -1,0 +1,70 @@
+// Words of memory, and what they were: the facts of a guard cache. They are checked in order, and a fact is only about
+// an object that the facts before it show to be alive.
+//
+// A model has most of its facts about dicts that nobody writes. From Python 3.12 on these are watched: as long as no
+// write was noted, their versions are not read.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+#include <unordered_set>
+#include <vector>
+
+#include "capture/python/sources/source.h"
+#include "capture/python/values/dict_version.h"
+
+namespace vesta::capture {
+
+class Facts {
+ public:
+  struct DictVersion {
+    int source;  // of the dict
+    const uint64_t* place;
+    uint64_t value;
+  };
+
+  // Forgets all facts. `dicts`: how many is_version() will be called for.
+  void begin(size_t dicts);
+  // `watched`: as long as no watched dict changes, the fact holds if those before it do.
+  template <class Word>
+    requires(std::is_pointer_v<Word> || std::is_same_v<Word, Py_ssize_t>)
+  void is(const Word* place, Word value, bool watched = false) {
+    add({reinterpret_cast<const uint64_t*>(place), std::bit_cast<uint64_t>(value)}, watched);
+  }
+  void is_of_size(PyObject* x) { is(&reinterpret_cast<PyVarObject*>(x)->ob_size, Py_SIZE(x)); }
+  // Nobody writes to the dict of this source. False: Python has no versions for it.
+  bool is_version(int source, PyObject* dict);
+  // The fact by which a source gives `x` again as long as its parent is the same; the value of a dict is looked up.
+  // False: there is none.
+  bool is_read(int source, const Source& s, PyObject* parent, PyObject* x);
+
+  const std::vector<DictVersion>& versions() const { return versions_; }
+  // `registers`: what the sources gave when the facts were noted.
+  bool hold(const std::vector<Source>& sources, const std::vector<PyObject*>& registers) const;
+
+ private:
+  struct Fact {
+    const uint64_t* place;
+    uint64_t value;
+  };
+  struct Lookup {
+    size_t facts;  // that hold before it is made
+    int source;
+  };
+  struct List {
+    std::vector<Fact> words;
+    std::vector<Lookup> lookups;
+  };
+  void add(const Fact& fact, bool watched);
+  static bool hold(const List& list, const std::vector<Source>& sources, const std::vector<PyObject*>& registers);
+
+  List all_, unwatched_;
+  std::unordered_set<const uint64_t*> known_;
+  std::vector<DictVersion> versions_;
+  DictsWatch watch_;
+  bool watches_ = false;                  // all dicts of versions_ are watched
+  mutable uint64_t unchanged_since_ = 0;  // what watch_ said when all facts held
+};
+
+}  // namespace vesta::capture
