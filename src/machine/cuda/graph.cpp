@@ -4,10 +4,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "machine/cuda/driver.h"
+#include "machine/cuda/driver_table.h"
 #include "machine/cuda/kernel_node.h"
 #include "machine/cuda/memset_nodes.h"
-#include "machine/cuda/shared_library.h"
 
 namespace vesta::machine {
 namespace {
@@ -54,53 +53,36 @@ struct Functions {
   int (*add)(Graph graph, const GraphNode* from, const GraphNode* to, const EdgeData* edges, size_t count) = nullptr;
 };
 
-struct Api {
-  Functions f;
-  const Driver* driver = nullptr;
-  std::string problem;
-};
-
-const Api& api() {
-  static const Api found = [] {
-    Api a;
-    a.driver = Driver::get(&a.problem);
-    void* const library = a.driver ? open_library(kDriverNames, {}, &a.problem) : nullptr;
-    if (!library) return a;
-    Symbols symbols(library);
-    symbols.find(a.f.make_stream, "cuStreamCreate");
-    symbols.find(a.f.free_stream, "cuStreamDestroy_v2");
-    symbols.find(a.f.is_capturing, "cuStreamIsCapturing");
-    symbols.find(a.f.begin, "cuStreamBeginCapture_v2");
-    symbols.find(a.f.end, "cuStreamEndCapture");
-    symbols.find(a.f.capture, "cuStreamGetCaptureInfo_v2");
-    symbols.find(a.f.instantiate, "cuGraphInstantiateWithFlags");
-    symbols.find(a.f.nodes, "cuGraphGetNodes");
-    symbols.find(a.f.free_graph, "cuGraphDestroy");
-    symbols.find(a.f.free_exec, "cuGraphExecDestroy");
-    symbols.find(a.f.set_kernel, "cuGraphExecKernelNodeSetParams_v2");
-    symbols.find(a.f.launch, "cuGraphLaunch");
-    symbols.find(a.f.copy, "cuMemcpyDtoDAsync_v2");
-    symbols.find(a.f.exchange_mode, "cuThreadExchangeStreamCaptureMode");
-    symbols.find(a.f.before, "cuGraphNodeGetDependencies");
-    symbols.find(a.f.type, "cuGraphNodeGetType");
-    symbols.find(a.f.remove, "cuGraphRemoveDependencies");
-    if (!symbols.missing().empty()) {
-      a.problem = "the driver has no " + symbols.missing();
-      a.driver = nullptr;
-    }
-    Symbols newer(library);
-    newer.find(a.f.add, "cuGraphAddDependencies_v2");
-    return a;
-  }();
+const DriverTable<Functions>& table() {
+  static const auto& found = driver_table<Functions>([](Symbols& symbols, Functions& f) {
+    symbols.find(f.make_stream, "cuStreamCreate");
+    symbols.find(f.free_stream, "cuStreamDestroy_v2");
+    symbols.find(f.is_capturing, "cuStreamIsCapturing");
+    symbols.find(f.begin, "cuStreamBeginCapture_v2");
+    symbols.find(f.end, "cuStreamEndCapture");
+    symbols.find(f.capture, "cuStreamGetCaptureInfo_v2");
+    symbols.find(f.instantiate, "cuGraphInstantiateWithFlags");
+    symbols.find(f.nodes, "cuGraphGetNodes");
+    symbols.find(f.free_graph, "cuGraphDestroy");
+    symbols.find(f.free_exec, "cuGraphExecDestroy");
+    symbols.find(f.set_kernel, "cuGraphExecKernelNodeSetParams_v2");
+    symbols.find(f.launch, "cuGraphLaunch");
+    symbols.find(f.copy, "cuMemcpyDtoDAsync_v2");
+    symbols.find(f.exchange_mode, "cuThreadExchangeStreamCaptureMode");
+    symbols.find(f.before, "cuGraphNodeGetDependencies");
+    symbols.find(f.type, "cuGraphNodeGetType");
+    symbols.find(f.remove, "cuGraphRemoveDependencies");
+    symbols.find_newer(f.add, "cuGraphAddDependencies_v2");
+  });
   return found;
 }
 
 const Functions& functions() {
-  if (!api().driver) VESTA_UNSUPPORTED("CUDA graphs cannot be used: {}", api().problem);
-  return api().f;
+  if (!table().driver) VESTA_UNSUPPORTED("CUDA graphs cannot be used: {}", table().problem);
+  return table().f;
 }
 
-void require(int status, const char* what) { api().driver->require(status, what); }
+void require(int status, const char* what) { table().require(status, what); }
 
 class Instantiated final : public DeviceGraph {
  public:
@@ -211,9 +193,9 @@ class Stream final : public CaptureStream {
 std::unique_ptr<CaptureStream> make_capture_stream() { return std::make_unique<Stream>(); }
 
 bool is_capturing(void* stream) {
-  if (!stream || !api().driver) return false;
+  if (!stream || !table().driver) return false;
   int status = 0;
-  require(api().f.is_capturing(stream, &status), "tells nothing of a stream");
+  require(table().f.is_capturing(stream, &status), "tells nothing of a stream");
   return status != 0;
 }
 
@@ -223,11 +205,11 @@ void copy_on_device(void* to, const void* from, size_t bytes, void* stream) {
 }
 
 RelaxedThread::RelaxedThread() : before_(kRelaxed) {
-  if (api().driver) api().f.exchange_mode(&before_);
+  if (table().driver) table().f.exchange_mode(&before_);
 }
 
 RelaxedThread::~RelaxedThread() {
-  if (api().driver) api().f.exchange_mode(&before_);
+  if (table().driver) table().f.exchange_mode(&before_);
 }
 
 }  // namespace vesta::machine

@@ -5,9 +5,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "machine/cuda/driver.h"
+#include "machine/cuda/driver_table.h"
 #include "machine/cuda/kernel_node.h"
-#include "machine/cuda/shared_library.h"
 
 namespace vesta::machine {
 namespace {
@@ -90,34 +89,30 @@ struct Functions {
   int (*remove)(GraphNode node) = nullptr;
 };
 
-struct Api {
-  Functions f;
-  const Driver* driver = nullptr;
-  CudaKernel fill = nullptr;  // null: memsets stay
-};
+const DriverTable<Functions>& table() {
+  static const auto& found = driver_table<Functions>([](Symbols& symbols, Functions& f) {
+    symbols.find(f.nodes, "cuGraphGetNodes");
+    symbols.find(f.type, "cuGraphNodeGetType");
+    symbols.find(f.memset, "cuGraphMemsetNodeGetParams");
+    symbols.find(f.before, "cuGraphNodeGetDependencies");
+    symbols.find(f.after, "cuGraphNodeGetDependentNodes");
+    symbols.find(f.add_kernel, "cuGraphAddKernelNode_v2");
+    symbols.find(f.add_edges, "cuGraphAddDependencies");
+    symbols.find(f.remove, "cuGraphDestroyNode");
+  });
+  return found;
+}
 
-const Api& api() {
-  static const Api found = [] {
-    Api a;
-    std::string problem;
-    a.driver = Driver::get(&problem);
-    void* const library = a.driver ? open_library(kDriverNames, {}, &problem) : nullptr;
-    if (!library) return a;
-    Symbols symbols(library);
-    symbols.find(a.f.nodes, "cuGraphGetNodes");
-    symbols.find(a.f.type, "cuGraphNodeGetType");
-    symbols.find(a.f.memset, "cuGraphMemsetNodeGetParams");
-    symbols.find(a.f.before, "cuGraphNodeGetDependencies");
-    symbols.find(a.f.after, "cuGraphNodeGetDependentNodes");
-    symbols.find(a.f.add_kernel, "cuGraphAddKernelNode_v2");
-    symbols.find(a.f.add_edges, "cuGraphAddDependencies");
-    symbols.find(a.f.remove, "cuGraphDestroyNode");
+// nullptr: memsets stay.
+CudaKernel fill() {
+  static const CudaKernel found = []() -> CudaKernel {
+    const Driver* const driver = table().driver;
     try {
-      if (symbols.missing().empty()) a.fill = a.driver->kernel(a.driver->load(kFill), "vesta_fill");
+      return driver ? driver->kernel(driver->load(kFill), "vesta_fill") : nullptr;
     } catch (const Error& e) {
       log::print(log::Topic::Graph, "memsets stay in CUDA graphs: {}", e.what());
+      return nullptr;
     }
-    return a;
   }();
   return found;
 }
@@ -125,9 +120,9 @@ const Api& api() {
 // The nodes on one side of a node, by one of the driver's functions.
 std::vector<GraphNode> neighbours(int (*function)(GraphNode, GraphNode*, size_t*), GraphNode node) {
   size_t count = 0;
-  api().driver->require(function(node, nullptr, &count), "counts no neighbours of a graph's node");
+  table().require(function(node, nullptr, &count), "counts no neighbours of a graph's node");
   std::vector<GraphNode> out(count);
-  if (count > 0) api().driver->require(function(node, out.data(), &count), "tells no neighbours of a graph's node");
+  if (count > 0) table().require(function(node, out.data(), &count), "tells no neighbours of a graph's node");
   return out;
 }
 
@@ -144,24 +139,24 @@ bool can_be_filled(const Memset& m) {
 }
 
 void replace(Graph graph, GraphNode node) {
-  const Api& a = api();
+  const DriverTable<Functions>& driver = table();
   Memset m;
-  if (a.f.memset(node, &m) != 0 || !can_be_filled(m)) return;
+  if (driver.f.memset(node, &m) != 0 || !can_be_filled(m)) return;
   const uint64_t bytes = uint64_t{m.width} * m.element_bytes;
   uint64_t words = bytes / kWord, rest = bytes % kWord, value = word_of(m);
   void* arguments[] = {&m.begin, &words, &rest, &value};
-  KernelNode fill;
-  fill.kernel = a.fill;
-  fill.block[0] = kThreads;
-  fill.grid[0] = static_cast<unsigned>(std::clamp<uint64_t>((words + kThreads - 1) / kThreads, 1, kMostBlocks));
-  fill.arguments = arguments;
-  const std::vector<GraphNode> before = neighbours(a.f.before, node), after = neighbours(a.f.after, node);
+  KernelNode launch;
+  launch.kernel = fill();
+  launch.block[0] = kThreads;
+  launch.grid[0] = static_cast<unsigned>(std::clamp<uint64_t>((words + kThreads - 1) / kThreads, 1, kMostBlocks));
+  launch.arguments = arguments;
+  const std::vector<GraphNode> before = neighbours(driver.f.before, node), after = neighbours(driver.f.after, node);
   GraphNode made = nullptr;
-  a.driver->require(a.f.add_kernel(&made, graph, before.data(), before.size(), &fill), "adds no kernel to a graph");
+  driver.require(driver.f.add_kernel(&made, graph, before.data(), before.size(), &launch), "adds no kernel to a graph");
   const std::vector<GraphNode> from(after.size(), made);
   if (!after.empty())
-    a.driver->require(a.f.add_edges(graph, from.data(), after.data(), after.size()), "adds no edge to a graph");
-  a.driver->require(a.f.remove(node), "removes no node of a graph");
+    driver.require(driver.f.add_edges(graph, from.data(), after.data(), after.size()), "adds no edge to a graph");
+  driver.require(driver.f.remove(node), "removes no node of a graph");
 }
 
 }  // namespace
@@ -169,15 +164,15 @@ void replace(Graph graph, GraphNode node) {
 const char* fill_ptx() { return kFill; }
 
 void replace_memset_nodes(Graph graph) {
-  const Api& a = api();
-  if (!a.fill) return;
+  const DriverTable<Functions>& driver = table();
+  if (!fill()) return;
   size_t count = 0;
-  a.driver->require(a.f.nodes(graph, nullptr, &count), "does not count a graph's nodes");
+  driver.require(driver.f.nodes(graph, nullptr, &count), "does not count a graph's nodes");
   std::vector<GraphNode> nodes(count);
-  if (count > 0) a.driver->require(a.f.nodes(graph, nodes.data(), &count), "does not tell a graph's nodes");
+  if (count > 0) driver.require(driver.f.nodes(graph, nodes.data(), &count), "does not tell a graph's nodes");
   for (GraphNode node : nodes) {
     int type = 0;
-    if (a.f.type(node, &type) == 0 && type == kMemsetNode) replace(graph, node);
+    if (driver.f.type(node, &type) == 0 && type == kMemsetNode) replace(graph, node);
   }
 }
 

@@ -4,9 +4,8 @@
 #include <limits>
 
 #include "base/check.h"
-#include "machine/cuda/driver.h"
+#include "machine/cuda/driver_table.h"
 #include "machine/cuda/graph.h"
-#include "machine/cuda/shared_library.h"
 
 namespace vesta::machine {
 namespace {
@@ -29,31 +28,27 @@ struct Functions {
   int (*elapsed)(float* milliseconds, void* from, void* to) = nullptr;
 };
 
-const Functions& functions() {
-  static std::string problem;
-  static const Functions* const found = []() -> const Functions* {
-    void* const library = Driver::get(&problem) ? open_library(kDriverNames, {}, &problem) : nullptr;
-    if (!library) return nullptr;
-    auto* f = new Functions;
-    Symbols symbols(library);
-    symbols.find(f->free_memory, "cuMemGetInfo_v2");
-    symbols.find(f->allocate, "cuMemAlloc_v2");
-    symbols.find(f->release, "cuMemFree_v2");
-    symbols.find(f->fill, "cuMemsetD8Async");
-    symbols.find(f->make_event, "cuEventCreate");
-    symbols.find(f->free_event, "cuEventDestroy_v2");
-    symbols.find(f->record, "cuEventRecord");
-    symbols.find(f->wait, "cuEventSynchronize");
-    symbols.find(f->elapsed, "cuEventElapsedTime");
-    if (symbols.missing().empty()) return f;
-    problem = "the driver has no " + symbols.missing();
-    return nullptr;
-  }();
-  if (!found) VESTA_UNSUPPORTED("kernels cannot be measured: {}", problem);
-  return *found;
+const DriverTable<Functions>& table() {
+  static const auto& found = driver_table<Functions>([](Symbols& symbols, Functions& f) {
+    symbols.find(f.free_memory, "cuMemGetInfo_v2");
+    symbols.find(f.allocate, "cuMemAlloc_v2");
+    symbols.find(f.release, "cuMemFree_v2");
+    symbols.find(f.fill, "cuMemsetD8Async");
+    symbols.find(f.make_event, "cuEventCreate");
+    symbols.find(f.free_event, "cuEventDestroy_v2");
+    symbols.find(f.record, "cuEventRecord");
+    symbols.find(f.wait, "cuEventSynchronize");
+    symbols.find(f.elapsed, "cuEventElapsedTime");
+  });
+  return found;
 }
 
-void require(int status, const char* what) { Driver::get()->require(status, what); }
+const Functions& functions() {
+  if (!table().driver) VESTA_UNSUPPORTED("kernels cannot be measured: {}", table().problem);
+  return table().f;
+}
+
+void require(int status, const char* what) { table().require(status, what); }
 
 class Event {
  public:

@@ -5,9 +5,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "machine/cuda/driver.h"
+#include "machine/cuda/driver_table.h"
 #include "machine/cuda/graph.h"
-#include "machine/cuda/shared_library.h"
 
 namespace vesta::machine {
 namespace {
@@ -34,23 +33,15 @@ struct Functions {
   int (*retain)(void* graph, void* object, unsigned references, unsigned flags) = nullptr;
 };
 
-const Functions& functions() {
-  static std::string problem;
-  static const Functions* const found = []() -> const Functions* {
-    void* const library = Driver::get(&problem) ? open_library(kDriverNames, {}, &problem) : nullptr;
-    if (!library) return nullptr;
-    auto* f = new Functions;
-    Symbols symbols(library);
-    symbols.find(f->capture, "cuStreamGetCaptureInfo_v2");
-    symbols.find(f->make, "cuUserObjectCreate");
-    symbols.find(f->release, "cuUserObjectRelease");
-    symbols.find(f->retain, "cuGraphRetainUserObject");
-    if (symbols.missing().empty()) return f;
-    problem = "the driver has no " + symbols.missing();
-    return nullptr;
-  }();
-  if (!found) VESTA_UNSUPPORTED("a capture of the caller's cannot be used: {}", problem);
-  return *found;
+const DriverTable<Functions>& table() {
+  static const auto& found = driver_table<Functions>([](Symbols& symbols, Functions& f) {
+    symbols.find(f.capture, "cuStreamGetCaptureInfo_v2");
+    symbols.find(f.make, "cuUserObjectCreate");
+    symbols.find(f.release, "cuUserObjectRelease");
+    symbols.find(f.retain, "cuGraphRetainUserObject");
+  });
+  if (!found.driver) VESTA_UNSUPPORTED("a capture of the caller's cannot be used: {}", found.problem);
+  return found;
 }
 
 // The driver calls it on a thread of its own, on which no function of CUDA may be called.
@@ -81,8 +72,8 @@ void release_retired() {
 }
 
 void keep_for_graph(void* stream, Owned object) {
-  const Functions& f = functions();
-  const Driver& driver = *Driver::get();
+  const DriverTable<Functions>& driver = table();
+  const Functions& f = driver.f;
   int status = 0;
   uint64_t id = 0;
   void *graph = nullptr, *kept = nullptr;

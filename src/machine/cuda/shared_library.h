@@ -44,6 +44,13 @@ class Symbols {
   void find(F*& function, const std::string& name) {
     function = reinterpret_cast<F*>(address(name));
   }
+  // A function that the library may lack: nullptr, and it is not missing.
+  template <class F>
+  void find_newer(F*& function, const std::string& name) {
+    const std::string before = missing_;
+    find(function, name);
+    missing_ = before;
+  }
   const std::string& missing() const { return missing_; }  // the last function that was not found; empty: none
 
  private:
