@@ -161,7 +161,7 @@ def main() -> int:
         print(line, flush=True)
         page.append(line)
         details += [f"- {name}: {f}" for f in failures]
-        if options.write:  # what a run that is cut off has found so far
+        if options.write:  # after each part: a run that is cut off leaves the results it has
             rest = [*details, *(f"- note: {note}" for note in notes)]
             options.write.write_text("\n".join([*page, "", *rest]).rstrip() + "\n")
     return 1 if failed else 0

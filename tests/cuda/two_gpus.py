@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import nn
 
-from tests.cuda.traps import TWO_GPUS, _compiled, _equal, _model, trap
+from tests.cuda.traps import TWO_GPUS, _compiled, _equal, _in_threads, _model, trap
 
 
 def on_two_gpus(function: Callable[[], None]) -> Callable[[], None]:
@@ -68,21 +67,11 @@ def two_models_on_two_gpus_in_turn() -> None:
 def two_models_on_two_gpus_in_two_threads() -> None:
     models = [_model().to(f"cuda:{i}") for i in range(2)]
     compiled = [_compiled(model) for model in models]
-    failures: list[BaseException] = []
 
     def work(i: int) -> None:
-        try:
-            _run(compiled[i], models[i], f"cuda:{i}", 60)
-        except BaseException as e:
-            failures.append(e)
+        _run(compiled[i], models[i], f"cuda:{i}", 60)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    if failures:
-        raise failures[0]
+    _in_threads(2, work)
     _all_recorded(2)
 
 
