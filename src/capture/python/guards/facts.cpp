@@ -18,11 +18,16 @@ PyObject** items_of(PyObject* sequence) {
 
 void Facts::begin(size_t dicts) {
   all_ = unwatched_ = {};
-  known_.clear();
+  known_ = {};
   versions_.clear();
   watch_.clear();
   watches_ = dicts >= kManyDicts;
   unchanged_since_ = watch_.changes();
+}
+
+void Facts::finish() {
+  known_ = {};
+  if (!watches_) unwatched_ = {};
 }
 
 // Two ways may lead over one word. Whatever is behind it comes behind its first fact.

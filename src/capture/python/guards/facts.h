@@ -1,5 +1,5 @@
-// Words of memory, and what they were: the facts of a guard cache. They are checked in order, and a fact is only about
-// an object that the facts before it show to be alive.
+// The facts of a guard cache: words of memory, each with the value that it had. They are checked in order, and the
+// facts before a fact show that its object is alive.
 //
 // A model has most of its facts about dicts that nobody writes. From Python 3.12 on these are watched: as long as no
 // write was noted, their versions are not read.
@@ -38,6 +38,9 @@ class Facts {
   // The fact by which a source gives `x` again as long as its parent is the same; the value of a dict is looked up.
   // False: there is none.
   bool is_read(int source, const Source& s, PyObject* parent, PyObject* x);
+
+  // Drops what is only needed while facts are noted.
+  void finish();
 
   const std::vector<DictVersion>& versions() const { return versions_; }
   // `registers`: what the sources gave when the facts were noted.

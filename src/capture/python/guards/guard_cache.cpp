@@ -48,6 +48,7 @@ void GuardCache::remember(const std::vector<Source>& sources, const std::vector<
   roots_.clear();
   registers_ = r.objects;
   valid_ = find_facts(sources, guards, r);
+  facts_.finish();
 }
 
 bool GuardCache::find_facts(const std::vector<Source>& sources, const std::vector<Guard>& guards, const Registers& r) {

@@ -10,14 +10,14 @@ namespace vesta::capture {
 
 namespace {
 
-struct Watched {
+struct WatchedDict {
   uint64_t version = 0;
   bool has_version = false;  // dict_version_of() gave its address away
   std::vector<DictsWatch*> watches;
 };
 
 struct Watcher {
-  std::unordered_map<PyObject*, Watched> dicts;
+  std::unordered_map<PyObject*, WatchedDict> dicts;
   int number = -2;  // Python's; -2: not asked for yet, -1: none is left
 };
 Watcher& watcher() {
@@ -30,7 +30,7 @@ int changed(PyDict_WatchEvent event, PyObject* dict, PyObject*, PyObject*) {
   auto& dicts = watcher().dicts;
   const auto it = dicts.find(dict);
   if (it == dicts.end()) return 0;
-  Watched& w = it->second;
+  WatchedDict& w = it->second;
   // The number outlives the dict: a comparison with it must still fail. Another dict at the same address goes on
   // counting.
   ++w.version;
@@ -43,7 +43,7 @@ int changed(PyDict_WatchEvent event, PyObject* dict, PyObject*, PyObject*) {
 }
 
 // nullptr: Python has no watcher left.
-Watched* watch(PyObject* dict) {
+WatchedDict* watch(PyObject* dict) {
   Watcher& w = watcher();
   if (w.number == -2) {
     w.number = PyDict_AddWatcher(changed);
@@ -59,7 +59,7 @@ Watched* watch(PyObject* dict) {
 }  // namespace
 
 bool DictsWatch::add(PyObject* dict) {
-  Watched* const w = watch(dict);
+  WatchedDict* const w = watch(dict);
   if (!w) return false;
   if (std::find(w->watches.begin(), w->watches.end(), this) == w->watches.end()) {
     w->watches.push_back(this);
@@ -102,7 +102,7 @@ const uint64_t* dict_version_of(PyObject* dict) { return &reinterpret_cast<PyDic
 #else
 
 const uint64_t* dict_version_of(PyObject* dict) {
-  Watched* const w = watch(dict);
+  WatchedDict* const w = watch(dict);
   if (!w) return nullptr;
   w->has_version = true;
   return &w->version;
