@@ -63,6 +63,7 @@ int64_t bytes_side_by_side(const std::vector<Node*>& nodes) {
 bool write_wide_products(Graph& graph, const PassContext& context) {
   // The library may add up in another order.
   if (!context.inference || context.options.numerics == "eager") return false;
+  if (!fits_packed_budget(graph, context, Copies::OfProducts, 0)) return false;
   Rewriter rewriter(graph, context);
   const std::vector<bool> parameters = parameters_of(graph);
   for (Node *n = graph.first(), *next = nullptr; n; n = next) {
