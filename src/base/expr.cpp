@@ -380,7 +380,7 @@ Expr mod(Expr a, Expr b) {
 
 Expr ceildiv(Expr a, Expr b) { return floordiv(a + b - 1, b); }
 
-// The one of a and b that is the least or the greatest, as `kind` says.
+// The smaller of a and b if `kind` is Min, else the larger.
 static Expr extremum(ExprKind kind, Expr a, Expr b) {
   const bool least = kind == ExprKind::Min;
   if (provably_at_least(least ? b : a, least ? a : b)) return a;

@@ -129,19 +129,20 @@ struct Ahead {
   std::vector<Ref> loads;  // none: nothing is fetched
 };
 
-// A sum that needs no pass of its own, although its terms depend on an earlier reduction of the same x over the row:
-// the loop of that reduction computes the sum too. For kernels with threads; the interpreter ignores it.
 enum class OnlineKind : uint8_t {
-  // Of exp(x - m), where m is the maximum. It is rescaled where the maximum grows (Milakov and Gimelshein, "Online
-  // normalizer calculation for softmax", 2018).
+  // The sum of exp(x - m), where m is the maximum. It is rescaled where the maximum grows (Milakov and Gimelshein,
+  // "Online normalizer calculation for softmax", 2018).
   Exp,
   FiniteExp,  // the same, but of exp(x) where the maximum is infinite
-  // Of the squares of x - m, where m is the mean. Sums of squares of a few elements are relative to the mean of these,
-  // and
-  // are combined (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
-  // 1979).
+  // The sum of the squares of x - m, where m is the mean. A thread has it for a few elements relative to their own
+  // mean,
+  // and combines such sums (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample
+  // variances", 1979).
   Squares,
 };
+
+// A sum that needs no pass of its own, although its terms depend on an earlier reduction of the same x over the row:
+// the loop of that reduction computes the sum too. For kernels with threads; the interpreter ignores it.
 struct Online {
   Ref first = kNoRef;  // Accumulate instructions: of the maximum, or of the sum of x
   Ref sum = kNoRef;

@@ -1,9 +1,14 @@
 // Finds the sums of softmax and of variances that need no pass of their own over a row (Online in kernel.h).
 #pragma once
 
+#include <string_view>
+
 #include "loops/kernel.h"
 
 namespace vesta::loops {
+
+// The word for a kind in the text of a kernel, with a blank after it; empty for OnlineKind::Exp.
+inline constexpr std::string_view kOnlineKinds[] = {"", "finite ", "squares "};
 
 // The sums that can be computed online. All sums of a stage must have such a form, and the stage must do nothing else,
 // because it is left out as a whole.

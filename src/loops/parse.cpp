@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "loops/online.h"
 #include "loops/text_reader.h"
 
 namespace vesta::loops {
@@ -68,9 +69,9 @@ class Parser : TextReader {
       k.ahead.rows = integer(word());
       while (!at_end_of_line()) k.ahead.loads.push_back(value());
     } else if (head == "online") {
-      const OnlineKind kind = accept("finite ")    ? OnlineKind::FiniteExp
-                              : accept("squares ") ? OnlineKind::Squares
-                                                   : OnlineKind::Exp;
+      auto kind = OnlineKind::Exp;
+      for (const OnlineKind k : {OnlineKind::FiniteExp, OnlineKind::Squares})
+        if (accept(kOnlineKinds[static_cast<size_t>(k)])) kind = k;
       const Ref first = value();
       k.online.push_back({first, value(), kind});
     } else if (head == "stage") {

@@ -1,3 +1,4 @@
+#include "loops/online.h"
 #include "loops/text_writer.h"
 
 namespace vesta::loops {
@@ -43,11 +44,7 @@ class Printer : TextWriter {
       loads(k_.ahead.loads);
     }
     for (const Online& o : k_.online)
-      out_ += fmt::format("online {}{} {}\n",
-                          o.kind == OnlineKind::FiniteExp ? "finite "
-                          : o.kind == OnlineKind::Squares ? "squares "
-                                                          : "",
-                          value(o.first), value(o.sum));
+      out_ += fmt::format("online {}{} {}\n", kOnlineKinds[static_cast<size_t>(o.kind)], value(o.first), value(o.sum));
     return std::move(out_);
   }
 

@@ -1,5 +1,5 @@
-// Rules that the instructions of kernels and of dags have in common. The verifier of kernels derives from it, and that
-// of dags, which is one of the tests (tests/unit/dag_reference.h).
+// Rules that the instructions of kernels and of dags have in common. The verifier of kernels derives from it, and so
+// does the tests' verifier of dags (tests/unit/dag_reference.h).
 #pragma once
 
 #include "base/check.h"

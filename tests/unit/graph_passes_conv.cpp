@@ -218,7 +218,7 @@ TEST(ChannelsLast, LaysOutTwoGibOfWeightsOnAGpuByDefault) {
   const auto g = parse(text + "output %6\n");
   EXPECT_TRUE(use_channels_last(*g, {.options = {}, .device = DeviceType::CUDA}));
   verify(*g);
-  EXPECT_EQ(prepacked_bytes(*g), int64_t{8192} * 8192 * 3 * 3 * 2);  // one of three, each of 1.1 GiB
+  EXPECT_EQ(prepacked_bytes(*g), int64_t{8192} * 8192 * 3 * 3 * 2);  // one weight of three, 1.1 GiB each
 }
 
 TEST(ChannelsLast, KeepsWeightsWithinTheBoundOfCopies) {

@@ -587,7 +587,7 @@ class Writer : KernelLines {
     return it == k_.online.end() ? nullptr : &*it;
   }
   bool is_online_squares(Ref r) const { return sum_of(r) && sum_of(r)->kind == loops::OnlineKind::Squares; }
-  // Adds the elements g of an accumulator with an online sum.
+  // The statement that adds the elements g to an accumulator and to its online sum.
   std::string added_to_sum(Ref r) const {
     const std::string a = own('a', r), p = own('p', r);
     if (!is_online_squares(r)) return fmt::format("add_relative({}, {}, g{});", a, p, r);

@@ -154,7 +154,7 @@ TEST_F(Cache, SeesAWriteToOneOfManyDicts) {
   Remembering m{py, sources, guards};
   m.remember();
   EXPECT_TRUE(m.repeats());
-  py.run("model.child.calls = 1");  // a write that no guard asks about
+  py.run("model.child.calls = 1");  // no guard reads this attribute
   EXPECT_FALSE(m.repeats());
   m.remember();
   py.run("model.child.calls = 2");
