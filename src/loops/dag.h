@@ -26,6 +26,7 @@ struct DagBuffer {
   int64_t alignment = 1;     // element 0 must lie at a multiple of this many bytes
   DeviceType device = DeviceType::CPU;
   bool written = false;
+  bool constant = false;  // nothing writes it while the program runs
 };
 
 // The loop variables that the Dags of one graph share. Variable k of a given extent is the same in all Dags, so that

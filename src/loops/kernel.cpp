@@ -1,6 +1,7 @@
 #include "loops/kernel.h"
 
 #include "base/check.h"
+#include "loops/product.h"
 
 namespace vesta::loops {
 
@@ -11,6 +12,8 @@ constexpr int64_t kSharedAlignment = 16;
 }  // namespace
 
 Expr launched_items(const Kernel& k) {
+  if (const ProductTile& p = k.product; p.rows > 0)
+    return ceildiv(k.ranges[0].extent, p.rows) * ceildiv(k.ranges[1].extent, p.columns) * p.parts;
   if (k.tile.rows == 0) return work_items(k);
   Expr squares = ceildiv(k.ranges.back().extent, k.tile.columns);
   for (size_t i = 0; i + 1 < k.ranges.size(); ++i)
@@ -19,7 +22,7 @@ Expr launched_items(const Kernel& k) {
 }
 
 int64_t items_of_block(const Kernel& k) {
-  if (k.tile.rows > 0) return 1;
+  if (k.tile.rows > 0 || k.product.rows > 0) return 1;
   const bool loops =
       std::any_of(k.ranges.begin(), k.ranges.end(), [](const Range& r) { return r.kind == RangeKind::Inner; });
   return k.threads.block / k.threads.team * (loops && !k.threads.across ? 1 : k.threads.each);
@@ -35,6 +38,7 @@ int64_t shared_offset(const Kernel& k, int slot) {
 }
 
 int64_t shared_bytes(const Kernel& k) {
+  if (k.product.rows > 0) return product_bytes(k.product, product_sums(k).size());
   return k.threads.shared ? shared_offset(k, static_cast<int>(k.row_slots.size())) : 0;
 }
 

@@ -107,6 +107,8 @@ struct KernelBuffer {
   bool value = false;
   // The pointer is a multiple of this many bytes. 1: only of the element's size.
   int64_t alignment = 1;
+  // Nothing writes the buffer while a program runs: kernels may read it before the kernels before them have ended.
+  bool constant = false;
 };
 
 // Loads of a pointwise program that run along another parallel variable `row` than the lanes. A square of `rows` x
@@ -174,6 +176,16 @@ struct Threads {
   bool shared = false;
 };
 
+// The tiles of a matrix product that a GPU's tensor cores compute (product.h). A block computes `rows` by `columns`
+// elements of each sum. It reads `stages` slices of the operands ahead, each of kProductSlice inner elements.
+struct ProductTile {
+  int64_t rows = 0;  // 0: no product; otherwise 64 or 128
+  int64_t columns = 0;
+  int64_t stages = 0;
+  int64_t parts = 1;  // neighbouring blocks that share the inner range of a tile and add up their sums
+};
+inline constexpr int64_t kProductSlice = 64;
+
 struct Kernel {
   std::shared_ptr<ExprContext> context;
   std::vector<Expr> sizes;            // the size symbols the kernel reads, in argument order
@@ -190,6 +202,7 @@ struct Kernel {
   Tile tile;
   Ahead ahead;
   Threads threads;
+  ProductTile product;
   std::vector<Online> online;
 };
 
@@ -199,7 +212,7 @@ Expr work_items(const Kernel& k);
 // block.
 Expr launched_items(const Kernel& k);
 int64_t items_of_block(const Kernel& k);
-// Bytes of shared memory that a block's rows take.
+// Bytes of shared memory that a block's rows or slices take.
 int64_t shared_bytes(const Kernel& k);
 // Where the row of a slot begins in shared memory.
 int64_t shared_offset(const Kernel& k, int slot);

@@ -141,6 +141,7 @@ ScalarRef Lowering::compute(const Value* v, Index index) {
   }
   const Node* node = v->producer;
   VESTA_CHECK(node, "the graph input %{} is in no buffer", v->id);
+  if (product_operands(*node)) return at_its_index(*node, v, index);
   switch (node->op->family()) {
     case Family::View: {
       VESTA_CHECK(node->op->row->view, "the view {} has no index map", node->op->name);
@@ -289,6 +290,7 @@ ScalarRef Lowering::reduction(const Node& node, const IndexMap& map, int part) {
     ScalarRef x = dag_.load(map.partials->buffer, offset_of(*map.partials, at));
     return dag_.reduce(shape->op, x, {}, part);
   }
+  if (const auto operands = product_operands(node)) return product(*operands, map);
   const Value* operand = node.input(0);
   ScalarRef x = dag_.cast(shape->compute, element(operand, map.operand));
   if (is_one_hot_gather(node)) {
@@ -313,6 +315,18 @@ ScalarRef Lowering::reduction(const Node& node, const IndexMap& map, int part) {
     position = dag_.size(DType::I64, linear_index(at, sizes));
   }
   return dag_.reduce(shape->op, x, position, part);
+}
+
+ScalarRef Lowering::product(const ProductOperands& operands, const IndexMap& map) {
+  const Expr column = map.kept.back(), inner = map.operand.back();
+  std::vector<Expr> row(map.kept.begin(), map.kept.end() - 1);
+  row.push_back(inner);
+  const Expr at[] = {operands.columns_last ? inner : column, operands.columns_last ? column : inner};
+  const ScalarRef x = dag_.cast(DType::F32, element(operands.rows, row));
+  ScalarRef r = dag_.reduce(ReduceOp::Sum, dag_.bin(Prim::Mul, x, dag_.cast(DType::F32, element(operands.columns, at))),
+                            {}, 0);
+  if (operands.bias) r = dag_.bin(Prim::Add, r, dag_.cast(DType::F32, element(operands.bias, {&column, 1})));
+  return r;
 }
 
 std::string why_not_lowered(const Node& node) {

@@ -46,6 +46,17 @@ struct ReductionShape {
 // nullopt: not a reduction this stage can lower; `why` (if given) gets the reason.
 std::optional<ReductionShape> reduction_shape(const graph::Node& node, std::string* why = nullptr);
 
+// The operands of a matrix product: element (i..., n) of the result is the sum over k of element (i..., k) of `rows`
+// times element (n, k) of `columns`, plus element (n) of `bias`. Its reduction has the dimensions i..., n and k.
+struct ProductOperands {
+  const graph::Value *rows = nullptr, *columns = nullptr, *bias = nullptr;  // bias: may be null
+  bool columns_last = false;  // `columns` has the dimensions (k, n)
+};
+// nullopt: the operator is no such product, or not of operands with enough dimensions.
+std::optional<ProductOperands> product_operands(const graph::Node& node);
+// The sizes of a reduction's operand, also of a product.
+std::vector<Expr> reduced_sizes(const graph::Node& node);
+
 // A running combination along one dimension.
 struct ScanShape {
   ReduceOp op = ReduceOp::Sum;
@@ -152,6 +163,7 @@ class Lowering {
   ScalarRef complex_pointwise(const graph::Node& node, const graph::TensorType& type, Index index);
   ScalarRef operand(const graph::Arg& arg, Index index);
   ScalarRef at_its_index(const graph::Node& node, const graph::Value* v, Index index);
+  ScalarRef product(const ProductOperands& operands, const IndexMap& map);
   ScalarRef scan_at_its_index(const graph::Node& node, const graph::Value* v, Index index);
 
   Dag& dag_;

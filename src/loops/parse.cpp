@@ -42,6 +42,14 @@ class Parser : TextReader {
       k.threads.each = integer(word());
       k.threads.across = accept("across");
       k.threads.shared = accept("shared");
+    } else if (head == "product") {
+      k.product.rows = integer(word());
+      expect("by");
+      k.product.columns = integer(word());
+      expect("stages");
+      k.product.stages = integer(word());
+      expect("parts");
+      k.product.parts = integer(word());
     } else if (head == "buffer") {
       if (numbered('b') != static_cast<int>(k.buffers.size())) fail("buffers must be numbered in order");
       KernelBuffer b;
@@ -51,6 +59,7 @@ class Parser : TextReader {
       b.stream = accept("stream");
       b.value = accept("value");
       if (accept("aligned ")) b.alignment = integer(word());
+      b.constant = accept("constant");
       k.buffers.push_back(b);
     } else if (head == "row") {
       if (numbered('r') != static_cast<int>(k.row_slots.size())) fail("rows must be numbered in order");

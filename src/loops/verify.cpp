@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "loops/online.h"
+#include "loops/product.h"
 #include "loops/rules.h"
 
 namespace vesta::loops {
@@ -29,6 +30,7 @@ class Verifier : Rules {
     for (const KernelBuffer& b : k_.buffers)
       require(!b.value || (k_.threads.block != 0 && !b.written), "an argument that is no value of a GPU's kernel");
     if (k_.threads.block != 0) threads();
+    if (k_.product.rows != 0) product();
     if (k_.tile.rows != 0) tile();
     if (!k_.ahead.loads.empty()) ahead();
     if (!k_.online.empty()) online();
@@ -73,7 +75,8 @@ class Verifier : Rules {
       require(k_.ranges.back().kind == RangeKind::Inner || !loops, "elements of no range");
       require(loops || t.team == 1, "{} elements each of a team", t.each);
       require(!t.across || (first != k_.ranges.begin() && t.held == 0), "{} rows each of {} held", t.each, t.held);
-      const Expr extent = t.across ? std::prev(first)->extent : k_.ranges.back().extent;
+      const bool rows = t.across || k_.product.rows > 0;
+      const Expr extent = rows ? std::prev(first)->extent : k_.ranges.back().extent;
       require(provably_divisible(extent, t.each), "a range of {} is not for {} each", to_string(extent), t.each);
     }
     require(k_.vector < 0 && k_.ahead.loads.empty() && !k_.serial, "threads and a CPU's schedule");
@@ -97,6 +100,33 @@ class Verifier : Rules {
       require(i.kind != InstrKind::StoreAdd || adds_atomically(i.dtype), "threads have no atomic addition of {}",
               name(i.dtype));
     }
+  }
+
+  void product() const {
+    const ProductTile& p = k_.product;
+    const std::vector<ProductSum> sums = product_sums(k_);
+    require(!sums.empty(), "a product without sums of products");
+    const int64_t wide = p.columns * static_cast<int64_t>(sums.size());
+    require((p.rows == 64 || p.rows == 128) && p.columns > 0 && p.columns % 8 == 0 && wide % 16 == 0 && wide <= 256 &&
+                p.columns % k_.threads.each == 0,
+            "tiles of {} by {} for {} sums", p.rows, p.columns, sums.size());
+    require(p.stages > 1 && (p.parts == 1 || p.parts == 2), "{} stages and {} parts", p.stages, p.parts);
+    require(k_.threads.block == product_threads(p) && k_.threads.team == 1 && k_.threads.held == 0 &&
+                !k_.threads.shared && !k_.threads.across && k_.row_slots.empty() && k_.tile.rows == 0,
+            "threads that do not multiply");
+    require(k_.ranges[2].extent.is_constant() && provably_divisible(k_.ranges[2].extent, kProductPiece) && shared_bytes(k_) <= kMostShared,
+            "slices that cannot be copied");
+    for (const ProductSum& s : sums)
+      for (const Ref r : {s.row, s.column}) {
+        const Instr& i = k_.instrs[r];
+        const KernelBuffer& b = k_.buffers[static_cast<size_t>(i.buffer)];
+        require(!b.written && b.alignment >= 16 && provably_divisible(i.index - k_.ranges[2].var, kProductPiece),
+                "instruction {} is not copied in pieces of 16 bytes", r);
+      }
+    for (const Stage& s : k_.stages)
+      for (const Ref r : s.body)
+        require(s.loop || (k_.instrs[r].kind != InstrKind::StoreAdd && k_.instrs[r].kind != InstrKind::Indirect),
+                "instruction {} after a product", r);
   }
 
   // The range of the lanes, or of neighbouring threads.

@@ -49,8 +49,14 @@ int64_t Planner::alignment_of(const Buffer& b) const {
 
 int Planner::add_buffer(Buffer b, const Value* v) {
   int id = static_cast<int>(plan_.buffers.size());
+  const auto mutates = [&](const graph::Mutation& m) { return static_cast<int>(m.input) == b.input; };
+  const bool constant = b.role == BufferRole::Prepacked ||
+                        (b.role == BufferRole::Input &&
+                         std::none_of(graph_.mutations.begin(), graph_.mutations.end(), mutates));
   loops::MemoryRef memory{
-      {id, real_of(b.type.dtype), extent_of(b.type), alignment_of(b), b.type.device.type, false}, b.type.strides, 0};
+      {id, real_of(b.type.dtype), extent_of(b.type), alignment_of(b), b.type.device.type, false, constant},
+      b.type.strides,
+      0};
   if (is_complex(b.type.dtype)) {
     memory.buffer.extent = memory.buffer.extent * 2;
     for (Expr& s : memory.strides) s = s * 2;

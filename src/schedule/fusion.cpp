@@ -169,6 +169,15 @@ void Fusion::collect_reads(int i) {
       for (const auto& [v, at] : loops::update_reads(*u.node, u.operand_map, u.piece)) walk(v, &at, reads);
       break;
     case SchedulerNodeKind::Reduce:
+      if (const auto product = loops::product_operands(*u.node)) {
+        for (const Value* v : {product->rows, product->columns}) {
+          const Value* base = base_of(v);
+          reads.push_back({.node = scheduler_node_of(base), .base = base, .opaque = true});
+        }
+        const std::vector<Expr> column = {u.result_map.back()};
+        if (product->bias) walk(product->bias, &column, reads);
+        break;
+      }
       walk(u.node->input(0), &u.operand_map, reads);
       read_wanted(u, u.operand_map, reads);
       break;

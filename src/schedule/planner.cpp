@@ -134,6 +134,12 @@ KernelStep Planner::build_kernel(int g) {
   if (options_.keep_dags) unscheduled = std::make_shared<loops::Dag>(dag);
   KernelSchedule choice = schedule_kernel(dag, options_);
   Staged& staged = choice.staged;
+  const auto is_product = [&](int i) {
+    const SchedulerNode& u = fusion_.nodes[i];
+    return u.kind == SchedulerNodeKind::Reduce && loops::product_operands(*u.node);
+  };
+  if (staged.kernel->product.rows == 0 && std::any_of(group.nodes.begin(), group.nodes.end(), is_product))
+    throw loops::CannotFuse("a matrix product that tensor cores do not compute");
   const size_t instructions = staged.kernel->instrs.size();
   if (instructions > limits_of(options_.target.device).instructions &&
       (group.nodes.size() > 1 || fusion_.nodes[group.nodes[0]].node))

@@ -8,6 +8,7 @@
 #include "graph/rules/operands.h"
 #include "loops/ops/rows.h"
 #include "schedule/body_walk.h"
+#include "schedule/cuda/products.h"
 #include "schedule/divisor.h"
 #include "schedule/fusion.h"
 
@@ -98,9 +99,17 @@ bool Fusion::is_argument(const Node& node, const Value* v) const {
          node.op->family() == Family::Pointwise;
 }
 
+// Whether a kernel computes this matrix product. Its operands lie in memory.
+bool Fusion::is_product(const Node& node) const {
+  return options_.why_no_kernels.empty() && options_.fuse && is_kernel_product(node, options_.target) &&
+         !refused_.count(&node) && is_on_target(node.results[0]) && is_on_target(node.input(0)) &&
+         is_on_target(node.input(1));
+}
+
 // Empty if a kernel may compute the node; otherwise the reason why it is a call into ATen.
 std::string Fusion::why_no_kernel(const Node& node) const {
   if (!options_.why_no_kernels.empty()) return options_.why_no_kernels;
+  if (is_product(node)) return "";
   const Value* elsewhere = nullptr;
   int values = 0;
   for (const Value* v : node.results)
@@ -143,7 +152,7 @@ void Fusion::collect_nodes() {
     }
     SchedulerNode u;
     if (reason.empty() && !limits_.asserts_places) add_checks(*node, position, u);
-    if (reason.empty() && (one_hot || node->op->family() == Family::Reduction)) {
+    if (reason.empty() && (one_hot || node->op->family() == Family::Reduction || is_product(*node))) {
       add_reduction(node, position);
     } else if (reason.empty() && is_update(*node)) {
       add_update(node, position, std::move(u));
@@ -341,10 +350,11 @@ void Fusion::add_reduction(const Node* node, int position) {
   u.position = position;
   u.prepacked = node->prepacked;
   u.shape = *loops::reduction_shape(*node);
-  u.operand_sizes = node->input(0)->type.sizes;
+  u.operand_sizes = loops::reduced_sizes(*node);
   u.operand_reduced = u.shape.reduced;
   u.cost = 4;
   u.value = *std::ranges::find_if(node->results, [](const Value* v) { return v; });
+  if (loops::product_operands(*node)) return add(std::move(u));
 
   // For few results from many elements, chunks come first, so that all cores and whole vectors have work. The split
   // depends on sizes alone.
@@ -417,11 +427,16 @@ void Fusion::mark_needed() {
     return static_cast<int>(nodes.size()) - 1;
   };
   for (size_t i = 0, n = nodes.size(); i < n; ++i) {
-    if (nodes[i].kind != SchedulerNodeKind::Extern) continue;
-    nodes[i].node->for_each_input([&](Value* v) {
-      int p = scheduler_node_of(base_of(v));
+    const auto in_memory = [&](const Value* v) {
+      const int p = scheduler_node_of(base_of(v));
       if (p >= 0) nodes[p].needed = true;
-    });
+    };
+    if (nodes[i].kind == SchedulerNodeKind::Extern) nodes[i].node->for_each_input(in_memory);
+    if (nodes[i].kind != SchedulerNodeKind::Reduce) continue;
+    if (const auto product = loops::product_operands(*nodes[i].node)) {
+      in_memory(product->rows);
+      in_memory(product->columns);
+    }
   }
   std::unordered_set<const Value*> mutated;
   for (const graph::Mutation& m : graph_.mutations) mutated.insert(graph_.inputs[m.input].value);
@@ -490,6 +505,10 @@ void Fusion::decide_inlining() {
         break;
       case SchedulerNodeKind::Reduce:
       case SchedulerNodeKind::Partial:
+        if (const auto product = loops::product_operands(*u.node)) {
+          if (product->bias) use(me, product->bias, hint_numel(u.value->type.sizes), false);
+          break;
+        }
         use(me, u.node->input(0), hint_numel(u.operand_sizes), false);
         if (loops::is_one_hot_gather(*u.node))
           use(me, u.node->input(2), hint_numel(u.node->input(2)->type.sizes), false);

@@ -20,12 +20,14 @@
 
 namespace vesta::testing {
 
-// One block's threads, in turns. `meet` returns when every thread of the group has come there.
+// The threads of a block, or of neighbouring blocks that meet, in turns. `meet` returns when every thread of the group has come there.
 class Fibers {
  public:
   template <class F>
-  void run(unsigned threads, F&& body) {
+  void run(unsigned of_block, unsigned blocks, F&& body) {
     body_ = [&] { body(); };
+    of_block_ = of_block;
+    const unsigned threads = of_block * blocks;
     threads_.resize(threads);
     for (unsigned t = 0; t < threads; ++t) {
       Thread& x = threads_[t];
@@ -51,7 +53,11 @@ class Fibers {
     }
   }
 
-  unsigned now() const { return now_; }
+  unsigned thread() const { return now_ % of_block_; }
+  unsigned block() const { return now_ / of_block_; }
+  unsigned first_of_block() const { return now_ / of_block_ * of_block_; }
+  unsigned threads() const { return static_cast<unsigned>(threads_.size()); }
+  void yield() { swapcontext(&threads_[now_].context, &scheduler_); }
   // All threads from `first` on, `count` of them, meet.
   void meet(unsigned first, unsigned count) {
     const uint64_t turn = ++threads_[now_].arrived;
@@ -60,7 +66,7 @@ class Fibers {
       for (unsigned t = first; t < first + count && t < threads_.size(); ++t)
         all &= threads_[t].arrived >= turn || threads_[t].done;
       if (all) return;
-      swapcontext(&threads_[now_].context, &scheduler_);
+      yield();
     }
   }
   // The value that another thread of the warp gives.
@@ -69,7 +75,7 @@ class Fibers {
     std::memcpy(mine.value, value, bytes);
     const unsigned warp = now_ / 32 * 32;
     meet(warp, 32);
-    std::memcpy(value, threads_[other].value, bytes);
+    std::memcpy(value, threads_[warp + other % 32].value, bytes);
     meet(warp, 32);
   }
 
@@ -93,15 +99,21 @@ class Fibers {
   std::function<void()> body_;
   std::vector<Thread> threads_;
   ucontext_t scheduler_;
-  unsigned now_ = 0;
+  unsigned now_ = 0, of_block_ = 1;
 };
 
 // The functions that a compiled text calls.
 struct HostCalls {
-  unsigned (*thread)() = [] { return Fibers::current()->now(); };
-  unsigned block = 0;
+  unsigned (*thread)() = [] { return Fibers::current()->thread(); };
+  unsigned (*rank)() = [] { return Fibers::current()->block(); };  // among the blocks that run together
+  unsigned block = 0;                                               // the first of them
   bool failed = false;
-  void (*sync)(unsigned threads) = [](unsigned threads) { Fibers::current()->meet(0, threads); };
+  void (*sync)(unsigned threads) = [](unsigned threads) {
+    Fibers& f = *Fibers::current();
+    f.meet(f.first_of_block(), threads);
+  };
+  void (*sync_blocks)() = [] { Fibers::current()->meet(0, Fibers::current()->threads()); };
+  void (*yield)() = [] { Fibers::current()->yield(); };
   void (*exchange)(void*, size_t, unsigned) = [](void* v, size_t n, unsigned other) {
     Fibers::current()->exchange(v, n, other);
   };
@@ -117,21 +129,27 @@ inline const char* const kHostPrelude = R"(
 #define __global__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __shared__ static
 struct HostCalls {
   unsigned (*thread)();
+  unsigned (*rank)();
   unsigned block;
   bool failed;
   void (*sync)(unsigned);
+  void (*sync_blocks)();
+  void (*yield)();
   void (*exchange)(void*, size_t, unsigned);
 };
 extern "C" { HostCalls* vesta_host; unsigned vesta_threads; }
 struct HostThread { operator unsigned() const { return vesta_host->thread(); } };
-struct HostBlock { operator unsigned() const { return vesta_host->block; } };
+struct HostBlock { operator unsigned() const { return vesta_host->block + vesta_host->rank(); } };
 static struct { HostThread x; } threadIdx;
 static struct { HostBlock x; } blockIdx;
-alignas(16) static unsigned char shared_rows[256 << 10];
+alignas(16) static unsigned char shared_memory[2][256 << 10];
+#define shared_rows shared_memory[vesta_host->rank()]
 static inline void __syncthreads() { vesta_host->sync(vesta_threads); }
+static inline void __syncwarp() {}
 static inline void __assertfail(const char*, const char*, unsigned, const char*, size_t) { vesta_host->failed = true; }
 template <class T> static inline void add_to(T* at, T x) { *at += x; }
 template <class T, class F> static inline T same_bits(F f) { T t; std::memcpy(&t, &f, sizeof t); return t; }
@@ -159,6 +177,31 @@ template <class T> static inline T from_lane_below(T x, int distance) {
 template <class T> static inline T from_last_lane(T x, int lanes) {
   return from_thread(x, threadIdx.x / lanes * lanes + lanes - 1);
 }
+
+// Of products on tensor cores. A barrier has its count, what is missing of it, and the phases that have ended.
+struct HostBarrier { unsigned short count, missing; unsigned phases; };
+static inline void barrier_init(unsigned long long* b, int count) { *(HostBarrier*)b = {(unsigned short)count, (unsigned short)count, 0}; }
+static inline void barrier_arrive(unsigned long long* p) {
+  auto* b = (HostBarrier*)p;
+  if (--b->missing == 0) b->missing = b->count, ++b->phases;
+}
+static inline void barrier_arrive_after_copies(unsigned long long* b) { barrier_arrive(b); }
+static inline void barrier_wait(unsigned long long* b, int parity) { while ((int)(((HostBarrier*)b)->phases % 2) == parity) vesta_host->yield(); }
+template <bool AGAIN> static inline void copy_piece(unsigned char* to, const unsigned char* from, bool on, unsigned long long) {
+  if (on) std::memcpy(to, from, 16); else std::memset(to, 0, 16);
+}
+template <bool AGAIN> static inline unsigned long long cache_policy() { return 0; }
+template <int THREADS> static inline void consumers_meet() { vesta_host->sync(THREADS); }
+static inline void parts_meet() { vesta_host->sync_blocks(); }
+template <int PARTS> static inline int own_part() { return PARTS > 1 ? vesta_host->rank() : 0; }
+template <int PARTS, int N> static inline void take_sums(float (&x)[N], const float* at) {
+  for (int n = 0; n < N; ++n) {
+    x[n] = 0;
+    for (int p = 0; p < PARTS; ++p) x[n] += ((const float*)shared_memory[p])[at + n - (const float*)shared_rows];
+  }
+}
+template <int ROWS> static inline void give_registers() {}
+template <int ROWS> static inline void take_registers() {}
 )";
 
 class HostKernels {
@@ -217,9 +260,10 @@ class HostKernels {
     *static_cast<unsigned*>(dlsym(library_, "vesta_threads")) = static_cast<unsigned>(k.threads.block);
     calls_.failed = false;
     const int64_t per_block = loops::items_of_block(k);
-    for (int64_t block = 0; block < (items + per_block - 1) / per_block; ++block) {
+    const int64_t together = k.product.parts;
+    for (int64_t block = 0; block < (items + per_block - 1) / per_block; block += together) {
       calls_.block = static_cast<unsigned>(block);
-      fibers_.run(static_cast<unsigned>(k.threads.block), [&] { call(arguments.data()); });
+      fibers_.run(static_cast<unsigned>(k.threads.block), static_cast<unsigned>(together), [&] { call(arguments.data()); });
     }
     return !calls_.failed;
   }

@@ -50,9 +50,12 @@ class ToCode {
   void run(std::span<const Wanted> wanted, const Parallel& parallel,
            const std::function<void(size_t, std::string)>& done) const {
     std::vector<std::string> sources, names;
+    std::vector<char> multiplies;
     for (const Wanted& w : wanted) {
-      sources.push_back(cuda_source(*loops::parse_kernel(w.request->text), w.symbol));
+      const auto kernel = loops::parse_kernel(w.request->text);
+      sources.push_back(cuda_source(*kernel, w.symbol));
       names.push_back(w.symbol);
+      multiplies.push_back(kernel->product.rows > 0);
     }
     // Parsing all programs then takes about as long as optimising one of them.
     const auto programs = static_cast<size_t>(std::sqrt(2.0 * static_cast<double>(wanted.size())));
@@ -71,7 +74,9 @@ class ToCode {
       }
       const size_t i = n - programs;
       const std::string& part = parts[i % programs].get()[i / programs];
-      const std::string cubin = binary_ ? machine_code(part, sources[i], names[i]) : std::string();
+      std::string cubin;
+      if (binary_) cubin = multiplies[i] ? own_code(sources[i], names[i]) : std::string();
+      if (binary_ && cubin.empty()) cubin = machine_code(part, sources[i], names[i]);
       if (!dump_dir_.empty()) dump(*wanted[i].request, sources[i], cubin, part);
       done(i, machine::write_cuda_code(binary_ ? arch_ : 0, virtual_ >= kFirstThatWaits, cubin, part));
     });
@@ -98,7 +103,14 @@ class ToCode {
   std::string machine_code(const std::string& ptx, const std::string& source, const std::string& name) const {
     if (link_)
       if (auto code = link_->cubin(ptx, name, arch_)) return std::move(*code);
-    return nvrtc_.cubin(kCudaPrelude + source, name, arch_);
+    return nvrtc_.cubin(kCudaPrelude + source, name, fmt::format("sm_{}", arch_));
+  }
+
+  // Machine code that uses what this architecture alone has: its instructions for matrix products. Empty: NVRTC knows no
+  // such architecture. The PTX of such a kernel runs on later ones, too.
+  std::string own_code(const std::string& source, const std::string& name) const {
+    const std::string own = fmt::format("sm_{}a", arch_);
+    return nvrtc_.takes(own) ? nvrtc_.cubin(kCudaPrelude + source, name, own) : std::string();
   }
 
   void dump(const Request& request, const std::string& source, const std::string& cubin, const std::string& ptx) const {

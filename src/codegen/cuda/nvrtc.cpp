@@ -1,5 +1,8 @@
 #include "codegen/cuda/nvrtc.h"
 
+#include <map>
+#include <mutex>
+
 #include "base/check.h"
 
 namespace vesta::codegen {
@@ -79,6 +82,20 @@ std::vector<int> Nvrtc::architectures() const {
   return list;
 }
 
+bool Nvrtc::takes(const std::string& arch) const {
+  static std::mutex mutex;
+  static auto* known = new std::map<std::string, bool>;
+  const std::lock_guard lock(mutex);
+  const auto [it, fresh] = known->emplace(arch, false);
+  if (!fresh) return it->second;
+  Program program = nullptr;
+  const std::string wanted = "--gpu-architecture=" + arch;
+  const char* const options[] = {wanted.c_str()};
+  if (f_->create(&program, "", "probe.cu", 0, nullptr, nullptr) == 0) it->second = f_->compile(program, 1, options) == 0;
+  if (program) f_->destroy(&program);
+  return it->second;
+}
+
 std::string Nvrtc::compile(const std::string& source, const std::string& name, const std::string& arch,
                            bool binary) const {
   struct OwnedProgram {
@@ -110,8 +127,8 @@ std::string Nvrtc::compile(const std::string& source, const std::string& name, c
   return code;
 }
 
-std::string Nvrtc::cubin(const std::string& source, const std::string& name, int arch) const {
-  return compile(source, name, fmt::format("sm_{}", arch), true);
+std::string Nvrtc::cubin(const std::string& source, const std::string& name, const std::string& arch) const {
+  return compile(source, name, arch, true);
 }
 
 std::string Nvrtc::ptx(const std::string& source, const std::string& name, int arch) const {

@@ -1,5 +1,9 @@
 #include "codegen/cuda/reduce.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
 #include "base/check.h"
 #include "codegen/cuda/arithmetic.h"
 #include "loops/scalar.h"
@@ -7,6 +11,7 @@
 namespace vesta::codegen {
 
 using loops::Instr;
+using loops::Ref;
 
 bool is_arg(const Instr& i) { return i.reduce == ReduceOp::ArgMax || i.reduce == ReduceOp::ArgMin; }
 
@@ -28,6 +33,157 @@ std::string combined_text(const Instr& i, const std::string& a, const std::strin
     default: break;
   }
   VESTA_CHECK(false, "a reduction that combines positions");
+}
+
+std::string ReductionLines::own(char kind, Ref r) const { return fmt::format("{}{}{}", kind, r, by_column_[r] ? "[u]" : ""); }
+template <class F>
+void ReductionLines::for_rows(Ref r, F&& fn) {
+  if (!by_column_[r]) return fn();
+  line("#pragma unroll");
+  line("for (int u = 0; u < {}; ++u) {{", t_.each);
+  fn();
+  line("}}");
+}
+
+std::vector<ReductionLines::Variable> ReductionLines::variables_of(Ref r) const {
+  const Instr& i = k_.instrs[r];
+  const std::string_view t = value_type_name(i.dtype);
+  std::vector<Variable> out{{'a', t}};
+  if (is_arg(i)) out.push_back({'p', "i64"});
+  const loops::Online* const o = sum_of(r);
+  if (o) out.push_back({'p', t});
+  if (o && o->kind == loops::OnlineKind::Squares) out.insert(out.end(), {{'n', t}, {'m', t}});
+  return out;
+}
+
+void ReductionLines::begin_accumulator(Ref r) {
+  const Instr& i = k_.instrs[r];
+  const std::string rows = by_column_[r] ? fmt::format("[{}]", t_.each) : "";
+  const std::vector<Variable> variables = variables_of(r);
+  for (const Variable& v : variables) line("{} {}{}{};", v.type, v.kind, r, rows);
+  for_rows(r, [&] {
+    for (const Variable& v : variables) {
+      const bool is_place = v.kind == 'p' && is_arg(i);
+      line("{} = {};", own(v.kind, r), v.kind == 'a' ? identity_text(i) : is_place ? "0x7fffffffffffffffll" : "0");
+    }
+  });
+}
+
+void ReductionLines::accumulate(Ref r, const std::string& x, const std::string& position) {
+  const Instr& i = k_.instrs[r];
+  if (sum_of(r)) {
+    if (along() > 1) return line("g{}[u] = {};", r, x);
+    line("const {} g{}[1] = {{{}}};", value_type_name(i.dtype), r, x);
+    line("{}", added_to_sum(r));
+  } else if (is_arg(i)) {
+    take_better(r, x, position);
+  } else {
+    line("{} = {};", own('a', r), combined_text(i, own('a', r), x));
+  }
+}
+
+void ReductionLines::take_better(Ref r, const std::string& x, const std::string& at) {
+  const Instr& i = k_.instrs[r];
+  const std::string a = own('a', r), p = own('p', r);
+  line("if (beats<{}>({}, {}, {}, {}, {})) {{ {} = {}; {} = {}; }}", value_type_name(i.dtype), x, at, a, p,
+       i.reduce == ReduceOp::ArgMax, a, x, p, at);
+}
+
+const loops::Online* ReductionLines::sum_of(Ref first) const {
+  const auto it = std::find_if(k_.online.begin(), k_.online.end(), [&](const auto& o) { return o.first == first; });
+  return it == k_.online.end() ? nullptr : &*it;
+}
+bool ReductionLines::is_online_squares(Ref r) const { return sum_of(r) && sum_of(r)->kind == loops::OnlineKind::Squares; }
+std::string ReductionLines::added_to_sum(Ref r) const {
+  const std::string a = own('a', r), p = own('p', r);
+  if (!is_online_squares(r)) return fmt::format("add_relative({}, {}, g{});", a, p, r);
+  return fmt::format("add_moments({}, {}, {}, {}, g{});", a, p, own('n', r), own('m', r), r);
+}
+bool ReductionLines::is_left_out(const loops::Stage& s) const {
+  return std::any_of(k_.online.begin(), k_.online.end(), [&](const loops::Online& o) {
+    return std::find(s.body.begin(), s.body.end(), o.sum) != s.body.end();
+  });
+}
+
+void ReductionLines::combine_over_team(Ref r, bool by_first) {
+  combine_accumulator(r, by_first);
+  const loops::Online* o = sum_of(r);
+  if (!o) return;
+  line("{} a{}{};", value_type_name(k_.instrs[r].dtype), o->sum, by_column_[r] ? fmt::format("[{}]", t_.each) : "");
+  for_rows(r, [&] {
+    const std::string sum = own('a', o->sum), a = own('a', r), p = own('p', r);
+    switch (o->kind) {
+      case loops::OnlineKind::Exp: return line("{} = sum_of({}, {});", sum, a, p);
+      case loops::OnlineKind::FiniteExp: return line("{} = sum_of_finite({}, {});", sum, a, p);
+      case loops::OnlineKind::Squares: return line("{} = {};", sum, p);
+    }
+  });
+}
+
+void ReductionLines::meet(Ref r, const std::vector<std::string>& other) {
+  const std::string a = own('a', r), p = own('p', r);
+  if (is_arg(k_.instrs[r])) {
+    take_better(r, other[0], other[1]);
+  } else if (is_online_squares(r)) {
+    line("meet_moments({}, {}, {}, {}, {});", a, p, own('n', r), own('m', r), fmt::join(other, ", "));
+  } else if (sum_of(r)) {
+    line("add_sums({}, {}, {});", a, p, fmt::join(other, ", "));
+  } else {
+    line("{} = {};", a, combined_text(k_.instrs[r], a, other[0]));
+  }
+}
+
+void ReductionLines::combine_accumulator(Ref r, bool by_first) {
+  const std::vector<Variable> variables = variables_of(r);
+  const auto each_variable = [&](auto&& name) {
+    std::vector<std::string> names;
+    for (const Variable& v : variables) names.push_back(name(v));
+    return names;
+  };
+  // The distance between threads of a warp that belong to one team: 1, or the number of teams.
+  const int64_t teams = t_.block / t_.team, between = t_.across ? teams : 1,
+                width = t_.across ? 32 : std::min<int64_t>(t_.team, 32);
+  const bool in_warps = width % between == 0;
+  for_rows(r, [&] {
+    for (int64_t mask = width / 2; in_warps && mask >= between; mask /= 2) {
+      line("{{");
+      for (const Variable& v : variables)
+        line("const {0} other_{1} = from_lane<{0}>({2}, {3});", v.type, v.kind, own(v.kind, r), mask);
+      meet(r, each_variable([](const Variable& v) { return fmt::format("other_{}", v.kind); }));
+      line("}}");
+    }
+  });
+  if (!t_.across && t_.team <= 32) return;
+  // Combines through shared memory: one value per warp, or one per thread.
+  const int64_t parts = in_warps ? t_.block / 32 : t_.team, each = by_column_[r] ? t_.each : 1;
+  if (parts == 1) return;
+  const std::string of_team = t_.across ? fmt::format("threadIdx.x % {}", teams) : "0";
+  const std::string part = !in_warps    ? "threadIdx.x"
+                           : !t_.across ? "lane / 32"
+                                        : fmt::format("threadIdx.x / 32 * {} + {}", teams, of_team);
+  const std::string writes = !in_warps ? "" : fmt::format("if (threadIdx.x % 32 < {}) ", between);
+  const auto place = [&](const std::string& at) {
+    return each > 1 ? fmt::format("u * {} + {}", parts * teams, at) : at;
+  };
+  for (const Variable& v : variables) line("__shared__ {} shared_{}{}[{}];", v.type, v.kind, r, parts * teams * each);
+  for_rows(r, [&] {
+    for (const Variable& v : variables)
+      line("{}shared_{}{}[{}] = {};", writes, v.kind, r, place(part), own(v.kind, r));
+  });
+  line("__syncthreads();");
+  if (by_first) line("if (lane == 0) {{");
+  const auto shared = [&](const std::string& at) {
+    return each_variable([&](const Variable& v) { return fmt::format("shared_{}{}[{}]", v.kind, r, place(at)); });
+  };
+  for_rows(r, [&] {
+    const std::vector<std::string> first = shared(of_team);
+    for (size_t v = 0; v < variables.size(); ++v) line("{} = {};", own(variables[v].kind, r), first[v]);
+    line("#pragma unroll");
+    line("for (int w = 1; w < {}; ++w) {{", parts);
+    meet(r, shared(fmt::format("w * {} + {}", teams, of_team)));
+    line("}}");
+  });
+  if (by_first) line("}}");
 }
 
 }  // namespace vesta::codegen

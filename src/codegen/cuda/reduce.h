@@ -1,9 +1,11 @@
-// The initial value of a reduction, and how it combines two values, as CUDA C++.
+// Reductions as CUDA C++: how they begin, combine two values, and combine the accumulators of a team's threads.
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "loops/kernel.h"
+#include "codegen/cuda/lines.h"
+#include "loops/online.h"
 
 namespace vesta::codegen {
 
@@ -12,5 +14,49 @@ bool is_arg(const loops::Instr& i);
 std::string identity_text(const loops::Instr& i);
 // Combines two named values. Not for ArgMax and ArgMin.
 std::string combined_text(const loops::Instr& i, const std::string& a, const std::string& b);
+
+// Builds the accumulators of a kernel. Accumulator r is the variable a<r>, an array where a thread has several rows.
+class ReductionLines : protected KernelLines {
+ protected:
+  explicit ReductionLines(const loops::Kernel& k) : KernelLines(k), k_(k), t_(k.threads) {}
+
+  // How many elements of the loop a thread processes at once.
+  int64_t along() const { return column_ ? 1 : t_.each; }
+  // The name of an accumulator; an element of an array if a thread has several rows.
+  std::string own(char kind, loops::Ref r) const;
+  void begin_accumulator(loops::Ref r);
+  // Adds x, which for ArgMax and ArgMin is at `position`.
+  void accumulate(loops::Ref r, const std::string& x, const std::string& position);
+  // Afterwards every thread of the team has the result, or its first thread alone.
+  void combine_over_team(loops::Ref r, bool by_first);
+  // The online sum that belongs to this accumulator, or nullptr.
+  const loops::Online* sum_of(loops::Ref first) const;
+  // The statement that adds the elements g to an accumulator and to its online sum.
+  std::string added_to_sum(loops::Ref r) const;
+  // Whether an online sum replaces this loop.
+  bool is_left_out(const loops::Stage& s) const;
+
+  const loops::Kernel& k_;
+  const loops::Threads& t_;
+  const loops::Range* column_ = nullptr;  // the range of which a thread has several elements, if teams lie across it
+  std::vector<bool> by_column_;           // by instruction: the value differs between them
+
+ private:
+  // The variables of an accumulator that are combined over a team: the value, and what belongs to it, which is a
+  // position or an online sum, for squares with the count and mean of their elements.
+  struct Variable {
+    char kind;
+    std::string_view type;
+  };
+  std::vector<Variable> variables_of(loops::Ref r) const;
+  // Emits what `fn` writes once, or in a loop over a thread's rows.
+  template <class F>
+  void for_rows(loops::Ref r, F&& fn);
+  void take_better(loops::Ref r, const std::string& x, const std::string& at);
+  bool is_online_squares(loops::Ref r) const;
+  // Combines the accumulator with the variables that another thread has.
+  void meet(loops::Ref r, const std::vector<std::string>& other);
+  void combine_accumulator(loops::Ref r, bool by_first);
+};
 
 }  // namespace vesta::codegen

@@ -9,9 +9,10 @@
 
 #include "base/check.h"
 #include "codegen/cuda/arithmetic.h"
-#include "codegen/cuda/lines.h"
+#include "codegen/cuda/product.h"
 #include "codegen/cuda/reduce.h"
 #include "codegen/cuda/scan.h"
+#include "loops/product.h"
 
 namespace vesta::codegen {
 
@@ -28,14 +29,19 @@ namespace {
 constexpr size_t kUnrolled = 256;  // instructions of a loop that is unrolled
 constexpr size_t kMostMasks = 4;   // masks of whole rows; each gets a loop of its own
 
-class Writer : KernelLines {
+class Writer : ReductionLines {
  public:
-  Writer(const Kernel& k, const std::string& symbol) : KernelLines(k), k_(k), t_(k.threads), symbol_(symbol) {}
+  Writer(const Kernel& k, const std::string& symbol) : ReductionLines(k), symbol_(symbol) {}
 
   std::string run() {
     VESTA_CHECK(t_.block > 0, "a kernel without threads");
     find_columns();
+    if (k_.product.rows > 0) {
+      product();
+      return std::move(out_);
+    }
     header();
+    line("wait_for_earlier_kernels();");
     if (k_.tile.rows > 0) {
       tiled();
       out_ += "}\n";
@@ -64,7 +70,7 @@ class Writer : KernelLines {
   // of the rows' range.
   void find_columns() {
     by_column_.assign(k_.instrs.size(), false);
-    if (!t_.across || t_.each == 1) return;
+    if (!(t_.across || k_.product.rows > 0) || t_.each == 1) return;
     const auto inner = [](const Range& r) { return r.kind == RangeKind::Inner; };
     column_ = &*std::prev(std::find_if(k_.ranges.begin(), k_.ranges.end(), inner));
     std::unordered_set<Expr> symbols = {column_->var};
@@ -80,8 +86,6 @@ class Writer : KernelLines {
         if (differs && i.kind == InstrKind::Indirect) symbols.insert(i.index);
       }
   }
-  // How many elements of the loop a thread processes at once.
-  int64_t along() const { return column_ ? 1 : t_.each; }
 
   void header() {
     // Without doubles, limits registers so that 1024 threads fit.
@@ -89,8 +93,10 @@ class Writer : KernelLines {
       return i.dtype == DType::F64 && !(i.kind == InstrKind::Load && is_value(i));
     });
     const bool apart = std::all_of(k_.buffers.begin(), k_.buffers.end(), [](const auto& b) { return b.noalias; });
-    out_ += fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) {}(", t_.block,
-                        t_.block == 512 && !doubles ? ", 2" : "", symbol_);
+    const std::string together =
+        k_.product.parts > 1 ? fmt::format(" __cluster_dims__({}, 1, 1)", k_.product.parts) : std::string();
+    out_ += fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}){} {}(", t_.block,
+                        k_.product.rows > 0 ? ", 1" : t_.block == 512 && !doubles ? ", 2" : "", together, symbol_);
     for (size_t b = 0; b < k_.buffers.size(); ++b) {
       const loops::KernelBuffer& buffer = k_.buffers[b];
       if (buffer.value) {
@@ -104,7 +110,6 @@ class Writer : KernelLines {
     }
     for (size_t s = 0; s < k_.sizes.size(); ++s) out_ += fmt::format("const i64 s{}, ", s);
     out_ += "const i64 items) {\n";
-    line("wait_for_earlier_kernels();");
   }
 
   void place_of_thread() {
@@ -204,6 +209,67 @@ class Writer : KernelLines {
     for (const loops::Stage& s : k_.stages)
       for (Ref r : s.body) instr(r, false);
     line("}}");
+  }
+  // A block computes one tile of the sums, or a part of its terms, then the other stages for its elements.
+  void product() {
+    const loops::ProductTile& p = k_.product;
+    const std::vector<loops::ProductSum> sums = loops::product_sums(k_);
+    const auto count = static_cast<int64_t>(sums.size());
+    const Expr rows = k_.ranges[0].extent, columns = k_.ranges[1].extent;
+    out_ = kProductPrelude + product_instruction(p.columns * count);
+    header();
+    names_[k_.ranges[0].var] = "v0";
+    names_[k_.ranges[1].var] = "v1";
+    names_[k_.ranges[2].var] = "0";
+    line("const {0} tile = ({0})blockIdx.x / {1}, tiles = {2};", index_, p.parts, text(ceildiv(rows, p.rows)));
+    line("const {} first0 = tile % tiles * {}, first1 = tile / tiles * {};", index_, p.rows, p.columns);
+    const auto check = [&](int range, int64_t size, const char* otherwise) {
+      const Expr extent = range == 0 ? rows : columns;
+      if (!provably_divisible(extent, size)) line("if (v{} >= {}) {};", range, text(extent), otherwise);
+    };
+    const auto first_of = [&](Ref load) {
+      const Instr& i = k_.instrs[load];
+      return fmt::format("(const u8*)(b{} + {})", i.buffer, text(i.index));
+    };
+    line("const auto row = [&](int n) -> const u8* {{");
+    line("const {} v0 = first0 + n;", index_);
+    check(0, p.rows, "return nullptr");
+    line("return {};", first_of(sums[0].row));
+    line("}};");
+    line("const auto column = [&](int n) -> const u8* {{");
+    line("const {} v1 = first1 + n % {};", index_, p.columns);
+    check(1, p.columns, "return nullptr");
+    for (int64_t s = 0; s < count; ++s)
+      line("{}return {};", s + 1 < count ? fmt::format("if (n < {}) ", (s + 1) * p.columns) : "",
+           first_of(sums[static_cast<size_t>(s)].column));
+    line("}};");
+    const Instr& operand = k_.instrs[sums[0].row];
+    const bool early = std::all_of(sums.begin(), sums.end(), [&](const loops::ProductSum& s) {
+      return k_.buffers[static_cast<size_t>(k_.instrs[s.column].buffer)].constant;
+    });
+    const bool whole = provably_divisible(rows, p.rows) && provably_divisible(columns, p.columns);
+    const int64_t pitch = loops::product_pitch(p, sums.size()), of_part = p.rows / p.parts,
+                  of_row = p.columns / t_.each;
+    line("const float* const sums = product<{}, {}, {}, {}, {}, {}, {}, {}>({}, shared_rows, b{}, row, column);", p.rows,
+         p.columns * count, p.stages, p.parts, text(k_.ranges[2].extent), operand.dtype == DType::BF16, whole, early,
+         pitch, operand.buffer);
+    line("if (!sums) return;");
+    line("for (int at = (int)threadIdx.x; at < {}; at += {}) {{", of_part * of_row, 2 * p.rows);
+    line("const int n0 = at / {} + own_part<{}>() * {}, n1 = at % {} * {};", of_row, p.parts, of_part, of_row, t_.each);
+    line("const {} v0 = first0 + n0, v1 = first1 + n1;", index_);
+    check(0, p.rows, "continue");
+    check(1, p.columns, "continue");
+    for (int64_t s = 0; s < count; ++s) {
+      const Ref sum = sums[static_cast<size_t>(s)].sum;
+      line("float s{}[{}];", sum, t_.each);
+      line("take_sums<{}, {}>(s{}, sums + n0 * {} + {} + n1);", p.parts, t_.each, sum, pitch, s * p.columns);
+    }
+    for (const loops::Stage& s : k_.stages) {
+      if (!s.loop) body(s);
+    }
+    line("}}");
+    if (p.parts > 1) line("parts_meet();");
+    out_ += "}\n";
   }
   bool is_value(const Instr& access) const { return k_.buffers[static_cast<size_t>(access.buffer)].value; }
   bool is_tiled(Ref r) const { return std::find(k_.tile.loads.begin(), k_.tile.loads.end(), r) != k_.tile.loads.end(); }
@@ -517,171 +583,6 @@ class Writer : KernelLines {
   // The index of the current element in a row held in registers.
   std::string row_element() const { return t_.each > 1 ? fmt::format("k * {} + u", t_.each) : "k"; }
 
-  // ---- Reductions
-
-  // The name of an accumulator; an element of an array if a thread has several rows.
-  std::string own(char kind, Ref r) const { return fmt::format("{}{}{}", kind, r, by_column_[r] ? "[u]" : ""); }
-  // Emits what `fn` writes once, or in a loop over a thread's rows.
-  template <class F>
-  void for_rows(Ref r, F&& fn) {
-    if (!by_column_[r]) return fn();
-    line("#pragma unroll");
-    line("for (int u = 0; u < {}; ++u) {{", t_.each);
-    fn();
-    line("}}");
-  }
-
-  // The variables of an accumulator that are combined over a team: the value, and what belongs to it, which is a
-  // position or an online sum, for squares with the count and mean of their elements.
-  struct Variable {
-    char kind;
-    std::string_view type;
-  };
-  std::vector<Variable> variables_of(Ref r) const {
-    const Instr& i = k_.instrs[r];
-    const std::string_view t = value_type_name(i.dtype);
-    std::vector<Variable> out{{'a', t}};
-    if (is_arg(i)) out.push_back({'p', "i64"});
-    const loops::Online* const o = sum_of(r);
-    if (o) out.push_back({'p', t});
-    if (o && o->kind == loops::OnlineKind::Squares) out.insert(out.end(), {{'n', t}, {'m', t}});
-    return out;
-  }
-
-  void begin_accumulator(Ref r) {
-    const Instr& i = k_.instrs[r];
-    const std::string rows = by_column_[r] ? fmt::format("[{}]", t_.each) : "";
-    const std::vector<Variable> variables = variables_of(r);
-    for (const Variable& v : variables) line("{} {}{}{};", v.type, v.kind, r, rows);
-    for_rows(r, [&] {
-      for (const Variable& v : variables) {
-        const bool is_place = v.kind == 'p' && is_arg(i);
-        line("{} = {};", own(v.kind, r), v.kind == 'a' ? identity_text(i) : is_place ? "0x7fffffffffffffffll" : "0");
-      }
-    });
-  }
-
-  void accumulate(Ref r) {
-    const Instr& i = k_.instrs[r];
-    if (sum_of(r)) {
-      if (along() > 1) return line("g{}[u] = {};", r, operand(i, 0));
-      line("const {} g{}[1] = {{{}}};", value_type_name(i.dtype), r, operand(i, 0));
-      line("{}", added_to_sum(r));
-    } else if (is_arg(i)) {
-      take_better(r, operand(i, 0), operand(i, 1));
-    } else {
-      line("{} = {};", own('a', r), combined_text(i, own('a', r), operand(i, 0)));
-    }
-  }
-
-  void take_better(Ref r, const std::string& x, const std::string& at) {
-    const Instr& i = k_.instrs[r];
-    const std::string a = own('a', r), p = own('p', r);
-    line("if (beats<{}>({}, {}, {}, {}, {})) {{ {} = {}; {} = {}; }}", value_type_name(i.dtype), x, at, a, p,
-         i.reduce == ReduceOp::ArgMax, a, x, p, at);
-  }
-
-  // The online sum that belongs to this accumulator, or nullptr.
-  const loops::Online* sum_of(Ref first) const {
-    const auto it = std::find_if(k_.online.begin(), k_.online.end(), [&](const auto& o) { return o.first == first; });
-    return it == k_.online.end() ? nullptr : &*it;
-  }
-  bool is_online_squares(Ref r) const { return sum_of(r) && sum_of(r)->kind == loops::OnlineKind::Squares; }
-  // The statement that adds the elements g to an accumulator and to its online sum.
-  std::string added_to_sum(Ref r) const {
-    const std::string a = own('a', r), p = own('p', r);
-    if (!is_online_squares(r)) return fmt::format("add_relative({}, {}, g{});", a, p, r);
-    return fmt::format("add_moments({}, {}, {}, {}, g{});", a, p, own('n', r), own('m', r), r);
-  }
-  bool is_left_out(const loops::Stage& s) const {
-    return std::any_of(k_.online.begin(), k_.online.end(), [&](const loops::Online& o) {
-      return std::find(s.body.begin(), s.body.end(), o.sum) != s.body.end();
-    });
-  }
-
-  // Afterwards every thread of the team has the result, or its first thread alone.
-  void combine_over_team(Ref r, bool by_first) {
-    combine_accumulator(r, by_first);
-    const loops::Online* o = sum_of(r);
-    if (!o) return;
-    line("{} a{}{};", value_type_name(k_.instrs[r].dtype), o->sum, by_column_[r] ? fmt::format("[{}]", t_.each) : "");
-    for_rows(r, [&] {
-      const std::string sum = own('a', o->sum), a = own('a', r), p = own('p', r);
-      switch (o->kind) {
-        case loops::OnlineKind::Exp: return line("{} = sum_of({}, {});", sum, a, p);
-        case loops::OnlineKind::FiniteExp: return line("{} = sum_of_finite({}, {});", sum, a, p);
-        case loops::OnlineKind::Squares: return line("{} = {};", sum, p);
-      }
-    });
-  }
-
-  // Combines the accumulator with the variables that another thread has.
-  void meet(Ref r, const std::vector<std::string>& other) {
-    const std::string a = own('a', r), p = own('p', r);
-    if (is_arg(k_.instrs[r])) {
-      take_better(r, other[0], other[1]);
-    } else if (is_online_squares(r)) {
-      line("meet_moments({}, {}, {}, {}, {});", a, p, own('n', r), own('m', r), fmt::join(other, ", "));
-    } else if (sum_of(r)) {
-      line("add_sums({}, {}, {});", a, p, fmt::join(other, ", "));
-    } else {
-      line("{} = {};", a, combined_text(k_.instrs[r], a, other[0]));
-    }
-  }
-
-  void combine_accumulator(Ref r, bool by_first) {
-    const std::vector<Variable> variables = variables_of(r);
-    const auto each_variable = [&](auto&& name) {
-      std::vector<std::string> names;
-      for (const Variable& v : variables) names.push_back(name(v));
-      return names;
-    };
-    // The distance between threads of a warp that belong to one team: 1, or the number of teams.
-    const int64_t teams = t_.block / t_.team, between = t_.across ? teams : 1,
-                  width = t_.across ? 32 : std::min<int64_t>(t_.team, 32);
-    const bool in_warps = width % between == 0;
-    for_rows(r, [&] {
-      for (int64_t mask = width / 2; in_warps && mask >= between; mask /= 2) {
-        line("{{");
-        for (const Variable& v : variables)
-          line("const {0} other_{1} = from_lane<{0}>({2}, {3});", v.type, v.kind, own(v.kind, r), mask);
-        meet(r, each_variable([](const Variable& v) { return fmt::format("other_{}", v.kind); }));
-        line("}}");
-      }
-    });
-    if (!t_.across && t_.team <= 32) return;
-    // Combines through shared memory: one value per warp, or one per thread.
-    const int64_t parts = in_warps ? t_.block / 32 : t_.team, each = by_column_[r] ? t_.each : 1;
-    if (parts == 1) return;
-    const std::string of_team = t_.across ? fmt::format("threadIdx.x % {}", teams) : "0";
-    const std::string part = !in_warps    ? "threadIdx.x"
-                             : !t_.across ? "lane / 32"
-                                          : fmt::format("threadIdx.x / 32 * {} + {}", teams, of_team);
-    const std::string writes = !in_warps ? "" : fmt::format("if (threadIdx.x % 32 < {}) ", between);
-    const auto place = [&](const std::string& at) {
-      return each > 1 ? fmt::format("u * {} + {}", parts * teams, at) : at;
-    };
-    for (const Variable& v : variables) line("__shared__ {} shared_{}{}[{}];", v.type, v.kind, r, parts * teams * each);
-    for_rows(r, [&] {
-      for (const Variable& v : variables)
-        line("{}shared_{}{}[{}] = {};", writes, v.kind, r, place(part), own(v.kind, r));
-    });
-    line("__syncthreads();");
-    if (by_first) line("if (lane == 0) {{");
-    const auto shared = [&](const std::string& at) {
-      return each_variable([&](const Variable& v) { return fmt::format("shared_{}{}[{}]", v.kind, r, place(at)); });
-    };
-    for_rows(r, [&] {
-      const std::vector<std::string> first = shared(of_team);
-      for (size_t v = 0; v < variables.size(); ++v) line("{} = {};", own(variables[v].kind, r), first[v]);
-      line("#pragma unroll");
-      line("for (int w = 1; w < {}; ++w) {{", parts);
-      meet(r, shared(fmt::format("w * {} + {}", teams, of_team)));
-      line("}}");
-    });
-    if (by_first) line("}}");
-  }
-
   // ---- Instructions
 
   std::string value(Ref r) const {
@@ -695,6 +596,7 @@ class Writer : KernelLines {
     return fmt::format("x{}{}", r, arrays_.contains(r) ? "[u]" : "");
   }
   std::string operand(const Instr& i, size_t n) const { return value(i.in[n]); }
+  std::string position(const Instr& i) const { return is_arg(i) ? operand(i, 1) : std::string(); }
 
   // The value to store. A narrow float is rounded by the store, so a cast before it is left out.
   std::string stored(const Instr& i) const {
@@ -752,11 +654,13 @@ class Writer : KernelLines {
         return line("{}b{}[{}] = {};", when, i.buffer, text(i.index), stored(i));
       }
       case InstrKind::Accumulate:
-        if (in_row_.empty()) return accumulate(r);
+        if (in_row_.empty()) return accumulate(r, operand(i, 0), position(i));
         line("{}{{", in_row());
-        accumulate(r);
+        accumulate(r, operand(i, 0), position(i));
         return line("}}");
-      case InstrKind::Result: return define(own(i.imm == 1 ? 'p' : 'a', i.in[0]));
+      case InstrKind::Result:
+        if (k_.product.rows > 0) return define(fmt::format("s{}[{}]", i.in[0], column_ ? "u" : "0"));
+        return define(own(i.imm == 1 ? 'p' : 'a', i.in[0]));
       case InstrKind::RowStore:
         if (t_.shared)
           return line("{}{} = {};", packed(r) ? "" : in_row(), in_shared(r),
@@ -778,11 +682,7 @@ class Writer : KernelLines {
                           arity(i.prim) > 2 ? operand(i, 2) : std::string());
   }
 
-  const Kernel& k_;
-  const loops::Threads& t_;
   const std::string& symbol_;
-  const Range* column_ = nullptr;        // the range of which a thread has several elements, if teams lie across it
-  std::vector<bool> by_column_;          // by instruction: the value differs between them
   std::unordered_set<Ref> arrays_;       // values that are kept for each of a thread's elements
   std::unordered_map<Ref, bool> known_;  // masks with a known value in the current loop
   std::unordered_set<Ref> divisors_;     // divisors whose reciprocal is computed

@@ -23,6 +23,12 @@ std::optional<ReductionShape> reduction_shape(const Node& node, std::string* why
     if (why) *why = reason;
     return std::nullopt;
   };
+  if (product_operands(node)) {
+    ReductionShape s;
+    s.reduced.assign(reduced_sizes(node).size(), false);
+    s.reduced.back() = true;
+    return s;
+  }
   graph::NodeArgs args = node.named();
   const graph::Schema& schema = node.op->schema;
   if (args.size() == 0 || !std::holds_alternative<graph::Value*>(args[0])) return refuse("no single operand");
@@ -90,6 +96,14 @@ std::optional<ReductionShape> reduction_shape(const Node& node, std::string* why
   if (arg && node.results.size() > 2) return refuse("several results");
   if (!arg && node.results.size() > 1) return refuse("several results");
   return s;
+}
+
+std::vector<Expr> reduced_sizes(const Node& node) {
+  const auto product = product_operands(node);
+  if (!product) return node.input(0)->type.sizes;
+  std::vector<Expr> sizes = node.results[0]->type.sizes;
+  sizes.push_back(product->rows->type.sizes.back());
+  return sizes;
 }
 
 }  // namespace vesta::loops

@@ -35,6 +35,7 @@ struct LoweringRow {
   std::optional<Prim> combine =
       std::nullopt;                     // updates combine with the element in the buffer, whatever the arguments say
   IndexCheckFn index_checks = nullptr;  // gives the checks of its index tensors; nullptr: it has none
+  ProductOperands (*product)(const Node& node) = nullptr;  // a matrix product
   const char* refusal = nullptr;        // why no kernel computes it, although its family has a lowering
 };
 
@@ -45,6 +46,7 @@ inline const LoweringRow* find_lowering(const Node& node) { return find_lowering
 std::span<const LoweringRow> factory_lowerings();
 std::span<const LoweringRow> indexing_lowerings();
 std::span<const LoweringRow> joining_lowerings();
+std::span<const LoweringRow> matmul_lowerings();
 std::span<const LoweringRow> moving_lowerings();
 std::span<const LoweringRow> padding_lowerings();
 std::span<const LoweringRow> pooling_lowerings();

@@ -5,7 +5,9 @@
 
 #include "loops/levels.h"
 #include "loops/lower.h"
+#include "loops/product.h"
 #include "schedule/cpu_loops.h"
+#include "schedule/cuda/products.h"
 #include "schedule/loop_nest.h"
 
 namespace vesta::schedule {
@@ -69,8 +71,14 @@ class Chooser : LoopNest {
     order();
     merge_ranges(dag_);
     read_accesses();
-    choose_tile();
-    choose_team();
+    if (const auto product = choose_product(dag_, options_.target)) {
+      out_.product = *product;
+      out_.threads.block = loops::product_threads(*product);
+      out_.threads.each = neighbours(1, kMostEach);
+    } else {
+      choose_tile();
+      choose_team();
+    }
     estimate();
     return std::move(out_);
   }
@@ -377,6 +385,7 @@ void describe_buffers(Staged& staged, const Dag& dag) {
     if (it == staged.buffers.end()) continue;
     const auto b = static_cast<size_t>(it - staged.buffers.begin());
     staged.kernel->buffers[b].value = is_value(from);
+    staged.kernel->buffers[b].constant = from.constant && staged.kernel->product.rows > 0;
     if (from.alignment < kWideBytes) continue;
     const Expr start = staged.offsets[b] * element_size(from.dtype);
     if (provably_divisible(start, kWideBytes)) staged.kernel->buffers[b].alignment = kWideBytes;

@@ -10,6 +10,7 @@ namespace vesta::schedule {
 
 struct CudaSchedule : Staging {
   loops::Threads threads;
+  loops::ProductTile product;
   int64_t tile_rows = 0, tile_columns = 0;  // of the last two Parallel ranges; 0: no tiles
   int64_t bytes = 0;                        // moved, under the hints
   double us = 0;                            // at the target's speed of memory

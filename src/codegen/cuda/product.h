@@ -1,0 +1,19 @@
+// Matrix products on tensor cores as CUDA C++: what kernels with a loops::ProductTile call.
+//
+// The method is that of a persistent pipeline in shared memory with specialised warps (CUTLASS, "Efficient GEMM in
+// CUDA"; PTX ISA, wgmma.mma_async, cp.async and mbarrier). Slices are copied in pieces of 16 bytes, so operands need no
+// tensor map and their addresses may change from launch to launch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace vesta::codegen {
+
+// The functions that such kernels use. They follow the prelude (source.h); a text may contain them several times.
+extern const char* const kProductPrelude;
+
+// The instruction that multiplies 64 rows by `columns` columns, on the GPUs of compute capability 9.0.
+std::string product_instruction(int64_t columns);
+
+}  // namespace vesta::codegen

@@ -1,0 +1,31 @@
+// Matrix products that tensor cores compute. Their kernel has the ranges row, column and inner, in this order, and one
+// loop, which sums products of two elements, exact in F32: one element of an operand's row and one of the other
+// operand's row (a "column" of the result).
+//
+// A block's threads are producers, which copy slices of both operands to shared memory, and consumers, whose tensor
+// cores multiply them. The other stages run for each element of the block's tile when its sums are complete.
+#pragma once
+
+#include "loops/kernel.h"
+
+namespace vesta::loops {
+
+struct ProductSum {
+  Ref sum = kNoRef;          // Accumulate
+  Ref row = kNoRef;          // the load that depends on the row and the inner variable
+  Ref column = kNoRef;       // the load that depends on the column and the inner variable
+};
+
+// The sums of the kernel's loop, which have the same row. Empty: the kernel has not this form.
+std::vector<ProductSum> product_sums(const Kernel& k);
+
+inline constexpr int64_t kProductPiece = 8;  // inner elements that are copied at once, 16 bytes
+
+// Threads that copy, and bytes of shared memory for a tile of so many sums.
+inline constexpr int64_t kProductCopiers = 128;
+int64_t product_threads(const ProductTile& tile);
+int64_t product_bytes(const ProductTile& tile, size_t sums);
+// Floats from one row of a tile's sums to the next, and of all its sums in shared memory.
+int64_t product_pitch(const ProductTile& tile, size_t sums);
+
+}  // namespace vesta::loops

@@ -1,0 +1,116 @@
+#include "schedule/cuda/products.h"
+
+#include <algorithm>
+
+#include "loops/lower.h"
+#include "loops/product.h"
+
+namespace vesta::schedule {
+
+using loops::Instr;
+using loops::InstrKind;
+using loops::kProductPiece;
+using loops::ProductTile;
+
+namespace {
+
+constexpr int64_t kMostRows = 128;   // more rows are bound by arithmetic
+constexpr int64_t kMostColumns = 256;  // of all sums of a tile: what one instruction multiplies
+constexpr int64_t kElementBytes = 2;
+
+// Measured on an H100.
+constexpr double kShareOfMemory = 0.88;      // of the nominal speed
+constexpr double kSharedBytesPerNs = 95;     // into the shared memory of one multiprocessor
+constexpr double kProductsPerNs = 2900;      // of one multiprocessor
+constexpr double kFixedNs = 2000, kPartsNs = 1500;  // of a tile; more, where two blocks share it
+constexpr double kLibraryShare = 0.7, kLibraryNs = 4000;
+
+struct Shape {
+  int64_t rows, columns, inner;
+  int64_t sums = 1;
+};
+
+struct Choice {
+  ProductTile tile;
+  double ns = 0;
+};
+
+double nanoseconds(const Shape& s, const ProductTile& t, const Target& target) {
+  const int64_t blocks = (s.rows + t.rows - 1) / t.rows * ((s.columns + t.columns - 1) / t.columns) * t.parts;
+  const int64_t at_once = std::min<int64_t>(blocks, target.threads), waves = (blocks + target.threads - 1) / target.threads;
+  const auto inner = static_cast<double>(s.inner) / static_cast<double>(t.parts);
+  const double columns = inner * static_cast<double>(t.columns * s.sums), rows = inner * static_cast<double>(t.rows);
+  const double memory = columns * kElementBytes * static_cast<double>(at_once) / (target.memory_bytes_per_ns * kShareOfMemory);
+  const double copies = (columns + rows) * kElementBytes / kSharedBytesPerNs;
+  const double arithmetic = columns * static_cast<double>(t.rows) / kProductsPerNs;
+  return static_cast<double>(waves) * std::max({memory, copies, arithmetic}) + kFixedNs + (t.parts > 1 ? kPartsNs : 0);
+}
+
+std::optional<Choice> choose(const Shape& s, const Target& target) {
+  const bool fits = s.rows > 1 && s.rows <= kMostRows && s.columns >= kProductPiece && s.inner >= loops::kProductSlice;
+  if (target.cpu != "sm_90" || !fits || s.inner % kProductPiece != 0) return std::nullopt;
+  std::optional<Choice> best;
+  for (int64_t columns = 16 / std::min<int64_t>(s.sums, 2); columns * s.sums <= kMostColumns; columns += kProductPiece) {
+    if (columns * s.sums % 16 != 0) continue;
+    for (const int64_t parts : {1, 2}) {
+      Choice c;
+      c.tile = {s.rows > 64 ? kMostRows : 64, columns, 2, parts};
+      const auto sums = static_cast<size_t>(s.sums);
+      const int64_t most = target.l1_bytes - kOwnShared;
+      while (c.tile.stages < 12 && loops::product_bytes({c.tile.rows, columns, c.tile.stages + 1, parts}, sums) <= most)
+        ++c.tile.stages;
+      if (c.tile.stages < 4) continue;
+      c.ns = nanoseconds(s, c.tile, target);
+      if (!best || c.ns < best->ns) best = c;
+    }
+  }
+  if (!best) return std::nullopt;
+  const double bytes = static_cast<double>(s.columns * s.inner * s.sums * kElementBytes);
+  const double library = bytes / (target.memory_bytes_per_ns * kLibraryShare) + kLibraryNs;
+  return best->ns <= library ? best : std::nullopt;
+}
+
+}  // namespace
+
+bool is_kernel_product(const graph::Node& node, const Target& target) {
+  const auto operands = target.device == DeviceType::CUDA ? loops::product_operands(node) : std::nullopt;
+  if (!operands || node.prepacked) return false;
+  const graph::TensorType &x = operands->rows->type, &w = operands->columns->type, &y = node.results[0]->type;
+  if ((y.dtype != DType::BF16 && y.dtype != DType::F16) || x.dtype != y.dtype || w.dtype != y.dtype) return false;
+  const std::vector<Expr> sizes = loops::reduced_sizes(node);
+  const auto constant = [](Expr e) { return e.is_constant(); };
+  if (!std::all_of(sizes.begin(), sizes.end(), constant)) return false;
+  // Pieces of 16 bytes lie along the inner dimension of both operands.
+  const auto in_pieces = [](const graph::TensorType& t, size_t inner) {
+    for (size_t d = 0; d < t.dim(); ++d)
+      if (d == inner ? !t.strides[d].is_constant(1)
+                     : !t.sizes[d].is_constant(1) && !provably_divisible(t.strides[d], kProductPiece))
+        return false;
+    return true;
+  };
+  if (!in_pieces(x, x.dim() - 1) || !in_pieces(w, operands->columns_last ? 0 : 1)) return false;
+  int64_t rows = 1;
+  for (size_t d = 0; d + 2 < sizes.size(); ++d) rows *= sizes[d].constant();
+  return choose({rows, sizes[sizes.size() - 2].constant(), sizes.back().constant()}, target).has_value();
+}
+
+std::optional<ProductTile> choose_product(const loops::Dag& dag, const Target& target) {
+  const std::vector<loops::Range>& ranges = dag.ranges();
+  if (ranges.size() != 3 || ranges[1].kind != loops::RangeKind::Parallel || ranges[2].kind != loops::RangeKind::Inner ||
+      !std::all_of(ranges.begin(), ranges.end(), [](const loops::Range& r) { return r.extent.is_constant(); }))
+    return std::nullopt;
+  Shape s{ranges[0].extent.constant(), ranges[1].extent.constant(), ranges[2].extent.constant(), 0};
+  for (const Instr& i : dag.instrs()) {
+    if (i.kind == InstrKind::StoreAdd || i.kind == InstrKind::Indirect || i.kind == InstrKind::Scan) return std::nullopt;
+    s.sums += i.kind == InstrKind::Accumulate;
+    if (i.kind != InstrKind::Load || !contains(i.index, ranges[2].var)) continue;
+    const loops::DagBuffer& b = dag.buffers()[static_cast<size_t>(i.buffer)];
+    if (b.written || b.alignment < kProductPiece * kElementBytes ||
+        !provably_divisible(i.index - ranges[2].var, kProductPiece))
+      return std::nullopt;
+  }
+  const auto choice = s.sums == 1 || s.sums == 2 ? choose(s, target) : std::nullopt;
+  return choice ? std::optional(choice->tile) : std::nullopt;
+}
+
+}  // namespace vesta::schedule
