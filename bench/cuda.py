@@ -32,6 +32,7 @@ from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPILERS = ("eager", "default", "reduce-overhead", "max-autotune-no-cudagraphs", "vesta", "copy")
+SECTIONS = ("named", "grid", "products")
 TITLES = {"default": "torch.compile", "copy": "copy of as many bytes"}
 ROTATED_BYTES = 200 << 20  # of one set of arguments after another
 ROUNDS = 7
@@ -219,7 +220,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.cuda", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
-        "--sections", nargs="*", default=["named"], choices=("named", "grid"), help="kernels to measure"
+        "--sections", nargs="*", default=["named"], choices=SECTIONS, help="kernels to measure"
     )
     parser.add_argument("--models", nargs="*", default=["encoder", "llama-2", "decode-2"])
     parser.add_argument("--compilers", nargs="+", default=["eager", "default", "vesta"], choices=COMPILERS)
@@ -231,7 +232,7 @@ def main() -> int:
         return 2
     if given.work:
         compiler, section = given.work
-        work = work_on_kernels if section in ("named", "grid") else work_on_model
+        work = work_on_kernels if section in SECTIONS else work_on_model
         for result in work(compiler, section):
             print(json.dumps(result), flush=True)
         return 0

@@ -170,6 +170,41 @@ def grid() -> Iterator[Kernel]:
                     yield Kernel(name, function, lambda r=rows, c=columns, t=dtype: (_x(r, c, t),), 0, again)  # type: ignore[misc]
 
 
+def _product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return F.linear(x, w)
+
+
+def _gate_and_up(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    return F.silu(F.linear(x, gate)) * F.linear(x, up)
+
+
+def _rotated(x: torch.Tensor) -> torch.Tensor:
+    a, b = x.chunk(2, -1)
+    return torch.cat((-b, a), -1)
+
+
+def _projections(x: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> Any:
+    return _rotated(F.linear(x, q)), _rotated(F.linear(x, k)), _rotated(F.linear(x, v))
+
+
+def products() -> Iterator[Kernel]:
+    """Products of few rows with the weights of a layer of Llama-8B."""
+
+    def weights(rows: int, inner: int, *columns: int) -> tuple[torch.Tensor, ...]:
+        return _x(rows, inner, torch.bfloat16), *(_x(n, inner, torch.bfloat16) for n in columns)
+
+    for rows in (2, 8, 16, 32, 64, 96, 128):
+        for kind, function, inner, columns in (
+            ("output", _product, 4096, (4096,)),
+            ("down", _product, 14336, (4096,)),
+            ("keys", _product, 4096, (1024,)),
+            ("gate and up", _gate_and_up, 4096, (14336, 14336)),
+            ("queries, keys, values", _projections, 4096, (4096, 1024, 1024)),
+            ("logits", _product, 4096, (128256,)),
+        ):
+            yield Kernel(f"{kind}, {rows} rows", function, lambda r=rows, i=inner, c=columns: weights(r, i, *c))  # type: ignore[misc]
+
+
 def llama(layers: int, hidden: int, inner: int, heads: int, groups: int, vocabulary: int) -> Any:
     from transformers import LlamaConfig, LlamaForCausalLM
 

@@ -1,50 +1,86 @@
 #include "loops/product.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace vesta::loops {
 
 namespace {
+
 constexpr int64_t kElementBytes = 2;
 constexpr int64_t kAlignment = 1024;      // of a slice: its rows are swizzled by their address
 constexpr int64_t kBarrierBytes = 2 * 8;  // of a stage
 constexpr int64_t kPadding = 8;           // floats: rows of sums begin in different banks
+
+class Finder {
+ public:
+  explicit Finder(const Kernel& k) : k_(k) {}
+
+  std::vector<ProductSum> run() {
+    const auto is_loop = [](const Stage& s) { return s.loop; };
+    const auto& r = k_.ranges;
+    if (r.size() != 3 || r[1].kind != RangeKind::Parallel || r[2].kind != RangeKind::Inner ||
+        std::count_if(k_.stages.begin(), k_.stages.end(), is_loop) != 1)
+      return {};
+    const Stage& loop = *std::find_if(k_.stages.begin(), k_.stages.end(), is_loop);
+    std::vector<ProductSum> out;
+    for (const Ref i : loop.body) {
+      if (k_.instrs[i].kind != InstrKind::Accumulate) continue;
+      const std::optional<ProductSum> s = sum(i);
+      if (!s || (!out.empty() && out[0].row != s->row)) return {};
+      out.push_back(*s);
+    }
+    const bool all = std::all_of(loop.body.begin(), loop.body.end(), [&](Ref i) { return seen_.contains(i); });
+    return all ? out : std::vector<ProductSum>();
+  }
+
+ private:
+  const Instr& take(Ref r) {
+    seen_.insert(r);
+    return k_.instrs[r];
+  }
+
+  std::optional<ProductSum> sum(Ref r) {
+    const Instr& i = take(r);
+    if (i.reduce != ReduceOp::Sum || i.dtype != DType::F32) return std::nullopt;
+    const Instr& product = take(i.in[0]);
+    if (product.kind != InstrKind::Compute || product.prim != Prim::Mul || product.dtype != DType::F32)
+      return std::nullopt;
+    for (const size_t first : {0, 1}) {
+      const std::vector<ProductPiece> row = pieces(product.in[first], 0), columns = pieces(product.in[1 - first], 1);
+      if (row.size() != 1 || k_.instrs[row[0].load].in[0] != kNoRef || columns.empty()) continue;
+      const DType t = k_.instrs[row[0].load].dtype;
+      if (std::any_of(columns.begin(), columns.end(), [&](const auto& p) { return k_.instrs[p.load].dtype != t; })) continue;
+      return ProductSum{r, row[0].load, columns};
+    }
+    return std::nullopt;
+  }
+
+  // The pieces of an operand that depends on this one of the parallel variables. Empty: r is no operand.
+  std::vector<ProductPiece> pieces(Ref r, size_t along) {
+    const Instr& i = take(r);
+    if (i.kind == InstrKind::Cast && i.dtype == DType::F32) return pieces(i.in[0], along);
+    if (i.kind == InstrKind::Compute && i.prim == Prim::Select) {
+      std::vector<ProductPiece> out = pieces(i.in[1], along), rest = pieces(i.in[2], along);
+      if (out.size() != 1 || rest.empty()) return {};
+      out[0].condition = i.in[0];
+      out.insert(out.end(), rest.begin(), rest.end());
+      return out;
+    }
+    if (i.kind != InstrKind::Load || (i.dtype != DType::F16 && i.dtype != DType::BF16)) return {};
+    const auto step = coefficient_of(i.index, k_.ranges[2].var);
+    const bool alone = contains(i.index, k_.ranges[along].var) && !contains(i.index, k_.ranges[1 - along].var);
+    if (!step || !step->is_constant(1) || !alone) return {};
+    return {{r, kNoRef}};
+  }
+
+  const Kernel& k_;
+  std::unordered_set<Ref> seen_;
+};
+
 }  // namespace
 
-std::vector<ProductSum> product_sums(const Kernel& k) {
-  std::vector<ProductSum> out;
-  const bool ranges = k.ranges.size() == 3 && k.ranges[0].kind == RangeKind::Parallel &&
-                      k.ranges[1].kind == RangeKind::Parallel && k.ranges[2].kind == RangeKind::Inner;
-  if (!ranges || std::count_if(k.stages.begin(), k.stages.end(), [](const Stage& s) { return s.loop; }) != 1) return out;
-  const Stage& loop = *std::find_if(k.stages.begin(), k.stages.end(), [](const Stage& s) { return s.loop; });
-  const auto loaded = [&](Ref r) { return k.instrs[r].kind == InstrKind::Cast ? k.instrs[r].in[0] : r; };
-  const auto is_operand = [&](Ref r, size_t along, size_t other) {
-    const Instr& i = k.instrs[r];
-    if (i.kind != InstrKind::Load || i.in[0] != kNoRef || (i.dtype != DType::F16 && i.dtype != DType::BF16)) return false;
-    const auto step = coefficient_of(i.index, k.ranges[2].var);
-    return step && step->is_constant(1) && contains(i.index, k.ranges[along].var) &&
-           !contains(i.index, k.ranges[other].var);
-  };
-  size_t others = 0;  // loads, casts to F32 and products
-  for (const Ref r : loop.body) {
-    const Instr& i = k.instrs[r];
-    if (i.kind != InstrKind::Accumulate) {
-      ++others;
-      continue;
-    }
-    const Instr& product = k.instrs[i.in[0]];
-    if (i.reduce != ReduceOp::Sum || i.dtype != DType::F32 || product.kind != InstrKind::Compute ||
-        product.prim != Prim::Mul || product.dtype != DType::F32)
-      return {};
-    Ref row = loaded(product.in[0]), column = loaded(product.in[1]);
-    if (!is_operand(row, 0, 1)) std::swap(row, column);
-    if (!is_operand(row, 0, 1) || !is_operand(column, 1, 0) || k.instrs[row].dtype != k.instrs[column].dtype ||
-        (!out.empty() && out[0].row != row))
-      return {};
-    out.push_back({r, row, column});
-  }
-  return others == 3 * out.size() + 2 ? out : std::vector<ProductSum>();
-}
+std::vector<ProductSum> product_sums(const Kernel& k) { return Finder(k).run(); }
 
 int64_t product_threads(const ProductTile& tile) { return kProductCopiers + 2 * tile.rows; }
 

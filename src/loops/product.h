@@ -10,10 +10,16 @@
 
 namespace vesta::loops {
 
+// The rows of an operand that one load reads: those for which the condition holds, and none of the pieces before has.
+struct ProductPiece {
+  Ref load = kNoRef;
+  Ref condition = kNoRef;  // a Bool that depends on the column; kNoRef: all other rows
+};
+
 struct ProductSum {
-  Ref sum = kNoRef;          // Accumulate
-  Ref row = kNoRef;          // the load that depends on the row and the inner variable
-  Ref column = kNoRef;       // the load that depends on the column and the inner variable
+  Ref sum = kNoRef;  // Accumulate
+  Ref row = kNoRef;  // the load that depends on the row and the inner variable
+  std::vector<ProductPiece> columns;  // the loads that depend on the column and the inner variable
 };
 
 // The sums of the kernel's loop, which have the same row. Empty: the kernel has not this form.

@@ -80,7 +80,7 @@ class Verifier : Rules {
       require(provably_divisible(extent, t.each), "a range of {} is not for {} each", to_string(extent), t.each);
     }
     require(k_.vector < 0 && k_.ahead.loads.empty() && !k_.serial, "threads and a CPU's schedule");
-    require(k_.tile.rows == 0 || (t.team == 1 && t.each == 1), "a tile of teams");
+    require(k_.tile.rows == 0 || t.team == 1, "a tile of teams");
     require(t.held > 0 || t.shared || (t.held == 0 && k_.row_slots.empty()), "rows that no thread holds");
     if (t.shared) {
       require(t.held == 0 && t.team == t.block && !t.across, "rows in shared memory of a team of {}", t.team);
@@ -116,13 +116,16 @@ class Verifier : Rules {
             "threads that do not multiply");
     require(k_.ranges[2].extent.is_constant() && provably_divisible(k_.ranges[2].extent, kProductPiece) && shared_bytes(k_) <= kMostShared,
             "slices that cannot be copied");
-    for (const ProductSum& s : sums)
-      for (const Ref r : {s.row, s.column}) {
+    for (const ProductSum& s : sums) {
+      std::vector<Ref> loads = {s.row};
+      for (const ProductPiece& piece : s.columns) loads.push_back(piece.load);
+      for (const Ref r : loads) {
         const Instr& i = k_.instrs[r];
         const KernelBuffer& b = k_.buffers[static_cast<size_t>(i.buffer)];
         require(!b.written && b.alignment >= 16 && provably_divisible(i.index - k_.ranges[2].var, kProductPiece),
                 "instruction {} is not copied in pieces of 16 bytes", r);
       }
+    }
     for (const Stage& s : k_.stages)
       for (const Ref r : s.body)
         require(s.loop || (k_.instrs[r].kind != InstrKind::StoreAdd && k_.instrs[r].kind != InstrKind::Indirect),
@@ -156,9 +159,11 @@ class Verifier : Rules {
     require(std::none_of(k_.stages.begin(), k_.stages.end(), [](const Stage& s) { return s.loop; }),
             "a tile in a kernel with loops");
     if (k_.threads.block > 0) {
-      require(t.rows > 0 && t.columns > 0 && t.rows * t.columns % k_.threads.block == 0 &&
-                  t.rows * t.columns <= 16 * k_.threads.block,
-              "{} threads for a tile of {} by {}", k_.threads.block, t.rows, t.columns);
+      const int64_t each = k_.threads.each;
+      require(t.rows > 0 && t.columns > 0 && t.rows * t.columns % (k_.threads.block * each) == 0 &&
+                  t.rows * t.columns <= 16 * k_.threads.block && t.rows % each == 0 && t.columns % each == 0 &&
+                  provably_divisible(rows.extent, each),
+              "{} threads for a tile of {} by {}, {} each", k_.threads.block, t.rows, t.columns, each);
       require(t.pitch >= t.rows, "columns of a tile overlap");
     } else {
       require(provably_at_least(k_.block, columns.extent), "a tile in a kernel of several blocks");

@@ -18,6 +18,7 @@
 #include "pipeline/labels.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/tune.h"
+#include "schedule/cuda/products.h"
 #include "schedule/plan.h"
 #include "store/store.h"
 #include "trace/trace.h"
@@ -182,7 +183,7 @@ class Compile {
  private:
   void run_passes(bool inference) {
     int64_t rewrites = 0;
-    graph::PassContext context{options_, target_.device, inference, {}};
+    graph::PassContext context{options_, target_.device, inference, schedule::most_product_rows(target_), {}};
     context.may_rewrite = [&] { return options_.rewrite_limit < 0 || rewrites++ < options_.rewrite_limit; };
     Stopwatch watch;
     graph::run_passes(graph_, context, verify_boundaries(), [&](const graph::PassRow& row, bool before) {

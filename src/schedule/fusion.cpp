@@ -170,10 +170,8 @@ void Fusion::collect_reads(int i) {
       break;
     case SchedulerNodeKind::Reduce:
       if (const auto product = loops::product_operands(*u.node)) {
-        for (const Value* v : {product->rows, product->columns}) {
-          const Value* base = base_of(v);
-          reads.push_back({.node = scheduler_node_of(base), .base = base, .opaque = true});
-        }
+        walk(product->rows, nullptr, reads);
+        walk(product->columns, nullptr, reads);
         const std::vector<Expr> column = {u.result_map.back()};
         if (product->bias) walk(product->bias, &column, reads);
         break;

@@ -32,6 +32,14 @@ class CostBuilder final : public BodyWalk {
 
 constexpr int64_t kFewRows = 32;
 
+// Matrices whose rows a product reads where they are.
+bool are_inputs_side_by_side(const Value* v) {
+  if (!v->producer || !loops::is_concatenation(*v->producer) || v->producer->prepacked) return false;
+  const auto pieces = loops::pieces_of(*v->producer);
+  return loops::constant_dim(*v->producer) == 0 &&
+         std::all_of(pieces.begin(), pieces.end(), [](const auto& p) { return !p.first->producer; });
+}
+
 bool can_split(ReduceOp op) { return op != ReduceOp::ArgMax && op != ReduceOp::ArgMin; }
 
 }  // namespace
@@ -101,7 +109,7 @@ bool Fusion::is_argument(const Node& node, const Value* v) const {
 
 // Whether a kernel computes this matrix product. Its operands lie in memory.
 bool Fusion::is_product(const Node& node) const {
-  return options_.why_no_kernels.empty() && options_.fuse && is_kernel_product(node, options_.target) &&
+  return options_.why_no_kernels.empty() && options_.fuse && !options_.rounds && is_kernel_product(node, options_.target) &&
          !refused_.count(&node) && is_on_target(node.results[0]) && is_on_target(node.input(0)) &&
          is_on_target(node.input(1));
 }
@@ -435,7 +443,7 @@ void Fusion::mark_needed() {
     if (nodes[i].kind != SchedulerNodeKind::Reduce) continue;
     if (const auto product = loops::product_operands(*nodes[i].node)) {
       in_memory(product->rows);
-      in_memory(product->columns);
+      if (!are_inputs_side_by_side(product->columns)) in_memory(product->columns);
     }
   }
   std::unordered_set<const Value*> mutated;

@@ -118,9 +118,9 @@ def _check_epilogue(dtype: torch.dtype, activation: Callable[[torch.Tensor], tor
         return activation(F.linear(x.double(), w1.double(), b1.double()))
 
     for function, exact, sizes in (
-        (perceptron, exactly, (64, 128)),
-        (perceptron, exactly, (2, 33, 128)),
-        (alone, exactly_alone, (64, 128)),
+        (perceptron, exactly, (192, 128)),
+        (perceptron, exactly, (6, 33, 128)),
+        (alone, exactly_alone, (192, 128)),
     ):
         x = torch.randn(sizes, device="cuda", dtype=dtype)
         compiled = _compiled(function)
@@ -129,7 +129,7 @@ def _check_epilogue(dtype: torch.dtype, activation: Callable[[torch.Tensor], tor
                 _no_worse(compiled(x), function(x), exact(x))
             _, calls = _kernels_and_calls(function, x)
         assert "aten::_addmm_activation" in calls, calls
-    special = torch.randn(64, 128, device="cuda", dtype=dtype)
+    special = torch.randn(192, 128, device="cuda", dtype=dtype)
     special[3, 5], special[7, 1], special[9, 2] = torch.nan, torch.inf, -torch.inf
     with torch.no_grad():
         got, want = _compiled(alone)(special), alone(special)
@@ -146,3 +146,77 @@ def epilogues_of_products() -> None:
     for dtype in (torch.bfloat16, torch.float16):
         for activation in (F.relu, gelu):
             _check_epilogue(dtype, activation)
+
+
+def _check_few_rows(dtype: torch.dtype, rows: int, columns: int, inner: int) -> None:
+    sizes = (columns, inner), (columns, inner), (columns,), (columns // 2, inner)
+    w, v, b, u = (torch.randn(size, device="cuda", dtype=dtype) / inner**0.5 for size in sizes)
+    wide = torch.randn(rows, 2 * inner, device="cuda", dtype=dtype)
+    x, y = wide[:, inner:], torch.randn(rows, columns, device="cuda", dtype=dtype)
+
+    def biased(x: torch.Tensor) -> torch.Tensor:
+        return F.linear(x, w.to(x.dtype), b.to(x.dtype))
+
+    def gated(x: torch.Tensor) -> torch.Tensor:
+        return F.silu(F.linear(x, w.to(x.dtype))) * F.linear(x, v.to(x.dtype), b.to(x.dtype)) + y.to(x.dtype)
+
+    def several(x: torch.Tensor) -> torch.Tensor:
+        q, k = F.linear(x, w.to(x.dtype)), F.linear(x, u.to(x.dtype))
+        return torch.cat([q.sin(), k.cos()], -1).softmax(-1)
+
+    def plain(x: torch.Tensor) -> torch.Tensor:
+        return x @ w.to(x.dtype).t()
+
+    for function, products in ((biased, 1), (gated, 1), (several, 1), (plain, 1)):
+        compiled = _compiled(function)
+        with torch.no_grad():
+            for _ in range(4):
+                _no_worse(compiled(x), function(x), function(x.double()))
+            kernels, calls = _kernels_and_calls(function, x)
+        assert not calls, f"{function.__name__} of {rows} rows: {calls}"
+        assert kernels >= products, kernels
+
+
+@trap
+def products_of_few_rows_are_kernels() -> None:
+    """On GPUs with the tensor cores of compute capability 9.0."""
+    if torch.cuda.get_device_capability() != (9, 0):
+        return
+    for dtype in (torch.bfloat16, torch.float16):
+        for rows, columns, inner in (
+            (2, 4096, 4096),
+            (7, 96, 264),
+            (33, 1024, 4096),
+            (64, 4096, 1024),
+            (100, 2056, 328),
+            (128, 4096, 4096),
+            (128, 1024, 14336),
+        ):
+            _check_few_rows(dtype, rows, columns, inner)
+
+
+@trap
+def products_of_few_rows_read_results_of_the_kernel_before() -> None:
+    """Weights are read early, other operands are not: also in the caller's own graph and with weights that change."""
+    w1, w2 = (torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) / 64 for _ in range(2))
+
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = F.rms_norm(x + F.linear(F.relu(F.linear(x, w1)), w2), (4096,))
+        return x
+
+    compiled = _compiled(chain)
+    x = torch.randn(40, 4096, device="cuda", dtype=torch.bfloat16)
+    with torch.no_grad():
+        for turn in range(6):
+            torch.testing.assert_close(compiled(x), chain(x), rtol=5e-2, atol=5e-2)
+            if turn == 3:
+                w1.mul_(-1)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = compiled(x)
+        for _ in range(3):
+            x.normal_()
+            w2.mul_(-1)
+            graph.replay()
+            torch.testing.assert_close(captured, chain(x), rtol=5e-2, atol=5e-2)

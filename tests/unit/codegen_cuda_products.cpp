@@ -124,6 +124,36 @@ input %4 : bf16[2, 50, 72]@D = argument "y" aligned 16
   expect_same(std::move(cases));
 }
 
+// Weights side by side are read where they are.
+TEST(CudaProducts, OfSeveralWeights) {
+  std::string text = "input %0 : bf16[1, 40, 256]@D = argument \"x\" aligned 16\n";
+  const std::pair<const char*, int> weights[] = {{"q", 72}, {"k", 24}, {"v", 32}};
+  for (size_t i = 0; i < 3; ++i)
+    text += fmt::format("input %{} : bf16[{}, 256]@D = parameter \"{}\" aligned 16\n", i + 1, weights[i].second,
+                        weights[i].first);
+  for (size_t i = 0; i < 3; ++i)
+    text += fmt::format("%{0} : bf16[1, 40, {1}]@D = aten::linear(%0, %{2}, none)\n%{3} : bf16[1, 40, {4}]@D = "
+                        "aten::slice.Tensor(%{0}, 2, 4, {5}, 1)\n",
+                        2 * i + 4, weights[i].second, i + 1, 2 * i + 5, weights[i].second - 4, weights[i].second);
+  for (size_t i = 0; i < 3; ++i)
+    text += fmt::format("%{0} : bf16[1, 40, {1}]@D = aten::exp(%{2})\n", i + 10, weights[i].second - 4, 2 * i + 5);
+  text += "output %10\noutput %11\noutput %12\n";
+  const auto g = on_device("cuda:0", text);
+  const Options user;
+  graph::run_passes(*g, {.options = user, .device = DeviceType::CUDA, .product_rows = 128}, true);
+  std::vector<Case> cases;
+  add_plan(cases, *g, 4, 2e-2);
+  const auto products = std::count_if(cases.begin(), cases.end(), [](const Case& c) { return c.kernel->product.rows > 0; });
+  EXPECT_EQ(products, 1);
+  for (const Case& c : cases) {
+    if (c.kernel->product.rows == 0) continue;
+    EXPECT_EQ(loops::product_sums(*c.kernel).at(0).columns.size(), 3u) << c.name;
+  }
+  add_other_schedules(cases);
+  EXPECT_GT(cases.size(), 10u);
+  expect_same(std::move(cases));
+}
+
 // With the instructions of one architecture, and as PTX for the later ones.
 TEST(CudaProducts, Compile) {
   std::string why;

@@ -74,7 +74,7 @@ void expect_what_the_family_needs(const graph::OpRow& row, std::string_view name
     EXPECT_NE(lowering->element, nullptr) << name;
   }
   if (!lowering) return;
-  EXPECT_TRUE(elements || row.family == Family::Scatter || row.family == Family::Scan) << name;
+  EXPECT_TRUE(elements || row.family == Family::Scatter || row.family == Family::Scan || lowering->product) << name;
   EXPECT_EQ(lowering->gathers, elements && lowering->index_checks != nullptr) << name;
   if (row.family != Family::Scatter) return;
   EXPECT_NE(lowering->update, nullptr) << name;

@@ -70,7 +70,7 @@ class Writer : ReductionLines {
   // of the rows' range.
   void find_columns() {
     by_column_.assign(k_.instrs.size(), false);
-    if (!(t_.across || k_.product.rows > 0) || t_.each == 1) return;
+    if (!(t_.across || k_.product.rows > 0 || k_.tile.rows > 0) || t_.each == 1) return;
     const auto inner = [](const Range& r) { return r.kind == RangeKind::Inner; };
     column_ = &*std::prev(std::find_if(k_.ranges.begin(), k_.ranges.end(), inner));
     std::unordered_set<Expr> symbols = {column_->var};
@@ -171,7 +171,7 @@ class Writer : ReductionLines {
   }
 
   // A block processes one tile: its threads load it along the rows into shared memory, then compute and store along the
-  // columns.
+  // columns, in both cases `each` neighbours at once.
   void tiled() {
     const loops::Tile& t = k_.tile;
     const size_t row = k_.ranges.size() - 2, column = row + 1;
@@ -192,23 +192,45 @@ class Writer : ReductionLines {
     names_[k_.ranges[column].var] = fmt::format("v{}", column);
     const auto elements = [&](size_t fast, size_t slow, int64_t size) {
       line("#pragma unroll");
-      line("for (int k = 0; k < {}; ++k) {{", t.rows * t.columns / t_.block);
-      line("const int at = (int)threadIdx.x + k * {};", t_.block);
+      line("for (int k = 0; k < {}; ++k) {{", t.rows * t.columns / t_.block / t_.each);
+      line("const int at = ((int)threadIdx.x + k * {}) * {};", t_.block, t_.each);
       line("const {} v{} = first{} + at % {}, v{} = first{} + at / {};", index_, fast, fast, size, slow, slow, size);
       for (const size_t d : {row, column})
         if (const Expr n = k_.ranges[d].extent; !provably_divisible(n, d == row ? t.rows : t.columns))
           line("if (v{} >= {}) continue;", d, text(n));
     };
     elements(row, column, t.rows);
-    for (Ref r : t.loads)
-      line("q{}[at / {} * {} + at % {}] = b{}[{}];", r, t.rows, t.pitch, t.rows, k_.instrs[r].buffer,
-           text(k_.instrs[r].index));
+    for (Ref r : t.loads) {
+      const Instr& i = k_.instrs[r];
+      const std::string place = fmt::format("q{}[at / {} * {} + at % {}", r, t.rows, t.pitch, t.rows);
+      if (t_.each == 1) {
+        line("{}] = b{}[{}];", place, i.buffer, text(i.index));
+        continue;
+      }
+      const bool together = is_aligned(i, k_.ranges[row]);
+      if (together) line("const auto l{} = {};", r, pack_at(i));
+      names_[k_.ranges[row].var] = fmt::format("(v{} + u)", row);
+      line("#pragma unroll");
+      line("for (int u = 0; u < {}; ++u) {} + u] = {};", t_.each, place,
+           together ? fmt::format("l{}.v[u]", r) : fmt::format("b{}[{}]", i.buffer, text(i.index)));
+      names_[k_.ranges[row].var] = fmt::format("v{}", row);
+    }
     line("}}");
     line("__syncthreads();");
     elements(column, row, t.columns);
-    for (const loops::Stage& s : k_.stages)
-      for (Ref r : s.body) instr(r, false);
+    for (const loops::Stage& s : k_.stages) body(s);
     line("}}");
+  }
+  // The neighbours at an index of a buffer, as one value.
+  std::string pack_at(const Instr& i) const {
+    return fmt::format("*(const Pack<{}, {}>*)(b{} + {})", stored_type(i.dtype), t_.each, i.buffer, text(i.index));
+  }
+  // Whether neighbours along the range are adjacent and begin where one access may.
+  bool is_aligned(const Instr& i, const Range& range) const {
+    const int64_t bytes = std::min<int64_t>(16, t_.each * element_size(i.dtype));
+    if (k_.buffers[static_cast<size_t>(i.buffer)].alignment < bytes) return false;
+    const auto step = coefficient_of(i.index, range.var);
+    return step && step->is_constant(1) && provably_divisible(i.index - range.var, t_.each);
   }
   // A block computes one tile of the sums, or a part of its terms, then the other stages for its elements.
   void product() {
@@ -239,13 +261,19 @@ class Writer : ReductionLines {
     line("const auto column = [&](int n) -> const u8* {{");
     line("const {} v1 = first1 + n % {};", index_, p.columns);
     check(1, p.columns, "return nullptr");
+    conditions_of(sums);
     for (int64_t s = 0; s < count; ++s)
-      line("{}return {};", s + 1 < count ? fmt::format("if (n < {}) ", (s + 1) * p.columns) : "",
-           first_of(sums[static_cast<size_t>(s)].column));
+      for (const loops::ProductPiece& piece : sums[static_cast<size_t>(s)].columns) {
+        std::string when = s + 1 < count ? fmt::format("n < {}", (s + 1) * p.columns) : "";
+        if (piece.condition != kNoRef) when += (when.empty() ? "" : " && ") + value(piece.condition);
+        line("{}return {};", when.empty() ? "" : "if (" + when + ") ", first_of(piece.load));
+      }
     line("}};");
     const Instr& operand = k_.instrs[sums[0].row];
     const bool early = std::all_of(sums.begin(), sums.end(), [&](const loops::ProductSum& s) {
-      return k_.buffers[static_cast<size_t>(k_.instrs[s.column].buffer)].constant;
+      return std::all_of(s.columns.begin(), s.columns.end(), [&](const loops::ProductPiece& piece) {
+        return k_.buffers[static_cast<size_t>(k_.instrs[piece.load].buffer)].constant;
+      });
     });
     const bool whole = provably_divisible(rows, p.rows) && provably_divisible(columns, p.columns);
     const int64_t pitch = loops::product_pitch(p, sums.size()), of_part = p.rows / p.parts,
@@ -270,6 +298,19 @@ class Writer : ReductionLines {
     line("}}");
     if (p.parts > 1) line("parts_meet();");
     out_ += "}\n";
+  }
+  // Computes the conditions of the pieces of columns.
+  void conditions_of(const std::vector<loops::ProductSum>& sums) {
+    std::vector<bool> needed(k_.instrs.size(), false);
+    for (const loops::ProductSum& s : sums)
+      for (const loops::ProductPiece& piece : s.columns)
+        if (piece.condition != kNoRef) needed[piece.condition] = true;
+    for (Ref r = static_cast<Ref>(needed.size()); r-- > 0;)
+      for (const Ref o : k_.instrs[r].in)
+        if (needed[r] && o != kNoRef) needed[o] = true;
+    for (const loops::Stage& s : k_.stages)
+      for (const Ref r : s.body)
+        if (needed[r]) instr(r, false);
   }
   bool is_value(const Instr& access) const { return k_.buffers[static_cast<size_t>(access.buffer)].value; }
   bool is_tiled(Ref r) const { return std::find(k_.tile.loads.begin(), k_.tile.loads.end(), r) != k_.tile.loads.end(); }
@@ -456,11 +497,7 @@ class Writer : ReductionLines {
     const bool store = i.kind == InstrKind::Store && i.in[1] == kNoRef;
     const bool add = i.kind == InstrKind::StoreAdd && i.in[1] == kNoRef && i.dtype == DType::F32;
     if (!load && !store && !add) return false;
-    const int64_t bytes = std::min<int64_t>(16, t_.each * element_size(i.dtype));
-    if (k_.buffers[static_cast<size_t>(i.buffer)].alignment < bytes) return false;
-    const auto step = coefficient_of(i.index, range.var);
-    if (!step || !step->is_constant(1)) return false;
-    return !names_varying_place(i.index) && provably_divisible(i.index - range.var, t_.each);
+    return is_aligned(i, range) && !names_varying_place(i.index);
   }
 
   // Whether the index contains an indirect index that differs between a thread's elements.
@@ -506,7 +543,7 @@ class Writer : ReductionLines {
       if (!(packed_[r] = is_packed(i, *range, s))) continue;
       const std::string type = fmt::format("Pack<{}, {}>", stored_type(i.dtype), t_.each);
       if (i.kind == InstrKind::Load) {
-        const std::string all = fmt::format("*(const {}*)(b{} + {})", type, i.buffer, text(i.index));
+        const std::string all = pack_at(i);
         if (i.in[0] == kNoRef) {
           line("const {} l{} = {};", type, r, all);
         } else {
@@ -625,7 +662,8 @@ class Writer : ReductionLines {
       case InstrKind::Load: {
         const loops::Tile& t = k_.tile;
         const std::string element = is_tiled(r)
-                                        ? fmt::format("q{}[at % {} * {} + at / {}]", r, t.columns, t.pitch, t.columns)
+                                        ? fmt::format("q{}[(at % {}{}) * {} + at / {}]", r, t.columns,
+                                                      column_ ? " + u" : "", t.pitch, t.columns)
                                     : packed(r)   ? fmt::format("l{}.v[u]", r)
                                     : is_value(i) ? fmt::format("b{}", i.buffer)
                                                   : fmt::format("b{}[{}]", i.buffer, text(i.index));

@@ -12,6 +12,7 @@ struct PassContext {
   const Options& options;
   DeviceType device = DeviceType::CPU;  // that the graph is compiled for
   bool inference = true;                // no graph input requires a gradient
+  int64_t product_rows = 0;             // kernels compute matrix products of at most so many rows, of weights anywhere
   // Asks for permission to make one more rewrite; false once Options::rewrite_limit is reached. A pass asks before
   // every rewrite.
   std::function<bool()> may_rewrite = [] { return true; };

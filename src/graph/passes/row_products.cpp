@@ -17,16 +17,6 @@ bool is_one_row(const Node* n, const PassContext& context) {
          std::all_of(x.sizes.begin(), x.sizes.end() - 1, [](Expr e) { return e.is_constant(1); });
 }
 
-// Whether a kernel of the product alone could not fuse with the readers of v. It computes one element at a time; these
-// readers also need other elements (halves of a rotation) or store them elsewhere (rows of a cache).
-bool is_read_elsewhere(const Value* v) {
-  return std::any_of(v->users.begin(), v->users.end(), [](const Node* n) {
-    if (n->op->family() != Family::View) return n->op->family() != Family::Pointwise;
-    if (is_op(n, "aten::slice.Tensor")) return true;
-    return std::any_of(n->results.begin(), n->results.end(), [](const Value* r) { return r && is_read_elsewhere(r); });
-  });
-}
-
 // A product whose weight and bias are graph inputs and whose results are read elsewhere.
 bool may_join(const Node* n, const PassContext& context) {
   if (!is_one_row(n, context) || !n->input(1)->type.sizes[0].is_constant()) return false;
@@ -59,6 +49,25 @@ Value* products(Builder& b, const std::vector<Node*>& nodes) {
 }
 
 }  // namespace
+
+bool is_read_elsewhere(const Value* v) {
+  return std::any_of(v->users.begin(), v->users.end(), [](const Node* n) {
+    if (n->op->family() != Family::View) return n->op->family() != Family::Pointwise;
+    if (is_op(n, "aten::slice.Tensor")) return true;
+    return std::any_of(n->results.begin(), n->results.end(), [](const Value* r) { return r && is_read_elsewhere(r); });
+  });
+}
+
+bool is_kernel_product(const Node* n, const PassContext& context) {
+  const TensorType &x = n->input(0)->type, &y = n->results[0]->type;
+  const bool half = y.dtype == DType::F16 || y.dtype == DType::BF16;
+  int64_t rows = 1;
+  for (size_t d = 0; d + 1 < x.dim(); ++d) {
+    if (!x.sizes[d].is_constant()) return false;
+    rows *= x.sizes[d].constant();
+  }
+  return half && rows > 1 && rows <= context.product_rows;
+}
 
 bool write_row_products(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);

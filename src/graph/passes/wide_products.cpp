@@ -4,6 +4,7 @@
 
 #include "graph/passes/library.h"
 #include "graph/passes/rewriter.h"
+#include "graph/passes/row_products.h"
 
 namespace vesta::graph {
 namespace {
@@ -21,13 +22,16 @@ bool fills_a_gpu(const TensorType& result) {
   return bytes_of(result).value_or(0) >= kFillingResults * element_size(result.dtype);
 }
 
+constexpr size_t kMostInPlace = 4;  // weights that a kernel reads where they are: each row of a tile selects one
+
 // A product whose weight and bias are constants that exist before the first node.
 bool may_join(const Node* n, const PassContext& context, const std::vector<bool>& parameters) {
   if (!is_op(n, "aten::linear") || n->prepacked || !n->results[0]) return false;
   const Value *x = n->input(0), *w = n->input(1), *bias = value_of(n->args()[2]);
   const TensorType& y = n->results[0]->type;
   return y.device.type == context.device && w->type.dim() == 2 && w->type.dtype == x->type.dtype &&
-         y.dtype == x->type.dtype && is_contiguous(y) && !fills_a_gpu(y) && is_weight(parameters, w) &&
+         y.dtype == x->type.dtype && is_contiguous(y) && is_weight(parameters, w) &&
+         (is_kernel_product(n, context) ? is_read_elsewhere(n->results[0]) : !fills_a_gpu(y)) &&
          (!bias || (bias->type.dim() == 1 && bias->type.dtype == y.dtype && is_weight(parameters, bias)));
 }
 
@@ -42,11 +46,11 @@ std::vector<Node*> joined(Node* n, const PassContext& context, const std::vector
   return out;
 }
 
-Value* side_by_side(Builder& b, const std::vector<Node*>& nodes, size_t argument) {
+Value* side_by_side(Builder& b, const std::vector<Node*>& nodes, size_t argument, bool copy) {
   ValueList parts;
   for (const Node* n : nodes) parts.push_back(n->input(argument));
   Node* const all = b.node("aten::cat", {parts, Expr(0)});
-  all->prepacked = true;
+  all->prepacked = copy;
   return all->results[0];
 }
 
@@ -63,20 +67,23 @@ int64_t bytes_side_by_side(const std::vector<Node*>& nodes) {
 bool write_wide_products(Graph& graph, const PassContext& context) {
   // The library may add up in another order.
   if (!context.inference || context.options.numerics == "eager") return false;
-  if (!fits_packed_budget(graph, context, Copies::OfProducts, 0)) return false;
+  if (context.product_rows == 0 && !fits_packed_budget(graph, context, Copies::OfProducts, 0)) return false;
   Rewriter rewriter(graph, context);
   const std::vector<bool> parameters = parameters_of(graph);
   for (Node *n = graph.first(), *next = nullptr; n; n = next) {
     next = n->next;
     if (!may_join(n, context, parameters)) continue;
-    const std::vector<Node*> nodes = joined(n, context, parameters);
-    if (nodes.size() < 2 || !fits_packed_budget(graph, context, Copies::OfProducts, bytes_side_by_side(nodes)))
+    const bool copy = !is_kernel_product(n, context);
+    std::vector<Node*> nodes = joined(n, context, parameters);
+    if (!copy && nodes.size() > kMostInPlace) nodes.resize(kMostInPlace);
+    if (nodes.size() < 2 ||
+        (copy && !fits_packed_budget(graph, context, Copies::OfProducts, bytes_side_by_side(nodes))))
       continue;
     if (!rewriter.may()) break;
     Builder b(graph, n);
     b.source = n->source;
-    Value* const weights = side_by_side(b, nodes, 1);
-    const Arg bias = value_of(n->args()[2]) ? Arg(side_by_side(b, nodes, 2)) : Arg(None{});
+    Value* const weights = side_by_side(b, nodes, 1, copy);
+    const Arg bias = value_of(n->args()[2]) ? Arg(side_by_side(b, nodes, 2, copy)) : Arg(None{});
     Value* const all = b("aten::linear", {n->input(0), weights, bias});
     const auto columns = Expr(static_cast<int64_t>(all->type.dim()) - 1);
     Expr begin = 0;

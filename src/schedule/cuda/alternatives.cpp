@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "loops/product.h"
+#include "schedule/cuda/products.h"
 #include "schedule/cuda/threads.h"
 
 namespace vesta::schedule {
@@ -37,7 +39,9 @@ class Lister {
   }
 
   std::vector<std::shared_ptr<const Kernel>> run() {
-    if (k_.tile.rows > 0) {
+    if (k_.product.rows > 0) {
+      products();
+    } else if (k_.tile.rows > 0) {
       tiles();
     } else if (!loops_) {
       pointwise();
@@ -70,6 +74,18 @@ class Lister {
           read_through_tiles(k, rows, columns);
           if (k.tile.loads == k_.tile.loads) add(std::move(k));
         }
+  }
+
+  void products() {
+    const size_t sums = loops::product_sums(k_).size();
+    for (const int64_t more : {-64, -32, -16, -8, 0, 8, 16, 32, 64})
+      for (const int64_t parts : {1, 2}) {
+        Kernel k = k_;
+        k.product.columns += more;
+        k.product.parts = parts;
+        k.product = with_stages(k.product, sums, target_);
+        if (k.product.columns > 0) add(std::move(k));
+      }
   }
 
   void pointwise() {
@@ -153,6 +169,8 @@ class Lister {
     double distance = steps(a.block, b.block) / 2 + steps(a.each, b.each) + (a.shared != b.shared ? 0.25 : 0);
     // Where the team is the block, another block size is not a choice of its own.
     distance += a.team == a.block && b.team == b.block ? steps(a.team, b.team) / 2 : steps(a.team, b.team);
+    distance += std::abs(static_cast<double>(k_.product.columns - k.product.columns)) / 16 +
+                static_cast<double>(k_.product.parts != k.product.parts);
     if (k.tile.rows > 0) distance += steps(k_.tile.rows, k.tile.rows) + steps(k_.tile.columns, k.tile.columns);
     found_.push_back({distance, std::make_shared<const Kernel>(std::move(k))});
   }

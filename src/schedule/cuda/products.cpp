@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kMostRows = 128;   // more rows are bound by arithmetic
 constexpr int64_t kMostColumns = 256;  // of all sums of a tile: what one instruction multiplies
 constexpr int64_t kElementBytes = 2;
+constexpr int64_t kLeastStages = 4, kMostStages = 12;
 
 // Measured on an H100.
 constexpr double kShareOfMemory = 0.88;      // of the nominal speed
@@ -47,19 +48,15 @@ double nanoseconds(const Shape& s, const ProductTile& t, const Target& target) {
 }
 
 std::optional<Choice> choose(const Shape& s, const Target& target) {
-  const bool fits = s.rows > 1 && s.rows <= kMostRows && s.columns >= kProductPiece && s.inner >= loops::kProductSlice;
-  if (target.cpu != "sm_90" || !fits || s.inner % kProductPiece != 0) return std::nullopt;
+  const bool fits = s.rows > 1 && s.rows <= most_product_rows(target) && s.columns >= kProductPiece && s.inner >= loops::kProductSlice;
+  if (!fits || s.inner % kProductPiece != 0) return std::nullopt;
   std::optional<Choice> best;
   for (int64_t columns = 16 / std::min<int64_t>(s.sums, 2); columns * s.sums <= kMostColumns; columns += kProductPiece) {
     if (columns * s.sums % 16 != 0) continue;
     for (const int64_t parts : {1, 2}) {
       Choice c;
-      c.tile = {s.rows > 64 ? kMostRows : 64, columns, 2, parts};
-      const auto sums = static_cast<size_t>(s.sums);
-      const int64_t most = target.l1_bytes - kOwnShared;
-      while (c.tile.stages < 12 && loops::product_bytes({c.tile.rows, columns, c.tile.stages + 1, parts}, sums) <= most)
-        ++c.tile.stages;
-      if (c.tile.stages < 4) continue;
+      c.tile = with_stages({s.rows > 64 ? kMostRows : 64, columns, 0, parts}, static_cast<size_t>(s.sums), target);
+      if (c.tile.stages < kLeastStages) continue;
       c.ns = nanoseconds(s, c.tile, target);
       if (!best || c.ns < best->ns) best = c;
     }
@@ -71,6 +68,14 @@ std::optional<Choice> choose(const Shape& s, const Target& target) {
 }
 
 }  // namespace
+
+int64_t most_product_rows(const Target& target) { return target.cpu == "sm_90" ? kMostRows : 0; }
+
+ProductTile with_stages(ProductTile tile, size_t sums, const Target& target) {
+  for (tile.stages = kMostStages; tile.stages > 0; --tile.stages)
+    if (loops::product_bytes(tile, sums) <= target.l1_bytes - kOwnShared) break;
+  return tile;
+}
 
 bool is_kernel_product(const graph::Node& node, const Target& target) {
   const auto operands = target.device == DeviceType::CUDA ? loops::product_operands(node) : std::nullopt;

@@ -149,7 +149,11 @@ class Chooser : LoopNest {
     out_.threads.block = kBlock;
     out_.row_bytes = 0;
     if (out_.tile_rows > 0) {
-      out_.threads.block = std::min(kBlock, out_.tile_rows * out_.tile_columns);
+      const size_t last = ranges_.size() - 1;
+      const int64_t elements = out_.tile_rows * out_.tile_columns;
+      out_.threads.block = std::min(kBlock, elements);
+      const int64_t most = std::min({elements / out_.threads.block, out_.tile_rows, out_.tile_columns});
+      out_.threads.each = std::min(neighbours(last - 1, most), neighbours(last, most));
     } else if (!has_inner) {
       out_.threads.each = neighbours(ranges_.size() - 1, rows / (kBlock * options_.target.threads));
       while (out_.threads.each > 1 && !adds_together(out_.threads.each)) out_.threads.each /= 2;
