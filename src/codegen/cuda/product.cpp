@@ -29,7 +29,7 @@ __device__ __forceinline__ void barrier_wait(u64* b, int parity) {
   asm volatile("{ .reg .pred p; WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra WAIT; }"
                :: "r"(shared_address(b)), "r"(parity) : "memory");
 }
-// Copies 16 bytes. `on` is false: writes zeros. Operands of one read leave the second-level cache first.
+// Copies 16 bytes. `on` is false: writes zeros, and reads nothing. Operands of one read leave the second-level cache first.
 template <bool AGAIN> __device__ __forceinline__ void copy_piece(u8* to, const u8* from, bool on, u64 policy) {
   if (AGAIN) {
     asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;"
@@ -159,10 +159,10 @@ template <int N> __device__ __forceinline__ void finish_multiplying(float (&d)[N
 }
 
 // Computes ROWS by COLUMNS sums of K products, or of this part of K, and leaves them in shared memory, `pitch` floats
-// from row to row. row(n) and column(n) are the first element of an operand's row, or null for zeros; `somewhere` is any
-// address. Returns nullptr to the threads that only copy. WHOLE: no row or column is missing. EARLY: the columns may be read before the kernels before this one have ended.
-template <int ROWS, int COLUMNS, int STAGES, int PARTS, int K, bool BF16, bool WHOLE, bool EARLY, class Row, class Column>
-__device__ __forceinline__ float* product(int pitch, u8* memory, const void* somewhere, Row row, Column column) {
+// from row to row. row(n) and column(n) are the first element of an operand's row; only the first `height` rows are read.
+// Returns nullptr to the threads that only copy. EARLY: the columns may be read before the kernels before this one have ended.
+template <int ROWS, int COLUMNS, int STAGES, int PARTS, int K, bool BF16, bool EARLY, class Row, class Column>
+__device__ __forceinline__ float* product(int pitch, u8* memory, int height, Row row, Column column) {
   constexpr int kRowBytes = ROWS * 128, kBytes = (ROWS + COLUMNS) * 128, kConsumers = ROWS * 2;
   constexpr int kRowPieces = ROWS / 16, kColumnPieces = COLUMNS / 16, kSlices = (K + 63) / 64;
   constexpr int kOfPart = (kSlices + PARTS - 1) / PARTS;
@@ -188,21 +188,20 @@ __device__ __forceinline__ float* product(int pitch, u8* memory, const void* som
 #pragma unroll
     for (int p = 0; p < kColumnPieces; ++p) columns[p] = column(first + p * 16);
 #pragma unroll
-    for (int p = 0; p < kRowPieces; ++p) rows[p] = row(first + p * 16);
+    for (int p = 0; p < kRowPieces; ++p) rows[p] = row(first + p * 16 < height ? first + p * 16 : 0);
     u8* const own = slices + slice_byte(first, piece * 8);
     const auto within = [&](int slice) { return K % 64 == 0 || slice * 64 + piece * 8 < K; };
     const auto copy_columns = [&](int slice, int s) {
 #pragma unroll
       for (int p = 0; p < kColumnPieces; ++p) {
-        const bool on = (WHOLE || columns[p]) && within(slice);
-        copy_piece<false>(own + s * kBytes + kRowBytes + p * 2048, on ? columns[p] + slice * 128 + piece * 16 : (const u8*)somewhere, on, once);
+        copy_piece<false>(own + s * kBytes + kRowBytes + p * 2048, columns[p] + slice * 128 + piece * 16, within(slice), once);
       }
     };
     const auto copy_rows = [&](int slice, int s) {
 #pragma unroll
       for (int p = 0; p < kRowPieces; ++p) {
-        const bool on = (WHOLE || rows[p]) && within(slice);
-        copy_piece<true>(own + s * kBytes + p * 2048, on ? rows[p] + slice * 128 + piece * 16 : (const u8*)somewhere, on, again);
+        if (first + p * 16 < height)
+          copy_piece<true>(own + s * kBytes + p * 2048, rows[p] + slice * 128 + piece * 16, within(slice), again);
       }
       barrier_arrive_after_copies(full + s);
     };

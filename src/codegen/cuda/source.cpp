@@ -245,22 +245,19 @@ class Writer : ReductionLines {
     names_[k_.ranges[2].var] = "0";
     line("const {0} tile = ({0})blockIdx.x / {1}, tiles = {2};", index_, p.parts, text(ceildiv(rows, p.rows)));
     line("const {} first0 = tile % tiles * {}, first1 = tile / tiles * {};", index_, p.rows, p.columns);
-    const auto check = [&](int range, int64_t size, const char* otherwise) {
-      const Expr extent = range == 0 ? rows : columns;
-      if (!provably_divisible(extent, size)) line("if (v{} >= {}) {};", range, text(extent), otherwise);
-    };
+    const bool all_rows = provably_divisible(rows, p.rows), all_columns = provably_divisible(columns, p.columns);
     const auto first_of = [&](Ref load) {
       const Instr& i = k_.instrs[load];
       return fmt::format("(const u8*)(b{} + {})", i.buffer, text(i.index));
     };
     line("const auto row = [&](int n) -> const u8* {{");
     line("const {} v0 = first0 + n;", index_);
-    check(0, p.rows, "return nullptr");
     line("return {};", first_of(sums[0].row));
     line("}};");
     line("const auto column = [&](int n) -> const u8* {{");
-    line("const {} v1 = first1 + n % {};", index_, p.columns);
-    check(1, p.columns, "return nullptr");
+    // Of columns past the last one, which are not stored, that one is read again.
+    const std::string last = all_columns ? "" : fmt::format("v_min<{}>({} - 1, ", index_, text(columns));
+    line("const {} v1 = {}first1 + n % {}{};", index_, last, p.columns, all_columns ? "" : ")");
     conditions_of(sums);
     for (int64_t s = 0; s < count; ++s)
       for (const loops::ProductPiece& piece : sums[static_cast<size_t>(s)].columns) {
@@ -275,18 +272,18 @@ class Writer : ReductionLines {
         return k_.buffers[static_cast<size_t>(k_.instrs[piece.load].buffer)].constant;
       });
     });
-    const bool whole = provably_divisible(rows, p.rows) && provably_divisible(columns, p.columns);
+    const std::string height = all_rows ? std::to_string(p.rows) : fmt::format("(int)({} - first0)", text(rows));
     const int64_t pitch = loops::product_pitch(p, sums.size()), of_part = p.rows / p.parts,
                   of_row = p.columns / t_.each;
-    line("const float* const sums = product<{}, {}, {}, {}, {}, {}, {}, {}>({}, shared_rows, b{}, row, column);", p.rows,
-         p.columns * count, p.stages, p.parts, text(k_.ranges[2].extent), operand.dtype == DType::BF16, whole, early,
-         pitch, operand.buffer);
+    line("const float* const sums = product<{}, {}, {}, {}, {}, {}, {}>({}, shared_rows, {}, row, column);", p.rows,
+         p.columns * count, p.stages, p.parts, text(k_.ranges[2].extent), operand.dtype == DType::BF16, early, pitch,
+         height);
     line("if (!sums) return;");
     line("for (int at = (int)threadIdx.x; at < {}; at += {}) {{", of_part * of_row, 2 * p.rows);
     line("const int n0 = at / {} + own_part<{}>() * {}, n1 = at % {} * {};", of_row, p.parts, of_part, of_row, t_.each);
     line("const {} v0 = first0 + n0, v1 = first1 + n1;", index_);
-    check(0, p.rows, "continue");
-    check(1, p.columns, "continue");
+    if (!all_rows) line("if (v0 >= {}) continue;", text(rows));
+    if (!all_columns) line("if (v1 >= {}) continue;", text(columns));
     for (int64_t s = 0; s < count; ++s) {
       const Ref sum = sums[static_cast<size_t>(s)].sum;
       line("float s{}[{}];", sum, t_.each);
