@@ -200,8 +200,7 @@ __device__ __forceinline__ float* product(int pitch, u8* memory, int height, Row
     const auto copy_rows = [&](int slice, int s) {
 #pragma unroll
       for (int p = 0; p < kRowPieces; ++p) {
-        if (first + p * 16 < height)
-          copy_piece<true>(own + s * kBytes + p * 2048, rows[p] + slice * 128 + piece * 16, within(slice), again);
+        copy_piece<true>(own + s * kBytes + p * 2048, rows[p] + slice * 128 + piece * 16, within(slice) && first + p * 16 < height, again);
       }
       barrier_arrive_after_copies(full + s);
     };
