@@ -82,8 +82,6 @@ class Finder {
 
 std::vector<ProductSum> product_sums(const Kernel& k) { return Finder(k).run(); }
 
-int64_t product_threads(const ProductTile& tile) { return kProductCopiers + 2 * tile.rows; }
-
 int64_t product_pitch(const ProductTile& tile, size_t sums) {
   return tile.columns * static_cast<int64_t>(sums) + kPadding;
 }

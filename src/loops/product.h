@@ -27,9 +27,10 @@ std::vector<ProductSum> product_sums(const Kernel& k);
 
 inline constexpr int64_t kProductPiece = 8;  // inner elements that are copied at once, 16 bytes
 
-// Threads that copy, and bytes of shared memory for a tile of so many sums.
-inline constexpr int64_t kProductCopiers = 128;
-int64_t product_threads(const ProductTile& tile);
+// Threads of a block that copy and that multiply.
+inline constexpr int64_t kProductCopiers = 128, kProductConsumers = 256;
+inline constexpr int64_t kProductThreads = kProductCopiers + kProductConsumers;
+// Bytes of shared memory for a tile of so many sums.
 int64_t product_bytes(const ProductTile& tile, size_t sums);
 // Floats from one row of a tile's sums to the next, and of all its sums in shared memory.
 int64_t product_pitch(const ProductTile& tile, size_t sums);

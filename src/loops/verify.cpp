@@ -110,8 +110,8 @@ class Verifier : Rules {
     require((p.rows == 64 || p.rows == 128) && p.columns > 0 && p.columns % 8 == 0 && wide % 16 == 0 && wide <= 256 &&
                 p.columns % k_.threads.each == 0,
             "tiles of {} by {} for {} sums", p.rows, p.columns, sums.size());
-    require(p.stages > 1 && (p.parts == 1 || p.parts == 2), "{} stages and {} parts", p.stages, p.parts);
-    require(k_.threads.block == product_threads(p) && k_.threads.team == 1 && k_.threads.held == 0 &&
+    require(p.stages > 2 && (p.parts == 1 || p.parts == 2), "{} stages and {} parts", p.stages, p.parts);
+    require(k_.threads.block == kProductThreads && k_.threads.team == 1 && k_.threads.held == 0 &&
                 !k_.threads.shared && !k_.threads.across && k_.row_slots.empty() && k_.tile.rows == 0,
             "threads that do not multiply");
     require(k_.ranges[2].extent.is_constant() && provably_divisible(k_.ranges[2].extent, kProductPiece) && shared_bytes(k_) <= kMostShared,

@@ -191,7 +191,7 @@ template <bool AGAIN> static inline void copy_piece(unsigned char* to, const uns
   if (on) std::memcpy(to, from, 16); else std::memset(to, 0, 16);
 }
 template <bool AGAIN> static inline unsigned long long cache_policy() { return 0; }
-template <int THREADS> static inline void consumers_meet() { vesta_host->sync(THREADS); }
+static inline void consumers_meet() { vesta_host->sync(256); }
 static inline void parts_meet() { vesta_host->sync_blocks(); }
 template <int PARTS> static inline int own_part() { return PARTS > 1 ? vesta_host->rank() : 0; }
 template <int PARTS, int N> static inline void take_sums(float (&x)[N], const float* at) {
@@ -200,8 +200,8 @@ template <int PARTS, int N> static inline void take_sums(float (&x)[N], const fl
     for (int p = 0; p < PARTS; ++p) x[n] += ((const float*)shared_memory[p])[at + n - (const float*)shared_rows];
   }
 }
-template <int ROWS> static inline void give_registers() {}
-template <int ROWS> static inline void take_registers() {}
+static inline void give_registers() {}
+static inline void take_registers() {}
 )";
 
 class HostKernels {

@@ -48,9 +48,7 @@ template <bool AGAIN> __device__ __forceinline__ u64 cache_policy() {
   }
   return p;
 }
-template <int THREADS> __device__ __forceinline__ void consumers_meet() {
-  asm volatile("bar.sync 1, %0;" :: "n"(THREADS) : "memory");
-}
+__device__ __forceinline__ void consumers_meet() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
 // All threads of the blocks that share a tile, with what they have written to shared memory.
 __device__ __forceinline__ void parts_meet() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
@@ -89,14 +87,14 @@ template <int PARTS, int N> __device__ __forceinline__ void take_sums(float (&x)
   }
 }
 // Registers move from the threads that copy to those that multiply.
-template <int ROWS> __device__ __forceinline__ void give_registers() {
+__device__ __forceinline__ void give_registers() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  if (ROWS == 128) asm volatile("setmaxnreg.dec.sync.aligned.u32 104;");
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 104;");
 #endif
 }
-template <int ROWS> __device__ __forceinline__ void take_registers() {
+__device__ __forceinline__ void take_registers() {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  if (ROWS == 128) asm volatile("setmaxnreg.inc.sync.aligned.u32 200;");
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 200;");
 #endif
 }
 #endif
@@ -163,7 +161,9 @@ template <int N> __device__ __forceinline__ void finish_multiplying(float (&d)[N
 // Returns nullptr to the threads that only copy. EARLY: the columns may be read before the kernels before this one have ended.
 template <int ROWS, int COLUMNS, int STAGES, int PARTS, int K, bool BF16, bool EARLY, class Row, class Column>
 __device__ __forceinline__ float* product(int pitch, u8* memory, int height, Row row, Column column) {
-  constexpr int kRowBytes = ROWS * 128, kBytes = (ROWS + COLUMNS) * 128, kConsumers = ROWS * 2;
+  constexpr int kRowBytes = ROWS * 128, kBytes = (ROWS + COLUMNS) * 128, kConsumers = 256;
+  // Two teams of consumers multiply 64 rows each, or the same rows of every other slice.
+  constexpr int kApart = ROWS == 64 ? 2 : 1;
   constexpr int kRowPieces = ROWS / 16, kColumnPieces = COLUMNS / 16, kSlices = (K + 63) / 64;
   constexpr int kOfPart = (kSlices + PARTS - 1) / PARTS;
   u64* const full = (u64*)memory;
@@ -173,7 +173,7 @@ __device__ __forceinline__ float* product(int pitch, u8* memory, int height, Row
   if (threadIdx.x == 0) {
     for (int s = 0; s < STAGES; ++s) {
       barrier_init(full + s, 128);
-      barrier_init(empty + s, kConsumers / 32);
+      barrier_init(empty + s, kConsumers / 32 / kApart);
     }
 #ifndef VESTA_ON_HOST
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -181,8 +181,8 @@ __device__ __forceinline__ float* product(int pitch, u8* memory, int height, Row
   }
   __syncthreads();
   if (threadIdx.x >= kConsumers) {
-    give_registers<ROWS>();
-    const int thread = (int)threadIdx.x - kConsumers, piece = thread % 8, first = thread / 8;
+    give_registers();
+    const int thread = (int)(threadIdx.x % 128u), piece = thread % 8, first = thread / 8;
     const u64 again = cache_policy<true>(), once = cache_policy<false>();
     const u8 *rows[kRowPieces], *columns[kColumnPieces];
 #pragma unroll
@@ -228,29 +228,40 @@ __device__ __forceinline__ float* product(int pitch, u8* memory, int height, Row
     }
     return nullptr;
   }
-  take_registers<ROWS>();
+  take_registers();
   float sums[COLUMNS / 2];
 #pragma unroll
   for (int i = 0; i < COLUMNS / 2; ++i) sums[i] = 0;
   const int team = (int)threadIdx.x / 128;
+  const int turn = kApart > 1 ? team : 0, part_of_rows = kApart > 1 ? 0 : team * 8192;
 #pragma unroll 1
-  for (int slice = from; slice < to; ++slice) {
+  for (int slice = from + turn; slice < to; slice += kApart) {
     const int s = (slice - from) % STAGES;
     barrier_wait(full + s, (slice - from) / STAGES % 2);
 #ifndef VESTA_ON_HOST
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
-    multiply_slice<COLUMNS, BF16>(sums, slices + s * kBytes + team * 8192, slices + s * kBytes + kRowBytes);
-    if (slice > from && threadIdx.x % 32 == 0) barrier_arrive(empty + (slice - from - 1) % STAGES);
+    multiply_slice<COLUMNS, BF16>(sums, slices + s * kBytes + part_of_rows, slices + s * kBytes + kRowBytes);
+    if (slice >= from + kApart && threadIdx.x % 32 == 0) barrier_arrive(empty + (slice - from - kApart) % STAGES);
   }
   finish_multiplying(sums);
   wait_for_earlier_kernels();
-  consumers_meet<kConsumers>();
+  consumers_meet();
   float* const results = (float*)slices;
-  const int r = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, c = (int)threadIdx.x % 4 * 2;
+  const int r = (int)threadIdx.x / 32 % (ROWS / 16) * 16 + (int)threadIdx.x % 32 / 4, c = (int)threadIdx.x % 4 * 2;
+  const auto result = [&](int i) -> float& { return results[(r + i / 2 % 2 * 8) * pitch + i / 4 * 8 + c + i % 2]; };
+  if (turn == 0) {
 #pragma unroll
-  for (int i = 0; i < COLUMNS / 2; ++i) results[(r + i / 2 % 2 * 8) * pitch + i / 4 * 8 + c + i % 2] = sums[i];
-  consumers_meet<kConsumers>();
+    for (int i = 0; i < COLUMNS / 2; ++i) result(i) = sums[i];
+  }
+  consumers_meet();
+  if (kApart > 1) {
+    if (turn == 1) {
+#pragma unroll
+      for (int i = 0; i < COLUMNS / 2; ++i) result(i) += sums[i];
+    }
+    consumers_meet();
+  }
   if (PARTS > 1) parts_meet();
   return results;
 }

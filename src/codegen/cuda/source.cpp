@@ -279,7 +279,7 @@ class Writer : ReductionLines {
          p.columns * count, p.stages, p.parts, text(k_.ranges[2].extent), operand.dtype == DType::BF16, early, pitch,
          height);
     line("if (!sums) return;");
-    line("for (int at = (int)threadIdx.x; at < {}; at += {}) {{", of_part * of_row, 2 * p.rows);
+    line("for (int at = (int)threadIdx.x; at < {}; at += {}) {{", of_part * of_row, loops::kProductConsumers);
     line("const int n0 = at / {} + own_part<{}>() * {}, n1 = at % {} * {};", of_row, p.parts, of_part, of_row, t_.each);
     line("const {} v0 = first0 + n0, v1 = first1 + n1;", index_);
     if (!all_rows) line("if (v0 >= {}) continue;", text(rows));

@@ -23,7 +23,7 @@ constexpr int64_t kLeastStages = 4, kMostStages = 12;
 constexpr double kShareOfMemory = 0.88;      // of the nominal speed
 constexpr double kSharedBytesPerNs = 95;     // into the shared memory of one multiprocessor
 constexpr double kProductsPerNs = 2900;      // of one multiprocessor
-constexpr double kFixedNs = 2000, kPartsNs = 1500;  // of a tile; more, where two blocks share it
+constexpr double kTileNs = 2000, kPartsNs = 1500;  // before and after a tile's products; more, where two blocks share it
 constexpr double kLibraryShare = 0.7, kLibraryNs = 4000;
 
 struct Shape {
@@ -44,7 +44,8 @@ double nanoseconds(const Shape& s, const ProductTile& t, const Target& target) {
   const double memory = columns * kElementBytes * static_cast<double>(at_once) / (target.memory_bytes_per_ns * kShareOfMemory);
   const double copies = (columns + rows) * kElementBytes / kSharedBytesPerNs;
   const double arithmetic = columns * static_cast<double>(t.rows) / kProductsPerNs;
-  return static_cast<double>(waves) * std::max({memory, copies, arithmetic}) + kFixedNs + (t.parts > 1 ? kPartsNs : 0);
+  return static_cast<double>(waves) *
+         (std::max({memory, copies, arithmetic}) + kTileNs + (t.parts > 1 ? kPartsNs : 0));
 }
 
 std::optional<Choice> choose(const Shape& s, const Target& target) {

@@ -73,7 +73,7 @@ class Chooser : LoopNest {
     read_accesses();
     if (const auto product = choose_product(dag_, options_.target)) {
       out_.product = *product;
-      out_.threads.block = loops::product_threads(*product);
+      out_.threads.block = loops::kProductThreads;
       out_.threads.each = neighbours(1, kMostEach);
     } else {
       choose_tile();
