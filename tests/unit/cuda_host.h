@@ -187,7 +187,9 @@ static inline void barrier_arrive(unsigned long long* p) {
 }
 static inline void barrier_arrive_after_copies(unsigned long long* b) { barrier_arrive(b); }
 static inline void barrier_wait(unsigned long long* b, int parity) { while ((int)(((HostBarrier*)b)->phases % 2) == parity) vesta_host->yield(); }
-template <bool AGAIN> static inline void copy_piece(unsigned char* to, const unsigned char* from, bool on, unsigned long long) {
+typedef unsigned char* Place;
+static inline Place place_of(unsigned char* p) { return p; }
+template <bool AGAIN> static inline void copy_piece(Place to, const unsigned char* from, bool on, unsigned long long) {
   if (on) std::memcpy(to, from, 16); else std::memset(to, 0, 16);
 }
 template <bool AGAIN> static inline unsigned long long cache_policy() { return 0; }

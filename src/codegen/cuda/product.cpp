@@ -29,14 +29,20 @@ __device__ __forceinline__ void barrier_wait(u64* b, int parity) {
   asm volatile("{ .reg .pred p; WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra WAIT; }"
                :: "r"(shared_address(b)), "r"(parity) : "memory");
 }
+// A place in shared memory. The exchange, of each lane with itself, hides from ptxas that it is a thread's part plus that of
+// a stage. For a sum of a register and a uniform register, ptxas 13.0 makes copies that are illegal instructions.
+typedef u32 Place;
+__device__ __forceinline__ Place place_of(const void* p) {
+  return __shfl_sync(0xffffffffu, shared_address(p), (int)threadIdx.x % 32);
+}
 // Copies 16 bytes. `on` is false: writes zeros, and reads nothing. Operands of one read leave the second-level cache first.
-template <bool AGAIN> __device__ __forceinline__ void copy_piece(u8* to, const u8* from, bool on, u64 policy) {
+template <bool AGAIN> __device__ __forceinline__ void copy_piece(Place to, const u8* from, bool on, u64 policy) {
   if (AGAIN) {
     asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;"
-                 :: "r"(shared_address(to)), "l"(from), "r"(on ? 16 : 0), "l"(policy) : "memory");
+                 :: "r"(to), "l"(from), "r"(on ? 16 : 0), "l"(policy) : "memory");
   } else {
     asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::256B [%0], [%1], 16, %2, %3;"
-                 :: "r"(shared_address(to)), "l"(from), "r"(on ? 16 : 0), "l"(policy) : "memory");
+                 :: "r"(to), "l"(from), "r"(on ? 16 : 0), "l"(policy) : "memory");
   }
 }
 template <bool AGAIN> __device__ __forceinline__ u64 cache_policy() {
@@ -191,34 +197,35 @@ __device__ __forceinline__ float* product(int pitch, u8* memory, int height, Row
     for (int p = 0; p < kRowPieces; ++p) rows[p] = row(first + p * 16 < height ? first + p * 16 : 0);
     u8* const own = slices + slice_byte(first, piece * 8);
     const auto within = [&](int slice) { return K % 64 == 0 || slice * 64 + piece * 8 < K; };
-    const auto copy_columns = [&](int slice, int s) {
+    const auto copy_columns = [&](int slice, Place to) {
 #pragma unroll
       for (int p = 0; p < kColumnPieces; ++p) {
-        copy_piece<false>(own + s * kBytes + kRowBytes + p * 2048, columns[p] + slice * 128 + piece * 16, within(slice), once);
+        copy_piece<false>(to + kRowBytes + p * 2048, columns[p] + slice * 128 + piece * 16, within(slice), once);
       }
     };
-    const auto copy_rows = [&](int slice, int s) {
+    const auto copy_rows = [&](int slice, int s, Place to) {
 #pragma unroll
       for (int p = 0; p < kRowPieces; ++p) {
-        copy_piece<true>(own + s * kBytes + p * 2048, rows[p] + slice * 128 + piece * 16, within(slice) && first + p * 16 < height, again);
+        copy_piece<true>(to + p * 2048, rows[p] + slice * 128 + piece * 16, within(slice) && first + p * 16 < height, again);
       }
       barrier_arrive_after_copies(full + s);
     };
     int slice = from;
     if (EARLY) {
 #pragma unroll 1
-      for (int s = 0; s < STAGES && from + s < to; ++s) copy_columns(from + s, s);
+      for (int s = 0; s < STAGES && from + s < to; ++s) copy_columns(from + s, place_of(own + s * kBytes));
       wait_for_earlier_kernels();
 #pragma unroll 1
-      for (int s = 0; s < STAGES && slice < to; ++s, ++slice) copy_rows(slice, s);
+      for (int s = 0; s < STAGES && slice < to; ++s, ++slice) copy_rows(slice, s, place_of(own + s * kBytes));
     } else {
       wait_for_earlier_kernels();
     }
 #pragma unroll 1
     for (int s = 0; slice < to; ++slice) {
       if (slice - from >= STAGES) barrier_wait(empty + s, (slice - from) / STAGES % 2 ^ 1);
-      copy_columns(slice, s);
-      copy_rows(slice, s);
+      const Place place = place_of(own + s * kBytes);
+      copy_columns(slice, place);
+      copy_rows(slice, s, place);
       s = s + 1 == STAGES ? 0 : s + 1;
     }
     if (PARTS > 1) {
