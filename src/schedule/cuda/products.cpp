@@ -21,9 +21,11 @@ constexpr int64_t kLeastStages = 4, kMostStages = 12;
 
 // Measured on an H100.
 constexpr double kShareOfMemory = 0.88;      // of the nominal speed
+constexpr double kMostOfOne = 1.5;           // of a multiprocessor's even share of the memory's speed
 constexpr double kSharedBytesPerNs = 95;     // into the shared memory of one multiprocessor
 constexpr double kProductsPerNs = 2900;      // of one multiprocessor
 constexpr double kTileNs = 2000, kPartsNs = 1500;  // before and after a tile's products; more, where two blocks share it
+constexpr double kOverlap = 0.15;  // of the shorter of two times that is not hidden by the longer one
 constexpr double kLibraryShare = 0.7, kLibraryNs = 4000;
 
 struct Shape {
@@ -36,16 +38,20 @@ struct Choice {
   double ns = 0;
 };
 
+// The memory feeds all multiprocessors together; each copies and multiplies its own tiles, one after another.
 double nanoseconds(const Shape& s, const ProductTile& t, const Target& target) {
-  const int64_t blocks = (s.rows + t.rows - 1) / t.rows * ((s.columns + t.columns - 1) / t.columns) * t.parts;
-  const int64_t at_once = std::min<int64_t>(blocks, target.threads), waves = (blocks + target.threads - 1) / target.threads;
+  const int64_t tiles = (s.rows + t.rows - 1) / t.rows * ((s.columns + t.columns - 1) / t.columns);
+  const int64_t blocks = tiles * t.parts, waves = (blocks + target.threads - 1) / target.threads;
+  const double busy = std::min(1.0, kMostOfOne * static_cast<double>(blocks) / target.threads);
+  const double memory = static_cast<double>(s.columns * s.sums * s.inner * kElementBytes) /
+                        (target.memory_bytes_per_ns * kShareOfMemory * busy);
   const auto inner = static_cast<double>(s.inner) / static_cast<double>(t.parts);
   const double columns = inner * static_cast<double>(t.columns * s.sums), rows = inner * static_cast<double>(t.rows);
-  const double memory = columns * kElementBytes * static_cast<double>(at_once) / (target.memory_bytes_per_ns * kShareOfMemory);
   const double copies = (columns + rows) * kElementBytes / kSharedBytesPerNs;
   const double arithmetic = columns * static_cast<double>(t.rows) / kProductsPerNs;
-  return static_cast<double>(waves) *
-         (std::max({memory, copies, arithmetic}) + kTileNs + (t.parts > 1 ? kPartsNs : 0));
+  const double own = static_cast<double>(waves) *
+                     (std::max(copies, arithmetic) + kTileNs + (t.parts > 1 ? kPartsNs : 0));
+  return std::max(memory, own) + kOverlap * std::min(memory, own) + kTileNs;
 }
 
 std::optional<Choice> choose(const Shape& s, const Target& target) {
