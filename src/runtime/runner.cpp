@@ -365,6 +365,14 @@ void Runner::run_graph(RecordedGraph& graph, std::span<at::Tensor> consumed) {
   drop(graph.release_inputs, consumed);
 }
 
+void Runner::run_last_calls(int first, int end) {
+  for (int i = first; i < end; ++i)
+    for (int b : program_->steps()[static_cast<size_t>(i)].allocate) make(b);
+  recording_->last_calls()->run(ws_.pointers, [&] {
+    for (int i = first; i < end; ++i) call(program_->steps()[static_cast<size_t>(i)], next_[i - first].call);
+  });
+}
+
 void Runner::leave_step(int number, std::span<at::Tensor> consumed) {
   const BoundStep& step = program_->steps()[static_cast<size_t>(number)];
   if (number + 1 == resolved_->arena.early_end) ws_.release_early();
@@ -386,6 +394,9 @@ void Runner::run(const BoundProgram& program, std::span<at::Tensor> consumed) {
     if (RecordedGraph* const graph = recording_ ? recording_->graph_at(i) : nullptr) {
       run_graph(*graph, consumed);
       i = graph->steps.end;
+    } else if (recording_ && recording_->last_calls() && i == recording_->plan().last_calls) {
+      run_last_calls(i, count);
+      while (i < count) leave_step(i++, consumed);
     } else {
       run_step(i);
       leave_step(i++, consumed);
