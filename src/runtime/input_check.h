@@ -47,7 +47,7 @@ class InputCheck {
  private:
   struct Tensor {
     uint64_t keys = 0;  // the dispatch keys that matter
-    c10::ScalarType dtype = c10::ScalarType::Undefined;
+    caffe2::TypeMeta type;
     c10::Device device = c10::kCPU;
     int32_t dim = 0;
     int32_t first = 0;      // index into expected_: first the sizes of its dimensions, then their strides

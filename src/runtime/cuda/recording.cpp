@@ -98,7 +98,7 @@ void Recording::lend_memory(Workspace& workspace) const {
   workspace.lend(arena_->storage(), early_ ? early_->storage() : c10::Storage());
   for (const int b : lent_) {
     const at::Tensor& own = own_[static_cast<size_t>(b)];
-    workspace.tensors[static_cast<size_t>(b)] = own;
+    workspace.set(b, own);
     workspace.pointers[static_cast<size_t>(b)] = const_cast<void*>(own.const_data_ptr());
   }
 }

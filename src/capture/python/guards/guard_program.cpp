@@ -83,6 +83,9 @@ GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::
     if (guards_[i].check == Check::Class)
       versions_[i] = version_of(reinterpret_cast<PyTypeObject*>(guards_[i].expected));
   }
+  roles_.resize(static_cast<size_t>(sources_.size()), Role::Neither);
+  for (const int source : objects_) roles_[static_cast<size_t>(source)] = Role::Object;
+  for (const int source : written_) roles_[static_cast<size_t>(source)] = Role::Written;
   for (const int source : needed) load_step(load_step, source);
   if (!written_.empty())
     for (const int source : objects_) load_step(load_step, source);
@@ -180,10 +183,14 @@ bool GuardProgram::check_changes(Frame* f, const Roots& roots, Registers& r) con
   }
   r.of_cache = state;
   // Which sources give one object is known as long as the registers are the same.
+  r.moved.clear();
   const auto load_again = [&](int source) {
     PyObject* const was = r[source];
     load(source, roots, r);
-    if (r[source] != was) r.apart = false;
+    if (r[source] == was) return;
+    const Role role = roles_[static_cast<size_t>(source)];
+    if (role == Role::Written) r.apart = false;
+    if (role == Role::Object) r.moved.push_back(source);
   };
   // By index: a garbage collection may run Python code that checks this program, and changes the lists.
   for (size_t i = 0; i < cache.plan().first_sources.size(); ++i) load_again(cache.plan().first_sources[i]);
@@ -192,7 +199,7 @@ bool GuardProgram::check_changes(Frame* f, const Roots& roots, Registers& r) con
   for (size_t i = 0; i < cache.changing_guards().size(); ++i)
     if (!holds(guards_[static_cast<size_t>(cache.changing_guards()[i])], r)) return false;
   if (cache.state() != state) return false;
-  r.apart = r.apart || written_.empty() || !is_aliased(r, written_, objects_);
+  r.apart = !is_aliased(r, written_, r.apart ? r.moved : objects_);
   return r.apart;
 }
 

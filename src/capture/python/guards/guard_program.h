@@ -71,6 +71,8 @@ class GuardProgram {
   std::vector<ClassLookup> lookups_;
   std::vector<Step> steps_;
   std::vector<int> written_, objects_;
+  enum class Role : uint8_t { Neither, Object, Written };
+  std::vector<Role> roles_;  // by source: whether it is one of objects_, or of written_
   std::shared_ptr<GuardCache> cache_;
   mutable std::unique_ptr<Registers> spare_;
   mutable std::vector<unsigned> versions_;  // per guard: of Check::Class, the last version for which it held
