@@ -100,6 +100,7 @@ struct Executable::Impl {
     bool moved = in.addresses.empty();
     for (const int i : program.written_inputs()) {
       c10::StorageImpl* const storage = in.tensor(static_cast<size_t>(i)).storage().unsafeGetStorageImpl();
+      if (!storage) continue;
       const void* const before = storage->_mutable_data_ptr_no_checks().get();
       moved |= storage->mutable_data_ptr().get() != before;
     }

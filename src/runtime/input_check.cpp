@@ -51,7 +51,7 @@ bool holds(artifact::Relation relation, int64_t left, int64_t right) {
   return data ? data + static_cast<size_t>(impl->storage_offset()) * item : nullptr;
 }
 
-void prefetch(const CallInputs& in, size_t i, size_t count) {
+[[gnu::always_inline]] inline void prefetch(const CallInputs& in, size_t i, size_t count) {
   constexpr size_t kAhead = 12;
   if (i + 2 * kAhead < count) prefetch_tensor(in.tensor(i + 2 * kAhead));
   if (i + kAhead < count) prefetch_storage(in.tensor(i + kAhead));
