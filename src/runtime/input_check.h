@@ -89,7 +89,9 @@ void read_addresses(const CallInputs& in, Addresses& addresses);
   for (size_t i = 0; i < bytes; i += kLine) __builtin_prefetch(at + i);
   __builtin_prefetch(at + bytes - 1);  // it need not begin at the start of a cache line
 }
-[[gnu::always_inline]] inline void prefetch_tensor(const at::Tensor& t) { prefetch_bytes(t.unsafeGetTensorImpl(), sizeof(c10::TensorImpl)); }
+[[gnu::always_inline]] inline void prefetch_tensor(const at::Tensor& t) {
+  prefetch_bytes(t.unsafeGetTensorImpl(), sizeof(c10::TensorImpl));
+}
 [[gnu::always_inline]] inline void prefetch_storage(const at::Tensor& t) {
   constexpr size_t kAddressEnds = 24;  // after the reference counts
   prefetch_bytes(t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(), kAddressEnds);

@@ -52,7 +52,7 @@ class Workspace {
   char* base_ = nullptr;
   int64_t capacity_ = 0;
   std::vector<int> set_;  // buffers of the current run that got a tensor
-  int small_runs_ = 0;  // consecutive runs that needed less than a quarter
+  int small_runs_ = 0;    // consecutive runs that needed less than a quarter
 };
 
 // Borrows a workspace of the calling thread. Runs may nest: an extern operator may call a compiled function.

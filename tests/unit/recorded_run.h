@@ -28,7 +28,8 @@ inline ::testing::AssertionResult all_are(const at::Tensor& t, float want) {
 }
 
 // A call that finds no memory throws, and its caller runs eager; every other one is right.
-inline bool ran(const runtime::Executable& e, const std::vector<at::Tensor>& inputs, float want, int served, int failures) {
+inline bool ran(const runtime::Executable& e, const std::vector<at::Tensor>& inputs, float want, int served,
+                int failures) {
   gpu::run_short(served, failures);
   bool right = true;
   try {

@@ -29,7 +29,7 @@ class LastCalls {
 
  private:
   struct Captured {
-    std::vector<const void*> addresses;          // parallel to buffers_
+    std::vector<const void*> addresses;           // parallel to buffers_
     std::unique_ptr<machine::DeviceGraph> graph;  // null: one run had these addresses
   };
   Captured* find(std::span<void* const> pointers);

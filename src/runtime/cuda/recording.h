@@ -131,9 +131,9 @@ class Recording {
   std::vector<int> graph_at_;          // for each step: the index in graphs_ of the graph that begins with it, or -1
   std::vector<RecordedGraph> graphs_;  // in the order of steps
   std::unique_ptr<LastCalls> last_calls_;
-  std::vector<Fixed> fixed_;           // addresses that the graphs contain
-  std::vector<at::Tensor> own_;        // by buffer
-  std::vector<int> lent_;              // buffers of own_ that are lent
+  std::vector<Fixed> fixed_;     // addresses that the graphs contain
+  std::vector<at::Tensor> own_;  // by buffer
+  std::vector<int> lent_;        // buffers of own_ that are lent
   Standing standing_;
   bool finished_ = false;
   std::vector<at::Tensor> copies_;  // by input; defined for inputs that are copied
