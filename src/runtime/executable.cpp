@@ -99,9 +99,10 @@ struct Executable::Impl {
   CallInputs with_own_memory(const CallInputs& in, Addresses& read) const {
     bool moved = in.addresses.empty();
     for (const int i : program.written_inputs()) {
-      const auto at = static_cast<size_t>(i);
-      const void* const own = in.tensor(at).mutable_data_ptr();
-      moved = moved || own != in.addresses[at];
+      c10::StorageImpl* const storage = in.tensor(static_cast<size_t>(i)).storage().unsafeGetStorageImpl();
+      if (!storage) continue;
+      const void* const before = storage->_mutable_data_ptr_no_checks().get();
+      moved |= storage->mutable_data_ptr().get() != before;
     }
     CallInputs out = in;
     if (moved) {

@@ -44,14 +44,14 @@ bool holds(artifact::Relation relation, int64_t left, int64_t right) {
 }
 
 // The address of a dense tensor's first element.
-const void* address_of(const c10::TensorImpl* impl, size_t item) {
+[[gnu::always_inline]] inline const void* address_of(const c10::TensorImpl* impl, size_t item) {
   c10::StorageImpl* const storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (!storage || impl->numel() == 0) return nullptr;
   const auto* const data = static_cast<const char*>(storage->_mutable_data_ptr_no_checks().get());
   return data ? data + static_cast<size_t>(impl->storage_offset()) * item : nullptr;
 }
 
-void prefetch(const CallInputs& in, size_t i, size_t count) {
+[[gnu::always_inline]] inline void prefetch(const CallInputs& in, size_t i, size_t count) {
   constexpr size_t kAhead = 12;
   if (i + 2 * kAhead < count) prefetch_tensor(in.tensor(i + 2 * kAhead));
   if (i + kAhead < count) prefetch_storage(in.tensor(i + kAhead));
@@ -81,7 +81,7 @@ InputCheck::InputCheck(const artifact::Artifact& artifact) : artifact_(&artifact
     const c10::Device device = to_torch(input.type.device);
     const c10::ScalarType dtype = to_scalar_type(input.type.dtype);
     Tensor t{.keys = plain_keys(device),
-             .dtype = dtype,
+             .type = c10::scalarTypeToTypeMeta(dtype),
              .device = device,
              .dim = static_cast<int32_t>(input.type.sizes.size()),
              .first = static_cast<int32_t>(expected_.size()),
@@ -203,11 +203,12 @@ bool InputCheck::accepts(const CallInputs& in, SymbolValues& symbols, Addresses&
     const Tensor& want = tensors_[i];
     const c10::TensorImpl* const impl = in.tensor(i).unsafeGetTensorImpl();
     // An undefined tensor has other dispatch keys.
-    if ((impl->key_set().raw_repr() & keys) != want.keys || c10::typeMetaToScalarType(impl->dtype()) != want.dtype ||
-        impl->device() != want.device || impl->has_symbolic_sizes_strides() || impl->dim() != want.dim)
+    if ((impl->key_set().raw_repr() & keys) != want.keys || impl->dtype() != want.type ||
+        impl->device() != want.device || impl->has_symbolic_sizes_strides())
       return false;
+    const c10::IntArrayRef sizes = impl->sizes();
+    if (sizes.size() != static_cast<size_t>(want.dim)) return false;
     if (want.constant) {
-      const int64_t* const sizes = impl->sizes().data();
       const int64_t* const strides = impl->strides().data();
       const int64_t* const expected = expected_.data() + want.first;
       for (int32_t d = 0; d < want.dim; ++d)
@@ -257,9 +258,9 @@ std::string InputCheck::first_difference(const CallInputs& in) const {
     if (t.device() != want.device) {
       return fmt::format("{}: device {} instead of {}", label(i), t.device().str(), want.device.str());
     }
-    if (t.scalar_type() != want.dtype) {
+    if (t.dtype() != want.type) {
       return fmt::format("{}: dtype {} instead of {}", label(i), c10::toString(t.scalar_type()),
-                         c10::toString(want.dtype));
+                         c10::toString(c10::typeMetaToScalarType(want.type)));
     }
     if (!is_plain(t)) return label(i) + " is not a plain strided tensor";
     if (conj_neg_keys(conj_neg_of(*t.unsafeGetTensorImpl())) != (want.keys & conj_neg_keys({true, true}))) {

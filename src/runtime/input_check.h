@@ -47,7 +47,7 @@ class InputCheck {
  private:
   struct Tensor {
     uint64_t keys = 0;  // the dispatch keys that matter
-    c10::ScalarType dtype = c10::ScalarType::Undefined;
+    caffe2::TypeMeta type;
     c10::Device device = c10::kCPU;
     int32_t dim = 0;
     int32_t first = 0;      // index into expected_: first the sizes of its dimensions, then their strides
@@ -81,15 +81,18 @@ class InputCheck {
 void read_addresses(const CallInputs& in, Addresses& addresses);
 
 // Prefetches memory that is read a little later. After other code has used the caches, most of the time of a call is
-// spent waiting for it. A storage is prefetched when its tensor has arrived.
-inline void prefetch_bytes(const void* begin, size_t bytes) {
+// spent waiting for it. A storage is prefetched when its tensor has arrived. GCC drops a call of a function that only
+// prefetches, unless it has to inline it.
+[[gnu::always_inline]] inline void prefetch_bytes(const void* begin, size_t bytes) {
   constexpr size_t kLine = 64;
   const auto* const at = static_cast<const char*>(begin);
   for (size_t i = 0; i < bytes; i += kLine) __builtin_prefetch(at + i);
   __builtin_prefetch(at + bytes - 1);  // it need not begin at the start of a cache line
 }
-inline void prefetch_tensor(const at::Tensor& t) { prefetch_bytes(t.unsafeGetTensorImpl(), sizeof(c10::TensorImpl)); }
-inline void prefetch_storage(const at::Tensor& t) {
+[[gnu::always_inline]] inline void prefetch_tensor(const at::Tensor& t) {
+  prefetch_bytes(t.unsafeGetTensorImpl(), sizeof(c10::TensorImpl));
+}
+[[gnu::always_inline]] inline void prefetch_storage(const at::Tensor& t) {
   constexpr size_t kAddressEnds = 24;  // after the reference counts
   prefetch_bytes(t.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(), kAddressEnds);
 }

@@ -106,7 +106,7 @@ at::Tensor Runner::borrow(int buffer) {
 void Runner::allocate(int buffer) {
   const std::vector<int>& passing = program_->passing();
   const bool passes = std::find(passing.begin(), passing.end(), buffer) != passing.end();
-  ws_.tensors[buffer] = passes ? borrow(buffer) : allocate_tensor(resolved_->buffers[buffer]);
+  ws_.set(buffer, passes ? borrow(buffer) : allocate_tensor(resolved_->buffers[buffer]));
   ws_.pointers[buffer] = ws_.tensors[buffer].mutable_data_ptr();
 }
 
@@ -147,7 +147,7 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> prep
   }
   if (prepacked.empty()) return;
   for (int b : standing.prepacked) {
-    ws_.tensors[b] = prepacked[b];
+    ws_.set(b, prepacked[b]);
     ws_.pointers[b] = prepacked[b].has_storage() ? const_cast<void*>(prepacked[b].const_data_ptr()) : nullptr;
   }
 }
@@ -181,7 +181,7 @@ void Runner::store_result(int buffer, at::Tensor result, const std::string& from
   if (program_->owned() && !program_->is_for_kernels(buffer) && result.defined() &&
       result.layout() == c10::kMkldnn) {  // a packed weight, which only oneDNN's operators read
     ws_.pointers[buffer] = nullptr;
-    ws_.tensors[buffer] = std::move(result);
+    ws_.set(buffer, std::move(result));
     return;
   }
   VESTA_CHECK(result.defined() && result.layout() == c10::kStrided, "{} did not return a strided tensor", from);
@@ -212,7 +212,7 @@ void Runner::store_result(int buffer, at::Tensor result, const std::string& from
     result = result.as_strided(type.sizes, type.strides);
   }
   ws_.pointers[buffer] = const_cast<void*>(result.const_data_ptr());
-  ws_.tensors[buffer] = std::move(result);
+  ws_.set(buffer, std::move(result));
 }
 
 void Runner::call(const BoundStep& step, const ResolvedExtern& e) {
@@ -317,6 +317,14 @@ void Runner::enter(const artifact::Call& call, const std::vector<ResolvedView>& 
 
 void Runner::copy_back(const BoundProgram& program) {
   const size_t count = program.steps().size();
+  const auto bump = [](const at::Tensor& to) {
+    if (!to.is_inference()) to.unsafeGetTensorImpl()->bump_version();
+  };
+  if (program.written_inputs().size() == count - program.first_copy()) {  // kernels have written all of them
+    wrote_ = true;
+    for (const int input : program.written_inputs()) bump(in_.tensor(static_cast<size_t>(input)));
+    return;
+  }
   c10::SmallVector<at::Tensor, 4> from;
   for (size_t i = program.first_copy(); i < count; ++i) {
     if (program.steps()[i].copied) continue;
@@ -335,7 +343,7 @@ void Runner::copy_back(const BoundProgram& program) {
     wrote_ = true;
     const at::Tensor* const copy = step.copied ? nullptr : value++;
     if (copy && copy->defined()) memory_of(to).copy_(*copy);
-    if (!to.is_inference()) to.unsafeGetTensorImpl()->bump_version();
+    bump(to);
   }
 }
 
@@ -365,6 +373,14 @@ void Runner::run_graph(RecordedGraph& graph, std::span<at::Tensor> consumed) {
   drop(graph.release_inputs, consumed);
 }
 
+void Runner::run_last_calls(int first, int end) {
+  for (int i = first; i < end; ++i)
+    for (int b : program_->steps()[static_cast<size_t>(i)].allocate) make(b);
+  recording_->last_calls()->run(ws_.pointers, [&] {
+    for (int i = first; i < end; ++i) call(program_->steps()[static_cast<size_t>(i)], next_[i - first].call);
+  });
+}
+
 void Runner::leave_step(int number, std::span<at::Tensor> consumed) {
   const BoundStep& step = program_->steps()[static_cast<size_t>(number)];
   if (number + 1 == resolved_->arena.early_end) ws_.release_early();
@@ -386,6 +402,9 @@ void Runner::run(const BoundProgram& program, std::span<at::Tensor> consumed) {
     if (RecordedGraph* const graph = recording_ ? recording_->graph_at(i) : nullptr) {
       run_graph(*graph, consumed);
       i = graph->steps.end;
+    } else if (recording_ && recording_->last_calls() && i == recording_->plan().last_calls) {
+      run_last_calls(i, count);
+      while (i < count) leave_step(i++, consumed);
     } else {
       run_step(i);
       leave_step(i++, consumed);

@@ -50,6 +50,7 @@ class Runner {
  private:
   void run_step(int number);
   void run_graph(RecordedGraph& graph, std::span<at::Tensor> consumed);
+  void run_last_calls(int first, int end);
   void leave_step(int number, std::span<at::Tensor> consumed);
   static void drop(const std::vector<int>& inputs, std::span<at::Tensor> consumed);
   void make(int buffer);  // called before the step that fills it

@@ -72,7 +72,6 @@ bool Workspace::holds(const c10::Storage& block, const void* p) {
 }
 
 void Workspace::take(size_t buffers) {
-  buffers_ = std::max(buffers_, buffers);
   if (pointers.size() >= buffers) return;
   pointers.resize(buffers);
   tensors.resize(buffers);
@@ -82,8 +81,8 @@ void Workspace::finish() {
   release_early();
   on_device_ = c10::Storage();
   lent_ = false;
-  for (size_t b = 0; b < buffers_; ++b) tensors[b].reset();
-  buffers_ = 0;
+  for (const int b : set_) tensors[static_cast<size_t>(b)].reset();
+  set_.clear();
   stack.clear();
   if (capacity_ > 0 && storage_.use_count() > 1) {
     storage_ = c10::Storage();

@@ -29,13 +29,18 @@ class Workspace {
   const c10::Storage& storage() const { return on_device_ ? on_device_ : storage_; }
   const c10::Storage& early_storage() const { return early_; }
   bool owns(const void* p) const { return holds(storage(), p) || holds(early_, p); }
+  // Sets the tensor of a buffer, which has none.
+  void set(int buffer, at::Tensor t) {
+    set_.push_back(buffer);
+    tensors[static_cast<size_t>(buffer)] = std::move(t);
+  }
   // Makes room for a program with this many buffers.
   void take(size_t buffers);
   // Call it after a run: drops tensors, and drops the arena if an operator kept a view of it.
   void finish();
 
   std::vector<void*> pointers;      // per buffer
-  std::vector<at::Tensor> tensors;  // per buffer; undefined where there is none
+  std::vector<at::Tensor> tensors;  // per buffer; undefined where there is none. set() sets them
   std::vector<void*> launch_args;
   std::vector<c10::IValue> stack;
 
@@ -46,8 +51,8 @@ class Workspace {
   bool lent_ = false;  // both arenas belong to a recording
   char* base_ = nullptr;
   int64_t capacity_ = 0;
-  size_t buffers_ = 0;  // of the current run
-  int small_runs_ = 0;  // consecutive runs that needed less than a quarter
+  std::vector<int> set_;  // buffers of the current run that got a tensor
+  int small_runs_ = 0;    // consecutive runs that needed less than a quarter
 };
 
 // Borrows a workspace of the calling thread. Runs may nest: an extern operator may call a compiled function.

@@ -73,6 +73,70 @@ def results_of_recorded_calls_are_the_callers() -> None:
 
 
 @trap
+def a_large_result_of_the_last_product() -> None:
+    """The product after the graph is a graph for each address of its result: those that come again, up to four."""
+
+    class Head(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(256, 256), nn.GELU(), nn.LayerNorm(256))
+            self.head = nn.Linear(256, 4096, bias=False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.body(x))
+
+    torch.manual_seed(0)
+    model = Head().cuda()
+    compiled = _compiled(model)
+    inputs = [torch.randn(128, 256, device="cuda") for _ in range(24)]
+    with torch.no_grad():
+        want = [model(x) for x in inputs]
+        near = lambda a, b: torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)  # noqa: E731
+        for held in (24, 1, 3):  # results that live at once: with all of them, no address comes again
+            kept: list[Any] = [None] * held
+            for i in range(24):
+                kept[i % held] = compiled(inputs[i])
+                if held < 24:
+                    near(kept[i % held], want[i])
+            for i in range(24 - held, 24):
+                near(kept[i % held], want[i])
+        _recorded()
+        # Freed while another stream still reads it; a weight of another address; memory that was given back.
+        other = torch.cuda.Stream()
+        y = compiled(inputs[0])
+        other.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(other):
+            torch.cuda._sleep(20_000_000)
+            copied = y.clone()
+        y.record_stream(other)
+        del y
+        for i in range(1, 5):
+            near(compiled(inputs[i]), want[i])
+        torch.cuda.current_stream().wait_stream(other)
+        near(copied, want[0])
+        model.head.weight.data = model.head.weight.data * 2
+        for i in range(8):
+            near(compiled(inputs[i]), want[i] * 2)
+            torch.cuda.empty_cache()
+            torch._C._cuda_clearCublasWorkspaces()
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(graph):
+            y = compiled(inputs[0])
+        inputs[0].copy_(inputs[1])
+        graph.replay()
+        near(y, want[1] * 2)
+
+    def work(seed: int) -> None:
+        with torch.no_grad(), torch.cuda.stream(torch.cuda.Stream()):
+            for i in range(40):
+                near(compiled(inputs[1 + (seed + i) % 23]), want[1 + (seed + i) % 23] * 2)
+
+    torch.cuda.synchronize()
+    _in_threads(4, work)
+
+
+@trap
 def a_large_input_of_a_library_call() -> None:
     """Too large to be copied: recorded for four addresses, then run beside the graph."""
     function = lambda x, w: torch.tanh(x @ w) * 2 + 1 - x.sum()  # noqa: E731

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "recorded_program.h"
+#include "recorded_run.h"
 #include "runtime/cuda/replay_stream.h"
 #include "vesta/error.h"
 
@@ -14,23 +14,6 @@ using namespace vesta;
 using namespace vesta::testing;
 
 constexpr int64_t kSide = 4;
-
-at::Tensor one(const runtime::Executable& e, const std::vector<at::Tensor>& inputs) {
-  std::string why;
-  runtime::CallInputs in{inputs, {}, {}};
-  runtime::Addresses addresses;
-  EXPECT_TRUE(e.accepts(in, &why, &addresses)) << why;
-  in.addresses = {addresses.data(), addresses.size()};
-  std::vector<c10::IValue> out;
-  e.run(in, out);
-  return out.at(0).toTensor();
-}
-
-::testing::AssertionResult all_are(const at::Tensor& t, float want) {
-  const at::Tensor found = on_cpu(t);
-  if (found.equal(at::full_like(found, want))) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << found << " is not " << want;
-}
 
 // y = 2 * ((2 * x + b) @ w) + b. A kernel reads x and b, a product reads w.
 struct Middle {
@@ -234,19 +217,6 @@ TEST(RecordedCalls, InputsThatAreGivenAway) {
     EXPECT_TRUE(all_are(out[0].toTensor(), Middle::of(static_cast<float>(i), 1, 1))) << i;
     for (const at::Tensor& t : inputs) EXPECT_FALSE(t.defined()) << i;
   }
-}
-
-// A call that finds no memory throws, and its caller runs eager; every other one is right.
-bool ran(const runtime::Executable& e, const std::vector<at::Tensor>& inputs, float want, int served, int failures) {
-  gpu::run_short(served, failures);
-  bool right = true;
-  try {
-    const at::Tensor y = one(e, inputs);
-    EXPECT_TRUE(all_are(y, want)) << "after " << served << " requests";
-  } catch (const c10::OutOfMemoryError&) {
-    right = false;
-  }
-  return right;
 }
 
 // Each request for memory in turn fails, in the first calls, in the one that records and in later recordings for other

@@ -170,6 +170,25 @@ TEST(GraphPlan, LargeResultsOfTheLastCallsAreMadeDirectly) {
     p.call("aten::mm", {b, w}, y);
     p.show(y);
     EXPECT_EQ(ranges(p.plan()), rows == 64 ? (Ranges{{0, 3}}) : (Ranges{{0, 2}}));
+    EXPECT_EQ(p.plan().last_calls, rows == 64 ? 3 : 2);
+    runtime::GraphFacts facts;
+    facts.refused = {{2, "it synchronizes"}};
+    EXPECT_EQ(p.plan(facts).last_calls, 3);
+  }
+  // ATen writes the result of a product into memory that a run has for it, that of other operators into its own.
+  {
+    Program p;
+    const int x = p.input(), a = p.arena(), b = p.arena(), y = p.returned(1 << 14), z = p.returned(1 << 14);
+    p.kernel(x, a);
+    p.kernel(a, b);
+    p.call("aten::relu", {b}, y);
+    p.call("aten::mm", {b, x}, z);
+    p.show(y);
+    p.show(z);
+    EXPECT_EQ(ranges(p.plan()), (Ranges{{0, 2}}));
+    EXPECT_EQ(p.plan().last_calls, 3);
+    std::swap(p.a.steps[2], p.a.steps[3]);
+    EXPECT_EQ(p.plan().last_calls, 4);
   }
   // In the middle they are copied, unless that would be most of the work.
   Program p;

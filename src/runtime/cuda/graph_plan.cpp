@@ -7,6 +7,7 @@
 
 #include "artifact/uses.h"
 #include "runtime/extern_call.h"
+#include "runtime/ops/rows.h"
 
 namespace vesta::runtime {
 namespace {
@@ -74,6 +75,7 @@ GraphPlan plan_graphs(const artifact::Artifact& a, int count, const Resolved& si
     if (o.kind == artifact::OutputKind::Fresh && o.view.buffer >= 0) returned[o.view.buffer] = true;
   const auto is_kernel = [&](int i) { return std::holds_alternative<artifact::Launch>(a.steps[i]); };
   // A large result that is copied out costs more than the launch of its call, if no graph is split for it.
+  plan.last_calls = count;
   for (int i = count - 1; i >= 0 && !is_kernel(i); --i) {
     if (!plan.direct[i].empty()) continue;
     int64_t most = 0;
@@ -82,6 +84,9 @@ GraphPlan plan_graphs(const artifact::Artifact& a, int count, const Resolved& si
     });
     if (most <= kCopiedOut) break;
     plan.direct[i] = fmt::format("a result of {} KiB at the end", most >> 10);
+    const auto* const call = std::get_if<artifact::Extern>(&a.steps[i]);
+    if (plan.last_calls == i + 1 && call && call->results.size() == 1 && find_direct_call(call->op))
+      plan.last_calls = i;
   }
 
   for (bool changed = true; changed;) {

@@ -57,6 +57,10 @@ Recording::Recording(const artifact::Artifact& a, std::shared_ptr<const Resolved
     graphs_[g].steps = plan_.graphs[g];
     graph_at_[static_cast<size_t>(plan_.graphs[g].begin)] = static_cast<int>(g);
   }
+  std::set<int> last;
+  for (size_t i = static_cast<size_t>(plan_.last_calls); i < plan_.direct.size(); ++i)
+    artifact::for_each_use(a.steps[i], [&](int b, uint8_t, bool) { last.insert(b); });
+  if (!last.empty()) last_calls_ = std::make_unique<LastCalls>(on, std::vector<int>(last.begin(), last.end()));
 }
 
 bool Recording::fits(const CallInputs& in, std::span<const at::Tensor> prepacked, std::set<int>* other) const {
@@ -94,7 +98,7 @@ void Recording::lend_memory(Workspace& workspace) const {
   workspace.lend(arena_->storage(), early_ ? early_->storage() : c10::Storage());
   for (const int b : lent_) {
     const at::Tensor& own = own_[static_cast<size_t>(b)];
-    workspace.tensors[static_cast<size_t>(b)] = own;
+    workspace.set(b, own);
     workspace.pointers[static_cast<size_t>(b)] = const_cast<void*>(own.const_data_ptr());
   }
 }

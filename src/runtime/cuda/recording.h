@@ -13,6 +13,7 @@
 
 #include "runtime/bound_program.h"
 #include "runtime/cuda/graph_plan.h"
+#include "runtime/cuda/last_calls.h"
 #include "runtime/cuda/replay_stream.h"
 #include "runtime/input_check.h"
 #include "runtime/workspace.h"
@@ -87,6 +88,8 @@ class Recording {
     const int at = graph_at_[static_cast<size_t>(step)];
     return at < 0 ? nullptr : &graphs_[static_cast<size_t>(at)];
   }
+  // The steps from plan().last_calls on. nullptr: there are none.
+  LastCalls* last_calls() const { return last_calls_.get(); }
   // Launches a graph with buffers at `pointers`.
   void launch(RecordedGraph& graph, std::span<void* const> pointers);
 
@@ -127,9 +130,10 @@ class Recording {
   std::unique_ptr<RecordedMemory> blocks_;  // for allocations of the extern calls in the graphs
   std::vector<int> graph_at_;          // for each step: the index in graphs_ of the graph that begins with it, or -1
   std::vector<RecordedGraph> graphs_;  // in the order of steps
-  std::vector<Fixed> fixed_;           // addresses that the graphs contain
-  std::vector<at::Tensor> own_;        // by buffer
-  std::vector<int> lent_;              // buffers of own_ that are lent
+  std::unique_ptr<LastCalls> last_calls_;
+  std::vector<Fixed> fixed_;     // addresses that the graphs contain
+  std::vector<at::Tensor> own_;  // by buffer
+  std::vector<int> lent_;        // buffers of own_ that are lent
   Standing standing_;
   bool finished_ = false;
   std::vector<at::Tensor> copies_;  // by input; defined for inputs that are copied

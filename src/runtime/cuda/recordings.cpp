@@ -286,8 +286,21 @@ GraphReport Recordings::report() const {
       r.nodes += static_cast<int64_t>(recording->nodes());
       r.bytes += recording->bytes();
       r.direct.clear();
-      for (const std::string& why : recording->plan().direct)
-        if (!why.empty()) ++r.direct[why];
+      const GraphPlan& plan = recording->plan();
+      // A run in another thread may be capturing the last calls.
+      const bool idle = recording->stream().try_enter();
+      const LastCalls* const last = idle ? recording->last_calls() : nullptr;
+      const bool captured = last && last->graphs() > 0;
+      if (captured) {
+        r.graphs += static_cast<int64_t>(last->graphs());
+        r.nodes += static_cast<int64_t>(last->nodes());
+      }
+      for (size_t i = 0; i < plan.direct.size(); ++i) {
+        const bool is_last = static_cast<int>(i) >= plan.last_calls;
+        if (plan.direct[i].empty() || (is_last && captured)) continue;
+        ++r.direct[is_last && last && !last->why_none().empty() ? last->why_none() : plan.direct[i]];
+      }
+      if (idle) recording->stream().leave();
     }
   }
   return r;

@@ -262,3 +262,37 @@ def another_tensor_in_each_call(runner: Runner) -> None:
     runner.call(f, mine)
     net[0][0].factor = 3.0
     runner.call(f, X)
+
+
+@row
+def an_argument_that_becomes_the_written_list(runner: Runner) -> None:
+    """The check is remembered, and each call passes another list; then the list that the program writes."""
+
+    class Holder:
+        def __init__(self) -> None:
+            self.a, self.b, self.c, self.d, self.items = 2.0, 3.0, 4.0, 5.0, [1.0]
+
+    holder = Holder()
+
+    @runner.compile
+    def f(x, other, third):
+        holder.items[0] = 2.0
+        return x * holder.a + holder.b * holder.c + holder.d + other[0], third[0]
+
+    def call(other: list[float] | None, third: list[float] | None) -> None:
+        holder.items[0] = 1.0
+        runner.call(f, X, holder.items if other is None else other, holder.items if third is None else third)
+
+    for _ in range(3):
+        for _ in range(4):
+            call([1.0], [1.0])
+        call(None, [1.0])
+        for _ in range(4):
+            call([1.0], [1.0])
+        call([1.0], None)
+        for _ in range(4):
+            call([1.0], [1.0])
+        holder.items = moved = [1.0]
+        call(moved, [1.0])
+    holder.items[0] = 1.0
+    runner.hit(f, X, [1.0], [1.0])

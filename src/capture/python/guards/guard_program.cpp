@@ -45,7 +45,6 @@ GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::
     : sources_(std::move(sources)),
       guards_(std::move(guards)),
       lookups_(std::move(lookups)),
-      written_(std::move(written)),
       objects_(std::move(objects)),
       versions_(guards_.size(), 0) {
   for (Guard& g : guards_) {
@@ -83,10 +82,13 @@ GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::
     if (guards_[i].check == Check::Class)
       versions_[i] = version_of(reinterpret_cast<PyTypeObject*>(guards_[i].expected));
   }
+  roles_.resize(static_cast<size_t>(sources_.size()), SourceRole::Neither);
+  for (const int source : objects_) roles_[static_cast<size_t>(source)] = SourceRole::Object;
+  for (const int source : written) roles_[static_cast<size_t>(source)] = SourceRole::Written;
   for (const int source : needed) load_step(load_step, source);
-  if (!written_.empty())
+  if (!written.empty())
     for (const int source : objects_) load_step(load_step, source);
-  cache_ = std::make_shared<GuardCache>(CachePlan(sources_.all(), guards_, written_, loaded));
+  cache_ = std::make_shared<GuardCache>(CachePlan(sources_.all(), guards_, std::move(written), loaded));
 }
 
 void GuardProgram::add_holders(std::vector<std::vector<Object>*>& holders) {
@@ -180,10 +182,14 @@ bool GuardProgram::check_changes(Frame* f, const Roots& roots, Registers& r) con
   }
   r.of_cache = state;
   // Which sources give one object is known as long as the registers are the same.
+  r.moved.clear();
   const auto load_again = [&](int source) {
     PyObject* const was = r[source];
     load(source, roots, r);
-    if (r[source] != was) r.apart = false;
+    if (r[source] == was) return;
+    const SourceRole role = roles_[static_cast<size_t>(source)];
+    if (role == SourceRole::Written) r.apart = false;
+    if (role == SourceRole::Object) r.moved.push_back(source);
   };
   // By index: a garbage collection may run Python code that checks this program, and changes the lists.
   for (size_t i = 0; i < cache.plan().first_sources.size(); ++i) load_again(cache.plan().first_sources[i]);
@@ -192,7 +198,7 @@ bool GuardProgram::check_changes(Frame* f, const Roots& roots, Registers& r) con
   for (size_t i = 0; i < cache.changing_guards().size(); ++i)
     if (!holds(guards_[static_cast<size_t>(cache.changing_guards()[i])], r)) return false;
   if (cache.state() != state) return false;
-  r.apart = r.apart || written_.empty() || !is_aliased(r, written_, objects_);
+  r.apart = !is_aliased(r, cache.plan().written, r.apart ? r.moved : objects_);
   return r.apart;
 }
 
@@ -200,7 +206,7 @@ int GuardProgram::check(Frame* f, Registers& r) const {
   const Roots roots = roots_of(f);
   if (check_changes(f, roots, r)) return kHolds;
   int failed = check_steps([](int) { return false; }, roots, r);
-  if (failed == kHolds && is_aliased(r, written_, objects_)) failed = kAliased;
+  if (failed == kHolds && is_aliased(r, cache_->plan().written, objects_)) failed = kAliased;
   if (failed == kHolds && cache_->useful()) cache_->remember(sources_.all(), guards_, r);
   return failed;
 }

@@ -15,6 +15,9 @@ namespace vesta::capture {
 
 class GuardCache;
 
+// What a source is for the check that no written object is another source's object.
+enum class SourceRole : uint8_t { Neither, Object, Written };
+
 class GuardProgram {
  public:
   // `needed`: sources whose objects the caller reads from the registers when the check has passed.
@@ -70,7 +73,8 @@ class GuardProgram {
   std::vector<Guard> guards_;
   std::vector<ClassLookup> lookups_;
   std::vector<Step> steps_;
-  std::vector<int> written_, objects_;
+  std::vector<int> objects_;
+  std::vector<SourceRole> roles_;
   std::shared_ptr<GuardCache> cache_;
   mutable std::unique_ptr<Registers> spare_;
   mutable std::vector<unsigned> versions_;  // per guard: of Check::Class, the last version for which it held

@@ -88,16 +88,9 @@ class Borrowed {
       : objects_(objects), tensors_(tensors) {
     tensors_.reserve(objects.size());
     constexpr size_t kAhead = 12;
-    const size_t count = objects.size() > kAhead ? objects.size() : 0;  // a few need no prefetch
-    const auto prefetch = [&](size_t i) { runtime::prefetch_bytes(objects[i], sizeof(THPVariable)); };
-    const auto tensor = [&](size_t i) -> const at::Tensor& { return THPVariable_Unpack(objects[i]); };
-    for (size_t i = 0; i < std::min(3 * kAhead, count); ++i) prefetch(i);
-    for (size_t i = 0; i < std::min(2 * kAhead, count); ++i) runtime::prefetch_tensor(tensor(i));
     for (size_t i = 0; i < objects.size(); ++i) {
       PyObject* x = objects[i];
-      if (i + 3 * kAhead < count) prefetch(i + 3 * kAhead);
-      if (i + 2 * kAhead < count) runtime::prefetch_tensor(tensor(i + 2 * kAhead));
-      if (i + kAhead < count) runtime::prefetch_storage(tensor(i + kAhead));
+      if (i + kAhead < objects.size()) runtime::prefetch_bytes(objects[i + kAhead], sizeof(THPVariable));
       Py_INCREF(x);
       tensors_.push_back(Traits::createBorrow(THPVariable_Unpack(x)));
     }
