@@ -219,9 +219,7 @@ def short_of_goals(us: dict[str, dict[str, float]]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.cuda", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument(
-        "--sections", nargs="*", default=["named"], choices=SECTIONS, help="kernels to measure"
-    )
+    parser.add_argument("--sections", nargs="*", default=["named"], choices=SECTIONS, help="kernels to measure")
     parser.add_argument("--models", nargs="*", default=["encoder", "llama-2", "decode-2"])
     parser.add_argument("--compilers", nargs="+", default=["eager", "default", "vesta"], choices=COMPILERS)
     parser.add_argument("--limit", type=float, default=500.0, metavar="S", help="seconds to wait for a process")

@@ -323,8 +323,8 @@ ScalarRef Lowering::product(const ProductOperands& operands, const IndexMap& map
   row.push_back(inner);
   const Expr at[] = {operands.columns_last ? inner : column, operands.columns_last ? column : inner};
   const ScalarRef x = dag_.cast(DType::F32, element(operands.rows, row));
-  ScalarRef r = dag_.reduce(ReduceOp::Sum, dag_.bin(Prim::Mul, x, dag_.cast(DType::F32, element(operands.columns, at))),
-                            {}, 0);
+  ScalarRef r =
+      dag_.reduce(ReduceOp::Sum, dag_.bin(Prim::Mul, x, dag_.cast(DType::F32, element(operands.columns, at))), {}, 0);
   if (operands.bias) r = dag_.bin(Prim::Add, r, dag_.cast(DType::F32, element(operands.bias, {&column, 1})));
   return r;
 }

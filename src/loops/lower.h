@@ -50,7 +50,7 @@ std::optional<ReductionShape> reduction_shape(const graph::Node& node, std::stri
 // times element (n, k) of `columns`, plus element (n) of `bias`. Its reduction has the dimensions i..., n and k.
 struct ProductOperands {
   const graph::Value *rows = nullptr, *columns = nullptr, *bias = nullptr;  // bias: may be null
-  bool columns_last = false;  // `columns` has the dimensions (k, n)
+  bool columns_last = false;                                                // `columns` has the dimensions (k, n)
 };
 // nullopt: the operator is no such product, or not of operands with enough dimensions.
 std::optional<ProductOperands> product_operands(const graph::Node& node);

@@ -27,9 +27,10 @@ class Printer : TextWriter {
       out_ += fmt::format("product {} by {} stages {} parts {}\n", p.rows, p.columns, p.stages, p.parts);
     for (size_t i = 0; i < k_.buffers.size(); ++i) {
       const KernelBuffer& b = k_.buffers[i];
-      out_ += fmt::format("buffer b{} {} {}{}{}{}{}{}\n", i, name(b.dtype), b.written ? "write" : "read",
-                          b.noalias ? "" : " shared", b.stream ? " stream" : "", b.value ? " value" : "",
-                          b.alignment > 1 ? fmt::format(" aligned {}", b.alignment) : "", b.constant ? " constant" : "");
+      out_ +=
+          fmt::format("buffer b{} {} {}{}{}{}{}{}\n", i, name(b.dtype), b.written ? "write" : "read",
+                      b.noalias ? "" : " shared", b.stream ? " stream" : "", b.value ? " value" : "",
+                      b.alignment > 1 ? fmt::format(" aligned {}", b.alignment) : "", b.constant ? " constant" : "");
     }
     for (size_t i = 0; i < k_.row_slots.size(); ++i) out_ += fmt::format("row r{} {}\n", i, name(k_.row_slots[i]));
     for (const Stage& s : k_.stages) {

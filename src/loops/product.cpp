@@ -50,7 +50,8 @@ class Finder {
       const std::vector<ProductPiece> row = pieces(product.in[first], 0), columns = pieces(product.in[1 - first], 1);
       if (row.size() != 1 || k_.instrs[row[0].load].in[0] != kNoRef || columns.empty()) continue;
       const DType t = k_.instrs[row[0].load].dtype;
-      if (std::any_of(columns.begin(), columns.end(), [&](const auto& p) { return k_.instrs[p.load].dtype != t; })) continue;
+      if (std::any_of(columns.begin(), columns.end(), [&](const auto& p) { return k_.instrs[p.load].dtype != t; }))
+        continue;
       return ProductSum{r, row[0].load, columns};
     }
     return std::nullopt;

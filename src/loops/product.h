@@ -17,8 +17,8 @@ struct ProductPiece {
 };
 
 struct ProductSum {
-  Ref sum = kNoRef;  // Accumulate
-  Ref row = kNoRef;  // the load that depends on the row and the inner variable
+  Ref sum = kNoRef;                   // Accumulate
+  Ref row = kNoRef;                   // the load that depends on the row and the inner variable
   std::vector<ProductPiece> columns;  // the loads that depend on the column and the inner variable
 };
 

@@ -111,10 +111,11 @@ class Verifier : Rules {
                 p.columns % k_.threads.each == 0,
             "tiles of {} by {} for {} sums", p.rows, p.columns, sums.size());
     require(p.stages > 2 && (p.parts == 1 || p.parts == 2), "{} stages and {} parts", p.stages, p.parts);
-    require(k_.threads.block == kProductThreads && k_.threads.team == 1 && k_.threads.held == 0 &&
-                !k_.threads.shared && !k_.threads.across && k_.row_slots.empty() && k_.tile.rows == 0,
+    require(k_.threads.block == kProductThreads && k_.threads.team == 1 && k_.threads.held == 0 && !k_.threads.shared &&
+                !k_.threads.across && k_.row_slots.empty() && k_.tile.rows == 0,
             "threads that do not multiply");
-    require(k_.ranges[2].extent.is_constant() && provably_divisible(k_.ranges[2].extent, kProductPiece) && shared_bytes(k_) <= kMostShared,
+    require(k_.ranges[2].extent.is_constant() && provably_divisible(k_.ranges[2].extent, kProductPiece) &&
+                shared_bytes(k_) <= kMostShared,
             "slices that cannot be copied");
     for (const ProductSum& s : sums) {
       std::vector<Ref> loads = {s.row};

@@ -50,9 +50,9 @@ int64_t Planner::alignment_of(const Buffer& b) const {
 int Planner::add_buffer(Buffer b, const Value* v) {
   int id = static_cast<int>(plan_.buffers.size());
   const auto mutates = [&](const graph::Mutation& m) { return static_cast<int>(m.input) == b.input; };
-  const bool constant = b.role == BufferRole::Prepacked ||
-                        (b.role == BufferRole::Input &&
-                         std::none_of(graph_.mutations.begin(), graph_.mutations.end(), mutates));
+  const bool constant =
+      b.role == BufferRole::Prepacked ||
+      (b.role == BufferRole::Input && std::none_of(graph_.mutations.begin(), graph_.mutations.end(), mutates));
   loops::MemoryRef memory{
       {id, real_of(b.type.dtype), extent_of(b.type), alignment_of(b), b.type.device.type, false, constant},
       b.type.strides,

@@ -109,9 +109,9 @@ bool Fusion::is_argument(const Node& node, const Value* v) const {
 
 // Whether a kernel computes this matrix product. Its operands lie in memory.
 bool Fusion::is_product(const Node& node) const {
-  return options_.why_no_kernels.empty() && options_.fuse && !options_.rounds && is_kernel_product(node, options_.target) &&
-         !refused_.count(&node) && is_on_target(node.results[0]) && is_on_target(node.input(0)) &&
-         is_on_target(node.input(1));
+  return options_.why_no_kernels.empty() && options_.fuse && !options_.rounds &&
+         is_kernel_product(node, options_.target) && !refused_.count(&node) && is_on_target(node.results[0]) &&
+         is_on_target(node.input(0)) && is_on_target(node.input(1));
 }
 
 // Empty if a kernel may compute the node; otherwise the reason why it is a call into ATen.

@@ -31,7 +31,8 @@ Case product_case(const Sizes& s, DType t, bool two) {
   %11 = add f32 %6 %10
   store T b2[N*p0 + p1] %11
 )";
-  const std::string pattern = std::string(R"(kernel
+  const std::string pattern =
+      std::string(R"(kernel
 range p0 parallel M
 range p1 parallel N
 range r0 inner K
@@ -39,16 +40,20 @@ threads BLOCK team 1 held 0 each EACH
 product TR by TC stages ST parts PARTS
 buffer b0 T read aligned 16
 buffer b1 T read aligned 16 constant
-)") + (two ? "buffer b2 T read aligned 16 constant\nbuffer b3 T write aligned 16\n"
+)") +
+      (two ? "buffer b2 T read aligned 16 constant\nbuffer b3 T write aligned 16\n"
            : "buffer b2 T write aligned 16\nbuffer b3 f32 read\n") +
-                              R"(stage loop
+      R"(stage loop
   %2 = load T b0[K*p0 + r0]
   %3 = load T b1[K*p1 + r0]
   %16 = cast f32 %2
   %17 = cast f32 %3
   %4 = mul f32 %16 %17
   %5 = accumulate f32 sum %4
-)" + (two ? "  %7 = load T b2[K*p1 + r0]\n  %18 = cast f32 %7\n  %1 = mul f32 %16 %18\n  %8 = accumulate f32 sum %1\n" : "") + "stage" + epilogue;
+)" +
+      (two ? "  %7 = load T b2[K*p1 + r0]\n  %18 = cast f32 %7\n  %1 = mul f32 %16 %18\n  %8 = accumulate f32 sum %1\n"
+           : "") +
+      "stage" + epilogue;
   const auto number = [](int64_t n) { return std::to_string(n); };
   std::string kernel = text(pattern, {{"BLOCK", number(loops::kProductThreads)},
                                       {"PARTS", number(s.parts)},
@@ -131,9 +136,10 @@ TEST(CudaProducts, OfSeveralWeights) {
     text += fmt::format("input %{} : bf16[{}, 256]@D = parameter \"{}\" aligned 16\n", i + 1, weights[i].second,
                         weights[i].first);
   for (size_t i = 0; i < 3; ++i)
-    text += fmt::format("%{0} : bf16[1, 40, {1}]@D = aten::linear(%0, %{2}, none)\n%{3} : bf16[1, 40, {4}]@D = "
-                        "aten::slice.Tensor(%{0}, 2, 4, {5}, 1)\n",
-                        2 * i + 4, weights[i].second, i + 1, 2 * i + 5, weights[i].second - 4, weights[i].second);
+    text += fmt::format(
+        "%{0} : bf16[1, 40, {1}]@D = aten::linear(%0, %{2}, none)\n%{3} : bf16[1, 40, {4}]@D = "
+        "aten::slice.Tensor(%{0}, 2, 4, {5}, 1)\n",
+        2 * i + 4, weights[i].second, i + 1, 2 * i + 5, weights[i].second - 4, weights[i].second);
   for (size_t i = 0; i < 3; ++i)
     text += fmt::format("%{0} : bf16[1, 40, {1}]@D = aten::exp(%{2})\n", i + 10, weights[i].second - 4, 2 * i + 5);
   text += "output %10\noutput %11\noutput %12\n";
@@ -142,7 +148,8 @@ TEST(CudaProducts, OfSeveralWeights) {
   graph::run_passes(*g, {.options = user, .device = DeviceType::CUDA, .product_rows = 128}, true);
   std::vector<Case> cases;
   add_plan(cases, *g, 4, 2e-2);
-  const auto products = std::count_if(cases.begin(), cases.end(), [](const Case& c) { return c.kernel->product.rows > 0; });
+  const auto products =
+      std::count_if(cases.begin(), cases.end(), [](const Case& c) { return c.kernel->product.rows > 0; });
   EXPECT_EQ(products, 1);
   for (const Case& c : cases) {
     if (c.kernel->product.rows == 0) continue;
@@ -157,13 +164,16 @@ TEST(CudaProducts, OfSeveralWeights) {
 TEST(CudaProducts, Compile) {
   std::string why;
   if (!Nvrtc::get(&why)) GTEST_FAIL() << why;
-  for (const Sizes& s : {Sizes{128, 4096, 4096, 128, 32, 8, 1, 8}, {128, 4096, 14336, 128, 64, 8, 2, 8},
-                         {128, 14336, 4096, 128, 112, 5, 1, 8}, {16, 4096, 4096, 64, 48, 8, 1, 8}}) {
+  for (const Sizes& s : {Sizes{128, 4096, 4096, 128, 32, 8, 1, 8},
+                         {128, 4096, 14336, 128, 64, 8, 2, 8},
+                         {128, 14336, 4096, 128, 112, 5, 1, 8},
+                         {16, 4096, 4096, 64, 48, 8, 1, 8}}) {
     const Case c = product_case(s, DType::BF16, s.tile_columns == 112);
     loops::verify(*c.kernel);
     CompileOptions options;
     if (const char* dir = std::getenv("VESTA_TEST_DUMP")) options.dump_dir = dir;
-    const auto result = compile({{loops::print(*c.kernel), fmt::format("product_{}", s.tile_columns)}}, machine::cuda_target_of(90), options);
+    const auto result = compile({{loops::print(*c.kernel), fmt::format("product_{}", s.tile_columns)}},
+                                machine::cuda_target_of(90), options);
     ASSERT_EQ(result.size(), 1u);
     const machine::CudaCode code = machine::read_cuda_code(result[0].object->bytes, true);
     const vesta::testing::CubinUse use = vesta::testing::use_of(code.cubin);

@@ -20,7 +20,8 @@
 
 namespace vesta::testing {
 
-// The threads of a block, or of neighbouring blocks that meet, in turns. `meet` returns when every thread of the group has come there.
+// The threads of a block, or of neighbouring blocks that meet, in turns. `meet` returns when every thread of the group
+// has come there.
 class Fibers {
  public:
   template <class F>
@@ -106,7 +107,7 @@ class Fibers {
 struct HostCalls {
   unsigned (*thread)() = [] { return Fibers::current()->thread(); };
   unsigned (*rank)() = [] { return Fibers::current()->block(); };  // among the blocks that run together
-  unsigned block = 0;                                               // the first of them
+  unsigned block = 0;                                              // the first of them
   bool failed = false;
   void (*sync)(unsigned threads) = [](unsigned threads) {
     Fibers& f = *Fibers::current();
@@ -265,7 +266,8 @@ class HostKernels {
     const int64_t together = k.product.parts;
     for (int64_t block = 0; block < (items + per_block - 1) / per_block; block += together) {
       calls_.block = static_cast<unsigned>(block);
-      fibers_.run(static_cast<unsigned>(k.threads.block), static_cast<unsigned>(together), [&] { call(arguments.data()); });
+      fibers_.run(static_cast<unsigned>(k.threads.block), static_cast<unsigned>(together),
+                  [&] { call(arguments.data()); });
     }
     return !calls_.failed;
   }

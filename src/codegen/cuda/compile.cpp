@@ -106,8 +106,8 @@ class ToCode {
     return nvrtc_.cubin(kCudaPrelude + source, name, fmt::format("sm_{}", arch_));
   }
 
-  // Machine code that uses what this architecture alone has: its instructions for matrix products. Empty: NVRTC knows no
-  // such architecture. The PTX of such a kernel runs on later ones, too.
+  // Machine code that uses what this architecture alone has: its instructions for matrix products. Empty: NVRTC knows
+  // no such architecture. The PTX of such a kernel runs on later ones, too.
   std::string own_code(const std::string& source, const std::string& name) const {
     const std::string own = fmt::format("sm_{}a", arch_);
     return nvrtc_.takes(own) ? nvrtc_.cubin(kCudaPrelude + source, name, own) : std::string();

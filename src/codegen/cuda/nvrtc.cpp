@@ -91,7 +91,8 @@ bool Nvrtc::takes(const std::string& arch) const {
   Program program = nullptr;
   const std::string wanted = "--gpu-architecture=" + arch;
   const char* const options[] = {wanted.c_str()};
-  if (f_->create(&program, "", "probe.cu", 0, nullptr, nullptr) == 0) it->second = f_->compile(program, 1, options) == 0;
+  if (f_->create(&program, "", "probe.cu", 0, nullptr, nullptr) == 0)
+    it->second = f_->compile(program, 1, options) == 0;
   if (program) f_->destroy(&program);
   return it->second;
 }

@@ -22,8 +22,8 @@ class Nvrtc {
   std::vector<int> architectures() const;  // the GPUs that it makes code for: 75, 80, 86, ...
   // Whether it makes code for an architecture, as its option names it: "sm_90a". Thread-safe.
   bool takes(const std::string& arch) const;
-  // A cubin for this architecture, PTX for GPUs of compute capability arch / 10, arch % 10. Throw InternalError with the
-  // compiler's messages. Thread-safe.
+  // A cubin for this architecture, PTX for GPUs of compute capability arch / 10, arch % 10. Throw InternalError with
+  // the compiler's messages. Thread-safe.
   std::string cubin(const std::string& source, const std::string& name, const std::string& arch) const;
   std::string ptx(const std::string& source, const std::string& name, int arch) const;
 

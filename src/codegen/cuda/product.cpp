@@ -281,7 +281,8 @@ std::string product_instruction(int64_t columns) {
     d += fmt::format("{}%{}", i ? ", " : "", i);
     outputs += fmt::format("{}\"+f\"(d[{}])", i ? ", " : "", i);
   }
-  std::string text = fmt::format("#if defined(__CUDA_ARCH_FEAT_SM90_ALL) && !defined(VESTA_MULTIPLY_{0})\n#define VESTA_MULTIPLY_{0}\n", columns);
+  std::string text = fmt::format(
+      "#if defined(__CUDA_ARCH_FEAT_SM90_ALL) && !defined(VESTA_MULTIPLY_{0})\n#define VESTA_MULTIPLY_{0}\n", columns);
   for (const bool bf16 : {false, true}) {
     const char* const type = bf16 ? "bf16" : "f16";
     text += fmt::format(

@@ -35,7 +35,9 @@ std::string combined_text(const Instr& i, const std::string& a, const std::strin
   VESTA_CHECK(false, "a reduction that combines positions");
 }
 
-std::string ReductionLines::own(char kind, Ref r) const { return fmt::format("{}{}{}", kind, r, by_column_[r] ? "[u]" : ""); }
+std::string ReductionLines::own(char kind, Ref r) const {
+  return fmt::format("{}{}{}", kind, r, by_column_[r] ? "[u]" : "");
+}
 template <class F>
 void ReductionLines::for_rows(Ref r, F&& fn) {
   if (!by_column_[r]) return fn();
@@ -93,7 +95,9 @@ const loops::Online* ReductionLines::sum_of(Ref first) const {
   const auto it = std::find_if(k_.online.begin(), k_.online.end(), [&](const auto& o) { return o.first == first; });
   return it == k_.online.end() ? nullptr : &*it;
 }
-bool ReductionLines::is_online_squares(Ref r) const { return sum_of(r) && sum_of(r)->kind == loops::OnlineKind::Squares; }
+bool ReductionLines::is_online_squares(Ref r) const {
+  return sum_of(r) && sum_of(r)->kind == loops::OnlineKind::Squares;
+}
 std::string ReductionLines::added_to_sum(Ref r) const {
   const std::string a = own('a', r), p = own('p', r);
   if (!is_online_squares(r)) return fmt::format("add_relative({}, {}, g{});", a, p, r);
@@ -167,8 +171,7 @@ void ReductionLines::combine_accumulator(Ref r, bool by_first) {
   };
   for (const Variable& v : variables) line("__shared__ {} shared_{}{}[{}];", v.type, v.kind, r, parts * teams * each);
   for_rows(r, [&] {
-    for (const Variable& v : variables)
-      line("{}shared_{}{}[{}] = {};", writes, v.kind, r, place(part), own(v.kind, r));
+    for (const Variable& v : variables) line("{}shared_{}{}[{}] = {};", writes, v.kind, r, place(part), own(v.kind, r));
   });
   line("__syncthreads();");
   if (by_first) line("if (lane == 0) {{");

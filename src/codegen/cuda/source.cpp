@@ -96,7 +96,10 @@ class Writer : ReductionLines {
     const std::string together =
         k_.product.parts > 1 ? fmt::format(" __cluster_dims__({}, 1, 1)", k_.product.parts) : std::string();
     out_ += fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}){} {}(", t_.block,
-                        k_.product.rows > 0 ? ", 1" : t_.block == 512 && !doubles ? ", 2" : "", together, symbol_);
+                        k_.product.rows > 0           ? ", 1"
+                        : t_.block == 512 && !doubles ? ", 2"
+                                                      : "",
+                        together, symbol_);
     for (size_t b = 0; b < k_.buffers.size(); ++b) {
       const loops::KernelBuffer& buffer = k_.buffers[b];
       if (buffer.value) {
@@ -658,9 +661,8 @@ class Writer : ReductionLines {
       case InstrKind::Index: return define(fmt::format("({}){}", value_type_name(i.dtype), text(i.index)));
       case InstrKind::Load: {
         const loops::Tile& t = k_.tile;
-        const std::string element = is_tiled(r)
-                                        ? fmt::format("q{}[(at % {}{}) * {} + at / {}]", r, t.columns,
-                                                      column_ ? " + u" : "", t.pitch, t.columns)
+        const std::string element = is_tiled(r)   ? fmt::format("q{}[(at % {}{}) * {} + at / {}]", r, t.columns,
+                                                              column_ ? " + u" : "", t.pitch, t.columns)
                                     : packed(r)   ? fmt::format("l{}.v[u]", r)
                                     : is_value(i) ? fmt::format("b{}", i.buffer)
                                                   : fmt::format("b{}[{}]", i.buffer, text(i.index));

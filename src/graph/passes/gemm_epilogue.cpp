@@ -56,7 +56,9 @@ bool use_gemm_epilogue(Graph& graph, const PassContext& context) {
     if (!is_op(product, "aten::linear") || !has_one_use(graph, n->input(0)) || y->type != n->input(0)->type) return;
     const bool flat = product->input(0)->type.dim() == 2;
     if (!flat && rewriter.is_output(y)) return;  // an output may not be a view
-    if (is_kernel_product(product, context) || !is_library_product(*product, context) || is_read_by_kernel(y) || !rewriter.may()) return;
+    if (is_kernel_product(product, context) || !is_library_product(*product, context) || is_read_by_kernel(y) ||
+        !rewriter.may())
+      return;
     Builder b(graph, n);
     b.source = product->source;
     Value *x = product->input(0), *const w = product->input(1), *const bias = product->input(2);

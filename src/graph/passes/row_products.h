@@ -16,4 +16,4 @@ bool is_read_elsewhere(const Value* v);
 
 // Whether a kernel may compute this aten::linear of few rows as it is (PassContext::product_rows).
 bool is_kernel_product(const Node* n, const PassContext& context);
-}
+}  // namespace vesta::graph

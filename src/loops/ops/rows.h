@@ -36,7 +36,7 @@ struct LoweringRow {
       std::nullopt;                     // updates combine with the element in the buffer, whatever the arguments say
   IndexCheckFn index_checks = nullptr;  // gives the checks of its index tensors; nullptr: it has none
   ProductOperands (*product)(const Node& node) = nullptr;  // a matrix product
-  const char* refusal = nullptr;        // why no kernel computes it, although its family has a lowering
+  const char* refusal = nullptr;  // why no kernel computes it, although its family has a lowering
 };
 
 // The row of an operator, or nullptr.

@@ -14,19 +14,20 @@ using loops::ProductTile;
 
 namespace {
 
-constexpr int64_t kMostRows = 128;   // more rows are bound by arithmetic
+constexpr int64_t kMostRows = 128;     // more rows are bound by arithmetic
 constexpr int64_t kMostColumns = 256;  // of all sums of a tile: what one instruction multiplies
 constexpr int64_t kElementBytes = 2;
 constexpr int64_t kLeastStages = 4, kMostStages = 12;
 
 // Measured on an H100.
-constexpr double kShareOfMemory = 0.88;      // of the nominal speed
-constexpr double kMostOfOne = 1.5;           // of a multiprocessor's even share of the memory's speed
-constexpr double kSharedBytesPerNs = 95;     // into the shared memory of one multiprocessor
-constexpr double kProductsPerNs = 2900;      // of one multiprocessor
-constexpr double kTileNs = 2000, kPartsNs = 1500;  // before and after a tile's products; more, where two blocks share it
+constexpr double kShareOfMemory = 0.88;   // of the nominal speed
+constexpr double kMostOfOne = 1.5;        // of a multiprocessor's even share of the memory's speed
+constexpr double kSharedBytesPerNs = 95;  // into the shared memory of one multiprocessor
+constexpr double kProductsPerNs = 2900;   // of one multiprocessor
+constexpr double kTileNs = 1000,
+                 kPartsNs = 1500;  // before and after a tile's products; more, where two blocks share it
 constexpr double kOverlap = 0.15;  // of the shorter of two times that is not hidden by the longer one
-constexpr double kLibraryShare = 0.7, kLibraryNs = 4000;
+constexpr double kLibraryShare = 0.7, kLibraryNs = 5500;
 
 struct Shape {
   int64_t rows, columns, inner;
@@ -49,16 +50,18 @@ double nanoseconds(const Shape& s, const ProductTile& t, const Target& target) {
   const double columns = inner * static_cast<double>(t.columns * s.sums), rows = inner * static_cast<double>(t.rows);
   const double copies = (columns + rows) * kElementBytes / kSharedBytesPerNs;
   const double arithmetic = columns * static_cast<double>(t.rows) / kProductsPerNs;
-  const double own = static_cast<double>(waves) *
-                     (std::max(copies, arithmetic) + kTileNs + (t.parts > 1 ? kPartsNs : 0));
+  const double own =
+      static_cast<double>(waves) * (std::max(copies, arithmetic) + kTileNs + (t.parts > 1 ? kPartsNs : 0));
   return std::max(memory, own) + kOverlap * std::min(memory, own) + kTileNs;
 }
 
 std::optional<Choice> choose(const Shape& s, const Target& target) {
-  const bool fits = s.rows > 1 && s.rows <= most_product_rows(target) && s.columns >= kProductPiece && s.inner >= loops::kProductSlice;
+  const bool fits = s.rows > 1 && s.rows <= most_product_rows(target) && s.columns >= kProductPiece &&
+                    s.inner >= loops::kProductSlice;
   if (!fits || s.inner % kProductPiece != 0) return std::nullopt;
   std::optional<Choice> best;
-  for (int64_t columns = 16 / std::min<int64_t>(s.sums, 2); columns * s.sums <= kMostColumns; columns += kProductPiece) {
+  for (int64_t columns = 16 / std::min<int64_t>(s.sums, 2); columns * s.sums <= kMostColumns;
+       columns += kProductPiece) {
     if (columns * s.sums % 16 != 0) continue;
     for (const int64_t parts : {1, 2}) {
       Choice c;
@@ -113,7 +116,8 @@ std::optional<ProductTile> choose_product(const loops::Dag& dag, const Target& t
     return std::nullopt;
   Shape s{ranges[0].extent.constant(), ranges[1].extent.constant(), ranges[2].extent.constant(), 0};
   for (const Instr& i : dag.instrs()) {
-    if (i.kind == InstrKind::StoreAdd || i.kind == InstrKind::Indirect || i.kind == InstrKind::Scan) return std::nullopt;
+    if (i.kind == InstrKind::StoreAdd || i.kind == InstrKind::Indirect || i.kind == InstrKind::Scan)
+      return std::nullopt;
     s.sums += i.kind == InstrKind::Accumulate;
     if (i.kind != InstrKind::Load || !contains(i.index, ranges[2].var)) continue;
     const loops::DagBuffer& b = dag.buffers()[static_cast<size_t>(i.buffer)];

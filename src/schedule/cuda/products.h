@@ -1,5 +1,5 @@
-// Matrix products of few rows on tensor cores. Such a product reads each weight once, so memory bounds it, and a kernel of
-// ours takes along what is done with its result.
+// Matrix products of few rows on tensor cores. Such a product reads each weight once, so memory bounds it, and a kernel
+// of ours takes along what is done with its result.
 #pragma once
 
 #include "graph/graph.h"
