@@ -321,7 +321,7 @@ void Runner::copy_back(const BoundProgram& program) {
     if (!to.is_inference()) to.unsafeGetTensorImpl()->bump_version();
   };
   if (program.written_inputs().size() == count - program.first_copy()) {  // kernels have written all of them
-    wrote_ = true;
+    if (!program.written_inputs().empty()) wrote_ = true;
     for (const int input : program.written_inputs()) bump(in_.tensor(static_cast<size_t>(input)));
     return;
   }
