@@ -212,7 +212,7 @@ Expr work_items(const Kernel& k);
 // block.
 Expr launched_items(const Kernel& k);
 int64_t items_of_block(const Kernel& k);
-// Bytes of shared memory that a block's rows or slices take.
+// Bytes of shared memory that a block needs for rows that it keeps or for slices of a matrix product.
 int64_t shared_bytes(const Kernel& k);
 // Where the row of a slot begins in shared memory.
 int64_t shared_offset(const Kernel& k, int slot);

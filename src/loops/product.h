@@ -10,7 +10,8 @@
 
 namespace vesta::loops {
 
-// The rows of an operand that one load reads: those for which the condition holds, and none of the pieces before has.
+// The rows of an operand that one load reads: those for which its condition holds and the conditions of the pieces
+// before it do not.
 struct ProductPiece {
   Ref load = kNoRef;
   Ref condition = kNoRef;  // a Bool that depends on the column; kNoRef: all other rows
@@ -22,10 +23,17 @@ struct ProductSum {
   std::vector<ProductPiece> columns;  // the loads that depend on the column and the inner variable
 };
 
-// The sums of the kernel's loop, which have the same row. Empty: the kernel has not this form.
+// The sums of a loop of these instructions, which have the same row. Empty: the loop does not have this form.
+std::vector<ProductSum> product_sums(std::span<const Range> ranges, std::span<const Instr> instrs,
+                                     std::span<const Ref> loop);
 std::vector<ProductSum> product_sums(const Kernel& k);
+// The loads of a sum: its row's, then its columns'.
+std::vector<Ref> loads_of(const ProductSum& sum);
 
-inline constexpr int64_t kProductPiece = 8;  // inner elements that are copied at once, 16 bytes
+inline constexpr int64_t kProductElement = 2;  // bytes
+// Inner elements that are copied at once, and their bytes.
+inline constexpr int64_t kProductPiece = 8, kProductPieceBytes = kProductPiece * kProductElement;
+inline constexpr int64_t kMostProductColumns = 256;  // of all sums of a tile: one instruction multiplies them
 
 // Threads of a block that copy and that multiply.
 inline constexpr int64_t kProductCopiers = 128, kProductConsumers = 256;

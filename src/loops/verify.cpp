@@ -107,8 +107,8 @@ class Verifier : Rules {
     const std::vector<ProductSum> sums = product_sums(k_);
     require(!sums.empty(), "a product without sums of products");
     const int64_t wide = p.columns * static_cast<int64_t>(sums.size());
-    require((p.rows == 64 || p.rows == 128) && p.columns > 0 && p.columns % 8 == 0 && wide % 16 == 0 && wide <= 256 &&
-                p.columns % k_.threads.each == 0,
+    require((p.rows == 64 || p.rows == 128) && p.columns > 0 && p.columns % 8 == 0 && wide % 16 == 0 &&
+                wide <= kMostProductColumns && p.columns % k_.threads.each == 0,
             "tiles of {} by {} for {} sums", p.rows, p.columns, sums.size());
     require(p.stages > 2 && (p.parts == 1 || p.parts == 2), "{} stages and {} parts", p.stages, p.parts);
     require(k_.threads.block == kProductThreads && k_.threads.team == 1 && k_.threads.held == 0 && !k_.threads.shared &&
@@ -117,16 +117,14 @@ class Verifier : Rules {
     require(k_.ranges[2].extent.is_constant() && provably_divisible(k_.ranges[2].extent, kProductPiece) &&
                 shared_bytes(k_) <= kMostShared,
             "slices that cannot be copied");
-    for (const ProductSum& s : sums) {
-      std::vector<Ref> loads = {s.row};
-      for (const ProductPiece& piece : s.columns) loads.push_back(piece.load);
-      for (const Ref r : loads) {
+    for (const ProductSum& s : sums)
+      for (const Ref r : loads_of(s)) {
         const Instr& i = k_.instrs[r];
         const KernelBuffer& b = k_.buffers[static_cast<size_t>(i.buffer)];
-        require(!b.written && b.alignment >= 16 && provably_divisible(i.index - k_.ranges[2].var, kProductPiece),
-                "instruction {} is not copied in pieces of 16 bytes", r);
+        require(!b.written && b.alignment >= kProductPieceBytes &&
+                    provably_divisible(i.index - k_.ranges[2].var, kProductPiece),
+                "instruction {} is not copied in pieces of {} bytes", r, kProductPieceBytes);
       }
-    }
     for (const Stage& s : k_.stages)
       for (const Ref r : s.body)
         require(s.loop || (k_.instrs[r].kind != InstrKind::StoreAdd && k_.instrs[r].kind != InstrKind::Indirect),

@@ -183,7 +183,10 @@ class Compile {
  private:
   void run_passes(bool inference) {
     int64_t rewrites = 0;
-    graph::PassContext context{options_, target_.device, inference, schedule::most_product_rows(target_), {}};
+    graph::PassContext context{.options = options_, .device = target_.device, .inference = inference};
+    context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
+      return schedule::computes_product(rows, columns, inner, target_);
+    };
     context.may_rewrite = [&] { return options_.rewrite_limit < 0 || rewrites++ < options_.rewrite_limit; };
     Stopwatch watch;
     graph::run_passes(graph_, context, verify_boundaries(), [&](const graph::PassRow& row, bool before) {

@@ -103,7 +103,7 @@ BoundProgram::BoundProgram(const artifact::Artifact& a, const std::vector<artifa
         const Role role = a.buffers[b].role;
         const bool on_cpu = a.buffers[b].type.device.type == DeviceType::CPU;
         const bool passing = owned && role == Role::Prepacked && !kept[b] && on_cpu;
-        // Of a result that the caller gets, the address is known before the call: a recorded graph may be for it.
+        // A result for the caller is allocated before its call, because a recorded graph may exist for its address.
         const bool shown = !owned && is_output[b] && !on_cpu;
         if (role == Role::Arena || role == Role::Output || passing || shown || exists[b])
           s.into = find_direct_call(s.call->op);

@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "loops/lower.h"
 #include "loops/online.h"
-#include "loops/product.h"
 #include "schedule/cpu_loops.h"
 #include "schedule/cuda/threads.h"
 #include "schedule/vectors.h"
@@ -39,7 +38,6 @@ KernelSchedule for_cuda(loops::Dag& dag, const Options& options) {
   loops::Kernel& k = *out.staged.kernel;
   k.threads = choice.threads;
   k.product = choice.product;
-  if (k.product.rows > 0 && loops::product_sums(k).empty()) throw loops::CannotFuse("sums that are no matrix product");
   if (k.row_slots.empty()) {  // without kept rows, loops need not be unrolled and may be joined
     k.threads.held = 0;
     k.threads.shared = false;

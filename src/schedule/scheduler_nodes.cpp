@@ -32,7 +32,8 @@ class CostBuilder final : public BodyWalk {
 
 constexpr int64_t kFewRows = 32;
 
-// Matrices whose rows a product reads where they are.
+// Whether v joins graph inputs along their first dimension. The kernel of a product reads each of these inputs in
+// place, so v is not stored.
 bool are_inputs_side_by_side(const Value* v) {
   if (!v->producer || !loops::is_concatenation(*v->producer) || v->producer->prepacked) return false;
   const auto pieces = loops::pieces_of(*v->producer);
@@ -117,7 +118,6 @@ bool Fusion::is_product(const Node& node) const {
 // Empty if a kernel may compute the node; otherwise the reason why it is a call into ATen.
 std::string Fusion::why_no_kernel(const Node& node) const {
   if (!options_.why_no_kernels.empty()) return options_.why_no_kernels;
-  if (is_product(node)) return "";
   const Value* elsewhere = nullptr;
   int values = 0;
   for (const Value* v : node.results)
@@ -144,7 +144,9 @@ void Fusion::collect_nodes() {
     for (const Value* v : node->results) used |= v && graph_.is_used(v);
     if (!used) return;
     auto refused = refused_.find(node);
-    std::string reason = refused == refused_.end() ? why_no_kernel(*node) : refused->second;
+    const bool product = is_product(*node);
+    std::string reason;
+    if (!product) reason = refused == refused_.end() ? why_no_kernel(*node) : refused->second;
     if (node->raises && reason.empty()) reason = "its result is not read, but it may raise";
     if (node->prepacked && reason.empty()) reason = "computed once for each version of its weights: no kernel pays";
     if (!reason.empty() && joins_pieces(*node)) {
@@ -160,7 +162,7 @@ void Fusion::collect_nodes() {
     }
     SchedulerNode u;
     if (reason.empty() && !limits_.asserts_places) add_checks(*node, position, u);
-    if (reason.empty() && (one_hot || node->op->family() == Family::Reduction || is_product(*node))) {
+    if (reason.empty() && (one_hot || node->op->family() == Family::Reduction || product)) {
       add_reduction(node, position);
     } else if (reason.empty() && is_update(*node)) {
       add_update(node, position, std::move(u));

@@ -128,7 +128,27 @@ input %4 : bf16[2, 50, 72]@D = argument "y" aligned 16
   expect_same(std::move(cases));
 }
 
-// Weights side by side are read where they are.
+// Sums over the same ranges that are no products have the schedule of other sums.
+TEST(CudaProducts, OtherSumsAreKernels) {
+  std::vector<Case> cases;
+  for (const char* t : {"f32", "bf16"}) {
+    const std::string pattern = R"(input %0 : T[64, 96]@D = argument "x" aligned 16
+input %1 : T[40, 96]@D = argument "y" aligned 16
+%2 : T[64, 1, 96]@D = aten::unsqueeze(%0, 1)
+%3 : T[64, 40, 96]@D = aten::sub.Tensor(%2, %1)
+%4 : T[64, 40, 96]@D = aten::abs(%3)
+%5 : T[64, 40]@D = aten::sum.dim_IntList(%4, [2], false)
+output %5
+)";
+    add_plan(cases, text(pattern, {{"T[", std::string(t) + "["}}), 300, 1e-2);
+  }
+  ASSERT_EQ(cases.size(), 2u);
+  for (const Case& c : cases) EXPECT_EQ(c.kernel->product.rows, 0) << c.name;
+  expect_same(std::move(cases));
+}
+
+// A kernel of few rows reads weights side by side where they are. Where no kernel computes the product, they stay
+// apart.
 TEST(CudaProducts, OfSeveralWeights) {
   std::string text = "input %0 : bf16[1, 40, 256]@D = argument \"x\" aligned 16\n";
   const std::pair<const char*, int> weights[] = {{"q", 72}, {"k", 24}, {"v", 32}};
@@ -143,9 +163,18 @@ TEST(CudaProducts, OfSeveralWeights) {
   for (size_t i = 0; i < 3; ++i)
     text += fmt::format("%{0} : bf16[1, 40, {1}]@D = aten::exp(%{2})\n", i + 10, weights[i].second - 4, 2 * i + 5);
   text += "output %10\noutput %11\noutput %12\n";
-  const auto g = on_device("cuda:0", text);
   const Options user;
-  graph::run_passes(*g, {.options = user, .device = DeviceType::CUDA, .product_rows = 128}, true);
+  const auto apart = on_device("cuda:0", text), g = on_device("cuda:0", text);
+  graph::run_passes(*apart,
+                    {.options = user,
+                     .device = DeviceType::CUDA,
+                     .computes_product = [](int64_t, int64_t, int64_t) { return false; }},
+                    true);
+  EXPECT_EQ(graph::print(*apart).find("aten::cat"), std::string::npos);
+  graph::run_passes(
+      *g,
+      {.options = user, .device = DeviceType::CUDA, .computes_product = [](int64_t, int64_t, int64_t) { return true; }},
+      true);
   std::vector<Case> cases;
   add_plan(cases, *g, 4, 2e-2);
   const auto products =
@@ -163,7 +192,10 @@ TEST(CudaProducts, OfSeveralWeights) {
 // With the instructions of one architecture, and as PTX for the later ones.
 TEST(CudaProducts, Compile) {
   std::string why;
-  if (!Nvrtc::get(&why)) GTEST_FAIL() << why;
+  const Nvrtc* const nvrtc = Nvrtc::get(&why);
+  ASSERT_NE(nvrtc, nullptr) << why;
+  EXPECT_TRUE(nvrtc->takes("sm_90a"));
+  EXPECT_FALSE(nvrtc->takes("sm_90z"));
   for (const Sizes& s : {Sizes{128, 4096, 4096, 128, 32, 8, 1, 8},
                          {128, 4096, 14336, 128, 64, 8, 2, 8},
                          {128, 14336, 4096, 128, 112, 5, 1, 8},

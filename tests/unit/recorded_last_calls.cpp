@@ -72,7 +72,7 @@ TEST(LastCalls, ServeFourAddresses) {
   LargeResult l;
   const runtime::Executable e(l.p.finish());
   const at::Tensor x = l.p.tensor(1), w = l.p.tensor(3), b = l.p.tensor(4);
-  for (const size_t held : {4, 3}) {  // so many results live during a call, which gets one address more
+  for (const size_t held : {4, 3}) {  // results that live during a call; its own result has one more address
     std::vector<at::Tensor> kept(held);
     int64_t last = 0;
     for (size_t i = 0; i < 14; ++i) {

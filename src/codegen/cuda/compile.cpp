@@ -74,9 +74,7 @@ class ToCode {
       }
       const size_t i = n - programs;
       const std::string& part = parts[i % programs].get()[i / programs];
-      std::string cubin;
-      if (binary_) cubin = multiplies[i] ? own_code(sources[i], names[i]) : std::string();
-      if (binary_ && cubin.empty()) cubin = machine_code(part, sources[i], names[i]);
+      const std::string cubin = binary_ ? machine_code(part, sources[i], names[i], multiplies[i]) : std::string();
       if (!dump_dir_.empty()) dump(*wanted[i].request, sources[i], cubin, part);
       done(i, machine::write_cuda_code(binary_ ? arch_ : 0, virtual_ >= kFirstThatWaits, cubin, part));
     });
@@ -100,17 +98,15 @@ class ToCode {
     return split_ptx(nvrtc_.ptx(text, own.front(), virtual_), own);
   }
 
-  std::string machine_code(const std::string& ptx, const std::string& source, const std::string& name) const {
+  // A matrix product uses instructions that no other architecture has, where NVRTC knows this one by its own name. Its
+  // PTX does not use them, so that it runs on later GPUs.
+  std::string machine_code(const std::string& ptx, const std::string& source, const std::string& name,
+                           bool multiplies) const {
+    if (const std::string own = fmt::format("sm_{}a", arch_); multiplies && nvrtc_.takes(own))
+      return nvrtc_.cubin(kCudaPrelude + source, name, own);
     if (link_)
       if (auto code = link_->cubin(ptx, name, arch_)) return std::move(*code);
     return nvrtc_.cubin(kCudaPrelude + source, name, fmt::format("sm_{}", arch_));
-  }
-
-  // Machine code that uses what this architecture alone has: its instructions for matrix products. Empty: NVRTC knows
-  // no such architecture. The PTX of such a kernel runs on later ones, too.
-  std::string own_code(const std::string& source, const std::string& name) const {
-    const std::string own = fmt::format("sm_{}a", arch_);
-    return nvrtc_.takes(own) ? nvrtc_.cubin(kCudaPrelude + source, name, own) : std::string();
   }
 
   void dump(const Request& request, const std::string& source, const std::string& cubin, const std::string& ptx) const {

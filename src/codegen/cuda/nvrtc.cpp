@@ -88,12 +88,11 @@ bool Nvrtc::takes(const std::string& arch) const {
   const std::lock_guard lock(mutex);
   const auto [it, fresh] = known->emplace(arch, false);
   if (!fresh) return it->second;
-  Program program = nullptr;
-  const std::string wanted = "--gpu-architecture=" + arch;
-  const char* const options[] = {wanted.c_str()};
-  if (f_->create(&program, "", "probe.cu", 0, nullptr, nullptr) == 0)
-    it->second = f_->compile(program, 1, options) == 0;
-  if (program) f_->destroy(&program);
+  try {
+    cubin("extern \"C\" __global__ void probe() {}", "probe", arch);
+    it->second = true;
+  } catch (const InternalError&) {
+  }
   return it->second;
 }
 

@@ -29,13 +29,14 @@ __device__ __forceinline__ void barrier_wait(u64* b, int parity) {
   asm volatile("{ .reg .pred p; WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra WAIT; }"
                :: "r"(shared_address(b)), "r"(parity) : "memory");
 }
-// A place in shared memory. The exchange, of each lane with itself, hides from ptxas that it is a thread's part plus that of
-// a stage. For a sum of a register and a uniform register, ptxas 13.0 makes copies that are illegal instructions.
+// An address in shared memory. Each lane exchanges it with itself, so that ptxas does not see it as the sum of a register
+// and a uniform register. For such a sum, ptxas 13.0 makes a copy that is an illegal instruction.
 typedef u32 Place;
 __device__ __forceinline__ Place place_of(const void* p) {
   return __shfl_sync(0xffffffffu, shared_address(p), (int)threadIdx.x % 32);
 }
-// Copies 16 bytes. `on` is false: writes zeros, and reads nothing. Operands of one read leave the second-level cache first.
+// Copies 16 bytes to shared memory; where `on` is false, it writes zeros and reads nothing. AGAIN: other blocks read these
+// bytes, too, so the second-level cache keeps them. It gives up the others first.
 template <bool AGAIN> __device__ __forceinline__ void copy_piece(Place to, const u8* from, bool on, u64 policy) {
   if (AGAIN) {
     asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2, %3;"
@@ -55,8 +56,9 @@ template <bool AGAIN> __device__ __forceinline__ u64 cache_policy() {
   return p;
 }
 __device__ __forceinline__ void consumers_meet() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
-// All threads of the blocks that share a tile, with what they have written to shared memory.
+// Waits for all threads of the blocks that share a tile. Afterwards they see each other's writes to shared memory.
 __device__ __forceinline__ void parts_meet() {
+  __syncwarp();  // the barrier takes whole warps
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 template <int PARTS> __device__ __forceinline__ int own_part() {
@@ -229,7 +231,6 @@ __device__ __forceinline__ float* product(int pitch, u8* memory, int height, Row
       s = s + 1 == STAGES ? 0 : s + 1;
     }
     if (PARTS > 1) {
-      __syncwarp();
       parts_meet();
       parts_meet();
     }

@@ -1,8 +1,9 @@
 // Matrix products on tensor cores as CUDA C++: what kernels with a loops::ProductTile call.
 //
-// The method is that of a persistent pipeline in shared memory with specialised warps (CUTLASS, "Efficient GEMM in
-// CUDA"; PTX ISA, wgmma.mma_async, cp.async and mbarrier). Slices are copied in pieces of 16 bytes, so operands need no
-// tensor map and their addresses may change from launch to launch.
+// Some warps copy slices of the operands to a pipeline in shared memory; the others multiply them there (CUTLASS,
+// "Efficient GEMM in CUDA"; PTX ISA, wgmma.mma_async, cp.async and mbarrier). A slice has 64 inner elements of each
+// row. It is copied in pieces of 16 bytes, so operands need no tensor map, and their addresses may change from launch
+// to launch.
 #pragma once
 
 #include <cstdint>

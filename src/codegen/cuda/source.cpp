@@ -239,6 +239,7 @@ class Writer : ReductionLines {
   void product() {
     const loops::ProductTile& p = k_.product;
     const std::vector<loops::ProductSum> sums = loops::product_sums(k_);
+    VESTA_CHECK(!sums.empty(), "tiles of a kernel that is no matrix product");
     const auto count = static_cast<int64_t>(sums.size());
     const Expr rows = k_.ranges[0].extent, columns = k_.ranges[1].extent;
     out_ = kProductPrelude + product_instruction(p.columns * count);

@@ -56,8 +56,8 @@ bool use_gemm_epilogue(Graph& graph, const PassContext& context) {
     if (!is_op(product, "aten::linear") || !has_one_use(graph, n->input(0)) || y->type != n->input(0)->type) return;
     const bool flat = product->input(0)->type.dim() == 2;
     if (!flat && rewriter.is_output(y)) return;  // an output may not be a view
-    if (is_kernel_product(product, context) || !is_library_product(*product, context) || is_read_by_kernel(y) ||
-        !rewriter.may())
+    if (kernel_computes(*product, context, product->input(1)->type.sizes[0]) ||
+        !is_library_product(*product, context) || is_read_by_kernel(y) || !rewriter.may())
       return;
     Builder b(graph, n);
     b.source = product->source;

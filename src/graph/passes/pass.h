@@ -12,7 +12,8 @@ struct PassContext {
   const Options& options;
   DeviceType device = DeviceType::CPU;  // that the graph is compiled for
   bool inference = true;                // no graph input requires a gradient
-  int64_t product_rows = 0;             // kernels compute matrix products of at most so many rows, of weights anywhere
+  // Whether a kernel computes a matrix product of these sizes in half types. None: no kernel computes products.
+  std::function<bool(int64_t rows, int64_t columns, int64_t inner)> computes_product = {};
   // Asks for permission to make one more rewrite; false once Options::rewrite_limit is reached. A pass asks before
   // every rewrite.
   std::function<bool()> may_rewrite = [] { return true; };

@@ -58,15 +58,15 @@ bool is_read_elsewhere(const Value* v) {
   });
 }
 
-bool is_kernel_product(const Node* n, const PassContext& context) {
-  const TensorType &x = n->input(0)->type, &y = n->results[0]->type;
-  const bool half = y.dtype == DType::F16 || y.dtype == DType::BF16;
-  int64_t rows = 1;
-  for (size_t d = 0; d + 1 < x.dim(); ++d) {
-    if (!x.sizes[d].is_constant()) return false;
-    rows *= x.sizes[d].constant();
-  }
-  return half && rows > 1 && rows <= context.product_rows;
+bool kernel_computes(const Node& linear, const PassContext& context, Expr columns) {
+  const TensorType &x = linear.input(0)->type, &w = linear.input(1)->type, &y = linear.results[0]->type;
+  const auto constant = [](Expr e) { return e.is_constant(); };
+  if (!context.computes_product || (y.dtype != DType::F16 && y.dtype != DType::BF16) || x.dim() < 2 ||
+      !is_contiguous(x) || !is_contiguous(w) || !columns.is_constant() ||
+      !std::all_of(x.sizes.begin(), x.sizes.end(), constant))
+    return false;
+  const int64_t all = numel(x).constant(), inner = x.sizes.back().constant();
+  return inner > 0 && context.computes_product(all / inner, columns.constant(), inner);
 }
 
 bool write_row_products(Graph& graph, const PassContext& context) {

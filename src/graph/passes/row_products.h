@@ -10,10 +10,11 @@
 namespace vesta::graph {
 bool write_row_products(Graph& graph, const PassContext& context);
 
-// Whether a kernel of the product alone could not fuse with the readers of v. It computes one element at a time; these
-// readers also need other elements (halves of a rotation) or store them elsewhere (rows of a cache).
+// Whether a kernel that computes v, a result of a product, cannot fuse with the nodes that read v. It computes one
+// element at a time; these nodes also need other elements (halves of a rotation) or store them elsewhere (rows of a
+// cache).
 bool is_read_elsewhere(const Value* v);
 
-// Whether a kernel may compute this aten::linear of few rows as it is (PassContext::product_rows).
-bool is_kernel_product(const Node* n, const PassContext& context);
+// Whether a kernel computes this aten::linear if its weight has so many rows (PassContext::computes_product).
+bool kernel_computes(const Node& linear, const PassContext& context, Expr columns);
 }  // namespace vesta::graph

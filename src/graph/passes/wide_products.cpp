@@ -31,7 +31,6 @@ bool may_join(const Node* n, const PassContext& context, const std::vector<bool>
   const TensorType& y = n->results[0]->type;
   return y.device.type == context.device && w->type.dim() == 2 && w->type.dtype == x->type.dtype &&
          y.dtype == x->type.dtype && is_contiguous(y) && is_weight(parameters, w) &&
-         (is_kernel_product(n, context) ? is_read_elsewhere(n->results[0]) : !fills_a_gpu(y)) &&
          (!bias || (bias->type.dim() == 1 && bias->type.dtype == y.dtype && is_weight(parameters, bias)));
 }
 
@@ -44,6 +43,27 @@ std::vector<Node*> joined(Node* n, const PassContext& context, const std::vector
     if (!value_of(m->args()[2]) == !value_of(n->args()[2])) out.push_back(m);
   }
   return out;
+}
+
+// Those of the products that one kernel computes from their weights in place. A kernel fuses the others with the nodes
+// that read them.
+std::vector<Node*> joined_in_place(const std::vector<Node*>& nodes, const PassContext& context) {
+  std::vector<Node*> out;
+  Expr columns = 0;
+  for (Node* n : nodes) {
+    if (out.size() == kMostInPlace || !is_read_elsewhere(n->results[0])) continue;
+    out.push_back(n);
+    columns = columns + n->input(1)->type.sizes[0];
+  }
+  return out.size() > 1 && kernel_computes(*out[0], context, columns) ? out : std::vector<Node*>();
+}
+
+// Those of the products that gain from a copy of their weights.
+std::vector<Node*> joined_by_copy(std::vector<Node*> nodes, const PassContext& context) {
+  std::erase_if(nodes, [&](const Node* n) {
+    return fills_a_gpu(n->results[0]->type) || kernel_computes(*n, context, n->input(1)->type.sizes[0]);
+  });
+  return nodes;
 }
 
 Value* side_by_side(Builder& b, const std::vector<Node*>& nodes, size_t argument, bool copy) {
@@ -67,16 +87,17 @@ int64_t bytes_side_by_side(const std::vector<Node*>& nodes) {
 bool write_wide_products(Graph& graph, const PassContext& context) {
   // The library may add up in another order.
   if (!context.inference || context.options.numerics == "eager") return false;
-  if (context.product_rows == 0 && !fits_packed_budget(graph, context, Copies::OfProducts, 0)) return false;
+  if (!context.computes_product && !fits_packed_budget(graph, context, Copies::OfProducts, 0)) return false;
   Rewriter rewriter(graph, context);
   const std::vector<bool> parameters = parameters_of(graph);
   for (Node *n = graph.first(), *next = nullptr; n; n = next) {
     next = n->next;
     if (!may_join(n, context, parameters)) continue;
-    const bool copy = !is_kernel_product(n, context);
-    std::vector<Node*> nodes = joined(n, context, parameters);
-    if (!copy && nodes.size() > kMostInPlace) nodes.resize(kMostInPlace);
-    if (nodes.size() < 2 ||
+    const std::vector<Node*> all_nodes = joined(n, context, parameters);
+    std::vector<Node*> nodes = joined_in_place(all_nodes, context);
+    const bool copy = nodes.empty();
+    if (copy) nodes = joined_by_copy(all_nodes, context);
+    if (nodes.size() < 2 || nodes[0] != n ||
         (copy && !fits_packed_budget(graph, context, Copies::OfProducts, bytes_side_by_side(nodes))))
       continue;
     if (!rewriter.may()) break;

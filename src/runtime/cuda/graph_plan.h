@@ -24,7 +24,7 @@ struct GraphPlan {
     int begin = 0, end = 0;  // steps
   };
   std::vector<Range> graphs;
-  int last_calls = 0;               // from this step on, calls write large results into memory that a run has for them
+  int last_calls = 0;               // from this step on, calls write large results into memory that the run allocates
   std::vector<std::string> direct;  // by step, the reason why it runs beside the graphs; empty: it is in one
   std::vector<Address> addresses;   // by buffer
   std::string why_none;             // the reason why there are no graphs; empty: there are some

@@ -30,7 +30,7 @@ class LastCalls {
  private:
   struct Captured {
     std::vector<const void*> addresses;           // parallel to buffers_
-    std::unique_ptr<machine::DeviceGraph> graph;  // null: one run had these addresses
+    std::unique_ptr<machine::DeviceGraph> graph;  // null: only one run had these addresses
   };
   Captured* find(std::span<void* const> pointers);
   std::unique_ptr<machine::DeviceGraph> capture(c10::function_ref<void()> calls);

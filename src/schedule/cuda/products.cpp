@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "loops/levels.h"
 #include "loops/lower.h"
 #include "loops/product.h"
 
@@ -14,15 +15,13 @@ using loops::ProductTile;
 
 namespace {
 
-constexpr int64_t kMostRows = 128;     // more rows are bound by arithmetic
-constexpr int64_t kMostColumns = 256;  // of all sums of a tile: what one instruction multiplies
-constexpr int64_t kElementBytes = 2;
+constexpr int64_t kMostRows = 128;  // more rows are bound by arithmetic
 constexpr int64_t kLeastStages = 4, kMostStages = 12;
 
 // Measured on an H100.
 constexpr double kShareOfMemory = 0.88;   // of the nominal speed
 constexpr double kMostOfOne = 1.5;        // of a multiprocessor's even share of the memory's speed
-constexpr double kSharedBytesPerNs = 95;  // into the shared memory of one multiprocessor
+constexpr double kSharedBytesPerNs = 95;  // that one multiprocessor copies to its shared memory
 constexpr double kProductsPerNs = 2900;   // of one multiprocessor
 constexpr double kTileNs = 1000,
                  kPartsNs = 1500;  // before and after a tile's products; more, where two blocks share it
@@ -44,11 +43,11 @@ double nanoseconds(const Shape& s, const ProductTile& t, const Target& target) {
   const int64_t tiles = (s.rows + t.rows - 1) / t.rows * ((s.columns + t.columns - 1) / t.columns);
   const int64_t blocks = tiles * t.parts, waves = (blocks + target.threads - 1) / target.threads;
   const double busy = std::min(1.0, kMostOfOne * static_cast<double>(blocks) / target.threads);
-  const double memory = static_cast<double>(s.columns * s.sums * s.inner * kElementBytes) /
+  const double memory = static_cast<double>(s.columns * s.sums * s.inner * loops::kProductElement) /
                         (target.memory_bytes_per_ns * kShareOfMemory * busy);
   const auto inner = static_cast<double>(s.inner) / static_cast<double>(t.parts);
   const double columns = inner * static_cast<double>(t.columns * s.sums), rows = inner * static_cast<double>(t.rows);
-  const double copies = (columns + rows) * kElementBytes / kSharedBytesPerNs;
+  const double copies = (columns + rows) * loops::kProductElement / kSharedBytesPerNs;
   const double arithmetic = columns * static_cast<double>(t.rows) / kProductsPerNs;
   const double own =
       static_cast<double>(waves) * (std::max(copies, arithmetic) + kTileNs + (t.parts > 1 ? kPartsNs : 0));
@@ -56,11 +55,11 @@ double nanoseconds(const Shape& s, const ProductTile& t, const Target& target) {
 }
 
 std::optional<Choice> choose(const Shape& s, const Target& target) {
-  const bool fits = s.rows > 1 && s.rows <= most_product_rows(target) && s.columns >= kProductPiece &&
+  const bool fits = s.rows > 1 && s.rows <= kMostRows && target.cpu == "sm_90" && s.columns >= kProductPiece &&
                     s.inner >= loops::kProductSlice;
   if (!fits || s.inner % kProductPiece != 0) return std::nullopt;
   std::optional<Choice> best;
-  for (int64_t columns = 16 / std::min<int64_t>(s.sums, 2); columns * s.sums <= kMostColumns;
+  for (int64_t columns = 16 / std::min<int64_t>(s.sums, 2); columns * s.sums <= loops::kMostProductColumns;
        columns += kProductPiece) {
     if (columns * s.sums % 16 != 0) continue;
     for (const int64_t parts : {1, 2}) {
@@ -72,14 +71,16 @@ std::optional<Choice> choose(const Shape& s, const Target& target) {
     }
   }
   if (!best) return std::nullopt;
-  const double bytes = static_cast<double>(s.columns * s.inner * s.sums * kElementBytes);
+  const double bytes = static_cast<double>(s.columns * s.inner * s.sums * loops::kProductElement);
   const double library = bytes / (target.memory_bytes_per_ns * kLibraryShare) + kLibraryNs;
   return best->ns <= library ? best : std::nullopt;
 }
 
 }  // namespace
 
-int64_t most_product_rows(const Target& target) { return target.cpu == "sm_90" ? kMostRows : 0; }
+bool computes_product(int64_t rows, int64_t columns, int64_t inner, const Target& target) {
+  return choose({rows, columns, inner}, target).has_value();
+}
 
 ProductTile with_stages(ProductTile tile, size_t sums, const Target& target) {
   for (tile.stages = kMostStages; tile.stages > 0; --tile.stages)
@@ -106,26 +107,32 @@ bool is_kernel_product(const graph::Node& node, const Target& target) {
   if (!in_pieces(x, x.dim() - 1) || !in_pieces(w, operands->columns_last ? 0 : 1)) return false;
   int64_t rows = 1;
   for (size_t d = 0; d + 2 < sizes.size(); ++d) rows *= sizes[d].constant();
-  return choose({rows, sizes[sizes.size() - 2].constant(), sizes.back().constant()}, target).has_value();
+  return computes_product(rows, sizes[sizes.size() - 2].constant(), sizes.back().constant(), target);
 }
 
 std::optional<ProductTile> choose_product(const loops::Dag& dag, const Target& target) {
   const std::vector<loops::Range>& ranges = dag.ranges();
-  if (ranges.size() != 3 || ranges[1].kind != loops::RangeKind::Parallel || ranges[2].kind != loops::RangeKind::Inner ||
-      !std::all_of(ranges.begin(), ranges.end(), [](const loops::Range& r) { return r.extent.is_constant(); }))
-    return std::nullopt;
-  Shape s{ranges[0].extent.constant(), ranges[1].extent.constant(), ranges[2].extent.constant(), 0};
-  for (const Instr& i : dag.instrs()) {
-    if (i.kind == InstrKind::StoreAdd || i.kind == InstrKind::Indirect || i.kind == InstrKind::Scan)
-      return std::nullopt;
-    s.sums += i.kind == InstrKind::Accumulate;
-    if (i.kind != InstrKind::Load || !contains(i.index, ranges[2].var)) continue;
-    const loops::DagBuffer& b = dag.buffers()[static_cast<size_t>(i.buffer)];
-    if (b.written || b.alignment < kProductPiece * kElementBytes ||
-        !provably_divisible(i.index - ranges[2].var, kProductPiece))
-      return std::nullopt;
+  const std::vector<Instr>& instrs = dag.instrs();
+  const loops::Levels levels = loops::levels_of(dag);
+  std::vector<loops::Ref> loop;
+  for (loops::Ref r = 0; r < instrs.size(); ++r) {
+    const InstrKind kind = instrs[r].kind;
+    if (kind == InstrKind::StoreAdd || kind == InstrKind::Indirect) return std::nullopt;
+    if (levels.live[r] && (levels.inner[r] || kind == InstrKind::Accumulate)) loop.push_back(r);
   }
-  const auto choice = s.sums == 1 || s.sums == 2 ? choose(s, target) : std::nullopt;
+  const std::vector<loops::ProductSum> sums = loops::product_sums(ranges, instrs, loop);
+  const auto constant = [](const loops::Range& r) { return r.extent.is_constant(); };
+  if (sums.empty() || sums.size() > 2 || !std::all_of(ranges.begin(), ranges.end(), constant)) return std::nullopt;
+  for (const loops::ProductSum& s : sums)
+    for (const loops::Ref r : loops::loads_of(s)) {
+      const loops::DagBuffer& b = dag.buffers()[static_cast<size_t>(instrs[r].buffer)];
+      if (b.written || b.alignment < loops::kProductPieceBytes ||
+          !provably_divisible(instrs[r].index - ranges[2].var, kProductPiece))
+        return std::nullopt;
+    }
+  const auto choice = choose({ranges[0].extent.constant(), ranges[1].extent.constant(), ranges[2].extent.constant(),
+                              static_cast<int64_t>(sums.size())},
+                             target);
   return choice ? std::optional(choice->tile) : std::nullopt;
 }
 

@@ -15,8 +15,8 @@ struct Registers {
   // C library sort its free list.
   std::vector<PyObject*> tensors;
   std::vector<int64_t> integers;
-  uint64_t of_cache = 0;   // the state of the guard cache that these registers repeat; 0: none
-  bool apart = false;      // no written object is another source's object, in these registers but for `moved`
+  uint64_t of_cache = 0;   // the state of the guard cache for which these registers were filled; 0: none
+  bool apart = false;      // no written object is another source's object; not checked for the sources in `moved`
   std::vector<int> moved;  // sources that have given another object since
   PyObject*& operator[](int source) { return objects[static_cast<size_t>(source)]; }
   PyObject* operator[](int source) const { return objects[static_cast<size_t>(source)]; }
