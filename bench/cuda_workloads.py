@@ -68,7 +68,7 @@ def _sum(x: torch.Tensor) -> torch.Tensor:
     return x.sum(-1)
 
 
-def _row_product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+def _product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return F.linear(x, w)
 
 
@@ -134,8 +134,8 @@ def named() -> Iterator[Kernel]:
         )
     yield Kernel("running sum of rows f32", _running_sum, lambda: (_x(8192, 4096, f32),))
     yield Kernel("running sum of columns f32", _columns_so_far, lambda: (_x(8192, 4096, f32),))
-    yield Kernel("one row times 14336x4096 bf16", _row_product, lambda: (_x(1, 4096, bf16), _x(14336, 4096, bf16)))
-    yield Kernel("one row times 4096x14336 bf16", _row_product, lambda: (_x(1, 14336, bf16), _x(4096, 14336, bf16)))
+    yield Kernel("one row times 14336x4096 bf16", _product, lambda: (_x(1, 4096, bf16), _x(14336, 4096, bf16)))
+    yield Kernel("one row times 4096x14336 bf16", _product, lambda: (_x(1, 14336, bf16), _x(4096, 14336, bf16)))
     yield Kernel("quantised rows bf16 to float8", _quantised_rows, lambda: (_x(8192, 4096, bf16),))
     for kind, a, b in (("a matrix", (), ()), ("rows", (256, 1), (1, 7168))):
         yield Kernel(
@@ -168,10 +168,6 @@ def grid() -> Iterator[Kernel]:
                     name = f"{kind} {rows}x{columns} {str(dtype).removeprefix('torch.')}"
                     again = rows * columns * dtype.itemsize if long and kind in ("softmax", "norm") else 0
                     yield Kernel(name, function, lambda r=rows, c=columns, t=dtype: (_x(r, c, t),), 0, again)  # type: ignore[misc]
-
-
-def _product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    return F.linear(x, w)
 
 
 def _gate_and_up(x: torch.Tensor, gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:

@@ -51,8 +51,8 @@ def run_programs() -> tuple[int, list[str]]:
 
 
 def run_traps(notes: list[str]) -> tuple[int, list[str]]:
-    left_out = traps.TWO_GPUS if torch.cuda.device_count() < 2 else set()
-    not_run = [f"{name}: did not run, for lack of a second GPU" for name in sorted(left_out)]
+    left_out = {name: what for name, (has, what) in traps.NEEDS.items() if not has()}
+    not_run = [f"{name}: did not run, for lack of {what}" for name, what in sorted(left_out.items())]
     for note in not_run:
         print("  " + note, flush=True)
     notes += not_run

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from tests.cuda.traps import _compiled, _no_worse, trap
+from tests.cuda.traps import _compiled, _no_worse, needs, trap
 
 E4M3 = torch.float8_e4m3fn
 FLOAT8 = (E4M3, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu)
@@ -167,21 +167,18 @@ def _check_few_rows(dtype: torch.dtype, rows: int, columns: int, inner: int) -> 
     def plain(x: torch.Tensor) -> torch.Tensor:
         return x @ w.to(x.dtype).t()
 
-    for function, products in ((biased, 1), (gated, 1), (several, 1), (plain, 1)):
+    for function in (biased, gated, several, plain):
         compiled = _compiled(function)
         with torch.no_grad():
             for _ in range(4):
                 _no_worse(compiled(x), function(x), function(x.double()))
             kernels, calls = _kernels_and_calls(function, x)
-        assert not calls, f"{function.__name__} of {rows} rows: {calls}"
-        assert kernels >= products, kernels
+        assert kernels and not calls, f"{function.__name__} of {rows} rows: {calls}"
 
 
+@needs(lambda: torch.cuda.get_device_capability() == (9, 0), "a GPU of compute capability 9.0")
 @trap
 def products_of_few_rows_are_kernels() -> None:
-    """On GPUs with the tensor cores of compute capability 9.0."""
-    if torch.cuda.get_device_capability() != (9, 0):
-        return
     for dtype in (torch.bfloat16, torch.float16):
         for rows, columns, inner in (
             (2, 4096, 4096),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -42,6 +43,19 @@ def fresh_inputs_are_patched() -> None:
     assert _recorded().recorded <= 3  # for two addresses, then with copies
 
 
+def _freed_while_read(compiled: Callable[..., torch.Tensor], x: torch.Tensor) -> tuple[torch.cuda.Stream, torch.Tensor]:
+    """Frees a result that another stream, which is busy for a while, still has to copy. Returns that stream and the
+    copy."""
+    other = torch.cuda.Stream()
+    y = compiled(x)
+    other.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(other):
+        torch.cuda._sleep(20_000_000)  # cycles: the copy begins after the calls that follow
+        copied = y.clone()
+    y.record_stream(other)
+    return other, copied
+
+
 @trap
 def results_of_recorded_calls_are_the_callers() -> None:
     function = lambda x: torch.tanh(x @ x).softmax(-1) + 1  # noqa: E731
@@ -56,15 +70,7 @@ def results_of_recorded_calls_are_the_callers() -> None:
     _equal(compiled(x), function(x))
     _equal(kept[0], function(x) + 5)
     _equal(compiled(compiled(x)), function(function(x)))
-    # Freed while another stream still reads it.
-    other = torch.cuda.Stream()
-    y = compiled(x)
-    other.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(other):
-        torch.cuda._sleep(20_000_000)
-        copied = y.clone()
-    y.record_stream(other)
-    del y
+    other, copied = _freed_while_read(compiled, x)
     for i in range(4):
         compiled(x * i)
     torch.cuda.current_stream().wait_stream(other)
@@ -101,15 +107,8 @@ def a_large_result_of_the_last_product() -> None:
             for i in range(24 - held, 24):
                 near(kept[i % held], want[i])
         _recorded()
-        # Freed while another stream still reads it; a weight of another address; memory that was given back.
-        other = torch.cuda.Stream()
-        y = compiled(inputs[0])
-        other.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(other):
-            torch.cuda._sleep(20_000_000)
-            copied = y.clone()
-        y.record_stream(other)
-        del y
+        # Another stream that still reads a freed result; a weight of another address; memory that was given back.
+        other, copied = _freed_while_read(compiled, inputs[0])
         for i in range(1, 5):
             near(compiled(inputs[i]), want[i])
         torch.cuda.current_stream().wait_stream(other)

@@ -18,12 +18,22 @@ ALLOCATORS = {
 # It ends the process when the device is lost, as it does in eager programs.
 NOT_WITH = {(name, "cudaMallocAsync") for name in ("an index out of range", "an addition out of range")}
 TRAPS: dict[str, Callable[[], None]] = {}
-TWO_GPUS: set[str] = set()  # of these: what needs a second GPU
+NEEDS: dict[str, tuple[Callable[[], bool], str]] = {}  # of these: whether this machine has what they need, and its name
 
 
 def trap(function: Callable[[], None]) -> Callable[[], None]:
     TRAPS[function.__name__.replace("_", " ")] = function
     return function
+
+
+def needs(has: Callable[[], bool], what: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Of a trap: on a machine without this, the report says that the trap did not run."""
+
+    def note(function: Callable[[], None]) -> Callable[[], None]:
+        NEEDS[function.__name__.replace("_", " ")] = has, what
+        return function
+
+    return note
 
 
 def _model() -> torch.nn.Module:

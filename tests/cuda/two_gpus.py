@@ -8,12 +8,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.cuda.traps import TWO_GPUS, _compiled, _equal, _in_threads, _model, trap
+from tests.cuda.traps import _compiled, _equal, _in_threads, _model, needs, trap
 
 
 def on_two_gpus(function: Callable[[], None]) -> Callable[[], None]:
-    TWO_GPUS.add(function.__name__.replace("_", " "))
-    return trap(function)
+    return needs(lambda: torch.cuda.device_count() > 1, "a second GPU")(trap(function))
 
 
 def _recordings(captured: Any) -> list[Any]:
