@@ -13,7 +13,6 @@
 #include "machine/cuda/device_target.h"
 #include "pipeline/assemble.h"
 #include "pipeline/dump.h"
-#include "pipeline/kernel_name.h"
 #include "pipeline/key.h"
 #include "pipeline/labels.h"
 #include "pipeline/pipeline.h"
@@ -21,6 +20,7 @@
 #include "schedule/plan.h"
 #include "store/store.h"
 #include "trace/trace.h"
+#include "vesta/passes.h"
 
 namespace vesta::pipeline {
 
@@ -181,9 +181,7 @@ class Compile {
 
  private:
   void run_passes(bool inference) {
-    int64_t rewrites = 0;
-    graph::PassContext context{options_, target_.device, inference, {}};
-    context.may_rewrite = [&] { return options_.rewrite_limit < 0 || rewrites++ < options_.rewrite_limit; };
+    const graph::PassContext context{.options = options_, .device = target_.device, .inference = inference};
     Stopwatch watch;
     graph::run_passes(graph_, context, verify_boundaries(), [&](const graph::PassRow& row, bool before) {
       if (before) {
@@ -308,3 +306,9 @@ void prepare() noexcept {
 }
 
 }  // namespace vesta::pipeline
+
+std::vector<std::string> vesta::passes() {
+  std::vector<std::string> names;
+  for (const graph::PassRow& row : graph::pass_table()) names.emplace_back(row.name);
+  return names;
+}
