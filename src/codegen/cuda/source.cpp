@@ -10,7 +10,6 @@
 #include "base/check.h"
 #include "codegen/cuda/arithmetic.h"
 #include "codegen/cuda/lines.h"
-#include "codegen/cuda/reduce.h"
 #include "codegen/cuda/scan.h"
 
 namespace vesta::codegen {
@@ -736,7 +735,6 @@ class Writer : KernelLines {
       }
       case InstrKind::Compute: return define(computed(i));
       case InstrKind::Cast: return define(cast_text(loops::value_type(k_, i.in[0]), i.dtype, operand(i, 0)));
-      case InstrKind::Bitcast: return define(bitcast_text(loops::value_type(k_, i.in[0]), i.dtype, operand(i, 0)));
       case InstrKind::Indirect:
         if (i.in[1] != kNoRef)
           line("if (!({})) __assertfail(\"index out of range\", \"{}\", 0, \"Vesta\", 1);", operand(i, 1), symbol_);
