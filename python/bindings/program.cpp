@@ -9,7 +9,7 @@
 #include "capture/python/saving/scalars.h"
 #include "capture/python/segments/captured.h"
 #include "program/file.h"
-#include "program/print.h"
+#include "program/program.h"
 #include "value.h"
 #include "vesta/load.h"
 

@@ -82,7 +82,7 @@ void add_store(py::module_& m) {
         out["vector_bytes"] = t.vector_bytes;
         out["threads"] = t.threads;
         out["caches"] = py::make_tuple(t.l1_bytes, t.l2_bytes, t.l3_bytes);
-        out["generator"] = codegen::available(t) ? codegen::fingerprint(t) : "none";
+        out["generator"] = codegen::fingerprint(t);
         return out;
       },
       "The machine that code is compiled for.");

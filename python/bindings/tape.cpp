@@ -9,7 +9,7 @@
 #include <torch/csrc/utils/tensor_memoryformats.h>
 
 #include "base/expr.h"
-#include "graph/passes/unread_errors.h"
+#include "graph/passes/passes.h"
 #include "trace/trace.h"
 #include "vesta/error.h"
 

@@ -18,9 +18,9 @@ Artifact decode(std::string_view bytes);
 
 // Checks that every index is in range, every expression can be evaluated when it is needed, every shape has strides,
 // and every view and every life in the arena agrees with its buffer. Throws InternalError that names the first failure.
-// Sizes that depend on symbols are compared at run time (runtime/bounds.h). A run of a verified artifact stays within
-// its own memory provided that kernels, launches, the order of kernels and their assertions, guards and buffer sizes
-// are as the compiler made them. Stores and files keep a digest of these.
+// Sizes that depend on symbols are compared at run time (runtime/resolve.cpp). A run of a verified artifact stays
+// within its own memory provided that kernels, launches, the order of kernels and their assertions, guards and buffer
+// sizes are as the compiler made them. Stores and files keep a digest of these.
 void verify(const Artifact& artifact);
 
 // Bytes from the first to the last element of a tensor whose elements have `item` bytes. Throws InternalError if a size

@@ -5,13 +5,31 @@
 
 namespace vesta::artifact {
 
+// Calls f(view) for each view that the step reads.
+template <class F>
+void for_each_view(const Step& step, F&& f) {
+  const auto all = [&](const std::vector<View>& views) {
+    for (const View& v : views) f(v);
+  };
+  if (const auto* e = std::get_if<Extern>(&step)) {
+    for (const Arg& a : e->args) {
+      if (const auto* v = std::get_if<View>(&a.value)) f(*v);
+      if (const auto* list = std::get_if<std::vector<View>>(&a.value)) all(*list);
+    }
+  } else if (const auto* c = std::get_if<Call>(&step)) {
+    all(c->inputs);
+  } else if (const auto* c = std::get_if<CopyBack>(&step)) {
+    f(c->from);
+  }
+}
+
 // Calls f(buffer, access, is_kernel) for each buffer of the step; access is kReads, kWrites or both, as the step
 // declares.
 template <class F>
 void for_each_use(const Step& step, F&& f) {
-  const auto read = [&](const View& v) {
+  for_each_view(step, [&](const View& v) {
     if (v.buffer >= 0) f(v.buffer, kReads, false);
-  };
+  });
   const auto write = [&](const std::vector<int>& results) {
     for (const int b : results)
       if (b >= 0) f(b, kWrites, false);
@@ -20,19 +38,11 @@ void for_each_use(const Step& step, F&& f) {
     for (size_t i = 0; i < l->buffers.size(); ++i)
       f(l->buffers[i], static_cast<uint8_t>(l->access.empty() ? kReads | kWrites : l->access[i]), true);
   } else if (const auto* e = std::get_if<Extern>(&step)) {
-    for (const Arg& a : e->args) {
-      if (const auto* v = std::get_if<View>(&a.value)) read(*v);
-      if (const auto* list = std::get_if<std::vector<View>>(&a.value))
-        for (const View& v : *list) read(v);
-    }
     write(e->results);
   } else if (const auto* c = std::get_if<Call>(&step)) {
-    for (const View& v : c->inputs) read(v);
     write(c->results);
   } else if (const auto* a = std::get_if<Assert>(&step)) {
     f(a->flag, kReads, true);
-  } else {
-    read(std::get<CopyBack>(step).from);
   }
 }
 
@@ -50,25 +60,18 @@ void for_each_size(const Step& step, F&& f) {
   const auto all = [&](const std::vector<Size>& sizes) {
     for (const Size& s : sizes) f(s);
   };
-  const auto view = [&](const View& v) {
+  for_each_view(step, [&](const View& v) {
     if (v.buffer < 0 || v.whole) return;
     all(v.sizes), all(v.strides), f(v.offset);
-  };
+  });
   if (const auto* l = std::get_if<Launch>(&step)) {
     all(l->offsets), all(l->sizes);
     f(l->items), f(l->scratch), f(l->item_cost);
   } else if (const auto* e = std::get_if<Extern>(&step)) {
     for (const Arg& a : e->args) {
-      if (const auto* v = std::get_if<View>(&a.value)) view(*v);
-      if (const auto* list = std::get_if<std::vector<View>>(&a.value))
-        for (const View& v : *list) view(v);
       if (const auto* s = std::get_if<Size>(&a.value)) f(*s);
       if (const auto* list = std::get_if<std::vector<Size>>(&a.value)) all(*list);
     }
-  } else if (const auto* c = std::get_if<Call>(&step)) {
-    for (const View& v : c->inputs) view(v);
-  } else if (const auto* c = std::get_if<CopyBack>(&step)) {
-    view(c->from);
   }
 }
 

@@ -1,15 +1,91 @@
 #include <algorithm>
 
 #include "artifact/bytes.h"
-#include "artifact/lives.h"
 #include "artifact/require.h"
 #include "artifact/returned.h"
+#include "artifact/uses.h"
 
 namespace vesta::artifact {
 namespace {
 
 constexpr int64_t kMostValue = 8;       // bytes of an argument that is a number
 constexpr int kMostShared = 256 << 10;  // bytes; no GPU has more
+
+// Compares where each buffer is used with the life that it declares: a step uses no buffer outside its life in the
+// arena, reads no prepacked constant that no step makes, and writes no buffer that it may not write; no two buffers of
+// the arena share memory while both live (constant sizes only). Indices must be verified before.
+class Lives {
+ public:
+  explicit Lives(const Artifact& a) : a_(a), prepacked_(a.buffers.size()), used_(a.buffers.size()) {}
+
+  void run() {
+    for (const Step& s : a_.prepacked) {
+      for_each_use(s, [&](int b, uint8_t access, bool is_kernel) {
+        VESTA_REQUIRE(!(access & kWrites) || at(b).role != Role::Input,
+                      "a step that makes prepacked constants writes to input {}", at(b).input);
+        if (access & kWrites || is_kernel) prepacked_[index(b)] = true;
+      });
+    }
+    for (size_t i = 0; i < a_.steps.size(); ++i) {
+      const bool is_call = !std::holds_alternative<Launch>(a_.steps[i]);
+      for_each_use(a_.steps[i], [&](int b, uint8_t access, bool) {
+        lives(b, static_cast<int>(i));
+        if (!(access & kWrites)) return;
+        VESTA_REQUIRE(at(b).role != Role::Prepacked, "step {} writes the prepacked constant {}", i, b);
+        VESTA_REQUIRE(at(b).role != Role::Input || (!is_call && is_written(at(b).input)),
+                      "step {} writes to input {}, which the program does not change", i, at(b).input);
+      });
+    }
+    for (const Output& o : a_.outputs)
+      if (o.kind == OutputKind::Fresh && !a_.steps.empty()) lives(o.view.buffer, static_cast<int>(a_.steps.size()) - 1);
+    if (a_.is_static) nothing_overlaps();
+  }
+
+ private:
+  static size_t index(int i) { return static_cast<size_t>(i); }
+  const Buffer& at(int b) const { return a_.buffers[index(b)]; }
+
+  bool is_written(int input) const {
+    return std::any_of(a_.steps.begin(), a_.steps.end(), [&](const Step& s) {
+      const auto* c = std::get_if<CopyBack>(&s);
+      return c && c->input == input && c->from.buffer >= 0 && at(c->from.buffer).role == Role::Input &&
+             at(c->from.buffer).input == input;
+    });
+  }
+
+  void lives(int b, int step) {
+    const Buffer& buffer = at(b);
+    used_[index(b)] = true;
+    VESTA_REQUIRE(buffer.role != Role::Prepacked || prepacked_[index(b)], "no step makes the prepacked constant {}", b);
+    if (buffer.role != Role::Arena) return;
+    VESTA_REQUIRE(buffer.first_step <= step && step <= buffer.last_step,
+                  "step {} uses buffer {}, which lives from step {} to {}", step, b, buffer.first_step,
+                  buffer.last_step);
+    VESTA_REQUIRE(!a_.is_static || a_.arena.offsets[index(b)] >= 0, "buffer {} has no place in the arena", b);
+  }
+
+  // Buffers in the order of their first step. Each is compared with those that began before it and still live.
+  void nothing_overlaps() const {
+    std::vector<int> order, living;
+    for (int b = 0; b < static_cast<int>(a_.buffers.size()); ++b)
+      if (used_[index(b)] && at(b).role == Role::Arena && at(b).bytes.steps[0].value > 0) order.push_back(b);
+    std::stable_sort(order.begin(), order.end(), [&](int x, int y) { return at(x).first_step < at(y).first_step; });
+    for (const int b : order) {
+      std::erase_if(living, [&](int other) { return at(other).last_step < at(b).first_step; });
+      const int64_t begin = a_.arena.offsets[index(b)], end = begin + at(b).bytes.steps[0].value;
+      for (const int other : living) {
+        const int64_t from = a_.arena.offsets[index(other)], to = from + at(other).bytes.steps[0].value;
+        VESTA_REQUIRE(
+            end <= from || to <= begin || a_.arena.is_early(at(b).last_step) != a_.arena.is_early(at(other).last_step),
+            "buffers {} and {} of the arena share memory", other, b);
+      }
+      living.push_back(b);
+    }
+  }
+
+  const Artifact& a_;
+  std::vector<bool> prepacked_, used_;
+};
 
 class Verifier {
  public:
@@ -57,7 +133,7 @@ class Verifier {
       hidden = a_.outputs[index(i)].hidden;
     }
     verify_returned(a_);
-    verify_lives(a_);
+    Lives(a_).run();
   }
 
  private:
@@ -95,14 +171,11 @@ class Verifier {
     VESTA_REQUIRE(depth == 1, "an expression without a value");
     VESTA_REQUIRE(!a_.is_static || s.is_constant(), "an expression that is not constant");
   }
-  void sizes(const std::vector<Size>& list) const {
-    for (const Size& s : list) size(s);
-  }
-  void shape(const std::vector<Size>& sizes_of, const std::vector<Size>& strides) const {
-    VESTA_REQUIRE(sizes_of.size() == strides.size() && sizes_of.size() <= kMostDims, "{} sizes with {} strides",
-                  sizes_of.size(), strides.size());
-    sizes(sizes_of);
-    sizes(strides);
+  void shape(const std::vector<Size>& sizes, const std::vector<Size>& strides) const {
+    VESTA_REQUIRE(sizes.size() == strides.size() && sizes.size() <= kMostDims, "{} sizes with {} strides", sizes.size(),
+                  strides.size());
+    for (const auto* list : {&sizes, &strides})
+      for (const Size& s : *list) size(s);
   }
   void tensor(const TensorDesc& t) const { shape(t.sizes, t.strides); }
   static bool same(const std::vector<Size>& x, const std::vector<Size>& y) {
@@ -178,6 +251,8 @@ class Verifier {
 
   void step(const Step& s) const {
     std::visit([&](const auto& x) { check(x); }, s);
+    for_each_view(s, [&](const View& v) { view(v); });
+    for_each_size(s, [&](const Size& x) { size(x); });
   }
   void check(const Launch& l) const {
     VESTA_REQUIRE(l.object && l.buffers.size() == l.offsets.size(), "{} buffers with {} offsets", l.buffers.size(),
@@ -202,20 +277,10 @@ class Verifier {
                     "an argument of a kernel that is not a number");
       VESTA_REQUIRE(l.offsets[i].is_constant() && l.offsets[i].steps[0].value == 0, "a number at an offset");
     }
-    sizes(l.offsets);
-    sizes(l.sizes);
-    size(l.items), size(l.scratch), size(l.item_cost);
   }
   void check(const Extern& e) const {
     for (const int r : e.results)
       if (r != -1) existing(r);
-    for (const Arg& a : e.args) {
-      if (const auto* v = std::get_if<View>(&a.value)) view(*v);
-      if (const auto* list = std::get_if<std::vector<View>>(&a.value))
-        for (const View& v : *list) view(v);
-      if (const auto* s = std::get_if<Size>(&a.value)) size(*s);
-      if (const auto* list = std::get_if<std::vector<Size>>(&a.value)) sizes(*list);
-    }
   }
   void check(const Call& c) const {
     VESTA_REQUIRE(c.entry >= 0 && c.entry < count(a_.entries), "there is no entry {}", c.entry);
@@ -223,10 +288,7 @@ class Verifier {
     VESTA_REQUIRE(c.inputs.size() == e.inputs.size() && c.results.size() == e.outputs.size(),
                   "entry {} has {} inputs and {} outputs, a call {} and {}", c.entry, e.inputs.size(), e.outputs.size(),
                   c.inputs.size(), c.results.size());
-    for (const View& v : c.inputs) {
-      existing(v.buffer);
-      view(v);
-    }
+    for (const View& v : c.inputs) existing(v.buffer);
     for (const int r : c.results)
       if (r != -1) existing(r);
     VESTA_REQUIRE(e.mutated.empty() && e.prepacked.empty(), "a step calls entry {}, which {}", c.entry,
@@ -247,7 +309,6 @@ class Verifier {
   void check(const CopyBack& c) const {
     input(c.input);
     existing(c.from.buffer);
-    view(c.from);
   }
 
   void output(int i) const {

@@ -64,7 +64,6 @@ enum class Prim : uint8_t {
   Atan2,
   Hypot,
   CopySign,
-  NextAfter,
   Max,
   Min,  // NaN if either is NaN (torch.maximum)
   FMax,
@@ -83,10 +82,9 @@ enum class Prim : uint8_t {
   Ge,
   // ternary
   Select,  // Bool, T, T -> T
-  Fma,     // a * b + c, one rounding
 };
 
-inline constexpr int kPrimCount = static_cast<int>(Prim::Fma) + 1;
+inline constexpr int kPrimCount = static_cast<int>(Prim::Select) + 1;
 
 std::string_view name(Prim p);           // "add", "select", ...
 Prim parse_prim(std::string_view text);  // throws UserError

@@ -10,8 +10,8 @@
 
 namespace vesta::codegen {
 
-// Whether the target has generated code that is faster than calls into ATen; the plan fuses only then. If no generator
-// serves the target, `why` gets the reason of the last one.
+// Whether a generator serves the target; otherwise every operator is a call into ATen, and `why` gets the reason of the
+// last generator that was asked.
 bool available(const Target& target, std::string* why = nullptr);
 // Everything besides a kernel's text that its code depends on: the target, and the generator's version and sources;
 // "none" if no generator serves the target.

@@ -6,27 +6,22 @@ namespace {
 
 constexpr Generator kGenerators[] = {
 #ifdef VESTA_WITH_LLVM
-    {DeviceType::CPU, "llvm", true, llvm_available, llvm_fingerprint, compile_with_llvm},
+    {DeviceType::CPU, llvm_available, llvm_fingerprint, compile_with_llvm},
 #endif
-    {DeviceType::CUDA, "nvrtc", true, nvrtc_available, nvrtc_fingerprint, compile_with_nvrtc},
-    {DeviceType::CPU, "interpreter", false, interprets, interpreter_fingerprint, compile_to_text},
+    {DeviceType::CUDA, nvrtc_available, nvrtc_fingerprint, compile_with_nvrtc},
 };
 
-}  // namespace
-
-std::span<const Generator> generators() { return kGenerators; }
-
-const Generator* generator_for(const Target& target, std::string* why) {
+// nullptr: no row serves the target.
+const Generator* generator_for(const Target& target, std::string* why = nullptr) {
   if (why) *why = "there is no code generator for " + to_string(Device{target.device});
   for (const Generator& g : kGenerators)
     if (g.device == target.device && g.available(target, why)) return &g;
   return nullptr;
 }
 
-bool available(const Target& target, std::string* why) {
-  const Generator* const g = generator_for(target, why);
-  return g && g->fast;
-}
+}  // namespace
+
+bool available(const Target& target, std::string* why) { return generator_for(target, why) != nullptr; }
 
 const std::string& fingerprint(const Target& target) {
   static const std::string none = "none";

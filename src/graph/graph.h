@@ -1,8 +1,8 @@
 // The graph: a straight-line program of ATen operators on tensors, in SSA form.
 //
 // Contract
-//   - Nodes are pure, apart from kRandom and kSideEffect rows: tracing has turned mutation into new values and a list
-//     of copies at the end (`mutations`); no node reads or writes a tensor through an alias.
+//   - Nodes are pure, apart from kRandom rows: tracing has turned mutation into new values and a list of copies at the
+//     end (`mutations`); no node reads or writes a tensor through an alias.
 //   - Order is a topological order; among kRandom nodes it is the program's order.
 //   - Every tensor value carries its exact eager type: dtype, device, sizes and strides. Passes may change how a value
 //     is computed and the strides of *inner* values; the types of graph outputs and of mutations are binding.

@@ -35,7 +35,6 @@ class ScalarBuilder {
   virtual ScalarRef size(DType t, Expr e) = 0;        // a symbolic integer (or loop index) as a scalar of type t
   virtual ScalarRef emit(Prim p, std::span<const ScalarRef> operands) = 0;
   virtual ScalarRef cast(DType to, ScalarRef x) = 0;  // C's; float to integer as ATen's CPU kernels do; to Bool: x != 0
-  virtual ScalarRef bitcast(DType to, ScalarRef x) = 0;  // same width
 
   // Conveniences over the above.
   ScalarRef un(Prim p, ScalarRef a) { return emit(p, {{a}}); }
@@ -138,18 +137,16 @@ using ViewInverse = Value* (*)(Builder& b, const NodeArgs& args, Value* base, Va
 using Decompose = std::vector<Value*> (*)(Builder& b, const Node& node);
 
 enum RowFlag : uint32_t {
-  kRandom = 1u << 0,      // draws from a generator: never removed, merged or reordered among its like
-  kSideEffect = 1u << 1,  // never removed
-  kExpensive = 1u << 2,   // never recomputed
+  kRandom = 1u << 0,  // draws from a generator: never removed, merged or reordered among its like
   kWideScalars =
-      1u << 3,  // Pointwise: Scalars and 0-d tensors are not rounded to a half type before opmath (add, mul, ...)
+      1u << 1,  // Pointwise: Scalars and 0-d tensors are not rounded to a half type before opmath (add, mul, ...)
   kIntegerByConstant =
-      1u << 4,  // Pointwise: has a body for integers only if the last operand is a positive constant (x / 0 raises)
-  kMayRaise = 1u << 5,  // its call checks values, or more of its arguments than the row's rule does
-  kFloat8 = 1u << 6,    // has kernels for float8 tensors, as every view has; other operators on them are not traced
-  kComplexSquare = 1u << 7,  // Pointwise: the complex body squares; other exponents have none
-  kIgnoresFirst = 1u << 8,   // the first operand gives the result's type; its elements are not read
-  kUninitialized = 1u << 9,  // the elements of the result are undefined
+      1u << 2,  // Pointwise: has a body for integers only if the last operand is a positive constant (x / 0 raises)
+  kMayRaise = 1u << 3,  // its call checks values, or more of its arguments than the row's rule does
+  kFloat8 = 1u << 4,    // has kernels for float8 tensors, as every view has; other operators on them are not traced
+  kComplexSquare = 1u << 5,  // Pointwise: the complex body squares; other exponents have none
+  kIgnoresFirst = 1u << 6,   // the first operand gives the result's type; its elements are not read
+  kUninitialized = 1u << 7,  // the elements of the result are undefined
 };
 
 // Categories of compute types for which eager has a kernel; a row's rule throws UserError for others.

@@ -134,7 +134,7 @@ class Verifier {
     const Schema& schema = n.op->schema;
     require(n.args().size() == schema.args.size(), "it has {} arguments, its schema {}", n.args().size(),
             schema.args.size());
-    require(!schema.mutates() || n.op->has(kSideEffect) || !n.op->row, "its operator writes to an argument");
+    require(!schema.mutates() || !n.op->row, "its operator writes to an argument");
     for (size_t i = 0; i < n.args().size(); ++i) {
       require(fits(schema.args[i], n.args()[i]), "argument '{}' has a value of a wrong kind", schema.args[i].name);
       if (const Expr* e = std::get_if<Expr>(&n.args()[i])) expression(*e);

@@ -152,11 +152,6 @@ Dag::ScalarRef Dag::cast(DType to, ScalarRef x) {
   return add({.kind = InstrKind::Cast, .dtype = to, .in = of(x)});
 }
 
-Dag::ScalarRef Dag::bitcast(DType to, ScalarRef x) {
-  if (to == x.dtype) return x;
-  return add({.kind = InstrKind::Bitcast, .dtype = to, .in = of(x)});
-}
-
 int Dag::number_of(const DagBuffer& buffer) {
   for (size_t b = 0; b < buffers_.size(); ++b) {
     if (buffers_[b].id == buffer.id) return static_cast<int>(b);

@@ -53,7 +53,6 @@ class Dag final : public graph::ScalarBuilder {
   ScalarRef size(DType t, Expr e) override;
   ScalarRef emit(Prim p, std::span<const ScalarRef> operands) override;
   ScalarRef cast(DType to, ScalarRef x) override;
-  ScalarRef bitcast(DType to, ScalarRef x) override;
 
   // An element as the buffer holds it. Where `mask` is false (id kNoRef: there is no mask), it is 0 and memory is not
   // read.

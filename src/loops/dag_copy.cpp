@@ -60,7 +60,6 @@ DagCopy::ScalarRef DagCopy::make(Ref r) {
       return to_.emit(i.prim, operands);
     }
     case InstrKind::Cast: return to_.cast(i.dtype, copy(i.in[0]));
-    case InstrKind::Bitcast: return to_.bitcast(i.dtype, copy(i.in[0]));
     case InstrKind::Result: return reduction(r);
     default: VESTA_CHECK(false, "an instruction that cannot be copied");
   }

@@ -15,14 +15,9 @@ inline uint16_t f32_to_bf16(float x) {
 }
 
 inline float f16_to_f32(uint16_t bits) {
-  uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
-  uint32_t exponent = (bits >> 10) & 31, fraction = bits & 0x3ff;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000 | (fraction << 13));
-  if (exponent == 0) {  // zero and denormals: fraction * 2^-24
-    float magnitude = static_cast<float>(fraction) * 0x1p-24f;
-    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
-  }
-  return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (fraction << 13));
+  uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16, magnitude = static_cast<uint32_t>(bits & 0x7fff) << 13;
+  if (magnitude >= 0x0f800000) return std::bit_cast<float>(sign | (magnitude + 0x70000000));  // infinity and NaN
+  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f));
 }
 
 inline uint16_t f32_to_f16(float x) {

@@ -46,7 +46,6 @@ enum class InstrKind : uint8_t {
   Load,      // buffer[index]; where operand 0 (a Bool mask) is given, lanes with false are not read and yield 0
   Compute,   // prim(in...)
   Cast,      // from in[0]'s dtype to dtype
-  Bitcast,
   Indirect,  // binds the symbol `index` (an indirect symbol) to the integer in[0], for use in later index expressions;
              // where a Bool in[1] is given, it asserts that. Kernels for a CPU have no assertion: their indices are
              // checked before they run
@@ -233,10 +232,5 @@ inline DType compute_type(const Kernel& k, const Instr& instr) { return compute_
 std::string print(const Kernel& k);  // canonical text (symbols renamed by position)
 std::unique_ptr<Kernel> parse_kernel(std::string_view text);
 void verify(const Kernel& k);  // InternalError naming the broken rule
-
-// Runs a kernel slowly in plain C++: the meaning of the IR as code, for tests and for builds without LLVM. `buffers`:
-// one pointer each; `sizes`: values of k.sizes.
-void interpret(const Kernel& k, std::span<void* const> buffers, std::span<const int64_t> sizes, int64_t begin,
-               int64_t end);
 
 }  // namespace vesta::loops

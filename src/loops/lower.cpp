@@ -333,7 +333,6 @@ std::string why_not_lowered(const Node& node) {
   const graph::Op& op = *node.op;
   if (!op.row) return "no row in the op table";
   if (op.has(graph::kRandom)) return "draws random numbers";
-  if (op.has(graph::kSideEffect)) return "has a side effect";
   std::string why;
   bool complex = false, float8 = false;
   auto check = [&](const TensorType& t) {

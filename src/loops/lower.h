@@ -38,9 +38,8 @@ std::optional<size_t> constant_dim(const graph::Node& node);
 // How a reduction reads its operand.
 struct ReductionShape {
   ReduceOp op = ReduceOp::Sum;
-  std::vector<bool> reduced;   // per dimension of the operand
-  bool keep = false;           // the result has the reduced dimensions with size 1
-  bool flat_position = false;  // ArgMax over all dimensions: the position counts elements
+  std::vector<bool> reduced;  // per dimension of the operand
+  bool keep = false;          // the result has the reduced dimensions with size 1
   DType compute = DType::F32;
 };
 // nullopt: not a reduction this stage can lower; `why` (if given) gets the reason.

@@ -13,7 +13,7 @@ bool equal(const Kernel& k, Ref a, Ref b) {
   if (a == b) return true;
   const Instr &x = k.instrs[a], &y = k.instrs[b];
   const bool pure = x.kind == InstrKind::Constant || x.kind == InstrKind::Index || x.kind == InstrKind::Compute ||
-                    x.kind == InstrKind::Cast || x.kind == InstrKind::Bitcast ||
+                    x.kind == InstrKind::Cast ||
                     (x.kind == InstrKind::Load && !k.buffers[static_cast<size_t>(x.buffer)].written);
   if (!pure || x.kind != y.kind || x.dtype != y.dtype || x.imm != y.imm || x.buffer != y.buffer || x.index != y.index)
     return false;

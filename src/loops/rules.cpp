@@ -72,9 +72,6 @@ void Rules::instr(Ref r) {
       break;
     case InstrKind::Compute: compute(i); break;
     case InstrKind::Cast: operand(i, 0); break;
-    case InstrKind::Bitcast:
-      require(element_size(operand(i, 0)) == element_size(i.dtype), "bitcast {} changes the size", ref_);
-      break;
     case InstrKind::Indirect: {
       require(i.index.is_symbol() && i.index.node()->symbol_kind == SymbolKind::Indirect,
               "instruction {} binds no indirect symbol", ref_);

@@ -1,5 +1,5 @@
-// One element of any real type, and the meaning of every primitive on it. The interpreter and the constant folders use
-// it; generated code must agree with it.
+// One element of any real type, and the meaning of every primitive on it. The constant folders use it; generated
+// code must agree with it, and tests interpret kernels with it.
 #pragma once
 
 #include "base/prim.h"
@@ -24,10 +24,6 @@ Scalar compute(Prim prim, DType t, Scalar a, Scalar b, Scalar c);
 // ATen's conversions on this machine. Float to integer truncates; NaN and numbers out of range give what the hardware
 // gives.
 Scalar cast(DType from, DType to, Scalar v);
-Scalar bitcast(DType from, DType to, Scalar v);
-
-Scalar load(DType t, const void* element);
-void store(DType t, void* element, Scalar v);
 
 // Special functions that the C library does not have.
 double erfinv(double x);

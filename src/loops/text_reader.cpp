@@ -155,8 +155,8 @@ void TextReader::operation(std::string_view head, Instr& i) {
     i.kind = InstrKind::Load;
     element(i);
     i.in[0] = mask();
-  } else if (head == "cast" || head == "bitcast") {
-    i.kind = head == "cast" ? InstrKind::Cast : InstrKind::Bitcast;
+  } else if (head == "cast") {
+    i.kind = InstrKind::Cast;
     i.in[0] = value();
   } else if (head == "store" || head == "storeadd") {
     i.kind = head == "store" ? InstrKind::Store : InstrKind::StoreAdd;

@@ -70,7 +70,6 @@ void TextWriter::instr(Ref r) {
       break;
     }
     case InstrKind::Cast: yields(fmt::format("cast {} {}", t, operand(0))); break;
-    case InstrKind::Bitcast: yields(fmt::format("bitcast {} {}", t, operand(0))); break;
     case InstrKind::Indirect: {
       std::string in = operand(0), asserts = mask(1), x = fmt::format("x{}", indirects_++);
       names_[i.index] = x;

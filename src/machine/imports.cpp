@@ -7,51 +7,24 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
-#include "loops/scalar.h"
+#include "loops/compute.h"
 
 namespace vesta::machine {
 
 namespace {
 
-double lgamma_of(double x) {
-  int sign;
-  return ::lgamma_r(x, &sign);
-}
-
 // F32 is computed in double: these functions are rare, and the result is correctly rounded except for ties.
-template <class T, double (*f)(double)>
-void unary(const T* a, const T*, T* out, int32_t n) {
-  for (int32_t i = 0; i < n; ++i) out[i] = static_cast<T>(f(static_cast<double>(a[i])));
-}
-
-template <class T, T (*f)(T, T)>
-void binary(const T* a, const T* b, T* out, int32_t n) {
-  for (int32_t i = 0; i < n; ++i) out[i] = f(a[i], b[i]);
-}
-
-template <class T>
-T float_mod(T a, T b) {
-  T m = std::fmod(a, b);
-  return m != 0 && (b < 0) != (m < 0) ? m + b : m;
-}
-
-double rsqrt_of(double x) { return 1 / std::sqrt(x); }
-double sigmoid_of(double x) { return 1 / (1 + std::exp(-x)); }
-
-template <class T, DType t>
-void integer_power(const T* a, const T* b, T* out, int32_t n) {
-  for (int32_t i = 0; i < n; ++i) {
-    loops::store(t, out + i, loops::compute(Prim::Pow, t, loops::load(t, a + i), loops::load(t, b + i), {}));
-  }
-}
-
-template <double (*f)(double, double)>
-float in_double(float a, float b) {
-  return static_cast<float>(f(static_cast<double>(a), static_cast<double>(b)));
+template <Prim p, class T>
+void each_lane(const T* a, const T* b, T* out, int32_t n) {
+  using Wide = std::conditional_t<std::is_floating_point_v<T>, double, T>;
+  const bool binary = arity(p) == 2;
+  for (int32_t i = 0; i < n; ++i)
+    out[i] = loops::get<T>(loops::compute<Wide>(p, a[i], binary ? static_cast<Wide>(b[i]) : Wide(0)));
 }
 
 struct LaneRow {
@@ -65,72 +38,45 @@ void* address_of(F* f) {
   return reinterpret_cast<void*>(f);
 }
 
+template <Prim... p>
+struct Prims {
+  static constexpr Prim kAll[] = {p...};
+  static void add_to(std::vector<LaneRow>& rows) {
+    (rows.push_back({p, DType::F32, address_of(&each_lane<p, float>)}), ...);
+    (rows.push_back({p, DType::F64, address_of(&each_lane<p, double>)}), ...);
+  }
+};
+
+// The functions in glibc's vector library, which have the primitives' names. One that this machine's glibc lacks is not
+// found.
+using VectorFunctions =
+    Prims<Prim::Exp, Prim::Exp2, Prim::Expm1, Prim::Log, Prim::Log2, Prim::Log10, Prim::Log1p, Prim::Sin, Prim::Cos,
+          Prim::Tan, Prim::Asin, Prim::Acos, Prim::Atan, Prim::Sinh, Prim::Cosh, Prim::Tanh, Prim::Asinh, Prim::Acosh,
+          Prim::Atanh, Prim::Erf, Prim::Erfc, Prim::Pow, Prim::Atan2, Prim::Hypot>;
+using OtherFunctions =
+    Prims<Prim::Rsqrt, Prim::Erfinv, Prim::Lgamma, Prim::Digamma, Prim::Sigmoid, Prim::Rem, Prim::Mod>;
+
 const std::vector<LaneRow>& lane_rows() {
-  static const std::vector<LaneRow>* rows = [] {
-    auto* r = new std::vector<LaneRow>;
-#define VESTA_UNARY(P, F)                                            \
-  r->push_back({Prim::P, DType::F32, address_of(&unary<float, F>)}); \
-  r->push_back({Prim::P, DType::F64, address_of(&unary<double, F>)});
-    VESTA_UNARY(Rsqrt, rsqrt_of)
-    VESTA_UNARY(Exp, std::exp)
-    VESTA_UNARY(Exp2, std::exp2)
-    VESTA_UNARY(Expm1, std::expm1)
-    VESTA_UNARY(Log, std::log)
-    VESTA_UNARY(Log2, std::log2)
-    VESTA_UNARY(Log10, std::log10)
-    VESTA_UNARY(Log1p, std::log1p)
-    VESTA_UNARY(Sin, std::sin)
-    VESTA_UNARY(Cos, std::cos)
-    VESTA_UNARY(Tan, std::tan)
-    VESTA_UNARY(Asin, std::asin)
-    VESTA_UNARY(Acos, std::acos)
-    VESTA_UNARY(Atan, std::atan)
-    VESTA_UNARY(Sinh, std::sinh)
-    VESTA_UNARY(Cosh, std::cosh)
-    VESTA_UNARY(Tanh, std::tanh)
-    VESTA_UNARY(Asinh, std::asinh)
-    VESTA_UNARY(Acosh, std::acosh)
-    VESTA_UNARY(Atanh, std::atanh)
-    VESTA_UNARY(Erf, std::erf)
-    VESTA_UNARY(Erfc, std::erfc)
-    VESTA_UNARY(Erfinv, loops::erfinv)
-    VESTA_UNARY(Lgamma, lgamma_of)
-    VESTA_UNARY(Digamma, loops::digamma)
-    VESTA_UNARY(Sigmoid, sigmoid_of)
-#undef VESTA_UNARY
-#define VESTA_BINARY(P, F, D)                                         \
-  r->push_back({Prim::P, DType::F32, address_of(&binary<float, F>)}); \
-  r->push_back({Prim::P, DType::F64, address_of(&binary<double, D>)});
-    VESTA_BINARY(Pow, in_double<std::pow>, std::pow)
-    VESTA_BINARY(Atan2, in_double<std::atan2>, std::atan2)
-    VESTA_BINARY(Hypot, in_double<std::hypot>, std::hypot)
-    VESTA_BINARY(NextAfter, std::nextafter, std::nextafter)
-    VESTA_BINARY(Rem, std::fmod, std::fmod)
-    VESTA_BINARY(Mod, float_mod<float>, float_mod<double>)
-#undef VESTA_BINARY
-    r->push_back({Prim::Pow, DType::U8, address_of(&integer_power<uint8_t, DType::U8>)});
-    r->push_back({Prim::Pow, DType::I8, address_of(&integer_power<int8_t, DType::I8>)});
-    r->push_back({Prim::Pow, DType::I16, address_of(&integer_power<int16_t, DType::I16>)});
-    r->push_back({Prim::Pow, DType::I32, address_of(&integer_power<int32_t, DType::I32>)});
-    r->push_back({Prim::Pow, DType::I64, address_of(&integer_power<int64_t, DType::I64>)});
-    r->push_back({Prim::Pow, DType::U16, address_of(&integer_power<uint16_t, DType::U16>)});
-    r->push_back({Prim::Pow, DType::U32, address_of(&integer_power<uint32_t, DType::U32>)});
-    r->push_back({Prim::Pow, DType::U64, address_of(&integer_power<uint64_t, DType::U64>)});
+  static const auto* rows = [] {
+    auto* r = new std::vector<LaneRow>{
+        {Prim::Pow, DType::U8, address_of(&each_lane<Prim::Pow, uint8_t>)},
+        {Prim::Pow, DType::I8, address_of(&each_lane<Prim::Pow, int8_t>)},
+        {Prim::Pow, DType::I16, address_of(&each_lane<Prim::Pow, int16_t>)},
+        {Prim::Pow, DType::I32, address_of(&each_lane<Prim::Pow, int32_t>)},
+        {Prim::Pow, DType::I64, address_of(&each_lane<Prim::Pow, int64_t>)},
+        {Prim::Pow, DType::U16, address_of(&each_lane<Prim::Pow, uint16_t>)},
+        {Prim::Pow, DType::U32, address_of(&each_lane<Prim::Pow, uint32_t>)},
+        {Prim::Pow, DType::U64, address_of(&each_lane<Prim::Pow, uint64_t>)},
+    };
+    VectorFunctions::add_to(*r);
+    OtherFunctions::add_to(*r);
     return r;
   }();
   return *rows;
 }
 
-// The functions in glibc's vector library, which have the primitives' names. One that this machine's glibc lacks is not
-// found.
-constexpr Prim kVectorFunctions[] = {
-    Prim::Exp,   Prim::Exp2,  Prim::Expm1, Prim::Log,  Prim::Log2, Prim::Log10, Prim::Log1p, Prim::Sin,
-    Prim::Cos,   Prim::Tan,   Prim::Asin,  Prim::Acos, Prim::Atan, Prim::Sinh,  Prim::Cosh,  Prim::Tanh,
-    Prim::Asinh, Prim::Acosh, Prim::Atanh, Prim::Erf,  Prim::Erfc, Prim::Pow,   Prim::Atan2, Prim::Hypot,
-};
-
 std::string mangled(Prim p, DType t, int lanes) {
-  const bool known = std::ranges::find(kVectorFunctions, p) != std::end(kVectorFunctions);
+  const bool known = std::ranges::find(VectorFunctions::kAll, p) != std::end(VectorFunctions::kAll);
   int64_t bytes = lanes * element_size(t);
 #if defined(__x86_64__)
   const char* isa = bytes == 64 ? "e" : bytes == 32 ? "d" : bytes == 16 ? "b" : nullptr;

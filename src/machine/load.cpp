@@ -6,8 +6,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "base/check.h"
 #include "machine/elf.h"
-#include "machine/interpreted.h"
 
 namespace vesta::machine {
 
@@ -36,7 +36,9 @@ std::shared_ptr<const Code> load(const Object& object) {
   const std::lock_guard lock(l.mutex);
   std::weak_ptr<const Code>& known = l.by_symbol[object.symbol];
   if (auto code = known.lock()) return code;
-  std::shared_ptr<const Code> code = object.form == Form::Elf ? load_elf(object) : load_interpreted(object);
+  const auto load_form = object.form == Form::Elf ? load_elf : object.form == Form::Text ? load_text : nullptr;
+  VESTA_CHECK(load_form, "{} is no code for this processor", object.symbol);
+  std::shared_ptr<const Code> code = load_form(object);
   known = code;
   if (l.by_symbol.size() > l.sweep_at) {
     std::erase_if(l.by_symbol, [](const auto& entry) { return entry.second.expired(); });

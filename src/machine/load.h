@@ -47,5 +47,7 @@ void prepare_thread(int device);
 // One Code per symbol exists while it has an owner. Thread-safe. Throws InternalError if the object is malformed, is
 // for another machine, or calls a function that this process does not have (imports.h).
 std::shared_ptr<const Code> load(const Object& object);
+// Loads kernels that are text. Only tests have such kernels, and set it.
+inline std::shared_ptr<const Code> (*load_text)(const Object& object) = nullptr;
 
 }  // namespace vesta::machine

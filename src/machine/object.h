@@ -10,7 +10,7 @@ namespace vesta::machine {
 enum class Form : uint8_t {
   Elf,   // a relocatable ELF file for x86-64 that defines `symbol`
   Cuda,  // a cubin and PTX (cuda/code.h) that define the kernel `symbol`
-  Text,  // the text of a loops::Kernel, to be interpreted
+  Text,  // the text of a loops::Kernel, which tests interpret
 };
 
 struct Object {

@@ -13,7 +13,6 @@
 #include "machine/cuda/device_target.h"
 #include "pipeline/assemble.h"
 #include "pipeline/dump.h"
-#include "pipeline/kernel_name.h"
 #include "pipeline/key.h"
 #include "pipeline/labels.h"
 #include "pipeline/pipeline.h"
@@ -22,6 +21,7 @@
 #include "schedule/plan.h"
 #include "store/store.h"
 #include "trace/trace.h"
+#include "vesta/passes.h"
 
 namespace vesta::pipeline {
 
@@ -182,12 +182,10 @@ class Compile {
 
  private:
   void run_passes(bool inference) {
-    int64_t rewrites = 0;
     graph::PassContext context{.options = options_, .device = target_.device, .inference = inference};
     context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
       return schedule::computes_product(rows, columns, inner, target_);
     };
-    context.may_rewrite = [&] { return options_.rewrite_limit < 0 || rewrites++ < options_.rewrite_limit; };
     Stopwatch watch;
     graph::run_passes(graph_, context, verify_boundaries(), [&](const graph::PassRow& row, bool before) {
       if (before) {
@@ -312,3 +310,9 @@ void prepare() noexcept {
 }
 
 }  // namespace vesta::pipeline
+
+std::vector<std::string> vesta::passes() {
+  std::vector<std::string> names;
+  for (const graph::PassRow& row : graph::pass_table()) names.emplace_back(row.name);
+  return names;
+}

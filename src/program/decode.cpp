@@ -5,7 +5,7 @@
 
 #include "artifact/bytes.h"
 #include "artifact/flat.h"
-#include "program/bytes.h"
+#include "program/program.h"
 
 namespace vesta::program {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "base/digest.h"
-#include "program/bytes.h"
+#include "program/program.h"
 
 namespace vesta::program {
 namespace {

@@ -1,4 +1,4 @@
-#include "program/print.h"
+#include "program/program.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

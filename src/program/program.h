@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -133,5 +134,26 @@ struct Program {
 
 // The bytes that a storage must have for this weight.
 int64_t reach(const Weight& w);
+
+// As bytes (FlatBuffers, program.fbs) and back. No byte is used before it is checked.
+// Equal programs give equal bytes.
+std::string encode(const Program& program);
+
+// Checks every offset, type and number before any is used. Throws InternalError if the bytes are damaged, and UserError
+// if their artifacts are of another version.
+Program decode(std::string_view bytes);
+
+// Throws InternalError if an index is out of range. The reader of the file checks the extents of storages against it.
+void verify(const Program& program);
+
+// For people. No code parses these texts.
+// A place as Python writes it: "batch['mask']", "xs[0]".
+std::string text(const Program& p, const Variant& v, int place);
+// A check as a condition: "len(xs) == 2".
+std::string text(const Program& p, const Variant& v, const Check& c);
+// "f(x, mask=None, *, scale=1.0)".
+std::string signature(const Program& p);
+// The parameters, variants, weights, and the assumptions that nothing checks.
+std::string print(const Program& p);
 
 }  // namespace vesta::program

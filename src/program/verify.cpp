@@ -1,5 +1,5 @@
 #include "artifact/require.h"
-#include "program/bytes.h"
+#include "program/program.h"
 
 namespace vesta::program {
 namespace {

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/check.h"
-#include "program/print.h"
+#include "program/program.h"
 #include "vesta/detail/convert.h"
 
 namespace vesta::runtime {

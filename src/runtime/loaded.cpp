@@ -16,7 +16,7 @@
 #include "interop/torch_types.h"
 #include "machine/cuda/device_target.h"
 #include "program/file.h"
-#include "program/print.h"
+#include "program/program.h"
 #include "runtime/arguments.h"
 #include "runtime/compile_again.h"
 #include "runtime/cuda/gpus.h"

@@ -17,7 +17,6 @@ class BodyWalk : public graph::ScalarBuilder {
     return {0, yields_bool(p) ? DType::Bool : t};
   }
   ScalarRef cast(DType to, ScalarRef) final { return {0, to}; }
-  ScalarRef bitcast(DType to, ScalarRef) final { return {0, to}; }
 
  protected:
   // `t` is the dtype of the operands, and of the result unless that is a Bool.

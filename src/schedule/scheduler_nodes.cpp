@@ -140,7 +140,7 @@ void Fusion::collect_nodes() {
       scheduler_node_of_[node->results[0]->id] = -2;
       return;
     }
-    bool used = node->op->has(graph::kSideEffect) || node->op->has(graph::kRandom) || !node->op->row || node->raises;
+    bool used = node->op->has(graph::kRandom) || !node->op->row || node->raises;
     for (const Value* v : node->results) used |= v && graph_.is_used(v);
     if (!used) return;
     auto refused = refused_.find(node);
@@ -172,7 +172,7 @@ void Fusion::collect_nodes() {
       u.kind = reason.empty() ? SchedulerNodeKind::Map : SchedulerNodeKind::Extern;
       u.reason = std::move(reason);
       u.cost = u.kind == SchedulerNodeKind::Map ? body_cost(*node) : 0;
-      if (node->op->has(graph::kRandom) || node->op->has(graph::kSideEffect)) {
+      if (node->op->has(graph::kRandom)) {
         if (last_ordered >= 0) u.reads.push_back(Read::after(last_ordered));
         last_ordered = static_cast<int>(nodes.size());
       }

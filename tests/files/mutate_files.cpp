@@ -22,8 +22,8 @@
 #include "base/digest.h"
 #include "guarded_memory.h"
 #include "mutate.h"
-#include "program/bytes.h"
 #include "program/file.h"
+#include "program/program.h"
 #include "vesta/load.h"
 
 extern "C" void __sanitizer_set_death_callback(void (*callback)());

@@ -229,9 +229,8 @@ buffer b2 TYPE write STREAM
 stage
   %0 = load TYPE b0[ROWS*COLUMNS*p0 + COLUMNS*p1 + p2]
   %1 = load TYPE b1[ROWS*COLUMNS*p0 + ROWS*p2 + p1]
-  %2 = bitcast TYPE %1
-  store TYPE b2[ROWS*COLUMNS*p0 + COLUMNS*p1 + p2] %2
-  %3 = cast f32 %0
+  store TYPE b2[ROWS*COLUMNS*p0 + COLUMNS*p1 + p2] %1
+  %2 = cast f32 %0
 )";
   for (const char* type : {"f32", "bf16", "f64", "i8", "bool"}) {
     for (auto [rows, columns] :

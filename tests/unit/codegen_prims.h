@@ -24,8 +24,7 @@ inline std::vector<DType> types_on_gpus() {
 }
 
 inline bool float_only(Prim p) {
-  return (p >= Prim::Sqrt && p <= Prim::Sigmoid) || p == Prim::Atan2 || p == Prim::Hypot || p == Prim::CopySign ||
-         p == Prim::NextAfter;
+  return (p >= Prim::Sqrt && p <= Prim::Sigmoid) || p == Prim::Atan2 || p == Prim::Hypot || p == Prim::CopySign;
 }
 inline bool integer_only(Prim p) {
   return p == Prim::Not || p == Prim::FloorDiv || p == Prim::And || p == Prim::Or || p == Prim::Xor || p == Prim::Shl ||
@@ -90,8 +89,7 @@ inline std::vector<Array> operands(Prim p, DType t, int64_t n) {
 
 // Within how many units in the last place.
 inline double prim_ulps(Prim p) {
-  if (p == Prim::Sqrt || (p >= Prim::Floor && p <= Prim::Round) || p == Prim::CopySign || p == Prim::NextAfter)
-    return 0;
+  if (p == Prim::Sqrt || (p >= Prim::Floor && p <= Prim::Round) || p == Prim::CopySign) return 0;
   return float_only(p) || p == Prim::Pow || p == Prim::Mod ? 4 : 0;
 }
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "codegen/codegen.h"
-#include "loops/kernel.h"
-#include "loops/scalar.h"
+#include "elements.h"
+#include "kernel_reference.h"
 #include "machine/load.h"
 #include "schedule/vectors.h"
 

@@ -1,6 +1,6 @@
 #include "base/check.h"
 #include "dag_reference.h"
-#include "loops/evaluator.h"
+#include "evaluator.h"
 #include "loops/levels.h"
 
 namespace vesta::loops {

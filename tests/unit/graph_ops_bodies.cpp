@@ -27,7 +27,6 @@ class DoubleBuilder : public ScalarBuilder {
   ScalarRef integer(DType t, int64_t v) override { return put(t, static_cast<double>(v)); }
   ScalarRef size(DType t, Expr e) override { return put(t, static_cast<double>(hint(e))); }
   ScalarRef cast(DType to, ScalarRef x) override { return put(to, at(x)); }
-  ScalarRef bitcast(DType to, ScalarRef x) override { return put(to, at(x)); }
   ScalarRef emit(Prim p, std::span<const ScalarRef> x) override {
     const double a = at(x[0]), b = x.size() > 1 ? at(x[1]) : 0, c = x.size() > 2 ? at(x[2]) : 0;
     const bool unordered = std::isnan(a) || std::isnan(b);

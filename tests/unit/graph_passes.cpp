@@ -2,20 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "graph/passes/constant_folding.h"
-#include "graph/passes/dead_code.h"
-#include "graph/passes/gemm_epilogue.h"
-#include "graph/passes/grouped_attention.h"
-#include "graph/passes/identities.h"
-#include "graph/passes/known_sizes.h"
-#include "graph/passes/linear.h"
-#include "graph/passes/linear_library.h"
-#include "graph/passes/one_query_attention.h"
-#include "graph/passes/pass.h"
-#include "graph/passes/row_products.h"
-#include "graph/passes/subexpressions.h"
-#include "graph/passes/unread_errors.h"
-#include "graph/passes/views.h"
+#include "graph/passes/passes.h"
 #include "pass_text.h"
 
 namespace vesta::graph {

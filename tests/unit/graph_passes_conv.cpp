@@ -2,12 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "graph/passes/channels_last.h"
-#include "graph/passes/conv_batch_norm.h"
-#include "graph/passes/conv_bias.h"
-#include "graph/passes/conv_library.h"
 #include "graph/passes/library.h"
-#include "graph/passes/pack_weights.h"
+#include "graph/passes/passes.h"
 #include "pass_text.h"
 
 namespace vesta::graph {

@@ -1,5 +1,5 @@
 // Products of one input that become one product with weights side by side.
-#include "graph/passes/wide_products.h"
+#include "graph/passes/passes.h"
 
 #include <fmt/format.h>
 

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
+#include "kernel_reference.h"
 #include "loops/half.h"
-#include "loops/kernel.h"
 #include "loops/scalar.h"
 #include "vesta/error.h"
 

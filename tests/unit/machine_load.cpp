@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <utility>
 
 #include "machine/load.h"
 #include "vesta/error.h"
@@ -27,6 +28,13 @@ TEST(Load, TextIsInterpreted) {
   std::array<void*, 2> buffers = {in.data(), out.data()};
   code->entry()(buffers.data(), nullptr, nullptr, 0, 4);
   EXPECT_EQ(out, (std::array<float, 4>{-1, 2, -3, -0.0F}));
+}
+
+TEST(Load, TextIsAnErrorWhereNothingInterpretsIt) {
+  const auto interpreter = std::exchange(machine::load_text, nullptr);
+  EXPECT_THROW(machine::load({Form::Text, "negate without an interpreter", kNegate}), InternalError);
+  machine::load_text = interpreter;
+  EXPECT_TRUE(machine::load({Form::Text, "negate without an interpreter", kNegate}));
 }
 
 TEST(Load, OneCodeForASymbolWhileItLives) {

@@ -5,8 +5,7 @@
 
 #include <string>
 
-#include "graph/passes/dead_code.h"
-#include "graph/passes/pass.h"
+#include "graph/passes/passes.h"
 
 namespace vesta::graph::testing_text {
 

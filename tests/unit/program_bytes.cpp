@@ -1,5 +1,5 @@
 // Saved programs as bytes and files: what comes back is what went in; what is damaged is an error or in bounds.
-#include "program/bytes.h"
+#include "program/program.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,6 @@
 
 #include "base/digest.h"
 #include "program/file.h"
-#include "program/print.h"
 #include "program/safetensors.h"
 #include "program_sample.h"
 #include "vesta/error.h"

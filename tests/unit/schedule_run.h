@@ -10,6 +10,7 @@
 
 #include "dag_reference.h"
 #include "graph/graph.h"
+#include "kernel_reference.h"
 #include "schedule/plan.h"
 #include "vesta/error.h"
 

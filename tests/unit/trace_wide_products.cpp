@@ -1,7 +1,7 @@
 // The pass of wide products computes what the program computes.
 #include <gtest/gtest.h>
 
-#include "graph/passes/wide_products.h"
+#include "graph/passes/passes.h"
 #include "trace_interpreter.h"
 
 namespace vesta::trace::test {

@@ -16,7 +16,6 @@
 #include "capture/cpp/make_variant.h"
 #include "capture/entry/context_key.h"
 #include "capture/entry/eager_calls.h"
-#include "capture/entry/variant_limit.h"
 #include "pipeline/pipeline.h"
 #include "trace/recorder.h"
 #include "trace/trace.h"

@@ -1,5 +1,7 @@
 #include "capture/entry/eager_calls.h"
 
+#include <fmt/format.h>
+
 #include "base/log.h"
 
 namespace vesta::capture {
@@ -27,6 +29,11 @@ std::vector<Fallback> EagerCalls::list() const {
   std::vector<Fallback> out;
   for (const auto& [reason, count] : by_reason_) out.push_back({reason, count});
   return out;
+}
+
+std::string why_no_more_variants(const Options& options, int64_t variants, std::string_view difference) {
+  if (variants < options.variant_limit) return {};
+  return fmt::format("the limit of {} variants is reached ({})", options.variant_limit, difference);
 }
 
 }  // namespace vesta::capture

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "vesta/options.h"
 #include "vesta/report.h"
 
 namespace vesta::capture {
@@ -23,5 +25,9 @@ class EagerCalls {
  private:
   std::map<std::string, int64_t> by_reason_;
 };
+
+// The reason why a call runs eager because there are `variants` variants already; empty: one more may be made.
+// `difference`: how this call differs from a variant.
+std::string why_no_more_variants(const Options& options, int64_t variants, std::string_view difference);
 
 }  // namespace vesta::capture

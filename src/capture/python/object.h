@@ -85,6 +85,11 @@ inline std::span<PyObject* const> span_of(PyObject* x) {
   return {PySequence_Fast_ITEMS(x), static_cast<size_t>(PySequence_Fast_GET_SIZE(x))};
 }
 
+// The object that a member of x holds, such as a slot, by the member's offset in bytes.
+inline PyObject*& member_at(PyObject* x, Py_ssize_t offset) {
+  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(x) + offset);
+}
+
 // A list of what f makes of the items of a tuple or list; the sequence itself if they stay. Empty: f or Python failed.
 template <class F>
 Object mapped_items(PyObject* sequence, F&& f) {

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/check.h"
+#include "loops/scalar.h"
 
 namespace vesta::codegen {
 
@@ -64,16 +65,6 @@ std::string cast_text(DType from, DType to, const std::string& x) {
   return fmt::format("({}){}", value_type_name(to), x);
 }
 
-std::string bitcast_text(DType from, DType to, const std::string& x) {
-  if (from == DType::F32) return fmt::format("({})float_bits({})", stored_type(to), x);
-  if (from == DType::F64) return fmt::format("({})double_bits({})", stored_type(to), x);
-  if (to == DType::F32) return fmt::format("bits_float((u32){})", x);
-  if (to == DType::F64) return fmt::format("bits_double((u64){})", x);
-  if (is_narrow(from)) return fmt::format("({})to_{}({})", stored_type(to), name(from), x);
-  if (is_narrow(to)) return fmt::format("from_{}(({}){})", name(to), stored_type(to), x);
-  return fmt::format("({}){}", stored_type(to), x);
-}
-
 std::string arithmetic(const char* op, DType t, const std::string& a, const std::string& b) {
   if (is_float(t)) return fmt::format("{} {} {}", a, op, b);
   if (t == DType::Bool) return fmt::format("{} {} {}", a, *op == '*' ? "&&" : "||", b);
@@ -84,11 +75,11 @@ std::string arithmetic(const char* op, DType t, const std::string& a, const std:
 namespace {
 
 // Functions of CUDA's library that have the names of primitives. Their variants for float end with an f.
-constexpr Prim kLibrary[] = {Prim::Sqrt,  Prim::Exp,   Prim::Exp2,     Prim::Expm1,    Prim::Log,    Prim::Log2,
-                             Prim::Log10, Prim::Log1p, Prim::Sin,      Prim::Cos,      Prim::Tan,    Prim::Asin,
-                             Prim::Acos,  Prim::Atan,  Prim::Sinh,     Prim::Cosh,     Prim::Tanh,   Prim::Asinh,
-                             Prim::Acosh, Prim::Atanh, Prim::Erf,      Prim::Erfc,     Prim::Erfinv, Prim::Lgamma,
-                             Prim::Atan2, Prim::Hypot, Prim::CopySign, Prim::NextAfter};
+constexpr Prim kLibrary[] = {Prim::Sqrt,  Prim::Exp,   Prim::Exp2,    Prim::Expm1, Prim::Log,    Prim::Log2,
+                             Prim::Log10, Prim::Log1p, Prim::Sin,     Prim::Cos,   Prim::Tan,    Prim::Asin,
+                             Prim::Acos,  Prim::Atan,  Prim::Sinh,    Prim::Cosh,  Prim::Tanh,   Prim::Asinh,
+                             Prim::Acosh, Prim::Atanh, Prim::Erf,     Prim::Erfc,  Prim::Erfinv, Prim::Lgamma,
+                             Prim::Atan2, Prim::Hypot, Prim::CopySign};
 
 const char* infinity(bool wide) { return wide ? "bits_double(0x7ff0000000000000ull)" : "bits_float(0x7f800000u)"; }
 
@@ -148,12 +139,31 @@ std::string primitive_text(Prim prim, DType t, const std::string& a, const std::
     case Prim::Gt: return infix(">");
     case Prim::Ge: return infix(">=");
     case Prim::Select: return fmt::format("{} ? {} : {}", a, b, c);
-    case Prim::Fma:
-      if (real) return fmt::format("fma{}({}, {}, {})", wide ? "" : "f", a, b, c);
-      return arithmetic("+", t, "(" + arithmetic("*", t, a, b) + ")", c);
     default: break;
   }
   VESTA_CHECK(false, "the primitive {} has no CUDA code", name(prim));
+}
+
+bool is_arg(const loops::Instr& i) { return i.reduce == ReduceOp::ArgMax || i.reduce == ReduceOp::ArgMin; }
+
+std::string identity_text(const loops::Instr& i) {
+  const loops::Scalar x = loops::identity(i.reduce, i.dtype);
+  if (is_float(i.dtype)) return literal(x.f, i.dtype);
+  return fmt::format("({})0x{:x}ull", value_type_name(i.dtype), static_cast<uint64_t>(x.i));
+}
+
+std::string combined_text(const loops::Instr& i, const std::string& a, const std::string& b) {
+  const std::string_view t = value_type_name(i.dtype);
+  switch (i.reduce) {
+    case ReduceOp::Sum: return arithmetic("+", i.dtype, a, b);
+    case ReduceOp::Prod: return arithmetic("*", i.dtype, a, b);
+    case ReduceOp::Any: return fmt::format("({})({} != 0 || {} != 0)", t, a, b);
+    case ReduceOp::All: return fmt::format("({})({} != 0 && {} != 0)", t, a, b);
+    case ReduceOp::Max: return fmt::format("v_max<{}>({}, {})", t, a, b);
+    case ReduceOp::Min: return fmt::format("v_min<{}>({}, {})", t, a, b);
+    default: break;
+  }
+  VESTA_CHECK(false, "a reduction that combines positions");
 }
 
 }  // namespace vesta::codegen

@@ -7,6 +7,7 @@
 
 #include "base/prim.h"
 #include "base/type.h"
+#include "loops/kernel.h"
 
 namespace vesta::codegen {
 
@@ -18,10 +19,15 @@ std::string literal(double v, DType t);
 std::string loaded(DType t, const std::string& element);
 std::string to_store(DType t, const std::string& x);
 std::string cast_text(DType from, DType to, const std::string& x);
-std::string bitcast_text(DType from, DType to, const std::string& x);
 // Integers wrap around. They are computed as unsigned, because signed overflow is undefined in C++.
 std::string arithmetic(const char* op, DType t, const std::string& a, const std::string& b);
 // `t`: the type of the operands. Operands that the primitive does not take are empty.
 std::string primitive_text(Prim prim, DType t, const std::string& a, const std::string& b, const std::string& c);
+
+// The initial value of a reduction, and how it combines two named values. ArgMax and ArgMin (is_arg), which pair values
+// with their positions, are combined elsewhere.
+bool is_arg(const loops::Instr& i);
+std::string identity_text(const loops::Instr& i);
+std::string combined_text(const loops::Instr& i, const std::string& a, const std::string& b);
 
 }  // namespace vesta::codegen

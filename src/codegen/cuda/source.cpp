@@ -676,7 +676,6 @@ class Writer : ReductionLines {
       }
       case InstrKind::Compute: return define(computed(i));
       case InstrKind::Cast: return define(cast_text(loops::value_type(k_, i.in[0]), i.dtype, operand(i, 0)));
-      case InstrKind::Bitcast: return define(bitcast_text(loops::value_type(k_, i.in[0]), i.dtype, operand(i, 0)));
       case InstrKind::Indirect:
         if (i.in[1] != kNoRef)
           line("if (!({})) __assertfail(\"index out of range\", \"{}\", 0, \"Vesta\", 1);", operand(i, 1), symbol_);

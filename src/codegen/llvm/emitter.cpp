@@ -120,11 +120,6 @@ Value* Emitter::emit_value(Ref r, int u) {
       at(level);
       return p_.cast(value_type(k_, i.in[0]), i.dtype, in);
     }
-    case InstrKind::Bitcast: {
-      Value* in = operand(0);
-      at(level);
-      return p_.bitcast(value_type(k_, i.in[0]), i.dtype, in);
-    }
     case InstrKind::Result: return (i.imm == 1 ? positions_ : results_).at(i.in[0]).at(static_cast<size_t>(u));
     case InstrKind::Scan: return scan(r, u);
     case InstrKind::RowLoad: {

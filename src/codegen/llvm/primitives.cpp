@@ -158,12 +158,6 @@ Value* Primitives::to_memory(DType t, Value* v) {
   return v;
 }
 
-Value* Primitives::bitcast(DType from, DType to, Value* v) {
-  if (from == to) return v;
-  Value* bits = to_memory(from, v);
-  return from_memory(to, b_.CreateBitCast(bits, memory_type(to, lanes_of(v))));
-}
-
 Value* Primitives::cast(DType from, DType to, Value* v) {
   if (from == to) return v;
   int lanes = lanes_of(v);
@@ -245,10 +239,10 @@ Value* Primitives::call_function(Prim p, DType t, Value* a, Value* b) {
 
 Value* Primitives::compute(Prim p, DType t, Value* a, Value* b, Value* c) {
   if (p == Prim::Select) return b_.CreateSelect(a, b, c);
-  return is_float(t) ? float_compute(p, t, a, b, c) : integer_compute(p, t, a, b, c);
+  return is_float(t) ? float_compute(p, t, a, b) : integer_compute(p, t, a, b);
 }
 
-Value* Primitives::float_compute(Prim p, DType t, Value* a, Value* b, Value* c) {
+Value* Primitives::float_compute(Prim p, DType t, Value* a, Value* b) {
   Type* type = a->getType();
   auto unary = [&](ID id) { return b_.CreateUnaryIntrinsic(id, a); };
   auto select = [&](Value* cond, Value* x, Value* y) { return b_.CreateSelect(cond, x, y); };
@@ -282,7 +276,6 @@ Value* Primitives::float_compute(Prim p, DType t, Value* a, Value* b, Value* c) 
     case Prim::Le: return b_.CreateFCmpOLE(a, b);
     case Prim::Gt: return b_.CreateFCmpOGT(a, b);
     case Prim::Ge: return b_.CreateFCmpOGE(a, b);
-    case Prim::Fma: return b_.CreateIntrinsic(Intrinsic::fma, {type}, {a, b, c});
     default: break;
   }
   if (t != DType::F64) {
@@ -337,7 +330,7 @@ Value* Primitives::divide(Prim p, DType t, Value* a, Value* b) {
   return adjust ? b_.CreateSelect(adjust, b_.CreateAdd(rest, b), rest) : rest;  // Mod
 }
 
-Value* Primitives::integer_compute(Prim p, DType t, Value* a, Value* b, Value* c) {
+Value* Primitives::integer_compute(Prim p, DType t, Value* a, Value* b) {
   Type* type = a->getType();
   bool with_sign = t != DType::Bool && is_signed(t);
   bool truth = t == DType::Bool;
@@ -385,7 +378,6 @@ Value* Primitives::integer_compute(Prim p, DType t, Value* a, Value* b, Value* c
     case Prim::Le: return with_sign ? b_.CreateICmpSLE(a, b) : b_.CreateICmpULE(a, b);
     case Prim::Gt: return with_sign ? b_.CreateICmpSGT(a, b) : b_.CreateICmpUGT(a, b);
     case Prim::Ge: return with_sign ? b_.CreateICmpSGE(a, b) : b_.CreateICmpUGE(a, b);
-    case Prim::Fma: return b_.CreateAdd(b_.CreateMul(a, b), c);
     default: break;
   }
   VESTA_CHECK(false, "primitive {} is not defined on {}", vesta::name(p), vesta::name(t));

@@ -29,7 +29,6 @@ class Primitives {
 
   llvm::Value* compute(Prim p, DType t, llvm::Value* a, llvm::Value* b = nullptr, llvm::Value* c = nullptr);
   llvm::Value* cast(DType from, DType to, llvm::Value* v);
-  llvm::Value* bitcast(DType from, DType to, llvm::Value* v);
   llvm::Value* from_memory(DType t, llvm::Value* v);  // converts a loaded element to a register value
   llvm::Value* to_memory(DType t, llvm::Value* v);
   // Rounds floats to BF16. Each 32-bit word has the element in its upper half; its lower half is undefined.
@@ -44,8 +43,8 @@ class Primitives {
   llvm::AllocaInst* stack(llvm::Type* type, const char* name);
 
  private:
-  llvm::Value* float_compute(Prim p, DType t, llvm::Value* a, llvm::Value* b, llvm::Value* c);
-  llvm::Value* integer_compute(Prim p, DType t, llvm::Value* a, llvm::Value* b, llvm::Value* c);
+  llvm::Value* float_compute(Prim p, DType t, llvm::Value* a, llvm::Value* b);
+  llvm::Value* integer_compute(Prim p, DType t, llvm::Value* a, llvm::Value* b);
   llvm::Value* divide(Prim p, DType t, llvm::Value* a, llvm::Value* b);
   llvm::Type* like(llvm::Type* scalar, llvm::Value* v) const;
   llvm::Value* round_to_half_bits(DType t, llvm::Value* v);

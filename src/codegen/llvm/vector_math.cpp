@@ -211,16 +211,14 @@ Value* VectorMath::log1p(Value* x) {
   Value* sum = b_.CreateFAdd(one, x);
   Value* t = b_.CreateFSub(sum, one);
   Value* lost = b_.CreateFAdd(b_.CreateFSub(one, b_.CreateFSub(sum, t)), b_.CreateFSub(x, t));
-  Value* bits = b_.CreateBitCast(sum, i32);
-  Value* k = b_.CreateAShr(b_.CreateSub(bits, p_.integer(i32, kRootHalfBits)), uint64_t{23});
-  Value* exponent = b_.CreateShl(k, uint64_t{23});
-  Value* m = b_.CreateBitCast(b_.CreateSub(bits, exponent), x->getType());
-  Value* n = b_.CreateSIToFP(k, x->getType());
+  LogParts parts = log_parts(sum);
+  Value* n = b_.CreateSIToFP(parts.k, x->getType());
   // lost * 2^-k, which is negligible beyond 2^60.
+  Value* exponent = b_.CreateShl(parts.k, uint64_t{23});
   Value* shrink = b_.CreateBitCast(b_.CreateSub(p_.integer(i32, 0x3f800000), exponent), x->getType());
   Value* correction =
       b_.CreateSelect(b_.CreateFCmpOLT(x, number(x, 0x1p60)), b_.CreateFMul(lost, shrink), number(x, 0));
-  Value* f = b_.CreateFAdd(b_.CreateFSub(m, one), correction);
+  Value* f = b_.CreateFAdd(parts.f, correction);
   return log_ends(with_sign_of(log_of_parts(n, f), x), x, -1);
 }
 
@@ -279,8 +277,7 @@ Value* VectorMath::tanh(Value* x) {
   Value* small =
       polynomial(z, {-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1});
   small = p_.fma(b_.CreateFMul(small, z), magnitude, magnitude);
-  Value* limit = number(x, 10);
-  Value* bounded = b_.CreateSelect(b_.CreateFCmpOLT(limit, magnitude), limit, magnitude);
+  Value* bounded = at_most(magnitude, 10);
   Value* e = exp_in_range(b_.CreateFAdd(bounded, bounded));
   Value* large = b_.CreateFSub(number(x, 1), b_.CreateFDiv(number(x, 2), b_.CreateFAdd(e, number(x, 1))));
   Value* r = b_.CreateSelect(b_.CreateFCmpOLT(magnitude, number(x, 0.625)), small, large);
@@ -327,8 +324,7 @@ ErfTable erf_table() {
 Value* VectorMath::erf_by_table(Value* x) {
   static const ErfTable table = erf_table();
   Value* magnitude = b_.CreateUnaryIntrinsic(Intrinsic::fabs, x);
-  Value* limit = number(x, 4);  // erf is 1 from 3.92 on
-  Value* a = b_.CreateSelect(b_.CreateFCmpOLT(limit, magnitude), limit, magnitude);
+  Value* a = at_most(magnitude, 4);  // erf is 1 from 3.92 on
   Value* magic = number(x, 0x1.8p23);
   Value* shifted = p_.fma(a, number(x, 1 / kErfStep), magic);
   Value* n = b_.CreateFSub(shifted, magic);
@@ -348,8 +344,7 @@ Value* VectorMath::erf(Value* x) {
   Value* small =
       polynomial(s, {-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1});
   small = p_.fma(small, x, x);
-  Value* limit = number(x, 4);  // erf is 1 from 3.92 on
-  Value* a = b_.CreateSelect(b_.CreateFCmpOLT(limit, t), limit, t);
+  Value* a = at_most(t, 4);  // erf is 1 from 3.92 on
   Value* a2 = b_.CreateFMul(a, a);
   Value* r = p_.fma(number(x, -1.72853470e-5), a, number(x, 3.83197126e-4));
   Value* u = p_.fma(number(x, -3.88396438e-3), a, number(x, 2.42546219e-2));

@@ -33,12 +33,9 @@ void like_first(const NodeArgs& args, Guards& g, std::vector<TensorType>& result
   results[0].strides = iterator_strides(g, x.sizes, std::array{&x});
 }
 // ATen makes these results with empty_like, not with an iterator.
-void hardtanh_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  like_first(args, g, results, kRealNumber);
-  results[0].strides = preserved_strides(g, args.tensor(0));
-}
-void prelu_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  like_first(args, g, results, kFloatType);
+template <uint8_t Accepts>
+void dense_like_first(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
+  like_first(args, g, results, Accepts);
   results[0].strides = preserved_strides(g, args.tensor(0));
 }
 void gelu_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
@@ -109,11 +106,11 @@ std::vector<Value*> log_sigmoid(Builder& b, const Node& node) {
 constexpr OpRow kRows[] = {
     activation("aten::relu", body<[](Body x) { return maximum(x[0], 0.0); }>, kRealNumber),
     with_shape(activation("aten::relu6", body<[](Body x) { return minimum(maximum(x[0], 0.0), 6.0); }>, kRealNumber),
-               hardtanh_shape),
+               dense_like_first<kRealNumber>),
     with_shape(activation("aten::gelu", body<gelu>), gelu_shape),
     activation("aten::silu", body<[](Body x) { return x[0] / (1 + exp(-x[0])); }>, kFloatType | kComplexType),
     activation("aten::mish", body<[](Body x) { return x[0] * tanh(log1p(exp(x[0]))); }>),
-    with_shape(activation("aten::hardtanh", body<hardtanh>, kRealNumber), hardtanh_shape),
+    with_shape(activation("aten::hardtanh", body<hardtanh>, kRealNumber), dense_like_first<kRealNumber>),
     activation("aten::hardswish", body<[](Body x) { return x[0] * minimum(maximum(x[0] + 3, 0.0), 6.0) / 6; }>),
     activation("aten::hardsigmoid", body<[](Body x) { return minimum(maximum(x[0] + 3, 0.0), 6.0) / 6; }>),
     activation("aten::hardshrink", body<hardshrink>),
@@ -122,7 +119,7 @@ constexpr OpRow kRows[] = {
     activation("aten::leaky_relu",
                body<[](Body x) { return select(x[0] > 0, x[0], x[0] * x.number("negative_slope")); }>),
     with_shape(activation("aten::_prelu_kernel", body<[](Body x) { return select(x[0] > 0, x[0], x[1] * x[0]); }>),
-               prelu_shape),
+               dense_like_first<kFloatType>),
     activation("aten::softplus", body<softplus>),
     activation("aten::threshold",
                body<[](Body x) { return select(x[0] <= x.number("threshold"), x.number("value"), x[0]); }>,

@@ -72,10 +72,9 @@ Scalar log_sigmoid_backward(Body x) {
 
 // ATen's iterator is built over (self, grad).
 void self_first(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  static constexpr OpRow row = backward("aten::leaky_relu_backward", nullptr);
   std::vector<Arg> swapped(args.all().begin(), args.all().end());
   std::swap(swapped[0], swapped[1]);
-  default_shape(row, NodeArgs(args.schema(), swapped), g, results);
+  default_shape(backward("aten::leaky_relu_backward", nullptr), NodeArgs(args.schema(), swapped), g, results);
 }
 
 constexpr OpRow kRows[] = {

@@ -90,15 +90,15 @@ void cudnn(const NodeArgs& args, Guards& g, Results& results) {
 }
 
 constexpr OpRow on_cuda(const char* names, ShapeRule shape) {
-  return {.names = names, .shape = shape, .flags = kExpensive | kRandom, .role = Role::Attention};
+  return {.names = names, .shape = shape, .flags = kRandom, .role = Role::Attention};
 }
 
 constexpr OpRow kRows[] = {
     on_cuda("aten::_scaled_dot_product_flash_attention", flash_cuda),
     on_cuda("aten::_scaled_dot_product_efficient_attention", efficient_cuda),
     on_cuda("aten::_scaled_dot_product_cudnn_attention", cudnn),
-    call("aten::_scaled_dot_product_flash_attention_for_cpu", flash, kExpensive),
-    call("aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_backward, kExpensive),
+    call("aten::_scaled_dot_product_flash_attention_for_cpu", flash),
+    call("aten::_scaled_dot_product_flash_attention_for_cpu_backward", flash_backward),
 };
 
 }  // namespace

@@ -72,8 +72,8 @@ void convolution_backward(const NodeArgs& args, Guards& g, Results& results) {
 }
 
 constexpr OpRow kRows[] = {
-    call("aten::convolution", convolution, kExpensive),
-    call("aten::convolution_backward", convolution_backward, kExpensive),
+    call("aten::convolution", convolution),
+    call("aten::convolution_backward", convolution_backward),
 };
 
 }  // namespace

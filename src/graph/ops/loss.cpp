@@ -42,11 +42,13 @@ void huber_shape(const NodeArgs& args, Guards& g, Results& results) {
   pairwise(args, g, results);
 }
 
+Value* total(Builder& b, Value* v) { return b("aten::sum", {v}, {{"dtype", v->type.dtype}}); }
+
 std::vector<Value*> reduced(Builder& b, const Node& node, Value* each) {
   const int64_t reduction = reduction_of(node.named());
   if (reduction != kNone) {
     const Expr count = numel(each->type);
-    each = b("aten::sum", {each}, {{"dtype", each->type.dtype}});
+    each = total(b, each);
     if (reduction == kMean) each = b("aten::div.Scalar", {each, count});
   }
   return finish(b, node, {each});
@@ -93,15 +95,10 @@ std::vector<Value*> huber(Builder& b, const Node& node) {
 
 // grad * 2 * (a - c) [/ n]
 void pairwise_backward(const NodeArgs& args, Guards& g, Results& results) {
-  const TensorType* operands[] = {&args.tensor(0), &args.tensor(1), &args.tensor(2)};
-  TensorType out = args.tensor(1);
-  Sizes sizes;
-  for (const TensorType* t : operands) sizes = broadcast(g, sizes, t->sizes);
   const TensorType& in = args.tensor(1);
-  out.sizes = sizes;
+  const Sizes sizes = broadcast(g, broadcast(g, args.tensor(0).sizes, in.sizes), args.tensor(2).sizes);
   // ATen starts from zeros_like(input).
-  out.strides = sizes == in.sizes ? preserved_strides(g, in) : contiguous_strides(sizes);
-  results = {out};
+  results = {sizes == in.sizes ? preserved(g, in) : contiguous_like(in, sizes)};
 }
 std::vector<Value*> mse_backward(Builder& b, const Node& node) {
   if (!plain(node)) return {};
@@ -164,8 +161,6 @@ TargetLoss target_loss(Builder& b, const Node& node, Value* x, size_t dim) {
   if (weights) loss = b("aten::mul.Tensor", {loss, weight});
   return {b("aten::masked_fill.Scalar", {loss, dropped, Expr(0)}), weight, kept};
 }
-
-Value* total(Builder& b, Value* v) { return b("aten::sum", {v}, {{"dtype", v->type.dtype}}); }
 
 std::vector<Value*> nll_form(Builder& b, const Node& node) {
   Value* x = node.input(0);

@@ -112,17 +112,17 @@ void scaled_mm(const NodeArgs& args, Guards& g, Results& results) {
   results = {contiguous_like(a, {a.sizes[0], c.sizes[1]}, args.dtype("out_dtype", a.dtype))};
 }
 constexpr OpRow kRows[] = {
-    call("aten::mm", mm, kExpensive),
-    call("aten::bmm", bmm, kExpensive),
-    call("aten::addmm aten::_addmm_activation", addmm, kExpensive),
-    call("aten::baddbmm", baddbmm, kExpensive),
-    call("aten::addbmm", addbmm, kExpensive),
-    call("aten::mv", mv, kExpensive),
-    call("aten::addmv", addmv, kExpensive),
-    call("aten::dot aten::vdot", dot, kExpensive),
-    call("aten::addr", addr, kExpensive),
-    call("aten::linear", linear, kExpensive),
-    call("aten::_scaled_mm aten::_scaled_mm_v2", scaled_mm, kExpensive | kMayRaise | kFloat8),
+    call("aten::mm", mm),
+    call("aten::bmm", bmm),
+    call("aten::addmm aten::_addmm_activation", addmm),
+    call("aten::baddbmm", baddbmm),
+    call("aten::addbmm", addbmm),
+    call("aten::mv", mv),
+    call("aten::addmv", addmv),
+    call("aten::dot aten::vdot", dot),
+    call("aten::addr", addr),
+    call("aten::linear", linear),
+    call("aten::_scaled_mm aten::_scaled_mm_v2", scaled_mm, kMayRaise | kFloat8),
 };
 
 }  // namespace

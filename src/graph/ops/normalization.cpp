@@ -227,13 +227,6 @@ std::vector<Value*> batch_norm_form(Builder& b, const Node& node) {
   return finish(b, node, {out, mean, rstd, moved("running_mean", mean), moved("running_var", variance)});
 }
 
-constexpr OpRow batch_norm_row(const char* names, LayoutRule layout) {
-  OpRow row = composite(names, batch_norm, batch_norm_form);
-  row.role = Role::BatchNorm;
-  row.layout = layout;
-  return row;
-}
-
 void weight_norm(const NodeArgs& args, Guards&, Results& results) {
   results = {contiguous_like(args.tensor(0), args.tensor(0).sizes),
              contiguous_like(args.tensor(1), args.tensor(1).sizes)};
@@ -245,8 +238,12 @@ constexpr OpRow kRows[] = {
     composite("aten::rms_norm", rms_norm, rms_norm_form),
     composite("aten::native_group_norm", native_group_norm, group_norm_form, 0, LayoutRule::Follows),
     composite("aten::group_norm", group_norm, group_norm_form, 0, LayoutRule::Follows),
-    batch_norm_row("aten::native_batch_norm aten::_native_batch_norm_legit_no_training", LayoutRule::Follows),
-    batch_norm_row("aten::_native_batch_norm_legit", LayoutRule::None),
+    {.names = "aten::native_batch_norm aten::_native_batch_norm_legit_no_training",
+     .family = Family::Composite,
+     .shape = batch_norm,
+     .decompose = batch_norm_form,
+     .role = Role::BatchNorm,
+     .layout = LayoutRule::Follows},
     composite("aten::_native_batch_norm_legit.no_stats", batch_norm, batch_norm_form),
     composite("aten::_native_batch_norm_legit_functional", batch_norm_functional, batch_norm_form),
     composite("aten::native_layer_norm_backward", native_layer_norm_backward, layer_norm_backward_form),

@@ -97,21 +97,19 @@ Scalar heaviside(Body x) {
 
 // Subtraction refuses a Bool operand, whatever the promoted type is.
 void difference_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  static constexpr OpRow row = arithmetic("aten::sub.Tensor", nullptr, kNotBool);
   for (size_t i = 0; i < 2; ++i) {
     const auto* v = std::get_if<Value*>(&args[i]);
     VESTA_USER_CHECK(!std::holds_alternative<bool>(args[i]) && !(v && (*v)->type.dtype == DType::Bool),
                      "subtraction does not support booleans");
   }
-  default_shape(row, args, g, results);
+  default_shape(arithmetic("aten::sub.Tensor", nullptr, kNotBool), args, g, results);
 }
 
 void heaviside_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  static constexpr OpRow row = arithmetic("aten::heaviside", nullptr, kNotComplex, 0);
   const auto* values = std::get_if<Value*>(&args[1]);
   VESTA_USER_CHECK(!values || !*values || args.tensor(0).dtype == (*values)->type.dtype,
                    "heaviside needs two tensors of one type");
-  default_shape(row, args, g, results);
+  default_shape(arithmetic("aten::heaviside", nullptr, kNotComplex, 0), args, g, results);
 }
 
 // ATen computes rsub(a, b) as sub(b, a), so the strides of the second operand come first.
@@ -123,10 +121,9 @@ void reversed_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& re
 
 // Two real numbers make a complex one.
 void complex_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  static constexpr OpRow row = arithmetic("aten::complex", nullptr, kFloatType);
   VESTA_USER_CHECK(args.tensor(0).dtype == args.tensor(1).dtype && args.tensor(0).dtype != DType::BF16,
                    "{} needs two tensors of one floating point type", args.schema().name);
-  default_shape(row, args, g, results);
+  default_shape(arithmetic("aten::complex", nullptr, kFloatType), args, g, results);
   results[0].dtype = complex_of(results[0].dtype);
 }
 

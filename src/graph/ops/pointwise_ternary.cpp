@@ -24,9 +24,8 @@ Scalar clamp(Body x) {
 
 template <uint8_t Accepts>
 void clamp_shape(const NodeArgs& args, Guards& g, Results& results) {
-  static constexpr OpRow row = plain("aten::clamp", nullptr, Accepts);
   VESTA_USER_CHECK(args.has("min") || args.has("max"), "clamp needs a bound");
-  default_shape(row, args, g, results);
+  default_shape(plain("aten::clamp", nullptr, Accepts), args, g, results);
 }
 
 Scalar lerp_formula(Scalar a, Scalar b, Scalar w) {
@@ -41,11 +40,10 @@ Scalar addcdiv(Body x) {
 }
 
 void lerp_shape(const NodeArgs& args, Guards& g, Results& results) {
-  static constexpr OpRow row = plain("aten::lerp", nullptr, kFloatType | kComplexType);
   for (size_t i = 1; i < args.size(); ++i)
     VESTA_USER_CHECK(!std::holds_alternative<Value*>(args[i]) || args.tensor(i).dtype == args.tensor(0).dtype,
                      "aten::lerp: the operands have different types");
-  default_shape(row, args, g, results);
+  default_shape(plain("aten::lerp", nullptr, kFloatType | kComplexType), args, g, results);
 }
 
 void masked_fill_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {

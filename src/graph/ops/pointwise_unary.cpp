@@ -65,8 +65,7 @@ Scalar entr(Body x) {
 
 // Complex numbers give a result of their real type.
 void magnitude_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  static constexpr OpRow row = same_type("aten::abs", nullptr, kRealNumber | kComplexType);
-  default_shape(row, args, g, results);
+  default_shape(same_type("aten::abs", nullptr, kRealNumber | kComplexType), args, g, results);
   results[0].dtype = real_of(results[0].dtype);
 }
 
@@ -74,20 +73,17 @@ void magnitude_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& r
 Scalar finite(Body x) { return x[0].real() ? !(is_nan(x[0]) | is_inf(x[0])) : true_like(x[0]); }
 
 void round_decimals_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  static constexpr OpRow row = same_type("aten::round.decimals", nullptr, kFloatType);
-  default_shape(row, args, g, results);
+  default_shape(same_type("aten::round.decimals", nullptr, kFloatType), args, g, results);
 }
 
 void angle_shape(const NodeArgs& args, Guards& g, std::vector<TensorType>& results) {
-  static constexpr OpRow row = to_float("aten::angle", nullptr);
-  default_shape(row, args, g, results);
+  default_shape(to_float("aten::angle", nullptr), args, g, results);
   if (!is_complex(results[0].dtype)) return;
   results.assign(1, contiguous_like(results[0], results[0].sizes, real_of(results[0].dtype)));
 }
 Scalar identity(Body x) { return x[0]; }
 Scalar angle(Body x) { return select(is_nan(x[0]), x[0], select(x[0] < 0, x[0].like(std::numbers::pi), 0)); }
 
-Complex complex_identity(ComplexArgs x) { return x[0]; }
 Complex complex_negative(ComplexArgs x) { return {0 - x[0].re, 0 - x[0].im}; }
 Complex complex_conjugate(ComplexArgs x) { return {x[0].re, -x[0].im}; }
 Scalar complex_magnitude(ComplexArgs x) { return modulus(x[0]); }
@@ -152,8 +148,6 @@ constexpr OpRow kRows[] = {
     with_complex(with_shape(same_type("aten::abs", body<magnitude>), magnitude_shape), complex_body<complex_magnitude>),
     with_complex(same_type("aten::neg", primitive<Prim::Neg>, kRealNumber | kComplexType),
                  complex_body<complex_negative>),
-    with_complex(same_type("aten::positive", body<identity>, kRealNumber | kComplexType),
-                 complex_body<complex_identity>),
     same_type("aten::sign", body<sign>, kNotComplex),
     with_complex(same_type("aten::sgn", body<sign>), complex_body<complex_sign>),
     same_type("aten::ceil", float_only<Prim::Ceil>, kRealNumber),

@@ -12,10 +12,6 @@ DType sum_type(const NodeArgs& args) {
   return args.dtype("dtype", is_integral(t) || t == DType::Bool ? DType::I64 : t);
 }
 
-void give(const NodeArgs& args, Guards& g, DType t, Results& results) {
-  const TensorType& x = args.tensor(0);
-  results.assign(1, contiguous_like(x, reduced_sizes(x, checked_reduced_dims(args, g), keeps_dims(args)), t));
-}
 // max, argmax and similar operators have no identity, so an empty dimension is the caller's mistake.
 void require_elements(const NodeArgs& args, Guards& g) {
   const TensorType& x = args.tensor(0);
@@ -26,7 +22,7 @@ void require_elements(const NodeArgs& args, Guards& g) {
     VESTA_USER_CHECK(!gone[i] || !x.sizes[i].is_constant(0), "this reduction is not defined over an empty dimension");
 }
 
-void sum(const NodeArgs& args, Guards& g, Results& results) { give(args, g, sum_type(args), results); }
+void sum(const NodeArgs& args, Guards& g, Results& results) { results = {reduced(args, g, sum_type(args))}; }
 void truth(const NodeArgs& args, Guards& g, Results& results) {
   if (args.has("dim")) {
     const auto* dims = std::get_if<IntList>(&args.get("dim"));
@@ -34,16 +30,16 @@ void truth(const NodeArgs& args, Guards& g, Results& results) {
       VESTA_UNSUPPORTED(
           "any and all do not support an empty list of dimensions");  // an empty list means no dimensions here
   }
-  give(args, g, args.tensor(0).dtype == DType::U8 ? DType::U8 : DType::Bool, results);
+  results = {reduced(args, g, args.tensor(0).dtype == DType::U8 ? DType::U8 : DType::Bool)};
 }
 void extreme(const NodeArgs& args, Guards& g, Results& results) {
   require_elements(args, g);
-  give(args, g, args.tensor(0).dtype, results);
+  results = {reduced(args, g, args.tensor(0).dtype)};
 }
 void position(const NodeArgs& args, Guards& g, Results& results) {
   require_elements(args, g);
   VESTA_USER_CHECK(args.tensor(0).dtype != DType::Bool, "argmax and argmin do not support Bool");
-  give(args, g, DType::I64, results);
+  results = {reduced(args, g, DType::I64)};
 }
 void extreme_and_position(const NodeArgs& args, Guards& g, Results& results) {
   extreme(args, g, results);
@@ -57,7 +53,7 @@ void aminmax(const NodeArgs& args, Guards& g, Results& results) {
 void mean(const NodeArgs& args, Guards& g, Results& results) {
   const DType t = args.dtype("dtype", args.tensor(0).dtype);
   VESTA_USER_CHECK(is_float(t) || is_complex(t), "mean needs a floating point type");
-  give(args, g, t, results);
+  results = {reduced(args, g, t)};
 }
 
 // Complex numbers are summed part by part. Returns nothing for real numbers.
@@ -101,7 +97,7 @@ std::vector<Value*> aminmax_form(Builder& b, const Node& node) {
   return finish(b, node, {b("aten::amin", {x, dims, keeps_dims(args)}), b("aten::amax", {x, dims, keeps_dims(args)})});
 }
 
-void count(const NodeArgs& args, Guards& g, Results& results) { give(args, g, DType::I64, results); }
+void count(const NodeArgs& args, Guards& g, Results& results) { results = {reduced(args, g, DType::I64)}; }
 std::vector<Value*> count_form(Builder& b, const Node& node) {
   Value* x = node.input(0);
   if (is_complex(x->type.dtype)) return {};

@@ -36,7 +36,8 @@ void backward(const NodeArgs& args, Guards& g, Results& results) {
 }
 
 bool skip(const Node& node) {
-  return numel(node.results[0]->type).is_constant(0) || is_complex(node.results[0]->type.dtype);
+  const TensorType& t = node.results[0]->type;
+  return t.dim() == 0 || numel(t).is_constant(0) || is_complex(t.dtype);
 }
 
 // x - max, its exponentials, and their sum, in the result's opmath.
@@ -52,25 +53,21 @@ Shifted shift(Builder& b, const Node& node, const IntList& dims) {
   return {shifted, sum_keeping(b, powers, dims), powers};
 }
 
-IntList dims_of(const Node& node) {
-  const size_t n = node.input(0)->type.dim();
-  if (n == 0) return {};
-  return {Expr(wrap_dim(node.named().integer("dim"), n))};
-}
+IntList dims_of(const Node& node) { return {Expr(wrap_dim(node.named().integer("dim"), node.input(0)->type.dim()))}; }
 
 std::vector<Value*> softmax(Builder& b, const Node& node) {
-  if (skip(node) || node.input(0)->type.dim() == 0) return {};
+  if (skip(node)) return {};
   const Shifted s = shift(b, node, dims_of(node));
   return finish(b, node, {b("aten::div.Tensor", {s.powers, s.total})});
 }
 std::vector<Value*> log_softmax(Builder& b, const Node& node) {
-  if (skip(node) || node.input(0)->type.dim() == 0) return {};
+  if (skip(node)) return {};
   const Shifted s = shift(b, node, dims_of(node));
   return finish(b, node, {b("aten::sub.Tensor", {s.shifted, b("aten::log", {s.total})})});
 }
 // A row that holds only -inf gives zeros.
 std::vector<Value*> safe_softmax(Builder& b, const Node& node) {
-  if (skip(node) || node.input(0)->type.dim() == 0) return {};
+  if (skip(node)) return {};
   const IntList dims = dims_of(node);
   const Shifted s = shift(b, node, dims);
   Value* x = node.input(0);
@@ -80,7 +77,7 @@ std::vector<Value*> safe_softmax(Builder& b, const Node& node) {
 }
 
 std::vector<Value*> softmax_backward(Builder& b, const Node& node) {
-  if (skip(node) || node.input(0)->type.dim() == 0) return {};
+  if (skip(node)) return {};
   Value* grad = opmath(b, node.input(0));
   Value* output = opmath(b, node.input(1));
   Value* weighted = b("aten::mul.Tensor", {grad, output});
@@ -88,7 +85,7 @@ std::vector<Value*> softmax_backward(Builder& b, const Node& node) {
   return finish(b, node, {b("aten::mul.Tensor", {output, b("aten::sub.Tensor", {grad, total})})});
 }
 std::vector<Value*> log_softmax_backward(Builder& b, const Node& node) {
-  if (skip(node) || node.input(0)->type.dim() == 0) return {};
+  if (skip(node)) return {};
   Value* grad = opmath(b, node.input(0));
   Value* output = opmath(b, node.input(1));
   Value* total = sum_keeping(b, grad, dims_of(node));

@@ -29,8 +29,7 @@ void topk(const NodeArgs& args, Guards& g, Results& results) {
   results = {out, as_positions(out)};
 }
 void one_along_dim(const NodeArgs& args, Guards& g, Results& results) {
-  const TensorType& x = args.tensor(0);
-  const TensorType out = contiguous_like(x, reduced_sizes(x, checked_reduced_dims(args, g), keeps_dims(args)));
+  const TensorType out = reduced(args, g, args.tensor(0).dtype);
   results = {out, as_positions(out)};
 }
 void scalar(const NodeArgs& args, Guards&, Results& results) { results = {contiguous_like(args.tensor(0), {})}; }

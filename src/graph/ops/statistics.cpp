@@ -10,15 +10,10 @@
 namespace vesta::graph {
 namespace {
 
-void give(const NodeArgs& args, Guards& g, DType t, Results& results) {
-  const TensorType& x = args.tensor(0);
-  results.assign(1, contiguous_like(x, reduced_sizes(x, checked_reduced_dims(args, g), keeps_dims(args)), t));
-}
-
 void variance(const NodeArgs& args, Guards& g, Results& results) {
   const DType t = args.tensor(0).dtype;
   VESTA_USER_CHECK(is_float(t) || is_complex(t), "variance needs a floating point type");
-  give(args, g, real_of(t), results);
+  results = {reduced(args, g, real_of(t))};
 }
 void variance_and_mean(const NodeArgs& args, Guards& g, Results& results) {
   variance(args, g, results);
@@ -78,7 +73,7 @@ std::vector<Value*> variance_form(Builder& b, const Node& node) {
 
 void log_sum_exp(const NodeArgs& args, Guards& g, Results& results) {
   const DType t = args.tensor(0).dtype;
-  give(args, g, is_float(t) || is_complex(t) ? t : default_dtype(), results);
+  results = {reduced(args, g, is_float(t) || is_complex(t) ? t : default_dtype())};
 }
 std::vector<Value*> log_sum_exp_form(Builder& b, const Node& node) {
   const TensorType& type = node.input(0)->type;
@@ -108,7 +103,7 @@ void norm(const NodeArgs& args, Guards& g, Results& results) {
                        "this norm is not defined for a tensor without elements");
   }
   const bool has_dtype = args.schema().index_of("dtype") >= 0;
-  give(args, g, real_of(has_dtype ? args.dtype("dtype", t) : t), results);
+  results = {reduced(args, g, real_of(has_dtype ? args.dtype("dtype", t) : t))};
 }
 // Handles orders 0, 1, 2 and the infinities. Other orders stay calls.
 std::vector<Value*> norm_form(Builder& b, const Node& node) {

@@ -1,16 +1,25 @@
-// Views: shape rules and index maps. rules/view_inverse.cpp has the writes through views.
+// Views: shape rules, index maps, and writes through views.
 #include <algorithm>
 
 #include "graph/ops/rows.h"
+#include "graph/rules/decompose.h"
 #include "graph/rules/promotion.h"
 #include "graph/rules/slices.h"
-#include "graph/rules/view_inverse.h"
 #include "graph/rules/view_strides.h"
 
 namespace vesta::graph {
 namespace {
 
 using Index = std::vector<Expr>;
+
+// Answers by proofs and hints and records nothing. For nodes of a graph, whose guards were recorded when they were
+// added.
+class KnownGuards : public Guards {
+ public:
+  bool equal(Expr a, Expr b) override { return provably_equal(a, b) || hint(a) == hint(b); }
+  bool less(Expr a, Expr b) override { return provably_less(a, b) || hint(a) < hint(b); }
+  int64_t specialize(Expr e) override { return hint(e); }
+};
 
 void give(Results& results, const TensorType& like, Sizes sizes, std::vector<Expr> strides) {
   results.assign(1, TensorType{like.dtype, std::move(sizes), std::move(strides), like.device});
@@ -24,9 +33,6 @@ void view_shape(const NodeArgs& args, Guards& g, Results& results) {
   auto strides = view_strides(g, x, sizes);
   VESTA_USER_CHECK(strides, "the view size does not fit the tensor's size and strides");
   give(results, x, std::move(sizes), std::move(*strides));
-}
-void reshape_alias_shape(const NodeArgs& args, Guards&, Results& results) {
-  give(results, args.tensor(0), args.integers("size"), args.integers("stride"));
 }
 Index reshape_map(const NodeArgs& args, const TensorType& result, std::span<const Expr> index) {
   return reshape_index(args.tensor(0).sizes, result.sizes, index);
@@ -114,6 +120,20 @@ Index unsqueeze_map(const NodeArgs& args, const TensorType& result, std::span<co
   Index out(index.begin(), index.end());
   out.erase(out.begin() + wrap_dim(args.integer("dim"), result.dim()));
   return out;
+}
+
+// The dimensions that vanish.
+std::vector<bool> squeezed_dims(const NodeArgs& args) {
+  const TensorType& x = args.tensor(0);
+  std::vector<bool> asked(x.dim(), args.schema().index_of("dim") < 0);
+  if (args.schema().index_of("dim") >= 0 && x.dim() > 0) {
+    const Arg& dim = args.get("dim");
+    if (const auto* one = std::get_if<Expr>(&dim)) asked[wrap_dim(*one, x.dim())] = true;
+    if (const auto* many = std::get_if<IntList>(&dim))
+      for (Expr d : *many) asked[wrap_dim(d, x.dim())] = true;
+  }
+  for (size_t i = 0; i < x.dim(); ++i) asked[i] = asked[i] && x.sizes[i].is_constant(1);
+  return asked;
 }
 
 void squeeze_shape(const NodeArgs& args, Guards& g, Results& results) {
@@ -243,11 +263,6 @@ Index unfold_map(const NodeArgs& args, const TensorType& result, std::span<const
 
 // ---- the same elements ----
 
-void alias_shape(const NodeArgs& args, Guards&, Results& results) { results.assign(1, args.tensor(0)); }
-Index alias_map(const NodeArgs&, const TensorType&, std::span<const Expr> index) {
-  return {index.begin(), index.end()};
-}
-
 void as_strided_shape(const NodeArgs& args, Guards&, Results& results) {
   give(results, args.tensor(0), args.integers("size"), args.integers("stride"));
 }
@@ -306,6 +321,44 @@ void view_dtype_shape(const NodeArgs& args, Guards& g, Results& results) {
   results.assign(1, out);
 }
 
+// ---- writes through views: `base` with `value` where the view shows it ----
+
+Value* reshape_back(Builder& b, const NodeArgs&, Value* base, Value* value) {
+  return reshaped(b, value, base->type.sizes);
+}
+
+Value* permute_back(Builder& b, const NodeArgs& args, Value*, Value* value) {
+  const std::vector<int64_t> order = view_permutation(args);
+  IntList inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i) inverse[order[i]] = static_cast<int64_t>(i);
+  return b("aten::permute", {value, inverse});
+}
+
+Value* slice_back(Builder& b, const NodeArgs& args, Value* base, Value* value) {
+  return b("aten::slice_scatter", {base, value, args.get("dim"), args.get("start"), args.get("end"), args.get("step")});
+}
+Value* select_back(Builder& b, const NodeArgs& args, Value* base, Value* value) {
+  return b("aten::select_scatter", {base, value, args.get("dim"), args.get("index")});
+}
+Value* diagonal_back(Builder& b, const NodeArgs& args, Value* base, Value* value) {
+  return b("aten::diagonal_scatter", {base, value, args.get("offset"), args.get("dim1"), args.get("dim2")});
+}
+
+Value* as_strided_back(Builder& b, const NodeArgs& args, Value* base, Value* value) {
+  return b("aten::as_strided_scatter", {base, value, args.get("size"), args.get("stride"), args.get("storage_offset")});
+}
+Value* view_as_real_back(Builder& b, const NodeArgs&, Value*, Value* value) {
+  Value* dense = b("aten::clone", {value}, {{"memory_format", MemoryFormat::Contiguous}});
+  return b("aten::view_as_complex", {dense});
+}
+Value* view_as_complex_back(Builder& b, const NodeArgs&, Value*, Value* value) {
+  return b("aten::view_as_real", {value});
+}
+Value* view_dtype_back(Builder& b, const NodeArgs&, Value* base, Value* value) {
+  Value* dense = b("aten::clone", {value}, {{"memory_format", MemoryFormat::Contiguous}});
+  return b("aten::view.dtype", {dense, base->type.dtype});
+}
+
 constexpr OpRow view(const char* names, ShapeRule shape, ViewMap map, ViewInverse inverse, Role role = Role::None) {
   return {.names = names, .family = Family::View, .shape = shape, .view = map, .inverse = inverse, .role = role};
 }
@@ -318,7 +371,6 @@ constexpr OpRow permute(const char* names, ShapeRule shape) {
 
 constexpr OpRow kRows[] = {
     reshape("aten::view aten::_unsafe_view", view_shape),
-    reshape("aten::_reshape_alias", reshape_alias_shape),
     view("aten::expand", expand_shape, expand_map, nullptr, Role::Part),
     permute("aten::permute", permute_shape),
     permute("aten::transpose.int", transpose_shape),
@@ -329,16 +381,10 @@ constexpr OpRow kRows[] = {
     view("aten::select.int", select_shape, select_map, select_back),
     view("aten::diagonal", diagonal_shape, diagonal_map, diagonal_back),
     view("aten::unfold", unfold_shape, unfold_map, nullptr),
-    view("aten::alias", alias_shape, alias_map, alias_back, Role::Part),
-    view("aten::detach aten::lift_fresh", alias_shape, alias_map, alias_back),
-    view("aten::_conj aten::_neg_view", alias_shape, nullptr, nullptr),
     view("aten::as_strided", as_strided_shape, nullptr, as_strided_back),
     view("aten::view_as_real", view_as_real_shape, view_as_real_map, view_as_real_back),
     view("aten::view_as_complex", view_as_complex_shape, view_as_complex_map, view_as_complex_back),
     view("aten::view.dtype", view_dtype_shape, nullptr, view_dtype_back),
-    composite("aten::split.Tensor", split_shape, split),
-    composite("aten::split_with_sizes", split_with_sizes_shape, split_with_sizes),
-    composite("aten::unbind.int", unbind_shape, unbind),
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
-#include "graph/passes/constant_folding.h"
-
+// Folds constants by metadata alone: a tensor that is one number throughout (uniform.h) stays so through casts, views,
+// copies and arithmetic, and becomes aten::full. The pass never evaluates a tensor.
 #include <unordered_map>
 
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 #include "graph/passes/uniform.h"
 
@@ -24,9 +25,7 @@ const std::unordered_map<std::string_view, Fold>& folds() {
 }
 
 std::optional<double> operand(const Arg& a, DType t) {
-  const Value* v = value_of(a);
-  const std::optional<Uniform> u = v ? uniform_of(v) : std::optional(Uniform{a, DType::F64});
-  const std::optional<double> d = u ? u->real() : std::nullopt;
+  const std::optional<double> d = number_of(a);
   return d ? rounded_to(t, *d) : std::nullopt;
 }
 
@@ -39,7 +38,7 @@ std::optional<double> arithmetic(Fold f, const Node& n, DType t) {
   if (f == Fold::Neg) return rounded_to(t, -*a);
   const std::optional<double> b = operand(n.args()[1], t);
   if (!b) return std::nullopt;
-  if (n.op->schema.index_of("alpha") >= 0 && operand(n.named().get("alpha"), DType::F64) != 1.0) return std::nullopt;
+  if (n.op->schema.index_of("alpha") >= 0 && number_of(n.named().get("alpha")) != 1.0) return std::nullopt;
   switch (f) {
     case Fold::Add: return rounded_to(t, *a + *b);
     case Fold::Sub: return rounded_to(t, *a - *b);
@@ -53,9 +52,7 @@ std::optional<double> folded(Fold f, const Node& n) {
   switch (f) {
     case Fold::Move: return operand(n.args()[0], t);
     case Fold::Not: {
-      const Value* v = value_of(n.args()[0]);
-      const std::optional<Uniform> u = uniform_of(v);
-      const std::optional<double> d = u ? u->real() : std::nullopt;
+      const std::optional<double> d = number_of(n.args()[0]);
       return d ? std::optional(*d == 0 ? 1.0 : 0.0) : std::nullopt;
     }
     default: return arithmetic(f, n, t);

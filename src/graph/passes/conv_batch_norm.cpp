@@ -1,7 +1,10 @@
-#include "graph/passes/conv_batch_norm.h"
-
+// Turns batch_norm(convolution(x, w, b)) in inference into one convolution whose weight and bias are prepacked
+// constants. Per-channel factors are computed in float64. The weight is multiplied in the type that batch_norm computes
+// in, by a factor that is rounded to that type as eager rounds it, in one pass over its memory. All weights and
+// statistics must be Parameters.
 #include "graph/passes/convolution.h"
 #include "graph/passes/library.h"
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 
 namespace vesta::graph {

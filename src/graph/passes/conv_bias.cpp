@@ -1,6 +1,7 @@
-#include "graph/passes/conv_bias.h"
-
+// Adds a convolution's bias in kernels of Vesta's. On a GPU, ATen adds it to cuDNN's result in a pass of its own; as a
+// node of the graph, the addition fuses with what reads the result.
 #include "graph/passes/convolution.h"
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 
 namespace vesta::graph {

@@ -1,6 +1,7 @@
-#include "graph/passes/conv_library.h"
-
+// Turns aten::convolution, with the activation or the addition that follows it, into one call of oneDNN's fused
+// convolution (library.h). For inference on the CPU only.
 #include "graph/passes/library.h"
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 
 namespace vesta::graph {

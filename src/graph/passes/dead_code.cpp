@@ -1,5 +1,5 @@
-#include "graph/passes/dead_code.h"
-
+// Removes nodes whose results are not read.
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 
 namespace vesta::graph {

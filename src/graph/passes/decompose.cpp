@@ -1,8 +1,9 @@
-#include "graph/passes/decompose.h"
-
+// Replaces each node by the simpler nodes that its row's decomposition emits, until no decomposition is left. It runs
+// after the passes that recognize library operators. A decomposition returns no nodes where the whole operator is best
+// as it is.
 #include "base/check.h"
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
-#include "graph/passes/unread_errors.h"
 
 namespace vesta::graph {
 

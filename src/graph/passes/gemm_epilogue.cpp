@@ -1,7 +1,8 @@
-#include "graph/passes/gemm_epilogue.h"
-
+// Joins an activation to the product with a bias before it, on a GPU: aten::_addmm_activation, which ATen runs as one
+// cuBLASLt call that applies relu or gelu to its sums before they are rounded and stored.
 #include <algorithm>
 
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 #include "graph/passes/row_products.h"
 

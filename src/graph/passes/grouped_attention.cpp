@@ -1,5 +1,7 @@
-#include "graph/passes/grouped_attention.h"
-
+// Gives attention kernels of a GPU the keys and values that several heads share once, instead of copies for each head
+// (repeat_kv in models with grouped-query attention). The kernels of FlashAttention and cuDNN read them for each group
+// of heads, as they do for `enable_gqa=True`.
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 
 namespace vesta::graph {

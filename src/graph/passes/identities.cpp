@@ -1,26 +1,19 @@
-#include "graph/passes/identities.h"
-
+// Applies algebraic identities that keep every bit of an IEEE result: x*1, x/1, x-0, integer x+0, -(-x), casts to the
+// same type or through a wider one, where(c, x, x), copies of values that no other node writes. The pass may not apply
+// x + 0.0, which turns -0.0 into 0.0 (x + -0.0 does not).
 #include <cmath>
 #include <limits>
 #include <unordered_map>
 
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 #include "graph/passes/uniform.h"
 
 namespace vesta::graph {
 namespace {
 
-// The number of an argument: a Scalar, or a tensor that is one number throughout. Otherwise NaN, which equals no
-// number.
-double number(const Arg& a) {
-  std::optional<double> x;
-  if (const Value* v = value_of(a)) {
-    if (const std::optional<Uniform> u = uniform_of(v)) x = u->real();
-  } else {
-    x = Uniform{a, DType::F64}.real();
-  }
-  return x.value_or(std::numeric_limits<double>::quiet_NaN());
-}
+// NaN, which equals no number, if the argument is not a number that is known.
+double number(const Arg& a) { return number_of(a).value_or(std::numeric_limits<double>::quiet_NaN()); }
 
 bool is_one(const NodeArgs& n, std::string_view arg) {
   return n.schema().index_of(arg) < 0 || number(n.get(arg)) == 1.0;
@@ -102,8 +95,7 @@ const std::unordered_map<std::string_view, Identity>& identities() {
       {"aten::div.Scalar", divided},  {"aten::add.Tensor", plus},   {"aten::add.Scalar", plus},
       {"aten::sub.Tensor", minus},    {"aten::sub.Scalar", minus},  {"aten::neg", negated},
       {"aten::bitwise_not", negated}, {"aten::where.self", chosen}, {"aten::clone", copied},
-      {"aten::_to_copy", copied},     {"aten::alias", copied},      {"aten::detach", copied},
-      {"aten::positive", copied},
+      {"aten::_to_copy", copied},
   };
   return table;
 }

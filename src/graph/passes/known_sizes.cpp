@@ -1,6 +1,8 @@
-#include "graph/passes/known_sizes.h"
-
+// Replaces size symbols by what the guards say they equal: a constant, or an expression of other symbols. Types that
+// are equal by a guard are then written alike, which decompositions and fusion need.
 #include <unordered_map>
+
+#include "graph/passes/passes.h"
 
 namespace vesta::graph {
 namespace {

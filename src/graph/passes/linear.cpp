@@ -1,9 +1,10 @@
-#include "graph/passes/linear.h"
-
+// Writes every product with a 2-D right side as aten::linear(x, w, b): addmm, mm, and the reshapes around them that
+// only flatten and restore the leading dimensions. Later passes then match one form, for all dtypes and devices.
 #include <algorithm>
 
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
-#include "graph/rules/view_inverse.h"
+#include "graph/rules/view_strides.h"
 
 namespace vesta::graph {
 namespace {

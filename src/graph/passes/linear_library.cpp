@@ -1,6 +1,7 @@
-#include "graph/passes/linear_library.h"
-
+// Turns aten::linear, with the activation or the addition that follows it, into one call of oneDNN's fused linear
+// operator (library.h) on plain weights. For inference on the CPU only.
 #include "graph/passes/library.h"
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 
 namespace vesta::graph {

@@ -1,26 +1,6 @@
 #include <algorithm>
 
-#include "graph/passes/channels_last.h"
-#include "graph/passes/constant_folding.h"
-#include "graph/passes/conv_batch_norm.h"
-#include "graph/passes/conv_bias.h"
-#include "graph/passes/conv_library.h"
-#include "graph/passes/dead_code.h"
-#include "graph/passes/decompose.h"
-#include "graph/passes/gemm_epilogue.h"
-#include "graph/passes/grouped_attention.h"
-#include "graph/passes/identities.h"
-#include "graph/passes/known_sizes.h"
-#include "graph/passes/linear.h"
-#include "graph/passes/linear_library.h"
-#include "graph/passes/one_query_attention.h"
-#include "graph/passes/pack_weights.h"
-#include "graph/passes/pass.h"
-#include "graph/passes/row_products.h"
-#include "graph/passes/subexpressions.h"
-#include "graph/passes/unread_errors.h"
-#include "graph/passes/views.h"
-#include "graph/passes/wide_products.h"
+#include "graph/passes/passes.h"
 
 namespace vesta::graph {
 namespace {

@@ -52,6 +52,6 @@ bool has_one_use(const Graph& graph, const Value* v);
 Value* own_copy(Graph& graph, Node* before, Value* v, const TensorType& type);
 // Whether the node may be repeated or removed without a visible difference. An operator without a row may draw random
 // numbers or have effects.
-inline bool is_pure(const Node& n) { return n.op->row && !n.op->has(kRandom) && !n.op->has(kSideEffect); }
+inline bool is_pure(const Node& n) { return n.op->row && !n.op->has(kRandom); }
 
 }  // namespace vesta::graph

@@ -1,7 +1,11 @@
-#include "graph/passes/row_products.h"
-
+// Writes aten::linear of one row, y = x w^T + b, as a sum over the products of each row of w with x, on a GPU. This
+// arithmetic fuses with the nodes before and after it and reads w once at the speed of memory; a decode step of a
+// language model consists of such products, while the libraries' matrix products are made for many rows. Products of
+// one row whose results are read elsewhere (queries, keys and values) become one sum over the rows of all weights: a
+// kernel reads each row from the weight that has it.
 #include <algorithm>
 
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 #include "graph/rules/decompose.h"
 

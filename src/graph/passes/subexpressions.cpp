@@ -1,10 +1,10 @@
-#include "graph/passes/subexpressions.h"
-
+// Keeps only the first of nodes with equal operator, arguments and types. Random nodes and nodes with effects stay.
 #include <algorithm>
 #include <bit>
 #include <unordered_map>
 
 #include "base/hash_mix.h"
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 
 namespace vesta::graph {

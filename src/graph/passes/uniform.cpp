@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "graph/passes/rewriter.h"
 #include "graph/rules/factory_types.h"
 
 namespace vesta::graph {
@@ -39,26 +40,19 @@ std::optional<double> rounded_to(DType t, double v) {
   return v >= low && v <= high ? std::optional(v) : std::nullopt;
 }
 
-std::optional<double> Uniform::real() const {
-  double v = 0;
-  if (const bool* b = std::get_if<bool>(&number)) {
-    v = *b ? 1 : 0;
-  } else if (const Expr* e = std::get_if<Expr>(&number)) {
-    if (!e->is_constant() || std::fabs(static_cast<double>(e->constant())) > kExactIntegers) return std::nullopt;
-    v = static_cast<double>(e->constant());
-  } else if (const double* d = std::get_if<double>(&number)) {
-    v = *d;
-  } else {
-    return std::nullopt;
+std::optional<double> number_of(const Arg& a) {
+  Arg number = a;
+  DType type = DType::F64;
+  if (const Value* v = value_of(a)) {
+    if (!v->producer || v->producer->prepacked) return std::nullopt;
+    number = fill_number(*v->producer).value_or(None{});
+    type = v->type.dtype;
   }
-  return rounded_to(dtype, v);
-}
-
-std::optional<Uniform> uniform_of(const Value* v) {
-  const Node* n = v->producer;
-  if (!n || n->prepacked) return std::nullopt;
-  const std::optional<Arg> number = fill_number(*n);
-  return number ? std::optional(Uniform{*number, v->type.dtype}) : std::nullopt;
+  if (const bool* b = std::get_if<bool>(&number)) return rounded_to(type, *b ? 1 : 0);
+  if (const double* d = std::get_if<double>(&number)) return rounded_to(type, *d);
+  const Expr* e = std::get_if<Expr>(&number);
+  if (!e || !e->is_constant() || std::fabs(static_cast<double>(e->constant())) > kExactIntegers) return std::nullopt;
+  return rounded_to(type, static_cast<double>(e->constant()));
 }
 
 }  // namespace vesta::graph

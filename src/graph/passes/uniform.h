@@ -5,14 +5,9 @@
 
 namespace vesta::graph {
 
-struct Uniform {
-  Arg number;                // bool, Expr, double or complex
-  DType dtype = DType::F32;  // of the tensor: the number is converted to it
-  // The element's value when it is real, constant and exact as a double.
-  std::optional<double> real() const;
-};
-
-std::optional<Uniform> uniform_of(const Value* v);
+// The number of an argument, if it is real, constant and exact as a double: a Scalar, or a tensor that holds one number
+// throughout, converted to the tensor's type.
+std::optional<double> number_of(const Arg& a);
 // v rounded to t as a conversion from double to t rounds it; nullopt for types without such numbers.
 std::optional<double> rounded_to(DType t, double v);
 

@@ -1,7 +1,7 @@
-#include "graph/passes/unread_errors.h"
-
+// Keeps the exceptions of computations whose results are not read: eager raises them, although dead code is removed.
 #include <algorithm>
 
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 #include "graph/rules/operands.h"
 

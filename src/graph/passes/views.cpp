@@ -1,10 +1,11 @@
-#include "graph/passes/views.h"
-
+// Shortens chains of views: reshapes of reshapes, permutations of permutations. Drops views that show their tensor
+// unchanged. Writes t and transpose as permute, so that later passes match one form.
 #include <algorithm>
 
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 #include "graph/rules/broadcast.h"
-#include "graph/rules/view_inverse.h"
+#include "graph/rules/view_strides.h"
 
 namespace vesta::graph {
 namespace {

@@ -1,8 +1,10 @@
-#include "graph/passes/wide_products.h"
-
+// Turns products (aten::linear) of one input with several weights into one product with the weights side by side, on a
+// GPU: queries, keys and values, or the gate and the input of a layer. One large product keeps more of the GPU busy
+// than several small ones. The weights side by side are a copy of them, which Options::packed_weights must allow.
 #include <algorithm>
 
 #include "graph/passes/library.h"
+#include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 #include "graph/passes/row_products.h"
 

@@ -28,13 +28,15 @@ std::vector<bool> checked_reduced_dims(const NodeArgs& args, Guards& g) {
 
 bool keeps_dims(const NodeArgs& args) { return args.schema().index_of("keepdim") >= 0 && args.boolean("keepdim"); }
 
-Sizes reduced_sizes(const TensorType& x, const std::vector<bool>& gone, bool keep) {
-  Sizes out;
+TensorType reduced(const NodeArgs& args, Guards& g, DType t) {
+  const TensorType& x = args.tensor(0);
+  const std::vector<bool> gone = checked_reduced_dims(args, g);
+  Sizes sizes;
   for (size_t i = 0; i < x.dim(); ++i) {
-    if (!gone[i]) out.push_back(x.sizes[i]);
-    if (gone[i] && keep) out.push_back(1);
+    if (!gone[i]) sizes.push_back(x.sizes[i]);
+    if (gone[i] && keeps_dims(args)) sizes.push_back(1);
   }
-  return out;
+  return contiguous_like(x, sizes, t);
 }
 
 Expr reduced_count(const TensorType& x, const std::vector<bool>& gone) {

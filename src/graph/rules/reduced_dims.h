@@ -11,7 +11,8 @@ bool keeps_dims(const NodeArgs& args);
 
 // The same for a node that is being checked: throws UserError for a wrong or repeated dimension.
 std::vector<bool> checked_reduced_dims(const NodeArgs& args, Guards& g);
-Sizes reduced_sizes(const TensorType& x, const std::vector<bool>& gone, bool keep);
+// The type of what a reduction of tensor 0 gives, checked in the same way.
+TensorType reduced(const NodeArgs& args, Guards& g, DType t);
 // The number of elements that one result combines.
 Expr reduced_count(const TensorType& x, const std::vector<bool>& gone);
 // The reduced dimensions as a list argument.

@@ -1,5 +1,7 @@
 #include "graph/rules/view_strides.h"
 
+#include <numeric>
+
 #include "base/check.h"
 
 namespace vesta::graph {
@@ -82,6 +84,21 @@ std::vector<Expr> reshape_index(std::span<const Expr> from, std::span<const Expr
     }
   }
   return out;
+}
+
+std::vector<int64_t> view_permutation(const NodeArgs& args) {
+  const size_t n = args.tensor(0).dim();
+  std::vector<int64_t> order(n);
+  std::iota(order.begin(), order.end(), 0);
+  if (args.schema().index_of("dims") >= 0) {
+    const IntList& dims = args.integers("dims");
+    for (size_t i = 0; i < n; ++i) order[i] = wrap_dim(dims[i], n);
+  } else if (args.schema().index_of("dim0") >= 0) {
+    if (n > 0) std::swap(order[wrap_dim(args.integer("dim0"), n)], order[wrap_dim(args.integer("dim1"), n)]);
+  } else if (n == 2) {
+    std::swap(order[0], order[1]);
+  }
+  return order;
 }
 
 Diagonal diagonal_of(const NodeArgs& args, size_t ndim) {

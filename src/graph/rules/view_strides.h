@@ -1,4 +1,4 @@
-// Strides and index maps of reshapes.
+// Strides and index maps of views.
 #pragma once
 
 #include "graph/rules/broadcast.h"
@@ -14,6 +14,9 @@ std::optional<std::vector<Expr>> view_strides(Guards& g, const TensorType& t, st
 // The index, in a tensor of sizes `from`, of the element whose row-major position is that of element `index` of sizes
 // `to`. It divides only inside the groups of dimensions in which the two shapes differ.
 std::vector<Expr> reshape_index(std::span<const Expr> from, std::span<const Expr> to, std::span<const Expr> index);
+
+// For permute, transpose.int and t: dimension i of the result is dimension order[i] of the tensor.
+std::vector<int64_t> view_permutation(const NodeArgs& args);
 
 // The arguments of Tensor.diagonal and diagonal_scatter on a tensor of `ndim` dimensions. Element k is at (k -
 // min(offset, 0), k + max(offset, 0)) of dim1 and dim2.

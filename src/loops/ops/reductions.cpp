@@ -50,10 +50,7 @@ std::optional<ReductionShape> reduction_shape(const Node& node, std::string* why
     if (d) s.reduced[*d] = true;
     return d.has_value();
   };
-  auto mark_all = [&] {
-    s.reduced.assign(operand.dim(), true);
-    s.flat_position = true;
-  };
+  auto mark_all = [&] { s.reduced.assign(operand.dim(), true); };
   if (int i = schema.index_of("dim"); i >= 0) {
     const graph::Arg& dim = args[static_cast<size_t>(i)];
     if (graph::is_none(dim)) {

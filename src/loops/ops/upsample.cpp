@@ -8,14 +8,18 @@ namespace vesta::loops {
 
 namespace {
 
-// The scale argument for dimension k of N. nullopt: the scale is the ratio of the sizes.
+// The scale argument for dimension k of N.
+template <size_t N>
+const graph::Arg& scale_argument(const Node& node, size_t k) {
+  static constexpr const char* kNames[] = {"scales_d", "scales_h", "scales_w"};
+  return node.named().get(N == 1 ? "scales" : kNames[3 - N + k]);
+}
+
+// Its value. nullopt: the scale is the ratio of the sizes.
 template <size_t N>
 std::optional<double> given_scale(const Node& node, size_t k) {
-  static constexpr const char* kNames[] = {"scales_d", "scales_h", "scales_w"};
-  const graph::Schema& schema = node.op->schema;
-  int i = schema.index_of(N == 1 ? "scales" : kNames[3 - N + k]);
-  if (i < 0 || graph::is_none(node.args()[static_cast<size_t>(i)])) return std::nullopt;
-  const graph::Arg& a = node.args()[static_cast<size_t>(i)];
+  const graph::Arg& a = scale_argument<N>(node, k);
+  if (graph::is_none(a)) return std::nullopt;
   const double* f = std::get_if<double>(&a);
   double v = f ? *f : static_cast<double>(std::get<Expr>(a).constant());
   return v > 0 ? std::optional(v) : std::nullopt;
@@ -105,11 +109,8 @@ template <size_t N>
 bool accepts_scales(const Node& node) {
   const Value* x = node.input(0);
   if (x->type.dim() != N + 2 || !is_float(x->type.dtype)) return false;
-  static constexpr const char* kNames[] = {"scales", "scales_d", "scales_h", "scales_w"};
-  for (const char* name : kNames) {
-    int i = node.op->schema.index_of(name);
-    if (i < 0) continue;
-    const graph::Arg& a = node.args()[static_cast<size_t>(i)];
+  for (size_t k = 0; k < N; ++k) {
+    const graph::Arg& a = scale_argument<N>(node, k);
     const Expr* e = std::get_if<Expr>(&a);
     if (!graph::is_none(a) && !std::holds_alternative<double>(a) && !(e && e->is_constant())) return false;
   }

@@ -16,10 +16,6 @@ using loops::Threads;
 namespace {
 
 constexpr size_t kMost = 12;
-constexpr int64_t kWarp = 32;
-constexpr int64_t kMostEach = 8;
-constexpr int64_t kHeldBytes = 192;          // for rows in the registers of one thread, of 255 registers
-constexpr int64_t kFullHeldBytes = 144;      // the same, where 1024 threads of one or two blocks have 64 registers each
 constexpr int64_t kMostCombined = 40 << 10;  // of the 48 KiB that a kernel has without a request
 
 constexpr int64_t kBlocks[] = {64, 128, 256, 512, 1024};

@@ -19,13 +19,9 @@ using loops::InstrKind;
 namespace {
 
 constexpr int64_t kBlock = 256;
-constexpr int64_t kWarp = 32;
 constexpr int64_t kMostThreads = 1024;
 constexpr int64_t kWideBytes = 16;           // of one access by one thread
-constexpr int64_t kMostEach = 8;             // elements of one access
 constexpr int64_t kMostHeldBytes = 128;      // of a row in the registers of one thread
-constexpr int64_t kHeldBytes = 192;          // of all rows together in the registers of one thread, of 255 registers
-constexpr int64_t kFullHeldBytes = 144;      // the same, where 1024 threads of one or two blocks have 64 registers each
 constexpr int64_t kThreadRow = 16;           // elements of a row that a thread should have, where there are enough
 constexpr int64_t kThreadWideRow = 32;       // the same of four bytes and more: fewer threads wait for each other
 constexpr int64_t kWarpRow = 1024;           // longer rows are a whole block's, unless each is read once

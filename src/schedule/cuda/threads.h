@@ -8,6 +8,11 @@
 
 namespace vesta::schedule {
 
+constexpr int64_t kWarp = 32;
+constexpr int64_t kMostEach = 8;         // elements of one access
+constexpr int64_t kHeldBytes = 192;      // of all rows together in the registers of one thread, of 255 registers
+constexpr int64_t kFullHeldBytes = 144;  // the same, where 1024 threads of one or two blocks have 64 registers each
+
 struct CudaSchedule : Staging {
   loops::Threads threads;
   loops::ProductTile product;

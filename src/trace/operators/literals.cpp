@@ -1,5 +1,8 @@
 #include "trace/operators/literals.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/check.h"
 #include "graph/rules/promotion.h"
 #include "trace/recorder.h"
@@ -9,51 +12,41 @@ namespace {
 
 using graph::Arg;
 
-// The operator `from` with a number as argument `number` equals the operator `to` with arguments in the given order
-// (positions in `from`).
+// The operator `from` with a number as argument `number` equals the operator `to` with the same arguments.
 struct Overload {
-  const char* from;
+  std::string_view from;
   size_t number;
-  const char* to;
-  std::vector<size_t> order;
+  std::string_view to;
+};
+constexpr Overload kOverloads[] = {
+    {"aten::div.Tensor_mode", 1, "aten::div.Scalar_mode"},
+    {"aten::pow.Tensor_Tensor", 1, "aten::pow.Tensor_Scalar"},
+    {"aten::pow.Tensor_Tensor", 0, "aten::pow.Scalar"},
+    {"aten::remainder.Tensor", 0, "aten::remainder.Scalar_Tensor"},
+    {"aten::floor_divide", 1, "aten::floor_divide.Scalar"},
+    {"aten::bitwise_left_shift.Tensor", 1, "aten::bitwise_left_shift.Tensor_Scalar"},
+    {"aten::bitwise_right_shift.Tensor", 1, "aten::bitwise_right_shift.Tensor_Scalar"},
+    {"aten::xlogy.Tensor", 1, "aten::xlogy.Scalar_Other"},
+    {"aten::where.self", 2, "aten::where.ScalarOther"},
+    {"aten::where.self", 1, "aten::where.ScalarSelf"},
+    {"aten::clamp_min.Tensor", 1, "aten::clamp_min"},
+    {"aten::clamp_max.Tensor", 1, "aten::clamp_max"},
 };
 
-const std::vector<Overload>& overloads() {
-  static const std::vector<Overload> table = [] {
-    std::vector<Overload> t = {
-        {"aten::add.Tensor", 1, "aten::add.Scalar", {0, 1, 2}},
-        {"aten::sub.Tensor", 1, "aten::sub.Scalar", {0, 1, 2}},
-        {"aten::mul.Tensor", 1, "aten::mul.Scalar", {0, 1}},
-        {"aten::mul.Tensor", 0, "aten::mul.Scalar", {1, 0}},
-        {"aten::div.Tensor", 1, "aten::div.Scalar", {0, 1}},
-        {"aten::div.Tensor_mode", 1, "aten::div.Scalar_mode", {0, 1, 2}},
-        {"aten::rsub.Tensor", 1, "aten::rsub.Scalar", {0, 1, 2}},
-        {"aten::pow.Tensor_Tensor", 1, "aten::pow.Tensor_Scalar", {0, 1}},
-        {"aten::pow.Tensor_Tensor", 0, "aten::pow.Scalar", {0, 1}},
-        {"aten::remainder.Tensor", 1, "aten::remainder.Scalar", {0, 1}},
-        {"aten::remainder.Tensor", 0, "aten::remainder.Scalar_Tensor", {0, 1}},
-        {"aten::fmod.Tensor", 1, "aten::fmod.Scalar", {0, 1}},
-        {"aten::floor_divide", 1, "aten::floor_divide.Scalar", {0, 1}},
-        {"aten::bitwise_left_shift.Tensor", 1, "aten::bitwise_left_shift.Tensor_Scalar", {0, 1}},
-        {"aten::bitwise_right_shift.Tensor", 1, "aten::bitwise_right_shift.Tensor_Scalar", {0, 1}},
-        {"aten::xlogy.Tensor", 1, "aten::xlogy.Scalar_Other", {0, 1}},
-        {"aten::masked_fill.Tensor", 2, "aten::masked_fill.Scalar", {0, 1, 2}},
-        {"aten::lerp.Tensor", 2, "aten::lerp.Scalar", {0, 1, 2}},
-        {"aten::fill.Tensor", 1, "aten::fill.Scalar", {0, 1}},
-        {"aten::copysign.Tensor", 1, "aten::copysign.Scalar", {0, 1}},
-        {"aten::where.self", 2, "aten::where.ScalarOther", {0, 1, 2}},
-        {"aten::where.self", 1, "aten::where.ScalarSelf", {0, 1, 2}},
-        {"aten::clamp_min.Tensor", 1, "aten::clamp_min", {0, 1}},
-        {"aten::clamp_max.Tensor", 1, "aten::clamp_max", {0, 1}},
-    };
-    for (const char* op : {"bitwise_and", "bitwise_or", "bitwise_xor", "eq", "ne", "lt", "le", "gt", "ge"}) {
-      // Leaked on purpose: the table lives as long as the process.
-      const auto keep = [](std::string s) { return (new std::string(std::move(s)))->c_str(); };
-      t.push_back({keep(fmt::format("aten::{}.Tensor", op)), 1, keep(fmt::format("aten::{}.Scalar", op)), {0, 1}});
-    }
-    return t;
-  }();
-  return table;
+// The operator that takes a number in place of the tensor `number`, with a row. nullptr: there is none. Without a row
+// of its own above, the overload Tensor of an operator, its last tensor a number, equals the overload Scalar.
+const graph::Op* overload_for(const graph::Schema& schema, size_t number) {
+  const auto is_tensor = [](const graph::SchemaArg& a) { return a.type == graph::ArgType::Tensor; };
+  const auto* own =
+      std::ranges::find_if(kOverloads, [&](const Overload& o) { return o.number == number && o.from == schema.name; });
+  std::string to;
+  if (own != std::end(kOverloads))
+    to = own->to;
+  else if (schema.name.ends_with(".Tensor") && number > 0 &&
+           std::none_of(schema.args.begin() + static_cast<std::ptrdiff_t>(number) + 1, schema.args.end(), is_tensor))
+    to = schema.name.substr(0, schema.name.rfind('.')) + ".Scalar";
+  const graph::Op* op = graph::find_op(to);
+  return op && op->row ? op : nullptr;
 }
 
 }  // namespace
@@ -70,14 +63,12 @@ void place_numbers(Recorder& r, const graph::Op*& op, std::vector<Arg>& args) {
   }
   if (numbers.empty()) return;
   if (numbers.size() == 1 && has_tensor) {
-    for (const Overload& o : overloads()) {
-      if (o.number != numbers[0] || schema.name != o.from) continue;
-      const graph::Op* to = graph::find_op(o.to);
-      if (!to || !to->row) break;
-      std::vector<Arg> moved;
-      for (size_t i : o.order) moved.push_back(args[i]);
+    if (schema.name == "aten::mul.Tensor" && numbers[0] == 0) {
+      std::swap(args[0], args[1]);
+      numbers[0] = 1;
+    }
+    if (const graph::Op* to = overload_for(schema, numbers[0])) {
       op = to;
-      args = std::move(moved);
       return;
     }
   }

@@ -218,7 +218,7 @@ TEST_F(Rooms, AWriteOfAKeyIsLoggedAndUndone) {
     EXPECT_EQ(value.get(), five.get());
     EXPECT_EQ(t.guards.guards().size(), guards);
     ASSERT_EQ(t.log.entries().size(), 1U);
-    EXPECT_TRUE(t.log.entries()[0]->wrote(x.get()));
+    EXPECT_TRUE(t.log.entries()[0].wrote(x.get()));
   });
   EXPECT_TRUE(py.holds("d == {'x': 1}"));
 }

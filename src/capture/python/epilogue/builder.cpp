@@ -6,8 +6,8 @@
 namespace vesta::capture {
 
 bool EpilogueBuilder::effects() {
-  for (const UndoLog::Entry* e : trace_.log.entries())
-    if (!writes_.describe(*e)) return false;
+  for (const UndoLog::Entry& e : trace_.log.entries())
+    if (!writes_.describe(e)) return false;
   for (const Calls::CachedCall& c : trace_.calls.cached_calls) {
     epilogue.effects.push_back({Write::Call, objects.constant(c.function.get()),
                                 c.keywords ? objects.constant(c.keywords.get()) : -1,

@@ -51,7 +51,7 @@ int describe_instance(Describer& d, PyObject* x) {
       if (Py_TYPE(m) != &PyMemberDescr_Type) continue;
       const PyMemberDef* def = reinterpret_cast<PyMemberDescrObject*>(m)->d_member;
       if (def->type != T_OBJECT_EX) continue;
-      const int v = d.value(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(x) + def->offset));
+      const int v = d.value(member_at(x, def->offset));
       if (v < 0) return -1;
       r.parts.push_back(static_cast<int>(def->offset));
       r.parts.push_back(v);

@@ -65,11 +65,7 @@ bool replay_dict(const SideEffect& e, PyObject* dict, Reconstructor& objects) {
   switch (e.write) {
     case Write::DictSet: return set_dict_item(dict, objects.make(e.key), objects.make(e.value)) == 0;
     case Write::DictDelete: return delete_dict_item(dict, objects.make(e.key)) == 0;
-    case Write::DictAssign:
-      if (clear_dict(dict) < 0) return false;
-      for (size_t i = 0; i < e.parts.size(); i += 2)
-        if (set_dict_item(dict, objects.make(e.parts[i]), objects.make(e.parts[i + 1])) < 0) return false;
-      return true;
+    case Write::DictAssign: return clear_dict(dict) == 0 && objects.fill(dict, e.parts);
     default: return false;
   }
 }

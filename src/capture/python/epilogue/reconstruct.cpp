@@ -29,6 +29,20 @@ bool Reconstructor::make_all(const Reconstruction& r, std::vector<PyObject*>& pa
   return true;
 }
 
+bool Reconstructor::fill(PyObject* x, const std::vector<int>& parts) {
+  const bool is_dict = PyDict_Check(x);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    PyObject* part = make(parts[i]);
+    PyObject* value = part && is_dict ? make(parts[++i]) : part;
+    if (!value) return false;
+    const int status = is_dict           ? set_dict_item(x, part, value)
+                       : PyList_Check(x) ? PyList_Append(x, part)
+                                         : PySet_Add(x, part);
+    if (status < 0) return false;
+  }
+  return true;
+}
+
 bool Reconstructor::fill_instance(PyObject* x, const Reconstruction& r) {
   if (r.index > 0) {
     PyObject* dict = instance_dict(x);
@@ -42,7 +56,7 @@ bool Reconstructor::fill_instance(PyObject* x, const Reconstruction& r) {
   for (size_t i = 1 + 2 * static_cast<size_t>(r.index); i + 1 < r.parts.size(); i += 2) {
     PyObject* value = make(r.parts[i + 1]);
     if (!value && PyErr_Occurred()) return false;
-    PyObject*& place = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(x) + r.parts[i]);
+    PyObject*& place = member_at(x, r.parts[i]);
     Py_XSETREF(place, Py_XNewRef(value));
   }
   return true;
@@ -71,32 +85,16 @@ PyObject* Reconstructor::build(const Reconstruction& r, int id) {
         PyStructSequence_SetItem(t, static_cast<Py_ssize_t>(i), Py_NewRef(parts[i]));
       return t;
     }
-    case Make::List: {
-      self = PyList_New(0);
-      for (size_t i = 0; self && i < r.parts.size(); ++i) {
-        PyObject* x = part(i);
-        if (!x || PyList_Append(self, x) < 0) return nullptr;
-      }
-      return self;
-    }
+    case Make::List: self = PyList_New(0); return self && fill(self, r.parts) ? self : nullptr;
     case Make::Set:
     case Make::FrozenSet: {
-      if (!make_all(r, parts)) return nullptr;
       Object s = Object::take(r.make == Make::Set ? PySet_New(nullptr) : PyFrozenSet_New(nullptr));
-      for (size_t i = 0; s && i < parts.size(); ++i)
-        if (PySet_Add(s.get(), parts[i]) < 0) return nullptr;
-      return s.release();
+      return s && fill(s.get(), r.parts) ? s.release() : nullptr;
     }
     case Make::Dict:
-    case Make::OrderedDict: {
+    case Make::OrderedDict:
       self = r.make == Make::Dict ? PyDict_New() : PyODict_New();
-      for (size_t i = 0; self && i < r.parts.size(); i += 2) {
-        PyObject *key = part(i), *value = part(i + 1);
-        if (!key || !value) return nullptr;
-        if (set_dict_item(self, key, value) < 0) return nullptr;
-      }
-      return self;
-    }
+      return self && fill(self, r.parts) ? self : nullptr;
     case Make::Slice: return PySlice_New(part(0), part(1), part(2));
     case Make::Cell: {
       self = PyCell_New(nullptr);
@@ -144,40 +142,19 @@ PyObject* Reconstructor::build(const Reconstruction& r, int id) {
       auto* type = reinterpret_cast<PyTypeObject*>(r.object);
       PyTypeObject* base = type;
       while ((base->tp_flags & Py_TPFLAGS_HEAPTYPE) && base->tp_base && base != &PyODict_Type) base = base->tp_base;
-      PyObject* empty = PyTuple_New(0);
-      if (!empty) return nullptr;
       if (base == &PyBaseObject_Type || base == &PyDict_Type || base == &PyODict_Type || base == &PyList_Type ||
           base == &PySet_Type) {
         // It may hold itself: the empty object comes first, its items then.
-        self = base->tp_new(type, empty, nullptr);
-        Py_DECREF(empty);
-        if (!self) return nullptr;
+        const Object empty = Object::take(PyTuple_New(0));
+        self = empty ? base->tp_new(type, empty.get(), nullptr) : nullptr;
         const Reconstruction& payload = epilogue_.reconstructions[static_cast<size_t>(r.parts[0])];
-        for (size_t i = 0; i < payload.parts.size(); ++i) {
-          PyObject* x = make(payload.parts[i]);
-          if (!x) return nullptr;
-          int status = 0;
-          if (base == &PyList_Type) {
-            status = PyList_Append(self, x);
-          } else if (base == &PySet_Type) {
-            status = PySet_Add(self, x);
-          } else {
-            PyObject* value = make(payload.parts[++i]);
-            if (!value) return nullptr;
-            status = set_dict_item(self, x, value);
-          }
-          if (status < 0) return nullptr;
-        }
+        if (self && !fill(self, payload.parts)) return nullptr;
       } else {
-        Py_DECREF(empty);
         PyObject* payload = part(0);
-        PyObject* arguments = payload ? PyTuple_Pack(1, payload) : nullptr;
-        if (!arguments) return nullptr;
-        self = base->tp_new(type, arguments, nullptr);
-        Py_DECREF(arguments);
-        if (!self) return nullptr;
+        const Object arguments = Object::take(payload ? PyTuple_Pack(1, payload) : nullptr);
+        self = arguments ? base->tp_new(type, arguments.get(), nullptr) : nullptr;
       }
-      return fill_instance(self, r) ? self : nullptr;
+      return self && fill_instance(self, r) ? self : nullptr;
     }
     case Make::Call:
       if (!make_all(r, parts)) return nullptr;

@@ -15,6 +15,8 @@ class Reconstructor {
   ~Reconstructor();
   // Borrowed; nullptr with an error set, or for Null without.
   PyObject* make(int reconstruction);
+  // Adds these parts to a list, set or dict (of which they are keys and values). False with an error set.
+  bool fill(PyObject* container, const std::vector<int>& parts);
 
  private:
   PyObject* build(const Reconstruction& r, int id);

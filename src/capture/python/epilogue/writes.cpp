@@ -4,13 +4,6 @@
 #include "capture/python/tracer/trace.h"
 
 namespace vesta::capture {
-namespace {
-
-PyObject*& slot_at(PyObject* object, int offset) {
-  return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
-}
-
-}  // namespace
 
 void WriteDescriber::add(SideEffect effect, std::string text) {
   objects_.epilogue.effects.push_back(std::move(effect));
@@ -26,7 +19,7 @@ bool WriteDescriber::describe(const UndoLog::Entry& e) {
   if (e.offset < 0 && PyDict_Check(x)) return dict(target, e);
   if (e.offset < 0 && !PyCell_Check(x)) return items(target, e);
   const bool slot = e.offset >= 0;
-  const int v = objects_.value(slot ? slot_at(x, e.offset) : PyCell_GET(x));
+  const int v = objects_.value(slot ? member_at(x, e.offset) : PyCell_GET(x));
   const std::string& text = objects_.trace.sources.text(source, code_);
   add({slot ? Write::Member : Write::Cell, target, -1, v, slot ? e.offset : 0}, slot ? text + "'s slot" : text);
   return v >= 0;
@@ -60,10 +53,7 @@ bool replay(const SideEffect& e, Reconstructor& objects) {
   Object items;
   if (e.write >= Write::ListAppend && e.write <= Write::SetAssign) {
     items = Object::take(PyList_New(0));
-    for (const int part : e.parts) {
-      PyObject* x = items ? objects.make(part) : nullptr;
-      if (!x || PyList_Append(items.get(), x) < 0) return false;
-    }
+    if (!items || !objects.fill(items.get(), e.parts)) return false;
   }
   if (PyErr_Occurred()) return false;
   switch (e.write) {
@@ -79,7 +69,7 @@ bool replay(const SideEffect& e, Reconstructor& objects) {
     case Write::Cell: return PyCell_Set(target, value) == 0;
     case Write::Call: return static_cast<bool>(Object::take(PyObject_Call(target, value, key)));
     case Write::Member: {
-      Py_XSETREF(slot_at(target, e.offset), Py_XNewRef(value));
+      Py_XSETREF(member_at(target, e.offset), Py_XNewRef(value));
       return true;
     }
   }

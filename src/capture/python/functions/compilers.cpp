@@ -1,8 +1,8 @@
 #include "capture/python/functions/compilers.h"
 
 #include <algorithm>
-#include <string>
 
+#include "capture/python/functions/code_origin.h"
 #include "capture/python/object.h"
 
 namespace vesta::capture {
@@ -10,11 +10,7 @@ namespace {
 
 // A file of torch's, by its path in the package; empty for others.
 std::string_view file_in_torch(PyCodeObject* code) {
-  static const std::string folder = [] {
-    const Object file = attribute_of("torch", "__file__");
-    const std::string_view path = utf8_of(file.get());
-    return std::string(path.substr(0, path.rfind('/') + 1));
-  }();
+  static const std::string folder = folder_of("torch");
   const std::string_view file = utf8_of(code->co_filename);
   return !folder.empty() && file.starts_with(folder) ? file.substr(folder.size()) : std::string_view();
 }

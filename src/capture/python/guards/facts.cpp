@@ -92,9 +92,7 @@ bool Facts::is_read(int source, const Source& s, PyObject* parent, PyObject* x) 
       if (!PyFunction_Check(parent)) return false;
       is(s.kind == SourceKind::Defaults ? &function->func_defaults : &function->func_kwdefaults, x);
       return true;
-    case SourceKind::Member:
-      is(reinterpret_cast<PyObject**>(reinterpret_cast<char*>(parent) + s.index), x);
-      return true;
+    case SourceKind::Member: is(&member_at(parent, s.index), x); return true;
     case SourceKind::DictValue:  // of an unsteady dict
       for (List* list : {&all_, &unwatched_}) list->lookups.push_back({list->words.size(), source});
       return true;

@@ -80,4 +80,9 @@ class GuardProgram {
   mutable std::vector<unsigned> versions_;  // per guard: of Check::Class, the last version for which it held
 };
 
+// A source as messages name it.
+inline const std::string& source_text(const GuardProgram& program, int source) {
+  return program.sources().text(source, reinterpret_cast<PyObject*>(program.code));
+}
+
 }  // namespace vesta::capture

@@ -45,10 +45,6 @@ constexpr Row kRows[] = {
 };
 const Row& row_of(Check c) { return *std::ranges::find(kRows, c, &Row::check); }
 
-std::string source_text(const GuardProgram& program, int source) {
-  return program.sources().text(source, reinterpret_cast<PyObject*>(program.code));
-}
-
 std::string expected_text(const GuardProgram& program, const Guard& g) {
   switch (g.check) {
     case Check::Type:

@@ -1,4 +1,4 @@
-#include "capture/python/interpreter/exception_groups.h"
+#include "capture/python/interpreter/handlers.h"
 
 namespace vesta::capture {
 namespace {

@@ -87,6 +87,16 @@ int find_attr(PyObject* owner, PyObject* name, PyObject** out);
 // A callable as messages such as "name() argument after * ..." name it. New reference.
 PyObject* describe_callable(PyObject* callable);
 void raise_name_error(PyObject* name);
+// Executes `from module import *` in the frame's namespace.
+int import_all(const Evaluation& e, PyObject* module);
+// Sets the ImportError of `from module import name` for a name that the module lacks.
+void raise_cannot_import(PyObject* module, PyObject* name);
+// Splits an exception into the part that an `except*` clause handles (wrapped in a group if it is a plain exception)
+// and the rest. Either is None if it is empty. -1: an error is set.
+int split_group(PyObject* exception, PyObject* types, Object& match, Object& rest);
+// The exception to raise after all clauses. `raised` lists what each clause left (None: nothing). The parts of
+// `original` that no clause handled keep its structure. None: nothing is raised.
+PyObject* prep_reraise_star(PyObject* original, PyObject* raised);
 // The variable of a slot has no value.
 Step raise_unbound(const Evaluation& e, int slot);
 

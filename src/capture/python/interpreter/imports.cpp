@@ -1,5 +1,3 @@
-#include "capture/python/interpreter/imports.h"
-
 #include "capture/python/interpreter/handlers.h"
 
 namespace vesta::capture {
@@ -13,11 +11,7 @@ Step import_from(Evaluation& e, int oparg) {
   return replace(e, 0, e.operations.import_from(peek(e.frame, 1), name_at(e, oparg)));
 }
 
-Step import_star(Evaluation& e, int) {  // only in a module or a class body, whose namespace is f_locals
-  PyObject* space = locals_of(e.frame);
-  if (space == nullptr) return fail(PyExc_SystemError, "no locals found during 'import *'");
-  return done(e, 1, import_all(space, peek(e.frame, 1)));
-}
+Step import_star(Evaluation& e, int) { return done(e, 1, import_all(e, peek(e.frame, 1))); }
 
 constexpr Row rows[] = {
     {"IMPORT_NAME", 11, 13, import_name},
@@ -29,7 +23,9 @@ constexpr Row rows[] = {
 
 std::span<const Row> import_rows() { return rows; }
 
-int import_all(PyObject* space, PyObject* module) {
+int import_all(const Evaluation& e, PyObject* module) {
+  PyObject* space = locals_of(e.frame);  // of a module or a class body
+  if (space == nullptr) return fail(PyExc_SystemError, "no locals found during 'import *'");
   Object all;
   int listed = find_attr(module, "__all__"_name, all.out());
   if (listed < 0) return -1;
@@ -59,9 +55,7 @@ int import_all(PyObject* space, PyObject* module) {
     if (listed == 0 && PyUnicode_GET_LENGTH(name.get()) > 0 && PyUnicode_READ_CHAR(name.get(), 0) == '_') continue;
     Object value = Object::take(PyObject_GetAttr(module, name.get()));
     if (!value) return -1;
-    int status = PyDict_CheckExact(space) ? PyDict_SetItem(space, name.get(), value.get())
-                                          : PyObject_SetItem(space, name.get(), value.get());
-    if (status < 0) return -1;
+    if (PyObject_SetItem(space, name.get(), value.get()) < 0) return -1;
   }
 }
 

@@ -2,9 +2,7 @@
 #include <map>
 #include <string>
 
-#include "capture/python/interpreter/exception_groups.h"
 #include "capture/python/interpreter/handlers.h"
-#include "capture/python/interpreter/imports.h"
 #include "capture/python/interpreter/opcodes.h"
 
 namespace vesta::capture {
@@ -22,19 +20,10 @@ Step print_expr(Evaluation& e, int) {
 
 #if PY_VERSION_HEX >= 0x030c0000
 
-// Turns a StopIteration that would leave a generator into a RuntimeError.
-PyObject* convert_stop_iteration(Evaluation& e, PyObject* x) {
-  int flags = code_of(e.frame)->co_flags;
-  const char* what = nullptr;
-  if (PyErr_GivenExceptionMatches(x, PyExc_StopIteration)) {
-    what = (flags & CO_ASYNC_GENERATOR) != 0 ? "async generator raised StopIteration"
-           : (flags & CO_COROUTINE) != 0     ? "coroutine raised StopIteration"
-                                             : "generator raised StopIteration";
-  } else if ((flags & CO_ASYNC_GENERATOR) != 0 && PyErr_GivenExceptionMatches(x, PyExc_StopAsyncIteration)) {
-    what = "async generator raised StopAsyncIteration";
-  }
-  if (what == nullptr) return Py_NewRef(x);
-  PyObject* error = PyObject_CallFunction(PyExc_RuntimeError, "s", what);
+// Turns a StopIteration that would leave a generator into a RuntimeError. CPython itself runs the coroutines.
+PyObject* convert_stop_iteration(PyObject* x) {
+  if (!PyErr_GivenExceptionMatches(x, PyExc_StopIteration)) return Py_NewRef(x);
+  PyObject* error = PyObject_CallFunction(PyExc_RuntimeError, "s", "generator raised StopIteration");
   if (error == nullptr) return nullptr;
   PyException_SetCause(error, Py_NewRef(x));
   PyException_SetContext(error, Py_NewRef(x));
@@ -90,13 +79,8 @@ Step call_intrinsic_1(Evaluation& e, int oparg) {
   PyObject* x = peek(e.frame, 1);
   switch (oparg) {
     case Print: return replace(e, 1, display(x));
-    case ImportStar: {
-      PyObject* space = locals_of(e.frame);
-      if (space == nullptr) PyErr_SetString(PyExc_SystemError, "no locals found during 'import *'");
-      bool imported = space != nullptr && import_all(space, x) == 0;
-      return imported ? replace(e, 1, Py_NewRef(Py_None)) : Step::Error;
-    }
-    case StopIterationError: return replace(e, 1, convert_stop_iteration(e, x));
+    case ImportStar: return import_all(e, x) == 0 ? replace(e, 1, Py_NewRef(Py_None)) : Step::Error;
+    case StopIterationError: return replace(e, 1, convert_stop_iteration(x));
     case UnaryPositive: return replace(e, 1, e.operations.unary(Operations::Unary::Positive, x));
     case ListToTuple: return replace(e, 1, e.operations.list_to_tuple(x));
     default: return replace(e, 1, by_cpython(1, oparg, &peek(e.frame, 1)));

@@ -37,7 +37,7 @@ Step store_name(Evaluation& e, int oparg) {
   PyObject* space = namespace_of(e, "found when storing", name);
   if (space == nullptr) return Step::Error;
   PyObject* x = peek(e.frame, 1);
-  return done(e, 1, PyDict_CheckExact(space) ? PyDict_SetItem(space, name, x) : PyObject_SetItem(space, name, x));
+  return done(e, 1, PyObject_SetItem(space, name, x));
 }
 
 Step delete_name(Evaluation& e, int oparg) {
@@ -95,9 +95,7 @@ Step setup_annotations(Evaluation& e, int) {
   if (found != 0) return found < 0 ? Step::Error : Step::Next;
   annotations = Object::take(PyDict_New());
   if (!annotations) return Step::Error;
-  return done(e, 0,
-              PyDict_CheckExact(space) ? PyDict_SetItem(space, "__annotations__"_name, annotations.get())
-                                       : PyObject_SetItem(space, "__annotations__"_name, annotations.get()));
+  return done(e, 0, PyObject_SetItem(space, "__annotations__"_name, annotations.get()));
 }
 
 constexpr Row rows[] = {

@@ -1,7 +1,6 @@
 #include "capture/python/interpreter/operations.h"
 
 #include "capture/python/interpreter/handlers.h"
-#include "capture/python/interpreter/imports.h"
 
 extern "C" PyAPI_FUNC(int) _PyDict_MergeEx(PyObject*, PyObject*, int);
 extern "C" PyAPI_FUNC(int) _PySet_Update(PyObject*, PyObject*);

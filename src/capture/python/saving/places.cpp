@@ -37,10 +37,6 @@ Places::Places(const Variant& v, const Calling& calling, program::Variant& out)
     positionals_ += p.how == Parameter::How::PositionalOnly || p.how == Parameter::How::Plain;
 }
 
-std::string Places::text(int source) const {
-  return v_.guards.sources().text(source, reinterpret_cast<PyObject*>(v_.guards.code));
-}
-
 int Places::parameter(const std::string& name) const {
   const auto at = std::find_if(calling_.parameters.begin(), calling_.parameters.end(),
                                [&](const Parameter& p) { return p.name == name; });
@@ -85,13 +81,13 @@ int Places::of(int source) {
   if (s.kind == SourceKind::Local) {
     const bool passed_on = calling_.passes_on && (s.index == kPositionalSlot || s.index == kKeywordSlot);
     if (passed_on) return known = -1;
-    const int p = parameter(text(source));
-    VESTA_USER_CHECK(p >= 0, "{} is not a parameter", text(source));
+    const int p = parameter(source_text(v_.guards, source));
+    VESTA_USER_CHECK(p >= 0, "{} is not a parameter", source_text(v_.guards, source));
     return known = add({-1, p, {}});
   }
   VESTA_USER_CHECK(s.kind != SourceKind::Computed,
                    "the graph depends on {}, a number that is computed from arguments, which cannot be saved",
-                   text(source));
+                   source_text(v_.guards, source));
   const int parent = s.parent >= 0 ? of(s.parent) : -1;
   switch (s.kind) {
     case SourceKind::InstanceDict:
@@ -112,7 +108,7 @@ int Places::of(int source) {
       break;
     default: break;
   }
-  throw UserError(fmt::format("a saved program cannot read {} from its arguments", text(source)));
+  throw UserError(fmt::format("a saved program cannot read {} from its arguments", source_text(v_.guards, source)));
 }
 
 }  // namespace vesta::capture

@@ -27,7 +27,6 @@ class Places {
  private:
   int of_passed_on(const Source& s);
   int parameter(const std::string& name) const;  // -1: none
-  std::string text(int source) const;
 
   const Variant& v_;
   const Calling& calling_;

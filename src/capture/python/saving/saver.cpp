@@ -15,8 +15,7 @@
 #include "capture/python/segments/captured.h"
 #include "interop/torch_release.h"
 #include "machine/cuda/device_target.h"
-#include "program/bytes.h"
-#include "program/print.h"
+#include "program/program.h"
 #include "runtime/executable.h"
 
 namespace vesta::capture {

@@ -6,10 +6,6 @@
 
 namespace vesta::capture {
 
-std::string VariantParts::text(int source) const {
-  return variant.guards.sources().text(source, reinterpret_cast<PyObject*>(variant.guards.code));
-}
-
 std::string VariantParts::plain_text(int source) const {
   static const auto* in_dicts = new std::regex(R"(\._(?:modules|parameters|buffers)\['([^']*)'\])");
   return std::regex_replace(text(source), *in_dicts, ".$1");

@@ -18,7 +18,7 @@ struct VariantParts {
   program::Variant& out;
   Places& places;
 
-  std::string text(int source) const;
+  const std::string& text(int source) const { return source_text(variant.guards, source); }
   // "self.first.weight" for "self._modules['first']._parameters['weight']".
   std::string plain_text(int source) const;
   // The object of a source. Throws UserError if it is gone.

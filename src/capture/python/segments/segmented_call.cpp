@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "capture/entry/variant_limit.h"
+#include "capture/entry/eager_calls.h"
 #include "capture/python/interpreter/evaluate.h"
 #include "capture/python/segments/break_operations.h"
 #include "capture/python/segments/capture_segment.h"

@@ -162,8 +162,8 @@ class SegmentTrace {
   void finish(EpilogueBuilder& builder, const TorchState& entry, const TorchState& leave) {
     Trace& tr = tracer_->trace;
     std::vector<int> needed = builder.epilogue.needed, written, objects;
-    for (const UndoLog::Entry* e : tr.log.entries())
-      if (const int s = tr.sources.find(e->target.get()); s >= 0 && tr.sources[s].kind != SourceKind::Constant)
+    for (const UndoLog::Entry& e : tr.log.entries())
+      if (const int s = tr.sources.find(e.target.get()); s >= 0 && tr.sources[s].kind != SourceKind::Constant)
         written.push_back(s);
     for (const auto& [object, s] : tr.sources.known()) {
       if (tr.sources[s].kind == SourceKind::Constant) continue;

@@ -45,7 +45,7 @@ PyObject* read_source(const Source& s, const Roots& roots, PyObject* parent, PyO
     }
     case SourceKind::Defaults: return PyFunction_Check(parent) ? PyFunction_GET_DEFAULTS(parent) : nullptr;
     case SourceKind::KwDefaults: return PyFunction_Check(parent) ? PyFunction_GET_KW_DEFAULTS(parent) : nullptr;
-    case SourceKind::Member: return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(parent) + s.index);
+    case SourceKind::Member: return member_at(parent, s.index);
     case SourceKind::MethodSelf: return PyMethod_Check(parent) ? PyMethod_GET_SELF(parent) : nullptr;
     case SourceKind::MethodFunction: return PyMethod_Check(parent) ? PyMethod_GET_FUNCTION(parent) : nullptr;
     case SourceKind::PartialFunction:

@@ -36,7 +36,7 @@ int ObjectModel::set_plain_attr(PyObject* owner, PyObject* name, PyObject* value
     if (Py_TYPE(attribute) == &PyMemberDescr_Type) {
       const PyMemberDef* member = reinterpret_cast<PyMemberDescrObject*>(attribute)->d_member;
       if (member->type != T_OBJECT_EX && member->type != T_OBJECT) return t_.fail(Break::MemberSet);
-      if (t_.log.member(owner, static_cast<int>(member->offset)) < 0) return -1;
+      t_.log.member(owner, static_cast<int>(member->offset));
     } else if (Py_TYPE(attribute) == &PyGetSetDescr_Type && t_.sources.find(owner) >= 0) {
       return t_.fail(Break::ComputedAttributeSet, PyUnicode_AsUTF8(name), type->tp_name);
     } else if (c_function_of(attribute, value ? "fset" : "fdel")) {

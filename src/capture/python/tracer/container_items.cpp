@@ -86,7 +86,7 @@ PyObject* ContainerItems::missing_item(PyObject* dict, int source, PyObject* key
   if (PyObject* f = _PyType_Lookup(Py_TYPE(dict), "__missing__"_name); f && PyFunction_Check(f))
     return t_.graph_break(Break::DefaultDictMethod);
   constexpr int kFactory = sizeof(PyDictObject);  // a defaultdict has this one member besides a dict's
-  PyObject* now = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(dict) + kFactory);
+  PyObject* now = member_at(dict, kFactory);
   const Object factory = Object::take(
       now ? t_.tracker.track(now, t_.sources.add(SourceKind::Member, source, kFactory, "default_factory"_name))
           : Py_NewRef(Py_None));

@@ -189,9 +189,9 @@ bool ContainerModel::before_write(PyObject* x, UndoLog::Writes kind) {
   }
   if (PyList_Check(x)) {
     const bool reads = kind == UndoLog::Writes::Any && (!e || e->only_appended);
-    return (!is_old || !reads || track_contents(x, 1)) && t_.log.list(x, kind) == 0;
+    return (!is_old || !reads || track_contents(x, 1)) && t_.log.items(x, kind) == 0;
   }
-  if (PyAnySet_Check(x)) return (!is_old || e || track_contents(x, 1)) && t_.log.set(x) == 0;
+  if (PyAnySet_Check(x)) return (!is_old || e || track_contents(x, 1)) && t_.log.items(x, UndoLog::Writes::Any) == 0;
   return !is_old || (t_.graph_break(Break::ObjectChanged, Py_TYPE(x)->tp_name), false);
 }
 

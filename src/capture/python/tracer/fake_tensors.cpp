@@ -47,10 +47,13 @@ Object FakeTensors::wrap_items(PyObject* x, int depth) const {
 
 PyObject* FakeTensors::track(PyObject* real, int source) {
   if (is_traced(real)) return Py_NewRef(real);  // the trace itself has stored it there
-  // Its dtype, sizes and strides are checked with the graph's other inputs (Executable::accepts).
+  // The guard that every tensor gets, checked by GuardProgram::holds. Its dtype, sizes and strides are checked when the
+  // graph gets it as an input (InputCheck::accepts). The source of a module's parameter is an item of _parameters.
   t_.guards.add(Check::Type, source, reinterpret_cast<PyObject*>(Py_TYPE(real)));
   t_.sources.know(real, source);
   if (!is_base_tensor(real)) {
+    // As each nn.Parameter: it stays real, and the first operator that takes it makes it an input of the graph
+    // (Recorder::alias_of).
     t_.guards.add_special_methods(Py_TYPE(real));
     return t_.ended() ? nullptr : Py_NewRef(real);
   }

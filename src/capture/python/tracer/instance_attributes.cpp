@@ -102,7 +102,7 @@ PyObject* ObjectModel::slot_attr(PyObject* owner, PyObject* name, PyObject* desc
   if (!t_.tracker.operand(owner)) return nullptr;
   if (source >= 0 && (member->type == T_OBJECT_EX || member->type == T_OBJECT)) {
     const int offset = static_cast<int>(member->offset);
-    PyObject* now = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(owner) + offset);
+    PyObject* now = member_at(owner, offset);
     const UndoLog::Entry* e = t_.log.find(owner, offset);
     if (e && e->before.get() != now) return PyObject_GenericGetAttr(owner, name);
     const int slot = t_.sources.add(SourceKind::Member, source, offset, name);

@@ -61,7 +61,7 @@ PyObject* ObjectModel::class_attr(PyObject* owner, PyObject* name) {
                                                   {"__qualname__", offsetof(PyHeapTypeObject, ht_qualname)}};
   for (const auto& [part, offset] : names)
     if (named(name, part) && (type->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
-        x.get() == *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(type) + offset))
+        x.get() == member_at(owner, static_cast<Py_ssize_t>(offset)))
       t_.guards.add(Check::Equals,
                     t_.sources.add(SourceKind::Member, t_.sources.constant(owner), static_cast<int>(offset), name),
                     x.get());

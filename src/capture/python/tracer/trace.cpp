@@ -18,7 +18,7 @@ PyObject* Trace::graph_break(Break why, std::string_view first, std::string_view
 bool Trace::may_run_operator() {
   if (gil_is_held()) return true;
   // Objects that the trace made have no source: no other thread knows them.
-  const auto is_old = [&](const UndoLog::Entry* e) { return sources.find(e->target.get()) >= 0; };
+  const auto is_old = [&](const UndoLog::Entry& e) { return sources.find(e.target.get()) >= 0; };
   return std::ranges::none_of(log.entries(), is_old) || (graph_break(Break::OperatorAfterWrite), false);
 }
 

@@ -168,7 +168,7 @@ bool Tracker::operand(PyObject* x) {
   if (type == &PyDictProxy_Type && source >= 0) {
     // Its one member is the mapping that it shows.
     constexpr int kMapping = sizeof(PyObject);
-    PyObject* mapping = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(x) + kMapping);
+    PyObject* mapping = member_at(x, kMapping);
     const Object shown =
         Object::take(track(mapping, t_.sources.add(SourceKind::Member, source, kMapping, "mapping"_name)));
     return shown && operand(shown.get());

@@ -26,15 +26,9 @@ bool assign_set(PyObject* set, PyObject* items) {
   return true;
 }
 
-UndoLog::~UndoLog() {
-  for (Entry* e : order_) delete e;
-}
-
 UndoLog::Entry* UndoLog::add(PyObject* target, Object before, int offset) {
-  auto* e = new Entry{Object::share(target), std::move(before), offset};
-  entries_[{target, offset}] = e;
-  order_.push_back(e);
-  return e;
+  order_.push_back({Object::share(target), std::move(before), offset});
+  return entries_[{target, offset}] = &order_.back();
 }
 
 const UndoLog::Entry* UndoLog::find(PyObject* target, int offset) const {
@@ -70,34 +64,23 @@ UndoLog::Entry* UndoLog::add_dict(PyObject* dict) {
   return copy ? add(dict, std::move(copy), -1) : nullptr;
 }
 
-int UndoLog::list(PyObject* list, Writes kind) {
-  if (const Entry* e = find(list)) {
+int UndoLog::items(PyObject* container, Writes kind) {
+  if (const Entry* e = find(container)) {
     if (kind == Writes::Any) const_cast<Entry*>(e)->only_appended = false;
     return 0;
   }
-  PyObject* items = PyList_AsTuple(list);
+  Object items = Object::take(items_of(container));
   if (!items) return -1;
-  add(list, Object::take(items), -1)->only_appended = kind == Writes::Append;
+  add(container, std::move(items), -1)->only_appended = kind == Writes::Append;
   return 0;
 }
 
-int UndoLog::set(PyObject* set) {
-  if (find(set)) return 0;
-  PyObject* items = items_of(set);
-  if (!items) return -1;
-  add(set, Object::take(items), -1);
-  return 0;
-}
-
-int UndoLog::cell(PyObject* cell) {
+void UndoLog::cell(PyObject* cell) {
   if (!find(cell)) add(cell, Object::share(PyCell_GET(cell)), -1);
-  return 0;
 }
 
-int UndoLog::member(PyObject* object, int offset) {
-  if (!find(object, offset))
-    add(object, Object::share(*reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset)), offset);
-  return 0;
+void UndoLog::member(PyObject* object, int offset) {
+  if (!find(object, offset)) add(object, Object::share(member_at(object, offset)), offset);
 }
 
 PyObject* UndoLog::before(PyObject* dict, PyObject* key) const {
@@ -173,7 +156,7 @@ void UndoLog::restore(const Entry& e) {
   PyObject* t = e.target.get();
   if (e.offset < 0 && restore_unhashed(t, e.before.get())) return;
   if (e.offset >= 0) {
-    PyObject*& place = *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(t) + e.offset);
+    PyObject*& place = member_at(t, e.offset);
     Py_XSETREF(place, Py_XNewRef(e.before.get()));
   } else if (PyCell_Check(t)) {
     PyCell_Set(t, e.before.get());
@@ -188,7 +171,7 @@ void UndoLog::restore(const Entry& e) {
 
 void UndoLog::roll_back() {
   const ErrorAside error;
-  for (size_t i = order_.size(); i-- > 0;) restore(*order_[i]);
+  for (size_t i = order_.size(); i-- > 0;) restore(order_[i]);
 }
 
 }  // namespace vesta::capture

@@ -5,6 +5,7 @@
 // asked for their hashes. Objects that are new in the trace may be logged too, which costs a copy and changes nothing.
 #pragma once
 
+#include <deque>
 #include <unordered_map>
 #include <vector>
 
@@ -31,26 +32,24 @@ class UndoLog {
   // Called before a write. -1 with an error set if memory is short.
   // Without a key: any key may be written.
   int dict(PyObject* dict, PyObject* key = nullptr);
-  int list(PyObject* list, Writes kind);
-  int set(PyObject* set);
-  int cell(PyObject* cell);
-  int member(PyObject* object, int offset);
+  int items(PyObject* container, Writes kind);  // a list or a set
+  void cell(PyObject* cell);
+  void member(PyObject* object, int offset);
 
   const Entry* find(PyObject* target, int offset = -1) const;
-  const std::vector<Entry*>& entries() const { return order_; }  // in the order of first writes
+  const std::deque<Entry>& entries() const { return order_; }  // in the order of first writes
 
   // What a dict had under a key before the trace; borrowed, nullptr: nothing.
   PyObject* before(PyObject* dict, PyObject* key) const;
   // Undoes all writes. An error that is set stays set.
   void roll_back();
-  ~UndoLog();
 
  private:
   Entry* add(PyObject* target, Object before, int offset);
   Entry* add_dict(PyObject* dict);
   static void restore(const Entry& e);
   std::unordered_map<std::tuple<PyObject*, int>, Entry*, PlaceHash> entries_;  // by target and offset
-  std::vector<Entry*> order_;
+  std::deque<Entry> order_;
 };
 
 // Gives a set the items of a list or tuple; items that it has already keep their places. False with an error set.

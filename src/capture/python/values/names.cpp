@@ -17,14 +17,10 @@ Object evaluate(PyObject* module, const std::string& name) {
   PyObject* names = PyModule_GetDict(module);
   if (name.find('(') == std::string::npos) return Object::share(PyDict_GetItemString(names, name.c_str()));
   const HookOff off;
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
+  const ErrorAside error;
   const Object globals = Object::take(PyDict_New());
   if (globals) PyDict_SetItemString(globals.get(), "__builtins__", PyEval_GetBuiltins());
-  Object found = Object::take(globals ? PyRun_String(name.c_str(), Py_eval_input, globals.get(), names) : nullptr);
-  PyErr_Clear();
-  PyErr_Restore(type, value, traceback);
-  return found;
+  return Object::take(globals ? PyRun_String(name.c_str(), Py_eval_input, globals.get(), names) : nullptr);
 }
 
 }  // namespace vesta::capture

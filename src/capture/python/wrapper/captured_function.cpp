@@ -106,7 +106,7 @@ PyObject** slot_of_call(PyObject* x) {
   if (!member || Py_TYPE(member) != &PyMemberDescr_Type) return nullptr;
   const PyMemberDef* def = reinterpret_cast<PyMemberDescrObject*>(member)->d_member;
   if (def->type != T_OBJECT_EX) return nullptr;
-  return reinterpret_cast<PyObject**>(reinterpret_cast<char*>(x) + def->offset);
+  return &member_at(x, def->offset);
 }
 
 PyObject* unfinished(PyObject* self) {

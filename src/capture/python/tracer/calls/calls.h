@@ -87,5 +87,8 @@ class Calls {
 
 // A call of a function that functools.lru_cache made.
 PyObject* call_cached(Trace& t, const Call& c);
+// What torch.Tensor(...), torch.FloatTensor(...) and Tensor.new(...) make of sizes or of data, a new reference. nullptr
+// with an error set; nullptr without one: the arguments are neither. `like`: a tensor or a class of tensors.
+PyObject* legacy_tensor(Trace& t, PyObject* like, PyObject* const* args, Py_ssize_t n);
 
 }  // namespace vesta::capture

@@ -3,7 +3,6 @@
 // guards and reconstruction know a class by its identity, and every call makes another class.
 #include "capture/python/functions/call_handlers.h"
 #include "capture/python/tensors/tensors.h"
-#include "capture/python/tracer/calls/tensor_constructors.h"
 #include "capture/python/tracer/symbolic_scalar.h"
 #include "capture/python/tracer/trace.h"
 #include "capture/python/values/class_sets.h"

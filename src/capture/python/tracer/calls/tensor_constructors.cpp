@@ -1,5 +1,4 @@
-#include "capture/python/tracer/calls/tensor_constructors.h"
-
+// Constructors of tensors that do not know fake tensors: functions that came after them make the same.
 #include <algorithm>
 #include <vector>
 

@@ -1,7 +1,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "loops/evaluator.h"
+#include "evaluator.h"
+#include "kernel_reference.h"
 
 namespace vesta::loops {
 

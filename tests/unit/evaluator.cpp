@@ -1,8 +1,9 @@
-#include "loops/evaluator.h"
+#include "evaluator.h"
 
 #include <cmath>
 
 #include "base/check.h"
+#include "elements.h"
 
 namespace vesta::loops {
 
@@ -69,7 +70,6 @@ void Evaluator::instr(Ref r) {
     case InstrKind::Load: out = masked_off(0) ? Scalar{} : load(i.dtype, source(r)); break;
     case InstrKind::Compute: out = compute(i.prim, compute_type(instrs_, i), in(0), in(1), in(2)); break;
     case InstrKind::Cast: out = cast(value_type(instrs_, i.in[0]), i.dtype, in(0)); break;
-    case InstrKind::Bitcast: out = bitcast(value_type(instrs_, i.in[0]), i.dtype, in(0)); break;
     case InstrKind::Indirect:
       VESTA_CHECK(!masked_off(1), "instruction {} names the place {}, which there is not", r, in(0).i);
       symbols_[i.index] = in(0).i;

@@ -1,10 +1,11 @@
-#include "machine/interpreted.h"
-
+// Code that interprets the text of a kernel.
+#include <array>
 #include <atomic>
 #include <utility>
 
 #include "base/check.h"
-#include "loops/kernel.h"
+#include "kernel_reference.h"
+#include "machine/load.h"
 
 namespace vesta::machine {
 
@@ -45,8 +46,6 @@ class InterpretedCode final : public Code {
   size_t slot_;
 };
 
-}  // namespace
-
 std::shared_ptr<const Code> load_interpreted(const Object& object) {
   auto kernel = loops::parse_kernel(object.bytes);
   for (size_t i = 0; i < kSlots; ++i) {
@@ -56,5 +55,9 @@ std::shared_ptr<const Code> load_interpreted(const Object& object) {
   }
   VESTA_UNSUPPORTED("at most {} kernels are interpreted at once", kSlots);
 }
+
+[[maybe_unused]] const bool loads_text = (load_text = load_interpreted, true);
+
+}  // namespace
 
 }  // namespace vesta::machine

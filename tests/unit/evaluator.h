@@ -1,5 +1,5 @@
-// Runs instructions one at a time in plain C++: the meaning of the IR as code. The interpreters of kernels and, in the
-// tests, of dags decide the order and the elements.
+// Runs instructions one at a time in plain C++: the meaning of the IR as code. The interpreters of kernels and of
+// dags decide the order and the elements.
 #pragma once
 
 #include <unordered_map>

@@ -1,0 +1,36 @@
+// All passes, in the order of their first rows (pass_table.cpp). The source of each begins with what it does.
+#pragma once
+
+#include <string_view>
+
+#include "graph/passes/pass.h"
+
+namespace vesta::graph {
+
+bool keep_unread_errors(Graph& graph, const PassContext& context);
+bool remove_dead_code(Graph& graph, const PassContext& context);
+bool use_known_sizes(Graph& graph, const PassContext& context);
+bool fold_constants(Graph& graph, const PassContext& context);
+bool apply_identities(Graph& graph, const PassContext& context);
+bool canonicalise_views(Graph& graph, const PassContext& context);
+bool merge_subexpressions(Graph& graph, const PassContext& context);
+bool recognise_linear(Graph& graph, const PassContext& context);
+bool use_library_linear(Graph& graph, const PassContext& context);
+bool fold_batch_norm(Graph& graph, const PassContext& context);
+bool use_channels_last(Graph& graph, const PassContext& context);
+bool separate_bias(Graph& graph, const PassContext& context);
+bool use_library_convolution(Graph& graph, const PassContext& context);
+bool pack_weights(Graph& graph, const PassContext& context);
+bool write_row_products(Graph& graph, const PassContext& context);
+bool write_one_query_attention(Graph& graph, const PassContext& context);
+bool share_keys_of_groups(Graph& graph, const PassContext& context);
+bool write_wide_products(Graph& graph, const PassContext& context);
+bool use_gemm_epilogue(Graph& graph, const PassContext& context);
+bool decompose_composites(Graph& graph, const PassContext& context);
+
+// Whether the node may raise. False only where its arguments show that it never does.
+bool may_raise(const Node& node);
+// Whether the operator may raise for some arguments. True for an operator without a row, about which nothing is known.
+bool may_raise(std::string_view op);
+
+}  // namespace vesta::graph
