@@ -1,8 +1,8 @@
 // Softmax and its gradients, as compositions. Results are contiguous.
 //
 // The decompose pass replaces a softmax by the nodes below: two reductions and pointwise arithmetic. The reductions are
-// lowered by Lowering::reduction (loops/lower.cpp), and the scheduler fuses all of it into one kernel per row
-// (schedule/fusion.h). On GPUs one loop finds the maximum and the sum (loops/online.h).
+// lowered by Lowering::reduction (loops/lower.cpp), and the scheduler fuses all of it into one kernel, a row of which
+// is one item of work (schedule/fusion.h). On GPUs one loop finds the maximum and the sum (loops/online.h).
 #include <limits>
 
 #include "graph/ops/rows.h"

@@ -2,8 +2,30 @@
 
 #include "capture/python/functions/hashed_keys.h"
 #include "capture/python/tracer/trace.h"
+#include "capture/python/values/keys.h"
 
 namespace vesta::capture {
+namespace {
+
+// The keys that were deleted. `kept_order`: the keys that stayed come first, in their old order.
+std::vector<PyObject*> deleted_keys(PyObject* before, PyObject* now, PyObject* dict, bool& kept_order) {
+  const Py_ssize_t n = PyTuple_GET_SIZE(now);
+  kept_order = true;
+  Py_ssize_t i = 0;
+  std::vector<PyObject*> gone;
+  for (PyObject* key : span_of(before)) {
+    if (!PyDict_GetItemWithError(dict, key))
+      gone.push_back(key);
+    else if (i < n && PyTuple_GET_ITEM(now, i) == key)
+      ++i;
+    else
+      kept_order = false;
+  }
+  PyErr_Clear();
+  return gone;
+}
+
+}  // namespace
 
 void WriteDescriber::add(SideEffect effect, std::string text) {
   objects_.epilogue.effects.push_back(std::move(effect));
@@ -23,6 +45,41 @@ bool WriteDescriber::describe(const UndoLog::Entry& e) {
   const std::string& text = objects_.trace.sources.text(source, code_);
   add({slot ? Write::Member : Write::Cell, target, -1, v, slot ? e.offset : 0}, slot ? text + "'s slot" : text);
   return v >= 0;
+}
+
+// Of a dict: `d[k] = v`, `del d[k]`, or all items in a new order.
+bool WriteDescriber::dict(int target, const UndoLog::Entry& e) {
+  PyObject *before = e.before.get(), *now = e.target.get();
+  const Trace& trace = objects_.trace;
+  const int owner = trace.sources.find(now);
+  const auto text_of = [&](PyObject* key) { return trace.sources.item_text(owner, key, code_); };
+  if (has_keys_of_program(now)) return fail(now, Break::KeysWithHashAtExit);
+  const Object old_keys = Object::take(keys_of(before)), keys = Object::take(keys_of(now));
+  if (!old_keys || !keys) return PyErr_Clear(), fail(now, Break::ItemsNotRead);
+  bool kept_order = true;
+  const std::vector<PyObject*> gone = deleted_keys(old_keys.get(), keys.get(), now, kept_order);
+  if (!kept_order && !objects_.trace.containers.track_contents(now, 1)) return fail(now, Break::ItemsNotRead);
+  SideEffect all{Write::DictAssign, target};
+  for (PyObject* key : span_of(keys.get())) {
+    PyObject* item = PyDict_GetItemWithError(now, key);
+    if (kept_order && PyDict_GetItemWithError(before, key) == item && !e.wrote(key)) continue;
+    std::vector<int> pair;
+    if (!objects_.values({key, item}, pair)) return false;
+    if (kept_order)
+      add({Write::DictSet, target, pair[0], pair[1]}, text_of(key));
+    else
+      all.parts.insert(all.parts.end(), pair.begin(), pair.end());
+  }
+  if (!kept_order) {
+    add(std::move(all), trace.sources.text(owner, code_) + " in another order");
+    return true;
+  }
+  for (PyObject* key : gone) {
+    const int number = objects_.value(key);
+    if (number < 0) return false;
+    add({Write::DictDelete, target, number}, "del " + text_of(key));
+  }
+  return true;
 }
 
 // Of a list or set.
@@ -50,16 +107,16 @@ bool replay(const SideEffect& e, Reconstructor& objects) {
   if (!target) return PyErr_Occurred() == nullptr;
   PyObject* key = e.key >= 0 ? objects.make(e.key) : nullptr;
   PyObject* value = e.value >= 0 ? objects.make(e.value) : nullptr;
-  Object items;
+  Object items;  // of a list or set
   if (e.write >= Write::ListAppend && e.write <= Write::SetAssign) {
     items = Object::take(PyList_New(0));
     if (!items || !objects.fill(items.get(), e.parts)) return false;
   }
   if (PyErr_Occurred()) return false;
   switch (e.write) {
-    case Write::DictSet:
-    case Write::DictDelete:
-    case Write::DictAssign: return replay_dict(e, target, objects);
+    case Write::DictSet: return set_dict_item(target, key, value) == 0;
+    case Write::DictDelete: return delete_dict_item(target, key) == 0;
+    case Write::DictAssign: return clear_dict(target) == 0 && objects.fill(target, e.parts);
     case Write::ListAppend: {
       const Py_ssize_t end = PyList_GET_SIZE(target);
       return PyList_SetSlice(target, end, end, items.get()) == 0;

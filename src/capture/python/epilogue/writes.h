@@ -1,5 +1,4 @@
 // What a trace wrote to objects that existed before it: described at its end, and replayed after each run of the graph.
-// Writes to dicts are in dict_writes.cpp, both halves; all others are in writes.cpp.
 #pragma once
 
 #include <string>
@@ -32,7 +31,5 @@ class WriteDescriber {
 
 // Does one write, all objects of which have been made. False with an error set.
 bool replay(const SideEffect& effect, Reconstructor& objects);
-// The part of replay() for dicts.
-bool replay_dict(const SideEffect& effect, PyObject* dict, Reconstructor& objects);
 
 }  // namespace vesta::capture

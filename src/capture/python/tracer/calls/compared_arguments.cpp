@@ -31,11 +31,10 @@ bool guard_keys(Trace& t, PyObject* pairs) {
 bool Calls::guard_compared(const Callable& known, const Call& c) {
   PyTypeObject* owner = owner_of(c);
   if (is_dict_class(owner)) {
-    if (!PyType_Check(c.function) && known.compares != Compares::Arguments) {
-      const Py_ssize_t key = is_method_of_c(c.function) ? 1 : 0;
-      return key >= c.n || t_.equality.guard_key(c.args[key]);
-    }
-    for (Py_ssize_t i = 0; i < c.n; ++i) {
+    const Py_ssize_t first = is_method_of_c(c.function) ? 1 : 0;  // behind the dict itself, whose keys are not compared
+    if (!PyType_Check(c.function) && known.compares != Compares::Arguments)
+      return first >= c.n || t_.equality.guard_key(c.args[first]);
+    for (Py_ssize_t i = first; i < c.n; ++i) {
       const bool are_pairs = PyList_Check(c.args[i]) || PyTuple_Check(c.args[i]);
       if (!(are_pairs ? guard_keys(t_, c.args[i]) : t_.equality.guard_key(c.args[i]))) return false;
     }
