@@ -1,10 +1,10 @@
 // Methods of dict. On a dict that existed before the trace they read and write one key at a time, so that the other
 // keys are neither guarded nor rebuilt. An OrderedDict is written as a whole, and so is a dict that gets a mapping
-// which is no plain dict. `update` guards the keys and values of its argument (Calls::may_read_arguments) and what these
-// keys compare with (Calls::guard_compared); the dict's own keys need no guard. What the dict held is in the undo log
-// before the first write: one copy of the whole dict, which UndoLog::dict (undo_log.cpp) makes for
-// ContainerModel::before_write_key or before_write (container_model.cpp). epilogue/writes.cpp describes what has changed
-// at the end of the trace, and replays it after each run of the graph.
+// which is no plain dict. `update` guards the keys and values of its argument (Calls::may_read_arguments) and what
+// these keys compare with (Calls::guard_compared); the dict's own keys need no guard. What the dict held is in the undo
+// log before the first write: one copy of the whole dict, which UndoLog::dict (undo_log.cpp) makes for
+// ContainerModel::before_write_key or before_write (container_model.cpp). epilogue/writes.cpp describes what has
+// changed at the end of the trace, and replays it after each run of the graph.
 
 #include "capture/python/functions/call_handlers.h"
 #include "capture/python/tracer/trace.h"
