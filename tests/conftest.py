@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 os.environ.setdefault("VESTA_CACHE_DIR", "")
+# On a busy machine a call waits for its compile, however long it takes.
+os.environ.setdefault("VESTA_DEADLINE_MS", "-1")
 
 
 @pytest.fixture(autouse=True, scope="module")

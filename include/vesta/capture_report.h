@@ -50,6 +50,7 @@ struct CaptureVariant {
   std::vector<OpCount> ops;  // operators of the graph, in order of first use; empty: there is no graph
   std::optional<CompileReport>
       compiled;                      // what the graph became; nullopt: there is no graph, or its operators run eager
+  bool pending = false;              // the compile is still running in the background, and calls run eager
   std::vector<CaptureGuard> guards;  // in the order in which they are checked
   std::vector<std::string> effects;  // replayed after the graph: "self.counter", "cache['k']", "list.append on x"
   std::string end;                   // "return", "break", "raise" or "yield"

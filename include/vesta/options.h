@@ -22,6 +22,12 @@ struct VESTA_API Options {
   int64_t packed_weights = -1;
   // "fast" keeps fp32 between fused half-precision operators; "eager" rounds wherever eager rounds.
   std::string numerics = "fast";
+  // How many milliseconds one call waits for compiles, of all its parts together; -1: no bound. A call whose time is up
+  // runs eager. A compile that has a graph ends in the background then, and later calls use it. A trace is given up,
+  // and later calls try again a few times. Compiles of gradients and for GPUs are waited for.
+  int64_t deadline_ms = 10'000;
+  // No call waits for a compile that has a graph: it runs eager until the compile has ended in the background.
+  bool background = false;
   // Upper bound for compiled variants of one function (shapes, dtypes, ...). Beyond it, new ones run eager.
   int64_t variant_limit = 16;
   // Graph passes to leave out, by name (`vesta.passes()` lists them).

@@ -108,4 +108,8 @@ VESTA_API std::string to_string(const TuningReport& report);
 // Every compiled function of the process that still exists, in the order of creation.
 VESTA_API std::vector<FunctionReport> reports();
 
+// Waits for compiles that go on in the background (Options::deadline_ms, Options::background), of all functions, but no
+// longer than `seconds`; negative: for ever. The next calls use what they have made. False: one is still running.
+VESTA_API bool wait(double seconds = -1);
+
 }  // namespace vesta

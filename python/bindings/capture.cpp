@@ -3,6 +3,8 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <chrono>
 #include <tuple>
 
 #include "capture/python/breaks/breaks.h"
@@ -71,6 +73,7 @@ void add_capture(py::module_& m) {
   py::class_<CaptureVariant>(m, "CaptureVariant")
       .def_readonly("ops", &CaptureVariant::ops)
       .def_readonly("compiled", &CaptureVariant::compiled)
+      .def_readonly("pending", &CaptureVariant::pending)
       .def_readonly("guards", &CaptureVariant::guards)
       .def_readonly("effects", &CaptureVariant::effects)
       .def_readonly("end", &CaptureVariant::end)
@@ -130,7 +133,15 @@ void add_capture(py::module_& m) {
   const py::object report(
       py::cpp_function([](const py::object& self) { return capture::captured_of(self.ptr()).report(); },
                        py::name("report"), py::is_method(m.attr("CapturedFunction"))));
-  if (PyDict_SetItemString(type->tp_dict, "report", report.ptr()) < 0) throw py::error_already_set();
+  const py::object wait(py::cpp_function(
+      [](const py::object& self, double seconds) {
+        using Clock = std::chrono::steady_clock;
+        const auto time = std::chrono::duration<double>(seconds < 0 ? 1e8 : std::min(seconds, 1e8));
+        return capture::captured_of(self.ptr()).wait(Clock::now() + std::chrono::duration_cast<Clock::duration>(time));
+      },
+      py::name("wait"), py::is_method(m.attr("CapturedFunction")), py::arg("seconds") = -1.0));
+  for (const auto& [name, method] : {std::pair("report", report), std::pair("wait", wait)})
+    if (PyDict_SetItemString(type->tp_dict, name, method.ptr()) < 0) throw py::error_already_set();
   PyType_Modified(type);
 }
 

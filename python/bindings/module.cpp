@@ -1,6 +1,10 @@
 // The module vesta._C: options, reports and compiled functions as Python objects.
 #include <pybind11/stl.h>
 
+#include <chrono>
+#include <thread>
+
+#include "base/fault.h"
 #include "capture.h"
 #include "compiled.h"
 #include "evaluator.h"
@@ -21,6 +25,8 @@ PYBIND11_MODULE(_C, m) {
       .def(py::init<>())
       .def_readwrite("dynamic", &Options::dynamic)
       .def_readwrite("strict", &Options::strict)
+      .def_readwrite("deadline_ms", &Options::deadline_ms)
+      .def_readwrite("background", &Options::background)
       .def_readwrite("packed_weights", &Options::packed_weights)
       .def_readwrite("kernels", &Options::kernels)
       .def_readwrite("numerics", &Options::numerics)
@@ -107,6 +113,25 @@ PYBIND11_MODULE(_C, m) {
       .def_readonly("recompiles", &FunctionReport::recompiles)
       .def("__str__", [](const FunctionReport& r) { return to_string(r); });
   m.def("reports", &reports, "One FunctionReport for each compiled function that still exists.");
+  m.def("wait", &wait, py::arg("seconds") = -1.0, py::call_guard<py::gil_scoped_release>(),
+        "Waits for all compiles in the background; False: time ran out.");
+  m.def(
+      "inject_fault",
+      [](const std::string& stage, const std::string& kind, double seconds) {
+        if (kind == "none") {
+          fault::inject(stage, nullptr);
+        } else if (kind == "delay") {
+          fault::inject(stage, [seconds] { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); });
+        } else if (kind == "throw") {
+          fault::inject(stage, [stage] { throw InternalError("a fault was injected into the stage " + stage); });
+        } else if (kind == "memory") {
+          fault::inject(stage, [] { throw std::bad_alloc(); });
+        } else {
+          throw py::value_error("the faults are none, delay, throw and memory, not " + kind);
+        }
+      },
+      py::arg("stage"), py::arg("kind"), py::arg("seconds") = 0.0,
+      "For tests: from now on the stage of each compile waits (delay), fails (throw) or has no memory (memory).");
   m.def("passes", &passes, "Names of the graph passes, in the order in which they run.");
 
   pipeline::prepare();

@@ -23,6 +23,7 @@ from vesta.function import reset, trace_and_compile
 from vesta.misses import Miss
 from vesta.options import OPTION_NAMES, make_options
 from vesta.saving import Loaded, Saved, load, save
+from vesta.waiting import wait
 from vesta.why_miss import why_miss
 
 __all__ = [
@@ -44,5 +45,6 @@ __all__ = [
     "reset",
     "save",
     "trace_and_compile",
+    "wait",
     "why_miss",
 ]

@@ -76,7 +76,8 @@ class Graph:
     """One compiled trace, from ``where`` to a return or to ``stop``.
 
     ``ops``: how often each operator occurs. ``effects``: writes to objects that existed before the call, made after the
-    graph has run. ``compiled``: kernels and calls into ATen. ``ms``: milliseconds by stage; ``total_ms`` also includes
+    graph has run. ``compiled``: kernels and calls into ATen. ``pending``: the compile
+    still goes on in the background, and calls run eager. ``ms``: milliseconds by stage; ``total_ms`` also includes
     the time between the stages.
     """
 
@@ -90,6 +91,7 @@ class Graph:
     total_ms: float = 0.0
     hits: int = 0
     compiled: _C.CompileReport | None = None
+    pending: bool = False
 
     @property
     def op_count(self) -> int:
@@ -210,6 +212,7 @@ def graph_of(segment: _C.CaptureSegment, variant: _C.CaptureVariant) -> Graph:
         total_ms=variant.total_ms,
         hits=variant.hits,
         compiled=variant.compiled,
+        pending=variant.pending,
     )
 
 
@@ -308,6 +311,8 @@ def graph_lines(number: int, g: Graph) -> Iterator[str]:
     ops = ", ".join(f"{op} {n}" if n > 1 else op for op, n in by_count[:SHOWN_OPERATORS])
     more = ", ..." if len(by_count) > SHOWN_OPERATORS else ""
     yield f"  {several(g.op_count, 'operator')}" + (f": {ops}{more}" if ops else "")
+    if g.pending:
+        yield "  the compile goes on in the background; until it has ended, calls run eager (vesta.wait waits for it)"
     if g.compiled:
         cached = f" ({g.compiled.cached_kernels} from the cache)" if g.compiled.cached_kernels else ""
         cached = " (found in the cache)" if g.compiled.cached else cached

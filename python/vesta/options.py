@@ -7,6 +7,14 @@ Names and meaning are those of ``include/vesta/options.h``. The default is in pa
     True: every size is symbolic. False: no size is. None: a size becomes symbolic once it changes.
 ``strict`` (bool; False)
     Raise an error instead of running eager.
+``deadline_ms`` (int; 10000)
+    How many milliseconds one call waits for compiles, of all its parts together. A call whose time is up runs eager. A
+    compile that has a graph ends in the background, and later calls use it. A trace is given up, and later calls try
+    again a few times. -1: no bound. Compiles of gradients and for GPUs are waited for.
+    Without this option, ``VESTA_DEADLINE_MS`` in the environment.
+``background`` (bool; False)
+    True: no call waits for a compile that has a graph; calls run eager until it has ended in the background.
+    :func:`vesta.wait` waits for it.
 ``packed_weights`` (bool or int; True)
     Upper bound in bytes for each graph's copies of weights: packed, folded into another operator, laid out in another
     order, or put side by side. False: make none. True: no bound on a CPU. On a GPU, True means 2 GiB for weights of
@@ -48,6 +56,7 @@ break ``operator-after-write``): the results are the same, and such programs hav
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -74,6 +83,8 @@ MODES: dict[str, dict[str, Any]] = {
 OPTION_NAMES: dict[str, tuple[type, ...]] = {
     "dynamic": (bool, type(None)),
     "strict": (bool,),
+    "deadline_ms": (int,),
+    "background": (bool,),
     "packed_weights": (bool, int),
     "numerics": (str,),
     "variant_limit": (int,),
@@ -100,12 +111,22 @@ def options_of_mode(mode: Any) -> dict[str, Any]:
     return dict(MODES[mode])
 
 
+def _deadline_of_environment(default: int) -> int:
+    text = os.environ.get("VESTA_DEADLINE_MS", "")
+    if not text:
+        return default
+    if not text.lstrip("-").isdecimal() or int(text) < -1:
+        raise UserError(f"VESTA_DEADLINE_MS takes milliseconds, or -1 for no bound, not {text!r}")
+    return int(text)
+
+
 def make_options(options: Mapping[str, Any] | None = None) -> _C.Options:
     """The options as a native object.
 
     Raises :class:`vesta.errors.UserError` for an unknown name (suggesting the nearest known one) or a wrong value.
     """
     out = _C.Options()
+    out.deadline_ms = _deadline_of_environment(out.deadline_ms)
     for name, value in (options or {}).items():
         if name not in OPTION_NAMES:
             hint = did_you_mean(str(name), OPTION_NAMES, everything=f"the options are {', '.join(OPTION_NAMES)}")
@@ -114,6 +135,8 @@ def make_options(options: Mapping[str, Any] | None = None) -> _C.Options:
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             wanted = " or ".join("None" if t is type(None) else t.__name__ for t in types)
             raise UserError(f'option "{name}" takes {wanted}, not {value!r}')
+        if name == "deadline_ms" and value < -1:
+            raise UserError(f'option "deadline_ms" takes milliseconds, or -1 for no bound, not {value!r}')
         if name == "packed_weights" and isinstance(value, bool):
             value = -1 if value else 0
         if name == "numerics" and value not in ("fast", "eager"):

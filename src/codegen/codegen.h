@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "base/cancel.h"
 #include "base/target.h"
 #include "machine/object.h"
 #include "store/store.h"
@@ -18,9 +19,10 @@ bool available(const Target& target, std::string* why = nullptr);
 const std::string& fingerprint(const Target& target);
 
 struct CompileOptions {
-  int workers = 0;                // threads that compile; 0: one for each core
-  std::string dump_dir;           // if set: writes <dir>/<name>.ll and .s, or .cu and .cubin, for each kernel
-  store::Store* store = nullptr;  // objects of earlier processes are read from it, new ones written to it
+  int workers = 0;                      // threads that compile; 0: one for each core
+  std::string dump_dir;                 // if set: writes <dir>/<name>.ll and .s, or .cu and .cubin, for each kernel
+  store::Store* store = nullptr;        // objects of earlier processes are read from it, new ones written to it
+  const CancelToken* cancel = nullptr;  // asked before each kernel; if it is cancelled, compile() throws Cancelled
 };
 
 // Compiles distinct kernels (by text) in parallel, each once per process. Equal text gives the same object while it has

@@ -2,7 +2,9 @@
 
 #include "artifact/bytes.h"
 #include "artifact/uses.h"
+#include "base/cancel.h"
 #include "base/check.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/stopwatch.h"
 #include "codegen/codegen.h"
@@ -76,16 +78,18 @@ void report_artifact(const artifact::Artifact& a, CompileReport& report) {
   for (const artifact::Guard& g : a.guards) report.guards.push_back(g.text);
 }
 
-codegen::CompileOptions codegen_options(const Options& options, const std::string& dump_dir = {}) {
+codegen::CompileOptions codegen_options(const Options& options, const CancelToken& cancel,
+                                        const std::string& dump_dir = {}) {
   codegen::CompileOptions o;
+  o.cancel = &cancel;
   o.workers = options.compile_threads;
   o.dump_dir = dump_dir;
   o.store = options.cache ? store::shared() : nullptr;
   return o;
 }
 
-ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, const Options& options, Dump& dump,
-                             CompileReport& report) {
+ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, const Options& options,
+                             const CancelToken& cancel, Dump& dump, CompileReport& report) {
   ObjectByText objects;
   std::vector<codegen::Request> requests;
   for (const auto* steps : {&plan.prepacked, &plan.steps}) {
@@ -98,7 +102,7 @@ ObjectByText compile_kernels(const schedule::Plan& plan, const Target& target, c
       requests.push_back({k->text, std::move(name)});
     }
   }
-  const auto compiled = codegen::compile(requests, target, codegen_options(options, dump.folder()));
+  const auto compiled = codegen::compile(requests, target, codegen_options(options, cancel, dump.folder()));
   for (size_t i = 0; i < requests.size(); ++i) {
     objects[requests[i].text] = compiled.at(i).object;
     report.cached_kernels += compiled[i].origin == codegen::Origin::Store;
@@ -120,12 +124,13 @@ class Compile {
  public:
   // `measures`: the target is this machine's GPU, and kernels are measured on it.
   Compile(graph::Graph& graph, const Labels& labels, const Options& options, const Target& target, bool measures,
-          Dump& dump, CompileReport& report)
+          const CancelToken& cancel, Dump& dump, CompileReport& report)
       : graph_(graph),
         labels_(labels),
         options_(options),
         target_(target),
         measures_(measures),
+        cancel_(cancel),
         dump_(dump),
         report_(report) {}
 
@@ -151,7 +156,7 @@ class Compile {
     Tuned tuned;
     if (measures_)
       stage("tune", [&] {
-        tuned = tune_here(plan, target_, options_.autotune_seconds, codegen_options(options_));
+        tuned = tune_here(plan, target_, options_.autotune_seconds, codegen_options(options_, cancel_));
         report_.tuning = tuned.report;
         finished_ = tuned.finished;
       });
@@ -159,7 +164,7 @@ class Compile {
     if (log::enabled(log::Topic::Plan)) log::write(log::Topic::Plan, labels_.restore(schedule::print(plan)));
 
     ObjectByText objects;
-    stage("codegen", [&] { objects = compile_kernels(plan, target_, options_, dump_, report_); });
+    stage("codegen", [&] { objects = compile_kernels(plan, target_, options_, cancel_, dump_, report_); });
     if (log::enabled(log::Topic::Kernels)) {
       for (const auto& [text, o] : objects)
         log::write(log::Topic::Kernels, fmt::format("{} bytes of code\n{}", o->bytes.size(), text));
@@ -175,7 +180,9 @@ class Compile {
 
   template <class F>
   void stage(const char* name, F&& body) {
+    cancel_.check();
     Stopwatch watch;
+    fault::reached(name);
     body();
     report_.stages.push_back({name, watch.milliseconds()});
   }
@@ -186,9 +193,11 @@ class Compile {
     context.computes_product = [&](int64_t rows, int64_t columns, int64_t inner) {
       return schedule::computes_product(rows, columns, inner, target_);
     };
+    fault::reached("passes");
     Stopwatch watch;
     graph::run_passes(graph_, context, verify_boundaries(), [&](const graph::PassRow& row, bool before) {
       if (before) {
+        cancel_.check();
         watch = Stopwatch();
         return;
       }
@@ -205,6 +214,7 @@ class Compile {
   const Options& options_;
   const Target& target_;
   const bool measures_;
+  const CancelToken& cancel_;
   bool finished_ = true;
   Dump& dump_;
   CompileReport& report_;
@@ -251,7 +261,9 @@ const Target& target_of(const graph::Graph& graph) {
   return host_target();
 }
 
-Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced, const Target* given) {
+Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced, const Target* given,
+               const CancelToken* cancel) {
+  const CancelToken never;
   const Target& target = given ? *given : target_of(*graph);
   VESTA_USER_CHECK(options.numerics == "fast" || options.numerics == "eager",
                    "the option numerics is \"fast\" or \"eager\", not \"{}\"", options.numerics);
@@ -267,7 +279,7 @@ Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Trac
 
   const Labels labels = Labels::take(*graph);
   const bool measures = options.autotune_seconds > 0 && !given && target.device == DeviceType::CUDA;
-  Compile work(*graph, labels, options, target, measures, dump, report);
+  Compile work(*graph, labels, options, target, measures, cancel ? *cancel : never, dump, report);
   // A dump needs every stage to run, so it bypasses the store.
   store::Store* const store = options.cache && !dump.active() ? store::shared() : nullptr;
   auto key = std::make_shared<CacheKey>();

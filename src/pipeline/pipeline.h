@@ -1,6 +1,7 @@
 // The order of the stages: graph -> passes -> plan -> kernels' code -> artifact -> executable. No other file knows it.
 #pragma once
 
+#include "base/cancel.h"
 #include "base/target.h"
 #include "graph/graph.h"
 #include "runtime/executable.h"
@@ -28,9 +29,10 @@ struct Traced {
 const Target& target_of(const graph::Graph& graph);
 
 // Consumes the graph. Throws Unsupported or InternalError. The result runs on this machine if the machine is like the
-// target. nullptr: target_of(graph).
+// target. nullptr: target_of(graph). `cancel`: asked between stages, passes and kernels; if it is cancelled, throws
+// Cancelled.
 Result compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced = {},
-               const Target* target = nullptr);
+               const Target* target = nullptr, const CancelToken* cancel = nullptr);
 
 // Does what the first trace and compile of a process need and all compiles share, a few milliseconds in all. Entry
 // points call it when they are loaded or made, so that no first call pays for it. Runs once per process.

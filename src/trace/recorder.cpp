@@ -256,6 +256,9 @@ std::string Recorder::source_of_node() const {
 
 graph::Node* Recorder::add_node(const graph::Op& op, std::vector<graph::Arg> args,
                                 std::vector<graph::TensorType> types) {
+  using Clock = std::chrono::steady_clock;
+  if (end != Clock::time_point::max() && Clock::now() > end)
+    throw DeadlinePassed("it takes longer to trace than the option deadline_ms allows");
   graph::Node* node = graph_->add_node(op, std::move(args), std::move(types));
   node->source = source_of_node();
   ++op_count;

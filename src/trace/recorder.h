@@ -62,10 +62,11 @@ class Recorder final : public GuardSink, public std::enable_shared_from_this<Rec
   void check_generator() const { generator_.require_unchanged(); }
   bool drew_random_numbers = false;
   int64_t op_count = 0;
-  int64_t made = 0;                    // tensors made so far
-  std::string source;                  // the outermost operator being traced, for messages
-  std::function<std::string()> line;   // the line of the program that is running; may be empty
-  std::string source_of_node() const;  // `source` and `line`
+  int64_t made = 0;                   // tensors made so far
+  std::string source;                 // the outermost operator being traced, for messages
+  std::function<std::string()> line;  // the line of the program that is running; may be empty
+  std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();  // TraceOptions::end
+  std::string source_of_node() const;                                                        // `source` and `line`
   std::vector<const Operator*>
       in_functional_form;  // out= operators that run as the composite kernels of their functional counterparts
 

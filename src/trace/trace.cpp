@@ -131,6 +131,7 @@ Traced trace_once(const std::vector<TraceInput>& inputs, const Program& program,
   const c10::DispatchKey key = claim_trace_key(&fallback);
   auto recorder = std::make_shared<Recorder>();
   recorder->line = options.line;
+  recorder->end = options.end;
   Recorder& r = *recorder;
   // Tensors and symbols that leave a failed trace must not record into a destroyed graph.
   const auto close = c10::make_scope_exit([&] { r.close(); });

@@ -13,6 +13,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -44,6 +45,12 @@ struct TraceOptions {
   bool gradients = false;
   // The line of the program that is running, "model.py:17", shown to users with nodes. May be empty.
   std::function<std::string()> line;
+  // The trace throws DeadlinePassed at the first operator after this time.
+  std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();
+};
+
+struct DeadlinePassed : Unsupported {
+  using Unsupported::Unsupported;
 };
 
 struct NeedsGradients : Unsupported {

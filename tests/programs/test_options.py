@@ -159,6 +159,22 @@ def test_passes_are_left_out(entry: EntryPoint) -> None:
     assert "aten::mul.Scalar" in operators(rewrite_limit=0)
 
 
+@of_option("deadline_ms")
+@of_option("background")
+def test_deadline(entry: EntryPoint) -> None:
+    """test_deadline.py has more."""
+    x = torch.randn(4)
+    try:
+        vesta._C.inject_fault("codegen", "delay", 0.5)
+        for options in ({"deadline_ms": 10}, {"background": True}):
+            forget()
+            torch.testing.assert_close(entry(lambda x: x.sin() + 1, **options)(x), x.sin() + 1)
+            assert not any(v.kernels for v in variants())
+            assert vesta.wait()
+    finally:
+        vesta._C.inject_fault("codegen", "none")
+
+
 @of_option("compile_threads")
 def test_compile_threads(entry: EntryPoint) -> None:
     def f(x: torch.Tensor) -> tuple[torch.Tensor, ...]:

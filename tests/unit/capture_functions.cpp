@@ -3,8 +3,10 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
 
+#include "base/fault.h"
 #include "vesta/compile.h"
 
 namespace {
@@ -258,6 +260,39 @@ TEST(CaptureFunctions, ThreadsCompileAndCall) {
   }
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(CaptureFunctions, ACallWaitsNoLongerThanItsDeadline) {
+  using namespace std::chrono_literals;
+  vesta::fault::inject("plan", [] { std::this_thread::sleep_for(500ms); });
+  for (const vesta::Options& options : {vesta::Options{.deadline_ms = 10}, vesta::Options{.background = true}}) {
+    auto f = vesta::compile([](const Tensor& x) { return at::silu(x) + 1; }, options);
+    const Tensor x = at::randn({4, 8});
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(close(f(x), at::silu(x) + 1));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, 400ms);
+    EXPECT_TRUE(f.report().variants.empty());
+    EXPECT_EQ(f.report().fallbacks.size(), 1u);
+    EXPECT_TRUE(vesta::wait(60));
+    EXPECT_TRUE(close(f(x), at::silu(x) + 1));
+    EXPECT_EQ(f.report().variants.size(), 1u);
+    f.reset();
+  }
+  vesta::fault::inject("plan", nullptr);
+}
+
+TEST(CaptureFunctions, ATraceEndsAtTheDeadline) {
+  auto f = vesta::compile(
+      [](const Tensor& x) {
+        Tensor y = x;
+        for (int i = 0; i < 5000; ++i) y = y + 1;
+        return y;
+      },
+      {.deadline_ms = 5});
+  const Tensor x = at::zeros({2});
+  EXPECT_TRUE(close(f(x), x + 5000));
+  ASSERT_EQ(f.report().fallbacks.size(), 1u);
+  EXPECT_NE(f.report().fallbacks[0].reason.find("deadline_ms"), std::string::npos);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <set>
 
@@ -61,11 +62,20 @@ struct Function::Impl {
 
   mutable std::mutex mutex;  // guards the members below and the order in which variants are published
   std::condition_variable compiled;
-  std::set<std::pair<std::string, uint64_t>> compiling;
+  std::set<std::pair<std::string, uint64_t>> compiling;  // now, and a call waits
   capture::EagerCalls eager_calls;
   std::vector<std::string> recompiles;
   size_t eager_variants = 0;
-  uint64_t generation = 0;  // counts calls of reset()
+  uint64_t generation = 0;                          // counts calls of reset()
+  using CallId = std::pair<std::string, uint64_t>;  // key and context
+  // Compiles that go on in the background. Calls with their keys run eager until then.
+  struct Pending {
+    std::shared_ptr<FunctionVariant> variant;
+    CallId id;
+    std::string why;  // the list of recompiles gets it
+  };
+  std::vector<Pending> pending;
+  std::map<CallId, std::pair<std::string, std::exception_ptr>> failed;  // such compiles that failed
 
   // Counts and logs an eager call; false, as run() returns for it. With `strict` it throws instead: `error`, or
   // Unsupported if `error` is null.
@@ -104,13 +114,41 @@ struct Function::Impl {
 
   void publish(std::shared_ptr<const FunctionVariant> v, uint64_t seen_generation, std::string why) {
     std::lock_guard lock(mutex);
-    if (generation != seen_generation) return;
+    if (generation == seen_generation) publish_locked(std::move(v), std::move(why));
+  }
+
+  void publish_locked(std::shared_ptr<const FunctionVariant> v, std::string why) {
     const auto list = variants.load();
     auto next = std::make_shared<FunctionVariantList>(*list);
     if (!v->eager_reason.empty()) ++eager_variants;
     if (!list->empty()) recompiles.push_back(std::move(why));
     next->push_back(std::move(v));
     variants.store(std::move(next));
+  }
+
+  // Publishes what compiles in the background have made. False: nothing.
+  bool take_finished() {
+    std::lock_guard lock(mutex);
+    bool any = false;
+    for (size_t i = 0; i < pending.size();) {
+      Pending& p = pending[i];
+      try {
+        if (!p.variant->take_compiled()) {
+          ++i;
+          continue;
+        }
+        publish_locked(std::move(p.variant), std::move(p.why));
+        any = true;
+      } catch (const std::exception& e) {
+        failed[p.id] = {e.what(), std::current_exception()};
+      }
+      pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return any;
+  }
+
+  bool is_pending(const CallId& id) const {
+    return std::ranges::any_of(pending, [&](const Pending& p) { return p.id == id; });
   }
 };
 
@@ -160,6 +198,7 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
   if (capture::foreign_mode_active()) return impl.fall_back("a dispatch mode or a functional transform is active");
 
   std::shared_ptr<const FunctionVariant> variant = impl.find(context, call);
+  if (!variant && impl.take_finished()) variant = impl.find(context, call);
   if (variant) {
     impl.hits.fetch_add(1, std::memory_order_relaxed);
   } else {
@@ -169,6 +208,15 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
     uint64_t generation = 0;
     {
       std::unique_lock lock(impl.mutex);
+      if (impl.is_pending({key, context})) {
+        lock.unlock();
+        return impl.count_eager("the compile goes on in the background");
+      }
+      if (const auto it = impl.failed.find({key, context}); it != impl.failed.end()) {
+        const auto [reason, error] = it->second;
+        lock.unlock();
+        return impl.fall_back(reason, error);
+      }
       const auto free = [&] { return !impl.compiling.contains({key, context}); };
       if (!free()) {
         const bool done = impl.compiled.wait_for(lock, kCompileWait, free);
@@ -194,7 +242,15 @@ bool Function::run(Call& call, const Program& program, Results& results, bool gi
       const auto made = eager >= kEagerVariantLimit ? most : static_cast<int64_t>(list->size() - eager);
       if (const std::string full = capture::why_no_more_variants(impl.info.options, made, why); !full.empty())
         return impl.fall_back(full);
-      variant = capture::functions::make_variant(impl.info, call, key, context, *list, program);
+      const auto made_now = capture::functions::make_variant(impl.info, call, key, context, *list, program);
+      if (made_now->pending) {
+        {
+          std::lock_guard lock(impl.mutex);
+          if (impl.generation == generation) impl.pending.push_back({made_now, {key, context}, std::move(why)});
+        }
+        return impl.count_eager("the compile goes on in the background");
+      }
+      variant = made_now;
       impl.publish(variant, generation, std::move(why));
     }
   }
@@ -264,6 +320,8 @@ void Function::reset() {
   impl_->eager_calls.clear();
   impl_->recompiles.clear();
   impl_->eager_variants = 0;
+  impl_->pending.clear();
+  impl_->failed.clear();
   impl_->hits = 0;
   impl_->misses = 0;
 }

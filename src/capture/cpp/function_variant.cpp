@@ -22,6 +22,15 @@ bool comparable(const FunctionVariant& v, const std::vector<Shape>& shapes, cons
 
 }  // namespace
 
+bool FunctionVariant::take_compiled() {
+  if (!pending->is_done()) return false;
+  pipeline::Result made = pending->take();
+  executable = std::move(made.executable);
+  report = std::move(made.report);
+  pending.reset();
+  return true;
+}
+
 bool FunctionVariant::matches(uint64_t call_context, const detail::Call& call) const {
   return context == call_context && key.size() == call.key.size() &&
          std::equal(key.begin(), key.end(), call.key.begin()) && other_integer(call) < 0 &&

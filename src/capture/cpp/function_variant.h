@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "pipeline/background.h"
 #include "runtime/executable.h"
 #include "trace/tensors/view_relation.h"
 #include "vesta/detail/function.h"
@@ -26,6 +27,7 @@ struct FunctionVariant {
   std::string key;  // the key of the call's structure and constants
   uint64_t context = 0;
   std::shared_ptr<const runtime::Executable> executable;  // for an eager variant: checks inputs, runs nothing
+  std::shared_ptr<pipeline::Background> pending;          // the compile, until take_compiled() has its result
   std::string eager_reason;                               // not empty: such calls run eager
   std::exception_ptr error;   // what strict mode rethrows for an eager variant; null if the program itself raised
   bool in_grad_mode = false;  // an operator was recorded while gradient mode was on: no input may require a gradient
@@ -38,6 +40,8 @@ struct FunctionVariant {
   std::vector<int64_t> integers;
   std::vector<std::vector<bool>> dynamic;
 
+  // Takes the result of the compile. False: it is still running. Throws what the compile threw.
+  bool take_compiled();
   bool matches(uint64_t call_context, const detail::Call& call) const;
   // The first integer argument for which this variant was not compiled; negative: none.
   int other_integer(const detail::Call& call) const;

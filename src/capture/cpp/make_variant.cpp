@@ -15,6 +15,7 @@
 namespace vesta::capture::functions {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using Dimensions = std::vector<std::vector<bool>>;  // which are symbolic: by tensor, then by integer
 
 struct Maker {
@@ -23,6 +24,7 @@ struct Maker {
   const std::string& key;
   uint64_t context;
   const detail::Function::Program& program;
+  Clock::time_point end;  // the call waits no longer
 
   std::shared_ptr<FunctionVariant> empty_variant() const {
     auto v = std::make_shared<FunctionVariant>();
@@ -35,7 +37,7 @@ struct Maker {
     return v;
   }
 
-  std::shared_ptr<const FunctionVariant> eager_variant(std::string reason, std::exception_ptr error) const {
+  std::shared_ptr<FunctionVariant> eager_variant(std::string reason, std::exception_ptr error) const {
     auto v = empty_variant();
     v->error = std::move(error);
     v->eager_reason = std::move(reason);
@@ -80,18 +82,19 @@ struct Maker {
     return inputs;
   }
 
-  std::shared_ptr<const FunctionVariant> trace_and_compile(const Dimensions& dynamic) const {
-    const auto start = std::chrono::steady_clock::now();
+  std::shared_ptr<FunctionVariant> trace_and_compile(const Dimensions& dynamic) const {
+    const auto start = Clock::now();
     auto v = empty_variant();
     v->dynamic = dynamic;
     auto constants = std::make_shared<std::vector<c10::IValue>>();
-    trace::Traced traced =
-        trace::trace(trace_inputs(dynamic), [&](const std::vector<c10::IValue>& leaves) -> std::vector<c10::IValue> {
-          detail::Results results;
-          constants->clear();
-          program(leaves, results, *constants);
-          return std::move(results.values);
-        });
+    trace::Traced traced = trace::trace(trace_inputs(dynamic),
+                                        [&](const std::vector<c10::IValue>& leaves) -> std::vector<c10::IValue> {
+                                          detail::Results results;
+                                          constants->clear();
+                                          program(leaves, results, *constants);
+                                          return std::move(results.values);
+                                        },
+                                        {.end = end});
     v->constants = std::move(constants);
     v->lifted = std::move(traced.lifted);
     v->in_grad_mode = traced.in_grad_mode;
@@ -105,11 +108,11 @@ struct Maker {
     pipeline::Traced facts;
     facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.conj_neg)};
     facts.op_count = traced.op_count;
-    facts.trace_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    facts.trace_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
     facts.deterministic = at::globalContext().deterministicAlgorithms();
-    pipeline::Result compiled = pipeline::compile(std::move(traced.graph), info.options, std::move(facts));
-    v->executable = std::move(compiled.executable);
-    v->report = std::move(compiled.report);
+    v->pending = pipeline::start_compile(std::move(traced.graph), info.options, std::move(facts));
+    v->pending->wait_until(info.options.background ? Clock::time_point::min() : end);
+    v->take_compiled();
     return v;
   }
 
@@ -133,7 +136,7 @@ struct Maker {
     return dynamic;
   }
 
-  std::shared_ptr<const FunctionVariant> make(const FunctionVariantList& list) const {
+  std::shared_ptr<FunctionVariant> make(const FunctionVariantList& list) const {
     Dimensions dynamic = dynamic_for(list);
     const bool symbolic = std::any_of(dynamic.begin(), dynamic.end(), [](const std::vector<bool>& d) {
       return std::find(d.begin(), d.end(), true) != d.end();
@@ -151,6 +154,10 @@ struct Maker {
         reason = fmt::format("needs a value: {}", e.what());
         error = std::current_exception();
         break;  // constants in place of symbols do not help
+      } catch (const trace::DeadlinePassed& e) {
+        reason = e.what();
+        error = std::current_exception();
+        break;
       } catch (const Unsupported& e) {
         reason = e.what();
         error = std::current_exception();
@@ -171,11 +178,13 @@ struct Maker {
 
 }  // namespace
 
-std::shared_ptr<const FunctionVariant> make_variant(const FunctionInfo& info, const detail::Call& call,
-                                                    const std::string& key, uint64_t context,
-                                                    const FunctionVariantList& before,
-                                                    const detail::Function::Program& program) {
-  return Maker{info, call, key, context, program}.make(before);
+std::shared_ptr<FunctionVariant> make_variant(const FunctionInfo& info, const detail::Call& call,
+                                              const std::string& key, uint64_t context,
+                                              const FunctionVariantList& before,
+                                              const detail::Function::Program& program) {
+  const int64_t ms = info.options.deadline_ms;
+  const auto end = ms < 0 ? Clock::time_point::max() : Clock::now() + std::chrono::milliseconds(ms);
+  return Maker{info, call, key, context, program, end}.make(before);
 }
 
 }  // namespace vesta::capture::functions

@@ -38,8 +38,8 @@ int architecture(const Target& t) {
 // machine code in a thread of its own.
 class ToCode {
  public:
-  ToCode(const Target& target, const std::string& dump_dir)
-      : nvrtc_(loaded()), dump_dir_(dump_dir), arch_(architecture(target)) {
+  ToCode(const Target& target, const CompileOptions& options)
+      : nvrtc_(loaded()), dump_dir_(options.dump_dir), cancel_(options.cancel), arch_(architecture(target)) {
     const std::vector<int> known = nvrtc_.architectures();
     binary_ = std::find(known.begin(), known.end(), arch_) != known.end();
     // For a GPU that NVRTC does not know, the driver compiles the PTX.
@@ -66,12 +66,14 @@ class ToCode {
     parallel(programs + wanted.size(), [&](size_t n) {
       if (n < programs) {
         try {
+          if (cancel_) cancel_->check();
           ptx[n].set_value(program(sources, names, n, programs));
         } catch (...) {
           ptx[n].set_exception(std::current_exception());
         }
         return;
       }
+      if (cancel_) cancel_->check();
       const size_t i = n - programs;
       const std::string& part = parts[i % programs].get()[i / programs];
       const std::string cubin = binary_ ? machine_code(part, sources[i], names[i], multiplies[i]) : std::string();
@@ -121,6 +123,7 @@ class ToCode {
   const Nvrtc& nvrtc_;
   const JitLink* link_;
   const std::string& dump_dir_;
+  const CancelToken* cancel_;
   int arch_, virtual_;
   bool binary_;
 };
@@ -147,7 +150,7 @@ const std::string& nvrtc_fingerprint(const Target& target) {
 std::vector<Result> compile_with_nvrtc(const std::vector<Request>& requests, const Target& target,
                                        const CompileOptions& options) {
   const auto code = [&](std::span<const Wanted> wanted, const Parallel& parallel, const auto& done) {
-    ToCode(target, options.dump_dir).run(wanted, parallel, done);
+    ToCode(target, options).run(wanted, parallel, done);
   };
   return compile_batch(requests, {machine::Form::Cuda, nvrtc_fingerprint(target), code}, options);
 }

@@ -110,8 +110,10 @@ std::string generate(const Request& request, const std::string& symbol, const Ta
 std::vector<Result> compile_with_llvm(const std::vector<Request>& requests, const Target& target,
                                       const CompileOptions& options) {
   const auto code = [&](std::span<const Wanted> wanted, const Parallel& parallel, const auto& done) {
-    parallel(wanted.size(),
-             [&](size_t i) { done(i, generate(*wanted[i].request, wanted[i].symbol, target, options.dump_dir)); });
+    parallel(wanted.size(), [&](size_t i) {
+      if (options.cancel) options.cancel->check();
+      done(i, generate(*wanted[i].request, wanted[i].symbol, target, options.dump_dir));
+    });
   };
   return compile_batch(requests, {machine::Form::Elf, llvm_fingerprint(target), code}, options);
 }

@@ -241,6 +241,11 @@ constexpr BreakRow kRows[] = {
      Then::RunEager},
     {Break::LongTrace, "long-trace", "runs too many instructions in one trace",
      "A loop over very many items is unrolled.", "compile the body of the loop as a function of its own"},
+    {Break::DeadlinePassed, "deadline-passed", "takes longer to trace than the option deadline_ms allows ({} ms)",
+     "A trace that has not reached its end is of no use, so it is given up and the call runs eager. Later calls try "
+     "again, "
+     "three times in all.",
+     "allow more time (deadline_ms), or call the function once before time matters", Then::RunEager},
     {Break::TensorNotReached, "tensor-not-reached",
      "uses a tensor that no variable, attribute or item of the function leads to",
      "The guards cannot find the tensor in a later call.", "pass the tensor as an argument"},

@@ -98,6 +98,7 @@ enum class Break : uint8_t {
   ViewRelation,
   ManyOperators,
   LongTrace,
+  DeadlinePassed,
   TensorNotReached,
   // State around the function
   NewContextVariableRead,

@@ -10,12 +10,18 @@
 namespace vesta::capture {
 namespace {
 
-constexpr int kMostTraces = 24;  // of one segment for one call: each break moves the end
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMostLateTraces = 3;  // of one segment; then its frames are left to CPython
+constexpr int kMostTraces = 24;     // of one segment for one call: each break moves the end
 
 // Decides what follows a trace that gave no graph.
 class Attempts {
  public:
-  Attempts(const Options& options, ValueHistory& history, bool fullgraph) : fullgraph_(fullgraph) {
+  Attempts(const Options& options, ValueHistory& history, bool fullgraph, Clock::time_point end)
+      : fullgraph_(fullgraph) {
+    settings.end = end;
+    settings.deadline_ms = options.deadline_ms;
     settings.dynamic = options.dynamic;
     settings.history = &history;
     settings.whole = fullgraph;
@@ -96,9 +102,9 @@ CaptureBreak break_report(const Variant& v, const BreakSite& site, PyCodeObject*
 }  // namespace
 
 SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, const Options& options, bool fullgraph,
-                               std::vector<Warning>& lost) {
-  const auto start = std::chrono::steady_clock::now();
-  Attempts attempts(options, segment.history, fullgraph);
+                               Clock::time_point end, std::vector<Warning>& lost) {
+  const auto start = Clock::now();
+  Attempts attempts(options, segment.history, fullgraph, end);
   std::optional<TraceResult> done;
   for (int i = 0; i < kMostTraces; ++i) {
     TraceResult r = trace_segment(t, f, segment.position, attempts.settings);
@@ -110,6 +116,8 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
     if (attempts.after(std::move(r)) == Attempts::Next::LeaveToPython) break;
   }
   const BreakSite& site = attempts.site;
+  if (!done && site.reason.id == Break::DeadlinePassed && ++segment.late < kMostLateTraces)
+    return {nullptr, {}, site.reason};
   if (!done) {
     if (attempts.raises.empty()) segment.skipped = site.reason.empty() ? reason_for(Break::TooManyBreaks) : site.reason;
     return {nullptr, attempts.raises};
@@ -128,14 +136,15 @@ SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, con
   v.report.ops = std::move(r.graph.operators);
   if (!r.graph.empty) {
     try {
-      v.graph = compile_graph(std::move(r.graph), options, r.trace_ms, r.integers);
-      v.report.compiled = v.graph.report;
+      v.graph = compile_graph(std::move(r.graph), options, r.trace_ms, r.integers, end);
+      v.report.pending = v.graph.pending != nullptr;
+      if (!v.report.pending) v.report.compiled = v.graph.report;
     } catch (const std::exception& e) {
       segment.skipped = reason_for(Break::CompileFailed, e.what());
       return {};
     }
   }
-  v.report.total_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  v.report.total_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   v.let_go();
   return {r.variant, {}};
 }

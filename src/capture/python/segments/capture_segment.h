@@ -2,6 +2,7 @@
 // or with other settings, then compiles that graph. The frame and the program's objects are afterwards as they were.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,10 +17,13 @@ struct SegmentCapture {
   // Without a variant: the exception that the program itself raises, with fullgraph=True; if empty, segment.skipped
   // says why CPython must run the frame.
   std::string raises;
+  Reason late;  // if set: the trace was given up for lack of time, and another call may try again
 };
 
-// `lost`: warnings of traces that came to nothing. Those that the variant repeats are taken out again.
+// `end`: the caller waits no longer. A compile that has a graph then goes on in the background
+// (CompiledGraph::pending). `lost`: warnings of traces that came to nothing. Those that the variant repeats are taken
+// out again.
 SegmentCapture capture_segment(PyThreadState* t, Frame* f, Segment& segment, const Options& options, bool fullgraph,
-                               std::vector<Warning>& lost);
+                               std::chrono::steady_clock::time_point end, std::vector<Warning>& lost);
 
 }  // namespace vesta::capture

@@ -1,5 +1,7 @@
 #include "capture/python/segments/captured.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "capture/python/functions/compilers.h"
@@ -70,6 +72,21 @@ PyObject* Captured::enter(PyThreadState* t, Frame* f, Gain* gain) {
   PyObject* result = SegmentedCall(*this, t, f, gain).run();
   Py_LeaveRecursiveCall();
   return result;
+}
+
+bool Captured::wait(std::chrono::steady_clock::time_point end) const {
+  std::vector<std::shared_ptr<Variant>> pending;
+  for (const auto& [place, s] : segments_)
+    std::ranges::copy_if(s->variants, std::back_inserter(pending), [](const auto& v) { return v->report.pending; });
+  bool all = true;
+  for (const std::shared_ptr<Variant>& v : pending) {
+    wait_for_compile(v->graph, end);
+    try {
+      all = (!v->report.pending || v->take_compiled()) && all;
+    } catch (const std::exception&) {  // the next call of it gets the error, and runs eager
+    }
+  }
+  return all;
 }
 
 void Captured::reset() {

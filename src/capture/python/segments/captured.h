@@ -2,6 +2,7 @@
 // segmented_call.h takes a frame through the segments.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -30,6 +31,9 @@ class Captured final : public CapturedCallable {
   std::shared_ptr<Segment> segment(PyCodeObject* code, int position);
   std::vector<const Segment*> segments() const;  // valid until the next call
   CaptureReport report() const;
+  // Waits until `end` for compiles in the background, without the GIL, and takes what they have made. False: one is
+  // still running.
+  bool wait(std::chrono::steady_clock::time_point end) const;
 
   const Options options;
   const bool fullgraph;

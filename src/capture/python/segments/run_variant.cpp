@@ -8,6 +8,18 @@
 
 namespace vesta::capture {
 
+// Takes the result of a compile in the background. False: there is none (ready.failed).
+static bool take_compiled(Variant& v, Ready& ready) {
+  try {
+    if (v.take_compiled()) return true;
+    ready.failed = "the compile goes on in the background";
+  } catch (const std::exception& e) {
+    ready.failed = e.what();
+    ready.not_compiled = true;
+  }
+  return false;
+}
+
 bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
   if (!v.watched.alive()) return why.guard = "an object that it was compiled for does not exist any more", false;
   const GuardProgram::Lease lease(v.guards);
@@ -20,6 +32,7 @@ bool run_variant(Variant& v, Frame* f, Ready& ready, CaptureDifference& why) {
         why.where = user_line(g.asked_in, g.position);
     return false;
   }
+  if (v.graph.pending && !take_compiled(v, ready)) return false;
   auto reg = [&](int source) { return registers[source]; };
   std::vector<PyObject*>& tensors = registers.tensors;
   std::vector<int64_t>& integers = registers.integers;

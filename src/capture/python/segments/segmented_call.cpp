@@ -35,7 +35,11 @@ PyObject* SegmentedCall::leave_to_python(const Reason& why) {
 }
 
 // The graph failed. An error that eager raises as well is the program's own.
-PyObject* SegmentedCall::leave_failed(const Ready& ready) {
+PyObject* SegmentedCall::leave_failed(Segment& s, const Ready& ready) {
+  if (ready.not_compiled) {
+    s.skipped = reason_for(Break::CompileFailed, ready.failed);
+    return leave_to_python(s.skipped);
+  }
   return ready.refused && captured_.options.strict ? leave_to_python(reason_for(Break::RunFailed, ready.failed))
                                                    : go_on_eagerly(ready.failed);
 }
@@ -98,7 +102,7 @@ bool SegmentedCall::prepare(Segment& s, Ready& ready) {
     return true;
   }
   if (PyErr_Occurred()) return left(throw_at(thread_, frame_, position_));
-  if (!ready.failed.empty()) return left(leave_failed(ready));
+  if (!ready.failed.empty()) return left(leave_failed(s, ready));
   ++captured_.misses;
   gain_->passing = true;
   const Stance set = stance();
@@ -115,9 +119,13 @@ bool SegmentedCall::prepare(Segment& s, Ready& ready) {
 }
 
 bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why, bool traced_before) {
-  const SegmentCapture made = capture_segment(thread_, frame_, s, captured_.options, captured_.fullgraph, lost_);
+  const auto begin = CompileTime::Clock::now();
+  const SegmentCapture made = capture_segment(thread_, frame_, s, captured_.options, captured_.fullgraph,
+                                              compile_time_.end(captured_.options.deadline_ms), lost_);
+  compile_time_.add_since(begin);
   // The exception is the program's: it is no failure of Vesta's to find a graph.
   if (!made.raises.empty()) return left(go_on_eagerly(made.raises));
+  if (!made.late.empty()) return left(leave_to_python(made.late));
   const std::shared_ptr<Variant>& v = made.variant;
   if (!v) return left(leave_to_python(s.skipped));
   if (captured_.fullgraph && v->epilogue.kind == Epilogue::Kind::Break && !v->passing) {
@@ -143,7 +151,7 @@ bool SegmentedCall::add_variant(Segment& s, Ready& ready, CaptureRecompile& why,
     return left(captured_.options.strict ? leave_to_python(reason) : go_on_eagerly(reason.text));
   }
   if (ready.refused) s.skipped = reason_for(Break::RunFailed, ready.failed);
-  return left(leave_failed(ready));
+  return left(leave_failed(s, ready));
 }
 
 void SegmentedCall::count_gain(const Variant& v) {

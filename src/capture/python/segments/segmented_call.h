@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "capture/python/segments/captured.h"
+#include "capture/python/segments/compile_time.h"
 #include "capture/python/segments/run_variant.h"
 
 namespace vesta::capture {
@@ -24,7 +25,7 @@ class SegmentedCall {
   // with the frame left and `left_` set.
   PyObject* go_on_eagerly(const std::string& reason);
   PyObject* leave_to_python(const Reason& why);
-  PyObject* leave_failed(const Ready& ready);
+  PyObject* leave_failed(Segment& s, const Ready& ready);
   PyObject* leave_skipped(const Segment& s);
   bool left(PyObject* result);
   bool prepare(Segment& s, Ready& ready);
@@ -40,6 +41,7 @@ class SegmentedCall {
   PyThreadState* const thread_;
   Frame* const frame_;
   Gain* const gain_;
+  CompileTime compile_time_;
   int position_ = 0, idle_ = 0;
   bool fresh_ = true;  // no instruction of the frame has been executed
   PyObject* left_ = nullptr;

@@ -10,6 +10,13 @@ std::vector<std::vector<Object>*> Variant::holders() {
   return all;
 }
 
+bool Variant::take_compiled() {
+  if (!finish_compile(graph)) return false;
+  report.pending = false;
+  report.compiled = graph.report;
+  return true;
+}
+
 void Variant::let_go() {
   watched = Watched(holders());
   for (const Reconstruction& r : epilogue.reconstructions)

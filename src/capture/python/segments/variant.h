@@ -37,6 +37,8 @@ struct Variant {
   std::map<int, int64_t> failures;  // how often each guard failed, by its index
   int frames = 0;                   // of Python functions that the trace went through
   Watched watched;
+  // Takes the result of a compile in the background. False: it is still running. Throws what the compile threw.
+  bool take_compiled();
   // Every list in which the variant holds references.
   std::vector<std::vector<Object>*> holders();
   // Drops the references to objects that others own as well: the variant then knows them by weak references alone.
@@ -54,6 +56,7 @@ struct Segment {
   ValueHistory history;
   static constexpr int kMostPassing = 4;
   int passing = 0;              // how many variants were to be traced again at the next call
+  int late = 0;                 // how many traces were given up for lack of time
   std::vector<Warning> warned;  // by any trace
   Reason skipped;               // if set, CPython runs the rest of the frame, for this reason
 };

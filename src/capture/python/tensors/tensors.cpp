@@ -20,7 +20,7 @@
 #include "capture/entry/context_key.h"
 #include "capture/python/package.h"
 #include "capture/python/values/class_sets.h"
-#include "pipeline/pipeline.h"
+#include "pipeline/background.h"
 #include "trace/generator.h"
 #include "trace/recorder.h"
 #include "trace/tensors/traced_tensor.h"
@@ -383,8 +383,31 @@ void set_tape_maker(TapeMaker maker) { make_tape = maker; }
 // A run with a shorter estimate keeps the GIL: other threads wait for less time than releasing it would cost.
 constexpr double kBriefUs = 5;
 
+static void set_compiled(CompiledGraph& out, pipeline::Result result) {
+  out.executable = std::move(result.executable);
+  out.report = std::move(result.report);
+  out.calls_aten = out.report.ops_extern > 0;
+  double us = 0;
+  for (const KernelInfo& k : out.report.kernels) us += k.estimated_us;
+  out.is_brief = !out.calls_aten && us < kBriefUs && out.executable->artifact().is_static;
+}
+
+void wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end) {
+  const std::shared_ptr<pipeline::Background> pending = graph.pending;
+  if (!pending) return;
+  const py::gil_scoped_release release;
+  pending->wait_until(end);
+}
+
+bool finish_compile(CompiledGraph& graph) {
+  if (!graph.pending->is_done()) return false;
+  set_compiled(graph, graph.pending->take());
+  graph.pending.reset();
+  return true;
+}
+
 CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms,
-                            const std::vector<int64_t>& integers) {
+                            const std::vector<int64_t>& integers, std::chrono::steady_clock::time_point end) {
   trace::Traced& traced = *graph.traced;
   pipeline::Traced facts;
   facts.facts = {std::move(traced.same_inputs), std::move(traced.storage_offsets), std::move(traced.conj_neg)};
@@ -392,20 +415,22 @@ CompiledGraph compile_graph(TracedGraph graph, const Options& options, double tr
   facts.trace_ms = trace_ms;
   facts.inference = !traced.tape;
   facts.deterministic = at::globalContext().deterministicAlgorithms();
-  pipeline::Result result;
-  {
-    const py::gil_scoped_release release;
-    result = pipeline::compile(std::move(traced.graph), options, std::move(facts));
-  }
   CompiledGraph out;
-  out.executable = std::move(result.executable);
   out.in_grad_mode = graph.in_grad_mode;
   out.views = std::move(traced.views);
-  out.report = std::move(result.report);
-  out.calls_aten = out.report.ops_extern > 0;
-  double us = 0;
-  for (const KernelInfo& k : out.report.kernels) us += k.estimated_us;
-  out.is_brief = !out.calls_aten && us < kBriefUs && out.executable->artifact().is_static;
+  if (traced.tape) {
+    pipeline::Result result;
+    {
+      const py::gil_scoped_release release;
+      result = pipeline::compile(std::move(traced.graph), options, std::move(facts));
+    }
+    set_compiled(out, std::move(result));
+  } else {
+    const py::gil_scoped_release release;
+    out.pending = pipeline::start_compile(std::move(traced.graph), options, std::move(facts));
+    out.pending->wait_until(options.background ? pipeline::Background::Clock::time_point::min() : end);
+  }
+  if (!traced.tape && !finish_compile(out)) return out;
   if (traced.tape) {
     const at::AutoGradMode on(true);  // the tape says where the program records no gradients
     py::list examples;

@@ -5,6 +5,7 @@
 #include <Python.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,6 +21,9 @@
 #include "vesta/options.h"
 #include "vesta/report.h"
 
+namespace vesta::pipeline {
+class Background;
+}
 namespace vesta::runtime {
 class Executable;
 }
@@ -144,6 +148,8 @@ TracedGraph trace_graph(const std::function<std::vector<PyObject*>()>& body, boo
 
 struct CompiledGraph {
   std::shared_ptr<const runtime::Executable> executable;
+  // The compile goes on in the background, and nothing below is set yet but the facts of the trace.
+  std::shared_ptr<pipeline::Background> pending;
   // With gradients: a callable on the input tensors and integers (python/vesta/training.py). The executable then only
   // checks the inputs.
   Object differentiable;
@@ -156,9 +162,14 @@ struct CompiledGraph {
   mutable WeakReferences parameters;
   mutable int64_t watched = 0;
 };
-// `integers`: the values of the symbolic integers. Releases the GIL. Throws Unsupported or InternalError.
+// `integers`: the values of the symbolic integers. Releases the GIL. Throws Unsupported or InternalError. If the
+// compile has not ended at `end`, it goes on in the background; a compile of gradients is always waited for.
 CompiledGraph compile_graph(TracedGraph graph, const Options& options, double trace_ms,
-                            const std::vector<int64_t>& integers);
+                            const std::vector<int64_t>& integers, std::chrono::steady_clock::time_point end);
+// Waits until `end` for a compile in the background, without the GIL.
+void wait_for_compile(const CompiledGraph& graph, std::chrono::steady_clock::time_point end);
+// Takes what a compile in the background has made. False: it is still running. Throws what the compile threw.
+bool finish_compile(CompiledGraph& graph);
 
 // Makes a Python object of a tape. The bindings set it.
 using TapeMaker = PyObject* (*)(std::shared_ptr<const trace::Tape>);

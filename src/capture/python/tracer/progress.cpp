@@ -8,6 +8,8 @@
 
 namespace vesta::capture {
 
+using Clock = std::chrono::steady_clock;
+
 UserLine user_line(PyCodeObject* code, int position) {
   const int line = line_of(code, position);
   return {std::string(utf8_of(code->co_filename)), line > 0 ? line : code->co_firstlineno,
@@ -27,6 +29,11 @@ bool Progress::begin_instruction(Frame* f, int position) {
     ++root_count_;
   }
   if (++instructions_ > t_.settings.most_instructions && !ended_) t_.graph_break(Break::LongTrace);
+  // Between two readings of the clock at most some tens of operators are traced, which take less than a millisecond.
+  constexpr int64_t kPerReading = 64;
+  if (instructions_ % kPerReading == 0 && t_.settings.end != Clock::time_point::max() && !ended_ &&
+      Clock::now() > t_.settings.end)
+    t_.graph_break(Break::DeadlinePassed, std::to_string(t_.settings.deadline_ms));
   return true;
 }
 

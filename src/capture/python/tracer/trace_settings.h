@@ -2,6 +2,7 @@
 // Plain data; a segment owns the histories and hands the same ones to each of its traces.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -49,6 +50,9 @@ struct TraceSettings {
   bool says_compiling = true;   // the answer to torch.compiler.is_compiling()
   int stop_at = -1;  // end the trace before this instruction of the root frame, by its count; -1: run to the end
   int64_t most_instructions = 20'000'000;
+  // A trace that takes longer is given up. `deadline_ms`: the option, for the message.
+  std::chrono::steady_clock::time_point end = std::chrono::steady_clock::time_point::max();
+  int64_t deadline_ms = -1;
 };
 
 }  // namespace vesta::capture

@@ -1,0 +1,42 @@
+#include "base/fault.h"
+
+#include <map>
+#include <mutex>
+#include <string>
+
+namespace vesta::fault {
+namespace {
+
+struct Faults {
+  std::mutex mutex;
+  std::map<std::string, std::function<void()>, std::less<>> by_stage;
+};
+Faults& faults() {
+  static auto* f = new Faults;
+  return *f;
+}
+
+}  // namespace
+
+void detail::reached(std::string_view stage) {
+  std::function<void()> fault;
+  {
+    const std::lock_guard lock(faults().mutex);
+    const auto it = faults().by_stage.find(stage);
+    if (it == faults().by_stage.end()) return;
+    fault = it->second;
+  }
+  fault();
+}
+
+void inject(std::string_view stage, std::function<void()> fault) {
+  Faults& all = faults();
+  const std::lock_guard lock(all.mutex);
+  if (fault)
+    all.by_stage.insert_or_assign(std::string(stage), std::move(fault));
+  else if (const auto it = all.by_stage.find(stage); it != all.by_stage.end())
+    all.by_stage.erase(it);
+  detail::any = !all.by_stage.empty();
+}
+
+}  // namespace vesta::fault

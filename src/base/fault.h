@@ -1,0 +1,23 @@
+// Faults that tests inject into the stages of a compile. Without one, a stage reads one word.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string_view>
+
+namespace vesta::fault {
+
+namespace detail {
+inline std::atomic<bool> any{false};
+void reached(std::string_view stage);
+}  // namespace detail
+
+// Runs the stage's fault, which may take time or throw. For the stages of CompileReport::stages.
+inline void reached(std::string_view stage) {
+  if (detail::any.load(std::memory_order_relaxed)) detail::reached(stage);
+}
+
+// The fault of a stage from now on; nullptr: none. A call of it that has begun ends as it would have.
+void inject(std::string_view stage, std::function<void()> fault);
+
+}  // namespace vesta::fault

@@ -1,0 +1,36 @@
+// How long the outermost compiled call of a thread has waited for compiles. Options::deadline_ms bounds this time; the
+// time in which the program itself runs does not count.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace vesta::capture {
+
+// Made for each compiled call. Calls inside of the first one on the thread's stack add to its time.
+class CompileTime {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  CompileTime() {
+    if (!outermost) outermost = this;
+  }
+  ~CompileTime() {
+    if (outermost == this) outermost = nullptr;
+  }
+  CompileTime(const CompileTime&) = delete;
+
+  // Until when a compile that begins now may take, if one call may wait for so many milliseconds; negative: for ever.
+  Clock::time_point end(int64_t deadline_ms) const {
+    if (deadline_ms < 0) return Clock::time_point::max();
+    return Clock::now() + std::chrono::milliseconds(deadline_ms) - outermost->spent_;
+  }
+  // A compile began then and has ended.
+  void add_since(Clock::time_point begin) { outermost->spent_ += Clock::now() - begin; }
+
+ private:
+  static inline thread_local CompileTime* outermost = nullptr;
+  Clock::duration spent_{};
+};
+
+}  // namespace vesta::capture

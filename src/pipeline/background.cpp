@@ -1,0 +1,152 @@
+#include "pipeline/background.h"
+
+#include "graph/device.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace vesta::pipeline {
+
+namespace {
+
+// How long a process that exits waits for its compiles. They are asked to stop first.
+constexpr std::chrono::seconds kExitWait{2};
+
+}  // namespace
+
+// The threads that compile, and the compiles that they run.
+class CompileThreads {
+ public:
+  void start(std::shared_ptr<Background> compile) {
+    const std::lock_guard lock(mutex_);
+    running_.insert(compile.get());
+    queue_.push_back(std::move(compile));
+    if (idle_ >= queue_.size()) {
+      wake_.notify_one();
+    } else {
+      std::thread([this] { serve(); }).detach();
+    }
+  }
+  void cancel_all() {
+    const std::lock_guard lock(mutex_);
+    for (Background* b : running_) b->cancel_.cancel();
+  }
+  bool wait_for_all(Background::Clock::time_point end) {
+    std::unique_lock lock(mutex_);
+    return ended_.wait_until(lock, end, [&] { return running_.empty(); });
+  }
+
+  static CompileThreads& current() { return *place(); }
+
+ private:
+  // No compile is running afterwards, and none can start.
+  void before_fork() {
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [&] { return running_.empty(); });
+    lock.release();
+  }
+  void serve() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      ++idle_;
+      wake_.wait(lock, [&] { return !queue_.empty(); });
+      --idle_;
+      const std::shared_ptr<Background> compile = std::move(queue_.back());
+      queue_.pop_back();
+      lock.unlock();
+      compile->run();
+      lock.lock();
+      running_.erase(compile.get());
+      if (running_.empty()) ended_.notify_all();
+    }
+  }
+
+  static std::atomic<CompileThreads*>& place() {
+    static auto* p = [] {
+      auto* made = new std::atomic<CompileThreads*>(new CompileThreads);
+      pthread_atfork([] { current().before_fork(); }, [] { current().mutex_.unlock(); },
+                     [] { place() = new CompileThreads; });
+      // A thread must not be inside of LLVM while its static objects are destroyed.
+      std::atexit([] {
+        current().cancel_all();
+        current().wait_for_all(Background::Clock::now() + kExitWait);
+      });
+      return made;
+    }();
+    return *p;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_, ended_;
+  std::vector<std::shared_ptr<Background>> queue_;
+  std::set<Background*> running_;  // with those in the queue
+  size_t idle_ = 0;
+};
+
+std::shared_ptr<Background> Background::start(Work work) {
+  std::shared_ptr<Background> out(new Background(std::move(work)));
+  CompileThreads::current().start(out);
+  return out;
+}
+
+std::shared_ptr<Background> Background::finished(Work work) {
+  std::shared_ptr<Background> out(new Background(std::move(work)));
+  out->run();
+  return out;
+}
+
+void Background::run() noexcept {
+  std::optional<Result> result;
+  std::exception_ptr error;
+  try {
+    result = work_(cancel_);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const Work done = std::move(work_);  // what it holds dies outside of the lock
+  const std::lock_guard lock(mutex_);
+  result_ = std::move(result);
+  error_ = error;
+  done_ = true;
+  finished_.notify_all();
+}
+
+bool Background::wait_until(Clock::time_point end) const {
+  std::unique_lock lock(mutex_);
+  return finished_.wait_until(lock, end, [&] { return done_; });
+}
+
+Result Background::take() {
+  const std::lock_guard lock(mutex_);
+  if (error_) std::rethrow_exception(error_);
+  return std::move(*result_);
+}
+
+std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced) {
+  const bool is_waited_for = graph::first_device(*graph, DeviceType::CUDA).has_value();
+  // std::function copies what it holds.
+  auto shared = std::make_shared<std::pair<std::unique_ptr<graph::Graph>, Traced>>(std::move(graph), std::move(traced));
+  Background::Work work = [shared, options](const CancelToken& cancel) {
+    return compile(std::move(shared->first), options, std::move(shared->second), nullptr, &cancel);
+  };
+  return is_waited_for ? Background::finished(std::move(work)) : Background::start(std::move(work));
+}
+
+bool wait_for_compiles(Background::Clock::time_point end) { return CompileThreads::current().wait_for_all(end); }
+
+}  // namespace vesta::pipeline
+
+bool vesta::wait(double seconds) {
+  using Clock = pipeline::Background::Clock;
+  // Longer times would overflow.
+  constexpr double kLongest = 1e8;
+  const auto time = std::chrono::duration<double>(seconds < 0 ? kLongest : std::min(seconds, kLongest));
+  return pipeline::wait_for_compiles(Clock::now() + std::chrono::duration_cast<Clock::duration>(time));
+}

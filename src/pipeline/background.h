@@ -1,0 +1,58 @@
+// A compile on a thread of its own. Its caller waits as long as its deadline allows, and goes on without the result
+// then; the compile ends in the background.
+//
+// Threads are kept for later compiles, because LLVM's state of a thread is costly to make. fork() waits until no
+// compile is running: the child has none of the threads, and finds every compile done. At exit, running compiles are
+// cancelled, and the process waits until they have stopped, which takes the time of one pass or one kernel.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "base/cancel.h"
+#include "pipeline/pipeline.h"
+
+namespace vesta::pipeline {
+
+class Background {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Work = std::function<Result(const CancelToken&)>;
+
+  static std::shared_ptr<Background> start(Work work);
+  // Runs `work` on the calling thread.
+  static std::shared_ptr<Background> finished(Work work);
+  Background(const Background&) = delete;
+
+  // Whether the compile is done. Waits until `end` for it.
+  bool wait_until(Clock::time_point end) const;
+  bool is_done() const { return wait_until(Clock::time_point::min()); }
+  // What the compile made, or throws what it threw. It must be done. Only the first call gets the result.
+  Result take();
+
+ private:
+  explicit Background(Work work) : work_(std::move(work)) {}
+  void run() noexcept;
+
+  friend class CompileThreads;
+  Work work_;
+  CancelToken cancel_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable finished_;
+  bool done_ = false;
+  std::optional<Result> result_;
+  std::exception_ptr error_;
+};
+
+// compile() of the graph on a thread of its own (pipeline.h). A compile for a GPU is done when this returns.
+std::shared_ptr<Background> start_compile(std::unique_ptr<graph::Graph> graph, const Options& options, Traced traced);
+
+// Whether no compile is running in this process. Waits until `end` for it.
+bool wait_for_compiles(Background::Clock::time_point end);
+
+}  // namespace vesta::pipeline

@@ -1,0 +1,282 @@
+"""A call waits for compiles no longer than its deadline; compiles end in the background, and later calls use them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+import vesta
+from vesta import _C
+
+STAGES = ("passes", "plan", "codegen", "assemble", "load")
+DELAY = 1.0  # seconds, of the stage that a test delays
+SOON = 0.6  # a call that does not wait for it takes less, even on a busy machine
+
+
+@pytest.fixture(autouse=True)
+def _no_faults() -> Iterator[None]:
+    yield
+    for stage in STAGES:
+        _C.inject_fault(stage, "none")
+    assert vesta.wait(timeout=60)
+
+
+def _soon(call: Callable[[], torch.Tensor], expected: torch.Tensor) -> None:
+    """The call gives this, and does not wait for the stage that is delayed."""
+    start = time.perf_counter()
+    result = call()
+    assert time.perf_counter() - start < SOON
+    torch.testing.assert_close(result, expected)
+
+
+def _graphs(compiled: object) -> tuple[vesta.explain_capture.Graph, ...]:
+    return vesta.explain(compiled).explanation.graphs
+
+
+def _captured(compiled: object) -> vesta.explain_capture.Captured:
+    return vesta.explain(compiled).explanation.captures[0]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_delayed_stage_delays_no_call(stage: str) -> None:
+    seen = []
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        seen.append(None)
+        return (x.sin() + 1).sum(-1)
+
+    x = torch.randn(8, 16)
+    _C.inject_fault(stage, "delay", DELAY)
+    compiled = vesta.compile(f, options={"deadline_ms": 50})
+    expected = f(x)
+    _soon(lambda: compiled(x), expected)
+    assert len(seen) == 2  # one for each of the two calls
+    assert [g.pending for g in _graphs(compiled)] == [True]
+    assert "the compile goes on in the background" in str(vesta.explain(compiled))
+    _soon(lambda: compiled(x), expected)
+    assert vesta.wait(compiled, timeout=60)
+    assert not _graphs(compiled)[0].pending
+    before = _graphs(compiled)[0].hits
+    torch.testing.assert_close(compiled(x), expected)
+    assert _graphs(compiled)[0].hits == before + 1
+    assert len(seen) == 4
+
+
+def test_background_waits_for_no_compile() -> None:
+    _C.inject_fault("codegen", "delay", DELAY)
+    compiled = vesta.compile(lambda x: x.exp() * 2, options={"background": True})
+    x = torch.randn(64)
+    _soon(lambda: compiled(x), x.exp() * 2)
+    assert not vesta.wait(compiled, timeout=0)
+    assert vesta.wait(compiled)
+    torch.testing.assert_close(compiled(x), x.exp() * 2)
+    assert len(_graphs(compiled)) == 1 and _graphs(compiled)[0].compiled.kernels
+
+
+def test_a_call_waits_once_for_all_its_parts() -> None:
+    _C.inject_fault("plan", "delay", DELAY)
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(8):
+            x = torch.sin(x) + 1
+            torch._dynamo.graph_break()
+        return x
+
+    @vesta.disable
+    def outside(g: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        return g(x)
+
+    inner = vesta.compile(f, options={"deadline_ms": 100})
+
+    def nested(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            x = outside(inner, x.cos())
+        return x
+
+    outer = vesta.compile(nested, options={"deadline_ms": 100})
+    x = torch.randn(4)
+    _soon(lambda: outer(x), nested(x))
+
+
+@pytest.mark.parametrize("kind", ["throw", "memory"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_compile_that_fails_in_the_background(stage: str, kind: str) -> None:
+    _C.inject_fault(stage, kind)
+    compiled = vesta.compile(lambda x: x.tanh() + 3, options={"background": True})
+    x = torch.randn(16)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(x), x.tanh() + 3)
+        vesta.wait(compiled)
+    assert not any(g.compiled for g in _graphs(compiled))
+    assert [s.name for s in _captured(compiled).skipped] == ["compile-failed"]
+
+
+def test_strict_is_about_failures_alone() -> None:
+    _C.inject_fault("plan", "delay", 0.3)
+    _C.inject_fault("codegen", "throw")
+    compiled = vesta.compile(lambda x: x.tanh() + 4, options={"background": True, "strict": True})
+    x = torch.randn(16)
+    torch.testing.assert_close(compiled(x), x.tanh() + 4)  # a compile that has not ended is no error
+    vesta.wait(compiled)
+    with pytest.raises(vesta.errors.Unsupported, match="injected"):
+        compiled(x)
+
+
+def test_a_trace_that_takes_too_long_is_given_up() -> None:
+    calls = []
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        for i in range(3000):
+            x = x + i
+        return x
+
+    compiled = vesta.compile(f, options={"deadline_ms": 5})
+    x = torch.zeros(2)
+    for _ in range(5):
+        torch.testing.assert_close(compiled(x), f(x))
+    assert len(calls) == 10
+    e = _captured(compiled)
+    assert [s.name for s in e.skipped] == ["deadline-passed"] and not e.graphs
+    assert any("deadline_ms" in f.reason for f in e.fallbacks)
+    with pytest.raises(vesta.errors.Unsupported, match="deadline_ms"):
+        vesta.compile(f, options={"deadline_ms": 5, "strict": True})(x)
+    unbounded = vesta.compile(f, options={"deadline_ms": -1})
+    torch.testing.assert_close(unbounded(x), f(x))
+    assert len(_graphs(unbounded)) == 1
+
+
+def test_flat_functions() -> None:
+    _C.inject_fault("codegen", "delay", DELAY)
+    f = vesta.trace_and_compile(lambda x: x.sigmoid() * 2, deadline_ms=20)
+    x = torch.randn(16)
+    for _ in range(2):
+        _soon(lambda: f(x), x.sigmoid() * 2)
+    assert f.report().hits == 0 and not f.report().variants
+    assert vesta.wait()
+    torch.testing.assert_close(f(x), x.sigmoid() * 2)
+    assert f.report().hits == 1 and len(f.report().variants) == 1
+    _C.inject_fault("codegen", "throw")
+    g = vesta.trace_and_compile(lambda x: x.sigmoid() * 3, background=True)
+    for _ in range(2):
+        torch.testing.assert_close(g(x), x.sigmoid() * 3)
+        vesta.wait()
+    assert any("injected" in f.reason for f in g.report().fallbacks)
+
+    def long(x: torch.Tensor) -> torch.Tensor:
+        for i in range(3000):
+            x = x + i
+        return x
+
+    h = vesta.trace_and_compile(long, deadline_ms=5)
+    torch.testing.assert_close(h(x), long(x))
+    assert any("deadline_ms" in f.reason for f in h.report().fallbacks)
+
+
+def test_other_threads_run_while_a_compile_goes_on() -> None:
+    _C.inject_fault("codegen", "delay", DELAY)
+    compiled = vesta.compile(lambda x: x.relu() - 2, options={"deadline_ms": 2000})
+    x = torch.randn(8)
+    results: list[torch.Tensor] = []
+    threads = [threading.Thread(target=lambda: results.append(compiled(x))) for _ in range(6)]
+    for t in threads:
+        t.start()
+    ticks = 0
+    while any(t.is_alive() for t in threads):
+        ticks += 1
+        time.sleep(0.001)
+    assert ticks > 100  # the GIL is free while the calls wait
+    assert len(results) == 6
+    for result in results:
+        torch.testing.assert_close(result, x.relu() - 2)
+
+
+def test_reset_and_saving_while_a_compile_goes_on(tmp_path) -> None:
+    _C.inject_fault("codegen", "delay", 0.3)
+    compiled = vesta.compile(lambda x: x.abs() + 5, options={"background": True})
+    x = torch.randn(8)
+    compiled(x)
+    vesta.reset()
+    torch.testing.assert_close(compiled(x), x.abs() + 5)
+    saved = vesta.save(compiled, tmp_path / "program.vesta")
+    assert saved.variants == 1
+    torch.testing.assert_close(vesta.load(tmp_path / "program.vesta")(x), x.abs() + 5)
+
+
+def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VESTA_DEADLINE_MS", "70")
+    assert vesta.make_options().deadline_ms == 70
+    assert vesta.make_options({"deadline_ms": 90}).deadline_ms == 90
+    monkeypatch.delenv("VESTA_DEADLINE_MS")
+    assert vesta.make_options().deadline_ms == 10_000
+    for text in ("soon", "-2", "1.5"):
+        monkeypatch.setenv("VESTA_DEADLINE_MS", text)
+        with pytest.raises(vesta.errors.UserError, match="VESTA_DEADLINE_MS"):
+            vesta.make_options()
+    monkeypatch.delenv("VESTA_DEADLINE_MS")
+    with pytest.raises(vesta.errors.UserError, match="deadline_ms"):
+        vesta.make_options({"deadline_ms": -2})
+    with pytest.raises(vesta.errors.UserError, match="timeout"):
+        vesta.wait(timeout=-1)
+    with pytest.raises(vesta.errors.UserError, match=r"vesta\.wait"):
+        vesta.wait(torch.sin)
+
+
+def _run(program: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=os.environ | {"VESTA_CACHE_DIR": ""},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("seconds", [0.2, 30])
+def test_exit_does_not_wait_for_a_compile(seconds: float) -> None:
+    start = time.perf_counter()
+    out = _run(
+        f"""
+        import atexit, torch, vesta
+        vesta._C.inject_fault("plan", "delay", {seconds})
+        f = vesta.compile(lambda x: x.sin() * 2, options={{"background": True}})
+        f(torch.randn(16, 64))
+        print(vesta.wait(timeout=0))
+        atexit.register(lambda: print("left"))
+        """
+    )
+    assert out.split() == ["False", "left"]
+    assert time.perf_counter() - start < 25  # most of it is the import of torch
+
+
+def test_a_child_of_a_fork_has_the_compiled_program() -> None:
+    out = _run(
+        """
+        import os, torch, vesta
+        f = vesta.compile(lambda x: x.sin() + 1, options={"background": True})
+        x = torch.ones(8)
+        vesta._C.inject_fault("plan", "delay", 0.5)
+        f(x)
+        if os.fork() == 0:
+            assert torch.equal(f(x), f(x))
+            g = vesta.compile(lambda x: x.cos() + 1)
+            torch.testing.assert_close(g(x), x.cos() + 1)
+            print("child", len(vesta.explain(f).explanation.graphs), len(vesta.explain(g).explanation.graphs))
+            raise SystemExit
+        os.wait()
+        torch.testing.assert_close(f(x), x.sin() + 1)
+        print("parent", vesta.explain(f).explanation.graphs[0].hits)
+        """
+    )
+    assert sorted(out.splitlines()) == ["child 1 1", "parent 1"]
