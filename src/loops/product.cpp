@@ -22,8 +22,8 @@ class Finder {
       if (instrs_[i].kind != InstrKind::Accumulate) continue;
       const std::optional<ProductSum> s = sum(i);
       if (!s) return {};
-      const bool alike = out.empty() || (out[0].row == s->row && product_types(instrs_, out[0]).column ==
-                                                                    product_types(instrs_, *s).column);
+      const bool alike = out.empty() || (out[0].row == s->row &&
+                                         product_types(instrs_, out[0]).column == product_types(instrs_, *s).column);
       if (!alike) return {};
       out.push_back(*s);
     }

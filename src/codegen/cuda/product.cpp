@@ -15,6 +15,20 @@ __device__ constexpr bool are_float8(Operands t) { return t >= E4M3_E4M3; }
 // Where byte k of a row is in a slice.
 __device__ __forceinline__ int slice_byte(int row, int k) { return row * 128 + ((k / 16 ^ row % 8) * 16) + k % 16; }
 
+// a / b, to within 2 units in the last place, which is less than the error of the sums. It has no branch, so that a thread
+// computes its elements side by side. Scaling by a power of two keeps the reciprocal a normal number.
+__device__ __forceinline__ float quotient(float a, float b) {
+#ifdef VESTA_ON_HOST
+  return a / b;
+#else
+  const float for_large = fabsf(b) > bits_float(0x5f800000u) ? bits_float(0x1f800000u) : 1.0f;
+  const float scale = fabsf(b) < bits_float(0x1f800000u) ? bits_float(0x5f800000u) : for_large;
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b * scale));
+  return a * scale * r;
+#endif
+}
+
 #ifndef VESTA_ON_HOST
 __device__ __forceinline__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ void barrier_init(u64* b, int count) {

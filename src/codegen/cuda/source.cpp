@@ -714,6 +714,10 @@ class Writer : ReductionLines {
 
   std::string computed(const Instr& i) const {
     const std::string a = operand(i, 0);
+    if (k_.product.rows > 0 && i.dtype == DType::F32) {
+      if (i.prim == Prim::Div) return fmt::format("quotient({}, {})", a, operand(i, 1));
+      if (i.prim == Prim::Sigmoid) return fmt::format("quotient(1.0f, 1.0f + expf(-({})))", a);
+    }
     if (i.prim == Prim::Div && divisors_.contains(i.in[1])) return fmt::format("{1} * e{0} * d{0}", i.in[1], a);
     return primitive_text(i.prim, loops::compute_type(k_, i), a, arity(i.prim) > 1 ? operand(i, 1) : std::string(),
                           arity(i.prim) > 2 ? operand(i, 2) : std::string());

@@ -48,9 +48,8 @@ ProductOperands scaled_mm(const Node& node) {
   const bool types = is_float8(x.dtype) && is_float8(w.dtype) &&
                      (x.dtype == DType::F8E4M3FN || w.dtype == DType::F8E4M3FN) &&
                      (y.dtype == DType::BF16 || y.dtype == DType::F16 || y.dtype == DType::F32);
-  if (!types || value_or_null(args.get("scale_result")) || !p.row_scale || !p.column_scale ||
-      !are_scales(p, y.dtype) || !provably_divisible(x.sizes[1], kScaledSizes) ||
-      !provably_divisible(w.sizes[1], kScaledSizes))
+  if (!types || value_or_null(args.get("scale_result")) || !p.row_scale || !p.column_scale || !are_scales(p, y.dtype) ||
+      !provably_divisible(x.sizes[1], kScaledSizes) || !provably_divisible(w.sizes[1], kScaledSizes))
     return {};
   if (p.bias && (p.bias->type.dtype != y.dtype || y.dtype == DType::F32 || !has_sizes(p.bias->type, {w.sizes[1]})))
     return {};

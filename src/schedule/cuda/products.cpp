@@ -14,7 +14,7 @@ using loops::ProductTile;
 
 namespace {
 
-constexpr int64_t kMostRows = 256;  // more rows are bound by arithmetic
+constexpr int64_t kMostRows = 256;   // more rows are bound by arithmetic
 constexpr int64_t kColumnPiece = 8;  // that an instruction multiplies at least
 constexpr int64_t kLeastStages = 4, kMostStages = 12;
 
@@ -25,7 +25,7 @@ constexpr double kSharedBytesPerNs = 95;  // that one multiprocessor copies to i
 // Of one multiprocessor. Sums of float8 products are also added up in F32 (loops/product.h).
 constexpr double kHalfProductsPerNs = 2900, kFloat8ProductsPerNs = 5800;
 constexpr double kTileNs = 1000,
-                 kPartsNs = 1500;        // before and after a tile's products; more, where two blocks share it
+                 kPartsNs = 1500;  // before and after a tile's products; more, where two blocks share it
 constexpr double kMostSumsOfTile = 14336, kNsPerSum = 0.15;  // a tile of more sums takes so much longer
 constexpr double kOverlap = 0.15;  // of the shorter of two times that is not hidden by the longer one
 // Of the library: of the nominal speed of memory, of arithmetic, and for each call.
