@@ -215,7 +215,7 @@ __device__ __forceinline__ float* product(int pitch, u8* memory, int height, Row
   constexpr int kOfPart = (kSlices + PARTS - 1) / PARTS;
   u64* const full = (u64*)memory;
   u64* const empty = full + STAGES;
-  u8* const slices = (u8*)(((u64)(empty + STAGES) + 1023) / 1024 * 1024);
+  u8* const slices = (u8*)(empty + STAGES) + (1023 & (int)-(u64)(empty + STAGES));  // a multiple of 1024
   const int from = own_part<PARTS>() * kOfPart, to = from + kOfPart < kSlices ? from + kOfPart : kSlices;
   if (threadIdx.x == 0) {
     for (int s = 0; s < STAGES; ++s) {
@@ -312,20 +312,23 @@ __device__ __forceinline__ float* product(int pitch, u8* memory, int height, Row
   float* const results = (float*)slices;
   const int warp = (int)threadIdx.x / 32, c = (int)threadIdx.x % 4 * 2;
   const int r = (kTimes > 1 ? team * kTimes * 4 + warp % 4 : warp % (ROWS / 16)) * 16 + (int)threadIdx.x % 32 / 4;
-  const auto result = [&](int t, int i) -> float& {
-    return results[(r + t * 64 + i / 2 % 2 * 8) * pitch + i / 4 * 8 + c + i % 2];
+  const auto pair = [&](int t, int i) -> Pack<float, 2>& {
+    return *(Pack<float, 2>*)(results + (r + t * 64 + i % 2 * 8) * pitch + i / 2 * 8 + c);
   };
   if (turn == 0) {
 #pragma unroll
     for (int t = 0; t < kTimes; ++t)
 #pragma unroll
-      for (int i = 0; i < COLUMNS / 2; ++i) result(t, i) = sums[t][i];
+      for (int i = 0; i < COLUMNS / 4; ++i) pair(t, i) = {sums[t][i * 2], sums[t][i * 2 + 1]};
   }
   consumers_meet();
   if (kApart > 1) {
     if (turn == 1) {
 #pragma unroll
-      for (int i = 0; i < COLUMNS / 2; ++i) result(0, i) += sums[0][i];
+      for (int i = 0; i < COLUMNS / 4; ++i) {
+        const Pack<float, 2> other = pair(0, i);
+        pair(0, i) = {other.v[0] + sums[0][i * 2], other.v[1] + sums[0][i * 2 + 1]};
+      }
     }
     consumers_meet();
   }

@@ -31,6 +31,7 @@ constexpr double kOverlap = 0.15;  // of the shorter of two times that is not hi
 // Of the library: of the nominal speed of memory, of arithmetic, and for each call.
 constexpr double kLibraryShareForHalves = 0.7, kLibraryShareForFloat8 = 0.8, kLibraryArithmetic = 0.85,
                  kLibraryNs = 5500;
+constexpr double kKernelNs = 2000;  // of a pointwise kernel, besides its bytes
 
 struct Shape {
   int64_t rows, columns, inner;
@@ -46,6 +47,8 @@ struct Choice {
   double ns = 0;
 };
 
+double together(double a, double b) { return std::max(a, b) + kOverlap * std::min(a, b); }
+
 // The memory feeds all multiprocessors together; each copies and multiplies its own tiles, one after another.
 double nanoseconds(const Shape& s, const ProductTile& t, const Target& target) {
   const int64_t tiles = (s.rows + t.rows - 1) / t.rows * ((s.columns + t.columns - 1) / t.columns);
@@ -58,17 +61,21 @@ double nanoseconds(const Shape& s, const ProductTile& t, const Target& target) {
   const double arithmetic = columns * static_cast<double>(t.rows) / s.products_per_ns();
   const double ends =
       kTileNs + kNsPerSum * std::max(0.0, static_cast<double>(t.rows * t.columns * s.sums) - kMostSumsOfTile);
-  const double own = static_cast<double>(waves) * (std::max(copies, arithmetic) + ends + (t.parts > 1 ? kPartsNs : 0));
-  return std::max(memory, own) + kOverlap * std::min(memory, own) + kTileNs;
+  const double of_tile = together(copies, arithmetic) + ends + (t.parts > 1 ? kPartsNs : 0);
+  return together(memory, static_cast<double>(waves) * of_tile) + kTileNs;
 }
 
-// A call for each sum.
+// A call for each sum, and a kernel that reads the results of several.
 double library_nanoseconds(const Shape& s, const Target& target) {
-  const double arithmetic = static_cast<double>(s.rows * s.columns * s.sums) * static_cast<double>(s.inner) /
-                            (s.products_per_ns() * static_cast<double>(target.threads));
+  const auto results = static_cast<double>(s.rows * s.columns), sums = static_cast<double>(s.sums);
+  const double arithmetic =
+      results * sums * static_cast<double>(s.inner) / (s.products_per_ns() * static_cast<double>(target.threads));
   const double share = is_float8(s.element) ? kLibraryShareForFloat8 : kLibraryShareForHalves;
-  return std::max(s.bytes() / (target.memory_bytes_per_ns * share), arithmetic / kLibraryArithmetic) +
-         kLibraryNs * static_cast<double>(s.sums);
+  const double calls =
+      std::max(s.bytes() / (target.memory_bytes_per_ns * share), arithmetic / kLibraryArithmetic) + kLibraryNs * sums;
+  if (s.sums == 1) return calls;
+  const double bytes = results * (sums + 1) * static_cast<double>(element_size(DType::BF16));
+  return calls + kKernelNs + bytes / (target.memory_bytes_per_ns * kShareOfMemory);
 }
 
 std::optional<Choice> choose(const Shape& s, const Target& target) {
