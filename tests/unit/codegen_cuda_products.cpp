@@ -172,6 +172,18 @@ input %20 : f8e4m3fn[208, 80]@D = argument "t" aligned 16
     return cases;
   };
   std::vector<Case> all;
+  // Quantises rows, then multiplies them: the product reads what the kernel before it stores.
+  std::vector<Case> two = plan_of(R"(%12 : bf16[150, 208]@D = aten::_to_copy(%0, dtype=dtype.bf16)
+%13 : bf16[150, 1]@D = aten::amax(%12, [1], true)
+%14 : bf16[150, 208]@D = aten::div.Tensor(%12, %13)
+%15 : f8e4m3fn[150, 208]@D = aten::_to_copy(%14, dtype=dtype.f8e4m3fn)
+%16 : f32[150, 1]@D = aten::_to_copy(%13, dtype=dtype.f32)
+%18 : bf16[150, 80]@D = aten::_scaled_mm(%15, %9, %16, %6, none, none, dtype.bf16)
+output %18
+)");
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[1].kernel->product.rows, 256) << two[1].name;
+  all.push_back(std::move(two[1]));
   for (const char* program : {
            "%12 : bf16[150, 80]@D = aten::_scaled_mm(%0, %9, %3, %4, %7, none, dtype.bf16)\noutput %12\n",
            "%12 : f32[150, 80]@D = aten::_scaled_mm(%0, %11, %3, %4, none, none, dtype.f32, true)\noutput %12\n",

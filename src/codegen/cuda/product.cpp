@@ -211,7 +211,7 @@ __device__ __forceinline__ float* product(int pitch, u8* memory, int height, Row
   constexpr int kRowBytes = ROWS * 128, kBytes = (ROWS + COLUMNS) * 128, kConsumers = 256;
   // Two teams of consumers share the rows, 64 at once, or multiply the same rows of every other slice.
   constexpr int kApart = ROWS == 64 ? 2 : 1, kTimes = ROWS > 128 ? ROWS / 128 : 1;
-  constexpr int kRowPieces = ROWS / 16, kColumnPieces = COLUMNS / 16, kSlices = (BYTES + 127) / 128;
+  constexpr int kRowPieces = ROWS / 8, kColumnPieces = COLUMNS / 8, kSlices = (BYTES + 127) / 128;
   constexpr int kOfPart = (kSlices + PARTS - 1) / PARTS;
   u64* const full = (u64*)memory;
   u64* const empty = full + STAGES;
@@ -229,45 +229,39 @@ __device__ __forceinline__ float* product(int pitch, u8* memory, int height, Row
   __syncthreads();
   if (threadIdx.x >= kConsumers) {
     give_registers();
-    const int thread = (int)(threadIdx.x % 128u), piece = thread % 8, first = thread / 8;
-    const u64 again = cache_policy<true>(), once = cache_policy<false>();
-    const u8 *rows[kRowPieces], *columns[kColumnPieces];
-#pragma unroll
-    for (int p = 0; p < kColumnPieces; ++p) columns[p] = column(first + p * 16);
-#pragma unroll
-    for (int p = 0; p < kRowPieces; ++p) rows[p] = row(first + p * 16 < height ? first + p * 16 : 0);
+    // Two warps copy rows, the other two copy columns.
+    const int thread = (int)(threadIdx.x % 64u), piece = thread % 8, first = thread / 8;
     u8* const own = slices + slice_byte(first, piece * 16);
     const auto within = [&](int slice) { return BYTES % 128 == 0 || slice * 128 + piece * 16 < BYTES; };
-    const auto copy_columns = [&](int slice, Place to) {
-#pragma unroll
-      for (int p = 0; p < kColumnPieces; ++p) {
-        copy_piece<false>(to + kRowBytes + p * 2048, columns[p] + slice * 128 + piece * 16, within(slice), once);
-      }
-    };
-    const auto copy_rows = [&](int slice, int s, Place to) {
-#pragma unroll
-      for (int p = 0; p < kRowPieces; ++p) {
-        copy_piece<true>(to + p * 2048, rows[p] + slice * 128 + piece * 16, within(slice) && first + p * 16 < height, again);
-      }
-      barrier_arrive_after_copies(full + s);
-    };
-    int slice = from;
-    if (EARLY) {
+    const auto copy_slices = [&](auto copy) {
 #pragma unroll 1
-      for (int s = 0; s < STAGES && from + s < to; ++s) copy_columns(from + s, place_of(own + s * kBytes));
+      for (int slice = from, s = 0; slice < to; ++slice) {
+        if (slice - from >= STAGES) barrier_wait(empty + s, (slice - from) / STAGES % 2 ^ 1);
+        copy(slice * 128 + piece * 16, place_of(own + s * kBytes), within(slice));
+        barrier_arrive_after_copies(full + s);
+        s = s + 1 == STAGES ? 0 : s + 1;
+      }
+    };
+    if (threadIdx.x < kConsumers + 64) {
+      const u64 policy = cache_policy<true>();
+      const u8* rows[kRowPieces];
+#pragma unroll
+      for (int p = 0; p < kRowPieces; ++p) rows[p] = row(first + p * 8 < height ? first + p * 8 : 0);
       wait_for_earlier_kernels();
-#pragma unroll 1
-      for (int s = 0; s < STAGES && slice < to; ++s, ++slice) copy_rows(slice, s, place_of(own + s * kBytes));
+      copy_slices([&](int byte, Place to, bool on) {
+#pragma unroll
+        for (int p = 0; p < kRowPieces; ++p) copy_piece<true>(to + p * 1024, rows[p] + byte, on && first + p * 8 < height, policy);
+      });
     } else {
-      wait_for_earlier_kernels();
-    }
-#pragma unroll 1
-    for (int s = 0; slice < to; ++slice) {
-      if (slice - from >= STAGES) barrier_wait(empty + s, (slice - from) / STAGES % 2 ^ 1);
-      const Place place = place_of(own + s * kBytes);
-      copy_columns(slice, place);
-      copy_rows(slice, s, place);
-      s = s + 1 == STAGES ? 0 : s + 1;
+      const u64 policy = cache_policy<false>();
+      const u8* columns[kColumnPieces];
+#pragma unroll
+      for (int p = 0; p < kColumnPieces; ++p) columns[p] = column(first + p * 8);
+      if (!EARLY) wait_for_earlier_kernels();
+      copy_slices([&](int byte, Place to, bool on) {
+#pragma unroll
+        for (int p = 0; p < kColumnPieces; ++p) copy_piece<false>(to + kRowBytes + p * 1024, columns[p] + byte, on, policy);
+      });
     }
     if (PARTS > 1) {
       parts_meet();
