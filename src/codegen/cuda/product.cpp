@@ -203,6 +203,19 @@ template <int N> __device__ __forceinline__ void finish_multiplying(float (&d)[N
 #endif
 }
 
+// copy(slice, place) copies a thread's pieces of each slice, as soon as the place of STAGES slices before is empty.
+// A function, because NVRTC 13.0 takes the call operator of a generic lambda for a function of the host.
+template <int STAGES, int BYTES, class Copy>
+__device__ __forceinline__ void copy_slices(int from, int to, u64* full, u8* own, Copy copy) {
+#pragma unroll 1
+  for (int slice = from, s = 0; slice < to; ++slice) {
+    if (slice - from >= STAGES) barrier_wait(full + STAGES + s, (slice - from) / STAGES % 2 ^ 1);
+    copy(slice, place_of(own + s * BYTES));
+    barrier_arrive_after_copies(full + s);
+    s = s + 1 == STAGES ? 0 : s + 1;
+  }
+}
+
 // Computes ROWS by COLUMNS sums of the products of rows of BYTES, or of this part of them, and leaves them in shared memory, `pitch` floats
 // from row to row. row(n) and column(n) are the first element of an operand's row; only the first `height` rows are read.
 // Returns nullptr to the threads that only copy. EARLY: the columns may be read before the kernels before this one have ended.
@@ -232,23 +245,15 @@ __device__ __forceinline__ float* product(int pitch, u8* memory, int height, Row
     // Two warps copy rows, the other two copy columns.
     const int thread = (int)(threadIdx.x % 64u), piece = thread % 8, first = thread / 8;
     u8* const own = slices + slice_byte(first, piece * 16);
-    const auto within = [&](int slice) { return BYTES % 128 == 0 || slice * 128 + piece * 16 < BYTES; };
-    const auto copy_slices = [&](auto copy) {
-#pragma unroll 1
-      for (int slice = from, s = 0; slice < to; ++slice) {
-        if (slice - from >= STAGES) barrier_wait(empty + s, (slice - from) / STAGES % 2 ^ 1);
-        copy(slice * 128 + piece * 16, place_of(own + s * kBytes), within(slice));
-        barrier_arrive_after_copies(full + s);
-        s = s + 1 == STAGES ? 0 : s + 1;
-      }
-    };
     if (threadIdx.x < kConsumers + 64) {
       const u64 policy = cache_policy<true>();
       const u8* rows[kRowPieces];
 #pragma unroll
       for (int p = 0; p < kRowPieces; ++p) rows[p] = row(first + p * 8 < height ? first + p * 8 : 0);
       wait_for_earlier_kernels();
-      copy_slices([&](int byte, Place to, bool on) {
+      copy_slices<STAGES, kBytes>(from, to, full, own, [&](int slice, Place to) {
+        const int byte = slice * 128 + piece * 16;
+        const bool on = BYTES % 128 == 0 || byte < BYTES;
 #pragma unroll
         for (int p = 0; p < kRowPieces; ++p) copy_piece<true>(to + p * 1024, rows[p] + byte, on && first + p * 8 < height, policy);
       });
@@ -258,7 +263,9 @@ __device__ __forceinline__ float* product(int pitch, u8* memory, int height, Row
 #pragma unroll
       for (int p = 0; p < kColumnPieces; ++p) columns[p] = column(first + p * 8);
       if (!EARLY) wait_for_earlier_kernels();
-      copy_slices([&](int byte, Place to, bool on) {
+      copy_slices<STAGES, kBytes>(from, to, full, own, [&](int slice, Place to) {
+        const int byte = slice * 128 + piece * 16;
+        const bool on = BYTES % 128 == 0 || byte < BYTES;
 #pragma unroll
         for (int p = 0; p < kColumnPieces; ++p) copy_piece<false>(to + kRowBytes + p * 1024, columns[p] + byte, on, policy);
       });
