@@ -203,19 +203,6 @@ template <int N> __device__ __forceinline__ void finish_multiplying(float (&d)[N
 #endif
 }
 
-// copy(slice, place) copies a thread's pieces of each slice, as soon as the place of STAGES slices before is empty.
-// A function, because NVRTC 13.0 takes the call operator of a generic lambda for a function of the host.
-template <int STAGES, int BYTES, class Copy>
-__device__ __forceinline__ void copy_slices(int from, int to, u64* full, u8* own, Copy copy) {
-#pragma unroll 1
-  for (int slice = from, s = 0; slice < to; ++slice) {
-    if (slice - from >= STAGES) barrier_wait(full + STAGES + s, (slice - from) / STAGES % 2 ^ 1);
-    copy(slice, place_of(own + s * BYTES));
-    barrier_arrive_after_copies(full + s);
-    s = s + 1 == STAGES ? 0 : s + 1;
-  }
-}
-
 // Computes ROWS by COLUMNS sums of the products of rows of BYTES, or of this part of them, and leaves them in shared memory, `pitch` floats
 // from row to row. row(n) and column(n) are the first element of an operand's row; only the first `height` rows are read.
 // Returns nullptr to the threads that only copy. EARLY: the columns may be read before the kernels before this one have ended.
@@ -224,7 +211,7 @@ __device__ __forceinline__ float* product(int pitch, u8* memory, int height, Row
   constexpr int kRowBytes = ROWS * 128, kBytes = (ROWS + COLUMNS) * 128, kConsumers = 256;
   // Two teams of consumers share the rows, 64 at once, or multiply the same rows of every other slice.
   constexpr int kApart = ROWS == 64 ? 2 : 1, kTimes = ROWS > 128 ? ROWS / 128 : 1;
-  constexpr int kRowPieces = ROWS / 8, kColumnPieces = COLUMNS / 8, kSlices = (BYTES + 127) / 128;
+  constexpr int kRowPieces = ROWS / 16, kColumnPieces = COLUMNS / 16, kSlices = (BYTES + 127) / 128;
   constexpr int kOfPart = (kSlices + PARTS - 1) / PARTS;
   u64* const full = (u64*)memory;
   u64* const empty = full + STAGES;
@@ -242,33 +229,45 @@ __device__ __forceinline__ float* product(int pitch, u8* memory, int height, Row
   __syncthreads();
   if (threadIdx.x >= kConsumers) {
     give_registers();
-    // Two warps copy rows, the other two copy columns.
-    const int thread = (int)(threadIdx.x % 64u), piece = thread % 8, first = thread / 8;
+    const int thread = (int)(threadIdx.x % 128u), piece = thread % 8, first = thread / 8;
+    const u64 again = cache_policy<true>(), once = cache_policy<false>();
+    const u8 *rows[kRowPieces], *columns[kColumnPieces];
+#pragma unroll
+    for (int p = 0; p < kColumnPieces; ++p) columns[p] = column(first + p * 16);
+#pragma unroll
+    for (int p = 0; p < kRowPieces; ++p) rows[p] = row(first + p * 16 < height ? first + p * 16 : 0);
     u8* const own = slices + slice_byte(first, piece * 16);
-    if (threadIdx.x < kConsumers + 64) {
-      const u64 policy = cache_policy<true>();
-      const u8* rows[kRowPieces];
+    const auto within = [&](int slice) { return BYTES % 128 == 0 || slice * 128 + piece * 16 < BYTES; };
+    const auto copy_columns = [&](int slice, Place to) {
 #pragma unroll
-      for (int p = 0; p < kRowPieces; ++p) rows[p] = row(first + p * 8 < height ? first + p * 8 : 0);
+      for (int p = 0; p < kColumnPieces; ++p) {
+        copy_piece<false>(to + kRowBytes + p * 2048, columns[p] + slice * 128 + piece * 16, within(slice), once);
+      }
+    };
+    const auto copy_rows = [&](int slice, int s, Place to) {
+#pragma unroll
+      for (int p = 0; p < kRowPieces; ++p) {
+        copy_piece<true>(to + p * 2048, rows[p] + slice * 128 + piece * 16, within(slice) && first + p * 16 < height, again);
+      }
+      barrier_arrive_after_copies(full + s);
+    };
+    int slice = from;
+    if (EARLY) {
+#pragma unroll 1
+      for (int s = 0; s < STAGES && from + s < to; ++s) copy_columns(from + s, place_of(own + s * kBytes));
       wait_for_earlier_kernels();
-      copy_slices<STAGES, kBytes>(from, to, full, own, [&](int slice, Place to) {
-        const int byte = slice * 128 + piece * 16;
-        const bool on = BYTES % 128 == 0 || byte < BYTES;
-#pragma unroll
-        for (int p = 0; p < kRowPieces; ++p) copy_piece<true>(to + p * 1024, rows[p] + byte, on && first + p * 8 < height, policy);
-      });
+#pragma unroll 1
+      for (int s = 0; s < STAGES && slice < to; ++s, ++slice) copy_rows(slice, s, place_of(own + s * kBytes));
     } else {
-      const u64 policy = cache_policy<false>();
-      const u8* columns[kColumnPieces];
-#pragma unroll
-      for (int p = 0; p < kColumnPieces; ++p) columns[p] = column(first + p * 8);
-      if (!EARLY) wait_for_earlier_kernels();
-      copy_slices<STAGES, kBytes>(from, to, full, own, [&](int slice, Place to) {
-        const int byte = slice * 128 + piece * 16;
-        const bool on = BYTES % 128 == 0 || byte < BYTES;
-#pragma unroll
-        for (int p = 0; p < kColumnPieces; ++p) copy_piece<false>(to + kRowBytes + p * 1024, columns[p] + byte, on, policy);
-      });
+      wait_for_earlier_kernels();
+    }
+#pragma unroll 1
+    for (int s = 0; slice < to; ++slice) {
+      if (slice - from >= STAGES) barrier_wait(empty + s, (slice - from) / STAGES % 2 ^ 1);
+      const Place place = place_of(own + s * kBytes);
+      copy_columns(slice, place);
+      copy_rows(slice, s, place);
+      s = s + 1 == STAGES ? 0 : s + 1;
     }
     if (PARTS > 1) {
       parts_meet();
