@@ -189,7 +189,7 @@ def products() -> Iterator[Kernel]:
     def weights(rows: int, inner: int, *columns: int) -> tuple[torch.Tensor, ...]:
         return _x(rows, inner, torch.bfloat16), *(_x(n, inner, torch.bfloat16) for n in columns)
 
-    for rows in (2, 8, 16, 32, 64, 96, 128):
+    for rows in (2, 8, 16, 32, 64, 96, 128, 256):
         for kind, function, inner, columns in (
             ("output", _product, 4096, (4096,)),
             ("down", _product, 14336, (4096,)),
@@ -199,6 +199,14 @@ def products() -> Iterator[Kernel]:
             ("logits", _product, 4096, (128256,)),
         ):
             yield Kernel(f"{kind}, {rows} rows", function, lambda r=rows, i=inner, c=columns: weights(r, i, *c))  # type: ignore[misc]
+        yield Kernel(
+            f"gate and up of float8, {rows} rows",
+            _scaled_gate,
+            lambda r=rows: (  # type: ignore[misc]
+                *(_float8(n, 4096) for n in (r, 14336, 14336)),
+                *(torch.full((), 0.1, device="cuda") for _ in range(2)),
+            ),
+        )
 
 
 def llama(layers: int, hidden: int, inner: int, heads: int, groups: int, vocabulary: int) -> Any:

@@ -176,14 +176,14 @@ struct Threads {
 };
 
 // The tiles of a matrix product that a GPU's tensor cores compute (product.h). A block computes `rows` by `columns`
-// elements of each sum. It reads `stages` slices of the operands ahead, each of kProductSlice inner elements.
+// elements of each sum. It reads `stages` slices of the operands ahead, each of kProductSliceBytes of every row.
 struct ProductTile {
-  int64_t rows = 0;  // 0: no product; otherwise 64 or 128
+  int64_t rows = 0;  // 0: no product; otherwise 64, 128 or 256
   int64_t columns = 0;
   int64_t stages = 0;
   int64_t parts = 1;  // neighbouring blocks that share the inner range of a tile and add up their sums
 };
-inline constexpr int64_t kProductSlice = 64;
+inline constexpr int64_t kProductSliceBytes = 128;
 
 struct Kernel {
   std::shared_ptr<ExprContext> context;

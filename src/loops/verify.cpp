@@ -107,14 +107,17 @@ class Verifier : Rules {
     const std::vector<ProductSum> sums = product_sums(k_);
     require(!sums.empty(), "a product without sums of products");
     const int64_t wide = p.columns * static_cast<int64_t>(sums.size());
-    require((p.rows == 64 || p.rows == 128) && p.columns > 0 && p.columns % 8 == 0 && wide % 16 == 0 &&
+    const DType element = product_types(k_.instrs, sums[0]).row;
+    require(product_registers(p, sums.size(), element) <= kMostProductRegisters, "{} by {} sums in registers", p.rows,
+            wide);
+    require((p.rows == 64 || p.rows == 128 || p.rows == 256) && p.columns > 0 && p.columns % 8 == 0 && wide % 16 == 0 &&
                 wide <= kMostProductColumns && p.columns % k_.threads.each == 0,
             "tiles of {} by {} for {} sums", p.rows, p.columns, sums.size());
     require(p.stages > 2 && (p.parts == 1 || p.parts == 2), "{} stages and {} parts", p.stages, p.parts);
     require(k_.threads.block == kProductThreads && k_.threads.team == 1 && k_.threads.held == 0 && !k_.threads.shared &&
                 !k_.threads.across && k_.row_slots.empty() && k_.tile.rows == 0,
             "threads that do not multiply");
-    require(k_.ranges[2].extent.is_constant() && provably_divisible(k_.ranges[2].extent, kProductPiece) &&
+    require(k_.ranges[2].extent.is_constant() && provably_divisible(k_.ranges[2].extent, product_piece(element)) &&
                 shared_bytes(k_) <= kMostShared,
             "slices that cannot be copied");
     for (const ProductSum& s : sums)
@@ -122,7 +125,7 @@ class Verifier : Rules {
         const Instr& i = k_.instrs[r];
         const KernelBuffer& b = k_.buffers[static_cast<size_t>(i.buffer)];
         require(!b.written && b.alignment >= kProductPieceBytes &&
-                    provably_divisible(i.index - k_.ranges[2].var, kProductPiece),
+                    provably_divisible(i.index - k_.ranges[2].var, product_piece(element)),
                 "instruction {} is not copied in pieces of {} bytes", r, kProductPieceBytes);
       }
     for (const Stage& s : k_.stages)

@@ -143,6 +143,7 @@ class Fusion {
   void form_groups();
   void open_group(int u);
   bool is_on_target(const graph::Value* v) const;
+  bool all_on_target(const graph::Node& node) const;  // its operands
   bool is_product(const graph::Node& node) const;
   bool is_argument(const graph::Node& node, const graph::Value* v) const;
   std::string why_no_kernel(const graph::Node& node) const;

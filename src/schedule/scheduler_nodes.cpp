@@ -108,11 +108,17 @@ bool Fusion::is_argument(const Node& node, const Value* v) const {
          node.op->family() == Family::Pointwise;
 }
 
+bool Fusion::all_on_target(const Node& node) const {
+  bool all = true;
+  node.for_each_input([&](const Value* v) { all &= is_on_target(v); });
+  return all;
+}
+
 // Whether a kernel computes this matrix product. Its operands lie in memory.
 bool Fusion::is_product(const Node& node) const {
   return options_.why_no_kernels.empty() && options_.fuse && !options_.rounds &&
          is_kernel_product(node, options_.target) && !refused_.count(&node) && is_on_target(node.results[0]) &&
-         is_on_target(node.input(0)) && is_on_target(node.input(1));
+         all_on_target(node);
 }
 
 // Empty if a kernel may compute the node; otherwise the reason why it is a call into ATen.
@@ -516,7 +522,7 @@ void Fusion::decide_inlining() {
       case SchedulerNodeKind::Reduce:
       case SchedulerNodeKind::Partial:
         if (const auto product = loops::product_operands(*u.node)) {
-          if (product->bias) use(me, product->bias, hint_numel(u.value->type.sizes), false);
+          for (const Value* v : loops::applied_to_sums(*product)) use(me, v, hint_numel(u.value->type.sizes), false);
           break;
         }
         use(me, u.node->input(0), hint_numel(u.operand_sizes), false);

@@ -242,7 +242,8 @@ class Writer : ReductionLines {
     VESTA_CHECK(!sums.empty(), "tiles of a kernel that is no matrix product");
     const auto count = static_cast<int64_t>(sums.size());
     const Expr rows = k_.ranges[0].extent, columns = k_.ranges[1].extent;
-    out_ = kProductPrelude + product_instruction(p.columns * count);
+    const loops::ProductTypes types = loops::product_types(k_.instrs, sums[0]);
+    out_ = kProductPrelude + product_instruction(p.columns * count, types);
     header();
     names_[k_.ranges[0].var] = "v0";
     names_[k_.ranges[1].var] = "v1";
@@ -270,7 +271,6 @@ class Writer : ReductionLines {
         line("{}return {};", when.empty() ? "" : "if (" + when + ") ", first_of(piece.load));
       }
     line("}};");
-    const Instr& operand = k_.instrs[sums[0].row];
     const bool early = std::all_of(sums.begin(), sums.end(), [&](const loops::ProductSum& s) {
       return std::all_of(s.columns.begin(), s.columns.end(), [&](const loops::ProductPiece& piece) {
         return k_.buffers[static_cast<size_t>(k_.instrs[piece.load].buffer)].constant;
@@ -280,8 +280,8 @@ class Writer : ReductionLines {
     const int64_t pitch = loops::product_pitch(p, sums.size()), of_part = p.rows / p.parts,
                   of_row = p.columns / t_.each;
     line("const float* const sums = product<{}, {}, {}, {}, {}, {}, {}>({}, shared_rows, {}, row, column);", p.rows,
-         p.columns * count, p.stages, p.parts, text(k_.ranges[2].extent), operand.dtype == DType::BF16, early, pitch,
-         height);
+         p.columns * count, p.stages, p.parts, text(k_.ranges[2].extent * element_size(types.row)),
+         product_operands(types), early, pitch, height);
     line("if (!sums) return;");
     line("for (int at = (int)threadIdx.x; at < {}; at += {}) {{", of_part * of_row, loops::kProductConsumers);
     line("const int n0 = at / {} + own_part<{}>() * {}, n1 = at % {} * {};", of_row, p.parts, of_part, of_row, t_.each);
@@ -714,6 +714,10 @@ class Writer : ReductionLines {
 
   std::string computed(const Instr& i) const {
     const std::string a = operand(i, 0);
+    if (k_.product.rows > 0 && i.dtype == DType::F32) {
+      if (i.prim == Prim::Div) return fmt::format("quotient({}, {})", a, operand(i, 1));
+      if (i.prim == Prim::Sigmoid) return fmt::format("quotient(1.0f, 1.0f + expf(-({})))", a);
+    }
     if (i.prim == Prim::Div && divisors_.contains(i.in[1])) return fmt::format("{1} * e{0} * d{0}", i.in[1], a);
     return primitive_text(i.prim, loops::compute_type(k_, i), a, arity(i.prim) > 1 ? operand(i, 1) : std::string(),
                           arity(i.prim) > 2 ? operand(i, 2) : std::string());
