@@ -147,7 +147,7 @@ struct HostThread { operator unsigned() const { return vesta_host->thread(); } }
 struct HostBlock { operator unsigned() const { return vesta_host->block + vesta_host->rank(); } };
 static struct { HostThread x; } threadIdx;
 static struct { HostBlock x; } blockIdx;
-alignas(16) static unsigned char shared_memory[2][256 << 10];
+alignas(16) static unsigned char shared_memory[16][256 << 10];
 #define shared_rows shared_memory[vesta_host->rank()]
 static inline void __syncthreads() { vesta_host->sync(vesta_threads); }
 static inline void __syncwarp() {}
@@ -196,6 +196,11 @@ template <bool AGAIN> static inline void copy_piece(Place to, const unsigned cha
 template <bool AGAIN> static inline unsigned long long cache_policy() { return 0; }
 static inline void consumers_meet() { vesta_host->sync(256); }
 static inline void parts_meet() { vesta_host->sync_blocks(); }
+static inline void parts_read() {}
+static inline void parts_end() { vesta_host->sync_blocks(); }
+template <class T> static inline T of_part(const T* at, int part) {
+  return *(const T*)(shared_memory[part] + ((const unsigned char*)at - shared_rows));
+}
 template <int PARTS> static inline int own_part() { return PARTS > 1 ? vesta_host->rank() : 0; }
 template <int PARTS, int N> static inline void take_sums(float (&x)[N], const float* at) {
   for (int n = 0; n < N; ++n) {
@@ -263,7 +268,7 @@ class HostKernels {
     *static_cast<unsigned*>(dlsym(library_, "vesta_threads")) = static_cast<unsigned>(k.threads.block);
     calls_.failed = false;
     const int64_t per_block = loops::items_of_block(k);
-    const int64_t together = k.product.parts;
+    const int64_t together = std::max(k.product.parts, k.threads.parts);
     for (int64_t block = 0; block < (items + per_block - 1) / per_block; block += together) {
       calls_.block = static_cast<unsigned>(block);
       fibers_.run(static_cast<unsigned>(k.threads.block), static_cast<unsigned>(together),

@@ -32,6 +32,32 @@ __device__ __forceinline__ float bits_float(u32 u) { return __uint_as_float(u); 
 __device__ __forceinline__ u32 float_bits(float f) { return __float_as_uint(f); }
 __device__ __forceinline__ double bits_double(u64 u) { return __longlong_as_double((i64)u); }
 __device__ __forceinline__ u64 double_bits(double f) { return (u64)__double_as_longlong(f); }
+// Waits for all threads of the blocks that share a tile or a row. Afterwards they see each other's writes to shared
+// memory.
+__device__ __forceinline__ void parts_meet() {
+  __syncwarp();  // the barrier takes whole warps
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+// The same in two steps, for a block that has read what it needs and may not end before the others have.
+__device__ __forceinline__ void parts_read() {
+  __syncwarp();
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void parts_end() {
+  __syncwarp();
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+template <int PARTS> __device__ __forceinline__ int own_part() {
+  u32 rank = 0;
+  if (PARTS > 1) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return (int)rank;
+}
+// What is at this address of the shared memory of a part.
+template <class T> __device__ __forceinline__ T of_part(const T* at, int part) {
+  const T* there;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(at), "r"(part));
+  return *(const volatile T*)there;
+}
 // Accurate to 2 ulp. Results below the normal numbers are 0.
 __device__ __forceinline__ float exp2_normal(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }
 #endif
@@ -175,6 +201,21 @@ __device__ inline double v_digamma(double x) {
   return r + log(x) - 0.5 / x - y;
 }
 
+// 1 + erf(y), to within 1.5e-7, as exact as the sum of 1 and CUDA's erff: erfc(|y|) is 2 to the power of a polynomial,
+// which was fitted for the least error of the result.
+__device__ __forceinline__ float one_plus_erf(float y) {
+  const float t = fabsf(y);
+  float p = bits_float(0xb8247c3bu);
+  p = fmaf(p, t, bits_float(0x39d239e1u));
+  p = fmaf(p, t, bits_float(0xbab2aa6du));
+  p = fmaf(p, t, bits_float(0xba79fc21u));
+  p = fmaf(p, t, bits_float(0x3ce88d29u));
+  p = fmaf(p, t, bits_float(0xbe181907u));
+  p = fmaf(p, t, bits_float(0xbf6b1cc1u));
+  p = fmaf(p, t, bits_float(0xbfd05f53u));
+  const float other = exp2_normal(p * t);
+  return y < 0 ? other : 2.0f - other;
+}
 // exp(d) for d <= 0, as a term of a sum that has the term exp(0). Rounding the product with log2(e) changes the term by
 // less than 1.4 ulp of the largest one (docs/numerics.md). Results below the normal numbers are 0.
 __device__ __forceinline__ float relative_exp(float d) { return exp2_normal(d * bits_float(0x3fb8aa3bu)); }

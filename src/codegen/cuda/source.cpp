@@ -59,8 +59,13 @@ class Writer : ReductionLines {
       // A register holds two halves.
       line("{} r{}[{}];", is_half(t) ? "u32" : value_type_name(t), i, is_half(t) ? (elements + 1) / 2 : elements);
     }
+    for (Ref r = 0; r < k_.instrs.size(); ++r)
+      if (const Ref term = loops::relative_term(k_, r); term != kNoRef && k_.instrs[term].dtype == DType::F32)
+        relative_.insert(term);
+    if (t_.shared) told_ = loops::shared_offset(k_, static_cast<int>(k_.row_slots.size()));
     for (const loops::Stage& s : k_.stages)
       if (!is_left_out(s)) stage(s);
+    if (t_.parts > 1) line("parts_end();");
     out_ += "}\n";
     return std::move(out_);
   }
@@ -70,7 +75,8 @@ class Writer : ReductionLines {
   // of the rows' range.
   void find_columns() {
     by_column_.assign(k_.instrs.size(), false);
-    if (!(t_.across || k_.product.rows > 0 || k_.tile.rows > 0) || t_.each == 1) return;
+    const bool columns = (t_.across && !loops::has_scan(k_)) || k_.product.rows > 0 || k_.tile.rows > 0;
+    if (!columns || t_.each == 1) return;
     const auto inner = [](const Range& r) { return r.kind == RangeKind::Inner; };
     column_ = &*std::prev(std::find_if(k_.ranges.begin(), k_.ranges.end(), inner));
     std::unordered_set<Expr> symbols = {column_->var};
@@ -93,8 +99,8 @@ class Writer : ReductionLines {
       return i.dtype == DType::F64 && !(i.kind == InstrKind::Load && is_value(i));
     });
     const bool apart = std::all_of(k_.buffers.begin(), k_.buffers.end(), [](const auto& b) { return b.noalias; });
-    const std::string together =
-        k_.product.parts > 1 ? fmt::format(" __cluster_dims__({}, 1, 1)", k_.product.parts) : std::string();
+    const int64_t parts = std::max(k_.product.parts, t_.parts);
+    const std::string together = parts > 1 ? fmt::format(" __cluster_dims__({}, 1, 1)", parts) : std::string();
     out_ += fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}){} {}(", t_.block,
                         k_.product.rows > 0           ? ", 1"
                         : t_.block == 512 && !doubles ? ", 2"
@@ -127,9 +133,10 @@ class Writer : ReductionLines {
       team += fmt::format(" / {}", t_.team);
       lane += fmt::format(" % {}", t_.team);
     }
-    if (items == 1) {  // each block has an item
+    if (items == 1) {  // each block has an item, or each few blocks
+      if (t_.parts > 1) lane = fmt::format("own_part<{}>() * {} + {}", t_.parts, t_.block, lane);
       line("const int lane = {};", lane);
-      line("const {} item = ({})blockIdx.x;", index_, index_);
+      line("const {} item = ({})blockIdx.x{};", index_, index_, t_.parts > 1 ? fmt::format(" / {}", t_.parts) : "");
       return decode("item", RangeKind::Parallel);
     }
     line("const i64 first = (i64)blockIdx.x * {} + {}{};", items, team,
@@ -335,9 +342,21 @@ class Writer : ReductionLines {
     if (!masks.empty()) line("}} else {{");
     rounds(s);
     if (!masks.empty()) line("}}");
-    const bool by_first = is_for_stores(s);
+    std::vector<Ref> accumulators;
     for (Ref r : s.body)
-      if (k_.instrs[r].kind == InstrKind::Accumulate) combine_over_team(r, by_first);
+      if (k_.instrs[r].kind == InstrKind::Accumulate) accumulators.push_back(r);
+    if (accumulators.empty()) return;
+    combine_over_team(accumulators, is_for_stores(s));
+    if (t_.parts > 1 && &s == last_loop_with_sums()) line("parts_read();");
+  }
+
+  // After it the blocks that share a row tell each other nothing.
+  const loops::Stage* last_loop_with_sums() const {
+    const loops::Stage* last = nullptr;
+    for (const loops::Stage& s : k_.stages)
+      for (Ref r : s.body)
+        if (k_.instrs[r].kind == InstrKind::Accumulate && !is_left_out(s)) last = &s;
+    return last;
   }
 
   // The loop of a stage over the thread's elements.
@@ -345,7 +364,7 @@ class Writer : ReductionLines {
     const Expr row = loops::row_elements(k_);
     const std::string lane = t_.team == 1 ? "0" : "lane";
     // Unrolls rows in registers, and rows that a few threads of a warp share in the same small number of rounds.
-    const int64_t round = t_.team * along();
+    const int64_t team = t_.team * t_.parts, round = team * along();
     const bool even = t_.team > 1 && t_.team < 32 && row.is_constant() && row.constant() % round == 0;
     if (has_scan(s)) {
       begin_rounds(s, row, lane);
@@ -353,12 +372,15 @@ class Writer : ReductionLines {
       const int64_t times = t_.held > 0 ? t_.held : row.constant() / round;
       line("#pragma unroll");
       line("for (int k = 0; k < {}; ++k) {{", times);
-      line("const {} at = ({} + k * {}) * {};", index_, lane, t_.team, along());
+      line("const {} at = ({} + k * {}) * {};", index_, lane, team, along());
       if (!row.is_constant(round * times)) line("if (at >= {}) break;", text(row));
     } else {
       // Unrolls far enough to keep the memory busy with loads.
       if (t_.team >= 32) line("#pragma unroll {}", std::clamp<size_t>(kUnrolled / instructions(s), 1, 4));
-      line("for ({} at = {} * {}; at < {}; at += {}) {{", index_, lane, along(), text(row), t_.team * along());
+      const bool kept = t_.shared && t_.parts > 1;  // a part keeps its own elements side by side
+      line("for ({0} at = {1} * {2}{3}; at < {4}; at += {5}{6}) {{", index_, lane, along(),
+           kept ? fmt::format(", own = (int)threadIdx.x * {}", along()) : "", text(row), round,
+           kept ? fmt::format(", own += {}", t_.team * along()) : "");
     }
     decode("at", RangeKind::Inner);
     body(s);
@@ -423,7 +445,7 @@ class Writer : ReductionLines {
     } else {
       line("int turn = 0;");
       // Starts loads of later rounds early, unless threads synchronise in each round.
-      const size_t most = t_.team == 1 ? 8 : t_.team <= 32 ? 2 : 1;
+      const size_t most = t_.team == 1 ? 8 : t_.team <= 32 && !t_.across ? 2 : 1;
       line("#pragma unroll {}",
            std::clamp<size_t>(kUnrolled / (s.body.size() * static_cast<size_t>(t_.each)), 1, most));
       line("for ({} begin = 0; begin < {}; begin += {}, turn ^= 1) {{", index_, text(row), round);
@@ -446,6 +468,7 @@ class Writer : ReductionLines {
     s.type = value_type_name(i.dtype);
     s.identity = identity_text(i);
     s.team = t_.team;
+    s.columns = t_.across ? t_.block / t_.team : 0;
     s.each = t_.each;
     s.parity = t_.held > 0 ? "k % 2" : "turn";
     s.value = [this, from = i.in[0]](const std::string& u) {
@@ -552,7 +575,7 @@ class Writer : ReductionLines {
           line("if ({}) l{} = {};", operand(i, 0), r, all);
         }
       } else if (i.kind == InstrKind::RowLoad) {
-        line("const {} l{} = *(const {}*)(r{} + at);", type, r, type, i.slot);
+        line("const {} l{} = *(const {}*)(r{} + {});", type, r, type, i.slot, kept_at());
       } else {
         line("{} l{};", type, r);
       }
@@ -586,7 +609,7 @@ class Writer : ReductionLines {
       const Instr& i = k_.instrs[r];
       if (along() > 1 && sum_of(r)) line("{}{}", in_row(), added_to_sum(r));
       if (packed_[r] && i.kind == InstrKind::RowStore)
-        line("{}*(Pack<{}, {}>*)(r{} + at) = l{};", in_row(), stored_type(i.dtype), t_.each, i.slot, r);
+        line("{}*(Pack<{}, {}>*)(r{} + {}) = l{};", in_row(), stored_type(i.dtype), t_.each, i.slot, kept_at(), r);
       if (packed_[r] && i.kind == InstrKind::Store)
         line("{}*(Pack<{}, {}>*)(b{} + {}) = l{};", when, stored_type(i.dtype), t_.each, i.buffer, text(i.index), r);
       if (packed_[r] && i.kind == InstrKind::StoreAdd)
@@ -616,8 +639,9 @@ class Writer : ReductionLines {
   bool packed(Ref r) const { return r < packed_.size() && packed_[r]; }
   // The element of a row in shared memory. Adjacent elements of one thread are moved together.
   std::string in_shared(Ref r) const {
-    return t_.each > 1 ? fmt::format("l{}.v[u]", r) : fmt::format("r{}[at]", k_.instrs[r].slot);
+    return t_.each > 1 ? fmt::format("l{}.v[u]", r) : fmt::format("r{}[{}]", k_.instrs[r].slot, kept_at());
   }
+  std::string_view kept_at() const { return t_.parts > 1 ? "own" : "at"; }
   // The index of the current element in a row held in registers.
   std::string row_element() const { return t_.each > 1 ? fmt::format("k * {} + u", t_.each) : "k"; }
 
@@ -674,7 +698,9 @@ class Writer : ReductionLines {
         if (i.in[0] == kNoRef || packed(r)) return define(loaded(i.dtype, element));
         return define(fmt::format("{} ? {} : 0", operand(i, 0), loaded(i.dtype, element)));
       }
-      case InstrKind::Compute: return define(computed(i));
+      case InstrKind::Compute:
+        if (relative_.contains(r)) return define(fmt::format("relative_exp({})", operand(i, 0)));
+        return define(computed(i));
       case InstrKind::Cast: return define(cast_text(loops::value_type(k_, i.in[0]), i.dtype, operand(i, 0)));
       case InstrKind::Indirect:
         if (i.in[1] != kNoRef)
@@ -715,14 +741,29 @@ class Writer : ReductionLines {
   std::string computed(const Instr& i) const {
     const std::string a = operand(i, 0);
     if (i.prim == Prim::Div && divisors_.contains(i.in[1])) return fmt::format("{1} * e{0} * d{0}", i.in[1], a);
+    if (const Ref erf = erf_beside_one(i); erf != kNoRef)
+      return fmt::format("one_plus_erf({})", value(k_.instrs[erf].in[0]));
     return primitive_text(i.prim, loops::compute_type(k_, i), a, arity(i.prim) > 1 ? operand(i, 1) : std::string(),
                           arity(i.prim) > 2 ? operand(i, 2) : std::string());
+  }
+
+  // The error function in 1 + erf(x), as in GELU; kNoRef: something else is added.
+  Ref erf_beside_one(const Instr& i) const {
+    if (i.prim != Prim::Add || i.dtype != DType::F32) return kNoRef;
+    for (const size_t n : {0, 1}) {
+      const Instr &one = k_.instrs[i.in[n]], &erf = k_.instrs[i.in[1 - n]];
+      if (one.kind == InstrKind::Constant && one.fimm == 1 && erf.kind == InstrKind::Compute && erf.prim == Prim::Erf &&
+          erf.dtype == DType::F32 && !arrays_.contains(i.in[1 - n]))
+        return i.in[1 - n];
+    }
+    return kNoRef;
   }
 
   const std::string& symbol_;
   std::unordered_set<Ref> arrays_;       // values that are kept for each of a thread's elements
   std::unordered_map<Ref, bool> known_;  // masks with a known value in the current loop
   std::unordered_set<Ref> divisors_;     // divisors whose reciprocal is computed
+  std::unordered_set<Ref> relative_;     // terms of sums that are at least 1
   std::vector<bool> packed_, varies_;    // by instruction of the current stage
   std::string in_row_;  // in a scan: the condition that the thread's elements are in the row; empty: they always are
 };

@@ -37,6 +37,9 @@ constexpr int64_t kBank = 4;                 // bytes of a bank of shared memory
 constexpr int64_t kSharedBytes = 40 << 10;   // of a block's tiles
 constexpr int64_t kScannedAlone = 16 << 10;  // elements of a row that one block scans as fast as many would
 constexpr int64_t kShortSide = 8;            // of a tile that is worth its while
+constexpr int64_t kPartElements = 2048;      // of a row that a block should have, where blocks share it
+constexpr int64_t kScanned = 8;              // elements of a column that a thread scans in a round
+constexpr int64_t kScanTeam = 32;            // threads that scan a column
 constexpr double kLaunchMicroseconds = 2;
 
 int64_t next_power_of_two(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
@@ -82,9 +85,12 @@ class Chooser : LoopNest {
  private:
   void look() {
     if (dag_.in_order()) throw loops::CannotFuse("its elements are written in an order");
-    for (const Instr& i : dag_.instrs()) {
-      doubles_ |= i.dtype == DType::F64 && !(i.kind == InstrKind::Load && is_value(dag_, i));
+    const std::vector<char> live = loops::levels_of(dag_).live;
+    for (loops::Ref r = 0; r < dag_.instrs().size(); ++r) {
+      const Instr& i = dag_.instrs()[r];
+      doubles_ |= live[r] && i.dtype == DType::F64 && !(i.kind == InstrKind::Load && is_value(dag_, i));
       scans_ |= i.kind == InstrKind::Scan;
+      sums_ |= i.kind == InstrKind::Accumulate;
       adds_ |= i.kind == InstrKind::StoreAdd;
       gathers_ |= i.kind == InstrKind::Indirect;
     }
@@ -209,15 +215,29 @@ class Chooser : LoopNest {
       return;
     }
     if (length > kWarpRow || few) {
+      t.parts = parts_of_rows(rows, length);
       const int64_t share = narrowest() < 4 ? kThreadRow : kThreadWideRow;
-      t.block = t.team =
-          std::clamp<int64_t>(next_power_of_two(length / share), kWarp * 2, doubles_ ? kMostThreads / 2 : kMostThreads);
-      while (t.team > kWarp * 2 && t.team / 2 >= nodes) t.block = t.team /= 2;
+      t.block = t.team = std::clamp<int64_t>(next_power_of_two(length / t.parts / share), kWarp * 2,
+                                             doubles_ ? kMostThreads / 2 : kMostThreads);
+      while (t.team > kWarp * 2 && t.team * t.parts / 2 >= nodes) t.block = t.team /= 2;
     } else {
       t.team = std::min<int64_t>(kWarp, next_power_of_two(nodes));
       if (length <= kWarpRow && reads_rows_once()) share_short_rows(rows, length);
     }
     keep_rows();
+  }
+
+  // Neighbouring blocks share rows that are too long for one of two blocks of a multiprocessor, and rows that are fewer
+  // than the multiprocessors.
+  int64_t parts_of_rows(int64_t rows, int64_t length) const {
+    if (!shares_rows(options_.target) || !sums_ || length < 2 * kPartElements) return 1;
+    int64_t parts = 1;
+    const int64_t half = options_.target.l1_bytes / 2 - kOwnShared, bytes = length * narrowest();
+    if (!reads_rows_once())
+      while (parts < kMostParts && bytes > half * parts) parts *= 2;
+    while (parts < kMostParts && rows * parts * 2 <= options_.target.threads && length >= 2 * parts * kPartElements)
+      parts *= 2;
+    return parts;
   }
 
   // A warp scans each row, or a block where the row is long or there are few. A thread scans each column, so that
@@ -232,7 +252,7 @@ class Chooser : LoopNest {
     if (gathers_ && replaces) throw loops::CannotFuse("a scan that replaces what it reads, and reads at places");
     if (inner_ranges != 1) throw loops::CannotFuse("a scan of elements that are no row");
     if (rows == 1 && length > kScannedAlone) throw loops::CannotFuse("a scan of one long row, which many blocks share");
-    if (!runs_along_rows()) return;
+    if (!runs_along_rows()) return scan_columns(rows, length);
     loops::Threads& t = out_.threads;
     t.each = neighbours(ranges_.size() - 1, std::max<int64_t>(1, length / kWarp));
     const int64_t nodes = (length + t.each - 1) / t.each;
@@ -242,6 +262,22 @@ class Chooser : LoopNest {
       t.team = std::min<int64_t>(kWarp, next_power_of_two(nodes));
     }
     keep_rows();
+  }
+
+  // Many threads scan a column where there are too few columns for one thread each.
+  void scan_columns(int64_t rows, int64_t length) {
+    const int64_t busy = options_.target.threads;
+    if (rows >= kBusyThreads * busy || length < kLongColumn) return;
+    int64_t widest = 1, each = kScanned;
+    for (const Access& a : accesses_) widest = std::max(widest, a.bytes);
+    int64_t columns = kWarp;
+    while (columns > 1 && columns * widest > kLeastBytes && rows / columns < busy * 3 / 2) columns /= 2;
+    while (each > 1 && !provably_divisible(ranges_.back().extent, each)) each /= 2;
+    const auto team = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(length / each)));
+    out_.threads.each = each;
+    out_.threads.team = std::clamp<int64_t>(team, kWarp / columns, kScanTeam);
+    out_.threads.block = columns * out_.threads.team;
+    out_.threads.across = true;
   }
 
   void keep_rows() {
@@ -275,25 +311,26 @@ class Chooser : LoopNest {
   // blocks: one computes while the other waits for memory.
   void keep_rows(int64_t length) {
     loops::Threads& t = out_.threads;
-    const int64_t bytes = narrowest(), each = t.team * t.each,
+    const int64_t bytes = narrowest(), each = t.team * t.parts * t.each,
                   rounds = std::max<int64_t>(1, (length + each - 1) / each);
     const int64_t most_shared = options_.target.l1_bytes - kOwnShared, half = options_.target.l1_bytes / 2 - kOwnShared;
-    if (t.block == kMostThreads && length * bytes <= half) {
+    const int64_t part = (length + t.parts - 1) / t.parts * bytes;  // of the row, in bytes, that a block keeps
+    if (t.block == kMostThreads && part <= half) {
       t.block = t.team = kMostThreads / 2;
       t.shared = true;
-      out_.row_bytes = half;
+      out_.row_bytes = half * t.parts;
     } else if (rounds * t.each <= (doubles_ ? kMostHeldBytes / 2 : kMostHeldBytes) / std::clamp<int64_t>(bytes, 4, 8)) {
       t.held = rounds;
       const int64_t most = t.block >= kMostThreads / 2 && !doubles_ ? kFullHeldBytes : kHeldBytes;
       out_.row_bytes = length * most / (rounds * t.each);
-    } else if (t.block == t.team && length * bytes <= most_shared) {
+    } else if (t.block == t.team && part <= most_shared) {
       t.shared = true;
-      out_.row_bytes = length * bytes <= half ? half : most_shared;
+      out_.row_bytes = (part <= half ? half : most_shared) * t.parts;
     } else {
       return;
     }
-    out_.keep_cost = 2;  // another read of memory costs more than a register
-    out_.keep_narrow = true;
+    out_.keep_cost = 4;  // as many instructions cost more than registers
+    out_.keep_narrow = true;  // another read of memory costs more
   }
 
   // Neighbouring work items are adjacent in memory, so the threads that begin their rows are neighbours, and other
@@ -349,12 +386,17 @@ class Chooser : LoopNest {
 
   const Options& options_;
   bool doubles_ = false;  // computes in F64, which takes twice the registers
-  bool scans_ = false, gathers_ = false;
+  bool scans_ = false, sums_ = false, gathers_ = false;
   bool adds_ = false;  // adds atomically to elements that an index tensor names
   CudaSchedule out_;
 };
 
 }  // namespace
+
+bool shares_rows(const Target& target) {
+  // "sm_90" is the first GPU with clusters.
+  return target.device == DeviceType::CUDA && !(target.cpu.size() == 5 && target.cpu < "sm_90");
+}
 
 CudaSchedule choose_threads(Dag& dag, const Options& options) { return Chooser(dag, options).run(); }
 
