@@ -161,6 +161,8 @@ static inline unsigned long long double_bits(double f) { return same_bits<unsign
 static inline float from_f16(unsigned short h) { return (float)same_bits<_Float16>(h); }
 static inline unsigned short to_f16(float f) { return same_bits<unsigned short>((_Float16)f); }
 static inline float exp2_normal(float x) { const float y = std::exp2(x); return y < 0x1p-126f ? 0 : y; }
+static inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
+static inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 static inline double erfinv(double y) {
   if (!(y > -1 && y < 1)) return y == 1 ? INFINITY : y == -1 ? -INFINITY : NAN;
   double x = 0;

@@ -172,7 +172,7 @@ class Lister {
     double distance = steps(a.block, b.block) / 2 + steps(a.each, b.each) + (a.shared != b.shared ? 0.25 : 0);
     // Where the team is the block, another block size is not a choice of its own.
     distance += a.team == a.block && b.team == b.block ? steps(a.team, b.team) / 2 : steps(a.team, b.team);
-    distance += steps(a.parts, b.parts);
+    distance += 1.5 * steps(a.parts, b.parts);
     distance += std::abs(static_cast<double>(k_.product.columns - k.product.columns)) / 16 +
                 static_cast<double>(k_.product.parts != k.product.parts);
     if (k.tile.rows > 0) distance += steps(k_.tile.rows, k.tile.rows) + steps(k_.tile.columns, k.tile.columns);

@@ -19,6 +19,7 @@ constexpr int64_t kMostParts = 8;  // as every GPU that has clusters allows
 
 struct CudaSchedule : Staging {
   loops::Threads threads;
+  loops::Threads once;  // if the kernel turns out to read each element of a row once
   loops::ProductTile product;
   int64_t tile_rows = 0, tile_columns = 0;  // of the last two Parallel ranges; 0: no tiles
   int64_t bytes = 0;                        // moved, under the hints
