@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kRowPadding = 64;    // elements: the widest vector of the narrowest type
 constexpr int64_t kRowAlignment = 64;  // bytes
 constexpr int64_t kSharedAlignment = 16;
-constexpr int64_t kToldBytes = 32;  // that each warp tells the other parts of a row about an accumulator
+constexpr int64_t kToldBytes = 32;  // that a warp or a block tells others about an accumulator
 }  // namespace
 
 Expr launched_items(const Kernel& k) {
@@ -39,7 +39,8 @@ int64_t shared_offset(const Kernel& k, int slot) {
   int64_t offset = 0;
   for (int i = 0; i < slot; ++i) {
     int64_t elements = row_elements(k).constant();
-    if (t.parts > 1) elements = (elements + t.team * t.each * t.parts - 1) / (t.team * t.each * t.parts) * t.team * t.each;
+    if (t.parts > 1)
+      elements = (elements + t.team * t.each * t.parts - 1) / (t.team * t.each * t.parts) * t.team * t.each;
     const int64_t bytes = elements * element_size(k.row_slots[static_cast<size_t>(i)]);
     offset += (bytes + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
   }
@@ -50,9 +51,9 @@ int64_t shared_bytes(const Kernel& k) {
   if (k.product.rows > 0) return product_bytes(k.product, product_sums(k).size());
   const int64_t rows = k.threads.shared ? shared_offset(k, static_cast<int>(k.row_slots.size())) : 0;
   if (k.threads.parts == 1) return rows;
-  const auto accumulators = std::count_if(k.instrs.begin(), k.instrs.end(),
-                                          [](const Instr& i) { return i.kind == InstrKind::Accumulate; });
-  return rows + accumulators * kToldBytes * (k.threads.block / 32);
+  const auto accumulators =
+      std::count_if(k.instrs.begin(), k.instrs.end(), [](const Instr& i) { return i.kind == InstrKind::Accumulate; });
+  return rows + accumulators * kToldBytes * (k.threads.block / 32 + k.threads.parts);
 }
 
 Expr work_items(const Kernel& k) {

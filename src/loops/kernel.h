@@ -215,8 +215,8 @@ Expr work_items(const Kernel& k);
 // block.
 Expr launched_items(const Kernel& k);
 int64_t items_of_block(const Kernel& k);
-// Bytes of shared memory that a block needs for rows that it keeps, for what it tells the blocks it shares rows with, or
-// for slices of a matrix product.
+// Bytes of shared memory that a block needs for rows that it keeps, for what it tells the blocks it shares rows with,
+// or for slices of a matrix product.
 int64_t shared_bytes(const Kernel& k);
 // Whether a kernel combines elements along a row, each with those before it.
 bool has_scan(const Kernel& k);

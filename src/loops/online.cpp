@@ -94,6 +94,13 @@ Online relative_to(const Kernel& k, Ref r) {
 
 }  // namespace
 
+bool is_relative_sum(const Kernel& k, Ref r) {
+  const Ref sum = accumulator_of(k, r);
+  if (sum == kNoRef) return false;
+  const Online found = relative_to(k, sum);
+  return found.first != kNoRef && found.kind == OnlineKind::Exp;
+}
+
 Ref relative_term(const Kernel& k, Ref r) {
   if (k.instrs[r].kind != InstrKind::Accumulate) return kNoRef;
   const Online sum = relative_to(k, r);

@@ -10,7 +10,7 @@ namespace vesta::loops {
 namespace {
 
 constexpr int64_t kMostShared = 256 << 10;  // in bytes; no GPU has more
-constexpr int64_t kMostParts = 16;            // blocks of a cluster, by the largest GPUs
+constexpr int64_t kMostParts = 16;          // blocks of a cluster, by the largest GPUs
 
 class Verifier : Rules {
  public:

@@ -219,7 +219,7 @@ TEST(CudaOnHost, RowsInSharedMemory) {
       for (const int columns : {17001, 18000}) {
         std::string text = softmax_text(2, columns, dtype);
         text.replace(text.find("\"x\""), 3, std::string("\"x\"") + aligned);
-        add_plan(cases, text, 300, std::string_view(dtype).starts_with("f") ? 1e-4 : 1e-2);
+        add_plan(cases, text, 300, std::string_view(dtype).starts_with("f") ? 1e-4 : 1e-2, 80);
         const loops::Kernel& k = *cases.back().kernel;
         EXPECT_TRUE(k.threads.shared) << loops::print(k);
         EXPECT_FALSE(k.row_slots.empty());
@@ -474,7 +474,7 @@ TEST(CudaOnHost, PartsOfRows) {
       for (const int64_t block : {32, 64, 128})
         for (const int64_t each : {1, 4})
           for (const bool shared : {false, true}) {
-            Case c{cases[i].name, loops::parse_kernel(cases[i].name), cases[i].arrays, cases[i].sizes, cases[i].ulps,
+            Case c{cases[i].name,    loops::parse_kernel(cases[i].name), cases[i].arrays, cases[i].sizes, cases[i].ulps,
                    cases[i].absolute};
             loops::Threads& t = c.kernel->threads;
             const bool kept = !c.kernel->row_slots.empty();

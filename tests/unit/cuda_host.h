@@ -198,10 +198,10 @@ template <bool AGAIN> static inline void copy_piece(Place to, const unsigned cha
 template <bool AGAIN> static inline unsigned long long cache_policy() { return 0; }
 static inline void consumers_meet() { vesta_host->sync(256); }
 static inline void parts_meet() { vesta_host->sync_blocks(); }
-static inline void parts_read() {}
-static inline void parts_end() { vesta_host->sync_blocks(); }
-template <class T> static inline T of_part(const T* at, int part) {
-  return *(const T*)(shared_memory[part] + ((const unsigned char*)at - shared_rows));
+static inline void parts_arrive() {}
+static inline void parts_wait() { vesta_host->sync_blocks(); }
+template <class T> static inline void tell_part(T* at, int part, T x) {
+  *(T*)(shared_memory[part] + ((unsigned char*)at - shared_rows)) = x;
 }
 template <int PARTS> static inline int own_part() { return PARTS > 1 ? vesta_host->rank() : 0; }
 template <int PARTS, int N> static inline void take_sums(float (&x)[N], const float* at) {

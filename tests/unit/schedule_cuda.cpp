@@ -121,8 +121,7 @@ TEST(CudaPlans, HalvesAreKeptAsTheyAre) {
 }
 
 TEST(CudaPlans, LongRowsAreReadAgain) {
-  const auto plan =
-      schedule::make_plan(*on_device("cuda:0", softmax_text(40, 400'000)), for_device(DeviceType::CUDA));
+  const auto plan = schedule::make_plan(*on_device("cuda:0", softmax_text(40, 400'000)), for_device(DeviceType::CUDA));
   EXPECT_EQ(only_kernel(plan).threads.held, 0);
   EXPECT_FALSE(only_kernel(plan).threads.shared);
   EXPECT_TRUE(only_kernel(plan).row_slots.empty());

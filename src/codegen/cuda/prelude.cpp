@@ -38,12 +38,12 @@ __device__ __forceinline__ void parts_meet() {
   __syncwarp();  // the barrier takes whole warps
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-// The same in two steps, for a block that has read what it needs and may not end before the others have.
-__device__ __forceinline__ void parts_read() {
+// The same in two steps.
+__device__ __forceinline__ void parts_arrive() {
   __syncwarp();
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
-__device__ __forceinline__ void parts_end() {
+__device__ __forceinline__ void parts_wait() {
   __syncwarp();
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
@@ -52,11 +52,11 @@ template <int PARTS> __device__ __forceinline__ int own_part() {
   if (PARTS > 1) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return (int)rank;
 }
-// What is at this address of the shared memory of a part.
-template <class T> __device__ __forceinline__ T of_part(const T* at, int part) {
-  const T* there;
+// Writes to this address of the shared memory of a part.
+template <class T> __device__ __forceinline__ void tell_part(T* at, int part, T x) {
+  T* there;
   asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(at), "r"(part));
-  return *(const volatile T*)there;
+  *(volatile T*)there = x;
 }
 // Accurate to 2 ulp. Results below the normal numbers are 0.
 __device__ __forceinline__ float exp2_normal(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }

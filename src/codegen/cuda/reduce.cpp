@@ -146,7 +146,8 @@ void ReductionLines::meet(Ref r, const std::vector<std::string>& other) {
   }
 }
 
-std::vector<std::string> ReductionLines::names_of(Ref r, const std::function<std::string(const Variable&)>& name) const {
+std::vector<std::string> ReductionLines::names_of(Ref r,
+                                                  const std::function<std::string(const Variable&)>& name) const {
   std::vector<std::string> names;
   for (const Variable& v : variables_of(r)) names.push_back(name(v));
   return names;
@@ -199,49 +200,60 @@ void ReductionLines::across_block(Ref r, bool by_first) {
   if (by_first) line("}}");
 }
 
-// The warps of a block, or of the blocks that share a row, tell each other their values once for all accumulators. Many
-// values are combined by the lanes of each warp, few by each thread.
-void ReductionLines::over_block(const std::vector<Ref>& accumulators, bool by_first) {
-  const int64_t warps = t_.block / 32, values = warps * t_.parts, lanes = std::min<int64_t>(values, 32);
-  const bool by_lanes = values > 4 && values % lanes == 0 && (lanes & (lanes - 1)) == 0;
-  for (const Ref r : accumulators)
-    for (const Variable& v : variables_of(r)) {
-      if (t_.parts == 1) {
-        line("__shared__ {} shared_{}{}[{}];", v.type, v.kind, r, warps);
-      } else {  // the blocks have it at the same place
-        line("{0}* const shared_{1}{2} = ({0}*)(shared_rows + {3});", v.type, v.kind, r, told_);
-        told_ += 8 * warps;
-      }
-      line("if (threadIdx.x % 32 == 0) shared_{}{}[threadIdx.x / 32] = {};", v.kind, r, own(v.kind, r));
-    }
-  line("{}", t_.parts > 1 ? "parts_meet();" : "__syncthreads();");
-  if (by_first) line("if (lane {}) {{", by_lanes ? "< 32" : "== 0");
-  for (const Ref r : accumulators) {
-    const auto told = [&](const std::string& n) {
-      return names_of(r, [&](const Variable& v) {
-        if (t_.parts == 1) return fmt::format("shared_{}{}[{}]", v.kind, r, n);
-        return fmt::format("of_part(shared_{}{} + ({}) % {}, ({}) / {})", v.kind, r, n, warps, n, warps);
-      });
-    };
-    const std::vector<Variable> variables = variables_of(r);
-    const std::string own_first = by_lanes ? fmt::format("(int)threadIdx.x % {}", lanes) : "0";
-    const std::vector<std::string> first = told(own_first);
-    for (size_t v = 0; v < variables.size(); ++v) line("{} = {};", own(variables[v].kind, r), first[v]);
-    const int64_t step = by_lanes ? lanes : 1;
-    if (values > step) {
-      line("#pragma unroll");
-      line("for (int w = {0}; w < {1}; w += {0}) {{", step, values);
-      const std::vector<std::string> others = told("w + " + own_first);
-      std::vector<std::string> names;
-      for (size_t v = 0; v < variables.size(); ++v) {
-        line("const {} other_{} = {};", variables[v].type, variables[v].kind, others[v]);
-        names.push_back(fmt::format("other_{}", variables[v].kind));
-      }
-      meet(r, names);
-      line("}}");
-    }
-    if (by_lanes) over_warp(r, lanes, 1);
+std::string ReductionLines::shared_values(char kind, Ref r, std::string_view type, int64_t values, const char* name) {
+  if (t_.parts == 1) {
+    line("__shared__ {} {}_{}{}[{}];", type, name, kind, r, values);
+  } else {  // the blocks have it at the same place
+    line("{0}* const {1}_{2}{3} = ({0}*)(shared_rows + {4});", type, name, kind, r, told_);
+    told_ += 8 * values;
   }
+  return fmt::format("{}_{}{}", name, kind, r);
+}
+
+// Combines `values` values in shared memory: the lanes of each warp do, or each thread if there are few.
+void ReductionLines::from_shared(Ref r, int64_t values, const char* name) {
+  const bool by_lanes = values > 4 && values <= 32 && (values & (values - 1)) == 0;
+  const auto value = [&](const std::string& n) {
+    return names_of(r, [&](const Variable& v) { return fmt::format("{}_{}{}[{}]", name, v.kind, r, n); });
+  };
+  const std::vector<Variable> variables = variables_of(r);
+  const std::vector<std::string> first = value(by_lanes ? fmt::format("threadIdx.x % {}", values) : "0");
+  for (size_t v = 0; v < variables.size(); ++v) line("{} = {};", own(variables[v].kind, r), first[v]);
+  if (by_lanes) return over_warp(r, values, 1);
+  line("#pragma unroll");
+  line("for (int w = 1; w < {}; ++w) {{", values);
+  meet(r, value("w"));
+  line("}}");
+}
+
+// The warps of a block tell each other their values, once for all accumulators. Then the first warp of each block tells
+// the blocks that share the row.
+void ReductionLines::over_block(const std::vector<Ref>& accumulators, bool by_first) {
+  const int64_t warps = t_.block / 32;
+  if (warps > 1) {
+    for (const Ref r : accumulators)
+      for (const Variable& v : variables_of(r))
+        line("if (threadIdx.x % 32 == 0) {}[threadIdx.x / 32] = {};", shared_values(v.kind, r, v.type, warps, "shared"),
+             own(v.kind, r));
+    line("__syncthreads();");
+  }
+  if (t_.parts > 1) {
+    if (!told_once_) line("parts_wait();");  // until all have begun
+    told_once_ = true;
+    for (const Ref r : accumulators)
+      for (const Variable& v : variables_of(r)) shared_values(v.kind, r, v.type, t_.parts, "told");
+    line("if (threadIdx.x < 32) {{");
+    for (const Ref r : accumulators) {
+      if (warps > 1) from_shared(r, warps, "shared");
+      for (const Variable& v : variables_of(r))
+        line("if (threadIdx.x < {0}) tell_part(told_{1}{2} + own_part<{3}>(), (int)threadIdx.x, {4});",
+             by_first ? 1 : t_.parts, v.kind, r, t_.parts, own(v.kind, r));
+    }
+    line("}}");
+    line("parts_meet();");
+  }
+  if (by_first) line("if (lane < 32) {{");
+  for (const Ref r : accumulators) t_.parts > 1 ? from_shared(r, t_.parts, "told") : from_shared(r, warps, "shared");
   if (by_first) line("}}");
 }
 

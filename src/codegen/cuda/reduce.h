@@ -41,7 +41,7 @@ class ReductionLines : protected KernelLines {
   const loops::Threads& t_;
   const loops::Range* column_ = nullptr;  // the range of which a thread has several elements, if teams lie across it
   std::vector<bool> by_column_;           // by instruction: the value differs between them
-  int64_t told_ = 0;  // where, in shared memory, a block may tell the others the next value
+  int64_t told_ = 0;  // where, in shared memory, the next values may be that blocks which share rows exchange
 
  private:
   // The variables of an accumulator that are combined over a team: the value, and what belongs to it, which is a
@@ -62,7 +62,12 @@ class ReductionLines : protected KernelLines {
   void over_warp(loops::Ref r, int64_t width, int64_t between);
   void across_block(loops::Ref r, bool by_first);
   void over_block(const std::vector<loops::Ref>& accumulators, bool by_first);
+  // Declares an array in shared memory and returns its name.
+  std::string shared_values(char kind, loops::Ref r, std::string_view type, int64_t values, const char* name);
+  void from_shared(loops::Ref r, int64_t values, const char* name);
   void finish_online(loops::Ref r);
+
+  bool told_once_ = false;
 };
 
 }  // namespace vesta::codegen

@@ -65,7 +65,6 @@ class Writer : ReductionLines {
     if (t_.shared) told_ = loops::shared_offset(k_, static_cast<int>(k_.row_slots.size()));
     for (const loops::Stage& s : k_.stages)
       if (!is_left_out(s)) stage(s);
-    if (t_.parts > 1) line("parts_end();");
     out_ += "}\n";
     return std::move(out_);
   }
@@ -134,7 +133,10 @@ class Writer : ReductionLines {
       lane += fmt::format(" % {}", t_.team);
     }
     if (items == 1) {  // each block has an item, or each few blocks
-      if (t_.parts > 1) lane = fmt::format("own_part<{}>() * {} + {}", t_.parts, t_.block, lane);
+      if (t_.parts > 1) {
+        line("parts_arrive();");
+        lane = fmt::format("own_part<{}>() * {} + {}", t_.parts, t_.block, lane);
+      }
       line("const int lane = {};", lane);
       line("const {} item = ({})blockIdx.x{};", index_, index_, t_.parts > 1 ? fmt::format(" / {}", t_.parts) : "");
       return decode("item", RangeKind::Parallel);
@@ -345,18 +347,7 @@ class Writer : ReductionLines {
     std::vector<Ref> accumulators;
     for (Ref r : s.body)
       if (k_.instrs[r].kind == InstrKind::Accumulate) accumulators.push_back(r);
-    if (accumulators.empty()) return;
-    combine_over_team(accumulators, is_for_stores(s));
-    if (t_.parts > 1 && &s == last_loop_with_sums()) line("parts_read();");
-  }
-
-  // After it the blocks that share a row tell each other nothing.
-  const loops::Stage* last_loop_with_sums() const {
-    const loops::Stage* last = nullptr;
-    for (const loops::Stage& s : k_.stages)
-      for (Ref r : s.body)
-        if (k_.instrs[r].kind == InstrKind::Accumulate && !is_left_out(s)) last = &s;
-    return last;
+    if (!accumulators.empty()) combine_over_team(accumulators, is_for_stores(s));
   }
 
   // The loop of a stage over the thread's elements.
@@ -494,6 +485,10 @@ class Writer : ReductionLines {
       const bool uniform = !by_column_[by] && k_.instrs[by].kind != InstrKind::Constant &&
                            std::find(s.body.begin(), s.body.end(), by) == s.body.end();
       if (!uniform || !divisors_.insert(by).second) continue;
+      if (loops::is_relative_sum(k_, by)) {  // neither small nor large
+        line("const float d{0} = 1.0f / {1};", by, value(by));
+        continue;
+      }
       line("const float e{0} = fabsf({1}) < bits_float(0x1f800000u) ? bits_float(0x5f800000u)", by, value(by));
       line("               : fabsf({0}) > bits_float(0x5f800000u) ? bits_float(0x1f800000u) : 1.0f;", value(by));
       line("const float d{0} = 1.0f / ({1} * e{0});", by, value(by));
@@ -740,7 +735,9 @@ class Writer : ReductionLines {
 
   std::string computed(const Instr& i) const {
     const std::string a = operand(i, 0);
-    if (i.prim == Prim::Div && divisors_.contains(i.in[1])) return fmt::format("{1} * e{0} * d{0}", i.in[1], a);
+    if (i.prim == Prim::Div && divisors_.contains(i.in[1]))
+      return fmt::format("{1} *{2} d{0}", i.in[1], a,
+                         loops::is_relative_sum(k_, i.in[1]) ? "" : fmt::format(" e{} *", i.in[1]));
     if (const Ref erf = erf_beside_one(i); erf != kNoRef)
       return fmt::format("one_plus_erf({})", value(k_.instrs[erf].in[0]));
     return primitive_text(i.prim, loops::compute_type(k_, i), a, arity(i.prim) > 1 ? operand(i, 1) : std::string(),

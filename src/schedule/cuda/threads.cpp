@@ -45,7 +45,7 @@ constexpr int64_t kPartElements = 2048;  // of a row that a block should have, w
 constexpr int64_t kQuickBytes = 32;      // of a row that each thread of few blocks should have
 constexpr int64_t kScanned = 16;         // elements of a column that a thread scans in a round
 constexpr int64_t kScannedBytes = 64;
-constexpr int64_t kScanTeam = 16;        // threads that scan a column
+constexpr int64_t kScanTeam = 16;  // threads that scan a column
 constexpr double kLaunchMicroseconds = 2;
 
 int64_t next_power_of_two(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
@@ -379,7 +379,7 @@ class Chooser : LoopNest {
     } else {
       return;
     }
-    out_.keep_cost = 4;  // as many instructions cost more than registers
+    out_.keep_cost = 4;       // as many instructions cost more than registers
     out_.keep_narrow = true;  // another read of memory costs more
   }
 
