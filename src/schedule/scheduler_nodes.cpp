@@ -9,6 +9,7 @@
 #include "loops/ops/rows.h"
 #include "schedule/body_walk.h"
 #include "schedule/cuda/products.h"
+#include "schedule/cuda/threads.h"
 #include "schedule/divisor.h"
 #include "schedule/fusion.h"
 
@@ -392,8 +393,9 @@ void Fusion::add_reduction(const Node* node, int position) {
   // The groups of a group norm over channels-last memory: one block of threads would read them slowly, three times.
   const bool apart = !last_kept && !u.operand_sizes.empty() && !node->input(0)->type.strides.back().is_constant(1);
   const int64_t length = all / std::max<int64_t>(1, kept);
+  const int64_t row_elements = shares_rows(options_.target) ? limits_.shared_row : limits_.row_elements;
   const bool few = apart ? items < limits_.many_rows && length >= limits_.apart_elements
-                         : items < kFewRows && (last_kept || length >= limits_.row_elements);
+                         : items < kFewRows && (last_kept || length >= row_elements);
   const bool whole = last_kept && all <= kept * limits_.whole_column;
   if (constant && outer >= 0 && all >= limits_.split_elements && few && !whole && can_split(u.shape.op)) {
     // Products that underflow pass through denormals, which are slow, once in each lane of each chunk.

@@ -73,16 +73,6 @@ template <bool AGAIN> __device__ __forceinline__ u64 cache_policy() {
   return p;
 }
 __device__ __forceinline__ void consumers_meet() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
-// Waits for all threads of the blocks that share a tile. Afterwards they see each other's writes to shared memory.
-__device__ __forceinline__ void parts_meet() {
-  __syncwarp();  // the barrier takes whole warps
-  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-template <int PARTS> __device__ __forceinline__ int own_part() {
-  u32 rank = 0;
-  if (PARTS > 1) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return (int)rank;
-}
 // Adds up N adjacent floats at this address of the shared memory of each part.
 template <int PARTS, int N> __device__ __forceinline__ void take_sums(float (&x)[N], const float* at) {
   if constexpr (PARTS == 1) {
