@@ -7,7 +7,6 @@
 
 #include "base/prim.h"
 #include "base/type.h"
-#include "loops/kernel.h"
 
 namespace vesta::codegen {
 
@@ -23,11 +22,5 @@ std::string cast_text(DType from, DType to, const std::string& x);
 std::string arithmetic(const char* op, DType t, const std::string& a, const std::string& b);
 // `t`: the type of the operands. Operands that the primitive does not take are empty.
 std::string primitive_text(Prim prim, DType t, const std::string& a, const std::string& b, const std::string& c);
-
-// The initial value of a reduction, and how it combines two named values. ArgMax and ArgMin (is_arg), which pair values
-// with their positions, are combined elsewhere.
-bool is_arg(const loops::Instr& i);
-std::string identity_text(const loops::Instr& i);
-std::string combined_text(const loops::Instr& i, const std::string& a, const std::string& b);
 
 }  // namespace vesta::codegen

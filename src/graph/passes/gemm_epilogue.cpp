@@ -4,7 +4,6 @@
 
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
-#include "graph/passes/row_products.h"
 
 namespace vesta::graph {
 namespace {

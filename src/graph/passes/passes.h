@@ -28,6 +28,13 @@ bool write_wide_products(Graph& graph, const PassContext& context);
 bool use_gemm_epilogue(Graph& graph, const PassContext& context);
 bool decompose_composites(Graph& graph, const PassContext& context);
 
+// Whether a kernel that computes v, a result of a product, cannot fuse with the nodes that read v. It computes one
+// element at a time; these nodes also need other elements (halves of a rotation) or store them elsewhere (rows of a
+// cache).
+bool is_read_elsewhere(const Value* v);
+// Whether a kernel computes this aten::linear if its weight has so many rows (PassContext::computes_product).
+bool kernel_computes(const Node& linear, const PassContext& context, Expr columns);
+
 // Whether the node may raise. False only where its arguments show that it never does.
 bool may_raise(const Node& node);
 // Whether the operator may raise for some arguments. True for an operator without a row, about which nothing is known.

@@ -1,12 +1,12 @@
 // Turns products (aten::linear) of one input with several weights into one product with the weights side by side, on a
 // GPU: queries, keys and values, or the gate and the input of a layer. One large product keeps more of the GPU busy
-// than several small ones. The weights side by side are a copy of them, which Options::packed_weights must allow.
+// than several small ones. The weights side by side are a copy of them, which Options::packed_weights must allow,
+// except for kernels of few rows: these read each weight where it is (PassContext::computes_product).
 #include <algorithm>
 
 #include "graph/passes/library.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
-#include "graph/passes/row_products.h"
 
 namespace vesta::graph {
 namespace {
