@@ -1,5 +1,7 @@
 #include "capture/python/guards/guard_program.h"
 
+#include <algorithm>
+
 #include "capture/python/guards/guard_cache.h"
 #include "capture/python/tensors/tensors.h"
 #include "capture/python/values/classes.h"
@@ -18,6 +20,7 @@ bool finds_the_same(const std::vector<ClassLookup>& lookups, PyTypeObject* type)
 bool has_keys(PyObject* x, const std::vector<PyObject*>& expected) {
   if (!PyDict_Check(x) || PyDict_GET_SIZE(x) != static_cast<Py_ssize_t>(expected.size())) return false;
   const auto same = [](PyObject* a, PyObject* b) { return a == b || (is_scalar(a) && same_scalar(a, b)); };
+  if (expected.empty()) return true;
   if (PyODict_Check(x)) {
     const Object keys = Object::take(keys_of(x));
     if (!keys) return PyErr_Clear(), false;
@@ -200,6 +203,12 @@ bool GuardProgram::check_changes(Frame* f, const Roots& roots, Registers& r) con
   if (cache.state() != state) return false;
   r.apart = !is_aliased(r, cache.plan().written, r.apart ? r.moved : objects_);
   return r.apart;
+}
+
+bool GuardProgram::is_steady(int source) const {
+  const CachePlan& plan = cache_->plan();
+  return plan.stays[static_cast<size_t>(source)] != CachePlan::Changes &&
+         std::ranges::find(plan.first_sources, source) == plan.first_sources.end();
 }
 
 int GuardProgram::check(Frame* f, Registers& r) const {
