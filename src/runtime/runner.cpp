@@ -139,12 +139,9 @@ void Runner::begin(const BoundProgram& program, std::span<const at::Tensor> prep
     for (int b : standing.arena)
       ws_.pointers[b] = (layout.is_early(artifact_.buffers[b].last_step) ? early : kept) + layout.offsets[b];
   }
-  for (const auto& [b, input] : standing.inputs) {
-    // Memory that kernels only read stays shared with the original of a lazy copy. A tensor without memory raises its
-    // own error.
-    const void* const at = in_.addresses[static_cast<size_t>(input)];
-    ws_.pointers[b] = const_cast<void*>(at ? at : in_.tensor(static_cast<size_t>(input)).const_data_ptr());
-  }
+  // Memory that kernels only read stays shared with the original of a lazy copy.
+  for (const auto& [b, input] : standing.inputs) ws_.pointers[b] = memory_at(in_, static_cast<size_t>(input));
+  if (recording_ && recording_->standing()) recording_->find_moved(in_, ws_.pointers);
   if (prepacked.empty()) return;
   for (int b : standing.prepacked) {
     ws_.set(b, prepacked[b]);
@@ -410,6 +407,7 @@ void Runner::run(const BoundProgram& program, std::span<at::Tensor> consumed) {
       leave_step(i++, consumed);
     }
   }
+  if (recording_) recording_->forget_moved();
   for (int b : program.never_written()) allocate(b);
 }
 
