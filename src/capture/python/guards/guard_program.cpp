@@ -41,6 +41,17 @@ bool is_aliased(const Registers& r, const std::vector<int>& written, const std::
   return false;
 }
 
+void load(const SourceTable& sources, int source, const Roots& roots, Registers& r) {
+  const Source& s = sources[source];
+  Object* computed = nullptr;
+  if (s.kind == SourceKind::Computed) {
+    r.computed.resize(static_cast<size_t>(sources.size()));
+    computed = &r.computed[static_cast<size_t>(source)];
+  }
+  r[source] =
+      read_source(s, roots, s.parent >= 0 ? r[s.parent] : nullptr, s.other >= 0 ? r[s.other] : nullptr, computed);
+}
+
 }  // namespace
 
 GuardProgram::GuardProgram(SourceTable sources, std::vector<Guard> guards, std::vector<ClassLookup> lookups,
@@ -99,17 +110,6 @@ void GuardProgram::add_holders(std::vector<std::vector<Object>*>& holders) {
   holders.push_back(&sources_.kept());
 }
 
-void GuardProgram::load(int source, const Roots& roots, Registers& r) const {
-  const Source& s = sources_[source];
-  Object* computed = nullptr;
-  if (s.kind == SourceKind::Computed) {
-    r.computed.resize(static_cast<size_t>(sources_.size()));
-    computed = &r.computed[static_cast<size_t>(source)];
-  }
-  r[source] =
-      read_source(s, roots, s.parent >= 0 ? r[s.parent] : nullptr, s.other >= 0 ? r[s.other] : nullptr, computed);
-}
-
 bool GuardProgram::holds(const Guard& g, const Registers& r) const {
   PyObject* x = g.source >= 0 ? r[g.source] : nullptr;
   if (g.check == Check::Absent) return x == nullptr;
@@ -160,7 +160,7 @@ int GuardProgram::check_steps(const LeftOut& is_left_out, const Roots& roots, Re
   r.of_cache = 0;
   for (const Step& s : steps_) {
     if (s.source >= 0) {
-      if (!is_left_out(s.source)) load(s.source, roots, r);
+      if (!is_left_out(s.source)) load(sources_, s.source, roots, r);
       continue;
     }
     const Guard& g = guards_[static_cast<size_t>(s.guard)];
@@ -188,7 +188,7 @@ bool GuardProgram::check_changes(Frame* f, const Roots& roots, Registers& r) con
   r.moved.clear();
   const auto load_again = [&](int source) {
     PyObject* const was = r[source];
-    load(source, roots, r);
+    load(sources_, source, roots, r);
     if (r[source] == was) return;
     const SourceRole role = roles_[static_cast<size_t>(source)];
     if (role == SourceRole::Written) r.apart = false;

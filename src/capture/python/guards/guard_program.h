@@ -67,7 +67,6 @@ class GuardProgram {
   int check_steps(const LeftOut& is_left_out, const Roots& roots, Registers& registers) const;
   // Checks what changed since the last check that held. False: that does not suffice, or a guard fails.
   bool check_changes(Frame* f, const Roots& roots, Registers& registers) const;
-  void load(int source, const Roots& roots, Registers& registers) const;
   bool holds(const Guard& g, const Registers& registers) const;
 
   SourceTable sources_;
