@@ -526,7 +526,9 @@ void Fusion::merge_siblings() {
           }
         }
       }
-      if (aligned && groups[a].dims == groups[b].dims && std::abs(groups[b].first - groups[a].last) < limits_.distance)
+      if (aligned && groups[a].dims == groups[b].dims &&
+          std::abs(groups[b].first - groups[a].last) < limits_.distance && !delays_replacement(a, b) &&
+          !delays_replacement(b, a))
         try_merge(a, b);
     }
   }

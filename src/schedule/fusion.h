@@ -163,6 +163,9 @@ class Fusion {
   void add_dependency(int g, int on);
   void choose_in_place();
   bool may_replace(size_t mutation) const;
+  // A kernel that replaces an input runs after the readers of the old contents and after ATen calls. Whether one of
+  // these needs group `other`, so that `writer` could not do that any more if the two were one kernel.
+  bool delays_replacement(int writer, int other) const;
   int mutation_by(const graph::Node& node) const;
   int mutation_of_update(const graph::Node& node) const;
   bool adds_in_place(SchedulerNode& w);
